@@ -1,0 +1,62 @@
+package durable_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"cloister/internal/durable"
+)
+
+func TestWriteFileReplaces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	for _, text := range []string{"first, the longer one", "second"} {
+		if err := durable.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil || string(got) != text {
+			t.Fatalf("read %q, %v; want %q", got, err, text)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("mode %v, %v; want 0600", info.Mode(), err)
+	}
+	only(t, filepath.Dir(path), "state")
+}
+
+func TestWriteFileFailsWithoutTrace(t *testing.T) {
+	dir := t.TempDir()
+	// A folder cannot be replaced by a file: the rename fails, the last step
+	// that can.
+	target := filepath.Join(dir, "target")
+	if err := os.MkdirAll(filepath.Join(target, "inside"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteFile(target, []byte("x"), 0o600); err == nil {
+		t.Fatal("a folder was replaced by a file")
+	}
+	only(t, dir, "target")
+}
+
+func TestMissingFolderIsAnError(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "no", "file")
+	if err := durable.WriteFile(missing, nil, 0o600); err == nil {
+		t.Fatal("wrote into a folder that does not exist")
+	}
+	if err := durable.SyncDir(filepath.Dir(missing)); err == nil {
+		t.Fatal("synced a folder that does not exist")
+	}
+}
+
+func only(t *testing.T, dir, name string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 || entries[0].Name() != name {
+		t.Fatalf("folder holds %v, want only %s", entries, name)
+	}
+}

@@ -1,0 +1,363 @@
+package policy
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/ast"
+	"github.com/cedar-policy/cedar-go/types"
+	xast "github.com/cedar-policy/cedar-go/x/exp/ast"
+	"github.com/cedar-policy/cedar-go/x/exp/schema"
+	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
+)
+
+//go:embed schema.cedarschema
+var schemaText []byte
+
+// cedar-go says places and words only in the text of its errors. They are read
+// to show a person the place; nothing is decided by them.
+var (
+	inputPlace  = regexp.MustCompile(`<input>:([0-9]+):([0-9]+)`)
+	wantedToken = regexp.MustCompile(`^exact got (.*) want (.+)$`)
+	wrongEffect = regexp.MustCompile(`^unexpected effect: (.*)$`)
+)
+
+const actionConnect = "NetworkConnect"
+
+// actionResources is the vocabulary of actions with the resources each takes,
+// as schema.cedarschema has it (testdata/leash.cedar uses all of it).
+func actionResources() map[string][]types.EntityType {
+	files := []types.EntityType{"Dir", "File"}
+	return map[string][]types.EntityType{
+		"FileOpen": files, "FileOpenReadOnly": files, "FileOpenReadWrite": files, "ProcessExec": files,
+		actionConnect: {"Host"}, "HttpRewrite": {"Host"}, "McpCall": {"MCP::Server", "MCP::Tool"},
+	}
+}
+
+// cedarSet is what the Cedar files come to.
+type cedarSet struct {
+	policies []*cedarPolicy // those that judge connections
+	hosts    *hostIndex     // every Host that they name
+	rules    []*rule        // what is a plain rule in Cedar's words
+	ports    []uint16       // that any of them names
+	notes    []Note
+}
+
+// cedarPolicy is one policy of a file, made ready.
+type cedarPolicy struct {
+	tier     tier
+	id       cedar.PolicyID
+	policy   *cedar.Policy
+	readPort bool      // a condition reads context.port
+	atPorts  []hostLit // the Host::"name:port" it names
+	verdict  Verdict
+}
+
+// All makes the set a cedar.PolicyIterator, in the order of the files.
+func (s *cedarSet) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
+	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
+		for _, p := range s.policies {
+			if !yield(p.id, p.policy) {
+				return
+			}
+		}
+	}
+}
+
+func loadCedar(files []CedarFile) (*cedarSet, []error) {
+	set := &cedarSet{hosts: newHostIndex()}
+	if len(files) == 0 {
+		return set, nil
+	}
+	sch := &schema.Schema{}
+	if err := sch.UnmarshalCedar(schemaText); err != nil {
+		return set, []error{fmt.Errorf("policy: read schema: %w", err)}
+	}
+	resolved, err := sch.Resolve()
+	if err != nil {
+		return set, []error{fmt.Errorf("policy: resolve schema: %w", err)}
+	}
+	var errs []error
+	seen := map[string]bool{}
+	for _, f := range files {
+		if seen[f.Name] {
+			errs = append(errs, &SyntaxError{File: f.Name, Msg: "two policy files have this name"})
+			continue
+		}
+		seen[f.Name] = true
+		toks, tooMuch := checkText(f)
+		if tooMuch != nil {
+			errs = append(errs, tooMuch)
+			continue
+		}
+		list, err := cedar.NewPolicyListFromBytes(f.Name, f.Text)
+		if err != nil {
+			errs = append(errs, parseError(f.Name, toks, err))
+			continue
+		}
+		for i, p := range list {
+			end := len(f.Text)
+			if i+1 < len(list) {
+				end = list[i+1].Position().Offset
+			}
+			l := loader{set: set, file: f.Name, n: i + 1, validator: validate.New(resolved)}
+			l.toks = between(toks, p.Position().Offset, end)
+			l.load(p)
+			errs = append(errs, l.errs...)
+		}
+	}
+	return set, errs
+}
+
+func between(toks []token, from, to int) []token {
+	lo, _ := slices.BinarySearchFunc(toks, from, func(t token, o int) int { return t.offset - o })
+	hi, _ := slices.BinarySearchFunc(toks, to, func(t token, o int) int { return t.offset - o })
+	return toks[lo:hi]
+}
+
+// parseError puts cedar-go's message into ours. It reports the word after the
+// wrong one where it has read on, so the message's own word is looked for.
+func parseError(file string, toks []token, err error) *SyntaxError {
+	e := &SyntaxError{File: file, Msg: err.Error()}
+	if m := inputPlace.FindStringSubmatch(e.Msg); m != nil {
+		e.Line, _ = strconv.Atoi(m[1])
+		e.Column, _ = strconv.Atoi(m[2])
+	}
+	inner := err
+	for next := errors.Unwrap(inner); next != nil; next = errors.Unwrap(inner) {
+		inner = next
+	}
+	e.Msg = "syntax: " + inputPlace.ReplaceAllString(strings.TrimPrefix(inner.Error(), "parser error: "), "here")
+	got := ""
+	if m := wantedToken.FindStringSubmatch(inner.Error()); m != nil {
+		got = m[1]
+		e.Msg = fmt.Sprintf("expected %q, found %q", m[2], got)
+	} else if m := wrongEffect.FindStringSubmatch(inner.Error()); m != nil {
+		got = m[1]
+		e.Msg = fmt.Sprintf("expected permit or forbid, found %q", got)
+	}
+	if got == "" {
+		e.Msg = strings.Replace(e.Msg, `found ""`, "found the end of the file", 1)
+		return e
+	}
+	i, _ := slices.BinarySearchFunc(toks, e, func(t token, e *SyntaxError) int {
+		if t.line != e.Line {
+			return t.line - e.Line
+		}
+		return t.column - e.Column
+	})
+	for back := i; back >= 0 && back > i-3; back-- {
+		if back < len(toks) && toks[back].text == got {
+			e.Line, e.Column = toks[back].line, toks[back].column
+			break
+		}
+	}
+	words := []string{"permit", "forbid", "principal", "action", "resource", "context", "when", "unless"}
+	if hint := didYouMean(got, words); strings.HasPrefix(hint, "did") && len(got) > 2 && !slices.Contains(words, got) {
+		e.Hint = hint
+	}
+	return e
+}
+
+// loader checks one policy and makes it ready.
+type loader struct {
+	set       *cedarSet
+	file      string
+	n         int
+	validator *validate.Validator
+	toks      []token // of this policy
+
+	name     string
+	origin   Origin
+	hosts    []hostLit
+	mentions map[types.EntityType]bool // resource types that the policy names
+	readPort bool
+	errs     []error
+}
+
+func (l *loader) load(p *cedar.Policy) {
+	l.mentions = map[types.EntityType]bool{}
+	l.origin = Origin{Source: l.file, File: l.file, Line: p.Position().Line, Column: p.Position().Column}
+	l.name = l.file + "#" + strconv.Itoa(l.n)
+	if id := p.Annotations()["id"]; id != "" {
+		l.name = string(id)
+	}
+	tier := l.tier(p)
+	tree := *(*xast.Policy)(p.AST())
+	actions := l.actions(tree.Action)
+	l.checkWords(&tree, actions)
+	if len(l.errs) > 0 {
+		return
+	}
+	if _, all := tree.Action.(xast.ScopeTypeAll); all {
+		actions = l.fitting()
+	}
+	l.rewrite(&tree)
+	if len(l.errs) > 0 {
+		return
+	}
+	if err := l.validator.Policy("", &tree); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			l.errs = append(l.errs, syntaxError(l.origin, line, ""))
+		}
+		return
+	}
+	l.keep(&tree, tier, actions)
+}
+
+// fitting are the actions of a policy that names none. Connections are always
+// among them: "unless" about folders is true of every host.
+func (l *loader) fitting() []string {
+	all := actionResources()
+	mentioned := func(t types.EntityType) bool { return l.mentions[t] }
+	about := false
+	for _, resources := range all {
+		about = about || slices.ContainsFunc(resources, mentioned)
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !about || name == actionConnect || slices.ContainsFunc(all[name], mentioned) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// keep files the policy under what can be done with it today.
+func (l *loader) keep(tree *xast.Policy, t tier, actions []string) {
+	v := Verdict{Effect: t.effect(), Rule: l.name, Origin: l.origin}
+	place := quotePlace(l.origin)
+	switch t {
+	case tierForbid:
+		v.Reason = "denied by the Cedar policy \"" + l.name + "\"" + place
+		v.Hints = []string{"remove or narrow the forbid" + place + "; nothing overrides a forbid"}
+	case tierAsk:
+		v.Reason = "the Cedar policy \"" + l.name + "\"" + place + " asks a person first"
+	case tierAllow, tierPerson, tiers:
+		v.Reason = "allowed by the Cedar policy \"" + l.name + "\"" + place
+	}
+	for _, a := range actions {
+		switch {
+		case a == actionConnect:
+			l.keepConnect(tree, t, v)
+		case a == "McpCall" && l.keepServer(tree, t, v):
+		case a == "HttpRewrite" && t == tierForbid:
+			// Kept already: nothing rewrites requests unless a permit is obeyed.
+		default:
+			l.note(t, a, "loads, but nothing enforces "+a+" yet")
+		}
+	}
+}
+
+func (l *loader) note(t tier, action, msg string) {
+	l.set.notes = append(l.set.notes, Note{Origin: l.origin, Rule: l.name, Effect: t.effect(), Action: action, Msg: msg})
+}
+
+func (l *loader) keepConnect(tree *xast.Policy, t tier, v Verdict) {
+	p := &cedarPolicy{
+		tier: t, verdict: v, readPort: l.readPort,
+		id:     cedar.PolicyID(strconv.Itoa(len(l.set.policies))),
+		policy: cedar.NewPolicyFromAST((*ast.Policy)(tree)),
+	}
+	for _, h := range l.hosts {
+		l.set.hosts.add(h)
+		if h.port != 0 {
+			p.atPorts = append(p.atPorts, h)
+			l.set.ports = append(l.set.ports, h.port)
+		}
+		if t == tierAllow && h.pattern.String() == "*" {
+			l.note(t, actionConnect, "permits every host")
+		}
+	}
+	if _, all := tree.Resource.(xast.ScopeTypeAll); all && t == tierAllow && len(tree.Conditions) == 0 {
+		l.note(t, actionConnect, "permits every host")
+	}
+	if l.readPort {
+		l.set.ports = append(l.set.ports, l.portsCompared(tree)...)
+	}
+	l.set.policies = append(l.set.policies, p)
+}
+
+// portsCompared are the numbers a policy names with their neighbours: between
+// two of them its verdict cannot change.
+func (l *loader) portsCompared(tree *xast.Policy) []uint16 {
+	var out []uint16
+	eachNode(tree, func(n xast.IsNode) {
+		v, ok := n.(xast.NodeValue)
+		if !ok {
+			return
+		}
+		if long, ok := v.Value.(types.Long); ok {
+			for _, p := range []int64{int64(long) - 1, int64(long), int64(long) + 1} {
+				if p > 0 && p < 1<<16 && len(out) < 300 {
+					out = append(out, uint16(p))
+				}
+			}
+		}
+	})
+	return out
+}
+
+// keepServer enforces a forbid of a whole MCP server as what Leash makes of
+// it: no connection to that host. It reports whether it could.
+func (l *loader) keepServer(tree *xast.Policy, t tier, v Verdict) bool {
+	servers, ok := wholeServers(tree)
+	if !ok || t != tierForbid {
+		return false
+	}
+	rules := make([]*rule, 0, len(servers))
+	for _, s := range servers {
+		r, err := compileRule(Rule{Effect: Deny, Domain: s, Origin: l.origin}, false)
+		if err != nil {
+			return false // a server by URL or name; the MCP gateway will know it
+		}
+		r.name, r.verdict = v.Rule, v
+		rules = append(rules, r)
+	}
+	l.set.rules = append(l.set.rules, rules...)
+	return true
+}
+
+// wholeServers are the servers of a policy that says nothing but
+// "resource in [MCP::Server::…]".
+func wholeServers(tree *xast.Policy) ([]string, bool) {
+	var uids []types.EntityUID
+	switch sc := tree.Resource.(type) {
+	case xast.ScopeTypeIn:
+		uids = append(uids, sc.Entity)
+	case xast.ScopeTypeAll:
+	default:
+		return nil, false
+	}
+	if len(tree.Conditions)+len(uids) != 1 {
+		return nil, false
+	}
+	for _, c := range tree.Conditions {
+		in, ok := c.Body.(xast.NodeTypeIn)
+		if !ok || c.Condition != xast.ConditionWhen || !isVariable(in.Left, "resource") {
+			return nil, false
+		}
+		if uids, ok = entities(in.Right); !ok {
+			return nil, false
+		}
+	}
+	if _, all := tree.Principal.(xast.ScopeTypeAll); !all || len(uids) == 0 {
+		return nil, false
+	}
+	out := make([]string, 0, len(uids))
+	for _, u := range uids {
+		if u.Type != "MCP::Server" {
+			return nil, false
+		}
+		out = append(out, string(u.ID))
+	}
+	return out, true
+}

@@ -1,0 +1,290 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cloister/internal/authority"
+)
+
+// Snapshot is a compiled policy. It never changes; many goroutines may decide
+// by it at once.
+type Snapshot struct {
+	rules    []*rule // in the order they were given
+	layers   []*index
+	cedar    *cedarSet // nil where no Cedar file has anything to enforce
+	files    []CedarFile
+	notes    []Note
+	unlisted Effect
+	mode     Mode
+	digest   string
+}
+
+// Compile checks every part of the input and makes a Snapshot, or returns
+// every problem, each a *SyntaxError, joined. An empty input is valid: nothing
+// is listed.
+func Compile(in Input) (*Snapshot, error) {
+	var errs []error
+	if in.Unlisted != Ask && in.Unlisted != Deny {
+		errs = append(errs, &SyntaxError{Msg: "unlisted destinations can be asked or denied, not " + in.Unlisted.String()})
+	}
+	if in.Mode > Record {
+		errs = append(errs, &SyntaxError{Msg: "unknown " + in.Mode.String()})
+	}
+	rules, ruleErrs := compileRules(in.Rules, 0, false)
+	set, cedarErrs := loadCedar(in.Cedar)
+	if err := errors.Join(append(append(errs, ruleErrs...), cedarErrs...)...); err != nil {
+		return nil, err
+	}
+	s := &Snapshot{rules: rules, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes}
+	s.layers = []*index{newIndex(append(slices.Clone(rules), set.rules...))}
+	if len(set.policies) > 0 {
+		s.cedar = set
+	}
+	for _, f := range in.Cedar {
+		s.files = append(s.files, CedarFile{Name: f.Name, Text: slices.Clone(f.Text)})
+	}
+	s.digest = s.sum()
+	return s, nil
+}
+
+// With is the snapshot with a session's own words on top: its flags and, if
+// mode is not nil, its mode. An allow given so is a person's explicit word: it
+// stands before ask rules, but never before a forbid.
+func (s *Snapshot) With(extra []Rule, mode *Mode) (*Snapshot, error) {
+	if s == nil {
+		return nil, errors.New("policy: no snapshot to add to")
+	}
+	next := *s
+	if mode != nil {
+		if *mode > Record {
+			return nil, &SyntaxError{Msg: "unknown " + mode.String()}
+		}
+		next.mode = *mode
+	}
+	rules, errs := compileRules(extra, len(s.rules), true)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(rules) > 0 {
+		next.rules = append(slices.Clip(s.rules), rules...)
+		next.layers = append(slices.Clip(s.layers), newIndex(rules))
+	}
+	if next.digest = next.sum(); next.digest == s.digest {
+		return s, nil
+	}
+	return &next, nil
+}
+
+// Digest names what the snapshot decides, not where it is written: the same
+// rules in another order or file have the same digest. "" for nil.
+func (s *Snapshot) Digest() string {
+	if s == nil {
+		return ""
+	}
+	return s.digest
+}
+
+// Mode is the snapshot's mode; Enforce for nil.
+func (s *Snapshot) Mode() Mode {
+	if s == nil {
+		return Enforce
+	}
+	return s.mode
+}
+
+// Unenforced lists what the Cedar files say that nothing enforces yet. A
+// caller that promises enforcement refuses a note whose Effect is Deny.
+func (s *Snapshot) Unenforced() []Note { return s.notesWhere(true) }
+
+// Warnings lists what is enforced, but may not be what its author meant.
+func (s *Snapshot) Warnings() []Note { return s.notesWhere(false) }
+
+func (s *Snapshot) notesWhere(unenforced bool) []Note {
+	if s == nil {
+		return nil
+	}
+	var out []Note
+	for _, n := range s.notes {
+		if (n.Action != actionConnect) == unenforced {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (s *Snapshot) sum() string {
+	var lines []string
+	for _, r := range s.rules {
+		lines = append(lines, strconv.Itoa(int(r.tier))+" "+r.name)
+	}
+	for _, f := range s.files {
+		h := sha256.Sum256(f.Text)
+		lines = append(lines, "cedar "+hex.EncodeToString(h[:]))
+	}
+	slices.Sort(lines)
+	lines = append(slices.Compact(lines), "unlisted "+s.unlisted.String(), "mode "+s.mode.String())
+	h := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+	return "sha256:" + hex.EncodeToString(h[:])
+}
+
+func compileRules(in []Rule, first int, session bool) ([]*rule, []error) {
+	out := make([]*rule, 0, len(in))
+	var errs []error
+	for i, r := range in {
+		c, err := compileRule(r, session)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		c.order = first + i
+		out = append(out, c)
+	}
+	return out, errs
+}
+
+func compileRule(in Rule, session bool) (*rule, error) {
+	r := &rule{origin: in.Origin}
+	switch in.Effect {
+	case Deny:
+		r.tier = tierForbid
+	case Ask:
+		r.tier = tierAsk
+	case Allow:
+		r.tier = tierAllow
+		if session {
+			r.tier = tierPerson
+		}
+	default:
+		return nil, syntaxError(in.Origin, "unknown "+in.Effect.String(), "want allow, ask or deny")
+	}
+	if slices.Contains(in.Ports, 0) {
+		return nil, syntaxError(in.Origin, "port 0 is no port", "want 1 to 65535")
+	}
+	switch {
+	case in.Ports != nil && len(in.Ports) == 0:
+		return nil, syntaxError(in.Origin, "the list of ports is empty", "leave it out for 443 and 80")
+	case in.Ports != nil:
+		r.ports = cleanPorts(in.Ports)
+	case r.tier != tierForbid:
+		r.ports = defaultPorts()
+	}
+	var err error
+	switch {
+	case in.Domain != "" && in.CIDR != "":
+		err = syntaxError(in.Origin, "a rule names a domain or a cidr, not both", "write two rules")
+	case in.CIDR != "":
+		err = r.setCIDR(in)
+	case in.Domain != "":
+		err = r.setDomain(in)
+	default:
+		err = syntaxError(in.Origin, "a rule must name a domain or a cidr", "for example domain: api.example.com")
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.speak()
+	return r, nil
+}
+
+func (r *rule) setDomain(in Rule) error {
+	if _, err := netip.ParsePrefix(in.Domain); err == nil {
+		return syntaxError(in.Origin, fmt.Sprintf("domain %q is a range of addresses", in.Domain), "write cidr: "+in.Domain)
+	}
+	// An ask or a deny may be as wide as it likes: somebody sees each case.
+	parse := authority.ParseBroadPattern
+	if in.Effect == Allow {
+		parse = authority.ParsePattern
+	}
+	p, err := parse(in.Domain)
+	if err != nil {
+		return syntaxError(in.Origin, err.Error(), "")
+	}
+	if addr, err := netip.ParseAddr(p.Base()); err == nil {
+		r.prefix = netip.PrefixFrom(addr, addr.BitLen())
+		return nil
+	}
+	r.pattern = p
+	return nil
+}
+
+func (r *rule) setCIDR(in Rule) error {
+	p, err := netip.ParsePrefix(in.CIDR)
+	if err != nil {
+		if a, err := netip.ParseAddr(in.CIDR); err == nil && a.Zone() == "" {
+			a = a.Unmap()
+			return syntaxError(in.Origin, fmt.Sprintf("cidr %q has no length", in.CIDR), fmt.Sprintf("for one address write cidr: %s/%d", a, a.BitLen()))
+		}
+		return syntaxError(in.Origin, fmt.Sprintf("cidr %q is not an address and a length", in.CIDR), "for example cidr: 203.0.113.0/24")
+	}
+	switch {
+	case p.Addr().Is4In6():
+		return syntaxError(in.Origin, fmt.Sprintf("cidr %q is an IPv4 range in IPv6 clothes", in.CIDR), "write the IPv4 range")
+	case p != p.Masked():
+		return syntaxError(in.Origin, fmt.Sprintf("cidr %q has bits set after its length", in.CIDR), "did you mean "+p.Masked().String()+"?")
+	case p.Bits() == 0 && in.Effect == Allow:
+		return syntaxError(in.Origin, fmt.Sprintf("cidr %q is too broad, it would match every address", in.CIDR), "")
+	}
+	r.prefix = p
+	return nil
+}
+
+// target is the host part of the rule in its own notation.
+func (r *rule) target() string {
+	if !r.prefix.IsValid() {
+		return r.pattern.String()
+	}
+	if r.prefix.IsSingleIP() {
+		return r.prefix.Addr().String()
+	}
+	return r.prefix.String()
+}
+
+// speak fills in the words. The name is also the rule's identity in the digest.
+func (r *rule) speak() {
+	host := r.target()
+	r.name = r.tier.verb() + " " + host
+	switch {
+	case r.ports == nil && r.tier != tierForbid:
+		r.name += " port *"
+	case r.ports != nil && !slices.Equal(r.ports, defaultPorts()):
+		r.name += " port " + portList(r.ports)
+	case r.ports != nil && r.tier == tierForbid:
+		r.name += " port 443,80"
+	}
+	r.rank = 2 * len(r.pattern.Base())
+	switch {
+	case r.prefix.IsValid():
+		r.rank = r.prefix.Bits()
+	case !r.pattern.Wildcard():
+		r.rank++
+	}
+	place := quotePlace(r.origin)
+	r.verdict = Verdict{Effect: r.tier.effect(), Rule: r.name, Origin: r.origin}
+	switch r.tier {
+	case tierForbid:
+		r.verdict.Reason = "denied by the rule \"" + r.name + "\"" + place
+		r.verdict.Hints = forbidHints(r)
+	case tierAsk:
+		r.verdict.Reason = "the rule \"" + r.name + "\"" + place + " asks a person first"
+	case tierAllow, tierPerson:
+		r.verdict.Reason = "allowed by the rule \"" + r.name + "\"" + place
+	case tiers:
+	}
+	r.elsewhere = "the rule \"" + r.name + "\"" + place + " names this host, but only on port " + portList(r.ports)
+}
+
+func (t tier) verb() string { return t.effect().String() }
+
+func quotePlace(o Origin) string {
+	if s := o.String(); s != "" {
+		return " at " + s
+	}
+	return ""
+}

@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"net/netip"
+	"strconv"
+
+	"cloister/internal/authority"
+)
+
+// allowHints are the words that allow a destination which no rule names: the
+// flag for this session, the lines for good. They are made at the moment of
+// the refusal; only allowed traffic has to be free of allocations.
+func allowHints(a authority.Authority) []string {
+	addr, isAddr := a.Addr()
+	if isAddr && !public(addr) {
+		return []string{`proxy.hosts: {NAME: "` + a.String() + `"}, then proxy.allow: - domain: NAME (a private address is reached only by a name of yours)`}
+	}
+	return []string{"cloister run --allow " + flagTarget(a) + " …", yamlAllow(a)}
+}
+
+// flagTarget is DOMAIN[:PORT] as --allow takes it.
+func flagTarget(a authority.Authority) string {
+	if !isDefaultPort(a.Port()) {
+		return a.String()
+	}
+	if addr, ok := a.Addr(); ok && addr.Is6() {
+		return "[" + a.Host() + "]"
+	}
+	return a.Host()
+}
+
+func yamlAllow(a authority.Authority) string {
+	key, value := "domain: ", a.Host()
+	if addr, ok := a.Addr(); ok {
+		key, value = "cidr: ", a.Host()+"/"+strconv.Itoa(addr.BitLen())
+		if addr.Is6() {
+			value = `"` + value + `"`
+		}
+	}
+	if isDefaultPort(a.Port()) {
+		return "proxy.allow: - " + key + value
+	}
+	return "proxy.allow: - {" + key + value + ", ports: [" + strconv.Itoa(int(a.Port())) + "]}"
+}
+
+// public reports whether an address may work at all when a rule allows it. It
+// only chooses the hint; what is forbidden is the egress room's to say.
+func public(a netip.Addr) bool {
+	return a.IsGlobalUnicast() && !a.IsPrivate()
+}
+
+// withAskHints adds the words for a destination that an ask rule names: the
+// flag works, since a person's word for the session stands before ask rules;
+// an allow rule in a file would not.
+func withAskHints(v Verdict, a authority.Authority) Verdict {
+	v.Hints = []string{"cloister run --allow " + flagTarget(a) + " …"}
+	if s := v.Origin.String(); s != "" {
+		v.Hints = append(v.Hints, "to allow it for good, make the ask rule at "+s+" an allow rule")
+	}
+	return v
+}
+
+// forbidHints say the only thing that helps: no flag or rule overrides a deny.
+func forbidHints(r *rule) []string {
+	if r.origin.File == "" && r.origin.Source != "" {
+		return []string{"leave out " + r.origin.Source + " " + r.target() + "; nothing overrides a deny"}
+	}
+	if s := r.origin.String(); s != "" {
+		return []string{"remove or narrow the deny rule for " + r.target() + " at " + s + "; nothing overrides a deny"}
+	}
+	return []string{"remove or narrow the deny rule for " + r.target() + "; nothing overrides a deny"}
+}

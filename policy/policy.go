@@ -1,0 +1,254 @@
+// Package policy decides whether a cloister may reach a destination.
+//
+// It promises that Decide cannot fail: it is a pure function of a compiled
+// Snapshot with a Request, the zero Verdict is deny, a nil Snapshot denies, a
+// Cedar policy that errors denies (cedar-go itself skips it). The order is
+// forbid, a person's word for the session, ask, allow, what no rule names.
+// Compile refuses what it does not understand, with file, line, column.
+//
+// It does NOT read files, parse YAML, know the time, log, ask a person or
+// reach the network; addresses that no rule may open (loopback, metadata) are
+// the egress room's, since a name says nothing about where it resolves to.
+//
+// Most readers want Compile, Decide or Explain.
+package policy
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cloister/internal/authority"
+)
+
+// Effect is what a rule or a verdict says. Its zero value is Deny.
+type Effect uint8
+
+// The three effects.
+const (
+	Deny Effect = iota
+	Ask
+	Allow
+)
+
+func (e Effect) String() string {
+	switch e {
+	case Deny:
+		return "deny"
+	case Ask:
+		return "ask"
+	case Allow:
+		return "allow"
+	}
+	return "effect(" + strconv.Itoa(int(e)) + ")"
+}
+
+// ParseEffect is the inverse of String.
+func ParseEffect(s string) (Effect, error) {
+	for _, e := range []Effect{Deny, Ask, Allow} {
+		if s == e.String() {
+			return e, nil
+		}
+	}
+	return Deny, fmt.Errorf("effect %q: want allow, ask or deny", s)
+}
+
+// Mode says what becomes of a refusal. Its zero value is Enforce.
+type Mode uint8
+
+// The modes. Shadow and Record let everything pass and mark what Enforce would
+// have refused.
+const (
+	Enforce Mode = iota
+	Shadow
+	Record
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Enforce:
+		return "enforce"
+	case Shadow:
+		return "shadow"
+	case Record:
+		return "record"
+	}
+	return "mode(" + strconv.Itoa(int(m)) + ")"
+}
+
+// ParseMode is the inverse of String.
+func ParseMode(s string) (Mode, error) {
+	for _, m := range []Mode{Enforce, Shadow, Record} {
+		if s == m.String() {
+			return m, nil
+		}
+	}
+	return Enforce, fmt.Errorf("mode %q: want enforce, shadow or record", s)
+}
+
+// Origin is where a rule was written: a source a person knows by name ("preset
+// ai-apis", "config.yaml", "--allow"), and the place in a file if it has one.
+type Origin struct {
+	Source, File string
+	Line, Column int // from 1; 0 is unknown
+}
+
+// String is "file:line:column", "source (file:line:column)" or the source.
+func (o Origin) String() string {
+	if o.File == "" {
+		return o.Source
+	}
+	place := o.File
+	if o.Line > 0 {
+		place += ":" + strconv.Itoa(o.Line)
+		if o.Column > 0 {
+			place += ":" + strconv.Itoa(o.Column)
+		}
+	}
+	if o.Source == "" || o.Source == o.File || o.Source == filepath.Base(o.File) {
+		return place
+	}
+	return o.Source + " (" + place + ")"
+}
+
+// Rule is one line of YAML or one flag: a Domain (name, address or wildcard)
+// or a CIDR. Ports nil means 443 and 80 for a rule that widens, every port for
+// a rule that denies.
+type Rule struct {
+	Effect       Effect
+	Domain, CIDR string
+	Ports        []uint16
+	Origin       Origin
+}
+
+// CedarFile is the text of a user's policy file; Name is how it is called in
+// messages.
+type CedarFile struct {
+	Name string
+	Text []byte
+}
+
+// Input is everything a Snapshot is compiled from.
+type Input struct {
+	Rules    []Rule
+	Cedar    []CedarFile
+	Unlisted Effect // for what no rule names: Ask or Deny
+	Mode     Mode
+}
+
+// Action is what a request wants to do. The zero value is no action, so a
+// request that forgot to say is denied.
+type Action uint8
+
+// The actions that are judged today.
+const (
+	// NetworkConnect is a connection to the Authority.
+	NetworkConnect Action = iota + 1
+	// NetworkResolve is a name asked of DNS: the best effect that any port of
+	// that name would get, since the answer shows nothing else. The port of
+	// the Authority does not matter.
+	NetworkResolve
+)
+
+func (a Action) String() string {
+	switch a {
+	case NetworkConnect:
+		return "NetworkConnect"
+	case NetworkResolve:
+		return "NetworkResolve"
+	}
+	return "action(" + strconv.Itoa(int(a)) + ")"
+}
+
+// Request is one question.
+type Request struct {
+	Action    Action
+	Authority authority.Authority
+	// Session, Project and Agent are the principal that Cedar policies see:
+	// Session::"…" in Project::"…", in Agent::"…".
+	Session, Project, Agent string
+}
+
+// Verdict is the answer. Its zero value is deny.
+type Verdict struct {
+	Effect Effect
+	// Rule names the rule that spoke, "unlisted" where none did.
+	Rule   string
+	Origin Origin
+	// Reason is one line for a person.
+	Reason string
+	// Hints are the exact words that would allow it; empty when it is allowed.
+	Hints []string
+	// WouldDeny is set in shadow and record mode: Effect is Allow, but enforce
+	// would have refused or asked. Rule, Reason and Hints tell of that.
+	WouldDeny bool
+	// Diagnostic says why a policy could not be evaluated; such a verdict
+	// denies.
+	Diagnostic string
+}
+
+// SyntaxError is one thing in an Input that was refused. Compile joins several.
+type SyntaxError struct {
+	File         string // or the source, where there is no file
+	Line, Column int    // from 1; 0 is unknown
+	Msg, Hint    string
+}
+
+func (e *SyntaxError) Error() string {
+	s := Origin{File: e.File, Line: e.Line, Column: e.Column}.String()
+	if s != "" {
+		s += ": "
+	}
+	s += e.Msg
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
+	}
+	return s
+}
+
+func syntaxError(o Origin, msg, hint string) *SyntaxError {
+	e := &SyntaxError{File: o.File, Line: o.Line, Column: o.Column, Msg: msg, Hint: hint}
+	if e.File == "" {
+		e.File = o.Source
+	}
+	return e
+}
+
+// Note is something a person should know about a policy that loads: a rule
+// that nothing enforces yet, a permit that is very wide.
+type Note struct {
+	Origin Origin
+	Rule   string
+	Effect Effect
+	Action string // Cedar's name of the action
+	Msg    string
+}
+
+func portList(ports []uint16) string {
+	var b strings.Builder
+	for i, p := range ports {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(int(p)))
+	}
+	return b.String()
+}
+
+func defaultPorts() []uint16 { return []uint16{443, 80} }
+
+func isDefaultPort(p uint16) bool { return p == 443 || p == 80 }
+
+// cleanPorts sorts and deduplicates; 443 before 80 when they are the default,
+// as people write them.
+func cleanPorts(ports []uint16) []uint16 {
+	out := slices.Clone(ports)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	if slices.Equal(out, []uint16{80, 443}) {
+		return defaultPorts()
+	}
+	return out
+}

@@ -1,0 +1,446 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/durable"
+)
+
+const (
+	// DefaultSegment is where a segment is closed and the next begun.
+	DefaultSegment = 64 << 20
+	// syncWithin is the longest a record waits for its fdatasync(2): what a
+	// power loss may cost, RESILIENCE RS-03.
+	syncWithin = 10 * time.Millisecond
+)
+
+// ErrInUse says that another process appends to the same folder.
+var ErrInUse = errors.New("another process writes this audit")
+
+// Options of a Log; the zero value is right for the guardian.
+type Options struct {
+	SegmentBytes int64            // DefaultSegment when 0
+	Now          func() time.Time // time.Now when nil
+}
+
+// Log appends events. It is safe for use by several goroutines.
+type Log struct {
+	dir     string
+	segment int64
+	now     func() time.Time
+	lock    *os.File
+	anchor  *os.File
+
+	mu      sync.Mutex
+	file    *os.File
+	number  int
+	size    int64
+	head    head
+	pending []*os.File // full segments that wait for their last sync
+	broken  error      // the first failure; set once
+	closed  bool
+
+	dirty  chan struct{} // one token: something waits for a sync
+	done   chan struct{}
+	synced chan struct{} // closed when the syncer has returned
+}
+
+// Open continues the record in dir, which is created if need be. What a crash
+// left of a last record is cut away, and an event says so. A record that does
+// not fit the chain is an error: [*BadRecord].
+func Open(dir string, o Options) (*Log, error) {
+	if o.SegmentBytes <= 0 {
+		o.SegmentBytes = DefaultSegment
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	l := &Log{
+		dir:     dir,
+		segment: o.SegmentBytes,
+		now:     o.Now,
+		dirty:   make(chan struct{}, 1),
+		done:    make(chan struct{}),
+		synced:  make(chan struct{}),
+	}
+	if err := l.open(); err != nil {
+		l.release()
+		return nil, fmt.Errorf("open audit: %w", err)
+	}
+	go l.syncer()
+	return l, nil
+}
+
+func (l *Log) open() error {
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	if err := l.own(); err != nil {
+		return err
+	}
+	anchored, ok, err := readAnchor(l.dir)
+	if err != nil {
+		return err
+	}
+	if l.anchor, err = openFile(filepath.Join(l.dir, anchorFile), os.O_RDWR|os.O_CREATE); err != nil {
+		return err
+	}
+	cut, err := l.resume(anchored, ok)
+	if err != nil {
+		return err
+	}
+	if cut > 0 {
+		if err := l.append(&Event{
+			Kind:   GuardianStart,
+			Action: "recover",
+			Reason: fmt.Sprintf("%d bytes of a torn record were cut from the end of the audit", cut),
+		}); err != nil {
+			return err
+		}
+	}
+	// The first sync proves that this disk takes what will be promised, and
+	// writes the anchor of an empty record: from now on a missing one tells.
+	return l.sync()
+}
+
+// own takes the folder for this process until it ends.
+func (l *Log) own() error {
+	f, err := openFile(filepath.Join(l.dir, lockFile), os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	l.lock = f
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return ErrInUse
+	}
+	if err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	return nil
+}
+
+// resume finds the end of the chain and opens the last segment there. It
+// returns how many bytes it cut.
+func (l *Log) resume(anchored head, haveAnchor bool) (cut int64, err error) {
+	found, err := segments(l.dir)
+	if err != nil {
+		return 0, err
+	}
+	if len(found) == 0 {
+		if anchored.Seq > 0 {
+			return 0, &BadRecord{File: "audit-000001.jsonl", Seq: 1, Reason: fmt.Sprintf("all segments are gone; the anchor names record %d", anchored.Seq)}
+		}
+		l.head = start()
+		return 0, l.create(1)
+	}
+	last := found[len(found)-1]
+	at, err := l.before(found)
+	if err != nil {
+		return 0, err
+	}
+	tail, err := scanTail(filepath.Join(l.dir, last.name), at)
+	if err != nil {
+		return 0, err
+	}
+	if haveAnchor && tail.head.Seq < anchored.Seq {
+		reason := fmt.Sprintf("the record ends here; the anchor names record %d", anchored.Seq)
+		if tail.bad != nil {
+			reason = tail.bad.Error()
+		}
+		return 0, &BadRecord{File: last.name, Line: tail.lines + 1, Seq: tail.head.Seq + 1, Reason: reason}
+	}
+	// Beyond the anchor nothing was promised to be on the disk: what does not
+	// fit there is what a crash left. Without an anchor only a last line that
+	// was cut is believed to be that.
+	if !haveAnchor && tail.bad != nil && !tail.torn {
+		return 0, &BadRecord{File: last.name, Line: tail.lines + 1, Seq: tail.head.Seq + 1, Reason: tail.bad.Error()}
+	}
+	f, err := openFile(filepath.Join(l.dir, last.name), os.O_RDWR|os.O_APPEND)
+	if err != nil {
+		return 0, err
+	}
+	l.file, l.number, l.size, l.head = f, last.number, tail.end, tail.head
+	if tail.size == tail.end {
+		return 0, nil
+	}
+	if err := f.Truncate(tail.end); err != nil {
+		return 0, err
+	}
+	return tail.size - tail.end, nil
+}
+
+// before is the head at the end of the segment before the last one, as far as
+// its own last line tells: only Verify reads the whole chain.
+func (l *Log) before(found []segment) (head, error) {
+	if len(found) == 1 {
+		return start(), nil
+	}
+	name := found[len(found)-2].name
+	f, err := openFile(filepath.Join(l.dir, name), os.O_RDONLY)
+	if err != nil {
+		return head{}, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return head{}, err
+	}
+	from := max(0, info.Size()-2*MaxRecord)
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return head{}, err
+	}
+	at := head{}
+	for in := newLines(f, from, 0); ; {
+		one, err := in.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return head{}, err
+		}
+		if e, err := Decode(one.text); err == nil && !one.torn && !one.long {
+			at = head{Seq: e.Seq, Hash: e.Hash}
+		} else {
+			at = head{}
+		}
+	}
+	if at.Seq == 0 {
+		return head{}, &BadRecord{File: name, Reason: "its last record cannot be read"}
+	}
+	return at, nil
+}
+
+// tail is what scanTail found in the last segment.
+type tail struct {
+	head  head
+	end   int64 // offset behind the last good record
+	size  int64
+	lines int
+	bad   error // why the record behind end does not fit
+	torn  bool  // because its newline is missing: it is the last
+}
+
+// scanTail follows the chain through the last segment until the first record
+// that does not fit. Segments are bounded: 64 MiB take about 0.3 s.
+func scanTail(path string, at head) (tail, error) {
+	t := tail{head: at}
+	f, err := openFile(path, os.O_RDONLY)
+	if err != nil {
+		return t, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return t, err
+	}
+	t.size = info.Size()
+	for in := newLines(f, 0, 0); ; {
+		one, err := in.next()
+		if errors.Is(err, io.EOF) {
+			return t, nil
+		}
+		if err != nil {
+			return t, err
+		}
+		e, err := t.head.follow(one)
+		if err != nil {
+			t.bad, t.torn = err, one.torn
+			return t, nil
+		}
+		t.head = head{Seq: e.Seq, Hash: e.Hash}
+		t.end = in.offset
+		t.lines++
+	}
+}
+
+// create begins segment number; its name is durable before a record is in it.
+func (l *Log) create(number int) error {
+	f, err := openFile(segmentPath(l.dir, number), os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return err
+	}
+	if err := durable.SyncDir(l.dir); err != nil {
+		_ = f.Close()
+		return err
+	}
+	l.file, l.number, l.size = f, number, 0
+	return nil
+}
+
+// Append writes e as one record and returns when the kernel has all of it.
+// After the first failure every Append fails with the same error.
+func (l *Log) Append(ctx context.Context, e Event) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("append audit: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.append(&e); err != nil {
+		return fmt.Errorf("append audit: %w", err)
+	}
+	return nil
+}
+
+// append is Append under l.mu, or before anybody else knows l.
+func (l *Log) append(e *Event) error {
+	switch {
+	case l.broken != nil:
+		return l.broken
+	case l.closed:
+		return os.ErrClosed
+	}
+	if e.Time.IsZero() {
+		e.Time = l.now()
+	}
+	// Without its monotonic reading and zone the time reads the same
+	// everywhere.
+	e.Time = e.Time.UTC().Round(0)
+	e.Seq, e.Prev = l.head.Seq+1, l.head.Hash
+	text, hash, err := encode(e)
+	if err != nil {
+		return err // nothing was written: the log is whole
+	}
+	if l.size > 0 && l.size+int64(len(text)) > l.segment {
+		if err := l.rotate(); err != nil {
+			return l.latch(err)
+		}
+	}
+	if _, err := l.file.Write(text); err != nil {
+		// Part of the record may be in the file. Cutting it is a kindness to
+		// readers; Open does it again.
+		_ = l.file.Truncate(l.size)
+		return l.latch(err)
+	}
+	l.size += int64(len(text))
+	l.head = head{Seq: e.Seq, Hash: hash}
+	select {
+	case l.dirty <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// rotate begins the next segment; the full one is synced and closed with the
+// next group sync, before the anchor moves past it.
+func (l *Log) rotate() error {
+	full := l.file
+	if err := l.create(l.number + 1); err != nil {
+		return err
+	}
+	l.pending = append(l.pending, full)
+	return nil
+}
+
+// latch remembers the first failure. A sync that failed once may succeed when
+// repeated although pages were lost, so nothing is ever retried here: only a
+// new Open, which reads what is really there, continues.
+func (l *Log) latch(err error) error {
+	if l.broken == nil {
+		l.broken = err
+	}
+	return l.broken
+}
+
+// Err is the failure that latched the log, nil while it records.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken
+}
+
+// syncer makes records durable in groups: one fdatasync for all that came
+// within syncWithin.
+func (l *Log) syncer() {
+	defer close(l.synced)
+	for {
+		select {
+		case <-l.done:
+			return
+		case <-l.dirty:
+		}
+		timer := time.NewTimer(syncWithin / 2) // the other half is for the disk
+		select {
+		case <-l.done:
+			timer.Stop()
+			return // Close syncs
+		case <-timer.C:
+		}
+		_ = l.sync() // latched: the next Append says so
+	}
+}
+
+// sync makes everything appended so far durable, then moves the anchor.
+func (l *Log) sync() error {
+	l.mu.Lock()
+	file, at, full := l.file, l.head, l.pending
+	l.pending = nil
+	broken := l.broken
+	l.mu.Unlock()
+	if broken != nil {
+		for _, f := range full {
+			_ = f.Close()
+		}
+		return broken
+	}
+	if err := l.settle(file, full, at); err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.latch(err)
+	}
+	return nil
+}
+
+func (l *Log) settle(file *os.File, full []*os.File, at head) error {
+	var failed error
+	for _, f := range full {
+		failed = errors.Join(failed, fdatasync(f), f.Close())
+	}
+	if failed != nil {
+		return fmt.Errorf("sync: %w", failed)
+	}
+	if err := fdatasync(file); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	if _, err := l.anchor.WriteAt(at.slot(), int64(at.Seq%2)*slotSize); err != nil {
+		return fmt.Errorf("move anchor: %w", err)
+	}
+	return nil
+}
+
+// Close makes everything durable and lets the folder go. It returns the
+// failure that latched the log, if any.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	l.mu.Unlock()
+	close(l.done)
+	<-l.synced
+	err := l.sync()
+	l.release()
+	if err != nil {
+		return fmt.Errorf("close audit: %w", err)
+	}
+	return nil
+}
+
+func (l *Log) release() {
+	for _, f := range append(l.pending, l.file, l.anchor, l.lock) {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	// MaxRecord bounds one line in bytes, newline included. Append shortens
+	// what a hostile client made long; a reader refuses longer lines.
+	MaxRecord = 64 << 10
+	// maxField bounds each free-text field before escaping, which makes at
+	// most 6 bytes of one.
+	maxField = 2 << 10
+
+	hashHead = `,"hash":"`
+	hashTail = `"}`
+	hashLen  = len(hashHead) + 2*sha256.Size + len(hashTail)
+)
+
+// genesis is the Prev of the first record.
+const genesis = "0000000000000000000000000000000000000000000000000000000000000000"
+
+// encode makes the line of e, whose Seq and Prev are set, and its hash.
+func encode(e *Event) (line []byte, hash string, err error) {
+	e.V = Version
+	e.Hash = ""
+	var text []byte
+	for _, bound := range []int{maxField, maxField / 8} {
+		shorten(e, bound)
+		if text, err = json.Marshal(e); err != nil {
+			return nil, "", fmt.Errorf("encode record: %w", err)
+		}
+		if text = plain(text); len(text)+hashLen < MaxRecord {
+			break
+		}
+	}
+	// json.Marshal wrote the members in the order of the struct: the empty
+	// hash is last.
+	body := text[:len(text)-len(hashHead)-len(hashTail)]
+	hash = digest(body)
+	line = make([]byte, 0, len(body)+hashLen+1)
+	line = append(line, body...)
+	line = append(line, hashHead...)
+	line = append(line, hash...)
+	line = append(line, hashTail...)
+	line = append(line, '\n')
+	if len(line) > MaxRecord {
+		return nil, "", fmt.Errorf("encode record: %d bytes, at most %d", len(line), MaxRecord)
+	}
+	return line, hash, nil
+}
+
+// digest is the hash of a line whose hash member is cut out: body and the
+// closing brace.
+func digest(body []byte) string {
+	sum := sha256.New()
+	sum.Write(body)
+	sum.Write([]byte{'}'})
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// shorten cuts every field that somebody else may have written.
+func shorten(e *Event, bound int) {
+	for _, s := range []*string{
+		&e.Session, &e.SessionID, &e.Project, &e.Agent, &e.Action, &e.Resource,
+		&e.Verdict, &e.Rule, &e.Reason, &e.Policy, &e.Host, &e.Via, &e.Method, &e.Path, &e.Isolation,
+	} {
+		if len(*s) > bound {
+			cut := bound
+			for cut > 0 && !utf8.RuneStart((*s)[cut]) {
+				cut--
+			}
+			*s = fmt.Sprintf("%s[%d bytes more]", (*s)[:cut], len(*s)-cut)
+		}
+	}
+}
+
+// plain escapes what json.Marshal leaves raw and a terminal, an editor or a
+// reader's eye could trip over: C1 controls, DEL, bidirectional overrides,
+// invisible letters, spaces that are not the space. Outside of strings JSON
+// is ASCII, so every such rune stands in a string, where \u is its spelling.
+func plain(text []byte) []byte {
+	clean := true
+	for _, c := range text {
+		if c >= 0x7f {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return text
+	}
+	out := make([]byte, 0, len(text)+32)
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		switch {
+		case visible(r) && (r != utf8.RuneError || n > 1):
+			out = append(out, text[i:i+n]...)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, hi, lo)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		i += n
+	}
+	return out
+}
+
+func visible(r rune) bool {
+	switch {
+	case r == ' ':
+		return true
+	case !unicode.IsGraphic(r), unicode.Is(unicode.Zs, r):
+		return false
+	case unicode.Is(unicode.Variation_Selector, r), unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
+		return false // HARDENING 5.6: invisible, yet graphic
+	}
+	return true
+}
+
+// errors of decode, told apart by nobody: they become the reason of a
+// BadRecord.
+var (
+	errNoHash   = errors.New("no hash member at the end of the line")
+	errHash     = errors.New("the hash does not fit the line")
+	errNotPlain = errors.New("a raw control byte")
+)
+
+// Decode reads one line without its newline and checks its own hash. It does
+// not know the neighbours, so it checks no chain.
+func Decode(line []byte) (Event, error) {
+	var e Event
+	if len(line)+1 > MaxRecord {
+		return e, fmt.Errorf("longer than %d bytes", MaxRecord)
+	}
+	body, hash, err := split(line)
+	if err != nil {
+		return e, err
+	}
+	if digest(body) != string(hash) {
+		return e, errHash
+	}
+	for _, c := range line {
+		if c < 0x20 || c == 0x7f {
+			return e, errNotPlain
+		}
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Event{}, fmt.Errorf("not JSON: %w", err)
+	}
+	// The hash covers the bytes; a line that says its members twice could
+	// still mean something else than it shows.
+	if e.Hash != string(hash) {
+		return Event{}, errHash
+	}
+	return e, nil
+}
+
+func split(line []byte) (body, hash []byte, err error) {
+	at := len(line) - hashLen
+	if at < 1 {
+		return nil, nil, errNoHash
+	}
+	tail := line[at:]
+	if string(tail[:len(hashHead)]) != hashHead || string(tail[len(tail)-len(hashTail):]) != hashTail {
+		return nil, nil, errNoHash
+	}
+	return line[:at], tail[len(hashHead) : len(tail)-len(hashTail)], nil
+}

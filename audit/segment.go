@@ -1,0 +1,209 @@
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// segmentName is how a segment is called: audit-000001.jsonl, growing.
+var segmentName = regexp.MustCompile(`^audit-([0-9]{6,12})\.jsonl$`)
+
+const (
+	anchorFile = "anchor"
+	lockFile   = "lock"
+)
+
+// BadRecord is the first record that does not fit the chain.
+type BadRecord struct {
+	File   string // base name of the segment
+	Line   int    // 1-based; 0 when the segment as a whole is meant
+	Seq    uint64 // what the record should be, by the chain
+	Reason string
+}
+
+// Error names place and reason.
+func (b *BadRecord) Error() string {
+	return fmt.Sprintf("audit record %d at %s:%d: %s", b.Seq, b.File, b.Line, b.Reason)
+}
+
+type segment struct {
+	name   string
+	number int
+}
+
+// segments lists the segments of dir in order; a gap in their numbers shows
+// as a break of the chain.
+func segments(dir string) ([]segment, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list audit: %w", err)
+	}
+	var found []segment
+	for _, e := range entries {
+		m := segmentName.FindStringSubmatch(e.Name())
+		if m == nil {
+			continue
+		}
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			continue // more digits than a number holds: not ours
+		}
+		found = append(found, segment{name: e.Name(), number: n})
+	}
+	slices.SortFunc(found, func(a, b segment) int { return a.number - b.number })
+	return found, nil
+}
+
+func segmentPath(dir string, number int) string {
+	return filepath.Join(dir, fmt.Sprintf("audit-%06d.jsonl", number))
+}
+
+// openFile opens one file of the record without following a link that
+// somebody put in its place.
+func openFile(path string, flag int) (*os.File, error) {
+	return os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+}
+
+// line is one line of a segment.
+type line struct {
+	text   []byte // without its newline; valid until the next call
+	number int    // 1-based
+	offset int64  // of its first byte
+	torn   bool   // the newline is missing
+	long   bool   // longer than MaxRecord; text is its head
+}
+
+// lines reads a segment line by line in bounded memory.
+type lines struct {
+	r      *bufio.Reader
+	offset int64
+	number int
+}
+
+func newLines(r io.Reader, offset int64, number int) *lines {
+	return &lines{r: bufio.NewReaderSize(r, MaxRecord), offset: offset, number: number}
+}
+
+// next returns io.EOF after the last line.
+func (l *lines) next() (line, error) {
+	text, err := l.r.ReadSlice('\n')
+	if len(text) == 0 && err != nil {
+		return line{}, err
+	}
+	l.number++
+	this := line{text: text, number: l.number, offset: l.offset}
+	l.offset += int64(len(text))
+	switch {
+	case err == nil:
+		this.text = text[:len(text)-1]
+	case errors.Is(err, io.EOF):
+		this.torn = true
+	case errors.Is(err, bufio.ErrBufferFull):
+		this.long = true
+		this.text = slices.Clone(text[:64])
+		n, err := skip(l.r)
+		l.offset += n
+		if errors.Is(err, io.EOF) {
+			this.torn = true
+		} else if err != nil {
+			return line{}, err
+		}
+	default:
+		return line{}, err
+	}
+	return this, nil
+}
+
+// skip reads up to and including the next newline.
+func skip(r *bufio.Reader) (int64, error) {
+	var n int64
+	for {
+		text, err := r.ReadSlice('\n')
+		n += int64(len(text))
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return n, err
+		}
+	}
+}
+
+// head is where a chain stands: its last record.
+type head struct {
+	Seq  uint64 `json:"seq"`
+	Hash string `json:"hash"`
+}
+
+func start() head { return head{Hash: genesis} }
+
+// follow checks that l continues the chain at h.
+func (h head) follow(l line) (Event, error) {
+	switch {
+	case l.long:
+		return Event{}, fmt.Errorf("longer than %d bytes", MaxRecord)
+	case l.torn:
+		return Event{}, errors.New("the line is cut")
+	}
+	e, err := Decode(l.text)
+	switch {
+	case err != nil:
+		return Event{}, err
+	case e.Seq != h.Seq+1:
+		return Event{}, fmt.Errorf("record %d stands here", e.Seq)
+	case e.Prev != h.Hash:
+		return Event{}, errors.New("it does not continue the record before")
+	}
+	return e, nil
+}
+
+// The anchor holds the head that was last made durable, in two slots written
+// in turn, so that a torn write leaves the older one. It is written after the
+// records it names are on the disk: it is never ahead of them.
+const slotSize = 128
+
+func (h head) slot() []byte {
+	text, err := json.Marshal(h)
+	if err != nil { // a number and a string always encode
+		return nil
+	}
+	slot := make([]byte, slotSize)
+	for i := copy(slot, text); i < slotSize; i++ {
+		slot[i] = ' '
+	}
+	slot[slotSize-1] = '\n'
+	return slot
+}
+
+// readAnchor returns the newer slot that is whole; ok is false when there is
+// none.
+func readAnchor(dir string) (h head, ok bool, err error) {
+	f, err := openFile(filepath.Join(dir, anchorFile), os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return start(), false, nil
+	}
+	if err != nil {
+		return start(), false, fmt.Errorf("read anchor: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, 2*slotSize))
+	if err != nil {
+		return start(), false, fmt.Errorf("read anchor: %w", err)
+	}
+	h = start()
+	for slot := range slices.Chunk(text, slotSize) {
+		var one head
+		if json.Unmarshal(slot, &one) == nil && len(one.Hash) == len(genesis) && one.Seq >= h.Seq {
+			h, ok = one, true
+		}
+	}
+	return h, ok, nil
+}

@@ -1,0 +1,276 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cloister/internal/authority"
+	"cloister/internal/nearest"
+)
+
+// Notice is something a person should know about a file that did load.
+type Notice struct {
+	Place Place
+	Text  string
+}
+
+// String says where and what, on one line.
+func (n Notice) String() string {
+	if n.Place.Line == 0 {
+		return n.Text
+	}
+	return fmt.Sprintf("%s:%d: %s", n.Place.File, n.Place.Line, n.Text)
+}
+
+// Parse reads one configuration file over the defaults. name stands in errors
+// and explanations. The error joins one *Error for each problem.
+func Parse(name string, text []byte) (*Config, error) {
+	c := Default()
+	r := newReader(name)
+	r.decode(text, c)
+	c.places = r.places
+	r.check(c)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// check holds the values against what they mean, and writes the few that have
+// two spellings in the one that readers expect.
+func (r *reader) check(c *Config) {
+	if c.Version != 1 {
+		r.problem(r.places["version"], "write version: 1", "version: this cloister reads version 1, not %d", c.Version)
+	}
+	c.Proxy.Unlisted = c.Proxy.Unlisted.older()
+	r.presets(c.Proxy.Presets)
+	r.rules(c.Proxy.Allow, "proxy.allow", authority.ParsePattern)
+	r.rules(c.Proxy.Ask, "proxy.ask", authority.ParsePattern)
+	r.rules(c.Proxy.Deny, "proxy.deny", authority.ParseBroadPattern)
+	c.Proxy.Hosts = r.hosts(c.Proxy.Hosts)
+	r.patterns(c.Hostexec)
+	r.hostPaths(c.Proxy.UpstreamCA, "proxy.upstream_ca")
+	r.exposed(c.Filesystem.Expose)
+	r.hostPaths(c.Filesystem.Refs, "filesystem.refs")
+	r.projectPaths(c.Filesystem.Protect, "filesystem.protect")
+	r.projectPaths(c.Filesystem.Hide, "filesystem.hide")
+	r.resources(c.Resources)
+}
+
+func at(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+
+func (r *reader) presets(names []string) {
+	for i, name := range names {
+		if name == "" || slices.Contains(PresetNames(), name) {
+			continue // empty: said already
+		}
+		hint := "the presets are " + strings.Join(PresetNames(), ", ")
+		if near := nearest.Word(name, PresetNames()); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		}
+		r.problem(r.places[at("proxy.presets", i)], hint, "proxy.presets: there is no preset %q", name)
+	}
+}
+
+func (r *reader) rules(rules []Rule, list string, parse func(string) (authority.Pattern, error)) {
+	for i := range rules {
+		rule, key := &rules[i], at(list, i)
+		if rule.Place.Line == 0 {
+			continue // said already
+		}
+		set := 0
+		for _, s := range []string{rule.Domain, rule.Pattern, rule.CIDR} {
+			if s != "" {
+				set++
+			}
+		}
+		if set != 1 {
+			r.problem(rule.Place, "", "%s: a rule has exactly one of domain, pattern and cidr", key)
+			continue
+		}
+		if rule.Pattern != "" {
+			rule.Domain, rule.Pattern = rule.Pattern, ""
+			r.places[key+".domain"] = r.places[key+".pattern"]
+		}
+		if rule.Domain != "" {
+			if _, err := parse(rule.Domain); err != nil {
+				r.problem(r.places[key+".domain"], "", "%s: %v", key, err)
+			}
+		} else {
+			r.cidr(rule, key)
+		}
+		for j, port := range rule.Ports {
+			if port == 0 {
+				r.problem(r.places[at(key+".ports", j)], "", "%s: port 0 is no port", key)
+			}
+		}
+		if rule.Ports != nil && len(rule.Ports) == 0 {
+			r.problem(r.places[key+".ports"], "leave ports out for 443 and 80", "%s: an empty list of ports matches nothing", key)
+		}
+	}
+}
+
+func (r *reader) cidr(rule *Rule, key string) {
+	p, err := netip.ParsePrefix(rule.CIDR)
+	place := r.places[key+".cidr"]
+	switch {
+	case err != nil:
+		r.problem(place, "write it as 203.0.113.0/24", "%s: %q is not a range of addresses", key, rule.CIDR)
+	case p != p.Masked():
+		r.problem(place, "write "+p.Masked().String(), "%s: %s has bits set outside its range", key, rule.CIDR)
+	case p.Addr().Is4In6():
+		r.problem(place, "write the IPv4 range itself", "%s: %s is an IPv4 range in IPv6 spelling", key, rule.CIDR)
+	default:
+		rule.CIDR = p.String()
+	}
+}
+
+// hosts returns the same map by canonical names.
+func (r *reader) hosts(in map[string]string) map[string]string {
+	out := make(map[string]string, len(in))
+	for name, target := range in {
+		place := r.places[join("proxy.hosts", name)]
+		a, err := authority.Parse(name, 1)
+		if err != nil {
+			r.problem(place, "", "proxy.hosts: %v", err)
+			continue
+		}
+		if _, isAddr := a.Addr(); isAddr {
+			r.problem(place, "write the name that programs inside will use", "proxy.hosts: %s is an address, not a name", name)
+			continue
+		}
+		if _, twice := out[a.Host()]; twice {
+			r.problem(place, "", "proxy.hosts: %s stands here in two spellings", a.Host())
+			continue
+		}
+		ap, err := netip.ParseAddrPort(target)
+		if err != nil || ap.Port() == 0 || ap.Addr().Zone() != "" {
+			r.problem(place, "write it as 127.0.0.1:8443 or [::1]:8443", "proxy.hosts: %q is not an address with a port", target)
+			continue
+		}
+		out[a.Host()] = ap.String()
+	}
+	return out
+}
+
+func (r *reader) patterns(h Hostexec) {
+	for list, rules := range h.lists() {
+		for i, rule := range rules {
+			key := at("hostexec."+list, i)
+			if rule.Place.Line == 0 {
+				continue // said already
+			}
+			if rule.Pattern == "" {
+				r.problem(rule.Place, "", "%s: a rule has a pattern", key)
+			} else if _, err := regexp.Compile(rule.Pattern); err != nil {
+				r.problem(r.places[key+".pattern"], "", "%s: %v", key, err)
+			}
+		}
+	}
+}
+
+func (h Hostexec) lists() map[string][]CommandRule {
+	return map[string][]CommandRule{"auto_approve": h.AutoApprove, "manual_approve": h.ManualApprove, "deny": h.Deny}
+}
+
+func (r *reader) hostPaths(paths []string, list string) {
+	for i, p := range paths {
+		r.hostPath(p, at(list, i))
+	}
+}
+
+func (r *reader) hostPath(p, key string) {
+	if p == "" || filepath.IsAbs(p) || p == "~" || strings.HasPrefix(p, "~/") {
+		return // empty: said already
+	}
+	hint := "write the whole path, or ~/… for one in your home"
+	if strings.HasPrefix(p, "~") {
+		hint = "only ~/… is understood, not another person's home"
+	}
+	r.problem(r.places[key], hint, "%s: %q is not an absolute path", key, p)
+}
+
+func (r *reader) exposed(list []string) {
+	for i, text := range list {
+		if text == "" {
+			continue // said already
+		}
+		e, err := ParseExpose(text)
+		if err != nil {
+			r.problem(r.places[at("filesystem.expose", i)], "", "%v", err)
+			continue
+		}
+		r.hostPath(e.Path, at("filesystem.expose", i))
+	}
+}
+
+// Expose is one host path that a person shows to a cloister.
+type Expose struct {
+	Path     string
+	Writable bool
+}
+
+// ParseExpose reads PATH[:ro|:rw], as in filesystem.expose and --expose.
+func ParseExpose(text string) (Expose, error) {
+	path, mode := text, "ro"
+	if i := strings.LastIndexByte(text, ':'); i >= 0 && !strings.Contains(text[i:], "/") {
+		path, mode = text[:i], text[i+1:]
+	}
+	if path == "" || mode != "ro" && mode != "rw" {
+		return Expose{}, fmt.Errorf("expose %q: write PATH, PATH:ro or PATH:rw", text)
+	}
+	return Expose{Path: path, Writable: mode == "rw"}, nil
+}
+
+func (r *reader) projectPaths(paths []string, list string) {
+	for i, p := range paths {
+		key := at(list, i)
+		switch {
+		case p == "": // said already
+		case filepath.IsAbs(p) || strings.HasPrefix(p, "~"):
+			r.problem(r.places[key], "write it relative to the project's top folder", "%s: %q is not a path in the project", key, p)
+		case p == ".." || strings.HasPrefix(path.Clean(p), "../") || path.Clean(p) == "..":
+			r.problem(r.places[key], "", "%s: %q leads out of the project", key, p)
+		case path.Clean(p) == ".":
+			r.problem(r.places[key], "", "%s: %q is the whole project", key, p)
+		default:
+			if _, err := path.Match(p, ""); err != nil {
+				r.problem(r.places[key], "", "%s: %q: %v", key, p, err)
+			}
+		}
+	}
+}
+
+func (r *reader) resources(res Resources) {
+	if _, written := r.places["resources.cpus"]; written && res.CPUs < 0.01 {
+		r.problem(r.places["resources.cpus"], "", "resources.cpus: less than a hundredth of a processor")
+	}
+	if _, written := r.places["resources.pids"]; written && res.PIDs < 2 {
+		r.problem(r.places["resources.pids"], "", "resources.pids: a shell with one command needs two")
+	}
+}
+
+// Notices tells what the configuration says that nothing enforces yet, in file
+// order.
+func (c *Config) Notices() []Notice {
+	var out []Notice
+	add := func(key, text string) {
+		if p, ok := c.places[key]; ok {
+			out = append(out, Notice{p, text})
+		}
+	}
+	add("proxy.approval_timeout", "proxy.approval_timeout is not in force yet: an ask is refused at once")
+	for _, list := range []string{"auto_approve", "manual_approve", "deny"} {
+		if n := len(c.Hostexec.lists()[list]); n > 0 {
+			add("hostexec."+list, fmt.Sprintf("hostexec.%s is not in force yet: no command runs on the host (%d rules read)", list, n))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Notice) int { return a.Place.Line - b.Place.Line })
+	return out
+}

@@ -1,0 +1,148 @@
+package config
+
+import "time"
+
+// Config is everything a person can set, with defaults filled in.
+type Config struct {
+	Version    int        `json:"version" jsonschema:"Version of this file's format. Only 1 exists."`
+	Defaults   Defaults   `json:"defaults" jsonschema:"What run does where no flag says otherwise."`
+	Proxy      Proxy      `json:"proxy" jsonschema:"Which destinations exist for a cloister."`
+	Hostexec   Hostexec   `json:"hostexec" jsonschema:"Commands on the host. Read for files of the original Cloister; not in force yet."`
+	Filesystem Filesystem `json:"filesystem" jsonschema:"What of the host is visible inside."`
+	Resources  Resources  `json:"resources" jsonschema:"What one cloister may use."`
+
+	places map[string]Place
+}
+
+// Defaults are the values of flags that were not typed.
+type Defaults struct {
+	Isolation Isolation `json:"isolation" jsonschema:"How the enclosure is built."`
+	Mode      Mode      `json:"mode" jsonschema:"Whether policy is enforced, or only watched."`
+	Workspace Workspace `json:"workspace" jsonschema:"How the project appears inside."`
+}
+
+// Proxy says which destinations are allowed, asked about or denied.
+type Proxy struct {
+	Unlisted        Unlisted          `json:"unlisted_domain_behavior" jsonschema:"What happens to a destination that no rule names."`
+	ApprovalTimeout Duration          `json:"approval_timeout" jsonschema:"How long an ask waits for a person. Not in force yet: an ask is refused at once."`
+	Presets         []string          `json:"presets" jsonschema:"Built-in lists of allowed destinations."`
+	Allow           []Rule            `json:"allow" jsonschema:"Allowed destinations."`
+	Ask             []Rule            `json:"ask" jsonschema:"Destinations that a person decides about."`
+	Deny            []Rule            `json:"deny" jsonschema:"Denied destinations. A deny wins over every allow."`
+	Hosts           map[string]string `json:"hosts" jsonschema:"Name to address:port that the guardian dials for that name. The only way to a private or loopback address."`
+	UpstreamCA      []string          `json:"upstream_ca" jsonschema:"PEM files of further certificate authorities to trust."`
+}
+
+// Rule names one set of destinations. After reading, exactly one of Domain and
+// CIDR is set.
+type Rule struct {
+	Domain string `json:"domain" jsonschema:"A host name, an address, or *.NAME for any depth below NAME."`
+	// Pattern is the original Cloister's word for Domain; reading moves it there.
+	Pattern string   `json:"pattern" jsonschema:"The same as domain, as the original Cloister wrote it."`
+	CIDR    string   `json:"cidr" jsonschema:"A range of addresses."`
+	Ports   []uint16 `json:"ports" jsonschema:"Ports, 443 and 80 unless said."`
+	Place   Place    `json:"-"`
+}
+
+// Hostexec is read so that files of the original Cloister load; every rule in
+// it comes back as a notice.
+type Hostexec struct {
+	AutoApprove   []CommandRule `json:"auto_approve"`
+	ManualApprove []CommandRule `json:"manual_approve"`
+	Deny          []CommandRule `json:"deny"`
+}
+
+// CommandRule matches a command line by a regular expression.
+type CommandRule struct {
+	Pattern string `json:"pattern" jsonschema:"A regular expression."`
+	Place   Place  `json:"-"`
+}
+
+// Filesystem says what of the host is visible inside, as the person wrote it:
+// a leading ~ stands for the person's home and is expanded by the reader.
+type Filesystem struct {
+	Expose  []string `json:"expose" jsonschema:"Host paths to show, PATH[:ro|:rw], read-only unless said."`
+	Refs    []string `json:"refs" jsonschema:"Folders to show read-only at /refs/NAME."`
+	Protect []string `json:"protect" jsonschema:"Further paths of the project that are read-only inside."`
+	Hide    []string `json:"hide" jsonschema:"Paths of the project that look empty inside."`
+}
+
+// Resources bound one cloister. Zero means no limit was asked for.
+type Resources struct {
+	Memory Size    `json:"memory" jsonschema:"Memory, such as 8GiB."`
+	CPUs   float64 `json:"cpus" jsonschema:"Processors, such as 4 or 0.5."`
+	PIDs   int64   `json:"pids" jsonschema:"Processes and threads."`
+}
+
+// Place is where a value was written. The zero value is the built-in default.
+type Place struct {
+	File         string
+	Line, Column int
+}
+
+// Isolation is a way of building the enclosure.
+type Isolation string
+
+// Mode says what a verdict does.
+type Mode string
+
+// Workspace says how the project appears inside.
+type Workspace string
+
+// Unlisted is what happens to a destination that no rule names.
+type Unlisted string
+
+// The words that the keys accept.
+const (
+	IsolationAuto   Isolation = "auto"
+	IsolationNative Isolation = "native"
+
+	ModeEnforce Mode = "enforce"
+	ModeShadow  Mode = "shadow"
+	ModeRecord  Mode = "record"
+
+	WorkspaceLive Workspace = "live"
+	WorkspaceNone Workspace = "none"
+
+	UnlistedAsk  Unlisted = "ask"
+	UnlistedDeny Unlisted = "deny"
+)
+
+func (Isolation) words() []string { return []string{string(IsolationAuto), string(IsolationNative)} }
+func (Mode) words() []string {
+	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}
+}
+func (Workspace) words() []string { return []string{string(WorkspaceLive), string(WorkspaceNone)} }
+func (Unlisted) words() []string {
+	return []string{string(UnlistedAsk), string(UnlistedDeny), "request_approval", "reject"}
+}
+
+// older translates the words of the original Cloister.
+func (u Unlisted) older() Unlisted {
+	switch u {
+	case "request_approval":
+		return UnlistedAsk
+	case "reject":
+		return UnlistedDeny
+	default:
+		return u
+	}
+}
+
+// Default is the configuration of somebody who wrote none.
+func Default() *Config {
+	return &Config{
+		Version:  1,
+		Defaults: Defaults{Isolation: IsolationAuto, Mode: ModeEnforce, Workspace: WorkspaceLive},
+		Proxy: Proxy{
+			Unlisted:        UnlistedAsk,
+			ApprovalTimeout: Duration(time.Minute),
+			Presets:         []string{"ai-apis", "package-registries", "source-hosts", "docs"},
+		},
+		Resources: Resources{PIDs: 4096},
+	}
+}
+
+// Place tells where a key was written, such as proxy.allow[0].domain. The zero
+// Place means that nobody wrote it and the default holds.
+func (c *Config) Place(key string) Place { return c.places[key] }

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Value is one effective setting.
+type Value struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	File  string `json:"file,omitempty"` // empty: the built-in default
+	Line  int    `json:"line,omitempty"`
+}
+
+// Explain lists every effective value in the order of the file's format, each
+// with where it came from. A list has one entry for each item.
+func (c *Config) Explain() []Value {
+	return c.explain(nil, reflect.ValueOf(*c), "")
+}
+
+func (c *Config) explain(out []Value, v reflect.Value, key string) []Value {
+	if r, ok := reflect.TypeAssert[Rule](v); ok {
+		return append(out, c.valued(key, r.String()))
+	}
+	if m, ok := reflect.TypeAssert[encoding.TextMarshaler](v); ok {
+		text, err := m.MarshalText()
+		if err != nil || v.IsZero() {
+			text = []byte("unlimited")
+		}
+		return append(out, c.valued(key, string(text)))
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if name := v.Type().Field(i).Tag.Get("json"); name != "" && name != "-" {
+				out = c.explain(out, v.Field(i), join(key, name))
+			}
+		}
+	case reflect.Slice:
+		if v.Len() == 0 {
+			return append(out, c.valued(key, "[]"))
+		}
+		for i := range v.Len() {
+			out = c.explain(out, v.Index(i), at(key, i))
+		}
+	case reflect.Map:
+		if v.Len() == 0 {
+			return append(out, c.valued(key, "{}"))
+		}
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, k := range keys {
+			out = c.explain(out, v.MapIndex(k), join(key, k.String()))
+		}
+	default:
+		text := fmt.Sprint(v.Interface())
+		if key == "resources.cpus" && v.IsZero() {
+			text = "unlimited"
+		}
+		return append(out, c.valued(key, text))
+	}
+	return out
+}
+
+func (c *Config) valued(key, text string) Value {
+	p := c.places[key]
+	return Value{Key: key, Value: text, File: p.File, Line: p.Line}
+}
+
+// String writes the rule on one line: *.example.org ports 443,8443.
+func (r Rule) String() string {
+	s := r.Domain + r.CIDR
+	if r.Ports != nil {
+		s += " ports " + strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Ports), " ", ","), "[]")
+	}
+	return s
+}

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Sources are the files that a configuration came from.
+type Sources struct {
+	// File is where config.yaml is or would be; Found tells whether it is.
+	File  string
+	Found bool
+	// Cedar are the person's policy files, by name.
+	Cedar []CedarFile
+}
+
+// CedarFile is one policy file as it lies on disk.
+type CedarFile struct {
+	Name string // its path
+	Text []byte
+}
+
+// Load reads config.yaml and policy/*.cedar below dir. A missing folder or file
+// means the defaults; one that is there and cannot be read is an error, because
+// a deny might stand in it.
+func Load(dir string) (*Config, Sources, error) {
+	s := Sources{File: filepath.Join(dir, "config.yaml")}
+	text, err := readFile(s.File)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, s, err
+	}
+	s.Found = err == nil
+	c, errConfig := Parse(s.File, text)
+	var errCedar error
+	s.Cedar, errCedar = loadCedar(filepath.Join(dir, "policy"))
+	if err := errors.Join(errConfig, errCedar); err != nil {
+		return nil, s, err
+	}
+	return c, s, nil
+}
+
+func loadCedar(dir string) ([]CedarFile, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read policy: %w", err)
+	}
+	var files []CedarFile
+	for _, e := range entries { // sorted by name
+		if !strings.HasSuffix(e.Name(), ".cedar") || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		text, err := readFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, CedarFile{Name: name, Text: text})
+	}
+	return slices.Clip(files), nil
+}
+
+// readFile reads a small regular file. O_NONBLOCK, or opening a pipe that lies
+// there would wait for ever.
+func readFile(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, errLink := os.Lstat(name); errLink == nil {
+			return nil, &Error{File: name, Msg: "a symbolic link to nowhere"}
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &Error{File: name, Msg: "not a regular file"}
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return nil, &Error{File: name, Msg: "everybody on this machine may write it", Hint: "chmod o-w " + name}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	if len(text) > MaxFile {
+		return nil, &Error{File: name, Msg: fmt.Sprintf("larger than %d bytes", MaxFile)}
+	}
+	return text, nil
+}

@@ -1,0 +1,70 @@
+package api
+
+// Policy answers GET /v1/policy (?session=NAME for a session's own).
+type Policy struct {
+	Digest  string   `json:"digest"`
+	Mode    string   `json:"mode"`
+	Cedar   string   `json:"cedar"`
+	Notices []string `json:"notices,omitempty"`
+}
+
+// PolicyDigest answers GET /v1/policy/digest.
+type PolicyDigest struct {
+	Digest string `json:"digest"`
+}
+
+// PolicyCheck answers POST /v1/policy/check: would the files on disk load?
+type PolicyCheck struct {
+	OK       bool      `json:"ok"`
+	Digest   string    `json:"digest,omitempty"`
+	InForce  bool      `json:"in_force"` // the digest is the one that rules now
+	Problems []Problem `json:"problems,omitempty"`
+	Notices  []string  `json:"notices,omitempty"`
+}
+
+// Problem is one thing wrong in one file.
+type Problem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// ExplainRequest is the body of POST /v1/policy/explain.
+type ExplainRequest struct {
+	Connect string `json:"connect"`           // HOST[:PORT], 443 unless said
+	Session string `json:"session,omitempty"` // judge by that session's policy
+	Project string `json:"project,omitempty"`
+	Agent   string `json:"agent,omitempty"`
+}
+
+// Explanation is a verdict in full.
+type Explanation struct {
+	Authority  string   `json:"authority"`
+	Effect     string   `json:"effect"`
+	Rule       string   `json:"rule,omitempty"`
+	Source     string   `json:"source,omitempty"`
+	File       string   `json:"file,omitempty"`
+	Line       int      `json:"line,omitempty"`
+	Column     int      `json:"column,omitempty"`
+	Reason     string   `json:"reason"`
+	Hints      []string `json:"hints,omitempty"`
+	WouldDeny  bool     `json:"would_deny,omitempty"`
+	Diagnostic string   `json:"diagnostic,omitempty"`
+	Mode       string   `json:"mode"`
+	Digest     string   `json:"digest"`
+	// Matches are the rules that name the destination, in the order in which
+	// they are weighed.
+	Matches []Match `json:"matches,omitempty"`
+}
+
+// Match is one rule that names a destination.
+type Match struct {
+	Effect    string `json:"effect"`
+	Rule      string `json:"rule"`
+	Place     string `json:"place,omitempty"` // source or file:line
+	Reason    string `json:"reason,omitempty"`
+	Decides   bool   `json:"decides,omitempty"`
+	WrongPort bool   `json:"wrong_port,omitempty"` // it names the host, but not this port
+}

@@ -1,0 +1,208 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// SessionRequest asks for a session: the body of POST /v1/sessions, with
+// Upgrade: cloister-shim/1.
+type SessionRequest struct {
+	// Name is what the person calls it; empty lets the guardian make one from
+	// the project's folder. Unique among live sessions.
+	Name string `json:"name,omitempty"`
+	// Project is the host path of the project's top folder: its identity.
+	Project   string   `json:"project"`
+	Branch    string   `json:"branch,omitempty"`
+	Agent     string   `json:"agent,omitempty"`
+	Isolation string   `json:"isolation"`
+	Mode      string   `json:"mode,omitempty"` // enforce|shadow|record; empty = the configured default
+	Workspace string   `json:"workspace,omitempty"`
+	Command   []string `json:"command,omitempty"`
+	// Allow and Deny are this session's --allow and --deny, DOMAIN[:PORT].
+	Allow []string `json:"allow,omitempty"`
+	Deny  []string `json:"deny,omitempty"`
+	// Network false is --no-network: the session has no egress at all, not
+	// even DNS. The zero value is the safe one.
+	Network bool `json:"network"`
+	// Cedar are this session's --policy files.
+	Cedar []CedarFile `json:"cedar,omitempty"`
+	// Accepted are the residues a person accepted by name.
+	Accepted []string `json:"accepted,omitempty"`
+	// ShimPID is for the person's eyes; the guardian trusts only the peer
+	// credentials of the socket.
+	ShimPID int `json:"shim_pid,omitempty"`
+	// Resume is set by a link whose guardian died: the session lives already.
+	Resume *Resume `json:"resume,omitempty"`
+}
+
+// CedarFile is one policy file, by content: the guardian does not read paths
+// that a caller names.
+type CedarFile struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// Resume re-offers a living session to the next guardian.
+type Resume struct {
+	ID         string          `json:"id"`
+	Name       string          `json:"name"`
+	CreatedAt  time.Time       `json:"created_at"`
+	InitPID    int             `json:"init_pid,omitempty"`
+	CommandPID int             `json:"command_pid,omitempty"`
+	Exec       json.RawMessage `json:"exec,omitempty"`
+	// Summary is what earlier guardians had counted, so that the person's
+	// summary at the end covers the whole session.
+	Summary SessionSummary `json:"summary"`
+}
+
+// SessionGrant is the guardian's word that the session may be built.
+type SessionGrant struct {
+	ID           string    `json:"id"` // 32 lower-case hex digits, random
+	Name         string    `json:"name"`
+	PolicyDigest string    `json:"policy_digest"`
+	Mode         string    `json:"mode"`
+	CreatedAt    time.Time `json:"created_at"`
+	// Notices are for the person, on stderr: a policy file that did not load
+	// and the last good one in force, rules that nothing enforces yet.
+	Notices []string `json:"notices,omitempty"`
+}
+
+// State of a session.
+type State string
+
+// The closed set of states.
+const (
+	StateStarting State = "starting"
+	StateRunning  State = "running"
+	StateStopped  State = "stopped"
+	StateFailed   State = "failed"
+)
+
+// SessionInfo is one line of `cloister list --json`.
+type SessionInfo struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Project   string    `json:"project"`
+	Branch    string    `json:"branch"`
+	Agent     string    `json:"agent"`
+	Isolation string    `json:"isolation"`
+	Mode      string    `json:"mode"`
+	State     State     `json:"state"`
+	Workspace string    `json:"workspace"`
+	CreatedAt time.Time `json:"created_at"`
+	// PID is the shim's: the host process that owns the session's life.
+	PID int `json:"pid"`
+	// InitPID is the host's number for process 1 inside; CommandPID that of
+	// the command. 0 until known.
+	InitPID    int       `json:"init_pid,omitempty"`
+	CommandPID int       `json:"command_pid,omitempty"`
+	Command    []string  `json:"command,omitempty"`
+	Network    bool      `json:"network"`
+	Policy     string    `json:"policy_digest,omitempty"`
+	StoppedAt  time.Time `json:"stopped_at,omitzero"`
+	ExitStatus *int      `json:"exit_status,omitempty"`
+	// Reason says why a session failed, or who stopped it.
+	Reason string `json:"reason,omitempty"`
+}
+
+// ExecInfo answers GET /v1/sessions/{name}: what `exec` needs to enter.
+type ExecInfo struct {
+	SessionInfo
+	// Exec is what the shim said by Describe, untouched.
+	Exec json.RawMessage `json:"exec,omitempty"`
+}
+
+// SessionEnd is the shim's last word.
+type SessionEnd struct {
+	ExitStatus int `json:"exit_status"`
+	// AutorunChanged lists files that a host program would obey and that the
+	// session changed, relative to the project.
+	AutorunChanged []string `json:"autorun_changed,omitempty"`
+	// Failure says why the session could not be built or was lost; empty for
+	// a command that ran, whatever its exit status.
+	Failure string `json:"failure,omitempty"`
+}
+
+// SessionSummary is the guardian's count of what the session asked for.
+type SessionSummary struct {
+	Allowed  int       `json:"allowed"`
+	Asked    int       `json:"asked"`
+	Denied   int       `json:"denied"`
+	Refusals []Refusal `json:"refusals,omitempty"`
+	// More is how many further destinations were refused beyond Refusals,
+	// which is bounded.
+	More int `json:"more,omitempty"`
+}
+
+// Refusal is one destination that was refused, however often.
+type Refusal struct {
+	Host   string   `json:"host"`
+	Port   int      `json:"port,omitempty"` // 0: refused at the name, before any port
+	Effect string   `json:"effect"`         // deny|ask
+	Reason string   `json:"reason"`
+	Rule   string   `json:"rule,omitempty"`
+	Place  string   `json:"place,omitempty"` // file:line of the rule
+	Hints  []string `json:"hints,omitempty"`
+	Count  int      `json:"count"`
+}
+
+// FrameType says which member of a Frame is set.
+type FrameType string
+
+// Frames from the shim to the guardian.
+const (
+	FrameArm      FrameType = "arm"      // with the listeners' descriptors (SCM_RIGHTS)
+	FrameStarted  FrameType = "started"  // the command runs
+	FrameDescribe FrameType = "describe" // what exec needs
+	FrameEnd      FrameType = "end"
+	FrameAck      FrameType = "ack" // counts arrived; the next may be sent
+)
+
+// Frames from the guardian to the shim.
+const (
+	FrameGrant   FrameType = "grant"
+	FrameArmed   FrameType = "armed"
+	FrameStop    FrameType = "stop"
+	FrameCounts  FrameType = "counts" // running totals, so that a crash of the guardian loses none
+	FrameSummary FrameType = "summary"
+	FrameError   FrameType = "error"
+)
+
+// Frame is one line on a link.
+type Frame struct {
+	Type    FrameType       `json:"type"`
+	Arm     *Arm            `json:"arm,omitempty"`
+	Started *Started        `json:"started,omitempty"`
+	Exec    json.RawMessage `json:"exec,omitempty"`
+	End     *SessionEnd     `json:"end,omitempty"`
+	Grant   *SessionGrant   `json:"grant,omitempty"`
+	Stop    *StopRequest    `json:"stop,omitempty"`
+	Summary *SessionSummary `json:"summary,omitempty"`
+	Error   *Error          `json:"error,omitempty"`
+}
+
+// ListenerKind names what a passed descriptor is.
+type ListenerKind string
+
+// The closed set of listeners.
+const (
+	ListenTCP4    ListenerKind = "tcp4"
+	ListenTCP6    ListenerKind = "tcp6"
+	ListenDNS     ListenerKind = "dns"
+	ListenDNS6    ListenerKind = "dns6"
+	ListenDNSTCP  ListenerKind = "dnstcp"
+	ListenDNSTCP6 ListenerKind = "dnstcp6"
+)
+
+// Arm hands the gate's listeners over: the descriptors travel with the frame,
+// in the order of Listeners.
+type Arm struct {
+	Listeners []ListenerKind `json:"listeners"`
+	InitPID   int            `json:"init_pid"`
+}
+
+// Started tells that the command runs.
+type Started struct {
+	PID int `json:"pid"`
+}

@@ -1,0 +1,193 @@
+package workspace
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// maxWalk bounds the walks over a whole project.
+const maxWalk = 500_000
+
+// Changed lists the auto-run files below the project's top that a session may
+// have changed, relative to it. It goes by the inode's change time, which the
+// payload cannot set; where a whole folder was moved into place, all in it
+// counts, unless view held it in its place. A change of a protected file is
+// listed too: it was the host's own, or the protection was lost. truncated tells
+// that the project was too large to be looked at whole.
+func Changed(ctx context.Context, root string, since time.Time, view Holder) (paths []string, truncated bool) {
+	w := &walk{ctx: ctx, root: root, since: since, view: view}
+	w.folder("", false, false)
+	slices.Sort(w.found)
+	return slices.Compact(w.found), w.truncated
+}
+
+// Holder knows what was protected, by paths relative to a project's top. A View
+// is one.
+type Holder interface {
+	Held(rel string) bool
+}
+
+type walk struct {
+	ctx       context.Context
+	root      string
+	since     time.Time
+	view      Holder
+	found     []string
+	seen      int
+	truncated bool
+}
+
+// folder looks at one folder. moved tells that it, or one above it, may have
+// come from elsewhere, inBare that it lies in a repository without a .git.
+func (w *walk) folder(rel string, moved, inBare bool) {
+	if w.ctx.Err() != nil || w.seen > maxWalk {
+		w.truncated = true
+		return
+	}
+	entries, err := os.ReadDir(filepath.Join(w.root, rel))
+	if err != nil {
+		return // what cannot be read is no program's settings
+	}
+	w.seen += len(entries)
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	bare := isBare(names) && filepath.Base(rel) != ".git"
+	for _, e := range entries {
+		path := filepath.Join(rel, e.Name())
+		switch {
+		case e.IsDir():
+			if e.Name() == "objects" && slices.Contains(names, "HEAD") {
+				continue // of a git folder: data, and many
+			}
+			w.folder(path, moved || w.fresh(e) && !w.view.Held(path), bare)
+		case bare && (e.Name() == "config" || e.Name() == "config.worktree" || e.Name() == "commondir"),
+			inBare && filepath.Base(rel) == "hooks", autoRunPath(path):
+			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(e)) {
+				w.found = append(w.found, path)
+			}
+		}
+	}
+}
+
+// harmless tells of an entry that no program can run or obey: sockets and pipes,
+// empty files, a commondir that says "here", a .gitignore that hides its folder
+// from git, though not from this walk. Stubs are such, this session's and those
+// of another one in the project.
+func (w *walk) harmless(path string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink != 0 {
+		return false
+	}
+	fi, err := e.Info()
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() == 0 {
+		return true
+	}
+	want := stubText(path)
+	if want == "" || fi.Size() != int64(len(want)) {
+		return false
+	}
+	text, err := os.ReadFile(filepath.Join(w.root, path))
+	return err == nil && string(text) == want
+}
+
+// fresh tells whether an inode changed since the start.
+func (w *walk) fresh(e fs.DirEntry) bool {
+	fi, err := e.Info()
+	if err != nil {
+		return false // gone between the listing and the look
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && !changeTime(st).Before(w.since)
+}
+
+// isBare tells a folder that git takes for a repository without its .git.
+func isBare(names []string) bool {
+	return slices.Contains(names, "HEAD") && slices.Contains(names, "objects") && slices.Contains(names, "refs")
+}
+
+// autoRunPath tells whether a path relative to a project's top is one that the
+// host's programs run or obey.
+func autoRunPath(rel string) bool {
+	parts := strings.Split(rel, string(filepath.Separator))
+	name := parts[len(parts)-1]
+	git := slices.Contains(parts[:len(parts)-1], ".git")
+	for i, part := range parts {
+		if autoRunName(part) && !slices.ContainsFunc(parts[:i], func(p string) bool { return slices.Contains(skipped, p) }) {
+			return true
+		}
+		if part == "workflows" && i > 0 && parts[i-1] == ".github" {
+			return true
+		}
+		if part == "hooks" && i < len(parts)-1 && slices.Contains(parts[:i], ".git") && !strings.HasSuffix(name, ".sample") {
+			return true
+		}
+	}
+	switch name {
+	case ".git":
+		return true
+	case "config", "config.worktree", "commondir", "gitdir", "git-rebase-todo":
+		return git
+	case "attributes":
+		return git && slices.Contains(parts, "info")
+	}
+	return false
+}
+
+// Linked lists files of a project that are hard links to something outside of
+// it: what the payload writes there is written outside as well.
+func Linked(ctx context.Context, root string) []string {
+	type id struct{ dev, ino uint64 }
+	type seenLinks struct {
+		path  string
+		found uint64
+		links uint64
+	}
+	files := map[id]*seenLinks{}
+	seen := 0
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || ctx.Err() != nil {
+			if ctx.Err() != nil {
+				return filepath.SkipAll
+			}
+			return nil
+		}
+		if seen++; seen > maxWalk {
+			return filepath.SkipAll
+		}
+		if e.IsDir() && e.Name() == "objects" && filepath.Base(filepath.Dir(path)) == ".git" {
+			return fs.SkipDir // clones on one disk share their objects, which nobody rewrites
+		}
+		if !e.Type().IsRegular() {
+			return nil
+		}
+		fi, err := os.Lstat(path)
+		if err != nil {
+			return nil //nolint:nilerr // gone
+		}
+		st, ok := fi.Sys().(*syscall.Stat_t)
+		if !ok || uint64(st.Nlink) < 2 {
+			return nil
+		}
+		key := id{uint64(st.Dev), st.Ino}
+		if files[key] == nil {
+			files[key] = &seenLinks{path: path, links: uint64(st.Nlink)}
+		}
+		files[key].found++
+		return nil
+	})
+	var out []string
+	for _, f := range files {
+		if f.found < f.links {
+			out = append(out, f.path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

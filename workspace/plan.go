@@ -1,0 +1,821 @@
+package workspace
+
+import (
+	"bufio"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox"
+)
+
+// Expose is one path that the person shows by name.
+type Expose struct {
+	Path   string
+	Access sandbox.Access
+	At     string // guest path; the same as Path when empty
+}
+
+// Options are what a plan depends on besides the project.
+type Options struct {
+	Home    string // the person's home on the host; may be empty
+	Path    string // the host's PATH
+	Data    string // where private homes are kept
+	Locks   string // where sessions of one project find each other
+	None    bool   // --workspace none: no project files at all
+	Expose  []Expose
+	Refs    []string
+	Protect []string // more paths of the project to protect, relative to its top
+	Hide    []string // globs of files in the project that are shown empty
+	KeepOut []string // Cloister's own folders
+}
+
+// View is a plan: what the cloister shows, and the stubs that were made for it.
+type View struct {
+	Binds   []sandbox.Bind
+	Protect []sandbox.Protect
+	Links   []sandbox.Link
+	Path    []string // folders of PATH that exist inside
+	Home    sandbox.GuestPath
+	Dir     sandbox.GuestPath
+	Notices []string
+
+	project Project
+	home    string // the person's
+	lock    *os.File
+	journal string
+	stubs   []stub
+}
+
+// homeOf is the private home of a project, by its host path.
+func homeOf(data string, root sandbox.HostPath) string {
+	sum := sha256.Sum256([]byte(root))
+	return filepath.Join(data, "homes", hex.EncodeToString(sum[:8]))
+}
+
+// Plan computes the view and makes what it needs on the host: the private home
+// and the stubs for absent protected paths. Release takes the stubs away.
+func Plan(p Project, o Options) (*View, error) {
+	v := &View{project: p, Dir: sandbox.GuestPath(p.Dir), Home: guestHome(o.Home), home: o.Home}
+	if err := v.plan(p, o); err != nil {
+		return nil, errors.Join(err, v.Release())
+	}
+	return v, nil
+}
+
+// Held tells whether a path, relative to the project's top, was protected: it
+// or a folder above it was read-only, or it was pinned in its place.
+func (v *View) Held(rel string) bool {
+	full := filepath.Join(string(v.project.Root), rel)
+	for _, p := range v.Protect {
+		if string(p.Target) == full || !p.Pin && inside(full, string(p.Target)) {
+			return true
+		}
+	}
+	return false
+}
+
+// guestHome is where the private home lies: at the host home's path, so that
+// toolchains that find themselves through HOME do.
+func guestHome(home string) sandbox.GuestPath {
+	if !filepath.IsAbs(home) || home == "/" {
+		return "/home/agent"
+	}
+	for _, dir := range append([]string{"/etc", "/dev", "/proc", "/sys", "/run", "/boot"}, systemRoots...) {
+		if inside(home, dir) {
+			return "/home/agent"
+		}
+	}
+	return sandbox.GuestPath(home)
+}
+
+func (v *View) plan(p Project, o Options) error {
+	root := string(p.Root)
+	home := homeOf(o.Data, p.Root)
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return fmt.Errorf("make private home: %w", err)
+	}
+	// An earlier payload may have closed it to its own user.
+	if err := os.Chmod(home, 0o700); err != nil {
+		return fmt.Errorf("make private home: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(home); err != nil || real != home {
+		if err != nil {
+			return fmt.Errorf("make private home: %w", err)
+		}
+		home = real
+	}
+	wide := o.Home != "" && root == o.Home
+	if !wide || o.None {
+		v.Binds = append(v.Binds, sandbox.Bind{Source: sandbox.HostPath(home), Target: v.Home, Access: sandbox.ReadWrite})
+	}
+	tools, dirs := toolchains(o.Path, o.Home, o.KeepOut, root)
+	v.Path = dirs
+	for _, t := range tools {
+		if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(t.root), Target: sandbox.GuestPath(t.root), File: t.file}); err != nil {
+			return err
+		}
+		for _, s := range t.hide {
+			v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(s), File: true, Empty: true})
+		}
+	}
+	if o.None {
+		v.Dir = v.Home
+	} else {
+		if err := v.live(home, o); err != nil {
+			return err
+		}
+	}
+	for _, e := range o.Expose {
+		if err := v.expose(home, e, o); err != nil {
+			return err
+		}
+	}
+	if err := v.makeStubs(); err != nil {
+		return err
+	}
+	for _, r := range o.Refs {
+		real, err := filepath.EvalSymlinks(r)
+		if err != nil {
+			return fmt.Errorf("show %s at /refs: %w", r, err)
+		}
+		if err := v.expose(home, Expose{Path: real, At: "/refs/" + filepath.Base(real)}, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bind adds a bind and, where its target lies on an earlier one of ours, makes
+// the place to mount it on. Only the private home is made places in: through
+// os.Root, since the payload of an earlier session may have planted links there.
+func (v *View) bind(home string, b sandbox.Bind) error {
+	if rel, ok := strings.CutPrefix(string(b.Target), string(v.Home)+"/"); ok && !slices.ContainsFunc(v.Binds, func(c sandbox.Bind) bool {
+		return string(c.Target) != string(v.Home) && inside(string(b.Target), string(c.Target))
+	}) {
+		r, err := os.OpenRoot(home)
+		if err != nil {
+			return fmt.Errorf("open private home: %w", err)
+		}
+		defer r.Close()
+		dir := rel
+		if b.File {
+			dir = filepath.Dir(rel)
+		}
+		if err := v.clear(r, dir); err != nil {
+			return fmt.Errorf("prepare private home for %s: %w", b.Target, err)
+		}
+		if b.File {
+			f, err := r.OpenFile(rel, os.O_CREATE|os.O_RDONLY, 0o644)
+			if err != nil {
+				return fmt.Errorf("prepare private home for %s: %w", b.Target, err)
+			}
+			if err := f.Close(); err != nil {
+				return fmt.Errorf("prepare private home for %s: %w", b.Target, err)
+			}
+		}
+	}
+	v.Binds = append(v.Binds, b)
+	return nil
+}
+
+// clear makes the folders down to dir. What lies in their way, a link or file
+// that a payload put there, is set aside: it could keep every later session of
+// the project from starting.
+func (v *View) clear(home *os.Root, dir string) error {
+	at := "."
+	for part := range strings.SplitSeq(dir, string(filepath.Separator)) {
+		if part == "." {
+			continue
+		}
+		at = filepath.Join(at, part)
+		fi, err := home.Lstat(at)
+		if err == nil && !fi.IsDir() {
+			aside := at + ".set-aside-" + rand.Text()[:6]
+			if err := home.Rename(at, aside); err != nil {
+				return err
+			}
+			v.Notices = append(v.Notices, fmt.Sprintf("%s was in the way in the private home; it is now %s there", at, aside))
+			err = fs.ErrNotExist
+		}
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !fi.IsDir() {
+			err = home.Mkdir(at, 0o755)
+		}
+		if err != nil {
+			return err
+		}
+		if fi != nil && fi.IsDir() && fi.Mode().Perm()&0o700 != 0o700 {
+			if err := home.Chmod(at, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (v *View) expose(home string, e Expose, o Options) error {
+	real, err := filepath.EvalSymlinks(e.Path)
+	if err != nil {
+		return fmt.Errorf("expose %s: %w", e.Path, err)
+	}
+	fi, err := os.Stat(real)
+	if err != nil {
+		return fmt.Errorf("expose %s: %w", e.Path, err)
+	}
+	if !fi.IsDir() && !fi.Mode().IsRegular() {
+		return fmt.Errorf("expose %s: neither a file nor a folder: a socket or device would be a way out", e.Path)
+	}
+	for _, k := range o.KeepOut {
+		if k != "" && (inside(k, real) || inside(real, k)) {
+			return &TooWide{Root: real, Holds: "Cloister's own state (" + k + ")"}
+		}
+	}
+	if real == "/" {
+		return &TooWide{Root: real, Holds: "the whole host"}
+	}
+	target := e.At
+	if target == "" {
+		target = real
+	}
+	b := sandbox.Bind{Source: sandbox.HostPath(real), Target: sandbox.GuestPath(target), Access: e.Access, File: !fi.IsDir()}
+	if e.Access == sandbox.ReadWrite && inside(target, string(v.project.Root)) {
+		// The person's word lifts the protection of that path.
+		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return inside(string(p.Target), target) })
+		v.stubs = slices.DeleteFunc(v.stubs, func(s stub) bool { return inside(filepath.Join(s.root, s.rel), target) })
+		return nil
+	}
+	return v.bind(home, b)
+}
+
+// live shows the project writable, and protects it.
+func (v *View) live(home string, o Options) error {
+	p := v.project
+	root := string(p.Root)
+	if err := v.bind(home, sandbox.Bind{Source: p.Root, Target: sandbox.GuestPath(root), Access: sandbox.ReadWrite}); err != nil {
+		return err
+	}
+	if !inside(root, "/work") {
+		v.Links = append(v.Links, sandbox.Link{Path: "/work", Target: root})
+	}
+	for _, k := range o.KeepOut {
+		if k != "" && inside(k, root) {
+			if _, err := os.Stat(k); err == nil {
+				v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(k), Empty: true})
+			}
+		}
+	}
+	if err := v.openStubs(o.Locks); err != nil {
+		return err
+	}
+	tree := newTree(v, root)
+	for _, a := range autoRun {
+		if err := tree.protect(a.path, a.absent); err != nil {
+			return err
+		}
+	}
+	found, sockets := nested(root)
+	for _, rel := range sockets {
+		tree.cover(rel, true)
+	}
+	for _, rel := range found {
+		if err := tree.protect(rel, leave); err != nil {
+			return err
+		}
+		if dir := filepath.Dir(rel); filepath.Base(rel) == "config" && filepath.Base(dir) == ".git" {
+			if err := tree.holdCommon(dir); err != nil {
+				return err
+			}
+		}
+	}
+	for _, rel := range o.Protect {
+		clean := filepath.Clean(rel)
+		if !filepath.IsLocal(clean) || clean == "." {
+			return fmt.Errorf("protect %s: not a path inside the project", rel)
+		}
+		if err := tree.protect(clean, asFolder); err != nil {
+			return err
+		}
+	}
+	for _, glob := range o.Hide {
+		if err := tree.hide(glob); err != nil {
+			return err
+		}
+	}
+	if p.Git != nil {
+		return v.git(home, tree, *p.Git)
+	}
+	// What is made into a repository inside would be obeyed by git outside.
+	return tree.protect(".git", asFolder)
+}
+
+// git protects what git runs or is led by, and shows a linked worktree the
+// repository that it belongs to.
+func (v *View) git(home string, tree *tree, g Git) error {
+	root := string(v.project.Root)
+	common := tree
+	if g.File {
+		if err := tree.protect(".git", leave); err != nil {
+			return err
+		}
+		if !inside(g.Common, root) {
+			if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common), Access: sandbox.ReadWrite}); err != nil {
+				return err
+			}
+			common = newTree(v, g.Common)
+		}
+	}
+	rel := func(path string) string {
+		r, err := filepath.Rel(common.root, path)
+		if err != nil {
+			return path
+		}
+		return r
+	}
+	base := rel(g.Common)
+	for _, a := range gitAutoRun {
+		if err := common.protect(filepath.Join(base, a.path), a.absent); err != nil {
+			return err
+		}
+	}
+	if err := common.holdCommon(base); err != nil {
+		return err
+	}
+	for _, m := range modules(g.Common) {
+		if err := common.protect(filepath.Join(base, m), leave); err != nil {
+			return err
+		}
+		if filepath.Base(m) == "config" {
+			if err := common.holdCommon(filepath.Join(base, filepath.Dir(m))); err != nil {
+				return err
+			}
+		}
+	}
+	for _, path := range configured(root, g, v.home) {
+		r, err := filepath.Rel(root, path)
+		if err != nil {
+			return fmt.Errorf("protect %s: %w", path, err)
+		}
+		if err := tree.protect(r, asFolder); err != nil {
+			return err
+		}
+	}
+	// Pointers of working trees, and all of those that are not this one.
+	admin := filepath.Join(g.Common, "worktrees")
+	entries, err := os.ReadDir(admin)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look at worktrees: %w", err)
+	}
+	for _, e := range entries {
+		dir := filepath.Join(admin, e.Name())
+		if dir != g.Dir {
+			if err := common.protect(rel(dir), leave); err != nil {
+				return err
+			}
+			continue
+		}
+		for name, absent := range map[string]kind{"gitdir": leave, "commondir": leave, "config.worktree": asFile} {
+			if err := common.protect(rel(filepath.Join(dir, name)), absent); err != nil {
+				return err
+			}
+		}
+	}
+	if g.Dir != g.Common {
+		// The main working tree is not this cloister's to move.
+		for _, name := range []string{"HEAD", "index"} {
+			if err := common.protect(rel(filepath.Join(g.Common, name)), leave); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tree adds protected paths below one writable bind, each with its ancestors
+// pinned, once.
+type tree struct {
+	v      *View
+	root   string
+	pinned map[string]bool
+	done   map[string]bool
+}
+
+func newTree(v *View, root string) *tree {
+	return &tree{v: v, root: root, pinned: map[string]bool{}, done: map[string]bool{}}
+}
+
+// protect makes a path read-only. An absent one is held by a stub, unless it is
+// to be left.
+func (t *tree) protect(rel string, absent kind) error {
+	if t.done[rel] || t.covered(rel) {
+		return nil
+	}
+	full := filepath.Join(t.root, rel)
+	fi, err := os.Lstat(full)
+	if errors.Is(err, unix.ENOTDIR) {
+		return nil // a file or link above it: nothing can appear there
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if absent == leave || t.blocked(rel) {
+			return nil
+		}
+		t.hold(rel, absent)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("protect %s: %w", full, err)
+	}
+	if fi.Mode()&fs.ModeSymlink != 0 {
+		// The link itself is held, and what it leads to inside the project.
+		if real, err := filepath.EvalSymlinks(full); err == nil && inside(real, t.root) && real != t.root {
+			r, err := filepath.Rel(t.root, real)
+			if err != nil {
+				return fmt.Errorf("protect %s: %w", full, err)
+			}
+			if err := t.protect(r, leave); err != nil {
+				return err
+			}
+		}
+	}
+	if ignore := filepath.Join(rel, ".gitignore"); absent == asIgnoring && fi.IsDir() {
+		if _, err := os.Lstat(filepath.Join(t.root, ignore)); errors.Is(err, fs.ErrNotExist) {
+			t.v.stubs = append(t.v.stubs, stub{root: t.root, rel: ignore, kind: asFile})
+		}
+	}
+	t.pin(rel)
+	t.done[rel] = true
+	socket := fi.Mode()&fs.ModeSocket != 0 // another session's stub, or a way out
+	t.v.Protect = append(t.v.Protect, sandbox.Protect{Target: sandbox.GuestPath(full), File: !fi.IsDir(), Empty: socket})
+	return nil
+}
+
+// hold makes a stub where nothing is.
+func (t *tree) hold(rel string, k kind) {
+	t.pin(rel)
+	t.done[rel] = true
+	cover := sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel))}
+	switch k {
+	case leave:
+		return
+	case asFolder:
+		cover.Empty = true
+	case asBlank:
+		cover.File, cover.Empty = true, true
+	case asFile:
+		cover.File = true
+	case asIgnoring:
+		k = asFolder
+		t.v.stubs = append(t.v.stubs, stub{root: t.root, rel: filepath.Join(rel, ".gitignore"), kind: asFile})
+	}
+	t.v.stubs = append(t.v.stubs, stub{root: t.root, rel: rel, kind: k})
+	t.v.Protect = append(t.v.Protect, cover)
+}
+
+// blocked tells whether something that is no folder lies above an absent path:
+// nothing can appear below it.
+func (t *tree) blocked(rel string) bool {
+	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
+		if fi, err := os.Lstat(filepath.Join(t.root, dir)); err == nil {
+			return !fi.IsDir()
+		}
+	}
+	return false
+}
+
+// covered tells whether an ancestor is protected whole already.
+func (t *tree) covered(rel string) bool {
+	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
+		if t.done[dir] {
+			return true
+		}
+	}
+	return false
+}
+
+// pin holds the folders above a protected path, so that none can be renamed.
+func (t *tree) pin(rel string) {
+	var chain []string
+	for dir := filepath.Dir(rel); dir != "." && dir != "/"; dir = filepath.Dir(dir) {
+		chain = append(chain, dir)
+	}
+	slices.Reverse(chain)
+	for _, dir := range chain {
+		if !t.pinned[dir] {
+			t.pinned[dir] = true
+			t.v.Protect = append(t.v.Protect, sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, dir)), Pin: true})
+		}
+	}
+}
+
+// holdCommon keeps a main git folder from being led elsewhere by a commondir
+// file, which git obeys there too. It cannot be held by an empty folder, since
+// git fails on that; a file that says "here" changes nothing for git.
+func (t *tree) holdCommon(git string) error {
+	return t.protect(filepath.Join(git, "commondir"), asFile)
+}
+
+// hide shows the matching files empty.
+func (t *tree) hide(glob string) error {
+	if !filepath.IsLocal(glob) {
+		return fmt.Errorf("hide %s: not a pattern inside the project", glob)
+	}
+	found, err := filepath.Glob(filepath.Join(t.root, glob))
+	if err != nil {
+		return fmt.Errorf("hide %s: %w", glob, err)
+	}
+	for _, full := range found {
+		rel, err := filepath.Rel(t.root, full)
+		if err != nil {
+			return fmt.Errorf("hide %s: %w", glob, err)
+		}
+		fi, err := os.Lstat(full)
+		if err != nil || fi.Mode()&fs.ModeSymlink != 0 || t.done[rel] {
+			continue
+		}
+		t.cover(rel, !fi.IsDir())
+	}
+	return nil
+}
+
+// cover shows a path empty.
+func (t *tree) cover(rel string, file bool) {
+	if t.done[rel] {
+		return
+	}
+	t.pin(rel)
+	t.done[rel] = true
+	t.v.Protect = append(t.v.Protect, sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel)), File: file, Empty: true})
+}
+
+// openStubs joins the other sessions of this project: stubs are removed by the
+// last one. A journal tells the next session what a crash left.
+func (v *View) openStubs(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("lock project: %w", err)
+	}
+	name := filepath.Base(homeOf("", v.project.Root))
+	v.journal = filepath.Join(dir, name+".stubs")
+	lock, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("lock project: %w", err)
+	}
+	v.lock = lock
+	// Alone: what is in the journal was left by a crash.
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		if err := removeStubs(v.journal); err != nil {
+			return err
+		}
+	}
+	for {
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_SH); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("lock project: %w", err)
+	}
+	return nil
+}
+
+// kind says by what an absent path is held, so that git shows it neither outside
+// nor inside, and programs that look there read "nothing" instead of failing.
+type kind byte
+
+const (
+	leave kind = iota
+	// asFolder is an empty folder, for names that are folders.
+	asFolder
+	// asBlank is a socket outside and an empty file inside, for names of files:
+	// yarn, opencode and others fail on a folder there. git passes over sockets,
+	// by what the folder's entry says, and whoever opens one gets an error at
+	// once.
+	asBlank
+	// asFile is a small file that changes nothing for who reads it (stubText),
+	// for what git itself obeys.
+	asFile
+	// asIgnoring is a folder with a .gitignore for all of it: opencode makes one
+	// where there is none, also in a folder that exists, and fails if it cannot.
+	asIgnoring
+)
+
+// stub is an absent path that is made for the time of a session.
+type stub struct {
+	root, rel string
+	kind      kind
+}
+
+// stubText is what a stub that is a file says: of a commondir "here", of a
+// .gitignore "all of this folder, me too", of a git configuration nothing.
+func stubText(path string) string {
+	switch filepath.Base(path) {
+	case "commondir":
+		return ".\n"
+	case ".gitignore":
+		return "*\n"
+	default:
+		return ""
+	}
+}
+
+// mark is the stub's kind in the journal.
+func (s stub) mark() string {
+	switch s.kind {
+	case asBlank:
+		return "s "
+	case asFile:
+		return "f "
+	default:
+		return "d "
+	}
+}
+
+func (s stub) make(r *os.Root) error {
+	switch s.kind {
+	case asBlank:
+		err := s.makeSocket(r)
+		if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		// This file system has no sockets, or this user may make nothing here,
+		// which the folder tells.
+		return r.Mkdir(s.rel, 0o755)
+	case asFile:
+		f, err := r.OpenFile(s.rel, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(stubText(s.rel))
+		return errors.Join(err, f.Close())
+	default:
+		return r.Mkdir(s.rel, 0o755)
+	}
+}
+
+// makeStubs makes the planned stubs. All are written down before the first is
+// made, so that a crash at any moment leaves none that the journal lacks.
+func (v *View) makeStubs() error {
+	if len(v.stubs) == 0 {
+		return nil
+	}
+	var missing []stub
+	var text strings.Builder
+	seen := map[string]bool{}
+	for _, s := range v.stubs {
+		var chain []stub
+		for dir := s.rel; dir != "."; dir = filepath.Dir(dir) {
+			full := filepath.Join(s.root, dir)
+			if seen[full] {
+				break
+			}
+			if _, err := os.Lstat(full); err == nil {
+				break
+			}
+			seen[full] = true
+			k := asFolder
+			if dir == s.rel {
+				k = s.kind
+			}
+			chain = append(chain, stub{s.root, dir, k})
+		}
+		slices.Reverse(chain)
+		missing = append(missing, chain...)
+	}
+	for _, m := range missing {
+		full := filepath.Join(m.root, m.rel)
+		if strings.ContainsRune(full, '\n') {
+			return fmt.Errorf("protect %q: a path with a newline", full)
+		}
+		text.WriteString(m.mark() + full + "\n")
+	}
+	j, err := os.OpenFile(v.journal, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("protect absent paths: %w", err)
+	}
+	_, err = j.WriteString(text.String())
+	if err := errors.Join(err, j.Close()); err != nil {
+		return fmt.Errorf("protect absent paths: %w", err)
+	}
+	roots := map[string]*os.Root{}
+	defer func() {
+		for _, r := range roots {
+			r.Close()
+		}
+	}()
+	for _, m := range missing {
+		r := roots[m.root]
+		if r == nil {
+			if r, err = os.OpenRoot(m.root); err != nil {
+				return fmt.Errorf("protect absent paths: %w", err)
+			}
+			roots[m.root] = r
+		}
+		err := m.make(r)
+		switch {
+		case err == nil || errors.Is(err, fs.ErrExist):
+			if m.kind == asBlank {
+				v.coverAsFound(filepath.Join(m.root, m.rel))
+			}
+		case errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrNotExist):
+			// Where this user can make nothing, the payload cannot either.
+			full := filepath.Join(m.root, m.rel)
+			v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return inside(string(p.Target), full) })
+		default:
+			return fmt.Errorf("protect %s: %w", filepath.Join(m.root, m.rel), err)
+		}
+	}
+	return nil
+}
+
+// coverAsFound makes the cover of a stub a folder where it became one.
+func (v *View) coverAsFound(full string) {
+	fi, err := os.Lstat(full)
+	for i := range v.Protect {
+		if p := &v.Protect[i]; err == nil && fi.IsDir() && string(p.Target) == full {
+			p.File = false
+		}
+	}
+}
+
+// Release removes the stubs if no other session of the project needs them.
+func (v *View) Release() error {
+	if v == nil || v.lock == nil {
+		return nil
+	}
+	defer v.lock.Close()
+	if err := unix.Flock(int(v.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil //nolint:nilerr // another session lives: it removes them
+	}
+	return removeStubs(v.journal)
+}
+
+// Sweep removes the stubs that crashed sessions left, of projects that no
+// living session holds.
+func Sweep(locks string) error {
+	found, err := filepath.Glob(filepath.Join(locks, "*.lock"))
+	if err != nil {
+		return fmt.Errorf("sweep stubs: %w", err)
+	}
+	var errs []error
+	for _, path := range found {
+		lock, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("sweep stubs: %w", err))
+			continue
+		}
+		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			errs = append(errs, removeStubs(strings.TrimSuffix(path, ".lock")+".stubs"))
+		}
+		lock.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// removeStubs deletes the stubs of a journal that are still as they were made,
+// deepest first. What somebody has put there meanwhile stays.
+func removeStubs(journal string) error {
+	f, err := os.Open(journal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove stubs: %w", err)
+	}
+	defer f.Close()
+	var paths []string
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		paths = append(paths, sc.Text())
+	}
+	// Deepest first, which a path's order reversed is.
+	slices.SortFunc(paths, func(a, b string) int { return strings.Compare(b[min(2, len(b)):], a[min(2, len(a)):]) })
+	var errs []error
+	for _, line := range slices.Compact(paths) {
+		kind, p, _ := strings.Cut(line, " ")
+		remove := unix.Rmdir
+		switch fi, err := os.Lstat(p); {
+		case err != nil:
+			continue // gone
+		case kind == "f":
+			if text, err := os.ReadFile(p); err != nil || !fi.Mode().IsRegular() || string(text) != stubText(p) {
+				continue // somebody's own by now
+			}
+			remove = unix.Unlink
+		case kind == "s" && fi.Mode().Type() == fs.ModeSocket:
+			remove = unix.Unlink
+		}
+		if err := remove(p); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.ENOTDIR) {
+			errs = append(errs, fmt.Errorf("remove stub %s: %w", p, err))
+		}
+	}
+	if err := os.Remove(journal); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, fmt.Errorf("remove stubs: %w", err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,271 @@
+package workspace
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cloister/sandbox"
+)
+
+// Project is the folder that a cloister works on. Its host path is its identity.
+type Project struct {
+	Root sandbox.HostPath
+	Dir  sandbox.HostPath // the folder inside it where the command starts
+	Git  *Git             // nil where there is no repository
+}
+
+// Git is where a repository keeps itself.
+type Git struct {
+	Dir    string // of this working tree
+	Common string // shared by all working trees; equals Dir in the main one
+	File   bool   // .git is a file that points to Dir
+}
+
+// TooWide says that a folder cannot be a project: it holds what the cloister
+// must not see.
+type TooWide struct {
+	Root, Holds string
+	Residue     string // the word that accepts it; empty where nobody may
+}
+
+func (e *TooWide) Error() string {
+	return fmt.Sprintf("use %s as the project: it holds %s, which no cloister may see", e.Root, e.Holds)
+}
+
+// Hints are the words of what to do.
+func (e *TooWide) Hints() []string {
+	h := []string{"start in a project folder, or name one with -C DIR"}
+	if e.Residue != "" {
+		h = append(h, "or go on all the same: --accept residue:"+e.Residue)
+	}
+	return h
+}
+
+// maxPointer bounds a .git, gitdir or commondir file: a path and a newline.
+const maxPointer = 4096 + 16
+
+// Find gives the project that a folder belongs to: the top of its repository,
+// or the folder itself. Symbolic links are resolved once, here.
+func Find(dir string) (Project, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return Project{}, fmt.Errorf("find project: %w", err)
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return Project{}, fmt.Errorf("find project: %w", err)
+	}
+	fi, err := os.Stat(real)
+	if err != nil {
+		return Project{}, fmt.Errorf("find project: %w", err)
+	}
+	if !fi.IsDir() {
+		return Project{}, fmt.Errorf("find project: %s is not a folder", dir)
+	}
+	for at := real; ; at = filepath.Dir(at) {
+		git, err := findGit(at)
+		if err != nil {
+			return Project{}, err
+		}
+		if git != nil {
+			return Project{Root: sandbox.HostPath(at), Dir: sandbox.HostPath(real), Git: git}, nil
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
+	return Project{Root: sandbox.HostPath(real), Dir: sandbox.HostPath(real)}, nil
+}
+
+// findGit looks at one folder's .git. A pointer is followed only as far as both
+// ends agree: the place that it names must point back, so that a planted
+// pointer grants nothing (zero#805, nono#1773).
+func findGit(at string) (*Git, error) {
+	dot := filepath.Join(at, ".git")
+	fi, err := os.Lstat(dot)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("find project: %w", err)
+	case fi.IsDir():
+		if !looksLikeGit(dot) {
+			return nil, nil
+		}
+		return &Git{Dir: dot, Common: dot}, nil
+	case !fi.Mode().IsRegular():
+		return nil, fmt.Errorf("find project: %s is neither a folder nor a file; git would follow it out of the project", dot)
+	}
+	dir, err := readPointer(dot, "gitdir: ", at)
+	if err != nil {
+		return nil, fmt.Errorf("find project: %w", err)
+	}
+	common, err := readPointer(filepath.Join(dir, "commondir"), "", dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		// A submodule's or a separate git folder: it names its working tree.
+		if !looksLikeGit(dir) || !namesWorktree(dir, at) {
+			return nil, fmt.Errorf("find project: %s points to %s, which does not point back", dot, dir)
+		}
+		return &Git{Dir: dir, Common: dir, File: true}, nil
+	case err != nil:
+		return nil, fmt.Errorf("find project: %w", err)
+	}
+	back, err := readPointer(filepath.Join(dir, "gitdir"), "", dir)
+	if err != nil || back != dot {
+		return nil, fmt.Errorf("find project: %s points to %s, which does not point back (git worktree repair mends that)", dot, dir)
+	}
+	if filepath.Dir(dir) != filepath.Join(common, "worktrees") || !looksLikeGit(common) {
+		return nil, fmt.Errorf("find project: %s is not a worktree of %s", dir, common)
+	}
+	return &Git{Dir: dir, Common: common, File: true}, nil
+}
+
+// readPointer reads a one-line file that holds a path and resolves it.
+func readPointer(file, prefix, base string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	buf := make([]byte, maxPointer)
+	n, err := bufio.NewReader(f).Read(buf)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", file, err)
+	}
+	path, err := parsePointer(string(buf[:n]), prefix)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", file, err)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(base, path)
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", file, err)
+	}
+	if prefix == "" && filepath.Base(path) == ".git" {
+		return filepath.Join(parent, ".git"), nil
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+func parsePointer(text, prefix string) (string, error) {
+	line, rest, _ := strings.Cut(text, "\n")
+	path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\r"), prefix)
+	if !ok || path == "" || strings.TrimSpace(rest) != "" || strings.ContainsRune(path, 0) || len(path) > 4096 {
+		return "", errors.New("not the one line with a path that git writes there")
+	}
+	return path, nil
+}
+
+func looksLikeGit(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// namesWorktree tells whether a git folder's core.worktree is the given folder.
+func namesWorktree(dir, at string) bool {
+	value := last(readGitConfig(filepath.Join(dir, "config")), "core", "worktree")
+	if value == "" {
+		return false
+	}
+	if !filepath.IsAbs(value) {
+		value = filepath.Join(dir, value)
+	}
+	real, err := filepath.EvalSymlinks(value)
+	return err == nil && real == at
+}
+
+// Author is whose commits are made inside.
+type Author struct{ Name, Email string }
+
+// FindAuthor reads the person's name from the repository's configuration or
+// from the one in their home. Nothing else of these files goes inside.
+func FindAuthor(home string, g *Git) Author {
+	files := []string{}
+	if g != nil {
+		files = append(files, filepath.Join(g.Common, "config"))
+	}
+	if home != "" {
+		files = append(files, filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config/git/config"))
+	}
+	var a Author
+	for _, f := range files {
+		entries := readGitConfig(f)
+		if a.Name == "" {
+			a.Name = last(entries, "user", "name")
+		}
+		if a.Email == "" {
+			a.Email = last(entries, "user", "email")
+		}
+	}
+	return a
+}
+
+// Places are the folders that no project may contain.
+type Places struct {
+	Home   string
+	State  []string // Cloister's own folders
+	Socket []string // sockets of daemons that act for whoever reaches them
+}
+
+// residueWide accepts a project that is the whole home folder.
+const residueWide = "wide-workspace"
+
+// Check refuses a project that would show what a cloister must not see.
+func (p Project) Check(places Places, accepted func(residue string) bool) error {
+	root := string(p.Root)
+	if root == "/" {
+		return &TooWide{Root: root, Holds: "the whole host"}
+	}
+	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/boot", "/etc"} {
+		if inside(root, dir) {
+			return &TooWide{Root: root, Holds: "the host's own files"}
+		}
+	}
+	if slices.Contains([]string{"/usr", "/var", "/lib", "/bin", "/sbin", "/opt", "/home", "/tmp"}, root) {
+		return &TooWide{Root: root, Holds: "the host's own files"}
+	}
+	for _, s := range places.Socket {
+		if inside(s, root) {
+			return &TooWide{Root: root, Holds: s}
+		}
+	}
+	for _, s := range places.State {
+		if s != "" && inside(root, s) {
+			return &TooWide{Root: root, Holds: "Cloister's own state"}
+		}
+	}
+	if places.Home != "" && inside(places.Home, root) {
+		e := &TooWide{Root: root, Holds: "your home folder"}
+		if root == places.Home {
+			e.Residue = residueWide
+		}
+		if e.Residue == "" || !accepted(e.Residue) {
+			return e
+		}
+		return nil
+	}
+	for _, s := range places.State {
+		if s != "" && inside(s, root) {
+			return &TooWide{Root: root, Holds: "Cloister's own state (" + s + ")"}
+		}
+	}
+	return nil
+}
+
+// inside tells whether path is folder or lies below it.
+func inside(path, folder string) bool {
+	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
+}

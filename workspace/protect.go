@@ -1,0 +1,159 @@
+package workspace
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// autoRun are the names that programs of the host run or obey by themselves: of
+// editors, agents, MCP clients, shells, environment and package managers, hook
+// runners, build containers and CI. They are read-only wherever they exist at
+// the start; what appears later is reported at the end.
+//
+// absent tells how the name is held at the top of a project where it is absent:
+// programs that look there act without another word from a person. Each stub
+// costs a start a tenth of a millisecond and the person a line of ls, so names
+// that something else already guards have none: shells read their files from a
+// home, mise and asdf ask for trust, hook runners need a hook in .git/hooks, and
+// CI reads what was pushed.
+var autoRun = []struct {
+	path   string
+	absent kind
+}{
+	{".vscode", asFolder}, {".idea", asFolder}, {".cursor", asFolder},
+	{".claude", asFolder}, {".codex", asFolder}, {".gemini", asFolder}, {".opencode", asIgnoring},
+	{".mcp.json", asBlank}, {"opencode.json", asBlank}, {"opencode.jsonc", asBlank},
+	{".devcontainer", asFolder}, {".devcontainer.json", leave},
+	{".husky", asFolder}, {".pre-commit-config.yaml", leave},
+	{".github/workflows", asFolder},
+	{".envrc", asBlank}, {".mise.toml", leave},
+	{".npmrc", asBlank}, {".yarnrc.yml", asBlank}, {".cargo", asFolder},
+	{".agents", leave}, {".zed", leave}, {".windsurf", leave},
+	{"lefthook.yml", leave}, {".lefthook.yml", leave}, {".gitlab-ci.yml", leave}, {".circleci", leave},
+	{"mise.toml", leave}, {".tool-versions", leave}, {".yarnrc", leave}, {".pnpmfile.cjs", leave},
+	{".bashrc", leave}, {".bash_profile", leave}, {".profile", leave}, {".zshrc", leave}, {".zprofile", leave}, {".zshenv", leave},
+	{".gitconfig", leave}, {".ripgreprc", leave}, {".cloister.yaml", leave},
+	// An absent .gitmodules cannot be covered: git reads the cover and fails.
+	{".gitmodules", leave},
+}
+
+// gitAutoRun are the protected paths of a git folder.
+var gitAutoRun = []struct {
+	path   string
+	absent kind
+}{
+	{"hooks", asFolder}, {"config", leave}, {"config.worktree", asFile}, {"info", asFolder},
+}
+
+// skipped are folders that hold no settings of the host's programs and too many
+// files to look at.
+var skipped = []string{"node_modules", "vendor", "target", ".venv", "venv", "__pycache__", "dist", "build", ".tox", ".next", ".gradle"}
+
+// maxDepth and maxEntries bound the search for protected paths below the top.
+const (
+	maxDepth   = 6
+	maxEntries = 20_000
+)
+
+// autoRunName tells whether a name is protected wherever it exists.
+func autoRunName(name string) bool {
+	if strings.HasSuffix(name, ".code-workspace") {
+		return true
+	}
+	for _, a := range autoRun {
+		if a.path == name {
+			return true
+		}
+	}
+	return false
+}
+
+// nested finds protected names below the top, as paths relative to it, git
+// folders with their protected parts, and sockets: whoever connects to one
+// talks to a program of the host.
+func nested(root string) (out, sockets []string) {
+	seen := 0
+	var walk func(rel string, depth int)
+	walk = func(rel string, depth int) {
+		entries, err := os.ReadDir(filepath.Join(root, rel))
+		if err != nil {
+			return // what the user cannot read, the payload cannot either
+		}
+		for _, e := range entries {
+			if seen++; seen > maxEntries {
+				return
+			}
+			name := e.Name()
+			path := filepath.Join(rel, name)
+			switch {
+			case e.Type()&fs.ModeSocket != 0:
+				sockets = append(sockets, path)
+			case name == ".git" && rel != "":
+				out = append(out, gitParts(root, path, e)...)
+			case autoRunName(name) && (rel != "" || strings.HasSuffix(name, ".code-workspace")):
+				out = append(out, path)
+			case name == "workflows" && filepath.Base(rel) == ".github" && rel != ".github":
+				out = append(out, path)
+			case e.IsDir() && name != ".git" && depth < maxDepth && !slices.Contains(skipped, name):
+				walk(path, depth+1)
+			}
+		}
+	}
+	walk("", 0)
+	return out, sockets
+}
+
+func gitParts(root, path string, e fs.DirEntry) []string {
+	if !e.IsDir() {
+		return []string{path} // a pointer
+	}
+	var out []string
+	for _, g := range gitAutoRun {
+		p := filepath.Join(path, g.path)
+		if _, err := os.Lstat(filepath.Join(root, p)); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// modules finds the protected parts of the git folders of submodules, relative
+// to the common git folder.
+func modules(common string) []string {
+	var out []string
+	seen := 0
+	var walk func(rel string, depth int)
+	walk = func(rel string, depth int) {
+		if depth > 6 {
+			return
+		}
+		entries, err := os.ReadDir(filepath.Join(common, rel))
+		if err != nil {
+			return
+		}
+		isGit := looksLikeGit(filepath.Join(common, rel))
+		for _, e := range entries {
+			if seen++; seen > maxEntries {
+				return
+			}
+			path := filepath.Join(rel, e.Name())
+			if isGit {
+				switch e.Name() {
+				case "hooks", "config", "config.worktree", "info":
+					out = append(out, path)
+				case "modules":
+					walk(path, depth+1)
+				}
+				continue
+			}
+			if e.IsDir() {
+				walk(path, depth+1)
+			}
+		}
+	}
+	walk("modules", 0)
+	return out
+}

@@ -1,0 +1,315 @@
+package workspace_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"cloister/sandbox"
+	"cloister/workspace"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// base is a folder without symbolic links above it.
+func base(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func repo(t *testing.T, dir string) {
+	t.Helper()
+	write(t, filepath.Join(dir, "HEAD"), "ref: refs/heads/main\n")
+	for _, sub := range []string{"objects", "refs"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := base(t)
+	repo(t, filepath.Join(dir, "main/.git"))
+	write(t, filepath.Join(dir, "main/sub/f"), "")
+	repoWT := filepath.Join(dir, "main/.git/worktrees/wt")
+	write(t, filepath.Join(repoWT, "commondir"), "../..\n")
+	write(t, filepath.Join(repoWT, "gitdir"), filepath.Join(dir, "wt/.git")+"\n")
+	write(t, filepath.Join(dir, "wt/.git"), "gitdir: "+repoWT+"\n")
+	write(t, filepath.Join(dir, "planted/.git"), "gitdir: "+repoWT+"\n")
+	write(t, filepath.Join(dir, "keys/id"), "secret")
+	write(t, filepath.Join(dir, "evil/.git"), "gitdir: "+filepath.Join(dir, "keys")+"\n")
+	write(t, filepath.Join(dir, "twolines/.git"), "gitdir: x\nmore\n")
+	write(t, filepath.Join(dir, "empty/.git"), "")
+	write(t, filepath.Join(dir, "plain/f"), "")
+	write(t, filepath.Join(dir, "halfgit/.git/config"), "")
+	if err := os.Symlink("main", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		start, root string
+		common      string
+		fails       bool
+	}{
+		{start: "main", root: "main", common: "main/.git"},
+		{start: "main/sub", root: "main", common: "main/.git"},
+		{start: "link/sub", root: "main", common: "main/.git"},
+		{start: "wt", root: "wt", common: "main/.git"},
+		{start: "plain", root: "plain"},
+		{start: "halfgit", root: "halfgit"},
+		{start: "planted", fails: true},
+		{start: "evil", fails: true},
+		{start: "twolines", fails: true},
+		{start: "empty", fails: true},
+		{start: "absent", fails: true},
+		{start: "plain/f", fails: true},
+	} {
+		t.Run(tt.start, func(t *testing.T) {
+			p, err := workspace.Find(filepath.Join(dir, tt.start))
+			if (err != nil) != tt.fails {
+				t.Fatalf("error %v, want one: %v", err, tt.fails)
+			}
+			if tt.fails {
+				return
+			}
+			if string(p.Root) != filepath.Join(dir, tt.root) {
+				t.Errorf("root %s, want %s", p.Root, tt.root)
+			}
+			if tt.common == "" && p.Git != nil || tt.common != "" && (p.Git == nil || p.Git.Common != filepath.Join(dir, tt.common)) {
+				t.Errorf("git %+v, want %s", p.Git, tt.common)
+			}
+		})
+	}
+}
+
+func TestCheck(t *testing.T) {
+	places := workspace.Places{Home: "/home/u", State: []string{"/home/u/.config/cloister", "/srv/state"}, Socket: []string{"/run/docker.sock"}}
+	no := func(string) bool { return false }
+	yes := func(string) bool { return true }
+	for _, tt := range []struct {
+		root     string
+		accepted func(string) bool
+		refused  bool
+	}{
+		{"/home/u/src/p", no, false},
+		{"/srv/p", no, false},
+		{"/", yes, true},
+		{"/home/u", no, true},
+		{"/home/u", yes, false},
+		{"/home", yes, true},
+		{"/run", yes, true},
+		{"/etc/x", yes, true},
+		{"/srv/state/p", yes, true},
+		{"/srv", yes, true},
+		{"/home/u/.config/cloister", yes, true},
+		{"/var", yes, true},
+	} {
+		err := workspace.Project{Root: sandbox.HostPath(tt.root)}.Check(places, tt.accepted)
+		var wide *workspace.TooWide
+		if errors.As(err, &wide) != tt.refused {
+			t.Errorf("%s: %v, want refused: %v", tt.root, err, tt.refused)
+		}
+	}
+}
+
+func plan(t *testing.T, dir string, o workspace.Options) *workspace.View {
+	t.Helper()
+	p, err := workspace.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Data, o.Locks = filepath.Join(filepath.Dir(dir), "data"), filepath.Join(filepath.Dir(dir), "locks")
+	v, err := workspace.Plan(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func TestStubsAreSharedAndRemovedByTheLast(t *testing.T) {
+	dir := filepath.Join(base(t), "p")
+	write(t, filepath.Join(dir, "f"), "")
+	first := plan(t, dir, workspace.Options{})
+	if !slices.Contains(names(t, dir), ".vscode") {
+		t.Fatal("no stub was made")
+	}
+	second := plan(t, dir, workspace.Options{})
+	if err := first.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(names(t, dir), ".vscode") {
+		t.Fatal("a stub was removed under a living session")
+	}
+	// What somebody put into a stub meanwhile is theirs.
+	write(t, filepath.Join(dir, ".idea/workspace.xml"), "mine")
+	if err := second.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{".idea", "f"}) {
+		t.Errorf("left: %v", got)
+	}
+}
+
+func TestSweepRemovesWhatACrashLeft(t *testing.T) {
+	dir := filepath.Join(base(t), "p")
+	repo(t, filepath.Join(dir, ".git"))
+	v := plan(t, dir, workspace.Options{})
+	locks := filepath.Join(filepath.Dir(dir), "locks")
+	if err := workspace.Sweep(locks); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(names(t, dir), ".vscode") {
+		t.Fatal("the sweep took a living session's stubs")
+	}
+	journal, err := os.ReadFile(filepath.Join(locks, only(t, locks, "*.stubs")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Release(); err != nil {
+		t.Fatal(err)
+	}
+	// The crash: stubs and journal are there, no session is.
+	again := plan(t, dir, workspace.Options{})
+	if err := os.WriteFile(filepath.Join(locks, "dead.stubs"), journal, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(locks, "dead.lock"), "")
+	if err := workspace.Sweep(locks); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{".git"}) {
+		t.Errorf("left: %v", got)
+	}
+	if got := names(t, filepath.Join(dir, ".git")); slices.Contains(got, "commondir") {
+		t.Errorf("left: %v", got)
+	}
+	if err := again.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func only(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %v, %v", pattern, found, err)
+	}
+	return filepath.Base(found[0])
+}
+
+func TestChanged(t *testing.T) {
+	dir := base(t)
+	for _, f := range []string{"a/.envrc", ".vscode/tasks.json", "deep/1/2/3/.zed/tasks.json", "moved/.git/hooks/pre-commit", "src/hooks/useX.ts", "node_modules/x/.npmrc"} {
+		write(t, filepath.Join(dir, f), "old")
+	}
+	time.Sleep(20 * time.Millisecond) //nolint:forbidigo // file times have ticks
+	since := time.Now()
+	time.Sleep(20 * time.Millisecond) //nolint:forbidigo // file times have ticks
+	none := holder{}
+	if got, _ := workspace.Changed(t.Context(), dir, since, none); len(got) != 0 {
+		t.Fatalf("nothing changed, got %v", got)
+	}
+	write(t, filepath.Join(dir, "a/.envrc"), "new")
+	write(t, filepath.Join(dir, "src/hooks/useY.ts"), "new")
+	write(t, filepath.Join(dir, "sub/.git/config"), "new")
+	write(t, filepath.Join(dir, "sub/.git/hooks/x.sample"), "new")
+	write(t, filepath.Join(dir, "vendor/ev/.git/config"), "new")
+	write(t, filepath.Join(dir, "node_modules/y/.npmrc"), "new")
+	write(t, filepath.Join(dir, ".git/rebase-merge/git-rebase-todo"), "exec evil")
+	repo(t, filepath.Join(dir, "bare"))
+	write(t, filepath.Join(dir, "bare/config"), "new")
+	write(t, filepath.Join(dir, "bare/hooks/post-update"), "new")
+	if err := os.Rename(filepath.Join(dir, "deep/1/2/3/.zed"), filepath.Join(dir, ".zed")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		".git/rebase-merge/git-rebase-todo", ".zed/tasks.json", "a/.envrc", "bare/config", "bare/hooks/post-update",
+		"elsewhere/.git/hooks/pre-commit", "sub/.git/config", "vendor/ev/.git/config",
+	}
+	if got, _ := workspace.Changed(t.Context(), dir, since, none); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	held := holder{held: "elsewhere"}
+	if got, _ := workspace.Changed(t.Context(), dir, since, held); !slices.Contains(got, "a/.envrc") {
+		t.Error("a changed file is not reported")
+	}
+	write(t, filepath.Join(dir, "a/.envrc"), "")
+	if got, _ := workspace.Changed(t.Context(), dir, since, held); slices.Contains(got, "a/.envrc") || slices.Contains(got, "elsewhere/.git/hooks/pre-commit") {
+		t.Errorf("a stub or a held folder is reported: %v", got)
+	}
+}
+
+type holder struct{ held string }
+
+func (h holder) Held(rel string) bool { return rel == h.held }
+
+func TestLinked(t *testing.T) {
+	dir := base(t)
+	project, outside := filepath.Join(dir, "p"), filepath.Join(dir, "outside")
+	write(t, outside, "x")
+	write(t, filepath.Join(project, "own"), "x")
+	write(t, filepath.Join(project, ".git/objects/aa/bb"), "x")
+	for from, to := range map[string]string{
+		outside: filepath.Join(project, "alias"), filepath.Join(project, "own"): filepath.Join(project, "own2"),
+		filepath.Join(project, ".git/objects/aa/bb"): filepath.Join(dir, "clone"),
+	} {
+		if err := os.Link(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := workspace.Linked(t.Context(), project); !slices.Equal(got, []string{filepath.Join(project, "alias")}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestExposeRefuses(t *testing.T) {
+	dir := filepath.Join(base(t), "p")
+	write(t, filepath.Join(dir, "f"), "")
+	p, err := workspace.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := workspace.Options{Data: filepath.Join(filepath.Dir(dir), "data"), Locks: filepath.Join(filepath.Dir(dir), "locks"), KeepOut: []string{filepath.Join(filepath.Dir(dir), "data")}}
+	for _, path := range []string{"/", filepath.Dir(dir), filepath.Join(filepath.Dir(dir), "data"), "/no/such", "/dev/null"} {
+		o.Expose = []workspace.Expose{{Path: path}}
+		if v, err := workspace.Plan(p, o); err == nil {
+			t.Errorf("%s was exposed", path)
+			if err := v.Release(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"f"}) {
+		t.Errorf("a failed plan left %v", got)
+	}
+}

@@ -1,0 +1,233 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/internal/authority"
+)
+
+// A pin is a key of Config.Hosts; port 0 stands for every port.
+type pin struct {
+	host string
+	port uint16
+}
+
+// parsePins checks Config.Hosts. The value's port may be left out, which keeps
+// the port that was asked for (port 0 here).
+func parsePins(hosts map[string]string, g guard) (map[pin]netip.AddrPort, error) {
+	pins := make(map[pin]netip.AddrPort, len(hosts))
+	var errs []error
+	for key, value := range hosts {
+		k, err := parsePinKey(key)
+		to, err2 := parsePinValue(value)
+		if err := errors.Join(err, err2); err != nil {
+			errs = append(errs, fmt.Errorf("hosts: %s: %w", quote(key), err))
+			continue
+		}
+		if err := g.check(to.Addr(), true); err != nil {
+			errs = append(errs, fmt.Errorf("hosts: %s: %w", quote(key), err))
+			continue
+		}
+		pins[k] = to
+	}
+	return pins, errors.Join(errs...)
+}
+
+func parsePinKey(key string) (pin, error) {
+	if a, err := authority.Parse(key, 1); err == nil {
+		return pin{host: a.Host()}, nil
+	}
+	a, err := authority.ParseHostPort(key, 0)
+	if err != nil {
+		return pin{}, err
+	}
+	return pin{a.Host(), a.Port()}, nil
+}
+
+func parsePinValue(value string) (netip.AddrPort, error) {
+	if addr, err := netip.ParseAddr(value); err == nil && addr.Zone() == "" {
+		return netip.AddrPortFrom(addr.Unmap(), 0), nil
+	}
+	to, err := netip.ParseAddrPort(value)
+	if err != nil || to.Port() == 0 || to.Addr().Zone() != "" {
+		return netip.AddrPort{}, fmt.Errorf("%s is not IP:PORT", quote(value))
+	}
+	return netip.AddrPortFrom(to.Addr().Unmap(), to.Port()), nil
+}
+
+// hostResolver is the host's own resolver, kept from its search domains by the
+// root's dot.
+type hostResolver struct{}
+
+func (hostResolver) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	return (&net.Resolver{}).LookupNetIP(ctx, network, host+".")
+}
+
+// A dialer makes connections to vetted addresses only.
+type dialer struct {
+	guard    guard
+	pins     map[pin]netip.AddrPort
+	resolver Resolver
+	timeout  time.Duration
+}
+
+// A dialError is a connection that could not be made. Its words go to the
+// program inside, so they name the step that failed, but no address or server
+// of the host's network.
+type dialError struct {
+	status int // for HTTP
+	words  string
+	err    error // for the operator
+}
+
+func (e *dialError) Error() string { return e.words }
+func (e *dialError) Unwrap() error { return e.err }
+
+// dial resolves and connects to a. A *forbiddenError means that it had no
+// address which may be dialled.
+func (d *dialer) dial(ctx context.Context, a authority.Authority) (*net.TCPConn, netip.AddrPort, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	to, pinned, err := d.targets(ctx, a)
+	if err != nil {
+		return nil, netip.AddrPort{}, err
+	}
+	var last error
+	for i, ap := range to {
+		// As net.Dialer: what is left is shared by the addresses that are left.
+		c, err := d.one(ctx, ap, pinned, len(to)-i)
+		if err == nil {
+			return c, ap, nil
+		}
+		last = err
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, netip.AddrPort{}, describe(a, last)
+}
+
+// targets gives the vetted addresses of a. Forbidden ones are dropped; when
+// nothing is left the last of them is the error.
+func (d *dialer) targets(ctx context.Context, a authority.Authority) (to []netip.AddrPort, pinned bool, err error) {
+	if ap, ok := d.pin(a); ok {
+		return []netip.AddrPort{ap}, true, d.guard.check(ap.Addr(), true)
+	}
+	addrs := make([]netip.Addr, 0, 4)
+	if addr, ok := a.Addr(); ok {
+		addrs = append(addrs, addr)
+	} else if addrs, err = d.resolver.LookupNetIP(ctx, "ip", a.Host()); err != nil {
+		return nil, false, describeLookup(a, err)
+	}
+	var forbidden error
+	for _, addr := range addrs {
+		if err := d.guard.check(addr, false); err != nil {
+			forbidden = err
+			continue
+		}
+		to = append(to, netip.AddrPortFrom(addr.Unmap(), a.Port()))
+	}
+	switch {
+	case len(to) > 0:
+		return to, false, nil
+	case forbidden != nil:
+		return nil, false, forbidden
+	}
+	return nil, false, &dialError{status: 502, words: a.Host() + " has no address"}
+}
+
+func (d *dialer) pin(a authority.Authority) (netip.AddrPort, bool) {
+	for _, k := range []pin{{a.Host(), a.Port()}, {a.Host(), 0}} {
+		if ap, ok := d.pins[k]; ok {
+			if ap.Port() == 0 {
+				ap = netip.AddrPortFrom(ap.Addr(), a.Port())
+			}
+			return ap, true
+		}
+	}
+	return netip.AddrPort{}, false
+}
+
+func (d *dialer) one(ctx context.Context, ap netip.AddrPort, pinned bool, left int) (*net.TCPConn, error) {
+	if deadline, ok := ctx.Deadline(); ok && left > 1 {
+		share := max(time.Until(deadline)/time.Duration(left), 2*time.Second)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, share)
+		defer cancel()
+	}
+	nd := net.Dialer{
+		KeepAliveConfig: keepAlive(),
+		// The last word before connect(2): what the kernel is about to be
+		// given is what was vetted.
+		Control: func(_, address string, _ syscall.RawConn) error {
+			got, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			if got != ap {
+				return &forbiddenError{got.Addr(), "not the address that was vetted"}
+			}
+			return d.guard.check(got.Addr(), pinned)
+		},
+	}
+	c, err := nd.DialContext(ctx, "tcp", ap.String())
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return nil, errors.Join(errors.New("dial: no TCP connection"), c.Close())
+	}
+	return tcp, nil
+}
+
+// keepAlive finds a dead peer in about a minute.
+func keepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}
+}
+
+func describe(a authority.Authority, err error) error {
+	if forbidden, ok := errors.AsType[*forbiddenError](err); ok {
+		return forbidden
+	}
+	e := &dialError{status: 502, words: "connect to " + a.String() + ": failed", err: err}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+		e.status, e.words = 504, "connect to "+a.String()+": timed out"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.words = "connect to " + a.String() + ": connection refused"
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		e.words = "connect to " + a.String() + ": unreachable"
+	}
+	return e
+}
+
+func describeLookup(a authority.Authority, err error) error {
+	e := &dialError{status: 502, words: "look up " + a.Host() + ": failed", err: err}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		e.words = "look up " + a.Host() + ": no such name"
+	} else if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+		e.status, e.words = 504, "look up "+a.Host()+": timed out"
+	}
+	return e
+}
+
+func isTimeout(err error) bool {
+	t, ok := errors.AsType[net.Error](err)
+	return ok && t.Timeout()
+}
+
+// quote shows hostile bytes in a record: ASCII only, bounded.
+func quote(s string) string {
+	if len(s) > 80 {
+		s = s[:80] + "…"
+	}
+	return strings.Trim(fmt.Sprintf("%+q", s), `"`)
+}

@@ -1,0 +1,167 @@
+// Package egress carries what a cloister sends to the network.
+//
+// Promise: no byte leaves for a destination that the Decider did not allow by
+// its name, and every connection is dialled to an address that was resolved
+// and vetted on this side of the wall at that moment. What cannot be read, be
+// recorded or be decided is refused, with the reason told in the protocol the
+// program speaks: an HTTP response, a TLS alert, a TCP reset, a DNS error.
+//
+// It does not hold policy (it asks a Decider), does not write the audit (it
+// tells a Journal), does not make the gate's sockets (it is handed them), and
+// does not open TLS: inside an allowed TLS tunnel the bytes are the program's
+// own, so a name behind the same TLS server that ignores SNI cannot be told
+// apart here.
+//
+// Most readers want New, then Engine.Serve.
+package egress
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"cloister/internal/authority"
+)
+
+// QueryKind says what is about to happen if the answer is allow.
+type QueryKind uint8
+
+const (
+	// Resolve: a name was asked of DNS. The port of the Authority means
+	// nothing (it is 443); the best effect over all ports is wanted.
+	Resolve QueryKind = iota
+	// Connect: a connection to the Authority is about to be dialled.
+	Connect
+	// Request: one HTTP request is about to be sent to the Authority. It is
+	// asked for every request, also on a connection that was judged already.
+	Request
+	// Recheck: an open connection is judged again after a policy change. It is
+	// not a new action: record it only when the answer is not allow.
+	Recheck
+)
+
+// String gives the word for logs.
+func (k QueryKind) String() string {
+	switch k {
+	case Resolve:
+		return "resolve"
+	case Connect:
+		return "connect"
+	case Request:
+		return "request"
+	case Recheck:
+		return "recheck"
+	}
+	return "unknown"
+}
+
+// How a connection reached the gate: Query.Via and Flow.Via.
+const (
+	ViaDNS     = "dns"     // a DNS question
+	ViaDirect  = "direct"  // the program connected as if there were no wall
+	ViaConnect = "connect" // HTTP CONNECT to the explicit proxy
+	ViaSOCKS5  = "socks5"  // SOCKS5 to the explicit proxy
+	ViaHTTP    = "http"    // absolute-form HTTP to the explicit proxy
+)
+
+// A Query is one question to the Decider.
+type Query struct {
+	Kind         QueryKind
+	Authority    authority.Authority
+	Via          string
+	Method, Path string // Request only; Path has no query string
+	Detail       string // free words for the record: "tls sni", "A"
+}
+
+// A Verdict is the Decider's answer. The zero Verdict is a deny.
+type Verdict struct {
+	Allow  bool
+	Effect string   // "allow", "ask" or "deny"
+	Rule   string   // the rule that spoke, empty when none did
+	Place  string   // file:line of that rule
+	Reason string   // one sentence for the person
+	Hints  []string // the exact words that would allow it
+}
+
+// A Decider judges. It writes the audit record before it returns; when the
+// record cannot be written the answer is a deny. It is called concurrently,
+// and may block for as long as ctx lives (a person is asked).
+type Decider interface {
+	Decide(ctx context.Context, q Query) Verdict
+}
+
+// A Flow is what became of one connection or request.
+type Flow struct {
+	Kind         QueryKind // Connect, Request, or Resolve for a refused question
+	Authority    authority.Authority
+	Via          string
+	Method, Path string
+	Status       int            // HTTP status given to the program, 0 if none
+	Dialed       netip.AddrPort // zero when nothing was dialled
+	Reason       string         // why it was refused or how it ended early; empty for a plain end
+	Detail       string         // the evidence, such as the other name; may hold hostile bytes, quoted
+	Up, Down     int64          // bytes of payload: from the program, to the program
+	Start        time.Time
+	Duration     time.Duration
+}
+
+// A Journal is told what the engine found out by itself.
+type Journal interface {
+	// Closed tells the end of a connection or request that had been allowed.
+	Closed(Flow)
+	// Refused tells a refusal for a reason of protocol or of address. The
+	// refusal stands whatever it returns; after an error the program gets a
+	// bare reset instead of an explanation.
+	Refused(Flow) error
+}
+
+// A Resolver finds the addresses of a name. *net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Config is what an Engine needs. Decider and Journal are required.
+type Config struct {
+	// Session is the cloister's id. Synthetic addresses are derived from it,
+	// so the engine of the next guardian gives the same name the same address.
+	Session string
+	// Names are those that an earlier guardian of this session gave addresses
+	// to, in that order: programs may have kept them.
+	Names   []string
+	Decider Decider
+	Journal Journal
+	// Hosts says where to dial for a name ("host" or "host:port" → "ip:port"
+	// or "ip"): the person's explicit word, and the only way to a loopback or
+	// private address. Link-local, multicast and metadata stay forbidden.
+	Hosts map[string]string
+	// Resolver is asked at connect time. Nil: the host's own.
+	Resolver Resolver
+	// OriginalDst tells where the program meant to go. Nil: the kernel's
+	// SO_ORIGINAL_DST. A gate with its own TCP stack knows it otherwise.
+	OriginalDst func(net.Conn) (netip.AddrPort, error)
+	Limits      Limits
+	// Logger is for the operator. Nil: silent.
+	Logger *slog.Logger
+}
+
+// Limits bound what one session can hold or wait for. A zero field means its
+// default.
+type Limits struct {
+	Connections int           // open at once; 1024
+	Names       int           // distinct names with a synthetic address; 8192
+	Questions   int           // DNS questions in work at once; 64
+	Handshake   time.Duration // for a ClientHello, an HTTP head, a SOCKS greeting; 10 s
+	Idle        time.Duration // between two requests, or for a silent new connection; 60 s
+	Dial        time.Duration // resolve and connect; 10 s
+	HalfClosed  time.Duration // silence after one side has ended; 60 s
+}
+
+// Listeners are the gate's sockets. Serve owns them: they are closed when it
+// returns.
+type Listeners struct {
+	TCP    []net.Listener
+	DNS    []net.PacketConn // *net.UDPConn answers from the address that was asked
+	DNSTCP []net.Listener
+}

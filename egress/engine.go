@@ -1,0 +1,333 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloister/internal/authority"
+)
+
+// An Engine is the egress of one session.
+type Engine struct {
+	cfg         Config
+	limits      Limits
+	log         *slog.Logger
+	names       *names
+	pins        map[pin]netip.AddrPort
+	dialer      *dialer
+	originalDst func(net.Conn) (netip.AddrPort, error)
+
+	slots     chan struct{} // one per open connection
+	questions chan struct{} // one per DNS question in work
+	dnsConns  chan struct{} // one per DNS connection
+	tasks     sync.WaitGroup
+	buffers   buffers
+	// generation counts the policy changes we were told of.
+	generation atomic.Uint64
+	overflow   atomic.Int64 // when a refusal at the cap was last recorded
+
+	mu      sync.Mutex
+	streams map[*stream]struct{}
+	closing bool
+}
+
+// New checks cfg and makes an Engine. It opens nothing.
+func New(cfg Config) (*Engine, error) {
+	if cfg.Decider == nil || cfg.Journal == nil {
+		return nil, errors.New("egress: a decider and a journal are required")
+	}
+	g := newGuard()
+	pins, err := parsePins(cfg.Hosts, g)
+	if err != nil {
+		return nil, fmt.Errorf("egress: %w", err)
+	}
+	e := &Engine{
+		cfg:         cfg,
+		limits:      cfg.Limits.withDefaults(),
+		log:         cfg.Logger,
+		pins:        pins,
+		originalDst: cfg.OriginalDst,
+		streams:     map[*stream]struct{}{},
+	}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	if e.originalDst == nil {
+		e.originalDst = kernelOriginalDst
+	}
+	e.names = newNames(cfg.Session, e.limits.Names)
+	for _, name := range cfg.Names {
+		if _, err := e.names.address(name); err != nil {
+			break // as full as it was before
+		}
+	}
+	e.dialer = &dialer{guard: g, pins: pins, resolver: cfg.Resolver, timeout: e.limits.Dial}
+	if e.dialer.resolver == nil {
+		e.dialer.resolver = hostResolver{}
+	}
+	e.slots = make(chan struct{}, e.limits.Connections)
+	e.questions = make(chan struct{}, e.limits.Questions)
+	e.dnsConns = make(chan struct{}, e.limits.Questions)
+	return e, nil
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	setTime := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	set(&l.Connections, 1024)
+	set(&l.Names, 8192)
+	set(&l.Questions, 64)
+	setTime(&l.Handshake, 10*time.Second)
+	setTime(&l.Idle, time.Minute)
+	setTime(&l.Dial, 10*time.Second)
+	setTime(&l.HalfClosed, time.Minute)
+	return l
+}
+
+// Serve answers on the listeners until ctx ends, then closes them with every
+// connection and waits for all of its goroutines. It returns nil when ctx was
+// the reason, and the error of a listener that cannot serve otherwise. An
+// Engine serves once.
+func (e *Engine) Serve(ctx context.Context, l Listeners) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var loops sync.WaitGroup
+	serve := func(f func() error) {
+		loops.Go(func() {
+			if err := f(); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	for _, ln := range l.TCP {
+		serve(func() error { return e.acceptLoop(ctx, ln, e.slots, e.full, e.handle) })
+	}
+	for _, ln := range l.DNSTCP {
+		serve(func() error { return e.acceptLoop(ctx, ln, e.dnsConns, func() {}, e.handleDNS) })
+	}
+	for _, pc := range l.DNS {
+		serve(func() error { return e.serveDNS(ctx, pc) })
+	}
+	<-ctx.Done()
+	l.close()
+	e.killAll()
+	loops.Wait()
+	e.tasks.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("egress: serve: %w", err)
+	}
+	return nil
+}
+
+// close closes all; the errors of closing a listener carry nothing to act on.
+func (l Listeners) close() {
+	for _, ln := range l.TCP {
+		_ = ln.Close()
+	}
+	for _, ln := range l.DNSTCP {
+		_ = ln.Close()
+	}
+	for _, pc := range l.DNS {
+		_ = pc.Close()
+	}
+}
+
+// acceptLoop accepts until the listener is closed. Beyond the slots a
+// connection is reset at once.
+func (e *Engine) acceptLoop(ctx context.Context, ln net.Listener, slots chan struct{}, full func(), handle func(context.Context, net.Conn)) error {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
+			}
+			if !e.pause(ctx, err) {
+				return nil
+			}
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			full()
+			reset(c)
+			continue
+		}
+		e.tasks.Go(func() {
+			defer func() { <-slots }()
+			handle(ctx, c)
+		})
+	}
+}
+
+// pause waits after an error of accept or receive (out of descriptors or
+// memory, an ICMP error), so that it is no busy loop. False: ctx ended.
+func (e *Engine) pause(ctx context.Context, err error) bool {
+	e.log.Warn("egress listener", "error", err)
+	t := time.NewTimer(20 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// full records that the session's cap was hit, at most once in a second: a
+// program that opens connections in a loop shall not fill the audit too.
+func (e *Engine) full() {
+	now := time.Now()
+	last := e.overflow.Load()
+	if now.UnixNano()-last < int64(time.Second) || !e.overflow.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	e.refused(Flow{
+		Kind: Connect, Via: ViaDirect, Start: now,
+		Reason: "more than " + strconv.Itoa(e.limits.Connections) + " connections at once",
+	})
+}
+
+// refused tells the Journal, and whether an explanation may be given.
+func (e *Engine) refused(f Flow) bool {
+	f.Duration = time.Since(f.Start)
+	if err := e.cfg.Journal.Refused(f); err != nil {
+		e.log.Error("refusal could not be recorded", "error", err)
+		return false
+	}
+	return true
+}
+
+func (e *Engine) handleDNS(ctx context.Context, c net.Conn) {
+	s := &stream{e: e}
+	if !e.enter(s, c) {
+		return
+	}
+	defer e.leave(s)
+	e.serveDNSConn(ctx, c)
+}
+
+// handle serves one connection of a program.
+func (e *Engine) handle(ctx context.Context, c net.Conn) {
+	s := &stream{e: e, client: &source{Conn: c}, via: ViaDirect, start: time.Now()}
+	if !e.enter(s, c) {
+		return
+	}
+	defer e.leave(s)
+	if k, ok := c.(*net.TCPConn); ok {
+		_ = k.SetKeepAliveConfig(keepAlive()) // without it a vanished peer is noticed later
+	}
+	dst, err := e.originalDst(c)
+	if err != nil {
+		s.refuseRaw(Flow{Kind: Connect, Reason: err.Error()})
+		return
+	}
+	if isGate(dst.Addr()) {
+		s.serveGate(ctx, dst)
+		return
+	}
+	if s.target, err = e.target(dst); err != nil {
+		s.refuseRaw(Flow{Kind: Connect, Reason: err.Error(), Detail: dst.String()})
+		return
+	}
+	s.serveDirect(ctx)
+}
+
+// isGate says whether a program talks to the gate itself.
+func isGate(addr netip.Addr) bool {
+	return addr.Unmap() == gateAddr() || addr == gateAddr6()
+}
+
+func gateAddr6() netip.Addr { return netip.AddrFrom16([16]byte{0xfd, 0, 0, 0xc1, 15: 1}) }
+
+// target finds the name a program meant by an address.
+func (e *Engine) target(dst netip.AddrPort) (authority.Authority, error) {
+	if name, ok := e.names.name(dst.Addr()); ok {
+		return authority.Parse(name, dst.Port())
+	}
+	if isSynthetic(dst.Addr()) {
+		return authority.Authority{}, errors.New("no name has this address in this session: it must be asked of DNS again")
+	}
+	return authority.FromAddrPort(dst)
+}
+
+// enter registers a connection so that Recheck and the end of Serve find it.
+func (e *Engine) enter(s *stream, c net.Conn) bool {
+	e.mu.Lock()
+	closing := e.closing
+	if !closing {
+		e.streams[s] = struct{}{}
+	}
+	e.mu.Unlock()
+	if closing {
+		reset(c)
+		return false
+	}
+	return s.attach(c) == nil
+}
+
+func (e *Engine) leave(s *stream) {
+	e.mu.Lock()
+	delete(e.streams, s)
+	e.mu.Unlock()
+	s.closeAll()
+}
+
+func (e *Engine) killAll() {
+	e.mu.Lock()
+	e.closing = true
+	e.mu.Unlock()
+	for _, s := range e.snapshot() {
+		s.kill(errShutdown)
+	}
+}
+
+func (e *Engine) snapshot() []*stream {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]*stream, 0, len(e.streams))
+	for s := range e.streams {
+		out = append(out, s)
+	}
+	return out
+}
+
+// Recheck asks the Decider about every open connection again, and resets
+// those that are no longer allowed. What is being decided meanwhile is decided
+// once more by its own goroutine.
+func (e *Engine) Recheck(ctx context.Context) {
+	e.generation.Add(1)
+	for _, s := range e.snapshot() {
+		q, ok := s.current()
+		if !ok {
+			continue
+		}
+		q.Kind = Recheck
+		if v := e.cfg.Decider.Decide(ctx, q); !v.Allow {
+			s.kill(fmt.Errorf("%w: %s", errNoLonger, v.Reason))
+		}
+	}
+}
+
+var (
+	errShutdown = errors.New("the session's network was closed")
+	errNoLonger = errors.New("no longer allowed after a policy change")
+)

@@ -1,0 +1,376 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"cloister/egress/internal/wire"
+	"cloister/internal/authority"
+)
+
+// serveHTTP serves the requests of one connection, each judged for itself. In
+// a direct connection each must be for s.target; through the explicit proxy
+// each says where it goes, or is a CONNECT that ends the loop.
+func (s *stream) serveHTTP(ctx context.Context, proxy bool) {
+	for wait := s.e.limits.Handshake; ; wait = s.e.limits.Idle {
+		if !s.awaitRequest(wait) {
+			return
+		}
+		s.readBy(s.e.limits.Handshake)
+		began := time.Now()
+		req, err := s.readRequest()
+		if err != nil {
+			s.refuseHead(began, err)
+			return
+		}
+		if proxy && req.Method == http.MethodConnect {
+			s.serveConnect(ctx, req)
+			return
+		}
+		x := &exchange{s: s, req: req, start: began}
+		if err := x.route(proxy); err != nil {
+			x.refuse(err)
+			return
+		}
+		if !x.run(ctx) {
+			return
+		}
+		s.setCurrent(nil)
+	}
+}
+
+// awaitRequest waits for the first byte of the next head.
+func (s *stream) awaitRequest(wait time.Duration) bool {
+	if len(s.client.buf) > 0 {
+		return true
+	}
+	s.client.drop()
+	s.readBy(wait)
+	return s.client.fill(wire.MaxHead) == nil
+}
+
+// readRequest reads one head off the client.
+func (s *stream) readRequest() (*wire.Request, error) {
+	head, err := readHead(s.client)
+	if err != nil {
+		return nil, err
+	}
+	return wire.ParseRequest(head)
+}
+
+// readHead reads as much of src as makes one head; what follows it stays.
+func readHead(src *source) ([]byte, error) {
+	var scan wire.HeadScan
+	for {
+		n, err := scan.Next(src.buf)
+		switch {
+		case err == nil:
+			return src.take(n), nil
+		case !errors.Is(err, wire.ErrShort):
+			return nil, err
+		}
+		if err := src.fill(wire.MaxHead + firstRead); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// refuseHead answers a head that could not be read.
+func (s *stream) refuseHead(began time.Time, err error) {
+	f := s.flow(Flow{Kind: Request, Start: began, Reason: "http head: " + endOf(err), Status: http.StatusRequestTimeout})
+	syntax, is := errors.AsType[*wire.SyntaxError](err)
+	if is {
+		f.Reason, f.Status = syntax.Error(), syntax.Status
+	}
+	if s.killed() != nil || !s.e.refused(f) {
+		s.reset()
+		return
+	}
+	s.say(refusal{Status: f.Status, Host: s.target.Host(), Port: s.target.Port(), Reason: f.Reason}.response(nil))
+}
+
+// An exchange is one request with its responses.
+type exchange struct {
+	s      *stream
+	req    *wire.Request
+	start  time.Time
+	to     authority.Authority
+	target string // origin-form, as it is sent on
+	via    string
+
+	status   int
+	up, down int64
+	answered bool        // the program has got a byte of a response
+	ended    atomic.Bool // the program has ended its sending
+}
+
+// A formError refuses a request for its form.
+type formError struct {
+	status int
+	reason string
+	detail string
+}
+
+func (e *formError) Error() string { return e.reason }
+
+// route finds where the request goes and holds its Host to that.
+func (x *exchange) route(proxy bool) error {
+	x.to, x.via = x.s.target, x.s.via
+	if err := x.checkForm(); err != nil {
+		return err
+	}
+	if rest, ok := cutScheme(x.req.Target); ok {
+		if err := x.absolute(rest, proxy); err != nil {
+			return err
+		}
+	} else {
+		if proxy {
+			return &formError{status: 400, reason: "a proxy takes http://HOST/PATH or CONNECT; https:// goes through CONNECT"}
+		}
+		if x.target = x.req.Target; x.target[0] != '/' && (x.target != "*" || x.req.Method != http.MethodOptions) {
+			return &formError{status: 400, reason: "a target that is no path"}
+		}
+	}
+	return x.checkHost(proxy)
+}
+
+// cutScheme cuts http:// off an absolute-form target.
+func cutScheme(target string) (string, bool) {
+	const scheme = "http://"
+	if len(target) < len(scheme) || !strings.EqualFold(target[:len(scheme)], scheme) {
+		return "", false
+	}
+	return target[len(scheme):], true
+}
+
+// absolute reads HOST[:PORT]/PATH.
+func (x *exchange) absolute(rest string, proxy bool) error {
+	host, path := rest, "/"
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		host, path = rest[:i], rest[i:]
+	}
+	if path[0] == '?' {
+		path = "/" + path
+	}
+	if host == "" || strings.Contains(host, "@") {
+		return &formError{status: 400, reason: "a target without plain host", detail: quote(x.req.Target)}
+	}
+	to, err := authority.ParseHostPort(host, 80)
+	if err != nil {
+		return &formError{status: 400, reason: err.Error()}
+	}
+	x.target = path
+	if proxy {
+		x.via = ViaHTTP
+		x.to, err = x.s.e.named(to)
+		if err != nil {
+			return &formError{status: 403, reason: err.Error()}
+		}
+		return nil
+	}
+	if to != x.to {
+		return &formError{status: 421, reason: "the target's host is not the name that was connected to", detail: "target " + quote(host)}
+	}
+	return nil
+}
+
+// checkHost holds the Host field to the destination. A missing port is the
+// connection's: many clients leave it out.
+func (x *exchange) checkHost(proxy bool) error {
+	got, err := authority.ParseHostPort(x.req.Host, x.to.Port())
+	if err != nil {
+		return &formError{status: 400, reason: "Host: " + err.Error()}
+	}
+	if proxy {
+		if got, err = x.s.e.named(got); err != nil {
+			return &formError{status: 403, reason: err.Error()}
+		}
+	}
+	if got != x.to {
+		return &formError{status: 421, reason: "Host is not the name that was connected to", detail: "Host " + quote(x.req.Host)}
+	}
+	return nil
+}
+
+// checkForm refuses what would make another protocol of this connection, or
+// would let a field that we check be dropped further on.
+func (x *exchange) checkForm() error {
+	h := x.req.Header
+	if _, n := h.Get("Upgrade"); n > 0 {
+		return &formError{status: 400, reason: "an upgrade to another protocol", detail: quote(strings.Join(h.Tokens("Upgrade"), ","))}
+	}
+	if _, n := h.Get("HTTP2-Settings"); n > 0 {
+		return &formError{status: 400, reason: "an upgrade to HTTP/2"}
+	}
+	if x.req.Method == http.MethodConnect {
+		return &formError{status: 405, reason: "CONNECT to a server that is no proxy"}
+	}
+	if x.req.Method == "PRI" {
+		return &formError{status: 400, reason: "the HTTP/2 preface"}
+	}
+	for _, token := range h.Tokens("Connection") {
+		switch token {
+		case "host", "content-length", "transfer-encoding", "authorization", "cookie", "upgrade":
+			return &formError{status: 400, reason: "Connection names the field " + token}
+		}
+	}
+	for _, token := range h.Tokens("Expect") {
+		if token != "100-continue" {
+			return &formError{status: 417, reason: "an expectation other than 100-continue"}
+		}
+	}
+	return nil
+}
+
+// path is the request's path for the record: without the query, which may
+// carry secrets.
+func (x *exchange) path() string {
+	path, _, _ := strings.Cut(x.target, "?")
+	return path
+}
+
+func (x *exchange) flow() Flow {
+	return Flow{
+		Kind: Request, Authority: x.to, Via: x.via, Method: x.req.Method, Path: x.path(),
+		Status: x.status, Dialed: x.s.dialed, Up: x.up, Down: x.down, Start: x.start, Duration: time.Since(x.start),
+	}
+}
+
+// refuse records a refusal of protocol and answers it.
+func (x *exchange) refuse(err error) {
+	x.status = http.StatusBadRequest
+	f := x.flow()
+	f.Reason = err.Error()
+	if form, ok := errors.AsType[*formError](err); ok {
+		f.Status, f.Detail = form.status, form.detail
+	}
+	if syntax, ok := errors.AsType[*wire.SyntaxError](err); ok {
+		f.Status = syntax.Status
+	}
+	if x.s.killed() != nil || !x.s.e.refused(f) || x.answered {
+		x.s.reset()
+		return
+	}
+	x.s.say(refusal{Status: f.Status, Host: x.to.Host(), Port: x.to.Port(), Reason: f.Reason}.response(x.req))
+}
+
+// run judges, sends and answers. True: the connection can take another request.
+func (x *exchange) run(ctx context.Context) bool {
+	s := x.s
+	v := s.allow(ctx, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.req.Method, Path: x.path()})
+	if !v.Allow {
+		s.say(refusalOf(v, x.to).response(x.req))
+		return false
+	}
+	// Bytes that are there already are an answer to a question nobody asked.
+	reused := s.up != nil && s.upTarget == x.to && len(s.up.buf) == 0 && stillIdle(s.up.Conn)
+	if !reused {
+		if err := s.dial(ctx, x.to); err != nil {
+			x.status = statusOf(err)
+			f := s.dialFailed(x.flow(), err)
+			s.say(refusal{Status: x.status, Host: x.to.Host(), Port: x.to.Port(), Reason: f.Reason}.response(x.req))
+			return false
+		}
+	}
+	keep, err := x.relay()
+	if err != nil {
+		return x.failed(err, reused)
+	}
+	f := x.flow()
+	s.e.cfg.Journal.Closed(f)
+	if !keep {
+		s.say(nil)
+	}
+	return keep
+}
+
+// failed ends an exchange that broke.
+func (x *exchange) failed(err error, reused bool) bool {
+	var form *wire.SyntaxError
+	if errors.As(err, &form) && !errors.Is(err, errUpstream) {
+		x.refuse(err) // the request's body
+		return false
+	}
+	f := x.flow()
+	f.Reason = "connection broken"
+	switch {
+	case x.s.killed() != nil:
+		f.Reason = x.s.killed().Error()
+	case errors.Is(err, errUpstream):
+		f.Reason = err.Error()
+	}
+	switch {
+	case x.answered, x.s.killed() != nil, !errors.Is(err, errUpstream),
+		// A kept connection that the server closed as we used it: the program
+		// meets that without us too, and knows whether to try again.
+		reused && errors.Is(err, io.EOF):
+		x.s.e.cfg.Journal.Closed(f)
+		x.s.reset()
+	default:
+		f.Status = http.StatusBadGateway
+		x.s.e.cfg.Journal.Closed(f)
+		x.s.say(refusal{Status: f.Status, Host: x.to.Host(), Port: x.to.Port(), Reason: f.Reason}.response(x.req))
+	}
+	return false
+}
+
+// errUpstream marks what the server did wrong.
+var errUpstream = errors.New("the server's answer")
+
+// requestHead writes the request anew, from what was understood of it.
+func (x *exchange) requestHead() []byte {
+	drop := hopFields(x.req.Header)
+	h := x.req.Header.Without(func(name string) bool {
+		return drop[name] || name == "host" || name == "content-length" || name == "transfer-encoding"
+	})
+	b := make([]byte, 0, 1024)
+	b = append(b, x.req.Method+" "+x.target+" HTTP/1.1\r\nHost: "+hostField(x.to)+"\r\n"...)
+	b = h.Append(b)
+	if _, n := x.req.Header.Get("Content-Length"); n > 0 {
+		b = append(b, "Content-Length: "+strconv.FormatInt(x.req.Length, 10)+"\r\n"...)
+	}
+	if x.req.Body == wire.Chunked {
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	}
+	if teTrailers(x.req.Header) {
+		b = append(b, "TE: trailers\r\nConnection: TE\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+func teTrailers(h wire.Header) bool {
+	return slices.Contains(h.Tokens("TE"), "trailers")
+}
+
+// hostField is the Host of an authority, without the port that http means.
+func hostField(a authority.Authority) string {
+	text := a.String()
+	if a.Port() == 80 {
+		text = strings.TrimSuffix(text, ":80")
+	}
+	return text
+}
+
+// hopFields names what belongs to one connection only (RFC 9110 7.6.1), in
+// lower case.
+func hopFields(h wire.Header) map[string]bool {
+	drop := map[string]bool{
+		"connection": true, "keep-alive": true, "proxy-connection": true, "te": true, "upgrade": true,
+		"proxy-authorization": true, "proxy-authenticate": true, "proxy-authentication-info": true,
+	}
+	for _, token := range h.Tokens("Connection") {
+		drop[token] = true
+	}
+	return drop
+}
+
+func wantsClose(h wire.Header) bool {
+	return slices.Contains(append(h.Tokens("Connection"), h.Tokens("Proxy-Connection")...), "close")
+}

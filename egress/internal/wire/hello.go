@@ -1,0 +1,201 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A Hello is what a ClientHello says about the server it wants.
+type Hello struct {
+	// Names are the host_name entries of the server_name extension, as sent.
+	Names []string
+	// SNI says whether there is a server_name extension at all.
+	SNI bool
+}
+
+const (
+	recordHandshake   = 22
+	typeClientHello   = 1
+	extServerName     = 0
+	nameTypeHost      = 0
+	maxRecord         = 1 << 14 // RFC 8446 5.1, plaintext
+	recordHeader      = 5
+	handshakeHeader   = 4
+	helloVersionMajor = 3
+)
+
+// LooksLikeTLS reports whether b starts as a TLS record with a handshake
+// message; ErrShort when two bytes are not there yet. SSLv2 hellos, which have
+// no room for a name, do not count as TLS.
+func LooksLikeTLS(b []byte) (bool, error) {
+	switch {
+	case len(b) == 0:
+		return false, ErrShort
+	case b[0] != recordHandshake:
+		return false, nil
+	case len(b) == 1:
+		return false, ErrShort
+	}
+	return b[1] == helloVersionMajor, nil
+}
+
+// A HelloScan reassembles one ClientHello from records as they come in. It
+// looks at each byte once, so a peer that sends one byte at a time buys no
+// more work than one that sends all.
+type HelloScan struct {
+	off int    // where the next record starts in the stream
+	msg []byte // handshake bytes so far
+}
+
+// Next reads on in buf, which holds the stream from its first byte and may
+// have grown since the last call. ErrShort asks for more; any other error is
+// final.
+func (s *HelloScan) Next(buf []byte) (Hello, error) {
+	for {
+		if want, ok := s.want(); ok && len(s.msg) >= want {
+			if len(s.msg) > want {
+				return Hello{}, errors.New("clienthello: a second message in the same record")
+			}
+			return parseHello(s.msg[handshakeHeader:])
+		}
+		rest := buf[s.off:]
+		if s.off >= MaxHello {
+			return Hello{}, fmt.Errorf("clienthello: longer than %d bytes", MaxHello)
+		}
+		if len(rest) < recordHeader {
+			return Hello{}, checkRecordStart(rest)
+		}
+		if err := checkRecordStart(rest); !errors.Is(err, ErrShort) {
+			return Hello{}, err
+		}
+		n := int(rest[3])<<8 | int(rest[4])
+		if n == 0 || n > maxRecord {
+			return Hello{}, fmt.Errorf("clienthello: record of %d bytes", n)
+		}
+		if len(rest) < recordHeader+n {
+			return Hello{}, ErrShort
+		}
+		s.msg = append(s.msg, rest[recordHeader:recordHeader+n]...)
+		s.off += recordHeader + n
+		if s.msg[0] != typeClientHello {
+			return Hello{}, fmt.Errorf("clienthello: first message has type %d", s.msg[0])
+		}
+		if want, ok := s.want(); ok && want > MaxHello {
+			return Hello{}, fmt.Errorf("clienthello: longer than %d bytes", MaxHello)
+		}
+	}
+}
+
+// want is the length of the message with its header, once that is known.
+func (s *HelloScan) want() (int, bool) {
+	if len(s.msg) < handshakeHeader {
+		return 0, false
+	}
+	return handshakeHeader + (int(s.msg[1])<<16 | int(s.msg[2])<<8 | int(s.msg[3])), true
+}
+
+// checkRecordStart refuses a wrong record as early as its first byte shows it;
+// ErrShort means nothing is wrong yet.
+func checkRecordStart(b []byte) error {
+	if len(b) > 0 && b[0] != recordHandshake {
+		return fmt.Errorf("clienthello: record of type %d", b[0])
+	}
+	if len(b) > 1 && b[1] != helloVersionMajor {
+		return fmt.Errorf("clienthello: record version %d", b[1])
+	}
+	return ErrShort
+}
+
+var errHello = errors.New("clienthello: malformed")
+
+// cursor reads length-prefixed fields; bad latches.
+type cursor struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cursor) take(n int) []byte {
+	if c.bad || n > len(c.b) {
+		c.bad = true
+		return nil
+	}
+	out := c.b[:n]
+	c.b = c.b[n:]
+	return out
+}
+
+func (c *cursor) uint(size int) int {
+	n := 0
+	for _, b := range c.take(size) {
+		n = n<<8 | int(b)
+	}
+	return n
+}
+
+func (c *cursor) vector(size int) cursor {
+	return cursor{b: c.take(c.uint(size)), bad: c.bad}
+}
+
+func parseHello(body []byte) (Hello, error) {
+	c := cursor{b: body}
+	c.take(2 + 32)              // legacy_version, random
+	session := c.vector(1)      // legacy_session_id
+	suites := c.vector(2)       // cipher_suites
+	compressions := c.vector(1) // legacy_compression_methods
+	if c.bad || len(session.b) > 32 || len(suites.b) < 2 || len(suites.b)%2 != 0 || len(compressions.b) == 0 {
+		return Hello{}, errHello
+	}
+	if len(c.b) == 0 {
+		return Hello{}, nil // before RFC 3546 there were no extensions
+	}
+	exts := c.vector(2)
+	if c.bad || len(c.b) != 0 {
+		return Hello{}, errHello
+	}
+	return parseExtensions(exts)
+}
+
+func parseExtensions(exts cursor) (Hello, error) {
+	var h Hello
+	seen := map[int]bool{}
+	for len(exts.b) > 0 {
+		id := exts.uint(2)
+		data := exts.vector(2)
+		if exts.bad {
+			return Hello{}, errHello
+		}
+		if seen[id] { // RFC 8446 4.2: at most one of a kind
+			return Hello{}, fmt.Errorf("clienthello: extension %d twice", id)
+		}
+		seen[id] = true
+		if id != extServerName {
+			continue
+		}
+		h.SNI = true
+		var err error
+		if h.Names, err = parseServerNames(data); err != nil {
+			return Hello{}, err
+		}
+	}
+	return h, nil
+}
+
+func parseServerNames(data cursor) ([]string, error) {
+	list := data.vector(2)
+	if data.bad || len(data.b) != 0 {
+		return nil, errHello
+	}
+	var names []string
+	for len(list.b) > 0 {
+		kind := list.uint(1)
+		name := list.vector(2)
+		if list.bad {
+			return nil, errHello
+		}
+		if kind != nameTypeHost { // no other kind was ever given a meaning
+			return nil, fmt.Errorf("clienthello: server name of kind %d", kind)
+		}
+		names = append(names, string(name.b))
+	}
+	return names, nil
+}

@@ -1,0 +1,199 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"cloister/egress/internal/wire"
+	"cloister/internal/authority"
+)
+
+// serveGate serves a connection to the gate's own address: the explicit proxy,
+// for programs that insist on one, and nothing else.
+func (s *stream) serveGate(ctx context.Context, dst netip.AddrPort) {
+	if dst.Port() != 3128 && dst.Port() != 1080 {
+		s.refuseRaw(Flow{Kind: Connect, Reason: "nothing listens there; the proxy is " + proxyName + ":3128", Detail: dst.String()})
+		return
+	}
+	if !s.awaitRequest(s.e.limits.Handshake) {
+		return
+	}
+	// A SOCKS version is a control byte, with which no HTTP head begins.
+	if s.client.buf[0] == 5 || s.client.buf[0] == 4 {
+		s.via = ViaSOCKS5
+		s.serveSOCKS(ctx)
+		return
+	}
+	s.via = ViaHTTP
+	s.serveHTTP(ctx, true)
+}
+
+// named turns a synthetic address, which a program has resolved by itself,
+// back to the name it means, and refuses the gate's own.
+func (e *Engine) named(a authority.Authority) (authority.Authority, error) {
+	if a.Host() == proxyName {
+		return authority.Authority{}, errors.New("the proxy is no destination")
+	}
+	addr, ok := a.Addr()
+	if !ok {
+		return a, nil
+	}
+	if isGate(addr) {
+		return authority.Authority{}, errors.New("the proxy is no destination")
+	}
+	return e.target(netip.AddrPortFrom(addr, a.Port()))
+}
+
+// serveConnect opens a tunnel for an HTTP CONNECT.
+func (s *stream) serveConnect(ctx context.Context, req *wire.Request) {
+	s.via = ViaConnect
+	x := &exchange{s: s, req: req, start: time.Now(), via: ViaConnect}
+	if err := x.connectTarget(); err != nil {
+		x.refuse(err)
+		return
+	}
+	s.target, s.start = x.to, x.start
+	v := s.allow(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
+	if !v.Allow {
+		s.say(refusalOf(v, s.target).response(req))
+		return
+	}
+	if err := s.dial(ctx, s.target); err != nil {
+		f := s.dialFailed(Flow{Kind: Connect, Status: statusOf(err)}, err)
+		s.say(refusal{Status: f.Status, Host: s.target.Host(), Port: s.target.Port(), Reason: f.Reason}.response(req))
+		return
+	}
+	if _, err := s.client.Conn.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
+		s.refuseSilent(err)
+		return
+	}
+	s.serveInner(ctx)
+}
+
+// connectTarget reads the authority-form; Host, which says the same, must.
+func (x *exchange) connectTarget() error {
+	if x.req.Body != wire.NoBody {
+		return &formError{status: 400, reason: "CONNECT with a body"}
+	}
+	to, err := authority.ParseHostPort(x.req.Target, 0)
+	if err != nil {
+		return &formError{status: 400, reason: "CONNECT: " + err.Error()}
+	}
+	if x.req.Host != "" {
+		host, err := authority.ParseHostPort(x.req.Host, to.Port())
+		if err != nil || host.Host() != to.Host() {
+			return &formError{status: 400, reason: "CONNECT: Host is another than the target", detail: "Host " + quote(x.req.Host)}
+		}
+	}
+	if x.to, err = x.s.e.named(to); err != nil {
+		x.to = to
+		return &formError{status: http.StatusForbidden, reason: err.Error()}
+	}
+	return nil
+}
+
+// serveSOCKS opens a tunnel for SOCKS5.
+func (s *stream) serveSOCKS(ctx context.Context) {
+	s.readBy(s.e.limits.Handshake)
+	to, err := s.readSOCKS()
+	if err != nil {
+		s.socksRefused(err)
+		return
+	}
+	s.target, s.start = to, time.Now()
+	v := s.allow(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
+	if !v.Allow {
+		s.say(wire.AppendSOCKSReply(nil, wire.SOCKSNotAllowed))
+		return
+	}
+	if err := s.dial(ctx, s.target); err != nil {
+		s.dialFailed(Flow{Kind: Connect}, err)
+		s.say(wire.AppendSOCKSReply(nil, socksCode(err)))
+		return
+	}
+	if _, err := s.client.Conn.Write(wire.AppendSOCKSReply(nil, wire.SOCKSGranted)); err != nil {
+		s.refuseSilent(err)
+		return
+	}
+	s.serveInner(ctx)
+}
+
+func (s *stream) socksRefused(err error) {
+	f := s.flow(Flow{Kind: Connect, Reason: err.Error()})
+	if !s.e.refused(f) {
+		s.reset()
+		return
+	}
+	if e, ok := errors.AsType[*wire.SOCKSError](err); ok {
+		s.say(wire.AppendSOCKSReply(nil, e.Code))
+		return
+	}
+	s.reset()
+}
+
+func socksCode(err error) byte {
+	switch {
+	case isForbidden(err):
+		return wire.SOCKSNotAllowed
+	case statusOf(err) == http.StatusGatewayTimeout:
+		return wire.SOCKSTimeout
+	}
+	return wire.SOCKSUnreachable
+}
+
+// readSOCKS reads greeting and request.
+func (s *stream) readSOCKS() (authority.Authority, error) {
+	var none authority.Authority
+	noAuth := false
+	err := s.parse(func(b []byte) (n int, err error) {
+		n, noAuth, err = wire.ParseSOCKSGreeting(b)
+		return n, err
+	})
+	if err != nil {
+		return none, err
+	}
+	if !noAuth {
+		s.say([]byte{5, 0xff})
+		return none, errors.New("socks5: no method without authentication")
+	}
+	if _, err := s.client.Conn.Write([]byte{5, 0}); err != nil {
+		return none, err
+	}
+	var host string
+	var port uint16
+	err = s.parse(func(b []byte) (n int, err error) {
+		n, host, port, err = wire.ParseSOCKSRequest(b)
+		return n, err
+	})
+	if err != nil {
+		return none, err
+	}
+	to, err := authority.Parse(host, port)
+	if err != nil {
+		return none, &wire.SOCKSError{Code: wire.SOCKSFailure, Msg: err.Error()}
+	}
+	if to, err = s.e.named(to); err != nil {
+		return none, &wire.SOCKSError{Code: wire.SOCKSNotAllowed, Msg: err.Error()}
+	}
+	return to, nil
+}
+
+// parse feeds a parser until it has what it needs, and takes that.
+func (s *stream) parse(f func([]byte) (int, error)) error {
+	for {
+		n, err := f(s.client.buf)
+		if err == nil {
+			s.client.take(n)
+			return nil
+		}
+		if !errors.Is(err, wire.ErrShort) {
+			return err
+		}
+		if err := s.client.fill(firstRead); err != nil {
+			return errors.New("socks5: " + endOf(err))
+		}
+	}
+}

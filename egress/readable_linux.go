@@ -1,0 +1,74 @@
+package egress
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// waitReadable waits until a read of c would give something, without a buffer
+// of its own; it says whether there was a wait. A connection that is not the
+// kernel's is said to be readable: its Read waits.
+func waitReadable(c net.Conn) (waited bool, err error) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return false, nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		if state, _ := peekState(int(fd)); state == stateSilent {
+			waited = true
+			return false
+		}
+		return true
+	})
+	return waited, err
+}
+
+type peerState uint8
+
+const (
+	stateSilent peerState = iota // open, nothing to read
+	stateBytes
+	stateEnded
+)
+
+// peekState looks at a socket without waiting.
+func peekState(fd int) (peerState, error) {
+	var b [1]byte
+	for {
+		n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return stateSilent, nil
+		case err != nil:
+			return stateEnded, err
+		case n == 0:
+			return stateEnded, nil
+		}
+		return stateBytes, nil
+	}
+}
+
+// stillIdle says whether a kept connection is open with nothing unasked in it.
+func stillIdle(c net.Conn) bool {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return true
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	idle := false
+	err = raw.Control(func(fd uintptr) {
+		state, _ := peekState(int(fd))
+		idle = state == stateSilent
+	})
+	return err == nil && idle
+}

@@ -1,0 +1,226 @@
+package egress
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloister/egress/internal/wire"
+	"cloister/internal/authority"
+)
+
+// A refusal is what a program is told. Its JSON form is the body of an HTTP
+// refusal.
+type refusal struct {
+	Error   string   `json:"error"` // always "cloister"
+	Status  int      `json:"status"`
+	Host    string   `json:"host,omitempty"`
+	Port    uint16   `json:"port,omitempty"`
+	Verdict string   `json:"verdict,omitempty"` // "deny" or "ask"; empty for a refusal of protocol
+	Rule    string   `json:"rule,omitempty"`
+	Place   string   `json:"place,omitempty"`
+	Reason  string   `json:"reason"`
+	Hints   []string `json:"hints,omitempty"`
+}
+
+func refusalOf(v Verdict, a authority.Authority) refusal {
+	r := refusal{Status: http.StatusForbidden, Host: a.Host(), Port: a.Port(), Verdict: v.Effect, Rule: v.Rule, Place: v.Place, Reason: v.Reason, Hints: v.Hints}
+	if r.Verdict == "" || r.Verdict == "allow" {
+		r.Verdict = "deny" // an allow that is none, such as one without a record
+	}
+	if r.Reason == "" {
+		r.Reason = "no rule allows it"
+	}
+	return r
+}
+
+// explain is a verdict in one line, for DNS.
+func explain(v Verdict) string {
+	r := refusalOf(v, authority.Authority{})
+	parts := []string{"cloister: " + r.Reason}
+	if r.Place != "" {
+		parts = append(parts, r.Place)
+	}
+	return strings.Join(append(parts, r.Hints...), "; ")
+}
+
+// text is the refusal for a person.
+func (r refusal) text() string {
+	var b strings.Builder
+	b.WriteString("cloister refused this request")
+	if r.Host != "" {
+		b.WriteString(" to " + r.Host + ":" + strconv.Itoa(int(r.Port)))
+	}
+	b.WriteString("\nreason: " + r.Reason + "\n")
+	if r.Rule != "" || r.Place != "" {
+		b.WriteString("rule:   " + strings.TrimSpace(r.Rule+" "+r.Place) + "\n")
+	}
+	for _, h := range r.Hints {
+		b.WriteString("hint:   " + h + "\n")
+	}
+	return b.String()
+}
+
+// response is the whole HTTP answer. It always ends the connection: what the
+// program has sent behind the refused head is then nobody's request.
+func (r refusal) response(req *wire.Request) []byte {
+	kind, body := "application/json", []byte(nil)
+	if wantsText(req) {
+		kind, body = "text/plain; charset=utf-8", []byte(r.text())
+	} else {
+		r.Error = "cloister"
+		body, _ = json.MarshalIndent(r, "", "  ") // a struct of strings and numbers
+		body = append(body, '\n')
+	}
+	h := wire.Header{
+		{Name: "Content-Type", Value: kind},
+		{Name: "Content-Length", Value: strconv.Itoa(len(body))},
+		{Name: "Cache-Control", Value: "no-store"},
+		{Name: "X-Content-Type-Options", Value: "nosniff"},
+		{Name: "Connection", Value: "close"},
+	}
+	out := h.Append([]byte("HTTP/1.1 " + strconv.Itoa(r.Status) + " " + http.StatusText(r.Status) + "\r\n"))
+	out = append(out, "\r\n"...)
+	if req != nil && req.Method == http.MethodHead {
+		return out
+	}
+	return append(out, body...)
+}
+
+// wantsText says whether a program would rather show text than parse JSON.
+func wantsText(req *wire.Request) bool {
+	if req == nil {
+		return false
+	}
+	text := false
+	for _, t := range req.Header.Tokens("Accept") {
+		t, _, _ = strings.Cut(t, ";")
+		switch strings.TrimSpace(t) {
+		case "application/json", "text/event-stream", "application/*":
+			return false
+		case "text/plain", "text/html", "text/*":
+			text = true
+		}
+	}
+	return text
+}
+
+// reset ends the program's connection with RST, and the dialled one with it.
+func (s *stream) reset() {
+	reset(s.client.Conn)
+	if s.up != nil {
+		reset(s.up.Conn)
+	}
+}
+
+// say sends the last bytes and closes so that they arrive: a close with unread
+// input would send RST, which can overtake them, so the input is drained for a
+// moment.
+func (s *stream) say(b []byte) {
+	_ = s.client.SetDeadline(time.Now().Add(time.Second))
+	if _, err := s.client.Conn.Write(b); err != nil {
+		s.reset()
+		return
+	}
+	if closeWrite(s.client.Conn) == nil {
+		_, _ = io.CopyN(io.Discard, s.client.Conn, 256<<10) // whatever comes, it is not read for its content
+	}
+	_ = s.client.Close()
+}
+
+// refuseRaw records a refusal and resets.
+func (s *stream) refuseRaw(f Flow) {
+	s.e.refused(s.flow(f))
+	s.reset()
+}
+
+// refuseDecided refuses what the Decider refused (and recorded), in the
+// protocol which the program shows in a moment, or by a reset.
+func (s *stream) refuseDecided(v Verdict) {
+	s.refuseAs(refusalOf(v, s.target))
+}
+
+// refuseUndialed refuses after a dial that failed.
+func (s *stream) refuseUndialed(f Flow, err error) {
+	r := refusal{Status: statusOf(err), Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: err.Error()}
+	s.refuseAs(r)
+}
+
+func statusOf(err error) int {
+	if d, ok := errors.AsType[*dialError](err); ok {
+		return d.status
+	}
+	if isForbidden(err) {
+		return http.StatusForbidden
+	}
+	return http.StatusBadGateway
+}
+
+// refuseForm refuses a protocol that has no place on this port.
+func (s *stream) refuseForm(reason string) {
+	f := s.flow(Flow{Kind: Connect, Reason: reason})
+	if !s.e.refused(f) {
+		s.reset()
+		return
+	}
+	s.refuseAs(refusal{Status: http.StatusBadRequest, Host: s.target.Host(), Port: s.target.Port(), Reason: reason})
+}
+
+// refuseSilent ends a connection whose first bytes did not come.
+func (s *stream) refuseSilent(err error) {
+	f := s.flow(Flow{Kind: Connect, Reason: "first bytes: " + endOf(err)})
+	if cause := s.killed(); cause != nil {
+		f.Reason = cause.Error()
+	}
+	f.Duration = time.Since(f.Start)
+	s.e.cfg.Journal.Closed(f)
+	s.reset()
+}
+
+// refuseTLS records and answers with an alert.
+func (s *stream) refuseTLS(f Flow) {
+	if !s.e.refused(s.flow(f)) {
+		s.reset()
+		return
+	}
+	s.say(alert(http.StatusForbidden))
+}
+
+// alert is a fatal TLS alert (RFC 8446 6) for what an HTTP client would be told
+// by a status: access_denied where we refuse, internal_error where the server
+// could not be reached. TLS libraries print these names.
+func alert(status int) []byte {
+	const accessDenied, internalError = 49, 80
+	if status >= http.StatusInternalServerError {
+		return []byte{21, 3, 3, 0, 2, 2, internalError}
+	}
+	return []byte{21, 3, 3, 0, 2, 2, accessDenied}
+}
+
+// refuseAs answers in the protocol that the program speaks.
+func (s *stream) refuseAs(r refusal) {
+	s.readBy(classifyRefused)
+	for {
+		kind, err := wire.GuessProtocol(s.client.buf)
+		if errors.Is(err, wire.ErrShort) {
+			if s.client.fill(wire.MaxHead) == nil {
+				continue
+			}
+		}
+		switch {
+		case err == nil && kind == wire.TLS:
+			s.say(alert(r.Status))
+		case err == nil && kind == wire.HTTP:
+			s.readBy(classifyRefused)
+			req, _ := s.readRequest() // only for what it accepts; a bad head gets JSON
+			s.say(r.response(req))
+		default:
+			s.reset()
+		}
+		return
+	}
+}

@@ -1,0 +1,461 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"cloister/egress/internal/wire"
+	"cloister/internal/authority"
+)
+
+// maxInterim bounds 1xx responses before the final one.
+const maxInterim = 32
+
+// relay sends the request and passes the responses on. True: both connections
+// are at a message's end and can be used again.
+func (x *exchange) relay() (bool, error) {
+	if _, err := x.s.up.Conn.Write(x.requestHead()); err != nil {
+		// As for the body: what the server said before it closed comes first.
+		x.s.e.log.Debug("request head", "error", err)
+	}
+	u := &upload{x: x, done: make(chan struct{})}
+	go u.run()
+	keep, err := x.response()
+	u.stop()
+	x.up = u.n
+	if err != nil && u.clientErr != nil {
+		return false, u.clientErr
+	}
+	return keep && u.complete && err == nil, err
+}
+
+// An upload sends one request's body, then watches the program until the
+// response is through.
+type upload struct {
+	x         *exchange
+	done      chan struct{}
+	n         int64
+	complete  bool
+	clientErr error // the program's side went wrong
+
+	mu      sync.Mutex
+	stopped bool
+}
+
+func (u *upload) run() {
+	defer close(u.done)
+	err := u.body()
+	switch {
+	case err == nil:
+		u.complete = true
+		u.watch()
+	case errors.Is(err, errWrite):
+		// The server reads no more; its answer, which may come early (413),
+		// decides.
+	case u.isStopped():
+	default:
+		u.clientErr = err
+		reset(u.x.s.up.Conn) // so that half a request never looks like a whole
+	}
+}
+
+// stop ends the upload after the response, and waits for it.
+func (u *upload) stop() {
+	u.mu.Lock()
+	u.stopped = true
+	past := time.Unix(1, 0)
+	_ = u.x.s.client.SetReadDeadline(past) // fails on closed connections only
+	_ = u.x.s.up.SetWriteDeadline(past)
+	u.mu.Unlock()
+	<-u.done
+	_ = u.x.s.client.SetReadDeadline(time.Time{})
+	_ = u.x.s.up.SetDeadline(time.Time{})
+}
+
+func (u *upload) isStopped() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.stopped
+}
+
+// readBy allows the program d for its next bytes; 0 for ever.
+func (u *upload) readBy(d time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.stopped {
+		u.x.s.readBy(d)
+	}
+}
+
+// watch notices that the program has gone while the server thinks. An end of
+// its sending alone is no hurry for the server, but a limit.
+func (u *upload) watch() {
+	u.readBy(0)
+	for {
+		err := u.x.s.client.fill(wire.MaxHead)
+		switch {
+		case err == nil: // the next request's first bytes
+		case u.isStopped(), errors.Is(err, errTooLong):
+			return
+		case errors.Is(err, io.EOF):
+			u.x.ended.Store(true)
+			u.x.extend()
+			return
+		default:
+			u.clientErr = err
+			reset(u.x.s.up.Conn)
+			return
+		}
+	}
+}
+
+func (u *upload) body() error {
+	in := &bodyReader{src: u.x.s.client, before: func() { u.readBy(u.x.s.e.limits.Idle) }}
+	switch u.x.req.Body {
+	case wire.Length:
+		return u.copyLength(in)
+	case wire.Chunked:
+		return u.copyChunks(in)
+	case wire.NoBody, wire.UntilClose: // only a response ends with its connection
+	}
+	return nil
+}
+
+func (u *upload) copyLength(in *bodyReader) error {
+	buf := u.x.s.e.buffers.get()
+	defer u.x.s.e.buffers.put(buf)
+	for left := u.x.req.Length; left > 0; {
+		n, err := in.read(buf[:min(left, pumpSize)])
+		if n > 0 {
+			left -= int64(n)
+			u.n += int64(n)
+			if _, err := u.x.s.up.Conn.Write(buf[:n]); err != nil {
+				return errors.Join(errWrite, err)
+			}
+		}
+		if err != nil && left > 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *upload) copyChunks(in *bodyReader) error {
+	c := chunks{in: in, buffers: &u.x.s.e.buffers}
+	err := c.copy(func(data []byte) error {
+		u.n += int64(len(data))
+		return writeChunk(u.x.s.up.Conn, data)
+	})
+	if err != nil {
+		return err
+	}
+	if err := writeTrailers(u.x.s.up.Conn, c.trailers); err != nil {
+		return errors.Join(errWrite, err)
+	}
+	return nil
+}
+
+// response passes interim responses and the final one.
+func (x *exchange) response() (bool, error) {
+	for range maxInterim {
+		r, err := x.readResponse()
+		if err != nil {
+			return false, err
+		}
+		if r.Status >= 200 {
+			return x.final(r)
+		}
+		if r.Status == 101 {
+			return false, fmt.Errorf("%w: 101 without having been asked", errUpstream)
+		}
+		if x.req.Minor == 0 {
+			continue
+		}
+		if err := x.writeHead(r, nil); err != nil {
+			return false, err
+		}
+	}
+	return false, fmt.Errorf("%w: too many interim responses", errUpstream)
+}
+
+func (x *exchange) readResponse() (*wire.Response, error) {
+	head, err := readHead(x.s.up)
+	if err != nil {
+		return nil, x.upstreamErr(err)
+	}
+	r, err := wire.ParseResponse(head, x.req.Method)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUpstream, err)
+	}
+	return r, nil
+}
+
+// upstreamErr words a failure to read the server; io.EOF stays to be found.
+func (x *exchange) upstreamErr(err error) error {
+	var syntax *wire.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("%w: %w", errUpstream, err)
+	case errors.Is(err, io.EOF) && len(x.s.up.buf) == 0:
+		return fmt.Errorf("%w: it closed the connection: %w", errUpstream, io.EOF)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: it ended in the middle", errUpstream)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: it was silent for too long after the program had ended", errUpstream)
+	}
+	return fmt.Errorf("%w: the connection broke", errUpstream)
+}
+
+// final passes the final response with its body.
+func (x *exchange) final(r *wire.Response) (bool, error) {
+	x.status = r.Status
+	keepUp := r.Minor == 1 && !wantsClose(r.Header) && r.Body != wire.UntilClose
+	keep := x.req.Minor == 1 && !wantsClose(x.req.Header) && r.Body != wire.UntilClose
+	var own wire.Header
+	if r.Body == wire.Chunked && x.req.Minor == 1 {
+		own = append(own, wire.Field{Name: "Transfer-Encoding", Value: "chunked"})
+	}
+	if !keep {
+		own = append(own, wire.Field{Name: "Connection", Value: "close"})
+	}
+	if err := x.writeHead(r, own); err != nil {
+		return false, err
+	}
+	if err := x.body(r); err != nil {
+		return false, err
+	}
+	if !keepUp {
+		// The upload still holds the connection; the next request dials anew.
+		x.s.upTarget = authority.Authority{}
+	}
+	return keep, nil
+}
+
+func (x *exchange) writeHead(r *wire.Response, own wire.Header) error {
+	drop := hopFields(r.Header)
+	bare := r.Status < 200 || r.Status == 204
+	h := r.Header.Without(func(name string) bool {
+		return drop[name] || name == "transfer-encoding" || (bare && name == "content-length")
+	})
+	b := make([]byte, 0, 1024)
+	b = append(b, "HTTP/1.1 "+strconv.Itoa(r.Status)+" "+r.Reason+"\r\n"...)
+	b = own.Append(h.Append(b))
+	x.answered = x.answered || r.Status >= 200
+	_, err := x.s.client.Conn.Write(append(b, "\r\n"...))
+	return err
+}
+
+// body passes a response's body as it comes: nothing waits for more.
+func (x *exchange) body(r *wire.Response) error {
+	switch r.Body {
+	case wire.Length:
+		return x.bodyLength(r.Length)
+	case wire.UntilClose:
+		return x.bodyLength(1<<63 - 1)
+	case wire.Chunked:
+		return x.bodyChunked()
+	case wire.NoBody:
+	}
+	return nil
+}
+
+// bodyLength passes n bytes, or for the largest n all there are. Between two
+// kernel connections what is not in memory yet is spliced.
+func (x *exchange) bodyLength(n int64) error {
+	held := x.s.up.take(int(min(int64(len(x.s.up.buf)), n)))
+	w, err := x.s.client.Conn.Write(held)
+	x.down += int64(w)
+	if err != nil {
+		return err
+	}
+	x.s.up.drop()
+	if n -= int64(len(held)); n == 0 {
+		return nil
+	}
+	rest := &io.LimitedReader{R: x.s.up.Conn, N: n}
+	for {
+		got, err := io.Copy(x.s.client.Conn, rest)
+		x.down += got
+		switch {
+		case got > 0 && errors.Is(err, os.ErrDeadlineExceeded):
+			x.extend()
+		case err != nil:
+			return err
+		case rest.N > 0 && n < 1<<62:
+			return fmt.Errorf("%w: it ended in the middle of the body", errUpstream)
+		default:
+			return nil
+		}
+	}
+}
+
+// extend bounds the server's silence once the program has ended its sending:
+// it may have gone for good.
+func (x *exchange) extend() {
+	if x.ended.Load() {
+		_ = x.s.up.SetReadDeadline(time.Now().Add(x.s.e.limits.HalfClosed)) // fails on a closed connection only
+	}
+}
+
+func (x *exchange) bodyChunked() error {
+	c := chunks{in: &bodyReader{src: x.s.up, before: x.extend}, buffers: &x.s.e.buffers}
+	err := c.copy(func(data []byte) error {
+		x.down += int64(len(data))
+		if x.req.Minor == 0 {
+			_, err := x.s.client.Conn.Write(data)
+			return err
+		}
+		return writeChunk(x.s.client.Conn, data)
+	})
+	switch {
+	case errors.Is(err, errWrite):
+		return err
+	case err != nil:
+		return x.upstreamErr(err)
+	case x.req.Minor == 0:
+		return nil
+	}
+	return writeTrailers(x.s.client.Conn, c.trailers)
+}
+
+// A bodyReader reads what belongs to a body; before, where not nil, is called
+// before each read that may wait.
+type bodyReader struct {
+	src    *source
+	before func()
+}
+
+func (b *bodyReader) read(p []byte) (int, error) {
+	if b.before != nil && len(b.src.buf) == 0 {
+		b.before()
+	}
+	return b.src.Read(p)
+}
+
+// line reads one line that ends in CR LF, without that.
+func (b *bodyReader) line() (string, error) {
+	for from := 0; ; {
+		for i := from; i < len(b.src.buf); i++ {
+			if b.src.buf[i] != '\n' {
+				continue
+			}
+			if i == 0 || b.src.buf[i-1] != '\r' {
+				return "", &wire.SyntaxError{Status: 400, Msg: "a line feed without carriage return in a chunked body"}
+			}
+			return string(b.src.take(i + 1)[:i-1]), nil
+		}
+		if from = len(b.src.buf); from > wire.MaxChunkLine {
+			return "", &wire.SyntaxError{Status: 400, Msg: "a chunk line that is too long"}
+		}
+		if b.before != nil {
+			b.before()
+		}
+		if err := b.src.fill(2 * wire.MaxChunkLine); err != nil {
+			return "", err
+		}
+	}
+}
+
+// chunks decodes a chunked body.
+type chunks struct {
+	in       *bodyReader
+	buffers  *buffers
+	trailers wire.Header
+}
+
+// copy gives each piece of data to write as it comes. Errors of write wrap
+// errWrite.
+func (c *chunks) copy(write func([]byte) error) error {
+	for {
+		line, err := c.in.line()
+		if err != nil {
+			return err
+		}
+		size, err := wire.ParseChunkLine(line)
+		if err != nil {
+			return err
+		}
+		if size == 0 {
+			return c.readTrailers()
+		}
+		if err := c.data(size, write); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *chunks) data(left int64, write func([]byte) error) error {
+	for left > 0 {
+		n, err := c.piece(left, write)
+		left -= n
+		if err != nil && (left > 0 || errors.Is(err, errWrite)) {
+			return err
+		}
+	}
+	end, err := c.in.line()
+	if err == nil && end != "" {
+		err = &wire.SyntaxError{Status: 400, Msg: "a chunk longer than its size"}
+	}
+	return err
+}
+
+// piece passes what one read gives; the buffer is held no longer than that.
+func (c *chunks) piece(left int64, write func([]byte) error) (int64, error) {
+	if len(c.in.src.buf) == 0 {
+		if c.in.before != nil {
+			c.in.before()
+		}
+		if _, err := waitReadable(c.in.src.Conn); err != nil {
+			return 0, err
+		}
+	}
+	buf := c.buffers.get()
+	defer c.buffers.put(buf)
+	n, err := c.in.src.Read(buf[:min(left, pumpSize)])
+	if n > 0 {
+		if werr := write(buf[:n]); werr != nil {
+			return int64(n), errors.Join(errWrite, werr)
+		}
+	}
+	return int64(n), err
+}
+
+// readTrailers reads up to the empty line, and keeps what may stand there.
+func (c *chunks) readTrailers() error {
+	for total := 0; ; {
+		line, err := c.in.line()
+		if err != nil || line == "" {
+			return err
+		}
+		if total += len(line) + 2; total > wire.MaxHead {
+			return &wire.SyntaxError{Status: 431, Msg: "trailers that are too long"}
+		}
+		f, err := wire.ParseField(line)
+		if err != nil {
+			return err
+		}
+		if wire.TrailerAllowed(f.Name) {
+			c.trailers = append(c.trailers, f)
+		}
+	}
+}
+
+// writeChunk writes one chunk in one system call.
+func writeChunk(c net.Conn, data []byte) error {
+	head := strconv.AppendInt(make([]byte, 0, 24), int64(len(data)), 16)
+	bufs := net.Buffers{append(head, "\r\n"...), data, []byte("\r\n")}
+	_, err := bufs.WriteTo(c)
+	return err
+}
+
+func writeTrailers(c net.Conn, trailers wire.Header) error {
+	b := trailers.Append([]byte("0\r\n"))
+	_, err := c.Write(append(b, "\r\n"...))
+	return err
+}

@@ -1,0 +1,82 @@
+package egress
+
+import (
+	"errors"
+	"io"
+	"net"
+)
+
+// A source is a connection with the bytes that were read of it to look at but
+// not handed on yet. Reading from it gives those first.
+type source struct {
+	net.Conn
+	buf []byte
+}
+
+// firstRead is enough for nearly every first flight: a ClientHello with a
+// post-quantum share is 1.7 KiB, an HTTP head less.
+const firstRead = 4 << 10
+
+var errTooLong = errors.New("too many bytes to look at")
+
+// fill reads once more, up to most bytes held.
+func (s *source) fill(most int) error {
+	if len(s.buf) >= most {
+		return errTooLong
+	}
+	if cap(s.buf)-len(s.buf) < firstRead/4 {
+		grown := make([]byte, len(s.buf), max(firstRead, 2*cap(s.buf)))
+		copy(grown, s.buf)
+		s.buf = grown
+	}
+	n, err := s.Conn.Read(s.buf[len(s.buf):cap(s.buf)])
+	s.buf = s.buf[:len(s.buf)+n]
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// take hands the first n held bytes over; they are valid until the next fill.
+func (s *source) take(n int) []byte {
+	out := s.buf[:n:n]
+	s.buf = s.buf[n:]
+	return out
+}
+
+// drop gives the buffer back once nothing is held, so that an idle connection
+// costs no more than its descriptor and goroutine.
+func (s *source) drop() {
+	if len(s.buf) == 0 {
+		s.buf = nil
+	}
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if len(s.buf) > 0 {
+		n := copy(p, s.buf)
+		s.buf = s.buf[n:]
+		s.drop()
+		return n, nil
+	}
+	return s.Conn.Read(p)
+}
+
+// closeWrite ends our direction and leaves the other open.
+func closeWrite(c net.Conn) error {
+	if h, ok := c.(interface{ CloseWrite() error }); ok {
+		return h.CloseWrite()
+	}
+	return c.Close()
+}
+
+// reset closes with RST, which says at once that nothing was served.
+func reset(c net.Conn) {
+	if l, ok := c.(interface{ SetLinger(int) error }); ok {
+		_ = l.SetLinger(0) // then it is a plain close, and as closed
+	}
+	_ = c.Close()
+}

@@ -1,0 +1,434 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"cloister/egress/internal/wire"
+	"cloister/internal/authority"
+)
+
+// classifyRefused is how long a refused connection may take to show what it
+// speaks, so that it can be refused in that protocol. Programs that speak
+// first do so within a round trip over loopback.
+const classifyRefused = 250 * time.Millisecond
+
+// A stream is one connection of a program, from its first byte to its end.
+type stream struct {
+	e      *Engine
+	client *source
+	target authority.Authority // where it goes; of a proxy connection: not yet
+	via    string
+	start  time.Time
+
+	// The connection that is dialled, and for whom.
+	up       *source
+	upTarget authority.Authority
+	dialed   netip.AddrPort
+
+	mu    sync.Mutex
+	conns []net.Conn
+	cause error  // why it was killed
+	query *Query // what it is doing by leave of the Decider
+}
+
+// attach makes a connection part of the stream's fate.
+func (s *stream) attach(c net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		reset(c)
+		return s.cause
+	}
+	s.conns = append(s.conns, c)
+	return nil
+}
+
+// kill resets everything, from another goroutine.
+func (s *stream) kill(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause == nil {
+		s.cause = cause
+	}
+	for _, c := range s.conns {
+		reset(c)
+	}
+}
+
+func (s *stream) killed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
+}
+
+func (s *stream) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		_ = c.Close() // closed twice is the rule here
+	}
+	s.conns = nil
+}
+
+// current is what Recheck asks about.
+func (s *stream) current() (Query, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.query == nil {
+		return Query{}, false
+	}
+	return *s.query, true
+}
+
+func (s *stream) setCurrent(q *Query) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.query = q
+}
+
+// allow asks the Decider, and again if policy changed before the answer was in
+// Recheck's sight: no connection outlives the rule that let it in.
+func (s *stream) allow(ctx context.Context, q Query) Verdict {
+	for {
+		generation := s.e.generation.Load()
+		v := s.e.cfg.Decider.Decide(ctx, q)
+		if !v.Allow {
+			s.setCurrent(nil)
+			return v
+		}
+		s.setCurrent(&q)
+		if s.e.generation.Load() == generation {
+			return v
+		}
+	}
+}
+
+// dial connects to a, replacing what was dialled before.
+func (s *stream) dial(ctx context.Context, a authority.Authority) error {
+	s.hangUp()
+	c, dialed, err := s.e.dialer.dial(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := s.attach(c); err != nil {
+		return err
+	}
+	s.up, s.upTarget, s.dialed = &source{Conn: c}, a, dialed
+	return nil
+}
+
+func (s *stream) hangUp() {
+	if s.up == nil {
+		return
+	}
+	s.mu.Lock()
+	for i, c := range s.conns {
+		if c == s.up.Conn {
+			s.conns = append(s.conns[:i], s.conns[i+1:]...)
+			break
+		}
+	}
+	s.mu.Unlock()
+	_ = s.up.Close() // nothing more is wanted of it
+	s.up = nil
+}
+
+// serveDirect serves a connection whose destination the kernel told us.
+func (s *stream) serveDirect(ctx context.Context) {
+	v := s.allow(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
+	if !v.Allow {
+		s.refuseDecided(v)
+		return
+	}
+	s.serveInner(ctx)
+}
+
+// serveInner serves a connection that is allowed to reach s.target, whoever
+// brought it: the kernel, CONNECT or SOCKS. What it speaks decides the rest.
+func (s *stream) serveInner(ctx context.Context) {
+	switch s.target.Port() {
+	case 443:
+		s.serveTLSPort(ctx)
+	case 80:
+		s.serveHTTP(ctx, false)
+	default:
+		s.serveAnyPort(ctx)
+	}
+}
+
+// serveTLSPort takes TLS, and SSH for hosts that offer it on 443 to get
+// through proxies.
+func (s *stream) serveTLSPort(ctx context.Context) {
+	s.readBy(s.e.limits.Handshake)
+	isTLS, err := wire.LooksLikeTLS(s.client.buf)
+	for errors.Is(err, wire.ErrShort) {
+		if ferr := s.client.fill(wire.MaxHello); ferr != nil {
+			s.refuseSilent(ferr)
+			return
+		}
+		isTLS, err = wire.LooksLikeTLS(s.client.buf)
+	}
+	switch {
+	case isTLS:
+		if !s.checkHello() {
+			return
+		}
+	case s.isSSH():
+	default:
+		s.refuseForm("port 443 takes TLS or SSH only")
+		return
+	}
+	if !s.ensureDialed(ctx) {
+		return
+	}
+	t := s.newTunnel()
+	t.startDown()
+	s.finishTunnel(t)
+}
+
+// isSSH waits for as much of a banner as tells.
+func (s *stream) isSSH() bool {
+	const banner = "SSH-2.0-"
+	for {
+		n := min(len(s.client.buf), len(banner))
+		switch {
+		case string(s.client.buf[:n]) != banner[:n]:
+			return false
+		case n == len(banner):
+			return true
+		case s.client.fill(wire.MaxHello) != nil:
+			return false
+		}
+	}
+}
+
+// checkHello reads the whole ClientHello and holds its name to the target.
+func (s *stream) checkHello() bool {
+	s.readBy(s.e.limits.Handshake)
+	var scan wire.HelloScan
+	for {
+		hello, err := scan.Next(s.client.buf)
+		if errors.Is(err, wire.ErrShort) {
+			if err = s.client.fill(wire.MaxHello + firstRead); err == nil {
+				continue
+			}
+			err = errors.New("clienthello: " + endOf(err))
+		}
+		detail := ""
+		if err == nil {
+			detail, err = checkSNI(hello, s.target)
+		}
+		if err != nil {
+			s.refuseTLS(Flow{Kind: Connect, Reason: err.Error(), Detail: detail})
+			return false
+		}
+		return true
+	}
+}
+
+// checkSNI holds a hello to one name, which is the target's. The bytes go out
+// as they are, so only a spelling that every server reads alike will do: the
+// name itself in ASCII letters of any case.
+func checkSNI(h wire.Hello, target authority.Authority) (detail string, err error) {
+	_, literal := target.Addr()
+	switch {
+	case !h.SNI && literal:
+		return "", nil
+	case !h.SNI:
+		return "", errors.New("TLS without server name")
+	case len(h.Names) == 0:
+		return "", errors.New("TLS with an empty server name")
+	case len(h.Names) > 1:
+		return quote(strings.Join(h.Names, " ")), errors.New("TLS with more than one server name")
+	}
+	if asciiFold(h.Names[0]) != target.Host() {
+		return "server name " + quote(h.Names[0]), errors.New("TLS server name is not the name that was connected to")
+	}
+	return "", nil
+}
+
+// asciiFold lowers A–Z only: Unicode folding would make a Kelvin sign a k.
+func asciiFold(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// serveAnyPort serves a port without a fixed protocol. The upstream may speak
+// first; nothing goes up before it is known what the program speaks.
+func (s *stream) serveAnyPort(ctx context.Context) {
+	if !s.ensureDialed(ctx) {
+		return
+	}
+	t := s.newTunnel()
+	t.startDown()
+	kind, err := s.guess(t)
+	switch {
+	case err != nil:
+		s.reset()
+		<-t.done //nolint:errcheck // it ended because of the reset
+		s.closed(t, errors.Join(err, s.killed()))
+	case kind == wire.Raw:
+		s.finishTunnel(t)
+	default:
+		if !t.haltDown() {
+			s.refuseForm("the server spoke first, which it never does in the protocol the program speaks")
+			return
+		}
+		s.serveSpoken(ctx, kind)
+	}
+}
+
+// serveSpoken serves a protocol that was recognised on another port.
+func (s *stream) serveSpoken(ctx context.Context, kind wire.Guess) {
+	if kind == wire.HTTP {
+		s.serveHTTP(ctx, false)
+		return
+	}
+	if !s.checkHello() {
+		return
+	}
+	t := s.newTunnel()
+	t.startDown()
+	s.finishTunnel(t)
+}
+
+// guess waits for the program's first bytes. A program that ends without a
+// line of its own has sent nothing that needs a check.
+func (s *stream) guess(t *tunnel) (wire.Guess, error) {
+	s.readBy(s.e.limits.Idle)
+	for spoken := len(s.client.buf) > 0; ; {
+		kind, err := wire.GuessProtocol(s.client.buf)
+		if !errors.Is(err, wire.ErrShort) {
+			return kind, err
+		}
+		err = s.client.fill(wire.MaxHead)
+		switch {
+		case errors.Is(err, io.EOF):
+			return wire.Raw, nil
+		case errors.Is(err, os.ErrDeadlineExceeded) && !spoken && t.down.n.Load() > 0:
+			s.readBy(0) // the server spoke; now the program may take its time
+		case err != nil:
+			return wire.Raw, errors.New("first bytes: " + endOf(err))
+		case !spoken:
+			spoken = true
+			s.readBy(s.e.limits.Handshake)
+		}
+	}
+}
+
+// endOf says in plain words how reading ended.
+func endOf(err error) string {
+	switch {
+	case errors.Is(err, io.EOF):
+		return "the program closed the connection"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "not there in time"
+	case errors.Is(err, errTooLong):
+		return "too long"
+	}
+	return "the connection broke"
+}
+
+// readBy sets the time by which the client must have been read; 0 for none.
+func (s *stream) readBy(d time.Duration) {
+	var t time.Time
+	if d > 0 {
+		t = time.Now().Add(d)
+	}
+	_ = s.client.SetReadDeadline(t) // fails on a closed connection only, as the read will
+}
+
+// ensureDialed dials the target unless that is done, and refuses if it fails.
+func (s *stream) ensureDialed(ctx context.Context) bool {
+	if s.up != nil && s.upTarget == s.target {
+		return true
+	}
+	err := s.dial(ctx, s.target)
+	if err == nil {
+		return true
+	}
+	flow := s.dialFailed(Flow{Kind: Connect}, err)
+	s.refuseUndialed(flow, err)
+	return false
+}
+
+// dialFailed records a dial that led to nothing: forbidden addresses as our
+// refusal, the rest as the end of what had been allowed.
+func (s *stream) dialFailed(f Flow, err error) Flow {
+	f = s.flow(f)
+	f.Reason = err.Error()
+	if forbidden, ok := errors.AsType[*forbiddenError](err); ok {
+		f.Detail = forbidden.detail()
+		s.e.refused(f)
+		return f
+	}
+	if d, ok := errors.AsType[*dialError](err); ok && d.err != nil {
+		s.e.log.Info("dial", "authority", f.Authority.String(), "error", d.err)
+	}
+	f.Duration = time.Since(f.Start)
+	s.e.cfg.Journal.Closed(f)
+	return f
+}
+
+func isForbidden(err error) bool {
+	_, ok := errors.AsType[*forbiddenError](err)
+	return ok
+}
+
+// flow fills in what is the stream's.
+func (s *stream) flow(f Flow) Flow {
+	if !f.Authority.IsValid() {
+		f.Authority = s.target
+	}
+	f.Via, f.Dialed = s.via, s.dialed
+	if f.Start.IsZero() {
+		f.Start = s.start
+	}
+	return f
+}
+
+func (s *stream) newTunnel() *tunnel {
+	return newTunnel(s.client.Conn, s.up.Conn, &s.e.buffers, s.e.limits.HalfClosed)
+}
+
+// finishTunnel sends what was looked at, then copies to the end.
+func (s *stream) finishTunnel(t *tunnel) {
+	held := s.client.take(len(s.client.buf))
+	n, err := s.up.Conn.Write(held)
+	t.up.n.Add(int64(n))
+	s.client.buf = nil
+	if err != nil {
+		t.down.limit(s.e.limits.HalfClosed) // an answer may be on its way all the same
+		s.closed(t, errors.Join(err, <-t.done, s.killed()))
+		return
+	}
+	s.closed(t, errors.Join(t.finish(), s.killed()))
+}
+
+// closed tells the end of a tunnel.
+func (s *stream) closed(t *tunnel, err error) {
+	f := s.flow(Flow{Kind: Connect, Up: t.up.n.Load(), Down: t.down.n.Load()})
+	f.Duration = time.Since(f.Start)
+	switch cause := s.killed(); {
+	case cause != nil:
+		f.Reason = cause.Error()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		f.Reason = "silent for too long after one side had ended"
+	case err != nil:
+		f.Reason = "connection broken"
+	}
+	s.e.cfg.Journal.Closed(f)
+}

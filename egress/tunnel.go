@@ -1,0 +1,243 @@
+package egress
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// After bulkAfter bytes without a pause a direction is spliced by the
+	// kernel. A spliced copy holds a pipe (two descriptors, 64 KiB that count
+	// against fs.pipe-user-pages-soft of an ordinary user) also while it waits,
+	// so a direction that falls silent for bulkIdle gives its pipe back.
+	bulkAfter = 64 << 10
+	bulkIdle  = time.Second
+	pumpSize  = 32 << 10
+)
+
+// buffers are shared by all pumps of an engine; a waiting pump holds none.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) get() *[pumpSize]byte {
+	if p, ok := b.pool.Get().(*[pumpSize]byte); ok {
+		return p
+	}
+	return new([pumpSize]byte)
+}
+
+func (b *buffers) put(p *[pumpSize]byte) { b.pool.Put(p) }
+
+// A pump copies one direction of a tunnel.
+type pump struct {
+	dst, src net.Conn
+	buffers  *buffers
+	n        atomic.Int64 // bytes written to dst
+
+	mu     sync.Mutex
+	quiet  time.Duration // silence that ends it; 0 for none
+	halted bool
+}
+
+var (
+	errHalted = errors.New("halted")
+	errWrite  = errors.New("write")
+)
+
+// limit makes the pump end after d of silence from now on.
+func (p *pump) limit(d time.Duration) {
+	p.mu.Lock()
+	p.quiet = d
+	p.mu.Unlock()
+	p.arm(0)
+}
+
+// halt makes run return errHalted soon.
+func (p *pump) halt() {
+	p.mu.Lock()
+	p.halted = true
+	p.mu.Unlock()
+	p.arm(0)
+}
+
+// arm sets the read deadline: after d, or where d is 0 after the silence that
+// is allowed. One lock for reading the wish and setting it, so that a limit or
+// a halt that comes in between is not overwritten.
+func (p *pump) arm(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if d == 0 {
+		d = p.quiet
+	}
+	var t time.Time
+	switch {
+	case p.halted:
+		t = time.Unix(1, 0)
+	case d > 0:
+		t = time.Now().Add(d)
+	}
+	_ = p.src.SetReadDeadline(t) // fails on a closed connection only, as the read will
+}
+
+func (p *pump) isHalted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.halted
+}
+
+func (p *pump) isLimited() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.quiet > 0
+}
+
+// run copies until src ends (nil), either side fails, or it is halted. An
+// error of the writing side wraps errWrite.
+func (p *pump) run() error {
+	p.arm(0)
+	for {
+		bulk, err := p.trickle()
+		if err == nil && bulk {
+			err = p.bulk()
+			if errors.Is(err, os.ErrDeadlineExceeded) && !p.isHalted() {
+				p.arm(0)
+				continue
+			}
+		}
+		if err != nil && p.isHalted() {
+			return errHalted
+		}
+		return err
+	}
+}
+
+// trickle copies through memory until the direction shows itself busy (true)
+// or ends (false).
+func (p *pump) trickle() (bool, error) {
+	splices := canSplice(p.dst, p.src)
+	for burst := 0; ; {
+		waited, err := waitReadable(p.src)
+		if err != nil {
+			return false, err
+		}
+		if waited {
+			burst = 0
+		}
+		n, err := p.step()
+		burst += n
+		switch {
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case err != nil:
+			return false, err
+		case splices && burst >= bulkAfter:
+			return true, nil
+		}
+		if p.isLimited() {
+			p.arm(0)
+		}
+	}
+}
+
+// step copies what one read gives.
+func (p *pump) step() (int, error) {
+	buf := p.buffers.get()
+	defer p.buffers.put(buf)
+	n, err := p.src.Read(buf[:])
+	if n > 0 {
+		w, werr := p.dst.Write(buf[:n])
+		p.n.Add(int64(w))
+		if werr != nil {
+			return n, errors.Join(errWrite, werr)
+		}
+	}
+	return n, err
+}
+
+// bulk lets the kernel copy until the direction pauses (ErrDeadlineExceeded),
+// ends (nil) or fails. The pipe in between is empty whenever the deadline
+// strikes, since only reading is limited.
+func (p *pump) bulk() error {
+	for {
+		p.arm(bulkIdle)
+		n, err := io.Copy(p.dst, p.src)
+		p.n.Add(n)
+		if errors.Is(err, syscall.EPIPE) { // reading never gives it
+			return errors.Join(errWrite, err)
+		}
+		if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) || p.isHalted() {
+			return err
+		}
+	}
+}
+
+// canSplice says whether io.Copy between the two is the kernel's.
+func canSplice(dst, src net.Conn) bool {
+	_, d := dst.(*net.TCPConn)
+	_, s := src.(*net.TCPConn)
+	return d && s
+}
+
+// A tunnel is two pumps with one fate: the end of one direction is passed on
+// as a half-close, a failure ends both. The downward one may start earlier.
+type tunnel struct {
+	up, down   *pump
+	halfClosed time.Duration
+	done       chan error // of down
+}
+
+func newTunnel(client, upstream net.Conn, b *buffers, halfClosed time.Duration) *tunnel {
+	return &tunnel{
+		up:         &pump{dst: upstream, src: client, buffers: b},
+		down:       &pump{dst: client, src: upstream, buffers: b},
+		halfClosed: halfClosed,
+		done:       make(chan error, 1),
+	}
+}
+
+// startDown lets the upstream speak. Whoever calls it calls finish or haltDown.
+func (t *tunnel) startDown() {
+	go func() { t.done <- t.direction(t.down, t.up) }()
+}
+
+// haltDown stops what startDown began, and says whether the upstream had said
+// nothing at all and still can.
+func (t *tunnel) haltDown() bool {
+	t.down.halt()
+	err := <-t.done
+	_ = t.down.src.SetReadDeadline(time.Time{}) // as above: a closed one tells later
+	return errors.Is(err, errHalted) && t.down.n.Load() == 0
+}
+
+// finish copies upward, and returns when both directions have ended.
+func (t *tunnel) finish() error {
+	err := t.direction(t.up, t.down)
+	return errors.Join(err, <-t.done)
+}
+
+// direction runs one pump and passes its end on.
+func (t *tunnel) direction(p, other *pump) error {
+	err := p.run()
+	switch {
+	case errors.Is(err, errHalted):
+	case err == nil:
+		// A peer that is gone for good looks the same as one that only ended
+		// its sending, so the other direction may not be silent for ever.
+		other.limit(t.halfClosed)
+		if closeWrite(p.dst) != nil {
+			return nil // it is gone already; the other direction sees that
+		}
+	case errors.Is(err, errWrite):
+		// What the receiver sent before it went may still be on its way down.
+		other.limit(t.halfClosed)
+	default:
+		reset(p.dst)
+		reset(p.src)
+	}
+	return err
+}

@@ -1,0 +1,174 @@
+// Package sandbox says what an enclosure is, so that drivers can be exchanged.
+//
+// A Spec is pure data: what a cloister sees, runs and may use. A Driver turns
+// a Spec into a Box or refuses with the reason. A driver promises that the
+// payload sees nothing of the host but what the Spec names, reaches no network
+// but the gate it hands out, and that a layer it cannot build stops the start.
+// The package builds nothing itself, decides nothing about policy, and knows no
+// driver by name. Most readers want Driver and Spec.
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Driver is a way of building the enclosure. sandboxtest defines its meaning.
+type Driver interface {
+	// Name is the word of --isolation.
+	Name() string
+	// Probe looks at the host and says which guarantee it can keep, and by what.
+	Probe(ctx context.Context) Report
+	// Start builds the enclosure and runs the command of the Spec in it. An
+	// error means that nothing is left behind. arm is called once, when the
+	// gate's sockets exist and before the command runs; its error ends the start.
+	Start(ctx context.Context, s Spec, w Wiring) (Box, error)
+	// Exec runs one more command in a box that another process may own.
+	Exec(ctx context.Context, init int, s Spec, w Wiring) (Box, error)
+}
+
+// Box is one running enclosure, or one more process in it.
+type Box interface {
+	// Init is the host's process id of the first process inside.
+	Init() int
+	// Signal passes a signal on to the command.
+	Signal(sig os.Signal) error
+	// Wait returns when the command has ended and nothing of it is left.
+	Wait() (Status, error)
+	// Close ends everything inside at once and removes what Start made.
+	Close() error
+}
+
+// Status tells how a command ended: by exit code, or by signal when Signal > 0.
+type Status struct{ Code, Signal int }
+
+// ExitCode is the status as a shell gives it: 128+n for signal n.
+func (s Status) ExitCode() int {
+	if s.Signal > 0 {
+		return 128 + s.Signal
+	}
+	return s.Code
+}
+
+// Wiring is what a box is connected to: the caller's three descriptors, and the
+// taker of the gate.
+type Wiring struct {
+	Stdin, Stdout, Stderr *os.File
+	// Arm receives the gate's sockets. It returns when they are served.
+	Arm func(ctx context.Context, g Gate, init int) error
+}
+
+// Gate is the only network of a box: sockets that were opened inside and are
+// served outside. Any may be nil where the kernel has no such protocol.
+type Gate struct{ TCP4, TCP6, DNS4, DNS6, DNSTCP4, DNSTCP6 *os.File }
+
+// Files lists the sockets that exist.
+func (g Gate) Files() []*os.File {
+	var out []*os.File
+	for _, f := range []*os.File{g.TCP4, g.TCP6, g.DNS4, g.DNS6, g.DNSTCP4, g.DNSTCP6} {
+		if f != nil {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Close closes every socket.
+func (g Gate) Close() {
+	for _, f := range g.Files() {
+		f.Close()
+	}
+}
+
+// ExecError says that the box stood but its command could not be executed.
+type ExecError struct {
+	Command  string
+	NotFound bool
+	Err      error
+}
+
+func (e *ExecError) Error() string {
+	if e.NotFound {
+		return fmt.Sprintf("execute %s: not found in the cloister", e.Command)
+	}
+	return fmt.Sprintf("execute %s: %v", e.Command, e.Err)
+}
+
+func (e *ExecError) Unwrap() error { return e.Err }
+
+// Unsupported says that this host cannot keep a guarantee, and what would fix it.
+type Unsupported struct {
+	Guarantee string
+	Reason    string
+	Fix       string
+	// Residue is the word for --accept where a person may go on without it;
+	// empty where nobody may.
+	Residue string
+}
+
+func (e *Unsupported) Error() string {
+	return e.Guarantee + ": " + e.Reason
+}
+
+// Hints are the words of what to do.
+func (e *Unsupported) Hints() []string {
+	var h []string
+	if e.Fix != "" {
+		h = append(h, e.Fix)
+	}
+	if e.Residue != "" {
+		h = append(h, "or go on without it: --accept residue:"+e.Residue)
+	}
+	return h
+}
+
+// Level is how well a host keeps a guarantee. The zero value is Absent.
+type Level uint8
+
+// The levels, from nothing to all of it.
+const (
+	Absent Level = iota
+	Partial
+	Enforced
+)
+
+func (l Level) String() string { return [...]string{"absent", "partial", "enforced"}[l] }
+
+// Guarantee is one line of a report: what is promised, by which mechanism it
+// is kept here, and what was seen that shows it.
+type Guarantee struct {
+	Name     string
+	Level    Level
+	By       string
+	Evidence string
+	Fix      string
+	Needed   bool // an absent needed guarantee makes the driver unavailable
+}
+
+// Report is what a driver can do on this host.
+type Report struct {
+	Driver     string
+	Guarantees []Guarantee
+}
+
+// Missing lists the needed guarantees that are absent.
+func (r Report) Missing() []Guarantee {
+	var out []Guarantee
+	for _, g := range r.Guarantees {
+		if g.Needed && g.Level == Absent {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// Reason says in one line why the driver is unavailable; empty if it is not.
+func (r Report) Reason() string {
+	var parts []string
+	for _, g := range r.Missing() {
+		parts = append(parts, g.Name+": "+g.Evidence)
+	}
+	return strings.Join(parts, "; ")
+}

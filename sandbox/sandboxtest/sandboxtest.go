@@ -1,0 +1,397 @@
+// Package sandboxtest is the meaning of a driver, as tests.
+//
+// Run exercises a driver as a shim does and looks at what came of it on the
+// host. A driver is one when Run passes. It holds no knowledge of any driver.
+package sandboxtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloister/sandbox"
+	"cloister/workspace"
+)
+
+// Harness is one project on the host and a driver to enclose it.
+type Harness struct {
+	Driver  sandbox.Driver
+	Project string
+	Home    string // the host user's, with canaries in it
+	data    string
+}
+
+// New makes a project in a folder that only this test uses.
+func New(t testing.TB, d sandbox.Driver) *Harness {
+	t.Helper()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Harness{Driver: d, Project: filepath.Join(base, "host home/pröject"), Home: filepath.Join(base, "host home"), data: filepath.Join(base, "data")}
+	for _, dir := range []string{h.Project, filepath.Join(h.Home, ".ssh"), h.data} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Write(t, filepath.Join(h.Home, ".ssh/id_ed25519"), "canary-key")
+	return h
+}
+
+// Write makes a file on the host.
+func (h *Harness) Write(t testing.TB, path, text string) {
+	t.Helper()
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(h.Project, path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Out is what a command left behind.
+type Out struct {
+	Status         sandbox.Status
+	Stdout, Stderr string
+	Err            error
+}
+
+// Options change a run.
+type Options struct {
+	Stdin  string
+	Env    []string
+	Change func(*sandbox.Spec)
+	Arm    func(context.Context, sandbox.Gate, int) error
+	During func(sandbox.Box)
+	View   func(*workspace.Options)
+}
+
+// Run runs a command in the project's cloister.
+func (h *Harness) Run(t testing.TB, o Options, argv ...string) Out {
+	t.Helper()
+	p, err := workspace.Find(h.Project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vo := workspace.Options{Home: h.Home, Path: "/usr/bin:/bin", Data: h.data, Locks: filepath.Join(h.data, "locks"), KeepOut: []string{h.data}}
+	if o.View != nil {
+		o.View(&vo)
+	}
+	view, err := workspace.Plan(p, vo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := view.Release(); err != nil {
+			t.Error(err)
+		}
+	}()
+	id := os.Geteuid()
+	if id == 0 {
+		id = 1000
+	}
+	s := sandbox.Spec{
+		ID: "test-" + filepath.Base(t.TempDir()), Name: "Test Box", Argv: argv, Dir: view.Dir,
+		Env:   append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + string(view.Home)}, o.Env...),
+		User:  sandbox.User{ID: id, Name: "agent", Home: view.Home},
+		Binds: view.Binds, Protect: view.Protect, Links: view.Links, Network: o.Arm != nil,
+	}
+	if o.Change != nil {
+		o.Change(&s)
+	}
+	return h.start(t, s, o)
+}
+
+func (h *Harness) start(t testing.TB, s sandbox.Spec, o Options) Out {
+	t.Helper()
+	var out Out
+	inR, inW, outR, outW := pipe(t), pipe(t), pipe(t), pipe(t)
+	_ = inW
+	stdin, stdout, stderr := inR, outR, outW
+	go func() {
+		_, _ = io.WriteString(stdin.w, o.Stdin) // a command that reads nothing breaks the pipe
+		stdin.w.Close()
+	}()
+	inW.r.Close()
+	inW.w.Close()
+	b, err := h.Driver.Start(t.Context(), s, sandbox.Wiring{Stdin: stdin.r, Stdout: stdout.w, Stderr: stderr.w, Arm: o.Arm})
+	stdin.r.Close()
+	stdout.w.Close()
+	stderr.w.Close()
+	if err != nil {
+		stdout.r.Close()
+		stderr.r.Close()
+		return Out{Err: err}
+	}
+	texts := make(chan [2]string, 1)
+	go func() {
+		errText := make(chan string, 1)
+		go func() {
+			b, _ := io.ReadAll(stderr.r)
+			errText <- string(b)
+		}()
+		b, _ := io.ReadAll(stdout.r)
+		texts <- [2]string{string(b), <-errText}
+	}()
+	if o.During != nil {
+		o.During(b)
+	}
+	out.Status, out.Err = b.Wait()
+	two := <-texts
+	out.Stdout, out.Stderr = two[0], two[1]
+	stdout.r.Close()
+	stderr.r.Close()
+	return out
+}
+
+type ends struct{ r, w *os.File }
+
+func pipe(t testing.TB) ends {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ends{r, w}
+}
+
+// sh runs a script and requires that the driver could.
+func (h *Harness) sh(t testing.TB, script string) Out {
+	t.Helper()
+	out := h.Run(t, Options{}, "sh", "-c", script)
+	if out.Err != nil {
+		t.Fatal(out.Err)
+	}
+	return out
+}
+
+// Run tests a driver.
+func Run(t *testing.T, newDriver func() sandbox.Driver) {
+	for _, tt := range []struct {
+		name string
+		run  func(t *testing.T, h *Harness)
+	}{
+		{"status", status}, {"signals", signals}, {"streams", streams}, {"missing command", missing},
+		{"environment", environment}, {"host is invisible", invisible}, {"system is read-only", readOnly},
+		{"project is live", live}, {"protected paths", protected}, {"absent paths", absent},
+		{"protected folder cannot be moved", pinned}, {"repository", repository}, {"linked worktree", worktree},
+		{"no way out", noWayOut}, {"gate", gate}, {"privileges", privileges}, {"stragglers", stragglers},
+		{"fork bomb", forkBomb}, {"folder as input", folderInput}, {"arm refuses", armRefuses}, {"exec", execMore},
+		{"planted links in the private home", plantedLinks}, {"hidden files", hidden}, {"symbolic link to settings", linkedSettings},
+		{"toolchain of the home", toolchain}, {"set-id bits", setID}, {"what git is led by", gitLed}, {"no repository is made", gitInit},
+		{"the host cleans", gitClean}, {"settings lie elsewhere", foreignSettings},
+		{"the host replaces a protected file", replaced},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, New(t, newDriver())) })
+	}
+}
+
+func status(t *testing.T, h *Harness) {
+	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -TERM $$": 143, "kill -KILL $$": 137} {
+		if out := h.sh(t, script); out.Status.ExitCode() != want {
+			t.Errorf("%s: %d, want %d", script, out.Status.ExitCode(), want)
+		}
+	}
+}
+
+func signals(t *testing.T, h *Harness) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
+		ready := filepath.Join(h.Project, "ready")
+		os.Remove(ready)
+		out := h.Run(t, Options{During: func(b sandbox.Box) {
+			await(t, func() bool { _, err := os.Stat(ready); return err == nil })
+			if err := b.Signal(sig); err != nil {
+				t.Error(err)
+			}
+		}}, "sh", "-c", "trap 'echo INT; exit 3' INT; trap 'echo TERM; exit 4' TERM; trap 'echo HUP; exit 5' HUP; trap 'echo USR1; exit 6' USR1; touch ready; while :; do sleep 0.05; done")
+		want := map[syscall.Signal]int{syscall.SIGINT: 3, syscall.SIGTERM: 4, syscall.SIGHUP: 5, syscall.SIGUSR1: 6}[sig]
+		if out.Err != nil || out.Status.ExitCode() != want {
+			t.Errorf("%v: %+v, want exit %d", sig, out, want)
+		}
+	}
+}
+
+func await(t testing.TB, ok func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Error("did not happen in 10 s")
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func streams(t *testing.T, h *Harness) {
+	all := make([]byte, 0, 1<<16)
+	for i := range 1 << 16 {
+		all = append(all, byte(i), byte(i>>8))
+	}
+	out := h.Run(t, Options{Stdin: string(all)}, "sh", "-c", "cat; echo -n err >&2")
+	if out.Err != nil || !bytes.Equal([]byte(out.Stdout), all) || out.Stderr != "err" {
+		t.Errorf("streams changed: %d bytes of %d, stderr %q, %v", len(out.Stdout), len(all), out.Stderr, out.Err)
+	}
+	// The end of output is seen when the command closes it, not when it ends.
+	out = h.Run(t, Options{}, "sh", "-c", "exec >&- 2>&-; exit 9")
+	if out.Status.ExitCode() != 9 {
+		t.Errorf("closed output: %+v", out)
+	}
+}
+
+func missing(t *testing.T, h *Harness) {
+	h.Write(t, "plain", "no program")
+	for name, wantMissing := range map[string]bool{"no-such-command": true, "/no/such": true, "./plain": false, "/usr": false} {
+		out := h.Run(t, Options{}, name)
+		var e *sandbox.ExecError
+		if !errors.As(out.Err, &e) || e.NotFound != wantMissing {
+			t.Errorf("%s: %v, want an ExecError with NotFound=%v", name, out.Err, wantMissing)
+		}
+	}
+}
+
+func environment(t *testing.T, h *Harness) {
+	t.Setenv("CANARY_TOKEN", "secret")
+	t.Setenv("LD_PRELOAD", "")
+	out := h.Run(t, Options{Env: []string{"NAMED=x y"}}, "/usr/bin/env", "-0")
+	got := strings.Split(strings.TrimSuffix(out.Stdout, "\x00"), "\x00")
+	slices.Sort(got)
+	want := []string{"HOME=" + h.Home, "NAMED=x y", "PATH=/usr/local/bin:/usr/bin:/bin"}
+	if !slices.Equal(got, want) {
+		t.Errorf("environment %q, want %q", got, want)
+	}
+	if out := h.sh(t, "tr '\\0' '\\n' < /proc/1/cmdline; cat /proc/1/environ 2>/dev/null; ls /proc/1/fd 2>/dev/null"); strings.TrimSpace(strings.Trim(out.Stdout, "\n\x00")) != "" {
+		t.Errorf("the first process shows %q", out.Stdout)
+	}
+}
+
+func invisible(t *testing.T, h *Harness) {
+	h.Write(t, filepath.Join(h.Home, "diary.txt"), "canary")
+	for _, path := range []string{
+		filepath.Join(h.Home, ".ssh/id_ed25519"), filepath.Join(h.Home, "diary.txt"), h.data,
+		"/etc/shadow", "/etc/ssh", "/root/.bashrc", "/run/docker.sock", "/var/run/docker.sock", "/sys/firmware", "/sys/fs/cgroup", "/sys/kernel",
+		"/proc/kcore", "/dev/kvm", "/dev/mem", "/dev/vda", "/boot", "/var/lib/dpkg", "/lost+found",
+	} {
+		if out := h.Run(t, Options{}, "cat", path); out.Err != nil || out.Status.ExitCode() == 0 {
+			t.Errorf("%s can be read: %+v", path, out)
+		}
+	}
+	// Every process that is seen is one of the cloister's own: the first, the
+	// shell and what it runs.
+	out := h.sh(t, "for p in /proc/[0-9]*; do echo ${p#/proc/}; done")
+	if n := len(strings.Fields(out.Stdout)); n > 3 {
+		t.Errorf("%d processes are seen", n)
+	}
+	if out := h.sh(t, "cat /proc/net/unix | wc -l; hostname"); out.Stdout != "1\ntest-box\n" {
+		t.Errorf("sockets and host name: %q", out.Stdout)
+	}
+}
+
+func readOnly(t *testing.T, h *Harness) {
+	for _, path := range []string{"/x", "/usr/x", "/etc/passwd", "/etc/x", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger", "/sys/devices/system/cpu/x", "/dev/x", "/opt/x", "/home/x", "/run/x", "/var/x"} {
+		if out := h.Run(t, Options{}, "sh", "-c", `echo x >> "$0"`, path); out.Err != nil || out.Status.ExitCode() == 0 {
+			t.Errorf("%s can be written: %+v", path, out)
+		}
+	}
+	for _, path := range []string{"/tmp/x", "/var/tmp/x", "/dev/shm/x", "/dev/null", h.Home + "/x"} {
+		if out := h.Run(t, Options{}, "sh", "-c", `echo x >> "$0"`, path); out.Err != nil || out.Status.ExitCode() != 0 {
+			t.Errorf("%s cannot be written: %+v", path, out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(h.Home, "x")); err == nil {
+		t.Error("the private home is the host's")
+	}
+	// The private home lasts, /tmp does not. What the project lies in is there.
+	above, _, _ := strings.Cut(strings.TrimPrefix(h.Project, "/tmp/"), "/")
+	if out := h.sh(t, "cat ~/x; ls /tmp | grep -vxF '"+above+"'"); out.Stdout != "x\n" {
+		t.Errorf("second session sees %q", out.Stdout)
+	}
+}
+
+func live(t *testing.T, h *Harness) {
+	h.Write(t, "a b/ü.txt", "old")
+	out := h.sh(t, "pwd; cat 'a b/ü.txt'; echo new > 'a b/ü.txt'; mkdir sub && echo made > sub/f; ln -s f sub/l; mkfifo p; id -u")
+	want := h.Project + "\nold"
+	if !strings.HasPrefix(out.Stdout, want) || out.Status.ExitCode() != 0 {
+		t.Errorf("got %+v", out)
+	}
+	for path, want := range map[string]string{"a b/ü.txt": "new\n", "sub/f": "made\n"} {
+		if b, err := os.ReadFile(filepath.Join(h.Project, path)); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", path, b, err)
+		}
+	}
+	fi, err := os.Stat(filepath.Join(h.Project, "sub/f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := fi.Sys().(*syscall.Stat_t); int(st.Uid) != os.Geteuid() || fi.Mode().Perm() != 0o644 {
+		t.Errorf("a file made inside belongs to %d with mode %v", st.Uid, fi.Mode())
+	}
+	if strings.HasSuffix(strings.TrimSpace(out.Stdout), "\n0") {
+		t.Error("the payload is root inside")
+	}
+	if out := h.sh(t, "cd /work && cat 'a b/ü.txt'"); !strings.HasPrefix(h.Project, "/work/") && out.Stdout != "new\n" {
+		t.Errorf("/work: %+v", out)
+	}
+}
+
+func protected(t *testing.T, h *Harness) {
+	files := []string{".vscode/tasks.json", ".mcp.json", ".envrc", ".claude/settings.json", ".github/workflows/ci.yml", "sub/.vscode/settings.json", "sub/.envrc", "x.code-workspace"}
+	for _, f := range files {
+		h.Write(t, f, "original")
+	}
+	for _, f := range files {
+		out := h.Run(t, Options{}, "sh", "-c", `cat "$0" && ! { echo evil >> "$0"; } 2>/dev/null && ! rm -f "$0" 2>/dev/null && ! mv "$0" /tmp/x 2>/dev/null && echo evil > "$0.new" 2>/dev/null; ! mv "$0.new" "$0" 2>/dev/null; rm -f "$0.new" 2>/dev/null; true`, f)
+		if out.Err != nil || !strings.Contains(out.Stdout, "original") {
+			t.Errorf("%s: %+v", f, out)
+		}
+		if b, err := os.ReadFile(filepath.Join(h.Project, f)); err != nil || string(b) != "original" {
+			t.Errorf("%s was changed to %q, %v", f, b, err)
+		}
+	}
+	if out := h.sh(t, "echo ok > sub/free && echo ok > .github/free && cat sub/free"); out.Stdout != "ok\n" {
+		t.Errorf("beside protected files nothing can be written: %+v", out)
+	}
+}
+
+func absent(t *testing.T, h *Harness) {
+	list := []string{".vscode/tasks.json", ".mcp.json", ".envrc", ".claude/settings.json", ".github/workflows/ci.yml", ".husky/pre-commit", ".cargo/config.toml", ".idea/x"}
+	for _, f := range list {
+		out := h.Run(t, Options{}, "sh", "-c", `mkdir -p "$(dirname "$0")"; echo evil > "$0"`, f)
+		if out.Err != nil || out.Status.ExitCode() == 0 {
+			t.Errorf("%s could be made: %+v", f, out)
+		}
+	}
+	out := h.sh(t, "rmdir .vscode .claude .github; mv .vscode v; mv .github g; ls -A")
+	_ = out
+	entries, err := os.ReadDir(h.Project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 0 {
+		t.Errorf("ghosts are left: %v", entries)
+	}
+}
+
+func pinned(t *testing.T, h *Harness) {
+	h.Write(t, ".github/workflows/ci.yml", "original")
+	h.Write(t, "deep/er/.vscode/tasks.json", "original")
+	out := h.sh(t, "mv .github g && mkdir -p .github/workflows && echo evil > .github/workflows/ci.yml; mv deep d && mkdir -p deep/er/.vscode && echo evil > deep/er/.vscode/tasks.json; mv deep/er e")
+	for _, f := range []string{".github/workflows/ci.yml", "deep/er/.vscode/tasks.json"} {
+		if b, err := os.ReadFile(filepath.Join(h.Project, f)); err != nil || string(b) != "original" {
+			t.Errorf("%s: %q, %v (%+v)", f, b, err, out)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// HostPath is an absolute path on the host, free of symbolic links.
+type HostPath string
+
+// GuestPath is an absolute path inside the cloister.
+type GuestPath string
+
+// Spec is what one cloister is: pure data, the same digest on any machine.
+type Spec struct {
+	ID       string    `json:"id"`
+	Name     string    `json:"name"`
+	Argv     []string  `json:"argv"`
+	Env      []string  `json:"env"`
+	Dir      GuestPath `json:"dir"`
+	User     User      `json:"user"`
+	Binds    []Bind    `json:"binds,omitempty"`    // in order; a later one lies on an earlier one
+	Protect  []Protect `json:"protect,omitempty"`  // applied after every bind
+	Files    []File    `json:"files,omitempty"`    // made inside, on the tmpfs root
+	Links    []Link    `json:"links,omitempty"`    // symbolic links on the tmpfs root
+	Devices  []string  `json:"devices,omitempty"`  // names under /dev that are bound from the host
+	Limits   Limits    `json:"limits"`             // zero: none asked for
+	Network  bool      `json:"network"`            // false: loopback only, and no gate
+	Accepted []string  `json:"accepted,omitempty"` // residues that a person accepted by name
+	Denied   []string  `json:"denied,omitempty"`   // host paths that the containment probe must not find
+}
+
+// User is who the payload is, seen from inside.
+type User struct {
+	ID   int       `json:"id"`
+	Name string    `json:"name"`
+	Home GuestPath `json:"home"`
+}
+
+// Access is what the payload may do with a bind. The zero value is read-only.
+type Access uint8
+
+// The two kinds of access.
+const (
+	ReadOnly Access = iota
+	ReadWrite
+)
+
+// Bind shows a host path inside.
+type Bind struct {
+	Source HostPath  `json:"source"`
+	Target GuestPath `json:"target"`
+	Access Access    `json:"access"`
+	// File tells that Source is not a folder.
+	File bool `json:"file,omitempty"`
+	// System marks a path that every user of the host can read as it stands.
+	// Others are shown with the owner's rights, also when root starts the driver.
+	System bool `json:"system,omitempty"`
+}
+
+// Protect is a path that the payload must find read-only.
+type Protect struct {
+	Target GuestPath `json:"target"`
+	File   bool      `json:"file,omitempty"`
+	// Pin makes the folder a mount of its own, writable as before, so that it
+	// cannot be renamed away from under the protected path below it.
+	Pin bool `json:"pin,omitempty"`
+	// Empty covers the path with an empty read-only folder or file instead of
+	// what it holds.
+	Empty bool `json:"empty,omitempty"`
+}
+
+// File is a small file made inside.
+type File struct {
+	Path GuestPath `json:"path"`
+	Data []byte    `json:"data"`
+	Mode uint32    `json:"mode"`
+}
+
+// Link is a symbolic link made inside.
+type Link struct {
+	Path   GuestPath `json:"path"`
+	Target string    `json:"target"`
+}
+
+// Limits bound what the payload may use. Zero means that nobody asked.
+type Limits struct {
+	Memory int64   `json:"memory,omitempty"` // bytes
+	CPUs   float64 `json:"cpus,omitempty"`
+	Pids   int64   `json:"pids,omitempty"`
+}
+
+// Digest names the Spec. It depends on nothing but its content.
+func (s Spec) Digest() string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return "" // a Spec holds nothing that JSON cannot say
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

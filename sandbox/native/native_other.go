@@ -1,0 +1,42 @@
+//go:build !linux
+
+package native
+
+import (
+	"context"
+
+	"cloister/sandbox"
+)
+
+// Driver says that this system has no parts to build an enclosure from.
+type Driver struct{}
+
+// New gives the driver.
+func New() *Driver { return &Driver{} }
+
+// Name is "native".
+func (*Driver) Name() string { return "native" }
+
+func unsupported() *sandbox.Unsupported {
+	return &sandbox.Unsupported{Guarantee: "namespaces", Reason: "start native: only Linux has them", Fix: "run cloister in a Linux machine"}
+}
+
+// Probe reports that nothing can be kept.
+func (d *Driver) Probe(context.Context) sandbox.Report {
+	return sandbox.Report{Driver: d.Name(), Guarantees: []sandbox.Guarantee{{
+		Name: "enclosure", Level: sandbox.Absent, Needed: true, By: "namespaces", Evidence: "this system is not Linux", Fix: unsupported().Fix,
+	}}}
+}
+
+// Start refuses.
+func (*Driver) Start(context.Context, sandbox.Spec, sandbox.Wiring) (sandbox.Box, error) {
+	return nil, unsupported()
+}
+
+// Exec refuses.
+func (*Driver) Exec(context.Context, int, sandbox.Spec, sandbox.Wiring) (sandbox.Box, error) {
+	return nil, unsupported()
+}
+
+// Leftovers has nothing to look for.
+func Leftovers(func(string) bool) error { return nil }

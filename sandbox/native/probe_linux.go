@@ -1,0 +1,136 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox"
+)
+
+// Probe builds a small enclosure and looks at what it could keep. Nothing is
+// believed from a version number alone: the enclosure is started.
+func (d *Driver) Probe(ctx context.Context) sandbox.Report {
+	r := sandbox.Report{Driver: d.Name()}
+	add := func(g sandbox.Guarantee) { r.Guarantees = append(r.Guarantees, g) }
+
+	abi := landlockVersion()
+	landlock := sandbox.Guarantee{Name: "file access (second wall)", By: "Landlock", Needed: true, Level: sandbox.Enforced, Evidence: fmt.Sprintf("ABI %d", abi)}
+	switch {
+	case abi < landlockABI:
+		landlock.Level, landlock.Fix = sandbox.Absent, "use Linux 6.10 or newer with landlock among its security modules (lsm=landlock,…)"
+		landlock.Evidence = fmt.Sprintf("the kernel offers ABI %d, %d is needed", abi, landlockABI)
+	case abi < 6:
+		landlock.Level, landlock.Fix = sandbox.Partial, "Linux 6.12 adds the scope of signals and abstract sockets; the process and network namespaces hold these alone"
+	}
+	add(landlock)
+
+	err := d.trial(ctx)
+	built := sandbox.Guarantee{Name: "enclosure", By: "user, mount, pid, ipc, uts, cgroup and net namespaces", Needed: true, Level: sandbox.Enforced, Evidence: "one was built, its probe passed, and it is gone"}
+	if err != nil {
+		built.Level, built.Evidence, built.Fix = sandbox.Absent, err.Error(), "see the checks above"
+		var u *sandbox.Unsupported
+		if errors.As(err, &u) && u.Fix != "" {
+			built.Fix = u.Fix
+		}
+	}
+	level := built.Level
+	add(built)
+	for _, g := range []sandbox.Guarantee{
+		{Name: "file view", By: "mount namespace on a tmpfs root; protected paths read-only", Evidence: "probe: / and /usr refuse writing"},
+		{Name: "no way out but the gate", By: "network namespace without an interface; nftables redirect", Evidence: "gate sockets were made inside and handed out"},
+		{Name: "kernel surface", By: fmt.Sprintf("seccomp, %d calls allowed", len(allowedCalls)), Evidence: "probe: io_uring, vsock, packet sockets, mount, unshare refused"},
+		{Name: "no privileges", By: "empty capability sets, no_new_privs, locked securebits", Evidence: "probe: all sets read back empty"},
+		{Name: "process limit", By: "RLIMIT_NPROC in the cloister's own user namespace", Evidence: strconv.Itoa(defaultPids) + " unless said"},
+	} {
+		g.Level = level
+		if level != sandbox.Enforced {
+			g.Evidence = "not tried: the enclosure could not be built"
+		}
+		add(g)
+	}
+	add(limitsGuarantee())
+	if os.Geteuid() == 0 {
+		add(sandbox.Guarantee{Name: "unprivileged payload", By: "own id of a reserved range, id-mapped mounts", Level: level, Evidence: "root starts it; the payload is no user of this host"})
+	} else {
+		g := sandbox.Guarantee{Name: "unprivileged payload", By: "own user namespace, one id", Level: level, Evidence: "uid " + strconv.Itoa(os.Geteuid())}
+		if groups, err := os.Getgroups(); err == nil && len(groups) > 1 {
+			g.Level = min(level, sandbox.Partial)
+			g.Evidence += fmt.Sprintf("; the kernel keeps %d supplementary groups for files in the view", len(groups))
+		}
+		add(g)
+	}
+	return r
+}
+
+// trial starts an enclosure with a gate that runs the smallest command.
+func (d *Driver) trial(ctx context.Context) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("start native: %w", err)
+	}
+	defer null.Close()
+	uid := os.Geteuid()
+	if uid == 0 {
+		uid = 1000
+	}
+	s := sandbox.Spec{
+		ID: "probe-" + strconv.Itoa(os.Getpid()), Name: "probe", Argv: []string{"/bin/true"}, Dir: "/", Network: true,
+		User: sandbox.User{ID: uid, Name: "agent", Home: "/tmp"},
+	}
+	b, err := d.Start(ctx, s, sandbox.Wiring{
+		Stdin: null, Stdout: null, Stderr: null,
+		Arm: func(_ context.Context, g sandbox.Gate, _ int) error { g.Close(); return nil },
+	})
+	if err != nil {
+		return err
+	}
+	st, err := b.Wait()
+	if err == nil && st.ExitCode() != 0 {
+		err = fmt.Errorf("start native: the trial command ended with %d", st.ExitCode())
+	}
+	return err
+}
+
+func limitsGuarantee() sandbox.Guarantee {
+	g := sandbox.Guarantee{Name: "memory and CPU limits", By: "cgroups", Fix: "have the service manager delegate a cgroup (systemd-run --user --scope -p Delegate=yes), or run as root"}
+	c, err := newCgroup("probe-"+strconv.Itoa(os.Getpid()), sandbox.Limits{Memory: 64 << 20, CPUs: 1})
+	if err == nil {
+		err = c.remove()
+	}
+	if err != nil {
+		g.Evidence = err.Error()
+		return g
+	}
+	g.Level, g.Evidence, g.Fix = sandbox.Enforced, "a group was made and removed", ""
+	return g
+}
+
+// Leftovers lists what crashed sessions left on the host that carries no living
+// session's id, and removes it. The kernel removes all else with the processes.
+func Leftovers(alive func(id string) bool) error {
+	var errs []error
+	for _, pattern := range []string{cgroupRoot + "/*/cloister/*", cgroupRoot + "/cloister-*"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return fmt.Errorf("sweep cgroups: %w", err)
+		}
+		for _, dir := range found {
+			id := strings.TrimPrefix(filepath.Base(dir), "cloister-")
+			if fi, err := os.Lstat(dir); err != nil || !fi.IsDir() || alive(id) {
+				continue
+			}
+			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EBUSY) {
+				errs = append(errs, fmt.Errorf("sweep cgroup %s: %w", dir, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

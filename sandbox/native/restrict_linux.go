@@ -1,0 +1,227 @@
+package native
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox"
+)
+
+// landlockABI is the lowest that keeps the promise: IOCTL_DEV (ABI 5, Linux
+// 6.10) is the last right that the mount view does not cover by itself.
+const landlockABI = 5
+
+// Rights of Landlock, by the ABI that added them. Those of the running kernel
+// are all handled, so that a right nobody grants is refused.
+var fsRights = map[int]uint64{
+	1: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
+		unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SYM,
+	2: unix.LANDLOCK_ACCESS_FS_REFER,
+	3: unix.LANDLOCK_ACCESS_FS_TRUNCATE,
+	5: unix.LANDLOCK_ACCESS_FS_IOCTL_DEV,
+}
+
+const (
+	readRights   = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	deviceRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	neverRights  = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+)
+
+// stdFile is a regular file that was passed in as a standard descriptor, and
+// what it was opened for. Pipes and sockets need no rule.
+type stdFile struct {
+	fd     int
+	rights uint64
+}
+
+// landlockVersion asks the kernel for its ABI; 0 where it has no Landlock.
+func landlockVersion() int {
+	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+func handledRights(abi int) uint64 {
+	var all uint64
+	for added, rights := range fsRights {
+		if added <= abi {
+			all |= rights
+		}
+	}
+	return all
+}
+
+// buildLandlock adds the steps of the second wall around the files: everything
+// in the view may be read and executed, only the listed places be written.
+func (p *program) buildLandlock(abi int, writable []string, stdio [3]stdFile) {
+	all := handledRights(abi)
+	attr := &unix.LandlockRulesetAttr{Handled_access_fs: all}
+	size := uintptr(8)
+	if abi >= 6 {
+		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+		size = 24
+	}
+	ruleset := p.cell()
+	p.sys("create Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, pointerTo(attr), size, 0).to(ruleset)
+	allow := func(path string, rights uint64) {
+		// struct landlock_path_beneath_attr is packed: 8 bytes of rights, then
+		// the descriptor, which the step before puts there.
+		rule := make([]byte, 12)
+		*uint64At(rule, 0) = rights & all
+		fd := int32At(rule, 8)
+		p.sys("open "+path+" for Landlock", unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0).to(fd)
+		p.sys("allow "+path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+		p.sys("close "+path, unix.SYS_CLOSE, fd)
+	}
+	allow("/", readRights)
+	for _, path := range writable {
+		allow(path, all&^neverRights)
+	}
+	allow("/dev", deviceRights)
+	// What was passed in may be opened again through /dev/stdin and the like,
+	// but not for more than it was passed for.
+	for _, f := range stdio {
+		if f.rights == 0 {
+			continue
+		}
+		rule := make([]byte, 12)
+		*uint64At(rule, 0) = f.rights & all
+		*int32At(rule, 8) = int32(f.fd)
+		p.sys("allow a standard descriptor", unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+	}
+	p.sys("enter Landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)
+	p.sys("close Landlock rules", unix.SYS_CLOSE, ruleset)
+}
+
+// lastCap is the highest capability of kernels up to 6.18; the drop of one that
+// a kernel does not know is answered with EINVAL.
+const lastCap = 63
+
+// buildPrivileges adds the steps that give up every privilege for good.
+func (p *program) buildPrivileges() {
+	p.sys("leave ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	p.sys("lock securebits", unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, secureBits, 0, 0, 0)
+	for c := range highestCap() + 1 {
+		p.sys(fmt.Sprintf("drop capability %d from the bounding set", c), unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+	}
+	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	none := make([]byte, 24)
+	p.sys("drop capabilities", unix.SYS_CAPSET, pointerTo(header), none)
+	p.sys("set no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+}
+
+// secureBits: NOROOT, NO_SETUID_FIXUP, KEEP_CAPS off and NO_CAP_AMBIENT_RAISE,
+// each with its lock (securebits.h).
+const secureBits = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7
+
+// highestCap is the last capability that this kernel knows.
+func highestCap() int {
+	for c := range lastCap {
+		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0); err != nil {
+			return c - 1
+		}
+	}
+	return lastCap
+}
+
+// buildLimits adds the resource limits that need no cgroup. The number of
+// processes is counted in the cloister's own user namespace (Linux 5.14), so it
+// bounds this cloister alone.
+func (p *program) buildLimits(l sandbox.Limits) {
+	pids := uint64(defaultPids)
+	if l.Pids > 0 {
+		pids = uint64(l.Pids)
+	}
+	for _, r := range []struct {
+		name     string
+		resource int
+		soft     uint64
+		hard     uint64
+	}{
+		{"core size", unix.RLIMIT_CORE, 0, 0},
+		{"locked memory", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},
+		{"real-time priority", unix.RLIMIT_RTPRIO, 0, 0},
+		{"message queues", unix.RLIMIT_MSGQUEUE, 819200, 819200},
+		{"processes", unix.RLIMIT_NPROC, pids, pids},
+	} {
+		// Only a limit that is wider than ours is narrowed: raising one would
+		// take a privilege of the host.
+		var now unix.Rlimit
+		if err := unix.Getrlimit(r.resource, &now); err == nil && now.Max < r.hard {
+			r.soft, r.hard = min(r.soft, now.Max), now.Max
+		}
+		p.sys("limit "+r.name, unix.SYS_PRLIMIT64, 0, r.resource, pointerTo(&unix.Rlimit{Cur: r.soft, Max: r.hard}), 0)
+	}
+}
+
+// defaultPids stops a fork bomb and no build that we know of.
+const defaultPids = 4096
+
+func (d *Driver) buildSeccomp(p *program) error {
+	f, err := d.filter()
+	if err != nil {
+		return err
+	}
+	prog := &unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
+	p.keep = append(p.keep, f)
+	p.sys("enter seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, pointerTo(prog))
+	return nil
+}
+
+// The size of struct statfs on 64-bit Linux, and where its f_flags lie.
+const (
+	statfsSize  = 120
+	statfsFlags = 80
+)
+
+// probeAddr is an address that only the gate's routes make reachable.
+var probeAddr = netip.AddrFrom4([4]byte{192, 0, 2, 1})
+
+// buildProbe adds the containment probe: calls whose answers show, in the very
+// process that becomes the command, that each wall stands.
+func (p *program) buildProbe(s sandbox.Spec) {
+	cell := p.cell()
+	p.sys("probe: seccomp is on", unix.SYS_PRCTL, unix.PR_GET_SECCOMP, 0, 0, 0, 0).want(unix.SECCOMP_MODE_FILTER)
+	p.sys("probe: no_new_privs is set", unix.SYS_PRCTL, unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0).want(1)
+	header, caps := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, make([]byte, 24)
+	p.sys("probe: read capabilities", unix.SYS_CAPGET, pointerTo(header), caps)
+	for i := 0; i < len(caps); i += 4 {
+		p.add(op{kind: zero, ref: [6]*int32{int32At(caps, i)}, name: "probe: capabilities are empty"})
+	}
+	p.sys("probe: bounding set is empty", unix.SYS_PRCTL, unix.PR_CAPBSET_READ, unix.CAP_SYS_ADMIN, 0, 0, 0).want(0)
+	p.sys("probe: mounting is refused", unix.SYS_MOUNT, "none", "/tmp", "tmpfs", 0, 0).refused(unix.EPERM)
+	p.sys("probe: new namespaces are refused", unix.SYS_UNSHARE, unix.CLONE_NEWUSER).refused(unix.EPERM)
+	p.sys("probe: io_uring is absent", unix.SYS_IO_URING_SETUP, 1, 0).refused(unix.ENOSYS)
+	p.sys("probe: vsock is refused", unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM, 0).refused(unix.EAFNOSUPPORT)
+	p.sys("probe: packet sockets are refused", unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0).refused(unix.EAFNOSUPPORT)
+	p.sys("probe: / is read-only", unix.SYS_FACCESSAT, unix.AT_FDCWD, "/", unix.W_OK).refused(unix.EROFS, unix.EACCES)
+	p.sys("probe: /usr is read-only", unix.SYS_OPENAT, unix.AT_FDCWD, "/usr/.cloister-probe", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600).refused(unix.EROFS, unix.EACCES)
+	p.sys("probe: kernel knobs are read-only", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc/sys/kernel/core_pattern", unix.O_WRONLY, 0).refused(unix.EROFS, unix.EACCES, unix.ENOENT)
+	for _, path := range s.Denied {
+		p.sys("probe: "+path+" is not visible", unix.SYS_FACCESSAT, unix.AT_FDCWD, path, unix.F_OK).refused(unix.ENOENT, unix.EACCES, unix.ENOTDIR)
+	}
+	for _, t := range s.Protect {
+		if t.Pin {
+			continue
+		}
+		// Of the mount itself: a link is not followed, and a pipe or socket may
+		// be written whatever the mount says.
+		at, fs := p.cell(), make([]byte, statfsSize)
+		p.sys("probe: open "+string(t.Target), unix.SYS_OPENAT, unix.AT_FDCWD, string(t.Target), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0).to(at)
+		p.sys("probe: look at "+string(t.Target), unix.SYS_FSTATFS, at, fs)
+		p.add(op{kind: readOnlyMount, ref: [6]*int32{int32At(fs, statfsFlags)}, name: "probe: " + string(t.Target) + " is read-only"})
+		p.sys("probe: close "+string(t.Target), unix.SYS_CLOSE, at)
+	}
+	if !s.Network {
+		p.sys("probe: open a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0).to(cell)
+		p.sys("probe: there is no way out", unix.SYS_CONNECT, cell, sockaddr4(probeAddr, 9), 16).refused(unix.ENETUNREACH, unix.EHOSTUNREACH)
+		p.sys("probe: close the socket", unix.SYS_CLOSE, cell)
+	}
+}

@@ -1,0 +1,256 @@
+package native
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// namedCall is one line of the filter's table.
+type namedCall struct {
+	name string
+	nr   uint32
+}
+
+// absentCalls answer ENOSYS instead of EPERM: libraries try them first and fall
+// back to older calls whose arguments the filter can see. clone3 takes its
+// flags through memory, openat2 its mode; io_uring is a second table of system
+// calls.
+var absentCalls = []namedCall{
+	{"clone3", unix.SYS_CLONE3},
+	{"io_uring_setup", unix.SYS_IO_URING_SETUP},
+	{"io_uring_enter", unix.SYS_IO_URING_ENTER},
+	{"io_uring_register", unix.SYS_IO_URING_REGISTER},
+	{"openat2", unix.SYS_OPENAT2}, // its mode lies behind a pointer
+}
+
+// namespaceFlags may be given neither to clone nor to unshare.
+const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
+	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
+
+// Answers of the filter.
+const (
+	answerAllow = unix.SECCOMP_RET_ALLOW
+	answerPerm  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	answerNosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	answerAF    = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
+	answerProto = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
+	answerKill  = unix.SECCOMP_RET_KILL_PROCESS
+)
+
+// Offsets in struct seccomp_data. Arguments are 64 bits wide; the filter
+// compares the lower half, which is what the kernel uses of an int, and where a
+// number must be small, requires the upper half to be zero.
+const (
+	offNR   = 0
+	offArch = 4
+	offArgs = 16
+)
+
+func argLow(i int) uint32  { return uint32(offArgs + 8*i) }
+func argHigh(i int) uint32 { return uint32(offArgs + 8*i + 4) }
+
+// personalities are the harmless ones: the default, 32-bit reporting, their
+// forms without address randomisation, and the question.
+var personalities = []uint32{0x0, 0x8, 0x20000, 0x20008, 0xffffffff}
+
+// forbiddenIoctls push bytes into a terminal's input or select from its screen.
+var forbiddenIoctls = []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.TIOCCONS}
+
+// forbiddenPrctls change what the kernel believes about a process's memory, or
+// take the first process's duties over.
+var forbiddenPrctls = []uint32{unix.PR_SET_MM, unix.PR_SET_SECUREBITS, unix.PR_SET_PTRACER, unix.PR_SCHED_CORE}
+
+// filter compiles the table. Every block ends in an answer, so that blocks can
+// be read, and tested, one by one.
+func filter() ([]unix.SockFilter, error) {
+	prog := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offArch, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
+		bpf.RetConstant{Val: answerKill},
+		bpf.LoadAbsolute{Off: offNR, Size: 4},
+		// x32 calls share the architecture's number with bit 30 set.
+		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: 0x40000000, SkipTrue: 1},
+		bpf.RetConstant{Val: answerNosys},
+	}
+	block := func(nr uint32, body []bpf.Instruction) {
+		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipFalse: uint8(len(body))})
+		prog = append(prog, body...)
+	}
+	for _, c := range absentCalls {
+		block(c.nr, []bpf.Instruction{bpf.RetConstant{Val: answerNosys}})
+	}
+	block(unix.SYS_SOCKET, socketRules())
+	for _, nr := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {
+		block(nr, []bpf.Instruction{
+			bpf.LoadAbsolute{Off: argLow(0), Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: namespaceFlags, SkipTrue: 1},
+			bpf.RetConstant{Val: answerPerm},
+			bpf.RetConstant{Val: answerAllow},
+		})
+	}
+	block(unix.SYS_IOCTL, noneOf(argLow(1), forbiddenIoctls))
+	block(unix.SYS_PRCTL, noneOf(argLow(0), forbiddenPrctls))
+	block(unix.SYS_PERSONALITY, oneOf(argLow(0), personalities))
+	// A filter may be added, for programs that have sandboxes of their own, but
+	// no listener: it could answer for a process that was judged before.
+	block(unix.SYS_SECCOMP, []bpf.Instruction{
+		bpf.LoadAbsolute{Off: argLow(1), Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, SkipTrue: 1},
+		bpf.RetConstant{Val: answerPerm},
+		bpf.RetConstant{Val: answerAllow},
+	})
+	for _, m := range modeCalls {
+		block(m.nr, m.rules())
+	}
+	prog = append(prog,
+		bpf.LoadAbsolute{Off: offNR, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: newestCall, SkipFalse: 1},
+		bpf.RetConstant{Val: answerNosys},
+	)
+	prog = append(prog, search(ranges(allowedCalls))...)
+
+	raw, err := bpf.Assemble(prog)
+	if err != nil {
+		return nil, fmt.Errorf("assemble the system call filter: %w", err)
+	}
+	if len(raw) > math.MaxUint16 {
+		return nil, fmt.Errorf("assemble the system call filter: %d instructions", len(raw))
+	}
+	out := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		out[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	return out, nil
+}
+
+// modeCall is a call that can give a file its set-id bits: mode is the argument
+// that says so, and flags the one that must say create for mode to count, or -1.
+type modeCall struct {
+	namedCall
+	mode, flags int
+}
+
+// rules refuse a mode with a set-id bit. The workspace's files are the host
+// user's (root's, when root starts the cloister): a program that the payload
+// made set-user-id would run as them for every user of the host.
+func (m modeCall) rules() []bpf.Instruction {
+	const (
+		setID  = unix.S_ISUID | unix.S_ISGID
+		create = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	)
+	check := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: argLow(m.mode), Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: setID, SkipTrue: 1},
+		bpf.RetConstant{Val: answerPerm},
+		bpf.RetConstant{Val: answerAllow},
+	}
+	if m.flags < 0 {
+		return check
+	}
+	return append([]bpf.Instruction{
+		bpf.LoadAbsolute{Off: argLow(m.flags), Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: create, SkipTrue: 1},
+		bpf.RetConstant{Val: answerAllow},
+	}, check...)
+}
+
+// span is a run of neighbouring numbers, both ends included.
+type span struct{ first, last uint32 }
+
+// ranges are the numbers of the table as spans in order.
+func ranges(table []namedCall) []span {
+	sorted := slices.SortedFunc(slices.Values(table), func(a, b namedCall) int { return cmp.Compare(a.nr, b.nr) })
+	var out []span
+	for _, c := range sorted {
+		if n := len(out); n > 0 && out[n-1].last+1 == c.nr {
+			out[n-1].last = c.nr
+			continue
+		}
+		out = append(out, span{c.nr, c.nr})
+	}
+	return out
+}
+
+// search is a binary search of the number in the accumulator. The kernel tries
+// the filter for every number when it is installed, so its depth is part of
+// every start: a list of equals cost 0.9 ms, this 0.1.
+func search(spans []span) []bpf.Instruction {
+	if len(spans) == 1 {
+		return []bpf.Instruction{
+			bpf.JumpIf{Cond: bpf.JumpLessThan, Val: spans[0].first, SkipTrue: 2},
+			bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: spans[0].last, SkipTrue: 1},
+			bpf.RetConstant{Val: answerAllow},
+			bpf.RetConstant{Val: answerPerm},
+		}
+	}
+	half := len(spans) / 2
+	low, high := search(spans[:half]), search(spans[half:])
+	// The jump over the lower half may be longer than 8 bits hold.
+	return append(append([]bpf.Instruction{
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: spans[half].first, SkipTrue: 1},
+		bpf.Jump{Skip: uint32(len(low))},
+	}, low...), high...)
+}
+
+// socketRules allow the three families with stream, datagram or seqpacket and
+// their default protocol or TCP or UDP, and netlink for routes only.
+func socketRules() []bpf.Instruction {
+	const typeMask = 0xf // the upper bits are SOCK_CLOEXEC and SOCK_NONBLOCK
+	// The netlink block lies last; inet types and protocols lie before it.
+	inet := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: argLow(1), Size: 4},
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: typeMask},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOCK_STREAM, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOCK_DGRAM, SkipTrue: 1},
+		bpf.RetConstant{Val: answerPerm},
+		bpf.LoadAbsolute{Off: argLow(2), Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.IPPROTO_TCP, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.IPPROTO_UDP, SkipTrue: 1},
+		bpf.RetConstant{Val: answerAllow},
+		bpf.RetConstant{Val: answerProto},
+	}
+	netlinkRoute := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: argLow(2), Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.NETLINK_ROUTE, SkipTrue: 1},
+		bpf.RetConstant{Val: answerPerm},
+		bpf.RetConstant{Val: answerAllow},
+	}
+	head := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: argHigh(0), Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
+		bpf.RetConstant{Val: answerAF},
+		bpf.LoadAbsolute{Off: argLow(0), Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.AF_UNIX, SkipTrue: 1},
+		bpf.RetConstant{Val: answerAllow},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipTrue: uint8(3 + len(inet))},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET6, SkipTrue: 1},
+		bpf.RetConstant{Val: answerAF},
+	}
+	return append(append(head, inet...), netlinkRoute...)
+}
+
+// noneOf allows unless the lower half of the argument is listed. The kernel
+// reads an ioctl's request and a prctl's option as 32 bits, so the upper half
+// is left out on purpose (CVE-2019-10063).
+func noneOf(offset uint32, values []uint32) []bpf.Instruction {
+	out := []bpf.Instruction{bpf.LoadAbsolute{Off: offset, Size: 4}}
+	for _, v := range values {
+		out = append(out, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: v, SkipTrue: 1}, bpf.RetConstant{Val: answerPerm})
+	}
+	return append(out, bpf.RetConstant{Val: answerAllow})
+}
+
+func oneOf(offset uint32, values []uint32) []bpf.Instruction {
+	out := []bpf.Instruction{bpf.LoadAbsolute{Off: offset, Size: 4}}
+	for _, v := range values {
+		out = append(out, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: v, SkipTrue: 1}, bpf.RetConstant{Val: answerAllow})
+	}
+	return append(out, bpf.RetConstant{Val: answerPerm})
+}

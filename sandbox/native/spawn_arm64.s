@@ -1,0 +1,28 @@
+//go:build linux
+
+#include "textflag.h"
+
+// func rawSpawn(flags, stack, entry uintptr, p *program, st *childState) uintptr
+//
+// clone(2) with a stack of its own, on which the child calls entry(p, st), with
+// its arguments in R0 and R1 by Go's internal ABI. See spawn_amd64.s.
+TEXT ·rawSpawn(SB), NOSPLIT, $0-48
+	MOVD flags+0(FP), R0
+	MOVD stack+8(FP), R1
+	MOVD entry+16(FP), R12
+	MOVD p+24(FP), R10
+	MOVD st+32(FP), R11
+	MOVD $0, R2
+	MOVD $0, R3
+	MOVD $0, R4
+	MOVD $220, R8 // SYS_clone
+	SVC
+	CBNZ R0, parent
+	MOVD R10, R0
+	MOVD R11, R1
+	CALL (R12)
+	BRK
+
+parent:
+	MOVD R0, ret+40(FP)
+	RET

@@ -1,0 +1,148 @@
+package native
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"cloister/internal/termsafe"
+	"cloister/sandbox"
+)
+
+// terminal relays between the caller's terminal and the cloister's own. The
+// payload never holds a descriptor of the caller's.
+type terminal struct {
+	master *os.File
+	in     *os.File
+	out    *os.File
+	state  *term.State
+	copied chan struct{}
+	once   sync.Once
+	stop   *os.File // closing it ends the reader of the caller's input
+}
+
+func newTerminal(master int, w sandbox.Wiring, tty [3]bool) (*terminal, error) {
+	if err := unix.SetNonblock(master, true); err != nil {
+		return nil, fmt.Errorf("start native: relay terminal: %w", err)
+	}
+	t := &terminal{master: os.NewFile(uintptr(master), "terminal"), copied: make(chan struct{})}
+	for i, f := range []*os.File{w.Stdin, w.Stdout, w.Stderr} {
+		switch {
+		case !tty[i]:
+		case i == 0:
+			t.in = f
+		case t.out == nil:
+			t.out = f
+		}
+	}
+	if err := t.resize(); err != nil {
+		t.master.Close()
+		return nil, err
+	}
+	if t.in != nil {
+		state, err := term.MakeRaw(int(t.in.Fd()))
+		if err != nil {
+			t.master.Close()
+			return nil, fmt.Errorf("start native: set terminal: %w", err)
+		}
+		t.state = state
+		r, stop, err := os.Pipe()
+		if err != nil {
+			t.restore()
+			t.master.Close()
+			return nil, fmt.Errorf("start native: relay terminal: %w", err)
+		}
+		t.stop = stop
+		go t.input(r)
+	}
+	go func() {
+		defer close(t.copied)
+		sink := io.Discard
+		if t.out != nil {
+			sink = termsafe.New(t.out)
+		}
+		// The copy ends with EIO when the last process inside has let go.
+		_, _ = io.Copy(sink, t.master)
+	}()
+	return t, nil
+}
+
+// input copies what is typed until the box is gone. It waits on both, so that
+// no byte typed afterwards is taken from the shell.
+func (t *terminal) input(stop *os.File) {
+	defer stop.Close()
+	buf := make([]byte, 4096)
+	fd := int(t.in.Fd())
+	for {
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(stop.Fd()), Events: unix.POLLIN}}
+		if _, err := unix.Poll(ready, -1); err != nil && err != unix.EINTR {
+			return
+		}
+		if ready[1].Revents != 0 {
+			return
+		}
+		if ready[0].Revents == 0 {
+			continue
+		}
+		n, err := unix.Read(fd, buf)
+		if n <= 0 {
+			if err == unix.EINTR {
+				continue
+			}
+			// The caller's terminal went away: the command gets a hang-up.
+			t.master.Close()
+			return
+		}
+		if _, err := t.master.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// resize copies the caller's window size.
+func (t *terminal) resize() error {
+	for _, f := range []*os.File{t.in, t.out} {
+		if f == nil {
+			continue
+		}
+		size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+		if err != nil {
+			continue // a terminal that has gone has no size; its hang-up follows
+		}
+		raw, err := t.master.SyscallConn()
+		if err != nil {
+			return fmt.Errorf("resize terminal: %w", err)
+		}
+		var set error
+		if err := raw.Control(func(fd uintptr) { set = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, size) }); err != nil {
+			return fmt.Errorf("resize terminal: %w", err)
+		}
+		if set != nil {
+			return fmt.Errorf("resize terminal: %w", set)
+		}
+		return nil
+	}
+	return nil
+}
+
+func (t *terminal) restore() {
+	if t.state != nil {
+		_ = term.Restore(int(t.in.Fd()), t.state) // a terminal that has gone cannot be restored
+	}
+}
+
+// finish waits for the last output and gives the terminal back.
+func (t *terminal) finish() {
+	t.once.Do(func() {
+		<-t.copied
+		if t.stop != nil {
+			t.stop.Close()
+		}
+		t.master.Close()
+		t.restore()
+	})
+}

@@ -1,0 +1,455 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox"
+)
+
+// systemFolders are shown read-only as they are: what a distribution installs
+// for everybody. A symbolic link among them (merged /usr) stays a link.
+var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"}
+
+// etcFolders and etcFiles are the parts of /etc that programs need to run. All
+// else of /etc is absent: it holds host keys, host names and other services.
+var (
+	etcFolders = []string{"alternatives", "fonts", "java-17-openjdk", "java-21-openjdk", "maven"}
+	etcFiles   = []string{"debian_version", "ld.so.cache", "ld.so.conf", "lsb-release", "localtime", "magic", "mime.types", "os-release", "protocols", "services", "shells", "timezone", "login.defs"}
+)
+
+// devices are the nodes under /dev that a program may rely on.
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// masked are the files and folders of /proc that tell about the host or are
+// knobs of its kernel; readOnly are those that programs read but must not write.
+// Both follow Docker's lists and add what HARDENING 5.2 names.
+var (
+	maskedFiles   = []string{"kcore", "keys", "latency_stats", "timer_list", "timer_stats", "sched_debug", "interrupts", "config.gz", "modules", "kallsyms", "kmsg", "sysrq-trigger"}
+	maskedFolders = []string{"acpi", "asound", "scsi", "bus", "fs", "irq", "dynamic_debug"}
+	readOnlyProc  = []string{"sys"}
+)
+
+// maxCopied bounds a file of /etc that is copied instead of mounted: a mount
+// costs more than a write of this size, at the start and again at the end.
+const maxCopied = 512 << 10
+
+// detached is a mount that the parent cloned for the child: as root, where the
+// child, already unprivileged, could not reach the source.
+type detached map[sandbox.HostPath]int
+
+// view adds the steps that build the mount view and enter it.
+type view struct {
+	p      *program
+	root   *int32
+	made   map[string]bool // folders of the tmpfs root
+	under  []string        // guest folders that are binds: nothing is made below them
+	mounts detached
+}
+
+func (p *program) buildView(s sandbox.Spec, mounts detached) (*view, error) {
+	v := &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, mounts: mounts}
+	p.sys("make mounts private", unix.SYS_MOUNT, "", "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
+	v.tmpfs(v.root, "size=32m", "mode=0755", "nr_inodes=16k")
+	// The new root lies on top of the old one: the old stays reachable by
+	// absolute paths, the new by its descriptor.
+	p.sys("attach root", unix.SYS_MOVE_MOUNT, v.root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH)
+	if err := v.system(); err != nil {
+		return nil, err
+	}
+	v.proc()
+	v.dev()
+	if err := v.etc(s); err != nil {
+		return nil, err
+	}
+	v.folder("/tmp", 0o1777)
+	v.mountTmpfs("/tmp", "size=25%", "mode=1777", "nr_inodes=1m")
+	for _, d := range []string{"/var", "/run", "/mnt", "/var/cache", "/var/lib", "/var/log", "/home"} {
+		v.folder(d, 0o755)
+	}
+	v.link("/var/tmp", "../tmp")
+	for _, b := range s.Binds {
+		v.bind(b)
+	}
+	for _, f := range s.Files {
+		v.file(string(f.Path), f.Data, f.Mode)
+	}
+	for _, l := range s.Links {
+		v.link(string(l.Path), l.Target)
+	}
+	v.protect(s.Protect)
+	v.enter()
+	return v, nil
+}
+
+// rel is a guest path as seen from the new root's descriptor.
+func rel(guest string) string {
+	if guest == "/" {
+		return "."
+	}
+	return strings.TrimPrefix(guest, "/")
+}
+
+func (v *view) tmpfs(out *int32, options ...string) {
+	p, fd := v.p, v.p.cell()
+	p.sys("open tmpfs", unix.SYS_FSOPEN, "tmpfs", unix.FSOPEN_CLOEXEC).to(fd)
+	for _, o := range options {
+		key, value, _ := strings.Cut(o, "=")
+		p.sys("set tmpfs "+o, unix.SYS_FSCONFIG, fd, unix.FSCONFIG_SET_STRING, key, value, 0)
+	}
+	p.sys("create tmpfs", unix.SYS_FSCONFIG, fd, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
+	p.sys("mount tmpfs", unix.SYS_FSMOUNT, fd, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV).to(out)
+	p.sys("close tmpfs", unix.SYS_CLOSE, fd)
+}
+
+func (v *view) mountTmpfs(target string, options ...string) {
+	fd := v.p.cell()
+	v.tmpfs(fd, options...)
+	v.attach(fd, target)
+}
+
+// at opens a guest path, itself and never through a symbolic link: below a
+// writable bind an earlier session may have planted one.
+func (v *view) at(guest string) *int32 {
+	fd := v.p.cell()
+	how := &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	v.p.sys("open "+guest, unix.SYS_OPENAT2, v.root, rel(guest), pointerTo(how), unix.SizeofOpenHow).to(fd)
+	return fd
+}
+
+// attach puts a detached mount on a guest path.
+func (v *view) attach(fd *int32, target string) {
+	at := v.at(target)
+	v.attachAt(fd, at, target)
+	v.p.sys("close "+target, unix.SYS_CLOSE, at)
+}
+
+func (v *view) attachAt(fd, at *int32, target string) {
+	v.p.sys("mount "+target, unix.SYS_MOVE_MOUNT, fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	v.p.sys("close mount", unix.SYS_CLOSE, fd)
+}
+
+func (v *view) restrict(what string, fd *int32, attrs uint64) {
+	a := &unix.MountAttr{Attr_set: attrs}
+	v.p.sys("restrict mount "+what, unix.SYS_MOUNT_SETATTR, fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, pointerTo(a), unix.MOUNT_ATTR_SIZE_VER0)
+}
+
+// covered tells whether a guest path lies on a bind, where nothing is made.
+func (v *view) covered(guest string) bool {
+	return slices.ContainsFunc(v.under, func(u string) bool { return guest == u || strings.HasPrefix(guest, u+"/") })
+}
+
+func (v *view) folder(guest string, mode uint32) {
+	if v.made[guest] || v.covered(guest) {
+		return
+	}
+	if parent := path.Dir(guest); parent != guest {
+		v.folder(parent, 0o755)
+	}
+	v.made[guest] = true
+	v.p.sys("make folder "+guest, unix.SYS_MKDIRAT, v.root, rel(guest), uintptr(mode)).or(unix.EEXIST)
+}
+
+func (v *view) file(guest string, data []byte, mode uint32) {
+	v.folder(path.Dir(guest), 0o755)
+	fd := v.p.cell()
+	v.p.sys("create "+guest, unix.SYS_OPENAT, v.root, rel(guest), unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOFOLLOW, uintptr(mode)).to(fd)
+	if len(data) > 0 {
+		v.p.sys("write "+guest, unix.SYS_WRITE, fd, data, len(data)).want(int64(len(data)))
+	}
+	v.p.sys("close "+guest, unix.SYS_CLOSE, fd)
+}
+
+func (v *view) link(guest, target string) {
+	v.folder(path.Dir(guest), 0o755)
+	v.p.sys("link "+guest, unix.SYS_SYMLINKAT, target, v.root, rel(guest))
+}
+
+// clone gives a detached copy of a host path's mount.
+func (v *view) clone(source string, out *int32) {
+	p := v.p
+	if fd, ok := v.mounts[sandbox.HostPath(source)]; ok {
+		p.sys("take mount "+source, unix.SYS_FCNTL, fd, unix.F_DUPFD_CLOEXEC, 3).to(out)
+		return
+	}
+	at, how := p.cell(), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+	p.sys("open "+source, unix.SYS_OPENAT2, unix.AT_FDCWD, source, pointerTo(how), unix.SizeofOpenHow).to(at)
+	p.sys("clone mount of "+source, unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH).to(out)
+	p.sys("close "+source, unix.SYS_CLOSE, at)
+}
+
+func (v *view) bind(b sandbox.Bind) {
+	target := string(b.Target)
+	if b.File {
+		if !v.covered(target) {
+			v.file(target, nil, 0o644)
+		}
+	} else {
+		v.folder(target, 0o755)
+	}
+	fd := v.p.cell()
+	v.clone(string(b.Source), fd)
+	attrs := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	if b.Access == sandbox.ReadOnly {
+		attrs |= unix.MOUNT_ATTR_RDONLY
+	}
+	v.restrict(target, fd, attrs)
+	v.attach(fd, target)
+	v.under = append(v.under, target)
+}
+
+func (v *view) system() error {
+	for _, dir := range systemFolders {
+		fi, err := os.Lstat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return fmt.Errorf("look at %s: %w", dir, err)
+		case fi.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(dir)
+			if err != nil {
+				return fmt.Errorf("look at %s: %w", dir, err)
+			}
+			v.link(dir, to)
+		case fi.IsDir():
+			v.bind(sandbox.Bind{Source: sandbox.HostPath(dir), Target: sandbox.GuestPath(dir), System: true})
+		}
+	}
+	const cpus = "/sys/devices/system/cpu"
+	if _, err := os.Stat(cpus); err == nil {
+		v.bind(sandbox.Bind{Source: cpus, Target: cpus, System: true})
+	}
+	return nil
+}
+
+// proc mounts a new /proc, closes the door to further user namespaces through
+// it, and then makes its knobs read-only.
+func (v *view) proc() {
+	p, fd, mnt := v.p, v.p.cell(), v.p.cell()
+	v.folder("/proc", 0o555)
+	p.sys("open proc", unix.SYS_FSOPEN, "proc", unix.FSOPEN_CLOEXEC).to(fd)
+	p.sys("create proc", unix.SYS_FSCONFIG, fd, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
+	p.sys("mount proc", unix.SYS_FSMOUNT, fd, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC).to(mnt)
+	p.sys("close proc", unix.SYS_CLOSE, fd)
+	v.attach(mnt, "/proc")
+
+	limit := p.cell()
+	p.sys("open the limit of user namespaces", unix.SYS_OPENAT, v.root, "proc/sys/user/max_user_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0).to(limit)
+	p.sys("forbid user namespaces", unix.SYS_WRITE, limit, []byte("0\n"), 2).want(2)
+	p.sys("close the limit", unix.SYS_CLOSE, limit)
+
+	for _, name := range readOnlyProc {
+		v.cover("/proc/"+name, true)
+	}
+	v.folder("/dev", 0o755)
+	for _, name := range maskedFiles {
+		// What only root may read is closed to the payload, who never is root.
+		if fi, err := os.Lstat("/proc/" + name); err == nil && fi.Mode()&0o006 != 0 {
+			v.null("/proc/" + name)
+		}
+	}
+	// The first process shares the shim's memory, which is hidden whole but for
+	// its command line: the host's paths and flags.
+	v.null("/proc/1/cmdline")
+	for _, name := range maskedFolders {
+		if fi, err := os.Lstat("/proc/" + name); err == nil && fi.IsDir() {
+			v.empty("/proc/" + name)
+		}
+	}
+}
+
+// cover mounts a guest path on itself, read-only or pinned writable. A
+// symbolic link is held like a file: it can be neither removed nor replaced.
+func (v *view) cover(guest string, readOnly bool) {
+	at, fd := v.at(guest), v.p.cell()
+	v.p.sys("clone "+guest, unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH).to(fd)
+	if readOnly {
+		v.restrict(guest, fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	}
+	v.attachAt(fd, at, guest)
+	v.p.sys("close "+guest, unix.SYS_CLOSE, at)
+}
+
+// null hides a file of /proc behind /dev/null.
+func (v *view) null(guest string) {
+	fd := v.p.cell()
+	v.p.sys("clone /dev/null", unix.SYS_OPEN_TREE, unix.AT_FDCWD, "/dev/null", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
+	v.restrict(guest, fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID)
+	v.attach(fd, guest)
+}
+
+// blankFile hides a file behind an empty, read-only one. /dev/null would swallow
+// what is written to it, and is no file to programs that ask first.
+func (v *view) blankFile(guest string) {
+	if !v.made[blank] {
+		v.made[blank] = true
+		v.file(blank, nil, 0o444)
+	}
+	fd := v.p.cell()
+	v.p.sys("clone "+blank, unix.SYS_OPEN_TREE, v.root, rel(blank), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
+	v.restrict(guest, fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	v.attach(fd, guest)
+}
+
+// nothing is a folder and blank a file of the read-only root that stay empty.
+const (
+	nothing = "/srv"
+	blank   = "/etc/.empty"
+)
+
+// empty hides a folder behind an empty, read-only one.
+func (v *view) empty(guest string) {
+	v.folder(nothing, 0o555)
+	fd := v.p.cell()
+	v.p.sys("clone "+nothing, unix.SYS_OPEN_TREE, v.root, rel(nothing), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
+	v.restrict(guest, fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	v.attach(fd, guest)
+}
+
+func (v *view) dev() {
+	v.folder("/dev", 0o755)
+	for _, name := range devices {
+		guest := "/dev/" + name
+		v.file(guest, nil, 0o666)
+		fd := v.p.cell()
+		v.p.sys("clone "+guest, unix.SYS_OPEN_TREE, unix.AT_FDCWD, guest, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
+		v.restrict(guest, fd, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+		v.attach(fd, guest)
+	}
+	p, fs, mnt := v.p, v.p.cell(), v.p.cell()
+	v.folder("/dev/pts", 0o755)
+	p.sys("open devpts", unix.SYS_FSOPEN, "devpts", unix.FSOPEN_CLOEXEC).to(fs)
+	for _, o := range []string{"newinstance", "ptmxmode=0666", "mode=0620"} {
+		key, value, has := strings.Cut(o, "=")
+		if has {
+			p.sys("set devpts "+o, unix.SYS_FSCONFIG, fs, unix.FSCONFIG_SET_STRING, key, value, 0)
+		} else {
+			p.sys("set devpts "+o, unix.SYS_FSCONFIG, fs, unix.FSCONFIG_SET_FLAG, key, 0, 0)
+		}
+	}
+	p.sys("create devpts", unix.SYS_FSCONFIG, fs, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
+	p.sys("mount devpts", unix.SYS_FSMOUNT, fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC).to(mnt)
+	p.sys("close devpts", unix.SYS_CLOSE, fs)
+	v.attach(mnt, "/dev/pts")
+	v.link("/dev/ptmx", "pts/ptmx")
+	v.link("/dev/fd", "/proc/self/fd")
+	v.link("/dev/stdin", "/proc/self/fd/0")
+	v.link("/dev/stdout", "/proc/self/fd/1")
+	v.link("/dev/stderr", "/proc/self/fd/2")
+	// One memory file system, with one bound, serves for both.
+	v.link("/dev/shm", "../tmp")
+}
+
+// etc makes the parts of /etc: copies of small files, binds of folders, and
+// what is about this cloister and nobody else.
+func (v *view) etc(s sandbox.Spec) error {
+	v.folder("/etc", 0o755)
+	for _, name := range etcFolders {
+		dir := "/etc/" + name
+		if fi, err := os.Lstat(dir); err == nil && fi.IsDir() {
+			v.bind(sandbox.Bind{Source: sandbox.HostPath(dir), Target: sandbox.GuestPath(dir), System: true})
+		}
+	}
+	for _, name := range etcFiles {
+		file := "/etc/" + name
+		fi, err := os.Stat(file)
+		if err != nil || !fi.Mode().IsRegular() {
+			continue
+		}
+		if to, err := os.Readlink(file); err == nil && strings.HasPrefix(filepath.Join("/etc", to), "/usr/") || strings.HasPrefix(to, "/usr/") {
+			v.link(file, to)
+			continue
+		}
+		if fi.Size() > maxCopied {
+			v.bind(sandbox.Bind{Source: sandbox.HostPath(file), Target: sandbox.GuestPath(file), File: true, System: true})
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", file, err)
+		}
+		v.file(file, data, 0o644)
+	}
+	v.folder("/etc/pki/tls/certs", 0o755)
+	v.link("/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt")
+	v.link("/etc/ssl/cert.pem", "certs/ca-certificates.crt")
+	if _, err := os.Stat("/etc/ssl/openssl.cnf"); err == nil {
+		data, err := os.ReadFile("/etc/ssl/openssl.cnf")
+		if err != nil {
+			return fmt.Errorf("copy openssl.cnf: %w", err)
+		}
+		v.file("/etc/ssl/openssl.cnf", data, 0o644)
+	}
+	id, u := strconv.Itoa(s.User.ID), s.User
+	v.file("/etc/passwd", []byte("root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"+
+		u.Name+":x:"+id+":"+id+"::"+string(u.Home)+":/bin/sh\n"+
+		"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"), 0o644)
+	v.file("/etc/group", []byte("root:x:0:\n"+u.Name+":x:"+id+":\ntty:x:5:\nnogroup:x:65534:\n"), 0o644)
+	v.file("/etc/hostname", []byte(hostname(s)+"\n"), 0o644)
+	v.file("/etc/hosts", []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t"+hostname(s)+"\n"), 0o644)
+	v.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
+	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gateAddr4+"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
+	v.file("/etc/host.conf", []byte("multi on\n"), 0o644)
+	return nil
+}
+
+// hostname is the cloister's name as a host's: letters, digits, hyphens.
+func hostname(s sandbox.Spec) string {
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		if r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, s.Name)
+	clean = strings.Trim(clean, "-")
+	if len(clean) > 63 {
+		clean = strings.Trim(clean[:63], "-")
+	}
+	if clean == "" {
+		return "cloister"
+	}
+	return clean
+}
+
+// protect lays read-only mounts over the writable ones, ancestors first, so
+// that each later clone of a path is taken from what lies there already.
+func (v *view) protect(list []sandbox.Protect) {
+	for _, t := range list {
+		guest := string(t.Target)
+		switch {
+		case t.Empty && t.File:
+			v.blankFile(guest)
+		case t.Empty:
+			v.empty(guest)
+		default:
+			v.cover(guest, !t.Pin)
+		}
+	}
+}
+
+// enter makes the new root the only one and lets go of the host's.
+func (v *view) enter() {
+	p := v.p
+	v.p.sys("make root read-only", unix.SYS_MOUNT_SETATTR, v.root, "", unix.AT_EMPTY_PATH, pointerTo(&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}), unix.MOUNT_ATTR_SIZE_VER0)
+	p.sys("go to the new root", unix.SYS_FCHDIR, v.root)
+	p.sys("exchange roots", unix.SYS_PIVOT_ROOT, ".", ".")
+	p.sys("let go of the host's files", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
+	p.sys("go to /", unix.SYS_CHDIR, "/")
+	p.sys("close root", unix.SYS_CLOSE, v.root)
+}

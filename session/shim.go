@@ -1,0 +1,431 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"cloister/api"
+	"cloister/client"
+	"cloister/sandbox"
+	"cloister/workspace"
+)
+
+// Shim is what one cloister is run with: the process that calls Run owns the
+// cloister's life.
+type Shim struct {
+	Client  *client.Client
+	Driver  sandbox.Driver
+	Request api.SessionRequest
+	Project workspace.Project
+	View    workspace.Options
+	Argv    []string
+	Env     []string // what the inside gets besides what it always has
+	Term    Locale   // what a terminal program needs to know of the host's user
+	User    sandbox.User
+	Limits  sandbox.Limits
+	// CA are the certificate authorities, PEM, that programs inside trust;
+	// CAFile is a file of the host with just these, shown instead where it is set.
+	CA     []byte
+	CAFile string
+	Author workspace.Author
+	Denied []string
+
+	Stdin, Stdout, Stderr *os.File
+	// Signals are passed on to the command; the channel is the caller's.
+	Signals <-chan os.Signal
+	// Timeout ends the command; 0 means never.
+	Timeout time.Duration
+	// Granted is told the name before anything is built; its error ends the run.
+	Granted func(name string) error
+	// Running is called when the command runs.
+	Running func()
+	// Notify tells the person something while the command runs.
+	Notify func(text string)
+}
+
+// Locale is the part of the caller's environment that describes their terminal.
+type Locale struct{ Term, Lang, TZ string }
+
+// Result is what a run came to.
+type Result struct {
+	Name     string
+	ID       string
+	Ran      bool // the command was executed
+	Status   sandbox.Status
+	Duration time.Duration
+	Summary  api.SessionSummary
+	// Autorun are the changed files that the host's programs would obey.
+	Autorun   []string
+	Truncated bool // the project was too large to look for all of them
+	TimedOut  bool
+	Stopped   string // who or what asked for the end; empty for a natural one
+	Notices   []string
+}
+
+// stopGrace is how long a command may take to end when it is asked to.
+const stopGrace = 5 * time.Second
+
+// Run builds the cloister, runs the command and removes every trace of it. An
+// error means that the command did not run, or that something could not be
+// removed.
+func (s *Shim) Run(ctx context.Context) (res Result, err error) {
+	// Until the command runs, the caller's signals are this process's own.
+	ctx, started := s.untilStarted(ctx)
+	defer started()
+	view, link, err := s.prepare(ctx)
+	if err != nil {
+		return res, cause(ctx, err)
+	}
+	release := sync.OnceValue(view.Release)
+	defer func() { err = errors.Join(err, release(), link.Close()) }()
+	grant := link.Grant()
+	res.Name, res.ID, res.Notices = grant.Name, grant.ID, append(grant.Notices, view.Notices...)
+
+	if s.Granted != nil {
+		if err := s.Granted(grant.Name); err != nil {
+			return res, errors.Join(err, s.lost(ctx, link, err))
+		}
+	}
+	spec := s.spec(grant, view)
+	began := time.Now()
+	box, err := s.Driver.Start(ctx, spec, sandbox.Wiring{
+		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
+		Arm: func(ctx context.Context, g sandbox.Gate, init int) error {
+			return link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6}, init)
+		},
+	})
+	if err != nil {
+		err = cause(ctx, err)
+		return res, errors.Join(err, s.lost(context.WithoutCancel(ctx), link, err))
+	}
+	ctx = started()
+	if err := link.Started(box.Init()); err != nil {
+		return res, errors.Join(fmt.Errorf("tell the guardian of the start: %w", err), box.Close())
+	}
+	res.Ran = true
+	if s.Running != nil {
+		s.Running()
+	}
+	links := s.watchLinks(ctx)
+	res.Status, err = s.attend(ctx, link, box, spec, &res)
+	res.Duration = time.Since(began)
+	links()
+	// Before the guardian hears of the end: the record of it makes the disk busy,
+	// and removing folders then waits for that (2 ms became 9).
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		_ = release() // heard below, where all errors are
+	}()
+	res.Autorun, res.Truncated = s.changed(ctx, began, view)
+	<-released
+	summary, endErr := link.End(ctx, api.SessionEnd{ExitStatus: res.Status.ExitCode(), AutorunChanged: res.Autorun})
+	res.Summary = summary
+	if endErr != nil && !errors.Is(endErr, client.ErrGuardianGone) {
+		err = errors.Join(err, endErr)
+	}
+	return res, err
+}
+
+// Interrupted says that a signal came before the command ran.
+type Interrupted struct{ Signal syscall.Signal }
+
+func (e *Interrupted) Error() string { return "interrupted by " + e.Signal.String() }
+
+// cause is why a context ended, where that explains the error.
+func cause(ctx context.Context, err error) error {
+	why := context.Cause(ctx)
+	var sig *Interrupted
+	if errors.As(why, &sig) || errors.Is(why, client.ErrNoAnswer) {
+		return why
+	}
+	return err
+}
+
+// untilStarted bounds the time in which a guardian that hangs holds a start up,
+// and lets a signal end it. The function that it gives ends both bounds and
+// gives the caller's context back.
+func (s *Shim) untilStarted(whole context.Context) (context.Context, func() context.Context) {
+	ctx, cancel := context.WithCancelCause(whole)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		limit := time.NewTimer(client.OpenWithin)
+		defer limit.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-limit.C:
+				cancel(client.ErrNoAnswer)
+			case sig := <-s.Signals:
+				if n, ok := sig.(syscall.Signal); ok && n != syscall.SIGWINCH {
+					cancel(&Interrupted{n})
+				}
+			}
+		}
+	}()
+	end := sync.OnceFunc(func() {
+		close(stop)
+		<-stopped
+		cancel(nil)
+	})
+	return ctx, func() context.Context {
+		end()
+		return whole
+	}
+}
+
+// prepare plans the view and opens the session side by side. Where one fails,
+// the other is undone.
+func (s *Shim) prepare(ctx context.Context) (*workspace.View, *client.Link, error) {
+	type planned struct {
+		view *workspace.View
+		err  error
+	}
+	done := make(chan planned, 1)
+	go func() {
+		view, err := workspace.Plan(s.Project, s.View)
+		done <- planned{view, err}
+	}()
+	link, err := s.Client.OpenSession(ctx, s.Request)
+	p := <-done
+	switch {
+	case err == nil && p.err == nil:
+		return p.view, link, nil
+	case p.err == nil:
+		return nil, nil, errors.Join(err, p.view.Release())
+	case err == nil:
+		return nil, nil, errors.Join(p.err, s.lost(ctx, link, p.err), link.Close())
+	default:
+		return nil, nil, p.err
+	}
+}
+
+// lost tells the guardian why no command ran. It keeps the first error first:
+// that the guardian did not hear of it is worth a word only beside it.
+func (s *Shim) lost(ctx context.Context, link *client.Link, why error) error {
+	end := api.SessionEnd{ExitStatus: 125, Failure: why.Error()}
+	if missing, ok := errors.AsType[*sandbox.ExecError](why); ok {
+		end.ExitStatus = 126
+		if missing.NotFound {
+			end.ExitStatus = 127
+		}
+	}
+	_, err := link.End(ctx, end)
+	if errors.Is(err, client.ErrGuardianGone) {
+		return nil
+	}
+	return err
+}
+
+// describeAfter is how long a command lives before what a later exec needs is
+// deposited: many commands are over before anybody could type exec.
+const describeAfter = 10 * time.Millisecond
+
+// describe deposits what a later exec needs. The files made inside are there
+// already.
+func describe(link *client.Link, spec sandbox.Spec) error {
+	spec.Files, spec.Links, spec.Argv = nil, nil, nil
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return fmt.Errorf("describe the cloister: %w", err)
+	}
+	if err := link.Describe(text); err != nil {
+		return fmt.Errorf("describe the cloister: %w", err)
+	}
+	return nil
+}
+
+// attend passes signals on and waits for the end.
+func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, spec sandbox.Spec, res *Result) (sandbox.Status, error) {
+	type outcome struct {
+		status sandbox.Status
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		status, err := box.Wait()
+		done <- outcome{status, err}
+	}()
+	var deadline, grace <-chan time.Time
+	if s.Timeout > 0 {
+		t := time.NewTimer(s.Timeout)
+		defer t.Stop()
+		deadline = t.C
+	}
+	ask := func(why string) {
+		res.Stopped = why
+		if grace == nil {
+			grace = time.After(stopGrace)
+		}
+		// An error means that the command has ended meanwhile: done tells.
+		_ = box.Signal(syscall.SIGTERM)
+	}
+	cancelled := ctx.Done()
+	young := time.NewTimer(describeAfter)
+	defer young.Stop()
+	for {
+		select {
+		case <-young.C:
+			if err := describe(link, spec); err != nil {
+				return sandbox.Status{}, errors.Join(err, box.Close())
+			}
+		case o := <-done:
+			return o.status, o.err
+		case sig := <-s.Signals:
+			pass(box, sig)
+		case why := <-link.Stopped():
+			ask(why)
+		case <-deadline:
+			res.TimedOut = true
+			ask("its time is over")
+		case <-cancelled:
+			cancelled = nil
+			ask("cancelled")
+		case <-grace:
+			grace = nil
+			if err := box.Close(); err != nil {
+				return sandbox.Status{}, err
+			}
+		}
+	}
+}
+
+// watchLinks looks for files that are hard links to something outside the
+// project, beside the command, since it takes as long as the project is large.
+func (s *Shim) watchLinks(ctx context.Context) (wait func()) {
+	if s.View.None {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		found := workspace.Linked(ctx, string(s.Project.Root))
+		if len(found) > 0 && s.Notify != nil {
+			s.Notify(fmt.Sprintf("%s is a hard link to a file outside the project: what is written to it is written there as well%s", found[0], more(len(found)-1)))
+		}
+	}()
+	return func() {
+		// A short command does not cut the look short for a small project.
+		select {
+		case <-done:
+		case <-time.After(20 * time.Millisecond):
+		}
+		cancel()
+		<-done
+	}
+}
+
+func more(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", n)
+}
+
+// changed looks for auto-run files that the command changed. The clock of file
+// times is coarse: one tick is taken off the start.
+func (s *Shim) changed(ctx context.Context, began time.Time, view *workspace.View) ([]string, bool) {
+	if s.View.None {
+		return nil, false
+	}
+	const tick = 10 * time.Millisecond
+	return workspace.Changed(ctx, string(s.Project.Root), began.Add(-tick), view)
+}
+
+const bundlePath = "/etc/ssl/certs/ca-certificates.crt"
+
+// spec writes the cloister down.
+func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) sandbox.Spec {
+	user := s.User
+	user.Home = view.Home
+	return sandbox.Spec{
+		ID: grant.ID, Name: grant.Name, Argv: s.Argv, Dir: view.Dir, User: user,
+		Env:   s.environment(grant.Name, user, view),
+		Binds: s.binds(view), Protect: view.Protect, Links: view.Links,
+		Files:  s.files(),
+		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
+		Denied: s.Denied,
+	}
+}
+
+func (s *Shim) binds(view *workspace.View) []sandbox.Bind {
+	if s.CAFile == "" {
+		return view.Binds
+	}
+	bundle := sandbox.Bind{Source: sandbox.HostPath(s.CAFile), Target: bundlePath, File: true, System: true}
+	return append(slices.Clone(view.Binds), bundle)
+}
+
+func (s *Shim) files() []sandbox.File {
+	files := []sandbox.File{{Path: "/etc/gitconfig", Data: s.gitConfig(), Mode: 0o644}}
+	if s.CAFile == "" {
+		files = append(files, sandbox.File{Path: bundlePath, Data: s.CA, Mode: 0o644})
+	}
+	return files
+}
+
+// environment is built, never inherited.
+func (s *Shim) environment(name string, user sandbox.User, view *workspace.View) []string {
+	path := slices.Clone(view.Path)
+	for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
+		if !slices.Contains(path, dir) {
+			path = append(path, dir)
+		}
+	}
+	known := map[string]string{
+		"PATH": strings.Join(path, ":"), "HOME": string(user.Home), "USER": user.Name, "LOGNAME": user.Name,
+		"SHELL": "/bin/sh", "CLOISTER": "1", "CLOISTER_NAME": name,
+		"TERM": s.Term.Term, "LANG": s.Term.Lang, "TZ": s.Term.TZ,
+	}
+	for _, ca := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE"} {
+		known[ca] = bundlePath
+	}
+	maps.DeleteFunc(known, func(_, value string) bool { return value == "" })
+	for _, e := range s.Env {
+		key, value, _ := strings.Cut(e, "=")
+		known[key] = value // what a person names is there, also when it is empty
+	}
+	var out []string
+	for key, value := range known {
+		out = append(out, key+"="+value)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// gitConfig is all that git inside knows of the person: whose commits these
+// are. It also trusts the project, whose files' owner a container may show as
+// somebody else.
+func (s *Shim) gitConfig() []byte {
+	var b strings.Builder
+	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace
+	if s.Author.Name != "" || s.Author.Email != "" {
+		fmt.Fprintf(&b, "[user]\n\tname = \"%s\"\n\temail = \"%s\"\n", quote(s.Author.Name), quote(s.Author.Email))
+	}
+	fmt.Fprintf(&b, "[safe]\n\tdirectory = \"%s\"\n", quote(string(s.Project.Root)))
+	return []byte(b.String())
+}
+
+// pass hands a signal to the command; a changed window is not a signal but a
+// size. An error means that the command has ended: Wait tells.
+func pass(box sandbox.Box, sig os.Signal) {
+	if sig != syscall.SIGWINCH {
+		_ = box.Signal(sig)
+		return
+	}
+	if r, ok := box.(interface{ Resize() error }); ok {
+		_ = r.Resize()
+	}
+}

@@ -1,0 +1,212 @@
+package guardian
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/egress"
+	"cloister/policy"
+)
+
+// nobody is why an ask is refused: nobody can be asked.
+const nobody = "would have asked, but nobody is watching"
+
+// Decide is egress's question: policy, then the record, then the verdict. A
+// verdict that cannot be recorded is a deny.
+func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
+	snapshot := l.snapshot.Load()
+	v := policy.Decide(snapshot, policy.Request{
+		Action:    actionOf(q.Kind),
+		Authority: q.Authority,
+		Session:   l.info.Name,
+		Project:   l.info.Project,
+		Agent:     l.info.Agent,
+	})
+	if q.Kind == egress.Recheck && v.Effect == policy.Allow {
+		return verdict(v) // no new action: nothing to record
+	}
+	e := l.g.event(l.info, snapshot.Digest())
+	e.Kind, e.Action = kindOf(q.Kind), q.Kind.String()
+	e.Resource = resource(q.Kind, q.Authority.Host(), q.Authority.Port())
+	e.Host, e.Via, e.Method, e.Path = q.Authority.Host(), q.Via, q.Method, q.Path
+	if q.Kind != egress.Resolve {
+		e.Port = q.Authority.Port()
+	}
+	e.Verdict, e.Rule = v.Effect.String(), ruleOf(v)
+	e.Reason = reasonOf(v, q)
+	if err := l.g.records.append(ctx, e); err != nil {
+		if ctx.Err() != nil {
+			return egress.Verdict{Effect: "deny", Reason: "the session has ended"}
+		}
+		l.tally.refused(api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: err.Error()})
+		return egress.Verdict{Effect: "deny", Reason: "this could not be recorded, so it may not happen: " + err.Error()}
+	}
+	l.count(q, v, e)
+	return verdict(v)
+}
+
+// verdict is v in egress's words. An ask is refused because nobody watches.
+func verdict(v policy.Verdict) egress.Verdict {
+	out := egress.Verdict{
+		Allow:  v.Effect == policy.Allow,
+		Effect: v.Effect.String(),
+		Place:  placeOf(v.Origin),
+		Reason: v.Reason,
+		Hints:  v.Hints,
+	}
+	if v.Rule != unlisted {
+		out.Rule = v.Rule
+	}
+	if v.Effect == policy.Ask {
+		out.Reason = nobody + ": " + v.Reason
+	}
+	return out
+}
+
+// unlisted is policy's name for no rule.
+const unlisted = "unlisted"
+
+// count counts connections, on port 80 the requests on them, and names that
+// were refused. A program asks for A and AAAA of one name: only the first is
+// told to the person.
+func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event) {
+	switch {
+	case v.Effect == policy.Allow:
+		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 {
+			l.tally.allowed()
+		}
+		return
+	case q.Kind == egress.Resolve && (v.Effect == policy.Ask || q.Detail != "A"):
+		return // an ask is refused, and told, when it connects
+	}
+	out := verdict(v)
+	l.tally.refused(api.Refusal{
+		Host:   e.Host,
+		Port:   int(e.Port),
+		Effect: out.Effect,
+		Reason: out.Reason,
+		Rule:   out.Rule,
+		Place:  out.Place,
+		Hints:  out.Hints,
+	})
+}
+
+func reasonOf(v policy.Verdict, q egress.Query) string {
+	var words []string
+	switch {
+	case v.WouldDeny:
+		words = append(words, "not enforced, would have been refused: "+v.Reason)
+	case v.Effect == policy.Ask && q.Kind != egress.Resolve:
+		words = append(words, nobody+": "+v.Reason)
+	default:
+		words = append(words, v.Reason)
+	}
+	if v.Diagnostic != "" {
+		words = append(words, v.Diagnostic)
+	}
+	if q.Detail != "" {
+		words = append(words, q.Detail)
+	}
+	return strings.Join(words, "; ")
+}
+
+func ruleOf(v policy.Verdict) string {
+	if place := v.Origin.String(); place != "" && v.Rule != "" && v.Rule != unlisted {
+		return v.Rule + " (" + place + ")"
+	}
+	return v.Rule
+}
+
+func placeOf(o policy.Origin) string {
+	if o.File == "" {
+		return o.Source
+	}
+	if o.Line == 0 {
+		return o.File
+	}
+	return fmt.Sprintf("%s:%d", o.File, o.Line)
+}
+
+func actionOf(k egress.QueryKind) policy.Action {
+	if k == egress.Resolve {
+		return policy.NetworkResolve
+	}
+	return policy.NetworkConnect
+}
+
+func kindOf(k egress.QueryKind) audit.Kind {
+	switch k {
+	case egress.Resolve:
+		return audit.NetDNS
+	case egress.Request:
+		return audit.HTTPRequest
+	case egress.Connect, egress.Recheck:
+		return audit.NetConnect
+	}
+	return audit.NetConnect
+}
+
+func resource(k egress.QueryKind, host string, port uint16) string {
+	if k == egress.Resolve {
+		return host
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return fmt.Sprintf("%s:%d", host, port)
+}
+
+// flowEvent is the record of what became of a flow.
+func (l *live) flowEvent(f egress.Flow) audit.Event {
+	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e.Kind = kindOf(f.Kind)
+	if f.Authority.IsValid() {
+		e.Host = f.Authority.Host()
+		e.Resource = resource(f.Kind, e.Host, f.Authority.Port())
+		if f.Kind != egress.Resolve {
+			e.Port = f.Authority.Port()
+		}
+	}
+	e.Via, e.Method, e.Path, e.Status = f.Via, f.Method, f.Path, f.Status
+	e.Reason = f.Reason
+	if f.Detail != "" {
+		e.Reason = strings.TrimPrefix(e.Reason+"; "+f.Detail, "; ")
+	}
+	return e
+}
+
+// Closed is egress's word that something allowed has ended. There is nothing
+// left to stop when it cannot be recorded: the operator is told, and the next
+// question is refused.
+func (l *live) Closed(f egress.Flow) {
+	e := l.flowEvent(f)
+	e.Action, e.Verdict = "close", policy.Allow.String()
+	if f.Kind == egress.Request {
+		e.Action = "response"
+	}
+	ms := f.Duration / time.Millisecond
+	up, down, took := f.Up, f.Down, int64(ms)
+	e.BytesUp, e.BytesDown, e.DurationMS = &up, &down, &took
+	// The session may have ended meanwhile; its last flows are recorded all
+	// the same.
+	if err := l.g.records.append(context.WithoutCancel(l.ctx), e); err != nil {
+		l.g.log.Error("the end of a connection could not be recorded", "session", l.info.Name, "error", err)
+	}
+}
+
+// Refused is egress's word that it refused by itself.
+func (l *live) Refused(f egress.Flow) error {
+	e := l.flowEvent(f)
+	e.Action, e.Verdict = "refuse", policy.Deny.String()
+	err := l.g.records.append(context.WithoutCancel(l.ctx), e)
+	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason}
+	if r.Host == "" {
+		r.Host = f.Detail
+	}
+	l.tally.refused(r)
+	return err
+}

@@ -1,0 +1,379 @@
+// Package guardian is the daemon that every cloister depends on: the front
+// desk of one user's host.
+//
+// The promise: it answers only its own user; it grants a session, a
+// connection, a name only after the audit has the record; it never lets
+// through what policy does not allow, also while it starts, reloads, stops or
+// cannot write. When it dies, every session's egress ends at once; the
+// sessions live on, and the next guardian takes them back.
+//
+// It does not build enclosures (the shim does), does not decide (policy does)
+// and does not carry bytes (egress does): it wires them, and one table of
+// routes says who may call what.
+//
+// Most readers want [Run], then routes.go.
+package guardian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/internal/xdg"
+	"cloister/session"
+)
+
+const (
+	// SocketName is the socket's name in Dirs.Runtime.
+	SocketName = "guardian.sock"
+
+	defaultIdle = 30 * time.Minute
+	// defaultAdoption is how long sessions of the last guardian are waited
+	// for. Their links look every 100 ms and re-adoption within 3 s is the
+	// promise; a host under load gets some more.
+	defaultAdoption = 5 * time.Second
+	// farewell bounds the graceful end of plain requests.
+	farewell = 2 * time.Second
+)
+
+// ErrAlreadyRunning says that another guardian has the socket.
+var ErrAlreadyRunning = errors.New("a guardian is already running")
+
+// Options of Run.
+type Options struct {
+	Dirs    xdg.Dirs
+	Version string
+	Logger  *slog.Logger // for the operator; nil is silent
+	// Sweep removes what dead sessions left on the host: called once, when
+	// the time of re-adoption is over, with the IDs that live. It must look
+	// for itself whether the owner of anything else is dead.
+	Sweep func(ctx context.Context, live []string) error
+	// Ready is called once, when the socket answers.
+	Ready func()
+	// Idle is how long a guardian without sessions stays; 0 means 30 min.
+	Idle time.Duration
+	// Adoption is how long sessions of the last guardian may take to come
+	// back; 0 means 5 s.
+	Adoption time.Duration
+	// Shared says that the process is not the guardian's own, as in tests:
+	// its dumpable bit and core limit are left alone.
+	Shared bool
+}
+
+// Socket is where the guardian of dirs answers.
+func Socket(dirs xdg.Dirs) string { return filepath.Join(dirs.Runtime, SocketName) }
+
+// AuditDir is where the guardian of dirs keeps its record.
+func AuditDir(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "audit") }
+
+// guardian is the state of one Run.
+type guardian struct {
+	o        Options
+	log      *slog.Logger
+	started  time.Time
+	socket   string
+	records  *recorder
+	sessions *session.Registry
+	policies *policies
+	notices  []string // of the start
+
+	ctx  context.Context // ends when the guardian does
+	stop context.CancelCauseFunc
+
+	// reloading is held for writing by a reload, for reading while a session
+	// opens: each session has either the old policy and is in live when the
+	// new one comes, or the new one.
+	reloading sync.RWMutex
+
+	mu      sync.Mutex
+	live    map[string]*live // by session ID
+	closing bool
+	links   sync.WaitGroup // one for each link that is served
+	used    atomic.Int64   // unix nanoseconds of the last request or end of a session
+}
+
+// errAsked is the cause of a stop by request; errIdle that of an idle end.
+var (
+	errAsked = errors.New("asked to stop")
+	errIdle  = errors.New("idle")
+)
+
+// Run is the guardian's life: it returns nil when ctx ended, when a caller
+// asked it to stop, or when it was idle for long, after everything recorded
+// is on the disk. Any other error is one line that says why it did not start
+// or cannot go on.
+func Run(ctx context.Context, o Options) error {
+	if err := run(ctx, o); err != nil {
+		return fmt.Errorf("guardian: %w", err)
+	}
+	return nil
+}
+
+func run(ctx context.Context, o Options) error {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Idle == 0 {
+		o.Idle = defaultIdle
+	}
+	if o.Adoption == 0 {
+		o.Adoption = defaultAdoption
+	}
+	if !o.Shared {
+		if err := harden(); err != nil {
+			return err
+		}
+	}
+	unlock, err := takeInstance(o.Dirs.Runtime)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	g, err := open(ctx, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(g.serve(), g.close())
+}
+
+// open gathers what the guardian cannot do without; on an error nothing
+// stays open.
+func open(ctx context.Context, o Options) (*guardian, error) {
+	g := &guardian{
+		o:        o,
+		log:      o.Logger,
+		started:  time.Now(),
+		socket:   Socket(o.Dirs),
+		policies: newPolicies(o.Dirs.Config),
+		live:     map[string]*live{},
+	}
+	g.touch()
+	records, err := openRecorder(AuditDir(o.Dirs), g.log)
+	if err != nil {
+		return nil, err
+	}
+	g.records = records
+	registry, note, err := session.OpenRegistry(filepath.Join(o.Dirs.State, "sessions.json"), session.Options{})
+	if err != nil {
+		return nil, errors.Join(err, records.close())
+	}
+	g.sessions = registry
+	if note != "" {
+		g.notice(note)
+	}
+	if err := g.begin(ctx); err != nil {
+		return nil, errors.Join(err, registry.Close(), records.close())
+	}
+	g.ctx, g.stop = context.WithCancelCause(ctx)
+	return g, nil
+}
+
+// begin records the start and the policy that rules from here on.
+func (g *guardian) begin(ctx context.Context) error {
+	if err := g.records.append(ctx, audit.Event{
+		Kind:     audit.GuardianStart,
+		Action:   "start",
+		Resource: g.socket,
+		Reason:   "version " + g.o.Version,
+		PID:      os.Getpid(),
+	}); err != nil {
+		return err
+	}
+	_, err := g.reload(ctx)
+	return err
+}
+
+// serve answers until the guardian's context ends.
+func (g *guardian) serve() error {
+	listener, err := listen(g.socket, g.log)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           g.handler(),
+		ConnContext:       withPeer,
+		BaseContext:       func(net.Listener) context.Context { return g.ctx },
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
+	}
+	var others sync.WaitGroup
+	others.Go(func() { g.records.watch(g.ctx) })
+	others.Go(g.settle)
+	others.Go(g.idle)
+	served := make(chan error, 1)
+	others.Go(func() { served <- server.Serve(listener) })
+
+	if g.o.Ready != nil {
+		g.o.Ready()
+	}
+	g.log.Info("the guardian answers", "socket", g.socket, "pid", os.Getpid())
+	select {
+	case <-g.ctx.Done():
+		err = nil
+	case err = <-served:
+		g.stop(err)
+	}
+	g.farewell(server)
+	others.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// farewell lets requests finish and links end. Sessions stay live: their
+// shims offer them to the next guardian.
+func (g *guardian) farewell(server *http.Server) {
+	g.mu.Lock()
+	g.closing = true
+	g.mu.Unlock()
+	// The guardian's own context has ended; these seconds are its last.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.ctx), farewell)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		_ = server.Close()
+	}
+	g.links.Wait()
+}
+
+// close records the end and makes everything durable.
+func (g *guardian) close() error {
+	cause := context.Cause(g.ctx)
+	err := g.records.append(context.WithoutCancel(g.ctx), audit.Event{
+		Kind:     audit.GuardianStop,
+		Action:   "stop",
+		Resource: g.socket,
+		Reason:   fmt.Sprintf("%v; %d sessions live on without egress", cause, g.sessions.Live()),
+		PID:      os.Getpid(),
+		Policy:   g.policies.current().base.Digest(),
+	})
+	g.log.Info("the guardian ends", "cause", cause)
+	return errors.Join(err, g.sessions.Close(), g.records.close())
+}
+
+// settle ends the time of re-adoption.
+func (g *guardian) settle() {
+	timer := time.NewTimer(g.o.Adoption)
+	defer timer.Stop()
+	select {
+	case <-g.ctx.Done():
+		return // the next guardian waits for them
+	case <-timer.C:
+	}
+	lost, err := g.sessions.Settle(g.ctx, g.o.Sweep)
+	if err != nil {
+		g.notice(err.Error())
+	}
+	for _, info := range lost {
+		event := g.event(info, "")
+		event.Kind, event.Action, event.Reason = audit.SessionStop, "lost", info.Reason
+		if err := g.records.append(g.ctx, event); err != nil {
+			g.log.Error("a lost session could not be recorded", "session", info.Name, "error", err)
+		}
+	}
+}
+
+// sweepAfter is how long the kernel may take to close a dead shim's descriptors,
+// by whose locks a sweep sees that it is dead.
+const sweepAfter = 300 * time.Millisecond
+
+// sweep removes what a shim that was killed left on the host.
+func (g *guardian) sweep(ctx context.Context) {
+	if g.o.Sweep == nil {
+		return
+	}
+	select {
+	case <-g.ctx.Done():
+		return // the next guardian sweeps when it starts
+	case <-time.After(sweepAfter):
+	}
+	var alive []string
+	for _, info := range g.sessions.List(false) {
+		alive = append(alive, info.ID)
+	}
+	if err := g.o.Sweep(ctx, alive); err != nil {
+		g.notice(err.Error())
+	}
+}
+
+// idle ends a guardian that nobody needs. While a session lives, or may come
+// back, somebody does.
+func (g *guardian) idle() {
+	tick := time.NewTicker(max(g.o.Idle/10, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		since := time.Since(time.Unix(0, g.used.Load()))
+		if g.sessions.Live() == 0 && since >= g.o.Idle {
+			g.stop(errIdle)
+			return
+		}
+	}
+}
+
+func (g *guardian) touch() { g.used.Store(time.Now().UnixNano()) }
+
+// notice keeps what a person should learn from `guardian status`.
+func (g *guardian) notice(text string) {
+	g.log.Warn("notice", "text", text)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// Bounded: notices are few, by the places that make them.
+	if len(g.notices) < 32 {
+		g.notices = append(g.notices, text)
+	}
+}
+
+// status is the answer to GET /v1/status.
+func (g *guardian) status() api.Status {
+	loaded := g.policies.current()
+	g.mu.Lock()
+	notices := append([]string(nil), g.notices...)
+	g.mu.Unlock()
+	s := api.Status{
+		Running:      true,
+		PID:          os.Getpid(),
+		Version:      g.o.Version,
+		Socket:       g.socket,
+		Sessions:     len(g.sessions.List(false)),
+		PolicyDigest: loaded.base.Digest(),
+		StartedAt:    g.started,
+		PolicyError:  g.policies.failure(),
+		Notices:      append(notices, loaded.notices...),
+	}
+	if err := g.records.err(); err != nil {
+		s.AuditError = err.Error()
+	}
+	if err := g.sessions.Err(); err != nil {
+		s.Notices = append(s.Notices, "the list of sessions cannot be saved: "+err.Error())
+	}
+	return s
+}
+
+// event is the frame of every event about a session.
+func (g *guardian) event(info api.SessionInfo, digest string) audit.Event {
+	return audit.Event{
+		Session:   info.Name,
+		SessionID: info.ID,
+		Project:   info.Project,
+		Agent:     info.Agent,
+		Isolation: info.Isolation,
+		Policy:    digest,
+	}
+}

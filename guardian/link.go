@@ -1,0 +1,384 @@
+package guardian
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/egress"
+	"cloister/internal/passfd"
+	"cloister/policy"
+	"cloister/session"
+)
+
+const (
+	// sendWithin bounds one frame to a shim; frames fit the socket's buffer,
+	// so only a shim that has stopped reading for long runs into it.
+	sendWithin = 5 * time.Second
+	// countEvery is how often a shim learns the numbers while they move.
+	countEvery = time.Second
+	// defaultGrace is how long a session may take to end when asked.
+	defaultGrace = 10 * time.Second
+	// maxAutorun bounds the files that one session's end records one by one.
+	maxAutorun = 1000
+)
+
+// live is one session with its link, its policy and its egress. The link's
+// goroutine owns it.
+type live struct {
+	adopted  bool // from an earlier guardian
+	g        *guardian
+	info     api.SessionInfo // as granted; the registry has what changes
+	words    words
+	shim     process
+	snapshot atomic.Pointer[policy.Snapshot]
+	tally    *tally
+	ready    chan struct{} // closed when conn is set
+	conn     *passfd.Conn
+	hosts    map[string]string
+	started  time.Time
+
+	ctx    context.Context // ends with the session
+	cancel context.CancelFunc
+	gone   chan struct{} // closed when the session is over for this guardian
+
+	mu     sync.Mutex
+	engine *egress.Engine // nil before it is armed, and without network
+	armed  bool
+	served sync.WaitGroup // the engine's Serve, and the numbers
+
+	acked atomic.Bool // the shim has read the last numbers
+}
+
+// serve handles frames until the session or the guardian ends.
+func (l *live) serve() {
+	defer close(l.gone)
+	defer l.shim.close()
+	l.served.Go(l.tell)
+	// The guardian's end closes the link; the shim sees it and looks for the
+	// next guardian.
+	unhook := context.AfterFunc(l.g.ctx, func() { _ = l.conn.Close() })
+	end, err := l.listen()
+	unhook()
+
+	// Egress first: every flow is over, counted and recorded before the
+	// session's own last record.
+	l.cancel()
+	l.served.Wait()
+	switch {
+	case end != nil:
+		l.finish(*end)
+	case l.g.ctx.Err() != nil:
+		// Not an end: the session is offered to the next guardian.
+	default:
+		l.lose(err)
+	}
+	_ = l.conn.Close()
+	l.conn.Discard()
+	l.g.forget(l)
+}
+
+// listen returns the shim's last word, or why there is none.
+func (l *live) listen() (*api.SessionEnd, error) {
+	for {
+		line, err := l.conn.Read()
+		if err != nil {
+			return nil, err
+		}
+		var frame api.Frame
+		if err := json.Unmarshal(line, &frame); err != nil {
+			return nil, fmt.Errorf("read frame: %w", err)
+		}
+		if frame.Type == api.FrameEnd && frame.End != nil {
+			return frame.End, nil
+		}
+		if err := l.handle(frame); err != nil {
+			_ = l.send(api.Frame{Type: api.FrameError, Error: refusal(err)})
+			return nil, err
+		}
+	}
+}
+
+func (l *live) handle(frame api.Frame) error {
+	switch frame.Type {
+	case api.FrameArm:
+		if frame.Arm == nil {
+			return errors.New("arm session: an empty frame")
+		}
+		return l.arm(*frame.Arm)
+	case api.FrameStarted:
+		if frame.Started == nil {
+			return errors.New("start session: an empty frame")
+		}
+		return l.run(frame.Started.PID)
+	case api.FrameDescribe:
+		if len(frame.Exec) > api.MaxExec {
+			return errors.New("describe session: too long")
+		}
+		l.g.sessions.Describe(l.info.ID, frame.Exec)
+	case api.FrameAck:
+		l.acked.Store(true)
+		l.tally.mark() // what moved meanwhile
+	default:
+		return fmt.Errorf("read frame: %q is not a shim's word", frame.Type)
+	}
+	return nil
+}
+
+// arm begins to serve the gate's sockets.
+func (l *live) arm(a api.Arm) error {
+	files, err := l.conn.Take(len(a.Listeners))
+	if err != nil {
+		return fmt.Errorf("arm session: %w", err)
+	}
+	defer func() {
+		for _, f := range files {
+			_ = f.Close() // the listeners have their own descriptors
+		}
+	}()
+	switch {
+	case l.armed:
+		return errors.New("arm session: armed already")
+	case !l.info.Network && len(files) > 0:
+		return errors.New("arm session: listeners for a session without network")
+	}
+	l.armed = true
+	if l.info.Network {
+		if err := l.engage(a.Listeners, files); err != nil {
+			return fmt.Errorf("arm session: %w", err)
+		}
+	}
+	l.g.sessions.Note(l.info.ID, func(i *api.SessionInfo) { i.InitPID = a.InitPID })
+	return l.send(api.Frame{Type: api.FrameArmed})
+}
+
+// known are the names that an adopted session asked for before: the record tells
+// them, and programs inside may have kept their addresses.
+func (l *live) known() []string {
+	if !l.adopted {
+		return nil
+	}
+	var names []string
+	for e, err := range audit.Read(AuditDir(l.g.o.Dirs), audit.Filter{Session: l.info.ID, Kind: audit.NetDNS}) {
+		if err != nil {
+			break // verify tells; a name that is not known is asked for again
+		}
+		if e.Verdict != "deny" && !slices.Contains(names, e.Host) {
+			names = append(names, e.Host)
+		}
+	}
+	return names
+}
+
+// engage makes the session's egress and serves it until the session ends.
+func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
+	engine, err := egress.New(egress.Config{
+		Session: l.info.ID,
+		Names:   l.known(),
+		Decider: l,
+		Journal: l,
+		Hosts:   l.hosts,
+		Logger:  l.g.log.With("session", l.info.Name),
+	})
+	if err != nil {
+		return err
+	}
+	listeners, err := adoptSockets(kinds, files)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.engine = engine
+	l.mu.Unlock()
+	l.served.Go(func() {
+		if err := engine.Serve(l.ctx, listeners); err != nil && l.ctx.Err() == nil {
+			// A session without its egress is not what was promised.
+			l.g.log.Error("egress ended", "session", l.info.Name, "error", err)
+			l.ask("its egress ended: " + err.Error())
+		}
+	})
+	return nil
+}
+
+// adoptSockets makes listeners of passed descriptors; on an error none stays
+// open.
+func adoptSockets(kinds []api.ListenerKind, files []*os.File) (egress.Listeners, error) {
+	var out egress.Listeners
+	err := func() error {
+		for i, kind := range kinds {
+			switch kind {
+			case api.ListenTCP4, api.ListenTCP6, api.ListenDNSTCP, api.ListenDNSTCP6:
+				s, err := net.FileListener(files[i])
+				if err != nil {
+					return fmt.Errorf("listener %s: %w", kind, err)
+				}
+				if kind == api.ListenTCP4 || kind == api.ListenTCP6 {
+					out.TCP = append(out.TCP, s)
+				} else {
+					out.DNSTCP = append(out.DNSTCP, s)
+				}
+			case api.ListenDNS, api.ListenDNS6:
+				s, err := net.FilePacketConn(files[i])
+				if err != nil {
+					return fmt.Errorf("listener %s: %w", kind, err)
+				}
+				out.DNS = append(out.DNS, s)
+			default:
+				return fmt.Errorf("listener %q is unknown", kind)
+			}
+		}
+		return nil
+	}()
+	if err != nil {
+		for _, s := range append(out.TCP, out.DNSTCP...) {
+			_ = s.Close()
+		}
+		for _, s := range out.DNS {
+			_ = s.Close()
+		}
+		return egress.Listeners{}, err
+	}
+	return out, nil
+}
+
+// run records that the command runs.
+func (l *live) run(pid int) error {
+	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e.Kind, e.Action, e.PID = audit.Exec, "start", pid
+	e.Resource = strings.Join(l.info.Command, " ")
+	if err := l.g.records.append(l.ctx, e); err != nil {
+		return err
+	}
+	_, err := l.g.sessions.Apply(l.info.ID, session.Started, func(i *api.SessionInfo) { i.CommandPID = pid })
+	return err
+}
+
+// recheck closes what the new policy no longer allows.
+func (l *live) recheck(ctx context.Context) {
+	l.mu.Lock()
+	engine := l.engine
+	l.mu.Unlock()
+	if engine != nil {
+		engine.Recheck(ctx)
+	}
+}
+
+// tell sends the numbers while they move, so that the next guardian can go on
+// from them. One frame at a time is under way: a shim that sleeps gets one.
+func (l *live) tell() {
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-l.tally.changed:
+		}
+		if !l.acked.CompareAndSwap(true, false) {
+			continue // its ack marks the tally again
+		}
+		sum := l.tally.summary()
+		_ = l.send(api.Frame{Type: api.FrameCounts, Summary: &sum})
+		timer := time.NewTimer(countEvery)
+		select {
+		case <-l.ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// ask asks the shim to end the session.
+func (l *live) ask(reason string) {
+	select {
+	case <-l.ready:
+	case <-l.gone:
+		return
+	}
+	_ = l.send(api.Frame{Type: api.FrameStop, Stop: &api.StopRequest{Reason: reason}})
+}
+
+// send writes one frame; a broken link ends in listen.
+func (l *live) send(frame api.Frame) error {
+	line, err := json.Marshal(frame)
+	if err != nil {
+		return fmt.Errorf("write frame: %w", err)
+	}
+	if err := l.conn.Write(line, nil, time.Now().Add(sendWithin)); err != nil {
+		_ = l.conn.Close()
+		return err
+	}
+	return nil
+}
+
+// finish records the end that the shim told, and answers with the summary.
+func (l *live) finish(end api.SessionEnd) {
+	// The session's context has ended; its last records have not.
+	ctx := context.WithoutCancel(l.ctx)
+	for i, file := range end.AutorunChanged {
+		e := l.g.event(l.info, l.snapshot.Load().Digest())
+		e.Kind, e.Action, e.Resource = audit.AutorunChanged, "change", file
+		if i == maxAutorun {
+			e.Resource, e.Reason = "", fmt.Sprintf("%d further files", len(end.AutorunChanged)-i)
+		}
+		l.record(ctx, e)
+		if i == maxAutorun {
+			break
+		}
+	}
+	event, reason := session.Ended, ""
+	if end.Failure != "" {
+		event, reason = session.Broke, end.Failure
+	}
+	l.over(ctx, event, "stop", reason, &end.ExitStatus)
+	sum := l.tally.summary()
+	_ = l.send(api.Frame{Type: api.FrameSummary, Summary: &sum})
+}
+
+// lose records that the shim is gone without a word, and removes what it left.
+func (l *live) lose(why error) {
+	ctx := context.WithoutCancel(l.ctx)
+	l.over(ctx, session.Lost, "lost", "the shim is gone: "+why.Error(), nil)
+	l.g.sweep(ctx)
+}
+
+func (l *live) over(ctx context.Context, event session.Event, action, reason string, status *int) {
+	sum := l.tally.summary()
+	ms := time.Since(l.started).Milliseconds()
+	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e.Kind, e.Action, e.ExitStatus, e.DurationMS = audit.SessionStop, action, status, &ms
+	e.Resource = l.info.Project
+	e.Reason = strings.TrimPrefix(fmt.Sprintf("%s; %d allowed, %d asked, %d denied", reason, sum.Allowed, sum.Asked, sum.Denied), "; ")
+	l.record(ctx, e)
+	if _, err := l.g.sessions.Apply(l.info.ID, event, func(i *api.SessionInfo) {
+		i.ExitStatus, i.Reason = status, reason
+	}); err != nil {
+		l.g.log.Error("session end", "session", l.info.Name, "error", err)
+	}
+}
+
+// record is for what has happened already and cannot be stopped any more.
+func (l *live) record(ctx context.Context, e audit.Event) {
+	if err := l.g.records.append(ctx, e); err != nil {
+		l.g.log.Error("an event could not be recorded", "session", l.info.Name, "kind", e.Kind, "error", err)
+	}
+}
+
+// forget takes l off the desk.
+func (g *guardian) forget(l *live) {
+	g.touch()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.live[l.info.ID] == l {
+		delete(g.live, l.info.ID)
+	}
+}

@@ -1,0 +1,252 @@
+package guardian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/internal/passfd"
+	"cloister/session"
+)
+
+// How much of its own a session may bring.
+const (
+	maxRulesOfOne  = 1000
+	maxResiduesOne = 100
+)
+
+// postSessions opens a session: policy, the record, the grant, in this order;
+// then the connection becomes the session's link.
+func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, error) {
+	began := time.Now()
+	if r.Header.Get("Upgrade") != api.UpgradeProtocol {
+		return nil, badRequest("open session: Upgrade: %s is missing", api.UpgradeProtocol)
+	}
+	peer, ok := peerOf(r.Context())
+	if !ok {
+		return nil, badRequest("open session: no peer credentials")
+	}
+	req, err := read[api.SessionRequest](r)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(req); err != nil {
+		return nil, err
+	}
+	if !g.enterLink() {
+		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeShuttingDown, Message: "open session: the guardian is on its way out"}
+	}
+	defer g.links.Done()
+	shim, err := holdProcess(peer.PID)
+	if err != nil {
+		return nil, err
+	}
+	l, grant, err := g.grant(req, shim, peer.PID)
+	if err != nil {
+		shim.close()
+		return nil, err
+	}
+	if l.conn, err = takeOver(w); err == nil {
+		err = l.send(api.Frame{Type: api.FrameGrant, Grant: &grant})
+	}
+	if err != nil {
+		l.cancel()
+		l.lose(err)
+		shim.close()
+		close(l.gone)
+		g.forget(l)
+		return hijacked{}, nil
+	}
+	g.log.Info("session", "name", l.info.Name, "id", l.info.ID, "adopted", req.Resume != nil, "took", time.Since(began))
+	close(l.ready)
+	l.serve()
+	return hijacked{}, nil
+}
+
+// enterLink counts a link in, unless the guardian is closing.
+func (g *guardian) enterLink() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closing || g.ctx.Err() != nil {
+		return false
+	}
+	g.links.Add(1)
+	return true
+}
+
+// check refuses what no honest shim sends.
+func check(req api.SessionRequest) error {
+	switch {
+	case !filepath.IsAbs(req.Project) || filepath.Clean(req.Project) != req.Project:
+		return badRequest("open session: project %q is not a clean absolute path", req.Project)
+	case req.Isolation == "":
+		return badRequest("open session: no isolation named")
+	case len(req.Allow)+len(req.Deny) > maxRulesOfOne:
+		return badRequest("open session: more than %d rules", maxRulesOfOne)
+	case len(req.Accepted) > maxResiduesOne:
+		return badRequest("open session: more than %d residues", maxResiduesOne)
+	case req.Resume != nil && len(req.Resume.Exec) > api.MaxExec:
+		return badRequest("open session: what exec needs is too long")
+	case req.Resume != nil && (req.Resume.CreatedAt.IsZero() || req.Resume.CreatedAt.After(time.Now().Add(time.Hour))):
+		return badRequest("open session: resumed without a time of its beginning")
+	}
+	return nil
+}
+
+// grant enters the session and records it. After an error nothing of it is
+// left but the record of a failed one.
+func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, api.SessionGrant, error) {
+	g.reloading.RLock()
+	defer g.reloading.RUnlock()
+	loaded := g.policies.current()
+	snapshot, err := g.policies.session(loaded, wordsOf(req))
+	if err != nil {
+		return nil, api.SessionGrant{}, err
+	}
+	info, err := g.enter(req, snapshot.Digest(), snapshot.Mode().String(), pid)
+	if err != nil {
+		return nil, api.SessionGrant{}, err
+	}
+	l := &live{
+		g:       g,
+		info:    info,
+		words:   wordsOf(req),
+		shim:    shim,
+		tally:   newTally(api.SessionSummary{}),
+		hosts:   loaded.config.Proxy.Hosts,
+		started: info.CreatedAt,
+		ready:   make(chan struct{}),
+		gone:    make(chan struct{}),
+	}
+	if req.Resume != nil {
+		l.tally = newTally(req.Resume.Summary)
+		l.adopted = true
+	}
+	// The command line in full, for the record; the list has it shortened.
+	l.info.Command = req.Command
+	l.snapshot.Store(snapshot)
+	l.acked.Store(true)
+	l.ctx, l.cancel = context.WithCancel(g.ctx)
+	if err := l.recordStart(req); err != nil {
+		l.cancel()
+		_, _ = g.sessions.Apply(info.ID, session.Broke, func(i *api.SessionInfo) { i.Reason = err.Error() })
+		return nil, api.SessionGrant{}, &api.Error{
+			Status:  http.StatusServiceUnavailable,
+			Code:    api.CodeUnrecorded,
+			Message: "open session: it could not be recorded, so it may not start: " + err.Error(),
+			Hints:   []string{"see: cloister guardian status, cloister audit verify"},
+		}
+	}
+	g.mu.Lock()
+	g.live[info.ID] = l
+	g.mu.Unlock()
+	if req.Resume != nil && req.Resume.CommandPID != 0 {
+		if _, err := g.sessions.Apply(info.ID, session.Started, nil); err != nil {
+			g.log.Error("adopt session", "session", info.Name, "error", err)
+		}
+	}
+	return l, api.SessionGrant{
+		ID:           info.ID,
+		Name:         info.Name,
+		PolicyDigest: snapshot.Digest(),
+		Mode:         info.Mode,
+		CreatedAt:    info.CreatedAt,
+		Notices:      g.grantNotices(loaded, l),
+	}, nil
+}
+
+// grantNotices is what a person who starts a session should see.
+func (g *guardian) grantNotices(loaded *Loaded, l *live) []string {
+	var out []string
+	if why := g.policies.failure(); why != "" {
+		out = append(out, "the configuration on disk is not in force, the last good one is: "+why)
+	}
+	out = append(out, loaded.notices...)
+	if s := l.snapshot.Load(); s != loaded.base {
+		for _, text := range remarks(s) {
+			if !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
+
+func (g *guardian) enter(req api.SessionRequest, digest, mode string, pid int) (api.SessionInfo, error) {
+	info := api.SessionInfo{
+		Name:      req.Name,
+		Project:   req.Project,
+		Branch:    req.Branch,
+		Agent:     req.Agent,
+		Isolation: req.Isolation,
+		Mode:      mode,
+		Workspace: req.Workspace,
+		Command:   req.Command,
+		Network:   req.Network,
+		Policy:    digest,
+		PID:       pid,
+	}
+	if req.Resume == nil {
+		return g.sessions.Create(info)
+	}
+	info.ID, info.Name, info.CreatedAt = req.Resume.ID, req.Resume.Name, req.Resume.CreatedAt
+	info.InitPID, info.CommandPID = req.Resume.InitPID, req.Resume.CommandPID
+	return g.sessions.Adopt(info, req.Resume.Exec)
+}
+
+// recordStart writes session.start and each residue that a person accepted.
+func (l *live) recordStart(req api.SessionRequest) error {
+	digest := l.snapshot.Load().Digest()
+	e := l.g.event(l.info, digest)
+	e.Kind, e.Action, e.Resource, e.Verdict, e.PID = audit.SessionStart, "start", req.Project, "allow", l.info.PID
+	e.Reason = "mode " + l.info.Mode
+	if req.Resume != nil {
+		e.Action, e.Reason = "adopt", "its guardian was gone; mode "+l.info.Mode
+	}
+	if !req.Network {
+		e.Reason += "; no network"
+	}
+	if err := l.g.records.append(l.ctx, e); err != nil {
+		return err
+	}
+	for _, name := range req.Accepted {
+		e := l.g.event(l.info, digest)
+		e.Kind, e.Action, e.Resource, e.Verdict = audit.ResidueAccepted, "accept", name, "allow"
+		e.Reason = "a person accepted by name that this is not enforced"
+		if err := l.g.records.append(l.ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOver turns the HTTP connection into a link.
+func takeOver(w http.ResponseWriter) (*passfd.Conn, error) {
+	raw, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	conn, ok := raw.(*net.UnixConn)
+	if !ok || buffered.Reader.Buffered() > 0 {
+		// Descriptors that came with early bytes would be lost already.
+		_ = raw.Close()
+		return nil, errors.New("open session: the caller did not wait for the grant")
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		_ = raw.Close()
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + api.UpgradeProtocol + "\r\n\r\n"
+	if _, err := conn.Write([]byte(head)); err != nil {
+		_ = raw.Close()
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	return passfd.New(conn, nil, api.MaxFrame), nil
+}

@@ -1,0 +1,354 @@
+package guardian
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"cloister/api"
+	"cloister/config"
+	"cloister/policy"
+)
+
+// cached bounds the snapshots of sessions with words of their own.
+const cached = 64
+
+// Loaded is one configuration on disk, compiled.
+type Loaded struct {
+	base    *policy.Snapshot
+	input   policy.Input
+	config  *config.Config
+	notices []string
+}
+
+// Snapshot is the policy without any session's own words.
+func (l *Loaded) Snapshot() *policy.Snapshot { return l.base }
+
+// Config is the configuration that it came from.
+func (l *Loaded) Config() *config.Config { return l.config }
+
+// Notices tell what it says that nothing enforces, and what is enforced but
+// may not be meant.
+func (l *Loaded) Notices() []string { return slices.Clone(l.notices) }
+
+// Load reads and compiles the configuration in dir, as the guardian does at
+// its start and for a reload. It refuses a Cedar forbid that nothing enforces:
+// its author counts on it.
+func Load(dir string) (*Loaded, error) {
+	c, sources, err := config.Load(dir)
+	if err != nil {
+		return nil, fmt.Errorf("load policy: %w", err)
+	}
+	in, err := input(c, sources)
+	if err != nil {
+		return nil, fmt.Errorf("load policy: %w", err)
+	}
+	base, err := compile(in)
+	if err != nil {
+		return nil, fmt.Errorf("load policy: %w", err)
+	}
+	l := &Loaded{base: base, input: in, config: c}
+	for _, n := range c.Notices() {
+		l.notices = append(l.notices, n.String())
+	}
+	l.notices = append(l.notices, remarks(base)...)
+	return l, nil
+}
+
+func compile(in policy.Input) (*policy.Snapshot, error) {
+	s, err := policy.Compile(in)
+	if err != nil {
+		return nil, err
+	}
+	return s, enforceable(s)
+}
+
+// enforceable refuses a forbid that nothing would keep.
+func enforceable(s *policy.Snapshot) error {
+	var errs []error
+	for _, n := range s.Unenforced() {
+		if n.Effect == policy.Deny {
+			errs = append(errs, &policy.SyntaxError{
+				File: n.Origin.File, Line: n.Origin.Line, Column: n.Origin.Column,
+				Msg:  fmt.Sprintf("a forbid of %s, which nothing enforces yet", n.Action),
+				Hint: "remove it: what it forbids would happen all the same",
+			})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// remarks are what a person should know of a snapshot that loads.
+func remarks(s *policy.Snapshot) []string {
+	var out []string
+	for _, n := range s.Unenforced() {
+		out = append(out, fmt.Sprintf("%s: %s", n.Origin, n.Msg))
+	}
+	for _, n := range s.Warnings() {
+		out = append(out, fmt.Sprintf("%s: %s", n.Origin, n.Msg))
+	}
+	return out
+}
+
+// input gathers the rules of presets and configuration, each with its place.
+func input(c *config.Config, sources config.Sources) (policy.Input, error) {
+	var in policy.Input
+	var err error
+	if in.Mode, err = policy.ParseMode(string(c.Defaults.Mode)); err != nil {
+		return in, err
+	}
+	if in.Unlisted, err = policy.ParseEffect(string(c.Proxy.Unlisted)); err != nil {
+		return in, err
+	}
+	for _, name := range c.Proxy.Presets {
+		p, err := config.LoadPreset(name)
+		if err != nil {
+			return in, err
+		}
+		in.Rules = append(in.Rules, rules(policy.Allow, "preset "+name, p.Allow)...)
+	}
+	in.Rules = append(in.Rules, rules(policy.Allow, "config.yaml", c.Proxy.Allow)...)
+	in.Rules = append(in.Rules, rules(policy.Ask, "config.yaml", c.Proxy.Ask)...)
+	in.Rules = append(in.Rules, rules(policy.Deny, "config.yaml", c.Proxy.Deny)...)
+	for _, f := range sources.Cedar {
+		in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: f.Text})
+	}
+	return in, nil
+}
+
+func rules(effect policy.Effect, source string, list []config.Rule) []policy.Rule {
+	out := make([]policy.Rule, 0, len(list))
+	for _, r := range list {
+		out = append(out, policy.Rule{
+			Effect: effect,
+			Domain: r.Domain,
+			CIDR:   r.CIDR,
+			Ports:  r.Ports,
+			Origin: policy.Origin{Source: source, File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column},
+		})
+	}
+	return out
+}
+
+// policies holds what rules now.
+type policies struct {
+	dir string
+
+	mu      sync.RWMutex
+	now     *Loaded // never nil once the guardian serves
+	failed  string  // why the files on disk are not in force
+	derived map[string]*policy.Snapshot
+	order   []string // keys of derived, oldest first
+}
+
+func newPolicies(dir string) *policies {
+	return &policies{dir: dir, now: &Loaded{}, derived: map[string]*policy.Snapshot{}}
+}
+
+func (p *policies) current() *Loaded {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.now
+}
+
+func (p *policies) failure() string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.failed
+}
+
+// swap puts l in force.
+func (p *policies) swap(l *Loaded) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now, p.failed = l, ""
+}
+
+// fail remembers that the files on disk are not in force.
+func (p *policies) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = err.Error()
+}
+
+// words are what a session adds to the common policy.
+type words struct {
+	Mode  string          `json:"mode"`
+	Allow []string        `json:"allow"`
+	Deny  []string        `json:"deny"`
+	Cedar []api.CedarFile `json:"cedar"`
+}
+
+func wordsOf(r api.SessionRequest) words {
+	return words{Mode: r.Mode, Allow: r.Allow, Deny: r.Deny, Cedar: r.Cedar}
+}
+
+func (w words) empty() bool {
+	return w.Mode == "" && len(w.Allow)+len(w.Deny)+len(w.Cedar) == 0
+}
+
+// session is the snapshot for one session under l. Compiling 1,000 rules
+// takes milliseconds, so the same words under the same policy compile once.
+func (p *policies) session(l *Loaded, w words) (*policy.Snapshot, error) {
+	if w.empty() {
+		return l.base, nil
+	}
+	text, err := json.Marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("session policy: %w", err)
+	}
+	key := l.base.Digest() + " " + string(text)
+	p.mu.RLock()
+	s := p.derived[key]
+	p.mu.RUnlock()
+	if s != nil {
+		return s, nil
+	}
+	if s, err = derive(l, w); err != nil {
+		return nil, err
+	}
+	p.remember(key, s)
+	return s, nil
+}
+
+func (p *policies) remember(key string, s *policy.Snapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.derived[key] == nil {
+		p.order = append(p.order, key)
+	}
+	p.derived[key] = s
+	for len(p.order) > cached {
+		delete(p.derived, p.order[0])
+		p.order = p.order[1:]
+	}
+}
+
+func derive(l *Loaded, w words) (*policy.Snapshot, error) {
+	base := l.base
+	if len(w.Cedar) > 0 {
+		in := l.input
+		in.Cedar = slices.Clone(in.Cedar)
+		for _, f := range w.Cedar {
+			in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: []byte(f.Text)})
+		}
+		var err error
+		if base, err = compile(in); err != nil {
+			return nil, err
+		}
+	}
+	var mode *policy.Mode
+	if w.Mode != "" {
+		m, err := policy.ParseMode(w.Mode)
+		if err != nil {
+			return nil, err
+		}
+		mode = &m
+	}
+	extra, err := flagRules(w.Allow, w.Deny)
+	if err != nil {
+		return nil, err
+	}
+	return base.With(extra, mode)
+}
+
+func flagRules(allow, deny []string) ([]policy.Rule, error) {
+	var rules []policy.Rule
+	var errs []error
+	for _, list := range []struct {
+		effect policy.Effect
+		flag   string
+		words  []string
+	}{{policy.Allow, "--allow", allow}, {policy.Deny, "--deny", deny}} {
+		for _, word := range list.words {
+			rule, err := flagRule(list.effect, list.flag, word)
+			rules, errs = append(rules, rule), append(errs, err)
+		}
+	}
+	return rules, errors.Join(errs...)
+}
+
+// CheckFlags tells whether the words of --allow and --deny can be rules, before
+// anybody is asked for a session.
+func CheckFlags(allow, deny []string) error {
+	rules, err := flagRules(allow, deny)
+	if err != nil {
+		return err
+	}
+	_, err = policy.Compile(policy.Input{Rules: rules})
+	return err
+}
+
+// flagRule reads DOMAIN[:PORT], where DOMAIN may be a wildcard, an address
+// (an IPv6 one with a port stands in brackets) or a range.
+func flagRule(effect policy.Effect, flag, word string) (policy.Rule, error) {
+	r := policy.Rule{Effect: effect, Origin: policy.Origin{Source: flag}}
+	bad := func(msg string) error {
+		return &policy.SyntaxError{File: flag, Msg: fmt.Sprintf("%q %s", word, msg), Hint: "want DOMAIN[:PORT]"}
+	}
+	host, port, hasPort := splitFlag(word)
+	if host == "" {
+		return r, bad("names no destination")
+	}
+	if hasPort {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return r, bad("has no port from 1 to 65535 after its colon")
+		}
+		r.Ports = []uint16{uint16(n)}
+	}
+	if isRange(host) {
+		r.CIDR = host
+	} else {
+		r.Domain = host
+	}
+	return r, nil
+}
+
+func splitFlag(word string) (host, port string, hasPort bool) {
+	if _, err := netip.ParseAddr(word); err == nil || isRange(word) {
+		return word, "", false
+	}
+	if inner, ok := strings.CutPrefix(word, "["); ok {
+		host, rest, _ := strings.Cut(inner, "]")
+		port, hasPort := strings.CutPrefix(rest, ":")
+		return host, port, hasPort || rest != ""
+	}
+	if i := strings.LastIndexByte(word, ':'); i >= 0 {
+		return word[:i], word[i+1:], true
+	}
+	return word, "", false
+}
+
+func isRange(word string) bool {
+	_, err := netip.ParsePrefix(word)
+	return err == nil
+}
+
+// problems takes an error of Load apart, one for each place in a file. What
+// has no place keeps the words of the whole error.
+func problems(err error) []api.Problem {
+	switch e := err.(type) { //nolint:errorlint // the tree is walked, not searched
+	case *config.Error:
+		return []api.Problem{{File: e.File, Line: e.Line, Column: e.Column, Message: e.Msg, Hint: e.Hint}}
+	case *policy.SyntaxError:
+		return []api.Problem{{File: e.File, Line: e.Line, Column: e.Column, Message: e.Msg, Hint: e.Hint}}
+	case interface{ Unwrap() []error }:
+		var all []api.Problem
+		for _, one := range e.Unwrap() {
+			all = append(all, problems(one)...)
+		}
+		return all
+	case interface{ Unwrap() error }:
+		inner := problems(e.Unwrap())
+		if slices.ContainsFunc(inner, func(p api.Problem) bool { return p.File != "" }) {
+			return inner
+		}
+	}
+	return []api.Problem{{Message: err.Error()}}
+}

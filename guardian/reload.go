@@ -1,0 +1,108 @@
+package guardian
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/policy"
+)
+
+// reload reads the configuration, and puts it in force for every session when
+// all of it is valid and recorded. On any error what ruled before rules on.
+func (g *guardian) reload(ctx context.Context) (api.Reload, error) {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	before := g.policies.current()
+	answer := api.Reload{Previous: before.base.Digest()}
+
+	next, err := Load(g.policies.dir)
+	var changes []change
+	if err == nil {
+		changes, err = g.plan(next)
+	}
+	if err != nil {
+		return answer, g.keep(ctx, before, err)
+	}
+	answer.Digest, answer.Notices = next.base.Digest(), next.Notices()
+	answer.Changed = answer.Digest != answer.Previous
+	if err := g.recordLoad(ctx, next, changes); err != nil {
+		// An unrecorded policy does not rule.
+		return answer, err
+	}
+	g.policies.swap(next)
+	var checks sync.WaitGroup
+	for _, c := range changes {
+		c.live.snapshot.Store(c.next)
+		checks.Go(func() { c.live.recheck(ctx) })
+	}
+	checks.Wait()
+	g.log.Info("policy loaded", "digest", answer.Digest, "notices", len(answer.Notices))
+	return answer, nil
+}
+
+// change is one session's next snapshot.
+type change struct {
+	live *live
+	next *policy.Snapshot
+}
+
+// plan derives every session's snapshot under next. One that cannot be made
+// fails the whole: half a policy is none.
+func (g *guardian) plan(next *Loaded) ([]change, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var changes []change
+	for _, l := range g.live {
+		s, err := g.policies.session(next, l.words)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change{live: l, next: s})
+	}
+	return changes, nil
+}
+
+// keep says loudly that the files on disk are not in force.
+func (g *guardian) keep(ctx context.Context, before *Loaded, why error) error {
+	g.policies.fail(why)
+	digest := before.base.Digest()
+	if digest == "" {
+		g.log.Error("the policy cannot be loaded", "error", why)
+	} else {
+		g.log.Error("the policy on disk cannot be loaded: the last good one stays in force", "digest", digest, "error", why)
+	}
+	err := g.records.append(ctx, audit.Event{
+		Kind:     audit.PolicyLoad,
+		Action:   "load",
+		Resource: g.policies.dir,
+		Verdict:  policy.Deny.String(),
+		Reason:   strings.ReplaceAll(why.Error(), "\n", "; "),
+		Policy:   digest,
+	})
+	return errors.Join(why, err)
+}
+
+func (g *guardian) recordLoad(ctx context.Context, next *Loaded, changes []change) error {
+	if err := g.records.append(ctx, audit.Event{
+		Kind:     audit.PolicyLoad,
+		Action:   "load",
+		Resource: g.policies.dir,
+		Verdict:  policy.Allow.String(),
+		Reason:   strings.Join(next.notices, "; "),
+		Policy:   next.base.Digest(),
+	}); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		e := g.event(c.live.info, c.next.Digest())
+		e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
+		if err := g.records.append(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

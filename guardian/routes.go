@@ -1,0 +1,381 @@
+package guardian
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"cloister/api"
+	"cloister/internal/authority"
+	"cloister/policy"
+	"cloister/session"
+)
+
+// Caller is who calls: by how the connection came in, never by what it says.
+type Caller uint8
+
+// The callers there are.
+const (
+	// Nobody may call nothing: the zero value.
+	Nobody Caller = iota
+	// Owner is the guardian's own user on the unix socket, by peer
+	// credentials.
+	Owner
+)
+
+// Route is one row of the table of everything that can be asked.
+type Route struct {
+	Path  string // as http.ServeMux patterns spell it
+	Read  Caller // who may GET; Nobody when there is nothing to read
+	Write Caller // who may POST; Nobody when nothing changes
+	What  string // for documentation
+
+	read, write handler
+}
+
+type handler func(*guardian, http.ResponseWriter, *http.Request) (any, error)
+
+// Routes is the table: every route, who may read it, who may write it.
+func Routes() []Route {
+	return []Route{
+		{api.PathStatus, Owner, Nobody, "how the guardian is", (*guardian).getStatus, nil},
+		{api.PathStop, Nobody, Owner, "end the guardian; sessions live on without egress", nil, (*guardian).postStop},
+		{api.PathReload, Nobody, Owner, "read the configuration again", nil, (*guardian).postReload},
+		{api.PathSessions, Owner, Owner, "list sessions (?all=1); open one by upgrade", (*guardian).getSessions, (*guardian).postSessions},
+		{api.PathSessions + "/{name}", Owner, Nobody, "one session, with what exec needs", (*guardian).getSession, nil},
+		{api.PathSessions + "/{name}/stop", Nobody, Owner, "end one session", nil, (*guardian).postSessionStop},
+		{api.PathPolicy, Owner, Nobody, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
+		{api.PathPolicyDigest, Owner, Nobody, "its digest", (*guardian).getPolicyDigest, nil},
+		{api.PathPolicyCheck, Nobody, Owner, "would the files on disk load?", nil, (*guardian).postPolicyCheck},
+		{api.PathPolicyExplain, Nobody, Owner, "judge a destination without connecting", nil, (*guardian).postPolicyExplain},
+	}
+}
+
+// handler serves the table, and nothing beside it.
+func (g *guardian) handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range Routes() {
+		mux.HandleFunc(route.Path, func(w http.ResponseWriter, r *http.Request) { g.answer(route, w, r) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: "no such route"})
+	})
+	return mux
+}
+
+// hijacked is the answer of a handler that took the connection over.
+type hijacked struct{}
+
+func (g *guardian) answer(route Route, w http.ResponseWriter, r *http.Request) {
+	g.touch()
+	caller := callerOf(r)
+	do, who := route.read, route.Read
+	switch r.Method {
+	case http.MethodGet:
+	case http.MethodPost:
+		do, who = route.write, route.Write
+	default:
+		do = nil
+	}
+	switch {
+	case caller == Nobody:
+		fail(w, &api.Error{Status: http.StatusForbidden, Code: api.CodeForbidden, Message: "this caller may not"})
+		return
+	case do == nil:
+		fail(w, &api.Error{Status: http.StatusMethodNotAllowed, Code: api.CodeBadRequest, Message: r.Method + " means nothing here"})
+		return
+	case caller != who:
+		fail(w, &api.Error{Status: http.StatusForbidden, Code: api.CodeForbidden, Message: "this caller may not"})
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, api.MaxBody)
+	result, err := do(g, w, r)
+	if err != nil {
+		fail(w, refusal(err))
+		return
+	}
+	if _, took := result.(hijacked); took {
+		return
+	}
+	write(w, http.StatusOK, result)
+}
+
+// callerOf is Owner for a plain client on the unix socket. A browser cannot
+// reach a unix socket by itself; what relays one is told apart by the headers
+// that a page cannot leave out, and by the Host that it cannot choose.
+func callerOf(r *http.Request) Caller {
+	if _, ok := peerOf(r.Context()); !ok {
+		return Nobody
+	}
+	if r.Host != api.Host || r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+		return Nobody
+	}
+	return Owner
+}
+
+func fail(w http.ResponseWriter, e *api.Error) { write(w, e.Status, e) }
+
+func write(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"code":"internal","error":"encode the answer"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // a caller that left needs no answer
+}
+
+// read decodes a request's body; an empty one is the zero value.
+func read[T any](r *http.Request) (T, error) {
+	var v T
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return v, badRequest("read request: %v", err)
+	}
+	if len(text) == 0 {
+		return v, nil
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return v, badRequest("read request: %v", err)
+	}
+	return v, nil
+}
+
+func badRequest(format string, args ...any) error {
+	return &api.Error{Status: http.StatusBadRequest, Code: api.CodeBadRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+// refusal gives every error its code, its status and its hints: the one place
+// that does.
+func refusal(err error) *api.Error {
+	var (
+		known      *api.Error
+		taken      *session.NameTaken
+		bad        *session.BadName
+		impossible *session.Impossible
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &taken):
+		return &api.Error{Status: http.StatusConflict, Code: api.CodeNameTaken, Message: err.Error(), Hints: []string{
+			"choose another with --name, or stop it: cloister stop " + taken.Name,
+		}}
+	case errors.As(err, &bad):
+		return &api.Error{Status: http.StatusBadRequest, Code: api.CodeBadRequest, Message: err.Error()}
+	case errors.As(err, &impossible):
+		return &api.Error{Status: http.StatusConflict, Code: api.CodeBadRequest, Message: err.Error()}
+	case errors.Is(err, session.ErrNotFound):
+		return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: err.Error(), Hints: []string{"see: cloister list -a"}}
+	}
+	if list := problems(err); slices.ContainsFunc(list, func(p api.Problem) bool { return p.File != "" }) {
+		return policyRefusal(list)
+	}
+	return &api.Error{Status: http.StatusInternalServerError, Code: api.CodeInternal, Message: err.Error()}
+}
+
+// policyRefusal tells the first problem in the message, all others as hints.
+func policyRefusal(list []api.Problem) *api.Error {
+	e := &api.Error{Status: http.StatusUnprocessableEntity, Code: api.CodePolicy, Message: "load policy: " + spell(list[0])}
+	if list[0].Hint != "" {
+		e.Hints = append(e.Hints, list[0].Hint)
+	}
+	for _, p := range list[1:] {
+		e.Hints = append(e.Hints, "also "+spell(p))
+	}
+	return e
+}
+
+func spell(p api.Problem) string {
+	place := policy.Origin{File: p.File, Line: p.Line, Column: p.Column}.String()
+	if place == "" {
+		return p.Message
+	}
+	return place + ": " + p.Message
+}
+
+func (g *guardian) getStatus(http.ResponseWriter, *http.Request) (any, error) { return g.status(), nil }
+
+func (g *guardian) postStop(_ http.ResponseWriter, r *http.Request) (any, error) {
+	req, err := read[api.StopRequest](r)
+	if err != nil {
+		return nil, err
+	}
+	cause := errAsked
+	if req.Reason != "" {
+		cause = fmt.Errorf("%w: %s", errAsked, req.Reason)
+	}
+	// Shutdown waits for this answer to be written.
+	g.stop(cause)
+	return struct{}{}, nil
+}
+
+func (g *guardian) postReload(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return g.reload(r.Context())
+}
+
+func (g *guardian) getSessions(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return g.sessions.List(r.URL.Query().Get("all") != ""), nil
+}
+
+func (g *guardian) getSession(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return g.sessions.Find(r.PathValue("name"))
+}
+
+func (g *guardian) postSessionStop(_ http.ResponseWriter, r *http.Request) (any, error) {
+	req, err := read[api.StopRequest](r)
+	if err != nil {
+		return nil, err
+	}
+	info, err := g.sessions.Find(r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	if info.State == api.StateStopped || info.State == api.StateFailed {
+		return info.SessionInfo, nil
+	}
+	g.mu.Lock()
+	l := g.live[info.ID]
+	g.mu.Unlock()
+	if l == nil {
+		return nil, &api.Error{Status: http.StatusConflict, Code: api.CodeNotFound, Message: fmt.Sprintf("stop session %q: its shim has not come back to this guardian yet", info.Name)}
+	}
+	if err := l.end(r, req); err != nil {
+		return nil, err
+	}
+	info, err = g.sessions.Find(info.ID)
+	return info.SessionInfo, err
+}
+
+// end asks the shim to end the session, and kills the shim when it does not.
+func (l *live) end(r *http.Request, req api.StopRequest) error {
+	grace := time.Duration(req.GraceMS) * time.Millisecond
+	if grace <= 0 {
+		grace = defaultGrace
+	}
+	reason := req.Reason
+	if reason == "" {
+		reason = "asked to stop"
+	}
+	l.ask(reason)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-l.gone:
+		return nil
+	case <-r.Context().Done():
+		return fmt.Errorf("stop session: %w", r.Context().Err())
+	case <-timer.C:
+	}
+	if err := l.shim.kill(); err != nil {
+		return fmt.Errorf("stop session: kill its shim: %w", err)
+	}
+	select {
+	case <-l.gone:
+		return nil
+	case <-r.Context().Done():
+		return fmt.Errorf("stop session: %w", r.Context().Err())
+	}
+}
+
+func (g *guardian) getPolicy(_ http.ResponseWriter, r *http.Request) (any, error) {
+	s, notices, err := g.snapshotOf(r.URL.Query().Get("session"))
+	if err != nil {
+		return nil, err
+	}
+	return api.Policy{Digest: s.Digest(), Mode: s.Mode().String(), Cedar: s.Cedar(), Notices: notices}, nil
+}
+
+// snapshotOf is the policy of one live session, or the common one.
+func (g *guardian) snapshotOf(name string) (*policy.Snapshot, []string, error) {
+	if name == "" {
+		now := g.policies.current()
+		return now.base, now.notices, nil
+	}
+	info, err := g.sessions.Find(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	g.mu.Lock()
+	l := g.live[info.ID]
+	g.mu.Unlock()
+	if l == nil {
+		return nil, nil, fmt.Errorf("policy of session %q: it does not run: %w", name, session.ErrNotFound)
+	}
+	s := l.snapshot.Load()
+	return s, remarks(s), nil
+}
+
+func (g *guardian) getPolicyDigest(http.ResponseWriter, *http.Request) (any, error) {
+	return api.PolicyDigest{Digest: g.policies.current().base.Digest()}, nil
+}
+
+func (g *guardian) postPolicyCheck(http.ResponseWriter, *http.Request) (any, error) {
+	next, err := Load(g.policies.dir)
+	if err != nil {
+		return api.PolicyCheck{Problems: problems(err)}, nil
+	}
+	digest := next.base.Digest()
+	return api.PolicyCheck{
+		OK:      true,
+		Digest:  digest,
+		InForce: digest == g.policies.current().base.Digest(),
+		Notices: next.notices,
+	}, nil
+}
+
+func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (any, error) {
+	req, err := read[api.ExplainRequest](r)
+	if err != nil {
+		return nil, err
+	}
+	to, err := authority.ParseHostPort(req.Connect, 443)
+	if err != nil {
+		return nil, badRequest("explain: %v", err)
+	}
+	s, _, err := g.snapshotOf(req.Session)
+	if err != nil {
+		return nil, err
+	}
+	return ExplainWith(s, to, req), nil
+}
+
+// ExplainWith is `policy explain` by any snapshot, with or without a
+// guardian.
+func ExplainWith(s *policy.Snapshot, to authority.Authority, req api.ExplainRequest) api.Explanation {
+	x := policy.Explain(s, policy.Request{
+		Action:    policy.NetworkConnect,
+		Authority: to,
+		Session:   req.Session,
+		Project:   req.Project,
+		Agent:     req.Agent,
+	})
+	v := x.Verdict
+	out := api.Explanation{
+		Authority:  to.String(),
+		Effect:     v.Effect.String(),
+		Rule:       v.Rule,
+		Source:     v.Origin.Source,
+		File:       v.Origin.File,
+		Line:       v.Origin.Line,
+		Column:     v.Origin.Column,
+		Reason:     v.Reason,
+		Hints:      v.Hints,
+		WouldDeny:  v.WouldDeny,
+		Diagnostic: v.Diagnostic,
+		Mode:       s.Mode().String(),
+		Digest:     s.Digest(),
+	}
+	for _, m := range x.Matches {
+		out.Matches = append(out.Matches, api.Match{
+			Effect: m.Effect.String(), Rule: m.Rule, Place: m.Origin.String(), Reason: strings.TrimSpace(m.Reason),
+			Decides: m.Decides, WrongPort: m.WrongPort,
+		})
+	}
+	return out
+}

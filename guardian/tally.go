@@ -1,0 +1,108 @@
+package guardian
+
+import (
+	"slices"
+	"sync"
+	"unicode/utf8"
+
+	"cloister/api"
+)
+
+const (
+	// maxRefusals bounds the destinations that a summary names: a hostile
+	// program asks for as many as it likes.
+	maxRefusals = 64
+	// maxText bounds each text of a refusal, so that a summary fits a frame.
+	maxText  = 400
+	maxHints = 4
+)
+
+// tally counts what one session asked for.
+type tally struct {
+	mu      sync.Mutex
+	sum     api.SessionSummary
+	changed chan struct{} // one token: the numbers moved
+}
+
+func newTally(before api.SessionSummary) *tally {
+	t := &tally{sum: before, changed: make(chan struct{}, 1)}
+	// What a shim brings back is bounded like what is counted here.
+	if extra := len(t.sum.Refusals) - maxRefusals; extra > 0 {
+		t.sum.Refusals, t.sum.More = t.sum.Refusals[:maxRefusals], t.sum.More+extra
+	}
+	for i := range t.sum.Refusals {
+		bound(&t.sum.Refusals[i])
+	}
+	return t
+}
+
+func (t *tally) allowed() {
+	t.mu.Lock()
+	t.sum.Allowed++
+	t.mu.Unlock()
+	t.mark()
+}
+
+// refused counts r, with its like if there was one.
+func (t *tally) refused(r api.Refusal) {
+	bound(&r)
+	t.mu.Lock()
+	if r.Effect == "ask" {
+		t.sum.Asked++
+	} else {
+		t.sum.Denied++
+	}
+	i := slices.IndexFunc(t.sum.Refusals, func(o api.Refusal) bool {
+		return o.Host == r.Host && o.Port == r.Port && o.Effect == r.Effect && o.Rule == r.Rule
+	})
+	switch {
+	case i >= 0:
+		t.sum.Refusals[i].Count++
+	case len(t.sum.Refusals) < maxRefusals:
+		r.Count = 1
+		t.sum.Refusals = append(t.sum.Refusals, r)
+	default:
+		t.sum.More++
+	}
+	t.mu.Unlock()
+	t.mark()
+}
+
+func (t *tally) mark() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (t *tally) summary() api.SessionSummary {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sum
+	s.Refusals = slices.Clone(s.Refusals)
+	return s
+}
+
+func bound(r *api.Refusal) {
+	for _, s := range []*string{&r.Host, &r.Reason, &r.Rule, &r.Place, &r.Effect} {
+		cut(s)
+	}
+	if len(r.Hints) > maxHints {
+		r.Hints = r.Hints[:maxHints]
+	}
+	r.Hints = slices.Clone(r.Hints)
+	for i := range r.Hints {
+		cut(&r.Hints[i])
+	}
+}
+
+func cut(s *string) {
+	if len(*s) <= maxText {
+		return
+	}
+	n := maxText
+	for n > 0 && !utf8.RuneStart((*s)[n]) {
+		n--
+	}
+	*s = (*s)[:n] + "…"
+}

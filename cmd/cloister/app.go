@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloister/client"
+	"cloister/guardian"
+	"cloister/internal/xdg"
+
+	"golang.org/x/term"
+)
+
+// app is one invocation: the three streams, the environment as it was at the
+// start, and the flags that every command has.
+type app struct {
+	stdin, stdout, stderr *os.File
+	out                   *bufio.Writer // the answer, on stdout
+	env                   environ
+	uid                   int
+
+	quiet, debug bool
+}
+
+// log is for the operator: silent unless --debug was typed.
+func (a *app) log() *slog.Logger {
+	if !a.debug {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// main runs one command line and returns the exit status.
+func (a *app) main(ctx context.Context, args []string) int {
+	err := a.execute(ctx, args)
+	if flushErr := a.out.Flush(); err == nil && flushErr != nil {
+		err = fmt.Errorf("write the answer: %w", flushErr)
+	}
+	a.complain(err)
+	return exitStatus(err)
+}
+
+// environ is the environment, read once.
+type environ map[string]string
+
+func newEnviron(pairs []string) environ {
+	e := make(environ, len(pairs))
+	for _, p := range pairs {
+		if key, value, ok := strings.Cut(p, "="); ok {
+			e[key] = value
+		}
+	}
+	return e
+}
+
+func (e environ) get(key string) string { return e[key] }
+
+// home is the person's home folder: what the environment says or, where it says
+// nothing, what the system knows of the user; "" where nobody does.
+func (a *app) home() string {
+	if h := a.env.get("HOME"); h != "" {
+		return h
+	}
+	u, err := user.LookupId(strconv.Itoa(a.uid))
+	if err != nil {
+		return "" // a user without an entry, as in many containers
+	}
+	return u.HomeDir
+}
+
+// dirs are the folders of this instance.
+func (a *app) dirs() (xdg.Dirs, error) {
+	d, err := xdg.Resolve(a.env.get, a.uid, a.home())
+	if err != nil {
+		return d, hinted(err, "set HOME, or XDG_CONFIG_HOME, XDG_STATE_HOME and XDG_DATA_HOME, to absolute paths")
+	}
+	return d, nil
+}
+
+// notice tells the person something beside the answer.
+func (a *app) notice(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintln(a.stderr, printable(fmt.Sprintf(format, args...)))
+	}
+}
+
+// json prints one document.
+func (a *app) json(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}
+
+// line prints one line of the answer. What cannot be printed as it is, because
+// a terminal would obey it, is escaped.
+func (a *app) line(format string, args ...any) {
+	a.out.WriteString(printable(fmt.Sprintf(format, args...)))
+	a.out.WriteByte('\n')
+}
+
+// table prints rows in columns, two spaces apart.
+func (a *app) table(rows [][]string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], len([]rune(printable(cell))))
+		}
+	}
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			cell = printable(cell)
+			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-len([]rune(cell))+2))
+			}
+		}
+		a.line("%s", strings.TrimRight(b.String(), " "))
+	}
+}
+
+// printable escapes what a terminal would obey or would not show: control
+// characters, direction marks, invisible spaces. Tabs and spaces stay.
+func printable(s string) string {
+	odd := func(r rune) bool { return r != '\t' && !strconv.IsPrint(r) || r == '\uFFFD' }
+	if strings.IndexFunc(s, odd) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if odd(r) {
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// paint colours a word for a person at a terminal.
+func (a *app) paint(word string, code int) string {
+	if a.env.get("NO_COLOR") != "" || a.env.get("TERM") == "dumb" || !term.IsTerminal(int(a.stdout.Fd())) {
+		return word
+	}
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", code, word)
+}
+
+// SGR codes.
+const (
+	red    = 31
+	green  = 32
+	yellow = 33
+)
+
+// dial reaches a guardian that runs already.
+func (a *app) dial(ctx context.Context) (*client.Client, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return nil, err
+	}
+	a.log().Debug("dial the guardian", "socket", guardian.Socket(d))
+	c, err := client.Dial(ctx, guardian.Socket(d))
+	if errors.Is(err, client.ErrNotRunning) {
+		return nil, hinted(err, "start it: cloister guardian start")
+	}
+	return c, err
+}
+
+// patience is how long a guardian may take to start.
+const patience = 10 * time.Second
+
+// ensure reaches the guardian, and starts one where there is none.
+func (a *app) ensure(ctx context.Context) (*client.Client, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c, err := client.Ensure(ctx, guardian.Socket(d), func() error {
+			a.log().Debug("start a guardian", "log", logFile(d))
+			return a.spawnGuardian(d)
+		})
+		// Another one is on its way in, then it will answer, or on its way
+		// out, then there is room for ours.
+		if _, taken := errors.AsType[*takenError](err); !taken {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+// tilde expands a leading ~ to the person's home.
+func (a *app) tilde(path string) (string, error) {
+	if path != "~" && !strings.HasPrefix(path, "~/") {
+		return path, nil
+	}
+	if a.home() == "" {
+		return "", fmt.Errorf("expand %s: HOME is not set", path)
+	}
+	return filepath.Join(a.home(), strings.TrimPrefix(path, "~")), nil
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/audit"
+	"cloister/guardian"
+	"cloister/internal/nearest"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	return group("audit", "Read and prove the record of what every cloister asked for",
+		a.auditTail(), a.auditShow(), a.auditVerify())
+}
+
+// eachEvent reads what is recorded. A record that cannot be read is told and
+// makes the command fail at its end, but does not hide those after it.
+func (a *app) eachEvent(dir string, f audit.Filter, tell func(audit.Event)) error {
+	var bad []error
+	for e, err := range audit.Read(dir, f) {
+		if err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		tell(e)
+	}
+	return readErrors(bad)
+}
+
+func readErrors(bad []error) error {
+	const most = 5
+	if len(bad) > most {
+		bad = append(bad[:most:most], fmt.Errorf("and %d more records that cannot be read", len(bad)-most))
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return hinted(errors.Join(bad...), "cloister audit verify tells where the chain breaks")
+}
+
+// follow tells events until the person has seen enough.
+func (a *app) follow(ctx context.Context, dir string, f audit.Filter, tell func(audit.Event)) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var bad []error
+	for e, err := range audit.Follow(ctx, dir, f) {
+		if err != nil {
+			a.complain(err)
+			bad = append(bad, err)
+			continue
+		}
+		tell(e)
+		if err := a.out.Flush(); err != nil {
+			return fmt.Errorf("write the answer: %w", err)
+		}
+	}
+	if len(bad) > 0 {
+		return &statusError{statusFailed} // told as they came
+	}
+	return nil
+}
+
+func (a *app) auditTail() *cobra.Command {
+	var (
+		follow, asJSON         bool
+		session, kind, verdict string
+		since                  time.Duration
+		last                   int
+	)
+	c := &cobra.Command{
+		Use:   "tail [flags]",
+		Short: "Print the newest events",
+		Args:  counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			f := audit.Filter{Session: session, Kind: kind, Verdict: verdict, Last: last}
+			if err := checkFilter(f); err != nil {
+				return err
+			}
+			if since < 0 || last < 0 {
+				return wrongWords("", "audit tail: --since and --last count forward from zero")
+			}
+			if since > 0 {
+				f.Since = time.Now().Add(-since)
+				if !cmd.Flags().Changed("last") {
+					f.Last = 0
+				}
+			}
+			tell := func(e audit.Event) { a.line("%s", eventLine(e, true)) }
+			if asJSON {
+				tell = a.jsonLine
+			}
+			if follow {
+				return a.follow(cmd.Context(), guardian.AuditDir(d), f, tell)
+			}
+			return a.eachEvent(guardian.AuditDir(d), f, tell)
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as events come")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
+	c.Flags().StringVar(&session, "session", "", "only this `NAME`")
+	c.Flags().StringVar(&kind, "kind", "", "only this `KIND`")
+	c.Flags().StringVar(&verdict, "verdict", "", "only `VERDICT`: allow, ask or deny")
+	c.Flags().DurationVar(&since, "since", 0, "only events younger than this, such as 10m")
+	c.Flags().IntVarP(&last, "last", "n", 50, "so many of the newest; 0 means all (with --since: all)")
+	return a.completesFilter(c)
+}
+
+func (a *app) completesFilter(c *cobra.Command) *cobra.Command {
+	fixed := func(words []string) cobra.CompletionFunc {
+		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+	}
+	session := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.sessionNames(cmd.Context(), true), cobra.ShellCompDirectiveNoFileComp
+	}
+	// An error means that the flag does not exist; the stories would show it.
+	_ = c.RegisterFlagCompletionFunc("session", session)
+	_ = c.RegisterFlagCompletionFunc("kind", fixed(audit.Kinds()))
+	_ = c.RegisterFlagCompletionFunc("verdict", fixed(verdicts()))
+	return c
+}
+
+func verdicts() []string { return []string{"allow", "ask", "deny"} }
+
+func checkFilter(f audit.Filter) error {
+	for _, w := range []struct {
+		flag, word string
+		words      []string
+	}{{"--kind", f.Kind, audit.Kinds()}, {"--verdict", f.Verdict, verdicts()}} {
+		if w.word == "" || slices.Contains(w.words, w.word) {
+			continue
+		}
+		hint := "it is one of " + strings.Join(w.words, ", ")
+		if near := nearest.Word(w.word, w.words); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		return wrongWords(hint, "%s: there is no %q", w.flag, w.word)
+	}
+	return nil
+}
+
+// jsonLine prints one event as one line. JSON escapes what a terminal obeys.
+func (a *app) jsonLine(e audit.Event) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		a.complain(err) // an Event holds nothing that JSON cannot say
+		return
+	}
+	a.out.Write(append(text, '\n'))
+}
+
+func (a *app) auditShow() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show SEQ",
+		Short: "Print one event in full",
+		Args:  counted(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			seq, err := strconv.ParseUint(args[0], 10, 64)
+			if err != nil {
+				return wrongWords("cloister audit tail --json shows the numbers", "audit show: %q is not an event's number", args[0])
+			}
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			for e, err := range audit.Read(guardian.AuditDir(d), audit.Filter{}) {
+				if err == nil && e.Seq == seq {
+					return a.showEvent(e, asJSON)
+				}
+			}
+			return fmt.Errorf("audit show: there is no event %d", seq)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+func (a *app) showEvent(e audit.Event, asJSON bool) error {
+	if asJSON {
+		return a.json(e)
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("write the event: %w", err)
+	}
+	// The event's own order of members, less the empty ones.
+	dec := json.NewDecoder(strings.NewReader(string(text)))
+	dec.UseNumber()
+	var rows [][]string
+	if _, err := dec.Token(); err != nil {
+		return fmt.Errorf("write the event: %w", err)
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return fmt.Errorf("write the event: %w", err)
+		}
+		value, err := dec.Token()
+		if err != nil {
+			return fmt.Errorf("write the event: %w", err)
+		}
+		if text := fmt.Sprint(value); text != "" {
+			rows = append(rows, []string{fmt.Sprint(key), text})
+		}
+	}
+	a.table(rows)
+	return nil
+}
+
+func (a *app) auditVerify() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: "Prove that no record was changed, removed or cut off",
+		Args:  counted(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			r, err := audit.Verify(guardian.AuditDir(d))
+			var bad *audit.BadRecord
+			if err != nil && !errors.As(err, &bad) {
+				return err
+			}
+			if asJSON {
+				if jsonErr := a.json(verification(r, bad)); jsonErr != nil {
+					return jsonErr
+				}
+			} else if bad == nil {
+				a.line("%d records in %d files, unbroken; head %s", r.Records, r.Segments, orDash(r.Head))
+				if r.TornBytes > 0 {
+					a.notice("the last %d bytes are a record that is being written, or that a crash cut", r.TornBytes)
+				}
+			}
+			if bad != nil {
+				return fmt.Errorf("verify the audit: %w", bad)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+type verified struct {
+	OK        bool       `json:"ok"`
+	Records   uint64     `json:"records"`
+	Segments  int        `json:"segments"`
+	Head      string     `json:"head"`
+	Anchored  uint64     `json:"anchored"`
+	TornBytes int64      `json:"torn_bytes"`
+	Bad       *badRecord `json:"bad"`
+}
+
+type badRecord struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Seq    uint64 `json:"seq"`
+	Reason string `json:"reason"`
+}
+
+func verification(r audit.Report, bad *audit.BadRecord) verified {
+	v := verified{OK: bad == nil, Records: r.Records, Segments: r.Segments, Head: r.Head, Anchored: r.Anchored, TornBytes: r.TornBytes}
+	if bad != nil {
+		v.Bad = &badRecord{bad.File, bad.Line, bad.Seq, bad.Reason}
+	}
+	return v
+}

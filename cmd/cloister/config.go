@@ -1,0 +1,153 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"cloister/config"
+	"cloister/internal/xdg"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	return group("config", "Show and start the configuration",
+		a.configShow(), a.configPath(), a.configInit(), a.configSchema())
+}
+
+// load reads the configuration of this instance.
+func (a *app) load() (*config.Config, config.Sources, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return nil, config.Sources{}, err
+	}
+	c, s, err := config.Load(d.Config)
+	a.log().Debug("read the configuration", "file", s.File, "found", s.Found, "cedar", len(s.Cedar))
+	return c, s, err
+}
+
+func (a *app) configShow() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Print every effective value and where it came from",
+		Args:  counted(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			c, s, err := a.load()
+			if err != nil {
+				return err
+			}
+			for _, n := range c.Notices() {
+				a.notice("%s", n)
+			}
+			if asJSON {
+				return a.json(map[string]any{"file": s.File, "found": s.Found, "values": c.Explain()})
+			}
+			var rows [][]string
+			for _, v := range c.Explain() {
+				from := "default"
+				if v.File != "" {
+					from = fmt.Sprintf("%s:%d", v.File, v.Line)
+				}
+				rows = append(rows, []string{v.Key, v.Value, from})
+			}
+			a.table(rows)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+func (a *app) configPath() *cobra.Command {
+	return &cobra.Command{
+		Use:   "path",
+		Short: "Print where the configuration is",
+		Args:  counted(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.out, filepath.Join(d.Config, "config.yaml")) // byte for byte: it is a path
+			return nil
+		},
+	}
+}
+
+func (a *app) configSchema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the configuration",
+		Args:  counted(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			text, err := config.Schema()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "%s\n", text)
+			return nil
+		},
+	}
+}
+
+// starter is what `config init` writes: every line that is no comment says what
+// holds anyway.
+const starter = `# Cloister's configuration. "cloister config show" prints what is in force,
+# "cloister config schema" what may stand here.
+version: 1
+
+proxy:
+  # What happens to a destination that no rule names: ask or deny.
+  unlisted_domain_behavior: ask
+  presets: [ai-apis, package-registries, source-hosts, docs]
+  # allow:
+  #   - domain: api.example.com        # ports 443 and 80 unless said
+  #   - domain: "*.example.org"        # any depth below, not example.org itself
+  #     ports: [443, 8443]
+  # deny:
+  #   - domain: gist.github.com        # wins over every allow
+`
+
+func (a *app) configInit() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init",
+		Short: "Write a configuration to start from",
+		Args:  counted(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			file, err := writeStarter(d)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.out, file)
+			return nil
+		},
+	}
+}
+
+func writeStarter(d xdg.Dirs) (file string, err error) {
+	file = filepath.Join(d.Config, "config.yaml")
+	if err := os.MkdirAll(d.Config, 0o700); err != nil {
+		return "", fmt.Errorf("write the configuration: %w", err)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return "", hinted(fmt.Errorf("write the configuration: %s is there already", file), "edit it, or move it away first")
+	}
+	if err != nil {
+		return "", fmt.Errorf("write the configuration: %w", err)
+	}
+	_, err = f.WriteString(starter)
+	if err = errors.Join(err, f.Close()); err != nil {
+		// Half a file would be read as the person's word.
+		return "", errors.Join(fmt.Errorf("write the configuration: %w", err), os.Remove(file))
+	}
+	return file, nil
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"cloister/internal/xdg"
+	"cloister/sandbox"
+	"cloister/sandbox/native"
+	"cloister/workspace"
+)
+
+// drivers are the ways of building an enclosure on this system, the preferred
+// first.
+func drivers() []sandbox.Driver { return []sandbox.Driver{native.New()} }
+
+// sweep removes what dead sessions left on the host.
+func sweep(d xdg.Dirs) func(context.Context, []string) error {
+	return func(_ context.Context, live []string) error {
+		return errors.Join(
+			native.Leftovers(func(id string) bool { return slices.Contains(live, id) }),
+			workspace.Sweep(locksDir(d)),
+		)
+	}
+}

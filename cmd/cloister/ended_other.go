@@ -1,0 +1,28 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// watchEnd watches a process that is nobody's child here. The function that it
+// gives waits until there is no process of that number.
+func watchEnd(pid int) (wait func(context.Context) error, err error) {
+	return func(ctx context.Context) error {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("process %d has not ended", pid)
+			case <-tick.C:
+			}
+		}
+		return nil
+	}, nil
+}

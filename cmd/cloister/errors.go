@@ -1,0 +1,168 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cloister/api"
+	"cloister/policy"
+	"cloister/sandbox"
+	"cloister/session"
+)
+
+// The exit statuses, besides those of wrapped commands.
+const (
+	statusDone       = 0
+	statusFailed     = 1
+	statusWords      = 2
+	statusUnbuilt    = 125
+	statusExecute    = 126
+	statusNotFound   = 127
+	statusSignalBase = 128
+)
+
+// wordsError says that the words typed are wrong.
+type wordsError struct {
+	msg  string
+	hint string
+}
+
+func (e *wordsError) Error() string { return e.msg }
+
+// Hints are the words of what to do.
+func (e *wordsError) Hints() []string {
+	if e.hint == "" {
+		return nil
+	}
+	return []string{e.hint}
+}
+
+func wrongWords(hint, format string, args ...any) error {
+	return &wordsError{msg: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// unbuiltError says that cloister could not build the enclosure.
+type unbuiltError struct{ err error }
+
+func (e *unbuiltError) Error() string { return e.err.Error() }
+func (e *unbuiltError) Unwrap() error { return e.err }
+
+// statusError ends with a status and says nothing: what there was to say has
+// been said, by the wrapped command or in the answer.
+type statusError struct{ status int }
+
+func (e *statusError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+
+// hintedError adds words of what to do.
+type hintedError struct {
+	err   error
+	hints []string
+}
+
+func (e *hintedError) Error() string   { return e.err.Error() }
+func (e *hintedError) Unwrap() error   { return e.err }
+func (e *hintedError) Hints() []string { return e.hints }
+
+func hinted(err error, hints ...string) error { return &hintedError{err, hints} }
+
+// exitStatus is the one table from errors to exit statuses.
+func exitStatus(err error) int {
+	var (
+		status  *statusError
+		words   *wordsError
+		execute *sandbox.ExecError
+		unbuilt *unbuiltError
+		behind  *backgroundError
+		signal  *session.Interrupted
+	)
+	switch {
+	case err == nil:
+		return statusDone
+	case errors.As(err, &status):
+		return status.status
+	case errors.As(err, &signal):
+		return statusSignalBase + int(signal.Signal)
+	case errors.As(err, &behind) && behind.word.Status != 0:
+		return behind.word.Status
+	case errors.As(err, &words):
+		return statusWords
+	case errors.As(err, &execute) && execute.NotFound:
+		return statusNotFound
+	case execute != nil:
+		return statusExecute
+	case errors.As(err, &unbuilt):
+		return statusUnbuilt
+	default:
+		return statusFailed
+	}
+}
+
+// complain tells the person what went wrong: a line for each error, each with
+// its hints under it.
+func (a *app) complain(err error) {
+	var silent *statusError
+	if err == nil || errors.As(err, &silent) {
+		return
+	}
+	for _, e := range apart(err) {
+		for line := range strings.SplitSeq(e.Error(), "\n") {
+			fmt.Fprintf(a.stderr, "cloister: %s\n", printable(line))
+		}
+		for _, h := range hintsOf(e) {
+			fmt.Fprintf(a.stderr, "hint: %s\n", printable(h))
+		}
+	}
+}
+
+// apart takes errors that were joined apart. One that was wrapped afterwards
+// stays whole.
+func apart(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error }) // the tree itself is read here
+	if !ok {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, apart(e)...)
+	}
+	return out
+}
+
+// hintsOf gathers the hints of an error and of what it wraps, each once.
+func hintsOf(err error) []string {
+	var out []string
+	var walk func(error)
+	walk = func(err error) {
+		//nolint:errorlint // the tree itself is read here
+		switch e := err.(type) {
+		case nil:
+			return
+		case interface{ Hints() []string }:
+			out = append(out, e.Hints()...)
+		case *api.Error:
+			out = append(out, e.Hints...)
+		case *policy.SyntaxError:
+			if e.Hint != "" {
+				out = append(out, e.Hint)
+			}
+		}
+		//nolint:errorlint // the tree itself is read here
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			walk(e.Unwrap())
+		case interface{ Unwrap() []error }:
+			for _, e := range e.Unwrap() {
+				walk(e)
+			}
+		}
+	}
+	walk(err)
+	seen := map[string]bool{}
+	return slices.DeleteFunc(out, func(h string) bool {
+		twice := seen[h]
+		seen[h] = true
+		return twice
+	})
+}

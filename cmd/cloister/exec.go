@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/api"
+	"cloister/client"
+	"cloister/sandbox"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) execCommand() *cobra.Command {
+	var env []string
+	c := &cobra.Command{
+		Use:               "exec [flags] NAME [--] CMD [ARG...]",
+		Short:             "Run one more command in a cloister",
+		Args:              counted(2, 1<<20),
+		ValidArgsFunction: a.completeSessions(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, argv := args[0], args[1:]
+			if argv[0] == "--" {
+				argv = argv[1:]
+			}
+			if len(argv) == 0 {
+				return wrongWords("usage: "+cmd.UseLine(), "exec: a command is missing")
+			}
+			status, err := a.execIn(cmd.Context(), name, argv, env)
+			if err != nil {
+				return err
+			}
+			return wrapped(status)
+		},
+	}
+	// What follows the name belongs to the command.
+	c.Flags().SetInterspersed(false)
+	c.Flags().StringArrayVarP(&env, "env", "e", nil, "`NAME[=VALUE]` in the command's environment")
+	return c
+}
+
+// wrapped ends with the status of a command that ran.
+func wrapped(s sandbox.Status) error {
+	if s.ExitCode() == 0 {
+		return nil
+	}
+	return &statusError{s.ExitCode()}
+}
+
+// execIn enters a session as its shim described it.
+func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sandbox.Status, error) {
+	none := sandbox.Status{}
+	c, err := a.dial(ctx)
+	if err != nil {
+		return none, err
+	}
+	defer c.Close()
+	info, err := enterable(ctx, c, name)
+	if err != nil {
+		return none, a.sessionError(ctx, c, name, err)
+	}
+	d, err := driverNamed(info.Isolation)
+	if err != nil {
+		return none, err
+	}
+	var spec sandbox.Spec
+	if err := json.Unmarshal(info.Exec, &spec); err != nil {
+		return none, fmt.Errorf("exec in %s: read its description: %w", info.Name, err)
+	}
+	spec.Argv = argv
+	if spec.Env, err = a.extended(spec.Env, env); err != nil {
+		return none, err
+	}
+	// Before the start, or a Ctrl-C between the two would end this process
+	// and leave the command.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	box, err := d.Exec(ctx, info.InitPID, spec, sandbox.Wiring{Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	if err != nil {
+		return none, unbuilt(fmt.Errorf("exec in %s: %w", info.Name, err))
+	}
+	status, err := await(box, signals)
+	return status, errors.Join(err, box.Close())
+}
+
+// enterable finds a session and waits for one that is about to run, or on its
+// way back to the guardian: what its shim deposits for exec comes a moment after
+// its name.
+func enterable(ctx context.Context, c *client.Client, name string) (api.ExecInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, comeBack)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		info, err := c.Session(ctx, name)
+		switch {
+		case err != nil:
+			return info, err
+		case info.State == api.StateRunning && len(info.Exec) > 0:
+			return info, nil
+		case info.State != api.StateRunning && info.State != api.StateStarting:
+			return info, fmt.Errorf("exec in %s: it is %s", info.Name, info.State)
+		}
+		select {
+		case <-ctx.Done():
+			return info, fmt.Errorf("exec in %s: its shim has not said yet how to enter it", info.Name)
+		case <-tick.C:
+		}
+	}
+}
+
+// await passes signals on until the command has ended.
+func await(box sandbox.Box, signals <-chan os.Signal) (sandbox.Status, error) {
+	done := make(chan struct{})
+	var status sandbox.Status
+	var err error
+	go func() {
+		status, err = box.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			return status, err
+		case sig := <-signals:
+			if r, ok := box.(interface{ Resize() error }); ok && sig == syscall.SIGWINCH {
+				_ = r.Resize() // a terminal that went away has no size; its hang-up follows
+				continue
+			}
+			_ = box.Signal(sig) // an error means that the command has ended: done tells
+		}
+	}
+}
+
+// extended is the inside's environment with what -e names and this terminal's
+// own TERM.
+func (a *app) extended(inside, named []string) ([]string, error) {
+	out := append([]string(nil), inside...)
+	set := func(key, value string) {
+		out = append(deleteKey(out, key), key+"="+value)
+	}
+	if t := a.env.get("TERM"); t != "" {
+		set("TERM", t)
+	}
+	given, err := a.inside(&runFlags{env: named})
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range given {
+		key, value, _ := strings.Cut(g, "=")
+		set(key, value)
+	}
+	return out, nil
+}
+
+func deleteKey(env []string, key string) []string {
+	out := env[:0]
+	for _, e := range env {
+		if !strings.HasPrefix(e, key+"=") {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// driverNamed finds the driver of an isolation level; auto is the preferred one.
+func driverNamed(name string) (sandbox.Driver, error) {
+	names := []string{"auto"}
+	for _, d := range drivers() {
+		if name == "auto" || d.Name() == name {
+			return d, nil
+		}
+		names = append(names, d.Name())
+	}
+	if len(names) == 1 {
+		return nil, &unbuiltError{errors.New("no enclosure can be built on this system: cloister needs Linux")}
+	}
+	return nil, &unbuiltError{hinted(fmt.Errorf("isolation %q does not exist on this system", name),
+		"there is: "+strings.Join(names, ", "))}
+}

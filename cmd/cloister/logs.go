@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"cloister/audit"
+	"cloister/internal/termsafe"
+	"cloister/internal/xdg"
+	"cloister/session"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func (a *app) logsCommand() *cobra.Command {
+	var follow bool
+	c := &cobra.Command{
+		Use:   "logs [-f] NAME",
+		Short: "Print what a cloister in the background wrote",
+		Long: `Print what the command of a cloister in the background wrote, byte for byte.
+What it asked for is in the audit: cloister audit tail --session NAME.`,
+		Args:              counted(1, 1),
+		ValidArgsFunction: a.completeSessions(true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.logs(cmd.Context(), args[0], follow)
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the cloister ends")
+	return c
+}
+
+// outputFile is where a cloister in the background writes.
+func outputFile(d xdg.Dirs, name string) string {
+	return filepath.Join(d.State, "logs", name+".log")
+}
+
+func (a *app) logs(ctx context.Context, name string, follow bool) error {
+	if err := session.CheckName(name); err != nil {
+		return wrongWords("cloister list -a shows the names", "logs: %v", err)
+	}
+	d, err := a.dirs()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(outputFile(d, name), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return hinted(fmt.Errorf("logs: no cloister %q wrote in the background", name),
+			"what a cloister asked for: cloister audit tail --session "+name, "cloister list -a shows every cloister")
+	}
+	if err != nil {
+		return fmt.Errorf("logs: %w", err)
+	}
+	defer f.Close()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	// A file or a pipe gets every byte; a terminal, what a terminal may get.
+	var sink io.Writer = a.out
+	if term.IsTerminal(int(a.stdout.Fd())) {
+		sink = termsafe.New(a.out)
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// Asked before reading: what was written until the end is read then.
+		over := !follow || !a.lives(ctx, name)
+		if _, err := io.Copy(sink, f); err != nil {
+			return fmt.Errorf("logs: %w", err)
+		}
+		if err := a.out.Flush(); err != nil {
+			return fmt.Errorf("write the answer: %w", err)
+		}
+		if over {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// lives tells whether a cloister of that name goes on. With the guardian gone
+// nobody knows; then it counts as living.
+func (a *app) lives(ctx context.Context, name string) bool {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return true
+	}
+	defer c.Close()
+	names, err := liveNames(ctx, c)
+	return err != nil || slices.Contains(names, name)
+}
+
+// eventLine is one event for a person: when, who, what, and why.
+func eventLine(e audit.Event, withSession bool) string {
+	s := e.Time.Local().Format(time.TimeOnly)
+	if withSession {
+		s += fmt.Sprintf("  %-16s", orDash(e.Session))
+	}
+	s += fmt.Sprintf("  %-5s  %-20s", e.Verdict, e.Kind)
+	switch {
+	case e.Host != "" && e.Port != 0:
+		s += fmt.Sprintf("  %s:%d", e.Host, e.Port)
+	case e.Host != "":
+		s += "  " + e.Host
+	case e.Resource != "":
+		s += "  " + e.Resource
+	}
+	if e.Method != "" {
+		s += fmt.Sprintf("  %s %s", e.Method, e.Path)
+	}
+	if e.BytesUp != nil && e.BytesDown != nil {
+		s += fmt.Sprintf("  %d up, %d down", *e.BytesUp, *e.BytesDown)
+	}
+	if e.ExitStatus != nil {
+		s += fmt.Sprintf("  status %d", *e.ExitStatus)
+	}
+	if e.Rule != "" {
+		s += "  [" + e.Rule + "]"
+	}
+	if e.Reason != "" {
+		s += "  " + e.Reason
+	}
+	return s
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

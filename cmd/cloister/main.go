@@ -1,0 +1,27 @@
+// Package main is the cloister command: the words a person types, one file for
+// each noun.
+//
+// It promises that stdout carries the answer and nothing else, that an error is
+// one line with hints under it, and that the exit status is what the table in
+// errors.go says. The environment is read here, once; contexts begin here.
+//
+// It does not decide, enclose or record anything: the rooms below do.
+//
+// Most readers want newRoot.
+package main
+
+import (
+	"bufio"
+	"context"
+	"os"
+)
+
+func main() {
+	a := &app{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		out: bufio.NewWriter(os.Stdout),
+		env: newEnviron(os.Environ()),
+		uid: os.Getuid(),
+	}
+	os.Exit(a.main(context.Background(), os.Args[1:]))
+}

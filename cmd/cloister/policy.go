@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"cloister/api"
+	"cloister/client"
+	"cloister/config"
+	"cloister/guardian"
+	"cloister/internal/authority"
+	"cloister/policy"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) policyCommand() *cobra.Command {
+	return group("policy", "Show, check, explain and test what is allowed",
+		a.policyShow(), a.policyCheck(), a.policyExplain(), a.policyTest())
+}
+
+// onDisk is the policy as the next guardian would load it.
+func (a *app) onDisk() (*guardian.Loaded, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return nil, err
+	}
+	return guardian.Load(d.Config)
+}
+
+// asked runs f with the guardian, or otherwise without one. A session's own
+// policy lives only in a guardian.
+func (a *app) asked(ctx context.Context, session string, f func(*client.Client) error, otherwise func() error) error {
+	c, err := a.dial(ctx)
+	if errors.Is(err, client.ErrNotRunning) && session == "" {
+		return otherwise()
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := f(c); err != nil {
+		return a.sessionError(ctx, c, session, err)
+	}
+	return nil
+}
+
+func (a *app) policyShow() *cobra.Command {
+	var session string
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Print the policy in force, as Cedar",
+		Args:  counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.asked(cmd.Context(), session, func(c *client.Client) error {
+				p, err := c.Policy(cmd.Context(), session)
+				if err != nil {
+					return err
+				}
+				return a.showPolicy(p)
+			}, func() error {
+				l, err := a.onDisk()
+				if err != nil {
+					return err
+				}
+				s := l.Snapshot()
+				a.notice("the guardian is not running: this is what the next one would load")
+				return a.showPolicy(api.Policy{Digest: s.Digest(), Mode: s.Mode().String(), Cedar: s.Cedar(), Notices: l.Notices()})
+			})
+		},
+	}
+	a.sessionFlag(c, &session, "show that session's own")
+	return c
+}
+
+func (a *app) showPolicy(p api.Policy) error {
+	for _, n := range p.Notices {
+		a.notice("%s", n)
+	}
+	a.line("// mode %s, digest %s", p.Mode, p.Digest)
+	_, err := io.WriteString(a.out, p.Cedar)
+	return err
+}
+
+func (a *app) sessionFlag(c *cobra.Command, into *string, what string) {
+	c.Flags().StringVar(into, "session", "", "`NAME`: "+what)
+	// An error means that the flag does not exist; the line above made it.
+	_ = c.RegisterFlagCompletionFunc("session", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.sessionNames(cmd.Context(), false), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func (a *app) policyCheck() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Tell whether the files on disk would load, and what is wrong with them",
+		Args:  counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := a.onDisk()
+			if err != nil {
+				return err
+			}
+			for _, n := range l.Notices() {
+				a.notice("%s", n)
+			}
+			a.line("policy %s is good", l.Snapshot().Digest())
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return nil // whether a guardian runs does not change the answer
+			}
+			defer c.Close()
+			if now, err := c.PolicyDigest(cmd.Context()); err == nil && now.Digest != l.Snapshot().Digest() {
+				a.notice("in force is still %s: cloister guardian reload", now.Digest)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) policyExplain() *cobra.Command {
+	var session string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "explain HOST[:PORT]",
+		Short: "Tell what would become of a connection, and which rule says so",
+		Args:  counted(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			to, err := authority.ParseHostPort(args[0], 443)
+			if err != nil {
+				return wrongWords("write HOST or HOST:PORT, such as api.example.com:443", "policy explain: %v", err)
+			}
+			var x api.Explanation
+			err = a.asked(cmd.Context(), session, func(c *client.Client) error {
+				x, err = c.Explain(cmd.Context(), api.ExplainRequest{Connect: to.String(), Session: session})
+				return err
+			}, func() error {
+				l, err := a.onDisk()
+				if err != nil {
+					return err
+				}
+				a.notice("the guardian is not running: this is what the next one would say")
+				x = guardian.ExplainWith(l.Snapshot(), to, api.ExplainRequest{})
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.json(x)
+			}
+			a.tellExplanation(x)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	a.sessionFlag(c, &session, "judge by that session's policy")
+	return c
+}
+
+func (a *app) tellExplanation(x api.Explanation) {
+	colour := map[string]int{"allow": green, "ask": yellow, "deny": red}
+	a.out.WriteString(a.paint(printable(x.Effect), colour[x.Effect]))
+	a.line(" %s", x.Authority)
+	a.line("  %s", x.Reason)
+	if x.Diagnostic != "" {
+		a.line("  %s", x.Diagnostic)
+	}
+	if x.WouldDeny {
+		a.line("  in mode %s it passes; enforce would refuse it", x.Mode)
+	}
+	for _, m := range x.Matches {
+		mark, note := " ", ""
+		if m.Decides {
+			mark = ">"
+		}
+		if m.WrongPort {
+			note = "  another port"
+		}
+		a.line("  %s %-5s  %s  (%s)%s", mark, m.Effect, m.Rule, m.Place, note)
+	}
+	for _, h := range x.Hints {
+		a.line("  to allow it: %s", h)
+	}
+}
+
+func (a *app) policyTest() *cobra.Command {
+	return &cobra.Command{
+		Use:   "test FILE...",
+		Short: "Hold the files on disk against a list of expected answers",
+		Long: `Hold the files on disk against a list of expected answers:
+
+  tests:
+    - {name: the API is reachable, connect: "api.example.com:443", want: allow}
+    - {connect: gist.github.com, want: deny}`,
+		Args: counted(1, 1<<20),
+		RunE: func(_ *cobra.Command, files []string) error {
+			l, err := a.onDisk()
+			if err != nil {
+				return err
+			}
+			failed := 0
+			for _, file := range files {
+				tests, err := a.readTests(file)
+				if err != nil {
+					return err
+				}
+				asked, err := wanted(tests)
+				if err != nil {
+					return err
+				}
+				failed += a.tellTests(file, tests, policy.RunTests(l.Snapshot(), asked))
+			}
+			if failed > 0 {
+				return &statusError{statusFailed}
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) readTests(file string) ([]config.PolicyTest, error) {
+	from, name := io.Reader(a.stdin), "stdin"
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("read tests: %w", err)
+		}
+		defer f.Close()
+		from, name = f, file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, config.MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read tests: %w", err)
+	}
+	return config.ParsePolicyTests(name, text)
+}
+
+func wanted(tests []config.PolicyTest) ([]policy.Test, error) {
+	out := make([]policy.Test, 0, len(tests))
+	for _, t := range tests {
+		effect, err := policy.ParseEffect(string(t.Want))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, policy.Test{Name: t.Name, Connect: t.Connect, Want: effect})
+	}
+	return out, nil
+}
+
+func (a *app) tellTests(file string, tests []config.PolicyTest, results []policy.TestResult) (failed int) {
+	for i, r := range results {
+		if r.Pass {
+			a.line("ok    %s", r.Test.Name)
+			continue
+		}
+		failed++
+		place := fmt.Sprintf("%s:%d", file, tests[i].Place.Line)
+		if r.Err != nil {
+			a.line("FAIL  %s (%s): %v", r.Test.Name, place, r.Err)
+			continue
+		}
+		a.line("FAIL  %s (%s): %s is %s, not %s: %s", r.Test.Name, place, r.Test.Connect, r.Verdict.Effect, r.Test.Want, r.Verdict.Reason)
+	}
+	a.line("%d of %d as expected", len(results)-failed, len(results))
+	return failed
+}

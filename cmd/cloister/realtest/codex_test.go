@@ -1,0 +1,168 @@
+package realtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// responsesAPI is the Responses API with a model that follows a script.
+type responsesAPI struct {
+	steps []step
+	last  string
+
+	mu       sync.Mutex
+	results  []string
+	requests []string
+	auth     map[string]bool
+	problems []string
+}
+
+type responsesRequest struct {
+	Input []struct {
+		Type   string          `json:"type"`
+		Output json.RawMessage `json:"output"`
+	} `json:"input"`
+}
+
+func (m *responsesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.requests = append(m.requests, r.Method+" "+r.URL.Path+" "+r.Header.Get("Upgrade"))
+	if m.auth == nil {
+		m.auth = map[string]bool{}
+	}
+	m.auth[r.Header.Get("Authorization")] = true
+	if r.Header.Get("Upgrade") != "" {
+		// The agent asks for a WebSocket first; this is the answer that makes it
+		// take plain HTTP without trying again.
+		w.WriteHeader(http.StatusUpgradeRequired)
+		return
+	}
+	if r.URL.Path != "/v1/responses" || r.Method != http.MethodPost {
+		w.Header().Set("content-type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"error":{"message":"not here","type":"invalid_request_error"}}`)
+		return
+	}
+	var req responsesRequest
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &req)
+	}
+	if err != nil {
+		m.problems = append(m.problems, err.Error())
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var results []string
+	for _, item := range req.Input {
+		if item.Type == "function_call_output" || item.Type == "custom_tool_call_output" {
+			var text string
+			if json.Unmarshal(item.Output, &text) != nil {
+				text = string(item.Output)
+			}
+			results = append(results, text)
+		}
+	}
+	m.results = results
+	m.stream(w, len(results))
+}
+
+func (m *responsesAPI) stream(w http.ResponseWriter, n int) {
+	w.Header().Set("content-type", "text/event-stream")
+	send := func(kind string, v map[string]any) {
+		v["type"] = kind
+		text, _ := json.Marshal(v)
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, text)
+		w.(http.Flusher).Flush()
+	}
+	id := fmt.Sprintf("resp_%d", n)
+	send("response.created", map[string]any{"response": map[string]any{"id": id}})
+	item := map[string]any{
+		"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
+		"content": []any{map[string]any{"type": "output_text", "text": m.last, "annotations": []any{}}},
+	}
+	if n < len(m.steps) {
+		s := m.steps[n]
+		args, _ := json.Marshal(s.input)
+		item = map[string]any{"type": "function_call", "id": fmt.Sprintf("fc_%d", n), "call_id": fmt.Sprintf("call_%d", n), "name": s.tool, "arguments": string(args), "status": "completed"}
+		if text, ok := s.input["*"].(string); ok { // a tool that takes plain text
+			item = map[string]any{"type": "custom_tool_call", "id": fmt.Sprintf("ctc_%d", n), "call_id": fmt.Sprintf("call_%d", n), "name": s.tool, "input": text, "status": "completed"}
+		}
+	}
+	send("response.output_item.added", map[string]any{"output_index": 0, "item": item})
+	send("response.output_item.done", map[string]any{"output_index": 0, "item": item})
+	send("response.completed", map[string]any{"response": map[string]any{
+		"id": id, "usage": map[string]any{"input_tokens": 10, "input_tokens_details": map[string]any{"cached_tokens": 0}, "output_tokens": 5, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": 15},
+	}})
+}
+
+func TestCodex(t *testing.T) {
+	w := newWorld(t)
+	need(t, "node", "node")
+	w.agent("codex")
+	w.wrongAdd()
+	patch := `*** Begin Patch
+*** Update File: add.js
+@@
+-exports.add = (a, b) => a - b
++exports.add = (a, b) => a + b
+*** Add File: docs/notes.md
++# Notes
++
++add adds.
+*** End Patch
+`
+	api := &responsesAPI{last: "Fixed: add adds now.", steps: []step{
+		{"exec_command", map[string]any{"cmd": "node add.test.js; " + whoAmI}},
+		{"apply_patch", map[string]any{"*": patch}},
+		{"exec_command", map[string]any{"cmd": "node add.test.js && git add -A && git commit -qm 'add: add' && git status --short"}},
+		{"exec_command", map[string]any{"cmd": lookAround}},
+	}}
+	w.net.handle("api.openai.com", api)
+	w.args = []string{"-e", "CODEX_API_KEY=sk-test-89ab"}
+	res := w.must("codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "add.js does not add. Fix it.")
+
+	if got := strings.TrimSpace(res.stdout); got != api.last {
+		t.Errorf("codex said %q, want %q; stderr: %s", got, api.last, res.stderr)
+	}
+	api.check(t, "Bearer sk-test-89ab")
+	checkPayload(t, api.result(0))
+	for i, want := range map[int]string{0: "WRONG", 1: "add.js", 2: "RIGHT"} {
+		if !strings.Contains(api.result(i), want) {
+			t.Errorf("step %d: %q does not tell %q", i, api.result(i), want)
+		}
+	}
+	w.checkFixed()
+	w.checkLookedAround(api.result(3), res)
+}
+
+func (m *responsesAPI) result(i int) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i >= len(m.results) {
+		return fmt.Sprintf("(no result of step %d of %d; requests: %s)", i, len(m.steps), strings.Join(m.requests, ", "))
+	}
+	return m.results[i]
+}
+
+// check fails where the script was not played to its end, or with another key.
+func (m *responsesAPI) check(t *testing.T, auth string) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.results) != len(m.steps) {
+		t.Errorf("%d of %d steps were done: %q", len(m.results), len(m.steps), m.results)
+	}
+	if !m.auth[auth] {
+		t.Errorf("the API saw %v, want %s", m.auth, auth)
+	}
+	for _, p := range m.problems {
+		t.Error(p)
+	}
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"cloister/internal/nearest"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// newRoot is the tree of every command.
+func newRoot(a *app) *cobra.Command {
+	root := group("cloister", "Run a coding agent in an enclosure",
+		a.runCommand(),
+		a.listCommand(), a.stopCommand(), a.execCommand(), a.logsCommand(),
+		a.policyCommand(), a.auditCommand(), a.configCommand(),
+		a.doctorCommand(), a.guardianCommand(),
+		a.completionCommand(), a.versionCommand(),
+	)
+	root.Long = "Cloister runs a coding agent, or any command, where it sees the project and a\nread-only toolchain, and where the only way out is one that a policy allows."
+	root.Version = version()
+	root.SetVersionTemplate("cloister {{.Version}}\n")
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(helpCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.SetOut(a.out)
+	root.SetErr(a.stderr)
+	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no notices, only errors")
+	root.PersistentFlags().BoolVar(&a.debug, "debug", false, "tell more, on stderr")
+	return root
+}
+
+// execute runs one command line.
+func (a *app) execute(ctx context.Context, args []string) error {
+	root := newRoot(a)
+	root.SetArgs(args)
+	// An unknown command is told before its flags are looked at, which belong
+	// to nobody.
+	if cmd, rest, err := root.Find(args); err == nil && cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		if !strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) && rest[0] != "help" {
+			return unknownCommand(cmd, rest)
+		}
+	}
+	return root.ExecuteContext(ctx)
+}
+
+// group is a noun with verbs under it; alone it prints its help.
+func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short,
+		Args: unknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(verbs...)
+	return c
+}
+
+// unknownCommand refuses a word that is no command of cmd.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	hint := fmt.Sprintf("%s --help lists them", cmd.CommandPath())
+	if near := nearest.Word(args[0], names); near != "" {
+		hint = fmt.Sprintf("did you mean %s %s?", cmd.CommandPath(), near)
+	}
+	return wrongWords(hint, "unknown command %q for %s", args[0], cmd.CommandPath())
+}
+
+// flagError puts what pflag refused into the house's words, with the nearest
+// flag that there is.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return wrongWords(fmt.Sprintf("%s --help explains the flags", cmd.CommandPath()), "%s: %v", cmd.CommandPath(), err)
+	}
+	name := "--" + unknown.GetSpecifiedName()
+	if group := unknown.GetSpecifiedShortnames(); group != "" {
+		name = "-" + unknown.GetSpecifiedName()
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	hint := fmt.Sprintf("%s --help lists them", cmd.CommandPath())
+	if near := nearest.Word(name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %s?", near)
+	}
+	return wrongWords(hint, "unknown flag %s for %s", name, cmd.CommandPath())
+}
+
+// counted refuses another number of arguments, by the names in the usage line.
+func counted(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return wrongWords("usage: "+cmd.UseLine(), "%s: an argument is missing", cmd.CommandPath())
+		case len(args) > most:
+			return wrongWords("usage: "+cmd.UseLine(), "%s: unexpected argument %q", cmd.CommandPath(), args[most])
+		}
+		return nil
+	}
+}
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Explain a command",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			at, _, err := cmd.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, c := range at.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, c.Name()+"\t"+c.Short)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return wrongWords("", "help: %v", err)
+			}
+			if len(rest) > 0 {
+				return unknownCommand(at, rest)
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		},
+	}
+}
+
+// completeSessions offers the names of sessions.
+func (a *app) completeSessions(all bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.sessionNames(cmd.Context(), all), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (a *app) sessionNames(ctx context.Context, all bool) []string {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return nil // nothing to offer; Tab is no place for errors
+	}
+	defer c.Close()
+	sessions, err := c.Sessions(ctx, all)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, 0, len(sessions))
+	for _, s := range sessions {
+		names = append(names, s.Name+"\t"+s.Project)
+	}
+	return names
+}

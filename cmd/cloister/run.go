@@ -1,0 +1,661 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/api"
+	"cloister/config"
+	"cloister/guardian"
+	"cloister/internal/nearest"
+	"cloister/internal/xdg"
+	"cloister/sandbox"
+	"cloister/session"
+	"cloister/workspace"
+
+	"github.com/spf13/cobra"
+)
+
+// runFlags are the flags of run, as typed.
+type runFlags struct {
+	isolation, mode, workspace, name, project, report, memory string
+	allow, deny, expose, refs, env, accept, policy            []string
+	cpus                                                      float64
+	pids                                                      int64
+	timeout                                                   time.Duration
+	noNetwork, detach                                         bool
+	ready                                                     int // hidden: where a detached run says that it runs
+}
+
+// residues are the words of --accept.
+var residues = []string{"wide-workspace", "cgroup-limits"}
+
+func (a *app) runCommand() *cobra.Command {
+	f := &runFlags{}
+	c := &cobra.Command{
+		Use:   "run [flags] [--] CMD [ARG...]",
+		Short: "Run one command in a cloister of its own, gone afterwards",
+		Example: "  cloister run -- sh -c 'id; ls -la'\n" +
+			"  cloister run --allow api.example.com -- claude -p 'fix the tests'",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == "" {
+				return wrongWords("usage: "+cmd.UseLine(), "run: a command is missing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), f, args) },
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+	}
+	fl := c.Flags()
+	fl.SetInterspersed(false)
+	fl.StringVar(&f.isolation, "isolation", "", "how the enclosure is built: native or auto")
+	fl.StringVar(&f.name, "name", "", "name of the cloister (made from the project's when absent)")
+	fl.StringVarP(&f.project, "project", "C", "", "the project, instead of the current folder's")
+	fl.StringVar(&f.mode, "mode", "", "enforce, shadow (record what would be denied) or record")
+	fl.StringVar(&f.workspace, "workspace", "", "live (the project's files) or none")
+	fl.StringArrayVar(&f.allow, "allow", nil, "allow `DOMAIN[:PORT]` for this session")
+	fl.StringArrayVar(&f.deny, "deny", nil, "deny `DOMAIN[:PORT]` for this session")
+	fl.StringArrayVar(&f.expose, "expose", nil, "show `PATH[:ro|:rw]` of the host")
+	fl.StringArrayVar(&f.refs, "ref", nil, "show `DIR` read-only at /refs/NAME")
+	fl.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` inside, or pass the host's NAME")
+	fl.StringVar(&f.memory, "memory", "", "memory limit, such as 8GiB")
+	fl.Float64Var(&f.cpus, "cpus", 0, "processors, such as 2 or 0.5")
+	fl.Int64Var(&f.pids, "pids", 0, "processes and threads (4096 unless said)")
+	fl.DurationVar(&f.timeout, "timeout", 0, "end the command after this time, such as 30m")
+	fl.BoolVarP(&f.detach, "detach", "d", false, "run in the background; output goes to cloister logs")
+	fl.BoolVar(&f.noNetwork, "no-network", false, "no network at all, not even the guardian's")
+	fl.StringArrayVar(&f.accept, "accept", nil, "go on without a guarantee: `residue:NAME`")
+	fl.StringArrayVar(&f.policy, "policy", nil, "a Cedar `FILE` for this session")
+	fl.StringVar(&f.report, "report", "", "write a JSON summary of the run to `FILE`")
+	fl.IntVar(&f.ready, "ready-fd", 0, "")
+	if err := fl.MarkHidden("ready-fd"); err != nil {
+		panic(err) // the flag is two lines above
+	}
+	for flag, words := range map[string][]string{
+		"isolation": {"native", "auto"}, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "none"},
+		"accept": {"residue:wide-workspace", "residue:cgroup-limits"},
+	} {
+		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err)
+		}
+	}
+	return c
+}
+
+// check refuses words that are none of a flag's.
+func (f *runFlags) check() error {
+	for _, w := range []struct {
+		flag, value string
+		words       []string
+	}{
+		{"--isolation", f.isolation, []string{"native", "auto"}},
+		{"--mode", f.mode, []string{"enforce", "shadow", "record"}},
+		{"--workspace", f.workspace, []string{"live", "none"}},
+	} {
+		if w.value != "" && !slices.Contains(w.words, w.value) {
+			return wrongWords("one of: "+strings.Join(w.words, ", "), "run: %s %q is not known", w.flag, w.value)
+		}
+	}
+	for _, word := range f.accept {
+		name, ok := strings.CutPrefix(word, "residue:")
+		if !ok || !slices.Contains(residues, name) {
+			hint := "one of: residue:" + strings.Join(residues, ", residue:")
+			if near := nearest.Word(strings.TrimPrefix(word, "residue:"), residues); near != "" {
+				hint = "did you mean --accept residue:" + near + "?"
+			}
+			return wrongWords(hint, "run: --accept %q names no residue", word)
+		}
+	}
+	if f.cpus < 0 || f.pids < 0 || f.timeout < 0 {
+		return wrongWords("", "run: a limit cannot be negative")
+	}
+	if len(f.allow)+len(f.deny) > 0 {
+		if err := guardian.CheckFlags(f.allow, f.deny); err != nil {
+			return wrongWords("write DOMAIN or DOMAIN:PORT, such as api.example.com or *.example.com:8443", "run: %v", err)
+		}
+	}
+	if f.name != "" {
+		if err := session.CheckName(f.name); err != nil {
+			return wrongWords("", "run: %v", err)
+		}
+	}
+	return nil
+}
+
+func (f *runFlags) accepted() []string {
+	var out []string
+	for _, word := range f.accept {
+		out = append(out, strings.TrimPrefix(word, "residue:"))
+	}
+	return out
+}
+
+// run is cloister run: this process becomes the cloister's shim.
+func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.report != "" {
+		// Known before the command runs, not after.
+		w, err := os.OpenFile(f.report, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return wrongWords("", "run: --report: %v", err)
+		}
+		w.Close()
+	}
+	// A run that has somebody to tell is the detached one: it was started with
+	// the same flags, and must not detach in its turn, for ever.
+	if f.detach && f.ready == 0 {
+		return a.detach()
+	}
+	s, dirs, err := a.shim(ctx, f, argv)
+	if err != nil {
+		if _, ok := errors.AsType[*wordsError](err); ok {
+			return err
+		}
+		return &unbuiltError{err}
+	}
+	defer s.Client.Close()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passed...)
+	defer signal.Stop(signals)
+	s.Signals = signals
+	ready := a.announce(f, s, dirs)
+
+	res, err := s.Run(ctx)
+	if !res.Ran {
+		if f.report != "" {
+			err = errors.Join(err, writeReport(f.report, res, exitStatus(unbuilt(err))))
+		}
+		ready(err)
+		return unbuilt(err)
+	}
+	if f.report != "" {
+		err = errors.Join(err, writeReport(f.report, res, res.Status.ExitCode()))
+	}
+	a.tell(res)
+	a.complain(err)
+	status := res.Status.ExitCode()
+	if status == 0 && err != nil {
+		status = statusFailed
+	}
+	if status != 0 {
+		return &statusError{status}
+	}
+	return nil
+}
+
+// unbuilt makes the error of a run that did not come about: of the command where
+// it was the command's, of the words where the guardian could not read them.
+func unbuilt(err error) error {
+	var (
+		execute *sandbox.ExecError
+		words   *api.Error
+	)
+	if errors.As(err, &execute) {
+		return err
+	}
+	if errors.As(err, &words) && words.Code == api.CodeBadRequest {
+		return hinted(wrongWords("", "run: %s", words.Message), words.Hints...)
+	}
+	return &unbuiltError{err}
+}
+
+// shim gathers everything that a run depends on, from flags, configuration and
+// environment, and reaches the guardian.
+func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (*session.Shim, xdg.Dirs, error) {
+	dirs, err := a.dirs()
+	if err != nil {
+		return nil, dirs, err
+	}
+	cfg, _, err := config.Load(dirs.Config)
+	if err != nil {
+		return nil, dirs, err
+	}
+	f.isolation = cmpOr(f.isolation, string(cfg.Defaults.Isolation))
+	f.mode = cmpOr(f.mode, string(cfg.Defaults.Mode))
+	f.workspace = cmpOr(f.workspace, string(cfg.Defaults.Workspace))
+	driver, err := driverNamed(f.isolation)
+	if err != nil {
+		return nil, dirs, err
+	}
+	home := a.realHome()
+	project, err := a.project(f, dirs, home)
+	if err != nil {
+		return nil, dirs, err
+	}
+	limits, err := a.limits(f, cfg)
+	if err != nil {
+		return nil, dirs, err
+	}
+	view, err := a.view(f, cfg, dirs, home)
+	if err != nil {
+		return nil, dirs, err
+	}
+	env, err := a.inside(f)
+	if err != nil {
+		return nil, dirs, err
+	}
+	cedar, err := readPolicies(f.policy)
+	if err != nil {
+		return nil, dirs, err
+	}
+	caFile, ca, err := a.authorities(cfg)
+	if err != nil {
+		return nil, dirs, err
+	}
+	c, err := a.ensure(ctx)
+	if err != nil {
+		return nil, dirs, err
+	}
+	s := &session.Shim{
+		Client: c, Driver: driver, Project: project, View: view, Argv: argv, Env: env,
+		Term: session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
+		User: a.payload(), Limits: limits, CA: ca, CAFile: caFile, Author: workspace.FindAuthor(home, project.Git),
+		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
+		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
+		Request: api.SessionRequest{
+			Name: f.name, Project: string(project.Root), Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
+			Command: argv, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Accepted: f.accepted(), ShimPID: os.Getpid(),
+		},
+	}
+	if !a.quiet {
+		s.Notify = func(text string) { a.notice("cloister: %s", text) }
+	}
+	return s, dirs, nil
+}
+
+// realHome is the person's home without symbolic links; empty where there is
+// none that could hold anything.
+func (a *app) realHome() string {
+	home := a.home()
+	if !filepath.IsAbs(home) {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(home); err == nil {
+		return real
+	}
+	return home
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (a *app) project(f *runFlags, dirs xdg.Dirs, home string) (workspace.Project, error) {
+	dir := f.project
+	if dir == "" {
+		dir = "."
+	}
+	p, err := workspace.Find(dir)
+	if err != nil {
+		if fi, statErr := os.Stat(dir); f.project != "" && (statErr != nil || !fi.IsDir()) {
+			return p, wrongWords("-C names the project's folder", "run: %v", err)
+		}
+		return p, err
+	}
+	accepted := f.accepted()
+	return p, p.Check(workspace.Places{
+		Home: home, State: keepOut(dirs),
+		Socket: []string{"/run/docker.sock", "/var/run/docker.sock"},
+	}, func(residue string) bool { return slices.Contains(accepted, residue) })
+}
+
+// keepOut are Cloister's own folders, which no cloister sees.
+func keepOut(d xdg.Dirs) []string {
+	var out []string
+	for _, dir := range []string{d.Config, d.State, d.Data, d.Runtime} {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+		}
+		out = append(out, dir)
+	}
+	return out
+}
+
+func (a *app) limits(f *runFlags, cfg *config.Config) (sandbox.Limits, error) {
+	l := sandbox.Limits{Memory: int64(cfg.Resources.Memory), CPUs: cfg.Resources.CPUs, Pids: cfg.Resources.PIDs}
+	if f.memory != "" {
+		size, err := config.ParseSize(f.memory)
+		if err != nil {
+			return l, wrongWords("such as 512MiB or 8GiB", "run: --memory: %v", err)
+		}
+		l.Memory = int64(size)
+	}
+	if f.cpus > 0 {
+		l.CPUs = f.cpus
+	}
+	if f.pids > 0 {
+		l.Pids = f.pids
+	}
+	return l, nil
+}
+
+func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) (workspace.Options, error) {
+	o := workspace.Options{
+		Home: home, Path: a.env.get("PATH"), Data: dirs.Data, Locks: locksDir(dirs),
+		None: f.workspace == "none", Protect: cfg.Filesystem.Protect, Hide: cfg.Filesystem.Hide, KeepOut: keepOut(dirs),
+	}
+	for _, text := range append(slices.Clone(cfg.Filesystem.Expose), f.expose...) {
+		e, err := config.ParseExpose(text)
+		if err != nil {
+			return o, wrongWords("", "run: %v", err)
+		}
+		path, err := a.tilde(e.Path)
+		if err != nil {
+			return o, err
+		}
+		access := sandbox.ReadOnly
+		if e.Writable {
+			access = sandbox.ReadWrite
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return o, fmt.Errorf("expose %s: %w", e.Path, err)
+		}
+		if _, err := os.Stat(path); err != nil && slices.Contains(f.expose, text) {
+			return o, wrongWords("", "run: --expose: %v", err)
+		}
+		o.Expose = append(o.Expose, workspace.Expose{Path: path, Access: access})
+	}
+	for _, ref := range append(slices.Clone(cfg.Filesystem.Refs), f.refs...) {
+		path, err := a.tilde(ref)
+		if err != nil {
+			return o, err
+		}
+		if _, err := os.Stat(path); err != nil && slices.Contains(f.refs, ref) {
+			return o, wrongWords("", "run: --ref: %v", err)
+		}
+		o.Refs = append(o.Refs, path)
+	}
+	return o, nil
+}
+
+// inside is what -e names: a value, or the host's variable.
+func (a *app) inside(f *runFlags) ([]string, error) {
+	var out []string
+	for _, e := range f.env {
+		name, _, set := strings.Cut(e, "=")
+		if name == "" || strings.ContainsRune(e, 0) {
+			return nil, wrongWords("-e NAME=VALUE, or -e NAME for the host's", "run: -e %q has no name", e)
+		}
+		if set {
+			out = append(out, e)
+			continue
+		}
+		if value, ok := a.env[name]; ok {
+			out = append(out, name+"="+value)
+		}
+	}
+	return out, nil
+}
+
+func readPolicies(files []string) ([]api.CedarFile, error) {
+	var out []api.CedarFile
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, wrongWords("", "run: --policy: %v", err)
+		}
+		out = append(out, api.CedarFile{Name: name, Text: string(text)})
+	}
+	return out, nil
+}
+
+// payload is who the command is inside: this user by the same number, never root.
+func (a *app) payload() sandbox.User {
+	if a.uid == 0 {
+		return sandbox.User{ID: 1000, Name: "agent"}
+	}
+	name := a.env.get("USER")
+	ok := name != "" && name != "root" && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+	})
+	if !ok {
+		name = "agent"
+	}
+	return sandbox.User{ID: a.uid, Name: name}
+}
+
+// bundles is where distributions keep the authorities that they trust.
+var bundles = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}
+
+// authorities are the certificate authorities that programs inside trust: the
+// host's file as it is or, with upstream_ca, a text of both.
+func (a *app) authorities(cfg *config.Config) (file string, text []byte, err error) {
+	list := bundles
+	if named := a.env.get("SSL_CERT_FILE"); named != "" {
+		list = []string{named}
+	}
+	for _, candidate := range list {
+		if file, err = filepath.EvalSymlinks(candidate); err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", nil, fmt.Errorf("read certificate authorities: %w", err)
+		}
+	}
+	if file != "" && len(cfg.Proxy.UpstreamCA) == 0 && a.uid != 0 {
+		return file, nil, nil
+	}
+	if file != "" {
+		if text, err = os.ReadFile(file); err != nil {
+			return "", nil, fmt.Errorf("read certificate authorities: %w", err)
+		}
+	}
+	for _, name := range cfg.Proxy.UpstreamCA {
+		path, err := a.tilde(name)
+		if err != nil {
+			return "", nil, err
+		}
+		more, err := os.ReadFile(path)
+		if err != nil {
+			return "", nil, fmt.Errorf("read proxy.upstream_ca: %w", err)
+		}
+		if !bytes.Contains(more, []byte("-----BEGIN CERTIFICATE-----")) {
+			return "", nil, fmt.Errorf("read proxy.upstream_ca: %s holds no certificate in PEM form", path)
+		}
+		text = append(append(text, '\n'), more...)
+	}
+	return "", text, nil
+}
+
+// tell gives the person what they should know after a run, on stderr: nothing,
+// where nothing was refused or changed.
+func (a *app) tell(res session.Result) {
+	for _, n := range res.Notices {
+		a.notice("cloister: %s", n)
+	}
+	switch {
+	case res.TimedOut:
+		a.notice("cloister: %s was ended: its time was over", res.Name)
+	case res.Stopped != "":
+		a.notice("cloister: %s was ended: %s", res.Name, res.Stopped)
+	}
+	for _, r := range res.Summary.Refusals {
+		dest := r.Host
+		if dest == "" {
+			dest = "a request"
+		}
+		if r.Port != 0 {
+			dest = net.JoinHostPort(dest, strconv.Itoa(r.Port))
+		}
+		times := ""
+		if r.Count > 1 {
+			times = fmt.Sprintf(" (%d times)", r.Count)
+		}
+		a.notice("cloister: refused %s%s: %s", dest, times, r.Reason)
+		for _, h := range r.Hints {
+			a.notice("hint: %s", h)
+		}
+	}
+	if res.Summary.More > 0 {
+		a.notice("cloister: and %d more destinations: cloister audit tail --session %s --verdict deny", res.Summary.More, res.Name)
+	}
+	if len(res.Autorun) > 0 {
+		a.notice("cloister: files changed that programs of this host may run; look before you do:")
+		for _, path := range res.Autorun {
+			a.notice("  %s", path)
+		}
+	}
+	if res.Truncated {
+		a.notice("cloister: the project is too large: not all of its files were looked at")
+	}
+}
+
+// runReport is what --report writes.
+type runReport struct {
+	Name           string   `json:"name"`
+	ExitStatus     int      `json:"exit_status"`
+	DurationMS     int64    `json:"duration_ms"`
+	Allowed        int      `json:"allowed"`
+	Asked          int      `json:"asked"`
+	Denied         int      `json:"denied"`
+	AutorunChanged []string `json:"autorun_changed"`
+}
+
+func writeReport(path string, res session.Result, status int) error {
+	changed := res.Autorun
+	if changed == nil {
+		changed = []string{}
+	}
+	text, err := json.MarshalIndent(runReport{
+		Name: res.Name, ExitStatus: status, DurationMS: res.Duration.Milliseconds(),
+		Allowed: res.Summary.Allowed, Asked: res.Summary.Asked, Denied: res.Summary.Denied, AutorunChanged: changed,
+	}, "", "  ")
+	if err == nil {
+		err = os.WriteFile(path, append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// detach starts the same run again as a process of its own and waits until its
+// command runs. Its output goes to a log.
+func (a *app) detach() error {
+	dirs, err := a.dirs()
+	if err != nil {
+		return &unbuiltError{err}
+	}
+	logs := filepath.Join(dirs.State, "logs")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return &unbuiltError{fmt.Errorf("make log folder: %w", err)}
+	}
+	out, err := os.OpenFile(pendingLog(dirs, os.Getpid()), os.O_CREATE|os.O_WRONLY|os.O_APPEND|os.O_TRUNC, 0o600)
+	if err != nil {
+		return &unbuiltError{fmt.Errorf("make log: %w", err)}
+	}
+	defer out.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return &unbuiltError{err}
+	}
+	defer null.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return &unbuiltError{err}
+	}
+	defer r.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return &unbuiltError{fmt.Errorf("find cloister itself: %w", err)}
+	}
+	args := []string{os.Args[0]}
+	inserted := false
+	for _, arg := range os.Args[1:] {
+		args = append(args, arg)
+		if arg == "run" && !inserted {
+			args, inserted = append(args, "--ready-fd=3"), true
+		}
+	}
+	p, err := os.StartProcess(self, args, &os.ProcAttr{
+		Env: os.Environ(), Files: []*os.File{null, out, out, w}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	w.Close()
+	if err != nil {
+		return &unbuiltError{fmt.Errorf("start in the background: %w", err)}
+	}
+	var word readyWord
+	if err := json.NewDecoder(r).Decode(&word); err != nil {
+		state, waitErr := p.Wait()
+		_ = os.Remove(out.Name())
+		return &unbuiltError{errors.Join(fmt.Errorf("start in the background: it ended before its command ran: %v", state), waitErr)}
+	}
+	if word.Error != "" {
+		_, waitErr := p.Wait()
+		_ = os.Remove(out.Name())
+		if waitErr != nil {
+			return &unbuiltError{waitErr}
+		}
+		return &backgroundError{word}
+	}
+	a.line("%s", word.Name)
+	return p.Release()
+}
+
+// readyWord is what a background run tells the one that started it.
+type readyWord struct {
+	Name   string   `json:"name,omitempty"`
+	Error  string   `json:"error,omitempty"`
+	Hints  []string `json:"hints,omitempty"`
+	Status int      `json:"status,omitempty"`
+}
+
+// backgroundError is a background run's failure, told by the foreground.
+type backgroundError struct{ word readyWord }
+
+func (e *backgroundError) Error() string   { return e.word.Error }
+func (e *backgroundError) Hints() []string { return e.word.Hints }
+
+func pendingLog(d xdg.Dirs, pid int) string {
+	return filepath.Join(d.State, "logs", ".pending-"+strconv.Itoa(pid))
+}
+
+// announce wires a background run to the one that waits for it. The function
+// that it gives tells of a failure.
+func (a *app) announce(f *runFlags, s *session.Shim, dirs xdg.Dirs) func(error) {
+	if f.ready == 0 {
+		return func(error) {}
+	}
+	w := os.NewFile(uintptr(f.ready), "ready")
+	syscall.CloseOnExec(f.ready)
+	say := func(word readyWord) {
+		// Nobody may be waiting any more; the session does not depend on it.
+		_ = json.NewEncoder(w).Encode(word)
+		w.Close()
+	}
+	name := ""
+	s.Granted = func(granted string) error {
+		name = granted
+		if err := os.Rename(pendingLog(dirs, os.Getppid()), filepath.Join(dirs.State, "logs", granted+".log")); err != nil {
+			return fmt.Errorf("name log: %w", err)
+		}
+		return nil
+	}
+	s.Running = func() { say(readyWord{Name: name}) }
+	return func(err error) {
+		say(readyWord{Error: err.Error(), Hints: hintsOf(err), Status: exitStatus(unbuilt(err))})
+	}
+}
+
+// passed are the signals that a wrapped command gets instead of this process.
+var passed = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}

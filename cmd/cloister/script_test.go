@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes this test binary the cloister that the stories run.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"cloister": main})
+}
+
+// TestStories runs testdata/script: each is one person's machine, with its own
+// home, project, XDG folders and guardian.
+//
+// Beside testscript's own commands there are
+//
+//	needs WORD...        skips where the machine lacks it, fails where it claims it
+//	upstream NAME        an HTTP server on loopback; its address is $NAME, and
+//	                     what it was asked stands in $WORK/NAME.asked
+//	audited REGEXP       the audit has a line that matches
+//	! audited REGEXP     it has none
+//	eventually N CMD...  repeats a command each 50 ms until it succeeds, at most N s
+func TestStories(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		WorkdirRoot:         storyRoot(t),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               setUpStory,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"needs":      needs,
+			"upstream":   upstream,
+			"audited":    audited,
+			"eventually": eventually,
+		},
+	})
+}
+
+// storyRoot is where the stories lie. testscript's own would stay behind after
+// one that failed, and t.TempDir cannot remove a folder that a story closed.
+func storyRoot(t *testing.T) string {
+	t.Helper()
+	root, err := os.MkdirTemp("", "stories")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				return os.Chmod(path, 0o700)
+			}
+			return nil // a folder that cannot be read is opened when its parent is walked
+		})
+		if err := errors.Join(err, os.RemoveAll(root)); err != nil {
+			t.Error(err)
+		}
+	})
+	return root
+}
+
+func setUpStory(e *testscript.Env) error {
+	why, err := unmet(strings.TrimPrefix(filepath.Base(e.WorkDir), "script-"))
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		e.T().Skip(why)
+	}
+	// Sockets have names of 107 bytes at most, and the folders of a story are
+	// long already.
+	runtime, err := os.MkdirTemp("", "cs")
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{"home/.ssh", "home/project"} {
+		if err := os.MkdirAll(filepath.Join(e.WorkDir, dir), 0o700); err != nil {
+			return err
+		}
+	}
+	for key, value := range map[string]string{
+		"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_DATA_HOME": "data",
+	} {
+		e.Setenv(key, filepath.Join(e.WorkDir, value))
+	}
+	e.Setenv("XDG_RUNTIME_DIR", runtime)
+	e.Setenv("LANG", "C.UTF-8")
+	e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	e.Cd = filepath.Join(e.WorkDir, "home", "project")
+	e.Defer(func() {
+		if err := errors.Join(endStory(e.Vars), os.RemoveAll(runtime)); err != nil {
+			e.T().Fatal(err)
+		}
+	})
+	return nil
+}
+
+// endStory ends what a story left running, by its own folders.
+func endStory(env []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, args := range [][]string{{"cloister", "stop", "--all", "-t", "1s"}, {"cloister", "guardian", "stop"}} {
+		c := exec.CommandContext(ctx, self)
+		c.Args, c.Env = args, env
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
+		}
+	}
+	return nil
+}
+
+// needs says what a story cannot do without. The line has been obeyed before the
+// story began, since only a set-up can skip; here it is held again.
+func needs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("needs takes no !")
+	}
+	for _, word := range args {
+		ts.Check(missing(word))
+	}
+}
+
+// unmet is the first need of a story that this machine does not meet. It is an
+// error where the machine claims to.
+func unmet(name string) (why string, err error) {
+	text, err := os.ReadFile(filepath.Join("testdata", "script", name+".txtar"))
+	if err != nil {
+		return "", err
+	}
+	claimed := strings.FieldsFunc(os.Getenv("CLOISTER_TEST_NEEDS"), func(r rune) bool { return r == ',' || r == ' ' })
+	for line := range strings.Lines(string(text)) {
+		words, ok := strings.CutPrefix(line, "needs ")
+		if !ok {
+			continue
+		}
+		for word := range strings.FieldsSeq(words) {
+			err := missing(word)
+			if err != nil && slices.Contains(claimed, word) {
+				return "", fmt.Errorf("this machine claims %s: %w", word, err)
+			}
+			if err != nil {
+				return fmt.Sprintf("needs %s: %v", word, err), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// enclosure is probed once for all stories.
+var enclosure = sync.OnceValue(func() string {
+	d, err := driverNamed("auto")
+	if err != nil {
+		return err.Error()
+	}
+	return d.Probe(context.Background()).Reason()
+})
+
+func missing(word string) error {
+	switch word {
+	case "userns":
+		if why := enclosure(); why != "" {
+			return fmt.Errorf("no enclosure can be built: %s", why)
+		}
+	case "root":
+		if os.Getuid() != 0 {
+			return fmt.Errorf("uid %d", os.Getuid())
+		}
+	default:
+		_, err := exec.LookPath(word)
+		return err
+	}
+	return nil
+}
+
+// upstream is a server on the person's own machine, which only proxy.hosts can
+// open.
+func upstream(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: upstream NAME")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	asked, err := os.Create(filepath.Join(ts.Getenv("WORK"), args[0]+".asked"))
+	ts.Check(err)
+	server := &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(asked, "%s %s%s\n", r.Method, r.Host, r.URL.Path)
+			fmt.Fprintf(w, "hello from %s\n", args[0])
+		}),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	ts.Defer(func() {
+		server.Close()
+		<-served
+		asked.Close()
+	})
+	ts.Setenv(args[0], listener.Addr().String())
+}
+
+// audited looks for a line of the record.
+func audited(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] audited REGEXP")
+	}
+	want, err := regexp.Compile(args[0])
+	ts.Check(err)
+	files, err := filepath.Glob(filepath.Join(ts.Getenv("XDG_STATE_HOME"), "cloister", "audit", "*.jsonl"))
+	ts.Check(err)
+	var lines []string
+	for _, name := range files {
+		f, err := os.Open(name)
+		ts.Check(err)
+		s := bufio.NewScanner(f)
+		s.Buffer(nil, 1<<20)
+		for s.Scan() {
+			lines = append(lines, s.Text())
+		}
+		ts.Check(s.Err())
+		ts.Check(f.Close())
+	}
+	if slices.ContainsFunc(lines, want.MatchString) == neg {
+		ts.Fatalf("audited %s: %t; the audit ends with\n%s", args[0], neg, strings.Join(lines[max(0, len(lines)-8):], "\n"))
+	}
+}
+
+// eventually waits for what another process does.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually SECONDS COMMAND...")
+	}
+	most, err := time.ParseDuration(args[0] + "s")
+	ts.Check(err)
+	for deadline := time.Now().Add(most); ; {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s: %v after %s", strings.Join(args[1:], " "), err, most)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}

@@ -803,7 +803,11 @@ func removeStubs(journal string) error {
 		case err != nil:
 			continue // gone
 		case kind == "f":
-			if text, err := os.ReadFile(p); err != nil || !fi.Mode().IsRegular() || string(text) != stubText(p) {
+			// Regular first: a pipe would be waited for.
+			if !fi.Mode().IsRegular() {
+				continue
+			}
+			if text, err := os.ReadFile(p); err != nil || string(text) != stubText(p) {
 				continue // somebody's own by now
 			}
 			remove = unix.Unlink

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"cloister/sandbox"
 )
@@ -129,11 +130,16 @@ func findGit(at string) (*Git, error) {
 
 // readPointer reads a one-line file that holds a path and resolves it.
 func readPointer(file, prefix, base string) (string, error) {
-	f, err := os.Open(file)
+	// What a planted pointer leads to may be a pipe: neither opening nor reading
+	// it may wait for the agent.
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return "", fmt.Errorf("read %s: not a regular file", file)
+	}
 	buf := make([]byte, maxPointer)
 	n, err := bufio.NewReader(f).Read(buf)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"cloister/sandbox"
 	"cloister/workspace"
 )
@@ -312,4 +314,73 @@ func TestExposeRefuses(t *testing.T) {
 	if got := names(t, dir); !slices.Equal(got, []string{"f"}) {
 		t.Errorf("a failed plan left %v", got)
 	}
+}
+
+// A pointer leads to a folder that the agent made: what is in there may be
+// anything, and looking at it must end.
+func TestFindDoesNotWaitForAPipe(t *testing.T) {
+	for _, name := range []string{"commondir", "gitdir", "config"} {
+		t.Run(name, func(t *testing.T) {
+			dir := base(t)
+			at := filepath.Join(dir, "project/planted")
+			repo(t, at)
+			write(t, filepath.Join(dir, "project/.git"), "gitdir: planted\n")
+			if name == "gitdir" {
+				write(t, filepath.Join(at, "commondir"), ".\n")
+			}
+			if err := unix.Mkfifo(filepath.Join(at, name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, err := workspace.Find(filepath.Join(dir, "project"))
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				if err == nil {
+					t.Error("found")
+				}
+			case <-time.After(5 * time.Second):
+				t.Error("it waits for somebody to write into the pipe")
+				go func() { _ = os.WriteFile(filepath.Join(at, name), nil, 0o600) }() // lets the other one end
+				<-done
+			}
+		})
+	}
+}
+
+// FuzzFind: whatever stands in a repository's own files, the folders found are
+// below the folder that was made here, and point back to where they were found.
+func FuzzFind(f *testing.F) {
+	f.Add("gitdir: ../main/.git/worktrees/wt\n", "../..\n", "../../../../wt/.git\n", "[core]\n\tbare = false\n")
+	f.Add("gitdir: ../main/.git/worktrees/wt", "../../", "../../../../wt/../wt/.git", "")
+	f.Add("gitdir: ../main/.git\n", "", "", "[core]\n\tworktree = ../../wt\n")
+	f.Add("gitdir: /proc/self/cwd/../..\n", "/\n", "/etc/passwd\n", "[include]\n\tpath = /dev/zero\n")
+	f.Add("gitdir: \x00", "\r\n", "..", "[core]hooksPath=\"\\")
+	f.Fuzz(func(t *testing.T, dot, common, back, config string) {
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		repo(t, filepath.Join(dir, "main/.git"))
+		write(t, filepath.Join(dir, "main/.git/config"), config)
+		tree := filepath.Join(dir, "main/.git/worktrees/wt")
+		write(t, filepath.Join(tree, "commondir"), common)
+		write(t, filepath.Join(tree, "gitdir"), back)
+		write(t, filepath.Join(dir, "wt/.git"), dot)
+		p, err := workspace.Find(filepath.Join(dir, "wt"))
+		if err != nil {
+			return
+		}
+		if p.Git == nil || string(p.Root) != filepath.Join(dir, "wt") {
+			t.Fatalf("found %+v", p)
+		}
+		for _, folder := range []string{p.Git.Dir, p.Git.Common} {
+			if folder != tree && folder != filepath.Join(dir, "main/.git") {
+				t.Errorf("%q, %q, %q: granted %s", dot, common, back, folder)
+			}
+		}
+		workspace.FindAuthor(dir, p.Git)
+	})
 }

@@ -385,6 +385,9 @@ func (r reference) decide(a authority.Authority) policy.Effect {
 	case restDecision == cedar.Allow:
 		return policy.Allow
 	}
+	if _, isAddr := a.Addr(); isAddr {
+		return policy.Deny
+	}
 	return r.unlisted
 }
 

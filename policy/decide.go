@@ -85,12 +85,20 @@ func (s *Snapshot) choose(f *found, c *cedarFound, a authority.Authority) Verdic
 
 func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authority) Verdict {
 	v := Verdict{Effect: s.unlisted, Rule: ruleUnlisted, Hints: allowHints(a)}
+	// A person can judge a name. An address tells them nothing, and asking for
+	// it is how a program gets around the names.
+	_, isAddr := a.Addr()
+	if isAddr {
+		v.Effect = Deny
+	}
 	switch {
 	case f.wrongPort != nil:
 		v.Origin, v.Reason = f.wrongPort.origin, f.wrongPort.elsewhere
 	case c.wrongPort != nil:
 		v.Origin = c.wrongPort.verdict.Origin
 		v.Reason = "the Cedar policy \"" + c.wrongPort.verdict.Rule + "\"" + quotePlace(v.Origin) + " names no port, so it speaks of 443 and 80 only"
+	case isAddr:
+		v.Reason = "no rule names this address; addresses are denied unless a rule names them"
 	case s.unlisted == Ask:
 		v.Reason = "no rule names this destination; unlisted destinations ask a person first"
 	default:

@@ -134,7 +134,7 @@ type CedarFile struct {
 type Input struct {
 	Rules    []Rule
 	Cedar    []CedarFile
-	Unlisted Effect // for what no rule names: Ask or Deny
+	Unlisted Effect // for a name that no rule names: Ask or Deny; an address is always denied
 	Mode     Mode
 }
 

@@ -115,9 +115,9 @@ func TestDecideOrder(t *testing.T) {
 		{"203.0.113.200", policy.Deny, 9},
 		{"203.0.113.200:5432", policy.Deny, 9},
 		{"198.51.100.7:80", policy.Allow, 10},
-		{"198.51.100.8:80", policy.Ask, 0},
+		{"198.51.100.8:80", policy.Deny, 0}, // unlisted names ask, addresses never
 		{"[2001:db8::5]:8080", policy.Allow, 11},
-		{"[2001:db8::5]:443", policy.Ask, 11},
+		{"[2001:db8::5]:443", policy.Deny, 11},
 		{"evil.zip", policy.Deny, 12},
 		{"xn--bcher-kva.example", policy.Allow, 13},
 	}

@@ -16,7 +16,7 @@ func (s *Snapshot) Cedar() string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "// policy %s\n// mode %s; what no rule names: %s\n", s.digest, s.mode, s.unlisted)
+	fmt.Fprintf(&b, "// policy %s\n// mode %s; what no rule names: %s, of addresses deny\n", s.digest, s.mode, s.unlisted)
 	for _, r := range s.rules {
 		b.WriteByte('\n')
 		r.print(&b)

@@ -19,7 +19,7 @@ const nobody = "would have asked, but nobody is watching"
 // verdict that cannot be recorded is a deny.
 func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	snapshot := l.snapshot.Load()
-	v := policy.Decide(snapshot, policy.Request{
+	v := judge(snapshot, policy.Request{
 		Action:    actionOf(q.Kind),
 		Authority: q.Authority,
 		Session:   l.info.Name,

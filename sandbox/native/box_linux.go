@@ -112,6 +112,9 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 	}
 	b := &box{group: group}
 	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
+	if p.without(layerNet, s, nil) {
+		flags &^= unix.CLONE_NEWNET
+	}
 	return d.run(ctx, b, flags, p, st, j, w, func() error { return writeMaps(b.pid, s.User.ID, payloadID, asRoot) }, s)
 }
 
@@ -330,19 +333,19 @@ func (d *Driver) startProgram(s sandbox.Spec, j *joint, abi int, asRoot bool) (*
 	p.sys("set host name", unix.SYS_SETHOSTNAME, hostname(s), len(hostname(s)))
 	p.sys("set domain name", unix.SYS_SETDOMAINNAME, "", 0)
 	p.sys("lead a session", unix.SYS_SETSID)
-	if s.Network {
+	if s.Network && !p.without(layerNet, s, nil) {
 		if err := d.buildGate(p, j.ctlC); err != nil {
 			return nil, nil, err
 		}
 	}
-	if _, err := p.buildView(s, j.mounts); err != nil {
-		return nil, nil, err
+	if !p.without(layerView, s, j.mounts) {
+		if _, err := p.buildView(s, j.mounts); err != nil {
+			return nil, nil, err
+		}
 	}
 	slave := p.openTerminal(j)
 	p.buildLimits(s.Limits)
-	p.buildPrivileges()
-	p.buildLandlock(abi, writable(s), j.files)
-	if err := d.buildSeccomp(p); err != nil {
+	if err := d.restrict(p, s, abi, j); err != nil {
 		return nil, nil, err
 	}
 	p.signals(st)
@@ -369,15 +372,27 @@ func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int) (*program, *ch
 	p.sys("lead a session", unix.SYS_SETSID)
 	slave := p.openTerminal(j)
 	p.buildLimits(s.Limits)
-	p.buildPrivileges()
-	p.buildLandlock(landlockVersion(), writable(s), j.files)
-	if err := d.buildSeccomp(p); err != nil {
+	if err := d.restrict(p, s, landlockVersion(), j); err != nil {
 		return nil, nil, err
 	}
 	p.signals(st)
 	p.buildPayload(s, j, slave)
 	p.buildGuard(j, slave)
 	return p, st, nil
+}
+
+// restrict adds the walls that a process puts around itself, seccomp last.
+func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint) error {
+	if !p.without(layerCapabilities, s, nil) {
+		p.buildPrivileges()
+	}
+	if !p.without(layerLandlock, s, nil) {
+		p.buildLandlock(abi, writable(s), j.files)
+	}
+	if p.without(layerSeccomp, s, nil) {
+		return nil
+	}
+	return d.buildSeccomp(p)
 }
 
 // writable lists the places that Landlock lets the payload write.
@@ -569,7 +584,7 @@ func (d *Driver) run(ctx context.Context, b *box, flags uintptr, p *program, st 
 	if r, ok := b.failure(); ok {
 		return abort(p.explain(r, s))
 	}
-	if flags == 0 || len(s.Protect) == 0 {
+	if flags == 0 || len(s.Protect) == 0 || p.without(layerProtect, s, nil) {
 		unkept()
 	} else {
 		over, end, err := os.Pipe()

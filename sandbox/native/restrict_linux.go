@@ -45,7 +45,7 @@ func landlockVersion() int {
 	if errno != 0 {
 		return 0
 	}
-	return int(v)
+	return pretendedABI(int(v))
 }
 
 func handledRights(abi int) uint64 {
@@ -187,8 +187,30 @@ var probeAddr = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 // buildProbe adds the containment probe: calls whose answers show, in the very
 // process that becomes the command, that each wall stands.
 func (p *program) buildProbe(s sandbox.Spec) {
-	cell := p.cell()
-	p.sys("probe: seccomp is on", unix.SYS_PRCTL, unix.PR_GET_SECCOMP, 0, 0, 0, 0).want(unix.SECCOMP_MODE_FILTER)
+	if probed(layerCapabilities) {
+		p.probePrivileges()
+	}
+	p.sys("probe: mounting is refused", unix.SYS_MOUNT, "none", "/tmp", "tmpfs", 0, 0).refused(unix.EPERM)
+	if probed(layerSeccomp) {
+		p.probeSeccomp()
+	}
+	if probed(layerLandlock) {
+		// A device number that means nothing (a whiteout) may be made by anybody
+		// since Linux 5.8. /tmp is writable, so Landlock alone refuses it.
+		p.sys("probe: Landlock is on", unix.SYS_MKNODAT, unix.AT_FDCWD, "/tmp/.cloister-probe", unix.S_IFCHR, 0).refused(unix.EACCES)
+	}
+	if probed(layerView) {
+		p.probeView(s)
+	}
+	if probed(layerProtect) {
+		p.probeProtected(s)
+	}
+	if probed(layerNet) {
+		p.probeNet(s)
+	}
+}
+
+func (p *program) probePrivileges() {
 	p.sys("probe: no_new_privs is set", unix.SYS_PRCTL, unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0).want(1)
 	header, caps := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, make([]byte, 24)
 	p.sys("probe: read capabilities", unix.SYS_CAPGET, pointerTo(header), caps)
@@ -196,17 +218,28 @@ func (p *program) buildProbe(s sandbox.Spec) {
 		p.add(op{kind: zero, ref: [6]*int32{int32At(caps, i)}, name: "probe: capabilities are empty"})
 	}
 	p.sys("probe: bounding set is empty", unix.SYS_PRCTL, unix.PR_CAPBSET_READ, unix.CAP_SYS_ADMIN, 0, 0, 0).want(0)
-	p.sys("probe: mounting is refused", unix.SYS_MOUNT, "none", "/tmp", "tmpfs", 0, 0).refused(unix.EPERM)
+}
+
+func (p *program) probeSeccomp() {
+	p.sys("probe: seccomp is on", unix.SYS_PRCTL, unix.PR_GET_SECCOMP, 0, 0, 0, 0).want(unix.SECCOMP_MODE_FILTER)
 	p.sys("probe: new namespaces are refused", unix.SYS_UNSHARE, unix.CLONE_NEWUSER).refused(unix.EPERM)
 	p.sys("probe: io_uring is absent", unix.SYS_IO_URING_SETUP, 1, 0).refused(unix.ENOSYS)
 	p.sys("probe: vsock is refused", unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM, 0).refused(unix.EAFNOSUPPORT)
 	p.sys("probe: packet sockets are refused", unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0).refused(unix.EAFNOSUPPORT)
-	p.sys("probe: / is read-only", unix.SYS_FACCESSAT, unix.AT_FDCWD, "/", unix.W_OK).refused(unix.EROFS, unix.EACCES)
+}
+
+func (p *program) probeView(s sandbox.Spec) {
+	// The payload owns this root, so that nothing but the mount can refuse; of
+	// the host's root it is not the owner.
+	p.sys("probe: / is read-only", unix.SYS_FACCESSAT, unix.AT_FDCWD, "/", unix.W_OK).refused(unix.EROFS)
 	p.sys("probe: /usr is read-only", unix.SYS_OPENAT, unix.AT_FDCWD, "/usr/.cloister-probe", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600).refused(unix.EROFS, unix.EACCES)
 	p.sys("probe: kernel knobs are read-only", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc/sys/kernel/core_pattern", unix.O_WRONLY, 0).refused(unix.EROFS, unix.EACCES, unix.ENOENT)
 	for _, path := range s.Denied {
 		p.sys("probe: "+path+" is not visible", unix.SYS_FACCESSAT, unix.AT_FDCWD, path, unix.F_OK).refused(unix.ENOENT, unix.EACCES, unix.ENOTDIR)
 	}
+}
+
+func (p *program) probeProtected(s sandbox.Spec) {
 	for _, t := range s.Protect {
 		if t.Pin {
 			continue
@@ -219,9 +252,16 @@ func (p *program) buildProbe(s sandbox.Spec) {
 		p.add(op{kind: readOnlyMount, ref: [6]*int32{int32At(fs, statfsFlags)}, name: "probe: " + string(t.Target) + " is read-only"})
 		p.sys("probe: close "+string(t.Target), unix.SYS_CLOSE, at)
 	}
-	if !s.Network {
-		p.sys("probe: open a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0).to(cell)
+}
+
+func (p *program) probeNet(s sandbox.Spec) {
+	cell := p.cell()
+	p.sys("probe: open a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0).to(cell)
+	if s.Network {
+		// Where every address is local, any can be bound to.
+		p.sys("probe: every address is the gate's", unix.SYS_BIND, cell, sockaddr4(probeAddr, 0), 16)
+	} else {
 		p.sys("probe: there is no way out", unix.SYS_CONNECT, cell, sockaddr4(probeAddr, 9), 16).refused(unix.ENETUNREACH, unix.EHOSTUNREACH)
-		p.sys("probe: close the socket", unix.SYS_CLOSE, cell)
 	}
+	p.sys("probe: close the socket", unix.SYS_CLOSE, cell)
 }

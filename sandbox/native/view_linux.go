@@ -86,7 +86,9 @@ func (p *program) buildView(s sandbox.Spec, mounts detached) (*view, error) {
 	for _, l := range s.Links {
 		v.link(string(l.Path), l.Target)
 	}
-	v.protect(s.Protect)
+	if !p.without(layerProtect, s, nil) {
+		v.protect(s.Protect)
+	}
 	v.enter()
 	return v, nil
 }

@@ -1,0 +1,94 @@
+//go:build cloister_layeroff
+
+package native
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox"
+)
+
+// The environment of a build that tests what holds when a layer is missing:
+// the layer to leave out, whether the containment probe looks at it all the
+// same, and the version of Landlock to pretend.
+const (
+	envLayerOff   = "CLOISTER_LAYER_OFF"
+	envLayerProbe = "CLOISTER_LAYER_PROBE"
+	envLandlock   = "CLOISTER_LANDLOCK_ABI"
+)
+
+func probed(l layer) bool {
+	return os.Getenv(envLayerOff) != string(l) || os.Getenv(envLayerProbe) != ""
+}
+
+func pretendedABI(kernel int) int {
+	if n, err := strconv.Atoi(os.Getenv(envLandlock)); err == nil {
+		return min(n, kernel)
+	}
+	return kernel
+}
+
+func (p *program) without(l layer, s sandbox.Spec, mounts detached) bool {
+	if os.Getenv(envLayerOff) != string(l) {
+		return false
+	}
+	switch l {
+	case layerView:
+		p.hostView(s, mounts)
+	case layerCapabilities:
+		p.keepPrivileges()
+	case layerNet, layerLandlock, layerSeccomp, layerProtect:
+	}
+	return true
+}
+
+// hostView leaves the host's files where they are. The processes inside still
+// are the only ones in /proc, and protected paths stay protected.
+func (p *program) hostView(s sandbox.Spec, mounts detached) {
+	v := &view{p: p, root: p.cell(), made: map[string]bool{nothing: true, blank: true}, mounts: mounts}
+	p.sys("make mounts private", unix.SYS_MOUNT, "", "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
+	p.sys("open root", unix.SYS_OPENAT, unix.AT_FDCWD, "/", unix.O_PATH|unix.O_CLOEXEC, 0).to(v.root)
+	fd, mnt, limit := p.cell(), p.cell(), p.cell()
+	p.sys("open proc", unix.SYS_FSOPEN, "proc", unix.FSOPEN_CLOEXEC).to(fd)
+	p.sys("create proc", unix.SYS_FSCONFIG, fd, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
+	p.sys("mount proc", unix.SYS_FSMOUNT, fd, unix.FSMOUNT_CLOEXEC, 0).to(mnt)
+	p.sys("close proc", unix.SYS_CLOSE, fd)
+	v.attach(mnt, "/proc")
+	p.sys("open the limit of user namespaces", unix.SYS_OPENAT, v.root, "proc/sys/user/max_user_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0).to(limit)
+	p.sys("forbid user namespaces", unix.SYS_WRITE, limit, []byte("0\n"), 2).want(2)
+	p.sys("close the limit", unix.SYS_CLOSE, limit)
+	for _, b := range s.Binds {
+		if string(b.Source) == string(b.Target) && !b.System {
+			v.under = append(v.under, string(b.Target))
+			v.bind(b)
+		}
+	}
+	for i, t := range s.Protect {
+		s.Protect[i].Empty = false // nothing is made on the host's own root
+		t.Empty = false
+		v.protect([]sandbox.Protect{t})
+	}
+	p.sys("go to /", unix.SYS_CHDIR, "/")
+	p.sys("close root", unix.SYS_CLOSE, v.root)
+}
+
+// keepPrivileges hands every capability of the cloister's user namespace to the
+// command: without the ambient set an ordinary user's command has none anyway.
+func (p *program) keepPrivileges() {
+	last := highestCap()
+	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	all := uint64(1)<<(last+1) - 1
+	sets := make([]byte, 24)
+	for half := range 2 {
+		for set := range 3 {
+			*int32At(sets, 12*half+4*set) = int32(uint32(all >> (32 * half)))
+		}
+	}
+	p.sys("keep capabilities", unix.SYS_CAPSET, pointerTo(header), sets)
+	for c := range last + 1 {
+		p.sys("hand on a capability", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0)
+	}
+}

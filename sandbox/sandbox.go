@@ -60,6 +60,34 @@ type Wiring struct {
 	Arm func(ctx context.Context, g Gate, init int) error
 }
 
+// Ground is what must be known to begin a box.
+type Ground struct {
+	User                  int // the id that the payload has inside
+	Network               bool
+	Stdin, Stdout, Stderr *os.File
+}
+
+// Begun is a box of which the part that every box has is being built. It starts
+// one Spec, with the Ground's user and network, or is closed.
+type Begun interface {
+	Start(ctx context.Context, s Spec, w Wiring) (Box, error)
+	// Close gives up what has not been started; after Start it does nothing.
+	Close() error
+}
+
+// Begin begins a box beside whatever its caller does until the Spec is known,
+// where the driver can; else Start does all of it.
+func Begin(d Driver, g Ground) Begun {
+	if b, ok := d.(interface{ Begin(g Ground) Begun }); ok {
+		return b.Begin(g)
+	}
+	return later{d}
+}
+
+type later struct{ Driver }
+
+func (later) Close() error { return nil }
+
 // Gate is the only network of a box: sockets that were opened inside and are
 // served outside. Any may be nil where the kernel has no such protocol.
 type Gate struct{ TCP4, TCP6, DNS4, DNS6, DNSTCP4, DNSTCP6 *os.File }

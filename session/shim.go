@@ -22,8 +22,9 @@ import (
 // Shim is what one cloister is run with: the process that calls Run owns the
 // cloister's life.
 type Shim struct {
-	Client  *client.Client
-	Driver  sandbox.Driver
+	Client *client.Client
+	// Begun is the box in the making; Run closes what it does not start.
+	Begun   sandbox.Begun
 	Request api.SessionRequest
 	Project workspace.Project
 	View    workspace.Options
@@ -81,6 +82,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	// Until the command runs, the caller's signals are this process's own.
 	ctx, started := s.untilStarted(ctx)
 	defer started()
+	defer func() { err = errors.Join(err, s.Begun.Close()) }()
 	view, link, err := s.prepare(ctx)
 	if err != nil {
 		return res, cause(ctx, err)
@@ -97,7 +99,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	}
 	spec := s.spec(grant, view)
 	began := time.Now()
-	box, err := s.Driver.Start(ctx, spec, sandbox.Wiring{
+	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
 		Arm: func(ctx context.Context, g sandbox.Gate, init int) error {
 			return link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6}, init)

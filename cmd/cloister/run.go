@@ -218,8 +218,8 @@ func unbuilt(err error) error {
 
 // shim gathers everything that a run depends on, from flags, configuration and
 // environment, and reaches the guardian.
-func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (*session.Shim, xdg.Dirs, error) {
-	dirs, err := a.dirs()
+func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.Shim, dirs xdg.Dirs, err error) {
+	dirs, err = a.dirs()
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -234,6 +234,14 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (*session.Sh
 	if err != nil {
 		return nil, dirs, err
 	}
+	// What every cloister has is built while this one is being found out about.
+	user := a.payload()
+	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Network: !f.noNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, begun.Close())
+		}
+	}()
 	home := a.realHome()
 	project, err := a.project(f, dirs, home)
 	if err != nil {
@@ -264,9 +272,9 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (*session.Sh
 		return nil, dirs, err
 	}
 	s := &session.Shim{
-		Client: c, Driver: driver, Project: project, View: view, Argv: argv, Env: env,
+		Client: c, Begun: begun, Project: project, View: view, Argv: argv, Env: env,
 		Term: session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
-		User: a.payload(), Limits: limits, CA: ca, CAFile: caFile, Author: workspace.FindAuthor(home, project.Git),
+		User: user, Limits: limits, CA: ca, CAFile: caFile, Author: workspace.FindAuthor(home, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
 		Request: api.SessionRequest{

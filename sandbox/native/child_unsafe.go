@@ -47,6 +47,7 @@ const (
 // childState is all the memory that the child writes, made by the parent.
 type childState struct {
 	report  report
+	part    int32 // of the set-up, that runs
 	payload int32 // process id of the command
 	status  int32 // fd of the status pipe
 	life    int32 // fd whose other end the shim holds: it hangs up when the shim dies
@@ -118,7 +119,10 @@ func child(p *program, st *childState) {
 	for sig := uintptr(1); sig <= 64; sig++ {
 		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&st.action)), 0, 8, 0, 0)
 	}
-	runList(p.setup, reportSetup, st)
+	// The later parts are written while the earlier run: each ends with a wait.
+	for st.part = 0; st.part < parts; st.part++ {
+		runList(p.setup[st.part], reportSetup, st)
+	}
 	// As vfork does: this process waits until the payload has been executed.
 	pid := int(rawSpawn(unix.CLONE_VM|unix.CLONE_VFORK|uintptr(unix.SIGCHLD), st.stackTop(1), st.entry, p, st))
 	if pid < 0 {
@@ -144,32 +148,34 @@ func runList(list []op, kind int32, st *childState) {
 	for i := range list {
 		o := &list[i]
 		if o.kind == zero {
-			if *o.ref[0] != 0 {
-				fail(st, kind, int32(i), syscall.Errno(-*o.ref[0]))
+			if code := stored(o.a[0]); code != 0 {
+				fail(st, kind, int32(i), syscall.Errno(-code))
 			}
 			continue
 		}
 		if o.kind == readOnlyMount {
-			if *o.ref[0]&unix.ST_RDONLY == 0 {
+			if stored(o.a[0])&unix.ST_RDONLY == 0 {
 				fail(st, kind, int32(i), 0)
 			}
 			continue
 		}
 		a0, a1, a2, a3, a4, a5 := o.a[0], o.a[1], o.a[2], o.a[3], o.a[4], o.a[5]
-		if o.ref[0] != nil {
-			a0 = uintptr(*o.ref[0])
-		}
-		if o.ref[1] != nil {
-			a1 = uintptr(*o.ref[1])
-		}
-		if o.ref[2] != nil {
-			a2 = uintptr(*o.ref[2])
-		}
-		if o.ref[3] != nil {
-			a3 = uintptr(*o.ref[3])
-		}
-		if o.ref[4] != nil {
-			a4 = uintptr(*o.ref[4])
+		if o.refs != 0 {
+			if o.refs&1 != 0 {
+				a0 = uintptr(stored(a0))
+			}
+			if o.refs&2 != 0 {
+				a1 = uintptr(stored(a1))
+			}
+			if o.refs&4 != 0 {
+				a2 = uintptr(stored(a2))
+			}
+			if o.refs&8 != 0 {
+				a3 = uintptr(stored(a3))
+			}
+			if o.refs&16 != 0 {
+				a4 = uintptr(stored(a4))
+			}
 		}
 		r, _, e := syscall.RawSyscall6(o.nr, a0, a1, a2, a3, a4, a5)
 		if o.kind == execute {
@@ -196,11 +202,11 @@ func runList(list []op, kind int32, st *childState) {
 				fail(st, kind, int32(i), e)
 			}
 		case failWith:
-			if e == 0 || (e != o.errnos[0] && e != o.errnos[1] && e != o.errnos[2] && e != o.errnos[3]) {
+			if e == 0 || !among(o, e) {
 				fail(st, kind, int32(i), e)
 			}
 		case proceed:
-			if e != 0 && e != o.errnos[0] && e != o.errnos[1] && e != o.errnos[2] && e != o.errnos[3] {
+			if e != 0 && !among(o, e) {
 				fail(st, kind, int32(i), e)
 			}
 		case ignore:
@@ -208,10 +214,29 @@ func runList(list []op, kind int32, st *childState) {
 	}
 }
 
+// stored is the number at an address of the program's memory. The check of
+// pointers that comes with the race detector would call the runtime.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func stored(at uintptr) int32 { return *(*int32)(unsafe.Add(unsafe.Pointer(nil), at)) }
+
+//go:nosplit
+//go:norace
+func among(o *op, e syscall.Errno) bool {
+	for _, allowed := range o.errnos {
+		if e == syscall.Errno(allowed) {
+			return true
+		}
+	}
+	return false
+}
+
 //go:nosplit
 //go:norace
 func fail(st *childState, kind, index int32, err syscall.Errno) {
-	st.report = report{Kind: kind, Index: index, Errno: int32(err)}
+	st.report = report{Kind: kind, Index: index, Errno: int32(err), Value: st.part}
 	syscall.RawSyscall(unix.SYS_WRITE, uintptr(st.status), uintptr(unsafe.Pointer(&st.report)), unsafe.Sizeof(st.report))
 	for {
 		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 125, 0, 0)

@@ -152,7 +152,7 @@ func (p *program) converse(name string, family int, text []byte, acks int) {
 	for range acks {
 		answer := make([]byte, 1024)
 		p.sys("hear of "+name, unix.SYS_RECVFROM, fd, answer, len(answer), unix.MSG_DONTWAIT, 0, 0)
-		p.add(op{kind: zero, ref: [6]*int32{int32At(answer, 16)}, name: "set " + name})
+		p.look(zero, int32At(answer, 16), "set "+name)
 	}
 	p.sys("close netlink for "+name, unix.SYS_CLOSE, fd)
 }

@@ -15,6 +15,25 @@ import (
 	"cloister/sandbox"
 )
 
+// startKeeper begins to watch over the protected paths.
+func (b *box) startKeeper(s sandbox.Spec) error {
+	over, end, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start native: %w", err)
+	}
+	b.over = over
+	go func() {
+		defer b.unkept()
+		defer over.Close()
+		b.keep(s)
+	}()
+	go func() {
+		<-b.gone
+		end.Close()
+	}()
+	return nil
+}
+
 // keep watches over the protected paths while the command runs. The kernel takes
 // a mount away when the file under it is removed or replaced from outside, as
 // an editor or git on the host does; the path is covered again at once. Where
@@ -186,8 +205,8 @@ func runHelper(p *program, st *childState, what string) error {
 	if ws.ExitStatus() == 0 && !ws.Signaled() {
 		return nil
 	}
-	if r := st.report; r.Kind == reportSetup && int(r.Index) < len(p.setup) {
-		return fmt.Errorf("%s: %s: %w", what, p.setup[r.Index].name, unix.Errno(r.Errno))
+	if r := st.report; r.Kind == reportSetup && int(r.Index) < len(p.setup[partView]) {
+		return fmt.Errorf("%s: %s: %w", what, p.setup[partView][r.Index].name, unix.Errno(r.Errno))
 	}
 	return fmt.Errorf("%s: the helper ended with %v", what, ws)
 }

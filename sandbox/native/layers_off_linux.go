@@ -31,24 +31,13 @@ func pretendedABI(kernel int) int {
 	return kernel
 }
 
-func (p *program) without(l layer, s sandbox.Spec, mounts detached) bool {
-	if os.Getenv(envLayerOff) != string(l) {
-		return false
-	}
-	switch l {
-	case layerView:
-		p.hostView(s, mounts)
-	case layerCapabilities:
-		p.keepPrivileges()
-	case layerNet, layerLandlock, layerSeccomp, layerProtect:
-	}
-	return true
-}
+func off(l layer) bool { return os.Getenv(envLayerOff) == string(l) }
 
 // hostView leaves the host's files where they are. The processes inside still
 // are the only ones in /proc, and protected paths stay protected.
-func (p *program) hostView(s sandbox.Spec, mounts detached) {
-	v := &view{p: p, root: p.cell(), made: map[string]bool{nothing: true, blank: true}, mounts: mounts}
+func (v *view) hostView(s sandbox.Spec) {
+	p := v.p
+	v.made = map[string]bool{nothing: true, blank: true}
 	p.sys("make mounts private", unix.SYS_MOUNT, "", "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
 	p.sys("open root", unix.SYS_OPENAT, unix.AT_FDCWD, "/", unix.O_PATH|unix.O_CLOEXEC, 0).to(v.root)
 	fd, mnt, limit := p.cell(), p.cell(), p.cell()

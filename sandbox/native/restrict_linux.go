@@ -215,7 +215,7 @@ func (p *program) probePrivileges() {
 	header, caps := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, make([]byte, 24)
 	p.sys("probe: read capabilities", unix.SYS_CAPGET, pointerTo(header), caps)
 	for i := 0; i < len(caps); i += 4 {
-		p.add(op{kind: zero, ref: [6]*int32{int32At(caps, i)}, name: "probe: capabilities are empty"})
+		p.look(zero, int32At(caps, i), "probe: capabilities are empty")
 	}
 	p.sys("probe: bounding set is empty", unix.SYS_PRCTL, unix.PR_CAPBSET_READ, unix.CAP_SYS_ADMIN, 0, 0, 0).want(0)
 }
@@ -249,7 +249,7 @@ func (p *program) probeProtected(s sandbox.Spec) {
 		at, fs := p.cell(), make([]byte, statfsSize)
 		p.sys("probe: open "+string(t.Target), unix.SYS_OPENAT, unix.AT_FDCWD, string(t.Target), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0).to(at)
 		p.sys("probe: look at "+string(t.Target), unix.SYS_FSTATFS, at, fs)
-		p.add(op{kind: readOnlyMount, ref: [6]*int32{int32At(fs, statfsFlags)}, name: "probe: " + string(t.Target) + " is read-only"})
+		p.look(readOnlyMount, int32At(fs, statfsFlags), "probe: "+string(t.Target)+" is read-only")
 		p.sys("probe: close "+string(t.Target), unix.SYS_CLOSE, at)
 	}
 }

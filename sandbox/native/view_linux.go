@@ -43,21 +43,21 @@ var (
 // costs more than a write of this size, at the start and again at the end.
 const maxCopied = 512 << 10
 
-// detached is a mount that the parent cloned for the child: as root, where the
-// child, already unprivileged, could not reach the source.
-type detached map[sandbox.HostPath]int
-
 // view adds the steps that build the mount view and enter it.
 type view struct {
 	p      *program
 	root   *int32
-	made   map[string]bool // folders of the tmpfs root
-	under  []string        // guest folders that are binds: nothing is made below them
-	mounts detached
+	made   map[string]bool             // folders of the tmpfs root
+	under  []string                    // guest folders that are binds: nothing is made below them
+	mounts map[sandbox.HostPath]*int32 // those that the parent passed, as root
 }
 
-func (p *program) buildView(s sandbox.Spec, mounts detached) (*view, error) {
-	v := &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, mounts: mounts}
+// beginView makes the part of the view that every cloister has.
+func (p *program) beginView() (*view, error) {
+	v := &view{p: p, root: p.cell(), made: map[string]bool{"/": true}}
+	if off(layerView) {
+		return v, nil
+	}
 	p.sys("make mounts private", unix.SYS_MOUNT, "", "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
 	v.tmpfs(v.root, "size=32m", "mode=0755", "nr_inodes=16k")
 	// The new root lies on top of the old one: the old stays reachable by
@@ -68,7 +68,7 @@ func (p *program) buildView(s sandbox.Spec, mounts detached) (*view, error) {
 	}
 	v.proc()
 	v.dev()
-	if err := v.etc(s); err != nil {
+	if err := v.etc(); err != nil {
 		return nil, err
 	}
 	v.folder("/tmp", 0o1777)
@@ -77,6 +77,12 @@ func (p *program) buildView(s sandbox.Spec, mounts detached) (*view, error) {
 		v.folder(d, 0o755)
 	}
 	v.link("/var/tmp", "../tmp")
+	return v, nil
+}
+
+// finish adds what the Spec shows, protects it, and makes the view all there is.
+func (v *view) finish(s sandbox.Spec) {
+	v.names(s)
 	for _, b := range s.Binds {
 		v.bind(b)
 	}
@@ -86,11 +92,10 @@ func (p *program) buildView(s sandbox.Spec, mounts detached) (*view, error) {
 	for _, l := range s.Links {
 		v.link(string(l.Path), l.Target)
 	}
-	if !p.without(layerProtect, s, nil) {
+	if !off(layerProtect) {
 		v.protect(s.Protect)
 	}
 	v.enter()
-	return v, nil
 }
 
 // rel is a guest path as seen from the new root's descriptor.
@@ -355,9 +360,9 @@ func (v *view) dev() {
 	v.link("/dev/shm", "../tmp")
 }
 
-// etc makes the parts of /etc: copies of small files, binds of folders, and
-// what is about this cloister and nobody else.
-func (v *view) etc(s sandbox.Spec) error {
+// etc makes the parts of /etc that are the same in every cloister: copies of
+// small files, binds of folders, and how names are looked up.
+func (v *view) etc() error {
 	v.folder("/etc", 0o755)
 	for _, name := range etcFolders {
 		dir := "/etc/" + name
@@ -395,6 +400,14 @@ func (v *view) etc(s sandbox.Spec) error {
 		}
 		v.file("/etc/ssl/openssl.cnf", data, 0o644)
 	}
+	v.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
+	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gateAddr4+"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
+	v.file("/etc/host.conf", []byte("multi on\n"), 0o644)
+	return nil
+}
+
+// names makes the files of /etc that tell who and where the payload is.
+func (v *view) names(s sandbox.Spec) {
 	id, u := strconv.Itoa(s.User.ID), s.User
 	v.file("/etc/passwd", []byte("root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"+
 		u.Name+":x:"+id+":"+id+"::"+string(u.Home)+":/bin/sh\n"+
@@ -402,10 +415,6 @@ func (v *view) etc(s sandbox.Spec) error {
 	v.file("/etc/group", []byte("root:x:0:\n"+u.Name+":x:"+id+":\ntty:x:5:\nnogroup:x:65534:\n"), 0o644)
 	v.file("/etc/hostname", []byte(hostname(s)+"\n"), 0o644)
 	v.file("/etc/hosts", []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t"+hostname(s)+"\n"), 0o644)
-	v.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
-	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gateAddr4+"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
-	v.file("/etc/host.conf", []byte("multi on\n"), 0o644)
-	return nil
 }
 
 // hostname is the cloister's name as a host's: letters, digits, hyphens.

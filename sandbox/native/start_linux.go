@@ -1,0 +1,415 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox"
+)
+
+// begun is an enclosure that was begun before its Spec was known: namespaces,
+// gate and the part of the view that every cloister has.
+type begun struct {
+	d         *Driver
+	ground    sandbox.Ground
+	asRoot    bool
+	payloadID int
+	abi       int
+
+	ready chan struct{} // closed when the beginning is over, well or not
+	err   error
+	taken bool
+	b     *box
+	j     *joint
+	p     *program
+	st    *childState
+	v     *view
+	gate  sandbox.Gate
+}
+
+// Begin builds what needs no Spec, beside whatever the caller does meanwhile.
+func (d *Driver) Begin(g sandbox.Ground) sandbox.Begun {
+	s := &begun{d: d, ground: g, asRoot: os.Geteuid() == 0, payloadID: os.Geteuid(), ready: make(chan struct{})}
+	if s.asRoot {
+		s.payloadID = rootPayloadID()
+	}
+	go func() {
+		defer close(s.ready)
+		s.err = s.begin()
+	}()
+	return s
+}
+
+// Start builds the enclosure and runs the command.
+func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	return d.Begin(sandbox.Ground{User: s.User.ID, Network: s.Network, Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr}).Start(ctx, s, w)
+}
+
+// Close gives up what was begun and not started.
+func (s *begun) Close() error {
+	<-s.ready
+	if s.err != nil || s.taken {
+		return nil // the beginning cleaned up after itself, or the box is another's
+	}
+	s.taken = true
+	return s.abort(nil)
+}
+
+// abort ends what there is and adds what went wrong meanwhile.
+func (s *begun) abort(err error) error {
+	s.j.closeParent()
+	s.gate.Close()
+	s.b.unkept()
+	return errors.Join(err, s.b.Close())
+}
+
+// step explains an error of the conversation with the child: what the child says
+// about itself tells more than a broken pipe.
+func (s *begun) step(err error, spec sandbox.Spec) error {
+	if r, ok := s.b.failure(); ok {
+		return s.p.explain(r, spec)
+	}
+	return s.b.died(err)
+}
+
+func (s *begun) begin() error {
+	if s.abi = landlockVersion(); s.abi < landlockABI {
+		return &sandbox.Unsupported{
+			Guarantee: "Landlock", Reason: fmt.Sprintf("this kernel offers ABI %d, %d is needed", s.abi, landlockABI),
+			Fix: "use Linux 6.10 or newer with landlock among its security modules (lsm=landlock,…)",
+		}
+	}
+	var err error
+	if s.j, err = newJoint(s.ground); err != nil {
+		return err
+	}
+	s.p, s.st, s.b = newProgram(), newChildState(s.j), &box{}
+	s.buildGround()
+	if s.v, err = s.p.beginView(); err != nil {
+		s.j.closeChild()
+		s.j.closeParent()
+		return err
+	}
+	s.p.await("wait for the gate", s.j)
+	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
+	if off(layerNet) {
+		flags &^= unix.CLONE_NEWNET
+	}
+	if err := s.b.launch(flags, s.p, s.st, s.j); err != nil {
+		return err
+	}
+	if err := writeMaps(s.b.pid, s.ground.User, s.payloadID, s.asRoot); err != nil {
+		return s.abort(s.step(err, sandbox.Spec{}))
+	}
+	if err := s.j.say(); err != nil {
+		return s.abort(s.step(err, sandbox.Spec{}))
+	}
+	return s.beginGate()
+}
+
+// buildGround adds the first steps: what the first process is.
+func (s *begun) buildGround() {
+	p, id := s.p, s.ground.User
+	p.closeOthers(s.j.childFDs())
+	p.await("wait for the id map", s.j)
+	if s.asRoot {
+		p.become(id)
+	}
+	p.sys("die with the shim", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	p.sys("name process", unix.SYS_PRCTL, unix.PR_SET_NAME, "cloister-init", 0, 0, 0)
+	p.sys("set umask", unix.SYS_UMASK, 0)
+	p.sys("lead a session", unix.SYS_SETSID)
+}
+
+// become adds the steps that make root's child the payload's user.
+func (p *program) become(id int) {
+	p.sys("leave groups", unix.SYS_SETGROUPS, 0, 0)
+	p.sys("become the payload's group", unix.SYS_SETRESGID, id, id, id)
+	p.sys("become the payload's user", unix.SYS_SETRESUID, id, id, id)
+}
+
+// beginGate writes the second part down while the first runs, and takes the
+// gate's sockets.
+func (s *begun) beginGate() error {
+	s.p.in(&s.p.setup[partGate], stepsOfGate)
+	gated := s.ground.Network && !off(layerNet)
+	if gated {
+		if err := s.d.buildGate(s.p, s.j.ctlC); err != nil {
+			return s.abort(err)
+		}
+	}
+	s.p.await("wait for the rest", s.j)
+	if err := s.j.say(); err != nil {
+		return s.abort(s.step(err, sandbox.Spec{}))
+	}
+	if !gated {
+		return nil
+	}
+	var err error
+	if s.gate, err = receiveGate(s.j.ctlP); err != nil {
+		return s.abort(s.step(err, sandbox.Spec{}))
+	}
+	return nil
+}
+
+// Start builds the rest and runs the command.
+func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	<-s.ready
+	switch {
+	case s.err != nil:
+		return nil, s.err
+	case s.taken:
+		return nil, errors.New("start native: started or given up already")
+	case spec.Network != s.ground.Network || spec.User.ID != s.ground.User:
+		return nil, errors.Join(errors.New("start native: begun for another user or network"), s.Close())
+	}
+	s.taken = true
+	if err := s.writeRest(spec); err != nil {
+		return nil, s.abort(err)
+	}
+	group, err := newCgroup(spec.ID, spec.Limits)
+	if err != nil && !accepted(spec, err) {
+		return nil, s.abort(err)
+	}
+	s.b.group = group
+	if err := s.j.say(); err != nil {
+		return nil, s.abort(s.step(err, spec))
+	}
+	if spec.Network && !off(layerNet) {
+		gate := s.gate
+		s.gate = sandbox.Gate{} // the taker's from here on
+		if err := w.Arm(ctx, gate, s.b.pid); err != nil {
+			return nil, s.abort(err)
+		}
+	}
+	return s.b.attach(s.p, s.j, w, spec, func(err error) error { return s.abort(s.step(err, spec)) })
+}
+
+// writeRest writes the third part, the payload and the guard down. As root it
+// sends the mounts that the child cannot reach.
+func (s *begun) writeRest(spec sandbox.Spec) error {
+	p := s.p
+	p.in(&p.setup[partRest], stepsOfRest)
+	name := hostname(spec)
+	p.sys("set host name", unix.SYS_SETHOSTNAME, name, len(name))
+	p.sys("set domain name", unix.SYS_SETDOMAINNAME, "", 0)
+	if s.asRoot {
+		mounts, err := cloneMounts(spec.Binds, s.payloadID)
+		defer mounts.close()
+		if err != nil {
+			return err
+		}
+		if s.v.mounts, err = p.passMounts(s.j, mounts); err != nil {
+			return s.step(err, spec)
+		}
+	}
+	if off(layerView) {
+		s.v.hostView(spec)
+	} else {
+		s.v.finish(spec)
+	}
+	slave := p.openTerminal(s.j)
+	p.buildLimits(spec.Limits)
+	if err := s.d.restrict(p, spec, s.abi, s.j); err != nil {
+		return err
+	}
+	p.signals(s.st)
+	p.buildPayload(spec, s.j, slave)
+	p.buildGuard(s.j, s.v.mounts, slave)
+	return nil
+}
+
+// Exec runs one more command inside the enclosure whose first process is init.
+func (d *Driver) Exec(_ context.Context, init int, spec sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	pidfd, err := openCommand(init)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(pidfd)
+	j, err := newJoint(sandbox.Ground{Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	give := func(err error) (sandbox.Box, error) {
+		j.closeChild()
+		j.closeParent()
+		return nil, err
+	}
+	inside, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 10)
+	if err != nil {
+		return give(fmt.Errorf("join cloister: %w", err))
+	}
+	defer unix.Close(inside)
+	p, st, err := d.joinProgram(spec, j, inside)
+	if err != nil {
+		return give(err)
+	}
+	pid, err := command(init)
+	if err != nil {
+		return give(err)
+	}
+	b := &box{group: findCgroup(pid, spec.ID), guest: true}
+	if err := b.launch(0, p, st, j); err != nil {
+		return nil, err
+	}
+	fail := func(err error) error {
+		if r, ok := b.failure(); ok {
+			err = p.explain(r, spec)
+		} else {
+			err = b.died(err)
+		}
+		j.closeParent()
+		b.unkept()
+		return errors.Join(err, b.Close())
+	}
+	if err := j.say(); err != nil {
+		return nil, fail(err)
+	}
+	return b.attach(p, j, w, spec, fail)
+}
+
+// joinProgram is Exec's: enter the namespaces, then the same restrictions.
+func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int) (*program, *childState, error) {
+	p, st := newProgram(), newChildState(j)
+	p.closeOthers(j.childFDs(pidfd))
+	p.await("wait for the parent", j)
+	p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	p.sys("enter the cloister", unix.SYS_SETNS, pidfd, unix.CLONE_NEWUSER|unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWNET|unix.CLONE_NEWIPC|unix.CLONE_NEWUTS|unix.CLONE_NEWCGROUP)
+	p.sys("close the way in", unix.SYS_CLOSE, pidfd)
+	if os.Geteuid() == 0 {
+		p.become(s.User.ID)
+		p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	}
+	p.sys("die with the shim", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	p.sys("lead a session", unix.SYS_SETSID)
+	slave := p.openTerminal(j)
+	p.buildLimits(s.Limits)
+	if err := d.restrict(p, s, landlockVersion(), j); err != nil {
+		return nil, nil, err
+	}
+	p.signals(st)
+	p.buildPayload(s, j, slave)
+	p.buildGuard(j, nil, slave)
+	return p, st, nil
+}
+
+// restrict adds the walls that a process puts around itself, seccomp last.
+func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint) error {
+	if off(layerCapabilities) {
+		p.keepPrivileges()
+	} else {
+		p.buildPrivileges()
+	}
+	if !off(layerLandlock) {
+		p.buildLandlock(abi, writable(s), j.files)
+	}
+	if off(layerSeccomp) {
+		return nil
+	}
+	return d.buildSeccomp(p)
+}
+
+// launch forks the child, which begins to build. After an error nothing of the
+// joint is left open.
+func (b *box) launch(flags uintptr, p *program, st *childState, j *joint) error {
+	b.done, b.gone = make(chan struct{}), make(chan struct{})
+	forked := make(chan error, 1)
+	// Until its ids are mapped the child's /proc files must be this user's; the
+	// child hides the memory again before anything else runs inside. A shim
+	// starts one box, so none is open to another's payload meanwhile.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
+		j.closeChild()
+		j.closeParent()
+		return fmt.Errorf("start native: %w", err)
+	}
+	// One thread forks and stays until the child is gone: the signal that ends
+	// the child with its parent is bound to the thread (prctl(2)).
+	go func() {
+		runtime.LockOSThread()
+		syscall.ForkLock.Lock()
+		pid, errno := spawn(flags, p, st)
+		syscall.ForkLock.Unlock()
+		if errno != 0 {
+			forked <- namespaceError(errno)
+			return
+		}
+		b.pid = pid
+		forked <- nil
+		b.reap()
+		runtime.KeepAlive(st)
+		p.alive()
+	}()
+	err := <-forked
+	j.closeChild()
+	if err != nil {
+		j.closeParent()
+		return err
+	}
+	b.status = os.NewFile(uintptr(j.statusR), "status")
+	b.life = os.NewFile(uintptr(j.lifeW), "life")
+	j.statusR, j.lifeW = -1, -1
+	// The end waits for the keeper, or for the word that there is none.
+	b.keeping.Add(1)
+	b.unkept = sync.OnceFunc(b.keeping.Done)
+	go b.settle()
+	return nil
+}
+
+// attach connects the caller to the command and lets it go.
+func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec, fail func(error) error) (sandbox.Box, error) {
+	if j.wantsTerminal() {
+		fds, err := receive(j.ctlP, 1)
+		if err != nil {
+			return nil, fail(err)
+		}
+		if b.term, err = newTerminal(fds[0], w, j.tty); err != nil {
+			return nil, fail(err)
+		}
+	}
+	if b.group != nil {
+		// The command alone enters the group: the first process shares the
+		// shim's memory, and a group that is out of memory would end both.
+		if err := j.hear(); err != nil {
+			return nil, fail(err)
+		}
+		pid, err := command(b.pid)
+		if err == nil {
+			err = b.group.add(pid)
+		}
+		if err != nil {
+			return nil, fail(err)
+		}
+	}
+	if err := j.say(); err != nil {
+		return nil, fail(err)
+	}
+	// The pipe ends when the command has been executed, or was not.
+	executed := os.NewFile(uintptr(j.execR), "exec")
+	j.execR = -1
+	_, err := io.ReadAll(executed)
+	executed.Close()
+	if err != nil {
+		return nil, fail(fmt.Errorf("start native: %w", err))
+	}
+	if r, ok := b.failure(); ok {
+		return nil, fail(p.explain(r, s))
+	}
+	j.closeParent()
+	if b.guest || len(s.Protect) == 0 || off(layerProtect) {
+		b.unkept()
+		return b, nil
+	}
+	if err := b.startKeeper(s); err != nil {
+		return nil, fail(err)
+	}
+	return b, nil
+}

@@ -16,6 +16,7 @@ import (
 
 	"cloister/client"
 	"cloister/guardian"
+	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
 
 	"golang.org/x/term"
@@ -139,20 +140,11 @@ func (a *app) table(rows [][]string) {
 // printable escapes what a terminal would obey or would not show: control
 // characters, direction marks, invisible spaces. Tabs and spaces stay.
 func printable(s string) string {
-	odd := func(r rune) bool { return r != '\t' && !strconv.IsPrint(r) || r == '\uFFFD' }
-	if strings.IndexFunc(s, odd) < 0 {
-		return s
+	cells := strings.Split(s, "\t")
+	for i, cell := range cells {
+		cells[i] = termsafe.Text(cell)
 	}
-	var b strings.Builder
-	for _, r := range s {
-		if odd(r) {
-			q := strconv.QuoteRuneToASCII(r)
-			b.WriteString(q[1 : len(q)-1])
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return strings.Join(cells, "\t")
 }
 
 // paint colours a word for a person at a terminal.

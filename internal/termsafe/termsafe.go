@@ -5,8 +5,9 @@
 // device control strings, application and privacy messages, and window
 // operations, in their 7-bit form, in their 8-bit form and as UTF-8, also when
 // they are split over writes or mixed with control characters. All else passes
-// unchanged. It does not draw, and it does not know which terminal listens.
-// Most readers want New.
+// unchanged. A short text of somebody else's, such as a name in a list, is
+// rendered by [Text] or [Quote]. It does not draw, and it does not know which
+// terminal listens. Most readers want New.
 package termsafe
 
 import "io"

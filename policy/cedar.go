@@ -241,7 +241,7 @@ func (l *loader) keep(tree *xast.Policy, t tier, actions []string) {
 		v.Hints = []string{"remove or narrow the forbid" + place + "; nothing overrides a forbid"}
 	case tierAsk:
 		v.Reason = "the Cedar policy \"" + l.name + "\"" + place + " asks a person first"
-	case tierAllow, tierPerson, tiers:
+	case tierAllow, tierPerson, tierRefused, tiers:
 		v.Reason = "allowed by the Cedar policy \"" + l.name + "\"" + place
 	}
 	for _, a := range actions {

@@ -154,11 +154,14 @@ func compileRule(in Rule, session bool) (*rule, error) {
 	switch in.Effect {
 	case Deny:
 		r.tier = tierForbid
+		if in.Answer {
+			r.tier = tierRefused
+		}
 	case Ask:
 		r.tier = tierAsk
 	case Allow:
 		r.tier = tierAllow
-		if session {
+		if session || in.Answer {
 			r.tier = tierPerson
 		}
 	default:
@@ -172,7 +175,7 @@ func compileRule(in Rule, session bool) (*rule, error) {
 		return nil, syntaxError(in.Origin, "the list of ports is empty", "leave it out for 443 and 80")
 	case in.Ports != nil:
 		r.ports = cleanPorts(in.Ports)
-	case r.tier != tierForbid:
+	case r.tier.effect() != Deny:
 		r.ports = defaultPorts()
 	}
 	var err error
@@ -251,11 +254,11 @@ func (r *rule) speak() {
 	host := r.target()
 	r.name = r.tier.verb() + " " + host
 	switch {
-	case r.ports == nil && r.tier != tierForbid:
+	case r.ports == nil && r.tier.effect() != Deny:
 		r.name += " port *"
 	case r.ports != nil && !slices.Equal(r.ports, defaultPorts()):
 		r.name += " port " + portList(r.ports)
-	case r.ports != nil && r.tier == tierForbid:
+	case r.ports != nil && r.tier.effect() == Deny:
 		r.name += " port 443,80"
 	}
 	r.rank = 2 * len(r.pattern.Base())
@@ -271,6 +274,9 @@ func (r *rule) speak() {
 	case tierForbid:
 		r.verdict.Reason = "denied by the rule \"" + r.name + "\"" + place
 		r.verdict.Hints = forbidHints(r)
+	case tierRefused:
+		r.verdict.Reason = "a person denied \"" + r.name + "\"" + place
+		r.verdict.Hints = refusedHints(r)
 	case tierAsk:
 		r.verdict.Reason = "the rule \"" + r.name + "\"" + place + " asks a person first"
 	case tierAllow, tierPerson:

@@ -69,6 +69,8 @@ func (s *Snapshot) choose(f *found, c *cedarFound, a authority.Authority) Verdic
 		return c.best[tierForbid].verdict
 	case c.broken != nil:
 		return c.broken.brokenVerdict()
+	case f.best[tierRefused] != nil:
+		return f.best[tierRefused].verdict
 	case f.best[tierPerson] != nil:
 		return f.best[tierPerson].verdict
 	case f.best[tierAsk] != nil:

@@ -60,6 +60,15 @@ func withAskHints(v Verdict, a authority.Authority) Verdict {
 	return v
 }
 
+// refusedHints say how to take a remembered answer back.
+func refusedHints(r *rule) []string {
+	hints := []string{"take the answer back: cloister approvals list --all names it, cloister approvals undo ID removes it"}
+	if r.origin.File != "" {
+		hints = append(hints, "or remove it from "+r.origin.String())
+	}
+	return hints
+}
+
 // forbidHints say the only thing that helps: no flag or rule overrides a deny.
 func forbidHints(r *rule) []string {
 	if r.origin.File == "" && r.origin.Source != "" {

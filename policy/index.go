@@ -12,8 +12,9 @@ import (
 type tier uint8
 
 const (
-	tierForbid tier = iota
-	tierPerson      // a person's own word for this session: before ask rules
+	tierForbid  tier = iota
+	tierRefused      // a person's remembered deny
+	tierPerson       // a person's own word, remembered or for this session: before ask rules
 	tierAsk
 	tierAllow
 	tiers
@@ -21,7 +22,7 @@ const (
 
 func (t tier) effect() Effect {
 	switch t {
-	case tierForbid:
+	case tierForbid, tierRefused:
 		return Deny
 	case tierAsk:
 		return Ask
@@ -115,7 +116,7 @@ func (f *found) offer(rules []*rule, port uint16) {
 	for _, r := range rules {
 		slot := &f.best[r.tier]
 		if !r.atPort(port) {
-			if r.tier == tierForbid {
+			if r.tier.effect() == Deny {
 				continue
 			}
 			slot = &f.wrongPort

@@ -3,7 +3,8 @@
 // It promises that Decide cannot fail: it is a pure function of a compiled
 // Snapshot with a Request, the zero Verdict is deny, a nil Snapshot denies, a
 // Cedar policy that errors denies (cedar-go itself skips it). The order is
-// forbid, a person's word for the session, ask, allow, what no rule names.
+// forbid, a person's remembered deny, a person's allow (remembered, or a word for
+// the session), ask, allow, what no rule names.
 // Compile refuses what it does not understand, with file, line, column.
 //
 // It does NOT read files, parse YAML, know the time, log, ask a person or
@@ -120,7 +121,10 @@ type Rule struct {
 	Effect       Effect
 	Domain, CIDR string
 	Ports        []uint16
-	Origin       Origin
+	// Answer marks a person's remembered answer to an ask: a deny stands behind
+	// every forbid, an allow before every ask.
+	Answer bool
+	Origin Origin
 }
 
 // CedarFile is the text of a user's policy file; Name is how it is called in

@@ -41,6 +41,9 @@ func (r *rule) print(b *strings.Builder) {
 	switch r.tier {
 	case tierForbid:
 		effect = "forbid"
+	case tierRefused:
+		effect = "forbid"
+		b.WriteString("@answer // a person's deny: behind every other forbid\n")
 	case tierAsk:
 		b.WriteString("@ask\n")
 	case tierPerson:

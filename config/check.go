@@ -265,7 +265,6 @@ func (c *Config) Notices() []Notice {
 			out = append(out, Notice{p, text})
 		}
 	}
-	add("proxy.approval_timeout", "proxy.approval_timeout is not in force yet: an ask is refused at once")
 	for _, list := range []string{"auto_approve", "manual_approve", "deny"} {
 		if n := len(c.Hostexec.lists()[list]); n > 0 {
 			add("hostexec."+list, fmt.Sprintf("hostexec.%s is not in force yet: no command runs on the host (%d rules read)", list, n))

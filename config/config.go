@@ -24,7 +24,7 @@ type Defaults struct {
 // Proxy says which destinations are allowed, asked about or denied.
 type Proxy struct {
 	Unlisted        Unlisted          `json:"unlisted_domain_behavior" jsonschema:"What happens to a name that no rule names; an address that none names is denied."`
-	ApprovalTimeout Duration          `json:"approval_timeout" jsonschema:"How long an ask waits for a person. Not in force yet: an ask is refused at once."`
+	ApprovalTimeout Duration          `json:"approval_timeout" jsonschema:"How long an ask waits for a person. With nobody watching it is refused at once."`
 	Presets         []string          `json:"presets" jsonschema:"Built-in lists of allowed destinations."`
 	Allow           []Rule            `json:"allow" jsonschema:"Allowed destinations."`
 	Ask             []Rule            `json:"ask" jsonschema:"Destinations that a person decides about."`

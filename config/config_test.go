@@ -120,7 +120,6 @@ hostexec:
 		notices = append(notices, n.String())
 	}
 	want := []string{
-		"config.yaml:8: proxy.approval_timeout is not in force yet: an ask is refused at once",
 		"config.yaml:11: hostexec.auto_approve is not in force yet: no command runs on the host (1 rules read)",
 		"config.yaml:13: hostexec.manual_approve is not in force yet: no command runs on the host (1 rules read)",
 	}

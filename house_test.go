@@ -45,6 +45,7 @@ var rooms = map[string]room{
 	"session":   {2, "the life of a cloister; drives enforcers, is driven by the desk"},
 	"sandbox":   {1, "what a driver is, and the drivers"},
 	"egress":    {1, "the only way out"},
+	"approval":  {1, "what waits for a person; knows no wire, no screen and no policy"},
 	"workspace": {1, "what of the host is seen inside"},
 	"kernel":    {1, "what this host can enforce"},
 	"client":    {1, "the guardian as the others call it; never imports it"},
@@ -60,6 +61,7 @@ var rooms = map[string]room{
 var packages = map[string]string{
 	".":                     "the agreements themselves, tests only",
 	"api":                   "wire types",
+	"approval":              "the queue of questions",
 	"audit":                 "the record",
 	"client":                "the guardian's socket",
 	"cmd/cloister":          "the CLI, one file for each noun",

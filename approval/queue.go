@@ -1,0 +1,406 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Queue is what waits. It is safe for use by many goroutines.
+type Queue struct {
+	o Options
+
+	mu       sync.Mutex
+	items    map[string]*item // pending, by ID
+	byKey    map[key]*item
+	sessions map[string]*asker
+	history  []Item // oldest first
+	watchers map[*watcher]struct{}
+}
+
+// key is what makes two asks one question.
+type key struct {
+	session string
+	kind    Kind
+	subject string
+	digest  string
+}
+
+// item is one question that waits.
+type item struct {
+	Item
+
+	key      key
+	done     chan struct{} // closed when it is settled
+	timer    *time.Timer
+	ready    bool // recorded: it can be seen and answered
+	claimed  bool // somebody is answering
+	overdue  bool // its time ended while somebody was answering
+	recorded error
+}
+
+// asker is what one session has asked.
+type asker struct {
+	pending int
+	recent  []time.Time // of the last minute, oldest first
+}
+
+// watcher is somebody who sees questions: of one session, or of all.
+type watcher struct{ session string }
+
+const (
+	defaultPerSession = 64
+	defaultTotal      = 10_000
+	defaultRate       = 60
+	defaultHistory    = 256
+	rateSpan          = time.Minute
+)
+
+// New makes an empty queue.
+func New(o Options) *Queue {
+	o.PerSession = cmp.Or(o.PerSession, defaultPerSession)
+	o.Total = cmp.Or(o.Total, defaultTotal)
+	o.Rate = cmp.Or(o.Rate, defaultRate)
+	o.History = cmp.Or(o.History, defaultHistory)
+	return &Queue{
+		o: o, items: map[string]*item{}, byKey: map[key]*item{},
+		sessions: map[string]*asker{}, watchers: map[*watcher]struct{}{},
+	}
+}
+
+// Watch says that somebody sees the questions of one session or, with "", of
+// all, until the function is called.
+func (q *Queue) Watch(sessionID string) (leave func()) {
+	w := &watcher{sessionID}
+	q.mu.Lock()
+	q.watchers[w] = struct{}{}
+	q.mu.Unlock()
+	return func() {
+		q.mu.Lock()
+		delete(q.watchers, w)
+		q.mu.Unlock()
+	}
+}
+
+// Watchers is how many see every question.
+func (q *Queue) Watchers() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for w := range q.watchers {
+		if w.session == "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (q *Queue) watched(sessionID string) bool {
+	for w := range q.watchers {
+		if w.session == "" || w.session == sessionID {
+			return true
+		}
+	}
+	return false
+}
+
+// Ask waits for an answer. It returns when there is one, when the question's
+// time is over, or when ctx ends; whoever did not get Allowed may not go on.
+func (q *Queue) Ask(ctx context.Context, a *Ask) Answer {
+	it, refused := q.join(ctx, a)
+	if it == nil {
+		return Answer{Outcome: refused}
+	}
+	if !it.wait(ctx) {
+		q.leave(it)
+		return Answer{Outcome: Withdrawn, ID: it.ID}
+	}
+	return it.answer()
+}
+
+// answer tells of a settled question, which nobody writes any more.
+func (it *item) answer() Answer {
+	return Answer{Outcome: it.Outcome, ID: it.ID, Reply: it.Reply, Err: it.recorded}
+}
+
+// wait says whether the question was settled before ctx ended.
+func (it *item) wait(ctx context.Context) bool {
+	select {
+	case <-it.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// join finds or makes the question.
+func (q *Queue) join(ctx context.Context, a *Ask) (*item, Outcome) {
+	it, fresh, refused := q.enter(a)
+	if fresh {
+		q.open(ctx, it)
+	}
+	return it, refused
+}
+
+// enter joins an equal question, or makes one.
+func (q *Queue) enter(a *Ask) (it *item, fresh bool, refused Outcome) {
+	now := time.Now()
+	k := key{a.SessionID, a.Kind, a.Subject, a.Digest}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if it := q.byKey[k]; it != nil {
+		it.Waiting++
+		return it, false, ""
+	}
+	if !q.watched(a.SessionID) {
+		return nil, false, Unwatched
+	}
+	s := q.sessions[a.SessionID]
+	if s == nil {
+		s = &asker{}
+		q.sessions[a.SessionID] = s
+	}
+	s.recent = slices.DeleteFunc(s.recent, func(t time.Time) bool { return now.Sub(t) >= rateSpan })
+	if s.pending >= q.o.PerSession || len(s.recent) >= q.o.Rate || len(q.items) >= q.o.Total {
+		return nil, false, Overflow
+	}
+	s.pending++
+	s.recent = append(s.recent, now)
+	timeout := q.o.Timeout()
+	it = &item{
+		Item: Item{Ask: *a, ID: q.newID(), Created: now, Expires: now.Add(timeout), Outcome: Pending, Waiting: 1},
+		key:  k, done: make(chan struct{}),
+	}
+	q.items[it.ID], q.byKey[k] = it, it
+	it.timer = time.AfterFunc(timeout, func() { q.expire(it) })
+	return it, true, ""
+}
+
+// newID makes an ID that is short enough to be typed.
+func (q *Queue) newID() string {
+	for {
+		var b [4]byte
+		_, _ = rand.Read(b[:]) // it never fails (crypto/rand)
+		id := hex.EncodeToString(b[:])
+		if q.items[id] == nil && !slices.ContainsFunc(q.history, func(i Item) bool { return i.ID == id }) {
+			return id
+		}
+	}
+}
+
+// open records the question; only then it can be seen.
+func (q *Queue) open(ctx context.Context, it *item) {
+	// For all who will wait, not only for the first.
+	q.mu.Lock()
+	asked := it.Item
+	q.mu.Unlock()
+	err := q.o.Opened(context.WithoutCancel(ctx), asked)
+	q.mu.Lock()
+	if q.items[it.ID] != it {
+		q.mu.Unlock() // over already
+		return
+	}
+	if err != nil {
+		it.recorded = err
+		q.settle(it, Unrecorded, Reply{})
+		q.mu.Unlock()
+		return
+	}
+	it.ready = true
+	shown := it.Item
+	q.mu.Unlock()
+	q.o.Changed(shown)
+}
+
+// leave takes one who waited away; a question that nobody waits for ends.
+func (q *Queue) leave(it *item) {
+	q.mu.Lock()
+	it.Waiting--
+	if it.Waiting > 0 || it.claimed || q.items[it.ID] != it {
+		q.mu.Unlock()
+		return
+	}
+	ended := q.settle(it, Withdrawn, Reply{})
+	q.mu.Unlock()
+	q.end(ended)
+}
+
+func (q *Queue) expire(it *item) {
+	q.mu.Lock()
+	if q.items[it.ID] != it {
+		q.mu.Unlock()
+		return
+	}
+	if it.claimed {
+		it.overdue = true
+		q.mu.Unlock()
+		return
+	}
+	ended := q.settle(it, Expired, Reply{})
+	q.mu.Unlock()
+	q.end(ended)
+}
+
+// end tells of a question that ended without an answer.
+func (q *Queue) end(i Item) {
+	q.o.Ended(i)
+	q.o.Changed(i)
+}
+
+// settle ends a question. The lock is held.
+func (q *Queue) settle(it *item, o Outcome, r Reply) Item {
+	it.Outcome, it.Reply, it.Settled = o, r, time.Now()
+	it.timer.Stop()
+	delete(q.items, it.ID)
+	delete(q.byKey, it.key)
+	if s := q.sessions[it.SessionID]; s != nil {
+		s.pending--
+	}
+	q.history = append(q.history, it.Item)
+	if extra := len(q.history) - q.o.History; extra > 0 {
+		q.history = slices.Delete(q.history, 0, extra)
+	}
+	close(it.done)
+	return it.Item
+}
+
+// Answer gives a person's word. The first one counts: *Over tells a second of
+// it. ErrNotFound where no question has that ID.
+func (q *Queue) Answer(ctx context.Context, id string, r Reply) (Item, error) {
+	it, seen, err := q.claim(id, r)
+	if err != nil {
+		return Item{}, err
+	}
+	err = q.o.Decide(ctx, seen, r)
+	q.mu.Lock()
+	if err == nil {
+		outcome := Denied
+		if r.Allow {
+			outcome = Allowed
+		}
+		ended := q.settle(it, outcome, r)
+		q.mu.Unlock()
+		q.o.Changed(ended)
+		return ended, nil
+	}
+	it.claimed = false
+	late := Pending
+	switch {
+	case it.overdue:
+		late = Expired
+	case it.Waiting <= 0:
+		late = Withdrawn
+	}
+	if late == Pending {
+		q.mu.Unlock()
+		return Item{}, err
+	}
+	ended := q.settle(it, late, Reply{})
+	q.mu.Unlock()
+	q.end(ended)
+	return Item{}, err
+}
+
+// claim makes one answer the first.
+func (q *Queue) claim(id string, r Reply) (*item, Item, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it := q.items[id]
+	if it == nil || !it.ready {
+		for _, old := range slices.Backward(q.history) {
+			if old.ID == id {
+				return nil, Item{}, &Over{old}
+			}
+		}
+		return nil, Item{}, fmt.Errorf("approval %q: %w", id, ErrNotFound)
+	}
+	if it.claimed {
+		return nil, Item{}, &Over{it.Item}
+	}
+	if it.Scopes != nil && !slices.Contains(it.Scopes, r.Scope) {
+		return nil, Item{}, fmt.Errorf("approval %s: an answer to this cannot have the scope %q", id, r.Scope)
+	}
+	it.claimed = true
+	return it, it.Item, nil
+}
+
+// Review ends every question for which over says that the policy has an answer
+// by now; those who waited ask it again.
+func (q *Queue) Review(over func(Item) bool) {
+	for _, i := range q.Pending() {
+		if !over(i) {
+			continue
+		}
+		q.mu.Lock()
+		it := q.items[i.ID]
+		if it == nil || it.claimed {
+			q.mu.Unlock()
+			continue
+		}
+		ended := q.settle(it, Superseded, Reply{})
+		q.mu.Unlock()
+		q.end(ended)
+	}
+}
+
+// Forget drops what is known of a session that is over.
+func (q *Queue) Forget(sessionID string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.sessions, sessionID)
+}
+
+// Pending lists what waits, oldest first.
+func (q *Queue) Pending() []Item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := make([]Item, 0, len(q.items))
+	for _, it := range q.items {
+		if it.ready {
+			out = append(out, it.Item)
+		}
+	}
+	slices.SortFunc(out, func(a, b Item) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// History lists what ended, newest first, bounded.
+func (q *Queue) History() []Item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := slices.Clone(q.history)
+	slices.Reverse(out)
+	return out
+}
+
+// Find is one question, pending or ended, by its ID or the only one that begins
+// so.
+func (q *Queue) Find(id string) (Item, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var found []Item
+	for _, it := range q.items {
+		if it.ready && len(id) > 0 && len(it.ID) >= len(id) && it.ID[:len(id)] == id {
+			found = append(found, it.Item)
+		}
+	}
+	for _, old := range q.history {
+		if old.ID == id {
+			found = append(found, old)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Item{}, fmt.Errorf("approval %q: %w", id, ErrNotFound)
+	case 1:
+		return found[0], nil
+	}
+	return Item{}, fmt.Errorf("approval %q: %d begin so: type more of it", id, len(found))
+}

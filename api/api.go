@@ -22,6 +22,9 @@ const (
 	PathPolicyDigest  = "/v1/policy/digest"
 	PathPolicyCheck   = "/v1/policy/check"
 	PathPolicyExplain = "/v1/policy/explain"
+	PathApprovals     = "/v1/approvals"
+	PathDecisions     = "/v1/decisions"
+	PathEvents        = "/v1/events"
 )
 
 // UpgradeProtocol is the value of the Upgrade header that turns
@@ -46,6 +49,8 @@ const (
 	CodeBadRequest   Code = "bad_request"   // the words are wrong
 	CodeNotFound     Code = "not_found"     // no such session or route
 	CodeNameTaken    Code = "name_taken"    // a live session has that name
+	CodeOver         Code = "over"          // somebody else answered first, or nobody waits any more
+	CodeConfirm      Code = "confirm"       // say confirm: true, when the person meant it
 	CodeForbidden    Code = "forbidden"     // the caller may not
 	CodePolicy       Code = "policy"        // the policy does not compile, or cannot be enforced
 	CodeUnrecorded   Code = "unrecorded"    // the audit cannot be written, so nothing starts

@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"cloister/internal/authority"
@@ -73,6 +74,37 @@ type Query struct {
 	Via          string
 	Method, Path string // Request only; Path has no query string
 	Detail       string // free words for the record: "tls sni", "A"
+	// Once is where the Decider keeps what a person allowed for this connection
+	// only; nil for a DNS question.
+	Once *Once
+}
+
+// Once is what a person allowed for one connection only. It lives as long as
+// the connection, and is safe for use by several goroutines.
+type Once struct {
+	mu  sync.Mutex
+	why map[authority.Authority]string
+}
+
+// Allow keeps that the destination is allowed, and why.
+func (o *Once) Allow(a authority.Authority, why string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.why == nil {
+		o.why = map[authority.Authority]string{}
+	}
+	o.why[a] = why
+}
+
+// Allowed tells whether the destination was allowed, and why.
+func (o *Once) Allowed(a authority.Authority) (why string, ok bool) {
+	if o == nil {
+		return "", false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	why, ok = o.why[a]
+	return why, ok
 }
 
 // A Verdict is the Decider's answer. The zero Verdict is a deny.

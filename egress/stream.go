@@ -37,6 +37,7 @@ type stream struct {
 	conns []net.Conn
 	cause error  // why it was killed
 	query *Query // what it is doing by leave of the Decider
+	once  Once   // what a person allowed for it alone
 }
 
 // attach makes a connection part of the stream's fate.
@@ -97,6 +98,7 @@ func (s *stream) setCurrent(q *Query) {
 // allow asks the Decider, and again if policy changed before the answer was in
 // Recheck's sight: no connection outlives the rule that let it in.
 func (s *stream) allow(ctx context.Context, q Query) Verdict {
+	q.Once = &s.once
 	for {
 		generation := s.e.generation.Load()
 		v := s.e.cfg.Decider.Decide(ctx, q)

@@ -12,24 +12,14 @@ import (
 	"cloister/policy"
 )
 
-// nobody is why an ask is refused: nobody can be asked.
-const nobody = "would have asked, but nobody is watching"
-
 // Decide is egress's question: policy, then the record, then the verdict. A
 // verdict that cannot be recorded is a deny.
 func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
-	snapshot := l.snapshot.Load()
-	v := judge(snapshot, policy.Request{
-		Action:    actionOf(q.Kind),
-		Authority: q.Authority,
-		Session:   l.info.Name,
-		Project:   l.info.Project,
-		Agent:     l.info.Agent,
-	})
+	v, digest, why := l.judge(ctx, q)
 	if q.Kind == egress.Recheck && v.Effect == policy.Allow {
-		return verdict(v) // no new action: nothing to record
+		return verdict(v, why) // no new action: nothing to record
 	}
-	e := l.g.event(l.info, snapshot.Digest())
+	e := l.g.event(l.info, digest)
 	e.Kind, e.Action = kindOf(q.Kind), q.Kind.String()
 	e.Resource = resource(q.Kind, q.Authority.Host(), q.Authority.Port())
 	e.Host, e.Via, e.Method, e.Path = q.Authority.Host(), q.Via, q.Method, q.Path
@@ -37,7 +27,7 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 		e.Port = q.Authority.Port()
 	}
 	e.Verdict, e.Rule = v.Effect.String(), ruleOf(v)
-	e.Reason = reasonOf(v, q)
+	e.Reason = reasonOf(v, q, why)
 	if err := l.g.records.append(ctx, e); err != nil {
 		if ctx.Err() != nil {
 			return egress.Verdict{Effect: "deny", Reason: "the session has ended"}
@@ -45,12 +35,13 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 		l.tally.refused(api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: err.Error()})
 		return egress.Verdict{Effect: "deny", Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
-	l.count(q, v, e)
-	return verdict(v)
+	l.count(q, v, e, why)
+	return verdict(v, why)
 }
 
-// verdict is v in egress's words. An ask is refused because nobody watches.
-func verdict(v policy.Verdict) egress.Verdict {
+// verdict is v in egress's words. An ask that is left is refused; why says for
+// what reason.
+func verdict(v policy.Verdict, why string) egress.Verdict {
 	out := egress.Verdict{
 		Allow:  v.Effect == policy.Allow,
 		Effect: v.Effect.String(),
@@ -62,7 +53,7 @@ func verdict(v policy.Verdict) egress.Verdict {
 		out.Rule = v.Rule
 	}
 	if v.Effect == policy.Ask {
-		out.Reason = nobody + ": " + v.Reason
+		out.Reason = why + ": " + v.Reason
 	}
 	return out
 }
@@ -73,7 +64,7 @@ const unlisted = "unlisted"
 // count counts connections, on port 80 the requests on them, and names that
 // were refused. A program asks for A and AAAA of one name: only the first is
 // told to the person.
-func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event) {
+func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string) {
 	switch {
 	case v.Effect == policy.Allow:
 		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 {
@@ -83,7 +74,7 @@ func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event) {
 	case q.Kind == egress.Resolve && (v.Effect == policy.Ask || q.Detail != "A"):
 		return // an ask is refused, and told, when it connects
 	}
-	out := verdict(v)
+	out := verdict(v, why)
 	l.tally.refused(api.Refusal{
 		Host:   e.Host,
 		Port:   int(e.Port),
@@ -95,13 +86,13 @@ func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event) {
 	})
 }
 
-func reasonOf(v policy.Verdict, q egress.Query) string {
+func reasonOf(v policy.Verdict, q egress.Query, why string) string {
 	var words []string
 	switch {
 	case v.WouldDeny:
 		words = append(words, "not enforced, would have been refused: "+v.Reason)
 	case v.Effect == policy.Ask && q.Kind != egress.Resolve:
-		words = append(words, nobody+": "+v.Reason)
+		words = append(words, why+": "+v.Reason)
 	default:
 		words = append(words, v.Reason)
 	}

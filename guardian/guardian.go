@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/approval"
 	"cloister/audit"
 	"cloister/internal/xdg"
 	"cloister/session"
@@ -84,6 +85,8 @@ type guardian struct {
 	socket   string
 	records  *recorder
 	sessions *session.Registry
+	queue    *approval.Queue // what waits for a person
+	bus      *bus            // what happened, for those who watch
 	policies *policies
 	notices  []string // of the start
 
@@ -156,7 +159,9 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		socket:   Socket(o.Dirs),
 		policies: newPolicies(o.Dirs.Config),
 		live:     map[string]*live{},
+		bus:      newBus(),
 	}
+	g.queue = g.newQueue()
 	g.touch()
 	records, err := openRecorder(AuditDir(o.Dirs), g.log)
 	if err != nil {
@@ -320,7 +325,7 @@ func (g *guardian) idle() {
 		case <-tick.C:
 		}
 		since := time.Since(time.Unix(0, g.used.Load()))
-		if g.sessions.Live() == 0 && since >= g.o.Idle {
+		if g.sessions.Live() == 0 && g.queue.Watchers() == 0 && since >= g.o.Idle {
 			g.stop(errIdle)
 			return
 		}

@@ -86,6 +86,7 @@ func (l *live) serve() {
 	_ = l.conn.Close()
 	l.conn.Discard()
 	l.g.forget(l)
+	l.g.queue.Forget(l.info.ID)
 }
 
 // listen returns the shim's last word, or why there is none.
@@ -259,7 +260,10 @@ func (l *live) run(pid int) error {
 	if err := l.g.records.append(l.ctx, e); err != nil {
 		return err
 	}
-	_, err := l.g.sessions.Apply(l.info.ID, session.Started, func(i *api.SessionInfo) { i.CommandPID = pid })
+	info, err := l.g.sessions.Apply(l.info.ID, session.Started, func(i *api.SessionInfo) { i.CommandPID = pid })
+	if err == nil {
+		l.g.bus.publish(api.EventSession, info)
+	}
 	return err
 }
 
@@ -359,11 +363,14 @@ func (l *live) over(ctx context.Context, event session.Event, action, reason str
 	e.Resource = l.info.Project
 	e.Reason = strings.TrimPrefix(fmt.Sprintf("%s; %d allowed, %d asked, %d denied", reason, sum.Allowed, sum.Asked, sum.Denied), "; ")
 	l.record(ctx, e)
-	if _, err := l.g.sessions.Apply(l.info.ID, event, func(i *api.SessionInfo) {
+	info, err := l.g.sessions.Apply(l.info.ID, event, func(i *api.SessionInfo) {
 		i.ExitStatus, i.Reason = status, reason
-	}); err != nil {
+	})
+	if err != nil {
 		l.g.log.Error("session end", "session", l.info.Name, "error", err)
+		return
 	}
+	l.g.bus.publish(api.EventSession, info)
 }
 
 // record is for what has happened already and cannot be stopped any more.

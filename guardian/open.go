@@ -106,7 +106,7 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, 
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()
 	loaded := g.policies.current()
-	snapshot, err := g.policies.session(loaded, wordsOf(req))
+	snapshot, err := g.policies.session(loaded, req.Project, wordsOf(req))
 	if err != nil {
 		return nil, api.SessionGrant{}, err
 	}
@@ -147,6 +147,7 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, 
 	g.mu.Lock()
 	g.live[info.ID] = l
 	g.mu.Unlock()
+	g.bus.publish(api.EventSession, info)
 	if req.Resume != nil && req.Resume.CommandPID != 0 {
 		if _, err := g.sessions.Apply(info.ID, session.Started, nil); err != nil {
 			g.log.Error("adopt session", "session", info.Name, "error", err)

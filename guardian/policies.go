@@ -23,6 +23,7 @@ type Loaded struct {
 	base    *policy.Snapshot
 	input   policy.Input
 	config  *config.Config
+	answers []config.Decisions
 	notices []string
 }
 
@@ -48,16 +49,57 @@ func Load(dir string) (*Loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	base, err := compile(in)
+	answers, err := config.LoadDecisions(dir)
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	l := &Loaded{base: base, input: in, config: c}
-	for _, n := range c.Notices() {
-		l.notices = append(l.notices, n.String())
+	return (&Loaded{input: in, config: c}).answered(answers)
+}
+
+// answered is the same configuration with other remembered answers.
+func (l *Loaded) answered(answers []config.Decisions) (*Loaded, error) {
+	next := &Loaded{input: l.input, config: l.config, answers: answers}
+	in := l.input
+	in.Rules = append(slices.Clone(in.Rules), next.remembered("")...)
+	var err error
+	if next.base, err = compile(in); err != nil {
+		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	l.notices = append(l.notices, remarks(base)...)
-	return l, nil
+	for _, n := range l.config.Notices() {
+		next.notices = append(next.notices, n.String())
+	}
+	next.notices = append(next.notices, remarks(next.base)...)
+	return next, nil
+}
+
+// remembered are the answers for one project or, with "", those for all.
+func (l *Loaded) remembered(project string) []policy.Rule {
+	var out []policy.Rule
+	for _, f := range l.answers {
+		if f.Project == project {
+			out = append(out, answerRules(f.Decisions)...)
+		}
+	}
+	return out
+}
+
+func answerRules(list []config.Decision) []policy.Rule {
+	var out []policy.Rule
+	for _, d := range list {
+		host, port, err := config.SplitSubject(d.Subject)
+		if d.Kind != config.DecisionNetwork || err != nil {
+			continue // of another kind; the subject was checked when it was read
+		}
+		effect := policy.Deny
+		if d.Answer == config.AnsweredAllow {
+			effect = policy.Allow
+		}
+		out = append(out, policy.Rule{
+			Effect: effect, Domain: host, Ports: []uint16{port}, Answer: true,
+			Origin: policy.Origin{Source: "approval " + d.ID, File: d.Place.File, Line: d.Place.Line},
+		})
+	}
+	return out
 }
 
 func compile(in policy.Input) (*policy.Snapshot, error) {
@@ -182,6 +224,8 @@ type words struct {
 	Allow []string        `json:"allow"`
 	Deny  []string        `json:"deny"`
 	Cedar []api.CedarFile `json:"cedar"`
+	// Answers are those that a person gave for this session.
+	Answers []config.Decision `json:"answers"`
 }
 
 func wordsOf(r api.SessionRequest) words {
@@ -189,16 +233,20 @@ func wordsOf(r api.SessionRequest) words {
 }
 
 func (w words) empty() bool {
-	return w.Mode == "" && len(w.Allow)+len(w.Deny)+len(w.Cedar) == 0
+	return w.Mode == "" && len(w.Allow)+len(w.Deny)+len(w.Cedar)+len(w.Answers) == 0
 }
 
-// session is the snapshot for one session under l. Compiling 1,000 rules
-// takes milliseconds, so the same words under the same policy compile once.
-func (p *policies) session(l *Loaded, w words) (*policy.Snapshot, error) {
-	if w.empty() {
+// session is the snapshot for one session of a project under l. Compiling 1,000
+// rules takes milliseconds, so the same words under the same policy compile once.
+func (p *policies) session(l *Loaded, project string, w words) (*policy.Snapshot, error) {
+	remembered := l.remembered(project)
+	if w.empty() && len(remembered) == 0 {
 		return l.base, nil
 	}
-	text, err := json.Marshal(w)
+	text, err := json.Marshal(struct {
+		words
+		Remembered []policy.Rule
+	}{w, remembered})
 	if err != nil {
 		return nil, fmt.Errorf("session policy: %w", err)
 	}
@@ -209,7 +257,7 @@ func (p *policies) session(l *Loaded, w words) (*policy.Snapshot, error) {
 	if s != nil {
 		return s, nil
 	}
-	if s, err = derive(l, w); err != nil {
+	if s, err = derive(l, w, remembered); err != nil {
 		return nil, err
 	}
 	p.remember(key, s)
@@ -229,10 +277,11 @@ func (p *policies) remember(key string, s *policy.Snapshot) {
 	}
 }
 
-func derive(l *Loaded, w words) (*policy.Snapshot, error) {
+func derive(l *Loaded, w words, remembered []policy.Rule) (*policy.Snapshot, error) {
 	base := l.base
 	if len(w.Cedar) > 0 {
 		in := l.input
+		in.Rules = append(slices.Clone(in.Rules), l.remembered("")...)
 		in.Cedar = slices.Clone(in.Cedar)
 		for _, f := range w.Cedar {
 			in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: []byte(f.Text)})
@@ -254,6 +303,7 @@ func derive(l *Loaded, w words) (*policy.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	extra = append(append(extra, remembered...), answerRules(w.Answers)...)
 	return base.With(extra, mode)
 }
 

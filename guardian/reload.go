@@ -14,6 +14,14 @@ import (
 // reload reads the configuration, and puts it in force for every session when
 // all of it is valid and recorded. On any error what ruled before rules on.
 func (g *guardian) reload(ctx context.Context) (api.Reload, error) {
+	answer, err := g.reloadAll(ctx)
+	if err == nil {
+		g.review()
+	}
+	return answer, err
+}
+
+func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	before := g.policies.current()
@@ -29,9 +37,22 @@ func (g *guardian) reload(ctx context.Context) (api.Reload, error) {
 	}
 	answer.Digest, answer.Notices = next.base.Digest(), next.Notices()
 	answer.Changed = answer.Digest != answer.Previous
+	return answer, g.enforce(ctx, next, changes)
+}
+
+// install puts next in force for every session. The lock is held.
+func (g *guardian) install(ctx context.Context, next *Loaded) error {
+	changes, err := g.plan(next)
+	if err != nil {
+		return err
+	}
+	return g.enforce(ctx, next, changes)
+}
+
+// enforce records a policy, then lets it rule. An unrecorded one does not.
+func (g *guardian) enforce(ctx context.Context, next *Loaded, changes []change) error {
 	if err := g.recordLoad(ctx, next, changes); err != nil {
-		// An unrecorded policy does not rule.
-		return answer, err
+		return err
 	}
 	g.policies.swap(next)
 	var checks sync.WaitGroup
@@ -40,8 +61,9 @@ func (g *guardian) reload(ctx context.Context) (api.Reload, error) {
 		checks.Go(func() { c.live.recheck(ctx) })
 	}
 	checks.Wait()
-	g.log.Info("policy loaded", "digest", answer.Digest, "notices", len(answer.Notices))
-	return answer, nil
+	g.log.Info("policy loaded", "digest", next.base.Digest(), "notices", len(next.notices))
+	g.bus.publish(api.EventPolicy, api.PolicyDigest{Digest: next.base.Digest()})
+	return nil
 }
 
 // change is one session's next snapshot.
@@ -57,7 +79,7 @@ func (g *guardian) plan(next *Loaded) ([]change, error) {
 	defer g.mu.Unlock()
 	var changes []change
 	for _, l := range g.live {
-		s, err := g.policies.session(next, l.words)
+		s, err := g.policies.session(next, l.info.Project, l.words)
 		if err != nil {
 			return nil, err
 		}

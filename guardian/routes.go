@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/approval"
 	"cloister/internal/authority"
 	"cloister/policy"
 	"cloister/session"
@@ -52,6 +53,13 @@ func Routes() []Route {
 		{api.PathPolicy, Owner, Nobody, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
 		{api.PathPolicyDigest, Owner, Nobody, "its digest", (*guardian).getPolicyDigest, nil},
 		{api.PathPolicyCheck, Nobody, Owner, "would the files on disk load?", nil, (*guardian).postPolicyCheck},
+		{api.PathApprovals, Owner, Nobody, "what waits for a person (?all=1: and what ended)", (*guardian).getApprovals, nil},
+		{api.PathApprovals + "/{id}", Owner, Nobody, "one question", (*guardian).getApproval, nil},
+		{api.PathApprovals + "/{id}/approve", Nobody, Owner, "answer it with allow", nil, (*guardian).postApprove},
+		{api.PathApprovals + "/{id}/deny", Nobody, Owner, "answer it with deny", nil, (*guardian).postDeny},
+		{api.PathDecisions, Owner, Nobody, "the remembered answers", (*guardian).getDecisions, nil},
+		{api.PathDecisions + "/{id}/undo", Nobody, Owner, "take one back", nil, (*guardian).postUndo},
+		{api.PathEvents, Owner, Nobody, "what happens, as server-sent events; who reads them watches", (*guardian).getEvents, nil},
 		{api.PathPolicyExplain, Nobody, Owner, "judge a destination without connecting", nil, (*guardian).postPolicyExplain},
 	}
 }
@@ -158,6 +166,7 @@ func refusal(err error) *api.Error {
 		taken      *session.NameTaken
 		bad        *session.BadName
 		impossible *session.Impossible
+		over       *approval.Over
 	)
 	switch {
 	case errors.As(err, &known):
@@ -170,6 +179,10 @@ func refusal(err error) *api.Error {
 		return &api.Error{Status: http.StatusBadRequest, Code: api.CodeBadRequest, Message: err.Error()}
 	case errors.As(err, &impossible):
 		return &api.Error{Status: http.StatusConflict, Code: api.CodeBadRequest, Message: err.Error()}
+	case errors.As(err, &over):
+		return &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: err.Error()}
+	case errors.Is(err, approval.ErrNotFound):
+		return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: err.Error(), Hints: []string{"see: cloister approvals list"}}
 	case errors.Is(err, session.ErrNotFound):
 		return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: err.Error(), Hints: []string{"see: cloister list -a"}}
 	}

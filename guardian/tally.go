@@ -43,6 +43,15 @@ func (t *tally) allowed() {
 	t.mark()
 }
 
+// asked counts a question that a person answered; what became of it is counted
+// apart from that.
+func (t *tally) asked() {
+	t.mu.Lock()
+	t.sum.Asked++
+	t.mu.Unlock()
+	t.mark()
+}
+
 // refused counts r, with its like if there was one.
 func (t *tally) refused(r api.Refusal) {
 	bound(&r)

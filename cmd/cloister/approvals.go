@@ -1,0 +1,403 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/api"
+	"cloister/client"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) approvalsCommand() *cobra.Command {
+	list := a.approvalsList()
+	c := group("approvals", "See and answer what a cloister asks for",
+		list, a.approvalsWatch(), a.approvalsAnswer("approve"), a.approvalsAnswer("deny"), a.approvalsUndo(), a.approvalsExport())
+	c.RunE = list.RunE
+	c.Flags().AddFlagSet(list.Flags())
+	return c
+}
+
+func (a *app) approvalsList() *cobra.Command {
+	var asJSON, all, remembered bool
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List what waits for an answer",
+		Args:    counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			waiting, kept := []api.Approval{}, []api.Decision{}
+			c, err := a.dial(cmd.Context())
+			switch {
+			case errors.Is(err, client.ErrNotRunning):
+				a.notice("the guardian is not running: nothing waits")
+			case err != nil:
+				return err
+			default:
+				defer c.Close()
+				if waiting, err = c.Approvals(cmd.Context(), all); err != nil {
+					return err
+				}
+				if kept, err = c.Decisions(cmd.Context()); err != nil {
+					return err
+				}
+			}
+			switch {
+			case asJSON && remembered:
+				return a.json(kept)
+			case asJSON:
+				return a.json(waiting)
+			case remembered:
+				a.listDecisions(kept)
+				return nil
+			}
+			a.listApprovals(waiting, time.Now())
+			if all {
+				a.listDecisions(kept)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	c.Flags().BoolVarP(&all, "all", "a", false, "also what ended, and the remembered answers")
+	c.Flags().BoolVar(&remembered, "remembered", false, "only the remembered answers")
+	return c
+}
+
+func (a *app) listApprovals(list []api.Approval, now time.Time) {
+	if len(list) == 0 {
+		return
+	}
+	rows := [][]string{{"ID", "SESSION", "KIND", "WHAT", "STATE", "LEFT"}}
+	for _, i := range list {
+		left := ""
+		if i.State == "pending" {
+			left = age(i.ExpiresAt.Sub(now))
+		}
+		rows = append(rows, []string{i.ID, i.Session, i.Kind, short(i.Title), stateOf(i), left})
+	}
+	a.table(rows)
+}
+
+func (a *app) listDecisions(list []api.Decision) {
+	if len(list) == 0 {
+		return
+	}
+	rows := [][]string{{"ID", "ANSWER", "SCOPE", "KIND", "WHAT", "FOR", "WHEN", "BY"}}
+	for _, d := range list {
+		to := "every project"
+		switch d.Scope {
+		case "project":
+			to = d.Project
+		case "session":
+			to = d.Session
+		}
+		rows = append(rows, []string{d.ID, d.Answer, d.Scope, d.Kind, short(d.Subject), to, d.At.Local().Format(time.DateTime), d.By})
+	}
+	a.table(rows)
+}
+
+// short is what of a long text stands in a list; the detail has all of it.
+func short(s string) string {
+	const most = 100
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}
+
+func stateOf(i api.Approval) string {
+	if i.Scope == "" {
+		return i.State
+	}
+	return i.State + " (" + i.Scope + ")"
+}
+
+// answerWords are the flags of approve and deny.
+type answerWords struct {
+	scope, pattern string
+	confirm        bool
+}
+
+func (a *app) approvalsAnswer(verb string) *cobra.Command {
+	f := &answerWords{}
+	c := &cobra.Command{
+		Use:   verb + " ID",
+		Short: map[string]string{"approve": "Allow what waits", "deny": "Deny what waits"}[verb],
+		Args:  counted(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch f.scope {
+			case "once", "session", "project", "global":
+			default:
+				return wrongWords("one of: once, session, project, global", "approvals %s: --scope %q is not known", verb, f.scope)
+			}
+			return a.withGuardian(cmd.Context(), func(c *client.Client) error {
+				i, err := c.Answer(cmd.Context(), args[0], verb == "approve", api.ApprovalReply{
+					Scope: f.scope, Pattern: f.pattern, Confirm: f.confirm, Via: "cli",
+				})
+				if err != nil {
+					return err
+				}
+				what := i.Title
+				if i.Pattern != "" {
+					what += " and all of " + i.Pattern
+				}
+				a.line("%s %s: %s (%s)", i.ID, i.State, what, i.Scope)
+				return nil
+			})
+		},
+		ValidArgsFunction: a.completeApprovals,
+	}
+	c.Flags().StringVar(&f.scope, "scope", "once", "how long the answer holds: once, session, project or global")
+	c.Flags().StringVar(&f.pattern, "pattern", "", "answer for all of `*.NAME`, which must hold what was asked for")
+	c.Flags().BoolVar(&f.confirm, "confirm", false, "yes, in spite of the warning")
+	if err := c.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]string{"once", "session", "project", "global"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is three lines above
+	}
+	return c
+}
+
+func (a *app) withGuardian(ctx context.Context, f func(*client.Client) error) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(c)
+}
+
+func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var ids []string
+	if len(args) == 0 {
+		// An error leaves nothing to offer; Tab is no place for it.
+		_ = a.withGuardian(cmd.Context(), func(c *client.Client) error {
+			list, err := c.Approvals(cmd.Context(), false)
+			for _, i := range list {
+				ids = append(ids, i.ID+"\t"+i.Session+": "+short(i.Title))
+			}
+			return err
+		})
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) approvalsUndo() *cobra.Command {
+	return &cobra.Command{
+		Use:   "undo ID",
+		Short: "Take a remembered answer back",
+		Args:  counted(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withGuardian(cmd.Context(), func(c *client.Client) error {
+				d, err := c.Undo(cmd.Context(), args[0], "cli")
+				if err != nil {
+					return err
+				}
+				a.line("%s undone: %s %s (%s)", d.ID, d.Answer, d.Subject, d.Scope)
+				return nil
+			})
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var ids []string
+			if len(args) == 0 {
+				_ = a.withGuardian(cmd.Context(), func(c *client.Client) error {
+					list, err := c.Decisions(cmd.Context())
+					for _, d := range list {
+						ids = append(ids, d.ID+"\t"+d.Answer+" "+short(d.Subject))
+					}
+					return err
+				})
+			}
+			return ids, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+func (a *app) approvalsExport() *cobra.Command {
+	return &cobra.Command{
+		Use:   "export",
+		Short: "Print the remembered answers as rules for config.yaml",
+		Args:  counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withGuardian(cmd.Context(), func(c *client.Client) error {
+				list, err := c.Decisions(cmd.Context())
+				if err != nil {
+					return err
+				}
+				a.exportRules(list)
+				return nil
+			})
+		},
+	}
+}
+
+// exportRules writes rules of the same meaning, but for one project or session
+// they then hold for all: a comment says so.
+func (a *app) exportRules(list []api.Decision) {
+	for _, answer := range []string{"allow", "deny"} {
+		first := true
+		for _, d := range list {
+			i := strings.LastIndexByte(d.Subject, ':')
+			if d.Answer != answer || d.Kind != "network" || i < 0 {
+				continue
+			}
+			if first && answer == "allow" || first && !a.exported(list, "allow") {
+				a.line("proxy:")
+			}
+			if first {
+				a.line("  %s:", answer)
+				first = false
+			}
+			host, port := strings.Trim(d.Subject[:i], "[]"), d.Subject[i+1:]
+			note := "for every project"
+			switch d.Scope {
+			case "project":
+				note = "was for " + d.Project + " only"
+			case "session":
+				note = "was for the session " + d.Session + " only"
+			}
+			a.line("    - {domain: %q, ports: [%s]}  # approval %s, %s", host, port, d.ID, note)
+		}
+	}
+}
+
+func (a *app) exported(list []api.Decision, answer string) bool {
+	for _, d := range list {
+		if d.Answer == answer && d.Kind == "network" {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *app) approvalsWatch() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "watch",
+		Short: "See each question as it comes; while this runs, asks wait for an answer",
+		Args:  counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			w := &watching{a: a, asJSON: asJSON, seen: map[string]string{}}
+			err := w.run(ctx)
+			if ctx.Err() != nil {
+				return nil // the person has seen enough
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
+	return c
+}
+
+// watching is one `approvals watch` that writes lines.
+type watching struct {
+	a      *app
+	asJSON bool
+	seen   map[string]string // the state that was told, by ID
+	last   string            // ID of the last event
+}
+
+// again is how soon a guardian that went away is looked for.
+const again = 200 * time.Millisecond
+
+// run watches one guardian after the other.
+func (w *watching) run(ctx context.Context) error {
+	for {
+		c, err := w.a.ensure(ctx)
+		if err != nil {
+			return err
+		}
+		err = w.follow(ctx, c)
+		c.Close()
+		var refused *api.Error
+		if ctx.Err() != nil || errors.As(err, &refused) {
+			return err
+		}
+		if flushed := w.a.out.Flush(); flushed != nil {
+			return fmt.Errorf("write the answer: %w", flushed)
+		}
+		w.a.log().Debug("the guardian went away", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(again):
+		}
+	}
+}
+
+func (w *watching) follow(ctx context.Context, c *client.Client) error {
+	var failed error
+	err := c.Events(ctx, w.last, func(e api.Event) bool {
+		w.last = e.ID
+		failed = w.event(ctx, c, e)
+		return failed == nil
+	})
+	return errors.Join(failed, err)
+}
+
+func (w *watching) event(ctx context.Context, c *client.Client, e api.Event) error {
+	switch e.Type {
+	case api.EventHello, api.EventReset:
+		if e.Type == api.EventHello {
+			w.a.notice("cloister: watching; asks wait for an answer while this runs")
+		}
+		list, err := c.Approvals(ctx, false)
+		if err != nil {
+			return err
+		}
+		for _, i := range list {
+			w.tell(i)
+		}
+	case api.EventApproval:
+		var i api.Approval
+		if err := json.Unmarshal(e.Data, &i); err != nil {
+			return fmt.Errorf("watch approvals: %w", err)
+		}
+		w.tell(i)
+	}
+	if err := w.a.out.Flush(); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}
+
+// tell writes a question once for each state that it has.
+func (w *watching) tell(i api.Approval) {
+	if w.seen[i.ID] == i.State {
+		return
+	}
+	w.seen[i.ID] = i.State
+	if i.State != "pending" {
+		delete(w.seen, i.ID) // ended: it does not come again
+	}
+	if w.asJSON {
+		text, err := json.Marshal(i)
+		if err != nil {
+			return // a struct of strings and times
+		}
+		w.a.out.Write(append(text, '\n'))
+		return
+	}
+	if i.State != "pending" {
+		by := ""
+		if i.By != "" {
+			by = ", " + i.Scope + ", by " + i.By
+		}
+		w.a.line("%s  %s%s", i.ID, i.State, by)
+		return
+	}
+	w.a.line("%s  %s asks to %s  (%s left)", i.ID, i.Session, i.Title, age(time.Until(i.ExpiresAt)))
+	w.a.line("          because %s", i.Reason)
+	if i.Marks != "" {
+		w.a.line("          beware: it holds %s", i.Marks)
+	}
+	w.a.line("          answer: cloister approvals approve %s, or deny %s", i.ID, i.ID)
+}

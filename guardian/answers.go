@@ -1,0 +1,277 @@
+package guardian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"cloister/api"
+	"cloister/approval"
+	"cloister/audit"
+	"cloister/config"
+	"cloister/internal/durable"
+	"cloister/internal/termsafe"
+	"cloister/policy"
+)
+
+// maxSessionAnswers bounds the answers with the scope session.
+const maxSessionAnswers = config.MaxDecisions
+
+// keepAnswer makes an answer part of policy, as long as its scope says. The
+// scope once is the queue's own: those who wait get it.
+func (g *guardian) keepAnswer(ctx context.Context, i approval.Item, r approval.Reply) error {
+	if r.Scope == approval.Once {
+		return nil
+	}
+	d := config.Decision{
+		ID: i.ID, Answer: config.Answered(effectOf(r).String()), Kind: config.DecisionKind(i.Kind), Subject: i.Subject,
+		At: time.Now().UTC().Truncate(time.Second), By: r.By, Why: i.Reason, Shown: i.Title, Session: i.Session,
+	}
+	if r.Subject != "" {
+		d.Subject = r.Subject
+	}
+	switch r.Scope {
+	case approval.Session:
+		return g.answerSession(ctx, i.SessionID, d)
+	case approval.Project:
+		return g.remember(ctx, i.Project, d)
+	case approval.Global:
+		return g.remember(ctx, "", d)
+	case approval.Once:
+	}
+	return fmt.Errorf("remember answer: unknown scope %q", r.Scope)
+}
+
+// answerSession puts an answer among the session's own words.
+func (g *guardian) answerSession(ctx context.Context, id string, d config.Decision) error {
+	return g.changeWords(ctx, id, func(w *words) error {
+		if len(w.Answers) >= maxSessionAnswers {
+			return fmt.Errorf("remember answer: the session has %d already", len(w.Answers))
+		}
+		w.Answers = append(slices.Clone(w.Answers), d)
+		return nil
+	})
+}
+
+// changeWords changes what one session adds to the common policy.
+func (g *guardian) changeWords(ctx context.Context, id string, change func(*words) error) error {
+	g.mu.Lock()
+	l := g.live[id]
+	g.mu.Unlock()
+	if l == nil {
+		return &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: "answer: the session has ended"}
+	}
+	if err := g.swapWords(ctx, l, change); err != nil {
+		return err
+	}
+	l.recheck(ctx)
+	g.review()
+	g.bus.publish(api.EventDecisions, struct{}{})
+	return nil
+}
+
+func (g *guardian) swapWords(ctx context.Context, l *live, change func(*words) error) error {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	w := l.words
+	if err := change(&w); err != nil {
+		return err
+	}
+	next, err := g.policies.session(g.policies.current(), l.info.Project, w)
+	if err != nil {
+		return err
+	}
+	if err := g.recordSessionPolicy(ctx, l, next); err != nil {
+		return err
+	}
+	l.words = w
+	l.snapshot.Store(next)
+	return nil
+}
+
+func (g *guardian) recordSessionPolicy(ctx context.Context, l *live, next *policy.Snapshot) error {
+	e := g.event(l.info, next.Digest())
+	e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
+	return g.records.append(ctx, e)
+}
+
+// remember writes an answer to its file, and puts it in force.
+func (g *guardian) remember(ctx context.Context, project string, d config.Decision) error {
+	if !utf8.ValidString(project) {
+		return badRequest("remember answer: the project's path is not text: say scope session")
+	}
+	return g.rewrite(ctx, func(files []config.Decisions) (config.Decisions, error) {
+		file := config.Decisions{Version: 1, Project: project, File: config.DecisionsFile(g.policies.dir, project)}
+		for _, f := range files {
+			if f.Project == project {
+				file = f
+			}
+		}
+		if len(file.Decisions) >= config.MaxDecisions {
+			return file, badRequest("remember answer: %s holds %d already: cloister approvals undo ID, or say scope session", file.File, len(file.Decisions))
+		}
+		file.Decisions = append(slices.Clone(file.Decisions), d)
+		return file, nil
+	})
+}
+
+// rewrite changes one file of remembered answers. The files are read anew: a
+// person may have edited them.
+func (g *guardian) rewrite(ctx context.Context, change func([]config.Decisions) (config.Decisions, error)) error {
+	if err := g.rewriteLocked(ctx, change); err != nil {
+		return err
+	}
+	g.review()
+	g.bus.publish(api.EventDecisions, struct{}{})
+	return nil
+}
+
+func (g *guardian) rewriteLocked(ctx context.Context, change func([]config.Decisions) (config.Decisions, error)) error {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	before, err := config.LoadDecisions(g.policies.dir)
+	if err != nil {
+		return fmt.Errorf("remember answer: %w", err)
+	}
+	file, err := change(before)
+	if err != nil {
+		return err
+	}
+	// As it will be read, with the lines that things stand on.
+	if file, err = config.ParseDecisions(file.File, file.Format(), file.Project != ""); err != nil {
+		return fmt.Errorf("remember answer: %w", err)
+	}
+	after := slices.DeleteFunc(slices.Clone(before), func(f config.Decisions) bool { return f.File == file.File })
+	after = append(after, file)
+	// First whether it compiles: what cannot be in force is not written.
+	next, err := g.policies.current().answered(after)
+	if err != nil {
+		return err
+	}
+	if err := writeDecisions(file); err != nil {
+		return err
+	}
+	return g.install(ctx, next)
+}
+
+func writeDecisions(file config.Decisions) error {
+	if err := os.MkdirAll(filepath.Dir(file.File), 0o700); err != nil {
+		return fmt.Errorf("remember answer: %w", err)
+	}
+	if err := durable.WriteFile(file.File, file.Format(), 0o600); err != nil {
+		return fmt.Errorf("remember answer: %w", err)
+	}
+	return nil
+}
+
+// review ends questions that the policy answers by now.
+func (g *guardian) review() {
+	g.queue.Review(func(i approval.Item) bool {
+		g.mu.Lock()
+		l := g.live[i.SessionID]
+		g.mu.Unlock()
+		return l != nil && l.settled(i)
+	})
+}
+
+// decisions lists what is remembered, the session's own answers too.
+func (g *guardian) decisions() []api.Decision {
+	out := []api.Decision{}
+	for _, f := range g.policies.current().answers {
+		scope := approval.Global
+		if f.Project != "" {
+			scope = approval.Project
+		}
+		for _, d := range f.Decisions {
+			out = append(out, decision(d, scope, f.Project))
+		}
+	}
+	g.reloading.RLock()
+	defer g.reloading.RUnlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, l := range g.live {
+		for _, d := range l.words.Answers {
+			out = append(out, decision(d, approval.Session, l.info.Project))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b api.Decision) int { return b.At.Compare(a.At) })
+	return out
+}
+
+func (g *guardian) getDecisions(http.ResponseWriter, *http.Request) (any, error) {
+	return g.decisions(), nil
+}
+
+// postUndo takes a remembered answer back.
+func (g *guardian) postUndo(_ http.ResponseWriter, r *http.Request) (any, error) {
+	req, err := read[api.ApprovalReply](r)
+	if err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	for _, d := range g.decisions() {
+		if d.ID == id {
+			return d, g.undo(context.WithoutCancel(r.Context()), d, whoAnswers(r, req.Via))
+		}
+	}
+	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("undo: no remembered answer %q", id), Hints: []string{"see: cloister approvals list --all"}}
+}
+
+// undo records, then removes.
+func (g *guardian) undo(ctx context.Context, d api.Decision, by string) error {
+	if err := g.records.append(ctx, audit.Event{
+		Kind: audit.ApprovalDecision, Action: "undo", Resource: d.Subject, Session: d.Session, Project: d.Project,
+		Reason: fmt.Sprintf("approval %s: %s of scope %s taken back by %s", d.ID, d.Answer, d.Scope, by),
+		Policy: g.policies.current().base.Digest(),
+	}); err != nil {
+		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "undo: it could not be recorded, so it does not happen: " + err.Error()}
+	}
+	if d.Scope == string(approval.Session) {
+		return g.undoInSession(ctx, d.ID)
+	}
+	return g.rewrite(ctx, func(files []config.Decisions) (config.Decisions, error) {
+		for _, f := range files {
+			if less, had := f.Without(d.ID); had {
+				return less, nil
+			}
+		}
+		return config.Decisions{}, errors.New("undo: the answer is gone already")
+	})
+}
+
+func (g *guardian) undoInSession(ctx context.Context, id string) error {
+	g.reloading.RLock()
+	var owner string
+	g.mu.Lock()
+	for _, l := range g.live {
+		if slices.ContainsFunc(l.words.Answers, func(d config.Decision) bool { return d.ID == id }) {
+			owner = l.info.ID
+		}
+	}
+	g.mu.Unlock()
+	g.reloading.RUnlock()
+	return g.changeWords(ctx, owner, func(w *words) error {
+		w.Answers = slices.DeleteFunc(slices.Clone(w.Answers), func(d config.Decision) bool { return d.ID == id })
+		return nil
+	})
+}
+
+// decision is a remembered answer in the words of the API, rendered.
+func decision(d config.Decision, scope approval.Scope, project string) api.Decision {
+	out := api.Decision{
+		ID: termsafe.Text(d.ID), Answer: string(d.Answer), Kind: string(d.Kind), Subject: termsafe.Text(d.Subject), Scope: string(scope),
+		Project: termsafe.Text(project), Session: termsafe.Text(d.Session), At: d.At, By: termsafe.Text(d.By),
+		Why: termsafe.Text(d.Why), Shown: termsafe.Text(d.Shown),
+	}
+	if d.Place.File != "" {
+		out.Place = fmt.Sprintf("%s:%d", d.Place.File, d.Place.Line)
+	}
+	return out
+}

@@ -1,0 +1,268 @@
+package guardian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"cloister/api"
+	"cloister/approval"
+	"cloister/audit"
+	"cloister/internal/authority"
+	"cloister/internal/termsafe"
+	"cloister/policy"
+)
+
+// newQueue is the guardian's one queue of questions.
+func (g *guardian) newQueue() *approval.Queue {
+	return approval.New(approval.Options{
+		Timeout: func() time.Duration { return time.Duration(g.policies.current().config.Proxy.ApprovalTimeout) },
+		Opened:  g.recordAsked,
+		Decide:  g.decided,
+		Ended:   g.recordEnded,
+		Changed: func(i approval.Item) { g.bus.publish(api.EventApproval, shown(i)) },
+	})
+}
+
+// approvalEvent is the frame of every event about a question.
+func (g *guardian) approvalEvent(i approval.Item) audit.Event {
+	e := audit.Event{
+		Session: i.Session, SessionID: i.SessionID, Project: i.Project, Agent: i.Agent,
+		Resource: i.Subject, Rule: i.Rule, Policy: i.Policy,
+	}
+	if i.Kind == approval.Network {
+		if a, err := authority.ParseHostPort(i.Subject, 0); err == nil {
+			e.Host, e.Port = a.Host(), a.Port()
+		}
+	}
+	return e
+}
+
+func (g *guardian) recordAsked(ctx context.Context, i approval.Item) error {
+	e := g.approvalEvent(i)
+	e.Kind, e.Action, e.Verdict = audit.ApprovalRequest, "ask", policy.Ask.String()
+	e.Reason = "approval " + i.ID + ": " + i.Reason
+	return g.records.append(ctx, e)
+}
+
+// recordEnded records a question that nobody answered. Nothing follows from it,
+// so nothing has to be stopped when it cannot be written.
+func (g *guardian) recordEnded(i approval.Item) {
+	e := g.approvalEvent(i)
+	e.Kind, e.Action, e.Verdict = audit.ApprovalDecision, string(i.Outcome), policy.Deny.String()
+	e.Reason = "approval " + i.ID + ": " + endOfAsk(i.Outcome)
+	if i.Outcome == approval.Superseded {
+		e.Verdict = ""
+	}
+	if err := g.records.append(context.WithoutCancel(g.ctx), e); err != nil {
+		g.log.Error("the end of a question could not be recorded", "approval", i.ID, "error", err)
+	}
+}
+
+func endOfAsk(o approval.Outcome) string {
+	switch o {
+	case approval.Expired:
+		return "nobody answered in time"
+	case approval.Withdrawn:
+		return "nobody waits for it any more"
+	case approval.Superseded:
+		return "the policy changed and is asked again"
+	case approval.Unwatched:
+		return nobody
+	case approval.Overflow:
+		return "would have asked, but this session asks too much already"
+	case approval.Unrecorded:
+		return "the question could not be recorded"
+	case approval.Allowed, approval.Denied, approval.Pending:
+	}
+	return string(o)
+}
+
+// decided makes an answer hold: first the record, then what remembers it.
+func (g *guardian) decided(ctx context.Context, i approval.Item, r approval.Reply) error {
+	// Who answered may hang up; the answer is given all the same.
+	ctx = context.WithoutCancel(ctx)
+	e := g.approvalEvent(i)
+	e.Kind, e.Action, e.Verdict = audit.ApprovalDecision, string(r.Scope), effectOf(r).String()
+	e.Reason = fmt.Sprintf("approval %s: %s by %s, scope %s", i.ID, e.Verdict, r.By, r.Scope)
+	if r.Subject != "" {
+		e.Resource = r.Subject
+	}
+	if err := g.records.append(ctx, e); err != nil {
+		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "answer: it could not be recorded, so it does not count: " + err.Error()}
+	}
+	err := g.keepAnswer(ctx, i, r)
+	if err != nil {
+		e.Verdict, e.Action = "", "failed"
+		e.Reason = fmt.Sprintf("approval %s: the answer could not be remembered and does not count: %v", i.ID, err)
+		if err := g.records.append(ctx, e); err != nil {
+			g.log.Error("a failed answer could not be recorded", "approval", i.ID, "error", err)
+		}
+	}
+	return err
+}
+
+func effectOf(r approval.Reply) policy.Effect {
+	if r.Allow {
+		return policy.Allow
+	}
+	return policy.Deny
+}
+
+// shown is a question with every text rendered: whoever gets it can put it on a
+// screen as it is.
+func shown(i approval.Item) api.Approval {
+	text := termsafe.Text
+	a := api.Approval{
+		ID: i.ID, Session: text(i.Session), Project: text(i.Project), Agent: text(i.Agent),
+		Kind: string(i.Kind), Subject: text(i.Subject), Title: text(i.Title), Reason: text(i.Reason), Rule: text(i.Rule),
+		Policy: i.Policy, Digest: i.Digest, Wildcard: text(i.Wildcard), Marks: i.Marks,
+		State: string(i.Outcome), Waiting: max(0, i.Waiting), CreatedAt: i.Created, ExpiresAt: i.Expires, SettledAt: i.Settled,
+		Details: []api.ApprovalDetail{}, Scopes: []string{},
+	}
+	for _, d := range i.Details {
+		a.Details = append(a.Details, api.ApprovalDetail{Label: d.Label, Text: text(d.Text)})
+	}
+	scopes := i.Scopes
+	if scopes == nil {
+		scopes = approval.Scopes()
+	}
+	for _, s := range scopes {
+		a.Scopes = append(a.Scopes, string(s))
+	}
+	if i.Outcome == approval.Allowed || i.Outcome == approval.Denied {
+		a.Scope, a.Pattern, a.By = string(i.Reply.Scope), text(i.Reply.Subject), text(i.Reply.By)
+	}
+	return a
+}
+
+func (g *guardian) getApprovals(_ http.ResponseWriter, r *http.Request) (any, error) {
+	list := []api.Approval{}
+	for _, i := range g.queue.Pending() {
+		list = append(list, shown(i))
+	}
+	if r.URL.Query().Get("all") != "" {
+		for _, i := range g.queue.History() {
+			list = append(list, shown(i))
+		}
+	}
+	return list, nil
+}
+
+func (g *guardian) getApproval(_ http.ResponseWriter, r *http.Request) (any, error) {
+	i, err := g.queue.Find(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return shown(i), nil
+}
+
+func (g *guardian) postApprove(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return g.postAnswer(r, true)
+}
+
+func (g *guardian) postDeny(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return g.postAnswer(r, false)
+}
+
+// postAnswer gives a person's word on one question.
+func (g *guardian) postAnswer(r *http.Request, allow bool) (any, error) {
+	req, err := read[api.ApprovalReply](r)
+	if err != nil {
+		return nil, err
+	}
+	i, err := g.queue.Find(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	reply, err := replyOf(r, req, i, allow)
+	if err != nil {
+		return nil, err
+	}
+	i, err = g.queue.Answer(r.Context(), i.ID, reply)
+	if err != nil {
+		return nil, err
+	}
+	return shown(i), nil
+}
+
+// replyOf checks what a person said against the question.
+func replyOf(r *http.Request, req api.ApprovalReply, i approval.Item, allow bool) (approval.Reply, error) {
+	reply := approval.Reply{Allow: allow, Scope: approval.Scope(req.Scope), By: whoAnswers(r, req.Via)}
+	if reply.Scope == "" {
+		reply.Scope = approval.Once
+	}
+	if !slices.Contains(approval.Scopes(), reply.Scope) {
+		return reply, badRequest("answer: scope %q: want once, session, project or global", req.Scope)
+	}
+	if req.Pattern != "" {
+		subject, err := widened(req.Pattern, i)
+		if err != nil {
+			return reply, badRequest("answer: %v", err)
+		}
+		if reply.Scope == approval.Once {
+			return reply, badRequest("answer: a pattern is for answers that are remembered: say scope session, project or global")
+		}
+		reply.Subject = subject
+	}
+	kept := reply.Scope == approval.Project || reply.Scope == approval.Global
+	switch {
+	case req.Confirm || !allow:
+	case i.Marks != "":
+		return reply, confirm("what is asked for holds %s", i.Marks)
+	case reply.Subject != "" && kept:
+		return reply, confirm("%s allows every name below it, also later", reply.Subject)
+	}
+	return reply, nil
+}
+
+func confirm(format string, args ...any) error {
+	return &api.Error{
+		Status: http.StatusConflict, Code: api.CodeConfirm, Message: "answer: " + fmt.Sprintf(format, args...),
+		Hints: []string{"look again at it, then say so: --confirm"},
+	}
+}
+
+// widened is the subject of an answer for more than what was asked.
+func widened(pattern string, i approval.Item) (string, error) {
+	if i.Kind != approval.Network {
+		return "", errors.New("a pattern is for destinations")
+	}
+	asked, err := authority.ParseHostPort(i.Subject, 0)
+	if err != nil {
+		return "", err
+	}
+	host := pattern
+	if rest, port, ok := strings.Cut(pattern, ":"); ok {
+		if port != fmt.Sprint(asked.Port()) {
+			return "", fmt.Errorf("pattern %q is not for port %d, which was asked for", pattern, asked.Port())
+		}
+		host = rest
+	}
+	p, err := authority.ParsePattern(host)
+	if err != nil {
+		return "", err
+	}
+	if !p.Match(asked.Host()) {
+		return "", fmt.Errorf("pattern %q does not hold %s, which was asked for", pattern, asked.Host())
+	}
+	return fmt.Sprintf("%s:%d", p, asked.Port()), nil
+}
+
+// whoAnswers names the person for the record, by the kernel's word, and the
+// program by its own.
+func whoAnswers(r *http.Request, via string) string {
+	peer, ok := peerOf(r.Context())
+	if !ok {
+		return "nobody known"
+	}
+	who := fmt.Sprintf("uid %d", peer.UID)
+	if via != "" {
+		who += " via " + termsafe.Clip(termsafe.Text(via), 32)
+	}
+	return who
+}

@@ -1,0 +1,131 @@
+package guardian
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"cloister/approval"
+	"cloister/egress"
+	"cloister/internal/authority"
+	"cloister/internal/termsafe"
+	"cloister/policy"
+)
+
+// nobody is why an ask is refused at once: nobody can be asked.
+const nobody = "would have asked, but nobody is watching"
+
+// judge is what becomes of a query: policy's word, or where that is ask, a
+// person's. why tells for what reason an ask that is left is refused.
+func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, digest, why string) {
+	if q.Once == nil {
+		q.Once = new(egress.Once)
+	}
+	for {
+		snapshot := l.snapshot.Load()
+		v := judge(snapshot, policy.Request{
+			Action:    actionOf(q.Kind),
+			Authority: q.Authority,
+			Session:   l.info.Name,
+			Project:   l.info.Project,
+			Agent:     l.info.Agent,
+		})
+		if v.Effect != policy.Ask {
+			return v, snapshot.Digest(), ""
+		}
+		if word, ok := q.Once.Allowed(q.Authority); ok {
+			return answered(policy.Allow, word), snapshot.Digest(), ""
+		}
+		if q.Kind == egress.Resolve || q.Kind == egress.Recheck {
+			return v, snapshot.Digest(), nobody // a name leads nowhere yet; what is open is not asked about again
+		}
+		a := l.g.queue.Ask(ctx, l.question(q, v, snapshot.Digest()))
+		switch a.Outcome {
+		case approval.Allowed:
+			l.tally.asked()
+			q.Once.Allow(q.Authority, wordOf(a))
+		case approval.Denied:
+			l.tally.asked()
+			if a.Reply.Scope == approval.Once {
+				return answered(policy.Deny, wordOf(a)), snapshot.Digest(), ""
+			}
+		case approval.Superseded:
+		default:
+			return v, snapshot.Digest(), endOfAsk(a.Outcome)
+		}
+		// The policy has the answer now, or this connection does.
+	}
+}
+
+func wordOf(a approval.Answer) string {
+	return fmt.Sprintf("approval %s, by %s, scope %s", a.ID, a.Reply.By, a.Reply.Scope)
+}
+
+// answered is the verdict of an answer that no policy holds.
+func answered(e policy.Effect, word string) policy.Verdict {
+	v := policy.Verdict{Effect: e, Rule: "approval", Reason: "a person allowed it: " + word}
+	if e == policy.Deny {
+		v.Reason = "a person denied it: " + word
+	}
+	return v
+}
+
+// question is what a person is asked about a destination.
+func (l *live) question(q egress.Query, v policy.Verdict, digest string) *approval.Ask {
+	subject := q.Authority.String()
+	a := &approval.Ask{
+		SessionID: l.info.ID, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
+		Kind: approval.Network, Subject: subject, Title: "connect to " + subject,
+		Reason: v.Reason, Rule: ruleOf(v), Policy: digest,
+		Wildcard: wildcardOf(q.Authority), Marks: termsafe.Marks(subject),
+		Details: []approval.Detail{{Label: "destination", Text: subject}},
+	}
+	if q.Method != "" {
+		a.Details = append(a.Details, approval.Detail{Label: "request", Text: q.Method + " " + termsafe.Clip(q.Path, 1024)})
+	}
+	if q.Via != "" && q.Via != egress.ViaDirect {
+		a.Details = append(a.Details, approval.Detail{Label: "by way of", Text: q.Via})
+	}
+	return labelled(a, "session", l.info.Name, "project", l.info.Project, "command", strings.Join(l.info.Command, " "))
+}
+
+// labelled adds labelled lines that are not empty.
+func labelled(a *approval.Ask, pairs ...string) *approval.Ask {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			a.Details = append(a.Details, approval.Detail{Label: pairs[i], Text: termsafe.Clip(pairs[i+1], 1024)})
+		}
+	}
+	return a
+}
+
+// wildcardOf is the next wider set of names, where a rule may name it.
+func wildcardOf(a authority.Authority) string {
+	if _, isAddr := a.Addr(); isAddr {
+		return ""
+	}
+	_, parent, ok := strings.Cut(a.Host(), ".")
+	if !ok {
+		return ""
+	}
+	p, err := authority.ParsePattern("*." + parent)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", p, a.Port())
+}
+
+// settled says whether the policy has an answer to a question by now.
+func (l *live) settled(i approval.Item) bool {
+	if i.Kind != approval.Network {
+		return false
+	}
+	a, err := authority.ParseHostPort(i.Subject, 0)
+	if err != nil {
+		return true // whoever waits asks policy again
+	}
+	v := judge(l.snapshot.Load(), policy.Request{
+		Action: policy.NetworkConnect, Authority: a, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
+	})
+	return v.Effect != policy.Ask
+}

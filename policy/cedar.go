@@ -49,6 +49,7 @@ type cedarSet struct {
 	rules    []*rule        // what is a plain rule in Cedar's words
 	ports    []uint16       // that any of them names
 	notes    []Note
+	memo     memo
 }
 
 // cedarPolicy is one policy of a file, made ready.

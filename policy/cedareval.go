@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"sync"
 
 	"github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/types"
@@ -64,13 +65,51 @@ func (s *cedarSet) request(r Request) (*world, cedar.Request) {
 	}
 }
 
-// evaluate asks cedar-go, which skips a policy that errors; here an error of
+// remembered bounds a memo. Names come from a program that may invent them, so
+// a full memo starts anew: who floods it pays what a first question costs.
+const remembered = 1024
+
+// A memo keeps what the Cedar policies said of a request. A set never changes
+// and evaluation is pure, so the answer cannot grow old; cedar-go takes
+// microseconds and dozens of allocations for it. The zero value is ready.
+type memo struct {
+	mu    sync.RWMutex
+	found map[Request]cedarFound
+}
+
+func (m *memo) get(r Request) (cedarFound, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	f, ok := m.found[r]
+	return f, ok
+}
+
+func (m *memo) put(r Request, f cedarFound) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.found == nil || len(m.found) >= remembered {
+		m.found = map[Request]cedarFound{}
+	}
+	m.found[r] = f
+}
+
+// evaluate is ask, or what ask said before.
+func (s *cedarSet) evaluate(r Request) cedarFound {
+	if f, ok := s.memo.get(r); ok {
+		return f
+	}
+	f := s.ask(r)
+	s.memo.put(r, f)
+	return f
+}
+
+// ask asks cedar-go, which skips a policy that errors; here an error of
 // either kind of policy is kept and denies, since nobody can know what the
 // policy would have said.
 //
 // A panic in an evaluator is such an error too: the guardian must outlive a
 // policy file.
-func (s *cedarSet) evaluate(r Request) (f cedarFound) {
+func (s *cedarSet) ask(r Request) (f cedarFound) {
 	defer func() {
 		if p := recover(); p != nil {
 			f = cedarFound{broken: s.policies[0], diagnostic: fmt.Sprintf("a Cedar policy cannot be evaluated: %v", p)}

@@ -41,6 +41,7 @@ type room struct {
 // rooms is DESIGN's table of floors. A room is listed from the day it exists.
 var rooms = map[string]room{
 	"cmd":       {4, "the doors: the only room that knows the environment, exit codes and the guardian"},
+	"bench":     {4, "stands beside: measures the built product, and is no part of it"},
 	"guardian":  {3, "the front desk: the only room that knows every enforcer"},
 	"session":   {2, "the life of a cloister; drives enforcers, is driven by the desk"},
 	"sandbox":   {1, "what a driver is, and the drivers"},
@@ -63,6 +64,7 @@ var packages = map[string]string{
 	"api":                   "wire types",
 	"approval":              "the queue of questions",
 	"audit":                 "the record",
+	"bench":                 "the budgets, measured beside their peers",
 	"client":                "the guardian's socket",
 	"cmd/cloister":          "the CLI, one file for each noun",
 	"cmd/cloister/realtest": "real programs driven through the built binary, tests only",

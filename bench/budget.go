@@ -1,0 +1,212 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ours is the product in every series.
+const ours = "cloister"
+
+// budget is one promise: ours against a peer, or against a number.
+type budget struct {
+	title   string
+	subject string
+	peer    string // empty for a bound of its own
+	// ratio tells what is compared: ours/peer where less is better, or the
+	// other way round.
+	most, least float64
+	inverse     bool // peer/ours: so many times faster
+	aim         string
+	unit        string
+	contender   string // ours, if empty
+}
+
+// budgets are those of the design that exist; the others come with what they
+// measure.
+func budgets() []budget {
+	return []budget{
+		{title: "`run -- true`", subject: "start", peer: "bwrap", most: 1.2, aim: "< 1.0×"},
+		{title: "`run -- true`", subject: "start", peer: "docker", least: 30, inverse: true},
+		{title: "`run -- true`", subject: "start", peer: "srt", least: 50, inverse: true},
+		{title: "`run -- true`", subject: "start", peer: "runsc do", inverse: true},
+		{title: "`cloister version`", subject: "version", peer: "Go hello-world", most: 3},
+		{title: "tunnel, upload", subject: "upload", peer: "direct", least: 0.55},
+		{title: "tunnel, download", subject: "download", peer: "direct", least: 0.55},
+		{title: "tunnel, CPU of the guardian", subject: "upload cpu", most: 0.2, unit: "s/GB"},
+		{title: "tunnel, CPU of the guardian, download", subject: "download cpu", most: 0.2, unit: "s/GB"},
+		{title: "connections, one after another", subject: "connect", peer: "direct", least: 0.4},
+		{title: "connections, sixteen at once", subject: "connect 16", peer: "direct", least: 0.4},
+		{title: "DNS answers, sixteen at once", subject: "dns 16", peer: "direct"},
+		{title: "`Decide`, 1,000 rules", subject: "decide", most: 2, unit: "µs"},
+		{title: "`Decide`, 1,000 rules and a Cedar file", subject: "decide", contender: "cloister with a Cedar file", most: 2, unit: "µs"},
+		{title: "`Decide`, allocations", subject: "decide allocs", most: 0, unit: "a decision"},
+		{title: "`Decide`, allocations with a Cedar file", subject: "decide allocs", contender: "cloister with a Cedar file", most: 0, unit: "a decision"},
+		{title: "`Decide`, 1,000 rules", subject: "decide", peer: "cedar-go", least: 10, inverse: true},
+		{title: "guardian, idle", subject: "guardian", most: 30, unit: "MB"},
+		{title: "an idle cloister over its payload", subject: "memory", most: 6, unit: "MB"},
+	}
+}
+
+// verdict is one budget with what was measured.
+type verdict struct {
+	budget
+	value, against, bound string
+	met, judged           bool
+}
+
+func (v verdict) word() string {
+	switch {
+	case !v.judged:
+		return "told, not promised"
+	case v.met:
+		return "met"
+	}
+	return "**not met**"
+}
+
+// judge leaves out what a run did not measure.
+func judge(r *raw) []verdict {
+	var out []verdict
+	for _, b := range budgets() {
+		name := b.contender
+		if name == "" {
+			name = ours
+		}
+		mine, ok := r.find(b.subject, name)
+		if !ok {
+			continue
+		}
+		v := verdict{budget: b, bound: "–"}
+		figure := mine.median()
+		mark := "×"
+		if b.peer == "" {
+			mark = " " + b.unit
+		} else {
+			peer, ok := r.find(b.subject, b.peer)
+			if !ok {
+				continue // its absence is told among the peers
+			}
+			v.against = fmt.Sprintf("of %s (%.4g %s against %.4g)", b.peer, mine.median(), mine.Unit, peer.median())
+			figure = mine.median() / peer.median()
+			if b.inverse {
+				v.against = strings.Replace(v.against, "of", "faster than", 1)
+				figure = 1 / figure
+			}
+		}
+		v.value = fmt.Sprintf("%.3g%s", figure, mark)
+		switch {
+		case b.peer == "" || b.most > 0:
+			v.judged, v.met, v.bound = true, figure <= b.most, fmt.Sprintf("≤ %g%s", b.most, mark)
+		case b.least > 0:
+			v.judged, v.met, v.bound = true, figure >= b.least, fmt.Sprintf("≥ %g%s", b.least, mark)
+		}
+		if b.aim != "" {
+			v.bound += ", aim " + b.aim
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// newest gives the newest full run of each kind of user.
+func newest(dir string) ([]named, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("read the figures: %w", err)
+	}
+	slices.Sort(files)
+	last := map[string]named{}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, fmt.Errorf("read the figures: %w", err)
+		}
+		r := &raw{}
+		if err := json.Unmarshal(text, r); err != nil {
+			return nil, fmt.Errorf("read the figures: %s: %w", f, err)
+		}
+		if !r.Short {
+			last[r.User] = named{filepath.Base(f), r}
+		}
+	}
+	var out []named
+	for _, user := range []string{"user", "root"} {
+		if n, ok := last[user]; ok {
+			out = append(out, n)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("read the figures: none in %s", dir)
+	}
+	return out, nil
+}
+
+type named struct {
+	file string
+	*raw
+}
+
+// document is docs/performance.md.
+func document(dir string) ([]byte, error) {
+	runs, err := newest(dir)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	b.WriteString(`# Performance
+
+<!-- Written by go run ./bench from docs/bench/*.json. Do not edit. -->
+
+Every figure stands beside its peer from the same run on the same machine: the
+contenders take turns, and a figure is the median of its rounds. Ratios travel
+between machines, milliseconds do not. ` + "`go run ./bench`" + ` measures again (as
+root it installs the peers first); the newest full run of each kind of user is
+told here, and the raw figures of all runs are in docs/bench.
+
+How it is measured, and what is compared:
+
+- **start**: the wall time of the whole command, guardian up. bwrap is ` + "`bwrap\n  --unshare-all --ro-bind / /`" + `: namespaces and one mount, none of policy, record,
+  gate, seccomp, Landlock, protected paths. Docker runs with ` + "`--network none`" + `, which
+  spares it its bridge; runsc is ` + "`runsc do`" + `; srt is npm's sandbox-runtime.
+- **tunnel**: a client in a real cloister to a server on the host's loopback by
+  a name of ` + "`proxy.hosts`" + `; direct is the same client on the host. squid, tinyproxy
+  and srt carry the same bytes by CONNECT. CPU is that of the process between.
+- **connections**: dial, one byte there, one back, reset; each is judged and
+  recorded. **DNS** is compared with a server that answers at once.
+- **memory**: proportional set size (PSS) of all processes of an idle cloister
+  without the payload's, ten at once, with the guardian's growth; 1 MB is 10⁶.
+- **Decide** is compared with cedar-go over the same policies.
+`)
+	for _, n := range runs {
+		who := "an ordinary user"
+		if n.User == "root" {
+			who = "root"
+		}
+		commit := n.Commit
+		if n.Dirty {
+			commit += " with changes"
+		}
+		fmt.Fprintf(&b, "\n## As %s\n\nCommit %s, %s; %s, %d cores, %d GiB, Linux %s, %s; load average at the start %s.\nRaw: [%s](bench/%s).\n\n",
+			who, commit, n.Time.UTC().Format("2006-01-02 15:04 UTC"), n.Machine, n.Cores, n.MemoryG, n.Kernel, n.Go, n.Load, n.file, n.file)
+		b.WriteString("| what | measured | | budget | |\n|---|---|---|---|---|\n")
+		for _, v := range judge(n.raw) {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", v.title, v.value, v.against, v.bound, v.word())
+		}
+		b.WriteString("\n| subject | contender | median | 10 % | 90 % | unit | rounds |\n|---|---|---|---|---|---|---|\n")
+		for _, s := range n.Series {
+			fmt.Fprintf(&b, "| %s | %s | %.4g | %.4g | %.4g | %s | %d |\n", s.Subject, s.Contender, s.median(), s.at(0.1), s.at(0.9), s.Unit, len(s.Values))
+		}
+		b.WriteString("\nPeers: ")
+		var list []string
+		for _, name := range peerNames() {
+			list = append(list, name+" "+n.Peers[name])
+		}
+		b.WriteString(strings.Join(list, "; ") + ".\n")
+	}
+	return []byte(b.String()), nil
+}

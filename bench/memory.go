@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pss is the proportional set size of a process in bytes: what it alone holds,
+// with its share of what it shares.
+func pss(pid int) (float64, error) {
+	text := field("/proc/"+strconv.Itoa(pid)+"/smaps_rollup", "Pss")
+	kib, err := strconv.ParseFloat(strings.TrimSuffix(text, " kB"), 64)
+	if err != nil {
+		return 0, fmt.Errorf("memory of %d: %w", pid, err)
+	}
+	return kib * 1024, nil
+}
+
+// children lists a process and everything below it.
+func children(pid int) []int {
+	out := []int{pid}
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return out
+	}
+	for _, l := range lists {
+		text, err := os.ReadFile(l)
+		if err != nil {
+			continue // a thread that ended
+		}
+		for word := range strings.FieldsSeq(string(text)) {
+			if id, err := strconv.Atoi(word); err == nil {
+				out = append(out, children(id)...)
+			}
+		}
+	}
+	return out
+}
+
+// idle is what cloisters weigh: the guardian, and the processes of each.
+type idle struct{ guardian, ours, payload float64 }
+
+func (w *world) weigh(ctx context.Context, guardian int) (idle, error) {
+	var sum idle
+	var err error
+	if sum.guardian, err = pss(guardian); err != nil {
+		return sum, err
+	}
+	out, err := w.said(ctx, w.cloister, "list", "--json")
+	if err != nil {
+		return sum, err
+	}
+	var list []struct{ PID int }
+	if err := json.Unmarshal(out, &list); err != nil {
+		return sum, fmt.Errorf("read list: %w", err)
+	}
+	for _, s := range list {
+		for _, pid := range children(s.PID) {
+			size, err := pss(pid)
+			if err != nil {
+				return sum, err
+			}
+			comm := firstWord("/proc/"+strconv.Itoa(pid)+"/comm", 1)
+			if comm == "sleep" {
+				sum.payload += size
+			} else {
+				sum.ours += size
+			}
+		}
+	}
+	return sum, nil
+}
+
+// measureMemory weighs an idle guardian, then ten idle cloisters. Only root may
+// read the map of a process that cannot be dumped, which the guardian is.
+func measureMemory(ctx context.Context, w *world) error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	const many = 10
+	for range w.rounds(3) {
+		pid, err := w.guardian(ctx, 9)
+		if err != nil {
+			return err
+		}
+		settle(ctx)
+		before, err := w.weigh(ctx, pid)
+		if err != nil {
+			return err
+		}
+		w.raw.add("guardian", ours, "MB", before.guardian/1e6)
+		for range many {
+			if _, err := w.said(ctx, w.cloister, "run", "-d", "--", "sleep", "600"); err != nil {
+				return err
+			}
+		}
+		settle(ctx)
+		after, err := w.weigh(ctx, pid)
+		if err != nil {
+			return err
+		}
+		w.raw.add("memory", ours, "MB", (after.ours+max(0, after.guardian-before.guardian))/many/1e6)
+		w.raw.add("memory", "its processes alone", "MB", after.ours/many/1e6)
+		w.raw.add("memory", "the guardian's growth", "MB", (after.guardian-before.guardian)/many/1e6)
+		w.raw.add("memory", "its payload (sleep)", "MB", after.payload/many/1e6)
+		if _, err := w.said(ctx, w.cloister, "stop", "--all"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle lets what just started come to rest: idle is what is measured.
+func settle(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(2 * time.Second):
+	}
+}

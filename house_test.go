@@ -78,6 +78,7 @@ var packages = map[string]string{
 	"internal/passfd":       "descriptors over a unix socket",
 	"internal/peercred":     "who is at the other end of a unix socket",
 	"internal/termsafe":     "bytes that cannot steer a terminal",
+	"internal/vscreen":      "the screen that a program's output draws",
 	"internal/xdg":          "the folders of one instance",
 	"kernel":                "facts about the host's kernel",
 	"policy":                "the judge",
@@ -85,6 +86,7 @@ var packages = map[string]string{
 	"sandbox/native":        "the driver that needs nothing installed",
 	"sandbox/sandboxtest":   "the meaning of a driver, as tests",
 	"session":               "registry and shim",
+	"session/terminal":      "one program's terminal, for several people's",
 	"workspace":             "the plan of the view",
 }
 

@@ -20,6 +20,8 @@ type Filter struct {
 	more  int    // continuation bytes that a UTF-8 character still needs
 	c2    bool   // its first byte was 0xC2, behind which C1 controls lie
 	out   []byte
+
+	silent bool
 }
 
 type state uint8
@@ -38,6 +40,28 @@ const maxSequence = 128
 // New gives a filter in front of w.
 func New(w io.Writer) *Filter { return &Filter{w: w} }
 
+// NewSilent gives a filter that also drops what makes a terminal answer, and
+// what changes how it tells keys: for one of several terminals on one program,
+// which are answered for elsewhere and whose keys have to mean the same.
+func NewSilent(w io.Writer) *Filter { return &Filter{w: w, silent: true} }
+
+// answered tells whether a control sequence is one that NewSilent drops: device
+// attributes (c), status (n), parameters (x), modes ($p), version (>q), keys
+// (u with a prefix, and m with one).
+func answered(seq []byte) bool {
+	final, middle := seq[len(seq)-1], seq[len(seq)-2]
+	prefixed := seq[2] >= '<' && seq[2] <= '?'
+	switch final {
+	case 'c', 'n', 'x':
+		return true
+	case 'p':
+		return middle == '$'
+	case 'q', 'u', 'm':
+		return prefixed
+	}
+	return false
+}
+
 // Write filters p. It fails as w fails.
 func (f *Filter) Write(p []byte) (int, error) {
 	f.out = f.out[:0]
@@ -53,6 +77,7 @@ func (f *Filter) Write(p []byte) (int, error) {
 }
 
 const (
+	enq = 0x05
 	esc = 0x1b
 	bel = 0x07
 	can = 0x18
@@ -92,7 +117,7 @@ func (f *Filter) step(b byte) {
 			if b >= 0x40 {
 				f.state = text
 				// CSI … t moves windows and has titles typed in as input.
-				if b != 't' {
+				if b != 't' && !(f.silent && answered(f.seq)) {
 					f.out = append(f.out, f.seq...)
 				}
 			} else if len(f.seq) > maxSequence {
@@ -132,6 +157,11 @@ func (f *Filter) introduce(b byte) {
 		f.state = message
 	case '[':
 		f.state, f.seq = sequence, append(f.seq[:0], esc, '[')
+	case 'Z':
+		f.state = text
+		if !f.silent {
+			f.out = append(f.out, esc, b)
+		}
 	default:
 		f.state = text
 		if b < 0x80 {
@@ -161,6 +191,8 @@ func (f *Filter) text(b byte) {
 	case b == esc:
 		f.begin()
 		f.state = escape
+	case b == enq && f.silent:
+		f.begin()
 	case b < 0x80:
 		f.begin()
 		f.out = append(f.out, b)

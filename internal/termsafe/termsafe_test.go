@@ -85,3 +85,21 @@ func FuzzFilter(f *testing.F) {
 		}
 	})
 }
+
+func TestSilent(t *testing.T) {
+	in := "a\x1b[c\x1b[>c\x1b[6n\x1b[?6n\x1b[x\x1b[?25$p\x1b[>q\x1b[?u\x1b[>1u\x1b[>4;1m\x1bZ\x05b\x1b[0m\x1b[4 q\x1b[u\x1b[!p\x1b[?25hc"
+	for chunk := 1; chunk <= len(in); chunk += 7 {
+		var got bytes.Buffer
+		f := termsafe.NewSilent(&got)
+		for rest := in; rest != ""; {
+			n := min(chunk, len(rest))
+			if _, err := f.Write([]byte(rest[:n])); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if want := "ab\x1b[0m\x1b[4 q\x1b[u\x1b[!p\x1b[?25hc"; got.String() != want {
+			t.Errorf("in pieces of %d: %q, want %q", chunk, got.String(), want)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"cloister/internal/vscreen"
+)
+
+// Outcome is how a look ended: by the person's keys, by the program's end, or
+// neither: the other side was gone.
+type Outcome struct {
+	Detached bool
+	End      *End
+}
+
+// ErrNoTerminal says that standard input or output is no terminal.
+var ErrNoTerminal = errors.New("standard input and output have to be a terminal")
+
+// Attach shows a program's terminal on the person's own until Ctrl-P Ctrl-Q is
+// typed, the program ends, or ctx does.
+func Attach(ctx context.Context, conn *net.UnixConn, in, out *os.File) (Outcome, error) {
+	if !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
+		return Outcome{}, ErrNoTerminal
+	}
+	size, err := sizeOf(out)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := sendSize(conn, size); err != nil {
+		return Outcome{}, err
+	}
+	state, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return Outcome{}, fmt.Errorf("set terminal: %w", err)
+	}
+	l := &look{conn: conn, in: in, out: out, shown: vscreen.New(size, nil)}
+	outcome, err := l.run(ctx)
+	_, wrote := out.Write(l.shown.Leave())
+	restored := term.Restore(int(in.Fd()), state)
+	if errors.Is(err, errHungUp) {
+		return outcome, nil // nobody is left to tell
+	}
+	return outcome, errors.Join(err, wrote, restored)
+}
+
+func sizeOf(f *os.File) (vscreen.Size, error) {
+	cols, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return vscreen.Size{}, fmt.Errorf("size of the terminal: %w", err)
+	}
+	if cols == 0 || rows == 0 {
+		cols, rows = 80, 24 // a terminal that does not know its size
+	}
+	return vscreen.Size{Cols: cols, Rows: rows}, nil
+}
+
+func sendSize(w io.Writer, size vscreen.Size) error {
+	body, err := json.Marshal(size)
+	if err != nil {
+		return fmt.Errorf("tell the size: %w", err)
+	}
+	return send(w, frameSize, body)
+}
+
+// look is one terminal's side.
+type look struct {
+	conn    *net.UnixConn
+	in, out *os.File
+	shown   *vscreen.Screen // what this terminal shows, to give it back
+}
+
+// errHungUp says that the person's terminal went away.
+var errHungUp = errors.New("the terminal went away")
+
+func (l *look) run(ctx context.Context) (Outcome, error) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	r, stop, err := os.Pipe()
+	if err != nil {
+		return Outcome{}, fmt.Errorf("read terminal: %w", err)
+	}
+	type last struct {
+		end *End
+		err error
+	}
+	frames := make(chan last, 1)
+	go func() {
+		end, err := l.show()
+		frames <- last{end, err}
+	}()
+	typed, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		typed <- l.typing(r)
+	}()
+	halt := func() {
+		stop.Close()
+		<-done
+	}
+	for {
+		select {
+		case what := <-frames:
+			halt()
+			return Outcome{End: what.end}, what.err
+		case err := <-typed:
+			stop.Close()
+			if err == nil {
+				// The other side has hung up: its last words may be there yet.
+				what := <-frames
+				return Outcome{End: what.end}, what.err
+			}
+			_ = l.conn.Close()
+			<-frames
+			if errors.Is(err, errDetached) {
+				return Outcome{Detached: true}, nil
+			}
+			return Outcome{}, err
+		case sig := <-signals:
+			if sig == syscall.SIGWINCH {
+				if size, err := sizeOf(l.out); err == nil {
+					_ = sendSize(l.conn, size) // a broken connection ends show
+				}
+				continue
+			}
+			halt()
+			_ = l.conn.Close()
+			<-frames
+			return Outcome{Detached: true}, nil
+		case <-ctx.Done():
+			halt()
+			_ = l.conn.Close()
+			<-frames
+			return Outcome{Detached: true}, nil
+		}
+	}
+}
+
+// show writes what comes until the end; no end and no error mean that the other
+// side is gone.
+func (l *look) show() (*End, error) {
+	for {
+		kind, body, err := receive(l.conn)
+		switch {
+		case err != nil:
+			return nil, nil //nolint:nilerr // gone, or closed by run
+		case kind == frameOutput:
+			if size, err := sizeOf(l.out); err == nil {
+				l.shown.Resize(size)
+			}
+			l.shown.Draw(body)
+			if _, err := l.out.Write(body); err != nil {
+				return nil, errHungUp
+			}
+		case kind == frameEnd:
+			end := &End{}
+			if err := json.Unmarshal(body, end); err != nil {
+				return nil, fmt.Errorf("read the end: %w", err)
+			}
+			return end, nil
+		}
+	}
+}
+
+// errDetached says that the keys to detach were typed.
+var errDetached = errors.New("detached")
+
+// typing passes on what is typed. It waits on both the terminal and stop, so
+// that no byte typed afterwards is taken from the shell.
+func (l *look) typing(stop *os.File) error {
+	defer stop.Close()
+	buf := make([]byte, 4096)
+	fd := int(l.in.Fd())
+	var keys detachKeys
+	for {
+		wait := -1
+		if keys.held {
+			wait = int(heldFor.Milliseconds())
+		}
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(stop.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(ready, wait)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return fmt.Errorf("read terminal: %w", err)
+		case ready[1].Revents != 0:
+			return nil
+		case n == 0:
+			if send(l.conn, frameInput, keys.late()) != nil {
+				return nil // show tells why
+			}
+			continue
+		}
+		got, err := unix.Read(fd, buf)
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
+			continue
+		}
+		if got <= 0 {
+			return errHungUp
+		}
+		out, detach := keys.pass(buf[:got])
+		if len(out) > 0 && send(l.conn, frameInput, out) != nil {
+			return nil
+		}
+		if detach {
+			return errDetached
+		}
+	}
+}
+
+const (
+	ctrlP = 0x10
+	ctrlQ = 0x11
+	// heldFor is how long a Ctrl-P waits for the Ctrl-Q behind it. A later
+	// Ctrl-Q still detaches, but the program has seen the Ctrl-P.
+	heldFor = time.Second
+)
+
+// detachKeys finds Ctrl-P Ctrl-Q in what is typed.
+type detachKeys struct {
+	held  bool // a Ctrl-P has not been passed on
+	after bool // the last byte was a Ctrl-P
+}
+
+func (k *detachKeys) pass(typed []byte) (out []byte, detach bool) {
+	for _, b := range typed {
+		if k.after && b == ctrlQ {
+			return out, true
+		}
+		if k.held {
+			out = append(out, ctrlP)
+		}
+		k.held, k.after = b == ctrlP, b == ctrlP
+		if !k.held {
+			out = append(out, b)
+		}
+	}
+	return out, false
+}
+
+// late gives up a Ctrl-P that has waited long enough.
+func (k *detachKeys) late() []byte {
+	k.held = false
+	return []byte{ctrlP}
+}

@@ -51,6 +51,7 @@ const (
 	CodeNameTaken    Code = "name_taken"    // a live session has that name
 	CodeOver         Code = "over"          // somebody else answered first, or nobody waits any more
 	CodeConfirm      Code = "confirm"       // say confirm: true, when the person meant it
+	CodeRunning      Code = "running"       // the session that is asked for lives already; Session is its name
 	CodeForbidden    Code = "forbidden"     // the caller may not
 	CodePolicy       Code = "policy"        // the policy does not compile, or cannot be enforced
 	CodeUnrecorded   Code = "unrecorded"    // the audit cannot be written, so nothing starts
@@ -64,6 +65,7 @@ type Error struct {
 	Status  int      `json:"-"`
 	Code    Code     `json:"code"`
 	Message string   `json:"error"`
+	Session string   `json:"session,omitempty"`
 	Hints   []string `json:"hints,omitempty"`
 }
 

@@ -12,9 +12,16 @@ type SessionRequest struct {
 	// the project's folder. Unique among live sessions.
 	Name string `json:"name,omitempty"`
 	// Project is the host path of the project's top folder: its identity.
-	Project   string   `json:"project"`
-	Branch    string   `json:"branch,omitempty"`
-	Agent     string   `json:"agent,omitempty"`
+	Project string `json:"project"`
+	// Path is the top folder that is shown: a worktree's, or the project's,
+	// which an empty one stands for.
+	Path   string `json:"path,omitempty"`
+	Branch string `json:"branch,omitempty"`
+	Agent  string `json:"agent,omitempty"`
+	// Terminal says that the session has a terminal of its own, to attach to.
+	// One folder has one such session of an agent, unless it is named: a
+	// second request is refused with [CodeRunning] and the first one's name.
+	Terminal  bool     `json:"terminal,omitempty"`
 	Isolation string   `json:"isolation"`
 	Mode      string   `json:"mode,omitempty"` // enforce|shadow|record; empty = the configured default
 	Workspace string   `json:"workspace,omitempty"`
@@ -84,8 +91,10 @@ type SessionInfo struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	Project   string    `json:"project"`
+	Path      string    `json:"path"`
 	Branch    string    `json:"branch"`
 	Agent     string    `json:"agent"`
+	Terminal  bool      `json:"terminal"`
 	Isolation string    `json:"isolation"`
 	Mode      string    `json:"mode"`
 	State     State     `json:"state"`

@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +87,8 @@ func check(req api.SessionRequest) error {
 	switch {
 	case !filepath.IsAbs(req.Project) || filepath.Clean(req.Project) != req.Project:
 		return badRequest("open session: project %q is not a clean absolute path", req.Project)
+	case req.Path != "" && (!filepath.IsAbs(req.Path) || filepath.Clean(req.Path) != req.Path):
+		return badRequest("open session: path %q is not a clean absolute path", req.Path)
 	case req.Isolation == "":
 		return badRequest("open session: no isolation named")
 	case len(req.Allow)+len(req.Deny) > maxRulesOfOne:
@@ -184,8 +187,10 @@ func (g *guardian) enter(req api.SessionRequest, digest, mode string, pid int) (
 	info := api.SessionInfo{
 		Name:      req.Name,
 		Project:   req.Project,
+		Path:      cmp.Or(req.Path, req.Project),
 		Branch:    req.Branch,
 		Agent:     req.Agent,
+		Terminal:  req.Terminal,
 		Isolation: req.Isolation,
 		Mode:      mode,
 		Workspace: req.Workspace,

@@ -167,6 +167,7 @@ func refusal(err error) *api.Error {
 		bad        *session.BadName
 		impossible *session.Impossible
 		over       *approval.Over
+		running    *session.Running
 	)
 	switch {
 	case errors.As(err, &known):
@@ -174,6 +175,10 @@ func refusal(err error) *api.Error {
 	case errors.As(err, &taken):
 		return &api.Error{Status: http.StatusConflict, Code: api.CodeNameTaken, Message: err.Error(), Hints: []string{
 			"choose another with --name, or stop it: cloister stop " + taken.Name,
+		}}
+	case errors.As(err, &running):
+		return &api.Error{Status: http.StatusConflict, Code: api.CodeRunning, Message: err.Error(), Session: running.Name, Hints: []string{
+			"cloister attach " + running.Name,
 		}}
 	case errors.As(err, &bad):
 		return &api.Error{Status: http.StatusBadRequest, Code: api.CodeBadRequest, Message: err.Error()}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"cloister/api"
 )
 
 // A name stands in paths, host names, audit records and a person's shell: it
@@ -59,10 +61,19 @@ func newID() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// defaultName is the project's folder, made a name, with four random digits.
-func defaultName(project string) string {
+// folderName is a folder's name, made a session's.
+func folderName(path string) string {
+	name := wordOf(filepath.Base(path))
+	if name == "" {
+		return "cloister"
+	}
+	return name
+}
+
+// wordOf keeps of a text what a name may have, as one word.
+func wordOf(text string) string {
 	var base strings.Builder
-	for _, r := range strings.ToLower(filepath.Base(project)) {
+	for _, r := range strings.ToLower(text) {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
 			base.WriteRune(r)
@@ -73,9 +84,22 @@ func defaultName(project string) string {
 			break
 		}
 	}
-	name := strings.Trim(base.String(), "-")
-	if name == "" {
-		name = "cloister"
+	return strings.Trim(base.String(), "-")
+}
+
+// names are the names for a session that nobody named, the best first: for one
+// that people come back to the folder's own, then with its agent; the last has
+// four random digits.
+func names(info api.SessionInfo) []string {
+	base := folderName(info.Project)
+	var out []string
+	if info.Terminal {
+		own := base
+		if info.Path != info.Project && wordOf(info.Branch) != "" {
+			own += "-" + wordOf(info.Branch)
+		}
+		own = own[:min(len(own), longestBase)]
+		out = append(out, own, own+"-"+wordOf(info.Agent))
 	}
-	return name + "-" + newID()[:4]
+	return append(out, base+"-"+newID()[:4])
 }

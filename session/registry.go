@@ -56,6 +56,14 @@ func (n *NameTaken) Error() string {
 	return fmt.Sprintf("session name %q: a live session has it", n.Name)
 }
 
+// Running is the error for a session that lives already.
+type Running struct{ Name string }
+
+// Error names it.
+func (r *Running) Error() string {
+	return fmt.Sprintf("session %q: it runs already", r.Name)
+}
+
 // Options of a Registry.
 type Options struct {
 	Now func() time.Time // time.Now when nil
@@ -250,14 +258,41 @@ func parse(text []byte) (file, error) {
 func (r *Registry) Create(info api.SessionInfo) (api.SessionInfo, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if other := r.running(info); other != "" {
+		return api.SessionInfo{}, &Running{Name: other}
+	}
 	info.ID = newID()
 	for info.Name == "" {
-		if name := defaultName(info.Project); r.names[name] == "" {
-			info.Name = name
+		for _, name := range names(info) {
+			if r.names[name] == "" && validName(name) {
+				info.Name = name
+				break
+			}
 		}
 	}
 	info.CreatedAt = r.now().UTC().Round(0)
 	return r.enter(&entry{}, info, Granted)
+}
+
+// running is the name of the live session that a request for one with a
+// terminal means: of the same agent in the same folder, and of the name if one
+// was given. Of several it is the oldest.
+func (r *Registry) running(want api.SessionInfo) string {
+	if !want.Terminal {
+		return ""
+	}
+	var found *entry
+	for _, id := range r.names {
+		e := r.sessions[id]
+		same := e.info.Terminal && e.info.Path == want.Path && e.info.Agent == want.Agent
+		if same && (want.Name == "" || want.Name == e.info.Name) && (found == nil || e.info.CreatedAt.Before(found.info.CreatedAt)) {
+			found = e
+		}
+	}
+	if found == nil {
+		return ""
+	}
+	return found.info.Name
 }
 
 // Adopt enters a session that an earlier guardian granted and whose shim

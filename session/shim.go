@@ -45,8 +45,10 @@ type Shim struct {
 	Signals <-chan os.Signal
 	// Timeout ends the command; 0 means never.
 	Timeout time.Duration
-	// Granted is told the name before anything is built; its error ends the run.
-	Granted func(name string) error
+	// End yields a reason when the caller wants the command to end; nil never does.
+	End <-chan string
+	// Granted is told the grant before anything is built; its error ends the run.
+	Granted func(api.SessionGrant) error
 	// Running is called when the command runs.
 	Running func()
 	// Notify tells the person something while the command runs.
@@ -75,6 +77,10 @@ type Result struct {
 // stopGrace is how long a command may take to end when it is asked to.
 const stopGrace = 5 * time.Second
 
+// hangUpAfter is when one that has not ended yet is told that its terminal is
+// gone.
+const hangUpAfter = time.Second
+
 // Run builds the cloister, runs the command and removes every trace of it. An
 // error means that the command did not run, or that something could not be
 // removed.
@@ -93,7 +99,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	res.Name, res.ID, res.Notices = grant.Name, grant.ID, append(grant.Notices, view.Notices...)
 
 	if s.Granted != nil {
-		if err := s.Granted(grant.Name); err != nil {
+		if err := s.Granted(grant); err != nil {
 			return res, errors.Join(err, s.lost(ctx, link, err))
 		}
 	}
@@ -259,7 +265,7 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 		status, err := box.Wait()
 		done <- outcome{status, err}
 	}()
-	var deadline, grace <-chan time.Time
+	var deadline, grace, hangUp <-chan time.Time
 	if s.Timeout > 0 {
 		t := time.NewTimer(s.Timeout)
 		defer t.Stop()
@@ -268,7 +274,7 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 	ask := func(why string) {
 		res.Stopped = why
 		if grace == nil {
-			grace = time.After(stopGrace)
+			grace, hangUp = time.After(stopGrace), time.After(hangUpAfter)
 		}
 		// An error means that the command has ended meanwhile: done tells.
 		_ = box.Signal(syscall.SIGTERM)
@@ -294,6 +300,11 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 		case <-cancelled:
 			cancelled = nil
 			ask("cancelled")
+		case why := <-s.End:
+			ask(why)
+		case <-hangUp:
+			// Shells at a terminal pass over the first, and obey this one.
+			_ = box.Signal(syscall.SIGHUP)
 		case <-grace:
 			grace = nil
 			if err := box.Close(); err != nil {

@@ -48,6 +48,7 @@ var rooms = map[string]room{
 	"egress":    {1, "the only way out"},
 	"approval":  {1, "what waits for a person; knows no wire, no screen and no policy"},
 	"workspace": {1, "what of the host is seen inside"},
+	"agent":     {1, "what a coding agent needs; knows no other room"},
 	"kernel":    {1, "what this host can enforce"},
 	"client":    {1, "the guardian as the others call it; never imports it"},
 	"policy":    {0, "the judge: pure, and knows no enforcer"},
@@ -61,6 +62,7 @@ var rooms = map[string]room{
 // packages may import each other.
 var packages = map[string]string{
 	".":                     "the agreements themselves, tests only",
+	"agent":                 "what each agent needs",
 	"api":                   "wire types",
 	"approval":              "the queue of questions",
 	"audit":                 "the record",

@@ -61,6 +61,23 @@ func (r *reader) check(c *Config) {
 	r.projectPaths(c.Filesystem.Protect, "filesystem.protect")
 	r.projectPaths(c.Filesystem.Hide, "filesystem.hide")
 	r.resources(c.Resources)
+	r.program(c.Defaults.Agent, "defaults.agent")
+	for name, a := range c.Agents {
+		key := join("agents", name)
+		r.program(name, key)
+		for v := range a.Env {
+			if v == "" || strings.ContainsAny(v, "=\x00") {
+				r.problem(r.places[join(key+".env", v)], "", "%s.env: %q is no variable's name", key, v)
+			}
+		}
+	}
+}
+
+// program holds the name of an agent to what can be one.
+func (r *reader) program(name, key string) {
+	if strings.ContainsAny(name, "/ \t\n") || strings.HasPrefix(name, "-") {
+		r.problem(r.places[key], "write the program's name alone, such as claude", "%s: %q is not the name of a program", key, name)
+	}
 }
 
 func at(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }

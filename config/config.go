@@ -10,6 +10,8 @@ type Config struct {
 	Hostexec   Hostexec   `json:"hostexec" jsonschema:"Commands on the host. Read for files of the original Cloister; not in force yet."`
 	Filesystem Filesystem `json:"filesystem" jsonschema:"What of the host is visible inside."`
 	Resources  Resources  `json:"resources" jsonschema:"What one cloister may use."`
+	// Agents are by their names.
+	Agents map[string]Agent `json:"agents" jsonschema:"What agents get besides what they need, by their names."`
 
 	places map[string]Place
 }
@@ -17,6 +19,7 @@ type Config struct {
 // Defaults are the values of flags that were not typed.
 type Defaults struct {
 	Isolation Isolation `json:"isolation" jsonschema:"How the enclosure is built."`
+	Agent     string    `json:"agent" jsonschema:"What start runs: claude, codex, gemini, opencode, or the name of another program."`
 	Mode      Mode      `json:"mode" jsonschema:"Whether policy is enforced, or only watched."`
 	Workspace Workspace `json:"workspace" jsonschema:"How the project appears inside."`
 }
@@ -72,6 +75,12 @@ type Resources struct {
 	Memory Size    `json:"memory" jsonschema:"Memory, such as 8GiB."`
 	CPUs   float64 `json:"cpus" jsonschema:"Processors, such as 4 or 0.5."`
 	PIDs   int64   `json:"pids" jsonschema:"Processes and threads."`
+}
+
+// Agent is what a person adds to what an agent needs.
+type Agent struct {
+	Args []string          `json:"args" jsonschema:"Arguments before those that are typed."`
+	Env  map[string]string `json:"env" jsonschema:"Variables inside."`
 }
 
 // Place is where a value was written. The zero value is the built-in default.
@@ -133,7 +142,7 @@ func (u Unlisted) older() Unlisted {
 func Default() *Config {
 	return &Config{
 		Version:  1,
-		Defaults: Defaults{Isolation: IsolationAuto, Mode: ModeEnforce, Workspace: WorkspaceLive},
+		Defaults: Defaults{Isolation: IsolationAuto, Agent: "claude", Mode: ModeEnforce, Workspace: WorkspaceLive},
 		Proxy: Proxy{
 			Unlisted:        UnlistedAsk,
 			ApprovalTimeout: Duration(time.Minute),

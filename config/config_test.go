@@ -65,7 +65,7 @@ func TestParseEveryKey(t *testing.T) {
 	}
 	want := &config.Config{
 		Version:  1,
-		Defaults: config.Defaults{Isolation: "native", Mode: "shadow", Workspace: "live"},
+		Defaults: config.Defaults{Isolation: "native", Agent: "claude", Mode: "shadow", Workspace: "live"},
 		Proxy: config.Proxy{
 			Unlisted:        config.UnlistedDeny,
 			ApprovalTimeout: config.Duration(90 * time.Second),
@@ -159,7 +159,7 @@ func TestParseRefuses(t *testing.T) {
 			`c:2:3: unknown key "alow" in proxy (did you mean allow?)`,
 		}},
 		{"an unknown key with nothing near", "telemetry: on\n", []string{
-			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, proxy, hostexec, filesystem, resources)`,
+			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, proxy, hostexec, filesystem, resources, agents)`,
 		}},
 		{"an L7 rule, which nothing would enforce", "proxy:\n  allow:\n    - domain: a.example\n      methods: [GET]\n", []string{
 			`c:4:7: unknown key "methods" in proxy.allow[0] (in proxy.allow[0] the keys are domain, pattern, cidr, ports)`,
@@ -337,6 +337,7 @@ func TestExplain(t *testing.T) {
 	want := []config.Value{
 		{Key: "version", Value: "1"},
 		{Key: "defaults.isolation", Value: "auto"},
+		{Key: "defaults.agent", Value: "claude"},
 		{Key: "defaults.mode", Value: "shadow", File: "c", Line: 2},
 		{Key: "defaults.workspace", Value: "live"},
 		{Key: "proxy.unlisted_domain_behavior", Value: "ask"},
@@ -357,6 +358,7 @@ func TestExplain(t *testing.T) {
 		{Key: "resources.memory", Value: "1GiB", File: "c", Line: 10},
 		{Key: "resources.cpus", Value: "unlimited"},
 		{Key: "resources.pids", Value: "4096"},
+		{Key: "agents", Value: "{}"},
 	}
 	if diff := cmp.Diff(want, c.Explain()); diff != "" {
 		t.Error(diff)

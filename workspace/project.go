@@ -130,22 +130,11 @@ func findGit(at string) (*Git, error) {
 
 // readPointer reads a one-line file that holds a path and resolves it.
 func readPointer(file, prefix, base string) (string, error) {
-	// What a planted pointer leads to may be a pipe: neither opening nor reading
-	// it may wait for the agent.
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	text, err := readSmall(file)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return "", fmt.Errorf("read %s: not a regular file", file)
-	}
-	buf := make([]byte, maxPointer)
-	n, err := bufio.NewReader(f).Read(buf)
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", file, err)
-	}
-	path, err := parsePointer(string(buf[:n]), prefix)
+	path, err := parsePointer(text, prefix)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", file, err)
 	}
@@ -160,6 +149,25 @@ func readPointer(file, prefix, base string) (string, error) {
 		return filepath.Join(parent, ".git"), nil
 	}
 	return filepath.EvalSymlinks(path)
+}
+
+// readSmall reads the beginning of a file that the agent may have planted. It may
+// be a pipe: neither opening nor reading may wait for the agent.
+func readSmall(file string) (string, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return "", fmt.Errorf("read %s: not a regular file", file)
+	}
+	buf := make([]byte, maxPointer)
+	n, err := bufio.NewReader(f).Read(buf)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", file, err)
+	}
+	return string(buf[:n]), nil
 }
 
 func parsePointer(text, prefix string) (string, error) {
@@ -191,6 +199,23 @@ func namesWorktree(dir, at string) bool {
 	}
 	real, err := filepath.EvalSymlinks(value)
 	return err == nil && real == at
+}
+
+// Branch is what is checked out, by its short name; empty for a commit without
+// one and where nobody can tell.
+func (g *Git) Branch() string {
+	if g == nil {
+		return ""
+	}
+	text, err := readSmall(filepath.Join(g.Dir, "HEAD"))
+	if err != nil {
+		return ""
+	}
+	name, ok := strings.CutPrefix(strings.TrimSpace(text), "ref: refs/heads/")
+	if !ok {
+		return ""
+	}
+	return name
 }
 
 // Author is whose commits are made inside.

@@ -29,6 +29,7 @@ type app struct {
 	out                   *bufio.Writer // the answer, on stdout
 	env                   environ
 	uid                   int
+	args                  []string // the words typed, short forms written out
 
 	quiet, debug bool
 }

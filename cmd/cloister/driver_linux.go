@@ -21,6 +21,7 @@ func sweep(d xdg.Dirs) func(context.Context, []string) error {
 		return errors.Join(
 			native.Leftovers(func(id string) bool { return slices.Contains(live, id) }),
 			workspace.Sweep(locksDir(d)),
+			sweepDoors(d, live),
 		)
 	}
 }

@@ -21,17 +21,17 @@ import (
 func (a *app) execCommand() *cobra.Command {
 	var env []string
 	c := &cobra.Command{
-		Use:               "exec [flags] NAME [--] CMD [ARG...]",
-		Short:             "Run one more command in a cloister",
-		Args:              counted(2, 1<<20),
+		Use:               "exec [flags] NAME [[--] CMD [ARG...]]",
+		Short:             "Run one more command in a cloister, or a shell",
+		Args:              counted(1, 1<<20),
 		ValidArgsFunction: a.completeSessions(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, argv := args[0], args[1:]
-			if argv[0] == "--" {
+			if len(argv) > 0 && argv[0] == "--" {
 				argv = argv[1:]
 			}
 			if len(argv) == 0 {
-				return wrongWords("usage: "+cmd.UseLine(), "exec: a command is missing")
+				argv = []string{"/bin/sh", "-c", "exec bash 2>/dev/null || exec sh"}
 			}
 			status, err := a.execIn(cmd.Context(), name, argv, env)
 			if err != nil {
@@ -85,7 +85,7 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 	defer signal.Stop(signals)
 	box, err := d.Exec(ctx, info.InitPID, spec, sandbox.Wiring{Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
 	if err != nil {
-		return none, unbuilt(fmt.Errorf("exec in %s: %w", info.Name, err))
+		return none, unbuilt("exec", fmt.Errorf("exec in %s: %w", info.Name, err))
 	}
 	status, err := await(box, signals)
 	return status, errors.Join(err, box.Close())
@@ -150,7 +150,7 @@ func (a *app) extended(inside, named []string) ([]string, error) {
 	if t := a.env.get("TERM"); t != "" {
 		set("TERM", t)
 	}
-	given, err := a.inside(&runFlags{env: named})
+	given, err := a.inside(&runFlags{verb: "exec", env: named})
 	if err != nil {
 		return nil, err
 	}

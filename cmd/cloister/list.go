@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"cloister/api"
@@ -32,11 +33,12 @@ func (a *app) listCommand() *cobra.Command {
 					return err
 				}
 			}
+			listed := a.listed(found)
 			if asJSON {
-				return a.json(found)
+				return a.json(listed)
 			}
-			if len(found) > 0 {
-				a.listSessions(found, time.Now())
+			if len(listed) > 0 {
+				a.listSessions(listed, time.Now())
 			}
 			return nil
 		},
@@ -46,18 +48,54 @@ func (a *app) listCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) listSessions(found []api.SessionInfo, now time.Time) {
-	rows := [][]string{{"NAME", "PROJECT", "ISOLATION", "MODE", "STATE", "AGE", "PID"}}
+// listed is one line of the list.
+type listed struct {
+	api.SessionInfo
+	// LastActivity is when it last wrote; nothing where its output is not kept.
+	LastActivity time.Time `json:"last_activity,omitzero"`
+}
+
+// listed adds what the logs tell.
+func (a *app) listed(found []api.SessionInfo) []listed {
+	out := make([]listed, len(found))
+	d, err := a.dirs()
+	for i, s := range found {
+		out[i].SessionInfo = s
+		if err != nil {
+			continue
+		}
+		// A later cloister of the name may have written it anew.
+		if info, statErr := os.Stat(outputFile(d, s.Name)); statErr == nil && (s.StoppedAt.IsZero() || !info.ModTime().After(s.StoppedAt)) {
+			out[i].LastActivity = info.ModTime().UTC()
+		}
+	}
+	return out
+}
+
+func (a *app) listSessions(found []listed, now time.Time) {
+	rows := [][]string{{"NAME", "PROJECT", "BRANCH", "AGENT", "ISOLATION", "MODE", "STATE", "UPTIME", "ACTIVE", "PID"}}
 	for _, s := range found {
 		state := string(s.State)
 		if s.ExitStatus != nil {
 			state += fmt.Sprintf(" (%d)", *s.ExitStatus)
 		}
+		until, active := now, "-"
+		if !s.StoppedAt.IsZero() {
+			until = s.StoppedAt
+		}
+		if !s.LastActivity.IsZero() {
+			active = age(now.Sub(s.LastActivity)) + " ago"
+		}
 		rows = append(rows, []string{
-			s.Name, s.Project, s.Isolation, s.Mode, state, age(now.Sub(s.CreatedAt)), fmt.Sprint(s.PID),
+			s.Name, s.Project, orDash(s.Branch), orDash(s.Agent), s.Isolation, s.Mode, state, age(until.Sub(s.CreatedAt)), active, fmt.Sprint(s.PID),
 		})
 	}
 	a.table(rows)
+	for _, s := range found {
+		if s.State == api.StateFailed && s.Reason != "" {
+			a.notice("%s: %s", s.Name, s.Reason)
+		}
+	}
 }
 
 // age writes a length of time in its largest unit.

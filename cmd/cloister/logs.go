@@ -27,7 +27,8 @@ func (a *app) logsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs [-f] NAME",
 		Short: "Print what a cloister in the background wrote",
-		Long: `Print what the command of a cloister in the background wrote, byte for byte.
+		Long: `Print what the command of a cloister in the background wrote, byte for byte;
+of one with a terminal, the last 4 MiB at least.
 What it asked for is in the audit: cloister audit tail --session NAME.`,
 		Args:              counted(1, 1),
 		ValidArgsFunction: a.completeSessions(true),
@@ -73,6 +74,9 @@ func (a *app) logs(ctx context.Context, name string, follow bool) error {
 	for {
 		// Asked before reading: what was written until the end is read then.
 		over := !follow || !a.lives(ctx, name)
+		if err := rewound(f); err != nil {
+			return fmt.Errorf("logs: %w", err)
+		}
 		if _, err := io.Copy(sink, f); err != nil {
 			return fmt.Errorf("logs: %w", err)
 		}
@@ -88,6 +92,20 @@ func (a *app) logs(ctx context.Context, name string, follow bool) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// rewound goes on at the end of a log that was cut since it was read.
+func rewound(f *os.File) error {
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil || info.Size() >= at {
+		return err
+	}
+	_, err = f.Seek(0, io.SeekEnd)
+	return err
 }
 
 // lives tells whether a cloister of that name goes on. With the guardian gone

@@ -15,13 +15,17 @@ import (
 // newRoot is the tree of every command.
 func newRoot(a *app) *cobra.Command {
 	root := group("cloister", "Run a coding agent in an enclosure",
-		a.runCommand(),
-		a.listCommand(), a.stopCommand(), a.execCommand(), a.logsCommand(),
+		a.runCommand(), a.startCommand(),
+		a.attachCommand(), a.listCommand(), a.stopCommand(), a.execCommand(), a.logsCommand(), a.pathCommand(),
 		a.approvalsCommand(), a.policyCommand(), a.auditCommand(), a.configCommand(),
 		a.doctorCommand(), a.guardianCommand(),
 		a.completionCommand(), a.versionCommand(),
 	)
 	root.Long = "Cloister runs a coding agent, or any command, where it sees the project and a\nread-only toolchain, and where the only way out is one that a policy allows."
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return a.here(cmd.Context()) }
+	root.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return a.agents(), cobra.ShellCompDirectiveNoFileComp
+	}
 	root.Version = version()
 	root.SetVersionTemplate("cloister {{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -38,6 +42,8 @@ func newRoot(a *app) *cobra.Command {
 // execute runs one command line.
 func (a *app) execute(ctx context.Context, args []string) error {
 	root := newRoot(a)
+	a.args = a.writtenOut(root, args)
+	args = a.args
 	root.SetArgs(args)
 	// An unknown command is told before its flags are looked at, which belong
 	// to nobody.

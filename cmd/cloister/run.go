@@ -38,13 +38,15 @@ type runFlags struct {
 	timeout                                                   time.Duration
 	noNetwork, detach                                         bool
 	ready                                                     int // hidden: where a detached run says that it runs
+
+	verb string // run or start, for what is told
 }
 
 // residues are the words of --accept.
 var residues = []string{"wide-workspace", "cgroup-limits"}
 
 func (a *app) runCommand() *cobra.Command {
-	f := &runFlags{}
+	f := &runFlags{verb: "run"}
 	c := &cobra.Command{
 		Use:   "run [flags] [--] CMD [ARG...]",
 		Short: "Run one command in a cloister of its own, gone afterwards",
@@ -61,6 +63,12 @@ func (a *app) runCommand() *cobra.Command {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 	}
+	f.register(c)
+	return c
+}
+
+// register gives a command the flags of run and start.
+func (f *runFlags) register(c *cobra.Command) {
 	fl := c.Flags()
 	fl.SetInterspersed(false)
 	fl.StringVar(&f.isolation, "isolation", "", "how the enclosure is built: native or auto")
@@ -84,7 +92,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVar(&f.report, "report", "", "write a JSON summary of the run to `FILE`")
 	fl.IntVar(&f.ready, "ready-fd", 0, "")
 	if err := fl.MarkHidden("ready-fd"); err != nil {
-		panic(err) // the flag is two lines above
+		panic(err) // the flag is one line above
 	}
 	for flag, words := range map[string][]string{
 		"isolation": {"native", "auto"}, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "none"},
@@ -94,7 +102,6 @@ func (a *app) runCommand() *cobra.Command {
 			panic(err)
 		}
 	}
-	return c
 }
 
 // check refuses words that are none of a flag's.
@@ -108,7 +115,7 @@ func (f *runFlags) check() error {
 		{"--workspace", f.workspace, []string{"live", "none"}},
 	} {
 		if w.value != "" && !slices.Contains(w.words, w.value) {
-			return wrongWords("one of: "+strings.Join(w.words, ", "), "run: %s %q is not known", w.flag, w.value)
+			return wrongWords("one of: "+strings.Join(w.words, ", "), f.verb+": %s %q is not known", w.flag, w.value)
 		}
 	}
 	for _, word := range f.accept {
@@ -118,20 +125,20 @@ func (f *runFlags) check() error {
 			if near := nearest.Word(strings.TrimPrefix(word, "residue:"), residues); near != "" {
 				hint = "did you mean --accept residue:" + near + "?"
 			}
-			return wrongWords(hint, "run: --accept %q names no residue", word)
+			return wrongWords(hint, f.verb+": --accept %q names no residue", word)
 		}
 	}
 	if f.cpus < 0 || f.pids < 0 || f.timeout < 0 {
-		return wrongWords("", "run: a limit cannot be negative")
+		return wrongWords("", "%s: a limit cannot be negative", f.verb)
 	}
 	if len(f.allow)+len(f.deny) > 0 {
 		if err := guardian.CheckFlags(f.allow, f.deny); err != nil {
-			return wrongWords("write DOMAIN or DOMAIN:PORT, such as api.example.com or *.example.com:8443", "run: %v", err)
+			return wrongWords("write DOMAIN or DOMAIN:PORT, such as api.example.com or *.example.com:8443", f.verb+": %v", err)
 		}
 	}
 	if f.name != "" {
 		if err := session.CheckName(f.name); err != nil {
-			return wrongWords("", "run: %v", err)
+			return wrongWords("", f.verb+": %v", err)
 		}
 	}
 	return nil
@@ -154,14 +161,18 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		// Known before the command runs, not after.
 		w, err := os.OpenFile(f.report, os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {
-			return wrongWords("", "run: --report: %v", err)
+			return wrongWords("", f.verb+": --report: %v", err)
 		}
 		w.Close()
 	}
 	// A run that has somebody to tell is the detached one: it was started with
 	// the same flags, and must not detach in its turn, for ever.
 	if f.detach && f.ready == 0 {
-		return a.detach()
+		word, err := a.detach(f.verb)
+		if err == nil {
+			a.line("%s", word.Name)
+		}
+		return err
 	}
 	s, dirs, err := a.shim(ctx, f, argv)
 	if err != nil {
@@ -180,15 +191,17 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	res, err := s.Run(ctx)
 	if !res.Ran {
 		if f.report != "" {
-			err = errors.Join(err, writeReport(f.report, res, exitStatus(unbuilt(err))))
+			err = errors.Join(err, writeReport(f.report, res, exitStatus(unbuilt(f.verb, err))))
 		}
 		ready(err)
-		return unbuilt(err)
+		return unbuilt(f.verb, err)
 	}
 	if f.report != "" {
 		err = errors.Join(err, writeReport(f.report, res, res.Status.ExitCode()))
 	}
-	a.tell(res)
+	for _, text := range afterwards(res) {
+		a.notice("%s", text)
+	}
 	a.complain(err)
 	status := res.Status.ExitCode()
 	if status == 0 && err != nil {
@@ -202,7 +215,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 
 // unbuilt makes the error of a run that did not come about: of the command where
 // it was the command's, of the words where the guardian could not read them.
-func unbuilt(err error) error {
+func unbuilt(verb string, err error) error {
 	var (
 		execute *sandbox.ExecError
 		words   *api.Error
@@ -211,7 +224,7 @@ func unbuilt(err error) error {
 		return err
 	}
 	if errors.As(err, &words) && words.Code == api.CodeBadRequest {
-		return hinted(wrongWords("", "run: %s", words.Message), words.Hints...)
+		return hinted(wrongWords("", verb+": %s", words.Message), words.Hints...)
 	}
 	return &unbuiltError{err}
 }
@@ -259,7 +272,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
-	cedar, err := readPolicies(f.policy)
+	cedar, err := f.policies()
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -278,7 +291,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
 		Request: api.SessionRequest{
-			Name: f.name, Project: string(project.Root), Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
+			Name: f.name, Project: string(project.Root), Path: string(project.Root), Branch: project.Git.Branch(), Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
 			Command: argv, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Accepted: f.accepted(), ShimPID: os.Getpid(),
 		},
 	}
@@ -316,7 +329,7 @@ func (a *app) project(f *runFlags, dirs xdg.Dirs, home string) (workspace.Projec
 	p, err := workspace.Find(dir)
 	if err != nil {
 		if fi, statErr := os.Stat(dir); f.project != "" && (statErr != nil || !fi.IsDir()) {
-			return p, wrongWords("-C names the project's folder", "run: %v", err)
+			return p, wrongWords("-C names the project's folder", f.verb+": %v", err)
 		}
 		return p, err
 	}
@@ -344,7 +357,7 @@ func (a *app) limits(f *runFlags, cfg *config.Config) (sandbox.Limits, error) {
 	if f.memory != "" {
 		size, err := config.ParseSize(f.memory)
 		if err != nil {
-			return l, wrongWords("such as 512MiB or 8GiB", "run: --memory: %v", err)
+			return l, wrongWords("such as 512MiB or 8GiB", f.verb+": --memory: %v", err)
 		}
 		l.Memory = int64(size)
 	}
@@ -365,7 +378,7 @@ func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) 
 	for _, text := range append(slices.Clone(cfg.Filesystem.Expose), f.expose...) {
 		e, err := config.ParseExpose(text)
 		if err != nil {
-			return o, wrongWords("", "run: %v", err)
+			return o, wrongWords("", f.verb+": %v", err)
 		}
 		path, err := a.tilde(e.Path)
 		if err != nil {
@@ -379,7 +392,7 @@ func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) 
 			return o, fmt.Errorf("expose %s: %w", e.Path, err)
 		}
 		if _, err := os.Stat(path); err != nil && slices.Contains(f.expose, text) {
-			return o, wrongWords("", "run: --expose: %v", err)
+			return o, wrongWords("", f.verb+": --expose: %v", err)
 		}
 		o.Expose = append(o.Expose, workspace.Expose{Path: path, Access: access})
 	}
@@ -389,7 +402,7 @@ func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) 
 			return o, err
 		}
 		if _, err := os.Stat(path); err != nil && slices.Contains(f.refs, ref) {
-			return o, wrongWords("", "run: --ref: %v", err)
+			return o, wrongWords("", f.verb+": --ref: %v", err)
 		}
 		o.Refs = append(o.Refs, path)
 	}
@@ -402,7 +415,7 @@ func (a *app) inside(f *runFlags) ([]string, error) {
 	for _, e := range f.env {
 		name, _, set := strings.Cut(e, "=")
 		if name == "" || strings.ContainsRune(e, 0) {
-			return nil, wrongWords("-e NAME=VALUE, or -e NAME for the host's", "run: -e %q has no name", e)
+			return nil, wrongWords("-e NAME=VALUE, or -e NAME for the host's", f.verb+": -e %q has no name", e)
 		}
 		if set {
 			out = append(out, e)
@@ -415,12 +428,12 @@ func (a *app) inside(f *runFlags) ([]string, error) {
 	return out, nil
 }
 
-func readPolicies(files []string) ([]api.CedarFile, error) {
+func (f *runFlags) policies() ([]api.CedarFile, error) {
 	var out []api.CedarFile
-	for _, name := range files {
+	for _, name := range f.policy {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return nil, wrongWords("", "run: --policy: %v", err)
+			return nil, wrongWords("", f.verb+": --policy: %v", err)
 		}
 		out = append(out, api.CedarFile{Name: name, Text: string(text)})
 	}
@@ -485,17 +498,19 @@ func (a *app) authorities(cfg *config.Config) (file string, text []byte, err err
 	return "", text, nil
 }
 
-// tell gives the person what they should know after a run, on stderr: nothing,
-// where nothing was refused or changed.
-func (a *app) tell(res session.Result) {
+// afterwards is what a person should know after a run: nothing, where nothing was
+// refused or changed.
+func afterwards(res session.Result) []string {
+	var out []string
+	tell := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for _, n := range res.Notices {
-		a.notice("cloister: %s", n)
+		tell("cloister: %s", n)
 	}
 	switch {
 	case res.TimedOut:
-		a.notice("cloister: %s was ended: its time was over", res.Name)
+		tell("cloister: %s was ended: its time was over", res.Name)
 	case res.Stopped != "":
-		a.notice("cloister: %s was ended: %s", res.Name, res.Stopped)
+		tell("cloister: %s was ended: %s", res.Name, res.Stopped)
 	}
 	for _, r := range res.Summary.Refusals {
 		dest := r.Host
@@ -509,23 +524,24 @@ func (a *app) tell(res session.Result) {
 		if r.Count > 1 {
 			times = fmt.Sprintf(" (%d times)", r.Count)
 		}
-		a.notice("cloister: refused %s%s: %s", dest, times, r.Reason)
+		tell("cloister: refused %s%s: %s", dest, times, r.Reason)
 		for _, h := range r.Hints {
-			a.notice("hint: %s", h)
+			tell("hint: %s", h)
 		}
 	}
 	if res.Summary.More > 0 {
-		a.notice("cloister: and %d more destinations: cloister audit tail --session %s --verdict deny", res.Summary.More, res.Name)
+		tell("cloister: and %d more destinations: cloister audit tail --session %s --verdict deny", res.Summary.More, res.Name)
 	}
 	if len(res.Autorun) > 0 {
-		a.notice("cloister: files changed that programs of this host may run; look before you do:")
+		tell("cloister: files changed that programs of this host may run; look before you do:")
 		for _, path := range res.Autorun {
-			a.notice("  %s", path)
+			tell("  %s", path)
 		}
 	}
 	if res.Truncated {
-		a.notice("cloister: the project is too large: not all of its files were looked at")
+		tell("cloister: the project is too large: not all of its files were looked at")
 	}
+	return out
 }
 
 // runReport is what --report writes.
@@ -557,72 +573,69 @@ func writeReport(path string, res session.Result, status int) error {
 	return nil
 }
 
-// detach starts the same run again as a process of its own and waits until its
-// command runs. Its output goes to a log.
-func (a *app) detach() error {
+// detach starts the same command again as a process of its own, with more flags,
+// and waits until its command runs. Its output goes to a log.
+func (a *app) detach(verb string, flags ...string) (readyWord, error) {
+	none := readyWord{}
 	dirs, err := a.dirs()
 	if err != nil {
-		return &unbuiltError{err}
+		return none, &unbuiltError{err}
 	}
 	logs := filepath.Join(dirs.State, "logs")
 	if err := os.MkdirAll(logs, 0o700); err != nil {
-		return &unbuiltError{fmt.Errorf("make log folder: %w", err)}
+		return none, &unbuiltError{fmt.Errorf("make log folder: %w", err)}
 	}
 	out, err := os.OpenFile(pendingLog(dirs, os.Getpid()), os.O_CREATE|os.O_WRONLY|os.O_APPEND|os.O_TRUNC, 0o600)
 	if err != nil {
-		return &unbuiltError{fmt.Errorf("make log: %w", err)}
+		return none, &unbuiltError{fmt.Errorf("make log: %w", err)}
 	}
 	defer out.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return &unbuiltError{err}
+		return none, &unbuiltError{err}
 	}
 	defer null.Close()
 	r, w, err := os.Pipe()
 	if err != nil {
-		return &unbuiltError{err}
+		return none, &unbuiltError{err}
 	}
 	defer r.Close()
 	self, err := os.Executable()
 	if err != nil {
-		return &unbuiltError{fmt.Errorf("find cloister itself: %w", err)}
+		return none, &unbuiltError{fmt.Errorf("find cloister itself: %w", err)}
 	}
-	args := []string{os.Args[0]}
-	inserted := false
-	for _, arg := range os.Args[1:] {
-		args = append(args, arg)
-		if arg == "run" && !inserted {
-			args, inserted = append(args, "--ready-fd=3"), true
-		}
-	}
+	at := slices.Index(a.args, verb) + 1
+	args := slices.Concat([]string{os.Args[0]}, a.args[:at], []string{"--ready-fd=3"}, flags, a.args[at:])
 	p, err := os.StartProcess(self, args, &os.ProcAttr{
 		Env: os.Environ(), Files: []*os.File{null, out, out, w}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	w.Close()
 	if err != nil {
-		return &unbuiltError{fmt.Errorf("start in the background: %w", err)}
+		return none, &unbuiltError{fmt.Errorf("start in the background: %w", err)}
 	}
 	var word readyWord
 	if err := json.NewDecoder(r).Decode(&word); err != nil {
 		state, waitErr := p.Wait()
 		_ = os.Remove(out.Name())
-		return &unbuiltError{errors.Join(fmt.Errorf("start in the background: it ended before its command ran: %v", state), waitErr)}
+		return none, &unbuiltError{errors.Join(fmt.Errorf("start in the background: it ended before its command ran: %v", state), waitErr)}
 	}
-	if word.Error != "" {
+	if word.Error != "" || word.Joined {
 		_, waitErr := p.Wait()
 		_ = os.Remove(out.Name())
 		if waitErr != nil {
-			return &unbuiltError{waitErr}
+			return none, &unbuiltError{waitErr}
 		}
-		return &backgroundError{word}
 	}
-	a.line("%s", word.Name)
-	return p.Release()
+	if word.Error != "" {
+		return none, &backgroundError{word}
+	}
+	return word, p.Release()
 }
 
 // readyWord is what a background run tells the one that started it.
 type readyWord struct {
 	Name   string   `json:"name,omitempty"`
+	Joined bool     `json:"joined,omitempty"` // Name runs already, started by another
 	Error  string   `json:"error,omitempty"`
 	Hints  []string `json:"hints,omitempty"`
 	Status int      `json:"status,omitempty"`
@@ -644,25 +657,37 @@ func (a *app) announce(f *runFlags, s *session.Shim, dirs xdg.Dirs) func(error) 
 	if f.ready == 0 {
 		return func(error) {}
 	}
-	w := os.NewFile(uintptr(f.ready), "ready")
-	syscall.CloseOnExec(f.ready)
-	say := func(word readyWord) {
+	say := teller(f.ready)
+	name := ""
+	s.Granted = func(grant api.SessionGrant) error {
+		name = grant.Name
+		return nameLog(dirs, name)
+	}
+	s.Running = func() { say(readyWord{Name: name}) }
+	return func(err error) { say(failedWord(f.verb, err)) }
+}
+
+// teller says one word on a descriptor.
+func teller(fd int) func(readyWord) {
+	w := os.NewFile(uintptr(fd), "ready")
+	syscall.CloseOnExec(fd)
+	return func(word readyWord) {
 		// Nobody may be waiting any more; the session does not depend on it.
 		_ = json.NewEncoder(w).Encode(word)
 		w.Close()
 	}
-	name := ""
-	s.Granted = func(granted string) error {
-		name = granted
-		if err := os.Rename(pendingLog(dirs, os.Getppid()), filepath.Join(dirs.State, "logs", granted+".log")); err != nil {
-			return fmt.Errorf("name log: %w", err)
-		}
-		return nil
+}
+
+func failedWord(verb string, err error) readyWord {
+	return readyWord{Error: err.Error(), Hints: hintsOf(err), Status: exitStatus(unbuilt(verb, err))}
+}
+
+// nameLog gives the log of a background run its name.
+func nameLog(dirs xdg.Dirs, name string) error {
+	if err := os.Rename(pendingLog(dirs, os.Getppid()), outputFile(dirs, name)); err != nil {
+		return fmt.Errorf("name log: %w", err)
 	}
-	s.Running = func() { say(readyWord{Name: name}) }
-	return func(err error) {
-		say(readyWord{Error: err.Error(), Hints: hintsOf(err), Status: exitStatus(unbuilt(err))})
-	}
+	return nil
 }
 
 // passed are the signals that a wrapped command gets instead of this process.

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/api"
+	"cloister/client"
+	"cloister/internal/peercred"
+	"cloister/internal/xdg"
+	"cloister/session/terminal"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) attachCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "attach NAME",
+		Short: "Attach this terminal to a cloister; Ctrl-P Ctrl-Q detaches",
+		Long: `Attach this terminal to a cloister that "cloister start" made, beside others
+that are attached already. It shows what the cloister's terminal shows and has
+shown; the terminal gets the size of the smallest. Ctrl-P Ctrl-Q detaches.`,
+		Args:              counted(1, 1),
+		ValidArgsFunction: a.completeSessions(false),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.attach(cmd.Context(), args[0]) },
+	}
+}
+
+// attach shows a cloister's terminal here until the person detaches or it ends.
+func (a *app) attach(ctx context.Context, name string) error {
+	d, err := a.dirs()
+	if err != nil {
+		return err
+	}
+	c, err := a.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	info, err := c.Session(ctx, name)
+	if err != nil {
+		return a.sessionError(ctx, c, name, err)
+	}
+	if !info.Terminal {
+		return hinted(fmt.Errorf("attach to %s: it has no terminal, since cloister run started it", info.Name),
+			"cloister logs -f "+info.Name, "cloister exec "+info.Name)
+	}
+	conn, err := knock(ctx, c, doorPath(d, info.ID), info.SessionInfo)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := peercred.Require(conn, a.uid); err != nil {
+		return fmt.Errorf("attach to %s: %w", info.Name, err)
+	}
+	out, err := terminal.Attach(ctx, conn, a.stdin, a.stdout)
+	switch {
+	case errors.Is(err, terminal.ErrNoTerminal):
+		return hinted(fmt.Errorf("attach to %s: %w", info.Name, err), "cloister logs -f "+info.Name+" prints what it writes")
+	case err != nil:
+		return fmt.Errorf("attach to %s: %w", info.Name, err)
+	case out.Detached:
+		a.notice("detached from %s; back again: cloister attach %s", info.Name, info.Name)
+		return nil
+	case out.End == nil:
+		return a.vanished(ctx, c, info.SessionInfo)
+	}
+	for _, text := range out.End.Notices {
+		a.notice("%s", text)
+	}
+	if out.End.Status != 0 {
+		return &statusError{out.End.Status}
+	}
+	return nil
+}
+
+// vanished is the error for a cloister whose shim went without a word.
+func (a *app) vanished(ctx context.Context, c *client.Client, was api.SessionInfo) error {
+	reason := "its shim is gone"
+	deadline := time.NewTimer(time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for waiting := true; waiting; {
+		if info, err := c.Session(ctx, was.ID); err == nil && info.State == api.StateFailed {
+			reason, waiting = info.Reason, false
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			waiting = false
+		case <-deadline.C:
+			waiting = false
+		case <-tick.C:
+		}
+	}
+	return hinted(fmt.Errorf("%s is no more: %s", was.Name, reason), "cloister list -a shows what became of it", "cloister start begins another")
+}
+
+// knock connects to a terminal, that of a cloister too which is about to start.
+func knock(ctx context.Context, c *client.Client, path string, info api.SessionInfo) (*net.UnixConn, error) {
+	deadline := time.NewTimer(comeBack)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if info.State != api.StateStarting && info.State != api.StateRunning {
+			return nil, hinted(ended(info), "cloister start begins another", "cloister logs "+info.Name+" prints what it wrote")
+		}
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, "unix", path)
+		if err == nil {
+			return conn.(*net.UnixConn), nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-deadline.C:
+			return nil, fmt.Errorf("attach to %s: %w", info.Name, err)
+		case <-tick.C:
+		}
+		if now, err := c.Session(ctx, info.ID); err == nil {
+			info = now.SessionInfo
+		}
+	}
+}
+
+// ended is the error for a cloister that is over.
+func ended(info api.SessionInfo) error {
+	text := fmt.Sprintf("attach to %s: it is %s", info.Name, info.State)
+	if info.Reason != "" {
+		text += ": " + info.Reason
+	}
+	return errors.New(text)
+}
+
+// door is the socket at which a cloister's terminal is found.
+type door struct {
+	path     string
+	listener *net.UnixListener
+}
+
+func (d *door) open(path string, uid int) error {
+	if err := xdg.Private(filepath.Dir(path), uid); err != nil {
+		return err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return fmt.Errorf("make the terminal's socket: %w", err)
+	}
+	d.path, d.listener = path, l
+	if err := os.Chmod(path, 0o600); err != nil {
+		return fmt.Errorf("make the terminal's socket: %w", err)
+	}
+	return nil
+}
+
+// close takes the socket away; twice does no harm.
+func (d *door) close() {
+	if d.listener != nil {
+		d.listener.Close()
+		d.listener = nil
+	}
+}
+
+// sweepDoors removes the sockets that crashed sessions left.
+func sweepDoors(d xdg.Dirs, live []string) error {
+	entries, err := os.ReadDir(doorsDir(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sweep terminals: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		alive := false
+		for _, id := range live {
+			alive = alive || strings.HasPrefix(id, e.Name())
+		}
+		path := filepath.Join(doorsDir(d), e.Name())
+		if alive || answers(path) {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("sweep terminals: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// answers tells whether anybody listens at a socket.
+func answers(path string) bool {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return !errors.Is(err, syscall.ECONNREFUSED)
+	}
+	_ = conn.Close()
+	return true
+}
+
+func (a *app) pathCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "path NAME",
+		Short:             "Print the host path of a cloister's files",
+		Args:              counted(1, 1),
+		ValidArgsFunction: a.completeSessions(true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			info, err := c.Session(cmd.Context(), args[0])
+			if err != nil {
+				return a.sessionError(cmd.Context(), c, args[0], err)
+			}
+			fmt.Fprintln(a.out, info.Path) // byte for byte: it is a path
+			return nil
+		},
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cloister/api"
+	"cloister/client"
+	"cloister/workspace"
+)
+
+// here tells where the person is and what to do next: cloister without a word.
+// It starts nothing.
+func (a *app) here(ctx context.Context) error {
+	cfg, _, err := a.load()
+	if err != nil {
+		return err
+	}
+	root := ""
+	if p, err := workspace.Find("."); err == nil {
+		root = string(p.Root)
+		a.line("project    %s", root)
+		if branch := p.Git.Branch(); branch != "" {
+			a.line("branch     %s", branch)
+		}
+	}
+	a.line("agent      %s", cfg.Defaults.Agent)
+	live, err := a.living(ctx)
+	if err != nil {
+		return err
+	}
+	var mine []api.SessionInfo
+	for _, s := range live {
+		if s.Path == root {
+			mine = append(mine, s)
+		}
+	}
+	if len(mine) > 0 {
+		a.line("")
+		a.listSessions(a.listed(mine), time.Now())
+	}
+	a.line("")
+	next := [][]string{}
+	for _, s := range mine {
+		if s.Terminal {
+			next = append(next, []string{"cloister attach " + s.Name, "see it, and type into it"})
+		}
+	}
+	if len(next) == 0 {
+		next = append(next, []string{"cloister start", "start " + cfg.Defaults.Agent + " here"})
+	}
+	next = append(next, []string{"cloister run -- CMD", "run one command"})
+	if len(live) > len(mine) {
+		next = append(next, []string{"cloister list", "the cloisters of other folders too"})
+	}
+	a.table(append(next, []string{"cloister --help", "everything else"}))
+	return nil
+}
+
+// living are the sessions that go on; none where there is no guardian.
+func (a *app) living(ctx context.Context) ([]api.SessionInfo, error) {
+	c, err := a.dial(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Sessions(ctx, false)
+}

@@ -1,0 +1,380 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/agent"
+	"cloister/api"
+	"cloister/config"
+	"cloister/internal/vscreen"
+	"cloister/internal/xdg"
+	"cloister/session"
+	"cloister/session/terminal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// startFlags are the flags of start, as typed.
+type startFlags struct {
+	runFlags
+	agent string
+	idle  time.Duration
+	size  string // hidden: the terminal's that waits
+}
+
+func (a *app) startCommand() *cobra.Command {
+	f := &startFlags{runFlags: runFlags{verb: "start"}}
+	c := &cobra.Command{
+		Use:   "start [flags] [-- ARG...]",
+		Short: "Start or rejoin this project's cloister, and attach",
+		Long: `Start this project's cloister with its agent, or rejoin the one that runs, and
+attach this terminal to it. Ctrl-P Ctrl-Q detaches: the agent goes on. What
+follows -- goes to the agent.`,
+		Example: "  cloister start\n" +
+			"  cloister start --agent codex -- --model o4\n" +
+			"  cloister claude                  # the same as start --agent claude",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
+				return wrongWords("the agent's arguments follow --: cloister start -- "+strings.Join(args, " "), "start: unexpected argument %q", args[0])
+			}
+			return a.start(cmd.Context(), f, args)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f.register(c)
+	fl := c.Flags()
+	fl.StringVar(&f.agent, "agent", "", "claude, codex, gemini, opencode or another program (defaults.agent unless said)")
+	fl.DurationVar(&f.idle, "idle-timeout", 0, "end the cloister when nothing was typed or written for this time")
+	fl.StringVar(&f.size, "size", "", "")
+	if err := errors.Join(fl.MarkHidden("size"),
+		c.RegisterFlagCompletionFunc("agent", cobra.FixedCompletions(agent.Names(), cobra.ShellCompDirectiveNoFileComp))); err != nil {
+		panic(err) // the flags are a few lines above
+	}
+	return c
+}
+
+// writtenOut makes AGENT [ARG...] start --agent AGENT -- ARG...
+func (a *app) writtenOut(root *cobra.Command, args []string) []string {
+	at := slices.IndexFunc(args, func(word string) bool { return !strings.HasPrefix(word, "-") })
+	if at < 0 {
+		return args
+	}
+	if cmd, _, err := root.Find(args[at:]); err == nil && cmd != root || args[at] == "help" || strings.HasPrefix(args[at], cobra.ShellCompRequestCmd) {
+		return args
+	}
+	if !slices.Contains(a.agents(), args[at]) {
+		return args
+	}
+	return slices.Concat(args[:at], []string{"start", "--agent", args[at], "--"}, args[at+1:])
+}
+
+// agents are the names that stand for start --agent NAME: those with needs of
+// their own, and those that a person configured.
+func (a *app) agents() []string {
+	names := agent.Names()
+	if c, _, err := a.load(); err == nil { // a bad file is told by who needs it
+		names = append(names, slices.Sorted(maps.Keys(c.Agents))...)
+		names = append(names, c.Defaults.Agent)
+	}
+	return names
+}
+
+func (f *startFlags) check() error {
+	if f.idle < 0 {
+		return wrongWords("", "start: a limit cannot be negative")
+	}
+	if f.agent != "" && (strings.ContainsAny(f.agent, "/ \t\n") || strings.HasPrefix(f.agent, "-")) {
+		return wrongWords("such as --agent claude; any command at all: cloister run -- CMD", "start: --agent %q is not the name of a program", f.agent)
+	}
+	return f.runFlags.check()
+}
+
+// start starts or finds the cloister and attaches to it. The cloister itself is
+// another process, of a session of its own: it does not end with this terminal.
+func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.ready != 0 {
+		return a.hold(ctx, f, args)
+	}
+	attach := !f.detach
+	if attach && !(term.IsTerminal(int(a.stdin.Fd())) && term.IsTerminal(int(a.stdout.Fd()))) {
+		a.notice("cloister: no terminal to attach: it runs in the background")
+		attach = false
+	}
+	name, err := a.rejoin(ctx, f)
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		var flags []string
+		if cols, rows, err := term.GetSize(int(a.stdout.Fd())); err == nil && attach && cols > 0 && rows > 0 {
+			flags = append(flags, fmt.Sprintf("--size=%dx%d", cols, rows))
+		}
+		word, err := a.detach(f.verb, flags...)
+		if err != nil {
+			return err
+		}
+		name = word.Name
+	}
+	if !attach {
+		a.line("%s", name)
+		return nil
+	}
+	return a.attach(ctx, name)
+}
+
+// rejoin looks for the cloister that start means; empty where there is none.
+// Should two look at once, the guardian grants one (hold).
+func (a *app) rejoin(ctx context.Context, f *startFlags) (string, error) {
+	dirs, err := a.dirs()
+	if err != nil {
+		return "", &unbuiltError{err}
+	}
+	cfg, _, err := config.Load(dirs.Config)
+	if err != nil {
+		return "", &unbuiltError{err}
+	}
+	p, err := a.project(&f.runFlags, dirs, a.realHome())
+	if err != nil {
+		return "", asUnbuilt(err)
+	}
+	c, err := a.ensure(ctx)
+	if err != nil {
+		return "", &unbuiltError{err}
+	}
+	defer c.Close()
+	live, err := c.Sessions(ctx, false)
+	if err != nil {
+		return "", &unbuiltError{err}
+	}
+	agentName := cmpOr(f.agent, cfg.Defaults.Agent)
+	for _, s := range live {
+		if s.Terminal && s.Path == string(p.Root) && s.Agent == agentName && (f.name == "" || f.name == s.Name) {
+			return s.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// asUnbuilt keeps the error for wrong words what it is.
+func asUnbuilt(err error) error {
+	if _, ok := errors.AsType[*wordsError](err); ok {
+		return err
+	}
+	return &unbuiltError{err}
+}
+
+// hold is the process behind start: it holds the cloister and its terminal until
+// the agent ends.
+func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
+	say := teller(f.ready)
+	told := false
+	fail := func(err error) {
+		if !told {
+			told = true
+			say(failedWord(f.verb, err))
+		}
+	}
+	log := &boundedLog{file: a.stdout}
+	signals := make(chan os.Signal, 16)
+	hub, err := terminal.New(terminal.Options{Size: parseSize(f.size), Log: log, Resized: func() {
+		select {
+		case signals <- syscall.SIGWINCH:
+		default: // there are others under way
+		}
+	}})
+	if err != nil {
+		fail(err)
+		return nil
+	}
+	at := *a
+	at.stdin, at.stdout, at.stderr = hub.Terminal(), hub.Terminal(), hub.Terminal()
+	s, dirs, err := at.agentShim(ctx, f, args)
+	if err != nil {
+		fail(err)
+		return hub.Finish(terminal.End{})
+	}
+	defer s.Client.Close()
+	signal.Notify(signals, passed...)
+	defer signal.Stop(signals)
+	door := &door{}
+	defer door.close()
+	s.Signals = signals
+	var noticed []string
+	s.Notify = func(text string) { noticed = append(noticed, "cloister: "+text) }
+	name := ""
+	s.Granted = func(grant api.SessionGrant) error {
+		name = grant.Name
+		if err := nameLog(dirs, grant.Name); err != nil {
+			return err
+		}
+		if err := door.open(doorPath(dirs, grant.ID), a.uid); err != nil {
+			return err
+		}
+		hub.Serve(door.listener, a.uid)
+		return nil
+	}
+	s.Running = func() { told = true; say(readyWord{Name: name}) }
+	ctx, cancel := context.WithCancel(ctx)
+	idle := make(chan struct{})
+	if f.idle > 0 {
+		end := make(chan string, 1)
+		s.End = end
+		go func() {
+			defer close(idle)
+			watchIdle(ctx, hub, f.idle, end)
+		}()
+	} else {
+		close(idle)
+	}
+
+	res, err := s.Run(ctx)
+	cancel()
+	<-idle
+	door.close()
+	if !res.Ran {
+		var running *api.Error
+		if errors.As(err, &running) && running.Code == api.CodeRunning && !told {
+			told = true
+			say(readyWord{Name: running.Session, Joined: true})
+			return hub.Finish(terminal.End{})
+		}
+		fail(a.withInstall(f, err))
+		return hub.Finish(terminal.End{Status: exitStatus(unbuilt(f.verb, err))})
+	}
+	end := terminal.End{Status: res.Status.ExitCode(), Notices: append(noticed, afterwards(res)...)}
+	if err != nil {
+		end.Notices = append(end.Notices, "cloister: "+err.Error())
+	}
+	if f.report != "" {
+		if err := writeReport(f.report, res, end.Status); err != nil {
+			end.Notices = append(end.Notices, "cloister: "+err.Error())
+		}
+	}
+	if err := hub.Finish(end); err != nil {
+		return err
+	}
+	for _, text := range end.Notices {
+		a.notice("%s", text)
+	}
+	return nil
+}
+
+// withInstall tells how to get an agent that is not there.
+func (a *app) withInstall(f *startFlags, err error) error {
+	if exitStatus(err) != statusNotFound {
+		return err
+	}
+	if how := agent.Find(f.agent).Install; how != "" {
+		return hinted(err, "get it: "+how, "cloister start --agent NAME starts another")
+	}
+	return err
+}
+
+// watchIdle asks for the end when nothing was typed or written for a time.
+func watchIdle(ctx context.Context, hub *terminal.Hub, limit time.Duration, end chan<- string) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		left := limit - time.Since(hub.Active())
+		if left <= 0 {
+			end <- fmt.Sprintf("nothing was typed or written for %s", limit)
+			return
+		}
+		timer.Reset(left)
+	}
+}
+
+// agentShim gathers what the agent's cloister depends on.
+func (a *app) agentShim(ctx context.Context, f *startFlags, args []string) (*session.Shim, xdg.Dirs, error) {
+	cfg, _, err := a.load()
+	if err != nil {
+		return nil, xdg.Dirs{}, err
+	}
+	f.agent = cmpOr(f.agent, cfg.Defaults.Agent)
+	own := cfg.Agents[f.agent]
+	what := agent.Find(f.agent).With(own.Args, own.Env)
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(what.Env)) {
+		env = append(env, name+"="+what.Env[name])
+	}
+	f.env = append(env, f.env...) // what is typed is the last word
+	s, dirs, err := a.shim(ctx, &f.runFlags, append(what.Argv, args...))
+	if err != nil {
+		return nil, dirs, err
+	}
+	s.Request.Agent, s.Request.Terminal = f.agent, true
+	if s.Term.Term == "" || s.Term.Term == "dumb" {
+		s.Term.Term = "xterm-256color" // as the virtual screen draws
+	}
+	return s, dirs, nil
+}
+
+// parseSize reads COLSxROWS; anything else is no size.
+func parseSize(text string) vscreen.Size {
+	var s vscreen.Size
+	if _, err := fmt.Sscanf(text, "%dx%d", &s.Cols, &s.Rows); err != nil {
+		return vscreen.Size{}
+	}
+	return s
+}
+
+// maxOutput bounds the log of a terminal: a screen that is redrawn for weeks.
+const maxOutput = 8 << 20
+
+// boundedLog keeps the last half of what would be too much.
+type boundedLog struct {
+	file *os.File // opened for appending
+	size int64
+}
+
+func (l *boundedLog) Write(p []byte) (int, error) {
+	n, err := l.file.Write(p)
+	if l.size += int64(n); err != nil || l.size < maxOutput {
+		return n, err
+	}
+	tail := make([]byte, maxOutput/2)
+	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", l.file.Fd()))
+	if err != nil {
+		return n, err
+	}
+	defer r.Close()
+	got, err := r.ReadAt(tail, l.size-int64(len(tail)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	if err := l.file.Truncate(0); err != nil {
+		return n, err
+	}
+	kept, err := l.file.Write(tail[:got])
+	l.size = int64(kept)
+	return n, err
+}
+
+// doorPath is the socket at which a cloister's terminal is found.
+func doorPath(d xdg.Dirs, id string) string {
+	return filepath.Join(doorsDir(d), id[:16])
+}
+
+// doorsDir is where the sockets of terminals are. Its name is short, since all
+// of a socket's path has 107 bytes.
+func doorsDir(d xdg.Dirs) string { return filepath.Join(d.Runtime, "t") }

@@ -82,7 +82,9 @@ func cloneMounts(binds []sandbox.Bind, payloadID int) (detached, error) {
 			}
 			spaces[st.Uid] = space
 		}
-		attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(space.fd)}
+		// Private: a clone stays a peer of a shared mount (systemd makes "/" one),
+		// and what the child mounts on it would appear on the host.
+		attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Propagation: unix.MS_PRIVATE, Userns_fd: uint64(space.fd)}
 		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attr); err != nil {
 			return mounts, &sandbox.Unsupported{
 				Guarantee: "file ownership", Reason: fmt.Sprintf("start native: map the owner of %s: %v", b.Source, err),

@@ -85,6 +85,7 @@ var packages = map[string]string{
 	"kernel":                "facts about the host's kernel",
 	"policy":                "the judge",
 	"sandbox":               "the contract of a driver",
+	"sandbox/image":         "root file systems of OCI images, unpacked without an engine",
 	"sandbox/native":        "the driver that needs nothing installed",
 	"sandbox/sandboxtest":   "the meaning of a driver, as tests",
 	"session":               "registry and shim",
@@ -341,6 +342,8 @@ func tree(t *testing.T) []string {
 		switch {
 		case err != nil:
 			return err
+		case d.IsDir() && name != "." && holds(name, "go.mod"):
+			return fs.SkipDir // another module, kept here with its reason
 		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules"):
 			return fs.SkipDir
 		case !d.IsDir():
@@ -352,6 +355,12 @@ func tree(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// holds tells whether a folder has a file of that name.
+func holds(dir, file string) bool {
+	_, err := os.Stat(filepath.Join(filepath.FromSlash(dir), file))
+	return err == nil
 }
 
 // files parses every Go file of the module, whatever platform it is for.

@@ -1,0 +1,410 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/durable"
+)
+
+// Store is a folder of unpacked images:
+//
+//	index.json      what there is, by ID
+//	roots/HEX       a root file system, by the hexadecimal digits of its ID
+//	roots/HEX.lock  held shared by who uses it, alone by who removes it
+//	lock            held by who changes the index
+//	tmp-*           one that is being unpacked, or that a crash left
+type Store struct{ dir string }
+
+// Open gives the store in a folder, which is made when the first image comes.
+func Open(dir string) *Store { return &Store{dir: dir} }
+
+type index struct {
+	Version int     `json:"version"`
+	Images  []Image `json:"images"`
+}
+
+// Root is the folder of an image's root file system.
+func (s *Store) Root(i Image) string {
+	return filepath.Join(s.dir, "roots", strings.TrimPrefix(i.ID, "sha256:"))
+}
+
+// List gives the images, the newest first.
+func (s *Store) List() ([]Image, error) {
+	text, err := os.ReadFile(filepath.Join(s.dir, "index.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read images: %w", err)
+	}
+	var x index
+	if err := json.Unmarshal(text, &x); err != nil {
+		return nil, fmt.Errorf("read images: %s: %w", filepath.Join(s.dir, "index.json"), err)
+	}
+	if x.Version != 1 {
+		return nil, fmt.Errorf("read images: %s is of version %d, this cloister reads 1", filepath.Join(s.dir, "index.json"), x.Version)
+	}
+	for _, i := range x.Images {
+		if hex, ok := strings.CutPrefix(i.ID, "sha256:"); !ok || len(hex) != 64 || !isHex(hex) {
+			return nil, fmt.Errorf("read images: %q is no ID", i.ID)
+		}
+	}
+	slices.SortStableFunc(x.Images, func(a, b Image) int { return b.Stored.Compare(a.Stored) })
+	return x.Images, nil
+}
+
+func (s *Store) save(images []Image) error {
+	text, err := json.MarshalIndent(index{Version: 1, Images: images}, "", " ")
+	if err != nil {
+		return fmt.Errorf("write images: %w", err)
+	}
+	return durable.WriteFile(filepath.Join(s.dir, "index.json"), append(text, '\n'), 0o600)
+}
+
+// Find gives the stored image of a reference, or ErrNotStored.
+func (s *Store) Find(text string) (Image, error) {
+	src, err := parse(text)
+	if err != nil {
+		return Image{}, err
+	}
+	return s.find(&src)
+}
+
+func (s *Store) find(src *source) (Image, error) {
+	images, err := s.List()
+	if err != nil {
+		return Image{}, err
+	}
+	match := func(Image) bool { return false }
+	switch src.kind {
+	case stored:
+		match = func(i Image) bool {
+			return strings.HasPrefix(strings.TrimPrefix(i.ID, "sha256:"), src.id) || len(src.id) == 64 && i.Digest == "sha256:"+src.id
+		}
+	case registry:
+		full := canonical(src.ref)
+		digest := ""
+		if _, d, ok := strings.Cut(full, "@"); ok {
+			digest = d
+		}
+		match = func(i Image) bool { return slices.Contains(i.Names, full) || digest != "" && i.Digest == digest }
+	case archive, layoutDir:
+		seen, err := src.look()
+		if err != nil {
+			return Image{}, err
+		}
+		match = func(i Image) bool {
+			return slices.ContainsFunc(i.Seen, func(o Seen) bool {
+				return o.Path == seen.Path && o.Want == seen.Want && o.Size == seen.Size && o.Mtime.Equal(seen.Mtime)
+			})
+		}
+	}
+	var found []Image
+	for _, i := range images {
+		if match(i) {
+			found = append(found, i)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Image{}, fmt.Errorf("image %s: %w", src.text, ErrNotStored)
+	case 1:
+		return found[0], nil
+	}
+	return Image{}, fmt.Errorf("image %s: %d images begin so: write more of the ID", src.text, len(found))
+}
+
+// look finds the local file of a source and what tells whether it has changed:
+// for a layout, its index.
+func (s *source) look() (Seen, error) {
+	s.within(func(p string) bool { _, err := os.Stat(p); return err == nil })
+	full, err := filepath.Abs(s.path)
+	if err != nil {
+		return Seen{}, fmt.Errorf("image %s: %w", s.text, err)
+	}
+	if full, err = filepath.EvalSymlinks(full); err != nil {
+		return Seen{}, fmt.Errorf("image %s: %w", s.text, err)
+	}
+	fi, err := os.Stat(full)
+	if err == nil && fi.IsDir() {
+		s.kind = layoutDir
+		if fi, err = os.Stat(filepath.Join(full, "index.json")); errors.Is(err, fs.ErrNotExist) {
+			return Seen{}, fmt.Errorf("image %s: the folder is no OCI layout: it has no index.json", s.text)
+		}
+	}
+	if err != nil {
+		return Seen{}, fmt.Errorf("image %s: %w", s.text, err)
+	}
+	if !fi.Mode().IsRegular() {
+		return Seen{}, fmt.Errorf("image %s: neither an archive nor an OCI layout", s.text)
+	}
+	s.path = full
+	return Seen{Path: full, Want: s.want, Size: fi.Size(), Mtime: fi.ModTime().UTC()}, nil
+}
+
+// Get gives the stored image of a reference. One that is not there is fetched
+// and unpacked; say is told what takes long.
+func (s *Store) Get(ctx context.Context, text string, say func(string)) (Image, error) {
+	src, err := parse(text)
+	if err != nil {
+		return Image{}, err
+	}
+	i, err := s.find(&src)
+	if !errors.Is(err, ErrNotStored) {
+		return i, err
+	}
+	return s.fetch(ctx, &src, say)
+}
+
+// Pull fetches an image also where its name is stored already: the name moves
+// to what it means now.
+func (s *Store) Pull(ctx context.Context, text string, say func(string)) (Image, error) {
+	src, err := parse(text)
+	if err != nil {
+		return Image{}, err
+	}
+	return s.fetch(ctx, &src, say)
+}
+
+func (s *Store) fetch(ctx context.Context, src *source, say func(string)) (Image, error) {
+	if src.kind == stored {
+		return Image{}, fmt.Errorf("image %s: %w", src.text, ErrNotStored)
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	defer unlock()
+	if err := s.sweep(); err != nil {
+		return Image{}, err
+	}
+	tmp, err := os.MkdirTemp(s.dir, "tmp-")
+	if err != nil {
+		return Image{}, fmt.Errorf("image %s: %w", src.text, err)
+	}
+	i, err := s.unpackTo(ctx, tmp, src, say)
+	if gone := os.RemoveAll(tmp); err == nil && gone != nil {
+		err = gone
+	}
+	if err != nil {
+		return Image{}, fmt.Errorf("image %s: %w", src.text, err)
+	}
+	return i, nil
+}
+
+// unpackTo fetches, unpacks below tmp, and enters the result.
+func (s *Store) unpackTo(ctx context.Context, tmp string, src *source, say func(string)) (Image, error) {
+	p, err := src.open(ctx, tmp, say)
+	if err != nil {
+		return Image{}, err
+	}
+	i := p.about()
+	images, err := s.List()
+	if err != nil {
+		return Image{}, err
+	}
+	at := slices.IndexFunc(images, func(o Image) bool { return o.ID == i.ID })
+	if at >= 0 {
+		i = merge(images[at], i)
+	} else {
+		say("unpacking " + src.text)
+		u, err := p.unpack(ctx, filepath.Join(tmp, "root"))
+		if err != nil {
+			return Image{}, err
+		}
+		i.Size, i.Files, i.LeftOut = u.bytes, u.entries, u.leftOut
+		if err := s.place(filepath.Join(tmp, "root"), i); err != nil {
+			return Image{}, err
+		}
+	}
+	return i, s.enter(images, i)
+}
+
+// place moves a whole root to where it is found.
+func (s *Store) place(root string, i Image) error {
+	if err := settle(root); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(s.dir, "roots"), 0o700); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.Root(i)); err != nil { // what a crash left before it was entered
+		return err
+	}
+	return os.Rename(root, s.Root(i))
+}
+
+// enter writes an image down; a name that another had is the new one's.
+func (s *Store) enter(images []Image, i Image) error {
+	images = slices.DeleteFunc(images, func(o Image) bool { return o.ID == i.ID })
+	for n := range images {
+		images[n].Names = slices.DeleteFunc(images[n].Names, func(name string) bool { return slices.Contains(i.Names, name) })
+		images[n].Seen = slices.DeleteFunc(images[n].Seen, func(o Seen) bool {
+			return slices.ContainsFunc(i.Seen, func(p Seen) bool { return p.Path == o.Path && p.Want == o.Want })
+		})
+	}
+	return s.save(append(images, i))
+}
+
+func merge(old, now Image) Image {
+	for _, name := range now.Names {
+		if !slices.Contains(old.Names, name) {
+			old.Names = append(old.Names, name)
+		}
+	}
+	for _, f := range now.Seen {
+		old.Seen = slices.DeleteFunc(old.Seen, func(o Seen) bool { return o.Path == f.Path && o.Want == f.Want })
+		old.Seen = append(old.Seen, f)
+	}
+	if old.Digest == "" {
+		old.Digest = now.Digest
+	}
+	old.Stored = now.Stored
+	return old
+}
+
+// Add enters a root file system that somebody else has unpacked, under the ID of
+// a configuration that names it; root is moved.
+func (s *Store) Add(ctx context.Context, root string, i Image) (Image, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	defer unlock()
+	images, err := s.List()
+	if err != nil {
+		return Image{}, err
+	}
+	if i.Stored.IsZero() {
+		i.Stored = time.Now().UTC()
+	}
+	if err := s.place(root, i); err != nil {
+		return Image{}, fmt.Errorf("add image: %w", err)
+	}
+	return i, s.enter(images, i)
+}
+
+// InUse says that a cloister runs on the image.
+type InUse struct{ Name string }
+
+func (e *InUse) Error() string { return "remove image " + e.Name + ": a cloister uses it" }
+
+// Hints are the words of what to do.
+func (e *InUse) Hints() []string { return []string{"cloister list tells which; stop it first"} }
+
+// Remove takes a name off an image, and the image away with its last name. An
+// ID takes it away whatever its names.
+func (s *Store) Remove(ctx context.Context, text string) (Image, error) {
+	src, err := parse(text)
+	if err != nil {
+		return Image{}, err
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	defer unlock()
+	i, err := s.find(&src)
+	if err != nil {
+		return Image{}, err
+	}
+	images, err := s.List()
+	if err != nil {
+		return Image{}, err
+	}
+	if src.kind == registry && len(i.Names) > 1 && slices.Contains(i.Names, canonical(src.ref)) {
+		i.Names = slices.DeleteFunc(i.Names, func(n string) bool { return n == canonical(src.ref) })
+		return i, s.enter(images, i)
+	}
+	hold, err := os.OpenFile(s.Root(i)+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return Image{}, fmt.Errorf("remove image %s: %w", text, err)
+	}
+	defer hold.Close()
+	// A cloister that has just ended lets go of it a moment later.
+	for began := time.Now(); unix.Flock(int(hold.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; {
+		if time.Since(began) > endWithin || ctx.Err() != nil {
+			return Image{}, &InUse{Name: text}
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	// Off the list first: what is on it is whole.
+	if err := s.save(slices.DeleteFunc(images, func(o Image) bool { return o.ID == i.ID })); err != nil {
+		return Image{}, err
+	}
+	if err := errors.Join(os.RemoveAll(s.Root(i)), os.Remove(hold.Name())); err != nil {
+		return Image{}, fmt.Errorf("remove image %s: %w", text, err)
+	}
+	return i, nil
+}
+
+// endWithin is how long a shim may take to end after its cloister.
+const endWithin = time.Second
+
+// Hold keeps an image from being removed until what it gives is closed.
+func (s *Store) Hold(i Image) (*os.File, error) {
+	f, err := os.OpenFile(s.Root(i)+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+			f.Close()
+		} else if _, err = os.Stat(s.Root(i)); err != nil {
+			f.Close() // removed between the look and the hold
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("use image %s: %w", i.Short(), err)
+	}
+	return f, nil
+}
+
+// lock makes the store and locks its index, waiting for who changes it.
+func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("lock images: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock images: %w", err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock images: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("lock images: another cloister is unpacking: %w", ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// sweep removes what crashed unpackings left. The caller holds the lock.
+func (s *Store) sweep() error {
+	left, err := filepath.Glob(filepath.Join(s.dir, "tmp-*"))
+	if err != nil {
+		return fmt.Errorf("sweep images: %w", err)
+	}
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("sweep images: %w", err)
+		}
+	}
+	return nil
+}

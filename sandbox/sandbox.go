@@ -63,12 +63,13 @@ type Wiring struct {
 // Ground is what must be known to begin a box.
 type Ground struct {
 	User                  int // the id that the payload has inside
+	Root                  Root
 	Network               bool
 	Stdin, Stdout, Stderr *os.File
 }
 
 // Begun is a box of which the part that every box has is being built. It starts
-// one Spec, with the Ground's user and network, or is closed.
+// one Spec, with the Ground's user, root and network, or is closed.
 type Begun interface {
 	Start(ctx context.Context, s Spec, w Wiring) (Box, error)
 	// Close gives up what has not been started; after Start it does nothing.

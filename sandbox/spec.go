@@ -20,6 +20,7 @@ type Spec struct {
 	Env      []string  `json:"env"`
 	Dir      GuestPath `json:"dir"`
 	User     User      `json:"user"`
+	Root     Root      `json:"root,omitzero"`      // what / is; the zero value is the host's own system folders
 	Binds    []Bind    `json:"binds,omitempty"`    // in order; a later one lies on an earlier one
 	Protect  []Protect `json:"protect,omitempty"`  // applied after every bind
 	Files    []File    `json:"files,omitempty"`    // made inside, on the tmpfs root
@@ -29,6 +30,16 @@ type Spec struct {
 	Network  bool      `json:"network"`            // false: loopback only, and no gate
 	Accepted []string  `json:"accepted,omitempty"` // residues that a person accepted by name
 	Denied   []string  `json:"denied,omitempty"`   // host paths that the containment probe must not find
+}
+
+// Root is a root file system that the cloister has instead of the host's own
+// system folders. It is shown read-only and never changed.
+type Root struct {
+	// Dir is where it lies unpacked: folders and files of the driver's own user,
+	// with nothing in /dev, /proc, /sys and /run.
+	Dir HostPath `json:"dir"`
+	// ID names its content, sha256:HEX.
+	ID string `json:"id"`
 }
 
 // User is who the payload is, seen from inside.

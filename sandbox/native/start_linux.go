@@ -50,7 +50,7 @@ func (d *Driver) Begin(g sandbox.Ground) sandbox.Begun {
 
 // Start builds the enclosure and runs the command.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
-	return d.Begin(sandbox.Ground{User: s.User.ID, Network: s.Network, Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr}).Start(ctx, s, w)
+	return d.Begin(sandbox.Ground{User: s.User.ID, Root: s.Root, Network: s.Network, Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr}).Start(ctx, s, w)
 }
 
 // Close gives up what was begun and not started.
@@ -93,7 +93,11 @@ func (s *begun) begin() error {
 	}
 	s.p, s.st, s.b = newProgram(), newChildState(s.j), &box{}
 	s.buildGround()
-	if s.v, err = s.p.beginView(); err != nil {
+	mounts, err := s.passImage()
+	if err == nil {
+		s.v, err = s.p.beginView(s.ground.Root, mounts)
+	}
+	if err != nil {
 		s.j.closeChild()
 		s.j.closeParent()
 		return err
@@ -169,8 +173,8 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 		return nil, s.err
 	case s.taken:
 		return nil, errors.New("start native: started or given up already")
-	case spec.Network != s.ground.Network || spec.User.ID != s.ground.User:
-		return nil, errors.Join(errors.New("start native: begun for another user or network"), s.Close())
+	case spec.Network != s.ground.Network || spec.User.ID != s.ground.User || spec.Root != s.ground.Root:
+		return nil, errors.Join(errors.New("start native: begun for another user, root or network"), s.Close())
 	}
 	s.taken = true
 	if err := s.writeRest(spec); err != nil {
@@ -214,8 +218,8 @@ func (s *begun) writeRest(spec sandbox.Spec) error {
 	}
 	if off(layerView) {
 		s.v.hostView(spec)
-	} else {
-		s.v.finish(spec)
+	} else if err := s.v.finish(spec); err != nil {
+		return err
 	}
 	slave := p.openTerminal(s.j)
 	p.buildLimits(spec.Limits)

@@ -50,16 +50,18 @@ type view struct {
 	made   map[string]bool             // folders of the tmpfs root
 	under  []string                    // guest folders that are binds: nothing is made below them
 	mounts map[sandbox.HostPath]*int32 // those that the parent passed, as root
+	image  string                      // host folder of the root file system; empty: the host's own system
+	bad    error                       // what is wrong with the image
 }
 
 // beginView makes the part of the view that every cloister has.
-func (p *program) beginView() (*view, error) {
-	v := &view{p: p, root: p.cell(), made: map[string]bool{"/": true}}
+func (p *program) beginView(image sandbox.Root, mounts map[sandbox.HostPath]*int32) (*view, error) {
+	v := &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, image: string(image.Dir), mounts: mounts}
 	if off(layerView) {
 		return v, nil
 	}
 	p.sys("make mounts private", unix.SYS_MOUNT, "", "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
-	v.tmpfs(v.root, "size=32m", "mode=0755", "nr_inodes=16k")
+	v.base()
 	// The new root lies on top of the old one: the old stays reachable by
 	// absolute paths, the new by its descriptor.
 	p.sys("attach root", unix.SYS_MOVE_MOUNT, v.root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH)
@@ -76,13 +78,15 @@ func (p *program) beginView() (*view, error) {
 	for _, d := range []string{"/var", "/run", "/mnt", "/var/cache", "/var/lib", "/var/log", "/home"} {
 		v.folder(d, 0o755)
 	}
-	v.link("/var/tmp", "../tmp")
-	return v, nil
+	v.varTmp()
+	return v, v.bad
 }
 
 // finish adds what the Spec shows, protects it, and makes the view all there is.
-func (v *view) finish(s sandbox.Spec) {
-	v.names(s)
+func (v *view) finish(s sandbox.Spec) error {
+	if err := v.names(s); err != nil {
+		return err
+	}
 	for _, b := range s.Binds {
 		v.bind(b)
 	}
@@ -96,6 +100,7 @@ func (v *view) finish(s sandbox.Spec) {
 		v.protect(s.Protect)
 	}
 	v.enter()
+	return v.bad
 }
 
 // rel is a guest path as seen from the new root's descriptor.
@@ -127,6 +132,7 @@ func (v *view) mountTmpfs(target string, options ...string) {
 // at opens a guest path, itself and never through a symbolic link: below a
 // writable bind an earlier session may have planted one.
 func (v *view) at(guest string) *int32 {
+	guest = v.real(guest, true)
 	fd := v.p.cell()
 	how := &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
@@ -159,6 +165,7 @@ func (v *view) covered(guest string) bool {
 }
 
 func (v *view) folder(guest string, mode uint32) {
+	guest = v.real(guest, true)
 	if v.made[guest] || v.covered(guest) {
 		return
 	}
@@ -170,9 +177,13 @@ func (v *view) folder(guest string, mode uint32) {
 }
 
 func (v *view) file(guest string, data []byte, mode uint32) {
+	guest = v.instead(guest)
 	v.folder(path.Dir(guest), 0o755)
-	fd := v.p.cell()
-	v.p.sys("create "+guest, unix.SYS_OPENAT, v.root, rel(guest), unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOFOLLOW, uintptr(mode)).to(fd)
+	fd, how := v.p.cell(), &unix.OpenHow{
+		Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_CLOEXEC | unix.O_NOFOLLOW, Mode: uint64(mode),
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	}
+	v.p.sys("create "+guest, unix.SYS_OPENAT2, v.root, rel(guest), pointerTo(how), unix.SizeofOpenHow).to(fd)
 	if len(data) > 0 {
 		v.p.sys("write "+guest, unix.SYS_WRITE, fd, data, len(data)).want(int64(len(data)))
 	}
@@ -180,6 +191,9 @@ func (v *view) file(guest string, data []byte, mode uint32) {
 }
 
 func (v *view) link(guest, target string) {
+	if guest = v.instead(guest); v.imageFolder(guest) {
+		return // what the image has there is as good
+	}
 	v.folder(path.Dir(guest), 0o755)
 	v.p.sys("link "+guest, unix.SYS_SYMLINKAT, target, v.root, rel(guest))
 }
@@ -198,7 +212,7 @@ func (v *view) clone(source string, out *int32) {
 }
 
 func (v *view) bind(b sandbox.Bind) {
-	target := string(b.Target)
+	target := v.real(string(b.Target), !b.File)
 	if b.File {
 		if !v.covered(target) {
 			v.file(target, nil, 0o644)
@@ -218,6 +232,11 @@ func (v *view) bind(b sandbox.Bind) {
 }
 
 func (v *view) system() error {
+	if v.image != "" {
+		v.folder("/usr", 0o755) // the probe tries it
+		v.cpus()
+		return nil
+	}
 	for _, dir := range systemFolders {
 		fi, err := os.Lstat(dir)
 		switch {
@@ -235,11 +254,16 @@ func (v *view) system() error {
 			v.bind(sandbox.Bind{Source: sandbox.HostPath(dir), Target: sandbox.GuestPath(dir), System: true})
 		}
 	}
+	v.cpus()
+	return nil
+}
+
+// cpus shows the list of processors, which runtimes size their pools by.
+func (v *view) cpus() {
 	const cpus = "/sys/devices/system/cpu"
 	if _, err := os.Stat(cpus); err == nil {
 		v.bind(sandbox.Bind{Source: cpus, Target: cpus, System: true})
 	}
-	return nil
 }
 
 // proc mounts a new /proc, closes the door to further user namespaces through
@@ -313,8 +337,8 @@ func (v *view) blankFile(guest string) {
 
 // nothing is a folder and blank a file of the read-only root that stay empty.
 const (
-	nothing = "/srv"
-	blank   = "/etc/.empty"
+	nothing = "/run/.nothing"
+	blank   = "/run/.blank"
 )
 
 // empty hides a folder behind an empty, read-only one.
@@ -364,6 +388,19 @@ func (v *view) dev() {
 // small files, binds of folders, and how names are looked up.
 func (v *view) etc() error {
 	v.folder("/etc", 0o755)
+	if v.image == "" {
+		if err := v.hostEtc(); err != nil {
+			return err
+		}
+	}
+	v.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
+	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gateAddr4+"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
+	v.file("/etc/host.conf", []byte("multi on\n"), 0o644)
+	return nil
+}
+
+// hostEtc is what a cloister on the host's own system has of its /etc.
+func (v *view) hostEtc() error {
 	for _, name := range etcFolders {
 		dir := "/etc/" + name
 		if fi, err := os.Lstat(dir); err == nil && fi.IsDir() {
@@ -400,21 +437,26 @@ func (v *view) etc() error {
 		}
 		v.file("/etc/ssl/openssl.cnf", data, 0o644)
 	}
-	v.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
-	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gateAddr4+"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
-	v.file("/etc/host.conf", []byte("multi on\n"), 0o644)
 	return nil
 }
 
-// names makes the files of /etc that tell who and where the payload is.
-func (v *view) names(s sandbox.Spec) {
+// names makes the files of /etc that tell who and where the payload is. The
+// first entry of an id counts, so the payload's stands before the image's.
+func (v *view) names(s sandbox.Spec) error {
 	id, u := strconv.Itoa(s.User.ID), s.User
-	v.file("/etc/passwd", []byte("root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"+
-		u.Name+":x:"+id+":"+id+"::"+string(u.Home)+":/bin/sh\n"+
-		"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"), 0o644)
-	v.file("/etc/group", []byte("root:x:0:\n"+u.Name+":x:"+id+":\ntty:x:5:\nnogroup:x:65534:\n"), 0o644)
+	passwd, err := v.imageText("/etc/passwd", "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n")
+	if err != nil {
+		return err
+	}
+	group, err := v.imageText("/etc/group", "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n")
+	if err != nil {
+		return err
+	}
+	v.file("/etc/passwd", []byte(u.Name+":x:"+id+":"+id+"::"+string(u.Home)+":/bin/sh\n"+passwd), 0o644)
+	v.file("/etc/group", []byte(u.Name+":x:"+id+":\n"+group), 0o644)
 	v.file("/etc/hostname", []byte(hostname(s)+"\n"), 0o644)
 	v.file("/etc/hosts", []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t"+hostname(s)+"\n"), 0o644)
+	return nil
 }
 
 // hostname is the cloister's name as a host's: letters, digits, hyphens.
@@ -462,5 +504,10 @@ func (v *view) enter() {
 	p.sys("exchange roots", unix.SYS_PIVOT_ROOT, ".", ".")
 	p.sys("let go of the host's files", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
 	p.sys("go to /", unix.SYS_CHDIR, "/")
+	// A mount that is left on the new root is where its .. leads: the host's, if
+	// one more lay on it than was let go of.
+	above, how := p.cell(), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
+	p.sys("see that nothing lies above /", unix.SYS_OPENAT2, unix.AT_FDCWD, "/..", pointerTo(how), unix.SizeofOpenHow).to(above)
+	p.sys("close /..", unix.SYS_CLOSE, above)
 	p.sys("close root", unix.SYS_CLOSE, v.root)
 }

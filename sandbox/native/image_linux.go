@@ -1,0 +1,192 @@
+package native
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox"
+)
+
+// base makes what the view is built on: an empty tmpfs or, with an image, an
+// overlay of the image's root and a tmpfs that takes what is made inside. The
+// overlay's folders are named relative to the working folder, so that no path
+// of the host stands in the list of mounts.
+func (v *view) base() {
+	p := v.p
+	if v.image == "" {
+		v.tmpfs(v.root, "size=32m", "mode=0755", "nr_inodes=16k")
+		return
+	}
+	stage, overlay := p.cell(), p.cell()
+	v.tmpfs(stage, "size=32m", "mode=0755", "nr_inodes=16k")
+	// Not on /, where it would stay under the new root and the host's under it:
+	// on a folder that every Linux has and that nothing of is shown.
+	p.sys("attach the image's stage", unix.SYS_MOVE_MOUNT, stage, "", unix.AT_FDCWD, "/proc", unix.MOVE_MOUNT_F_EMPTY_PATH)
+	for _, dir := range []string{"lower", "upper", "work"} {
+		p.sys("make folder "+dir, unix.SYS_MKDIRAT, stage, dir, 0o755)
+	}
+	image, lower := p.cell(), p.cell()
+	v.clone(v.image, image)
+	if passed := v.mounts[sandbox.HostPath(v.image)]; passed != nil {
+		p.sys("close the image's mount", unix.SYS_CLOSE, passed)
+		v.mounts = nil
+	}
+	v.restrict("the image", image, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	p.sys("open the image's place", unix.SYS_OPENAT, stage, "lower", unix.O_PATH|unix.O_CLOEXEC, 0).to(lower)
+	v.attachAt(image, lower, "the image")
+	p.sys("close the image's place", unix.SYS_CLOSE, lower)
+
+	p.sys("go to the image's stage", unix.SYS_FCHDIR, stage)
+	p.sys("open overlay", unix.SYS_FSOPEN, "overlay", unix.FSOPEN_CLOEXEC).to(overlay)
+	for _, o := range [][2]string{{"source", "image"}, {"lowerdir", "lower"}, {"upperdir", "upper"}, {"workdir", "work"}} {
+		p.sys("set overlay "+o[0], unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_STRING, o[0], o[1], 0)
+	}
+	p.sys("set overlay userxattr", unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_FLAG, "userxattr", 0, 0)
+	p.sys("create overlay", unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
+	p.sys("mount overlay", unix.SYS_FSMOUNT, overlay, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV).to(v.root)
+	p.sys("close overlay", unix.SYS_CLOSE, overlay)
+	p.sys("close the image's stage", unix.SYS_CLOSE, stage)
+	v.clearFresh()
+}
+
+// fresh are the folders on which something new is mounted, whatever the image has
+// there.
+var fresh = []string{"/tmp", "/proc", "/dev"}
+
+// clearFresh makes folders of what is no folder in the image where one is needed.
+func (v *view) clearFresh() {
+	for _, dir := range fresh {
+		if fi, err := v.look(dir); err == nil && !fi.IsDir() {
+			v.p.sys("remove the image's "+dir, unix.SYS_UNLINKAT, v.root, rel(dir), 0)
+		}
+	}
+}
+
+// look looks at a path of the image itself. Its root does not change, so what is
+// seen now is what the child will find.
+func (v *view) look(guest string) (fs.FileInfo, error) {
+	return os.Lstat(filepath.Join(v.image, guest))
+}
+
+// real is where a guest path is, once the image's own symbolic links are
+// followed as if the image were /; last says whether one at its end is. The
+// child opens nothing through links.
+func (v *view) real(guest string, last bool) string {
+	if v.image == "" {
+		return guest
+	}
+	const most = 40 // as the kernel
+	at, todo := "/", strings.Split(guest, "/")
+	for links := 0; len(todo) > 0; {
+		part := todo[0]
+		todo = todo[1:]
+		next := path.Join(at, part) // Join cleans: .. of / is /
+		if v.covered(next) || slices.Contains(fresh, next) {
+			return path.Join(next, path.Join(todo...))
+		}
+		if part == "" || v.made[next] || len(todo) == 0 && !last {
+			at = next
+			continue
+		}
+		fi, err := v.look(next)
+		if err != nil || fi.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if links == most {
+			v.bad = fmt.Errorf("start native: the image leads %s in circles", guest)
+			return guest
+		}
+		to, err := os.Readlink(filepath.Join(v.image, next))
+		if err != nil {
+			v.bad = fmt.Errorf("start native: read the image: %w", err)
+			return guest
+		}
+		links++
+		if path.IsAbs(to) {
+			at = "/"
+		}
+		todo = append(strings.Split(to, "/"), todo...)
+	}
+	return at
+}
+
+// instead removes what the image has at a path where something is to be made. A
+// file is overwritten, and a folder stays.
+func (v *view) instead(guest string) string {
+	guest = v.real(guest, false)
+	if v.image == "" || v.made[guest] || v.covered(guest) {
+		return guest
+	}
+	if fi, err := v.look(guest); err == nil && !fi.IsDir() {
+		v.p.sys("remove the image's "+guest, unix.SYS_UNLINKAT, v.root, rel(guest), 0)
+	} else if err == nil {
+		return guest
+	}
+	v.made[guest] = true
+	return guest
+}
+
+// imageFolder tells whether the image has a folder there.
+func (v *view) imageFolder(guest string) bool {
+	if v.image == "" {
+		return false
+	}
+	fi, err := v.look(guest)
+	return err == nil && fi.IsDir()
+}
+
+// imageText reads a small file of the image; otherwise stands where it has none.
+func (v *view) imageText(guest, otherwise string) (string, error) {
+	if v.image == "" {
+		return otherwise, nil
+	}
+	root, err := os.OpenRoot(v.image)
+	if err != nil {
+		return "", fmt.Errorf("start native: read the image: %w", err)
+	}
+	defer root.Close()
+	at := rel(v.real(guest, true))
+	fi, err := root.Lstat(at)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxCopied {
+		return otherwise, nil //nolint:nilerr // absent, or nothing that a program would read
+	}
+	text, err := root.ReadFile(at)
+	if err != nil {
+		return "", fmt.Errorf("start native: read the image: %w", err)
+	}
+	return string(text), nil
+}
+
+// varTmp makes /var/tmp the same as /tmp.
+func (v *view) varTmp() {
+	if !v.imageFolder(v.real("/var/tmp", true)) {
+		v.link("/var/tmp", "../tmp")
+		return
+	}
+	at, fd := v.at("/tmp"), v.p.cell()
+	v.p.sys("clone /tmp", unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH).to(fd)
+	v.p.sys("close /tmp", unix.SYS_CLOSE, at)
+	v.attach(fd, "/var/tmp")
+}
+
+// passImage sends the mount of the image to the child, as root, which must reach
+// it before it can build anything.
+func (s *begun) passImage() (map[sandbox.HostPath]*int32, error) {
+	if !s.asRoot || s.ground.Root.Dir == "" {
+		return nil, nil
+	}
+	mounts, err := cloneMounts([]sandbox.Bind{{Source: s.ground.Root.Dir}}, s.payloadID)
+	defer mounts.close()
+	if err != nil {
+		return nil, err
+	}
+	return s.p.passMounts(s.j, mounts)
+}

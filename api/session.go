@@ -26,6 +26,9 @@ type SessionRequest struct {
 	Mode      string   `json:"mode,omitempty"` // enforce|shadow|record; empty = the configured default
 	Workspace string   `json:"workspace,omitempty"`
 	Command   []string `json:"command,omitempty"`
+	// Image is the digest of the image that / is, for the record; empty for the
+	// host's own system.
+	Image string `json:"image,omitempty"`
 	// Allow and Deny are this session's --allow and --deny, DOMAIN[:PORT].
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`

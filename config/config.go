@@ -6,6 +6,7 @@ import "time"
 type Config struct {
 	Version    int        `json:"version" jsonschema:"Version of this file's format. Only 1 exists."`
 	Defaults   Defaults   `json:"defaults" jsonschema:"What run does where no flag says otherwise."`
+	Image      string     `json:"image" jsonschema:"The image that a cloister's system is: a name, an ID, or an archive or OCI layout by its whole path. Empty for the host's own system."`
 	Proxy      Proxy      `json:"proxy" jsonschema:"Which destinations exist for a cloister."`
 	Hostexec   Hostexec   `json:"hostexec" jsonschema:"Commands on the host. Read for files of the original Cloister; not in force yet."`
 	Filesystem Filesystem `json:"filesystem" jsonschema:"What of the host is visible inside."`

@@ -159,7 +159,7 @@ func TestParseRefuses(t *testing.T) {
 			`c:2:3: unknown key "alow" in proxy (did you mean allow?)`,
 		}},
 		{"an unknown key with nothing near", "telemetry: on\n", []string{
-			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, proxy, hostexec, filesystem, resources, agents)`,
+			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, image, proxy, hostexec, filesystem, resources, agents)`,
 		}},
 		{"an L7 rule, which nothing would enforce", "proxy:\n  allow:\n    - domain: a.example\n      methods: [GET]\n", []string{
 			`c:4:7: unknown key "methods" in proxy.allow[0] (in proxy.allow[0] the keys are domain, pattern, cidr, ports)`,
@@ -340,6 +340,7 @@ func TestExplain(t *testing.T) {
 		{Key: "defaults.agent", Value: "claude"},
 		{Key: "defaults.mode", Value: "shadow", File: "c", Line: 2},
 		{Key: "defaults.workspace", Value: "live"},
+		{Key: "image"},
 		{Key: "proxy.unlisted_domain_behavior", Value: "ask"},
 		{Key: "proxy.approval_timeout", Value: "1m"},
 		{Key: "proxy.presets", Value: "[]", File: "c", Line: 4},

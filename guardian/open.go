@@ -219,6 +219,9 @@ func (l *live) recordStart(req api.SessionRequest) error {
 	if !req.Network {
 		e.Reason += "; no network"
 	}
+	if req.Image != "" {
+		e.Reason += "; image " + req.Image
+	}
 	if err := l.g.records.append(l.ctx, e); err != nil {
 		return err
 	}

@@ -33,6 +33,10 @@ type Shim struct {
 	Term    Locale   // what a terminal program needs to know of the host's user
 	User    sandbox.User
 	Limits  sandbox.Limits
+	// Root is the image that the cloister has instead of the host's system; Path
+	// are the folders of its PATH.
+	Root sandbox.Root
+	Path []string
 	// CA are the certificate authorities, PEM, that programs inside trust;
 	// CAFile is a file of the host with just these, shown instead where it is set.
 	CA     []byte
@@ -365,8 +369,8 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) sandbox.Spec {
 	user.Home = view.Home
 	return sandbox.Spec{
 		ID: grant.ID, Name: grant.Name, Argv: s.Argv, Dir: view.Dir, User: user,
-		Env:   s.environment(grant.Name, user, view),
-		Binds: s.binds(view), Protect: view.Protect, Links: view.Links,
+		Env:  s.environment(grant.Name, user, view),
+		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: view.Links,
 		Files:  s.files(),
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
 		Denied: s.Denied,
@@ -391,7 +395,7 @@ func (s *Shim) files() []sandbox.File {
 
 // environment is built, never inherited.
 func (s *Shim) environment(name string, user sandbox.User, view *workspace.View) []string {
-	path := slices.Clone(view.Path)
+	path := slices.Concat(view.Path, s.Path)
 	for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
 		if !slices.Contains(path, dir) {
 			path = append(path, dir)

@@ -32,6 +32,7 @@ type app struct {
 	args                  []string // the words typed, short forms written out
 
 	quiet, debug bool
+	held         []*os.File // locks that end with this process
 }
 
 // log is for the operator: silent unless --debug was typed.

@@ -17,7 +17,7 @@ func newRoot(a *app) *cobra.Command {
 	root := group("cloister", "Run a coding agent in an enclosure",
 		a.runCommand(), a.startCommand(),
 		a.attachCommand(), a.listCommand(), a.stopCommand(), a.execCommand(), a.logsCommand(), a.pathCommand(),
-		a.approvalsCommand(), a.policyCommand(), a.auditCommand(), a.configCommand(),
+		a.approvalsCommand(), a.imageCommand(), a.policyCommand(), a.auditCommand(), a.configCommand(),
 		a.doctorCommand(), a.guardianCommand(),
 		a.completionCommand(), a.versionCommand(),
 	)

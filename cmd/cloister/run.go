@@ -23,6 +23,7 @@ import (
 	"cloister/internal/nearest"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
+	"cloister/sandbox/image"
 	"cloister/session"
 	"cloister/workspace"
 
@@ -31,13 +32,13 @@ import (
 
 // runFlags are the flags of run, as typed.
 type runFlags struct {
-	isolation, mode, workspace, name, project, report, memory string
-	allow, deny, expose, refs, env, accept, policy            []string
-	cpus                                                      float64
-	pids                                                      int64
-	timeout                                                   time.Duration
-	noNetwork, detach                                         bool
-	ready                                                     int // hidden: where a detached run says that it runs
+	isolation, mode, workspace, name, project, report, memory, image string
+	allow, deny, expose, refs, env, accept, policy                   []string
+	cpus                                                             float64
+	pids                                                             int64
+	timeout                                                          time.Duration
+	noNetwork, detach                                                bool
+	ready                                                            int // hidden: where a detached run says that it runs
 
 	verb string // run or start, for what is told
 }
@@ -72,6 +73,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fl := c.Flags()
 	fl.SetInterspersed(false)
 	fl.StringVar(&f.isolation, "isolation", "", "how the enclosure is built: native or auto")
+	fl.StringVar(&f.image, "image", "", "the system inside: an `IMAGE` by name, or ./ARCHIVE.tar, ./OCI-LAYOUT")
 	fl.StringVar(&f.name, "name", "", "name of the cloister (made from the project's when absent)")
 	fl.StringVarP(&f.project, "project", "C", "", "the project, instead of the current folder's")
 	fl.StringVar(&f.mode, "mode", "", "enforce, shadow (record what would be denied) or record")
@@ -134,6 +136,11 @@ func (f *runFlags) check() error {
 	if len(f.allow)+len(f.deny) > 0 {
 		if err := guardian.CheckFlags(f.allow, f.deny); err != nil {
 			return wrongWords("write DOMAIN or DOMAIN:PORT, such as api.example.com or *.example.com:8443", f.verb+": %v", err)
+		}
+	}
+	if f.image != "" {
+		if err := image.Check(f.image); err != nil {
+			return hinted(wrongWords("", f.verb+": --image: %v", err), hintsOf(err)...)
 		}
 	}
 	if f.name != "" {
@@ -243,13 +250,18 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	f.isolation = cmpOr(f.isolation, string(cfg.Defaults.Isolation))
 	f.mode = cmpOr(f.mode, string(cfg.Defaults.Mode))
 	f.workspace = cmpOr(f.workspace, string(cfg.Defaults.Workspace))
+	f.image = cmpOr(f.image, cfg.Image)
 	driver, err := driverNamed(f.isolation)
+	if err != nil {
+		return nil, dirs, err
+	}
+	root, path, err := a.system(ctx, f, dirs)
 	if err != nil {
 		return nil, dirs, err
 	}
 	// What every cloister has is built while this one is being found out about.
 	user := a.payload()
-	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Network: !f.noNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Root: root, Network: !f.noNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, begun.Close())
@@ -287,12 +299,12 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	s := &session.Shim{
 		Client: c, Begun: begun, Project: project, View: view, Argv: argv, Env: env,
 		Term: session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
-		User: user, Limits: limits, CA: ca, CAFile: caFile, Author: workspace.FindAuthor(home, project.Git),
+		User: user, Limits: limits, Root: root, Path: path, CA: ca, CAFile: caFile, Author: workspace.FindAuthor(home, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
 		Request: api.SessionRequest{
 			Name: f.name, Project: string(project.Root), Path: string(project.Root), Branch: project.Git.Branch(), Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
-			Command: argv, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Accepted: f.accepted(), ShimPID: os.Getpid(),
+			Command: argv, Image: root.ID, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Accepted: f.accepted(), ShimPID: os.Getpid(),
 		},
 	}
 	if !a.quiet {
@@ -374,6 +386,9 @@ func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) 
 	o := workspace.Options{
 		Home: home, Path: a.env.get("PATH"), Data: dirs.Data, Locks: locksDir(dirs),
 		None: f.workspace == "none", Protect: cfg.Filesystem.Protect, Hide: cfg.Filesystem.Hide, KeepOut: keepOut(dirs),
+	}
+	if f.image != "" {
+		o.Path = "" // toolchains are the image's
 	}
 	for _, text := range append(slices.Clone(cfg.Filesystem.Expose), f.expose...) {
 		e, err := config.ParseExpose(text)

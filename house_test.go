@@ -121,9 +121,9 @@ var large = map[string]struct {
 	lines int
 	why   string
 }{
-	"cmd/cloister":   {6000, "one file for each noun; nothing in one file knows another"},
+	"cmd/cloister":   {6500, "one file for each noun; nothing in one file knows another"},
 	"egress":         {4500, "DNS, tunnels and proxies end in one path of judgement; the parsers moved to egress/internal/wire already"},
-	"guardian":       {3500, "one route table and the wiring of every enforcer"},
+	"guardian":       {4500, "one route table and the wiring of every enforcer"},
 	"policy":         {3500, "the index, the Cedar text and the reader of Cedar files must decide alike"},
 	"sandbox/native": {5000, "one list of system calls, made here and executed here"},
 }

@@ -45,6 +45,7 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeShuttingDown, Message: "open session: the guardian is on its way out"}
 	}
 	defer g.links.Done()
+	g.refresh(r.Context())
 	shim, err := holdProcess(peer.PID)
 	if err != nil {
 		return nil, err

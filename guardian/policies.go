@@ -182,6 +182,7 @@ type policies struct {
 	dir string
 
 	mu      sync.RWMutex
+	seen    string  // the files on disk when they were read last
 	now     *Loaded // never nil once the guardian serves
 	failed  string  // why the files on disk are not in force
 	derived map[string]*policy.Snapshot
@@ -202,6 +203,23 @@ func (p *policies) failure() string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.failed
+}
+
+// look remembers how the files on disk look, before they are read: a change
+// while they are read is seen the next time.
+func (p *policies) look() {
+	now := config.Fingerprint(p.dir)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = now
+}
+
+// stale tells whether the files on disk have changed since they were read.
+func (p *policies) stale() bool {
+	now := config.Fingerprint(p.dir)
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.seen != now
 }
 
 // swap puts l in force.

@@ -21,12 +21,25 @@ func (g *guardian) reload(ctx context.Context) (api.Reload, error) {
 	return answer, err
 }
 
+// refresh reloads when the files on disk are not those that were read last. What
+// is wrong with them is kept for whoever opens a session: the last good policy
+// rules on.
+func (g *guardian) refresh(ctx context.Context) {
+	if !g.policies.stale() {
+		return
+	}
+	if _, err := g.reload(ctx); err != nil {
+		g.log.Warn("the configuration has changed and cannot be loaded", "error", err)
+	}
+}
+
 func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	before := g.policies.current()
 	answer := api.Reload{Previous: before.base.Digest()}
 
+	g.policies.look()
 	next, err := Load(g.policies.dir)
 	var changes []change
 	if err == nil {

@@ -13,9 +13,10 @@ import (
 func allowHints(a authority.Authority) []string {
 	addr, isAddr := a.Addr()
 	if isAddr && !public(addr) {
-		return []string{`proxy.hosts: {NAME: "` + a.String() + `"}, then proxy.allow: - domain: NAME (a private address is reached only by a name of yours)`}
+		// A private address is reached only by a name of the person's.
+		return []string{`by a name of yours, in config.yaml: proxy: {hosts: {NAME: "` + a.String() + `"}, allow: [{domain: NAME}]}`}
 	}
-	return []string{"cloister run --allow " + flagTarget(a) + " …", yamlAllow(a)}
+	return []string{"cloister run --allow " + flagTarget(a) + " -- CMD", yamlAllow(a)}
 }
 
 // flagTarget is DOMAIN[:PORT] as --allow takes it.
@@ -29,6 +30,7 @@ func flagTarget(a authority.Authority) string {
 	return a.Host()
 }
 
+// yamlAllow is a whole config.yaml, so that it can be pasted as it is.
 func yamlAllow(a authority.Authority) string {
 	key, value := "domain: ", a.Host()
 	if addr, ok := a.Addr(); ok {
@@ -37,10 +39,10 @@ func yamlAllow(a authority.Authority) string {
 			value = `"` + value + `"`
 		}
 	}
-	if isDefaultPort(a.Port()) {
-		return "proxy.allow: - " + key + value
+	if !isDefaultPort(a.Port()) {
+		value += ", ports: [" + strconv.Itoa(int(a.Port())) + "]"
 	}
-	return "proxy.allow: - {" + key + value + ", ports: [" + strconv.Itoa(int(a.Port())) + "]}"
+	return "or for good, in config.yaml: proxy: {allow: [{" + key + value + "}]}"
 }
 
 // public reports whether an address may work at all when a rule allows it. It
@@ -53,7 +55,7 @@ func public(a netip.Addr) bool {
 // flag works, since a person's word for the session stands before ask rules;
 // an allow rule in a file would not.
 func withAskHints(v Verdict, a authority.Authority) Verdict {
-	v.Hints = []string{"cloister run --allow " + flagTarget(a) + " …"}
+	v.Hints = []string{"cloister run --allow " + flagTarget(a) + " -- CMD"}
 	if s := v.Origin.String(); s != "" {
 		v.Hints = append(v.Hints, "to allow it for good, make the ask rule at "+s+" an allow rule")
 	}

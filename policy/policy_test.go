@@ -378,15 +378,15 @@ func TestHintsAllow(t *testing.T) {
 	tests := []struct {
 		dest, flag, yaml string
 	}{
-		{"example.com", "cloister run --allow example.com …", "proxy.allow: - domain: example.com"},
-		{"example.com:80", "cloister run --allow example.com …", "proxy.allow: - domain: example.com"},
-		{"example.com:5432", "cloister run --allow example.com:5432 …", "proxy.allow: - {domain: example.com, ports: [5432]}"},
-		{"bücher.example", "cloister run --allow xn--bcher-kva.example …", "proxy.allow: - domain: xn--bcher-kva.example"},
-		{"web.test:22", "cloister run --allow web.test:22 …", "proxy.allow: - {domain: web.test, ports: [22]}"},
-		{"x.ask.test", "cloister run --allow x.ask.test …", "to allow it for good, make the ask rule at /home/u/.config/cloister/config.yaml:2:5 an allow rule"},
-		{"203.0.113.7", "cloister run --allow 203.0.113.7 …", "proxy.allow: - cidr: 203.0.113.7/32"},
-		{"[2001:db8::1]:443", "cloister run --allow [2001:db8::1] …", `proxy.allow: - cidr: "2001:db8::1/128"`},
-		{"[2001:db8::1]:22", "cloister run --allow [2001:db8::1]:22 …", `proxy.allow: - {cidr: "2001:db8::1/128", ports: [22]}`},
+		{"example.com", "cloister run --allow example.com -- CMD", "or for good, in config.yaml: proxy: {allow: [{domain: example.com}]}"},
+		{"example.com:80", "cloister run --allow example.com -- CMD", "or for good, in config.yaml: proxy: {allow: [{domain: example.com}]}"},
+		{"example.com:5432", "cloister run --allow example.com:5432 -- CMD", "or for good, in config.yaml: proxy: {allow: [{domain: example.com, ports: [5432]}]}"},
+		{"bücher.example", "cloister run --allow xn--bcher-kva.example -- CMD", "or for good, in config.yaml: proxy: {allow: [{domain: xn--bcher-kva.example}]}"},
+		{"web.test:22", "cloister run --allow web.test:22 -- CMD", "or for good, in config.yaml: proxy: {allow: [{domain: web.test, ports: [22]}]}"},
+		{"x.ask.test", "cloister run --allow x.ask.test -- CMD", "to allow it for good, make the ask rule at /home/u/.config/cloister/config.yaml:2:5 an allow rule"},
+		{"203.0.113.7", "cloister run --allow 203.0.113.7 -- CMD", "or for good, in config.yaml: proxy: {allow: [{cidr: 203.0.113.7/32}]}"},
+		{"[2001:db8::1]:443", "cloister run --allow [2001:db8::1] -- CMD", `or for good, in config.yaml: proxy: {allow: [{cidr: "2001:db8::1/128"}]}`},
+		{"[2001:db8::1]:22", "cloister run --allow [2001:db8::1]:22 -- CMD", `or for good, in config.yaml: proxy: {allow: [{cidr: "2001:db8::1/128", ports: [22]}]}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.dest, func(t *testing.T) {
@@ -394,7 +394,7 @@ func TestHintsAllow(t *testing.T) {
 			if diff := cmp.Diff([]string{tt.flag, tt.yaml}, v.Hints); diff != "" {
 				t.Fatal(diff)
 			}
-			word := strings.TrimSuffix(strings.TrimPrefix(v.Hints[0], "cloister run --allow "), " …")
+			word := strings.TrimSuffix(strings.TrimPrefix(v.Hints[0], "cloister run --allow "), " -- CMD")
 			a, err := authority.ParseHostPort(word, 443)
 			if err != nil {
 				t.Fatalf("the flag's word: %v", err)
@@ -414,7 +414,7 @@ func TestHintsAllow(t *testing.T) {
 	}
 	for _, private := range []string{"127.0.0.1", "10.0.0.1:5432", "169.254.169.254", "[::1]:80", "[fd00::1]:443"} {
 		v := decide(t, s, private)
-		if len(v.Hints) != 1 || !strings.Contains(v.Hints[0], "proxy.hosts") {
+		if len(v.Hints) != 1 || !strings.Contains(v.Hints[0], "proxy: {hosts: {NAME: ") {
 			t.Errorf("%s: hints %q promise what egress refuses", private, v.Hints)
 		}
 	}

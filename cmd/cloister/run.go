@@ -206,7 +206,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	if f.report != "" {
 		err = errors.Join(err, writeReport(f.report, res, res.Status.ExitCode()))
 	}
-	for _, text := range afterwards(res) {
+	for _, text := range afterwards(res, func(hint string) string { return strings.Replace(hint, " -- CMD", " -- "+quoted(argv), 1) }) {
 		a.notice("%s", text)
 	}
 	a.complain(err)
@@ -515,7 +515,7 @@ func (a *app) authorities(cfg *config.Config) (file string, text []byte, err err
 
 // afterwards is what a person should know after a run: nothing, where nothing was
 // refused or changed.
-func afterwards(res session.Result) []string {
+func afterwards(res session.Result, again func(hint string) string) []string {
 	var out []string
 	tell := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for _, n := range res.Notices {
@@ -541,7 +541,7 @@ func afterwards(res session.Result) []string {
 		}
 		tell("cloister: refused %s%s: %s", dest, times, r.Reason)
 		for _, h := range r.Hints {
-			tell("hint: %s", h)
+			tell("hint: %s", again(h))
 		}
 	}
 	if res.Summary.More > 0 {
@@ -557,6 +557,18 @@ func afterwards(res session.Result) []string {
 		tell("cloister: the project is too large: not all of its files were looked at")
 	}
 	return out
+}
+
+// quoted is a command line as a shell reads it.
+func quoted(argv []string) string {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,") != "" {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		words[i] = w
+	}
+	return strings.Join(words, " ")
 }
 
 // runReport is what --report writes.

@@ -256,7 +256,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		fail(a.withInstall(f, err))
 		return hub.Finish(terminal.End{Status: exitStatus(unbuilt(f.verb, err))})
 	}
-	end := terminal.End{Status: res.Status.ExitCode(), Notices: append(noticed, afterwards(res)...)}
+	end := terminal.End{Status: res.Status.ExitCode(), Notices: append(noticed, afterwards(res, startAgain)...)}
 	if err != nil {
 		end.Notices = append(end.Notices, "cloister: "+err.Error())
 	}
@@ -272,6 +272,15 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		a.notice("%s", text)
 	}
 	return nil
+}
+
+// startAgain makes the hint for a run one for an agent.
+func startAgain(hint string) string {
+	rest, ok := strings.CutPrefix(hint, "cloister run ")
+	if !ok {
+		return hint
+	}
+	return "cloister start " + strings.TrimSuffix(rest, " -- CMD")
 }
 
 // withInstall tells how to get an agent that is not there.

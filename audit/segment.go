@@ -9,15 +9,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// segmentName is how a segment is called: audit-000001.jsonl, growing.
-var segmentName = regexp.MustCompile(`^audit-([0-9]{6,12})\.jsonl$`)
+// numberOf is the number of a segment: it is called audit-000001.jsonl, growing.
+func numberOf(name string) (int, bool) {
+	digits, prefixed := strings.CutPrefix(name, "audit-")
+	digits, suffixed := strings.CutSuffix(digits, ".jsonl")
+	if !prefixed || !suffixed || len(digits) < 6 || len(digits) > 12 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 62) // no sign, as Atoi would take one
+	return int(n), err == nil
+}
 
 const (
 	anchorFile = "anchor"
@@ -51,13 +59,9 @@ func segments(dir string) ([]segment, error) {
 	}
 	var found []segment
 	for _, e := range entries {
-		m := segmentName.FindStringSubmatch(e.Name())
-		if m == nil {
-			continue
-		}
-		n, err := strconv.Atoi(m[1])
-		if err != nil {
-			continue // more digits than a number holds: not ours
+		n, ok := numberOf(e.Name())
+		if !ok {
+			continue // not ours
 		}
 		found = append(found, segment{name: e.Name(), number: n})
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -139,20 +140,17 @@ func (c *Client) OpenSession(ctx context.Context, req api.SessionRequest) (*Link
 // handshake upgrades one connection and reads the grant.
 func (c *Client) handshake(ctx context.Context, req api.SessionRequest) (*passfd.Conn, api.SessionGrant, error) {
 	var none api.SessionGrant
-	httpReq, err := newRequest(ctx, http.MethodPost, api.PathSessions, req)
+	text, err := json.Marshal(req)
 	if err != nil {
-		return nil, none, err
+		return nil, none, fmt.Errorf("open session: %w", err)
 	}
-	httpReq.Header.Set("Connection", "Upgrade")
-	httpReq.Header.Set("Upgrade", api.UpgradeProtocol)
-
 	raw, err := c.take(ctx)
 	if err != nil {
 		return nil, none, err
 	}
 	// A cancelled ctx unblocks the reads below by closing the socket.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn, grant, err := upgrade(raw, httpReq)
+	conn, grant, err := upgrade(raw, text)
 	if err == nil && !stop() {
 		err = ctx.Err()
 	} else {
@@ -165,19 +163,18 @@ func (c *Client) handshake(ctx context.Context, req api.SessionRequest) (*passfd
 	return conn, grant, nil
 }
 
-func upgrade(raw *net.UnixConn, req *http.Request) (*passfd.Conn, api.SessionGrant, error) {
+// upgrade asks for a session on a fresh connection. The request is one write,
+// and the usual answer is read by hand: net/http costs a start 90 KB of memory.
+func upgrade(raw *net.UnixConn, body []byte) (*passfd.Conn, api.SessionGrant, error) {
 	var none api.SessionGrant
-	if err := req.Write(raw); err != nil {
+	request := fmt.Appendf(make([]byte, 0, len(body)+256), "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nConnection: Upgrade\r\nUpgrade: %s\r\nContent-Length: %d\r\n\r\n",
+		api.PathSessions, api.Host, api.UpgradeProtocol, len(body))
+	if _, err := raw.Write(append(request, body...)); err != nil {
 		return nil, none, fmt.Errorf("open session: %w", err)
 	}
-	reader := bufio.NewReader(raw)
-	resp, err := http.ReadResponse(reader, req)
-	if err != nil {
-		return nil, none, fmt.Errorf("open session: %w", err)
-	}
-	if resp.StatusCode != http.StatusSwitchingProtocols {
-		defer func() { _ = resp.Body.Close() }()
-		return nil, none, readError(resp)
+	reader := bufio.NewReaderSize(raw, 2<<10)
+	if err := switched(reader); err != nil {
+		return nil, none, err
 	}
 	leftover, err := reader.Peek(reader.Buffered())
 	if err != nil {
@@ -194,6 +191,29 @@ func upgrade(raw *net.UnixConn, req *http.Request) (*passfd.Conn, api.SessionGra
 		return nil, none, fmt.Errorf("open session: the guardian sent %q instead of a grant", frame.Type)
 	}
 	return conn, *frame.Grant, nil
+}
+
+// switched reads the head of the answer to the request for a session. Any but
+// the expected one is an error, the guardian's own where it sent one.
+func switched(r *bufio.Reader) error {
+	const expected = "HTTP/1.1 101 "
+	if head, err := r.Peek(len(expected)); err != nil || string(head) != expected {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			return fmt.Errorf("open session: %w", err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		return readError(resp)
+	}
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return fmt.Errorf("open session: %w", err)
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			return nil
+		}
+	}
 }
 
 // Grant is the guardian's word for this session; after a re-adoption it is

@@ -128,18 +128,22 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		s.Running()
 	}
 	links := s.watchLinks(ctx)
-	res.Status, err = s.attend(ctx, link, box, spec, &res)
+	// Changed files are looked for and stubs removed before the guardian hears of
+	// the end: the record of it makes the disk busy, and removing folders then
+	// waits for that (2 ms became 9).
+	tidied := sync.OnceFunc(func() {
+		links()
+		released := make(chan struct{})
+		go func() {
+			defer close(released)
+			_ = release() // heard below, where all errors are
+		}()
+		res.Autorun, res.Truncated = s.changed(ctx, began, view)
+		<-released
+	})
+	res.Status, err = s.attend(ctx, link, box, spec, &res, tidied)
 	res.Duration = time.Since(began)
-	links()
-	// Before the guardian hears of the end: the record of it makes the disk busy,
-	// and removing folders then waits for that (2 ms became 9).
-	released := make(chan struct{})
-	go func() {
-		defer close(released)
-		_ = release() // heard below, where all errors are
-	}()
-	res.Autorun, res.Truncated = s.changed(ctx, began, view)
-	<-released
+	tidied()
 	summary, endErr := link.End(ctx, api.SessionEnd{ExitStatus: res.Status.ExitCode(), AutorunChanged: res.Autorun})
 	res.Summary = summary
 	if endErr != nil && !errors.Is(endErr, client.ErrGuardianGone) {
@@ -259,7 +263,7 @@ func describe(link *client.Link, spec sandbox.Spec) error {
 }
 
 // attend passes signals on and waits for the end.
-func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, spec sandbox.Spec, res *Result) (sandbox.Status, error) {
+func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, spec sandbox.Spec, res *Result, tidy func()) (sandbox.Status, error) {
 	type outcome struct {
 		status sandbox.Status
 		err    error
@@ -286,9 +290,16 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 	cancelled := ctx.Done()
 	young := time.NewTimer(describeAfter)
 	defer young.Stop()
+	alone := endOf(box)
 	for {
 		select {
+		case <-alone:
+			// Nothing lives inside, and nobody can have joined: the kernel takes
+			// the enclosure down on one processor, this tidies up on another.
+			tidy()
+			alone = nil
 		case <-young.C:
+			alone = nil // from here on a second command may live beside this one
 			if err := describe(link, spec); err != nil {
 				return sandbox.Status{}, errors.Join(err, box.Close())
 			}
@@ -316,6 +327,14 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 			}
 		}
 	}
+}
+
+// endOf tells, where the box can, that all inside has ended before it is gone.
+func endOf(box sandbox.Box) <-chan struct{} {
+	if b, ok := box.(interface{ Alone() <-chan struct{} }); ok {
+		return b.Alone()
+	}
+	return nil
 }
 
 // watchLinks looks for files that are hard links to something outside the

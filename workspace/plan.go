@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/internal/realpath"
 	"cloister/sandbox"
 )
 
@@ -108,7 +109,7 @@ func (v *View) plan(p Project, o Options) error {
 	if err := os.Chmod(home, 0o700); err != nil {
 		return fmt.Errorf("make private home: %w", err)
 	}
-	if real, err := filepath.EvalSymlinks(home); err != nil || real != home {
+	if real, err := realpath.Of(home); err != nil || real != home {
 		if err != nil {
 			return fmt.Errorf("make private home: %w", err)
 		}
@@ -144,7 +145,7 @@ func (v *View) plan(p Project, o Options) error {
 		return err
 	}
 	for _, r := range o.Refs {
-		real, err := filepath.EvalSymlinks(r)
+		real, err := realpath.Of(r)
 		if err != nil {
 			return fmt.Errorf("show %s at /refs: %w", r, err)
 		}
@@ -223,7 +224,7 @@ func (v *View) clear(home *os.Root, dir string) error {
 }
 
 func (v *View) expose(home string, e Expose, o Options) error {
-	real, err := filepath.EvalSymlinks(e.Path)
+	real, err := realpath.Of(e.Path)
 	if err != nil {
 		return fmt.Errorf("expose %s: %w", e.Path, err)
 	}
@@ -404,18 +405,42 @@ func (v *View) git(home string, tree *tree, g Git) error {
 type tree struct {
 	v      *View
 	root   string
+	names  map[string]bool // what lies at the top; nil where that cannot be read
 	pinned map[string]bool
 	done   map[string]bool
 }
 
 func newTree(v *View, root string) *tree {
-	return &tree{v: v, root: root, pinned: map[string]bool{}, done: map[string]bool{}}
+	t := &tree{v: v, root: root, pinned: map[string]bool{}, done: map[string]bool{}}
+	if f, err := os.Open(root); err == nil {
+		defer f.Close()
+		if names, err := f.Readdirnames(-1); err == nil {
+			t.names = make(map[string]bool, len(names))
+			for _, name := range names {
+				t.names[name] = true
+			}
+		}
+	}
+	return t
+}
+
+// bare tells that the top has nothing of the name under which a path lies, so
+// that nobody needs to look further: most of the names are absent.
+func (t *tree) bare(rel string) bool {
+	first, _, _ := strings.Cut(rel, "/")
+	return t.names != nil && !t.names[first]
 }
 
 // protect makes a path read-only. An absent one is held by a stub, unless it is
 // to be left.
 func (t *tree) protect(rel string, absent kind) error {
 	if t.done[rel] || t.covered(rel) {
+		return nil
+	}
+	if t.bare(rel) {
+		if absent != leave {
+			t.hold(rel, absent)
+		}
 		return nil
 	}
 	full := filepath.Join(t.root, rel)
@@ -435,7 +460,7 @@ func (t *tree) protect(rel string, absent kind) error {
 	}
 	if fi.Mode()&fs.ModeSymlink != 0 {
 		// The link itself is held, and what it leads to inside the project.
-		if real, err := filepath.EvalSymlinks(full); err == nil && inside(real, t.root) && real != t.root {
+		if real, err := realpath.Of(full); err == nil && inside(real, t.root) && real != t.root {
 			r, err := filepath.Rel(t.root, real)
 			if err != nil {
 				return fmt.Errorf("protect %s: %w", full, err)
@@ -675,8 +700,10 @@ func (v *View) makeStubs() error {
 			if seen[full] {
 				break
 			}
-			if _, err := os.Lstat(full); err == nil {
-				break
+			if dir != s.rel || filepath.Dir(dir) != "." { // a name at the top was looked at when it was planned
+				if _, err := os.Lstat(full); err == nil {
+					break
+				}
 			}
 			seen[full] = true
 			k := asFolder
@@ -799,6 +826,13 @@ func removeStubs(journal string) error {
 	for _, line := range slices.Compact(paths) {
 		kind, p, _ := strings.Cut(line, " ")
 		remove := unix.Rmdir
+		if kind == "d" {
+			// Of anything but an empty folder this removes nothing.
+			if err := ignoring(remove(p), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR); err != nil {
+				errs = append(errs, fmt.Errorf("remove stub %s: %w", p, err))
+			}
+			continue
+		}
 		switch fi, err := os.Lstat(p); {
 		case err != nil:
 			continue // gone
@@ -814,7 +848,7 @@ func removeStubs(journal string) error {
 		case kind == "s" && fi.Mode().Type() == fs.ModeSocket:
 			remove = unix.Unlink
 		}
-		if err := remove(p); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.ENOTDIR) {
+		if err := ignoring(remove(p), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR); err != nil {
 			errs = append(errs, fmt.Errorf("remove stub %s: %w", p, err))
 		}
 	}
@@ -822,4 +856,14 @@ func removeStubs(journal string) error {
 		errs = append(errs, fmt.Errorf("remove stubs: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+// ignoring is err unless it is one of those.
+func ignoring(err error, those ...error) error {
+	for _, e := range those {
+		if errors.Is(err, e) {
+			return nil
+		}
+	}
+	return err
 }

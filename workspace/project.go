@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"cloister/internal/realpath"
 	"cloister/sandbox"
 )
 
@@ -58,7 +59,7 @@ func Find(dir string) (Project, error) {
 	if err != nil {
 		return Project{}, fmt.Errorf("find project: %w", err)
 	}
-	real, err := filepath.EvalSymlinks(abs)
+	real, err := realpath.Of(abs)
 	if err != nil {
 		return Project{}, fmt.Errorf("find project: %w", err)
 	}
@@ -141,14 +142,14 @@ func readPointer(file, prefix, base string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(base, path)
 	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	parent, err := realpath.Of(filepath.Dir(path))
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", file, err)
 	}
 	if prefix == "" && filepath.Base(path) == ".git" {
 		return filepath.Join(parent, ".git"), nil
 	}
-	return filepath.EvalSymlinks(path)
+	return realpath.Of(path)
 }
 
 // readSmall reads the beginning of a file that the agent may have planted. It may
@@ -197,7 +198,7 @@ func namesWorktree(dir, at string) bool {
 	if !filepath.IsAbs(value) {
 		value = filepath.Join(dir, value)
 	}
-	real, err := filepath.EvalSymlinks(value)
+	real, err := realpath.Of(value)
 	return err == nil && real == at
 }
 

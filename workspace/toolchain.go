@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cloister/internal/realpath"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,7 +75,7 @@ func toolchains(path, home string, keepOut []string, project string) (roots []to
 			if e.Type()&os.ModeSymlink == 0 {
 				continue
 			}
-			target, err := filepath.EvalSymlinks(filepath.Join(dir, e.Name()))
+			target, err := realpath.Of(filepath.Join(dir, e.Name()))
 			if err != nil || shown(target) || home == "" || !inside(target, home) {
 				continue
 			}
@@ -94,7 +95,7 @@ func toolchains(path, home string, keepOut []string, project string) (roots []to
 			continue
 		}
 		seen[dir] = true
-		real, err := filepath.EvalSymlinks(dir)
+		real, err := realpath.Of(dir)
 		if err != nil {
 			continue
 		}
@@ -113,7 +114,7 @@ func toolchains(path, home string, keepOut []string, project string) (roots []to
 		dirs = append(dirs, dir)
 	}
 	if home != "" && slices.ContainsFunc(found, func(r string) bool { return r == filepath.Join(home, ".cargo/bin") }) {
-		if rustup, err := filepath.EvalSymlinks(filepath.Join(home, ".rustup")); err == nil {
+		if rustup, err := realpath.Of(filepath.Join(home, ".rustup")); err == nil {
 			add(rustup)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"cloister/config"
 	"cloister/guardian"
 	"cloister/internal/nearest"
+	"cloister/internal/realpath"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/image"
@@ -320,7 +321,7 @@ func (a *app) realHome() string {
 	if !filepath.IsAbs(home) {
 		return ""
 	}
-	if real, err := filepath.EvalSymlinks(home); err == nil {
+	if real, err := realpath.Of(home); err == nil {
 		return real
 	}
 	return home
@@ -356,7 +357,7 @@ func (a *app) project(f *runFlags, dirs xdg.Dirs, home string) (workspace.Projec
 func keepOut(d xdg.Dirs) []string {
 	var out []string
 	for _, dir := range []string{d.Config, d.State, d.Data, d.Runtime} {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
+		if real, err := realpath.Of(dir); err == nil {
 			dir = real
 		}
 		out = append(out, dir)
@@ -481,7 +482,7 @@ func (a *app) authorities(cfg *config.Config) (file string, text []byte, err err
 		list = []string{named}
 	}
 	for _, candidate := range list {
-		if file, err = filepath.EvalSymlinks(candidate); err == nil {
+		if file, err = realpath.Of(candidate); err == nil {
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) {

@@ -19,18 +19,13 @@ import (
 // Driver builds enclosures from the kernel's own parts.
 type Driver struct {
 	filter func() ([]unix.SockFilter, error)
-	rules  func() (packetRules, error)
 }
 
-// New gives the driver. It begins to write down what is the same for every
-// cloister at once, beside whatever its caller does before the first start.
+// New gives the driver. It begins to compile the system call filter, the same
+// for every cloister, beside whatever its caller does before the first start.
 func New() *Driver {
-	d := &Driver{filter: sync.OnceValues(filter), rules: sync.OnceValues(ruleset)}
-	go func() {
-		// Errors come again to whoever needs the values.
-		_, _ = d.rules()
-		_, _ = d.filter()
-	}()
+	d := &Driver{filter: sync.OnceValues(filter)}
+	go func() { _, _ = d.filter() }() // its error comes again to whoever needs it
 	return d
 }
 
@@ -53,7 +48,8 @@ type box struct {
 	lost    error // why the box was ended before its command
 	keeping sync.WaitGroup
 	unkept  func()        // says that no keeper is at work any more
-	over    *os.File      // hangs up when the first process is gone
+	alone   chan struct{} // the command has ended, and nothing else lives inside
+	heard   chan struct{} // the child has said its last; nil before attach
 	gone    chan struct{} // the first process has been waited for
 	done    chan struct{} // nothing is left
 	end     sandbox.Status
@@ -134,6 +130,12 @@ func (b *box) reap() {
 // and removes what Start made.
 func (b *box) settle() {
 	<-b.gone
+	b.mu.Lock()
+	heard := b.heard
+	b.mu.Unlock()
+	if heard != nil {
+		<-heard
+	}
 	reports := b.drain()
 	b.end = sandbox.Status{Signal: int(unix.SIGKILL)} // unless the command's own end was reported
 	for _, r := range reports {
@@ -165,7 +167,7 @@ func (b *box) settle() {
 func (b *box) drain() []report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.status == nil {
+	if b.status == nil || b.heard != nil {
 		return slices.Clone(b.reports)
 	}
 	fd := int(b.status.Fd())
@@ -181,6 +183,33 @@ func (b *box) drain() []report {
 		b.reports = append(b.reports, r)
 	}
 }
+
+// listen takes the reports as they come, from the moment when the command runs.
+func (b *box) listen() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.heard = make(chan struct{})
+	go func() {
+		defer close(b.heard)
+		for {
+			var r report
+			if n, err := b.status.Read(r.bytes()); err != nil || n != len(r.bytes()) {
+				return // its end: the child is gone
+			}
+			b.mu.Lock()
+			b.reports = append(b.reports, r)
+			b.mu.Unlock()
+			if r.Kind == reportEnd && r.Index == 1 {
+				close(b.alone)
+			}
+		}
+	}()
+}
+
+// Alone is closed when the command has ended and nothing that was started inside
+// lives, a moment before the enclosure is gone. Where something else lives it is
+// never closed.
+func (b *box) Alone() <-chan struct{} { return b.alone }
 
 func (b *box) failure() (report, bool) {
 	for _, r := range b.drain() {

@@ -41,7 +41,7 @@ const (
 	reportAfter   = 2 // a step of the first process after the fork failed
 	reportPayload = 3 // a payload step failed
 	reportExec    = 4 // no candidate could be executed
-	reportEnd     = 5 // the command ended; Value is its wait status
+	reportEnd     = 5 // the command ended; Value is its wait status, Index whether it was the last
 )
 
 // childState is all the memory that the child writes, made by the parent.
@@ -279,12 +279,29 @@ func guard(st *childState) {
 				break
 			}
 			if int32(pid) == st.payload {
-				st.report = report{Kind: reportEnd, Value: st.wait}
+				st.report = report{Kind: reportEnd, Value: st.wait, Index: alone()}
 				syscall.RawSyscall(unix.SYS_WRITE, uintptr(st.status), uintptr(unsafe.Pointer(&st.report)), unsafe.Sizeof(st.report))
 				for {
 					syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 				}
 			}
+		}
+	}
+}
+
+// alone is 1 if the first process has no other children left: since every orphan
+// inside becomes its child, nothing that was started inside lives then.
+//
+//go:nosplit
+//go:norace
+func alone() int32 {
+	for {
+		pid, _, e := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), 0, unix.WNOHANG, 0, 0, 0)
+		switch {
+		case e == syscall.ECHILD:
+			return 1
+		case e != 0 || pid == 0:
+			return 0
 		}
 	}
 }

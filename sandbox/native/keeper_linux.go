@@ -15,23 +15,22 @@ import (
 	"cloister/sandbox"
 )
 
+// keepAfter is when the keeper first looks: at all that changed since the start,
+// and not at all when the command is over before.
+const keepAfter = 5 * time.Millisecond
+
 // startKeeper begins to watch over the protected paths.
-func (b *box) startKeeper(s sandbox.Spec) error {
-	over, end, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("start native: %w", err)
-	}
-	b.over = over
+func (b *box) startKeeper(s sandbox.Spec) {
 	go func() {
 		defer b.unkept()
-		defer over.Close()
-		b.keep(s)
+		first := time.NewTimer(keepAfter)
+		defer first.Stop()
+		select {
+		case <-b.gone:
+		case <-first.C:
+			b.keep(s)
+		}
 	}()
-	go func() {
-		<-b.gone
-		end.Close()
-	}()
-	return nil
 }
 
 // keep watches over the protected paths while the command runs. The kernel takes
@@ -49,6 +48,15 @@ func (b *box) keep(s sandbox.Spec) {
 }
 
 func (b *box) watchMounts(s sandbox.Spec) error {
+	over, end, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("watch protected paths: %w", err)
+	}
+	defer over.Close()
+	go func() {
+		<-b.gone
+		end.Close()
+	}()
 	f, err := os.Open("/proc/" + strconv.Itoa(b.pid) + "/mountinfo")
 	if err != nil {
 		return b.unlessGone(fmt.Errorf("watch protected paths: %w", err))
@@ -58,10 +66,10 @@ func (b *box) watchMounts(s sandbox.Spec) error {
 	// when a file was replaced (Linux 6.18), so the mounts are also looked at
 	// unasked; a look costs 0.1 ms.
 	const idle = 250
-	wait := 5 // the first look is at what changed before the watch began
+	wait := 0 // the first look is at what changed before the watch began
 	for {
 		// mountinfo is in error when it has changed (proc(5)).
-		ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}, {Fd: int32(b.over.Fd())}}
+		ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}, {Fd: int32(over.Fd())}}
 		_, err := unix.Poll(ready, wait)
 		select {
 		case <-b.gone:

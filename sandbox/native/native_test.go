@@ -1,6 +1,8 @@
 package native_test
 
 import (
+	"os"
+	"os/exec"
 	"testing"
 
 	"cloister/sandbox"
@@ -10,4 +12,35 @@ import (
 
 func TestDriver(t *testing.T) {
 	sandboxtest.Run(t, func() sandbox.Driver { return native.New() })
+}
+
+// TestSharedMounts: where systemd runs, every mount of the host is shared. What
+// is mounted inside must not appear outside.
+func TestSharedMounts(t *testing.T) {
+	const inside = "CLOISTER_TEST_SHARED"
+	if os.Geteuid() == 0 && os.Getenv(inside) == "" {
+		cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation", "shared", os.Args[0], "-test.run=^TestSharedMounts$", "-test.v")
+		cmd.Env = append(os.Environ(), inside+"=1")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return
+	}
+	before := mounts(t)
+	h := sandboxtest.New(t, native.New())
+	if out := h.Run(t, sandboxtest.Options{}, "true"); out.Err != nil || out.Status.ExitCode() != 0 {
+		t.Fatalf("%+v", out)
+	}
+	if after := mounts(t); after != before {
+		t.Errorf("mounts of the host before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+func mounts(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

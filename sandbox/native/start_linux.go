@@ -147,9 +147,7 @@ func (s *begun) beginGate() error {
 	s.p.in(&s.p.setup[partGate], stepsOfGate)
 	gated := s.ground.Network && !off(layerNet)
 	if gated {
-		if err := s.d.buildGate(s.p, s.j.ctlC); err != nil {
-			return s.abort(err)
-		}
+		s.p.buildGate(s.j.ctlC)
 	}
 	s.p.await("wait for the rest", s.j)
 	if err := s.j.say(); err != nil {
@@ -325,7 +323,7 @@ func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint) error {
 // launch forks the child, which begins to build. After an error nothing of the
 // joint is left open.
 func (b *box) launch(flags uintptr, p *program, st *childState, j *joint) error {
-	b.done, b.gone = make(chan struct{}), make(chan struct{})
+	b.done, b.gone, b.alone = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	forked := make(chan error, 1)
 	// Until its ids are mapped the child's /proc files must be this user's; the
 	// child hides the memory again before anything else runs inside. A shim
@@ -357,6 +355,9 @@ func (b *box) launch(flags uintptr, p *program, st *childState, j *joint) error 
 	if err != nil {
 		j.closeParent()
 		return err
+	}
+	if err := unix.SetNonblock(j.statusR, true); err != nil {
+		panic(err) // of a descriptor that was just made
 	}
 	b.status = os.NewFile(uintptr(j.statusR), "status")
 	b.life = os.NewFile(uintptr(j.lifeW), "life")
@@ -408,12 +409,11 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec, fai
 		return nil, fail(p.explain(r, s))
 	}
 	j.closeParent()
+	b.listen()
 	if b.guest || len(s.Protect) == 0 || off(layerProtect) {
 		b.unkept()
 		return b, nil
 	}
-	if err := b.startKeeper(s); err != nil {
-		return nil, fail(err)
-	}
+	b.startKeeper(s)
 	return b, nil
 }

@@ -70,9 +70,7 @@ func (p *program) beginView(image sandbox.Root, mounts map[sandbox.HostPath]*int
 	}
 	v.proc()
 	v.dev()
-	if err := v.etc(); err != nil {
-		return nil, err
-	}
+	v.etc()
 	v.folder("/tmp", 0o1777)
 	v.mountTmpfs("/tmp", "size=25%", "mode=1777", "nr_inodes=1m")
 	for _, d := range []string{"/var", "/run", "/mnt", "/var/cache", "/var/lib", "/var/log", "/home"} {
@@ -188,6 +186,18 @@ func (v *view) file(guest string, data []byte, mode uint32) {
 		v.p.sys("write "+guest, unix.SYS_WRITE, fd, data, len(data)).want(int64(len(data)))
 	}
 	v.p.sys("close "+guest, unix.SYS_CLOSE, fd)
+}
+
+// copy makes a guest file with what the host's file of the same path holds. The
+// kernel copies: the bytes never are this process's.
+func (v *view) copy(file string) {
+	v.folder(path.Dir(file), 0o755)
+	p, from, to := v.p, v.p.cell(), v.p.cell()
+	p.sys("open "+file, unix.SYS_OPENAT, unix.AT_FDCWD, file, unix.O_RDONLY|unix.O_CLOEXEC, 0).to(from)
+	p.sys("create "+file, unix.SYS_OPENAT, v.root, rel(file), unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o644).to(to)
+	p.sys("copy "+file, unix.SYS_SENDFILE, to, from, 0, maxCopied)
+	p.sys("close "+file, unix.SYS_CLOSE, from)
+	p.sys("close copy of "+file, unix.SYS_CLOSE, to)
 }
 
 func (v *view) link(guest, target string) {
@@ -386,21 +396,18 @@ func (v *view) dev() {
 
 // etc makes the parts of /etc that are the same in every cloister: copies of
 // small files, binds of folders, and how names are looked up.
-func (v *view) etc() error {
+func (v *view) etc() {
 	v.folder("/etc", 0o755)
 	if v.image == "" {
-		if err := v.hostEtc(); err != nil {
-			return err
-		}
+		v.hostEtc()
 	}
 	v.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
 	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gateAddr4+"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
 	v.file("/etc/host.conf", []byte("multi on\n"), 0o644)
-	return nil
 }
 
 // hostEtc is what a cloister on the host's own system has of its /etc.
-func (v *view) hostEtc() error {
+func (v *view) hostEtc() {
 	for _, name := range etcFolders {
 		dir := "/etc/" + name
 		if fi, err := os.Lstat(dir); err == nil && fi.IsDir() {
@@ -421,23 +428,14 @@ func (v *view) hostEtc() error {
 			v.bind(sandbox.Bind{Source: sandbox.HostPath(file), Target: sandbox.GuestPath(file), File: true, System: true})
 			continue
 		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("copy %s: %w", file, err)
-		}
-		v.file(file, data, 0o644)
+		v.copy(file)
 	}
 	v.folder("/etc/pki/tls/certs", 0o755)
 	v.link("/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt")
 	v.link("/etc/ssl/cert.pem", "certs/ca-certificates.crt")
-	if _, err := os.Stat("/etc/ssl/openssl.cnf"); err == nil {
-		data, err := os.ReadFile("/etc/ssl/openssl.cnf")
-		if err != nil {
-			return fmt.Errorf("copy openssl.cnf: %w", err)
-		}
-		v.file("/etc/ssl/openssl.cnf", data, 0o644)
+	if fi, err := os.Stat("/etc/ssl/openssl.cnf"); err == nil && fi.Mode().IsRegular() {
+		v.copy("/etc/ssl/openssl.cnf")
 	}
-	return nil
 }
 
 // names makes the files of /etc that tell who and where the payload is. The

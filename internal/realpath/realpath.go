@@ -1,0 +1,11 @@
+// Package realpath resolves the symbolic links of a path in one walk of the
+// kernel's.
+//
+// The promise: Of gives what [filepath.EvalSymlinks] gives for an absolute path,
+// for a third of the time: it opens the path and asks where that is. Where the
+// kernel cannot tell (no /proc, a file without a name) it walks by itself.
+//
+// It does not hold the path in place: what it gives may change at once.
+//
+// Most readers want [Of].
+package realpath

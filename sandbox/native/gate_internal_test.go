@@ -1,0 +1,200 @@
+//go:build linux
+
+package native
+
+import (
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+var update = flag.Bool("update", false, "write what is generated")
+
+// TestGateMessages holds the gate's messages to what is written down here.
+func TestGateMessages(t *testing.T) {
+	for name, tt := range map[string]struct {
+		make func(ipv6 bool) ([]byte, error)
+		ipv6 bool
+		have []byte
+	}{
+		"routes-ipv4": {routes, false, routesIPv4},
+		"routes-both": {routes, true, routesBoth},
+		"rules-ipv4":  {ruleset, false, rulesIPv4},
+		"rules-both":  {ruleset, true, rulesBoth},
+	} {
+		want, err := tt.make(tt.ipv6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *update {
+			if err := os.WriteFile("gate/"+name+".bin", want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if !bytes.Equal(tt.have, want) {
+			t.Errorf("gate/%s.bin is not what is written down: go generate ./sandbox/native", name)
+		}
+	}
+}
+
+// routes brings lo up and makes every address local.
+func routes(ipv6 bool) ([]byte, error) {
+	const loopbackIndex = 1 // lo is the first interface of every network namespace
+	up := make([]byte, unix.SizeofIfInfomsg)
+	binary.NativeEndian.PutUint32(up[4:], loopbackIndex)
+	binary.NativeEndian.PutUint32(up[8:], unix.IFF_UP)
+	binary.NativeEndian.PutUint32(up[12:], unix.IFF_UP)
+	messages := []netlink.Message{{
+		Header: netlink.Header{Type: unix.RTM_NEWLINK, Flags: netlink.Request | netlink.Acknowledge}, Data: up,
+	}}
+	families := []byte{unix.AF_INET}
+	if ipv6 {
+		families = append(families, unix.AF_INET6)
+	}
+	for _, family := range families {
+		route := []byte{family, 0, 0, 0, unix.RT_TABLE_LOCAL, unix.RTPROT_BOOT, unix.RT_SCOPE_HOST, unix.RTN_LOCAL, 0, 0, 0, 0}
+		attrs, err := netlink.MarshalAttributes([]netlink.Attribute{{Type: unix.RTA_OIF, Data: binary.NativeEndian.AppendUint32(nil, loopbackIndex)}})
+		if err != nil {
+			return nil, fmt.Errorf("write down routes: %w", err)
+		}
+		messages = append(messages, netlink.Message{
+			Header: netlink.Header{Type: unix.RTM_NEWROUTE, Flags: netlink.Request | netlink.Acknowledge | netlink.Create | netlink.Excl},
+			Data:   append(route, attrs...),
+		})
+	}
+	return marshal(messages)
+}
+
+func marshal(messages []netlink.Message) ([]byte, error) {
+	var out bytes.Buffer
+	for i, m := range messages {
+		m.Header.Length = uint32(unix.SizeofNlMsghdr + len(m.Data))
+		m.Header.Sequence = uint32(i + 1)
+		pad := (4 - len(m.Data)%4) % 4
+		m.Data = append(m.Data, make([]byte, pad)...)
+		m.Header.Length += uint32(pad)
+		b, err := m.MarshalBinary()
+		if err != nil {
+			return nil, fmt.Errorf("write down netlink message %d: %w", i, err)
+		}
+		out.Write(b)
+	}
+	return out.Bytes(), nil
+}
+
+// ruleset is the gate's nftables table as the bytes of one transaction.
+func ruleset(ipv6 bool) ([]byte, error) {
+	var sent []netlink.Message
+	c, err := nftables.New(nftables.WithTestDial(func(req []netlink.Message) ([]netlink.Message, error) {
+		sent = append(sent, req...)
+		return req, nil
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("write down packet rules: %w", err)
+	}
+	table := c.AddTable(&nftables.Table{Name: "cloister", Family: nftables.TableFamilyINet})
+	nat := c.AddChain(&nftables.Chain{Name: "redirect", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityNATDest})
+	filter := c.AddChain(&nftables.Chain{Name: "refuse", Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityFilter})
+	rule := func(ch *nftables.Chain, parts ...[]expr.Any) {
+		var exprs []expr.Any
+		for _, part := range parts {
+			exprs = append(exprs, part...)
+		}
+		c.AddRule(&nftables.Rule{Table: table, Chain: ch, Exprs: exprs})
+	}
+	leave, pass := verdict(expr.VerdictReturn), verdict(expr.VerdictAccept)
+	for _, ch := range []*nftables.Chain{nat, filter} {
+		end := leave
+		if ch == filter {
+			end = pass
+		}
+		rule(ch, proto(unix.NFPROTO_IPV4), to4(netip.MustParsePrefix("127.0.0.0/8")), end)
+		if ipv6 {
+			rule(ch, proto(unix.NFPROTO_IPV6), to6(netip.IPv6Loopback()), end)
+		}
+	}
+	rule(nat, transport(unix.IPPROTO_TCP), port(destination, dnsPort), leave)
+	rule(nat, proto(unix.NFPROTO_IPV4), transport(unix.IPPROTO_TCP), dnat(unix.NFPROTO_IPV4, netip.MustParseAddr(gateAddr4)))
+	if ipv6 {
+		rule(nat, proto(unix.NFPROTO_IPV6), transport(unix.IPPROTO_TCP), dnat(unix.NFPROTO_IPV6, netip.MustParseAddr(gateAddr6)))
+	}
+	rule(filter, transport(unix.IPPROTO_TCP), pass)
+	rule(filter, transport(unix.IPPROTO_UDP), port(destination, dnsPort), pass)
+	rule(filter, transport(unix.IPPROTO_UDP), port(source, dnsPort), pass)
+	refuse := []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}}
+	rule(filter, transport(unix.IPPROTO_UDP), refuse)
+	rule(filter, proto(unix.NFPROTO_IPV4), transport(unix.IPPROTO_ICMP), icmpType(8), refuse)
+	if ipv6 {
+		rule(filter, proto(unix.NFPROTO_IPV6), transport(unix.IPPROTO_ICMPV6), icmpType(128), refuse)
+	}
+	if err := c.Flush(); err != nil {
+		return nil, fmt.Errorf("write down packet rules: %w", err)
+	}
+	for i := range sent {
+		// The library asks for an echo of each rule; the child reads no echoes.
+		sent[i].Header.Flags &^= netlink.Echo
+		sent[i].Header.PID = 0
+	}
+	return marshal(sent)
+}
+
+func verdict(k expr.VerdictKind) []expr.Any { return []expr.Any{&expr.Verdict{Kind: k}} }
+
+func equals(data []byte) *expr.Cmp {
+	return &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: data}
+}
+
+func proto(family byte) []expr.Any {
+	return []expr.Any{&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1}, equals([]byte{family})}
+}
+
+func transport(number byte) []expr.Any {
+	return []expr.Any{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, equals([]byte{number})}
+}
+
+func to4(p netip.Prefix) []expr.Any {
+	mask := make([]byte, 4)
+	binary.BigEndian.PutUint32(mask, ^uint32(0)<<(32-p.Bits()))
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: mask, Xor: make([]byte, 4)},
+		equals(p.Addr().AsSlice()),
+	}
+}
+
+func to6(a netip.Addr) []expr.Any {
+	return []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 24, Len: 16}, equals(a.AsSlice())}
+}
+
+// Offsets of the ports in a TCP or UDP header.
+const (
+	source      = 0
+	destination = 2
+)
+
+func port(offset uint32, number uint16) []expr.Any {
+	return []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2}, equals(binaryutil.BigEndian.PutUint16(number))}
+}
+
+func icmpType(t byte) []expr.Any {
+	return []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 1}, equals([]byte{t})}
+}
+
+func dnat(family uint32, a netip.Addr) []expr.Any {
+	return []expr.Any{
+		&expr.Immediate{Register: 1, Data: a.AsSlice()},
+		&expr.Immediate{Register: 2, Data: binaryutil.BigEndian.PutUint16(gatePort)},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: family, RegAddrMin: 1, RegProtoMin: 2},
+	}
+}

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) imageCommand() *cobra.Command {
-	return group("image", "The images that a cloister's system can be", a.imageListCommand(), a.imagePullCommand(), a.imageInspectCommand(), a.imageRemoveCommand())
+	return group("image", "The images that a cloister's system can be", a.imageListCommand(), a.imagePullCommand(), a.imageBuildCommand(), a.imageInspectCommand(), a.imageRemoveCommand())
 }
 
 // images is this instance's store.
@@ -147,6 +147,41 @@ func (a *app) imagePullCommand() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+func (a *app) imageBuildCommand() *cobra.Command {
+	var (
+		fromHost bool
+		tag      string
+		packages []string
+	)
+	c := &cobra.Command{
+		Use: "build --from-host", Short: "Make an image of this machine's own packages, without fetching anything", Args: counted(0, 0),
+		Long: "Make an image of this machine's own packages, without fetching anything: what every\n" +
+			"Debian has, the usual tools of an agent as far as they are installed (git, ripgrep,\n" +
+			"Node, Python, Go, a C compiler), and those named, with all that they depend on.",
+		Example: "  cloister image build --from-host\n  cloister image build --from-host --package postgresql-client -t work",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !fromHost {
+				return wrongWords("cloister image build --from-host", "image build: --from-host is missing: nothing else to build from is known")
+			}
+			s, err := a.images()
+			if err != nil {
+				return err
+			}
+			a.slow("copying this machine's packages")
+			i, err := s.FromHost(cmd.Context(), image.Host{Root: "/", Packages: packages}, tag)
+			if err != nil {
+				return err
+			}
+			a.line("%s", i.ID)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&fromHost, "from-host", false, "of this machine's installed packages (Debian and its kin)")
+	c.Flags().StringVarP(&tag, "tag", "t", "cloister-base", "`NAME` of the image")
+	c.Flags().StringArrayVar(&packages, "package", nil, "also this installed `PACKAGE`, with all that it depends on")
+	return c
 }
 
 func (a *app) imageInspectCommand() *cobra.Command {

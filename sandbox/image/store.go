@@ -274,27 +274,6 @@ func merge(old, now Image) Image {
 	return old
 }
 
-// Add enters a root file system that somebody else has unpacked, under the ID of
-// a configuration that names it; root is moved.
-func (s *Store) Add(ctx context.Context, root string, i Image) (Image, error) {
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return Image{}, err
-	}
-	defer unlock()
-	images, err := s.List()
-	if err != nil {
-		return Image{}, err
-	}
-	if i.Stored.IsZero() {
-		i.Stored = time.Now().UTC()
-	}
-	if err := s.place(root, i); err != nil {
-		return Image{}, fmt.Errorf("add image: %w", err)
-	}
-	return i, s.enter(images, i)
-}
-
 // InUse says that a cloister runs on the image.
 type InUse struct{ Name string }
 

@@ -1,0 +1,28 @@
+//go:build !linux
+
+package hostexec
+
+import (
+	"context"
+	"errors"
+)
+
+var errLinux = errors.New("host commands need Linux: folders and files are held by openat2(2)")
+
+// Prepared is a command that was looked at.
+type Prepared struct{ Command }
+
+// Prepare looks at a request; on this system it cannot.
+func Prepare(Request, Host) (*Prepared, error) { return nil, errLinux }
+
+// Close lets go of what is held.
+func (*Prepared) Close() {}
+
+// Again looks at everything once more; on this system it cannot.
+func (*Prepared) Again() (*Prepared, error) { return nil, errLinux }
+
+// Run runs what was prepared; on this system it cannot.
+func (*Prepared) Run(context.Context, []string, *Conn) (Result, error) { return Result{}, errLinux }
+
+// Keep is the helper's life; there is none on this system.
+func Keep() error { return errLinux }

@@ -1,0 +1,146 @@
+package hostexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// Caller is the program inside a cloister that asks for a host command.
+type Caller struct {
+	Gate                  string // where the gate takes requests
+	Dir                   string
+	Stdin, Stdout, Stderr *os.File
+	Signals               <-chan os.Signal
+}
+
+// The exit statuses of a request that did not run, as env(1) has them.
+const (
+	statusFailed   = 125
+	statusRefused  = 126
+	statusNotFound = 127
+)
+
+// Call asks, passes the streams and the signals through, and returns the exit
+// status of the command, or of why there was none.
+func (c *Caller) Call(ctx context.Context, argv []string) int {
+	status, err := c.call(ctx, argv)
+	if err != nil {
+		fmt.Fprintf(c.Stderr, "hostexec: %v\n", err)
+	}
+	return status
+}
+
+func (c *Caller) call(ctx context.Context, argv []string) (int, error) {
+	req := Request{Dir: []byte(c.Dir)}
+	size := 0
+	for _, a := range argv {
+		req.Argv = append(req.Argv, []byte(a))
+		size += len(a)
+	}
+	if size > MaxArgv || len(argv) > MaxArgs {
+		return statusRefused, fmt.Errorf("refused: the arguments have more than %d bytes, or are more than %d", MaxArgv, MaxArgs)
+	}
+	head, err := json.Marshal(req)
+	if err != nil {
+		return statusFailed, err
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", c.Gate)
+	if err != nil {
+		return statusFailed, errors.New("the guardian cannot be reached: this cloister has no network, or no host command is allowed")
+	}
+	defer conn.Close()
+	if _, err := conn.Write(append(head, '\n')); err != nil {
+		return statusFailed, errors.New("the guardian did not take the request")
+	}
+	s := &sender{w: conn}
+	go c.feed(s)
+	stop := make(chan struct{})
+	defer close(stop)
+	go c.signals(s, stop)
+	return c.hear(conn)
+}
+
+// sender writes frames of several goroutines.
+type sender struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *sender) send(kind frameKind, payload []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return writeFrame(s.w, kind, payload)
+}
+
+// feed passes stdin on. It ends with the process: a read of a terminal cannot be
+// called back.
+func (c *Caller) feed(s *sender) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := c.Stdin.Read(buf)
+		if n > 0 && s.send(frameStdin, buf[:n]) != nil {
+			return
+		}
+		if err != nil {
+			_ = s.send(frameStdin, nil) // the host learns of a broken connection by itself
+			return
+		}
+	}
+}
+
+func (c *Caller) signals(s *sender, stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case sig := <-c.Signals:
+			if n, ok := sig.(syscall.Signal); ok {
+				_ = s.send(frameSignal, []byte{byte(n)})
+			}
+		}
+	}
+}
+
+// hear writes what the command says, until its end.
+func (c *Caller) hear(conn io.Reader) (int, error) {
+	for {
+		kind, payload, err := readFrame(conn)
+		if err != nil {
+			return statusFailed, errors.New("the guardian went away; the command was ended")
+		}
+		switch kind {
+		case frameStdout:
+			_, err = c.Stdout.Write(payload)
+		case frameStderr:
+			_, err = c.Stderr.Write(payload)
+		case frameNotice:
+			fmt.Fprintf(c.Stderr, "hostexec: %s\n", payload)
+		case frameExit:
+			var e Exit
+			if err := json.NewDecoder(bytes.NewReader(payload)).Decode(&e); err != nil {
+				return statusFailed, errors.New("the guardian's last word is none")
+			}
+			if e.Refused == "" {
+				return e.Status, nil
+			}
+			for _, h := range e.Hints {
+				e.Refused += "\nhint: " + h
+			}
+			return e.Status, errors.New("refused: " + e.Refused)
+		case frameStdin, frameSignal:
+		}
+		if err != nil {
+			// Nobody reads any more: as for a local command, SIGPIPE is the end.
+			return 128 + int(syscall.SIGPIPE), nil
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package hostexec
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+// Effect is what the rules say of a command. Its zero value is Deny.
+type Effect uint8
+
+// The effects.
+const (
+	Deny Effect = iota
+	Ask
+	Auto
+)
+
+func (e Effect) String() string { return [...]string{"deny", "ask", "allow"}[e] }
+
+// Rule is one line of a list: a Pattern, or a Program with what it may be given.
+type Rule struct {
+	Effect  Effect
+	Pattern string
+	Program string   // a name that is looked up, or an absolute path
+	Args    []string // words, or <path> <ref> <package> <any>; a last ... repeats the one before
+	Flags   []string // those it may have: -v, --name, --name=<path>
+	Place   string   // file:line
+}
+
+// Rules is a compiled set. The zero value denies everything.
+type Rules struct {
+	deny, ask, auto []rule
+}
+
+type rule struct {
+	Rule
+	re *regexp.Regexp
+}
+
+func (r *rule) name() string {
+	if r.re != nil {
+		return "pattern " + r.Pattern
+	}
+	return strings.Join(append([]string{"program " + r.Program}, r.Args...), " ")
+}
+
+// Verdict is what the rules say, with the rule that spoke.
+type Verdict struct {
+	Effect       Effect
+	Rule, Place  string
+	Reason, Hint string
+}
+
+// Compile checks every rule. An allow or ask pattern must speak of a whole
+// command: what is not anchored at both ends would let anything follow.
+func Compile(list []Rule) (*Rules, []error) {
+	var out Rules
+	var errs []error
+	for _, r := range list {
+		c := rule{Rule: r}
+		if err := c.compile(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", r.Place, err))
+			continue
+		}
+		switch r.Effect {
+		case Deny:
+			out.deny = append(out.deny, c)
+		case Ask:
+			out.ask = append(out.ask, c)
+		case Auto:
+			out.auto = append(out.auto, c)
+		}
+	}
+	return &out, errs
+}
+
+// Check tells what is wrong with one rule.
+func Check(r Rule) error {
+	c := rule{Rule: r}
+	return c.compile()
+}
+
+func (r *rule) compile() error {
+	switch {
+	case r.Pattern != "" && r.Program != "":
+		return fmt.Errorf("a rule has a pattern or a program, not both")
+	case r.Pattern == "" && r.Program == "":
+		return fmt.Errorf("a rule has a pattern or a program")
+	case r.Pattern == "":
+		return r.checkTyped()
+	case len(r.Args)+len(r.Flags) > 0:
+		return fmt.Errorf("args and flags are for rules with a program")
+	}
+	re, err := regexp.Compile(r.Pattern)
+	if err != nil {
+		return fmt.Errorf("pattern %q: %w", r.Pattern, err)
+	}
+	if r.Effect != Deny {
+		if err := anchored(r.Pattern); err != nil {
+			return err
+		}
+	}
+	r.re = re
+	return nil
+}
+
+// anchored refuses a pattern that could match a part of a command.
+func anchored(pattern string) error {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return fmt.Errorf("pattern %q: %w", pattern, err)
+	}
+	ends := func(op syntax.Op, at *syntax.Regexp) bool { return at.Op == op }
+	switch {
+	case tree.Op == syntax.OpConcat && len(tree.Sub) >= 2 &&
+		ends(syntax.OpBeginText, tree.Sub[0]) && ends(syntax.OpEndText, tree.Sub[len(tree.Sub)-1]):
+		return nil
+	case strings.Contains(pattern, "|"):
+		return fmt.Errorf("pattern %q: ^ and $ do not hold for both sides of |: write ^(a|b)$", pattern)
+	}
+	return fmt.Errorf("pattern %q: it must begin with ^ and end with $, or anything could follow", pattern)
+}
+
+var kinds = []string{"<path>", "<ref>", "<package>", "<any>"}
+
+func (r *rule) checkTyped() error {
+	if strings.ContainsRune(r.Program, '/') && !filepath.IsAbs(r.Program) {
+		return fmt.Errorf("program %q: write a name, or a whole path", r.Program)
+	}
+	for i, a := range r.Args {
+		if strings.HasPrefix(a, "<") && !slices.Contains(kinds, a) {
+			return fmt.Errorf("args: %q is none of %s", a, strings.Join(kinds, " "))
+		}
+		if a == "..." && (i == 0 || i != len(r.Args)-1) {
+			return fmt.Errorf("args: ... repeats the word before it, and is the last")
+		}
+	}
+	for _, f := range r.Flags {
+		_, value, has := strings.Cut(f, "=")
+		if !strings.HasPrefix(f, "-") || has && !slices.Contains(kinds, value) {
+			return fmt.Errorf("flags: %q: write -x, --name or --name=<kind>, with one of %s", f, strings.Join(kinds, " "))
+		}
+	}
+	return nil
+}
+
+// Any says whether there is a rule that could let something run.
+func (r *Rules) Any() bool { return r != nil && len(r.ask)+len(r.auto) > 0 }
+
+// Judge says what the rules say of c: deny, then ask, then auto, and deny for
+// what no rule names. inProject says whether a path is below the project.
+func (r *Rules) Judge(c *Command) Verdict {
+	if why := never(c); why != "" {
+		return Verdict{Rule: "built in", Reason: why}
+	}
+	line := Line(c.Argv)
+	hint := "hostexec.manual_approve: - pattern: \"^" + regexp.QuoteMeta(line) + "$\""
+	if r == nil {
+		return Verdict{Reason: "no rule names this command", Hint: hint}
+	}
+	for _, d := range r.deny {
+		if m, _ := d.match(c, line); m != no {
+			return Verdict{Deny, d.name(), d.Place, "denied by the rule " + d.name() + " at " + d.Place, "remove or narrow that rule; nothing overrides a deny"}
+		}
+	}
+	for _, a := range r.ask {
+		if m, _ := a.match(c, line); m == yes {
+			return Verdict{Ask, a.name(), a.Place, "the rule " + a.name() + " at " + a.Place + " asks a person first", ""}
+		}
+	}
+	for _, a := range r.auto {
+		m, why := a.match(c, line)
+		if m == yes {
+			why = risky(c)
+			if why == "" {
+				return Verdict{Auto, a.name(), a.Place, "allowed by the rule " + a.name() + " at " + a.Place, ""}
+			}
+		}
+		if m != no {
+			return Verdict{Ask, a.name(), a.Place, "the rule " + a.name() + " at " + a.Place + " does not cover it: " + why, ""}
+		}
+	}
+	return Verdict{Reason: "no rule names this command", Hint: hint}
+}
+
+// matched is how a rule fits: not, fully, or but for something unknown.
+type matched uint8
+
+const (
+	no matched = iota
+	yes
+	unknown
+)
+
+func (r *rule) match(c *Command, line string) (matched, string) {
+	if r.re != nil {
+		if r.re.MatchString(line) {
+			return yes, ""
+		}
+		return no, ""
+	}
+	return r.matchTyped(c)
+}
+
+func (r *rule) matchTyped(c *Command) (matched, string) {
+	if filepath.IsAbs(r.Program) {
+		if c.Program != r.Program && c.Real != r.Program {
+			return no, ""
+		}
+	} else if c.Argv[0] != r.Program {
+		return no, ""
+	}
+	var words []string
+	odd := ""
+	for i, a := range c.Argv[1:] {
+		switch {
+		case a == "--" || len(a) > 1 && a[0] == '-':
+			if !r.flag(a, c) {
+				odd = fmt.Sprintf("argument %d is a flag that it does not name", i+1)
+			}
+		default:
+			words = append(words, a)
+		}
+	}
+	if !r.words(words, c) {
+		return no, ""
+	}
+	if odd != "" {
+		return unknown, odd
+	}
+	return yes, ""
+}
+
+func (r *rule) flag(a string, c *Command) bool {
+	name, value, has := strings.Cut(a, "=")
+	for _, f := range r.Flags {
+		known, kind, wants := strings.Cut(f, "=")
+		if known == name && has == wants && (!has || fits(kind, value, c)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *rule) words(words []string, c *Command) bool {
+	args, again := r.Args, ""
+	if n := len(args); n > 0 && args[n-1] == "..." {
+		again, args = args[n-2], args[:n-1]
+	}
+	if len(words) < len(args) || again == "" && len(words) > len(args) {
+		return false
+	}
+	for i, w := range words {
+		want := again
+		if i < len(args) {
+			want = args[i]
+		}
+		if want != w && !(strings.HasPrefix(want, "<") && fits(want, w, c)) {
+			return false
+		}
+	}
+	return true
+}
+
+var (
+	refName     = regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9_./-]*\z`)
+	packageName = regexp.MustCompile(`\A(@[a-z0-9][a-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9^~][A-Za-z0-9._+^~-]*)?\z`)
+)
+
+// fits says whether a word is of a kind.
+func fits(kind, w string, c *Command) bool {
+	switch kind {
+	case "<any>":
+		return true
+	case "<ref>":
+		return refName.MatchString(w) && !strings.Contains(w, "..") && !strings.Contains(w, "//") && !strings.HasSuffix(w, ".lock")
+	case "<package>":
+		return packageName.MatchString(w)
+	case "<path>":
+		return w != "" && !filepath.IsAbs(w) && filepath.IsLocal(w)
+	}
+	return false
+}

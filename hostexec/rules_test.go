@@ -1,0 +1,207 @@
+package hostexec_test
+
+import (
+	"bufio"
+	"bytes"
+	"strings"
+	"testing"
+
+	"cloister/hostexec"
+)
+
+func TestLine(t *testing.T) {
+	for _, c := range []struct {
+		argv []string
+		want string
+	}{
+		{[]string{"npm", "install"}, "npm install"},
+		{[]string{"npm", "install left-pad"}, "npm 'install left-pad'"},
+		{[]string{"echo", ""}, "echo ''"},
+		{[]string{"echo", "it's"}, `echo 'it'\''s'`},
+		{[]string{"echo", ";", "$(id)", "a\nb"}, "echo ';' '$(id)' 'a\nb'"},
+		{[]string{"git", "log", "--format=%H"}, "git log --format=%H"},
+	} {
+		if got := hostexec.Line(c.argv); got != c.want {
+			t.Errorf("%q: %s, want %s", c.argv, got, c.want)
+		}
+	}
+}
+
+// HX-02: a pattern speaks of a whole command, or the loader refuses it.
+func TestPatternsAreAnchored(t *testing.T) {
+	for _, c := range []struct {
+		pattern string
+		good    bool
+	}{
+		{"^npm install$", true},
+		{"^npm (install|ci)( .+)?$", true},
+		{`\Anpm install\z`, true},
+		{"^(npm install|yarn)$", true},
+		{"npm install", false},
+		{"^npm install", false},
+		{"npm install$", false},
+		{"^a|b$", false},
+		{"^a$|^b$", false},
+		{"(?m)^npm install$", false},
+		{"^npm install$.*", false},
+		{"^(unclosed$", false},
+	} {
+		for _, effect := range []hostexec.Effect{hostexec.Ask, hostexec.Auto} {
+			if err := hostexec.Check(hostexec.Rule{Effect: effect, Pattern: c.pattern}); (err == nil) != c.good {
+				t.Errorf("%s: %v", c.pattern, err)
+			}
+		}
+	}
+	if err := hostexec.Check(hostexec.Rule{Effect: hostexec.Deny, Pattern: "^git push --force"}); err != nil {
+		t.Errorf("a deny may be wide: %v", err)
+	}
+	for _, r := range []hostexec.Rule{
+		{}, {Pattern: "^a$", Program: "a"}, {Pattern: "^a$", Args: []string{"b"}}, {Program: "./a"},
+		{Program: "a", Args: []string{"<pth>"}}, {Program: "a", Args: []string{"..."}}, {Program: "a", Args: []string{"<any>", "...", "b"}},
+		{Program: "a", Flags: []string{"v"}}, {Program: "a", Flags: []string{"--x=<y>"}},
+	} {
+		if err := hostexec.Check(r); err == nil {
+			t.Errorf("%+v passed", r)
+		}
+	}
+}
+
+func command(argv ...string) *hostexec.Command {
+	path := "/usr/bin/" + argv[0]
+	return &hostexec.Command{Argv: argv, Program: path, Real: path}
+}
+
+func rules(t *testing.T, list ...hostexec.Rule) *hostexec.Rules {
+	t.Helper()
+	r, errs := hostexec.Compile(list)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	return r
+}
+
+func TestJudge(t *testing.T) {
+	const deny, ask, auto = hostexec.Deny, hostexec.Ask, hostexec.Auto
+	r := rules(t,
+		hostexec.Rule{Effect: auto, Pattern: "^npm install$"},
+		hostexec.Rule{Effect: auto, Pattern: "^npm test.*$"},
+		hostexec.Rule{Effect: ask, Pattern: "^npm install .+$"},
+		hostexec.Rule{Effect: deny, Pattern: "^npm install evil"},
+		hostexec.Rule{Effect: auto, Program: "go", Args: []string{"mod", "tidy"}, Flags: []string{"-v", "-compat=<any>"}},
+		hostexec.Rule{Effect: auto, Program: "go", Args: []string{"test", "<path>", "..."}},
+		hostexec.Rule{Effect: auto, Program: "add", Args: []string{"<package>", "..."}},
+		hostexec.Rule{Effect: auto, Program: "/opt/tool", Args: []string{"<ref>"}},
+		hostexec.Rule{Effect: auto, Pattern: "^(rg|find|tar|make|bash|env|python3) .*$"},
+		hostexec.Rule{Effect: ask, Pattern: "^git .*$"},
+		hostexec.Rule{Effect: auto, Pattern: "^cloister .*$"},
+	)
+	for _, c := range []struct {
+		argv []string
+		want hostexec.Effect
+	}{
+		{[]string{"npm", "install"}, auto},
+		{[]string{"npm", "install", "left-pad"}, ask},
+		{[]string{"npm", "install", "evil"}, deny},
+		{[]string{"npm", "install\n"}, deny},
+		{[]string{"npm install"}, deny},
+		{[]string{"Npm", "install"}, deny},
+		{[]string{"npm", "ci"}, deny},
+		{[]string{"go", "mod", "tidy"}, auto},
+		{[]string{"go", "mod", "tidy", "-v"}, auto},
+		{[]string{"go", "mod", "tidy", "-compat=1.26"}, auto},
+		{[]string{"go", "mod", "tidy", "-modfile=/x"}, ask}, // an unknown flag asks
+		{[]string{"go", "mod", "tidy", "more"}, deny},
+		{[]string{"go", "mod"}, deny},
+		{[]string{"go", "test", "./a", "b/c"}, auto},
+		{[]string{"go", "test", "./a", "../b"}, deny},
+		{[]string{"go", "test", "-exec", "sh"}, ask},
+		{[]string{"go", "test", "./a", "-exec=sh"}, ask},
+		{[]string{"add", "left-pad", "@scope/x@1.2.3"}, auto},
+		{[]string{"add", "http://evil"}, deny},
+		{[]string{"add", "file:../x"}, deny},
+		// HX-03: what an allowed program can run or write is not what was meant.
+		{[]string{"rg", "x"}, auto},
+		{[]string{"rg", "--pre", "sh", "x"}, ask},
+		{[]string{"rg", "--pre=sh", "x"}, ask},
+		{[]string{"find", ".", "-exec", "sh", "{}", ";"}, ask},
+		{[]string{"find", ".", "-delete"}, ask},
+		{[]string{"tar", "--checkpoint-action=exec=sh", "-cf", "x", "."}, ask},
+		{[]string{"make", "SHELL=/tmp/x"}, ask},
+		{[]string{"bash", "-c", "id"}, ask},
+		{[]string{"env", "x=y", "id"}, ask},
+		{[]string{"python3", "-c", "x"}, ask},
+		// HX-04, HX-05: git never, nor cloister itself (HX-27).
+		{[]string{"git", "-c", "core.pager=sh", "log"}, deny},
+		{[]string{"git", "status"}, deny},
+		{[]string{"cloister", "approvals", "approve", "x"}, deny},
+	} {
+		if v := r.Judge(command(c.argv...)); v.Effect != c.want || v.Reason == "" {
+			t.Errorf("%q: %s (%s), want %s", c.argv, v.Effect, v.Reason, c.want)
+		}
+	}
+	tool := &hostexec.Command{Argv: []string{"tool", "main"}, Program: "/opt/tool", Real: "/opt/tool"}
+	if v := r.Judge(tool); v.Effect != auto {
+		t.Errorf("a whole path: %+v", v)
+	}
+	for _, ref := range []string{"-x", "a..b", "a lock", "x.lock", "--upload-pack=sh"} {
+		tool.Argv[1] = ref
+		if v := r.Judge(tool); v.Effect == auto {
+			t.Errorf("%q passed for a ref", ref)
+		}
+	}
+	var none *hostexec.Rules
+	if v := none.Judge(command("ls")); v.Effect != deny {
+		t.Errorf("no rules: %+v", v)
+	}
+}
+
+func TestGrantsTellCommandsApart(t *testing.T) {
+	seen := map[string]int{}
+	for i, c := range []hostexec.Command{
+		{Argv: []string{"a", "b c"}},
+		{Argv: []string{"a", "b", "c"}},
+		{Argv: []string{"a", "b\xff"}},
+		{Argv: []string{"a", "b\xfe"}},
+		{Argv: []string{"a", "b\ufffd"}},
+		{Argv: []string{"a"}, Dir: "/x"},
+		{Argv: []string{"a"}, Dir: "/y"},
+		{Argv: []string{"a"}, Sum: "1"},
+		{Argv: []string{"a"}, Inode: "1"},
+		{Argv: []string{"a"}, Program: "/p"},
+		{Argv: []string{"a"}, Real: "/p"},
+		{Argv: []string{"a"}, Env: []string{"X=1"}},
+		{Argv: []string{"a"}, Operands: []hostexec.Operand{{Arg: 1, Path: "x", Sum: "1"}}},
+		{Argv: []string{"a"}, Operands: []hostexec.Operand{{Arg: 1, Path: "x", Sum: "2"}}},
+	} {
+		g := c.Grant()
+		if other, twice := seen[g]; twice || !strings.HasPrefix(g, "sha256:") {
+			t.Errorf("commands %d and %d have the grant %q", other, i, g)
+		}
+		seen[g] = i
+		if c.Digest("s", "p", "q", "n") == c.Digest("s", "p", "q", "m") || c.Digest("s", "p", "q", "n") == g {
+			t.Errorf("command %d: the digest does not hold the nonce", i)
+		}
+	}
+}
+
+func FuzzReadRequest(f *testing.F) {
+	f.Add([]byte(`{"argv":["bHM="],"dir":"Lw=="}` + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		req, err := hostexec.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
+		if err == nil && !bytes.Contains(text, []byte("\n")) {
+			t.Fatalf("%+v of half a request", req)
+		}
+	})
+}
+
+func FuzzJudge(f *testing.F) {
+	f.Add("npm", "install", "x")
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		r := rules(t, hostexec.Rule{Effect: hostexec.Auto, Pattern: "^npm install( [a-z]+)?$"})
+		got := r.Judge(&hostexec.Command{Argv: []string{a, b, c}, Program: "/x", Real: "/x"})
+		lower := c != "" && !strings.ContainsFunc(c, func(r rune) bool { return r < 'a' || r > 'z' })
+		if got.Effect == hostexec.Auto && (a != "npm" || b != "install" || !lower) {
+			t.Fatalf("%q %q %q passed", a, b, c)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package hostexec
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+)
+
+// A connection begins with one line of JSON, a Request. After it both sides send
+// frames: a kind, a length, a payload.
+type frameKind byte
+
+const (
+	frameStdin  frameKind = 'i' // to the host; empty: its end
+	frameSignal frameKind = 's' // to the host; one byte, the signal's number
+	frameStdout frameKind = 'o'
+	frameStderr frameKind = 'e'
+	frameNotice frameKind = 'n' // words for the caller, not the command's
+	frameExit   frameKind = 'x' // the last one: an Exit
+)
+
+// maxFrame bounds one payload.
+const maxFrame = 64 << 10
+
+// Exit is the last word about a request.
+type Exit struct {
+	Status  int      `json:"status"`
+	Refused string   `json:"refused,omitempty"` // why nothing ran
+	Hints   []string `json:"hints,omitempty"`
+}
+
+// ReadRequest reads the head of a connection.
+func ReadRequest(r *bufio.Reader) (Request, error) {
+	var req Request
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxHead {
+			return req, refuse("the request has more than %d bytes", maxHead)
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return req, fmt.Errorf("read request: %w", err)
+		}
+	}
+	if err := json.Unmarshal(line, &req); err != nil {
+		return req, refuse("the request is no request: %v", err)
+	}
+	return req, nil
+}
+
+// Conn is the host's end of one request. Its writers may be used by several
+// goroutines.
+type Conn struct {
+	r *bufio.Reader
+	c net.Conn
+
+	mu   sync.Mutex // of writing
+	in   chan frame // what the caller sends
+	quit chan struct{}
+	done chan struct{}
+}
+
+type frame struct {
+	kind    frameKind
+	payload []byte
+}
+
+// NewConn speaks frames behind the head that r has read of c. It reads ahead a
+// little, and calls gone when the caller went away.
+func NewConn(r *bufio.Reader, c net.Conn, gone func()) *Conn {
+	conn := &Conn{r: r, c: c, in: make(chan frame, 4), quit: make(chan struct{}), done: make(chan struct{})}
+	go conn.listen(gone)
+	return conn
+}
+
+func (c *Conn) listen(gone func()) {
+	defer close(c.done)
+	defer close(c.in)
+	for {
+		kind, payload, err := readFrame(c.r)
+		if err != nil {
+			gone()
+			return
+		}
+		select {
+		case c.in <- frame{kind, payload}:
+		case <-c.quit:
+			return
+		}
+	}
+}
+
+// Close closes the connection, and returns when nothing reads it any more.
+func (c *Conn) Close() {
+	close(c.quit)
+	_ = c.c.Close() // nothing more is wanted of it
+	<-c.done
+}
+
+func (c *Conn) write(kind frameKind, payload []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return writeFrame(c.c, kind, payload)
+}
+
+// Notice tells the caller something while it waits.
+func (c *Conn) Notice(text string) error { return c.write(frameNotice, []byte(text)) }
+
+// End is the last word.
+func (c *Conn) End(e Exit) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("end request: %w", err)
+	}
+	return c.write(frameExit, text)
+}
+
+func writeFrame(w io.Writer, kind frameKind, payload []byte) error {
+	for first := true; first || len(payload) > 0; first = false {
+		n := min(len(payload), maxFrame)
+		frame := make([]byte, 5, 5+n)
+		frame[0] = byte(kind)
+		binary.BigEndian.PutUint32(frame[1:], uint32(n))
+		if _, err := w.Write(append(frame, payload[:n]...)); err != nil {
+			return err
+		}
+		payload = payload[n:]
+	}
+	return nil
+}
+
+func readFrame(r io.Reader) (frameKind, []byte, error) {
+	var head [5]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.BigEndian.Uint32(head[1:])
+	if n > maxFrame {
+		return 0, nil, fmt.Errorf("read frame: %d bytes, at most %d", n, maxFrame)
+	}
+	payload := make([]byte, n)
+	_, err := io.ReadFull(r, payload)
+	return frameKind(head[0]), payload, err
+}
+
+// stream is an io.Writer that makes frames of one kind.
+type stream struct {
+	c    *Conn
+	kind frameKind
+}
+
+func (s stream) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := s.c.write(s.kind, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -39,6 +39,9 @@ type SessionRequest struct {
 	Cedar []CedarFile `json:"cedar,omitempty"`
 	// Accepted are the residues a person accepted by name.
 	Accepted []string `json:"accepted,omitempty"`
+	// Writable are host folders besides the project that the session can write:
+	// no program of theirs runs on the host for it.
+	Writable []string `json:"writable,omitempty"`
 	// ShimPID is for the person's eyes; the guardian trusts only the peer
 	// credentials of the socket.
 	ShimPID int `json:"shim_pid,omitempty"`

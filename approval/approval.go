@@ -25,7 +25,8 @@ type Kind string
 
 // The kinds there are.
 const (
-	Network Kind = "network" // a destination, HOST:PORT
+	Network  Kind = "network"  // a destination, HOST:PORT
+	Hostexec Kind = "hostexec" // a command on the host
 )
 
 // Scope is how long an answer holds.
@@ -58,6 +59,9 @@ type Ask struct {
 	Rule    string // the rule that asks, with its place
 	Policy  string // digest of the policy that asks
 	Digest  string // of what an allow is bound to; "" where the subject is all
+	// Grant is the digest that a remembered answer is bound to, where that is not
+	// the subject.
+	Grant string
 	// Wildcard is the next wider subject that an answer may be for; "" for none.
 	Wildcard string
 	// Scopes are those that an answer may have; nil for every one.

@@ -86,6 +86,9 @@ type Event struct {
 	Path       string `json:"path,omitempty"`
 	Status     int    `json:"status,omitempty"`
 
+	// Digest is of a host command: what was judged, and what ran.
+	Digest string `json:"digest,omitempty"`
+
 	Isolation  string `json:"isolation,omitempty"`
 	PID        int    `json:"pid,omitempty"`
 	ExitStatus *int   `json:"exit_status,omitempty"`

@@ -14,20 +14,6 @@ import (
 	"cloister/internal/nearest"
 )
 
-// Notice is something a person should know about a file that did load.
-type Notice struct {
-	Place Place
-	Text  string
-}
-
-// String says where and what, on one line.
-func (n Notice) String() string {
-	if n.Place.Line == 0 {
-		return n.Text
-	}
-	return fmt.Sprintf("%s:%d: %s", n.Place.File, n.Place.Line, n.Text)
-}
-
 // Parse reads one configuration file over the defaults. name stands in errors
 // and explanations. The error joins one *Error for each problem.
 func Parse(name string, text []byte) (*Config, error) {
@@ -183,8 +169,8 @@ func (r *reader) patterns(h Hostexec) {
 			if rule.Place.Line == 0 {
 				continue // said already
 			}
-			if rule.Pattern == "" {
-				r.problem(rule.Place, "", "%s: a rule has a pattern", key)
+			if (rule.Pattern == "") == (rule.Program == "") {
+				r.problem(rule.Place, "", "%s: a rule has a pattern or a program", key)
 			} else if _, err := regexp.Compile(rule.Pattern); err != nil {
 				r.problem(r.places[key+".pattern"], "", "%s: %v", key, err)
 			}
@@ -271,22 +257,4 @@ func (r *reader) resources(res Resources) {
 	if _, written := r.places["resources.pids"]; written && res.PIDs < 2 {
 		r.problem(r.places["resources.pids"], "", "resources.pids: a shell with one command needs two")
 	}
-}
-
-// Notices tells what the configuration says that nothing enforces yet, in file
-// order.
-func (c *Config) Notices() []Notice {
-	var out []Notice
-	add := func(key, text string) {
-		if p, ok := c.places[key]; ok {
-			out = append(out, Notice{p, text})
-		}
-	}
-	for _, list := range []string{"auto_approve", "manual_approve", "deny"} {
-		if n := len(c.Hostexec.lists()[list]); n > 0 {
-			add("hostexec."+list, fmt.Sprintf("hostexec.%s is not in force yet: no command runs on the host (%d rules read)", list, n))
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Notice) int { return a.Place.Line - b.Place.Line })
-	return out
 }

@@ -8,7 +8,7 @@ type Config struct {
 	Defaults   Defaults   `json:"defaults" jsonschema:"What run does where no flag says otherwise."`
 	Image      string     `json:"image" jsonschema:"The image that a cloister's system is: a name, an ID, or an archive or OCI layout by its whole path. Empty for the host's own system."`
 	Proxy      Proxy      `json:"proxy" jsonschema:"Which destinations exist for a cloister."`
-	Hostexec   Hostexec   `json:"hostexec" jsonschema:"Commands on the host. Read for files of the original Cloister; not in force yet."`
+	Hostexec   Hostexec   `json:"hostexec" jsonschema:"Commands that may run on the host. Deny wins, then manual_approve, then auto_approve; what no rule names is denied."`
 	Filesystem Filesystem `json:"filesystem" jsonschema:"What of the host is visible inside."`
 	Resources  Resources  `json:"resources" jsonschema:"What one cloister may use."`
 	// Agents are by their names.
@@ -48,19 +48,25 @@ type Rule struct {
 	Place   Place    `json:"-"`
 }
 
-// Hostexec is read so that files of the original Cloister load; every rule in
-// it comes back as a notice.
+// Hostexec says which commands may run on the host.
 type Hostexec struct {
-	AutoApprove   []CommandRule `json:"auto_approve"`
-	ManualApprove []CommandRule `json:"manual_approve"`
-	Deny          []CommandRule `json:"deny"`
+	AutoApprove   []CommandRule `json:"auto_approve" jsonschema:"Commands that run without a question."`
+	ManualApprove []CommandRule `json:"manual_approve" jsonschema:"Commands that a person is asked about."`
+	Deny          []CommandRule `json:"deny" jsonschema:"Commands that never run."`
 }
 
-// CommandRule matches a command line by a regular expression.
+// CommandRule matches a command: by a regular expression, or by a program and
+// what it may be given.
 type CommandRule struct {
-	Pattern string `json:"pattern" jsonschema:"A regular expression."`
-	Place   Place  `json:"-"`
+	Pattern string   `json:"pattern" jsonschema:"A regular expression for the whole command line, from ^ to $."`
+	Program string   `json:"program" jsonschema:"A program's name, or its whole path."`
+	Args    []string `json:"args" jsonschema:"Its words: as they are, or <path>, <ref>, <package>, <any>; a last ... repeats the one before."`
+	Flags   []string `json:"flags" jsonschema:"The flags that it may have, such as -v, --name or --name=<path>. Another one asks."`
+	Place   Place    `json:"-"`
 }
+
+// Any says whether a rule could let a command run.
+func (h Hostexec) Any() bool { return len(h.AutoApprove)+len(h.ManualApprove) > 0 }
 
 // Filesystem says what of the host is visible inside, as the person wrote it:
 // a leading ~ stands for the person's home and is expanded by the reader.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,12 +47,13 @@ const (
 	AnsweredAllow Answered = "allow"
 	AnsweredDeny  Answered = "deny"
 
-	DecisionNetwork DecisionKind = "network"
+	DecisionNetwork  DecisionKind = "network"
+	DecisionHostexec DecisionKind = "hostexec" // its subject is the digest of a command
 )
 
 func (Answered) words() []string { return []string{string(AnsweredAllow), string(AnsweredDeny)} }
 func (DecisionKind) words() []string {
-	return []string{string(DecisionNetwork)}
+	return []string{string(DecisionNetwork), string(DecisionHostexec)}
 }
 
 // Decisions is one file of them.
@@ -152,6 +154,9 @@ func (r *reader) decisions(d *Decisions, ofProject bool) {
 			r.problem(one.Place, "write kind: network", "%s: kind is missing", key)
 		}
 		seen[one.ID] = true
+		if one.Kind == DecisionHostexec && !digest.MatchString(one.Subject) {
+			r.problem(one.Place, "it is made by an answer, not by hand", "%s: subject: %q is no digest of a command", key, one.Subject)
+		}
 		if one.Kind == DecisionNetwork {
 			if _, _, err := SplitSubject(one.Subject); err != nil {
 				r.problem(one.Place, "write HOST:PORT or *.NAME:PORT", "%s: subject: %v", key, err)
@@ -159,6 +164,8 @@ func (r *reader) decisions(d *Decisions, ofProject bool) {
 		}
 	}
 }
+
+var digest = regexp.MustCompile(`\Asha256:[0-9a-f]{64}\z`)
 
 // SplitSubject reads the subject of a network answer: HOST:PORT, where HOST may
 // be *.NAME.

@@ -173,7 +173,10 @@ type Config struct {
 	// OriginalDst tells where the program meant to go. Nil: the kernel's
 	// SO_ORIGINAL_DST. A gate with its own TCP stack knows it otherwise.
 	OriginalDst func(net.Conn) (netip.AddrPort, error)
-	Limits      Limits
+	// Local serves connections to ports of the gate's own address, which lead
+	// nowhere: what is said there is between the program and the guardian.
+	Local  map[uint16]func(context.Context, net.Conn)
+	Limits Limits
 	// Logger is for the operator. Nil: silent.
 	Logger *slog.Logger
 }

@@ -14,6 +14,10 @@ import (
 // serveGate serves a connection to the gate's own address: the explicit proxy,
 // for programs that insist on one, and nothing else.
 func (s *stream) serveGate(ctx context.Context, dst netip.AddrPort) {
+	if serve := s.e.cfg.Local[dst.Port()]; serve != nil {
+		serve(ctx, s.client.Conn)
+		return
+	}
 	if dst.Port() != 3128 && dst.Port() != 1080 {
 		s.refuseRaw(Flow{Kind: Connect, Reason: "nothing listens there; the proxy is " + proxyName + ":3128", Detail: dst.String()})
 		return

@@ -36,6 +36,9 @@ func (g *guardian) keepAnswer(ctx context.Context, i approval.Item, r approval.R
 	if r.Subject != "" {
 		d.Subject = r.Subject
 	}
+	if i.Kind == approval.Hostexec {
+		d.Subject = i.Grant
+	}
 	switch r.Scope {
 	case approval.Session:
 		return g.answerSession(ctx, i.SessionID, d)

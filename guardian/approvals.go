@@ -32,7 +32,7 @@ func (g *guardian) newQueue() *approval.Queue {
 func (g *guardian) approvalEvent(i approval.Item) audit.Event {
 	e := audit.Event{
 		Session: i.Session, SessionID: i.SessionID, Project: i.Project, Agent: i.Agent,
-		Resource: i.Subject, Rule: i.Rule, Policy: i.Policy,
+		Resource: i.Subject, Rule: i.Rule, Policy: i.Policy, Digest: i.Digest,
 	}
 	if i.Kind == approval.Network {
 		if a, err := authority.ParseHostPort(i.Subject, 0); err == nil {

@@ -66,6 +66,11 @@ type Options struct {
 	// Adoption is how long sessions of the last guardian may take to come
 	// back; 0 means 5 s.
 	Adoption time.Duration
+	// Helper is the program with its arguments that serves hostexec.Keep; empty
+	// means that no command runs on the host.
+	Helper []string
+	// HostEnv is the whole environment of a host command, its PATH among it.
+	HostEnv []string
 	// Shared says that the process is not the guardian's own, as in tests:
 	// its dumpable bit and core limit are left alone.
 	Shared bool
@@ -102,6 +107,7 @@ type guardian struct {
 	live    map[string]*live // by session ID
 	closing bool
 	links   sync.WaitGroup // one for each link that is served
+	hosted  atomic.Int32   // host commands that run
 	used    atomic.Int64   // unix nanoseconds of the last request or end of a session
 }
 

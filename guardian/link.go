@@ -16,6 +16,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/egress"
+	"cloister/hostexec"
 	"cloister/internal/passfd"
 	"cloister/policy"
 	"cloister/session"
@@ -46,6 +47,8 @@ type live struct {
 	ready    chan struct{} // closed when conn is set
 	conn     *passfd.Conn
 	hosts    map[string]string
+	foreign  []string     // host folders that it can write, besides the project
+	commands atomic.Int32 // of the host, that run for it
 	started  time.Time
 
 	ctx    context.Context // ends with the session
@@ -189,6 +192,7 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 		Decider: l,
 		Journal: l,
 		Hosts:   l.hosts,
+		Local:   map[uint16]func(context.Context, net.Conn){hostexec.Port: l.serveHost},
 		Logger:  l.g.log.With("session", l.info.Name),
 	})
 	if err != nil {

@@ -94,6 +94,8 @@ func check(req api.SessionRequest) error {
 		return badRequest("open session: no isolation named")
 	case len(req.Allow)+len(req.Deny) > maxRulesOfOne:
 		return badRequest("open session: more than %d rules", maxRulesOfOne)
+	case len(req.Writable) > maxResiduesOne || slices.ContainsFunc(req.Writable, func(p string) bool { return !filepath.IsAbs(p) }):
+		return badRequest("open session: what is writable is a list of at most %d absolute paths", maxResiduesOne)
 	case len(req.Accepted) > maxResiduesOne:
 		return badRequest("open session: more than %d residues", maxResiduesOne)
 	case req.Resume != nil && len(req.Resume.Exec) > api.MaxExec:
@@ -125,6 +127,7 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, 
 		shim:    shim,
 		tally:   newTally(api.SessionSummary{}),
 		hosts:   loaded.config.Proxy.Hosts,
+		foreign: append(slices.Clone(req.Writable), g.o.Dirs.Data),
 		started: info.CreatedAt,
 		ready:   make(chan struct{}),
 		gone:    make(chan struct{}),

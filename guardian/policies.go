@@ -12,6 +12,7 @@ import (
 
 	"cloister/api"
 	"cloister/config"
+	"cloister/hostexec"
 	"cloister/policy"
 )
 
@@ -23,6 +24,7 @@ type Loaded struct {
 	base    *policy.Snapshot
 	input   policy.Input
 	config  *config.Config
+	host    *hostexec.Rules
 	answers []config.Decisions
 	notices []string
 }
@@ -53,22 +55,23 @@ func Load(dir string) (*Loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	return (&Loaded{input: in, config: c}).answered(answers)
+	host, err := hostRules(c.Hostexec)
+	if err != nil {
+		return nil, fmt.Errorf("load policy: %w", err)
+	}
+	return (&Loaded{input: in, config: c, host: host}).answered(answers)
 }
 
 // answered is the same configuration with other remembered answers.
 func (l *Loaded) answered(answers []config.Decisions) (*Loaded, error) {
-	next := &Loaded{input: l.input, config: l.config, answers: answers}
+	next := &Loaded{input: l.input, config: l.config, host: l.host, answers: answers}
 	in := l.input
 	in.Rules = append(slices.Clone(in.Rules), next.remembered("")...)
 	var err error
 	if next.base, err = compile(in); err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	for _, n := range l.config.Notices() {
-		next.notices = append(next.notices, n.String())
-	}
-	next.notices = append(next.notices, remarks(next.base)...)
+	next.notices = remarks(next.base)
 	return next, nil
 }
 
@@ -86,9 +89,12 @@ func (l *Loaded) remembered(project string) []policy.Rule {
 func answerRules(list []config.Decision) []policy.Rule {
 	var out []policy.Rule
 	for _, d := range list {
+		if d.Kind != config.DecisionNetwork {
+			continue
+		}
 		host, port, err := config.SplitSubject(d.Subject)
-		if d.Kind != config.DecisionNetwork || err != nil {
-			continue // of another kind; the subject was checked when it was read
+		if err != nil {
+			continue // it was checked when it was read
 		}
 		effect := policy.Deny
 		if d.Answer == config.AnsweredAllow {

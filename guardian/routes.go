@@ -90,6 +90,10 @@ func (g *guardian) answer(route Route, w http.ResponseWriter, r *http.Request) {
 	default:
 		do = nil
 	}
+	if caller != Nobody && g.ofHostCommand(r) {
+		g.refusedByOrigin(r)
+		caller = Nobody
+	}
 	switch {
 	case caller == Nobody:
 		fail(w, &api.Error{Status: http.StatusForbidden, Code: api.CodeForbidden, Message: "this caller may not"})

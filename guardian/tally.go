@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"cloister/api"
+	"cloister/hostexec"
 )
 
 const (
@@ -48,6 +49,19 @@ func (t *tally) allowed() {
 func (t *tally) asked() {
 	t.mu.Lock()
 	t.sum.Asked++
+	t.mu.Unlock()
+	t.mark()
+}
+
+// refusedCommand counts a host command that did not run. Its caller was told
+// why; the summary names destinations only.
+func (t *tally) refusedCommand(v hostexec.Verdict) {
+	t.mu.Lock()
+	if v.Effect == hostexec.Ask {
+		t.sum.Asked++
+	} else {
+		t.sum.Denied++
+	}
 	t.mu.Unlock()
 	t.mark()
 }

@@ -41,6 +41,9 @@ type Shim struct {
 	// CAFile is a file of the host with just these, shown instead where it is set.
 	CA     []byte
 	CAFile string
+	// Caller is the program of the host that is shown inside as hostexec; "" for
+	// none.
+	Caller sandbox.HostPath
 	Author workspace.Author
 	Denied []string
 
@@ -397,12 +400,18 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) sandbox.Spec {
 }
 
 func (s *Shim) binds(view *workspace.View) []sandbox.Bind {
-	if s.CAFile == "" {
-		return view.Binds
+	binds := slices.Clip(view.Binds)
+	if s.CAFile != "" {
+		binds = append(binds, sandbox.Bind{Source: sandbox.HostPath(s.CAFile), Target: bundlePath, File: true, System: true})
 	}
-	bundle := sandbox.Bind{Source: sandbox.HostPath(s.CAFile), Target: bundlePath, File: true, System: true}
-	return append(slices.Clone(view.Binds), bundle)
+	if s.Caller != "" {
+		binds = append(binds, sandbox.Bind{Source: s.Caller, Target: callerDir + "/hostexec", File: true})
+	}
+	return binds
 }
+
+// callerDir is where hostexec lies inside: alone, last in PATH.
+const callerDir = "/.cloister/bin"
 
 func (s *Shim) files() []sandbox.File {
 	files := []sandbox.File{{Path: "/etc/gitconfig", Data: s.gitConfig(), Mode: 0o644}}
@@ -419,6 +428,9 @@ func (s *Shim) environment(name string, user sandbox.User, view *workspace.View)
 		if !slices.Contains(path, dir) {
 			path = append(path, dir)
 		}
+	}
+	if s.Caller != "" {
+		path = append(path, callerDir)
 	}
 	known := map[string]string{
 		"PATH": strings.Join(path, ":"), "HOME": string(user.Home), "USER": user.Name, "LOGNAME": user.Name,

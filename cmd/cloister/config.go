@@ -40,9 +40,6 @@ func (a *app) configShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, n := range c.Notices() {
-				a.notice("%s", n)
-			}
 			if asJSON {
 				return a.json(map[string]any{"file": s.File, "found": s.Found, "values": c.Explain()})
 			}

@@ -25,7 +25,7 @@ import (
 
 func (a *app) guardianCommand() *cobra.Command {
 	return group("guardian", "Start, stop and ask the daemon that every cloister depends on",
-		a.guardianStart(), a.guardianStop(), a.guardianStatus(), a.guardianReload(), a.guardianDaemon())
+		a.guardianStart(), a.guardianStop(), a.guardianStatus(), a.guardianReload(), a.guardianDaemon(), guardianKeep())
 }
 
 // locksDir is where the sessions of one project find each other.
@@ -217,7 +217,13 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 	if a.debug {
 		level = slog.LevelDebug
 	}
+	helper, hostEnv, err := a.helper()
+	if err != nil {
+		return err
+	}
 	return guardian.Run(ctx, guardian.Options{
+		Helper:  helper,
+		HostEnv: hostEnv,
 		Dirs:    d,
 		Version: version(),
 		Logger:  slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),

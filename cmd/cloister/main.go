@@ -14,9 +14,13 @@ import (
 	"bufio"
 	"context"
 	"os"
+	"path/filepath"
 )
 
 func main() {
+	if filepath.Base(os.Args[0]) == hostexecName {
+		os.Exit(callHost(context.Background(), os.Args[1:]))
+	}
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		out: bufio.NewWriter(os.Stdout),

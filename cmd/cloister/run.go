@@ -299,19 +299,32 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	s := &session.Shim{
 		Client: c, Begun: begun, Project: project, View: view, Argv: argv, Env: env,
-		Term: session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
-		User: user, Limits: limits, Root: root, Path: path, CA: ca, CAFile: caFile, Author: workspace.FindAuthor(home, project.Git),
+		Term:   session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
+		Caller: a.hostCaller(cfg, f),
+		User:   user, Limits: limits, Root: root, Path: path, CA: ca, CAFile: caFile, Author: workspace.FindAuthor(home, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
 		Request: api.SessionRequest{
 			Name: f.name, Project: string(project.Root), Path: string(project.Root), Branch: project.Git.Branch(), Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
 			Command: argv, Image: root.ID, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Accepted: f.accepted(), ShimPID: os.Getpid(),
+			Writable: writable(view),
 		},
 	}
 	if !a.quiet {
 		s.Notify = func(text string) { a.notice("cloister: %s", text) }
 	}
 	return s, dirs, nil
+}
+
+// writable are the host folders besides the project that a person shows so.
+func writable(view workspace.Options) []string {
+	var out []string
+	for _, e := range view.Expose {
+		if e.Access == sandbox.ReadWrite {
+			out = append(out, e.Path)
+		}
+	}
+	return out
 }
 
 // realHome is the person's home without symbolic links; empty where there is

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"os/user"
+	"strconv"
+	"syscall"
+
+	"cloister/config"
+	"cloister/hostexec"
+	"cloister/sandbox"
+
+	"github.com/spf13/cobra"
+)
+
+// hostexecName is what this program is called inside a cloister, where it does
+// nothing but ask for a command on the host.
+const hostexecName = "hostexec"
+
+// gateAddress is where the gate is for a program inside.
+const gateAddress = "198.18.0.1"
+
+// callHost is hostexec CMD [ARG...].
+func callHost(ctx context.Context, argv []string) int {
+	if len(argv) == 0 || argv[0] == "--help" || argv[0] == "-h" {
+		fmt.Fprintln(os.Stderr, "usage: hostexec CMD [ARG...]\nRun a command on the host, if a rule or a person allows exactly that.")
+		return statusWords
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "hostexec: %v\n", err)
+		return statusUnbuilt
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	c := &hostexec.Caller{
+		Gate: net.JoinHostPort(gateAddress, strconv.Itoa(hostexec.Port)), Dir: dir,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals,
+	}
+	return c.Call(ctx, argv)
+}
+
+// hostCaller is the program that is shown inside as hostexec, where a rule could
+// let something run; "" costs nothing.
+func (a *app) hostCaller(cfg *config.Config, f *runFlags) sandbox.HostPath {
+	if !cfg.Hostexec.Any() || f.noNetwork || f.workspace == "none" {
+		return ""
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return "" // hostexec is then not found inside, which refuses
+	}
+	return sandbox.HostPath(exe)
+}
+
+// guardianKeep is the helper of one host command.
+func guardianKeep() *cobra.Command {
+	return &cobra.Command{
+		Use: "keep", Hidden: true, Args: counted(0, 0),
+		RunE: func(*cobra.Command, []string) error { return hostexec.Keep() },
+	}
+}
+
+// helper is the program that the guardian runs for each host command, and the
+// environment that the command gets: what a login would give it, and no token.
+func (a *app) helper() (argv, env []string, err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find this program: %w", err)
+	}
+	env = []string{"CLOISTER_HOSTEXEC=1", "TERM=dumb", "SHELL=/bin/sh"}
+	for _, key := range []string{"HOME", "LANG", "PATH", "TZ"} {
+		if v := a.env.get(key); v != "" {
+			env = append(env, key+"="+v)
+		}
+	}
+	if u, err := user.LookupId(strconv.Itoa(a.uid)); err == nil {
+		env = append(env, "LOGNAME="+u.Username, "USER="+u.Username)
+	}
+	return []string{exe, "guardian", "keep"}, env, nil
+}

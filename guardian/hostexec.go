@@ -1,0 +1,352 @@
+package guardian
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"cloister/approval"
+	"cloister/audit"
+	"cloister/config"
+	"cloister/hostexec"
+	"cloister/internal/termsafe"
+	"cloister/policy"
+)
+
+const (
+	// maxHosted bounds the host commands that one session runs or waits for.
+	maxHosted = 8
+	// headWithin is how long a request may take to arrive.
+	headWithin = 10 * time.Second
+)
+
+// The exit statuses of what did not run.
+const (
+	statusUnable   = 125
+	statusRefused  = 126
+	statusNotFound = 127
+)
+
+// hostRules compiles the rules for host commands, each problem with its place.
+func hostRules(h config.Hostexec) (*hostexec.Rules, error) {
+	var list []hostexec.Rule
+	var errs []error
+	for _, one := range []struct {
+		effect hostexec.Effect
+		rules  []config.CommandRule
+	}{{hostexec.Deny, h.Deny}, {hostexec.Ask, h.ManualApprove}, {hostexec.Auto, h.AutoApprove}} {
+		for _, r := range one.rules {
+			rule := hostexec.Rule{
+				Effect: one.effect, Pattern: r.Pattern, Program: r.Program, Args: r.Args, Flags: r.Flags,
+				Place: fmt.Sprintf("%s:%d", filepath.Base(r.Place.File), r.Place.Line),
+			}
+			if err := hostexec.Check(rule); err != nil {
+				errs = append(errs, &config.Error{File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column, Msg: "hostexec: " + err.Error()})
+				continue
+			}
+			list = append(list, rule)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	rules, _ := hostexec.Compile(list) // each was checked
+	return rules, nil
+}
+
+// serveHost serves one request for a command on the host.
+func (l *live) serveHost(ctx context.Context, raw net.Conn) {
+	if err := raw.SetReadDeadline(time.Now().Add(headWithin)); err != nil {
+		return // closed already
+	}
+	reader := bufio.NewReader(raw)
+	req, err := hostexec.ReadRequest(reader)
+	if errReset := raw.SetReadDeadline(time.Time{}); errReset != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	conn := hostexec.NewConn(reader, raw, cancel)
+	defer conn.Close()
+	l.commands.Add(1)
+	defer l.commands.Add(-1)
+	exit := hostexec.Exit{Status: statusUnable}
+	switch {
+	case err != nil:
+		exit.Refused = err.Error()
+	case l.commands.Load() > maxHosted:
+		err = fmt.Errorf("more than %d host commands at once", maxHosted)
+		exit.Refused, exit.Status = err.Error(), statusRefused
+	default:
+		h := &hosted{l: l, conn: conn}
+		exit = h.serve(ctx, req)
+	}
+	if err != nil {
+		e := l.hostEvent(audit.HostexecRequest, "refuse")
+		e.Verdict, e.Reason = policy.Deny.String(), err.Error()
+		l.record(context.WithoutCancel(ctx), e)
+	}
+	_ = conn.End(exit) // a caller that left needs no last word
+}
+
+// hosted is one request for a host command.
+type hosted struct {
+	l      *live
+	conn   *hostexec.Conn
+	digest string
+	line   string
+}
+
+func (l *live) hostEvent(kind audit.Kind, action string) audit.Event {
+	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e.Kind, e.Action = kind, action
+	return e
+}
+
+func (h *hosted) event(kind audit.Kind, action string) audit.Event {
+	e := h.l.hostEvent(kind, action)
+	e.Resource, e.Digest = h.line, h.digest
+	return e
+}
+
+// host is what the person's side knows.
+func (l *live) host() hostexec.Host {
+	host := hostexec.Host{
+		Project: cmp.Or(l.info.Path, l.info.Project), // of a worktree: its own folder
+		Inside:  "/work", Foreign: append(slices.Clone(l.foreign), l.info.Project), Env: l.g.o.HostEnv,
+	}
+	for _, e := range host.Env {
+		if path, ok := strings.CutPrefix(e, "PATH="); ok {
+			host.Path = path
+		}
+	}
+	if len(l.g.o.Helper) > 0 {
+		host.Self = []string{l.g.o.Helper[0]}
+	}
+	return host
+}
+
+// serve judges, asks, records, looks again, runs, records.
+func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit {
+	l := h.l
+	for i, a := range req.Argv {
+		if i == 0 {
+			h.line = ""
+		}
+		h.line = strings.TrimSpace(h.line + " " + hostexec.Line([]string{string(a)}))
+		if len(h.line) > hostexec.MaxShown {
+			break
+		}
+	}
+	if len(l.g.o.Helper) == 0 || l.info.Workspace == "none" {
+		return h.refuse(ctx, &hostexec.Refused{Reason: "no command runs on the host for this cloister: it has no project, or the host no helper"})
+	}
+	p, err := hostexec.Prepare(req, l.host())
+	if err != nil {
+		return h.refuse(ctx, err)
+	}
+	defer p.Close()
+	nonce := newNonce()
+	h.digest = p.Digest(l.info.ID, l.info.Project, l.snapshot.Load().Digest(), nonce)
+	v, granted := h.judge(ctx, p)
+	e := h.event(audit.HostexecRequest, "request")
+	e.Path, e.Rule, e.Reason, e.Verdict = p.Program, v.Rule, v.Reason, v.Effect.String()
+	if err := l.g.records.append(ctx, e); err != nil {
+		return hostexec.Exit{Status: statusRefused, Refused: "this could not be recorded, so it may not happen: " + err.Error()}
+	}
+	if !granted {
+		l.tally.refusedCommand(v)
+		exit := hostexec.Exit{Status: statusRefused, Refused: v.Reason}
+		if v.Hint != "" {
+			exit.Hints = []string{v.Hint}
+		}
+		return exit
+	}
+	l.tally.allowed()
+	// Whatever was asked and answered: what runs is what stands there now, and
+	// the rules are those of now.
+	now, err := p.Again()
+	if err != nil {
+		return h.refuse(ctx, err)
+	}
+	defer now.Close()
+	if again := l.g.policies.current().host.Judge(&now.Command); again.Effect == hostexec.Deny {
+		return h.refuse(ctx, &hostexec.Refused{Reason: "the rules changed: " + again.Reason})
+	}
+	return h.run(ctx, now)
+}
+
+func newNonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}
+
+// refuse records why nothing runs.
+func (h *hosted) refuse(ctx context.Context, err error) hostexec.Exit {
+	exit := hostexec.Exit{Status: statusUnable, Refused: err.Error()}
+	if r, ok := errors.AsType[*hostexec.Refused](err); ok {
+		exit.Status = statusRefused
+		if r.NotFound {
+			exit.Status = statusNotFound
+		}
+		if r.Hint != "" {
+			exit.Hints = []string{r.Hint}
+		}
+	}
+	e := h.event(audit.HostexecRequest, "refuse")
+	e.Verdict, e.Reason = policy.Deny.String(), err.Error()
+	h.l.record(context.WithoutCancel(ctx), e)
+	h.l.tally.refusedCommand(hostexec.Verdict{Reason: err.Error()})
+	return exit
+}
+
+// judge is what the rules say or, where that is ask, a person. It is the only
+// place that grants.
+func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Verdict, granted bool) {
+	v = h.l.g.policies.current().host.Judge(&p.Command)
+	switch v.Effect {
+	case hostexec.Deny:
+		return v, false
+	case hostexec.Auto:
+		if d, ok := h.l.remembered(p.Grant()); ok && d.Answer == config.AnsweredDeny {
+			return hostexec.Verdict{Rule: "approval " + d.ID, Reason: "a person denied exactly this: approval " + d.ID}, false
+		}
+		return v, true
+	case hostexec.Ask:
+	}
+	if d, ok := h.l.remembered(p.Grant()); ok {
+		if d.Answer != config.AnsweredAllow {
+			return hostexec.Verdict{Rule: "approval " + d.ID, Reason: "a person denied exactly this: approval " + d.ID}, false
+		}
+		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + d.ID, Reason: "a person allowed exactly this: approval " + d.ID}, true
+	}
+	if p.Size() > hostexec.MaxShown {
+		v.Effect = hostexec.Deny
+		v.Reason = fmt.Sprintf("%s; but its arguments have %d bytes, and nobody can look at more than %d", v.Reason, p.Size(), hostexec.MaxShown)
+		return v, false
+	}
+	a := h.l.g.queue.Ask(ctx, h.question(p, v))
+	switch a.Outcome {
+	case approval.Allowed:
+		h.l.tally.asked()
+		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + a.ID, Reason: "a person allowed it: " + wordOf(a)}, true
+	case approval.Denied:
+		h.l.tally.asked()
+		return hostexec.Verdict{Rule: "approval " + a.ID, Reason: "a person denied it: " + wordOf(a)}, false
+	default:
+		v.Reason = endOfAsk(a.Outcome) + ": " + v.Reason
+		return v, false
+	}
+}
+
+// remembered is the answer that holds for a grant: a deny before an allow.
+func (l *live) remembered(grant string) (config.Decision, bool) {
+	var all []config.Decision
+	for _, f := range l.g.policies.current().answers {
+		if f.Project == "" || f.Project == l.info.Project {
+			all = append(all, f.Decisions...)
+		}
+	}
+	l.g.reloading.RLock()
+	all = append(all, l.words.Answers...)
+	l.g.reloading.RUnlock()
+	all = slices.DeleteFunc(all, func(d config.Decision) bool {
+		return d.Kind != config.DecisionHostexec || d.Subject != grant
+	})
+	for _, d := range all {
+		if d.Answer == config.AnsweredDeny {
+			return d, true
+		}
+	}
+	if len(all) > 0 {
+		return all[0], true
+	}
+	return config.Decision{}, false
+}
+
+// question is what a person looks at.
+func (h *hosted) question(p *hostexec.Prepared, v hostexec.Verdict) *approval.Ask {
+	info := h.l.info
+	a := &approval.Ask{
+		SessionID: info.ID, Session: info.Name, Project: info.Project, Agent: info.Agent,
+		Kind: approval.Hostexec, Subject: h.line, Title: "run on the host: " + h.line,
+		Reason: v.Reason, Rule: v.Rule, Policy: h.l.snapshot.Load().Digest(),
+		// The digest holds a nonce: each request is a question of its own.
+		Digest: h.digest, Grant: p.Grant(), Marks: p.Marks(),
+	}
+	for _, line := range p.Shown() {
+		a.Details = append(a.Details, approval.Detail{Label: line[0], Text: line[1]})
+	}
+	return labelled(a, "session", info.Name, "project", info.Project)
+}
+
+// run runs what was granted, once, and records how it ended.
+func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
+	l := h.l
+	began := time.Now()
+	e := h.event(audit.HostexecRequest, "start")
+	e.Path, e.Verdict, e.Reason = p.Program, policy.Allow.String(), "it is what was judged; in "+p.Dir
+	if err := l.g.records.append(ctx, e); err != nil {
+		return hostexec.Exit{Status: statusRefused, Refused: "this could not be recorded, so it may not happen: " + err.Error()}
+	}
+	l.g.hosted.Add(1)
+	res, err := p.Run(ctx, l.g.o.Helper, h.conn)
+	l.g.hosted.Add(-1)
+	exit := hostexec.Exit{Status: res.Status}
+	e = h.event(audit.HostexecResult, "end")
+	e.Path, e.Reason = p.Program, res.Ended
+	switch {
+	case err != nil:
+		exit.Status, exit.Refused = statusUnable, err.Error()
+		if _, is := errors.AsType[*hostexec.Refused](err); is {
+			exit.Status = statusRefused
+		}
+		e.Action, e.Reason = "fail", err.Error()
+	case res.Ended != "":
+		exit.Refused = "it was ended: " + res.Ended
+	}
+	ms := time.Since(began).Milliseconds()
+	e.ExitStatus, e.BytesUp, e.BytesDown, e.DurationMS = &exit.Status, &res.Up, &res.Down, &ms
+	l.record(context.WithoutCancel(ctx), e)
+	return exit
+}
+
+// ofHostCommand says whether a process belongs to a host command: its parents
+// lead to this process through the helper, which adopts what a command leaves.
+// What a cloister had approved is no person.
+func (g *guardian) ofHostCommand(r *http.Request) bool {
+	peer, ok := peerOf(r.Context())
+	if g.hosted.Load() == 0 || !ok {
+		return false
+	}
+	for pid, self := peer.PID, os.Getpid(); pid > 1; pid = parentOf(pid) {
+		if pid == self {
+			return peer.PID != self // the guardian's own calls are tests'
+		}
+	}
+	return false
+}
+
+// refusedByOrigin tells everybody who should know.
+func (g *guardian) refusedByOrigin(r *http.Request) {
+	peer, _ := peerOf(r.Context())
+	g.notice(fmt.Sprintf("a host command (pid %d) called the guardian itself and was refused: %s %s", peer.PID, r.Method, termsafe.Clip(termsafe.Text(r.URL.Path), 200)))
+	if err := g.records.append(context.WithoutCancel(r.Context()), audit.Event{
+		Kind: audit.ApprovalDecision, Action: "refuse", Resource: r.URL.Path, Verdict: policy.Deny.String(), PID: peer.PID,
+		Reason: "a host command may not call the guardian", Policy: g.policies.current().base.Digest(),
+	}); err != nil {
+		g.log.Error("a refused call could not be recorded", "error", err)
+	}
+}

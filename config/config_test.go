@@ -115,7 +115,7 @@ hostexec:
 	if got.Proxy.Allow[1].Domain != "*.example.com" || got.Proxy.Allow[1].Pattern != "" || got.Proxy.Unlisted != config.UnlistedAsk {
 		t.Errorf("got %+v", got.Proxy)
 	}
-	if h := got.Hostexec; h.AutoApprove[0].Pattern != "^docker compose ps$" || h.ManualApprove[0].Place.Line != 14 || !h.Any() {
+	if h := got.Hostexec; h.AutoApprove[0].Pattern != "^docker compose ps$" || h.ManualApprove[0].Place.Line != 13 || !h.Any() {
 		t.Errorf("got %+v", h)
 	}
 }

@@ -157,7 +157,7 @@ func (p *Prepared) program() error {
 	if !utf8.ValidString(name) {
 		return refuse("the name of the program is not text")
 	}
-	path := name
+	var path string
 	switch {
 	case filepath.IsAbs(name):
 		path = filepath.Clean(name)
@@ -306,7 +306,7 @@ func (p *Prepared) operand(i int, name string) (Operand, *os.File, error) {
 // copied, and the copy is what it will read.
 func (p *Prepared) bind(o Operand, f *os.File, whole bool) error {
 	h := sha256.New()
-	var copied io.Writer = io.Discard
+	copied := io.Writer(io.Discard)
 	if whole && p.script == nil && interprets(p.Real) && !strings.HasPrefix(p.Argv[o.Arg], "-") {
 		fd, err := unix.MemfdCreate("cloister-script", unix.MFD_ALLOW_SEALING)
 		if err != nil {

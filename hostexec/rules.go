@@ -152,7 +152,7 @@ func (r *rule) checkTyped() error {
 func (r *Rules) Any() bool { return r != nil && len(r.ask)+len(r.auto) > 0 }
 
 // Judge says what the rules say of c: deny, then ask, then auto, and deny for
-// what no rule names. inProject says whether a path is below the project.
+// what no rule names.
 func (r *Rules) Judge(c *Command) Verdict {
 	if why := never(c); why != "" {
 		return Verdict{Rule: "built in", Reason: why}
@@ -219,14 +219,14 @@ func (r *rule) matchTyped(c *Command) (matched, string) {
 	for i, a := range c.Argv[1:] {
 		switch {
 		case a == "--" || len(a) > 1 && a[0] == '-':
-			if !r.flag(a, c) {
+			if !r.flag(a) {
 				odd = fmt.Sprintf("argument %d is a flag that it does not name", i+1)
 			}
 		default:
 			words = append(words, a)
 		}
 	}
-	if !r.words(words, c) {
+	if !r.words(words) {
 		return no, ""
 	}
 	if odd != "" {
@@ -235,18 +235,18 @@ func (r *rule) matchTyped(c *Command) (matched, string) {
 	return yes, ""
 }
 
-func (r *rule) flag(a string, c *Command) bool {
+func (r *rule) flag(a string) bool {
 	name, value, has := strings.Cut(a, "=")
 	for _, f := range r.Flags {
 		known, kind, wants := strings.Cut(f, "=")
-		if known == name && has == wants && (!has || fits(kind, value, c)) {
+		if known == name && has == wants && (!has || fits(kind, value)) {
 			return true
 		}
 	}
 	return false
 }
 
-func (r *rule) words(words []string, c *Command) bool {
+func (r *rule) words(words []string) bool {
 	args, again := r.Args, ""
 	if n := len(args); n > 0 && args[n-1] == "..." {
 		again, args = args[n-2], args[:n-1]
@@ -259,7 +259,7 @@ func (r *rule) words(words []string, c *Command) bool {
 		if i < len(args) {
 			want = args[i]
 		}
-		if want != w && !(strings.HasPrefix(want, "<") && fits(want, w, c)) {
+		if want != w && !(strings.HasPrefix(want, "<") && fits(want, w)) {
 			return false
 		}
 	}
@@ -272,7 +272,7 @@ var (
 )
 
 // fits says whether a word is of a kind.
-func fits(kind, w string, c *Command) bool {
+func fits(kind, w string) bool {
 	switch kind {
 	case "<any>":
 		return true

@@ -42,6 +42,13 @@ func (p *program) explain(r report, s sandbox.Spec) error {
 // stepError adds the fix to the failures that a host's settings explain.
 func stepError(name string, errno unix.Errno) error {
 	err := fmt.Errorf("start native: %s: %w", name, errno)
+	switch name {
+	case "open overlay", "create overlay", "mount overlay":
+		return &sandbox.Unsupported{
+			Guarantee: "system from an image", Reason: err.Error(),
+			Fix: "the kernel must offer overlayfs to user namespaces (modprobe overlay), on a file system that it can lie on: point XDG_DATA_HOME elsewhere, or run without --image",
+		}
+	}
 	if errno == unix.EPERM || errno == unix.EACCES {
 		switch name {
 		case "make mounts private", "create tmpfs", "mount tmpfs":

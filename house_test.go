@@ -80,6 +80,7 @@ var packages = map[string]string{
 	"internal/durable":      "files that survive a crash",
 	"internal/nearest":      "the nearest right word to a wrong one",
 	"internal/passfd":       "descriptors over a unix socket",
+	"internal/quick":        "names made and removed without a word to the scheduler",
 	"internal/realpath":     "a path without symbolic links, by the kernel's word",
 	"internal/peercred":     "who is at the other end of a unix socket",
 	"internal/termsafe":     "bytes that cannot steer a terminal",

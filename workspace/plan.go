@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/internal/quick"
 	"cloister/internal/realpath"
 	"cloister/sandbox"
 )
@@ -662,25 +663,59 @@ func (s stub) mark() string {
 	}
 }
 
-func (s stub) make(r *os.Root) error {
+// place is a folder in which stubs are made.
+type place struct {
+	*os.Root
+	top *os.File
+}
+
+func openPlace(root string) (place, error) {
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return place{}, err
+	}
+	top, err := r.Open(".")
+	if err != nil {
+		return place{}, errors.Join(err, r.Close())
+	}
+	return place{r, top}, nil
+}
+
+func (p place) close() {
+	p.top.Close()
+	p.Close()
+}
+
+func (s stub) make(p place) error {
+	dir, name := p.top, s.rel
+	if parent := filepath.Dir(s.rel); parent != "." {
+		f, err := p.Open(parent)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		dir, name = f, filepath.Base(s.rel)
+	}
+	fd := int(dir.Fd())
 	switch s.kind {
 	case asBlank:
-		err := s.makeSocket(r)
+		// A socket that nobody listens on.
+		err := quick.Mknodat(fd, name, unix.S_IFSOCK|0o444, 0)
 		if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		// This file system has no sockets, or this user may make nothing here,
 		// which the folder tells.
-		return r.Mkdir(s.rel, 0o755)
+		return quick.Mkdirat(fd, name, 0o755)
 	case asFile:
-		f, err := r.OpenFile(s.rel, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		f, err := p.OpenFile(s.rel, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		if err != nil {
 			return err
 		}
 		_, err = f.WriteString(stubText(s.rel))
 		return errors.Join(err, f.Close())
 	default:
-		return r.Mkdir(s.rel, 0o755)
+		return quick.Mkdirat(fd, name, 0o755)
 	}
 }
 
@@ -730,19 +765,19 @@ func (v *View) makeStubs() error {
 	if err := errors.Join(err, j.Close()); err != nil {
 		return fmt.Errorf("protect absent paths: %w", err)
 	}
-	roots := map[string]*os.Root{}
+	places := map[string]place{}
 	defer func() {
-		for _, r := range roots {
-			r.Close()
+		for _, p := range places {
+			p.close()
 		}
 	}()
 	for _, m := range missing {
-		r := roots[m.root]
-		if r == nil {
-			if r, err = os.OpenRoot(m.root); err != nil {
+		r, ok := places[m.root]
+		if !ok {
+			if r, err = openPlace(m.root); err != nil {
 				return fmt.Errorf("protect absent paths: %w", err)
 			}
-			roots[m.root] = r
+			places[m.root] = r
 		}
 		err := m.make(r)
 		switch {
@@ -825,10 +860,10 @@ func removeStubs(journal string) error {
 	var errs []error
 	for _, line := range slices.Compact(paths) {
 		kind, p, _ := strings.Cut(line, " ")
-		remove := unix.Rmdir
+		flags := unix.AT_REMOVEDIR
 		if kind == "d" {
 			// Of anything but an empty folder this removes nothing.
-			if err := ignoring(remove(p), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR); err != nil {
+			if err := ignoring(quick.Unlinkat(unix.AT_FDCWD, p, flags), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR); err != nil {
 				errs = append(errs, fmt.Errorf("remove stub %s: %w", p, err))
 			}
 			continue
@@ -844,11 +879,11 @@ func removeStubs(journal string) error {
 			if text, err := os.ReadFile(p); err != nil || string(text) != stubText(p) {
 				continue // somebody's own by now
 			}
-			remove = unix.Unlink
+			flags = 0
 		case kind == "s" && fi.Mode().Type() == fs.ModeSocket:
-			remove = unix.Unlink
+			flags = 0
 		}
-		if err := ignoring(remove(p), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR); err != nil {
+		if err := ignoring(quick.Unlinkat(unix.AT_FDCWD, p, flags), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR); err != nil {
 			errs = append(errs, fmt.Errorf("remove stub %s: %w", p, err))
 		}
 	}

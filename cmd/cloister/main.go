@@ -27,5 +27,23 @@ func main() {
 		env: newEnviron(os.Environ()),
 		uid: os.Getuid(),
 	}
-	os.Exit(a.main(context.Background(), os.Args[1:]))
+	code := 0
+	withRoom(func() { code = a.main(context.Background(), os.Args[1:]) })
+	os.Exit(code)
 }
+
+// spare is more stack than a command needs.
+type spare [40 << 10]byte
+
+// withRoom calls f on a stack that need not grow. Growing it step by step, each
+// time with all frames moved, costs a start 0.4 ms.
+//
+//go:noinline
+func withRoom(f func()) {
+	var s spare
+	take(&s)
+	f()
+}
+
+//go:noinline
+func take(*spare) {}

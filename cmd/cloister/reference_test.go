@@ -17,7 +17,7 @@ import (
 // cannot say what the binary does not. go generate ./cmd/cloister writes it.
 func TestReference(t *testing.T) {
 	file := filepath.Join("..", "..", "docs", "reference.md")
-	got := reference(newRoot(&app{env: environ{}}))
+	got := reference(newRoot(&app{env: environ{}}, ""))
 	if os.Getenv("CLOISTER_WRITE_REFERENCE") != "" {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestReference(t *testing.T) {
 // TestReferenceTellsEveryCommand looks at the page from the other side: no
 // command that a person can type is left out, and nothing hidden is in it.
 func TestReferenceTellsEveryCommand(t *testing.T) {
-	root := newRoot(&app{env: environ{}})
+	root := newRoot(&app{env: environ{}}, "")
 	page := reference(root)
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -105,6 +105,17 @@ func describe(b *strings.Builder, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		if !sub.Hidden {
 			describe(b, sub)
+		}
+	}
+}
+
+// TestNouns holds each command to the word that opens it: a wrong one would be
+// another command's, or none.
+func TestNouns(t *testing.T) {
+	for _, d := range nouns() {
+		root := newRoot(&app{env: environ{}}, d.name)
+		if got := root.Commands(); len(got) != 1 || got[0].Name() != d.name {
+			t.Errorf("%s opens %v", d.name, got)
 		}
 	}
 }

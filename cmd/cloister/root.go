@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cloister/internal/nearest"
@@ -12,15 +13,36 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newRoot is the tree of every command.
-func newRoot(a *app) *cobra.Command {
-	root := group("cloister", "Run a coding agent in an enclosure",
-		a.runCommand(), a.startCommand(),
-		a.attachCommand(), a.listCommand(), a.stopCommand(), a.execCommand(), a.logsCommand(), a.pathCommand(),
-		a.approvalsCommand(), a.imageCommand(), a.policyCommand(), a.auditCommand(), a.configCommand(),
-		a.doctorCommand(), a.guardianCommand(),
-		a.completionCommand(), a.versionCommand(),
-	)
+// nouns are the commands, in the order of the help.
+func nouns() []noun {
+	return []noun{
+		{"run", (*app).runCommand}, {"start", (*app).startCommand},
+		{"attach", (*app).attachCommand}, {"list", (*app).listCommand}, {"stop", (*app).stopCommand}, {"exec", (*app).execCommand},
+		{"logs", (*app).logsCommand}, {"path", (*app).pathCommand},
+		{"approvals", (*app).approvalsCommand}, {"image", (*app).imageCommand}, {"policy", (*app).policyCommand},
+		{"audit", (*app).auditCommand}, {"config", (*app).configCommand},
+		{"doctor", (*app).doctorCommand}, {"guardian", (*app).guardianCommand},
+		{"completion", (*app).completionCommand}, {"version", (*app).versionCommand},
+	}
+}
+
+type noun struct {
+	name string
+	make func(*app) *cobra.Command
+}
+
+// newRoot is the tree of every command or, where only names one, of that alone:
+// a start has no use for the flags of sixteen others.
+func newRoot(a *app, only string) *cobra.Command {
+	all := nouns()
+	if i := slices.IndexFunc(all, func(d noun) bool { return d.name == only }); i >= 0 {
+		all = all[i : i+1]
+	}
+	verbs := make([]*cobra.Command, len(all))
+	for i, d := range all {
+		verbs[i] = d.make(a)
+	}
+	root := group("cloister", "Run a coding agent in an enclosure", verbs...)
 	root.Long = "Cloister runs a coding agent, or any command, where it sees the project and a\nread-only toolchain, and where the only way out is one that a policy allows."
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return a.here(cmd.Context()) }
 	root.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -41,7 +63,11 @@ func newRoot(a *app) *cobra.Command {
 
 // execute runs one command line.
 func (a *app) execute(ctx context.Context, args []string) error {
-	root := newRoot(a)
+	only := ""
+	if len(args) > 0 {
+		only = args[0]
+	}
+	root := newRoot(a, only)
 	a.args = a.writtenOut(root, args)
 	args = a.args
 	root.SetArgs(args)

@@ -182,6 +182,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		}
 		return err
 	}
+	signals := hear()
 	s, dirs, err := a.shim(ctx, f, argv)
 	if err != nil {
 		if _, ok := errors.AsType[*wordsError](err); ok {
@@ -190,9 +191,6 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		return &unbuiltError{err}
 	}
 	defer s.Client.Close()
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, passed...)
-	defer signal.Stop(signals)
 	s.Signals = signals
 	ready := a.announce(f, s, dirs)
 
@@ -733,3 +731,12 @@ func nameLog(dirs xdg.Dirs, name string) error {
 
 // passed are the signals that a wrapped command gets instead of this process.
 var passed = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
+
+// hear begins to hear the signals that are passed on, until the process ends. It
+// works beside its caller, since the runtime hands each from thread to thread,
+// 1 ms for all: until then a signal does what it does to any process.
+func hear() <-chan os.Signal {
+	c := make(chan os.Signal, 16)
+	go signal.Notify(c, passed...)
+	return c
+}

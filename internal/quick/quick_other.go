@@ -1,0 +1,14 @@
+//go:build !linux
+
+package quick
+
+import "golang.org/x/sys/unix"
+
+// Mkdirat is mkdirat(2).
+func Mkdirat(dir int, path string, mode uint32) error { return unix.Mkdirat(dir, path, mode) }
+
+// Mknodat makes none here.
+func Mknodat(int, string, uint32, int) error { return unix.ENOTSUP }
+
+// Unlinkat is unlinkat(2).
+func Unlinkat(dir int, path string, flags int) error { return unix.Unlinkat(dir, path, flags) }

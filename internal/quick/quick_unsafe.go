@@ -1,0 +1,42 @@
+//go:build linux
+
+package quick
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mkdirat is mkdirat(2).
+func Mkdirat(dir int, path string, mode uint32) error {
+	return call(unix.SYS_MKDIRAT, dir, path, uintptr(mode), 0)
+}
+
+// Mknodat is mknodat(2).
+func Mknodat(dir int, path string, mode uint32, dev int) error {
+	return call(unix.SYS_MKNODAT, dir, path, uintptr(mode), uintptr(dev))
+}
+
+// Unlinkat is unlinkat(2).
+func Unlinkat(dir int, path string, flags int) error {
+	return call(unix.SYS_UNLINKAT, dir, path, uintptr(flags), 0)
+}
+
+func call(nr uintptr, dir int, path string, a, b uintptr) error {
+	name, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	for {
+		_, _, errno := syscall.RawSyscall6(nr, uintptr(dir), uintptr(unsafe.Pointer(name)), a, b, 0, 0)
+		switch errno {
+		case 0:
+			return nil
+		case syscall.EINTR:
+			continue
+		}
+		return errno
+	}
+}

@@ -85,6 +85,7 @@ var packages = map[string]string{
 	"internal/peercred":     "who is at the other end of a unix socket",
 	"internal/termsafe":     "bytes that cannot steer a terminal",
 	"internal/vscreen":      "the screen that a program's output draws",
+	"internal/urlpath":      "one spelling of a request's path",
 	"internal/xdg":          "the folders of one instance",
 	"kernel":                "facts about the host's kernel",
 	"policy":                "the judge",

@@ -30,7 +30,10 @@ var (
 	wrongEffect = regexp.MustCompile(`^unexpected effect: (.*)$`)
 )
 
-const actionConnect = "NetworkConnect"
+const (
+	actionConnect = "NetworkConnect"
+	actionRequest = "HttpRequest"
+)
 
 // actionResources is the vocabulary of actions with the resources each takes,
 // as schema.cedarschema has it (testdata/leash.cedar uses all of it).
@@ -38,19 +41,23 @@ func actionResources() map[string][]types.EntityType {
 	files := []types.EntityType{"Dir", "File"}
 	return map[string][]types.EntityType{
 		"FileOpen": files, "FileOpenReadOnly": files, "FileOpenReadWrite": files, "ProcessExec": files,
-		actionConnect: {"Host"}, "HttpRewrite": {"Host"}, "McpCall": {"MCP::Server", "MCP::Tool"},
+		actionConnect: {"Host"}, actionRequest: {"Host"}, "HttpRewrite": {"Host"}, "McpCall": {"MCP::Server", "MCP::Tool"},
 	}
 }
 
 // cedarSet is what the Cedar files come to.
 type cedarSet struct {
-	policies []*cedarPolicy // those that judge connections
-	hosts    *hostIndex     // every Host that they name
-	rules    []*rule        // what is a plain rule in Cedar's words
-	ports    []uint16       // that any of them names
-	notes    []Note
-	memo     memo
+	connect cedarGroup // those that judge connections
+	request cedarGroup // those that judge requests
+	hosts   *hostIndex // every Host that they name
+	rules   []*rule    // what is a plain rule in Cedar's words
+	ports   []uint16   // that any of them names
+	notes   []Note
+	memo    memo
 }
+
+// cedarGroup are the policies of one action, in the order of the files.
+type cedarGroup []*cedarPolicy
 
 // cedarPolicy is one policy of a file, made ready.
 type cedarPolicy struct {
@@ -58,14 +65,15 @@ type cedarPolicy struct {
 	id       cedar.PolicyID
 	policy   *cedar.Policy
 	readPort bool      // a condition reads context.port
-	atPorts  []hostLit // the Host::"name:port" it names
+	named    []hostLit // every Host it names
+	atPorts  []hostLit // of these, Host::"name:port"
 	verdict  Verdict
 }
 
-// All makes the set a cedar.PolicyIterator, in the order of the files.
-func (s *cedarSet) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
+// All makes a group a cedar.PolicyIterator.
+func (g cedarGroup) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
-		for _, p := range s.policies {
+		for _, p := range g {
 			if !yield(p.id, p.policy) {
 				return
 			}
@@ -215,7 +223,8 @@ func (l *loader) load(p *cedar.Policy) {
 }
 
 // fitting are the actions of a policy that names none. Connections are always
-// among them: "unless" about folders is true of every host.
+// among them: "unless" about folders is true of every host. Requests are not:
+// what says nothing of them is decided when the connection is.
 func (l *loader) fitting() []string {
 	all := actionResources()
 	mentioned := func(t types.EntityType) bool { return l.mentions[t] }
@@ -225,6 +234,9 @@ func (l *loader) fitting() []string {
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if name == actionRequest {
+			continue
+		}
 		if !about || name == actionConnect || slices.ContainsFunc(all[name], mentioned) {
 			out = append(out, name)
 		}
@@ -248,7 +260,9 @@ func (l *loader) keep(tree *xast.Policy, t tier, actions []string) {
 	for _, a := range actions {
 		switch {
 		case a == actionConnect:
-			l.keepConnect(tree, t, v)
+			l.keepPolicy(&l.set.connect, tree, t, v)
+		case a == actionRequest:
+			l.keepPolicy(&l.set.request, tree, t, v)
 		case a == "McpCall" && l.keepServer(tree, t, v):
 		case a == "HttpRewrite" && t == tierForbid:
 			// Kept already: nothing rewrites requests unless a permit is obeyed.
@@ -262,10 +276,10 @@ func (l *loader) note(t tier, action, msg string) {
 	l.set.notes = append(l.set.notes, Note{Origin: l.origin, Rule: l.name, Effect: t.effect(), Action: action, Msg: msg})
 }
 
-func (l *loader) keepConnect(tree *xast.Policy, t tier, v Verdict) {
+func (l *loader) keepPolicy(group *cedarGroup, tree *xast.Policy, t tier, v Verdict) {
 	p := &cedarPolicy{
-		tier: t, verdict: v, readPort: l.readPort,
-		id:     cedar.PolicyID(strconv.Itoa(len(l.set.policies))),
+		tier: t, verdict: v, readPort: l.readPort, named: l.hosts,
+		id:     cedar.PolicyID(strconv.Itoa(len(*group))),
 		policy: cedar.NewPolicyFromAST((*ast.Policy)(tree)),
 	}
 	for _, h := range l.hosts {
@@ -284,7 +298,7 @@ func (l *loader) keepConnect(tree *xast.Policy, t tier, v Verdict) {
 	if l.readPort {
 		l.set.ports = append(l.set.ports, l.portsCompared(tree)...)
 	}
-	l.set.policies = append(l.set.policies, p)
+	*group = append(*group, p)
 }
 
 // portsCompared are the numbers a policy names with their neighbours: between

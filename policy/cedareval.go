@@ -1,9 +1,13 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"iter"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/cedar-policy/cedar-go"
@@ -18,25 +22,28 @@ type cedarFound struct {
 	broken     *cedarPolicy        // the first that could not be evaluated
 	wrongPort  *cedarPolicy        // a permit that matches, but not at this port
 	diagnostic string
+	reads      bool // policies about requests may speak of the destination
 }
 
-// world is the entities of one request: who asks, and what the destination is
-// in.
-type world struct{ session, host types.Entity }
+// world is the entities of one request: who asks, what the destination is in,
+// and what an HTTP request carries.
+type world struct {
+	session, host            types.Entity
+	segments, headers, query types.Entity
+}
 
 // Get makes world a types.EntityGetter.
 func (w *world) Get(uid types.EntityUID) (types.Entity, bool) {
-	switch uid {
-	case w.session.UID:
-		return w.session, true
-	case w.host.UID:
-		return w.host, true
+	for _, e := range []*types.Entity{&w.session, &w.host, &w.segments, &w.headers, &w.query} {
+		if e.UID == uid && uid.Type != "" {
+			return *e, true
+		}
 	}
 	return types.Entity{}, false
 }
 
-func (s *cedarSet) request(r Request) (*world, cedar.Request) {
-	w := &world{
+func (s *cedarSet) world(r Request) *world {
+	return &world{
 		session: types.Entity{
 			UID: types.NewEntityUID("Session", types.String(r.Session)),
 			Parents: types.NewEntityUIDSet(
@@ -48,18 +55,19 @@ func (s *cedarSet) request(r Request) (*world, cedar.Request) {
 			Parents: types.NewEntityUIDSet(s.hosts.matching(r.Authority)...),
 		},
 	}
-	context := types.RecordMap{
-		"hostname": types.String(r.Authority.Host()),
-		"port":     types.Long(r.Authority.Port()),
-	}
+}
+
+func (w *world) request(r Request, action types.String, context types.RecordMap) cedar.Request {
+	context["hostname"] = types.String(r.Authority.Host())
+	context["port"] = types.Long(r.Authority.Port())
 	if addr, ok := r.Authority.Addr(); ok {
 		if ip, err := types.ParseIPAddr(addr.String()); err == nil {
 			context["ip"] = ip
 		}
 	}
-	return w, cedar.Request{
+	return cedar.Request{
 		Principal: w.session.UID,
-		Action:    types.NewEntityUID("Action", actionConnect),
+		Action:    types.NewEntityUID("Action", action),
 		Resource:  w.host.UID,
 		Context:   types.NewRecord(context),
 	}
@@ -69,38 +77,88 @@ func (s *cedarSet) request(r Request) (*world, cedar.Request) {
 // a full memo starts anew: who floods it pays what a first question costs.
 const remembered = 1024
 
-// A memo keeps what the Cedar policies said of a request. A set never changes
+// A memo keeps what the Cedar policies said of a connection. A set never changes
 // and evaluation is pure, so the answer cannot grow old; cedar-go takes
 // microseconds and dozens of allocations for it. The zero value is ready.
 type memo struct {
 	mu    sync.RWMutex
-	found map[Request]cedarFound
+	found map[question]cedarFound
 }
 
-func (m *memo) get(r Request) (cedarFound, bool) {
+func (m *memo) get(q question) (cedarFound, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	f, ok := m.found[r]
+	f, ok := m.found[q]
 	return f, ok
 }
 
-func (m *memo) put(r Request, f cedarFound) {
+func (m *memo) put(q question, f cedarFound) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.found == nil || len(m.found) >= remembered {
-		m.found = map[Request]cedarFound{}
+		m.found = map[question]cedarFound{}
 	}
-	m.found[r] = f
+	m.found[q] = f
 }
 
-// evaluate is ask, or what ask said before.
+// A question is all that policies about connections can read.
+type question struct {
+	authority               authority.Authority
+	session, project, agent string
+}
+
+// evaluate is what the policies say, about connections perhaps from memory.
 func (s *cedarSet) evaluate(r Request) cedarFound {
-	if f, ok := s.memo.get(r); ok {
-		return f
+	q := question{r.Authority, r.Session, r.Project, r.Agent}
+	f, ok := s.memo.get(q)
+	if !ok {
+		f = s.ask(r, s.askConnect)
+		s.memo.put(q, f)
 	}
-	f := s.ask(r)
-	s.memo.put(r, f)
+	if r.Action == HTTPRequest && len(s.request) > 0 {
+		f.add(s.ask(r, s.askRequest))
+	}
 	return f
+}
+
+// carry puts what an HTTP request carries into its world.
+func (w *world) carry(r Request) types.RecordMap {
+	segments := types.RecordMap{}
+	parts := r.HTTP.Path.Segments()
+	for i, part := range parts {
+		segments[types.String(strconv.Itoa(i))] = types.String(part)
+		segments[types.String(strconv.Itoa(i-len(parts)))] = types.String(part)
+	}
+	headers := types.RecordMap{}
+	if r.HTTP.Header != nil {
+		for name, value := range r.HTTP.Header {
+			join(headers, strings.ToLower(name), value)
+		}
+	}
+	query := types.RecordMap{}
+	// What cannot be read was refused before anything is evaluated.
+	values, _ := url.ParseQuery(r.HTTP.Query)
+	for key, list := range values {
+		for _, value := range list {
+			join(query, key, value)
+		}
+	}
+	w.segments = types.Entity{UID: types.NewEntityUID("Segments", "request"), Tags: types.NewRecord(segments)}
+	w.headers = types.Entity{UID: types.NewEntityUID("Headers", "request"), Tags: types.NewRecord(headers)}
+	w.query = types.Entity{UID: types.NewEntityUID("Query", "request"), Tags: types.NewRecord(query)}
+	return types.RecordMap{
+		"session": types.String(r.Session), "agent": types.String(r.Agent),
+		"method": types.String(r.HTTP.Method), "path": types.String(r.HTTP.Path.String()), "depth": types.Long(len(parts)),
+		"segments": w.segments.UID, "headers": w.headers.UID, "query": w.query.UID,
+	}
+}
+
+func join(into types.RecordMap, key, value string) {
+	k := types.String(key)
+	if before, ok := into[k].(types.String); ok {
+		value = string(before) + ", " + value
+	}
+	into[k] = types.String(value)
 }
 
 // ask asks cedar-go, which skips a policy that errors; here an error of
@@ -109,28 +167,74 @@ func (s *cedarSet) evaluate(r Request) cedarFound {
 //
 // A panic in an evaluator is such an error too: the guardian must outlive a
 // policy file.
-func (s *cedarSet) ask(r Request) (f cedarFound) {
+func (s *cedarSet) ask(r Request, group func(Request) cedarFound) (f cedarFound) {
 	defer func() {
 		if p := recover(); p != nil {
-			f = cedarFound{broken: s.policies[0], diagnostic: fmt.Sprintf("a Cedar policy cannot be evaluated: %v", p)}
+			f = cedarFound{broken: s.any(), diagnostic: fmt.Sprintf("a Cedar policy cannot be evaluated: %v", p)}
 		}
 	}()
-	w, q := s.request(r)
-	return s.classify(s, w, q, r.Authority)
+	return group(r)
 }
 
-func (s *cedarSet) classify(policies cedar.PolicyIterator, w *world, q cedar.Request, a authority.Authority) cedarFound {
+func (s *cedarSet) askConnect(r Request) cedarFound {
+	w := s.world(r)
+	return s.connect.classify(s.connect, w, w.request(r, actionConnect, types.RecordMap{}), r.Authority)
+}
+
+func (s *cedarSet) askRequest(r Request) cedarFound {
+	if why := unreadable(r.HTTP); why != nil {
+		if p := s.request.speaksOf(r.Authority); p != nil {
+			return cedarFound{broken: p, diagnostic: why.Error()}
+		}
+		return cedarFound{}
+	}
+	w := s.world(r)
+	return s.request.classify(s.request, w, w.request(r, actionRequest, w.carry(r)), r.Authority)
+}
+
+// unreadable is why a request cannot be put in Cedar's words.
+func unreadable(q HTTP) error {
+	if q.BadPath != nil {
+		return q.BadPath
+	}
+	if _, err := url.ParseQuery(q.Query); err != nil {
+		return errors.New("a query that cannot be read")
+	}
+	return nil
+}
+
+// any is some policy, for an error that is nobody's.
+func (s *cedarSet) any() *cedarPolicy {
+	return append(slices.Clone(s.connect), s.request...)[0]
+}
+
+// add joins what two groups say.
+func (f *cedarFound) add(o cedarFound) {
+	for t, p := range o.best {
+		if f.best[t] == nil {
+			f.best[t] = p
+		}
+	}
+	if f.broken == nil {
+		f.broken, f.diagnostic = o.broken, o.diagnostic
+	}
+	if f.wrongPort == nil {
+		f.wrongPort = o.wrongPort
+	}
+}
+
+func (g cedarGroup) classify(policies cedar.PolicyIterator, w *world, q cedar.Request, a authority.Authority) cedarFound {
 	_, d := cedar.Authorize(policies, w, q)
 	var f cedarFound
 	for _, e := range d.Errors {
-		p := s.byID(e.PolicyID)
+		p := g.byID(e.PolicyID)
 		if f.broken == nil {
 			f.broken = p
 			f.diagnostic = "the Cedar policy \"" + p.verdict.Rule + "\"" + quotePlace(p.verdict.Origin) + " cannot be evaluated: " + e.Message
 		}
 	}
 	for _, reason := range d.Reasons {
-		p := s.byID(reason.PolicyID)
+		p := g.byID(reason.PolicyID)
 		switch {
 		case !p.speaksOf(a):
 			f.wrongPort = p
@@ -141,13 +245,40 @@ func (s *cedarSet) classify(policies cedar.PolicyIterator, w *world, q cedar.Req
 	return f
 }
 
-// byID finds a policy by the id that keepConnect gave it, its number.
-func (s *cedarSet) byID(id cedar.PolicyID) *cedarPolicy {
+// byID finds a policy by the id that keepPolicy gave it, its number.
+func (g cedarGroup) byID(id cedar.PolicyID) *cedarPolicy {
 	n, err := strconv.Atoi(string(id))
-	if err != nil || n < 0 || n >= len(s.policies) {
-		return s.policies[0] // cannot be: ids are ours
+	if err != nil || n < 0 || n >= len(g) {
+		return g[0] // cannot be: ids are ours
 	}
-	return s.policies[n]
+	return g[n]
+}
+
+// speaksOf is the first policy that may say something of a destination: one that
+// names it, or names no host at all.
+func (g cedarGroup) speaksOf(a authority.Authority) *cedarPolicy {
+	for _, p := range g {
+		if len(p.named) == 0 || p.names(a) {
+			return p
+		}
+	}
+	return nil
+}
+
+// opens is the first permit of requests that names a destination: it lets the
+// connection through, and each request on it is judged. One that names no host
+// opens none.
+func (g cedarGroup) opens(a authority.Authority) *cedarPolicy {
+	for _, p := range g {
+		if p.tier != tierForbid && p.names(a) && p.speaksOf(a) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (p *cedarPolicy) names(a authority.Authority) bool {
+	return slices.ContainsFunc(p.named, func(h hostLit) bool { return h.atPort(a.Port()) && h.pattern.Match(a.Host()) })
 }
 
 // speaksOf holds a permit that says nothing of ports to 443 and 80, like a
@@ -181,10 +312,18 @@ func (p *cedarPolicy) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 // matching are all policies that match, each asked alone: together, a forbid
 // hides the permits.
 func (s *cedarSet) matching(r Request) []*cedarPolicy {
-	w, q := s.request(r)
+	w := s.world(r)
+	out := s.connect.matching(w, w.request(r, actionConnect, types.RecordMap{}), r.Authority)
+	if r.Action == HTTPRequest && unreadable(r.HTTP) == nil {
+		out = append(out, s.request.matching(w, w.request(r, actionRequest, w.carry(r)), r.Authority)...)
+	}
+	return out
+}
+
+func (g cedarGroup) matching(w *world, q cedar.Request, a authority.Authority) []*cedarPolicy {
 	var out []*cedarPolicy
-	for _, p := range s.policies {
-		f := s.classify(p, w, q, r.Authority)
+	for _, p := range g {
+		f := g.classify(p, w, q, a)
 		if f.broken != nil || f.best[p.tier] != nil {
 			out = append(out, p)
 		}

@@ -108,6 +108,8 @@ func contextKeys(actions []string) []string {
 		switch a {
 		case actionConnect:
 			keys = append(keys, "hostname", "port", "ip")
+		case actionRequest:
+			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query")
 		case "HttpRewrite":
 			keys = append(keys, "hostname", "header", "value")
 		case "McpCall":

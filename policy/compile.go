@@ -44,7 +44,7 @@ func Compile(in Input) (*Snapshot, error) {
 	}
 	s := &Snapshot{rules: rules, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes}
 	s.layers = []*index{newIndex(append(slices.Clone(rules), set.rules...))}
-	if len(set.policies) > 0 {
+	if len(set.connect)+len(set.request) > 0 {
 		s.cedar = set
 	}
 	for _, f := range in.Cedar {
@@ -112,7 +112,7 @@ func (s *Snapshot) notesWhere(unenforced bool) []Note {
 	}
 	var out []Note
 	for _, n := range s.notes {
-		if (n.Action != actionConnect) == unenforced {
+		if (n.Action != actionConnect && n.Action != actionRequest) == unenforced {
 			out = append(out, n)
 		}
 	}
@@ -150,7 +150,10 @@ func compileRules(in []Rule, first int, session bool) ([]*rule, []error) {
 }
 
 func compileRule(in Rule, session bool) (*rule, error) {
-	r := &rule{origin: in.Origin}
+	r := &rule{origin: in.Origin, tunnel: in.Tunnel}
+	if in.Tunnel && in.Effect != Allow {
+		return nil, syntaxError(in.Origin, "tls: tunnel says how an allowed connection is passed on", "write it in an allow rule")
+	}
 	switch in.Effect {
 	case Deny:
 		r.tier = tierForbid
@@ -192,7 +195,13 @@ func compileRule(in Rule, session bool) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.request, err = compileRequest(in); err != nil {
+		return nil, err
+	}
 	r.speak()
+	if !in.Preset {
+		r.rank++ // a person's word is more exact than a preset's
+	}
 	return r, nil
 }
 
@@ -261,19 +270,27 @@ func (r *rule) speak() {
 	case r.ports != nil && r.tier.effect() == Deny:
 		r.name += " port 443,80"
 	}
-	r.rank = 2 * len(r.pattern.Base())
+	if r.tunnel {
+		r.name += " tunnel"
+	}
+	what := host
+	if r.request != nil {
+		r.name += " " + r.request.words()
+		what = r.request.words() + " of " + host
+	}
+	r.rank = 4 * len(r.pattern.Base())
 	switch {
 	case r.prefix.IsValid():
-		r.rank = r.prefix.Bits()
+		r.rank = 2 * r.prefix.Bits()
 	case !r.pattern.Wildcard():
-		r.rank++
+		r.rank += 2
 	}
 	place := quotePlace(r.origin)
 	r.verdict = Verdict{Effect: r.tier.effect(), Rule: r.name, Origin: r.origin}
 	switch r.tier {
 	case tierForbid:
 		r.verdict.Reason = "denied by the rule \"" + r.name + "\"" + place
-		r.verdict.Hints = forbidHints(r)
+		r.verdict.Hints = forbidHints(r, what)
 	case tierRefused:
 		r.verdict.Reason = "a person denied \"" + r.name + "\"" + place
 		r.verdict.Hints = refusedHints(r)
@@ -283,6 +300,7 @@ func (r *rule) speak() {
 		r.verdict.Reason = "allowed by the rule \"" + r.name + "\"" + place
 	case tiers:
 	}
+	r.otherwise = "the rule \"" + r.name + "\"" + place + " names this host, but not this request"
 	r.elsewhere = "the rule \"" + r.name + "\"" + place + " names this host, but only on port " + portList(r.ports)
 }
 

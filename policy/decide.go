@@ -36,27 +36,56 @@ func (s *Snapshot) judge(r Request) Verdict {
 		return Verdict{Rule: ruleInvalid, Reason: "the request names no destination"}
 	}
 	switch r.Action {
-	case NetworkConnect:
-		return s.connect(r)
+	case NetworkConnect, HTTPRequest:
+		return s.weigh(r)
 	case NetworkResolve:
 		return s.resolve(r)
 	}
 	return Verdict{Rule: ruleInvalid, Reason: "the request is for an unknown " + r.Action.String()}
 }
 
-func (s *Snapshot) connect(r Request) Verdict {
+func (s *Snapshot) weigh(r Request) Verdict {
 	var f found
+	if r.Action == HTTPRequest {
+		q := r.HTTP // a copy, so that only a request costs an allocation
+		f.http = &q
+	}
 	for _, ix := range s.layers {
 		ix.naming(r.Authority, &f)
 	}
 	var c cedarFound
 	if s.cedar != nil {
 		c = s.cedar.evaluate(r)
+		c.reads = s.cedar.request.speaksOf(r.Authority) != nil
 	}
 	v := s.choose(&f, &c, r.Authority)
 	if c.diagnostic != "" {
 		v.Diagnostic = c.diagnostic
 	}
+	v.Inspect = f.inspect() || c.reads
+	if v.Inspect && v.Effect != Deny && f.plain != nil && f.plain.tunnel && f.stands() {
+		return s.closedTunnel(&f)
+	}
+	return v
+}
+
+// inspect says whether rules speak of requests to the destination so that what
+// is said here is not the last word.
+func (f *found) inspect() bool {
+	switch {
+	case f.some[tierForbid] != nil, f.some[tierRefused] != nil:
+		return true
+	case f.best[tierPerson] != nil && f.best[tierPerson].request == nil:
+		return false
+	}
+	return f.some[tierPerson] != nil || f.some[tierAsk] != nil || f.some[tierAllow] != nil && !f.stands()
+}
+
+// closedTunnel is a tunnel by one rule in which another wants to read.
+func (s *Snapshot) closedTunnel(f *found) Verdict {
+	v := Verdict{Rule: f.plain.name, Origin: f.plain.origin}
+	v.Reason = "the rule \"" + f.plain.name + "\"" + quotePlace(v.Origin) + " never opens this connection, and other rules deny or ask by what is in it"
+	v.Hints = []string{"leave out tls: tunnel, or the rules about requests to this host"}
 	return v
 }
 
@@ -77,12 +106,43 @@ func (s *Snapshot) choose(f *found, c *cedarFound, a authority.Authority) Verdic
 		return withAskHints(f.best[tierAsk].verdict, a)
 	case c.best[tierAsk] != nil:
 		return withAskHints(c.best[tierAsk].verdict, a)
+	case f.stands():
+		return f.plain.verdict
 	case f.best[tierAllow] != nil:
-		return f.best[tierAllow].verdict
+		v := f.best[tierAllow].verdict
+		v.MaxBytes = *f.bytes
+		return v
 	case c.best[tierAllow] != nil:
 		return c.best[tierAllow].verdict
 	}
+	if f.http == nil {
+		if v, ok := s.opened(f, a); ok {
+			return v
+		}
+	}
 	return s.unlistedVerdict(f, c, a)
+}
+
+// opened lets a connection through because some of the requests on it may be.
+func (s *Snapshot) opened(f *found, a authority.Authority) (Verdict, bool) {
+	v := Verdict{Effect: Allow}
+	var some *rule
+	for _, t := range []tier{tierPerson, tierAllow, tierAsk} {
+		if some == nil {
+			some = f.some[t]
+		}
+	}
+	switch {
+	case some != nil:
+		v.Rule, v.Origin = some.name, some.origin
+	case s.cedar != nil && s.cedar.request.opens(a) != nil:
+		p := s.cedar.request.opens(a)
+		v.Rule, v.Origin = p.verdict.Rule, p.verdict.Origin
+	default:
+		return Verdict{}, false
+	}
+	v.Reason = "each request to it is judged; the rule \"" + v.Rule + "\"" + quotePlace(v.Origin) + " speaks of some"
+	return v, true
 }
 
 func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authority) Verdict {
@@ -93,7 +153,10 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 	if isAddr {
 		v.Effect = Deny
 	}
+	some := f.some[tierAllow]
 	switch {
+	case f.http != nil && some != nil:
+		v.Origin, v.Reason, v.Hints = some.origin, some.otherwise, requestHints(a, f.http)
 	case f.wrongPort != nil:
 		v.Origin, v.Reason = f.wrongPort.origin, f.wrongPort.elsewhere
 	case c.wrongPort != nil:
@@ -101,12 +164,19 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 		v.Reason = "the Cedar policy \"" + c.wrongPort.verdict.Rule + "\"" + quotePlace(v.Origin) + " names no port, so it speaks of 443 and 80 only"
 	case isAddr:
 		v.Reason = "no rule names this address; addresses are denied unless a rule names them"
-	case s.unlisted == Ask:
-		v.Reason = "no rule names this destination; unlisted destinations ask a person first"
+	case f.http != nil && c.reads:
+		v.Reason, v.Hints = "no rule names this request; unlisted requests "+s.unlistedHow(), requestHints(a, f.http)
 	default:
-		v.Reason = "no rule names this destination; unlisted destinations are denied"
+		v.Reason = "no rule names this destination; unlisted destinations " + s.unlistedHow()
 	}
 	return v
+}
+
+func (s *Snapshot) unlistedHow() string {
+	if s.unlisted == Ask {
+		return "ask a person first"
+	}
+	return "are denied"
 }
 
 // resolve judges a name at each port where the answer could differ.
@@ -115,7 +185,7 @@ func (s *Snapshot) resolve(r Request) Verdict {
 	for i, port := range s.portsFor(r.Authority) {
 		q := r
 		q.Action, q.Authority = NetworkConnect, r.Authority.WithPort(port)
-		v := s.connect(q)
+		v := s.weigh(q)
 		if i == 0 || v.Effect > best.Effect {
 			best = v
 		}

@@ -15,7 +15,7 @@ type Explanation struct {
 	// mode gives.
 	Verdict, Enforced Verdict
 	// Matches are the rules that name the destination, in the order of
-	// decision; the first that is not WrongPort decides.
+	// decision; the first without a Note decides.
 	Matches []Match
 }
 
@@ -27,6 +27,9 @@ type Match struct {
 	Reason    string
 	Decides   bool
 	WrongPort bool // it names the host, but not this port
+	// Note says why a rule that names the destination has no say; empty for one
+	// that has.
+	Note string
 }
 
 // Explain judges a request as Decide does, and says why: for `cloister policy
@@ -41,7 +44,7 @@ func Explain(s *Snapshot, r Request) Explanation {
 	e.Matches = s.matches(r)
 	for i := range e.Matches {
 		m := &e.Matches[i]
-		if !m.WrongPort && m.Rule == e.Enforced.Rule && m.Origin == e.Enforced.Origin {
+		if m.Note == "" && m.Rule == e.Enforced.Rule && m.Origin == e.Enforced.Origin {
 			m.Decides = true
 			break
 		}
@@ -52,6 +55,9 @@ func Explain(s *Snapshot, r Request) Explanation {
 func (s *Snapshot) matches(r Request) []Match {
 	var all []*rule
 	f := found{all: &all}
+	if r.Action == HTTPRequest {
+		f.http = &r.HTTP
+	}
 	for _, ix := range s.layers {
 		ix.naming(r.Authority, &f)
 	}
@@ -71,7 +77,7 @@ func (s *Snapshot) matches(r Request) []Match {
 			if x.tier != t {
 				continue
 			}
-			m := Match{Effect: t.effect(), Rule: x.name, Origin: x.origin, Reason: x.verdict.Reason}
+			m := Match{Effect: t.effect(), Rule: x.name, Origin: x.origin, Reason: x.verdict.Reason, Note: f.note(x, r)}
 			if x.atPort(r.Authority.Port()) {
 				out = append(out, m)
 				continue
@@ -88,11 +94,31 @@ func (s *Snapshot) matches(r Request) []Match {
 	return append(out, wrong...)
 }
 
+// note is why a rule has no say in a request.
+func (f *found) note(x *rule, r Request) string {
+	switch {
+	case !x.atPort(r.Authority.Port()):
+		return "another port"
+	case x.request == nil && x.tier == tierAllow && !f.stands():
+		return "a more exact rule speaks of requests"
+	case x.request == nil:
+		return ""
+	case f.http == nil:
+		if x == f.some[tierAllow] || f.some[tierAllow] == nil && x == f.some[tierAsk] {
+			return ""
+		}
+		return "judges each request"
+	case !x.request.match(f.http, x.tier):
+		return "another request"
+	}
+	return ""
+}
+
 // String is the explanation as the command prints it.
 func (e Explanation) String() string {
 	var b strings.Builder
 	v := e.Verdict
-	fmt.Fprintf(&b, "%s %s\n", v.Effect, e.Request.Authority)
+	fmt.Fprintf(&b, "%s %s\n", v.Effect, e.Request.subject())
 	if v.WouldDeny {
 		fmt.Fprintf(&b, "  enforce mode would say %s\n", e.Enforced.Effect)
 	}
@@ -109,12 +135,20 @@ func (e Explanation) String() string {
 		if o := m.Origin.String(); o != "" {
 			fmt.Fprintf(&b, "  (%s)", o)
 		}
-		if m.WrongPort {
-			b.WriteString("  another port")
+		if m.Note != "" {
+			b.WriteString("  " + m.Note)
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// subject is what is asked about, in a few words.
+func (r Request) subject() string {
+	if r.Action != HTTPRequest {
+		return r.Authority.String()
+	}
+	return r.HTTP.Method + " " + r.Authority.String() + r.HTTP.Path.String()
 }
 
 // Test is one line of a `cloister policy test` file: what a connection to

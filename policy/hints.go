@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"cloister/internal/authority"
+	"cloister/internal/urlpath"
 )
 
 // allowHints are the words that allow a destination which no rule names: the
@@ -17,6 +18,26 @@ func allowHints(a authority.Authority) []string {
 		return []string{`by a name of yours, in config.yaml: proxy: {hosts: {NAME: "` + a.String() + `"}, allow: [{domain: NAME}]}`}
 	}
 	return []string{"cloister run --allow " + flagTarget(a) + " -- CMD", yamlAllow(a)}
+}
+
+// requestHints are the words that allow one request: the lines that allow no
+// more than it, and the flag, which allows every request for this session.
+func requestHints(a authority.Authority, q *HTTP) []string {
+	line := "in config.yaml: proxy: {allow: [{" + yamlTarget(a) + ", methods: [" + q.Method + "]"
+	if q.BadPath == nil {
+		line += ", paths: [" + strconv.Quote(globOf(q.Path)) + "]"
+	}
+	return []string{line + "}]}", "or every request for one session: cloister run --allow " + flagTarget(a) + " -- CMD"}
+}
+
+// globOf is the pattern that only this path fits; a star of its own fits more,
+// and a pattern cannot say what of it is meant.
+func globOf(p urlpath.Path) string {
+	text := p.String()
+	if _, err := urlpath.ParseGlob(text); err != nil {
+		return "/**"
+	}
+	return text
 }
 
 // flagTarget is DOMAIN[:PORT] as --allow takes it.
@@ -32,6 +53,11 @@ func flagTarget(a authority.Authority) string {
 
 // yamlAllow is a whole config.yaml, so that it can be pasted as it is.
 func yamlAllow(a authority.Authority) string {
+	return "or for good, in config.yaml: proxy: {allow: [{" + yamlTarget(a) + "}]}"
+}
+
+// yamlTarget is the host of a rule, with its port where that must be said.
+func yamlTarget(a authority.Authority) string {
 	key, value := "domain: ", a.Host()
 	if addr, ok := a.Addr(); ok {
 		key, value = "cidr: ", a.Host()+"/"+strconv.Itoa(addr.BitLen())
@@ -39,10 +65,10 @@ func yamlAllow(a authority.Authority) string {
 			value = `"` + value + `"`
 		}
 	}
-	if !isDefaultPort(a.Port()) {
-		value += ", ports: [" + strconv.Itoa(int(a.Port())) + "]"
+	if isDefaultPort(a.Port()) {
+		return key + value
 	}
-	return "or for good, in config.yaml: proxy: {allow: [{" + key + value + "}]}"
+	return key + value + ", ports: [" + strconv.Itoa(int(a.Port())) + "]"
 }
 
 // public reports whether an address may work at all when a rule allows it. It
@@ -72,12 +98,12 @@ func refusedHints(r *rule) []string {
 }
 
 // forbidHints say the only thing that helps: no flag or rule overrides a deny.
-func forbidHints(r *rule) []string {
+func forbidHints(r *rule, what string) []string {
 	if r.origin.File == "" && r.origin.Source != "" {
-		return []string{"leave out " + r.origin.Source + " " + r.target() + "; nothing overrides a deny"}
+		return []string{"leave out " + r.origin.Source + " " + what + "; nothing overrides a deny"}
 	}
 	if s := r.origin.String(); s != "" {
-		return []string{"remove or narrow the deny rule for " + r.target() + " at " + s + "; nothing overrides a deny"}
+		return []string{"remove or narrow the deny rule for " + what + " at " + s + "; nothing overrides a deny"}
 	}
-	return []string{"remove or narrow the deny rule for " + r.target() + "; nothing overrides a deny"}
+	return []string{"remove or narrow the deny rule for " + what + "; nothing overrides a deny"}
 }

@@ -40,6 +40,8 @@ type rule struct {
 	pattern authority.Pattern // or
 	prefix  netip.Prefix
 	ports   []uint16 // nil is every port
+	request *matcher // nil is every request, and the connection itself
+	tunnel  bool
 	// rank is how specific the rule is, order is where it stood: they choose
 	// which of several matching rules is named, never what is decided.
 	rank, order int
@@ -47,6 +49,7 @@ type rule struct {
 	origin      Origin
 	verdict     Verdict
 	elsewhere   string // the reason given when only the port is wrong
+	otherwise   string // the reason given when only the request is another
 }
 
 func (r *rule) atPort(p uint16) bool { return r.ports == nil || slices.Contains(r.ports, p) }
@@ -106,7 +109,16 @@ func (ix *index) naming(a authority.Authority, f *found) {
 
 // found is the best rule of each tier for one destination.
 type found struct {
+	http *HTTP // the request that is judged; nil for a connection
+	// best are the rules that speak of all requests, or of this one.
 	best [tiers]*rule
+	// plain is the best allow rule that speaks of everything.
+	plain *rule
+	// some is the best rule of each tier that speaks of requests to this
+	// destination, whether or not of this one.
+	some [tiers]*rule
+	// bytes is the most that an allow rule about this request lets through.
+	bytes *int64
 	// wrongPort is the best rule that widens and names the host at other ports.
 	wrongPort *rule
 	all       *[]*rule // every rule that names the host, if anybody asks
@@ -115,19 +127,40 @@ type found struct {
 func (f *found) offer(rules []*rule, port uint16) {
 	for _, r := range rules {
 		slot := &f.best[r.tier]
-		if !r.atPort(port) {
-			if r.tier.effect() == Deny {
+		switch {
+		case !r.atPort(port) && r.tier.effect() == Deny:
+			continue
+		case !r.atPort(port):
+			slot = &f.wrongPort
+		case r.request != nil:
+			keep(&f.some[r.tier], r)
+			if f.http == nil || !r.request.match(f.http, r.tier) {
 				continue
 			}
-			slot = &f.wrongPort
+			if r.tier == tierAllow {
+				f.bytes = widest(f.bytes, &r.request.bytes)
+			}
+		case r.tier == tierAllow:
+			slot = &f.plain
 		}
-		if *slot == nil || r.before(*slot) {
-			*slot = r
-		}
+		keep(slot, r)
 	}
 	if f.all != nil {
 		*f.all = append(*f.all, rules...)
 	}
+}
+
+func keep(slot **rule, r *rule) {
+	if *slot == nil || r.before(*slot) {
+		*slot = r
+	}
+}
+
+// stands says whether the plain allow rule holds: a rule about requests that is
+// more exact takes its place.
+func (f *found) stands() bool {
+	some := f.some[tierAllow]
+	return f.plain != nil && (some == nil || f.plain.rank >= some.rank)
 }
 
 func (r *rule) before(o *rule) bool {

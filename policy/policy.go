@@ -16,12 +16,14 @@ package policy
 
 import (
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"cloister/internal/authority"
+	"cloister/internal/urlpath"
 )
 
 // Effect is what a rule or a verdict says. Its zero value is Deny.
@@ -117,10 +119,25 @@ func (o Origin) String() string {
 // Rule is one line of YAML or one flag: a Domain (name, address or wildcard)
 // or a CIDR. Ports nil means 443 and 80 for a rule that widens, every port for
 // a rule that denies.
+//
+// Methods, Paths, Headers, Query and Bytes make it a rule about requests: it
+// speaks of those that fit all of them, and a connection to its host is opened
+// and read. An allow rule about requests narrows every allow rule that names its
+// host less exactly, or as exactly in a preset: what it does not name is then
+// unlisted.
 type Rule struct {
 	Effect       Effect
 	Domain, CIDR string
 	Ports        []uint16
+	Methods      []string
+	Paths        []string          // globs, urlpath.ParseGlob
+	Headers      map[string]string // name to a text with *; of several fields each must fit
+	Query        map[string]string // key to a text with *; of several values each must fit
+	Bytes        int64             // an allowed request's body at most; 0 is no bound
+	// Tunnel says that connections are never opened (client certificates,
+	// pinned keys). A deny rule about requests to such a host closes it.
+	Tunnel bool
+	Preset bool // written by us, not by a person: a person's rule is the more exact
 	// Answer marks a person's remembered answer to an ask: a deny stands behind
 	// every forbid, an allow before every ask.
 	Answer bool
@@ -154,6 +171,8 @@ const (
 	// that name would get, since the answer shows nothing else. The port of
 	// the Authority does not matter.
 	NetworkResolve
+	// HTTPRequest is the request HTTP to the Authority.
+	HTTPRequest
 )
 
 func (a Action) String() string {
@@ -162,6 +181,8 @@ func (a Action) String() string {
 		return "NetworkConnect"
 	case NetworkResolve:
 		return "NetworkResolve"
+	case HTTPRequest:
+		return "HttpRequest"
 	}
 	return "action(" + strconv.Itoa(int(a)) + ")"
 }
@@ -173,6 +194,19 @@ type Request struct {
 	// Session, Project and Agent are the principal that Cedar policies see:
 	// Session::"…" in Project::"…", in Agent::"…".
 	Session, Project, Agent string
+	// HTTP is what an HTTPRequest asks for.
+	HTTP HTTP
+}
+
+// HTTP is the part of a request that rules speak of.
+type HTTP struct {
+	Method string
+	Path   urlpath.Path
+	// BadPath is why the path has no one spelling; Path means nothing then.
+	// Where a rule reads paths, such a request is denied.
+	BadPath error
+	Query   string // as sent, without its question mark
+	Header  iter.Seq2[string, string]
 }
 
 // Verdict is the answer. Its zero value is deny.
@@ -191,6 +225,11 @@ type Verdict struct {
 	// Diagnostic says why a policy could not be evaluated; such a verdict
 	// denies.
 	Diagnostic string
+	// Inspect says that rules speak of requests to this destination: a
+	// connection may be used only by something that asks about each.
+	Inspect bool
+	// MaxBytes bounds an allowed request's body; 0 is no bound.
+	MaxBytes int64
 }
 
 // SyntaxError is one thing in an Input that was refused. Compile joins several.

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"cloister/internal/urlpath"
 )
 
 // Cedar prints the snapshot as Cedar text: each rule with a comment that names
@@ -19,7 +21,7 @@ func (s *Snapshot) Cedar() string {
 	fmt.Fprintf(&b, "// policy %s\n// mode %s; what no rule names: %s, of addresses deny\n", s.digest, s.mode, s.unlisted)
 	for _, r := range s.rules {
 		b.WriteByte('\n')
-		r.print(&b)
+		r.print(&b, s.narrowing(r))
 	}
 	for _, f := range s.files {
 		fmt.Fprintf(&b, "\n// file %s\n", comment(f.Name))
@@ -31,7 +33,31 @@ func (s *Snapshot) Cedar() string {
 	return b.String()
 }
 
-func (r *rule) print(b *strings.Builder) {
+// narrowing are the rules about requests that take the place of an allow rule
+// where they name a host more exactly.
+func (s *Snapshot) narrowing(r *rule) []*rule {
+	var out []*rule
+	if r.tier != tierAllow || r.request != nil {
+		return nil
+	}
+	for _, o := range s.rules {
+		if o.tier == tierAllow && o.request != nil && o.rank > r.rank && r.couldName(o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// couldName says whether some host that o names is r's too.
+func (r *rule) couldName(o *rule) bool {
+	if r.prefix.IsValid() || o.prefix.IsValid() {
+		return r.prefix.IsValid() && o.prefix.IsValid() && r.prefix.Overlaps(o.prefix)
+	}
+	base := o.pattern.Base()
+	return r.pattern.Base() == "" || r.pattern.Base() == base || strings.HasSuffix(base, "."+r.pattern.Base())
+}
+
+func (r *rule) print(b *strings.Builder, narrowing []*rule) {
 	fmt.Fprintf(b, "// %s", r.name)
 	if o := r.origin.String(); o != "" {
 		b.WriteString(" — " + comment(o))
@@ -50,7 +76,92 @@ func (r *rule) print(b *strings.Builder) {
 		b.WriteString("@session // stands before ask rules\n")
 	case tierAllow, tiers:
 	}
-	fmt.Fprintf(b, "%s (principal, action == Action::%q, resource)\nwhen { %s };\n", effect, actionConnect, r.condition())
+	if r.tunnel {
+		b.WriteString("@tunnel // never opened\n")
+	}
+	action, condition := actionConnect, r.condition()
+	if r.request != nil {
+		if r.request.bytes > 0 {
+			fmt.Fprintf(b, "@bytes(\"%d\") // of a request's body at most\n", r.request.bytes)
+		}
+		action, condition = actionRequest, condition+r.request.condition()
+	}
+	fmt.Fprintf(b, "%s (principal, action == Action::%q, resource)\nwhen { %s }", effect, action, condition)
+	for _, o := range narrowing {
+		fmt.Fprintf(b, "\nunless { %s } // %s", o.condition(), comment(o.name))
+	}
+	if len(narrowing) > 0 {
+		b.WriteByte('\n')
+	}
+	b.WriteString(";\n")
+}
+
+// condition is what a rule says of requests in Cedar's words.
+func (m *matcher) condition() string {
+	var b strings.Builder
+	if len(m.methods) > 0 {
+		quoted := make([]string, len(m.methods))
+		for i, method := range m.methods {
+			quoted[i] = strconv.Quote(method)
+		}
+		b.WriteString(" && [" + strings.Join(quoted, ", ") + "].contains(context.method)")
+	}
+	if len(m.paths) > 0 {
+		any := make([]string, len(m.paths))
+		for i, g := range m.paths {
+			any[i] = globCondition(g)
+		}
+		b.WriteString(" && (" + strings.Join(any, " || ") + ")")
+	}
+	for _, h := range m.headers {
+		b.WriteString(" && " + tagLike("headers", h.name, h.value))
+	}
+	for _, k := range m.query {
+		b.WriteString(" && " + tagLike("query", k.name, k.value))
+	}
+	return b.String()
+}
+
+// globCondition spells a pattern segment by segment: Cedar's own * would cross
+// slashes.
+func globCondition(g urlpath.Glob) string {
+	head, tail, deep := g.Parts()
+	depth := "=="
+	if deep {
+		depth = ">="
+	}
+	out := []string{fmt.Sprintf("context.depth %s %d", depth, len(head)+len(tail))}
+	for i, part := range head {
+		out = append(out, tagLike("segments", strconv.Itoa(i), part))
+	}
+	for i, part := range tail {
+		out = append(out, tagLike("segments", strconv.Itoa(i-len(tail)), part))
+	}
+	return strings.Join(out, " && ")
+}
+
+func tagLike(of, tag, pattern string) string {
+	key := cedarText(tag)
+	return fmt.Sprintf("context.%s.hasTag(%s) && context.%s.getTag(%s) like %s", of, key, of, key, cedarText(pattern))
+}
+
+// cedarText is a string literal of Cedar; a star keeps its meaning in like.
+func cedarText(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f:
+			fmt.Fprintf(&b, "\\u{%x}", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
 }
 
 // condition is the rule's target in Cedar's words. Ports are spelled out, so

@@ -73,6 +73,7 @@ var packages = map[string]string{
 	"cmd/cloister/realtest": "real programs driven through the built binary, tests only",
 	"config":                "strict configuration and the presets",
 	"egress":                "gate, names, tunnels, proxies",
+	"egress/internal/mint":  "certificates of a session's own authority",
 	"egress/internal/wire":  "parsers of first bytes, which read what an enemy sent and so do nothing else",
 	"guardian":              "routes and wiring",
 	"hostexec":              "rules, digest and run of host commands, and the caller inside",

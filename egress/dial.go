@@ -84,6 +84,7 @@ type dialer struct {
 type dialError struct {
 	status int // for HTTP
 	words  string
+	hints  []string
 	err    error // for the operator
 }
 

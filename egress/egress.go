@@ -8,15 +8,17 @@
 //
 // It does not hold policy (it asks a Decider), does not write the audit (it
 // tells a Journal), does not make the gate's sockets (it is handed them), and
-// does not open TLS: inside an allowed TLS tunnel the bytes are the program's
-// own, so a name behind the same TLS server that ignores SNI cannot be told
-// apart here.
+// does not open TLS unless the Decider says that rules read the requests in it:
+// inside a tunnel the bytes are the program's own, so a name behind the same TLS
+// server that ignores SNI cannot be told apart there.
 //
 // Most readers want New, then Engine.Serve.
 package egress
 
 import (
 	"context"
+	"crypto/x509"
+	"iter"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -24,6 +26,7 @@ import (
 	"time"
 
 	"cloister/internal/authority"
+	"cloister/internal/urlpath"
 )
 
 // QueryKind says what is about to happen if the answer is allow.
@@ -72,7 +75,8 @@ type Query struct {
 	Kind         QueryKind
 	Authority    authority.Authority
 	Via          string
-	Method, Path string // Request only; Path has no query string
+	Method, Path string // of a request; Path is for the record, and has no query
+	HTTP         *HTTP  // what rules read of a request; nil for all else
 	Detail       string // free words for the record: "tls sni", "A"
 	// Once is where the Decider keeps what a person allowed for this connection
 	// only; nil for a DNS question.
@@ -107,6 +111,15 @@ func (o *Once) Allowed(a authority.Authority) (why string, ok bool) {
 	return why, ok
 }
 
+// HTTP is what rules may read of a request besides its method.
+type HTTP struct {
+	Path urlpath.Path
+	// BadPath is why the path has no one spelling.
+	BadPath error
+	Query   string
+	Header  iter.Seq2[string, string]
+}
+
 // A Verdict is the Decider's answer. The zero Verdict is a deny.
 type Verdict struct {
 	Allow  bool
@@ -115,6 +128,12 @@ type Verdict struct {
 	Place  string   // file:line of that rule
 	Reason string   // one sentence for the person
 	Hints  []string // the exact words that would allow it
+	// Inspect says that rules read the requests to this destination: TLS is
+	// opened, and what is no HTTP is refused. Of a request: its path is sent on
+	// as it was judged.
+	Inspect bool
+	// MaxBytes bounds the request's body; 0 is no bound.
+	MaxBytes int64
 }
 
 // A Decider judges. It writes the audit record before it returns; when the
@@ -168,6 +187,11 @@ type Config struct {
 	// or "ip"): the person's explicit word, and the only way to a loopback or
 	// private address. Link-local, multicast and metadata stay forbidden.
 	Hosts map[string]string
+	// CA signs for servers in connections that are opened. Nil: none can be,
+	// and what needs it is refused.
+	CA *CA
+	// Roots are the authorities that servers must be signed by. Nil: the host's.
+	Roots *x509.CertPool
 	// Resolver is asked at connect time. Nil: the host's own.
 	Resolver Resolver
 	// OriginalDst tells where the program meant to go. Nil: the kernel's

@@ -23,6 +23,7 @@ type Engine struct {
 	names       *names
 	pins        map[pin]netip.AddrPort
 	dialer      *dialer
+	upstream    *upstreamTLS
 	originalDst func(net.Conn) (netip.AddrPort, error)
 
 	slots     chan struct{} // one per open connection
@@ -54,6 +55,7 @@ func New(cfg Config) (*Engine, error) {
 		limits:      cfg.Limits.withDefaults(),
 		log:         cfg.Logger,
 		pins:        pins,
+		upstream:    newUpstreamTLS(cfg.Roots),
 		originalDst: cfg.OriginalDst,
 		streams:     map[*stream]struct{}{},
 	}
@@ -316,13 +318,16 @@ func (e *Engine) snapshot() []*stream {
 func (e *Engine) Recheck(ctx context.Context) {
 	e.generation.Add(1)
 	for _, s := range e.snapshot() {
-		q, ok := s.current()
+		q, inspected, ok := s.current()
 		if !ok {
 			continue
 		}
 		q.Kind = Recheck
-		if v := e.cfg.Decider.Decide(ctx, q); !v.Allow {
+		switch v := e.cfg.Decider.Decide(ctx, q); {
+		case !v.Allow:
 			s.kill(fmt.Errorf("%w: %s", errNoLonger, v.Reason))
+		case v.Inspect && !inspected:
+			s.kill(errNowRead)
 		}
 	}
 }
@@ -330,4 +335,5 @@ func (e *Engine) Recheck(ctx context.Context) {
 var (
 	errShutdown = errors.New("the session's network was closed")
 	errNoLonger = errors.New("no longer allowed after a policy change")
+	errNowRead  = errors.New("rules read the requests to this host since a policy change")
 )

@@ -13,6 +13,7 @@ import (
 
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
+	"cloister/internal/urlpath"
 )
 
 // serveHTTP serves the requests of one connection, each judged for itself. In
@@ -42,7 +43,7 @@ func (s *stream) serveHTTP(ctx context.Context, proxy bool) {
 		if !x.run(ctx) {
 			return
 		}
-		s.setCurrent(nil)
+		s.setCurrent(nil, s.inspected())
 	}
 }
 
@@ -103,7 +104,12 @@ type exchange struct {
 	start  time.Time
 	to     authority.Authority
 	target string // origin-form, as it is sent on
+	http   HTTP   // what rules read of it
 	via    string
+	// upgrade is the key of a WebSocket handshake, empty for other requests.
+	upgrade  string
+	extended bool  // its frames may be an extension's
+	most     int64 // what the body may hold; 0 is no bound
 
 	status   int
 	up, down int64
@@ -126,7 +132,7 @@ func (x *exchange) route(proxy bool) error {
 	if err := x.checkForm(); err != nil {
 		return err
 	}
-	if rest, ok := cutScheme(x.req.Target); ok {
+	if rest, ok := x.cutScheme(); ok {
 		if err := x.absolute(rest, proxy); err != nil {
 			return err
 		}
@@ -138,12 +144,26 @@ func (x *exchange) route(proxy bool) error {
 			return &formError{status: 400, reason: "a target that is no path"}
 		}
 	}
-	return x.checkHost(proxy)
+	if err := x.checkHost(proxy); err != nil {
+		return err
+	}
+	x.readTarget()
+	return nil
 }
 
-// cutScheme cuts http:// off an absolute-form target.
-func cutScheme(target string) (string, bool) {
-	const scheme = "http://"
+// readTarget gives what rules read their one spelling.
+func (x *exchange) readTarget() {
+	path, query, _ := strings.Cut(x.target, "?")
+	x.http.Query, x.http.Header = query, x.req.Header.All
+	x.http.Path, x.http.BadPath = urlpath.Parse(path)
+}
+
+// cutScheme cuts the connection's own scheme off an absolute-form target.
+func (x *exchange) cutScheme() (string, bool) {
+	scheme, target := "http://", x.req.Target
+	if x.s.secure {
+		scheme = "https://"
+	}
 	if len(target) < len(scheme) || !strings.EqualFold(target[:len(scheme)], scheme) {
 		return "", false
 	}
@@ -162,7 +182,7 @@ func (x *exchange) absolute(rest string, proxy bool) error {
 	if host == "" || strings.Contains(host, "@") {
 		return &formError{status: 400, reason: "a target without plain host", detail: quote(x.req.Target)}
 	}
-	to, err := authority.ParseHostPort(host, 80)
+	to, err := authority.ParseHostPort(host, x.s.defaultPort())
 	if err != nil {
 		return &formError{status: 400, reason: err.Error()}
 	}
@@ -204,7 +224,9 @@ func (x *exchange) checkHost(proxy bool) error {
 func (x *exchange) checkForm() error {
 	h := x.req.Header
 	if _, n := h.Get("Upgrade"); n > 0 {
-		return &formError{status: 400, reason: "an upgrade to another protocol", detail: quote(strings.Join(h.Tokens("Upgrade"), ","))}
+		if err := x.checkUpgrade(); err != nil {
+			return err
+		}
 	}
 	if _, n := h.Get("HTTP2-Settings"); n > 0 {
 		return &formError{status: 400, reason: "an upgrade to HTTP/2"}
@@ -217,7 +239,11 @@ func (x *exchange) checkForm() error {
 	}
 	for _, token := range h.Tokens("Connection") {
 		switch token {
-		case "host", "content-length", "transfer-encoding", "authorization", "cookie", "upgrade":
+		case "upgrade":
+			if x.upgrade == "" {
+				return &formError{status: 400, reason: "Connection names the field upgrade"}
+			}
+		case "host", "content-length", "transfer-encoding", "authorization", "cookie":
 			return &formError{status: 400, reason: "Connection names the field " + token}
 		}
 	}
@@ -232,6 +258,9 @@ func (x *exchange) checkForm() error {
 // path is the request's path for the record: without the query, which may
 // carry secrets.
 func (x *exchange) path() string {
+	if x.http.BadPath == nil && x.http.Header != nil && x.target != "*" {
+		return x.http.Path.Wire()
+	}
 	path, _, _ := strings.Cut(x.target, "?")
 	return path
 }
@@ -264,25 +293,33 @@ func (x *exchange) refuse(err error) {
 // run judges, sends and answers. True: the connection can take another request.
 func (x *exchange) run(ctx context.Context) bool {
 	s := x.s
-	v := s.allow(ctx, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.req.Method, Path: x.path()})
+	v := s.allow(ctx, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.req.Method, Path: x.path(), HTTP: &x.http})
 	if !v.Allow {
 		s.say(refusalOf(v, x.to).response(x.req))
 		return false
 	}
-	// Bytes that are there already are an answer to a question nobody asked.
-	reused := s.up != nil && s.upTarget == x.to && len(s.up.buf) == 0 && stillIdle(s.up.Conn)
+	if err := x.obey(v); err != nil {
+		x.refuse(err)
+		return false
+	}
+	reused := x.reusable()
 	if !reused {
 		if err := s.dial(ctx, x.to); err != nil {
 			x.status = statusOf(err)
 			f := s.dialFailed(x.flow(), err)
-			s.say(refusal{Status: x.status, Host: x.to.Host(), Port: x.to.Port(), Reason: f.Reason}.response(x.req))
+			s.say(refusal{Status: x.status, Host: x.to.Host(), Port: x.to.Port(), Reason: f.Reason, Hints: hintsOf(err)}.response(x.req))
 			return false
 		}
 	}
 	keep, err := x.relay()
-	if err != nil {
-		return x.failed(err, reused)
+	if errors.Is(err, errUpgraded) {
+		x.frames()
+		return false
 	}
+	if err != nil {
+		return x.failed(err, reused && s.answered)
+	}
+	s.answered = true
 	f := x.flow()
 	s.e.cfg.Journal.Closed(f)
 	if !keep {
@@ -291,10 +328,47 @@ func (x *exchange) run(ctx context.Context) bool {
 	return keep
 }
 
+// obey is what a verdict changes of a request: the one place where its head is
+// another than the program's.
+func (x *exchange) obey(v Verdict) error {
+	x.most = v.MaxBytes
+	if x.most > 0 && x.req.Length > x.most {
+		return tooLarge(x.most, v.Rule)
+	}
+	if v.Inspect && x.http.BadPath == nil && x.target != "*" {
+		_, _, query := strings.Cut(x.target, "?")
+		x.target = x.http.Path.Wire()
+		if query {
+			x.target += "?" + x.http.Query
+		}
+	}
+	return nil
+}
+
+func tooLarge(most int64, rule string) error {
+	e := &formError{status: http.StatusRequestEntityTooLarge, reason: "a body of more than " + strconv.FormatInt(most, 10) + " bytes"}
+	if rule != "" {
+		e.reason += ", the most that the rule \"" + rule + "\" allows"
+	}
+	return e
+}
+
+// reusable says whether the connection that is there can take this request.
+// Bytes that are there already are an answer to a question nobody asked; in TLS
+// they may be tickets before the first answer.
+func (x *exchange) reusable() bool {
+	s := x.s
+	if s.up == nil || s.upTarget != x.to || len(s.up.buf) > 0 {
+		return false
+	}
+	return s.secure && !s.answered || stillIdle(s.up.Conn)
+}
+
 // failed ends an exchange that broke.
 func (x *exchange) failed(err error, reused bool) bool {
-	var form *wire.SyntaxError
-	if errors.As(err, &form) && !errors.Is(err, errUpstream) {
+	_, syntax := errors.AsType[*wire.SyntaxError](err)
+	_, form := errors.AsType[*formError](err)
+	if (syntax || form) && !errors.Is(err, errUpstream) {
 		x.refuse(err) // the request's body
 		return false
 	}
@@ -331,7 +405,7 @@ func (x *exchange) requestHead() []byte {
 		return drop[name] || name == "host" || name == "content-length" || name == "transfer-encoding"
 	})
 	b := make([]byte, 0, 1024)
-	b = append(b, x.req.Method+" "+x.target+" HTTP/1.1\r\nHost: "+hostField(x.to)+"\r\n"...)
+	b = append(b, x.req.Method+" "+x.target+" HTTP/1.1\r\nHost: "+hostField(x.to, x.s.defaultPort())+"\r\n"...)
 	b = h.Append(b)
 	if _, n := x.req.Header.Get("Content-Length"); n > 0 {
 		b = append(b, "Content-Length: "+strconv.FormatInt(x.req.Length, 10)+"\r\n"...)
@@ -339,7 +413,10 @@ func (x *exchange) requestHead() []byte {
 	if x.req.Body == wire.Chunked {
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
 	}
-	if teTrailers(x.req.Header) {
+	switch {
+	case x.upgrade != "":
+		b = append(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n"...)
+	case teTrailers(x.req.Header):
 		b = append(b, "TE: trailers\r\nConnection: TE\r\n"...)
 	}
 	return append(b, "\r\n"...)
@@ -349,13 +426,21 @@ func teTrailers(h wire.Header) bool {
 	return slices.Contains(h.Tokens("TE"), "trailers")
 }
 
-// hostField is the Host of an authority, without the port that http means.
-func hostField(a authority.Authority) string {
+// hostField is the Host of an authority, without the port that its scheme means.
+func hostField(a authority.Authority, implied uint16) string {
 	text := a.String()
-	if a.Port() == 80 {
-		text = strings.TrimSuffix(text, ":80")
+	if a.Port() == implied {
+		text = strings.TrimSuffix(text, ":"+strconv.Itoa(int(implied)))
 	}
 	return text
+}
+
+// defaultPort is the port that the connection's scheme means.
+func (s *stream) defaultPort() uint16 {
+	if s.secure {
+		return 443
+	}
+	return 80
 }
 
 // hopFields names what belongs to one connection only (RFC 9110 7.6.1), in

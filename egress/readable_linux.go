@@ -57,7 +57,7 @@ func peekState(fd int) (peerState, error) {
 
 // stillIdle says whether a kept connection is open with nothing unasked in it.
 func stillIdle(c net.Conn) bool {
-	tcp, ok := c.(*net.TCPConn)
+	tcp, ok := bare(c).(*net.TCPConn)
 	if !ok {
 		return true
 	}

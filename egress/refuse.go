@@ -146,8 +146,14 @@ func (s *stream) refuseDecided(v Verdict) {
 
 // refuseUndialed refuses after a dial that failed.
 func (s *stream) refuseUndialed(f Flow, err error) {
-	r := refusal{Status: statusOf(err), Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: err.Error()}
-	s.refuseAs(r)
+	s.refuseAs(refusal{Status: statusOf(err), Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: err.Error(), Hints: hintsOf(err)})
+}
+
+func hintsOf(err error) []string {
+	if d, ok := errors.AsType[*dialError](err); ok {
+		return d.hints
+	}
+	return nil
 }
 
 func statusOf(err error) int {

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -150,8 +151,14 @@ func (u *upload) copyChunks(in *bodyReader) error {
 	c := chunks{in: in, buffers: &u.x.s.e.buffers}
 	err := c.copy(func(data []byte) error {
 		u.n += int64(len(data))
-		return writeChunk(u.x.s.up.Conn, data)
+		if u.x.most > 0 && u.n > u.x.most {
+			return tooLarge(u.x.most, "")
+		}
+		return writeChunk(u.x.s.up.Conn, &u.x.s.e.buffers, data)
 	})
+	if form, ok := errors.AsType[*formError](err); ok {
+		return form
+	}
 	if err != nil {
 		return err
 	}
@@ -170,6 +177,9 @@ func (x *exchange) response() (bool, error) {
 		}
 		if r.Status >= 200 {
 			return x.final(r)
+		}
+		if r.Status == 101 && x.upgrade != "" {
+			return false, x.upgraded(r)
 		}
 		if r.Status == 101 {
 			return false, fmt.Errorf("%w: 101 without having been asked", errUpstream)
@@ -280,7 +290,7 @@ func (x *exchange) bodyLength(n int64) error {
 	}
 	rest := &io.LimitedReader{R: x.s.up.Conn, N: n}
 	for {
-		got, err := io.Copy(x.s.client.Conn, rest)
+		got, err := x.copy(rest)
 		x.down += got
 		switch {
 		case got > 0 && errors.Is(err, os.ErrDeadlineExceeded):
@@ -293,6 +303,16 @@ func (x *exchange) bodyLength(n int64) error {
 			return nil
 		}
 	}
+}
+
+// copy lets the kernel copy where it can.
+func (x *exchange) copy(from *io.LimitedReader) (int64, error) {
+	if canSplice(x.s.client.Conn, from.R.(net.Conn)) {
+		return io.Copy(x.s.client.Conn, from)
+	}
+	buf := x.s.e.buffers.get()
+	defer x.s.e.buffers.put(buf)
+	return io.CopyBuffer(x.s.client.Conn, from, buf[:])
 }
 
 // extend bounds the server's silence once the program has ended its sending:
@@ -311,7 +331,7 @@ func (x *exchange) bodyChunked() error {
 			_, err := x.s.client.Conn.Write(data)
 			return err
 		}
-		return writeChunk(x.s.client.Conn, data)
+		return writeChunk(x.s.client.Conn, &x.s.e.buffers, data)
 	})
 	switch {
 	case errors.Is(err, errWrite):
@@ -446,9 +466,17 @@ func (c *chunks) readTrailers() error {
 	}
 }
 
-// writeChunk writes one chunk in one system call.
-func writeChunk(c net.Conn, data []byte) error {
+// writeChunk writes one chunk in one system call, and in one TLS record where it
+// fits.
+func writeChunk(c net.Conn, buffers *buffers, data []byte) error {
 	head := strconv.AppendInt(make([]byte, 0, 24), int64(len(data)), 16)
+	if _, ok := c.(*tls.Conn); ok && len(data) <= pumpSize-32 {
+		buf := buffers.get()
+		defer buffers.put(buf)
+		whole := append(append(append(buf[:0], head...), "\r\n"...), data...)
+		_, err := c.Write(append(whole, "\r\n"...))
+		return err
+	}
 	bufs := net.Buffers{append(head, "\r\n"...), data, []byte("\r\n")}
 	_, err := bufs.WriteTo(c)
 	return err

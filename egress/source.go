@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -67,14 +68,32 @@ func (s *source) Read(p []byte) (int, error) {
 
 // closeWrite ends our direction and leaves the other open.
 func closeWrite(c net.Conn) error {
+	if s, ok := c.(*source); ok {
+		c = s.Conn
+	}
 	if h, ok := c.(interface{ CloseWrite() error }); ok {
 		return h.CloseWrite()
 	}
 	return c.Close()
 }
 
+// bare is the kernel's connection below TLS and below what was looked at.
+func bare(c net.Conn) net.Conn {
+	for {
+		switch outer := c.(type) {
+		case *tls.Conn:
+			c = outer.NetConn()
+		case *source:
+			c = outer.Conn
+		default:
+			return c
+		}
+	}
+}
+
 // reset closes with RST, which says at once that nothing was served.
 func reset(c net.Conn) {
+	c = bare(c)
 	if l, ok := c.(interface{ SetLinger(int) error }); ok {
 		_ = l.SetLinger(0) // then it is a plain close, and as closed
 	}

@@ -32,12 +32,17 @@ type stream struct {
 	up       *source
 	upTarget authority.Authority
 	dialed   netip.AddrPort
+	answered bool // it has answered a request
 
-	mu    sync.Mutex
-	conns []net.Conn
-	cause error  // why it was killed
-	query *Query // what it is doing by leave of the Decider
-	once  Once   // what a person allowed for it alone
+	secure bool     // TLS is opened on both sides
+	offer  []string // what is offered to a server by ALPN
+
+	mu      sync.Mutex
+	conns   []net.Conn
+	cause   error  // why it was killed
+	query   *Query // what it is doing by leave of the Decider
+	inspect bool   // requests are read, or it ends
+	once    Once   // what a person allowed for it alone
 }
 
 // attach makes a connection part of the stream's fate.
@@ -80,19 +85,26 @@ func (s *stream) closeAll() {
 }
 
 // current is what Recheck asks about.
-func (s *stream) current() (Query, bool) {
+func (s *stream) current() (q Query, inspected, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.query == nil {
-		return Query{}, false
+		return Query{}, false, false
 	}
-	return *s.query, true
+	// A request is read whatever is said of its connection.
+	return *s.query, s.inspect || s.query.HTTP != nil, true
 }
 
-func (s *stream) setCurrent(q *Query) {
+func (s *stream) setCurrent(q *Query, inspect bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.query = q
+	s.query, s.inspect = q, inspect
+}
+
+func (s *stream) inspected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inspect
 }
 
 // allow asks the Decider, and again if policy changed before the answer was in
@@ -103,10 +115,10 @@ func (s *stream) allow(ctx context.Context, q Query) Verdict {
 		generation := s.e.generation.Load()
 		v := s.e.cfg.Decider.Decide(ctx, q)
 		if !v.Allow {
-			s.setCurrent(nil)
+			s.setCurrent(nil, s.inspected())
 			return v
 		}
-		s.setCurrent(&q)
+		s.setCurrent(&q, s.inspected() || v.Inspect)
 		if s.e.generation.Load() == generation {
 			return v
 		}
@@ -123,7 +135,24 @@ func (s *stream) dial(ctx context.Context, a authority.Authority) error {
 	if err := s.attach(c); err != nil {
 		return err
 	}
-	s.up, s.upTarget, s.dialed = &source{Conn: c}, a, dialed
+	s.up, s.upTarget, s.dialed, s.answered = &source{Conn: c}, a, dialed, false
+	if !s.secure {
+		return nil
+	}
+	return s.dialTLS(ctx, a)
+}
+
+// dialTLS opens TLS on what was dialled. From the second time on the protocol is
+// the one that the program speaks by now.
+func (s *stream) dialTLS(ctx context.Context, a authority.Authority) error {
+	ctx, cancel := context.WithTimeout(ctx, s.e.limits.Handshake)
+	defer cancel()
+	conn, err := s.e.upstream.handshake(ctx, s.up.Conn, a, s.offer)
+	if err != nil {
+		s.hangUp()
+		return err
+	}
+	s.up.Conn = conn
 	return nil
 }
 
@@ -133,7 +162,7 @@ func (s *stream) hangUp() {
 	}
 	s.mu.Lock()
 	for i, c := range s.conns {
-		if c == s.up.Conn {
+		if c == bare(s.up.Conn) {
 			s.conns = append(s.conns[:i], s.conns[i+1:]...)
 			break
 		}
@@ -180,9 +209,17 @@ func (s *stream) serveTLSPort(ctx context.Context) {
 	}
 	switch {
 	case isTLS:
-		if !s.checkHello() {
+		hello, ok := s.checkHello()
+		if !ok {
 			return
 		}
+		if s.inspected() {
+			s.serveInspected(ctx, hello)
+			return
+		}
+	case s.inspected():
+		s.refuseForm(unread)
+		return
 	case s.isSSH():
 	default:
 		s.refuseForm("port 443 takes TLS or SSH only")
@@ -213,7 +250,7 @@ func (s *stream) isSSH() bool {
 }
 
 // checkHello reads the whole ClientHello and holds its name to the target.
-func (s *stream) checkHello() bool {
+func (s *stream) checkHello() (wire.Hello, bool) {
 	s.readBy(s.e.limits.Handshake)
 	var scan wire.HelloScan
 	for {
@@ -230,9 +267,9 @@ func (s *stream) checkHello() bool {
 		}
 		if err != nil {
 			s.refuseTLS(Flow{Kind: Connect, Reason: err.Error(), Detail: detail})
-			return false
+			return wire.Hello{}, false
 		}
-		return true
+		return hello, true
 	}
 }
 
@@ -271,6 +308,10 @@ func asciiFold(s string) string {
 // serveAnyPort serves a port without a fixed protocol. The upstream may speak
 // first; nothing goes up before it is known what the program speaks.
 func (s *stream) serveAnyPort(ctx context.Context) {
+	if s.inspected() {
+		s.serveReadable(ctx)
+		return
+	}
 	if !s.ensureDialed(ctx) {
 		return
 	}
@@ -293,13 +334,43 @@ func (s *stream) serveAnyPort(ctx context.Context) {
 	}
 }
 
+// unread is why something that is neither HTTP nor TLS is refused.
+const unread = "rules read the requests to this host, and this is no HTTP"
+
+// serveReadable serves a port without a fixed protocol for a host whose requests
+// are read: nothing is dialled, and the server does not speak first.
+func (s *stream) serveReadable(ctx context.Context) {
+	s.readBy(s.e.limits.Idle)
+	for {
+		kind, err := wire.GuessProtocol(s.client.buf)
+		switch {
+		case errors.Is(err, wire.ErrShort):
+			if err := s.client.fill(wire.MaxHead); err != nil {
+				s.refuseSilent(err)
+				return
+			}
+		case err == nil && kind == wire.HTTP:
+			s.serveHTTP(ctx, false)
+			return
+		case err == nil && kind == wire.TLS:
+			if hello, ok := s.checkHello(); ok {
+				s.serveInspected(ctx, hello)
+			}
+			return
+		default:
+			s.refuseForm(unread)
+			return
+		}
+	}
+}
+
 // serveSpoken serves a protocol that was recognised on another port.
 func (s *stream) serveSpoken(ctx context.Context, kind wire.Guess) {
 	if kind == wire.HTTP {
 		s.serveHTTP(ctx, false)
 		return
 	}
-	if !s.checkHello() {
+	if _, ok := s.checkHello(); !ok {
 		return
 	}
 	t := s.newTunnel()

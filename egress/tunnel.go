@@ -37,7 +37,9 @@ func (b *buffers) put(p *[pumpSize]byte) { b.pool.Put(p) }
 type pump struct {
 	dst, src net.Conn
 	buffers  *buffers
-	n        atomic.Int64 // bytes written to dst
+	n        atomic.Int64       // bytes written to dst
+	check    func([]byte) error // of what is copied; nil for none
+	small    []byte             // of a direction that can only wait in Read
 
 	mu     sync.Mutex
 	quiet  time.Duration // silence that ends it; 0 for none
@@ -47,6 +49,7 @@ type pump struct {
 var (
 	errHalted = errors.New("halted")
 	errWrite  = errors.New("write")
+	errCheck  = errors.New("check")
 )
 
 // limit makes the pump end after d of silence from now on.
@@ -146,15 +149,43 @@ func (p *pump) trickle() (bool, error) {
 
 // step copies what one read gives.
 func (p *pump) step() (int, error) {
-	buf := p.buffers.get()
-	defer p.buffers.put(buf)
-	n, err := p.src.Read(buf[:])
+	n, err := 0, error(nil)
+	var data []byte
+	if bare(p.src) == p.src {
+		buf := p.buffers.get()
+		defer p.buffers.put(buf)
+		n, err = p.src.Read(buf[:])
+		data = buf[:n]
+	} else {
+		n, err = p.readSmall()
+		data = p.small[:n]
+	}
 	if n > 0 {
-		w, werr := p.dst.Write(buf[:n])
+		if p.check != nil {
+			if cerr := p.check(data); cerr != nil {
+				return n, errors.Join(errCheck, cerr)
+			}
+		}
+		w, werr := p.dst.Write(data)
 		p.n.Add(int64(w))
 		if werr != nil {
 			return n, errors.Join(errWrite, werr)
 		}
+	}
+	return n, err
+}
+
+// readSmall reads where the wait for bytes is Read's own, and so needs a buffer
+// all the time: it grows with what comes.
+func (p *pump) readSmall() (int, error) {
+	if p.small == nil {
+		p.small = make([]byte, 1<<10)
+	}
+	n, err := p.src.Read(p.small)
+	if n == len(p.small) && n < pumpSize && err == nil {
+		grown := make([]byte, 4*n)
+		copy(grown, p.small)
+		p.small = grown
 	}
 	return n, err
 }

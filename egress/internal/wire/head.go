@@ -27,6 +27,15 @@ func (h Header) Get(name string) (value string, n int) {
 	return value, n
 }
 
+// All gives each field in order.
+func (h Header) All(yield func(name, value string) bool) {
+	for _, f := range h {
+		if !yield(f.Name, f.Value) {
+			return
+		}
+	}
+}
+
 // Tokens gives the comma-separated members of all fields of that name, lower case.
 func (h Header) Tokens(name string) []string {
 	var out []string

@@ -11,12 +11,15 @@ type Hello struct {
 	Names []string
 	// SNI says whether there is a server_name extension at all.
 	SNI bool
+	// ALPN are the protocols that the client offers, in its order.
+	ALPN []string
 }
 
 const (
 	recordHandshake   = 22
 	typeClientHello   = 1
 	extServerName     = 0
+	extALPN           = 16
 	nameTypeHost      = 0
 	maxRecord         = 1 << 14 // RFC 8446 5.1, plaintext
 	recordHeader      = 5
@@ -168,16 +171,36 @@ func parseExtensions(exts cursor) (Hello, error) {
 			return Hello{}, fmt.Errorf("clienthello: extension %d twice", id)
 		}
 		seen[id] = true
-		if id != extServerName {
-			continue
-		}
-		h.SNI = true
 		var err error
-		if h.Names, err = parseServerNames(data); err != nil {
+		switch id {
+		case extServerName:
+			h.SNI = true
+			h.Names, err = parseServerNames(data)
+		case extALPN:
+			h.ALPN, err = parseALPN(data)
+		}
+		if err != nil {
 			return Hello{}, err
 		}
 	}
 	return h, nil
+}
+
+// parseALPN reads a list of protocol names (RFC 7301 3.1).
+func parseALPN(data cursor) ([]string, error) {
+	list := data.vector(2)
+	if data.bad || len(data.b) != 0 || len(list.b) == 0 {
+		return nil, errHello
+	}
+	var names []string
+	for len(list.b) > 0 {
+		name := list.vector(1)
+		if list.bad || len(name.b) == 0 {
+			return nil, errHello
+		}
+		names = append(names, string(name.b))
+	}
+	return names, nil
 }
 
 func parseServerNames(data cursor) ([]string, error) {

@@ -1,0 +1,141 @@
+package mint_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"cloister/egress/internal/mint"
+)
+
+func parse(t testing.TB, text []byte) *x509.Certificate {
+	t.Helper()
+	block, rest := pem.Decode(text)
+	if block == nil || len(rest) > 0 {
+		t.Fatalf("no single PEM block: %q", text)
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestAuthority(t *testing.T) {
+	now := time.Now()
+	a, err := mint.New("s1", func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := parse(t, a.PEM())
+	if !ca.IsCA || !ca.BasicConstraintsValid || ca.MaxPathLen != 0 || !ca.MaxPathLenZero || ca.KeyUsage&x509.KeyUsageCertSign == 0 || len(ca.SubjectKeyId) == 0 {
+		t.Errorf("authority %+v", ca)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(ca)
+	for _, host := range []string{"a.test", "203.0.113.7", "2001:db8::1"} {
+		c, err := a.Config(host, "h2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(c.Certificates[0].Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+		if leaf.IsCA || leaf.NotAfter.After(now.Add(24*time.Hour)) || leaf.Subject.String() != "" || len(leaf.AuthorityKeyId) == 0 {
+			t.Errorf("%s: %+v", host, leaf)
+		}
+		if err := leaf.VerifyHostname("b.test"); err == nil {
+			t.Errorf("%s: good for b.test too", host)
+		}
+	}
+	again, _ := a.Config("a.test", "h2")
+	first, _ := a.Config("a.test", "h2")
+	if again != first {
+		t.Error("a kept leaf was made anew")
+	}
+	now = now.Add(13 * time.Hour)
+	if later, _ := a.Config("a.test", "h2"); later == first {
+		t.Error("a leaf that is past half of its life was given out")
+	}
+	other, err := mint.New("s1", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parse(t, other.PEM()).Equal(ca) {
+		t.Error("two sessions share an authority")
+	}
+}
+
+// The number of leaves is bounded, however many names a program makes up.
+func TestBound(t *testing.T) {
+	a, err := mint.New("s", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3000 {
+		if _, err := a.Config(fmt.Sprintf("n%d.test", i), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := a.Kept(); n != 1024 {
+		t.Errorf("%d leaves kept", n)
+	}
+}
+
+// A client that knows the authority gets through, speaks what was set, and
+// resumes.
+func TestHandshake(t *testing.T) {
+	a, err := mint.New("s", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(a.PEM())
+	client := &tls.Config{RootCAs: roots, ServerName: "a.test", NextProtos: []string{"h2", "http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(4)}
+	for i := range 2 {
+		c, s := net.Pipe()
+		config, err := a.Config("a.test", "http/1.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			server := tls.Server(s, config)
+			_, err := server.Write([]byte("x"))
+			done <- err
+		}()
+		conn := tls.Client(c, client)
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		state := conn.ConnectionState()
+		if state.NegotiatedProtocol != "http/1.1" || state.DidResume != (i == 1) {
+			t.Errorf("handshake %d: %q, resumed %t", i, state.NegotiatedProtocol, state.DidResume)
+		}
+		c.Close()
+		s.Close()
+	}
+}
+
+func BenchmarkMint(b *testing.B) {
+	a, err := mint.New("s", time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; b.Loop(); i++ {
+		if _, err := a.Config(fmt.Sprintf("n%d.test", i), ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

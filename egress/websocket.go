@@ -1,0 +1,82 @@
+package egress
+
+import (
+	"crypto/sha1" // RFC 6455 names it, and no secret hangs on it
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"cloister/egress/internal/wire"
+)
+
+// errUpgraded ends the HTTP of a connection: what follows are WebSocket frames.
+var errUpgraded = errors.New("the connection carries frames from here on")
+
+// checkUpgrade lets a whole WebSocket handshake through (RFC 6455 4.2.1), and no
+// other upgrade: what follows one could not be read.
+func (x *exchange) checkUpgrade() error {
+	h := x.req.Header
+	refused := &formError{status: 400, reason: "an upgrade to another protocol", detail: quote(strings.Join(h.Tokens("Upgrade"), ","))}
+	if !slices.Equal(h.Tokens("Upgrade"), []string{"websocket"}) {
+		return refused
+	}
+	key, keys := h.Get("Sec-WebSocket-Key")
+	raw, err := base64.StdEncoding.DecodeString(key)
+	version, versions := h.Get("Sec-WebSocket-Version")
+	if keys != 1 || err != nil || len(raw) != 16 || versions != 1 || version != "13" || x.req.Method != http.MethodGet ||
+		x.req.Minor != 1 || x.req.Body != wire.NoBody || !slices.Contains(h.Tokens("Connection"), "upgrade") {
+		refused.reason = "an upgrade to WebSocket that is no whole handshake"
+		return refused
+	}
+	x.upgrade = key
+	return nil
+}
+
+// upgraded checks the server's half of the handshake and passes it on.
+func (x *exchange) upgraded(r *wire.Response) error {
+	const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+	sum := sha1.Sum([]byte(x.upgrade + guid))
+	accept, n := r.Header.Get("Sec-WebSocket-Accept")
+	if n != 1 || accept != base64.StdEncoding.EncodeToString(sum[:]) ||
+		!slices.Equal(r.Header.Tokens("Upgrade"), []string{"websocket"}) || !slices.Contains(r.Header.Tokens("Connection"), "upgrade") {
+		return fmt.Errorf("%w: 101 that does not answer the WebSocket handshake", errUpstream)
+	}
+	x.status = r.Status
+	_, extended := r.Header.Get("Sec-WebSocket-Extensions")
+	x.extended = extended > 0
+	own := wire.Header{{Name: "Connection", Value: "Upgrade"}, {Name: "Upgrade", Value: "websocket"}}
+	if err := x.writeHead(r, own); err != nil {
+		return err
+	}
+	x.answered = true
+	return errUpgraded
+}
+
+// frames passes WebSocket frames in both directions until both have ended.
+func (x *exchange) frames() {
+	s := x.s
+	t := newTunnel(s.client, s.up, &s.e.buffers, s.e.limits.HalfClosed)
+	up, down := &wire.FrameScan{Masked: true, Extended: x.extended}, &wire.FrameScan{Extended: x.extended}
+	t.up.check, t.down.check = up.Scan, down.Scan
+	t.startDown()
+	err := t.finish()
+	x.up, x.down = t.up.n.Load(), t.down.n.Load()
+	f := x.flow()
+	switch cause := s.killed(); {
+	case cause != nil:
+		f.Reason = cause.Error()
+	case errors.Is(err, errCheck):
+		f.Reason = "a WebSocket connection with bytes that are no frame"
+	case err != nil:
+		f.Reason = "connection broken"
+	}
+	if errors.Is(err, errCheck) {
+		s.e.refused(f)
+		s.reset()
+		return
+	}
+	s.e.cfg.Journal.Closed(f)
+}

@@ -79,6 +79,10 @@ type SessionGrant struct {
 	// Notices are for the person, on stderr: a policy file that did not load
 	// and the last good one in force, rules that nothing enforces yet.
 	Notices []string `json:"notices,omitempty"`
+	// Authority is the certificate, PEM, that programs inside must trust beside
+	// the host's: it signs for servers in connections that are opened. Empty
+	// without network, and for a session that was taken back.
+	Authority string `json:"authority,omitempty"`
 }
 
 // State of a session.

@@ -27,6 +27,7 @@ type Kind string
 const (
 	Network  Kind = "network"  // a destination, HOST:PORT
 	Hostexec Kind = "hostexec" // a command on the host
+	Request  Kind = "request"  // one HTTP request, METHOD HOST:PORT/PATH
 )
 
 // Scope is how long an answer holds.

@@ -12,6 +12,7 @@ import (
 
 	"cloister/internal/authority"
 	"cloister/internal/nearest"
+	"cloister/internal/urlpath"
 )
 
 // Parse reads one configuration file over the defaults. name stands in errors
@@ -115,6 +116,33 @@ func (r *reader) rules(rules []Rule, list string, parse func(string) (authority.
 		}
 		if rule.Ports != nil && len(rule.Ports) == 0 {
 			r.problem(r.places[key+".ports"], "leave ports out for 443 and 80", "%s: an empty list of ports matches nothing", key)
+		}
+		r.requests(rule, key)
+	}
+}
+
+// requests holds what a rule says of requests to what a request can be.
+func (r *reader) requests(rule *Rule, key string) {
+	for j, method := range rule.Methods {
+		if method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
+			hint := "methods are written as they are sent: GET, HEAD, POST"
+			if upper := strings.ToUpper(method); strings.Trim(upper, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" {
+				hint = "write " + upper
+			}
+			r.problem(r.places[at(key+".methods", j)], hint, "%s: %q is no method", key, method)
+		}
+	}
+	for j, path := range rule.Paths {
+		if _, err := urlpath.ParseGlob(path); path != "" && err != nil {
+			r.problem(r.places[at(key+".paths", j)], `such as "/repos/acme/**"`, "%s: path %q: %v", key, path, err)
+		}
+	}
+	for _, list := range []struct {
+		word string
+		n    int
+	}{{"methods", len(rule.Methods)}, {"paths", len(rule.Paths)}, {"headers", len(rule.Headers)}, {"query", len(rule.Query)}} {
+		if p, written := r.places[key+"."+list.word]; written && list.n == 0 {
+			r.problem(p, "leave it out for every request", "%s: %s names nothing", key, list.word)
 		}
 	}
 }

@@ -45,7 +45,14 @@ type Rule struct {
 	Pattern string   `json:"pattern" jsonschema:"The same as domain, as the original Cloister wrote it."`
 	CIDR    string   `json:"cidr" jsonschema:"A range of addresses."`
 	Ports   []uint16 `json:"ports" jsonschema:"Ports, 443 and 80 unless said."`
-	Place   Place    `json:"-"`
+	// What follows makes it a rule about requests: connections are opened and read.
+	Methods []string          `json:"methods" jsonschema:"Methods of requests, such as GET and HEAD."`
+	Paths   []string          `json:"paths" jsonschema:"Paths of requests. * is any text of one segment, ** any segments: /repos/acme/**."`
+	Headers map[string]string `json:"headers" jsonschema:"Headers that a request must have. * in a value is any text."`
+	Query   map[string]string `json:"query" jsonschema:"Keys that the query must have. * in a value is any text."`
+	Bytes   Size              `json:"bytes" jsonschema:"What the body of an allowed request may hold at most, such as 10MiB."`
+	TLS     TLS               `json:"tls" jsonschema:"tunnel: the connection is never opened, for client certificates and pinned keys."`
+	Place   Place             `json:"-"`
 }
 
 // Hostexec says which commands may run on the host.
@@ -105,6 +112,9 @@ type Mode string
 // Workspace says how the project appears inside.
 type Workspace string
 
+// TLS says what becomes of the encryption of an allowed connection.
+type TLS string
+
 // Unlisted is what happens to a destination that no rule names.
 type Unlisted string
 
@@ -120,6 +130,9 @@ const (
 	WorkspaceLive Workspace = "live"
 	WorkspaceNone Workspace = "none"
 
+	// TLSTunnel passes it on as it is, whatever else would open it.
+	TLSTunnel TLS = "tunnel"
+
 	UnlistedAsk  Unlisted = "ask"
 	UnlistedDeny Unlisted = "deny"
 )
@@ -128,6 +141,7 @@ func (Isolation) words() []string { return []string{string(IsolationAuto), strin
 func (Mode) words() []string {
 	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}
 }
+func (TLS) words() []string       { return []string{string(TLSTunnel)} }
 func (Workspace) words() []string { return []string{string(WorkspaceLive), string(WorkspaceNone)} }
 func (Unlisted) words() []string {
 	return []string{string(UnlistedAsk), string(UnlistedDeny), "request_approval", "reject"}

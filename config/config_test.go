@@ -153,9 +153,13 @@ func TestParseRefuses(t *testing.T) {
 		{"an unknown key with nothing near", "telemetry: on\n", []string{
 			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, image, proxy, hostexec, filesystem, resources, agents)`,
 		}},
-		{"an L7 rule, which nothing would enforce", "proxy:\n  allow:\n    - domain: a.example\n      methods: [GET]\n", []string{
-			`c:4:7: unknown key "methods" in proxy.allow[0] (in proxy.allow[0] the keys are domain, pattern, cidr, ports)`,
+		{"a method in lower case", "proxy:\n  allow:\n    - domain: a.example\n      methods: [get]\n", []string{`c:4:17: proxy.allow[0]: "get" is no method (write GET)`}},
+		{"paths that no path is", "proxy: {deny: [{domain: a.example, paths: [repos, /a/../b]}]}\n", []string{
+			`c:1:44: proxy.deny[0]: path "repos": a path begins with a slash (such as "/repos/acme/**")`,
+			`c:1:51: proxy.deny[0]: path "/a/../b": dot segments are resolved before paths are compared: leave them out (such as "/repos/acme/**")`,
 		}},
+		{"a rule about no request", "proxy: {allow: [{domain: a.example, methods: []}]}\n", []string{`c:1:46: proxy.allow[0]: methods names nothing (leave it out for every request)`}},
+		{"another word for tls", "proxy: {allow: [{domain: a.example, tls: tunel}]}\n", []string{`c:1:42: proxy.allow[0].tls: "tunel" is not a value of this key (did you mean tunnel?)`}},
 		{"several at once, in order", "defaults:\n  mode: enforced\n  isolation: [native]\nresources:\n  pids: many\n  memory: lots\n", []string{
 			`c:2:9: defaults.mode: "enforced" is not a value of this key (did you mean enforce?)`,
 			`c:3:14: defaults.isolation: a list where text is expected`,

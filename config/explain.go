@@ -3,8 +3,10 @@ package config
 import (
 	"encoding"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -73,9 +75,30 @@ func (c *Config) valued(key, text string) Value {
 
 // String writes the rule on one line: *.example.org ports 443,8443.
 func (r Rule) String() string {
-	s := r.Domain + r.CIDR
-	if r.Ports != nil {
-		s += " ports " + strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Ports), " ", ","), "[]")
+	words := []string{r.Domain + r.CIDR}
+	add := func(key string, list ...string) {
+		if len(list) > 0 {
+			words = append(words, key+" "+strings.Join(list, ","))
+		}
 	}
-	return s
+	ports := make([]string, len(r.Ports))
+	for i, p := range r.Ports {
+		ports[i] = strconv.Itoa(int(p))
+	}
+	add("ports", ports...)
+	add("methods", r.Methods...)
+	add("paths", r.Paths...)
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		add("header", name+"="+r.Headers[name])
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Query)) {
+		add("query", key+"="+r.Query[key])
+	}
+	if r.Bytes > 0 {
+		add("bytes", r.Bytes.String())
+	}
+	if r.TLS != "" {
+		add("tls", string(r.TLS))
+	}
+	return strings.Join(words, " ")
 }

@@ -38,6 +38,7 @@ func makeSchema() ([]byte, error) {
 		reflect.TypeFor[Isolation](): oneOf(Isolation("").words()),
 		reflect.TypeFor[Mode]():      oneOf(Mode("").words()),
 		reflect.TypeFor[Workspace](): oneOf(Workspace("").words()),
+		reflect.TypeFor[TLS]():       oneOf(TLS("").words()),
 		reflect.TypeFor[Unlisted]():  oneOf(Unlisted("").words()),
 	}})
 	if err != nil {

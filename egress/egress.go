@@ -88,6 +88,22 @@ type Query struct {
 type Once struct {
 	mu  sync.Mutex
 	why map[authority.Authority]string
+	// request is the one request that was allowed, where requests are judged.
+	request *HTTP
+}
+
+// AllowRequest keeps that one request is allowed, until the next is.
+func (o *Once) AllowRequest(h *HTTP) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.request = h
+}
+
+// RequestAllowed tells whether that very request was allowed.
+func (o *Once) RequestAllowed(h *HTTP) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return h != nil && o.request == h
 }
 
 // Allow keeps that the destination is allowed, and why.

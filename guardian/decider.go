@@ -39,6 +39,25 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	return verdict(v, why)
 }
 
+// asked is q in policy's words.
+func (l *live) asked(q egress.Query) policy.Request {
+	r := policy.Request{
+		Action:    policy.NetworkConnect,
+		Authority: q.Authority,
+		Session:   l.info.Name,
+		Project:   l.info.Project,
+		Agent:     l.info.Agent,
+	}
+	switch {
+	case q.Kind == egress.Resolve:
+		r.Action = policy.NetworkResolve
+	case q.HTTP != nil: // also one that is judged again
+		r.Action = policy.HTTPRequest
+		r.HTTP = policy.HTTP{Method: q.Method, Path: q.HTTP.Path, BadPath: q.HTTP.BadPath, Query: q.HTTP.Query, Header: q.HTTP.Header}
+	}
+	return r
+}
+
 // verdict is v in egress's words. An ask that is left is refused; why says for
 // what reason.
 func verdict(v policy.Verdict, why string) egress.Verdict {
@@ -48,6 +67,9 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 		Place:  placeOf(v.Origin),
 		Reason: v.Reason,
 		Hints:  v.Hints,
+
+		Inspect:  v.Inspect,
+		MaxBytes: v.MaxBytes,
 	}
 	if v.Rule != unlisted {
 		out.Rule = v.Rule
@@ -61,13 +83,13 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 // unlisted is policy's name for no rule.
 const unlisted = "unlisted"
 
-// count counts connections, on port 80 the requests on them, and names that
-// were refused. A program asks for A and AAAA of one name: only the first is
+// count counts connections, or the requests on them where these are read, and
+// names that were refused. A program asks for A and AAAA of one name: only the first is
 // told to the person.
 func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string) {
 	switch {
 	case v.Effect == policy.Allow:
-		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 {
+		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !v.Inspect {
 			l.tally.allowed()
 		}
 		return
@@ -120,13 +142,6 @@ func placeOf(o policy.Origin) string {
 		return o.File
 	}
 	return fmt.Sprintf("%s:%d", o.File, o.Line)
-}
-
-func actionOf(k egress.QueryKind) policy.Action {
-	if k == egress.Resolve {
-		return policy.NetworkResolve
-	}
-	return policy.NetworkConnect
 }
 
 func kindOf(k egress.QueryKind) audit.Kind {

@@ -145,7 +145,7 @@ func FuzzLoad(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		loaded, err := guardian.Load(dir)
+		loaded, err := guardian.Load(dir, "/home/person")
 		if err != nil {
 			if !strings.Contains(err.Error(), "config.yaml") && !strings.Contains(err.Error(), "user.cedar") {
 				t.Errorf("refused without a file: %v", err)

@@ -53,6 +53,7 @@ var ErrAlreadyRunning = errors.New("a guardian is already running")
 // Options of Run.
 type Options struct {
 	Dirs    xdg.Dirs
+	Home    string // what ~ stands for in the configuration
 	Version string
 	Logger  *slog.Logger // for the operator; nil is silent
 	// Sweep removes what dead sessions left on the host: called once, when
@@ -163,7 +164,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		log:      o.Logger,
 		started:  time.Now(),
 		socket:   Socket(o.Dirs),
-		policies: newPolicies(o.Dirs.Config),
+		policies: newPolicies(o.Dirs.Config, o.Home),
 		live:     map[string]*live{},
 		bus:      newBus(),
 	}

@@ -23,15 +23,15 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 	}
 	for {
 		snapshot := l.snapshot.Load()
-		v := judge(snapshot, policy.Request{
-			Action:    actionOf(q.Kind),
-			Authority: q.Authority,
-			Session:   l.info.Name,
-			Project:   l.info.Project,
-			Agent:     l.info.Agent,
-		})
+		v := judge(snapshot, l.asked(q))
 		if v.Effect != policy.Ask {
 			return v, snapshot.Digest(), ""
+		}
+		if q.HTTP != nil && v.Inspect {
+			if v, why, again := l.judgeRequest(ctx, q, v, snapshot.Digest()); !again {
+				return v, snapshot.Digest(), why
+			}
+			continue
 		}
 		if word, ok := q.Once.Allowed(q.Authority); ok {
 			return answered(policy.Allow, word), snapshot.Digest(), ""
@@ -54,6 +54,38 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 			return v, snapshot.Digest(), endOfAsk(a.Outcome)
 		}
 		// The policy has the answer now, or this connection does.
+	}
+}
+
+// judgeRequest asks a person about one request where rules read requests: the
+// answer is for it alone, and not for others on its connection.
+func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdict, digest string) (out policy.Verdict, why string, again bool) {
+	if q.Kind == egress.Recheck {
+		if q.Once.RequestAllowed(q.HTTP) {
+			return answered(policy.Allow, "this request"), "", false
+		}
+		return v, nobody, false
+	}
+	ask := l.question(q, v, digest)
+	ask.Kind, ask.Subject, ask.Wildcard = approval.Request, q.Method+" "+q.Authority.String()+q.Path, ""
+	ask.Title, ask.Marks = "send "+ask.Subject, termsafe.Marks(ask.Subject)
+	ask.Scopes = []approval.Scope{approval.Once}
+	a := l.g.queue.Ask(ctx, ask)
+	switch a.Outcome {
+	case approval.Allowed, approval.Denied:
+		l.tally.asked()
+		effect := policy.Deny
+		if a.Outcome == approval.Allowed {
+			effect = policy.Allow
+			q.Once.AllowRequest(q.HTTP)
+		}
+		out = answered(effect, wordOf(a))
+		out.Inspect = true
+		return out, "", false
+	case approval.Superseded:
+		return v, "", true
+	default:
+		return v, endOfAsk(a.Outcome), false
 	}
 }
 

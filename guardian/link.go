@@ -2,6 +2,7 @@ package guardian
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,6 +50,8 @@ type live struct {
 	hosts    map[string]string
 	foreign  []string     // host folders that it can write, besides the project
 	commands atomic.Int32 // of the host, that run for it
+	roots    *x509.CertPool
+	ca       *egress.CA // nil for an adopted session
 	started  time.Time
 
 	ctx    context.Context // ends with the session
@@ -193,6 +196,8 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 		Journal: l,
 		Hosts:   l.hosts,
 		Local:   map[uint16]func(context.Context, net.Conn){hostexec.Port: l.serveHost},
+		CA:      l.ca,
+		Roots:   l.roots,
 		Logger:  l.g.log.With("session", l.info.Name),
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/egress"
 	"cloister/internal/passfd"
 	"cloister/session"
 )
@@ -128,6 +129,7 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, 
 		tally:   newTally(api.SessionSummary{}),
 		hosts:   loaded.config.Proxy.Hosts,
 		foreign: append(slices.Clone(req.Writable), g.o.Dirs.Data),
+		roots:   loaded.roots,
 		started: info.CreatedAt,
 		ready:   make(chan struct{}),
 		gone:    make(chan struct{}),
@@ -135,6 +137,15 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, 
 	if req.Resume != nil {
 		l.tally = newTally(req.Resume.Summary)
 		l.adopted = true
+	}
+	var authority []byte
+	if req.Resume == nil && req.Network {
+		// An adopted session trusts the authority of a guardian that is gone, and
+		// took its key along.
+		if l.ca, err = egress.NewCA(info.Name); err != nil {
+			return nil, api.SessionGrant{}, err
+		}
+		authority = l.ca.PEM()
 	}
 	// The command line in full, for the record; the list has it shortened.
 	l.info.Command = req.Command
@@ -166,6 +177,7 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, 
 		PolicyDigest: snapshot.Digest(),
 		Mode:         info.Mode,
 		CreatedAt:    info.CreatedAt,
+		Authority:    string(authority),
 		Notices:      g.grantNotices(loaded, l),
 	}, nil
 }

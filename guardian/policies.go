@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ type Loaded struct {
 	host    *hostexec.Rules
 	answers []config.Decisions
 	notices []string
+	// roots are what servers must be signed by; nil is the host's authorities.
+	roots *x509.CertPool
 }
 
 // Snapshot is the policy without any session's own words.
@@ -40,9 +43,9 @@ func (l *Loaded) Config() *config.Config { return l.config }
 func (l *Loaded) Notices() []string { return slices.Clone(l.notices) }
 
 // Load reads and compiles the configuration in dir, as the guardian does at
-// its start and for a reload. It refuses a Cedar forbid that nothing enforces:
-// its author counts on it.
-func Load(dir string) (*Loaded, error) {
+// its start and for a reload; home is what ~ stands for in it. It refuses a Cedar
+// forbid that nothing enforces: its author counts on it.
+func Load(dir, home string) (*Loaded, error) {
 	c, sources, err := config.Load(dir)
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
@@ -59,12 +62,16 @@ func Load(dir string) (*Loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	return (&Loaded{input: in, config: c, host: host}).answered(answers)
+	roots, err := upstreamRoots(c, home)
+	if err != nil {
+		return nil, fmt.Errorf("load policy: %w", err)
+	}
+	return (&Loaded{input: in, config: c, host: host, roots: roots}).answered(answers)
 }
 
 // answered is the same configuration with other remembered answers.
 func (l *Loaded) answered(answers []config.Decisions) (*Loaded, error) {
-	next := &Loaded{input: l.input, config: l.config, host: l.host, answers: answers}
+	next := &Loaded{input: l.input, config: l.config, host: l.host, roots: l.roots, answers: answers}
 	in := l.input
 	in.Rules = append(slices.Clone(in.Rules), next.remembered("")...)
 	var err error
@@ -158,7 +165,7 @@ func input(c *config.Config, sources config.Sources) (policy.Input, error) {
 		if err != nil {
 			return in, err
 		}
-		in.Rules = append(in.Rules, rules(policy.Allow, "preset "+name, p.Allow)...)
+		in.Rules = append(in.Rules, rules(policy.Allow, presetSource+name, p.Allow)...)
 	}
 	in.Rules = append(in.Rules, rules(policy.Allow, "config.yaml", c.Proxy.Allow)...)
 	in.Rules = append(in.Rules, rules(policy.Ask, "config.yaml", c.Proxy.Ask)...)
@@ -169,14 +176,20 @@ func input(c *config.Config, sources config.Sources) (policy.Input, error) {
 	return in, nil
 }
 
+// presetSource begins the source of a rule that we wrote.
+const presetSource = "preset "
+
 func rules(effect policy.Effect, source string, list []config.Rule) []policy.Rule {
 	out := make([]policy.Rule, 0, len(list))
 	for _, r := range list {
 		out = append(out, policy.Rule{
-			Effect: effect,
-			Domain: r.Domain,
-			CIDR:   r.CIDR,
-			Ports:  r.Ports,
+			Effect:  effect,
+			Domain:  r.Domain,
+			CIDR:    r.CIDR,
+			Ports:   r.Ports,
+			Methods: r.Methods, Paths: r.Paths, Headers: r.Headers, Query: r.Query, Bytes: int64(r.Bytes),
+			Tunnel: r.TLS == config.TLSTunnel,
+			Preset: strings.HasPrefix(source, presetSource),
 			Origin: policy.Origin{Source: source, File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column},
 		})
 	}
@@ -185,7 +198,7 @@ func rules(effect policy.Effect, source string, list []config.Rule) []policy.Rul
 
 // policies holds what rules now.
 type policies struct {
-	dir string
+	dir, home string
 
 	mu      sync.RWMutex
 	seen    string  // the files on disk when they were read last
@@ -195,8 +208,8 @@ type policies struct {
 	order   []string // keys of derived, oldest first
 }
 
-func newPolicies(dir string) *policies {
-	return &policies{dir: dir, now: &Loaded{}, derived: map[string]*policy.Snapshot{}}
+func newPolicies(dir, home string) *policies {
+	return &policies{dir: dir, home: home, now: &Loaded{}, derived: map[string]*policy.Snapshot{}}
 }
 
 func (p *policies) current() *Loaded {

@@ -40,7 +40,7 @@ func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 	answer := api.Reload{Previous: before.base.Digest()}
 
 	g.policies.look()
-	next, err := Load(g.policies.dir)
+	next, err := Load(g.policies.dir, g.policies.home)
 	var changes []change
 	if err == nil {
 		changes, err = g.plan(next)

@@ -338,7 +338,7 @@ func (g *guardian) getPolicyDigest(http.ResponseWriter, *http.Request) (any, err
 }
 
 func (g *guardian) postPolicyCheck(http.ResponseWriter, *http.Request) (any, error) {
-	next, err := Load(g.policies.dir)
+	next, err := Load(g.policies.dir, g.policies.home)
 	if err != nil {
 		return api.PolicyCheck{Problems: problems(err)}, nil
 	}

@@ -37,13 +37,13 @@ type Shim struct {
 	// are the folders of its PATH.
 	Root sandbox.Root
 	Path []string
-	// CA are the certificate authorities, PEM, that programs inside trust;
-	// CAFile is a file of the host with just these, shown instead where it is set.
-	CA     []byte
-	CAFile string
+	// CA are the certificate authorities, PEM, that programs inside trust beside
+	// the session's own; Java says that a Java will look for them in its own form.
+	CA []byte
 	// Caller is the program of the host that is shown inside as hostexec; "" for
 	// none.
 	Caller sandbox.HostPath
+	Java   bool
 	Author workspace.Author
 	Denied []string
 
@@ -383,7 +383,10 @@ func (s *Shim) changed(ctx context.Context, began time.Time, view *workspace.Vie
 	return workspace.Changed(ctx, string(s.Project.Root), began.Add(-tick), view)
 }
 
-const bundlePath = "/etc/ssl/certs/ca-certificates.crt"
+const (
+	bundlePath = "/etc/ssl/certs/ca-certificates.crt"
+	javaPath   = "/etc/ssl/certs/java/cacerts"
+)
 
 // spec writes the cloister down.
 func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) sandbox.Spec {
@@ -393,7 +396,7 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) sandbox.Spec {
 		ID: grant.ID, Name: grant.Name, Argv: s.Argv, Dir: view.Dir, User: user,
 		Env:  s.environment(grant.Name, user, view),
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: view.Links,
-		Files:  s.files(),
+		Files:  s.files(grant),
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
 		Denied: s.Denied,
 	}
@@ -401,9 +404,6 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) sandbox.Spec {
 
 func (s *Shim) binds(view *workspace.View) []sandbox.Bind {
 	binds := slices.Clip(view.Binds)
-	if s.CAFile != "" {
-		binds = append(binds, sandbox.Bind{Source: sandbox.HostPath(s.CAFile), Target: bundlePath, File: true, System: true})
-	}
 	if s.Caller != "" {
 		binds = append(binds, sandbox.Bind{Source: s.Caller, Target: callerDir + "/hostexec", File: true})
 	}
@@ -413,10 +413,14 @@ func (s *Shim) binds(view *workspace.View) []sandbox.Bind {
 // callerDir is where hostexec lies inside: alone, last in PATH.
 const callerDir = "/.cloister/bin"
 
-func (s *Shim) files() []sandbox.File {
-	files := []sandbox.File{{Path: "/etc/gitconfig", Data: s.gitConfig(), Mode: 0o644}}
-	if s.CAFile == "" {
-		files = append(files, sandbox.File{Path: bundlePath, Data: s.CA, Mode: 0o644})
+func (s *Shim) files(grant api.SessionGrant) []sandbox.File {
+	bundle := slices.Concat(s.CA, []byte(grant.Authority))
+	files := []sandbox.File{
+		{Path: "/etc/gitconfig", Data: s.gitConfig(), Mode: 0o644},
+		{Path: bundlePath, Data: bundle, Mode: 0o644},
+	}
+	if s.Java {
+		files = append(files, sandbox.File{Path: javaPath, Data: javaStore(bundle), Mode: 0o644})
 	}
 	return files
 }
@@ -437,7 +441,7 @@ func (s *Shim) environment(name string, user sandbox.User, view *workspace.View)
 		"SHELL": "/bin/sh", "CLOISTER": "1", "CLOISTER_NAME": name,
 		"TERM": s.Term.Term, "LANG": s.Term.Lang, "TZ": s.Term.TZ,
 	}
-	for _, ca := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE"} {
+	for _, ca := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"} {
 		known[ca] = bundlePath
 	}
 	maps.DeleteFunc(known, func(_, value string) bool { return value == "" })

@@ -198,7 +198,7 @@ func room(dir string) (status kernel.Status, detail, fix string) {
 
 func (a *app) checkConfig(d xdg.Dirs) check {
 	c := check{ID: "config", Title: "Configuration and policy", Status: kernel.OK}
-	l, err := guardian.Load(d.Config)
+	l, err := guardian.Load(d.Config, a.home())
 	if err != nil {
 		c.Status, c.Detail = kernel.Fail, strings.ReplaceAll(err.Error(), "\n", "; ")
 		c.Fix = strings.Join(hintsOf(err), "; ")

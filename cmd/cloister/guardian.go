@@ -225,6 +225,7 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 		Helper:  helper,
 		HostEnv: hostEnv,
 		Dirs:    d,
+		Home:    a.home(),
 		Version: version(),
 		Logger:  slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
 		Sweep:   sweep(d),

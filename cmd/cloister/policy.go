@@ -28,7 +28,7 @@ func (a *app) onDisk() (*guardian.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return guardian.Load(d.Config)
+	return guardian.Load(d.Config, a.home())
 }
 
 // asked runs f with the guardian, or otherwise without one. A session's own

@@ -287,7 +287,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
-	caFile, ca, err := a.authorities(cfg)
+	ca, err := a.authorities(cfg)
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -299,7 +299,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Client: c, Begun: begun, Project: project, View: view, Argv: argv, Env: env,
 		Term:   session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
 		Caller: a.hostCaller(cfg, f),
-		User:   user, Limits: limits, Root: root, Path: path, CA: ca, CAFile: caFile, Author: workspace.FindAuthor(home, project.Git),
+		User:   user, Limits: limits, Root: root, Path: path, CA: ca, Java: hasJava(), Author: workspace.FindAuthor(home, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
 		Request: api.SessionRequest{
@@ -486,43 +486,45 @@ func (a *app) payload() sandbox.User {
 var bundles = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}
 
 // authorities are the certificate authorities that programs inside trust: the
-// host's file as it is or, with upstream_ca, a text of both.
-func (a *app) authorities(cfg *config.Config) (file string, text []byte, err error) {
+// host's, with those of upstream_ca.
+func (a *app) authorities(cfg *config.Config) ([]byte, error) {
 	list := bundles
 	if named := a.env.get("SSL_CERT_FILE"); named != "" {
 		list = []string{named}
 	}
-	for _, candidate := range list {
-		if file, err = realpath.Of(candidate); err == nil {
+	var text []byte
+	for _, file := range list {
+		found, err := os.ReadFile(file)
+		if err == nil {
+			text = found
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return "", nil, fmt.Errorf("read certificate authorities: %w", err)
-		}
-	}
-	if file != "" && len(cfg.Proxy.UpstreamCA) == 0 && a.uid != 0 {
-		return file, nil, nil
-	}
-	if file != "" {
-		if text, err = os.ReadFile(file); err != nil {
-			return "", nil, fmt.Errorf("read certificate authorities: %w", err)
+			return nil, fmt.Errorf("read certificate authorities: %w", err)
 		}
 	}
 	for _, name := range cfg.Proxy.UpstreamCA {
 		path, err := a.tilde(name)
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
 		more, err := os.ReadFile(path)
 		if err != nil {
-			return "", nil, fmt.Errorf("read proxy.upstream_ca: %w", err)
+			return nil, fmt.Errorf("read proxy.upstream_ca: %w", err)
 		}
 		if !bytes.Contains(more, []byte("-----BEGIN CERTIFICATE-----")) {
-			return "", nil, fmt.Errorf("read proxy.upstream_ca: %s holds no certificate in PEM form", path)
+			return nil, fmt.Errorf("read proxy.upstream_ca: %s holds no certificate in PEM form", path)
 		}
 		text = append(append(text, '\n'), more...)
 	}
-	return "", text, nil
+	return append(text, '\n'), nil
+}
+
+// hasJava tells whether this host's Java looks for authorities where Debian and
+// its kin keep them for it.
+func hasJava() bool {
+	_, err := os.Stat("/etc/ssl/certs/java/cacerts")
+	return err == nil
 }
 
 // afterwards is what a person should know after a run: nothing, where nothing was

@@ -33,15 +33,23 @@ type Problem struct {
 
 // ExplainRequest is the body of POST /v1/policy/explain.
 type ExplainRequest struct {
-	Connect string `json:"connect"`           // HOST[:PORT], 443 unless said
-	Session string `json:"session,omitempty"` // judge by that session's policy
-	Project string `json:"project,omitempty"`
-	Agent   string `json:"agent,omitempty"`
+	Connect string `json:"connect"` // HOST[:PORT], 443 unless said
+	// Method makes it a question about a request for Path and Query, as they
+	// would be sent, with these Headers ("Name: value").
+	Method  string   `json:"method,omitempty"`
+	Path    string   `json:"path,omitempty"`
+	Query   string   `json:"query,omitempty"`
+	Headers []string `json:"headers,omitempty"`
+	Session string   `json:"session,omitempty"` // judge by that session's policy
+	Project string   `json:"project,omitempty"`
+	Agent   string   `json:"agent,omitempty"`
 }
 
 // Explanation is a verdict in full.
 type Explanation struct {
 	Authority  string   `json:"authority"`
+	Method     string   `json:"method,omitempty"`
+	Path       string   `json:"path,omitempty"` // in its one spelling
 	Effect     string   `json:"effect"`
 	Rule       string   `json:"rule,omitempty"`
 	Source     string   `json:"source,omitempty"`
@@ -52,8 +60,10 @@ type Explanation struct {
 	Hints      []string `json:"hints,omitempty"`
 	WouldDeny  bool     `json:"would_deny,omitempty"`
 	Diagnostic string   `json:"diagnostic,omitempty"`
-	Mode       string   `json:"mode"`
-	Digest     string   `json:"digest"`
+	// Inspect says that rules read the requests to this destination.
+	Inspect bool   `json:"inspect,omitempty"`
+	Mode    string `json:"mode"`
+	Digest  string `json:"digest"`
 	// Matches are the rules that name the destination, in the order in which
 	// they are weighed.
 	Matches []Match `json:"matches,omitempty"`
@@ -67,4 +77,6 @@ type Match struct {
 	Reason    string `json:"reason,omitempty"`
 	Decides   bool   `json:"decides,omitempty"`
 	WrongPort bool   `json:"wrong_port,omitempty"` // it names the host, but not this port
+	// Note says why it has no say, if it has none.
+	Note string `json:"note,omitempty"`
 }

@@ -40,11 +40,26 @@ func (s *stream) serveHTTP(ctx context.Context, proxy bool) {
 			x.refuse(err)
 			return
 		}
-		if !x.run(ctx) {
+		keep := x.run(ctx)
+		s.bodiesUp.Add(x.up)
+		s.bodiesDown.Add(x.down)
+		if !keep {
 			return
 		}
 		s.setCurrent(nil, s.inspected())
 	}
+}
+
+// serveRequests serves the requests of a connection to one host, and tells of
+// its end.
+func (s *stream) serveRequests(ctx context.Context) {
+	s.serveHTTP(ctx, false)
+	f := s.flow(Flow{Kind: Connect, Up: s.bodiesUp.Load(), Down: s.bodiesDown.Load()})
+	f.Duration = time.Since(f.Start)
+	if cause := s.killed(); cause != nil {
+		f.Reason = cause.Error()
+	}
+	s.e.cfg.Journal.Closed(f)
 }
 
 // awaitRequest waits for the first byte of the next head.

@@ -70,7 +70,7 @@ func describeTLS(a authority.Authority, err error, asked bool) error {
 	switch {
 	case errors.As(err, &unknown):
 		e.words = "TLS with " + a.String() + ": its certificate is signed by an authority that this host does not trust"
-		e.hints = []string{"if it is your own authority: proxy.upstream_ca: [FILE.pem]"}
+		e.hints = []string{"if it is your own authority, in config.yaml: proxy: {upstream_ca: [FILE.pem]}"}
 	case errors.As(err, &hostname):
 		e.words = "TLS with " + a.String() + ": its certificate is for another name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
@@ -79,7 +79,7 @@ func describeTLS(a authority.Authority, err error, asked bool) error {
 		e.words = "TLS with " + a.String() + ": its certificate is not valid for a server"
 	case asked:
 		e.words = "TLS with " + a.String() + ": it asks for a client certificate"
-		e.hints = []string{"proxy.allow: - {domain: " + a.Host() + ", tls: tunnel} passes the connection on unopened"}
+		e.hints = []string{"to pass the connection on unopened, in config.yaml: proxy: {allow: [{domain: " + a.Host() + ", tls: tunnel}]}"}
 	case errors.As(err, &version):
 		e.words = "TLS with " + a.String() + ": it does not speak TLS"
 	case alertOf(err) != "":
@@ -144,7 +144,7 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 	}
 	s.client = &source{Conn: conn}
 	s.readBy(0)
-	s.serveHTTP(ctx, false)
+	s.serveRequests(ctx)
 }
 
 // refuseHandshake ends a connection whose program did not take our certificate,

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cloister/egress/internal/wire"
@@ -36,6 +37,8 @@ type stream struct {
 
 	secure bool     // TLS is opened on both sides
 	offer  []string // what is offered to a server by ALPN
+	// What the bodies of requests that were read have come to.
+	bodiesUp, bodiesDown atomic.Int64
 
 	mu      sync.Mutex
 	conns   []net.Conn
@@ -189,7 +192,7 @@ func (s *stream) serveInner(ctx context.Context) {
 	case 443:
 		s.serveTLSPort(ctx)
 	case 80:
-		s.serveHTTP(ctx, false)
+		s.serveRequests(ctx)
 	default:
 		s.serveAnyPort(ctx)
 	}
@@ -350,7 +353,7 @@ func (s *stream) serveReadable(ctx context.Context) {
 				return
 			}
 		case err == nil && kind == wire.HTTP:
-			s.serveHTTP(ctx, false)
+			s.serveRequests(ctx)
 			return
 		case err == nil && kind == wire.TLS:
 			if hello, ok := s.checkHello(); ok {
@@ -367,7 +370,7 @@ func (s *stream) serveReadable(ctx context.Context) {
 // serveSpoken serves a protocol that was recognised on another port.
 func (s *stream) serveSpoken(ctx context.Context, kind wire.Guess) {
 	if kind == wire.HTTP {
-		s.serveHTTP(ctx, false)
+		s.serveRequests(ctx)
 		return
 	}
 	if _, ok := s.checkHello(); !ok {

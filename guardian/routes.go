@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/internal/authority"
+	"cloister/internal/urlpath"
 	"cloister/policy"
 	"cloister/session"
 )
@@ -370,13 +372,19 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 // ExplainWith is `policy explain` by any snapshot, with or without a
 // guardian.
 func ExplainWith(s *policy.Snapshot, to authority.Authority, req api.ExplainRequest) api.Explanation {
-	x := policy.Explain(s, policy.Request{
+	q := policy.Request{
 		Action:    policy.NetworkConnect,
 		Authority: to,
 		Session:   req.Session,
 		Project:   req.Project,
 		Agent:     req.Agent,
-	})
+	}
+	if req.Method != "" {
+		q.Action = policy.HTTPRequest
+		q.HTTP = policy.HTTP{Method: req.Method, Query: req.Query, Header: fieldsOf(req.Headers)}
+		q.HTTP.Path, q.HTTP.BadPath = urlpath.Parse(req.Path)
+	}
+	x := policy.Explain(s, q)
 	v := x.Verdict
 	out := api.Explanation{
 		Authority:  to.String(),
@@ -388,16 +396,33 @@ func ExplainWith(s *policy.Snapshot, to authority.Authority, req api.ExplainRequ
 		Column:     v.Origin.Column,
 		Reason:     v.Reason,
 		Hints:      v.Hints,
+		Method:     req.Method,
 		WouldDeny:  v.WouldDeny,
+		Inspect:    v.Inspect,
 		Diagnostic: v.Diagnostic,
 		Mode:       s.Mode().String(),
 		Digest:     s.Digest(),
 	}
+	if req.Method != "" && q.HTTP.BadPath == nil {
+		out.Path = q.HTTP.Path.Wire()
+	}
 	for _, m := range x.Matches {
 		out.Matches = append(out.Matches, api.Match{
 			Effect: m.Effect.String(), Rule: m.Rule, Place: m.Origin.String(), Reason: strings.TrimSpace(m.Reason),
-			Decides: m.Decides, WrongPort: m.WrongPort,
+			Decides: m.Decides, WrongPort: m.WrongPort, Note: m.Note,
 		})
 	}
 	return out
+}
+
+// fieldsOf reads header lines.
+func fieldsOf(lines []string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, line := range lines {
+			name, value, _ := strings.Cut(line, ":")
+			if !yield(name, strings.Trim(value, " \t")) {
+				return
+			}
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"cloister/api"
 	"cloister/client"
@@ -121,20 +122,22 @@ func (a *app) policyCheck() *cobra.Command {
 }
 
 func (a *app) policyExplain() *cobra.Command {
-	var session string
+	var session, method string
+	var headers []string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "explain HOST[:PORT]",
-		Short: "Tell what would become of a connection, and which rule says so",
+		Use:   "explain HOST[:PORT] | URL",
+		Short: "Tell what would become of a connection or a request, and which rule says so",
 		Args:  counted(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			to, err := authority.ParseHostPort(args[0], 443)
+			to, req, err := explained(args[0], method, headers)
 			if err != nil {
-				return wrongWords("write HOST or HOST:PORT, such as api.example.com:443", "policy explain: %v", err)
+				return err
 			}
+			req.Session = session
 			var x api.Explanation
 			err = a.asked(cmd.Context(), session, func(c *client.Client) error {
-				x, err = c.Explain(cmd.Context(), api.ExplainRequest{Connect: to.String(), Session: session})
+				x, err = c.Explain(cmd.Context(), req)
 				return err
 			}, func() error {
 				l, err := a.onDisk()
@@ -142,7 +145,7 @@ func (a *app) policyExplain() *cobra.Command {
 					return err
 				}
 				a.notice("the guardian is not running: this is what the next one would say")
-				x = guardian.ExplainWith(l.Snapshot(), to, api.ExplainRequest{})
+				x = guardian.ExplainWith(l.Snapshot(), to, req)
 				return nil
 			})
 			if err != nil {
@@ -156,14 +159,58 @@ func (a *app) policyExplain() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	c.Flags().StringVarP(&method, "method", "X", "", "`METHOD` of the request; GET for a URL")
+	c.Flags().StringArrayVarP(&headers, "header", "H", nil, "`'NAME: VALUE'` that the request has")
 	a.sessionFlag(c, &session, "judge by that session's policy")
 	return c
+}
+
+// explained reads what is to be explained: HOST[:PORT], which is a connection
+// unless a method is named, or a URL.
+func explained(text, method string, headers []string) (authority.Authority, api.ExplainRequest, error) {
+	req := api.ExplainRequest{Method: method, Path: "/", Headers: headers}
+	host, implied := text, uint16(443)
+	if scheme, rest, isURL := strings.Cut(text, "://"); isURL {
+		switch strings.ToLower(scheme) {
+		case "https":
+		case "http":
+			implied = 80
+		default:
+			return authority.Authority{}, req, wrongWords("requests are read in http and https", "policy explain: the scheme %q", scheme)
+		}
+		if req.Method == "" {
+			req.Method = "GET"
+		}
+		rest, _, _ = strings.Cut(rest, "#")
+		host = rest
+		if i := strings.IndexAny(rest, "/?"); i >= 0 {
+			host, req.Path = rest[:i], rest[i:]
+		}
+		req.Path, req.Query, _ = strings.Cut(req.Path, "?")
+		if req.Path == "" {
+			req.Path = "/"
+		}
+	}
+	for _, h := range headers {
+		if name, _, ok := strings.Cut(h, ":"); !ok || name == "" {
+			return authority.Authority{}, req, wrongWords("-H 'NAME: VALUE'", "policy explain: %q is no header", h)
+		}
+	}
+	if len(headers) > 0 && req.Method == "" {
+		return authority.Authority{}, req, wrongWords("name a URL, or --method", "policy explain: a connection has no headers")
+	}
+	to, err := authority.ParseHostPort(host, implied)
+	if err != nil {
+		return to, req, wrongWords("write HOST, HOST:PORT or a URL, such as https://api.example.com/repos", "policy explain: %v", err)
+	}
+	req.Connect = to.String()
+	return to, req, nil
 }
 
 func (a *app) tellExplanation(x api.Explanation) {
 	colour := map[string]int{"allow": green, "ask": yellow, "deny": red}
 	a.out.WriteString(a.paint(printable(x.Effect), colour[x.Effect]))
-	a.line(" %s", x.Authority)
+	a.line(" %s", subjectOf(x))
 	a.line("  %s", x.Reason)
 	if x.Diagnostic != "" {
 		a.line("  %s", x.Diagnostic)
@@ -176,14 +223,29 @@ func (a *app) tellExplanation(x api.Explanation) {
 		if m.Decides {
 			mark = ">"
 		}
-		if m.WrongPort {
-			note = "  another port"
+		if m.Note != "" {
+			note = "  " + m.Note
 		}
 		a.line("  %s %-5s  %s  (%s)%s", mark, m.Effect, m.Rule, m.Place, note)
+	}
+	if x.Inspect && x.Method == "" && x.Effect == "allow" {
+		a.line("  each request on it is judged: cloister policy explain https://%s/PATH --method METHOD", strings.TrimSuffix(x.Authority, ":443"))
 	}
 	for _, h := range x.Hints {
 		a.line("  to allow it: %s", h)
 	}
+}
+
+// subjectOf is what is explained, as a person writes it.
+func subjectOf(x api.Explanation) string {
+	if x.Method == "" {
+		return x.Authority
+	}
+	host, scheme := x.Authority, "https://"
+	if plain, ok := strings.CutSuffix(host, ":80"); ok {
+		host, scheme = plain, "http://"
+	}
+	return x.Method + " " + scheme + strings.TrimSuffix(host, ":443") + x.Path
 }
 
 func (a *app) policyTest() *cobra.Command {

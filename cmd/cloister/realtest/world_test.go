@@ -73,8 +73,11 @@ type world struct {
 	// settings is what config.yaml says besides proxy.
 	settings string
 	allow    []string // lines of proxy.allow
-	args     []string // flags of every run
-	ran      bool     // there is a guardian
+	// rules stand in proxy.allow for a name instead of the line that allows all
+	// of it: the requests to it are read.
+	rules map[string][]string
+	args  []string // flags of every run
+	ran   bool     // there is a guardian
 }
 
 func newWorld(t *testing.T) *world {
@@ -193,7 +196,13 @@ func (w *world) configure() {
 	if len(hosts) > 0 {
 		b.WriteString("  allow:\n")
 		for _, name := range slices.Sorted(maps.Keys(hosts)) {
-			fmt.Fprintf(&b, "    - domain: %s\n", name)
+			lines, read := w.rules[name]
+			if !read {
+				lines = []string{"domain: " + name}
+			}
+			for _, line := range lines {
+				fmt.Fprintf(&b, "    - %s\n", line)
+			}
 		}
 		for _, line := range w.allow {
 			fmt.Fprintf(&b, "    - %s\n", line)

@@ -120,7 +120,7 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 		})
 		return
 	}
-	if err := s.dial(ctx, s.target); err != nil {
+	if err := s.dialInspected(ctx); err != nil {
 		s.e.log.Debug("dial before the first request", "authority", s.target.String(), "error", err)
 	}
 	if s.e.cfg.CA == nil {
@@ -145,6 +145,14 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 	s.client = &source{Conn: conn}
 	s.readBy(0)
 	s.serveRequests(ctx)
+}
+
+// dialInspected opens TLS on what a proxy's client had dialled already, or dials.
+func (s *stream) dialInspected(ctx context.Context) error {
+	if s.up != nil && s.upTarget == s.target {
+		return s.dialTLS(ctx, s.target)
+	}
+	return s.dial(ctx, s.target)
 }
 
 // refuseHandshake ends a connection whose program did not take our certificate,

@@ -85,6 +85,7 @@ func (v *view) finish(s sandbox.Spec) error {
 	if err := v.names(s); err != nil {
 		return err
 	}
+	v.apart(s)
 	for _, b := range s.Binds {
 		v.bind(b)
 	}
@@ -99,6 +100,26 @@ func (v *view) finish(s sandbox.Spec) error {
 	}
 	v.enter()
 	return v.bad
+}
+
+// apart makes /var/tmp a folder where something of the host is shown below it:
+// no mount is made through the link to /tmp.
+func (v *view) apart(s sandbox.Spec) {
+	if !showsBelow(s, varTmpFolder) || v.imageFolder(v.real(varTmpFolder, true)) {
+		return
+	}
+	v.p.sys("remove the link at "+varTmpFolder, unix.SYS_UNLINKAT, v.root, rel(varTmpFolder), 0)
+	v.folder(varTmpFolder, 0o1777)
+	at, fd := v.at("/tmp"), v.p.cell()
+	v.p.sys("clone /tmp", unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH).to(fd)
+	v.p.sys("close /tmp", unix.SYS_CLOSE, at)
+	v.attach(fd, varTmpFolder)
+}
+
+const varTmpFolder = "/var/tmp"
+
+func showsBelow(s sandbox.Spec, dir string) bool {
+	return slices.ContainsFunc(s.Binds, func(b sandbox.Bind) bool { return strings.HasPrefix(string(b.Target), dir+"/") })
 }
 
 // rel is a guest path as seen from the new root's descriptor.

@@ -41,6 +41,7 @@ type room struct {
 // rooms is DESIGN's table of floors. A room is listed from the day it exists.
 var rooms = map[string]room{
 	"cmd":       {4, "the doors: the only room that knows the environment, exit codes and the guardian"},
+	"escape":    {3, "stands beside: attacks the built product, and is no part of it"},
 	"bench":     {4, "stands beside: measures the built product, and is no part of it"},
 	"guardian":  {3, "the front desk: the only room that knows every enforcer"},
 	"session":   {2, "the life of a cloister; drives enforcers, is driven by the desk"},
@@ -72,6 +73,9 @@ var packages = map[string]string{
 	"cmd/cloister":          "the CLI, one file for each noun",
 	"cmd/cloister/realtest": "real programs driven through the built binary, tests only",
 	"config":                "strict configuration and the presets",
+	"escape":                "the runner of attempts, with its verdicts",
+	"escape/corpus":         "the attempts, a case in each file",
+	"cmd/cloister-escape":   "the corpus as a command, for tests alone",
 	"egress":                "gate, names, tunnels, proxies",
 	"egress/internal/mint":  "certificates of a session's own authority",
 	"egress/internal/wire":  "parsers of first bytes, which read what an enemy sent and so do nothing else",
@@ -131,6 +135,7 @@ var large = map[string]struct {
 	"egress":         {6000, "DNS, tunnels, proxies and requests that are read end in one path of judgement; the parsers moved to egress/internal/wire already"},
 	"guardian":       {4500, "one route table and the wiring of every enforcer"},
 	"policy":         {4500, "the index, the Cedar text and the reader of Cedar files must decide alike"},
+	"escape/corpus":  {6000, "one file for each case; nothing in one knows another"},
 	"sandbox/native": {5000, "one list of system calls, made here and executed here"},
 }
 

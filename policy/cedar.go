@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/ast"
@@ -109,7 +111,11 @@ func loadCedar(files []CedarFile) (*cedarSet, []error) {
 		}
 		list, err := cedar.NewPolicyListFromBytes(f.Name, f.Text)
 		if err != nil {
-			errs = append(errs, parseError(f.Name, toks, err))
+			e := parseError(f.Name, toks, err)
+			if e.Line == 0 {
+				e.Line, e.Column = oddByte(f.Text)
+			}
+			errs = append(errs, e)
 			continue
 		}
 		for i, p := range list {
@@ -124,6 +130,19 @@ func loadCedar(files []CedarFile) (*cedarSet, []error) {
 		}
 	}
 	return set, errs
+}
+
+// oddByte is the place of the first byte that no text has: cedar-go refuses it
+// before it counts lines. 0 where there is none.
+func oddByte(text []byte) (line, column int) {
+	i := bytes.IndexFunc(text, func(r rune) bool {
+		return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == utf8.RuneError
+	})
+	if i < 0 {
+		return 0, 0
+	}
+	before := text[:i]
+	return bytes.Count(before, []byte("\n")) + 1, i - bytes.LastIndexByte(before, '\n')
 }
 
 func between(toks []token, from, to int) []token {

@@ -1,0 +1,377 @@
+// Package main is cloister-escape: the corpus of attempts against a cloister
+// binary, on this host.
+//
+// It promises one row for each case with its verdict, and status 1 when one does
+// not pass. It is a test binary, and no part of a release. Inside a cloister it
+// is the attempt itself (attempts, attempt). Most readers want run.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/escape"
+	"cloister/escape/corpus"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	err := dispatch(ctx, os.Args[1:])
+	var status *statusError
+	switch {
+	case errors.As(err, &status):
+		os.Exit(status.code)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "cloister-escape:", err)
+		os.Exit(1)
+	}
+}
+
+// statusError is an end that needs no words.
+type statusError struct{ code int }
+
+func (e *statusError) Error() string { return "status " + strconv.Itoa(e.code) }
+
+func dispatch(ctx context.Context, words []string) error {
+	if len(words) > 0 {
+		switch words[0] {
+		case "attempts":
+			return attempts(ctx, words[1:])
+		case "attempt":
+			return attempt(words[1:])
+		case "victim":
+			return victim(ctx)
+		case "hog":
+			return hog(words[1:])
+		case "hogs":
+			return hogs(ctx)
+		case "fetch":
+			return fetch(words[1:])
+		case "hold":
+			return hold(words[1:])
+		case "listen":
+			return listen(words[1:])
+		}
+	}
+	return run(ctx, words)
+}
+
+func pick(ids []string) ([]escape.Case, error) {
+	all := corpus.All()
+	var out []escape.Case
+	for _, id := range ids {
+		i := slices.IndexFunc(all, func(c escape.Case) bool { return c.ID == id })
+		if i < 0 {
+			return nil, fmt.Errorf("no case %q", id)
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+func attempts(ctx context.Context, ids []string) error {
+	cases, err := pick(ids)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return escape.AttemptAll(ctx, os.Stdout, self, cases)
+}
+
+func attempt(ids []string) error {
+	cases, err := pick(ids)
+	if err != nil {
+		return err
+	}
+	var in escape.Inside
+	if err := json.Unmarshal([]byte(os.Getenv(escape.EnvInside)), &in); err != nil {
+		return fmt.Errorf("%s: %w", escape.EnvInside, err)
+	}
+	for _, c := range cases {
+		if err := escape.Attempt(os.Stdout, c, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// victim lets itself be traced, whatever yama says, and waits.
+func victim(ctx context.Context) error {
+	_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0) // a kernel without yama has no such rule
+	<-ctx.Done()
+	return nil
+}
+
+// hog touches so many MiB.
+func hog(words []string) error {
+	n, err := strconv.Atoi(words[0])
+	if err != nil {
+		return err
+	}
+	b := make([]byte, n<<20)
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+	fmt.Println(len(b))
+	return nil
+}
+
+// hogs takes every processor, descriptor and watch that it gets.
+func hogs(ctx context.Context) error {
+	for range 4 {
+		go func() {
+			for n := 0; ; n++ {
+				if n%1_000_000 == 0 && ctx.Err() != nil {
+					return
+				}
+			}
+		}()
+	}
+	var files, watches int
+	if fd, err := unix.InotifyInit1(0); err == nil {
+		for n := range 20_000 {
+			if _, err := unix.InotifyAddWatch(fd, "/proc/self/task/../"+strings.Repeat("./", n%1000), unix.IN_OPEN); err != nil {
+				break
+			}
+			watches++
+		}
+	}
+	for {
+		if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
+			break
+		}
+		files++
+	}
+	fmt.Println(files, "descriptors,", watches, "watches")
+	<-ctx.Done()
+	return nil
+}
+
+// fetch asks the proxy for a tunnel: 0 where it opens, 3 where it is refused.
+func fetch(words []string) error {
+	c, err := net.DialTimeout("tcp", "proxy.cloister.internal:3128", 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return err
+	}
+	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", words[0], words[0])
+	buf := make([]byte, 1024)
+	n, err := c.Read(buf)
+	if err != nil {
+		return err
+	}
+	code := strings.Fields(string(buf[:n]))[1]
+	fmt.Println(code)
+	if code == "403" {
+		return &statusError{3}
+	}
+	if code == "200" {
+		fmt.Fprintf(c, "GET /fetch HTTP/1.1\r\nHost: %s\r\n\r\n", strings.TrimSuffix(words[0], ":80"))
+		_, _ = c.Read(buf) // whatever it says: it was reached
+	}
+	return nil
+}
+
+// hold keeps a connection open until somebody closes it.
+func hold(words []string) error {
+	c, err := net.DialTimeout("tcp", "proxy.cloister.internal:3128", 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", words[0], words[0])
+	buf := make([]byte, 1024)
+	n, err := c.Read(buf)
+	if err != nil || !strings.Contains(string(buf[:n]), " 200 ") {
+		return fmt.Errorf("no tunnel: %w: %s", err, buf[:n])
+	}
+	fmt.Println("open")
+	began := time.Now()
+	for time.Since(began) < 30*time.Second {
+		if _, err := c.Write([]byte("\x16\x03\x01")); err != nil {
+			break
+		}
+		if err := c.SetReadDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
+			return err
+		}
+		if _, err := c.Read(buf); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+	}
+	fmt.Println("closed")
+	return nil
+}
+
+// listen listens on every address as long as a file is there, which it makes.
+func listen(words []string) error {
+	ln, err := net.Listen("tcp", ":"+words[0])
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	if err := os.WriteFile(words[1], nil, 0o644); err != nil {
+		return err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for range 1000 {
+		<-tick.C
+		if _, err := os.Lstat(words[1]); err != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// run is the corpus.
+func run(ctx context.Context, words []string) error {
+	f := flag.NewFlagSet("cloister-escape", flag.ContinueOnError)
+	cloister := f.String("cloister", "", "the `binary` to try")
+	off := f.String("off", "", "the same `binary`, built with -tags cloister_layeroff, to leave out layers")
+	layers := f.Bool("layers", false, "leave out each layer in turn")
+	dir := f.String("dir", "/var/tmp", "`folder` to make worlds in, not below /tmp")
+	only := f.String("run", "", "only cases whose name matches this `pattern`")
+	holds := f.String("holds", "", "`file` of what second layers hold, to compare with")
+	write := f.Bool("write", false, "write that file instead")
+	table := f.Bool("table", false, "print the table of SECURITY.md from the files in `escape/testdata`")
+	verbose := f.Bool("v", false, "print every try")
+	if err := f.Parse(words); err != nil {
+		return &statusError{2}
+	}
+	if *table {
+		return printTable(f.Arg(0))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	cases := slices.DeleteFunc(corpus.All(), func(c escape.Case) bool { return !pattern.MatchString(c.ID) })
+	began := time.Now()
+	rows, err := escape.Run(ctx, escape.Options{Dir: *dir, Cloister: *cloister, Off: *off, Layers: *layers, Self: self, Cases: cases})
+	if err != nil {
+		return err
+	}
+	failed := report(rows, *verbose)
+	for _, m := range corpus.Missing() {
+		fmt.Printf("%-7s not yet: needs %s\n", m.ID, m.Needs)
+	}
+	if *layers && *holds != "" {
+		if err := compare(*holds, rows, *write, *only == ""); err != nil {
+			fmt.Println("FAIL    " + err.Error())
+			failed++
+		}
+	}
+	fmt.Printf("%d cases, %d passed, %d failed, %d not yet; %v\n", len(rows), len(rows)-failed, failed, len(corpus.Missing()), time.Since(began).Round(time.Second))
+	if failed > 0 {
+		return &statusError{1}
+	}
+	return nil
+}
+
+func report(rows []escape.Row, verbose bool) (failed int) {
+	for _, r := range rows {
+		word := "ok"
+		if !r.Passed() {
+			word = "FAIL"
+			failed++
+		}
+		parts := []string{fmt.Sprintf("%d held", len(r.Answers)+len(r.Findings))}
+		if r.Case.Tries != nil {
+			parts = append(parts, fmt.Sprintf("%d of %d controls", r.Controls, len(r.Answers)))
+		}
+		if len(r.Case.Due) > 0 {
+			parts = append(parts, fmt.Sprintf("%d records", r.Records))
+		}
+		parts = append(parts, "by "+strings.Join(r.Case.Layers, ", "))
+		if text := r.Second(); text != "" {
+			parts = append(parts, text)
+		}
+		fmt.Printf("%-7s %-4s %-28s %s\n", r.Case.ID, word, r.Case.Class, strings.Join(parts, "; "))
+		for _, p := range r.Problems {
+			fmt.Printf("        | %s\n", p)
+		}
+		if !verbose {
+			continue
+		}
+		for _, a := range r.Answers {
+			fmt.Printf("          %-4s %-20s %s\n", a.State, a.Text, a.Try)
+		}
+		for _, e := range r.Excused {
+			fmt.Printf("          no control: %s\n", e)
+		}
+		for layer, try := range r.Opens {
+			fmt.Printf("          opens without %s: %s\n", layer, try)
+		}
+	}
+	return failed
+}
+
+// compare holds what was seen of second layers to what is written down.
+func compare(file string, rows []escape.Row, write, whole bool) error {
+	as := "an ordinary user"
+	if os.Geteuid() == 0 {
+		as = "root"
+	}
+	var holds []escape.Hold
+	for _, r := range rows {
+		holds = append(holds, r.Hold())
+	}
+	got := escape.FormatHolds(as, holds)
+	if write {
+		return os.WriteFile(file, []byte(got), 0o644)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if whole && string(text) != got {
+		return fmt.Errorf("second layers: %s says otherwise; cloister-escape -layers -holds %s -write mends it:\n%s", filepath.Base(file), file, got)
+	}
+	return nil
+}
+
+func printTable(dir string) error {
+	user, err := readHolds(filepath.Join(dir, "holds-user.tsv"))
+	if err != nil {
+		return err
+	}
+	root, err := readHolds(filepath.Join(dir, "holds-root.tsv"))
+	if err != nil {
+		return err
+	}
+	fmt.Print(escape.Table(corpus.All(), user, root, corpus.Missing()))
+	return nil
+}
+
+func readHolds(file string) (map[string]escape.Hold, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return escape.ParseHolds(string(text))
+}

@@ -1,0 +1,117 @@
+package escape
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+)
+
+// ErrNothing is the answer of a try that did not fail but came to nothing: what
+// it looked for is not there.
+var ErrNothing = errors.New("nothing there")
+
+// ErrRefused is the answer of a try that the guardian refused in words: HTTP
+// 403, a DNS refusal, a TLS alert, a reset.
+var ErrRefused = errors.New("refused")
+
+// Case is one row of the corpus.
+type Case struct {
+	ID, Class string
+	Attack    string   // the mechanism and what is attempted
+	Source    string   // where it was seen, or the wall it tries
+	Layers    []string // what stops it, the outermost first (see Layers)
+	// Tries are made inside, and again outside as the positive control.
+	Tries func(in Inside) []Try
+	// Flags of the cloister of its own that the case needs; nil shares one.
+	Flags func(w *World) []string
+	// Prepare changes the world before the cloister of its own starts.
+	Prepare func(w *World) error
+	// Due are the records that must be there, each once.
+	Due []Due
+	// Host is looked at outside when the cloister has ended, or is the whole
+	// case where there are no tries.
+	Host func(w *World) []Finding
+	// Contained: the control changes mounts or the network, so that it is made in
+	// namespaces only, never on the host itself.
+	Contained bool
+	// Slow is a longer time for the tries, in seconds.
+	Slow int
+}
+
+// Try is one thing that is attempted.
+type Try struct {
+	Name string
+	// Do attempts it; nil means that it came off.
+	Do func() error
+	// Held are the answers that count as refusals here; any other, also a
+	// missing tool, fails the case. nil means Denied.
+	Held []error
+	// Open are answers which show, outside, that the way was free although the
+	// attempt went no further than it had to.
+	Open []error
+	// Control says where the control is possible; empty: for everybody.
+	Control Control
+	// Why there is no control.
+	Why string
+}
+
+// Control says who can make a try's positive control on a host.
+type Control string
+
+// The kinds of control.
+const (
+	ByAnybody Control = ""
+	ByRoot    Control = "root" // the kernel refuses an ordinary user by itself
+	ByNobody  Control = "none"
+)
+
+// Denied are the usual answers of a mount view, of Landlock or of permissions.
+func Denied() []error {
+	return []error{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOENT, ErrNothing}
+}
+
+// Due is a record that must be in the audit exactly once.
+type Due struct {
+	Kind, Host, Verdict string
+	// Some are allowed to come more than once: programs try again.
+	Some bool
+}
+
+// Finding is one result of a look at the host.
+type Finding struct {
+	Name   string
+	Held   bool
+	Detail string
+}
+
+// Inside is what an attempt knows of the host: as much as the most patient
+// attacker, who knows every path and number.
+type Inside struct {
+	Control bool `json:"control"`
+	ByRoot  bool `json:"by_root"` // root started the cloister
+
+	Base    string `json:"base"`    // the folder that everything of the world is in
+	Home    string `json:"home"`    // the person's
+	Project string `json:"project"` // the project, writable
+	Outside string `json:"outside"` // a folder beside it, with a file "canary"
+	Self    string `json:"self"`    // this program
+
+	PID      int    `json:"pid"`      // a process of the host, of the same user
+	Guardian int    `json:"guardian"` // the guardian's process
+	Socket   string `json:"socket"`   // the guardian's socket
+	Audit    string `json:"audit"`    // the folder of the record
+	Abstract string `json:"abstract"` // an abstract unix socket of the host
+	Path     string `json:"path"`     // a unix socket of the host on a path
+	Port     int    `json:"port"`     // of the sink, TCP and UDP, on every address of the host
+	HostIP   string `json:"host_ip"`  // an address of the host that is not loopback; may be empty
+}
+
+// Matches tells whether an answer is one of a list.
+func Matches(err error, list []error) bool {
+	return slices.ContainsFunc(list, func(e error) bool { return errors.Is(err, e) })
+}
+
+// Layers that a build with the tag cloister_layeroff can leave out.
+func Layers() []string {
+	return []string{"view", "net", "landlock", "seccomp", "capabilities", "protect", "policy"}
+}

@@ -1,0 +1,45 @@
+package corpus
+
+import (
+	"os"
+
+	"cloister/escape"
+)
+
+func fs21a() escape.Case {
+	return escape.Case{
+		ID: "FS-21a", Class: "the first process", Attack: "read the memory, environment, descriptors and command line of process 1 inside, which is a copy of the shim",
+		Source: "CVE-2019-5736, CVE-2024-21626", Layers: []string{"not dumpable", "seccomp"},
+		Tries: func(in escape.Inside) []escape.Try {
+			first := "/proc/1/"
+			if in.Control {
+				first = "/proc/" + itoa(in.PID) + "/"
+			}
+			var out []escape.Try
+			for _, name := range []string{"environ", "mem", "maps", "auxv", "cmdline"} {
+				out = append(out, escape.Try{Name: "read " + name, Open: errnos(5), Do: func() error { // EIO: memory at 0
+					f, err := os.Open(first + name)
+					if err != nil {
+						return err
+					}
+					defer f.Close()
+					n, err := f.Read(make([]byte, 64))
+					if n == 0 && name == "cmdline" {
+						return escape.ErrNothing
+					}
+					if n == 0 && err != nil && name != "mem" {
+						return escape.ErrNothing
+					}
+					return nil
+				}})
+			}
+			for _, name := range []string{"root", "cwd", "exe", "fd/0", "ns/user", "ns/mnt"} {
+				out = append(out, escape.Try{Name: "follow " + name, Do: func() error {
+					_, err := os.Readlink(first + name)
+					return err
+				}})
+			}
+			return out
+		},
+	}
+}

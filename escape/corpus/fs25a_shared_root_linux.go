@@ -1,0 +1,36 @@
+package corpus
+
+import (
+	"strings"
+
+	"cloister/escape"
+)
+
+func fs25a() escape.Case {
+	return escape.Case{
+		ID: "FS-25a", Class: "shared mounts", Attack: "start where the host's mounts are shared, as systemd makes them: what is mounted inside must not appear outside",
+		Source: "found by this corpus: a run by root left its covers on the host", Layers: []string{"private mounts"},
+		Host: func(w *escape.World) []escape.Finding {
+			flags := "-m --propagation shared"
+			if !w.ByRoot {
+				flags = "-Ur -m --propagation private"
+			}
+			const look = "grep -c \" $ESCAPE_AT/\" /proc/self/mountinfo"
+			w.Env["ESCAPE_AT"] = w.Base
+			defer delete(w.Env, "ESCAPE_AT")
+			res, err := w.Exec("sh", "-c", "exec unshare "+flags+" sh -c '"+w.Cloister+" run -- sleep 1 & sleep 0.6; "+look+"; wait; "+look+"; mount --make-rshared /; mount --bind . src; "+look+"'")
+			if err != nil {
+				return noHost("run", err)
+			}
+			counts := strings.Fields(res.Stdout)
+			if len(counts) != 3 {
+				return []escape.Finding{found("three looks", false, "%s%s", res.Stdout, res.Stderr)}
+			}
+			return []escape.Finding{
+				found("no mount while it runs", counts[0] == "0", "%s mounts", counts[0]),
+				found("none afterwards", counts[1] == "0", "%s mounts", counts[1]),
+				found("control: a mount would be seen", counts[2] != "0", "%s", res.Stderr),
+			}
+		},
+	}
+}

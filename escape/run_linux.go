@@ -1,0 +1,389 @@
+package escape
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Options of a run of the corpus.
+type Options struct {
+	Dir      string // where worlds are made
+	Cloister string // the binary
+	Off      string // the same with cloister_layeroff
+	Layers   bool   // leave out each layer in turn
+	Self     string // this program
+	Cases    []Case
+}
+
+// Row is what one case came to.
+type Row struct {
+	Case     Case
+	Answers  []Answer
+	Findings []Finding
+	Records  int      // that were due and are there
+	Problems []string // why it does not pass; empty: it passes
+	Controls int      // tries whose control succeeded
+	Excused  []string // tries without one here, and why
+	// Opens are the layers without which an attempt comes off, with the try.
+	Opens map[string]string
+	// Without are the layers that were left out.
+	Without []string
+}
+
+// Passed tells whether every part of the verdict is as it must be.
+func (r Row) Passed() bool { return len(r.Problems) == 0 }
+
+func (r *Row) fail(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// Run runs the corpus and gives a row for each case. An error means that the
+// corpus could not be run, not that a case failed.
+func Run(ctx context.Context, o Options) ([]Row, error) {
+	rows := make([]Row, len(o.Cases))
+	for i, c := range o.Cases {
+		rows[i] = Row{Case: c, Opens: map[string]string{}}
+	}
+	if err := o.enclosed(ctx, rows); err != nil {
+		return nil, err
+	}
+	if err := o.controls(ctx, rows); err != nil {
+		return nil, err
+	}
+	if o.Layers {
+		for _, layer := range Layers() {
+			if err := o.layerOff(ctx, rows, layer); err != nil {
+				return nil, fmt.Errorf("without %s: %w", layer, err)
+			}
+		}
+	}
+	return rows, nil
+}
+
+// own tells whether a case needs a cloister of its own.
+func own(c Case) bool { return c.Flags != nil || c.Prepare != nil }
+
+// enclosed runs every case in the real thing.
+func (o Options) enclosed(ctx context.Context, rows []Row) error {
+	w, err := NewWorld(ctx, o.Dir, o.Cloister, o.Self, nil)
+	if err != nil {
+		return err
+	}
+	w.Off = o.Off
+	err = o.enclosedIn(w, rows)
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func (o Options) enclosedIn(w *World, rows []Row) error {
+	if err := w.Configure(); err != nil {
+		return err
+	}
+	var shared []*Row
+	var singles [][]*Row
+	for i := range rows {
+		if c := rows[i].Case; c.Tries != nil && !own(c) {
+			shared = append(shared, &rows[i])
+		} else {
+			singles = append(singles, []*Row{&rows[i]})
+		}
+	}
+	for _, group := range append([][]*Row{shared}, singles...) {
+		if len(group) == 0 {
+			continue
+		}
+		if err := o.group(w, group); err != nil {
+			return fmt.Errorf("%s: %w", group[0].Case.ID, err)
+		}
+	}
+	return nil
+}
+
+// group runs cases in one cloister and judges them.
+func (o Options) group(w *World, rows []*Row) error {
+	if err := w.prepare(rows[0].Case, len(rows) == 1); err != nil {
+		return err
+	}
+	if err := w.Remember(); err != nil {
+		return err
+	}
+	_ = w.Sunk()
+	before, err := w.Events()
+	if err != nil {
+		return err
+	}
+	if rows[0].Case.Tries != nil {
+		if err := w.attempt(rows); err != nil {
+			return err
+		}
+	}
+	damage, err := w.Damage()
+	if err != nil {
+		return err
+	}
+	var hurt []string
+	for path, text := range damage {
+		hurt = append(hurt, path+": "+text)
+	}
+	sort.Strings(hurt)
+	blame(rows, "the canaries changed", hurt)
+	blame(rows, "the sink was reached", w.Sunk())
+	events, err := w.Events()
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		for _, d := range r.Case.Due {
+			n := 0
+			for _, e := range events[len(before):] {
+				if string(e.Kind) == d.Kind && e.Host == d.Host && e.Verdict == d.Verdict {
+					n++
+				}
+			}
+			r.Records += n
+			if n == 0 || n > 1 && !d.Some {
+				r.fail("the record has %d of %s %s %s", n, d.Kind, d.Host, d.Verdict)
+			}
+		}
+		if r.Case.Host == nil {
+			continue
+		}
+		r.Findings = r.Case.Host(w)
+		for _, f := range r.Findings {
+			if !f.Held {
+				r.fail("%s: %s", f.Name, f.Detail)
+			}
+		}
+		if len(r.Findings) == 0 {
+			r.fail("nothing was looked at")
+		}
+	}
+	return nil
+}
+
+func (w *World) prepare(c Case, alone bool) error {
+	w.Last = Result{}
+	if !alone || c.Prepare == nil {
+		return nil
+	}
+	return c.Prepare(w)
+}
+
+// attempt makes the tries of cases in one cloister and notes the answers.
+func (w *World) attempt(rows []*Row) error {
+	var cases []Case
+	for _, r := range rows {
+		cases = append(cases, r.Case)
+	}
+	var flags []string
+	if f := cases[0].Flags; f != nil {
+		flags = f(w)
+	}
+	res, err := w.Try(flags, cases)
+	if err != nil {
+		return err
+	}
+	w.Last = res
+	answers, other := ReadAnswers(res.Stdout)
+	for _, r := range rows {
+		for _, a := range answers {
+			if a.Case != r.Case.ID {
+				continue
+			}
+			r.Answers = append(r.Answers, a)
+			if a.State != Held {
+				r.fail("%s: %s: %s", a.Try, a.State, a.Text)
+			}
+		}
+		if want := len(r.Case.Tries(w.Inside)); len(r.Answers) != want {
+			r.fail("%d answers of %d tries; status %d; %.400s%.400s", len(r.Answers), want, res.Status, other, res.Stderr)
+		}
+	}
+	return nil
+}
+
+// blame fails the cases that a trace names, or all where it names none.
+func blame(rows []*Row, what string, traces []string) {
+	for _, trace := range traces {
+		named := false
+		for _, r := range rows {
+			if strings.Contains(trace, r.Case.ID) {
+				named = true
+				r.fail("%s: %s", what, trace)
+			}
+		}
+		if named {
+			continue
+		}
+		for _, r := range rows {
+			r.fail("%s by one of these cases: %s", what, trace)
+		}
+	}
+}
+
+// controls makes every try outside. What does not come off there proves nothing
+// inside.
+func (o Options) controls(ctx context.Context, rows []Row) error {
+	w, err := NewWorld(ctx, o.Dir, o.Cloister, o.Self, nil)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if rows[i].Case.Tries == nil {
+			continue
+		}
+		// What an earlier control took away is there again.
+		if err := errors.Join(w.files(), w.hooks()); err != nil {
+			return err
+		}
+		if err := w.control(&rows[i]); err != nil {
+			return fmt.Errorf("control of %s: %w", rows[i].Case.ID, err)
+		}
+	}
+	return w.Close()
+}
+
+func (w *World) control(r *Row) error {
+	opened, said := map[string]bool{}, map[string]string{}
+	tries := r.Case.Tries(w.Inside)
+	for _, namespaced := range []bool{false, true} {
+		if len(opened) == len(tries) {
+			break
+		}
+		if r.Case.Contained && !namespaced {
+			continue
+		}
+		res, err := w.Control(r.Case, namespaced)
+		if err != nil {
+			return err
+		}
+		answers, other := ReadAnswers(res.Stdout)
+		for _, a := range answers {
+			if a.State == Open {
+				opened[a.Try] = true
+			}
+			said[a.Try] += " " + a.Text
+		}
+		if len(answers) < len(tries) {
+			said["(the process)"] = fmt.Sprintf("%d of %d answers, status %d %s", len(answers), len(tries), res.Status, other)
+		}
+	}
+	for _, t := range tries {
+		switch {
+		case opened[t.Name]:
+			r.Controls++
+		case t.Control == ByRoot && os.Geteuid() != 0:
+			r.Excused = append(r.Excused, t.Name+": the kernel refuses every ordinary user")
+		case t.Control == ByNobody:
+			r.Excused = append(r.Excused, t.Name+": "+t.Why)
+		default:
+			r.fail("no control: %s outside:%s %s", t.Name, said[t.Name], said["(the process)"])
+		}
+	}
+	return nil
+}
+
+// layerOff makes the tries once more with one layer left out.
+func (o Options) layerOff(ctx context.Context, rows []Row, layer string) error {
+	w, err := NewWorld(ctx, o.Dir, o.Off, o.Self, map[string]string{"CLOISTER_LAYER_OFF": layer})
+	if err != nil {
+		return err
+	}
+	err = o.layerOffIn(w, rows, layer)
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func (o Options) layerOffIn(w *World, rows []Row, layer string) error {
+	if err := w.Configure(); err != nil {
+		return err
+	}
+	var shared []*Row
+	var groups [][]*Row
+	for i := range rows {
+		c := rows[i].Case
+		switch {
+		case c.Tries == nil:
+		case own(c):
+			if slices.Contains(c.Layers, layer) {
+				groups = append(groups, []*Row{{Case: c}})
+			}
+		default:
+			shared = append(shared, &Row{Case: c})
+		}
+	}
+	if len(shared) > 0 {
+		groups = append([][]*Row{shared}, groups...)
+	}
+	for _, group := range groups {
+		// Without a layer an earlier attempt may have taken it away.
+		if err := errors.Join(w.files(), w.hooks()); err != nil {
+			return err
+		}
+		if err := w.prepare(group[0].Case, len(group) == 1); err != nil {
+			return err
+		}
+		if err := w.attempt(group); err != nil {
+			return err
+		}
+		for _, g := range group {
+			i := slices.IndexFunc(rows, func(r Row) bool { return r.Case.ID == g.Case.ID })
+			r := &rows[i]
+			named := slices.Contains(r.Case.Layers, layer)
+			if named {
+				r.Without = append(r.Without, layer)
+			}
+			if len(g.Answers) == 0 {
+				r.fail("without %s: no answers: %s", layer, strings.Join(g.Problems, "; "))
+			}
+			for _, a := range g.Answers {
+				// Odd is an answer of another kind than the wall's: no wall spoke.
+				if a.State == Held || r.Opens[layer] != "" {
+					continue
+				}
+				r.Opens[layer] = a.Try + ": " + a.Text
+				if !named {
+					r.fail("it opens without %s, which it does not name: %s: %s", layer, a.Try, a.Text)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Hold is what was seen with layers left out.
+func (r Row) Hold() Hold {
+	h := Hold{Case: r.Case.ID}
+	for _, layer := range Layers() {
+		switch {
+		case r.Opens[layer] != "":
+			h.Open = append(h.Open, layer)
+		case slices.Contains(r.Without, layer):
+			h.Off = append(h.Off, layer)
+		}
+	}
+	return h
+}
+
+// Second says in a few words whether a second layer held.
+func (r Row) Second() string {
+	h := r.Hold()
+	switch {
+	case len(h.Off)+len(h.Open) == 0:
+		return ""
+	case len(h.Open) == 0:
+		return "a second layer holds without " + joined(h.Off)
+	case len(h.Off) == 0:
+		return "single layer: opens without " + joined(h.Open)
+	}
+	return "opens without " + joined(h.Open) + ", holds without " + joined(h.Off)
+}

@@ -1,0 +1,478 @@
+package escape
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/audit"
+)
+
+// World is one person's machine for one run of the corpus: a home with secrets,
+// a project in git, canaries, servers that count, an instance of cloister.
+type World struct {
+	Inside
+	Cloister string            // the binary
+	Off      string            // the same, built to leave out layers; empty: not given
+	Env      map[string]string // of every command on the host
+	Extra    map[string]string // more of it for runs and the guardian: a layer to leave out
+	Dir      string            // where commands on the host start; the project
+	Last     Result            // of the case's own cloister
+
+	ctx      context.Context
+	canaries map[string]string
+	sinks    *sinks
+	guardian *exec.Cmd
+	victim   *exec.Cmd
+}
+
+// Result is what one command came to.
+type Result struct {
+	Stdout, Stderr string
+	Status         int
+	Took           time.Duration
+}
+
+// NewWorld makes a world below dir. It must not lie in /tmp, which a cloister
+// may write for itself.
+func NewWorld(ctx context.Context, dir, cloister, self string, extra map[string]string) (w *World, err error) {
+	base, err := os.MkdirTemp(dir, "esc")
+	if err != nil {
+		return nil, fmt.Errorf("make world: %w", err)
+	}
+	w = &World{ctx: ctx, Cloister: cloister, Extra: map[string]string{}, Inside: Inside{
+		Base: base, Home: base + "/home", Project: base + "/home/src/project", Outside: base + "/outside", Self: self, ByRoot: os.Geteuid() == 0,
+	}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	maps.Copy(w.Extra, extra)
+	w.Dir = w.Project
+	w.Env = map[string]string{
+		"HOME": w.Home, "USER": "tester", "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin",
+		"XDG_CONFIG_HOME": base + "/config", "XDG_STATE_HOME": base + "/state",
+		"XDG_DATA_HOME": base + "/data", "XDG_RUNTIME_DIR": base + "/run",
+		"AWS_SECRET_ACCESS_KEY": secret, "SSH_AUTH_SOCK": base + "/agent.sock", "GITHUB_TOKEN": secret,
+		"LD_LIBRARY_PATH": "/nowhere/" + secret, "BASH_ENV": "/nowhere/" + secret, "NODE_OPTIONS": "--no-warnings",
+		"PYTHONSTARTUP": "/nowhere/" + secret, "GIT_AUTHOR_NAME": secret, "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere/" + secret,
+		"DISPLAY": ":99", "WAYLAND_DISPLAY": secret,
+	}
+	w.Socket, w.Audit = base+"/run/cloister/guardian.sock", base+"/state/cloister/audit"
+	if err := w.furnish(); err != nil {
+		return w, err
+	}
+	if w.sinks, err = listen(w.Base); err != nil {
+		return w, err
+	}
+	w.Port, w.HostIP, w.Abstract, w.Path = w.sinks.port, w.sinks.hostIP, w.sinks.abstract, w.sinks.path
+	if w.victim, err = victim(ctx, self); err != nil {
+		return w, err
+	}
+	w.PID = w.victim.Process.Pid
+	return w, nil
+}
+
+// secret is what no output from inside may hold.
+const secret = "CANARY-SECRET-7f3a"
+
+// furnish makes the person's files.
+func (w *World) furnish() error {
+	if err := os.Chmod(w.Base, 0o755); err != nil {
+		return fmt.Errorf("make world: %w", err)
+	}
+	if err := w.files(); err != nil {
+		return err
+	}
+	for _, dir := range []string{"config", "state", "data", "run"} {
+		if err := os.MkdirAll(filepath.Join(w.Base, dir), 0o700); err != nil {
+			return fmt.Errorf("make world: %w", err)
+		}
+	}
+	return w.repository()
+}
+
+// repository makes the project one.
+func (w *World) repository() error {
+	for _, args := range [][]string{{"init", "-q", "-b", "main", "."}, {"add", "."}, {"commit", "-qm", "start"}} {
+		if res, err := w.Exec("git", args...); err != nil || res.Status != 0 {
+			return fmt.Errorf("make project: git %s: %w: %s", args[0], err, res.Stderr)
+		}
+	}
+	return nil
+}
+
+// hooks puts the repository's own files back.
+func (w *World) hooks() error {
+	for _, name := range []string{".git", ".git2"} {
+		if err := os.RemoveAll(filepath.Join(w.Project, name)); err != nil {
+			return fmt.Errorf("make project: %w", err)
+		}
+	}
+	return w.repository()
+}
+
+// files are the person's, and the canaries.
+func (w *World) files() error {
+	files := map[string]string{
+		".bashrc": "# mine\n", ".profile": "# mine\n", ".zshrc": "# mine\n", ".gitconfig": "[user]\n\tname = Ada\n\temail = ada@example.org\n",
+		".config/fish/config.fish": "# mine\n", ".ssh/authorized_keys": "ssh-ed25519 mine\n", ".config/systemd/user/mine.service": "[Unit]\n", ".config/autostart/mine.desktop": "[Desktop Entry]\n",
+	}
+	for _, name := range SecretFiles() {
+		files[name] = secret + " " + name + "\n"
+	}
+	for name, text := range files {
+		if err := write(filepath.Join(w.Home, name), text); err != nil {
+			return err
+		}
+	}
+	for path, text := range map[string]string{
+		w.Outside + "/canary": "canary\n", w.Home + "/src/canary": "canary\n", w.Home + "/src/other/.git/config": "[core]\n",
+		w.Project + "/main.go": "package main\n", w.Project + "/src/deep/file": "deep\n",
+		w.Project + "/.vscode/settings.json": "{}\n", w.Project + "/.claude/settings.json": "{}\n", w.Project + "/sub/.envrc": "# mine\n",
+	} {
+		if err := write(path, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SecretFiles are the files below a home that hold what no agent may read.
+func SecretFiles() []string {
+	return []string{
+		".ssh/id_ed25519", ".ssh/id_rsa", ".aws/credentials", ".config/gh/hosts.yml", ".netrc", ".docker/config.json",
+		".kube/config", ".gnupg/private-keys-v1.d/key", ".mozilla/firefox/x.default/logins.json", ".config/google-chrome/Default/Login Data",
+		".claude/.credentials.json", ".codex/auth.json", ".config/gcloud/credentials.db", ".npmrc", ".pypirc", ".git-credentials", ".bash_history",
+	}
+}
+
+func write(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make world: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("make world: %w", err)
+	}
+	return nil
+}
+
+// Write makes a file of the world with the folders above it.
+func (w *World) Write(path, text string) error {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(w.Project, path)
+	}
+	return write(path, text)
+}
+
+// Hosts are the names that rules allow, and where each is served.
+func (w *World) Hosts() map[string]string {
+	to := "127.0.0.1:" + strconv.Itoa(w.sinks.upstream)
+	return map[string]string{"allowed.test": to, "sub.wild.test": to, "a.b.wild.test": to, "other.test": to}
+}
+
+// Configure writes config.yaml and starts the guardian.
+func (w *World) Configure() error {
+	var b strings.Builder
+	b.WriteString("version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  allow:\n    - domain: allowed.test\n    - domain: other.test\n    - domain: \"*.wild.test\"\n    - domain: ask.test\n  hosts:\n")
+	hosts := w.Hosts()
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
+		fmt.Fprintf(&b, "    %s: %q\n", name, hosts[name])
+	}
+	if err := write(w.Base+"/config/cloister/config.yaml", b.String()); err != nil {
+		return err
+	}
+	w.guardian = exec.CommandContext(w.ctx, w.Cloister, "guardian", "daemon")
+	w.guardian.Env, w.guardian.Dir = w.environ(), "/"
+	w.guardian.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	log := &bytes.Buffer{}
+	w.guardian.Stdout, w.guardian.Stderr = log, log
+	if err := w.guardian.Start(); err != nil {
+		return fmt.Errorf("start guardian: %w", err)
+	}
+	w.Guardian = w.guardian.Process.Pid
+	for range 200 {
+		if c, err := net.Dial("unix", w.Socket); err == nil {
+			c.Close()
+			return nil
+		}
+		if err := w.pause(25 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("start guardian: it does not answer: %s", log)
+}
+
+func (w *World) pause(d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// Until asks until it is so, for the given time.
+func (w *World) Until(d time.Duration, is func() bool) bool {
+	for deadline := time.Now().Add(d); ; {
+		if is() {
+			return true
+		}
+		if time.Now().After(deadline) || w.pause(20*time.Millisecond) != nil {
+			return false
+		}
+	}
+}
+
+func (w *World) environ() []string {
+	var out []string
+	all := maps.Clone(w.Env)
+	maps.Copy(all, w.Extra)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, k+"="+all[k])
+	}
+	return out
+}
+
+// Exec runs a program on the host, as the person would.
+func (w *World) Exec(name string, args ...string) (Result, error) {
+	return w.exec(w.ctx, name, args...)
+}
+
+func (w *World) exec(ctx context.Context, name string, args ...string) (Result, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, 120*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir, c.Env = w.Dir, w.environ()
+	c.WaitDelay = 5 * time.Second
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = nil
+	}
+	status := -1
+	if c.ProcessState != nil {
+		status = c.ProcessState.ExitCode()
+	}
+	return Result{out.String(), errs.String(), status, time.Since(began)}, err
+}
+
+// Run runs a command in a cloister of the project.
+func (w *World) Run(flags []string, argv ...string) (Result, error) {
+	return w.Exec(w.Cloister, append(append(append([]string{"run"}, flags...), "--"), argv...)...)
+}
+
+// Try makes the tries of cases in one cloister.
+func (w *World) Try(flags []string, cases []Case) (Result, error) {
+	know, err := w.Know()
+	if err != nil {
+		return Result{}, err
+	}
+	argv := []string{w.Self, "attempts"}
+	for _, c := range cases {
+		argv = append(argv, c.ID)
+	}
+	all := append([]string{"--expose", w.Self + ":ro", "-e", EnvInside + "=" + know}, flags...)
+	return w.Run(all, argv...)
+}
+
+// Know is what an attempt is told, as text.
+func (w *World) Know() (string, error) {
+	know, err := json.Marshal(w.Inside)
+	if err != nil {
+		return "", fmt.Errorf("tell what is known: %w", err)
+	}
+	return string(know), nil
+}
+
+// EnvInside is where an attempt finds what it knows.
+const EnvInside = "ESCAPE_INSIDE"
+
+// Control makes the tries of a case outside, unconfined; in a namespace of its
+// own where namespaced, which is what an ordinary user may always have.
+func (w *World) Control(c Case, namespaced bool) (Result, error) {
+	in := w.Inside
+	in.Control = true
+	know, err := json.Marshal(in)
+	if err != nil {
+		return Result{}, fmt.Errorf("tell what is known: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+	defer cancel()
+	p := exec.CommandContext(ctx, w.Self, "attempt", c.ID)
+	p.Dir, p.Env = w.Project, append(w.environ(), EnvInside+"="+string(know))
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if namespaced {
+		one := func(id int) []syscall.SysProcIDMap {
+			return []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}}
+		}
+		p.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+		p.SysProcAttr.UidMappings, p.SysProcAttr.GidMappings = one(os.Geteuid()), one(os.Getegid())
+	}
+	var out bytes.Buffer
+	p.Stdout, p.Stderr = &out, &out
+	p.WaitDelay = time.Second
+	err = p.Run()
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = nil
+	}
+	return Result{Stdout: out.String(), Status: p.ProcessState.ExitCode()}, err
+}
+
+// Events are the record.
+func (w *World) Events() ([]audit.Event, error) {
+	var out []audit.Event
+	for e, err := range audit.Read(w.Audit, audit.Filter{}) {
+		if err != nil {
+			return nil, fmt.Errorf("read the record: %w", err)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// Remember takes the digests of everything that must not change.
+func (w *World) Remember() error {
+	var err error
+	w.canaries, err = w.digests()
+	return err
+}
+
+// Damage names what has changed since, with its text.
+func (w *World) Damage() (map[string]string, error) {
+	now, err := w.digests()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for path, sum := range w.canaries {
+		if now[path] != sum {
+			text, err := os.ReadFile(path)
+			out[path] = fmt.Sprintf("%.300s %v", text, err)
+		}
+	}
+	for path := range now {
+		if _, was := w.canaries[path]; !was {
+			text, err := os.ReadFile(path)
+			out[path] = fmt.Sprintf("new: %.300s %v", text, err)
+		}
+	}
+	return out, nil
+}
+
+// digests are of all files outside of the project, and of the protected ones
+// in it, but for cloister's own.
+func (w *World) digests() (map[string]string, error) {
+	out := map[string]string{}
+	own := []string{w.Base + "/state", w.Base + "/data", w.Base + "/run"}
+	err := filepath.WalkDir(w.Base, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case slices.Contains(own, path):
+			return fs.SkipDir
+		case strings.HasPrefix(path, w.Project+"/") && !w.guarded(path):
+			return nil
+		case d.IsDir():
+			return nil
+		case !d.Type().IsRegular():
+			out[path] = d.Type().String()
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(text)
+		out[path] = hex.EncodeToString(sum[:8])
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look at the canaries: %w", err)
+	}
+	return out, nil
+}
+
+// guarded tells whether a path of the project is one that the host obeys.
+func (w *World) guarded(path string) bool {
+	rel := strings.TrimPrefix(path, w.Project+"/")
+	for _, name := range []string{".git/hooks", ".git/config", ".git/info", ".vscode", ".claude", "sub/.envrc", ".mcp.json", ".npmrc", ".envrc"} {
+		if rel == name || strings.HasPrefix(rel, name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Sunk is what came to the sinks, in words.
+func (w *World) Sunk() []string { return w.sinks.take() }
+
+// Upstream is what the servers behind allowed names were sent.
+func (w *World) Upstream() []string { return w.sinks.sent() }
+
+// VictimLives tells whether the canary process is still there.
+func (w *World) VictimLives() bool {
+	return syscall.Kill(w.PID, 0) == nil
+}
+
+// Close ends everything and removes the world.
+func (w *World) Close() error {
+	var errs []error
+	if w.guardian != nil {
+		_ = w.guardian.Process.Signal(syscall.SIGTERM) // it may have ended
+		done := make(chan error, 1)
+		go func() { done <- w.guardian.Wait() }()
+		select {
+		case <-done:
+		case <-time.After(15 * time.Second):
+			errs = append(errs, errors.New("the guardian did not end"), w.guardian.Process.Kill())
+			<-done
+		}
+	}
+	if w.victim != nil {
+		_ = w.victim.Process.Kill() // an attempt may have ended it
+		_ = w.victim.Wait()
+	}
+	if w.sinks != nil {
+		w.sinks.close()
+	}
+	_ = filepath.WalkDir(w.Base, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return errors.Join(append(errs, os.RemoveAll(w.Base))...)
+}
+
+// victim is a process of the host for attempts to signal, trace and read.
+func victim(ctx context.Context, self string) (*exec.Cmd, error) {
+	c := exec.CommandContext(ctx, self, "victim")
+	c.Env = []string{"VICTIM=" + secret}
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return nil, fmt.Errorf("start the canary process: %w", err)
+	}
+	return c, nil
+}

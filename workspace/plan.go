@@ -102,7 +102,7 @@ func guestHome(home string) sandbox.GuestPath {
 
 func (v *View) plan(p Project, o Options) error {
 	root := string(p.Root)
-	home := homeOf(o.Data, p.Root)
+	home := homeOf(o.Data, p.Main)
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return fmt.Errorf("make private home: %w", err)
 	}
@@ -370,32 +370,24 @@ func (v *View) git(home string, tree *tree, g Git) error {
 			return err
 		}
 	}
-	// Pointers of working trees, and all of those that are not this one.
+	// What leads to working trees is the host's, also of those that the host makes
+	// meanwhile: git of the host follows it. Only this one's own folder is written.
 	admin := filepath.Join(g.Common, "worktrees")
-	entries, err := os.ReadDir(admin)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look at worktrees: %w", err)
+	if g.Dir == g.Common {
+		return common.protect(rel(admin), asFolder)
 	}
-	for _, e := range entries {
-		dir := filepath.Join(admin, e.Name())
-		if dir != g.Dir {
-			if err := common.protect(rel(dir), leave); err != nil {
-				return err
-			}
-			continue
-		}
-		for name, absent := range map[string]kind{"gitdir": leave, "commondir": leave, "config.worktree": asFile} {
-			if err := common.protect(rel(filepath.Join(dir, name)), absent); err != nil {
-				return err
-			}
+	v.Binds = append(v.Binds,
+		sandbox.Bind{Source: sandbox.HostPath(admin), Target: sandbox.GuestPath(admin)},
+		sandbox.Bind{Source: sandbox.HostPath(g.Dir), Target: sandbox.GuestPath(g.Dir), Access: sandbox.ReadWrite})
+	for name, absent := range map[string]kind{"gitdir": leave, "commondir": leave, "config.worktree": asFile} {
+		if err := common.protect(rel(filepath.Join(g.Dir, name)), absent); err != nil {
+			return err
 		}
 	}
-	if g.Dir != g.Common {
-		// The main working tree is not this cloister's to move.
-		for _, name := range []string{"HEAD", "index"} {
-			if err := common.protect(rel(filepath.Join(g.Common, name)), leave); err != nil {
-				return err
-			}
+	// The main working tree is not this cloister's to move.
+	for _, name := range []string{"HEAD", "index"} {
+		if err := common.protect(rel(filepath.Join(g.Common, name)), leave); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -587,7 +579,7 @@ func (v *View) openStubs(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("lock project: %w", err)
 	}
-	name := filepath.Base(homeOf("", v.project.Root))
+	name := filepath.Base(homeOf("", v.project.Main))
 	v.journal = filepath.Join(dir, name+".stubs")
 	lock, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

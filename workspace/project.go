@@ -15,9 +15,12 @@ import (
 	"cloister/sandbox"
 )
 
-// Project is the folder that a cloister works on. Its host path is its identity.
+// Project is the folder that a cloister works on.
 type Project struct {
 	Root sandbox.HostPath
+	// Main is its identity: the host path of the repository's main working
+	// tree, which all of them share, or Root.
+	Main sandbox.HostPath
 	Dir  sandbox.HostPath // the folder inside it where the command starts
 	Git  *Git             // nil where there is no repository
 }
@@ -76,13 +79,14 @@ func Find(dir string) (Project, error) {
 			return Project{}, err
 		}
 		if git != nil {
-			return Project{Root: sandbox.HostPath(at), Dir: sandbox.HostPath(real), Git: git}, nil
+			root := sandbox.HostPath(at)
+			return Project{Root: root, Main: mainOf(root, git), Dir: sandbox.HostPath(real), Git: git}, nil
 		}
 		if at == filepath.Dir(at) {
 			break
 		}
 	}
-	return Project{Root: sandbox.HostPath(real), Dir: sandbox.HostPath(real)}, nil
+	return Project{Root: sandbox.HostPath(real), Main: sandbox.HostPath(real), Dir: sandbox.HostPath(real)}, nil
 }
 
 // findGit looks at one folder's .git. A pointer is followed only as far as both

@@ -33,13 +33,13 @@ import (
 
 // runFlags are the flags of run, as typed.
 type runFlags struct {
-	isolation, mode, workspace, name, project, report, memory, image string
-	allow, deny, expose, refs, env, accept, policy                   []string
-	cpus                                                             float64
-	pids                                                             int64
-	timeout                                                          time.Duration
-	noNetwork, detach                                                bool
-	ready                                                            int // hidden: where a detached run says that it runs
+	isolation, mode, workspace, name, project, branch, report, memory, image string
+	allow, deny, expose, refs, env, accept, policy                           []string
+	cpus                                                                     float64
+	pids                                                                     int64
+	timeout                                                                  time.Duration
+	noNetwork, detach                                                        bool
+	ready                                                                    int // hidden: where a detached run says that it runs
 
 	verb string // run or start, for what is told
 }
@@ -77,6 +77,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fl.StringVar(&f.image, "image", "", "the system inside: an `IMAGE` by name, or ./ARCHIVE.tar, ./OCI-LAYOUT")
 	fl.StringVar(&f.name, "name", "", "name of the cloister (made from the project's when absent)")
 	fl.StringVarP(&f.project, "project", "C", "", "the project, instead of the current folder's")
+	fl.StringVarP(&f.branch, "branch", "b", "", "work in a worktree of this branch, made where there is none")
 	fl.StringVar(&f.mode, "mode", "", "enforce, shadow (record what would be denied) or record")
 	fl.StringVar(&f.workspace, "workspace", "", "live (the project's files) or none")
 	fl.StringArrayVar(&f.allow, "allow", nil, "allow `DOMAIN[:PORT]` for this session")
@@ -267,7 +268,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		}
 	}()
 	home := a.realHome()
-	project, err := a.project(f, dirs, home)
+	project, err := a.project(ctx, f, dirs, home)
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -303,7 +304,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
 		Request: api.SessionRequest{
-			Name: f.name, Project: string(project.Root), Path: string(project.Root), Branch: project.Git.Branch(), Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
+			Name: f.name, Project: string(project.Main), Path: string(project.Root), Branch: project.Git.Branch(), Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
 			Command: argv, Image: root.ID, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Accepted: f.accepted(), ShimPID: os.Getpid(),
 			Writable: writable(view),
 		},
@@ -345,7 +346,7 @@ func cmpOr(a, b string) string {
 	return b
 }
 
-func (a *app) project(f *runFlags, dirs xdg.Dirs, home string) (workspace.Project, error) {
+func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home string) (workspace.Project, error) {
 	dir := f.project
 	if dir == "" {
 		dir = "."
@@ -357,11 +358,50 @@ func (a *app) project(f *runFlags, dirs xdg.Dirs, home string) (workspace.Projec
 		}
 		return p, err
 	}
+	if f.branch != "" {
+		if p, err = a.worktree(ctx, f, p, dirs); err != nil {
+			return p, err
+		}
+	}
 	accepted := f.accepted()
 	return p, p.Check(workspace.Places{
-		Home: home, State: keepOut(dirs),
+		Home: home, State: stateAround(dirs, string(p.Root)),
 		Socket: []string{"/run/docker.sock", "/var/run/docker.sock"},
 	}, func(residue string) bool { return slices.Contains(accepted, residue) })
+}
+
+// worktree is the project's working tree of the branch that was typed.
+func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, dirs xdg.Dirs) (workspace.Project, error) {
+	trees, err := workspace.OpenWorktrees(p, dirs.Data, locksDir(dirs))
+	if errors.Is(err, workspace.ErrNoRepository) {
+		return p, hinted(fmt.Errorf("%s: -b %s: %w", f.verb, f.branch, err), "make one: git init, then a first commit")
+	}
+	if err != nil {
+		return p, err
+	}
+	path, made, err := trees.Open(ctx, f.branch)
+	if err != nil {
+		return p, err
+	}
+	if made {
+		a.notice("cloister: made the worktree %s", path)
+	}
+	return workspace.Find(path)
+}
+
+// stateAround are Cloister's own folders, of which a project may hold none. A
+// managed worktree lies in one of them, and beside the others.
+func stateAround(d xdg.Dirs, root string) []string {
+	out := keepOut(d)
+	trees := workspace.WorktreesDir(d.Data)
+	if real, err := filepath.EvalSymlinks(trees); err == nil {
+		trees = real
+	}
+	if !strings.HasPrefix(root, trees+"/") {
+		return out
+	}
+	data := filepath.Dir(trees)
+	return append(slices.DeleteFunc(out, func(dir string) bool { return dir == data }), filepath.Join(data, "homes"))
 }
 
 // keepOut are Cloister's own folders, which no cloister sees.

@@ -148,7 +148,7 @@ func (a *app) rejoin(ctx context.Context, f *startFlags) (string, error) {
 	if err != nil {
 		return "", &unbuiltError{err}
 	}
-	p, err := a.project(&f.runFlags, dirs, a.realHome())
+	p, err := a.project(ctx, &f.runFlags, dirs, a.realHome())
 	if err != nil {
 		return "", asUnbuilt(err)
 	}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cloister/internal/nearest"
+	"cloister/workspace"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) worktreeCommand() *cobra.Command {
+	return group("worktree", "List and remove the worktrees that -b made", a.worktreeList(), a.worktreeRemove())
+}
+
+// worktrees are those of the project in dir.
+func (a *app) worktrees(dir string) (*workspace.Worktrees, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return nil, err
+	}
+	p, err := workspace.Find(cmpOr(dir, "."))
+	if err != nil {
+		return nil, err
+	}
+	return workspace.OpenWorktrees(p, d.Data, locksDir(d))
+}
+
+// listedTree is one line of the list.
+type listedTree struct {
+	workspace.Worktree
+	Cloisters []string `json:"cloisters"`
+}
+
+func (a *app) worktreeList() *cobra.Command {
+	var asJSON bool
+	var dir string
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List this project's worktrees",
+		Args:    counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w, err := a.worktrees(dir)
+			if err != nil {
+				return err
+			}
+			found, err := w.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			trees := make([]listedTree, len(found))
+			for i, t := range found {
+				trees[i] = listedTree{t, []string{}}
+				if trees[i].Cloisters, err = a.cloistersAt(cmd.Context(), t.Path); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				return a.json(trees)
+			}
+			rows := [][]string{{"BRANCH", "CLOISTER", "PATH"}}
+			for _, t := range trees {
+				name := "-"
+				if len(t.Cloisters) > 0 {
+					name = t.Cloisters[0]
+				}
+				rows = append(rows, []string{orDash(t.Branch), name, t.Path})
+			}
+			if len(trees) > 0 {
+				a.table(rows)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	c.Flags().StringVarP(&dir, "project", "C", "", "the project, instead of the current folder's")
+	return c
+}
+
+// cloistersAt are the names of the cloisters that live in a folder.
+func (a *app) cloistersAt(ctx context.Context, path string) ([]string, error) {
+	live, err := a.living(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, s := range live {
+		if s.Path == path {
+			names = append(names, s.Name)
+		}
+	}
+	return names, nil
+}
+
+func (a *app) worktreeRemove() *cobra.Command {
+	var force bool
+	var dir string
+	c := &cobra.Command{
+		Use:     "remove BRANCH",
+		Aliases: []string{"rm"},
+		Short:   "Remove a worktree; its branch stays",
+		Long: `Remove a worktree; its branch stays. Refuses while a cloister lives in it, and to
+lose files that are not committed or commits that are nowhere else, unless
+--force is given.`,
+		Args: counted(1, 1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if w, err := a.worktrees(dir); err == nil && len(args) == 0 {
+				trees, _ := w.List(cmd.Context()) // Tab is no place for errors
+				for _, t := range trees {
+					names = append(names, t.Branch)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.removeWorktree(cmd.Context(), dir, args[0], force)
+		},
+	}
+	c.Flags().BoolVarP(&force, "force", "f", false, "lose what is in it")
+	c.Flags().StringVarP(&dir, "project", "C", "", "the project, instead of the current folder's")
+	return c
+}
+
+func (a *app) removeWorktree(ctx context.Context, dir, branch string, force bool) error {
+	w, err := a.worktrees(dir)
+	if err != nil {
+		return err
+	}
+	found, err := w.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range found {
+		if t.Branch != branch && t.Path != branch {
+			continue
+		}
+		names, err := a.cloistersAt(ctx, t.Path)
+		if err != nil {
+			return err
+		}
+		if len(names) > 0 {
+			return hinted(fmt.Errorf("remove worktree of %s: the cloister %s lives in it", branch, names[0]), "stop it first: cloister stop "+names[0])
+		}
+	}
+	err = w.Remove(ctx, branch, force)
+	if none, ok := errors.AsType[*workspace.NoWorktree](err); ok {
+		var known []string
+		for _, t := range none.Known {
+			known = append(known, t.Branch)
+		}
+		if near := nearest.Word(branch, known); near != "" {
+			return hinted(err, "did you mean "+near+"?")
+		}
+		return hinted(err, "cloister worktree list tells them")
+	}
+	if err != nil {
+		return err
+	}
+	a.line("%s", branch)
+	return nil
+}

@@ -1,0 +1,119 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// hostGit runs git on the host in one repository that an agent may have written
+// to. Nothing that the repository configures is run: hooks, filters, fsmonitor,
+// signing, editors, pagers, transports are switched off for each call (HARDENING
+// 5.6). The person's own configuration is not read either.
+type hostGit struct {
+	common string // the repository's git folder
+	dir    string // of one working tree; the same as common for the main one
+	tree   string // the working tree; empty where none is meant
+	off    []string
+}
+
+// quietGit are the settings that git obeys in every repository.
+var quietGit = []string{
+	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.editor=false", "core.askPass=false",
+	"core.sshCommand=false", "core.gitProxy=", "core.attributesFile=/dev/null", "core.excludesFile=/dev/null", "core.alternateRefsCommand=",
+	"sequence.editor=false", "credential.helper=", "commit.gpgSign=false", "tag.gpgSign=false", "gpg.program=false", "gpg.ssh.program=false",
+	"protocol.allow=never", "safe.bareRepository=explicit", "submodule.recurse=false", "diff.external=", "interactive.diffFilter=",
+	"gc.auto=0", "maintenance.auto=false", "receive.autogc=false", "uploadpack.packObjectsHook=", "advice.detachedHead=false",
+	"core.worktree=", "fetch.recurseSubmodules=false", "status.submoduleSummary=false", "diff.ignoreSubmodules=dirty",
+}
+
+// newHostGit looks at the names of what the repository configures: the drivers
+// that people name themselves have to be switched off one by one.
+func newHostGit(ctx context.Context, g *Git, tree string) (*hostGit, error) {
+	h := &hostGit{common: g.Common, dir: g.Dir, tree: tree}
+	names, err := h.run(ctx, "config", "-z", "--includes", "--list", "--name-only")
+	if err != nil {
+		return nil, err
+	}
+	for name := range strings.SplitSeq(names, "\x00") {
+		section, rest, _ := strings.Cut(name, ".")
+		at := strings.LastIndexByte(rest, '.')
+		if at < 0 {
+			continue
+		}
+		if strings.ContainsAny(name, "=\n") {
+			return nil, fmt.Errorf("git in %s: its configuration has the name %q, which cannot be switched off", h.common, name)
+		}
+		switch key := rest[at+1:]; {
+		case section == "filter" && key == "required":
+			h.off = append(h.off, "-c", name+"=false")
+		case section == "filter", section == "diff" && (key == "command" || key == "textconv"), section == "merge" && key == "driver",
+			section == "remote" && (key == "vcs" || key == "uploadpack" || key == "receivepack" || key == "proxy"):
+			h.off = append(h.off, "-c", name+"=")
+		}
+	}
+	return h, nil
+}
+
+// gitError is what git said when it failed.
+type gitError struct {
+	args []string
+	said string
+	err  error
+}
+
+func (e *gitError) Error() string {
+	said := strings.TrimSpace(e.said)
+	if i := strings.LastIndexByte(said, '\n'); i >= 0 {
+		said = said[i+1:] // git's last line is the one that matters
+	}
+	said = strings.TrimPrefix(said, "fatal: ")
+	if said == "" {
+		said = e.err.Error()
+	}
+	return "git " + e.args[0] + ": " + said
+}
+
+func (e *gitError) Unwrap() error { return e.err }
+
+func (h *hostGit) run(ctx context.Context, args ...string) (string, error) {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		return "", fmt.Errorf("find git: %w", err)
+	}
+	words := []string{"--no-pager", "--git-dir=" + h.dir}
+	if h.tree != "" {
+		words = append(words, "--work-tree="+h.tree)
+	}
+	for _, setting := range quietGit {
+		words = append(words, "-c", setting)
+	}
+	c := exec.CommandContext(ctx, program, append(append(words, h.off...), args...)...)
+	c.Env = []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1",
+	}
+	c.Dir = h.common
+	if h.tree != "" {
+		c.Dir = h.tree
+	}
+	var out, said bytes.Buffer
+	c.Stdout, c.Stderr = &out, &said
+	if err := c.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return "", &gitError{args, said.String(), err}
+	}
+	return out.String(), nil
+}
+
+// exitedWith tells a git call that ended with a status, which for questions is
+// an answer.
+func exitedWith(err error, status int) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	return ok && exit.ExitCode() == status
+}

@@ -1,0 +1,383 @@
+package workspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox"
+)
+
+// Worktree is one working tree of a project that Cloister made.
+type Worktree struct {
+	Path   string `json:"path"`
+	Branch string `json:"branch"`
+	Head   string `json:"head"`
+}
+
+// Worktrees are the managed working trees of one repository. They lie below one
+// folder, out of every other cloister's sight.
+type Worktrees struct {
+	project Project
+	folder  string // of this project's
+	lock    string
+}
+
+// ErrNoRepository says that a folder is in no git repository.
+var ErrNoRepository = errors.New("it is in no git repository")
+
+// OpenWorktrees gives the managed working trees of a project, which are kept
+// below data.
+func OpenWorktrees(p Project, data, locks string) (*Worktrees, error) {
+	if p.Git == nil {
+		return nil, fmt.Errorf("worktrees of %s: %w", p.Root, ErrNoRepository)
+	}
+	name := filepath.Base(string(p.Main)) + "-" + hashOf(string(p.Main))
+	return &Worktrees{
+		project: p, folder: filepath.Join(WorktreesDir(data), name),
+		lock: filepath.Join(locks, hashOf(string(p.Main))+".worktrees"),
+	}, nil
+}
+
+// WorktreesDir is where managed working trees are.
+func WorktreesDir(data string) string { return filepath.Join(data, "worktrees") }
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:4])
+}
+
+// pathOf is where a branch's working tree lies: by its name where that is a
+// folder's, else with a mark that keeps two apart.
+func (w *Worktrees) pathOf(branch string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '-'
+	}, branch)
+	if name != branch || len(name) > 64 {
+		name = name[:min(len(name), 64)] + "-" + hashOf(branch)
+	}
+	return filepath.Join(w.folder, name)
+}
+
+// CheckedOut says that a branch has a working tree of somebody else's.
+type CheckedOut struct{ Branch, Path string }
+
+func (e *CheckedOut) Error() string {
+	return fmt.Sprintf("worktree of %s: the branch is checked out at %s", e.Branch, e.Path)
+}
+
+// Hints are the words of what to do.
+func (e *CheckedOut) Hints() []string {
+	return []string{"work there: cloister start -C " + e.Path, "or check out another branch there first"}
+}
+
+// Open gives the working tree of a branch: the one there is, or a new one, of
+// the branch, of origin's branch of that name, or of a new branch from HEAD.
+func (w *Worktrees) Open(ctx context.Context, branch string) (path string, made bool, err error) {
+	defer func() {
+		if err != nil && !errors.As(err, new(*CheckedOut)) {
+			err = fmt.Errorf("worktree of %s: %w", branch, err)
+		}
+	}()
+	unlock, err := w.hold()
+	if err != nil {
+		return "", false, err
+	}
+	defer unlock()
+	git, err := w.git(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	if _, err := git.run(ctx, "check-ref-format", "--branch", branch); err != nil || strings.HasPrefix(branch, "-") {
+		return "", false, fmt.Errorf("%q is not a branch's name", branch)
+	}
+	all, err := all(ctx, git)
+	if err != nil {
+		return "", false, err
+	}
+	for _, t := range all {
+		if t.Branch != branch {
+			continue
+		}
+		if !inside(t.Path, w.folder) {
+			return "", false, &CheckedOut{branch, t.Path}
+		}
+		if _, err := os.Stat(t.Path); err == nil {
+			return t.Path, false, nil
+		}
+		// Its folder was removed by hand.
+		if _, err := git.run(ctx, "worktree", "prune"); err != nil {
+			return "", false, err
+		}
+	}
+	path = w.pathOf(branch)
+	if err := os.MkdirAll(w.folder, 0o700); err != nil {
+		return "", false, err
+	}
+	args := []string{"worktree", "add", "--quiet", path, branch}
+	switch local, err := has(ctx, git, "refs/heads/"+branch); {
+	case err != nil:
+		return "", false, err
+	case !local:
+		args = []string{"worktree", "add", "--quiet", "--no-track", "-b", branch, path, "HEAD"}
+		if remote, err := has(ctx, git, "refs/remotes/origin/"+branch); err != nil {
+			return "", false, err
+		} else if remote {
+			args = []string{"worktree", "add", "--quiet", "--track", "-b", branch, path, "origin/" + branch}
+		} else if born, err := has(ctx, git, "HEAD"); err != nil || !born {
+			return "", false, errors.Join(err, errors.New("the repository has no commit yet"))
+		}
+	}
+	if _, err := git.run(ctx, args...); err != nil {
+		return "", false, err
+	}
+	return path, true, nil
+}
+
+// hold keeps two callers apart.
+func (w *Worktrees) hold() (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(w.lock), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(w.lock, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// git is for the repository, without a working tree.
+func (w *Worktrees) git(ctx context.Context) (*hostGit, error) {
+	return newHostGit(ctx, &Git{Dir: w.project.Git.Common, Common: w.project.Git.Common}, "")
+}
+
+func has(ctx context.Context, git *hostGit, ref string) (bool, error) {
+	_, err := git.run(ctx, "rev-parse", "--quiet", "--verify", ref+"^{commit}")
+	if exitedWith(err, 1) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// all lists every working tree that the repository knows.
+func all(ctx context.Context, git *hostGit) ([]Worktree, error) {
+	text, err := git.run(ctx, "worktree", "list", "--porcelain", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var out []Worktree
+	for line := range strings.SplitSeq(text, "\x00") {
+		switch word, rest, _ := strings.Cut(line, " "); word {
+		case "worktree":
+			out = append(out, Worktree{Path: rest})
+		case "HEAD":
+			out[len(out)-1].Head = rest
+		case "branch":
+			out[len(out)-1].Branch = strings.TrimPrefix(rest, "refs/heads/")
+		}
+	}
+	return out, nil
+}
+
+// List gives the managed working trees.
+func (w *Worktrees) List(ctx context.Context) ([]Worktree, error) {
+	git, err := w.git(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list worktrees: %w", err)
+	}
+	trees, err := all(ctx, git)
+	if err != nil {
+		return nil, fmt.Errorf("list worktrees: %w", err)
+	}
+	out := []Worktree{}
+	for _, t := range trees {
+		if inside(t.Path, w.folder) {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// Loss is what the removal of a working tree would lose.
+type Loss struct {
+	Branch  string
+	Changed []string // files that are not committed, at most ten
+	More    int      // beyond them
+	Commits int      // that are on no other branch and at no remote
+}
+
+func (l *Loss) Error() string {
+	var parts []string
+	if n := len(l.Changed) + l.More; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d uncommitted (%s%s)", n, strings.Join(l.Changed, ", "), more(l.More)))
+	}
+	if l.Commits > 0 {
+		parts = append(parts, fmt.Sprintf("%d unpushed %s on %s", l.Commits, plural(l.Commits, "commit"), l.Branch))
+	}
+	return fmt.Sprintf("remove worktree of %s: it would lose %s", l.Branch, strings.Join(parts, " and "))
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}
+
+func more(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
+}
+
+// Hints are the words of what to do.
+func (l *Loss) Hints() []string {
+	return []string{"commit and push it, or lose it: cloister worktree remove --force " + l.Branch}
+}
+
+// Remove takes a working tree away; its branch stays. Unless force is set it
+// refuses to lose work: files that are not committed, ignored ones aside, and
+// commits that are nowhere else.
+func (w *Worktrees) Remove(ctx context.Context, branch string, force bool) error {
+	unlock, err := w.hold()
+	if err != nil {
+		return fmt.Errorf("remove worktree of %s: %w", branch, err)
+	}
+	defer unlock()
+	trees, err := w.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range trees {
+		if t.Branch == branch || t.Path == branch || filepath.Base(t.Path) == branch {
+			return w.remove(ctx, t, force)
+		}
+	}
+	return &NoWorktree{Branch: branch, Known: trees}
+}
+
+// NoWorktree says that no managed working tree has that branch.
+type NoWorktree struct {
+	Branch string
+	Known  []Worktree
+}
+
+func (e *NoWorktree) Error() string {
+	return fmt.Sprintf("remove worktree of %s: there is none", e.Branch)
+}
+
+func (w *Worktrees) remove(ctx context.Context, t Worktree, force bool) error {
+	fail := func(err error) error { return fmt.Errorf("remove worktree of %s: %w", t.Branch, err) }
+	git, err := w.git(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	if _, err := os.Stat(t.Path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := git.run(ctx, "worktree", "prune"); err != nil {
+			return fail(err)
+		}
+		return nil
+	}
+	if !force {
+		loss, err := w.loss(ctx, git, t)
+		if err != nil {
+			return fail(err)
+		}
+		if loss != nil {
+			return loss
+		}
+	}
+	// By git's own hand with force: what it would refuse has been looked at.
+	if _, err := git.run(ctx, "worktree", "remove", "--force", t.Path); err != nil {
+		return fail(err)
+	}
+	_ = os.Remove(w.folder) // another one's worktree may be there
+	return nil
+}
+
+// loss looks at what would be lost; nil for nothing.
+func (w *Worktrees) loss(ctx context.Context, git *hostGit, t Worktree) (*Loss, error) {
+	p, err := Find(t.Path)
+	if err != nil {
+		return nil, err
+	}
+	if p.Git == nil || p.Git.Common != w.project.Git.Common || string(p.Root) != t.Path {
+		return nil, fmt.Errorf("%s is not a worktree of %s any more", t.Path, w.project.Git.Common)
+	}
+	inTree, err := newHostGit(ctx, p.Git, t.Path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := inTree.run(ctx, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
+	if err != nil {
+		return nil, err
+	}
+	loss := &Loss{Branch: t.Branch}
+	for entry := range strings.SplitSeq(text, "\x00") {
+		if len(entry) < 4 {
+			continue
+		}
+		if len(loss.Changed) == 10 {
+			loss.More++
+			continue
+		}
+		loss.Changed = append(loss.Changed, entry[3:])
+	}
+	// Git would run what a submodule configures to look into it.
+	modules, err := inTree.run(ctx, "ls-files", "-z", "--stage")
+	if err != nil {
+		return nil, err
+	}
+	for entry := range strings.SplitSeq(modules, "\x00") {
+		head, path, _ := strings.Cut(entry, "\t")
+		if _, err := os.Lstat(filepath.Join(t.Path, path, ".git")); strings.HasPrefix(head, "160000 ") && err == nil {
+			loss.Changed = append(loss.Changed, path+" (a submodule, which is not looked into)")
+		}
+	}
+	// The branch outlives its working tree, so commits on it are not lost; those
+	// of a detached HEAD are. Still a person wants to hear of what is only here.
+	count, err := git.run(ctx, "rev-list", "--count", t.Head, "--not", "--exclude="+t.Branch, "--branches", "--remotes")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Sscan(count, &loss.Commits); err != nil {
+		return nil, err
+	}
+	if len(loss.Changed) == 0 && loss.Commits == 0 {
+		return nil, nil
+	}
+	return loss, nil
+}
+
+// mainOf is the folder that a project is known by: that of the main working
+// tree, whichever working tree of it this is.
+func mainOf(root sandbox.HostPath, g *Git) sandbox.HostPath {
+	if g == nil || g.Dir == g.Common {
+		return root
+	}
+	if filepath.Base(g.Common) == ".git" {
+		return sandbox.HostPath(filepath.Dir(g.Common))
+	}
+	return sandbox.HostPath(g.Common) // a bare repository
+}

@@ -88,7 +88,7 @@ func (v *view) real(guest string, last bool) string {
 		part := todo[0]
 		todo = todo[1:]
 		next := path.Join(at, part) // Join cleans: .. of / is /
-		if v.covered(next) || slices.Contains(fresh, next) {
+		if v.covered(next) || slices.Contains(fresh, next) || slices.Contains(v.owned, next) {
 			return path.Join(next, path.Join(todo...))
 		}
 		if part == "" || v.made[next] || len(todo) == 0 && !last {
@@ -116,6 +116,33 @@ func (v *view) real(guest string, last bool) string {
 		todo = append(strings.Split(to, "/"), todo...)
 	}
 	return at
+}
+
+// own makes sure that the folders down to a bind are folders and no links of the
+// image's: the project is at its own path, and who watches its mounts finds them
+// there. What the image had in the way is not seen.
+func (v *view) own(guest string) {
+	if v.image == "" || v.covered(guest) {
+		return
+	}
+	for end := 1; end <= len(guest); end++ {
+		if end < len(guest) && guest[end] != '/' {
+			continue
+		}
+		at := guest[:end]
+		if slices.Contains(fresh, at) || slices.Contains(v.owned, at) {
+			return
+		}
+		fi, err := v.look(at)
+		if err != nil {
+			return // the image has nothing there or below
+		}
+		if !fi.IsDir() {
+			v.p.sys("remove the image's "+at, unix.SYS_UNLINKAT, v.root, rel(at), 0)
+			v.owned = append(v.owned, at)
+			return
+		}
+	}
 }
 
 // instead removes what the image has at a path where something is to be made. A

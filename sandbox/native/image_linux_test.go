@@ -86,7 +86,7 @@ func tree(t *testing.T, root string) string {
 func TestHostileImageRoot(t *testing.T) {
 	outside := t.TempDir()
 	for _, tt := range []struct{ link, to string }{
-		{"etc", outside}, {"home", outside}, {"dev", outside}, {"run", outside}, {"tmp", outside}, {"proc", outside}, {"sys", "/"}, {"var", "../../../.." + outside},
+		{"etc", outside}, {"home", outside}, {"dev", outside}, {"run", outside}, {"tmp", outside}, {"proc", outside}, {"sys", "/"}, {"var", "../../../.." + outside}, {"var", "/var"},
 		{"etc/passwd", "/etc/shadow"}, {"etc/ssl", outside}, {"etc/hosts", filepath.Join(outside, "hosts")}, {"work", outside},
 	} {
 		t.Run(tt.link, func(t *testing.T) {
@@ -109,4 +109,45 @@ func TestHostileImageRoot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestImageLinksAboveTheProject: where the image has links or files in the way of
+// the project, the project is at its own path all the same, and stays protected.
+func TestImageLinksAboveTheProject(t *testing.T) {
+	for _, to := range []string{"/srv/elsewhere", "usr", "/nowhere"} {
+		t.Run(strings.TrimPrefix(to, "/"), func(t *testing.T) {
+			root := sandboxtest.HostRoot(t, "sh", "cat", "sleep", "rm")
+			if err := os.RemoveAll(filepath.Join(root, "var")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(to, filepath.Join(root, "var")); err != nil {
+				t.Fatal(err)
+			}
+			h := sandboxtest.New(t, onImage{native.New(), root})
+			h.Project = filepath.Join(lasting(t), "project")
+			h.Write(t, ".envrc", "original")
+			out := h.Run(t, sandboxtest.Options{}, "sh", "-c", "pwd; sleep 0.6; echo evil > .envrc; rm -f .envrc; cat .envrc; echo made > made")
+			if out.Err != nil || out.Stdout != h.Project+"\noriginal" {
+				t.Errorf("%+v", out)
+			}
+			if text, err := os.ReadFile(filepath.Join(h.Project, "made")); err != nil || string(text) != "made\n" {
+				t.Errorf("the project is not the host's: %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// lasting is a folder below /var, which is the image's inside.
+func lasting(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "cloister")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }

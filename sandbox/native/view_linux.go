@@ -51,6 +51,7 @@ type view struct {
 	under  []string                    // guest folders that are binds: nothing is made below them
 	mounts map[sandbox.HostPath]*int32 // those that the parent passed, as root
 	image  string                      // host folder of the root file system; empty: the host's own system
+	owned  []string                    // folders that stand where the image has something else
 	bad    error                       // what is wrong with the image
 }
 
@@ -243,6 +244,9 @@ func (v *view) clone(source string, out *int32) {
 }
 
 func (v *view) bind(b sandbox.Bind) {
+	if !b.File {
+		v.own(string(b.Target))
+	}
 	target := v.real(string(b.Target), !b.File)
 	if b.File {
 		if !v.covered(target) {

@@ -5,15 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"cloister/api"
 	"cloister/client"
+	"cloister/panel"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func (a *app) approvalsCommand() *cobra.Command {
@@ -277,7 +281,7 @@ func (a *app) exported(list []api.Decision, answer string) bool {
 }
 
 func (a *app) approvalsWatch() *cobra.Command {
-	var asJSON bool
+	var asJSON, lines bool
 	c := &cobra.Command{
 		Use:   "watch",
 		Short: "See each question as it comes; while this runs, asks wait for an answer",
@@ -286,6 +290,9 @@ func (a *app) approvalsWatch() *cobra.Command {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			w := &watching{a: a, asJSON: asJSON, seen: map[string]string{}}
+			if !asJSON && !lines && term.IsTerminal(int(a.stdin.Fd())) && term.IsTerminal(int(a.stdout.Fd())) {
+				return a.watchPanel(ctx, w)
+			}
 			err := w.run(ctx)
 			if ctx.Err() != nil {
 				return nil // the person has seen enough
@@ -294,7 +301,44 @@ func (a *app) approvalsWatch() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
+	c.Flags().BoolVar(&lines, "lines", false, "print lines, on a terminal too, instead of the whole screen")
 	return c
+}
+
+// watchPanel shows the questions on the whole screen, and takes answers there.
+func (a *app) watchPanel(ctx context.Context, w *watching) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	news := make(chan panel.News)
+	w.panel = func(n panel.News) {
+		select {
+		case news <- n:
+		case <-ctx.Done():
+		}
+	}
+	followed := make(chan error, 1)
+	go func() {
+		defer stop() // a guardian that cannot be reached ends the screen
+		followed <- w.run(ctx)
+	}()
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	defer signal.Stop(resized)
+	err := panel.Run(ctx, a.stdin, a.stdout, resized, news, func(id string, allow bool, r api.ApprovalReply) (string, error) {
+		text := ""
+		err := a.withGuardian(ctx, func(c *client.Client) error {
+			i, err := c.Answer(ctx, id, allow, r)
+			text = i.ID + " " + stateOf(i)
+			return err
+		})
+		return text, err
+	})
+	left := ctx.Err() == nil
+	stop()
+	if errWatch := <-followed; err == nil && !left {
+		err = errWatch
+	}
+	return err
 }
 
 // watching is one `approvals watch` that writes lines.
@@ -303,6 +347,7 @@ type watching struct {
 	asJSON bool
 	seen   map[string]string // the state that was told, by ID
 	last   string            // ID of the last event
+	panel  func(panel.News)  // the whole screen; nil for lines
 }
 
 // again is how soon a guardian that went away is looked for.
@@ -325,6 +370,9 @@ func (w *watching) run(ctx context.Context) error {
 			return fmt.Errorf("write the answer: %w", flushed)
 		}
 		w.a.log().Debug("the guardian went away", "error", err)
+		if w.panel != nil {
+			w.panel(panel.News{Note: "the guardian went away; looking for the next"})
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -346,13 +394,16 @@ func (w *watching) follow(ctx context.Context, c *client.Client) error {
 func (w *watching) event(ctx context.Context, c *client.Client, e api.Event) error {
 	switch e.Type {
 	case api.EventHello, api.EventReset:
-		if e.Type == api.EventHello {
+		if w.panel != nil {
+			w.panel(panel.News{Note: "watching"})
+		} else if e.Type == api.EventHello {
 			w.a.notice("cloister: watching; asks wait for an answer while this runs")
 		}
-		list, err := c.Approvals(ctx, false)
+		list, err := c.Approvals(ctx, w.panel != nil)
 		if err != nil {
 			return err
 		}
+		slices.SortFunc(list, func(x, y api.Approval) int { return x.CreatedAt.Compare(y.CreatedAt) })
 		for _, i := range list {
 			w.tell(i)
 		}
@@ -375,6 +426,10 @@ func (w *watching) tell(i api.Approval) {
 		return
 	}
 	w.seen[i.ID] = i.State
+	if w.panel != nil {
+		w.panel(panel.News{Approval: &i})
+		return
+	}
 	if i.State != "pending" {
 		delete(w.seen, i.ID) // ended: it does not come again
 	}

@@ -19,52 +19,55 @@ var shells = []string{
 // did not mean them. An entry that ends in * holds for every argument that
 // begins so. The list is no wall (typed rules are); it narrows what a wide
 // pattern does by mistake.
-var escapes = map[string][]string{
-	"go":      {"-exec*", "--exec*", "-toolexec*", "--toolexec*", "-vettool*", "-modfile*", "-overlay*", "-o", "-o=*", "generate", "run", "-C*", "tool"},
-	"rg":      {"--pre*", "--hostname-bin*", "--search-zip", "-z"},
-	"find":    {"-exec*", "-ok*", "-delete", "-fprint*", "-fls*"},
-	"fd":      {"-x*", "--exec*", "-X*"},
-	"tar":     {"--to-command*", "--checkpoint-action*", "-I*", "--use-compress-program*", "--rsh-command*", "-F*", "--info-script*", "--new-volume-script*", "--absolute-names", "-P", "-C*", "--directory*"},
-	"npm":     {"exec", "x", "run*", "--prefix*", "--script-shell*", "--node-options*", "--globalconfig*", "--userconfig*", "config", "set", "-g", "--global", "publish", "init", "create", "explore"},
-	"npx":     {"*"},
-	"pnpm":    {"exec", "dlx", "run*", "-C*", "--dir*", "--config*"},
-	"yarn":    {"exec", "dlx", "run*", "--cwd*"},
-	"make":    {"-f*", "--file*", "--makefile*", "-C*", "--directory*", "--eval*", "-I*", "SHELL=*", "*=*"},
-	"cargo":   {"run", "--config*", "-Z*", "--manifest-path*", "install", "-C*"},
-	"pip":     {"--index-url*", "-i", "--extra-index-url*", "-r*", "--target*", "-t*", "--prefix*", "--root*", "config"},
-	"python":  {"*"},
-	"python3": {"*"},
-	"node":    {"*"},
-	"perl":    {"*"},
-	"ruby":    {"*"},
-	"awk":     {"*"},
-	"gawk":    {"*"},
-	"sed":     {"-i*", "--in-place*", "-f*", "--file*", "*w *", "*e"},
-	"sort":    {"-o*", "--output*", "--compress-program*", "-T*"},
-	"curl":    {"-o*", "-O*", "--output*", "-K*", "--config*", "-T*", "--upload-file*", "-d*", "--data*", "-F*", "--form*", "--unix-socket*", "--abstract-unix-socket*", "-x*", "--proxy*", "-D*", "-c*", "--libcurl*"},
-	"wget":    {"*"},
-	"docker":  {"run", "exec", "build", "buildx", "cp", "-v*", "--volume*", "--mount*", "--privileged", "-H*", "--host*", "--context*", "--config*"},
-	"gh":      {"api", "alias", "extension", "config", "codespace", "secret", "ssh-key", "gpg-key", "auth"},
-	"tee":     {"*"},
-	"dd":      {"*"},
-	"vim":     {"*"},
-	"vi":      {"*"},
-	"less":    {"*"},
-	"man":     {"-P*", "--pager*", "-H*", "--html*"},
-	"zip":     {"-T*", "-TT*", "--unzip-command*"},
-	"rsync":   {"-e*", "--rsh*", "--rsync-path*"},
-	"scp":     {"*"},
+func escapes() map[string][]string {
+	return map[string][]string{
+		"go":      {"-exec*", "--exec*", "-toolexec*", "--toolexec*", "-vettool*", "-modfile*", "-overlay*", "-o", "-o=*", "generate", "run", "-C*", "tool"},
+		"rg":      {"--pre*", "--hostname-bin*", "--search-zip", "-z"},
+		"find":    {"-exec*", "-ok*", "-delete", "-fprint*", "-fls*"},
+		"fd":      {"-x*", "--exec*", "-X*"},
+		"tar":     {"--to-command*", "--checkpoint-action*", "-I*", "--use-compress-program*", "--rsh-command*", "-F*", "--info-script*", "--new-volume-script*", "--absolute-names", "-P", "-C*", "--directory*"},
+		"npm":     {"exec", "x", "run*", "--prefix*", "--script-shell*", "--node-options*", "--globalconfig*", "--userconfig*", "config", "set", "-g", "--global", "publish", "init", "create", "explore"},
+		"npx":     {"*"},
+		"pnpm":    {"exec", "dlx", "run*", "-C*", "--dir*", "--config*"},
+		"yarn":    {"exec", "dlx", "run*", "--cwd*"},
+		"make":    {"-f*", "--file*", "--makefile*", "-C*", "--directory*", "--eval*", "-I*", "SHELL=*", "*=*"},
+		"cargo":   {"run", "--config*", "-Z*", "--manifest-path*", "install", "-C*"},
+		"pip":     {"--index-url*", "-i", "--extra-index-url*", "-r*", "--target*", "-t*", "--prefix*", "--root*", "config"},
+		"python":  {"*"},
+		"python3": {"*"},
+		"node":    {"*"},
+		"perl":    {"*"},
+		"ruby":    {"*"},
+		"awk":     {"*"},
+		"gawk":    {"*"},
+		"sed":     {"-i*", "--in-place*", "-f*", "--file*", "*w *", "*e"},
+		"sort":    {"-o*", "--output*", "--compress-program*", "-T*"},
+		"curl":    {"-o*", "-O*", "--output*", "-K*", "--config*", "-T*", "--upload-file*", "-d*", "--data*", "-F*", "--form*", "--unix-socket*", "--abstract-unix-socket*", "-x*", "--proxy*", "-D*", "-c*", "--libcurl*"},
+		"wget":    {"*"},
+		"docker":  {"run", "exec", "build", "buildx", "cp", "-v*", "--volume*", "--mount*", "--privileged", "-H*", "--host*", "--context*", "--config*"},
+		"gh":      {"api", "alias", "extension", "config", "codespace", "secret", "ssh-key", "gpg-key", "auth"},
+		"tee":     {"*"},
+		"dd":      {"*"},
+		"vim":     {"*"},
+		"vi":      {"*"},
+		"less":    {"*"},
+		"man":     {"-P*", "--pager*", "-H*", "--html*"},
+		"zip":     {"-T*", "-TT*", "--unzip-command*"},
+		"rsync":   {"-e*", "--rsh*", "--rsync-path*"},
+		"scp":     {"*"},
+	}
 }
 
 // risky says why an automatic approval does not cover a command; "" where
 // nothing speaks against it.
 func risky(c *Command) string {
+	known := escapes()
 	for _, name := range []string{filepath.Base(c.Argv[0]), filepath.Base(c.Real)} {
 		if slices.Contains(shells, name) {
 			return name + " runs whatever it is told"
 		}
 		for i, a := range c.Argv[1:] {
-			for _, e := range escapes[name] {
+			for _, e := range known[name] {
 				begin, wide := strings.CutSuffix(e, "*")
 				if a == e || wide && strings.HasPrefix(a, begin) {
 					return fmt.Sprintf("argument %d can make %s run or write something else", i+1, name)

@@ -7,6 +7,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Effect is what the rules say of a command. Its zero value is Deny.
@@ -266,9 +267,12 @@ func (r *rule) words(words []string) bool {
 	return true
 }
 
+// Compiled when first asked for: every start of cloister would pay otherwise.
 var (
-	refName     = regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9_./-]*\z`)
-	packageName = regexp.MustCompile(`\A(@[a-z0-9][a-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9^~][A-Za-z0-9._+^~-]*)?\z`)
+	refName     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9_./-]*\z`) })
+	packageName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\A(@[a-z0-9][a-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9^~][A-Za-z0-9._+^~-]*)?\z`)
+	})
 )
 
 // fits says whether a word is of a kind.
@@ -277,9 +281,9 @@ func fits(kind, w string) bool {
 	case "<any>":
 		return true
 	case "<ref>":
-		return refName.MatchString(w) && !strings.Contains(w, "..") && !strings.Contains(w, "//") && !strings.HasSuffix(w, ".lock")
+		return refName().MatchString(w) && !strings.Contains(w, "..") && !strings.Contains(w, "//") && !strings.HasSuffix(w, ".lock")
 	case "<package>":
-		return packageName.MatchString(w)
+		return packageName().MatchString(w)
 	case "<path>":
 		return w != "" && !filepath.IsAbs(w) && filepath.IsLocal(w)
 	}

@@ -183,7 +183,6 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		}
 		return err
 	}
-	signals := hear()
 	s, dirs, err := a.shim(ctx, f, argv)
 	if err != nil {
 		if _, ok := errors.AsType[*wordsError](err); ok {
@@ -192,7 +191,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		return &unbuiltError{err}
 	}
 	defer s.Client.Close()
-	s.Signals = signals
+	s.Signals = hear()
 	ready := a.announce(f, s, dirs)
 
 	res, err := s.Run(ctx)

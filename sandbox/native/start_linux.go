@@ -35,11 +35,17 @@ type begun struct {
 	gate  sandbox.Gate
 }
 
-// Begin builds what needs no Spec, beside whatever the caller does meanwhile.
+// Begin builds what needs no Spec, beside whatever the caller does meanwhile. The
+// first part is written down at once: that is short, and a goroutine of its own
+// would wait for a thread as long.
 func (d *Driver) Begin(g sandbox.Ground) sandbox.Begun {
 	s := &begun{d: d, ground: g, asRoot: os.Geteuid() == 0, payloadID: os.Geteuid(), ready: make(chan struct{})}
 	if s.asRoot {
 		s.payloadID = rootPayloadID()
+	}
+	if s.err = s.writeGround(); s.err != nil {
+		close(s.ready)
+		return s
 	}
 	go func() {
 		defer close(s.ready)
@@ -80,7 +86,8 @@ func (s *begun) step(err error, spec sandbox.Spec) error {
 	return s.b.died(err)
 }
 
-func (s *begun) begin() error {
+// writeGround opens the joint and writes the first part down.
+func (s *begun) writeGround() error {
 	if s.abi = landlockVersion(); s.abi < landlockABI {
 		return &sandbox.Unsupported{
 			Guarantee: "Landlock", Reason: fmt.Sprintf("this kernel offers ABI %d, %d is needed", s.abi, landlockABI),
@@ -103,6 +110,11 @@ func (s *begun) begin() error {
 		return err
 	}
 	s.p.await("wait for the gate", s.j)
+	return nil
+}
+
+// begin forks the child and lets it build its ground.
+func (s *begun) begin() error {
 	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
 	if off(layerNet) {
 		flags &^= unix.CLONE_NEWNET

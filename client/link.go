@@ -461,6 +461,10 @@ func (l *Link) rejoin(ctx context.Context) *passfd.Conn {
 		if err == nil {
 			return conn
 		}
+		l.mu.Lock()
+		waiting := l.listeners
+		l.mu.Unlock()
+		waiting.refuseWaiting()
 		timer.Reset(retryAfter(err))
 	}
 }

@@ -72,6 +72,7 @@ var packages = map[string]string{
 	"bench":                 "the budgets, measured beside their peers",
 	"client":                "the guardian's socket",
 	"cmd/cloister":          "the CLI, one file for each noun",
+	"cmd/cloister/loadtest": "load and crashes against the built binary, tests only",
 	"cmd/cloister/realtest": "real programs driven through the built binary, tests only",
 	"config":                "strict configuration and the presets",
 	"escape":                "the runner of attempts, with its verdicts",

@@ -1,0 +1,220 @@
+//go:build linux
+
+package loadtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// clientWord makes the test binary the program inside a cloister: an order a
+// line on its input, an answer a line on its output.
+const clientWord = "client-inside"
+
+type order struct {
+	Do     string // get, hold, held, resolve
+	URL    string
+	Number int
+	Every  time.Duration // between two gets
+	Within time.Duration // for each
+	Keep   bool          // one connection for all gets
+}
+
+type answer struct {
+	Good, Bad int
+	Slowest   time.Duration   // of the good and the bad
+	Took      []time.Duration // of the good
+	LastError string
+}
+
+func client() int {
+	var held []net.Conn
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	for {
+		var o order
+		if err := in.Decode(&o); errors.Is(err, io.EOF) {
+			return 0
+		} else if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		var a answer
+		switch o.Do {
+		case "get":
+			a = o.get()
+		case "hold":
+			held, a = o.hold()
+		case "held":
+			a = stillOpen(held)
+		case "resolve":
+			a = o.resolve()
+		}
+		if err := out.Encode(a); err != nil {
+			return 1
+		}
+	}
+}
+
+func (a *answer) add(took time.Duration, err error) {
+	a.Slowest = max(a.Slowest, took)
+	if err != nil {
+		a.Bad++
+		a.LastError = err.Error()
+		return
+	}
+	a.Good++
+	a.Took = append(a.Took, took)
+}
+
+func (o order) get() answer {
+	var a answer
+	c := &http.Client{Timeout: o.Within, Transport: &http.Transport{DisableKeepAlives: !o.Keep}}
+	tick := time.NewTicker(max(o.Every, time.Microsecond))
+	defer tick.Stop()
+	for range o.Number {
+		began := time.Now()
+		resp, err := c.Get(o.URL)
+		if err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				err = errors.New(resp.Status)
+			}
+		}
+		a.add(time.Since(began), err)
+		<-tick.C
+	}
+	return a
+}
+
+// hold opens connections that begin a request and never end it.
+func (o order) hold() ([]net.Conn, answer) {
+	var a answer
+	var mu sync.Mutex
+	var held []net.Conn
+	var wait sync.WaitGroup
+	turn := make(chan struct{}, 32)
+	for range o.Number {
+		turn <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-turn }()
+			began := time.Now()
+			c, err := net.DialTimeout("tcp", o.URL, 10*time.Second)
+			if err == nil {
+				_, err = c.Write([]byte("GET / HTTP/1.1\r\nHo"))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			a.add(time.Since(began), err)
+			if err == nil {
+				held = append(held, c)
+			}
+		})
+	}
+	wait.Wait()
+	return held, a
+}
+
+// stillOpen counts those that nobody has ended, as Good.
+func stillOpen(held []net.Conn) answer {
+	var a answer
+	buf := make([]byte, 4096)
+	for _, c := range held {
+		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+		err := error(nil)
+		for err == nil {
+			_, err = c.Read(buf)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = nil
+		}
+		a.add(0, err)
+	}
+	return a
+}
+
+func (o order) resolve() answer {
+	var a answer
+	for i := range o.Number {
+		began := time.Now()
+		_, err := net.LookupHost(fmt.Sprintf(o.URL, i))
+		a.add(time.Since(began), err)
+	}
+	return a
+}
+
+// inside is a client in a cloister.
+type inside struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *json.Decoder
+}
+
+func (w *world) inside(flags ...string) *inside {
+	w.t.Helper()
+	path := filepath.Join(w.project, "client")
+	if _, err := os.Stat(path); err != nil {
+		self, err := os.Executable()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		text, err := os.ReadFile(self)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o755); err != nil { //nolint:gosec // it is executed
+			w.t.Fatal(err)
+		}
+	}
+	cmd := w.command(append(append([]string{"run"}, flags...), "--", path, clientWord)...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	i := &inside{t: w.t, cmd: cmd, in: in, out: json.NewDecoder(out)}
+	w.t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	return i
+}
+
+func (i *inside) tell(o order) {
+	i.t.Helper()
+	if o.Within == 0 {
+		o.Within = 10 * time.Second
+	}
+	if err := json.NewEncoder(i.in).Encode(o); err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+func (i *inside) hear() answer {
+	i.t.Helper()
+	var a answer
+	if err := i.out.Decode(&a); err != nil {
+		i.t.Fatal(err)
+	}
+	return a
+}
+
+func (i *inside) do(o order) answer {
+	i.t.Helper()
+	i.tell(o)
+	return i.hear()
+}

@@ -196,6 +196,20 @@ func rules(effect policy.Effect, source string, list []config.Rule) []policy.Rul
 	return out
 }
 
+// ProjectCedar writes a project's rules as a Cedar file for one session. The
+// words say where each came from.
+func ProjectCedar(name string, p *config.Project) (api.CedarFile, error) {
+	var list []policy.Rule
+	list = append(list, rules(policy.Allow, "project", p.Proxy.Allow)...)
+	list = append(list, rules(policy.Ask, "project", p.Proxy.Ask)...)
+	list = append(list, rules(policy.Deny, "project", p.Proxy.Deny)...)
+	s, err := policy.Compile(policy.Input{Rules: list})
+	if err != nil {
+		return api.CedarFile{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	return api.CedarFile{Name: name, Text: s.Cedar()}, nil
+}
+
 // policies holds what rules now.
 type policies struct {
 	dir, home string

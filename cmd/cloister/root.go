@@ -18,7 +18,7 @@ func nouns() []noun {
 	return []noun{
 		{"run", (*app).runCommand}, {"start", (*app).startCommand},
 		{"attach", (*app).attachCommand}, {"list", (*app).listCommand}, {"stop", (*app).stopCommand}, {"exec", (*app).execCommand},
-		{"logs", (*app).logsCommand}, {"path", (*app).pathCommand}, {"worktree", (*app).worktreeCommand},
+		{"logs", (*app).logsCommand}, {"path", (*app).pathCommand}, {"worktree", (*app).worktreeCommand}, {"project", (*app).projectCommand},
 		{"approvals", (*app).approvalsCommand}, {"image", (*app).imageCommand}, {"policy", (*app).policyCommand},
 		{"audit", (*app).auditCommand}, {"config", (*app).configCommand},
 		{"doctor", (*app).doctorCommand}, {"guardian", (*app).guardianCommand},

@@ -275,6 +275,10 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
+	own, err := a.projectWords(dirs, project, cfg)
+	if err != nil {
+		return nil, dirs, err
+	}
 	view, err := a.view(f, cfg, dirs, home)
 	if err != nil {
 		return nil, dirs, err
@@ -287,6 +291,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
+	cedar = append(cedar, own...)
 	ca, err := a.authorities(cfg)
 	if err != nil {
 		return nil, dirs, err

@@ -1,0 +1,526 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"cloister/api"
+	"cloister/config"
+	"cloister/guardian"
+	"cloister/internal/durable"
+	"cloister/internal/nearest"
+	"cloister/internal/xdg"
+	"cloister/workspace"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// known is what is remembered of a project since its first use.
+type known struct {
+	Name      string    `json:"name"`
+	Root      string    `json:"root"`
+	FirstUsed time.Time `json:"first_used"`
+	// Trusted is the proposal that the person agreed to, whole: what changed
+	// since is shown against it.
+	Trusted string `json:"trusted,omitempty"`
+	Digest  string `json:"trusted_digest,omitempty"`
+}
+
+func projectsDir(d xdg.Dirs) string { return filepath.Join(d.State, "projects") }
+
+func (k known) file(d xdg.Dirs) string { return projectFile(d, k.Root) }
+
+func projectFile(d xdg.Dirs, root string) string {
+	sum := sha256.Sum256([]byte(root))
+	return filepath.Join(projectsDir(d), hex.EncodeToString(sum[:8])+".json")
+}
+
+// settings is the person's own file for a project.
+func (k known) settings(d xdg.Dirs) string {
+	return filepath.Join(d.Config, "projects", k.Name+".yaml")
+}
+
+// projects reads every known project. One that cannot be read is told, and the
+// others are there.
+func (a *app) projects(d xdg.Dirs) ([]known, error) {
+	files, err := filepath.Glob(filepath.Join(projectsDir(d), "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("list projects: %w", err)
+	}
+	var out []known
+	for _, name := range files {
+		k, err := readKnown(name)
+		if err != nil {
+			a.notice("cloister: %v; the others are there", err)
+			continue
+		}
+		out = append(out, k)
+	}
+	slices.SortFunc(out, func(x, y known) int { return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Root, y.Root)) })
+	return out, nil
+}
+
+func readKnown(name string) (known, error) {
+	var k known
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return k, fmt.Errorf("read project: %w", err)
+	}
+	if err := json.Unmarshal(text, &k); err != nil || !filepath.IsAbs(k.Root) || k.Name == "" {
+		return k, fmt.Errorf("read project: %s says nothing sound", name)
+	}
+	return k, nil
+}
+
+// register finds a project by its path, and remembers one at its first use. A
+// file that says nothing sound is kept aside.
+func (a *app) register(d xdg.Dirs, root string) (known, error) {
+	name := projectFile(d, root)
+	k, err := readKnown(name)
+	if err == nil {
+		return k, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		a.notice("cloister: %v; it is kept as %s.bad", err, name)
+		if err := os.Rename(name, name+".bad"); err != nil {
+			return k, fmt.Errorf("register project: %w", err)
+		}
+	}
+	all, err := a.projects(d)
+	if err != nil {
+		return k, err
+	}
+	k = known{Name: filepath.Base(root), Root: root, FirstUsed: time.Now().UTC().Round(0)}
+	if slices.ContainsFunc(all, func(o known) bool { return o.Name == k.Name }) {
+		k.Name += "-" + strings.TrimSuffix(filepath.Base(name), ".json")[:6]
+	}
+	return k, k.save(d)
+}
+
+func (k known) save(d xdg.Dirs) error {
+	text, err := json.MarshalIndent(k, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(projectsDir(d), 0o700)
+	}
+	if err == nil {
+		err = durable.WriteFile(k.file(d), append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("remember project: %w", err)
+	}
+	return nil
+}
+
+// projectWords adds to a configuration what the person and the repository say of
+// one project, and gives their rules for the session. What the repository asks
+// for beyond the person's word waits for cloister project trust.
+func (a *app) projectWords(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]api.CedarFile, error) {
+	k, err := a.register(d, string(p.Main))
+	if err != nil {
+		return nil, err
+	}
+	var files []api.CedarFile
+	add := func(name string, own *config.Project) error {
+		cfg.Filesystem.Protect = append(slices.Clip(cfg.Filesystem.Protect), own.Filesystem.Protect...)
+		cfg.Filesystem.Hide = append(slices.Clip(cfg.Filesystem.Hide), own.Filesystem.Hide...)
+		cfg.Filesystem.Expose = append(slices.Clip(cfg.Filesystem.Expose), own.Filesystem.Expose...)
+		cfg.Filesystem.Refs = append(slices.Clip(cfg.Filesystem.Refs), own.Filesystem.Refs...)
+		if len(own.Proxy.Allow)+len(own.Proxy.Ask)+len(own.Proxy.Deny) == 0 {
+			return nil
+		}
+		f, err := guardian.ProjectCedar(name, own)
+		files = append(files, f)
+		return err
+	}
+	own, _, err := config.LoadProject(k.settings(d))
+	if err != nil {
+		return nil, err
+	}
+	if own != nil {
+		if own.Root != k.Root {
+			return nil, hinted(fmt.Errorf("%s is for the project %q, not for %s", k.settings(d), own.Root, k.Root), "write root: "+k.Root+" in it")
+		}
+		if err := add(k.settings(d), own); err != nil {
+			return nil, err
+		}
+	}
+	name := filepath.Join(string(p.Root), config.ProjectFile)
+	proposal, text, err := config.LoadProject(name)
+	if err != nil || proposal == nil {
+		return files, err
+	}
+	if proposal.Root != "" {
+		return nil, &config.Error{File: name, Msg: "root: a repository does not know where it lies", Hint: "leave root out"}
+	}
+	if proposal.Widens() && config.Digest(text) != k.Digest {
+		a.notice("cloister: %s asks for more than you gave; until you agree, only what it takes away applies", config.ProjectFile)
+		a.notice("hint: cloister project trust")
+		proposal = proposal.Narrowed()
+	}
+	return files, add(name, proposal)
+}
+
+func (a *app) projectCommand() *cobra.Command {
+	return group("project", "List, show, edit, trust and forget projects",
+		a.projectList(), a.projectShow(), a.projectEdit(), a.projectTrust(), a.projectRemove())
+}
+
+// named finds a known project by its name or folder; without one, that of the
+// current folder.
+func (a *app) named(d xdg.Dirs, args []string) (known, workspace.Project, error) {
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	all, err := a.projects(d)
+	if err != nil {
+		return known{}, workspace.Project{}, err
+	}
+	var names []string
+	for _, k := range all {
+		names = append(names, k.Name)
+		if k.Name == args[0] {
+			p, err := workspace.Find(k.Root)
+			if err != nil {
+				// A folder that was moved or deleted is still known.
+				p = workspace.Project{}
+			}
+			return k, p, nil
+		}
+	}
+	p, err := workspace.Find(args[0])
+	if err != nil {
+		if near := nearest.Word(args[0], names); near != "" {
+			err = hinted(err, "did you mean "+near+"?")
+		}
+		return known{}, p, err
+	}
+	if k, err := readKnown(projectFile(d, string(p.Main))); err == nil {
+		return k, p, nil
+	}
+	return known{Name: filepath.Base(string(p.Main)), Root: string(p.Main)}, p, nil
+}
+
+// proposalState is a repository's proposal, as the list tells it.
+func (k known) proposalState(root string) (state string, text []byte) {
+	p, text, err := config.LoadProject(filepath.Join(root, config.ProjectFile))
+	switch {
+	case err != nil:
+		return "bad", text
+	case p == nil:
+		return "none", nil
+	case !p.Widens():
+		return "narrows", text
+	case config.Digest(text) == k.Digest:
+		return "trusted", text
+	default:
+		return "waits", text
+	}
+}
+
+// listedProject is one line of the list.
+type listedProject struct {
+	Name      string    `json:"name"`
+	Root      string    `json:"root"`
+	Exists    bool      `json:"exists"`
+	Cloisters int       `json:"cloisters"`
+	Proposal  string    `json:"proposal"`
+	FirstUsed time.Time `json:"first_used"`
+}
+
+func (a *app) listedProjects(ctx context.Context, d xdg.Dirs) ([]listedProject, error) {
+	all, err := a.projects(d)
+	if err != nil {
+		return nil, err
+	}
+	live, err := a.living(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []listedProject{}
+	for _, k := range all {
+		l := listedProject{Name: k.Name, Root: k.Root, FirstUsed: k.FirstUsed}
+		if fi, err := os.Stat(k.Root); err == nil && fi.IsDir() {
+			l.Exists = true
+		}
+		l.Proposal, _ = k.proposalState(k.Root)
+		for _, s := range live {
+			if s.Project == k.Root {
+				l.Cloisters++
+			}
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func (a *app) projectList() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the projects that were used", Args: counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			all, err := a.listedProjects(cmd.Context(), d)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.json(all)
+			}
+			rows := [][]string{{"NAME", "CLOISTERS", "PROPOSAL", "ROOT"}}
+			for _, p := range all {
+				root := p.Root
+				if !p.Exists {
+					root += " (gone)"
+				}
+				rows = append(rows, []string{p.Name, fmt.Sprint(p.Cloisters), p.Proposal, root})
+			}
+			if len(all) > 0 {
+				a.table(rows)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+// completeProjects offers the names of projects.
+func (a *app) completeProjects(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if d, err := a.dirs(); err == nil && len(args) == 0 {
+		all, _ := a.projects(d) // Tab is no place for errors
+		for _, k := range all {
+			names = append(names, k.Name+"\t"+k.Root)
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+func (a *app) projectShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show [NAME|DIR]", Short: "Show one project", Args: counted(0, 1), ValidArgsFunction: a.completeProjects,
+		RunE: func(_ *cobra.Command, args []string) error {
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			k, p, err := a.named(d, args)
+			if err != nil {
+				return err
+			}
+			state, text := k.proposalState(cmp.Or(string(p.Root), k.Root))
+			a.table([][]string{
+				{"name", k.Name}, {"root", k.Root}, {"settings", k.settings(d)},
+				{"proposal", state},
+			})
+			if state == "waits" {
+				a.line("")
+				for _, line := range changes(k.Trusted, string(text)) {
+					a.line("%s", line)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) projectTrust() *cobra.Command {
+	return &cobra.Command{
+		Use:   "trust [NAME|DIR]",
+		Short: "Agree to what a repository's .cloister.yaml asks for",
+		Long: `Show what a repository's .cloister.yaml asks for, as changes to what was agreed to
+before, and agree to exactly these bytes. At a terminal it asks first. A later
+change waits for another trust.`,
+		Args: counted(0, 1), ValidArgsFunction: a.completeProjects,
+		RunE: func(_ *cobra.Command, args []string) error { return a.trust(args) },
+	}
+}
+
+func (a *app) trust(args []string) error {
+	d, err := a.dirs()
+	if err != nil {
+		return err
+	}
+	_, p, err := a.named(d, args)
+	if err != nil {
+		return err
+	}
+	if p.Root == "" {
+		return errors.New("trust project: its folder is gone")
+	}
+	k, err := a.register(d, string(p.Main))
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(string(p.Root), config.ProjectFile)
+	proposal, text, err := config.LoadProject(name)
+	switch {
+	case err != nil:
+		return err
+	case proposal == nil:
+		return fmt.Errorf("trust project: %s has no %s", p.Root, config.ProjectFile)
+	case config.Digest(text) == k.Digest:
+		a.notice("it is trusted already")
+		return nil
+	}
+	for _, line := range changes(k.Trusted, string(text)) {
+		a.line("%s", line)
+	}
+	if err := a.out.Flush(); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	if term.IsTerminal(int(a.stdin.Fd())) {
+		fmt.Fprint(a.stderr, "Agree to this? [y/N] ")
+		answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // no answer is no
+		if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {
+			return errors.New("trust project: not agreed to")
+		}
+	}
+	// The bytes that were shown, not what the file says by now.
+	k.Trusted, k.Digest = string(text), config.Digest(text)
+	if err := k.save(d); err != nil {
+		return err
+	}
+	a.notice("%s is trusted: %s", name, k.Digest)
+	return nil
+}
+
+// changes shows a text as changes to an older one: lines with + and -, and those
+// that stay.
+func changes(before, after string) []string {
+	x, y := lines(before), lines(after)
+	// The longest common part, by how much of it is left from each place on.
+	left := make([][]int, len(x)+1)
+	for i := range left {
+		left[i] = make([]int, len(y)+1)
+	}
+	for i := range slices.Backward(x) {
+		for j := len(y) - 1; j >= 0; j-- {
+			left[i][j] = max(left[i+1][j], left[i][j+1])
+			if x[i] == y[j] {
+				left[i][j] = left[i+1][j+1] + 1
+			}
+		}
+	}
+	var out []string
+	i, j := 0, 0
+	for i < len(x) || j < len(y) {
+		switch {
+		case i < len(x) && j < len(y) && x[i] == y[j]:
+			out = append(out, "  "+x[i])
+			i, j = i+1, j+1
+		case j == len(y) || i < len(x) && left[i+1][j] >= left[i][j+1]:
+			out = append(out, "- "+x[i])
+			i++
+		default:
+			out = append(out, "+ "+y[j])
+			j++
+		}
+	}
+	return out
+}
+
+// maxChanges bounds the lines that are compared.
+const maxChanges = 2000
+
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	out := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	return out[:min(len(out), maxChanges)]
+}
+
+func (a *app) projectEdit() *cobra.Command {
+	return &cobra.Command{
+		Use: "edit [NAME|DIR]", Short: "Edit your own settings for a project, in $EDITOR", Args: counted(0, 1), ValidArgsFunction: a.completeProjects,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			_, p, err := a.named(d, args)
+			if err != nil {
+				return err
+			}
+			k, err := a.register(d, string(p.Main))
+			if err != nil {
+				return err
+			}
+			file := k.settings(d)
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				return fmt.Errorf("edit project: %w", err)
+			}
+			f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if err == nil {
+				_, err = fmt.Fprintf(f, "# Keys as in config.yaml: proxy.allow, ask and deny, filesystem.\nversion: 1\nroot: %q\n", k.Root)
+				err = errors.Join(err, f.Close())
+			} else if errors.Is(err, fs.ErrExist) {
+				err = nil
+			}
+			if err != nil {
+				return fmt.Errorf("edit project: %w", err)
+			}
+			editor := strings.Fields(cmp.Or(a.env.get("VISUAL"), a.env.get("EDITOR"), "vi"))
+			e := exec.CommandContext(cmd.Context(), editor[0], append(editor[1:], file)...)
+			e.Stdin, e.Stdout, e.Stderr = a.stdin, a.stdout, a.stderr
+			if err := e.Run(); err != nil {
+				return fmt.Errorf("edit project: %s: %w", editor[0], err)
+			}
+			_, _, err = config.LoadProject(file)
+			return err
+		},
+	}
+}
+
+func (a *app) projectRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME|DIR", Aliases: []string{"rm"},
+		Short: "Forget a project and your trust in it",
+		Long:  "Forget a project and your trust in it. Its files, its private home and your settings for it stay.",
+		Args:  counted(1, 1), ValidArgsFunction: a.completeProjects,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			k, _, err := a.named(d, args)
+			if err != nil {
+				return err
+			}
+			live, err := a.living(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, s := range live {
+				if s.Project == k.Root {
+					return hinted(fmt.Errorf("remove project %s: the cloister %s lives in it", k.Name, s.Name), "stop it first: cloister stop "+s.Name)
+				}
+			}
+			if err := os.Remove(k.file(d)); errors.Is(err, fs.ErrNotExist) {
+				return hinted(fmt.Errorf("remove project %s: it is not known", k.Name), "cloister project list tells those that are")
+			} else if err != nil {
+				return fmt.Errorf("remove project: %w", err)
+			}
+			a.line("%s", k.Name)
+			return nil
+		},
+	}
+}

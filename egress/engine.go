@@ -318,6 +318,7 @@ func (e *Engine) snapshot() []*stream {
 func (e *Engine) Recheck(ctx context.Context) {
 	e.generation.Add(1)
 	for _, s := range e.snapshot() {
+		s.recheckStreams(ctx)
 		q, inspected, ok := s.current()
 		if !ok {
 			continue

@@ -54,6 +54,11 @@ func (s *stream) serveHTTP(ctx context.Context, proxy bool) {
 // its end.
 func (s *stream) serveRequests(ctx context.Context) {
 	s.serveHTTP(ctx, false)
+	s.tellEnd()
+}
+
+// tellEnd tells the end of a connection whose requests were read.
+func (s *stream) tellEnd() {
 	f := s.flow(Flow{Kind: Connect, Up: s.bodiesUp.Load(), Down: s.bodiesDown.Load()})
 	f.Duration = time.Since(f.Start)
 	if cause := s.killed(); cause != nil {

@@ -101,10 +101,30 @@ func alertOf(err error) string {
 
 // readable are the protocols among those offered that can be read here.
 func readable(offered []string) []string {
-	if slices.Contains(offered, protoHTTP1) {
-		return []string{protoHTTP1}
+	var out []string
+	for _, proto := range offered {
+		if proto == protoHTTP1 || proto == protoHTTP2 {
+			out = append(out, proto)
+		}
 	}
-	return nil
+	return out
+}
+
+// spoken is the protocol that the program gets: the server's choice or, where
+// there is no server to choose, one in which the program can be told so.
+func (s *stream) spoken() string {
+	if s.up != nil {
+		if up, ok := s.up.Conn.(*tls.Conn); ok {
+			return up.ConnectionState().NegotiatedProtocol
+		}
+	}
+	switch {
+	case len(s.offer) == 0:
+		return ""
+	case slices.Contains(s.offer, protoHTTP1):
+		return protoHTTP1
+	}
+	return s.offer[0]
 }
 
 // serveInspected opens a TLS connection on both sides and serves the requests in
@@ -127,9 +147,9 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 		s.refuseTLS(Flow{Kind: Connect, Reason: "rules read the requests to this host, and the key of this session's certificates is gone with the guardian that made them: start the session again"})
 		return
 	}
-	proto := ""
-	if len(s.offer) > 0 {
-		proto = s.offer[0]
+	proto := s.spoken()
+	if s.offer = nil; proto != "" {
+		s.offer = []string{proto} // from here on
 	}
 	config, err := s.e.cfg.CA.Config(s.target.Host(), proto)
 	if err != nil {
@@ -144,6 +164,10 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 	}
 	s.client = &source{Conn: conn}
 	s.readBy(0)
+	if proto == protoHTTP2 {
+		s.serveHTTP2(ctx)
+		return
+	}
 	s.serveRequests(ctx)
 }
 

@@ -68,14 +68,11 @@ func (r refusal) text() string {
 // response is the whole HTTP answer. It always ends the connection: what the
 // program has sent behind the refused head is then nobody's request.
 func (r refusal) response(req *wire.Request) []byte {
-	kind, body := "application/json", []byte(nil)
-	if wantsText(req) {
-		kind, body = "text/plain; charset=utf-8", []byte(r.text())
-	} else {
-		r.Error = "cloister"
-		body, _ = json.MarshalIndent(r, "", "  ") // a struct of strings and numbers
-		body = append(body, '\n')
+	var accept []string
+	if req != nil {
+		accept = req.Header.Tokens("Accept")
 	}
+	kind, body := r.body(accept)
 	h := wire.Header{
 		{Name: "Content-Type", Value: kind},
 		{Name: "Content-Length", Value: strconv.Itoa(len(body))},
@@ -91,13 +88,20 @@ func (r refusal) response(req *wire.Request) []byte {
 	return append(out, body...)
 }
 
-// wantsText says whether a program would rather show text than parse JSON.
-func wantsText(req *wire.Request) bool {
-	if req == nil {
-		return false
+// body is what a program that accepts these types is told.
+func (r refusal) body(accept []string) (kind string, body []byte) {
+	if wantsText(accept) {
+		return "text/plain; charset=utf-8", []byte(r.text())
 	}
+	r.Error = "cloister"
+	body, _ = json.MarshalIndent(r, "", "  ") // a struct of strings and numbers
+	return "application/json", append(body, '\n')
+}
+
+// wantsText says whether a program would rather show text than parse JSON.
+func wantsText(accept []string) bool {
 	text := false
-	for _, t := range req.Header.Tokens("Accept") {
+	for _, t := range accept {
 		t, _, _ = strings.Cut(t, ";")
 		switch strings.TrimSpace(t) {
 		case "application/json", "text/event-stream", "application/*":

@@ -45,7 +45,8 @@ type stream struct {
 	cause   error  // why it was killed
 	query   *Query // what it is doing by leave of the Decider
 	inspect bool   // requests are read, or it ends
-	once    Once   // what a person allowed for it alone
+	streams map[*HTTP]openStream
+	once    Once // what a person allowed for it alone
 }
 
 // attach makes a connection part of the stream's fate.

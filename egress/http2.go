@@ -1,0 +1,429 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"cloister/egress/internal/wire"
+	"cloister/internal/authority"
+	"cloister/internal/urlpath"
+)
+
+// protoHTTP2 is HTTP/2 in the words of ALPN.
+const protoHTTP2 = "h2"
+
+// mostStreams bounds the requests of one connection that are under way at once.
+const mostStreams = 100
+
+// A duplex is a connection that speaks HTTP/2 on both sides. Each stream is
+// judged for itself; those that are allowed share one connection to the server.
+type duplex struct {
+	s         *stream
+	ctx       context.Context
+	transport *http2.Transport
+	serving   sync.WaitGroup
+
+	mu   sync.Mutex
+	conn *http2.ClientConn // nil before the first that could be dialled
+}
+
+// serveHTTP2 serves the streams of a connection until it ends.
+func (s *stream) serveHTTP2(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d := &duplex{s: s, ctx: ctx, transport: &http2.Transport{DisableCompression: true, MaxHeaderListSize: wire.MaxHead}}
+	if s.up != nil {
+		d.conn, _ = d.transport.NewClientConn(s.up.Conn) // where it fails the first request dials anew
+	}
+	server := &http2.Server{MaxConcurrentStreams: mostStreams, IdleTimeout: s.e.limits.Idle}
+	server.ServeConn(s.client.Conn, &http2.ServeConnOpts{
+		Context:    ctx,
+		BaseConfig: &http.Server{MaxHeaderBytes: wire.MaxHead, ErrorLog: slog.NewLogLogger(s.e.log.Handler(), slog.LevelDebug)},
+		Handler:    http.HandlerFunc(d.serve),
+	})
+	cancel()
+	s.closeAll()
+	d.serving.Wait()
+	s.tellEnd()
+}
+
+// upstream is the connection for one more request. One that takes no more is
+// left to end what is under way on it.
+func (d *duplex) upstream() (*http2.ClientConn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.conn != nil && d.conn.CanTakeNewRequest() {
+		return d.conn, nil
+	}
+	c, _, err := d.s.e.dialer.dial(d.ctx, d.s.target)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.s.attach(c); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, d.s.e.limits.Handshake)
+	defer cancel()
+	opened, err := d.s.e.upstream.handshake(ctx, c, d.s.target, []string{protoHTTP2})
+	if err != nil {
+		return nil, err
+	}
+	broken := &dialError{status: 502, words: "TLS with " + d.s.target.String() + ": it no longer speaks HTTP/2"}
+	if opened.ConnectionState().NegotiatedProtocol != protoHTTP2 {
+		return nil, broken
+	}
+	if d.conn, err = d.transport.NewClientConn(opened); err != nil {
+		broken.err = err
+		return nil, broken
+	}
+	return d.conn, nil
+}
+
+// A message is one stream.
+type message struct {
+	d        *duplex
+	w        http.ResponseWriter
+	r        *http.Request
+	http     HTTP
+	once     Once
+	path     string // for the record and, where rules read paths, for the server
+	start    time.Time
+	status   int
+	up       *meter
+	down     int64
+	answered bool
+}
+
+func (d *duplex) serve(w http.ResponseWriter, r *http.Request) {
+	d.serving.Add(1)
+	defer d.serving.Done()
+	m := &message{d: d, w: w, r: r, start: time.Now()}
+	raw, query, _ := strings.Cut(r.RequestURI, "?")
+	m.http.Query, m.http.Header = query, fieldsOf(r.Header)
+	m.http.Path, m.http.BadPath = urlpath.Parse(raw)
+	if m.path = raw; m.http.BadPath == nil {
+		m.path = m.http.Path.Wire()
+	}
+	if err := m.checkForm(); err != nil {
+		m.refuse(err)
+		return
+	}
+	v, ctx, leave := m.allow()
+	defer leave()
+	if !v.Allow {
+		m.answer(refusalOf(v, d.s.target))
+		return
+	}
+	m.send(ctx, v)
+	d.s.bodiesDown.Add(m.down)
+	if m.up != nil {
+		d.s.bodiesUp.Add(m.up.n.Load())
+	}
+}
+
+func fieldsOf(h http.Header) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for name, values := range h {
+			for _, value := range values {
+				if !yield(name, value) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// checkForm holds a stream to the name that its connection was made to.
+func (m *message) checkForm() error {
+	s := m.d.s
+	if m.r.Method == http.MethodConnect {
+		return &formError{status: 405, reason: "CONNECT to a server that is no proxy"}
+	}
+	for _, host := range append(m.r.Header["Host"], m.r.Host) {
+		got, err := authority.ParseHostPort(host, 443)
+		if err != nil {
+			return &formError{status: 400, reason: ":authority: " + err.Error()}
+		}
+		if got != s.target {
+			return &formError{status: 421, reason: ":authority is not the name that was connected to", detail: ":authority " + quote(host)}
+		}
+	}
+	if m.http.BadPath != nil && (m.path == "" || m.path[0] != '/' || strings.HasPrefix(m.path, "//")) && m.path != "*" {
+		return &formError{status: 400, reason: m.http.BadPath.Error()}
+	}
+	return nil
+}
+
+// allow asks the Decider, and keeps the stream where Recheck finds it. The
+// context ends when it is no longer allowed.
+func (m *message) allow() (Verdict, context.Context, func()) {
+	s := m.d.s
+	ctx, cancel := context.WithCancel(m.r.Context())
+	q := Query{Kind: Request, Authority: s.target, Via: s.via, Method: m.r.Method, Path: m.path, HTTP: &m.http, Once: &m.once}
+	leave := func() {
+		s.leaveStream(&m.http)
+		cancel()
+	}
+	for {
+		generation := s.e.generation.Load()
+		v := s.e.cfg.Decider.Decide(ctx, q)
+		if v.Allow {
+			s.enterStream(&m.http, openStream{q, cancel})
+		}
+		if !v.Allow || s.e.generation.Load() == generation {
+			return v, ctx, leave
+		}
+	}
+}
+
+// An openStream is a request under way on a connection with several.
+type openStream struct {
+	query  Query
+	cancel context.CancelFunc
+}
+
+func (s *stream) enterStream(h *HTTP, o openStream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams == nil {
+		s.streams = map[*HTTP]openStream{}
+	}
+	s.streams[h] = o
+}
+
+func (s *stream) leaveStream(h *HTTP) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.streams, h)
+}
+
+// recheckStreams asks about each request under way again.
+func (s *stream) recheckStreams(ctx context.Context) {
+	s.mu.Lock()
+	open := make([]openStream, 0, len(s.streams))
+	for _, o := range s.streams {
+		open = append(open, o)
+	}
+	s.mu.Unlock()
+	for _, o := range open {
+		q := o.query
+		q.Kind = Recheck
+		if v := s.e.cfg.Decider.Decide(ctx, q); !v.Allow {
+			o.cancel()
+		}
+	}
+}
+
+// send passes an allowed stream on.
+func (m *message) send(ctx context.Context, v Verdict) {
+	out, err := m.request(ctx, v)
+	if err != nil {
+		m.refuse(err)
+		return
+	}
+	conn, err := m.d.upstream()
+	if err != nil {
+		m.status = statusOf(err)
+		f := m.d.s.dialFailed(m.flow(), err)
+		m.answer(refusal{Status: m.status, Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: f.Reason, Hints: hintsOf(err)})
+		return
+	}
+	resp, err := conn.RoundTrip(out)
+	if err != nil {
+		m.failed(err)
+		return
+	}
+	defer resp.Body.Close()
+	if err := m.pass(resp); err != nil {
+		m.failed(err)
+		return
+	}
+	m.d.s.e.cfg.Journal.Closed(m.flow())
+}
+
+// request is the stream as it is sent on: the one place where it is another than
+// the program's.
+func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error) {
+	if v.MaxBytes > 0 && m.r.ContentLength > v.MaxBytes {
+		return nil, tooLarge(v.MaxBytes, v.Rule)
+	}
+	h := m.r.Header.Clone()
+	for name := range hopNames {
+		h.Del(name)
+	}
+	if slices.Contains(m.r.Header["Te"], "trailers") {
+		h.Set("Te", "trailers")
+	}
+	if _, ok := h["User-Agent"]; !ok {
+		h["User-Agent"] = []string{""} // none, where the transport would add its own
+	}
+	m.up = &meter{from: m.r.Body, most: v.MaxBytes}
+	out := &http.Request{
+		Method: m.r.Method, Host: hostField(m.d.s.target, 443), Header: h, ContentLength: m.r.ContentLength, Body: m.up, Trailer: m.r.Trailer,
+		URL: &url.URL{Scheme: "https", Host: m.d.s.target.String(), Opaque: m.path, RawQuery: m.http.Query, ForceQuery: strings.HasSuffix(m.r.RequestURI, "?")},
+	}
+	if m.r.ContentLength == 0 {
+		out.Body = http.NoBody
+	}
+	return out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: m.interim})), nil
+}
+
+// hopNames belong to one connection, or are written anew.
+var hopNames = map[string]bool{"Host": true, "Te": true, "Expect": true, "Content-Length": true, "Proxy-Authorization": true}
+
+// interim passes 103 and its like.
+func (m *message) interim(code int, h textproto.MIMEHeader) error {
+	if code == http.StatusContinue {
+		return nil // the program's library has it from us
+	}
+	maps.Copy(m.w.Header(), http.Header(h))
+	m.w.WriteHeader(code)
+	clear(m.w.Header())
+	return nil
+}
+
+// pass gives the program the answer as it comes.
+func (m *message) pass(resp *http.Response) error {
+	m.status = resp.StatusCode
+	h := m.w.Header()
+	maps.Copy(h, resp.Header)
+	for _, name := range []string{"Date", "Content-Type"} {
+		if _, ok := h[name]; !ok {
+			h[name] = nil // none, where the library would add its own
+		}
+	}
+	m.w.WriteHeader(resp.StatusCode)
+	m.answered = true
+	buf := m.d.s.e.buffers.get()
+	defer m.d.s.e.buffers.put(buf)
+	if resp.ContentLength != 0 {
+		_ = http.NewResponseController(m.w).Flush() // where it fails the next write does
+	}
+	for {
+		n, err := resp.Body.Read(buf[:])
+		if n > 0 {
+			m.down += int64(n)
+			if _, werr := m.w.Write(buf[:n]); werr != nil {
+				return errors.Join(errWrite, werr)
+			}
+			if err == nil {
+				_ = http.NewResponseController(m.w).Flush()
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name, values := range resp.Trailer {
+		h[http.TrailerPrefix+name] = values
+	}
+	return nil
+}
+
+// failed ends a stream that broke.
+func (m *message) failed(err error) {
+	f := m.flow()
+	if form, ok := errors.AsType[*formError](err); ok || m.up != nil && m.up.over.Load() {
+		if form == nil {
+			form, _ = errors.AsType[*formError](tooLarge(m.up.most, ""))
+		}
+		m.refuse(form)
+		return
+	}
+	f.Reason = "the server's answer: the stream broke"
+	switch {
+	case m.d.s.killed() != nil:
+		f.Reason = m.d.s.killed().Error()
+	case m.r.Context().Err() != nil:
+		f.Reason = "the program ended the request"
+	case errors.Is(err, context.Canceled):
+		f.Reason = errNoLonger.Error()
+	}
+	if m.answered || m.r.Context().Err() != nil {
+		m.d.s.e.cfg.Journal.Closed(f)
+		panic(http.ErrAbortHandler) // resets the stream: half an answer must not look whole
+	}
+	f.Status = http.StatusBadGateway
+	m.d.s.e.cfg.Journal.Closed(f)
+	m.answer(refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: f.Reason})
+}
+
+func (m *message) flow() Flow {
+	f := m.d.s.flow(Flow{Kind: Request, Method: m.r.Method, Path: m.path, Status: m.status, Down: m.down, Start: m.start})
+	if m.up != nil {
+		f.Up = m.up.n.Load()
+	}
+	f.Duration = time.Since(m.start)
+	return f
+}
+
+// refuse records a refusal of protocol and answers it.
+func (m *message) refuse(err error) {
+	f := m.flow()
+	f.Status, f.Reason = http.StatusBadRequest, err.Error()
+	if form, ok := errors.AsType[*formError](err); ok {
+		f.Status, f.Detail = form.status, form.detail
+	}
+	if !m.d.s.e.refused(f) || m.answered {
+		panic(http.ErrAbortHandler)
+	}
+	m.answer(refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: f.Reason})
+}
+
+// answer tells the program a refusal.
+func (m *message) answer(r refusal) {
+	kind, body := r.body(tokensOf(m.r.Header["Accept"]))
+	h := m.w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	m.w.WriteHeader(r.Status)
+	if m.r.Method != http.MethodHead {
+		_, _ = m.w.Write(body) // the program may have gone
+	}
+}
+
+func tokensOf(values []string) []string {
+	h := wire.Header{}
+	for _, v := range values {
+		h = append(h, wire.Field{Name: "Accept", Value: v})
+	}
+	return h.Tokens("Accept")
+}
+
+// A meter counts a body and holds it to a bound.
+type meter struct {
+	from io.ReadCloser
+	most int64
+	n    atomic.Int64
+	over atomic.Bool
+}
+
+func (b *meter) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if total := b.n.Add(int64(n)); b.most > 0 && total > b.most {
+		b.over.Store(true)
+		return 0, tooLarge(b.most, "")
+	}
+	return n, err
+}
+
+func (b *meter) Close() error { return b.from.Close() }

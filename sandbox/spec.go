@@ -85,6 +85,9 @@ type Protect struct {
 // File is a small file made inside.
 type File struct {
 	Path GuestPath `json:"path"`
+	// From is a file of the host, one that the payload's user may read, with
+	// whose bytes this one begins; Data follows.
+	From HostPath `json:"from,omitempty"`
 	Data []byte    `json:"data"`
 	Mode uint32    `json:"mode"`
 }

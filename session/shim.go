@@ -37,13 +37,15 @@ type Shim struct {
 	// are the folders of its PATH.
 	Root sandbox.Root
 	Path []string
-	// CA are the certificate authorities, PEM, that programs inside trust beside
-	// the session's own; Java says that a Java will look for them in its own form.
-	CA []byte
+	// CAFile is a file of the host with the certificate authorities, PEM, that
+	// programs inside trust, CA are further ones, and the session's own comes to
+	// them. Java is the host's store of authorities for Java; "" for none.
+	CAFile sandbox.HostPath
+	CA     []byte
+	Java   string
 	// Caller is the program of the host that is shown inside as hostexec; "" for
 	// none.
 	Caller sandbox.HostPath
-	Java   bool
 	Author workspace.Author
 	Denied []string
 
@@ -110,7 +112,10 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 			return res, errors.Join(err, s.lost(ctx, link, err))
 		}
 	}
-	spec := s.spec(grant, view)
+	spec, err := s.spec(grant, view)
+	if err != nil {
+		return res, errors.Join(err, s.lost(ctx, link, err))
+	}
 	began := time.Now()
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
@@ -389,17 +394,18 @@ const (
 )
 
 // spec writes the cloister down.
-func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) sandbox.Spec {
+func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec, error) {
 	user := s.User
 	user.Home = view.Home
+	files, err := s.files(grant)
 	return sandbox.Spec{
 		ID: grant.ID, Name: grant.Name, Argv: s.Argv, Dir: view.Dir, User: user,
 		Env:  s.environment(grant.Name, user, view),
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: view.Links,
-		Files:  s.files(grant),
+		Files:  files,
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
 		Denied: s.Denied,
-	}
+	}, err
 }
 
 func (s *Shim) binds(view *workspace.View) []sandbox.Bind {
@@ -413,16 +419,20 @@ func (s *Shim) binds(view *workspace.View) []sandbox.Bind {
 // callerDir is where hostexec lies inside: alone, last in PATH.
 const callerDir = "/.cloister/bin"
 
-func (s *Shim) files(grant api.SessionGrant) []sandbox.File {
-	bundle := slices.Concat(s.CA, []byte(grant.Authority))
+func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
+	more := slices.Concat(s.CA, []byte(grant.Authority))
 	files := []sandbox.File{
 		{Path: "/etc/gitconfig", Data: s.gitConfig(), Mode: 0o644},
-		{Path: bundlePath, Data: bundle, Mode: 0o644},
+		{Path: bundlePath, From: s.CAFile, Data: more, Mode: 0o644},
 	}
-	if s.Java {
-		files = append(files, sandbox.File{Path: javaPath, Data: javaStore(bundle), Mode: 0o644})
+	if s.Java == "" {
+		return files, nil
 	}
-	return files
+	store, err := s.javaStore(more)
+	if err != nil {
+		return nil, fmt.Errorf("write Java's authorities: %w", err)
+	}
+	return append(files, sandbox.File{Path: javaPath, Data: store, Mode: 0o644}), nil
 }
 
 // environment is built, never inherited.

@@ -292,7 +292,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		return nil, dirs, err
 	}
 	cedar = append(cedar, own...)
-	ca, err := a.authorities(cfg)
+	caFile, ca, err := a.authorities(cfg)
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -304,7 +304,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Client: c, Begun: begun, Project: project, View: view, Argv: argv, Env: env,
 		Term:   session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
 		Caller: a.hostCaller(cfg, f),
-		User:   user, Limits: limits, Root: root, Path: path, CA: ca, Java: hasJava(), Author: workspace.FindAuthor(home, project.Git),
+		User:   user, Limits: limits, Root: root, Path: path, CAFile: sandbox.HostPath(caFile), CA: ca, Java: javaStore(), Author: workspace.FindAuthor(home, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
 		Request: api.SessionRequest{
@@ -529,46 +529,56 @@ func (a *app) payload() sandbox.User {
 // bundles is where distributions keep the authorities that they trust.
 var bundles = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}
 
-// authorities are the certificate authorities that programs inside trust: the
-// host's, with those of upstream_ca.
-func (a *app) authorities(cfg *config.Config) ([]byte, error) {
+// authorities are the certificate authorities that programs inside trust: a file
+// of the host's, where the payload's user may read it, and the text of others.
+func (a *app) authorities(cfg *config.Config) (file string, more []byte, err error) {
 	list := bundles
 	if named := a.env.get("SSL_CERT_FILE"); named != "" {
 		list = []string{named}
 	}
-	var text []byte
-	for _, file := range list {
-		found, err := os.ReadFile(file)
-		if err == nil {
-			text = found
+	for _, candidate := range list {
+		fi, err := os.Stat(candidate)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		// What root alone can reach, the payload's user cannot.
+		if err == nil && filepath.IsAbs(candidate) && (a.uid != 0 || slices.Contains(bundles, candidate) && fi.Mode().Perm()&0o004 != 0) {
+			file = candidate
 			break
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("read certificate authorities: %w", err)
+		if err == nil {
+			more, err = os.ReadFile(candidate)
 		}
+		if err != nil {
+			return "", nil, fmt.Errorf("read certificate authorities: %w", err)
+		}
+		break
 	}
 	for _, name := range cfg.Proxy.UpstreamCA {
 		path, err := a.tilde(name)
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
-		more, err := os.ReadFile(path)
+		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("read proxy.upstream_ca: %w", err)
+			return "", nil, fmt.Errorf("read proxy.upstream_ca: %w", err)
 		}
-		if !bytes.Contains(more, []byte("-----BEGIN CERTIFICATE-----")) {
-			return nil, fmt.Errorf("read proxy.upstream_ca: %s holds no certificate in PEM form", path)
+		if !bytes.Contains(text, []byte("-----BEGIN CERTIFICATE-----")) {
+			return "", nil, fmt.Errorf("read proxy.upstream_ca: %s holds no certificate in PEM form", path)
 		}
-		text = append(append(text, '\n'), more...)
+		more = append(append(more, '\n'), text...)
 	}
-	return append(text, '\n'), nil
+	return file, append(more, '\n'), nil
 }
 
-// hasJava tells whether this host's Java looks for authorities where Debian and
-// its kin keep them for it.
-func hasJava() bool {
-	_, err := os.Stat("/etc/ssl/certs/java/cacerts")
-	return err == nil
+// javaStore is where this host's Java looks for authorities, where Debian and its
+// kin keep them for it; "" where there is none.
+func javaStore() string {
+	const file = "/etc/ssl/certs/java/cacerts"
+	if _, err := os.Stat(file); err != nil {
+		return ""
+	}
+	return file
 }
 
 // afterwards is what a person should know after a run: nothing, where nothing was

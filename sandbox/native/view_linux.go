@@ -91,7 +91,7 @@ func (v *view) finish(s sandbox.Spec) error {
 		v.bind(b)
 	}
 	for _, f := range s.Files {
-		v.file(string(f.Path), f.Data, f.Mode)
+		v.compose(string(f.Path), string(f.From), f.Data, f.Mode)
 	}
 	for _, l := range s.Links {
 		v.link(string(l.Path), l.Target)
@@ -197,30 +197,35 @@ func (v *view) folder(guest string, mode uint32) {
 }
 
 func (v *view) file(guest string, data []byte, mode uint32) {
+	v.compose(guest, "", data, mode)
+}
+
+// compose makes a guest file of what a file of the host holds, where one is
+// named, and data. The kernel copies: those bytes never are this process's.
+func (v *view) compose(guest, from string, data []byte, mode uint32) {
 	guest = v.instead(guest)
 	v.folder(path.Dir(guest), 0o755)
-	fd, how := v.p.cell(), &unix.OpenHow{
+	p := v.p
+	fd, how := p.cell(), &unix.OpenHow{
 		Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_CLOEXEC | unix.O_NOFOLLOW, Mode: uint64(mode),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	}
-	v.p.sys("create "+guest, unix.SYS_OPENAT2, v.root, rel(guest), pointerTo(how), unix.SizeofOpenHow).to(fd)
-	if len(data) > 0 {
-		v.p.sys("write "+guest, unix.SYS_WRITE, fd, data, len(data)).want(int64(len(data)))
+	p.sys("create "+guest, unix.SYS_OPENAT2, v.root, rel(guest), pointerTo(how), unix.SizeofOpenHow).to(fd)
+	if from != "" {
+		source := p.cell()
+		p.sys("open "+from, unix.SYS_OPENAT, unix.AT_FDCWD, from, unix.O_RDONLY|unix.O_CLOEXEC, 0).to(source)
+		p.sys("copy "+from, unix.SYS_SENDFILE, fd, source, 0, maxComposed)
+		p.sys("close "+from, unix.SYS_CLOSE, source)
 	}
-	v.p.sys("close "+guest, unix.SYS_CLOSE, fd)
+	if len(data) > 0 {
+		p.sys("write "+guest, unix.SYS_WRITE, fd, data, len(data)).want(int64(len(data)))
+	}
+	p.sys("close "+guest, unix.SYS_CLOSE, fd)
 }
 
-// copy makes a guest file with what the host's file of the same path holds. The
-// kernel copies: the bytes never are this process's.
-func (v *view) copy(file string) {
-	v.folder(path.Dir(file), 0o755)
-	p, from, to := v.p, v.p.cell(), v.p.cell()
-	p.sys("open "+file, unix.SYS_OPENAT, unix.AT_FDCWD, file, unix.O_RDONLY|unix.O_CLOEXEC, 0).to(from)
-	p.sys("create "+file, unix.SYS_OPENAT, v.root, rel(file), unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o644).to(to)
-	p.sys("copy "+file, unix.SYS_SENDFILE, to, from, 0, maxCopied)
-	p.sys("close "+file, unix.SYS_CLOSE, from)
-	p.sys("close copy of "+file, unix.SYS_CLOSE, to)
-}
+// maxComposed bounds what is copied of a host's file: ten times the authorities
+// of a distribution.
+const maxComposed = 4 << 20
 
 func (v *view) link(guest, target string) {
 	if guest = v.instead(guest); v.imageFolder(guest) {
@@ -453,13 +458,13 @@ func (v *view) hostEtc() {
 			v.bind(sandbox.Bind{Source: sandbox.HostPath(file), Target: sandbox.GuestPath(file), File: true, System: true})
 			continue
 		}
-		v.copy(file)
+		v.compose(file, file, nil, 0o644)
 	}
 	v.folder("/etc/pki/tls/certs", 0o755)
 	v.link("/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt")
 	v.link("/etc/ssl/cert.pem", "certs/ca-certificates.crt")
 	if fi, err := os.Stat("/etc/ssl/openssl.cnf"); err == nil && fi.Mode().IsRegular() {
-		v.copy("/etc/ssl/openssl.cnf")
+		v.compose("/etc/ssl/openssl.cnf", "/etc/ssl/openssl.cnf", nil, 0o644)
 	}
 }
 

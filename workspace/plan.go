@@ -658,27 +658,28 @@ func (s stub) mark() string {
 // place is a folder in which stubs are made.
 type place struct {
 	*os.Root
-	top *os.File
+	top    *os.File
+	socket string // one that was made here, of which the next can be a link
 }
 
-func openPlace(root string) (place, error) {
+func openPlace(root string) (*place, error) {
 	r, err := os.OpenRoot(root)
 	if err != nil {
-		return place{}, err
+		return nil, err
 	}
 	top, err := r.Open(".")
 	if err != nil {
-		return place{}, errors.Join(err, r.Close())
+		return nil, errors.Join(err, r.Close())
 	}
-	return place{r, top}, nil
+	return &place{Root: r, top: top}, nil
 }
 
-func (p place) close() {
+func (p *place) close() {
 	p.top.Close()
 	p.Close()
 }
 
-func (s stub) make(p place) error {
+func (s stub) make(p *place) error {
 	dir, name := p.top, s.rel
 	if parent := filepath.Dir(s.rel); parent != "." {
 		f, err := p.Open(parent)
@@ -691,8 +692,15 @@ func (s stub) make(p place) error {
 	fd := int(dir.Fd())
 	switch s.kind {
 	case asBlank:
-		// A socket that nobody listens on.
+		// A socket that nobody listens on, under another name where there is one:
+		// a link takes no inode, of which ext4 is slow to find a fresh one.
+		if p.socket != "" && quick.Linkat(int(p.top.Fd()), p.socket, fd, name) == nil {
+			return nil
+		}
 		err := quick.Mknodat(fd, name, unix.S_IFSOCK|0o444, 0)
+		if err == nil && dir == p.top {
+			p.socket = name
+		}
 		if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -757,7 +765,7 @@ func (v *View) makeStubs() error {
 	if err := errors.Join(err, j.Close()); err != nil {
 		return fmt.Errorf("protect absent paths: %w", err)
 	}
-	places := map[string]place{}
+	places := map[string]*place{}
 	defer func() {
 		for _, p := range places {
 			p.close()

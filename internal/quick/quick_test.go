@@ -40,7 +40,13 @@ func TestCalls(t *testing.T) {
 		if fi, err := os.Lstat(filepath.Join(dir, "s")); err != nil || fi.Mode().Type() != fs.ModeSocket {
 			t.Errorf("made %v, %v", fi, err)
 		}
-		if err := quick.Unlinkat(fd, "s", 0); err != nil {
+		if err := quick.Linkat(fd, "s", fd, "l"); err != nil {
+			t.Fatal(err)
+		}
+		if fi, err := os.Lstat(filepath.Join(dir, "l")); err != nil || fi.Mode().Type() != fs.ModeSocket {
+			t.Errorf("linked %v, %v", fi, err)
+		}
+		if err := errors.Join(quick.Unlinkat(fd, "l", 0), quick.Unlinkat(fd, "s", 0)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -19,6 +19,28 @@ func Mknodat(dir int, path string, mode uint32, dev int) error {
 	return call(unix.SYS_MKNODAT, dir, path, uintptr(mode), uintptr(dev))
 }
 
+// Linkat is linkat(2), of two names in one folder each.
+func Linkat(from int, old string, to int, name string) error {
+	source, err := syscall.BytePtrFromString(old)
+	if err != nil {
+		return err
+	}
+	target, err := syscall.BytePtrFromString(name)
+	if err != nil {
+		return err
+	}
+	for {
+		_, _, errno := syscall.RawSyscall6(unix.SYS_LINKAT, uintptr(from), uintptr(unsafe.Pointer(source)), uintptr(to), uintptr(unsafe.Pointer(target)), 0, 0)
+		switch errno {
+		case 0:
+			return nil
+		case syscall.EINTR:
+			continue
+		}
+		return errno
+	}
+}
+
 // Unlinkat is unlinkat(2).
 func Unlinkat(dir int, path string, flags int) error {
 	return call(unix.SYS_UNLINKAT, dir, path, uintptr(flags), 0)

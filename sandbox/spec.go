@@ -88,8 +88,8 @@ type File struct {
 	// From is a file of the host, one that the payload's user may read, with
 	// whose bytes this one begins; Data follows.
 	From HostPath `json:"from,omitempty"`
-	Data []byte    `json:"data"`
-	Mode uint32    `json:"mode"`
+	Data []byte   `json:"data"`
+	Mode uint32   `json:"mode"`
 }
 
 // Link is a symbolic link made inside.

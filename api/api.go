@@ -75,14 +75,16 @@ func (e *Error) Error() string { return e.Message }
 // Status answers GET /v1/status; the names are those of
 // `cloister guardian status --json`.
 type Status struct {
-	Running      bool      `json:"running"`
-	PID          int       `json:"pid"`
-	Version      string    `json:"version"`
-	Socket       string    `json:"socket"`
-	UI           string    `json:"ui"`
-	Sessions     int       `json:"sessions"`
-	PolicyDigest string    `json:"policy_digest"`
-	StartedAt    time.Time `json:"started_at"`
+	Running      bool   `json:"running"`
+	PID          int    `json:"pid"`
+	Version      string `json:"version"`
+	Socket       string `json:"socket"`
+	UI           string `json:"ui"`
+	Sessions     int    `json:"sessions"`
+	PolicyDigest string `json:"policy_digest"`
+	// Watchers is how many see the questions; with none, an ask is refused at once.
+	Watchers  int       `json:"watchers"`
+	StartedAt time.Time `json:"started_at"`
 	// PolicyError is why the files on disk are not in force: the last reload
 	// failed and the last good policy still rules. Empty when all is well.
 	PolicyError string `json:"policy_error,omitempty"`

@@ -365,6 +365,7 @@ func (g *guardian) status() api.Status {
 		Socket:       g.socket,
 		Sessions:     len(g.sessions.List(false)),
 		PolicyDigest: loaded.base.Digest(),
+		Watchers:     g.queue.Watchers(),
 		StartedAt:    g.started,
 		PolicyError:  g.policies.failure(),
 		Notices:      append(notices, loaded.notices...),

@@ -109,7 +109,11 @@ func (v *view) apart(s sandbox.Spec) {
 	if !showsBelow(s, varTmpFolder) || v.imageFolder(v.real(varTmpFolder, true)) {
 		return
 	}
-	v.p.sys("remove the link at "+varTmpFolder, unix.SYS_UNLINKAT, v.root, rel(varTmpFolder), 0)
+	if v.real("/var", true) == "/var" {
+		v.p.sys("remove the link at "+varTmpFolder, unix.SYS_UNLINKAT, v.root, rel(varTmpFolder), 0)
+	} else {
+		v.own(varTmpFolder) // the link lies where the image's /var leads
+	}
 	v.folder(varTmpFolder, 0o1777)
 	at, fd := v.at("/tmp"), v.p.cell()
 	v.p.sys("clone /tmp", unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH).to(fd)

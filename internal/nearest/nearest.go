@@ -1,17 +1,14 @@
 // Package nearest finds the word that a person probably meant.
 //
 // It promises never to guess wildly: a word is offered only when at most a
-// third of its letters differ. It does not complete prefixes and it does not
+// third of its letters differ, or one. It does not complete prefixes and it does not
 // translate; it compares spellings. Most readers want [Word].
 package nearest
 
 // Word returns the candidate closest to typed, or "" when none is close. Of
 // equally close ones the first wins.
 func Word(typed string, candidates []string) string {
-	best, bestDistance := "", len(typed)/3+2
-	if len(typed) <= 3 {
-		bestDistance = 2
-	}
+	best, bestDistance := "", max(1, len(typed)/3)+1
 	for _, c := range candidates {
 		if d := distance(typed, c); d < bestDistance {
 			best, bestDistance = c, d

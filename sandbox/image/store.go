@@ -131,23 +131,23 @@ func (s *source) look() (Seen, error) {
 	s.within(func(p string) bool { _, err := os.Stat(p); return err == nil })
 	full, err := filepath.Abs(s.path)
 	if err != nil {
-		return Seen{}, fmt.Errorf("image %s: %w", s.text, err)
+		return Seen{}, err
 	}
 	if full, err = filepath.EvalSymlinks(full); err != nil {
-		return Seen{}, fmt.Errorf("image %s: %w", s.text, err)
+		return Seen{}, err
 	}
 	fi, err := os.Stat(full)
 	if err == nil && fi.IsDir() {
 		s.kind = layoutDir
 		if fi, err = os.Stat(filepath.Join(full, "index.json")); errors.Is(err, fs.ErrNotExist) {
-			return Seen{}, fmt.Errorf("image %s: the folder is no OCI layout: it has no index.json", s.text)
+			return Seen{}, errors.New("the folder is no OCI layout: it has no index.json")
 		}
 	}
 	if err != nil {
-		return Seen{}, fmt.Errorf("image %s: %w", s.text, err)
+		return Seen{}, err
 	}
 	if !fi.Mode().IsRegular() {
-		return Seen{}, fmt.Errorf("image %s: neither an archive nor an OCI layout", s.text)
+		return Seen{}, errors.New("neither an archive nor an OCI layout")
 	}
 	s.path = full
 	return Seen{Path: full, Want: s.want, Size: fi.Size(), Mtime: fi.ModTime().UTC()}, nil

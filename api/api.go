@@ -84,7 +84,7 @@ type Status struct {
 	PolicyDigest string `json:"policy_digest"`
 	// Watchers is how many see the questions; with none, an ask is refused at once.
 	Watchers  int       `json:"watchers"`
-	StartedAt time.Time `json:"started_at"`
+	StartedAt time.Time `json:"started_at,omitzero"`
 	// PolicyError is why the files on disk are not in force: the last reload
 	// failed and the last good policy still rules. Empty when all is well.
 	PolicyError string `json:"policy_error,omitempty"`

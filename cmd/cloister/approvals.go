@@ -103,9 +103,18 @@ func (a *app) listDecisions(list []api.Decision) {
 		case "session":
 			to = d.Session
 		}
-		rows = append(rows, []string{d.ID, d.Answer, d.Scope, d.Kind, short(d.Subject), to, d.At.Local().Format(time.DateTime), d.By})
+		rows = append(rows, []string{d.ID, d.Answer, d.Scope, d.Kind, short(whatOf(d)), to, d.At.Local().Format(time.DateTime), d.By})
 	}
 	a.table(rows)
+}
+
+// whatOf is what an answer is about, as it was shown to the person; the subject
+// of a command is the digest of everything it would do.
+func whatOf(d api.Decision) string {
+	if d.Kind == "hostexec" && d.Shown != "" {
+		return d.Shown
+	}
+	return d.Subject
 }
 
 // short is what of a long text stands in a list; the detail has all of it.
@@ -203,7 +212,7 @@ func (a *app) approvalsUndo() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				a.line("%s undone: %s %s (%s)", d.ID, d.Answer, d.Subject, d.Scope)
+				a.line("%s undone: %s %s (%s)", d.ID, d.Answer, whatOf(d), d.Scope)
 				return nil
 			})
 		},
@@ -213,7 +222,7 @@ func (a *app) approvalsUndo() *cobra.Command {
 				_ = a.withGuardian(cmd.Context(), func(c *client.Client) error {
 					list, err := c.Decisions(cmd.Context())
 					for _, d := range list {
-						ids = append(ids, d.ID+"\t"+d.Answer+" "+short(d.Subject))
+						ids = append(ids, d.ID+"\t"+d.Answer+" "+short(whatOf(d)))
 					}
 					return err
 				})

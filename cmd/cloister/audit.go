@@ -92,7 +92,7 @@ func (a *app) auditTail() *cobra.Command {
 				return err
 			}
 			if since < 0 || last < 0 {
-				return wrongWords("", "audit tail: --since and --last count forward from zero")
+				return wrongWords("", "audit tail: --since and --last cannot be negative")
 			}
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
@@ -183,7 +183,7 @@ func (a *app) auditShow() *cobra.Command {
 					return a.showEvent(e, asJSON)
 				}
 			}
-			return fmt.Errorf("audit show: there is no event %d", seq)
+			return hinted(fmt.Errorf("audit show: there is no event %d", seq), "cloister audit tail --json shows the numbers")
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
@@ -243,7 +243,7 @@ func (a *app) auditVerify() *cobra.Command {
 					return jsonErr
 				}
 			} else if bad == nil {
-				a.line("%d records in %d files, unbroken; head %s", r.Records, r.Segments, orDash(r.Head))
+				a.line("%s in %s, unbroken; head %s", count(r.Records, "record"), count(r.Segments, "file"), orDash(r.Head))
 				if r.TornBytes > 0 {
 					a.notice("the last %d bytes are a record that is being written, or that a crash cut", r.TornBytes)
 				}
@@ -281,4 +281,12 @@ func verification(r audit.Report, bad *audit.BadRecord) verified {
 		v.Bad = &badRecord{bad.File, bad.Line, bad.Seq, bad.Reason}
 	}
 	return v
+}
+
+// count writes a number of things.
+func count[N int | uint64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

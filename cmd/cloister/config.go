@@ -40,16 +40,13 @@ func (a *app) configShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			values := sourced(c.Explain())
 			if asJSON {
-				return a.json(map[string]any{"file": s.File, "found": s.Found, "values": c.Explain()})
+				return a.json(map[string]any{"file": s.File, "found": s.Found, "values": values})
 			}
 			var rows [][]string
-			for _, v := range c.Explain() {
-				from := "default"
-				if v.File != "" {
-					from = fmt.Sprintf("%s:%d", v.File, v.Line)
-				}
-				rows = append(rows, []string{v.Key, v.Value, from})
+			for _, v := range values {
+				rows = append(rows, []string{v.Key, v.Value.Value, v.Source})
 			}
 			a.table(rows)
 			return nil
@@ -57,6 +54,23 @@ func (a *app) configShow() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
+}
+
+// sourcedValue is one effective value with the words of where it came from.
+type sourcedValue struct {
+	config.Value
+	Source string `json:"source"` // default, or FILE:LINE
+}
+
+func sourced(values []config.Value) []sourcedValue {
+	out := make([]sourcedValue, len(values))
+	for i, v := range values {
+		out[i] = sourcedValue{v, "default"}
+		if v.File != "" {
+			out[i].Source = fmt.Sprintf("%s:%d", v.File, v.Line)
+		}
+	}
+	return out
 }
 
 func (a *app) configPath() *cobra.Command {

@@ -107,7 +107,7 @@ func enterable(ctx context.Context, c *client.Client, name string) (api.ExecInfo
 		case info.State == api.StateRunning && len(info.Exec) > 0:
 			return info, nil
 		case info.State != api.StateRunning && info.State != api.StateStarting:
-			return info, fmt.Errorf("exec in %s: it is %s", info.Name, info.State)
+			return info, hinted(fmt.Errorf("exec in %s: it is %s", info.Name, info.State), "cloister list shows those that run")
 		}
 		select {
 		case <-ctx.Done():

@@ -26,9 +26,14 @@ const gateAddress = "198.18.0.1"
 
 // callHost is hostexec CMD [ARG...].
 func callHost(ctx context.Context, argv []string) int {
-	if len(argv) == 0 || argv[0] == "--help" || argv[0] == "-h" {
-		fmt.Fprintln(os.Stderr, "usage: hostexec CMD [ARG...]\nRun a command on the host, if a rule or a person allows exactly that.")
+	const usage = "usage: hostexec CMD [ARG...]\nRun a command on the host, if a rule or a person allows exactly that."
+	switch {
+	case len(argv) == 0:
+		fmt.Fprintln(os.Stderr, usage)
 		return statusWords
+	case argv[0] == "--help" || argv[0] == "-h":
+		fmt.Fprintln(os.Stdout, usage)
+		return statusDone
 	}
 	dir, err := os.Getwd()
 	if err != nil {

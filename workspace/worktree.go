@@ -31,6 +31,9 @@ type Worktrees struct {
 	lock    string
 }
 
+// ErrBranchName says that git would not make a branch of that name.
+var ErrBranchName = errors.New("git takes no branch of that name")
+
 // ErrNoRepository says that a folder is in no git repository.
 var ErrNoRepository = errors.New("it is in no git repository")
 
@@ -100,7 +103,7 @@ func (w *Worktrees) Open(ctx context.Context, branch string) (path string, made 
 		return "", false, err
 	}
 	if _, err := git.run(ctx, "check-ref-format", "--branch", branch); err != nil || strings.HasPrefix(branch, "-") {
-		return "", false, fmt.Errorf("%q is not a branch's name", branch)
+		return "", false, ErrBranchName
 	}
 	all, err := all(ctx, git)
 	if err != nil {

@@ -114,7 +114,7 @@ func (a *app) policyCheck() *cobra.Command {
 			}
 			defer c.Close()
 			if now, err := c.PolicyDigest(cmd.Context()); err == nil && now.Digest != l.Snapshot().Digest() {
-				a.notice("in force is still %s: cloister guardian reload", now.Digest)
+				a.notice("hint: in force is still %s; put this one in force: cloister guardian reload", now.Digest)
 			}
 			return nil
 		},
@@ -191,6 +191,9 @@ func explained(text, method string, headers []string) (authority.Authority, api.
 			req.Path = "/"
 		}
 	}
+	if req.Method != "" && !isToken(req.Method) {
+		return authority.Authority{}, req, wrongWords("such as GET, HEAD or POST", "policy explain: %q is no method", req.Method)
+	}
 	for _, h := range headers {
 		if name, _, ok := strings.Cut(h, ":"); !ok || name == "" {
 			return authority.Authority{}, req, wrongWords("-H 'NAME: VALUE'", "policy explain: %q is no header", h)
@@ -205,6 +208,13 @@ func explained(text, method string, headers []string) (authority.Authority, api.
 	}
 	req.Connect = to.String()
 	return to, req, nil
+}
+
+// isToken tells whether a word can be a method (RFC 9110, 5.6.2).
+func isToken(word string) bool {
+	return !strings.ContainsFunc(word, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
 }
 
 func (a *app) tellExplanation(x api.Explanation) {

@@ -13,22 +13,30 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// nouns are the commands, in the order of the help.
+// The headings of the help.
+const (
+	ofCloisters = "Cloisters:"
+	ofRules     = "What they may do:"
+	ofMachine   = "This machine:"
+)
+
+// nouns are the commands.
 func nouns() []noun {
 	return []noun{
-		{"run", (*app).runCommand}, {"start", (*app).startCommand},
-		{"attach", (*app).attachCommand}, {"list", (*app).listCommand}, {"stop", (*app).stopCommand}, {"exec", (*app).execCommand},
-		{"logs", (*app).logsCommand}, {"path", (*app).pathCommand}, {"worktree", (*app).worktreeCommand}, {"project", (*app).projectCommand},
-		{"approvals", (*app).approvalsCommand}, {"image", (*app).imageCommand}, {"policy", (*app).policyCommand},
-		{"audit", (*app).auditCommand}, {"config", (*app).configCommand},
-		{"doctor", (*app).doctorCommand}, {"guardian", (*app).guardianCommand},
-		{"completion", (*app).completionCommand}, {"version", (*app).versionCommand},
+		{"run", ofCloisters, (*app).runCommand}, {"start", ofCloisters, (*app).startCommand}, {"attach", ofCloisters, (*app).attachCommand},
+		{"list", ofCloisters, (*app).listCommand}, {"stop", ofCloisters, (*app).stopCommand}, {"exec", ofCloisters, (*app).execCommand},
+		{"logs", ofCloisters, (*app).logsCommand}, {"path", ofCloisters, (*app).pathCommand}, {"worktree", ofCloisters, (*app).worktreeCommand},
+		{"project", ofCloisters, (*app).projectCommand},
+		{"approvals", ofRules, (*app).approvalsCommand}, {"policy", ofRules, (*app).policyCommand},
+		{"audit", ofRules, (*app).auditCommand}, {"config", ofRules, (*app).configCommand},
+		{"image", ofMachine, (*app).imageCommand}, {"doctor", ofMachine, (*app).doctorCommand}, {"guardian", ofMachine, (*app).guardianCommand},
+		{"completion", ofMachine, (*app).completionCommand}, {"version", ofMachine, (*app).versionCommand},
 	}
 }
 
 type noun struct {
-	name string
-	make func(*app) *cobra.Command
+	name, heading string
+	make          func(*app) *cobra.Command
 }
 
 // newRoot is the tree of every command or, where only names one, of that alone:
@@ -41,9 +49,14 @@ func newRoot(a *app, only string) *cobra.Command {
 	verbs := make([]*cobra.Command, len(all))
 	for i, d := range all {
 		verbs[i] = d.make(a)
+		verbs[i].GroupID = d.heading
 	}
 	root := group("cloister", "Run a coding agent in an enclosure", verbs...)
 	root.Long = "Cloister runs a coding agent, or any command, where it sees the project and a\nread-only toolchain, and where the only way out is one that a policy allows."
+	root.Example = "  cloister claude                       the agent claude in this project, to come back to\n" +
+		"  cloister run -- CMD                   one command, gone afterwards\n" +
+		"  cloister approvals watch              see what they ask for, and answer\n" +
+		"  cloister policy explain example.com   what is allowed, and why"
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return a.here(cmd.Context()) }
 	root.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.agents(), cobra.ShellCompDirectiveNoFileComp
@@ -52,8 +65,13 @@ func newRoot(a *app, only string) *cobra.Command {
 	root.SetVersionTemplate("cloister {{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
+	for _, heading := range []string{ofCloisters, ofRules, ofMachine} {
+		root.AddGroup(&cobra.Group{ID: heading, Title: heading})
+	}
 	root.SetHelpCommand(helpCommand())
+	root.SetHelpCommandGroupID(ofMachine)
 	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(usageOf(root))
 	root.SetOut(a.out)
 	root.SetErr(a.stderr)
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no notices, only errors")
@@ -81,6 +99,16 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
+// usageOf is cobra's own page but for its first lines: a noun has no use alone.
+func usageOf(root *cobra.Command) string {
+	page := root.UsageTemplate()
+	page = strings.Replace(page, "{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if not .HasAvailableSubCommands}}\n  {{.UseLine}}{{end}}", 1)
+	page = strings.Replace(page, "{{.CommandPath}} [command]{{end}}", "{{.CommandPath}} COMMAND{{if not .HasParent}}\n  {{.CommandPath}} AGENT [ARG...]{{end}}{{end}}", 1)
+	page = strings.Replace(page, "Available Commands:", "Commands:", 1)
+	page = strings.Replace(page, "Global Flags:", "Flags of every command:", 1)
+	return strings.Replace(page, "Use \"{{.CommandPath}} [command] --help\" for more information about a command.", "{{.CommandPath}} COMMAND --help explains one of them.", 1)
+}
+
 // group is a noun with verbs under it; alone it prints its help.
 func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
@@ -103,6 +131,10 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
+	if !cmd.HasParent() && cmd.ValidArgsFunction != nil {
+		agents, _ := cmd.ValidArgsFunction(cmd, nil, "")
+		names = append(names, agents...)
+	}
 	hint := fmt.Sprintf("%s --help lists them", cmd.CommandPath())
 	if near := nearest.Word(args[0], names); near != "" {
 		hint = fmt.Sprintf("did you mean %s %s?", cmd.CommandPath(), near)
@@ -115,23 +147,46 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
-		return wrongWords(fmt.Sprintf("%s --help explains the flags", cmd.CommandPath()), "%s: %v", cmd.CommandPath(), err)
+		return wrongWords(fmt.Sprintf("%s --help explains the flags", cmd.CommandPath()), "%s: %v", words(cmd), flagReason(err))
 	}
-	name := "--" + unknown.GetSpecifiedName()
+	name, typed := "--"+unknown.GetSpecifiedName(), unknown.GetSpecifiedName()
 	if group := unknown.GetSpecifiedShortnames(); group != "" {
 		name = "-" + unknown.GetSpecifiedName()
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			names = append(names, "--"+f.Name)
+			names = append(names, f.Name)
 		}
 	})
 	hint := fmt.Sprintf("%s --help lists them", cmd.CommandPath())
-	if near := nearest.Word(name, names); near != "" {
-		hint = fmt.Sprintf("did you mean %s?", near)
+	if near := nearest.Word(typed, names); near != "" {
+		hint = fmt.Sprintf("did you mean --%s?", near)
 	}
 	return wrongWords(hint, "unknown flag %s for %s", name, cmd.CommandPath())
+}
+
+// words are those of a command without the program's name, which opens every
+// error.
+func words(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+}
+
+// flagReason says in a person's words why a value does not fit its flag.
+func flagReason(err error) string {
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err.Error()
+	}
+	kinds := map[string]string{
+		"duration": "a length of time such as 90s, 10m or 2h", "int": "a whole number", "int64": "a whole number",
+		"float64": "a number such as 2 or 0.5", "bool": "true or false",
+	}
+	kind, ok := kinds[bad.GetFlag().Value.Type()]
+	if !ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("--%s %q is not %s", bad.GetFlag().Name, bad.GetValue(), kind)
 }
 
 // counted refuses another number of arguments, by the names in the usage line.
@@ -139,9 +194,9 @@ func counted(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return wrongWords("usage: "+cmd.UseLine(), "%s: an argument is missing", cmd.CommandPath())
+			return wrongWords("usage: "+cmd.UseLine(), "%s: an argument is missing", words(cmd))
 		case len(args) > most:
-			return wrongWords("usage: "+cmd.UseLine(), "%s: unexpected argument %q", cmd.CommandPath(), args[most])
+			return wrongWords("usage: "+cmd.UseLine(), "%s: unexpected argument %q", words(cmd), args[most])
 		}
 		return nil
 	}

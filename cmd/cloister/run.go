@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
@@ -17,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/agent"
 	"cloister/api"
 	"cloister/config"
 	"cloister/guardian"
@@ -33,13 +35,13 @@ import (
 
 // runFlags are the flags of run, as typed.
 type runFlags struct {
-	isolation, mode, workspace, name, project, branch, report, memory, image string
-	allow, deny, expose, refs, env, accept, policy                           []string
-	cpus                                                                     float64
-	pids                                                                     int64
-	timeout                                                                  time.Duration
-	noNetwork, detach                                                        bool
-	ready                                                                    int // hidden: where a detached run says that it runs
+	isolation, mode, workspace, name, project, branch, report, memory, image, agent string
+	allow, deny, expose, refs, env, accept, policy                                  []string
+	cpus                                                                            float64
+	pids                                                                            int64
+	timeout                                                                         time.Duration
+	noNetwork, detach                                                               bool
+	ready                                                                           int // hidden: where a detached run says that it runs
 
 	verb string // run or start, for what is told
 }
@@ -65,14 +67,16 @@ func (a *app) runCommand() *cobra.Command {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 	}
-	f.register(c)
+	f.register(c, "the agent that CMD is: it gets the environment that one needs; list, policy and audit name it")
 	return c
 }
 
-// register gives a command the flags of run and start.
-func (f *runFlags) register(c *cobra.Command) {
+// register gives a command the flags of run and start, to which an agent is not
+// the same.
+func (f *runFlags) register(c *cobra.Command, agentUsage string) {
 	fl := c.Flags()
 	fl.SetInterspersed(false)
+	fl.StringVar(&f.agent, "agent", "", agentUsage)
 	fl.StringVar(&f.isolation, "isolation", "", "how the enclosure is built: native or auto")
 	fl.StringVar(&f.image, "image", "", "the system inside: an `IMAGE` by name, or ./ARCHIVE.tar, ./OCI-LAYOUT")
 	fl.StringVar(&f.name, "name", "", "name of the cloister (made from the project's when absent)")
@@ -100,7 +104,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	}
 	for flag, words := range map[string][]string{
 		"isolation": {"native", "auto"}, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "none"},
-		"accept": {"residue:wide-workspace", "residue:cgroup-limits"},
+		"accept": {"residue:wide-workspace", "residue:cgroup-limits"}, "agent": agent.Names(),
 	} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err)
@@ -131,6 +135,9 @@ func (f *runFlags) check() error {
 			}
 			return wrongWords(hint, f.verb+": --accept %q names no residue", word)
 		}
+	}
+	if strings.ContainsAny(f.agent, "/ \t\n") || strings.HasPrefix(f.agent, "-") {
+		return wrongWords("such as --agent claude; any command at all: cloister run -- CMD", f.verb+": --agent %q is not the name of a program", f.agent)
 	}
 	if f.cpus < 0 || f.pids < 0 || f.timeout < 0 {
 		return wrongWords("", "%s: a limit cannot be negative", f.verb)
@@ -196,6 +203,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 
 	res, err := s.Run(ctx)
 	if !res.Ran {
+		err = withWay(f, err)
 		if f.report != "" {
 			err = errors.Join(err, writeReport(f.report, res, exitStatus(unbuilt(f.verb, err))))
 		}
@@ -217,6 +225,17 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		return &statusError{status}
 	}
 	return nil
+}
+
+// withWay tells how a program that is not there could be.
+func withWay(f *runFlags, err error) error {
+	if execute, ok := errors.AsType[*sandbox.ExecError](err); !ok || !execute.NotFound {
+		return err
+	}
+	if f.image != "" {
+		return hinted(err, "inside are the programs of the image "+f.image)
+	}
+	return hinted(err, "inside are /usr, /opt, and the toolchains that PATH finds; --expose PATH shows more of the host")
 }
 
 // unbuilt makes the error of a run that did not come about: of the command where
@@ -250,6 +269,9 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	f.mode = cmpOr(f.mode, string(cfg.Defaults.Mode))
 	f.workspace = cmpOr(f.workspace, string(cfg.Defaults.Workspace))
 	f.image = cmpOr(f.image, cfg.Image)
+	if f.agent != "" {
+		f.env = append(agentEnv(f.agent, cfg), f.env...) // what is typed is the last word
+	}
 	driver, err := driverNamed(f.isolation)
 	if err != nil {
 		return nil, dirs, err
@@ -308,7 +330,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
 		Request: api.SessionRequest{
-			Name: f.name, Project: string(project.Main), Path: string(project.Root), Branch: project.Git.Branch(), Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
+			Name: f.name, Project: string(project.Main), Path: string(project.Root), Branch: project.Git.Branch(), Agent: f.agent, Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
 			Command: argv, Image: root.ID, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Accepted: f.accepted(), ShimPID: os.Getpid(),
 			Writable: writable(view),
 		},
@@ -317,6 +339,17 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		s.Notify = func(text string) { a.notice("cloister: %s", text) }
 	}
 	return s, dirs, nil
+}
+
+// agentEnv are the variables of an agent, its own and those that a person
+// configured, as -e would give them.
+func agentEnv(name string, cfg *config.Config) []string {
+	own := agent.Find(name).With(nil, cfg.Agents[name].Env).Env
+	env := make([]string, 0, len(own))
+	for _, key := range slices.Sorted(maps.Keys(own)) {
+		env = append(env, key+"="+own[key])
+	}
+	return env
 }
 
 // writable are the host folders besides the project that a person shows so.
@@ -384,6 +417,9 @@ func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, di
 		return p, err
 	}
 	path, made, err := trees.Open(ctx, f.branch)
+	if errors.Is(err, workspace.ErrBranchName) {
+		return p, wrongWords("git help check-ref-format says what one may be", "%s: -b: %q is not a branch's name", f.verb, f.branch)
+	}
 	if err != nil {
 		return p, err
 	}

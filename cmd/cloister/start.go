@@ -29,9 +29,8 @@ import (
 // startFlags are the flags of start, as typed.
 type startFlags struct {
 	runFlags
-	agent string
-	idle  time.Duration
-	size  string // hidden: the terminal's that waits
+	idle time.Duration
+	size string // hidden: the terminal's that waits
 }
 
 func (a *app) startCommand() *cobra.Command {
@@ -53,14 +52,12 @@ follows -- goes to the agent.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f.register(c)
+	f.register(c, "claude, codex, gemini, opencode or another program (defaults.agent unless said)")
 	fl := c.Flags()
-	fl.StringVar(&f.agent, "agent", "", "claude, codex, gemini, opencode or another program (defaults.agent unless said)")
 	fl.DurationVar(&f.idle, "idle-timeout", 0, "end the cloister when nothing was typed or written for this time")
 	fl.StringVar(&f.size, "size", "", "")
-	if err := errors.Join(fl.MarkHidden("size"),
-		c.RegisterFlagCompletionFunc("agent", cobra.FixedCompletions(agent.Names(), cobra.ShellCompDirectiveNoFileComp))); err != nil {
-		panic(err) // the flags are a few lines above
+	if err := fl.MarkHidden("size"); err != nil {
+		panic(err) // the flag is one line above
 	}
 	return c
 }
@@ -94,9 +91,6 @@ func (a *app) agents() []string {
 func (f *startFlags) check() error {
 	if f.idle < 0 {
 		return wrongWords("", "start: a limit cannot be negative")
-	}
-	if f.agent != "" && (strings.ContainsAny(f.agent, "/ \t\n") || strings.HasPrefix(f.agent, "-")) {
-		return wrongWords("such as --agent claude; any command at all: cloister run -- CMD", "start: --agent %q is not the name of a program", f.agent)
 	}
 	return f.runFlags.check()
 }
@@ -320,18 +314,12 @@ func (a *app) agentShim(ctx context.Context, f *startFlags, args []string) (*ses
 		return nil, xdg.Dirs{}, err
 	}
 	f.agent = cmpOr(f.agent, cfg.Defaults.Agent)
-	own := cfg.Agents[f.agent]
-	what := agent.Find(f.agent).With(own.Args, own.Env)
-	var env []string
-	for _, name := range slices.Sorted(maps.Keys(what.Env)) {
-		env = append(env, name+"="+what.Env[name])
-	}
-	f.env = append(env, f.env...) // what is typed is the last word
+	what := agent.Find(f.agent).With(cfg.Agents[f.agent].Args, nil)
 	s, dirs, err := a.shim(ctx, &f.runFlags, append(what.Argv, args...))
 	if err != nil {
 		return nil, dirs, err
 	}
-	s.Request.Agent, s.Request.Terminal = f.agent, true
+	s.Request.Terminal = true
 	if s.Term.Term == "" || s.Term.Term == "dumb" {
 		s.Term.Term = "xterm-256color" // as the virtual screen draws
 	}

@@ -325,16 +325,22 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 
 // ofHostCommand says whether a process belongs to a host command: its parents
 // lead to this process through the helper, which adopts what a command leaves.
-// What a cloister had approved is no person.
+// What a cloister had approved is no person. While one runs, a caller that is
+// gone is taken for its: it may have left the connection to its child.
 func (g *guardian) ofHostCommand(r *http.Request) bool {
 	peer, ok := peerOf(r.Context())
 	if g.hosted.Load() == 0 || !ok {
 		return false
 	}
-	for pid, self := peer.PID, os.Getpid(); pid > 1; pid = parentOf(pid) {
+	for pid, self := peer.PID, os.Getpid(); pid > 1; {
 		if pid == self {
 			return peer.PID != self // the guardian's own calls are tests'
 		}
+		parent, known := parentOf(pid)
+		if !known {
+			return true
+		}
+		pid = parent
 	}
 	return false
 }

@@ -3,4 +3,4 @@
 package guardian
 
 // parentOf is a process's parent; no host command runs on this system.
-func parentOf(int) int { return 0 }
+func parentOf(int) (parent int, known bool) { return 0, true }

@@ -58,7 +58,8 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 }
 
 // judgeRequest asks a person about one request where rules read requests: the
-// answer is for it alone, and not for others on its connection.
+// answer is for it alone, and not for others on its connection or to its path,
+// whose query or body may be another.
 func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdict, digest string) (out policy.Verdict, why string, again bool) {
 	if q.Kind == egress.Recheck {
 		if q.Once.RequestAllowed(q.HTTP) {
@@ -69,6 +70,10 @@ func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdic
 	ask := l.question(q, v, digest)
 	ask.Kind, ask.Subject, ask.Wildcard = approval.Request, q.Method+" "+q.Authority.String()+q.Path, ""
 	ask.Title, ask.Marks = "send "+ask.Subject, termsafe.Marks(ask.Subject)
+	ask.Digest = newNonce() // equal questions would share an answer
+	if query := q.HTTP.Query; query != "" {
+		ask.Details = append(ask.Details, approval.Detail{Label: fmt.Sprintf("query of %d bytes", len(query)), Text: termsafe.Clip(query, 4096)})
+	}
 	ask.Scopes = []approval.Scope{approval.Once}
 	a := l.g.queue.Ask(ctx, ask)
 	switch a.Outcome {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // A connection begins with one line of JSON, a Request. After it both sides send
@@ -91,10 +92,36 @@ func (c *Conn) listen(gone func()) {
 			gone()
 			return
 		}
-		select {
-		case c.in <- frame{kind, payload}:
-		case <-c.quit:
+		if !c.hand(frame{kind, payload}, gone) {
 			return
+		}
+	}
+}
+
+// LookEvery is how often a caller whose input nobody takes is looked after.
+const LookEvery = 200 * time.Millisecond
+
+// hand gives a frame to whoever takes it. While nobody does nothing is read, and
+// so the caller's end would not be seen.
+func (c *Conn) hand(f frame, gone func()) bool {
+	select {
+	case c.in <- f:
+		return true
+	default:
+	}
+	look := time.NewTicker(LookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case c.in <- f:
+			return true
+		case <-c.quit:
+			return false
+		case <-look.C:
+			if left(c.c) {
+				gone()
+				return false
+			}
 		}
 	}
 }

@@ -43,8 +43,19 @@ func (r *Row) fail(format string, args ...any) {
 }
 
 // Run runs the corpus and gives a row for each case. An error means that the
-// corpus could not be run, not that a case failed.
+// corpus could not be run, not that a case failed; or, with rows, that the host
+// is not as it was before: its mounts, network or settings.
 func Run(ctx context.Context, o Options) ([]Row, error) {
+	before, err := hostState()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := o.run(ctx)
+	after, herr := hostState()
+	return rows, errors.Join(err, herr, changes(before, after))
+}
+
+func (o Options) run(ctx context.Context) ([]Row, error) {
 	rows := make([]Row, len(o.Cases))
 	for i, c := range o.Cases {
 		rows[i] = Row{Case: c, Opens: map[string]string{}}

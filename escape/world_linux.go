@@ -323,6 +323,10 @@ func (w *World) Control(c Case, namespaced bool) (Result, error) {
 	p := exec.CommandContext(ctx, w.Self, "attempt", c.ID)
 	p.Dir, p.Env = w.Project, append(w.environ(), EnvInside+"="+string(know))
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if os.Geteuid() == 0 {
+		// What root mounts or names in a control is never the host's.
+		p.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS
+	}
 	if namespaced {
 		one := func(id int) []syscall.SysProcIDMap {
 			return []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}}

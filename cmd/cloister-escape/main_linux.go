@@ -134,17 +134,9 @@ func hog(words []string) error {
 	return nil
 }
 
-// hogs takes every processor, descriptor and watch that it gets.
+// hogs takes descriptors and watches until it is refused, says how many, and
+// spins on every processor.
 func hogs(ctx context.Context) error {
-	for range 4 {
-		go func() {
-			for n := 0; ; n++ {
-				if n%1_000_000 == 0 && ctx.Err() != nil {
-					return
-				}
-			}
-		}()
-	}
 	var files, watches int
 	if fd, err := unix.InotifyInit1(0); err == nil {
 		for n := range 20_000 {
@@ -154,13 +146,22 @@ func hogs(ctx context.Context) error {
 			watches++
 		}
 	}
-	for {
+	for files < 100_000 { // root's limit may be a million, which only takes long
 		if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
 			break
 		}
 		files++
 	}
 	fmt.Println(files, "descriptors,", watches, "watches")
+	for range 4 {
+		go func() {
+			for n := 0; ; n++ {
+				if n%1_000_000 == 0 && ctx.Err() != nil {
+					return
+				}
+			}
+		}()
+	}
 	<-ctx.Done()
 	return nil
 }
@@ -273,10 +274,10 @@ func run(ctx context.Context, words []string) error {
 	cases := slices.DeleteFunc(corpus.All(), func(c escape.Case) bool { return !pattern.MatchString(c.ID) })
 	began := time.Now()
 	rows, err := escape.Run(ctx, escape.Options{Dir: *dir, Cloister: *cloister, Off: *off, Layers: *layers, Self: self, Cases: cases})
+	failed := report(rows, *verbose)
 	if err != nil {
 		return err
 	}
-	failed := report(rows, *verbose)
 	for _, m := range corpus.Missing() {
 		fmt.Printf("%-7s not yet: needs %s\n", m.ID, m.Needs)
 	}

@@ -10,7 +10,7 @@ func All() []escape.Case {
 		nw01(), nw02(), nw03(), nw04(), nw08(), nw09(), nw10(), nw12(), nw13(), nw14(), nw15(), nw15a(), nw16(), nw18(), nw19(), nw20(), nw22(), nw23(), nw25(), nw28(), nw30(), nw31(), nw32(), nw34(), nw36(), nw37(), nw38(), nw40(), nw42(), nw43(), nw44(), nw46(), nw48(), nw49(),
 		lg01(), lg02(), lg03(), lg05(),
 		sc05(), sc07(), sc08(),
-		bk12(), bk14(),
+		bk12(), bk14(), bk14a(),
 		po01(), po02(), po03(), po05(), po12(),
 	}
 }

@@ -30,7 +30,7 @@ func lg05() escape.Case {
 					switch {
 					case e.Kind == "net.connect" && e.Action == "connect" && e.Verdict == "allow":
 						allowed++
-					case e.Action == "close" || e.Action == "response" || e.Action == "refuse":
+					case e.Kind == "net.connect" && (e.Action == "close" || e.Action == "refuse"):
 						closed++
 					}
 				}

@@ -23,7 +23,7 @@ func pr27() escape.Case {
 				}))
 			}
 			return append(out, on("any other name", func() error {
-				known := []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "CLOISTER", "CLOISTER_NAME", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE", "GIT_CONFIG_COUNT", "PWD", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", escape.EnvInside}
+				known := []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "CLOISTER", "CLOISTER_NAME", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "GIT_CONFIG_COUNT", "PWD", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", escape.EnvInside}
 				for _, pair := range os.Environ() { //nolint:forbidigo // an attempt is a program of its own
 					name, value, _ := strings.Cut(pair, "=")
 					if !slices.Contains(known, name) && !strings.HasPrefix(name, "GIT_CONFIG_") || strings.Contains(value, "CANARY-"+"SECRET") {

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"errors"
 	"net"
 	"os"
 	"time"
@@ -13,7 +14,14 @@ func nw46() escape.Case {
 		ID: "NW-46", Class: "inbound exposure", Attack: "listen on every address inside; connect from the host on every address of its own",
 		Source: "NW-46", Layers: []string{"net"},
 		Host: func(w *escape.World) []escape.Finding {
-			const port = "38846"
+			free, err := net.Listen("tcp", ":0") // two corpora may run at once
+			if err != nil {
+				return noHost("find a port", err)
+			}
+			_, port, err := net.SplitHostPort(free.Addr().String())
+			if err = errors.Join(err, free.Close()); err != nil {
+				return noHost("find a port", err)
+			}
 			marks := []string{w.Project + "/listening46", w.Outside + "/listening46"}
 			defer clean(marks...)
 			reach := func() bool {

@@ -267,6 +267,10 @@ func (u *unpacker) makeFolder(at string, h *tar.Header) error {
 }
 
 func (u *unpacker) makeFile(at string, h *tar.Header, body io.Reader) error {
+	// Holes take nothing of the stream, whose bytes are counted elsewhere.
+	if h.Size > maxBytes-u.bytes {
+		return errTooLarge
+	}
 	f, err := u.root.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

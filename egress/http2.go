@@ -154,6 +154,9 @@ func (m *message) checkForm() error {
 	if m.r.Method == http.MethodConnect {
 		return &formError{status: 405, reason: "CONNECT to a server that is no proxy"}
 	}
+	if err := wire.CheckTarget(m.r.RequestURI); err != nil {
+		return &formError{status: 400, reason: err.Error()}
+	}
 	for _, host := range append(m.r.Header["Host"], m.r.Host) {
 		got, err := authority.ParseHostPort(host, 443)
 		if err != nil {

@@ -156,13 +156,19 @@ func TestHTTP2Names(t *testing.T) {
 	for _, tt := range []struct {
 		method, authority, status string
 		extra                     []hpack.HeaderField
+		path                      string
 	}{
-		{"GET", "api.test", "200", nil},
-		{"GET", "evil.test", "421", nil},
-		{"GET", "api.test:444", "421", nil},
-		{"GET", "api.test", "PROTOCOL_ERROR", []hpack.HeaderField{{Name: "host", Value: "evil.test"}}},
-		{"GET", "0x7f.1", "400", nil},
-		{"CONNECT", "evil.test:443", "405", nil},
+		{"GET", "api.test", "200", nil, "/echo"},
+		{"GET", "evil.test", "421", nil, "/echo"},
+		{"GET", "api.test:444", "421", nil, "/echo"},
+		{"GET", "api.test", "PROTOCOL_ERROR", []hpack.HeaderField{{Name: "host", Value: "evil.test"}}, "/echo"},
+		{"GET", "0x7f.1", "400", nil, "/echo"},
+		{"CONNECT", "evil.test:443", "405", nil, ""},
+		// What HTTP/1 refuses in a target, since servers read it in two ways.
+		{"GET", "api.test", "400", nil, "/echo#x"},
+		{"GET", "api.test", "400", nil, "/echo?#x"},
+		{"GET", "api.test", "400", nil, "/echo HTTP/1.1"},
+		{"GET", "api.test", "400", nil, "/ech\xf6"},
 	} {
 		c := w.open("h2")
 		_, _ = io.WriteString(c, http2.ClientPreface)
@@ -172,7 +178,7 @@ func TestHTTP2Names(t *testing.T) {
 		enc := hpack.NewEncoder(&block)
 		fields := []hpack.HeaderField{{Name: ":method", Value: tt.method}, {Name: ":authority", Value: tt.authority}}
 		if tt.method != "CONNECT" {
-			fields = append(fields, hpack.HeaderField{Name: ":scheme", Value: "https"}, hpack.HeaderField{Name: ":path", Value: "/echo"})
+			fields = append(fields, hpack.HeaderField{Name: ":scheme", Value: "https"}, hpack.HeaderField{Name: ":path", Value: tt.path})
 		}
 		for _, h := range append(fields, tt.extra...) {
 			_ = enc.WriteField(h)
@@ -195,7 +201,7 @@ func TestHTTP2Names(t *testing.T) {
 			}
 		}
 		if got != tt.status {
-			t.Errorf("%s %s %v: %s, want %s", tt.method, tt.authority, tt.extra, got, tt.status)
+			t.Errorf("%s %s %s %v: %s, want %s", tt.method, tt.authority, tt.path, tt.extra, got, tt.status)
 		}
 		c.Close()
 	}

@@ -192,7 +192,7 @@ func (r *Request) requestLine(line string) error {
 	if !isToken(method) || len(method) > 32 {
 		return bad("a method that is no token")
 	}
-	if err := checkTarget(target); err != nil {
+	if err := CheckTarget(target); err != nil {
 		return err
 	}
 	minor, err := parseVersion(version)
@@ -203,7 +203,9 @@ func (r *Request) requestLine(line string) error {
 	return nil
 }
 
-func checkTarget(target string) error {
+// CheckTarget refuses a target, of whatever version of HTTP, that servers read in
+// two ways: with a fragment, a space, a control or a byte that is no ASCII.
+func CheckTarget(target string) error {
 	if target == "" {
 		return bad("an empty target")
 	}

@@ -42,6 +42,13 @@ func Prepare(req Request, host Host) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
+	host.Foreign = slices.Clone(host.Foreign)
+	for _, dir := range host.Foreign {
+		// Programs are looked at by where they are.
+		if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
+			host.Foreign = append(host.Foreign, real)
+		}
+	}
 	p := &Prepared{host: host, request: req}
 	p.Argv, p.Env = argv, host.Env
 	if err := p.openDir(string(req.Dir)); err != nil {

@@ -78,6 +78,18 @@ func TestPrepare(t *testing.T) {
 }
 
 // HX-07, HX-08, and the bad input of the issue.
+// A folder is the cloister's by whatever name it was given.
+func TestForeignByALink(t *testing.T) {
+	p := newPlace(t)
+	home := p.host.Foreign[0]
+	p.write(filepath.Join(home, "evil"), "#!/bin/sh\n", 0o755)
+	p.link(home, home+"-link")
+	p.host.Foreign = []string{home + "-link"}
+	if _, err := p.prepare("/work", filepath.Join(home, "evil")); err == nil || !strings.Contains(err.Error(), "which the cloister can write") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestPrepareRefuses(t *testing.T) {
 	p := newPlace(t)
 	project := p.host.Project

@@ -36,6 +36,7 @@ var (
 	errBackslash = errors.New("a backslash in the path, which some servers take for a slash")
 	errAbove     = errors.New("a path that leads above its top")
 	errHidden    = errors.New("a dot segment behind an encoded slash or before a semicolon")
+	errSemicolon = errors.New("a semicolon in the path, at which some servers cut a segment off")
 	errTwice     = errors.New("a dot, slash or backslash that is percent-encoded twice")
 	errLong      = errors.New("a path of too many segments")
 )
@@ -51,6 +52,9 @@ func Parse(raw string) (Path, error) {
 	var wire, decoded []string
 	trailing := false
 	for part := range strings.SplitSeq(raw[1:], "/") {
+		if strings.Contains(part, ";") {
+			return Path{}, errSemicolon
+		}
 		text, kept, err := decode(part)
 		if err != nil {
 			return Path{}, err

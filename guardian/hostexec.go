@@ -247,6 +247,9 @@ func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Ve
 		return hostexec.Verdict{Rule: "approval " + a.ID, Reason: "a person denied it: " + wordOf(a)}, false
 	default:
 		v.Reason = endOfAsk(a.Outcome) + ": " + v.Reason
+		if a.Outcome == approval.Unwatched {
+			v.Hint = "on the host, then again: cloister approvals watch"
+		}
 		return v, false
 	}
 }

@@ -159,7 +159,8 @@ func (r *Rules) Judge(c *Command) Verdict {
 		return Verdict{Rule: "built in", Reason: why}
 	}
 	line := Line(c.Argv)
-	hint := "hostexec.manual_approve: - pattern: \"^" + regexp.QuoteMeta(line) + "$\""
+	// In single quotes, where YAML takes a backslash as it is.
+	hint := "in config.yaml: hostexec: {manual_approve: [{pattern: '^" + strings.ReplaceAll(regexp.QuoteMeta(line), "'", "''") + "$'}]}"
 	if r == nil {
 		return Verdict{Reason: "no rule names this command", Hint: hint}
 	}

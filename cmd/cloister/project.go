@@ -203,10 +203,11 @@ func (a *app) named(d xdg.Dirs, args []string) (known, workspace.Project, error)
 	}
 	p, err := workspace.Find(args[0])
 	if err != nil {
+		hint := "cloister project list tells the names"
 		if near := nearest.Word(args[0], names); near != "" {
-			err = hinted(err, "did you mean "+near+"?")
+			hint = "did you mean " + near + "?"
 		}
-		return known{}, p, err
+		return known{}, p, hinted(err, hint)
 	}
 	if k, err := readKnown(projectFile(d, string(p.Main))); err == nil {
 		return k, p, nil
@@ -313,8 +314,18 @@ func (a *app) completeProjects(_ *cobra.Command, args []string, _ string) ([]str
 	return names, cobra.ShellCompDirectiveDefault
 }
 
+// shownProject is what show tells.
+type shownProject struct {
+	Name     string   `json:"name"`
+	Root     string   `json:"root"`
+	Settings string   `json:"settings"`
+	Proposal string   `json:"proposal"`
+	Changes  []string `json:"changes"` // what waits for a person's trust
+}
+
 func (a *app) projectShow() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use: "show [NAME|DIR]", Short: "Show one project", Args: counted(0, 1), ValidArgsFunction: a.completeProjects,
 		RunE: func(_ *cobra.Command, args []string) error {
 			d, err := a.dirs()
@@ -325,20 +336,31 @@ func (a *app) projectShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			state, text := k.proposalState(cmp.Or(string(p.Root), k.Root))
-			a.table([][]string{
-				{"name", k.Name}, {"root", k.Root}, {"settings", k.settings(d)},
-				{"proposal", state},
-			})
-			if state == "waits" {
+			root := cmp.Or(string(p.Root), k.Root)
+			state, text := k.proposalState(root)
+			shown := shownProject{k.Name, k.Root, k.settings(d), state, []string{}}
+			switch state {
+			case "bad":
+				_, _, why := config.LoadProject(filepath.Join(root, config.ProjectFile))
+				a.complain(why)
+			case "waits":
+				shown.Changes = changes(k.Trusted, string(text))
+			}
+			if asJSON {
+				return a.json(shown)
+			}
+			a.table([][]string{{"name", k.Name}, {"root", k.Root}, {"settings", shown.Settings}, {"proposal", state}})
+			if len(shown.Changes) > 0 {
 				a.line("")
-				for _, line := range changes(k.Trusted, string(text)) {
-					a.line("%s", line)
-				}
+			}
+			for _, line := range shown.Changes {
+				a.line("%s", line)
 			}
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
 }
 
 func (a *app) projectTrust() *cobra.Command {
@@ -478,7 +500,13 @@ func (a *app) projectEdit() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("edit project: %w", err)
 			}
-			editor := strings.Fields(cmp.Or(a.env.get("VISUAL"), a.env.get("EDITOR"), "vi"))
+			editor := strings.Fields(cmp.Or(a.env.get("VISUAL"), a.env.get("EDITOR")))
+			if len(editor) == 0 {
+				if !term.IsTerminal(int(a.stdin.Fd())) || !term.IsTerminal(int(a.stdout.Fd())) {
+					return hinted(errors.New("edit project: there is no terminal for an editor"), "edit "+file, "or name an editor in EDITOR")
+				}
+				editor = []string{"vi"}
+			}
 			e := exec.CommandContext(cmd.Context(), editor[0], append(editor[1:], file)...)
 			e.Stdin, e.Stdout, e.Stderr = a.stdin, a.stdout, a.stderr
 			if err := e.Run(); err != nil {

@@ -32,7 +32,8 @@ func nw30() escape.Case {
 				{"HTTP/1.0 with chunks", "POST /x30 HTTP/1.0\r\nHost: allowed.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + inner},
 				{"CR alone", "GET /x30 HTTP/1.1\rHost: allowed.test\r\r" + inner},
 				{"white space in the target", "GET /x30 y HTTP/1.1\r\nHost: allowed.test\r\n\r\n"},
-				{"a bad chunk", post("Transfer-Encoding: chunked\r\n", "-1\r\n\r\n"+inner)},
+				// Not a bad chunk: the head before it is a whole one, which the server may
+				// have answered before the chunk is looked at. It ends the connection.
 			} {
 				out = append(out, net1(t.name, func() error { return talk("tcp", to(in, "allowed.test:80"), t.text) }))
 			}

@@ -131,7 +131,7 @@ func (s *stream) say(b []byte) {
 		return
 	}
 	if closeWrite(s.client.Conn) == nil {
-		_, _ = io.CopyN(io.Discard, s.client.Conn, 256<<10) // whatever comes, it is not read for its content
+		_, _ = io.Copy(io.Discard, s.client.Conn) // whatever comes in that moment, it is not read for its content
 	}
 	_ = s.client.Close()
 }

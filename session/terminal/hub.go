@@ -473,8 +473,8 @@ func (h *Hub) Finish(end End) error {
 	h.end = &end
 	h.mu.Unlock()
 	close(h.done)
+	h.others.Wait() // they may still be about to resize
 	h.master.Close()
-	h.others.Wait()
 	if h.logErr != nil {
 		return fmt.Errorf("write the terminal's log: %w", h.logErr)
 	}

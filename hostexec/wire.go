@@ -102,7 +102,8 @@ func (c *Conn) listen(gone func()) {
 const LookEvery = 200 * time.Millisecond
 
 // hand gives a frame to whoever takes it. While nobody does nothing is read, and
-// so the caller's end would not be seen.
+// so the caller's end would not be seen. Behind more input than the kernel's
+// buffer holds it is not: it arrives after that.
 func (c *Conn) hand(f frame, gone func()) bool {
 	select {
 	case c.in <- f:

@@ -351,8 +351,8 @@ func (h *Hub) fit(joining *view) {
 	for v := range h.views {
 		size.Cols, size.Rows = min(size.Cols, v.size.Cols), min(size.Rows, v.size.Rows)
 	}
-	if len(h.views) == 0 || size == h.screen.Size() {
-		return
+	if h.end != nil || len(h.views) == 0 || size == h.screen.Size() {
+		return // after the end the terminal is closed
 	}
 	if h.setSize(size) != nil {
 		return // the program has ended: what it drew stays as it is
@@ -473,8 +473,8 @@ func (h *Hub) Finish(end End) error {
 	h.end = &end
 	h.mu.Unlock()
 	close(h.done)
-	h.others.Wait() // they may still be about to resize
-	h.master.Close()
+	h.master.Close() // what is still being written to it ends by that
+	h.others.Wait()
 	if h.logErr != nil {
 		return fmt.Errorf("write the terminal's log: %w", h.logErr)
 	}

@@ -216,10 +216,14 @@ func TestDetachAndComeBack(t *testing.T) {
 func TestSeveralTerminals(t *testing.T) {
 	p := run(t, small, "sh")
 	one, two := p.attach(small), p.attach(vscreen.Size{Cols: 60, Rows: 20})
+	// Who sees something has been counted in.
+	one.seesText("$")
+	two.seesText("$")
 	two.types("stty size\n")
 	one.seesText("10 40")
 	two.seesText("10 40")
 	three := p.attach(vscreen.Size{Cols: 30, Rows: 5})
+	three.seesText("$")
 	three.types("stty size\n")
 	one.seesText("5 30")
 	two.sees("the last lines in the smallest size", func(s string) bool {

@@ -253,13 +253,12 @@ func (l *Link) Arm(ctx context.Context, listeners Listeners, initPID int) error 
 }
 
 // Started tells that the command runs as pid on the host.
-func (l *Link) Started(pid int) error {
+func (l *Link) Started(pid int) {
 	l.mu.Lock()
 	l.command = pid
 	conn := l.conn
 	l.mu.Unlock()
 	l.send(conn, api.Frame{Type: api.FrameStarted, Started: &api.Started{PID: pid}}, nil)
-	return nil
 }
 
 // Describe deposits what `exec` needs to enter the session; the guardian

@@ -287,9 +287,7 @@ func TestOneSession(t *testing.T) {
 	}
 	g := newGate(t)
 	arm(t, l, g)
-	if err := l.Started(4343); err != nil {
-		t.Fatal(err)
-	}
+	l.Started(4343)
 	if err := l.Describe(json.RawMessage(`{"uid":1000}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -725,9 +723,7 @@ func TestGracefulEndAndNext(t *testing.T) {
 	l := openSession(t, dial(t, root), request("box"))
 	g := newGate(t)
 	arm(t, l, g)
-	if err := l.Started(1); err != nil {
-		t.Fatal(err)
-	}
+	l.Started(1)
 	g.want(t, "good.example", true)
 	g.want(t, "bad.example", false)
 	id := l.Grant().ID
@@ -786,9 +782,7 @@ func TestKilledGuardian(t *testing.T) {
 	other := openSession(t, dial(t, root), request("other"))
 	g := newGate(t)
 	arm(t, l, g)
-	if err := l.Started(1); err != nil {
-		t.Fatal(err)
-	}
+	l.Started(1)
 	g.want(t, "good.example", true)
 	guarded(t, first.Process.Pid)
 	if err := first.Process.Kill(); err != nil {
@@ -1008,9 +1002,7 @@ func BenchmarkSession(b *testing.B) {
 		if err := l.Arm(b.Context(), client.Listeners{DNS: g.file}, 1); err != nil {
 			b.Fatal(err)
 		}
-		if err := l.Started(1); err != nil {
-			b.Fatal(err)
-		}
+		l.Started(1)
 		if _, err := l.End(b.Context(), api.SessionEnd{}); err != nil {
 			b.Fatal(err)
 		}

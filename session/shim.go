@@ -128,9 +128,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		return res, errors.Join(err, s.lost(context.WithoutCancel(ctx), link, err))
 	}
 	ctx = started()
-	if err := link.Started(box.Init()); err != nil {
-		return res, errors.Join(fmt.Errorf("tell the guardian of the start: %w", err), box.Close())
-	}
+	link.Started(box.Init())
 	res.Ran = true
 	if s.Running != nil {
 		s.Running()

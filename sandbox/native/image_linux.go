@@ -194,14 +194,19 @@ func (v *view) imageText(guest, otherwise string) (string, error) {
 
 // varTmp makes /var/tmp the same as /tmp.
 func (v *view) varTmp() {
-	if !v.imageFolder(v.real("/var/tmp", true)) {
-		v.link("/var/tmp", "../tmp")
+	if !v.imageFolder(v.real(varTmpFolder, true)) {
+		v.link(varTmpFolder, "../tmp")
 		return
 	}
+	v.tmpAt(varTmpFolder)
+}
+
+// tmpAt mounts /tmp at a second path.
+func (v *view) tmpAt(guest string) {
 	at, fd := v.at("/tmp"), v.p.cell()
 	v.p.sys("clone /tmp", unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH).to(fd)
 	v.p.sys("close /tmp", unix.SYS_CLOSE, at)
-	v.attach(fd, "/var/tmp")
+	v.attach(fd, guest)
 }
 
 // passImage sends the mount of the image to the child, as root, which must reach

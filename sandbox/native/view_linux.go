@@ -115,10 +115,7 @@ func (v *view) apart(s sandbox.Spec) {
 		v.own(varTmpFolder) // the link lies where the image's /var leads
 	}
 	v.folder(varTmpFolder, 0o1777)
-	at, fd := v.at("/tmp"), v.p.cell()
-	v.p.sys("clone /tmp", unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH).to(fd)
-	v.p.sys("close /tmp", unix.SYS_CLOSE, at)
-	v.attach(fd, varTmpFolder)
+	v.tmpAt(varTmpFolder)
 }
 
 const varTmpFolder = "/var/tmp"

@@ -246,10 +246,19 @@ func (s *Screen) mark(r rune) {
 	}
 }
 
+// cut makes x a border between characters: a wide one across it is gone.
+func cut(line []cell, x int) {
+	if x > 0 && x < len(line) && wide(line[x-1].r) {
+		line[x-1].r, line[x-1].mark = 0, 0
+	}
+}
+
 func (s *Screen) insertCells(n int) {
 	p := s.page()
 	line := p.lines[p.y]
 	n = min(n, len(line)-p.x)
+	cut(line, p.x)
+	cut(line, len(line)-n)
 	copy(line[p.x+n:], line[p.x:])
 	s.erase(p.y, p.x, p.x+n)
 }
@@ -258,6 +267,8 @@ func (s *Screen) deleteCells(n int) {
 	p := s.page()
 	line := p.lines[p.y]
 	n = min(n, len(line)-p.x)
+	cut(line, p.x)
+	cut(line, p.x+n)
 	copy(line[p.x:], line[p.x+n:])
 	s.erase(p.y, len(line)-n, len(line))
 }
@@ -265,6 +276,8 @@ func (s *Screen) deleteCells(n int) {
 // erase clears the cells from x to before end.
 func (s *Screen) erase(y, x, end int) {
 	line := s.page().lines[y]
+	cut(line, x)
+	cut(line, end)
 	for ; x < end; x++ {
 		line[x] = cell{pen: s.pen.background()}
 	}

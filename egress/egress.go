@@ -12,6 +12,14 @@
 // inside a tunnel the bytes are the program's own, so a name behind the same TLS
 // server that ignores SNI cannot be told apart there.
 //
+// What changes in an allowed request is said in one place: a Verdict on a request
+// may carry Edits. Each is given the head before anything goes up, may set and
+// remove fields, change the query, and put a reader in the place of the body; the
+// same for the answer. Edits apply in order on the way up and in the opposite
+// order on the way down; rules judge what the program sent, before any of them.
+// An Edit that refuses (Refused) is recorded and told like a rule that does, and
+// the server sees nothing of a request that is refused before its head.
+//
 // Most readers want New, then Engine.Serve.
 package egress
 
@@ -150,6 +158,8 @@ type Verdict struct {
 	Inspect bool
 	// MaxBytes bounds the request's body; 0 is no bound.
 	MaxBytes int64
+	// Edits change an allowed request, and its answer.
+	Edits []Edit
 }
 
 // A Decider judges. It writes the audit record before it returns; when the

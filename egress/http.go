@@ -130,6 +130,12 @@ type exchange struct {
 	upgrade  string
 	extended bool  // its frames may be an extension's
 	most     int64 // what the body may hold; 0 is no bound
+	// Of a request that is changed: by what, the program's body, and what goes up
+	// instead of it, nil for as it is, of outLength bytes, or -1.
+	edits     []Edit
+	in        *bodyIn
+	out       io.Reader
+	outLength int64
 
 	status   int
 	up, down int64
@@ -303,11 +309,16 @@ func (x *exchange) refuse(err error) {
 	if syntax, ok := errors.AsType[*wire.SyntaxError](err); ok {
 		f.Status = syntax.Status
 	}
+	r := refusal{Status: f.Status, Host: x.to.Host(), Port: x.to.Port(), Reason: f.Reason}
+	if edit, ok := errors.AsType[*Refused](err); ok {
+		f.Status, r = edit.status(), edit.refusal(x.to)
+	}
+	r.Status = f.Status
 	if x.s.killed() != nil || !x.s.e.refused(f) || x.answered {
 		x.s.reset()
 		return
 	}
-	x.s.say(refusal{Status: f.Status, Host: x.to.Host(), Port: x.to.Port(), Reason: f.Reason}.response(x.req))
+	x.s.say(r.response(x.req))
 }
 
 // run judges, sends and answers. True: the connection can take another request.
@@ -318,9 +329,12 @@ func (x *exchange) run(ctx context.Context) bool {
 		s.say(refusalOf(v, x.to).response(x.req))
 		return false
 	}
-	if err := x.obey(v); err != nil {
-		x.refuse(err)
-		return false
+	err := x.obey(v)
+	if err == nil {
+		err = x.edit(v.Edits)
+	}
+	if err != nil {
+		return x.failed(err, false)
 	}
 	reused := x.reusable()
 	if !reused {
@@ -348,8 +362,7 @@ func (x *exchange) run(ctx context.Context) bool {
 	return keep
 }
 
-// obey is what a verdict changes of a request: the one place where its head is
-// another than the program's.
+// obey is what a verdict changes of every request.
 func (x *exchange) obey(v Verdict) error {
 	x.most = v.MaxBytes
 	if x.most > 0 && x.req.Length > x.most {
@@ -388,7 +401,8 @@ func (x *exchange) reusable() bool {
 func (x *exchange) failed(err error, reused bool) bool {
 	_, syntax := errors.AsType[*wire.SyntaxError](err)
 	_, form := errors.AsType[*formError](err)
-	if (syntax || form) && !errors.Is(err, errUpstream) {
+	_, edit := errors.AsType[*Refused](err)
+	if edit || (syntax || form) && !errors.Is(err, errUpstream) {
 		x.refuse(err) // the request's body
 		return false
 	}
@@ -422,16 +436,19 @@ var errUpstream = errors.New("the server's answer")
 func (x *exchange) requestHead() []byte {
 	drop := hopFields(x.req.Header)
 	h := x.req.Header.Without(func(name string) bool {
-		return drop[name] || name == "host" || name == "content-length" || name == "transfer-encoding"
+		return drop[name] || name == "host" || name == "content-length" || name == "transfer-encoding" || name == "expect" && x.out != nil
 	})
 	b := make([]byte, 0, 1024)
 	b = append(b, x.req.Method+" "+x.target+" HTTP/1.1\r\nHost: "+hostField(x.to, x.s.defaultPort())+"\r\n"...)
 	b = h.Append(b)
-	if _, n := x.req.Header.Get("Content-Length"); n > 0 {
-		b = append(b, "Content-Length: "+strconv.FormatInt(x.req.Length, 10)+"\r\n"...)
-	}
-	if x.req.Body == wire.Chunked {
+	_, counted := x.req.Header.Get("Content-Length")
+	switch {
+	case x.out != nil && x.outLength >= 0:
+		b = append(b, "Content-Length: "+strconv.FormatInt(x.outLength, 10)+"\r\n"...)
+	case x.out != nil || x.req.Body == wire.Chunked:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	case counted > 0:
+		b = append(b, "Content-Length: "+strconv.FormatInt(x.req.Length, 10)+"\r\n"...)
 	}
 	switch {
 	case x.upgrade != "":

@@ -12,6 +12,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,6 +106,8 @@ type message struct {
 	start    time.Time
 	status   int
 	up       *meter
+	edits    []Edit
+	out      *editedBody // what goes up instead of the program's body
 	down     int64
 	answered bool
 }
@@ -283,6 +286,9 @@ func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error)
 	if m.r.ContentLength == 0 {
 		out.Body = http.NoBody
 	}
+	if err := m.edit(out, v.Edits); err != nil {
+		return nil, err
+	}
 	return out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: m.interim})), nil
 }
 
@@ -291,8 +297,8 @@ var hopNames = map[string]bool{"Host": true, "Te": true, "Expect": true, "Conten
 
 // interim passes 103 and its like.
 func (m *message) interim(code int, h textproto.MIMEHeader) error {
-	if code == http.StatusContinue {
-		return nil // the program's library has it from us
+	if code == http.StatusContinue || len(m.edits) > 0 {
+		return nil // the program's library has it from us; what nobody has edited is not passed on
 	}
 	maps.Copy(m.w.Header(), http.Header(h))
 	m.w.WriteHeader(code)
@@ -303,6 +309,10 @@ func (m *message) interim(code int, h textproto.MIMEHeader) error {
 // pass gives the program the answer as it comes.
 func (m *message) pass(resp *http.Response) error {
 	m.status = resp.StatusCode
+	body, err := m.editAnswer(resp)
+	if err != nil {
+		return err
+	}
 	h := m.w.Header()
 	maps.Copy(h, resp.Header)
 	for _, name := range []string{"Date", "Content-Type"} {
@@ -318,7 +328,7 @@ func (m *message) pass(resp *http.Response) error {
 		_ = http.NewResponseController(m.w).Flush() // where it fails the next write does
 	}
 	for {
-		n, err := resp.Body.Read(buf[:])
+		n, err := body.Read(buf[:])
 		if n > 0 {
 			m.down += int64(n)
 			if _, werr := m.w.Write(buf[:n]); werr != nil {
@@ -335,7 +345,7 @@ func (m *message) pass(resp *http.Response) error {
 			return err
 		}
 	}
-	for name, values := range resp.Trailer {
+	for name, values := range m.trailers(resp.Trailer) {
 		h[http.TrailerPrefix+name] = values
 	}
 	return nil
@@ -344,6 +354,13 @@ func (m *message) pass(resp *http.Response) error {
 // failed ends a stream that broke.
 func (m *message) failed(err error) {
 	f := m.flow()
+	if m.out != nil && m.out.failed() != nil {
+		err = m.out.failed()
+	}
+	if edit, ok := errors.AsType[*Refused](err); ok {
+		m.refuse(edit)
+		return
+	}
 	if form, ok := errors.AsType[*formError](err); ok || m.up != nil && m.up.over.Load() {
 		if form == nil {
 			form, _ = errors.AsType[*formError](tooLarge(m.up.most, ""))
@@ -385,10 +402,15 @@ func (m *message) refuse(err error) {
 	if form, ok := errors.AsType[*formError](err); ok {
 		f.Status, f.Detail = form.status, form.detail
 	}
+	r := refusal{Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: f.Reason}
+	if edit, ok := errors.AsType[*Refused](err); ok {
+		f.Status, r = edit.status(), edit.refusal(f.Authority)
+	}
+	r.Status = f.Status
 	if !m.d.s.e.refused(f) || m.answered {
 		panic(http.ErrAbortHandler)
 	}
-	m.answer(refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: f.Reason})
+	m.answer(r)
 }
 
 // answer tells the program a refusal.
@@ -430,3 +452,98 @@ func (b *meter) Read(p []byte) (int, error) {
 }
 
 func (b *meter) Close() error { return b.from.Close() }
+
+// edit puts the edits of a request to work.
+func (m *message) edit(out *http.Request, edits []Edit) error {
+	if len(edits) == 0 {
+		return nil
+	}
+	m.edits = edits
+	e := &Message{
+		Authority: m.d.s.target, Secure: true, Method: m.r.Method, Path: m.path, Query: m.http.Query,
+		Header: Header{fields: listed(out.Header)}, body: out.Body, length: m.r.ContentLength,
+	}
+	if err := e.editRequest(edits); err != nil {
+		return err
+	}
+	out.URL.RawQuery, out.Header = e.Query, mapped(e.Header.fields)
+	if e.replaced || m.up.n.Load() > 0 {
+		m.out = &editedBody{Reader: e.body, Closer: m.up}
+		if out.Body, out.ContentLength = m.out, e.length; !e.replaced {
+			out.ContentLength = -1
+		}
+	}
+	return nil
+}
+
+// editAnswer puts the edits of an answer to work, and gives the body that goes
+// down.
+func (m *message) editAnswer(resp *http.Response) (io.Reader, error) {
+	if len(m.edits) == 0 {
+		return resp.Body, nil
+	}
+	e := &Message{
+		Authority: m.d.s.target, Secure: true, Method: m.r.Method, Path: m.path, Status: resp.StatusCode,
+		Header: Header{fields: listed(resp.Header)}, body: resp.Body, length: resp.ContentLength,
+	}
+	if err := e.editResponse(m.edits); err != nil {
+		return nil, err
+	}
+	if resp.Header = mapped(e.Header.fields); e.replaced {
+		if resp.Header.Del("Content-Length"); e.length >= 0 {
+			resp.Header.Set("Content-Length", strconv.FormatInt(e.length, 10))
+		}
+		resp.ContentLength = e.length
+	}
+	return e.body, nil
+}
+
+func (m *message) trailers(h http.Header) http.Header {
+	if len(m.edits) == 0 {
+		return h
+	}
+	return mapped(editTrailers(m.edits, listed(h)))
+}
+
+// listed are the fields of h, sorted by name.
+func listed(h http.Header) wire.Header {
+	var out wire.Header
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[name] {
+			out = append(out, wire.Field{Name: name, Value: value})
+		}
+	}
+	return out
+}
+
+func mapped(fields wire.Header) http.Header {
+	h := http.Header{}
+	for name, value := range fields.All {
+		h.Add(name, value)
+	}
+	return h
+}
+
+// An editedBody remembers why it ended: the transport tells its own words.
+type editedBody struct {
+	io.Reader
+	io.Closer
+	mu  sync.Mutex
+	err error
+}
+
+func (b *editedBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.mu.Lock()
+		b.err = err
+		b.mu.Unlock()
+	}
+	return n, err
+}
+
+func (b *editedBody) failed() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}

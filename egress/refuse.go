@@ -25,6 +25,9 @@ type refusal struct {
 	Place   string   `json:"place,omitempty"`
 	Reason  string   `json:"reason"`
 	Hints   []string `json:"hints,omitempty"`
+
+	answer []byte // of that kind, told instead of all this
+	kind   string
 }
 
 func refusalOf(v Verdict, a authority.Authority) refusal {
@@ -90,6 +93,9 @@ func (r refusal) response(req *wire.Request) []byte {
 
 // body is what a program that accepts these types is told.
 func (r refusal) body(accept []string) (kind string, body []byte) {
+	if len(r.answer) > 0 {
+		return r.kind, r.answer
+	}
 	if wantsText(accept) {
 		return "text/plain; charset=utf-8", []byte(r.text())
 	}

@@ -54,7 +54,7 @@ func (u *upload) run() {
 	err := u.body()
 	switch {
 	case err == nil:
-		u.complete = true
+		u.complete = u.x.out == nil || u.x.in.ended
 		u.watch()
 	case errors.Is(err, errWrite):
 		// The server reads no more; its answer, which may come early (413),
@@ -117,7 +117,12 @@ func (u *upload) watch() {
 }
 
 func (u *upload) body() error {
-	in := &bodyReader{src: u.x.s.client, before: func() { u.readBy(u.x.s.e.limits.Idle) }}
+	before := func() { u.readBy(u.x.s.e.limits.Idle) }
+	if u.x.out != nil {
+		u.x.in.in.before = before
+		return u.copyEdited()
+	}
+	in := &bodyReader{src: u.x.s.client, before: before}
 	switch u.x.req.Body {
 	case wire.Length:
 		return u.copyLength(in)
@@ -126,6 +131,66 @@ func (u *upload) body() error {
 	case wire.NoBody, wire.UntilClose: // only a response ends with its connection
 	}
 	return nil
+}
+
+// copyEdited sends what stands in the place of the program's body.
+func (u *upload) copyEdited() error {
+	buf := u.x.s.e.buffers.get()
+	defer u.x.s.e.buffers.put(buf)
+	p := &passage{to: u.x.s.up.Conn, buffers: &u.x.s.e.buffers, chunked: u.x.outLength < 0, left: u.x.outLength}
+	err := p.copy(u.x.out, buf[:])
+	u.n = u.x.in.n.Load()
+	if err == nil && p.chunked {
+		err = writeTrailers(p.to, u.x.in.chunks.trailers)
+		if err != nil {
+			err = errors.Join(errWrite, err)
+		}
+	}
+	return err
+}
+
+// A passage writes a body that somebody else gives.
+type passage struct {
+	to      net.Conn
+	buffers *buffers
+	chunked bool
+	left    int64 // of one whose length was told; -1 otherwise
+	n       int64
+}
+
+var errLength = errors.New("a body of another length than was told")
+
+func (p *passage) copy(from io.Reader, buf []byte) error {
+	counted := p.left >= 0
+	for {
+		n, err := from.Read(buf)
+		if counted && int64(n) > p.left {
+			return errLength
+		}
+		if n > 0 {
+			if werr := p.write(buf[:n]); werr != nil {
+				return errors.Join(errWrite, werr)
+			}
+			p.n += int64(n)
+			p.left -= int64(n)
+		}
+		switch {
+		case errors.Is(err, io.EOF) && counted && p.left > 0:
+			return errLength
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+func (p *passage) write(data []byte) error {
+	if p.chunked {
+		return writeChunk(p.to, p.buffers, data)
+	}
+	_, err := p.to.Write(data)
+	return err
 }
 
 func (u *upload) copyLength(in *bodyReader) error {
@@ -184,8 +249,13 @@ func (x *exchange) response() (bool, error) {
 		if r.Status == 101 {
 			return false, fmt.Errorf("%w: 101 without having been asked", errUpstream)
 		}
-		if x.req.Minor == 0 {
+		if x.req.Minor == 0 || x.out != nil {
 			continue
+		}
+		if len(x.edits) > 0 { // what nobody has edited is not passed on
+			if r.Header = nil; r.Status != 100 {
+				continue
+			}
 		}
 		if err := x.writeHead(r, nil); err != nil {
 			return false, err
@@ -228,7 +298,17 @@ func (x *exchange) final(r *wire.Response) (bool, error) {
 	keepUp := r.Minor == 1 && !wantsClose(r.Header) && r.Body != wire.UntilClose
 	keep := x.req.Minor == 1 && !wantsClose(x.req.Header) && r.Body != wire.UntilClose
 	var own wire.Header
-	if r.Body == wire.Chunked && x.req.Minor == 1 {
+	var edited *answer
+	if len(x.edits) > 0 {
+		var err error
+		if edited, err = x.editAnswer(r); err != nil {
+			return false, err
+		}
+	}
+	if edited != nil {
+		own = edited.frame(r)
+		keep = keep && (edited.length >= 0 || x.req.Minor == 1)
+	} else if r.Body == wire.Chunked && x.req.Minor == 1 {
 		own = append(own, wire.Field{Name: "Transfer-Encoding", Value: "chunked"})
 	}
 	if !keep {
@@ -237,7 +317,12 @@ func (x *exchange) final(r *wire.Response) (bool, error) {
 	if err := x.writeHead(r, own); err != nil {
 		return false, err
 	}
-	if err := x.body(r); err != nil {
+	if edited != nil {
+		if err := edited.pass(); err != nil {
+			return false, err
+		}
+		keepUp = keepUp && edited.from.ended
+	} else if err := x.body(r); err != nil {
 		return false, err
 	}
 	if !keepUp {
@@ -341,7 +426,7 @@ func (x *exchange) bodyChunked() error {
 	case x.req.Minor == 0:
 		return nil
 	}
-	return writeTrailers(x.s.client.Conn, c.trailers)
+	return writeTrailers(x.s.client.Conn, editTrailers(x.edits, c.trailers))
 }
 
 // A bodyReader reads what belongs to a body; before, where not nil, is called
@@ -386,43 +471,53 @@ func (b *bodyReader) line() (string, error) {
 type chunks struct {
 	in       *bodyReader
 	buffers  *buffers
+	left     int64 // of the chunk under way
+	open     bool  // a chunk is under way
 	trailers wire.Header
+}
+
+// next goes to the next data, or past the trailers.
+func (c *chunks) next() (done bool, err error) {
+	if c.left > 0 {
+		return false, nil
+	}
+	if c.open {
+		end, err := c.in.line()
+		if err == nil && end != "" {
+			err = &wire.SyntaxError{Status: 400, Msg: "a chunk longer than its size"}
+		}
+		if err != nil {
+			return false, err
+		}
+		c.open = false
+	}
+	line, err := c.in.line()
+	if err != nil {
+		return false, err
+	}
+	if c.left, err = wire.ParseChunkLine(line); err != nil {
+		return false, err
+	}
+	if c.left == 0 {
+		return true, c.readTrailers()
+	}
+	c.open = true
+	return false, nil
 }
 
 // copy gives each piece of data to write as it comes. Errors of write wrap
 // errWrite.
 func (c *chunks) copy(write func([]byte) error) error {
 	for {
-		line, err := c.in.line()
-		if err != nil {
+		if done, err := c.next(); err != nil || done {
 			return err
 		}
-		size, err := wire.ParseChunkLine(line)
-		if err != nil {
-			return err
-		}
-		if size == 0 {
-			return c.readTrailers()
-		}
-		if err := c.data(size, write); err != nil {
+		n, err := c.piece(c.left, write)
+		c.left -= n
+		if err != nil && (c.left > 0 || errors.Is(err, errWrite)) {
 			return err
 		}
 	}
-}
-
-func (c *chunks) data(left int64, write func([]byte) error) error {
-	for left > 0 {
-		n, err := c.piece(left, write)
-		left -= n
-		if err != nil && (left > 0 || errors.Is(err, errWrite)) {
-			return err
-		}
-	}
-	end, err := c.in.line()
-	if err == nil && end != "" {
-		err = &wire.SyntaxError{Status: 400, Msg: "a chunk longer than its size"}
-	}
-	return err
 }
 
 // piece passes what one read gives; the buffer is held no longer than that.

@@ -44,6 +44,9 @@ func (x *exchange) upgraded(r *wire.Response) error {
 		!slices.Equal(r.Header.Tokens("Upgrade"), []string{"websocket"}) || !slices.Contains(r.Header.Tokens("Connection"), "upgrade") {
 		return fmt.Errorf("%w: 101 that does not answer the WebSocket handshake", errUpstream)
 	}
+	if _, err := x.editAnswer(r); err != nil {
+		return err
+	}
 	x.status = r.Status
 	_, extended := r.Header.Get("Sec-WebSocket-Extensions")
 	x.extended = extended > 0

@@ -1,0 +1,421 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"cloister/egress/internal/wire"
+	"cloister/internal/authority"
+)
+
+// An Edit changes one allowed request on its way up, and the answer to it on its
+// way down, in HTTP/1.1 and HTTP/2 alike. A nil field changes nothing. Its
+// functions are called once each, in the order in which they stand here, and
+// not at the same time; the bodies that they leave are read meanwhile.
+type Edit struct {
+	// Request is given the request before a byte of it goes up. Until it returns
+	// nothing does, so that it may read the whole body first (bounded by itself).
+	Request func(*Message) error
+	// Response is given the final answer before a byte of it goes down, a 101
+	// too; the frames of a WebSocket are passed on as they are.
+	Response func(*Message) error
+	// Trailer is given the fields behind the answer's body.
+	Trailer func(*Header)
+}
+
+// A Message is a request or an answer under an Edit.
+type Message struct {
+	Authority authority.Authority
+	Secure    bool   // TLS is opened on both sides
+	Method    string // of the request
+	Path      string // of the request, as it is sent on
+	Query     string // of the request, without question mark; an Edit may change it
+	Status    int    // of an answer
+	Header    Header
+
+	body     io.Reader
+	length   int64
+	replaced bool
+}
+
+// Body is what the other side sends, decoded from its framing but not from its
+// Content-Encoding. It is empty, never nil, where there is none. Who reads of it
+// gives back by SetBody what shall be sent.
+func (m *Message) Body() io.Reader { return m.body }
+
+// Length is how long Body is, or -1 where nobody knows.
+func (m *Message) Length() int64 { return m.length }
+
+// SetBody sends r in the place of the body. What r gives is passed on at once, so
+// a filter holds back no more than it must; an error of r that is not io.EOF
+// breaks the message off. length is how much r gives, or -1.
+func (m *Message) SetBody(r io.Reader, length int64) {
+	m.body, m.length, m.replaced = r, length, true
+}
+
+// A Refused is an Edit's word that the request shall not be made, or that its
+// answer shall not be passed on. Any other error is told as a failure (502).
+type Refused struct {
+	Verdict Verdict // rule, place, reason and hints, told as those of a rule
+	Status  int     // 403 unless said
+	// Answer, where it is not empty, is what the program is told instead, of that
+	// ContentType.
+	Answer      []byte
+	ContentType string
+}
+
+func (e *Refused) Error() string { return e.Verdict.Reason }
+
+// refusedBy is err in the words that a program is told.
+func refusedBy(err error) *Refused {
+	if r, ok := errors.AsType[*Refused](err); ok {
+		return r
+	}
+	if form, ok := errors.AsType[*formError](err); ok {
+		return &Refused{Status: form.status, Verdict: Verdict{Effect: "deny", Reason: form.reason}}
+	}
+	if syntax, ok := errors.AsType[*wire.SyntaxError](err); ok {
+		return &Refused{Status: syntax.Status, Verdict: Verdict{Effect: "deny", Reason: syntax.Error()}}
+	}
+	return &Refused{Status: http.StatusBadGateway, Verdict: Verdict{Effect: "deny", Reason: err.Error()}}
+}
+
+func (e *Refused) status() int {
+	if e.Status == 0 {
+		return http.StatusForbidden
+	}
+	return e.Status
+}
+
+// refusal is e for the program.
+func (e *Refused) refusal(a authority.Authority) refusal {
+	r := refusalOf(e.Verdict, a)
+	r.Status, r.answer, r.kind = e.status(), e.Answer, e.ContentType
+	return r
+}
+
+// Header are the fields of a message under an Edit. Those that say where a
+// message ends or goes (Host, Content-Length, Transfer-Encoding, Connection and
+// its like) are the gate's: to change one refuses the message.
+type Header struct {
+	fields wire.Header
+	err    error
+}
+
+// All gives each field in order.
+func (h *Header) All() iter.Seq2[string, string] { return h.fields.All }
+
+// Values are those of one name, in order.
+func (h *Header) Values(name string) []string {
+	var out []string
+	for _, f := range h.fields {
+		if strings.EqualFold(f.Name, name) {
+			out = append(out, f.Value)
+		}
+	}
+	return out
+}
+
+// Set makes value the only one of that name, in the place of the first.
+func (h *Header) Set(name, value string) {
+	if !h.may(name, value) {
+		return
+	}
+	i := slices.IndexFunc(h.fields, func(f wire.Field) bool { return strings.EqualFold(f.Name, name) })
+	if i < 0 {
+		h.fields = append(h.fields, wire.Field{Name: name, Value: value})
+		return
+	}
+	h.fields[i].Value = value
+	rest := slices.DeleteFunc(h.fields[i+1:], func(f wire.Field) bool { return strings.EqualFold(f.Name, name) })
+	h.fields = h.fields[:i+1+len(rest)]
+}
+
+// Del removes every field of that name.
+func (h *Header) Del(name string) {
+	if h.may(name, "") {
+		h.fields = slices.DeleteFunc(h.fields, func(f wire.Field) bool { return strings.EqualFold(f.Name, name) })
+	}
+}
+
+// Map gives each field that is not the gate's own the value that f makes of it.
+func (h *Header) Map(f func(name, value string) string) {
+	for i, field := range h.fields {
+		if ownField(field.Name) {
+			continue
+		}
+		if value := f(field.Name, field.Value); value != field.Value && h.may(field.Name, value) {
+			h.fields[i].Value = value
+		}
+	}
+}
+
+func (h *Header) may(name, value string) bool {
+	if h.err != nil {
+		return false
+	}
+	switch _, err := wire.ParseField(name + ":" + value); {
+	case err != nil:
+		h.err = errors.New("a header that is changed here: " + err.Error())
+	case ownField(name):
+		h.err = errors.New("the header " + name + " is the gate's own and cannot be changed")
+	}
+	return h.err == nil
+}
+
+// ownField says whether a field frames or routes a message, so that the gate
+// alone writes it.
+func ownField(name string) bool {
+	switch strings.ToLower(name) {
+	case "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect", "trailer", "keep-alive",
+		"proxy-connection", "sec-websocket-key", "sec-websocket-accept", "sec-websocket-version", "sec-websocket-extensions":
+		return true
+	}
+	return false
+}
+
+// editRequest runs the edits of a request, first to last.
+func (m *Message) editRequest(edits []Edit) error {
+	for _, e := range edits {
+		if e.Request == nil {
+			continue
+		}
+		if err := m.checked(e.Request(m)); err != nil {
+			return err
+		}
+	}
+	if m.Query != "" {
+		if err := wire.CheckTarget(m.Query); err != nil {
+			return refusedBy(err)
+		}
+	}
+	return nil
+}
+
+// editResponse runs the edits of an answer, last to first, so that what went up
+// last comes down first.
+func (m *Message) editResponse(edits []Edit) error {
+	for _, e := range slices.Backward(edits) {
+		if e.Response == nil {
+			continue
+		}
+		if err := m.checked(e.Response(m)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Message) checked(err error) error {
+	if err == nil {
+		err = m.Header.err
+	}
+	if err != nil {
+		return refusedBy(err)
+	}
+	return nil
+}
+
+// editTrailers runs the edits of trailers; what cannot be changed is left out.
+func editTrailers(edits []Edit, fields wire.Header) wire.Header {
+	h := &Header{fields: slices.Clone(fields)}
+	for _, e := range slices.Backward(edits) {
+		if e.Trailer != nil {
+			e.Trailer(h)
+		}
+	}
+	if h.err != nil {
+		return nil
+	}
+	return h.fields
+}
+
+// edit puts the edits of a request to work.
+func (x *exchange) edit(edits []Edit) error {
+	if len(edits) == 0 {
+		return nil
+	}
+	x.edits = edits
+	x.in = newBody(x.s.client, &x.s.e.buffers, x.req.Body, x.req.Length, func() { x.s.readBy(x.s.e.limits.Idle) })
+	x.in.most = x.most
+	if x.req.Minor == 1 && slices.Contains(x.req.Header.Tokens("Expect"), "100-continue") {
+		x.in.first = x.goOn
+	}
+	path, query, _ := strings.Cut(x.target, "?")
+	m := &Message{
+		Authority: x.to, Secure: x.s.secure, Method: x.req.Method, Path: path, Query: query,
+		Header: Header{fields: slices.Clone(x.req.Header)}, body: x.in, length: x.in.length(),
+	}
+	if err := m.editRequest(edits); err != nil {
+		return err
+	}
+	if m.Query != query {
+		x.target = path + "?" + m.Query
+	}
+	req := *x.req
+	req.Header = m.Header.fields
+	x.req = &req
+	if m.replaced || x.in.n.Load() > 0 {
+		x.out, x.outLength = m.body, m.length
+		if !m.replaced {
+			x.outLength = -1
+		}
+		if x.in.first != nil { // from here on the answer is written by another goroutine
+			err := x.in.first()
+			x.in.first = nil
+			return err
+		}
+	}
+	return nil
+}
+
+// goOn tells a program that waits with its body that it is wanted.
+func (x *exchange) goOn() error {
+	_, err := x.s.client.Conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
+	return err
+}
+
+// An answer is one that goes down as an Edit gives it.
+type answer struct {
+	x      *exchange
+	body   io.Reader
+	length int64
+	from   *bodyIn // the server's own
+}
+
+// editAnswer puts the edits of an answer to work. It gives nil where the body
+// goes down as it comes.
+func (x *exchange) editAnswer(r *wire.Response) (*answer, error) {
+	from := newBody(x.s.up, &x.s.e.buffers, r.Body, r.Length, x.extend)
+	m := &Message{
+		Authority: x.to, Secure: x.s.secure, Method: x.req.Method, Path: x.path(), Status: r.Status,
+		Header: Header{fields: slices.Clone(r.Header)}, body: from, length: from.length(),
+	}
+	if err := m.editResponse(x.edits); err != nil {
+		return nil, err
+	}
+	r.Header = m.Header.fields
+	if r.Body == wire.NoBody || !m.replaced && from.n.Load() == 0 {
+		return nil, nil //nolint:nilnil // no answer of our own
+	}
+	if !m.replaced {
+		m.length = -1
+	}
+	return &answer{x: x, body: m.body, length: m.length, from: from}, nil
+}
+
+// frame takes the server's word about the body's end out of its answer, and
+// gives ours.
+func (a *answer) frame(r *wire.Response) wire.Header {
+	r.Header = r.Header.Without(func(name string) bool { return name == "content-length" })
+	switch {
+	case a.length >= 0:
+		return wire.Header{{Name: "Content-Length", Value: strconv.FormatInt(a.length, 10)}}
+	case a.x.req.Minor == 1:
+		return wire.Header{{Name: "Transfer-Encoding", Value: "chunked"}}
+	}
+	return nil
+}
+
+// pass gives the program the body as it comes.
+func (a *answer) pass() error {
+	x := a.x
+	buf := x.s.e.buffers.get()
+	defer x.s.e.buffers.put(buf)
+	p := &passage{to: x.s.client.Conn, buffers: &x.s.e.buffers, chunked: a.length < 0 && x.req.Minor == 1, left: a.length}
+	err := p.copy(a.body, buf[:])
+	x.down += p.n
+	switch {
+	case errors.Is(err, errWrite):
+		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", errUpstream, err)
+	case p.chunked:
+		return writeTrailers(p.to, editTrailers(x.edits, a.from.chunks.trailers))
+	}
+	return nil
+}
+
+// A bodyIn is one message's body as a reader, without its framing.
+type bodyIn struct {
+	in     *bodyReader
+	kind   wire.Framing
+	left   int64 // of a counted one
+	chunks chunks
+	most   int64        // that it may hold; 0 is no bound
+	first  func() error // before the first read; nil for none
+	n      atomic.Int64
+	ended  bool
+}
+
+func newBody(src *source, b *buffers, kind wire.Framing, length int64, before func()) *bodyIn {
+	in := &bodyReader{src: src, before: before}
+	return &bodyIn{in: in, kind: kind, left: length, chunks: chunks{in: in, buffers: b}, ended: kind == wire.NoBody}
+}
+
+func (b *bodyIn) length() int64 {
+	switch b.kind {
+	case wire.NoBody:
+		return 0
+	case wire.Length:
+		return b.left
+	case wire.Chunked, wire.UntilClose:
+	}
+	return -1
+}
+
+func (b *bodyIn) Read(p []byte) (int, error) {
+	if b.ended {
+		return 0, io.EOF
+	}
+	if b.first != nil {
+		first := b.first
+		if b.first = nil; first() != nil {
+			return 0, io.ErrUnexpectedEOF
+		}
+	}
+	n, err := b.read(p)
+	if total := b.n.Add(int64(n)); b.most > 0 && total > b.most {
+		return 0, tooLarge(b.most, "")
+	}
+	return n, err
+}
+
+func (b *bodyIn) read(p []byte) (n int, err error) {
+	switch b.kind {
+	case wire.Length:
+		if b.left == 0 {
+			b.ended = true
+			return 0, io.EOF
+		}
+		n, err = b.in.read(p[:min(int64(len(p)), b.left)])
+		b.left -= int64(n)
+	case wire.Chunked:
+		if b.ended, err = b.chunks.next(); err != nil || b.ended {
+			break
+		}
+		n, err = b.in.read(p[:min(int64(len(p)), b.chunks.left)])
+		b.chunks.left -= int64(n)
+	case wire.UntilClose, wire.NoBody:
+		if n, err = b.in.read(p); errors.Is(err, io.EOF) {
+			b.ended = true
+		}
+		return n, err
+	}
+	switch {
+	case b.ended:
+		return n, io.EOF
+	case n > 0:
+		return n, nil
+	case errors.Is(err, io.EOF):
+		return 0, io.ErrUnexpectedEOF // half a body must not look whole
+	}
+	return n, err
+}

@@ -1,0 +1,235 @@
+package egress_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/egress"
+)
+
+// edited is the verdict on requests that are changed.
+func edited(edits ...egress.Edit) egress.Verdict {
+	v := read()
+	v.Edits = edits
+	return v
+}
+
+// editServer tells what it got, and answers as it is asked to.
+func editServer(t testing.TB, ca *testCA) string {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		got, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		w.Header().Set("X-Leak", "s3cret")
+		w.Header().Set("Trailer", "X-End")
+		if r.Header.Get("Accept") == "counted" {
+			w.Header().Del("Trailer")
+		}
+		text := fmt.Sprintf("%s %s %s|%s|%d", r.Method, r.RequestURI, strings.Join(r.Header["X-Key"], ","), got, r.ContentLength)
+		if r.Header.Get("Accept") == "counted" {
+			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+		}
+		_, _ = io.WriteString(w, text)
+		if r.Header.Get("Accept") != "counted" {
+			_ = http.NewResponseController(w).Flush()
+			w.Header().Set("X-End", "s3cret")
+		}
+	})
+	return tlsServer(t, ca.leaf(nil, readHost), mux, "h2", "http/1.1")
+}
+
+// upper makes letters large as they come.
+type upper struct{ r io.Reader }
+
+func (u upper) Read(p []byte) (int, error) {
+	n, err := u.r.Read(p)
+	copy(p[:n], bytes.ToUpper(p[:n]))
+	return n, err
+}
+
+func replaceWhole(m *egress.Message) error {
+	got, err := io.ReadAll(m.Body())
+	if err != nil {
+		return err
+	}
+	got = append([]byte("whole:"), got...)
+	m.SetBody(bytes.NewReader(got), int64(len(got)))
+	return nil
+}
+
+func TestEdits(t *testing.T) {
+	ca := newTestCA(t)
+	addr := editServer(t, ca)
+	down := func(m *egress.Message) error {
+		m.Header.Map(func(_, v string) string { return strings.ReplaceAll(v, "s3cret", "***") })
+		m.SetBody(upper{m.Body()}, m.Length())
+		return nil
+	}
+	for _, tc := range []struct {
+		name   string
+		edits  []egress.Edit
+		accept string
+		body   string
+		want   string // what the program reads; "METHOD URI KEY|BODY|LENGTH" unless changed
+		leak   string
+		end    string
+		status int
+	}{
+		{name: "fields", body: "x", edits: []egress.Edit{{Request: func(m *egress.Message) error {
+			m.Header.Set("x-key", "two")
+			m.Query = "a=b"
+			return nil
+		}}}, want: "POST /p?a=b two|x|1", leak: "s3cret", end: "s3cret"},
+		{name: "removed", edits: []egress.Edit{{Request: func(m *egress.Message) error {
+			m.Header.Del("X-KEY")
+			return nil
+		}}}, want: "POST /p?q=1 ||0", leak: "s3cret", end: "s3cret"},
+		{name: "order", body: "b", edits: []egress.Edit{
+			{Request: func(m *egress.Message) error { m.Header.Set("X-Key", "1"); return nil }, Response: func(m *egress.Message) error {
+				m.Header.Set("X-Leak", m.Header.Values("X-Leak")[0]+" first")
+				return nil
+			}},
+			{Request: func(m *egress.Message) error { m.Header.Set("X-Key", m.Header.Values("X-Key")[0]+"2"); return nil }, Response: func(m *egress.Message) error {
+				m.Header.Set("X-Leak", "second")
+				return nil
+			}},
+		}, want: "POST /p?q=1 12|b|1", leak: "second first", end: "s3cret"},
+		{name: "stream up", body: "abc", edits: []egress.Edit{{Request: func(m *egress.Message) error {
+			m.SetBody(upper{m.Body()}, -1)
+			return nil
+		}}}, want: "POST /p?q=1 one|ABC|-1", leak: "s3cret", end: "s3cret"},
+		{name: "whole", body: "abc", edits: []egress.Edit{{Request: replaceWhole}}, want: "POST /p?q=1 one|whole:abc|9", leak: "s3cret", end: "s3cret"},
+		{name: "down", body: "abc", edits: []egress.Edit{{Response: down, Trailer: func(h *egress.Header) { h.Set("X-End", "gone") }}}, want: "POST /P?Q=1 ONE|ABC|3", leak: "***", end: "gone"},
+		{name: "down, counted", accept: "counted", body: "abc", edits: []egress.Edit{{Response: down}}, want: "POST /P?Q=1 ONE|ABC|3", leak: "***"},
+		{name: "refused", body: "abc", edits: []egress.Edit{{Request: func(m *egress.Message) error {
+			return &egress.Refused{Verdict: egress.Verdict{Effect: "deny", Rule: "r", Reason: "not this"}, Answer: []byte("own words"), ContentType: "text/x"}
+		}}}, status: 403, want: "own words"},
+		{name: "refused in the body", body: "abc", edits: []egress.Edit{{Request: func(m *egress.Message) error {
+			m.SetBody(io.MultiReader(m.Body(), failing{&egress.Refused{Status: 451, Verdict: egress.Verdict{Reason: "too late"}}}), -1)
+			return nil
+		}}}, status: 451, want: "too late"},
+		{name: "an answer refused", edits: []egress.Edit{{Response: func(*egress.Message) error { return errors.New("a bad answer") }}}, status: 502, want: "a bad answer"},
+		{name: "the gate's own", edits: []egress.Edit{{Request: func(m *egress.Message) error { m.Header.Set("Host", "evil"); return nil }}}, status: 502, want: "gate's own"},
+		{name: "a line end", edits: []egress.Edit{{Request: func(m *egress.Message) error { m.Header.Set("A", "b\r\nC: d"); return nil }}}, status: 502, want: "control byte"},
+		{name: "a space in the query", edits: []egress.Edit{{Request: func(m *egress.Message) error { m.Query = "a b"; return nil }}}, status: 400, want: "in the target"},
+	} {
+		for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+			t.Run(tc.name+" "+proto, func(t *testing.T) {
+				w := newInspectedBy(t, ca, addr)
+				w.set(readHost, edited(tc.edits...))
+				client := w.client()
+				if proto == "HTTP/2.0" {
+					client = w.client2()
+				}
+				for i := range 2 { // the second on what the first left of the connection
+					req, _ := http.NewRequestWithContext(t.Context(), "POST", "https://api.test/p?q=1", strings.NewReader(tc.body))
+					req.Header.Set("X-Key", "one")
+					req.Header.Set("Accept", tc.accept)
+					resp, err := client.Do(req)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, err := io.ReadAll(resp.Body)
+					resp.Body.Close()
+					if err != nil || resp.Proto != proto {
+						t.Fatalf("%s, %v after %q", resp.Proto, err, got)
+					}
+					if tc.status != 0 {
+						if resp.StatusCode != tc.status || !strings.Contains(string(got), tc.want) {
+							t.Errorf("%d %q", resp.StatusCode, got)
+						}
+						continue
+					}
+					if string(got) != tc.want || resp.Header.Get("X-Leak") != tc.leak || resp.Trailer.Get("X-End") != tc.end || resp.StatusCode != 200 {
+						t.Errorf("%d: %d %q\nwant  %q, leak %q, end %q", i, resp.StatusCode, got, tc.want, resp.Header.Get("X-Leak"), resp.Trailer.Get("X-End"))
+					}
+				}
+			})
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// A program that waits with its body is told to go on where an edit wants it,
+// and the server is not asked.
+func TestEditContinue(t *testing.T) {
+	ca := newTestCA(t)
+	w := newInspectedBy(t, ca, editServer(t, ca))
+	w.set(readHost, edited(egress.Edit{Request: replaceWhole}))
+	client := w.client()
+	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", "https://api.test/", strings.NewReader("abc"))
+	req.Header.Set("Expect", "100-continue")
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, _ := io.ReadAll(resp.Body); string(got) != "POST / |whole:abc|9" {
+		t.Errorf("%q", got)
+	}
+}
+
+// What an edit refuses after the server's head is gone never looks whole, and
+// what it refuses before is never seen.
+func TestEditRefusesUnseen(t *testing.T) {
+	server := serveText(t, func(string) string { return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" })
+	w := newWorld(t, map[string]string{"plain.test": server.addr})
+	v := edited(egress.Edit{Request: func(m *egress.Message) error {
+		if got, _ := io.ReadAll(m.Body()); slices.Equal(got, []byte("bad")) {
+			return &egress.Refused{Verdict: egress.Verdict{Reason: "bad body"}}
+		}
+		return nil
+	}})
+	w.set("plain.test", v)
+	c := w.dial("plain.test", 80)
+	write(t, c, "POST / HTTP/1.1\r\nHost: plain.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nbad\r\n0\r\n\r\n")
+	if got, _ := readAll(t, c); !strings.HasPrefix(got, "HTTP/1.1 403 ") || !strings.Contains(got, "bad body") {
+		t.Errorf("%q", got)
+	}
+	w.reason("bad body")
+	if heads := server.seen(); len(heads) > 0 {
+		t.Errorf("the server saw %q", heads)
+	}
+}
+
+// A connection on which bodies are changed carries the next request, pipelined
+// or not.
+func TestEditKeepsConnection(t *testing.T) {
+	ca := newTestCA(t)
+	w := newInspectedBy(t, ca, editServer(t, ca))
+	w.set(readHost, edited(egress.Edit{
+		Request:  func(m *egress.Message) error { m.SetBody(upper{m.Body()}, -1); return nil },
+		Response: func(m *egress.Message) error { m.SetBody(upper{m.Body()}, -1); return nil },
+	}))
+	c := w.open("http/1.1")
+	const request = "POST /x HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+	write(t, c, request+request)
+	r := bufio.NewReader(c)
+	for range 2 {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "POST /X |ABC|-1" {
+			t.Errorf("%q %v", got, err)
+		}
+		resp.Body.Close()
+	}
+	if n := w.count(egress.Request); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}

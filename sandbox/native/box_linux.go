@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/calls"
+	"cloister/sandbox/relay"
 )
 
 // Driver builds enclosures from the kernel's own parts.
@@ -24,7 +26,7 @@ type Driver struct {
 // New gives the driver. It begins to compile the system call filter, the same
 // for every cloister, beside whatever its caller does before the first start.
 func New() *Driver {
-	d := &Driver{filter: sync.OnceValues(filter)}
+	d := &Driver{filter: sync.OnceValues(calls.Filter)}
 	go func() { _, _ = d.filter() }() // its error comes again to whoever needs it
 	return d
 }
@@ -37,7 +39,7 @@ type box struct {
 	pid    int
 	guest  bool // in a cloister that another box owns, and its group
 	group  *cgroup
-	term   *terminal
+	term   *relay.Terminal
 	status *os.File
 	life   *os.File
 
@@ -148,7 +150,7 @@ func (b *box) settle() {
 		}
 	}
 	if b.term != nil {
-		b.term.finish()
+		b.term.Finish()
 	}
 	b.mu.Lock()
 	b.status.Close()
@@ -242,7 +244,7 @@ func (b *box) Resize() error {
 	if b.term == nil {
 		return nil
 	}
-	return b.term.resize()
+	return b.term.Resize()
 }
 
 // Wait returns when the command has ended and all of it is gone.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/sandbox/calls"
 	"cloister/sandbox/sandboxtest"
 )
 
@@ -85,17 +86,17 @@ func TestEveryCall(t *testing.T) {
 // refusal is what the table says of a call whose arguments are all -1: zero
 // where it is allowed.
 func refusal(nr uint32) unix.Errno {
-	is := func(list []namedCall) bool {
-		return slices.ContainsFunc(list, func(c namedCall) bool { return c.nr == nr })
+	is := func(list []calls.Call) bool {
+		return slices.ContainsFunc(list, func(c calls.Call) bool { return c.NR == nr })
 	}
 	switch {
-	case is(absentCalls) || nr > newestCall:
+	case is(calls.Absent) || nr > calls.Newest:
 		return unix.ENOSYS
 	case nr == unix.SYS_SOCKET:
 		return unix.EAFNOSUPPORT
 	case nr == unix.SYS_IOCTL || nr == unix.SYS_PRCTL || nr == unix.SYS_PERSONALITY:
 		return 0 // a request that no list forbids
-	case is(allowedCalls):
+	case is(calls.Allowed):
 		return 0
 	}
 	return unix.EPERM // also clone, unshare, seccomp and file modes with every bit set

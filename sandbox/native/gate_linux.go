@@ -1,85 +1,34 @@
 package native
 
 import (
-	_ "embed" // of the messages
 	"encoding/binary"
 	"net/netip"
-	"os"
 
 	"golang.org/x/sys/unix"
-)
 
-// The gate's own addresses inside, and the port of its TCP listener. The port
-// is one that no program listens on, the addresses lie in ranges that never
-// occur outside: RFC 2544 (198.18.0.0/15) and RFC 4193 (fd00::/8).
-const (
-	gateAddr4 = "198.18.0.1"
-	gateAddr6 = "fd00:c1::1"
-	gatePort  = 1
-	dnsPort   = 53
+	"cloister/sandbox/gate"
 )
-
-// The netlink messages that make the gate: lo up with every address local, and
-// the packet rules as one transaction. They are the same in every cloister, so
-// they are written down once, by the libraries for it: go generate .
-//
-//go:generate go test -run ^TestGateMessages$ . -update
-var (
-	//go:embed gate/routes-ipv4.bin
-	routesIPv4 []byte
-	//go:embed gate/routes-both.bin
-	routesBoth []byte
-	//go:embed gate/rules-ipv4.bin
-	rulesIPv4 []byte
-	//go:embed gate/rules-both.bin
-	rulesBoth []byte
-)
-
-// answers counts the messages that ask for an answer.
-func answers(text []byte) int {
-	n := 0
-	for len(text) >= unix.SizeofNlMsghdr {
-		if binary.NativeEndian.Uint16(text[6:])&unix.NLM_F_ACK != 0 {
-			n++
-		}
-		text = text[min(int(binary.NativeEndian.Uint32(text)), len(text)):]
-	}
-	return n
-}
 
 // buildGate adds the steps that make the network: every address is local, TCP
 // and DNS go to sockets that are handed out, the rest is refused at once. There
 // is no interface but loopback, so nothing depends on the rules to keep
 // packets in: they only make refusals fast and give the guardian its sockets.
 func (p *program) buildGate(control int) {
-	ipv6 := haveIPv6()
-	routes, rules := routesIPv4, rulesIPv4
-	if ipv6 {
-		routes, rules = routesBoth, rulesBoth
-	}
+	ipv6 := gate.HaveIPv6()
+	routes, rules := gate.Messages(ipv6)
 	p.converse("routes", unix.NETLINK_ROUTE, routes)
 	p.converse("packet rules", unix.NETLINK_NETFILTER, rules)
 
-	count := 3
-	if ipv6 {
-		count = 6
-	}
+	sockets := gate.Sockets(ipv6)
+	count := len(sockets)
 	fds := make([]int32, count)
 	space := make([]byte, unix.CmsgSpace(4*count))
 	h := (*unix.Cmsghdr)(cmsgAt(space))
 	h.Level, h.Type = unix.SOL_SOCKET, unix.SCM_RIGHTS
 	h.SetLen(unix.CmsgLen(4 * count))
 	cells := cmsgInts(space, count)
-
-	any4, gate4 := sockaddr4(netip.IPv4Unspecified(), dnsPort), sockaddr4(netip.MustParseAddr(gateAddr4), gatePort)
-	p.listen("gate", unix.AF_INET, unix.SOCK_STREAM, gate4, &cells[0])
-	p.listen("DNS", unix.AF_INET, unix.SOCK_DGRAM, any4, &cells[1])
-	p.listen("DNS over TCP", unix.AF_INET, unix.SOCK_STREAM, any4, &cells[2])
-	if ipv6 {
-		any6, gate6 := sockaddr6(netip.IPv6Unspecified(), dnsPort), sockaddr6(netip.MustParseAddr(gateAddr6), gatePort)
-		p.listen("gate (IPv6)", unix.AF_INET6, unix.SOCK_STREAM, gate6, &cells[3])
-		p.listen("DNS (IPv6)", unix.AF_INET6, unix.SOCK_DGRAM, any6, &cells[4])
-		p.listen("DNS over TCP (IPv6)", unix.AF_INET6, unix.SOCK_STREAM, any6, &cells[5])
+	for i, s := range sockets {
+		p.listen(s.Name, s.Family, s.Type, sockaddr(s.Addr), &cells[i])
 	}
 	p.keep = append(p.keep, fds, space)
 	p.send("hand out the gate", control, space)
@@ -115,6 +64,13 @@ func (p *program) listen(name string, family, typ int, addr []byte, fd *int32) {
 	}
 }
 
+func sockaddr(a netip.AddrPort) []byte {
+	if a.Addr().Is4() {
+		return sockaddr4(a.Addr(), a.Port())
+	}
+	return sockaddr6(a.Addr(), a.Port())
+}
+
 func sockaddr4(a netip.Addr, port uint16) []byte {
 	b := binary.NativeEndian.AppendUint16(nil, unix.AF_INET)
 	b = binary.BigEndian.AppendUint16(b, port)
@@ -136,17 +92,10 @@ func (p *program) converse(name string, family int, text []byte) {
 	kernel := make([]byte, unix.SizeofSockaddrNetlink)
 	binary.NativeEndian.PutUint16(kernel, unix.AF_NETLINK)
 	p.sys("set "+name, unix.SYS_SENDTO, fd, text, len(text), 0, kernel, len(kernel)).want(int64(len(text)))
-	for range answers(text) {
+	for range gate.Answers(text) {
 		answer := make([]byte, 1024)
 		p.sys("hear of "+name, unix.SYS_RECVFROM, fd, answer, len(answer), unix.MSG_DONTWAIT, 0, 0)
 		p.look(zero, int32At(answer, 16), "set "+name)
 	}
 	p.sys("close netlink for "+name, unix.SYS_CLOSE, fd)
-}
-
-// haveIPv6 tells whether this kernel has the protocol at all. Where it has not,
-// no socket of it can be opened inside either.
-func haveIPv6() bool {
-	_, err := os.Stat("/proc/sys/net/ipv6")
-	return err == nil
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/gate"
 )
 
 // joint is what the parent and the child share while the box is built.
@@ -211,7 +212,7 @@ func receive(socket, n int) ([]int, error) {
 
 func receiveGate(socket int) (sandbox.Gate, error) {
 	n := 3
-	if haveIPv6() {
+	if gate.HaveIPv6() {
 		n = 6
 	}
 	fds, err := receive(socket, n)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/relay"
 )
 
 // begun is an enclosure that was begun before its Spec was known: namespaces,
@@ -388,8 +389,8 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec, fai
 		if err != nil {
 			return nil, fail(err)
 		}
-		if b.term, err = newTerminal(fds[0], w, j.tty); err != nil {
-			return nil, fail(err)
+		if b.term, err = relay.New(fds[0], [3]*os.File{w.Stdin, w.Stdout, w.Stderr}, j.tty); err != nil {
+			return nil, fail(fmt.Errorf("start native: %w", err))
 		}
 	}
 	if b.group != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/gate"
 )
 
 // systemFolders are shown read-only as they are: what a distribution installs
@@ -433,7 +434,7 @@ func (v *view) etc() {
 		v.hostEtc()
 	}
 	v.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
-	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gateAddr4+"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
+	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gate.Addr4+"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
 	v.file("/etc/host.conf", []byte("multi on\n"), 0o644)
 }
 

@@ -1,4 +1,4 @@
-package native
+package calls
 
 import (
 	"cmp"
@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namedCall is one line of the filter's table.
-type namedCall struct {
-	name string
-	nr   uint32
+// Call is one line of the filter's table.
+type Call struct {
+	Name string
+	NR   uint32
 }
 
-// absentCalls answer ENOSYS instead of EPERM: libraries try them first and fall
+// Absent answer ENOSYS instead of EPERM: libraries try them first and fall
 // back to older calls whose arguments the filter can see. clone3 takes its
 // flags through memory, openat2 its mode; io_uring is a second table of system
 // calls.
-var absentCalls = []namedCall{
+var Absent = []Call{
 	{"clone3", unix.SYS_CLONE3},
 	{"io_uring_setup", unix.SYS_IO_URING_SETUP},
 	{"io_uring_enter", unix.SYS_IO_URING_ENTER},
@@ -65,9 +65,9 @@ var forbiddenIoctls = []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix
 // take the first process's duties over.
 var forbiddenPrctls = []uint32{unix.PR_SET_MM, unix.PR_SET_SECUREBITS, unix.PR_SET_PTRACER, unix.PR_SCHED_CORE}
 
-// filter compiles the table. Every block ends in an answer, so that blocks can
+// Filter compiles the table. Every block ends in an answer, so that blocks can
 // be read, and tested, one by one.
-func filter() ([]unix.SockFilter, error) {
+func Filter() ([]unix.SockFilter, error) {
 	prog := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
@@ -81,8 +81,8 @@ func filter() ([]unix.SockFilter, error) {
 		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipFalse: uint8(len(body))})
 		prog = append(prog, body...)
 	}
-	for _, c := range absentCalls {
-		block(c.nr, []bpf.Instruction{bpf.RetConstant{Val: answerNosys}})
+	for _, c := range Absent {
+		block(c.NR, []bpf.Instruction{bpf.RetConstant{Val: answerNosys}})
 	}
 	block(unix.SYS_SOCKET, socketRules())
 	for _, nr := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {
@@ -105,18 +105,18 @@ func filter() ([]unix.SockFilter, error) {
 		bpf.RetConstant{Val: answerAllow},
 	})
 	for _, m := range modeCalls {
-		block(m.nr, m.rules())
+		block(m.NR, m.rules())
 	}
 	prog = append(prog,
 		bpf.LoadAbsolute{Off: offNR, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: newestCall, SkipFalse: 1},
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: Newest, SkipFalse: 1},
 		bpf.RetConstant{Val: answerNosys},
 	)
 	raw, err := bpf.Assemble(prog)
 	if err != nil {
 		return nil, fmt.Errorf("assemble the system call filter: %w", err)
 	}
-	spans := ranges(allowedCalls)
+	spans := ranges(Allowed)
 	out := make([]unix.SockFilter, len(raw), len(raw)+searchLength(len(spans)))
 	for i, r := range raw {
 		out[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
@@ -131,7 +131,7 @@ func filter() ([]unix.SockFilter, error) {
 // modeCall is a call that can give a file its set-id bits: mode is the argument
 // that says so, and flags the one that must say create for mode to count, or -1.
 type modeCall struct {
-	namedCall
+	Call
 	mode, flags int
 }
 
@@ -163,18 +163,18 @@ func (m modeCall) rules() []bpf.Instruction {
 type span struct{ first, last uint32 }
 
 // ranges are the numbers of the table as spans in order.
-func ranges(table []namedCall) []span {
-	byNumber := func(a, b namedCall) int { return cmp.Compare(a.nr, b.nr) }
+func ranges(table []Call) []span {
+	byNumber := func(a, b Call) int { return cmp.Compare(a.NR, b.NR) }
 	if !slices.IsSortedFunc(table, byNumber) {
 		table = slices.SortedFunc(slices.Values(table), byNumber)
 	}
 	out := make([]span, 0, len(table)/2)
 	for _, c := range table {
-		if n := len(out); n > 0 && out[n-1].last+1 == c.nr {
-			out[n-1].last = c.nr
+		if n := len(out); n > 0 && out[n-1].last+1 == c.NR {
+			out[n-1].last = c.NR
 			continue
 		}
-		out = append(out, span{c.nr, c.nr})
+		out = append(out, span{c.NR, c.NR})
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package native
+package calls
 
 import "golang.org/x/sys/unix"
 

@@ -1,6 +1,6 @@
 //go:build linux
 
-package native
+package gate
 
 import (
 	"bytes"
@@ -37,13 +37,13 @@ func TestGateMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if *update {
-			if err := os.WriteFile("gate/"+name+".bin", want, 0o644); err != nil {
+			if err := os.WriteFile("messages/"+name+".bin", want, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
 		if !bytes.Equal(tt.have, want) {
-			t.Errorf("gate/%s.bin is not what is written down: go generate ./sandbox/native", name)
+			t.Errorf("messages/%s.bin is not what is written down: go generate ./sandbox/gate", name)
 		}
 	}
 }
@@ -124,14 +124,14 @@ func ruleset(ipv6 bool) ([]byte, error) {
 			rule(ch, proto(unix.NFPROTO_IPV6), to6(netip.IPv6Loopback()), end)
 		}
 	}
-	rule(nat, transport(unix.IPPROTO_TCP), port(destination, dnsPort), leave)
-	rule(nat, proto(unix.NFPROTO_IPV4), transport(unix.IPPROTO_TCP), dnat(unix.NFPROTO_IPV4, netip.MustParseAddr(gateAddr4)))
+	rule(nat, transport(unix.IPPROTO_TCP), port(destination, DNSPort), leave)
+	rule(nat, proto(unix.NFPROTO_IPV4), transport(unix.IPPROTO_TCP), dnat(unix.NFPROTO_IPV4, netip.MustParseAddr(Addr4)))
 	if ipv6 {
-		rule(nat, proto(unix.NFPROTO_IPV6), transport(unix.IPPROTO_TCP), dnat(unix.NFPROTO_IPV6, netip.MustParseAddr(gateAddr6)))
+		rule(nat, proto(unix.NFPROTO_IPV6), transport(unix.IPPROTO_TCP), dnat(unix.NFPROTO_IPV6, netip.MustParseAddr(Addr6)))
 	}
 	rule(filter, transport(unix.IPPROTO_TCP), pass)
-	rule(filter, transport(unix.IPPROTO_UDP), port(destination, dnsPort), pass)
-	rule(filter, transport(unix.IPPROTO_UDP), port(source, dnsPort), pass)
+	rule(filter, transport(unix.IPPROTO_UDP), port(destination, DNSPort), pass)
+	rule(filter, transport(unix.IPPROTO_UDP), port(source, DNSPort), pass)
 	refuse := []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}}
 	rule(filter, transport(unix.IPPROTO_UDP), refuse)
 	rule(filter, proto(unix.NFPROTO_IPV4), transport(unix.IPPROTO_ICMP), icmpType(8), refuse)
@@ -194,7 +194,7 @@ func icmpType(t byte) []expr.Any {
 func dnat(family uint32, a netip.Addr) []expr.Any {
 	return []expr.Any{
 		&expr.Immediate{Register: 1, Data: a.AsSlice()},
-		&expr.Immediate{Register: 2, Data: binaryutil.BigEndian.PutUint16(gatePort)},
+		&expr.Immediate{Register: 2, Data: binaryutil.BigEndian.PutUint16(Port)},
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: family, RegAddrMin: 1, RegProtoMin: 2},
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package native
+package calls
 
 import (
 	"os"
@@ -12,17 +12,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// listed are the calls that a table's file names, those of allowedCalls and
+// listed are the calls that a table's file names, those of Allowed and
 // those of modeCalls. Files are read, for only one of them is compiled.
 func listed(t *testing.T, arch string) (allowed, modes []string, newest string) {
 	t.Helper()
-	text, err := os.ReadFile("seccomp_table_linux_" + arch + ".go")
+	text, err := os.ReadFile("table_linux_" + arch + ".go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, rest, ok := strings.Cut(string(text), "const newestCall = ")
+	table, rest, ok := strings.Cut(string(text), "const Newest = ")
 	if !ok {
-		t.Fatalf("%s: no newestCall", arch)
+		t.Fatalf("%s: no Newest", arch)
 	}
 	newest, rest, _ = strings.Cut(rest, "\n")
 	line := regexp.MustCompile(`\{"([a-z0-9_]+)", (?:unix\.SYS_([A-Z0-9_]+)|([0-9]+))`)

@@ -1,4 +1,4 @@
-package native
+package relay
 
 import (
 	"fmt"
@@ -10,12 +10,11 @@ import (
 	"golang.org/x/term"
 
 	"cloister/internal/termsafe"
-	"cloister/sandbox"
 )
 
-// terminal relays between the caller's terminal and the cloister's own. The
+// Terminal relays between the caller's terminal and the cloister's own. The
 // payload never holds a descriptor of the caller's.
-type terminal struct {
+type Terminal struct {
 	master *os.File
 	in     *os.File
 	out    *os.File
@@ -25,12 +24,14 @@ type terminal struct {
 	stop   *os.File // closing it ends the reader of the caller's input
 }
 
-func newTerminal(master int, w sandbox.Wiring, tty [3]bool) (*terminal, error) {
+// New relays between the master of a terminal inside, which becomes its own, and
+// those of the caller's three standard descriptors that are terminals.
+func New(master int, std [3]*os.File, tty [3]bool) (*Terminal, error) {
 	if err := unix.SetNonblock(master, true); err != nil {
-		return nil, fmt.Errorf("start native: relay terminal: %w", err)
+		return nil, fmt.Errorf("relay terminal: %w", err)
 	}
-	t := &terminal{master: os.NewFile(uintptr(master), "terminal"), copied: make(chan struct{})}
-	for i, f := range []*os.File{w.Stdin, w.Stdout, w.Stderr} {
+	t := &Terminal{master: os.NewFile(uintptr(master), "terminal"), copied: make(chan struct{})}
+	for i, f := range std {
 		switch {
 		case !tty[i]:
 		case i == 0:
@@ -39,7 +40,7 @@ func newTerminal(master int, w sandbox.Wiring, tty [3]bool) (*terminal, error) {
 			t.out = f
 		}
 	}
-	if err := t.resize(); err != nil {
+	if err := t.Resize(); err != nil {
 		t.master.Close()
 		return nil, err
 	}
@@ -47,14 +48,14 @@ func newTerminal(master int, w sandbox.Wiring, tty [3]bool) (*terminal, error) {
 		state, err := term.MakeRaw(int(t.in.Fd()))
 		if err != nil {
 			t.master.Close()
-			return nil, fmt.Errorf("start native: set terminal: %w", err)
+			return nil, fmt.Errorf("set terminal: %w", err)
 		}
 		t.state = state
 		r, stop, err := os.Pipe()
 		if err != nil {
 			t.restore()
 			t.master.Close()
-			return nil, fmt.Errorf("start native: relay terminal: %w", err)
+			return nil, fmt.Errorf("relay terminal: %w", err)
 		}
 		t.stop = stop
 		go t.input(r)
@@ -73,7 +74,7 @@ func newTerminal(master int, w sandbox.Wiring, tty [3]bool) (*terminal, error) {
 
 // input copies what is typed until the box is gone. It waits on both, so that
 // no byte typed afterwards is taken from the shell.
-func (t *terminal) input(stop *os.File) {
+func (t *Terminal) input(stop *os.File) {
 	defer stop.Close()
 	buf := make([]byte, 4096)
 	fd := int(t.in.Fd())
@@ -103,8 +104,8 @@ func (t *terminal) input(stop *os.File) {
 	}
 }
 
-// resize copies the caller's window size.
-func (t *terminal) resize() error {
+// Resize copies the caller's window size.
+func (t *Terminal) Resize() error {
 	for _, f := range []*os.File{t.in, t.out} {
 		if f == nil {
 			continue
@@ -129,14 +130,14 @@ func (t *terminal) resize() error {
 	return nil
 }
 
-func (t *terminal) restore() {
+func (t *Terminal) restore() {
 	if t.state != nil {
 		_ = term.Restore(int(t.in.Fd()), t.state) // a terminal that has gone cannot be restored
 	}
 }
 
-// finish waits for the last output and gives the terminal back.
-func (t *terminal) finish() {
+// Finish waits for the last output and gives the terminal back.
+func (t *Terminal) Finish() {
 	t.once.Do(func() {
 		<-t.copied
 		if t.stop != nil {

@@ -107,6 +107,7 @@ var packages = map[string]string{
 	"session":               "registry and shim",
 	"session/terminal":      "one program's terminal, for several people's",
 	"workspace":             "the plan of the view",
+	"workspace/stubs":       "absent names, held",
 }
 
 // sideways are the arrows between neighbours that the house lives with. It is a

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"cloister/workspace/stubs"
 )
 
 // maxWalk bounds the walks over a whole project.
@@ -89,7 +91,7 @@ func (w *walk) harmless(path string, e fs.DirEntry) bool {
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() == 0 {
 		return true
 	}
-	want := stubText(path)
+	want := stubs.Text(path)
 	if want == "" || fi.Size() != int64(len(want)) {
 		return false
 	}

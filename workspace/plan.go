@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/workspace/stubs"
+
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/realpath"
@@ -50,12 +52,9 @@ type View struct {
 	Notices []string
 
 	project Project
-	home    string // the person's
-	lock    *os.File
-	journal string
-	stubs   []stub
-	data    string
-	kept    *pool
+	home    string       // the person's
+	stubs   []stubs.Stub // planned
+	held    *stubs.Set
 }
 
 // homeOf is the private home of a project, by its host path.
@@ -67,7 +66,7 @@ func homeOf(data string, root sandbox.HostPath) string {
 // Plan computes the view and makes what it needs on the host: the private home
 // and the stubs for absent protected paths. Release takes the stubs away.
 func Plan(p Project, o Options) (*View, error) {
-	v := &View{project: p, Dir: sandbox.GuestPath(p.Dir), Home: guestHome(o.Home), home: o.Home, data: o.Data}
+	v := &View{project: p, Dir: sandbox.GuestPath(p.Dir), Home: guestHome(o.Home), home: o.Home}
 	if err := v.plan(p, o); err != nil {
 		return nil, errors.Join(err, v.Release())
 	}
@@ -252,7 +251,7 @@ func (v *View) expose(home string, e Expose, o Options) error {
 	if e.Access == sandbox.ReadWrite && inside(target, string(v.project.Root)) {
 		// The person's word lifts the protection of that path.
 		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return inside(string(p.Target), target) })
-		v.stubs = slices.DeleteFunc(v.stubs, func(s stub) bool { return inside(filepath.Join(s.root, s.rel), target) })
+		v.stubs = slices.DeleteFunc(v.stubs, func(s stubs.Stub) bool { return inside(filepath.Join(s.Root, s.Rel), target) })
 		return nil
 	}
 	return v.bind(home, b)
@@ -275,7 +274,8 @@ func (v *View) live(home string, o Options) error {
 			}
 		}
 	}
-	if err := v.openStubs(o.Locks); err != nil {
+	var err error
+	if v.held, err = stubs.Open(o.Locks, o.Data, filepath.Base(homeOf("", p.Main))); err != nil {
 		return err
 	}
 	tree := newTree(v, root)
@@ -289,7 +289,7 @@ func (v *View) live(home string, o Options) error {
 		tree.cover(rel, true)
 	}
 	for _, rel := range found {
-		if err := tree.protect(rel, leave); err != nil {
+		if err := tree.protect(rel, stubs.Leave); err != nil {
 			return err
 		}
 		if dir := filepath.Dir(rel); filepath.Base(rel) == "config" && filepath.Base(dir) == ".git" {
@@ -303,7 +303,7 @@ func (v *View) live(home string, o Options) error {
 		if !filepath.IsLocal(clean) || clean == "." {
 			return fmt.Errorf("protect %s: not a path inside the project", rel)
 		}
-		if err := tree.protect(clean, asFolder); err != nil {
+		if err := tree.protect(clean, stubs.Folder); err != nil {
 			return err
 		}
 	}
@@ -316,7 +316,7 @@ func (v *View) live(home string, o Options) error {
 		return v.git(home, tree, *p.Git)
 	}
 	// What is made into a repository inside would be obeyed by git outside.
-	return tree.protect(".git", asFolder)
+	return tree.protect(".git", stubs.Folder)
 }
 
 // git protects what git runs or is led by, and shows a linked worktree the
@@ -325,7 +325,7 @@ func (v *View) git(home string, tree *tree, g Git) error {
 	root := string(v.project.Root)
 	common := tree
 	if g.File {
-		if err := tree.protect(".git", leave); err != nil {
+		if err := tree.protect(".git", stubs.Leave); err != nil {
 			return err
 		}
 		if !inside(g.Common, root) {
@@ -352,7 +352,7 @@ func (v *View) git(home string, tree *tree, g Git) error {
 		return err
 	}
 	for _, m := range modules(g.Common) {
-		if err := common.protect(filepath.Join(base, m), leave); err != nil {
+		if err := common.protect(filepath.Join(base, m), stubs.Leave); err != nil {
 			return err
 		}
 		if filepath.Base(m) == "config" {
@@ -366,7 +366,7 @@ func (v *View) git(home string, tree *tree, g Git) error {
 		if err != nil {
 			return fmt.Errorf("protect %s: %w", path, err)
 		}
-		if err := tree.protect(r, asFolder); err != nil {
+		if err := tree.protect(r, stubs.Folder); err != nil {
 			return err
 		}
 	}
@@ -374,19 +374,19 @@ func (v *View) git(home string, tree *tree, g Git) error {
 	// meanwhile: git of the host follows it. Only this one's own folder is written.
 	admin := filepath.Join(g.Common, "worktrees")
 	if g.Dir == g.Common {
-		return common.protect(rel(admin), asFolder)
+		return common.protect(rel(admin), stubs.Folder)
 	}
 	v.Binds = append(v.Binds,
 		sandbox.Bind{Source: sandbox.HostPath(admin), Target: sandbox.GuestPath(admin)},
 		sandbox.Bind{Source: sandbox.HostPath(g.Dir), Target: sandbox.GuestPath(g.Dir), Access: sandbox.ReadWrite})
-	for name, absent := range map[string]kind{"gitdir": leave, "commondir": leave, "config.worktree": asFile} {
+	for name, absent := range map[string]stubs.Kind{"gitdir": stubs.Leave, "commondir": stubs.Leave, "config.worktree": stubs.File} {
 		if err := common.protect(rel(filepath.Join(g.Dir, name)), absent); err != nil {
 			return err
 		}
 	}
 	// The main working tree is not this cloister's to move.
 	for _, name := range []string{"HEAD", "index"} {
-		if err := common.protect(rel(filepath.Join(g.Common, name)), leave); err != nil {
+		if err := common.protect(rel(filepath.Join(g.Common, name)), stubs.Leave); err != nil {
 			return err
 		}
 	}
@@ -426,12 +426,12 @@ func (t *tree) bare(rel string) bool {
 
 // protect makes a path read-only. An absent one is held by a stub, unless it is
 // to be left.
-func (t *tree) protect(rel string, absent kind) error {
+func (t *tree) protect(rel string, absent stubs.Kind) error {
 	if t.done[rel] || t.covered(rel) {
 		return nil
 	}
 	if t.bare(rel) {
-		if absent != leave {
+		if absent != stubs.Leave {
 			t.hold(rel, absent)
 		}
 		return nil
@@ -442,7 +442,7 @@ func (t *tree) protect(rel string, absent kind) error {
 		return nil // a file or link above it: nothing can appear there
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if absent == leave || t.blocked(rel) {
+		if absent == stubs.Leave || t.blocked(rel) {
 			return nil
 		}
 		t.hold(rel, absent)
@@ -458,14 +458,14 @@ func (t *tree) protect(rel string, absent kind) error {
 			if err != nil {
 				return fmt.Errorf("protect %s: %w", full, err)
 			}
-			if err := t.protect(r, leave); err != nil {
+			if err := t.protect(r, stubs.Leave); err != nil {
 				return err
 			}
 		}
 	}
-	if ignore := filepath.Join(rel, ".gitignore"); absent == asIgnoring && fi.IsDir() {
+	if ignore := filepath.Join(rel, ".gitignore"); absent == stubs.Ignoring && fi.IsDir() {
 		if _, err := os.Lstat(filepath.Join(t.root, ignore)); errors.Is(err, fs.ErrNotExist) {
-			t.v.stubs = append(t.v.stubs, stub{root: t.root, rel: ignore, kind: asFile})
+			t.v.stubs = append(t.v.stubs, stubs.Stub{Root: t.root, Rel: ignore, Kind: stubs.File})
 		}
 	}
 	t.pin(rel)
@@ -476,24 +476,24 @@ func (t *tree) protect(rel string, absent kind) error {
 }
 
 // hold makes a stub where nothing is.
-func (t *tree) hold(rel string, k kind) {
+func (t *tree) hold(rel string, k stubs.Kind) {
 	t.pin(rel)
 	t.done[rel] = true
 	cover := sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel))}
 	switch k {
-	case leave:
+	case stubs.Leave:
 		return
-	case asFolder:
+	case stubs.Folder:
 		cover.Empty = true
-	case asBlank:
+	case stubs.Blank:
 		cover.File, cover.Empty = true, true
-	case asFile:
+	case stubs.File:
 		cover.File = true
-	case asIgnoring:
-		k = asFolder
-		t.v.stubs = append(t.v.stubs, stub{root: t.root, rel: filepath.Join(rel, ".gitignore"), kind: asFile})
+	case stubs.Ignoring:
+		k = stubs.Folder
+		t.v.stubs = append(t.v.stubs, stubs.Stub{Root: t.root, Rel: filepath.Join(rel, ".gitignore"), Kind: stubs.File})
 	}
-	t.v.stubs = append(t.v.stubs, stub{root: t.root, rel: rel, kind: k})
+	t.v.stubs = append(t.v.stubs, stubs.Stub{Root: t.root, Rel: rel, Kind: k})
 	t.v.Protect = append(t.v.Protect, cover)
 }
 
@@ -537,7 +537,7 @@ func (t *tree) pin(rel string) {
 // file, which git obeys there too. It cannot be held by an empty folder, since
 // git fails on that; a file that says "here" changes nothing for git.
 func (t *tree) holdCommon(git string) error {
-	return t.protect(filepath.Join(git, "commondir"), asFile)
+	return t.protect(filepath.Join(git, "commondir"), stubs.File)
 }
 
 // hide shows the matching files empty.
@@ -571,4 +571,34 @@ func (t *tree) cover(rel string, file bool) {
 	t.pin(rel)
 	t.done[rel] = true
 	t.v.Protect = append(t.v.Protect, sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel)), File: file, Empty: true})
+}
+
+// makeStubs makes the planned stubs, and adapts the covers to what came of them.
+func (v *View) makeStubs() error {
+	path := func(s stubs.Stub) string { return filepath.Join(s.Root, s.Rel) }
+	return v.held.Make(v.stubs, func(s stubs.Stub) {
+		if s.Kind == stubs.Blank {
+			v.coverAsFound(path(s))
+		}
+	}, func(s stubs.Stub) {
+		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return inside(string(p.Target), path(s)) })
+	})
+}
+
+// coverAsFound makes the cover of a stub a folder where it became one.
+func (v *View) coverAsFound(full string) {
+	fi, err := os.Lstat(full)
+	for i := range v.Protect {
+		if p := &v.Protect[i]; err == nil && fi.IsDir() && string(p.Target) == full {
+			p.File = false
+		}
+	}
+}
+
+// Release removes the stubs if no other session of the project needs them.
+func (v *View) Release() error {
+	if v == nil {
+		return nil
+	}
+	return v.held.Release()
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"cloister/workspace/stubs"
 )
 
 // autoRun are the names that programs of the host run or obey by themselves: of
@@ -21,31 +23,31 @@ import (
 // CI reads what was pushed.
 var autoRun = []struct {
 	path   string
-	absent kind
+	absent stubs.Kind
 }{
-	{".vscode", asFolder}, {".idea", asFolder}, {".cursor", asFolder},
-	{".claude", asFolder}, {".codex", asFolder}, {".gemini", asFolder}, {".opencode", asIgnoring},
-	{".mcp.json", asBlank}, {"opencode.json", asBlank}, {"opencode.jsonc", asBlank},
-	{".devcontainer", asFolder}, {".devcontainer.json", leave},
-	{".husky", asFolder}, {".pre-commit-config.yaml", leave},
-	{".github/workflows", asFolder},
-	{".envrc", asBlank}, {".mise.toml", leave},
-	{".npmrc", asBlank}, {".yarnrc.yml", asBlank}, {".cargo", asFolder},
-	{".agents", leave}, {".zed", leave}, {".windsurf", leave},
-	{"lefthook.yml", leave}, {".lefthook.yml", leave}, {".gitlab-ci.yml", leave}, {".circleci", leave},
-	{"mise.toml", leave}, {".tool-versions", leave}, {".yarnrc", leave}, {".pnpmfile.cjs", leave},
-	{".bashrc", leave}, {".bash_profile", leave}, {".profile", leave}, {".zshrc", leave}, {".zprofile", leave}, {".zshenv", leave},
-	{".gitconfig", leave}, {".ripgreprc", leave}, {".cloister.yaml", leave},
+	{".vscode", stubs.Folder}, {".idea", stubs.Folder}, {".cursor", stubs.Folder},
+	{".claude", stubs.Folder}, {".codex", stubs.Folder}, {".gemini", stubs.Folder}, {".opencode", stubs.Ignoring},
+	{".mcp.json", stubs.Blank}, {"opencode.json", stubs.Blank}, {"opencode.jsonc", stubs.Blank},
+	{".devcontainer", stubs.Folder}, {".devcontainer.json", stubs.Leave},
+	{".husky", stubs.Folder}, {".pre-commit-config.yaml", stubs.Leave},
+	{".github/workflows", stubs.Folder},
+	{".envrc", stubs.Blank}, {".mise.toml", stubs.Leave},
+	{".npmrc", stubs.Blank}, {".yarnrc.yml", stubs.Blank}, {".cargo", stubs.Folder},
+	{".agents", stubs.Leave}, {".zed", stubs.Leave}, {".windsurf", stubs.Leave},
+	{"lefthook.yml", stubs.Leave}, {".lefthook.yml", stubs.Leave}, {".gitlab-ci.yml", stubs.Leave}, {".circleci", stubs.Leave},
+	{"mise.toml", stubs.Leave}, {".tool-versions", stubs.Leave}, {".yarnrc", stubs.Leave}, {".pnpmfile.cjs", stubs.Leave},
+	{".bashrc", stubs.Leave}, {".bash_profile", stubs.Leave}, {".profile", stubs.Leave}, {".zshrc", stubs.Leave}, {".zprofile", stubs.Leave}, {".zshenv", stubs.Leave},
+	{".gitconfig", stubs.Leave}, {".ripgreprc", stubs.Leave}, {".cloister.yaml", stubs.Leave},
 	// An absent .gitmodules cannot be covered: git reads the cover and fails.
-	{".gitmodules", leave},
+	{".gitmodules", stubs.Leave},
 }
 
 // gitAutoRun are the protected paths of a git folder.
 var gitAutoRun = []struct {
 	path   string
-	absent kind
+	absent stubs.Kind
 }{
-	{"hooks", asFolder}, {"config", leave}, {"config.worktree", asFile}, {"info", asFolder},
+	{"hooks", stubs.Folder}, {"config", stubs.Leave}, {"config.worktree", stubs.File}, {"info", stubs.Folder},
 }
 
 // skipped are folders that hold no settings of the host's programs and too many

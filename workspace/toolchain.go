@@ -1,11 +1,12 @@
 package workspace
 
 import (
-	"cloister/internal/realpath"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"cloister/internal/realpath"
 )
 
 // systemRoots are shown by the driver; a folder of PATH in one needs no bind.
@@ -200,10 +201,20 @@ func rootOf(dir, home string) string {
 	return dir
 }
 
-// secretsIn lists credential files at the top of a root.
+// secretsIn lists credential files at the top of a root. Hardly any is there: one
+// look at the folder's names saves one for each.
 func secretsIn(root string) []string {
 	var out []string
+	dir, err := os.Open(root)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
 	for _, name := range credentials {
+		if err == nil && !slices.Contains(names, name) {
+			continue
+		}
 		if fi, err := os.Lstat(filepath.Join(root, name)); err == nil && fi.Mode().IsRegular() {
 			out = append(out, filepath.Join(root, name))
 		}

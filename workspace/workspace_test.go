@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"cloister/workspace/stubs"
+
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
@@ -184,7 +186,7 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	repo(t, filepath.Join(dir, ".git"))
 	v := plan(t, dir, workspace.Options{})
 	locks := filepath.Join(filepath.Dir(dir), "locks")
-	if err := workspace.Sweep(locks); err != nil {
+	if err := stubs.Sweep(locks); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Contains(names(t, dir), ".vscode") {
@@ -203,7 +205,7 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(locks, "dead.lock"), "")
-	if err := workspace.Sweep(locks); err != nil {
+	if err := stubs.Sweep(locks); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{".git"}) {

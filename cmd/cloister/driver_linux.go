@@ -5,10 +5,11 @@ import (
 	"errors"
 	"slices"
 
+	"cloister/workspace/stubs"
+
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/native"
-	"cloister/workspace"
 )
 
 // drivers are the ways of building an enclosure on this system, the preferred
@@ -20,7 +21,7 @@ func sweep(d xdg.Dirs) func(context.Context, []string) error {
 	return func(_ context.Context, live []string) error {
 		return errors.Join(
 			native.Leftovers(func(id string) bool { return slices.Contains(live, id) }),
-			workspace.Sweep(locksDir(d)),
+			stubs.Sweep(locksDir(d)),
 			sweepDoors(d, live),
 		)
 	}

@@ -1,4 +1,4 @@
-package workspace
+package stubs
 
 import (
 	"errors"
@@ -49,16 +49,16 @@ func (p *pool) close() {
 }
 
 // sort names stubs that are like each other.
-func (s stub) sort() string {
-	if s.kind == asFile {
-		return filepath.Base(s.rel) + "-"
+func (s Stub) sort() string {
+	if s.Kind == File {
+		return filepath.Base(s.Rel) + "-"
 	}
 	return "folder-"
 }
 
 // take moves a kept stub to a name, and tells whether it did. The error says that
 // the name is not free.
-func (p *pool) take(s stub, dir int, name string) (bool, error) {
+func (p *pool) take(s Stub, dir int, name string) (bool, error) {
 	sort := s.sort()
 	for p.dir != nil && p.taken[sort] < poolSize {
 		slot := sort + strconv.Itoa(p.taken[sort])
@@ -84,8 +84,8 @@ func (p *pool) take(s stub, dir int, name string) (bool, error) {
 }
 
 // put moves a stub from a path to those that are kept, and tells whether it did.
-func (p *pool) put(s stub) (bool, error) {
-	sort, path := s.sort(), filepath.Join(s.root, s.rel)
+func (p *pool) put(s Stub) (bool, error) {
+	sort, path := s.sort(), filepath.Join(s.Root, s.Rel)
 	for p.dir != nil && p.taken[sort] > 0 {
 		if !s.intact(unix.AT_FDCWD, path) {
 			return false, nil
@@ -128,9 +128,9 @@ func (p *pool) link(dir int, name string) (bool, error) {
 }
 
 // intact tells whether what lies under a name is as the stub is made.
-func (s stub) intact(dir int, name string) bool {
+func (s Stub) intact(dir int, name string) bool {
 	flags, mode := unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, uint32(unix.S_IFREG|0o644)
-	if s.kind != asFile {
+	if s.Kind != File {
 		flags, mode = flags|unix.O_DIRECTORY, unix.S_IFDIR|0o755
 	}
 	fd, err := unix.Openat(dir, name, flags, 0)
@@ -143,9 +143,9 @@ func (s stub) intact(dir int, name string) bool {
 		return false
 	}
 	buf := make([]byte, 512)
-	if s.kind == asFile {
+	if s.Kind == File {
 		n, err := unix.Read(fd, buf)
-		return err == nil && st.Nlink == 1 && string(buf[:n]) == stubText(s.rel)
+		return err == nil && st.Nlink == 1 && string(buf[:n]) == Text(s.Rel)
 	}
 	for count := 0; ; {
 		n, err := unix.ReadDirent(fd, buf)

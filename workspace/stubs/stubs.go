@@ -1,4 +1,13 @@
-package workspace
+// Package stubs holds absent names in a project for as long as a session of it
+// lives.
+//
+// Each name is held by something that git does not show. Sessions of one project
+// share the stubs: the last one takes them away, and what a crash left, the next
+// one or a sweep. The promise: a stub that somebody has made something of is
+// theirs, and stays. Which names are held is another's decision.
+//
+// Most readers want [Open], [Set.Make] and [Set.Release].
+package stubs
 
 import (
 	"bufio"
@@ -13,26 +22,32 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/quick"
-	"cloister/sandbox"
 )
 
-// openStubs joins the other sessions of this project: stubs are removed by the
-// last one. A journal tells the next session what a crash left.
-func (v *View) openStubs(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("lock project: %w", err)
+// Set are the stubs of one session.
+type Set struct {
+	lock    *os.File
+	journal string
+	data    string
+	kept    *pool
+}
+
+// Open joins the other sessions of a project in a folder of locks: stubs are
+// removed by the last one. A journal tells the next session what a crash left.
+// What is kept between sessions lies in the data folder.
+func Open(locks, data, name string) (*Set, error) {
+	if err := os.MkdirAll(locks, 0o700); err != nil {
+		return nil, fmt.Errorf("lock project: %w", err)
 	}
-	name := filepath.Base(homeOf("", v.project.Main))
-	v.journal = filepath.Join(dir, name+".stubs")
-	lock, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(locks, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("lock project: %w", err)
+		return nil, fmt.Errorf("lock project: %w", err)
 	}
-	v.lock = lock
+	s := &Set{lock: lock, journal: filepath.Join(locks, name+".stubs"), data: data, kept: &pool{}}
 	// Alone: what is in the journal was left by a crash.
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-		if err := removeStubs(v.journal, &pool{}); err != nil {
-			return err
+		if err := remove(s.journal, s.kept); err != nil {
+			return nil, errors.Join(err, lock.Close())
 		}
 	}
 	for {
@@ -41,41 +56,42 @@ func (v *View) openStubs(dir string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("lock project: %w", err)
+		return nil, errors.Join(fmt.Errorf("lock project: %w", err), lock.Close())
 	}
-	return nil
+	return s, nil
 }
 
-// kind says by what an absent path is held, so that git shows it neither outside
+// Kind says by what an absent path is held, so that git shows it neither outside
 // nor inside, and programs that look there read "nothing" instead of failing.
-type kind byte
+type Kind byte
 
 const (
-	leave kind = iota
-	// asFolder is an empty folder, for names that are folders.
-	asFolder
-	// asBlank is a socket outside and an empty file inside, for names of files:
+	// Leave is a name that is not held.
+	Leave Kind = iota
+	// Folder is an empty folder, for names that are folders.
+	Folder
+	// Blank is a socket outside and an empty file inside, for names of files:
 	// yarn, opencode and others fail on a folder there. git passes over sockets,
 	// by what the folder's entry says, and whoever opens one gets an error at
 	// once.
-	asBlank
-	// asFile is a small file that changes nothing for who reads it (stubText),
+	Blank
+	// File is a small file that changes nothing for who reads it (stubText),
 	// for what git itself obeys.
-	asFile
-	// asIgnoring is a folder with a .gitignore for all of it: opencode makes one
+	File
+	// Ignoring is a folder with a .gitignore for all of it: opencode makes one
 	// where there is none, also in a folder that exists, and fails if it cannot.
-	asIgnoring
+	Ignoring
 )
 
-// stub is an absent path that is made for the time of a session.
-type stub struct {
-	root, rel string
-	kind      kind
+// Stub is an absent path, below a folder that is there.
+type Stub struct {
+	Root, Rel string
+	Kind      Kind
 }
 
-// stubText is what a stub that is a file says: of a commondir "here", of a
+// Text is what a stub that is a file says: of a commondir "here", of a
 // .gitignore "all of this folder, me too", of a git configuration nothing.
-func stubText(path string) string {
+func Text(path string) string {
 	switch filepath.Base(path) {
 	case "commondir":
 		return ".\n"
@@ -87,11 +103,11 @@ func stubText(path string) string {
 }
 
 // mark is the stub's kind in the journal.
-func (s stub) mark() string {
-	switch s.kind {
-	case asBlank:
+func (s Stub) mark() string {
+	switch s.Kind {
+	case Blank:
 		return "s "
-	case asFile:
+	case File:
 		return "f "
 	default:
 		return "d "
@@ -99,14 +115,14 @@ func (s stub) mark() string {
 }
 
 // marked is the stub of a line of the journal, if it is of a kind that is kept.
-func marked(mark, path string) (stub, bool) {
+func marked(mark, path string) (Stub, bool) {
 	switch mark {
 	case "f":
-		return stub{"/", path, asFile}, true
+		return Stub{"/", path, File}, true
 	case "d":
-		return stub{"/", path, asFolder}, true
+		return Stub{"/", path, Folder}, true
 	}
-	return stub{}, false
+	return Stub{}, false
 }
 
 // place is a folder in which stubs are made.
@@ -132,24 +148,24 @@ func (p *place) close() {
 	p.Close()
 }
 
-func (s stub) make(p *place, kept *pool) error {
-	dir, name := p.top, s.rel
-	if parent := filepath.Dir(s.rel); parent != "." {
+func (s Stub) make(p *place, kept *pool) error {
+	dir, name := p.top, s.Rel
+	if parent := filepath.Dir(s.Rel); parent != "." {
 		f, err := p.Open(parent)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		dir, name = f, filepath.Base(s.rel)
+		dir, name = f, filepath.Base(s.Rel)
 	}
 	fd := int(dir.Fd())
-	if s.kind != asBlank {
+	if s.Kind != Blank {
 		if done, err := kept.take(s, fd, name); done || err != nil {
 			return err
 		}
 	}
-	switch s.kind {
-	case asBlank:
+	switch s.Kind {
+	case Blank:
 		// A socket that nobody listens on.
 		if done, err := kept.link(fd, name); done || err != nil {
 			return err
@@ -161,57 +177,59 @@ func (s stub) make(p *place, kept *pool) error {
 		// This file system has no sockets, or this user may make nothing here,
 		// which the folder tells.
 		return quick.Mkdirat(fd, name, 0o755)
-	case asFile:
-		f, err := p.OpenFile(s.rel, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	case File:
+		f, err := p.OpenFile(s.Rel, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		if err != nil {
 			return err
 		}
-		_, err = f.WriteString(stubText(s.rel))
+		_, err = f.WriteString(Text(s.Rel))
 		return errors.Join(err, f.Close())
 	default:
 		return quick.Mkdirat(fd, name, 0o755)
 	}
 }
 
-// makeStubs makes the planned stubs. All are written down before the first is
-// made, so that a crash at any moment leaves none that the journal lacks.
-func (v *View) makeStubs() error {
-	if len(v.stubs) == 0 {
+// Make makes stubs. All are written down before the first is made, so that a
+// crash at any moment leaves none that the journal lacks. made is told each that
+// is there, and lost each that this user can make nothing for: neither can the
+// payload.
+func (s *Set) Make(list []Stub, made, lost func(Stub)) error {
+	if len(list) == 0 {
 		return nil
 	}
-	var missing []stub
+	var missing []Stub
 	var text strings.Builder
 	seen := map[string]bool{}
-	for _, s := range v.stubs {
-		var chain []stub
-		for dir := s.rel; dir != "."; dir = filepath.Dir(dir) {
-			full := filepath.Join(s.root, dir)
+	for _, one := range list {
+		var chain []Stub
+		for dir := one.Rel; dir != "."; dir = filepath.Dir(dir) {
+			full := filepath.Join(one.Root, dir)
 			if seen[full] {
 				break
 			}
-			if dir != s.rel || filepath.Dir(dir) != "." { // a name at the top was looked at when it was planned
+			if dir != one.Rel || filepath.Dir(dir) != "." { // a name at the top was looked at when it was planned
 				if _, err := os.Lstat(full); err == nil {
 					break
 				}
 			}
 			seen[full] = true
-			k := asFolder
-			if dir == s.rel {
-				k = s.kind
+			k := Folder
+			if dir == one.Rel {
+				k = one.Kind
 			}
-			chain = append(chain, stub{s.root, dir, k})
+			chain = append(chain, Stub{one.Root, dir, k})
 		}
 		slices.Reverse(chain)
 		missing = append(missing, chain...)
 	}
 	for _, m := range missing {
-		full := filepath.Join(m.root, m.rel)
+		full := filepath.Join(m.Root, m.Rel)
 		if strings.ContainsRune(full, '\n') {
 			return fmt.Errorf("protect %q: a path with a newline", full)
 		}
 		text.WriteString(m.mark() + full + "\n")
 	}
-	j, err := os.OpenFile(v.journal, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	j, err := os.OpenFile(s.journal, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("protect absent paths: %w", err)
 	}
@@ -219,7 +237,7 @@ func (v *View) makeStubs() error {
 	if err := errors.Join(err, j.Close()); err != nil {
 		return fmt.Errorf("protect absent paths: %w", err)
 	}
-	v.kept = openPool(v.data)
+	s.kept = openPool(s.data)
 	places := map[string]*place{}
 	defer func() {
 		for _, p := range places {
@@ -227,54 +245,37 @@ func (v *View) makeStubs() error {
 		}
 	}()
 	for _, m := range missing {
-		r, ok := places[m.root]
+		r, ok := places[m.Root]
 		if !ok {
-			if r, err = openPlace(m.root); err != nil {
+			if r, err = openPlace(m.Root); err != nil {
 				return fmt.Errorf("protect absent paths: %w", err)
 			}
-			places[m.root] = r
+			places[m.Root] = r
 		}
-		err := m.make(r, v.kept)
+		err := m.make(r, s.kept)
 		switch {
 		case err == nil || errors.Is(err, fs.ErrExist):
-			if m.kind == asBlank {
-				v.coverAsFound(filepath.Join(m.root, m.rel))
-			}
+			made(m)
 		case errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrNotExist):
-			// Where this user can make nothing, the payload cannot either.
-			full := filepath.Join(m.root, m.rel)
-			v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return inside(string(p.Target), full) })
+			lost(m)
 		default:
-			return fmt.Errorf("protect %s: %w", filepath.Join(m.root, m.rel), err)
+			return fmt.Errorf("protect %s: %w", filepath.Join(m.Root, m.Rel), err)
 		}
 	}
 	return nil
 }
 
-// coverAsFound makes the cover of a stub a folder where it became one.
-func (v *View) coverAsFound(full string) {
-	fi, err := os.Lstat(full)
-	for i := range v.Protect {
-		if p := &v.Protect[i]; err == nil && fi.IsDir() && string(p.Target) == full {
-			p.File = false
-		}
-	}
-}
-
 // Release removes the stubs if no other session of the project needs them.
-func (v *View) Release() error {
-	if v == nil || v.lock == nil {
+func (s *Set) Release() error {
+	if s == nil {
 		return nil
 	}
-	defer v.lock.Close()
-	if v.kept == nil {
-		v.kept = &pool{}
-	}
-	defer v.kept.close()
-	if err := unix.Flock(int(v.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	defer s.lock.Close()
+	defer s.kept.close()
+	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil //nolint:nilerr // another session lives: it removes them
 	}
-	return removeStubs(v.journal, v.kept)
+	return remove(s.journal, s.kept)
 }
 
 // Sweep removes the stubs that crashed sessions left, of projects that no
@@ -292,17 +293,17 @@ func Sweep(locks string) error {
 			continue
 		}
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			errs = append(errs, removeStubs(strings.TrimSuffix(path, ".lock")+".stubs", &pool{}))
+			errs = append(errs, remove(strings.TrimSuffix(path, ".lock")+".stubs", &pool{}))
 		}
 		lock.Close()
 	}
 	return errors.Join(errs...)
 }
 
-// removeStubs takes the stubs of a journal away that are still as they were made,
+// remove takes the stubs of a journal away that are still as they were made,
 // deepest first: to those that are kept, where there is room. What somebody has
 // put there meanwhile stays.
-func removeStubs(journal string, kept *pool) error {
+func remove(journal string, kept *pool) error {
 	f, err := os.Open(journal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -345,7 +346,7 @@ func removeStubs(journal string, kept *pool) error {
 			if !fi.Mode().IsRegular() {
 				continue
 			}
-			if text, err := os.ReadFile(p); err != nil || string(text) != stubText(p) {
+			if text, err := os.ReadFile(p); err != nil || string(text) != Text(p) {
 				continue // somebody's own by now
 			}
 			flags = 0

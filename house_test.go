@@ -143,6 +143,7 @@ var large = map[string]struct {
 	"guardian":       {4500, "one route table and the wiring of every enforcer"},
 	"policy":         {4500, "the index, the Cedar text and the reader of Cedar files must decide alike"},
 	"escape/corpus":  {6000, "one file for each case; nothing in one knows another"},
+	"workspace":      {3200, "project, plan, protected and closed paths end in one list of mounts; stubs are the next to move out"},
 	"sandbox/native": {5000, "one list of system calls, made here and executed here"},
 }
 

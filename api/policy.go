@@ -20,6 +20,25 @@ type PolicyCheck struct {
 	InForce  bool      `json:"in_force"` // the digest is the one that rules now
 	Problems []Problem `json:"problems,omitempty"`
 	Notices  []string  `json:"notices,omitempty"`
+	// Statements are the policies of the Cedar files, with what keeps each.
+	// Residue are the words that accept those which nothing keeps.
+	Statements []Statement `json:"statements,omitempty"`
+	Residue    []string    `json:"residue"`
+}
+
+// Statement is one policy of a Cedar file with what keeps it on this host.
+type Statement struct {
+	Rule      string   `json:"rule"`
+	File      string   `json:"file"`
+	Line      int      `json:"line"`
+	Column    int      `json:"column"`
+	Effect    string   `json:"effect"`
+	Actions   []string `json:"actions"`
+	Resources []string `json:"resources,omitempty"`
+	Hold      string   `json:"hold"` // enforced, view, partial or residue
+	By        string   `json:"by,omitempty"`
+	Why       string   `json:"why,omitempty"`
+	Residue   string   `json:"residue,omitempty"` // the word for --accept, where it is one
 }
 
 // Problem is one thing wrong in one file.

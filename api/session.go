@@ -39,6 +39,9 @@ type SessionRequest struct {
 	Cedar []CedarFile `json:"cedar,omitempty"`
 	// Accepted are the residues a person accepted by name.
 	Accepted []string `json:"accepted,omitempty"`
+	// Closed are the statements of Cedar files about files and programs that the
+	// session's view keeps, by their rules.
+	Closed []string `json:"closed,omitempty"`
 	// Writable are host folders besides the project that the session can write:
 	// no program of theirs runs on the host for it.
 	Writable []string `json:"writable,omitempty"`

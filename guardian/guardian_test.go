@@ -575,13 +575,6 @@ func TestRefusesToStart(t *testing.T) {
 		"broken configuration": {func(t *testing.T, root string) {
 			configure(t, root, "version: [")
 		}, "config.yaml:1"},
-		"a forbid that nothing enforces": {func(t *testing.T, root string) {
-			block(t, filepath.Join(root, "config", "policy", "x.cedar"))
-			text := `forbid (principal, action == Action::"FileOpen", resource);`
-			if err := os.WriteFile(filepath.Join(root, "config", "policy", "x.cedar"), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}, "nothing enforces"},
 		"a torn chain": {func(t *testing.T, root string) {
 			serve(t, root, nil).end(t)
 			file := filepath.Join(root, "state", "audit", "audit-000001.jsonl")

@@ -117,6 +117,11 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, 
 	if err != nil {
 		return nil, api.SessionGrant{}, err
 	}
+	if req.Resume == nil {
+		if err := holds(snapshot, req.Accepted, req.Closed); err != nil {
+			return nil, api.SessionGrant{}, err
+		}
+	}
 	info, err := g.enter(req, snapshot.Digest(), snapshot.Mode().String(), pid)
 	if err != nil {
 		return nil, api.SessionGrant{}, err

@@ -43,8 +43,7 @@ func (l *Loaded) Config() *config.Config { return l.config }
 func (l *Loaded) Notices() []string { return slices.Clone(l.notices) }
 
 // Load reads and compiles the configuration in dir, as the guardian does at
-// its start and for a reload; home is what ~ stands for in it. It refuses a Cedar
-// forbid that nothing enforces: its author counts on it.
+// its start and for a reload; home is what ~ stands for in it.
 func Load(dir, home string) (*Loaded, error) {
 	c, sources, err := config.Load(dir)
 	if err != nil {
@@ -75,7 +74,7 @@ func (l *Loaded) answered(answers []config.Decisions) (*Loaded, error) {
 	in := l.input
 	in.Rules = append(slices.Clone(in.Rules), next.remembered("")...)
 	var err error
-	if next.base, err = compile(in); err != nil {
+	if next.base, err = policy.Compile(in); err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
 	next.notices = remarks(next.base)
@@ -115,34 +114,17 @@ func answerRules(list []config.Decision) []policy.Rule {
 	return out
 }
 
-func compile(in policy.Input) (*policy.Snapshot, error) {
-	s, err := policy.Compile(in)
-	if err != nil {
-		return nil, err
-	}
-	return s, enforceable(s)
-}
-
-// enforceable refuses a forbid that nothing would keep.
-func enforceable(s *policy.Snapshot) error {
-	var errs []error
-	for _, n := range s.Unenforced() {
-		if n.Effect == policy.Deny {
-			errs = append(errs, &policy.SyntaxError{
-				File: n.Origin.File, Line: n.Origin.Line, Column: n.Origin.Column,
-				Msg:  fmt.Sprintf("a forbid of %s, which nothing enforces yet", n.Action),
-				Hint: "remove it: what it forbids would happen all the same",
-			})
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // remarks are what a person should know of a snapshot that loads.
 func remarks(s *policy.Snapshot) []string {
 	var out []string
-	for _, n := range s.Unenforced() {
-		out = append(out, fmt.Sprintf("%s: %s", n.Origin, n.Msg))
+	for _, st := range s.Statements() {
+		switch st.Hold {
+		case policy.Unkept:
+			out = append(out, fmt.Sprintf("%s: not enforced: %s of %s: %s", st.Origin, verbOf(st.Effect), strings.Join(st.Actions, ", "), st.Why))
+		case policy.InPart:
+			out = append(out, fmt.Sprintf("%s: enforced in part: %s of %s: %s", st.Origin, verbOf(st.Effect), strings.Join(st.Actions, ", "), st.Why))
+		case policy.InView, policy.Kept:
+		}
 	}
 	for _, n := range s.Warnings() {
 		out = append(out, fmt.Sprintf("%s: %s", n.Origin, n.Msg))
@@ -338,7 +320,7 @@ func derive(l *Loaded, w words, remembered []policy.Rule) (*policy.Snapshot, err
 			in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: []byte(f.Text)})
 		}
 		var err error
-		if base, err = compile(in); err != nil {
+		if base, err = policy.Compile(in); err != nil {
 			return nil, err
 		}
 	}

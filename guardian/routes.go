@@ -340,17 +340,12 @@ func (g *guardian) getPolicyDigest(http.ResponseWriter, *http.Request) (any, err
 }
 
 func (g *guardian) postPolicyCheck(http.ResponseWriter, *http.Request) (any, error) {
-	next, err := Load(g.policies.dir, g.policies.home)
+	c, err := Check(g.policies.dir, g.policies.home, nil)
 	if err != nil {
-		return api.PolicyCheck{Problems: problems(err)}, nil
+		return c, nil // what is wrong is the answer
 	}
-	digest := next.base.Digest()
-	return api.PolicyCheck{
-		OK:      true,
-		Digest:  digest,
-		InForce: digest == g.policies.current().base.Digest(),
-		Notices: next.notices,
-	}, nil
+	c.InForce = c.Digest == g.policies.current().base.Digest()
+	return c, nil
 }
 
 func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -56,6 +56,8 @@ type cedarSet struct {
 	ports   []uint16   // that any of them names
 	notes   []Note
 	memo    memo
+
+	statements []Statement // every policy of the files, in their order
 }
 
 // cedarGroup are the policies of one action, in the order of the files.
@@ -276,19 +278,32 @@ func (l *loader) keep(tree *xast.Policy, t tier, actions []string) {
 	case tierAllow, tierPerson, tierRefused, tiers:
 		v.Reason = "allowed by the Cedar policy \"" + l.name + "\"" + place
 	}
+	var held []holding
 	for _, a := range actions {
-		switch {
-		case a == actionConnect:
-			l.keepPolicy(&l.set.connect, tree, t, v)
-		case a == actionRequest:
-			l.keepPolicy(&l.set.request, tree, t, v)
-		case a == "McpCall" && l.keepServer(tree, t, v):
-		case a == "HttpRewrite" && t == tierForbid:
-			// Kept already: nothing rewrites requests unless a permit is obeyed.
-		default:
-			l.note(t, a, "loads, but nothing enforces "+a+" yet")
-		}
+		held = append(held, l.keepAction(tree, t, a, v))
 	}
+	l.state(tree, t, held)
+}
+
+// keepAction files the policy for one of its actions, and says what keeps it.
+func (l *loader) keepAction(tree *xast.Policy, t tier, action string, v Verdict) holding {
+	switch {
+	case action == actionConnect:
+		l.keepPolicy(&l.set.connect, tree, t, v)
+		return kept(action, "the gate: every connection is judged by its name")
+	case action == actionRequest:
+		l.keepPolicy(&l.set.request, tree, t, v)
+		return kept(action, "the gate: connections are opened and each request is judged")
+	case isFileAction(action):
+		return l.holdFiles(tree, t, action)
+	case action == actionMCP && l.keepServer(tree, t, v):
+		return kept(action, "the gate: no connection to that server")
+	case action == actionRewrite && t == tierForbid:
+		return kept(action, "nothing rewrites requests unless a permit is obeyed")
+	case action == actionRewrite:
+		return unkept(action, "no request is rewritten")
+	}
+	return unkept(action, "calls to MCP servers are not read")
 }
 
 func (l *loader) note(t tier, action, msg string) {
@@ -363,27 +378,8 @@ func (l *loader) keepServer(tree *xast.Policy, t tier, v Verdict) bool {
 // wholeServers are the servers of a policy that says nothing but
 // "resource in [MCP::Server::…]".
 func wholeServers(tree *xast.Policy) ([]string, bool) {
-	var uids []types.EntityUID
-	switch sc := tree.Resource.(type) {
-	case xast.ScopeTypeIn:
-		uids = append(uids, sc.Entity)
-	case xast.ScopeTypeAll:
-	default:
-		return nil, false
-	}
-	if len(tree.Conditions)+len(uids) != 1 {
-		return nil, false
-	}
-	for _, c := range tree.Conditions {
-		in, ok := c.Body.(xast.NodeTypeIn)
-		if !ok || c.Condition != xast.ConditionWhen || !isVariable(in.Left, "resource") {
-			return nil, false
-		}
-		if uids, ok = entities(in.Right); !ok {
-			return nil, false
-		}
-	}
-	if _, all := tree.Principal.(xast.ScopeTypeAll); !all || len(uids) == 0 {
+	uids, plain := resourcesOf(tree)
+	if _, all := tree.Principal.(xast.ScopeTypeAll); !all || !plain || len(uids) == 0 {
 		return nil, false
 	}
 	out := make([]string, 0, len(uids))

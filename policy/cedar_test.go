@@ -205,17 +205,22 @@ func TestLeashFileLoadsUnchanged(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", dest, v, want)
 		}
 	}
-	// What nothing enforces is said, each with its place.
+	// What keeps each statement is said, with its place.
 	var got []string
-	for _, n := range s.Unenforced() {
-		got = append(got, fmt.Sprintf("%d %s %s", n.Origin.Line, n.Effect, n.Action))
+	for _, st := range s.Statements() {
+		got = append(got, fmt.Sprintf("%d %s %s %s", st.Origin.Line, st.Effect, st.Actions[0], st.Hold))
 	}
 	want := []string{
-		"2 allow FileOpen", "2 allow FileOpenReadOnly", "2 allow FileOpenReadWrite",
-		"5 deny FileOpenReadWrite", "8 allow ProcessExec", "28 deny McpCall", "31 allow HttpRewrite",
+		"2 allow FileOpen residue", "5 deny FileOpenReadWrite view", "8 allow ProcessExec residue",
+		"11 allow NetworkConnect enforced", "14 allow NetworkConnect enforced", "16 allow NetworkConnect enforced",
+		"19 allow NetworkConnect enforced", "22 deny NetworkConnect enforced", "25 deny McpCall enforced",
+		"28 deny McpCall residue", "31 allow HttpRewrite residue",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	if c := s.Statements()[1].Closed; len(c) != 1 || c[0] != (policy.ClosedPath{Path: "/workspace/secrets", Dir: true, Write: true}) {
+		t.Errorf("what the view must close: %+v", c)
 	}
 }
 
@@ -306,8 +311,10 @@ func TestCedarSemantics(t *testing.T) {
 			t.Errorf("%s: %+v", d, v)
 		}
 	}
-	if n := s.Unenforced(); len(n) != 3 || n[0].Effect != policy.Allow || n[1].Effect != policy.Deny || n[2].Effect != policy.Deny {
-		t.Errorf("what an MCP policy says is lost: %+v", n)
+	for _, st := range s.Statements() {
+		if st.Hold != policy.Unkept {
+			t.Errorf("what an MCP policy says is lost: %+v", st)
+		}
 	}
 	for _, wide := range []string{`permit (principal, action, resource);`, `permit (principal, ` + connectAction + `, resource in Host::"*");`} {
 		if w := compile(t, cedarInput(wide)).Warnings(); len(w) != 1 || !strings.Contains(w[0].Msg, "every host") {

@@ -16,14 +16,16 @@ import (
 // Snapshot is a compiled policy. It never changes; many goroutines may decide
 // by it at once.
 type Snapshot struct {
-	rules    []*rule // in the order they were given
-	layers   []*index
-	cedar    *cedarSet // nil where no Cedar file has anything to enforce
-	files    []CedarFile
-	notes    []Note
-	unlisted Effect
-	mode     Mode
-	digest   string
+	rules  []*rule // in the order they were given
+	layers []*index
+	cedar  *cedarSet // nil where no Cedar file has anything to enforce
+	files  []CedarFile
+	notes  []Note
+	// statements are those of the files, with what keeps each.
+	statements []Statement
+	unlisted   Effect
+	mode       Mode
+	digest     string
 }
 
 // Compile checks every part of the input and makes a Snapshot, or returns
@@ -42,7 +44,7 @@ func Compile(in Input) (*Snapshot, error) {
 	if err := errors.Join(append(append(errs, ruleErrs...), cedarErrs...)...); err != nil {
 		return nil, err
 	}
-	s := &Snapshot{rules: rules, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes}
+	s := &Snapshot{rules: rules, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes, statements: set.statements}
 	s.layers = []*index{newIndex(append(slices.Clone(rules), set.rules...))}
 	if len(set.connect)+len(set.request) > 0 {
 		s.cedar = set
@@ -99,24 +101,12 @@ func (s *Snapshot) Mode() Mode {
 	return s.mode
 }
 
-// Unenforced lists what the Cedar files say that nothing enforces yet. A
-// caller that promises enforcement refuses a note whose Effect is Deny.
-func (s *Snapshot) Unenforced() []Note { return s.notesWhere(true) }
-
 // Warnings lists what is enforced, but may not be what its author meant.
-func (s *Snapshot) Warnings() []Note { return s.notesWhere(false) }
-
-func (s *Snapshot) notesWhere(unenforced bool) []Note {
+func (s *Snapshot) Warnings() []Note {
 	if s == nil {
 		return nil
 	}
-	var out []Note
-	for _, n := range s.notes {
-		if (n.Action != actionConnect && n.Action != actionRequest) == unenforced {
-			out = append(out, n)
-		}
-	}
-	return out
+	return slices.Clone(s.notes)
 }
 
 func (s *Snapshot) sum() string {

@@ -50,7 +50,7 @@ func TestZeroDenies(t *testing.T) {
 	if v := policy.Decide(s, req); v.Effect != policy.Deny || v.Reason == "" {
 		t.Fatalf("nil snapshot: %+v", v)
 	}
-	if s.Digest() != "" || s.Cedar() != "" || s.Mode() != policy.Enforce || s.Unenforced() != nil || s.Warnings() != nil {
+	if s.Digest() != "" || s.Cedar() != "" || s.Mode() != policy.Enforce || s.Statements() != nil || s.Warnings() != nil {
 		t.Fatal("nil snapshot: a method gives something")
 	}
 	if e := policy.Explain(nil, req); e.Verdict.Effect != policy.Deny {

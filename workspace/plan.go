@@ -39,6 +39,8 @@ type Options struct {
 	Protect []string // more paths of the project to protect, relative to its top
 	Hide    []string // globs of files in the project that are shown empty
 	KeepOut []string // Cloister's own folders
+	Closed  []Closed // paths that policies close
+	Root    string   // the image's root folder; empty for the host's own system
 }
 
 // View is a plan: what the cloister shows, and the stubs that were made for it.
@@ -141,9 +143,6 @@ func (v *View) plan(p Project, o Options) error {
 			return err
 		}
 	}
-	if err := v.makeStubs(); err != nil {
-		return err
-	}
 	for _, r := range o.Refs {
 		real, err := realpath.Of(r)
 		if err != nil {
@@ -153,7 +152,10 @@ func (v *View) plan(p Project, o Options) error {
 			return err
 		}
 	}
-	return nil
+	if err := v.close(o); err != nil {
+		return err
+	}
+	return v.makeStubs()
 }
 
 // bind adds a bind and, where its target lies on an earlier one of ours, makes

@@ -95,30 +95,44 @@ func (a *app) sessionFlag(c *cobra.Command, into *string, what string) {
 }
 
 func (a *app) policyCheck() *cobra.Command {
-	return &cobra.Command{
-		Use:   "check",
-		Short: "Tell whether the files on disk would load, and what is wrong with them",
-		Args:  counted(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := a.onDisk()
-			if err != nil {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "check [FILE.cedar...]",
+		Short: "Tell whether the files on disk would load, what is wrong with them, and what keeps each statement",
+		Args:  counted(0, 1<<10),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			x, err := a.checkFiles(files)
+			if err != nil && (!asJSON || len(x.Problems) == 0) {
 				return err
 			}
-			for _, n := range l.Notices() {
+			if c, err := a.dial(cmd.Context()); err == nil { // whether a guardian runs does not change the answer
+				defer c.Close()
+				if now, err := c.PolicyDigest(cmd.Context()); err == nil {
+					x.InForce = now.Digest == x.Digest
+					if x.OK && !x.InForce && len(files) == 0 {
+						a.notice("hint: in force is still %s; put this one in force: cloister guardian reload", now.Digest)
+					}
+				}
+			}
+			if asJSON {
+				if err := a.json(x); err != nil {
+					return err
+				}
+				if !x.OK {
+					return &statusError{statusFailed}
+				}
+				return nil
+			}
+			for _, n := range x.Notices {
 				a.notice("%s", n)
 			}
-			a.line("policy %s is good", l.Snapshot().Digest())
-			c, err := a.dial(cmd.Context())
-			if err != nil {
-				return nil // whether a guardian runs does not change the answer
-			}
-			defer c.Close()
-			if now, err := c.PolicyDigest(cmd.Context()); err == nil && now.Digest != l.Snapshot().Digest() {
-				a.notice("hint: in force is still %s; put this one in force: cloister guardian reload", now.Digest)
-			}
+			a.tellStatements(x.Statements)
+			a.line("policy %s is good", x.Digest)
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
 }
 
 func (a *app) policyExplain() *cobra.Command {

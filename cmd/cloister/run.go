@@ -46,8 +46,11 @@ type runFlags struct {
 	verb string // run or start, for what is told
 }
 
-// residues are the words of --accept.
+// residues are the words of --accept. Those of statements of policy files begin
+// with residuePolicy.
 var residues = []string{"wide-workspace", "cgroup-limits"}
+
+const residuePolicy = "policy:"
 
 func (a *app) runCommand() *cobra.Command {
 	f := &runFlags{verb: "run"}
@@ -128,6 +131,9 @@ func (f *runFlags) check() error {
 	}
 	for _, word := range f.accept {
 		name, ok := strings.CutPrefix(word, "residue:")
+		if ok && strings.HasPrefix(name, residuePolicy) {
+			continue // the policy files say which there are
+		}
 		if !ok || !slices.Contains(residues, name) {
 			hint := "one of: residue:" + strings.Join(residues, ", residue:")
 			if near := nearest.Word(strings.TrimPrefix(word, "residue:"), residues); near != "" {
@@ -261,7 +267,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
-	cfg, _, err := config.Load(dirs.Config)
+	cfg, sources, err := config.Load(dirs.Config)
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -313,6 +319,10 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
+	closed, err := f.close(&view, sources, cedar, root)
+	if err != nil {
+		return nil, dirs, err
+	}
 	cedar = append(cedar, own...)
 	caFile, ca, err := a.authorities(cfg)
 	if err != nil {
@@ -332,7 +342,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Request: api.SessionRequest{
 			Name: f.name, Project: string(project.Main), Path: string(project.Root), Branch: project.Git.Branch(), Agent: f.agent, Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
 			Command: argv, Image: root.ID, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Accepted: f.accepted(), ShimPID: os.Getpid(),
-			Writable: writable(view),
+			Writable: writable(view), Closed: closed,
 		},
 	}
 	if !a.quiet {

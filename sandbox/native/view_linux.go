@@ -21,13 +21,6 @@ import (
 // for everybody. A symbolic link among them (merged /usr) stays a link.
 var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"}
 
-// etcFolders and etcFiles are the parts of /etc that programs need to run. All
-// else of /etc is absent: it holds host keys, host names and other services.
-var (
-	etcFolders = []string{"alternatives", "fonts", "java-17-openjdk", "java-21-openjdk", "maven"}
-	etcFiles   = []string{"debian_version", "ld.so.cache", "ld.so.conf", "lsb-release", "localtime", "magic", "mime.types", "os-release", "protocols", "services", "shells", "timezone", "login.defs"}
-)
-
 // devices are the nodes under /dev that a program may rely on.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
@@ -440,13 +433,13 @@ func (v *view) etc() {
 
 // hostEtc is what a cloister on the host's own system has of its /etc.
 func (v *view) hostEtc() {
-	for _, name := range etcFolders {
+	for _, name := range sandbox.EtcFolders {
 		dir := "/etc/" + name
 		if fi, err := os.Lstat(dir); err == nil && fi.IsDir() {
 			v.bind(sandbox.Bind{Source: sandbox.HostPath(dir), Target: sandbox.GuestPath(dir), System: true})
 		}
 	}
-	for _, name := range etcFiles {
+	for _, name := range sandbox.EtcFiles {
 		file := "/etc/" + name
 		fi, err := os.Stat(file)
 		if err != nil || !fi.Mode().IsRegular() {

@@ -1,0 +1,26 @@
+package sandbox
+
+// EtcFolders and EtcFiles are the parts of the host's /etc that every cloister on
+// the host's own system has: what programs need to run. All else of /etc is
+// absent: it holds host keys, host names and other services.
+var (
+	EtcFolders = []string{"alternatives", "fonts", "java-17-openjdk", "java-21-openjdk", "maven"}
+	EtcFiles   = []string{"debian_version", "ld.so.cache", "ld.so.conf", "lsb-release", "localtime", "magic", "mime.types", "os-release", "protocols", "services", "shells", "timezone", "login.defs"}
+)
+
+// etcMade are files of /etc that are made anew for each cloister.
+var etcMade = []string{
+	"passwd", "group", "hosts", "hostname", "resolv.conf", "nsswitch.conf", "host.conf", "gitconfig",
+	"ssl/certs/ca-certificates.crt", "ssl/certs/java/cacerts", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs/ca-bundle.crt",
+}
+
+// OwnEtc are all paths of /etc that a cloister on the host's own system may have.
+func OwnEtc() []string {
+	var out []string
+	for _, list := range [][]string{EtcFolders, EtcFiles, etcMade} {
+		for _, name := range list {
+			out = append(out, "/etc/"+name)
+		}
+	}
+	return out
+}

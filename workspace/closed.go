@@ -1,0 +1,207 @@
+package workspace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cloister/internal/realpath"
+	"cloister/sandbox"
+	"cloister/workspace/stubs"
+)
+
+// Closed is a path inside that a policy closes: it is shown empty or, where Write
+// is set, read-only.
+type Closed struct {
+	Path  string // absolute and clean
+	Dir   bool   // with all below it
+	Write bool   // it can still be read
+	// Residue is the word that accepts that it is open; Accepted says that a
+	// person did. Place and Rule are for what is told.
+	Residue, Place, Rule string
+	Accepted             bool
+}
+
+// NotClosed says that a view cannot keep a path closed as a policy wants it.
+type NotClosed struct {
+	Closed Closed
+	Why    string
+}
+
+func (e *NotClosed) Error() string {
+	return "close " + e.Closed.Path + ", as the policy \"" + e.Closed.Rule + "\" at " + e.Closed.Place + " wants: " + e.Why
+}
+
+// Hints are the words of what to do.
+func (e *NotClosed) Hints() []string {
+	return []string{"change the policy, or go on without it: --accept residue:" + e.Closed.Residue}
+}
+
+// close covers what policies close. It is done when everything else that the
+// view shows is known.
+func (v *View) close(o Options) error {
+	var errs []error
+	for _, c := range o.Closed {
+		if why := v.closePath(c, o); why != "" && !c.Accepted {
+			errs = append(errs, &NotClosed{Closed: c, Why: why})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// closePath covers one path; why says what keeps it from that.
+func (v *View) closePath(c Closed, o Options) (why string) {
+	if lies := v.liesIn(c, o); lies != "" {
+		return "the cloister's own " + lies + " lies in it"
+	}
+	guest, writable, there := v.find(c.Path, o)
+	switch {
+	case guest == "" && there:
+		return "what lies there is the cloister's own"
+	case !there && !writable:
+		return "" // nothing of it is inside, and nothing can be made there
+	case !there && inside(c.Path, string(v.project.Root)) && !o.None:
+		if slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == c.Path }) {
+			return ""
+		}
+		// It is held like any absent protected path.
+		kind := stubs.Blank
+		if c.Dir {
+			kind = stubs.Folder
+		}
+		rel, err := filepath.Rel(string(v.project.Root), c.Path)
+		if err != nil {
+			return err.Error()
+		}
+		if err := newTree(v, string(v.project.Root)).protect(rel, kind); err != nil {
+			return err.Error()
+		}
+		return ""
+	case !there:
+		return "it is not there yet, and can be made by whoever writes there"
+	case c.Write && !writable:
+		return ""
+	}
+	fi, err := os.Stat(v.onHost(guest, o))
+	if err != nil {
+		return err.Error()
+	}
+	v.pinAbove(guest)
+	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: !fi.IsDir(), Empty: !c.Write})
+	return ""
+}
+
+// liesIn is a part of the view below a path that cannot be closed with it; empty
+// where there is none.
+func (v *View) liesIn(c Closed, o Options) string {
+	for _, b := range v.Binds {
+		if c.Path != string(b.Target) && inside(string(b.Target), c.Path) && (!c.Write || b.Access == sandbox.ReadWrite) {
+			return string(b.Target)
+		}
+	}
+	system := slices.Concat(systemRoots, []string{"/lib32", "/libx32"}, sandbox.OwnEtc())
+	if c.Write || o.Root != "" && c.Path != "/" && c.Path != "/etc" {
+		system = []string{"/tmp", "/dev", "/proc"}
+	}
+	for _, dir := range system {
+		if c.Path != dir && inside(dir, c.Path) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// find gives the path inside without symbolic links, and tells whether anything
+// lies there and whether the payload can write there. An empty path that is there
+// is one that no host path stands for.
+func (v *View) find(path string, o Options) (guest string, writable, there bool) {
+	b := v.bindOf(path)
+	if b == nil && v.owned(path) {
+		return "", true, true
+	}
+	host := v.onHost(path, o)
+	if host == "" {
+		return "", false, false
+	}
+	writable = b != nil && b.Access == sandbox.ReadWrite
+	real, err := realpath.Of(host)
+	if err != nil {
+		return path, writable, !errors.Is(err, fs.ErrNotExist)
+	}
+	// Where a link leads elsewhere, the place that it leads to is covered.
+	for _, c := range v.Binds {
+		if rel, ok := below(real, string(c.Source)); ok {
+			return filepath.Join(string(c.Target), rel), c.Access == sandbox.ReadWrite, true
+		}
+	}
+	if rel, ok := below(real, o.Root); ok && o.Root != "" {
+		return "/" + rel, false, true
+	}
+	if v.shown(real) {
+		return real, false, true
+	}
+	return "", false, false // a link that leads out of the view
+}
+
+// owned are folders that every cloister has for itself.
+func (v *View) owned(path string) bool {
+	return path == "/" || slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run"}, func(dir string) bool { return inside(path, dir) })
+}
+
+// onHost is where on the host a guest path lies; empty where it is not shown.
+func (v *View) onHost(guest string, o Options) string {
+	if b := v.bindOf(guest); b != nil {
+		rel, _ := below(guest, string(b.Target))
+		return filepath.Join(string(b.Source), rel)
+	}
+	switch {
+	case o.Root != "":
+		return filepath.Join(o.Root, guest)
+	case v.shown(guest):
+		return guest
+	}
+	return ""
+}
+
+// shown tells whether a host path is one that every cloister on the host's own
+// system sees.
+func (v *View) shown(path string) bool {
+	return slices.ContainsFunc(slices.Concat(systemRoots, []string{"/lib32", "/libx32"}, sandbox.OwnEtc()), func(dir string) bool { return inside(path, dir) })
+}
+
+// bindOf is the bind that shows a guest path: the last of those above it, which
+// lies on the others.
+func (v *View) bindOf(guest string) *sandbox.Bind {
+	for i := len(v.Binds) - 1; i >= 0; i-- {
+		if inside(guest, string(v.Binds[i].Target)) {
+			return &v.Binds[i]
+		}
+	}
+	return nil
+}
+
+func below(path, dir string) (string, bool) {
+	if path == dir {
+		return "", true
+	}
+	return strings.CutPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// pinAbove holds the folders above a path of a writable bind in their places.
+func (v *View) pinAbove(guest string) {
+	b := v.bindOf(guest)
+	if b == nil || b.Access != sandbox.ReadWrite {
+		return
+	}
+	var chain []sandbox.Protect
+	for dir := filepath.Dir(guest); dir != string(b.Target) && inside(dir, string(b.Target)); dir = filepath.Dir(dir) {
+		if !slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == dir }) {
+			chain = append(chain, sandbox.Protect{Target: sandbox.GuestPath(dir), Pin: true})
+		}
+	}
+	slices.Reverse(chain)
+	v.Protect = append(v.Protect, chain...)
+}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -45,6 +46,9 @@ type SessionRequest struct {
 	// Writable are host folders besides the project that the session can write:
 	// no program of theirs runs on the host for it.
 	Writable []string `json:"writable,omitempty"`
+	// Publish are the ports inside that the shim makes reachable on the host's
+	// loopback.
+	Publish []Published `json:"publish,omitempty"`
 	// ShimPID is for the person's eyes; the guardian trusts only the peer
 	// credentials of the socket.
 	ShimPID int `json:"shim_pid,omitempty"`
@@ -58,6 +62,16 @@ type CedarFile struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
+
+// Published is a TCP port of the host's 127.0.0.1 that leads to a port of the
+// inside's loopback.
+type Published struct {
+	HostPort uint16 `json:"host_port"`
+	Port     uint16 `json:"port"`
+}
+
+// String is written as docker's list writes it.
+func (p Published) String() string { return fmt.Sprintf("127.0.0.1:%d->%d", p.HostPort, p.Port) }
 
 // Resume re-offers a living session to the next guardian.
 type Resume struct {
@@ -117,13 +131,14 @@ type SessionInfo struct {
 	PID int `json:"pid"`
 	// InitPID is the host's number for process 1 inside; CommandPID that of
 	// the command. 0 until known.
-	InitPID    int       `json:"init_pid,omitempty"`
-	CommandPID int       `json:"command_pid,omitempty"`
-	Command    []string  `json:"command,omitempty"`
-	Network    bool      `json:"network"`
-	Policy     string    `json:"policy_digest,omitempty"`
-	StoppedAt  time.Time `json:"stopped_at,omitzero"`
-	ExitStatus *int      `json:"exit_status,omitempty"`
+	InitPID    int         `json:"init_pid,omitempty"`
+	CommandPID int         `json:"command_pid,omitempty"`
+	Command    []string    `json:"command,omitempty"`
+	Network    bool        `json:"network"`
+	Policy     string      `json:"policy_digest,omitempty"`
+	Publish    []Published `json:"publish,omitempty"`
+	StoppedAt  time.Time   `json:"stopped_at,omitzero"`
+	ExitStatus *int        `json:"exit_status,omitempty"`
 	// Reason says why a session failed, or who stopped it.
 	Reason string `json:"reason,omitempty"`
 }

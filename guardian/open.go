@@ -22,6 +22,7 @@ import (
 const (
 	maxRulesOfOne  = 1000
 	maxResiduesOne = 100
+	maxPublished   = 100
 )
 
 // postSessions opens a session: policy, the record, the grant, in this order;
@@ -97,6 +98,10 @@ func check(req api.SessionRequest) error {
 		return badRequest("open session: more than %d rules", maxRulesOfOne)
 	case len(req.Writable) > maxResiduesOne || slices.ContainsFunc(req.Writable, func(p string) bool { return !filepath.IsAbs(p) }):
 		return badRequest("open session: what is writable is a list of at most %d absolute paths", maxResiduesOne)
+	case len(req.Publish) > maxPublished || slices.ContainsFunc(req.Publish, func(p api.Published) bool { return p.HostPort == 0 || p.Port == 0 }):
+		return badRequest("open session: what is published is a list of at most %d ports", maxPublished)
+	case len(req.Publish) > 0 && !req.Network:
+		return badRequest("open session: nothing can be published without a network")
 	case len(req.Accepted) > maxResiduesOne:
 		return badRequest("open session: more than %d residues", maxResiduesOne)
 	case req.Resume != nil && len(req.Resume.Exec) > api.MaxExec:
@@ -218,6 +223,7 @@ func (g *guardian) enter(req api.SessionRequest, digest, mode string, pid int) (
 		Command:   req.Command,
 		Network:   req.Network,
 		Policy:    digest,
+		Publish:   req.Publish,
 		PID:       pid,
 	}
 	if req.Resume == nil {
@@ -239,6 +245,9 @@ func (l *live) recordStart(req api.SessionRequest) error {
 	}
 	if !req.Network {
 		e.Reason += "; no network"
+	}
+	for _, p := range req.Publish {
+		e.Reason += fmt.Sprintf("; publishes port %d at 127.0.0.1:%d", p.Port, p.HostPort)
 	}
 	if req.Image != "" {
 		e.Reason += "; image " + req.Image

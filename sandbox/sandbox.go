@@ -11,6 +11,7 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 )
@@ -39,6 +40,13 @@ type Box interface {
 	Wait() (Status, error)
 	// Close ends everything inside at once and removes what Start made.
 	Close() error
+}
+
+// Dialer is a Box whose loopback can be reached from outside: what publishing a
+// port needs. It is for the owner of the box alone; nothing inside can use it.
+type Dialer interface {
+	// Dial connects to a TCP port that something inside listens on.
+	Dial(ctx context.Context, port uint16) (net.Conn, error)
 }
 
 // Status tells how a command ended: by exit code, or by signal when Signal > 0.

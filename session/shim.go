@@ -116,6 +116,11 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if err != nil {
 		return res, errors.Join(err, s.lost(ctx, link, err))
 	}
+	ports, err := publish(ctx, s.Request.Publish)
+	if err != nil {
+		return res, errors.Join(err, s.lost(ctx, link, err))
+	}
+	defer ports.close()
 	began := time.Now()
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
@@ -128,6 +133,9 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		return res, errors.Join(err, s.lost(context.WithoutCancel(ctx), link, err))
 	}
 	ctx = started()
+	if err := ports.serve(ctx, box); err != nil {
+		return res, errors.Join(err, box.Close(), s.lost(ctx, link, err))
+	}
 	link.Started(box.Init())
 	res.Ran = true
 	if s.Running != nil {

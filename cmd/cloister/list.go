@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"cloister/api"
@@ -74,6 +76,10 @@ func (a *app) listed(found []api.SessionInfo) []listed {
 
 func (a *app) listSessions(found []listed, now time.Time) {
 	rows := [][]string{{"NAME", "PROJECT", "BRANCH", "AGENT", "ISOLATION", "MODE", "STATE", "UPTIME", "ACTIVE", "PID"}}
+	ports := slices.ContainsFunc(found, func(s listed) bool { return len(s.Publish) > 0 })
+	if ports {
+		rows[0] = append(rows[0], "PORTS")
+	}
 	for _, s := range found {
 		state := string(s.State)
 		if s.ExitStatus != nil {
@@ -89,6 +95,9 @@ func (a *app) listSessions(found []listed, now time.Time) {
 		rows = append(rows, []string{
 			s.Name, s.Project, orDash(s.Branch), orDash(s.Agent), s.Isolation, s.Mode, state, age(until.Sub(s.CreatedAt)), active, fmt.Sprint(s.PID),
 		})
+		if ports {
+			rows[len(rows)-1] = append(rows[len(rows)-1], orDash(published(s.Publish)))
+		}
 	}
 	a.table(rows)
 	for _, s := range found {
@@ -96,6 +105,14 @@ func (a *app) listSessions(found []listed, now time.Time) {
 			a.notice("%s: %s", s.Name, s.Reason)
 		}
 	}
+}
+
+func published(ports []api.Published) string {
+	words := make([]string, len(ports))
+	for i, p := range ports {
+		words[i] = p.String()
+	}
+	return strings.Join(words, ",")
 }
 
 // age writes a length of time in its largest unit.

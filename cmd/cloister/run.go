@@ -36,7 +36,7 @@ import (
 // runFlags are the flags of run, as typed.
 type runFlags struct {
 	isolation, mode, workspace, name, project, branch, report, memory, image, agent string
-	allow, deny, expose, refs, env, accept, policy                                  []string
+	allow, deny, expose, refs, env, accept, policy, publish                         []string
 	cpus                                                                            float64
 	pids                                                                            int64
 	timeout                                                                         time.Duration
@@ -92,6 +92,7 @@ func (f *runFlags) register(c *cobra.Command, agentUsage string) {
 	fl.StringArrayVar(&f.expose, "expose", nil, "show `PATH[:ro|:rw]` of the host")
 	fl.StringArrayVar(&f.refs, "ref", nil, "show `DIR` read-only at /refs/NAME")
 	fl.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` inside, or pass the host's NAME")
+	fl.StringArrayVarP(&f.publish, "publish", "p", nil, "make a port inside reachable at `[HOST:]PORT` of this machine's 127.0.0.1")
 	fl.StringVar(&f.memory, "memory", "", "memory limit, such as 8GiB")
 	fl.Float64Var(&f.cpus, "cpus", 0, "processors, such as 2 or 0.5")
 	fl.Int64Var(&f.pids, "pids", 0, "processes and threads (4096 unless said)")
@@ -158,12 +159,34 @@ func (f *runFlags) check() error {
 			return hinted(wrongWords("", f.verb+": --image: %v", err), hintsOf(err)...)
 		}
 	}
+	if _, err := f.published(); err != nil {
+		return wrongWords("write PORT or HOSTPORT:PORT, such as 8080 or 8080:80", f.verb+": --publish %v", err)
+	}
+	if f.noNetwork && len(f.publish) > 0 {
+		return wrongWords("", "%s: --no-network and --publish exclude each other", f.verb)
+	}
 	if f.name != "" {
 		if err := session.CheckName(f.name); err != nil {
 			return wrongWords("", f.verb+": %v", err)
 		}
 	}
 	return nil
+}
+
+// published reads what --publish names.
+func (f *runFlags) published() ([]api.Published, error) {
+	var out []api.Published
+	for _, text := range f.publish {
+		p, err := session.ParsePublished(text)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(out, func(o api.Published) bool { return o.HostPort == p.HostPort }) {
+			return nil, fmt.Errorf("%q: port %d of this machine is named twice", text, p.HostPort)
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 func (f *runFlags) accepted() []string {
@@ -315,6 +338,10 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
+	ports, err := f.published()
+	if err != nil {
+		return nil, dirs, err
+	}
 	cedar, err := f.policies()
 	if err != nil {
 		return nil, dirs, err
@@ -342,7 +369,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Request: api.SessionRequest{
 			Name: f.name, Project: string(project.Main), Path: string(project.Root), Branch: project.Git.Branch(), Agent: f.agent, Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
 			Command: argv, Image: root.ID, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Accepted: f.accepted(), ShimPID: os.Getpid(),
-			Writable: writable(view), Closed: closed,
+			Writable: writable(view), Closed: closed, Publish: ports,
 		},
 	}
 	if !a.quiet {

@@ -23,14 +23,16 @@ import (
 	"cloister/session/terminal"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
 // startFlags are the flags of start, as typed.
 type startFlags struct {
 	runFlags
-	idle time.Duration
-	size string // hidden: the terminal's that waits
+	idle  time.Duration
+	size  string   // hidden: the terminal's that waits
+	typed []string // flags that make a new cloister what it is
 }
 
 func (a *app) startCommand() *cobra.Command {
@@ -48,6 +50,11 @@ follows -- goes to the agent.`,
 			if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
 				return wrongWords("the agent's arguments follow --: cloister start -- "+strings.Join(args, " "), "start: unexpected argument %q", args[0])
 			}
+			cmd.LocalFlags().Visit(func(flag *pflag.Flag) {
+				if !slices.Contains([]string{"agent", "branch", "name", "project", "detach", "report"}, flag.Name) {
+					f.typed = append(f.typed, "--"+flag.Name)
+				}
+			})
 			return a.start(cmd.Context(), f, args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -113,7 +120,8 @@ func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if name == "" {
+	joined := name != ""
+	if !joined {
 		var flags []string
 		if cols, rows, err := term.GetSize(int(a.stdout.Fd())); err == nil && attach && cols > 0 && rows > 0 {
 			flags = append(flags, fmt.Sprintf("--size=%dx%d", cols, rows))
@@ -122,7 +130,15 @@ func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
 		if err != nil {
 			return err
 		}
-		name = word.Name
+		name, joined = word.Name, word.Joined
+	}
+	if joined {
+		if len(args) > 0 {
+			f.typed = append(f.typed, "what follows --")
+		}
+		if len(f.typed) > 0 {
+			a.notice("cloister: %s runs already; from its next start on there is: %s", name, strings.Join(f.typed, ", "))
+		}
 	}
 	if !attach {
 		a.line("%s", name)

@@ -191,7 +191,7 @@ func Run(t *testing.T, newDriver func() sandbox.Driver) {
 		{"planted links in the private home", plantedLinks}, {"hidden files", hidden}, {"symbolic link to settings", linkedSettings},
 		{"toolchain of the home", toolchain}, {"set-id bits", setID}, {"what git is led by", gitLed}, {"no repository is made", gitInit},
 		{"the host cleans", gitClean}, {"settings lie elsewhere", foreignSettings},
-		{"the host replaces a protected file", replaced},
+		{"the host replaces a protected file", replaced}, {"a port inside", published},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, New(t, newDriver())) })
 	}

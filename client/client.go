@@ -234,6 +234,10 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 		return answer, err
 	}
 	resp, err := c.http.Do(req)
+	if method == http.MethodGet && diedMeanwhile(err) {
+		// What was only asked can be asked again: the next guardian, or nobody.
+		resp, err = c.http.Do(req)
+	}
 	if err != nil {
 		return answer, fmt.Errorf("call the guardian: %s %s: %w", method, path, unwrapURL(err))
 	}
@@ -262,6 +266,11 @@ func newRequest(ctx context.Context, method, path string, body any) (*http.Reque
 	}
 	req.Header.Set("Content-Type", "application/json")
 	return req, nil
+}
+
+// diedMeanwhile tells that a guardian took the call and is gone.
+func diedMeanwhile(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // unwrapURL drops url.Error's repetition of method and address.

@@ -239,12 +239,10 @@ func (a *app) guardianStart() *cobra.Command {
 		Short: "Start the guardian, if none runs",
 		Args:  counted(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.ensure(cmd.Context())
-			if err != nil {
-				return err
+			s, err := a.guardianRuns(cmd.Context())
+			if errors.Is(err, client.ErrNotRunning) { // it was on its way out
+				s, err = a.guardianRuns(cmd.Context())
 			}
-			defer c.Close()
-			s, err := c.Status(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -252,6 +250,16 @@ func (a *app) guardianStart() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// guardianRuns starts a guardian where there is none, and asks it.
+func (a *app) guardianRuns(ctx context.Context) (api.Status, error) {
+	c, err := a.ensure(ctx)
+	if err != nil {
+		return api.Status{}, err
+	}
+	defer c.Close()
+	return c.Status(ctx)
 }
 
 func (a *app) guardianStop() *cobra.Command {

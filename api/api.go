@@ -25,6 +25,7 @@ const (
 	PathApprovals     = "/v1/approvals"
 	PathDecisions     = "/v1/decisions"
 	PathEvents        = "/v1/events"
+	PathSecrets       = "/v1/secrets"
 )
 
 // UpgradeProtocol is the value of the Upgrade header that turns
@@ -55,6 +56,7 @@ const (
 	CodeForbidden    Code = "forbidden"     // the caller may not
 	CodePolicy       Code = "policy"        // the policy does not compile, or cannot be enforced
 	CodeUnrecorded   Code = "unrecorded"    // the audit cannot be written, so nothing starts
+	CodeVault        Code = "vault"         // the vault cannot be read, or a command gave no secret
 	CodeShuttingDown Code = "shutting_down" // the guardian is on its way out
 	CodeInternal     Code = "internal"
 )

@@ -31,6 +31,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/internal/xdg"
+	"cloister/secret/vault"
 	"cloister/session"
 )
 
@@ -72,6 +73,10 @@ type Options struct {
 	Helper []string
 	// HostEnv is the whole environment of a host command, its PATH among it.
 	HostEnv []string
+	// Keyring keeps the key of the vault; nil where this host has none.
+	Keyring vault.Keyring
+	// SecretEnv is the whole environment of a command that prints a secret.
+	SecretEnv []string
 	// Shared says that the process is not the guardian's own, as in tests:
 	// its dumpable bit and core limit are left alone.
 	Shared bool
@@ -94,6 +99,7 @@ type guardian struct {
 	queue    *approval.Queue // what waits for a person
 	bus      *bus            // what happened, for those who watch
 	policies *policies
+	vault    vaultDoor
 	notices  []string // of the start
 
 	ctx  context.Context // ends when the guardian does

@@ -16,6 +16,7 @@ import (
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
 	"cloister/policy"
+	"cloister/secret/vault"
 	"cloister/session"
 )
 
@@ -62,6 +63,9 @@ func Routes() []Route {
 		{api.PathDecisions, Owner, Nobody, "the remembered answers", (*guardian).getDecisions, nil},
 		{api.PathDecisions + "/{id}/undo", Nobody, Owner, "take one back", nil, (*guardian).postUndo},
 		{api.PathEvents, Owner, Nobody, "what happens, as server-sent events; who reads them watches", (*guardian).getEvents, nil},
+		{api.PathSecrets, Owner, Nobody, "the secrets, without their values", (*guardian).getSecrets, nil},
+		{api.PathSecrets + "/{name}", Owner, Owner, "one of them; set it", (*guardian).getSecret, (*guardian).postSecret},
+		{api.PathSecrets + "/{name}/remove", Nobody, Owner, "forget it", nil, (*guardian).postSecretRemove},
 		{api.PathPolicyExplain, Nobody, Owner, "judge a destination without connecting", nil, (*guardian).postPolicyExplain},
 	}
 }
@@ -174,6 +178,8 @@ func refusal(err error) *api.Error {
 		impossible *session.Impossible
 		over       *approval.Over
 		running    *session.Running
+		corrupt    *vault.CorruptError
+		command    *vault.CommandError
 	)
 	switch {
 	case errors.As(err, &known):
@@ -192,6 +198,12 @@ func refusal(err error) *api.Error {
 		return &api.Error{Status: http.StatusConflict, Code: api.CodeBadRequest, Message: err.Error()}
 	case errors.As(err, &over):
 		return &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: err.Error()}
+	case errors.Is(err, vault.ErrNotFound):
+		return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: err.Error(), Hints: []string{"see: cloister secret list"}}
+	case errors.As(err, &corrupt):
+		return &api.Error{Status: http.StatusConflict, Code: api.CodeVault, Message: err.Error(), Hints: corrupt.Hints()}
+	case errors.As(err, &command):
+		return &api.Error{Status: http.StatusUnprocessableEntity, Code: api.CodeVault, Message: err.Error(), Hints: command.Hints()}
 	case errors.Is(err, approval.ErrNotFound):
 		return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: err.Error(), Hints: []string{"see: cloister approvals list"}}
 	case errors.Is(err, session.ErrNotFound):

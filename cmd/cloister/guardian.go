@@ -147,7 +147,7 @@ func (a *app) daemonEnvironment() []string {
 	var out []string
 	for _, key := range []string{
 		"HOME", "PATH", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
-		"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+		"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
 	} {
 		if v, ok := a.env[key]; ok {
 			out = append(out, key+"="+v)
@@ -224,6 +224,7 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 	return guardian.Run(ctx, guardian.Options{
 		Helper:  helper,
 		HostEnv: hostEnv,
+		Keyring: a.keyring(), SecretEnv: a.secretEnv(hostEnv),
 		Dirs:    d,
 		Home:    a.home(),
 		Version: version(),

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"cloister/api"
+	"cloister/secret"
+	"cloister/secret/vault"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func (a *app) secretCommand() *cobra.Command {
+	return group("secret", "Keep real credentials outside: cloisters get placeholders",
+		a.secretSet(), a.secretList(), a.secretShow(), a.secretRemove())
+}
+
+// setWords are the flags of secret set.
+type setWords struct {
+	file, command string
+	refresh       time.Duration
+}
+
+func (a *app) secretSet() *cobra.Command {
+	f := &setWords{}
+	c := &cobra.Command{
+		Use:   "set NAME [flags] [-- CMD ARG...]",
+		Short: "Store a secret, or the command of this host that prints it",
+		Long: "Store a secret in the vault. The value comes from a prompt, from standard input\n" +
+			"where that is no terminal, from a file, or from a command of this host that is\n" +
+			"run again when its answer is older than --refresh. A secret that is there\n" +
+			"already is replaced, in running cloisters too.",
+		Example: "  cloister secret set ANTHROPIC_API_KEY\n" +
+			"  cloister secret set GITHUB_TOKEN --refresh 30m -- gh auth token\n" +
+			"  pass show npm | cloister secret set NPM_TOKEN",
+		Args: func(cmd *cobra.Command, args []string) error { return checkSet(cmd, args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.setSecret(cmd.Context(), args[0], args[1:], f) },
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return a.secretNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	c.Flags().StringVar(&f.file, "file", "", "take the value from `FILE`")
+	c.Flags().StringVar(&f.command, "command", "", "run `CMD`, such as \"gh auth token\", for the value")
+	c.Flags().DurationVar(&f.refresh, "refresh", 0, fmt.Sprintf("how long a command's answer is kept (%s unless said)", vault.DefaultRefresh))
+	return c
+}
+
+func checkSet(cmd *cobra.Command, args []string, f *setWords) error {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case len(args) == 0 || dash == 0:
+		return wrongWords("usage: "+cmd.UseLine(), "secret set: the name of the secret is missing")
+	case len(args) > 1 && dash != 1:
+		return wrongWords("it is asked for, or read from standard input; a command stands behind --", "secret set: a value is never typed as an argument, where ps and the shell's history show it")
+	}
+	if err := vault.CheckName(args[0]); err != nil {
+		return wrongWords("such as GITHUB_TOKEN", "secret set: %v", err)
+	}
+	sources := 0
+	for _, set := range []bool{f.file != "", f.command != "", len(args) > 1} {
+		if set {
+			sources++
+		}
+	}
+	switch {
+	case sources > 1:
+		return wrongWords("give one of --file, --command and -- CMD", "secret set: more than one source of the value")
+	case f.refresh != 0 && f.command == "" && len(args) == 1:
+		return wrongWords("such as: cloister secret set "+args[0]+" --refresh 30m -- gh auth token", "secret set: --refresh is for a value that a command prints")
+	case f.refresh != 0 && f.refresh < vault.MinRefresh:
+		return wrongWords("", "secret set: --refresh %s is shorter than %s", f.refresh, vault.MinRefresh)
+	case strings.ContainsAny(f.command, `'"\$`+"`"):
+		return wrongWords("write it behind --, where your shell reads it: cloister secret set "+args[0]+" -- CMD ARG...", "secret set: --command is split at spaces and read by no shell")
+	}
+	return nil
+}
+
+func (a *app) setSecret(ctx context.Context, name string, argv []string, f *setWords) error {
+	if f.command != "" {
+		argv = strings.Fields(f.command)
+	}
+	set := api.SecretSet{Command: argv, RefreshMS: f.refresh.Milliseconds()}
+	if len(argv) == 0 {
+		text, err := a.secretText(name, f.file)
+		if err != nil {
+			return err
+		}
+		value, err := secret.New(vault.Line(text))
+		if err != nil {
+			return wrongWords("a secret is one line of text", "secret set %s: %v", name, err)
+		}
+		set.Value = value.Reveal()
+	}
+	c, err := a.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.SetSecret(ctx, name, set); err != nil {
+		return err
+	}
+	all, err := c.Secrets(ctx)
+	if err == nil {
+		a.notice("kept in %s", all.Protection)
+	}
+	return err
+}
+
+// secretText gets a value from where it was said to be.
+func (a *app) secretText(name, file string) (string, error) {
+	var from io.Reader = a.stdin
+	switch {
+	case file != "":
+		path, err := a.tilde(file)
+		if err != nil {
+			return "", err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return "", wrongWords("", "secret set %s: --file: %v", name, err)
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+			a.notice("others may read %s too: chmod 600 %s, or remove it", file, file)
+		}
+		from = f
+	case term.IsTerminal(int(a.stdin.Fd())):
+		fmt.Fprintf(a.stderr, "%s: ", name)
+		text, err := term.ReadPassword(int(a.stdin.Fd()))
+		fmt.Fprintln(a.stderr)
+		if err != nil {
+			return "", fmt.Errorf("secret set %s: read the value: %w", name, err)
+		}
+		return string(text), nil
+	}
+	text, err := io.ReadAll(io.LimitReader(from, secret.MaxValue+3))
+	if err != nil {
+		return "", fmt.Errorf("secret set %s: read the value: %w", name, err)
+	}
+	return string(text), nil
+}
+
+func (a *app) secretList() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the secrets, never their values",
+		Args:    counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := a.secrets(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.json(all.Secrets)
+			}
+			if len(all.Secrets) == 0 {
+				return nil
+			}
+			rows := [][]string{{"NAME", "SOURCE", "SET"}}
+			for _, s := range all.Secrets {
+				rows = append(rows, []string{s.Name, sourceOf(s), dateOf(s.SetAt)})
+			}
+			a.table(rows)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+func (a *app) secrets(ctx context.Context) (api.Secrets, error) {
+	c, err := a.ensure(ctx)
+	if err != nil {
+		return api.Secrets{}, err
+	}
+	defer c.Close()
+	return c.Secrets(ctx)
+}
+
+func (a *app) secretNames(ctx context.Context) []string {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return nil // completion starts nothing
+	}
+	defer c.Close()
+	all, err := c.Secrets(ctx)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(all.Secrets))
+	for i, s := range all.Secrets {
+		names[i] = s.Name
+	}
+	return names
+}
+
+func sourceOf(s api.Secret) string {
+	if s.Source == api.SecretCommand {
+		return "command: " + short(strings.Join(s.Command, " "))
+	}
+	return s.Source
+}
+
+func dateOf(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+func (a *app) secretShow() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show all about one secret but its value",
+		Args:  counted(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.ensure(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			s, err := c.Secret(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.json(s)
+			}
+			rows := [][]string{{"name", s.Name}, {"source", sourceOf(s)}}
+			add := func(key, value string) {
+				if value != "" {
+					rows = append(rows, []string{key, value})
+				}
+			}
+			add("refresh", s.Refresh)
+			add("set", dateOf(s.SetAt))
+			add("problem", s.Problem)
+			a.table(rows)
+			return nil
+		},
+		ValidArgsFunction: a.completesSecret,
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+func (a *app) completesSecret(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.secretNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) secretRemove() *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove NAME",
+		Aliases: []string{"rm"},
+		Short:   "Forget a secret",
+		Args:    counted(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.ensure(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return c.RemoveSecret(cmd.Context(), args[0])
+		},
+		ValidArgsFunction: a.completesSecret,
+	}
+}
+
+// keyring is the person's, where there is one that the guardian can reach. Without
+// an address none is looked for: the library would start a bus.
+func (a *app) keyring() vault.Keyring {
+	if runtime.GOOS == "darwin" || a.env.get("DBUS_SESSION_BUS_ADDRESS") != "" {
+		return vault.SystemKeyring{}
+	}
+	return nil
+}
+
+// secretEnv is what a command that prints a secret gets: what it needs to find
+// the person's own settings and keyring.
+func (a *app) secretEnv(hostEnv []string) []string {
+	env := append([]string(nil), hostEnv...)
+	for _, key := range []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
+		if v := a.env.get(key); filepath.IsAbs(v) || v != "" && key == "DBUS_SESSION_BUS_ADDRESS" {
+			env = append(env, key+"="+v)
+		}
+	}
+	return env
+}

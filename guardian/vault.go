@@ -1,0 +1,143 @@
+package guardian
+
+import (
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/internal/xdg"
+	"cloister/secret"
+	"cloister/secret/vault"
+)
+
+// VaultDir is where the guardian of dirs keeps its vault.
+func VaultDir(dirs xdg.Dirs) string { return filepath.Join(dirs.Data, "vault") }
+
+// A vaultDoor opens the vault when it is first needed: who binds no secret never
+// pays for one, and a vault that cannot be read stops nothing else. One that could
+// not be read is looked at again the next time.
+type vaultDoor struct {
+	mu   sync.Mutex
+	open *vault.Vault
+}
+
+func (d *vaultDoor) get(o Options) (*vault.Vault, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open != nil {
+		return d.open, nil
+	}
+	v, err := vault.Open(VaultDir(o.Dirs), o.Keyring, vault.Command(o.SecretEnv))
+	if err != nil {
+		return nil, err
+	}
+	d.open = v
+	return v, nil
+}
+
+// openVault is the vault, or why it cannot be read.
+func (g *guardian) openVault() (*vault.Vault, error) { return g.vault.get(g.o) }
+
+func (g *guardian) getSecrets(http.ResponseWriter, *http.Request) (any, error) {
+	v, err := g.openVault()
+	if err != nil {
+		return nil, err
+	}
+	out := api.Secrets{Protection: v.Protection(), Secrets: []api.Secret{}}
+	for _, item := range v.List() {
+		out.Secrets = append(out.Secrets, shownSecret(item))
+	}
+	return out, nil
+}
+
+// shownSecret is what anybody sees of a secret.
+func shownSecret(i vault.Item) api.Secret {
+	s := api.Secret{Name: i.Name, Source: api.SecretStored, SetAt: &i.SetAt}
+	if len(i.Command) > 0 {
+		s.Source, s.Command, s.Refresh = api.SecretCommand, i.Command, i.Refresh.String()
+	}
+	if i.Problem != nil {
+		s.Problem = i.Problem.Error()
+	}
+	return s
+}
+
+func (g *guardian) getSecret(_ http.ResponseWriter, r *http.Request) (any, error) {
+	v, err := g.openVault()
+	if err != nil {
+		return nil, err
+	}
+	item, err := v.Find(r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	return shownSecret(item), nil
+}
+
+// postSecret sets a secret. The record comes first, without the value.
+func (g *guardian) postSecret(_ http.ResponseWriter, r *http.Request) (any, error) {
+	name := r.PathValue("name")
+	req, err := read[api.SecretSet](r)
+	if err != nil {
+		return nil, badRequest("set secret %q: the request is not JSON of the right form", name)
+	}
+	if err := vault.CheckName(name); err != nil {
+		return nil, badRequest("set secret: %v", err)
+	}
+	if (req.Value != "") == (len(req.Command) > 0) {
+		return nil, badRequest("set secret %q: either a value or a command", name)
+	}
+	v, err := g.openVault()
+	if err != nil {
+		return nil, err
+	}
+	if len(req.Command) > 0 {
+		if err := g.recordVault(r, "set", name, "by a command of the host"); err != nil {
+			return nil, err
+		}
+		err = v.SetCommand(r.Context(), name, req.Command, time.Duration(req.RefreshMS)*time.Millisecond, time.Now())
+	} else {
+		var value secret.Value
+		if value, err = secret.New(req.Value); err != nil {
+			return nil, badRequest("set secret %q: %v", name, err)
+		}
+		if err := g.recordVault(r, "set", name, "a value that is stored"); err != nil {
+			return nil, err
+		}
+		err = v.Set(name, value, time.Now())
+	}
+	if err != nil {
+		return nil, err
+	}
+	item, err := v.Find(name)
+	return shownSecret(item), err
+}
+
+func (g *guardian) postSecretRemove(_ http.ResponseWriter, r *http.Request) (any, error) {
+	name := r.PathValue("name")
+	v, err := g.openVault()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := v.Find(name); err != nil {
+		return nil, err
+	}
+	if err := g.recordVault(r, "remove", name, ""); err != nil {
+		return nil, err
+	}
+	return struct{}{}, v.Remove(name)
+}
+
+// recordVault records what a person does with the vault.
+func (g *guardian) recordVault(r *http.Request, action, name, reason string) error {
+	err := g.records.append(r.Context(), audit.Event{
+		Kind: audit.SecretUse, Action: action, Resource: name, Verdict: "allow", Reason: reason, Policy: g.policies.current().base.Digest(),
+	})
+	if err != nil {
+		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "secret " + name + ": it could not be recorded, so it may not happen: " + err.Error()}
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package secret
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cloister/internal/authority"
+	"cloister/internal/urlpath"
+)
+
+// A Binding says where one secret may go: over TLS to these hosts, in requests
+// that fit, in one place of them.
+type Binding struct {
+	Name    string
+	Hosts   []authority.Pattern
+	Ports   []uint16 // 443 where nothing is said
+	Methods []string // any where nothing is said
+	Paths   []urlpath.Glob
+	// Exactly one of these is the place. A header's value is written as Format
+	// says, {} being the secret; an empty Format leaves it as the program wrote it.
+	Header, Format string
+	Query          string // a key of the query
+	Body           bool   // anywhere in the body
+	// Origin is where it was written, for a person.
+	Origin string
+}
+
+// Words are a Binding as a person wrote it.
+type Words struct {
+	Name           string
+	Hosts          []string
+	Ports          []uint16
+	Methods, Paths []string
+	Header, Format string
+	Query          string
+	Body           bool
+	Origin         string
+}
+
+// Bind reads a Binding.
+func Bind(w Words) (*Binding, error) {
+	b := &Binding{
+		Name: w.Name, Ports: w.Ports, Methods: w.Methods, Header: w.Header, Format: w.Format, Query: w.Query, Body: w.Body, Origin: w.Origin,
+	}
+	if len(w.Hosts) == 0 {
+		return nil, errors.New("no host is named: a secret goes nowhere by itself")
+	}
+	for _, host := range w.Hosts {
+		p, err := authority.ParsePattern(host)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it names the host
+		}
+		b.Hosts = append(b.Hosts, p)
+	}
+	if len(b.Ports) == 0 {
+		b.Ports = []uint16{443}
+	}
+	for _, path := range w.Paths {
+		g, err := urlpath.ParseGlob(path)
+		if err != nil {
+			return nil, fmt.Errorf("path %q: %w", path, err)
+		}
+		b.Paths = append(b.Paths, g)
+	}
+	places := 0
+	for _, set := range []bool{b.Header != "", b.Query != "", b.Body} {
+		if set {
+			places++
+		}
+	}
+	switch {
+	case places > 1:
+		return nil, errors.New("one place each: header, query or body; write a second entry for another")
+	case places == 0:
+		b.Header = "Authorization"
+	}
+	switch {
+	case b.Format != "" && b.Header == "":
+		return nil, errors.New("format says how a header is written, and there is none")
+	case b.Format != "" && strings.Count(b.Format, "{}") != 1:
+		return nil, errors.New(`format has {} once, such as "Bearer {}"`)
+	case strings.ContainsFunc(b.Format, func(r rune) bool { return r < ' ' || r > '~' }):
+		return nil, errors.New("format has a character that a header cannot hold")
+	case b.Header != "" && !isToken(b.Header):
+		return nil, fmt.Errorf("%q is no name of a header", b.Header)
+	case slices.Contains([]string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect", "trailer"}, strings.ToLower(b.Header)):
+		return nil, fmt.Errorf("the header %s is the gate's own", b.Header)
+	}
+	return b, nil
+}
+
+func isToken(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	})
+}
+
+// Covers says whether the binding names a destination.
+func (b *Binding) Covers(a authority.Authority) bool {
+	return slices.Contains(b.Ports, a.Port()) && slices.ContainsFunc(b.Hosts, func(p authority.Pattern) bool { return p.Match(a.Host()) })
+}
+
+// Place is the place in words.
+func (b *Binding) Place() string {
+	switch {
+	case b.Query != "":
+		return "query " + b.Query
+	case b.Body:
+		return "body"
+	}
+	return "header " + strings.ToLower(b.Header)
+}
+
+// To is where it may go in words: POST api.example.com:8443/v1/**.
+func (b *Binding) To() string {
+	hosts := make([]string, len(b.Hosts))
+	for i, p := range b.Hosts {
+		hosts[i] = p.String()
+	}
+	words := strings.Join(hosts, ", ")
+	if !slices.Equal(b.Ports, []uint16{443}) {
+		ports := make([]string, len(b.Ports))
+		for i, p := range b.Ports {
+			ports[i] = strconv.Itoa(int(p))
+		}
+		words += " port " + strings.Join(ports, ",")
+	}
+	if len(b.Methods) > 0 {
+		words = strings.Join(b.Methods, ",") + " " + words
+	}
+	for _, p := range b.Paths {
+		words += " " + p.String()
+	}
+	return words
+}
+
+// A Request is what of a request says where it goes.
+type Request struct {
+	Authority authority.Authority
+	Secure    bool
+	Method    string
+	Path      urlpath.Path
+	BadPath   error // why the path has no one spelling
+}
+
+// Refuses is why the secret may not go into a request of that destination; empty
+// where it may. word is the key to widen and with what.
+func (b *Binding) Refuses(r Request) (why, key, word string) {
+	switch {
+	case !b.Covers(r.Authority):
+		return "it is bound to " + b.To(), "hosts", r.Authority.Host()
+	case !r.Secure:
+		return "it goes over TLS only", "", ""
+	case len(b.Methods) > 0 && !slices.Contains(b.Methods, r.Method):
+		return "it is bound to " + b.To() + ", and this is a " + r.Method, "methods", r.Method
+	case len(b.Paths) > 0 && r.BadPath != nil:
+		return "it is bound to " + b.To() + ", and this path has no one spelling: " + r.BadPath.Error(), "", ""
+	case len(b.Paths) > 0 && !slices.ContainsFunc(b.Paths, func(g urlpath.Glob) bool { return g.Match(r.Path) }):
+		return "it is bound to " + b.To(), "paths", r.Path.Wire()
+	}
+	return "", "", ""
+}
+
+// InField finds the placeholder in the header that the binding names, and gives
+// what writes the real value there; ok is false where the field is not written so
+// that nothing but the placeholder could be meant.
+func (b *Binding) InField(name, value, placeholder string) (write func(real string) string, ok bool) {
+	if b.Header == "" || !strings.EqualFold(name, b.Header) {
+		return nil, false
+	}
+	as := func(shape string) func(string) string {
+		if b.Format != "" {
+			shape = b.Format
+		}
+		return func(real string) string { return strings.Replace(shape, "{}", real, 1) }
+	}
+	if value == placeholder {
+		return as("{}"), true
+	}
+	if head, tail, cut := strings.Cut(b.Format, "{}"); cut && len(head+tail) > 0 && value == head+placeholder+tail {
+		return as(""), true
+	}
+	if !strings.EqualFold(name, "Authorization") && !strings.EqualFold(name, "Proxy-Authorization") {
+		return nil, false
+	}
+	scheme, rest, cut := strings.Cut(value, " ")
+	if !cut || !isToken(scheme) {
+		return nil, false
+	}
+	rest = strings.TrimLeft(rest, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return as(scheme + " {}"), rest == placeholder
+	}
+	text, err := base64.StdEncoding.DecodeString(rest)
+	if err != nil {
+		return nil, false
+	}
+	user, password, cut := strings.Cut(string(text), ":")
+	basic := func(shape string) func(string) string {
+		return func(real string) string {
+			return scheme + " " + base64.StdEncoding.EncodeToString([]byte(strings.Replace(shape, "{}", real, 1)))
+		}
+	}
+	switch {
+	case !cut || strings.Contains(user+password, "{}"):
+		return nil, false
+	case password == placeholder && user != placeholder:
+		return basic(user + ":{}"), true
+	case user == placeholder && password != placeholder:
+		return basic("{}:" + password), true
+	}
+	return nil, false
+}
+
+// InQuery finds the placeholder under the key that the binding names.
+func (b *Binding) InQuery(pair, placeholder string) (write func(real string) string, ok bool) {
+	key, value, cut := strings.Cut(pair, "=")
+	if b.Query == "" || !cut {
+		return nil, false
+	}
+	name, err1 := url.QueryUnescape(key)
+	text, err2 := url.QueryUnescape(value)
+	if err1 != nil || err2 != nil || name != b.Query || text != placeholder {
+		return nil, false
+	}
+	return func(real string) string { return key + "=" + url.QueryEscape(real) }, true
+}

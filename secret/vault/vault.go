@@ -1,0 +1,462 @@
+// Package vault keeps secrets on disk, encrypted, for one user.
+//
+// Promise: the file is age's, written whole or not at all; one that cannot be
+// read is kept as it is, named in the error, and never written over. Its key lies
+// in the system's keyring where there is one, else in a file beside it that only
+// its user may read: Protection says which in words for a person. A secret that a
+// command prints is fetched when it is used, and held in memory only.
+//
+// It does not guard against other programs of the same user, who can read what
+// this one can. One process at a time may have a vault open.
+//
+// Most readers want Open.
+package vault
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"filippo.io/age"
+
+	"cloister/internal/durable"
+	"cloister/internal/xdg"
+	"cloister/secret"
+)
+
+// ErrNotFound says that the vault has no secret of that name.
+var ErrNotFound = errors.New("no such secret")
+
+// MinRefresh is the shortest time for which a command's answer is kept.
+const MinRefresh = time.Second
+
+// DefaultRefresh is how long a command's answer is kept where nothing is said.
+const DefaultRefresh = 15 * time.Minute
+
+const (
+	fileName = "secrets.age"
+	keyName  = "key.txt"
+	version  = 1
+	maxFile  = 16 << 20
+)
+
+// CheckName says why a text cannot be the name of a secret.
+func CheckName(name string) error {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+	if len(name) > 128 || strings.Trim(name, letters+"0123456789.-") != "" || strings.IndexAny(name, letters) != 0 {
+		return fmt.Errorf("%q is not the name of a secret: letters, digits, _, - and ., a letter or _ first", name)
+	}
+	return nil
+}
+
+// An Item is what the vault knows of one secret, without its value.
+type Item struct {
+	Name string
+	// Command prints the value; empty for one that is stored.
+	Command []string
+	Refresh time.Duration
+	SetAt   time.Time
+	// Problem is why the command gave nothing the last time.
+	Problem error
+}
+
+// entry is an Item with its value as the file has it.
+type entry struct {
+	Name    string    `json:"name"`
+	Value   string    `json:"value,omitempty"`
+	Command []string  `json:"command,omitempty"`
+	Refresh string    `json:"refresh,omitempty"`
+	SetAt   time.Time `json:"set_at"`
+}
+
+// Vault is an open vault, safe for use by several goroutines.
+type Vault struct {
+	dir  string
+	ring Keyring
+	run  Runner
+
+	mu       sync.Mutex
+	key      *age.X25519Identity // nil before the first secret
+	inRing   bool
+	items    map[string]*held
+	revision uint64
+}
+
+// held is one secret in memory.
+type held struct {
+	Item
+	value secret.Value
+	// fetching is held while the command of a secret runs.
+	fetching sync.Mutex
+	fetched  time.Time
+	failed   error
+	revision uint64
+}
+
+// A Keyring keeps one text under one name. *SystemKeyring is one.
+type Keyring interface {
+	Get(account string) (string, error)
+	Set(account, text string) error
+}
+
+// ErrNoKey says that the keyring works and has nothing of that name.
+var ErrNoKey = errors.New("the keyring has no such entry")
+
+// Open reads the vault in dir; one that does not exist is empty. ring is nil
+// where this host has none; run executes commands that print a secret.
+func Open(dir string, ring Keyring, run Runner) (*Vault, error) {
+	v := &Vault{dir: dir, ring: ring, run: run, items: map[string]*held{}}
+	sealed, err := readBounded(v.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		return v, nil
+	}
+	if err == nil {
+		err = v.read(sealed)
+	}
+	if err != nil {
+		return nil, &CorruptError{File: v.file(), Err: err}
+	}
+	return v, nil
+}
+
+// A CorruptError is a vault that cannot be read. It stays as it is.
+type CorruptError struct {
+	File string
+	Err  error
+}
+
+func (e *CorruptError) Error() string { return "open the vault " + e.File + ": " + e.Err.Error() }
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// Hints are the words of what to do.
+func (e *CorruptError) Hints() []string {
+	return []string{"nothing was written over; bring the file back from a backup, or begin anew: mv " + e.File + " " + e.File + ".broken"}
+}
+
+func (v *Vault) file() string    { return filepath.Join(v.dir, fileName) }
+func (v *Vault) keyFile() string { return filepath.Join(v.dir, keyName) }
+func (v *Vault) account() string { return "vault " + v.dir }
+
+// Protection says in words for a person what keeps the values.
+func (v *Vault) Protection() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.key == nil && v.ring == nil:
+		return "nothing is kept yet; the key will lie in " + v.keyFile() + ", which only you may read: there is no keyring here"
+	case v.key == nil:
+		return "nothing is kept yet; the key will lie in the system's keyring"
+	case v.inRing:
+		return v.file() + ", encrypted with age; the key lies in the system's keyring, which your login opens"
+	}
+	return v.file() + ", encrypted with age; the key lies beside it in " + keyName + ", which only you may read: it guards a copy of the vault alone, not against programs of yours or root"
+}
+
+// read opens the sealed file and takes what is in it.
+func (v *Vault) read(sealed []byte) error {
+	if err := v.findKey(); err != nil {
+		return err
+	}
+	r, err := age.Decrypt(bytes.NewReader(sealed), v.key)
+	if err != nil {
+		return fmt.Errorf("decrypt: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxFile))
+	if err != nil {
+		return fmt.Errorf("decrypt: %w", err)
+	}
+	var file struct {
+		Version int     `json:"v"`
+		Secrets []entry `json:"secrets"`
+	}
+	// The text must never be in an error: it holds values.
+	if json.Unmarshal(text, &file) != nil {
+		return errors.New("what is in it is not what a vault holds")
+	}
+	if file.Version != version {
+		return fmt.Errorf("version %d; this cloister reads version %d", file.Version, version)
+	}
+	for _, e := range file.Secrets {
+		h := &held{Item: Item{Name: e.Name, Command: e.Command, SetAt: e.SetAt}}
+		if len(e.Command) > 0 {
+			if h.Refresh, err = time.ParseDuration(e.Refresh); err != nil {
+				return fmt.Errorf("secret %s: a refresh that is no time", e.Name)
+			}
+		} else {
+			h.value = secret.Seal(e.Value)
+		}
+		v.items[e.Name] = h
+	}
+	return nil
+}
+
+// findKey gets the key of a vault that exists: the file's where there is one,
+// else the keyring's.
+func (v *Vault) findKey() error {
+	text, err := readBounded(v.keyFile())
+	switch {
+	case err == nil:
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("read its key: %w", err)
+	case v.ring == nil:
+		return fmt.Errorf("its key is neither in %s nor in a keyring, of which this host has none now", v.keyFile())
+	default:
+		kept, err := v.ring.Get(v.account())
+		if err != nil {
+			return fmt.Errorf("read its key from the keyring: %w", err)
+		}
+		text, v.inRing = []byte(kept), true
+	}
+	// The error of the parser could quote the key.
+	key, err := age.ParseX25519Identity(strings.TrimSpace(string(text)))
+	if err != nil {
+		return errors.New("its key is not an age identity")
+	}
+	v.key = key
+	return nil
+}
+
+// makeKey makes the key of a new vault.
+func (v *Vault) makeKey() error {
+	if err := xdg.Private(v.dir, os.Getuid()); err != nil {
+		return fmt.Errorf("make the vault: %w", err)
+	}
+	if _, err := os.Lstat(v.keyFile()); err == nil {
+		return v.findKey() // of a vault that was moved away
+	}
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		return fmt.Errorf("make the vault's key: %w", err)
+	}
+	if v.ring != nil {
+		if err := v.ring.Set(v.account(), key.String()); err == nil {
+			v.key, v.inRing = key, true
+			return nil
+		}
+		// A keyring that is locked for good or broken: the file is the way left,
+		// and Protection says so.
+	}
+	if err := durable.WriteFile(v.keyFile(), []byte(key.String()+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write the vault's key: %w", err)
+	}
+	v.key = key
+	return nil
+}
+
+// save writes all that is held. The caller has the lock, and undoes what it did
+// after an error.
+func (v *Vault) save() error {
+	if v.key == nil {
+		if err := v.makeKey(); err != nil {
+			return err
+		}
+	}
+	file := struct {
+		Version int     `json:"v"`
+		Secrets []entry `json:"secrets"`
+	}{Version: version}
+	for _, name := range v.names() {
+		h := v.items[name]
+		e := entry{Name: name, Command: h.Command, SetAt: h.SetAt}
+		if len(h.Command) > 0 {
+			e.Refresh = h.Refresh.String()
+		} else {
+			e.Value = h.value.Reveal()
+		}
+		file.Secrets = append(file.Secrets, e)
+	}
+	text, err := json.Marshal(file)
+	if err != nil {
+		return errors.New("write the vault: a secret cannot be encoded")
+	}
+	var sealed bytes.Buffer
+	w, err := age.Encrypt(&sealed, v.key.Recipient())
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("encrypt the vault: %w", err)
+	}
+	if err := durable.WriteFile(v.file(), sealed.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write the vault: %w", err)
+	}
+	return nil
+}
+
+func (v *Vault) names() []string {
+	names := make([]string, 0, len(v.items))
+	for name := range v.items {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// put replaces one secret, or removes it where h is nil, and writes the vault.
+func (v *Vault) put(name string, h *held) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before, had := v.items[name]
+	v.revision++
+	if h != nil {
+		h.revision = v.revision
+		v.items[name] = h
+	} else {
+		delete(v.items, name)
+	}
+	if err := v.save(); err != nil {
+		delete(v.items, name)
+		if had {
+			v.items[name] = before
+		}
+		return err
+	}
+	return nil
+}
+
+// Set stores a value. One that was there is replaced, and who uses it gets the
+// new one from the next use on.
+func (v *Vault) Set(name string, value secret.Value, now time.Time) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	return v.put(name, &held{Item: Item{Name: name, SetAt: now}, value: value})
+}
+
+// SetCommand stores a command that prints the value. It is run once: what does
+// not work is not kept.
+func (v *Vault) SetCommand(ctx context.Context, name string, argv []string, refresh time.Duration, now time.Time) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if refresh == 0 {
+		refresh = DefaultRefresh
+	}
+	if refresh < MinRefresh {
+		return fmt.Errorf("a refresh of %s is shorter than %s", refresh, MinRefresh)
+	}
+	h := &held{Item: Item{Name: name, Command: slices.Clone(argv), Refresh: refresh, SetAt: now}}
+	value, err := v.fetch(ctx, argv)
+	if err != nil {
+		return err
+	}
+	h.value, h.fetched = value, time.Now()
+	return v.put(name, h)
+}
+
+// Remove forgets a secret.
+func (v *Vault) Remove(name string) error {
+	v.mu.Lock()
+	_, ok := v.items[name]
+	v.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("secret %q: %w", name, ErrNotFound)
+	}
+	return v.put(name, nil)
+}
+
+// List tells what there is, by name.
+func (v *Vault) List() []Item {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := make([]Item, 0, len(v.items))
+	for _, name := range v.names() {
+		out = append(out, v.items[name].shown())
+	}
+	return out
+}
+
+// shown is the item as of now. The vault's lock is held.
+func (h *held) shown() Item {
+	i := h.Item
+	if h.failed != nil {
+		i.Problem = h.failed
+	}
+	return i
+}
+
+// Find tells of one secret.
+func (v *Vault) Find(name string) (Item, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if h := v.items[name]; h != nil {
+		return h.shown(), nil
+	}
+	return Item{}, fmt.Errorf("secret %q: %w", name, ErrNotFound)
+}
+
+// Get is a secret's value as of now. The revision is another one whenever the
+// value may be. A command whose answer is too old is run again; where it fails,
+// the old answer is not used: the service would refuse it in worse words.
+func (v *Vault) Get(ctx context.Context, name string) (secret.Value, uint64, error) {
+	v.mu.Lock()
+	h := v.items[name]
+	v.mu.Unlock()
+	if h == nil {
+		return secret.Value{}, 0, fmt.Errorf("secret %q: %w", name, ErrNotFound)
+	}
+	if len(h.Command) == 0 {
+		return h.value, h.revision, nil
+	}
+	h.fetching.Lock()
+	defer h.fetching.Unlock()
+	if value, revision, err, fresh := v.fresh(h); fresh {
+		return value, revision, err
+	}
+	value, err := v.fetch(ctx, h.Command)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	h.fetched, h.failed = time.Now(), err
+	if err != nil {
+		return secret.Value{}, 0, fmt.Errorf("secret %q: %w", name, err)
+	}
+	if value.Reveal() != h.value.Reveal() {
+		v.revision++
+		h.revision = v.revision
+	}
+	h.value = value
+	return value, h.revision, nil
+}
+
+// fresh is the last answer of a command, or its last failure, where that is young
+// enough.
+func (v *Vault) fresh(h *held) (value secret.Value, revision uint64, err error, fresh bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	age := time.Since(h.fetched)
+	switch {
+	case h.failed != nil && age < retryAfter:
+		return secret.Value{}, 0, fmt.Errorf("secret %q: %w", h.Name, h.failed), true
+	case h.failed == nil && !h.fetched.IsZero() && age < h.Refresh:
+		return h.value, h.revision, nil, true
+	}
+	return secret.Value{}, 0, nil, false
+}
+
+// readBounded reads a file of a vault; a link is none.
+func readBounded(name string) ([]byte, error) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a plain file", name)
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, maxFile)
+	}
+	return os.ReadFile(name)
+}

@@ -1,0 +1,344 @@
+package vault_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloister/secret"
+	"cloister/secret/vault"
+)
+
+const canary = "ghp_CanaryCanaryCanaryCanaryCanaryCanary"
+
+var env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
+
+func open(t *testing.T, dir string, ring vault.Keyring) *vault.Vault {
+	t.Helper()
+	v, err := vault.Open(dir, ring, vault.Command(env))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func value(t *testing.T, text string) secret.Value {
+	t.Helper()
+	v, err := secret.New(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func reveal(t *testing.T, v *vault.Vault, name string) string {
+	t.Helper()
+	got, _, err := v.Get(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Reveal()
+}
+
+// ring is a keyring of the desktop's kind: this machine has none to try.
+type ring struct {
+	mu   sync.Mutex
+	kept map[string]string
+	err  error
+}
+
+func (r *ring) Get(account string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if text, ok := r.kept[account]; ok && r.err == nil {
+		return text, nil
+	}
+	return "", errors.Join(r.err, vault.ErrNoKey)
+}
+
+func (r *ring) Set(account, text string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.kept[account] = text
+	}
+	return r.err
+}
+
+func TestKeepsAcrossOpens(t *testing.T) {
+	for _, where := range []string{"file", "keyring", "broken keyring"} {
+		t.Run(where, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "vault")
+			var keys vault.Keyring
+			r := &ring{kept: map[string]string{}}
+			if where != "file" {
+				keys = r
+			}
+			if where == "broken keyring" {
+				r.err = errors.New("locked")
+			}
+			v := open(t, dir, keys)
+			if err := v.Set("A", value(t, canary), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if err := v.Set("B", value(t, "other"), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if err := v.Remove("B"); err != nil {
+				t.Fatal(err)
+			}
+			v = open(t, dir, keys)
+			if got := reveal(t, v, "A"); got != canary {
+				t.Errorf("A is %q", got)
+			}
+			if list := v.List(); len(list) != 1 || list[0].Name != "A" {
+				t.Errorf("list: %v", list)
+			}
+			if _, _, err := v.Get(t.Context(), "B"); !errors.Is(err, vault.ErrNotFound) {
+				t.Errorf("B: %v", err)
+			}
+			inRing := strings.Contains(v.Protection(), "keyring, which your login opens")
+			if inRing != (where == "keyring") || inRing != (len(r.kept) == 1) {
+				t.Errorf("protection: %s", v.Protection())
+			}
+			err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				text, err := os.ReadFile(path)
+				info, _ := d.Info()
+				if bytes.Contains(text, []byte("Canary")) || info.Mode().Perm() != 0o600 {
+					t.Errorf("%s: mode %v, or the value in it", path, info.Mode())
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			if where == "keyring" {
+				if _, err := vault.Open(dir, nil, nil); err == nil {
+					t.Error("opened without the keyring that has its key")
+				}
+			}
+		})
+	}
+}
+
+func TestACorruptVaultIsKept(t *testing.T) {
+	for name, break_ := range map[string]func(file, key string) error{
+		"half":    func(file, _ string) error { return os.Truncate(file, 60) },
+		"empty":   func(file, _ string) error { return os.Truncate(file, 0) },
+		"noise":   func(file, _ string) error { return os.WriteFile(file, bytes.Repeat([]byte("noise "), 99), 0o600) },
+		"flipped": func(file, _ string) error { return flip(file) },
+		"no key":  func(_, key string) error { return os.Remove(key) },
+		"bad key": func(_, key string) error { return os.WriteFile(key, []byte("AGE-SECRET-KEY-1CANARY\n"), 0o600) },
+		"a link": func(file, _ string) error {
+			return errors.Join(os.Rename(file, file+".x"), os.Symlink(file+".x", file))
+		},
+		"other's":    func(file, key string) error { return otherVault(file) },
+		"too large":  func(file, _ string) error { return os.Truncate(file, 17<<20) },
+		"a folder":   func(file, _ string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
+		"unreadable": func(file, _ string) error { return errors.Join(os.Remove(file), os.Symlink(file, file)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "vault")
+			v := open(t, dir, nil)
+			if err := v.Set("A", value(t, canary), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, "secrets.age")
+			if err := break_(file, filepath.Join(dir, "key.txt")); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := os.Lstat(file)
+			_, err := vault.Open(dir, nil, nil)
+			var corrupt *vault.CorruptError
+			if !errors.As(err, &corrupt) || corrupt.File != file || !strings.Contains(err.Error(), file) || len(corrupt.Hints()) == 0 {
+				t.Fatalf("opened: %v", err)
+			}
+			if strings.Contains(err.Error(), "CANARY") {
+				t.Errorf("the error quotes the key: %v", err)
+			}
+			after, _ := os.Lstat(file)
+			if before.Size() != after.Size() || before.ModTime() != after.ModTime() {
+				t.Error("it was written over")
+			}
+		})
+	}
+}
+
+func flip(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	text[len(text)-3] ^= 1
+	return os.WriteFile(file, text, 0o600)
+}
+
+// otherVault puts the file of another vault in the place of this.
+func otherVault(file string) error {
+	dir, err := os.MkdirTemp(filepath.Dir(filepath.Dir(file)), "other")
+	if err != nil {
+		return err
+	}
+	v, err := vault.Open(dir, nil, nil)
+	if err != nil {
+		return err
+	}
+	x, _ := secret.New("x")
+	if err := v.Set("X", x, time.Now()); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, "secrets.age"), file)
+}
+
+func TestAFailedWriteChangesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "vault")
+	v := open(t, dir, nil)
+	if err := v.Set("A", value(t, "old"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "secrets.age")
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A folder that cannot be replaced by a file, as root too.
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700), os.WriteFile(filepath.Join(file, "x"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func() error{
+		"set": func() error { return v.Set("A", value(t, "new"), time.Now()) }, "remove": func() error { return v.Remove("A") },
+		"add": func() error { return v.Set("B", value(t, "new"), time.Now()) },
+	} {
+		if do() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if got := reveal(t, v, "A"); got != "old" || len(v.List()) != 1 {
+		t.Errorf("A is %q, %d secrets", got, len(v.List()))
+	}
+	if err := errors.Join(os.RemoveAll(file), os.WriteFile(file, kept, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	v := open(t, filepath.Join(t.TempDir(), "v"), nil)
+	for _, name := range []string{"", "1A", "a b", "a/b", "../x", "A=B", "A\n", strings.Repeat("a", 200), "-x"} {
+		if v.Set(name, value(t, "x"), time.Now()) == nil {
+			t.Errorf("%q taken", name)
+		}
+	}
+}
+
+func TestCommands(t *testing.T) {
+	dir := t.TempDir()
+	sh := func(script string) []string { return []string{"sh", "-c", script} }
+	v := open(t, filepath.Join(dir, "v"), nil)
+	for name, argv := range map[string][]string{
+		"fails": sh("echo " + canary + "; echo " + canary + " >&2; exit 3"), "two lines": sh("echo a; echo " + canary), "nothing": sh(":"),
+		"NUL": sh(`printf 'a\0b'`), "endless": sh("yes " + canary), "not there": {"no-such-program-here"}, "relative": {"./x"},
+		"killed": sh("kill -9 $$"), "spaces": sh("echo ' x '"),
+	} {
+		err := v.SetCommand(t.Context(), "C", argv, time.Minute, time.Now())
+		if _, ok := errors.AsType[*vault.CommandError](err); !ok {
+			t.Errorf("%s: %v", name, err)
+		} else if strings.Contains(strings.ReplaceAll(err.Error(), strings.Join(argv, " "), ""), "Canary") {
+			t.Errorf("%s: the error has what it printed: %v", name, err)
+		}
+	}
+	if len(v.List()) != 0 {
+		t.Errorf("kept: %v", v.List())
+	}
+	if err := v.SetCommand(t.Context(), "C", sh("echo x"), time.Millisecond, time.Now()); err == nil {
+		t.Error("a refresh of a millisecond")
+	}
+}
+
+func TestAHangingCommandIsEndedWithAllOfIt(t *testing.T) {
+	dir := t.TempDir()
+	v := open(t, filepath.Join(dir, "v"), nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	pids := filepath.Join(dir, "pids")
+	began := time.Now()
+	err := v.SetCommand(ctx, "C", []string{"sh", "-c", "sleep 60 & echo $! >" + pids + "; sleep 60"}, time.Minute, time.Now())
+	if err == nil || !strings.Contains(err.Error(), "did not end") || time.Since(began) > 20*time.Second {
+		t.Fatalf("after %s: %v", time.Since(began), err)
+	}
+	text, err := os.ReadFile(pids)
+	if err != nil {
+		t.Skip("the shell did not come so far")
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	for deadline := time.Now().Add(20 * time.Second); alive(pid); {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d lives on", pid)
+		}
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+	}
+}
+
+func alive(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+func TestRefreshIsLive(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "token")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first\n")
+	v := open(t, filepath.Join(dir, "v"), nil)
+	if err := v.SetCommand(t.Context(), "C", []string{"cat", file}, time.Second, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	write("second")
+	if got := reveal(t, v, "C"); got != "first" {
+		t.Errorf("before its time is over it is %q", got)
+	}
+	_, one, err := v.Get(t.Context(), "C")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for reveal(t, v, "C") != "second" {
+		if time.Now().After(deadline) {
+			t.Fatal("never the second")
+		}
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // an answer grows old by the clock
+	}
+	if _, two, _ := v.Get(t.Context(), "C"); one == two {
+		t.Error("another value with the same revision")
+	}
+	// A command of another process starts with nothing fetched.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	v = open(t, filepath.Join(dir, "v"), nil)
+	if _, _, err := v.Get(t.Context(), "C"); err == nil {
+		t.Error("a command that fails gave a value")
+	}
+	if item, err := v.Find("C"); err != nil || item.Problem == nil {
+		t.Errorf("%v: the list does not tell why: %v", err, item)
+	}
+	if err := v.Set("C", value(t, "third"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got := reveal(t, v, "C"); got != "third" {
+		t.Errorf("replaced by a value it is %q", got)
+	}
+}

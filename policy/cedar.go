@@ -43,7 +43,7 @@ func actionResources() map[string][]types.EntityType {
 	files := []types.EntityType{"Dir", "File"}
 	return map[string][]types.EntityType{
 		"FileOpen": files, "FileOpenReadOnly": files, "FileOpenReadWrite": files, "ProcessExec": files,
-		actionConnect: {"Host"}, actionRequest: {"Host"}, "HttpRewrite": {"Host"}, "McpCall": {"MCP::Server", "MCP::Tool"},
+		actionConnect: {"Host"}, actionRequest: {"Host"}, actionRewrite: {"Host"}, "McpCall": {"MCP::Server", "MCP::Tool"},
 	}
 }
 
@@ -51,6 +51,7 @@ func actionResources() map[string][]types.EntityType {
 type cedarSet struct {
 	connect cedarGroup // those that judge connections
 	request cedarGroup // those that judge requests
+	rewrite cedarGroup // those that change requests
 	hosts   *hostIndex // every Host that they name
 	rules   []*rule    // what is a plain rule in Cedar's words
 	ports   []uint16   // that any of them names
@@ -72,6 +73,7 @@ type cedarPolicy struct {
 	named    []hostLit // every Host it names
 	atPorts  []hostLit // of these, Host::"name:port"
 	verdict  Verdict
+	change   *Rewrite // of a permit to rewrite
 }
 
 // All makes a group a cedar.PolicyIterator.
@@ -240,7 +242,8 @@ func (l *loader) load(p *cedar.Policy) {
 		}
 		return
 	}
-	l.keep(&tree, tier, actions)
+	_, all := tree.Action.(xast.ScopeTypeAll)
+	l.keep(&tree, tier, actions, !all)
 }
 
 // fitting are the actions of a policy that names none. Connections are always
@@ -265,8 +268,9 @@ func (l *loader) fitting() []string {
 	return out
 }
 
-// keep files the policy under what can be done with it today.
-func (l *loader) keep(tree *xast.Policy, t tier, actions []string) {
+// keep files the policy under what can be done with it today; explicit: it names
+// its actions.
+func (l *loader) keep(tree *xast.Policy, t tier, actions []string, explicit bool) {
 	v := Verdict{Effect: t.effect(), Rule: l.name, Origin: l.origin}
 	place := quotePlace(l.origin)
 	switch t {
@@ -280,13 +284,14 @@ func (l *loader) keep(tree *xast.Policy, t tier, actions []string) {
 	}
 	var held []holding
 	for _, a := range actions {
-		held = append(held, l.keepAction(tree, t, a, v))
+		held = append(held, l.keepAction(tree, t, a, v, explicit))
 	}
 	l.state(tree, t, held)
 }
 
-// keepAction files the policy for one of its actions, and says what keeps it.
-func (l *loader) keepAction(tree *xast.Policy, t tier, action string, v Verdict) holding {
+// keepAction files the policy for one of its actions, and says what keeps it;
+// explicit: it names its actions.
+func (l *loader) keepAction(tree *xast.Policy, t tier, action string, v Verdict, explicit bool) holding {
 	switch {
 	case action == actionConnect:
 		l.keepPolicy(&l.set.connect, tree, t, v)
@@ -298,10 +303,9 @@ func (l *loader) keepAction(tree *xast.Policy, t tier, action string, v Verdict)
 		return l.holdFiles(tree, t, action)
 	case action == actionMCP && l.keepServer(tree, t, v):
 		return kept(action, "the gate: no connection to that server")
-	case action == actionRewrite && t == tierForbid:
-		return kept(action, "nothing rewrites requests unless a permit is obeyed")
 	case action == actionRewrite:
-		return unkept(action, "no request is rewritten")
+		l.keepRewrite(tree, t, v, explicit)
+		return kept(action, "the gate: connections are opened, and requests changed")
 	}
 	return unkept(action, "calls to MCP servers are not read")
 }

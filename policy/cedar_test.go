@@ -214,7 +214,7 @@ func TestLeashFileLoadsUnchanged(t *testing.T) {
 		"2 allow FileOpen residue", "5 deny FileOpenReadWrite view", "8 allow ProcessExec residue",
 		"11 allow NetworkConnect enforced", "14 allow NetworkConnect enforced", "16 allow NetworkConnect enforced",
 		"19 allow NetworkConnect enforced", "22 deny NetworkConnect enforced", "25 deny McpCall enforced",
-		"28 deny McpCall residue", "31 allow HttpRewrite residue",
+		"28 deny McpCall residue", "31 allow HttpRewrite enforced",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

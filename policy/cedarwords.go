@@ -110,8 +110,8 @@ func contextKeys(actions []string) []string {
 			keys = append(keys, "hostname", "port", "ip")
 		case actionRequest:
 			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query")
-		case "HttpRewrite":
-			keys = append(keys, "hostname", "header", "value")
+		case actionRewrite:
+			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query", "header", "value")
 		case "McpCall":
 			keys = append(keys, "hostname")
 		}

@@ -16,11 +16,12 @@ import (
 // Snapshot is a compiled policy. It never changes; many goroutines may decide
 // by it at once.
 type Snapshot struct {
-	rules  []*rule // in the order they were given
-	layers []*index
-	cedar  *cedarSet // nil where no Cedar file has anything to enforce
-	files  []CedarFile
-	notes  []Note
+	rules     []*rule // in the order they were given
+	layers    []*index
+	rewriters *rewriters
+	cedar     *cedarSet // nil where no Cedar file has anything to enforce
+	files     []CedarFile
+	notes     []Note
 	// statements are those of the files, with what keeps each.
 	statements []Statement
 	unlisted   Effect
@@ -41,12 +42,13 @@ func Compile(in Input) (*Snapshot, error) {
 	}
 	rules, ruleErrs := compileRules(in.Rules, 0, false)
 	set, cedarErrs := loadCedar(in.Cedar)
-	if err := errors.Join(append(append(errs, ruleErrs...), cedarErrs...)...); err != nil {
+	rewriters, rewriteErrs := compileRewrites(in.Rewrites)
+	if err := errors.Join(slices.Concat(errs, ruleErrs, rewriteErrs, cedarErrs)...); err != nil {
 		return nil, err
 	}
-	s := &Snapshot{rules: rules, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes, statements: set.statements}
+	s := &Snapshot{rules: rules, rewriters: rewriters, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes, statements: set.statements}
 	s.layers = []*index{newIndex(append(slices.Clone(rules), set.rules...))}
-	if len(set.connect)+len(set.request) > 0 {
+	if len(set.connect)+len(set.request)+len(set.rewrite) > 0 {
 		s.cedar = set
 	}
 	for _, f := range in.Cedar {
@@ -113,6 +115,14 @@ func (s *Snapshot) sum() string {
 	var lines []string
 	for _, r := range s.rules {
 		lines = append(lines, strconv.Itoa(int(r.tier))+" "+r.name)
+	}
+	if s.rewriters != nil {
+		for _, w := range s.rewriters.all {
+			for _, c := range w.changes {
+				h := sha256.Sum256([]byte(c.Header + "\x00" + c.Value))
+				lines = append(lines, w.rule.name+" "+c.String()+" "+hex.EncodeToString(h[:]))
+			}
+		}
 	}
 	for _, f := range s.files {
 		h := sha256.Sum256(f.Text)

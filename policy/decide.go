@@ -62,7 +62,17 @@ func (s *Snapshot) weigh(r Request) Verdict {
 	if c.diagnostic != "" {
 		v.Diagnostic = c.diagnostic
 	}
-	v.Inspect = f.inspect() || c.reads
+	v.Judged = f.inspect() || c.reads
+	v.Inspect = v.Judged || s.rewrites(r.Authority)
+	if r.Action == HTTPRequest && v.Effect != Deny {
+		changes, broken := s.changes(r)
+		if broken != nil {
+			denied := broken.broken.brokenVerdict()
+			denied.Diagnostic, denied.Inspect, denied.Judged = broken.diagnostic, true, v.Judged
+			return denied
+		}
+		v.Rewrites = changes
+	}
 	if v.Inspect && v.Effect != Deny && f.plain != nil && f.plain.tunnel && f.stands() {
 		return s.closedTunnel(&f)
 	}
@@ -84,7 +94,7 @@ func (f *found) inspect() bool {
 // closedTunnel is a tunnel by one rule in which another wants to read.
 func (s *Snapshot) closedTunnel(f *found) Verdict {
 	v := Verdict{Rule: f.plain.name, Origin: f.plain.origin}
-	v.Reason = "the rule \"" + f.plain.name + "\"" + quotePlace(v.Origin) + " never opens this connection, and other rules deny or ask by what is in it"
+	v.Reason = "the rule \"" + f.plain.name + "\"" + quotePlace(v.Origin) + " never opens this connection, and other rules deny, ask about or change what is in it"
 	v.Hints = []string{"leave out tls: tunnel, or the rules about requests to this host"}
 	return v
 }

@@ -126,21 +126,29 @@ func (e Explanation) String() string {
 	if v.Diagnostic != "" {
 		fmt.Fprintf(&b, "  %s\n", v.Diagnostic)
 	}
+	for _, c := range v.Rewrites {
+		fmt.Fprintf(&b, "  + %s  %s%s\n", c, c.Rule, parenthesised(c.Origin))
+	}
 	for _, m := range e.Matches {
 		mark := " "
 		if m.Decides {
 			mark = ">"
 		}
 		fmt.Fprintf(&b, "  %s %-5s  %s", mark, m.Effect, m.Rule)
-		if o := m.Origin.String(); o != "" {
-			fmt.Fprintf(&b, "  (%s)", o)
-		}
+		b.WriteString(parenthesised(m.Origin))
 		if m.Note != "" {
 			b.WriteString("  " + m.Note)
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+func parenthesised(o Origin) string {
+	if s := o.String(); s != "" {
+		return "  (" + s + ")"
+	}
+	return ""
 }
 
 // subject is what is asked about, in a few words.

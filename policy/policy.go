@@ -154,6 +154,7 @@ type CedarFile struct {
 // Input is everything a Snapshot is compiled from.
 type Input struct {
 	Rules    []Rule
+	Rewrites []RewriteRule
 	Cedar    []CedarFile
 	Unlisted Effect // for a name that no rule names: Ask or Deny; an address is always denied
 	Mode     Mode
@@ -228,6 +229,11 @@ type Verdict struct {
 	// Inspect says that rules speak of requests to this destination: a
 	// connection may be used only by something that asks about each.
 	Inspect bool
+	// Judged says that some of these rules allow, ask or deny; those that only
+	// rewrite do not.
+	Judged bool
+	// Rewrites are what an allowed request is changed by.
+	Rewrites []Rewrite
 	// MaxBytes bounds an allowed request's body; 0 is no bound.
 	MaxBytes int64
 }

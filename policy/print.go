@@ -23,6 +23,11 @@ func (s *Snapshot) Cedar() string {
 		b.WriteByte('\n')
 		r.print(&b, s.narrowing(r))
 	}
+	if s.rewriters != nil {
+		for _, w := range s.rewriters.all {
+			w.print(&b)
+		}
+	}
 	for _, f := range s.files {
 		fmt.Fprintf(&b, "\n// file %s\n", comment(f.Name))
 		b.Write(f.Text)

@@ -130,7 +130,7 @@ func compileRequest(in Rule) (*matcher, error) {
 			return nil, bad(fmt.Sprintf("%q is no name of a header", name), "")
 		}
 		lower := strings.ToLower(name)
-		if slices.Contains([]string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect"}, lower) {
+		if gateOwns(lower) {
 			return nil, bad(fmt.Sprintf("the header %s is the gate's own", name), "it is checked or written anew for every request")
 		}
 		m.headers = append(m.headers, pair{lower, in.Headers[name]})

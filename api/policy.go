@@ -86,6 +86,17 @@ type Explanation struct {
 	// Matches are the rules that name the destination, in the order in which
 	// they are weighed.
 	Matches []Match `json:"matches,omitempty"`
+	// Rewrites are the headers that the request would get or lose.
+	Rewrites []Rewrite `json:"rewrites,omitempty"`
+}
+
+// Rewrite is one header that an allowed request gets, or loses. Its value is not
+// told.
+type Rewrite struct {
+	Header string `json:"header"`
+	Remove bool   `json:"remove,omitempty"`
+	Rule   string `json:"rule"`
+	Place  string `json:"place,omitempty"`
 }
 
 // Match is one rule that names a destination.

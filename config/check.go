@@ -40,6 +40,7 @@ func (r *reader) check(c *Config) {
 	r.rules(c.Proxy.Allow, "proxy.allow", authority.ParsePattern)
 	r.rules(c.Proxy.Ask, "proxy.ask", authority.ParsePattern)
 	r.rules(c.Proxy.Deny, "proxy.deny", authority.ParseBroadPattern)
+	r.rewrites(c.Proxy.Rewrite)
 	c.Proxy.Hosts = r.hosts(c.Proxy.Hosts)
 	r.patterns(c.Hostexec)
 	r.hostPaths(c.Proxy.UpstreamCA, "proxy.upstream_ca")
@@ -83,8 +84,12 @@ func (r *reader) presets(names []string) {
 }
 
 func (r *reader) rules(rules []Rule, list string, parse func(string) (authority.Pattern, error)) {
+	r.rulesAt(rules, func(i int) string { return at(list, i) }, parse)
+}
+
+func (r *reader) rulesAt(rules []Rule, keyOf func(int) string, parse func(string) (authority.Pattern, error)) {
 	for i := range rules {
-		rule, key := &rules[i], at(list, i)
+		rule, key := &rules[i], keyOf(i)
 		if rule.Place.Line == 0 {
 			continue // said already
 		}
@@ -143,6 +148,18 @@ func (r *reader) requests(rule *Rule, key string) {
 	}{{"methods", len(rule.Methods)}, {"paths", len(rule.Paths)}, {"headers", len(rule.Headers)}, {"query", len(rule.Query)}} {
 		if p, written := r.places[key+"."+list.word]; written && list.n == 0 {
 			r.problem(p, "leave it out for every request", "%s: %s names nothing", key, list.word)
+		}
+	}
+}
+
+// rewrites checks which requests each rule means; what it does to headers is
+// policy's to judge.
+func (r *reader) rewrites(list []Rewrite) {
+	for i, w := range list {
+		rule := []Rule{w.Rule()}
+		r.rulesAt(rule, func(int) string { return at("proxy.rewrite", i) }, authority.ParsePattern)
+		if w.Place.Line > 0 && len(w.Set)+len(w.Remove) == 0 {
+			r.problem(w.Place, "for example set: {X-Team: blue}, or remove: [Cookie]", "%s: sets and removes nothing", at("proxy.rewrite", i))
 		}
 	}
 }

@@ -33,6 +33,7 @@ type Proxy struct {
 	Allow           []Rule            `json:"allow" jsonschema:"Allowed destinations."`
 	Ask             []Rule            `json:"ask" jsonschema:"Destinations that a person decides about."`
 	Deny            []Rule            `json:"deny" jsonschema:"Denied destinations. A deny wins over every allow."`
+	Rewrite         []Rewrite         `json:"rewrite" jsonschema:"Headers that allowed requests get or lose on their way. It allows nothing."`
 	Hosts           map[string]string `json:"hosts" jsonschema:"Name to address:port that the guardian dials for that name. The only way to a private or loopback address."`
 	UpstreamCA      []string          `json:"upstream_ca" jsonschema:"PEM files of further certificate authorities to trust."`
 }
@@ -53,6 +54,24 @@ type Rule struct {
 	Bytes   Size              `json:"bytes" jsonschema:"What the body of an allowed request may hold at most, such as 10MiB."`
 	TLS     TLS               `json:"tls" jsonschema:"tunnel: the connection is never opened, for client certificates and pinned keys."`
 	Place   Place             `json:"-"`
+}
+
+// Rewrite changes the headers of allowed requests to one set of destinations.
+type Rewrite struct {
+	Domain  string            `json:"domain" jsonschema:"A host name, an address, or *.NAME for any depth below NAME."`
+	Ports   []uint16          `json:"ports" jsonschema:"Ports, 443 and 80 unless said."`
+	Methods []string          `json:"methods" jsonschema:"Methods of requests, such as GET and HEAD."`
+	Paths   []string          `json:"paths" jsonschema:"Paths of requests. * is any text of one segment, ** any segments: /repos/acme/**."`
+	Headers map[string]string `json:"headers" jsonschema:"Headers that a request must have. * in a value is any text."`
+	Query   map[string]string `json:"query" jsonschema:"Keys that the query must have. * in a value is any text."`
+	Set     map[string]string `json:"set" jsonschema:"Headers with the values that they get."`
+	Remove  []string          `json:"remove" jsonschema:"Headers that are taken away."`
+	Place   Place             `json:"-"`
+}
+
+// Rule is the part that says which requests are meant.
+func (w Rewrite) Rule() Rule {
+	return Rule{Domain: w.Domain, Ports: w.Ports, Methods: w.Methods, Paths: w.Paths, Headers: w.Headers, Query: w.Query, Place: w.Place}
 }
 
 // Hostexec says which commands may run on the host.

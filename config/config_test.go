@@ -343,6 +343,7 @@ func TestExplain(t *testing.T) {
 		{Key: "proxy.allow[0]", Value: "a.example ports 22", File: "c", Line: 6},
 		{Key: "proxy.ask", Value: "[]"},
 		{Key: "proxy.deny", Value: "[]"},
+		{Key: "proxy.rewrite", Value: "[]"},
 		{Key: "proxy.hosts.a.example", Value: "127.0.0.1:1", File: "c", Line: 9},
 		{Key: "proxy.upstream_ca", Value: "[]"},
 		{Key: "hostexec.auto_approve", Value: "[]"},

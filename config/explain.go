@@ -28,6 +28,9 @@ func (c *Config) explain(out []Value, v reflect.Value, key string) []Value {
 	if r, ok := reflect.TypeAssert[Rule](v); ok {
 		return append(out, c.valued(key, r.String()))
 	}
+	if w, ok := reflect.TypeAssert[Rewrite](v); ok {
+		return append(out, c.valued(key, w.String()))
+	}
 	if m, ok := reflect.TypeAssert[encoding.TextMarshaler](v); ok {
 		text, err := m.MarshalText()
 		if err != nil || v.IsZero() {
@@ -99,6 +102,18 @@ func (r Rule) String() string {
 	}
 	if r.TLS != "" {
 		add("tls", string(r.TLS))
+	}
+	return strings.Join(words, " ")
+}
+
+// String writes the rule on one line.
+func (w Rewrite) String() string {
+	words := []string{w.Rule().String()}
+	for _, name := range slices.Sorted(maps.Keys(w.Set)) {
+		words = append(words, "set "+name+"="+w.Set[name])
+	}
+	if len(w.Remove) > 0 {
+		words = append(words, "remove "+strings.Join(w.Remove, ","))
 	}
 	return strings.Join(words, " ")
 }

@@ -36,7 +36,11 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 		return egress.Verdict{Effect: "deny", Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
 	l.count(q, v, e, why)
-	return verdict(v, why)
+	out := verdict(v, why)
+	if q.Kind == egress.Request && out.Allow {
+		out.Edits = l.edits(v)
+	}
+	return out
 }
 
 // asked is q in policy's words.
@@ -123,6 +127,11 @@ func reasonOf(v policy.Verdict, q egress.Query, why string) string {
 	}
 	if q.Detail != "" {
 		words = append(words, q.Detail)
+	}
+	if v.Effect == policy.Allow {
+		for _, c := range v.Rewrites {
+			words = append(words, c.String())
+		}
 	}
 	return strings.Join(words, "; ")
 }

@@ -27,14 +27,14 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 		if v.Effect != policy.Ask {
 			return v, snapshot.Digest(), ""
 		}
-		if q.HTTP != nil && v.Inspect {
+		if q.HTTP != nil && v.Judged {
 			if v, why, again := l.judgeRequest(ctx, q, v, snapshot.Digest()); !again {
 				return v, snapshot.Digest(), why
 			}
 			continue
 		}
 		if word, ok := q.Once.Allowed(q.Authority); ok {
-			return answered(policy.Allow, word), snapshot.Digest(), ""
+			return answered(v, policy.Allow, word), snapshot.Digest(), ""
 		}
 		if q.Kind == egress.Resolve || q.Kind == egress.Recheck {
 			return v, snapshot.Digest(), nobody // a name leads nowhere yet; what is open is not asked about again
@@ -47,7 +47,7 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 		case approval.Denied:
 			l.tally.asked()
 			if a.Reply.Scope == approval.Once {
-				return answered(policy.Deny, wordOf(a)), snapshot.Digest(), ""
+				return answered(v, policy.Deny, wordOf(a)), snapshot.Digest(), ""
 			}
 		case approval.Superseded:
 		default:
@@ -63,7 +63,7 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdict, digest string) (out policy.Verdict, why string, again bool) {
 	if q.Kind == egress.Recheck {
 		if q.Once.RequestAllowed(q.HTTP) {
-			return answered(policy.Allow, "this request"), "", false
+			return answered(v, policy.Allow, "this request"), "", false
 		}
 		return v, nobody, false
 	}
@@ -84,9 +84,7 @@ func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdic
 			effect = policy.Allow
 			q.Once.AllowRequest(q.HTTP)
 		}
-		out = answered(effect, wordOf(a))
-		out.Inspect = true
-		return out, "", false
+		return answered(v, effect, wordOf(a)), "", false
 	case approval.Superseded:
 		return v, "", true
 	default:
@@ -98,9 +96,10 @@ func wordOf(a approval.Answer) string {
 	return fmt.Sprintf("approval %s, by %s, scope %s", a.ID, a.Reply.By, a.Reply.Scope)
 }
 
-// answered is the verdict of an answer that no policy holds.
-func answered(e policy.Effect, word string) policy.Verdict {
+// answered is the verdict of an answer to asked that no policy holds.
+func answered(asked policy.Verdict, e policy.Effect, word string) policy.Verdict {
 	v := policy.Verdict{Effect: e, Rule: "approval", Reason: "a person allowed it: " + word}
+	v.Inspect, v.Judged, v.Rewrites = asked.Inspect, asked.Judged, asked.Rewrites
 	if e == policy.Deny {
 		v.Reason = "a person denied it: " + word
 	}

@@ -152,6 +152,10 @@ func input(c *config.Config, sources config.Sources) (policy.Input, error) {
 	in.Rules = append(in.Rules, rules(policy.Allow, "config.yaml", c.Proxy.Allow)...)
 	in.Rules = append(in.Rules, rules(policy.Ask, "config.yaml", c.Proxy.Ask)...)
 	in.Rules = append(in.Rules, rules(policy.Deny, "config.yaml", c.Proxy.Deny)...)
+	for _, w := range c.Proxy.Rewrite {
+		rule := rules(policy.Allow, "config.yaml", []config.Rule{w.Rule()})
+		in.Rewrites = append(in.Rewrites, policy.RewriteRule{Rule: rule[0], Set: w.Set, Remove: w.Remove})
+	}
 	for _, f := range sources.Cedar {
 		in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: f.Text})
 	}

@@ -419,6 +419,9 @@ func ExplainWith(s *policy.Snapshot, to authority.Authority, req api.ExplainRequ
 			Decides: m.Decides, WrongPort: m.WrongPort, Note: m.Note,
 		})
 	}
+	for _, c := range v.Rewrites {
+		out.Rewrites = append(out.Rewrites, api.Rewrite{Header: c.Header, Remove: c.Remove, Rule: c.Rule, Place: c.Origin.String()})
+	}
 	return out
 }
 

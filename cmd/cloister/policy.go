@@ -242,6 +242,13 @@ func (a *app) tellExplanation(x api.Explanation) {
 	if x.WouldDeny {
 		a.line("  in mode %s it passes; enforce would refuse it", x.Mode)
 	}
+	for _, c := range x.Rewrites {
+		verb := "sets"
+		if c.Remove {
+			verb = "removes"
+		}
+		a.line("  + %s %s  %s  (%s)", verb, c.Header, c.Rule, c.Place)
+	}
 	for _, m := range x.Matches {
 		mark, note := " ", ""
 		if m.Decides {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -32,7 +33,8 @@ func TestMain(m *testing.M) {
 //
 //	needs WORD...        skips where the machine lacks it, fails where it claims it
 //	upstream NAME        an HTTP server on loopback; its address is $NAME, and
-//	                     what it was asked stands in $WORK/NAME.asked
+//	                     what it was asked stands in $WORK/NAME.asked, with
+//	                     the headers whose names begin with X-
 //	audited REGEXP       the audit has a line that matches
 //	! audited REGEXP     it has none
 //	eventually N CMD...  repeats a command each 50 ms until it succeeds, at most N s
@@ -204,7 +206,13 @@ func upstream(ts *testscript.TestScript, neg bool, args []string) {
 	server := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprintf(asked, "%s %s%s\n", r.Method, r.Host, r.URL.Path)
+			line := fmt.Sprintf("%s %s%s", r.Method, r.Host, r.URL.Path)
+			for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+				if strings.HasPrefix(name, "X-") {
+					line += " " + name + "=" + strings.Join(r.Header[name], ",")
+				}
+			}
+			fmt.Fprintln(asked, line)
 			fmt.Fprintf(w, "hello from %s\n", args[0])
 		}),
 	}

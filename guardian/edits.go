@@ -1,0 +1,30 @@
+package guardian
+
+import (
+	"cloister/egress"
+	"cloister/policy"
+)
+
+// edits are what changes of an allowed request, in the order in which it goes up
+// through them: the one place where they are put together.
+func (l *live) edits(v policy.Verdict) []egress.Edit {
+	var out []egress.Edit
+	if len(v.Rewrites) > 0 {
+		out = append(out, rewrite(v.Rewrites))
+	}
+	return out
+}
+
+// rewrite sets and removes headers as rules say.
+func rewrite(list []policy.Rewrite) egress.Edit {
+	return egress.Edit{Request: func(m *egress.Message) error {
+		for _, c := range list {
+			if c.Remove {
+				m.Header.Del(c.Header)
+			} else {
+				m.Header.Set(c.Header, c.Value)
+			}
+		}
+		return nil
+	}}
+}

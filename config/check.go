@@ -43,6 +43,7 @@ func (r *reader) check(c *Config) {
 	r.rewrites(c.Proxy.Rewrite)
 	c.Proxy.Hosts = r.hosts(c.Proxy.Hosts)
 	r.patterns(c.Hostexec)
+	r.shims(c.Hostexec.Shims)
 	r.hostPaths(c.Proxy.UpstreamCA, "proxy.upstream_ca")
 	r.exposed(c.Filesystem.Expose)
 	r.hostPaths(c.Filesystem.Refs, "filesystem.refs")
@@ -219,6 +220,19 @@ func (r *reader) patterns(h Hostexec) {
 			} else if _, err := regexp.Compile(rule.Pattern); err != nil {
 				r.problem(r.places[key+".pattern"], "", "%s: %v", key, err)
 			}
+		}
+	}
+}
+
+// shims holds their names to what can be a program's, and not cloister's own.
+func (r *reader) shims(names []string) {
+	for i, name := range names {
+		key := at("hostexec.shims", i)
+		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-") != "" || strings.HasPrefix(name, "-") || strings.HasPrefix(name, ".") {
+			r.problem(r.places[key], "write the program's name alone, such as npm", "%s: %q is not the name of a program", key, name)
+		}
+		if name == "hostexec" || name == "cloister" {
+			r.problem(r.places[key], "", "%s: %s stands for itself", key, name)
 		}
 	}
 }

@@ -79,6 +79,7 @@ type Hostexec struct {
 	AutoApprove   []CommandRule `json:"auto_approve" jsonschema:"Commands that run without a question."`
 	ManualApprove []CommandRule `json:"manual_approve" jsonschema:"Commands that a person is asked about."`
 	Deny          []CommandRule `json:"deny" jsonschema:"Commands that never run."`
+	Shims         []string      `json:"shims" jsonschema:"Programs that inside stand for hostexec PROGRAM; git: the remotes that rules name go by way of the guardian."`
 }
 
 // CommandRule matches a command: by a regular expression, or by a program and

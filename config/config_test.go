@@ -349,6 +349,7 @@ func TestExplain(t *testing.T) {
 		{Key: "hostexec.auto_approve", Value: "[]"},
 		{Key: "hostexec.manual_approve", Value: "[]"},
 		{Key: "hostexec.deny", Value: "[]"},
+		{Key: "hostexec.shims", Value: "[]"},
 		{Key: "filesystem.expose", Value: "[]"},
 		{Key: "filesystem.refs", Value: "[]"},
 		{Key: "filesystem.protect", Value: "[]"},

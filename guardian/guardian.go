@@ -30,6 +30,7 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/audit"
+	"cloister/git"
 	"cloister/internal/xdg"
 	"cloister/secret/vault"
 	"cloister/session"
@@ -71,8 +72,9 @@ type Options struct {
 	// Helper is the program with its arguments that serves hostexec.Keep; empty
 	// means that no command runs on the host.
 	Helper []string
-	// HostEnv is the whole environment of a host command, its PATH among it.
-	HostEnv []string
+	// HostEnv is the whole environment of a host command, its PATH among it, and
+	// GitEnv that of git where it speaks with a remote.
+	HostEnv, GitEnv []string
 	// Keyring keeps the key of the vault; nil where this host has none.
 	Keyring vault.Keyring
 	// SecretEnv is the whole environment of a command that prints a secret.
@@ -98,6 +100,7 @@ type guardian struct {
 	sessions *session.Registry
 	queue    *approval.Queue // what waits for a person
 	bus      *bus            // what happened, for those who watch
+	depots   *git.Depots     // repositories on their way out
 	policies *policies
 	vault    vaultDoor
 	notices  []string // of the start
@@ -173,6 +176,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		policies: newPolicies(o.Dirs.Config, o.Home),
 		live:     map[string]*live{},
 		bus:      newBus(),
+		depots:   git.NewDepots(depotsDir(o.Dirs.Data), o.GitEnv),
 	}
 	g.queue = g.newQueue()
 	g.touch()

@@ -51,7 +51,11 @@ func hostRules(h config.Hostexec) (*hostexec.Rules, error) {
 				Effect: one.effect, Pattern: r.Pattern, Program: r.Program, Args: r.Args, Flags: r.Flags,
 				Place: fmt.Sprintf("%s:%d", filepath.Base(r.Place.File), r.Place.Line),
 			}
-			if err := hostexec.Check(rule); err != nil {
+			err := hostexec.Check(rule)
+			if err == nil && rule.Program == "git" {
+				rule.Args, err = gitRule(rule.Args)
+			}
+			if err != nil {
 				errs = append(errs, &config.Error{File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column, Msg: "hostexec: " + err.Error()})
 				continue
 			}
@@ -140,6 +144,9 @@ func (l *live) host() hostexec.Host {
 // serve judges, asks, records, looks again, runs, records.
 func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit {
 	l := h.l
+	if service, url, ok := req.OfGit(); ok {
+		return h.serveGit(ctx, req, service, url)
+	}
 	for i, a := range req.Argv {
 		if i == 0 {
 			h.line = ""
@@ -163,15 +170,11 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 	e := h.event(audit.HostexecRequest, "request")
 	e.Path, e.Rule, e.Reason, e.Verdict = p.Program, v.Rule, v.Reason, v.Effect.String()
 	if err := l.g.records.append(ctx, e); err != nil {
-		return hostexec.Exit{Status: statusRefused, Refused: "this could not be recorded, so it may not happen: " + err.Error()}
+		return unrecorded(err)
 	}
 	if !granted {
 		l.tally.refusedCommand(v)
-		exit := hostexec.Exit{Status: statusRefused, Refused: v.Reason}
-		if v.Hint != "" {
-			exit.Hints = []string{v.Hint}
-		}
-		return exit
+		return refusedBy(v)
 	}
 	l.tally.allowed()
 	// Whatever was asked and answered: what runs is what stands there now, and
@@ -302,7 +305,7 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 	e := h.event(audit.HostexecRequest, "start")
 	e.Path, e.Verdict, e.Reason = p.Program, policy.Allow.String(), "it is what was judged; in "+p.Dir
 	if err := l.g.records.append(ctx, e); err != nil {
-		return hostexec.Exit{Status: statusRefused, Refused: "this could not be recorded, so it may not happen: " + err.Error()}
+		return unrecorded(err)
 	}
 	l.g.hosted.Add(1)
 	res, err := p.Run(ctx, l.g.o.Helper, h.conn)

@@ -51,6 +51,9 @@ const (
 type Request struct {
 	Argv [][]byte `json:"argv"` // bytes: an argument need not be text
 	Dir  []byte   `json:"dir"`
+	// Said is what stood on the command line where Argv is made of it, as with
+	// git: words of the cloister, which nobody can verify.
+	Said [][]byte `json:"said,omitempty"`
 }
 
 // Host is what Prepare knows of the host, from the person's side.

@@ -19,6 +19,7 @@ type Caller struct {
 	Dir                   string
 	Stdin, Stdout, Stderr *os.File
 	Signals               <-chan os.Signal
+	Said                  []string // what was typed, where that is not what is asked for
 }
 
 // The exit statuses of a request that did not run, as env(1) has them.
@@ -47,6 +48,9 @@ func (c *Caller) call(ctx context.Context, argv []string) (int, error) {
 	}
 	if size > MaxArgv || len(argv) > MaxArgs {
 		return statusRefused, fmt.Errorf("refused: the arguments have more than %d bytes, or are more than %d", MaxArgv, MaxArgs)
+	}
+	for _, word := range c.Said {
+		req.Said = append(req.Said, []byte(word))
 	}
 	head, err := json.Marshal(req)
 	if err != nil {

@@ -2,6 +2,7 @@ package hostexec
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -142,6 +143,43 @@ func (c *Conn) write(kind frameKind, payload []byte) error {
 
 // Notice tells the caller something while it waits.
 func (c *Conn) Notice(text string) error { return c.write(frameNotice, []byte(text)) }
+
+// Stdin is what the caller sends, until its end, or ctx's.
+func (c *Conn) Stdin(ctx context.Context) io.Reader { return &input{c: c, ctx: ctx} }
+
+// Stdout and Stderr are the caller's.
+func (c *Conn) Stdout() io.Writer { return stream{c, frameStdout} }
+
+// Stderr is where words for the caller's person go.
+func (c *Conn) Stderr() io.Writer { return stream{c, frameStderr} }
+
+// input is an io.Reader of the caller's input alone.
+type input struct {
+	c    *Conn
+	ctx  context.Context
+	rest []byte
+	over bool
+}
+
+func (i *input) Read(p []byte) (int, error) {
+	for len(i.rest) == 0 {
+		if i.over {
+			return 0, io.EOF
+		}
+		select {
+		case f, more := <-i.c.in:
+			i.over = !more || f.kind == frameStdin && len(f.payload) == 0
+			if f.kind == frameStdin {
+				i.rest = f.payload
+			}
+		case <-i.ctx.Done():
+			return 0, i.ctx.Err()
+		}
+	}
+	n := copy(p, i.rest)
+	i.rest = i.rest[n:]
+	return n, nil
+}
 
 // End is the last word.
 func (c *Conn) End(e Exit) error {

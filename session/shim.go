@@ -46,8 +46,12 @@ type Shim struct {
 	// Caller is the program of the host that is shown inside as hostexec; "" for
 	// none.
 	Caller sandbox.HostPath
-	Author workspace.Author
-	Denied []string
+	// Shims are the programs that inside stand for hostexec and their own name.
+	Shims []string
+	// Remotes are those that git inside reaches by way of the guardian alone.
+	Remotes []string
+	Author  workspace.Author
+	Denied  []string
 
 	Stdin, Stdout, Stderr *os.File
 	// Signals are passed on to the command; the channel is the caller's.
@@ -407,7 +411,7 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 	return sandbox.Spec{
 		ID: grant.ID, Name: grant.Name, Argv: s.Argv, Dir: view.Dir, User: user,
 		Env:  s.environment(grant.Name, user, view),
-		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: view.Links,
+		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: s.links(view),
 		Files:  files,
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
 		Denied: s.Denied,
@@ -422,8 +426,24 @@ func (s *Shim) binds(view *workspace.View) []sandbox.Bind {
 	return binds
 }
 
-// callerDir is where hostexec lies inside: alone, last in PATH.
+// callerDir is where hostexec lies inside, last in PATH.
 const callerDir = "/.cloister/bin"
+
+// shimsDir is where the shims lie inside, first in PATH.
+const shimsDir = "/.cloister/shims"
+
+// links adds the name under which git finds hostexec: what git calls a helper for
+// remotes of the form cloister::URL.
+func (s *Shim) links(view *workspace.View) []sandbox.Link {
+	links := slices.Clip(view.Links)
+	if s.Caller != "" {
+		links = append(links, sandbox.Link{Path: callerDir + "/git-remote-cloister", Target: "hostexec"})
+		for _, name := range s.Shims {
+			links = append(links, sandbox.Link{Path: sandbox.GuestPath(shimsDir + "/" + name), Target: callerDir + "/hostexec"})
+		}
+	}
+	return links
+}
 
 func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 	more := slices.Concat(s.CA, []byte(grant.Authority))
@@ -451,6 +471,9 @@ func (s *Shim) environment(name string, user sandbox.User, view *workspace.View)
 	}
 	if s.Caller != "" {
 		path = append(path, callerDir)
+		if len(s.Shims) > 0 {
+			path = slices.Insert(path, 0, shimsDir)
+		}
 	}
 	known := map[string]string{
 		"PATH": strings.Join(path, ":"), "HOME": string(user.Home), "USER": user.Name, "LOGNAME": user.Name,
@@ -483,6 +506,9 @@ func (s *Shim) gitConfig() []byte {
 		fmt.Fprintf(&b, "[user]\n\tname = \"%s\"\n\temail = \"%s\"\n", quote(s.Author.Name), quote(s.Author.Email))
 	}
 	fmt.Fprintf(&b, "[safe]\n\tdirectory = \"%s\"\n", quote(string(s.Project.Root)))
+	for _, url := range s.Remotes {
+		fmt.Fprintf(&b, "[url \"cloister::%s\"]\n\tinsteadOf = \"%s\"\n", quote(url), quote(url))
+	}
 	return []byte(b.String())
 }
 

@@ -23,7 +23,7 @@ import (
 func (a *app) approvalsCommand() *cobra.Command {
 	list := a.approvalsList()
 	c := group("approvals", "See and answer what a cloister asks for",
-		list, a.approvalsWatch(), a.approvalsAnswer("approve"), a.approvalsAnswer("deny"), a.approvalsUndo(), a.approvalsExport())
+		list, a.approvalsShow(), a.approvalsWatch(), a.approvalsAnswer("approve"), a.approvalsAnswer("deny"), a.approvalsUndo(), a.approvalsExport())
 	c.RunE = list.RunE
 	c.Flags().AddFlagSet(list.Flags())
 	return c
@@ -73,6 +73,50 @@ func (a *app) approvalsList() *cobra.Command {
 	c.Flags().BoolVarP(&all, "all", "a", false, "also what ended, and the remembered answers")
 	c.Flags().BoolVar(&remembered, "remembered", false, "only the remembered answers")
 	return c
+}
+
+func (a *app) approvalsShow() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show all of one question, before it is answered",
+		Args:  counted(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withGuardian(cmd.Context(), func(c *client.Client) error {
+				i, err := c.Approval(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.json(i)
+				}
+				a.showApproval(i)
+				return nil
+			})
+		},
+		ValidArgsFunction: a.completeApprovals,
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+// showApproval writes everything that a person should look at.
+func (a *app) showApproval(i api.Approval) {
+	a.line("%s  %s asks to %s", i.ID, i.Session, i.Title)
+	a.line("because %s", i.Reason)
+	if i.Marks != "" {
+		a.line("beware: it holds %s", i.Marks)
+	}
+	for _, d := range i.Details {
+		a.line("  %s: %s", d.Label, d.Text)
+	}
+	if i.Digest != "" {
+		a.line("bound to: %s", i.Digest)
+	}
+	a.line("scopes: %s", strings.Join(i.Scopes, ", "))
+	if i.State != "pending" {
+		a.line("%s", stateOf(i))
+	}
 }
 
 func (a *app) listApprovals(list []api.Approval, now time.Time) {
@@ -462,6 +506,9 @@ func (w *watching) tell(i api.Approval) {
 	w.a.line("          because %s", i.Reason)
 	if i.Marks != "" {
 		w.a.line("          beware: it holds %s", i.Marks)
+	}
+	for _, d := range i.Details {
+		w.a.line("            %s: %s", d.Label, d.Text)
 	}
 	w.a.line("          answer: cloister approvals approve %s, or deny %s", i.ID, i.ID)
 }

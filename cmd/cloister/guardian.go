@@ -225,6 +225,7 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 		Helper:  helper,
 		HostEnv: hostEnv,
 		Keyring: a.keyring(), SecretEnv: a.secretEnv(hostEnv),
+		GitEnv:  a.gitEnv(hostEnv),
 		Dirs:    d,
 		Home:    a.home(),
 		Version: version(),

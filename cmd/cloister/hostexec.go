@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/signal"
 	"os/user"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"cloister/config"
@@ -34,7 +37,14 @@ func callHost(ctx context.Context, argv []string) int {
 	case argv[0] == "--help" || argv[0] == "-h":
 		fmt.Fprintln(os.Stdout, usage)
 		return statusDone
+	case len(argv) > 1 && argv[0] == "git" && slices.Contains(gitVerbs, argv[1]):
+		return gitInside(argv[1:])
 	}
+	return callGate(ctx, argv, nil)
+}
+
+// callGate asks the guardian; said is what was typed where that is not argv.
+func callGate(ctx context.Context, argv, said []string) int {
 	dir, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "hostexec: %v\n", err)
@@ -44,7 +54,7 @@ func callHost(ctx context.Context, argv []string) int {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	c := &hostexec.Caller{
 		Gate: net.JoinHostPort(gateAddress, strconv.Itoa(hostexec.Port)), Dir: dir,
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals, Said: said,
 	}
 	return c.Call(ctx, argv)
 }
@@ -60,6 +70,46 @@ func (a *app) hostCaller(cfg *config.Config, f *runFlags) sandbox.HostPath {
 		return "" // hostexec is then not found inside, which refuses
 	}
 	return sandbox.HostPath(exe)
+}
+
+// gitEnv is the environment of git where it speaks with a remote: besides what a
+// host command gets, where the person's credentials are, and their way out.
+func (a *app) gitEnv(hostEnv []string) []string {
+	env := slices.DeleteFunc(slices.Clone(hostEnv), func(e string) bool { return strings.HasPrefix(e, "CLOISTER_") || strings.HasPrefix(e, "LANG=") })
+	for _, key := range []string{
+		"SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO",
+		"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	} {
+		if v := a.env.get(key); v != "" {
+			env = append(env, key+"="+v)
+		}
+	}
+	return env
+}
+
+// shims are the programs that stand for hostexec inside, and, where git is one of
+// them, the remotes that the guardian alone speaks with.
+func shims(cfg *config.Config) (programs, remotes []string) {
+	for _, name := range cfg.Hostexec.Shims {
+		if name != "git" {
+			programs = append(programs, name)
+			continue
+		}
+		for _, r := range slices.Concat(cfg.Hostexec.ManualApprove, cfg.Hostexec.AutoApprove) {
+			if r.Program == "git" && len(r.Args) > 1 && slices.Contains([]string{"push", "fetch"}, r.Args[0]) && !strings.HasPrefix(r.Args[1], "<") && !slices.Contains(remotes, r.Args[1]) {
+				remotes = append(remotes, r.Args[1])
+			}
+		}
+	}
+	return programs, remotes
+}
+
+// shimOf is the program that this process stands for inside, "" for none.
+func shimOf(name string) string {
+	if exe, err := os.Readlink("/proc/self/exe"); err != nil || filepath.Base(exe) != hostexecName {
+		return ""
+	}
+	return name
 }
 
 // guardianKeep is the helper of one host command.

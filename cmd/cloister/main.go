@@ -18,8 +18,16 @@ import (
 )
 
 func main() {
-	if filepath.Base(os.Args[0]) == hostexecName {
+	switch name := filepath.Base(os.Args[0]); name {
+	case "cloister":
+	case hostexecName:
 		os.Exit(callHost(context.Background(), os.Args[1:]))
+	case gitHelperName:
+		os.Exit(gitHelper(context.Background(), os.Args[1:]))
+	default:
+		if shim := shimOf(name); shim != "" {
+			os.Exit(callGate(context.Background(), append([]string{shim}, os.Args[1:]...), nil))
+		}
 	}
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,

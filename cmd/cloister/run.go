@@ -372,6 +372,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 			Writable: writable(view), Closed: closed, Publish: ports,
 		},
 	}
+	s.Shims, s.Remotes = shims(cfg)
 	if !a.quiet {
 		s.Notify = func(text string) { a.notice("cloister: %s", text) }
 	}

@@ -23,7 +23,7 @@ import (
 
 // TestMain makes this test binary the cloister that the stories run.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"cloister": main, hostexecName: main})
+	testscript.Main(m, map[string]func(){"cloister": main, hostexecName: main, gitHelperName: main})
 }
 
 // TestStories runs testdata/script: each is one person's machine, with its own

@@ -72,6 +72,19 @@ func Marks(s string) string {
 	return ""
 }
 
+// Hidden says whether s holds what cannot be seen or is no text.
+func Hidden(s string) bool {
+	var c combining
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 || !visible(r) || c.crowded(r) {
+			return true
+		}
+		i += n
+	}
+	return false
+}
+
 func script(r rune) string {
 	for _, s := range []struct {
 		name  string

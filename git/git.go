@@ -1,0 +1,305 @@
+// Package git carries commits between a cloister and a remote repository by
+// bare repositories that the guardian owns.
+//
+// The promise: git of the host never runs in a repository that a cloister
+// writes. What comes from inside is bytes in git's own protocol: objects are
+// checked and kept apart until somebody has said yes to exactly these commits,
+// at these names, of this remote, from what stands there now; then they are
+// pushed with the person's credentials, once, and only if the remote still
+// stands as it was shown. No hook runs, no submodule is followed, no
+// configuration is read but the person's own.
+//
+// It does not decide, ask or record: who calls [Depot.Push] brings a function
+// that does. Objects of git LFS are no objects of git, and stay behind.
+//
+// Most readers want [ParseRemote], [Depots.Open], [Depot.Push].
+package git
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Deadline bounds one fetch or push, without the time of the person.
+const Deadline = 30 * time.Minute
+
+// Depots are the guardian's bare repositories: one for each remote of each
+// project, so that no project sees what another one fetched.
+type Depots struct {
+	dir string
+	env []string
+
+	mu    sync.Mutex
+	locks map[string]chan struct{}
+}
+
+// NewDepots keeps them below dir. env is the whole environment of git where it
+// speaks with a remote: the person's, whose credential helpers it runs.
+func NewDepots(dir string, env []string) *Depots {
+	return &Depots{dir: dir, env: env, locks: map[string]chan struct{}{}}
+}
+
+// Depot is the copy of one remote for one project.
+type Depot struct {
+	remote Remote
+	dir    string
+	env    []string // where it speaks with the remote
+	path   string   // of the git program
+	lock   chan struct{}
+}
+
+// Open gives the depot of a remote, and makes it where there is none.
+func (d *Depots) Open(ctx context.Context, project string, r Remote) (*Depot, error) {
+	path := ""
+	for _, e := range d.env {
+		if list, ok := strings.CutPrefix(e, "PATH="); ok {
+			path = lookUp(list)
+		}
+	}
+	if path == "" {
+		return nil, errors.New("there is no git on the host")
+	}
+	sum := sha256.Sum256([]byte(project + "\x00" + r.URL))
+	dir := filepath.Join(d.dir, hex.EncodeToString(sum[:12])+".git")
+	d.mu.Lock()
+	lock, known := d.locks[dir]
+	if !known {
+		lock = make(chan struct{}, 1)
+		d.locks[dir] = lock
+	}
+	d.mu.Unlock()
+	depot := &Depot{remote: r, dir: dir, path: path, lock: lock, env: append(append([]string{}, d.env...),
+		"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_ALLOW_PROTOCOL="+r.protocols())}
+	release, err := depot.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if !known {
+		// What a guardian that died left of pushes that nobody said yes to.
+		if err := depot.sweep(); err != nil {
+			return nil, err
+		}
+	}
+	return depot, depot.make(ctx)
+}
+
+// lookUp finds git in the person's PATH.
+func lookUp(list string) string {
+	for _, dir := range filepath.SplitList(list) {
+		name := filepath.Join(dir, "git")
+		if info, err := os.Stat(name); err == nil && filepath.IsAbs(dir) && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return name
+		}
+	}
+	return ""
+}
+
+// hold keeps others from changing the depot until release.
+func (d *Depot) hold(ctx context.Context) (release func(), err error) {
+	select {
+	case d.lock <- struct{}{}:
+		return func() { <-d.lock }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+const incoming = "incoming-"
+
+func (d *Depot) sweep() error {
+	left, err := filepath.Glob(filepath.Join(d.dir, incoming+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
+
+func (d *Depot) make(ctx context.Context) error {
+	if _, err := os.Stat(filepath.Join(d.dir, "HEAD")); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(d.dir), 0o700); err != nil {
+		return fmt.Errorf("make depot: %w", err)
+	}
+	_, err := d.local(ctx, nil, "init", "--quiet", "--bare", "--template=", "--initial-branch=main", d.dir)
+	return err
+}
+
+// quiet are the settings of every git that this package runs.
+var quiet = []string{
+	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.attributesFile=/dev/null", "core.alternateRefsCommand=",
+	"gc.auto=0", "maintenance.auto=false", "submodule.recurse=false", "fetch.recurseSubmodules=false", "push.recurseSubmodules=no",
+	"push.gpgSign=false", "push.followTags=false", "push.pushOption=", "log.showSignature=false", "diff.external=",
+	"fetch.writeCommitGraph=false", "fetch.unpackLimit=1", "http.followRedirects=false", "protocol.allow=never",
+}
+
+// command is one git in the depot, in a session of its own, with everything that
+// it starts ended when ctx is.
+func (d *Depot) command(ctx context.Context, env []string, args ...string) *exec.Cmd {
+	words := []string{"--no-pager"}
+	if len(args) > 0 && args[0] != "init" {
+		words = append(words, "--git-dir="+d.dir)
+	}
+	for _, setting := range quiet {
+		words = append(words, "-c", setting)
+	}
+	c := exec.CommandContext(ctx, d.path, append(words, args...)...)
+	c.Env, c.Dir = env, "/"
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.WaitDelay = 5 * time.Second
+	return c
+}
+
+// plain is the environment of a git that reads no configuration of anybody and
+// speaks with nobody.
+func plain(more []string) []string {
+	return append([]string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_ALLOW_PROTOCOL=",
+	}, more...)
+}
+
+// mostSaid bounds what one git may say.
+const mostSaid = 16 << 20
+
+// local runs a git that only looks at the depot.
+func (d *Depot) local(ctx context.Context, in io.Reader, args ...string) (string, error) {
+	return d.look(ctx, nil, in, args...)
+}
+
+func (d *Depot) look(ctx context.Context, more []string, in io.Reader, args ...string) (string, error) {
+	return run(d.command(ctx, plain(more), args...), in)
+}
+
+// run gives what a git said, at most mostSaid of it.
+func run(c *exec.Cmd, in io.Reader) (string, error) {
+	var out, said capped
+	c.Stdin, c.Stdout, c.Stderr = in, &out, &said
+	if err := c.Run(); err != nil {
+		return out.String(), &Failed{said: said.String(), err: err}
+	}
+	return out.String(), nil
+}
+
+// capped is a buffer that forgets what is too much.
+type capped struct{ bytes.Buffer }
+
+func (c *capped) Write(p []byte) (int, error) {
+	if c.Len()+len(p) <= mostSaid {
+		c.Buffer.Write(p)
+	}
+	return len(p), nil
+}
+
+// Failed is a git that failed, with what it said.
+type Failed struct {
+	said string
+	err  error
+}
+
+// Error is the line of git's that matters: the first that is called an error,
+// or the last one.
+func (f *Failed) Error() string {
+	lines := strings.Split(strings.TrimSpace(f.said), "\n")
+	for _, line := range lines {
+		for _, word := range []string{"fatal: ", "error: "} {
+			if rest, ok := strings.CutPrefix(line, word); ok {
+				return "git: " + rest
+			}
+		}
+	}
+	if last := lines[len(lines)-1]; last != "" {
+		return "git: " + last
+	}
+	return "git: " + f.err.Error()
+}
+
+func (f *Failed) Unwrap() error { return f.err }
+
+// refresh brings the depot to what stands at the remote now.
+func (d *Depot) refresh(ctx context.Context) error {
+	release, err := d.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = run(d.command(ctx, d.env, "fetch", "--quiet", "--prune", "--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
+		"--", d.remote.URL, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"), nil)
+	if err != nil {
+		return fmt.Errorf("fetch from %s: %w", d.remote.URL, err)
+	}
+	return d.head(ctx)
+}
+
+// head lets HEAD of the depot name a branch that exists: a clone checks it out.
+func (d *Depot) head(ctx context.Context) error {
+	if _, err := d.local(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
+		return nil
+	}
+	said, err := run(d.command(ctx, d.env, "ls-remote", "--symref", "--", d.remote.URL, "HEAD"), nil)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", d.remote.URL, err)
+	}
+	for line := range strings.Lines(said) {
+		if ref, ok := strings.CutPrefix(strings.TrimSuffix(strings.TrimSpace(line), "\tHEAD"), "ref: "); ok && plainRef(ref) {
+			_, err = d.local(ctx, nil, "symbolic-ref", "HEAD", ref)
+			return err
+		}
+	}
+	return nil // an empty repository
+}
+
+// Fetch lets git inside take what the remote has.
+func (d *Depot) Fetch(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, Deadline)
+	defer cancel()
+	if err := d.refresh(ctx); err != nil {
+		return err
+	}
+	c := d.command(ctx, plain(nil), "upload-pack", "--strict", "--timeout=600", d.dir)
+	var said capped
+	c.Stderr, c.Stdout = &said, out
+	if err := feed(c, in); err != nil {
+		return &Failed{said: said.String(), err: err}
+	}
+	return nil
+}
+
+// feed runs c with in as its input. It returns when c is over, although in is
+// not: the rest of it is nobody's.
+func feed(c *exec.Cmd, in io.Reader) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	c.Stdin = r
+	if err := c.Start(); err != nil {
+		w.Close()
+		return err
+	}
+	go func() {
+		// It ends with the connection, which its owner closes; a write ends when
+		// nobody reads the pipe any more.
+		_, _ = io.Copy(w, in)
+		w.Close()
+	}()
+	return c.Wait()
+}

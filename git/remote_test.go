@@ -1,0 +1,88 @@
+package git_test
+
+import (
+	"strings"
+	"testing"
+
+	"cloister/git"
+)
+
+func TestParseRemote(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://GitHub.com/acme/app.git":       "https://github.com/acme/app.git",
+		"https://github.com:443/acme/app/":      "https://github.com/acme/app",
+		"https://me@dev.example/acme/_git/app":  "https://me@dev.example/acme/_git/app",
+		"http://127.0.0.1:8080/app.git":         "http://127.0.0.1:8080/app.git",
+		"ssh://git@github.com:22/acme/app.git":  "ssh://git@github.com/acme/app.git",
+		"ssh://git@[::1]:2222/acme/app.git":     "ssh://git@[::1]:2222/acme/app.git",
+		"git@github.com:acme/app.git":           "git@github.com:acme/app.git",
+		"work:acme/app.git":                     "work:acme/app.git",
+		"/srv/app.git":                          "file:///srv/app.git",
+		"file:///srv/app.git":                   "file:///srv/app.git",
+		"git://git.example/app.git":             "git://git.example/app.git",
+		"https://git.example/a%20b.git":         "https://git.example/a%20b.git",
+		"ssh://git@git.example/~me/app.git":     "ssh://git@git.example/~me/app.git",
+		"":                                      "",
+		"-oProxyCommand=x:y":                    "",
+		"--upload-pack=x":                       "",
+		"ext::sh -c id":                         "",
+		"ext::sh":                               "",
+		"fd::17":                                "",
+		"ftp://git.example/x":                   "",
+		"https://user:pw@git.example/x":         "",
+		"https://git.example/x?y":               "",
+		"https://git.example/x#y":               "",
+		"https://git.example/":                  "",
+		"https://-x/y":                          "",
+		"ssh://-oProxyCommand=x/y":              "",
+		"ssh://-x@git.example/y":                "",
+		"-x@git.example:y":                      "",
+		"git.example:-x":                        "",
+		"git@-x:y":                              "",
+		"https://git.example/x\ny":              "",
+		"https://git.example/x\x00y":            "",
+		"https://git.example/ж":                 "",
+		"https://0x7f.1/x":                      "",
+		"https://git.example\\@evil.example/x":  "",
+		"https://git.example/../x":              "",
+		"../x":                                  "",
+		"./x":                                   "",
+		"x":                                     "",
+		"/srv/../etc":                           "",
+		"file://host/srv":                       "",
+		"https://" + strings.Repeat("a", 3000):  "",
+		"https:// /x":                           "",
+		"git.example::x":                        "",
+		"https://git.example/x'; touch /tmp/y'": "",
+	} {
+		r, err := git.ParseRemote(text)
+		if r.URL != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v; want %q", text, r.URL, err, want)
+		}
+		if err != nil && !strings.HasPrefix(err.Error(), "remote ") {
+			t.Errorf("%q: %v", text, err)
+		}
+		if again, err := git.ParseRemote(r.URL); want != "" && (err != nil || again != r) {
+			t.Errorf("%q: its spelling %q is read as %q, %v", text, r.URL, again.URL, err)
+		}
+	}
+}
+
+// FuzzParseRemote: what is read once is read the same again, and is no option.
+func FuzzParseRemote(f *testing.F) {
+	for _, text := range []string{"https://git.example/x.git", "git@git.example:x", "ssh://u@[::1]:22/x", "/srv/x", "ext::sh"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := git.ParseRemote(text)
+		if err != nil {
+			return
+		}
+		if again, err := git.ParseRemote(r.URL); err != nil || again != r {
+			t.Fatalf("%q: %q is read as %q, %v", text, r.URL, again.URL, err)
+		}
+		if strings.HasPrefix(r.URL, "-") || strings.ContainsAny(r.URL, " \n\x00'\"") || strings.HasPrefix(r.URL, "ext:") {
+			t.Fatalf("%q became %q", text, r.URL)
+		}
+	})
+}

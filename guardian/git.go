@@ -1,0 +1,346 @@
+package guardian
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cloister/approval"
+	"cloister/audit"
+	"cloister/config"
+	"cloister/git"
+	"cloister/hostexec"
+	"cloister/internal/realpath"
+	"cloister/internal/termsafe"
+	"cloister/policy"
+)
+
+// statusGit is git's own status for what did not work.
+const statusGit = 128
+
+// gitwork is one fetch or push of git inside.
+type gitwork struct {
+	*hosted
+	remote git.Remote
+	said   string // what was typed inside, as the cloister tells
+}
+
+// serveGit serves git inside that speaks with a remote repository.
+func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, url string) hostexec.Exit {
+	w := &gitwork{hosted: h, said: saidLine(req.Said)}
+	verb := "fetch"
+	if service == hostexec.GitPush {
+		verb = "push"
+	}
+	remote, err := git.ParseRemote(url)
+	if err != nil {
+		h.line = "git " + verb
+		return h.refuse(ctx, &hostexec.Refused{Reason: err.Error()})
+	}
+	w.remote = remote
+	argv := []string{"git", verb, remote.URL}
+	h.line = hostexec.Line(argv)
+	if h.l.info.Workspace == "none" {
+		return h.refuse(ctx, &hostexec.Refused{Reason: "nothing goes out for this cloister: it has no project"})
+	}
+	if err := w.reachable(verb); err != nil {
+		return h.refuse(ctx, err)
+	}
+	if exit, granted := w.contact(ctx, verb); !granted {
+		return exit
+	}
+	depot, err := h.l.g.depots.Open(ctx, h.l.info.Project, remote)
+	if err != nil {
+		return h.refuse(ctx, &hostexec.Refused{Reason: err.Error()})
+	}
+	began := time.Now()
+	// While git runs for a cloister, nothing that comes of it is a person.
+	h.l.g.hosted.Add(1)
+	defer h.l.g.hosted.Add(-1)
+	if verb == "push" {
+		err = depot.Push(ctx, h.conn.Stdin(ctx), h.conn.Stdout(), w.decide)
+	} else {
+		err = depot.Fetch(ctx, h.conn.Stdin(ctx), h.conn.Stdout())
+	}
+	return w.ended(ctx, began, err)
+}
+
+// saidLine is what was typed inside, as one line.
+func saidLine(said [][]byte) string {
+	words := make([]string, 0, len(said))
+	for _, s := range said {
+		words = append(words, string(s))
+	}
+	return termsafe.Clip(hostexec.Line(words), 1024)
+}
+
+// reachable holds the remote to what a person must have written down: a way on
+// which anybody can listen, and a folder of this machine.
+func (w *gitwork) reachable(verb string) error {
+	rules := w.l.g.policies.current().host
+	if w.remote.Secure() || rules.NamesRemote(verb, w.remote.URL) || rules.NamesRemote("push", w.remote.URL) {
+		return w.outside()
+	}
+	return &hostexec.Refused{
+		Reason: fmt.Sprintf("%s: git goes out by https and ssh; another way is open to a remote that a rule names as it stands", w.remote.URL),
+		Hint:   "in config.yaml: hostexec: {manual_approve: [{program: git, args: [push, '" + w.remote.URL + "', <ref>]}]}",
+	}
+}
+
+// outside refuses a repository of this machine that a cloister can write: git
+// would run in it, with its hooks.
+func (w *gitwork) outside() error {
+	if w.remote.Scheme != "file" {
+		return nil
+	}
+	real, err := realpath.Of(w.remote.Path)
+	if err != nil {
+		return &hostexec.Refused{Reason: fmt.Sprintf("%s: %v", w.remote.URL, err)}
+	}
+	for _, dir := range w.l.host().Foreign {
+		if found, err := realpath.Of(dir); err == nil {
+			dir = found
+		}
+		for _, path := range []string{real, w.remote.Path} {
+			if path == dir || strings.HasPrefix(path, dir+"/") {
+				return &hostexec.Refused{Reason: fmt.Sprintf("%s lies in %s, which the cloister can write", w.remote.URL, dir)}
+			}
+		}
+	}
+	return nil
+}
+
+// contact decides whether the remote is spoken with at all: even a question to
+// it carries the person's credentials, and its address.
+func (w *gitwork) contact(ctx context.Context, verb string) (hostexec.Exit, bool) {
+	v, granted := w.judgeContact(ctx, verb)
+	e := w.event(audit.HostexecRequest, "request")
+	e.Rule, e.Reason, e.Verdict, e.Path = v.Rule, v.Reason, v.Effect.String(), w.remote.URL
+	if err := w.l.g.records.append(ctx, e); err != nil {
+		return unrecorded(err), false
+	}
+	if !granted {
+		w.l.tally.refusedCommand(v)
+		return refusedBy(v), false
+	}
+	w.l.tally.allowed()
+	return hostexec.Exit{}, true
+}
+
+func unrecorded(err error) hostexec.Exit {
+	return hostexec.Exit{Status: statusRefused, Refused: "this could not be recorded, so it may not happen: " + err.Error()}
+}
+
+func refusedBy(v hostexec.Verdict) hostexec.Exit {
+	exit := hostexec.Exit{Status: statusRefused, Refused: v.Reason}
+	if v.Hint != "" {
+		exit.Hints = []string{v.Hint}
+	}
+	return exit
+}
+
+func (w *gitwork) judgeContact(ctx context.Context, verb string) (hostexec.Verdict, bool) {
+	rules, url := w.l.g.policies.current().host, w.remote.URL
+	fetch := rules.JudgeGit([]string{"git", "fetch", url}, w.said)
+	if fetch.Effect == hostexec.Deny && fetch.Rule != "" {
+		return fetch, false
+	}
+	if verb == "push" {
+		push := rules.JudgeGit([]string{"git", "push", url}, w.said)
+		switch {
+		case push.Effect == hostexec.Deny && push.Rule != "":
+			return push, false
+		case rules.NamesRemote("push", url):
+			return hostexec.Verdict{Effect: hostexec.Auto, Rule: "program git push " + url, Reason: "a rule names this remote; what is pushed is judged by itself"}, true
+		case fetch.Effect == hostexec.Deny && (rules.MayPush(url) || push.Effect != hostexec.Deny):
+			fetch = hostexec.Verdict{Effect: hostexec.Ask, Rule: cmp.Or(push.Rule, "git push"), Reason: "a rule lets pushes be asked about, and none names this remote"}
+		case fetch.Effect == hostexec.Deny:
+			return push, false
+		}
+	}
+	grant := w.grant()
+	if d, ok := w.l.remembered(grant); ok {
+		return rememberedVerdict(d), d.Answer == config.AnsweredAllow
+	}
+	if fetch.Effect != hostexec.Ask {
+		return fetch, fetch.Effect == hostexec.Auto
+	}
+	return w.ask(ctx, fetch, &approval.Ask{
+		Subject: "git fetch " + url, Title: "fetch with your git's credentials from " + url, Digest: grant, Grant: grant, Marks: termsafe.Marks(url),
+		Details: []approval.Detail{{Label: "remote", Text: termsafe.Quote(url)}},
+	})
+}
+
+func rememberedVerdict(d config.Decision) hostexec.Verdict {
+	v := hostexec.Verdict{Rule: "approval " + d.ID, Reason: "a person denied exactly this: approval " + d.ID}
+	if d.Answer == config.AnsweredAllow {
+		v.Effect, v.Reason = hostexec.Auto, "a person allowed exactly this: approval "+d.ID
+	}
+	return v
+}
+
+// grant is what a remembered answer about a remote is bound to.
+func (w *gitwork) grant() string {
+	sum := sha256.Sum256([]byte("git fetch\x00" + w.remote.URL))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// ask brings a question about git to a person.
+func (w *gitwork) ask(ctx context.Context, v hostexec.Verdict, a *approval.Ask) (hostexec.Verdict, bool) {
+	info := w.l.info
+	a.SessionID, a.Session, a.Project, a.Agent = info.ID, info.Name, info.Project, info.Agent
+	a.Kind, a.Reason, a.Rule, a.Policy = approval.Hostexec, v.Reason, v.Rule, w.l.snapshot.Load().Digest()
+	if w.said != "" {
+		a.Details = append(a.Details, approval.Detail{Label: "typed inside (unverified)", Text: termsafe.Quote(w.said)})
+	}
+	if w.l.g.queue.Watchers() > 0 {
+		_ = w.conn.Notice("a person is asked: " + a.Title) // who is gone is noticed by its end
+	}
+	answer := w.l.g.queue.Ask(ctx, labelled(a, "session", info.Name, "project", info.Project))
+	switch answer.Outcome {
+	case approval.Allowed:
+		w.l.tally.asked()
+		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + answer.ID, Reason: "a person allowed it: " + wordOf(answer)}, true
+	case approval.Denied:
+		w.l.tally.asked()
+		return hostexec.Verdict{Rule: "approval " + answer.ID, Reason: "a person denied it: " + wordOf(answer)}, false
+	default:
+		v.Effect, v.Reason = hostexec.Deny, endOfAsk(answer.Outcome)+": "+v.Reason
+		if answer.Outcome == approval.Unwatched {
+			v.Hint = "on the host, then again: cloister approvals watch"
+		}
+		return v, false
+	}
+}
+
+// decide is where a push is judged, asked about and recorded. It is the only
+// place that grants one.
+func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
+	w.digest = p.Digest(w.l.info.ID, w.l.info.Project, w.l.snapshot.Load().Digest(), newNonce())
+	var lines []string
+	for i := range p.Updates {
+		lines = append(lines, hostexec.Line(p.Argv(&p.Updates[i])))
+	}
+	w.line = strings.Join(lines, "; ")
+	v, granted := w.judgePush(ctx, p)
+	e := w.event(audit.HostexecRequest, "request")
+	e.Path, e.Rule, e.Reason, e.Verdict = w.remote.URL, v.Rule, v.Reason, v.Effect.String()
+	if err := w.l.g.records.append(ctx, e); err != nil {
+		return errors.New(unrecorded(err).Refused)
+	}
+	if !granted {
+		w.l.tally.refusedCommand(v)
+		if v.Hint != "" {
+			_ = w.conn.Notice("hint: " + v.Hint) // who is gone needs none
+		}
+		return errors.New(v.Reason)
+	}
+	// The rules are those of now, whatever was answered meanwhile.
+	if again := w.strictest(p); again.Effect == hostexec.Deny && again.Rule != "" {
+		e.Action, e.Verdict, e.Reason = "refuse", policy.Deny.String(), "the rules changed: "+again.Reason
+		w.l.record(context.WithoutCancel(ctx), e)
+		return errors.New(e.Reason)
+	}
+	e.Action, e.Verdict, e.Reason = "start", policy.Allow.String(), "exactly these commits: "+ids(p)
+	if err := w.l.g.records.append(ctx, e); err != nil {
+		return errors.New(unrecorded(err).Refused)
+	}
+	return ctx.Err()
+}
+
+// ids names what is pushed, for the record.
+func ids(p *git.Push) string {
+	var out []string
+	for _, u := range p.Updates {
+		out = append(out, u.Ref+" "+u.Old+".."+u.New)
+	}
+	return strings.Join(out, ", ")
+}
+
+// strictest is what the rules say of all updates together.
+func (w *gitwork) strictest(p *git.Push) hostexec.Verdict {
+	rules := w.l.g.policies.current().host
+	out := hostexec.Verdict{Effect: hostexec.Auto}
+	for i := range p.Updates {
+		if v := rules.JudgeGit(p.Argv(&p.Updates[i]), w.said); v.Effect < out.Effect || out.Reason == "" {
+			out = v
+		}
+	}
+	return out
+}
+
+func (w *gitwork) judgePush(ctx context.Context, p *git.Push) (hostexec.Verdict, bool) {
+	v := w.strictest(p)
+	if v.Effect != hostexec.Ask {
+		return v, v.Effect == hostexec.Auto
+	}
+	shown := p.Shown()
+	size := 0
+	for _, line := range shown {
+		size += len(line[0]) + len(line[1])
+	}
+	if size > 4*hostexec.MaxShown {
+		v.Effect = hostexec.Deny
+		v.Reason = fmt.Sprintf("%s; but what it would change takes %d bytes to tell, and nobody can look at more than %d: push less at once", v.Reason, size, 4*hostexec.MaxShown)
+		return v, false
+	}
+	a := &approval.Ask{
+		Subject: w.line, Title: "push to " + w.remote.URL + ": " + summary(p), Digest: w.digest, Marks: p.Marks(),
+		// Exactly these commits, and once.
+		Scopes: []approval.Scope{approval.Once},
+	}
+	for _, line := range shown {
+		a.Details = append(a.Details, approval.Detail{Label: line[0], Text: line[1]})
+	}
+	return w.ask(ctx, v, a)
+}
+
+// summary is a push in a few words.
+func summary(p *git.Push) string {
+	var out []string
+	for i := range p.Updates {
+		out = append(out, p.Updates[i].Brief())
+	}
+	return termsafe.Clip(strings.Join(out, "; "), 300)
+}
+
+// ended records how it went, and tells git inside.
+func (w *gitwork) ended(ctx context.Context, began time.Time, err error) hostexec.Exit {
+	exit := hostexec.Exit{}
+	e := w.event(audit.HostexecResult, "end")
+	e.Path = w.remote.URL
+	if err != nil {
+		exit.Status, exit.Refused = statusGit, termsafe.Clip(err.Error(), 2048)
+		e.Action, e.Reason = "fail", exit.Refused
+		if _, told := errors.AsType[*git.Told](err); told {
+			exit.Refused = "" // git inside says it
+		}
+	}
+	ms := time.Since(began).Milliseconds()
+	e.ExitStatus, e.DurationMS = &exit.Status, &ms
+	w.l.record(context.WithoutCancel(ctx), e)
+	return exit
+}
+
+// gitRule holds a rule about fetch or push to the one spelling that a remote has.
+func gitRule(args []string) ([]string, error) {
+	if len(args) < 2 || args[0] != "push" && args[0] != "fetch" || strings.HasPrefix(args[1], "<") {
+		return args, nil
+	}
+	remote, err := git.ParseRemote(args[1])
+	if err != nil {
+		return nil, err
+	}
+	out := append([]string{}, args...)
+	out[1] = remote.URL
+	return out, nil
+}
+
+// depotsDir is where the guardian of these folders keeps its repositories.
+func depotsDir(data string) string { return filepath.Join(data, "git") }

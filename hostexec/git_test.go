@@ -1,0 +1,79 @@
+package hostexec_test
+
+import (
+	"strings"
+	"testing"
+
+	"cloister/hostexec"
+)
+
+const (
+	acme  = "https://git.example/acme/app.git"
+	other = "https://git.example/other.git"
+)
+
+func TestJudgeGit(t *testing.T) {
+	r := rules(t,
+		hostexec.Rule{Effect: hostexec.Deny, Pattern: "^git push --force"},
+		hostexec.Rule{Effect: hostexec.Deny, Program: "git", Args: []string{"push", other, "main"}},
+		hostexec.Rule{Effect: hostexec.Ask, Program: "git", Args: []string{"push", acme, "<ref>"}},
+		hostexec.Rule{Effect: hostexec.Ask, Pattern: "^git push origin [a-z]+$"},
+		hostexec.Rule{Effect: hostexec.Auto, Pattern: `^git push https://git\.example/acme/app\.git bot/[a-z]+$`},
+		hostexec.Rule{Effect: hostexec.Auto, Pattern: `^git push backup main$`},
+		hostexec.Rule{Effect: hostexec.Auto, Program: "git", Args: []string{"push", other, "<ref>"}},
+		hostexec.Rule{Effect: hostexec.Auto, Program: "git", Args: []string{"fetch", acme}},
+	)
+	for _, c := range []struct {
+		argv, said string
+		want       hostexec.Effect
+	}{
+		{"git push " + acme + " main", "", hostexec.Ask},
+		{"git push " + acme + " bot/one", "", hostexec.Ask}, // ask comes before auto
+		{"git push --force " + acme + " main", "", hostexec.Deny},
+		{"git push " + acme + " main", "git push --force origin main", hostexec.Deny}, // it was meant, at least
+		{"git push " + other + " next", "", hostexec.Auto},
+		{"git push " + other + " main", "", hostexec.Deny},
+		{"git push --delete " + other + " next", "", hostexec.Ask}, // a flag that the rule does not name
+		{"git push https://evil.example/x main", "", hostexec.Deny},
+		// What was typed inside is the cloister's word: enough to ask, never to allow.
+		{"git push https://evil.example/x main", "git push origin main", hostexec.Ask},
+		{"git push https://evil.example/x main", "git push backup main", hostexec.Deny},
+		{"git fetch " + acme, "", hostexec.Auto},
+		{"git fetch " + other, "", hostexec.Deny},
+	} {
+		v := r.JudgeGit(strings.Fields(c.argv), c.said)
+		if v.Effect != c.want {
+			t.Errorf("%s (said %q): %s (%s), want %s", c.argv, c.said, v.Effect, v.Reason, c.want)
+		}
+		if v.Effect == hostexec.Deny && v.Hint == "" {
+			t.Errorf("%s: no hint", c.argv)
+		}
+	}
+	var none *hostexec.Rules
+	if v := none.JudgeGit([]string{"git", "fetch", acme}, "git fetch"); v.Effect != hostexec.Deny {
+		t.Errorf("no rules: %+v", v)
+	}
+}
+
+func TestMayPush(t *testing.T) {
+	for _, c := range []struct {
+		rule hostexec.Rule
+		want bool
+	}{
+		{hostexec.Rule{Program: "git", Args: []string{"push", acme, "<ref>"}}, true},
+		{hostexec.Rule{Program: "git", Args: []string{"push", other, "<ref>"}}, false},
+		{hostexec.Rule{Program: "git", Args: []string{"push", "<any>", "<ref>"}}, true},
+		{hostexec.Rule{Program: "git", Args: []string{"fetch", acme}}, false},
+		{hostexec.Rule{Pattern: "^git push .*$"}, true},
+		{hostexec.Rule{Pattern: `^git push https://git\.example/.*$`}, true},
+		{hostexec.Rule{Pattern: `^git push --force https://git\.example/acme/app\.git main$`}, true},
+		{hostexec.Rule{Pattern: `^git push https://git\.example/other\.git main$`}, false},
+		{hostexec.Rule{Pattern: "^git pull$"}, false},
+		{hostexec.Rule{Pattern: "^g.*$"}, false},
+	} {
+		c.rule.Effect = hostexec.Ask
+		if got := rules(t, c.rule).MayPush(acme); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.rule, got, c.want)
+		}
+	}
+}

@@ -141,6 +141,29 @@ type SessionInfo struct {
 	ExitStatus *int        `json:"exit_status,omitempty"`
 	// Reason says why a session failed, or who stopped it.
 	Reason string `json:"reason,omitempty"`
+	// Limits bound a live session's network, Usage is what it has used.
+	Limits *SessionLimits `json:"limits,omitempty"`
+	Usage  *SessionUsage  `json:"usage,omitempty"`
+}
+
+// SessionLimits are the bounds of one session's network; 0 is none.
+type SessionLimits struct {
+	RequestsPerMinute  int   `json:"requests_per_minute"`
+	ConcurrentRequests int   `json:"concurrent_requests"`
+	NamesPerMinute     int   `json:"names_per_minute"`
+	MaxRequestBytes    int64 `json:"max_request_bytes"`
+	UploadSession      int64 `json:"upload_session"`
+	UploadHost         int64 `json:"upload_host"`
+}
+
+// SessionUsage is what one session's network has used since its guardian began.
+type SessionUsage struct {
+	Requests           int64 `json:"requests"`
+	RequestsLastMinute int   `json:"requests_last_minute"`
+	ConcurrentRequests int   `json:"concurrent_requests"`
+	BytesUp            int64 `json:"bytes_up"`
+	Names              int   `json:"names"`
+	Limited            int64 `json:"limited"` // refused because of a limit
 }
 
 // ExecInfo answers GET /v1/sessions/{name}: what `exec` needs to enter.

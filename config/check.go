@@ -41,6 +41,14 @@ func (r *reader) check(c *Config) {
 	r.rules(c.Proxy.Ask, "proxy.ask", authority.ParsePattern)
 	r.rules(c.Proxy.Deny, "proxy.deny", authority.ParseBroadPattern)
 	r.rewrites(c.Proxy.Rewrite)
+	for key, n := range map[string]int{
+		"requests_per_minute": c.Proxy.RateLimit.RequestsPerMinute, "concurrent_requests": c.Proxy.RateLimit.ConcurrentRequests,
+		"names_per_minute": c.Proxy.RateLimit.NamesPerMinute,
+	} {
+		if p, written := r.places["proxy.rate_limit."+key]; written && n == 0 && len(r.problems) == 0 {
+			r.problem(p, "a number from 1", "proxy.rate_limit.%s: none at all", key)
+		}
+	}
 	c.Proxy.Hosts = r.hosts(c.Proxy.Hosts)
 	r.patterns(c.Hostexec)
 	r.shims(c.Hostexec.Shims)

@@ -36,6 +36,9 @@ type Proxy struct {
 	Rewrite         []Rewrite         `json:"rewrite" jsonschema:"Headers that allowed requests get or lose on their way. It allows nothing."`
 	Hosts           map[string]string `json:"hosts" jsonschema:"Name to address:port that the guardian dials for that name. The only way to a private or loopback address."`
 	UpstreamCA      []string          `json:"upstream_ca" jsonschema:"PEM files of further certificate authorities to trust."`
+	RateLimit       RateLimit         `json:"rate_limit" jsonschema:"What one session may do in a time."`
+	MaxRequestBytes Size              `json:"max_request_bytes" jsonschema:"What the body of one request may hold, such as 100MiB, where requests are read."`
+	UploadLimit     UploadLimit       `json:"upload_limit" jsonschema:"How many bytes one session may send."`
 }
 
 // Rule names one set of destinations. After reading, exactly one of Domain and
@@ -54,6 +57,19 @@ type Rule struct {
 	Bytes   Size              `json:"bytes" jsonschema:"What the body of an allowed request may hold at most, such as 10MiB."`
 	TLS     TLS               `json:"tls" jsonschema:"tunnel: the connection is never opened, for client certificates and pinned keys."`
 	Place   Place             `json:"-"`
+}
+
+// RateLimit bounds one session. Zero means no bound.
+type RateLimit struct {
+	RequestsPerMinute  int `json:"requests_per_minute" jsonschema:"Requests in any minute; a connection whose requests are not read counts as one."`
+	ConcurrentRequests int `json:"concurrent_requests" jsonschema:"Requests under way at once."`
+	NamesPerMinute     int `json:"names_per_minute" jsonschema:"Names in any minute that were not named before, below one parent (the last two labels): they could carry data."`
+}
+
+// UploadLimit bounds one session. Zero means no bound.
+type UploadLimit struct {
+	Session Size `json:"session" jsonschema:"Bytes up in all, such as 1GiB."`
+	Host    Size `json:"host" jsonschema:"Bytes up to one host."`
 }
 
 // Rewrite changes the headers of allowed requests to one set of destinations.
@@ -188,6 +204,7 @@ func Default() *Config {
 			Unlisted:        UnlistedAsk,
 			ApprovalTimeout: Duration(time.Minute),
 			Presets:         []string{"ai-apis", "package-registries", "source-hosts", "docs"},
+			RateLimit:       RateLimit{ConcurrentRequests: 1000, NamesPerMinute: 100},
 		},
 		Resources: Resources{PIDs: 4096},
 	}

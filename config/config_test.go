@@ -58,6 +58,47 @@ filesystem: {expose: ["~/.nvm", "/data:rw"], refs: [/src/lib], protect: ["Makefi
 resources: {memory: 8GiB, cpus: 0.5, pids: 512}
 `
 
+// limits is more of proxy, for a file of its own.
+const limits = `
+proxy:
+  rewrite: [{domain: api.example.com, methods: [GET], set: {X-Team: blue}, remove: [Cookie]}]
+  rate_limit: {requests_per_minute: 600, names_per_minute: 20}
+  max_request_bytes: 100MiB
+  upload_limit: {session: 1GiB, host: 10MB}
+`
+
+func TestParseLimits(t *testing.T) {
+	got, err := config.Parse("config.yaml", []byte(limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := got.Proxy
+	want := config.Rewrite{
+		Domain: "api.example.com", Methods: []string{"GET"}, Set: map[string]string{"X-Team": "blue"}, Remove: []string{"Cookie"},
+		Place: config.Place{File: "config.yaml", Line: 3, Column: 13},
+	}
+	if diff := cmp.Diff([]config.Rewrite{want}, p.Rewrite); diff != "" {
+		t.Error(diff)
+	}
+	if p.RateLimit != (config.RateLimit{RequestsPerMinute: 600, ConcurrentRequests: 1000, NamesPerMinute: 20}) || p.MaxRequestBytes != 100<<20 || p.UploadLimit != (config.UploadLimit{Session: 1 << 30, Host: 10e6}) {
+		t.Errorf("%+v", p)
+	}
+	for text, want := range map[string]string{
+		"proxy: {rate_limit: {requests_per_minute: 0}}":      "none at all",
+		"proxy: {rate_limit: {request_per_minute: 1}}":       "unknown key",
+		"proxy: {upload_limit: {host: 0}}":                   "upload_limit.host",
+		"proxy: {rewrite: [{set: {A: b}}]}":                  "exactly one of domain",
+		"proxy: {rewrite: [{domain: a.test, methods: [a]}]}": "is no method",
+		"proxy: {rewrite: [{domain: a.test}]}":               "sets and removes nothing",
+		"proxy: {rewrite: [{domain: a.test, sets: {A: b}}]}": "unknown key",
+		"proxy: {max_request_bytes: many}":                   "max_request_bytes",
+	} {
+		if _, err := config.Parse("config.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestParseEveryKey(t *testing.T) {
 	got, err := config.Parse("config.yaml", []byte(full))
 	if err != nil {
@@ -79,6 +120,7 @@ func TestParseEveryKey(t *testing.T) {
 			Deny:       []config.Rule{{Domain: "gist.github.com", Place: config.Place{File: "config.yaml", Line: 14, Column: 11}}},
 			Hosts:      map[string]string{"api.example.com": "127.0.0.1:8443"},
 			UpstreamCA: []string{"/etc/ssl/corp-ca.pem"},
+			RateLimit:  config.RateLimit{ConcurrentRequests: 1000, NamesPerMinute: 100},
 		},
 		Hostexec: config.Hostexec{AutoApprove: []config.CommandRule{
 			{Pattern: "^docker ps.*$", Place: config.Place{File: "config.yaml", Line: 18, Column: 18}},
@@ -346,6 +388,12 @@ func TestExplain(t *testing.T) {
 		{Key: "proxy.rewrite", Value: "[]"},
 		{Key: "proxy.hosts.a.example", Value: "127.0.0.1:1", File: "c", Line: 9},
 		{Key: "proxy.upstream_ca", Value: "[]"},
+		{Key: "proxy.rate_limit.requests_per_minute", Value: "unlimited"},
+		{Key: "proxy.rate_limit.concurrent_requests", Value: "1000"},
+		{Key: "proxy.rate_limit.names_per_minute", Value: "100"},
+		{Key: "proxy.max_request_bytes", Value: "unlimited"},
+		{Key: "proxy.upload_limit.session", Value: "unlimited"},
+		{Key: "proxy.upload_limit.host", Value: "unlimited"},
 		{Key: "hostexec.auto_approve", Value: "[]"},
 		{Key: "hostexec.manual_approve", Value: "[]"},
 		{Key: "hostexec.deny", Value: "[]"},

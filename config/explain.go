@@ -63,7 +63,7 @@ func (c *Config) explain(out []Value, v reflect.Value, key string) []Value {
 		}
 	default:
 		text := fmt.Sprint(v.Interface())
-		if key == "resources.cpus" && v.IsZero() {
+		if (key == "resources.cpus" || strings.HasPrefix(key, "proxy.rate_limit.")) && v.IsZero() {
 			text = "unlimited"
 		}
 		return append(out, c.valued(key, text))

@@ -76,6 +76,7 @@ type dialer struct {
 	pins     map[pin]netip.AddrPort
 	resolver Resolver
 	timeout  time.Duration
+	budget   func(host string) error // before a name is asked of the resolver; nil for none
 }
 
 // A dialError is a connection that could not be made. Its words go to the
@@ -124,6 +125,8 @@ func (d *dialer) targets(ctx context.Context, a authority.Authority) (to []netip
 	addrs := make([]netip.Addr, 0, 4)
 	if addr, ok := a.Addr(); ok {
 		addrs = append(addrs, addr)
+	} else if err = d.allowed(a.Host()); err != nil {
+		return nil, false, err
 	} else if addrs, err = d.resolver.LookupNetIP(ctx, "ip", a.Host()); err != nil {
 		return nil, false, describeLookup(a, err)
 	}
@@ -142,6 +145,14 @@ func (d *dialer) targets(ctx context.Context, a authority.Authority) (to []netip
 		return nil, false, forbidden
 	}
 	return nil, false, &dialError{status: 502, words: a.Host() + " has no address"}
+}
+
+// allowed says whether a name may be asked of the resolver.
+func (d *dialer) allowed(host string) error {
+	if d.budget == nil {
+		return nil
+	}
+	return d.budget(host)
 }
 
 func (d *dialer) pin(a authority.Authority) (netip.AddrPort, bool) {

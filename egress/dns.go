@@ -115,11 +115,27 @@ func (e *Engine) forward(ctx context.Context, q dnsmessage.Question, name string
 	if q.Type != dnsmessage.TypeA {
 		return reply{} // NODATA: no IPv6 detour, no HTTPS record, so no ECH
 	}
+	if !e.pinned(auth.Host()) {
+		if err := e.quota.name(auth.Host()); err != nil {
+			return e.tooMany(auth, kind, err)
+		}
+	}
 	addr, err := e.names.address(auth.Host())
 	if err != nil {
 		return reply{rcode: dnsmessage.RCodeServerFailure, ede: edeNotReady, text: err.Error()}
 	}
 	return reply{addr: addr}
+}
+
+// tooMany refuses a name by a bound.
+func (e *Engine) tooMany(auth authority.Authority, kind string, err error) reply {
+	f := Flow{Kind: Resolve, Authority: auth, Via: ViaDNS, Start: time.Now(), Reason: err.Error()}
+	if form, ok := errors.AsType[*formError](err); ok {
+		f.refused(form)
+	}
+	f.Detail = kind
+	e.refused(f)
+	return reply{rcode: dnsmessage.RCodeRefused, ede: edeProhibited, text: explain(Verdict{Reason: f.Reason, Hints: f.Hints})}
 }
 
 // noName refuses what no Authority can be made of; the Decider cannot be asked

@@ -244,7 +244,7 @@ func (x *exchange) edit(edits []Edit) error {
 	}
 	x.edits = edits
 	x.in = newBody(x.s.client, &x.s.e.buffers, x.req.Body, x.req.Length, func() { x.s.readBy(x.s.e.limits.Idle) })
-	x.in.most = x.most
+	x.in.most, x.in.over = x.most, x.over
 	if x.req.Minor == 1 && slices.Contains(x.req.Header.Tokens("Expect"), "100-continue") {
 		x.in.first = x.goOn
 	}
@@ -350,6 +350,7 @@ type bodyIn struct {
 	left   int64 // of a counted one
 	chunks chunks
 	most   int64        // that it may hold; 0 is no bound
+	over   error        // of one that holds more
 	first  func() error // before the first read; nil for none
 	n      atomic.Int64
 	ended  bool
@@ -383,7 +384,7 @@ func (b *bodyIn) Read(p []byte) (int, error) {
 	}
 	n, err := b.read(p)
 	if total := b.n.Add(int64(n)); b.most > 0 && total > b.most {
-		return 0, tooLarge(b.most, "")
+		return 0, b.over
 	}
 	return n, err
 }

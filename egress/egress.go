@@ -178,10 +178,14 @@ type Flow struct {
 	Status       int            // HTTP status given to the program, 0 if none
 	Dialed       netip.AddrPort // zero when nothing was dialled
 	Reason       string         // why it was refused or how it ended early; empty for a plain end
+	Rule         string         // the bound that refused it; empty for none
+	Hints        []string       // the words that would widen it
 	Detail       string         // the evidence, such as the other name; may hold hostile bytes, quoted
 	Up, Down     int64          // bytes of payload: from the program, to the program
 	Start        time.Time
 	Duration     time.Duration
+
+	retry time.Duration
 }
 
 // A Journal is told what the engine found out by itself.
@@ -227,6 +231,8 @@ type Config struct {
 	// nowhere: what is said there is between the program and the guardian.
 	Local  map[uint16]func(context.Context, net.Conn)
 	Limits Limits
+	// Quota bounds what the session does; SetQuota changes it.
+	Quota Quota
 	// Logger is for the operator. Nil: silent.
 	Logger *slog.Logger
 }

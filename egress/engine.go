@@ -24,6 +24,7 @@ type Engine struct {
 	pins        map[pin]netip.AddrPort
 	dialer      *dialer
 	upstream    *upstreamTLS
+	quota       *quota
 	originalDst func(net.Conn) (netip.AddrPort, error)
 
 	slots     chan struct{} // one per open connection
@@ -65,13 +66,14 @@ func New(cfg Config) (*Engine, error) {
 	if e.originalDst == nil {
 		e.originalDst = kernelOriginalDst
 	}
+	e.quota = newQuota(cfg.Quota, e.limits.Names)
 	e.names = newNames(cfg.Session, e.limits.Names)
 	for _, name := range cfg.Names {
 		if _, err := e.names.address(name); err != nil {
 			break // as full as it was before
 		}
 	}
-	e.dialer = &dialer{guard: g, pins: pins, resolver: cfg.Resolver, timeout: e.limits.Dial}
+	e.dialer = &dialer{guard: g, pins: pins, resolver: cfg.Resolver, timeout: e.limits.Dial, budget: e.quota.name}
 	if e.dialer.resolver == nil {
 		e.dialer.resolver = hostResolver{}
 	}
@@ -211,6 +213,9 @@ func (e *Engine) full() {
 // refused tells the Journal, and whether an explanation may be given.
 func (e *Engine) refused(f Flow) bool {
 	f.Duration = time.Since(f.Start)
+	if f.Rule != "" {
+		e.quota.limited.Add(1)
+	}
 	if err := e.cfg.Journal.Refused(f); err != nil {
 		e.log.Error("refusal could not be recorded", "error", err)
 		return false

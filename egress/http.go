@@ -130,6 +130,8 @@ type exchange struct {
 	upgrade  string
 	extended bool  // its frames may be an extension's
 	most     int64 // what the body may hold; 0 is no bound
+	over     error // of a body that holds more
+	use      *hostUse
 	// Of a request that is changed: by what, the program's body, and what goes up
 	// instead of it, nil for as it is, of outLength bytes, or -1.
 	edits     []Edit
@@ -148,6 +150,10 @@ type formError struct {
 	status int
 	reason string
 	detail string
+	// Of a bound: its name, what would widen it, when to try again.
+	rule  string
+	hints []string
+	retry time.Duration
 }
 
 func (e *formError) Error() string { return e.reason }
@@ -304,12 +310,12 @@ func (x *exchange) refuse(err error) {
 	f := x.flow()
 	f.Reason = err.Error()
 	if form, ok := errors.AsType[*formError](err); ok {
-		f.Status, f.Detail = form.status, form.detail
+		f.refused(form)
 	}
 	if syntax, ok := errors.AsType[*wire.SyntaxError](err); ok {
 		f.Status = syntax.Status
 	}
-	r := refusal{Status: f.Status, Host: x.to.Host(), Port: x.to.Port(), Reason: f.Reason}
+	r := f.refusal()
 	if edit, ok := errors.AsType[*Refused](err); ok {
 		f.Status, r = edit.status(), edit.refusal(x.to)
 	}
@@ -324,6 +330,11 @@ func (x *exchange) refuse(err error) {
 // run judges, sends and answers. True: the connection can take another request.
 func (x *exchange) run(ctx context.Context) bool {
 	s := x.s
+	if err := s.e.quota.begin(); err != nil {
+		x.refuse(err)
+		return false
+	}
+	defer s.e.quota.end()
 	v := s.allow(ctx, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.req.Method, Path: x.path(), HTTP: &x.http})
 	if !v.Allow {
 		s.say(refusalOf(v, x.to).response(x.req))
@@ -341,7 +352,7 @@ func (x *exchange) run(ctx context.Context) bool {
 		if err := s.dial(ctx, x.to); err != nil {
 			x.status = statusOf(err)
 			f := s.dialFailed(x.flow(), err)
-			s.say(refusal{Status: x.status, Host: x.to.Host(), Port: x.to.Port(), Reason: f.Reason, Hints: hintsOf(err)}.response(x.req))
+			s.say(f.undialed(err).response(x.req))
 			return false
 		}
 	}
@@ -364,9 +375,10 @@ func (x *exchange) run(ctx context.Context) bool {
 
 // obey is what a verdict changes of every request.
 func (x *exchange) obey(v Verdict) error {
-	x.most = v.MaxBytes
+	x.most, x.over = x.s.e.bound(v)
+	x.use = x.s.e.quota.host(x.to.Host())
 	if x.most > 0 && x.req.Length > x.most {
-		return tooLarge(x.most, v.Rule)
+		return x.over
 	}
 	if v.Inspect && x.http.BadPath == nil && x.target != "*" {
 		_, _, query := strings.Cut(x.target, "?")
@@ -378,7 +390,7 @@ func (x *exchange) obey(v Verdict) error {
 	return nil
 }
 
-func tooLarge(most int64, rule string) error {
+func tooLarge(most int64, rule string) *formError {
 	e := &formError{status: http.StatusRequestEntityTooLarge, reason: "a body of more than " + strconv.FormatInt(most, 10) + " bytes"}
 	if rule != "" {
 		e.reason += ", the most that the rule \"" + rule + "\" allows"

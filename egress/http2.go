@@ -122,10 +122,15 @@ func (d *duplex) serve(w http.ResponseWriter, r *http.Request) {
 	if m.path = raw; m.http.BadPath == nil {
 		m.path = m.http.Path.Wire()
 	}
-	if err := m.checkForm(); err != nil {
+	err := m.checkForm()
+	if err == nil {
+		err = d.s.e.quota.begin()
+	}
+	if err != nil {
 		m.refuse(err)
 		return
 	}
+	defer d.s.e.quota.end()
 	v, ctx, leave := m.allow()
 	defer leave()
 	if !v.Allow {
@@ -246,7 +251,7 @@ func (m *message) send(ctx context.Context, v Verdict) {
 	if err != nil {
 		m.status = statusOf(err)
 		f := m.d.s.dialFailed(m.flow(), err)
-		m.answer(refusal{Status: m.status, Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: f.Reason, Hints: hintsOf(err)})
+		m.answer(f.undialed(err))
 		return
 	}
 	resp, err := conn.RoundTrip(out)
@@ -265,8 +270,10 @@ func (m *message) send(ctx context.Context, v Verdict) {
 // request is the stream as it is sent on: the one place where it is another than
 // the program's.
 func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error) {
-	if v.MaxBytes > 0 && m.r.ContentLength > v.MaxBytes {
-		return nil, tooLarge(v.MaxBytes, v.Rule)
+	q := m.d.s.e.quota
+	most, over := m.d.s.e.bound(v)
+	if most > 0 && m.r.ContentLength > most {
+		return nil, over
 	}
 	h := m.r.Header.Clone()
 	for name := range hopNames {
@@ -278,7 +285,8 @@ func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error)
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{""} // none, where the transport would add its own
 	}
-	m.up = &meter{from: m.r.Body, most: v.MaxBytes}
+	use := q.host(m.d.s.target.Host())
+	m.up = &meter{from: m.r.Body, most: most, over: over, spend: func(n int64) error { return q.spend(use, n) }}
 	out := &http.Request{
 		Method: m.r.Method, Host: hostField(m.d.s.target, 443), Header: h, ContentLength: m.r.ContentLength, Body: m.up, Trailer: m.r.Trailer,
 		URL: &url.URL{Scheme: "https", Host: m.d.s.target.String(), Opaque: m.path, RawQuery: m.http.Query, ForceQuery: strings.HasSuffix(m.r.RequestURI, "?")},
@@ -361,10 +369,10 @@ func (m *message) failed(err error) {
 		m.refuse(edit)
 		return
 	}
-	if form, ok := errors.AsType[*formError](err); ok || m.up != nil && m.up.over.Load() {
-		if form == nil {
-			form, _ = errors.AsType[*formError](tooLarge(m.up.most, ""))
-		}
+	if m.up != nil && m.up.failed() != nil {
+		err = m.up.failed()
+	}
+	if form, ok := errors.AsType[*formError](err); ok {
 		m.refuse(form)
 		return
 	}
@@ -400,9 +408,9 @@ func (m *message) refuse(err error) {
 	f := m.flow()
 	f.Status, f.Reason = http.StatusBadRequest, err.Error()
 	if form, ok := errors.AsType[*formError](err); ok {
-		f.Status, f.Detail = form.status, form.detail
+		f.refused(form)
 	}
-	r := refusal{Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: f.Reason}
+	r := f.refusal()
 	if edit, ok := errors.AsType[*Refused](err); ok {
 		f.Status, r = edit.status(), edit.refusal(f.Authority)
 	}
@@ -420,6 +428,9 @@ func (m *message) answer(r refusal) {
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	if wait := retryAfter(r.retry); wait != "" {
+		h.Set("Retry-After", wait)
+	}
 	m.w.WriteHeader(r.Status)
 	if m.r.Method != http.MethodHead {
 		_, _ = m.w.Write(body) // the program may have gone
@@ -434,21 +445,39 @@ func tokensOf(values []string) []string {
 	return h.Tokens("Accept")
 }
 
-// A meter counts a body and holds it to a bound.
+// A meter counts a body and holds it to its bounds.
 type meter struct {
-	from io.ReadCloser
-	most int64
-	n    atomic.Int64
-	over atomic.Bool
+	from  io.ReadCloser
+	most  int64
+	over  error // of a body that holds more than most
+	spend func(int64) error
+	n     atomic.Int64
+	why   atomic.Pointer[error] // why it ended early: the transport has its own words
 }
 
 func (b *meter) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if total := b.n.Add(int64(n)); b.most > 0 && total > b.most {
-		b.over.Store(true)
-		return 0, tooLarge(b.most, "")
+		return 0, b.end(b.over)
+	}
+	if n > 0 {
+		if err := b.spend(int64(n)); err != nil {
+			return 0, b.end(err)
+		}
 	}
 	return n, err
+}
+
+func (b *meter) end(err error) error {
+	b.why.Store(&err)
+	return err
+}
+
+func (b *meter) failed() error {
+	if why := b.why.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 func (b *meter) Close() error { return b.from.Close() }

@@ -67,7 +67,7 @@ func (s *stream) serveConnect(ctx context.Context, req *wire.Request) {
 	}
 	if err := s.dial(ctx, s.target); err != nil {
 		f := s.dialFailed(Flow{Kind: Connect, Status: statusOf(err)}, err)
-		s.say(refusal{Status: f.Status, Host: s.target.Host(), Port: s.target.Port(), Reason: f.Reason}.response(req))
+		s.say(f.undialed(err).response(req))
 		return
 	}
 	if _, err := s.client.Conn.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {

@@ -26,6 +26,7 @@ type refusal struct {
 	Reason  string   `json:"reason"`
 	Hints   []string `json:"hints,omitempty"`
 
+	retry  time.Duration
 	answer []byte // of that kind, told instead of all this
 	kind   string
 }
@@ -82,6 +83,9 @@ func (r refusal) response(req *wire.Request) []byte {
 		{Name: "Cache-Control", Value: "no-store"},
 		{Name: "X-Content-Type-Options", Value: "nosniff"},
 		{Name: "Connection", Value: "close"},
+	}
+	if wait := retryAfter(r.retry); wait != "" {
+		h = append(h, wire.Field{Name: "Retry-After", Value: wait})
 	}
 	out := h.Append([]byte("HTTP/1.1 " + strconv.Itoa(r.Status) + " " + http.StatusText(r.Status) + "\r\n"))
 	out = append(out, "\r\n"...)
@@ -142,6 +146,24 @@ func (s *stream) say(b []byte) {
 	_ = s.client.Close()
 }
 
+// refused fills in what a bound or the form of a request says.
+func (f *Flow) refused(form *formError) {
+	f.Status, f.Reason, f.Detail = form.status, form.reason, form.detail
+	f.Rule, f.Hints, f.retry = form.rule, form.hints, form.retry
+}
+
+// refusal is f for the program.
+func (f Flow) refusal() refusal {
+	return refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Rule: f.Rule, Reason: f.Reason, Hints: f.Hints, retry: f.retry}
+}
+
+// undialed is f, whose dial ended in err, for the program.
+func (f Flow) undialed(err error) refusal {
+	r := f.refusal()
+	r.Status, r.Hints = statusOf(err), hintsOf(err)
+	return r
+}
+
 // refuseRaw records a refusal and resets.
 func (s *stream) refuseRaw(f Flow) {
 	s.e.refused(s.flow(f))
@@ -156,12 +178,15 @@ func (s *stream) refuseDecided(v Verdict) {
 
 // refuseUndialed refuses after a dial that failed.
 func (s *stream) refuseUndialed(f Flow, err error) {
-	s.refuseAs(refusal{Status: statusOf(err), Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: err.Error(), Hints: hintsOf(err)})
+	s.refuseAs(f.undialed(err))
 }
 
 func hintsOf(err error) []string {
 	if d, ok := errors.AsType[*dialError](err); ok {
 		return d.hints
+	}
+	if form, ok := errors.AsType[*formError](err); ok {
+		return form.hints
 	}
 	return nil
 }
@@ -169,6 +194,9 @@ func hintsOf(err error) []string {
 func statusOf(err error) int {
 	if d, ok := errors.AsType[*dialError](err); ok {
 		return d.status
+	}
+	if form, ok := errors.AsType[*formError](err); ok {
+		return form.status
 	}
 	if isForbidden(err) {
 		return http.StatusForbidden

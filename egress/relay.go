@@ -133,11 +133,14 @@ func (u *upload) body() error {
 	return nil
 }
 
+// spend counts what is about to go up.
+func (u *upload) spend(n int) error { return u.x.s.e.quota.spend(u.x.use, int64(n)) }
+
 // copyEdited sends what stands in the place of the program's body.
 func (u *upload) copyEdited() error {
 	buf := u.x.s.e.buffers.get()
 	defer u.x.s.e.buffers.put(buf)
-	p := &passage{to: u.x.s.up.Conn, buffers: &u.x.s.e.buffers, chunked: u.x.outLength < 0, left: u.x.outLength}
+	p := &passage{to: u.x.s.up.Conn, buffers: &u.x.s.e.buffers, chunked: u.x.outLength < 0, left: u.x.outLength, spend: u.spend}
 	err := p.copy(u.x.out, buf[:])
 	u.n = u.x.in.n.Load()
 	if err == nil && p.chunked {
@@ -156,6 +159,7 @@ type passage struct {
 	chunked bool
 	left    int64 // of one whose length was told; -1 otherwise
 	n       int64
+	spend   func(int) error // before something is written; nil for none
 }
 
 var errLength = errors.New("a body of another length than was told")
@@ -166,6 +170,11 @@ func (p *passage) copy(from io.Reader, buf []byte) error {
 		n, err := from.Read(buf)
 		if counted && int64(n) > p.left {
 			return errLength
+		}
+		if n > 0 && p.spend != nil {
+			if serr := p.spend(n); serr != nil {
+				return serr
+			}
 		}
 		if n > 0 {
 			if werr := p.write(buf[:n]); werr != nil {
@@ -201,6 +210,9 @@ func (u *upload) copyLength(in *bodyReader) error {
 		if n > 0 {
 			left -= int64(n)
 			u.n += int64(n)
+			if err := u.spend(n); err != nil {
+				return err
+			}
 			if _, err := u.x.s.up.Conn.Write(buf[:n]); err != nil {
 				return errors.Join(errWrite, err)
 			}
@@ -217,7 +229,10 @@ func (u *upload) copyChunks(in *bodyReader) error {
 	err := c.copy(func(data []byte) error {
 		u.n += int64(len(data))
 		if u.x.most > 0 && u.n > u.x.most {
-			return tooLarge(u.x.most, "")
+			return u.x.over
+		}
+		if err := u.spend(len(data)); err != nil {
+			return err
 		}
 		return writeChunk(u.x.s.up.Conn, &u.x.s.e.buffers, data)
 	})

@@ -229,12 +229,31 @@ func (s *stream) serveTLSPort(ctx context.Context) {
 		s.refuseForm("port 443 takes TLS or SSH only")
 		return
 	}
-	if !s.ensureDialed(ctx) {
+	if !s.counted() || !s.ensureDialed(ctx) {
 		return
 	}
 	t := s.newTunnel()
 	t.startDown()
 	s.finishTunnel(t)
+}
+
+// counted counts a connection that is not read, and refuses it where that is one
+// too many.
+func (s *stream) counted() bool {
+	err := s.e.quota.take()
+	if err == nil {
+		return true
+	}
+	f := s.flow(Flow{Kind: Connect})
+	if form, ok := errors.AsType[*formError](err); ok {
+		f.refused(form)
+	}
+	if !s.e.refused(f) {
+		s.reset()
+		return false
+	}
+	s.refuseAs(f.refusal())
+	return false
 }
 
 // isSSH waits for as much of a banner as tells.
@@ -327,6 +346,8 @@ func (s *stream) serveAnyPort(ctx context.Context) {
 		s.reset()
 		<-t.done //nolint:errcheck // it ended because of the reset
 		s.closed(t, errors.Join(err, s.killed()))
+	case kind == wire.Raw && !s.counted():
+		<-t.done //nolint:errcheck // it ended because of the reset
 	case kind == wire.Raw:
 		s.finishTunnel(t)
 	default:
@@ -374,7 +395,7 @@ func (s *stream) serveSpoken(ctx context.Context, kind wire.Guess) {
 		s.serveRequests(ctx)
 		return
 	}
-	if _, ok := s.checkHello(); !ok {
+	if _, ok := s.checkHello(); !ok || !s.counted() {
 		return
 	}
 	t := s.newTunnel()
@@ -452,6 +473,11 @@ func (s *stream) dialFailed(f Flow, err error) Flow {
 		s.e.refused(f)
 		return f
 	}
+	if form, ok := errors.AsType[*formError](err); ok {
+		f.refused(form)
+		s.e.refused(f)
+		return f
+	}
 	if d, ok := errors.AsType[*dialError](err); ok && d.err != nil {
 		s.e.log.Info("dial", "authority", f.Authority.String(), "error", d.err)
 	}
@@ -478,12 +504,19 @@ func (s *stream) flow(f Flow) Flow {
 }
 
 func (s *stream) newTunnel() *tunnel {
-	return newTunnel(s.client.Conn, s.up.Conn, &s.e.buffers, s.e.limits.HalfClosed)
+	t := newTunnel(s.client.Conn, s.up.Conn, &s.e.buffers, s.e.limits.HalfClosed)
+	t.up.meter(s.e.quota, s.e.quota.host(s.target.Host()))
+	return t
 }
 
 // finishTunnel sends what was looked at, then copies to the end.
 func (s *stream) finishTunnel(t *tunnel) {
 	held := s.client.take(len(s.client.buf))
+	if err := t.up.spend(int64(len(held))); err != nil {
+		s.reset()
+		s.closed(t, errors.Join(err, <-t.done))
+		return
+	}
 	n, err := s.up.Conn.Write(held)
 	t.up.n.Add(int64(n))
 	s.client.buf = nil
@@ -502,6 +535,11 @@ func (s *stream) closed(t *tunnel, err error) {
 	switch cause := s.killed(); {
 	case cause != nil:
 		f.Reason = cause.Error()
+	case isOver(err):
+		form, _ := errors.AsType[*formError](err)
+		f.refused(form)
+		s.e.refused(f)
+		return
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		f.Reason = "silent for too long after one side had ended"
 	case err != nil:

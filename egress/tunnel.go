@@ -19,6 +19,8 @@ const (
 	bulkAfter = 64 << 10
 	bulkIdle  = time.Second
 	pumpSize  = 32 << 10
+	// bulkStep is what the kernel copies before it is counted.
+	bulkStep = 4 << 20
 )
 
 // buffers are shared by all pumps of an engine; a waiting pump holds none.
@@ -39,7 +41,9 @@ type pump struct {
 	buffers  *buffers
 	n        atomic.Int64       // bytes written to dst
 	check    func([]byte) error // of what is copied; nil for none
-	small    []byte             // of a direction that can only wait in Read
+	quota    *quota             // that what is copied counts for; nil for none
+	use      *hostUse
+	small    []byte // of a direction that can only wait in Read
 
 	mu     sync.Mutex
 	quiet  time.Duration // silence that ends it; 0 for none
@@ -166,6 +170,9 @@ func (p *pump) step() (int, error) {
 				return n, errors.Join(errCheck, cerr)
 			}
 		}
+		if serr := p.spend(int64(n)); serr != nil {
+			return n, serr
+		}
 		w, werr := p.dst.Write(data)
 		p.n.Add(int64(w))
 		if werr != nil {
@@ -196,8 +203,11 @@ func (p *pump) readSmall() (int, error) {
 func (p *pump) bulk() error {
 	for {
 		p.arm(bulkIdle)
-		n, err := io.Copy(p.dst, p.src)
+		n, more, err := p.splice()
 		p.n.Add(n)
+		if more {
+			continue
+		}
 		if errors.Is(err, syscall.EPIPE) { // reading never gives it
 			return errors.Join(errWrite, err)
 		}
@@ -205,6 +215,52 @@ func (p *pump) bulk() error {
 			return err
 		}
 	}
+}
+
+// splice copies to the end or, where bytes are counted, as much as may be
+// counted at once: more says that there may be more.
+func (p *pump) splice() (n int64, more bool, err error) {
+	if p.quota == nil {
+		n, err = io.Copy(p.dst, p.src)
+		return n, false, err
+	}
+	room := p.quota.room(p.use, bulkStep)
+	if room == 0 {
+		return p.last()
+	}
+	n, err = io.Copy(p.dst, &io.LimitedReader{R: p.src, N: room})
+	if serr := p.spend(n); serr != nil {
+		return n, false, serr
+	}
+	return n, err == nil && n == room, err
+}
+
+// last waits for a byte too many, where there is no room for one.
+func (p *pump) last() (n int64, more bool, err error) {
+	var b [1]byte
+	switch got, err := p.src.Read(b[:]); {
+	case errors.Is(err, io.EOF):
+		return 0, false, nil
+	case got == 0:
+		return 0, false, err
+	}
+	if err := p.spend(1); err != nil {
+		return 0, false, err
+	}
+	if _, err := p.dst.Write(b[:]); err != nil { // room was made meanwhile
+		return 0, false, errors.Join(errWrite, err)
+	}
+	return 1, true, nil
+}
+
+// meter makes what is copied count.
+func (p *pump) meter(q *quota, h *hostUse) { p.quota, p.use = q, h }
+
+func (p *pump) spend(n int64) error {
+	if p.quota == nil {
+		return nil
+	}
+	return p.quota.spend(p.use, n)
 }
 
 // canSplice says whether io.Copy between the two is the kernel's.

@@ -64,6 +64,7 @@ func (x *exchange) frames() {
 	t := newTunnel(s.client, s.up, &s.e.buffers, s.e.limits.HalfClosed)
 	up, down := &wire.FrameScan{Masked: true, Extended: x.extended}, &wire.FrameScan{Extended: x.extended}
 	t.up.check, t.down.check = up.Scan, down.Scan
+	t.up.meter(s.e.quota, x.use)
 	t.startDown()
 	err := t.finish()
 	x.up, x.down = t.up.n.Load(), t.down.n.Load()
@@ -71,6 +72,11 @@ func (x *exchange) frames() {
 	switch cause := s.killed(); {
 	case cause != nil:
 		f.Reason = cause.Error()
+	case isOver(err):
+		form, _ := errors.AsType[*formError](err)
+		f.refused(form)
+		s.e.refused(f)
+		return
 	case errors.Is(err, errCheck):
 		f.Reason = "a WebSocket connection with bytes that are no frame"
 	case err != nil:

@@ -187,7 +187,7 @@ func (l *live) flowEvent(f egress.Flow) audit.Event {
 		}
 	}
 	e.Via, e.Method, e.Path, e.Status = f.Via, f.Method, f.Path, f.Status
-	e.Reason = f.Reason
+	e.Reason, e.Rule = f.Reason, f.Rule
 	if f.Detail != "" {
 		e.Reason = strings.TrimPrefix(e.Reason+"; "+f.Detail, "; ")
 	}
@@ -218,7 +218,7 @@ func (l *live) Refused(f egress.Flow) error {
 	e := l.flowEvent(f)
 	e.Action, e.Verdict = "refuse", policy.Deny.String()
 	err := l.g.records.append(context.WithoutCancel(l.ctx), e)
-	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason}
+	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason, Rule: f.Rule, Hints: f.Hints}
 	if r.Host == "" {
 		r.Host = f.Detail
 	}

@@ -209,6 +209,8 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 	}
 	l.mu.Lock()
 	l.engine = engine
+	// With the engine in sight of a reload, so that none falls between.
+	engine.SetQuota(l.g.policies.current().quota())
 	l.mu.Unlock()
 	l.served.Go(func() {
 		if err := engine.Serve(l.ctx, listeners); err != nil && l.ctx.Err() == nil {

@@ -71,6 +71,7 @@ func (g *guardian) enforce(ctx context.Context, next *Loaded, changes []change) 
 	var checks sync.WaitGroup
 	for _, c := range changes {
 		c.live.snapshot.Store(c.next)
+		c.live.limit(next.quota())
 		checks.Go(func() { c.live.recheck(ctx) })
 	}
 	checks.Wait()

@@ -256,7 +256,11 @@ func (g *guardian) postReload(_ http.ResponseWriter, r *http.Request) (any, erro
 }
 
 func (g *guardian) getSessions(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return g.sessions.List(r.URL.Query().Get("all") != ""), nil
+	list := g.sessions.List(r.URL.Query().Get("all") != "")
+	for i := range list {
+		list[i].Limits, list[i].Usage = g.usage(list[i].ID)
+	}
+	return list, nil
 }
 
 func (g *guardian) getSession(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -1,0 +1,312 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Quota bounds what one session may do, whatever rules allow. A zero field is
+// no bound.
+type Quota struct {
+	RequestsPerMinute int   // requests that are read, and connections that are not
+	Requests          int   // under way at once
+	RequestBytes      int64 // the body of one
+	UploadSession     int64 // all bytes up
+	UploadHost        int64 // bytes up to one host
+	// NamesPerMinute are names below one parent, its last two labels, that the
+	// session had not named before: names under a wildcard that is allowed
+	// are asked of that parent's servers, and so can carry data.
+	NamesPerMinute int
+}
+
+// labelBytes is how much of a new name its part before the parent may be on
+// average, so that few long names carry no more than many short ones.
+const labelBytes = 40
+
+// Usage is what a session has used.
+type Usage struct {
+	Requests   int64 // so far
+	LastMinute int
+	UnderWay   int
+	Up         int64 // bytes
+	Names      int
+	Limited    int64 // refused because of the Quota
+}
+
+// quota counts for one session.
+type quota struct {
+	bounds atomic.Pointer[Quota]
+	most   int                  // names
+	now    func() time.Duration // since the session began, whatever the clock is set to
+
+	requests, underWay, up, limited atomic.Int64
+
+	mu      sync.Mutex
+	minute  window
+	hosts   map[string]*hostUse
+	names   map[string]bool
+	parents map[string]*parentUse
+}
+
+// hostUse is what went to one host.
+type hostUse struct{ up atomic.Int64 }
+
+// parentUse are the new names below one parent.
+type parentUse struct{ names, bytes window }
+
+func newQuota(q Quota, names int) *quota {
+	out := &quota{most: names, now: sinceNow(), hosts: map[string]*hostUse{}, names: map[string]bool{}, parents: map[string]*parentUse{}}
+	out.minute.width = time.Second
+	out.bounds.Store(&q)
+	return out
+}
+
+func sinceNow() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
+// SetQuota puts q in the place of the Quota that was. What was counted stays.
+func (e *Engine) SetQuota(q Quota) { e.quota.bounds.Store(&q) }
+
+// Quota is the one in force.
+func (e *Engine) Quota() Quota { return *e.quota.bounds.Load() }
+
+// Usage tells what the session has used so far.
+func (e *Engine) Usage() Usage {
+	q := e.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return Usage{
+		Requests: q.requests.Load(), LastMinute: int(q.minute.sum(q.now())), UnderWay: int(q.underWay.Load()),
+		Up: q.up.Load(), Names: len(q.names), Limited: q.limited.Load(),
+	}
+}
+
+// over refuses by a bound, with the words that would widen it.
+func over(status int, key, reason, more string) *formError {
+	return &formError{status: status, reason: reason, rule: "limit " + key, hints: []string{"in config.yaml: proxy: {" + more + "}"}}
+}
+
+// take counts one request, or one connection whose requests are not read.
+func (q *quota) take() error {
+	q.requests.Add(1)
+	most := q.bounds.Load().RequestsPerMinute
+	if most == 0 {
+		q.mu.Lock()
+		q.minute.add(q.now(), 1)
+		q.mu.Unlock()
+		return nil
+	}
+	q.mu.Lock()
+	now := q.now()
+	full := q.minute.sum(now) >= int64(most)
+	if !full {
+		q.minute.add(now, 1)
+	}
+	wait := q.minute.next(now)
+	q.mu.Unlock()
+	if !full {
+		return nil
+	}
+	err := over(http.StatusTooManyRequests, "rate_limit.requests_per_minute",
+		fmt.Sprintf("more than %d requests in a minute", most),
+		fmt.Sprintf("rate_limit: {requests_per_minute: %d}", 2*most))
+	err.retry = wait
+	return err
+}
+
+// begin counts one request as under way. After nil, end is called.
+func (q *quota) begin() error {
+	if err := q.take(); err != nil {
+		return err
+	}
+	most := q.bounds.Load().Requests
+	if now := q.underWay.Add(1); most > 0 && now > int64(most) {
+		q.underWay.Add(-1)
+		err := over(http.StatusTooManyRequests, "rate_limit.concurrent_requests",
+			fmt.Sprintf("more than %d requests at once", most),
+			fmt.Sprintf("rate_limit: {concurrent_requests: %d}", 2*most))
+		err.retry = time.Second
+		return err
+	}
+	return nil
+}
+
+func (q *quota) end() { q.underWay.Add(-1) }
+
+// mostHosts bounds the hosts that are counted apart; those beyond share a count.
+const mostHosts = 1 << 14
+
+func (q *quota) host(name string) *hostUse {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.hosts[name] == nil && len(q.hosts) >= mostHosts {
+		name = ""
+	}
+	h := q.hosts[name]
+	if h == nil {
+		h = new(hostUse)
+		q.hosts[name] = h
+	}
+	return h
+}
+
+// spend counts n bytes that are about to go up to h.
+func (q *quota) spend(h *hostUse, n int64) error {
+	b := q.bounds.Load()
+	if used := h.up.Add(n); b.UploadHost > 0 && used > b.UploadHost {
+		h.up.Add(-n)
+		return over(http.StatusRequestEntityTooLarge, "upload_limit.host",
+			fmt.Sprintf("more than %d bytes sent to this host", b.UploadHost),
+			fmt.Sprintf("upload_limit: {host: %d}", 2*b.UploadHost))
+	}
+	if used := q.up.Add(n); b.UploadSession > 0 && used > b.UploadSession {
+		q.up.Add(-n)
+		h.up.Add(-n)
+		return over(http.StatusRequestEntityTooLarge, "upload_limit.session",
+			fmt.Sprintf("more than %d bytes sent by this session", b.UploadSession),
+			fmt.Sprintf("upload_limit: {session: %d}", 2*b.UploadSession))
+	}
+	return nil
+}
+
+// room is how much more may go up to h, at most most.
+func (q *quota) room(h *hostUse, most int64) int64 {
+	b := q.bounds.Load()
+	if b.UploadHost > 0 {
+		most = min(most, b.UploadHost-h.up.Load())
+	}
+	if b.UploadSession > 0 {
+		most = min(most, b.UploadSession-q.up.Load())
+	}
+	return max(most, 0)
+}
+
+// name lets a name be asked of the host's resolver. Each counts once.
+func (q *quota) name(host string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.names[host] {
+		return nil
+	}
+	if len(q.names) >= q.most {
+		return &formError{status: http.StatusTooManyRequests, reason: errNamesFull.Error(), rule: "limit names"}
+	}
+	parent := parentOf(host)
+	p := q.parents[parent]
+	if p == nil {
+		p = &parentUse{names: window{width: time.Second}, bytes: window{width: time.Second}}
+		q.parents[parent] = p
+	}
+	now := q.now()
+	own := int64(len(host) - len(parent))
+	if most := int64(q.bounds.Load().NamesPerMinute); most > 0 && (p.names.sum(now) >= most || p.bytes.sum(now)+own > most*labelBytes) {
+		err := over(http.StatusTooManyRequests, "rate_limit.names_per_minute",
+			fmt.Sprintf("more new names below %s in a minute than %d, or longer ones", parent, most),
+			fmt.Sprintf("rate_limit: {names_per_minute: %d}", 2*most))
+		err.retry = p.names.next(now)
+		return err
+	}
+	q.names[host] = true
+	p.names.add(now, 1)
+	p.bytes.add(now, own)
+	return nil
+}
+
+// parentOf is the last two labels of a name.
+func parentOf(host string) string {
+	i := strings.LastIndexByte(host, '.')
+	if i < 0 {
+		return host
+	}
+	if j := strings.LastIndexByte(host[:i], '.'); j >= 0 {
+		return host[j+1:]
+	}
+	return host
+}
+
+// windowSlots are the slots of a window.
+const windowSlots = 60
+
+// A window sums what was added in the last windowSlots times width.
+type window struct {
+	width time.Duration
+	slots []entry
+}
+
+// entry is one slot that holds something.
+type entry struct{ at, n int64 }
+
+func (w *window) slot(now time.Duration) int64 { return int64(now / w.width) }
+
+func (w *window) trim(now time.Duration) int64 {
+	at := w.slot(now)
+	old := 0
+	for old < len(w.slots) && w.slots[old].at <= at-windowSlots {
+		old++
+	}
+	w.slots = append(w.slots[:0], w.slots[old:]...)
+	return at
+}
+
+func (w *window) sum(now time.Duration) int64 {
+	w.trim(now)
+	var n int64
+	for _, e := range w.slots {
+		n += e.n
+	}
+	return n
+}
+
+func (w *window) add(now time.Duration, n int64) {
+	at := w.trim(now)
+	if last := len(w.slots) - 1; last >= 0 && w.slots[last].at == at {
+		w.slots[last].n += n
+		return
+	}
+	w.slots = append(w.slots, entry{at, n})
+}
+
+// next is when the oldest slot will be forgotten.
+func (w *window) next(now time.Duration) time.Duration {
+	if len(w.slots) == 0 {
+		return 0
+	}
+	return time.Duration(w.slots[0].at+windowSlots-w.slot(now)) * w.width
+}
+
+// retryAfter is a wait in the words of HTTP, empty for none.
+func retryAfter(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
+// bound is the most that a body may hold: the rule's word or the session's.
+func (e *Engine) bound(v Verdict) (most int64, over *formError) {
+	own := e.quota.bounds.Load().RequestBytes
+	if v.MaxBytes > 0 && (own == 0 || v.MaxBytes <= own) {
+		return v.MaxBytes, tooLarge(v.MaxBytes, v.Rule)
+	}
+	if own == 0 {
+		return 0, nil
+	}
+	return own, &formError{
+		status: http.StatusRequestEntityTooLarge, reason: "a body of more than " + strconv.FormatInt(own, 10) + " bytes", rule: "limit max_request_bytes",
+		hints: []string{"in config.yaml: proxy: {max_request_bytes: " + strconv.FormatInt(2*own, 10) + "}"},
+	}
+}
+
+// isOver says whether an error is a bound's.
+func isOver(err error) bool {
+	form, ok := errors.AsType[*formError](err)
+	return ok && form.rule != ""
+}

@@ -1,0 +1,55 @@
+package guardian
+
+import (
+	"cloister/api"
+	"cloister/egress"
+)
+
+// quota is what the configuration grants one session.
+func (l *Loaded) quota() egress.Quota {
+	if l.config == nil {
+		return egress.Quota{}
+	}
+	p := l.config.Proxy
+	return egress.Quota{
+		RequestsPerMinute: p.RateLimit.RequestsPerMinute,
+		Requests:          p.RateLimit.ConcurrentRequests,
+		NamesPerMinute:    p.RateLimit.NamesPerMinute,
+		RequestBytes:      int64(p.MaxRequestBytes),
+		UploadSession:     int64(p.UploadLimit.Session),
+		UploadHost:        int64(p.UploadLimit.Host),
+	}
+}
+
+// limit puts other bounds in force.
+func (l *live) limit(q egress.Quota) {
+	l.mu.Lock()
+	engine := l.engine
+	l.mu.Unlock()
+	if engine != nil {
+		engine.SetQuota(q)
+	}
+}
+
+// usage is what a session may do and has done; nil for one without network.
+func (g *guardian) usage(id string) (*api.SessionLimits, *api.SessionUsage) {
+	g.mu.Lock()
+	l := g.live[id]
+	g.mu.Unlock()
+	if l == nil {
+		return nil, nil
+	}
+	l.mu.Lock()
+	engine := l.engine
+	l.mu.Unlock()
+	if engine == nil {
+		return nil, nil
+	}
+	q, u := engine.Quota(), engine.Usage()
+	return &api.SessionLimits{
+			RequestsPerMinute: q.RequestsPerMinute, ConcurrentRequests: q.Requests, NamesPerMinute: q.NamesPerMinute,
+			MaxRequestBytes: q.RequestBytes, UploadSession: q.UploadSession, UploadHost: q.UploadHost,
+		}, &api.SessionUsage{
+			Requests: u.Requests, RequestsLastMinute: u.LastMinute, ConcurrentRequests: u.UnderWay, BytesUp: u.Up, Names: u.Names, Limited: u.Limited,
+		}
+}

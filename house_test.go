@@ -54,6 +54,7 @@ var rooms = map[string]room{
 	"workspace": {1, "what of the host is seen inside"},
 	"agent":     {1, "what a coding agent needs; knows no other room"},
 	"kernel":    {1, "what this host can enforce"},
+	"web":       {1, "the window's pages, and whose browser may see them"},
 	"client":    {1, "the guardian as the others call it; never imports it"},
 	"policy":    {0, "the judge: pure, and knows no enforcer"},
 	"secret":    {0, "credentials, and nothing of who may use them"},
@@ -75,6 +76,7 @@ var packages = map[string]string{
 	"client":                "the guardian's socket",
 	"cmd/cloister":          "the CLI, one file for each noun",
 	"cmd/cloister/loadtest": "load and crashes against the built binary, tests only",
+	"cmd/cloister/webtest":  "the window of the built binary in a real browser, tests only",
 	"cmd/cloister/realtest": "real programs driven through the built binary, tests only",
 	"config":                "strict configuration and the presets",
 	"escape":                "the runner of attempts, with its verdicts",
@@ -111,6 +113,7 @@ var packages = map[string]string{
 	"secret/vault":          "the encrypted file of one user's secrets",
 	"session":               "registry and shim",
 	"session/terminal":      "one program's terminal, for several people's",
+	"web":                   "the window's door and pages",
 	"workspace":             "the plan of the view",
 	"workspace/stubs":       "absent names, held",
 }
@@ -145,7 +148,7 @@ var large = map[string]struct {
 }{
 	"cmd/cloister":   {7500, "one file for each noun; nothing in one file knows another"},
 	"egress":         {6000, "DNS, tunnels, proxies and requests that are read end in one path of judgement; the parsers moved to egress/internal/wire already"},
-	"guardian":       {5000, "one route table and the wiring of every enforcer"},
+	"guardian":       {6500, "one route table and the wiring of every enforcer"},
 	"policy":         {4500, "the index, the Cedar text and the reader of Cedar files must decide alike"},
 	"escape/corpus":  {6000, "one file for each case; nothing in one knows another"},
 	"workspace":      {3200, "project, plan, protected and closed paths end in one list of mounts; stubs are the next to move out"},

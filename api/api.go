@@ -26,6 +26,8 @@ const (
 	PathDecisions     = "/v1/decisions"
 	PathEvents        = "/v1/events"
 	PathSecrets       = "/v1/secrets"
+	PathWindow        = "/v1/window"
+	PathAudit         = "/v1/audit"
 )
 
 // UpgradeProtocol is the value of the Upgrade header that turns

@@ -86,6 +86,8 @@ const (
 	EventPolicy = "policy"
 	// EventDecisions says that the remembered answers changed; it has no Data.
 	EventDecisions = "decisions"
+	// EventAudit is a record, for readers that ask for records: a Record.
+	EventAudit = "audit"
 )
 
 // Hello is the Data of the first event of a stream.

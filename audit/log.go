@@ -30,6 +30,9 @@ var ErrInUse = errors.New("another process writes this audit")
 type Options struct {
 	SegmentBytes int64            // DefaultSegment when 0
 	Now          func() time.Time // time.Now when nil
+	// Appended is told each record once the kernel has it, in order; nil for
+	// nobody. It is called under the log's lock: it must not wait.
+	Appended func(Event)
 }
 
 // Log appends events. It is safe for use by several goroutines.
@@ -37,6 +40,7 @@ type Log struct {
 	dir     string
 	segment int64
 	now     func() time.Time
+	told    func(Event)
 	lock    *os.File
 	anchor  *os.File
 
@@ -68,6 +72,7 @@ func Open(dir string, o Options) (*Log, error) {
 		dir:     dir,
 		segment: o.SegmentBytes,
 		now:     o.Now,
+		told:    o.Appended,
 		dirty:   make(chan struct{}, 1),
 		done:    make(chan struct{}),
 		synced:  make(chan struct{}),
@@ -323,6 +328,10 @@ func (l *Log) append(e *Event) error {
 	}
 	l.size += int64(len(text))
 	l.head = head{Seq: e.Seq, Hash: hash}
+	if l.told != nil {
+		e.Hash = hash
+		l.told(*e)
+	}
 	select {
 	case l.dirty <- struct{}{}:
 	default:

@@ -165,6 +165,11 @@ func (c *Client) Reload(ctx context.Context) (api.Reload, error) {
 	return call[api.Reload](ctx, c, http.MethodPost, api.PathReload, nil)
 }
 
+// Link asks for an address of the window that lets one browser in, once.
+func (c *Client) Link(ctx context.Context) (api.Link, error) {
+	return call[api.Link](ctx, c, http.MethodPost, api.PathWindow, nil)
+}
+
 // Sessions lists the live sessions, and with all the remembered ones.
 func (c *Client) Sessions(ctx context.Context, all bool) ([]api.SessionInfo, error) {
 	path := api.PathSessions

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
 	"cloister/policy"
+	"cloister/web"
 )
 
 // newQueue is the guardian's one queue of questions.
@@ -256,6 +258,10 @@ func widened(pattern string, i approval.Item) (string, error) {
 // whoAnswers names the person for the record, by the kernel's word, and the
 // program by its own.
 func whoAnswers(r *http.Request, via string) string {
+	if v := web.From(r.Context()); v != nil {
+		// A browser gets in by a link that only this user is given.
+		return fmt.Sprintf("uid %d via window %s", os.Getuid(), v.Key)
+	}
 	peer, ok := peerOf(r.Context())
 	if !ok {
 		return "nobody known"

@@ -4,22 +4,28 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cloister/api"
+	"cloister/audit"
 )
 
 const (
 	// keptEvents is how far back a reader that was cut off can go on from.
 	keptEvents = 1024
+	// keptBytes bounds their data: what is recorded may be long.
+	keptBytes = 4 << 20
 	// maxStreams bounds the readers.
 	maxStreams = 64
 	// beat is how often a silent stream is written to, so that a reader that is
 	// gone is noticed; readWithin is how long one may not read at all.
 	beat       = 15 * time.Second
+	comeBack   = 3 * time.Second // of a page
 	readWithin = 5 * time.Second
 )
 
@@ -28,9 +34,12 @@ const (
 type bus struct {
 	epoch string // another one after a restart: its numbers mean something else
 
+	auditors atomic.Int32 // readers of what is recorded
+
 	mu      sync.Mutex
 	next    uint64 // number of the next event
 	kept    []api.Event
+	size    int           // bytes of their data
 	moved   chan struct{} // closed at the next event
 	readers int
 }
@@ -49,11 +58,23 @@ func (b *bus) publish(kind string, data any) {
 	defer b.mu.Unlock()
 	b.kept = append(b.kept, api.Event{ID: b.id(b.next), Type: kind, Data: text})
 	b.next++
-	if len(b.kept) >= 2*keptEvents {
-		b.kept = append(make([]api.Event, 0, 2*keptEvents), b.kept[len(b.kept)-keptEvents:]...)
+	b.size += len(text)
+	if len(b.kept) >= 2*keptEvents || b.size > keptBytes {
+		b.kept = append(make([]api.Event, 0, 2*keptEvents), b.kept[len(b.kept)-min(len(b.kept)/2, keptEvents):]...)
+		b.size = 0
+		for _, e := range b.kept {
+			b.size += len(e.Data)
+		}
 	}
 	close(b.moved)
 	b.moved = make(chan struct{})
+}
+
+// audited publishes what was recorded, while somebody reads that.
+func (b *bus) audited(e audit.Event) {
+	if b.auditors.Load() > 0 {
+		b.publish(api.EventAudit, recorded(e))
+	}
 }
 
 func (b *bus) id(n uint64) string { return b.epoch + "-" + strconv.FormatUint(n, 10) }
@@ -110,9 +131,21 @@ func (g *guardian) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeBadRequest, Message: fmt.Sprintf("watch events: %d watch already", maxStreams)}
 	}
 	defer g.bus.leave()
+	auditor := r.URL.Query().Get("audit") != ""
+	if auditor {
+		g.bus.auditors.Add(1)
+		defer g.bus.auditors.Add(-1)
+	}
 	n, missed := g.bus.resume(r.Header.Get("Last-Event-ID"))
 	// Seen from here on: what is asked next is in the stream.
-	defer g.queue.Watch("")()
+	leave := g.queue.Watch("")
+	if callerOf(r) == Window {
+		// A page that is loaded anew, or hands its stream to another tab, is back
+		// in a moment: what is asked meanwhile waits.
+		defer time.AfterFunc(comeBack, leave)
+	} else {
+		defer leave()
+	}
 	defer g.touch()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -138,6 +171,9 @@ func (g *guardian) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 			list = []api.Event{{ID: g.bus.id(next - 1), Type: api.EventReset, Data: json.RawMessage("{}")}}
 		}
 		n = next
+		if !auditor {
+			list = slices.DeleteFunc(slices.Clone(list), func(e api.Event) bool { return e.Type == api.EventAudit })
+		}
 		if len(list) > 0 && s.send(list) != nil {
 			return hijacked{}, nil
 		}

@@ -34,6 +34,7 @@ import (
 	"cloister/internal/xdg"
 	"cloister/secret/vault"
 	"cloister/session"
+	"cloister/web"
 )
 
 const (
@@ -108,6 +109,8 @@ type guardian struct {
 	ctx  context.Context // ends when the guardian does
 	stop context.CancelCauseFunc
 
+	window window // where browsers come in, once somebody asked for it
+
 	// reloading is held for writing by a reload, for reading while a session
 	// opens: each session has either the old policy and is in live when the
 	// new one comes, or the new one.
@@ -180,7 +183,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	}
 	g.queue = g.newQueue()
 	g.touch()
-	records, err := openRecorder(AuditDir(o.Dirs), g.log)
+	records, err := openRecorder(AuditDir(o.Dirs), g.log, g.bus.audited)
 	if err != nil {
 		return nil, err
 	}
@@ -236,6 +239,9 @@ func (g *guardian) serve() error {
 	others.Go(g.idle)
 	served := make(chan error, 1)
 	others.Go(func() { served <- server.Serve(listener) })
+	if web.Left(g.o.Dirs.Runtime) {
+		others.Go(g.reopenWindow)
+	}
 
 	if g.o.Ready != nil {
 		g.o.Ready()
@@ -264,6 +270,7 @@ func (g *guardian) farewell(server *http.Server) {
 	// The guardian's own context has ended; these seconds are its last.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.ctx), farewell)
 	defer cancel()
+	g.closeWindow()
 	if err := server.Shutdown(ctx); err != nil {
 		_ = server.Close()
 	}
@@ -373,6 +380,7 @@ func (g *guardian) status() api.Status {
 		PID:          os.Getpid(),
 		Version:      g.o.Version,
 		Socket:       g.socket,
+		UI:           g.windowURL(),
 		Sessions:     len(g.sessions.List(false)),
 		PolicyDigest: loaded.base.Digest(),
 		Watchers:     g.queue.Watchers(),

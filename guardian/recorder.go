@@ -20,23 +20,24 @@ const reopenEvery = time.Second
 type recorder struct {
 	dir    string
 	logger *slog.Logger
+	told   func(audit.Event)
 
 	mu     sync.RWMutex
 	log    *audit.Log // nil while broken and not yet open again
 	broken error
-	told   bool // the operator knows
+	loud   bool // the operator knows
 	wake   chan struct{}
 }
 
-func openRecorder(dir string, logger *slog.Logger) (*recorder, error) {
-	log, err := audit.Open(dir, audit.Options{})
+func openRecorder(dir string, logger *slog.Logger, told func(audit.Event)) (*recorder, error) {
+	log, err := audit.Open(dir, audit.Options{Appended: told})
 	if errors.Is(err, audit.ErrInUse) {
 		return nil, fmt.Errorf("%w: a guardian of these state folders runs already, with another XDG_RUNTIME_DIR than this one; use that, or end it there with cloister guardian stop", err)
 	}
 	if err != nil {
 		return nil, advise(dir, err)
 	}
-	return &recorder{dir: dir, logger: logger, log: log, wake: make(chan struct{}, 1)}, nil
+	return &recorder{dir: dir, logger: logger, told: told, log: log, wake: make(chan struct{}, 1)}, nil
 }
 
 // advise adds what a person can do.
@@ -103,8 +104,8 @@ func (r *recorder) watch(ctx context.Context) {
 func (r *recorder) reopen(ctx context.Context, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.told {
-		r.told = true
+	if !r.loud {
+		r.loud = true
 		r.logger.Error("the audit cannot be written: every request is refused", "error", why)
 	}
 	if r.log != nil {
@@ -112,7 +113,7 @@ func (r *recorder) reopen(ctx context.Context, why error) {
 		_ = r.log.Close() // its failure is known
 		r.log = nil
 	}
-	log, err := audit.Open(r.dir, audit.Options{})
+	log, err := audit.Open(r.dir, audit.Options{Appended: r.told})
 	if err == nil {
 		err = log.Append(ctx, audit.Event{
 			Kind:   audit.GuardianStart,
@@ -126,7 +127,7 @@ func (r *recorder) reopen(ctx context.Context, why error) {
 	if err != nil {
 		return
 	}
-	r.log, r.broken, r.told = log, nil, false
+	r.log, r.broken, r.loud = log, nil, false
 	r.logger.Info("the audit is written again")
 }
 

@@ -18,6 +18,7 @@ import (
 	"cloister/policy"
 	"cloister/secret/vault"
 	"cloister/session"
+	"cloister/web"
 )
 
 // Caller is who calls: by how the connection came in, never by what it says.
@@ -30,7 +31,13 @@ const (
 	// Owner is the guardian's own user on the unix socket, by peer
 	// credentials.
 	Owner
+	// Window is a browser that the owner let in (room web). The owner may do
+	// all that it may.
+	Window
 )
+
+// may says whether a caller may do what a row gives to who.
+func (c Caller) may(who Caller) bool { return c != Nobody && (c == who || c == Owner && who == Window) }
 
 // Route is one row of the table of everything that can be asked.
 type Route struct {
@@ -47,26 +54,28 @@ type handler func(*guardian, http.ResponseWriter, *http.Request) (any, error)
 // Routes is the table: every route, who may read it, who may write it.
 func Routes() []Route {
 	return []Route{
-		{api.PathStatus, Owner, Nobody, "how the guardian is", (*guardian).getStatus, nil},
+		{api.PathStatus, Window, Nobody, "how the guardian is", (*guardian).getStatus, nil},
 		{api.PathStop, Nobody, Owner, "end the guardian; sessions live on without egress", nil, (*guardian).postStop},
-		{api.PathReload, Nobody, Owner, "read the configuration again", nil, (*guardian).postReload},
-		{api.PathSessions, Owner, Owner, "list sessions (?all=1); open one by upgrade", (*guardian).getSessions, (*guardian).postSessions},
+		{api.PathReload, Nobody, Window, "read the configuration again", nil, (*guardian).postReload},
+		{api.PathWindow, Nobody, Owner, "a link that lets one browser in", nil, (*guardian).postWindow},
+		{api.PathSessions, Window, Owner, "list sessions (?all=1); open one by upgrade", (*guardian).getSessions, (*guardian).postSessions},
 		{api.PathSessions + "/{name}", Owner, Nobody, "one session, with what exec needs", (*guardian).getSession, nil},
-		{api.PathSessions + "/{name}/stop", Nobody, Owner, "end one session", nil, (*guardian).postSessionStop},
-		{api.PathPolicy, Owner, Nobody, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
-		{api.PathPolicyDigest, Owner, Nobody, "its digest", (*guardian).getPolicyDigest, nil},
-		{api.PathPolicyCheck, Nobody, Owner, "would the files on disk load?", nil, (*guardian).postPolicyCheck},
-		{api.PathApprovals, Owner, Nobody, "what waits for a person (?all=1: and what ended)", (*guardian).getApprovals, nil},
-		{api.PathApprovals + "/{id}", Owner, Nobody, "one question", (*guardian).getApproval, nil},
-		{api.PathApprovals + "/{id}/approve", Nobody, Owner, "answer it with allow", nil, (*guardian).postApprove},
-		{api.PathApprovals + "/{id}/deny", Nobody, Owner, "answer it with deny", nil, (*guardian).postDeny},
-		{api.PathDecisions, Owner, Nobody, "the remembered answers", (*guardian).getDecisions, nil},
-		{api.PathDecisions + "/{id}/undo", Nobody, Owner, "take one back", nil, (*guardian).postUndo},
-		{api.PathEvents, Owner, Nobody, "what happens, as server-sent events; who reads them watches", (*guardian).getEvents, nil},
-		{api.PathSecrets, Owner, Nobody, "the secrets, without their values", (*guardian).getSecrets, nil},
+		{api.PathSessions + "/{name}/stop", Nobody, Window, "end one session", nil, (*guardian).postSessionStop},
+		{api.PathPolicy, Window, Nobody, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
+		{api.PathPolicyDigest, Window, Nobody, "its digest", (*guardian).getPolicyDigest, nil},
+		{api.PathPolicyCheck, Nobody, Window, "would the files on disk load?", nil, (*guardian).postPolicyCheck},
+		{api.PathApprovals, Window, Nobody, "what waits for a person (?all=1: and what ended)", (*guardian).getApprovals, nil},
+		{api.PathApprovals + "/{id}", Window, Nobody, "one question", (*guardian).getApproval, nil},
+		{api.PathApprovals + "/{id}/approve", Nobody, Window, "answer it with allow", nil, (*guardian).postApprove},
+		{api.PathApprovals + "/{id}/deny", Nobody, Window, "answer it with deny", nil, (*guardian).postDeny},
+		{api.PathDecisions, Window, Nobody, "the remembered answers", (*guardian).getDecisions, nil},
+		{api.PathDecisions + "/{id}/undo", Nobody, Window, "take one back", nil, (*guardian).postUndo},
+		{api.PathEvents, Window, Nobody, "what happens, as server-sent events (?audit=1: also what is recorded); who reads them watches", (*guardian).getEvents, nil},
+		{api.PathSecrets, Window, Nobody, "the secrets, without their values", (*guardian).getSecrets, nil},
 		{api.PathSecrets + "/{name}", Owner, Owner, "one of them; set it", (*guardian).getSecret, (*guardian).postSecret},
 		{api.PathSecrets + "/{name}/remove", Nobody, Owner, "forget it", nil, (*guardian).postSecretRemove},
-		{api.PathPolicyExplain, Nobody, Owner, "judge a destination without connecting", nil, (*guardian).postPolicyExplain},
+		{api.PathPolicyExplain, Nobody, Window, "judge a destination without connecting", nil, (*guardian).postPolicyExplain},
+		{api.PathAudit, Window, Nobody, "what was recorded, newest first", (*guardian).getAudit, nil},
 	}
 }
 
@@ -107,7 +116,7 @@ func (g *guardian) answer(route Route, w http.ResponseWriter, r *http.Request) {
 	case do == nil:
 		fail(w, &api.Error{Status: http.StatusMethodNotAllowed, Code: api.CodeBadRequest, Message: r.Method + " means nothing here"})
 		return
-	case caller != who:
+	case !caller.may(who):
 		fail(w, &api.Error{Status: http.StatusForbidden, Code: api.CodeForbidden, Message: "this caller may not"})
 		return
 	}
@@ -127,6 +136,9 @@ func (g *guardian) answer(route Route, w http.ResponseWriter, r *http.Request) {
 // reach a unix socket by itself; what relays one is told apart by the headers
 // that a page cannot leave out, and by the Host that it cannot choose.
 func callerOf(r *http.Request) Caller {
+	if web.From(r.Context()) != nil {
+		return Window
+	}
 	if _, ok := peerOf(r.Context()); !ok {
 		return Nobody
 	}

@@ -24,8 +24,8 @@ import (
 )
 
 func (a *app) guardianCommand() *cobra.Command {
-	return group("guardian", "Start, stop and ask the daemon that every cloister depends on",
-		a.guardianStart(), a.guardianStop(), a.guardianStatus(), a.guardianReload(), a.guardianDaemon(), guardianKeep())
+	return group("guardian", "Start, stop, ask and watch the daemon that every cloister depends on",
+		a.guardianStart(), a.guardianStop(), a.guardianStatus(), a.guardianReload(), a.guardianOpen(), a.guardianDaemon(), guardianKeep())
 }
 
 // locksDir is where the sessions of one project find each other.
@@ -358,6 +358,7 @@ func (a *app) tellStatus(s api.Status) {
 		{"version", s.Version},
 		{"socket", s.Socket},
 		{"sessions", strconv.Itoa(s.Sessions)},
+		{"window", orDash(s.UI)},
 		{"policy", s.PolicyDigest},
 	})
 	if s.PolicyError != "" {

@@ -1,0 +1,155 @@
+//go:build linux
+
+package webtest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// evil is a page of another origin, with what it wants to try.
+func evil(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<!doctype html><title>evil</title><body>")
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// UI-02, UI-03, UI-06 by a real browser: a page of another site, and one of
+// another port of this host, which gets our cookies, try all they can.
+func TestAnotherOrigin(t *testing.T) {
+	w, tb := newWorld(t), newTab(t, nil)
+	tb.open(w)
+	base := eval[string](tb, "location.origin")
+	run := w.begin("run", "--", "curl", "-s", "-m", "45", "http://ask.example/")
+	tb.wait(`document.title.startsWith('(1) ')`)
+	id := eval[string](tb, `import('/live.js').then((m) => m.pending()[0].id)`)
+	// Control: the same calls by our own page are answered.
+	if got := eval[int](tb, `import('/api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); got != 1 {
+		t.Fatalf("control: our own page sees %d asks", got)
+	}
+	s := evil(t)
+	there, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, site := range []string{"http://evil.test:" + there.Port(), s.URL} {
+		bad := newTab(t, tb) // the same profile: it has the cookie
+		bad.expect("CORS", "net::ERR", "Refused", "responded with a status", "WebSocket", "violates the following", "X-Frame-Options", "frame-ancestors", "Unsafe attempt", "blocked")
+		bad.navigate(site)
+		bad.wait(`document.title === 'evil'`)
+		for name, js := range map[string]string{
+			"reads":          `fetch(B + '/v1/approvals', {credentials: 'include'}).then((r) => r.text()).then((x) => 'read ' + x)`,
+			"reads opaquely": `fetch(B + '/v1/approvals', {credentials: 'include', mode: 'no-cors'}).then((r) => r.text()).then((x) => x ? 'read ' + x : 'no')`,
+			"answers":        `fetch(B + '/v1/approvals/ID/approve', {method: 'POST', credentials: 'include', headers: {'Content-Type': 'application/json'}, body: '{}'}).then((r) => r.ok ? 'answered' : 'no')`,
+			"answers blind":  `fetch(B + '/v1/approvals/ID/approve', {method: 'POST', credentials: 'include', mode: 'no-cors', body: '{}'}).then(() => 'no')`,
+			"a form":         `new Promise((done) => { const f = document.createElement('form'); f.action = B + '/v1/approvals/ID/approve'; f.method = 'POST'; f.enctype = 'text/plain'; const i = document.createElement('iframe'); i.name = 'f'; i.onload = () => setTimeout(() => done('no'), 50); f.target = 'f'; document.body.append(i, f); f.submit(); })`,
+			"a frame":        `new Promise((done) => { const i = document.createElement('iframe'); i.src = B + '/asks'; i.onload = () => { try { done(i.contentDocument && i.contentDocument.body.innerText.length ? 'framed' : 'no') } catch { done(frames.length && i.contentWindow.length ? 'framed' : 'no') } }; document.body.append(i); })`,
+			"a script":       `new Promise((done) => { const e = document.createElement('script'); e.src = B + '/live.js'; e.onload = () => done('loaded'); e.onerror = () => done('no'); document.body.append(e); })`,
+			"a module":       `import(B + '/live.js').then(() => 'loaded')`,
+			"an image":       `new Promise((done) => { const e = new Image(); e.src = B + '/favicon/1.svg'; e.onload = () => done('loaded'); e.onerror = () => done('no'); })`,
+			"a socket":       `new Promise((done) => { const e = new WebSocket(B.replace('http', 'ws') + '/v1/events', ['cloister.terminal', 'x']); e.onopen = () => done('open'); e.onerror = () => done('no'); })`,
+			"events":         `new Promise((done) => { const e = new EventSource(B + '/v1/events', {withCredentials: true}); e.onmessage = e.onopen = () => { e.close(); done('open') }; e.onerror = () => { e.close(); done('no') }; })`,
+			"a window":       `(() => { const v = open(B + '/asks'); try { return v && v.document && v.document.title ? 'held' : 'no' } catch { return 'no' } })()`,
+		} {
+			got := eval[string](bad, strings.NewReplacer("B", quoted(base), "ID", id).Replace(`Promise.resolve().then(() => `+js+`).catch(() => 'no')`))
+			if got != "no" {
+				t.Errorf("a page of %s, %s: %s", site, name, got)
+			}
+		}
+		bad.close()
+	}
+	if n := eval[int](tb, `import('/api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); n != 1 {
+		t.Errorf("%d asks wait after the attacks", n)
+	}
+	// DNS rebinding: a name of the enemy's that leads to our door.
+	rebound := newTab(t, tb)
+	rebound.expect("responded with a status", "net::ERR", "has been ignored")
+	rebound.navigate(strings.Replace(base, "127.0.0.1", "evil.test", 1) + "/login")
+	rebound.wait(`document.body && document.body.innerText.includes('no such host here')`)
+	rebound.close()
+	tb.press("g", "a")
+	tb.ready()
+	tb.press("d")
+	run()
+}
+
+// A server at another port of 127.0.0.1, such as one that a cloister publishes,
+// gets our cookie by the browser's rules. It lets nobody in.
+func TestStolenCookie(t *testing.T) {
+	w, tb := newWorld(t), newTab(t, nil)
+	tb.open(w)
+	base := eval[string](tb, "location.origin")
+	var mu sync.Mutex
+	stolen := ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if c := r.Header.Get("Cookie"); c != "" {
+			stolen = c
+		}
+		fmt.Fprint(w, "<title>port</title>")
+	}))
+	t.Cleanup(s.Close)
+	other := newTab(t, tb)
+	other.navigate(s.URL)
+	other.wait(`document.title === 'port'`)
+	mu.Lock()
+	defer mu.Unlock()
+	if !strings.HasPrefix(stolen, "cloister-") {
+		t.Fatalf("control: the other port got %q", stolen)
+	}
+	for _, path := range []string{"/v1/status", "/v1/approvals", "/v1/events"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Cookie", stolen)
+		resp, err := http.DefaultTransport.RoundTrip(req) //nolint:forbidigo // a plain client without a proxy is what an enemy has
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s with the cookie alone: status %d", path, resp.StatusCode)
+		}
+	}
+}
+
+// UI-05: the secret of a link is nowhere after its use, and it works once.
+func TestLinkIsForgotten(t *testing.T) {
+	w, tb := newWorld(t), newTab(t, nil)
+	link := w.link()
+	_, secret, _ := strings.Cut(link, "#")
+	tb.navigate(link)
+	tb.wait(`location.pathname === '/now' && document.querySelector('main h1')`)
+	var history struct {
+		Entries []struct{ URL, UserTypedURL string }
+	}
+	tb.ask(tb.session, "Page.getNavigationHistory", nil, &history)
+	for i, e := range history.Entries {
+		if strings.Contains(e.URL, secret) {
+			t.Errorf("history entry %d is %s", i, e.URL)
+		}
+	}
+	if got := eval[string](tb, `location.href + document.referrer + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie`); strings.Contains(got, secret) || strings.Contains(got, "cloister-") {
+		t.Errorf("a script can read %s", got)
+	}
+	stranger := newTab(t, nil)
+	stranger.expect("responded with a status of 401")
+	stranger.navigate(link)
+	stranger.says("This browser was not let in: this link was used already")
+	stranger.says("cloister guardian open")
+	stranger.shot("login-refused")
+	if where := eval[string](stranger, "location.href"); strings.Contains(where, secret) {
+		t.Errorf("the address line keeps the secret: %s", where)
+	}
+}

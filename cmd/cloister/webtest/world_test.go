@@ -1,0 +1,194 @@
+//go:build linux
+
+package webtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the cloister whose window is looked at.
+var binary = os.Getenv("CLOISTER_TEST_BINARY")
+
+// patience is how long something may take on a machine under load.
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) { os.Exit(main(m)) }
+
+func main(m *testing.M) int {
+	if binary == "" {
+		dir, err := os.MkdirTemp("", "webtest")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "cloister")
+		build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "cloister/cmd/cloister")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build cloister: %v\n%s", err, out)
+			return 1
+		}
+	}
+	defer closeBrowser()
+	return m.Run()
+}
+
+// needs skips where the machine lacks a program, and fails where it claims it.
+func needs(t *testing.T, what, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path
+	}
+	if slices.Contains(strings.Fields(os.Getenv("CLOISTER_TEST_NEEDS")), what) {
+		t.Fatalf("CLOISTER_TEST_NEEDS claims %s, and it is not there", what)
+	}
+	t.Skipf("needs %s", what)
+	return ""
+}
+
+// A world is an instance of its own, with a project and a server that cloisters
+// reach as up.example, ask.example and whatever a test adds.
+type world struct {
+	t       *testing.T
+	dir     string
+	project string
+	env     []string
+}
+
+const configuration = `version: 1
+proxy:
+  unlisted_domain_behavior: ask
+  approval_timeout: 50s
+  presets: []
+  hosts: {up.example: %[1]q, ask.example: %[1]q, one.ask.example: %[1]q, two.ask.example: %[1]q}
+  allow:
+    - domain: up.example   # the server of the test
+  deny:
+    - domain: no.example
+hostexec:
+  auto_approve: [{pattern: "^/bin/sh [a-z./]+$"}, {pattern: "^/bin/echo .+$"}]
+  manual_approve: [{pattern: "^/bin/cat .+$"}]
+`
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "wi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil { // what runs inside is another user where root tests
+		t.Fatal(err)
+	}
+	w := &world{t: t, dir: dir, project: filepath.Join(dir, "home", "project")}
+	for _, d := range []string{"home/project/.git/refs", "home/project/.git/objects", "run", "c/cloister/policy", "s", "d", "t"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.write("home/project/.git/HEAD", "ref: refs/heads/main\n")
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello from", r.Host) }))
+	t.Cleanup(up.Close)
+	w.write("c/cloister/config.yaml", fmt.Sprintf(configuration, up.Listener.Addr().String()))
+	w.env = []string{
+		"HOME=" + dir + "/home", "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TMPDIR=" + dir + "/t",
+		"XDG_CONFIG_HOME=" + dir + "/c", "XDG_STATE_HOME=" + dir + "/s", "XDG_DATA_HOME=" + dir + "/d", "XDG_RUNTIME_DIR=" + dir + "/run",
+	}
+	t.Cleanup(func() {
+		w.do("stop", "--all", "-t", "1s")
+		w.do("guardian", "stop")
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) command(words ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), binary, words...)
+	cmd.Dir, cmd.Env = w.project, w.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+// do runs cloister, which must succeed, and gives what it printed.
+func (w *world) do(words ...string) string {
+	w.t.Helper()
+	cmd := w.command(words...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		w.t.Errorf("cloister %s: %v: %s", strings.Join(words, " "), err, errs.Bytes())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// begin starts cloister and gives back how to wait for its end.
+func (w *world) begin(words ...string) (wait func() string) {
+	w.t.Helper()
+	cmd := w.command(words...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	w.t.Cleanup(func() {
+		select {
+		case <-done:
+		default:
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			<-done
+		}
+	})
+	return func() string {
+		w.t.Helper()
+		select {
+		case <-done:
+		case <-time.After(patience):
+			w.t.Fatalf("cloister %v does not end", words)
+		}
+		return out.String()
+	}
+}
+
+// link is a fresh link to the window.
+func (w *world) link() string { return w.do("guardian", "open") }
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	began := time.Now()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		if time.Since(began) > patience {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+		<-tick.C
+	}
+}

@@ -1,0 +1,41 @@
+// The login page: it trades the link for a key of this browser's own, or signs in
+// by the key that is there, and goes on to the window.
+import { byKey, byLink } from './sign.js';
+import { t } from './words.js';
+
+const say = (text, todo) => {
+  document.getElementById('say').textContent = text;
+  document.getElementById('do').textContent = todo || '';
+};
+
+// Only a page of ours: never an address that somebody put there.
+const goal = () => {
+  const to = new URLSearchParams(location.search).get('to') || '';
+  return /^[a-z]{0,16}$/.test(to) ? '/' + to : '/';
+};
+
+const enter = async () => {
+  const link = location.hash.slice(1);
+  // The secret goes out of the address line and the history before anything else.
+  if (link) history.replaceState(null, '', location.pathname + location.search);
+  say(t.login.busy);
+  let why = '';
+  if (link) {
+    try {
+      await byLink(link);
+      location.replace(goal());
+      return;
+    } catch (e) { why = e.message; }
+  }
+  try {
+    if (await byKey()) {
+      location.replace(goal());
+      return;
+    }
+  } catch (e) { why = why || e.message; }
+  say(why ? t.login.refused(why) : t.login.unknown, 'cloister guardian open');
+};
+
+enter();
+// A link that is opened where this page is open already changes the fragment only.
+addEventListener('hashchange', enter);

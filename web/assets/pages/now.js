@@ -1,0 +1,119 @@
+// Now: every cloister, what it does, what waits for an answer.
+import { ago, fill, h, keyed, verdict } from '../dom.js';
+import { t } from '../words.js';
+import { get, post, query, Refused } from '../api.js';
+import { on, pending, state } from '../live.js';
+import { sure, toast } from '../above.js';
+
+const w = t.now;
+const span = 600e3, bars = 30;
+const busy = new Set(['net.connect', 'http.request', 'net.dns', 'hostexec.request', 'mcp.call', 'secret.use']);
+
+export default (root) => {
+  const seen = new Map(); // by session ID: events of the last ten minutes
+  const last = new Map();
+
+  const note = (e) => {
+    if (!e.session_id) return;
+    if (busy.has(e.kind)) {
+      let list = seen.get(e.session_id);
+      if (!list) seen.set(e.session_id, list = []);
+      list.push({ at: +new Date(e.time), bad: e.verdict === 'deny' || e.verdict === 'ask' });
+      if (list.length > 5000) list.splice(0, 1000);
+    }
+    if (busy.has(e.kind) || e.kind === 'exec') {
+      const was = last.get(e.session_id);
+      if (!was || was.seq < e.seq) last.set(e.session_id, e);
+    }
+  };
+
+  const spark = (id) => {
+    const now = Date.now();
+    const list = (seen.get(id) || []).filter((e) => now - e.at < span);
+    if (list.length) seen.set(id, list); else seen.delete(id);
+    const good = new Array(bars).fill(0), bad = new Array(bars).fill(0);
+    for (const e of list) {
+      const i = Math.max(0, Math.min(bars - 1, bars - 1 - Math.floor((now - e.at) / (span / bars))));
+      (e.bad ? bad : good)[i]++;
+    }
+    const top = Math.max(4, ...good.map((n, i) => n + bad[i]));
+    const rect = (i, n, y, cls) => n ? h(cls ? `rect.${cls}` : 'rect', { x: i * 4, width: 3, y: 22 - y - n * 22 / top, height: Math.max(1, n * 22 / top) }) : '';
+    return h('svg.spark', { viewBox: '0 0 120 22', role: 'img', 'aria-label': w.sparkName(list.length) },
+      good.map((n, i) => rect(i, n, 0, '')), bad.map((n, i) => rect(i, n, good[i] * 22 / top, 'bad')));
+  };
+
+  const doing = (s) => {
+    const e = last.get(s.id);
+    if (!e) return (s.command || []).join(' ') || w.idle;
+    const what = e.kind === 'exec' ? e.resource : e.method ? `${e.method} ${e.host}${e.path || ''}` : e.resource || e.host || '';
+    return `${e.verdict && e.verdict !== 'allow' ? e.verdict + ' ' : ''}${what}`;
+  };
+
+  const stop = async (s) => {
+    if (!await sure(w.stop, w.stopAsk(s.name), w.stop, 'deny')) return;
+    try {
+      await post(`/v1/sessions/${s.id}/stop`, { reason: 'stopped in the window' });
+      toast(w.stopped(s.name));
+    } catch (e) { toast(t.failed(e.message)); }
+  };
+
+  const live = h('tbody'), over = h('tbody');
+  const column = (name, cls) => h(cls ? `th.${cls}` : 'th', { scope: 'col' }, name);
+  const none = h('div.panel.empty', h('p', w.empty), h('p', w.emptyHint));
+  const running = h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(t.now.agent, 'wide'), column(w.state), column(w.doing), column(w.spark, 'wide'),
+    column(w.asks), column(w.age, 'wide'), column(h('span.hidden-text', w.actions)))), live));
+  const ended = h('section', h('h2', w.ended), h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(t.now.agent, 'wide'), column(w.state), column(w.project), column(w.age),
+    column(h('span.hidden-text', w.actions)))), over)));
+  root.append(h('div.head', h('h1', t.pages.now)), none, running, ended);
+
+  const row = () => h('tr');
+  const cells = (tr, list) => {
+    while (tr.children.length < list.length) tr.append(h('td'));
+    list.forEach((c, i) => fill(tr.children[i], c));
+  };
+  const draw = () => {
+    const all = [...state.sessions.values()];
+    const alive = all.filter((s) => s.state === 'running' || s.state === 'starting').sort((a, b) => a.created_at < b.created_at ? -1 : 1);
+    const gone = all.filter((s) => !alive.includes(s)).sort((a, b) => a.created_at > b.created_at ? -1 : 1).slice(0, 20);
+    const asks = pending();
+    none.hidden = alive.length > 0 || !state.loaded;
+    running.hidden = !alive.length;
+    ended.hidden = !gone.length;
+    keyed(live, alive, (s) => s.id, (s) => {
+      const tr = row();
+      tr.append(...Array.from({ length: 7 }, () => h('td')), h('td.acts',
+        h('a.button.small', { href: `/terminal?session=${s.id}`, hidden: !s.terminal, 'aria-label': `${w.terminal} ${s.name}` }, w.terminal), ' ',
+        h('button.small', { onclick: () => stop(s), 'aria-label': `${w.stop} ${s.name}` }, w.stop)));
+      tr.children[1].className = tr.children[4].className = tr.children[6].className = 'wide';
+      tr.children[3].className = 'cut mono';
+      return tr;
+    }, (tr, s) => {
+      const n = asks.filter((a) => a.session === s.name).length;
+      cells(tr, [h('strong', { title: s.project }, s.name), s.agent || '', verdict(s.state), doing(s), spark(s.id),
+        n ? h('a.count', { href: '/asks', 'aria-label': t.asksWaiting(n) }, n) : '', ago(s.created_at)]);
+      tr.children[3].title = doing(s);
+    });
+    keyed(over, gone, (s) => s.id, () => {
+      const tr = row();
+      tr.append(...Array.from({ length: 6 }, () => h('td')));
+      tr.children[1].className = 'wide';
+      tr.children[3].className = 'cut mono';
+      return tr;
+    }, (tr, s) => cells(tr, [s.name, s.agent || '',
+      [verdict(s.state), ' ', h('span.soft', s.reason || (s.exit_status !== undefined ? w.exit(s.exit_status) : ''))], s.project, ago(s.stopped_at || s.created_at), '']));
+  };
+
+  const load = async () => {
+    const r = await get(query('/v1/audit', { since: new Date(Date.now() - span).toISOString(), limit: 2000 }));
+    seen.clear();
+    for (const e of r.records.reverse()) note(e);
+    draw();
+  };
+  const off = [on('change', draw), on('audit', (list) => { list.forEach(note); soon(); }), on('reset', load)];
+  let due = 0;
+  const soon = () => { due = due || setTimeout(() => { due = 0; draw(); }, 250); };
+  const tick = setInterval(draw, 5000);
+  draw();
+  load().catch((e) => { if (e instanceof Refused) toast(t.failed(e.message)); });
+  return { leave: () => { off.forEach((f) => f()); clearInterval(tick); clearTimeout(due); } };
+};

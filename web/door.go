@@ -1,0 +1,273 @@
+package web
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// linkLife is how long a link that nobody used works.
+	linkLife = time.Minute
+	// maxLinks bounds the links that wait: who asks for more loses the oldest.
+	maxLinks = 16
+	// challengeLife is how long a challenge may be answered.
+	challengeLife = 30 * time.Second
+	// maxLogin bounds the body of a login, in bytes.
+	maxLogin = 4 << 10
+	// Header carries the word that no other port gets; Protocol does where a
+	// browser lets nobody set headers, before the word.
+	Header   = "Cloister-Window"
+	Protocol = "cloister.terminal"
+)
+
+// Door is where browsers come in. It is safe for use by several goroutines.
+type Door struct {
+	listener net.Listener
+	host     string
+	now      func() time.Time
+	seal     []byte // of challenges: of this run
+	keys     *keyring
+	tries    tries
+
+	mu    sync.Mutex
+	links []link // oldest first
+}
+
+type link struct {
+	sum  [sha256.Size]byte
+	ends time.Time
+}
+
+// Open listens on 127.0.0.1: where the last door of dir did, if that place is
+// free, so that pages which are open find the next one.
+func Open(ctx context.Context, dir string) (*Door, error) {
+	keys, port, err := readKeys(dir, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("open the window: %w", err)
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil && port != 0 {
+		l, err = listen.Listen(ctx, "tcp4", "127.0.0.1:0")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the window: %w", err)
+	}
+	d := &Door{listener: l, host: l.Addr().String(), now: time.Now, seal: random(32), keys: keys}
+	if err := keys.movedTo(l.Addr().(*net.TCPAddr).Port); err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("open the window: %w", err)
+	}
+	return d, nil
+}
+
+// Listener is where the door is.
+func (d *Door) Listener() net.Listener { return d.listener }
+
+// URL is the window's address, which lets nobody in.
+func (d *Door) URL() string { return "http://" + d.host + "/" }
+
+// Link makes an address that lets one browser in, once, until it ends. The
+// secret is behind the #, which no browser sends or tells anybody.
+func (d *Door) Link() (url string, ends time.Time) {
+	secret := base64.RawURLEncoding.EncodeToString(random(32))
+	ends = d.now().Add(linkLife)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.links = append(d.links, link{sha256.Sum256([]byte(secret)), ends})
+	if len(d.links) > maxLinks {
+		d.links = slices.Delete(d.links, 0, len(d.links)-maxLinks)
+	}
+	return "http://" + d.host + "/login#" + secret, ends
+}
+
+// use takes a link away and says whether it was one. Sums are compared, so time
+// tells nothing of a secret.
+func (d *Door) use(secret string) bool {
+	sum := sha256.Sum256([]byte(secret))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	d.links = slices.DeleteFunc(d.links, func(l link) bool { return !now.Before(l.ends) })
+	for i, l := range d.links {
+		if subtle.ConstantTimeCompare(l.sum[:], sum[:]) == 1 {
+			d.links = slices.Delete(d.links, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it never fails (crypto/rand)
+	return b
+}
+
+// Refusal is why a request went no further.
+type Refusal struct {
+	Status int
+	Reason string
+}
+
+func (r *Refusal) Error() string { return r.Reason }
+
+func refuse(status int, reason string) *Refusal { return &Refusal{status, reason} }
+
+// Handler answers pages itself, and gives next what is for /v1/ and comes from a
+// browser that is known. Visitor tells next which.
+func (d *Door) Handler(next http.Handler) http.Handler {
+	pages := newPages()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.headers(w.Header())
+		if err := d.proper(r); err != nil {
+			tell(w, err)
+			return
+		}
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/login/"):
+			d.login(w, r)
+		case strings.HasPrefix(r.URL.Path, "/v1/"):
+			visitor, err := d.known(r)
+			if err != nil {
+				tell(w, err)
+				return
+			}
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, visitor)))
+		case pages.open(r.URL.Path) || d.keys.byCookie(d.cookie(r)) != nil:
+			pages.serve(w, r)
+		case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && pages.page(r.URL.Path):
+			// A person's reload after a restart: the login page signs in by the
+			// browser's key, and comes back.
+			http.Redirect(w, r, "/login?to="+strings.TrimPrefix(r.URL.Path, "/"), http.StatusSeeOther)
+		default:
+			tell(w, refuse(http.StatusUnauthorized, "this browser is not known here"))
+		}
+	})
+}
+
+// proper refuses what no page of ours sends: another Host (DNS rebinding), the
+// word of another origin, a form.
+func (d *Door) proper(r *http.Request) error {
+	if r.Host != d.host {
+		return refuse(http.StatusMisdirectedRequest, "no such host here")
+	}
+	origin := r.Header.Values("Origin")
+	if len(origin) > 1 || len(origin) == 1 && origin[0] != "http://"+d.host {
+		return refuse(http.StatusForbidden, "another origin")
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		if site == "" || site == "same-origin" {
+			return nil
+		}
+		// A person may follow a link to a page, from anywhere but into a frame.
+		if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
+			!strings.HasPrefix(r.URL.Path, "/v1/") {
+			return nil
+		}
+		return refuse(http.StatusForbidden, "asked by another page")
+	case http.MethodPost:
+	default:
+		return refuse(http.StatusMethodNotAllowed, r.Method+" means nothing here")
+	}
+	switch {
+	case len(origin) == 0:
+		return refuse(http.StatusForbidden, "no origin is told")
+	case site != "" && site != "same-origin":
+		return refuse(http.StatusForbidden, "asked by another page")
+	case r.Header.Get("Content-Type") != "application/json":
+		return refuse(http.StatusUnsupportedMediaType, "want Content-Type: application/json")
+	}
+	return nil
+}
+
+// known is the browser that asks: its cookie and its word are of one key.
+func (d *Door) known(r *http.Request) (*Visitor, error) {
+	unknown := refuse(http.StatusUnauthorized, "this browser is not known here")
+	k := d.keys.byCookie(d.cookie(r))
+	if k == nil {
+		return nil, unknown
+	}
+	word := r.Header.Get(Header)
+	if r.Header.Get("Upgrade") != "" {
+		if r.Header.Get("Origin") == "" {
+			return nil, refuse(http.StatusForbidden, "no origin is told")
+		}
+		_, word, _ = strings.Cut(r.Header.Get("Sec-WebSocket-Protocol"), Protocol+", ")
+	}
+	if subtle.ConstantTimeCompare([]byte(word), []byte(k.word)) != 1 {
+		return nil, unknown
+	}
+	return &Visitor{Key: k.ID[:8]}, nil
+}
+
+// Visitor is a browser that is known.
+type Visitor struct {
+	Key string // first digits of its key's digest, for the record
+}
+
+type visitorKey struct{}
+
+// From is the browser that a request came from, nil for none.
+func From(ctx context.Context) *Visitor {
+	v, _ := ctx.Value(visitorKey{}).(*Visitor)
+	return v
+}
+
+// cookieName is another one for each port: a host's ports share their cookies.
+func (d *Door) cookieName() string {
+	_, port, _ := strings.Cut(d.host, ":")
+	return "cloister-" + port
+}
+
+func (d *Door) cookie(r *http.Request) string {
+	c, err := r.Cookie(d.cookieName())
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// challenge is a moment, sealed: nothing has to be kept for who never answers.
+func (d *Door) challenge() string {
+	b := binary.BigEndian.AppendUint64(random(16), uint64(d.now().UnixMilli()))
+	return base64.RawURLEncoding.EncodeToString(append(b, d.sealOf(b)...))
+}
+
+func (d *Door) sealOf(b []byte) []byte {
+	h := hmac.New(sha256.New, d.seal)
+	h.Write(b)
+	return h.Sum(nil)
+}
+
+// fresh says whether a challenge is ours and young enough.
+func (d *Door) fresh(text string) bool {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) != 24+sha256.Size || !hmac.Equal(b[24:], d.sealOf(b[:24])) {
+		return false
+	}
+	made := time.UnixMilli(int64(binary.BigEndian.Uint64(b[16:24])))
+	return d.now().Sub(made) < challengeLife
+}
+
+// Left says whether an earlier door of dir let browsers in that may come back.
+func Left(dir string) bool {
+	_, err := os.Lstat(keysFile(dir))
+	return !errors.Is(err, os.ErrNotExist)
+}

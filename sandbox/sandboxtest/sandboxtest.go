@@ -192,6 +192,7 @@ func Run(t *testing.T, newDriver func() sandbox.Driver) {
 		{"toolchain of the home", toolchain}, {"set-id bits", setID}, {"what git is led by", gitLed}, {"no repository is made", gitInit},
 		{"the host cleans", gitClean}, {"settings lie elsewhere", foreignSettings},
 		{"the host replaces a protected file", replaced}, {"a port inside", published},
+		{"files come out right", files}, {"file watching", watched},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, New(t, newDriver())) })
 	}

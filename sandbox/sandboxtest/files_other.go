@@ -1,0 +1,8 @@
+//go:build !linux
+
+package sandboxtest
+
+import "testing"
+
+func files(t *testing.T, _ *Harness)   { t.Skip("how files come out is looked at on Linux") }
+func watched(t *testing.T, _ *Harness) { t.Skip("inotify is Linux's") }

@@ -113,10 +113,49 @@ const OpenWithin = 10 * time.Second
 // OpenSession asks for a session. The error is an [*api.Error] when the
 // guardian refused. ctx bounds the opening, not the link's life.
 func (c *Client) OpenSession(ctx context.Context, req api.SessionRequest) (*Link, error) {
-	conn, grant, err := c.handshake(ctx, req)
+	asked, err := c.Ask(ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	return asked.Answer()
+}
+
+// Asked is a session that was asked for. Its Answer is to be taken.
+type Asked struct {
+	client *Client
+	req    api.SessionRequest
+	ctx    context.Context //nolint:containedctx // of the opening, which this is
+	raw    *net.UnixConn
+	stop   func() bool
+}
+
+// Ask sends the request for a session, and leaves the guardian to it.
+func (c *Client) Ask(ctx context.Context, req api.SessionRequest) (*Asked, error) {
+	text, err := json.Marshal(req)
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	raw, err := c.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// A cancelled ctx unblocks the reads by closing the socket.
+	a := &Asked{client: c, req: req, ctx: ctx, raw: raw, stop: context.AfterFunc(ctx, func() { _ = raw.Close() })}
+	if err := request(raw, text); err != nil {
+		a.stop()
+		_ = raw.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Answer waits for the guardian's word.
+func (a *Asked) Answer() (*Link, error) {
+	conn, grant, err := a.answer()
+	if err != nil {
+		return nil, err
+	}
+	ctx, c, req := a.ctx, a.client, a.req
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &Link{
 		client:  &Client{socket: c.socket},
@@ -137,41 +176,33 @@ func (c *Client) OpenSession(ctx context.Context, req api.SessionRequest) (*Link
 	return l, nil
 }
 
-// handshake upgrades one connection and reads the grant.
-func (c *Client) handshake(ctx context.Context, req api.SessionRequest) (*passfd.Conn, api.SessionGrant, error) {
-	var none api.SessionGrant
-	text, err := json.Marshal(req)
-	if err != nil {
-		return nil, none, fmt.Errorf("open session: %w", err)
-	}
-	raw, err := c.take(ctx)
-	if err != nil {
-		return nil, none, err
-	}
-	// A cancelled ctx unblocks the reads below by closing the socket.
-	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn, grant, err := upgrade(raw, text)
-	if err == nil && !stop() {
-		err = ctx.Err()
-	} else {
-		stop()
+// answer reads the grant, and gives up the connection where there is none.
+func (a *Asked) answer() (*passfd.Conn, api.SessionGrant, error) {
+	conn, grant, err := granted(a.raw)
+	if !a.stop() && err == nil {
+		err = a.ctx.Err()
 	}
 	if err != nil {
-		_ = raw.Close()
-		return nil, none, err
+		_ = a.raw.Close()
+		return nil, api.SessionGrant{}, err
 	}
 	return conn, grant, nil
 }
 
-// upgrade asks for a session on a fresh connection. The request is one write,
-// and the usual answer is read by hand: net/http costs a start 90 KB of memory.
-func upgrade(raw *net.UnixConn, body []byte) (*passfd.Conn, api.SessionGrant, error) {
-	var none api.SessionGrant
-	request := fmt.Appendf(make([]byte, 0, len(body)+256), "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nConnection: Upgrade\r\nUpgrade: %s\r\nContent-Length: %d\r\n\r\n",
+// request asks for a session on a fresh connection, in one write and by hand:
+// net/http costs a start 90 KB of memory.
+func request(raw *net.UnixConn, body []byte) error {
+	text := fmt.Appendf(make([]byte, 0, len(body)+256), "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nConnection: Upgrade\r\nUpgrade: %s\r\nContent-Length: %d\r\n\r\n",
 		api.PathSessions, api.Host, api.UpgradeProtocol, len(body))
-	if _, err := raw.Write(append(request, body...)); err != nil {
-		return nil, none, fmt.Errorf("open session: %w", err)
+	if _, err := raw.Write(append(text, body...)); err != nil {
+		return fmt.Errorf("open session: %w", err)
 	}
+	return nil
+}
+
+// granted reads the answer: the connection is the session's link from there on.
+func granted(raw *net.UnixConn) (*passfd.Conn, api.SessionGrant, error) {
+	var none api.SessionGrant
 	reader := bufio.NewReaderSize(raw, 2<<10)
 	if err := switched(reader); err != nil {
 		return nil, none, err
@@ -480,7 +511,11 @@ func retryAfter(err error) time.Duration {
 func (l *Link) offer(ctx context.Context) (*passfd.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
 	defer cancel()
-	conn, grant, err := l.client.handshake(ctx, l.again())
+	asked, err := l.client.Ask(ctx, l.again())
+	if err != nil {
+		return nil, err
+	}
+	conn, grant, err := asked.answer()
 	if err != nil {
 		return nil, err
 	}

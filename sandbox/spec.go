@@ -82,12 +82,15 @@ type Protect struct {
 	Empty bool `json:"empty,omitempty"`
 }
 
-// File is a small file made inside.
+// File is a small file made inside: Head, then what From holds, then Data.
 type File struct {
 	Path GuestPath `json:"path"`
-	// From is a file of the host, one that the payload's user may read, with
-	// whose bytes this one begins; Data follows.
+	Head []byte    `json:"head,omitempty"`
+	// From is a file of the host, one that the payload's user may read; of it
+	// Size bytes from Skip on, or all where Size is 0.
 	From HostPath `json:"from,omitempty"`
+	Skip int64    `json:"skip,omitempty"`
+	Size int64    `json:"size,omitempty"`
 	Data []byte   `json:"data"`
 	Mode uint32   `json:"mode"`
 }

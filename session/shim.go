@@ -39,10 +39,12 @@ type Shim struct {
 	Path []string
 	// CAFile is a file of the host with the certificate authorities, PEM, that
 	// programs inside trust, CA are further ones, and the session's own comes to
-	// them. Java is the host's store of authorities for Java; "" for none.
+	// them. Java is the host's store of authorities for Java; "" for none. Sums is
+	// the file that remembers its checksum.
 	CAFile sandbox.HostPath
 	CA     []byte
 	Java   string
+	Sums   string
 	// Caller is the program of the host that is shown inside as hostexec; "" for
 	// none.
 	Caller sandbox.HostPath
@@ -219,29 +221,25 @@ func (s *Shim) untilStarted(whole context.Context) (context.Context, func() cont
 	}
 }
 
-// prepare plans the view and opens the session side by side. Where one fails,
-// the other is undone.
+// prepare plans the view while the guardian opens the session. Where one fails,
+// the other is undone. Nothing here is a goroutine's: to get one going on another
+// thread takes as long as a third of the plan.
 func (s *Shim) prepare(ctx context.Context) (*workspace.View, *client.Link, error) {
-	type planned struct {
-		view *workspace.View
-		err  error
+	asked, err := s.Client.Ask(ctx, s.Request)
+	if err != nil {
+		return nil, nil, err
 	}
-	done := make(chan planned, 1)
-	go func() {
-		view, err := workspace.Plan(s.Project, s.View)
-		done <- planned{view, err}
-	}()
-	link, err := s.Client.OpenSession(ctx, s.Request)
-	p := <-done
+	view, planErr := workspace.Plan(s.Project, s.View)
+	link, err := asked.Answer()
 	switch {
-	case err == nil && p.err == nil:
-		return p.view, link, nil
-	case p.err == nil:
-		return nil, nil, errors.Join(err, p.view.Release())
+	case err == nil && planErr == nil:
+		return view, link, nil
+	case planErr == nil:
+		return nil, nil, errors.Join(err, view.Release())
 	case err == nil:
-		return nil, nil, errors.Join(p.err, s.lost(ctx, link, p.err), link.Close())
+		return nil, nil, errors.Join(planErr, s.lost(ctx, link, planErr), link.Close())
 	default:
-		return nil, nil, p.err
+		return nil, nil, planErr
 	}
 }
 
@@ -454,11 +452,11 @@ func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 	if s.Java == "" {
 		return files, nil
 	}
-	store, err := s.javaStore(more)
+	store, err := s.javaFile(s.CA, []byte(grant.Authority))
 	if err != nil {
 		return nil, fmt.Errorf("write Java's authorities: %w", err)
 	}
-	return append(files, sandbox.File{Path: javaPath, Data: store, Mode: 0o644}), nil
+	return append(files, store), nil
 }
 
 // environment is built, never inherited.

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"cloister/sandbox"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -13,7 +12,10 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"cloister/sandbox"
 )
 
 func authority(t *testing.T) []byte {
@@ -43,18 +45,51 @@ func TestJavaStore(t *testing.T) {
 	}
 	one, two, three := authority(t), authority(t), authority(t)
 	bundle := write("bundle", bytes.Join([][]byte{one, two}, nil))
-	made, err := (&Shim{Java: write("other", []byte("no store"))}).javaStore(bytes.Join([][]byte{one, two}, nil))
+	content := func(s *Shim, more, last []byte) []byte {
+		t.Helper()
+		s.Sums = filepath.Join(dir, "sums")
+		f, err := s.javaFile(more, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var part []byte
+		if f.From != "" {
+			whole, err := os.ReadFile(string(f.From))
+			if err != nil {
+				t.Fatal(err)
+			}
+			part = whole[f.Skip : f.Skip+f.Size]
+		}
+		return slices.Concat(f.Head, part, f.Data)
+	}
+	made := content(&Shim{Java: write("other", []byte("no store"))}, slices.Concat(one, two), nil)
+	store := &Shim{Java: write("store", made)}
+	extended := content(store, nil, three)
+	again := content(&Shim{Java: write("other2", nil), CAFile: sandbox.HostPath(bundle)}, nil, three)
+	if remembered := content(store, nil, three); !bytes.Equal(remembered, extended) {
+		t.Error("with the checksum remembered another store is made")
+	}
+	if bytes.Equal(content(store, one, three), extended) {
+		t.Error("a further authority changes nothing")
+	}
+	if none := content(store, nil, nil); !bytes.Equal(none, made) {
+		t.Error("a store with nothing more is not the host's")
+	}
+	// Another store under the same name, and a memory that is spoilt.
+	write("store", again)
+	if other := content(store, nil, one); binary.BigEndian.Uint32(other[8:]) != 4 {
+		t.Errorf("of a new store %d entries", binary.BigEndian.Uint32(other[8:]))
+	}
+	whole := content(store, nil, one)
+	known, err := os.ReadFile(store.Sums)
 	if err != nil {
 		t.Fatal(err)
 	}
-	extended, err := (&Shim{Java: write("store", made)}).javaStore(three)
-	if err != nil {
-		t.Fatal(err)
+	write("sums", known[:len(known)-1])
+	if spoilt := content(store, nil, one); !bytes.Equal(spoilt, whole) {
+		t.Error("a torn memory of the checksum is believed")
 	}
-	again, err := (&Shim{Java: write("other2", nil), CAFile: sandbox.HostPath(bundle)}).javaStore(three)
-	if err != nil {
-		t.Fatal(err)
-	}
+	write("store", made)
 	for name, tt := range map[string]struct {
 		store []byte
 		want  uint32

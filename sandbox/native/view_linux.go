@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -85,7 +86,7 @@ func (v *view) finish(s sandbox.Spec) error {
 		v.bind(b)
 	}
 	for _, f := range s.Files {
-		v.compose(string(f.Path), string(f.From), f.Data, f.Mode)
+		v.compose(f)
 	}
 	for _, l := range s.Links {
 		v.link(string(l.Path), l.Target)
@@ -192,28 +193,39 @@ func (v *view) folder(guest string, mode uint32) {
 }
 
 func (v *view) file(guest string, data []byte, mode uint32) {
-	v.compose(guest, "", data, mode)
+	v.compose(sandbox.File{Path: sandbox.GuestPath(guest), Data: data, Mode: mode})
 }
 
-// compose makes a guest file of what a file of the host holds, where one is
-// named, and data. The kernel copies: those bytes never are this process's.
-func (v *view) compose(guest, from string, data []byte, mode uint32) {
-	guest = v.instead(guest)
+// copied shows a file of the host by a copy.
+func (v *view) copied(file string) {
+	v.compose(sandbox.File{Path: sandbox.GuestPath(file), From: sandbox.HostPath(file), Mode: 0o644})
+}
+
+// compose makes a guest file. What it has of a file of the host the kernel
+// copies: those bytes never are this process's.
+func (v *view) compose(f sandbox.File) {
+	guest, from := v.instead(string(f.Path)), string(f.From)
 	v.folder(path.Dir(guest), 0o755)
 	p := v.p
 	fd, how := p.cell(), &unix.OpenHow{
-		Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_CLOEXEC | unix.O_NOFOLLOW, Mode: uint64(mode),
+		Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_CLOEXEC | unix.O_NOFOLLOW, Mode: uint64(f.Mode),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	}
 	p.sys("create "+guest, unix.SYS_OPENAT2, v.root, rel(guest), pointerTo(how), unix.SizeofOpenHow).to(fd)
+	if len(f.Head) > 0 {
+		p.sys("begin "+guest, unix.SYS_WRITE, fd, f.Head, len(f.Head)).want(int64(len(f.Head)))
+	}
 	if from != "" {
-		source := p.cell()
+		source, skip := p.cell(), f.Skip
 		p.sys("open "+from, unix.SYS_OPENAT, unix.AT_FDCWD, from, unix.O_RDONLY|unix.O_CLOEXEC, 0).to(source)
-		p.sys("copy "+from, unix.SYS_SENDFILE, fd, source, 0, maxComposed)
+		copied := p.sys("copy "+from, unix.SYS_SENDFILE, fd, source, pointerTo(&skip), int(cmp.Or(f.Size, maxComposed)))
+		if f.Size > 0 {
+			copied.want(f.Size)
+		}
 		p.sys("close "+from, unix.SYS_CLOSE, source)
 	}
-	if len(data) > 0 {
-		p.sys("write "+guest, unix.SYS_WRITE, fd, data, len(data)).want(int64(len(data)))
+	if len(f.Data) > 0 {
+		p.sys("write "+guest, unix.SYS_WRITE, fd, f.Data, len(f.Data)).want(int64(len(f.Data)))
 	}
 	p.sys("close "+guest, unix.SYS_CLOSE, fd)
 }
@@ -453,13 +465,13 @@ func (v *view) hostEtc() {
 			v.bind(sandbox.Bind{Source: sandbox.HostPath(file), Target: sandbox.GuestPath(file), File: true, System: true})
 			continue
 		}
-		v.compose(file, file, nil, 0o644)
+		v.copied(file)
 	}
 	v.folder("/etc/pki/tls/certs", 0o755)
 	v.link("/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt")
 	v.link("/etc/ssl/cert.pem", "certs/ca-certificates.crt")
 	if fi, err := os.Stat("/etc/ssl/openssl.cnf"); err == nil && fi.Mode().IsRegular() {
-		v.compose("/etc/ssl/openssl.cnf", "/etc/ssl/openssl.cnf", nil, 0o644)
+		v.copied("/etc/ssl/openssl.cnf")
 	}
 }
 

@@ -28,6 +28,7 @@ const (
 	Network  Kind = "network"  // a destination, HOST:PORT
 	Hostexec Kind = "hostexec" // a command on the host
 	Request  Kind = "request"  // one HTTP request, METHOD HOST:PORT/PATH
+	MCP      Kind = "mcp"      // a tool of an MCP server, SERVER/TOOL
 )
 
 // Scope is how long an answer holds.

@@ -86,8 +86,10 @@ type Event struct {
 	Path       string `json:"path,omitempty"`
 	Status     int    `json:"status,omitempty"`
 
-	// Digest is of a host command: what was judged, and what ran.
-	Digest string `json:"digest,omitempty"`
+	// Digest is of a host command: what was judged, and what ran; of the arguments
+	// of an MCP call, whose text is Arguments where a person wants it recorded.
+	Digest    string `json:"digest,omitempty"`
+	Arguments string `json:"arguments,omitempty"`
 
 	Isolation  string `json:"isolation,omitempty"`
 	PID        int    `json:"pid,omitempty"`

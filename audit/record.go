@@ -70,7 +70,7 @@ func digest(body []byte) string {
 func shorten(e *Event, bound int) {
 	for _, s := range []*string{
 		&e.Session, &e.SessionID, &e.Project, &e.Agent, &e.Action, &e.Resource,
-		&e.Verdict, &e.Rule, &e.Reason, &e.Policy, &e.Host, &e.Via, &e.Method, &e.Path, &e.Isolation,
+		&e.Verdict, &e.Rule, &e.Reason, &e.Policy, &e.Host, &e.Via, &e.Method, &e.Path, &e.Isolation, &e.Arguments,
 	} {
 		if len(*s) > bound {
 			cut := bound

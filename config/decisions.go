@@ -48,11 +48,12 @@ const (
 
 	DecisionNetwork  DecisionKind = "network"
 	DecisionHostexec DecisionKind = "hostexec" // its subject is the digest of a command
+	DecisionMCP      DecisionKind = "mcp"      // its subject is SERVER/TOOL
 )
 
 func (Answered) words() []string { return []string{string(AnsweredAllow), string(AnsweredDeny)} }
 func (DecisionKind) words() []string {
-	return []string{string(DecisionNetwork), string(DecisionHostexec)}
+	return []string{string(DecisionNetwork), string(DecisionHostexec), string(DecisionMCP)}
 }
 
 // Decisions is one file of them.

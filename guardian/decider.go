@@ -38,7 +38,7 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	l.count(q, v, e, why)
 	out := verdict(v, why)
 	if q.Kind == egress.Request && out.Allow {
-		out.Edits = l.edits(v)
+		out.Edits = l.edits(ctx, q, v)
 	}
 	return out
 }
@@ -222,6 +222,8 @@ func (l *live) Refused(f egress.Flow) error {
 	if r.Host == "" {
 		r.Host = f.Detail
 	}
-	l.tally.refused(r)
+	if !l.told(f) {
+		l.tally.refused(r)
+	}
 	return err
 }

@@ -1,14 +1,19 @@
 package guardian
 
 import (
+	"context"
+
 	"cloister/egress"
 	"cloister/policy"
 )
 
 // edits are what changes of an allowed request, in the order in which it goes up
 // through them: the one place where they are put together.
-func (l *live) edits(v policy.Verdict) []egress.Edit {
+func (l *live) edits(ctx context.Context, q egress.Query, v policy.Verdict) []egress.Edit {
 	var out []egress.Edit
+	if route := l.route(q); route != nil { // first: it reads what the program said
+		out = append(out, route.edit(ctx))
+	}
 	if len(v.Rewrites) > 0 {
 		out = append(out, rewrite(v.Rewrites))
 	}

@@ -32,6 +32,7 @@ import (
 	"cloister/audit"
 	"cloister/git"
 	"cloister/internal/xdg"
+	"cloister/mcp"
 	"cloister/secret/vault"
 	"cloister/session"
 	"cloister/web"
@@ -88,6 +89,12 @@ type Options struct {
 // Socket is where the guardian of dirs answers.
 func Socket(dirs xdg.Dirs) string { return filepath.Join(dirs.Runtime, SocketName) }
 
+// PinsFile is where the definitions of tools lie that a person lives with.
+func PinsFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "mcp", "pins.json") }
+
+// maxFrames bounds the memory of all MCP frames that are being read at once.
+const maxFrames = 96 << 20
+
 // AuditDir is where the guardian of dirs keeps its record.
 func AuditDir(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "audit") }
 
@@ -104,7 +111,9 @@ type guardian struct {
 	depots   *git.Depots     // repositories on their way out
 	policies *policies
 	vault    vaultDoor
-	notices  []string // of the start
+	pins     *mcp.Pins   // what tools of MCP servers may say of themselves
+	frames   *mcp.Budget // of the frames that are being read
+	notices  []string    // of the start
 
 	ctx  context.Context // ends when the guardian does
 	stop context.CancelCauseFunc
@@ -182,6 +191,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		depots:   git.NewDepots(depotsDir(o.Dirs.Data), o.GitEnv),
 	}
 	g.queue = g.newQueue()
+	g.pins, g.frames = mcp.OpenPins(PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
 	g.touch()
 	records, err := openRecorder(AuditDir(o.Dirs), g.log, g.bus.audited)
 	if err != nil {

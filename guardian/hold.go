@@ -23,7 +23,7 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 	}
 	for {
 		snapshot := l.snapshot.Load()
-		v := judge(snapshot, l.asked(q))
+		v := l.learned(q, judge(snapshot, l.asked(q)))
 		if v.Effect != policy.Ask {
 			return v, snapshot.Digest(), ""
 		}
@@ -153,6 +153,9 @@ func wildcardOf(a authority.Authority) string {
 
 // settled says whether the policy has an answer to a question by now.
 func (l *live) settled(i approval.Item) bool {
+	if i.Kind == approval.MCP {
+		return l.settledTool(i.Subject)
+	}
 	if i.Kind != approval.Network {
 		return false
 	}

@@ -52,6 +52,7 @@ type live struct {
 	commands atomic.Int32 // of the host, that run for it
 	roots    *x509.CertPool
 	ca       *egress.CA // nil for an adopted session
+	tools    mcpState
 	started  time.Time
 
 	ctx    context.Context // ends with the session

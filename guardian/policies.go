@@ -95,21 +95,23 @@ func (l *Loaded) remembered(project string) []policy.Rule {
 func answerRules(list []config.Decision) []policy.Rule {
 	var out []policy.Rule
 	for _, d := range list {
-		if d.Kind != config.DecisionNetwork {
+		rule := policy.Rule{Effect: policy.Deny, Answer: true, Origin: policy.Origin{Source: "approval " + d.ID, File: d.Place.File, Line: d.Place.Line}}
+		if d.Answer == config.AnsweredAllow {
+			rule.Effect = policy.Allow
+		}
+		switch d.Kind {
+		case config.DecisionNetwork:
+			host, port, err := config.SplitSubject(d.Subject)
+			if err != nil {
+				continue // it was checked when it was read
+			}
+			rule.Domain, rule.Ports = host, []uint16{port}
+		case config.DecisionMCP:
+			rule.Tool = d.Subject
+		default:
 			continue
 		}
-		host, port, err := config.SplitSubject(d.Subject)
-		if err != nil {
-			continue // it was checked when it was read
-		}
-		effect := policy.Deny
-		if d.Answer == config.AnsweredAllow {
-			effect = policy.Allow
-		}
-		out = append(out, policy.Rule{
-			Effect: effect, Domain: host, Ports: []uint16{port}, Answer: true,
-			Origin: policy.Origin{Source: "approval " + d.ID, File: d.Place.File, Line: d.Place.Line},
-		})
+		out = append(out, rule)
 	}
 	return out
 }
@@ -155,6 +157,9 @@ func input(c *config.Config, sources config.Sources) (policy.Input, error) {
 	for _, w := range c.Proxy.Rewrite {
 		rule := rules(policy.Allow, "config.yaml", []config.Rule{w.Rule()})
 		in.Rewrites = append(in.Rewrites, policy.RewriteRule{Rule: rule[0], Set: w.Set, Remove: w.Remove})
+	}
+	if err := addServers(&in, c.MCP.Servers); err != nil {
+		return in, err
 	}
 	for _, f := range sources.Cedar {
 		in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: f.Text})

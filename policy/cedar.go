@@ -43,7 +43,8 @@ func actionResources() map[string][]types.EntityType {
 	files := []types.EntityType{"Dir", "File"}
 	return map[string][]types.EntityType{
 		"FileOpen": files, "FileOpenReadOnly": files, "FileOpenReadWrite": files, "ProcessExec": files,
-		actionConnect: {"Host"}, actionRequest: {"Host"}, actionRewrite: {"Host"}, "McpCall": {"MCP::Server", "MCP::Tool"},
+		actionConnect: {"Host"}, actionRequest: {"Host"}, actionRewrite: {"Host"},
+		actionMCP: {"MCP::Server", "MCP::Tool", "MCP::Prompt", "MCP::Resource", "MCP::Feature"},
 	}
 }
 
@@ -52,6 +53,8 @@ type cedarSet struct {
 	connect cedarGroup // those that judge connections
 	request cedarGroup // those that judge requests
 	rewrite cedarGroup // those that change requests
+	mcp     cedarGroup // those that judge calls to MCP servers
+	listing cedarGroup // what these say of listings
 	hosts   *hostIndex // every Host that they name
 	rules   []*rule    // what is a plain rule in Cedar's words
 	ports   []uint16   // that any of them names
@@ -59,6 +62,10 @@ type cedarSet struct {
 	memo    memo
 
 	statements []Statement // every policy of the files, in their order
+
+	declared   []*MCPServer      // the servers whose calls are judged
+	named      []types.EntityUID // of MCP, that any policy names
+	attributes []string          // of arguments, that any policy reads
 }
 
 // cedarGroup are the policies of one action, in the order of the files.
@@ -87,8 +94,8 @@ func (g cedarGroup) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	}
 }
 
-func loadCedar(files []CedarFile) (*cedarSet, []error) {
-	set := &cedarSet{hosts: newHostIndex()}
+func loadCedar(files []CedarFile, servers map[string]*MCPServer) (*cedarSet, []error) {
+	set := &cedarSet{hosts: newHostIndex(), declared: slices.Collect(maps.Values(servers))}
 	if len(files) == 0 {
 		return set, nil
 	}
@@ -212,7 +219,10 @@ type loader struct {
 	hosts    []hostLit
 	mentions map[types.EntityType]bool // resource types that the policy names
 	readPort bool
-	errs     []error
+	// attributes of arguments that a condition reads; openly says that it reads any.
+	attributes []string
+	openly     bool
+	errs       []error
 }
 
 func (l *loader) load(p *cedar.Policy) {
@@ -236,7 +246,9 @@ func (l *loader) load(p *cedar.Policy) {
 	if len(l.errs) > 0 {
 		return
 	}
-	if err := l.validator.Policy("", &tree); err != nil {
+	// Nobody knows the types of a tool's arguments beforehand. Where a condition
+	// finds another than it wants it errs, and that denies.
+	if err := l.validator.Policy("", &tree); err != nil && !l.openly {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			l.errs = append(l.errs, syntaxError(l.origin, line, ""))
 		}
@@ -303,11 +315,13 @@ func (l *loader) keepAction(tree *xast.Policy, t tier, action string, v Verdict,
 		return l.holdFiles(tree, t, action)
 	case action == actionMCP && l.keepServer(tree, t, v):
 		return kept(action, "the gate: no connection to that server")
+	case action == actionMCP:
+		return l.keepMCP(tree, t, v)
 	case action == actionRewrite:
 		l.keepRewrite(tree, t, v, explicit)
 		return kept(action, "the gate: connections are opened, and requests changed")
 	}
-	return unkept(action, "calls to MCP servers are not read")
+	return unkept(action, "nothing knows this action")
 }
 
 func (l *loader) note(t tier, action, msg string) {

@@ -112,8 +112,8 @@ func contextKeys(actions []string) []string {
 			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query")
 		case actionRewrite:
 			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query", "header", "value")
-		case "McpCall":
-			keys = append(keys, "hostname")
+		case actionMCP:
+			keys = append(keys, "hostname", "server", "feature", "name", argumentsKey)
 		}
 	}
 	slices.Sort(keys)
@@ -171,10 +171,31 @@ func (l *loader) checkKey(on xast.IsNode, key types.String, keys []string) {
 		l.bad(string(key), fmt.Sprintf("unknown attribute context.%s", key), hint)
 	}
 	l.readPort = l.readPort || isVariable(on, "context") && key == "port"
+	l.openly = l.openly || isVariable(on, "context") && key == argumentsKey
+	if ofArguments(on) && !slices.Contains(l.attributes, string(key)) {
+		l.attributes = append(l.attributes, string(key))
+	}
+}
+
+// argumentsKey is the attribute of context with what a tool is called with.
+const argumentsKey = "arguments"
+
+// ofArguments says whether a node is context.arguments, or something in it.
+func ofArguments(n xast.IsNode) bool {
+	for {
+		access, ok := n.(xast.NodeTypeAccess)
+		if !ok {
+			return false
+		}
+		if isVariable(access.Arg, "context") {
+			return access.Value == argumentsKey
+		}
+		n = access.Arg
+	}
 }
 
 func entityTypes() []string {
-	return []string{"Agent", "Dir", "File", "Host", "MCP::Server", "MCP::Tool", "Project", "Session"}
+	return []string{"Agent", "Dir", "File", "Host", "MCP::Feature", "MCP::Prompt", "MCP::Resource", "MCP::Server", "MCP::Tool", "Project", "Session"}
 }
 
 func (l *loader) checkType(t types.EntityType) {
@@ -194,6 +215,9 @@ func (l *loader) checkEntity(u types.EntityUID) {
 	}
 	c := unalias(u)
 	l.mentions[c.Type] = true
+	if strings.HasPrefix(string(c.Type), "MCP::") && !slices.Contains(l.set.named, c) {
+		l.set.named = append(l.set.named, c)
+	}
 	switch {
 	case strings.HasSuffix(string(u.Type), "::IpRange"):
 		l.bad(lastPart(u.Type), fmt.Sprintf("unknown type %s", u.Type), `a range is written: context has ip && context.ip.isInRange(ip("203.0.113.0/24"))`)

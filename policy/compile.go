@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -24,6 +25,8 @@ type Snapshot struct {
 	notes     []Note
 	// statements are those of the files, with what keeps each.
 	statements []Statement
+	servers    map[string]*MCPServer
+	answers    map[string]Verdict // to asks about tools, by MCPSubject
 	unlisted   Effect
 	mode       Mode
 	digest     string
@@ -40,15 +43,17 @@ func Compile(in Input) (*Snapshot, error) {
 	if in.Mode > Record {
 		errs = append(errs, &SyntaxError{Msg: "unknown " + in.Mode.String()})
 	}
-	rules, ruleErrs := compileRules(in.Rules, 0, false)
-	set, cedarErrs := loadCedar(in.Cedar)
+	plain, answers := toolAnswers(in.Rules, nil)
+	rules, ruleErrs := compileRules(plain, 0, false)
+	servers, serverErrs := compileServers(in.Servers)
+	set, cedarErrs := loadCedar(in.Cedar, servers)
 	rewriters, rewriteErrs := compileRewrites(in.Rewrites)
-	if err := errors.Join(slices.Concat(errs, ruleErrs, rewriteErrs, cedarErrs)...); err != nil {
+	if err := errors.Join(slices.Concat(errs, ruleErrs, rewriteErrs, serverErrs, cedarErrs)...); err != nil {
 		return nil, err
 	}
-	s := &Snapshot{rules: rules, rewriters: rewriters, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes, statements: set.statements}
+	s := &Snapshot{rules: rules, rewriters: rewriters, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes, statements: set.statements, servers: servers, answers: answers}
 	s.layers = []*index{newIndex(append(slices.Clone(rules), set.rules...))}
-	if len(set.connect)+len(set.request)+len(set.rewrite) > 0 {
+	if len(set.connect)+len(set.request)+len(set.rewrite)+len(set.mcp) > 0 {
 		s.cedar = set
 	}
 	for _, f := range in.Cedar {
@@ -72,6 +77,7 @@ func (s *Snapshot) With(extra []Rule, mode *Mode) (*Snapshot, error) {
 		}
 		next.mode = *mode
 	}
+	extra, next.answers = toolAnswers(extra, s.answers)
 	rules, errs := compileRules(extra, len(s.rules), true)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -124,6 +130,12 @@ func (s *Snapshot) sum() string {
 			}
 		}
 	}
+	for _, server := range s.servers {
+		lines = append(lines, server.words())
+	}
+	for subject, v := range s.answers {
+		lines = append(lines, "answer "+v.Effect.String()+" "+subject)
+	}
 	for _, f := range s.files {
 		h := sha256.Sum256(f.Text)
 		lines = append(lines, "cedar "+hex.EncodeToString(h[:]))
@@ -132,6 +144,28 @@ func (s *Snapshot) sum() string {
 	lines = append(slices.Compact(lines), "unlisted "+s.unlisted.String(), "mode "+s.mode.String())
 	h := sha256.Sum256([]byte(strings.Join(lines, "\n")))
 	return "sha256:" + hex.EncodeToString(h[:])
+}
+
+// toolAnswers takes the remembered answers about tools out of the rules. A deny
+// stands before an allow.
+func toolAnswers(in []Rule, before map[string]Verdict) (rest []Rule, answers map[string]Verdict) {
+	answers = before
+	for _, r := range in {
+		if r.Tool == "" {
+			rest = append(rest, r)
+			continue
+		}
+		if len(answers) == len(before) {
+			answers = maps.Clone(before)
+		}
+		if answers == nil {
+			answers = map[string]Verdict{}
+		}
+		if old, had := answers[r.Tool]; !had || old.Effect != Deny {
+			answers[r.Tool] = Verdict{Effect: r.Effect, Rule: r.Effect.String() + " tool " + r.Tool, Origin: r.Origin}
+		}
+	}
+	return rest, answers
 }
 
 func compileRules(in []Rule, first int, session bool) ([]*rule, []error) {

@@ -40,6 +40,10 @@ func (s *Snapshot) judge(r Request) Verdict {
 		return s.weigh(r)
 	case NetworkResolve:
 		return s.resolve(r)
+	case McpCall:
+		if r.MCP != nil {
+			return s.call(r)
+		}
 	}
 	return Verdict{Rule: ruleInvalid, Reason: "the request is for an unknown " + r.Action.String()}
 }
@@ -63,7 +67,7 @@ func (s *Snapshot) weigh(r Request) Verdict {
 		v.Diagnostic = c.diagnostic
 	}
 	v.Judged = f.inspect() || c.reads
-	v.Inspect = v.Judged || s.rewrites(r.Authority)
+	v.Inspect = v.Judged || s.rewrites(r.Authority) || len(s.MCPServersAt(r.Authority)) > 0
 	if r.Action == HTTPRequest && v.Effect != Deny {
 		changes, broken := s.changes(r)
 		if broken != nil {

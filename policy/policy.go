@@ -141,6 +141,9 @@ type Rule struct {
 	// Answer marks a person's remembered answer to an ask: a deny stands behind
 	// every forbid, an allow before every ask.
 	Answer bool
+	// Tool, an MCPSubject, makes it an answer about a tool of an MCP server, and
+	// nothing else.
+	Tool   string
 	Origin Origin
 }
 
@@ -156,6 +159,7 @@ type Input struct {
 	Rules    []Rule
 	Rewrites []RewriteRule
 	Cedar    []CedarFile
+	Servers  []MCPServer
 	Unlisted Effect // for a name that no rule names: Ask or Deny; an address is always denied
 	Mode     Mode
 }
@@ -174,6 +178,8 @@ const (
 	NetworkResolve
 	// HTTPRequest is the request HTTP to the Authority.
 	HTTPRequest
+	// McpCall is the call MCP to a server behind the Authority, or by it.
+	McpCall
 )
 
 func (a Action) String() string {
@@ -184,6 +190,8 @@ func (a Action) String() string {
 		return "NetworkResolve"
 	case HTTPRequest:
 		return "HttpRequest"
+	case McpCall:
+		return "McpCall"
 	}
 	return "action(" + strconv.Itoa(int(a)) + ")"
 }
@@ -197,6 +205,8 @@ type Request struct {
 	Session, Project, Agent string
 	// HTTP is what an HTTPRequest asks for.
 	HTTP HTTP
+	// MCP is what an McpCall asks for.
+	MCP *MCPCall
 }
 
 // HTTP is the part of a request that rules speak of.

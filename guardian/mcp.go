@@ -1,0 +1,338 @@
+package guardian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"cloister/config"
+	"cloister/egress"
+	"cloister/internal/authority"
+	"cloister/mcp"
+	"cloister/policy"
+)
+
+// addServers puts the declared MCP servers into what policy is compiled from: the
+// rules about their calls, and one rule that lets requests through to them.
+func addServers(in *policy.Input, list []config.MCPServer) error {
+	for _, s := range list {
+		to, at, err := s.Address()
+		if err != nil {
+			return fmt.Errorf("mcp.servers: %w", err)
+		}
+		origin := policy.Origin{Source: "config.yaml", File: s.Place.File, Line: s.Place.Line, Column: s.Place.Column}
+		effect := func(w config.MCPWord) policy.Effect {
+			e, err := policy.ParseEffect(string(w))
+			if err != nil {
+				return policy.Deny // nobody wrote it
+			}
+			return e
+		}
+		in.Servers = append(in.Servers, policy.MCPServer{
+			Name: s.Name, URL: s.URL, Authority: to, Path: at,
+			AllowTools: s.AllowTools, AskTools: s.AskTools, DenyTools: s.DenyTools, Prompts: s.Prompts, Resources: s.Resources,
+			Sampling: effect(s.Sampling), Elicitation: effect(s.Elicitation), Roots: effect(s.Roots), Origin: origin,
+		})
+		in.Rules = append(in.Rules, policy.Rule{
+			Effect: policy.Allow, Domain: to.Host(), Ports: []uint16{to.Port()},
+			Methods: []string{http.MethodPost, http.MethodGet, http.MethodDelete}, Paths: []string{at}, Origin: origin,
+		})
+	}
+	return nil
+}
+
+// mcpState is what a session has learned of its servers.
+type mcpState struct {
+	mu sync.Mutex
+	// endpoints are the paths that servers of the older transport named for what
+	// goes up, by host and path.
+	endpoints map[string]string
+	// told are refusals that the summary has already, and that egress tells next.
+	told int
+}
+
+// tell notes that the summary has a refusal.
+func (m *mcpState) tell() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told++
+}
+
+// told tells whether the summary has a refusal to that destination already.
+func (l *live) told(f egress.Flow) bool {
+	if f.Kind != egress.Request || len(l.snapshot.Load().MCPServersAt(f.Authority)) == 0 {
+		return false
+	}
+	l.tools.mu.Lock()
+	defer l.tools.mu.Unlock()
+	had := l.tools.told > 0
+	l.tools.told = max(0, l.tools.told-1)
+	return had
+}
+
+// maxEndpoints bounds what servers can make a session remember.
+const maxEndpoints = 256
+
+func (m *mcpState) learn(a authority.Authority, path, server string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.endpoints == nil {
+		m.endpoints = map[string]string{}
+	}
+	if len(m.endpoints) >= maxEndpoints {
+		return errors.New("it has named too many endpoints")
+	}
+	m.endpoints[a.String()+path] = server
+	return nil
+}
+
+func (m *mcpState) knows(a authority.Authority, path string) (server string, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	server, ok = m.endpoints[a.String()+path]
+	return server, ok
+}
+
+// learned lets requests through to a path that a declared server named itself,
+// where no rule speaks of it.
+func (l *live) learned(q egress.Query, v policy.Verdict) policy.Verdict {
+	if q.HTTP == nil || v.Rule != unlisted || q.Method != http.MethodPost || q.HTTP.BadPath != nil {
+		return v
+	}
+	if server, ok := l.tools.knows(q.Authority, q.HTTP.Path.Wire()); ok {
+		v.Effect, v.Rule, v.Hints = policy.Allow, "mcp "+server, nil
+		v.Reason = "the MCP server " + server + " takes its messages there"
+	}
+	return v
+}
+
+// A route is a request to the host of a declared MCP server.
+type route struct {
+	l      *live
+	server *policy.MCPServer
+	// strict says that the request is for the server itself: whatever is no frame is
+	// refused. To another path of its host a frame is judged, and others may pass.
+	strict bool
+	method string
+	path   string
+}
+
+// route is where a request to an MCP server's host goes; nil for all others.
+func (l *live) route(q egress.Query) *route {
+	servers := l.snapshot.Load().MCPServersAt(q.Authority)
+	if len(servers) == 0 || q.HTTP == nil {
+		return nil
+	}
+	r := &route{l: l, server: servers[0], method: q.Method, path: q.Path}
+	if q.HTTP.BadPath == nil {
+		r.path = q.HTTP.Path.Wire()
+	}
+	known, learned := l.tools.knows(q.Authority, r.path)
+	for _, s := range servers {
+		// A server may not tell upper case from lower, nor a slash at the end.
+		if learned && s.Name == known || strings.EqualFold(path.Clean(s.Path), path.Clean("/"+r.path)) {
+			r.server, r.strict = s, true
+		}
+	}
+	return r
+}
+
+func (r *route) gate() *mcp.Gate {
+	return &mcp.Gate{Judge: &mcpJudge{r.l, r.server}, Root: r.l.inProject}
+}
+
+// edit reads what passes.
+func (r *route) edit(ctx context.Context) egress.Edit {
+	spoke := r.strict // whether the program has spoken MCP
+	return egress.Edit{
+		Request: func(m *egress.Message) error {
+			asked, err := r.up(ctx, m)
+			spoke = spoke || asked
+			return err
+		},
+		Response: func(m *egress.Message) error {
+			if !spoke {
+				return nil
+			}
+			return r.down(ctx, m)
+		},
+	}
+}
+
+// up judges a request; asked tells whether it was MCP's.
+func (r *route) up(ctx context.Context, m *egress.Message) (asked bool, err error) {
+	m.Header.Del("Accept-Encoding") // what comes must be read
+	if len(m.Header.Values("Upgrade")) > 0 && r.strict {
+		return true, r.refuse(ctx, http.StatusForbidden, "WebSocket is no transport of MCP that is judged here")
+	}
+	switch {
+	case m.Method == http.MethodPost:
+	case r.strict && m.Method != http.MethodGet && m.Method != http.MethodDelete:
+		return true, r.refuse(ctx, http.StatusMethodNotAllowed, "the method "+m.Method+" is no transport of MCP")
+	default:
+		return false, nil
+	}
+	kind, params, err := mime.ParseMediaType(strings.Join(m.Header.Values("Content-Type"), ","))
+	charset := strings.ToLower(params["charset"])
+	coded := len(m.Header.Values("Content-Encoding")) > 0
+	json := err == nil && kind == "application/json" && (charset == "" || charset == "utf-8") && !coded
+	if r.strict && !json {
+		return true, r.refuse(ctx, http.StatusUnsupportedMediaType, "an MCP server takes application/json in UTF-8 as it is")
+	}
+	if !r.strict && !strings.Contains(strings.ToLower(kind), "json") && err == nil && !coded {
+		return false, nil
+	}
+	hold := r.l.g.frames.Hold()
+	defer hold.Release()
+	text, err := mcp.ReadFrame(m.Body(), hold)
+	if err != nil {
+		return true, r.told(ctx, err)
+	}
+	if !r.strict && !mcp.Speaks(text) {
+		m.SetBody(newReader(text), int64(len(text)))
+		return false, nil
+	}
+	header := mcp.Header{Method: strings.Join(m.Header.Values("Mcp-Method"), ","), Name: strings.Join(m.Header.Values("Mcp-Name"), ",")}
+	if err := r.gate().Up(ctx, text, header); err != nil {
+		return true, r.told(ctx, err)
+	}
+	m.SetBody(newReader(text), int64(len(text)))
+	return true, nil
+}
+
+func newReader(text []byte) io.Reader { return strings.NewReader(string(text)) }
+
+// down judges an answer.
+func (r *route) down(ctx context.Context, m *egress.Message) error {
+	if coding := strings.Join(m.Header.Values("Content-Encoding"), ","); coding != "" && coding != "identity" {
+		return r.refuse(ctx, http.StatusBadGateway, "the server's answer is compressed, so nobody can judge it")
+	}
+	kind, _, err := mime.ParseMediaType(strings.Join(m.Header.Values("Content-Type"), ","))
+	hold := r.l.g.frames.Hold()
+	switch {
+	case m.Status == http.StatusSwitchingProtocols:
+		return r.refuse(ctx, http.StatusBadGateway, "the server changes to a protocol that is no transport of MCP")
+	case m.Length() == 0:
+		return nil
+	case err == nil && kind == "text/event-stream":
+		stream := mcp.NewStream(ctx, r.gate(), m.Body(), hold, r.endpoint)
+		m.SetBody(&toldReader{ctx, r, stream}, -1)
+		return nil
+	case err == nil && kind == "application/json":
+	case m.Status >= 300:
+		return nil // an error's page, which no client reads as a message
+	default:
+		return r.absent(ctx, m)
+	}
+	defer hold.Release()
+	text, err := mcp.ReadFrame(m.Body(), hold)
+	if err != nil {
+		return r.told(ctx, err)
+	}
+	if len(strings.TrimSpace(string(text))) == 0 || m.Status >= 300 && !mcp.Speaks(text) {
+		m.SetBody(newReader(text), int64(len(text)))
+		return nil
+	}
+	kept, err := r.gate().Down(ctx, text)
+	if err != nil {
+		return r.told(ctx, err)
+	}
+	m.SetBody(newReader(kept), int64(len(kept)))
+	return nil
+}
+
+// absent lets an answer without a type pass if it is empty.
+func (r *route) absent(ctx context.Context, m *egress.Message) error {
+	one := make([]byte, 1)
+	if n, err := io.ReadFull(m.Body(), one); n == 0 && errors.Is(err, io.EOF) {
+		m.SetBody(strings.NewReader(""), 0)
+		return nil
+	}
+	return r.refuse(ctx, http.StatusBadGateway, "the server's answer is neither application/json nor text/event-stream")
+}
+
+// endpoint takes the path that a server of the older transport names.
+func (r *route) endpoint(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return errors.New("an endpoint that cannot be read")
+	}
+	if u.IsAbs() || u.Host != "" {
+		a, err := authority.ParseHostPort(u.Host, map[string]uint16{"https": 443, "http": 80}[u.Scheme])
+		if err != nil || a != r.server.Authority {
+			return fmt.Errorf("it names an endpoint on another host, %.100q", u.Host)
+		}
+	}
+	at := u.EscapedPath()
+	if !strings.HasPrefix(at, "/") {
+		at = path.Join(path.Dir("/"+strings.TrimPrefix(r.path, "/")), at)
+	}
+	return r.l.tools.learn(r.server.Authority, at, r.server.Name)
+}
+
+// inProject tells whether a root is one that the program works in.
+func (l *live) inProject(uri string) bool {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "file" || u.Host != "" || u.RawQuery != "" {
+		return false
+	}
+	at := path.Clean(u.Path)
+	return path.IsAbs(u.Path) && slices.ContainsFunc([]string{l.info.Project, l.info.Path, "/work"}, func(dir string) bool {
+		return dir != "" && (at == dir || strings.HasPrefix(at, dir+"/"))
+	})
+}
+
+// told is an error of the gate in egress's words, recorded.
+func (r *route) told(ctx context.Context, err error) error {
+	refused, ok := errors.AsType[*mcp.Refused](err)
+	if !ok {
+		return err
+	}
+	if refused.Verdict.Server == "" { // the judge has not seen it
+		if err := r.record(ctx, refused.Verdict.Reason); err != nil {
+			return err
+		}
+	}
+	return &egress.Refused{
+		Status: refused.Status, Answer: refused.Answer, ContentType: "application/json",
+		Verdict: egress.Verdict{Effect: "deny", Rule: refused.Verdict.Rule, Reason: refused.Verdict.Reason, Hints: refused.Verdict.Hints},
+	}
+}
+
+func (r *route) refuse(ctx context.Context, status int, reason string) error {
+	if err := r.record(ctx, reason); err != nil {
+		return err
+	}
+	return &egress.Refused{Status: status, Verdict: egress.Verdict{Effect: "deny", Reason: reason}}
+}
+
+// record writes down what was refused for its form.
+func (r *route) record(ctx context.Context, reason string) error {
+	j := mcpJudge{r.l, r.server}
+	e := j.event("refuse", r.server.Name)
+	e.Verdict, e.Reason = policy.Deny.String(), reason
+	return r.l.g.records.append(context.WithoutCancel(ctx), e)
+}
+
+// toldReader records why a stream was broken off.
+type toldReader struct {
+	ctx context.Context
+	r   *route
+	in  io.Reader
+}
+
+func (t *toldReader) Read(p []byte) (int, error) {
+	n, err := t.in.Read(p)
+	if refused, ok := errors.AsType[*mcp.Refused](err); ok {
+		return n, errors.Join(err, t.r.record(t.ctx, refused.Verdict.Reason))
+	}
+	return n, err
+}

@@ -1,0 +1,283 @@
+package guardian
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cloister/api"
+	"cloister/approval"
+	"cloister/audit"
+	"cloister/config"
+	"cloister/internal/termsafe"
+	"cloister/mcp"
+	"cloister/policy"
+)
+
+// mcpJudge decides about the calls of one session to one server.
+type mcpJudge struct {
+	l      *live
+	server *policy.MCPServer
+}
+
+func (j *mcpJudge) event(action, resource string) audit.Event {
+	e := j.l.g.event(j.l.info, j.l.snapshot.Load().Digest())
+	e.Kind, e.Action, e.Resource = audit.MCPCall, action, resource
+	e.Host, e.Port = j.server.Authority.Host(), j.server.Authority.Port()
+	return e
+}
+
+func (j *mcpJudge) request(c mcp.Call) policy.Request {
+	return policy.Request{
+		Action: policy.McpCall, Authority: j.server.Authority,
+		Session: j.l.info.Name, Project: j.l.info.Project, Agent: j.l.info.Agent,
+		MCP: &policy.MCPCall{Server: j.server.Name, Feature: c.Feature, Name: c.Name, Arguments: c.Arguments},
+	}
+}
+
+// Shows tells whether a listing may show a name.
+func (j *mcpJudge) Shows(f policy.Feature, name string) bool {
+	return j.l.snapshot.Load().ShowsMCP(j.request(mcp.Call{Feature: f, Name: name}))
+}
+
+// Call is policy, a person where that asks, the record, and then the verdict.
+func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
+	v, why := j.decide(ctx, c)
+	resource := j.server.Name
+	if c.Name != "" {
+		resource = policy.MCPSubject(resource, c.Name)
+	}
+	e := j.event(c.Method, resource)
+	e.Verdict, e.Rule, e.Reason = v.Effect.String(), ruleOf(v), v.Reason
+	if v.WouldDeny {
+		e.Reason = "not enforced, would have been refused: " + v.Reason
+	}
+	if v.Effect == policy.Ask {
+		e.Reason = why + ": " + v.Reason
+	}
+	if v.Diagnostic != "" {
+		e.Reason += "; " + v.Diagnostic
+	}
+	e.Digest = mcp.Digest(c.Raw)
+	if j.recordsText() {
+		e.Arguments = string(c.Raw)
+	}
+	out := mcp.Verdict{Allow: v.Effect == policy.Allow, Server: j.server.Name, Reason: e.Reason, Hints: v.Hints}
+	if v.Rule != unlisted {
+		out.Rule = ruleOf(v)
+	}
+	if err := j.l.g.records.append(ctx, e); err != nil {
+		return mcp.Verdict{Server: j.server.Name, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
+	}
+	if !out.Allow {
+		if c.Feature < policy.Sampling { // those of a server end in no refusal of egress
+			j.l.tools.tell()
+		}
+		j.l.tally.refused(api.Refusal{
+			Host: e.Host, Port: int(e.Port), Effect: v.Effect.String(), Reason: c.Method + " " + c.Name + ": " + e.Reason, Rule: out.Rule, Place: placeOf(v.Origin), Hints: v.Hints,
+		})
+	}
+	return out
+}
+
+// recordsText says whether the record has arguments as they are.
+func (j *mcpJudge) recordsText() bool {
+	return slices.ContainsFunc(j.l.g.policies.current().config.MCP.Servers, func(s config.MCPServer) bool {
+		return s.Name == j.server.Name && s.Arguments == config.ArgumentsText
+	})
+}
+
+// decide is policy's word or, where that is ask, a person's. A tool that is not
+// what it was when it was pinned is asked about too.
+func (j *mcpJudge) decide(ctx context.Context, c mcp.Call) (v policy.Verdict, why string) {
+	if v, ok := j.unchanged(ctx, c); !ok {
+		return v, nobody
+	}
+	for {
+		snapshot := j.l.snapshot.Load()
+		v := judge(snapshot, j.request(c))
+		if v.Effect != policy.Ask {
+			return v, ""
+		}
+		a := j.l.g.queue.Ask(ctx, j.question(c, v, snapshot.Digest()))
+		switch a.Outcome {
+		case approval.Allowed, approval.Denied:
+			j.l.tally.asked()
+			if a.Reply.Scope == approval.Once {
+				effect := policy.Deny
+				if a.Outcome == approval.Allowed {
+					effect = policy.Allow
+				}
+				return answered(v, effect, wordOf(a)), ""
+			}
+			// The policy has the answer now.
+		case approval.Superseded:
+		default:
+			return v, endOfAsk(a.Outcome)
+		}
+	}
+}
+
+// unchanged holds a call to the definition that a person knows; where the server
+// tells another, a person is asked for that first.
+func (j *mcpJudge) unchanged(ctx context.Context, c mcp.Call) (policy.Verdict, bool) {
+	if c.Feature != policy.Tool {
+		return policy.Verdict{}, true
+	}
+	change, err := j.l.g.pins.Changed(j.server.Name, c.Name)
+	if err != nil {
+		return policy.Verdict{Rule: "pin", Reason: err.Error()}, false
+	}
+	if change == nil {
+		return policy.Verdict{}, true
+	}
+	v := judge(j.l.snapshot.Load(), j.request(c))
+	if v.Effect == policy.Deny || v.WouldDeny {
+		return policy.Verdict{}, true // it is said anyway
+	}
+	return j.took(ctx, []mcp.Change{*change})
+}
+
+// took asks a person whether changed tools may be used as they are now.
+func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdict, bool) {
+	names := make([]string, 0, len(changes))
+	digests := map[string]string{}
+	for _, c := range changes {
+		names, digests[c.Tool] = append(names, c.Tool), c.New.Digest
+	}
+	what := strings.Join(names, ", ")
+	v := policy.Verdict{
+		Effect: policy.Ask, Rule: "pin", Reason: j.server.Name + " tells something else of " + what + " than when it was pinned",
+		Hints: []string{"look at it: cloister mcp inspect " + j.server.Name, "and take it: cloister mcp pin " + j.server.Name + " " + strings.Join(names, " ")},
+	}
+	ask := j.ask(policy.MCPSubject(j.server.Name, what), "use "+what+" of "+j.server.Name+" as it is now", v, j.l.snapshot.Load().Digest())
+	for i, c := range changes {
+		if i == 8 {
+			ask.Details = append(ask.Details, approval.Detail{Label: "and", Text: fmt.Sprintf("%d more", len(changes)-i)})
+			break
+		}
+		for _, d := range []struct{ label, old, now string }{
+			{"description", c.Old.Description(), c.New.Description()}, {"arguments", c.Old.Schema(), c.New.Schema()},
+		} {
+			if d.old != d.now {
+				ask.Details = append(ask.Details,
+					approval.Detail{Label: c.Tool + ", " + d.label + " before", Text: termsafe.Clip(d.old, 2048)},
+					approval.Detail{Label: c.Tool + ", " + d.label + " now", Text: termsafe.Clip(d.now, 2048)})
+			}
+		}
+		ask.Marks += termsafe.Marks(c.New.Description())
+		ask.Digest += c.New.Digest
+	}
+	ask.Scopes = []approval.Scope{approval.Once}
+	a := j.l.g.queue.Ask(ctx, labelled(ask, "session", j.l.info.Name, "project", j.l.info.Project))
+	switch a.Outcome {
+	case approval.Allowed:
+		j.l.tally.asked()
+		if _, err := j.l.g.pins.Take(j.server.Name, digests, a.Reply.By); err != nil {
+			v.Effect, v.Reason = policy.Deny, err.Error()
+			return v, false
+		}
+		e := j.event("pin", policy.MCPSubject(j.server.Name, what))
+		e.Verdict, e.Reason = policy.Allow.String(), "a person took what the server says now: "+wordOf(a)
+		j.l.record(ctx, e)
+		return policy.Verdict{}, true
+	case approval.Denied:
+		j.l.tally.asked()
+		return answered(v, policy.Deny, wordOf(a)), false
+	default:
+		return v, false
+	}
+}
+
+// maxListWait bounds how long a listing waits for a person: clients wait about a
+// minute for it.
+const maxListWait = 40 * time.Second
+
+// Tools pins what is listed for the first time, and asks about what has changed.
+func (j *mcpJudge) Tools(ctx context.Context, listed []mcp.Definition) (withheld []string) {
+	changed, fresh, err := j.l.g.pins.See(j.server.Name, listed)
+	if err == nil && len(fresh) > 0 {
+		e := j.event("pin", j.server.Name)
+		e.Verdict, e.Reason = policy.Allow.String(), fmt.Sprintf("seen for the first time: %s", strings.Join(fresh, ", "))
+		err = j.l.g.records.append(ctx, e)
+	}
+	if err != nil {
+		e := j.event("tools/list", j.server.Name)
+		e.Verdict, e.Reason = policy.Deny.String(), "no tool is shown: "+err.Error()
+		j.l.record(ctx, e)
+		for _, d := range listed {
+			withheld = append(withheld, d.Name)
+		}
+		return withheld
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxListWait)
+	defer cancel()
+	v, ok := j.took(ctx, changed)
+	if ok {
+		return nil
+	}
+	for _, c := range changed {
+		withheld = append(withheld, c.Tool)
+		e := j.event("tools/list", policy.MCPSubject(j.server.Name, c.Tool))
+		e.Verdict, e.Rule, e.Reason, e.Digest = policy.Deny.String(), v.Rule, "not shown: "+v.Reason, c.New.Digest
+		j.l.record(context.WithoutCancel(ctx), e)
+	}
+	return withheld
+}
+
+// question is what a person is asked about a call.
+func (j *mcpJudge) question(c mcp.Call, v policy.Verdict, digest string) *approval.Ask {
+	subject, title := policy.MCPSubject(j.server.Name, c.Name), "call "+c.Name+" of "+j.server.Name
+	switch c.Feature {
+	case policy.Prompt:
+		title = "use the prompt " + c.Name + " of " + j.server.Name
+	case policy.Resource:
+		title = "read " + c.Name + " of " + j.server.Name
+	case policy.Sampling, policy.Elicitation, policy.Roots:
+		subject = policy.MCPSubject(j.server.Name, c.Method)
+		title = "let " + j.server.Name + " ask for " + c.Method
+	case policy.Tool:
+	}
+	ask := j.ask(subject, title, v, digest)
+	ask.Digest = mcp.Digest(c.Raw)
+	ask.Marks += termsafe.Marks(string(c.Raw))
+	if len(c.Raw) > 0 {
+		ask.Details = append(ask.Details, approval.Detail{Label: "arguments", Text: termsafe.Clip(string(c.Raw), 4096)})
+	}
+	if c.Feature != policy.Tool {
+		ask.Scopes = []approval.Scope{approval.Once}
+	}
+	return labelled(ask, "session", j.l.info.Name, "project", j.l.info.Project)
+}
+
+func (j *mcpJudge) ask(subject, title string, v policy.Verdict, digest string) *approval.Ask {
+	where := j.server.URL
+	if where == "" {
+		where = "started by the guardian"
+	}
+	return &approval.Ask{
+		SessionID: j.l.info.ID, Session: j.l.info.Name, Project: j.l.info.Project, Agent: j.l.info.Agent,
+		Kind: approval.MCP, Subject: subject, Title: title, Reason: v.Reason, Rule: ruleOf(v), Policy: digest,
+		Marks: termsafe.Marks(subject), Details: []approval.Detail{{Label: "server", Text: j.server.Name + " (" + where + ")"}},
+	}
+}
+
+// settledTool says whether policy has an answer to an ask about a tool by now.
+func (l *live) settledTool(subject string) bool {
+	snapshot := l.snapshot.Load()
+	for _, s := range snapshot.MCPServers() {
+		tool, ok := strings.CutPrefix(subject, s.Name+"/")
+		if !ok {
+			continue
+		}
+		j := mcpJudge{l, &s}
+		return judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "allow tool "+subject ||
+			judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "deny tool "+subject
+	}
+	return false
+}

@@ -137,8 +137,13 @@ type SessionInfo struct {
 	Network    bool        `json:"network"`
 	Policy     string      `json:"policy_digest,omitempty"`
 	Publish    []Published `json:"publish,omitempty"`
-	StoppedAt  time.Time   `json:"stopped_at,omitzero"`
-	ExitStatus *int        `json:"exit_status,omitempty"`
+	// PendingAsks is how many questions of it wait for a person now.
+	PendingAsks int `json:"pending_asks,omitempty"`
+	// AutorunChanged are files of the project that it changed and that programs of
+	// the host may run, the first of them; known at its end.
+	AutorunChanged []string  `json:"autorun_changed,omitempty"`
+	StoppedAt      time.Time `json:"stopped_at,omitzero"`
+	ExitStatus     *int      `json:"exit_status,omitempty"`
 	// Reason says why a session failed, or who stopped it.
 	Reason string `json:"reason,omitempty"`
 	// Limits bound a live session's network, Usage is what it has used.

@@ -355,6 +355,7 @@ func (l *live) finish(end api.SessionEnd) {
 	if end.Failure != "" {
 		event, reason = session.Broke, end.Failure
 	}
+	l.g.sessions.Note(l.info.ID, func(i *api.SessionInfo) { i.AutorunChanged = session.Short(end.AutorunChanged) })
 	l.over(ctx, event, "stop", reason, &end.ExitStatus)
 	sum := l.tally.summary()
 	_ = l.send(api.Frame{Type: api.FrameSummary, Summary: &sum})

@@ -269,7 +269,12 @@ func (g *guardian) postReload(_ http.ResponseWriter, r *http.Request) (any, erro
 
 func (g *guardian) getSessions(_ http.ResponseWriter, r *http.Request) (any, error) {
 	list := g.sessions.List(r.URL.Query().Get("all") != "")
+	asks := map[string]int{}
+	for _, ask := range g.queue.Pending() {
+		asks[ask.SessionID]++
+	}
 	for i := range list {
+		list[i].PendingAsks = asks[list[i].ID]
 		list[i].Limits, list[i].Usage = g.usage(list[i].ID)
 	}
 	return list, nil

@@ -331,7 +331,7 @@ func (r *Registry) enter(e *entry, info api.SessionInfo, event Event) (api.Sessi
 		return api.SessionInfo{}, err
 	}
 	info.State, info.StoppedAt, info.ExitStatus, info.Reason = to, time.Time{}, nil, ""
-	info.Command = short(info.Command)
+	info.Command = Short(info.Command)
 	if err := r.writeLive(info); err != nil {
 		return api.SessionInfo{}, err
 	}
@@ -342,8 +342,8 @@ func (r *Registry) enter(e *entry, info api.SessionInfo, event Event) (api.Sessi
 	return info, nil
 }
 
-// short bounds a command line for the list.
-func short(command []string) []string {
+// Short bounds a command line, or another list of words, for the list of sessions.
+func Short(command []string) []string {
 	if len(command) > maxCommand {
 		command = append(slices.Clone(command[:maxCommand]), "…")
 	}

@@ -49,6 +49,9 @@ func (a *app) attach(ctx context.Context, name string) error {
 	if err != nil {
 		return a.sessionError(ctx, c, name, err)
 	}
+	if !info.Terminal && (info.State == api.StateStopped || info.State == api.StateFailed) {
+		return hinted(ended(info.SessionInfo), "cloister logs "+info.Name+" prints what it wrote in the background")
+	}
 	if !info.Terminal {
 		return hinted(fmt.Errorf("attach to %s: it has no terminal, since cloister run started it", info.Name),
 			"cloister logs -f "+info.Name, "cloister exec "+info.Name)

@@ -14,8 +14,8 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	return group("config", "Show and start the configuration",
-		a.configShow(), a.configPath(), a.configInit(), a.configSchema())
+	return group("config", "Show and edit the configuration",
+		a.configShow(), a.configEdit(), a.configPath(), a.configInit(), a.configSchema())
 }
 
 // load reads the configuration of this instance.
@@ -134,6 +134,36 @@ func (a *app) configInit() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(a.out, file)
+			return nil
+		},
+	}
+}
+
+func (a *app) configEdit() *cobra.Command {
+	return &cobra.Command{
+		Use:   "edit",
+		Short: "Edit the configuration in $EDITOR, and check it",
+		Long: `Open config.yaml in $VISUAL, $EDITOR or vi, one to start from where there is none,
+and check what was written. What is wrong is told with its line, and is not in
+force: a guardian that runs keeps the last good configuration.`,
+		Args: counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			file := filepath.Join(d.Config, "config.yaml")
+			if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+				if file, err = writeStarter(d); err != nil {
+					return err
+				}
+			}
+			if err := a.edit(cmd.Context(), "the configuration", file); err != nil {
+				return err
+			}
+			if _, _, err := a.load(); err != nil {
+				return hinted(err, "cloister config edit opens it again")
+			}
 			return nil
 		},
 	}

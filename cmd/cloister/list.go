@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,8 +40,9 @@ func (a *app) listCommand() *cobra.Command {
 			if asJSON {
 				return a.json(listed)
 			}
-			if len(listed) > 0 {
-				a.listSessions(listed, time.Now())
+			a.listSessions(listed, time.Now())
+			if len(listed) == 0 && err == nil {
+				a.notice("no cloister runs; cloister start begins this project's%s", unless(all, ", cloister list -a shows those that ended"))
 			}
 			return nil
 		},
@@ -76,9 +78,17 @@ func (a *app) listed(found []api.SessionInfo) []listed {
 
 func (a *app) listSessions(found []listed, now time.Time) {
 	rows := [][]string{{"NAME", "PROJECT", "BRANCH", "AGENT", "ISOLATION", "MODE", "STATE", "UPTIME", "ACTIVE", "PID"}}
-	ports := slices.ContainsFunc(found, func(s listed) bool { return len(s.Publish) > 0 })
-	if ports {
-		rows[0] = append(rows[0], "PORTS")
+	// What few of them have is a column where one has it.
+	more := []column{
+		{"PORTS", func(s listed) string { return published(s.Publish) }},
+		{"ASKS", func(s listed) string { return number(s.PendingAsks) }},
+		{"CHANGED", func(s listed) string { return number(len(s.AutorunChanged)) }},
+	}
+	more = slices.DeleteFunc(more, func(c column) bool {
+		return !slices.ContainsFunc(found, func(s listed) bool { return c.value(s) != "" })
+	})
+	for _, c := range more {
+		rows[0] = append(rows[0], c.title)
 	}
 	for _, s := range found {
 		state := string(s.State)
@@ -95,8 +105,8 @@ func (a *app) listSessions(found []listed, now time.Time) {
 		rows = append(rows, []string{
 			s.Name, s.Project, orDash(s.Branch), orDash(s.Agent), s.Isolation, s.Mode, state, age(until.Sub(s.CreatedAt)), active, fmt.Sprint(s.PID),
 		})
-		if ports {
-			rows[len(rows)-1] = append(rows[len(rows)-1], orDash(published(s.Publish)))
+		for _, c := range more {
+			rows[len(rows)-1] = append(rows[len(rows)-1], orDash(c.value(s)))
 		}
 	}
 	a.table(rows)
@@ -104,7 +114,33 @@ func (a *app) listSessions(found []listed, now time.Time) {
 		if s.State == api.StateFailed && s.Reason != "" {
 			a.notice("%s: %s", s.Name, s.Reason)
 		}
+		if s.PendingAsks > 0 {
+			a.notice("%s waits for an answer: cloister approvals list", s.Name)
+		}
+		if len(s.AutorunChanged) > 0 {
+			a.notice("%s changed what programs of this host may run: %s", s.Name, strings.Join(s.AutorunChanged, ", "))
+		}
 	}
+}
+
+// column is one that the list has where it says something.
+type column struct {
+	title string
+	value func(listed) string
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func unless(not bool, text string) string {
+	if not {
+		return ""
+	}
+	return text
 }
 
 func published(ports []api.Published) string {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -500,17 +499,8 @@ func (a *app) projectEdit() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("edit project: %w", err)
 			}
-			editor := strings.Fields(cmp.Or(a.env.get("VISUAL"), a.env.get("EDITOR")))
-			if len(editor) == 0 {
-				if !term.IsTerminal(int(a.stdin.Fd())) || !term.IsTerminal(int(a.stdout.Fd())) {
-					return hinted(errors.New("edit project: there is no terminal for an editor"), "edit "+file, "or name an editor in EDITOR")
-				}
-				editor = []string{"vi"}
-			}
-			e := exec.CommandContext(cmd.Context(), editor[0], append(editor[1:], file)...)
-			e.Stdin, e.Stdout, e.Stderr = a.stdin, a.stdout, a.stderr
-			if err := e.Run(); err != nil {
-				return fmt.Errorf("edit project: %s: %w", editor[0], err)
+			if err := a.edit(cmd.Context(), "project", file); err != nil {
+				return err
 			}
 			_, _, err = config.LoadProject(file)
 			return err

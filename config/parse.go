@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"cloister/internal/nearest"
@@ -423,7 +424,7 @@ func (r *reader) text(n ast.Node, v reflect.Value, path string) {
 
 // plainInt keeps YAML's other spellings out: 010 is eight to some readers and
 // ten to others.
-var plainInt = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
+var plainInt = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(0|[1-9][0-9]*)$`) })
 
 func (r *reader) integer(n ast.Node, v reflect.Value, path string) {
 	num, ok := n.(*ast.IntegerNode)
@@ -433,7 +434,7 @@ func (r *reader) integer(n ast.Node, v reflect.Value, path string) {
 	}
 	written := strings.TrimSpace(num.GetToken().Value)
 	i, err := strconv.ParseInt(written, 10, 64)
-	if err != nil || !plainInt.MatchString(written) {
+	if err != nil || !plainInt().MatchString(written) {
 		r.problem(r.places[path], "", "%s: %q is not a plain positive whole number", path, written)
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/cedar-policy/cedar-go"
@@ -27,10 +28,15 @@ var schemaText []byte
 // cedar-go says places and words only in the text of its errors. They are read
 // to show a person the place; nothing is decided by them.
 var (
-	inputPlace  = regexp.MustCompile(`<input>:([0-9]+):([0-9]+)`)
-	wantedToken = regexp.MustCompile(`^exact got (.*) want (.+)$`)
-	wrongEffect = regexp.MustCompile(`^unexpected effect: (.*)$`)
+	inputPlace  = pattern(`<input>:([0-9]+):([0-9]+)`)
+	wantedToken = pattern(`^exact got (.*) want (.+)$`)
+	wrongEffect = pattern(`^unexpected effect: (.*)$`)
 )
+
+// pattern is compiled when it is first used: no start has a use for it.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 const (
 	actionConnect = "NetworkConnect"
@@ -166,7 +172,7 @@ func between(toks []token, from, to int) []token {
 // wrong one where it has read on, so the message's own word is looked for.
 func parseError(file string, toks []token, err error) *SyntaxError {
 	e := &SyntaxError{File: file, Msg: err.Error()}
-	if m := inputPlace.FindStringSubmatch(e.Msg); m != nil {
+	if m := inputPlace().FindStringSubmatch(e.Msg); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Column, _ = strconv.Atoi(m[2])
 	}
@@ -174,12 +180,12 @@ func parseError(file string, toks []token, err error) *SyntaxError {
 	for next := errors.Unwrap(inner); next != nil; next = errors.Unwrap(inner) {
 		inner = next
 	}
-	e.Msg = "syntax: " + inputPlace.ReplaceAllString(strings.TrimPrefix(inner.Error(), "parser error: "), "here")
+	e.Msg = "syntax: " + inputPlace().ReplaceAllString(strings.TrimPrefix(inner.Error(), "parser error: "), "here")
 	got := ""
-	if m := wantedToken.FindStringSubmatch(inner.Error()); m != nil {
+	if m := wantedToken().FindStringSubmatch(inner.Error()); m != nil {
 		got = m[1]
 		e.Msg = fmt.Sprintf("expected %q, found %q", m[2], got)
-	} else if m := wrongEffect.FindStringSubmatch(inner.Error()); m != nil {
+	} else if m := wrongEffect().FindStringSubmatch(inner.Error()); m != nil {
 		got = m[1]
 		e.Msg = fmt.Sprintf("expected permit or forbid, found %q", got)
 	}

@@ -148,24 +148,25 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		s.Running()
 	}
 	links := s.watchLinks(ctx)
-	// Changed files are looked for and stubs removed before the guardian hears of
-	// the end: the record of it makes the disk busy, and removing folders then
-	// waits for that (2 ms became 9).
-	tidied := sync.OnceFunc(func() {
-		links()
-		released := make(chan struct{})
-		go func() {
-			defer close(released)
-			_ = release() // heard below, where all errors are
-		}()
-		res.Autorun, res.Truncated = s.changed(ctx, began, view)
-		<-released
-	})
-	res.Status, err = s.attend(ctx, link, box, spec, &res, tidied)
+	// The end has been told, the stubs are gone: once, as soon as it is known.
+	var once sync.Once
+	var endErr error
+	over := func(status sandbox.Status) {
+		once.Do(func() {
+			links()
+			released := make(chan struct{})
+			go func() {
+				defer close(released)
+				_ = release() // heard above, where all errors are
+			}()
+			res.Autorun, res.Truncated = s.changed(ctx, began, view)
+			res.Summary, endErr = link.End(ctx, api.SessionEnd{ExitStatus: status.ExitCode(), AutorunChanged: res.Autorun})
+			<-released
+		})
+	}
+	res.Status, err = s.attend(ctx, link, box, spec, &res, over)
 	res.Duration = time.Since(began)
-	tidied()
-	summary, endErr := link.End(ctx, api.SessionEnd{ExitStatus: res.Status.ExitCode(), AutorunChanged: res.Autorun})
-	res.Summary = summary
+	over(res.Status)
 	if endErr != nil && !errors.Is(endErr, client.ErrGuardianGone) {
 		err = errors.Join(err, endErr)
 	}
@@ -279,7 +280,7 @@ func describe(link *client.Link, spec sandbox.Spec) error {
 }
 
 // attend passes signals on and waits for the end.
-func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, spec sandbox.Spec, res *Result, tidy func()) (sandbox.Status, error) {
+func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, spec sandbox.Spec, res *Result, over func(sandbox.Status)) (sandbox.Status, error) {
 	type outcome struct {
 		status sandbox.Status
 		err    error
@@ -309,10 +310,10 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 	alone := endOf(box)
 	for {
 		select {
-		case <-alone:
+		case status := <-alone:
 			// Nothing lives inside, and nobody can have joined: the kernel takes
 			// the enclosure down on one processor, this tidies up on another.
-			tidy()
+			over(status)
 			alone = nil
 		case <-young.C:
 			alone = nil // from here on a second command may live beside this one
@@ -345,9 +346,9 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 	}
 }
 
-// endOf tells, where the box can, that all inside has ended before it is gone.
-func endOf(box sandbox.Box) <-chan struct{} {
-	if b, ok := box.(interface{ Alone() <-chan struct{} }); ok {
+// endOf tells, where the box can, how all inside has ended before it is gone.
+func endOf(box sandbox.Box) <-chan sandbox.Status {
+	if b, ok := box.(interface{ Alone() <-chan sandbox.Status }); ok {
 		return b.Alone()
 	}
 	return nil

@@ -87,20 +87,20 @@ func (f *runFlags) register(c *cobra.Command, agentUsage string) {
 	fl.StringVarP(&f.branch, "branch", "b", "", "work in a worktree of this branch, made where there is none")
 	fl.StringVar(&f.mode, "mode", "", "enforce, shadow (record what would be denied) or record")
 	fl.StringVar(&f.workspace, "workspace", "", "live (the project's files) or none")
-	fl.StringArrayVar(&f.allow, "allow", nil, "allow `DOMAIN[:PORT]` for this session")
-	fl.StringArrayVar(&f.deny, "deny", nil, "deny `DOMAIN[:PORT]` for this session")
-	fl.StringArrayVar(&f.expose, "expose", nil, "show `PATH[:ro|:rw]` of the host")
-	fl.StringArrayVar(&f.refs, "ref", nil, "show `DIR` read-only at /refs/NAME")
-	fl.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` inside, or pass the host's NAME")
-	fl.StringArrayVarP(&f.publish, "publish", "p", nil, "make a port inside reachable at `[HOST:]PORT` of this machine's 127.0.0.1")
+	fl.Var(listFlag{&f.allow}, "allow", "allow `DOMAIN[:PORT]` for this session")
+	fl.Var(listFlag{&f.deny}, "deny", "deny `DOMAIN[:PORT]` for this session")
+	fl.Var(listFlag{&f.expose}, "expose", "show `PATH[:ro|:rw]` of the host")
+	fl.Var(listFlag{&f.refs}, "ref", "show `DIR` read-only at /refs/NAME")
+	fl.VarP(listFlag{&f.env}, "env", "e", "set `NAME=VALUE` inside, or pass the host's NAME")
+	fl.VarP(listFlag{&f.publish}, "publish", "p", "make a port inside reachable at `[HOST:]PORT` of this machine's 127.0.0.1")
 	fl.StringVar(&f.memory, "memory", "", "memory limit, such as 8GiB")
 	fl.Float64Var(&f.cpus, "cpus", 0, "processors, such as 2 or 0.5")
 	fl.Int64Var(&f.pids, "pids", 0, "processes and threads (4096 unless said)")
 	fl.DurationVar(&f.timeout, "timeout", 0, "end the command after this time, such as 30m")
 	fl.BoolVarP(&f.detach, "detach", "d", false, "run in the background; output goes to cloister logs")
 	fl.BoolVar(&f.noNetwork, "no-network", false, "no network at all, not even the guardian's")
-	fl.StringArrayVar(&f.accept, "accept", nil, "go on without a guarantee: `residue:NAME`")
-	fl.StringArrayVar(&f.policy, "policy", nil, "a Cedar `FILE` for this session")
+	fl.Var(listFlag{&f.accept}, "accept", "go on without a guarantee: `residue:NAME`")
+	fl.Var(listFlag{&f.policy}, "policy", "a Cedar `FILE` for this session")
 	fl.StringVar(&f.report, "report", "", "write a JSON summary of the run to `FILE`")
 	fl.IntVar(&f.ready, "ready-fd", 0, "")
 	if err := fl.MarkHidden("ready-fd"); err != nil {
@@ -115,6 +115,14 @@ func (f *runFlags) register(c *cobra.Command, agentUsage string) {
 		}
 	}
 }
+
+// listFlag is a flag that is given several times. It is pflag's string
+// array without its way to print none, which writes CSV: 0.1 ms of each start.
+type listFlag struct{ list *[]string }
+
+func (l listFlag) String() string     { return strings.Join(*l.list, ",") }
+func (l listFlag) Set(s string) error { *l.list = append(*l.list, s); return nil }
+func (l listFlag) Type() string       { return "stringArray" }
 
 // check refuses words that are none of a flag's.
 func (f *runFlags) check() error {

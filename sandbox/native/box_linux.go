@@ -49,11 +49,11 @@ type box struct {
 	reports []report
 	lost    error // why the box was ended before its command
 	keeping sync.WaitGroup
-	unkept  func()        // says that no keeper is at work any more
-	alone   chan struct{} // the command has ended, and nothing else lives inside
-	heard   chan struct{} // the child has said its last; nil before attach
-	gone    chan struct{} // the first process has been waited for
-	done    chan struct{} // nothing is left
+	unkept  func()              // says that no keeper is at work any more
+	alone   chan sandbox.Status // the command has ended so, and nothing else lives inside
+	heard   chan struct{}       // the child has said its last; nil before attach
+	gone    chan struct{}       // the first process has been waited for
+	done    chan struct{}       // nothing is left
 	end     sandbox.Status
 	err     error
 }
@@ -142,11 +142,7 @@ func (b *box) settle() {
 	b.end = sandbox.Status{Signal: int(unix.SIGKILL)} // unless the command's own end was reported
 	for _, r := range reports {
 		if r.Kind == reportEnd {
-			ws := unix.WaitStatus(r.Value)
-			b.end = sandbox.Status{Code: ws.ExitStatus()}
-			if ws.Signaled() {
-				b.end = sandbox.Status{Signal: int(ws.Signal())}
-			}
+			b.end = r.end()
 		}
 	}
 	if b.term != nil {
@@ -202,16 +198,25 @@ func (b *box) listen() {
 			b.reports = append(b.reports, r)
 			b.mu.Unlock()
 			if r.Kind == reportEnd && r.Index == 1 {
-				close(b.alone)
+				b.alone <- r.end()
 			}
 		}
 	}()
 }
 
-// Alone is closed when the command has ended and nothing that was started inside
-// lives, a moment before the enclosure is gone. Where something else lives it is
-// never closed.
-func (b *box) Alone() <-chan struct{} { return b.alone }
+// Alone gives how the command has ended when nothing that was started inside
+// lives, a moment before the enclosure is gone. Where something else lives it
+// gives nothing.
+func (b *box) Alone() <-chan sandbox.Status { return b.alone }
+
+// end is the command's end that a report tells.
+func (r report) end() sandbox.Status {
+	ws := unix.WaitStatus(r.Value)
+	if ws.Signaled() {
+		return sandbox.Status{Signal: int(ws.Signal())}
+	}
+	return sandbox.Status{Code: ws.ExitStatus()}
+}
 
 func (b *box) failure() (report, bool) {
 	for _, r := range b.drain() {

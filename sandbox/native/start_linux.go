@@ -336,7 +336,7 @@ func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint) error {
 // launch forks the child, which begins to build. After an error nothing of the
 // joint is left open.
 func (b *box) launch(flags uintptr, p *program, st *childState, j *joint) error {
-	b.done, b.gone, b.alone = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	b.done, b.gone, b.alone = make(chan struct{}), make(chan struct{}), make(chan sandbox.Status, 1)
 	forked := make(chan error, 1)
 	// Until its ids are mapped the child's /proc files must be this user's; the
 	// child hides the memory again before anything else runs inside. A shim

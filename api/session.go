@@ -84,6 +84,8 @@ type Resume struct {
 	// Summary is what earlier guardians had counted, so that the person's
 	// summary at the end covers the whole session.
 	Summary SessionSummary `json:"summary"`
+	// Secrets are the placeholders that the session has.
+	Secrets []Placeholder `json:"secrets,omitempty"`
 }
 
 // SessionGrant is the guardian's word that the session may be built.
@@ -100,6 +102,10 @@ type SessionGrant struct {
 	// the host's: it signs for servers in connections that are opened. Empty
 	// without network, and for a session that was taken back.
 	Authority string `json:"authority,omitempty"`
+	// Secrets are the placeholders of the session, Env the variables that hold
+	// them inside.
+	Secrets []Placeholder     `json:"secrets,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
 }
 
 // State of a session.

@@ -29,6 +29,7 @@ const (
 	Hostexec Kind = "hostexec" // a command on the host
 	Request  Kind = "request"  // one HTTP request, METHOD HOST:PORT/PATH
 	MCP      Kind = "mcp"      // a tool of an MCP server, SERVER/TOOL
+	Secret   Kind = "secret"   // one secret to one destination, NAME METHOD HOST:PORT
 )
 
 // Scope is how long an answer holds.

@@ -546,6 +546,7 @@ func (l *Link) again() api.SessionRequest {
 		CommandPID: l.command,
 		Exec:       l.exec,
 		Summary:    l.summary,
+		Secrets:    l.grant.Secrets,
 	}
 	if l.arm != nil {
 		req.Resume.InitPID = l.arm.InitPID

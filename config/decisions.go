@@ -49,11 +49,12 @@ const (
 	DecisionNetwork  DecisionKind = "network"
 	DecisionHostexec DecisionKind = "hostexec" // its subject is the digest of a command
 	DecisionMCP      DecisionKind = "mcp"      // its subject is SERVER/TOOL
+	DecisionSecret   DecisionKind = "secret"   // NAME METHOD HOST:PORT
 )
 
 func (Answered) words() []string { return []string{string(AnsweredAllow), string(AnsweredDeny)} }
 func (DecisionKind) words() []string {
-	return []string{string(DecisionNetwork), string(DecisionHostexec), string(DecisionMCP)}
+	return []string{string(DecisionNetwork), string(DecisionHostexec), string(DecisionMCP), string(DecisionSecret)}
 }
 
 // Decisions is one file of them.

@@ -31,6 +31,9 @@ func (c *Config) explain(out []Value, v reflect.Value, key string) []Value {
 	if w, ok := reflect.TypeAssert[Rewrite](v); ok {
 		return append(out, c.valued(key, w.String()))
 	}
+	if s, ok := reflect.TypeAssert[Secret](v); ok {
+		return append(out, c.valued(key, s.String()))
+	}
 	if m, ok := reflect.TypeAssert[encoding.TextMarshaler](v); ok {
 		text, err := m.MarshalText()
 		if err != nil || v.IsZero() {

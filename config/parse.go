@@ -240,6 +240,8 @@ func (r *reader) value(n ast.Node, v reflect.Value, path string) {
 		r.integer(n, v, path)
 	case reflect.Float64:
 		r.float(n, v, path)
+	case reflect.Bool:
+		r.truth(n, v, path)
 	default:
 		panic("config: no reader for " + v.Type().String())
 	}
@@ -463,6 +465,15 @@ func (r *reader) float(n ast.Node, v reflect.Value, path string) {
 		return
 	}
 	v.SetFloat(f)
+}
+
+func (r *reader) truth(n ast.Node, v reflect.Value, path string) {
+	b, ok := n.(*ast.BoolNode)
+	if !ok {
+		r.mistyped(n, path, "true or false")
+		return
+	}
+	v.SetBool(b.Value)
 }
 
 func (r *reader) mistyped(n ast.Node, path, want string) {

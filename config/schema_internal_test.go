@@ -39,6 +39,7 @@ func makeSchema() ([]byte, error) {
 		reflect.TypeFor[Mode]():      oneOf(Mode("").words()),
 		reflect.TypeFor[Workspace](): oneOf(Workspace("").words()),
 		reflect.TypeFor[TLS]():       oneOf(TLS("").words()),
+		reflect.TypeFor[Use]():       oneOf(Use("").words()),
 		reflect.TypeFor[Unlisted]():  oneOf(Unlisted("").words()),
 	}})
 	if err != nil {

@@ -16,8 +16,11 @@ import (
 // verdict that cannot be recorded is a deny.
 func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	v, digest, why := l.judge(ctx, q)
+	reads := l.reads(q, v)
 	if q.Kind == egress.Recheck && v.Effect == policy.Allow {
-		return verdict(v, why) // no new action: nothing to record
+		out := verdict(v, why) // no new action: nothing to record
+		out.Inspect = out.Inspect || reads
+		return out
 	}
 	e := l.g.event(l.info, digest)
 	e.Kind, e.Action = kindOf(q.Kind), q.Kind.String()
@@ -35,6 +38,7 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 		l.tally.refused(api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: err.Error()})
 		return egress.Verdict{Effect: "deny", Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
+	v.Inspect = v.Inspect || reads
 	l.count(q, v, e, why)
 	out := verdict(v, why)
 	if q.Kind == egress.Request && out.Allow {

@@ -17,6 +17,10 @@ func (l *live) edits(ctx context.Context, q egress.Query, v policy.Verdict) []eg
 	if len(v.Rewrites) > 0 {
 		out = append(out, rewrite(v.Rewrites))
 	}
+	// Last up and first down: no other edit sees a real value.
+	if s := l.secrets.Load(); s != nil && q.HTTP != nil {
+		out = append(out, s.Edit(ctx, q.HTTP))
+	}
 	return out
 }
 

@@ -165,7 +165,7 @@ func (w *gitwork) judgeContact(ctx context.Context, verb string) (hostexec.Verdi
 		}
 	}
 	grant := w.grant()
-	if d, ok := w.l.remembered(grant); ok {
+	if d, ok := w.l.remembered(config.DecisionHostexec, grant); ok {
 		return rememberedVerdict(d), d.Answer == config.AnsweredAllow
 	}
 	if fetch.Effect != hostexec.Ask {

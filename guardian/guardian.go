@@ -113,7 +113,8 @@ type guardian struct {
 	vault    vaultDoor
 	pins     *mcp.Pins   // what tools of MCP servers may say of themselves
 	frames   *mcp.Budget // of the frames that are being read
-	notices  []string    // of the start
+	uses     secretUses
+	notices  []string // of the start
 
 	ctx  context.Context // ends when the guardian does
 	stop context.CancelCauseFunc

@@ -223,13 +223,13 @@ func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Ve
 	case hostexec.Deny:
 		return v, false
 	case hostexec.Auto:
-		if d, ok := h.l.remembered(p.Grant()); ok && d.Answer == config.AnsweredDeny {
+		if d, ok := h.l.remembered(config.DecisionHostexec, p.Grant()); ok && d.Answer == config.AnsweredDeny {
 			return hostexec.Verdict{Rule: "approval " + d.ID, Reason: "a person denied exactly this: approval " + d.ID}, false
 		}
 		return v, true
 	case hostexec.Ask:
 	}
-	if d, ok := h.l.remembered(p.Grant()); ok {
+	if d, ok := h.l.remembered(config.DecisionHostexec, p.Grant()); ok {
 		if d.Answer != config.AnsweredAllow {
 			return hostexec.Verdict{Rule: "approval " + d.ID, Reason: "a person denied exactly this: approval " + d.ID}, false
 		}
@@ -257,8 +257,8 @@ func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Ve
 	}
 }
 
-// remembered is the answer that holds for a grant: a deny before an allow.
-func (l *live) remembered(grant string) (config.Decision, bool) {
+// remembered is the answer that holds for a subject: a deny before an allow.
+func (l *live) remembered(kind config.DecisionKind, subject string) (config.Decision, bool) {
 	var all []config.Decision
 	for _, f := range l.g.policies.current().answers {
 		if f.Project == "" || f.Project == l.info.Project {
@@ -269,7 +269,7 @@ func (l *live) remembered(grant string) (config.Decision, bool) {
 	all = append(all, l.words.Answers...)
 	l.g.reloading.RUnlock()
 	all = slices.DeleteFunc(all, func(d config.Decision) bool {
-		return d.Kind != config.DecisionHostexec || d.Subject != grant
+		return d.Kind != kind || d.Subject != subject
 	})
 	for _, d := range all {
 		if d.Answer == config.AnsweredDeny {

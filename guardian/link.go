@@ -21,6 +21,7 @@ import (
 	"cloister/internal/passfd"
 	"cloister/policy"
 	"cloister/session"
+	"cloister/swap"
 )
 
 const (
@@ -38,7 +39,8 @@ const (
 // live is one session with its link, its policy and its egress. The link's
 // goroutine owns it.
 type live struct {
-	adopted  bool // from an earlier guardian
+	secrets  atomic.Pointer[swap.Session] // nil where none is bound
+	adopted  bool                         // from an earlier guardian
 	g        *guardian
 	info     api.SessionInfo // as granted; the registry has what changes
 	words    words

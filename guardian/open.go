@@ -16,6 +16,7 @@ import (
 	"cloister/egress"
 	"cloister/internal/passfd"
 	"cloister/session"
+	"cloister/swap"
 )
 
 // How much of its own a session may bring.
@@ -52,7 +53,11 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	if err != nil {
 		return nil, err
 	}
-	l, grant, err := g.grant(req, shim, peer.PID)
+	var secrets placed
+	if req.Network {
+		secrets = g.place(r.Context(), g.policies.current(), req.Resume)
+	}
+	l, grant, err := g.grant(req, shim, peer.PID, secrets)
 	if err != nil {
 		shim.close()
 		return nil, err
@@ -114,7 +119,7 @@ func check(req api.SessionRequest) error {
 
 // grant enters the session and records it. After an error nothing of it is
 // left but the record of a failed one.
-func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, api.SessionGrant, error) {
+func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets placed) (*live, api.SessionGrant, error) {
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()
 	loaded := g.policies.current()
@@ -160,6 +165,9 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, 
 	// The command line in full, for the record; the list has it shortened.
 	l.info.Command = req.Command
 	l.snapshot.Store(snapshot)
+	if len(secrets.held) > 0 {
+		l.secrets.Store(swap.New(secrets.held, byName(loaded.bindings), l))
+	}
 	l.acked.Store(true)
 	l.ctx, l.cancel = context.WithCancel(g.ctx)
 	if err := l.recordStart(req); err != nil {
@@ -188,7 +196,9 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int) (*live, 
 		Mode:         info.Mode,
 		CreatedAt:    info.CreatedAt,
 		Authority:    string(authority),
-		Notices:      g.grantNotices(loaded, l),
+		Notices:      append(g.grantNotices(loaded, l), secrets.notices...),
+		Secrets:      secrets.told,
+		Env:          secrets.env,
 	}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"cloister/config"
 	"cloister/hostexec"
 	"cloister/policy"
+	"cloister/secret"
 )
 
 // cached bounds the snapshots of sessions with words of their own.
@@ -28,6 +29,8 @@ type Loaded struct {
 	host    *hostexec.Rules
 	answers []config.Decisions
 	notices []string
+	// bindings say where secrets may go.
+	bindings []*secret.Binding
 	// roots are what servers must be signed by; nil is the host's authorities.
 	roots *x509.CertPool
 }
@@ -61,16 +64,20 @@ func Load(dir, home string) (*Loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
+	secrets, err := bindings(c)
+	if err != nil {
+		return nil, fmt.Errorf("load policy: %w", err)
+	}
 	roots, err := upstreamRoots(c, home)
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	return (&Loaded{input: in, config: c, host: host, roots: roots}).answered(answers)
+	return (&Loaded{input: in, config: c, host: host, roots: roots, bindings: secrets}).answered(answers)
 }
 
 // answered is the same configuration with other remembered answers.
 func (l *Loaded) answered(answers []config.Decisions) (*Loaded, error) {
-	next := &Loaded{input: l.input, config: l.config, host: l.host, roots: l.roots, answers: answers}
+	next := &Loaded{input: l.input, config: l.config, host: l.host, roots: l.roots, bindings: l.bindings, answers: answers}
 	in := l.input
 	in.Rules = append(slices.Clone(in.Rules), next.remembered("")...)
 	var err error

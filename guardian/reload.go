@@ -72,6 +72,9 @@ func (g *guardian) enforce(ctx context.Context, next *Loaded, changes []change) 
 	for _, c := range changes {
 		c.live.snapshot.Store(c.next)
 		c.live.limit(next.quota())
+		if s := c.live.secrets.Load(); s != nil {
+			s.Rebind(byName(next.bindings))
+		}
 		checks.Go(func() { c.live.recheck(ctx) })
 	}
 	checks.Wait()

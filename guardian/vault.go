@@ -46,35 +46,7 @@ func (g *guardian) getSecrets(http.ResponseWriter, *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := api.Secrets{Protection: v.Protection(), Secrets: []api.Secret{}}
-	for _, item := range v.List() {
-		out.Secrets = append(out.Secrets, shownSecret(item))
-	}
-	return out, nil
-}
-
-// shownSecret is what anybody sees of a secret.
-func shownSecret(i vault.Item) api.Secret {
-	s := api.Secret{Name: i.Name, Source: api.SecretStored, SetAt: &i.SetAt}
-	if len(i.Command) > 0 {
-		s.Source, s.Command, s.Refresh = api.SecretCommand, i.Command, i.Refresh.String()
-	}
-	if i.Problem != nil {
-		s.Problem = i.Problem.Error()
-	}
-	return s
-}
-
-func (g *guardian) getSecret(_ http.ResponseWriter, r *http.Request) (any, error) {
-	v, err := g.openVault()
-	if err != nil {
-		return nil, err
-	}
-	item, err := v.Find(r.PathValue("name"))
-	if err != nil {
-		return nil, err
-	}
-	return shownSecret(item), nil
+	return api.Secrets{Protection: v.Protection(), Secrets: g.allSecrets(v)}, nil
 }
 
 // postSecret sets a secret. The record comes first, without the value.
@@ -113,7 +85,7 @@ func (g *guardian) postSecret(_ http.ResponseWriter, r *http.Request) (any, erro
 		return nil, err
 	}
 	item, err := v.Find(name)
-	return shownSecret(item), err
+	return g.shownSecret(g.policies.current().config, item), err
 }
 
 func (g *guardian) postSecretRemove(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -68,6 +68,7 @@ func (s *Snapshot) weigh(r Request) Verdict {
 	}
 	v.Judged = f.inspect() || c.reads
 	v.Inspect = v.Judged || s.rewrites(r.Authority) || len(s.MCPServersAt(r.Authority)) > 0
+	v.Tunnel = f.plain != nil && f.plain.tunnel && f.stands()
 	if r.Action == HTTPRequest && v.Effect != Deny {
 		changes, broken := s.changes(r)
 		if broken != nil {
@@ -77,7 +78,7 @@ func (s *Snapshot) weigh(r Request) Verdict {
 		}
 		v.Rewrites = changes
 	}
-	if v.Inspect && v.Effect != Deny && f.plain != nil && f.plain.tunnel && f.stands() {
+	if v.Inspect && v.Effect != Deny && v.Tunnel {
 		return s.closedTunnel(&f)
 	}
 	return v

@@ -239,6 +239,8 @@ type Verdict struct {
 	// Inspect says that rules speak of requests to this destination: a
 	// connection may be used only by something that asks about each.
 	Inspect bool
+	// Tunnel says that the rule which allows a connection wants it never opened.
+	Tunnel bool
 	// Judged says that some of these rules allow, ask or deny; those that only
 	// rewrite do not.
 	Judged bool

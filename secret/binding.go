@@ -26,6 +26,7 @@ type Binding struct {
 	Header, Format string
 	Query          string // a key of the query
 	Body           bool   // anywhere in the body
+	Use            string // what becomes of a use, in the words of who wrote it
 	// Origin is where it was written, for a person.
 	Origin string
 }
@@ -39,13 +40,13 @@ type Words struct {
 	Header, Format string
 	Query          string
 	Body           bool
-	Origin         string
+	Use, Origin    string
 }
 
 // Bind reads a Binding.
 func Bind(w Words) (*Binding, error) {
 	b := &Binding{
-		Name: w.Name, Ports: w.Ports, Methods: w.Methods, Header: w.Header, Format: w.Format, Query: w.Query, Body: w.Body, Origin: w.Origin,
+		Name: w.Name, Ports: w.Ports, Methods: w.Methods, Header: w.Header, Format: w.Format, Query: w.Query, Body: w.Body, Use: w.Use, Origin: w.Origin,
 	}
 	if len(w.Hosts) == 0 {
 		return nil, errors.New("no host is named: a secret goes nowhere by itself")
@@ -161,9 +162,20 @@ func (b *Binding) Refuses(r Request) (why, key, word string) {
 	case len(b.Paths) > 0 && r.BadPath != nil:
 		return "it is bound to " + b.To() + ", and this path has no one spelling: " + r.BadPath.Error(), "", ""
 	case len(b.Paths) > 0 && !slices.ContainsFunc(b.Paths, func(g urlpath.Glob) bool { return g.Match(r.Path) }):
-		return "it is bound to " + b.To(), "paths", r.Path.Wire()
+		return "it is bound to " + b.To(), "paths", around(r.Path.Wire())
 	}
 	return "", "", ""
+}
+
+// around is the glob that a person would write for a path: of git's, all of the
+// repository.
+func around(path string) string {
+	for _, service := range []string{"/info/refs", "/git-receive-pack", "/git-upload-pack"} {
+		if repository, ok := strings.CutSuffix(path, service); ok && repository != "" {
+			return repository + "/**"
+		}
+	}
+	return path
 }
 
 // InField finds the placeholder in the header that the binding names, and gives

@@ -407,9 +407,12 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 	user := s.User
 	user.Home = view.Home
 	files, err := s.files(grant)
+	if err == nil {
+		err = s.conflicts(grant)
+	}
 	return sandbox.Spec{
 		ID: grant.ID, Name: grant.Name, Argv: s.Argv, Dir: view.Dir, User: user,
-		Env:  s.environment(grant.Name, user, view),
+		Env:  s.environment(grant, user, view),
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: s.links(view),
 		Files:  files,
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
@@ -460,8 +463,31 @@ func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 	return append(files, store), nil
 }
 
+// A Conflict is a variable that -e or the configuration gives, and that is to hold
+// the placeholder of a secret.
+type Conflict struct{ Name string }
+
+func (e *Conflict) Error() string {
+	return "the variable " + e.Name + " is given a value, and a secret is bound to it"
+}
+
+// Hints are the words of what to do.
+func (e *Conflict) Hints() []string {
+	return []string{"leave out -e " + e.Name + ", or the secret in config.yaml, or give the secret another env"}
+}
+
+func (s *Shim) conflicts(grant api.SessionGrant) error {
+	for _, e := range s.Env {
+		key, _, _ := strings.Cut(e, "=")
+		if _, both := grant.Env[key]; both {
+			return &Conflict{key}
+		}
+	}
+	return nil
+}
+
 // environment is built, never inherited.
-func (s *Shim) environment(name string, user sandbox.User, view *workspace.View) []string {
+func (s *Shim) environment(grant api.SessionGrant, user sandbox.User, view *workspace.View) []string {
 	path := slices.Concat(view.Path, s.Path)
 	for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
 		if !slices.Contains(path, dir) {
@@ -476,7 +502,7 @@ func (s *Shim) environment(name string, user sandbox.User, view *workspace.View)
 	}
 	known := map[string]string{
 		"PATH": strings.Join(path, ":"), "HOME": string(user.Home), "USER": user.Name, "LOGNAME": user.Name,
-		"SHELL": "/bin/sh", "CLOISTER": "1", "CLOISTER_NAME": name,
+		"SHELL": "/bin/sh", "CLOISTER": "1", "CLOISTER_NAME": grant.Name,
 		"TERM": s.Term.Term, "LANG": s.Term.Lang, "TZ": s.Term.TZ,
 	}
 	for _, ca := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"} {
@@ -487,6 +513,7 @@ func (s *Shim) environment(name string, user sandbox.User, view *workspace.View)
 		key, value, _ := strings.Cut(e, "=")
 		known[key] = value // what a person names is there, also when it is empty
 	}
+	maps.Copy(known, grant.Env)
 	var out []string
 	for key, value := range known {
 		out = append(out, key+"="+value)

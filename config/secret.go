@@ -1,0 +1,150 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"cloister/internal/authority"
+)
+
+// Secret binds one secret of the vault to a place of requests.
+type Secret struct {
+	Name    string   `json:"name" jsonschema:"The name of a secret in the vault."`
+	Hosts   []string `json:"hosts" jsonschema:"The hosts that it may go to, over TLS: names, or *.NAME."`
+	Ports   []uint16 `json:"ports" jsonschema:"Ports, 443 unless said."`
+	Methods []string `json:"methods" jsonschema:"Methods of the requests that it may go into."`
+	Paths   []string `json:"paths" jsonschema:"Paths of the requests that it may go into: /acme/tool.git/**."`
+	Header  string   `json:"header" jsonschema:"The header that it goes into, Authorization unless said."`
+	Format  string   `json:"format" jsonschema:"How the header is written, {} being the secret: Bearer {}."`
+	Query   string   `json:"query" jsonschema:"The key of the query that it goes into, instead of a header."`
+	Body    bool     `json:"body" jsonschema:"true: it goes into the body, instead of a header."`
+	Use     Use      `json:"use" jsonschema:"allow, ask a person first, or deny."`
+	// Env are the variables inside that hold the placeholder.
+	Env   []string `json:"env" jsonschema:"The variables inside that hold the placeholder, the name of the secret unless said."`
+	Place Place    `json:"-"`
+}
+
+// Use says what becomes of a use of a secret.
+type Use string
+
+// The words of Use; an empty one is allow.
+const (
+	UseAllow Use = "allow"
+	UseAsk   Use = "ask"
+	UseDeny  Use = "deny"
+)
+
+func (Use) words() []string { return []string{string(UseAllow), string(UseAsk), string(UseDeny)} }
+
+// Variables are the names that the placeholder has inside.
+func (s Secret) Variables() []string {
+	if s.Env == nil && isVariable(s.Name) {
+		return []string{s.Name}
+	}
+	return s.Env
+}
+
+// String writes the binding on one line.
+func (s Secret) String() string {
+	words := []string{s.Name, "hosts", strings.Join(s.Hosts, ",")}
+	if len(s.Ports) > 0 {
+		words = append(words, "ports", strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Ports), " ", ","), "[]"))
+	}
+	for _, list := range []struct {
+		key   string
+		items []string
+	}{{"methods", s.Methods}, {"paths", s.Paths}, {"env", s.Env}} {
+		if len(list.items) > 0 {
+			words = append(words, list.key, strings.Join(list.items, ","))
+		}
+	}
+	for _, one := range []struct{ key, value string }{{"header", s.Header}, {"format", s.Format}, {"query", s.Query}, {"use", string(s.Use)}} {
+		if one.value != "" {
+			words = append(words, one.key, one.value)
+		}
+	}
+	if s.Body {
+		words = append(words, "body")
+	}
+	return strings.Join(words, " ")
+}
+
+func isVariable(name string) bool {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+	return name != "" && strings.Trim(name, letters+"0123456789") == "" && strings.IndexAny(name, letters) == 0
+}
+
+// built are the variables that every cloister has by itself.
+var built = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "CLOISTER", "CLOISTER_NAME"}
+
+// secrets holds the bindings to what a request can be.
+func (r *reader) secrets(list []Secret) {
+	owner := map[string]string{}
+	for i := range list {
+		s, key := &list[i], at("secrets", i)
+		if s.Place.Line == 0 {
+			continue // said already
+		}
+		switch {
+		case s.Name == "":
+			r.problem(s.Place, "the name that it has in: cloister secret list", "%s: which secret? name is missing", key)
+		case strings.ContainsAny(s.Name, " =/\t"):
+			r.problem(r.places[key+".name"], "", "%s: %q is not the name of a secret", key, s.Name)
+		}
+		if len(s.Hosts) == 0 {
+			r.problem(s.Place, "hosts: [api.example.com]", "%s: no host is named: a secret goes nowhere by itself", key)
+		}
+		for j, host := range s.Hosts {
+			if _, err := authority.ParsePattern(host); host != "" && err != nil {
+				hint := ""
+				if u, perr := url.Parse(host); perr == nil && u.Host != "" {
+					hint = "write the host alone: " + u.Hostname()
+				}
+				r.problem(r.places[at(key+".hosts", j)], hint, "%s: %v", key, err)
+			}
+		}
+		for j, port := range s.Ports {
+			if port == 0 {
+				r.problem(r.places[at(key+".ports", j)], "", "%s: port 0 is no port", key)
+			}
+		}
+		fits := &Rule{Methods: s.Methods, Paths: s.Paths}
+		if s.Query != "" {
+			fits.Query = map[string]string{s.Query: "*"}
+		}
+		r.requests(fits, key)
+		r.secretPlace(s, key)
+		for j, name := range s.Variables() {
+			place := r.places[at(key+".env", j)]
+			switch {
+			case !isVariable(name):
+				r.problem(place, "", "%s: %q is no variable's name", key, name)
+			case slices.Contains(built, name):
+				r.problem(place, "", "%s: %s is a cloister's own variable", key, name)
+			case owner[name] != "" && owner[name] != s.Name:
+				r.problem(place, "give one of them another env", "%s: the variable %s is to hold both %s and %s", key, name, owner[name], s.Name)
+			}
+			owner[name] = s.Name
+		}
+	}
+}
+
+// secretPlace holds a binding to one place.
+func (r *reader) secretPlace(s *Secret, key string) {
+	places := 0
+	for _, set := range []bool{s.Header != "", s.Query != "", s.Body} {
+		if set {
+			places++
+		}
+	}
+	switch {
+	case places > 1:
+		r.problem(s.Place, "write a second entry for another place", "%s: one of header, query and body", key)
+	case s.Format != "" && (s.Query != "" || s.Body):
+		r.problem(r.places[key+".format"], "", "%s: format says how a header is written", key)
+	case s.Format != "" && strings.Count(s.Format, "{}") != 1:
+		r.problem(r.places[key+".format"], `such as "Bearer {}"`, "%s: format has {} once, where the secret stands", key)
+	}
+}

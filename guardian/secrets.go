@@ -1,0 +1,332 @@
+package guardian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"cloister/api"
+	"cloister/approval"
+	"cloister/audit"
+	"cloister/config"
+	"cloister/egress"
+	"cloister/internal/authority"
+	"cloister/internal/termsafe"
+	"cloister/policy"
+	"cloister/secret"
+	"cloister/secret/vault"
+	"cloister/swap"
+)
+
+// bindings reads where secrets may go.
+func bindings(c *config.Config) ([]*secret.Binding, error) {
+	var out []*secret.Binding
+	var errs []error
+	for _, s := range c.Secrets {
+		err := vault.CheckName(s.Name)
+		var b *secret.Binding
+		if err == nil {
+			b, err = secret.Bind(secret.Words{
+				Name: s.Name, Hosts: s.Hosts, Ports: s.Ports, Methods: s.Methods, Paths: s.Paths, Header: s.Header, Format: s.Format,
+				Query: s.Query, Body: s.Body, Use: string(s.Use), Origin: policy.Origin{File: s.Place.File, Line: s.Place.Line}.String(),
+			})
+		}
+		if err != nil {
+			errs = append(errs, &config.Error{File: s.Place.File, Line: s.Place.Line, Column: s.Place.Column, Msg: "secrets: " + err.Error()})
+			continue
+		}
+		out = append(out, b)
+	}
+	return out, errors.Join(append(errs, tunnelled(c, out)...)...)
+}
+
+// tunnelled are the bindings to hosts whose connections are never opened: nothing
+// could be swapped there.
+func tunnelled(c *config.Config, list []*secret.Binding) []error {
+	var errs []error
+	for _, r := range c.Proxy.Allow {
+		p, err := authority.ParsePattern(r.Domain)
+		if r.TLS != config.TLSTunnel || err != nil {
+			continue
+		}
+		for _, b := range list {
+			if slices.ContainsFunc(b.Hosts, func(h authority.Pattern) bool { return p.Match(h.Base()) || h.Match(p.Base()) || h == p }) {
+				errs = append(errs, &config.Error{
+					File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column, Hint: "take away one of the two",
+					Msg: fmt.Sprintf("tls: tunnel for %s, to which the secret %s is bound (%s): a connection that is never opened gets none", r.Domain, b.Name, b.Origin),
+				})
+			}
+		}
+	}
+	return errs
+}
+
+// byName are the bindings by the names of their secrets.
+func byName(list []*secret.Binding) map[string][]*secret.Binding {
+	out := map[string][]*secret.Binding{}
+	for _, b := range list {
+		out[b.Name] = append(out[b.Name], b)
+	}
+	return out
+}
+
+// counts are what became of one secret since the guardian started.
+type counts struct {
+	uses, refused int
+	last          time.Time
+}
+
+// secretUses counts the uses of secrets.
+type secretUses struct {
+	mu    sync.Mutex
+	names map[string]counts
+}
+
+func (u *secretUses) add(name string, allowed bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.names == nil {
+		u.names = map[string]counts{}
+	}
+	c := u.names[name]
+	if allowed {
+		c.uses, c.last = c.uses+1, time.Now()
+	} else {
+		c.refused++
+	}
+	u.names[name] = c
+}
+
+func (u *secretUses) of(name string) counts {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.names[name]
+}
+
+// placed is what a session gets of the secrets that are bound.
+type placed struct {
+	held    []swap.Held
+	env     map[string]string
+	told    []api.Placeholder
+	notices []string
+}
+
+// place makes the placeholders of a new session, or takes those of one that is
+// taken back. Who binds no secret pays nothing. The command of a secret may take
+// its time: no lock is held.
+func (g *guardian) place(ctx context.Context, loaded *Loaded, resume *api.Resume) placed {
+	var p placed
+	if len(loaded.bindings) == 0 {
+		return p
+	}
+	v, err := g.openVault()
+	if err != nil {
+		p.notices = append(p.notices, "no secret is there: "+err.Error())
+		return p
+	}
+	p.env = map[string]string{}
+	for _, s := range loaded.config.Secrets {
+		if slices.ContainsFunc(p.held, func(h swap.Held) bool { return h.Name == s.Name }) {
+			p.fill(s)
+			continue
+		}
+		h := swap.Held{Name: s.Name}
+		if resume != nil {
+			i := slices.IndexFunc(resume.Secrets, func(a api.Placeholder) bool { return a.Name == s.Name })
+			if i < 0 {
+				continue
+			}
+			h.Placeholder = secret.Placeholder{Text: resume.Secrets[i].Text, Core: resume.Secrets[i].Core}
+		} else {
+			value, _, err := v.Get(ctx, s.Name)
+			switch {
+			case errors.Is(err, vault.ErrNotFound):
+				p.notices = append(p.notices, fmt.Sprintf("the secret %s is bound (%s:%d) and not in the vault: cloister secret set %s", s.Name, s.Place.File, s.Place.Line, s.Name))
+				continue
+			case err != nil: // it may be there when it is used
+				p.notices = append(p.notices, err.Error())
+			}
+			h.Placeholder = secret.NewPlaceholder(value)
+		}
+		p.held = append(p.held, h)
+		p.told = append(p.told, api.Placeholder{Name: h.Name, Text: h.Placeholder.Text, Core: h.Placeholder.Core})
+		p.fill(s)
+	}
+	return p
+}
+
+// fill puts the placeholder of a secret into its variables.
+func (p *placed) fill(s config.Secret) {
+	i := slices.IndexFunc(p.told, func(a api.Placeholder) bool { return a.Name == s.Name })
+	for _, name := range s.Variables() {
+		p.env[name] = p.told[i].Text
+	}
+}
+
+// Value is a secret as of now.
+func (l *live) Value(ctx context.Context, name string) (secret.Value, uint64, error) {
+	v, err := l.g.openVault()
+	if err != nil {
+		return secret.Value{}, 0, err
+	}
+	return v.Get(ctx, name)
+}
+
+// secretEvent is the frame of the record of one use.
+func (l *live) secretEvent(u swap.Use) audit.Event {
+	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e.Kind, e.Resource = audit.SecretUse, u.Name
+	e.Host, e.Port, e.Method, e.Path = u.Authority.Host(), u.Authority.Port(), u.Method, u.Path
+	return e
+}
+
+// AllowUse decides a use of a secret, and records it. Mode shadow and record do not
+// soften it: what went out cannot be taken back.
+func (l *live) AllowUse(ctx context.Context, u swap.Use) egress.Verdict {
+	effect, reason := l.judgeSecret(ctx, u)
+	out := egress.Verdict{Allow: effect == policy.Allow, Effect: effect.String(), Rule: "secret " + u.Name, Place: u.Binding.Origin, Reason: reason}
+	e := l.secretEvent(u)
+	e.Action, e.Verdict, e.Rule = "swap", effect.String(), "secret "+u.Name+" ("+u.Binding.Origin+")"
+	e.Reason = reason + "; " + u.Place
+	if err := l.g.records.append(ctx, e); err != nil {
+		return egress.Verdict{Effect: "deny", Rule: out.Rule, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
+	}
+	l.g.uses.add(u.Name, out.Allow)
+	return out
+}
+
+// judgeSecret is the binding's word or, where that is ask, a person's.
+func (l *live) judgeSecret(ctx context.Context, u swap.Use) (policy.Effect, string) {
+	where := "bound to " + u.Binding.To() + ", " + u.Binding.Place()
+	switch config.Use(u.Binding.Use) {
+	case config.UseDeny:
+		return policy.Deny, "use: deny at " + u.Binding.Origin
+	case config.UseAsk:
+	default:
+		return policy.Allow, where
+	}
+	subject := u.Name + " " + u.Method + " " + u.Authority.String()
+	if d, ok := l.remembered(config.DecisionSecret, subject); ok {
+		if d.Answer == config.AnsweredDeny {
+			return policy.Deny, "a person denied it: approval " + d.ID
+		}
+		return policy.Allow, "a person allowed it: approval " + d.ID
+	}
+	ask := &approval.Ask{
+		SessionID: l.info.ID, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
+		Kind: approval.Secret, Subject: subject, Title: "use the secret " + u.Name + ": " + u.Method + " " + u.Authority.String(),
+		Reason: "use: ask at " + u.Binding.Origin, Rule: "secret " + u.Name, Policy: l.snapshot.Load().Digest(), Marks: termsafe.Marks(subject),
+		Details: []approval.Detail{{Label: "request", Text: u.Method + " " + u.Authority.String() + termsafe.Clip(u.Path, 1024)}, {Label: "place", Text: u.Place}},
+	}
+	a := l.g.queue.Ask(ctx, labelled(ask, "session", l.info.Name, "project", l.info.Project))
+	switch a.Outcome {
+	case approval.Allowed:
+		l.tally.asked()
+		return policy.Allow, "a person allowed it: " + wordOf(a)
+	case approval.Denied:
+		l.tally.asked()
+		return policy.Deny, "a person denied it: " + wordOf(a)
+	default:
+		return policy.Ask, endOfAsk(a.Outcome) + ": use: ask at " + u.Binding.Origin
+	}
+}
+
+// RefusedUse records that a placeholder was where it may not be.
+func (l *live) RefusedUse(ctx context.Context, u swap.Use, why string) error {
+	e := l.secretEvent(u)
+	e.Action, e.Verdict, e.Rule = "refuse", policy.Deny.String(), "secret "+u.Name
+	e.Reason = why + "; " + u.Place
+	l.g.uses.add(u.Name, false)
+	if err := l.g.records.append(context.WithoutCancel(ctx), e); err != nil {
+		return fmt.Errorf("this could not be recorded: %w", err)
+	}
+	return nil
+}
+
+// reads says whether connections to a destination are opened for the sake of the
+// session's secrets: where one is bound, and wherever TLS is likely to be HTTPS,
+// since a placeholder that goes somewhere else is to be seen. A person's tunnel
+// stays one, and a session that was taken back has no authority to open with.
+func (l *live) reads(q egress.Query, v policy.Verdict) bool {
+	s := l.secrets.Load()
+	if s == nil || q.Kind == egress.Resolve {
+		return false
+	}
+	return s.Bound(q.Authority) || q.Authority.Port() == 443 && l.ca != nil && !v.Tunnel
+}
+
+// shownBindings are a secret's bindings for anybody.
+func shownBindings(c *config.Config, name string) []api.SecretBinding {
+	out := []api.SecretBinding{}
+	for _, s := range c.Secrets {
+		if s.Name != name {
+			continue
+		}
+		b := api.SecretBinding{
+			Hosts: s.Hosts, Ports: s.Ports, Methods: s.Methods, Paths: s.Paths, Format: s.Format, Use: string(s.Use), Env: s.Variables(),
+			Where: fmt.Sprintf("%s:%d", s.Place.File, s.Place.Line), Place: "header Authorization",
+		}
+		switch {
+		case s.Header != "":
+			b.Place = "header " + s.Header
+		case s.Query != "":
+			b.Place = "query " + s.Query
+		case s.Body:
+			b.Place = "body"
+		}
+		if b.Use == "" {
+			b.Use = string(config.UseAllow)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// allSecrets are those of the vault, and those that are bound and not there.
+func (g *guardian) allSecrets(v *vault.Vault) []api.Secret {
+	c := g.policies.current().config
+	out := []api.Secret{}
+	for _, item := range v.List() {
+		out = append(out, g.shownSecret(c, item))
+	}
+	for _, s := range c.Secrets {
+		if !slices.ContainsFunc(out, func(o api.Secret) bool { return o.Name == s.Name }) {
+			out = append(out, api.Secret{Name: s.Name, Source: api.SecretMissing, Bindings: shownBindings(c, s.Name)})
+		}
+	}
+	return out
+}
+
+// shownSecret is what anybody sees of a secret.
+func (g *guardian) shownSecret(c *config.Config, i vault.Item) api.Secret {
+	s := api.Secret{Name: i.Name, Source: api.SecretStored, SetAt: &i.SetAt, Bindings: shownBindings(c, i.Name)}
+	if len(i.Command) > 0 {
+		s.Source, s.Command, s.Refresh = api.SecretCommand, i.Command, i.Refresh.String()
+	}
+	if i.Problem != nil {
+		s.Problem = i.Problem.Error()
+	}
+	n := g.uses.of(i.Name)
+	if s.Uses, s.Refused = n.uses, n.refused; !n.last.IsZero() {
+		s.LastUsed = &n.last
+	}
+	return s
+}
+
+func (g *guardian) getSecret(_ http.ResponseWriter, r *http.Request) (any, error) {
+	v, err := g.openVault()
+	if err != nil {
+		return nil, err
+	}
+	name := r.PathValue("name")
+	all := g.allSecrets(v)
+	if i := slices.IndexFunc(all, func(s api.Secret) bool { return s.Name == name }); i >= 0 {
+		return all[i], nil
+	}
+	_, err = v.Find(name)
+	return nil, err
+}

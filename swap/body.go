@@ -1,0 +1,264 @@
+package swap
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+
+	"cloister/egress"
+	"cloister/secret"
+)
+
+const (
+	// maxSwapped bounds a body that a secret is written into: it is held whole.
+	maxSwapped = 1 << 20
+	// maxUnpacked bounds what a compressed body is unpacked to, to be searched.
+	maxUnpacked = 256 << 20
+)
+
+// errCoding says that a content coding is not known here.
+var errCoding = errors.New("a content coding that is not known here")
+
+// body looks at the request's body as it passes, and swaps where a binding asks
+// for that.
+func (e *edit) body(m *egress.Message) error {
+	if m.Length() == 0 {
+		return nil
+	}
+	codings := tokens(m.Header.Values("Content-Encoding"))
+	if e.bodyBound(m) && len(codings) == 0 {
+		return e.swapBody(m)
+	}
+	search := &search{edit: e, m: *m, find: e.s.finder.Stream(), from: m.Body()}
+	if len(codings) > 0 {
+		search.unpack(e.ctx, codings)
+	}
+	m.SetBody(search, m.Length())
+	return nil
+}
+
+// bodyBound says whether a binding names the body of this request.
+func (e *edit) bodyBound(m *egress.Message) bool {
+	for i := range e.s.held {
+		if e.fitting(m, &e.s.held[i], func(b *secret.Binding) bool { return b.Body }) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// swapBody reads the whole body and writes each placeholder that is bound to it
+// anew.
+func (e *edit) swapBody(m *egress.Message) error {
+	text, err := io.ReadAll(io.LimitReader(m.Body(), maxSwapped+1))
+	if err != nil {
+		return err //nolint:wrapcheck // the program's side broke
+	}
+	if len(text) > maxSwapped {
+		return &egress.Refused{Status: 413, Verdict: egress.Verdict{
+			Effect: "deny", Reason: fmt.Sprintf("a body that a secret may be written into holds at most %d bytes", maxSwapped),
+		}}
+	}
+	kind, _, _ := strings.Cut(strings.ToLower(strings.Join(m.Header.Values("Content-Type"), ",")), ";")
+	for i := range e.s.held {
+		h := &e.s.held[i]
+		b := e.fitting(m, h, func(b *secret.Binding) bool { return b.Body })
+		if b == nil || !bytes.Contains(text, []byte(h.Placeholder.Text)) {
+			continue
+		}
+		value, err := e.use(m, h, b)
+		if err != nil {
+			return err
+		}
+		text = bytes.ReplaceAll(text, []byte(h.Placeholder.Text), []byte(escaped(value.Reveal(), strings.TrimSpace(kind))))
+	}
+	if i := e.s.finder.In(string(text)); i >= 0 {
+		return e.misplaced(m, i, "body")
+	}
+	m.SetBody(bytes.NewReader(text), int64(len(text)))
+	return nil
+}
+
+// escaped is a value as a body of that type has it.
+func escaped(text, kind string) string {
+	switch {
+	case kind == "application/x-www-form-urlencoded":
+		return url.QueryEscape(text)
+	case strings.HasSuffix(kind, "json"):
+		return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)
+	}
+	return text
+}
+
+// A search is a body that is looked at while it passes.
+type search struct {
+	edit *edit
+	m    egress.Message // for what is recorded
+	find *secret.Search
+	from io.Reader
+	err  error
+
+	// Of a compressed body: where it goes to be unpacked, and what was found there.
+	// The last that was read waits for that, so that no server has the whole before.
+	packed      *io.PipeWriter
+	found       chan int
+	ready, last []byte
+	buf         []byte
+}
+
+func (r *search) Read(p []byte) (int, error) {
+	for r.found != nil && len(r.ready) == 0 && r.err == nil {
+		r.next()
+	}
+	if n := copy(p, r.ready); n > 0 {
+		r.ready = r.ready[n:]
+		return n, nil
+	}
+	if r.err != nil || r.found != nil {
+		return 0, r.err
+	}
+	n, err := r.from.Read(p)
+	if i := r.find.Write(p[:n]); i >= 0 {
+		return 0, r.stop(i)
+	}
+	return n, err
+}
+
+// next reads more of a compressed body, and gives what was read before free.
+func (r *search) next() {
+	if r.buf == nil {
+		r.buf = make([]byte, 32<<10)
+	}
+	n, err := r.from.Read(r.buf)
+	i := r.find.Write(r.buf[:n])
+	if i < 0 && n > 0 && r.packed != nil {
+		// It fails when something was found, or what comes is not what it says.
+		if _, werr := r.packed.Write(r.buf[:n]); werr != nil {
+			i, r.packed = <-r.found, nil
+		}
+	}
+	if i < 0 && errors.Is(err, io.EOF) && r.packed != nil {
+		_ = r.packed.Close()
+		i, r.packed = <-r.found, nil
+	}
+	if i >= 0 {
+		r.ready, r.last = nil, nil
+		_ = r.stop(i)
+		return
+	}
+	if n > 0 {
+		r.ready, r.last = r.last, append([]byte(nil), r.buf[:n]...)
+	}
+	if r.err = err; errors.Is(err, io.EOF) {
+		r.ready = append(r.ready, r.last...)
+	}
+}
+
+func (r *search) stop(i int) error {
+	r.err = r.edit.misplaced(&r.m, i, "body")
+	return r.err
+}
+
+// unpack searches a compressed body beside its way.
+func (r *search) unpack(ctx context.Context, codings []string) {
+	out, in := io.Pipe()
+	r.packed, r.found = in, make(chan int, 1)
+	unhook := context.AfterFunc(ctx, func() { _ = out.CloseWithError(ctx.Err()) })
+	go func() {
+		defer unhook()
+		r.found <- r.edit.s.searchPacked(codings, out)
+		_ = out.CloseWithError(errEnough)
+	}()
+}
+
+// errEnough ends a pipe whose reader wants no more.
+var errEnough = errors.New("enough was read")
+
+// searchPacked is the first placeholder in a compressed text, or -1. What cannot
+// be unpacked is no place for one that a server could find.
+func (s *Session) searchPacked(codings []string, from io.Reader) int {
+	open, err := decoder(codings, from)
+	if err != nil {
+		return -1
+	}
+	find := s.finder.Stream()
+	buf := make([]byte, 16<<10)
+	for total := 0; total < maxUnpacked; {
+		n, err := open.Read(buf)
+		total += n
+		if i := find.Write(buf[:n]); i >= 0 {
+			return i
+		}
+		if err != nil {
+			return -1
+		}
+	}
+	return -1
+}
+
+// decoder undoes content codings, the last first.
+func decoder(codings []string, from io.Reader) (io.Reader, error) {
+	for _, coding := range slices.Backward(codings) {
+		var err error
+		switch coding {
+		case "gzip", "x-gzip":
+			from = &lazy{from: from, open: func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }}
+		case "deflate":
+			from = &lazy{from: from, open: inflate}
+		case "br":
+			from = brotli.NewReader(from)
+		case "zstd":
+			from, err = zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+		default:
+			err = fmt.Errorf("%w: %s", errCoding, coding)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return from, nil
+}
+
+// inflate reads what is called deflate: with the header of zlib, as it should be,
+// or without, as some send it.
+func inflate(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	head, err := b.Peek(2)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // told as it is
+	}
+	if head[0]&0x0f == 8 && (uint(head[0])<<8|uint(head[1]))%31 == 0 {
+		return zlib.NewReader(b)
+	}
+	return flate.NewReader(b), nil
+}
+
+// A lazy opens its decoder at the first read, which reads.
+type lazy struct {
+	from io.Reader
+	open func(io.Reader) (io.Reader, error)
+	r    io.Reader
+}
+
+func (l *lazy) Read(p []byte) (int, error) {
+	if l.r == nil {
+		r, err := l.open(l.from)
+		if err != nil {
+			return 0, err
+		}
+		l.r = r
+	}
+	return l.r.Read(p)
+}

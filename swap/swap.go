@@ -1,0 +1,397 @@
+// Package swap puts real credentials in the place of placeholders in requests that
+// leave a cloister.
+//
+// Promise: a placeholder is swapped only in a request that its binding names, over
+// TLS, in the place that it names, after the Judge has said yes and recorded it.
+// Anywhere else in a request that is read, plain, encoded or compressed, the
+// request is refused. What comes back is searched for every value that this session
+// has sent.
+//
+// It does not judge, keep values or know policy (a Judge does), and sees only
+// requests that egress opens: it says which must be (Bound).
+//
+// Most readers want New, then Session.Edit.
+package swap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"cloister/egress"
+	"cloister/internal/authority"
+	"cloister/secret"
+)
+
+// A Held is one secret of a session.
+type Held struct {
+	Name        string
+	Placeholder secret.Placeholder
+}
+
+// A Use is one secret in one request, allowed or not.
+type Use struct {
+	Name         string
+	Authority    authority.Authority
+	Method, Path string
+	Place        string // where in the request
+	Binding      *secret.Binding
+}
+
+// A Judge decides, records and knows the values. Its methods are called by
+// several goroutines.
+type Judge interface {
+	// AllowUse decides a use that its binding names, and records it. What cannot be
+	// recorded is denied. It may wait for a person.
+	AllowUse(ctx context.Context, u Use) egress.Verdict
+	// RefusedUse records a use that no binding names; after an error the program gets
+	// no explanation.
+	RefusedUse(ctx context.Context, u Use, why string) error
+	// Value is the secret as of now, and a number that is another one whenever the
+	// value may be.
+	Value(ctx context.Context, name string) (secret.Value, uint64, error)
+}
+
+// Session are the secrets of one session.
+type Session struct {
+	held   []Held
+	finder *secret.Finder
+	judge  Judge
+	bound  atomic.Pointer[map[string][]*secret.Binding]
+
+	mu    sync.Mutex
+	sent  []secret.Scrubbed // the values that have been sent
+	known map[string]uint64 // by name, the number of the last that was
+	scrub *secret.Scrubber
+}
+
+// New is a session with these secrets, bound by their names.
+func New(held []Held, bound map[string][]*secret.Binding, judge Judge) *Session {
+	cores := make([]string, len(held))
+	for i, h := range held {
+		cores[i] = h.Placeholder.Core
+	}
+	s := &Session{held: held, finder: secret.NewFinder(cores), judge: judge, known: map[string]uint64{}}
+	s.Rebind(bound)
+	return s
+}
+
+// Rebind changes where the secrets may go, from the next request on.
+func (s *Session) Rebind(bound map[string][]*secret.Binding) { s.bound.Store(&bound) }
+
+func (s *Session) bindings(h *Held) []*secret.Binding { return (*s.bound.Load())[h.Name] }
+
+// Bound says whether a secret is bound to a destination: a connection to it must
+// be opened.
+func (s *Session) Bound(a authority.Authority) bool {
+	for i := range s.held {
+		if slices.ContainsFunc(s.bindings(&s.held[i]), func(b *secret.Binding) bool { return b.Covers(a) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Edit is what is done with one request and its answer.
+func (s *Session) Edit(ctx context.Context, h *egress.HTTP) egress.Edit {
+	e := &edit{s: s, ctx: ctx, http: h}
+	return egress.Edit{Request: e.request, Response: e.response, Trailer: e.trailer}
+}
+
+// scrubber takes out what has been sent; nil where nothing has.
+func (s *Session) scrubber() *secret.Scrubber {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.scrub
+}
+
+// remember that a value goes out.
+func (s *Session) remember(h *Held, v secret.Value, revision uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, ok := s.known[h.Name]; ok && last == revision {
+		return
+	}
+	s.known[h.Name] = revision
+	// An older value stays: a server may still say it. Bounded, for one that a
+	// command makes anew every second.
+	const most = 8
+	s.sent = append(s.sent, secret.Scrubbed{Value: v, Placeholder: h.Placeholder.Text})
+	if len(s.sent) > most*len(s.held) {
+		s.sent = s.sent[1:]
+	}
+	s.scrub = secret.NewScrubber(s.sent)
+}
+
+// An edit is one request with its answer.
+type edit struct {
+	s     *Session
+	ctx   context.Context //nolint:containedctx // the request's own, for functions that egress calls without one
+	http  *egress.HTTP
+	scrub *secret.Scrubber // of the answer
+}
+
+// request swaps what may be swapped, and refuses what is anywhere else.
+func (e *edit) request(m *egress.Message) error {
+	if err := e.target(m); err != nil {
+		return err
+	}
+	if err := e.fields(m); err != nil {
+		return err
+	}
+	if e.s.Bound(m.Authority) {
+		// What is compressed on the way back would have to be opened to be searched.
+		m.Header.Set("Accept-Encoding", "identity")
+	}
+	return e.body(m)
+}
+
+// target looks at path and query.
+func (e *edit) target(m *egress.Message) error {
+	if i := e.s.finder.In(m.Path); i >= 0 {
+		return e.misplaced(m, i, "path")
+	}
+	if m.Query == "" || e.s.finder.In(m.Query) < 0 {
+		return nil
+	}
+	pairs := strings.Split(m.Query, "&")
+	for n, pair := range pairs {
+		i := e.s.finder.In(pair)
+		if i < 0 {
+			continue
+		}
+		h := &e.s.held[i]
+		var write func(string) string
+		b := e.fitting(m, h, func(b *secret.Binding) bool {
+			w, ok := b.InQuery(pair, h.Placeholder.Text)
+			write = w
+			return ok
+		})
+		if b == nil {
+			return e.misplaced(m, i, "query")
+		}
+		real, err := e.use(m, h, b)
+		if err != nil {
+			return err
+		}
+		pairs[n] = write(real.Reveal())
+	}
+	m.Query = strings.Join(pairs, "&")
+	return nil
+}
+
+// fields looks at every header.
+func (e *edit) fields(m *egress.Message) error {
+	type found struct {
+		name  string
+		i     int
+		write func(string) string
+		b     *secret.Binding
+	}
+	var list []found
+	for name, value := range m.Header.All() {
+		if i := e.s.inName(name); i >= 0 {
+			return e.misplaced(m, i, "name of a header")
+		}
+		i := e.s.finder.In(value)
+		if i < 0 {
+			continue
+		}
+		h := &e.s.held[i]
+		f := found{name: name, i: i}
+		f.b = e.fitting(m, h, func(b *secret.Binding) bool {
+			w, ok := b.InField(name, value, h.Placeholder.Text)
+			f.write = w
+			return ok && e.s.finder.In(w("")) < 0
+		})
+		if f.b == nil || len(m.Header.Values(name)) != 1 {
+			return e.misplaced(m, i, "header "+strings.ToLower(name))
+		}
+		list = append(list, f)
+	}
+	for _, f := range list {
+		real, err := e.use(m, &e.s.held[f.i], f.b)
+		if err != nil {
+			return err
+		}
+		m.Header.Set(f.name, f.write(real.Reveal()))
+	}
+	return nil
+}
+
+// inName is the secret whose placeholder is in the name of a header, or -1. HTTP/2
+// writes names in small letters.
+func (s *Session) inName(name string) int {
+	name = strings.ToLower(name)
+	return slices.IndexFunc(s.held, func(h Held) bool {
+		return len(name) >= len(h.Placeholder.Core) && strings.Contains(name, strings.ToLower(h.Placeholder.Core))
+	})
+}
+
+// fitting is the first binding of a secret that names this request and place.
+func (e *edit) fitting(m *egress.Message, h *Held, at func(*secret.Binding) bool) *secret.Binding {
+	r := e.words(m)
+	for _, b := range e.s.bindings(h) {
+		if why, _, _ := b.Refuses(r); why == "" && at(b) {
+			return b
+		}
+	}
+	return nil
+}
+
+func (e *edit) words(m *egress.Message) secret.Request {
+	return secret.Request{Authority: m.Authority, Secure: m.Secure, Method: m.Method, Path: e.http.Path, BadPath: e.http.BadPath}
+}
+
+// use asks the judge, and gives the value.
+func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value, error) {
+	u := Use{Name: h.Name, Authority: m.Authority, Method: m.Method, Path: m.Path, Place: b.Place(), Binding: b}
+	if v := e.s.judge.AllowUse(e.ctx, u); !v.Allow {
+		return secret.Value{}, &egress.Refused{Verdict: v}
+	}
+	value, revision, err := e.s.judge.Value(e.ctx, h.Name)
+	if err != nil {
+		if rerr := e.s.judge.RefusedUse(e.ctx, u, err.Error()); rerr != nil {
+			return secret.Value{}, rerr
+		}
+		return secret.Value{}, &egress.Refused{Status: http.StatusBadGateway, Verdict: egress.Verdict{
+			Effect: "deny", Rule: "secret " + h.Name, Place: b.Origin, Reason: "the secret cannot be had: " + err.Error(),
+			Hints: []string{"on the host: cloister secret show " + h.Name},
+		}}
+	}
+	e.s.remember(h, value, revision)
+	return value, nil
+}
+
+// misplaced refuses a request with a placeholder where it may not be, with the
+// words that would allow it where there are such.
+func (e *edit) misplaced(m *egress.Message, i int, place string) error {
+	h := &e.s.held[i]
+	u := Use{Name: h.Name, Authority: m.Authority, Method: m.Method, Path: m.Path, Place: place}
+	why, origin, hints := e.whyNot(h, e.words(m))
+	if err := e.s.judge.RefusedUse(e.ctx, u, why); err != nil {
+		return err
+	}
+	return &egress.Refused{Verdict: egress.Verdict{
+		Effect: "deny", Rule: "secret " + h.Name, Place: origin, Hints: hints,
+		Reason: fmt.Sprintf("the placeholder of the secret %s in the %s: %s", h.Name, place, why),
+	}}
+}
+
+// whyNot is why a placeholder may not be where it is, by the binding that comes
+// nearest.
+func (e *edit) whyNot(h *Held, r secret.Request) (why, origin string, hints []string) {
+	for _, b := range e.s.bindings(h) {
+		refused, key, word := b.Refuses(r)
+		switch {
+		case refused == "":
+			return "it goes into the " + b.Place() + " only, as one whole value", b.Origin, nil
+		case why == "" || b.Covers(r.Authority):
+			why, origin, hints = refused, b.Origin, nil
+			if key != "" {
+				hints = []string{fmt.Sprintf("if it should go there, in config.yaml: secrets: [{name: %s, %s: [%s, ...], ...}], then cloister guardian reload", h.Name, key, quoted(word))}
+			}
+		}
+	}
+	if why == "" {
+		why = "it is bound to nothing any more"
+	}
+	return why, origin, hints
+}
+
+func quoted(word string) string {
+	if strings.ContainsAny(word, "*%/{}[],: ") {
+		return `"` + word + `"`
+	}
+	return word
+}
+
+// response searches the answer for what this session has sent.
+func (e *edit) response(m *egress.Message) error {
+	if e.scrub = e.s.scrubber(); e.scrub == nil {
+		return nil
+	}
+	m.Header.Map(func(_, value string) string {
+		text, _ := e.scrub.Text(value)
+		return text
+	})
+	if m.Length() == 0 || m.Status == http.StatusSwitchingProtocols || m.Method == http.MethodHead {
+		return nil
+	}
+	codings := tokens(m.Header.Values("Content-Encoding"))
+	if len(codings) == 0 {
+		m.SetBody(&scrubReader{from: m.Body(), scrub: e.scrub.Stream()}, m.Length())
+		return nil
+	}
+	open, err := decoder(codings, m.Body())
+	if errors.Is(err, errCoding) && !e.s.Bound(m.Authority) {
+		return nil // nothing of ours was sent there
+	}
+	if err != nil {
+		return fmt.Errorf("an answer that cannot be searched for secrets: %w", err)
+	}
+	m.Header.Del("Content-Encoding")
+	m.SetBody(&scrubReader{from: open, scrub: e.scrub.Stream()}, -1)
+	return nil
+}
+
+func (e *edit) trailer(h *egress.Header) {
+	if e.scrub == nil {
+		return
+	}
+	h.Map(func(_, value string) string {
+		text, _ := e.scrub.Text(value)
+		return text
+	})
+}
+
+// A scrubReader is a body without the values. What may be the beginning of one
+// waits for the next bytes, nothing else does.
+type scrubReader struct {
+	from  io.Reader
+	scrub *secret.Scrub
+	ready []byte
+	buf   []byte
+	err   error
+}
+
+func (r *scrubReader) Read(p []byte) (int, error) {
+	for len(r.ready) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		if r.buf == nil {
+			r.buf = make([]byte, 16<<10)
+		}
+		n, err := r.from.Read(r.buf)
+		r.ready = r.scrub.Write(r.ready[:0], r.buf[:n])
+		if err != nil {
+			r.err = err
+			if errors.Is(err, io.EOF) {
+				r.ready = r.scrub.Flush(r.ready)
+			}
+		}
+	}
+	n := copy(p, r.ready)
+	r.ready = r.ready[n:]
+	return n, nil
+}
+
+// tokens are the words of a list in fields, lower case.
+func tokens(values []string) []string {
+	var out []string
+	for _, v := range values {
+		for word := range strings.SplitSeq(v, ",") {
+			if word = strings.ToLower(strings.TrimSpace(word)); word != "" && word != "identity" {
+				out = append(out, word)
+			}
+		}
+	}
+	return out
+}

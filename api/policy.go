@@ -62,6 +62,8 @@ type ExplainRequest struct {
 	Session string   `json:"session,omitempty"` // judge by that session's policy
 	Project string   `json:"project,omitempty"`
 	Agent   string   `json:"agent,omitempty"`
+	// Projects are the files of a project, as a session of it would bring them.
+	Projects []ProjectFile `json:"projects,omitempty"`
 }
 
 // Explanation is a verdict in full.

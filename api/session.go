@@ -38,6 +38,9 @@ type SessionRequest struct {
 	Network bool `json:"network"`
 	// Cedar are this session's --policy files.
 	Cedar []CedarFile `json:"cedar,omitempty"`
+	// Projects are the files that speak of the project, the person's own and the
+	// repository's.
+	Projects []ProjectFile `json:"projects,omitempty"`
 	// Accepted are the residues a person accepted by name.
 	Accepted []string `json:"accepted,omitempty"`
 	// Closed are the statements of Cedar files about files and programs that the
@@ -54,6 +57,15 @@ type SessionRequest struct {
 	ShimPID int `json:"shim_pid,omitempty"`
 	// Resume is set by a link whose guardian died: the session lives already.
 	Resume *Resume `json:"resume,omitempty"`
+}
+
+// ProjectFile is one project's file, by content.
+type ProjectFile struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+	// Narrowed says that only what it takes away applies: nobody has agreed to
+	// the rest.
+	Narrowed bool `json:"narrowed,omitempty"`
 }
 
 // CedarFile is one policy file, by content: the guardian does not read paths

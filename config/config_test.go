@@ -516,7 +516,7 @@ func TestParsePolicyTests(t *testing.T) {
 		{"no tests", "", []string{"t: holds no tests"}},
 		{"an empty list", "tests: []\n", []string{"t: holds no tests"}},
 		{"a wrong word", "tests: [{connect: a, want: permit}]\n", []string{`t:1:28: tests[0].want: "permit" is not a value of this key (write one of: allow, ask, deny)`}},
-		{"parts missing", "tests:\n  - name: x\n", []string{"t:2:5: tests[0]: connect is missing", "t:2:5: tests[0]: want is missing (write want: allow, ask or deny)"}},
+		{"parts missing", "tests:\n  - name: x\n", []string{"t:2:5: tests[0]: a test has connect or request", "t:2:5: tests[0]: want is missing (write want: allow, ask or deny)"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := config.ParsePolicyTests("t", []byte(tt.text))

@@ -4,9 +4,12 @@ package config
 // `cloister policy test`.
 type PolicyTest struct {
 	Name    string `json:"name"`
-	Connect string `json:"connect"` // HOST[:PORT], 443 unless said
-	Want    Wanted `json:"want"`
-	Place   Place  `json:"-"`
+	Connect string `json:"connect"` // HOST[:PORT], 443 unless said; or
+	Request string `json:"request"` // METHOD URL
+	// Headers are those of a request.
+	Headers map[string]string `json:"headers"`
+	Want    Wanted            `json:"want"`
+	Place   Place             `json:"-"`
 }
 
 // Wanted is the expected effect.
@@ -18,8 +21,9 @@ func (Wanted) words() []string { return []string{"allow", "ask", "deny"} }
 //
 //	tests:
 //	  - {name: the API is reachable, connect: "api.example.com:443", want: allow}
+//	  - {request: "GET https://api.example.com/repos", want: allow}
 //
-// Connect is checked here only for being there: a test may ask on purpose what
+// They are checked here only for being there: a test may ask on purpose what
 // becomes of a destination that is none. No test at all is an error, because a
 // check that checks nothing would pass.
 func ParsePolicyTests(name string, text []byte) ([]PolicyTest, error) {
@@ -36,14 +40,17 @@ func ParsePolicyTests(name string, text []byte) ([]PolicyTest, error) {
 		if t.Place.Line == 0 {
 			continue // said already
 		}
-		if t.Connect == "" {
-			r.problem(t.Place, "", "%s: connect is missing", at("tests", i))
+		if (t.Connect == "") == (t.Request == "") {
+			r.problem(t.Place, "", "%s: a test has connect or request", at("tests", i))
+		}
+		if t.Request == "" && len(t.Headers) > 0 {
+			r.problem(t.Place, "write request: GET https://HOST/PATH", "%s: a connection has no headers", at("tests", i))
 		}
 		if t.Want == "" {
 			r.problem(t.Place, "write want: allow, ask or deny", "%s: want is missing", at("tests", i))
 		}
 		if t.Name == "" {
-			t.Name = t.Connect
+			t.Name = t.Connect + t.Request
 		}
 	}
 	if err := r.err(); err != nil {

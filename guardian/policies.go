@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,18 +195,29 @@ func rules(effect policy.Effect, source string, list []config.Rule) []policy.Rul
 	return out
 }
 
-// ProjectCedar writes a project's rules as a Cedar file for one session. The
-// words say where each came from.
-func ProjectCedar(name string, p *config.Project) (api.CedarFile, error) {
-	var list []policy.Rule
-	list = append(list, rules(policy.Allow, "project", p.Proxy.Allow)...)
-	list = append(list, rules(policy.Ask, "project", p.Proxy.Ask)...)
-	list = append(list, rules(policy.Deny, "project", p.Proxy.Deny)...)
-	s, err := policy.Compile(policy.Input{Rules: list})
-	if err != nil {
-		return api.CedarFile{}, fmt.Errorf("read %s: %w", name, err)
+// In is the policy that a session of a project would have, without words of its
+// own.
+func (l *Loaded) In(project string, files []api.ProjectFile) (*policy.Snapshot, error) {
+	return derive(l, words{Projects: files}, l.remembered(project))
+}
+
+// projectRules are the rules of a project's files, each with its place.
+func projectRules(files []api.ProjectFile) ([]policy.Rule, error) {
+	var out []policy.Rule
+	for _, f := range files {
+		p, err := config.ParseProject(f.Name, []byte(f.Text))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", f.Name, err)
+		}
+		if f.Narrowed {
+			p = p.Narrowed()
+		}
+		source := filepath.Base(f.Name)
+		out = append(out, rules(policy.Allow, source, p.Proxy.Allow)...)
+		out = append(out, rules(policy.Ask, source, p.Proxy.Ask)...)
+		out = append(out, rules(policy.Deny, source, p.Proxy.Deny)...)
 	}
-	return api.CedarFile{Name: name, Text: s.Cedar()}, nil
+	return out, nil
 }
 
 // policies holds what rules now.
@@ -273,16 +285,18 @@ type words struct {
 	Allow []string        `json:"allow"`
 	Deny  []string        `json:"deny"`
 	Cedar []api.CedarFile `json:"cedar"`
+	// Projects are the files of its project.
+	Projects []api.ProjectFile `json:"projects"`
 	// Answers are those that a person gave for this session.
 	Answers []config.Decision `json:"answers"`
 }
 
 func wordsOf(r api.SessionRequest) words {
-	return words{Mode: r.Mode, Allow: r.Allow, Deny: r.Deny, Cedar: r.Cedar}
+	return words{Mode: r.Mode, Allow: r.Allow, Deny: r.Deny, Cedar: r.Cedar, Projects: r.Projects}
 }
 
 func (w words) empty() bool {
-	return w.Mode == "" && len(w.Allow)+len(w.Deny)+len(w.Cedar)+len(w.Answers) == 0
+	return w.Mode == "" && len(w.Allow)+len(w.Deny)+len(w.Cedar)+len(w.Projects)+len(w.Answers) == 0
 }
 
 // session is the snapshot for one session of a project under l. Compiling 1,000
@@ -327,10 +341,14 @@ func (p *policies) remember(key string, s *policy.Snapshot) {
 }
 
 func derive(l *Loaded, w words, remembered []policy.Rule) (*policy.Snapshot, error) {
-	base := l.base
-	if len(w.Cedar) > 0 {
+	base, err := l.base, error(nil)
+	if len(w.Cedar)+len(w.Projects) > 0 {
 		in := l.input
-		in.Rules = append(slices.Clone(in.Rules), l.remembered("")...)
+		var own []policy.Rule
+		if own, err = projectRules(w.Projects); err != nil {
+			return nil, err
+		}
+		in.Rules = slices.Concat(in.Rules, l.remembered(""), own)
 		in.Cedar = slices.Clone(in.Cedar)
 		for _, f := range w.Cedar {
 			in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: []byte(f.Text)})

@@ -391,6 +391,9 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 		return nil, badRequest("explain: %v", err)
 	}
 	s, _, err := g.snapshotOf(req.Session)
+	if err == nil && req.Session == "" {
+		s, err = g.policies.session(g.policies.current(), req.Project, words{Projects: req.Projects})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -408,9 +411,7 @@ func ExplainWith(s *policy.Snapshot, to authority.Authority, req api.ExplainRequ
 		Agent:     req.Agent,
 	}
 	if req.Method != "" {
-		q.Action = policy.HTTPRequest
-		q.HTTP = policy.HTTP{Method: req.Method, Query: req.Query, Header: fieldsOf(req.Headers)}
-		q.HTTP.Path, q.HTTP.BadPath = urlpath.Parse(req.Path)
+		q.Action, q.HTTP = policy.HTTPRequest, HTTPOf(req)
 	}
 	x := policy.Explain(s, q)
 	v := x.Verdict
@@ -444,6 +445,13 @@ func ExplainWith(s *policy.Snapshot, to authority.Authority, req api.ExplainRequ
 		out.Rewrites = append(out.Rewrites, api.Rewrite{Header: c.Header, Remove: c.Remove, Rule: c.Rule, Place: c.Origin.String()})
 	}
 	return out
+}
+
+// HTTPOf is the request that is asked about.
+func HTTPOf(req api.ExplainRequest) policy.HTTP {
+	q := policy.HTTP{Method: req.Method, Query: req.Query, Header: fieldsOf(req.Headers)}
+	q.Path, q.BadPath = urlpath.Parse(req.Path)
+	return q
 }
 
 // fieldsOf reads header lines.

@@ -160,9 +160,10 @@ func (r Request) subject() string {
 }
 
 // Test is one line of a `cloister policy test` file: what a connection to
-// Connect ("host", "host:port") must get.
+// Connect ("host", "host:port") must get or, with HTTP, that request to it.
 type Test struct {
 	Name, Connect string
+	HTTP          *HTTP
 	Want          Effect
 }
 
@@ -184,6 +185,8 @@ func RunTests(s *Snapshot, tests []Test) []TestResult {
 		switch {
 		case err != nil:
 			res.Err = err
+		case s != nil && t.HTTP != nil:
+			res.Verdict = s.judge(Request{Action: HTTPRequest, Authority: a, HTTP: *t.HTTP})
 		case s != nil:
 			res.Verdict = s.judge(Request{Action: NetworkConnect, Authority: a})
 		}

@@ -474,11 +474,11 @@ func TestExplainListsEveryMatchInOrder(t *testing.T) {
 func TestRunTests(t *testing.T) {
 	s := compile(t, policy.Input{Mode: policy.Shadow, Rules: []policy.Rule{{Effect: policy.Allow, Domain: "ok.test", Ports: []uint16{443, 22}}}})
 	res := policy.RunTests(s, []policy.Test{
-		{"default port", "ok.test", policy.Allow},
-		{"port", "ok.test:22", policy.Allow},
-		{"shadow does not count", "no.test", policy.Deny},
-		{"wrong", "no.test", policy.Allow},
-		{"no host", "0x7f.1", policy.Deny},
+		{Name: "default port", Connect: "ok.test", Want: policy.Allow},
+		{Name: "port", Connect: "ok.test:22", Want: policy.Allow},
+		{Name: "shadow does not count", Connect: "no.test", Want: policy.Deny},
+		{Name: "wrong", Connect: "no.test", Want: policy.Allow},
+		{Name: "no host", Connect: "0x7f.1", Want: policy.Deny},
 	})
 	var got []bool
 	for _, r := range res {
@@ -490,7 +490,7 @@ func TestRunTests(t *testing.T) {
 	if res[4].Err == nil || res[3].Verdict.Reason == "" {
 		t.Fatalf("unexplained: %+v", res)
 	}
-	if res := policy.RunTests(nil, []policy.Test{{"none", "ok.test", policy.Allow}}); res[0].Pass {
+	if res := policy.RunTests(nil, []policy.Test{{Name: "none", Connect: "ok.test", Want: policy.Allow}}); res[0].Pass {
 		t.Fatal("a test passed without a policy")
 	}
 }

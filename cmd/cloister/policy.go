@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"cloister/api"
@@ -149,6 +152,9 @@ func (a *app) policyExplain() *cobra.Command {
 				return err
 			}
 			req.Session = session
+			if req.Project, req.Projects, err = a.hereWords(); err != nil {
+				return err
+			}
 			var x api.Explanation
 			err = a.asked(cmd.Context(), session, func(c *client.Client) error {
 				x, err = c.Explain(cmd.Context(), req)
@@ -158,8 +164,12 @@ func (a *app) policyExplain() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				s, err := l.In(req.Project, req.Projects)
+				if err != nil {
+					return err
+				}
 				a.notice("the guardian is not running: this is what the next one would say")
-				x = guardian.ExplainWith(l.Snapshot(), to, req)
+				x = guardian.ExplainWith(s, to, req)
 				return nil
 			})
 			if err != nil {
@@ -287,10 +297,22 @@ func (a *app) policyTest() *cobra.Command {
 
   tests:
     - {name: the API is reachable, connect: "api.example.com:443", want: allow}
-    - {connect: gist.github.com, want: deny}`,
+    - {connect: gist.github.com, want: deny}
+    - {request: "DELETE https://api.example.com/repos/x", want: ask}
+    - {request: "GET https://api.example.com/", headers: {X-Team: blue}, want: allow}
+
+In a project its own files are part of them.`,
 		Args: counted(1, 1<<20),
 		RunE: func(_ *cobra.Command, files []string) error {
 			l, err := a.onDisk()
+			if err != nil {
+				return err
+			}
+			project, own, err := a.hereWords()
+			if err != nil {
+				return err
+			}
+			s, err := l.In(project, own)
 			if err != nil {
 				return err
 			}
@@ -304,7 +326,7 @@ func (a *app) policyTest() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				failed += a.tellTests(file, tests, policy.RunTests(l.Snapshot(), asked))
+				failed += a.tellTests(file, tests, policy.RunTests(s, asked))
 			}
 			if failed > 0 {
 				return &statusError{statusFailed}
@@ -338,9 +360,33 @@ func wanted(tests []config.PolicyTest) ([]policy.Test, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, policy.Test{Name: t.Name, Connect: t.Connect, Want: effect})
+		test := policy.Test{Name: t.Name, Connect: t.Connect, Want: effect}
+		if t.Request != "" {
+			if test.Connect, test.HTTP, err = requested(t); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", t.Place.File, t.Place.Line, err)
+			}
+		}
+		out = append(out, test)
 	}
 	return out, nil
+}
+
+// requested reads METHOD URL.
+func requested(t config.PolicyTest) (string, *policy.HTTP, error) {
+	method, url, ok := strings.Cut(t.Request, " ")
+	if !ok || !strings.Contains(url, "://") {
+		return "", nil, wrongWords("such as request: GET https://api.example.com/repos", "request %q: want METHOD URL", t.Request)
+	}
+	var headers []string
+	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
+		headers = append(headers, name+": "+t.Headers[name])
+	}
+	_, req, err := explained(url, method, headers)
+	if err != nil {
+		return "", nil, err
+	}
+	q := guardian.HTTPOf(req)
+	return req.Connect, &q, nil
 }
 
 func (a *app) tellTests(file string, tests []config.PolicyTest, results []policy.TestResult) (failed int) {
@@ -355,7 +401,7 @@ func (a *app) tellTests(file string, tests []config.PolicyTest, results []policy
 			a.line("FAIL  %s (%s): %v", r.Test.Name, place, r.Err)
 			continue
 		}
-		a.line("FAIL  %s (%s): %s is %s, not %s: %s", r.Test.Name, place, r.Test.Connect, r.Verdict.Effect, r.Test.Want, r.Verdict.Reason)
+		a.line("FAIL  %s (%s): %s is %s, not %s: %s", r.Test.Name, place, cmp.Or(tests[i].Request, r.Test.Connect), r.Verdict.Effect, r.Test.Want, r.Verdict.Reason)
 	}
 	a.line("%d of %d as expected", len(results)-failed, len(results))
 	return failed

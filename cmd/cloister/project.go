@@ -18,7 +18,6 @@ import (
 
 	"cloister/api"
 	"cloister/config"
-	"cloister/guardian"
 	"cloister/internal/durable"
 	"cloister/internal/nearest"
 	"cloister/internal/xdg"
@@ -125,52 +124,94 @@ func (k known) save(d xdg.Dirs) error {
 }
 
 // projectWords adds to a configuration what the person and the repository say of
-// one project, and gives their rules for the session. What the repository asks
+// one project, and gives the files for the session. What the repository asks
 // for beyond the person's word waits for cloister project trust.
-func (a *app) projectWords(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]api.CedarFile, error) {
+func (a *app) projectWords(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]api.ProjectFile, error) {
 	k, err := a.register(d, string(p.Main))
 	if err != nil {
 		return nil, err
 	}
-	var files []api.CedarFile
-	add := func(name string, own *config.Project) error {
+	files, err := k.files(d, p)
+	if err != nil {
+		return nil, err
+	}
+	var out []api.ProjectFile
+	for _, f := range files {
+		own := f.project
 		cfg.Filesystem.Protect = append(slices.Clip(cfg.Filesystem.Protect), own.Filesystem.Protect...)
 		cfg.Filesystem.Hide = append(slices.Clip(cfg.Filesystem.Hide), own.Filesystem.Hide...)
 		cfg.Filesystem.Expose = append(slices.Clip(cfg.Filesystem.Expose), own.Filesystem.Expose...)
 		cfg.Filesystem.Refs = append(slices.Clip(cfg.Filesystem.Refs), own.Filesystem.Refs...)
-		if len(own.Proxy.Allow)+len(own.Proxy.Ask)+len(own.Proxy.Deny) == 0 {
-			return nil
+		if f.Narrowed {
+			a.notice("cloister: %s asks for more than you gave; until you agree, only what it takes away applies", config.ProjectFile)
+			a.notice("hint: cloister project trust")
 		}
-		f, err := guardian.ProjectCedar(name, own)
-		files = append(files, f)
-		return err
+		if len(own.Proxy.Allow)+len(own.Proxy.Ask)+len(own.Proxy.Deny) > 0 {
+			out = append(out, f.ProjectFile)
+		}
 	}
-	own, _, err := config.LoadProject(k.settings(d))
+	return out, nil
+}
+
+// ownFile is one of a project's files, with what of it applies.
+type ownFile struct {
+	api.ProjectFile
+	project *config.Project
+}
+
+// files are those that speak of a project: the person's, then the repository's.
+func (k known) files(d xdg.Dirs, p workspace.Project) ([]ownFile, error) {
+	var out []ownFile
+	name := k.settings(d)
+	own, text, err := config.LoadProject(name)
 	if err != nil {
 		return nil, err
 	}
 	if own != nil {
 		if own.Root != k.Root {
-			return nil, hinted(fmt.Errorf("%s is for the project %q, not for %s", k.settings(d), own.Root, k.Root), "write root: "+k.Root+" in it")
+			return nil, hinted(fmt.Errorf("%s is for the project %q, not for %s", name, own.Root, k.Root), "write root: "+k.Root+" in it")
 		}
-		if err := add(k.settings(d), own); err != nil {
-			return nil, err
-		}
+		out = append(out, ownFile{api.ProjectFile{Name: name, Text: string(text)}, own})
 	}
-	name := filepath.Join(string(p.Root), config.ProjectFile)
+	name = filepath.Join(string(p.Root), config.ProjectFile)
 	proposal, text, err := config.LoadProject(name)
 	if err != nil || proposal == nil {
-		return files, err
+		return out, err
 	}
 	if proposal.Root != "" {
 		return nil, &config.Error{File: name, Msg: "root: a repository does not know where it lies", Hint: "leave root out"}
 	}
+	f := ownFile{api.ProjectFile{Name: name, Text: string(text)}, proposal}
 	if proposal.Widens() && config.Digest(text) != k.Digest {
-		a.notice("cloister: %s asks for more than you gave; until you agree, only what it takes away applies", config.ProjectFile)
-		a.notice("hint: cloister project trust")
-		proposal = proposal.Narrowed()
+		f.Narrowed, f.project = true, proposal.Narrowed()
 	}
-	return files, add(name, proposal)
+	return append(out, f), nil
+}
+
+// hereWords are the project of the current folder and its files, for whoever
+// only asks; none where there is no project.
+func (a *app) hereWords() (string, []api.ProjectFile, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return "", nil, err
+	}
+	p, err := workspace.Find(".")
+	if err != nil {
+		return "", nil, nil
+	}
+	k, err := readKnown(projectFile(d, string(p.Main)))
+	if err != nil {
+		k = known{Name: filepath.Base(string(p.Main)), Root: string(p.Main)} // not used yet
+	}
+	files, err := k.files(d, p)
+	if err != nil {
+		return "", nil, err
+	}
+	var out []api.ProjectFile
+	for _, f := range files {
+		out = append(out, f.ProjectFile)
+	}
+	return k.Root, out, nil
 }
 
 func (a *app) projectCommand() *cobra.Command {

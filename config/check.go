@@ -1,17 +1,16 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"cloister/internal/authority"
-	"cloister/internal/nearest"
 	"cloister/internal/urlpath"
 )
 
@@ -83,14 +82,15 @@ func at(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
 
 func (r *reader) presets(names []string) {
 	for i, name := range names {
-		if name == "" || slices.Contains(PresetNames(), name) {
+		if name == "" || isWholePreset(name) {
 			continue // empty: said already
 		}
-		hint := "the presets are " + strings.Join(PresetNames(), ", ")
-		if near := nearest.Word(name, PresetNames()); near != "" {
-			hint = fmt.Sprintf("did you mean %s?", near)
+		_, err := LoadPreset(name)
+		if wrong, ok := errors.AsType[*presetError](err); ok {
+			r.problem(r.places[at("proxy.presets", i)], wrong.hint, "proxy.presets: %s", wrong.msg)
+		} else if err != nil {
+			r.problem(r.places[at("proxy.presets", i)], "", "proxy.presets: %v", err)
 		}
-		r.problem(r.places[at("proxy.presets", i)], hint, "proxy.presets: there is no preset %q", name)
 	}
 }
 

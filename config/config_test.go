@@ -415,10 +415,10 @@ func TestExplain(t *testing.T) {
 }
 
 func TestPresets(t *testing.T) {
-	if diff := cmp.Diff([]string{"ai-apis", "docs", "package-registries", "source-hosts"}, config.PresetNames()); diff != "" {
+	if diff := cmp.Diff([]string{"ai-apis", "docs", "gcs-bucket", "git-fetch", "github-org", "npm-scope", "package-registries", "s3-bucket", "source-hosts"}, config.PresetNames()); diff != "" {
 		t.Fatal(diff)
 	}
-	for _, name := range config.PresetNames() {
+	for _, name := range []string{"ai-apis", "docs", "package-registries", "source-hosts"} {
 		p, err := config.LoadPreset(name)
 		if err != nil {
 			t.Fatal(err)
@@ -439,6 +439,48 @@ func TestPresets(t *testing.T) {
 	}
 	if _, err := config.LoadPreset("../presets/docs"); err == nil {
 		t.Error("a path passed for a preset's name")
+	}
+}
+
+// A preset for one tenant is named with it, and cannot be talked into more.
+func TestTenantPresets(t *testing.T) {
+	for _, name := range []string{"github-org:acme", "s3-bucket:my.bucket-1", "gcs-bucket:my-bucket", "npm-scope:@acme", "git-fetch:git.example.com", "git-fetch:git.example.com/acme/tools"} {
+		p, err := config.LoadPreset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, tenant, _ := strings.Cut(name, ":")
+		tenant, _, _ = strings.Cut(strings.TrimPrefix(tenant, "@"), "/")
+		for _, r := range p.Allow {
+			if text := r.String(); !strings.Contains(text, tenant) || strings.ContainsAny(text, "<>") || r.Place.Line == 0 {
+				t.Errorf("%s: %s", name, text)
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"github-org":           "is for one tenant (write github-org:NAME)",
+		"github-org:":          "cannot be for",
+		"github-org:acme/**":   "cannot be for",
+		"github-org:*":         "cannot be for",
+		"github-org:-a":        "cannot be for",
+		"s3-bucket:a/../b":     "cannot be for",
+		"s3-bucket:evil.test/": "cannot be for",
+		"npm-scope:acme":       "write npm-scope:@SCOPE",
+		"git-fetch:h.test/..":  "cannot be for",
+		"git-fetch:h.test/a b": "cannot be for",
+		"docs:x":               "takes nothing behind a colon",
+		"github-orgs:acme":     "did you mean github-org?",
+		"nothing-like-it":      "github-org:NAME",
+		`git-fetch:h.test\n  - {domain: evil.test}`: "cannot be for",
+	} {
+		_, err := config.Parse("c", []byte("proxy: {presets: [\""+text+"\"]}"))
+		hints := ""
+		if e, ok := errors.AsType[*config.Error](err); ok {
+			hints = e.Msg + " (" + e.Hint + ")"
+		}
+		if !strings.Contains(hints, want) {
+			t.Errorf("%s: %v, %s", text, err, hints)
+		}
 	}
 }
 

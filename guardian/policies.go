@@ -157,7 +157,13 @@ func input(c *config.Config, sources config.Sources) (policy.Input, error) {
 		if err != nil {
 			return in, err
 		}
-		in.Rules = append(in.Rules, rules(policy.Allow, presetSource+name, p.Allow)...)
+		list := rules(policy.Allow, presetSource+name, p.Allow)
+		for i := range list {
+			// A tenant is a person's word: it takes the place of what a preset
+			// says of the same host.
+			list[i].Preset = p.Form == ""
+		}
+		in.Rules = append(in.Rules, list...)
 	}
 	in.Rules = append(in.Rules, rules(policy.Allow, "config.yaml", c.Proxy.Allow)...)
 	in.Rules = append(in.Rules, rules(policy.Ask, "config.yaml", c.Proxy.Ask)...)

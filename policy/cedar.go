@@ -28,15 +28,10 @@ var schemaText []byte
 // cedar-go says places and words only in the text of its errors. They are read
 // to show a person the place; nothing is decided by them.
 var (
-	inputPlace  = pattern(`<input>:([0-9]+):([0-9]+)`)
-	wantedToken = pattern(`^exact got (.*) want (.+)$`)
-	wrongEffect = pattern(`^unexpected effect: (.*)$`)
+	inputPlace  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<input>:([0-9]+):([0-9]+)`) })
+	wantedToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^exact got (.*) want (.+)$`) })
+	wrongEffect = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unexpected effect: (.*)$`) })
 )
-
-// pattern is compiled when it is first used: no start has a use for it.
-func pattern(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
 
 const (
 	actionConnect = "NetworkConnect"

@@ -277,7 +277,7 @@ func (v *View) live(home string, o Options) error {
 		}
 	}
 	var err error
-	if v.held, err = stubs.Open(o.Locks, o.Data, filepath.Base(homeOf("", p.Main))); err != nil {
+	if v.held, err = stubs.Open(o.Locks, filepath.Base(homeOf("", p.Main))); err != nil {
 		return err
 	}
 	tree := newTree(v, root)

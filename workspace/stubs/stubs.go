@@ -28,14 +28,11 @@ import (
 type Set struct {
 	lock    *os.File
 	journal string
-	data    string
-	kept    *pool
 }
 
 // Open joins the other sessions of a project in a folder of locks: stubs are
 // removed by the last one. A journal tells the next session what a crash left.
-// What is kept between sessions lies in the data folder.
-func Open(locks, data, name string) (*Set, error) {
+func Open(locks, name string) (*Set, error) {
 	if err := os.MkdirAll(locks, 0o700); err != nil {
 		return nil, fmt.Errorf("lock project: %w", err)
 	}
@@ -43,10 +40,10 @@ func Open(locks, data, name string) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock project: %w", err)
 	}
-	s := &Set{lock: lock, journal: filepath.Join(locks, name+".stubs"), data: data, kept: &pool{}}
+	s := &Set{lock: lock, journal: filepath.Join(locks, name+".stubs")}
 	// Alone: what is in the journal was left by a crash.
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-		if err := remove(s.journal, s.kept); err != nil {
+		if err := remove(s.journal); err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
 	}
@@ -114,21 +111,11 @@ func (s Stub) mark() string {
 	}
 }
 
-// marked is the stub of a line of the journal, if it is of a kind that is kept.
-func marked(mark, path string) (Stub, bool) {
-	switch mark {
-	case "f":
-		return Stub{"/", path, File}, true
-	case "d":
-		return Stub{"/", path, Folder}, true
-	}
-	return Stub{}, false
-}
-
 // place is a folder in which stubs are made.
 type place struct {
 	*os.Root
-	top *os.File
+	top    *os.File
+	socket string // one that was made here, of which the next can be a link
 }
 
 func openPlace(root string) (*place, error) {
@@ -148,7 +135,7 @@ func (p *place) close() {
 	p.Close()
 }
 
-func (s Stub) make(p *place, kept *pool) error {
+func (s Stub) make(p *place) error {
 	dir, name := p.top, s.Rel
 	if parent := filepath.Dir(s.Rel); parent != "." {
 		f, err := p.Open(parent)
@@ -159,18 +146,17 @@ func (s Stub) make(p *place, kept *pool) error {
 		dir, name = f, filepath.Base(s.Rel)
 	}
 	fd := int(dir.Fd())
-	if s.Kind != Blank {
-		if done, err := kept.take(s, fd, name); done || err != nil {
-			return err
-		}
-	}
 	switch s.Kind {
 	case Blank:
-		// A socket that nobody listens on.
-		if done, err := kept.link(fd, name); done || err != nil {
-			return err
+		// A socket that nobody listens on, under another name where there is one:
+		// a link takes no inode, of which ext4 is slow to find a fresh one.
+		if p.socket != "" && quick.Linkat(int(p.top.Fd()), p.socket, fd, name) == nil {
+			return nil
 		}
 		err := quick.Mknodat(fd, name, unix.S_IFSOCK|0o444, 0)
+		if err == nil && dir == p.top {
+			p.socket = name
+		}
 		if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -237,7 +223,6 @@ func (s *Set) Make(list []Stub, made, lost func(Stub)) error {
 	if err := errors.Join(err, j.Close()); err != nil {
 		return fmt.Errorf("protect absent paths: %w", err)
 	}
-	s.kept = openPool(s.data)
 	places := map[string]*place{}
 	defer func() {
 		for _, p := range places {
@@ -252,7 +237,7 @@ func (s *Set) Make(list []Stub, made, lost func(Stub)) error {
 			}
 			places[m.Root] = r
 		}
-		err := m.make(r, s.kept)
+		err := m.make(r)
 		switch {
 		case err == nil || errors.Is(err, fs.ErrExist):
 			made(m)
@@ -271,11 +256,10 @@ func (s *Set) Release() error {
 		return nil
 	}
 	defer s.lock.Close()
-	defer s.kept.close()
 	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil //nolint:nilerr // another session lives: it removes them
 	}
-	return remove(s.journal, s.kept)
+	return remove(s.journal)
 }
 
 // Sweep removes the stubs that crashed sessions left, of projects that no
@@ -293,17 +277,18 @@ func Sweep(locks string) error {
 			continue
 		}
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			errs = append(errs, remove(strings.TrimSuffix(path, ".lock")+".stubs", &pool{}))
+			errs = append(errs, remove(strings.TrimSuffix(path, ".lock")+".stubs"))
 		}
 		lock.Close()
 	}
 	return errors.Join(errs...)
 }
 
-// remove takes the stubs of a journal away that are still as they were made,
-// deepest first: to those that are kept, where there is room. What somebody has
-// put there meanwhile stays.
-func remove(journal string, kept *pool) error {
+// remove deletes the stubs of a journal that are still as they were made, deepest
+// first. What somebody has put there meanwhile stays. None is moved away to be
+// used again, which would be 1 ms faster: whoever holds it open, in a cloister of
+// the folder above, would write wherever it goes.
+func remove(journal string) error {
 	f, err := os.Open(journal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -321,15 +306,6 @@ func remove(journal string, kept *pool) error {
 	var errs []error
 	for _, line := range slices.Compact(paths) {
 		kind, p, _ := strings.Cut(line, " ")
-		if was, ok := marked(kind, p); ok {
-			done, err := kept.put(was)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("remove stub: %w", err))
-			}
-			if done || err != nil {
-				continue
-			}
-		}
 		flags := unix.AT_REMOVEDIR
 		if kind == "d" {
 			// Of anything but an empty folder this removes nothing.

@@ -109,6 +109,8 @@ var packages = map[string]string{
 	"sandbox/calls":         "the system calls that a payload may make",
 	"sandbox/gate":          "what the only network of a cloister is made of",
 	"sandbox/relay":         "between the caller's terminal and the cloister's own",
+	"sandbox/docker":        "the driver of containers, by an engine's API",
+	"sandbox/docker/inside": "what runs in the containers before the command does",
 	"sandbox/image":         "root file systems of OCI images, unpacked without an engine",
 	"sandbox/native":        "the driver that needs nothing installed",
 	"sandbox/sandboxtest":   "the meaning of a driver, as tests",
@@ -135,6 +137,7 @@ var onlyFor = map[string]struct {
 	why     string
 }{
 	"guardian":            {[]string{"cmd/cloister"}, "a room that imported the desk could reach every enforcer through it"},
+	"sandbox/docker":      {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/native":      {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/sandboxtest": {nil, "it imports testing; only tests read it"},
 }

@@ -160,6 +160,7 @@ type Unlisted string
 const (
 	IsolationAuto   Isolation = "auto"
 	IsolationNative Isolation = "native"
+	IsolationDocker Isolation = "docker"
 
 	ModeEnforce Mode = "enforce"
 	ModeShadow  Mode = "shadow"
@@ -175,7 +176,9 @@ const (
 	UnlistedDeny Unlisted = "deny"
 )
 
-func (Isolation) words() []string { return []string{string(IsolationAuto), string(IsolationNative)} }
+func (Isolation) words() []string {
+	return []string{string(IsolationAuto), string(IsolationNative), string(IsolationDocker)}
+}
 func (Mode) words() []string {
 	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,6 +61,9 @@ type Shim struct {
 	Signals <-chan os.Signal
 	// Timeout ends the command; 0 means never.
 	Timeout time.Duration
+	// StartWithin bounds the time until the command runs; 0 means what a guardian
+	// may take to answer.
+	StartWithin time.Duration
 	// End yields a reason when the caller wants the command to end; nil never does.
 	End <-chan string
 	// Granted is told the grant before anything is built; its error ends the run.
@@ -151,7 +155,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	// The end has been told, the stubs are gone: once, as soon as it is known.
 	var once sync.Once
 	var endErr error
-	over := func(status sandbox.Status) {
+	over := func(status sandbox.Status, lost error) {
 		once.Do(func() {
 			links()
 			released := make(chan struct{})
@@ -160,13 +164,17 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 				_ = release() // heard above, where all errors are
 			}()
 			res.Autorun, res.Truncated = s.changed(ctx, began, view)
-			res.Summary, endErr = link.End(ctx, api.SessionEnd{ExitStatus: status.ExitCode(), AutorunChanged: res.Autorun})
+			end := api.SessionEnd{ExitStatus: status.ExitCode(), AutorunChanged: res.Autorun}
+			if lost != nil {
+				end.Failure = lost.Error() // the enclosure went away under the command
+			}
+			res.Summary, endErr = link.End(ctx, end)
 			<-released
 		})
 	}
 	res.Status, err = s.attend(ctx, link, box, spec, &res, over)
 	res.Duration = time.Since(began)
-	over(res.Status)
+	over(res.Status, err)
 	if endErr != nil && !errors.Is(endErr, client.ErrGuardianGone) {
 		err = errors.Join(err, endErr)
 	}
@@ -196,7 +204,7 @@ func (s *Shim) untilStarted(whole context.Context) (context.Context, func() cont
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		limit := time.NewTimer(client.OpenWithin)
+		limit := time.NewTimer(cmp.Or(s.StartWithin, client.OpenWithin))
 		defer limit.Stop()
 		for {
 			select {
@@ -280,7 +288,7 @@ func describe(link *client.Link, spec sandbox.Spec) error {
 }
 
 // attend passes signals on and waits for the end.
-func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, spec sandbox.Spec, res *Result, over func(sandbox.Status)) (sandbox.Status, error) {
+func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, spec sandbox.Spec, res *Result, over func(sandbox.Status, error)) (sandbox.Status, error) {
 	type outcome struct {
 		status sandbox.Status
 		err    error
@@ -313,7 +321,7 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 		case status := <-alone:
 			// Nothing lives inside, and nobody can have joined: the kernel takes
 			// the enclosure down on one processor, this tidies up on another.
-			over(status)
+			over(status, nil)
 			alone = nil
 		case <-young.C:
 			alone = nil // from here on a second command may live beside this one

@@ -88,8 +88,13 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		d.Checks = append(d.Checks, a.checkConfig(dirs), a.checkGuardian(ctx, dirs))
 	}
 	available := false
-	for _, driver := range drivers() {
-		i := probed(driver.Probe(ctx))
+	for _, c := range a.drivers() {
+		i := isolation{Name: c.name, Guarantees: []guarantee{}}
+		if driver, err := c.make(); err != nil {
+			i.Reason = err.Error()
+		} else {
+			i = probed(driver.Probe(ctx))
+		}
 		available = available || i.Available
 		d.Isolation = append(d.Isolation, i)
 	}

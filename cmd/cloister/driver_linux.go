@@ -3,24 +3,53 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
-
-	"cloister/workspace/stubs"
 
 	"cloister/internal/xdg"
 	"cloister/sandbox"
+	"cloister/sandbox/docker"
 	"cloister/sandbox/native"
+	"cloister/workspace/stubs"
 )
 
 // drivers are the ways of building an enclosure on this system, the preferred
-// first.
-func drivers() []sandbox.Driver { return []sandbox.Driver{native.New()} }
+// first. One begins to work when it is made.
+func (a *app) drivers() []choice {
+	return []choice{
+		{"native", func() (sandbox.Driver, error) { return native.New(), nil }},
+		{"docker", func() (sandbox.Driver, error) {
+			d, err := a.engineDriver()
+			if err != nil {
+				return nil, err
+			}
+			return d, nil
+		}},
+	}
+}
+
+func (a *app) engineDriver() (*docker.Driver, error) {
+	dirs, err := a.dirs()
+	if err != nil {
+		return nil, err
+	}
+	socket, err := docker.SocketOf(a.env.get("DOCKER_HOST"))
+	if err != nil {
+		return nil, err
+	}
+	return docker.New(docker.Options{Socket: socket, Dir: enginesDir(dirs)}), nil
+}
+
+// enginesDir is where the sockets of containers lie. Its name is short, since all
+// of a socket's path has 107 bytes.
+func enginesDir(d xdg.Dirs) string { return filepath.Join(d.Runtime, "d") }
 
 // sweep removes what dead sessions left on the host.
 func sweep(d xdg.Dirs) func(context.Context, []string) error {
-	return func(_ context.Context, live []string) error {
+	return func(ctx context.Context, live []string) error {
 		return errors.Join(
 			native.Leftovers(func(id string) bool { return slices.Contains(live, id) }),
+			docker.New(docker.Options{Dir: enginesDir(d)}).Leftovers(ctx),
 			stubs.Sweep(locksDir(d)),
 			sweepDoors(d, live),
 		)

@@ -6,10 +6,9 @@ import (
 	"context"
 
 	"cloister/internal/xdg"
-	"cloister/sandbox"
 )
 
 // drivers are the ways of building an enclosure on this system: none yet.
-func drivers() []sandbox.Driver { return nil }
+func (*app) drivers() []choice { return nil }
 
 func sweep(xdg.Dirs) func(context.Context, []string) error { return nil }

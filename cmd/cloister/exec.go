@@ -66,7 +66,7 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 	if err != nil {
 		return none, a.sessionError(ctx, c, name, err)
 	}
-	d, err := driverNamed(info.Isolation)
+	d, err := a.driverNamed(info.Isolation)
 	if err != nil {
 		return none, err
 	}
@@ -171,14 +171,24 @@ func deleteKey(env []string, key string) []string {
 	return out
 }
 
+// choice is one way of building an enclosure, by its word of --isolation.
+type choice struct {
+	name string
+	make func() (sandbox.Driver, error)
+}
+
 // driverNamed finds the driver of an isolation level; auto is the preferred one.
-func driverNamed(name string) (sandbox.Driver, error) {
+func (a *app) driverNamed(name string) (sandbox.Driver, error) {
 	names := []string{"auto"}
-	for _, d := range drivers() {
-		if name == "auto" || d.Name() == name {
+	for _, c := range a.drivers() {
+		if name == "auto" || c.name == name {
+			d, err := c.make()
+			if err != nil {
+				return nil, &unbuiltError{err}
+			}
 			return d, nil
 		}
-		names = append(names, d.Name())
+		names = append(names, c.name)
 	}
 	if len(names) == 1 {
 		return nil, &unbuiltError{errors.New("no enclosure can be built on this system: cloister needs Linux")}

@@ -30,10 +30,56 @@ func (a *app) images() (*image.Store, error) {
 
 func imageStore(d xdg.Dirs) *image.Store { return image.Open(filepath.Join(d.Data, "images")) }
 
+// keeper is a driver that has images of its own, and is given those of the store.
+type keeper interface {
+	Find(ctx context.Context, name string) (sandbox.Root, []string, error)
+	Give(ctx context.Context, r sandbox.Root, say func(string)) error
+}
+
+// baseImage is what runs where an image is needed and none is named.
+const baseImage = "cloister-base"
+
 // system is what --image or the configuration names as the system inside: the
-// zero value where neither does. The image cannot be removed while this process
-// lives.
-func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs) (sandbox.Root, []string, error) {
+// zero value where neither does and the driver needs none. The image cannot be
+// removed while this process lives.
+func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs, driver sandbox.Driver) (sandbox.Root, []string, error) {
+	none := sandbox.Root{}
+	k, ok := driver.(keeper)
+	if !ok {
+		return a.stored(ctx, f, dirs)
+	}
+	base := f.image == ""
+	if base {
+		f.image = baseImage
+	}
+	if !image.IsLocal(f.image) {
+		root, path, err := k.Find(ctx, f.image)
+		if _, missing := errors.AsType[noImage](err); err == nil || !missing {
+			return root, path, err
+		}
+	}
+	if base {
+		// Nobody named it, so nobody asked for it to be fetched.
+		if _, err := imageStore(dirs).Find(baseImage); err != nil {
+			return none, nil, hinted(fmt.Errorf("there is no base image: %w", err),
+				"make it: cloister image build, or cloister image build --from-host", "or name another: --image IMAGE")
+		}
+	}
+	root, path, err := a.stored(ctx, f, dirs)
+	if err != nil {
+		return none, nil, err
+	}
+	return root, path, k.Give(ctx, root, a.slow)
+}
+
+// noImage is the error of a driver that has no image of a name.
+type noImage interface {
+	error
+	NoImage()
+}
+
+// stored is the system of an image of the store, fetched where it is not there.
+func (a *app) stored(ctx context.Context, f *runFlags, dirs xdg.Dirs) (sandbox.Root, []string, error) {
 	none := sandbox.Root{}
 	if f.image == "" {
 		return none, nil, nil

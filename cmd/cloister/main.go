@@ -15,11 +15,15 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+
+	"cloister/sandbox/docker/inside"
 )
 
 func main() {
 	switch name := filepath.Base(os.Args[0]); name {
 	case "cloister":
+	case inside.Name:
+		os.Exit(inside.Main(os.Args[1:]))
 	case hostexecName:
 		os.Exit(callHost(context.Background(), os.Args[1:]))
 	case gitHelperName:

@@ -46,6 +46,9 @@ type runFlags struct {
 	verb string // run or start, for what is told
 }
 
+// isolations are the words of --isolation.
+var isolations = []string{"native", "docker", "auto"}
+
 // residues are the words of --accept. Those of statements of policy files begin
 // with residuePolicy.
 var residues = []string{"wide-workspace", "cgroup-limits"}
@@ -80,7 +83,7 @@ func (f *runFlags) register(c *cobra.Command, agentUsage string) {
 	fl := c.Flags()
 	fl.SetInterspersed(false)
 	fl.StringVar(&f.agent, "agent", "", agentUsage)
-	fl.StringVar(&f.isolation, "isolation", "", "how the enclosure is built: native or auto")
+	fl.StringVar(&f.isolation, "isolation", "", "how the enclosure is built: native, docker or auto")
 	fl.StringVar(&f.image, "image", "", "the system inside: an `IMAGE` by name, or ./ARCHIVE.tar, ./OCI-LAYOUT")
 	fl.StringVar(&f.name, "name", "", "name of the cloister (made from the project's when absent)")
 	fl.StringVarP(&f.project, "project", "C", "", "the project, instead of the current folder's")
@@ -107,7 +110,7 @@ func (f *runFlags) register(c *cobra.Command, agentUsage string) {
 		panic(err) // the flag is one line above
 	}
 	for flag, words := range map[string][]string{
-		"isolation": {"native", "auto"}, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "none"},
+		"isolation": isolations, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "none"},
 		"accept": {"residue:wide-workspace", "residue:cgroup-limits"}, "agent": agent.Names(),
 	} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -130,7 +133,7 @@ func (f *runFlags) check() error {
 		flag, value string
 		words       []string
 	}{
-		{"--isolation", f.isolation, []string{"native", "auto"}},
+		{"--isolation", f.isolation, isolations},
 		{"--mode", f.mode, []string{"enforce", "shadow", "record"}},
 		{"--workspace", f.workspace, []string{"live", "none"}},
 	} {
@@ -309,11 +312,11 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if f.agent != "" {
 		f.env = append(agentEnv(f.agent, cfg), f.env...) // what is typed is the last word
 	}
-	driver, err := driverNamed(f.isolation)
+	driver, err := a.driverNamed(f.isolation)
 	if err != nil {
 		return nil, dirs, err
 	}
-	root, path, err := a.system(ctx, f, dirs)
+	root, path, err := a.system(ctx, f, dirs, driver)
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -380,6 +383,9 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		},
 	}
 	s.Shims, s.Remotes = shims(cfg)
+	if _, ok := driver.(keeper); ok {
+		s.StartWithin = time.Minute // an engine bounds each of its answers itself
+	}
 	if !a.quiet {
 		s.Notify = func(text string) { a.notice("cloister: %s", text) }
 	}

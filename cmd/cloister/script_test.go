@@ -169,7 +169,7 @@ func unmet(name string) (why string, err error) {
 
 // enclosure is probed once for all stories.
 var enclosure = sync.OnceValue(func() string {
-	d, err := driverNamed("auto")
+	d, err := (&app{}).driverNamed("auto")
 	if err != nil {
 		return err.Error()
 	}

@@ -28,8 +28,8 @@ var Absent = []Call{
 	{"openat2", unix.SYS_OPENAT2}, // its mode lies behind a pointer
 }
 
-// namespaceFlags may be given neither to clone nor to unshare.
-const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
+// NamespaceFlags may be given neither to clone nor to unshare.
+const NamespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
 // Answers of the filter.
@@ -88,7 +88,7 @@ func Filter() ([]unix.SockFilter, error) {
 	for _, nr := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {
 		block(nr, []bpf.Instruction{
 			bpf.LoadAbsolute{Off: argLow(0), Size: 4},
-			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: namespaceFlags, SkipTrue: 1},
+			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: NamespaceFlags, SkipTrue: 1},
 			bpf.RetConstant{Val: answerPerm},
 			bpf.RetConstant{Val: answerAllow},
 		})
@@ -269,4 +269,16 @@ func oneOf(offset uint32, values []uint32) []bpf.Instruction {
 		out = append(out, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: v, SkipTrue: 1}, bpf.RetConstant{Val: answerAllow})
 	}
 	return append(out, bpf.RetConstant{Val: answerPerm})
+}
+
+// Judged are the calls of which the filter looks at the arguments.
+func Judged() []Call {
+	out := []Call{
+		{"socket", unix.SYS_SOCKET}, {"clone", unix.SYS_CLONE}, {"unshare", unix.SYS_UNSHARE}, {"ioctl", unix.SYS_IOCTL},
+		{"prctl", unix.SYS_PRCTL}, {"personality", unix.SYS_PERSONALITY}, {"seccomp", unix.SYS_SECCOMP},
+	}
+	for _, m := range modeCalls {
+		out = append(out, m.Call)
+	}
+	return out
 }

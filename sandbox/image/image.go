@@ -134,6 +134,12 @@ func parse(text string) (source, error) {
 	return s, nil
 }
 
+// IsLocal tells whether a text names an archive or a layout by its path.
+func IsLocal(text string) bool {
+	s, err := parse(text)
+	return err == nil && s.kind == archive
+}
+
 func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdef") == "" }
 
 // within splits PATH, PATH:TAG or PATH@DIGEST, given what exists.

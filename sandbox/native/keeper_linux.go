@@ -93,10 +93,16 @@ func (b *box) watchMounts(s sandbox.Spec) error {
 // unlessGone is nil when the cloister has ended meanwhile: then there is nothing
 // to protect, and every error comes from that.
 func (b *box) unlessGone(err error) error {
+	patience := 200 * time.Millisecond
+	if errors.Is(err, unix.EINVAL) {
+		// A process without a mount namespace is on its way out (fs/proc_namespace.c);
+		// on a busy machine the rest of the way takes longer.
+		patience = 10 * time.Second
+	}
 	select {
 	case <-b.gone:
 		return nil
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(patience):
 		select {
 		case <-b.gone:
 			return nil

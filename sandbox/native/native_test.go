@@ -44,3 +44,13 @@ func mounts(t *testing.T) string {
 	}
 	return string(text)
 }
+
+// TestNoUserNamespaces: the kernel's own limit forbids further user namespaces,
+// beside the filter.
+func TestNoUserNamespaces(t *testing.T) {
+	h := sandboxtest.New(t, native.New())
+	out := h.Run(t, sandboxtest.Options{}, "cat", "/proc/sys/user/max_user_namespaces")
+	if out.Err != nil || out.Stdout != "0\n" {
+		t.Errorf("%+v", out)
+	}
+}

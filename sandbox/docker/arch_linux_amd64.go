@@ -1,0 +1,3 @@
+package docker
+
+const seccompArch = "SCMP_ARCH_X86_64"

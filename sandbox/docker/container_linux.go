@@ -1,0 +1,222 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox"
+	"cloister/sandbox/calls"
+	"cloister/sandbox/docker/inside"
+)
+
+// object is a part of a request's body.
+type object = map[string]any
+
+// maskedPaths and readOnlyPaths are Docker's own lists, which a named list
+// replaces, with what HARDENING 5.2 adds.
+var (
+	maskedPaths   = []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/interrupts", "/proc/config.gz", "/proc/modules", "/proc/kallsyms", "/proc/kmsg", "/proc/dynamic_debug", "/sys/firmware", "/sys/kernel", "/sys/devices/virtual/powercap"}
+	readOnlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+)
+
+// tmpfs are the writable folders of the agent's container that last as long as it.
+var tmpfs = map[string]string{
+	"/tmp":     "rw,exec,nosuid,nodev,mode=1777,size=25%",
+	"/var/tmp": "rw,exec,nosuid,nodev,mode=1777,size=25%",
+}
+
+// defaultPids stops a fork bomb and no build that we know of; ownThreads are those
+// of the first process, which count as well.
+const (
+	defaultPids = 4096
+	ownThreads  = 12
+)
+
+// agentContainer is the container that the command runs in. What an image says
+// about how to be run is replaced, and its volumes are taken away by the gate.
+func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors, u inside.User) (object, error) {
+	profile, err := seccompProfile()
+	if err != nil {
+		return nil, err
+	}
+	pids := int64(defaultPids)
+	if s.Limits.Pids > 0 {
+		pids = s.Limits.Pids
+	}
+	mounts := []object{
+		{"Type": "bind", "Source": program, "Target": inside.Program, "ReadOnly": true},
+		{"Type": "bind", "Source": o.dir + "/" + doorInit, "Target": inside.Door, "ReadOnly": true},
+	}
+	for _, b := range s.Binds {
+		mounts = append(mounts, object{"Type": "bind", "Source": string(b.Source), "Target": string(b.Target), "ReadOnly": b.Access == sandbox.ReadOnly})
+	}
+	host := object{
+		"NetworkMode": "none", "IpcMode": "private", "CgroupnsMode": "private",
+		"ReadonlyRootfs": true, "CapDrop": []string{"ALL"}, "Privileged": false,
+		"SecurityOpt": []string{"no-new-privileges", "seccomp=" + profile},
+		"MaskedPaths": maskedPaths, "ReadonlyPaths": readOnlyPaths,
+		"PidsLimit": pids + ownThreads, "Mounts": mounts, "Tmpfs": tmpfs,
+		"Ulimits": []object{ulimit("core", 0), ulimit("memlock", 64<<10), ulimit("rtprio", 0), ulimit("msgqueue", 819200)},
+		"Sysctls": map[string]string{"net.ipv6.conf.all.disable_ipv6": "0", "net.ipv6.conf.lo.disable_ipv6": "0"},
+		// What a container says is nobody's: the command has the caller's descriptors.
+		"LogConfig": object{"Type": "none"}, "AutoRemove": true,
+	}
+	if s.Limits.Memory > 0 {
+		host["Memory"], host["MemorySwap"] = s.Limits.Memory, s.Limits.Memory
+	}
+	if s.Limits.CPUs > 0 {
+		host["NanoCpus"] = int64(s.Limits.CPUs * 1e9)
+	}
+	return object{
+		"Image": image, "Entrypoint": []string{inside.Program}, "Cmd": []string{inside.RoleInit}, "WorkingDir": "/",
+		"User": strconv.Itoa(u.UID) + ":" + strconv.Itoa(u.GID), "Healthcheck": object{"Test": []string{"NONE"}},
+		"Labels": d.labels(s, inside.RoleInit), "HostConfig": host,
+	}, nil
+}
+
+func ulimit(name string, n int64) object { return object{"Name": name, "Soft": n, "Hard": n} }
+
+// gateContainer holds nothing but the program: it enters the agent's namespaces by
+// descriptors, so it needs to see none of them.
+func (d *Driver) gateContainer(s sandbox.Spec, program string, o *doors) object {
+	return object{
+		"Image": gateImage, "Entrypoint": []string{inside.Program}, "Cmd": []string{inside.RoleGate}, "WorkingDir": "/", "User": "0:0",
+		"Labels": d.labels(s, inside.RoleGate),
+		"HostConfig": object{
+			"NetworkMode": "none", "IpcMode": "none", "CgroupnsMode": "private", "ReadonlyRootfs": true, "PidsLimit": 64,
+			"CapDrop": []string{"ALL"},
+			// Sockets below 1024, routes and packet rules; entering namespaces and
+			// mounting; making files in the root of an image whoever owns its folders.
+			"CapAdd": []string{"NET_ADMIN", "NET_BIND_SERVICE", "SYS_ADMIN", "SYS_CHROOT", "DAC_OVERRIDE"},
+			// Its profiles forbid mounting, whatever the capabilities.
+			"SecurityOpt": []string{"no-new-privileges", "seccomp=unconfined", "apparmor=unconfined"},
+			"Mounts": []object{
+				{"Type": "bind", "Source": program, "Target": inside.Program, "ReadOnly": true},
+				{"Type": "bind", "Source": o.dir + "/" + doorGate, "Target": inside.Door, "ReadOnly": true},
+			},
+			"LogConfig": object{"Type": "none"}, "AutoRemove": true,
+		},
+	}
+}
+
+func (d *Driver) labels(s sandbox.Spec, role string) map[string]string {
+	return map[string]string{labelInstance: d.instance(), labelSession: s.ID, labelName: s.Name, labelRole: role}
+}
+
+func containerName(s sandbox.Spec, role string) string {
+	return "cloister-" + short(s.ID) + "-" + role
+}
+
+// seccompProfile is our list for the engine to install: the daemon's own may be
+// as old as the daemon. What arguments may be, the filter says that the payload
+// puts itself behind.
+func seccompProfile() (string, error) {
+	names := func(list []calls.Call) []string {
+		var out []string
+		for _, c := range list {
+			out = append(out, c.Name)
+		}
+		return out
+	}
+	const nosys = 38
+	rules := []object{
+		{"names": names(calls.Allowed), "action": "SCMP_ACT_ALLOW"},
+		{"names": names(calls.Absent), "action": "SCMP_ACT_ERRNO", "errnoRet": nosys},
+	}
+	for _, c := range calls.Judged() {
+		rule := func(args ...object) {
+			rules = append(rules, object{"names": []string{c.Name}, "action": "SCMP_ACT_ALLOW", "args": args})
+		}
+		switch c.Name {
+		case "socket":
+			for _, family := range []int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK} {
+				rule(object{"index": 0, "value": family, "op": "SCMP_CMP_EQ"})
+			}
+		case "clone", "unshare":
+			rule(object{"index": 0, "value": calls.NamespaceFlags, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"})
+		default:
+			rule()
+		}
+	}
+	text, err := json.Marshal(object{"defaultAction": "SCMP_ACT_ERRNO", "architectures": []string{seccompArch}, "syscalls": rules})
+	if err != nil {
+		return "", fmt.Errorf("write the seccomp profile: %w", err)
+	}
+	return string(text), nil
+}
+
+// created is the engine's answer to a new container.
+type created struct {
+	ID       string   `json:"Id"`
+	Warnings []string `json:"Warnings"`
+}
+
+// create makes a container. What the engine warns of is a limit that it does not
+// keep.
+func (a *api) create(ctx context.Context, s sandbox.Spec, role string, body object) (string, error) {
+	var c created
+	path := "/containers/create?name=" + url.QueryEscape(containerName(s, role))
+	if err := a.call(ctx, http.MethodPost, path, body, &c); err != nil {
+		return "", err
+	}
+	for _, w := range c.Warnings {
+		lower := strings.ToLower(w)
+		if strings.Contains(lower, "swap") && strings.Contains(lower, "memory limited without swap") {
+			continue // memory is bounded; swap is not accounted here
+		}
+		return c.ID, &sandbox.Unsupported{Guarantee: "resource limits", Reason: "the engine says: " + w, Fix: "see docker info, or leave the limit away", Residue: "cgroup-limits"}
+	}
+	return c.ID, nil
+}
+
+func (a *api) start(ctx context.Context, id string) error {
+	return a.call(ctx, http.MethodPost, "/containers/"+id+"/start", nil, nil)
+}
+
+// remove ends a container and returns when it is gone. That it is gone already is
+// no error, and neither is that the engine is just removing it.
+func (a *api) remove(ctx context.Context, id string) error {
+	err := a.call(ctx, http.MethodDelete, "/containers/"+id+"?force=1&v=1", nil, nil)
+	switch {
+	case err == nil, isStatus(err, http.StatusNotFound):
+		return nil
+	case isStatus(err, http.StatusConflict):
+		err = a.call(ctx, http.MethodPost, "/containers/"+id+"/wait?condition=removed", nil, nil)
+		if err == nil || isStatus(err, http.StatusNotFound) {
+			return nil
+		}
+	}
+	return fmt.Errorf("remove container: %w", err)
+}
+
+// state tells how a container ended, where the engine knows.
+func (a *api) state(ctx context.Context, id string) string {
+	var c struct {
+		State struct {
+			Error     string
+			OOMKilled bool
+			ExitCode  int
+		}
+	}
+	if err := a.call(ctx, http.MethodGet, "/containers/"+id+"/json", nil, &c); err != nil {
+		if _, refused := errors.AsType[*apiError](err); refused {
+			return "it is gone"
+		}
+		return err.Error()
+	}
+	switch {
+	case c.State.Error != "":
+		return c.State.Error
+	case c.State.OOMKilled:
+		return "it was out of memory"
+	}
+	return "exit status " + strconv.Itoa(c.State.ExitCode)
+}

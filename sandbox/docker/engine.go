@@ -1,0 +1,200 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cloister/sandbox"
+)
+
+// engine is the Engine API over its socket. Only what a driver needs is here:
+// the client library would bring 18 modules and their start-up into every run
+// (docs/decisions/0009).
+type engine struct {
+	socket string
+	http   *http.Client
+}
+
+// The versions of the API that are spoken: 1.41 came with Engine 20.10 and brought
+// cgroup namespaces; 1.44 is the oldest that Engine 29 still answers.
+const (
+	oldestAPI = 41
+	newestAPI = 44
+)
+
+// answerWithin bounds each call: an engine that hangs is refused by name.
+const answerWithin = 20 * time.Second
+
+func newEngine(socket string) *engine {
+	return &engine{socket: socket, http: &http.Client{Transport: &http.Transport{
+		DisableCompression: true, MaxIdleConnsPerHost: 4,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}}
+}
+
+func (e *engine) close() { e.http.CloseIdleConnections() }
+
+// apiError is the engine's refusal.
+type apiError struct {
+	Status  int
+	Message string
+}
+
+func (e *apiError) Error() string { return e.Message }
+
+func isStatus(err error, status int) bool {
+	refused, ok := errors.AsType[*apiError](err)
+	return ok && refused.Status == status
+}
+
+// ping finds the version of the API to speak.
+func (e *engine) ping(ctx context.Context) (version string, err error) {
+	resp, err := e.do(ctx, http.MethodGet, "/_ping", nil, "")
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	if err != nil {
+		return "", e.explain(ctx, err)
+	}
+	offered := resp.Header.Get("Api-Version")
+	if offered == "" || resp.StatusCode == http.StatusOK && strings.TrimSpace(string(text)) != "OK" {
+		return "", e.notAnEngine("it answers as something else does")
+	}
+	major, minor, _ := strings.Cut(offered, ".")
+	n, err := strconv.Atoi(minor)
+	if err != nil || major != "1" {
+		return "", e.notAnEngine(fmt.Sprintf("it names the version %q", offered))
+	}
+	if n < oldestAPI {
+		return "", &sandbox.Unsupported{
+			Guarantee: "engine", Reason: fmt.Sprintf("the engine speaks version 1.%d of its API, 1.%d is needed", n, oldestAPI),
+			Fix: "install Docker Engine 20.10 or newer, or use --isolation native",
+		}
+	}
+	return "v1." + strconv.Itoa(min(n, newestAPI)), nil
+}
+
+func (e *engine) notAnEngine(why string) error {
+	return &sandbox.Unsupported{Guarantee: "engine", Reason: e.socket + " is no Docker engine: " + why, Fix: "point DOCKER_HOST to the engine's socket, such as unix:///run/docker.sock"}
+}
+
+func (e *engine) do(ctx context.Context, method, path string, body io.Reader, kind string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://engine"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	resp, err := e.http.Do(r)
+	if err != nil {
+		return nil, e.explain(ctx, err)
+	}
+	return resp, nil
+}
+
+// call asks for one thing. in and out may be nil.
+func (e *engine) call(ctx context.Context, method, path string, in, out any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errNoAnswer)
+	defer cancel()
+	var body io.Reader
+	kind := ""
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body, kind = bytes.NewReader(text), "application/json"
+	}
+	resp, err := e.do(ctx, method, path, body, kind)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return e.read(ctx, resp, out)
+}
+
+var errNoAnswer = errors.New("the engine does not answer")
+
+// maxAnswer bounds what is read of an answer: the list of a thousand containers.
+const maxAnswer = 16 << 20
+
+func (e *engine) read(ctx context.Context, resp *http.Response, out any) error {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return e.explain(ctx, err)
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		var said struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(text, &said) != nil || said.Message == "" {
+			said.Message = resp.Status
+		}
+		return &apiError{resp.StatusCode, said.Message}
+	}
+	if out == nil || len(text) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return e.notAnEngine("its answer cannot be read: " + err.Error())
+	}
+	return nil
+}
+
+// explain puts the ways in which a socket fails into words.
+func (e *engine) explain(ctx context.Context, err error) error {
+	u := &sandbox.Unsupported{Guarantee: "engine"}
+	var timeout net.Error
+	switch {
+	case errors.Is(context.Cause(ctx), errNoAnswer):
+		u.Reason, u.Fix = fmt.Sprintf("the engine at %s does not answer within %s", e.socket, answerWithin), "restart it, or use --isolation native"
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, fs.ErrNotExist):
+		u.Reason, u.Fix = "there is no engine at "+e.socket, "start Docker, point DOCKER_HOST to its socket, or use --isolation native"
+	case errors.Is(err, fs.ErrPermission):
+		u.Reason, u.Fix = "this user may not speak to the engine at "+e.socket, "join its group (usermod -aG docker USER, then log in again: that is as good as being root), or use --isolation native"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		u.Reason, u.Fix = "nobody listens at "+e.socket, "start Docker, or use --isolation native"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		u.Reason, u.Fix = "the engine at "+e.socket+" went away in the midst of an answer", "see why it ended (journalctl -u docker), then try again"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		u.Reason = "the engine at " + e.socket + " does not answer"
+	default:
+		if wrong, ok := errors.AsType[*url.Error](err); ok {
+			err = wrong.Err
+		}
+		return e.notAnEngine(err.Error())
+	}
+	return u
+}
+
+// SocketOf reads DOCKER_HOST; "" means the usual place. Only a socket of this
+// machine can be an engine that shares its files.
+func SocketOf(host string) (string, error) {
+	if host == "" {
+		return "/run/docker.sock", nil
+	}
+	path, ok := strings.CutPrefix(host, "unix://")
+	if !ok || !strings.HasPrefix(path, "/") {
+		return "", &sandbox.Unsupported{Guarantee: "engine", Reason: fmt.Sprintf("DOCKER_HOST is %q, an engine that does not share this machine's files", host), Fix: "point it to a socket of this machine: unix:///run/docker.sock"}
+	}
+	return path, nil
+}

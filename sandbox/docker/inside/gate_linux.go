@@ -1,0 +1,168 @@
+package inside
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox/gate"
+)
+
+// runGate makes network and view of the agent's container, hands the sockets
+// out, and then keeps what is protected until the shim hangs up.
+func runGate() error {
+	l, err := dial(RoleGate)
+	if err != nil {
+		return err
+	}
+	m, err := l.Hear()
+	if err != nil {
+		return err
+	}
+	if m.Build == nil {
+		return errors.New("the shim said nothing of what to build")
+	}
+	if err := serveGate(l, *m.Build); err != nil {
+		return errors.Join(err, l.Fail(err))
+	}
+	_, err = l.Hear() // nothing more is said: its end is the end
+	if err != nil {
+		return nil
+	}
+	return errors.New("the shim said more than there is to say")
+}
+
+func serveGate(l Line, b Build) error {
+	spaces := 0
+	for _, bind := range b.Binds {
+		spaces = max(spaces, bind.Space)
+	}
+	files, err := l.Take(3 + spaces)
+	if err != nil {
+		return err
+	}
+	wired := make(chan error, 1)
+	go func() { wired <- network(l, files[2], b.Network) }()
+	viewed := make(chan error, 1)
+	go view(l, files, b, viewed)
+	if err := errors.Join(<-viewed, <-wired); err != nil {
+		return err
+	}
+	return l.Say(Message{Built: true})
+}
+
+// network makes the gate in the agent's network namespace. The thread that
+// entered it ends with the goroutine.
+func network(l Line, ns *os.File, wanted bool) error {
+	defer ns.Close()
+	if !wanted {
+		return nil
+	}
+	runtime.LockOSThread()
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter the network namespace: %w", err)
+	}
+	if err := onlyLoopback(); err != nil {
+		return err
+	}
+	ipv6 := gate.HaveIPv6()
+	routes, rules := gate.Messages(ipv6)
+	if err := converse(unix.NETLINK_ROUTE, routes); err != nil {
+		return fmt.Errorf("set routes: %w", err)
+	}
+	if err := converse(unix.NETLINK_NETFILTER, rules); err != nil {
+		return fmt.Errorf("set packet rules: %w", err)
+	}
+	var out []*os.File
+	defer func() {
+		for _, f := range out {
+			f.Close() // the guardian's from here on, and nobody else's
+		}
+	}()
+	for _, s := range gate.Sockets(ipv6) {
+		f, err := listen(s)
+		if err != nil {
+			return fmt.Errorf("open %s socket: %w", s.Name, err)
+		}
+		out = append(out, f)
+	}
+	return l.Say(Message{Gate: true}, out...)
+}
+
+// onlyLoopback refuses a namespace that the engine connected to something.
+func onlyLoopback() error {
+	list, err := net.Interfaces()
+	if err != nil {
+		return fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, i := range list {
+		if i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagUp != 0 {
+			return fmt.Errorf("the engine gave the cloister the network interface %s", i.Name)
+		}
+	}
+	return nil
+}
+
+// converse sends netlink messages and requires an answer without an error for
+// each that asked for one.
+func converse(family int, text []byte) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, family)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, text, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return err
+	}
+	answer := make([]byte, 1024)
+	for range gate.Answers(text) {
+		n, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT)
+		if err != nil {
+			return err
+		}
+		if n < unix.SizeofNlMsghdr+4 {
+			return errors.New("the kernel's answer is too short")
+		}
+		if code := int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); code != 0 {
+			return unix.Errno(-code)
+		}
+	}
+	return nil
+}
+
+func listen(s gate.Socket) (*os.File, error) {
+	fd, err := unix.Socket(s.Family, s.Type|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), s.Name)
+	var addr unix.Sockaddr = &unix.SockaddrInet4{Port: int(s.Addr.Port()), Addr: as4(s)}
+	if s.Family == unix.AF_INET6 {
+		addr = &unix.SockaddrInet6{Port: int(s.Addr.Port()), Addr: s.Addr.Addr().As16()}
+		// A local route makes an IPv6 address reachable, not assigned.
+		err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1), unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1))
+	}
+	if err == nil {
+		err = unix.Bind(fd, addr)
+	}
+	if err == nil && s.Type == unix.SOCK_STREAM {
+		err = unix.Listen(fd, 1024)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func as4(s gate.Socket) (a [4]byte) {
+	if s.Addr.Addr().Is4() {
+		a = s.Addr.Addr().As4()
+	}
+	return a
+}

@@ -1,0 +1,463 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/passfd"
+	"cloister/internal/peercred"
+	"cloister/sandbox"
+	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/gate"
+)
+
+// api is the engine in a version that both speak.
+type api struct {
+	*engine
+	version string
+}
+
+func (a *api) call(ctx context.Context, method, path string, in, out any) error {
+	return a.engine.call(ctx, method, "/"+a.version+path, in, out)
+}
+
+func (d *Driver) connect(ctx context.Context) (*api, error) {
+	e := newEngine(d.o.Socket)
+	ctx, cancel := context.WithTimeoutCause(ctx, pingWithin, errNoAnswer)
+	defer cancel()
+	version, err := e.ping(ctx)
+	if err != nil {
+		e.close()
+		return nil, fmt.Errorf("start docker: %w", err)
+	}
+	return &api{e, version}, nil
+}
+
+// pingWithin bounds the first word: an engine that hangs answers nothing at all.
+const pingWithin = 5 * time.Second
+
+// start is one start on its way.
+type start struct {
+	d     *Driver
+	a     *api
+	spec  sandbox.Spec
+	user  inside.User
+	doors *doors
+	std   *standard
+	build inside.Build
+	marks []*os.File // user namespaces for the gate
+
+	agent, gate string // containers that exist
+	box         *box
+}
+
+// Start builds the enclosure and runs the command. The two containers start side
+// by side: that the agent's joined the gate's would cost the half again of what
+// docker run costs, one after the other (docs/decisions/0009).
+func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_ sandbox.Box, err error) {
+	std, err := takeStandard(w)
+	if err != nil {
+		return nil, err
+	}
+	program, err := d.program(os.Geteuid() == 0)
+	if err != nil {
+		return nil, fmt.Errorf("start docker: %w", err)
+	}
+	a, err := d.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st := &start{d: d, a: a, spec: s, user: user(s), std: std}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, st.undo(ctx))
+		}
+	}()
+	if st.doors, err = d.openDoors(s.ID); err != nil {
+		return nil, err
+	}
+	if err := st.plan(ctx); err != nil {
+		return nil, fmt.Errorf("start docker: %w", err)
+	}
+	if err := st.run(ctx, program, w); err != nil {
+		return nil, err
+	}
+	return st.box, nil
+}
+
+// undo removes what there is of a start that failed, whoever has given up.
+func (st *start) undo(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	if st.box != nil {
+		st.box.hangUp()
+	}
+	for _, f := range st.marks {
+		f.Close()
+	}
+	for _, id := range []string{st.agent, st.gate} {
+		if id != "" {
+			errs = append(errs, st.a.remove(ctx, id))
+		}
+	}
+	if st.doors != nil {
+		errs = append(errs, st.doors.close())
+	}
+	st.a.close()
+	return errors.Join(errs...)
+}
+
+// run creates, starts and connects both containers.
+func (st *start) run(ctx context.Context, program string, w sandbox.Wiring) error {
+	began, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// Where one of the two fails, nobody waits for the other.
+	var (
+		wait sync.WaitGroup
+		lost [2]error
+	)
+	up := func(n int, f func(context.Context) error) {
+		wait.Go(func() {
+			if lost[n] = f(began); lost[n] != nil {
+				cancel(lost[n])
+			}
+		})
+	}
+	up(0, func(ctx context.Context) error { return st.up(ctx, &st.gate, inside.RoleGate, program) })
+	up(1, func(ctx context.Context) error { return st.up(ctx, &st.agent, inside.RoleInit, program) })
+	b := &box{ctx: context.WithoutCancel(ctx), a: st.a, doors: st.doors, user: st.user, done: make(chan struct{})}
+	st.box = b
+	err := st.meet(began, b)
+	if err != nil {
+		cancel(err)
+	}
+	wait.Wait()
+	b.agent, b.gate = st.agent, st.gate
+	if err := errors.Join(lost[0], lost[1]); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("start docker: %w", first(lost[0], lost[1]))
+	}
+	if err != nil {
+		return fmt.Errorf("start docker: %w", err)
+	}
+	return st.finish(ctx, b, w)
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	return nil
+}
+
+// up creates and starts one of the two.
+func (st *start) up(ctx context.Context, id *string, role, program string) error {
+	var err error
+	if role == inside.RoleGate {
+		*id, err = st.a.createGate(ctx, st.spec, st.d.gateContainer(st.spec, program, st.doors))
+	} else {
+		*id, err = st.createAgent(ctx, program)
+	}
+	if err != nil {
+		return st.accept(err, *id)
+	}
+	return st.a.start(ctx, *id)
+}
+
+// accept passes over a limit that the engine does not keep, where a person said so.
+func (st *start) accept(err error, id string) error {
+	u, ok := errors.AsType[*sandbox.Unsupported](err)
+	if !ok || u.Residue == "" || id == "" {
+		return err
+	}
+	if slices.Contains(st.spec.Accepted, u.Residue) {
+		return nil
+	}
+	return err
+}
+
+func (st *start) createAgent(ctx context.Context, program string) (string, error) {
+	image, err := st.d.imageID(ctx, st.a, st.spec.Root)
+	if err != nil {
+		return "", err
+	}
+	body, err := st.d.agentContainer(st.spec, image, program, st.doors, st.user)
+	if err != nil {
+		return "", err
+	}
+	return st.a.create(ctx, st.spec, inside.RoleInit, body)
+}
+
+// meet waits for the first process and the gate, and has the gate build.
+func (st *start) meet(ctx context.Context, b *box) error {
+	met := make(chan error, 1)
+	go func() {
+		g, _, err := st.greet(ctx, st.doors.gate, inside.RoleGate, 0)
+		b.keeper = g
+		met <- err
+	}()
+	c, pid, err := st.greet(ctx, st.doors.init, inside.RoleInit, st.user.UID)
+	err = errors.Join(err, <-met)
+	if err != nil {
+		c.Close()
+		return err
+	}
+	defer c.Close()
+	b.pid = pid
+	spaces, err := c.Take(3)
+	if err != nil {
+		return err
+	}
+	files := append(spaces, st.marks...)
+	err = b.keeper.Say(inside.Message{Build: &st.build}, files...)
+	closeFiles(files)
+	st.marks = nil
+	if err != nil {
+		return err
+	}
+	b.command, err = control(c, inside.Message{Control: true})
+	return err
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// greet takes the one caller that a container is.
+func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, uid int) (inside.Line, int, error) {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	none := inside.Line{}
+	if err := l.SetDeadline(time.Now().Add(meetWithin)); err != nil {
+		return none, 0, err
+	}
+	u, err := l.AcceptUnix()
+	l.Close()
+	if err != nil {
+		if why := context.Cause(ctx); why != nil {
+			return none, 0, why
+		}
+		return none, 0, &sandbox.Unsupported{
+			Guarantee: "engine", Reason: fmt.Sprintf("the %s container started and did not reach this process within %s", role, meetWithin),
+			Fix: "the engine must run on this machine itself, not in a machine of its own (Docker Desktop); or use --isolation native",
+		}
+	}
+	cred, err := peercred.Require(u, uid)
+	if err != nil {
+		return none, 0, errors.Join(err, u.Close())
+	}
+	c := inside.NewLine(u)
+	m, err := c.Hear()
+	if err == nil && m.Hello == nil {
+		err = errors.New("something else than the container came in")
+	}
+	if err == nil {
+		err = checkIDs(m.Hello.IDs)
+	}
+	if err != nil {
+		c.Close()
+		return none, 0, err
+	}
+	return c, int(cred.PID), nil
+}
+
+// meetWithin bounds the time from the engine's work to the first word: on a
+// machine that does much else a container needs seconds.
+const meetWithin = 60 * time.Second
+
+// checkIDs refuses an engine whose users are other users of this machine.
+func checkIDs(idMap string) error {
+	fields := strings.Fields(idMap)
+	own, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return err
+	}
+	if len(fields) == 3 && strings.Join(fields, " ") == strings.Join(strings.Fields(string(own)), " ") {
+		return nil
+	}
+	return rootlessError()
+}
+
+// plan writes down what the gate makes.
+func (st *start) plan(ctx context.Context) error {
+	b := inside.Build{Host: hostname(st.spec.Name), User: st.user, Network: st.spec.Network, Protect: st.spec.Protect, Links: st.spec.Links}
+	for dir := range tmpfs {
+		b.Tmpfs = append(b.Tmpfs, dir)
+	}
+	owners := map[[2]uint32]int{}
+	for _, bind := range st.spec.Binds {
+		var at unix.Stat_t
+		if err := unix.Stat(string(bind.Source), &at); err != nil {
+			return fmt.Errorf("look at %s: %w", bind.Source, err)
+		}
+		space := 0
+		if os.Geteuid() == 0 && !bind.System {
+			owner := [2]uint32{at.Uid, at.Gid}
+			if owners[owner] == 0 {
+				f, err := st.d.newIDSpace(ctx, owner, st.user)
+				if err != nil {
+					return err
+				}
+				st.marks = append(st.marks, f)
+				owners[owner] = len(st.marks)
+			}
+			space = owners[owner]
+		}
+		b.Binds = append(b.Binds, inside.Bind{Target: string(bind.Target), ReadOnly: bind.Access == sandbox.ReadOnly, Device: at.Dev, Inode: at.Ino, Space: space})
+	}
+	if len(st.marks) > passfd.MaxFiles-3 {
+		return fmt.Errorf("folders of %d owners are shown; at most %d can be as root", len(st.marks), passfd.MaxFiles-3)
+	}
+	for _, f := range st.spec.Files {
+		if f.From != "" {
+			text, err := os.ReadFile(string(f.From))
+			if err != nil {
+				return err
+			}
+			f.Data, f.From = append(text, f.Data...), ""
+		}
+		b.Files = append(b.Files, f)
+	}
+	st.build = b
+	return nil
+}
+
+// finish arms the gate, has the command's process try the walls, and lets it go.
+func (st *start) finish(ctx context.Context, b *box, w sandbox.Wiring) error {
+	built := make(chan error, 1)
+	go func() { built <- st.hearGate(ctx, b, w) }()
+	// The walls are tried when all of them stand, so the command comes after.
+	if err := <-built; err != nil {
+		return fmt.Errorf("start docker: %w", err)
+	}
+	if err := b.launch(st.command(), st.std); err != nil {
+		return err
+	}
+	b.begin()
+	return nil
+}
+
+// hearGate takes the gate's sockets, has them served, and hears that it built.
+func (st *start) hearGate(ctx context.Context, b *box, w sandbox.Wiring) error {
+	stop := context.AfterFunc(ctx, func() { b.keeper.Close() })
+	defer stop()
+	var armed chan error // nil until there are sockets
+	for {
+		m, err := b.keeper.Hear()
+		if err != nil {
+			if why := context.Cause(ctx); why != nil {
+				return why
+			}
+			return fmt.Errorf("the gate ended early (%s)", st.a.state(context.WithoutCancel(ctx), b.gate))
+		}
+		switch {
+		case m.Failed != nil:
+			return explain(m.Failed)
+		case m.Gate:
+			g, err := takeGate(b.keeper)
+			if err != nil {
+				return err
+			}
+			armed = make(chan error, 1)
+			go func() { armed <- w.Arm(ctx, g, b.pid) }()
+		case m.Built && armed == nil:
+			return nil
+		case m.Built:
+			return <-armed
+		}
+	}
+}
+
+func takeGate(c inside.Line) (sandbox.Gate, error) {
+	files, err := c.Take(len(gate.Sockets(gate.HaveIPv6())))
+	if err != nil {
+		return sandbox.Gate{}, err
+	}
+	g := sandbox.Gate{TCP4: files[0], DNS4: files[1], DNSTCP4: files[2]}
+	if len(files) > 3 {
+		g.TCP6, g.DNS6, g.DNSTCP6 = files[3], files[4], files[5]
+	}
+	return g, nil
+}
+
+// explain adds what would help to what the gate says.
+func explain(f *inside.Failure) error {
+	switch {
+	case strings.Contains(f.Text, "show folders") && f.Errno == int(unix.EINVAL):
+		return &sandbox.Unsupported{Guarantee: "file ownership", Reason: f.Text, Fix: "the file system under it has no id-mapped mounts (Linux 5.12 and ext4, xfs, btrfs, tmpfs have): run cloister as an ordinary user there"}
+	case f.Errno == int(unix.EPERM):
+		return &sandbox.Unsupported{Guarantee: "mount view", Reason: f.Text, Fix: "a security module or the engine's configuration keeps the gate from its work: see cloister doctor"}
+	}
+	return f
+}
+
+// command is what the first process starts.
+func (st *start) command() inside.Command { return commandOf(st.spec, st.user, st.std.tty) }
+
+func commandOf(s sandbox.Spec, u inside.User, tty [3]bool) inside.Command {
+	c := inside.Command{Dir: string(s.Dir), TTY: tty, User: u, Network: s.Network, Denied: s.Denied}
+	for _, a := range s.Argv {
+		c.Argv = append(c.Argv, []byte(a))
+	}
+	for _, e := range s.Env {
+		c.Env = append(c.Env, []byte(e))
+	}
+	for _, p := range s.Protect {
+		if !p.Pin {
+			c.Held = append(c.Held, string(p.Target))
+		}
+	}
+	return c
+}
+
+// Exec runs one more command in a box that another process may own: by the socket
+// of its session, without the engine.
+func (d *Driver) Exec(ctx context.Context, _ int, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	std, err := takeStandard(w)
+	if err != nil {
+		return nil, err
+	}
+	u, err := dialUnix(ctx, d.folder(s.ID)+"/"+doorShims)
+	if err != nil {
+		return nil, fmt.Errorf("join cloister: %w", err)
+	}
+	c := inside.NewLine(u)
+	defer c.Close()
+	command, err := control(c, inside.Message{Join: true})
+	if err != nil {
+		return nil, fmt.Errorf("join cloister: %w", err)
+	}
+	b := &box{ctx: context.WithoutCancel(ctx), command: command, done: make(chan struct{}), guest: true}
+	m, err := c.Hear()
+	if err == nil && m.Hello == nil {
+		err = errors.New("the shim does not answer")
+	}
+	if err != nil {
+		command.Close()
+		return nil, fmt.Errorf("join cloister: %w", err)
+	}
+	who := user(s)
+	if _, err := fmt.Sscanf(m.Hello.IDs, "%d %d %d", &b.pid, &who.UID, &who.GID); err != nil {
+		command.Close()
+		return nil, fmt.Errorf("join cloister: %w", err)
+	}
+	s.Protect = nil // the host may have taken one away just now, which the keeper mends
+	if err := b.launch(commandOf(s, who, std.tty), std); err != nil {
+		b.hangUp()
+		return nil, err
+	}
+	b.begin()
+	return b, nil
+}

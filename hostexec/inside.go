@@ -3,6 +3,7 @@ package hostexec
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,18 +66,50 @@ func (c *Caller) call(ctx context.Context, argv []string) (int, error) {
 	if _, err := conn.Write(append(head, '\n')); err != nil {
 		return statusFailed, errors.New("the guardian did not take the request")
 	}
-	s := &sender{w: conn}
+	s := &sender{w: conn, credit: make(chan struct{}, 1), left: window}
 	go c.feed(s)
 	stop := make(chan struct{})
 	defer close(stop)
 	go c.signals(s, stop)
-	return c.hear(conn)
+	return c.hear(conn, s)
 }
 
 // sender writes frames of several goroutines.
 type sender struct {
 	mu sync.Mutex
 	w  io.Writer
+
+	credit chan struct{} // there is more of it
+	held   sync.Mutex
+	left   int // bytes of input that may be sent
+}
+
+// spend waits until some input may be sent, and says how much of n.
+func (s *sender) spend(n int) int {
+	for {
+		s.held.Lock()
+		if k := min(n, s.left); k > 0 {
+			s.left -= k
+			s.held.Unlock()
+			return k
+		}
+		s.held.Unlock()
+		<-s.credit
+	}
+}
+
+// more is the host's word that input was taken.
+func (s *sender) more(payload []byte) {
+	if len(payload) != 4 {
+		return
+	}
+	s.held.Lock()
+	s.left += int(binary.BigEndian.Uint32(payload))
+	s.held.Unlock()
+	select {
+	case s.credit <- struct{}{}:
+	default:
+	}
 }
 
 func (s *sender) send(kind frameKind, payload []byte) error {
@@ -91,8 +124,12 @@ func (c *Caller) feed(s *sender) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := c.Stdin.Read(buf)
-		if n > 0 && s.send(frameStdin, buf[:n]) != nil {
-			return
+		for rest := buf[:n]; len(rest) > 0; {
+			k := s.spend(len(rest))
+			if s.send(frameStdin, rest[:k]) != nil {
+				return
+			}
+			rest = rest[k:]
 		}
 		if err != nil {
 			_ = s.send(frameStdin, nil) // the host learns of a broken connection by itself
@@ -115,7 +152,7 @@ func (c *Caller) signals(s *sender, stop <-chan struct{}) {
 }
 
 // hear writes what the command says, until its end.
-func (c *Caller) hear(conn io.Reader) (int, error) {
+func (c *Caller) hear(conn io.Reader, s *sender) (int, error) {
 	for {
 		kind, payload, err := readFrame(conn)
 		if err != nil {
@@ -126,6 +163,8 @@ func (c *Caller) hear(conn io.Reader) (int, error) {
 			_, err = c.Stdout.Write(payload)
 		case frameStderr:
 			_, err = c.Stderr.Write(payload)
+		case frameMore:
+			s.more(payload)
 		case frameNotice:
 			fmt.Fprintf(c.Stderr, "hostexec: %s\n", payload)
 		case frameExit:

@@ -100,24 +100,29 @@ func (r *running) run(ctx context.Context, helper []string) (res Result, err err
 		control.Close()
 		return res, errors.Join(fmt.Errorf("run host command: %w", err), cmd.Wait())
 	}
-	var copies, feed sync.WaitGroup
+	var copies, hear sync.WaitGroup
+	fed, full := context.WithCancel(ctx)
+	defer full()
 	copies.Go(func() { r.copy(stream{r.c, frameStdout}, out) })
 	copies.Go(func() { r.copy(stream{r.c, frameStderr}, errs) })
 	over := make(chan struct{})
-	feed.Go(func() { r.hear(in, o, over) })
+	hear.Go(func() { r.feed(fed, in) })
+	hear.Go(func() { r.signal(o, over) })
 	unhook := context.AfterFunc(ctx, func() { control.Close() }) // the helper ends everything
 	var last ended
 	told2 := json.NewDecoder(report).Decode(&last)
 	copies.Wait()
 	unhook()
-	res.Up, res.Down, res.Status = r.up.Load(), r.down.Load(), last.Status
+	res.Down, res.Status = r.down.Load(), last.Status
 	if ctx.Err() != nil {
 		res.Ended = context.Cause(ctx).Error()
 	}
 	control.Close()
 	errWait := cmd.Wait()
 	close(over)
-	feed.Wait()
+	full()
+	hear.Wait()
+	res.Up = r.up.Load()
 	switch {
 	case last.Error != "":
 		return res, &Refused{Reason: last.Error}
@@ -148,32 +153,27 @@ func (r *running) copy(to io.Writer, from io.Reader) {
 	}
 }
 
-// hear takes the caller's frames: its input and its signals.
-func (r *running) hear(stdin *os.File, o *orderly, over <-chan struct{}) {
-	open := true
+// feed gives the command its input, until one of both has enough.
+func (r *running) feed(ctx context.Context, stdin *os.File) {
+	defer stdin.Close()
+	n, err := io.Copy(stdin, r.c.Stdin(ctx))
+	r.up.Add(n)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		r.end(errCaller)
+	}
+}
+
+// signal passes on the caller's signals, and notices its end.
+func (r *running) signal(o *orderly, over <-chan struct{}) {
 	for {
-		var f frame
-		var more bool
 		select {
 		case <-over:
 			return
-		case f, more = <-r.c.in:
-		}
-		switch {
-		case !more:
+		case <-r.c.done:
 			r.end(errCaller)
 			return
-		case f.kind == frameStdin && len(f.payload) == 0:
-			stdin.Close()
-			open = false
-		case f.kind == frameStdin && open:
-			r.up.Add(int64(len(f.payload)))
-			if _, err := stdin.Write(f.payload); err != nil {
-				stdin.Close() // the command reads no more
-				open = false
-			}
-		case f.kind == frameSignal && len(f.payload) == 1:
-			_ = o.send(int(f.payload[0])) // a helper that is gone ended the command
+		case n := <-r.c.signals:
+			_ = o.send(int(n)) // a helper that is gone ended the command
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"time"
 )
 
 // A connection begins with one line of JSON, a Request. After it both sides send
@@ -22,6 +21,7 @@ const (
 	frameSignal frameKind = 's' // to the host; one byte, the signal's number
 	frameStdout frameKind = 'o'
 	frameStderr frameKind = 'e'
+	frameMore   frameKind = 'm' // four bytes: so much more input may be sent
 	frameNotice frameKind = 'n' // words for the caller, not the command's
 	frameExit   frameKind = 'x' // the last one: an Exit
 )
@@ -59,78 +59,96 @@ func ReadRequest(r *bufio.Reader) (Request, error) {
 	return req, nil
 }
 
+// window is how much input may be on its way: what the command has not read yet
+// is held here, so that the caller's signals and its end never wait behind it.
+const window = 256 << 10
+
 // Conn is the host's end of one request. Its writers may be used by several
 // goroutines.
 type Conn struct {
 	r *bufio.Reader
 	c net.Conn
 
-	mu   sync.Mutex // of writing
-	in   chan frame // what the caller sends
-	quit chan struct{}
-	done chan struct{}
+	mu sync.Mutex // of writing
+
+	signals chan byte
+	arrived chan struct{} // there is input, or its end
+	done    chan struct{} // the caller is gone, or Close was called
+
+	in struct {
+		sync.Mutex
+		waiting [][]byte
+		bytes   int
+		over    bool
+	}
 }
 
-type frame struct {
-	kind    frameKind
-	payload []byte
-}
-
-// NewConn speaks frames behind the head that r has read of c. It reads ahead a
-// little, and calls gone when the caller went away.
+// NewConn speaks frames behind the head that r has read of c. It reads all that
+// comes, and calls gone when the caller went away or sends what it may not.
 func NewConn(r *bufio.Reader, c net.Conn, gone func()) *Conn {
-	conn := &Conn{r: r, c: c, in: make(chan frame, 4), quit: make(chan struct{}), done: make(chan struct{})}
+	conn := &Conn{r: r, c: c, signals: make(chan byte, 16), arrived: make(chan struct{}, 1), done: make(chan struct{})}
 	go conn.listen(gone)
 	return conn
 }
 
 func (c *Conn) listen(gone func()) {
 	defer close(c.done)
-	defer close(c.in)
 	for {
 		kind, payload, err := readFrame(c.r)
+		switch {
+		case err != nil:
+		case kind == frameStdin:
+			err = c.hold(payload)
+		case kind == frameSignal && len(payload) == 1:
+			select {
+			case c.signals <- payload[0]:
+			default: // so many at once say no more than those that wait
+			}
+		}
 		if err != nil {
 			gone()
 			return
 		}
-		if !c.hand(frame{kind, payload}, gone) {
-			return
-		}
 	}
 }
 
-// LookEvery is how often a caller whose input nobody takes is looked after.
-const LookEvery = 200 * time.Millisecond
+var errWindow = errors.New("more input than was asked for")
 
-// hand gives a frame to whoever takes it. While nobody does nothing is read, and
-// so the caller's end would not be seen. Behind more input than the kernel's
-// buffer holds it is not: it arrives after that.
-func (c *Conn) hand(f frame, gone func()) bool {
+// hold keeps input until it is taken.
+func (c *Conn) hold(payload []byte) error {
+	c.in.Lock()
+	defer c.in.Unlock()
+	switch {
+	case c.in.over:
+		return nil
+	case len(payload) == 0:
+		c.in.over = true
+	case c.in.bytes+len(payload) > window:
+		return errWindow
+	default:
+		c.in.waiting, c.in.bytes = append(c.in.waiting, payload), c.in.bytes+len(payload)
+	}
 	select {
-	case c.in <- f:
-		return true
+	case c.arrived <- struct{}{}:
 	default:
 	}
-	look := time.NewTicker(LookEvery)
-	defer look.Stop()
-	for {
-		select {
-		case c.in <- f:
-			return true
-		case <-c.quit:
-			return false
-		case <-look.C:
-			if left(c.c) {
-				gone()
-				return false
-			}
-		}
+	return nil
+}
+
+// take gives input that has arrived; over says that there will be no more.
+func (c *Conn) take() (payload []byte, over bool) {
+	c.in.Lock()
+	defer c.in.Unlock()
+	if len(c.in.waiting) == 0 {
+		return nil, c.in.over
 	}
+	payload, c.in.waiting = c.in.waiting[0], c.in.waiting[1:]
+	c.in.bytes -= len(payload)
+	return payload, false
 }
 
 // Close closes the connection, and returns when nothing reads it any more.
 func (c *Conn) Close() {
-	close(c.quit)
 	_ = c.c.Close() // nothing more is wanted of it
 	<-c.done
 }
@@ -158,20 +176,24 @@ type input struct {
 	c    *Conn
 	ctx  context.Context
 	rest []byte
-	over bool
 }
 
 func (i *input) Read(p []byte) (int, error) {
 	for len(i.rest) == 0 {
-		if i.over {
+		payload, over := i.c.take()
+		if over {
 			return 0, io.EOF
 		}
+		if len(payload) > 0 {
+			// Whoever is gone asks for no more.
+			_ = i.c.write(frameMore, binary.BigEndian.AppendUint32(nil, uint32(len(payload))))
+			i.rest = payload
+			continue
+		}
 		select {
-		case f, more := <-i.c.in:
-			i.over = !more || f.kind == frameStdin && len(f.payload) == 0
-			if f.kind == frameStdin {
-				i.rest = f.payload
-			}
+		case <-i.c.arrived:
+		case <-i.c.done:
+			return 0, io.ErrUnexpectedEOF
 		case <-i.ctx.Done():
 			return 0, i.ctx.Err()
 		}

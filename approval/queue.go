@@ -100,6 +100,20 @@ func (q *Queue) Watchers() int {
 	return n
 }
 
+// Len is how many questions wait.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items)
+}
+
+// Watched says whether somebody sees the questions of a session.
+func (q *Queue) Watched(sessionID string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.watched(sessionID)
+}
+
 func (q *Queue) watched(sessionID string) bool {
 	for w := range q.watchers {
 		if w.session == "" || w.session == sessionID {

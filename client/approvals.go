@@ -60,9 +60,18 @@ const silence = 40 * time.Second
 // new reader. While it runs somebody watches: the guardian holds asks for an
 // answer instead of refusing them.
 func (c *Client) Events(ctx context.Context, last string, yield func(api.Event) bool) error {
+	return c.events(ctx, api.PathEvents, last, yield)
+}
+
+// EventsOf is Events for somebody who watches one session alone.
+func (c *Client) EventsOf(ctx context.Context, session string, yield func(api.Event) bool) error {
+	return c.events(ctx, api.PathEvents+"?session="+url.QueryEscape(session), "", yield)
+}
+
+func (c *Client) events(ctx context.Context, path, last string, yield func(api.Event) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	req, err := newRequest(ctx, http.MethodGet, api.PathEvents, nil)
+	req, err := newRequest(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}

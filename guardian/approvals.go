@@ -26,8 +26,17 @@ func (g *guardian) newQueue() *approval.Queue {
 		Opened:  g.recordAsked,
 		Decide:  g.decided,
 		Ended:   g.recordEnded,
-		Changed: func(i approval.Item) { g.bus.publish(api.EventApproval, shown(i)) },
+		Changed: g.changed,
 	})
+}
+
+// changed tells everybody who watches, and the desktop, of a question that
+// appeared or ended.
+func (g *guardian) changed(i approval.Item) {
+	g.bus.publish(api.EventApproval, shown(i))
+	if g.bell != nil {
+		g.bell.Ring(g.queue.Len(), i.Session)
+	}
 }
 
 // approvalEvent is the frame of every event about a question.

@@ -125,12 +125,22 @@ func (b *bus) leave() {
 }
 
 // getEvents streams what happens as server-sent events. An open stream is
-// somebody who watches: asks wait for an answer as long as there is one.
+// somebody who watches: asks wait for an answer as long as there is one. With
+// ?session=NAME it is somebody who sees the questions of that one alone, such as a
+// terminal that is attached to it.
 func (g *guardian) getEvents(w http.ResponseWriter, r *http.Request) (any, error) {
 	if !g.bus.enter() {
 		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeBadRequest, Message: fmt.Sprintf("watch events: %d watch already", maxStreams)}
 	}
 	defer g.bus.leave()
+	watched := "" // every session
+	if name := r.URL.Query().Get("session"); name != "" {
+		info, err := g.sessions.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		watched = info.ID
+	}
 	auditor := r.URL.Query().Get("audit") != ""
 	if auditor {
 		g.bus.auditors.Add(1)
@@ -138,7 +148,7 @@ func (g *guardian) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 	}
 	n, missed := g.bus.resume(r.Header.Get("Last-Event-ID"))
 	// Seen from here on: what is asked next is in the stream.
-	leave := g.queue.Watch("")
+	leave := g.queue.Watch(watched)
 	if callerOf(r) == Window {
 		// A page that is loaded anew, or hands its stream to another tab, is back
 		// in a moment: what is asked meanwhile waits.

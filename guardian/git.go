@@ -199,7 +199,7 @@ func (w *gitwork) ask(ctx context.Context, v hostexec.Verdict, a *approval.Ask) 
 	if w.said != "" {
 		a.Details = append(a.Details, approval.Detail{Label: "typed inside (unverified)", Text: termsafe.Quote(w.said)})
 	}
-	if w.l.g.queue.Watchers() > 0 {
+	if w.l.g.queue.Watched(info.ID) {
 		_ = w.conn.Notice("a person is asked: " + a.Title) // who is gone is noticed by its end
 	}
 	answer := w.l.g.queue.Ask(ctx, labelled(a, "session", info.Name, "project", info.Project))

@@ -30,6 +30,7 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/audit"
+	"cloister/desktop"
 	"cloister/git"
 	"cloister/internal/xdg"
 	"cloister/mcp"
@@ -77,6 +78,8 @@ type Options struct {
 	// HostEnv is the whole environment of a host command, its PATH among it, and
 	// GitEnv that of git where it speaks with a remote.
 	HostEnv, GitEnv []string
+	// Bus is the address of the person's session bus; "" for none.
+	Bus string
 	// Keyring keeps the key of the vault; nil where this host has none.
 	Keyring vault.Keyring
 	// SecretEnv is the whole environment of a command that prints a secret.
@@ -109,6 +112,7 @@ type guardian struct {
 	queue    *approval.Queue // what waits for a person
 	bus      *bus            // what happened, for those who watch
 	depots   *git.Depots     // repositories on their way out
+	bell     *desktop.Bell   // nil without a session bus
 	policies *policies
 	vault    vaultDoor
 	pins     *mcp.Pins   // what tools of MCP servers may say of themselves
@@ -130,6 +134,7 @@ type guardian struct {
 	live    map[string]*live // by session ID
 	closing bool
 	links   sync.WaitGroup // one for each link that is served
+	aside   sync.WaitGroup // what nobody waits for before the end
 	hosted  atomic.Int32   // host commands that run
 	used    atomic.Int64   // unix nanoseconds of the last request or end of a session
 }
@@ -211,6 +216,10 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		return nil, errors.Join(err, registry.Close(), records.close())
 	}
 	g.ctx, g.stop = context.WithCancelCause(ctx)
+	if o.Bus != "" {
+		g.bell = desktop.New(o.Bus, g.log)
+		g.aside.Go(func() { g.bell.Run(g.ctx) })
+	}
 	return g, nil
 }
 
@@ -300,6 +309,7 @@ func (g *guardian) close() error {
 		Policy:   g.policies.current().base.Digest(),
 	})
 	g.log.Info("the guardian ends", "cause", cause)
+	g.aside.Wait()
 	return errors.Join(err, g.sessions.Close(), g.records.close())
 }
 

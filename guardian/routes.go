@@ -70,7 +70,7 @@ func Routes() []Route {
 		{api.PathApprovals + "/{id}/deny", Nobody, Window, "answer it with deny", nil, (*guardian).postDeny},
 		{api.PathDecisions, Window, Nobody, "the remembered answers", (*guardian).getDecisions, nil},
 		{api.PathDecisions + "/{id}/undo", Nobody, Window, "take one back", nil, (*guardian).postUndo},
-		{api.PathEvents, Window, Nobody, "what happens, as server-sent events (?audit=1: also what is recorded); who reads them watches", (*guardian).getEvents, nil},
+		{api.PathEvents, Window, Nobody, "what happens, as server-sent events (?audit=1: also what is recorded); who reads them watches (?session=NAME: that one alone)", (*guardian).getEvents, nil},
 		{api.PathSecrets, Window, Nobody, "the secrets, without their values", (*guardian).getSecrets, nil},
 		{api.PathSecrets + "/{name}", Owner, Owner, "one of them; set it", (*guardian).getSecret, (*guardian).postSecret},
 		{api.PathSecrets + "/{name}/remove", Nobody, Owner, "forget it", nil, (*guardian).postSecretRemove},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -64,7 +66,7 @@ func (a *app) attach(ctx context.Context, name string) error {
 	if _, err := peercred.Require(conn, a.uid); err != nil {
 		return fmt.Errorf("attach to %s: %w", info.Name, err)
 	}
-	out, err := terminal.Attach(ctx, conn, a.stdin, a.stdout)
+	out, err := a.attached(ctx, conn, info.SessionInfo)
 	switch {
 	case errors.Is(err, terminal.ErrNoTerminal):
 		return hinted(fmt.Errorf("attach to %s: %w", info.Name, err), "cloister logs -f "+info.Name+" prints what it writes")
@@ -83,6 +85,75 @@ func (a *app) attach(ctx context.Context, name string) error {
 		return &statusError{out.End.Status}
 	}
 	return nil
+}
+
+// attached shows the terminal, and in its title how many questions wait. Who sits
+// there watches this session: its asks wait for an answer.
+func (a *app) attached(ctx context.Context, conn *net.UnixConn, info api.SessionInfo) (terminal.Outcome, error) {
+	watching, stop := context.WithCancel(ctx)
+	waiting := make(chan int)
+	var bell sync.WaitGroup
+	bell.Go(func() { a.ringing(watching, info, waiting) })
+	out, err := terminal.Attach(ctx, conn, a.stdin, a.stdout, waiting)
+	stop()
+	bell.Wait()
+	return out, err
+}
+
+// ringing counts the questions of one session that wait, as long as ctx lasts.
+func (a *app) ringing(ctx context.Context, info api.SessionInfo, waiting chan<- int) {
+	for ctx.Err() == nil {
+		if c, err := a.dial(ctx); err == nil {
+			err = a.count(ctx, c, info, waiting)
+			c.Close()
+			var refused *api.Error
+			if errors.As(err, &refused) {
+				return // it has ended, or too many watch
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(again):
+		}
+	}
+}
+
+func (a *app) count(ctx context.Context, c *client.Client, info api.SessionInfo, waiting chan<- int) error {
+	pending := map[string]bool{}
+	take := func(i api.Approval) {
+		if i.Session == info.Name && i.State == "pending" {
+			pending[i.ID] = true
+		} else {
+			delete(pending, i.ID)
+		}
+	}
+	return c.EventsOf(ctx, info.ID, func(e api.Event) bool {
+		switch e.Type {
+		case api.EventHello, api.EventReset:
+			list, err := c.Approvals(ctx, false)
+			if err != nil {
+				return false
+			}
+			clear(pending)
+			for _, i := range list {
+				take(i)
+			}
+		case api.EventApproval:
+			var i api.Approval
+			if json.Unmarshal(e.Data, &i) != nil {
+				return false
+			}
+			take(i)
+		default:
+			return true
+		}
+		select {
+		case waiting <- len(pending):
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	})
 }
 
 // vanished is the error for a cloister whose shim went without a word.

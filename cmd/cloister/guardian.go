@@ -226,6 +226,7 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 		HostEnv: hostEnv,
 		Keyring: a.keyring(), SecretEnv: a.secretEnv(hostEnv),
 		GitEnv:  a.gitEnv(hostEnv),
+		Bus:     a.env.get("DBUS_SESSION_BUS_ADDRESS"),
 		Dirs:    d,
 		Home:    a.home(),
 		Version: version(),

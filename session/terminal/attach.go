@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,8 +30,9 @@ type Outcome struct {
 var ErrNoTerminal = errors.New("standard input and output have to be a terminal")
 
 // Attach shows a program's terminal on the person's own until Ctrl-P Ctrl-Q is
-// typed, the program ends, or ctx does.
-func Attach(ctx context.Context, conn *net.UnixConn, in, out *os.File) (Outcome, error) {
+// typed, the program ends, or ctx does. waiting brings how many questions of the
+// program wait for a person: more of them ring, and the window's title says so.
+func Attach(ctx context.Context, conn *net.UnixConn, in, out *os.File, waiting <-chan int) (Outcome, error) {
 	if !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
 		return Outcome{}, ErrNoTerminal
 	}
@@ -46,8 +48,8 @@ func Attach(ctx context.Context, conn *net.UnixConn, in, out *os.File) (Outcome,
 		return Outcome{}, fmt.Errorf("set terminal: %w", err)
 	}
 	l := &look{conn: conn, in: in, out: out, shown: vscreen.New(size, nil)}
-	outcome, err := l.run(ctx)
-	_, wrote := out.Write(l.shown.Leave())
+	outcome, err := l.run(ctx, waiting)
+	_, wrote := out.Write(append(l.untitle(), l.shown.Leave()...))
 	restored := term.Restore(int(in.Fd()), state)
 	if errors.Is(err, errHungUp) {
 		return outcome, nil // nobody is left to tell
@@ -78,13 +80,55 @@ func sendSize(w io.Writer, size vscreen.Size) error {
 type look struct {
 	conn    *net.UnixConn
 	in, out *os.File
-	shown   *vscreen.Screen // what this terminal shows, to give it back
+
+	mu     sync.Mutex
+	shown  *vscreen.Screen // what this terminal shows, to give it back
+	asked  int             // questions that wait, as the terminal's title says
+	titled bool            // the title is ours
+}
+
+// The words are ours alone: nothing of the program's reaches the title.
+const (
+	keepTitle = "\x1b[22;2t" // xterm's stack of titles
+	giveTitle = "\x1b]2;\x1b\\\x1b[23;2t"
+)
+
+// tell rings and writes the title, between two sequences of the program's: the hub
+// sends whole ones.
+func (l *look) tell(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := ""
+	switch {
+	case n > 0 && !l.titled:
+		text, l.titled = keepTitle, true
+	case n == 0 && l.titled:
+		text, l.titled = giveTitle, false
+	}
+	if n > 0 {
+		text += fmt.Sprintf("\x1b]2;(%d) cloister asks: cloister approvals\x1b\\", n)
+	}
+	if n > l.asked {
+		text += "\a"
+	}
+	l.asked = n
+	_, _ = io.WriteString(l.out, text) // a terminal that is gone is noticed by show
+}
+
+// untitle gives the title back.
+func (l *look) untitle() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.titled {
+		return nil
+	}
+	return []byte(giveTitle)
 }
 
 // errHungUp says that the person's terminal went away.
 var errHungUp = errors.New("the terminal went away")
 
-func (l *look) run(ctx context.Context) (Outcome, error) {
+func (l *look) run(ctx context.Context, waiting <-chan int) (Outcome, error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -129,6 +173,8 @@ func (l *look) run(ctx context.Context) (Outcome, error) {
 				return Outcome{Detached: true}, nil
 			}
 			return Outcome{}, err
+		case n := <-waiting:
+			l.tell(n)
 		case sig := <-signals:
 			if sig == syscall.SIGWINCH {
 				if size, err := sizeOf(l.out); err == nil {
@@ -158,11 +204,7 @@ func (l *look) show() (*End, error) {
 		case err != nil:
 			return nil, nil //nolint:nilerr // gone, or closed by run
 		case kind == frameOutput:
-			if size, err := sizeOf(l.out); err == nil {
-				l.shown.Resize(size)
-			}
-			l.shown.Draw(body)
-			if _, err := l.out.Write(body); err != nil {
+			if l.draw(body) != nil {
 				return nil, errHungUp
 			}
 		case kind == frameEnd:
@@ -173,6 +215,17 @@ func (l *look) show() (*End, error) {
 			return end, nil
 		}
 	}
+}
+
+func (l *look) draw(body []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if size, err := sizeOf(l.out); err == nil {
+		l.shown.Resize(size)
+	}
+	l.shown.Draw(body)
+	_, err := l.out.Write(body)
+	return err
 }
 
 // errDetached says that the keys to detach were typed.

@@ -33,11 +33,13 @@ type program struct {
 	path   string
 	listen *net.UnixListener
 	log    bytes.Buffer
+	// waiting says how many questions wait, to one who attaches.
+	waiting chan int
 }
 
 func run(t *testing.T, size vscreen.Size, argv ...string) *program {
 	t.Helper()
-	p := &program{t: t}
+	p := &program{t: t, waiting: make(chan int)}
 	hub, err := terminal.New(terminal.Options{Size: size, Log: &p.log})
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +83,7 @@ type person struct {
 	mine    *os.File // the terminal's own side
 	mu      sync.Mutex
 	screen  *vscreen.Screen
+	raw     bytes.Buffer
 	read    chan struct{}
 	outcome chan terminal.Outcome
 }
@@ -100,6 +103,7 @@ func (p *program) attach(size vscreen.Size) *person {
 			n, err := mine.Read(buf)
 			w.mu.Lock()
 			w.screen.Draw(buf[:n])
+			w.raw.Write(buf[:n])
 			w.mu.Unlock()
 			if err != nil {
 				return
@@ -111,7 +115,7 @@ func (p *program) attach(size vscreen.Size) *person {
 		p.t.Fatal(err)
 	}
 	go func() {
-		out, err := terminal.Attach(p.t.Context(), conn, tty, tty)
+		out, err := terminal.Attach(p.t.Context(), conn, tty, tty, p.waiting)
 		if err != nil && !errors.Is(err, io.EOF) {
 			p.t.Error(err)
 		}
@@ -183,6 +187,51 @@ func (w *person) leaves() terminal.Outcome {
 }
 
 var small = vscreen.Size{Cols: 40, Rows: 10}
+
+// got waits until the terminal was sent a text.
+func (w *person) got(text string) {
+	w.t.Helper()
+	w.sees(fmt.Sprintf("%q among its bytes", text), func(string) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return strings.Contains(w.raw.String(), text)
+	})
+}
+
+// TestQuestionsWait: the title and the bell are ours, come between two sequences
+// of the program's, and the title is given back.
+func TestQuestionsWait(t *testing.T) {
+	p := run(t, small, "sh", "-c", `printf ready; read z; printf 'half \033[3'; read a; printf '1mred\033[0m whole'; read b`)
+	w := p.attach(small)
+	w.seesText("ready")
+	w.types("\n")
+	w.seesText("half")
+	p.waiting <- 1
+	w.types("\n")
+	w.seesText("whole")
+	const title = "\x1b[22;2t\x1b]2;(1) cloister asks: cloister approvals\x1b\\\a"
+	w.got(title)
+	w.mu.Lock()
+	if strings.Contains(w.raw.String(), "[3\x1b") {
+		t.Errorf("it broke a sequence: %q", w.raw.String())
+	}
+	w.mu.Unlock()
+	p.waiting <- 2
+	w.got("\x1b]2;(2) cloister asks: cloister approvals\x1b\\\a")
+	p.waiting <- 1
+	w.got("\a\x1b]2;(1) cloister asks: cloister approvals\x1b\\") // fewer do not ring
+	p.waiting <- 0
+	w.got("\x1b]2;\x1b\\\x1b[23;2t")
+	p.waiting <- 3
+	w.got("(3)")
+	w.types("\x10\x11")
+	w.leaves()
+	if raw := w.raw.String(); strings.Count(raw, "\x1b[23;2t") != 2 || strings.Count(raw, "\a") != 3 {
+		t.Errorf("the title was not given back, or the bell not as often: %q", raw)
+	}
+	p.cmd.Process.Kill()
+	p.end(0)
+}
 
 func TestDetachAndComeBack(t *testing.T) {
 	p := run(t, small, "sh")
@@ -336,7 +385,7 @@ func TestAttachNeedsATerminal(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	if _, err := terminal.Attach(context.Background(), nil, r, w); !errors.Is(err, terminal.ErrNoTerminal) {
+	if _, err := terminal.Attach(context.Background(), nil, r, w, nil); !errors.Is(err, terminal.ErrNoTerminal) {
 		t.Errorf("error %v", err)
 	}
 }

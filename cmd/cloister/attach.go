@@ -106,8 +106,7 @@ func (a *app) ringing(ctx context.Context, info api.SessionInfo, waiting chan<- 
 		if c, err := a.dial(ctx); err == nil {
 			err = a.count(ctx, c, info, waiting)
 			c.Close()
-			var refused *api.Error
-			if errors.As(err, &refused) {
+			if _, refused := errors.AsType[*api.Error](err); refused {
 				return // it has ended, or too many watch
 			}
 		}

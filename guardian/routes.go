@@ -75,6 +75,9 @@ func Routes() []Route {
 		{api.PathSecrets + "/{name}", Owner, Owner, "one of them; set it", (*guardian).getSecret, (*guardian).postSecret},
 		{api.PathSecrets + "/{name}/remove", Nobody, Owner, "forget it", nil, (*guardian).postSecretRemove},
 		{api.PathPolicyExplain, Nobody, Window, "judge a destination without connecting", nil, (*guardian).postPolicyExplain},
+		{api.PathMCP, Window, Nobody, "the declared MCP servers", (*guardian).getMCP, nil},
+		{api.PathMCP + "/{name}", Window, Nobody, "one of them, with its tools as they were listed", (*guardian).getMCPServer, nil},
+		{api.PathMCP + "/{name}/pin", Nobody, Window, "take what it says of its tools now, or forget that", nil, (*guardian).postMCPPin},
 		{api.PathAudit, Window, Nobody, "what was recorded, newest first", (*guardian).getAudit, nil},
 	}
 }

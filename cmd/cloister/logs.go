@@ -128,6 +128,8 @@ func eventLine(e audit.Event, withSession bool) string {
 	}
 	s += fmt.Sprintf("  %-5s  %-20s", e.Verdict, e.Kind)
 	switch {
+	case e.Kind == audit.MCPCall:
+		s += "  " + e.Action + " " + e.Resource
 	case e.Host != "" && e.Port != 0:
 		s += fmt.Sprintf("  %s:%d", e.Host, e.Port)
 	case e.Host != "":

@@ -27,7 +27,7 @@ func nouns() []noun {
 		{"list", ofCloisters, (*app).listCommand}, {"stop", ofCloisters, (*app).stopCommand}, {"exec", ofCloisters, (*app).execCommand},
 		{"logs", ofCloisters, (*app).logsCommand}, {"path", ofCloisters, (*app).pathCommand}, {"worktree", ofCloisters, (*app).worktreeCommand},
 		{"project", ofCloisters, (*app).projectCommand},
-		{"approvals", ofRules, (*app).approvalsCommand}, {"policy", ofRules, (*app).policyCommand}, {"secret", ofRules, (*app).secretCommand},
+		{"approvals", ofRules, (*app).approvalsCommand}, {"policy", ofRules, (*app).policyCommand}, {"mcp", ofRules, (*app).mcpCommand}, {"secret", ofRules, (*app).secretCommand},
 		{"audit", ofRules, (*app).auditCommand}, {"config", ofRules, (*app).configCommand},
 		{"image", ofMachine, (*app).imageCommand}, {"doctor", ofMachine, (*app).doctorCommand}, {"guardian", ofMachine, (*app).guardianCommand},
 		{"completion", ofMachine, (*app).completionCommand}, {"version", ofMachine, (*app).versionCommand},

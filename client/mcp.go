@@ -1,0 +1,24 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"cloister/api"
+)
+
+// MCP lists the declared MCP servers.
+func (c *Client) MCP(ctx context.Context) ([]api.MCPServer, error) {
+	return ask[[]api.MCPServer](ctx, c, http.MethodGet, api.PathMCP, nil)
+}
+
+// MCPServer is one of them, with its tools.
+func (c *Client) MCPServer(ctx context.Context, name string) (api.MCPServer, error) {
+	return ask[api.MCPServer](ctx, c, http.MethodGet, api.PathMCP+"/"+url.PathEscape(name), nil)
+}
+
+// MCPPin takes what a server says of its tools now, or forgets them.
+func (c *Client) MCPPin(ctx context.Context, name string, req api.MCPPin) (api.MCPPinned, error) {
+	return ask[api.MCPPinned](ctx, c, http.MethodPost, api.PathMCP+"/"+url.PathEscape(name)+"/pin", req)
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cloister/api"
+	"cloister/client"
+	"cloister/guardian"
+	"cloister/mcp"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) mcpCommand() *cobra.Command {
+	return group("mcp", "The MCP servers whose calls are judged", a.mcpList(), a.mcpInspect(), a.mcpPin())
+}
+
+// mcpAsked runs f with the guardian, or otherwise with what is on disk.
+func (a *app) mcpAsked(ctx context.Context, f func(*client.Client) error, otherwise func(*guardian.Loaded, *mcp.Pins) error) error {
+	c, err := a.dial(ctx)
+	if err == nil {
+		defer c.Close()
+		return f(c)
+	}
+	if !errors.Is(err, client.ErrNotRunning) {
+		return err
+	}
+	l, err := a.onDisk()
+	if err != nil {
+		return err
+	}
+	d, err := a.dirs()
+	if err != nil {
+		return err
+	}
+	return otherwise(l, mcp.OpenPins(guardian.PinsFile(d), time.Now))
+}
+
+func (a *app) mcpList() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "list", Short: "List the declared MCP servers", Args: counted(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var list []api.MCPServer
+			err := a.mcpAsked(cmd.Context(), func(c *client.Client) (err error) {
+				list, err = c.MCP(cmd.Context())
+				return err
+			}, func(l *guardian.Loaded, p *mcp.Pins) (err error) {
+				list, err = guardian.MCPServers(l, p)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.json(list)
+			}
+			if len(list) == 0 {
+				a.notice("no MCP server is declared; in config.yaml: mcp: {servers: [{url: https://…/mcp, allow_tools: [NAME]}]}")
+				return nil
+			}
+			rows := [][]string{{"NAME", "INSIDE AT", "ALLOW", "ASK", "DENY", "PINNED", "CHANGED"}}
+			for _, s := range list {
+				rows = append(rows, []string{
+					s.Name, s.At, strings.Join(s.AllowTools, ","), strings.Join(s.AskTools, ","), strings.Join(s.DenyTools, ","), fmt.Sprint(s.Pinned), fmt.Sprint(s.Changed),
+				})
+			}
+			a.table(rows)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+func (a *app) mcpInspect() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "inspect SERVER", Short: "Show what a server says of its tools, what may become of a call, and what has changed", Args: counted(1, 1),
+		ValidArgsFunction: a.mcpNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.mcpServer(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.json(s)
+			}
+			a.tellServer(s)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+func (a *app) mcpServer(ctx context.Context, name string) (s api.MCPServer, err error) {
+	err = a.mcpAsked(ctx, func(c *client.Client) (err error) {
+		s, err = c.MCPServer(ctx, name)
+		return err
+	}, func(l *guardian.Loaded, p *mcp.Pins) (err error) {
+		s, err = guardian.MCPServer(l, p, name)
+		return err
+	})
+	return s, err
+}
+
+func (a *app) tellServer(s api.MCPServer) {
+	a.line("%s at %s", s.Name, s.At)
+	if len(s.Command) > 0 {
+		a.line("  runs on the host: %s", quoted(s.Command))
+	}
+	a.line("  declared in %s; sampling %s, elicitation %s, roots %s", s.Place, s.Sampling, s.Elicitation, s.Roots)
+	if len(s.Prompts)+len(s.Resources) > 0 {
+		a.line("  prompts %s; resources %s", strings.Join(s.Prompts, ", "), strings.Join(s.Resources, ", "))
+	}
+	if len(s.Tools) == 0 {
+		a.line("  no tool that may be used was listed yet")
+	}
+	colour := map[string]int{"allow": green, "ask": yellow, "deny": red}
+	for _, t := range s.Tools {
+		a.out.WriteString("  " + a.paint(fmt.Sprintf("%-5s", t.Verdict), colour[t.Verdict]))
+		a.line("  %s  %s", t.Name, t.Description)
+		a.line("         pinned %s, %s; %s", t.PinnedAt.Local().Format(time.DateTime), t.PinnedBy, t.Digest)
+		if c := t.Changed; c != nil {
+			a.line("         CHANGED %s: it is not shown, and a call asks", c.SeenAt.Local().Format(time.DateTime))
+			a.line("         says now: %s", c.Description)
+			if c.Schema != t.Schema {
+				a.line("         arguments before: %s", t.Schema)
+				a.line("         arguments now:    %s", c.Schema)
+			}
+			a.line("         to take it: cloister mcp pin %s %s", s.Name, t.Name)
+		}
+	}
+}
+
+func (a *app) mcpPin() *cobra.Command {
+	var forget bool
+	c := &cobra.Command{
+		Use: "pin SERVER [TOOL...]", Short: "Take what a server says of its tools now (of every changed one, unless named), or --forget them",
+		Args: counted(1, 1<<10), ValidArgsFunction: a.mcpNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.mcpServer(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			// What is taken is what this command saw, and not what came since.
+			req := api.MCPPin{Tools: args[1:], Forget: forget, Digests: map[string]string{}}
+			for _, t := range s.Tools {
+				if t.Changed != nil {
+					req.Digests[t.Name] = t.Changed.Digest
+				}
+			}
+			c, err := a.ensure(cmd.Context()) // who keeps the record
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			done, err := c.MCPPin(cmd.Context(), args[0], req)
+			if err != nil {
+				return err
+			}
+			for _, t := range done.Tools {
+				a.line("%s", t)
+			}
+			if len(done.Tools) == 0 {
+				a.notice("nothing to do: no tool of %s has changed", args[0])
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&forget, "forget", false, "forget what was pinned: what is listed next is pinned anew")
+	return c
+}
+
+// mcpNames completes the name of a server.
+func (a *app) mcpNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	if len(args) > 0 {
+		s, err := a.mcpServer(cmd.Context(), args[0])
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, t := range s.Tools {
+			out = append(out, t.Name)
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+	l, err := a.onDisk()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, s := range l.Config().MCP.Servers {
+		out = append(out, s.Name)
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,187 @@
+package guardian
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/config"
+	"cloister/internal/nearest"
+	"cloister/internal/termsafe"
+	"cloister/mcp"
+	"cloister/policy"
+)
+
+// MCPServers are the declared servers of a configuration, with how many of their
+// tools are pinned.
+func MCPServers(l *Loaded, pins *mcp.Pins) ([]api.MCPServer, error) {
+	out := []api.MCPServer{}
+	for _, s := range l.config.MCP.Servers {
+		one, err := mcpServer(s, pins)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func mcpServer(s config.MCPServer, pins *mcp.Pins) (api.MCPServer, error) {
+	to, path, err := s.Address()
+	if err != nil {
+		return api.MCPServer{}, fmt.Errorf("mcp.servers: %w", err)
+	}
+	list := func(l []string) []string { return append([]string{}, l...) }
+	word := func(w config.MCPWord) string {
+		if w == "" {
+			return policy.Deny.String()
+		}
+		return string(w)
+	}
+	out := api.MCPServer{
+		Name: s.Name, URL: s.URL, Command: s.Command, At: s.URL,
+		Place:      placeOf(policy.Origin{Source: "config.yaml", File: s.Place.File, Line: s.Place.Line}),
+		AllowTools: list(s.AllowTools), AskTools: list(s.AskTools), DenyTools: list(s.DenyTools), Prompts: list(s.Prompts), Resources: list(s.Resources),
+		Sampling: word(s.Sampling), Elicitation: word(s.Elicitation), Roots: word(s.Roots),
+	}
+	if s.URL == "" {
+		out.At = "http://" + to.Host() + path
+	}
+	known, err := pins.Of(s.Name)
+	if err != nil {
+		return out, err
+	}
+	out.Pinned = len(known)
+	for _, p := range known {
+		if p.Seen != nil {
+			out.Changed++
+		}
+	}
+	return out, nil
+}
+
+// MCPServer is one of them, with its tools as they were listed.
+func MCPServer(l *Loaded, pins *mcp.Pins, name string) (api.MCPServer, error) {
+	s, err := declared(l, name)
+	if err != nil {
+		return api.MCPServer{}, err
+	}
+	out, err := mcpServer(s, pins)
+	if err != nil {
+		return out, err
+	}
+	known, err := pins.Of(name)
+	if err != nil {
+		return out, err
+	}
+	to, _, err := s.Address()
+	if err != nil {
+		return out, fmt.Errorf("mcp.servers: %w", err)
+	}
+	for _, tool := range slices.Sorted(maps.Keys(known)) {
+		p := known[tool]
+		v := policy.Decide(l.base, policy.Request{
+			Action: policy.McpCall, Authority: to, MCP: &policy.MCPCall{Server: name, Feature: policy.Tool, Name: tool},
+		})
+		d := mcp.Definition{Name: tool, Digest: p.Digest, Text: p.Definition}
+		t := api.MCPTool{
+			Name: tool, Verdict: v.Effect.String(), Rule: ruleOf(v), Reason: v.Reason,
+			Digest: d.Digest, Description: termsafe.Text(d.Description()), Schema: termsafe.Text(d.Schema()), PinnedAt: p.At, PinnedBy: p.By,
+		}
+		if p.Seen != nil {
+			now := mcp.Definition{Name: tool, Digest: p.Seen.Digest, Text: p.Seen.Definition}
+			t.Changed = &api.MCPDefinition{Digest: now.Digest, Description: termsafe.Text(now.Description()), Schema: termsafe.Text(now.Schema()), SeenAt: p.Seen.At}
+		}
+		out.Tools = append(out.Tools, t)
+	}
+	return out, nil
+}
+
+// declared finds a server by its name.
+func declared(l *Loaded, name string) (config.MCPServer, error) {
+	var names []string
+	for _, s := range l.config.MCP.Servers {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	e := &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("no MCP server %q is declared", name), Hints: []string{"see: cloister mcp list"}}
+	if near := nearest.Word(name, names); near != "" {
+		e.Hints = []string{"did you mean " + near + "?"}
+	}
+	return config.MCPServer{}, e
+}
+
+// pinMCP takes what a server says of its tools now, or forgets them.
+func pinMCP(l *Loaded, pins *mcp.Pins, name string, req api.MCPPin, by string) (api.MCPPinned, error) {
+	out := api.MCPPinned{Server: name, Tools: []string{}}
+	if _, err := declared(l, name); err != nil {
+		return out, err
+	}
+	known, err := pins.Of(name)
+	if err != nil {
+		return out, err
+	}
+	for _, t := range req.Tools {
+		if _, ok := known[t]; !ok {
+			e := &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("pin: the server %s has never listed a tool %q that may be used", name, t), Hints: []string{"see: cloister mcp inspect " + name}}
+			if near := nearest.Word(t, slices.Sorted(maps.Keys(known))); near != "" {
+				e.Hints = []string{"did you mean " + near + "?"}
+			}
+			return out, e
+		}
+	}
+	var done []string
+	if req.Forget {
+		done, err = pins.Forget(name, req.Tools)
+	} else {
+		digests := map[string]string{}
+		for t, p := range known {
+			if p.Seen != nil && (len(req.Tools) == 0 || slices.Contains(req.Tools, t)) {
+				digests[t] = req.Digests[t]
+			}
+		}
+		done, err = pins.Take(name, digests, by)
+	}
+	if err != nil {
+		return out, &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: err.Error(), Hints: []string{"look again: cloister mcp inspect " + name}}
+	}
+	out.Tools = append(out.Tools, done...)
+	return out, nil
+}
+
+func (g *guardian) getMCP(http.ResponseWriter, *http.Request) (any, error) {
+	return MCPServers(g.policies.current(), g.pins)
+}
+
+func (g *guardian) getMCPServer(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return MCPServer(g.policies.current(), g.pins, r.PathValue("name"))
+}
+
+// postMCPPin records, then pins.
+func (g *guardian) postMCPPin(_ http.ResponseWriter, r *http.Request) (any, error) {
+	req, err := read[api.MCPPin](r)
+	if err != nil {
+		return nil, err
+	}
+	name, by := r.PathValue("name"), whoAnswers(r, "")
+	if _, err := declared(g.policies.current(), name); err != nil {
+		return nil, err
+	}
+	action := "pin"
+	if req.Forget {
+		action = "forget"
+	}
+	if err := g.records.append(context.WithoutCancel(r.Context()), audit.Event{
+		Kind: audit.MCPCall, Action: action, Resource: name, Verdict: policy.Allow.String(),
+		Reason: fmt.Sprintf("a person said so: %s; tools %q, none is all", by, req.Tools), Policy: g.policies.current().base.Digest(),
+	}); err != nil {
+		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "pin: it could not be recorded, so it does not happen: " + err.Error()}
+	}
+	return pinMCP(g.policies.current(), g.pins, name, req, by)
+}

@@ -133,6 +133,7 @@ func (v *View) plan(p Project, o Options) error {
 	}
 	if o.None {
 		v.Dir = v.Home
+		v.held = stubs.See(v.writable(o))
 	} else {
 		if err := v.live(home, o); err != nil {
 			return err
@@ -277,7 +278,7 @@ func (v *View) live(home string, o Options) error {
 		}
 	}
 	var err error
-	if v.held, err = stubs.Open(o.Locks, filepath.Base(homeOf("", p.Main))); err != nil {
+	if v.held, err = stubs.Open(o.Locks, o.Data, filepath.Base(homeOf("", p.Main)), v.writable(o)); err != nil {
 		return err
 	}
 	tree := newTree(v, root)
@@ -573,6 +574,24 @@ func (t *tree) cover(rel string, file bool) {
 	t.pin(rel)
 	t.done[rel] = true
 	t.v.Protect = append(t.v.Protect, sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel)), File: file, Empty: true})
+}
+
+// writable are the folders of the host, but the private home, to which the
+// session may write.
+func (v *View) writable(o Options) []string {
+	var out []string
+	if p := v.project; !o.None {
+		out = append(out, string(p.Root))
+		if p.Git != nil && !inside(p.Git.Common, string(p.Root)) {
+			out = append(out, p.Git.Common)
+		}
+	}
+	for _, e := range o.Expose {
+		if real, err := realpath.Of(e.Path); err == nil && e.Access == sandbox.ReadWrite {
+			out = append(out, real)
+		}
+	}
+	return out
 }
 
 // makeStubs makes the planned stubs, and adapts the covers to what came of them.

@@ -15,5 +15,8 @@ func Linkat(from int, old string, to int, name string) error {
 	return unix.Linkat(from, old, to, name, 0)
 }
 
+// Renameat moves nothing here.
+func Renameat(int, string, int, string) error { return unix.ENOTSUP }
+
 // Unlinkat is unlinkat(2).
 func Unlinkat(dir int, path string, flags int) error { return unix.Unlinkat(dir, path, flags) }

@@ -21,6 +21,15 @@ func Mknodat(dir int, path string, mode uint32, dev int) error {
 
 // Linkat is linkat(2), of two names in one folder each.
 func Linkat(from int, old string, to int, name string) error {
+	return move(unix.SYS_LINKAT, from, old, to, name, 0)
+}
+
+// Renameat is renameat2(2) that replaces nothing.
+func Renameat(from int, old string, to int, name string) error {
+	return move(unix.SYS_RENAMEAT2, from, old, to, name, unix.RENAME_NOREPLACE)
+}
+
+func move(nr uintptr, from int, old string, to int, name string, flags uintptr) error {
 	source, err := syscall.BytePtrFromString(old)
 	if err != nil {
 		return err
@@ -30,7 +39,7 @@ func Linkat(from int, old string, to int, name string) error {
 		return err
 	}
 	for {
-		_, _, errno := syscall.RawSyscall6(unix.SYS_LINKAT, uintptr(from), uintptr(unsafe.Pointer(source)), uintptr(to), uintptr(unsafe.Pointer(target)), 0, 0)
+		_, _, errno := syscall.RawSyscall6(nr, uintptr(from), uintptr(unsafe.Pointer(source)), uintptr(to), uintptr(unsafe.Pointer(target)), flags, 0)
 		switch errno {
 		case 0:
 			return nil

@@ -28,11 +28,16 @@ import (
 type Set struct {
 	lock    *os.File
 	journal string
+	data    string
+	seen    map[string]*os.File // by folder
+	pools   map[string]*pool    // by folder in which stubs are made
 }
 
 // Open joins the other sessions of a project in a folder of locks: stubs are
 // removed by the last one. A journal tells the next session what a crash left.
-func Open(locks, name string) (*Set, error) {
+// What is kept between sessions lies in the data folder. writable are the folders
+// of the host that the session may write to.
+func Open(locks, data, name string, writable []string) (*Set, error) {
 	if err := os.MkdirAll(locks, 0o700); err != nil {
 		return nil, fmt.Errorf("lock project: %w", err)
 	}
@@ -40,11 +45,16 @@ func Open(locks, name string) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock project: %w", err)
 	}
-	s := &Set{lock: lock, journal: filepath.Join(locks, name+".stubs")}
+	s := &Set{lock: lock, journal: filepath.Join(locks, name+".stubs"), data: data, seen: map[string]*os.File{}, pools: map[string]*pool{}}
+	for _, dir := range writable {
+		if s.seen[dir] == nil {
+			s.seen[dir] = seen(dir)
+		}
+	}
 	// Alone: what is in the journal was left by a crash.
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-		if err := remove(s.journal); err != nil {
-			return nil, errors.Join(err, lock.Close())
+		if err := remove(s.journal, nil); err != nil {
+			return nil, errors.Join(err, s.close())
 		}
 	}
 	for {
@@ -53,9 +63,34 @@ func Open(locks, name string) (*Set, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock project: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("lock project: %w", err), s.close())
 	}
 	return s, nil
+}
+
+// See is a session that makes no stubs, and may write to folders where others do.
+func See(writable []string) *Set {
+	s := &Set{seen: map[string]*os.File{}}
+	for _, dir := range writable {
+		s.seen[dir] = seen(dir)
+	}
+	return s
+}
+
+// close lets the locks go.
+func (s *Set) close() error {
+	for _, f := range s.seen {
+		if f != nil {
+			f.Close()
+		}
+	}
+	for _, p := range s.pools {
+		p.close()
+	}
+	if s.lock == nil {
+		return nil
+	}
+	return s.lock.Close()
 }
 
 // Kind says by what an absent path is held, so that git shows it neither outside
@@ -111,11 +146,30 @@ func (s Stub) mark() string {
 	}
 }
 
+// keptOf is the stub of a line of the journal and the pool that it may go to, nil
+// where there is none.
+func keptOf(mark, path string, pools map[string]*pool) (Stub, *pool) {
+	kind := Folder
+	switch mark {
+	case "f":
+		kind = File
+	case "s":
+		return Stub{}, nil
+	}
+	// Of a folder in another, the inner one's.
+	root := ""
+	for dir := range pools {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) && len(dir) > len(root) {
+			root = dir
+		}
+	}
+	return Stub{"/", path, kind}, pools[root]
+}
+
 // place is a folder in which stubs are made.
 type place struct {
 	*os.Root
-	top    *os.File
-	socket string // one that was made here, of which the next can be a link
+	top *os.File
 }
 
 func openPlace(root string) (*place, error) {
@@ -135,7 +189,7 @@ func (p *place) close() {
 	p.Close()
 }
 
-func (s Stub) make(p *place) error {
+func (s Stub) make(p *place, kept *pool) error {
 	dir, name := p.top, s.Rel
 	if parent := filepath.Dir(s.Rel); parent != "." {
 		f, err := p.Open(parent)
@@ -146,17 +200,18 @@ func (s Stub) make(p *place) error {
 		dir, name = f, filepath.Base(s.Rel)
 	}
 	fd := int(dir.Fd())
+	if s.Kind != Blank {
+		if done, err := kept.take(s, fd, name); done || err != nil {
+			return err
+		}
+	}
 	switch s.Kind {
 	case Blank:
-		// A socket that nobody listens on, under another name where there is one:
-		// a link takes no inode, of which ext4 is slow to find a fresh one.
-		if p.socket != "" && quick.Linkat(int(p.top.Fd()), p.socket, fd, name) == nil {
-			return nil
+		// A socket that nobody listens on.
+		if done, err := kept.link(fd, name); done || err != nil {
+			return err
 		}
 		err := quick.Mknodat(fd, name, unix.S_IFSOCK|0o444, 0)
-		if err == nil && dir == p.top {
-			p.socket = name
-		}
 		if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -236,8 +291,9 @@ func (s *Set) Make(list []Stub, made, lost func(Stub)) error {
 				return fmt.Errorf("protect absent paths: %w", err)
 			}
 			places[m.Root] = r
+			s.pools[m.Root] = openPool(s.data, m.Root)
 		}
-		err := m.make(r)
+		err := m.make(r, s.pools[m.Root])
 		switch {
 		case err == nil || errors.Is(err, fs.ErrExist):
 			made(m)
@@ -255,11 +311,22 @@ func (s *Set) Release() error {
 	if s == nil {
 		return nil
 	}
-	defer s.lock.Close()
-	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil //nolint:nilerr // another session lives: it removes them
+	if s.lock == nil {
+		return s.close()
 	}
-	return remove(s.journal)
+	err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		return s.close() // another session lives: it removes them
+	}
+	for root, p := range s.pools {
+		release, ok := alone(root, s.seen[root])
+		defer release()
+		if !ok {
+			p.close()
+			delete(s.pools, root)
+		}
+	}
+	return errors.Join(remove(s.journal, s.pools), s.close())
 }
 
 // Sweep removes the stubs that crashed sessions left, of projects that no
@@ -277,18 +344,17 @@ func Sweep(locks string) error {
 			continue
 		}
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			errs = append(errs, remove(strings.TrimSuffix(path, ".lock")+".stubs"))
+			errs = append(errs, remove(strings.TrimSuffix(path, ".lock")+".stubs", nil))
 		}
 		lock.Close()
 	}
 	return errors.Join(errs...)
 }
 
-// remove deletes the stubs of a journal that are still as they were made, deepest
-// first. What somebody has put there meanwhile stays. None is moved away to be
-// used again, which would be 1 ms faster: whoever holds it open, in a cloister of
-// the folder above, would write wherever it goes.
-func remove(journal string) error {
+// remove takes the stubs of a journal away that are still as they were made,
+// deepest first: to those that are kept, where there are such. What somebody has
+// put there meanwhile stays.
+func remove(journal string, pools map[string]*pool) error {
 	f, err := os.Open(journal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -306,6 +372,15 @@ func remove(journal string) error {
 	var errs []error
 	for _, line := range slices.Compact(paths) {
 		kind, p, _ := strings.Cut(line, " ")
+		if was, kept := keptOf(kind, p, pools); kept != nil {
+			done, err := kept.put(was)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("remove stub: %w", err))
+			}
+			if done || err != nil {
+				continue
+			}
+		}
 		flags := unix.AT_REMOVEDIR
 		if kind == "d" {
 			// Of anything but an empty folder this removes nothing.

@@ -1,0 +1,214 @@
+package stubs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/quick"
+)
+
+// pool keeps the stubs of one folder between its sessions, in Cloister's own data
+// folder. To move one there and back takes a file system 6 µs, to make and remove
+// one 100: ext4 looks long for an inode, and longer the more were given back
+// lately. Where the data folder is on another file system, stubs are made.
+//
+// Who has one open writes wherever it goes. So none goes to another folder than
+// the one that it came from, where that one may write anyway; none is kept while
+// another cloister sees the folder (alone); and each is looked at before and
+// behind each move: what is not as a stub is made is somebody's, and stays.
+type pool struct {
+	dir   *os.File       // nil: there is none
+	taken map[string]int // of each sort, how many slots were tried
+}
+
+// poolSize bounds the stubs of one sort that are kept.
+const poolSize = 16
+
+// openPool opens the stubs that are kept for a folder. One that cannot be had is
+// done without.
+func openPool(data, root string) *pool {
+	p := &pool{taken: map[string]int{}}
+	sum := sha256.Sum256([]byte(root))
+	dir := filepath.Join(data, "stubs", hex.EncodeToString(sum[:8]))
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(dir, 0o700) == nil {
+		f, err = os.Open(dir)
+	}
+	if err == nil {
+		p.dir = f
+	}
+	return p
+}
+
+func (p *pool) close() {
+	if p.dir != nil {
+		p.dir.Close()
+	}
+}
+
+// seen tells other sessions, of every instance and user, that a cloister may write
+// below a folder, for as long as the file is open: a lock of the folder itself,
+// which leaves nothing behind. nil where that cannot be: then nobody else has the
+// other lock either.
+func seen(dir string) *os.File {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	// A stub's move holds it for a moment; whoever holds it longer is no cloister,
+	// and keeps all of them from moving theirs.
+	for range 20 {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil {
+			return f
+		}
+		time.Sleep(time.Millisecond) //nolint:forbidigo // there is no event to wait for
+	}
+	f.Close()
+	return nil
+}
+
+// alone tells whether no other cloister sees a folder, which is so until the
+// function that it gives is called. own is this session's file of it.
+func alone(root string, own *os.File) (release func(), ok bool) {
+	var held []*os.File
+	release = func() {
+		for _, f := range held {
+			f.Close()
+		}
+	}
+	if own == nil || unix.Flock(int(own.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return release, false
+	}
+	for dir := root; dir != "/"; {
+		dir = filepath.Dir(dir)
+		f, err := os.Open(dir)
+		if err != nil {
+			return release, false
+		}
+		held = append(held, f)
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+			return release, false
+		}
+	}
+	return release, true
+}
+
+// sort names stubs that are like each other.
+func (s Stub) sort() string {
+	if s.Kind == File {
+		return filepath.Base(s.Rel) + "-"
+	}
+	return "folder-"
+}
+
+// take moves a kept stub to a name, and tells whether it did. The error says that
+// the name is not free.
+func (p *pool) take(s Stub, dir int, name string) (bool, error) {
+	sort := s.sort()
+	for p.dir != nil && p.taken[sort] < poolSize {
+		slot := sort + strconv.Itoa(p.taken[sort])
+		p.taken[sort]++
+		err := quick.Renameat(int(p.dir.Fd()), slot, dir, name)
+		if err == nil && !s.intact(dir, name) {
+			err = quick.Renameat(dir, name, int(p.dir.Fd()), slot)
+			if err == nil {
+				continue
+			}
+		}
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, fs.ErrExist):
+			return false, err
+		case !errors.Is(err, fs.ErrNotExist):
+			p.taken[sort] = poolSize // another file system, or one that cannot: no more tries
+		}
+		return false, nil
+	}
+	return false, nil
+}
+
+// put moves a stub from a path to those that are kept, and tells whether it did.
+func (p *pool) put(s Stub) (bool, error) {
+	sort, path := s.sort(), filepath.Join(s.Root, s.Rel)
+	for p.dir != nil && p.taken[sort] > 0 {
+		if !s.intact(unix.AT_FDCWD, path) {
+			return false, nil
+		}
+		p.taken[sort]--
+		slot := sort + strconv.Itoa(p.taken[sort])
+		err := quick.Renameat(unix.AT_FDCWD, path, int(p.dir.Fd()), slot)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return false, nil //nolint:nilerr // then it is removed
+		}
+		if s.intact(int(p.dir.Fd()), slot) {
+			return true, nil
+		}
+		// Somebody was quicker: it is theirs, and belongs where it was.
+		if err := quick.Renameat(int(p.dir.Fd()), slot, unix.AT_FDCWD, path); err != nil {
+			return false, fmt.Errorf("put %s back from %s: %w", path, filepath.Join(p.dir.Name(), slot), err)
+		}
+		return false, nil
+	}
+	return false, nil
+}
+
+// link gives a name to the socket that all stubs of that kind are, and tells
+// whether it did.
+func (p *pool) link(dir int, name string) (bool, error) {
+	if p.dir == nil {
+		return false, nil
+	}
+	err := quick.Linkat(int(p.dir.Fd()), "socket", dir, name)
+	if errors.Is(err, fs.ErrNotExist) && quick.Mknodat(int(p.dir.Fd()), "socket", unix.S_IFSOCK|0o444, 0) == nil {
+		err = quick.Linkat(int(p.dir.Fd()), "socket", dir, name)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return false, err
+	}
+	return err == nil, nil
+}
+
+// intact tells whether what lies under a name is as the stub is made.
+func (s Stub) intact(dir int, name string) bool {
+	flags, mode := unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, uint32(unix.S_IFREG|0o644)
+	if s.Kind != File {
+		flags, mode = flags|unix.O_DIRECTORY, unix.S_IFDIR|0o755
+	}
+	fd, err := unix.Openat(dir, name, flags, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || uint32(st.Mode) != mode || int(st.Uid) != os.Geteuid() {
+		return false
+	}
+	buf := make([]byte, 512)
+	if s.Kind == File {
+		n, err := unix.Read(fd, buf)
+		return err == nil && st.Nlink == 1 && string(buf[:n]) == Text(s.Rel)
+	}
+	for count := 0; ; {
+		n, err := unix.ReadDirent(fd, buf)
+		if err != nil || count > 0 {
+			return false
+		}
+		if n == 0 {
+			return true
+		}
+		_, count, _ = unix.ParseDirent(buf[:n], 1, nil) // "." and ".." do not count
+	}
+}

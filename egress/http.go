@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -186,8 +187,24 @@ func (x *exchange) route(proxy bool) error {
 // readTarget gives what rules read their one spelling.
 func (x *exchange) readTarget() {
 	path, query, _ := strings.Cut(x.target, "?")
-	x.http.Query, x.http.Header = query, x.req.Header.All
+	x.http.Query, x.http.Header = query, x.sent()
 	x.http.Path, x.http.BadPath = urlpath.Parse(path)
+}
+
+// sent are the fields that rules see: those that are sent on. A field that
+// Connection names is not (RFC 9110 7.6.1), and must not satisfy a rule.
+func (x *exchange) sent() iter.Seq2[string, string] {
+	named := x.req.Header.Tokens("Connection")
+	if len(named) == 0 {
+		return x.req.Header.All
+	}
+	return func(yield func(name, value string) bool) {
+		for name, value := range x.req.Header.All {
+			if !slices.Contains(named, strings.ToLower(name)) && !yield(name, value) {
+				return
+			}
+		}
+	}
 }
 
 // cutScheme cuts the connection's own scheme off an absolute-form target.

@@ -132,7 +132,11 @@ func (w *world) carry(r Request) types.RecordMap {
 	headers := types.RecordMap{}
 	if r.HTTP.Header != nil {
 		for name, value := range r.HTTP.Header {
-			join(headers, strings.ToLower(name), value)
+			lower := strings.ToLower(name)
+			join(headers, lower, value)
+			if other := strings.ReplaceAll(lower, "_", "-"); other != lower {
+				join(headers, other, value) // as sameField: many servers take it for that one
+			}
 		}
 	}
 	query := types.RecordMap{}

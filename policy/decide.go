@@ -36,8 +36,10 @@ func (s *Snapshot) judge(r Request) Verdict {
 		return Verdict{Rule: ruleInvalid, Reason: "the request names no destination"}
 	}
 	switch r.Action {
-	case NetworkConnect, HTTPRequest:
+	case NetworkConnect:
 		return s.weigh(r)
+	case HTTPRequest:
+		return s.everyReading(r)
 	case NetworkResolve:
 		return s.resolve(r)
 	case McpCall:

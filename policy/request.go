@@ -75,7 +75,7 @@ func fieldValues(fields iter.Seq2[string, string], name string) iter.Seq[string]
 			return
 		}
 		for n, v := range fields {
-			if strings.EqualFold(n, name) && !yield(v) {
+			if sameField(n, name) && !yield(v) {
 				return
 			}
 		}

@@ -88,6 +88,18 @@ func TestRequests(t *testing.T) {
 		{line: "get api.git.test/user", by: "unlisted"},
 		{line: "POST api.git.test/repos/acme/x/issues", want: policy.Allow, by: "bytes 1000", bytes: 1000},
 		{line: "POST api.git.test/repos/acme/x/issues/1", by: "unlisted"},
+		// What a server may take for the method or the path is judged as well.
+		{line: "GET api.git.test/user", fields: []string{"X-HTTP-Method-Override: get"}, want: policy.Allow, by: "/user"},
+		{line: "GET api.git.test/user", fields: []string{"X-HTTP-Method-Override: POST"}, by: "unlisted"},
+		{line: "GET api.git.test/user", fields: []string{"x_http_method: Patch"}, by: "unlisted"},
+		{line: "GET api.git.test/repos/acme/x", fields: []string{"X-Method-Override: delete"}, want: policy.Ask, by: "DELETE"},
+		{line: "GET api.git.test/user?a=b&_method=put", by: "unlisted"},
+		{line: "GET api.git.test/user", fields: []string{"X-Original-URL: /repos/acme/secret/x"}, by: "/repos/acme/secret/**"},
+		{line: "GET api.git.test/user", fields: []string{"X-Rewrite-Url: https://api.git.test/repos/evil?x"}, by: "unlisted"},
+		{line: "GET api.git.test/user", fields: []string{"X-Original-URL: /repos/acme/y"}, want: policy.Allow, by: "/user"},
+		{line: "GET api.git.test/user", fields: []string{"X-Original-URL: /a/..%2fb"}, by: "/repos/acme/secret/**"},
+		{line: "GET api.git.test/repos/acme/x", fields: []string{"X-HTTP-Method: POST", "X-Rewrite-URL: /repos/acme/x/issues"}, by: "unlisted"},
+		{line: "POST plain.test/x", fields: []string{"X-HTTP-Method-Override: DELETE", "X-Original-URL: /y"}, want: policy.Allow, by: "allow plain.test"},
 		{line: "DELETE api.git.test/repos/acme/x", want: policy.Ask, by: "DELETE"},
 		{line: "POST other.git.test/", want: policy.Allow, by: "allow *.git.test"},
 		{line: "GET api.git.test:22/user", by: "unlisted"},
@@ -99,6 +111,8 @@ func TestRequests(t *testing.T) {
 		{line: "POST code.test/x", fields: []string{"content-type: application/x-git-receive-pack-request"}, by: "unlisted"},
 		{line: "POST code.test/x", fields: []string{"Content-Type: application/x-git-upload-pack-request", "Content-Type: text/plain"}, by: "unlisted", yaml: true},
 		{line: "POST code.test/x", by: "unlisted"},
+		{line: "POST code.test/x", fields: []string{"Content-Type: application/x-git-upload-pack-request", "content_type: text/plain"}, by: "unlisted", yaml: true},
+		{line: "POST plain.test/x", fields: []string{"x_danger: 1"}, by: "x-danger"},
 		{line: "POST plain.test/x", want: policy.Allow, by: "allow plain.test"},
 		{line: "POST plain.test/x", fields: []string{"x-danger: 1"}, by: "x-danger"},
 		{line: "POST both.test/x", want: policy.Allow, by: "allow both.test"},
@@ -120,10 +134,26 @@ func TestRequests(t *testing.T) {
 				t.Errorf("as Cedar %s by %q: %s\n%s", got.Effect, got.Rule, got.Reason, s.Cedar())
 			}
 			x := policy.Explain(s, r)
-			if x.Enforced.Rule != "unlisted" && !strings.Contains(x.String(), "> ") {
+			if x.Enforced.Rule != "unlisted" && !strings.Contains(x.Enforced.Reason, "another request") && !strings.Contains(x.String(), "> ") {
 				t.Errorf("nothing decides in\n%s", x)
 			}
 		})
+	}
+}
+
+// Honest requests have one override or none: a heap of them hides something, and
+// would cost a judgement for each.
+func TestManyReadings(t *testing.T) {
+	s := compile(t, policy.Input{Rules: []policy.Rule{{Effect: policy.Allow, Domain: "plain.test"}}})
+	var fields []string
+	for i := range 20 {
+		fields = append(fields, "X-HTTP-Method-Override: M"+strings.Repeat("X", i))
+	}
+	if v := policy.Decide(s, ask(t, "GET plain.test/", fields...)); v.Effect != policy.Deny || !strings.Contains(v.Reason, "too many times") {
+		t.Errorf("%s: %s", v.Effect, v.Reason)
+	}
+	if v := policy.Decide(s, ask(t, "GET plain.test/", fields[:3]...)); v.Effect != policy.Allow {
+		t.Errorf("%s: %s", v.Effect, v.Reason)
 	}
 }
 

@@ -122,7 +122,7 @@ func checkRewritten(name, value string) error {
 func gateOwns(name string) bool {
 	switch strings.ToLower(name) {
 	case "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect", "trailer", "keep-alive",
-		"proxy-connection", "sec-websocket-key", "sec-websocket-accept", "sec-websocket-version", "sec-websocket-extensions":
+		"proxy-connection", "proxy-authorization", "sec-websocket-key", "sec-websocket-accept", "sec-websocket-version", "sec-websocket-extensions":
 		return true
 	}
 	return false

@@ -1,0 +1,140 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"cloister/internal/urlpath"
+)
+
+// mostReadings bounds the second readings of one request: no honest one has
+// more than a method and a path beside its own.
+const mostReadings = 8
+
+// everyReading judges a request in each way in which a server may read it. Many
+// obey a field or a query key instead of the method that was sent, some another
+// path (CVE-2018-14773): a rule about GET must not let a DELETE through. The
+// strictest answer counts.
+func (s *Snapshot) everyReading(r Request) Verdict {
+	v := s.weigh(r)
+	if v.Effect == Deny || r.HTTP.Header == nil && r.HTTP.Query == "" {
+		return v
+	}
+	others := r.HTTP.readings()
+	if len(others) > mostReadings {
+		return Verdict{Rule: ruleInvalid, Reason: "the request says too many times that it is another one than it looks"}
+	}
+	for _, other := range others {
+		q := r
+		q.HTTP.Method, q.HTTP.Path, q.HTTP.BadPath, q.HTTP.Query = other.http.Method, other.http.Path, other.http.BadPath, other.http.Query
+		w := s.weigh(q)
+		if w.Effect < v.Effect {
+			w.Inspect, w.Judged, w.Rewrites = v.Inspect || w.Inspect, v.Judged || w.Judged, v.Rewrites
+			w.Reason = other.says + " makes another request of it: " + w.Reason
+			v = w
+		}
+		if v.Effect == Deny {
+			return v
+		}
+		if w.MaxBytes > 0 && (v.MaxBytes == 0 || w.MaxBytes < v.MaxBytes) {
+			v.MaxBytes = w.MaxBytes
+		}
+	}
+	return v
+}
+
+// A reading is a request as a server may take it, and what says so.
+type reading struct {
+	http HTTP
+	says string
+}
+
+// readings are all that differ from the request as it was sent.
+func (q *HTTP) readings() []reading {
+	out := q.methodReadings()
+	methods := len(out)
+	for name, value := range q.overrides(pathFields) {
+		other := reading{http: *q, says: "the field " + name}
+		_, rest, ok := strings.Cut(value, "://")
+		if i := strings.IndexByte(rest, '/'); ok && i >= 0 {
+			value = rest[i:]
+		}
+		path, query, _ := strings.Cut(strings.TrimSpace(value), "?")
+		other.http.Path, other.http.BadPath = urlpath.Parse(path)
+		other.http.Query = query
+		out = append(out, other)
+		for _, method := range out[:methods] {
+			both := other
+			both.http.Method, both.says = method.http.Method, method.says+" with "+other.says
+			out = append(out, both)
+		}
+	}
+	return out
+}
+
+func (q *HTTP) methodReadings() []reading {
+	var out []reading
+	add := func(says, value string) {
+		method := strings.ToUpper(strings.TrimSpace(value))
+		if method != "" && method != q.Method && !slices.ContainsFunc(out, func(r reading) bool { return r.http.Method == method }) {
+			other := reading{http: *q, says: says}
+			other.http.Method = method
+			out = append(out, other)
+		}
+	}
+	for name, value := range q.overrides(methodFields) {
+		add("the field "+name, value)
+	}
+	for part := range strings.FieldsFuncSeq(q.Query, func(r rune) bool { return r == '&' || r == ';' }) {
+		if key, value, _ := strings.Cut(part, "="); strings.EqualFold(key, "_method") {
+			add("the query key "+key, value)
+		}
+	}
+	return out
+}
+
+// The fields that servers obey, as sameField compares them.
+func methodFields(name string) bool {
+	return sameField(name, "x-http-method-override") || sameField(name, "x-http-method") || sameField(name, "x-method-override")
+}
+
+func pathFields(name string) bool {
+	return sameField(name, "x-original-url") || sameField(name, "x-rewrite-url")
+}
+
+func (q *HTTP) overrides(which func(name string) bool) func(yield func(name, value string) bool) {
+	return func(yield func(name, value string) bool) {
+		if q.Header == nil {
+			return
+		}
+		for name, value := range q.Header {
+			if which(name) && !yield(name, value) {
+				return
+			}
+		}
+	}
+}
+
+// sameField compares the names of fields as the most careless server does: case
+// is nothing, and to many an underscore is a hyphen (CGI, WSGI).
+func sameField(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if fold(a[i]) != fold(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func fold(c byte) byte {
+	switch {
+	case c == '_':
+		return '-'
+	case c >= 'A' && c <= 'Z':
+		return c + 'a' - 'A'
+	}
+	return c
+}

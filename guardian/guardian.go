@@ -335,26 +335,32 @@ func (g *guardian) settle() {
 	}
 }
 
-// sweepAfter is how long the kernel may take to close a dead shim's descriptors,
-// by whose locks a sweep sees that it is dead.
-const sweepAfter = 300 * time.Millisecond
+// sweepAfter are the waits before each look for what a dead shim left. A sweep
+// sees by the shim's locks that it is dead: the kernel closes its descriptors one
+// after another, and on a busy machine later than the link.
+func sweepAfter() []time.Duration {
+	return []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second}
+}
 
 // sweep removes what a shim that was killed left on the host.
 func (g *guardian) sweep(ctx context.Context) {
 	if g.o.Sweep == nil {
 		return
 	}
-	select {
-	case <-g.ctx.Done():
-		return // the next guardian sweeps when it starts
-	case <-time.After(sweepAfter):
-	}
-	var alive []string
-	for _, info := range g.sessions.List(false) {
-		alive = append(alive, info.ID)
-	}
-	if err := g.o.Sweep(ctx, alive); err != nil {
-		g.notice(err.Error())
+	for _, wait := range sweepAfter() {
+		select {
+		case <-g.ctx.Done():
+			return // the next guardian sweeps when it starts
+		case <-time.After(wait):
+		}
+		var alive []string
+		for _, info := range g.sessions.List(false) {
+			alive = append(alive, info.ID)
+		}
+		if err := g.o.Sweep(ctx, alive); err != nil {
+			g.notice(err.Error())
+			return
+		}
 	}
 }
 

@@ -267,16 +267,35 @@ func (w *world) same(before, after traces) {
 		for _, one := range now {
 			if !slices.Contains(before[kind], one) {
 				w.t.Errorf("left behind: %s %s", kind, one)
+				if kind == "process" {
+					w.t.Log(doing(strings.Fields(one)[0]))
+				}
 			}
 		}
 	}
 }
 
-// settled waits until nothing of the sessions is there, as long as the bar
-// of RS-11 allows, and tells what is.
-func (w *world) settled(before traces) {
+// doing tells why a process may still be there: its state, where it waits and
+// what it has open.
+func doing(pid string) string {
+	var out []string
+	for _, name := range []string{"status", "wchan", "syscall", "stack"} {
+		text, err := os.ReadFile("/proc/" + pid + "/" + name)
+		out = append(out, fmt.Sprintf("%s: %s %v", name, text, err))
+	}
+	files, err := filepath.Glob("/proc/" + pid + "/fd/*")
+	for _, f := range files {
+		to, err := os.Readlink(f)
+		out = append(out, fmt.Sprint(f, " -> ", to, err))
+	}
+	return fmt.Sprint(strings.Join(out, "\n"), err)
+}
+
+// settled waits until nothing of the sessions is there, and tells what is after
+// longer than even a busy machine needs.
+func (w *world) settled(before traces) time.Duration {
 	w.t.Helper()
-	end := time.Now().Add(5 * time.Second)
+	began := time.Now()
 	for {
 		after := w.look()
 		extra := 0
@@ -287,9 +306,9 @@ func (w *world) settled(before traces) {
 				}
 			}
 		}
-		if extra == 0 || time.Now().After(end) {
+		if extra == 0 || time.Since(began) > 20*time.Second {
 			w.same(before, after)
-			return
+			return time.Since(began)
 		}
 		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // nothing else tells that all is gone
 	}

@@ -95,6 +95,7 @@ var packages = map[string]string{
 	"panel":                 "the whole screen of approvals watch",
 	"hostexec":              "rules, digest and run of host commands, and the caller inside",
 	"internal/authority":    "one canonical spelling of a destination",
+	"internal/fieldname":    "HTTP field names as the most careless server reads them",
 	"internal/durable":      "files that survive a crash",
 	"internal/nearest":      "the nearest right word to a wrong one",
 	"internal/passfd":       "descriptors over a unix socket",

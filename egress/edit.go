@@ -13,6 +13,7 @@ import (
 
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
+	"cloister/internal/fieldname"
 )
 
 // An Edit changes one allowed request on its way up, and the answer to it on its
@@ -112,11 +113,12 @@ type Header struct {
 // All gives each field in order.
 func (h *Header) All() iter.Seq2[string, string] { return h.fields.All }
 
-// Values are those of one name, in order.
+// Values are those of one name, in order: in each spelling that servers take for
+// it, here as below.
 func (h *Header) Values(name string) []string {
 	var out []string
 	for _, f := range h.fields {
-		if strings.EqualFold(f.Name, name) {
+		if fieldname.Same(f.Name, name) {
 			out = append(out, f.Value)
 		}
 	}
@@ -128,20 +130,20 @@ func (h *Header) Set(name, value string) {
 	if !h.may(name, value) {
 		return
 	}
-	i := slices.IndexFunc(h.fields, func(f wire.Field) bool { return strings.EqualFold(f.Name, name) })
+	i := slices.IndexFunc(h.fields, func(f wire.Field) bool { return fieldname.Same(f.Name, name) })
 	if i < 0 {
 		h.fields = append(h.fields, wire.Field{Name: name, Value: value})
 		return
 	}
-	h.fields[i].Value = value
-	rest := slices.DeleteFunc(h.fields[i+1:], func(f wire.Field) bool { return strings.EqualFold(f.Name, name) })
+	h.fields[i] = wire.Field{Name: name, Value: value}
+	rest := slices.DeleteFunc(h.fields[i+1:], func(f wire.Field) bool { return fieldname.Same(f.Name, name) })
 	h.fields = h.fields[:i+1+len(rest)]
 }
 
 // Del removes every field of that name.
 func (h *Header) Del(name string) {
 	if h.may(name, "") {
-		h.fields = slices.DeleteFunc(h.fields, func(f wire.Field) bool { return strings.EqualFold(f.Name, name) })
+		h.fields = slices.DeleteFunc(h.fields, func(f wire.Field) bool { return fieldname.Same(f.Name, name) })
 	}
 }
 

@@ -206,6 +206,30 @@ func TestEditRefusesUnseen(t *testing.T) {
 	}
 }
 
+// A field that is set arrives, whatever the program sends in its place or has
+// dropped on the way.
+func TestEditedFieldArrives(t *testing.T) {
+	ca := newTestCA(t)
+	w := newInspectedBy(t, ca, editServer(t, ca))
+	w.set(readHost, edited(egress.Edit{Request: func(m *egress.Message) error { m.Header.Set("X-Key", "ours"); return nil }}))
+	for _, fields := range []string{
+		"", "X-Key: theirs\r\n", "x-key: theirs\r\nX-Key: theirs\r\n", "X_Key: theirs\r\n",
+		"Connection: X-Key\r\n", "Connection: close, x-key\r\n", "X-Key: theirs\r\nConnection: keep-alive, X-KEY\r\n",
+	} {
+		c := w.open("http/1.1")
+		write(t, c, "GET /x HTTP/1.1\r\nHost: api.test\r\n"+fields+"\r\n")
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "GET /x ours||0" {
+			t.Errorf("with %q: %q %v", fields, got, err)
+		}
+		resp.Body.Close()
+		c.Close()
+	}
+}
+
 // A connection on which bodies are changed carries the next request, pipelined
 // or not.
 func TestEditKeepsConnection(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -186,25 +185,34 @@ func (x *exchange) route(proxy bool) error {
 
 // readTarget gives what rules read their one spelling.
 func (x *exchange) readTarget() {
+	x.dropNamed()
 	path, query, _ := strings.Cut(x.target, "?")
-	x.http.Query, x.http.Header = query, x.sent()
+	x.http.Query, x.http.Header = query, x.req.Header.All
 	x.http.Path, x.http.BadPath = urlpath.Parse(path)
 }
 
-// sent are the fields that rules see: those that are sent on. A field that
-// Connection names is not (RFC 9110 7.6.1), and must not satisfy a rule.
-func (x *exchange) sent() iter.Seq2[string, string] {
-	named := x.req.Header.Tokens("Connection")
-	if len(named) == 0 {
-		return x.req.Header.All
-	}
-	return func(yield func(name, value string) bool) {
-		for name, value := range x.req.Header.All {
-			if !slices.Contains(named, strings.ToLower(name)) && !yield(name, value) {
-				return
-			}
+// dropNamed takes away at once what Connection names, which is not sent on (RFC
+// 9110 7.6.1): it must neither satisfy a rule nor take a field with it that an
+// Edit sets.
+func (x *exchange) dropNamed() {
+	known := []string{"close", "keep-alive", "upgrade", "te"}
+	named, kept := x.req.Header.Tokens("Connection"), []string(nil)
+	for _, token := range named {
+		if slices.Contains(known, token) {
+			kept = append(kept, token)
 		}
 	}
+	if len(kept) == len(named) {
+		return
+	}
+	req := *x.req
+	req.Header = x.req.Header.Without(func(name string) bool {
+		return name == "connection" || slices.Contains(named, name) && !slices.Contains(known, name)
+	})
+	if len(kept) > 0 {
+		req.Header = append(req.Header, wire.Field{Name: "Connection", Value: strings.Join(kept, ", ")})
+	}
+	x.req = &req
 }
 
 // cutScheme cuts the connection's own scheme off an absolute-form target.

@@ -135,7 +135,7 @@ func (w *world) carry(r Request) types.RecordMap {
 			lower := strings.ToLower(name)
 			join(headers, lower, value)
 			if other := strings.ReplaceAll(lower, "_", "-"); other != lower {
-				join(headers, other, value) // as sameField: many servers take it for that one
+				join(headers, other, value) // as fieldname.Same: many servers take it for that one
 			}
 		}
 	}

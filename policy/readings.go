@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/internal/fieldname"
 	"cloister/internal/urlpath"
 )
 
@@ -93,13 +94,13 @@ func (q *HTTP) methodReadings() []reading {
 	return out
 }
 
-// The fields that servers obey, as sameField compares them.
+// The fields that servers obey.
 func methodFields(name string) bool {
-	return sameField(name, "x-http-method-override") || sameField(name, "x-http-method") || sameField(name, "x-method-override")
+	return fieldname.Same(name, "x-http-method-override") || fieldname.Same(name, "x-http-method") || fieldname.Same(name, "x-method-override")
 }
 
 func pathFields(name string) bool {
-	return sameField(name, "x-original-url") || sameField(name, "x-rewrite-url")
+	return fieldname.Same(name, "x-original-url") || fieldname.Same(name, "x-rewrite-url")
 }
 
 func (q *HTTP) overrides(which func(name string) bool) func(yield func(name, value string) bool) {
@@ -113,28 +114,4 @@ func (q *HTTP) overrides(which func(name string) bool) func(yield func(name, val
 			}
 		}
 	}
-}
-
-// sameField compares the names of fields as the most careless server does: case
-// is nothing, and to many an underscore is a hyphen (CGI, WSGI).
-func sameField(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if fold(a[i]) != fold(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func fold(c byte) byte {
-	switch {
-	case c == '_':
-		return '-'
-	case c >= 'A' && c <= 'Z':
-		return c + 'a' - 'A'
-	}
-	return c
 }

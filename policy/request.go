@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/internal/fieldname"
 	"cloister/internal/urlpath"
 )
 
@@ -75,7 +76,7 @@ func fieldValues(fields iter.Seq2[string, string], name string) iter.Seq[string]
 			return
 		}
 		for n, v := range fields {
-			if sameField(n, name) && !yield(v) {
+			if fieldname.Same(n, name) && !yield(v) {
 				return
 			}
 		}

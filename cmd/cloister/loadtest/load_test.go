@@ -140,6 +140,11 @@ func TestOrphans(t *testing.T) {
 			t.Errorf("what was left stayed for %v", slowest)
 		}
 	}
+	// A guardian waits for the shims of the one before it, and until then nobody
+	// can end them.
+	eventually(t, 30*time.Second, "the guardian gives the dead up", func() bool {
+		return strings.TrimSpace(string(w.do("list", "--json"))) == "[]"
+	})
 	w.verified()
 }
 

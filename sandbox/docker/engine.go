@@ -164,7 +164,7 @@ func (e *engine) explain(ctx context.Context, err error) error {
 	var timeout net.Error
 	switch {
 	case errors.Is(context.Cause(ctx), errNoAnswer):
-		u.Reason, u.Fix = fmt.Sprintf("the engine at %s does not answer within %s", e.socket, answerWithin), "restart it, or use --isolation native"
+		u.Reason, u.Fix = "the engine at "+e.socket+" does not answer", "restart it, or use --isolation native"
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, fs.ErrNotExist):

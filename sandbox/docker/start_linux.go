@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -195,7 +196,11 @@ func (st *start) createAgent(ctx context.Context, program string) (string, error
 	if err != nil {
 		return "", err
 	}
-	return st.a.create(ctx, st.spec, inside.RoleInit, body)
+	id, err := st.a.create(ctx, st.spec, inside.RoleInit, body)
+	if isStatus(err, http.StatusNotFound) {
+		err = &NoImage{image}
+	}
+	return id, err
 }
 
 // meet waits for the first process and the gate, and has the gate build.

@@ -1,0 +1,188 @@
+package docker
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/sandbox"
+)
+
+// serve listens where an engine would.
+func serve(t *testing.T, h http.Handler) string {
+	t.Helper()
+	l := listenShort(t)
+	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l) // it ends with the test
+	}()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-done
+	})
+	return l.Addr().String()
+}
+
+// listenShort listens in a folder whose name is short enough for a socket.
+func listenShort(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "cd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// static is a program without libraries: nothing of it is ever run here.
+func static(t *testing.T) string {
+	t.Helper()
+	// The header of an ELF file of this machine without a program in it.
+	head := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 57)...)
+	head[16], head[18], head[20], head[52], head[54] = 2, 62, 1, 64, 56
+	file := filepath.Join(shortDir(t), "program")
+	if err := os.WriteFile(file, head, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func answer(version string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/_ping" {
+			panic(http.ErrAbortHandler) // dies in the midst of an answer
+		}
+		if version != "" {
+			w.Header().Set("Api-Version", version)
+		}
+		_, _ = io.WriteString(w, "OK")
+	}
+}
+
+// TestRefusals: what is no engine that could be used is refused by name, at once,
+// and nothing is left.
+func TestRefusals(t *testing.T) {
+	hangs := make(chan struct{})
+	for _, tt := range []struct {
+		name, socket, want string
+	}{
+		{"no engine", filepath.Join(shortDir(t), "none"), "there is no engine at"},
+		{"another server", serve(t, answer("")), "is no Docker engine"},
+		{"an odd version", serve(t, answer("2.x")), "is no Docker engine"},
+		{"too old", serve(t, answer("1.40")), "1.41 is needed"},
+		{"hangs", serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs })), "does not answer"},
+		{"dies", serve(t, answer("1.41")), "went away in the midst of an answer"},
+		{"no HTTP", garbage(t), "is no Docker engine"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(shortDir(t), "d")
+			d := New(Options{Socket: tt.socket, Dir: dir, Program: static(t)})
+			null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer null.Close()
+			began := time.Now()
+			_, err = d.Start(t.Context(), sandbox.Spec{ID: "x", Name: "x", Argv: []string{"true"}, Dir: "/", Root: sandbox.Root{ID: "sha256:0"}}, sandbox.Wiring{Stdin: null, Stdout: null, Stderr: null})
+			u, ok := errors.AsType[*sandbox.Unsupported](err)
+			if !ok || !strings.Contains(err.Error(), tt.want) || u.Fix == "" {
+				t.Errorf("%v, want %q and a fix", err, tt.want)
+			}
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if left, _ := os.ReadDir(dir); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+	close(hangs)
+}
+
+// garbage answers in no protocol.
+func garbage(t *testing.T) string {
+	t.Helper()
+	l := listenShort(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "220 mail.example.com ESMTP\r\n")
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	return l.Addr().String()
+}
+
+func TestProgram(t *testing.T) {
+	if _, err := New(Options{Program: "/bin/sh"}).program(false); err == nil || !strings.Contains(err.Error(), "libraries") {
+		t.Errorf("a program with libraries: %v", err)
+	}
+	closed := static(t)
+	if err := os.Chmod(closed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Options{Program: closed}).program(true); err == nil || !strings.Contains(err.Error(), "may not be executed") {
+		t.Errorf("a program that is closed: %v", err)
+	}
+	if _, err := New(Options{Program: closed + "-gone"}).program(true); err == nil || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("a program that is gone: %v", err)
+	}
+}
+
+func TestSocketOf(t *testing.T) {
+	for host, want := range map[string]string{"": "/run/docker.sock", "unix:///x/y": "/x/y", "tcp://192.0.2.1:2375": "", "ssh://host": "", "unix://relative": ""} {
+		got, err := SocketOf(host)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", host, got, err)
+		}
+	}
+}
+
+// TestOtherUsers: an engine whose users are others is refused.
+func TestOtherUsers(t *testing.T) {
+	own, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkIDs(string(own)); err != nil {
+		t.Errorf("this machine's own: %v", err)
+	}
+	for _, other := range []string{"0 1000 1\n1 100000 65536\n", "0 231072 65536", "", "0 0 1"} {
+		if err := checkIDs(other); err == nil {
+			t.Errorf("%q passed", other)
+		}
+	}
+}

@@ -47,8 +47,8 @@ func (w *world) gitOverHTTP() string {
 	return srv.URL + "/app.git"
 }
 
-// watch is a person who watches in a terminal, until the test ends.
-func (w *world) watch() {
+// attended is a person who watches in a terminal, until the test ends.
+func (w *world) attended() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	c := exec.CommandContext(ctx, binary, "approvals", "watch", "--lines")
@@ -112,7 +112,7 @@ func TestPersonInTheLoop(t *testing.T) {
 	if res := w.cloister(t.Context(), "guardian", "start"); res.status != 0 {
 		t.Fatal(res.stderr)
 	}
-	w.watch()
+	w.attended()
 	answered := make(chan api.Approval, 1)
 	go func() {
 		q := w.question("push to " + url)

@@ -32,6 +32,16 @@ type Git struct {
 	File   bool   // .git is a file that points to Dir
 }
 
+// ErrNoFolder says that the folder this process is in was removed.
+var ErrNoFolder error = noFolder{}
+
+type noFolder struct{}
+
+func (noFolder) Error() string { return "find project: the folder you are in does not exist any more" }
+
+// Hints are the words of what to do.
+func (noFolder) Hints() []string { return []string{"go to one that does, or name one with -C DIR"} }
+
 // TooWide says that a folder cannot be a project: it holds what the cloister
 // must not see.
 type TooWide struct {
@@ -59,6 +69,9 @@ const maxPointer = 4096 + 16
 // or the folder itself. Symbolic links are resolved once, here.
 func Find(dir string) (Project, error) {
 	abs, err := filepath.Abs(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Project{}, ErrNoFolder
+	}
 	if err != nil {
 		return Project{}, fmt.Errorf("find project: %w", err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -111,6 +112,9 @@ func (a *app) listSessions(found []listed, now time.Time) {
 	}
 	a.table(rows)
 	for _, s := range found {
+		if live := s.State == api.StateStarting || s.State == api.StateRunning; live && gone(s.Path) {
+			a.notice("%s: its folder %s was moved or removed; it works on in what it had", s.Name, s.Path)
+		}
 		if s.State == api.StateFailed && s.Reason != "" {
 			a.notice("%s: %s", s.Name, s.Reason)
 		}
@@ -127,6 +131,12 @@ func (a *app) listSessions(found []listed, now time.Time) {
 type column struct {
 	title string
 	value func(listed) string
+}
+
+// gone tells a folder that is not at its place any more.
+func gone(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func number(n int) string {

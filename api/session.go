@@ -118,6 +118,8 @@ type SessionGrant struct {
 	// them inside.
 	Secrets []Placeholder     `json:"secrets,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	// Logins are what programs that look for a login by host find inside.
+	Logins []Login `json:"logins,omitempty"`
 }
 
 // State of a session.

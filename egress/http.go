@@ -342,7 +342,7 @@ func (x *exchange) refuse(err error) {
 	}
 	r := f.refusal()
 	if edit, ok := errors.AsType[*Refused](err); ok {
-		f.Status, r = edit.status(), edit.refusal(x.to)
+		f.Status, f.Hints, r = edit.status(), edit.Verdict.Hints, edit.refusal(x.to)
 	}
 	r.Status = f.Status
 	if x.s.killed() != nil || !x.s.e.refused(f) || x.answered {

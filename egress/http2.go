@@ -412,7 +412,7 @@ func (m *message) refuse(err error) {
 	}
 	r := f.refusal()
 	if edit, ok := errors.AsType[*Refused](err); ok {
-		f.Status, r = edit.status(), edit.refusal(f.Authority)
+		f.Status, f.Hints, r = edit.status(), edit.Verdict.Hints, edit.refusal(f.Authority)
 	}
 	r.Status = f.Status
 	if !m.d.s.e.refused(f) || m.answered {

@@ -199,6 +199,7 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 		Notices:      append(g.grantNotices(loaded, l), secrets.notices...),
 		Secrets:      secrets.told,
 		Env:          secrets.env,
+		Logins:       secrets.logins,
 	}, nil
 }
 

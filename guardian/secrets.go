@@ -1,11 +1,13 @@
 package guardian
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -112,6 +114,7 @@ type placed struct {
 	held    []swap.Held
 	env     map[string]string
 	told    []api.Placeholder
+	logins  []api.Login
 	notices []string
 }
 
@@ -164,6 +167,23 @@ func (p *placed) fill(s config.Secret) {
 	i := slices.IndexFunc(p.told, func(a api.Placeholder) bool { return a.Name == s.Name })
 	for _, name := range s.Variables() {
 		p.env[name] = p.told[i].Text
+	}
+	if !strings.EqualFold(cmp.Or(s.Header, "Authorization"), "Authorization") || s.Query != "" || s.Body {
+		return
+	}
+	for _, host := range s.Hosts {
+		if strings.HasPrefix(host, "*") {
+			continue // no program looks a wildcard up
+		}
+		for _, port := range append(slices.Clone(s.Ports), 443)[:max(1, len(s.Ports))] {
+			at := host
+			if port != 443 {
+				at = fmt.Sprintf("%s:%d", host, port)
+			}
+			if !slices.ContainsFunc(p.logins, func(l api.Login) bool { return l.Host == at }) {
+				p.logins = append(p.logins, api.Login{Host: at, User: "x-access-token", Password: p.told[i].Text})
+			}
+		}
 	}
 }
 
@@ -235,12 +255,15 @@ func (l *live) judgeSecret(ctx context.Context, u swap.Use) (policy.Effect, stri
 	}
 }
 
-// RefusedUse records that a placeholder was where it may not be.
-func (l *live) RefusedUse(ctx context.Context, u swap.Use, why string) error {
+// RecordUse records a placeholder that was seen and not swapped.
+func (l *live) RecordUse(ctx context.Context, u swap.Use, refused bool, why string) error {
 	e := l.secretEvent(u)
-	e.Action, e.Verdict, e.Rule = "refuse", policy.Deny.String(), "secret "+u.Name
+	e.Action, e.Verdict, e.Rule = "seen", policy.Allow.String(), "secret "+u.Name
+	if refused {
+		e.Action, e.Verdict = "refuse", policy.Deny.String()
+		l.g.uses.add(u.Name, false)
+	}
 	e.Reason = why + "; " + u.Place
-	l.g.uses.add(u.Name, false)
 	if err := l.g.records.append(context.WithoutCancel(ctx), e); err != nil {
 		return fmt.Errorf("this could not be recorded: %w", err)
 	}

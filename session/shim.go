@@ -458,8 +458,11 @@ func (s *Shim) links(view *workspace.View) []sandbox.Link {
 func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 	more := slices.Concat(s.CA, []byte(grant.Authority))
 	files := []sandbox.File{
-		{Path: "/etc/gitconfig", Data: s.gitConfig(), Mode: 0o644},
+		{Path: "/etc/gitconfig", Data: append(s.gitConfig(), gitLogins(grant.Logins)...), Mode: 0o644},
 		{Path: bundlePath, From: s.CAFile, Data: more, Mode: 0o644},
+	}
+	if len(grant.Logins) > 0 {
+		files = append(files, sandbox.File{Path: netrcPath, Data: netrc(grant.Logins), Mode: 0o644})
 	}
 	if s.Java == "" {
 		return files, nil
@@ -521,6 +524,9 @@ func (s *Shim) environment(grant api.SessionGrant, user sandbox.User, view *work
 		key, value, _ := strings.Cut(e, "=")
 		known[key] = value // what a person names is there, also when it is empty
 	}
+	if len(grant.Logins) > 0 {
+		known["NETRC"] = netrcPath
+	}
 	maps.Copy(known, grant.Env)
 	var out []string
 	for key, value := range known {
@@ -542,6 +548,30 @@ func (s *Shim) gitConfig() []byte {
 	fmt.Fprintf(&b, "[safe]\n\tdirectory = \"%s\"\n", quote(string(s.Project.Root)))
 	for _, url := range s.Remotes {
 		fmt.Fprintf(&b, "[url \"cloister::%s\"]\n\tinsteadOf = \"%s\"\n", quote(url), quote(url))
+	}
+	return []byte(b.String())
+}
+
+// netrcPath is where programs find logins that read netrc.
+const netrcPath = "/etc/netrc"
+
+// gitLogins are credential helpers that say placeholders. They hold only what
+// anybody inside may see.
+func gitLogins(logins []api.Login) []byte {
+	var b strings.Builder
+	for _, l := range logins {
+		fmt.Fprintf(&b, "[credential \"https://%s\"]\n\thelper = \"!f() { test \\\"$1\\\" = get && printf 'username=%s\\\\npassword=%s\\\\n'; }; f\"\n", l.Host, l.User, l.Password)
+	}
+	return []byte(b.String())
+}
+
+// netrc is the same for programs that read that. It has no ports.
+func netrc(logins []api.Login) []byte {
+	var b strings.Builder
+	for _, l := range logins {
+		if !strings.Contains(l.Host, ":") {
+			fmt.Fprintf(&b, "machine %s\n\tlogin %s\n\tpassword %s\n", l.Host, l.User, l.Password)
+		}
 	}
 	return []byte(b.String())
 }

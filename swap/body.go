@@ -85,7 +85,9 @@ func (e *edit) swapBody(m *egress.Message) error {
 		text = bytes.ReplaceAll(text, []byte(h.Placeholder.Text), []byte(escaped(value.Reveal(), strings.TrimSpace(kind))))
 	}
 	if i := e.s.finder.In(string(text)); i >= 0 {
-		return e.misplaced(m, i, "body")
+		if err := e.misplaced(m, i, "body"); err != nil {
+			return err
+		}
 	}
 	m.SetBody(bytes.NewReader(text), int64(len(text)))
 	return nil
@@ -109,6 +111,7 @@ type search struct {
 	find *secret.Search
 	from io.Reader
 	err  error
+	seen bool // something was found: there is nothing more to look for
 
 	// Of a compressed body: where it goes to be unpacked, and what was found there.
 	// The last that was read waits for that, so that no server has the whole before.
@@ -130,8 +133,11 @@ func (r *search) Read(p []byte) (int, error) {
 		return 0, r.err
 	}
 	n, err := r.from.Read(p)
-	if i := r.find.Write(p[:n]); i >= 0 {
-		return 0, r.stop(i)
+	if r.seen {
+		return n, err
+	}
+	if i := r.find.Write(p[:n]); i >= 0 && r.stop(i) != nil {
+		return 0, r.err
 	}
 	return n, err
 }
@@ -153,9 +159,8 @@ func (r *search) next() {
 		_ = r.packed.Close()
 		i, r.packed = <-r.found, nil
 	}
-	if i >= 0 {
+	if i >= 0 && !r.seen && r.stop(i) != nil {
 		r.ready, r.last = nil, nil
-		_ = r.stop(i)
 		return
 	}
 	if n > 0 {
@@ -166,8 +171,9 @@ func (r *search) next() {
 	}
 }
 
+// stop ends the body with what was found, unless it may be mentioned there.
 func (r *search) stop(i int) error {
-	r.err = r.edit.misplaced(&r.m, i, "body")
+	r.err, r.seen = r.edit.misplaced(&r.m, i, "body"), true
 	return r.err
 }
 

@@ -4,7 +4,9 @@
 // Promise: a placeholder is swapped only in a request that its binding names, over
 // TLS, in the place that it names, after the Judge has said yes and recorded it.
 // Anywhere else in a request that is read, plain, encoded or compressed, the
-// request is refused. What comes back is searched for every value that this session
+// request is refused; but the body of one that carries a secret where it belongs may
+// mention placeholders, as the conversation of an agent with its model does, and
+// goes as it is. What comes back is searched for every value that this session
 // has sent.
 //
 // It does not judge, keep values or know policy (a Judge does), and sees only
@@ -50,9 +52,9 @@ type Judge interface {
 	// AllowUse decides a use that its binding names, and records it. What cannot be
 	// recorded is denied. It may wait for a person.
 	AllowUse(ctx context.Context, u Use) egress.Verdict
-	// RefusedUse records a use that no binding names; after an error the program gets
-	// no explanation.
-	RefusedUse(ctx context.Context, u Use, why string) error
+	// RecordUse records a placeholder that was seen and not swapped, and whether the
+	// request is refused for it; after an error it is.
+	RecordUse(ctx context.Context, u Use, refused bool, why string) error
 	// Value is the secret as of now, and a number that is another one whenever the
 	// value may be.
 	Value(ctx context.Context, name string) (secret.Value, uint64, error)
@@ -134,6 +136,7 @@ type edit struct {
 	s     *Session
 	ctx   context.Context //nolint:containedctx // the request's own, for functions that egress calls without one
 	http  *egress.HTTP
+	used  string           // a secret that was swapped into the head; empty for none
 	scrub *secret.Scrubber // of the answer
 }
 
@@ -257,7 +260,7 @@ func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value,
 	}
 	value, revision, err := e.s.judge.Value(e.ctx, h.Name)
 	if err != nil {
-		if rerr := e.s.judge.RefusedUse(e.ctx, u, err.Error()); rerr != nil {
+		if rerr := e.s.judge.RecordUse(e.ctx, u, true, err.Error()); rerr != nil {
 			return secret.Value{}, rerr
 		}
 		return secret.Value{}, &egress.Refused{Status: http.StatusBadGateway, Verdict: egress.Verdict{
@@ -266,6 +269,7 @@ func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value,
 		}}
 	}
 	e.s.remember(h, value, revision)
+	e.used = h.Name
 	return value, nil
 }
 
@@ -274,8 +278,11 @@ func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value,
 func (e *edit) misplaced(m *egress.Message, i int, place string) error {
 	h := &e.s.held[i]
 	u := Use{Name: h.Name, Authority: m.Authority, Method: m.Method, Path: m.Path, Place: place}
+	if place == "body" && e.used != "" {
+		return e.s.judge.RecordUse(e.ctx, u, false, "not swapped, and passed on: the request carries the secret "+e.used+" where it belongs")
+	}
 	why, origin, hints := e.whyNot(h, e.words(m))
-	if err := e.s.judge.RefusedUse(e.ctx, u, why); err != nil {
+	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
 	return &egress.Refused{Verdict: egress.Verdict{

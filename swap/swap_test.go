@@ -71,13 +71,17 @@ func (w *world) AllowUse(_ context.Context, u swap.Use) egress.Verdict {
 	return egress.Verdict{Allow: w.deny == "", Effect: "deny", Reason: w.deny}
 }
 
-func (w *world) RefusedUse(_ context.Context, u swap.Use, why string) error {
+func (w *world) RecordUse(_ context.Context, u swap.Use, refused bool, why string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.deaf {
 		return errors.New("the disk is full")
 	}
-	w.record = append(w.record, "refuse "+u.Name+" "+u.Place+" "+u.Authority.String()+": "+why)
+	word := "seen "
+	if refused {
+		word = "refuse "
+	}
+	w.record = append(w.record, word+u.Name+" "+u.Place+" "+u.Authority.String()+": "+why)
 	return nil
 }
 
@@ -352,6 +356,28 @@ func percent(s string) string {
 		fmt.Fprintf(&b, "%%%02x", s[i])
 	}
 	return b.String()
+}
+
+// A conversation with a model holds what the agent has read, env among it.
+func TestAConversationMayMentionIt(t *testing.T) {
+	both(t, func(t *testing.T, http2 bool) {
+		w := newWorld(t, http2, secret.Words{Hosts: []string{"example.com"}, Header: "x-api-key"})
+		said := "KEY=" + w.held.Placeholder.Text + " " + strings.Repeat("and more ", 9999)
+		for coding, body := range map[string]string{"": said, "gzip": packed("gzip", said)} {
+			header := []string{"X-Api-Key", w.held.Placeholder.Text}
+			if coding != "" {
+				header = append(header, "Content-Encoding", coding)
+			}
+			status, text := w.send("POST", "https://example.com/v1/messages", body, header...)
+			seen, record := w.took()
+			if status != 200 || !strings.HasSuffix(seen, body) || strings.Count(seen, "Canary") != strings.Count(real, "Canary") {
+				t.Errorf("%d %s, %d bytes seen", status, text, len(seen))
+			}
+			if !strings.Contains(record, "swap KEY") || strings.Count(record, "seen KEY body") != 1 {
+				t.Errorf("recorded %q", record)
+			}
+		}
+	})
 }
 
 func TestABodyInPiecesIsSeen(t *testing.T) {

@@ -113,8 +113,8 @@ when { context.arguments has path && context.arguments.path like "/etc/*" };
 	return w, files, notes
 }
 
-// watch answers each question with yes, until it is ended.
-func (w *world) watch() (asked func() []string) {
+// watchSayingYes answers each question with yes, until it is ended.
+func (w *world) watchSayingYes() (asked func() []string) {
 	w.t.Helper()
 	w.configure()
 	w.cloister(w.t.Context(), "run", "--", "true") // there is a guardian now
@@ -183,7 +183,7 @@ func TestMCPClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.args = append(w.args, "--expose", client)
-	asked := w.watch()
+	asked := w.watchSayingYes()
 	calls := `[["read_file",{"path":"/a"}],["read_file",{"path":"/etc/passwd"}],["write_file",{"path":"/b"}],["delete_all",{}]]`
 	res := w.must("node", client, "https://files.example.com/mcp", calls)
 	want := regexp.MustCompile(`^tools read_file,write_file
@@ -233,7 +233,7 @@ func TestMCPClaudeCode(t *testing.T) {
 	}}
 	w.net.handle("api.anthropic.com", api)
 	w.args = []string{"-e", "ANTHROPIC_API_KEY=sk-ant-test-0123", "-e", "ENABLE_TOOL_SEARCH=false"}
-	asked := w.watch()
+	asked := w.watchSayingYes()
 	res := w.must("claude", "-p", "Use the tools.", "--dangerously-skip-permissions", "--mcp-config", filepath.Join(w.project, "servers.json"), "--strict-mcp-config")
 	if got := strings.TrimSpace(res.stdout); got != api.last {
 		t.Errorf("claude said %q, want %q; stderr: %s", got, api.last, res.stderr)

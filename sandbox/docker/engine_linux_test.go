@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
@@ -245,4 +248,44 @@ func TestEngineSweep(t *testing.T) {
 		t.Error("the folder is left")
 	}
 	ask(t, http.MethodDelete, "/containers/"+made[1].ID, nil, nil)
+}
+
+// TestEngineTerminal: a caller with a terminal gives the command one of its own.
+func TestEngineTerminal(t *testing.T) {
+	o := options(t)
+	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "stty", "tty")), ID: "sha256:eeee"}
+	h := sandboxtest.New(t, onImage{docker.New(o), root})
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = errors.Join(unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0), unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := make(chan string, 1)
+	go func() {
+		b, _ := io.ReadAll(master) // EIO at the end, as a terminal does
+		text <- string(b)
+	}()
+	box, err := h.Driver.Start(t.Context(), sandbox.Spec{
+		ID: "terminal", Name: "terminal", Argv: []string{"sh", "-c", "tty; stty size"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
+		User: sandbox.User{ID: max(os.Geteuid(), 1), Name: "agent", Home: "/tmp"},
+	}, sandbox.Wiring{Stdin: slave, Stdout: slave, Stderr: slave})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := box.Wait()
+	slave.Close()
+	if got := <-text; err != nil || st.ExitCode() != 0 || !strings.Contains(got, "/dev/pts/0") || !strings.Contains(got, "33 77") {
+		t.Errorf("%v, %v, %q", st, err, got)
+	}
 }

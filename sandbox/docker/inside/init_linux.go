@@ -249,10 +249,9 @@ func terminal(l Line) (*os.File, error) {
 	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
 		return nil, fmt.Errorf("unlock terminal: %w", err)
 	}
-	slave, err := unix.IoctlRetInt(int(master.Fd()), unix.TIOCGPTPEER)
-	if err != nil {
-		slave, err = openSlave(master)
-	}
+	// Not TIOCGPTPEER without flags: the first process leads a session, and would
+	// make the terminal its own.
+	slave, err := openSlave(master)
 	if err != nil {
 		return nil, fmt.Errorf("open terminal's inside: %w", err)
 	}

@@ -175,6 +175,9 @@ func (p *Prepared) program() error {
 			return &Refused{Reason: fmt.Sprintf("%q: there is no such program on the host", name), NotFound: true}
 		}
 	}
+	if ofProcess(path) {
+		return refuse("%q: it means another file for each process", name)
+	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return &Refused{Reason: fmt.Sprintf("%q: %v", name, errors.Unwrap(err)), NotFound: errors.Is(err, fs.ErrNotExist)}
@@ -188,6 +191,25 @@ func (p *Prepared) program() error {
 		return refuse("%q: cloister is the person's: nothing inside a cloister can use it on the host", name)
 	}
 	return p.file(path, real)
+}
+
+// ofProcess says whether a path leads through what the kernel resolves anew for
+// whoever asks: looked at here it is one file, and for the command another, which
+// the cloister may have written.
+func ofProcess(path string) bool {
+	path = filepath.Clean(path)
+	if rest, is := strings.CutPrefix(path, "/proc/"); is {
+		parts := strings.Split(rest, "/")
+		return slices.ContainsFunc(parts, func(p string) bool {
+			return slices.Contains([]string{"cwd", "root", "fd", "exe", "map_files", "fdinfo"}, p)
+		})
+	}
+	for _, dir := range []string{"/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"} {
+		if path == dir || strings.HasPrefix(path, dir+"/") {
+			return path != "/dev/stdin" && path != "/dev/stdout" && path != "/dev/stderr"
+		}
+	}
+	return false
 }
 
 // lookUp searches PATH, skipping what is no place for programs of the host.
@@ -281,11 +303,14 @@ func (p *Prepared) operand(i int, name string) (Operand, *os.File, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(p.Dir, name)
 	}
-	root, rel := "", ""
-	for _, dir := range append([]string{p.host.Project}, p.host.Foreign...) {
-		if r, in := below(path, dir); in {
-			root, rel = dir, r
-			break
+	if ofProcess(path) {
+		return Operand{}, nil, refuse("argument %d: %q means another file for each process", i, name)
+	}
+	root, rel := p.written(path)
+	if root == "" && filepath.IsAbs(name) {
+		// By another of its names: a link outside that leads there.
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			root, rel = p.written(real)
 		}
 	}
 	if root == "" {
@@ -307,6 +332,17 @@ func (p *Prepared) operand(i int, name string) (Operand, *os.File, error) {
 		return Operand{}, nil, nil // a folder: what is in it is the command's business
 	}
 	return Operand{Arg: i, Path: path}, f, nil
+}
+
+// written is the folder that the cloister can write in which a path lies, and the
+// rest of the path.
+func (p *Prepared) written(path string) (root, rel string) {
+	for _, dir := range append([]string{p.host.Project}, p.host.Foreign...) {
+		if r, in := below(path, dir); in {
+			return dir, r
+		}
+	}
+	return "", ""
 }
 
 // bind adds a file's digest. The first one that an interpreter is given is

@@ -77,6 +77,16 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
+// An operand is bound by whatever name it was given.
+func TestOperandByALink(t *testing.T) {
+	p := newPlace(t)
+	p.link(p.host.Project, p.host.Project+"-link")
+	got, err := p.prepare("/work", "tool", p.host.Project+"-link/script.sh", "/proc/meminfo")
+	if err != nil || len(got.Operands) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
 // HX-07, HX-08, and the bad input of the issue.
 // A folder is the cloister's by whatever name it was given.
 func TestForeignByALink(t *testing.T) {
@@ -122,6 +132,11 @@ func TestPrepareRefuses(t *testing.T) {
 		{"a link out", project + "/out", []string{"tool"}, "out"},
 		{"relative", "sub", []string{"tool"}, "is not in the project"},
 		{"gone", project + "/gone", []string{"tool"}, "gone"},
+		{"a path of each process", project, []string{"/proc/self/cwd/tool"}, "another file for each process"},
+		{"a process's root", project, []string{"/proc/1/root/bin/ls"}, "another file for each process"},
+		{"an operand of each process", project, []string{"tool", "/proc/self/cwd/script.sh"}, "another file for each process"},
+		{"in a flag", project, []string{"tool", "--file=/proc/thread-self/cwd/script.sh"}, "another file for each process"},
+		{"an operand by descriptor", project, []string{"tool", "/dev/fd/0"}, "another file for each process"},
 		{"an operand that leads out", project, []string{"tool", "leak"}, "leads out of"},
 	} {
 		_, err := p.prepare(c.dir, c.argv...)

@@ -40,7 +40,7 @@ func escapes() map[string][]string {
 		"ruby":    {"*"},
 		"awk":     {"*"},
 		"gawk":    {"*"},
-		"sed":     {"-i*", "--in-place*", "-f*", "--file*", "*w *", "*e"},
+		"sed":     {"*"},
 		"sort":    {"-o*", "--output*", "--compress-program*", "-T*"},
 		"curl":    {"-o*", "-O*", "--output*", "-K*", "--config*", "-T*", "--upload-file*", "-d*", "--data*", "-F*", "--form*", "--unix-socket*", "--abstract-unix-socket*", "-x*", "--proxy*", "-D*", "-c*", "--libcurl*"},
 		"wget":    {"*"},

@@ -178,11 +178,22 @@ func (r *Registry) expect(info api.SessionInfo) {
 
 // loadLive adds the sessions that were granted after the last save. A file
 // that says nothing sound is removed: no session was granted before its file
-// was whole.
+// was whole. What has none any more ended after the last save: it is not waited
+// for, or a start would rejoin it and find nobody.
 func (r *Registry) loadLive() error {
 	files, err := os.ReadDir(r.live)
 	if err != nil {
 		return err
+	}
+	for id, e := range r.sessions {
+		if e.expected && !slices.ContainsFunc(files, func(f fs.DirEntry) bool { return f.Name() == id }) {
+			e.expected = false
+			if r.names[e.info.Name] == id {
+				delete(r.names, e.info.Name)
+			}
+			e.info.State, e.info.StoppedAt = api.StateFailed, r.now().UTC().Round(0)
+			e.info.Reason = "it ended just before its guardian did; how is in the record: cloister audit tail --session " + e.info.Name
+		}
 	}
 	for _, f := range files {
 		path := filepath.Join(r.live, f.Name())
@@ -195,6 +206,8 @@ func (r *Registry) loadLive() error {
 			}
 		case known == nil:
 			r.expect(info)
+		default:
+			r.names[info.Name] = info.ID // one that ended may have had it in the list
 		}
 	}
 	return nil

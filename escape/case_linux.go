@@ -19,7 +19,7 @@ type Case struct {
 	ID, Class string
 	Attack    string   // the mechanism and what is attempted
 	Source    string   // where it was seen, or the wall it tries
-	Layers    []string // what stops it, the outermost first (see Layers)
+	Layers    []string // what stops it, the outermost first; a Layer can be left out
 	// Tries are made inside, and again outside as the positive control.
 	Tries func(in Inside) []Try
 	// Flags of the cloister of its own that the case needs; nil shares one.
@@ -36,6 +36,9 @@ type Case struct {
 	Contained bool
 	// Slow is a longer time for the tries, in seconds.
 	Slow int
+	// Needs are the layers without which the attempt itself cannot be made, and
+	// why: what is refused then proves nothing, and never counts as held.
+	Needs map[Layer]string
 }
 
 // Try is one thing that is attempted.
@@ -103,6 +106,7 @@ type Inside struct {
 	Abstract string `json:"abstract"` // an abstract unix socket of the host
 	Path     string `json:"path"`     // a unix socket of the host on a path
 	Port     int    `json:"port"`     // of the sink, TCP and UDP, on every address of the host
+	Secure   int    `json:"secure"`   // of the server behind inspected names, on loopback
 	HostIP   string `json:"host_ip"`  // an address of the host that is not loopback; may be empty
 }
 
@@ -111,7 +115,24 @@ func Matches(err error, list []error) bool {
 	return slices.ContainsFunc(list, func(e error) bool { return errors.Is(err, e) })
 }
 
-// Layers that a build with the tag cloister_layeroff can leave out.
-func Layers() []string {
-	return []string{"view", "net", "landlock", "seccomp", "capabilities", "protect", "policy"}
+// Layer is one wall that a build with the tag cloister_layeroff can leave out.
+type Layer string
+
+// The layers, as that build calls them.
+const (
+	View         Layer = "view"
+	Net          Layer = "net"
+	Landlock     Layer = "landlock"
+	Seccomp      Layer = "seccomp"
+	Capabilities Layer = "capabilities"
+	Protect      Layer = "protect"
+	Policy       Layer = "policy"
+)
+
+// Layers are all of them.
+func Layers() []Layer {
+	return []Layer{View, Net, Landlock, Seccomp, Capabilities, Protect, Policy}
 }
+
+// names tells whether a case says that a layer stops it.
+func (c Case) names(l Layer) bool { return slices.Contains(c.Layers, string(l)) }

@@ -1,78 +1,138 @@
 package escape
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Marks in SECURITY.md between which the table stands.
+// Marks in SECURITY.md between which the table of layers stands.
 const (
-	TableBegin = "<!-- escape: written by cloister-escape -table; a test compares it -->"
-	TableEnd   = "<!-- escape: end -->"
+	begin = "<!-- escape: written by script/test layers; a test compares it -->\n"
+	end   = "<!-- escape: end -->\n"
 )
 
 // Hold is what was seen of one case with layers left out.
 type Hold struct {
-	Case string
-	Off  []string // layers that were left out and held by others
-	Open []string // layers without which it opens
+	Case    string
+	Held    []Layer // others held without them
+	Open    []Layer // it opens without them
+	Untried []Layer // it could not be tried without them
 }
 
-// ParseHolds reads what FormatHolds wrote.
-func ParseHolds(text string) (map[string]Hold, error) {
-	out := map[string]Hold{}
+// Holds are what was seen of all cases by one kind of user.
+type Holds map[string]Hold
+
+// ParseHolds reads what Format wrote.
+func ParseHolds(text string) (Holds, error) {
+	out := Holds{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		f := strings.Split(line, "\t")
-		if len(f) != 3 {
-			return nil, fmt.Errorf("read layers: %q has %d fields, not 3", line, len(f))
+		if len(f) != 4 {
+			return nil, fmt.Errorf("read layers: %q has %d fields, not 4", line, len(f))
 		}
-		out[f[0]] = Hold{f[0], fields(f[1]), fields(f[2])}
+		h := Hold{Case: f[0]}
+		for i, list := range []*[]Layer{&h.Held, &h.Open, &h.Untried} {
+			if f[i+1] == "-" {
+				continue
+			}
+			for name := range strings.SplitSeq(f[i+1], ",") {
+				if !slices.Contains(Layers(), Layer(name)) {
+					return nil, fmt.Errorf("read layers: %q has no layer %q", line, name)
+				}
+				*list = append(*list, Layer(name))
+			}
+		}
+		out[h.Case] = h
 	}
 	return out, nil
 }
 
-func fields(s string) []string {
-	if s == "-" {
-		return nil
-	}
-	return strings.Split(s, ",")
-}
-
-func joined(list []string) string {
-	if len(list) == 0 {
-		return "-"
-	}
-	return strings.Join(list, ",")
-}
-
-// FormatHolds writes them as a table of tabs, a case on each line.
-func FormatHolds(as string, holds []Hold) string {
+// Format writes them as a table of tabs, a case on each line. Of what is no case
+// any more nothing is written.
+func (hs Holds) Format(as string, cases []Case) string {
 	var b strings.Builder
-	b.WriteString("# With one layer left out, as " + as + ": the case, the layers without which it held, those without which it opened.\n" +
-		"# Written by cloister-escape -write.\n")
-	for _, h := range holds {
-		fmt.Fprintf(&b, "%s\t%s\t%s\n", h.Case, joined(h.Off), joined(h.Open))
+	b.WriteString("# With one layer left out, as " + as + ": the case, the layers without which others held,\n" +
+		"# those without which it opened, those without which it could not be tried.\n# Written by script/test layers.\n")
+	for _, c := range cases {
+		if h, ok := hs[c.ID]; ok {
+			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", h.Case, joined(h.Held, ","), joined(h.Open, ","), joined(h.Untried, ","))
+		}
 	}
 	return b.String()
 }
 
-// Table is the part of SECURITY.md about the corpus.
-func Table(cases []Case, user, root map[string]Hold, missing []Missing) string {
-	var b strings.Builder
-	b.WriteString(TableBegin + "\n\n| case | what is tried | stopped by | with one layer left out |\n|---|---|---|---|\n")
-	for _, c := range cases {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", c.ID, cell(c.Attack), cell(strings.Join(c.Layers, ", ")), cell(holdText(user[c.ID], root[c.ID])))
+func joined(list []Layer, by string) string {
+	if len(list) == 0 {
+		return "-"
 	}
-	b.WriteString("\nNot tried yet, because what they attack is not built:\n\n")
+	var out []string
+	for _, l := range list {
+		out = append(out, string(l))
+	}
+	return strings.Join(out, by)
+}
+
+// Stale says which cases what is kept does not answer: tried ones that have no
+// line, or whose line says nothing of a layer that they name or need.
+func (hs Holds) Stale(cases []Case) error {
+	var errs []error
+	for _, c := range cases {
+		h, ok := hs[c.ID]
+		switch {
+		case c.Tries == nil && ok:
+			errs = append(errs, fmt.Errorf("%s: it tries nothing with a layer left out, but there is a line of it", c.ID))
+		case c.Tries != nil && !ok:
+			errs = append(errs, fmt.Errorf("%s: nothing is known of it", c.ID))
+		case c.Tries != nil:
+			for _, l := range Layers() {
+				_, needs := c.Needs[l]
+				known := slices.Contains(h.Held, l) || slices.Contains(h.Open, l) || slices.Contains(h.Untried, l)
+				if (c.names(l) || needs) != known {
+					errs = append(errs, fmt.Errorf("%s: named or needed without %s: %v, known: %v", c.ID, l, c.names(l) || needs, known))
+				}
+			}
+		}
+	}
+	for id := range hs {
+		if !slices.ContainsFunc(cases, func(c Case) bool { return c.ID == id }) {
+			errs = append(errs, fmt.Errorf("%s: a line of what is no case", id))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Text says in a few words whether a second layer held.
+func (h Hold) Text(c Case) string { return holdText(c, h, h) }
+
+// Missing is a row of cases.tsv that cannot be tried yet.
+type Missing struct{ ID, Needs string }
+
+// Page is docs/attempts.md: every case, what stops it, and what was seen with
+// layers left out.
+func Page(cases []Case, user, root Holds, missing []Missing) string {
+	var b strings.Builder
+	b.WriteString("# The attempts\n\n" +
+		"Written by `script/test layers` from the cases in `escape/corpus` and from what was\n" +
+		"seen of them (`escape/testdata/holds-*.tsv`); a test compares it. Each case is tried\n" +
+		"in a real cloister, as an ordinary user and as root, and must also come off outside:\n" +
+		"an attempt that cannot succeed proves nothing. Then, in a build that is no release,\n" +
+		"one layer is left out at a time. \"Single layer\" means that without it the attempt\n" +
+		"comes off; where the attempt itself needs the layer nothing is proved, and it does\n" +
+		"not count as held.\n\n" +
+		"| case | what is tried | stopped by | with one layer left out |\n|---|---|---|---|\n")
+	for _, c := range cases {
+		fmt.Fprintf(&b, "| %s | %s: %s | %s | %s |\n", c.ID, cell(c.Class), cell(c.Attack), cell(strings.Join(c.Layers, ", ")), cell(holdText(c, user[c.ID], root[c.ID])))
+	}
+	b.WriteString("\n## Not tried yet\n\n")
 	for _, m := range missing {
 		fmt.Fprintf(&b, "- %s needs %s\n", m.ID, m.Needs)
 	}
-	b.WriteString("\n" + TableEnd + "\n")
 	return b.String()
 }
 
@@ -80,33 +140,82 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
 
 // holdText says what a second layer holds, and where the two kinds of run
 // differ, for whom.
-func holdText(user, root Hold) string {
-	if len(user.Off)+len(user.Open)+len(root.Off)+len(root.Open) == 0 {
-		return "none of these can be left out"
-	}
-	var parts []string
-	var held, both []string
+func holdText(c Case, user, root Hold) string {
+	var open, parts, reasons []string
+	var held []Layer
 	for _, l := range Layers() {
 		u, r := slices.Contains(user.Open, l), slices.Contains(root.Open, l)
 		switch {
 		case u && r:
-			both = append(both, l)
+			open = append(open, string(l))
 		case u:
-			parts = append(parts, "**opens** without "+l+" (as root it holds)")
+			open = append(open, string(l)+" (as root it holds)")
 		case r:
-			parts = append(parts, "**opens** as root without "+l)
-		case slices.Contains(user.Off, l) || slices.Contains(root.Off, l):
+			open = append(open, string(l)+" (as root only)")
+		case slices.Contains(user.Held, l) || slices.Contains(root.Held, l):
 			held = append(held, l)
+		case slices.Contains(user.Untried, l) || slices.Contains(root.Untried, l):
+			reasons = append(reasons, "could not be tried without "+string(l)+": "+c.Needs[l])
 		}
 	}
-	if len(both) > 0 {
-		parts = append([]string{"**opens** without " + strings.Join(both, ", ")}, parts...)
+	if len(open) > 0 {
+		parts = append(parts, "**single layer**: opens without "+strings.Join(open, ", without "))
 	}
-	if len(held) > 0 {
-		parts = append(parts, "holds without "+strings.Join(held, ", "))
+	if len(held) > 0 && len(open) > 0 {
+		parts = append(parts, "holds without "+joined(held, ", without "))
+	} else if len(held) > 0 {
+		parts = append(parts, "second layer holds without "+joined(held, ", without "))
 	}
-	return strings.Join(parts, "; ")
+	parts = append(parts, reasons...)
+	switch {
+	case len(parts) > 0:
+		return strings.Join(parts, "; ")
+	case c.Tries == nil:
+		return "looks at the host, no layer is left out"
+	case len(c.Layers) == 1:
+		return "single layer, which cannot be left out"
+	}
+	return "these layers cannot be left out"
 }
 
-// Missing is a row of cases.tsv that cannot be tried yet.
-type Missing struct{ ID, Needs string }
+// Summary is the table of layers: for each what happens without it.
+func Summary(cases []Case, user, root Holds) string {
+	var b strings.Builder
+	b.WriteString("| left out | these open: nothing else stops them | these hold all the same: a second layer | could not be tried without it |\n|---|---|---|---|\n")
+	for _, l := range Layers() {
+		var open, held, untried []string
+		for _, c := range cases {
+			u, r := user[c.ID], root[c.ID]
+			switch {
+			case slices.Contains(u.Open, l) || slices.Contains(r.Open, l):
+				open = append(open, c.ID)
+			case slices.Contains(u.Held, l) || slices.Contains(r.Held, l):
+				held = append(held, c.ID)
+			case slices.Contains(u.Untried, l) || slices.Contains(r.Untried, l):
+				untried = append(untried, c.ID)
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", l, listed(open), listed(held), listed(untried))
+	}
+	return b.String()
+}
+
+func listed(ids []string) string {
+	if len(ids) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d: %s", len(ids), strings.Join(ids, ", "))
+}
+
+// Insert puts the table of layers between its marks in SECURITY.md.
+func Insert(text, table string) (string, error) {
+	before, rest, ok := strings.Cut(text, begin)
+	if !ok {
+		return "", errors.New("write the table of layers: its first mark is not there")
+	}
+	_, after, ok := strings.Cut(rest, end)
+	if !ok {
+		return "", errors.New("write the table of layers: its last mark is not there")
+	}
+	return before + begin + "\n" + table + "\n" + end + after, nil
+}

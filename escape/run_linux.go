@@ -29,10 +29,17 @@ type Row struct {
 	Problems []string // why it does not pass; empty: it passes
 	Controls int      // tries whose control succeeded
 	Excused  []string // tries without one here, and why
-	// Opens are the layers without which an attempt comes off, with the try.
-	Opens map[string]string
-	// Without are the layers that were left out.
-	Without []string
+	// Off is what was seen with one layer left out, for each that the case names or
+	// needs, or that another case shares a cloister without.
+	Off map[Layer]Off
+}
+
+// Off is what a case came to with one layer left out. Exactly one of the three
+// is so.
+type Off struct {
+	Opens   string // the try that came off, and its answer
+	Held    bool   // every try was refused all the same: by a second layer
+	Untried string // why the attempt could not be made
 }
 
 // Passed tells whether every part of the verdict is as it must be.
@@ -58,7 +65,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 func (o Options) run(ctx context.Context) ([]Row, error) {
 	rows := make([]Row, len(o.Cases))
 	for i, c := range o.Cases {
-		rows[i] = Row{Case: c, Opens: map[string]string{}}
+		rows[i] = Row{Case: c, Off: map[Layer]Off{}}
 	}
 	if err := o.enclosed(ctx, rows); err != nil {
 		return nil, err
@@ -302,8 +309,8 @@ func (w *World) control(r *Row) error {
 }
 
 // layerOff makes the tries once more with one layer left out.
-func (o Options) layerOff(ctx context.Context, rows []Row, layer string) error {
-	w, err := NewWorld(ctx, o.Dir, o.Off, o.Self, map[string]string{"CLOISTER_LAYER_OFF": layer})
+func (o Options) layerOff(ctx context.Context, rows []Row, layer Layer) error {
+	w, err := NewWorld(ctx, o.Dir, o.Off, o.Self, map[string]string{"CLOISTER_LAYER_OFF": string(layer)})
 	if err != nil {
 		return err
 	}
@@ -314,7 +321,7 @@ func (o Options) layerOff(ctx context.Context, rows []Row, layer string) error {
 	return err
 }
 
-func (o Options) layerOffIn(w *World, rows []Row, layer string) error {
+func (o Options) layerOffIn(w *World, rows []Row, layer Layer) error {
 	if err := w.Configure(); err != nil {
 		return err
 	}
@@ -322,10 +329,11 @@ func (o Options) layerOffIn(w *World, rows []Row, layer string) error {
 	var groups [][]*Row
 	for i := range rows {
 		c := rows[i].Case
+		_, needs := c.Needs[layer]
 		switch {
 		case c.Tries == nil:
 		case own(c):
-			if slices.Contains(c.Layers, layer) {
+			if c.names(layer) || needs {
 				groups = append(groups, []*Row{{Case: c}})
 			}
 		default:
@@ -348,53 +356,59 @@ func (o Options) layerOffIn(w *World, rows []Row, layer string) error {
 		}
 		for _, g := range group {
 			i := slices.IndexFunc(rows, func(r Row) bool { return r.Case.ID == g.Case.ID })
-			r := &rows[i]
-			named := slices.Contains(r.Case.Layers, layer)
-			if named {
-				r.Without = append(r.Without, layer)
-			}
-			if len(g.Answers) == 0 {
-				r.fail("without %s: no answers: %s", layer, strings.Join(g.Problems, "; "))
-			}
-			for _, a := range g.Answers {
-				// Odd is an answer of another kind than the wall's: no wall spoke.
-				if a.State == Held || r.Opens[layer] != "" {
-					continue
-				}
-				r.Opens[layer] = a.Try + ": " + a.Text
-				if !named {
-					r.fail("it opens without %s, which it does not name: %s: %s", layer, a.Try, a.Text)
-				}
-			}
+			rows[i].without(layer, g)
 		}
 	}
 	return nil
+}
+
+// without notes what a case came to with one layer left out. A case must name
+// every layer without which it opens, and say why where it cannot be tried.
+func (r *Row) without(layer Layer, g *Row) {
+	if len(g.Answers) == 0 {
+		r.fail("without %s: no answers: %s", layer, strings.Join(g.Problems, "; "))
+		return
+	}
+	why, needs := r.Case.Needs[layer]
+	first := func(s State) *Answer {
+		i := slices.IndexFunc(g.Answers, func(a Answer) bool { return a.State == s })
+		if i < 0 {
+			return nil
+		}
+		return &g.Answers[i]
+	}
+	open, odd := first(Open), first(Odd)
+	switch {
+	case open != nil:
+		r.Off[layer] = Off{Opens: open.Try + ": " + open.Text}
+		if !r.Case.names(layer) {
+			r.fail("it opens without %s, which it does not name: %s: %s", layer, open.Try, open.Text)
+		}
+		if needs {
+			r.fail("without %s it comes off, although it says that it cannot be tried (%s): %s: %s", layer, why, open.Try, open.Text)
+		}
+	case needs:
+		r.Off[layer] = Off{Untried: why}
+	case odd != nil:
+		r.Off[layer] = Off{Untried: odd.Try + ": " + odd.Text}
+		r.fail("without %s an answer proves nothing, and Needs does not say why: %s: %s", layer, odd.Try, odd.Text)
+	case r.Case.names(layer):
+		r.Off[layer] = Off{Held: true}
+	}
 }
 
 // Hold is what was seen with layers left out.
 func (r Row) Hold() Hold {
 	h := Hold{Case: r.Case.ID}
 	for _, layer := range Layers() {
-		switch {
-		case r.Opens[layer] != "":
+		switch off := r.Off[layer]; {
+		case off.Opens != "":
 			h.Open = append(h.Open, layer)
-		case slices.Contains(r.Without, layer):
-			h.Off = append(h.Off, layer)
+		case off.Untried != "":
+			h.Untried = append(h.Untried, layer)
+		case off.Held:
+			h.Held = append(h.Held, layer)
 		}
 	}
 	return h
-}
-
-// Second says in a few words whether a second layer held.
-func (r Row) Second() string {
-	h := r.Hold()
-	switch {
-	case len(h.Off)+len(h.Open) == 0:
-		return ""
-	case len(h.Open) == 0:
-		return "a second layer holds without " + joined(h.Off)
-	case len(h.Off) == 0:
-		return "single layer: opens without " + joined(h.Open)
-	}
-	return "opens without " + joined(h.Open) + ", holds without " + joined(h.Off)
 }

@@ -13,8 +13,9 @@ import (
 // sinks are servers of the host that nothing inside may reach, and one behind
 // allowed names that keeps what it was sent.
 type sinks struct {
-	port, upstream         int
-	hostIP, abstract, path string
+	port, upstream, tlsPort int
+	hostIP, abstract, path  string
+	authority               []byte // of the certificate behind inspected names
 
 	closers []interface{ Close() error }
 	mu      sync.Mutex
@@ -64,7 +65,7 @@ func listen(base string) (*sinks, error) {
 	s.upstream = up.Addr().(*net.TCPAddr).Port
 	s.serve("upstream", up, &s.up)
 	s.hostIP = hostAddress()
-	return s, nil
+	return s, s.secure()
 }
 
 // hostAddress is an address of this host that is not loopback.

@@ -81,7 +81,10 @@ func NewWorld(ctx context.Context, dir, cloister, self string, extra map[string]
 	if w.sinks, err = listen(w.Base); err != nil {
 		return w, err
 	}
-	w.Port, w.HostIP, w.Abstract, w.Path = w.sinks.port, w.sinks.hostIP, w.sinks.abstract, w.sinks.path
+	w.Port, w.Secure, w.HostIP, w.Abstract, w.Path = w.sinks.port, w.sinks.tlsPort, w.sinks.hostIP, w.sinks.abstract, w.sinks.path
+	if err := write(w.Base+"/authority.pem", string(w.sinks.authority)); err != nil {
+		return w, err
+	}
 	if w.victim, err = victim(ctx, self); err != nil {
 		return w, err
 	}
@@ -184,13 +187,22 @@ func (w *World) Write(path, text string) error {
 // Hosts are the names that rules allow, and where each is served.
 func (w *World) Hosts() map[string]string {
 	to := "127.0.0.1:" + strconv.Itoa(w.sinks.upstream)
-	return map[string]string{"allowed.test": to, "sub.wild.test": to, "a.b.wild.test": to, "other.test": to}
+	hosts := map[string]string{"allowed.test": to, "sub.wild.test": to, "a.b.wild.test": to, "other.test": to}
+	for _, name := range Inspected() {
+		hosts[name] = "127.0.0.1:" + strconv.Itoa(w.Secure)
+	}
+	return hosts
 }
 
 // Configure writes config.yaml and starts the guardian.
 func (w *World) Configure() error {
 	var b strings.Builder
-	b.WriteString("version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  allow:\n    - domain: allowed.test\n    - domain: other.test\n    - domain: \"*.wild.test\"\n    - domain: ask.test\n  hosts:\n")
+	b.WriteString("version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  allow:\n    - domain: allowed.test\n    - domain: other.test\n    - domain: \"*.wild.test\"\n    - domain: ask.test\n")
+	names := Inspected()
+	fmt.Fprintf(&b, "    - domain: %s\n      ports: [443]\n      methods: [GET, POST]\n      paths: [\"/ok/**\"]\n", names[0])
+	fmt.Fprintf(&b, "    - domain: %s\n      ports: [443]\n      headers: {X-Tenant: mine}\n", names[1])
+	fmt.Fprintf(&b, "    - domain: %s\n      ports: [443]\n  rewrite: [{domain: %[1]s, set: {X-Tenant: mine}}]\n", names[2])
+	fmt.Fprintf(&b, "  upstream_ca: [%q]\n  hosts:\n", w.Base+"/authority.pem")
 	hosts := w.Hosts()
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
 		fmt.Fprintf(&b, "    %s: %q\n", name, hosts[name])

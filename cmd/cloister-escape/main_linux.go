@@ -254,14 +254,14 @@ func run(ctx context.Context, words []string) error {
 	dir := f.String("dir", "/var/tmp", "`folder` to make worlds in, not below /tmp")
 	only := f.String("run", "", "only cases whose name matches this `pattern`")
 	holds := f.String("holds", "", "`file` of what second layers hold, to compare with")
-	write := f.Bool("write", false, "write that file instead")
-	table := f.Bool("table", false, "print the table of SECURITY.md from the files in `escape/testdata`")
+	write := f.Bool("write", false, "write what was seen into that file instead; other cases' lines stay")
+	document := f.String("document", "", "write docs/attempts.md and the table in SECURITY.md of this `repository` from its files of holds, try nothing")
 	verbose := f.Bool("v", false, "print every try")
 	if err := f.Parse(words); err != nil {
 		return &statusError{2}
 	}
-	if *table {
-		return printTable(f.Arg(0))
+	if *document != "" {
+		return documents(*document)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -282,7 +282,7 @@ func run(ctx context.Context, words []string) error {
 		fmt.Printf("%-7s not yet: needs %s\n", m.ID, m.Needs)
 	}
 	if *layers && *holds != "" {
-		if err := compare(*holds, rows, *write, *only == ""); err != nil {
+		if err := compare(*holds, rows, *write); err != nil {
 			fmt.Println("FAIL    " + err.Error())
 			failed++
 		}
@@ -309,8 +309,8 @@ func report(rows []escape.Row, verbose bool) (failed int) {
 			parts = append(parts, fmt.Sprintf("%d records", r.Records))
 		}
 		parts = append(parts, "by "+strings.Join(r.Case.Layers, ", "))
-		if text := r.Second(); text != "" {
-			parts = append(parts, text)
+		if len(r.Off) > 0 {
+			parts = append(parts, r.Hold().Text(r.Case))
 		}
 		fmt.Printf("%-7s %-4s %-28s %s\n", r.Case.ID, word, r.Case.Class, strings.Join(parts, "; "))
 		for _, p := range r.Problems {
@@ -325,54 +325,79 @@ func report(rows []escape.Row, verbose bool) (failed int) {
 		for _, e := range r.Excused {
 			fmt.Printf("          no control: %s\n", e)
 		}
-		for layer, try := range r.Opens {
-			fmt.Printf("          opens without %s: %s\n", layer, try)
+		for _, layer := range escape.Layers() {
+			if try := r.Off[layer].Opens; try != "" {
+				fmt.Printf("          opens without %s: %s\n", layer, try)
+			}
 		}
 	}
 	return failed
 }
 
-// compare holds what was seen of second layers to what is written down.
-func compare(file string, rows []escape.Row, write, whole bool) error {
+// compare holds what was seen of second layers to what is written down, or
+// writes it down.
+func compare(file string, rows []escape.Row, write bool) error {
 	as := "an ordinary user"
 	if os.Geteuid() == 0 {
 		as = "root"
 	}
-	var holds []escape.Hold
+	kept, err := readHolds(file)
+	if write && errors.Is(err, os.ErrNotExist) {
+		kept, err = escape.Holds{}, nil
+	}
+	if err != nil {
+		return err
+	}
+	before := kept.Format(as, corpus.All())
 	for _, r := range rows {
-		holds = append(holds, r.Hold())
+		if r.Case.Tries != nil {
+			kept[r.Case.ID] = r.Hold()
+		}
 	}
-	got := escape.FormatHolds(as, holds)
-	if write {
-		return os.WriteFile(file, []byte(got), 0o644)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	if whole && string(text) != got {
-		return fmt.Errorf("second layers: %s says otherwise; cloister-escape -layers -holds %s -write mends it:\n%s", filepath.Base(file), file, got)
+	now := kept.Format(as, corpus.All())
+	switch {
+	case write:
+		return os.WriteFile(file, []byte(now), 0o644)
+	case now != before:
+		return fmt.Errorf("second layers: %s says otherwise; script/test layers writes it anew:\n%s", filepath.Base(file), now)
 	}
 	return nil
 }
 
-func printTable(dir string) error {
-	user, err := readHolds(filepath.Join(dir, "holds-user.tsv"))
+// documents writes what readers see of the corpus.
+func documents(repository string) error {
+	user, err := readHolds(filepath.Join(repository, "escape/testdata/holds-user.tsv"))
 	if err != nil {
 		return err
 	}
-	root, err := readHolds(filepath.Join(dir, "holds-root.tsv"))
+	root, err := readHolds(filepath.Join(repository, "escape/testdata/holds-root.tsv"))
 	if err != nil {
 		return err
 	}
-	fmt.Print(escape.Table(corpus.All(), user, root, corpus.Missing()))
-	return nil
+	page := escape.Page(corpus.All(), user, root, corpus.Missing())
+	if err := os.WriteFile(filepath.Join(repository, "docs/attempts.md"), []byte(page), 0o644); err != nil {
+		return err
+	}
+	security := filepath.Join(repository, "SECURITY.md")
+	text, err := os.ReadFile(security)
+	if err != nil {
+		return err
+	}
+	with, err := escape.Insert(string(text), escape.Summary(corpus.All(), user, root))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(security, []byte(with), 0o644)
 }
 
-func readHolds(file string) (map[string]escape.Hold, error) {
+func readHolds(file string) (escape.Holds, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	return escape.ParseHolds(string(text))
+	holds, err := escape.ParseHolds(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return holds, nil
 }

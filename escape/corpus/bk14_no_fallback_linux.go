@@ -29,7 +29,8 @@ func bk14() escape.Case {
 			normal, extra := w.Cloister, maps.Clone(w.Extra)
 			w.Cloister = w.Off
 			defer func() { w.Cloister, w.Extra = normal, extra }()
-			for _, layer := range escape.Layers() {
+			for _, left := range escape.Layers() {
+				layer := string(left)
 				if layer == "policy" {
 					continue // no part of the enclosure: what cannot be evaluated denies (PO-01)
 				}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"cloister/escape"
 	"cloister/escape/corpus"
 )
@@ -71,6 +73,81 @@ func TestEveryRowIsTriedOrMissing(t *testing.T) {
 	}
 }
 
+// What was seen with layers left out is kept, and told, for the cases that there
+// are: script/test layers looks again and writes it.
+func TestLayersAreToldAsTheyWereSeen(t *testing.T) {
+	read := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	kept := func(name string) escape.Holds {
+		t.Helper()
+		holds, err := escape.ParseHolds(read(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := holds.Stale(corpus.All()); err != nil {
+			t.Errorf("%s: %v\nhint: ATTEMPTS='^(ID|ID)$' script/test layers   tries those cases with layers left out and writes it", name, err)
+		}
+		return holds
+	}
+	user, root := kept("../testdata/holds-user.tsv"), kept("../testdata/holds-root.tsv")
+	const hint = "write it anew with: go run ./cmd/cloister-escape -document ."
+	if diff := cmp.Diff(escape.Page(corpus.All(), user, root, corpus.Missing()), read("../../docs/attempts.md")); diff != "" {
+		t.Errorf("docs/attempts.md (-want +got); %s\n%s", hint, diff)
+	}
+	want, err := escape.Insert(read("../../SECURITY.md"), escape.Summary(corpus.All(), user, root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, read("../../SECURITY.md")); diff != "" {
+		t.Errorf("SECURITY.md (-want +got); %s\n%s", hint, diff)
+	}
+}
+
+func TestHoldsAreReadAsTheyWereWritten(t *testing.T) {
+	cases := []escape.Case{
+		{ID: "AA-01", Layers: []string{"view", "landlock"}, Tries: func(escape.Inside) []escape.Try { return nil }},
+		{ID: "AA-02", Layers: []string{"policy"}, Needs: map[escape.Layer]string{escape.Net: "reason"}, Tries: func(escape.Inside) []escape.Try { return nil }},
+	}
+	holds := escape.Holds{
+		"AA-01": {Case: "AA-01", Held: []escape.Layer{escape.Landlock}, Open: []escape.Layer{escape.View}},
+		"AA-02": {Case: "AA-02", Held: []escape.Layer{escape.Policy}, Untried: []escape.Layer{escape.Net}},
+	}
+	got, err := escape.ParseHolds(holds.Format("root", cases))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(holds, got); diff != "" {
+		t.Error(diff)
+	}
+	if err := got.Stale(cases); err != nil {
+		t.Error(err)
+	}
+	if text := got["AA-02"].Text(cases[1]); text != "second layer holds without policy; could not be tried without net: reason" {
+		t.Errorf("it says %q", text)
+	}
+	if text := got["AA-01"].Text(cases[0]); text != "**single layer**: opens without view; holds without landlock" {
+		t.Errorf("it says %q", text)
+	}
+	// A case that is new, one that is gone and a layer that is named since are told.
+	cases[0].Layers = append(cases[0].Layers, "seccomp")
+	cases[1].ID = "AA-03"
+	err = got.Stale(cases)
+	for _, word := range []string{"AA-01: named or needed without seccomp", "AA-03: nothing is known", "AA-02: a line of what is no case"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("it does not say %q: %v", word, err)
+		}
+	}
+	if _, err := escape.ParseHolds("AA-01\twall\t-\t-\n"); err == nil {
+		t.Error("a layer that there is not was read")
+	}
+}
+
 func TestEveryCaseSaysWhatItIs(t *testing.T) {
 	files, err := os.ReadDir(".")
 	if err != nil {
@@ -83,6 +160,11 @@ func TestEveryCaseSaysWhatItIs(t *testing.T) {
 		}
 		if c.Tries == nil && c.Host == nil {
 			t.Errorf("%s tries nothing and looks at nothing", c.ID)
+		}
+		for l, why := range c.Needs {
+			if !slices.Contains(escape.Layers(), l) || why == "" || c.Tries == nil {
+				t.Errorf("%s needs %s: no such layer, no reason or no tries", c.ID, l)
+			}
 		}
 		start := strings.ToLower(strings.Replace(c.ID, "-", "", 1)) + "_"
 		if !slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), start) }) {

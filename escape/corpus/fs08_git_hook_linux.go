@@ -17,6 +17,14 @@ func held(name string, do func() error) escape.Try {
 	return escape.Try{Name: name, Do: do, Held: fixed()}
 }
 
+// away renames a folder, and back where that came off: other cases need it.
+func away(path string) error {
+	if err := os.Rename(path, path+"2"); err != nil {
+		return err
+	}
+	return os.Rename(path+"2", path)
+}
+
 func fs08() escape.Case {
 	return escape.Case{
 		ID: "FS-08", Class: "git hook, present", Attack: "write a hook, replace the hooks folder, move it or .git away, make its files executable",
@@ -34,14 +42,8 @@ func fs08() escape.Case {
 					defer os.Remove(in.Project + "/hook")
 					return os.Rename(in.Project+"/hook", git+"/hooks/post-merge")
 				}),
-				held("write by the alias /work", func() error {
-					if in.Control {
-						return nil
-					}
-					return create("/work/.git/hooks/pre-commit", "FS-08")
-				}),
-				held("move hooks away", func() error { return os.Rename(git+"/hooks", git+"/hooks2") }),
-				held("move .git away", func() error { return os.Rename(git, in.Project+"/.git2") }),
+				held("move hooks away", func() error { return away(git + "/hooks") }),
+				held("move .git away", func() error { return away(git) }),
 			}
 		},
 	}

@@ -136,10 +136,14 @@ func to(in escape.Inside, addr string) string {
 	return addr
 }
 
+// patience is how long an attempt waits for an answer: far longer than any takes,
+// since one that does not come in time proves nothing.
+const patience = 12 * time.Second
+
 // talk connects, says something and reads an answer. Whatever an enemy's server
 // could have said back is nil.
 func talk(network, addr, text string) error {
-	c, err := net.DialTimeout(network, addr, 3*time.Second)
+	c, err := net.DialTimeout(network, addr, patience)
 	if err != nil {
 		return plain(err)
 	}
@@ -149,7 +153,11 @@ func talk(network, addr, text string) error {
 
 // converse says something and judges what comes back.
 func converse(c net.Conn, text string) error {
-	if err := c.SetDeadline(time.Now().Add(4 * time.Second)); err != nil {
+	wait := patience
+	if c.LocalAddr().Network() == "udp" { // no answer is one
+		wait = 4 * time.Second
+	}
+	if err := c.SetDeadline(time.Now().Add(wait)); err != nil {
 		return err
 	}
 	if _, err := c.Write([]byte(text)); err != nil {
@@ -205,6 +213,12 @@ func tunnel(name, target string, in escape.Inside) escape.Try {
 // net1 is a try on the network with the usual refusals.
 func net1(name string, do func() error) escape.Try {
 	return escape.Try{Name: name, Do: do, Held: gone()}
+}
+
+// gate is what attempts need that go by the proxy or ask for a name: without it
+// they reach nothing, and that nothing is no wall.
+func gate() map[escape.Layer]string {
+	return map[escape.Layer]string{escape.Net: "the proxy and every name are the gate's"}
 }
 
 // noHost is a finding of a look that could not be made.

@@ -13,7 +13,7 @@ import (
 func lg01() escape.Case {
 	return escape.Case{
 		ID: "LG-01", Class: "log injection", Attack: "CR, LF, JSON, escape sequences, U+2028 and NUL in host, path, header and argument: one record stays one line without a control byte",
-		Source: "supertool #1557", Layers: []string{"audit"},
+		Source: "supertool #1557", Layers: []string{"audit"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			return []escape.Try{
 				net1("in a host", func() error {

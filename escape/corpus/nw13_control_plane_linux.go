@@ -10,7 +10,7 @@ import (
 func nw13() escape.Case {
 	return escape.Case{
 		ID: "NW-13", Class: "control plane", Attack: "reach the guardian by its socket, by the proxy and by SOCKS",
-		Source: "GHSA-9x85-c42x-79cx (an agent reached its own policy API)", Layers: []string{"view", "policy"},
+		Source: "GHSA-9x85-c42x-79cx (an agent reached its own policy API)", Layers: []string{"view", "policy"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			return []escape.Try{
 				{Name: "its socket", Held: gone(), Control: escape.ByNobody, Why: "the control's world has no guardian", Do: func() error {

@@ -9,7 +9,7 @@ import (
 func nw14() escape.Case {
 	return escape.Case{
 		ID: "NW-14", Class: "metadata", Attack: "the metadata services of clouds by address, by name, by the proxy and with a rule that allows them",
-		Source: "NW-14; Capital One 2019", Layers: []string{"net", "policy", "addresses"},
+		Source: "NW-14; Capital One 2019", Layers: []string{"net", "policy", "addresses"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			for _, host := range []string{"169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "metadata.google.internal", "instance-data.ec2.internal"} {

@@ -9,7 +9,7 @@ import (
 func nw15() escape.Case {
 	return escape.Case{
 		ID: "NW-15", Class: "special ranges", Attack: "one address of every special-purpose range by CONNECT, in each of its spellings",
-		Source: "measured: netip knows less than half of them", Layers: []string{"policy", "addresses"},
+		Source: "measured: netip knows less than half of them", Layers: []string{"policy", "addresses"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			for _, host := range specialHosts() {

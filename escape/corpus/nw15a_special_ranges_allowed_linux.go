@@ -9,7 +9,7 @@ import (
 func nw15a() escape.Case {
 	return escape.Case{
 		ID: "NW-15a", Class: "special ranges, allowed", Attack: "the same with a rule that allows all of them: the address table stands behind policy",
-		Source: "NW-15", Layers: []string{"addresses"},
+		Source: "NW-15", Layers: []string{"addresses"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			for _, host := range specialHosts() {

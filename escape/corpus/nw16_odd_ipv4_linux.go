@@ -11,7 +11,7 @@ import (
 func nw16() escape.Case {
 	return escape.Case{
 		ID: "NW-16", Class: "odd IPv4 spellings", Attack: "octal, hexadecimal, decimal, short and full-width spellings of loopback, by CONNECT, SOCKS and Host",
-		Source: "CVE-2024-24790; SSRF lists", Layers: []string{"one canonical name"},
+		Source: "CVE-2024-24790; SSRF lists", Layers: []string{"one canonical name"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			for _, host := range []string{"0177.0.0.1", "0x7f.1", "0x7f000001", "2130706433", "127.1", "0", "1.2.3", "0300.0250.0.1", "127.0.0.1.", "127.0.0.01", "\uff11\uff12\uff17.\uff10.\uff10.\uff11", "1\u30022.3.4", "[::1%25lo]", "allowed.test.0x7f"} {
@@ -30,12 +30,12 @@ func socks(in escape.Inside, host string, port int) error {
 	if in.Control {
 		return raw(in, "hello")
 	}
-	c, err := net.DialTimeout("tcp", proxyAt, 3*time.Second)
+	c, err := net.DialTimeout("tcp", proxyAt, patience)
 	if err != nil {
 		return plain(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(4 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
 	head := append([]byte{5, 1, 0, 5, 1, 0, 3, byte(len(host))}, host...)

@@ -9,7 +9,7 @@ import (
 func nw18() escape.Case {
 	return escape.Case{
 		ID: "NW-18", Class: "suffix matching", Attack: "names that end, begin or look like allowed ones; the apex of a wildcard",
-		Source: "CVE-2026-24052 (prefix check)", Layers: []string{"policy"},
+		Source: "CVE-2026-24052 (prefix check)", Layers: []string{"policy"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			for _, host := range []string{"evil-allowed.test", "allowed.test.evil.test", "allowedxtest", "wild.test", "xwild.test", "evil.allowed.test", "allowed.tes", "test", "llowed.test", "sub.wild.test.evil.test", "allowed-test", "ask.test.allowed"} {

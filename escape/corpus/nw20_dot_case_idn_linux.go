@@ -10,7 +10,7 @@ import (
 func nw20() escape.Case {
 	return escape.Case{
 		ID: "NW-20", Class: "dot, case, IDN", Attack: "homographs, other dots, empty and over-long labels and names; one canonical form for all spellings of an allowed name",
-		Source: "CVE-2022-24825, CVE-2022-29188", Layers: []string{"one canonical name", "policy"},
+		Source: "CVE-2022-24825, CVE-2022-29188", Layers: []string{"one canonical name", "policy"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			long := strings.Repeat("a", 64) + ".wild.test"
 			name := strings.Repeat("a.", 125) + "wild.test"

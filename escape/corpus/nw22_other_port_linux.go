@@ -7,7 +7,7 @@ import (
 func nw22() escape.Case {
 	return escape.Case{
 		ID: "NW-22", Class: "other port", Attack: "allowed names on ports that no rule names, and ports that are none",
-		Source: "claude-code #40213", Layers: []string{"policy"},
+		Source: "claude-code #40213", Layers: []string{"policy"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			for _, port := range []string{"22", "25", "2375", "8443", "3128", "0", "65536", "00443", "+443", "-1", "443x", ""} {

@@ -7,7 +7,7 @@ import (
 func nw23() escape.Case {
 	return escape.Case{
 		ID: "NW-23", Class: "plain HTTP parity", Attack: "absolute-form to a denied host, origin-form with a foreign Host, on the proxy and on port 80",
-		Source: "claude-code #87381", Layers: []string{"policy", "form"},
+		Source: "claude-code #87381", Layers: []string{"policy", "form"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			get := func(target, host string) string { return "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n" }
 			return []escape.Try{

@@ -5,7 +5,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"time"
 
 	"cloister/escape"
 )
@@ -13,7 +12,7 @@ import (
 func nw25() escape.Case {
 	return escape.Case{
 		ID: "NW-25", Class: "SNI mismatch", Attack: "TLS to an allowed name with the SNI of another, none, an address or an empty one: closed before a byte goes up",
-		Source: "gh-aw-firewall #8878", Layers: []string{"form"},
+		Source: "gh-aw-firewall #8878", Layers: []string{"form"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			for _, sni := range []string{"denied25.test", "other.test", "", "127.0.0.1", "allowed.test.denied25.test", "sub.wild.test"} {
@@ -31,7 +30,7 @@ func nw25() escape.Case {
 // handshake begins TLS with a name. Whatever the server says is success: these
 // servers have no certificate.
 func handshake(addr, sni string) error {
-	c, err := net.DialTimeout("tcp", addr, 3*time.Second)
+	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
 		return plain(err)
 	}

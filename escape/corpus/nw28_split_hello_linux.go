@@ -11,12 +11,12 @@ import (
 func nw28() escape.Case {
 	return escape.Case{
 		ID: "NW-28", Class: "split ClientHello", Attack: "the SNI of a denied name split over segments and over records, behind 16 KiB of padding, or never whole",
-		Source: "azure #1826 (SNI after byte 1024)", Layers: []string{"form"},
+		Source: "azure #1826 (SNI after byte 1024)", Layers: []string{"form"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			bad := clientHello("denied28.test")
 			send := func(parts ...[]byte) func() error {
 				return func() error {
-					c, err := net.DialTimeout("tcp", to(in, "allowed.test:443"), 3*time.Second)
+					c, err := net.DialTimeout("tcp", to(in, "allowed.test:443"), patience)
 					if err != nil {
 						return plain(err)
 					}

@@ -9,7 +9,7 @@ import (
 func nw30() escape.Case {
 	return escape.Case{
 		ID: "NW-30", Class: "smuggling", Attack: "two lengths, length and chunks, bare LF, folded lines, NUL, HTTP/0.9, white space before the colon, on port 80",
-		Source: "CVE-2025-22871, CVE-2022-1705, CVE-2022-24766", Layers: []string{"form"},
+		Source: "CVE-2025-22871, CVE-2022-1705, CVE-2022-24766", Layers: []string{"form"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			inner := "GET /smuggled30 HTTP/1.1\r\nHost: denied30.test\r\n\r\n"
 			post := func(head, body string) string {

@@ -12,13 +12,13 @@ import (
 func nw31() escape.Case {
 	return escape.Case{
 		ID: "NW-31", Class: "keep-alive reuse", Attack: "a second and a pipelined request on one connection, to another host",
-		Source: "agentcage #214", Layers: []string{"form", "policy"},
+		Source: "agentcage #214", Layers: []string{"form", "policy"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			first := "GET /first31 HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
 			second := func(host string) string { return "GET /second31 HTTP/1.1\r\nHost: " + host + "\r\n\r\n" }
 			ask := func(addr, one, two string, pipelined bool) func() error {
 				return func() error {
-					c, err := net.DialTimeout("tcp", to(in, addr), 3*time.Second)
+					c, err := net.DialTimeout("tcp", to(in, addr), patience)
 					if err != nil {
 						return plain(err)
 					}
@@ -57,7 +57,7 @@ func nw31() escape.Case {
 
 // firstAnswer asks and reads one whole answer of the test's server.
 func firstAnswer(c net.Conn, text string) error {
-	if err := c.SetDeadline(time.Now().Add(4 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
 	if _, err := c.Write([]byte(text)); err != nil {

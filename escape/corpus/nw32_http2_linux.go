@@ -9,7 +9,7 @@ import (
 func nw32() escape.Case {
 	return escape.Case{
 		ID: "NW-32", Class: "HTTP/2 in plain text", Attack: "the preface on a plain port, an upgrade to h2c, extended CONNECT; HTTP/2 within TLS waits for inspection",
-		Source: "omnigent #6283, OpenShell #652", Layers: []string{"form"},
+		Source: "omnigent #6283, OpenShell #652", Layers: []string{"form"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 			return []escape.Try{

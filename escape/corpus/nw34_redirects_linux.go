@@ -7,7 +7,7 @@ import (
 func nw34() escape.Case {
 	return escape.Case{
 		ID: "NW-34", Class: "redirects", Attack: "an allowed server answers 302 to the metadata service: the answer is handed on, nobody follows, the next request is judged anew",
-		Source: "SE-05; CVE-2024-45336", Layers: []string{"policy", "addresses"},
+		Source: "SE-05; CVE-2024-45336", Layers: []string{"policy", "addresses"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			return []escape.Try{
 				{Name: "the redirect itself must come through", Held: []error{escape.ErrNothing}, Do: func() error {

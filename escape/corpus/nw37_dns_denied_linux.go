@@ -9,7 +9,7 @@ import (
 func nw37() escape.Case {
 	return escape.Case{
 		ID: "NW-37", Class: "DNS, a name not allowed", Attack: "ask for names that carry data, of many types: none leaves",
-		Source: "CVE-2025-55284, OpenShell #1169", Layers: []string{"DNS forwards nothing", "policy"},
+		Source: "CVE-2025-55284, OpenShell #1169", Layers: []string{"DNS forwards nothing", "policy"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			for _, name := range []string{"canary-data37.denied.test", "aGVsbG8.exfil37.example.com"} {

@@ -5,7 +5,7 @@ import "cloister/escape"
 func nw40() escape.Case {
 	return escape.Case{
 		ID: "NW-40", Class: "DNS rebinding", Attack: "allowed names that resolve, outside, to loopback or to the host itself: the vetted address is the dialled one",
-		Source: "Codex network-proxy README (best effort)", Layers: []string{"addresses"},
+		Source: "Codex network-proxy README (best effort)", Layers: []string{"addresses"}, Needs: gate(),
 		Tries: func(in escape.Inside) []escape.Try {
 			out := []escape.Try{tunnel("CONNECT localhost", "localhost:443", in), tunnel("CONNECT localhost on the sink's port", "localhost:"+itoa(in.Port), in)}
 			return append(out,

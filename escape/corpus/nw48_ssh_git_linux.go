@@ -12,7 +12,7 @@ import (
 func nw48() escape.Case {
 	return escape.Case{
 		ID: "NW-48", Class: "ssh and git protocols", Attack: "git over ssh:// and git://, raw ssh and rsync to names and addresses that no rule names",
-		Source: "NW-48", Layers: []string{"net", "policy"}, Slow: 60,
+		Source: "NW-48", Layers: []string{"net", "policy"}, Needs: gate(), Slow: 60,
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			for _, addr := range []string{"github48.test:22", "203.0.113.48:22", "git48.test:9418", "203.0.113.48:9418", "rsync48.test:873", "allowed.test:22"} {

@@ -5,7 +5,7 @@ import "cloister/escape"
 func po01() escape.Case {
 	return escape.Case{
 		ID: "PO-01", Class: "erroring forbid", Attack: "a forbid that cannot be evaluated beside a permit for everything: cedar-go would skip it",
-		Source: "cedar-go authorize.go (continue on error)", Layers: []string{"policy"},
+		Source: "cedar-go authorize.go (continue on error)", Layers: []string{"policy"}, Needs: gate(),
 		Flags: func(w *escape.World) []string {
 			path := w.Base + "/run/po01.cedar"
 			text := "permit (principal, action == Action::\"NetworkConnect\", resource);\nforbid (principal, action == Action::\"NetworkConnect\", resource) when { 9223372036854775807 + 1 > 0 };\n"

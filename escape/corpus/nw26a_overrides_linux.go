@@ -1,0 +1,57 @@
+package corpus
+
+import (
+	"strings"
+
+	"cloister/escape"
+)
+
+func nw26a() escape.Case {
+	return escape.Case{
+		ID: "NW-26a", Class: "a second reading", Attack: "fields that servers obey instead of method, path or Host, and fields that a rule asks for but the next hop must drop",
+		Source: "CVE-2018-14773 (X-Original-URL), X-HTTP-Method-Override of many interfaces", Layers: []string{"policy"}, Needs: gate(),
+		Tries: func(in escape.Inside) []escape.Try {
+			const name = "inspected.test"
+			var out []escape.Try
+			for _, field := range []string{
+				"X-HTTP-Method-Override: DELETE", "X-HTTP-Method: DELETE", "X-Method-Override: PUT", "X_HTTP_Method_Override: DELETE",
+				"X-Original-URL: /denied26a", "X-Rewrite-URL: /denied26a", "X-Original-URL: https://inspected.test/denied26a?x",
+			} {
+				key, value, _ := strings.Cut(field, ": ")
+				out = append(out,
+					net1(field, func() error {
+						return within(in, name, "POST /ok/x HTTP/1.1\r\nHost: "+name+"\r\n"+field+"\r\nContent-Length: 0\r\n\r\n")
+					}),
+					net1("HTTP/2: "+field, func() error {
+						return stream(in, name, ask(name, [2]string{":method", "POST"}, [2]string{strings.ToLower(key), value})...)
+					}))
+			}
+			for _, query := range []string{"_method=DELETE", "a=b&_method=delete26a"} {
+				out = append(out, net1("query "+query, func() error {
+					return within(in, name, "POST /ok/x?"+query+" HTTP/1.1\r\nHost: "+name+"\r\nContent-Length: 0\r\n\r\n")
+				}))
+			}
+			const tenant = "tenant.test"
+			mine := "GET /ok/tenant26a HTTP/1.1\r\nHost: " + tenant + "\r\nX-Tenant: mine\r\n"
+			return append(out,
+				good("a request of the tenant", in, func() error { return within(in, tenant, mine+"\r\n") }),
+				good("HTTP/2: a request of the tenant", in, func() error { return stream(in, tenant, ask(tenant, [2]string{"x-tenant", "mine"})...) }),
+				net1("of another tenant", func() error {
+					return within(in, tenant, "GET /ok/tenant26a HTTP/1.1\r\nHost: "+tenant+"\r\nX-Tenant: other26a\r\n\r\n")
+				}),
+				net1("of both tenants", func() error { return within(in, tenant, mine+"X-Tenant: other26a\r\n\r\n") }),
+				net1("of both tenants in two spellings", func() error { return within(in, tenant, mine+"X_Tenant: other26a\r\n\r\n") }),
+				net1("the tenant is dropped on the way", func() error { return within(in, tenant, mine+"X-Dropped: 26a\r\nConnection: X-Tenant\r\n\r\n") }),
+				net1("HTTP/2: of both tenants in two spellings", func() error {
+					return stream(in, tenant, ask(tenant, [2]string{"x-tenant", "mine"}, [2]string{"x_tenant", "other26a"})...)
+				}))
+		},
+		Host: func(w *escape.World) []escape.Finding {
+			sent := strings.Join(w.Upstream(), "\n")
+			return []escape.Finding{
+				found("none of it went up", len(unwanted(sent, "denied26a", "other26a", "DELETE", "delete26a", "X-Dropped")) == 0, "%.1500s", sent),
+				found("control: the good ones did", strings.Contains(sent, "tenant26a"), "%.900s", sent),
+			}
+		},
+	}
+}

@@ -76,6 +76,7 @@ type dialer struct {
 	pins     map[pin]netip.AddrPort
 	resolver Resolver
 	timeout  time.Duration
+	within   map[authority.Authority]func(net.Conn)
 	budget   func(host string) error // before a name is asked of the resolver; nil for none
 }
 
@@ -97,6 +98,9 @@ func (e *dialError) Unwrap() error { return e.err }
 func (d *dialer) dial(ctx context.Context, a authority.Authority) (*net.TCPConn, netip.AddrPort, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
+	if serve := d.within[a]; serve != nil {
+		return within(ctx, serve)
+	}
 	to, pinned, err := d.targets(ctx, a)
 	if err != nil {
 		return nil, netip.AddrPort{}, err

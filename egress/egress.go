@@ -229,7 +229,11 @@ type Config struct {
 	OriginalDst func(net.Conn) (netip.AddrPort, error)
 	// Local serves connections to ports of the gate's own address, which lead
 	// nowhere: what is said there is between the program and the guardian.
-	Local  map[uint16]func(context.Context, net.Conn)
+	Local map[uint16]func(context.Context, net.Conn)
+	// Within serves destinations in this process, in the place of a server
+	// elsewhere: what goes there is judged and recorded as everywhere. The function
+	// takes the connection over, and returns at once.
+	Within map[authority.Authority]func(net.Conn)
 	Limits Limits
 	// Quota bounds what the session does; SetQuota changes it.
 	Quota Quota

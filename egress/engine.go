@@ -73,7 +73,7 @@ func New(cfg Config) (*Engine, error) {
 			break // as full as it was before
 		}
 	}
-	e.dialer = &dialer{guard: g, pins: pins, resolver: cfg.Resolver, timeout: e.limits.Dial, budget: e.quota.name}
+	e.dialer = &dialer{guard: g, pins: pins, resolver: cfg.Resolver, timeout: e.limits.Dial, budget: e.quota.name, within: cfg.Within}
 	if e.dialer.resolver == nil {
 		e.dialer.resolver = hostResolver{}
 	}

@@ -199,6 +199,7 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 		Journal: l,
 		Hosts:   l.hosts,
 		Local:   map[uint16]func(context.Context, net.Conn){hostexec.Port: l.serveHost},
+		Within:  l.bridges(),
 		CA:      l.ca,
 		Roots:   l.roots,
 		Logger:  l.g.log.With("session", l.info.Name),

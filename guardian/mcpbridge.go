@@ -1,0 +1,113 @@
+package guardian
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cloister/audit"
+	"cloister/config"
+	"cloister/internal/authority"
+	"cloister/internal/termsafe"
+	"cloister/mcp"
+	"cloister/policy"
+)
+
+// bridges are the MCP servers that run on the host for this session, by where they
+// are reached. Each starts when the first connects, and ends with the session.
+func (l *live) bridges() map[authority.Authority]func(net.Conn) {
+	var out map[authority.Authority]func(net.Conn)
+	for _, s := range l.g.policies.current().config.MCP.Servers {
+		if len(s.Command) == 0 {
+			continue
+		}
+		at, _, err := s.Address()
+		if err != nil {
+			continue // it was checked when it was read
+		}
+		b := &mcp.Bridge{
+			Make: func() (*exec.Cmd, error) { return l.serverCommand(s) },
+			Log: func(text string) {
+				l.g.log.Info("MCP server", "session", l.info.Name, "server", s.Name, "says", termsafe.Clip(text, 1024))
+			},
+		}
+		if out == nil {
+			out = map[authority.Authority]func(net.Conn){}
+		}
+		out[at] = func(c net.Conn) { l.served.Go(func() { b.Serve(l.ctx, c) }) }
+		l.served.Go(func() {
+			<-l.ctx.Done()
+			b.Close()
+		})
+	}
+	return out
+}
+
+// serverCommand is the command of a server, recorded before it starts. It runs in /
+// with an environment of its own, so that no file of a project has a say in it; and
+// its program is none that a cloister could have written.
+func (l *live) serverCommand(s config.MCPServer) (*exec.Cmd, error) {
+	env := map[string]string{}
+	for _, e := range l.g.o.HostEnv {
+		if key, value, _ := strings.Cut(e, "="); key == "PATH" || key == "HOME" || key == "LANG" {
+			env[key] = value
+		}
+	}
+	program, err := l.serverProgram(s.Command[0], env["PATH"])
+	if err != nil {
+		return nil, fmt.Errorf("start the MCP server %s: %w", s.Name, err)
+	}
+	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e.Kind, e.Action, e.Resource, e.Verdict = audit.MCPCall, "start", s.Name, policy.Allow.String()
+	e.Rule = fmt.Sprintf("mcp.servers (%s:%d)", s.Place.File, s.Place.Line)
+	e.Reason = "the person's own server, on the host: " + strings.Join(append([]string{program}, s.Command[1:]...), " ")
+	if err := l.g.records.append(l.ctx, e); err != nil {
+		return nil, fmt.Errorf("start the MCP server %s: it could not be recorded: %w", s.Name, err)
+	}
+	maps.Copy(env, s.Env)
+	c := exec.CommandContext(context.WithoutCancel(l.ctx), program, s.Command[1:]...) // the bridge ends it
+	c.Dir, c.Env = "/", []string{}
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		c.Env = append(c.Env, key+"="+env[key])
+	}
+	return c, nil
+}
+
+// serverProgram finds a program in the folders of PATH, or by its whole path.
+func (l *live) serverProgram(name, path string) (string, error) {
+	candidates := []string{name}
+	if !strings.Contains(name, "/") {
+		candidates = nil
+		for _, dir := range filepath.SplitList(path) {
+			candidates = append(candidates, filepath.Join(dir, name))
+		}
+	}
+	for _, file := range candidates {
+		if !filepath.IsAbs(file) {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(file)
+		if err != nil {
+			continue
+		}
+		if fi, err := os.Stat(real); err != nil || !fi.Mode().IsRegular() || fi.Mode()&0o111 == 0 {
+			continue
+		}
+		for _, dir := range append(slices.Clone(l.foreign), l.info.Project, cmp.Or(l.info.Path, l.info.Project)) {
+			for _, f := range []string{file, real} {
+				if f == dir || strings.HasPrefix(f, dir+"/") {
+					return "", fmt.Errorf("%s lies where the cloister can write", f)
+				}
+			}
+		}
+		return file, nil
+	}
+	return "", fmt.Errorf("there is no program %q; write its whole path, or one that PATH finds", name)
+}

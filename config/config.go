@@ -57,8 +57,12 @@ type Rule struct {
 	Headers map[string]string `json:"headers" jsonschema:"Headers that a request must have. * in a value is any text."`
 	Query   map[string]string `json:"query" jsonschema:"Keys that the query must have. * in a value is any text."`
 	Bytes   Size              `json:"bytes" jsonschema:"What the body of an allowed request may hold at most, such as 10MiB."`
-	TLS     TLS               `json:"tls" jsonschema:"tunnel: the connection is never opened, for client certificates and pinned keys."`
-	Place   Place             `json:"-"`
+	// What follows makes it a rule about logins by another protocol.
+	Protocol  Protocol `json:"protocol" jsonschema:"A protocol other than HTTP, whose logins the rule speaks of. Its port is the protocol's own unless said."`
+	Users     []string `json:"users" jsonschema:"Names of users. * is any text."`
+	Databases []string `json:"databases" jsonschema:"Names of databases. * is any text."`
+	TLS       TLS      `json:"tls" jsonschema:"tunnel: the connection is never opened, for client certificates and pinned keys."`
+	Place     Place    `json:"-"`
 }
 
 // RateLimit bounds one session. Zero means no bound.
@@ -153,6 +157,9 @@ type Workspace string
 // TLS says what becomes of the encryption of an allowed connection.
 type TLS string
 
+// Protocol is one other than HTTP that rules can speak of.
+type Protocol string
+
 // Unlisted is what happens to a destination that no rule names.
 type Unlisted string
 
@@ -182,6 +189,7 @@ func (Isolation) words() []string {
 func (Mode) words() []string {
 	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}
 }
+func (Protocol) words() []string  { return []string{"postgres"} }
 func (TLS) words() []string       { return []string{string(TLSTunnel)} }
 func (Workspace) words() []string { return []string{string(WorkspaceLive), string(WorkspaceNone)} }
 func (Unlisted) words() []string {

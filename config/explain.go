@@ -103,6 +103,11 @@ func (r Rule) String() string {
 	if r.Bytes > 0 {
 		add("bytes", r.Bytes.String())
 	}
+	if r.Protocol != "" {
+		add("protocol", string(r.Protocol))
+		add("users", r.Users...)
+		add("databases", r.Databases...)
+	}
 	if r.TLS != "" {
 		add("tls", string(r.TLS))
 	}

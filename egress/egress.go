@@ -85,6 +85,7 @@ type Query struct {
 	Via          string
 	Method, Path string // of a request; Path is for the record, and has no query
 	HTTP         *HTTP  // what rules read of a request; nil for all else
+	Login        *Login // of a connection whose protocol says who wants what
 	Detail       string // free words for the record: "tls sni", "A"
 	// Once is where the Decider keeps what a person allowed for this connection
 	// only; nil for a DNS question.
@@ -156,6 +157,10 @@ type Verdict struct {
 	// opened, and what is no HTTP is refused. Of a request: its path is sent on
 	// as it was judged.
 	Inspect bool
+	// Protocol names the one, of those that are read here, by which a connection
+	// must say who wants what before anything goes up; it is then asked about
+	// once more, with a Login.
+	Protocol string
 	// MaxBytes bounds the request's body; 0 is no bound.
 	MaxBytes int64
 	// Edits change an allowed request, and its answer.

@@ -41,8 +41,9 @@ type world struct {
 	queries []egress.Query
 	flows   []egress.Flow
 	told    chan struct{}
-	deaf    bool               // the journal fails
-	decided func(egress.Query) // called with each verdict made, before it is told
+	deaf    bool                              // the journal fails
+	login   func(egress.Login) egress.Verdict // the word on logins
+	decided func(egress.Query)                // called with each verdict made, before it is told
 }
 
 func allow() egress.Verdict {
@@ -117,6 +118,9 @@ func (w *world) decide(q egress.Query) egress.Verdict {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queries = append(w.queries, q)
+	if q.Login != nil && w.login != nil {
+		return w.login(*q.Login)
+	}
 	v, ok := w.rules[q.Authority.Host()]
 	if !ok {
 		v = w.rules["*"]

@@ -35,8 +35,9 @@ type stream struct {
 	dialed   netip.AddrPort
 	answered bool // it has answered a request
 
-	secure bool     // TLS is opened on both sides
-	offer  []string // what is offered to a server by ALPN
+	protocol string   // in which the connection must say who wants what
+	secure   bool     // TLS is opened on both sides
+	offer    []string // what is offered to a server by ALPN
 	// What the bodies of requests that were read have come to.
 	bodiesUp, bodiesDown atomic.Int64
 
@@ -122,7 +123,9 @@ func (s *stream) allow(ctx context.Context, q Query) Verdict {
 			s.setCurrent(nil, s.inspected())
 			return v
 		}
-		s.setCurrent(&q, s.inspected() || v.Inspect)
+		if s.setCurrent(&q, s.inspected() || v.Inspect); q.Kind == Connect && q.Login == nil {
+			s.protocol = v.Protocol
+		}
 		if s.e.generation.Load() == generation {
 			return v
 		}
@@ -189,6 +192,10 @@ func (s *stream) serveDirect(ctx context.Context) {
 // serveInner serves a connection that is allowed to reach s.target, whoever
 // brought it: the kernel, CONNECT or SOCKS. What it speaks decides the rest.
 func (s *stream) serveInner(ctx context.Context) {
+	if s.protocol != "" {
+		s.serveSpeaker(ctx)
+		return
+	}
 	switch s.target.Port() {
 	case 443:
 		s.serveTLSPort(ctx)

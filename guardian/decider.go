@@ -56,6 +56,9 @@ func (l *live) asked(q egress.Query) policy.Request {
 		Project:   l.info.Project,
 		Agent:     l.info.Agent,
 	}
+	if q.Login != nil {
+		r.Login = &policy.Login{Protocol: q.Login.Protocol, User: q.Login.User, Database: q.Login.Database}
+	}
 	switch {
 	case q.Kind == egress.Resolve:
 		r.Action = policy.NetworkResolve
@@ -77,6 +80,7 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 		Hints:  v.Hints,
 
 		Inspect:  v.Inspect,
+		Protocol: v.Protocol,
 		MaxBytes: v.MaxBytes,
 	}
 	if v.Rule != unlisted {

@@ -204,6 +204,11 @@ func compileRule(in Rule, session bool) (*rule, error) {
 	default:
 		return nil, syntaxError(in.Origin, "unknown "+in.Effect.String(), "want allow, ask or deny")
 	}
+	login, err := compileLogin(&in)
+	if err != nil {
+		return nil, err
+	}
+	r.login = login
 	if slices.Contains(in.Ports, 0) {
 		return nil, syntaxError(in.Origin, "port 0 is no port", "want 1 to 65535")
 	}
@@ -215,7 +220,6 @@ func compileRule(in Rule, session bool) (*rule, error) {
 	case r.tier.effect() != Deny:
 		r.ports = defaultPorts()
 	}
-	var err error
 	switch {
 	case in.Domain != "" && in.CIDR != "":
 		err = syntaxError(in.Origin, "a rule names a domain or a cidr, not both", "write two rules")
@@ -308,6 +312,10 @@ func (r *rule) speak() {
 		r.name += " tunnel"
 	}
 	what := host
+	if r.login != nil {
+		r.name += " " + r.login.words()
+		what = r.login.words() + " of " + host
+	}
 	if r.request != nil {
 		r.name += " " + r.request.words()
 		what = r.request.words() + " of " + host
@@ -335,6 +343,9 @@ func (r *rule) speak() {
 	case tiers:
 	}
 	r.otherwise = "the rule \"" + r.name + "\"" + place + " names this host, but not this request"
+	if r.login != nil {
+		r.otherwise = "the rule \"" + r.name + "\"" + place + " names this host, but not this user with this database"
+	}
 	r.elsewhere = "the rule \"" + r.name + "\"" + place + " names this host, but only on port " + portList(r.ports)
 }
 

@@ -51,7 +51,7 @@ func (s *Snapshot) judge(r Request) Verdict {
 }
 
 func (s *Snapshot) weigh(r Request) Verdict {
-	var f found
+	f := found{asked: r.Login}
 	if r.Action == HTTPRequest {
 		q := r.HTTP // a copy, so that only a request costs an allocation
 		f.http = &q
@@ -64,7 +64,9 @@ func (s *Snapshot) weigh(r Request) Verdict {
 		c = s.cedar.evaluate(r)
 		c.reads = s.cedar.request.speaksOf(r.Authority) != nil
 	}
+	protocol := f.settleLogin()
 	v := s.choose(&f, &c, r.Authority)
+	v.Protocol = protocol
 	if c.diagnostic != "" {
 		v.Diagnostic = c.diagnostic
 	}
@@ -143,7 +145,10 @@ func (s *Snapshot) choose(f *found, c *cedarFound, a authority.Authority) Verdic
 // opened lets a connection through because some of the requests on it may be.
 func (s *Snapshot) opened(f *found, a authority.Authority) (Verdict, bool) {
 	v := Verdict{Effect: Allow}
-	var some *rule
+	some := f.login[tierAllow]
+	if f.asked != nil {
+		some = nil
+	}
 	for _, t := range []tier{tierPerson, tierAllow, tierAsk} {
 		if some == nil {
 			some = f.some[t]
@@ -158,7 +163,11 @@ func (s *Snapshot) opened(f *found, a authority.Authority) (Verdict, bool) {
 	default:
 		return Verdict{}, false
 	}
-	v.Reason = "each request to it is judged; the rule \"" + v.Rule + "\"" + quotePlace(v.Origin) + " speaks of some"
+	what := "request"
+	if some != nil && some.login != nil {
+		what = "login"
+	}
+	v.Reason = "each " + what + " to it is judged; the rule \"" + v.Rule + "\"" + quotePlace(v.Origin) + " speaks of some"
 	return v, true
 }
 
@@ -172,6 +181,9 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 	}
 	some := f.some[tierAllow]
 	switch {
+	case f.asked != nil && f.login[tierAllow] != nil:
+		v.Effect = Deny // nobody is asked about a login
+		v.Origin, v.Reason, v.Hints = f.login[tierAllow].origin, f.login[tierAllow].otherwise, loginHints(a, f.asked)
 	case f.http != nil && some != nil:
 		v.Origin, v.Reason, v.Hints = some.origin, some.otherwise, requestHints(a, f.http)
 	case f.wrongPort != nil:

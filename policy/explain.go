@@ -99,6 +99,8 @@ func (f *found) note(x *rule, r Request) string {
 	switch {
 	case !x.atPort(r.Authority.Port()):
 		return "another port"
+	case x.login != nil && f.asked == nil:
+		return "judges each login"
 	case x.request == nil && x.tier == tierAllow && !f.stands():
 		return "a more exact rule speaks of requests"
 	case x.request == nil:

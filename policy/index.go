@@ -41,6 +41,7 @@ type rule struct {
 	prefix  netip.Prefix
 	ports   []uint16 // nil is every port
 	request *matcher // nil is every request, and the connection itself
+	login   *loginMatcher
 	tunnel  bool
 	// rank is how specific the rule is, order is where it stood: they choose
 	// which of several matching rules is named, never what is decided.
@@ -117,6 +118,12 @@ type found struct {
 	// some is the best rule of each tier that speaks of requests to this
 	// destination, whether or not of this one.
 	some [tiers]*rule
+	// login is the best rule of each tier that speaks of logins to this
+	// destination, whether or not of this one; asked is the login, nil before it,
+	// and said the best allow rule that speaks of it.
+	login [tiers]*rule
+	asked *Login
+	said  *rule
 	// bytes is the most that an allow rule about this request lets through.
 	bytes *int64
 	// wrongPort is the best rule that widens and names the host at other ports.
@@ -132,6 +139,14 @@ func (f *found) offer(rules []*rule, port uint16) {
 			continue
 		case !r.atPort(port):
 			slot = &f.wrongPort
+		case r.login != nil:
+			keep(&f.login[r.tier], r)
+			if f.asked == nil || !r.login.match(f.asked) {
+				continue
+			}
+			if r.tier.effect() == Allow {
+				slot = &f.said
+			}
 		case r.request != nil:
 			keep(&f.some[r.tier], r)
 			if f.http == nil || !r.request.match(f.http, r.tier) {

@@ -137,7 +137,12 @@ type Rule struct {
 	// Tunnel says that connections are never opened (client certificates,
 	// pinned keys). A deny rule about requests to such a host closes it.
 	Tunnel bool
-	Preset bool // written by us, not by a person: a person's rule is the more exact
+	// Protocol makes it a rule about logins by a protocol other than HTTP: who
+	// (Users) wants what (Databases), each a text with *; empty is any. An allow
+	// rule narrows every allow rule that names its host less exactly.
+	Protocol         string
+	Users, Databases []string
+	Preset           bool // written by us, not by a person: a person's rule is the more exact
 	// Answer marks a person's remembered answer to an ask: a deny stands behind
 	// every forbid, an allow before every ask.
 	Answer bool
@@ -207,6 +212,8 @@ type Request struct {
 	HTTP HTTP
 	// MCP is what an McpCall asks for.
 	MCP *MCPCall
+	// Login is what a NetworkConnect has said at its beginning, nil before that.
+	Login *Login
 }
 
 // HTTP is the part of a request that rules speak of.
@@ -244,6 +251,9 @@ type Verdict struct {
 	// Judged says that some of these rules allow, ask or deny; those that only
 	// rewrite do not.
 	Judged bool
+	// Protocol is the one by which a connection must say who wants what: whoever
+	// lets it through asks again, with a Login. Empty where nothing depends on it.
+	Protocol string
 	// Rewrites are what an allowed request is changed by.
 	Rewrites []Rewrite
 	// MaxBytes bounds an allowed request's body; 0 is no bound.

@@ -68,6 +68,10 @@ func (r *rule) print(b *strings.Builder, narrowing []*rule) {
 		b.WriteString(" — " + comment(o))
 	}
 	b.WriteByte('\n')
+	if r.login != nil {
+		fmt.Fprintf(b, "// %s at %s: of logins, for which Cedar has no word\n", r.tier.verb(), comment(r.target()))
+		return
+	}
 	effect := "permit"
 	switch r.tier {
 	case tierForbid:

@@ -1,0 +1,127 @@
+package egress
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"cloister/egress/internal/wire"
+)
+
+// servePostgres reads PostgreSQL's start-up message and holds user and database to
+// the rules. Inside, the connection stays plain: it goes no further than this
+// process, and TLS on both sides would break SCRAM's channel binding. To the
+// server it is TLS, verified, wherever the server takes that.
+func servePostgres(s *stream, ctx context.Context) {
+	s.readBy(s.e.limits.Handshake)
+	first, message, err := s.readPostgres()
+	if err != nil {
+		if isTimeout(err) || errors.Is(err, io.EOF) {
+			s.refuseSilent(err)
+			return
+		}
+		f := s.flow(Flow{Kind: Connect, Reason: "postgres: " + err.Error()})
+		s.refusePostgres(s.e.refused(f), "08P01", refusal{Reason: f.Reason})
+		return
+	}
+	if first.Code != wire.PGCancel {
+		v := s.login(ctx, Login{Protocol: "postgres", User: first.User, Database: first.Database})
+		if !v.Allow {
+			s.refusePostgres(true, "28000", refusalOf(v, s.target))
+			return
+		}
+	}
+	if err := s.dialPostgres(ctx); err != nil {
+		f := s.dialFailed(Flow{Kind: Connect}, err)
+		s.refusePostgres(true, "08006", f.undialed(err))
+		return
+	}
+	if err := s.e.quota.take(); err != nil {
+		f := s.flow(Flow{Kind: Connect})
+		if form, ok := errors.AsType[*formError](err); ok {
+			f.refused(form)
+		}
+		s.refusePostgres(s.e.refused(f), "53300", f.refusal())
+		return
+	}
+	s.readBy(0)
+	t := s.newTunnel()
+	if _, err := s.up.Conn.Write(message); err != nil {
+		s.reset()
+		s.closed(t, err)
+		return
+	}
+	t.up.n.Add(int64(len(message)))
+	t.startDown()
+	s.finishTunnel(t)
+}
+
+// readPostgres reads the message that says who wants what. Requests to encrypt
+// what goes no further than this process are answered with no.
+func (s *stream) readPostgres() (wire.PGFirst, []byte, error) {
+	for range 3 {
+		first, n, err := wire.ParsePGFirst(s.client.buf)
+		for errors.Is(err, wire.ErrShort) {
+			if err := s.client.fill(wire.MaxHead); err != nil {
+				return first, nil, err
+			}
+			first, n, err = wire.ParsePGFirst(s.client.buf)
+		}
+		if err != nil {
+			return first, nil, err
+		}
+		message := append([]byte(nil), s.client.take(n)...)
+		if first.Code != wire.PGSSL && first.Code != wire.PGGSS {
+			return first, message, nil
+		}
+		if _, err := s.client.Conn.Write([]byte{'N'}); err != nil {
+			return first, nil, err
+		}
+	}
+	return wire.PGFirst{}, nil, errors.New("too many requests for encryption")
+}
+
+// dialPostgres connects, by TLS where the server takes it.
+func (s *stream) dialPostgres(ctx context.Context) error {
+	if s.up == nil || s.upTarget != s.target { // a proxy's client has dialled already
+		if err := s.dial(ctx, s.target); err != nil {
+			return err
+		}
+	}
+	broken := &dialError{status: 502, words: "connect to " + s.target.String() + ": it does not speak PostgreSQL"}
+	_ = s.up.SetDeadline(time.Now().Add(s.e.limits.Handshake)) // fails on a closed connection only
+	request := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 8), wire.PGSSL)
+	// One byte and no more: what comes unencrypted behind it is nobody's word
+	// (CVE-2021-23222).
+	var answer [1]byte
+	if _, err := s.up.Conn.Write(request); err != nil {
+		return broken
+	}
+	if _, err := io.ReadFull(s.up.Conn, answer[:]); err != nil {
+		return broken
+	}
+	switch answer[0] {
+	case 'S':
+		if err := s.dialTLS(ctx, s.target); err != nil {
+			return err
+		}
+	case 'N':
+	default:
+		return broken
+	}
+	_ = s.up.SetDeadline(time.Time{})
+	return nil
+}
+
+// refusePostgres tells a refusal in the protocol's words, if it may be told.
+func (s *stream) refusePostgres(told bool, code string, r refusal) {
+	if !told || s.killed() != nil {
+		s.reset()
+		return
+	}
+	place := strings.TrimSpace(r.Rule + " " + r.Place)
+	s.say(wire.AppendPGError(nil, code, "cloister refused this connection: "+r.Reason, place, strings.Join(r.Hints, "\n")))
+}

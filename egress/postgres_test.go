@@ -1,0 +1,132 @@
+package egress_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"cloister/egress"
+)
+
+// pgMessage is a first message with its length.
+func pgMessage(code uint32, body string) string {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(body)+8))
+	return string(append(binary.BigEndian.AppendUint32(b, code), body...))
+}
+
+const pgSSL = 80877103
+
+// pgServer takes TLS if it has a certificate, and echoes what comes behind the
+// start-up message, which it tells first.
+func pgServer(t testing.TB, cert *tls.Certificate) *upstream {
+	return serve(t, func(c net.Conn) {
+		head := make([]byte, 8)
+		for {
+			if _, err := io.ReadFull(c, head); err != nil {
+				return
+			}
+			rest := make([]byte, binary.BigEndian.Uint32(head)-8)
+			if _, err := io.ReadFull(c, rest); err != nil {
+				return
+			}
+			if binary.BigEndian.Uint32(head[4:]) != pgSSL {
+				_, secure := c.(*tls.Conn)
+				fmt.Fprintf(c, "%t %q\n", secure, rest)
+				_, _ = io.Copy(c, c)
+				return
+			}
+			if cert == nil {
+				_, _ = c.Write([]byte("N"))
+				continue
+			}
+			_, _ = c.Write([]byte("S"))
+			c = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*cert}})
+		}
+	})
+}
+
+func TestPostgres(t *testing.T) {
+	ca := newTestCA(t)
+	good, wrong := ca.leaf(nil, "db.test"), ca.leaf(nil, "other.test")
+	for _, tt := range []struct {
+		name  string
+		cert  *tls.Certificate
+		say   string
+		want  string // of what comes back
+		flow  string // the reason that is recorded
+		login string // that was asked about
+	}{
+		{name: "tls", cert: &good, say: pgMessage(3<<16, "user\x00app\x00database\x00shop\x00\x00") + "Q!", want: "true \"user\\x00app\\x00database\\x00shop\\x00\\x00\"\nQ!", login: "app shop"},
+		{name: "plain", say: pgMessage(3<<16, "user\x00app\x00\x00") + "Q!", want: "false \"user\\x00app\\x00\\x00\"\nQ!", login: "app app"},
+		{name: "ssl inside", cert: &good, say: pgMessage(pgSSL, "") + pgMessage(80877104, "") + pgMessage(3<<16, "user\x00app\x00\x00"), want: "NNtrue", login: "app app"},
+		{name: "another user", cert: &good, say: pgMessage(3<<16, "user\x00root\x00\x00"), want: "cloister refused this connection: not root", login: "root root"},
+		{name: "wrong name", cert: &wrong, say: pgMessage(3<<16, "user\x00app\x00\x00"), want: "its certificate is for another name", login: "app app", flow: "another name"},
+		{name: "twice", cert: &good, say: pgMessage(3<<16, "user\x00app\x00user\x00root\x00\x00"), want: "a parameter twice", flow: "a parameter twice"},
+		{name: "http", cert: &good, say: "GET / HTTP/1.1\r\nHost: db.test\r\n\r\n", want: "no first message of PostgreSQL", flow: "no first message"},
+		{name: "cancel", cert: &good, say: pgMessage(80877102, "12345678"), want: "true \"12345678\""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			up := pgServer(t, tt.cert)
+			w := newWorld(t, map[string]string{"db.test": up.addr}, func(c *egress.Config) { c.Roots = ca.pool })
+			v := allow()
+			v.Protocol = "postgres"
+			w.set("db.test", v)
+			logins := make(chan egress.Login, 8)
+			w.mu.Lock()
+			w.login = func(l egress.Login) egress.Verdict {
+				logins <- l
+				if l.User == "app" {
+					return v
+				}
+				return egress.Verdict{Effect: "deny", Rule: "r", Reason: "not " + l.User, Hints: []string{"write so"}}
+			}
+			w.mu.Unlock()
+			c := w.dial("db.test", 5432)
+			for i := range len(tt.say) { // one byte each
+				if _, err := io.WriteString(c, tt.say[i:i+1]); err != nil {
+					break
+				}
+			}
+			_ = c.CloseWrite()
+			got, _ := readAll(t, c)
+			if !strings.Contains(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+			if strings.Contains(tt.want, "cloister refused") && (!strings.HasPrefix(got, "E\x00\x00") || !bytes.Contains([]byte(got), []byte("\x00Hwrite so\x00")) || up.accepted() > 0) {
+				t.Errorf("%q, %d connections", got, up.accepted())
+			}
+			if tt.flow != "" {
+				w.reason(tt.flow)
+			}
+			login := ""
+			select {
+			case l := <-logins:
+				login = l.User + " " + l.Database
+			default:
+			}
+			if login != tt.login {
+				t.Errorf("asked about %q, want %q", login, tt.login)
+			}
+		})
+	}
+}
+
+// A verdict that names a protocol which nobody speaks refuses.
+func TestUnknownProtocol(t *testing.T) {
+	up := serve(t, echo)
+	w := newWorld(t, map[string]string{"x.test": up.addr})
+	v := allow()
+	v.Protocol = "gopher"
+	w.set("x.test", v)
+	c := w.dial("x.test", 70)
+	write(t, c, "\x00")
+	if got, _ := readAll(t, c); got != "" || up.accepted() > 0 {
+		t.Errorf("%q", got)
+	}
+	w.reason("not known here")
+}

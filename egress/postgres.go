@@ -31,6 +31,7 @@ func servePostgres(s *stream, ctx context.Context) {
 		v := s.login(ctx, Login{Protocol: "postgres", User: first.User, Database: first.Database})
 		if !v.Allow {
 			s.refusePostgres(true, "28000", refusalOf(v, s.target))
+			s.tellEnd()
 			return
 		}
 	}
@@ -55,6 +56,13 @@ func servePostgres(s *stream, ctx context.Context) {
 		return
 	}
 	t.up.n.Add(int64(len(message)))
+	if first.Code != wire.PGCancel {
+		if err := s.offerPostgres(t); err != nil {
+			s.reset()
+			s.closed(t, err)
+			return
+		}
+	}
 	t.startDown()
 	s.finishTunnel(t)
 }
@@ -114,6 +122,42 @@ func (s *stream) dialPostgres(ctx context.Context) error {
 	}
 	_ = s.up.SetDeadline(time.Time{})
 	return nil
+}
+
+// offerPostgres passes on what the server says up to the ways to log in that it
+// offers, less the one that binds to a TLS connection which the program does not
+// have.
+func (s *stream) offerPostgres(t *tunnel) error {
+	_ = s.up.SetReadDeadline(time.Now().Add(s.e.limits.Handshake)) // fails on a closed connection only
+	for range 8 {
+		offer, n, err := wire.PlainPGOffer(s.up.buf)
+		for errors.Is(err, wire.ErrShort) {
+			if err := s.up.fill(wire.MaxHead); err != nil {
+				return err
+			}
+			offer, n, err = wire.PlainPGOffer(s.up.buf)
+		}
+		if err != nil {
+			return err
+		}
+		last := s.up.buf[0] == 'R' || s.up.buf[0] == 'E'
+		s.up.take(n)
+		w, err := s.client.Conn.Write(offer)
+		t.down.n.Add(int64(w))
+		if err != nil || last {
+			_ = s.up.SetReadDeadline(time.Time{})
+			return errors.Join(err, s.passHeld(t))
+		}
+	}
+	return errors.New("a server that talks before it asks who is there")
+}
+
+// passHeld passes on what was read of the server and not needed.
+func (s *stream) passHeld(t *tunnel) error {
+	w, err := s.client.Conn.Write(s.up.take(len(s.up.buf)))
+	t.down.n.Add(int64(w))
+	s.up.drop()
+	return err
 }
 
 // refusePostgres tells a refusal in the protocol's words, if it may be told.

@@ -36,6 +36,9 @@ func pgServer(t testing.TB, cert *tls.Certificate) *upstream {
 			}
 			if binary.BigEndian.Uint32(head[4:]) != pgSSL {
 				_, secure := c.(*tls.Conn)
+				if binary.BigEndian.Uint32(head[4:])>>16 == 3 {
+					_, _ = io.WriteString(c, "R\x00\x00\x00\x2a\x00\x00\x00\x0aSCRAM-SHA-256-PLUS\x00SCRAM-SHA-256\x00\x00")
+				}
 				fmt.Fprintf(c, "%t %q\n", secure, rest)
 				_, _ = io.Copy(c, c)
 				return
@@ -63,7 +66,7 @@ func TestPostgres(t *testing.T) {
 	}{
 		{name: "tls", cert: &good, say: pgMessage(3<<16, "user\x00app\x00database\x00shop\x00\x00") + "Q!", want: "true \"user\\x00app\\x00database\\x00shop\\x00\\x00\"\nQ!", login: "app shop"},
 		{name: "plain", say: pgMessage(3<<16, "user\x00app\x00\x00") + "Q!", want: "false \"user\\x00app\\x00\\x00\"\nQ!", login: "app app"},
-		{name: "ssl inside", cert: &good, say: pgMessage(pgSSL, "") + pgMessage(80877104, "") + pgMessage(3<<16, "user\x00app\x00\x00"), want: "NNtrue", login: "app app"},
+		{name: "ssl inside", cert: &good, say: pgMessage(pgSSL, "") + pgMessage(80877104, "") + pgMessage(3<<16, "user\x00app\x00\x00"), want: "NNR\x00\x00\x00\x17\x00\x00\x00\x0aSCRAM-SHA-256\x00\x00true", login: "app app"},
 		{name: "another user", cert: &good, say: pgMessage(3<<16, "user\x00root\x00\x00"), want: "cloister refused this connection: not root", login: "root root"},
 		{name: "wrong name", cert: &wrong, say: pgMessage(3<<16, "user\x00app\x00\x00"), want: "its certificate is for another name", login: "app app", flow: "another name"},
 		{name: "twice", cert: &good, say: pgMessage(3<<16, "user\x00app\x00user\x00root\x00\x00"), want: "a parameter twice", flow: "a parameter twice"},

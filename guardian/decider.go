@@ -24,6 +24,9 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	}
 	e := l.g.event(l.info, digest)
 	e.Kind, e.Action = kindOf(q.Kind), q.Kind.String()
+	if q.Login != nil && q.Kind == egress.Connect {
+		e.Action = "login"
+	}
 	e.Resource = resource(q.Kind, q.Authority.Host(), q.Authority.Port())
 	e.Host, e.Via, e.Method, e.Path = q.Authority.Host(), q.Via, q.Method, q.Path
 	if q.Kind != egress.Resolve {
@@ -101,7 +104,7 @@ const unlisted = "unlisted"
 func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string) {
 	switch {
 	case v.Effect == policy.Allow:
-		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !v.Inspect {
+		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !v.Inspect && (v.Protocol == "" || q.Login != nil) {
 			l.tally.allowed()
 		}
 		return

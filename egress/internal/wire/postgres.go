@@ -100,6 +100,36 @@ func (m *PGFirst) parameters(body string) error {
 	return nil
 }
 
+// PlainPGOffer reads the server's message at the beginning of b, and how long it
+// is. What it gives is to be passed on: the message, or where it offers ways to log
+// in by SASL, that without the ones bound to a TLS connection.
+func PlainPGOffer(b []byte) ([]byte, int, error) {
+	if len(b) < 5 {
+		return nil, 0, ErrShort
+	}
+	n := 1 + int(binary.BigEndian.Uint32(b[1:]))
+	switch {
+	case n < 5 || n > maxPGStartup:
+		return nil, 0, errors.New("no message of a PostgreSQL server")
+	case len(b) < n:
+		return nil, 0, ErrShort
+	}
+	const sasl = 10
+	if b[0] != 'R' || n < 9 || binary.BigEndian.Uint32(b[5:]) != sasl {
+		return b[:n:n], n, nil
+	}
+	var names []string
+	for name := range strings.SplitSeq(strings.Trim(string(b[9:n]), "\x00"), "\x00") {
+		if !strings.HasSuffix(name, "-PLUS") {
+			names = append(names, name)
+		}
+	}
+	list := strings.Join(names, "\x00") + "\x00\x00"
+	out := binary.BigEndian.AppendUint32([]byte{'R'}, uint32(8+len(list)))
+	out = binary.BigEndian.AppendUint32(out, sasl)
+	return append(out, list...), n, nil
+}
+
 // AppendPGError writes the error that ends a connection before it has begun.
 func AppendPGError(b []byte, code, message, detail, hint string) []byte {
 	var body []byte

@@ -76,3 +76,27 @@ func FuzzPGFirst(f *testing.F) {
 		}
 	})
 }
+
+func TestPlainPGOffer(t *testing.T) {
+	for in, want := range map[string]string{
+		"R\x00\x00\x00\x2a\x00\x00\x00\x0aSCRAM-SHA-256-PLUS\x00SCRAM-SHA-256\x00\x00": "R\x00\x00\x00\x17\x00\x00\x00\x0aSCRAM-SHA-256\x00\x00",
+		"R\x00\x00\x00\x17\x00\x00\x00\x0aSCRAM-SHA-256\x00\x00":                       "R\x00\x00\x00\x17\x00\x00\x00\x0aSCRAM-SHA-256\x00\x00",
+		"R\x00\x00\x00\x08\x00\x00\x00\x00":                                            "R\x00\x00\x00\x08\x00\x00\x00\x00",
+		"E\x00\x00\x00\x06S\x00":                                                       "E\x00\x00\x00\x06S\x00",
+	} {
+		got, n, err := wire.PlainPGOffer([]byte(in + "more"))
+		if err != nil || n != len(in) || string(got) != want {
+			t.Errorf("%q: %q, %d, %v", in, got, n, err)
+		}
+		for i := range in {
+			if _, _, err := wire.PlainPGOffer([]byte(in[:i])); !errors.Is(err, wire.ErrShort) {
+				t.Fatalf("%q: %v", in[:i], err)
+			}
+		}
+	}
+	for _, in := range []string{"HTTP/1.1 400 Bad Request\r\n", "R\x00\x00\x00\x02xxxxx"} {
+		if _, _, err := wire.PlainPGOffer([]byte(in)); err == nil || errors.Is(err, wire.ErrShort) {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+}

@@ -332,7 +332,7 @@ func (e *Engine) Recheck(ctx context.Context) {
 		switch v := e.cfg.Decider.Decide(ctx, q); {
 		case !v.Allow:
 			s.kill(fmt.Errorf("%w: %s", errNoLonger, v.Reason))
-		case v.Inspect && !inspected:
+		case v.Inspect && !inspected, v.Protocol != "" && q.HTTP == nil && q.Login == nil:
 			s.kill(errNowRead)
 		}
 	}

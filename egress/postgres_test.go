@@ -133,3 +133,35 @@ func TestUnknownProtocol(t *testing.T) {
 	}
 	w.reason("not known here")
 }
+
+// A tunnel ends when rules begin to speak of logins to its host, and a login when
+// it is no longer allowed.
+func TestRecheckLogin(t *testing.T) {
+	up := pgServer(t, nil)
+	w := newWorld(t, map[string]string{"db.test": up.addr})
+	tunnel := w.dial("db.test", 5432)
+	write(t, tunnel, pgMessage(3<<16, "user\x00app\x00\x00"))
+	if _, err := io.ReadFull(tunnel, make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	v := allow()
+	v.Protocol = "postgres"
+	w.set("db.test", v)
+	w.engine.Recheck(t.Context())
+	_, _ = io.Copy(io.Discard, tunnel)
+	w.reason("rules read the requests")
+
+	c := w.dial("db.test", 5432)
+	write(t, c, pgMessage(3<<16, "user\x00app\x00\x00"))
+	if _, err := io.ReadFull(c, make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	w.engine.Recheck(t.Context())
+	write(t, c, "still")
+	w.mu.Lock()
+	w.login = func(egress.Login) egress.Verdict { return egress.Verdict{Effect: "deny", Reason: "not any more"} }
+	w.mu.Unlock()
+	w.engine.Recheck(t.Context())
+	_, _ = io.Copy(io.Discard, c)
+	w.reason("not any more")
+}

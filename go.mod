@@ -6,6 +6,7 @@ require (
 	filippo.io/age v1.3.1
 	github.com/andybalholm/brotli v1.2.8
 	github.com/cedar-policy/cedar-go v1.9.0
+	github.com/coder/websocket v1.8.15
 	github.com/creack/pty v1.1.24
 	github.com/goccy/go-yaml v1.19.2
 	github.com/godbus/dbus/v5 v5.2.2

@@ -28,6 +28,13 @@ const (
 	PathSecrets       = "/v1/secrets"
 	PathWindow        = "/v1/window"
 	PathAudit         = "/v1/audit"
+	PathPolicyFiles   = "/v1/policy/files"
+	PathPolicyDraft   = "/v1/policy/draft"
+	PathPolicyWords   = "/v1/policy/words"
+	PathCommands      = "/v1/commands"
+	PathFiles         = "/v1/files"
+	PathDoctor        = "/v1/doctor"
+	PathProjects      = "/v1/projects"
 )
 
 // UpgradeProtocol is the value of the Upgrade header that turns

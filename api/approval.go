@@ -86,6 +86,9 @@ const (
 	EventPolicy = "policy"
 	// EventDecisions says that the remembered answers changed; it has no Data.
 	EventDecisions = "decisions"
+	// EventCommand tells of a host command that began, wrote or ended: a HostCommand
+	// without its output.
+	EventCommand = "hostexec"
 	// EventAudit is a record, for readers that ask for records: a Record.
 	EventAudit = "audit"
 )

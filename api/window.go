@@ -48,3 +48,109 @@ type Records struct {
 	// Bad counts the records on the way that could not be read.
 	Bad int `json:"bad,omitempty"`
 }
+
+// Verification answers GET /v1/audit/verify; the names are those of
+// `cloister audit verify --json`.
+type Verification struct {
+	OK       bool   `json:"ok"`
+	Records  uint64 `json:"records"`
+	Segments int    `json:"segments"`
+	Head     string `json:"head"`
+	Problem  string `json:"problem,omitempty"`
+}
+
+// PolicyFile is one file of the configuration, by its name below that folder.
+type PolicyFile struct {
+	Name   string `json:"name"` // config.yaml or policy/NAME.cedar
+	Path   string `json:"path"`
+	Text   string `json:"text"`
+	Digest string `json:"digest"` // of the text; "" where there is no file yet
+}
+
+// PolicyDraft is the body of POST /v1/policy/files/check, and of
+// POST /v1/policy/files, which writes it. Base is the Digest of the text that
+// the person began with: a file that changed meanwhile is not written over.
+type PolicyDraft struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+	Base string `json:"base"`
+}
+
+// RuleDraft is the body of POST /v1/policy/draft: a rule for what was seen.
+type RuleDraft struct {
+	Effect string `json:"effect"` // allow|ask|deny
+	Host   string `json:"host"`
+	Port   uint16 `json:"port"`
+	Method string `json:"method,omitempty"`
+	Path   string `json:"path,omitempty"`
+}
+
+// DraftedRule answers it: the file as it is and as it would be, and what would
+// become of the destination. Nothing is written.
+type DraftedRule struct {
+	Name   string      `json:"name"`
+	Base   string      `json:"base"`
+	Before string      `json:"before"`
+	After  string      `json:"after"`
+	Check  PolicyCheck `json:"check"`
+	Now    Explanation `json:"now"`
+	Then   Explanation `json:"then"`
+}
+
+// PolicyWords answers GET /v1/policy/words: what an editor completes with.
+type PolicyWords struct {
+	// Keys are the keys of config.yaml below each path, such as proxy.allow[].
+	Keys  map[string][]string `json:"keys"`
+	Words map[string][]string `json:"words"` // the values of a path that has a closed set
+	Hosts []string            `json:"hosts"` // destinations that were seen, newest first
+	Cedar []string            `json:"cedar"`
+}
+
+// HostCommand is one command of the host that was asked for since the guardian
+// began.
+type HostCommand struct {
+	ID        string    `json:"id"`
+	Session   string    `json:"session"`
+	Line      string    `json:"line"`
+	Dir       string    `json:"dir"`
+	State     string    `json:"state"` // running|ended
+	Status    int       `json:"status"`
+	Why       string    `json:"why,omitempty"` // it was ended, or could not run
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	// Bytes is how much it wrote; what is kept of that is its end.
+	Bytes int64 `json:"bytes"`
+	// Output is there where one command is asked for. Cut is how many bytes before
+	// it are not kept.
+	Output []OutputPart `json:"output,omitempty"`
+	Cut    int64        `json:"cut,omitempty"`
+}
+
+// OutputPart is lines of one stream, rendered.
+type OutputPart struct {
+	Err  bool   `json:"err,omitempty"`
+	Text string `json:"text"`
+}
+
+// ChangedFile answers GET /v1/files/{seq}: a file that a session changed and that
+// host programs obey, as it is now and as it was committed last.
+type ChangedFile struct {
+	Record Record `json:"record"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// From says what Before is; Note what is to be known of After.
+	From string `json:"from,omitempty"`
+	Note string `json:"note,omitempty"`
+}
+
+// StartRequest is the body of POST /v1/projects/start.
+type StartRequest struct {
+	Project string `json:"project"`
+	Agent   string `json:"agent,omitempty"`
+	Branch  string `json:"branch,omitempty"`
+}
+
+// StartAnswer answers it, with the words of `cloister start --detach`.
+type StartAnswer struct {
+	Said string `json:"said"`
+}

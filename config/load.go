@@ -30,16 +30,20 @@ type CedarFile struct {
 // Load reads config.yaml and policy/*.cedar below dir. A missing folder or file
 // means the defaults; one that is there and cannot be read is an error, because
 // a deny might stand in it.
-func Load(dir string) (*Config, Sources, error) {
+func Load(dir string) (*Config, Sources, error) { return LoadWith(dir, nil) }
+
+// LoadWith is Load as if the files of these paths held other texts: what would
+// become of a draft.
+func LoadWith(dir string, instead map[string][]byte) (*Config, Sources, error) {
 	s := Sources{File: filepath.Join(dir, "config.yaml")}
-	text, err := readFile(s.File)
+	text, err := readOr(s.File, instead)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, s, err
 	}
 	s.Found = err == nil
 	c, errConfig := Parse(s.File, text)
 	var errCedar error
-	s.Cedar, errCedar = loadCedar(filepath.Join(dir, "policy"))
+	s.Cedar, errCedar = loadCedar(filepath.Join(dir, "policy"), instead)
 	if err := errors.Join(errConfig, errCedar); err != nil {
 		return nil, s, err
 	}
@@ -71,27 +75,45 @@ func Fingerprint(dir string) string {
 	return b.String()
 }
 
-func loadCedar(dir string) ([]CedarFile, error) {
+func loadCedar(dir string, instead map[string][]byte) ([]CedarFile, error) {
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read policy: %w", err)
 	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, filepath.Join(dir, e.Name()))
+	}
+	for name := range instead {
+		if filepath.Dir(name) == dir && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
 	var files []CedarFile
-	for _, e := range entries { // sorted by name
-		if !strings.HasSuffix(e.Name(), ".cedar") || strings.HasPrefix(e.Name(), ".") {
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".cedar") || strings.HasPrefix(filepath.Base(name), ".") {
 			continue
 		}
-		name := filepath.Join(dir, e.Name())
-		text, err := readFile(name)
+		text, err := readOr(name, instead)
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, CedarFile{Name: name, Text: text})
 	}
 	return slices.Clip(files), nil
+}
+
+// readOr reads a file, or what stands in its place.
+func readOr(name string, instead map[string][]byte) ([]byte, error) {
+	text, ok := instead[name]
+	switch {
+	case !ok:
+		return readFile(name)
+	case len(text) > MaxFile:
+		return nil, &Error{File: name, Msg: fmt.Sprintf("larger than %d bytes", MaxFile)}
+	}
+	return text, nil
 }
 
 // readFile reads a small regular file. O_NONBLOCK, or opening a pipe that lies

@@ -84,6 +84,12 @@ type Options struct {
 	Keyring vault.Keyring
 	// SecretEnv is the whole environment of a command that prints a secret.
 	SecretEnv []string
+	// Self is this program, and SelfEnv its whole environment, for what the window
+	// asks in the words of the CLI: doctor, start. Empty means that it cannot.
+	Self    string
+	SelfEnv []string
+	// Door is where the terminal of a session is found, by its ID.
+	Door func(id string) string
 	// Shared says that the process is not the guardian's own, as in tests:
 	// its dumpable bit and core limit are left alone.
 	Shared bool
@@ -123,7 +129,9 @@ type guardian struct {
 	ctx  context.Context // ends when the guardian does
 	stop context.CancelCauseFunc
 
-	window window // where browsers come in, once somebody asked for it
+	window   window // where browsers come in, once somebody asked for it
+	commands *commands
+	tools    sync.Map // pids of this program that the guardian runs itself
 
 	// reloading is held for writing by a reload, for reading while a session
 	// opens: each session has either the old policy and is in live when the
@@ -198,6 +206,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	}
 	g.queue = g.newQueue()
 	g.pins, g.frames = mcp.OpenPins(PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
+	g.commands = &commands{bus: g.bus}
 	g.touch()
 	records, err := openRecorder(AuditDir(o.Dirs), g.log, g.bus.audited)
 	if err != nil {

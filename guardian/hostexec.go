@@ -307,6 +307,8 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 	if err := l.g.records.append(ctx, e); err != nil {
 		return unrecorded(err)
 	}
+	shown := l.g.commands.begin(l.info.Name, h.line, p.Dir)
+	h.conn.Show(shown.write)
 	l.g.hosted.Add(1)
 	res, err := p.Run(ctx, l.g.o.Helper, h.conn)
 	l.g.hosted.Add(-1)
@@ -323,6 +325,7 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 	case res.Ended != "":
 		exit.Refused = "it was ended: " + res.Ended
 	}
+	shown.end(exit.Status, e.Reason)
 	ms := time.Since(began).Milliseconds()
 	e.ExitStatus, e.BytesUp, e.BytesDown, e.DurationMS = &exit.Status, &res.Up, &res.Down, &ms
 	l.record(context.WithoutCancel(ctx), e)
@@ -341,6 +344,9 @@ func (g *guardian) ofHostCommand(r *http.Request) bool {
 	for pid, self := peer.PID, os.Getpid(); pid > 1; {
 		if pid == self {
 			return peer.PID != self // the guardian's own calls are tests'
+		}
+		if _, own := g.tools.Load(pid); own {
+			return false // what the guardian itself calls for the window
 		}
 		parent, known := parentOf(pid)
 		if !known {

@@ -48,8 +48,11 @@ func (l *Loaded) Notices() []string { return slices.Clone(l.notices) }
 
 // Load reads and compiles the configuration in dir, as the guardian does at
 // its start and for a reload; home is what ~ stands for in it.
-func Load(dir, home string) (*Loaded, error) {
-	c, sources, err := config.Load(dir)
+func Load(dir, home string) (*Loaded, error) { return loadWith(dir, home, nil) }
+
+// loadWith is Load with other texts in place of files.
+func loadWith(dir, home string, instead map[string][]byte) (*Loaded, error) {
+	c, sources, err := config.LoadWith(dir, instead)
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}

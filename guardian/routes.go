@@ -79,6 +79,19 @@ func Routes() []Route {
 		{api.PathMCP + "/{name}", Window, Nobody, "one of them, with its tools as they were listed", (*guardian).getMCPServer, nil},
 		{api.PathMCP + "/{name}/pin", Nobody, Window, "take what it says of its tools now, or forget that", nil, (*guardian).postMCPPin},
 		{api.PathAudit, Window, Nobody, "what was recorded, newest first", (*guardian).getAudit, nil},
+		{api.PathAudit + "/verify", Window, Nobody, "prove the record", (*guardian).getAuditVerify, nil},
+		{api.PathAudit + "/export", Window, Nobody, "the record itself, as JSON lines", (*guardian).getAuditExport, nil},
+		{api.PathPolicyFiles, Window, Window, "the files of the configuration; save one that loads", (*guardian).getPolicyFiles, (*guardian).postPolicyFile},
+		{api.PathPolicyFiles + "/check", Nobody, Window, "would this text load in place of a file?", nil, (*guardian).postPolicyDraft},
+		{api.PathPolicyDraft, Nobody, Window, "a rule for what was seen, written into config.yaml and not saved", nil, (*guardian).postRuleDraft},
+		{api.PathPolicyWords, Window, Nobody, "what an editor completes with", (*guardian).getPolicyWords, nil},
+		{api.PathCommands, Window, Nobody, "host commands since the guardian began", (*guardian).getCommands, nil},
+		{api.PathCommands + "/{id}", Window, Nobody, "one of them, with the end of its output", (*guardian).getCommand, nil},
+		{api.PathFiles + "/{seq}", Window, Nobody, "a changed auto-run file, by its record's number", (*guardian).getFile, nil},
+		{api.PathDoctor, Window, Nobody, "what cloister doctor --json says", (*guardian).getDoctor, nil},
+		{api.PathProjects, Window, Nobody, "the projects that had a cloister", (*guardian).getProjects, nil},
+		{api.PathProjects + "/start", Nobody, Window, "start a cloister in one of them", nil, (*guardian).postStart},
+		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket", (*guardian).getTerminal, nil},
 	}
 }
 

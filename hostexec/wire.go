@@ -69,6 +69,8 @@ type Conn struct {
 	r *bufio.Reader
 	c net.Conn
 
+	shown func(isErr bool, p []byte) // nil for nobody
+
 	mu sync.Mutex // of writing
 
 	signals chan byte
@@ -146,6 +148,10 @@ func (c *Conn) take() (payload []byte, over bool) {
 	c.in.bytes -= len(payload)
 	return payload, false
 }
+
+// Show tells f too what the command writes. It is called before the command runs,
+// and f by two goroutines.
+func (c *Conn) Show(f func(isErr bool, p []byte)) { c.shown = f }
 
 // Close closes the connection, and returns when nothing reads it any more.
 func (c *Conn) Close() {
@@ -249,6 +255,9 @@ type stream struct {
 func (s stream) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
+	}
+	if s.c.shown != nil {
+		s.c.shown(s.kind == frameStderr, p)
 	}
 	if err := s.c.write(s.kind, p); err != nil {
 		return 0, err

@@ -224,6 +224,9 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 	return guardian.Run(ctx, guardian.Options{
 		Helper:  helper,
 		HostEnv: hostEnv,
+		Self:    helper[0],
+		SelfEnv: a.daemonEnvironment(),
+		Door:    func(id string) string { return doorPath(d, id) },
 		Keyring: a.keyring(), SecretEnv: a.secretEnv(hostEnv),
 		GitEnv:  a.gitEnv(hostEnv),
 		Bus:     a.env.get("DBUS_SESSION_BUS_ADDRESS"),

@@ -26,12 +26,15 @@ const add = (el, children) => {
   }
 };
 
+// plain are nodes that nobody listens to: equal ones are the same.
+const plain = new Set(['#text', 'SPAN', 'TIME', 'STRONG']);
+
 // fill gives an element other children, and leaves it alone where they are equal.
 export const fill = (el, ...children) => {
   const next = document.createDocumentFragment();
   add(next, children);
   const same = el.childNodes.length === next.childNodes.length &&
-    [...el.childNodes].every((n, i) => n.isEqualNode(next.childNodes[i]) && !n.firstElementChild);
+    [...el.childNodes].every((n, i) => plain.has(n.nodeName) && n.isEqualNode(next.childNodes[i]));
   if (!same) el.replaceChildren(next);
   return el;
 };

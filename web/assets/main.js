@@ -8,7 +8,7 @@ import { alarm, choose, prefer, preferred } from './prefer.js';
 import { dialog, toast } from './above.js';
 
 const names = ['now', 'asks', 'traffic', 'commands', 'files', 'tools', 'secrets', 'policy', 'audit', 'doctor'];
-const made = ['now', 'asks'];
+const made = names; // terminal has no place in the bar
 const main = document.getElementById('main');
 const nav = document.getElementById('nav');
 const icon = document.getElementById('icon');

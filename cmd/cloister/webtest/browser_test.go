@@ -22,7 +22,7 @@ import (
 // chromium is one browser that serves all tests; each has a profile of its own
 // in it. It is spoken to over pipes, in the protocol of its developer tools: a
 // hundred lines, where a client library takes a minute to compile with all its
-// types (docs/decisions/0009).
+// types (docs/decisions/0013).
 type chromium struct {
 	cmd  *exec.Cmd
 	out  *os.File
@@ -449,6 +449,14 @@ func (tb *tab) press(keys ...string) {
 		tb.do("Input.dispatchKeyEvent", down)
 		tb.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "windowsVirtualKeyCode": codes[key]})
 	}
+}
+
+// put types a text into a field, in place of what is there.
+func (tb *tab) put(selector, text string) {
+	tb.t.Helper()
+	tb.wait(`document.querySelector(` + quoted(selector) + `)`)
+	eval[bool](tb, `(() => { const e = document.querySelector(`+quoted(selector)+`); e.focus(); e.select(); return true; })()`)
+	tb.do("Input.insertText", map[string]any{"text": text})
 }
 
 // shot keeps a picture, light and dark, where CLOISTER_WINDOW_SHOTS names a

@@ -80,8 +80,7 @@ proxy:
   deny:
     - domain: no.example
 hostexec:
-  auto_approve: [{pattern: "^/bin/sh [a-z./]+$"}, {pattern: "^/bin/echo .+$"}]
-  manual_approve: [{pattern: "^/bin/cat .+$"}]
+  auto_approve: [{pattern: "^seq [0-9]+$"}, {pattern: "^tail -f Makefile$"}]
 `
 
 func newWorld(t *testing.T) *world {
@@ -94,12 +93,16 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, dir: dir, project: filepath.Join(dir, "home", "project")}
-	for _, d := range []string{"home/project/.git/refs", "home/project/.git/objects", "run", "c/cloister/policy", "s", "d", "t"} {
+	for _, d := range []string{"home/project", "run", "c/cloister/policy", "s", "d", "t"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.write("home/project/.git/HEAD", "ref: refs/heads/main\n")
+	w.write("home/project/Makefile", "all:\n\techo built\n")
+	w.write("home/project/.envrc", "export A=1\nexport B=2\n")
+	w.git("init", "-q", "-b", "main")
+	w.git("add", ".")
+	w.git("-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "-m", "first")
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello from", r.Host) }))
 	t.Cleanup(up.Close)
 	w.write("c/cloister/config.yaml", fmt.Sprintf(configuration, up.Listener.Addr().String()))
@@ -115,6 +118,15 @@ func newWorld(t *testing.T) *world {
 		}
 	})
 	return w
+}
+
+func (w *world) git(words ...string) {
+	w.t.Helper()
+	cmd := exec.CommandContext(context.Background(), "git", words...)
+	cmd.Dir, cmd.Env = w.project, []string{"PATH=/usr/bin:/bin", "HOME=" + w.dir, "GIT_CONFIG_NOSYSTEM=1"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		w.t.Fatalf("git %v: %v: %s", words, err, out)
+	}
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }

@@ -3,7 +3,7 @@ import { ago, fill, h, keyed, verdict } from '../dom.js';
 import { t } from '../words.js';
 import { get, post, query, Refused } from '../api.js';
 import { on, pending, state } from '../live.js';
-import { sure, toast } from '../above.js';
+import { dialog, sure, toast } from '../above.js';
 
 const w = t.now;
 const span = 600e3, bars = 30;
@@ -21,7 +21,7 @@ export default (root) => {
       list.push({ at: +new Date(e.time), bad: e.verdict === 'deny' || e.verdict === 'ask' });
       if (list.length > 5000) list.splice(0, 1000);
     }
-    if (busy.has(e.kind) || e.kind === 'exec') {
+    if ((busy.has(e.kind) && e.kind !== 'net.dns') || e.kind === 'exec') {
       const was = last.get(e.session_id);
       if (!was || was.seq < e.seq) last.set(e.session_id, e);
     }
@@ -57,6 +57,23 @@ export default (root) => {
     } catch (e) { toast(t.failed(e.message)); }
   };
 
+  const begin = async (project, agent) => {
+    toast(w.starting);
+    try {
+      await post('/v1/projects/start', { project, ...agent });
+      toast(w.started(project.split('/').pop()));
+    } catch (e) { toast(t.failed([e.message, ...(e.hints || [])].join(' · ')), null, 12e3); }
+  };
+  const start = async () => {
+    const projects = await get('/v1/projects');
+    dialog(w.startTitle, (close) => {
+      const project = h('select', { 'aria-label': w.project }, projects.map((p) => h('option', { value: p }, p)));
+      const agent = h('input', { 'aria-label': w.agent, value: 'claude', maxlength: 64 }), branch = h('input', { 'aria-label': w.branch, maxlength: 200 });
+      return [projects.length ? '' : h('p', w.noProjects), h('div.field', h('span', w.project), project), h('div.field', h('span', w.agent), agent), h('div.field', h('span', w.branch), branch),
+        h('div.acts', h('button', { onclick: close }, t.cancel), h('button.main', { disabled: !projects.length, onclick: () => { close(); begin(project.value, { agent: agent.value.trim(), branch: branch.value.trim() }); } }, w.startDo))];
+    });
+  };
+
   const live = h('tbody'), over = h('tbody');
   const column = (name, cls) => h(cls ? `th.${cls}` : 'th', { scope: 'col' }, name);
   const none = h('div.panel.empty', h('p', w.empty), h('p', w.emptyHint));
@@ -64,7 +81,7 @@ export default (root) => {
     column(w.asks), column(w.age, 'wide'), column(h('span.hidden-text', w.actions)))), live));
   const ended = h('section', h('h2', w.ended), h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(t.now.agent, 'wide'), column(w.state), column(w.project), column(w.age),
     column(h('span.hidden-text', w.actions)))), over)));
-  root.append(h('div.head', h('h1', t.pages.now)), none, running, ended);
+  root.append(h('div.head', h('h1', t.pages.now), h('button', { onclick: start }, w.start)), none, running, ended);
 
   const row = () => h('tr');
   const cells = (tr, list) => {
@@ -93,14 +110,14 @@ export default (root) => {
         n ? h('a.count', { href: '/asks', 'aria-label': t.asksWaiting(n) }, n) : '', ago(s.created_at)]);
       tr.children[3].title = doing(s);
     });
-    keyed(over, gone, (s) => s.id, () => {
+    keyed(over, gone, (s) => s.id, (s) => {
       const tr = row();
-      tr.append(...Array.from({ length: 6 }, () => h('td')));
+      tr.append(...Array.from({ length: 5 }, () => h('td')), h('td.acts', h('button.small', { onclick: () => begin(s.project, { agent: s.agent, branch: s.path && s.path !== s.project ? s.branch : '' }), 'aria-label': `${w.startSame} ${s.name}`, hidden: !s.terminal }, w.startSame)));
       tr.children[1].className = 'wide';
       tr.children[3].className = 'cut mono';
       return tr;
     }, (tr, s) => cells(tr, [s.name, s.agent || '',
-      [verdict(s.state), ' ', h('span.soft', s.reason || (s.exit_status !== undefined ? w.exit(s.exit_status) : ''))], s.project, ago(s.stopped_at || s.created_at), '']));
+      [verdict(s.state), ' ', h('span.soft', s.reason || (s.exit_status !== undefined ? w.exit(s.exit_status) : ''))], s.project, ago(s.stopped_at || s.created_at)]));
   };
 
   const load = async () => {

@@ -1,0 +1,61 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"cloister/config"
+)
+
+// A rule is added to a file as a person wrote it: what stood there stands there
+// still, and the new file says what was meant.
+func TestWithRule(t *testing.T) {
+	d := config.Draft{List: "allow", Domain: "new.example", Port: 8443}
+	for name, text := range map[string]string{
+		"nothing":         "",
+		"no proxy":        "version: 1\ndefaults: {mode: shadow} # why\n",
+		"no end of line":  "version: 1",
+		"empty proxy":     "version: 1\nproxy: {}\n",
+		"bare proxy":      "version: 1\nproxy:\n",
+		"no list":         "version: 1\nproxy:\n    presets: [] # none\nhostexec: {}\n",
+		"block":           "version: 1\nproxy:\n  # ours\n  allow:\n    # the first\n    - domain: old.example # why\n      ports: [1]\n  deny: [{domain: bad.example}]\n",
+		"flat block":      "version: 1\nproxy:\n  allow:\n  - domain: old.example\n",
+		"flow":            "version: 1\nproxy:\n  allow: [{domain: old.example}, {domain: \"*.older.example\"}]\n",
+		"empty flow":      "version: 1\nproxy:\n  allow: []\n",
+		"flow over lines": "version: 1\nproxy:\n  allow: [\n    {domain: old.example}]\n",
+		"windows":         "version: 1\r\nproxy:\r\n  presets: []\r\n",
+	} {
+		got, err := config.WithRule([]byte(text), d)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		c, err := config.Parse("config.yaml", got)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, got)
+			continue
+		}
+		before, err := config.Parse("config.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := c.Proxy.Allow[0]
+		if r.Domain != "new.example" || len(r.Ports) != 1 || r.Ports[0] != 8443 || len(c.Proxy.Allow) != len(before.Proxy.Allow)+1 || len(c.Proxy.Deny) != len(before.Proxy.Deny) {
+			t.Errorf("%s: %+v\n%s", name, c.Proxy, got)
+		}
+		for word := range strings.FieldsSeq(text) {
+			if word != "{}" && !strings.Contains(string(got), strings.Trim(word, "[]")) {
+				t.Errorf("%s: %q is gone:\n%s", name, word, got)
+			}
+		}
+	}
+	for name, text := range map[string]string{"on one line": "proxy: {allow: []}\n", "no list": "proxy:\n  allow: yes\n"} {
+		if got, err := config.WithRule([]byte(text), d); err == nil {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	got, err := config.WithRule(nil, config.Draft{List: "deny", Domain: "*.a.example", Method: "PUT", Path: "/a b/**"})
+	if err != nil || !strings.Contains(string(got), `- {domain: "*.a.example", methods: [PUT], paths: ["/a b/**"]}`) {
+		t.Errorf("%v\n%s", err, got)
+	}
+}

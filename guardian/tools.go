@@ -1,0 +1,257 @@
+package guardian
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/internal/peercred"
+	"cloister/internal/termsafe"
+	"cloister/session/terminal"
+	"cloister/web"
+	"cloister/workspace"
+)
+
+const (
+	// toolWithin is how long this program may take for the window.
+	toolWithin = 60 * time.Second
+	// maxTyped bounds one message of a terminal in a browser, in bytes.
+	maxTyped = 64 << 10
+)
+
+// tool runs this program as the person would, and gives what it printed.
+func (g *guardian) tool(ctx context.Context, args ...string) (out, said string, err error) {
+	if g.o.Self == "" {
+		return "", "", badRequest("this guardian cannot run cloister itself")
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, g.o.Self, args...)
+	cmd.Env, cmd.Dir = g.o.SelfEnv, "/"
+	cmd.WaitDelay = 2 * time.Second // what it started in the background may keep its pipes
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		return "", "", fmt.Errorf("run cloister %s: %w", args[0], err)
+	}
+	g.tools.Store(cmd.Process.Pid, struct{}{})
+	err = cmd.Wait()
+	g.tools.Delete(cmd.Process.Pid)
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil
+	}
+	return stdout.String(), stderr.String(), err
+}
+
+// getDoctor answers in the words of the CLI. That something is wrong is an answer.
+func (g *guardian) getDoctor(_ http.ResponseWriter, r *http.Request) (any, error) {
+	out, said, err := g.tool(r.Context(), "doctor", "--json")
+	if json.Valid([]byte(out)) {
+		return json.RawMessage(out), nil
+	}
+	if err == nil {
+		err = errors.New("it printed no answer")
+	}
+	return nil, fmt.Errorf("doctor: %w: %s", err, termsafe.Text(termsafe.Clip(said, maxShown)))
+}
+
+// getProjects lists the projects that had a cloister, the latest first: where the
+// window may start another.
+func (g *guardian) getProjects(http.ResponseWriter, *http.Request) (any, error) {
+	list := g.sessions.List(true)
+	slices.SortStableFunc(list, func(a, b api.SessionInfo) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	projects := []string{}
+	for _, s := range list {
+		if !slices.Contains(projects, s.Project) {
+			projects = append(projects, s.Project)
+		}
+	}
+	return projects, nil
+}
+
+var (
+	agentName  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+	branchName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}$`)
+)
+
+// postStart starts a cloister as `cloister start --detach` does, in a project that
+// a person has used before.
+func (g *guardian) postStart(_ http.ResponseWriter, r *http.Request) (any, error) {
+	req, err := read[api.StartRequest](r)
+	if err != nil {
+		return nil, err
+	}
+	known := slices.ContainsFunc(g.sessions.List(true), func(s api.SessionInfo) bool { return s.Project == req.Project })
+	switch {
+	case !known || !filepath.IsAbs(req.Project):
+		return nil, badRequest("start: no cloister ran in %q before: begin there with cloister start", termsafe.Clip(req.Project, 200))
+	case req.Agent != "" && !agentName.MatchString(req.Agent):
+		return nil, badRequest("start: %q is not the name of an agent", termsafe.Clip(req.Agent, 64))
+	case req.Branch != "" && (!branchName.MatchString(req.Branch) || strings.Contains(req.Branch, "..")):
+		return nil, badRequest("start: %q is not the name of a branch", termsafe.Clip(req.Branch, 200))
+	}
+	args := []string{"start", "--detach", "--project=" + req.Project}
+	if req.Agent != "" {
+		args = append(args, "--agent="+req.Agent)
+	}
+	if req.Branch != "" {
+		args = append(args, "--branch="+req.Branch)
+	}
+	out, said, err := g.tool(context.WithoutCancel(r.Context()), args...)
+	if err != nil {
+		e := &api.Error{Status: http.StatusConflict, Code: api.CodeBadRequest, Message: fmt.Sprintf("start: %v", err)}
+		for line := range strings.Lines(said) {
+			line = termsafe.Text(strings.TrimSpace(line))
+			if hint, ok := strings.CutPrefix(line, "hint: "); ok {
+				e.Hints = append(e.Hints, hint)
+			} else if text, ok := strings.CutPrefix(line, "cloister: "); ok {
+				e.Message = text
+			}
+		}
+		return nil, e
+	}
+	return api.StartAnswer{Said: termsafe.Text(strings.TrimSpace(out))}, nil
+}
+
+// getFile is a file that a session changed, beside what was committed last.
+func (g *guardian) getFile(_ http.ResponseWriter, r *http.Request) (any, error) {
+	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
+	if err != nil {
+		return nil, badRequest("changed file: %q is not a record's number", termsafe.Clip(r.PathValue("seq"), 20))
+	}
+	for e, err := range audit.Back(AuditDir(g.o.Dirs), audit.Filter{}) {
+		switch {
+		case err != nil || e.Seq > seq:
+			continue
+		case e.Seq == seq && e.Kind == audit.AutorunChanged && e.Resource != "":
+			return changedFile(r.Context(), e), nil
+		}
+		break
+	}
+	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("record %d is not of a changed file", seq)}
+}
+
+func changedFile(ctx context.Context, e audit.Event) api.ChangedFile {
+	out := api.ChangedFile{Record: recorded(e)}
+	now, err := workspace.Look(e.Project, e.Resource)
+	if err != nil {
+		out.Note = termsafe.Text(err.Error())
+	}
+	out.After = linesOf(string(now))
+	before, err := workspace.Committed(ctx, e.Project, e.Resource)
+	if err != nil {
+		out.From = "nothing of it is committed, or git does not tell: " + termsafe.Text(termsafe.Clip(err.Error(), 200))
+		return out
+	}
+	out.Before, out.From = linesOf(string(before)), "as it was committed last (HEAD)"
+	return out
+}
+
+// getAuditVerify proves the chain.
+func (g *guardian) getAuditVerify(http.ResponseWriter, *http.Request) (any, error) {
+	report, err := audit.Verify(AuditDir(g.o.Dirs))
+	out := api.Verification{OK: err == nil, Records: report.Records, Segments: report.Segments, Head: report.Head}
+	if err != nil {
+		out.Problem = termsafe.Text(err.Error())
+	}
+	return out, nil
+}
+
+// getAuditExport gives the records themselves, oldest first.
+func (g *guardian) getAuditExport(w http.ResponseWriter, r *http.Request) (any, error) {
+	want, err := wantedOf(r)
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("Content-Type", "application/jsonl")
+	w.Header().Set("Content-Disposition", `attachment; filename="cloister-audit.jsonl"`)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for e, err := range audit.Read(AuditDir(g.o.Dirs), want.Filter) {
+		if err != nil || !want.fits(e) {
+			continue // verify tells what cannot be read
+		}
+		if enc.Encode(e) != nil {
+			break // the reader is gone
+		}
+	}
+	return hijacked{}, nil
+}
+
+// getTerminal joins a browser to a session's terminal.
+func (g *guardian) getTerminal(w http.ResponseWriter, r *http.Request) (any, error) {
+	info, err := g.sessions.Find(r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	if !info.Terminal || g.o.Door == nil || info.State != api.StateRunning {
+		return nil, &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: fmt.Sprintf("attach to %s: it has no terminal, or has ended", info.Name)}
+	}
+	if !g.enterLink() {
+		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeShuttingDown, Message: "attach: the guardian is on its way out"}
+	}
+	defer g.links.Done()
+	var dialer net.Dialer
+	raw, err := dialer.DialContext(r.Context(), "unix", g.o.Door(info.ID))
+	if err != nil {
+		return nil, fmt.Errorf("attach to %s: %w", info.Name, err)
+	}
+	conn := raw.(*net.UnixConn)
+	defer func() { _ = conn.Close() }()
+	if _, err := peercred.Require(conn, os.Getuid()); err != nil {
+		return nil, fmt.Errorf("attach to %s: %w", info.Name, err)
+	}
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{web.Protocol}, CompressionMode: websocket.CompressionDisabled})
+	if err != nil {
+		return hijacked{}, nil //nolint:nilerr // it has answered
+	}
+	ws.SetReadLimit(maxTyped)
+	ctx, cancel := context.WithCancel(g.ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if err := terminal.Relay(conn, &page{ctx, ws}); err != nil {
+		g.log.Warn("terminal of the window", "session", info.Name, "error", err)
+	}
+	return hijacked{}, nil
+}
+
+// page is a terminal in a browser.
+type page struct {
+	ctx context.Context
+	ws  *websocket.Conn
+}
+
+func (p *page) Read() ([]byte, error) {
+	_, message, err := p.ws.Read(p.ctx)
+	return message, err
+}
+
+func (p *page) Write(message []byte) error {
+	ctx, cancel := context.WithTimeout(p.ctx, sendWithin)
+	defer cancel()
+	return p.ws.Write(ctx, websocket.MessageBinary, message)
+}
+
+func (p *page) End(over bool) {
+	if over {
+		_ = p.ws.Close(websocket.StatusNormalClosure, "it has ended") // whoever has gone needs no word
+	}
+	_ = p.ws.CloseNow()
+}

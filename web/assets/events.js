@@ -1,0 +1,82 @@
+// The list of recorded events with its filters, which Traffic and Audit share.
+import { bytes, h, select, time, verdict } from './dom.js';
+import { t } from './words.js';
+import { get, query } from './api.js';
+import { on, state } from './live.js';
+import { virtual } from './list.js';
+import { toast } from './above.js';
+
+const w = t.traffic;
+const spans = { '10m': 600e3, '1h': 3600e3, '24h': 86400e3, '7d': 7 * 86400e3 };
+
+export const whatOf = (e) => e.method ? `${e.method} ${e.host}${e.port && e.port !== 80 && e.port !== 443 ? ':' + e.port : ''}${e.path || ''}` : e.resource || e.host || e.action || '';
+
+// events makes filters and list; kinds are those that are shown without a filter.
+export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
+  const f = { kind: words.get('kind') || '', verdict: words.get('verdict') || '', session: words.get('session') || '', text: words.get('text') || '', range: words.get('range') || 'live' };
+  let next = 0, more = false, loading = false, turn = 0, newest = 0;
+
+  const row = (e) => {
+    const el = h('div.event',
+      time(e.time), h('span.wide', e.session || ''), verdict(e.verdict) || h('span.soft', e.action || ''),
+      h('span.mono', { title: whatOf(e) }, whatOf(e)), h('span.soft.wide', e.kind),
+      h('span.num.wide', e.bytes_up !== undefined || e.bytes_down !== undefined ? bytes((e.bytes_up || 0) + (e.bytes_down || 0)) : e.status || ''));
+    return el;
+  };
+  const list = virtual({ name, height: 30, row, most: 10000, onpick, empty: w.empty });
+  list.el.classList.add(columns || 'events');
+  const count = h('span.soft', { role: 'status' });
+  const older = h('button', { onclick: () => load(true), hidden: true }, t.more);
+
+  const params = (before) => ({
+    kind: f.kind || kinds.join(','), verdict: f.verdict, session: f.session, text: f.text, before, limit: before ? 1000 : 500,
+    since: spans[f.range] ? new Date(Date.now() - spans[f.range]).toISOString() : '',
+  });
+  const tell = () => {
+    count.textContent = w.shown(list.items.length, more);
+    older.hidden = !more || list.items.length >= 10000;
+  };
+  const load = async (further) => {
+    if (further && loading) return;
+    loading = true;
+    const mine = ++turn;
+    try {
+      const r = await get(query('/v1/audit', params(further ? next : '')));
+      if (mine !== turn) return;
+      [next, more] = [r.next, r.more];
+      if (further) list.more(r.records);
+      else { list.set(r.records); newest = r.records.length ? r.records[0].seq : 0; }
+      if (r.bad) toast(w.bad(r.bad));
+      tell();
+    } catch (e) { if (e.body) toast(t.failed(e.message)); } finally { loading = false; }
+  };
+  const fits = (e) => (f.kind ? e.kind === f.kind : !kinds.length || kinds.includes(e.kind)) && (!f.verdict || e.verdict === f.verdict) &&
+    (!f.session || e.session === f.session || e.session_id === f.session) &&
+    (!f.text || [e.session, e.project, e.agent, e.kind, e.action, e.resource, e.rule, e.reason, e.host, e.method, e.path].join('\n').toLowerCase().includes(f.text.toLowerCase()));
+  const live = (fresh) => {
+    if (f.range !== 'live' && f.range !== 'all') return;
+    const good = fresh.filter((e) => e.seq > newest && fits(e));
+    if (!good.length) return;
+    newest = good[good.length - 1].seq;
+    list.put(good.reverse());
+    tell();
+  };
+
+  let due = 0;
+  const change = (key) => (value) => { f[key] = value; clearTimeout(due); due = setTimeout(() => load(), key === 'text' ? 200 : 0); };
+  list.el.addEventListener('scroll', () => { if (more && list.el.scrollTop + list.el.clientHeight > list.el.scrollHeight - 2000) load(true); }, { passive: true });
+  const sessions = () => [['', w.sessions], ...[...new Set([...state.sessions.values()].map((s) => s.name).concat(f.session ? [f.session] : []))].sort().map((n) => [n, n])];
+  const bySession = select(sessions(), f.session, change('session'), w.session);
+  const again = () => { if (document.activeElement !== bySession) bySession.replaceChildren(...sessions().map(([v, text]) => h('option', { value: v, selected: v === f.session }, text))); };
+  const bar = [
+    h('input', { type: 'search', value: f.text, placeholder: w.search, 'aria-label': w.search, oninput: (e) => change('text')(e.target.value) }),
+    bySession, select(kindWords, f.kind, change('kind'), w.kind), select(w.verdicts, f.verdict, change('verdict'), w.verdict), select(w.ranges, f.range, change('range'), w.range),
+  ];
+  const off = [on('audit', live), on('reset', () => load()), on('change', again)];
+  load();
+  return { bar, list, count, older, params, leave: () => { off.forEach((g) => g()); clearTimeout(due); } };
+};
+
+// facts are everything that a record says.
+export const facts = (e) => h('dl', Object.entries(e).filter(([, v]) => v !== '' && v !== null && v !== undefined).map(([k, v]) => [
+  h('dt', k.replaceAll('_', ' ')), h('dd', k === 'time' ? time(v) : k === 'verdict' ? verdict(v) : k.startsWith('bytes') ? bytes(v) : h('span.mono', String(v)))]));

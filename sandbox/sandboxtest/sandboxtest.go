@@ -296,7 +296,8 @@ func invisible(t *testing.T, h *Harness) {
 	if n := len(strings.Fields(out.Stdout)); n > 3 {
 		t.Errorf("%d processes are seen", n)
 	}
-	if out := h.sh(t, "cat /proc/net/unix | wc -l; hostname"); out.Stdout != "1\ntest-box\n" {
+	// What built the cloister may still be closing its own.
+	if out := h.sh(t, "for i in 1 2 3 4 5 6 7 8 9; do n=$(cat /proc/net/unix | wc -l); [ $n -gt 1 ] || break; sleep 0.3; done; echo $n; hostname"); out.Stdout != "1\ntest-box\n" {
 		t.Errorf("sockets and host name: %q", out.Stdout)
 	}
 }

@@ -52,7 +52,8 @@ func (l *live) bridges() map[authority.Authority]func(net.Conn) {
 
 // serverCommand is the command of a server, recorded before it starts. It runs in /
 // with an environment of its own, so that no file of a project has a say in it; and
-// its program is none that a cloister could have written.
+// neither its program nor a file in its arguments is one that a cloister could have
+// written.
 func (l *live) serverCommand(s config.MCPServer) (*exec.Cmd, error) {
 	env := map[string]string{}
 	for _, e := range l.g.o.HostEnv {
@@ -63,6 +64,11 @@ func (l *live) serverCommand(s config.MCPServer) (*exec.Cmd, error) {
 	program, err := l.serverProgram(s.Command[0], env["PATH"])
 	if err != nil {
 		return nil, fmt.Errorf("start the MCP server %s: %w", s.Name, err)
+	}
+	for _, a := range s.Command[1:] {
+		if file := l.writableIn(a); file != "" {
+			return nil, fmt.Errorf("start the MCP server %s: %s lies where the cloister can write", s.Name, file)
+		}
 	}
 	e := l.g.event(l.info, l.snapshot.Load().Digest())
 	e.Kind, e.Action, e.Resource, e.Verdict = audit.MCPCall, "start", s.Name, policy.Allow.String()
@@ -100,14 +106,38 @@ func (l *live) serverProgram(name, path string) (string, error) {
 		if fi, err := os.Stat(real); err != nil || !fi.Mode().IsRegular() || fi.Mode()&0o111 == 0 {
 			continue
 		}
-		for _, dir := range append(slices.Clone(l.foreign), l.info.Project, cmp.Or(l.info.Path, l.info.Project)) {
-			for _, f := range []string{file, real} {
-				if f == dir || strings.HasPrefix(f, dir+"/") {
-					return "", fmt.Errorf("%s lies where the cloister can write", f)
-				}
+		for _, f := range []string{file, real} {
+			if l.writes(f) {
+				return "", fmt.Errorf("%s lies where the cloister can write", f)
 			}
 		}
 		return file, nil
 	}
 	return "", fmt.Errorf("there is no program %q; write its whole path, or one that PATH finds", name)
+}
+
+// writableIn is a file that an argument names where the cloister can write; empty
+// for none. It may name one as a whole, from / where the server runs, or from its
+// first slash on, as in --config=/a/b.
+func (l *live) writableIn(arg string) string {
+	files := []string{filepath.Join("/", arg)}
+	if i := strings.IndexByte(arg, '/'); i > 0 {
+		files = append(files, filepath.Clean(arg[i:]))
+	}
+	for _, file := range files {
+		if l.writes(file) {
+			return file
+		}
+		if real, err := filepath.EvalSymlinks(file); err == nil && l.writes(real) {
+			return real
+		}
+	}
+	return ""
+}
+
+// writes says whether a clean path is in a folder that the cloister can write.
+func (l *live) writes(file string) bool {
+	return slices.ContainsFunc(append(slices.Clone(l.foreign), l.info.Project, cmp.Or(l.info.Path, l.info.Project)), func(dir string) bool {
+		return file == dir || strings.HasPrefix(file, dir+"/")
+	})
 }

@@ -143,7 +143,7 @@ type guardian struct {
 	closing bool
 	links   sync.WaitGroup // one for each link that is served
 	aside   sync.WaitGroup // what nobody waits for before the end
-	hosted  atomic.Int32   // host commands that run
+	hosted  atomic.Int32   // host commands and MCP servers that run
 	used    atomic.Int64   // unix nanoseconds of the last request or end of a session
 }
 

@@ -37,6 +37,9 @@ func (l *live) bridges() map[authority.Authority]func(net.Conn) {
 			Log: func(text string) {
 				l.g.log.Info("MCP server", "session", l.info.Name, "server", s.Name, "says", termsafe.Clip(text, 1024))
 			},
+			// What it calls the guardian for is no person's, as with a host command.
+			Began: func() { l.g.hosted.Add(1) },
+			Ended: func() { l.g.hosted.Add(-1) },
 		}
 		if out == nil {
 			out = map[authority.Authority]func(net.Conn){}

@@ -3,12 +3,22 @@
 package guardian
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"cloister/api"
+	"cloister/audit"
 	"cloister/config"
+	"cloister/internal/peercred"
+	"cloister/policy"
 )
 
 // A server whose program would be the host's but whose arguments name a file that
@@ -43,5 +53,65 @@ func TestServerArguments(t *testing.T) {
 		if got := l.writableIn(arg); got != "" {
 			t.Errorf("%q is refused for %s", arg, got)
 		}
+	}
+}
+
+// What a server on the host calls the guardian for is no person's word, as long as
+// it runs.
+func TestServerIsNoPerson(t *testing.T) {
+	records, err := openRecorder(filepath.Join(t.TempDir(), "audit"), slog.New(slog.DiscardHandler), func(audit.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := records.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	g := &guardian{log: slog.New(slog.DiscardHandler), records: records, policies: newPolicies("", "")}
+	g.policies.now.config = &config.Config{MCP: config.MCP{Servers: []config.MCPServer{{
+		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$$}}"; sleep 100'; done`},
+	}}}}
+	l := &live{g: g, info: api.SessionInfo{Project: "/nonexistent"}}
+	l.ctx, l.cancel = context.WithCancel(t.Context())
+	defer l.cancel()
+	snapshot, err := policy.Compile(policy.Input{Unlisted: policy.Deny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.snapshot.Store(snapshot)
+	near, far := net.Pipe()
+	for _, serve := range l.bridges() {
+		serve(far)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://s/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "application/json")
+	go func() { _ = req.Write(near) }()
+	resp, err := http.ReadResponse(bufio.NewReader(near), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var said struct{ Result struct{ PID int } }
+	if err := json.NewDecoder(resp.Body).Decode(&said); err != nil || said.Result.PID == 0 {
+		t.Fatalf("%+v, %v", said, err)
+	}
+	of := func(pid int) bool {
+		return g.ofHostCommand(req.WithContext(context.WithValue(t.Context(), peerKey{}, peercred.Cred{UID: os.Getuid(), PID: pid})))
+	}
+	if !of(said.Result.PID) {
+		t.Error("what a server starts counts as a person")
+	}
+	if of(os.Getppid()) {
+		t.Error("another process counts as a server's")
+	}
+	_ = near.Close()
+	l.cancel()
+	l.served.Wait()
+	if n := g.hosted.Load(); n != 0 {
+		t.Errorf("%d still count as running", n)
 	}
 }

@@ -27,6 +27,9 @@ type Bridge struct {
 	Make func() (*exec.Cmd, error)
 	// Log is told what the program says on stderr, line by line, and how it ended.
 	Log func(text string)
+	// Began is called before a program starts, and Ended when it has been waited
+	// for, or did not start. Both may be nil.
+	Began, Ended func()
 
 	mu      sync.Mutex
 	now     *program // nil where none runs
@@ -80,7 +83,9 @@ func (b *Bridge) start() (*program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start MCP server: %w", err)
 	}
+	tell(b.Began)
 	if err := c.Start(); err != nil {
+		tell(b.Ended)
 		return nil, fmt.Errorf("start MCP server: %w", err)
 	}
 	p := &program{cmd: c, in: in, gone: make(chan struct{}), waiting: map[string]chan []byte{}, events: make(chan []byte, mostEvents)}
@@ -96,11 +101,18 @@ func (b *Bridge) start() (*program, error) {
 	go func() {
 		read.Wait()
 		err := c.Wait()
+		tell(b.Ended)
 		b.Log(fmt.Sprintf("it has ended: %v", err))
 		close(p.gone)
 	}()
 	b.now, b.session = p, rand.Text()
 	return p, nil
+}
+
+func tell(hook func()) {
+	if hook != nil {
+		hook()
+	}
 }
 
 // Close ends the program with all that it has started, and waits for it.

@@ -7,6 +7,7 @@ import (
 
 	"cloister/approval"
 	"cloister/egress"
+	"cloister/hostexec"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
 	"cloister/policy"
@@ -67,12 +68,18 @@ func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdic
 		}
 		return v, nobody, false
 	}
+	query := q.HTTP.Query
+	if len(query) > hostexec.MaxShown {
+		v.Effect = policy.Deny
+		v.Reason = fmt.Sprintf("%s; but its query has %d bytes, and nobody can look at more than %d", v.Reason, len(query), hostexec.MaxShown)
+		return v, "", false
+	}
 	ask := l.question(q, v, digest)
 	ask.Kind, ask.Subject, ask.Wildcard = approval.Request, q.Method+" "+q.Authority.String()+q.Path, ""
 	ask.Title, ask.Marks = "send "+ask.Subject, termsafe.Marks(ask.Subject)
 	ask.Digest = newNonce() // equal questions would share an answer
-	if query := q.HTTP.Query; query != "" {
-		ask.Details = append(ask.Details, approval.Detail{Label: fmt.Sprintf("query of %d bytes", len(query)), Text: termsafe.Clip(query, 4096)})
+	if query != "" {
+		ask.Details = append(ask.Details, approval.Detail{Label: fmt.Sprintf("query of %d bytes", len(query)), Text: query})
 	}
 	ask.Scopes = []approval.Scope{approval.Once}
 	a := l.g.queue.Ask(ctx, ask)

@@ -11,6 +11,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
+	"cloister/hostexec"
 	"cloister/internal/termsafe"
 	"cloister/mcp"
 	"cloister/policy"
@@ -101,6 +102,11 @@ func (j *mcpJudge) decide(ctx context.Context, c mcp.Call) (v policy.Verdict, wh
 		if v.Effect != policy.Ask {
 			return v, ""
 		}
+		if len(c.Raw) > hostexec.MaxShown {
+			v.Effect = policy.Deny
+			v.Reason = fmt.Sprintf("%s; but its arguments have %d bytes, and nobody can look at more than %d", v.Reason, len(c.Raw), hostexec.MaxShown)
+			return v, ""
+		}
 		a := j.l.g.queue.Ask(ctx, j.question(c, v, snapshot.Digest()))
 		switch a.Outcome {
 		case approval.Allowed, approval.Denied:
@@ -140,6 +146,9 @@ func (j *mcpJudge) unchanged(ctx context.Context, c mcp.Call) (policy.Verdict, b
 	return j.took(ctx, []mcp.Change{*change})
 }
 
+// mostChanged is how many changed tools a person is asked about at once.
+const mostChanged = 8
+
 // took asks a person whether changed tools may be used as they are now.
 func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdict, bool) {
 	names := make([]string, 0, len(changes))
@@ -152,20 +161,27 @@ func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdi
 		Effect: policy.Ask, Rule: "pin", Reason: j.server.Name + " tells something else of " + what + " than when it was pinned",
 		Hints: []string{"look at it: cloister mcp inspect " + j.server.Name, "and take it: cloister mcp pin " + j.server.Name + " " + strings.Join(names, " ")},
 	}
+	if len(changes) > mostChanged {
+		v.Effect = policy.Deny
+		v.Reason += fmt.Sprintf("; but those are %d tools, and nobody can look at more than %d at once", len(changes), mostChanged)
+		return v, false
+	}
 	ask := j.ask(policy.MCPSubject(j.server.Name, what), "use "+what+" of "+j.server.Name+" as it is now", v, j.l.snapshot.Load().Digest())
-	for i, c := range changes {
-		if i == 8 {
-			ask.Details = append(ask.Details, approval.Detail{Label: "and", Text: fmt.Sprintf("%d more", len(changes)-i)})
-			break
-		}
+	for _, c := range changes {
 		for _, d := range []struct{ label, old, now string }{
 			{"description", c.Old.Description(), c.New.Description()}, {"arguments", c.Old.Schema(), c.New.Schema()},
 		} {
-			if d.old != d.now {
-				ask.Details = append(ask.Details,
-					approval.Detail{Label: c.Tool + ", " + d.label + " before", Text: termsafe.Clip(d.old, 2048)},
-					approval.Detail{Label: c.Tool + ", " + d.label + " now", Text: termsafe.Clip(d.now, 2048)})
+			if d.old == d.now {
+				continue
 			}
+			if size := max(len(d.old), len(d.now)); size > hostexec.MaxShown {
+				v.Effect = policy.Deny
+				v.Reason += fmt.Sprintf("; but the %s of %s has %d bytes, and nobody can look at more than %d", d.label, c.Tool, size, hostexec.MaxShown)
+				return v, false
+			}
+			ask.Details = append(ask.Details,
+				approval.Detail{Label: c.Tool + ", " + d.label + " before", Text: d.old},
+				approval.Detail{Label: c.Tool + ", " + d.label + " now", Text: d.now})
 		}
 		ask.Marks += termsafe.Marks(c.New.Description())
 		ask.Digest += c.New.Digest
@@ -247,7 +263,7 @@ func (j *mcpJudge) question(c mcp.Call, v policy.Verdict, digest string) *approv
 	ask.Digest = mcp.Digest(c.Raw)
 	ask.Marks += termsafe.Marks(string(c.Raw))
 	if len(c.Raw) > 0 {
-		ask.Details = append(ask.Details, approval.Detail{Label: "arguments", Text: termsafe.Clip(string(c.Raw), 4096)})
+		ask.Details = append(ask.Details, approval.Detail{Label: "arguments", Text: string(c.Raw)})
 	}
 	if c.Feature != policy.Tool {
 		ask.Scopes = []approval.Scope{approval.Once}

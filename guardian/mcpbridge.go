@@ -33,6 +33,7 @@ func (l *live) bridges() map[authority.Authority]func(net.Conn) {
 			continue // it was checked when it was read
 		}
 		b := &mcp.Bridge{
+			Name: s.Name,
 			Make: func() (*exec.Cmd, error) { return l.serverCommand(s) },
 			Log: func(text string) {
 				l.g.log.Info("MCP server", "session", l.info.Name, "server", s.Name, "says", termsafe.Clip(text, 1024))

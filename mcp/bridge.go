@@ -23,6 +23,8 @@ import (
 // server elsewhere. The program is started by the first who connects, and ends
 // with the bridge.
 type Bridge struct {
+	// Name is what who connects knows it by.
+	Name string
 	// Make makes the command anew, to be started; it sets no pipes.
 	Make func() (*exec.Cmd, error)
 	// Log is told what the program says on stderr, line by line, and how it ended.
@@ -31,17 +33,21 @@ type Bridge struct {
 	// for, or did not start. Both may be nil.
 	Began, Ended func()
 
-	mu      sync.Mutex
-	now     *program // nil where none runs
-	closed  bool
-	session string
+	mu     sync.Mutex
+	now    *program // nil where none runs
+	closed bool
 }
 
 // program is one run of the command.
 type program struct {
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	gone chan struct{} // closed when it has ended
+	cmd     *exec.Cmd
+	session string
+	gone    chan struct{} // closed when it has ended
+
+	// writing is held while a frame is written, which lasts until the program reads
+	// it; mu is not, as what the program says meanwhile must find its way.
+	writing sync.Mutex
+	in      io.WriteCloser
 
 	mu      sync.Mutex
 	waiting map[string]chan []byte // answers that somebody waits for, by id
@@ -88,7 +94,7 @@ func (b *Bridge) start() (*program, error) {
 		tell(b.Ended)
 		return nil, fmt.Errorf("start MCP server: %w", err)
 	}
-	p := &program{cmd: c, in: in, gone: make(chan struct{}), waiting: map[string]chan []byte{}, events: make(chan []byte, mostEvents)}
+	p := &program{cmd: c, session: rand.Text(), in: in, gone: make(chan struct{}), waiting: map[string]chan []byte{}, events: make(chan []byte, mostEvents)}
 	var read sync.WaitGroup
 	read.Go(func() { p.listen(out) })
 	read.Go(func() {
@@ -105,7 +111,7 @@ func (b *Bridge) start() (*program, error) {
 		b.Log(fmt.Sprintf("it has ended: %v", err))
 		close(p.gone)
 	}()
-	b.now, b.session = p, rand.Text()
+	b.now = p
 	return p, nil
 }
 
@@ -195,10 +201,11 @@ func (p *program) said(m message) {
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p, err := b.start()
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
+		b.Log(err.Error()) // it names files of the host, which are none of the cloister's business
+		http.Error(w, "the server "+b.Name+" cannot be started", http.StatusBadGateway)
 		return
 	}
-	w.Header().Set("Mcp-Session-Id", b.session)
+	w.Header().Set("Mcp-Session-Id", p.session)
 	switch r.Method {
 	case http.MethodPost:
 		b.post(w, r, p)
@@ -237,7 +244,6 @@ func (b *Bridge) post(w http.ResponseWriter, r *http.Request, p *program) {
 		p.waiting[string(m.id)] = c
 		waits, ids = append(waits, c), append(ids, string(m.id))
 	}
-	err = p.write(f)
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -246,7 +252,7 @@ func (b *Bridge) post(w http.ResponseWriter, r *http.Request, p *program) {
 			delete(p.waiting, id)
 		}
 	}()
-	if err != nil {
+	if err := p.write(f); err != nil {
 		http.Error(w, "the server takes no more", http.StatusBadGateway)
 		return
 	}
@@ -265,6 +271,8 @@ func (b *Bridge) post(w http.ResponseWriter, r *http.Request, p *program) {
 // write sends each message on a line of its own, in one spelling: a line end within
 // one would make two of it.
 func (p *program) write(f *frame) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
 	for _, m := range f.messages {
 		line := strings.NewReplacer("\n", " ", "\r", " ").Replace(string(m.value.raw))
 		if _, err := io.WriteString(p.in, line+"\n"); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 4<<20)
 	for in.Scan() {
 		var req struct {
 			ID     json.RawMessage `json:"id"`
@@ -34,6 +36,10 @@ func TestMain(m *testing.M) {
 		switch req.Method {
 		case "ask": // asks before it answers
 			fmt.Println(`{"jsonrpc":"2.0","id":"q","method":"ping"}`)
+		case "flood": // says much before it reads on
+			for range 64 {
+				fmt.Printf(`{"jsonrpc":"2.0","method":"n","params":{"x":%q}}`+"\n", strings.Repeat("x", 16<<10))
+			}
 		case "garbage":
 			fmt.Println("hello")
 			continue
@@ -130,5 +136,56 @@ func TestBridge(t *testing.T) {
 	defer mu.Unlock()
 	if !strings.Contains(said, "got ask") || strings.Count(said, "it has ended") != 3 {
 		t.Errorf("the log has %q", said)
+	}
+}
+
+// A program that reads no more until somebody has read what it says gets both.
+func TestBridgeFlood(t *testing.T) {
+	b := &mcp.Bridge{
+		Make: func() (*exec.Cmd, error) {
+			c := exec.CommandContext(t.Context(), os.Args[0])
+			c.Env = append(os.Environ(), "CLOISTER_MCP_SERVER=1")
+			return c, nil
+		},
+		Log: func(string) {},
+	}
+	body := `[{"jsonrpc":"2.0","id":1,"method":"flood"},{"jsonrpc":"2.0","method":"n","params":{"x":"` + strings.Repeat("x", 1<<20) + `"}}]`
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
+	req.Header.Set("Accept", "application/json")
+	w := httptest.NewRecorder()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.ServeHTTP(w, req)
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		b.Close() // its end frees all
+		<-done
+		t.Fatal("the bridge and its program wait for each other")
+	}
+	b.Close()
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"id":1,"result"`) || w.Header().Get("Mcp-Session-Id") == "" {
+		t.Errorf("%d %.200s", w.Code, w.Body)
+	}
+}
+
+// Why a program does not start is the host's matter.
+func TestBridgeTellsNoPath(t *testing.T) {
+	said, ended := "", 0
+	b := &mcp.Bridge{
+		Name:  "files",
+		Make:  func() (*exec.Cmd, error) { return exec.CommandContext(t.Context(), "/nonexistent/secret"), nil },
+		Log:   func(text string) { said += text },
+		Began: func() { ended-- }, Ended: func() { ended++ },
+	}
+	w := httptest.NewRecorder()
+	b.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(`{}`)))
+	if w.Code != http.StatusBadGateway || w.Body.String() != "the server files cannot be started\n" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if !strings.Contains(said, "/nonexistent/secret") || ended != 0 {
+		t.Errorf("the log has %q, and %d still count as running", said, -ended)
 	}
 }

@@ -42,7 +42,7 @@ func (g *guardian) openWindow() (*web.Door, error) {
 		BaseContext:       func(net.Listener) context.Context { return g.ctx },
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    16 << 10,
+		MaxHeaderBytes:    1 << 20, // every port of this address may add cookies
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
 	w.served.Go(func() {

@@ -148,7 +148,7 @@ func (d *Door) Handler(next http.Handler) http.Handler {
 				return
 			}
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, visitor)))
-		case pages.open(r.URL.Path) || d.keys.byCookie(d.cookie(r)) != nil:
+		case pages.open(r.URL.Path) || d.browser(r) != nil:
 			pages.serve(w, r)
 		case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && pages.page(r.URL.Path):
 			// A person's reload after a restart: the login page signs in by the
@@ -200,7 +200,7 @@ func (d *Door) proper(r *http.Request) error {
 // known is the browser that asks: its cookie and its word are of one key.
 func (d *Door) known(r *http.Request) (*Visitor, error) {
 	unknown := refuse(http.StatusUnauthorized, "this browser is not known here")
-	k := d.keys.byCookie(d.cookie(r))
+	k := d.browser(r)
 	if k == nil {
 		return nil, unknown
 	}
@@ -214,6 +214,7 @@ func (d *Door) known(r *http.Request) (*Visitor, error) {
 	if subtle.ConstantTimeCompare([]byte(word), []byte(k.word)) != 1 {
 		return nil, unknown
 	}
+	d.keys.here(k, d.now())
 	return &Visitor{Key: k.ID[:8]}, nil
 }
 
@@ -236,12 +237,15 @@ func (d *Door) cookieName() string {
 	return "cloister-" + port
 }
 
-func (d *Door) cookie(r *http.Request) string {
-	c, err := r.Cookie(d.cookieName())
-	if err != nil {
-		return ""
+// browser is whose cookie a request carries, nil for nobody's. A server on another
+// port can set a cookie of this name that comes before ours: each is looked at.
+func (d *Door) browser(r *http.Request) *key {
+	for _, c := range r.CookiesNamed(d.cookieName()) {
+		if k := d.keys.byCookie(c.Value, d.now()); k != nil {
+			return k
+		}
 	}
-	return c.Value
+	return nil
 }
 
 // challenge is a moment, sealed: nothing has to be kept for who never answers.

@@ -203,6 +203,38 @@ func TestNobodyComesInUnknown(t *testing.T) {
 	}
 }
 
+// A server on another port can set cookies of the same name that come first.
+func TestAnothersCookieFirst(t *testing.T) {
+	h, g := build(t, t.TempDir()), newGuest(t)
+	h.enter(g)
+	name, _, _ := strings.Cut(g.cookie, "=")
+	two := "Cookie: " + name + "=theirs; " + g.cookie
+	if status, _, body := h.ask("GET", "/v1/status", []string{"Host: " + h.host, two, web.Header + ": " + g.word}, ""); status != http.StatusOK {
+		t.Errorf("locked out: %d %s", status, body)
+	}
+	if status, _, _ := h.ask("POST", "/login/out", h.good(two, web.Header+": "+g.word), "{}"); status != http.StatusOK || h.inside(g) == http.StatusOK {
+		t.Errorf("it cannot sign out: %d", status)
+	}
+}
+
+// A cookie is as old as its browser is away, and no older.
+func TestCookieEnds(t *testing.T) {
+	h, g := build(t, t.TempDir()), newGuest(t)
+	now := time.Now()
+	h.door.SetClock(func() time.Time { return now })
+	h.enter(g)
+	for range 2 {
+		now = now.Add(6 * 24 * time.Hour)
+		if status := h.inside(g); status != http.StatusOK {
+			t.Fatalf("control: a browser that comes by: status %d", status)
+		}
+	}
+	now = now.Add(7 * 24 * time.Hour)
+	if status := h.inside(g); status != http.StatusUnauthorized {
+		t.Errorf("after a week away: status %d", status)
+	}
+}
+
 // UI-02: another name for this host is another host.
 func TestHosts(t *testing.T) {
 	h, g := build(t, t.TempDir()), newGuest(t)

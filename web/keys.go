@@ -164,22 +164,34 @@ func (r *keyring) signed(id string, what, signature []byte, now time.Time) *key 
 		if !ecdsa.Verify(k.public, sum[:], a, b) {
 			return nil
 		}
-		if now.Sub(k.Used) > time.Hour {
-			k.Used = now
-			_ = r.save() // the browser is known all the same; its week began earlier
-		}
+		r.used(k, now)
 		return k
 	}
 	return nil
 }
 
+// here notes that a browser is not away.
+func (r *keyring) here(k *key, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used(k, now)
+}
+
+// used is here, for who has the lock.
+func (r *keyring) used(k *key, now time.Time) {
+	if now.Sub(k.Used) > time.Hour {
+		k.Used = now
+		_ = r.save() // the browser is known all the same; its week began earlier
+	}
+}
+
 // byCookie compares every cookie, so time tells nothing of one.
-func (r *keyring) byCookie(cookie string) *key {
+func (r *keyring) byCookie(cookie string, now time.Time) *key {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var found *key
 	for _, k := range r.keys {
-		if subtle.ConstantTimeCompare([]byte(k.cookie), []byte(cookie)) == 1 {
+		if subtle.ConstantTimeCompare([]byte(k.cookie), []byte(cookie)) == 1 && now.Sub(k.Used) < keyLife {
 			found = k
 		}
 	}

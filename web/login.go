@@ -100,7 +100,7 @@ func (d *Door) out(w http.ResponseWriter, r *http.Request) (any, error) {
 	if _, err := d.known(r); err != nil {
 		return nil, err
 	}
-	k := d.keys.byCookie(d.cookie(r))
+	k := d.browser(r)
 	if k == nil {
 		return nil, refuse(http.StatusUnauthorized, "this browser is not known here")
 	}

@@ -159,6 +159,43 @@ func TestEdits(t *testing.T) {
 	}
 }
 
+// What a program sends behind its body is seen by no edit, so it goes no further,
+// whether the body is changed or not.
+func TestEditDropsTrailers(t *testing.T) {
+	ca := newTestCA(t)
+	addr := tlsServer(t, ca.leaf(nil, readHost), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s|%s", got, r.Trailer.Get("X-Key"))
+	}), "h2", "http/1.1")
+	for name, c := range map[string]struct {
+		edits []egress.Edit
+		want  string
+	}{
+		"control":   {nil, "abc|behind"},
+		"head only": {[]egress.Edit{{Request: func(m *egress.Message) error { m.Header.Del("X-Key"); return nil }}}, "abc|"},
+		"body":      {[]egress.Edit{{Request: func(m *egress.Message) error { m.SetBody(upper{m.Body()}, -1); return nil }}}, "ABC|"},
+	} {
+		for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+			w := newInspectedBy(t, ca, addr)
+			w.set(readHost, edited(c.edits...))
+			client := w.client()
+			if proto == "HTTP/2.0" {
+				client = w.client2()
+			}
+			req, _ := http.NewRequestWithContext(t.Context(), "POST", "https://api.test/", io.MultiReader(strings.NewReader("abc")))
+			req.Trailer = http.Header{"X-Key": {"behind"}}
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(resp.Body); err != nil || string(got) != c.want || resp.Proto != proto {
+				t.Errorf("%s %s: %q, %v; want %q", name, resp.Proto, got, err, c.want)
+			}
+			resp.Body.Close()
+		}
+	}
+}
+
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -487,7 +487,7 @@ func (m *message) edit(out *http.Request, edits []Edit) error {
 	if len(edits) == 0 {
 		return nil
 	}
-	m.edits = edits
+	m.edits, out.Trailer = edits, nil // no edit sees what is behind the body
 	e := &Message{
 		Authority: m.d.s.target, Secure: true, Method: m.r.Method, Path: m.path, Query: m.http.Query,
 		Header: Header{fields: listed(out.Header)}, body: out.Body, length: m.r.ContentLength,

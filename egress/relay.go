@@ -144,7 +144,7 @@ func (u *upload) copyEdited() error {
 	err := p.copy(u.x.out, buf[:])
 	u.n = u.x.in.n.Load()
 	if err == nil && p.chunked {
-		err = writeTrailers(p.to, u.x.in.chunks.trailers)
+		err = writeTrailers(p.to, nil) // no edit has seen those of the program
 		if err != nil {
 			err = errors.Join(errWrite, err)
 		}
@@ -241,6 +241,9 @@ func (u *upload) copyChunks(in *bodyReader) error {
 	}
 	if err != nil {
 		return err
+	}
+	if len(u.x.edits) > 0 { // an edit that leaves the body alone has not seen what is behind it
+		c.trailers = nil
 	}
 	if err := writeTrailers(u.x.s.up.Conn, c.trailers); err != nil {
 		return errors.Join(errWrite, err)

@@ -188,25 +188,38 @@ func (d *Depot) look(ctx context.Context, more []string, in io.Reader, args ...s
 	return run(d.command(ctx, plain(more), args...), in)
 }
 
-// run gives what a git said, at most mostSaid of it.
+var errSaid = errors.New("git says more than can be looked at")
+
+// run gives what a git said: all of it, or an error.
 func run(c *exec.Cmd, in io.Reader) (string, error) {
 	var out, said capped
 	c.Stdin, c.Stdout, c.Stderr = in, &out, &said
 	if err := c.Run(); err != nil {
 		return out.String(), &Failed{said: said.String(), err: err}
 	}
+	if out.over {
+		return "", errSaid
+	}
 	return out.String(), nil
 }
 
-// capped is a buffer that forgets what is too much.
-type capped struct{ bytes.Buffer }
+// capped is a buffer that forgets everything once it was too much. It embeds
+// none: that one's ReadFrom would go by Write.
+type capped struct {
+	text bytes.Buffer
+	over bool
+}
 
 func (c *capped) Write(p []byte) (int, error) {
-	if c.Len()+len(p) <= mostSaid {
-		c.Buffer.Write(p)
+	if c.over = c.over || c.text.Len()+len(p) > mostSaid; c.over {
+		c.text = bytes.Buffer{}
+	} else {
+		c.text.Write(p)
 	}
 	return len(p), nil
 }
+
+func (c *capped) String() string { return c.text.String() }
 
 // Failed is a git that failed, with what it said.
 type Failed struct {

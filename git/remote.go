@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,19 @@ type Remote struct {
 	URL    string
 	Scheme string // https ssh http git file
 	Path   string // of a file remote: the folder
+	Near   bool   // its host is this machine, its link or a cloud's metadata by the name alone
+}
+
+// metadata are addresses of clouds' services for machines, beside link-local ones.
+var metadata = []string{"100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254", "metadata.google.internal"}
+
+// near says whether a host is no place for repositories unless a person wrote so.
+func near(a authority.Authority) bool {
+	if ip, ok := a.Addr(); ok {
+		ip = ip.Unmap()
+		return ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.Is4() && ip.As4()[0] == 0 || slices.Contains(metadata, ip.String())
+	}
+	return a.Host() == "localhost" || strings.HasSuffix(a.Host(), ".localhost") || slices.Contains(metadata, a.Host())
 }
 
 // ports are what a URL of each scheme leaves out.
@@ -93,7 +107,7 @@ func urlRemote(text string) (Remote, error) {
 	if a.Port() == port {
 		host = strings.TrimSuffix(host, ":"+strconv.Itoa(int(port)))
 	}
-	return Remote{URL: u.Scheme + "://" + user + host + strings.TrimRight(u.EscapedPath(), "/"), Scheme: u.Scheme}, nil
+	return Remote{URL: u.Scheme + "://" + user + host + strings.TrimRight(u.EscapedPath(), "/"), Scheme: u.Scheme, Near: near(a)}, nil
 }
 
 // userOf is the user of a URL with its @. A password would be shown and recorded.
@@ -133,7 +147,7 @@ func scpRemote(text string) (Remote, error) {
 	if err != nil {
 		return Remote{}, fmt.Errorf("remote %q: %w", text, err)
 	}
-	return Remote{URL: user + a.Host() + ":" + strings.TrimRight(dir, "/"), Scheme: "ssh"}, nil
+	return Remote{URL: user + a.Host() + ":" + strings.TrimRight(dir, "/"), Scheme: "ssh", Near: near(a)}, nil
 }
 
 // plainRef says whether a name is one of a branch or tag, as git check-ref-format

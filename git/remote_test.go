@@ -68,6 +68,21 @@ func TestParseRemote(t *testing.T) {
 	}
 }
 
+func TestNear(t *testing.T) {
+	for text, want := range map[string]bool{
+		"https://127.0.0.1/x": true, "https://127.8.8.8:8443/x": true, "https://169.254.169.254/x": true, "https://0.0.0.0/x": true, "https://0.1.2.3/x": true,
+		"https://[::1]/x": true, "https://[::]/x": true, "ssh://git@[fe80::1]/x": true, "https://[fd00:ec2::254]/x": true, "https://100.100.100.200/x": true,
+		"https://localhost/x": true, "https://LOCALHOST:8443/x": true, "https://a.localhost/x": true, "https://metadata.google.internal/x": true,
+		"git@127.0.0.1:x": true, "localhost:x": true, "http://127.0.0.1:8080/x": true,
+		"https://github.com/x": false, "https://10.0.0.5/x": false, "git@git.example:x": false, "https://localhost.example/x": false, "/srv/x": false,
+	} {
+		r, err := git.ParseRemote(text)
+		if err != nil || r.Near != want {
+			t.Errorf("%s: %v, %v; want %v", text, r.Near, err, want)
+		}
+	}
+}
+
 // FuzzParseRemote: what is read once is read the same again, and is no option.
 func FuzzParseRemote(f *testing.F) {
 	for _, text := range []string{"https://git.example/x.git", "git@git.example:x", "ssh://u@[::1]:22/x", "/srv/x", "ext::sh"} {

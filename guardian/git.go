@@ -81,14 +81,18 @@ func saidLine(said [][]byte) string {
 }
 
 // reachable holds the remote to what a person must have written down: a way on
-// which anybody can listen, and a folder of this machine.
+// which anybody can listen, a folder of this machine, and a host that is near.
 func (w *gitwork) reachable(verb string) error {
 	rules := w.l.g.policies.current().host
-	if w.remote.Secure() || rules.NamesRemote(verb, w.remote.URL) || rules.NamesRemote("push", w.remote.URL) {
+	if w.remote.Secure() && !w.remote.Near || rules.NamesRemote(verb, w.remote.URL) || rules.NamesRemote("push", w.remote.URL) {
 		return w.outside()
 	}
+	why := "git goes out by https and ssh; another way is open"
+	if w.remote.Secure() {
+		why = "its host is this machine, its link or a cloud's metadata; that is open"
+	}
 	return &hostexec.Refused{
-		Reason: fmt.Sprintf("%s: git goes out by https and ssh; another way is open to a remote that a rule names as it stands", w.remote.URL),
+		Reason: fmt.Sprintf("%s: %s to a remote that a rule names as it stands", w.remote.URL, why),
 		Hint:   "in config.yaml: hostexec: {manual_approve: [{program: git, args: [push, '" + w.remote.URL + "', <ref>]}]}",
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,12 +25,30 @@ import (
 const (
 	// maxSwapped bounds a body that a secret is written into: it is held whole.
 	maxSwapped = 1 << 20
-	// maxUnpacked bounds what a compressed body is unpacked to, to be searched.
+	// maxUnpacked bounds what a compressed body is unpacked to, to be searched, and
+	// what one coding gives the next.
 	maxUnpacked = 256 << 20
+	// maxCodings bounds the codings of one body: each multiplies what few bytes cost.
+	maxCodings = 2
+	// maxWindow is the most that a zstd body may refer back to (RFC 9659).
+	maxWindow = 8 << 20
 )
 
 // errCoding says that a content coding is not known here.
 var errCoding = errors.New("a content coding that is not known here")
+
+// What is packed too well to be looked at.
+var (
+	errCodings = fmt.Errorf("more than %d content codings", maxCodings)
+	errTooMuch = fmt.Errorf("a compressed body of more than %d MiB", maxUnpacked>>20)
+)
+
+// unreadable refuses a body that cannot be searched.
+func unreadable(err error) error {
+	return &egress.Refused{Status: http.StatusUnsupportedMediaType, Verdict: egress.Verdict{
+		Effect: "deny", Reason: "a body that cannot be searched for secrets: " + err.Error(),
+	}}
+}
 
 // body looks at the request's body as it passes, and swaps where a binding asks
 // for that.
@@ -40,6 +59,9 @@ func (e *edit) body(m *egress.Message) error {
 	codings := tokens(m.Header.Values("Content-Encoding"))
 	if e.bodyBound(m) && len(codings) == 0 {
 		return e.swapBody(m)
+	}
+	if len(codings) > maxCodings {
+		return unreadable(errCodings)
 	}
 	search := &search{edit: e, m: *m, find: e.s.finder.Stream(), from: m.Body()}
 	if len(codings) > 0 {
@@ -104,6 +126,13 @@ func escaped(text, kind string) string {
 	return text
 }
 
+// found is what came of a search: the first placeholder, or -1, and why there may
+// be more.
+type found struct {
+	i   int
+	err error
+}
+
 // A search is a body that is looked at while it passes.
 type search struct {
 	edit *edit
@@ -116,7 +145,7 @@ type search struct {
 	// Of a compressed body: where it goes to be unpacked, and what was found there.
 	// The last that was read waits for that, so that no server has the whole before.
 	packed      *io.PipeWriter
-	found       chan int
+	found       chan found
 	ready, last []byte
 	buf         []byte
 }
@@ -152,14 +181,17 @@ func (r *search) next() {
 	if i < 0 && n > 0 && r.packed != nil {
 		// It fails when something was found, or what comes is not what it says.
 		if _, werr := r.packed.Write(r.buf[:n]); werr != nil {
-			i, r.packed = <-r.found, nil
+			i = r.unpacked()
 		}
 	}
 	if i < 0 && errors.Is(err, io.EOF) && r.packed != nil {
 		_ = r.packed.Close()
-		i, r.packed = <-r.found, nil
+		i = r.unpacked()
 	}
-	if i >= 0 && !r.seen && r.stop(i) != nil {
+	if i >= 0 && !r.seen {
+		_ = r.stop(i) // it stays in r.err
+	}
+	if r.err != nil {
 		r.ready, r.last = nil, nil
 		return
 	}
@@ -171,6 +203,16 @@ func (r *search) next() {
 	}
 }
 
+// unpacked waits for what was found in a compressed body. One that cannot be
+// searched goes no further, unless it may mention placeholders anyway.
+func (r *search) unpacked() int {
+	got := <-r.found
+	if r.packed = nil; got.err != nil && r.edit.used == "" {
+		r.err = unreadable(got.err)
+	}
+	return got.i
+}
+
 // stop ends the body with what was found, unless it may be mentioned there.
 func (r *search) stop(i int) error {
 	r.err, r.seen = r.edit.misplaced(&r.m, i, "body"), true
@@ -180,11 +222,11 @@ func (r *search) stop(i int) error {
 // unpack searches a compressed body beside its way.
 func (r *search) unpack(ctx context.Context, codings []string) {
 	out, in := io.Pipe()
-	r.packed, r.found = in, make(chan int, 1)
+	r.packed, r.found = in, make(chan found, 1)
 	unhook := context.AfterFunc(ctx, func() { _ = out.CloseWithError(ctx.Err()) })
 	go func() {
 		defer unhook()
-		r.found <- r.edit.s.searchPacked(codings, out)
+		r.found <- r.edit.s.searchPacked(ctx, codings, out)
 		_ = out.CloseWithError(errEnough)
 	}()
 }
@@ -192,31 +234,58 @@ func (r *search) unpack(ctx context.Context, codings []string) {
 // errEnough ends a pipe whose reader wants no more.
 var errEnough = errors.New("enough was read")
 
-// searchPacked is the first placeholder in a compressed text, or -1. What cannot
-// be unpacked is no place for one that a server could find.
-func (s *Session) searchPacked(codings []string, from io.Reader) int {
-	open, err := decoder(codings, from)
+// searchPacked looks for a placeholder in a compressed text. What cannot be
+// unpacked is no place for one that a server could find, unless the bounds are
+// ours alone.
+func (s *Session) searchPacked(ctx context.Context, codings []string, from io.Reader) found {
+	open, err := decoder(ctx, codings, from)
 	if err != nil {
-		return -1
+		return found{i: -1}
 	}
+	open = &bounded{ctx, open, s.most}
 	find := s.finder.Stream()
 	buf := make([]byte, 16<<10)
-	for total := 0; total < maxUnpacked; {
+	for {
 		n, err := open.Read(buf)
-		total += n
 		if i := find.Write(buf[:n]); i >= 0 {
-			return i
+			return found{i: i}
 		}
-		if err != nil {
-			return -1
+		switch {
+		case errors.Is(err, errTooMuch), errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+			return found{-1, err}
+		case err != nil:
+			return found{i: -1}
 		}
 	}
-	return -1
+}
+
+// A bounded reader ends with errTooMuch, or with its context.
+type bounded struct {
+	ctx  context.Context //nolint:containedctx // of one body
+	from io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := b.from.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errTooMuch
+	}
+	return n, err
 }
 
 // decoder undoes content codings, the last first.
-func decoder(codings []string, from io.Reader) (io.Reader, error) {
-	for _, coding := range slices.Backward(codings) {
+func decoder(ctx context.Context, codings []string, from io.Reader) (io.Reader, error) {
+	if len(codings) > maxCodings {
+		return nil, errCodings
+	}
+	for i, coding := range slices.Backward(codings) {
+		if i < len(codings)-1 {
+			from = &bounded{ctx, from, maxUnpacked}
+		}
 		var err error
 		switch coding {
 		case "gzip", "x-gzip":
@@ -226,7 +295,7 @@ func decoder(codings []string, from io.Reader) (io.Reader, error) {
 		case "br":
 			from = brotli.NewReader(from)
 		case "zstd":
-			from, err = zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+			from, err = zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		default:
 			err = fmt.Errorf("%w: %s", errCoding, coding)
 		}

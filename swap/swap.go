@@ -65,6 +65,7 @@ type Session struct {
 	held   []Held
 	finder *secret.Finder
 	judge  Judge
+	most   int64 // bytes of a body to unpack: maxUnpacked, but in tests
 	bound  atomic.Pointer[map[string][]*secret.Binding]
 
 	mu    sync.Mutex
@@ -79,7 +80,7 @@ func New(held []Held, bound map[string][]*secret.Binding, judge Judge) *Session 
 	for i, h := range held {
 		cores[i] = h.Placeholder.Core
 	}
-	s := &Session{held: held, finder: secret.NewFinder(cores), judge: judge, known: map[string]uint64{}}
+	s := &Session{held: held, finder: secret.NewFinder(cores), judge: judge, most: maxUnpacked, known: map[string]uint64{}}
 	s.Rebind(bound)
 	return s
 }
@@ -336,7 +337,7 @@ func (e *edit) response(m *egress.Message) error {
 		m.SetBody(&scrubReader{from: m.Body(), scrub: e.scrub.Stream()}, m.Length())
 		return nil
 	}
-	open, err := decoder(codings, m.Body())
+	open, err := decoder(e.ctx, codings, m.Body())
 	if errors.Is(err, errCoding) && !e.s.Bound(m.Authority) {
 		return nil // nothing of ours was sent there
 	}

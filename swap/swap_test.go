@@ -358,6 +358,42 @@ func percent(s string) string {
 	return b.String()
 }
 
+// A body that is packed too well to be looked at goes nowhere.
+func TestPackedTooWell(t *testing.T) {
+	w := newWorld(t, true, secret.Words{Hosts: []string{"example.com"}})
+	w.session.SetMost(40 << 20)
+	long := func(zeros int, options ...zstd.EOption) string {
+		var b bytes.Buffer
+		z, err := zstd.NewWriter(&b, append(options, zstd.WithEncoderConcurrency(1))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for piece := make([]byte, 1<<20); zeros > 0; zeros -= len(piece) {
+			_, _ = z.Write(piece)
+		}
+		_ = z.Close()
+		return b.String()
+	}
+	for name, c := range map[string]struct{ coding, body string }{
+		"three codings": {"gzip, gzip, gzip", packed("gzip", packed("gzip", packed("gzip", "x")))},
+		"too much":      {"zstd", long(41 << 20)},
+		"too much, two": {"zstd, zstd", packed("zstd", long(41<<20))},
+		"a wide window": {"zstd", long(32<<20, zstd.WithWindowSize(16<<20))},
+	} {
+		status, text := w.send("POST", "https://example.com/", c.body, "Content-Encoding", c.coding)
+		if seen, _ := w.took(); status != 415 || !strings.Contains(text, "cannot be searched") || strings.HasSuffix(seen, c.body) {
+			t.Errorf("%s: %d %s; seen %q", name, status, text, seen)
+		}
+	}
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Encoding", "gzip, gzip, gzip")
+		fmt.Fprint(rw, packed("gzip", packed("gzip", packed("gzip", real))))
+	}
+	if status, text := w.send("GET", "https://example.com/", "", "Authorization", "Bearer "+w.held.Placeholder.Text); status != 502 || !strings.Contains(text, "cannot be searched") {
+		t.Errorf("an answer of three codings: %d %s", status, text)
+	}
+}
+
 // A conversation with a model holds what the agent has read, env among it.
 func TestAConversationMayMentionIt(t *testing.T) {
 	both(t, func(t *testing.T, http2 bool) {

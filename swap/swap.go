@@ -126,8 +126,15 @@ func (s *Session) remember(h *Held, v secret.Value, revision uint64) {
 	// command makes anew every second.
 	const most = 8
 	s.sent = append(s.sent, secret.Scrubbed{Value: v, Placeholder: h.Placeholder.Text})
-	if len(s.sent) > most*len(s.held) {
-		s.sent = s.sent[1:]
+	// Of one secret: another one that was sent once stays.
+	n, oldest := 0, 0
+	for i, sent := range slices.Backward(s.sent) {
+		if sent.Placeholder == h.Placeholder.Text {
+			n, oldest = n+1, i
+		}
+	}
+	if n > most {
+		s.sent = slices.Delete(s.sent, oldest, oldest+1)
 	}
 	s.scrub = secret.NewScrubber(s.sent)
 }

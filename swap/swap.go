@@ -160,6 +160,10 @@ func (e *edit) request(m *egress.Message) error {
 		// What is compressed on the way back would have to be opened to be searched.
 		m.Header.Set("Accept-Encoding", "identity")
 	}
+	if e.s.Bound(m.Authority) || e.s.scrubber() != nil {
+		// A value that comes in pieces is not known again; the whole is a good answer.
+		m.Header.Del("Range")
+	}
 	return e.body(m)
 }
 

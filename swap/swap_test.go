@@ -394,6 +394,27 @@ func TestPackedTooWell(t *testing.T) {
 	}
 }
 
+// A value that a server echoes cannot be fetched in pieces.
+func TestNoRanges(t *testing.T) {
+	both(t, func(t *testing.T, http2 bool) {
+		w := newWorld(t, http2, secret.Words{Hosts: []string{"example.com"}})
+		w.answer = func(rw http.ResponseWriter, r *http.Request) {
+			http.ServeContent(rw, r, "x.txt", time.Time{}, strings.NewReader("echo "+real))
+		}
+		try := func(host string, want int, header ...string) {
+			t.Helper()
+			status, text := w.send("GET", "https://"+host+"/", "", append(header, "Range", "bytes=0-20")...)
+			if status != want || want == 200 && strings.Contains(text, "sk-ant-api03-Canary") {
+				t.Errorf("%s: %d %s", host, status, text)
+			}
+		}
+		try("other.example.com", 206) // control: nothing was sent yet
+		try("example.com", 200, "Authorization", "Bearer "+w.held.Placeholder.Text)
+		try("example.com", 200)
+		try("other.example.com", 200)
+	})
+}
+
 // A conversation with a model holds what the agent has read, env among it.
 func TestAConversationMayMentionIt(t *testing.T) {
 	both(t, func(t *testing.T, http2 bool) {

@@ -20,6 +20,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -312,6 +313,24 @@ func TestDangerIsVisibleInNames(t *testing.T) {
 			}
 		case ".c", ".h", ".cc", ".cpp", ".syso":
 			t.Errorf("%s: the binary is built from Go alone", name)
+		}
+	}
+}
+
+// Every start of the command initialises every package: three patterns, one of
+// them with a counted repetition, once took half a millisecond of each.
+func TestNoPatternIsCompiledAtStart(t *testing.T) {
+	early := regexp.MustCompile(`(?m)^(var |\t)\w+ += regexp\.MustCompile\(`)
+	for _, f := range files(t) {
+		if f.test || strings.HasPrefix(f.name, "bench/") || strings.HasPrefix(f.name, "escape/") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.FromSlash(f.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := early.Find(text); at != nil {
+			t.Errorf("%s: %q: wrap it in sync.OnceValue", f.name, strings.TrimSpace(string(at)))
 		}
 	}
 }

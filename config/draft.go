@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Draft is a rule that somebody would add.
@@ -18,7 +19,7 @@ type Draft struct {
 	Path   string
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
+var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._/-]+$`) })
 
 // item is the rule as an element of its list.
 func (d Draft) item() string {
@@ -27,7 +28,7 @@ func (d Draft) item() string {
 		key = "cidr"
 	}
 	quote := func(s string) string {
-		if plainWord.MatchString(s) {
+		if plainWord().MatchString(s) {
 			return s
 		}
 		return strconv.Quote(s)

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"cloister/api"
 	"cloister/audit"
@@ -21,13 +22,13 @@ import (
 )
 
 // cedarName is a policy file that a person may make here.
-var cedarName = regexp.MustCompile(`^policy/[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\.cedar$`)
+var cedarName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^policy/[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\.cedar$`) })
 
 const configName = "config.yaml"
 
 // policyPath is where a file of the configuration lies, by its name.
 func (g *guardian) policyPath(name string) (string, error) {
-	if name != configName && !cedarName.MatchString(name) {
+	if name != configName && !cedarName().MatchString(name) {
 		return "", badRequest("policy file %q: want config.yaml or policy/NAME.cedar", name)
 	}
 	return filepath.Join(g.policies.dir, filepath.FromSlash(name)), nil
@@ -59,7 +60,7 @@ func (g *guardian) getPolicyFiles(http.ResponseWriter, *http.Request) (any, erro
 		return nil, fmt.Errorf("list policy files: %w", err)
 	}
 	for _, path := range found {
-		if name := "policy/" + filepath.Base(path); cedarName.MatchString(name) {
+		if name := "policy/" + filepath.Base(path); cedarName().MatchString(name) {
 			names = append(names, name)
 		}
 	}

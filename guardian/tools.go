@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -86,8 +87,8 @@ func (g *guardian) getProjects(http.ResponseWriter, *http.Request) (any, error) 
 }
 
 var (
-	agentName  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
-	branchName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}$`)
+	agentName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`) })
+	branchName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}$`) })
 )
 
 // postStart starts a cloister as `cloister start --detach` does, in a project that
@@ -101,9 +102,9 @@ func (g *guardian) postStart(_ http.ResponseWriter, r *http.Request) (any, error
 	switch {
 	case !known || !filepath.IsAbs(req.Project):
 		return nil, badRequest("start: no cloister ran in %q before: begin there with cloister start", termsafe.Clip(req.Project, 200))
-	case req.Agent != "" && !agentName.MatchString(req.Agent):
+	case req.Agent != "" && !agentName().MatchString(req.Agent):
 		return nil, badRequest("start: %q is not the name of an agent", termsafe.Clip(req.Agent, 64))
-	case req.Branch != "" && (!branchName.MatchString(req.Branch) || strings.Contains(req.Branch, "..")):
+	case req.Branch != "" && (!branchName().MatchString(req.Branch) || strings.Contains(req.Branch, "..")):
 		return nil, badRequest("start: %q is not the name of a branch", termsafe.Clip(req.Branch, 200))
 	}
 	args := []string{"start", "--detach", "--project=" + req.Project}

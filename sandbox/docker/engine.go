@@ -21,7 +21,7 @@ import (
 
 // engine is the Engine API over its socket. Only what a driver needs is here:
 // the client library would bring 18 modules and their start-up into every run
-// (docs/decisions/0009).
+// (docs/decisions/0015).
 type engine struct {
 	socket string
 	http   *http.Client

@@ -63,7 +63,7 @@ type start struct {
 
 // Start builds the enclosure and runs the command. The two containers start side
 // by side: that the agent's joined the gate's would cost the half again of what
-// docker run costs, one after the other (docs/decisions/0009).
+// docker run costs, one after the other (docs/decisions/0015).
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_ sandbox.Box, err error) {
 	std, err := takeStandard(w)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // chromium is one browser that serves all tests; each has a profile of its own
 // in it. It is spoken to over pipes, in the protocol of its developer tools: a
 // hundred lines, where a client library takes a minute to compile with all its
-// types (docs/decisions/0013).
+// types (docs/decisions/0017).
 type chromium struct {
 	cmd  *exec.Cmd
 	out  *os.File

@@ -25,7 +25,11 @@ import (
 	"cloister/web"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A server that refuses a large request waits half a second before it closes the
+// connection, about as long as goleak does.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // house is a door with something behind it.
 type house struct {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"cloister/api"
 	"cloister/sandbox"
@@ -123,8 +124,17 @@ func (p *publication) serve(ctx context.Context, box sandbox.Box) error {
 func (p *publication) accept(ctx context.Context, l net.Listener, inside sandbox.Dialer, port uint16) {
 	for {
 		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
 		if err != nil {
-			return // closed, or out of descriptors: then nothing more can be published
+			// Out of descriptors, or a caller that left: the next may do better.
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			continue
 		}
 		p.slots <- struct{}{}
 		p.work.Go(func() {

@@ -92,7 +92,7 @@ func urlRemote(text string) (Remote, error) {
 		return Remote{}, fmt.Errorf("remote %q: %s is no way that git is let out", text, strconv.Quote(u.Scheme))
 	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery || strings.ContainsAny(text, "#?"):
 		return Remote{}, fmt.Errorf("remote %q: a repository has no query and no fragment", text)
-	case u.Path == "" || u.Path == "/" || strings.Contains(u.Path, "/../") || strings.HasSuffix(u.Path, "/.."):
+	case strings.Trim(u.Path, "/") == "" || strings.Contains(u.Path, "/../") || strings.HasSuffix(u.Path, "/.."):
 		return Remote{}, fmt.Errorf("remote %q: it names no repository", text)
 	}
 	user, err := userOf(u)
@@ -132,6 +132,7 @@ func checkUser(name string) (string, error) {
 // scpRemote is [USER@]HOST:PATH, which is ssh.
 func scpRemote(text string) (Remote, error) {
 	host, dir, ok := strings.Cut(text, ":")
+	dir = strings.TrimRight(dir, "/")
 	if !ok || strings.Contains(host, "/") || dir == "" || strings.HasPrefix(dir, "-") || strings.HasPrefix(dir, ":") {
 		return Remote{}, fmt.Errorf("remote %q: write https://HOST/PATH, USER@HOST:PATH or an absolute path", text)
 	}
@@ -147,7 +148,7 @@ func scpRemote(text string) (Remote, error) {
 	if err != nil {
 		return Remote{}, fmt.Errorf("remote %q: %w", text, err)
 	}
-	return Remote{URL: user + a.Host() + ":" + strings.TrimRight(dir, "/"), Scheme: "ssh", Near: near(a)}, nil
+	return Remote{URL: user + a.Host() + ":" + dir, Scheme: "ssh", Near: near(a)}, nil
 }
 
 // plainRef says whether a name is one of a branch or tag, as git check-ref-format

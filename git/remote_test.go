@@ -85,7 +85,7 @@ func TestNear(t *testing.T) {
 
 // FuzzParseRemote: what is read once is read the same again, and is no option.
 func FuzzParseRemote(f *testing.F) {
-	for _, text := range []string{"https://git.example/x.git", "git@git.example:x", "ssh://u@[::1]:22/x", "/srv/x", "ext::sh"} {
+	for _, text := range []string{"https://git.example/x.git", "git@git.example:x", "ssh://u@[::1]:22/x", "/srv/x", "ext::sh", "ps:/", "https://h//", "h:x//"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -96,7 +96,7 @@ func FuzzParseRemote(f *testing.F) {
 		if again, err := git.ParseRemote(r.URL); err != nil || again != r {
 			t.Fatalf("%q: %q is read as %q, %v", text, r.URL, again.URL, err)
 		}
-		if strings.HasPrefix(r.URL, "-") || strings.ContainsAny(r.URL, " \n\x00'\"") || strings.HasPrefix(r.URL, "ext:") {
+		if strings.HasPrefix(r.URL, "-") || strings.ContainsAny(r.URL, " \n\x00'\"") || strings.HasPrefix(r.URL, "ext::") {
 			t.Fatalf("%q became %q", text, r.URL)
 		}
 	})

@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
 )
 
 // HostPath is an absolute path on the host, free of symbolic links.
@@ -93,6 +96,26 @@ type File struct {
 	Size int64    `json:"size,omitempty"`
 	Data []byte   `json:"data"`
 	Mode uint32   `json:"mode"`
+}
+
+// Content is the whole file, for a driver whose kernel cannot copy From.
+func (f File) Content() ([]byte, error) {
+	if f.From == "" {
+		return slices.Concat(f.Head, f.Data), nil
+	}
+	text, err := os.ReadFile(string(f.From))
+	if err != nil {
+		return nil, err
+	}
+	size := int64(len(text))
+	if f.Skip > size || f.Size > size-f.Skip {
+		return nil, fmt.Errorf("copy %s: it has %d bytes, of which %d from %d on are wanted", f.From, size, f.Size, f.Skip)
+	}
+	end := size
+	if f.Size > 0 {
+		end = f.Skip + f.Size
+	}
+	return slices.Concat(f.Head, text[f.Skip:end], f.Data), nil
 }
 
 // Link is a symbolic link made inside.

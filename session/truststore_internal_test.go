@@ -52,15 +52,11 @@ func TestJavaStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var part []byte
-		if f.From != "" {
-			whole, err := os.ReadFile(string(f.From))
-			if err != nil {
-				t.Fatal(err)
-			}
-			part = whole[f.Skip : f.Skip+f.Size]
+		text, err := f.Content()
+		if err != nil {
+			t.Fatal(err)
 		}
-		return slices.Concat(f.Head, part, f.Data)
+		return text
 	}
 	made := content(&Shim{Java: write("other", []byte("no store"))}, slices.Concat(one, two), nil)
 	store := &Shim{Java: write("store", made)}

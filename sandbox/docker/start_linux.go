@@ -326,14 +326,11 @@ func (st *start) plan(ctx context.Context) error {
 		return fmt.Errorf("folders of %d owners are shown; at most %d can be as root", len(st.marks), passfd.MaxFiles-3)
 	}
 	for _, f := range st.spec.Files {
-		if f.From != "" {
-			text, err := os.ReadFile(string(f.From))
-			if err != nil {
-				return err
-			}
-			f.Data, f.From = append(text, f.Data...), ""
+		text, err := f.Content()
+		if err != nil {
+			return err
 		}
-		b.Files = append(b.Files, f)
+		b.Files = append(b.Files, sandbox.File{Path: f.Path, Data: text, Mode: f.Mode})
 	}
 	st.build = b
 	return nil

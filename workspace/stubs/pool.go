@@ -64,16 +64,24 @@ func seen(dir string) *os.File {
 	if err != nil {
 		return nil
 	}
-	// A stub's move holds it for a moment; whoever holds it longer is no cloister,
-	// and keeps all of them from moving theirs.
-	for range 20 {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil {
-			return f
+	if !lock(f, unix.LOCK_SH, 20) {
+		f.Close()
+		return nil
+	}
+	return f
+}
+
+// lock locks a folder, with so many tries. A stub's move holds it for a moment;
+// whoever holds it longer is a cloister that sees it, or none and keeps all of them
+// from moving theirs.
+func lock(f *os.File, how, tries int) bool {
+	for range tries {
+		if unix.Flock(int(f.Fd()), how|unix.LOCK_NB) == nil {
+			return true
 		}
 		time.Sleep(time.Millisecond) //nolint:forbidigo // there is no event to wait for
 	}
-	f.Close()
-	return nil
+	return false
 }
 
 // alone tells whether no other cloister sees a folder, which is so until the
@@ -85,7 +93,7 @@ func alone(root string, own *os.File) (release func(), ok bool) {
 			f.Close()
 		}
 	}
-	if own == nil || unix.Flock(int(own.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if own == nil || !lock(own, unix.LOCK_EX, 3) {
 		return release, false
 	}
 	for dir := root; dir != "/"; {
@@ -95,7 +103,7 @@ func alone(root string, own *os.File) (release func(), ok bool) {
 			return release, false
 		}
 		held = append(held, f)
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		if !lock(f, unix.LOCK_EX, 3) {
 			return release, false
 		}
 	}

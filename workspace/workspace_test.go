@@ -219,6 +219,30 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	}
 }
 
+// What an agent makes a link of on the way to a stub leads to nobody else's files.
+func TestStubsAreNotRemovedThroughLinks(t *testing.T) {
+	dir := filepath.Join(base(t), "p")
+	repo(t, filepath.Join(dir, ".git"))
+	v := plan(t, dir, workspace.Options{})
+	before := names(t, filepath.Join(dir, ".git"))
+	if !slices.Contains(before, "commondir") {
+		t.Fatalf("no stub in %v", before)
+	}
+	victim := filepath.Join(filepath.Dir(dir), "victim")
+	if err := errors.Join(os.Rename(filepath.Join(dir, ".git"), victim), os.Symlink(victim, filepath.Join(dir, ".git"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if after := names(t, victim); !slices.Equal(after, before) {
+		t.Errorf("of %v are left %v", before, after)
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{".git"}) {
+		t.Errorf("left: %v", got)
+	}
+}
+
 func only(t *testing.T, dir, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, pattern))

@@ -145,16 +145,17 @@ func (p *pool) take(s Stub, dir int, name string) (bool, error) {
 	return false, nil
 }
 
-// put moves a stub from a path to those that are kept, and tells whether it did.
-func (p *pool) put(s Stub) (bool, error) {
-	sort, path := s.sort(), filepath.Join(s.Root, s.Rel)
+// put moves a stub from its folder to those that are kept, and tells whether it
+// did.
+func (p *pool) put(s Stub, dir int) (bool, error) {
+	sort, name := s.sort(), filepath.Base(s.Rel)
 	for p.dir != nil && p.taken[sort] > 0 {
-		if !s.intact(unix.AT_FDCWD, path) {
+		if !s.intact(dir, name) {
 			return false, nil
 		}
 		p.taken[sort]--
 		slot := sort + strconv.Itoa(p.taken[sort])
-		err := quick.Renameat(unix.AT_FDCWD, path, int(p.dir.Fd()), slot)
+		err := quick.Renameat(dir, name, int(p.dir.Fd()), slot)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -165,8 +166,8 @@ func (p *pool) put(s Stub) (bool, error) {
 			return true, nil
 		}
 		// Somebody was quicker: it is theirs, and belongs where it was.
-		if err := quick.Renameat(int(p.dir.Fd()), slot, unix.AT_FDCWD, path); err != nil {
-			return false, fmt.Errorf("put %s back from %s: %w", path, filepath.Join(p.dir.Name(), slot), err)
+		if err := quick.Renameat(int(p.dir.Fd()), slot, dir, name); err != nil {
+			return false, fmt.Errorf("put it back from %s: %w", filepath.Join(p.dir.Name(), slot), err)
 		}
 		return false, nil
 	}
@@ -191,24 +192,22 @@ func (p *pool) link(dir int, name string) (bool, error) {
 
 // intact tells whether what lies under a name is as the stub is made.
 func (s Stub) intact(dir int, name string) bool {
-	flags, mode := unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, uint32(unix.S_IFREG|0o644)
-	if s.Kind != File {
-		flags, mode = flags|unix.O_DIRECTORY, unix.S_IFDIR|0o755
-	}
-	fd, err := unix.Openat(dir, name, flags, 0)
-	if err != nil {
+	fd, st, ok := s.open(dir, name)
+	if !ok {
 		return false
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || uint32(st.Mode) != mode || int(st.Uid) != os.Geteuid() {
+	mode := uint32(unix.S_IFREG | 0o644)
+	if s.Kind != File {
+		mode = unix.S_IFDIR | 0o755
+	}
+	if uint32(st.Mode) != mode || int(st.Uid) != os.Geteuid() {
 		return false
 	}
-	buf := make([]byte, 512)
 	if s.Kind == File {
-		n, err := unix.Read(fd, buf)
-		return err == nil && st.Nlink == 1 && string(buf[:n]) == Text(s.Rel)
+		return st.Nlink == 1 && s.says(fd)
 	}
+	buf := make([]byte, 512)
 	for count := 0; ; {
 		n, err := unix.ReadDirent(fd, buf)
 		if err != nil || count > 0 {
@@ -219,4 +218,30 @@ func (s Stub) intact(dir int, name string) bool {
 		}
 		_, count, _ = unix.ParseDirent(buf[:n], 1, nil) // "." and ".." do not count
 	}
+}
+
+// open opens what lies under a name if it is of the stub's kind; a pipe is not
+// waited for.
+func (s Stub) open(dir int, name string) (int, unix.Stat_t, bool) {
+	flags, kind := unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, uint32(unix.S_IFREG)
+	if s.Kind != File {
+		flags, kind = flags|unix.O_DIRECTORY, unix.S_IFDIR
+	}
+	var st unix.Stat_t
+	fd, err := unix.Openat(dir, name, flags, 0)
+	if err != nil {
+		return -1, st, false
+	}
+	if unix.Fstat(fd, &st) != nil || uint32(st.Mode)&unix.S_IFMT != kind {
+		unix.Close(fd)
+		return -1, st, false
+	}
+	return fd, st, true
+}
+
+// says tells whether a file that is open says what the stub says.
+func (s Stub) says(fd int) bool {
+	buf := make([]byte, 64)
+	n, err := unix.Read(fd, buf)
+	return err == nil && string(buf[:n]) == Text(s.Rel)
 }

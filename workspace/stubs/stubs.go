@@ -369,49 +369,68 @@ func remove(journal string, pools map[string]*pool) error {
 	}
 	// Deepest first, which a path's order reversed is.
 	slices.SortFunc(paths, func(a, b string) int { return strings.Compare(b[min(2, len(b)):], a[min(2, len(a)):]) })
-	var errs []error
+	var (
+		errs   []error
+		fd     = -1
+		parent string
+	)
+	shut := func() {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	defer func() { shut() }()
 	for _, line := range slices.Compact(paths) {
-		kind, p, _ := strings.Cut(line, " ")
-		if was, kept := keptOf(kind, p, pools); kept != nil {
-			done, err := kept.put(was)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("remove stub: %w", err))
+		kind, path, _ := strings.Cut(line, " ")
+		if dir := filepath.Dir(path); fd < 0 || dir != parent {
+			shut()
+			if fd, err = openParent(dir); err != nil {
+				fd = -1
+				if err := ignoring(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP); err != nil {
+					errs = append(errs, fmt.Errorf("remove stub %s: %w", path, err))
+				}
+				continue // gone, or somebody's own by now
 			}
-			if done || err != nil {
-				continue
-			}
+			parent = dir
 		}
-		flags := unix.AT_REMOVEDIR
-		if kind == "d" {
-			// Of anything but an empty folder this removes nothing.
-			if err := ignoring(quick.Unlinkat(unix.AT_FDCWD, p, flags), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR); err != nil {
-				errs = append(errs, fmt.Errorf("remove stub %s: %w", p, err))
-			}
-			continue
-		}
-		switch fi, err := os.Lstat(p); {
-		case err != nil:
-			continue // gone
-		case kind == "f":
-			// Regular first: a pipe would be waited for.
-			if !fi.Mode().IsRegular() {
-				continue
-			}
-			if text, err := os.ReadFile(p); err != nil || string(text) != Text(p) {
-				continue // somebody's own by now
-			}
-			flags = 0
-		case kind == "s" && fi.Mode().Type() == fs.ModeSocket:
-			flags = 0
-		}
-		if err := ignoring(quick.Unlinkat(unix.AT_FDCWD, p, flags), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR); err != nil {
-			errs = append(errs, fmt.Errorf("remove stub %s: %w", p, err))
+		if err := away(kind, path, fd, pools); err != nil {
+			errs = append(errs, fmt.Errorf("remove stub %s: %w", path, err))
 		}
 	}
 	if err := os.Remove(journal); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, fmt.Errorf("remove stubs: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+// away takes one stub away, in its folder.
+func away(kind, path string, dir int, pools map[string]*pool) error {
+	if was, kept := keptOf(kind, path, pools); kept != nil {
+		if done, err := kept.put(was, dir); done || err != nil {
+			return err
+		}
+	}
+	// Of anything but an empty folder this removes nothing.
+	flags, name := unix.AT_REMOVEDIR, filepath.Base(path)
+	switch kind {
+	case "f":
+		was := Stub{Rel: path, Kind: File}
+		fd, _, ok := was.open(dir, name)
+		if !ok {
+			return nil // gone, or somebody's own by now
+		}
+		defer unix.Close(fd)
+		if !was.says(fd) {
+			return nil
+		}
+		flags = 0
+	case "s":
+		var st unix.Stat_t
+		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && uint32(st.Mode)&unix.S_IFMT == unix.S_IFSOCK {
+			flags = 0
+		}
+	}
+	return ignoring(quick.Unlinkat(dir, name, flags), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR)
 }
 
 // ignoring is err unless it is one of those.

@@ -44,6 +44,12 @@ func Messages(ipv6 bool) (routes, rules []byte) {
 	return routesIPv4, rulesIPv4
 }
 
+// Loopback is the first word of those conversations by itself: lo is up, which gives
+// it 127.0.0.0/8 and ::1. It is all the network of a cloister that has no gate.
+func Loopback() []byte {
+	return routesIPv4[:binary.NativeEndian.Uint32(routesIPv4)]
+}
+
 // Answers counts the messages that ask for an answer.
 func Answers(text []byte) int {
 	n := 0

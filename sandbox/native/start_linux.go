@@ -159,8 +159,11 @@ func (p *program) become(id int) {
 func (s *begun) beginGate() error {
 	s.p.in(&s.p.setup[partGate], stepsOfGate)
 	gated := s.ground.Network && !off(layerNet)
-	if gated {
+	switch {
+	case gated:
 		s.p.buildGate(s.j.ctlC)
+	case !off(layerNet):
+		s.p.buildLoopback()
 	}
 	s.p.await("wait for the rest", s.j)
 	if err := s.j.say(); err != nil {

@@ -161,6 +161,19 @@ func noWayOut(t *testing.T, h *Harness) {
 		t.Error("the host's loopback was reached")
 	default:
 	}
+	// Without a gate there is loopback all the same, and nothing else.
+	out := h.Run(t, Options{}, "python3", "-c", `
+import os, socket
+for family, host in [(socket.AF_INET, "127.0.0.1")] + [(socket.AF_INET6, "::1")] * os.path.exists("/proc/sys/net/ipv6"):
+    l = socket.create_server((host, 0), family=family); c = socket.create_connection(l.getsockname()[:2]); a, _ = l.accept(); a.send(b"mine"); assert c.recv(4) == b"mine"
+for to in ["192.0.2.1", "169.254.169.254", "198.18.0.1"]:
+    try: socket.create_connection((to, 443), 3); print("reached", to)
+    except OSError as e: assert e.errno in (101, 113), e
+print("done")
+`)
+	if out.Err != nil || !strings.HasSuffix(out.Stdout, "done\n") || strings.Contains(out.Stdout, "reached") {
+		t.Errorf("loopback without a gate: %+v", out)
+	}
 }
 
 func gate(t *testing.T, h *Harness) {

@@ -1,6 +1,9 @@
 package egress
 
-import "net/netip"
+import (
+	"errors"
+	"net/netip"
+)
 
 // A block is a range of addresses that is not dialled.
 type block struct {
@@ -108,3 +111,9 @@ type forbiddenError struct {
 func (e *forbiddenError) Error() string { return "the address is forbidden: " + e.what }
 
 func (e *forbiddenError) detail() string { return "address " + e.addr.String() }
+
+// Forbidden says whether an error is that of an address which no rule opens.
+func Forbidden(err error) bool {
+	_, is := errors.AsType[*forbiddenError](err)
+	return is
+}

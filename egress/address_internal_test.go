@@ -3,6 +3,8 @@ package egress
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -176,3 +178,51 @@ type yes struct{}
 func (yes) Decide(context.Context, Query) Verdict { return Verdict{Allow: true, Effect: "allow"} }
 func (yes) Closed(Flow)                           {}
 func (yes) Refused(Flow) error                    { return nil }
+
+// What speaks with servers beside an engine is given the same addresses.
+func TestAddressesOfOthers(t *testing.T) {
+	ask := table{"both.example": {"127.0.0.1", "93.184.216.34"}, "near.example": {"10.0.0.5", "::ffff:127.0.0.1"}, "far.example": {"93.184.216.34"}}
+	hosts := map[string]string{"near.example": "10.0.0.5", "pinned.example:8443": "127.0.0.1:1"}
+	for name, want := range map[string]string{
+		"both.example": "[93.184.216.34]", "far.example": "[93.184.216.34]", "169.254.169.254": "forbidden", "10.0.0.5": "forbidden", "93.184.216.34": "[93.184.216.34]", "none.example": "error",
+		"near.example": "[10.0.0.5]",
+	} {
+		a, err := authority.Parse(name, 443)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pinned := range []bool{true, false} {
+			with := hosts
+			if !pinned {
+				with = nil
+				if name == "near.example" {
+					want = "forbidden"
+				}
+			}
+			addrs, err := Addresses(t.Context(), with, ask, a)
+			got := fmt.Sprint(addrs)
+			switch {
+			case Forbidden(err):
+				got = "forbidden"
+			case err != nil:
+				got = "error"
+			}
+			if got != want {
+				t.Errorf("%s, pinned %v: %s (%v), want %s", name, pinned, got, err, want)
+			}
+		}
+	}
+}
+
+type table map[string][]string
+
+func (t table) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	var out []netip.Addr
+	for _, a := range t[host] {
+		out = append(out, netip.MustParseAddr(a))
+	}
+	if len(out) == 0 {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	return out, nil
+}

@@ -93,6 +93,23 @@ type dialError struct {
 func (e *dialError) Error() string { return e.words }
 func (e *dialError) Unwrap() error { return e.err }
 
+// Addresses gives those that a has and that may be dialled, as an engine with these
+// Hosts does: for others that speak with a server for a cloister. ask resolves
+// names; an error may be that of a forbidden address.
+func Addresses(ctx context.Context, hosts map[string]string, ask Resolver, a authority.Authority) ([]netip.Addr, error) {
+	g := newGuard()
+	pins, err := parsePins(hosts, g)
+	if err != nil {
+		return nil, err
+	}
+	to, _, err := (&dialer{guard: g, pins: pins, resolver: ask}).targets(ctx, a)
+	addrs := make([]netip.Addr, 0, len(to))
+	for _, ap := range to {
+		addrs = append(addrs, ap.Addr())
+	}
+	return addrs, err
+}
+
 // dial resolves and connects to a. A *forbiddenError means that it had no
 // address which may be dialled.
 func (d *dialer) dial(ctx context.Context, a authority.Authority) (*net.TCPConn, netip.AddrPort, error) {

@@ -1,7 +1,7 @@
 // Package git carries commits between a cloister and a remote repository by
 // bare repositories that the guardian owns.
 //
-// The promise: git of the host never runs in a repository that a cloister
+// The promise: no git that this room starts runs in a repository that a cloister
 // writes. What comes from inside is bytes in git's own protocol: objects are
 // checked and kept apart until somebody has said yes to exactly these commits,
 // at these names, of this remote, from what stands there now; then they are
@@ -57,6 +57,7 @@ type Depot struct {
 	dir    string
 	env    []string // where it speaks with the remote
 	path   string   // of the git program
+	kept   string   // a setting: the addresses that its host has, see Keep
 	lock   chan struct{}
 }
 
@@ -65,7 +66,7 @@ func (d *Depots) Open(ctx context.Context, project string, r Remote) (*Depot, er
 	path := ""
 	for _, e := range d.env {
 		if list, ok := strings.CutPrefix(e, "PATH="); ok {
-			path = lookUp(list)
+			path = lookUp(list, "git")
 		}
 	}
 	if path == "" {
@@ -96,10 +97,10 @@ func (d *Depots) Open(ctx context.Context, project string, r Remote) (*Depot, er
 	return depot, depot.make(ctx)
 }
 
-// lookUp finds git in the person's PATH.
-func lookUp(list string) string {
+// lookUp finds a program in the person's PATH.
+func lookUp(list, program string) string {
 	for _, dir := range filepath.SplitList(list) {
-		name := filepath.Join(dir, "git")
+		name := filepath.Join(dir, program)
 		if info, err := os.Stat(name); err == nil && filepath.IsAbs(dir) && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return name
 		}
@@ -158,6 +159,9 @@ func (d *Depot) command(ctx context.Context, env []string, args ...string) *exec
 	}
 	for _, setting := range quiet {
 		words = append(words, "-c", setting)
+	}
+	if d.kept != "" {
+		words = append(words, "-c", d.kept)
 	}
 	c := exec.CommandContext(ctx, d.path, append(words, args...)...)
 	c.Env, c.Dir = env, "/"

@@ -14,9 +14,10 @@ import (
 // Remote is a repository elsewhere, in one spelling.
 type Remote struct {
 	URL    string
-	Scheme string // https ssh http git file
-	Path   string // of a file remote: the folder
-	Near   bool   // its host is this machine, its link or a cloud's metadata by the name alone
+	Scheme string              // https ssh http git file
+	Path   string              // of a file remote: the folder
+	Near   bool                // its host is this machine, its link or a cloud's metadata by the name alone
+	At     authority.Authority // of all but a file remote
 }
 
 // metadata are addresses of clouds' services for machines, beside link-local ones.
@@ -107,7 +108,7 @@ func urlRemote(text string) (Remote, error) {
 	if a.Port() == port {
 		host = strings.TrimSuffix(host, ":"+strconv.Itoa(int(port)))
 	}
-	return Remote{URL: u.Scheme + "://" + user + host + strings.TrimRight(u.EscapedPath(), "/"), Scheme: u.Scheme, Near: near(a)}, nil
+	return Remote{URL: u.Scheme + "://" + user + host + strings.TrimRight(u.EscapedPath(), "/"), Scheme: u.Scheme, Near: near(a), At: a}, nil
 }
 
 // userOf is the user of a URL with its @. A password would be shown and recorded.
@@ -148,7 +149,7 @@ func scpRemote(text string) (Remote, error) {
 	if err != nil {
 		return Remote{}, fmt.Errorf("remote %q: %w", text, err)
 	}
-	return Remote{URL: user + a.Host() + ":" + dir, Scheme: "ssh", Near: near(a)}, nil
+	return Remote{URL: user + a.Host() + ":" + dir, Scheme: "ssh", Near: near(a), At: a}, nil
 }
 
 // plainRef says whether a name is one of a branch or tag, as git check-ref-format

@@ -1,6 +1,10 @@
 package git_test
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,6 +83,45 @@ func TestNear(t *testing.T) {
 		r, err := git.ParseRemote(text)
 		if err != nil || r.Near != want {
 			t.Errorf("%s: %v, %v; want %v", text, r.Near, err, want)
+		}
+	}
+}
+
+func TestReach(t *testing.T) {
+	home := t.TempDir()
+	for name, text := range map[string]string{
+		".gitconfig":  "[url \"https://inner.example/\"]\n\tinsteadOf = https://outer.example/\n[http \"https://far.example/\"]\n\tproxy = http://proxy.example:1\n",
+		".ssh/config": "Host work\n\tHostName git.inner.example\nHost jumped\n\tProxyJump gate.example\n",
+	} {
+		file := filepath.Join(home, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// ssh takes the home of the user's record, not HOME.
+	ssh := "#!/bin/sh\nexec /usr/bin/ssh -F " + home + "/.ssh/config \"$@\"\n"
+	if err := errors.Join(os.Mkdir(home+"/bin", 0o700), os.WriteFile(home+"/bin/ssh", []byte(ssh), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	depots := git.NewDepots(t.TempDir(), []string{"HOME=" + home, "PATH=" + home + "/bin:/usr/local/bin:/usr/bin:/bin"})
+	for text, want := range map[string]string{
+		"https://plain.example/x.git": "plain.example:443 false",
+		"https://outer.example/x.git": "inner.example:443 false",
+		"https://far.example:444/x":   "far.example:444 false", // another port is another server
+		"https://far.example/x":       "far.example:443 true",
+		"git@plain.example:x":         "plain.example:22 false",
+		"work:acme/x":                 "git.inner.example:22 false",
+		"ssh://git@work:2222/x":       "git.inner.example:2222 false",
+		"jumped:x":                    "jumped:22 true",
+		"git://plain.example/x":       "plain.example:9418 false",
+	} {
+		r, err := git.ParseRemote(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, between, err := depots.Reach(t.Context(), r)
+		if got := fmt.Sprint(at, " ", between); err != nil || got != want {
+			t.Errorf("%s: %s, %v; want %s", text, got, err, want)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"time"
@@ -14,8 +16,10 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
+	"cloister/egress"
 	"cloister/git"
 	"cloister/hostexec"
+	"cloister/internal/authority"
 	"cloister/internal/realpath"
 	"cloister/internal/termsafe"
 	"cloister/policy"
@@ -55,10 +59,15 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	if exit, granted := w.contact(ctx, verb); !granted {
 		return exit
 	}
+	at, addrs, err := w.vetted(ctx)
+	if err != nil {
+		return h.refuse(ctx, err)
+	}
 	depot, err := h.l.g.depots.Open(ctx, h.l.info.Project, remote)
 	if err != nil {
 		return h.refuse(ctx, &hostexec.Refused{Reason: err.Error()})
 	}
+	depot.Keep(at, addrs)
 	began := time.Now()
 	// While git runs for a cloister, nothing that comes of it is a person.
 	h.l.g.hosted.Add(1)
@@ -95,6 +104,47 @@ func (w *gitwork) reachable(verb string) error {
 		Reason: fmt.Sprintf("%s: %s to a remote that a rule names as it stands", w.remote.URL, why),
 		Hint:   "in config.yaml: hostexec: {manual_approve: [{program: git, args: [push, '" + w.remote.URL + "', <ref>]}]}",
 	}
+}
+
+// vetted holds the host of a remote that may be spoken with to the addresses that
+// connections of cloisters may go to. A person opens a private one as there: by
+// proxy.hosts; and an address that a rule names as it stands by that rule. It comes
+// after the leave: a name that nobody allowed is not looked up.
+func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr, error) {
+	var none authority.Authority
+	if w.remote.Scheme == "file" {
+		return none, nil, nil
+	}
+	at, between, err := w.l.g.depots.Reach(ctx, w.remote)
+	if err != nil {
+		return none, nil, &hostexec.Refused{Reason: fmt.Sprintf("%s: %v", w.remote.URL, err)}
+	}
+	// It was near by its spelling alone, so that a rule names it.
+	if _, literal := w.remote.At.Addr(); w.remote.Near || literal && w.named() {
+		return none, nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	addrs, err := egress.Addresses(ctx, w.l.g.policies.current().config.Proxy.Hosts, &net.Resolver{}, at)
+	if err == nil {
+		return at, addrs, nil
+	}
+	if egress.Forbidden(err) {
+		return none, nil, &hostexec.Refused{
+			Reason: fmt.Sprintf("%s: %v", w.remote.URL, err),
+			Hint:   fmt.Sprintf("if you know that server, in config.yaml: proxy: {hosts: {%q: \"ADDRESS:%d\"}}", at.String(), at.Port()),
+		}
+	}
+	if between {
+		return none, nil, nil // the proxy of the person's own configuration looks it up
+	}
+	return none, nil, &hostexec.Refused{Reason: fmt.Sprintf("%s: %v", w.remote.URL, err)}
+}
+
+// named says whether a rule names the remote as it stands.
+func (w *gitwork) named() bool {
+	rules := w.l.g.policies.current().host
+	return rules.NamesRemote("fetch", w.remote.URL) || rules.NamesRemote("push", w.remote.URL)
 }
 
 // outside refuses a repository of this machine that a cloister can write: git

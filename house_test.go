@@ -98,6 +98,7 @@ var packages = map[string]string{
 	"internal/authority":    "one canonical spelling of a destination",
 	"internal/fieldname":    "HTTP field names as the most careless server reads them",
 	"internal/durable":      "files that survive a crash",
+	"internal/needs":        "what a test needs of its machine",
 	"internal/nearest":      "the nearest right word to a wrong one",
 	"internal/passfd":       "descriptors over a unix socket",
 	"internal/quick":        "names made and removed without a word to the scheduler",
@@ -143,11 +144,13 @@ var onlyFor = map[string]struct {
 	"guardian":            {[]string{"cmd/cloister"}, "a room that imported the desk could reach every enforcer through it"},
 	"sandbox/docker":      {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/native":      {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
+	"internal/needs":      {nil, "it imports testing; only tests read it"},
 	"sandbox/sandboxtest": {nil, "it imports testing; only tests read it"},
 }
 
 // mayImportTesting are the packages outside _test.go files that may.
 var mayImportTesting = map[string]string{
+	"internal/needs":      "what tests of all rooms ask of their machine",
 	"sandbox/sandboxtest": "the conformance suite is a library of tests that every driver runs",
 }
 

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cloister/desktop"
+	"cloister/internal/needs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -60,13 +61,7 @@ func (s *screen) CloseNotification(id uint32) *dbus.Error {
 // bus is a session bus of the test's own.
 func bus(t *testing.T) string {
 	t.Helper()
-	path, err := exec.LookPath("dbus-daemon")
-	if err != nil {
-		if strings.Contains(os.Getenv("CLOISTER_TEST_NEEDS"), "dbus") {
-			t.Fatal("need dbus: this machine claims it")
-		}
-		t.Skip("need dbus")
-	}
+	path := needs.Program(t, "dbus", "dbus-daemon")
 	dir, err := os.MkdirTemp("", "bus")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"cloister/git"
+	"cloister/internal/needs"
 )
 
 // TestMain is also the far end that a git push of a test speaks with: git starts
@@ -77,13 +78,7 @@ type hosted struct {
 
 func newHosted(t *testing.T) *hosted {
 	t.Helper()
-	path, err := exec.LookPath("git")
-	if err != nil {
-		if strings.Contains(os.Getenv("CLOISTER_TEST_NEEDS"), "git") {
-			t.Fatal("need git: this machine claims it")
-		}
-		t.Skip("need git")
-	}
+	path := needs.Program(t, "git", "git")
 	dir := t.TempDir()
 	h := &hosted{t: t, dir: dir, order: order{
 		Depots: filepath.Join(dir, "depots"), Remote: "file://" + filepath.Join(dir, "remote.git"), Seen: filepath.Join(dir, "seen"),

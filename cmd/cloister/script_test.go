@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	claim "cloister/internal/needs"
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -148,7 +150,6 @@ func unmet(name string) (why string, err error) {
 	if err != nil {
 		return "", err
 	}
-	claimed := strings.FieldsFunc(os.Getenv("CLOISTER_TEST_NEEDS"), func(r rune) bool { return r == ',' || r == ' ' })
 	for line := range strings.Lines(string(text)) {
 		words, ok := strings.CutPrefix(line, "needs ")
 		if !ok {
@@ -156,7 +157,7 @@ func unmet(name string) (why string, err error) {
 		}
 		for word := range strings.FieldsSeq(words) {
 			err := missing(word)
-			if err != nil && slices.Contains(claimed, word) {
+			if err != nil && claim.Claimed(word) {
 				return "", fmt.Errorf("this machine claims %s: %w", word, err)
 			}
 			if err != nil {

@@ -2,13 +2,14 @@ package docker_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
+	"cloister/internal/needs"
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/sandboxtest"
@@ -20,10 +21,7 @@ func engineSocket(t testing.TB) string {
 	t.Helper()
 	socket := os.Getenv("CLOISTER_TEST_ENGINE")
 	if socket == "" {
-		if strings.Contains(os.Getenv("CLOISTER_TEST_NEEDS"), "docker") {
-			t.Fatal("this machine claims docker, and CLOISTER_TEST_ENGINE names no socket of one")
-		}
-		t.Skip("needs docker: script/test docker starts an engine for these tests")
+		needs.Missing(t, "docker", errors.New("CLOISTER_TEST_ENGINE names no engine's socket; script/test docker starts one for these tests"))
 	}
 	return socket
 }

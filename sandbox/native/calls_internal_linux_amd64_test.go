@@ -2,7 +2,6 @@ package native
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/internal/needs"
 	"cloister/sandbox/calls"
 	"cloister/sandbox/sandboxtest"
 )
@@ -130,13 +130,8 @@ func told(t *testing.T, text string, want int) map[int]string {
 
 func build(t *testing.T, program string) {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil {
-		if strings.Contains(os.Getenv("CLOISTER_TEST_NEEDS"), "gcc") {
-			t.Fatal("this machine claims gcc and has none")
-		}
-		t.Skip("needs gcc")
-	}
-	text, err := exec.CommandContext(t.Context(), "gcc", "-O1", "-o", program, "testdata/calls.c").CombinedOutput()
+	gcc := needs.Program(t, "gcc", "gcc")
+	text, err := exec.CommandContext(t.Context(), gcc, "-O1", "-o", program, "testdata/calls.c").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

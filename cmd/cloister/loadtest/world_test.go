@@ -20,10 +20,11 @@ import (
 	"time"
 
 	"cloister/audit"
+	"cloister/internal/needs"
 )
 
 // binary is the cloister under load.
-var binary = os.Getenv("CLOISTER_TEST_BINARY")
+var binary string
 
 // full asks for the numbers of the design instead of the short form.
 var full = os.Getenv("CLOISTER_LOAD") == "full"
@@ -40,26 +41,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == clientWord {
 		os.Exit(client())
 	}
-	os.Exit(main(m))
-}
-
-func main(m *testing.M) int {
-	if binary == "" {
-		dir, err := os.MkdirTemp("", "loadtest")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "cloister")
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "cloister/cmd/cloister")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build cloister: %v\n%s", err, out)
-			return 1
-		}
-	}
-	return m.Run()
+	os.Exit(needs.Cloister(m, &binary))
 }
 
 // A world is an instance of its own. up.example is a server of the test.

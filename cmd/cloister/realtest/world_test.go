@@ -17,48 +17,18 @@ import (
 	"time"
 
 	"cloister/audit"
+	"cloister/internal/needs"
 )
 
 // binary is the cloister that all stories drive.
-var binary = os.Getenv("CLOISTER_TEST_BINARY")
+var binary string
 
-func TestMain(m *testing.M) { os.Exit(main(m)) }
+func TestMain(m *testing.M) { os.Exit(needs.Cloister(m, &binary)) }
 
-// main builds the binary unless CLOISTER_TEST_BINARY names one: an ordinary user
-// who runs a test binary that root built may have neither sources nor modules.
-func main(m *testing.M) int {
-	if binary == "" {
-		dir, err := os.MkdirTemp("", "realtest")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "cloister")
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "cloister/cmd/cloister")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build cloister: %v\n%s", err, out)
-			return 1
-		}
-	}
-	return m.Run()
-}
-
-// need skips the story where a program is missing, but fails where
-// CLOISTER_TEST_NEEDS says that this machine has it.
-func need(t *testing.T, name, file string) string {
+// need is the path of a program, without which a story is skipped.
+func need(t *testing.T, what, file string) string {
 	t.Helper()
-	path, err := exec.LookPath(file)
-	if err == nil {
-		return path
-	}
-	claimed := strings.FieldsFunc(os.Getenv("CLOISTER_TEST_NEEDS"), func(r rune) bool { return r == ',' || r == ' ' })
-	if slices.Contains(claimed, name) {
-		t.Fatalf("need %s: this machine claims it: %v", name, err)
-	}
-	t.Skipf("need %s: %v", name, err)
-	return ""
+	return needs.Program(t, what, file)
 }
 
 // A world is one person's machine: folders of their own, a project in git, an
@@ -85,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	if runtime.GOOS != "linux" {
 		t.Skip("need linux: no driver builds a cloister here")
 	}
-	git := need(t, "git", "git")
+	git := needs.Program(t, "git", "git")
 	t.Parallel() // one world knows nothing of another, and agents wait a lot
 	w := &world{t: t, dir: shortTemp(t)}
 	w.home = w.folder("home")

@@ -5,9 +5,9 @@ package webtest
 import (
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
+
+	"cloister/internal/needs"
 )
 
 // in is the tab for a part of a test.
@@ -58,7 +58,7 @@ func axeSource(t *testing.T) string {
 			return string(text)
 		}
 	}
-	if slices.Contains(strings.Fields(os.Getenv("CLOISTER_TEST_NEEDS")), "axe") {
+	if needs.Claimed("axe") {
 		t.Fatal("CLOISTER_TEST_NEEDS claims axe, and it is not there: script/agents")
 	}
 	return ""

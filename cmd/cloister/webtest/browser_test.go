@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cloister/internal/needs"
 )
 
 // chromium is one browser that serves all tests; each has a profile of its own
@@ -54,7 +56,7 @@ var one struct {
 
 func browser(t *testing.T) *chromium {
 	t.Helper()
-	path := needs(t, "chromium", "chromium")
+	path := needs.Program(t, "chromium", "chromium")
 	one.once.Do(func() { one.c, one.err = startChromium(path) })
 	if one.err != nil {
 		t.Fatalf("start chromium: %v", one.err)

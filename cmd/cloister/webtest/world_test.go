@@ -11,53 +11,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"cloister/internal/needs"
 )
 
 // binary is the cloister whose window is looked at.
-var binary = os.Getenv("CLOISTER_TEST_BINARY")
+var binary string
 
 // patience is how long something may take on a machine under load.
 const patience = 30 * time.Second
 
-func TestMain(m *testing.M) { os.Exit(main(m)) }
-
-func main(m *testing.M) int {
-	if binary == "" {
-		dir, err := os.MkdirTemp("", "webtest")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "cloister")
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "cloister/cmd/cloister")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build cloister: %v\n%s", err, out)
-			return 1
-		}
-	}
-	defer closeBrowser()
-	return m.Run()
-}
-
-// needs skips where the machine lacks a program, and fails where it claims it.
-func needs(t *testing.T, what, program string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err == nil {
-		return path
-	}
-	if slices.Contains(strings.Fields(os.Getenv("CLOISTER_TEST_NEEDS")), what) {
-		t.Fatalf("CLOISTER_TEST_NEEDS claims %s, and it is not there", what)
-	}
-	t.Skipf("needs %s", what)
-	return ""
+func TestMain(m *testing.M) {
+	code := needs.Cloister(m, &binary)
+	closeBrowser()
+	os.Exit(code)
 }
 
 // A world is an instance of its own, with a project and a server that cloisters

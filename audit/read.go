@@ -79,14 +79,32 @@ func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Event, error] {
 	}
 }
 
+// Line is an event with the bytes that record it, without their newline. They
+// are valid until the next.
+type Line struct {
+	Event
+	Text []byte
+}
+
+// Lines is Read for who wants the record itself: what the hashes were made of.
+// It has no use for f.Last.
+func Lines(dir string, f Filter) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		r := reader{dir: dir, filter: f}
+		defer r.close()
+		r.more(func(e Event, err error) bool { return yield(Line{e, r.text}, err) })
+	}
+}
+
 // reader stands at a place in the record.
 type reader struct {
 	dir    string
 	filter Filter
 	file   *os.File
-	number int   // of the segment that is open
-	line   int   // whole lines read of it
-	offset int64 // behind them
+	number int    // of the segment that is open
+	line   int    // whole lines read of it
+	offset int64  // behind them
+	text   []byte // of the event that is yielded
 }
 
 func (r *reader) close() {
@@ -220,5 +238,6 @@ func (r *reader) show(one line, yield func(Event, error) bool) bool {
 	if !r.filter.Match(e) {
 		return true
 	}
+	r.text = one.text
 	return yield(e, nil)
 }

@@ -21,7 +21,7 @@ import (
 
 func (a *app) auditCommand() *cobra.Command {
 	return group("audit", "Read and prove the record of what every cloister asked for",
-		a.auditTail(), a.auditShow(), a.auditVerify())
+		a.auditTail(), a.auditShow(), a.auditVerify(), a.auditExport())
 }
 
 // eachEvent reads what is recorded. A record that cannot be read is told and
@@ -256,6 +256,53 @@ func (a *app) auditVerify() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
+}
+
+// auditExport prints the record itself: a line here is the line there, so that
+// whoever gets it can compute the hashes again.
+func (a *app) auditExport() *cobra.Command {
+	var f audit.Filter
+	var since time.Duration
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Print the record itself, as JSON lines",
+		Long: `Print the record itself, oldest first: each event as the line of JSON that was
+written, byte for byte, with its hash and that of the one before.`,
+		Example: "  cloister audit export --since 24h --verdict deny >denied.jsonl",
+		Args:    counted(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			if err := checkFilter(f); err != nil {
+				return err
+			}
+			if since < 0 {
+				return wrongWords("", "audit export: --since cannot be negative")
+			}
+			if since > 0 {
+				f.Since = time.Now().Add(-since)
+			}
+			var bad []error
+			for l, err := range audit.Lines(guardian.AuditDir(d), f) {
+				if err != nil {
+					bad = append(bad, err)
+					continue
+				}
+				a.out.Write(l.Text)
+				if err := a.out.WriteByte('\n'); err != nil {
+					return fmt.Errorf("write the answer: %w", err)
+				}
+			}
+			return readErrors(bad)
+		},
+	}
+	c.Flags().StringVar(&f.Session, "session", "", "only this `NAME`")
+	c.Flags().StringVar(&f.Kind, "kind", "", "only this `KIND`")
+	c.Flags().StringVar(&f.Verdict, "verdict", "", "only `VERDICT`: allow, ask or deny")
+	c.Flags().DurationVar(&since, "since", 0, "only events younger than this, such as 10m")
+	return a.completesFilter(c)
 }
 
 type verified struct {

@@ -74,6 +74,7 @@ var packages = map[string]string{
 	".":                     "the agreements themselves, tests only",
 	"agent":                 "what each agent needs",
 	"api":                   "wire types",
+	"api/openapi":           "the API as a document for other programs",
 	"approval":              "the queue of questions",
 	"audit":                 "the record",
 	"bench":                 "the budgets, measured beside their peers",
@@ -110,6 +111,7 @@ var packages = map[string]string{
 	"internal/xdg":          "the folders of one instance",
 	"kernel":                "facts about the host's kernel",
 	"policy":                "the judge",
+	"policy/suggest":        "the rules that a policy lacks for what was seen",
 	"sandbox":               "the contract of a driver",
 	"sandbox/calls":         "the system calls that a payload may make",
 	"sandbox/gate":          "what the only network of a cloister is made of",
@@ -160,9 +162,9 @@ var large = map[string]struct {
 	lines int
 	why   string
 }{
-	"cmd/cloister":   {7500, "one file for each noun; nothing in one file knows another"},
+	"cmd/cloister":   {7800, "one file for each noun; nothing in one file knows another"},
 	"egress":         {6500, "DNS, tunnels, proxies, requests that are read, their edits and limits end in one path of judgement; the parsers moved to egress/internal/wire already"},
-	"guardian":       {7500, "one route table and the wiring of every enforcer"},
+	"guardian":       {7600, "one route table and the wiring of every enforcer"},
 	"policy":         {5500, "the index, the Cedar text and the reader of Cedar files must decide alike"},
 	"escape/corpus":  {6000, "one file for each case; nothing in one knows another"},
 	"workspace":      {3200, "project, plan, protected and closed paths end in one list of mounts; stubs are the next to move out"},

@@ -41,7 +41,8 @@ const (
 // POST /v1/sessions into a link.
 const UpgradeProtocol = "cloister-shim/1"
 
-// Host is the only Host header that the guardian answers on its unix socket.
+// Host is what a client says for the Host on the unix socket; any name of one
+// label is answered there, such as localhost.
 const Host = "guardian"
 
 // Bounds of what travels. A larger request, or a longer frame, is refused.

@@ -641,7 +641,9 @@ func TestStrangers(t *testing.T) {
 		status      int
 	}{
 		"as it should be":  {"GET", "http://guardian/v1/status", nil, 200},
-		"another host":     {"GET", "http://localhost/v1/status", nil, 403},
+		"a plain client":   {"GET", "http://localhost/v1/status", nil, 200},
+		"an address":       {"GET", "http://127.0.0.1/v1/status", nil, 403},
+		"another port":     {"GET", "http://localhost:8080/v1/status", nil, 403},
 		"rebound host":     {"GET", "http://evil.example/v1/status", nil, 403},
 		"an origin":        {"POST", "http://guardian/v1/stop", map[string]string{"Origin": "http://guardian"}, 403},
 		"a fetch":          {"GET", "http://guardian/v1/status", map[string]string{"Sec-Fetch-Site": "none"}, 403},

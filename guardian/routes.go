@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/api/openapi"
 	"cloister/approval"
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
@@ -95,6 +96,18 @@ func Routes() []Route {
 	}
 }
 
+// String is the word for a caller; nobody has none.
+func (c Caller) String() string { return [...]string{Nobody: "", Owner: "owner", Window: "window"}[c] }
+
+// OpenAPI is the table as a document for other programs.
+func OpenAPI(version string) any {
+	var rows []openapi.Route
+	for _, r := range Routes() {
+		rows = append(rows, openapi.Route{Path: r.Path, Read: r.Read.String(), Write: r.Write.String(), What: r.What})
+	}
+	return openapi.Document(version, rows)
+}
+
 // handler serves the table, and nothing beside it.
 func (g *guardian) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -150,7 +163,8 @@ func (g *guardian) answer(route Route, w http.ResponseWriter, r *http.Request) {
 
 // callerOf is Owner for a plain client on the unix socket. A browser cannot
 // reach a unix socket by itself; what relays one is told apart by the headers
-// that a page cannot leave out, and by the Host that it cannot choose.
+// that a page cannot leave out, and by the Host: that of a page which was
+// brought here by its name (DNS rebinding) has a dot or a port.
 func callerOf(r *http.Request) Caller {
 	if web.From(r.Context()) != nil {
 		return Window
@@ -158,7 +172,7 @@ func callerOf(r *http.Request) Caller {
 	if _, ok := peerOf(r.Context()); !ok {
 		return Nobody
 	}
-	if r.Host != api.Host || r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+	if r.Host == "" || strings.ContainsAny(r.Host, ".:[") || r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return Nobody
 	}
 	return Owner

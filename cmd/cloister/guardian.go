@@ -25,7 +25,7 @@ import (
 
 func (a *app) guardianCommand() *cobra.Command {
 	return group("guardian", "Start, stop, ask and watch the daemon that every cloister depends on",
-		a.guardianStart(), a.guardianStop(), a.guardianStatus(), a.guardianReload(), a.guardianOpen(), a.guardianDaemon(), guardianKeep())
+		a.guardianStart(), a.guardianStop(), a.guardianStatus(), a.guardianReload(), a.guardianOpen(), a.guardianAPI(), a.guardianDaemon(), guardianKeep())
 }
 
 // locksDir is where the sessions of one project find each other.
@@ -239,6 +239,18 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 	})
 }
 
+func (a *app) guardianAPI() *cobra.Command {
+	return &cobra.Command{
+		Use:   "api",
+		Short: "Print the OpenAPI document of what can be asked of the guardian",
+		Long: `Print the OpenAPI document (3.1, JSON) of what can be asked of the guardian on
+its unix socket. "cloister guardian status --json" names the socket.`,
+		Example: "  curl --unix-socket \"$(cloister guardian status --json | jq -r .socket)\" http://guardian/v1/sessions",
+		Args:    counted(0, 0),
+		RunE:    func(*cobra.Command, []string) error { return a.json(guardian.OpenAPI(version())) },
+	}
+}
+
 func (a *app) guardianStart() *cobra.Command {
 	return &cobra.Command{
 		Use:   "start",
@@ -366,10 +378,12 @@ func (a *app) tellStatus(s api.Status) {
 		{"policy", s.PolicyDigest},
 	})
 	if s.PolicyError != "" {
-		a.line("%s the configuration on disk is not in force, the last good one is: %s", a.paint("!", red), s.PolicyError)
+		a.out.WriteString(a.paint("!", red))
+		a.line(" the configuration on disk is not in force, the last good one is: %s", s.PolicyError)
 	}
 	if s.AuditError != "" {
-		a.line("%s the audit cannot be written, everything is denied: %s", a.paint("!", red), s.AuditError)
+		a.out.WriteString(a.paint("!", red))
+		a.line(" the audit cannot be written, everything is denied: %s", s.AuditError)
 	}
 	for _, n := range s.Notices {
 		a.notice("%s", n)

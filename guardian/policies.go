@@ -39,6 +39,13 @@ type Loaded struct {
 // Snapshot is the policy without any session's own words.
 func (l *Loaded) Snapshot() *policy.Snapshot { return l.base }
 
+// Input is what the snapshot is compiled from, for every project.
+func (l *Loaded) Input() policy.Input {
+	in := l.input
+	in.Rules = append(slices.Clone(in.Rules), l.remembered("")...)
+	return in
+}
+
 // Config is the configuration that it came from.
 func (l *Loaded) Config() *config.Config { return l.config }
 
@@ -82,10 +89,8 @@ func loadWith(dir, home string, instead map[string][]byte) (*Loaded, error) {
 // answered is the same configuration with other remembered answers.
 func (l *Loaded) answered(answers []config.Decisions) (*Loaded, error) {
 	next := &Loaded{input: l.input, config: l.config, host: l.host, roots: l.roots, bindings: l.bindings, answers: answers}
-	in := l.input
-	in.Rules = append(slices.Clone(in.Rules), next.remembered("")...)
 	var err error
-	if next.base, err = policy.Compile(in); err != nil {
+	if next.base, err = policy.Compile(next.Input()); err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
 	next.notices = remarks(next.base)

@@ -22,8 +22,8 @@ import (
 )
 
 func (a *app) policyCommand() *cobra.Command {
-	return group("policy", "Show, check, explain and test what is allowed",
-		a.policyShow(), a.policyCheck(), a.policyExplain(), a.policyTest())
+	return group("policy", "Show, check, explain, test and suggest what is allowed",
+		a.policyShow(), a.policyCheck(), a.policyExplain(), a.policyTest(), a.policySuggest())
 }
 
 // onDisk is the policy as the next guardian would load it.

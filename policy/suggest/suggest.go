@@ -1,0 +1,181 @@
+// Package suggest finds the rules that a policy lacks for what was seen.
+//
+// The promise: with the rules added, everything seen is allowed but what is told
+// as left over, and no rule names a host, a port or, where requests are judged, a
+// method that was not seen. Rules that deny or ask are left as they are.
+//
+// It reads no record, writes no file, and knows nothing of what was meant.
+//
+// Most readers want [Rules].
+package suggest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"cloister/internal/authority"
+	"cloister/internal/urlpath"
+	"cloister/policy"
+)
+
+// Seen is a connection, or a request where Method is set.
+type Seen struct {
+	To           authority.Authority
+	Method, Path string
+	Count        int
+}
+
+// Rule is one to add, with how often what it allows was seen: connections, or
+// requests where it speaks of them.
+type Rule struct {
+	policy.Rule
+	Count int
+}
+
+// Left is what no further allow rule would allow.
+type Left struct {
+	Seen
+	Effect policy.Effect
+	Reason string
+}
+
+// mostPaths is how many paths of one host are named one by one.
+const mostPaths = 20
+
+// Rules are those that in lacks, by host.
+func Rules(in policy.Input, seen []Seen) ([]Rule, []Left, error) {
+	in.Mode = policy.Enforce
+	before, err := with(in, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	rules := hosts(refused(before, seen, false))
+	now, err := with(in, rules)
+	if err != nil {
+		return nil, nil, err
+	}
+	// What is still refused has rules about requests of its own.
+	rules = append(rules, requests(refused(now, seen, true))...)
+	if now, err = with(in, rules); err != nil {
+		return nil, nil, err
+	}
+	var left []Left
+	gained := map[string]bool{}
+	for _, s := range seen {
+		v, ok := judge(now, s)
+		if !ok {
+			left = append(left, Left{s, v.Effect, v.Reason})
+		} else if _, had := judge(before, s); !had {
+			gained[subject(s)] = true
+		}
+	}
+	return slices.DeleteFunc(rules, func(r Rule) bool { return !gained[r.Domain+r.CIDR] }), left, nil
+}
+
+func with(in policy.Input, rules []Rule) (*policy.Snapshot, error) {
+	in.Rules = slices.Clone(in.Rules)
+	for _, r := range rules {
+		in.Rules = append(in.Rules, r.Rule)
+	}
+	s, err := policy.Compile(in)
+	if err != nil {
+		return nil, fmt.Errorf("suggest rules: %w", err)
+	}
+	return s, nil
+}
+
+// judge is the last word on s: that on its connection where that is refused.
+func judge(by *policy.Snapshot, s Seen) (policy.Verdict, bool) {
+	v := policy.Decide(by, policy.Request{Action: policy.NetworkConnect, Authority: s.To})
+	if v.Effect == policy.Allow && s.Method != "" {
+		q := policy.HTTP{Method: s.Method, Header: func(func(string, string) bool) {}}
+		q.Path, q.BadPath = urlpath.Parse(s.Path)
+		v = policy.Decide(by, policy.Request{Action: policy.HTTPRequest, Authority: s.To, HTTP: q})
+	}
+	return v, v.Effect == policy.Allow
+}
+
+// refused are those of seen that are: of requests, or of connections.
+func refused(by *policy.Snapshot, seen []Seen, requests bool) []Seen {
+	var out []Seen
+	for _, s := range seen {
+		if !requests && s.Method != "" {
+			s.Method, s.Count = "", 0 // its connection was seen too
+		}
+		if _, ok := judge(by, s); !ok && (s.Method != "") == requests {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// hosts is a rule for each host.
+func hosts(seen []Seen) []Rule {
+	by := map[string]*Rule{}
+	for _, s := range seen {
+		r := of(by, s.To.Host(), s)
+		if !slices.Contains(r.Ports, s.To.Port()) {
+			r.Ports = append(r.Ports, s.To.Port())
+		}
+		r.Count += s.Count
+	}
+	return sorted(by)
+}
+
+// requests is a rule for each host, port and method.
+func requests(seen []Seen) []Rule {
+	by := map[string]*Rule{}
+	for _, s := range seen {
+		r := of(by, s.To.String()+" "+s.Method, s)
+		r.Ports, r.Methods = []uint16{s.To.Port()}, []string{s.Method}
+		path := "/**"
+		if p, err := urlpath.Parse(s.Path); err == nil {
+			if _, err := urlpath.ParseGlob(p.String()); err == nil {
+				path = p.String()
+			}
+		}
+		if !slices.Contains(r.Paths, path) {
+			r.Paths = append(r.Paths, path)
+		}
+		r.Count += s.Count
+	}
+	for _, r := range by {
+		slices.Sort(r.Paths)
+		if len(r.Paths) > mostPaths || slices.Contains(r.Paths, "/**") {
+			r.Paths = nil
+		}
+	}
+	return sorted(by)
+}
+
+func of(by map[string]*Rule, key string, s Seen) *Rule {
+	if by[key] == nil {
+		r := &Rule{Rule: policy.Rule{Effect: policy.Allow, Domain: subject(s), Origin: policy.Origin{Source: "suggestion"}}}
+		if _, ok := s.To.Addr(); ok {
+			r.Domain, r.CIDR = "", r.Domain
+		}
+		by[key] = r
+	}
+	return by[key]
+}
+
+func sorted(by map[string]*Rule) []Rule {
+	var out []Rule
+	for _, key := range slices.Sorted(maps.Keys(by)) {
+		slices.Sort(by[key].Ports)
+		out = append(out, *by[key])
+	}
+	slices.SortStableFunc(out, func(a, b Rule) int { return cmp.Compare(a.Domain+a.CIDR, b.Domain+b.CIDR) })
+	return out
+}
+
+// subject is what the rule for s names.
+func subject(s Seen) string {
+	if addr, ok := s.To.Addr(); ok {
+		return netip.PrefixFrom(addr, addr.BitLen()).String()
+	}
+	return s.To.Host()
+}

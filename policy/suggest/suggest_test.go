@@ -1,0 +1,83 @@
+package suggest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"cloister/internal/authority"
+	"cloister/policy"
+	"cloister/policy/suggest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRules(t *testing.T) {
+	in := policy.Input{
+		Rules: []policy.Rule{
+			{Effect: policy.Allow, Domain: "known.example"},
+			{Effect: policy.Allow, Domain: "api.example", Methods: []string{"GET"}, Paths: []string{"/open/**"}},
+			{Effect: policy.Ask, Domain: "asked.example"},
+			{Effect: policy.Deny, Domain: "bad.example"},
+		},
+		Unlisted: policy.Deny,
+		Mode:     policy.Record,
+	}
+	for _, test := range []struct {
+		name       string
+		seen       string // one a line: HOST:PORT, or METHOD HOST:PORT PATH
+		want, left string
+	}{
+		{"nothing", "", "", ""},
+		{"what is allowed already", "known.example:443\nGET api.example:443 /open/a", "", ""},
+		{"ports that were seen", "new.example:8443\nnew.example:443\nnew.example:443", "new.example [443 8443] [] [] 3", ""},
+		{"requests to a new host need no rules of their own", "new.example:80\nPOST new.example:80 /x", "new.example [80] [] [] 1", ""},
+		{"requests where requests are judged", "GET api.example:443 /shut\nGET api.example:443 /shut/b\nPOST api.example:443 /open/a\nGET api.example:443 /open/a",
+			"api.example [443] [GET] [/shut /shut/b] 2\napi.example [443] [POST] [/open/a] 1", ""},
+		{"an address", "192.0.2.7:5432", "192.0.2.7/32 [5432] [] [] 1", ""},
+		{"what stays refused", "bad.example:443\nasked.example:443\nnew.example:443", "new.example [443] [] [] 1", "bad.example:443 deny\nasked.example:443 ask"},
+		{"a host of which all requests stay refused", "new.example:443\nbad.example:80\nGET bad.example:80 /", "new.example [443] [] [] 1", "bad.example:80 deny\nbad.example:80 deny"},
+		{"too many paths", strings.TrimSpace(strings.Join(paths(21), "\n")), "api.example [443] [PUT] [] 21", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var seen []suggest.Seen
+			for line := range strings.Lines(test.seen) {
+				words := strings.Fields(line)
+				s := suggest.Seen{Count: 1}
+				if len(words) == 3 {
+					s.Method, s.Path, words = words[0], words[2], words[1:]
+				}
+				var err error
+				if s.To, err = authority.ParseHostPort(words[0], 443); err != nil {
+					t.Fatal(err)
+				}
+				seen = append(seen, s)
+			}
+			rules, left, err := suggest.Rules(in, seen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, over []string
+			for _, r := range rules {
+				got = append(got, fmt.Sprint(r.Domain+r.CIDR, r.Ports, r.Methods, r.Paths, r.Count))
+			}
+			for _, l := range left {
+				over = append(over, fmt.Sprintf("%s %s", l.To, l.Effect))
+			}
+			if d := cmp.Diff(strings.ReplaceAll(test.want, " [", "["), strings.ReplaceAll(strings.Join(got, "\n"), " [", "[")); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(test.left, strings.Join(over, "\n")); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func paths(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("PUT api.example:443 /p%d", i))
+	}
+	return out
+}

@@ -22,6 +22,18 @@ type Agent struct {
 	Env  map[string]string // what it needs inside
 	// Install is how a person gets it, where it is known.
 	Install string
+	// Logins are the ways to say who pays, the usual one first.
+	Logins []Login
+}
+
+// Login is one credential of an agent, by the name of the variable in which it
+// looks for it, and where the credential is sent.
+type Login struct {
+	Word           string // for a person who chooses: key or token
+	Secret         string
+	Host           string
+	Header, Format string
+	Get            string // how a person gets one
 }
 
 // known are the agents with needs of their own. Updates are left to the host:
@@ -32,19 +44,26 @@ func known() []Agent {
 			Name: "claude", Argv: []string{"claude", "--dangerously-skip-permissions"},
 			Env:     map[string]string{"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
 			Install: "npm install -g @anthropic-ai/claude-code",
+			Logins: []Login{
+				{Word: "key", Secret: "ANTHROPIC_API_KEY", Host: "api.anthropic.com", Header: "x-api-key", Get: "console.anthropic.com makes API keys"},
+				{Word: "token", Secret: "CLAUDE_CODE_OAUTH_TOKEN", Host: "api.anthropic.com", Header: "Authorization", Format: "Bearer {}", Get: "claude setup-token makes one for a subscription"},
+			},
 		},
 		{
 			Name: "codex", Argv: []string{"codex", "--dangerously-bypass-approvals-and-sandbox"},
 			Install: "npm install -g @openai/codex",
+			Logins:  []Login{{Word: "key", Secret: "OPENAI_API_KEY", Host: "api.openai.com", Header: "Authorization", Format: "Bearer {}", Get: "platform.openai.com makes API keys"}},
 		},
 		{
 			Name: "gemini", Argv: []string{"gemini", "--yolo"},
 			Install: "npm install -g @google/gemini-cli",
+			Logins:  []Login{{Word: "key", Secret: "GEMINI_API_KEY", Host: "generativelanguage.googleapis.com", Header: "x-goog-api-key", Get: "aistudio.google.com makes API keys"}},
 		},
 		{
 			Name: "opencode", Argv: []string{"opencode"},
 			Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
 			Install: "npm install -g opencode-ai",
+			Logins:  []Login{{Word: "key", Secret: "ANTHROPIC_API_KEY", Host: "api.anthropic.com", Header: "x-api-key", Get: "console.anthropic.com makes API keys"}},
 		},
 	}
 }

@@ -98,6 +98,53 @@ func WithRule(text []byte, d Draft) ([]byte, error) {
 	return spliced(lines, list+1, dash+"- "+d.item()+"\n"), nil
 }
 
+// WithSecret is the text of config.yaml with one more binding, as the first of
+// secrets. Like WithRule it leaves everything else as it stands.
+func WithSecret(text []byte, b Secret) ([]byte, error) {
+	lines := strings.SplitAfter(string(text), "\n")
+	if len(bytes.TrimSpace(text)) == 0 {
+		lines = []string{"version: 1\n"}
+	}
+	if last := len(lines) - 1; lines[last] != "" && !strings.HasSuffix(lines[last], "\n") {
+		lines[last] += "\n"
+	}
+	item := fmt.Sprintf("{name: %s, hosts: [%s], header: %s", b.Name, strings.Join(b.Hosts, ", "), b.Header)
+	if b.Format != "" {
+		item += ", format: " + strconv.Quote(b.Format)
+	}
+	item += "}"
+	at, rest := findKey(lines, 0, len(lines), 0, "secrets")
+	switch {
+	case at < 0:
+		lines = append(lines, "secrets:\n", "  - "+item+"\n")
+		return []byte(strings.Join(lines, "")), nil
+	case strings.HasPrefix(rest, "["):
+		open := strings.Index(lines[at], "[") + 1
+		sep := ", "
+		if strings.HasPrefix(strings.TrimSpace(lines[at][open:]), "]") {
+			sep = ""
+		}
+		lines[at] = lines[at][:open] + item + sep + lines[at][open:]
+		return []byte(strings.Join(lines, "")), nil
+	case rest != "" && !strings.HasPrefix(rest, "#"):
+		return nil, fmt.Errorf("bind secret: secrets is no list")
+	}
+	return spliced(lines, at+1, strings.Repeat(" ", listIndent(lines[at+1:]))+"- "+item+"\n"), nil
+}
+
+// listIndent is how far the elements of a list stand in.
+func listIndent(lines []string) int {
+	for _, l := range lines {
+		if trimmed := strings.TrimSpace(l); trimmed != "" && !strings.HasPrefix(trimmed, "#") {
+			if strings.HasPrefix(trimmed, "-") {
+				return indentOf(l)
+			}
+			break
+		}
+	}
+	return 2
+}
+
 func spliced(lines []string, at int, more ...string) []byte {
 	out := append([]string{}, lines[:at]...)
 	out = append(append(out, more...), lines[at:]...)

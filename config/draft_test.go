@@ -59,3 +59,31 @@ func TestWithRule(t *testing.T) {
 		t.Errorf("%v\n%s", err, got)
 	}
 }
+
+func TestWithSecret(t *testing.T) {
+	b := config.Secret{Name: "KEY", Hosts: []string{"api.example"}, Header: "Authorization", Format: "Bearer {}"}
+	const item = `{name: KEY, hosts: [api.example], header: Authorization, format: "Bearer {}"}`
+	for _, test := range []struct{ name, text, want string }{
+		{"no file", "", "version: 1\nsecrets:\n  - " + item + "\n"},
+		{"no secrets", "# mine\nproxy: {}", "# mine\nproxy: {}\nsecrets:\n  - " + item + "\n"},
+		{"a list", "secrets:   # all\n- {name: A, hosts: [a.example]}\nimage: x\n", "secrets:   # all\n- " + item + "\n- {name: A, hosts: [a.example]}\nimage: x\n"},
+		{"a deep list", "secrets:\n    # first\n    - {name: A, hosts: [a.example]}\n", "secrets:\n    - " + item + "\n    # first\n    - {name: A, hosts: [a.example]}\n"},
+		{"an empty list", "secrets: []\n", "secrets: [" + item + "]\n"},
+		{"on one line", "secrets: [{name: A, hosts: [a.example]}]\n", "secrets: [" + item + ", {name: A, hosts: [a.example]}]\n"},
+		{"nothing yet", "secrets:\nversion: 1\n", "secrets:\n  - " + item + "\nversion: 1\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := config.WithSecret([]byte(test.text), b)
+			if err != nil || string(got) != test.want {
+				t.Fatalf("%v\n%s\nwant\n%s", err, got, test.want)
+			}
+			c, err := config.Parse("config.yaml", got)
+			if err != nil || c.Secrets[0].Name != "KEY" {
+				t.Errorf("%v: %v", c, err)
+			}
+		})
+	}
+	if _, err := config.WithSecret([]byte("secrets: {a: b}\n"), b); err == nil {
+		t.Error("a map was taken for a list")
+	}
+}

@@ -30,7 +30,7 @@ func nouns() []noun {
 		{"approvals", ofRules, (*app).approvalsCommand}, {"policy", ofRules, (*app).policyCommand}, {"mcp", ofRules, (*app).mcpCommand}, {"secret", ofRules, (*app).secretCommand},
 		{"audit", ofRules, (*app).auditCommand}, {"config", ofRules, (*app).configCommand},
 		{"image", ofMachine, (*app).imageCommand}, {"doctor", ofMachine, (*app).doctorCommand}, {"guardian", ofMachine, (*app).guardianCommand},
-		{"completion", ofMachine, (*app).completionCommand}, {"version", ofMachine, (*app).versionCommand},
+		{"setup", ofMachine, (*app).setupCommand}, {"completion", ofMachine, (*app).completionCommand}, {"version", ofMachine, (*app).versionCommand},
 	}
 }
 

@@ -96,11 +96,9 @@ func (a *app) setSecret(ctx context.Context, name string, argv []string, f *setW
 		if err != nil {
 			return err
 		}
-		value, err := secret.New(vault.Line(text))
-		if err != nil {
+		if set.Value, err = typed(text); err != nil {
 			return wrongWords("a secret is one line of text", "secret set %s: %v", name, err)
 		}
-		set.Value = value.Reveal()
 	}
 	c, err := a.ensure(ctx)
 	if err != nil {
@@ -115,6 +113,15 @@ func (a *app) setSecret(ctx context.Context, name string, argv []string, f *setW
 		a.notice("kept in %s", all.Protection)
 	}
 	return err
+}
+
+// typed is the value that a person gave, as the guardian takes it.
+func typed(text string) (string, error) {
+	value, err := secret.New(vault.Line(text))
+	if err != nil {
+		return "", err
+	}
+	return value.Reveal(), nil
 }
 
 // secretText gets a value from where it was said to be.

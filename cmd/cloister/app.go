@@ -191,6 +191,7 @@ func (a *app) ensure(ctx context.Context) (*client.Client, error) {
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	var taken *takenError
 	for {
 		c, err := client.Ensure(ctx, guardian.Socket(d), func() error {
 			a.log().Debug("start a guardian", "log", logFile(d))
@@ -198,7 +199,11 @@ func (a *app) ensure(ctx context.Context) (*client.Client, error) {
 		})
 		// Another one is on its way in, then it will answer, or on its way
 		// out, then there is room for ours.
-		if _, taken := errors.AsType[*takenError](err); !taken {
+		if now, ok := errors.AsType[*takenError](err); ok {
+			taken = now
+		} else if err != nil && taken != nil && ctx.Err() != nil {
+			return nil, taken // why it took so long
+		} else {
 			return c, err
 		}
 		select {

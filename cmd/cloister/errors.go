@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"cloister/api"
 	"cloister/policy"
@@ -106,14 +107,30 @@ func (a *app) complain(err error) {
 	if err == nil || errors.As(err, &silent) {
 		return
 	}
+	_, unbuilt := errors.AsType[*unbuiltError](err)
 	for _, e := range apart(err) {
 		for line := range strings.SplitSeq(e.Error(), "\n") {
 			fmt.Fprintf(a.stderr, "cloister: %s\n", printable(line))
 		}
-		for _, h := range hintsOf(e) {
+		hints := hintsOf(e)
+		if unbuilt && len(hints) == 0 {
+			hints = folderHints(e)
+		}
+		for _, h := range hints {
 			fmt.Fprintf(a.stderr, "hint: %s\n", printable(h))
 		}
 	}
+}
+
+// folderHints are the way on where one of Cloister's own folders cannot be used.
+func folderHints(err error) []string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return []string{"make room: what cannot be recorded does not run"}
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
+		return []string{"cloister doctor tells which folder is wrong, and what would fix it"}
+	}
+	return nil
 }
 
 // apart takes errors that were joined apart. One that was wrapped afterwards

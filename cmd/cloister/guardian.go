@@ -67,7 +67,11 @@ func wordFor(err error) guardianWord {
 	w := guardianWord{Ready: err == nil, Taken: errors.Is(err, guardian.ErrAlreadyRunning) || errors.Is(err, audit.ErrInUse)}
 	if err != nil {
 		for _, e := range apart(err) {
-			w.Errors = append(w.Errors, toldError{e.Error(), hintsOf(e)})
+			hints := hintsOf(e)
+			if len(hints) == 0 {
+				hints = folderHints(e)
+			}
+			w.Errors = append(w.Errors, toldError{e.Error(), hints})
 		}
 	}
 	return w

@@ -92,7 +92,9 @@ func (a *app) register(d xdg.Dirs, root string) (known, error) {
 	if err == nil {
 		return k, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	if _, unread := errors.AsType[*fs.PathError](err); unread && !errors.Is(err, fs.ErrNotExist) {
+		return k, err
+	} else if !unread {
 		a.notice("cloister: %v; it is kept as %s.bad", err, name)
 		if err := os.Rename(name, name+".bad"); err != nil {
 			return k, fmt.Errorf("register project: %w", err)

@@ -32,7 +32,8 @@ const maxSocketDir = 104 - len("/guardian.sock") - 1
 // variable is set. Without XDG_RUNTIME_DIR the sockets go to a private folder
 // under tmp (TMPDIR is not consulted: it differs between logins, and then two
 // shells would run two guardians) that is named after the user and, so that
-// different instances stay apart, after the state folder where that was moved.
+// different instances stay apart, after the state folder where that was moved;
+// so do they where XDG_RUNTIME_DIR is too long for a socket.
 func Resolve(getenv func(string) string, uid int, home string) (Dirs, error) {
 	base := func(variable, below string) (string, error) {
 		if v := getenv(variable); filepath.IsAbs(v) {
@@ -65,16 +66,24 @@ func Resolve(getenv func(string) string, uid int, home string) (Dirs, error) {
 		}
 	}
 	if len(d.Runtime) > maxSocketDir {
-		return Dirs{}, fmt.Errorf("find the runtime folder: %s is %d bytes long, a socket's folder may have %d",
-			d.Runtime, len(d.Runtime), maxSocketDir)
+		d.Runtime = privateRuntime(d.Runtime, uid)
 	}
 	return d, nil
 }
 
 func fallbackRuntime(stateHome string, uid int) string {
-	name := app + "-" + strconv.Itoa(uid)
 	if filepath.IsAbs(stateHome) {
-		name += "-" + strconv.FormatUint(fnv64(filepath.Clean(stateHome)), 36)
+		return privateRuntime(filepath.Clean(stateHome), uid)
+	}
+	return privateRuntime("", uid)
+}
+
+// privateRuntime is a folder with a short name for the instance that another
+// folder stands for.
+func privateRuntime(of string, uid int) string {
+	name := app + "-" + strconv.Itoa(uid)
+	if of != "" {
+		name += "-" + strconv.FormatUint(fnv64(of), 36)
 	}
 	return filepath.Join("/tmp", name)
 }

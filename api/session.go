@@ -114,6 +114,9 @@ type SessionGrant struct {
 	// the host's: it signs for servers in connections that are opened. Empty
 	// without network, and for a session that was taken back.
 	Authority string `json:"authority,omitempty"`
+	// KnownHosts is what clients of SSH inside must know beside their own, where rules
+	// read connections that speak it.
+	KnownHosts string `json:"known_hosts,omitempty"`
 	// Secrets are the placeholders of the session, Env the variables that hold
 	// them inside.
 	Secrets []Placeholder     `json:"secrets,omitempty"`

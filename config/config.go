@@ -61,8 +61,14 @@ type Rule struct {
 	Protocol  Protocol `json:"protocol" jsonschema:"A protocol other than HTTP, whose logins the rule speaks of. Its port is the protocol's own unless said."`
 	Users     []string `json:"users" jsonschema:"Names of users. * is any text."`
 	Databases []string `json:"databases" jsonschema:"Names of databases. * is any text."`
-	TLS       TLS      `json:"tls" jsonschema:"tunnel: the connection is never opened, for client certificates and pinned keys."`
-	Place     Place    `json:"-"`
+	// Of protocol: ssh.
+	Repositories []string `json:"repositories" jsonschema:"Of ssh: the repositories of git that may be reached, as globs: acme/**; with a slash before it, from the root alone."`
+	Git          []string `json:"git" jsonschema:"Of ssh: fetch, push; both unless said."`
+	Commands     []string `json:"commands" jsonschema:"Of ssh: command lines that may run; * is any text of one plain word or more. shell is a login, subsystem sftp is sftp."`
+	Identity     string   `json:"identity" jsonschema:"Of ssh: what logs in, outside: agent, agent:KEY (a fingerprint or comment), or the path of a private key or of an agent's socket."`
+	HostKeys     []string `json:"host_keys" jsonschema:"Of ssh: the server's keys (ssh-ed25519 AAAA...), instead of those in your known_hosts."`
+	TLS          TLS      `json:"tls" jsonschema:"tunnel: the connection is never opened, for client certificates and pinned keys."`
+	Place        Place    `json:"-"`
 }
 
 // RateLimit bounds one session. Zero means no bound.
@@ -189,7 +195,7 @@ func (Isolation) words() []string {
 func (Mode) words() []string {
 	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}
 }
-func (Protocol) words() []string  { return []string{"postgres"} }
+func (Protocol) words() []string  { return []string{"postgres", "ssh"} }
 func (TLS) words() []string       { return []string{string(TLSTunnel)} }
 func (Workspace) words() []string { return []string{string(WorkspaceLive), string(WorkspaceNone)} }
 func (Unlisted) words() []string {

@@ -590,3 +590,15 @@ func FuzzParse(f *testing.F) {
 		c.Explain()
 	})
 }
+
+// A project may say which repositories, and not whose key opens them.
+func TestProjectNamesNoKey(t *testing.T) {
+	const text = "version: 1\nproxy: {allow: [{domain: a.example, protocol: ssh, repositories: [\"a/*\"]%s}]}\n"
+	if _, err := config.ParseProject("p", []byte(strings.Replace(text, "%s", "", 1))); err != nil {
+		t.Error(err)
+	}
+	_, err := config.ParseProject("p", []byte(strings.Replace(text, "%s", ", identity: agent", 1)))
+	if err == nil || !strings.Contains(err.Error(), "p:2:85: proxy.allow[0]: a project does not say which of your keys logs in") {
+		t.Errorf("%v", err)
+	}
+}

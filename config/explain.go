@@ -107,6 +107,13 @@ func (r Rule) String() string {
 		add("protocol", string(r.Protocol))
 		add("users", r.Users...)
 		add("databases", r.Databases...)
+		add("repositories", r.Repositories...)
+		add("git", r.Git...)
+		add("commands", r.Commands...)
+		if r.Identity != "" {
+			add("identity", r.Identity)
+		}
+		add("host_keys", r.HostKeys...)
 	}
 	if r.TLS != "" {
 		add("tls", string(r.TLS))

@@ -38,6 +38,11 @@ func ParseProject(name string, text []byte) (*Project, error) {
 	r.rules(p.Proxy.Allow, "proxy.allow", authority.ParsePattern)
 	r.rules(p.Proxy.Ask, "proxy.ask", authority.ParsePattern)
 	r.rules(p.Proxy.Deny, "proxy.deny", authority.ParseBroadPattern)
+	for i, rule := range p.Proxy.Allow {
+		if rule.Identity != "" {
+			r.problem(r.places[at("proxy.allow", i)+".identity"], "write the rule in config.yaml", "proxy.allow[%d]: a project does not say which of your keys logs in", i)
+		}
+	}
 	r.exposed(p.Filesystem.Expose)
 	r.hostPaths(p.Filesystem.Refs, "filesystem.refs")
 	r.projectPaths(p.Filesystem.Protect, "filesystem.protect")

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+
+	"cloister/egress/internal/sock"
 )
 
 // serveDNS answers on one datagram socket until it is closed.
@@ -82,7 +84,7 @@ func wantDestination(c *net.UDPConn) error {
 	if isV4(c) {
 		return ipv4.NewPacketConn(c).SetControlMessage(ipv4.FlagDst, true)
 	}
-	if err := freeBind(c); err != nil {
+	if err := sock.FreeBind(c); err != nil {
 		return err
 	}
 	p6 := ipv6.NewPacketConn(c)

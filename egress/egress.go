@@ -161,6 +161,10 @@ type Verdict struct {
 	// must say who wants what before anything goes up; it is then asked about
 	// once more, with a Login.
 	Protocol string
+	// Identity is what logs in by SSH, in the words of SSH.Identity; empty for
+	// nothing. HostKeys are the server's, where the rule has them.
+	Identity string
+	HostKeys []string
 	// MaxBytes bounds the request's body; 0 is no bound.
 	MaxBytes int64
 	// Edits change an allowed request, and its answer.
@@ -225,6 +229,8 @@ type Config struct {
 	// CA signs for servers in connections that are opened. Nil: none can be,
 	// and what needs it is refused.
 	CA *CA
+	// SSH is what reads connections that speak it.
+	SSH SSH
 	// Roots are the authorities that servers must be signed by. Nil: the host's.
 	Roots *x509.CertPool
 	// Resolver is asked at connect time. Nil: the host's own.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/egress/internal/sock"
 	"cloister/internal/authority"
 )
 
@@ -64,7 +65,7 @@ func New(cfg Config) (*Engine, error) {
 		e.log = slog.New(slog.DiscardHandler)
 	}
 	if e.originalDst == nil {
-		e.originalDst = kernelOriginalDst
+		e.originalDst = sock.OriginalDst
 	}
 	e.quota = newQuota(cfg.Quota, e.limits.Names)
 	e.names = newNames(cfg.Session, e.limits.Names)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
@@ -431,7 +432,7 @@ func (x *exchange) reusable() bool {
 	if s.up == nil || s.upTarget != x.to || len(s.up.buf) > 0 {
 		return false
 	}
-	return s.secure && !s.answered || stillIdle(s.up.Conn)
+	return s.secure && !s.answered || sock.StillIdle(bare(s.up.Conn))
 }
 
 // failed ends an exchange that broke.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -78,6 +79,17 @@ func (d *duplex) upstream() (*http2.ClientConn, error) {
 	if err := d.s.attach(c); err != nil {
 		return nil, err
 	}
+	conn, err := d.open(tracked{c, d.s})
+	if err != nil {
+		_ = tracked{c, d.s}.Close() // nothing was said on it
+		return nil, err
+	}
+	d.conn = conn
+	return conn, nil
+}
+
+// open begins HTTP/2 on a new connection.
+func (d *duplex) open(c net.Conn) (*http2.ClientConn, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, d.s.e.limits.Handshake)
 	defer cancel()
 	opened, err := d.s.e.upstream.handshake(ctx, c, d.s.target, []string{protoHTTP2})
@@ -88,11 +100,12 @@ func (d *duplex) upstream() (*http2.ClientConn, error) {
 	if opened.ConnectionState().NegotiatedProtocol != protoHTTP2 {
 		return nil, broken
 	}
-	if d.conn, err = d.transport.NewClientConn(opened); err != nil {
+	conn, err := d.transport.NewClientConn(opened)
+	if err != nil {
 		broken.err = err
 		return nil, broken
 	}
-	return d.conn, nil
+	return conn, nil
 }
 
 // A message is one stream.
@@ -186,15 +199,16 @@ func (m *message) allow() (Verdict, context.Context, func()) {
 	s := m.d.s
 	ctx, cancel := context.WithCancel(m.r.Context())
 	q := Query{Kind: Request, Authority: s.target, Via: s.via, Method: m.r.Method, Path: m.path, HTTP: &m.http, Once: &m.once}
+	o := &openStream{q, cancel}
 	leave := func() {
-		s.leaveStream(&m.http)
+		s.leaveStream(o)
 		cancel()
 	}
 	for {
 		generation := s.e.generation.Load()
 		v := s.e.cfg.Decider.Decide(ctx, q)
 		if v.Allow {
-			s.enterStream(&m.http, openStream{q, cancel})
+			s.enterStream(o)
 		}
 		if !v.Allow || s.e.generation.Load() == generation {
 			return v, ctx, leave
@@ -208,28 +222,25 @@ type openStream struct {
 	cancel context.CancelFunc
 }
 
-func (s *stream) enterStream(h *HTTP, o openStream) {
+func (s *stream) enterStream(o *openStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.streams == nil {
-		s.streams = map[*HTTP]openStream{}
+		s.streams = map[*openStream]bool{}
 	}
-	s.streams[h] = o
+	s.streams[o] = true
 }
 
-func (s *stream) leaveStream(h *HTTP) {
+func (s *stream) leaveStream(o *openStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.streams, h)
+	delete(s.streams, o)
 }
 
 // recheckStreams asks about each request under way again.
 func (s *stream) recheckStreams(ctx context.Context) {
 	s.mu.Lock()
-	open := make([]openStream, 0, len(s.streams))
-	for _, o := range s.streams {
-		open = append(open, o)
-	}
+	open := slices.Collect(maps.Keys(s.streams))
 	s.mu.Unlock()
 	for _, o := range open {
 		q := o.query

@@ -10,11 +10,23 @@ import (
 type Login struct {
 	Protocol string
 	User     string
-	Database string
+	Database string // of PostgreSQL
+	// Of SSH: what is to run, empty where somebody only logs in; and, where that is
+	// git's, on which repository, and whether that is written.
+	Command    string
+	Repository string
+	Push       bool
 }
 
 func (l Login) detail() string {
-	return "user " + strconv.QuoteToASCII(l.User) + " database " + strconv.QuoteToASCII(l.Database)
+	words := "user " + strconv.QuoteToASCII(l.User)
+	switch {
+	case l.Protocol != "ssh":
+		words += " database " + strconv.QuoteToASCII(l.Database)
+	case l.Command != "":
+		words += " runs " + quote(l.Command)
+	}
+	return words
 }
 
 // A speaker serves a connection to s.target, which may be made, in one protocol.
@@ -27,7 +39,7 @@ type speaker func(s *stream, ctx context.Context)
 
 // speakers are the protocols that can be spoken, by the names that a Verdict has.
 func speakers() map[string]speaker {
-	return map[string]speaker{"postgres": servePostgres}
+	return map[string]speaker{"postgres": servePostgres, "ssh": serveSSH}
 }
 
 // serveSpeaker serves a connection whose Verdict named a protocol.

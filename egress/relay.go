@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 )
@@ -544,7 +545,7 @@ func (c *chunks) piece(left int64, write func([]byte) error) (int64, error) {
 		if c.in.before != nil {
 			c.in.before()
 		}
-		if _, err := waitReadable(c.in.src.Conn); err != nil {
+		if _, err := sock.WaitReadable(c.in.src.Conn); err != nil {
 			return 0, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,7 @@ type stream struct {
 	cause   error  // why it was killed
 	query   *Query // what it is doing by leave of the Decider
 	inspect bool   // requests are read, or it ends
-	streams map[*HTTP]openStream
+	streams map[*openStream]bool
 	once    Once // what a person allowed for it alone
 }
 
@@ -60,6 +61,27 @@ func (s *stream) attach(c net.Conn) error {
 	}
 	s.conns = append(s.conns, c)
 	return nil
+}
+
+// detach is the end of a connection's part.
+func (s *stream) detach(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.conns, c); i >= 0 {
+		s.conns = slices.Delete(s.conns, i, i+1)
+	}
+}
+
+// A tracked connection is one of several of a stream: its part ends when it is
+// closed, by whoever closes it.
+type tracked struct {
+	*net.TCPConn
+	s *stream
+}
+
+func (t tracked) Close() error {
+	t.s.detach(t.TCPConn)
+	return t.TCPConn.Close()
 }
 
 // kill resets everything, from another goroutine.
@@ -167,14 +189,7 @@ func (s *stream) hangUp() {
 	if s.up == nil {
 		return
 	}
-	s.mu.Lock()
-	for i, c := range s.conns {
-		if c == bare(s.up.Conn) {
-			s.conns = append(s.conns[:i], s.conns[i+1:]...)
-			break
-		}
-	}
-	s.mu.Unlock()
+	s.detach(bare(s.up.Conn))
 	_ = s.up.Close() // nothing more is wanted of it
 	s.up = nil
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"cloister/egress/internal/sock"
 )
 
 const (
@@ -128,7 +130,7 @@ func (p *pump) run() error {
 func (p *pump) trickle() (bool, error) {
 	splices := canSplice(p.dst, p.src)
 	for burst := 0; ; {
-		waited, err := waitReadable(p.src)
+		waited, err := sock.WaitReadable(p.src)
 		if err != nil {
 			return false, err
 		}

@@ -25,7 +25,9 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	e := l.g.event(l.info, digest)
 	e.Kind, e.Action = kindOf(q.Kind), q.Kind.String()
 	if q.Login != nil && q.Kind == egress.Connect {
-		e.Action = "login"
+		if e.Action = "login"; q.Login.Command != "" {
+			e.Action = "run"
+		}
 	}
 	e.Resource = resource(q.Kind, q.Authority.Host(), q.Authority.Port())
 	e.Host, e.Via, e.Method, e.Path = q.Authority.Host(), q.Via, q.Method, q.Path
@@ -60,7 +62,10 @@ func (l *live) asked(q egress.Query) policy.Request {
 		Agent:     l.info.Agent,
 	}
 	if q.Login != nil {
-		r.Login = &policy.Login{Protocol: q.Login.Protocol, User: q.Login.User, Database: q.Login.Database}
+		r.Login = &policy.Login{
+			Protocol: q.Login.Protocol, User: q.Login.User, Database: q.Login.Database,
+			Command: q.Login.Command, Repository: q.Login.Repository, Push: q.Login.Push,
+		}
 	}
 	switch {
 	case q.Kind == egress.Resolve:
@@ -84,6 +89,8 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 
 		Inspect:  v.Inspect,
 		Protocol: v.Protocol,
+		Identity: v.Identity,
+		HostKeys: v.HostKeys,
 		MaxBytes: v.MaxBytes,
 	}
 	if v.Rule != unlisted {

@@ -78,6 +78,8 @@ type Options struct {
 	// HostEnv is the whole environment of a host command, its PATH among it, and
 	// GitEnv that of git where it speaks with a remote.
 	HostEnv, GitEnv []string
+	// AgentSocket is the person's SSH agent's; "" for none.
+	AgentSocket string
 	// Bus is the address of the person's session bus; "" for none.
 	Bus string
 	// Keyring keeps the key of the vault; nil where this host has none.

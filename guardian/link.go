@@ -53,7 +53,8 @@ type live struct {
 	foreign  []string     // host folders that it can write, besides the project
 	commands atomic.Int32 // of the host, that run for it
 	roots    *x509.CertPool
-	ca       *egress.CA // nil for an adopted session
+	ca       *egress.CA      // nil for an adopted session
+	hostKey  *egress.HostKey // nil for an adopted session, and where no rule reads SSH
 	tools    mcpState
 	started  time.Time
 
@@ -201,6 +202,7 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 		Local:   map[uint16]func(context.Context, net.Conn){hostexec.Port: l.serveHost},
 		Within:  l.bridges(),
 		CA:      l.ca,
+		SSH:     egress.SSH{Key: l.hostKey, Known: l.g.knownHosts(), Identity: l.g.identity},
 		Roots:   l.roots,
 		Logger:  l.g.log.With("session", l.info.Name),
 	})

@@ -154,6 +154,7 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 		l.adopted = true
 	}
 	var authority []byte
+	var known string
 	if req.Resume == nil && req.Network {
 		// An adopted session trusts the authority of a guardian that is gone, and
 		// took its key along.
@@ -161,6 +162,9 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 			return nil, api.SessionGrant{}, err
 		}
 		authority = l.ca.PEM()
+		if known, err = l.hostKnown(snapshot); err != nil {
+			return nil, api.SessionGrant{}, err
+		}
 	}
 	// The command line in full, for the record; the list has it shortened.
 	l.info.Command = req.Command
@@ -196,6 +200,7 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 		Mode:         info.Mode,
 		CreatedAt:    info.CreatedAt,
 		Authority:    string(authority),
+		KnownHosts:   known,
 		Notices:      append(g.grantNotices(loaded, l), secrets.notices...),
 		Secrets:      secrets.told,
 		Env:          secrets.env,

@@ -344,7 +344,8 @@ func (r *rule) speak() {
 	}
 	r.otherwise = "the rule \"" + r.name + "\"" + place + " names this host, but not this request"
 	if r.login != nil {
-		r.otherwise = "the rule \"" + r.name + "\"" + place + " names this host, but not this user with this database"
+		r.otherwise = "the rule \"" + r.name + "\"" + place + " names this host, but not " + r.login.whole()
+		r.verdict.Identity, r.verdict.HostKeys = r.login.identity, r.login.hostKeys
 	}
 	r.elsewhere = "the rule \"" + r.name + "\"" + place + " names this host, but only on port " + portList(r.ports)
 }

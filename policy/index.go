@@ -141,7 +141,7 @@ func (f *found) offer(rules []*rule, port uint16) {
 			slot = &f.wrongPort
 		case r.login != nil:
 			keep(&f.login[r.tier], r)
-			if f.asked == nil || !r.login.match(f.asked) {
+			if f.asked == nil || !r.login.match(f.asked, r.tier.effect()) {
 				continue
 			}
 			if r.tier.effect() == Allow {

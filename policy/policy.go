@@ -140,9 +140,16 @@ type Rule struct {
 	// Protocol makes it a rule about logins by a protocol other than HTTP: who
 	// (Users) wants what (Databases), each a text with *; empty is any. An allow
 	// rule narrows every allow rule that names its host less exactly.
-	Protocol         string
-	Users, Databases []string
-	Preset           bool // written by us, not by a person: a person's rule is the more exact
+	//
+	// Of SSH, what is to run: Commands are texts with *, Shell and subsystems among
+	// them; Repositories are paths of git's, as globs, and Git is fetch or push.
+	// Identity is what logs in, HostKeys are the server's.
+	Protocol                    string
+	Users, Databases            []string
+	Commands, Repositories, Git []string
+	Identity                    string
+	HostKeys                    []string
+	Preset                      bool // written by us, not by a person: a person's rule is the more exact
 	// Answer marks a person's remembered answer to an ask: a deny stands behind
 	// every forbid, an allow before every ask.
 	Answer bool
@@ -254,6 +261,10 @@ type Verdict struct {
 	// Protocol is the one by which a connection must say who wants what: whoever
 	// lets it through asks again, with a Login. Empty where nothing depends on it.
 	Protocol string
+	// Identity is what logs in by SSH, HostKeys are the server's; empty where the
+	// rule does not say.
+	Identity string
+	HostKeys []string
 	// Rewrites are what an allowed request is changed by.
 	Rewrites []Rewrite
 	// MaxBytes bounds an allowed request's body; 0 is no bound.

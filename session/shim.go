@@ -464,6 +464,9 @@ func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 	if len(grant.Logins) > 0 {
 		files = append(files, sandbox.File{Path: netrcPath, Data: netrc(grant.Logins), Mode: 0o644})
 	}
+	if grant.KnownHosts != "" {
+		files = append(files, sandbox.File{Path: "/etc/ssh/ssh_known_hosts", Data: []byte(grant.KnownHosts), Mode: 0o644})
+	}
 	if s.Java == "" {
 		return files, nil
 	}

@@ -151,7 +151,7 @@ func (a *app) daemonEnvironment() []string {
 	var out []string
 	for _, key := range []string{
 		"HOME", "PATH", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
-		"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+		"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK",
 	} {
 		if v, ok := a.env[key]; ok {
 			out = append(out, key+"="+v)
@@ -232,8 +232,8 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 		SelfEnv: a.daemonEnvironment(),
 		Door:    func(id string) string { return doorPath(d, id) },
 		Keyring: a.keyring(), SecretEnv: a.secretEnv(hostEnv),
-		GitEnv:  a.gitEnv(hostEnv),
-		Bus:     a.env.get("DBUS_SESSION_BUS_ADDRESS"),
+		GitEnv: a.gitEnv(hostEnv),
+		Bus:    a.env.get("DBUS_SESSION_BUS_ADDRESS"), AgentSocket: a.env.get("SSH_AUTH_SOCK"),
 		Dirs:    d,
 		Home:    a.home(),
 		Version: version(),

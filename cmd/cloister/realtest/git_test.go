@@ -71,15 +71,43 @@ test "$(git -C shallow rev-list --count HEAD)" = 1
 // address does that was given for it.
 func TestGitOverSSH(t *testing.T) {
 	w := newWorld(t)
+	root := w.gitServer()
+	etc, addr, me := w.sshd()
+
+	// A deploy key, which the person put into the project for the agent.
+	w.write(w.project, "deploy/known_hosts", "git.example.com "+read(t, filepath.Join(etc, "host.pub")))
+	write(t, filepath.Join(w.project, "deploy/key"), read(t, filepath.Join(etc, "client")), 0o600)
+	w.net.forward("git.example.com", addr)
+	command := fmt.Sprintf(`export GIT_SSH_COMMAND="ssh -i $PWD/deploy/key -o IdentitiesOnly=yes -o UserKnownHostsFile=$PWD/deploy/known_hosts"
+git clone -q ssh://%s@git.example.com%s/library.git
+cd library && test "$(git log --format=%%s | tr '\n' ' ')" = "second first " && git fsck --strict
+git commit -q --allow-empty -m third && git push -q origin HEAD:mine`, me, root)
+
+	res := w.run("sh", "-euc", command)
+	if res.status == 0 || !strings.Contains(res.stderr, "cloister: refused git.example.com:22") {
+		t.Errorf("port 22 without a rule: status %d: %s", res.status, res.stderr)
+	}
+	w.allow = append(w.allow, "{domain: git.example.com, ports: [22]}")
+	w.reload()
+	w.script(command)
+	if got, want := w.host("git", "-C", filepath.Join(root, "library.git"), "log", "-1", "--format=%s", "mine"), "third\n"; got != want {
+		t.Errorf("the server has %q, want %q", got, want)
+	}
+}
+
+// sshd starts the real one on loopback, with a host key and a client's in the folder
+// that it gives, for the user who runs the tests.
+func (w *world) sshd() (etc, addr, me string) {
+	t := w.t
+	t.Helper()
 	need(t, "ssh", "ssh")
 	keygen := need(t, "ssh", "ssh-keygen")
 	sshd := need(t, "sshd", "/usr/sbin/sshd")
-	root := w.gitServer()
-	me, err := user.Current()
+	who, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
-	etc := w.folder("sshd")
+	etc = w.folder("sshd")
 	for _, key := range []string{"host", "client"} {
 		w.host(keygen, "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(etc, key))
 	}
@@ -93,8 +121,7 @@ func TestGitOverSSH(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := ln.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
+	addr = ln.Addr().String()
 	_ = ln.Close()
 	w.write(etc, "config", fmt.Sprintf(`ListenAddress %s
 HostKey %s/host
@@ -125,24 +152,5 @@ KbdInteractiveAuthentication no
 		}
 		return err == nil
 	})
-
-	// A deploy key, which the person put into the project for the agent.
-	w.write(w.project, "deploy/known_hosts", "git.example.com "+read(t, filepath.Join(etc, "host.pub")))
-	write(t, filepath.Join(w.project, "deploy/key"), read(t, filepath.Join(etc, "client")), 0o600)
-	w.net.forward("git.example.com", "127.0.0.1:"+port)
-	command := fmt.Sprintf(`export GIT_SSH_COMMAND="ssh -i $PWD/deploy/key -o IdentitiesOnly=yes -o UserKnownHostsFile=$PWD/deploy/known_hosts"
-git clone -q ssh://%s@git.example.com%s/library.git
-cd library && test "$(git log --format=%%s | tr '\n' ' ')" = "second first " && git fsck --strict
-git commit -q --allow-empty -m third && git push -q origin HEAD:mine`, me.Username, root)
-
-	res := w.run("sh", "-euc", command)
-	if res.status == 0 || !strings.Contains(res.stderr, "cloister: refused git.example.com:22") {
-		t.Errorf("port 22 without a rule: status %d: %s", res.status, res.stderr)
-	}
-	w.allow = append(w.allow, "{domain: git.example.com, ports: [22]}")
-	w.reload()
-	w.script(command)
-	if got, want := w.host("git", "-C", filepath.Join(root, "library.git"), "log", "-1", "--format=%s", "mine"), "third\n"; got != want {
-		t.Errorf("the server has %q, want %q", got, want)
-	}
+	return etc, addr, who.Username
 }

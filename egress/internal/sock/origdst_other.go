@@ -1,6 +1,6 @@
 //go:build !linux
 
-package egress
+package sock
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"net/netip"
 )
 
-// kernelOriginalDst exists on Linux only: elsewhere the gate is a TCP stack of
+// OriginalDst exists on Linux only: elsewhere the gate is a TCP stack of
 // our own and brings Config.OriginalDst.
-func kernelOriginalDst(net.Conn) (netip.AddrPort, error) {
+func OriginalDst(net.Conn) (netip.AddrPort, error) {
 	return netip.AddrPort{}, errors.New("original destination: unknown on this system")
 }

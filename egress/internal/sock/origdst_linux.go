@@ -1,4 +1,4 @@
-package egress
+package sock
 
 import (
 	"encoding/binary"
@@ -14,10 +14,10 @@ import (
 // IP6T_SO_ORIGINAL_DST (linux/netfilter_ipv6/ip6_tables.h).
 const soOriginalDst = 80
 
-// kernelOriginalDst asks connection tracking where the program wanted to go.
+// OriginalDst asks connection tracking where the program wanted to go.
 // It is looked up in the socket's own network namespace, so it works for a
 // listener that was handed out of the cloister.
-func kernelOriginalDst(c net.Conn) (netip.AddrPort, error) {
+func OriginalDst(c net.Conn) (netip.AddrPort, error) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return netip.AddrPort{}, errors.New("original destination: not a kernel connection")

@@ -1,4 +1,4 @@
-package egress
+package sock
 
 import (
 	"net"
@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitReadable waits until a read of c would give something, without a buffer
+// WaitReadable waits until a read of c would give something, without a buffer
 // of its own; it says whether there was a wait. A connection that is not the
 // kernel's is said to be readable: its Read waits.
-func waitReadable(c net.Conn) (waited bool, err error) {
+func WaitReadable(c net.Conn) (waited bool, err error) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return false, nil
@@ -55,9 +55,9 @@ func peekState(fd int) (peerState, error) {
 	}
 }
 
-// stillIdle says whether a kept connection is open with nothing unasked in it.
-func stillIdle(c net.Conn) bool {
-	tcp, ok := bare(c).(*net.TCPConn)
+// StillIdle says whether a kept connection is open with nothing unasked in it.
+func StillIdle(c net.Conn) bool {
+	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return true
 	}

@@ -1,4 +1,4 @@
-package egress
+package sock
 
 import (
 	"errors"
@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeBind lets an IPv6 socket answer from an address that is routed here but
+// FreeBind lets an IPv6 socket answer from an address that is routed here but
 // assigned to no interface, which is what all addresses inside a cloister are.
 // For IPv4 the route is enough (inet_addr_type); for IPv6 the kernel asks for
 // assignment (ip6_datagram_send_ctl).
-func freeBind(c *net.UDPConn) error {
+func FreeBind(c *net.UDPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err

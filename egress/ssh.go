@@ -1,0 +1,346 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"cloister/egress/internal/shell"
+	"cloister/internal/authority"
+)
+
+// A HostKey proves inside that a server is the one that was asked for, where rules
+// read SSH. Its keys never leave this process.
+type HostKey = shell.HostKey
+
+// NewHostKey makes the key of a session.
+func NewHostKey() (*HostKey, error) { return shell.NewHostKey() }
+
+// An Identity is what logs in to a server, kept outside. Close is called when it is
+// needed no more.
+type Identity struct {
+	Signers []ssh.Signer
+	Close   func()
+}
+
+// SSH is what connections that speak SSH need.
+type SSH struct {
+	// Key is the session's. Nil: no connection can be read, and what needs it is
+	// refused.
+	Key *HostKey
+	// Known are files of known hosts, of which those that are there are read at each
+	// login.
+	Known []string
+	// Identity opens what a rule names.
+	Identity func(ctx context.Context, name string) (Identity, error)
+}
+
+// serveSSH ends SSH here, asks about who logs in and about each command, and runs
+// those that are allowed on connections of its own, with the identity that the rule
+// names.
+func serveSSH(s *stream, ctx context.Context) {
+	if s.e.cfg.SSH.Key == nil {
+		s.refuseForm("rules read the logins to this host, and this session has no key for that: start the session again")
+		return
+	}
+	signer, err := s.e.cfg.SSH.Key.Signer(s.target.Host(), time.Now())
+	if err != nil {
+		s.refuseForm(err.Error())
+		return
+	}
+	s.hangUp() // what a proxy's client had dialled: who logs in is not known yet
+	c := &sshConn{s: s, ways: map[string]*sshWay{}}
+	err = shell.Serve(ctx, s.client, shell.Gate{
+		Key: signer, Begin: c.begin, Open: c.open, Handshake: s.e.limits.Handshake,
+		Up: c.up, Down: func(n int) { s.bodiesDown.Add(int64(n)) },
+	})
+	c.close()
+	s.dialed = c.dialed
+	if err != nil && !c.told() {
+		f := s.flow(Flow{Kind: Connect, Reason: "ssh: nobody logged in", Detail: quote(err.Error())})
+		if cause := s.killed(); cause != nil {
+			f.Reason = cause.Error()
+		}
+		s.e.refused(f)
+	}
+	s.tellEnd()
+}
+
+// An sshConn is one connection of a program that speaks SSH.
+type sshConn struct {
+	s *stream
+
+	all    sync.WaitGroup // what runs beside a way
+	mu     sync.Mutex
+	ways   map[string]*sshWay
+	dialed netip.AddrPort
+	spoken bool // a refusal of the login has been told
+}
+
+// An sshWay is one connection to the server, by who logged in there.
+type sshWay struct {
+	ready chan struct{} // closed when conn or err is set
+	conn  ssh.Conn
+	err   error
+}
+
+func (c *sshConn) told() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.spoken
+}
+
+// begin asks whether a user may log in at all.
+func (c *sshConn) begin(ctx context.Context, user string) error {
+	err := c.s.e.quota.take()
+	if err == nil {
+		v := c.s.login(ctx, Login{Protocol: "ssh", User: user})
+		if v.Allow {
+			return nil
+		}
+		err = &refusedError{refusalOf(v, c.s.target)}
+	} else {
+		err = c.refused(err)
+	}
+	c.mu.Lock()
+	c.spoken = true
+	c.mu.Unlock()
+	return err
+}
+
+// refusedError is a refusal in plain words.
+type refusedError struct{ r refusal }
+
+func (e *refusedError) Error() string {
+	return strings.Join(append([]string{e.r.Reason}, e.r.Hints...), "\nhint: ")
+}
+
+// refused records a refusal of our own, and words it.
+func (c *sshConn) refused(err error) error {
+	f := c.s.flow(Flow{Kind: Connect, Reason: err.Error()})
+	if form, ok := errors.AsType[*formError](err); ok {
+		f.refused(form)
+	}
+	if forbidden, ok := errors.AsType[*forbiddenError](err); ok {
+		f.Detail = forbidden.detail()
+	}
+	if d, ok := errors.AsType[*dialError](err); ok {
+		f.Hints = append(f.Hints, d.hints...)
+		if d.err != nil {
+			c.s.e.log.Info("ssh", "authority", c.s.target.String(), "error", d.err)
+		}
+	}
+	if !c.s.e.refused(f) {
+		return errors.New("this could not be recorded, so it may not happen")
+	}
+	return &refusedError{refusal{Reason: f.Reason, Hints: f.Hints}}
+}
+
+// open asks about one command, and gives the connection that it runs on.
+func (c *sshConn) open(ctx context.Context, r shell.Request) (shell.Way, error) {
+	l := Login{Protocol: "ssh", User: r.User, Command: r.Command, Repository: r.Git.Repository, Push: r.Git.Push}
+	ctx, cancel := context.WithCancel(ctx)
+	v, leave := c.allow(ctx, l, cancel)
+	fail := func(err error) (shell.Way, error) {
+		leave()
+		cancel()
+		return shell.Way{}, err
+	}
+	if !v.Allow {
+		return fail(&refusedError{refusalOf(v, c.s.target)})
+	}
+	conn, err := c.way(ctx, r.User, v)
+	if err != nil {
+		return fail(c.refused(err))
+	}
+	return shell.Way{Context: ctx, Conn: conn, Close: func() { leave(); cancel() }}, nil
+}
+
+// allow asks the Decider, and keeps the command where Recheck finds it.
+func (c *sshConn) allow(ctx context.Context, l Login, cancel func()) (Verdict, func()) {
+	e := c.s.e
+	q := Query{Kind: Connect, Authority: c.s.target, Via: c.s.via, Login: &l, Detail: l.detail(), Once: &c.s.once}
+	o := &openStream{query: q, cancel: cancel}
+	leave := func() { c.s.leaveStream(o) }
+	for {
+		generation := e.generation.Load()
+		v := e.cfg.Decider.Decide(ctx, q)
+		if v.Allow {
+			c.s.enterStream(o)
+		}
+		if !v.Allow || e.generation.Load() == generation {
+			return v, leave
+		}
+	}
+}
+
+// way is the connection for one who logs in: made once, and again when it broke.
+func (c *sshConn) way(ctx context.Context, user string, v Verdict) (ssh.Conn, error) {
+	key := v.Identity + "\n" + strings.Join(v.HostKeys, "\n")
+	c.mu.Lock()
+	w := c.ways[key]
+	if w != nil {
+		c.mu.Unlock()
+		select {
+		case <-w.ready:
+			return w.conn, w.err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	w = &sshWay{ready: make(chan struct{})}
+	c.ways[key] = w
+	c.mu.Unlock()
+	defer close(w.ready)
+	if w.err = c.dial(ctx, w, user, v); w.err != nil {
+		c.forget(key, w) // the next one tries again
+		return nil, w.err
+	}
+	c.all.Go(func() {
+		_ = w.conn.Wait() // whatever it says, it has ended
+		c.forget(key, w)
+	})
+	return w.conn, nil
+}
+
+// forget strikes a way that has ended.
+func (c *sshConn) forget(key string, w *sshWay) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ways[key] == w {
+		delete(c.ways, key)
+	}
+}
+
+// close ends every way, and waits for what runs beside them.
+func (c *sshConn) close() {
+	c.mu.Lock()
+	ways := slices.Collect(maps.Values(c.ways))
+	c.mu.Unlock()
+	for _, w := range ways {
+		if <-w.ready; w.err == nil {
+			_ = w.conn.Close()
+		}
+	}
+	c.all.Wait()
+}
+
+// dial connects and logs in.
+func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v Verdict) error {
+	s := c.s
+	check, algorithms, err := shell.Expected(s.target.String(), s.e.cfg.SSH.Known, v.HostKeys)
+	if err != nil {
+		return err
+	}
+	var who Identity
+	if v.Identity != "" {
+		if who, err = s.e.cfg.SSH.Identity(ctx, v.Identity); err != nil {
+			return &dialError{words: "log in to " + s.target.String() + ": the identity " + quote(v.Identity) + " cannot be used: " + err.Error()}
+		}
+		defer who.Close()
+	}
+	proved := false // the server is who it should be
+	config := &ssh.ClientConfig{
+		User: user, HostKeyAlgorithms: algorithms, ClientVersion: "SSH-2.0-cloister", Auth: []ssh.AuthMethod{ssh.PublicKeys(who.Signers...)},
+		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
+			err := check(host, remote, key)
+			proved = err == nil
+			return err
+		},
+	}
+	if w.conn, err = c.handshake(ctx, config); err == nil {
+		return nil
+	}
+	return c.describe(err, v, proved)
+}
+
+// handshake opens a connection to the server and logs in there.
+func (c *sshConn) handshake(ctx context.Context, config *ssh.ClientConfig) (ssh.Conn, error) {
+	s := c.s
+	raw, dialed, err := s.e.dialer.dial(ctx, s.target)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.attach(raw); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.dialed = dialed
+	c.mu.Unlock()
+	kept := tracked{raw, s}
+	unhook := context.AfterFunc(ctx, func() { _ = kept.Close() })
+	defer unhook()
+	_ = raw.SetDeadline(time.Now().Add(s.e.limits.Idle)) // an agent may ask a person
+	conn, channels, requests, err := ssh.NewClientConn(kept, s.target.String(), config)
+	if err != nil {
+		_ = kept.Close()
+		return nil, err //nolint:wrapcheck // describe words it
+	}
+	_ = raw.SetDeadline(time.Time{})
+	c.all.Go(func() { ssh.DiscardRequests(requests) }) // both end with the connection
+	c.all.Go(func() { refuseChannels(channels) })
+	return conn, nil
+}
+
+// refuseChannels refuses what a server opens by itself: ports, screens, agents.
+func refuseChannels(channels <-chan ssh.NewChannel) {
+	for n := range channels {
+		_ = n.Reject(ssh.Prohibited, "not here")
+	}
+}
+
+// describe words why nobody logged in.
+func (c *sshConn) describe(err error, v Verdict, proved bool) error {
+	at := c.s.target
+	d := &dialError{words: "log in to " + at.String() + ": it did not finish the SSH handshake", err: err}
+	key, wrong := errors.AsType[*shell.KeyError](err)
+	_, apart := errors.AsType[*ssh.AlgorithmNegotiationError](err)
+	_, dialed := errors.AsType[*dialError](err)
+	switch {
+	case dialed, isForbidden(err):
+		return err
+	case wrong && key.Changed:
+		d.words = key.Error()
+		d.hints = []string{fmt.Sprintf("if the new one is right, on the host: ssh-keygen -R %s, and log in once by ssh; or in the rule: host_keys: [%q]", sshName(at), key.Key)}
+	case wrong:
+		d.words = key.Error()
+		d.hints = []string{fmt.Sprintf("log in once by ssh on the host; or, if it is the right one, in the rule: host_keys: [%q]", key.Key)}
+	case apart:
+		d.words = "log in to " + at.String() + ": it has no host key of a kind that is known on the host, or no cipher that is used here"
+	case isTimeout(err), errors.Is(err, context.DeadlineExceeded):
+		d.words = "log in to " + at.String() + ": timed out"
+	case proved && v.Identity == "":
+		d.words = "log in to " + at.String() + ": the server wants a credential, and the rule names none; what a program inside has cannot pass through a login that is read"
+		d.hints = []string{"in the rule: identity: agent, or identity: ~/.ssh/KEY"}
+	case proved:
+		d.words = "log in to " + at.String() + ": the server did not take the identity " + quote(v.Identity)
+	}
+	return d
+}
+
+// sshName is a host as known_hosts has it.
+func sshName(a authority.Authority) string {
+	if a.Port() == 22 {
+		return a.Host()
+	}
+	return fmt.Sprintf("'[%s]:%d'", a.Host(), a.Port())
+}
+
+// up counts bytes before they go up.
+func (c *sshConn) up(n int) error {
+	q := c.s.e.quota
+	if err := q.spend(q.host(c.s.target.Host()), int64(n)); err != nil {
+		return c.refused(err)
+	}
+	c.s.bodiesUp.Add(int64(n))
+	return nil
+}

@@ -302,7 +302,11 @@ func (m *Model) detail(a api.Approval) []string {
 		lines = append(lines, "bound to: "+a.Digest)
 	}
 	if a.By != "" {
-		lines = append(lines, "answered: "+a.State+", "+a.Scope+" "+a.Pattern+", by "+a.By)
+		to := ""
+		if a.Pattern != "" {
+			to = " for all of " + a.Pattern
+		}
+		lines = append(lines, "answered: "+a.State+", "+a.Scope+to+", by "+a.By)
 	}
 	var out []string
 	for _, l := range lines {

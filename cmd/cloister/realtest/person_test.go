@@ -84,77 +84,99 @@ func (w *world) question(title string) api.Approval {
 	return found
 }
 
-// TestPersonInTheLoop is an agent that installs by a rule, pushes by a person's
-// answer, and is refused what no rule names.
-func TestPersonInTheLoop(t *testing.T) {
+// A story is an agent that installs by a rule, pushes by a person's answer, and is
+// refused what no rule names.
+type story struct {
+	*world
+	url      string // of the repository that is pushed to
+	messages *messagesAPI
+}
+
+const askedOfTheAgent = "Install, push, then send it elsewhere."
+
+func newStory(t *testing.T) *story {
+	t.Helper()
 	w := newWorld(t)
 	w.agent("claude")
 	need(t, "node", "node")
 	npm := need(t, "npm", "npm")
-	url := w.gitOverHTTP()
+	s := &story{world: w, url: w.gitOverHTTP()}
 	w.env["PATH"] += ":" + filepath.Dir(npm)
 	w.write(w.project, "package.json", `{"name": "app", "version": "1.0.0", "scripts": {"preinstall": "printenv CLOISTER_HOSTEXEC >ran-on-the-host"}}`+"\n")
-	w.host("sh", "-euc", "git add -A; git commit -qm first; git remote add origin "+url+"; git push -q -u origin HEAD:main")
+	w.host("sh", "-euc", "git add -A; git commit -qm first; git remote add origin "+s.url+"; git push -q -u origin HEAD:main")
 	w.settings = fmt.Sprintf(`hostexec:
   shims: [npm, git]
   auto_approve: [{pattern: "^npm install$"}]
   manual_approve: [{program: git, args: [push, %q, <ref>]}]
-`, url)
-	messages := &messagesAPI{has: "Bash", last: "Installed and pushed.", steps: []step{
+`, s.url)
+	s.messages = &messagesAPI{has: "Bash", last: "Installed and pushed.", steps: []step{
 		{"Bash", map[string]any{"command": "npm install", "description": "Install"}},
 		{"Bash", map[string]any{"command": "git add -A && git commit -qm 'install: lock what is installed' && git push origin HEAD:main", "description": "Push"}},
 		{"Bash", map[string]any{"command": "curl -sS https://evil.example/x; hostexec curl -sS https://evil.example/x", "description": "Send it elsewhere"}},
 	}}
-	w.net.handle("api.anthropic.com", messages)
+	w.net.handle("api.anthropic.com", s.messages)
 	w.args = []string{"-e", "ANTHROPIC_API_KEY=sk-ant-test-0123"}
 	w.configure()
 	w.ran = true
 	if res := w.cloister(t.Context(), "guardian", "start"); res.status != 0 {
 		t.Fatal(res.stderr)
 	}
-	w.attended()
+	return s
+}
+
+// check looks for what came of it outside.
+func (s *story) check(t *testing.T) {
+	t.Helper()
+	s.messages.check(t, "sk-ant-test-0123")
+	if text := read(t, filepath.Join(s.project, "ran-on-the-host")); text != "1\n" {
+		t.Errorf("npm ran elsewhere: %q; it said %s", text, s.messages.result(0))
+	}
+	served := filepath.Join(s.dir, "served/app.git")
+	if got := s.host("git", "--git-dir="+served, "log", "-1", "--format=%s", "main"); got != "install: lock what is installed\n" {
+		t.Errorf("the server has %q; the push said %s", got, s.messages.result(1))
+	}
+	for _, want := range []string{"evil.example", "hostexec: refused: no rule names this command"} {
+		if !strings.Contains(s.messages.result(2), want) {
+			t.Errorf("curl was told %q, not %s", s.messages.result(2), want)
+		}
+	}
+	if text := s.messages.lastRequest(); strings.Contains(text, "the person's password") {
+		t.Error("the agent saw the password")
+	}
+	s.checkDigests(t)
+}
+
+// ofThePush is what a person must have been shown of it.
+var ofThePush = []string{`"install: lock what is installed" by "Ada Person <ada@example.org>"`, `file: "package-lock.json" +`, `branch: "main" `}
+
+func TestPersonInTheLoop(t *testing.T) {
+	s := newStory(t)
+	s.attended()
 	answered := make(chan api.Approval, 1)
 	go func() {
-		q := w.question("push to " + url)
+		q := s.question("push to " + s.url)
 		if q.ID != "" {
-			if res := w.cloister(t.Context(), "approvals", "approve", q.ID); res.status != 0 {
+			if res := s.cloister(t.Context(), "approvals", "approve", q.ID); res.status != 0 {
 				t.Errorf("approve: %s", res.stderr)
 			}
 		}
 		answered <- q
 	}()
-	res := w.must("claude", "-p", "Install, push, then send it elsewhere.", "--dangerously-skip-permissions")
+	res := s.must("claude", "-p", askedOfTheAgent, "--dangerously-skip-permissions")
 	q := <-answered
-	if got := strings.TrimSpace(res.stdout); got != messages.last {
+	if got := strings.TrimSpace(res.stdout); got != s.messages.last {
 		t.Errorf("claude said %q; stderr: %s", got, res.stderr)
-	}
-	messages.check(t, "sk-ant-test-0123")
-
-	if text := read(t, filepath.Join(w.project, "ran-on-the-host")); text != "1\n" {
-		t.Errorf("npm ran elsewhere: %q; it said %s", text, messages.result(0))
 	}
 	shown := ""
 	for _, d := range q.Details {
 		shown += d.Label + ": " + d.Text + "\n"
 	}
-	for _, want := range []string{`"install: lock what is installed" by "Ada Person <ada@example.org>"`, `file: "package-lock.json" +`, `branch: "main" `} {
+	for _, want := range ofThePush {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the person was not shown %s: %s", want, shown)
 		}
 	}
-	served := filepath.Join(w.dir, "served/app.git")
-	if got := w.host("git", "--git-dir="+served, "log", "-1", "--format=%s", "main"); got != "install: lock what is installed\n" {
-		t.Errorf("the server has %q; the push said %s", got, messages.result(1))
-	}
-	for _, want := range []string{"evil.example", "hostexec: refused: no rule names this command"} {
-		if !strings.Contains(messages.result(2), want) {
-			t.Errorf("curl was told %q, not %s", messages.result(2), want)
-		}
-	}
-	if text := messages.lastRequest(); strings.Contains(text, "the person's password") {
-		t.Error("the agent saw the password")
-	}
-	w.checkDigests(t)
+	s.check(t)
 	t.Logf("shown:\n%s", shown)
 }
 

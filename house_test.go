@@ -99,6 +99,7 @@ var packages = map[string]string{
 	"panel":                 "the whole screen of approvals watch",
 	"hostexec":              "rules, digest and run of host commands, and the caller inside",
 	"internal/authority":    "one canonical spelling of a destination",
+	"internal/cgroup":       "processes that the kernel bounds and ends together",
 	"internal/fieldname":    "HTTP field names as the most careless server reads them",
 	"internal/durable":      "files that survive a crash",
 	"internal/needs":        "what a test needs of its machine",

@@ -59,6 +59,9 @@ func (r *reader) check(c *Config) {
 	r.projectPaths(c.Filesystem.Protect, "filesystem.protect")
 	r.projectPaths(c.Filesystem.Hide, "filesystem.hide")
 	r.resources(c.Resources)
+	if _, written := r.places["hostexec.limits.pids"]; written && c.Hostexec.Limits.PIDs < 1 {
+		r.problem(r.places["hostexec.limits.pids"], "", "hostexec.limits.pids: none at all")
+	}
 	r.program(c.Defaults.Agent, "defaults.agent")
 	for name, a := range c.Agents {
 		key := join("agents", name)

@@ -108,6 +108,15 @@ type Hostexec struct {
 	ManualApprove []CommandRule `json:"manual_approve" jsonschema:"Commands that a person is asked about."`
 	Deny          []CommandRule `json:"deny" jsonschema:"Commands that never run."`
 	Shims         []string      `json:"shims" jsonschema:"Programs that inside stand for hostexec PROGRAM; git: the remotes that rules name go by way of the guardian."`
+	Limits        HostLimits    `json:"limits" jsonschema:"What one command may use, with everything that it starts."`
+}
+
+// HostLimits bound one command on the host. Zero bounds nothing, but for Memory.
+type HostLimits struct {
+	Time   Duration `json:"time" jsonschema:"How long it may run."`
+	CPU    Duration `json:"cpu_time" jsonschema:"How long it may use processors, those of all its processes added up."`
+	Memory Size     `json:"memory" jsonschema:"Memory, such as 8GiB; three quarters of the machine's unless said. Needs a control group (cloister doctor)."`
+	PIDs   int64    `json:"pids" jsonschema:"Processes and threads. Needs a control group."`
 }
 
 // CommandRule matches a command: by a regular expression, or by a program and
@@ -225,6 +234,7 @@ func Default() *Config {
 			Presets:         []string{"ai-apis", "package-registries", "source-hosts", "docs"},
 			RateLimit:       RateLimit{ConcurrentRequests: 1000, NamesPerMinute: 100},
 		},
+		Hostexec:  Hostexec{Limits: HostLimits{Time: Duration(30 * time.Minute), CPU: Duration(2 * time.Hour), PIDs: 4096}},
 		Resources: Resources{PIDs: 4096},
 	}
 }

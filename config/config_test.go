@@ -124,7 +124,7 @@ func TestParseEveryKey(t *testing.T) {
 		},
 		Hostexec: config.Hostexec{AutoApprove: []config.CommandRule{
 			{Pattern: "^docker ps.*$", Place: config.Place{File: "config.yaml", Line: 18, Column: 18}},
-		}},
+		}, Limits: config.Default().Hostexec.Limits},
 		Filesystem: config.Filesystem{
 			Expose: []string{"~/.nvm", "/data:rw"}, Refs: []string{"/src/lib"},
 			Protect: []string{"Makefile"}, Hide: []string{".env*"},
@@ -245,6 +245,9 @@ func TestParseRefuses(t *testing.T) {
 			`c:1:21: filesystem.hide[0]: "a/../../b" leads out of the project`,
 			`c:1:34: filesystem.hide[1]: "/etc" is not a path in the project (write it relative to the project's top folder)`,
 			`c:1:40: filesystem.hide[2]: "." is the whole project`,
+		}},
+		{"no room for a host command", "hostexec: {limits: {pids: 0, time: 5}}\n", []string{
+			`c:1:27: hostexec.limits.pids: none at all`, `c:1:36: hostexec.limits.time: "5" is not a duration such as 60s, 5m or 1h30m`,
 		}},
 		{"no room to run", "resources: {cpus: 0, pids: 1}\n", []string{
 			"c:1:19: resources.cpus: less than a hundredth of a processor",
@@ -400,6 +403,10 @@ func TestExplain(t *testing.T) {
 		{Key: "hostexec.manual_approve", Value: "[]"},
 		{Key: "hostexec.deny", Value: "[]"},
 		{Key: "hostexec.shims", Value: "[]"},
+		{Key: "hostexec.limits.time", Value: "30m"},
+		{Key: "hostexec.limits.cpu_time", Value: "2h"},
+		{Key: "hostexec.limits.memory", Value: "three quarters of the machine's"},
+		{Key: "hostexec.limits.pids", Value: "4096"},
 		{Key: "filesystem.expose", Value: "[]"},
 		{Key: "filesystem.refs", Value: "[]"},
 		{Key: "filesystem.protect", Value: "[]"},

@@ -39,6 +39,9 @@ func (c *Config) explain(out []Value, v reflect.Value, key string) []Value {
 		if err != nil || v.IsZero() {
 			text = []byte("unlimited")
 		}
+		if key == "hostexec.limits.memory" && v.IsZero() {
+			text = []byte("three quarters of the machine's")
+		}
 		return append(out, c.valued(key, string(text)))
 	}
 	switch v.Kind() {

@@ -32,6 +32,7 @@ import (
 	"cloister/audit"
 	"cloister/desktop"
 	"cloister/git"
+	"cloister/internal/cgroup"
 	"cloister/internal/xdg"
 	"cloister/mcp"
 	"cloister/secret/vault"
@@ -146,6 +147,7 @@ type guardian struct {
 	links   sync.WaitGroup // one for each link that is served
 	aside   sync.WaitGroup // what nobody waits for before the end
 	hosted  atomic.Int32   // host commands and MCP servers that run
+	swept   chan struct{}  // closed when what another guardian left has no control group any more
 	used    atomic.Int64   // unix nanoseconds of the last request or end of a session
 }
 
@@ -204,6 +206,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		policies: newPolicies(o.Dirs.Config, o.Home),
 		live:     map[string]*live{},
 		bus:      newBus(),
+		swept:    make(chan struct{}),
 		depots:   git.NewDepots(depotsDir(o.Dirs.Data), o.GitEnv),
 	}
 	g.queue = g.newQueue()
@@ -267,6 +270,7 @@ func (g *guardian) serve() error {
 	var others sync.WaitGroup
 	others.Go(func() { g.records.watch(g.ctx) })
 	others.Go(g.settle)
+	others.Go(g.sweepGroups)
 	others.Go(g.idle)
 	served := make(chan error, 1)
 	others.Go(func() { served <- server.Serve(listener) })
@@ -372,6 +376,15 @@ func (g *guardian) sweep(ctx context.Context) {
 			g.notice(err.Error())
 			return
 		}
+	}
+}
+
+// sweepGroups ends host commands that a guardian which was killed left, with the
+// helper that would have ended them gone too.
+func (g *guardian) sweepGroups() {
+	defer close(g.swept)
+	if err := cgroup.Sweep(groupPrefix(g.o.Dirs.Runtime)); err != nil {
+		g.notice(err.Error())
 	}
 }
 

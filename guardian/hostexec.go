@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"cloister/audit"
 	"cloister/config"
 	"cloister/hostexec"
+	"cloister/internal/cgroup"
 	"cloister/internal/termsafe"
 	"cloister/policy"
 )
@@ -302,15 +304,18 @@ func (h *hosted) question(p *hostexec.Prepared, v hostexec.Verdict) *approval.As
 func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 	l := h.l
 	began := time.Now()
+	way, lacks := l.g.hostWay()
 	e := h.event(audit.HostexecRequest, "start")
-	e.Path, e.Verdict, e.Reason = p.Program, policy.Allow.String(), "it is what was judged; in "+p.Dir
+	e.Path, e.Verdict, e.Reason = p.Program, policy.Allow.String(), "it is what was judged; in "+p.Dir+lacks
 	if err := l.g.records.append(ctx, e); err != nil {
+		l.g.closeGroup(way.Group)
 		return unrecorded(err)
 	}
 	shown := l.g.commands.begin(l.info.Name, h.line, p.Dir)
 	h.conn.Show(shown.write)
 	l.g.hosted.Add(1)
-	res, err := p.Run(ctx, l.g.o.Helper, h.conn)
+	res, err := p.Run(ctx, way, h.conn)
+	l.g.closeGroup(way.Group)
 	l.g.hosted.Add(-1)
 	exit := hostexec.Exit{Status: res.Status}
 	e = h.event(audit.HostexecResult, "end")
@@ -330,6 +335,39 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 	e.ExitStatus, e.BytesUp, e.BytesDown, e.DurationMS = &exit.Status, &res.Up, &res.Down, &ms
 	l.record(context.WithoutCancel(ctx), e)
 	return exit
+}
+
+// hostWay is how the next host command runs: in a control group of its own, where
+// this host gives one. lacks says for the record what it does not give.
+func (g *guardian) hostWay() (way hostexec.Way, lacks string) {
+	way = hostexec.Way{Helper: g.o.Helper}
+	if l := g.policies.current().config; l != nil {
+		c := l.Hostexec.Limits
+		way.Limits = hostexec.Limits{Time: time.Duration(c.Time), CPU: time.Duration(c.CPU), Memory: int64(c.Memory), PIDs: c.PIDs}
+	}
+	<-g.swept // its names are like this one
+	group, memory, err := hostexec.NewGroup(groupPrefix(g.o.Dirs.Runtime)+newNonce()[:8], way.Limits)
+	if err != nil {
+		return way, "; its memory and processes are not bounded: " + err.Error()
+	}
+	way.Group, way.Limits.Memory = group, memory
+	return way, ""
+}
+
+// groupPrefix begins the names of the control groups of this instance's host
+// commands: the next guardian ends what it finds under it.
+func groupPrefix(runtime string) string {
+	sum := sha256.Sum256([]byte(runtime))
+	return "host-cloister-" + hex.EncodeToString(sum[:4]) + "-"
+}
+
+func (g *guardian) closeGroup(group *cgroup.Group) {
+	if group == nil {
+		return
+	}
+	if err := group.Close(); err != nil {
+		g.notice("a host command's control group: " + err.Error())
+	}
 }
 
 // ofHostCommand says whether a process belongs to a host command or an MCP server:

@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"cloister/internal/cgroup"
 	"cloister/internal/termsafe"
 )
 
@@ -41,11 +42,45 @@ const (
 	MaxOperand  = 64 << 20
 )
 
-// Deadline and MaxOutput bound a running command.
-const (
-	Deadline  = 30 * time.Minute
-	MaxOutput = 256 << 20
-)
+// MaxOutput bounds what a running command writes.
+const MaxOutput = 256 << 20
+
+// Limits bound a running command with everything that it starts. Zero bounds
+// nothing.
+type Limits struct {
+	Time   time.Duration // from its start
+	CPU    time.Duration // of processors; of each process alone where there is no Group
+	Memory int64         // bytes, with swap; nothing where there is no Group
+	PIDs   int64         // processes and threads; nothing where there is no Group
+}
+
+// Way is how a command is run.
+type Way struct {
+	Helper []string // the program that serves Keep
+	Limits Limits
+	// Group is the control group that it runs in. Where nil, memory and processes
+	// are not bounded, and what kills its helper lives on.
+	Group *cgroup.Group
+}
+
+// helperPIDs are the threads of the helper, which is in the group too.
+const helperPIDs = 32
+
+// NewGroup makes the control group of one command; memory is what it bounds:
+// three quarters of the machine's unless the limits say it.
+func NewGroup(name string, l Limits) (g *cgroup.Group, memory int64, err error) {
+	if l.Memory == 0 {
+		if l.Memory, err = machineMemory(); err != nil {
+			return nil, 0, err
+		}
+		l.Memory -= l.Memory / 4
+	}
+	if l.PIDs > 0 {
+		l.PIDs += helperPIDs
+	}
+	g, err = cgroup.New(name, cgroup.Bounds{Memory: l.Memory, PIDs: l.PIDs})
+	return g, l.Memory, err
+}
 
 // Request is what a program inside asks for.
 type Request struct {

@@ -22,7 +22,9 @@ func (*Prepared) Close() {}
 func (*Prepared) Again() (*Prepared, error) { return nil, errLinux }
 
 // Run runs what was prepared; on this system it cannot.
-func (*Prepared) Run(context.Context, []string, *Conn) (Result, error) { return Result{}, errLinux }
+func (*Prepared) Run(context.Context, Way, *Conn) (Result, error) { return Result{}, errLinux }
 
 // Keep is the helper's life; there is none on this system.
 func Keep() error { return errLinux }
+
+func machineMemory() (int64, error) { return 0, errLinux }

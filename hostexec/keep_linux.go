@@ -31,6 +31,12 @@ func Keep() error {
 	if err := orders.Decode(&j); err != nil {
 		return fmt.Errorf("keep host command: %w", err)
 	}
+	if j.CPU > 0 {
+		// A second more, for what it does with the first signal (setrlimit(2)).
+		if err := unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: uint64(j.CPU), Max: uint64(j.CPU) + 1}); err != nil {
+			return fmt.Errorf("keep host command: %w", err)
+		}
+	}
 	k := &keeper{}
 	last := k.run(j, orders)
 	if err := json.NewEncoder(report).Encode(last); err != nil {
@@ -127,15 +133,15 @@ func (k *keeper) reap(main int) int {
 // endAll kills every child of this process, again and again: the children of
 // those that die become its own.
 func endAll() {
-	for _, pid := range children() {
+	for _, pid := range childrenOf(os.Getpid()) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
 }
 
-// children lists the processes whose parent this is, at any thread.
-func children() []int {
+// childrenOf lists the processes with this parent, at any thread.
+func childrenOf(parent int) []int {
 	var out []int
-	self := strconv.Itoa(os.Getpid())
+	self := strconv.Itoa(parent)
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return nil // the pattern is a constant

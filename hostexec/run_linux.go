@@ -11,29 +11,41 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Run runs what was prepared, by the helper program that serves Keep: it holds
 // the command and everything that the command starts, and ends all of it when
 // the command is over, ctx ends, the caller goes away, or this process dies.
-func (p *Prepared) Run(ctx context.Context, helper []string, c *Conn) (Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, Deadline, errDeadline)
-	defer cancel()
+func (p *Prepared) Run(ctx context.Context, way Way, c *Conn) (Result, error) {
+	if most := way.Limits.Time; most > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, most, fmt.Errorf("it ran for %s, as long as a host command may", most))
+		defer cancel()
+	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	r := &running{p: p, c: c, end: end}
-	return r.run(ctx, helper)
+	r := &running{p: p, c: c, way: way, end: end}
+	return r.run(ctx)
 }
 
 var (
-	errDeadline = fmt.Errorf("it ran for %s", Deadline)
-	errOutput   = fmt.Errorf("it wrote more than %d bytes", MaxOutput)
-	errCaller   = errors.New("its caller went away")
+	errOutput = fmt.Errorf("it wrote more than %d bytes", MaxOutput)
+	errCaller = errors.New("its caller went away")
+)
+
+const (
+	// countEvery is how often processor time is looked at.
+	countEvery = 250 * time.Millisecond
+	// helperEnds is how long a helper may take to end everything: one that stands
+	// still, or is gone, is not waited for.
+	helperEnds = 5 * time.Second
 )
 
 type running struct {
 	p   *Prepared
 	c   *Conn
+	way Way
 	end context.CancelCauseFunc
 
 	up, down atomic.Int64
@@ -45,6 +57,7 @@ type job struct {
 	Argv   [][]byte `json:"argv"`
 	Env    []string `json:"env"`
 	Script int      `json:"script"` // the argument that stands for a sealed copy; 0 for none
+	CPU    int64    `json:"cpu"`    // seconds of the processors for each process; 0 for any
 }
 
 // ended is the helper's last word.
@@ -61,7 +74,7 @@ const (
 	fdScript  = 6
 )
 
-func (r *running) run(ctx context.Context, helper []string) (res Result, err error) {
+func (r *running) run(ctx context.Context) (res Result, err error) {
 	var pipes pipes
 	defer pipes.close()
 	stdin, in := pipes.make()
@@ -72,7 +85,7 @@ func (r *running) run(ctx context.Context, helper []string) (res Result, err err
 	if pipes.err != nil {
 		return res, fmt.Errorf("run host command: %w", pipes.err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), helper[0], helper[1:]...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.way.Helper[0], r.way.Helper[1:]...)
 	cmd.Args[0] = "cloister"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	cmd.ExtraFiles = []*os.File{orders, told, r.p.dir}
@@ -88,16 +101,9 @@ func (r *running) run(ctx context.Context, helper []string) (res Result, err err
 	for _, f := range []*os.File{stdin, stdout, stderr, orders, told} {
 		f.Close()
 	}
-	j := job{Path: r.p.Program, Env: r.p.Env}
-	for _, a := range r.p.Argv {
-		j.Argv = append(j.Argv, []byte(a))
-	}
-	if r.p.script != nil {
-		j.Script = r.p.at
-	}
 	o := &orderly{w: control}
-	if err := o.send(j); err != nil {
-		control.Close()
+	if err := r.order(o, cmd.Process.Pid); err != nil {
+		control.Close() // without orders the helper starts nothing, and ends
 		return res, errors.Join(fmt.Errorf("run host command: %w", err), cmd.Wait())
 	}
 	var copies, hear sync.WaitGroup
@@ -108,11 +114,31 @@ func (r *running) run(ctx context.Context, helper []string) (res Result, err err
 	over := make(chan struct{})
 	hear.Go(func() { r.feed(fed, in) })
 	hear.Go(func() { r.signal(o, over) })
-	unhook := context.AfterFunc(ctx, func() { control.Close() }) // the helper ends everything
+	hear.Go(func() { r.count(over) })
+	hear.Go(func() {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+		}
+		control.Close() // the helper ends everything
+		select {
+		case <-over:
+		case <-time.After(helperEnds):
+			r.force(cmd.Process)
+			out.Close()
+			errs.Close()
+		}
+	})
 	var last ended
 	told2 := json.NewDecoder(report).Decode(&last)
+	if told2 != nil {
+		// A helper that is gone ends nothing, and what lives on may hold the streams.
+		r.force(cmd.Process)
+		out.Close()
+		errs.Close()
+	}
 	copies.Wait()
-	unhook()
 	res.Down, res.Status = r.down.Load(), last.Status
 	if ctx.Err() != nil {
 		res.Ended = context.Cause(ctx).Error()
@@ -123,6 +149,9 @@ func (r *running) run(ctx context.Context, helper []string) (res Result, err err
 	full()
 	hear.Wait()
 	res.Up = r.up.Load()
+	if g := r.way.Group; g != nil && res.Ended == "" && g.OutOfMemory() {
+		res.Ended = fmt.Sprintf("it used more than %d bytes of memory", r.way.Limits.Memory)
+	}
 	switch {
 	case last.Error != "":
 		return res, &Refused{Reason: last.Error}
@@ -130,6 +159,72 @@ func (r *running) run(ctx context.Context, helper []string) (res Result, err err
 		return res, errors.Join(fmt.Errorf("run host command: its helper died: %w", told2), errWait)
 	}
 	return res, nil
+}
+
+// order brings the helper into the group, then tells it what to run.
+func (r *running) order(o *orderly, pid int) error {
+	if g := r.way.Group; g != nil {
+		if err := g.Add(pid); err != nil {
+			return err
+		}
+	}
+	j := job{Path: r.p.Program, Env: r.p.Env, CPU: int64((r.way.Limits.CPU + time.Second - 1) / time.Second)}
+	for _, a := range r.p.Argv {
+		j.Argv = append(j.Argv, []byte(a))
+	}
+	if r.p.script != nil {
+		j.Script = r.p.at
+	}
+	return o.send(j)
+}
+
+// count ends a command whose processes used too much of the processors together.
+func (r *running) count(over <-chan struct{}) {
+	most := r.way.Limits.CPU
+	if r.way.Group == nil || most <= 0 {
+		return
+	}
+	every := time.NewTicker(countEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-every.C:
+		}
+		used, err := r.way.Group.CPU()
+		if err != nil || used > most {
+			r.end(errors.Join(fmt.Errorf("it used the processors for more than %s", most), err))
+			return
+		}
+	}
+}
+
+// force ends everything without the helper's help: by the group or, where there is
+// none, by what is below a helper that only stands still.
+func (r *running) force(helper *os.Process) {
+	if g := r.way.Group; g != nil && g.Kill() == nil {
+		return
+	}
+	for range 100 {
+		list := childrenOf(helper.Pid)
+		if len(list) == 0 {
+			break
+		}
+		for _, pid := range list {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // its parent has not waited for it
+		}
+	}
+	_ = helper.Kill() // it may be gone
+}
+
+// machineMemory is how many bytes this machine has.
+func machineMemory() (int64, error) {
+	var info syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&info); err != nil {
+		return 0, fmt.Errorf("look at the machine's memory: %w", err)
+	}
+	return int64(info.Totalram) * int64(info.Unit), nil
 }
 
 // copy passes output on, up to its bound.

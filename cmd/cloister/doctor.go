@@ -12,6 +12,7 @@ import (
 
 	"cloister/client"
 	"cloister/guardian"
+	"cloister/hostexec"
 	"cloister/internal/xdg"
 	"cloister/kernel"
 	"cloister/sandbox"
@@ -87,6 +88,7 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		d.Checks = append(d.Checks, a.folders(dirs)...)
 		d.Checks = append(d.Checks, a.checkConfig(dirs), a.checkGuardian(ctx, dirs))
 	}
+	d.Checks = append(d.Checks, checkHostCommands())
 	available := false
 	for _, c := range a.drivers() {
 		i := isolation{Name: c.name, Guarantees: []guarantee{}}
@@ -199,6 +201,20 @@ func room(dir string) (status kernel.Status, detail, fix string) {
 		return kernel.Fail, detail, "make room: what cannot be recorded is refused"
 	}
 	return kernel.OK, detail, ""
+}
+
+// checkHostCommands makes a control group as a host command gets, and removes it.
+func checkHostCommands() check {
+	c := check{ID: "host-commands", Title: "Limits of host commands", Status: kernel.OK, Detail: "a control group each: memory, processes, processor time, an end of all"}
+	group, _, err := hostexec.NewGroup("host-cloister-probe-"+strconv.Itoa(os.Getpid()), hostexec.Limits{PIDs: 1})
+	if err == nil {
+		err = group.Close()
+	}
+	if err != nil {
+		c.Status, c.Detail = kernel.Warn, "time and output are bounded, memory and processes are not: "+err.Error()
+		c.Fix = "have the service manager delegate a cgroup to the guardian: systemd-run --user --scope -p Delegate=yes cloister guardian start, or run as root"
+	}
+	return c
 }
 
 func (a *app) checkConfig(d xdg.Dirs) check {

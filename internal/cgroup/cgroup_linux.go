@@ -1,0 +1,364 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Root is where the hierarchies lie on every distribution.
+const Root = "/sys/fs/cgroup"
+
+// Bounds of a group. Zero bounds nothing.
+type Bounds struct {
+	Memory int64 // bytes, with swap
+	PIDs   int64 // processes and threads
+}
+
+// Group is one. The zero value has nothing in it.
+type Group struct {
+	folders []string // one for each controller of version 1, one of version 2
+	killer  string   // the one with cgroup.kill; "" before Linux 5.14
+}
+
+// controllers of version 1 that a group needs, each with a folder of its own.
+const (
+	memory  = "memory"
+	pids    = "pids"
+	counted = "cpuacct"
+)
+
+// New makes a group of that name.
+func New(name string, b Bounds) (*Group, error) {
+	g := &Group{}
+	var err error
+	if unified() {
+		err = g.make(name, b)
+	} else {
+		err = g.makeEach(name, b)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make control group: %w", err), g.remove())
+	}
+	return g, nil
+}
+
+// unified says whether all controllers are in one hierarchy (cgroups(7)).
+func unified() bool {
+	_, err := os.Stat(Root + "/cgroup.controllers")
+	return err == nil
+}
+
+// makeEach is version 1.
+func (g *Group) makeEach(name string, b Bounds) error {
+	for _, c := range []struct {
+		controller string
+		files      [][2]string
+	}{
+		{memory, number(b.Memory, "memory.limit_in_bytes", "memory.memsw.limit_in_bytes")},
+		{pids, number(b.PIDs, "pids.max")},
+		{counted, nil},
+	} {
+		if !Is(filepath.Join(Root, c.controller)) {
+			return fmt.Errorf("%s: the kernel offers no such controller here", c.controller)
+		}
+		if err := g.add(filepath.Join(Root, c.controller, name)); err != nil {
+			return fmt.Errorf("%s: %w", c.controller, err)
+		}
+		for _, f := range c.files {
+			err := Set(filepath.Join(Root, c.controller, name, f[0]), f[1])
+			if errors.Is(err, fs.ErrNotExist) && strings.Contains(f[0], "memsw") {
+				continue // swap is not accounted here
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.controller, err)
+			}
+		}
+	}
+	// Beside them there may be version 2 without controllers: it ends all at once.
+	if mixed := filepath.Join(Root, "unified"); Is(mixed) && g.add(filepath.Join(mixed, name)) == nil {
+		g.findKiller()
+	}
+	return nil
+}
+
+// make is version 2: one folder beside this process's own, which a service manager
+// must have delegated.
+func (g *Group) make(name string, b Bounds) error {
+	parent, err := beside()
+	if err != nil {
+		return err
+	}
+	// The controllers may have to be passed on; where that is refused the files
+	// below are absent, and that is told.
+	_ = Set(filepath.Join(parent, "cgroup.subtree_control"), "+memory +pids")
+	dir := filepath.Join(parent, name)
+	if err := g.add(dir); err != nil {
+		return err
+	}
+	files := append(number(b.Memory, "memory.max"), number(b.PIDs, "pids.max")...)
+	if b.Memory > 0 {
+		files = append(files, [2]string{"memory.swap.max", "0"})
+	}
+	for _, f := range files {
+		if err := Set(filepath.Join(dir, f[0]), f[1]); err != nil {
+			return err
+		}
+	}
+	g.findKiller()
+	return nil
+}
+
+// beside is where this process may make groups of version 2.
+func beside() (string, error) {
+	if os.Geteuid() == 0 {
+		return Root, nil
+	}
+	own, err := Own()
+	return filepath.Dir(filepath.Join(Root, own)), err
+}
+
+// Own is the group of version 2 that this process is in.
+func Own() (string, error) {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return path, nil
+		}
+	}
+	return "", errors.New("this process is in no unified control group")
+}
+
+func number(n int64, names ...string) [][2]string {
+	var out [][2]string
+	for _, name := range names {
+		if n > 0 {
+			out = append(out, [2]string{name, strconv.FormatInt(n, 10)})
+		}
+	}
+	return out
+}
+
+func (g *Group) add(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	g.folders = append(g.folders, dir)
+	return nil
+}
+
+func (g *Group) findKiller() {
+	dir := g.folders[len(g.folders)-1]
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.kill")); err == nil {
+		g.killer = dir
+	}
+}
+
+// Set writes one of the kernel's files. It makes none: where it is absent, no
+// kernel listens.
+func Set(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// Is tells whether a folder is a control group's, and not somebody's files in its
+// place.
+func Is(dir string) bool {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return false
+	}
+	return st.Type == unix.CGROUP_SUPER_MAGIC || st.Type == unix.CGROUP2_SUPER_MAGIC
+}
+
+// Add brings a process in, and with it what it starts from now on.
+func (g *Group) Add(pid int) error {
+	for _, dir := range g.folders {
+		if err := Set(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
+			return fmt.Errorf("enter control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// CPU is the processor time of everything that was ever in the group.
+func (g *Group) CPU() (time.Duration, error) {
+	for _, dir := range g.folders {
+		if text, err := os.ReadFile(filepath.Join(dir, "cpuacct.usage")); err == nil {
+			n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			return time.Duration(n), err
+		}
+	}
+	for _, dir := range g.folders {
+		if text, err := os.ReadFile(filepath.Join(dir, "cpu.stat")); err == nil {
+			n, err := field(text, "usage_usec")
+			return time.Duration(n) * time.Microsecond, err
+		}
+	}
+	return 0, errors.New("the control group counts no processor time")
+}
+
+// OutOfMemory says whether the kernel has killed something for want of memory.
+func (g *Group) OutOfMemory() bool {
+	for _, dir := range g.folders {
+		for _, name := range []string{"memory.oom_control", "memory.events"} {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				continue
+			}
+			if n, err := field(text, "oom_kill"); err == nil && n > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// field is a number from lines of a name and a number each.
+func field(text []byte, name string) (int64, error) {
+	for line := range bytes.Lines(text) {
+		if rest, ok := strings.CutPrefix(string(line), name+" "); ok {
+			return strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("there is no %s", name)
+}
+
+// endWithin is how long the kernel may take to end what was killed.
+const endWithin = 10 * time.Second
+
+// Kill ends every process in the group, also those that stand still.
+func (g *Group) Kill() error {
+	// None comes in addition: a fork is refused from now on.
+	for _, dir := range g.folders {
+		_ = Set(filepath.Join(dir, "pids.max"), "0") // it is in one of them
+	}
+	end := time.Now().Add(endWithin)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		left, err := g.members()
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("end control group: %d processes are left that the kernel does not end", len(left))
+		}
+		if g.killer == "" || Set(filepath.Join(g.killer, "cgroup.kill"), "1") != nil {
+			for _, pid := range left {
+				g.end(pid)
+			}
+		}
+		<-time.After(pause)
+	}
+}
+
+// end kills one member, and nobody who got its number since it was listed.
+func (g *Group) end(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // it is gone
+	}
+	defer unix.Close(fd)
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err == nil && bytes.Contains(text, []byte("/"+filepath.Base(g.folders[0])+"\n")) {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it may have ended by itself
+	}
+}
+
+// members are the processes in the group.
+func (g *Group) members() ([]int, error) {
+	var out []int
+	for _, dir := range g.folders {
+		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look into control group: %w", err)
+		}
+		for line := range bytes.Lines(text) {
+			if pid, err := strconv.Atoi(strings.TrimSpace(string(line))); err == nil && pid > 1 {
+				out = append(out, pid)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Close ends what is in the group, and removes it.
+func (g *Group) Close() error {
+	if err := g.Kill(); err != nil {
+		return err
+	}
+	return g.remove()
+}
+
+// remove deletes the folders. The kernel lets go of the last member a moment after
+// it has been waited for.
+func (g *Group) remove() error {
+	var errs []error
+	for _, dir := range g.folders {
+		var err error
+		for range 200 {
+			if err = unix.Rmdir(dir); err == nil || errors.Is(err, unix.ENOENT) {
+				err = nil
+				break
+			}
+			<-time.After(time.Millisecond)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("remove control group %s: %w", dir, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Sweep ends and removes the groups whose names begin so.
+func Sweep(prefix string) error {
+	patterns := []string{filepath.Join(Root, "*", prefix+"*")}
+	if unified() {
+		parent, err := beside()
+		if err != nil {
+			return nil // then no group was made either
+		}
+		patterns = []string{filepath.Join(parent, prefix+"*")}
+	}
+	byName := map[string]*Group{}
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return fmt.Errorf("sweep control groups: %w", err)
+		}
+		for _, dir := range found {
+			if !Is(dir) {
+				continue
+			}
+			g := byName[filepath.Base(dir)]
+			if g == nil {
+				g = &Group{}
+				byName[filepath.Base(dir)] = g
+			}
+			g.folders = append(g.folders, dir)
+			g.findKiller()
+		}
+	}
+	var errs []error
+	for _, g := range byName {
+		errs = append(errs, g.Close())
+	}
+	return errors.Join(errs...)
+}

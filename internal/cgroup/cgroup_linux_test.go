@@ -1,0 +1,176 @@
+package cgroup_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/internal/cgroup"
+)
+
+// group makes one, or skips where this user can make none: root can on every
+// machine that claims to be tested as root.
+func group(t *testing.T, b cgroup.Bounds) (*cgroup.Group, string) {
+	t.Helper()
+	name := fmt.Sprintf("test-cloister-%d-%s", os.Getpid(), strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")))
+	g, err := cgroup.New(name, b)
+	if err != nil {
+		left, _ := filepath.Glob(cgroup.Root + "/*/" + name)
+		if len(left) > 0 {
+			t.Errorf("what was made before the error is left: %v", left)
+		}
+		if slices.Contains(strings.Fields(os.Getenv("CLOISTER_TEST_NEEDS")), "root") {
+			t.Fatalf("root can make no control group: %v", err)
+		}
+		t.Skipf("need root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		if left, _ := filepath.Glob(cgroup.Root + "/*/" + name); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+	return g, name
+}
+
+// script runs a shell in the group, from its first step on.
+func script(t *testing.T, g *cgroup.Group, text string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "sh", "-c", "read go; "+text)
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Add(c.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintln(in, "go"); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// alive counts the processes with these words on their command line.
+func alive(t *testing.T, words string) int {
+	t.Helper()
+	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, path := range found {
+		text, err := os.ReadFile(path)
+		if err == nil && strings.ReplaceAll(strings.TrimRight(string(text), "\x00"), "\x00", " ") == words {
+			n++
+		}
+	}
+	return n
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: waited for in vain", what)
+		}
+	}
+}
+
+// What left its parent, its session and its group of processes, and what stands
+// still, ends with the others.
+func TestKill(t *testing.T) {
+	g, _ := group(t, cgroup.Bounds{})
+	n := fmt.Sprintf("sleep 3%d", os.Getpid())
+	c := script(t, g, "setsid sh -c '"+n+" & "+n+" &' & "+n+" & sleep 0.3; kill -STOP $!; wait")
+	eventually(t, "three sleeps", func() bool { return alive(t, n) == 3 })
+	if err := g.Kill(); err != nil {
+		t.Error(err)
+	}
+	if alive := alive(t, n); alive != 0 {
+		t.Errorf("%d live on", alive)
+	}
+	if err := c.Wait(); err == nil {
+		t.Error("the shell ended by itself")
+	}
+}
+
+func TestBounds(t *testing.T) {
+	g, _ := group(t, cgroup.Bounds{Memory: 64 << 20, PIDs: 12})
+	// The control is the first line: less is allowed.
+	out := filepath.Join(t.TempDir(), "out")
+	c := script(t, g, "head -c 10000000 /dev/zero | tail -c 1 >/dev/null && echo small >"+out+"; head -c 300000000 /dev/zero | tail -c 299000000 >/dev/null; exit $?")
+	if err := c.Wait(); err == nil || err.Error() != "exit status 137" {
+		t.Errorf("it used more memory than it may: %v", err)
+	}
+	if text, err := os.ReadFile(out); err != nil || string(text) != "small\n" {
+		t.Errorf("control: %q, %v", text, err)
+	}
+	if !g.OutOfMemory() {
+		t.Error("nobody knows why it ended")
+	}
+	n := fmt.Sprintf("sleep 4%d", os.Getpid())
+	const twenty = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do %s & done; wait"
+	c = script(t, g, fmt.Sprintf(twenty, n))
+	if err := c.Wait(); err == nil {
+		t.Error("a shell that cannot fork ended well")
+	}
+	if alive := alive(t, n); alive < 5 || alive > 12 {
+		t.Errorf("%d live where 12 may", alive)
+	}
+	if err := g.Kill(); err != nil {
+		t.Error(err)
+	}
+	t.Run("without", func(t *testing.T) {
+		g, _ := group(t, cgroup.Bounds{})
+		c := script(t, g, fmt.Sprintf(twenty, n))
+		eventually(t, "control: twenty sleeps", func() bool { return alive(t, n) == 20 })
+		if err := g.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = c.Wait() // it was killed
+	})
+}
+
+// Processor time of what has ended counts too.
+func TestCPU(t *testing.T) {
+	g, _ := group(t, cgroup.Bounds{})
+	before, err := g.CPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := script(t, g, "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := g.CPU()
+	if err != nil || after-before < 50*time.Millisecond {
+		t.Errorf("it counted %v, %v", after-before, err)
+	}
+}
+
+// What a guardian that was killed left is found by its name alone.
+func TestSweep(t *testing.T) {
+	g, name := group(t, cgroup.Bounds{})
+	n := fmt.Sprintf("sleep 5%d", os.Getpid())
+	c := script(t, g, "exec "+n)
+	eventually(t, "a sleep", func() bool { return alive(t, n) == 1 })
+	if err := cgroup.Sweep("test-cloister-nobody"); err != nil || alive(t, n) != 1 {
+		t.Errorf("another's: %v", err)
+	}
+	if err := cgroup.Sweep(name[:len(name)-3]); err != nil {
+		t.Error(err)
+	}
+	if err := c.Wait(); err == nil {
+		t.Error("it ended by itself")
+	}
+}

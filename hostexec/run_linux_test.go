@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cloister/hostexec"
+	"cloister/internal/needs"
 )
 
 // TestMain is the helper of the commands, too.
@@ -50,10 +51,7 @@ func begin(t *testing.T, l hostexec.Limits, grouped bool, text string) *job {
 	if grouped {
 		g, memory, err := hostexec.NewGroup("test-cloister-hostexec-"+j.n, l)
 		if err != nil {
-			if os.Geteuid() == 0 {
-				t.Fatal(err)
-			}
-			t.Skipf("need root: %v", err)
+			needs.Missing(t, "root", err)
 		}
 		t.Cleanup(func() {
 			if err := g.Close(); err != nil {

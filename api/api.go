@@ -26,6 +26,7 @@ const (
 	PathDecisions     = "/v1/decisions"
 	PathEvents        = "/v1/events"
 	PathSecrets       = "/v1/secrets"
+	PathLogins        = "/v1/logins"
 	PathWindow        = "/v1/window"
 	PathAudit         = "/v1/audit"
 	PathPolicyFiles   = "/v1/policy/files"

@@ -52,6 +52,13 @@ type MCPDefinition struct {
 	SeenAt      time.Time `json:"seen_at"`
 }
 
+// MCPProject is the body of POST /v1/mcp and POST /v1/mcp/NAME, which answer as GET
+// does, with what a project's files declare besides.
+type MCPProject struct {
+	Project  string        `json:"project,omitempty"`
+	Projects []ProjectFile `json:"projects,omitempty"`
+}
+
 // MCPPin is the body of POST /v1/mcp/NAME/pin: take what the server says now of
 // these tools (of every one where none is named), or forget what was pinned.
 type MCPPin struct {
@@ -60,6 +67,7 @@ type MCPPin struct {
 	// Digests, by tool, are of what the person looked at; one that has changed since
 	// is not taken.
 	Digests map[string]string `json:"digests,omitempty"`
+	MCPProject
 }
 
 // MCPPinned answers it.

@@ -1,5 +1,7 @@
 package api
 
+import "encoding/json"
+
 // Policy answers GET /v1/policy (?session=NAME for a session's own).
 type Policy struct {
 	Digest  string   `json:"digest"`
@@ -62,13 +64,27 @@ type ExplainRequest struct {
 	Session string   `json:"session,omitempty"` // judge by that session's policy
 	Project string   `json:"project,omitempty"`
 	Agent   string   `json:"agent,omitempty"`
+	// MCP makes it a question about a call to an MCP server, and Secret one about
+	// that secret in the request.
+	MCP    *ExplainCall `json:"mcp,omitempty"`
+	Secret string       `json:"secret,omitempty"`
 	// Projects are the files of a project, as a session of it would bring them.
 	Projects []ProjectFile `json:"projects,omitempty"`
+}
+
+// ExplainCall is a call to an MCP server: of a tool unless Feature says prompt,
+// resource, sampling, elicitation or roots.
+type ExplainCall struct {
+	Server    string          `json:"server"`
+	Feature   string          `json:"feature,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
 // Explanation is a verdict in full.
 type Explanation struct {
 	Authority  string   `json:"authority"`
+	Subject    string   `json:"subject,omitempty"` // what is explained, where that is no destination
 	Method     string   `json:"method,omitempty"`
 	Path       string   `json:"path,omitempty"` // in its one spelling
 	Effect     string   `json:"effect"`

@@ -13,6 +13,7 @@ type Secrets struct {
 const (
 	SecretStored  = "stored"  // the vault
 	SecretCommand = "command" // a command of the host
+	SecretLogin   = "login"   // a service that a person logged in to
 	SecretMissing = "missing" // bound in the configuration, and not in the vault
 )
 
@@ -22,6 +23,7 @@ type Secret struct {
 	Source string `json:"source"`
 	// Command prints the value; Refresh is how long its answer is kept.
 	Command []string   `json:"command,omitempty"`
+	Login   string     `json:"login,omitempty"` // the service
 	Refresh string     `json:"refresh,omitempty"`
 	SetAt   *time.Time `json:"set_at,omitempty"`
 	// Uses counts the requests that it went into since the guardian started.
@@ -52,6 +54,32 @@ type Login struct {
 	Host     string `json:"host"` // with its port, where that is not 443
 	User     string `json:"user"`
 	Password string `json:"password"`
+}
+
+// A LoginFile is a file in the home inside that makes a program believe that it is
+// logged in. It holds placeholders.
+type LoginFile struct {
+	Path string `json:"path"` // below the home
+	Text string `json:"text"`
+}
+
+// LoginBegun answers POST /v1/logins/{name}: where a person goes, and what they
+// type there.
+type LoginBegun struct {
+	ID      string    `json:"id"`
+	Title   string    `json:"title"`
+	Secret  string    `json:"secret"` // what the vault will call it
+	URL     string    `json:"url"`
+	Code    string    `json:"code,omitempty"`
+	Expires time.Time `json:"expires"`
+}
+
+// LoginFinish is the body of POST /v1/logins/{name}/finish, which waits until the
+// person has agreed. With an Answer (the address that the browser ended at) it
+// gives that to whoever waits.
+type LoginFinish struct {
+	ID     string `json:"id"`
+	Answer string `json:"answer,omitempty"`
 }
 
 // A Placeholder is what a session has in the place of one secret.

@@ -123,6 +123,8 @@ type SessionGrant struct {
 	Env     map[string]string `json:"env,omitempty"`
 	// Logins are what programs that look for a login by host find inside.
 	Logins []Login `json:"logins,omitempty"`
+	// LoginFiles are what programs find in the home inside.
+	LoginFiles []LoginFile `json:"login_files,omitempty"`
 }
 
 // State of a session.

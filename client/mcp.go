@@ -9,13 +9,13 @@ import (
 )
 
 // MCP lists the declared MCP servers.
-func (c *Client) MCP(ctx context.Context) ([]api.MCPServer, error) {
-	return ask[[]api.MCPServer](ctx, c, http.MethodGet, api.PathMCP, nil)
+func (c *Client) MCP(ctx context.Context, of api.MCPProject) ([]api.MCPServer, error) {
+	return ask[[]api.MCPServer](ctx, c, http.MethodPost, api.PathMCP, of)
 }
 
 // MCPServer is one of them, with its tools.
-func (c *Client) MCPServer(ctx context.Context, name string) (api.MCPServer, error) {
-	return ask[api.MCPServer](ctx, c, http.MethodGet, api.PathMCP+"/"+url.PathEscape(name), nil)
+func (c *Client) MCPServer(ctx context.Context, name string, of api.MCPProject) (api.MCPServer, error) {
+	return ask[api.MCPServer](ctx, c, http.MethodPost, api.PathMCP+"/"+url.PathEscape(name), of)
 }
 
 // MCPPin takes what a server says of its tools now, or forgets them.

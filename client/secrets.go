@@ -23,6 +23,17 @@ func (c *Client) SetSecret(ctx context.Context, name string, s api.SecretSet) (a
 	return call[api.Secret](ctx, c, http.MethodPost, api.PathSecrets+"/"+url.PathEscape(name), s)
 }
 
+// Login begins a login to a service.
+func (c *Client) Login(ctx context.Context, service string) (api.LoginBegun, error) {
+	return call[api.LoginBegun](ctx, c, http.MethodPost, api.PathLogins+"/"+url.PathEscape(service), struct{}{})
+}
+
+// FinishLogin waits until the person has agreed; with an answer it gives that to
+// whoever waits.
+func (c *Client) FinishLogin(ctx context.Context, service string, f api.LoginFinish) (api.Secret, error) {
+	return call[api.Secret](ctx, c, http.MethodPost, api.PathLogins+"/"+url.PathEscape(service)+"/finish", f)
+}
+
 // RemoveSecret forgets one.
 func (c *Client) RemoveSecret(ctx context.Context, name string) error {
 	_, err := ask[struct{}](ctx, c, http.MethodPost, api.PathSecrets+"/"+url.PathEscape(name)+"/remove", nil)

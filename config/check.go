@@ -50,6 +50,7 @@ func (r *reader) check(c *Config) {
 	}
 	c.Proxy.Hosts = r.hosts(c.Proxy.Hosts)
 	r.secrets(c.Secrets)
+	r.logins(c.Logins)
 	r.servers(c.MCP.Servers)
 	r.patterns(c.Hostexec)
 	r.shims(c.Hostexec.Shims)

@@ -9,6 +9,7 @@ type Config struct {
 	Image      string     `json:"image" jsonschema:"The image that a cloister's system is: a name, an ID, or an archive or OCI layout by its whole path. Empty for the host's own system."`
 	Proxy      Proxy      `json:"proxy" jsonschema:"Which destinations exist for a cloister."`
 	Secrets    []Secret   `json:"secrets" jsonschema:"Where secrets of the vault may go: a cloister gets a placeholder of each, which is swapped at the border."`
+	Logins     []string   `json:"logins" jsonschema:"Logins that cloisters get as placeholders: github, claude, codex. cloister secret login NAME gets one."`
 	MCP        MCP        `json:"mcp" jsonschema:"MCP servers, and what of them may be used."`
 	Hostexec   Hostexec   `json:"hostexec" jsonschema:"Commands that may run on the host. Deny wins, then manual_approve, then auto_approve; what no rule names is denied."`
 	Filesystem Filesystem `json:"filesystem" jsonschema:"What of the host is visible inside."`

@@ -193,7 +193,7 @@ func TestParseRefuses(t *testing.T) {
 			`c:2:3: unknown key "alow" in proxy (did you mean allow?)`,
 		}},
 		{"an unknown key with nothing near", "telemetry: on\n", []string{
-			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, image, proxy, secrets, mcp, hostexec, filesystem, resources, agents)`,
+			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, image, proxy, secrets, logins, mcp, hostexec, filesystem, resources, agents)`,
 		}},
 		{"a method in lower case", "proxy:\n  allow:\n    - domain: a.example\n      methods: [get]\n", []string{`c:4:17: proxy.allow[0]: "get" is no method (write GET)`}},
 		{"paths that no path is", "proxy: {deny: [{domain: a.example, paths: [repos, /a/../b]}]}\n", []string{
@@ -397,7 +397,7 @@ func TestExplain(t *testing.T) {
 		{Key: "proxy.max_request_bytes", Value: "unlimited"},
 		{Key: "proxy.upload_limit.session", Value: "unlimited"},
 		{Key: "proxy.upload_limit.host", Value: "unlimited"},
-		{Key: "secrets", Value: "[]"},
+		{Key: "secrets", Value: "[]"}, {Key: "logins", Value: "[]"},
 		{Key: "mcp.servers", Value: "[]"},
 		{Key: "hostexec.auto_approve", Value: "[]"},
 		{Key: "hostexec.manual_approve", Value: "[]"},

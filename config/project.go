@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"cloister/internal/authority"
 )
@@ -24,6 +25,10 @@ type Project struct {
 		Ask   []Rule `json:"ask"`
 		Deny  []Rule `json:"deny"`
 	} `json:"proxy"`
+	// Secrets, Logins and MCP are as in config.yaml, for sessions of this project only.
+	Secrets    []Secret   `json:"secrets"`
+	Logins     []string   `json:"logins"`
+	MCP        MCP        `json:"mcp"`
 	Filesystem Filesystem `json:"filesystem"`
 }
 
@@ -43,11 +48,27 @@ func ParseProject(name string, text []byte) (*Project, error) {
 			r.problem(r.places[at("proxy.allow", i)+".identity"], "write the rule in config.yaml", "proxy.allow[%d]: a project does not say which of your keys logs in", i)
 		}
 	}
+	r.secrets(p.Secrets)
+	r.logins(p.Logins)
+	r.servers(p.MCP.Servers)
+	if filepath.Base(name) == ProjectFile {
+		r.noCommands(p.MCP.Servers)
+	}
 	r.exposed(p.Filesystem.Expose)
 	r.hostPaths(p.Filesystem.Refs, "filesystem.refs")
 	r.projectPaths(p.Filesystem.Protect, "filesystem.protect")
 	r.projectPaths(p.Filesystem.Hide, "filesystem.hide")
 	return p, r.err()
+}
+
+// noCommands refuses programs of the host in a repository's own file: whoever can
+// push to it would choose what runs outside every cloister.
+func (r *reader) noCommands(list []MCPServer) {
+	for i, s := range list {
+		if len(s.Command) > 0 {
+			r.problem(r.places[at("mcp.servers", i)+".command"], "declare it in config.yaml, or in projects/NAME.yaml: cloister project edit", "%s: a repository does not say what runs on the host", at("mcp.servers", i))
+		}
+	}
 }
 
 // LoadProject reads a project's file and gives its text too; nil where there is
@@ -71,13 +92,14 @@ func LoadProject(name string) (*Project, []byte, error) {
 
 // Widens tells whether a proposal asks for more than the person gave.
 func (p *Project) Widens() bool {
-	return len(p.Proxy.Allow)+len(p.Proxy.Ask)+len(p.Filesystem.Expose)+len(p.Filesystem.Refs) > 0
+	return len(p.Proxy.Allow)+len(p.Proxy.Ask)+len(p.Filesystem.Expose)+len(p.Filesystem.Refs)+len(p.Secrets)+len(p.Logins)+len(p.MCP.Servers) > 0
 }
 
 // Narrowed is the part of a proposal that takes away: it applies at once.
 func (p *Project) Narrowed() *Project {
 	n := *p
 	n.Proxy.Allow, n.Proxy.Ask, n.Filesystem.Expose, n.Filesystem.Refs = nil, nil, nil, nil
+	n.Secrets, n.Logins, n.MCP.Servers = nil, nil, nil
 	return &n
 }
 

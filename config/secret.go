@@ -148,3 +148,19 @@ func (r *reader) secretPlace(s *Secret, key string) {
 		r.problem(r.places[key+".format"], `such as "Bearer {}"`, "%s: format has {} once, where the secret stands", key)
 	}
 }
+
+// SameVariable is the error of a secret that wants a variable which another of the
+// list has.
+func SameVariable(list []Secret, s Secret) error {
+	for _, o := range list {
+		for _, name := range s.Variables() {
+			if o.Name != s.Name && slices.Contains(o.Variables(), name) {
+				return &Error{
+					File: s.Place.File, Line: s.Place.Line, Column: s.Place.Column, Hint: "give one of them another env",
+					Msg: fmt.Sprintf("secrets: the variable %s is to hold both %s (%s:%d) and %s", name, o.Name, o.Place.File, o.Place.Line, s.Name),
+				}
+			}
+		}
+	}
+	return nil
+}

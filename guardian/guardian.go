@@ -35,6 +35,7 @@ import (
 	"cloister/internal/cgroup"
 	"cloister/internal/xdg"
 	"cloister/mcp"
+	"cloister/oauth"
 	"cloister/secret/vault"
 	"cloister/session"
 	"cloister/web"
@@ -127,6 +128,7 @@ type guardian struct {
 	pins     *mcp.Pins   // what tools of MCP servers may say of themselves
 	frames   *mcp.Budget // of the frames that are being read
 	uses     secretUses
+	logins   oauth.Desk
 	notices  []string // of the start
 
 	ctx  context.Context // ends when the guardian does
@@ -306,6 +308,7 @@ func (g *guardian) farewell(server *http.Server) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.ctx), farewell)
 	defer cancel()
 	g.closeWindow()
+	g.logins.Close()
 	if err := server.Shutdown(ctx); err != nil {
 		_ = server.Close()
 	}

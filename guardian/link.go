@@ -46,6 +46,7 @@ type live struct {
 	words    words
 	shim     process
 	snapshot atomic.Pointer[policy.Snapshot]
+	scope    atomic.Pointer[scope] // never nil
 	tally    *tally
 	ready    chan struct{} // closed when conn is set
 	conn     *passfd.Conn

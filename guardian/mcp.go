@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,7 +29,7 @@ func addServers(in *policy.Input, list []config.MCPServer) error {
 		if err != nil {
 			return fmt.Errorf("mcp.servers: %w", err)
 		}
-		origin := policy.Origin{Source: "config.yaml", File: s.Place.File, Line: s.Place.Line, Column: s.Place.Column}
+		origin := policy.Origin{Source: filepath.Base(s.Place.File), File: s.Place.File, Line: s.Place.Line, Column: s.Place.Column}
 		effect := func(w config.MCPWord) policy.Effect {
 			e, err := policy.ParseEffect(string(w))
 			if err != nil {

@@ -24,7 +24,7 @@ import (
 // are reached. Each starts when the first connects, and ends with the session.
 func (l *live) bridges() map[authority.Authority]func(net.Conn) {
 	var out map[authority.Authority]func(net.Conn)
-	for _, s := range l.g.policies.current().config.MCP.Servers {
+	for _, s := range l.scope.Load().servers {
 		if len(s.Command) == 0 {
 			continue
 		}

@@ -69,9 +69,9 @@ func TestServerIsNoPerson(t *testing.T) {
 		}
 	}()
 	g := &guardian{log: slog.New(slog.DiscardHandler), records: records, policies: newPolicies("", "")}
-	g.policies.now.config = &config.Config{MCP: config.MCP{Servers: []config.MCPServer{{
+	servers := []config.MCPServer{{
 		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$$}}"; sleep 100'; done`},
-	}}}}
+	}}
 	l := &live{g: g, info: api.SessionInfo{Project: "/nonexistent"}}
 	l.ctx, l.cancel = context.WithCancel(t.Context())
 	defer l.cancel()
@@ -80,6 +80,7 @@ func TestServerIsNoPerson(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.snapshot.Store(snapshot)
+	l.scope.Store(&scope{servers: servers})
 	near, far := net.Pipe()
 	for _, serve := range l.bridges() {
 		serve(far)

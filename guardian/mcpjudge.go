@@ -3,7 +3,6 @@ package guardian
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,11 +82,12 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 	return out
 }
 
+// pinned is the name under which the server's tools are pinned.
+func (j *mcpJudge) pinned() string { return j.l.scope.Load().pinned(j.server.Name, j.l.info.Project) }
+
 // recordsText says whether the record has arguments as they are.
 func (j *mcpJudge) recordsText() bool {
-	return slices.ContainsFunc(j.l.g.policies.current().config.MCP.Servers, func(s config.MCPServer) bool {
-		return s.Name == j.server.Name && s.Arguments == config.ArgumentsText
-	})
+	return j.l.scope.Load().arguments(j.server.Name) == config.ArgumentsText
 }
 
 // decide is policy's word or, where that is ask, a person's. A tool that is not
@@ -132,7 +132,7 @@ func (j *mcpJudge) unchanged(ctx context.Context, c mcp.Call) (policy.Verdict, b
 	if c.Feature != policy.Tool {
 		return policy.Verdict{}, true
 	}
-	change, err := j.l.g.pins.Changed(j.server.Name, c.Name)
+	change, err := j.l.g.pins.Changed(j.pinned(), c.Name)
 	if err != nil {
 		return policy.Verdict{Rule: "pin", Reason: err.Error()}, false
 	}
@@ -191,7 +191,7 @@ func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdi
 	switch a.Outcome {
 	case approval.Allowed:
 		j.l.tally.asked()
-		if _, err := j.l.g.pins.Take(j.server.Name, digests, a.Reply.By); err != nil {
+		if _, err := j.l.g.pins.Take(j.pinned(), digests, a.Reply.By); err != nil {
 			v.Effect, v.Reason = policy.Deny, err.Error()
 			return v, false
 		}
@@ -213,7 +213,7 @@ const maxListWait = 40 * time.Second
 
 // Tools pins what is listed for the first time, and asks about what has changed.
 func (j *mcpJudge) Tools(ctx context.Context, listed []mcp.Definition) (withheld []string) {
-	changed, fresh, err := j.l.g.pins.See(j.server.Name, listed)
+	changed, fresh, err := j.l.g.pins.See(j.pinned(), listed)
 	if err == nil && len(fresh) > 0 {
 		e := j.event("pin", j.server.Name)
 		e.Verdict, e.Reason = policy.Allow.String(), fmt.Sprintf("seen for the first time: %s", strings.Join(fresh, ", "))

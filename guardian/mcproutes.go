@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 
 	"cloister/api"
@@ -16,12 +17,16 @@ import (
 	"cloister/policy"
 )
 
-// MCPServers are the declared servers of a configuration, with how many of their
-// tools are pinned.
-func MCPServers(l *Loaded, pins *mcp.Pins) ([]api.MCPServer, error) {
+// MCPServers are the declared servers of a configuration and of a project's files,
+// with how many of their tools are pinned.
+func MCPServers(l *Loaded, pins *mcp.Pins, of api.MCPProject) ([]api.MCPServer, error) {
+	in, err := l.scope(of.Projects)
+	if err != nil {
+		return nil, err
+	}
 	out := []api.MCPServer{}
-	for _, s := range l.config.MCP.Servers {
-		one, err := mcpServer(s, pins)
+	for _, s := range in.servers {
+		one, err := mcpServer(s, pins, in.pinned(s.Name, of.Project))
 		if err != nil {
 			return nil, err
 		}
@@ -30,7 +35,7 @@ func MCPServers(l *Loaded, pins *mcp.Pins) ([]api.MCPServer, error) {
 	return out, nil
 }
 
-func mcpServer(s config.MCPServer, pins *mcp.Pins) (api.MCPServer, error) {
+func mcpServer(s config.MCPServer, pins *mcp.Pins, pinned string) (api.MCPServer, error) {
 	to, path, err := s.Address()
 	if err != nil {
 		return api.MCPServer{}, fmt.Errorf("mcp.servers: %w", err)
@@ -44,14 +49,14 @@ func mcpServer(s config.MCPServer, pins *mcp.Pins) (api.MCPServer, error) {
 	}
 	out := api.MCPServer{
 		Name: s.Name, URL: s.URL, Command: s.Command, At: s.URL,
-		Place:      placeOf(policy.Origin{Source: "config.yaml", File: s.Place.File, Line: s.Place.Line}),
+		Place:      placeOf(policy.Origin{Source: filepath.Base(s.Place.File), File: s.Place.File, Line: s.Place.Line}),
 		AllowTools: list(s.AllowTools), AskTools: list(s.AskTools), DenyTools: list(s.DenyTools), Prompts: list(s.Prompts), Resources: list(s.Resources),
 		Sampling: word(s.Sampling), Elicitation: word(s.Elicitation), Roots: word(s.Roots),
 	}
 	if s.URL == "" {
 		out.At = "http://" + to.Host() + path
 	}
-	known, err := pins.Of(s.Name)
+	known, err := pins.Of(pinned)
 	if err != nil {
 		return out, err
 	}
@@ -65,16 +70,20 @@ func mcpServer(s config.MCPServer, pins *mcp.Pins) (api.MCPServer, error) {
 }
 
 // MCPServer is one of them, with its tools as they were listed.
-func MCPServer(l *Loaded, pins *mcp.Pins, name string) (api.MCPServer, error) {
-	s, err := declared(l, name)
+func MCPServer(l *Loaded, pins *mcp.Pins, name string, of api.MCPProject) (api.MCPServer, error) {
+	s, pinned, err := declared(l, name, of)
 	if err != nil {
 		return api.MCPServer{}, err
 	}
-	out, err := mcpServer(s, pins)
+	out, err := mcpServer(s, pins, pinned)
 	if err != nil {
 		return out, err
 	}
-	known, err := pins.Of(name)
+	snapshot, err := l.In(of.Project, of.Projects)
+	if err != nil {
+		return out, err
+	}
+	known, err := pins.Of(pinned)
 	if err != nil {
 		return out, err
 	}
@@ -84,8 +93,8 @@ func MCPServer(l *Loaded, pins *mcp.Pins, name string) (api.MCPServer, error) {
 	}
 	for _, tool := range slices.Sorted(maps.Keys(known)) {
 		p := known[tool]
-		v := policy.Decide(l.base, policy.Request{
-			Action: policy.McpCall, Authority: to, MCP: &policy.MCPCall{Server: name, Feature: policy.Tool, Name: tool},
+		v := policy.Decide(snapshot, policy.Request{
+			Action: policy.McpCall, Authority: to, Project: of.Project, MCP: &policy.MCPCall{Server: name, Feature: policy.Tool, Name: tool},
 		})
 		d := mcp.Definition{Name: tool, Digest: p.Digest, Text: p.Definition}
 		t := api.MCPTool{
@@ -101,12 +110,16 @@ func MCPServer(l *Loaded, pins *mcp.Pins, name string) (api.MCPServer, error) {
 	return out, nil
 }
 
-// declared finds a server by its name.
-func declared(l *Loaded, name string) (config.MCPServer, error) {
+// declared finds a server by its name, and the name that its pins have.
+func declared(l *Loaded, name string, of api.MCPProject) (config.MCPServer, string, error) {
+	in, err := l.scope(of.Projects)
+	if err != nil {
+		return config.MCPServer{}, "", err
+	}
 	var names []string
-	for _, s := range l.config.MCP.Servers {
+	for _, s := range in.servers {
 		if s.Name == name {
-			return s, nil
+			return s, in.pinned(name, of.Project), nil
 		}
 		names = append(names, s.Name)
 	}
@@ -114,16 +127,17 @@ func declared(l *Loaded, name string) (config.MCPServer, error) {
 	if near := nearest.Word(name, names); near != "" {
 		e.Hints = []string{"did you mean " + near + "?"}
 	}
-	return config.MCPServer{}, e
+	return config.MCPServer{}, "", e
 }
 
 // pinMCP takes what a server says of its tools now, or forgets them.
 func pinMCP(l *Loaded, pins *mcp.Pins, name string, req api.MCPPin, by string) (api.MCPPinned, error) {
 	out := api.MCPPinned{Server: name, Tools: []string{}}
-	if _, err := declared(l, name); err != nil {
+	_, pinned, err := declared(l, name, req.MCPProject)
+	if err != nil {
 		return out, err
 	}
-	known, err := pins.Of(name)
+	known, err := pins.Of(pinned)
 	if err != nil {
 		return out, err
 	}
@@ -138,7 +152,7 @@ func pinMCP(l *Loaded, pins *mcp.Pins, name string, req api.MCPPin, by string) (
 	}
 	var done []string
 	if req.Forget {
-		done, err = pins.Forget(name, req.Tools)
+		done, err = pins.Forget(pinned, req.Tools)
 	} else {
 		digests := map[string]string{}
 		for t, p := range known {
@@ -146,7 +160,7 @@ func pinMCP(l *Loaded, pins *mcp.Pins, name string, req api.MCPPin, by string) (
 				digests[t] = req.Digests[t]
 			}
 		}
-		done, err = pins.Take(name, digests, by)
+		done, err = pins.Take(pinned, digests, by)
 	}
 	if err != nil {
 		return out, &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: err.Error(), Hints: []string{"look again: cloister mcp inspect " + name}}
@@ -156,11 +170,28 @@ func pinMCP(l *Loaded, pins *mcp.Pins, name string, req api.MCPPin, by string) (
 }
 
 func (g *guardian) getMCP(http.ResponseWriter, *http.Request) (any, error) {
-	return MCPServers(g.policies.current(), g.pins)
+	return MCPServers(g.policies.current(), g.pins, api.MCPProject{})
 }
 
 func (g *guardian) getMCPServer(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return MCPServer(g.policies.current(), g.pins, r.PathValue("name"))
+	return MCPServer(g.policies.current(), g.pins, r.PathValue("name"), api.MCPProject{})
+}
+
+// postMCPList is the list with what a project declares besides.
+func (g *guardian) postMCPList(_ http.ResponseWriter, r *http.Request) (any, error) {
+	of, err := read[api.MCPProject](r)
+	if err != nil {
+		return nil, err
+	}
+	return MCPServers(g.policies.current(), g.pins, of)
+}
+
+func (g *guardian) postMCPServer(_ http.ResponseWriter, r *http.Request) (any, error) {
+	of, err := read[api.MCPProject](r)
+	if err != nil {
+		return nil, err
+	}
+	return MCPServer(g.policies.current(), g.pins, r.PathValue("name"), of)
 }
 
 // postMCPPin records, then pins.
@@ -170,7 +201,7 @@ func (g *guardian) postMCPPin(_ http.ResponseWriter, r *http.Request) (any, erro
 		return nil, err
 	}
 	name, by := r.PathValue("name"), whoAnswers(r, "")
-	if _, err := declared(g.policies.current(), name); err != nil {
+	if _, _, err := declared(g.policies.current(), name, req.MCPProject); err != nil {
 		return nil, err
 	}
 	action := "pin"

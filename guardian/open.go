@@ -55,7 +55,12 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	}
 	var secrets placed
 	if req.Network {
-		secrets = g.place(r.Context(), g.policies.current(), req.Resume)
+		in, err := g.policies.current().scope(req.Projects)
+		if err != nil {
+			shim.close()
+			return nil, err
+		}
+		secrets = g.place(r.Context(), in, req.Resume)
 	}
 	l, grant, err := g.grant(req, shim, peer.PID, secrets)
 	if err != nil {
@@ -127,6 +132,10 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 	if err != nil {
 		return nil, api.SessionGrant{}, err
 	}
+	in, err := loaded.scope(req.Projects)
+	if err != nil {
+		return nil, api.SessionGrant{}, err
+	}
 	if req.Resume == nil {
 		if err := holds(snapshot, req.Accepted, req.Closed); err != nil {
 			return nil, api.SessionGrant{}, err
@@ -169,8 +178,9 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 	// The command line in full, for the record; the list has it shortened.
 	l.info.Command = req.Command
 	l.snapshot.Store(snapshot)
+	l.scope.Store(in)
 	if len(secrets.held) > 0 {
-		l.secrets.Store(swap.New(secrets.held, byName(loaded.bindings), l))
+		l.secrets.Store(swap.New(secrets.held, byName(in.bindings), l))
 	}
 	l.acked.Store(true)
 	l.ctx, l.cancel = context.WithCancel(g.ctx)
@@ -205,6 +215,7 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 		Secrets:      secrets.told,
 		Env:          secrets.env,
 		Logins:       secrets.logins,
+		LoginFiles:   secrets.files,
 	}, nil
 }
 

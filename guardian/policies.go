@@ -75,7 +75,7 @@ func loadWith(dir, home string, instead map[string][]byte) (*Loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	secrets, err := bindings(c)
+	secrets, err := bindings(c.Secrets, c.Proxy.Allow)
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
@@ -365,11 +365,18 @@ func derive(l *Loaded, w words, remembered []policy.Rule) (*policy.Snapshot, err
 			return nil, err
 		}
 		in.Rules = slices.Concat(in.Rules, l.remembered(""), own)
+		scope, err := l.scope(w.Projects)
+		if err != nil {
+			return nil, err
+		}
+		in.Servers = slices.Clip(in.Servers)
+		if err := addServers(&in, scope.servers[scope.shared:]); err != nil {
+			return nil, err
+		}
 		in.Cedar = slices.Clone(in.Cedar)
 		for _, f := range w.Cedar {
 			in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: []byte(f.Text)})
 		}
-		var err error
 		if base, err = policy.Compile(in); err != nil {
 			return nil, err
 		}

@@ -71,9 +71,10 @@ func (g *guardian) enforce(ctx context.Context, next *Loaded, changes []change) 
 	var checks sync.WaitGroup
 	for _, c := range changes {
 		c.live.snapshot.Store(c.next)
+		c.live.scope.Store(c.scope)
 		c.live.limit(next.quota())
 		if s := c.live.secrets.Load(); s != nil {
-			s.Rebind(byName(next.bindings))
+			s.Rebind(byName(c.scope.bindings))
 		}
 		checks.Go(func() { c.live.recheck(ctx) })
 	}
@@ -85,8 +86,9 @@ func (g *guardian) enforce(ctx context.Context, next *Loaded, changes []change) 
 
 // change is one session's next snapshot.
 type change struct {
-	live *live
-	next *policy.Snapshot
+	live  *live
+	next  *policy.Snapshot
+	scope *scope
 }
 
 // plan derives every session's snapshot under next. One that cannot be made
@@ -100,7 +102,11 @@ func (g *guardian) plan(next *Loaded) ([]change, error) {
 		if err != nil {
 			return nil, err
 		}
-		changes = append(changes, change{live: l, next: s})
+		in, err := next.scope(l.words.Projects)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change{live: l, next: s, scope: in})
 	}
 	return changes, nil
 }

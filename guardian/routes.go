@@ -75,9 +75,11 @@ func Routes() []Route {
 		{api.PathSecrets, Window, Nobody, "the secrets, without their values", (*guardian).getSecrets, nil},
 		{api.PathSecrets + "/{name}", Owner, Owner, "one of them; set it", (*guardian).getSecret, (*guardian).postSecret},
 		{api.PathSecrets + "/{name}/remove", Nobody, Owner, "forget it", nil, (*guardian).postSecretRemove},
+		{api.PathLogins + "/{name}", Nobody, Owner, "begin a login to a service", nil, (*guardian).postLogin},
+		{api.PathLogins + "/{name}/finish", Nobody, Owner, "wait until the person has agreed, and keep it", nil, (*guardian).postLoginFinish},
 		{api.PathPolicyExplain, Nobody, Window, "judge a destination without connecting", nil, (*guardian).postPolicyExplain},
-		{api.PathMCP, Window, Nobody, "the declared MCP servers", (*guardian).getMCP, nil},
-		{api.PathMCP + "/{name}", Window, Nobody, "one of them, with its tools as they were listed", (*guardian).getMCPServer, nil},
+		{api.PathMCP, Window, Window, "the declared MCP servers; also with those of a project", (*guardian).getMCP, (*guardian).postMCPList},
+		{api.PathMCP + "/{name}", Window, Window, "one of them, with its tools as they were listed", (*guardian).getMCPServer, (*guardian).postMCPServer},
 		{api.PathMCP + "/{name}/pin", Nobody, Window, "take what it says of its tools now, or forget that", nil, (*guardian).postMCPPin},
 		{api.PathAudit, Window, Nobody, "what was recorded, newest first", (*guardian).getAudit, nil},
 		{api.PathAudit + "/verify", Window, Nobody, "prove the record", (*guardian).getAuditVerify, nil},
@@ -384,18 +386,27 @@ func (g *guardian) snapshotOf(name string) (*policy.Snapshot, []string, error) {
 		now := g.policies.current()
 		return now.base, now.notices, nil
 	}
-	info, err := g.sessions.Find(name)
+	l, err := g.running(name)
 	if err != nil {
 		return nil, nil, err
+	}
+	s := l.snapshot.Load()
+	return s, remarks(s), nil
+}
+
+// running is a session that runs, by its name.
+func (g *guardian) running(name string) (*live, error) {
+	info, err := g.sessions.Find(name)
+	if err != nil {
+		return nil, err
 	}
 	g.mu.Lock()
 	l := g.live[info.ID]
 	g.mu.Unlock()
 	if l == nil {
-		return nil, nil, fmt.Errorf("policy of session %q: it does not run: %w", name, session.ErrNotFound)
+		return nil, fmt.Errorf("policy of session %q: it does not run: %w", name, session.ErrNotFound)
 	}
-	s := l.snapshot.Load()
-	return s, remarks(s), nil
+	return l, nil
 }
 
 func (g *guardian) getPolicyDigest(http.ResponseWriter, *http.Request) (any, error) {
@@ -416,18 +427,24 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 	if err != nil {
 		return nil, err
 	}
-	to, err := authority.ParseHostPort(req.Connect, 443)
-	if err != nil {
-		return nil, badRequest("explain: %v", err)
+	now := g.policies.current()
+	if req.Session == "" {
+		s, err := g.policies.session(now, req.Project, words{Projects: req.Projects})
+		if err != nil {
+			return nil, err
+		}
+		in, err := now.scope(req.Projects)
+		if err != nil {
+			return nil, err
+		}
+		return explain(s, in, req)
 	}
-	s, _, err := g.snapshotOf(req.Session)
-	if err == nil && req.Session == "" {
-		s, err = g.policies.session(g.policies.current(), req.Project, words{Projects: req.Projects})
-	}
+	l, err := g.running(req.Session)
 	if err != nil {
 		return nil, err
 	}
-	return ExplainWith(s, to, req), nil
+	req.Session, req.Project, req.Agent = l.info.Name, l.info.Project, l.info.Agent
+	return explain(l.snapshot.Load(), l.scope.Load(), req)
 }
 
 // ExplainWith is `policy explain` by any snapshot, with or without a

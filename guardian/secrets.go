@@ -25,10 +25,10 @@ import (
 )
 
 // bindings reads where secrets may go.
-func bindings(c *config.Config) ([]*secret.Binding, error) {
+func bindings(list []config.Secret, allow []config.Rule) ([]*secret.Binding, error) {
 	var out []*secret.Binding
 	var errs []error
-	for _, s := range c.Secrets {
+	for _, s := range list {
 		err := vault.CheckName(s.Name)
 		var b *secret.Binding
 		if err == nil {
@@ -43,14 +43,14 @@ func bindings(c *config.Config) ([]*secret.Binding, error) {
 		}
 		out = append(out, b)
 	}
-	return out, errors.Join(append(errs, tunnelled(c, out)...)...)
+	return out, errors.Join(append(errs, tunnelled(allow, out)...)...)
 }
 
 // tunnelled are the bindings to hosts whose connections are never opened: nothing
 // could be swapped there.
-func tunnelled(c *config.Config, list []*secret.Binding) []error {
+func tunnelled(allow []config.Rule, list []*secret.Binding) []error {
 	var errs []error
-	for _, r := range c.Proxy.Allow {
+	for _, r := range allow {
 		p, err := authority.ParsePattern(r.Domain)
 		if r.TLS != config.TLSTunnel || err != nil {
 			continue
@@ -116,14 +116,15 @@ type placed struct {
 	told    []api.Placeholder
 	logins  []api.Login
 	notices []string
+	files   []api.LoginFile
 }
 
 // place makes the placeholders of a new session, or takes those of one that is
 // taken back. Who binds no secret pays nothing. The command of a secret may take
 // its time: no lock is held.
-func (g *guardian) place(ctx context.Context, loaded *Loaded, resume *api.Resume) placed {
+func (g *guardian) place(ctx context.Context, in *scope, resume *api.Resume) placed {
 	var p placed
-	if len(loaded.bindings) == 0 {
+	if len(in.bindings) == 0 {
 		return p
 	}
 	v, err := g.openVault()
@@ -132,7 +133,7 @@ func (g *guardian) place(ctx context.Context, loaded *Loaded, resume *api.Resume
 		return p
 	}
 	p.env = map[string]string{}
-	for _, s := range loaded.config.Secrets {
+	for _, s := range in.secrets {
 		if slices.ContainsFunc(p.held, func(h swap.Held) bool { return h.Name == s.Name }) {
 			p.fill(s)
 			continue
@@ -148,18 +149,37 @@ func (g *guardian) place(ctx context.Context, loaded *Loaded, resume *api.Resume
 			value, _, err := v.Get(ctx, s.Name)
 			switch {
 			case errors.Is(err, vault.ErrNotFound):
-				p.notices = append(p.notices, fmt.Sprintf("the secret %s is bound (%s:%d) and not in the vault: cloister secret set %s", s.Name, s.Place.File, s.Place.Line, s.Name))
+				p.notices = append(p.notices, in.missing(s))
 				continue
 			case err != nil: // it may be there when it is used
 				p.notices = append(p.notices, err.Error())
 			}
-			h.Placeholder = secret.NewPlaceholder(value)
+			if h.Placeholder = secret.NewPlaceholder(value); in.login(s.Name) != nil {
+				h.Placeholder = secret.NewLasting(value)
+			}
 		}
 		p.held = append(p.held, h)
 		p.told = append(p.told, api.Placeholder{Name: h.Name, Text: h.Placeholder.Text, Core: h.Placeholder.Core})
 		p.fill(s)
 	}
+	p.place(in.logins)
 	return p
+}
+
+// place makes the files of logins whose secrets are all there.
+func (p *placed) place(list []*config.Login) {
+	held := map[string]string{}
+	for _, t := range p.told {
+		held[t.Name] = t.Text
+	}
+	for _, l := range list {
+		if slices.ContainsFunc(l.Secrets, func(s config.Secret) bool { return held[s.Name] == "" }) {
+			continue
+		}
+		for _, f := range l.Files {
+			p.files = append(p.files, api.LoginFile{Path: f.Path, Text: fillLogin(f, held, time.Now())})
+		}
+	}
 }
 
 // fill puts the placeholder of a secret into its variables.
@@ -207,11 +227,14 @@ func (l *live) secretEvent(u swap.Use) audit.Event {
 // AllowUse decides a use of a secret, and records it. Mode shadow and record do not
 // soften it: what went out cannot be taken back.
 func (l *live) AllowUse(ctx context.Context, u swap.Use) egress.Verdict {
-	effect, reason := l.judgeSecret(ctx, u)
-	out := egress.Verdict{Allow: effect == policy.Allow, Effect: effect.String(), Rule: "secret " + u.Name, Place: u.Binding.Origin, Reason: reason}
+	v := l.judgeSecret(ctx, u)
+	out := egress.Verdict{Allow: v.Effect == policy.Allow, Effect: v.Effect.String(), Rule: v.Rule, Place: placeOf(v.Origin), Reason: v.Reason, Hints: v.Hints}
 	e := l.secretEvent(u)
-	e.Action, e.Verdict, e.Rule = "swap", effect.String(), "secret "+u.Name+" ("+u.Binding.Origin+")"
-	e.Reason = reason + "; " + u.Place
+	e.Action, e.Verdict, e.Rule = "swap", out.Effect, ruleOf(v)
+	e.Reason = v.Reason + "; " + u.Place
+	if v.Diagnostic != "" {
+		e.Reason += "; " + v.Diagnostic
+	}
 	if err := l.g.records.append(ctx, e); err != nil {
 		return egress.Verdict{Effect: "deny", Rule: out.Rule, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
@@ -219,39 +242,59 @@ func (l *live) AllowUse(ctx context.Context, u swap.Use) egress.Verdict {
 	return out
 }
 
-// judgeSecret is the binding's word or, where that is ask, a person's.
-func (l *live) judgeSecret(ctx context.Context, u swap.Use) (policy.Effect, string) {
-	where := "bound to " + u.Binding.To() + ", " + u.Binding.Place()
+// asUse is a use in policy's words.
+func asUse(u swap.Use) *policy.Use {
+	out := &policy.Use{
+		Name: u.Name, Place: u.Place, Rule: "secret " + u.Name, Origin: policy.Origin{Source: u.Binding.Origin},
+		Bound: policy.Allow, Reason: "bound to " + u.Binding.To() + ", " + u.Binding.Place(),
+	}
 	switch config.Use(u.Binding.Use) {
 	case config.UseDeny:
-		return policy.Deny, "use: deny at " + u.Binding.Origin
+		out.Bound, out.Reason = policy.Deny, "use: deny at "+u.Binding.Origin
 	case config.UseAsk:
-	default:
-		return policy.Allow, where
+		out.Bound, out.Reason = policy.Ask, "use: ask at "+u.Binding.Origin
+	case config.UseAllow:
+	}
+	return out
+}
+
+// judgeSecret is policy's word or, where that is ask, a person's.
+func (l *live) judgeSecret(ctx context.Context, u swap.Use) policy.Verdict {
+	snapshot := l.snapshot.Load()
+	v := judge(snapshot, policy.Request{
+		Action: policy.SecretUse, Authority: u.Authority, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent, Use: asUse(u),
+		HTTP: policy.HTTP{Method: u.Method, Path: u.HTTP.Path, BadPath: u.HTTP.BadPath, Query: u.HTTP.Query, Header: u.HTTP.Header},
+	})
+	if v.Effect != policy.Ask {
+		return v
+	}
+	told := func(effect policy.Effect, reason string) policy.Verdict {
+		v.Effect, v.Reason = effect, reason
+		return v
 	}
 	subject := u.Name + " " + u.Method + " " + u.Authority.String()
 	if d, ok := l.remembered(config.DecisionSecret, subject); ok {
 		if d.Answer == config.AnsweredDeny {
-			return policy.Deny, "a person denied it: approval " + d.ID
+			return told(policy.Deny, "a person denied it: approval "+d.ID)
 		}
-		return policy.Allow, "a person allowed it: approval " + d.ID
+		return told(policy.Allow, "a person allowed it: approval "+d.ID)
 	}
 	ask := &approval.Ask{
 		SessionID: l.info.ID, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
 		Kind: approval.Secret, Subject: subject, Title: "use the secret " + u.Name + ": " + u.Method + " " + u.Authority.String(),
-		Reason: "use: ask at " + u.Binding.Origin, Rule: "secret " + u.Name, Policy: l.snapshot.Load().Digest(), Marks: termsafe.Marks(subject),
+		Reason: v.Reason, Rule: ruleOf(v), Policy: snapshot.Digest(), Marks: termsafe.Marks(subject),
 		Details: []approval.Detail{{Label: "request", Text: u.Method + " " + u.Authority.String() + termsafe.Clip(u.Path, 1024)}, {Label: "place", Text: u.Place}},
 	}
 	a := l.g.queue.Ask(ctx, labelled(ask, "session", l.info.Name, "project", l.info.Project))
 	switch a.Outcome {
 	case approval.Allowed:
 		l.tally.asked()
-		return policy.Allow, "a person allowed it: " + wordOf(a)
+		return told(policy.Allow, "a person allowed it: "+wordOf(a))
 	case approval.Denied:
 		l.tally.asked()
-		return policy.Deny, "a person denied it: " + wordOf(a)
+		return told(policy.Deny, "a person denied it: "+wordOf(a))
 	default:
-		return policy.Ask, endOfAsk(a.Outcome) + ": use: ask at " + u.Binding.Origin
+		return told(policy.Ask, endOfAsk(a.Outcome)+": "+v.Reason)
 	}
 }
 
@@ -329,6 +372,9 @@ func (g *guardian) shownSecret(c *config.Config, i vault.Item) api.Secret {
 	s := api.Secret{Name: i.Name, Source: api.SecretStored, SetAt: &i.SetAt, Bindings: shownBindings(c, i.Name)}
 	if len(i.Command) > 0 {
 		s.Source, s.Command, s.Refresh = api.SecretCommand, i.Command, i.Refresh.String()
+	}
+	if i.Login != "" {
+		s.Source, s.Login = api.SecretLogin, i.Login
 	}
 	if i.Problem != nil {
 		s.Problem = i.Problem.Error()

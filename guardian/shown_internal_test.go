@@ -43,6 +43,7 @@ func TestShownWhole(t *testing.T) {
 	defer queue.Watch("")()
 	l := &live{g: &guardian{queue: queue, pins: mcp.OpenPins(filepath.Join(t.TempDir(), "pins"), time.Now)}, tally: newTally(api.SessionSummary{})}
 	l.snapshot.Store(snapshot)
+	l.scope.Store(&scope{})
 	j := &mcpJudge{l, &server}
 
 	called := func(text string) policy.Verdict {

@@ -24,13 +24,13 @@ type vaultDoor struct {
 	open *vault.Vault
 }
 
-func (d *vaultDoor) get(o Options) (*vault.Vault, error) {
+func (d *vaultDoor) get(o Options, renew vault.Renewer) (*vault.Vault, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.open != nil {
 		return d.open, nil
 	}
-	v, err := vault.Open(VaultDir(o.Dirs), o.Keyring, vault.Command(o.SecretEnv))
+	v, err := vault.Open(VaultDir(o.Dirs), o.Keyring, vault.Command(o.SecretEnv), renew)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (d *vaultDoor) get(o Options) (*vault.Vault, error) {
 }
 
 // openVault is the vault, or why it cannot be read.
-func (g *guardian) openVault() (*vault.Vault, error) { return g.vault.get(g.o) }
+func (g *guardian) openVault() (*vault.Vault, error) { return g.vault.get(g.o, g.renew) }
 
 func (g *guardian) getSecrets(http.ResponseWriter, *http.Request) (any, error) {
 	v, err := g.openVault()

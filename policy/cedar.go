@@ -45,7 +45,8 @@ func actionResources() map[string][]types.EntityType {
 	return map[string][]types.EntityType{
 		"FileOpen": files, "FileOpenReadOnly": files, "FileOpenReadWrite": files, "ProcessExec": files,
 		actionConnect: {"Host"}, actionRequest: {"Host"}, actionRewrite: {"Host"},
-		actionMCP: {"MCP::Server", "MCP::Tool", "MCP::Prompt", "MCP::Resource", "MCP::Feature"},
+		actionSecret: {"Secret"},
+		actionMCP:    {"MCP::Server", "MCP::Tool", "MCP::Prompt", "MCP::Resource", "MCP::Feature"},
 	}
 }
 
@@ -55,6 +56,7 @@ type cedarSet struct {
 	request cedarGroup // those that judge requests
 	rewrite cedarGroup // those that change requests
 	mcp     cedarGroup // those that judge calls to MCP servers
+	secret  cedarGroup // those that judge uses of secrets
 	listing cedarGroup // what these say of listings
 	hosts   *hostIndex // every Host that they name
 	rules   []*rule    // what is a plain rule in Cedar's words
@@ -318,6 +320,8 @@ func (l *loader) keepAction(tree *xast.Policy, t tier, action string, v Verdict,
 		return kept(action, "the gate: no connection to that server")
 	case action == actionMCP:
 		return l.keepMCP(tree, t, v)
+	case action == actionSecret:
+		return l.keepSecret(tree, t, v, explicit)
 	case action == actionRewrite:
 		l.keepRewrite(tree, t, v, explicit)
 		return kept(action, "the gate: connections are opened, and requests changed")

@@ -209,7 +209,7 @@ func unreadable(q HTTP) error {
 
 // any is some policy, for an error that is nobody's.
 func (s *cedarSet) any() *cedarPolicy {
-	return slices.Concat(s.connect, s.request, s.rewrite, s.mcp)[0]
+	return slices.Concat(s.connect, s.request, s.rewrite, s.mcp, s.secret)[0]
 }
 
 // add joins what two groups say.

@@ -112,6 +112,8 @@ func contextKeys(actions []string) []string {
 			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query")
 		case actionRewrite:
 			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query", "header", "value")
+		case actionSecret:
+			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query", "place")
 		case actionMCP:
 			keys = append(keys, "hostname", "server", "feature", "name", argumentsKey)
 		}
@@ -195,7 +197,7 @@ func ofArguments(n xast.IsNode) bool {
 }
 
 func entityTypes() []string {
-	return []string{"Agent", "Dir", "File", "Host", "MCP::Feature", "MCP::Prompt", "MCP::Resource", "MCP::Server", "MCP::Tool", "Project", "Session"}
+	return []string{"Agent", "Dir", "File", "Host", "MCP::Feature", "MCP::Prompt", "MCP::Resource", "MCP::Server", "MCP::Tool", "Project", "Secret", "Session"}
 }
 
 func (l *loader) checkType(t types.EntityType) {

@@ -53,7 +53,7 @@ func Compile(in Input) (*Snapshot, error) {
 	}
 	s := &Snapshot{rules: rules, rewriters: rewriters, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes, statements: set.statements, servers: servers, answers: answers}
 	s.layers = []*index{newIndex(append(slices.Clone(rules), set.rules...))}
-	if len(set.connect)+len(set.request)+len(set.rewrite)+len(set.mcp) > 0 {
+	if len(set.connect)+len(set.request)+len(set.rewrite)+len(set.mcp)+len(set.secret) > 0 {
 		s.cedar = set
 	}
 	for _, f := range in.Cedar {

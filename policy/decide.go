@@ -19,6 +19,9 @@ func Decide(s *Snapshot, r Request) Verdict {
 	if s == nil {
 		return Verdict{Rule: ruleNone, Reason: "no policy is loaded"}
 	}
+	if r.Action == SecretUse {
+		return s.judge(r) // what went out cannot be taken back, in no mode
+	}
 	return s.soften(s.judge(r))
 }
 
@@ -45,6 +48,10 @@ func (s *Snapshot) judge(r Request) Verdict {
 	case McpCall:
 		if r.MCP != nil {
 			return s.call(r)
+		}
+	case SecretUse:
+		if r.Use != nil {
+			return s.use(r)
 		}
 	}
 	return Verdict{Rule: ruleInvalid, Reason: "the request is for an unknown " + r.Action.String()}

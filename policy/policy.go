@@ -192,6 +192,8 @@ const (
 	HTTPRequest
 	// McpCall is the call MCP to a server behind the Authority, or by it.
 	McpCall
+	// SecretUse is the secret of Use in the request HTTP to the Authority.
+	SecretUse
 )
 
 func (a Action) String() string {
@@ -204,6 +206,8 @@ func (a Action) String() string {
 		return "HttpRequest"
 	case McpCall:
 		return "McpCall"
+	case SecretUse:
+		return "SecretUse"
 	}
 	return "action(" + strconv.Itoa(int(a)) + ")"
 }
@@ -219,6 +223,8 @@ type Request struct {
 	HTTP HTTP
 	// MCP is what an McpCall asks for.
 	MCP *MCPCall
+	// Use is what a SecretUse asks for.
+	Use *Use
 	// Login is what a NetworkConnect has said at its beginning, nil before that.
 	Login *Login
 }

@@ -106,6 +106,7 @@ const (
 	actionExec      = "ProcessExec"
 	actionRewrite   = "HttpRewrite"
 	actionMCP       = "McpCall"
+	actionSecret    = "SecretUse"
 )
 
 func isFileAction(name string) bool {

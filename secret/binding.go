@@ -167,6 +167,35 @@ func (b *Binding) Refuses(r Request) (why, key, word string) {
 	return "", "", ""
 }
 
+// WhyNot is why a placeholder may not be in a request as it is, by the binding of
+// its secret that comes nearest, with the words that would allow it where there
+// are such.
+func WhyNot(list []*Binding, r Request) (why, origin string, hints []string) {
+	for _, b := range list {
+		refused, key, word := b.Refuses(r)
+		switch {
+		case refused == "":
+			return "it goes into the " + b.Place() + " only, as one whole value", b.Origin, nil
+		case why == "" || b.Covers(r.Authority):
+			why, origin, hints = refused, b.Origin, nil
+			if key != "" {
+				hints = []string{fmt.Sprintf("if it should go there, in config.yaml: secrets: [{name: %s, %s: [%s, ...], ...}], then cloister guardian reload", b.Name, key, quoted(word))}
+			}
+		}
+	}
+	if why == "" {
+		why = "it is bound to nothing any more"
+	}
+	return why, origin, hints
+}
+
+func quoted(word string) string {
+	if strings.ContainsAny(word, "*%/{}[],: ") {
+		return `"` + word + `"`
+	}
+	return word
+}
+
 // around is the glob that a person would write for a path: of git's, all of the
 // repository.
 func around(path string) string {

@@ -41,9 +41,15 @@ type Placeholder struct {
 // NewPlaceholder makes a random text of the value's shape: its well-known
 // beginning, its alphabet, its length where that leaves room enough to be
 // unique. Apart from these it tells nothing of the value.
-func NewPlaceholder(v Value) Placeholder {
+func NewPlaceholder(v Value) Placeholder { return placeholder(v, false) }
+
+// NewLasting is NewPlaceholder for a value that is renewed outside: a program
+// that reads when it ends finds a time far away, and does not try it itself.
+func NewLasting(v Value) Placeholder { return placeholder(v, true) }
+
+func placeholder(v Value, lasting bool) Placeholder {
 	text := v.Reveal()
-	if p, ok := jwtLike(text); ok {
+	if p, ok := jwtLike(text, lasting); ok {
 		return p
 	}
 	if uuidLike(text) {
@@ -98,7 +104,7 @@ func random(alphabet string, n int) string {
 
 // jwtLike makes a token of three parts for one of three parts. Programs read when
 // it ends, so the times are kept; who it is for is not.
-func jwtLike(text string) (Placeholder, bool) {
+func jwtLike(text string, lasting bool) (Placeholder, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || !strings.HasPrefix(parts[0], "eyJ") || len(parts[2]) == 0 {
 		return Placeholder{}, false
@@ -112,6 +118,9 @@ func jwtLike(text string) (Placeholder, bool) {
 		if n, ok := claims[key].(float64); ok {
 			kept[key] = int64(n)
 		}
+	}
+	if lasting {
+		kept["exp"] = int64(farAway)
 	}
 	alg, _ := head["alg"].(string)
 	if strings.Trim(alg, letters) != "" {
@@ -127,6 +136,16 @@ func jwtLike(text string) (Placeholder, bool) {
 		Text: encodePart(map[string]any{"alg": alg, "typ": "JWT"}) + "." + body + "." + signature,
 		Core: signature[:unique],
 	}, true
+}
+
+// farAway is the year 2100, for tokens that somebody else renews.
+const farAway = 4102444800
+
+// UnsignedToken is a token of three parts with these claims, for programs that only
+// read them.
+func UnsignedToken(claims string) string {
+	enc := base64.RawURLEncoding
+	return enc.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + enc.EncodeToString([]byte(claims)) + "." + enc.EncodeToString([]byte("cloister"))
 }
 
 func decodePart(part string, into *map[string]any) bool {

@@ -126,6 +126,9 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if err != nil {
 		return res, errors.Join(err, s.lost(ctx, link, err))
 	}
+	if len(grant.LoginFiles) > 0 {
+		res.Notices = append(res.Notices, linkLogins(grant.LoginFiles, view)...)
+	}
 	ports, err := publish(ctx, s.Request.Publish)
 	if err != nil {
 		return res, errors.Join(err, s.lost(ctx, link, err))
@@ -467,6 +470,7 @@ func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 	if grant.KnownHosts != "" {
 		files = append(files, sandbox.File{Path: "/etc/ssh/ssh_known_hosts", Data: []byte(grant.KnownHosts), Mode: 0o644})
 	}
+	files = append(files, loginFiles(grant.LoginFiles)...)
 	if s.Java == "" {
 		return files, nil
 	}
@@ -551,30 +555,6 @@ func (s *Shim) gitConfig() []byte {
 	fmt.Fprintf(&b, "[safe]\n\tdirectory = \"%s\"\n", quote(string(s.Project.Root)))
 	for _, url := range s.Remotes {
 		fmt.Fprintf(&b, "[url \"cloister::%s\"]\n\tinsteadOf = \"%s\"\n", quote(url), quote(url))
-	}
-	return []byte(b.String())
-}
-
-// netrcPath is where programs find logins that read netrc.
-const netrcPath = "/etc/netrc"
-
-// gitLogins are credential helpers that say placeholders. They hold only what
-// anybody inside may see.
-func gitLogins(logins []api.Login) []byte {
-	var b strings.Builder
-	for _, l := range logins {
-		fmt.Fprintf(&b, "[credential \"https://%s\"]\n\thelper = \"!f() { test \\\"$1\\\" = get && printf 'username=%s\\\\npassword=%s\\\\n'; }; f\"\n", l.Host, l.User, l.Password)
-	}
-	return []byte(b.String())
-}
-
-// netrc is the same for programs that read that. It has no ports.
-func netrc(logins []api.Login) []byte {
-	var b strings.Builder
-	for _, l := range logins {
-		if !strings.Contains(l.Host, ":") {
-			fmt.Fprintf(&b, "machine %s\n\tlogin %s\n\tpassword %s\n", l.Host, l.User, l.Password)
-		}
 	}
 	return []byte(b.String())
 }

@@ -43,6 +43,7 @@ type Use struct {
 	Authority    authority.Authority
 	Method, Path string
 	Place        string // where in the request
+	HTTP         *egress.HTTP
 	Binding      *secret.Binding
 }
 
@@ -266,7 +267,7 @@ func (e *edit) words(m *egress.Message) secret.Request {
 
 // use asks the judge, and gives the value.
 func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value, error) {
-	u := Use{Name: h.Name, Authority: m.Authority, Method: m.Method, Path: m.Path, Place: b.Place(), Binding: b}
+	u := Use{Name: h.Name, Authority: m.Authority, Method: m.Method, Path: m.Path, Place: b.Place(), HTTP: e.http, Binding: b}
 	if v := e.s.judge.AllowUse(e.ctx, u); !v.Allow {
 		return secret.Value{}, &egress.Refused{Verdict: v}
 	}
@@ -293,7 +294,7 @@ func (e *edit) misplaced(m *egress.Message, i int, place string) error {
 	if place == "body" && e.used != "" {
 		return e.s.judge.RecordUse(e.ctx, u, false, "not swapped, and passed on: the request carries the secret "+e.used+" where it belongs")
 	}
-	why, origin, hints := e.whyNot(h, e.words(m))
+	why, origin, hints := secret.WhyNot(e.s.bindings(h), e.words(m))
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
@@ -301,34 +302,6 @@ func (e *edit) misplaced(m *egress.Message, i int, place string) error {
 		Effect: "deny", Rule: "secret " + h.Name, Place: origin, Hints: hints,
 		Reason: fmt.Sprintf("the placeholder of the secret %s in the %s: %s", h.Name, place, why),
 	}}
-}
-
-// whyNot is why a placeholder may not be where it is, by the binding that comes
-// nearest.
-func (e *edit) whyNot(h *Held, r secret.Request) (why, origin string, hints []string) {
-	for _, b := range e.s.bindings(h) {
-		refused, key, word := b.Refuses(r)
-		switch {
-		case refused == "":
-			return "it goes into the " + b.Place() + " only, as one whole value", b.Origin, nil
-		case why == "" || b.Covers(r.Authority):
-			why, origin, hints = refused, b.Origin, nil
-			if key != "" {
-				hints = []string{fmt.Sprintf("if it should go there, in config.yaml: secrets: [{name: %s, %s: [%s, ...], ...}], then cloister guardian reload", h.Name, key, quoted(word))}
-			}
-		}
-	}
-	if why == "" {
-		why = "it is bound to nothing any more"
-	}
-	return why, origin, hints
-}
-
-func quoted(word string) string {
-	if strings.ContainsAny(word, "*%/{}[],: ") {
-		return `"` + word + `"`
-	}
-	return word
 }
 
 // response searches the answer for what this session has sent.

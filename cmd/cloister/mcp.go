@@ -19,12 +19,17 @@ func (a *app) mcpCommand() *cobra.Command {
 	return group("mcp", "The MCP servers whose calls are judged", a.mcpList(), a.mcpInspect(), a.mcpPin())
 }
 
-// mcpAsked runs f with the guardian, or otherwise with what is on disk.
-func (a *app) mcpAsked(ctx context.Context, f func(*client.Client) error, otherwise func(*guardian.Loaded, *mcp.Pins) error) error {
+// mcpAsked runs f with the guardian, or otherwise with what is on disk; in a
+// project with what its files declare too.
+func (a *app) mcpAsked(ctx context.Context, f func(*client.Client, api.MCPProject) error, otherwise func(*guardian.Loaded, *mcp.Pins, api.MCPProject) error) error {
+	here, err := a.mcpHere()
+	if err != nil {
+		return err
+	}
 	c, err := a.dial(ctx)
 	if err == nil {
 		defer c.Close()
-		return f(c)
+		return f(c, here)
 	}
 	if !errors.Is(err, client.ErrNotRunning) {
 		return err
@@ -37,7 +42,13 @@ func (a *app) mcpAsked(ctx context.Context, f func(*client.Client) error, otherw
 	if err != nil {
 		return err
 	}
-	return otherwise(l, mcp.OpenPins(guardian.PinsFile(d), time.Now))
+	return otherwise(l, mcp.OpenPins(guardian.PinsFile(d), time.Now), here)
+}
+
+// mcpHere is the project of the current folder with the files of it that apply.
+func (a *app) mcpHere() (here api.MCPProject, err error) {
+	here.Project, here.Projects, err = a.hereWords()
+	return here, err
 }
 
 func (a *app) mcpList() *cobra.Command {
@@ -46,11 +57,11 @@ func (a *app) mcpList() *cobra.Command {
 		Use: "list", Short: "List the declared MCP servers", Args: counted(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var list []api.MCPServer
-			err := a.mcpAsked(cmd.Context(), func(c *client.Client) (err error) {
-				list, err = c.MCP(cmd.Context())
+			err := a.mcpAsked(cmd.Context(), func(c *client.Client, of api.MCPProject) (err error) {
+				list, err = c.MCP(cmd.Context(), of)
 				return err
-			}, func(l *guardian.Loaded, p *mcp.Pins) (err error) {
-				list, err = guardian.MCPServers(l, p)
+			}, func(l *guardian.Loaded, p *mcp.Pins, of api.MCPProject) (err error) {
+				list, err = guardian.MCPServers(l, p, of)
 				return err
 			})
 			if err != nil {
@@ -99,11 +110,11 @@ func (a *app) mcpInspect() *cobra.Command {
 }
 
 func (a *app) mcpServer(ctx context.Context, name string) (s api.MCPServer, err error) {
-	err = a.mcpAsked(ctx, func(c *client.Client) (err error) {
-		s, err = c.MCPServer(ctx, name)
+	err = a.mcpAsked(ctx, func(c *client.Client, of api.MCPProject) (err error) {
+		s, err = c.MCPServer(ctx, name, of)
 		return err
-	}, func(l *guardian.Loaded, p *mcp.Pins) (err error) {
-		s, err = guardian.MCPServer(l, p, name)
+	}, func(l *guardian.Loaded, p *mcp.Pins, of api.MCPProject) (err error) {
+		s, err = guardian.MCPServer(l, p, name, of)
 		return err
 	})
 	return s, err
@@ -149,7 +160,11 @@ func (a *app) mcpPin() *cobra.Command {
 				return err
 			}
 			// What is taken is what this command saw, and not what came since.
-			req := api.MCPPin{Tools: args[1:], Forget: forget, Digests: map[string]string{}}
+			here, err := a.mcpHere()
+			if err != nil {
+				return err
+			}
+			req := api.MCPPin{Tools: args[1:], Forget: forget, Digests: map[string]string{}, MCPProject: here}
 			for _, t := range s.Tools {
 				if t.Changed != nil {
 					req.Digests[t.Name] = t.Changed.Digest
@@ -190,12 +205,21 @@ func (a *app) mcpNames(cmd *cobra.Command, args []string, _ string) ([]string, c
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	}
-	l, err := a.onDisk()
+	err := a.mcpAsked(cmd.Context(), func(c *client.Client, of api.MCPProject) error {
+		list, err := c.MCP(cmd.Context(), of)
+		for _, s := range list {
+			out = append(out, s.Name)
+		}
+		return err
+	}, func(l *guardian.Loaded, p *mcp.Pins, of api.MCPProject) error {
+		list, err := guardian.MCPServers(l, p, of)
+		for _, s := range list {
+			out = append(out, s.Name)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	for _, s := range l.Config().MCP.Servers {
-		out = append(out, s.Name)
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

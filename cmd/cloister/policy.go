@@ -138,60 +138,9 @@ func (a *app) policyCheck() *cobra.Command {
 	return c
 }
 
-func (a *app) policyExplain() *cobra.Command {
-	var session, method string
-	var headers []string
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "explain HOST[:PORT] | URL",
-		Short: "Tell what would become of a connection or a request, and which rule says so",
-		Args:  counted(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			to, req, err := explained(args[0], method, headers)
-			if err != nil {
-				return err
-			}
-			req.Session = session
-			if req.Project, req.Projects, err = a.hereWords(); err != nil {
-				return err
-			}
-			var x api.Explanation
-			err = a.asked(cmd.Context(), session, func(c *client.Client) error {
-				x, err = c.Explain(cmd.Context(), req)
-				return err
-			}, func() error {
-				l, err := a.onDisk()
-				if err != nil {
-					return err
-				}
-				s, err := l.In(req.Project, req.Projects)
-				if err != nil {
-					return err
-				}
-				a.notice("the guardian is not running: this is what the next one would say")
-				x = guardian.ExplainWith(s, to, req)
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.json(x)
-			}
-			a.tellExplanation(x)
-			return nil
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	c.Flags().StringVarP(&method, "method", "X", "", "`METHOD` of the request; GET for a URL")
-	c.Flags().StringArrayVarP(&headers, "header", "H", nil, "`'NAME: VALUE'` that the request has")
-	a.sessionFlag(c, &session, "judge by that session's policy")
-	return c
-}
-
 // explained reads what is to be explained: HOST[:PORT], which is a connection
 // unless a method is named, or a URL.
-func explained(text, method string, headers []string) (authority.Authority, api.ExplainRequest, error) {
+func explained(text, method string, headers []string) (api.ExplainRequest, error) {
 	req := api.ExplainRequest{Method: method, Path: "/", Headers: headers}
 	host, implied := text, uint16(443)
 	if scheme, rest, isURL := strings.Cut(text, "://"); isURL {
@@ -200,7 +149,7 @@ func explained(text, method string, headers []string) (authority.Authority, api.
 		case "http":
 			implied = 80
 		default:
-			return authority.Authority{}, req, wrongWords("requests are read in http and https", "policy explain: the scheme %q", scheme)
+			return req, wrongWords("requests are read in http and https", "policy explain: the scheme %q", scheme)
 		}
 		if req.Method == "" {
 			req.Method = "GET"
@@ -216,22 +165,22 @@ func explained(text, method string, headers []string) (authority.Authority, api.
 		}
 	}
 	if req.Method != "" && !isToken(req.Method) {
-		return authority.Authority{}, req, wrongWords("such as GET, HEAD or POST", "policy explain: %q is no method", req.Method)
+		return req, wrongWords("such as GET, HEAD or POST", "policy explain: %q is no method", req.Method)
 	}
 	for _, h := range headers {
 		if name, _, ok := strings.Cut(h, ":"); !ok || name == "" {
-			return authority.Authority{}, req, wrongWords("-H 'NAME: VALUE'", "policy explain: %q is no header", h)
+			return req, wrongWords("-H 'NAME: VALUE'", "policy explain: %q is no header", h)
 		}
 	}
 	if len(headers) > 0 && req.Method == "" {
-		return authority.Authority{}, req, wrongWords("name a URL, or --method", "policy explain: a connection has no headers")
+		return req, wrongWords("name a URL, or --method", "policy explain: a connection has no headers")
 	}
 	to, err := authority.ParseHostPort(host, implied)
 	if err != nil {
-		return to, req, wrongWords("write HOST, HOST:PORT or a URL, such as https://api.example.com/repos", "policy explain: %v", err)
+		return req, wrongWords("write HOST, HOST:PORT or a URL, such as https://api.example.com/repos", "policy explain: %v", err)
 	}
 	req.Connect = to.String()
-	return to, req, nil
+	return req, nil
 }
 
 // isToken tells whether a word can be a method (RFC 9110, 5.6.2).
@@ -279,6 +228,9 @@ func (a *app) tellExplanation(x api.Explanation) {
 
 // subjectOf is what is explained, as a person writes it.
 func subjectOf(x api.Explanation) string {
+	if x.Subject != "" {
+		return printable(x.Subject)
+	}
 	if x.Method == "" {
 		return x.Authority
 	}
@@ -381,7 +333,7 @@ func requested(t config.PolicyTest) (string, *policy.HTTP, error) {
 	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
 		headers = append(headers, name+": "+t.Headers[name])
 	}
-	_, req, err := explained(url, method, headers)
+	req, err := explained(url, method, headers)
 	if err != nil {
 		return "", nil, err
 	}

@@ -148,7 +148,7 @@ func (a *app) projectWords(d xdg.Dirs, p workspace.Project, cfg *config.Config) 
 			a.notice("cloister: %s asks for more than you gave; until you agree, only what it takes away applies", config.ProjectFile)
 			a.notice("hint: cloister project trust")
 		}
-		if len(own.Proxy.Allow)+len(own.Proxy.Ask)+len(own.Proxy.Deny) > 0 {
+		if len(own.Proxy.Allow)+len(own.Proxy.Ask)+len(own.Proxy.Deny)+len(own.Secrets)+len(own.Logins)+len(own.MCP.Servers) > 0 {
 			out = append(out, f.ProjectFile)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/client"
 	"cloister/secret"
 	"cloister/secret/vault"
 
@@ -20,7 +21,7 @@ import (
 
 func (a *app) secretCommand() *cobra.Command {
 	return group("secret", "Keep real credentials outside: cloisters get placeholders",
-		a.secretSet(), a.secretList(), a.secretShow(), a.secretRemove())
+		a.secretSet(), a.secretLogin(), a.secretList(), a.secretShow(), a.secretRemove())
 }
 
 // setWords are the flags of secret set.
@@ -166,7 +167,7 @@ func (a *app) secretList() *cobra.Command {
 		Short:   "List the secrets, never their values",
 		Args:    counted(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := a.secrets(cmd.Context())
+			all, err := secretsAsked(cmd.Context(), a, func(c *client.Client) (api.Secrets, error) { return c.Secrets(cmd.Context()) })
 			if err != nil {
 				return err
 			}
@@ -188,13 +189,15 @@ func (a *app) secretList() *cobra.Command {
 	return c
 }
 
-func (a *app) secrets(ctx context.Context) (api.Secrets, error) {
+// secretsAsked asks the guardian, and starts one where none runs: it alone opens
+// the vault.
+func secretsAsked[T any](ctx context.Context, a *app, ask func(*client.Client) (T, error)) (answer T, err error) {
 	c, err := a.ensure(ctx)
 	if err != nil {
-		return api.Secrets{}, err
+		return answer, err
 	}
 	defer c.Close()
-	return c.Secrets(ctx)
+	return ask(c)
 }
 
 func (a *app) secretNames(ctx context.Context) []string {
@@ -235,12 +238,7 @@ func (a *app) secretShow() *cobra.Command {
 		Short: "Show all about one secret but its value",
 		Args:  counted(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.ensure(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			s, err := c.Secret(cmd.Context(), args[0])
+			s, err := secretsAsked(cmd.Context(), a, func(c *client.Client) (api.Secret, error) { return c.Secret(cmd.Context(), args[0]) })
 			if err != nil {
 				return err
 			}

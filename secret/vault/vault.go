@@ -65,7 +65,9 @@ type Item struct {
 	// Command prints the value; empty for one that is stored.
 	Command []string
 	Refresh time.Duration
-	SetAt   time.Time
+	// Login is the service that gave it, and by which it is renewed; empty for none.
+	Login string
+	SetAt time.Time
 	// Problem is why the command gave nothing the last time.
 	Problem error
 }
@@ -76,14 +78,16 @@ type entry struct {
 	Value   string    `json:"value,omitempty"`
 	Command []string  `json:"command,omitempty"`
 	Refresh string    `json:"refresh,omitempty"`
+	Login   string    `json:"login,omitempty"` // Value is what the Renewer keeps
 	SetAt   time.Time `json:"set_at"`
 }
 
 // Vault is an open vault, safe for use by several goroutines.
 type Vault struct {
-	dir  string
-	ring Keyring
-	run  Runner
+	dir   string
+	ring  Keyring
+	run   Runner
+	renew Renewer
 
 	mu       sync.Mutex
 	key      *age.X25519Identity // nil before the first secret
@@ -95,12 +99,14 @@ type Vault struct {
 // held is one secret in memory.
 type held struct {
 	Item
-	value secret.Value
-	// fetching is held while the command of a secret runs.
+	value secret.Value // of a login, what the Renewer keeps
+	// fetching is held while the command of a secret runs, or it is renewed.
 	fetching sync.Mutex
 	fetched  time.Time
 	failed   error
-	revision uint64
+	// unwritten is why what is held is not on the disk.
+	unwritten error
+	revision  uint64
 }
 
 // A Keyring keeps one text under one name. *SystemKeyring is one.
@@ -109,13 +115,18 @@ type Keyring interface {
 	Set(account, text string) error
 }
 
+// A Renewer makes the value of a login as of now from what is kept of it. next is
+// what is to be kept from now on, where that is another.
+type Renewer func(ctx context.Context, login string, kept secret.Value) (value, next secret.Value, err error)
+
 // ErrNoKey says that the keyring works and has nothing of that name.
 var ErrNoKey = errors.New("the keyring has no such entry")
 
 // Open reads the vault in dir; one that does not exist is empty. ring is nil
-// where this host has none; run executes commands that print a secret.
-func Open(dir string, ring Keyring, run Runner) (*Vault, error) {
-	v := &Vault{dir: dir, ring: ring, run: run, items: map[string]*held{}}
+// where this host has none; run executes commands that print a secret, renew keeps
+// logins young.
+func Open(dir string, ring Keyring, run Runner, renew Renewer) (*Vault, error) {
+	v := &Vault{dir: dir, ring: ring, run: run, renew: renew, items: map[string]*held{}}
 	sealed, err := readBounded(v.file())
 	if errors.Is(err, fs.ErrNotExist) {
 		return v, nil
@@ -187,7 +198,7 @@ func (v *Vault) read(sealed []byte) error {
 		return fmt.Errorf("version %d; this cloister reads version %d", file.Version, version)
 	}
 	for _, e := range file.Secrets {
-		h := &held{Item: Item{Name: e.Name, Command: e.Command, SetAt: e.SetAt}}
+		h := &held{Item: Item{Name: e.Name, Command: e.Command, Login: e.Login, SetAt: e.SetAt}}
 		if len(e.Command) > 0 {
 			if h.Refresh, err = time.ParseDuration(e.Refresh); err != nil {
 				return fmt.Errorf("secret %s: a refresh that is no time", e.Name)
@@ -267,7 +278,7 @@ func (v *Vault) save() error {
 	}{Version: version}
 	for _, name := range v.names() {
 		h := v.items[name]
-		e := entry{Name: name, Command: h.Command, SetAt: h.SetAt}
+		e := entry{Name: name, Command: h.Command, Login: h.Login, SetAt: h.SetAt}
 		if len(h.Command) > 0 {
 			e.Refresh = h.Refresh.String()
 		} else {
@@ -357,6 +368,14 @@ func (v *Vault) SetCommand(ctx context.Context, name string, argv []string, refr
 	return v.put(name, h)
 }
 
+// SetLogin stores what is kept of a login.
+func (v *Vault) SetLogin(name, login string, kept secret.Value, now time.Time) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	return v.put(name, &held{Item: Item{Name: name, Login: login, SetAt: now}, value: kept})
+}
+
 // Remove forgets a secret.
 func (v *Vault) Remove(name string) error {
 	v.mu.Lock()
@@ -382,9 +401,7 @@ func (v *Vault) List() []Item {
 // shown is the item as of now. The vault's lock is held.
 func (h *held) shown() Item {
 	i := h.Item
-	if h.failed != nil {
-		i.Problem = h.failed
-	}
+	i.Problem = errors.Join(h.failed, h.unwritten)
 	return i
 }
 
@@ -408,7 +425,10 @@ func (v *Vault) Get(ctx context.Context, name string) (secret.Value, uint64, err
 	if h == nil {
 		return secret.Value{}, 0, fmt.Errorf("secret %q: %w", name, ErrNotFound)
 	}
-	if len(h.Command) == 0 {
+	switch {
+	case h.Login != "":
+		return v.login(ctx, h)
+	case len(h.Command) == 0:
 		return h.value, h.revision, nil
 	}
 	h.fetching.Lock()
@@ -428,6 +448,39 @@ func (v *Vault) Get(ctx context.Context, name string) (secret.Value, uint64, err
 		h.revision = v.revision
 	}
 	h.value = value
+	return value, h.revision, nil
+}
+
+// login is the value of a login, renewed where it must be.
+func (v *Vault) login(ctx context.Context, h *held) (secret.Value, uint64, error) {
+	h.fetching.Lock()
+	defer h.fetching.Unlock()
+	v.mu.Lock()
+	kept, failed, age := h.value, h.failed, time.Since(h.fetched)
+	v.mu.Unlock()
+	if failed != nil && age < retryAfter {
+		return secret.Value{}, 0, fmt.Errorf("secret %q: %w", h.Name, failed)
+	}
+	value, next, err := v.renew(ctx, h.Login, kept)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if h.failed = err; err != nil {
+		h.fetched = time.Now()
+		return secret.Value{}, 0, fmt.Errorf("secret %q: %w", h.Name, err)
+	}
+	if next.IsZero() {
+		return value, h.revision, nil
+	}
+	// The old one is worth nothing any more: the new one rules, also when it cannot
+	// be written.
+	v.revision++
+	h.value, h.revision = next, v.revision
+	h.unwritten = nil
+	if v.items[h.Name] == h {
+		if err := v.save(); err != nil {
+			h.unwritten = fmt.Errorf("it was renewed, and could not be written; it is gone when the guardian ends: %w", err)
+		}
+	}
 	return value, h.revision, nil
 }
 

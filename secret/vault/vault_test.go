@@ -22,7 +22,7 @@ var env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 
 func open(t *testing.T, dir string, ring vault.Keyring) *vault.Vault {
 	t.Helper()
-	v, err := vault.Open(dir, ring, vault.Command(env))
+	v, err := vault.Open(dir, ring, vault.Command(env), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestKeepsAcrossOpens(t *testing.T) {
 				t.Error(err)
 			}
 			if where == "keyring" {
-				if _, err := vault.Open(dir, nil, nil); err == nil {
+				if _, err := vault.Open(dir, nil, nil, nil); err == nil {
 					t.Error("opened without the keyring that has its key")
 				}
 			}
@@ -158,7 +158,7 @@ func TestACorruptVaultIsKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			before, _ := os.Lstat(file)
-			_, err := vault.Open(dir, nil, nil)
+			_, err := vault.Open(dir, nil, nil, nil)
 			var corrupt *vault.CorruptError
 			if !errors.As(err, &corrupt) || corrupt.File != file || !strings.Contains(err.Error(), file) || len(corrupt.Hints()) == 0 {
 				t.Fatalf("opened: %v", err)
@@ -189,7 +189,7 @@ func otherVault(file string) error {
 	if err != nil {
 		return err
 	}
-	v, err := vault.Open(dir, nil, nil)
+	v, err := vault.Open(dir, nil, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,129 @@
+package guardian
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"net/http"
+
+	"cloister/api"
+	"cloister/internal/authority"
+	"cloister/internal/nearest"
+	"cloister/policy"
+	"cloister/secret"
+	"cloister/swap"
+)
+
+// Explain is `policy explain` by the configuration on disk, for a session that the
+// project in the question would have.
+func (l *Loaded) Explain(req api.ExplainRequest) (api.Explanation, error) {
+	s, err := l.In(req.Project, req.Projects)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	in, err := l.scope(req.Projects)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	return explain(s, in, req)
+}
+
+// explain answers one question by a session's policy.
+func explain(s *policy.Snapshot, in *scope, req api.ExplainRequest) (api.Explanation, error) {
+	if req.MCP != nil {
+		return explainCall(s, req)
+	}
+	to, err := authority.ParseHostPort(req.Connect, 443)
+	if err != nil {
+		return api.Explanation{}, badRequest("explain: %v", err)
+	}
+	if req.Secret != "" {
+		return explainUse(s, in, to, req)
+	}
+	return ExplainWith(s, to, req), nil
+}
+
+// explainCall is what would become of a call to an MCP server. That its tool may
+// have changed since it was pinned is not policy: mcp inspect tells it.
+func explainCall(s *policy.Snapshot, req api.ExplainRequest) (api.Explanation, error) {
+	call := &policy.MCPCall{Server: req.MCP.Server, Name: req.MCP.Name}
+	for _, f := range []policy.Feature{policy.Tool, policy.Prompt, policy.Resource, policy.Sampling, policy.Elicitation, policy.Roots} {
+		if f.String() == cmp.Or(req.MCP.Feature, policy.Tool.String()) {
+			call.Feature = f
+		}
+	}
+	if call.Feature == 0 {
+		return api.Explanation{}, badRequest("explain: an MCP server has tool, prompt, resource, sampling, elicitation and roots, and no %q", req.MCP.Feature)
+	}
+	if len(req.MCP.Arguments) > 0 {
+		d := json.NewDecoder(bytes.NewReader(req.MCP.Arguments))
+		d.UseNumber()
+		if err := d.Decode(&call.Arguments); err != nil {
+			return api.Explanation{}, badRequest("explain: the arguments are no JSON object")
+		}
+	}
+	q := policy.Request{Action: policy.McpCall, Session: req.Session, Project: req.Project, Agent: req.Agent, MCP: call}
+	var names []string
+	for _, one := range s.MCPServers() {
+		if names = append(names, one.Name); one.Name == call.Server {
+			q.Authority = one.Authority
+		}
+	}
+	if !q.Authority.IsValid() {
+		e := &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: "explain: no MCP server " + call.Server + " is declared", Hints: []string{"see: cloister mcp list"}}
+		if near := nearest.Word(call.Server, names); near != "" {
+			e.Hints = []string{"did you mean " + near + "?"}
+		}
+		return api.Explanation{}, e
+	}
+	subject := "call " + policy.MCPSubject(call.Server, call.Name)
+	if call.Feature != policy.Tool {
+		subject = call.Feature.String() + " " + policy.MCPSubject(call.Server, call.Name)
+	}
+	return explained(s, q, subject), nil
+}
+
+// explainUse is what would become of a secret whose placeholder stands where its
+// binding says, in a request.
+func explainUse(s *policy.Snapshot, in *scope, to authority.Authority, req api.ExplainRequest) (api.Explanation, error) {
+	req.Method = cmp.Or(req.Method, http.MethodGet)
+	q := policy.Request{Action: policy.SecretUse, Authority: to, Session: req.Session, Project: req.Project, Agent: req.Agent, HTTP: HTTPOf(req)}
+	where := secret.Request{Authority: to, Secure: to.Port() != 80, Method: req.Method, Path: q.HTTP.Path, BadPath: q.HTTP.BadPath}
+	list := byName(in.bindings)[req.Secret]
+	subject := "secret " + req.Secret + " in " + req.Method + " " + to.String()
+	if len(list) == 0 {
+		var names []string
+		for name := range byName(in.bindings) {
+			names = append(names, name)
+		}
+		e := &api.Error{
+			Status: http.StatusNotFound, Code: api.CodeNotFound, Message: "explain: no secret " + req.Secret + " is bound",
+			Hints: []string{"in config.yaml: secrets: [{name: " + req.Secret + ", hosts: [" + to.Host() + "]}]"},
+		}
+		if near := nearest.Word(req.Secret, names); near != "" {
+			e.Hints = append([]string{"did you mean " + near + "?"}, e.Hints...)
+		}
+		return api.Explanation{}, e
+	}
+	for _, b := range list {
+		if why, _, _ := b.Refuses(where); why == "" {
+			q.Use = asUse(swap.Use{Name: req.Secret, Place: b.Place(), Binding: b})
+			return explained(s, q, subject), nil
+		}
+	}
+	why, origin, hints := secret.WhyNot(list, where)
+	return api.Explanation{
+		Subject: subject, Authority: to.String(), Effect: policy.Deny.String(), Rule: "secret " + req.Secret, Source: origin,
+		Reason: why, Hints: hints, Mode: s.Mode().String(), Digest: s.Digest(),
+	}, nil
+}
+
+// explained is a verdict about something that is no destination.
+func explained(s *policy.Snapshot, q policy.Request, subject string) api.Explanation {
+	v := policy.Decide(s, q)
+	return api.Explanation{
+		Subject: subject, Authority: q.Authority.String(), Effect: v.Effect.String(), Rule: v.Rule, Source: v.Origin.Source,
+		File: v.Origin.File, Line: v.Origin.Line, Column: v.Origin.Column, Reason: v.Reason, Hints: v.Hints, WouldDeny: v.WouldDeny,
+		Diagnostic: v.Diagnostic, Mode: s.Mode().String(), Digest: s.Digest(),
+	}
+}

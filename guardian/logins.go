@@ -1,0 +1,176 @@
+package guardian
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"cloister/api"
+	"cloister/config"
+	"cloister/internal/authority"
+	"cloister/oauth"
+	"cloister/secret"
+)
+
+// asker asks services from the host: where proxy.hosts pins a name it dials that,
+// and it trusts what egress trusts.
+func (g *guardian) asker() *oauth.Client {
+	loaded := g.policies.current()
+	dialer := &net.Dialer{Timeout: 15 * time.Second}
+	t := &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: loaded.roots, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if a, err := authority.ParseHostPort(addr, 443); err == nil {
+				addr = cmp.Or(loaded.config.Proxy.Hosts[a.Host()], addr)
+			}
+			return dialer.DialContext(ctx, network, addr)
+		},
+	}
+	return &oauth.Client{Now: time.Now, HTTP: &http.Client{
+		Transport: t, Timeout: 30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// renew makes the value of a login as of now from what the vault keeps of it.
+func (g *guardian) renew(ctx context.Context, name string, kept secret.Value) (value, next secret.Value, err error) {
+	t, err := oauth.Open(kept)
+	if err != nil {
+		return value, next, err
+	}
+	c := g.asker()
+	if !c.Old(t) {
+		return t.Access, next, nil
+	}
+	l, err := config.LoadLogin(name)
+	if err != nil {
+		return value, next, err
+	}
+	// Who asked may go: what the service gave must be kept.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	young, err := c.Renew(ctx, l, t)
+	if err != nil {
+		g.log.Warn("a login could not be renewed", "login", name, "error", err)
+		if !c.Over(t) {
+			return t.Access, next, nil
+		}
+		return value, next, err
+	}
+	return young.Access, young.Seal(), nil
+}
+
+// postLogin begins a login.
+func (g *guardian) postLogin(_ http.ResponseWriter, r *http.Request) (any, error) {
+	l, err := config.LoadLogin(r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	g.refresh(r.Context()) // proxy.hosts and upstream_ca of now
+	if _, err := g.openVault(); err != nil {
+		return nil, err
+	}
+	id, f, err := g.logins.Begin(r.Context(), g.asker(), l)
+	if err != nil {
+		return nil, fmt.Errorf("log in: %w", err)
+	}
+	return api.LoginBegun{ID: id, Title: l.Title, Secret: l.Secrets[0].Name, URL: f.URL, Code: f.Code, Expires: f.Expires}, nil
+}
+
+// postLoginFinish waits until the person has agreed, and keeps what came.
+func (g *guardian) postLoginFinish(_ http.ResponseWriter, r *http.Request) (any, error) {
+	req, err := read[api.LoginFinish](r)
+	if err != nil {
+		return nil, err
+	}
+	l, err := config.LoadLogin(r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	if req.Answer != "" { // what a person pasted; who waits takes it
+		if err := g.logins.Answer(req.ID, l, req.Answer); err != nil {
+			return nil, badRequest("log in: %v", err)
+		}
+		return api.Secret{Name: l.Secrets[0].Name}, nil
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(g.ctx, cancel)()
+	t, err := g.logins.Finish(ctx, req.ID, l)
+	if errors.Is(err, oauth.ErrUnknown) {
+		return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: "log in: " + err.Error()}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("log in: %w", err)
+	}
+	return g.keepLogin(r, l, t)
+}
+
+// keepLogin records a login, and puts it into the vault with its parts.
+func (g *guardian) keepLogin(r *http.Request, l *config.Login, t oauth.Tokens) (any, error) {
+	v, err := g.openVault()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	for _, p := range l.Parts {
+		if t.Parts[p.Secret].IsZero() {
+			return nil, fmt.Errorf("log in: %s gave no %s", l.Title, p.Secret)
+		}
+		if err := g.recordVault(r, "set", p.Secret, "of a login: "+l.Name); err != nil {
+			return nil, err
+		}
+		if err := v.Set(p.Secret, t.Parts[p.Secret], now); err != nil {
+			return nil, err
+		}
+	}
+	if err := g.recordVault(r, "set", l.Secrets[0].Name, "a login: "+l.Name); err != nil {
+		return nil, err
+	}
+	if err := v.SetLogin(l.Secrets[0].Name, l.Name, t.Seal(), now); err != nil {
+		return nil, err
+	}
+	item, err := v.Find(l.Secrets[0].Name)
+	return g.shownSecret(g.policies.current().config, item), err
+}
+
+// loginSecrets are the bindings of logins; a secret that a person binds in their
+// own words has those alone.
+func loginSecrets(names []string, own []config.Secret) ([]config.Secret, []*config.Login, error) {
+	var out []config.Secret
+	var list []*config.Login
+	bound := map[string]bool{}
+	for _, s := range own {
+		bound[s.Name] = true
+	}
+	for _, name := range names {
+		l, err := config.LoadLogin(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, l)
+		for _, s := range l.Secrets {
+			if !bound[s.Name] {
+				out = append(out, s)
+			}
+		}
+	}
+	return out, list, nil
+}
+
+// fillLogin puts placeholders into a login's file.
+func fillLogin(f config.LoginFile, held map[string]string, now time.Time) string {
+	words := []string{"{now}", now.UTC().Format(time.RFC3339)}
+	for name, text := range held {
+		words = append(words, "{"+name+"}", text)
+	}
+	claims := strings.NewReplacer(words...).Replace(f.Claims)
+	return strings.NewReplacer(append(words, "{jwt}", secret.UnsignedToken(claims))...).Replace(f.Text)
+}

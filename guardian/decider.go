@@ -3,6 +3,7 @@ package guardian
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -36,6 +37,10 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	}
 	e.Verdict, e.Rule = v.Effect.String(), ruleOf(v)
 	e.Reason = reasonOf(v, q, why)
+	nothing(&e)
+	if q.Kind == egress.Request && v.Effect != policy.Allow {
+		e.Status = http.StatusForbidden
+	}
 	if err := l.g.records.append(ctx, e); err != nil {
 		if ctx.Err() != nil {
 			return egress.Verdict{Effect: "deny", Reason: "the session has ended"}
@@ -50,6 +55,13 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 		out.Edits = l.edits(ctx, q, v)
 	}
 	return out
+}
+
+// nothing says that nothing has passed yet: each record of the network has these
+// members, so that who adds them up needs not know which have them.
+func nothing(e *audit.Event) {
+	var up, down, took int64
+	e.BytesUp, e.BytesDown, e.DurationMS = &up, &down, &took
 }
 
 // asked is q in policy's words.
@@ -235,6 +247,7 @@ func (l *live) Closed(f egress.Flow) {
 func (l *live) Refused(f egress.Flow) error {
 	e := l.flowEvent(f)
 	e.Action, e.Verdict = "refuse", policy.Deny.String()
+	nothing(&e)
 	err := l.g.records.append(context.WithoutCancel(l.ctx), e)
 	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason, Rule: f.Rule, Hints: f.Hints}
 	if r.Host == "" {

@@ -140,7 +140,7 @@ func eventLine(e audit.Event, withSession bool) string {
 	if e.Method != "" {
 		s += fmt.Sprintf("  %s %s", e.Method, e.Path)
 	}
-	if e.BytesUp != nil && e.BytesDown != nil {
+	if e.BytesUp != nil && e.BytesDown != nil && *e.BytesUp+*e.BytesDown > 0 {
 		s += fmt.Sprintf("  %d up, %d down", *e.BytesUp, *e.BytesDown)
 	}
 	if e.ExitStatus != nil {

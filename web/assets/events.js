@@ -20,7 +20,7 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
     const el = h('div.event',
       time(e.time), h('span.wide', e.session || ''), verdict(e.verdict) || h('span.soft', e.action || ''),
       h('span.mono', { title: whatOf(e) }, whatOf(e)), h('span.soft.wide', e.kind),
-      h('span.num.wide', e.bytes_up !== undefined || e.bytes_down !== undefined ? bytes((e.bytes_up || 0) + (e.bytes_down || 0)) : e.status || ''));
+      h('span.num.wide', (e.bytes_up || 0) + (e.bytes_down || 0) > 0 ? bytes((e.bytes_up || 0) + (e.bytes_down || 0)) : e.status || ''));
     return el;
   };
   const list = virtual({ name, height: 30, row, most: 10000, onpick, empty: w.empty });

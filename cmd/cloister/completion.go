@@ -8,6 +8,33 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// bashAlone takes the place of what the script calls of the bash-completion
+// package, where that is not installed.
+const bashAlone = `
+__cloister_init_completion()
+{
+    COMPREPLY=()
+    if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+        _get_comp_words_by_ref "$@" cur prev words cword
+        return
+    fi
+    # Bash by itself cuts words at = and : too.
+    local i last=-1
+    words=()
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        if ((last > 0)) && [[ ${COMP_WORDS[i]} == [=:]* || ${words[last]} == *[=:] ]]; then
+            words[last]+=${COMP_WORDS[i]}
+        else
+            words[++last]=${COMP_WORDS[i]}
+        fi
+    done
+    cword=$last cur=${words[last]} prev=
+    if ((last > 0)); then
+        prev=${words[last - 1]}
+    fi
+}
+`
+
 func (a *app) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish"}
 	return &cobra.Command{
@@ -23,7 +50,11 @@ func (a *app) completionCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch root := cmd.Root(); args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(a.out, true)
+				if err := root.GenBashCompletionV2(a.out, true); err != nil {
+					return err
+				}
+				_, err := a.out.WriteString(bashAlone)
+				return err
 			case "zsh":
 				return root.GenZshCompletion(a.out)
 			case "fish":

@@ -249,6 +249,9 @@ func (a *app) named(d xdg.Dirs, args []string) (known, workspace.Project, error)
 		if near := nearest.Word(args[0], names); near != "" {
 			hint = "did you mean " + near + "?"
 		}
+		if !strings.ContainsRune(args[0], '/') && args[0] != "." {
+			err = fmt.Errorf("there is no project %q, and no folder of that name here", args[0])
+		}
 		return known{}, p, hinted(err, hint)
 	}
 	if k, err := readKnown(projectFile(d, string(p.Main))); err == nil {

@@ -228,6 +228,7 @@ func helpCommand() *cobra.Command {
 				return unknownCommand(at, rest)
 			}
 			at.InitDefaultHelpFlag()
+			at.InitDefaultVersionFlag()
 			return at.Help()
 		},
 	}
@@ -241,6 +242,15 @@ func (a *app) completeSessions(all bool) cobra.CompletionFunc {
 		}
 		return a.sessionNames(cmd.Context(), all), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// completeMore offers the names of sessions that were not typed yet.
+func (a *app) completeMore(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names := slices.DeleteFunc(a.sessionNames(cmd.Context(), false), func(s string) bool {
+		name, _, _ := strings.Cut(s, "\t")
+		return slices.Contains(args, name)
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (a *app) sessionNames(ctx context.Context, all bool) []string {

@@ -73,13 +73,13 @@ func (a *app) runCommand() *cobra.Command {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 	}
-	f.register(c, "the agent that CMD is: it gets the environment that one needs; list, policy and audit name it")
+	f.register(a, c, "the agent that CMD is: it gets the environment that one needs; list, policy and audit name it")
 	return c
 }
 
 // register gives a command the flags of run and start, to which an agent is not
 // the same.
-func (f *runFlags) register(c *cobra.Command, agentUsage string) {
+func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl := c.Flags()
 	fl.SetInterspersed(false)
 	fl.StringVar(&f.agent, "agent", "", agentUsage)
@@ -111,9 +111,24 @@ func (f *runFlags) register(c *cobra.Command, agentUsage string) {
 	}
 	for flag, words := range map[string][]string{
 		"isolation": isolations, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "none"},
-		"accept": {"residue:wide-workspace", "residue:cgroup-limits"}, "agent": agent.Names(),
+		"accept": {"residue:wide-workspace", "residue:cgroup-limits"},
 	} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err)
+		}
+	}
+	for flag, complete := range map[string]cobra.CompletionFunc{
+		"agent": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return a.agents(), cobra.ShellCompDirectiveNoFileComp
+		},
+		"branch": func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return a.branches(cmd.Context(), f.project), cobra.ShellCompDirectiveNoFileComp
+		},
+		"project": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	} {
+		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err)
 		}
 	}
@@ -242,6 +257,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	ready := a.announce(f, s, dirs)
 
 	res, err := s.Run(ctx)
+	a.log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took", res.Duration, "error", err)
 	if !res.Ran {
 		err = withWay(f, err)
 		if f.report != "" {
@@ -369,6 +385,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
+	a.log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.mode, "workspace", f.workspace, "config", sources.File, "found", sources.Found, "command", argv)
 	s := &session.Shim{
 		Client: c, Begun: begun, Project: project, View: view, Argv: argv, Env: env,
 		Term:   session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
@@ -476,6 +493,9 @@ func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, di
 	}
 	if made {
 		a.notice("cloister: made the worktree %s", path)
+		// Files carry times of a coarse clock, and the session takes what was
+		// written 10 ms before it for its own: git's files are older then.
+		<-time.After(20 * time.Millisecond)
 	}
 	return workspace.Find(path)
 }

@@ -17,6 +17,7 @@ import (
 	"cloister/agent"
 	"cloister/api"
 	"cloister/config"
+	"cloister/internal/nearest"
 	"cloister/internal/vscreen"
 	"cloister/internal/xdg"
 	"cloister/session"
@@ -59,7 +60,7 @@ follows -- goes to the agent.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f.register(c, "claude, codex, gemini, opencode or another program (defaults.agent unless said)")
+	f.register(a, c, "claude, codex, gemini, opencode or another program (defaults.agent unless said)")
 	fl := c.Flags()
 	fl.DurationVar(&f.idle, "idle-timeout", 0, "end the cloister when nothing was typed or written for this time")
 	fl.StringVar(&f.size, "size", "", "")
@@ -92,7 +93,8 @@ func (a *app) agents() []string {
 		names = append(names, slices.Sorted(maps.Keys(c.Agents))...)
 		names = append(names, c.Defaults.Agent)
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (f *startFlags) check() error {
@@ -301,7 +303,10 @@ func (a *app) withInstall(f *startFlags, err error) error {
 	if how := agent.Find(f.agent).Install; how != "" {
 		return hinted(err, "get it: "+how, "cloister start --agent NAME starts another")
 	}
-	return err
+	if near := nearest.Word(f.agent, a.agents()); near != "" && near != f.agent {
+		return hinted(err, "did you mean --agent "+near+"?")
+	}
+	return withWay(&f.runFlags, err)
 }
 
 // watchIdle asks for the end when nothing was typed or written for a time.

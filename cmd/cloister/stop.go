@@ -19,7 +19,7 @@ func (a *app) stopCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "stop NAME... | stop --all",
 		Short:             "End cloisters",
-		ValidArgsFunction: a.completeSessions(false),
+		ValidArgsFunction: a.completeMore,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			switch {
 			case all && len(names) > 0:

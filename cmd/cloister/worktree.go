@@ -28,6 +28,20 @@ func (a *app) worktrees(dir string) (*workspace.Worktrees, error) {
 	return workspace.OpenWorktrees(p, d.Data, locksDir(d))
 }
 
+// branches are those with a worktree, for Tab, which is no place for errors.
+func (a *app) branches(ctx context.Context, dir string) []string {
+	w, err := a.worktrees(dir)
+	if err != nil {
+		return nil
+	}
+	trees, _ := w.List(ctx)
+	var names []string
+	for _, t := range trees {
+		names = append(names, t.Branch)
+	}
+	return names
+}
+
 // listedTree is one line of the list.
 type listedTree struct {
 	workspace.Worktree
@@ -107,14 +121,10 @@ lose files that are not committed or commits that are nowhere else, unless
 --force is given.`,
 		Args: counted(1, 1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			if w, err := a.worktrees(dir); err == nil && len(args) == 0 {
-				trees, _ := w.List(cmd.Context()) // Tab is no place for errors
-				for _, t := range trees {
-					names = append(names, t.Branch)
-				}
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return names, cobra.ShellCompDirectiveNoFileComp
+			return a.branches(cmd.Context(), dir), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.removeWorktree(cmd.Context(), dir, args[0], force)

@@ -553,7 +553,7 @@ func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) 
 	if f.image != "" {
 		o.Path = "" // toolchains are the image's
 	}
-	for _, text := range append(slices.Clone(cfg.Filesystem.Expose), f.expose...) {
+	for i, text := range append(slices.Clone(cfg.Filesystem.Expose), f.expose...) {
 		e, err := config.ParseExpose(text)
 		if err != nil {
 			return o, wrongWords("", f.verb+": %v", err)
@@ -569,22 +569,36 @@ func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) 
 		if path, err = filepath.Abs(path); err != nil {
 			return o, fmt.Errorf("expose %s: %w", e.Path, err)
 		}
-		if _, err := os.Stat(path); err != nil && slices.Contains(f.expose, text) {
+		if _, err := os.Stat(path); err != nil && i >= len(cfg.Filesystem.Expose) {
 			return o, wrongWords("", f.verb+": --expose: %v", err)
+		} else if a.absent(err, "expose", text) {
+			continue
 		}
 		o.Expose = append(o.Expose, workspace.Expose{Path: path, Access: access})
 	}
-	for _, ref := range append(slices.Clone(cfg.Filesystem.Refs), f.refs...) {
+	for i, ref := range append(slices.Clone(cfg.Filesystem.Refs), f.refs...) {
 		path, err := a.tilde(ref)
 		if err != nil {
 			return o, err
 		}
-		if _, err := os.Stat(path); err != nil && slices.Contains(f.refs, ref) {
+		if _, err := os.Stat(path); err != nil && i >= len(cfg.Filesystem.Refs) {
 			return o, wrongWords("", f.verb+": --ref: %v", err)
+		} else if a.absent(err, "refs", ref) {
+			continue
 		}
 		o.Refs = append(o.Refs, path)
 	}
 	return o, nil
+}
+
+// absent tells of a path in a file of settings, which are for several machines
+// and projects: what is not there is not shown.
+func (a *app) absent(err error, key, path string) bool {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	a.notice("cloister: filesystem.%s: %s is not there", key, path)
+	return true
 }
 
 // inside is what -e names: a value, or the host's variable.
@@ -771,123 +785,6 @@ func writeReport(path string, res session.Result, status int) error {
 	}
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
-}
-
-// detach starts the same command again as a process of its own, with more flags,
-// and waits until its command runs. Its output goes to a log.
-func (a *app) detach(verb string, flags ...string) (readyWord, error) {
-	none := readyWord{}
-	dirs, err := a.dirs()
-	if err != nil {
-		return none, &unbuiltError{err}
-	}
-	logs := filepath.Join(dirs.State, "logs")
-	if err := os.MkdirAll(logs, 0o700); err != nil {
-		return none, &unbuiltError{fmt.Errorf("make log folder: %w", err)}
-	}
-	out, err := os.OpenFile(pendingLog(dirs, os.Getpid()), os.O_CREATE|os.O_WRONLY|os.O_APPEND|os.O_TRUNC, 0o600)
-	if err != nil {
-		return none, &unbuiltError{fmt.Errorf("make log: %w", err)}
-	}
-	defer out.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return none, &unbuiltError{err}
-	}
-	defer null.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return none, &unbuiltError{err}
-	}
-	defer r.Close()
-	self, err := os.Executable()
-	if err != nil {
-		return none, &unbuiltError{fmt.Errorf("find cloister itself: %w", err)}
-	}
-	at := slices.Index(a.args, verb) + 1
-	args := slices.Concat([]string{os.Args[0]}, a.args[:at], []string{"--ready-fd=3"}, flags, a.args[at:])
-	p, err := os.StartProcess(self, args, &os.ProcAttr{
-		Env: os.Environ(), Files: []*os.File{null, out, out, w}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	w.Close()
-	if err != nil {
-		return none, &unbuiltError{fmt.Errorf("start in the background: %w", err)}
-	}
-	var word readyWord
-	if err := json.NewDecoder(r).Decode(&word); err != nil {
-		state, waitErr := p.Wait()
-		_ = os.Remove(out.Name())
-		return none, &unbuiltError{errors.Join(fmt.Errorf("start in the background: it ended before its command ran: %v", state), waitErr)}
-	}
-	if word.Error != "" || word.Joined {
-		_, waitErr := p.Wait()
-		_ = os.Remove(out.Name())
-		if waitErr != nil {
-			return none, &unbuiltError{waitErr}
-		}
-	}
-	if word.Error != "" {
-		return none, &backgroundError{word}
-	}
-	return word, p.Release()
-}
-
-// readyWord is what a background run tells the one that started it.
-type readyWord struct {
-	Name   string   `json:"name,omitempty"`
-	Joined bool     `json:"joined,omitempty"` // Name runs already, started by another
-	Error  string   `json:"error,omitempty"`
-	Hints  []string `json:"hints,omitempty"`
-	Status int      `json:"status,omitempty"`
-}
-
-// backgroundError is a background run's failure, told by the foreground.
-type backgroundError struct{ word readyWord }
-
-func (e *backgroundError) Error() string   { return e.word.Error }
-func (e *backgroundError) Hints() []string { return e.word.Hints }
-
-func pendingLog(d xdg.Dirs, pid int) string {
-	return filepath.Join(d.State, "logs", ".pending-"+strconv.Itoa(pid))
-}
-
-// announce wires a background run to the one that waits for it. The function
-// that it gives tells of a failure.
-func (a *app) announce(f *runFlags, s *session.Shim, dirs xdg.Dirs) func(error) {
-	if f.ready == 0 {
-		return func(error) {}
-	}
-	say := teller(f.ready)
-	name := ""
-	s.Granted = func(grant api.SessionGrant) error {
-		name = grant.Name
-		return nameLog(dirs, name)
-	}
-	s.Running = func() { say(readyWord{Name: name}) }
-	return func(err error) { say(failedWord(f.verb, err)) }
-}
-
-// teller says one word on a descriptor.
-func teller(fd int) func(readyWord) {
-	w := os.NewFile(uintptr(fd), "ready")
-	syscall.CloseOnExec(fd)
-	return func(word readyWord) {
-		// Nobody may be waiting any more; the session does not depend on it.
-		_ = json.NewEncoder(w).Encode(word)
-		w.Close()
-	}
-}
-
-func failedWord(verb string, err error) readyWord {
-	return readyWord{Error: err.Error(), Hints: hintsOf(err), Status: exitStatus(unbuilt(verb, err))}
-}
-
-// nameLog gives the log of a background run its name.
-func nameLog(dirs xdg.Dirs, name string) error {
-	if err := os.Rename(pendingLog(dirs, os.Getppid()), outputFile(dirs, name)); err != nil {
-		return fmt.Errorf("name log: %w", err)
 	}
 	return nil
 }

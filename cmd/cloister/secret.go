@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -254,6 +255,12 @@ func (a *app) secretShow() *cobra.Command {
 			add("refresh", s.Refresh)
 			add("set", dateOf(s.SetAt))
 			add("problem", s.Problem)
+			for _, b := range s.Bindings {
+				add("goes to", bindingLine(b))
+			}
+			if len(s.Bindings) == 0 {
+				add("goes to", "nowhere: no line of secrets in config.yaml binds it")
+			}
 			a.table(rows)
 			return nil
 		},
@@ -261,6 +268,26 @@ func (a *app) secretShow() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
+}
+
+// bindingLine is where a secret may go, on one line.
+func bindingLine(b api.SecretBinding) string {
+	words := []string{strings.Join(b.Hosts, ", ")}
+	if len(b.Methods)+len(b.Paths) > 0 {
+		words = append(words, strings.Join(append(slices.Clone(b.Methods), b.Paths...), " "))
+	}
+	words = append(words, "in the "+b.Place)
+	if b.Use != "" && b.Use != "allow" {
+		words = append(words, b.Use)
+	}
+	if len(b.Env) > 0 {
+		words = append(words, "inside as "+strings.Join(b.Env, ", "))
+	}
+	line := strings.Join(words, "; ")
+	if b.Where != "" {
+		line += "  (" + b.Where + ")"
+	}
+	return line
 }
 
 func (a *app) completesSecret(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -56,6 +56,8 @@ func known() []Agent {
 		},
 		{
 			Name: "gemini", Argv: []string{"gemini", "--yolo"},
+			// Without it --yolo means nothing, and without a terminal it does not start.
+			Env:     map[string]string{"GEMINI_CLI_TRUST_WORKSPACE": "true"},
 			Install: "npm install -g @google/gemini-cli",
 			Logins:  []Login{{Word: "key", Secret: "GEMINI_API_KEY", Host: "generativelanguage.googleapis.com", Header: "x-goog-api-key", Get: "aistudio.google.com makes API keys"}},
 		},

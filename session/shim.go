@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/agent"
 	"cloister/api"
 	"cloister/client"
 	"cloister/sandbox"
@@ -471,6 +472,11 @@ func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 		files = append(files, sandbox.File{Path: "/etc/ssh/ssh_known_hosts", Data: []byte(grant.KnownHosts), Mode: 0o644})
 	}
 	files = append(files, loginFiles(grant.LoginFiles)...)
+	if s.Caller != "" {
+		for _, f := range agent.Instructions(s.Shims, len(s.Remotes) > 0) {
+			files = append(files, sandbox.File{Path: sandbox.GuestPath(f.Path), Data: []byte(f.Text), Mode: 0o644})
+		}
+	}
 	if s.Java == "" {
 		return files, nil
 	}

@@ -20,6 +20,7 @@ type responsesAPI struct {
 	requests []string
 	auth     map[string]bool
 	problems []string
+	body     string // of the last request that the model was asked
 }
 
 type responsesRequest struct {
@@ -69,7 +70,7 @@ func (m *responsesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			results = append(results, text)
 		}
 	}
-	m.results = results
+	m.results, m.body = results, string(body)
 	m.stream(w, len(results))
 }
 

@@ -140,8 +140,14 @@ func (s *story) check(t *testing.T) {
 			t.Errorf("curl was told %q, not %s", s.messages.result(2), want)
 		}
 	}
-	if text := s.messages.lastRequest(); strings.Contains(text, "the person's password") {
+	text := s.messages.lastRequest()
+	if strings.Contains(text, "the person's password") {
 		t.Error("the agent saw the password")
+	}
+	for _, want := range []string{ofHostCommands, "These names run on the host when you call them, as with hostexec: `npm`", "go by the\\nperson's side"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the agent was not told %s", want)
+		}
 	}
 	s.checkDigests(t)
 }

@@ -180,6 +180,14 @@ func plain(more []string) []string {
 	}, more...)
 }
 
+// limits bound one git that reads objects which came from inside, by what it may
+// allocate, write into one file, and use the processors for.
+type limits struct{ memory, file, seconds uint64 }
+
+func ofObjects() limits {
+	return limits{memory: 2 << 30, file: maxPack + maxPack/2, seconds: 20 * 60}
+}
+
 // mostSaid bounds what one git may say.
 const mostSaid = 16 << 20
 
@@ -189,16 +197,29 @@ func (d *Depot) local(ctx context.Context, in io.Reader, args ...string) (string
 }
 
 func (d *Depot) look(ctx context.Context, more []string, in io.Reader, args ...string) (string, error) {
-	return run(d.command(ctx, plain(more), args...), in)
+	return told(d.command(ctx, plain(more), args...), in, func(c *exec.Cmd) error { return held(c, ofObjects()) })
+}
+
+// held runs a git within limits.
+func held(c *exec.Cmd, l limits) error {
+	if err := c.Start(); err != nil {
+		return err
+	}
+	if err := l.hold(c.Process.Pid); err != nil {
+		return errors.Join(err, c.Cancel(), c.Wait())
+	}
+	return c.Wait()
 }
 
 var errSaid = errors.New("git says more than can be looked at")
 
 // run gives what a git said: all of it, or an error.
-func run(c *exec.Cmd, in io.Reader) (string, error) {
+func run(c *exec.Cmd, in io.Reader) (string, error) { return told(c, in, (*exec.Cmd).Run) }
+
+func told(c *exec.Cmd, in io.Reader, run func(*exec.Cmd) error) (string, error) {
 	var out, said capped
 	c.Stdin, c.Stdout, c.Stderr = in, &out, &said
-	if err := c.Run(); err != nil {
+	if err := run(c); err != nil {
 		return out.String(), &Failed{said: said.String(), err: err}
 	}
 	if out.over {
@@ -293,15 +314,15 @@ func (d *Depot) Fetch(ctx context.Context, in io.Reader, out io.Writer) error {
 	c := d.command(ctx, plain(nil), "upload-pack", "--strict", "--timeout=600", d.dir)
 	var said capped
 	c.Stderr, c.Stdout = &said, out
-	if err := feed(c, in); err != nil {
+	if err := feed(c, in, nil); err != nil {
 		return &Failed{said: said.String(), err: err}
 	}
 	return nil
 }
 
-// feed runs c with in as its input. It returns when c is over, although in is
-// not: the rest of it is nobody's.
-func feed(c *exec.Cmd, in io.Reader) error {
+// feed runs c with in as its input, within limits if there are some. It returns
+// when c is over, although in is not: the rest of it is nobody's.
+func feed(c *exec.Cmd, in io.Reader, l *limits) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -311,6 +332,12 @@ func feed(c *exec.Cmd, in io.Reader) error {
 	if err := c.Start(); err != nil {
 		w.Close()
 		return err
+	}
+	if l != nil {
+		if err := l.hold(c.Process.Pid); err != nil {
+			w.Close()
+			return errors.Join(err, c.Cancel(), c.Wait())
+		}
 	}
 	go func() {
 		// It ends with the connection, which its owner closes; a write ends when

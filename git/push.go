@@ -142,7 +142,8 @@ func (o *pushing) take(ctx context.Context, in *bufio.Reader) error {
 	c := o.d.command(ctx, plain(o.env), "index-pack", "--stdin", "--fix-thin", "--strict", "--max-input-size="+strconv.Itoa(maxPack))
 	var said capped
 	c.Stderr = &said
-	if err := feed(c, in); err != nil {
+	bounds := ofObjects()
+	if err := feed(c, in, &bounds); err != nil {
 		return &Failed{said: said.String(), err: err}
 	}
 	_, err := o.git(ctx, append(append([]string{"rev-list", "--objects", "--quiet"}, news...), "--not", "--all", "--")...)

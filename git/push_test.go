@@ -1,7 +1,10 @@
 package git_test
 
 import (
+	"bytes"
+	"compress/zlib"
 	"context"
+	"crypto/sha1"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -305,17 +308,50 @@ func lonelyCommit(t *testing.T, h *hosted, first string) string {
 	return name
 }
 
+// TestBomb: a small pack that says that it unpacks to more than this machine has
+// takes no memory.
+func TestBomb(t *testing.T) {
+	h := newHosted(t)
+	for name, want := range map[string]string{"huge": "alloc", "small": "inflat"} {
+		size := uint64(64)
+		if name == "huge" {
+			size = 8 << 30
+		}
+		if said := h.send(bomb(t, size), strings.Repeat("2", 40), "refs/heads/"+name); !strings.Contains(said, want) || h.at(name) != "" {
+			t.Errorf("%s: want it refused by a word of %q: %q", name, want, said)
+		}
+	}
+	if found := h.left(); len(found) > 0 {
+		t.Errorf("left behind: %q", found)
+	}
+}
+
+// bomb is a pack with one tree, which says its size and holds less.
+func bomb(t *testing.T, size uint64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteString("PACK\x00\x00\x00\x02\x00\x00\x00\x01")
+	const tree = 2
+	head := byte(tree<<4 | size&15)
+	for size >>= 4; size > 0; size >>= 7 {
+		b.WriteByte(head | 0x80)
+		head = byte(size & 127)
+	}
+	b.WriteByte(head)
+	z := zlib.NewWriter(&b)
+	if _, err := z.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha1.Sum(b.Bytes())
+	return append(b.Bytes(), sum[:]...)
+}
+
 // raw pushes one object, and nothing that it needs, in words of its own.
 func (h *hosted) raw(new, ref string) string {
 	h.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	text, err := json.Marshal(h.order)
-	if err != nil {
-		h.t.Fatal(err)
-	}
 	name := filepath.Join(h.dir, "one")
 	pack := exec.CommandContext(h.t.Context(), "sh", "-c", "echo "+new+" | git pack-objects -q --stdout >"+name)
 	pack.Dir = filepath.Join(h.dir, "work")
@@ -323,6 +359,20 @@ func (h *hosted) raw(new, ref string) string {
 		h.t.Fatalf("%v %s", err, out)
 	}
 	objects, err := os.ReadFile(name)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.send(objects, new, ref)
+}
+
+// send pushes a pack in words of its own.
+func (h *hosted) send(objects []byte, new, ref string) string {
+	h.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	text, err := json.Marshal(h.order)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -157,6 +157,10 @@ type Options struct {
 	// Changed is told of every question that appears, and again when it ends.
 	Changed func(i Item)
 
+	// Awake is the clock that ends questions for good: it runs while the machine
+	// sleeps, and nobody sets it. CLOCK_BOOTTIME unless said.
+	Awake func() time.Duration
+
 	// PerSession bounds what waits for one session, Total what waits at all;
 	// 64 and 10,000 unless said.
 	PerSession, Total int

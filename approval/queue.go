@@ -37,6 +37,7 @@ type item struct {
 
 	key      key
 	done     chan struct{} // closed when it is settled
+	last     time.Duration // by the clock that runs also while the machine sleeps
 	timer    *time.Timer
 	ready    bool // recorded: it can be seen and answered
 	claimed  bool // somebody is answering
@@ -67,6 +68,9 @@ func New(o Options) *Queue {
 	o.Total = cmp.Or(o.Total, defaultTotal)
 	o.Rate = cmp.Or(o.Rate, defaultRate)
 	o.History = cmp.Or(o.History, defaultHistory)
+	if o.Awake == nil {
+		o.Awake = sinceBoot
+	}
 	return &Queue{
 		o: o, items: map[string]*item{}, byKey: map[key]*item{},
 		sessions: map[string]*asker{}, watchers: map[*watcher]struct{}{},
@@ -188,7 +192,7 @@ func (q *Queue) enter(a *Ask) (it *item, fresh bool, refused Outcome) {
 	timeout := q.o.Timeout()
 	it = &item{
 		Item: Item{Ask: *a, ID: q.newID(), Created: now, Expires: now.Add(timeout), Outcome: Pending, Waiting: 1},
-		key:  k, done: make(chan struct{}),
+		key:  k, done: make(chan struct{}), last: q.o.Awake() + timeout,
 	}
 	q.items[it.ID], q.byKey[k] = it, it
 	it.timer = time.AfterFunc(timeout, func() { q.expire(it) })
@@ -266,6 +270,18 @@ func (q *Queue) end(i Item) {
 	q.o.Changed(i)
 }
 
+// Wake ends the questions whose time was over while the machine slept.
+func (q *Queue) Wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.o.Awake()
+	for _, it := range q.items {
+		if now > it.last {
+			it.timer.Reset(0)
+		}
+	}
+}
+
 // settle ends a question. The lock is held.
 func (q *Queue) settle(it *item, o Outcome, r Reply) Item {
 	it.Outcome, it.Reply, it.Settled = o, r, time.Now()
@@ -336,6 +352,14 @@ func (q *Queue) claim(id string, r Reply) (*item, Item, error) {
 	if it.claimed {
 		return nil, Item{}, &Over{it.Item}
 	}
+	if q.o.Awake() > it.last {
+		// The machine slept: the timer stood still with it, the person's yes would
+		// come to something that was asked long ago.
+		it.timer.Reset(0)
+		late := it.Item
+		late.Outcome = Expired
+		return nil, Item{}, &Over{late}
+	}
 	if it.Scopes != nil && !slices.Contains(it.Scopes, r.Scope) {
 		return nil, Item{}, fmt.Errorf("approval %s: an answer to this cannot have the scope %q", id, r.Scope)
 	}
@@ -371,6 +395,7 @@ func (q *Queue) Forget(sessionID string) {
 
 // Pending lists what waits, oldest first.
 func (q *Queue) Pending() []Item {
+	q.Wake()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	out := make([]Item, 0, len(q.items))

@@ -146,6 +146,49 @@ func TestTimeIsExact(t *testing.T) {
 	})
 }
 
+// RS-16: the machine sleeps for 30 s while a question has 20 s left. Timers stood
+// still meanwhile; nobody's answer counts any more, and one that is in time does.
+func TestMachineSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, slept := time.Now(), time.Duration(0)
+		w := newWorld(func(o *approval.Options) {
+			o.Awake = func() time.Duration { return time.Since(began) + slept }
+		})
+		defer w.Watch("")()
+		late, held := w.begin(t.Context(), ask("s", "late:443")), w.begin(t.Context(), ask("s", "held:443"))
+		time.Sleep(40 * time.Second) //nolint:forbidigo // the bubble's clock
+		fresh := w.begin(t.Context(), ask("s", "fresh:443"))
+		synctest.Wait()
+		ids := map[string]string{}
+		for _, i := range w.Pending() {
+			ids[i.Subject] = i.ID
+		}
+		slept = 30 * time.Second
+		var over *approval.Over
+		if _, err := w.Answer(t.Context(), ids["late:443"], allow(approval.Once)); !errors.As(err, &over) || over.Item.Outcome != approval.Expired {
+			t.Errorf("an answer after its time: %v", err)
+		}
+		if a := <-late; a.Outcome != approval.Expired {
+			t.Errorf("who waited got %+v", a)
+		}
+		if _, err := w.Answer(t.Context(), ids["fresh:443"], allow(approval.Once)); err != nil {
+			t.Errorf("one that had 60 s: %v", err)
+		}
+		if a := <-fresh; !a.Allowed() {
+			t.Errorf("who asked lately got %+v", a)
+		}
+		// A look at the list ends the other one: nobody is shown what is over.
+		w.Pending()
+		synctest.Wait()
+		if a := <-held; a.Outcome != approval.Expired {
+			t.Errorf("the other got %+v", a)
+		}
+		if len(w.Pending()) != 0 {
+			t.Error("it is listed still")
+		}
+	})
+}
+
 func TestNobodyWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(nil)

@@ -150,7 +150,7 @@ type guardian struct {
 	aside   sync.WaitGroup // what nobody waits for before the end
 	hosted  atomic.Int32   // host commands and MCP servers that run
 	swept   chan struct{}  // closed when what another guardian left has no control group any more
-	used    atomic.Int64   // unix nanoseconds of the last request or end of a session
+	used    atomic.Int64   // the last request or end of a session, as time since the start: clocks are set
 }
 
 // errAsked is the cause of a stop by request; errIdle that of an idle end.
@@ -402,7 +402,7 @@ func (g *guardian) idle() {
 			return
 		case <-tick.C:
 		}
-		since := time.Since(time.Unix(0, g.used.Load()))
+		since := time.Since(g.started) - time.Duration(g.used.Load())
 		if g.sessions.Live() == 0 && g.queue.Watchers() == 0 && since >= g.o.Idle {
 			g.stop(errIdle)
 			return
@@ -410,7 +410,7 @@ func (g *guardian) idle() {
 	}
 }
 
-func (g *guardian) touch() { g.used.Store(time.Now().UnixNano()) }
+func (g *guardian) touch() { g.used.Store(int64(time.Since(g.started))) }
 
 // notice keeps what a person should learn from `guardian status`.
 func (g *guardian) notice(text string) {

@@ -30,8 +30,9 @@ import (
 const (
 	// lifetime is longer than any session is kept; the key dies with the session.
 	lifetime = 90 * 24 * time.Hour
-	// early is for clocks inside a virtual machine, which may be behind.
-	early = time.Hour
+	// early is for clocks inside a virtual machine, which may be behind, and for a
+	// host whose clock is set back by an hour (RESILIENCE RS-16).
+	early = 2 * time.Hour
 	// leafLife and renewBefore keep a leaf that is handed out good for half a day.
 	leafLife    = 24 * time.Hour
 	renewBefore = leafLife / 2

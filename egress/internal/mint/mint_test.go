@@ -56,6 +56,23 @@ func TestAuthority(t *testing.T) {
 			t.Errorf("%s: good for b.test too", host)
 		}
 	}
+	// RS-16: the clock is set by an hour, forwards or back, while leaves are kept.
+	for _, step := range []time.Duration{time.Hour, -time.Hour, 0} {
+		real := now
+		now = now.Add(step)
+		c, err := a.Config("a.test", "h2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(c.Certificates[0].Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: "a.test", Roots: roots, CurrentTime: now}); err != nil {
+			t.Errorf("after a step of %s: %v", step, err)
+		}
+		now = real
+	}
 	again, _ := a.Config("a.test", "h2")
 	first, _ := a.Config("a.test", "h2")
 	if again != first {

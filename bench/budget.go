@@ -42,6 +42,8 @@ func budgets() []budget {
 		{title: "connections, one after another", subject: "connect", peer: "direct", least: 0.4},
 		{title: "connections, sixteen at once", subject: "connect 16", peer: "direct", least: 0.4},
 		{title: "DNS answers, sixteen at once", subject: "dns 16", peer: "direct"},
+		{title: "an ask, to its line at an open watcher, p95", subject: "ask to appearance, p95", most: 50, unit: "ms"},
+		{title: "an answer, to the held connection's next byte, p95", subject: "answer to going on, p95", most: 50, unit: "ms"},
 		{title: "`Decide`, 1,000 rules", subject: "decide", most: 2, unit: "µs"},
 		{title: "`Decide`, 1,000 rules and a Cedar file", subject: "decide", contender: "cloister with a Cedar file", most: 2, unit: "µs"},
 		{title: "`Decide`, allocations", subject: "decide allocs", most: 0, unit: "a decision"},
@@ -113,7 +115,8 @@ func judge(r *raw) []verdict {
 	return out
 }
 
-// newest gives the newest full run of each kind of user.
+// newest gives the newest full run of each kind of user, with the newer ones that
+// measured some subjects apart.
 func newest(dir string) ([]named, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -130,9 +133,21 @@ func newest(dir string) ([]named, error) {
 		if err := json.Unmarshal(text, r); err != nil {
 			return nil, fmt.Errorf("read the figures: %s: %w", f, err)
 		}
-		if !r.Short {
-			last[r.User] = named{filepath.Base(f), r}
+		if r.Short {
+			continue
 		}
+		one := named{file: filepath.Base(f), raw: r}
+		if _, full := r.find("start", ours); full {
+			last[r.User] = one
+			continue
+		}
+		base, ok := last[r.User]
+		if !ok {
+			return nil, fmt.Errorf("read the figures: %s measured some subjects, and nobody all before it", f)
+		}
+		base.apart = slices.DeleteFunc(base.apart, func(old named) bool { return old.Series[0].Subject == r.Series[0].Subject })
+		base.apart = append(base.apart, one)
+		last[r.User] = base
 	}
 	var out []named
 	for _, user := range []string{"user", "root"} {
@@ -149,6 +164,7 @@ func newest(dir string) ([]named, error) {
 type named struct {
 	file string
 	*raw
+	apart []named // newer runs of some subjects
 }
 
 // document is docs/performance.md.
@@ -178,6 +194,10 @@ How it is measured, and what is compared:
   and srt carry the same bytes by CONNECT. CPU is that of the process between.
 - **connections**: dial, one byte there, one back, reset; each is judged and
   recorded. **DNS** is compared with a server that answers at once.
+- **asks**: from the moment that a program inside begins to connect to the line of an
+  open ` + "`cloister approvals watch`" + `, and from the start of ` + "`cloister approvals approve`" + `
+  to the first byte that the held connection brings back; a figure is the percentile
+  of fifty in one session.
 - **memory**: proportional set size (PSS) of all processes of an idle cloister
   without the payload's, ten at once, with the guardian's growth; 1 MB is 10⁶.
 - **Decide** is compared with cedar-go over the same policies.
@@ -187,26 +207,36 @@ How it is measured, and what is compared:
 		if n.User == "root" {
 			who = "root"
 		}
-		commit := n.Commit
-		if n.Dirty {
-			commit += " with changes"
-		}
-		fmt.Fprintf(&b, "\n## As %s\n\nCommit %s, %s; %s, %d cores, %d GiB, Linux %s, %s; load average at the start %s.\nRaw: [%s](bench/%s).\n\n",
-			who, commit, n.Time.UTC().Format("2006-01-02 15:04 UTC"), n.Machine, n.Cores, n.MemoryG, n.Kernel, n.Go, n.Load, n.file, n.file)
-		b.WriteString("| what | measured | | budget | |\n|---|---|---|---|---|\n")
-		for _, v := range judge(n.raw) {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", v.title, v.value, v.against, v.bound, v.word())
-		}
-		b.WriteString("\n| subject | contender | median | 10 % | 90 % | unit | rounds |\n|---|---|---|---|---|---|---|\n")
-		for _, s := range n.Series {
-			fmt.Fprintf(&b, "| %s | %s | %.4g | %.4g | %.4g | %s | %d |\n", s.Subject, s.Contender, s.median(), s.at(0.1), s.at(0.9), s.Unit, len(s.Values))
-		}
+		fmt.Fprintf(&b, "\n## As %s\n\n%s", who, n.figures())
 		b.WriteString("\nPeers: ")
 		var list []string
 		for _, name := range peerNames() {
 			list = append(list, name+" "+n.Peers[name])
 		}
 		b.WriteString(strings.Join(list, "; ") + ".\n")
+		for _, one := range n.apart {
+			fmt.Fprintf(&b, "\n### As %s, measured apart\n\n%s", who, one.figures())
+		}
 	}
 	return []byte(b.String()), nil
+}
+
+// figures are where and when a run was, its verdicts, its series.
+func (n named) figures() string {
+	var b strings.Builder
+	commit := n.Commit
+	if n.Dirty {
+		commit += " with changes"
+	}
+	fmt.Fprintf(&b, "Commit %s, %s; %s, %d cores, %d GiB, Linux %s, %s; load average at the start %s.\nRaw: [%s](bench/%s).\n\n",
+		commit, n.Time.UTC().Format("2006-01-02 15:04 UTC"), n.Machine, n.Cores, n.MemoryG, n.Kernel, n.Go, n.Load, n.file, n.file)
+	b.WriteString("| what | measured | | budget | |\n|---|---|---|---|---|\n")
+	for _, v := range judge(n.raw) {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", v.title, v.value, v.against, v.bound, v.word())
+	}
+	b.WriteString("\n| subject | contender | median | 10 % | 90 % | unit | rounds |\n|---|---|---|---|---|---|---|\n")
+	for _, s := range n.Series {
+		fmt.Fprintf(&b, "| %s | %s | %.4g | %.4g | %.4g | %s | %d |\n", s.Subject, s.Contender, s.median(), s.at(0.1), s.at(0.9), s.Unit, len(s.Values))
+	}
+	return b.String()
 }

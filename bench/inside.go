@@ -35,8 +35,9 @@ type order struct {
 }
 
 type answer struct {
-	Seconds float64
-	Error   string
+	Seconds      float64
+	Began, Ended int64 // unix nanoseconds
+	Error        string
 }
 
 func inside([]string) error {
@@ -54,7 +55,7 @@ func inside([]string) error {
 		}
 		began := time.Now()
 		err := o.obey()
-		a := answer{Seconds: time.Since(began).Seconds()}
+		a := answer{Seconds: time.Since(began).Seconds(), Began: began.UnixNano(), Ended: time.Now().UnixNano()}
 		if err != nil {
 			a.Error = err.Error()
 		}

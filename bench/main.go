@@ -76,6 +76,7 @@ func measurements() []measurement {
 		{"memory", measureMemory},
 		{"tunnel", measureTunnel},
 		{"dns", measureDNS},
+		{"asks", measureAsks},
 		{"decide", measureDecide},
 	}
 }

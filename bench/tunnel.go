@@ -51,21 +51,27 @@ func (w *world) open(ctx context.Context, name string, words []string, to, proxy
 }
 
 func (y *way) do(o order) (float64, error) {
+	var a answer
+	err := y.tell(o, &a)
+	return a.Seconds, err
+}
+
+// tell gives the client an order, and waits for its answer.
+func (y *way) tell(o order, a *answer) error {
 	if o.To == "" {
 		o.To = y.to
 	}
 	o.Proxy = y.proxy
 	if err := json.NewEncoder(y.in).Encode(o); err != nil {
-		return 0, fmt.Errorf("%s: %w", y.name, err)
+		return fmt.Errorf("%s: %w", y.name, err)
 	}
-	var a answer
-	if err := y.out.Decode(&a); err != nil {
-		return 0, fmt.Errorf("%s: %w", y.name, err)
+	if err := y.out.Decode(a); err != nil {
+		return fmt.Errorf("%s: %w", y.name, err)
 	}
 	if a.Error != "" {
-		return 0, fmt.Errorf("%s: %s", y.name, a.Error)
+		return fmt.Errorf("%s: %s", y.name, a.Error)
 	}
-	return a.Seconds, nil
+	return nil
 }
 
 func (y *way) close() error {

@@ -36,8 +36,9 @@ type world struct {
 const settings = `version: 1
 proxy:
   unlisted_domain_behavior: deny
-  hosts: {sink.bench.example: "127.0.0.1:%d"}
-  allow: [{domain: sink.bench.example, ports: [%d]}]
+  hosts: {sink.bench.example: "127.0.0.1:%[1]d", ask.bench.example: "127.0.0.1:%[1]d"}
+  allow: [{domain: sink.bench.example, ports: [%[1]d]}]
+  ask: [{domain: ask.bench.example, ports: [%[1]d]}]
 `
 
 func newWorld(ctx context.Context, o options) (*world, error) {
@@ -203,7 +204,7 @@ func (w *world) guardian(ctx context.Context, port int) (pid int, err error) {
 	if err := w.stopGuardian(ctx); err != nil {
 		return 0, err
 	}
-	text := fmt.Sprintf(settings, port, port)
+	text := fmt.Sprintf(settings, port)
 	if err := os.WriteFile(filepath.Join(w.dir, "home", "c", "cloister", "config.yaml"), []byte(text), 0o600); err != nil {
 		return 0, fmt.Errorf("configure: %w", err)
 	}

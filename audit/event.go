@@ -76,6 +76,10 @@ type Event struct {
 	Reason    string `json:"reason"`
 	Policy    string `json:"policy"` // digest of the policy that decided
 
+	// Suppressed is how many events like this one it stands for, which were counted
+	// and not recorded.
+	Suppressed uint64 `json:"suppressed,omitempty"`
+
 	Host       string `json:"host,omitempty"`
 	Port       uint16 `json:"port,omitempty"`
 	Via        string `json:"via,omitempty"` // direct|connect|socks5|http

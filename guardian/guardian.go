@@ -318,6 +318,11 @@ func (g *guardian) farewell(server *http.Server) {
 // close records the end and makes everything durable.
 func (g *guardian) close() error {
 	cause := context.Cause(g.ctx)
+	for _, sum := range g.records.budget.rest() {
+		if err := g.records.write(context.WithoutCancel(g.ctx), sum); err != nil {
+			g.log.Error("a sum of refusals could not be recorded", "session", sum.Session, "error", err)
+		}
+	}
 	err := g.records.append(context.WithoutCancel(g.ctx), audit.Event{
 		Kind:     audit.GuardianStop,
 		Action:   "stop",

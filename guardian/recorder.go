@@ -21,6 +21,7 @@ type recorder struct {
 	dir    string
 	logger *slog.Logger
 	told   func(audit.Event)
+	budget *budget
 
 	mu     sync.RWMutex
 	log    *audit.Log // nil while broken and not yet open again
@@ -37,7 +38,7 @@ func openRecorder(dir string, logger *slog.Logger, told func(audit.Event)) (*rec
 	if err != nil {
 		return nil, advise(dir, err)
 	}
-	return &recorder{dir: dir, logger: logger, told: told, log: log, wake: make(chan struct{}, 1)}, nil
+	return &recorder{dir: dir, logger: logger, told: told, log: log, budget: newBudget(), wake: make(chan struct{}, 1)}, nil
 }
 
 // advise adds what a person can do.
@@ -52,8 +53,8 @@ func advise(dir string, err error) error {
 	return err
 }
 
-// append writes one event, or says why nothing may happen.
-func (r *recorder) append(ctx context.Context, e audit.Event) error {
+// write writes one event, or says why nothing may happen.
+func (r *recorder) write(ctx context.Context, e audit.Event) error {
 	r.mu.RLock()
 	log, broken := r.log, r.broken
 	r.mu.RUnlock()

@@ -9,7 +9,7 @@ func All() []escape.Case {
 		pr01(), pr02(), pr03(), pr03a(), pr04(), pr05(), pr06(), pr07(), pr08(), pr09(), pr10(), pr11(), pr12(), pr19(), pr20(), pr23(), pr24(), pr25(), pr26(), pr27(), pr29(),
 		nw01(), nw02(), nw03(), nw04(), nw08(), nw09(), nw10(), nw12(), nw13(), nw14(), nw15(), nw15a(), nw16(), nw18(), nw19(), nw20(), nw22(), nw23(), nw25(), nw26(), nw26a(), nw26b(), nw28(), nw30(), nw31(), nw32(), nw33(), nw34(), nw36(), nw37(), nw38(), nw40(), nw42(), nw43(), nw44(), nw46(), nw48(), nw49(),
 		hx01(), hx03(), hx05(), hx06(), hx07(), hx11(), hx16(), hx17(), hx19(), hx22(), hx25(),
-		lg01(), lg02(), lg03(), lg05(),
+		lg01(), lg02(), lg03(), lg04(), lg05(),
 		sc05(), sc07(), sc08(),
 		bk12(), bk14(), bk14a(),
 		po01(), po02(), po03(), po05(), po12(),

@@ -1,0 +1,122 @@
+package guardian
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"cloister/audit"
+)
+
+// What of one session's refusals is recorded one by one: a burst, then so many a
+// second. What is more is counted, and told by records of their own: a program that
+// is refused a million times must not fill the disk (LG-04). Whatever was allowed,
+// asked or answered is always recorded.
+const (
+	refusalBurst  = 1000
+	refusalRate   = 20.0 // a second
+	suppressEvery = 10 * time.Second
+)
+
+// budget is what the sessions have left.
+type budget struct {
+	mu   sync.Mutex
+	left map[string]*allowance // by session ID
+}
+
+type allowance struct {
+	tokens float64
+	at     time.Time
+	unsaid map[audit.Kind]*audit.Event // what was left out, by kind: the first one, with their number
+	told   time.Time
+}
+
+func newBudget() *budget { return &budget{left: map[string]*allowance{}} }
+
+// spend says whether an event is recorded by itself. due are the sums whose time it
+// is: they are recorded, and then no more.
+func (b *budget) spend(e audit.Event, now time.Time) (record bool, due []audit.Event) {
+	if e.SessionID == "" {
+		return true, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.left[e.SessionID]
+	switch {
+	case e.Kind == audit.SessionStop && a != nil:
+		delete(b.left, e.SessionID)
+		return true, a.sums()
+	case !denial(e):
+		return true, nil
+	case a == nil:
+		a = &allowance{tokens: refusalBurst, at: now, unsaid: map[audit.Kind]*audit.Event{}, told: now}
+		b.left[e.SessionID] = a
+	}
+	a.tokens = min(refusalBurst, a.tokens+now.Sub(a.at).Seconds()*refusalRate)
+	a.at = now
+	if now.Sub(a.told) >= suppressEvery {
+		due, a.told = a.sums(), now
+	}
+	if a.tokens >= 1 {
+		a.tokens--
+		return true, due
+	}
+	first := a.unsaid[e.Kind]
+	if first == nil {
+		first = &e
+		a.unsaid[e.Kind] = first
+	}
+	first.Suppressed++
+	return false, due
+}
+
+// denial says whether an event tells of something that did not happen, and of
+// nothing else.
+func denial(e audit.Event) bool {
+	switch e.Kind {
+	case audit.NetDNS, audit.NetConnect, audit.HTTPRequest, audit.MCPCall, audit.SecretUse, audit.HostexecRequest:
+		return e.Verdict == "deny"
+	}
+	return false
+}
+
+// sums are the records of what was left out, and end it.
+func (a *allowance) sums() []audit.Event {
+	var out []audit.Event
+	for _, kind := range slices.Sorted(maps.Keys(a.unsaid)) {
+		e := *a.unsaid[kind]
+		e.Action, e.Time = "suppressed", time.Time{}
+		e.Reason = fmt.Sprintf("%d refusals of this kind were counted and not recorded one by one, of which this is the first: this session is refused too often; %s", e.Suppressed, e.Reason)
+		out = append(out, e)
+	}
+	clear(a.unsaid)
+	return out
+}
+
+// rest are the sums of every session, for the guardian's end.
+func (b *budget) rest() []audit.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []audit.Event
+	for _, id := range slices.Sorted(maps.Keys(b.left)) {
+		out = append(out, b.left[id].sums()...)
+	}
+	return out
+}
+
+// append records an event, or counts it; the error says why nothing may happen.
+func (r *recorder) append(ctx context.Context, e audit.Event) error {
+	record, due := r.budget.spend(e, time.Now())
+	for _, sum := range due {
+		if err := r.write(ctx, sum); err != nil {
+			return err
+		}
+	}
+	if !record {
+		return r.err()
+	}
+	return r.write(ctx, e)
+}

@@ -1,0 +1,74 @@
+package guardian
+
+import (
+	"testing"
+	"time"
+
+	"cloister/audit"
+)
+
+// LG-04: a million refusals in a minute take a bounded number of records, whose
+// numbers add up; a neighbour and what was allowed are recorded one by one.
+func TestAMillionRefusals(t *testing.T) {
+	b, now := newBudget(), time.Now()
+	flood := audit.Event{SessionID: "a", Session: "a", Kind: audit.NetDNS, Verdict: "deny", Reason: "no rule", Host: "x.example"}
+	records, counted := 0, uint64(0)
+	count := func(record bool, due []audit.Event) {
+		if record {
+			records++
+			counted++
+		}
+		for _, sum := range due {
+			if sum.Action != "suppressed" || sum.Verdict != "deny" || sum.SessionID == "" || sum.Suppressed == 0 {
+				t.Errorf("a sum is %+v", sum)
+			}
+			records++
+			counted += sum.Suppressed
+		}
+	}
+	const many = 1_000_000
+	for i := range many {
+		e := flood
+		if i%3 == 0 {
+			e.Kind = audit.HTTPRequest
+		}
+		count(b.spend(e, now))
+		now = now.Add(time.Minute / many)
+		if i%100_000 == 0 {
+			for _, e := range []audit.Event{
+				{SessionID: "b", Kind: audit.NetConnect, Verdict: "deny"},
+				{SessionID: "a", Kind: audit.NetConnect, Verdict: "allow"},
+				{SessionID: "a", Kind: audit.NetConnect, Verdict: "ask"},
+				{SessionID: "a", Kind: audit.ApprovalDecision, Verdict: "deny"},
+				{Kind: audit.ApprovalDecision, Verdict: "deny"},
+			} {
+				if record, _ := b.spend(e, now); !record {
+					t.Errorf("%+v is not recorded", e)
+				}
+			}
+		}
+	}
+	record, due := b.spend(audit.Event{SessionID: "a", Kind: audit.SessionStop}, now)
+	count(false, due)
+	if !record || counted != many {
+		t.Errorf("the end is recorded: %t; %d of %d are accounted for", record, counted, many)
+	}
+	if most := refusalBurst + 60*int(refusalRate) + 20; records > most {
+		t.Errorf("%d records, at most %d", records, most)
+	}
+	t.Logf("%d refusals in a minute: %d records", many, records)
+	if rest := b.rest(); len(rest) != 0 {
+		t.Errorf("left over: %+v", rest)
+	}
+	// A session that floods, rests and goes on is recorded again.
+	b = newBudget()
+	for range refusalBurst + 5 {
+		b.spend(flood, now)
+	}
+	if record, _ := b.spend(flood, now); record {
+		t.Error("the burst has no end")
+	}
+	if record, due := b.spend(flood, now.Add(time.Minute)); !record || len(due) != 1 || due[0].Suppressed != 6 {
+		t.Errorf("after a minute: %t, %+v", record, due)
+	}
+}

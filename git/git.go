@@ -214,7 +214,7 @@ func held(c *exec.Cmd, l limits) error {
 var errSaid = errors.New("git says more than can be looked at")
 
 // run gives what a git said: all of it, or an error.
-func run(c *exec.Cmd, in io.Reader) (string, error) { return told(c, in, (*exec.Cmd).Run) }
+func run(c *exec.Cmd) (string, error) { return told(c, nil, (*exec.Cmd).Run) }
 
 func told(c *exec.Cmd, in io.Reader, run func(*exec.Cmd) error) (string, error) {
 	var out, said capped
@@ -279,7 +279,7 @@ func (d *Depot) refresh(ctx context.Context) error {
 	}
 	defer release()
 	_, err = run(d.command(ctx, d.env, "fetch", "--quiet", "--prune", "--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
-		"--", d.remote.URL, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"), nil)
+		"--", d.remote.URL, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"))
 	if err != nil {
 		return fmt.Errorf("fetch from %s: %w", d.remote.URL, err)
 	}
@@ -291,7 +291,7 @@ func (d *Depot) head(ctx context.Context) error {
 	if _, err := d.local(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
 		return nil
 	}
-	said, err := run(d.command(ctx, d.env, "ls-remote", "--symref", "--", d.remote.URL, "HEAD"), nil)
+	said, err := run(d.command(ctx, d.env, "ls-remote", "--symref", "--", d.remote.URL, "HEAD"))
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", d.remote.URL, err)
 	}

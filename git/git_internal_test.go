@@ -9,10 +9,10 @@ import (
 // What a git says beyond the bound is never shown in part.
 func TestTooMuchIsNothing(t *testing.T) {
 	c := exec.CommandContext(t.Context(), "sh", "-c", "echo first; head -c 17000000 /dev/zero; echo last")
-	if said, err := run(c, nil); !errors.Is(err, errSaid) || said != "" {
+	if said, err := run(c); !errors.Is(err, errSaid) || said != "" {
 		t.Errorf("%d bytes, %v", len(said), err)
 	}
-	if said, err := run(exec.CommandContext(t.Context(), "sh", "-c", "echo all"), nil); err != nil || said != "all\n" {
+	if said, err := run(exec.CommandContext(t.Context(), "sh", "-c", "echo all")); err != nil || said != "all\n" {
 		t.Errorf("control: %q, %v", said, err)
 	}
 	var b capped

@@ -176,7 +176,7 @@ func (o *pushing) send(ctx context.Context, p *Push) report {
 		specs = append(specs, source+":"+u.Ref)
 	}
 	args = append(append(args, "--", o.d.remote.URL), specs...)
-	said, err := run(o.d.command(ctx, append(append([]string{}, o.d.env...), o.env...), args...), nil)
+	said, err := run(o.d.command(ctx, append(append([]string{}, o.d.env...), o.env...), args...))
 	rep := report{unpack: "ok", refused: map[string]string{}}
 	done := pushed(said)
 	var kept []Update

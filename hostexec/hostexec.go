@@ -114,7 +114,8 @@ type Command struct {
 	Operands []Operand `json:"operands"` // files in what the cloister can write
 }
 
-// Operand is a file that an argument names.
+// Operand is a file that an argument names or, with Arg 0, one that the program is
+// known to look for by itself.
 type Operand struct {
 	Arg  int    `json:"arg"`
 	Path string `json:"path"`
@@ -227,7 +228,11 @@ func (c *Command) Shown() [][2]string {
 	}
 	out = append(out, [2]string{"in folder", termsafe.Quote(c.Dir)})
 	for _, o := range c.Operands {
-		out = append(out, [2]string{fmt.Sprintf("file of argument %d", o.Arg), termsafe.Quote(o.Path) + " " + o.Sum[:19]})
+		label := fmt.Sprintf("file of argument %d", o.Arg)
+		if o.Arg == 0 {
+			label = "file that it looks for"
+		}
+		out = append(out, [2]string{label, termsafe.Quote(o.Path) + " " + o.Sum[:19]})
 	}
 	return append(out, [2]string{"environment", termsafe.Quote(strings.Join(c.Env, " "))})
 }

@@ -87,7 +87,10 @@ func (p *Prepared) look() error {
 	if err := p.program(); err != nil {
 		return err
 	}
-	return p.operands()
+	if err := p.operands(); err != nil {
+		return err
+	}
+	return p.implied()
 }
 
 // openDir opens the folder by a path inside, which must lie in the project.
@@ -291,6 +294,35 @@ func (p *Prepared) operands() error {
 			if err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// implied binds the files that a known program looks for by itself, in its folder
+// and above it in the project: what they say is what it does.
+func (p *Prepared) implied() error {
+	for _, name := range looksFor(p.Argv[0]) {
+		for dir := p.Dir; ; dir = filepath.Dir(dir) {
+			if _, in := below(dir, p.host.Project); !in {
+				break
+			}
+			o, f, err := p.operand(0, filepath.Join(dir, name))
+			if _, refused := errors.AsType[*Refused](err); refused {
+				break // a link that leads out: to what nobody inside can write
+			}
+			if err != nil {
+				return err
+			}
+			if f == nil {
+				continue
+			}
+			err = p.bind(o, f, false)
+			f.Close()
+			if err != nil {
+				return err
+			}
+			break
 		}
 	}
 	return nil

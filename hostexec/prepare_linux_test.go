@@ -2,6 +2,7 @@ package hostexec_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,65 @@ func TestPrepare(t *testing.T) {
 }
 
 // An operand is bound by whatever name it was given.
+// The files that make and npm look for are what they do: they are bound, in the
+// folder and above it.
+func TestFilesThatAProgramLooksFor(t *testing.T) {
+	p := newPlace(t)
+	for _, name := range []string{"make", "npm", "other"} {
+		p.write(filepath.Join(p.bin, name), "#!/bin/sh\n", 0o755)
+	}
+	p.write(filepath.Join(p.host.Project, "Makefile"), "all:\n", 0o644)
+	p.write(filepath.Join(p.host.Project, "package.json"), "{}", 0o644)
+	for name, want := range map[string]string{"make": "Makefile", "npm": "package.json", "other": ""} {
+		got, err := p.prepare("/work/sub", name, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" {
+			if len(got.Operands) != 0 {
+				t.Errorf("%s: %+v", name, got.Operands)
+			}
+			continue
+		}
+		if len(got.Operands) != 1 || got.Operands[0].Arg != 0 || got.Operands[0].Path != filepath.Join(p.host.Project, want) {
+			t.Fatalf("%s: %+v", name, got.Operands)
+		}
+		if shown := fmt.Sprint(got.Shown()); !strings.Contains(shown, "file that it looks for") {
+			t.Errorf("%s: nobody is shown it: %s", name, shown)
+		}
+		p.write(filepath.Join(p.host.Project, want), "other", 0o644)
+		if _, err := got.Again(); err == nil || !strings.Contains(err.Error(), "it changed after it was approved: the file ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		after, err := p.prepare("/work/sub", name, "x")
+		if err != nil || after.Grant() == got.Grant() {
+			t.Errorf("%s: a remembered answer holds for other bytes (%v)", name, err)
+		}
+		// One that leads out is none of the cloister's.
+		outside := filepath.Join(filepath.Dir(p.bin), "outside-"+name)
+		p.write(outside, "mine", 0o644)
+		if err := os.Remove(filepath.Join(p.host.Project, want)); err != nil {
+			t.Fatal(err)
+		}
+		p.link(outside, filepath.Join(p.host.Project, want))
+		if out, err := p.prepare("/work", name, "x"); err != nil || len(out.Operands) != 0 {
+			t.Errorf("%s: a link that leads out: %v", name, err)
+		}
+		if _, err := after.Again(); err == nil {
+			t.Errorf("%s: a link in its place changed nothing", name)
+		}
+		if err := os.Remove(filepath.Join(p.host.Project, want)); err != nil {
+			t.Fatal(err)
+		}
+		p.write(filepath.Join(p.host.Project, want), "other", 0o644)
+		// One that comes into the folder itself goes before.
+		p.write(filepath.Join(p.host.Project, "sub", want), "nearer", 0o644)
+		if _, err := after.Again(); err == nil {
+			t.Errorf("%s: a nearer file changed nothing", name)
+		}
+	}
+}
+
 func TestOperandByALink(t *testing.T) {
 	p := newPlace(t)
 	p.link(p.host.Project, p.host.Project+"-link")

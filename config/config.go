@@ -189,8 +189,9 @@ const (
 	ModeShadow  Mode = "shadow"
 	ModeRecord  Mode = "record"
 
-	WorkspaceLive Workspace = "live"
-	WorkspaceNone Workspace = "none"
+	WorkspaceLive    Workspace = "live"
+	WorkspaceOverlay Workspace = "overlay"
+	WorkspaceNone    Workspace = "none"
 
 	// TLSTunnel passes it on as it is, whatever else would open it.
 	TLSTunnel TLS = "tunnel"
@@ -205,9 +206,11 @@ func (Isolation) words() []string {
 func (Mode) words() []string {
 	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}
 }
-func (Protocol) words() []string  { return []string{"postgres", "ssh"} }
-func (TLS) words() []string       { return []string{string(TLSTunnel)} }
-func (Workspace) words() []string { return []string{string(WorkspaceLive), string(WorkspaceNone)} }
+func (Protocol) words() []string { return []string{"postgres", "ssh"} }
+func (TLS) words() []string      { return []string{string(TLSTunnel)} }
+func (Workspace) words() []string {
+	return []string{string(WorkspaceLive), string(WorkspaceOverlay), string(WorkspaceNone)}
+}
 func (Unlisted) words() []string {
 	return []string{string(UnlistedAsk), string(UnlistedDeny), "request_approval", "reject"}
 }

@@ -71,6 +71,10 @@ type Bind struct {
 	// System marks a path that every user of the host can read as it stands.
 	// Others are shown with the owner's rights, also when root starts the driver.
 	System bool `json:"system,omitempty"`
+	// Overlay keeps what is written there in memory: the host's files stay as
+	// they are, and what was written is gone with the box. A driver that cannot
+	// refuses to start.
+	Overlay bool `json:"overlay,omitempty"`
 }
 
 // Protect is a path that the payload must find read-only.

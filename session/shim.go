@@ -369,7 +369,7 @@ func endOf(box sandbox.Box) <-chan sandbox.Status {
 // watchLinks looks for files that are hard links to something outside the
 // project, beside the command, since it takes as long as the project is large.
 func (s *Shim) watchLinks(ctx context.Context) (wait func()) {
-	if s.View.None {
+	if s.View.None || s.View.Overlay {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -402,7 +402,7 @@ func more(n int) string {
 // changed looks for auto-run files that the command changed. The clock of file
 // times is coarse: one tick is taken off the start.
 func (s *Shim) changed(ctx context.Context, began time.Time, view *workspace.View) ([]string, bool) {
-	if s.View.None {
+	if s.View.None || s.View.Overlay {
 		return nil, false
 	}
 	const tick = 10 * time.Millisecond

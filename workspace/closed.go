@@ -63,7 +63,7 @@ func (v *View) closePath(c Closed, o Options) (why string) {
 		return "what lies there is the cloister's own"
 	case !there && !writable:
 		return "" // nothing of it is inside, and nothing can be made there
-	case !there && inside(c.Path, string(v.project.Root)) && !o.None:
+	case !there && inside(c.Path, string(v.project.Root)) && !o.None && !o.Overlay:
 		if slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == c.Path }) {
 			return ""
 		}

@@ -34,6 +34,7 @@ type Options struct {
 	Data    string // where private homes are kept
 	Locks   string // where sessions of one project find each other
 	None    bool   // --workspace none: no project files at all
+	Overlay bool   // --workspace overlay: what is written to them never reaches the host
 	Expose  []Expose
 	Refs    []string
 	Protect []string // more paths of the project to protect, relative to its top
@@ -251,6 +252,9 @@ func (v *View) expose(home string, e Expose, o Options) error {
 		target = real
 	}
 	b := sandbox.Bind{Source: sandbox.HostPath(real), Target: sandbox.GuestPath(target), Access: e.Access, File: !fi.IsDir()}
+	if root := string(v.project.Root); o.Overlay && e.Access == sandbox.ReadWrite && (inside(target, root) || inside(root, target)) {
+		return fmt.Errorf("expose %s: nothing of the project is written on the host from an overlay workspace: leave out :rw, or use --workspace live", e.Path)
+	}
 	if e.Access == sandbox.ReadWrite && inside(target, string(v.project.Root)) {
 		// The person's word lifts the protection of that path.
 		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return inside(string(p.Target), target) })
@@ -264,7 +268,7 @@ func (v *View) expose(home string, e Expose, o Options) error {
 func (v *View) live(home string, o Options) error {
 	p := v.project
 	root := string(p.Root)
-	if err := v.bind(home, sandbox.Bind{Source: p.Root, Target: sandbox.GuestPath(root), Access: sandbox.ReadWrite}); err != nil {
+	if err := v.bind(home, sandbox.Bind{Source: p.Root, Target: sandbox.GuestPath(root), Access: sandbox.ReadWrite, Overlay: o.Overlay}); err != nil {
 		return err
 	}
 	if !inside(root, "/work") {
@@ -276,6 +280,9 @@ func (v *View) live(home string, o Options) error {
 				v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(k), Empty: true})
 			}
 		}
+	}
+	if o.Overlay {
+		return v.overlay(home, o)
 	}
 	var err error
 	if v.held, err = stubs.Open(o.Locks, o.Data, filepath.Base(homeOf("", p.Main)), v.writable(o)); err != nil {
@@ -320,6 +327,37 @@ func (v *View) live(home string, o Options) error {
 	}
 	// What is made into a repository inside would be obeyed by git outside.
 	return tree.protect(".git", stubs.Folder)
+}
+
+// overlay shows what the host has hidden or a person protects as live does.
+// Nothing else needs protection from what never reaches the host, and nothing is
+// held there.
+func (v *View) overlay(home string, o Options) error {
+	v.held = stubs.See(v.writable(o))
+	root := string(v.project.Root)
+	tree := newTree(v, root)
+	_, sockets := nested(root)
+	for _, rel := range sockets {
+		tree.cover(rel, true)
+	}
+	for _, rel := range o.Protect {
+		clean := filepath.Clean(rel)
+		if !filepath.IsLocal(clean) || clean == "." {
+			return fmt.Errorf("protect %s: not a path inside the project", rel)
+		}
+		if err := tree.protect(clean, stubs.Leave); err != nil {
+			return err
+		}
+	}
+	for _, glob := range o.Hide {
+		if err := tree.hide(glob); err != nil {
+			return err
+		}
+	}
+	if g := v.project.Git; g != nil && !inside(g.Common, root) {
+		return v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common), Access: sandbox.ReadWrite, Overlay: true})
+	}
+	return nil
 }
 
 // git protects what git runs or is led by, and shows a linked worktree the
@@ -580,7 +618,7 @@ func (t *tree) cover(rel string, file bool) {
 // session may write.
 func (v *View) writable(o Options) []string {
 	var out []string
-	if p := v.project; !o.None {
+	if p := v.project; !o.None && !o.Overlay {
 		out = append(out, string(p.Root))
 		if p.Git != nil && !inside(p.Git.Common, string(p.Root)) {
 			out = append(out, p.Git.Common)

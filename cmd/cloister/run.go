@@ -89,7 +89,7 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl.StringVarP(&f.project, "project", "C", "", "the project, instead of the current folder's")
 	fl.StringVarP(&f.branch, "branch", "b", "", "work in a worktree of this branch, made where there is none")
 	fl.StringVar(&f.mode, "mode", "", "enforce, shadow (record what would be denied) or record")
-	fl.StringVar(&f.workspace, "workspace", "", "live (the project's files) or none")
+	fl.StringVar(&f.workspace, "workspace", "", "live (the project's files), overlay (what is written to them is gone afterwards) or none")
 	fl.Var(listFlag{&f.allow}, "allow", "allow `DOMAIN[:PORT]` for this session")
 	fl.Var(listFlag{&f.deny}, "deny", "deny `DOMAIN[:PORT]` for this session")
 	fl.Var(listFlag{&f.expose}, "expose", "show `PATH[:ro|:rw]` of the host")
@@ -110,7 +110,7 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 		panic(err) // the flag is one line above
 	}
 	for flag, words := range map[string][]string{
-		"isolation": isolations, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "none"},
+		"isolation": isolations, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "overlay", "none"},
 		"accept": {"residue:wide-workspace", "residue:cgroup-limits"},
 	} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -150,7 +150,7 @@ func (f *runFlags) check() error {
 	}{
 		{"--isolation", f.isolation, isolations},
 		{"--mode", f.mode, []string{"enforce", "shadow", "record"}},
-		{"--workspace", f.workspace, []string{"live", "none"}},
+		{"--workspace", f.workspace, []string{"live", "overlay", "none"}},
 	} {
 		if w.value != "" && !slices.Contains(w.words, w.value) {
 			return wrongWords("one of: "+strings.Join(w.words, ", "), f.verb+": %s %q is not known", w.flag, w.value)
@@ -548,7 +548,7 @@ func (a *app) limits(f *runFlags, cfg *config.Config) (sandbox.Limits, error) {
 func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) (workspace.Options, error) {
 	o := workspace.Options{
 		Home: home, Path: a.env.get("PATH"), Data: dirs.Data, Locks: locksDir(dirs),
-		None: f.workspace == "none", Protect: cfg.Filesystem.Protect, Hide: cfg.Filesystem.Hide, KeepOut: keepOut(dirs),
+		None: f.workspace == "none", Overlay: f.workspace == "overlay", Protect: cfg.Filesystem.Protect, Hide: cfg.Filesystem.Hide, KeepOut: keepOut(dirs),
 	}
 	if f.image != "" {
 		o.Path = "" // toolchains are the image's

@@ -65,6 +65,9 @@ type start struct {
 // by side: that the agent's joined the gate's would cost the half again of what
 // docker run costs, one after the other (docs/decisions/0015).
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_ sandbox.Box, err error) {
+	if slices.ContainsFunc(s.Binds, func(b sandbox.Bind) bool { return b.Overlay }) {
+		return nil, &sandbox.Unsupported{Guarantee: "overlay workspace", Reason: "start docker: an engine lays nothing over the host's folders", Fix: "use --isolation native, or --workspace live"}
+	}
 	std, err := takeStandard(w)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,12 @@ func (p *program) explain(r report, s sandbox.Spec) error {
 func stepError(name string, errno unix.Errno) error {
 	err := fmt.Errorf("start native: %s: %w", name, errno)
 	switch name {
-	case "open overlay", "create overlay", "mount overlay":
+	case "open overlay of workspace", "create overlay of workspace", "mount overlay of workspace":
+		return &sandbox.Unsupported{
+			Guarantee: "overlay workspace", Reason: err.Error(),
+			Fix: "the kernel must offer overlayfs to user namespaces (modprobe overlay), and the project lie on a file system that it can lie on: run with --workspace live",
+		}
+	case "open overlay of image", "create overlay of image", "mount overlay of image":
 		return &sandbox.Unsupported{
 			Guarantee: "system from an image", Reason: err.Error(),
 			Fix: "the kernel must offer overlayfs to user namespaces (modprobe overlay), on a file system that it can lie on: point XDG_DATA_HOME elsewhere, or run without --image",

@@ -15,45 +15,51 @@ import (
 )
 
 // base makes what the view is built on: an empty tmpfs or, with an image, an
-// overlay of the image's root and a tmpfs that takes what is made inside. The
-// overlay's folders are named relative to the working folder, so that no path
-// of the host stands in the list of mounts.
+// overlay of the image's root and a tmpfs that takes what is made inside.
 func (v *view) base() {
 	p := v.p
 	if v.image == "" {
 		v.tmpfs(v.root, "size=32m", "mode=0755", "nr_inodes=16k")
 		return
 	}
-	stage, overlay := p.cell(), p.cell()
-	v.tmpfs(stage, "size=32m", "mode=0755", "nr_inodes=16k")
-	// Not on /, where it would stay under the new root and the host's under it:
-	// on a folder that every Linux has and that nothing of is shown.
-	p.sys("attach the image's stage", unix.SYS_MOVE_MOUNT, stage, "", unix.AT_FDCWD, "/proc", unix.MOVE_MOUNT_F_EMPTY_PATH)
-	for _, dir := range []string{"lower", "upper", "work"} {
-		p.sys("make folder "+dir, unix.SYS_MKDIRAT, stage, dir, 0o755)
-	}
-	image, lower := p.cell(), p.cell()
+	image := p.cell()
 	v.clone(v.image, image)
 	if passed := v.mounts[sandbox.HostPath(v.image)]; passed != nil {
 		p.sys("close the image's mount", unix.SYS_CLOSE, passed)
 		v.mounts = nil
 	}
-	v.restrict("the image", image, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-	p.sys("open the image's place", unix.SYS_OPENAT, stage, "lower", unix.O_PATH|unix.O_CLOEXEC, 0).to(lower)
-	v.attachAt(image, lower, "the image")
-	p.sys("close the image's place", unix.SYS_CLOSE, lower)
+	v.overlay("image", image, v.root, "size=32m", "mode=0755", "nr_inodes=16k")
+	v.clearFresh()
+}
 
-	p.sys("go to the image's stage", unix.SYS_FCHDIR, stage)
-	p.sys("open overlay", unix.SYS_FSOPEN, "overlay", unix.FSOPEN_CLOEXEC).to(overlay)
-	for _, o := range [][2]string{{"source", "image"}, {"lowerdir", "lower"}, {"upperdir", "upper"}, {"workdir", "work"}} {
+// overlay lays a tmpfs over a detached mount: it takes what is written, and is
+// gone with the view. Its folders are named relative to the working folder, so
+// that no path of the host stands in the list of mounts.
+func (v *view) overlay(what string, below, out *int32, options ...string) {
+	p := v.p
+	stage, overlay, lower := p.cell(), p.cell(), p.cell()
+	v.tmpfs(stage, options...)
+	// Not on /, where it would stay under the new root and the host's under it:
+	// on a folder that every Linux has and that nothing of is shown.
+	p.sys("attach the stage of "+what, unix.SYS_MOVE_MOUNT, stage, "", unix.AT_FDCWD, "/proc", unix.MOVE_MOUNT_F_EMPTY_PATH)
+	for _, dir := range []string{"lower", "upper", "work"} {
+		p.sys("make folder "+dir, unix.SYS_MKDIRAT, stage, dir, 0o755)
+	}
+	v.restrict(what, below, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	p.sys("open the place of "+what, unix.SYS_OPENAT, stage, "lower", unix.O_PATH|unix.O_CLOEXEC, 0).to(lower)
+	v.attachAt(below, lower, what)
+	p.sys("close the place of "+what, unix.SYS_CLOSE, lower)
+
+	p.sys("go to the stage of "+what, unix.SYS_FCHDIR, stage)
+	p.sys("open overlay of "+what, unix.SYS_FSOPEN, "overlay", unix.FSOPEN_CLOEXEC).to(overlay)
+	for _, o := range [][2]string{{"source", what}, {"lowerdir", "lower"}, {"upperdir", "upper"}, {"workdir", "work"}} {
 		p.sys("set overlay "+o[0], unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_STRING, o[0], o[1], 0)
 	}
 	p.sys("set overlay userxattr", unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_FLAG, "userxattr", 0, 0)
-	p.sys("create overlay", unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
-	p.sys("mount overlay", unix.SYS_FSMOUNT, overlay, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV).to(v.root)
+	p.sys("create overlay of "+what, unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
+	p.sys("mount overlay of "+what, unix.SYS_FSMOUNT, overlay, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV).to(out)
 	p.sys("close overlay", unix.SYS_CLOSE, overlay)
-	p.sys("close the image's stage", unix.SYS_CLOSE, stage)
-	v.clearFresh()
+	p.sys("close the stage of "+what, unix.SYS_CLOSE, stage)
 }
 
 // fresh are the folders on which something new is mounted, whatever the image has

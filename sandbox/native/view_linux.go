@@ -273,6 +273,12 @@ func (v *view) bind(b sandbox.Bind) {
 	if b.Access == sandbox.ReadOnly {
 		attrs |= unix.MOUNT_ATTR_RDONLY
 	}
+	if b.Overlay {
+		// As much as /tmp may take twice over: a build writes into its project.
+		below := fd
+		fd = v.p.cell()
+		v.overlay("workspace", below, fd, "size=50%", "mode=0755", "nr_inodes=2m")
+	}
 	v.restrict(target, fd, attrs)
 	v.attach(fd, target)
 	v.under = append(v.under, target)

@@ -91,10 +91,16 @@ func (w *world) checkLookedAround(text string, res result) {
 	w.t.Helper()
 	for _, want := range []string{
 		"cat: ", "No such file or directory",
-		".git/hooks/pre-commit: Read-only file system", ".git/config: Read-only file system", "Could not resolve host: evil.example.net", "looked",
+		"Could not resolve host: evil.example.net", "looked",
 	} {
 		if !strings.Contains(text, want) {
 			w.t.Errorf("looking around told %q, without %q", text, want)
+		}
+	}
+	for _, file := range []string{".git/hooks/pre-commit", ".git/config"} {
+		// An agent takes the shell that it finds, and zsh says it the other way round.
+		if !strings.Contains(text, file+": Read-only file system") && !strings.Contains(text, "read-only file system: "+file) {
+			w.t.Errorf("looking around told %q, without that %s is read-only", text, file)
 		}
 	}
 	if strings.Contains(text, "the person's key") {

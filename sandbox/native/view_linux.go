@@ -274,10 +274,10 @@ func (v *view) bind(b sandbox.Bind) {
 		attrs |= unix.MOUNT_ATTR_RDONLY
 	}
 	if b.Overlay {
-		// As much as /tmp may take twice over: a build writes into its project.
+		// As much as /tmp may take: a build writes into its project.
 		below := fd
 		fd = v.p.cell()
-		v.overlay("workspace", below, fd, "size=50%", "mode=0755", "nr_inodes=2m")
+		v.overlay("workspace", below, fd, "size=25%", "mode=0755", "nr_inodes=1m")
 	}
 	v.restrict(target, fd, attrs)
 	v.attach(fd, target)

@@ -91,6 +91,7 @@ var packages = map[string]string{
 	"desktop":               "notifications, by the session bus",
 	"egress":                "gate, names, tunnels, proxies",
 	"egress/internal/mint":  "certificates of a session's own authority",
+	"egress/internal/names": "an address for each name of a session",
 	"egress/internal/sock":  "what the kernel tells of a socket",
 	"egress/internal/shell": "SSH between a program and its server",
 	"egress/internal/wire":  "parsers of first bytes, which read what an enemy sent and so do nothing else",

@@ -120,7 +120,7 @@ func (e *Engine) forward(ctx context.Context, q dnsmessage.Question, name string
 			return e.tooMany(auth, kind, err)
 		}
 	}
-	addr, err := e.names.address(auth.Host())
+	addr, err := e.names.Address(auth.Host())
 	if err != nil {
 		return reply{rcode: dnsmessage.RCodeServerFailure, ede: edeNotReady, text: err.Error()}
 	}
@@ -180,7 +180,7 @@ func (e *Engine) reverse(q dnsmessage.Question, name string) reply {
 	if err != nil {
 		return none
 	}
-	host, ok := e.names.name(addr)
+	host, ok := e.names.Name(addr)
 	if addr == gateAddr() {
 		host, ok = proxyName, true
 	}

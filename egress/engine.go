@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/egress/internal/names"
 	"cloister/egress/internal/sock"
 	"cloister/internal/authority"
 )
@@ -21,7 +22,7 @@ type Engine struct {
 	cfg         Config
 	limits      Limits
 	log         *slog.Logger
-	names       *names
+	names       *names.Names
 	pins        map[pin]netip.AddrPort
 	dialer      *dialer
 	upstream    *upstreamTLS
@@ -68,9 +69,9 @@ func New(cfg Config) (*Engine, error) {
 		e.originalDst = sock.OriginalDst
 	}
 	e.quota = newQuota(cfg.Quota, e.limits.Names)
-	e.names = newNames(cfg.Session, e.limits.Names)
+	e.names = names.New(cfg.Session, e.limits.Names)
 	for _, name := range cfg.Names {
-		if _, err := e.names.address(name); err != nil {
+		if _, err := e.names.Address(name); err != nil {
 			break // as full as it was before
 		}
 	}
@@ -268,10 +269,10 @@ func gateAddr6() netip.Addr { return netip.AddrFrom16([16]byte{0xfd, 0, 0, 0xc1,
 
 // target finds the name a program meant by an address.
 func (e *Engine) target(dst netip.AddrPort) (authority.Authority, error) {
-	if name, ok := e.names.name(dst.Addr()); ok {
+	if name, ok := e.names.Name(dst.Addr()); ok {
 		return authority.Parse(name, dst.Port())
 	}
-	if isSynthetic(dst.Addr()) {
+	if names.IsSynthetic(dst.Addr()) {
 		return authority.Authority{}, errors.New("no name has this address in this session: it must be asked of DNS again")
 	}
 	return authority.FromAddrPort(dst)

@@ -38,7 +38,10 @@ type duplex struct {
 	s         *stream
 	ctx       context.Context
 	transport *http2.Transport
-	serving   sync.WaitGroup
+
+	door    sync.Mutex
+	shut    bool // no further stream is served
+	serving sync.WaitGroup
 
 	mu   sync.Mutex
 	conn *http2.ClientConn // nil before the first that could be dialled
@@ -60,6 +63,9 @@ func (s *stream) serveHTTP2(ctx context.Context) {
 	})
 	cancel()
 	s.closeAll()
+	d.door.Lock()
+	d.shut = true
+	d.door.Unlock()
 	d.serving.Wait()
 	s.tellEnd()
 }
@@ -125,8 +131,21 @@ type message struct {
 	answered bool
 }
 
+// enter counts a stream in. One that the library begins to serve as the connection
+// ends is too late: nobody would wait for it.
+func (d *duplex) enter() bool {
+	d.door.Lock()
+	defer d.door.Unlock()
+	if !d.shut {
+		d.serving.Add(1)
+	}
+	return !d.shut
+}
+
 func (d *duplex) serve(w http.ResponseWriter, r *http.Request) {
-	d.serving.Add(1)
+	if !d.enter() {
+		panic(http.ErrAbortHandler)
+	}
 	defer d.serving.Done()
 	m := &message{d: d, w: w, r: r, start: time.Now()}
 	raw, query, _ := strings.Cut(r.RequestURI, "?")
@@ -388,6 +407,10 @@ func (m *message) failed(err error) {
 		return
 	}
 	f.Reason = "the server's answer: the stream broke"
+	if m.r.Context().Err() == nil && m.d.s.killed() == nil && m.resetGRPC(err) {
+		m.d.s.e.cfg.Journal.Closed(f)
+		return
+	}
 	switch {
 	case m.d.s.killed() != nil:
 		f.Reason = m.d.s.killed().Error()
@@ -434,6 +457,10 @@ func (m *message) refuse(err error) {
 
 // answer tells the program a refusal.
 func (m *message) answer(r refusal) {
+	if isGRPC(m.r.Header) {
+		m.answerGRPC(r)
+		return
+	}
 	kind, body := r.body(tokensOf(m.r.Header["Accept"]))
 	h := m.w.Header()
 	h.Set("Content-Type", kind)

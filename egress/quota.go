@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"cloister/egress/internal/names"
 )
 
 // A Quota bounds what one session may do, whatever rules allow. A zero field is
@@ -197,7 +199,7 @@ func (q *quota) name(host string) error {
 		return nil
 	}
 	if len(q.names) >= q.most {
-		return &formError{status: http.StatusTooManyRequests, reason: errNamesFull.Error(), rule: "limit names"}
+		return &formError{status: http.StatusTooManyRequests, reason: names.ErrFull.Error(), rule: "limit names"}
 	}
 	parent := parentOf(host)
 	p := q.parents[parent]

@@ -61,7 +61,7 @@ func (s *static) add(path, kind string, body []byte) {
 }
 
 func (s *static) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := r.URL.EscapedPath()
+	path := strings.ReplaceAll(r.URL.EscapedPath(), "%2F", "%2f") // the same (RFC 3986 6.2.2.1)
 	body, ok := s.files[path]
 	if !ok {
 		http.Error(w, `{"error":"not found"}`, http.StatusNotFound)

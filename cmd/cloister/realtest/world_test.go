@@ -23,7 +23,12 @@ import (
 // binary is the cloister that all stories drive.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(needs.Cloister(m, &binary)) }
+func TestMain(m *testing.M) {
+	if what := os.Getenv(clientKey); what != "" {
+		os.Exit(client(what)) // a program inside
+	}
+	os.Exit(needs.Cloister(m, &binary))
+}
 
 // need is the path of a program, without which a story is skipped.
 func need(t *testing.T, what, file string) string {

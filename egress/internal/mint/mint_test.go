@@ -6,6 +6,9 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net"
+	"os"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -155,4 +158,42 @@ func BenchmarkMint(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// RS-18: many names leave as many certificates as are kept. CLOISTER_TEST_LONG=1
+// tries 50,000.
+func TestManyLeaves(t *testing.T) {
+	n := 2000
+	if os.Getenv("CLOISTER_TEST_LONG") != "" {
+		n = 50_000
+	}
+	a, err := mint.New("test", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	var took []time.Duration
+	before := heap()
+	for i := range n {
+		began := time.Now()
+		if _, err := a.Config(fmt.Sprintf("name-%05d.example.com", i), ""); err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	grown := heap() - before
+	slices.Sort(took)
+	t.Logf("%d names: p50 %v, p99 %v each; %d KiB kept", n, took[n/2], took[n*99/100], grown>>10)
+	if grown > 16<<20 {
+		t.Errorf("%d bytes are kept", grown)
+	}
+	if took[n/2] > 20*time.Millisecond { // seen: 0.1 ms
+		t.Errorf("a certificate takes %v", took[n/2])
+	}
+	runtime.KeepAlive(a)
 }

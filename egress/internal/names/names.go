@@ -1,4 +1,12 @@
-package egress
+// Package names gives each name of a session an address that exists nowhere else.
+//
+// Promise: a name has the same address for the session's whole life, also after
+// another guardian took it over, and the names that are kept are bounded.
+//
+// It asks no resolver and knows no policy.
+//
+// Most readers want Names.
+package names
 
 import (
 	"crypto/sha256"
@@ -17,11 +25,12 @@ const (
 	syntheticCount = 1<<17 - 256 - syntheticFirst // up to 198.19.254.255
 )
 
-var errNamesFull = errors.New("this session has used up its names")
+// ErrFull is a session that has as many names as it may.
+var ErrFull = errors.New("this session has used up its names")
 
-// names gives each name of a session one synthetic address, for its whole
+// Names gives each name of a session one synthetic address, for its whole
 // life.
-type names struct {
+type Names struct {
 	session string
 	most    int
 
@@ -30,15 +39,16 @@ type names struct {
 	bySlot map[uint32]string
 }
 
-func newNames(session string, most int) *names {
-	return &names{session: session, most: most, byName: map[string]uint32{}, bySlot: map[uint32]string{}}
+// New makes the names of a session, at most so many.
+func New(session string, most int) *Names {
+	return &Names{session: session, most: most, byName: map[string]uint32{}, bySlot: map[uint32]string{}}
 }
 
-// address gives the name's address and keeps it. The place comes from a hash
+// Address gives the name's address and keeps it. The place comes from a hash
 // of session and name, so that another guardian which adopts this session
 // gives the same name the same address without having been told: a program
 // that remembers an answer is not sent to another name after a restart.
-func (n *names) address(name string) (netip.Addr, error) {
+func (n *Names) Address(name string) (netip.Addr, error) {
 	n.mu.RLock()
 	slot, ok := n.byName[name]
 	n.mu.RUnlock()
@@ -51,7 +61,7 @@ func (n *names) address(name string) (netip.Addr, error) {
 		return slotAddr(slot), nil
 	}
 	if len(n.byName) >= n.most {
-		return netip.Addr{}, errNamesFull
+		return netip.Addr{}, ErrFull
 	}
 	sum := sha256.Sum256([]byte(n.session + "\x00" + name))
 	slot = binary.BigEndian.Uint32(sum[:]) % syntheticCount
@@ -62,8 +72,8 @@ func (n *names) address(name string) (netip.Addr, error) {
 	return slotAddr(slot), nil
 }
 
-// name finds whose address it is.
-func (n *names) name(addr netip.Addr) (string, bool) {
+// Name finds whose address it is.
+func (n *Names) Name(addr netip.Addr) (string, bool) {
 	slot, ok := addrSlot(addr)
 	if !ok {
 		return "", false
@@ -93,8 +103,8 @@ func addrSlot(addr netip.Addr) (uint32, bool) {
 	return n - syntheticBase - syntheticFirst, true
 }
 
-// isSynthetic says whether an address is of the range, given out or not.
-func isSynthetic(addr netip.Addr) bool {
+// IsSynthetic says whether an address is of the range, given out or not.
+func IsSynthetic(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	return addr.Is4() && netip.PrefixFrom(slotAddr(0), 15).Masked().Contains(addr)
 }

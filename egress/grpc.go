@@ -65,16 +65,14 @@ func (m *message) resetGRPC(err error) bool {
 	if !is || !isGRPC(m.r.Header) {
 		return false
 	}
-	code := grpcInternal
-	switch reset.Code {
-	case http2.ErrCodeRefusedStream:
-		code = grpcDown
-	case http2.ErrCodeEnhanceYourCalm:
-		code = grpcExhausted
-	case http2.ErrCodeCancel:
-		if code = grpcCanceled; m.late() {
-			code = grpcDeadline
-		}
+	code, known := map[http2.ErrCode]int{
+		http2.ErrCodeRefusedStream: grpcDown, http2.ErrCodeEnhanceYourCalm: grpcExhausted, http2.ErrCodeCancel: grpcCanceled,
+	}[reset.Code]
+	switch {
+	case !known:
+		code = grpcInternal
+	case code == grpcCanceled && m.late():
+		code = grpcDeadline
 	}
 	h, prefix := m.w.Header(), http.TrailerPrefix
 	if !m.answered {

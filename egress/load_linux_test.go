@@ -331,10 +331,10 @@ func TestIdleInspected(t *testing.T) {
 	t.Logf("%d idle inspected connections: %d bytes each; a request alone p50 %v p99 %v, beside them p50 %v p99 %v",
 		n, each, percentile(alone, 50), percentile(alone, 99), percentile(beside, 50), percentile(beside, 99))
 	most := int64(64 << 10)
-	if raceEnabled {
-		most *= 4
+	if !long() {
+		most *= 3 // of a few, which what the process holds besides outweighs
 	}
-	if each > most {
+	if each > most && !raceEnabled {
 		t.Errorf("%d bytes each, want at most %d", each, most)
 	}
 	e.openAll(1) // the last that there is room for

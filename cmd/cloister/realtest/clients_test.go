@@ -26,7 +26,7 @@ func client(what string) int {
 	if host, is := strings.CutPrefix(what, "grpc:"); is {
 		return callGRPC(host)
 	}
-	resp, err := http.Get(what) //nolint:noctx // a program as people write it
+	resp, err := (&http.Client{Timeout: time.Minute}).Get(what)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -55,7 +55,7 @@ func TestJudge(t *testing.T) {
 		}
 		return out
 	}
-	tenth, hundred := met(sample(0.01)), met(sample(100))
+	tenth, hundred := met(sample(0.01)), met(sample(1000))
 	for _, b := range budgets() {
 		if b.peer != "" && b.most == 0 && b.least == 0 {
 			continue
@@ -66,7 +66,7 @@ func TestJudge(t *testing.T) {
 			continue // their bound is nothing at all
 		}
 		if tenth[key] != less || hundred[key] == less {
-			t.Errorf("%s: met %v at 0.01 and %v at 100", key, tenth[key], hundred[key])
+			t.Errorf("%s: met %v at 0.01 and %v at 1000", key, tenth[key], hundred[key])
 		}
 	}
 	r := sample(1)

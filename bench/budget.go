@@ -44,6 +44,14 @@ func budgets() []budget {
 		{title: "DNS answers, sixteen at once", subject: "dns 16", peer: "direct"},
 		{title: "an ask, to its line at an open watcher, p95", subject: "ask to appearance, p95", most: 50, unit: "ms"},
 		{title: "an answer, to the held connection's next byte, p95", subject: "answer to going on, p95", most: 50, unit: "ms"},
+		{title: "an inspected request adds, p50", subject: "added p50", most: 80, unit: "µs"},
+		{title: "an inspected request adds, p99", subject: "added p99", most: 200, unit: "µs"},
+		{title: "inspected requests, sixteen at once", subject: "requests 16", peer: "direct", least: 0.45},
+		{title: "inspected requests, sixteen at once", subject: "requests 16", peer: "squid", least: 1.8},
+		{title: "inspected requests, sixteen at once", subject: "requests 16", peer: "mitmproxy", least: 20},
+		{title: "inspected bulk", subject: "inspected bulk", peer: "direct", least: 0.4},
+		{title: "inspected bulk", subject: "inspected bulk", peer: "squid", least: 2},
+		{title: "new inspected connections", subject: "new inspected", peer: "direct", least: 0.85},
 		{title: "`Decide`, 1,000 rules", subject: "decide", most: 2, unit: "µs"},
 		{title: "`Decide`, 1,000 rules and a Cedar file", subject: "decide", contender: "cloister with a Cedar file", most: 2, unit: "µs"},
 		{title: "`Decide`, allocations", subject: "decide allocs", most: 0, unit: "a decision"},
@@ -200,6 +208,10 @@ How it is measured, and what is compared:
   of fifty in one session.
 - **memory**: proportional set size (PSS) of all processes of an idle cloister
   without the payload's, ten at once, with the guardian's growth; 1 MB is 10⁶.
+- **inspected**: HTTPS to a server on loopback whose requests rules read; direct is the
+  same client without anything between. squid and mitmproxy open the same connections
+  by CONNECT. A request is timed on a connection that is kept; what it adds is against
+  direct in the same round. A new connection makes both handshakes and one request.
 - **Decide** is compared with cedar-go over the same policies.
 `)
 	for _, n := range runs {
@@ -211,7 +223,9 @@ How it is measured, and what is compared:
 		b.WriteString("\nPeers: ")
 		var list []string
 		for _, name := range peerNames() {
-			list = append(list, name+" "+n.Peers[name])
+			if version, known := n.Peers[name]; known { // an older run did not look for all
+				list = append(list, name+" "+version)
+			}
 		}
 		b.WriteString(strings.Join(list, "; ") + ".\n")
 		for _, one := range n.apart {

@@ -25,18 +25,20 @@ const insideWord = "inside"
 
 // order is what the client shall do, and to whom.
 type order struct {
-	Do    string // upload, download, connect, dns
+	Do    string // upload, download, connect, dns, requests, handshakes, fetch
 	To    string // host:port
 	Proxy string // an HTTP proxy to CONNECT through; "env" is the environment's
 	Bytes int64
 	Times int
 	Wide  int // how many at once
 	Name  string
+	Roots string // PEM file of those whom the client trusts; empty is the system's
 }
 
 type answer struct {
 	Seconds      float64
-	Began, Ended int64 // unix nanoseconds
+	Began, Ended int64     // unix nanoseconds
+	Each         []float64 // how long each took, where that is told
 	Error        string
 }
 
@@ -54,8 +56,9 @@ func inside([]string) error {
 			o.Proxy = envProxy()
 		}
 		began := time.Now()
-		err := o.obey()
-		a := answer{Seconds: time.Since(began).Seconds(), Began: began.UnixNano(), Ended: time.Now().UnixNano()}
+		var each []float64
+		err := o.obey(&each)
+		a := answer{Seconds: time.Since(began).Seconds(), Began: began.UnixNano(), Ended: time.Now().UnixNano(), Each: each}
 		if err != nil {
 			a.Error = err.Error()
 		}
@@ -74,7 +77,7 @@ func envProxy() string {
 	return ""
 }
 
-func (o order) obey() error {
+func (o order) obey(took *[]float64) (err error) {
 	switch o.Do {
 	case "upload", "download":
 		return o.bulk()
@@ -82,6 +85,13 @@ func (o order) obey() error {
 		return o.each(o.touch)
 	case "dns":
 		return o.each(o.ask)
+	case "requests":
+		*took, err = o.requests()
+		return err
+	case "handshakes":
+		return o.each(o.handshake)
+	case "fetch":
+		return o.fetch()
 	}
 	return fmt.Errorf("unknown order %q", o.Do)
 }

@@ -77,6 +77,7 @@ func measurements() []measurement {
 		{"tunnel", measureTunnel},
 		{"dns", measureDNS},
 		{"asks", measureAsks},
+		{"inspected", measureInspected},
 		{"decide", measureDecide},
 	}
 }

@@ -47,7 +47,8 @@ func peersWanted() []wanted {
 			install: []string{"sh", "-c", "apt-get -qq install -y --no-install-recommends nodejs npm socat ripgrep bubblewrap && npm install --prefix " + peerDir + "/npm --no-audit --no-fund " + srtPackage}},
 		{name: "runsc do", paths: []string{peerDir + "/bin/runsc", "runsc"}, version: []string{"--version"},
 			install: []string{"go", "install", runscPin}, env: []string{"CGO_ENABLED=0", "GOFLAGS=", "GOBIN=" + peerDir + "/bin"}},
-		{name: "squid", paths: []string{"squid", "/usr/sbin/squid"}, version: []string{"-v"}, install: apt("squid")},
+		{name: "squid", paths: []string{"squid", "/usr/sbin/squid"}, version: []string{"-v"}, install: apt("squid-openssl")},
+		{name: "mitmproxy", paths: []string{"mitmdump"}, version: []string{"--version"}, install: apt("mitmproxy")},
 		{name: "tinyproxy", paths: []string{"tinyproxy", "/usr/bin/tinyproxy"}, version: []string{"-v"}, install: apt("tinyproxy")},
 	}
 }

@@ -56,6 +56,13 @@ func (y *way) do(o order) (float64, error) {
 	return a.Seconds, err
 }
 
+// each tells how long each took.
+func (y *way) each(o order) ([]float64, error) {
+	var a answer
+	err := y.tell(o, &a)
+	return a.Each, err
+}
+
 // tell gives the client an order, and waits for its answer.
 func (y *way) tell(o order, a *answer) error {
 	if o.To == "" {

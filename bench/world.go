@@ -201,10 +201,14 @@ func (w *world) said(ctx context.Context, name string, args ...string) ([]byte, 
 // guardian starts one with the settings for a server at a port, and gives its
 // process id.
 func (w *world) guardian(ctx context.Context, port int) (pid int, err error) {
+	return w.guardianOf(ctx, fmt.Sprintf(settings, port))
+}
+
+// guardianOf starts one with a configuration.
+func (w *world) guardianOf(ctx context.Context, text string) (pid int, err error) {
 	if err := w.stopGuardian(ctx); err != nil {
 		return 0, err
 	}
-	text := fmt.Sprintf(settings, port)
 	if err := os.WriteFile(filepath.Join(w.dir, "home", "c", "cloister", "config.yaml"), []byte(text), 0o600); err != nil {
 		return 0, fmt.Errorf("configure: %w", err)
 	}

@@ -61,9 +61,11 @@ type ExplainRequest struct {
 	Path    string   `json:"path,omitempty"`
 	Query   string   `json:"query,omitempty"`
 	Headers []string `json:"headers,omitempty"`
-	Session string   `json:"session,omitempty"` // judge by that session's policy
-	Project string   `json:"project,omitempty"`
-	Agent   string   `json:"agent,omitempty"`
+	// Login makes it a question about who logs in by another protocol than HTTP.
+	Login   *LoginRequest `json:"login,omitempty"`
+	Session string        `json:"session,omitempty"` // judge by that session's policy
+	Project string        `json:"project,omitempty"`
+	Agent   string        `json:"agent,omitempty"`
 	// MCP makes it a question about a call to an MCP server, and Secret one about
 	// that secret in the request.
 	MCP    *ExplainCall `json:"mcp,omitempty"`
@@ -81,12 +83,23 @@ type ExplainCall struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
+// LoginRequest is who wants what by another protocol than HTTP: a database of
+// PostgreSQL; by SSH a repository of git's, which Push writes, or only to log in.
+type LoginRequest struct {
+	Protocol   string `json:"protocol"`
+	User       string `json:"user"`
+	Database   string `json:"database,omitempty"`
+	Repository string `json:"repository,omitempty"`
+	Push       bool   `json:"push,omitempty"`
+}
+
 // Explanation is a verdict in full.
 type Explanation struct {
 	Authority  string   `json:"authority"`
 	Subject    string   `json:"subject,omitempty"` // what is explained, where that is no destination
 	Method     string   `json:"method,omitempty"`
-	Path       string   `json:"path,omitempty"` // in its one spelling
+	Path       string   `json:"path,omitempty"`  // in its one spelling
+	Login      string   `json:"login,omitempty"` // who wants what, in words
 	Effect     string   `json:"effect"`
 	Rule       string   `json:"rule,omitempty"`
 	Source     string   `json:"source,omitempty"`

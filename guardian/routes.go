@@ -460,6 +460,12 @@ func ExplainWith(s *policy.Snapshot, to authority.Authority, req api.ExplainRequ
 	if req.Method != "" {
 		q.Action, q.HTTP = policy.HTTPRequest, HTTPOf(req)
 	}
+	if l := req.Login; l != nil {
+		q.Login = &policy.Login{Protocol: l.Protocol, User: l.User, Database: l.Database, Repository: l.Repository, Push: l.Push}
+		if l.Repository != "" {
+			q.Login.Command = "git" // one of its own, whatever its words
+		}
+	}
 	x := policy.Explain(s, q)
 	v := x.Verdict
 	out := api.Explanation{
@@ -481,6 +487,9 @@ func ExplainWith(s *policy.Snapshot, to authority.Authority, req api.ExplainRequ
 	}
 	if req.Method != "" && q.HTTP.BadPath == nil {
 		out.Path = q.HTTP.Path.Wire()
+	}
+	if q.Login != nil {
+		out.Login = q.Login.String()
 	}
 	for _, m := range x.Matches {
 		out.Matches = append(out.Matches, api.Match{

@@ -54,7 +54,7 @@ func Explain(s *Snapshot, r Request) Explanation {
 
 func (s *Snapshot) matches(r Request) []Match {
 	var all []*rule
-	f := found{all: &all}
+	f := found{all: &all, asked: r.Login}
 	if r.Action == HTTPRequest {
 		f.http = &r.HTTP
 	}
@@ -101,6 +101,10 @@ func (f *found) note(x *rule, r Request) string {
 		return "another port"
 	case x.login != nil && f.asked == nil:
 		return "judges each login"
+	case x.login != nil && !x.login.match(f.asked, x.tier.effect()):
+		return "another login"
+	case x.login != nil:
+		return ""
 	case x.request == nil && x.tier == tierAllow && !f.stands():
 		return "a more exact rule speaks of requests"
 	case x.request == nil:
@@ -155,6 +159,9 @@ func parenthesised(o Origin) string {
 
 // subject is what is asked about, in a few words.
 func (r Request) subject() string {
+	if r.Login != nil {
+		return r.Login.String() + " at " + r.Authority.String()
+	}
 	if r.Action != HTTPRequest {
 		return r.Authority.String()
 	}

@@ -66,7 +66,7 @@ func (a *app) policyExplain() *cobra.Command {
 		ValidArgsFunction: a.completesExplain,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	c.Flags().StringVarP(&f.method, "method", "X", "", "`METHOD` of the request; GET for a URL")
+	c.Flags().StringVarP(&f.method, "method", "X", "", "`METHOD` of the request, GET for a URL; of ssh fetch or push")
 	c.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "`'NAME: VALUE'` that the request has")
 	c.Flags().StringVar(&f.arguments, "arguments", "", "`JSON` object that an MCP tool is called with")
 	c.Flags().StringVar(&f.feature, "feature", "", "what NAME of an MCP server is: tool unless said, prompt or resource; or sampling, elicitation or roots, which have none")

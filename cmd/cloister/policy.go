@@ -148,8 +148,10 @@ func explained(text, method string, headers []string) (api.ExplainRequest, error
 		case "https":
 		case "http":
 			implied = 80
+		case "ssh", "postgres", "postgresql":
+			return explainedLogin(strings.ToLower(scheme), rest, method, headers)
 		default:
-			return req, wrongWords("requests are read in http and https", "policy explain: the scheme %q", scheme)
+			return req, wrongWords("what is read is http, https, ssh and postgres", "policy explain: the scheme %q", scheme)
 		}
 		if req.Method == "" {
 			req.Method = "GET"
@@ -180,6 +182,39 @@ func explained(text, method string, headers []string) (api.ExplainRequest, error
 		return req, wrongWords("write HOST, HOST:PORT or a URL, such as https://api.example.com/repos", "policy explain: %v", err)
 	}
 	req.Connect = to.String()
+	return req, nil
+}
+
+// explainedLogin reads USER@HOST[:PORT]/PATH: of ssh a repository of git's, of postgres
+// a database.
+func explainedLogin(scheme, rest, method string, headers []string) (api.ExplainRequest, error) {
+	var req api.ExplainRequest
+	scheme = strings.TrimSuffix(scheme, "ql")
+	user, rest, ok := strings.Cut(rest, "@")
+	if !ok || user == "" {
+		return req, wrongWords("such as "+scheme+"://USER@HOST/PATH", "policy explain: a login has a user")
+	}
+	if len(headers) > 0 {
+		return req, wrongWords("", "policy explain: a login has no headers")
+	}
+	host, path, _ := strings.Cut(rest, "/")
+	login := &api.LoginRequest{Protocol: scheme, User: user}
+	switch {
+	case scheme == policy.Postgres && method == "":
+		login.Database = cmp.Or(path, user) // as the server has it
+	case scheme == policy.SSH && (method == "" || path != "" && (method == policy.GitFetch || method == policy.GitPush)):
+		if path != "" {
+			login.Repository = "/" + path // as git sends it
+		}
+		login.Push = method == policy.GitPush
+	default:
+		return req, wrongWords("with ssh and a repository: fetch or push", "policy explain: the method %q of a login", method)
+	}
+	to, err := authority.ParseHostPort(host, policy.Protocols()[scheme])
+	if err != nil {
+		return req, wrongWords("write ssh://USER@HOST/REPOSITORY or postgres://USER@HOST/DATABASE", "policy explain: %v", err)
+	}
+	req.Connect, req.Login = to.String(), login
 	return req, nil
 }
 
@@ -228,6 +263,9 @@ func (a *app) tellExplanation(x api.Explanation) {
 
 // subjectOf is what is explained, as a person writes it.
 func subjectOf(x api.Explanation) string {
+	if x.Login != "" {
+		return printable(x.Login) + " at " + x.Authority
+	}
 	if x.Subject != "" {
 		return printable(x.Subject)
 	}

@@ -420,7 +420,7 @@ func TestNoisyNeighbour(t *testing.T) {
 func TestBodiesAreNotHeld(t *testing.T) {
 	parallel, size := 40, int64(8<<20)
 	if long() {
-		parallel, size = 1000, int64(64<<20)
+		parallel, size = 1000, int64(8<<20)
 	}
 	ca := newTestCA(t)
 	var got atomic.Int64

@@ -232,6 +232,7 @@ How it is measured, and what is compared:
 			fmt.Fprintf(&b, "\n### As %s, measured apart\n\n%s", who, one.figures())
 		}
 	}
+	b.WriteString(byTests)
 	return []byte(b.String()), nil
 }
 

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // pss is the proportional set size of a process in bytes: what it alone holds,
@@ -61,7 +64,14 @@ func (w *world) weigh(ctx context.Context, guardian int) (idle, error) {
 		return sum, fmt.Errorf("read list: %w", err)
 	}
 	for _, s := range list {
+		var counted []int
 		for _, pid := range children(s.PID) {
+			// A cloister's first process is a clone that shares its shim's memory:
+			// both show all of it, and it is there once.
+			if slices.ContainsFunc(counted, func(other int) bool { return sharesMemory(other, pid) }) {
+				continue
+			}
+			counted = append(counted, pid)
 			size, err := pss(pid)
 			if err != nil {
 				return sum, err
@@ -75,6 +85,13 @@ func (w *world) weigh(ctx context.Context, guardian int) (idle, error) {
 		}
 	}
 	return sum, nil
+}
+
+// sharesMemory tells whether two processes have one address space.
+func sharesMemory(a, b int) bool {
+	const vm = 1 // KCMP_VM of kcmp(2)
+	order, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), vm, 0, 0, 0)
+	return errno == 0 && order == 0
 }
 
 // measureMemory weighs an idle guardian, then ten idle cloisters. Only root may

@@ -91,12 +91,39 @@ func (w *walk) harmless(path string, e fs.DirEntry) bool {
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() == 0 {
 		return true
 	}
+	if w.hostsTree(path) {
+		return true
+	}
 	want := stubs.Text(path)
 	if want == "" || fi.Size() != int64(len(want)) {
 		return false
 	}
 	text, err := os.ReadFile(filepath.Join(w.root, path))
 	return err == nil && string(text) == want
+}
+
+// hostsTree tells of the two files by which git knows a linked working tree, of one
+// that the host made meanwhile: start -b does. Nobody inside can write where they
+// lie; the tree points back at them, and says nothing else.
+func (w *walk) hostsTree(path string) bool {
+	dir, name := filepath.Split(filepath.Clean(path))
+	admin := filepath.Join(".git", "worktrees")
+	if filepath.Dir(filepath.Clean(dir)) != admin || !w.view.Held(admin) {
+		return false
+	}
+	text, err := os.ReadFile(filepath.Join(w.root, path))
+	if err != nil {
+		return false
+	}
+	to := strings.TrimSuffix(string(text), "\n")
+	switch name {
+	case "commondir":
+		return to == "../.."
+	case "gitdir":
+		back, err := os.ReadFile(to)
+		return err == nil && filepath.IsAbs(to) && filepath.Base(to) == ".git" && string(back) == "gitdir: "+filepath.Join(w.root, dir)+"\n"
+	}
+	return false
 }
 
 // fresh tells whether an inode changed since the start.

@@ -102,6 +102,11 @@ type Options struct {
 // Socket is where the guardian of dirs answers.
 func Socket(dirs xdg.Dirs) string { return filepath.Join(dirs.Runtime, SocketName) }
 
+// Survived tells whether a guardian that is gone left cloisters that may live on.
+func Survived(dirs xdg.Dirs) bool { return session.Left(stateFile(dirs)) }
+
+func stateFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "sessions.json") }
+
 // PinsFile is where the definitions of tools lie that a person lives with.
 func PinsFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "mcp", "pins.json") }
 
@@ -220,7 +225,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		return nil, err
 	}
 	g.records = records
-	registry, note, err := session.OpenRegistry(filepath.Join(o.Dirs.State, "sessions.json"), session.Options{})
+	registry, note, err := session.OpenRegistry(stateFile(o.Dirs), session.Options{})
 	if err != nil {
 		return nil, errors.Join(err, records.close())
 	}

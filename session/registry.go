@@ -105,6 +105,14 @@ type file struct {
 	Sessions []api.SessionInfo `json:"sessions"`
 }
 
+// Left tells whether the registry at path was left with live sessions in it.
+func Left(path string) bool {
+	files, err := os.ReadDir(liveDir(path))
+	return err == nil && len(files) > 0
+}
+
+func liveDir(path string) string { return filepath.Join(filepath.Dir(path), "live") }
+
 // OpenRegistry reads the state file at path and proves that it can be
 // written. Sessions that were live when it was written are expected back
 // until [Registry.Settle]. A file that is no state file is moved aside, with
@@ -115,7 +123,7 @@ func OpenRegistry(path string, o Options) (r *Registry, note string, err error) 
 	}
 	r = &Registry{
 		path:     path,
-		live:     filepath.Join(filepath.Dir(path), "live"),
+		live:     liveDir(path),
 		now:      o.Now,
 		sessions: map[string]*entry{},
 		names:    map[string]string{},

@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"cloister/api"
 	"cloister/client"
 	"cloister/guardian"
 	"cloister/internal/termsafe"
@@ -176,6 +178,64 @@ func (a *app) dial(ctx context.Context) (*client.Client, error) {
 		return nil, hinted(err, "start it: cloister guardian start")
 	}
 	return c, err
+}
+
+// reach is dial for whoever asks about cloisters. Where the guardian is gone and
+// cloisters live on, another is started, which takes them over: without one they
+// would look as if they were gone too.
+func (a *app) reach(ctx context.Context) (*client.Client, error) {
+	c, err := a.dial(ctx)
+	if err == nil {
+		if _, err = c.Status(ctx); err == nil {
+			return c, nil
+		}
+		c.Close() // one that is dying still takes connections
+	}
+	if !errors.Is(err, client.ErrNotRunning) {
+		return nil, err
+	}
+	d, dirErr := a.dirs()
+	if dirErr != nil || !guardian.Survived(d) {
+		return nil, err
+	}
+	a.notice("cloister: the guardian was gone and cloisters live on: another takes them over")
+	for range 3 {
+		if c, err = a.ensure(ctx); err != nil {
+			return nil, err
+		}
+		if err = a.takenOver(ctx, c); err == nil {
+			return c, nil
+		}
+		c.Close()
+		if !errors.Is(err, client.ErrNotRunning) {
+			break
+		}
+	}
+	return nil, err
+}
+
+// takenOver waits a little until those that live on have come back to a new
+// guardian. They look for one every 100 ms; until then they are shown as starting.
+func (a *app) takenOver(ctx context.Context, c *client.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, comeBack)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		found, err := c.Sessions(ctx, false)
+		starting := slices.ContainsFunc(found, func(s api.SessionInfo) bool { return s.State == api.StateStarting })
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err != nil || !starting {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // patience is how long a guardian may take to start.

@@ -57,7 +57,7 @@ func wrapped(s sandbox.Status) error {
 // execIn enters a session as its shim described it.
 func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sandbox.Status, error) {
 	none := sandbox.Status{}
-	c, err := a.dial(ctx)
+	c, err := a.reach(ctx)
 	if err != nil {
 		return none, err
 	}

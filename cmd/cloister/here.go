@@ -20,6 +20,9 @@ func (a *app) here(ctx context.Context) error {
 	root := ""
 	if p, err := workspace.Find("."); err == nil {
 		root = string(p.Root)
+		if cfg, err = a.unused(p, cfg); err != nil {
+			return err
+		}
 		a.line("project    %s", root)
 		if branch := p.Git.Branch(); branch != "" {
 			a.line("branch     %s", branch)
@@ -60,7 +63,7 @@ func (a *app) here(ctx context.Context) error {
 
 // living are the sessions that go on; none where there is no guardian.
 func (a *app) living(ctx context.Context) ([]api.SessionInfo, error) {
-	c, err := a.dial(ctx)
+	c, err := a.reach(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		return nil, nil
 	}

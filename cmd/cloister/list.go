@@ -25,7 +25,7 @@ func (a *app) listCommand() *cobra.Command {
 		Args:    counted(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found := []api.SessionInfo{}
-			c, err := a.dial(cmd.Context())
+			c, err := a.reach(cmd.Context())
 			switch {
 			case errors.Is(err, client.ErrNotRunning):
 				a.notice("the guardian is not running")

@@ -27,7 +27,7 @@ func (a *app) stopCommand() *cobra.Command {
 			case !all && len(names) == 0:
 				return wrongWords("cloister list tells the names; --all means every one", "stop: a name is missing")
 			}
-			c, err := a.dial(cmd.Context())
+			c, err := a.reach(cmd.Context())
 			if errors.Is(err, client.ErrNotRunning) && all {
 				return nil
 			}

@@ -126,7 +126,7 @@ type CommandRule struct {
 	Pattern string   `json:"pattern" jsonschema:"A regular expression for the whole command line, from ^ to $."`
 	Program string   `json:"program" jsonschema:"A program's name, or its whole path."`
 	Args    []string `json:"args" jsonschema:"Its words: as they are, or <path>, <ref>, <package>, <any>; a last ... repeats the one before."`
-	Flags   []string `json:"flags" jsonschema:"The flags that it may have, such as -v, --name or --name=<path>. Another one asks."`
+	Flags   []string `json:"flags" jsonschema:"The flags that it may have, such as -v, --name, --name=<path>, or '--name <path>' in two words. Another one asks."`
 	Place   Place    `json:"-"`
 }
 

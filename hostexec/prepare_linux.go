@@ -51,6 +51,9 @@ func Prepare(req Request, host Host) (*Prepared, error) {
 	}
 	p := &Prepared{host: host, request: req}
 	p.Argv, p.Env = argv, host.Env
+	if callsGit(argv[0]) {
+		p.Env = append(slices.Clone(host.Env), "GIT_DIR=/nonexistent")
+	}
 	if err := p.openDir(string(req.Dir)); err != nil {
 		return nil, err
 	}

@@ -58,6 +58,13 @@ func escapes() map[string][]string {
 	}
 }
 
+// callsGit says whether a program runs git to learn which repository it is for. That
+// git would obey what the cloister writes: it finds none, and the repository has to
+// be named (gh -R OWNER/NAME).
+func callsGit(program string) bool {
+	return slices.Contains([]string{"gh", "hub", "glab", "tea"}, filepath.Base(program))
+}
+
 // looksFor are files of the project that a known program obeys without an argument
 // that names them. The list is no wall: what else such a program reads is its own.
 func looksFor(program string) []string {

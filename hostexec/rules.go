@@ -28,7 +28,7 @@ type Rule struct {
 	Pattern string
 	Program string   // a name that is looked up, or an absolute path
 	Args    []string // words, or <path> <ref> <package> <any>; a last ... repeats the one before
-	Flags   []string // those it may have: -v, --name, --name=<path>
+	Flags   []string // those it may have: -v, --name, --name=<path>, --name=value, or --name <path> in two words
 	Place   string   // file:line
 }
 
@@ -141,9 +141,12 @@ func (r *rule) checkTyped() error {
 		}
 	}
 	for _, f := range r.Flags {
-		_, value, has := strings.Cut(f, "=")
-		if !strings.HasPrefix(f, "-") || has && !slices.Contains(kinds, value) {
-			return fmt.Errorf("flags: %q: write -x, --name or --name=<kind>, with one of %s", f, strings.Join(kinds, " "))
+		name, value, has := strings.Cut(f, "=")
+		if !has {
+			name, value, has = strings.Cut(f, " ")
+		}
+		if !strings.HasPrefix(name, "-") || strings.Contains(name, " ") || has && (value == "" || strings.HasPrefix(value, "<") && !slices.Contains(kinds, value)) {
+			return fmt.Errorf("flags: %q: write -x, --name, --name=value, --name=<kind> or '--name <kind>', with one of %s", f, strings.Join(kinds, " "))
 		}
 	}
 	return nil
@@ -218,14 +221,18 @@ func (r *rule) matchTyped(c *Command) (matched, string) {
 	}
 	var words []string
 	odd := ""
-	for i, a := range c.Argv[1:] {
+	for i := 1; i < len(c.Argv); i++ {
+		a := c.Argv[i]
 		switch {
-		case a == "--" || len(a) > 1 && a[0] == '-':
-			if !r.flag(a) {
-				odd = fmt.Sprintf("argument %d is a flag that it does not name", i+1)
-			}
-		default:
+		case a != "--" && (len(a) < 2 || a[0] != '-'):
 			words = append(words, a)
+		case r.takes(a) != "":
+			i++
+			if i == len(c.Argv) || strings.HasPrefix(c.Argv[i], "-") || r.takes(a) != c.Argv[i] && !fits(r.takes(a), c.Argv[i]) {
+				odd = fmt.Sprintf("argument %d is not what its flag %s may be given", i, a)
+			}
+		case !r.flag(a):
+			odd = fmt.Sprintf("argument %d is a flag that it does not name", i)
 		}
 	}
 	if !r.words(words) {
@@ -237,11 +244,21 @@ func (r *rule) matchTyped(c *Command) (matched, string) {
 	return yes, ""
 }
 
+// takes is the kind of the word behind a flag, where its rule says that it has one.
+func (r *rule) takes(a string) string {
+	for _, f := range r.Flags {
+		if name, kind, two := strings.Cut(f, " "); two && name == a {
+			return kind
+		}
+	}
+	return ""
+}
+
 func (r *rule) flag(a string) bool {
 	name, value, has := strings.Cut(a, "=")
 	for _, f := range r.Flags {
 		known, kind, wants := strings.Cut(f, "=")
-		if known == name && has == wants && (!has || fits(kind, value)) {
+		if known == name && has == wants && (!has || kind == value || fits(kind, value)) {
 			return true
 		}
 	}

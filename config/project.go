@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-
-	"cloister/internal/authority"
+	"slices"
 )
 
 // ProjectFile is the name of a repository's own proposal.
@@ -16,20 +16,35 @@ const ProjectFile = ".cloister.yaml"
 
 // Project is what one project adds to the configuration: of the person in
 // projects/NAME.yaml, or a proposal in the repository. It has none of the keys
-// that are the whole machine's.
+// that are the whole machine's: where names are dialled and what signs them, how
+// long a person is asked.
 type Project struct {
-	Version int    `json:"version" jsonschema:"Version of this file's format. Only 1 exists."`
-	Root    string `json:"root" jsonschema:"The host path of the project; in projects/NAME.yaml only."`
-	Proxy   struct {
-		Allow []Rule `json:"allow"`
-		Ask   []Rule `json:"ask"`
-		Deny  []Rule `json:"deny"`
-	} `json:"proxy"`
+	Version    int          `json:"version" jsonschema:"Version of this file's format. Only 1 exists."`
+	Root       string       `json:"root" jsonschema:"The host path of the project; in projects/NAME.yaml only."`
+	Defaults   Defaults     `json:"defaults"`
+	Image      string       `json:"image"`
+	Proxy      ProjectProxy `json:"proxy"`
+	Hostexec   Hostexec     `json:"hostexec"`
+	Filesystem Filesystem   `json:"filesystem"`
 	// Secrets, Logins and MCP are as in config.yaml, for sessions of this project only.
-	Secrets    []Secret   `json:"secrets"`
-	Logins     []string   `json:"logins"`
-	MCP        MCP        `json:"mcp"`
-	Filesystem Filesystem `json:"filesystem"`
+	Secrets   []Secret         `json:"secrets"`
+	Logins    []string         `json:"logins"`
+	MCP       MCP              `json:"mcp"`
+	Resources Resources        `json:"resources"`
+	Agents    map[string]Agent `json:"agents"`
+}
+
+// ProjectProxy is Proxy without the keys that are the whole machine's.
+type ProjectProxy struct {
+	Unlisted        Unlisted    `json:"unlisted_domain_behavior"`
+	Presets         []string    `json:"presets"`
+	Allow           []Rule      `json:"allow"`
+	Ask             []Rule      `json:"ask"`
+	Deny            []Rule      `json:"deny"`
+	Rewrite         []Rewrite   `json:"rewrite"`
+	RateLimit       RateLimit   `json:"rate_limit"`
+	MaxRequestBytes Size        `json:"max_request_bytes"`
+	UploadLimit     UploadLimit `json:"upload_limit"`
 }
 
 // ParseProject reads one project's file.
@@ -37,27 +52,17 @@ func ParseProject(name string, text []byte) (*Project, error) {
 	p := &Project{Version: 1}
 	r := newReader(name)
 	r.decode(text, p)
-	if p.Version != 1 {
-		r.problem(r.places["version"], "write version: 1", "version: this cloister reads version 1, not %d", p.Version)
-	}
-	r.rules(p.Proxy.Allow, "proxy.allow", authority.ParsePattern)
-	r.rules(p.Proxy.Ask, "proxy.ask", authority.ParsePattern)
-	r.rules(p.Proxy.Deny, "proxy.deny", authority.ParseBroadPattern)
+	c := p.alone()
+	r.check(c)
+	p.Proxy.Unlisted = c.Proxy.Unlisted
 	for i, rule := range p.Proxy.Allow {
 		if rule.Identity != "" {
 			r.problem(r.places[at("proxy.allow", i)+".identity"], "write the rule in config.yaml", "proxy.allow[%d]: a project does not say which of your keys logs in", i)
 		}
 	}
-	r.secrets(p.Secrets)
-	r.logins(p.Logins)
-	r.servers(p.MCP.Servers)
 	if filepath.Base(name) == ProjectFile {
 		r.noCommands(p.MCP.Servers)
 	}
-	r.exposed(p.Filesystem.Expose)
-	r.hostPaths(p.Filesystem.Refs, "filesystem.refs")
-	r.projectPaths(p.Filesystem.Protect, "filesystem.protect")
-	r.projectPaths(p.Filesystem.Hide, "filesystem.hide")
 	return p, r.err()
 }
 
@@ -68,6 +73,19 @@ func (r *reader) noCommands(list []MCPServer) {
 		if len(s.Command) > 0 {
 			r.problem(r.places[at("mcp.servers", i)+".command"], "declare it in config.yaml, or in projects/NAME.yaml: cloister project edit", "%s: a repository does not say what runs on the host", at("mcp.servers", i))
 		}
+	}
+}
+
+// alone is a configuration that says what the project says, and nothing else.
+func (p *Project) alone() *Config {
+	x := p.Proxy
+	return &Config{
+		Version: p.Version, Defaults: p.Defaults, Image: p.Image, Hostexec: p.Hostexec, Filesystem: p.Filesystem, Resources: p.Resources, Agents: p.Agents,
+		Secrets: p.Secrets, Logins: p.Logins, MCP: p.MCP,
+		Proxy: Proxy{
+			Unlisted: x.Unlisted, Presets: x.Presets, Allow: x.Allow, Ask: x.Ask, Deny: x.Deny, Rewrite: x.Rewrite,
+			RateLimit: x.RateLimit, MaxRequestBytes: x.MaxRequestBytes, UploadLimit: x.UploadLimit,
+		},
 	}
 }
 
@@ -90,17 +108,118 @@ func LoadProject(name string) (*Project, []byte, error) {
 	return p, text, err
 }
 
-// Widens tells whether a proposal asks for more than the person gave.
-func (p *Project) Widens() bool {
-	return len(p.Proxy.Allow)+len(p.Proxy.Ask)+len(p.Filesystem.Expose)+len(p.Filesystem.Refs)+len(p.Secrets)+len(p.Logins)+len(p.MCP.Servers) > 0
+// Widens tells whether a proposal asks for more than c, which the person gave.
+func (p *Project) Widens(c *Config) bool {
+	asks := len(p.Proxy.Allow) + len(p.Proxy.Ask) + len(p.Proxy.Presets) + len(p.Proxy.Rewrite) +
+		len(p.Hostexec.AutoApprove) + len(p.Hostexec.ManualApprove) + len(p.Hostexec.Shims) +
+		len(p.Filesystem.Expose) + len(p.Filesystem.Refs) + len(p.Agents) + len(p.Secrets) + len(p.Logins) + len(p.MCP.Servers)
+	if asks > 0 || p.Defaults != (Defaults{}) || p.Image != "" || p.Proxy.Unlisted == UnlistedAsk && c.Proxy.Unlisted == UnlistedDeny {
+		return true
+	}
+	wide := false
+	now := *c
+	for _, b := range p.bounds(&now) {
+		wide = wide || b.asks > 0 && b.has() > 0 && b.asks > b.has()
+	}
+	return wide
 }
 
 // Narrowed is the part of a proposal that takes away: it applies at once.
 func (p *Project) Narrowed() *Project {
 	n := *p
-	n.Proxy.Allow, n.Proxy.Ask, n.Filesystem.Expose, n.Filesystem.Refs = nil, nil, nil, nil
+	n.Defaults, n.Image, n.Agents = Defaults{}, "", nil
+	n.Proxy.Allow, n.Proxy.Ask, n.Proxy.Presets, n.Proxy.Rewrite = nil, nil, nil, nil
+	if n.Proxy.Unlisted == UnlistedAsk {
+		n.Proxy.Unlisted = ""
+	}
+	n.Hostexec.AutoApprove, n.Hostexec.ManualApprove, n.Hostexec.Shims = nil, nil, nil
+	n.Filesystem.Expose, n.Filesystem.Refs = nil, nil
 	n.Secrets, n.Logins, n.MCP.Servers = nil, nil, nil
 	return &n
+}
+
+// Over is c with what the project says over it: words take the place of words,
+// lists grow. narrowed says that nobody agreed to more than it takes away: then
+// bounds only fall. The lists of destinations are not in it, since rules keep the
+// name of their file (Proxy.Allow, Ask, Deny, Rewrite and Presets are c's).
+func (p *Project) Over(c *Config, narrowed bool) *Config {
+	out := *c
+	if narrowed {
+		p = p.Narrowed()
+	}
+	for _, w := range []struct{ to, from *string }{
+		{(*string)(&out.Defaults.Isolation), (*string)(&p.Defaults.Isolation)},
+		{&out.Defaults.Agent, &p.Defaults.Agent},
+		{(*string)(&out.Defaults.Mode), (*string)(&p.Defaults.Mode)},
+		{(*string)(&out.Defaults.Workspace), (*string)(&p.Defaults.Workspace)},
+		{&out.Image, &p.Image},
+		{(*string)(&out.Proxy.Unlisted), (*string)(&p.Proxy.Unlisted)},
+	} {
+		if *w.from != "" {
+			*w.to = *w.from
+		}
+	}
+	for _, b := range p.bounds(&out) {
+		if b.asks > 0 && (!narrowed || b.has() == 0 || b.asks < b.has()) {
+			b.set(b.asks)
+		}
+	}
+	h, f := &out.Hostexec, &out.Filesystem
+	h.AutoApprove, h.ManualApprove = slices.Concat(h.AutoApprove, p.Hostexec.AutoApprove), slices.Concat(h.ManualApprove, p.Hostexec.ManualApprove)
+	h.Deny, h.Shims = slices.Concat(h.Deny, p.Hostexec.Deny), slices.Concat(h.Shims, p.Hostexec.Shims)
+	f.Expose, f.Refs = slices.Concat(f.Expose, p.Filesystem.Expose), slices.Concat(f.Refs, p.Filesystem.Refs)
+	f.Protect, f.Hide = slices.Concat(f.Protect, p.Filesystem.Protect), slices.Concat(f.Hide, p.Filesystem.Hide)
+	if len(p.Agents) > 0 {
+		out.Agents = maps.Clone(out.Agents)
+		if out.Agents == nil {
+			out.Agents = map[string]Agent{}
+		}
+	}
+	for name, own := range p.Agents {
+		a := out.Agents[name]
+		env := maps.Clone(own.Env)
+		for key, value := range a.Env {
+			if _, said := env[key]; !said {
+				if env == nil {
+					env = map[string]string{}
+				}
+				env[key] = value
+			}
+		}
+		out.Agents[name] = Agent{Args: slices.Concat(a.Args, own.Args), Env: env}
+	}
+	return &out
+}
+
+// A bound is one limit of a configuration that a project may set. Zero is none.
+type bound struct {
+	asks float64
+	has  func() float64
+	set  func(float64)
+}
+
+func (p *Project) bounds(c *Config) []bound {
+	return []bound{
+		numeric(p.Resources.Memory, &c.Resources.Memory), numeric(p.Resources.CPUs, &c.Resources.CPUs), numeric(p.Resources.PIDs, &c.Resources.PIDs),
+		numeric(p.Proxy.RateLimit.RequestsPerMinute, &c.Proxy.RateLimit.RequestsPerMinute),
+		numeric(p.Proxy.RateLimit.ConcurrentRequests, &c.Proxy.RateLimit.ConcurrentRequests),
+		numeric(p.Proxy.RateLimit.NamesPerMinute, &c.Proxy.RateLimit.NamesPerMinute),
+		numeric(p.Proxy.MaxRequestBytes, &c.Proxy.MaxRequestBytes),
+		numeric(p.Proxy.UploadLimit.Session, &c.Proxy.UploadLimit.Session), numeric(p.Proxy.UploadLimit.Host, &c.Proxy.UploadLimit.Host),
+	}
+}
+
+func numeric[T ~int | ~int64 | ~float64](asks T, to *T) bound {
+	return bound{float64(asks), func() float64 { return float64(*to) }, func(v float64) { *to = T(v) }}
+}
+
+// ForGuardian tells whether it says anything that the guardian keeps, rather than
+// whoever builds the cloister.
+func (p *Project) ForGuardian() bool {
+	x, h := p.Proxy, p.Hostexec
+	return x.Unlisted != "" || x.RateLimit != (RateLimit{}) || x.MaxRequestBytes != 0 || x.UploadLimit != (UploadLimit{}) ||
+		len(x.Presets)+len(x.Allow)+len(x.Ask)+len(x.Deny)+len(x.Rewrite)+len(h.AutoApprove)+len(h.ManualApprove)+len(h.Deny)+
+			len(p.Secrets)+len(p.Logins)+len(p.MCP.Servers) > 0
 }
 
 // Digest names a proposal's text.

@@ -19,10 +19,10 @@ mcp: {servers: [{url: "https://mcp.example/mcp", allow_tools: ["read_*"]}]}
 	if len(p.Secrets) != 1 || len(p.MCP.Servers) != 1 || p.MCP.Servers[0].Name != "mcp.example" {
 		t.Errorf("read as %+v", p)
 	}
-	if !p.Widens() {
+	if !p.Widens(config.Default()) {
 		t.Error("a repository's secrets and servers need no trust")
 	}
-	if n := p.Narrowed(); len(n.Secrets)+len(n.MCP.Servers) > 0 || n.Widens() {
+	if n := p.Narrowed(); len(n.Secrets)+len(n.MCP.Servers) > 0 || n.Widens(config.Default()) {
 		t.Errorf("narrowed it is %+v", n)
 	}
 

@@ -92,7 +92,7 @@ func saidLine(said [][]byte) string {
 // reachable holds the remote to what a person must have written down: a way on
 // which anybody can listen, a folder of this machine, and a host that is near.
 func (w *gitwork) reachable(verb string) error {
-	rules := w.l.g.policies.current().host
+	rules := w.l.scope.Load().host
 	if w.remote.Secure() && !w.remote.Near || rules.NamesRemote(verb, w.remote.URL) || rules.NamesRemote("push", w.remote.URL) {
 		return w.outside()
 	}
@@ -143,7 +143,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 
 // named says whether a rule names the remote as it stands.
 func (w *gitwork) named() bool {
-	rules := w.l.g.policies.current().host
+	rules := w.l.scope.Load().host
 	return rules.NamesRemote("fetch", w.remote.URL) || rules.NamesRemote("push", w.remote.URL)
 }
 
@@ -200,7 +200,7 @@ func refusedBy(v hostexec.Verdict) hostexec.Exit {
 }
 
 func (w *gitwork) judgeContact(ctx context.Context, verb string) (hostexec.Verdict, bool) {
-	rules, url := w.l.g.policies.current().host, w.remote.URL
+	rules, url := w.l.scope.Load().host, w.remote.URL
 	fetch := rules.JudgeGit([]string{"git", "fetch", url}, w.said)
 	if fetch.Effect == hostexec.Deny && fetch.Rule != "" {
 		return fetch, false
@@ -319,7 +319,7 @@ func ids(p *git.Push) string {
 
 // strictest is what the rules say of all updates together.
 func (w *gitwork) strictest(p *git.Push) hostexec.Verdict {
-	rules := w.l.g.policies.current().host
+	rules := w.l.scope.Load().host
 	out := hostexec.Verdict{Effect: hostexec.Auto}
 	for i := range p.Updates {
 		if v := rules.JudgeGit(p.Argv(&p.Updates[i]), w.said); v.Effect < out.Effect || out.Reason == "" {

@@ -217,7 +217,7 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 	l.mu.Lock()
 	l.engine = engine
 	// With the engine in sight of a reload, so that none falls between.
-	engine.SetQuota(l.g.policies.current().quota())
+	engine.SetQuota(l.scope.Load().quota)
 	l.mu.Unlock()
 	l.served.Go(func() {
 		if err := engine.Serve(l.ctx, listeners); err != nil && l.ctx.Err() == nil {

@@ -160,26 +160,13 @@ func input(c *config.Config, sources config.Sources) (policy.Input, error) {
 	if in.Unlisted, err = policy.ParseEffect(string(c.Proxy.Unlisted)); err != nil {
 		return in, err
 	}
-	for _, name := range c.Proxy.Presets {
-		p, err := config.LoadPreset(name)
-		if err != nil {
-			return in, err
-		}
-		list := rules(policy.Allow, presetSource+name, p.Allow)
-		for i := range list {
-			// A tenant is a person's word: it takes the place of what a preset
-			// says of the same host.
-			list[i].Preset = p.Form == ""
-		}
-		in.Rules = append(in.Rules, list...)
+	if err := addPresets(&in, c.Proxy.Presets); err != nil {
+		return in, err
 	}
 	in.Rules = append(in.Rules, rules(policy.Allow, "config.yaml", c.Proxy.Allow)...)
 	in.Rules = append(in.Rules, rules(policy.Ask, "config.yaml", c.Proxy.Ask)...)
 	in.Rules = append(in.Rules, rules(policy.Deny, "config.yaml", c.Proxy.Deny)...)
-	for _, w := range c.Proxy.Rewrite {
-		rule := rules(policy.Allow, "config.yaml", []config.Rule{w.Rule()})
-		in.Rewrites = append(in.Rewrites, policy.RewriteRule{Rule: rule[0], Set: w.Set, Remove: w.Remove})
-	}
+	addRewrites(&in, "config.yaml", c.Proxy.Rewrite)
 	if err := addServers(&in, c.MCP.Servers); err != nil {
 		return in, err
 	}
@@ -187,6 +174,32 @@ func input(c *config.Config, sources config.Sources) (policy.Input, error) {
 		in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: f.Text})
 	}
 	return in, nil
+}
+
+// addPresets adds built-in lists of allowed destinations.
+func addPresets(in *policy.Input, names []string) error {
+	for _, name := range names {
+		p, err := config.LoadPreset(name)
+		if err != nil {
+			return err
+		}
+		list := rules(policy.Allow, presetSource+name, p.Allow)
+		for i := range list {
+			// A tenant is a person's word: it takes the place of what a preset
+			// says of the same host.
+			list[i].Preset = p.Form == ""
+		}
+		in.Rules = slices.Concat(in.Rules, list)
+	}
+	return nil
+}
+
+func addRewrites(in *policy.Input, source string, list []config.Rewrite) {
+	in.Rewrites = slices.Clip(in.Rewrites) // a session's own words are not the next one's
+	for _, w := range list {
+		rule := rules(policy.Allow, source, []config.Rule{w.Rule()})
+		in.Rewrites = append(in.Rewrites, policy.RewriteRule{Rule: rule[0], Set: w.Set, Remove: w.Remove})
+	}
 }
 
 // presetSource begins the source of a rule that we wrote.
@@ -217,23 +230,42 @@ func (l *Loaded) In(project string, files []api.ProjectFile) (*policy.Snapshot, 
 	return derive(l, words{Projects: files}, l.remembered(project))
 }
 
-// projectRules are the rules of a project's files, each with its place.
-func projectRules(files []api.ProjectFile) ([]policy.Rule, error) {
-	var out []policy.Rule
+// addProjects adds what a project's files say of destinations, each rule with its
+// place.
+func addProjects(in *policy.Input, files []api.ProjectFile) error {
+	for _, f := range files {
+		p, err := config.ParseProject(f.Name, []byte(f.Text))
+		if err != nil {
+			return fmt.Errorf("read %s: %w", f.Name, err)
+		}
+		if f.Narrowed {
+			p = p.Narrowed()
+		}
+		if p.Proxy.Unlisted != "" {
+			if in.Unlisted, err = policy.ParseEffect(string(p.Proxy.Unlisted)); err != nil {
+				return fmt.Errorf("read %s: %w", f.Name, err)
+			}
+		}
+		if err := addPresets(in, p.Proxy.Presets); err != nil {
+			return fmt.Errorf("read %s: %w", f.Name, err)
+		}
+		source := filepath.Base(f.Name)
+		in.Rules = slices.Concat(in.Rules, rules(policy.Allow, source, p.Proxy.Allow), rules(policy.Ask, source, p.Proxy.Ask), rules(policy.Deny, source, p.Proxy.Deny))
+		addRewrites(in, source, p.Proxy.Rewrite)
+	}
+	return nil
+}
+
+// ofProject is a configuration with what a project's files say over it.
+func ofProject(c *config.Config, files []api.ProjectFile) (*config.Config, error) {
 	for _, f := range files {
 		p, err := config.ParseProject(f.Name, []byte(f.Text))
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", f.Name, err)
 		}
-		if f.Narrowed {
-			p = p.Narrowed()
-		}
-		source := filepath.Base(f.Name)
-		out = append(out, rules(policy.Allow, source, p.Proxy.Allow)...)
-		out = append(out, rules(policy.Ask, source, p.Proxy.Ask)...)
-		out = append(out, rules(policy.Deny, source, p.Proxy.Deny)...)
+		c = p.Over(c, f.Narrowed)
 	}
-	return out, nil
+	return c, nil
 }
 
 // policies holds what rules now.
@@ -360,11 +392,10 @@ func derive(l *Loaded, w words, remembered []policy.Rule) (*policy.Snapshot, err
 	base, err := l.base, error(nil)
 	if len(w.Cedar)+len(w.Projects) > 0 {
 		in := l.input
-		var own []policy.Rule
-		if own, err = projectRules(w.Projects); err != nil {
+		in.Rules = slices.Concat(in.Rules, l.remembered(""))
+		if err = addProjects(&in, w.Projects); err != nil {
 			return nil, err
 		}
-		in.Rules = slices.Concat(in.Rules, l.remembered(""), own)
 		scope, err := l.scope(w.Projects)
 		if err != nil {
 			return nil, err

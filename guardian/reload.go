@@ -72,7 +72,7 @@ func (g *guardian) enforce(ctx context.Context, next *Loaded, changes []change) 
 	for _, c := range changes {
 		c.live.snapshot.Store(c.next)
 		c.live.scope.Store(c.scope)
-		c.live.limit(next.quota())
+		c.live.limit(c.scope.quota)
 		if s := c.live.secrets.Load(); s != nil {
 			s.Rebind(byName(c.scope.bindings))
 		}
@@ -84,7 +84,7 @@ func (g *guardian) enforce(ctx context.Context, next *Loaded, changes []change) 
 	return nil
 }
 
-// change is one session's next snapshot.
+// change is one session's next snapshot, with what else it is granted.
 type change struct {
 	live  *live
 	next  *policy.Snapshot

@@ -10,19 +10,24 @@ import (
 	"cloister/secret"
 )
 
-// A scope is what one session may have of secrets and of MCP servers: the
-// person's, then those of its project's files. It never changes.
+// A scope is what one session may have of secrets and of MCP servers, of host
+// commands and limits: the person's, then those of its project's files. It never changes.
 type scope struct {
 	secrets  []config.Secret
 	bindings []*secret.Binding
 	servers  []config.MCPServer
 	shared   int // how many of the servers are config.yaml's, first
 	logins   []*config.Login
+	*granted
 }
 
 // scope is that of a session with these files of its project.
 func (l *Loaded) scope(files []api.ProjectFile) (*scope, error) {
-	all := &scope{secrets: l.config.Secrets, bindings: l.bindings, servers: l.config.MCP.Servers, shared: len(l.config.MCP.Servers)}
+	may, err := l.grants(files)
+	if err != nil {
+		return nil, err
+	}
+	all := &scope{granted: may, secrets: l.config.Secrets, bindings: l.bindings, servers: l.config.MCP.Servers, shared: len(l.config.MCP.Servers)}
 	allow := l.config.Proxy.Allow
 	var own []config.Secret
 	logins := l.config.Logins

@@ -125,34 +125,53 @@ func (k known) save(d xdg.Dirs) error {
 	return nil
 }
 
-// projectWords adds to a configuration what the person and the repository say of
-// one project, and gives the files for the session. What the repository asks
-// for beyond the person's word waits for cloister project trust.
-func (a *app) projectWords(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]api.ProjectFile, error) {
+// ofProject is a configuration with what the person and the repository say of one
+// project over it, and the files for the session. What the repository asks for
+// beyond the person's word waits for cloister project trust; narrowed tells that
+// something does.
+func (a *app) ofProject(d xdg.Dirs, p workspace.Project, cfg *config.Config) (_ *config.Config, out []api.ProjectFile, narrowed bool, err error) {
 	k, err := a.register(d, string(p.Main))
 	if err != nil {
-		return nil, err
+		return nil, nil, false, err
 	}
-	files, err := k.files(d, p)
+	return k.over(d, p, cfg)
+}
+
+// unused is the configuration of a project for whoever only looks: that is no use
+// of it.
+func (a *app) unused(p workspace.Project, cfg *config.Config) (*config.Config, error) {
+	d, err := a.dirs()
 	if err != nil {
 		return nil, err
 	}
-	var out []api.ProjectFile
+	k, err := readKnown(projectFile(d, string(p.Main)))
+	if err != nil {
+		k = known{Name: filepath.Base(string(p.Main)), Root: string(p.Main)}
+	}
+	cfg, _, _, err = k.over(d, p, cfg)
+	return cfg, err
+}
+
+// over puts the files that speak of a project over a configuration.
+func (k known) over(d xdg.Dirs, p workspace.Project, cfg *config.Config) (_ *config.Config, out []api.ProjectFile, narrowed bool, err error) {
+	files, err := k.files(d, p, cfg)
+	if err != nil {
+		return nil, nil, false, err
+	}
 	for _, f := range files {
-		own := f.project
-		cfg.Filesystem.Protect = append(slices.Clip(cfg.Filesystem.Protect), own.Filesystem.Protect...)
-		cfg.Filesystem.Hide = append(slices.Clip(cfg.Filesystem.Hide), own.Filesystem.Hide...)
-		cfg.Filesystem.Expose = append(slices.Clip(cfg.Filesystem.Expose), own.Filesystem.Expose...)
-		cfg.Filesystem.Refs = append(slices.Clip(cfg.Filesystem.Refs), own.Filesystem.Refs...)
-		if f.Narrowed {
-			a.notice("cloister: %s asks for more than you gave; until you agree, only what it takes away applies", config.ProjectFile)
-			a.notice("hint: cloister project trust")
-		}
-		if len(own.Proxy.Allow)+len(own.Proxy.Ask)+len(own.Proxy.Deny)+len(own.Secrets)+len(own.Logins)+len(own.MCP.Servers) > 0 {
+		cfg = f.project.Over(cfg, f.Narrowed)
+		narrowed = narrowed || f.Narrowed
+		if f.project.ForGuardian() {
 			out = append(out, f.ProjectFile)
 		}
 	}
-	return out, nil
+	return cfg, out, narrowed, nil
+}
+
+// tellNarrowed says that a repository's proposal waits.
+func (a *app) tellNarrowed() {
+	a.notice("cloister: %s asks for more than you gave; until you agree, only what it takes away applies", config.ProjectFile)
+	a.notice("hint: cloister project trust")
 }
 
 // ownFile is one of a project's files, with what of it applies.
@@ -161,8 +180,9 @@ type ownFile struct {
 	project *config.Project
 }
 
-// files are those that speak of a project: the person's, then the repository's.
-func (k known) files(d xdg.Dirs, p workspace.Project) ([]ownFile, error) {
+// files are those that speak of a project: the person's, then the repository's,
+// which is held against what the person gives in cfg.
+func (k known) files(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]ownFile, error) {
 	var out []ownFile
 	name := k.settings(d)
 	own, text, err := config.LoadProject(name)
@@ -174,6 +194,7 @@ func (k known) files(d xdg.Dirs, p workspace.Project) ([]ownFile, error) {
 			return nil, hinted(fmt.Errorf("%s is for the project %q, not for %s", name, own.Root, k.Root), "write root: "+k.Root+" in it")
 		}
 		out = append(out, ownFile{api.ProjectFile{Name: name, Text: string(text)}, own})
+		cfg = own.Over(cfg, false)
 	}
 	name = filepath.Join(string(p.Root), config.ProjectFile)
 	proposal, text, err := config.LoadProject(name)
@@ -184,7 +205,7 @@ func (k known) files(d xdg.Dirs, p workspace.Project) ([]ownFile, error) {
 		return nil, &config.Error{File: name, Msg: "root: a repository does not know where it lies", Hint: "leave root out"}
 	}
 	f := ownFile{api.ProjectFile{Name: name, Text: string(text)}, proposal}
-	if proposal.Widens() && config.Digest(text) != k.Digest {
+	if proposal.Widens(cfg) && config.Digest(text) != k.Digest {
 		f.Narrowed, f.project = true, proposal.Narrowed()
 	}
 	return append(out, f), nil
@@ -205,7 +226,11 @@ func (a *app) hereWords() (string, []api.ProjectFile, error) {
 	if err != nil {
 		k = known{Name: filepath.Base(string(p.Main)), Root: string(p.Main)} // not used yet
 	}
-	files, err := k.files(d, p)
+	cfg, _, err := a.load()
+	if err != nil {
+		cfg = config.Default() // whoever answers says what is wrong with the file
+	}
+	files, err := k.files(d, p, cfg)
 	if err != nil {
 		return "", nil, err
 	}
@@ -261,14 +286,17 @@ func (a *app) named(d xdg.Dirs, args []string) (known, workspace.Project, error)
 }
 
 // proposalState is a repository's proposal, as the list tells it.
-func (k known) proposalState(root string) (state string, text []byte) {
+func (k known) proposalState(d xdg.Dirs, root string, cfg *config.Config) (state string, text []byte) {
+	if own, _, err := config.LoadProject(k.settings(d)); err == nil && own != nil {
+		cfg = own.Over(cfg, false)
+	}
 	p, text, err := config.LoadProject(filepath.Join(root, config.ProjectFile))
 	switch {
 	case err != nil:
 		return "bad", text
 	case p == nil:
 		return "none", nil
-	case !p.Widens():
+	case !p.Widens(cfg):
 		return "narrows", text
 	case config.Digest(text) == k.Digest:
 		return "trusted", text
@@ -296,13 +324,17 @@ func (a *app) listedProjects(ctx context.Context, d xdg.Dirs) ([]listedProject, 
 	if err != nil {
 		return nil, err
 	}
+	cfg, _, err := a.load()
+	if err != nil {
+		return nil, err
+	}
 	out := []listedProject{}
 	for _, k := range all {
 		l := listedProject{Name: k.Name, Root: k.Root, FirstUsed: k.FirstUsed}
 		if fi, err := os.Stat(k.Root); err == nil && fi.IsDir() {
 			l.Exists = true
 		}
-		l.Proposal, _ = k.proposalState(k.Root)
+		l.Proposal, _ = k.proposalState(d, k.Root, cfg)
 		for _, s := range live {
 			if s.Project == k.Root {
 				l.Cloisters++
@@ -382,7 +414,11 @@ func (a *app) projectShow() *cobra.Command {
 				return err
 			}
 			root := cmp.Or(string(p.Root), k.Root)
-			state, text := k.proposalState(root)
+			cfg, _, err := a.load()
+			if err != nil {
+				return err
+			}
+			state, text := k.proposalState(d, root, cfg)
 			shown := shownProject{k.Name, k.Root, k.settings(d), state, []string{}}
 			switch state {
 			case "bad":
@@ -537,7 +573,7 @@ func (a *app) projectEdit() *cobra.Command {
 			}
 			f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 			if err == nil {
-				_, err = fmt.Fprintf(f, "# Keys as in config.yaml: proxy.allow, ask and deny, filesystem.\nversion: 1\nroot: %q\n", k.Root)
+				_, err = fmt.Fprintf(f, "# Keys as in config.yaml, but for those that are the whole machine's: proxy.hosts,\n# upstream_ca and approval_timeout. Words take the place of those there,\n# lists are added to them.\nversion: 1\nroot: %q\n", k.Root)
 				err = errors.Join(err, f.Close())
 			} else if errors.Is(err, fs.ErrExist) {
 				err = nil

@@ -321,27 +321,18 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
-	f.isolation = cmpOr(f.isolation, string(cfg.Defaults.Isolation))
-	f.mode = cmpOr(f.mode, string(cfg.Defaults.Mode))
-	f.workspace = cmpOr(f.workspace, string(cfg.Defaults.Workspace))
-	f.image = cmpOr(f.image, cfg.Image)
-	if f.agent != "" {
-		f.env = append(agentEnv(f.agent, cfg), f.env...) // what is typed is the last word
-	}
-	driver, err := a.driverNamed(f.isolation)
-	if err != nil {
-		return nil, dirs, err
-	}
-	root, path, err := a.system(ctx, f, dirs, driver)
-	if err != nil {
-		return nil, dirs, err
-	}
+	typed := *f
+	f.fill(cfg)
+	asked := *f
 	// What every cloister has is built while this one is being found out about.
 	user := a.payload()
-	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Root: root, Network: !f.noNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	g, err := a.begin(ctx, f, dirs, user)
+	if err != nil {
+		return nil, dirs, err
+	}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, begun.Close())
+		if err != nil && g.begun != nil {
+			err = errors.Join(err, g.begun.Close())
 		}
 	}()
 	home := a.realHome()
@@ -349,11 +340,31 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
-	limits, err := a.limits(f, cfg)
+	cfg, own, narrowed, err := a.ofProject(dirs, project, cfg)
 	if err != nil {
 		return nil, dirs, err
 	}
-	own, err := a.projectWords(dirs, project, cfg)
+	if narrowed {
+		a.tellNarrowed()
+	}
+	image := f.image // as the driver knows it
+	*f = typed
+	if f.fill(cfg); f.isolation == asked.isolation && f.image == asked.image {
+		f.image = image
+	} else {
+		// The project has a word about it: the ground is another.
+		if err := g.begun.Close(); err != nil {
+			return nil, dirs, err
+		}
+		if g, err = a.begin(ctx, f, dirs, user); err != nil {
+			return nil, dirs, err
+		}
+	}
+	driver, root, path := g.driver, g.root, g.path
+	if f.agent != "" {
+		f.env = append(agentEnv(f.agent, cfg), f.env...) // what is typed is the last word
+	}
+	limits, err := a.limits(f, cfg)
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -387,7 +398,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	a.log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.mode, "workspace", f.workspace, "config", sources.File, "found", sources.Found, "command", argv)
 	s := &session.Shim{
-		Client: c, Begun: begun, Project: project, View: view, Argv: argv, Env: env,
+		Client: c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: env,
 		Term:   session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
 		Caller: a.hostCaller(cfg, f),
 		User:   user, Limits: limits, Root: root, Path: path, CAFile: sandbox.HostPath(caFile), CA: ca, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"), Author: workspace.FindAuthor(home, project.Git),
@@ -407,6 +418,35 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		s.Notify = func(text string) { a.notice("cloister: %s", text) }
 	}
 	return s, dirs, nil
+}
+
+// fill gives the flags that were not typed the words of the configuration.
+func (f *runFlags) fill(cfg *config.Config) {
+	f.isolation = cmpOr(f.isolation, string(cfg.Defaults.Isolation))
+	f.mode = cmpOr(f.mode, string(cfg.Defaults.Mode))
+	f.workspace = cmpOr(f.workspace, string(cfg.Defaults.Workspace))
+	f.image = cmpOr(f.image, cfg.Image)
+}
+
+// ground is what of a cloister does not depend on its project.
+type ground struct {
+	driver sandbox.Driver
+	root   sandbox.Root
+	path   []string
+	begun  sandbox.Begun
+}
+
+func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbox.User) (ground, error) {
+	driver, err := a.driverNamed(f.isolation)
+	if err != nil {
+		return ground{}, err
+	}
+	root, path, err := a.system(ctx, f, dirs, driver)
+	if err != nil {
+		return ground{}, err
+	}
+	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Root: root, Network: !f.noNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	return ground{driver, root, path, begun}, nil
 }
 
 // agentEnv are the variables of an agent, its own and those that a person

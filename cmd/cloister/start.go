@@ -22,6 +22,7 @@ import (
 	"cloister/internal/xdg"
 	"cloister/session"
 	"cloister/session/terminal"
+	"cloister/workspace"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -156,13 +157,13 @@ func (a *app) rejoin(ctx context.Context, f *startFlags) (string, error) {
 	if err != nil {
 		return "", &unbuiltError{err}
 	}
-	cfg, _, err := config.Load(dirs.Config)
-	if err != nil {
-		return "", &unbuiltError{err}
-	}
 	p, err := a.project(ctx, &f.runFlags, dirs, a.realHome())
 	if err != nil {
 		return "", asUnbuilt(err)
+	}
+	cfg, err := a.wordsOf(dirs, p)
+	if err != nil {
+		return "", &unbuiltError{err}
 	}
 	c, err := a.ensure(ctx)
 	if err != nil {
@@ -180,6 +181,16 @@ func (a *app) rejoin(ctx context.Context, f *startFlags) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// wordsOf is the configuration of one project.
+func (a *app) wordsOf(dirs xdg.Dirs, p workspace.Project) (*config.Config, error) {
+	cfg, _, err := config.Load(dirs.Config)
+	if err != nil {
+		return nil, err
+	}
+	cfg, _, _, err = a.ofProject(dirs, p, cfg)
+	return cfg, err
 }
 
 // asUnbuilt keeps the error for wrong words what it is.
@@ -330,9 +341,17 @@ func watchIdle(ctx context.Context, hub *terminal.Hub, limit time.Duration, end 
 
 // agentShim gathers what the agent's cloister depends on.
 func (a *app) agentShim(ctx context.Context, f *startFlags, args []string) (*session.Shim, xdg.Dirs, error) {
-	cfg, _, err := a.load()
+	dirs, err := a.dirs()
 	if err != nil {
-		return nil, xdg.Dirs{}, err
+		return nil, dirs, err
+	}
+	p, err := a.project(ctx, &f.runFlags, dirs, a.realHome())
+	if err != nil {
+		return nil, dirs, err
+	}
+	cfg, err := a.wordsOf(dirs, p)
+	if err != nil {
+		return nil, dirs, err
 	}
 	f.agent = cmpOr(f.agent, cfg.Defaults.Agent)
 	what := agent.Find(f.agent).With(cfg.Agents[f.agent].Args, nil)

@@ -43,7 +43,7 @@ func TestScreens(t *testing.T) {
 			fmt.Fprintf(&text, "int line_%d(void) { return %d; } /* naïve, 日本, ● */\n", i, i)
 		}
 		w.write(w.project, "story.c", text.String())
-		s := w.screen("vim", "--agent", "vim", "--", "-N", "-u", "NONE", "-i", "NONE", "-n",
+		s := w.watched("vim", "--agent", "vim", "--", "-N", "-u", "NONE", "-i", "NONE", "-n",
 			"-c", "syntax on", "-c", "set number ruler mouse=a laststatus=2 background=dark", "story.c")
 		s.shows("a", `line_10\(`)
 		s.types("a", ":split | 30")
@@ -59,7 +59,7 @@ func TestScreens(t *testing.T) {
 	t.Run("htop", func(t *testing.T) {
 		w := newWorld(t)
 		need(t, "htop", "htop")
-		s := w.screen("htop", "--agent", "htop", "--", "--delay=100")
+		s := w.watched("htop", "--agent", "htop", "--", "--delay=100")
 		s.shows("a", `F10\s*Quit`)
 		s.round(`F10\s*Quit`, digits)
 		s.keys("a", "q")
@@ -77,7 +77,7 @@ func TestScreens(t *testing.T) {
 		}}
 		w.net.handle("api.anthropic.com", api)
 		w.claudeHome(testKey, w.project)
-		s := w.screen("claude", "--agent", "claude", "-e", "ANTHROPIC_API_KEY="+testKey)
+		s := w.watched("claude", "--agent", "claude", "-e", "ANTHROPIC_API_KEY="+testKey)
 		s.shows("a", `❯|>`)
 		s.types("a", "What is wrong with add.js?")
 		s.shows("a", `It subtracts`)
@@ -108,18 +108,18 @@ END
 `, key[len(key)-20:], strings.Join(projects, ", ")))
 }
 
-// screen is one program at two terminals, a and b.
-type screen struct {
+// watched is one program at two terminals, a and b.
+type watched struct {
 	*desk
 	name string
 }
 
-// screen starts a program at terminal a.
-func (w *world) screen(name string, words ...string) *screen {
+// watched starts a program at terminal a.
+func (w *world) watched(name string, words ...string) *watched {
 	w.t.Helper()
 	w.configure()
 	w.ran = true
-	s := &screen{w.desk(), name}
+	s := &watched{w.desk(), name}
 	s.open("a", w.project, 100, 30)
 	s.types("a", "cloister start --name "+name+" "+shellWords(words))
 	return s
@@ -138,7 +138,7 @@ func shellWords(words []string) string {
 
 // round leaves the program and comes back, in several sizes and at two terminals.
 // It is known by a sign.
-func (s *screen) round(sign string, mask func(string) string) {
+func (s *watched) round(sign string, mask func(string) string) {
 	s.w.t.Helper()
 	same := func(what string, want, got sight) {
 		s.w.t.Helper()

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // pss is the proportional set size of a process in bytes: what it alone holds,
@@ -85,13 +83,6 @@ func (w *world) weigh(ctx context.Context, guardian int) (idle, error) {
 		}
 	}
 	return sum, nil
-}
-
-// sharesMemory tells whether two processes have one address space.
-func sharesMemory(a, b int) bool {
-	const vm = 1 // KCMP_VM of kcmp(2)
-	order, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), vm, 0, 0, 0)
-	return errno == 0 && order == 0
 }
 
 // measureMemory weighs an idle guardian, then ten idle cloisters. Only root may

@@ -406,7 +406,17 @@ func (s *Shim) changed(ctx context.Context, began time.Time, view *workspace.Vie
 		return nil, false
 	}
 	const tick = 10 * time.Millisecond
-	return workspace.Changed(ctx, string(s.Project.Root), began.Add(-tick), view)
+	return workspace.Changed(ctx, string(s.Project.Root), backdated(began, time.Since(began), time.Now()).Add(-tick), view)
+}
+
+// backdated is when something began by the clock as it is set now: files have that
+// one's times, and a clock that was set back would make what changed look older than
+// the session. elapsed is by a clock that nobody sets.
+func backdated(began time.Time, elapsed time.Duration, now time.Time) time.Time {
+	if by := now.Round(0).Sub(began.Round(0)) - elapsed; by < 0 {
+		return began.Round(0).Add(by)
+	}
+	return began
 }
 
 const (

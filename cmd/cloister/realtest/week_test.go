@@ -102,7 +102,7 @@ func TestWeek(t *testing.T) {
 	w.agent("codex")
 	w.agent("opencode")
 	need(t, "node", "node")
-	shop, site := w.folder("home/src/shop"), w.folder("home/src/site")
+	shop, site := w.repository("shop"), w.repository("site")
 	for _, dir := range []string{shop, site} {
 		w.project = dir
 		w.host("git", "init", "-q", ".")

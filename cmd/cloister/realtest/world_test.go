@@ -66,7 +66,11 @@ func newWorld(t *testing.T) *world {
 	t.Parallel() // one world knows nothing of another, and agents wait a lot
 	w := &world{t: t, dir: shortTemp(t)}
 	w.home = w.folder("home")
-	w.project = w.folder("home/src/project")
+	if captures != "" { // in a mount namespace of script/screens, a home with a name
+		w.home = "/home/you"
+		t.Cleanup(func() { _ = forceRemove("/home/you/src") })
+	}
+	w.project = w.repository("project")
 	w.env = map[string]string{
 		"HOME": w.home, "LANG": "C.UTF-8", "USER": "tester",
 		"PATH":            strings.Join([]string{"/usr/local/bin", "/usr/bin", "/bin"}, ":"),
@@ -116,6 +120,16 @@ func (w *world) folder(rel string) string {
 		w.t.Fatal(err)
 	}
 	return path
+}
+
+// repository is a folder of the person's for a project, and nothing in it yet.
+func (w *world) repository(name string) string {
+	w.t.Helper()
+	dir := filepath.Join(w.home, "src", name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	return dir
 }
 
 // write makes a file below root with the folders above it.

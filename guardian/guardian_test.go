@@ -29,10 +29,18 @@ import (
 	"cloister/audit"
 	"cloister/client"
 	"cloister/guardian"
+	"cloister/hostexec"
 	"cloister/internal/xdg"
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "keep" { // as the helper of what runs on the host
+		if err := hostexec.Keep(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if dir := os.Getenv("GUARDIAN_TEST_DIR"); dir != "" {
 		os.Exit(child(dir))
 	}

@@ -371,8 +371,7 @@ func (g *guardian) closeGroup(group *cgroup.Group) {
 }
 
 // ofHostCommand says whether a process belongs to a host command or an MCP server:
-// its parents lead to this process, for a command through the helper, which adopts
-// what it leaves. What a server leaves nobody adopts.
+// its parents lead to this process, through the helper, which adopts what it leaves.
 // What a cloister had approved is no person. While one runs, a caller that is
 // gone is taken for its: it may have left the connection to its child.
 func (g *guardian) ofHostCommand(r *http.Request) bool {

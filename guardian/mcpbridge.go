@@ -3,6 +3,7 @@ package guardian
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -14,6 +15,7 @@ import (
 
 	"cloister/audit"
 	"cloister/config"
+	"cloister/hostexec"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
 	"cloister/mcp"
@@ -35,6 +37,7 @@ func (l *live) bridges() map[authority.Authority]func(net.Conn) {
 		b := &mcp.Bridge{
 			Name: s.Name,
 			Make: func() (*exec.Cmd, error) { return l.serverCommand(s) },
+			Hold: l.g.hold,
 			Log: func(text string) {
 				l.g.log.Info("MCP server", "session", l.info.Name, "server", s.Name, "says", termsafe.Clip(text, 1024))
 			},
@@ -52,6 +55,20 @@ func (l *live) bridges() map[authority.Authority]func(net.Conn) {
 		})
 	}
 	return out
+}
+
+// hold puts a server under the helper that keeps host commands: whatever it starts,
+// also what leaves its group and its parent, stays below this process, so that
+// nothing of it is taken for a person, and ends with it.
+func (g *guardian) hold(c *exec.Cmd) (*exec.Cmd, mcp.Holder, error) {
+	if len(g.o.Helper) == 0 {
+		return nil, nil, errors.New("there is no helper that could hold it")
+	}
+	kept, leash, err := hostexec.Under(g.o.Helper, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return kept, leash, nil
 }
 
 // serverCommand is the command of a server, recorded before it starts. It runs in /
@@ -72,6 +89,13 @@ func (l *live) serverCommand(s config.MCPServer) (*exec.Cmd, error) {
 	for _, a := range s.Command[1:] {
 		if file := l.writableIn(a); file != "" {
 			return nil, fmt.Errorf("start the MCP server %s: %s lies where the cloister can write", s.Name, file)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
+		for _, part := range filepath.SplitList(s.Env[key]) { // also of PYTHONPATH and its like
+			if file := l.writableIn(part); file != "" {
+				return nil, fmt.Errorf("start the MCP server %s: %s of its variable %s lies where the cloister can write", s.Name, file, key)
+			}
 		}
 	}
 	e := l.g.event(l.info, l.snapshot.Load().Digest())

@@ -49,6 +49,12 @@ func TestServerArguments(t *testing.T) {
 			t.Errorf("%s: %v, want %s", arg, err, msg)
 		}
 	}
+	for value, want := range map[string]string{file: file, "/usr/lib:" + project: project, "file://" + file: file} {
+		_, err := l.serverCommand(config.MCPServer{Name: "s", Command: []string{"/bin/sh"}, Env: map[string]string{"PYTHONPATH": value}})
+		if err == nil || err.Error() != "start the MCP server s: "+want+" of its variable PYTHONPATH lies where the cloister can write" {
+			t.Errorf("PYTHONPATH=%s: %v", value, err)
+		}
+	}
 	for _, arg := range []string{"", "-e", "mcp.py", "/", "/etc/passwd", other, project + "x", "https://a.example/b"} {
 		if got := l.writableIn(arg); got != "" {
 			t.Errorf("%q is refused for %s", arg, got)
@@ -68,9 +74,13 @@ func TestServerIsNoPerson(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	g := &guardian{log: slog.New(slog.DiscardHandler), records: records, policies: newPolicies("", "")}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &guardian{o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: newPolicies("", "")}
 	servers := []config.MCPServer{{
-		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$$}}"; sleep 100'; done`},
+		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'setsid sleep 100 </dev/null >/dev/null 2>&1 & echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$!}}"'; done`},
 	}}
 	l := &live{g: g, info: api.SessionInfo{Project: "/nonexistent"}}
 	l.ctx, l.cancel = context.WithCancel(t.Context())
@@ -104,7 +114,7 @@ func TestServerIsNoPerson(t *testing.T) {
 		return g.ofHostCommand(req.WithContext(context.WithValue(t.Context(), peerKey{}, peercred.Cred{UID: os.Getuid(), PID: pid})))
 	}
 	if !of(said.Result.PID) {
-		t.Error("what a server starts counts as a person")
+		t.Error("what a server starts, and leaves in a session of its own, counts as a person")
 	}
 	if of(os.Getppid()) {
 		t.Error("another process counts as a server's")
@@ -114,5 +124,8 @@ func TestServerIsNoPerson(t *testing.T) {
 	l.served.Wait()
 	if n := g.hosted.Load(); n != 0 {
 		t.Errorf("%d still count as running", n)
+	}
+	if parent, known := parentOf(said.Result.PID); known {
+		t.Errorf("what the server left lives on, below %d", parent)
 	}
 }

@@ -5,6 +5,7 @@ package hostexec
 import (
 	"context"
 	"errors"
+	"os/exec"
 )
 
 var errLinux = errors.New("host commands need Linux: folders and files are held by openat2(2)")
@@ -28,3 +29,18 @@ func (*Prepared) Run(context.Context, Way, *Conn) (Result, error) { return Resul
 func Keep() error { return errLinux }
 
 func machineMemory() (int64, error) { return 0, errLinux }
+
+// A Leash holds a program of the host; on this system it cannot.
+type Leash struct{}
+
+// Under is a command as the helper runs it; there is none on this system.
+func Under([]string, *exec.Cmd) (*exec.Cmd, *Leash, error) { return nil, nil, errLinux }
+
+// Started hands the program over.
+func (*Leash) Started() error { return errLinux }
+
+// End ends it.
+func (*Leash) End() {}
+
+// Close lets go.
+func (*Leash) Close() error { return errLinux }

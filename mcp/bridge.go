@@ -32,15 +32,33 @@ type Bridge struct {
 	// Began is called before a program starts, and Ended when it has been waited
 	// for, or did not start. Both may be nil.
 	Began, Ended func()
+	// Hold makes a command one that somebody holds with all that it starts; nil
+	// leaves it in a process group of its own, which a program can leave.
+	Hold func(*exec.Cmd) (*exec.Cmd, Holder, error)
 
 	mu     sync.Mutex
 	now    *program // nil where none runs
 	closed bool
 }
 
+// A Holder holds a program: Started is called when it has started, End ends all of
+// it, and Close tells how it ended when it has been waited for.
+type Holder interface {
+	Started() error
+	End()
+	Close() error
+}
+
+// group is a Holder of nothing but a process group.
+type group struct{ cmd *exec.Cmd }
+
+func (group) Started() error { return nil }
+func (group) Close() error   { return nil }
+func (g group) End()         { _ = syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL) }
+
 // program is one run of the command.
 type program struct {
-	cmd     *exec.Cmd
+	holder  Holder
 	session string
 	gone    chan struct{} // closed when it has ended
 
@@ -75,26 +93,29 @@ func (b *Bridge) start() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
+	var holder Holder = group{c}
+	if b.Hold != nil {
+		if c, holder, err = b.Hold(c); err != nil {
+			return nil, err
+		}
+	}
 	// Its own group, so that what it starts ends with it.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := c.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start MCP server: %w", err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start MCP server: %w", err)
-	}
-	errs, err := c.StderrPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start MCP server: %w", err)
+	in, errIn := c.StdinPipe()
+	out, errOut := c.StdoutPipe()
+	errs, errErrs := c.StderrPipe()
+	if err := errors.Join(errIn, errOut, errErrs); err != nil {
+		return nil, errors.Join(fmt.Errorf("start MCP server: %w", err), holder.Close())
 	}
 	tell(b.Began)
 	if err := c.Start(); err != nil {
 		tell(b.Ended)
-		return nil, fmt.Errorf("start MCP server: %w", err)
+		return nil, errors.Join(fmt.Errorf("start MCP server: %w", err), holder.Close())
 	}
-	p := &program{cmd: c, session: rand.Text(), in: in, gone: make(chan struct{}), waiting: map[string]chan []byte{}, events: make(chan []byte, mostEvents)}
+	if err := holder.Started(); err != nil {
+		b.Log(err.Error()) // it ends at once, as who waits for it sees
+	}
+	p := &program{holder: holder, session: rand.Text(), in: in, gone: make(chan struct{}), waiting: map[string]chan []byte{}, events: make(chan []byte, mostEvents)}
 	var read sync.WaitGroup
 	read.Go(func() { p.listen(out) })
 	read.Go(func() {
@@ -106,7 +127,7 @@ func (b *Bridge) start() (*program, error) {
 	})
 	go func() {
 		read.Wait()
-		err := c.Wait()
+		err := errors.Join(c.Wait(), holder.Close())
 		tell(b.Ended)
 		b.Log(fmt.Sprintf("it has ended: %v", err))
 		close(p.gone)
@@ -135,7 +156,7 @@ func (b *Bridge) Close() {
 	case <-p.gone:
 	case <-time.After(300 * time.Millisecond):
 	}
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have left others behind
+	p.holder.End() // it may have left others behind
 	<-p.gone
 }
 
@@ -146,7 +167,7 @@ func (p *program) listen(out io.Reader) {
 	for {
 		line, err := readLine(lines)
 		if err != nil {
-			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+			p.holder.End()
 			return
 		}
 		if len(line) == 0 {
@@ -154,7 +175,7 @@ func (p *program) listen(out io.Reader) {
 		}
 		f, err := readFrame(line)
 		if err != nil {
-			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+			p.holder.End()
 			return
 		}
 		for _, m := range f.messages {

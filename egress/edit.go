@@ -25,10 +25,24 @@ type Edit struct {
 	// nothing does, so that it may read the whole body first (bounded by itself).
 	Request func(*Message) error
 	// Response is given the final answer before a byte of it goes down, a 101
-	// too; the frames of a WebSocket are passed on as they are.
+	// too.
 	Response func(*Message) error
 	// Trailer is given the fields behind the answer's body.
 	Trailer func(*Header)
+	// Frames is asked where the exchange becomes a WebSocket. No extension is agreed
+	// on then, so that what passes can be read.
+	Frames func() Frames
+}
+
+// Frames looks at the data of a WebSocket's messages, frame by frame; pings and their
+// like pass as they are. Its two functions may be called
+// at the same time.
+type Frames struct {
+	// Up is given what the program sends; an error breaks the connection off.
+	Up func(p []byte, end bool) error
+	// Down appends to out what the program gets of p, from the server: by the end of
+	// each frame as much as came.
+	Down func(out, p []byte, end bool) []byte
 }
 
 // A Message is a request or an answer under an Edit.
@@ -263,6 +277,9 @@ func (x *exchange) edit(edits []Edit) error {
 	}
 	req := *x.req
 	req.Header = m.Header.fields
+	if x.upgrade != "" && readsFrames(edits) {
+		req.Header = req.Header.Without(func(name string) bool { return name == "sec-websocket-extensions" })
+	}
 	x.req = &req
 	if m.replaced || x.in.n.Load() > 0 {
 		x.out, x.outLength = m.body, m.length
@@ -276,6 +293,10 @@ func (x *exchange) edit(edits []Edit) error {
 		}
 	}
 	return nil
+}
+
+func readsFrames(edits []Edit) bool {
+	return slices.ContainsFunc(edits, func(e Edit) bool { return e.Frames != nil })
 }
 
 // goOn tells a program that waits with its body that it is wanted.

@@ -43,9 +43,12 @@ type pump struct {
 	buffers  *buffers
 	n        atomic.Int64       // bytes written to dst
 	check    func([]byte) error // of what is copied; nil for none
-	quota    *quota             // that what is copied counts for; nil for none
-	use      *hostUse
-	small    []byte // of a direction that can only wait in Read
+	// edit appends to out what is passed on of b; nil passes it as it is.
+	edit  func(out, b []byte) ([]byte, error)
+	held  []byte // what edit made
+	quota *quota // that what is copied counts for; nil for none
+	use   *hostUse
+	small []byte // of a direction that can only wait in Read
 
 	mu     sync.Mutex
 	quiet  time.Duration // silence that ends it; 0 for none
@@ -128,7 +131,7 @@ func (p *pump) run() error {
 // trickle copies through memory until the direction shows itself busy (true)
 // or ends (false).
 func (p *pump) trickle() (bool, error) {
-	splices := canSplice(p.dst, p.src)
+	splices := p.check == nil && p.edit == nil && canSplice(p.dst, p.src)
 	for burst := 0; ; {
 		waited, err := sock.WaitReadable(p.src)
 		if err != nil {
@@ -171,6 +174,13 @@ func (p *pump) step() (int, error) {
 			if cerr := p.check(data); cerr != nil {
 				return n, errors.Join(errCheck, cerr)
 			}
+		}
+		if p.edit != nil {
+			var eerr error
+			if p.held, eerr = p.edit(p.held[:0], data); eerr != nil {
+				return n, errors.Join(errCheck, eerr)
+			}
+			data = p.held
 		}
 		if serr := p.spend(int64(n)); serr != nil {
 			return n, serr

@@ -49,7 +49,9 @@ func (x *exchange) upgraded(r *wire.Response) error {
 	}
 	x.status = r.Status
 	_, extended := r.Header.Get("Sec-WebSocket-Extensions")
-	x.extended = extended > 0
+	if x.extended = extended > 0; x.extended && readsFrames(x.edits) {
+		return fmt.Errorf("%w: 101 with an extension that was not asked for", errUpstream)
+	}
 	own := wire.Header{{Name: "Connection", Value: "Upgrade"}, {Name: "Upgrade", Value: "websocket"}}
 	if err := x.writeHead(r, own); err != nil {
 		return err
@@ -58,12 +60,44 @@ func (x *exchange) upgraded(r *wire.Response) error {
 	return errUpgraded
 }
 
+// readFrames gives what passes to the edits that want it.
+func (x *exchange) readFrames(t *tunnel, up, down *wire.FrameScan) {
+	for _, e := range x.edits {
+		if e.Frames == nil {
+			continue
+		}
+		f := e.Frames()
+		t.up.check = func(b []byte) error {
+			return up.Walk(b, nil, func(p []byte, end bool) error {
+				if up.Control() {
+					return nil
+				}
+				return f.Up(p, end)
+			})
+		}
+		t.down.check = nil
+		t.down.edit = func(out, b []byte) ([]byte, error) {
+			err := down.Walk(b, func(h []byte) { out = append(out, h...) }, func(p []byte, end bool) error {
+				if down.Control() {
+					out = append(out, p...)
+				} else {
+					out = f.Down(out, p, end)
+				}
+				return nil
+			})
+			return out, err
+		}
+		return // one reads them: no two would agree on what passes
+	}
+}
+
 // frames passes WebSocket frames in both directions until both have ended.
 func (x *exchange) frames() {
 	s := x.s
 	t := newTunnel(s.client, s.up, &s.e.buffers, s.e.limits.HalfClosed)
 	up, down := &wire.FrameScan{Masked: true, Extended: x.extended}, &wire.FrameScan{Extended: x.extended}
 	t.up.check, t.down.check = up.Scan, down.Scan
+	x.readFrames(t, up, down)
 	t.up.meter(s.e.quota, x.use)
 	t.startDown()
 	err := t.finish()
@@ -79,6 +113,9 @@ func (x *exchange) frames() {
 		return
 	case errors.Is(err, errCheck):
 		f.Reason = "a WebSocket connection with bytes that are no frame"
+		if r, ok := errors.AsType[*Refused](err); ok {
+			f.Reason = r.Verdict.Reason
+		}
 	case err != nil:
 		f.Reason = "connection broken"
 	}

@@ -193,21 +193,31 @@ type Scrub struct {
 // Write appends to out what of the stream can go on: all but what may be the
 // beginning of a value.
 func (s *Scrub) Write(out, p []byte) []byte {
-	from := len(out)
+	start := len(out)
 	out = append(append(out, s.held...), p...)
 	a := s.auto
 	row, end := s.row, false
-	for i := from + len(s.held); i < len(out); i++ {
+	for i := start + len(s.held); i < len(out); i++ {
 		if row, end = a.step(row, out[i]); end {
 			n := a.at(row)
-			copy(out[i+1-int(a.lengths[n]):], a.replaced[n])
+			// What has gone of it (Yield) cannot be taken back.
+			from := i + 1 - int(a.lengths[n])
+			copy(out[max(from, start):], a.replaced[n][max(start-from, 0):])
 			s.Count++
 		}
 	}
 	s.row = row
-	keep := min(int(a.depth[int(row)/a.classes]), len(out)-from)
+	keep := min(int(a.depth[int(row)/a.classes]), len(out)-start)
 	s.held = append(s.held[:0], out[len(out)-keep:]...)
 	return out[:len(out)-keep]
+}
+
+// Yield appends what is held, and goes on: of a value that is in the middle of it,
+// only what comes later can still be taken out.
+func (s *Scrub) Yield(out []byte) []byte {
+	out = append(out, s.held...)
+	s.held = s.held[:0]
+	return out
 }
 
 // Flush appends what is left at the end.

@@ -105,7 +105,7 @@ func (s *Session) Bound(a authority.Authority) bool {
 // Edit is what is done with one request and its answer.
 func (s *Session) Edit(ctx context.Context, h *egress.HTTP) egress.Edit {
 	e := &edit{s: s, ctx: ctx, http: h}
-	return egress.Edit{Request: e.request, Response: e.response, Trailer: e.trailer}
+	return egress.Edit{Request: e.request, Response: e.response, Trailer: e.trailer, Frames: e.frames}
 }
 
 // scrubber takes out what has been sent; nil where nothing has.
@@ -145,6 +145,7 @@ type edit struct {
 	s     *Session
 	ctx   context.Context //nolint:containedctx // the request's own, for functions that egress calls without one
 	http  *egress.HTTP
+	head  egress.Message   // of the request, for what is recorded of its frames
 	used  string           // a secret that was swapped into the head; empty for none
 	scrub *secret.Scrubber // of the answer
 }
@@ -165,6 +166,7 @@ func (e *edit) request(m *egress.Message) error {
 		// A value that comes in pieces is not known again; the whole is a good answer.
 		m.Header.Del("Range")
 	}
+	e.head = *m
 	return e.body(m)
 }
 
@@ -291,7 +293,7 @@ func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value,
 func (e *edit) misplaced(m *egress.Message, i int, place string) error {
 	h := &e.s.held[i]
 	u := Use{Name: h.Name, Authority: m.Authority, Method: m.Method, Path: m.Path, Place: place}
-	if place == "body" && e.used != "" {
+	if (place == "body" || place == inFrame) && e.used != "" {
 		return e.s.judge.RecordUse(e.ctx, u, false, "not swapped, and passed on: the request carries the secret "+e.used+" where it belongs")
 	}
 	why, origin, hints := secret.WhyNot(e.s.bindings(h), e.words(m))

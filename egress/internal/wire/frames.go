@@ -17,16 +17,29 @@ type FrameScan struct {
 	left       uint64 // of the frame's data
 	fragmented bool   // a message goes on
 	closed     bool
+	at         int // in the data, for its mask
+	key        int // where in the head the mask lies
+	control    bool
 }
 
 var errFrame = errors.New("bytes that are no WebSocket frame")
 
 // Scan reads on. An error is final, and says that b is not to be passed on.
-func (f *FrameScan) Scan(b []byte) error {
+func (f *FrameScan) Scan(b []byte) error { return f.Walk(b, nil, nil) }
+
+// Walk is Scan that gives what it reads: head the bytes of heads, data those of
+// frames, without their mask in a copy, with the end of each that is not empty. Either
+// may be nil. In data, Control says of which frames it is.
+func (f *FrameScan) Walk(b []byte, head func([]byte), data func(p []byte, end bool) error) error {
 	for len(b) > 0 {
 		if f.left > 0 {
 			n := min(f.left, uint64(len(b)))
 			f.left -= n
+			if data != nil {
+				if err := data(f.unmasked(b[:n]), f.left == 0); err != nil {
+					return err
+				}
+			}
 			b = b[n:]
 			continue
 		}
@@ -34,6 +47,9 @@ func (f *FrameScan) Scan(b []byte) error {
 			return errFrame
 		}
 		f.head[f.have] = b[0]
+		if head != nil {
+			head(b[:1])
+		}
 		f.have, b = f.have+1, b[1:]
 		if f.have < 2 || f.have < f.size() {
 			continue
@@ -44,6 +60,24 @@ func (f *FrameScan) Scan(b []byte) error {
 		f.have = 0
 	}
 	return nil
+}
+
+// Control says whether the frame that is read is none of a message: a ping, a pong,
+// the end.
+func (f *FrameScan) Control() bool { return f.control }
+
+// unmasked is data as it was before its mask (RFC 6455 5.3).
+func (f *FrameScan) unmasked(p []byte) []byte {
+	if !f.Masked {
+		return p
+	}
+	key := f.head[f.key : f.key+4]
+	out := make([]byte, len(p))
+	for i, c := range p {
+		out[i] = c ^ key[(f.at+i)%4]
+	}
+	f.at += len(p)
+	return out
 }
 
 // size is the length of a head whose first two bytes are there.
@@ -92,5 +126,6 @@ func (f *FrameScan) begin() error {
 		f.fragmented = first&final == 0
 	}
 	f.closed, f.left = opcode == 8, length
+	f.at, f.key, f.control = 0, f.size()-4, control
 	return nil
 }

@@ -8,6 +8,18 @@ type Link struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
+// WindowFirst to WindowLast are the ports of 127.0.0.1 that are the window's alone.
+// A cloister's port is published at none of them: pages of one port would be pages
+// of the window once it moved there, with all that a browser keeps for an address.
+// They lie above those that Linux gives out (32768 to 60999).
+const (
+	WindowFirst = 61000
+	WindowLast  = 64999
+)
+
+// WindowPort says whether a port of 127.0.0.1 is the window's.
+func WindowPort(port uint16) bool { return port >= WindowFirst && port <= WindowLast }
+
 // Record is one event of the audit for a screen: every text in it is rendered
 // already and has a bound. The record itself is what `audit export` gives.
 type Record struct {

@@ -416,10 +416,13 @@ func TestRefusedRequests(t *testing.T) {
 		"relative project":  {func(r *api.SessionRequest) { r.Project = "x" }, api.CodeBadRequest},
 		"unclean project":   {func(r *api.SessionRequest) { r.Project = "/a/../b" }, api.CodeBadRequest},
 		"no isolation":      {func(r *api.SessionRequest) { r.Isolation = "" }, api.CodeBadRequest},
-		"odd address":       {func(r *api.SessionRequest) { r.Allow = []string{"0177.0.0.1"} }, api.CodePolicy},
-		"everything":        {func(r *api.SessionRequest) { r.Allow = []string{"*"} }, api.CodePolicy},
-		"port 0":            {func(r *api.SessionRequest) { r.Allow = []string{"a.example:0"} }, api.CodePolicy},
-		"broken cedar":      {func(r *api.SessionRequest) { r.Cedar = []api.CedarFile{{Name: "x.cedar", Text: "permit("}} }, api.CodePolicy},
+		"a port of the window's": {func(r *api.SessionRequest) {
+			r.Publish = []api.Published{{HostPort: api.WindowFirst, Port: 80}}
+		}, api.CodeBadRequest},
+		"odd address":  {func(r *api.SessionRequest) { r.Allow = []string{"0177.0.0.1"} }, api.CodePolicy},
+		"everything":   {func(r *api.SessionRequest) { r.Allow = []string{"*"} }, api.CodePolicy},
+		"port 0":       {func(r *api.SessionRequest) { r.Allow = []string{"a.example:0"} }, api.CodePolicy},
+		"broken cedar": {func(r *api.SessionRequest) { r.Cedar = []api.CedarFile{{Name: "x.cedar", Text: "permit("}} }, api.CodePolicy},
 		"a forbid that nothing enforces": {func(r *api.SessionRequest) {
 			r.Cedar = []api.CedarFile{{Name: "x.cedar", Text: `forbid (principal, action == Action::"ProcessExec", resource);`}}
 		}, api.CodePolicy},

@@ -110,6 +110,8 @@ func check(req api.SessionRequest) error {
 		return badRequest("open session: what is writable is a list of at most %d absolute paths", maxResiduesOne)
 	case len(req.Publish) > maxPublished || slices.ContainsFunc(req.Publish, func(p api.Published) bool { return p.HostPort == 0 || p.Port == 0 }):
 		return badRequest("open session: what is published is a list of at most %d ports", maxPublished)
+	case slices.ContainsFunc(req.Publish, func(p api.Published) bool { return api.WindowPort(p.HostPort) }):
+		return badRequest("open session: ports %d to %d of this machine are the window's, and nothing is published there", api.WindowFirst, api.WindowLast)
 	case len(req.Publish) > 0 && !req.Network:
 		return badRequest("open session: nothing can be published without a network")
 	case len(req.Accepted) > maxResiduesOne:

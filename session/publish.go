@@ -45,6 +45,9 @@ func ParsePublished(text string) (api.Published, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return none, fmt.Errorf("%q: a port is a number from 1 to 65535", text)
 	}
+	if api.WindowPort(host) {
+		return none, fmt.Errorf("%q: %d to %d of this machine are the window's: publish at another, such as %d:%d", text, api.WindowFirst, api.WindowLast, host-api.WindowFirst+10000, inside)
+	}
 	return api.Published{HostPort: host, Port: inside}, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"cloister/api"
 )
 
 const (
@@ -53,26 +57,46 @@ type link struct {
 }
 
 // Open listens on 127.0.0.1: where the last door of dir did, if that place is
-// free, so that pages which are open find the next one.
+// free, so that pages which are open find the next one. At another place it knows
+// no browser: their keys are kept by the old address, and whoever has that one now
+// could have them sign for this.
 func Open(ctx context.Context, dir string) (*Door, error) {
 	keys, port, err := readKeys(dir, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("open the window: %w", err)
 	}
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil && port != 0 {
-		l, err = listen.Listen(ctx, "tcp4", "127.0.0.1:0")
-	}
+	l, err := listen(ctx, port)
 	if err != nil {
 		return nil, fmt.Errorf("open the window: %w", err)
 	}
 	d := &Door{listener: l, host: l.Addr().String(), now: time.Now, seal: random(32), keys: keys}
-	if err := keys.movedTo(l.Addr().(*net.TCPAddr).Port); err != nil {
+	if err := keys.movedTo(l.Addr().(*net.TCPAddr).Port, port); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("open the window: %w", err)
 	}
 	return d, nil
+}
+
+// portTries is how many ports are tried before the window stays shut.
+const portTries = 64
+
+// listen takes the last port, or any of those that are the window's: never one
+// that could be a cloister's at another time (docs/decisions/0018-ports-of-the-window).
+func listen(ctx context.Context, last int) (net.Listener, error) {
+	var config net.ListenConfig
+	var err error
+	for range portTries {
+		port := last
+		if last < api.WindowFirst || last > api.WindowLast {
+			port = api.WindowFirst + mathrand.IntN(api.WindowLast-api.WindowFirst+1)
+		}
+		last = 0
+		var l net.Listener
+		if l, err = config.Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("none of %d ports from %d to %d is free, the last one says: %w", portTries, api.WindowFirst, api.WindowLast, err)
 }
 
 // Listener is where the door is.
@@ -139,6 +163,8 @@ func (d *Door) Handler(next http.Handler) http.Handler {
 			return
 		}
 		switch {
+		case r.Header.Get("Service-Worker") != "" || r.Header.Get("Sec-Fetch-Dest") == "serviceworker":
+			noWorker(w)
 		case strings.HasPrefix(r.URL.Path, "/login/"):
 			d.login(w, r)
 		case strings.HasPrefix(r.URL.Path, "/v1/"):
@@ -158,6 +184,20 @@ func (d *Door) Handler(next http.Handler) http.Handler {
 			tell(w, refuse(http.StatusUnauthorized, "this browser is not known here"))
 		}
 	})
+}
+
+// lastWorker takes itself away, and whatever stood in its place.
+const lastWorker = `addEventListener('install', () => skipWaiting());
+addEventListener('activate', (e) => e.waitUntil(registration.unregister()));
+`
+
+// noWorker answers a browser that looks whether its service worker for this address
+// is still the newest. These pages have none: it is one of a server that had the
+// address before, and would answer in the window's name.
+func noWorker(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = io.WriteString(w, lastWorker) // a caller that left needs no answer
 }
 
 // proper refuses what no page of ours sends: another Host (DNS rebinding), the

@@ -22,6 +22,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"cloister/api"
 	"cloister/web"
 )
 
@@ -413,6 +414,55 @@ func TestRestart(t *testing.T) {
 	}
 	if status := third.inside(g); status < 400 {
 		t.Errorf("words of one door at another: status %d", status)
+	}
+	// Who has the old address now can have the browser's key sign whatever it likes.
+	if status := third.sign(g, third.origin); status < 400 {
+		t.Errorf("a key that the browser keeps for another address: status %d", status)
+	}
+	third.enter(g)
+	_ = third.door.Listener().Close()
+	if fourth := build(t, dir); fourth.host != third.host || fourth.sign(g, fourth.origin) != http.StatusOK {
+		t.Errorf("control: a key of this address at %s, after %s", fourth.host, third.host)
+	}
+}
+
+// The window is at a port that no cloister's can be, also where an older one was
+// elsewhere, and goes to another when one is taken.
+func TestPorts(t *testing.T) {
+	for _, was := range []int{0, 1, 40_000, api.WindowFirst - 1, api.WindowLast + 1, api.WindowFirst, api.WindowLast} {
+		dir := t.TempDir()
+		if was != 0 {
+			if err := os.WriteFile(filepath.Join(dir, "window.json"), fmt.Appendf(nil, `{"version":1,"port":%d,"keys":[]}`, was), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h := build(t, dir)
+		at := h.door.Listener().Addr().(*net.TCPAddr)
+		if !at.IP.Equal(net.IPv4(127, 0, 0, 1)) || !api.WindowPort(uint16(at.Port)) {
+			t.Errorf("after port %d it is at %v", was, at)
+		}
+		if api.WindowPort(uint16(was)) && at.Port != was {
+			t.Logf("port %d is taken, it is at %d", was, at.Port)
+		}
+	}
+}
+
+// A service worker of a server that had the address before takes itself away as
+// soon as the browser asks for a newer one; there is none of the window's.
+func TestNoServiceWorker(t *testing.T) {
+	h, g := build(t, t.TempDir()), newGuest(t)
+	h.enter(g)
+	for _, path := range []string{"/sw.js", "/main.js", "/v1/status", "/login"} {
+		status, headers, body := h.ask("GET", path, []string{"Host: " + h.host, "Service-Worker: script", "Sec-Fetch-Dest: serviceworker", "Sec-Fetch-Site: same-origin", "Cookie: " + g.cookie}, "")
+		if status != http.StatusOK || !strings.Contains(body, "unregister") || strings.Contains(body, "fetch") || strings.Contains(body, "import") {
+			t.Errorf("%s: status %d: %s", path, status, body)
+		}
+		if !strings.Contains(headers.Get("Content-Security-Policy"), "worker-src 'none'") {
+			t.Errorf("%s: the page's policy lets workers be made", path)
+		}
+	}
+	if status, _, body := h.ask("GET", "/sw.js", []string{"Host: evil.test", "Service-Worker: script"}, ""); status < 400 {
+		t.Errorf("for another host: %d %s", status, body)
 	}
 }
 

@@ -112,10 +112,13 @@ func newKey(public []byte, used time.Time) (*key, error) {
 	return &key{ID: hex.EncodeToString(sum[:]), Public: public, Used: used, public: p, cookie: word(), word: word()}, nil
 }
 
-func (r *keyring) movedTo(port int) error {
+// movedTo is where the door is now; last is where it was.
+func (r *keyring) movedTo(port, last int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.port = port
+	if r.port = port; port != last {
+		r.keys = nil
+	}
 	return r.save()
 }
 

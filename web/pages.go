@@ -1,23 +1,30 @@
 package web
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 )
 
 //go:embed assets
 var assets embed.FS
 
-// pages are the files of the window, as they lie in assets.
+// pages are the files of the window, as they lie in assets, by their address.
 type pages struct {
 	files map[string]asset
 }
+
+// preloads is where a page's modules are named, so that a browser asks for all of
+// them at once: it finds out of each which ones it needs when it has read it.
+const preloads = "<!--modules-->"
 
 type asset struct {
 	text []byte
@@ -45,7 +52,6 @@ func newPages() *pages {
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(text)
 		kind := mime.TypeByExtension(path.Ext(name))
 		switch path.Ext(name) { // whatever the host's table says
 		case ".js", ".mjs":
@@ -57,10 +63,38 @@ func newPages() *pages {
 		case ".svg":
 			kind = "image/svg+xml"
 		}
-		p.files[strings.TrimPrefix(name, "assets")] = asset{text, kind, `"` + hex.EncodeToString(sum[:8]) + `"`}
+		p.files[strings.TrimPrefix(name, "assets")] = newAsset(text, kind)
 		return nil
 	}) // files of this program: reading them cannot fail
+	index := p.files["/index.html"]
+	for _, name := range Pages() {
+		var links strings.Builder
+		for _, module := range p.modules("/main.js", "/pages/"+name+".js") {
+			fmt.Fprintf(&links, "<link rel=\"modulepreload\" href=\"%s\">\n", module)
+		}
+		p.files["/"+name] = newAsset(bytes.Replace(index.text, []byte(preloads+"\n"), []byte(links.String()), 1), index.kind)
+	}
 	return p
+}
+
+func newAsset(text []byte, kind string) asset {
+	sum := sha256.Sum256(text)
+	return asset{text, kind, `"` + hex.EncodeToString(sum[:8]) + `"`}
+}
+
+// modules are those that some need, with what these need, each once.
+func (p *pages) modules(names ...string) []string {
+	for i := 0; i < len(names); i++ {
+		for line := range strings.Lines(string(p.files[names[i]].text)) {
+			_, from, ok := strings.Cut(line, " from '.")
+			if at, _, end := strings.Cut(from, "'"); ok && end && strings.HasPrefix(line, "import ") {
+				if name := path.Join(path.Dir(names[i]), "."+at); !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
 }
 
 // place is the file that a path means.
@@ -68,8 +102,8 @@ func (p *pages) place(at string) string {
 	switch {
 	case at == "/login":
 		return "/login.html"
-	case p.page(at):
-		return "/index.html"
+	case at == "/":
+		return "/now"
 	}
 	return at
 }
@@ -136,7 +170,7 @@ func badge(n byte) string {
 // headers forbid what the pages do not need.
 func (d *Door) headers(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "+
-		"connect-src 'self' ws://"+d.host+"; frame-ancestors 'none'; form-action 'none'; base-uri 'none'; "+
+		"connect-src 'self' ws://"+d.host+"; worker-src 'none'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")

@@ -50,10 +50,9 @@ export const byLink = async (link) => {
 // byKey signs a challenge of the guardian; null where this browser has no key, or
 // one that the guardian does not know.
 export const byKey = async () => {
-  const pair = await load();
+  const [pair, { challenge }] = await Promise.all([load(), post('/login/challenge', {})]);
   if (!pair) return null;
   const spki = await crypto.subtle.exportKey('spki', pair.publicKey);
-  const { challenge } = await post('/login/challenge', {});
   const what = new TextEncoder().encode(`cloister window\n${location.origin}\n${challenge}`);
   const signature = await crypto.subtle.sign({ name: 'ECDSA', hash: 'SHA-256' }, pair.privateKey, what);
   try {

@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"cloister/config"
 	"cloister/internal/authority"
 	"cloister/internal/durable"
+	"cloister/policy"
 )
 
 // cedarName is a policy file that a person may make here.
@@ -116,6 +118,9 @@ func (g *guardian) postPolicyFile(_ http.ResponseWriter, r *http.Request) (any, 
 	if _, err := loadWith(g.policies.dir, g.policies.home, map[string][]byte{path: []byte(req.Text)}); err != nil {
 		return nil, err // nothing is saved
 	}
+	if err := g.recordSave(r, path, req.Text); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("save %s: %w", req.Name, err)
 	}
@@ -127,6 +132,21 @@ func (g *guardian) postPolicyFile(_ http.ResponseWriter, r *http.Request) (any, 
 		return nil, fmt.Errorf("save %s: %w", req.Name, err)
 	}
 	return g.reload(r.Context())
+}
+
+// recordSave tells the record who saves what, before it is done: what cannot be
+// recorded is not saved.
+func (g *guardian) recordSave(r *http.Request, path, text string) error {
+	if err := g.records.append(context.WithoutCancel(r.Context()), audit.Event{
+		Kind: audit.PolicyLoad, Action: "save", Resource: path, Verdict: policy.Allow.String(),
+		Reason: "a person said so: " + whoAnswers(r, ""), Digest: config.Digest([]byte(text)), Policy: g.policies.current().base.Digest(),
+	}); err != nil {
+		return &api.Error{
+			Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "save: it could not be recorded, so it is not saved: " + err.Error(),
+			Hints: []string{"see: cloister guardian status, cloister audit verify"},
+		}
+	}
+	return nil
 }
 
 // postRuleDraft writes a rule for what was seen into the text of config.yaml, and

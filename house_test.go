@@ -82,6 +82,7 @@ var packages = map[string]string{
 	"client":                "the guardian's socket",
 	"cmd/cloister":          "the CLI, one file for each noun",
 	"cmd/cloister/loadtest": "load and crashes against the built binary, tests only",
+	"cmd/cloister/chromium": "a browser for tests",
 	"cmd/cloister/webtest":  "the window of the built binary in a real browser, tests only",
 	"cmd/cloister/realtest": "real programs driven through the built binary, tests only",
 	"config":                "strict configuration and the presets",
@@ -150,17 +151,19 @@ var onlyFor = map[string]struct {
 	readers []string
 	why     string
 }{
-	"guardian":            {[]string{"cmd/cloister"}, "a room that imported the desk could reach every enforcer through it"},
-	"sandbox/docker":      {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
-	"sandbox/native":      {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
-	"internal/needs":      {nil, "it imports testing; only tests read it"},
-	"sandbox/sandboxtest": {nil, "it imports testing; only tests read it"},
+	"guardian":              {[]string{"cmd/cloister"}, "a room that imported the desk could reach every enforcer through it"},
+	"sandbox/docker":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
+	"sandbox/native":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
+	"internal/needs":        {nil, "it imports testing; only tests read it"},
+	"sandbox/sandboxtest":   {nil, "it imports testing; only tests read it"},
+	"cmd/cloister/chromium": {nil, "it imports testing; only tests read it"},
 }
 
 // mayImportTesting are the packages outside _test.go files that may.
 var mayImportTesting = map[string]string{
-	"internal/needs":      "what tests of all rooms ask of their machine",
-	"sandbox/sandboxtest": "the conformance suite is a library of tests that every driver runs",
+	"cmd/cloister/chromium": "a browser that two packages of tests drive, and nobody else",
+	"internal/needs":        "what tests of all rooms ask of their machine",
+	"sandbox/sandboxtest":   "the conformance suite is a library of tests that every driver runs",
 }
 
 // large are rooms over the size at which a room is split, with what they are

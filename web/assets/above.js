@@ -25,11 +25,11 @@ export const sure = (title, text, word, kind = 'main') => new Promise((done) => 
 });
 
 // toast tells something for a while; act is a button on it.
-export const toast = (text, act, ms = 6000) => {
+export const toast = (text, act, ms = 4000) => {
   const box = document.getElementById('toasts');
   const el = h('div.toast', h('span', text), act ? h('button.small', { onclick: () => { el.remove(); act.do(); } }, act.word) : '');
   box.append(el);
-  while (box.children.length > 4) box.firstChild.remove();
+  while (box.children.length > 3) box.firstChild.remove();
   setTimeout(() => el.remove(), ms);
   return el;
 };

@@ -34,6 +34,9 @@ export const place = (rule) => {
   return m ? { file: m[1], line: Number(m[2]) } : null;
 };
 
+// toPlace is the address in the editor of FILE:LINE.
+export const toPlace = (at) => toRule(`(${at})`);
+
 // toRule is the address of the rule in the editor.
 export const toRule = (rule) => {
   const p = place(rule);

@@ -1,5 +1,5 @@
 // The list of recorded events with its filters, which Traffic and Audit share.
-import { bytes, h, select, time, verdict } from './dom.js';
+import { bytes, fill, h, select, time, verdict } from './dom.js';
 import { t } from './words.js';
 import { get, query } from './api.js';
 import { on, state } from './live.js';
@@ -9,7 +9,22 @@ import { toast } from './above.js';
 const w = t.traffic;
 const spans = { '10m': 600e3, '1h': 3600e3, '24h': 86400e3, '7d': 7 * 86400e3 };
 
-export const whatOf = (e) => e.method ? `${e.method} ${e.host}${e.port && e.port !== 80 && e.port !== 443 ? ':' + e.port : ''}${e.path || ''}` : e.resource || e.host || e.action || '';
+// whatOf is an event in a few words; where its kind says little, with what was done.
+const acts = new Set(['mcp.call', 'policy.load', 'secret.use']);
+export const whatOf = (e) => e.kind === 'secret.use' && e.host ? `${e.resource} → ${at(e)}` : acts.has(e.kind) && e.action ? `${e.action} ${e.resource || ''}`.trim() : at(e);
+const at = (e) => e.method ? `${e.method} ${e.host}${e.port && e.port !== 80 && e.port !== 443 ? ':' + e.port : ''}${e.path || ''}` : e.resource || e.host || e.action || '';
+
+// aside is what one event has to say, beside the list; until one is chosen the list
+// has the whole width.
+export const aside = (name) => {
+  const body = h('div');
+  const el = h('aside.panel', { 'aria-label': name, hidden: true, onkeydown: (e) => { if (e.key === 'Escape') { e.stopPropagation(); el.hidden = true; } } },
+    h('button.small.plain.close', { 'aria-label': t.close, onclick: () => { el.hidden = true; } }, '✕'), body);
+  return { el, show: (...parts) => { el.hidden = false; fill(body, ...parts); el.scrollTop = 0; } };
+};
+
+// ends are records of what was allowed before, when it is over.
+const ends = new Set(['close', 'response', 'end']);
 
 // events makes filters and list; kinds are those that are shown without a filter.
 export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
@@ -19,7 +34,7 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
   const row = (e) => {
     const el = h('div.event',
       time(e.time), h('span.wide', e.session || ''), verdict(e.verdict) || h('span.soft', e.action || ''),
-      h('span.mono', { title: whatOf(e) }, whatOf(e)), h('span.soft.wide', e.kind),
+      h('span.mono', { title: whatOf(e) }, whatOf(e), ends.has(e.action) ? h('span.soft', ` ${w.ends[e.action]}`) : ''), h('span.soft.wide.kind', e.kind),
       h('span.num.wide', (e.bytes_up || 0) + (e.bytes_down || 0) > 0 ? bytes((e.bytes_up || 0) + (e.bytes_down || 0)) : e.status || ''));
     return el;
   };
@@ -77,6 +92,13 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
   return { bar, list, count, older, params, leave: () => { off.forEach((g) => g()); clearTimeout(due); } };
 };
 
-// facts are everything that a record says.
-export const facts = (e) => h('dl', Object.entries(e).filter(([, v]) => v !== '' && v !== null && v !== undefined).map(([k, v]) => [
-  h('dt', k.replaceAll('_', ' ')), h('dd', k === 'time' ? time(v) : k === 'verdict' ? verdict(v) : k.startsWith('bytes') ? bytes(v) : h('span.mono', String(v)))]));
+// facts are everything that a record says: first what people ask for, then, folded,
+// what the record has besides.
+const first = ['time', 'verdict', 'session', 'agent', 'project', 'action', 'status', 'bytes_up', 'bytes_down', 'duration_ms', 'exit_status'];
+const above = new Set(['reason', 'rule']); // they stand over the facts
+const fact = (k, v) => [h('dt', k.replaceAll('_', ' ')), h('dd', k === 'time' ? time(v) : k === 'verdict' ? verdict(v) : k.startsWith('bytes') ? bytes(v) : h('span.mono', String(v)))];
+export const facts = (e) => {
+  const has = (k) => e[k] !== '' && e[k] !== null && e[k] !== undefined;
+  const rest = Object.keys(e).filter((k) => has(k) && !first.includes(k) && !above.has(k));
+  return [h('dl', first.filter(has).map((k) => fact(k, e[k]))), h('details', h('summary', w.recorded), h('dl', rest.map((k) => fact(k, e[k]))))];
+};

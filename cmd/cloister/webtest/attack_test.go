@@ -4,12 +4,17 @@ package webtest
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
+
+	"cloister/api"
+	"cloister/cmd/cloister/chromium"
 )
 
 // evil is a page of another origin, with what it wants to try.
@@ -30,7 +35,7 @@ func TestAnotherOrigin(t *testing.T) {
 	tb.open(w)
 	base := eval[string](tb, "location.origin")
 	run := w.begin("run", "--", "curl", "-s", "-m", "45", "http://ask.example/")
-	tb.wait(`document.title.startsWith('(1) ')`)
+	tb.Wait(`document.title.startsWith('(1) ')`)
 	id := eval[string](tb, `import('/live.js').then((m) => m.pending()[0].id)`)
 	// Control: the same calls by our own page are answered.
 	if got := eval[int](tb, `import('/api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); got != 1 {
@@ -43,9 +48,9 @@ func TestAnotherOrigin(t *testing.T) {
 	}
 	for _, site := range []string{"http://evil.test:" + there.Port(), s.URL} {
 		bad := newTab(t, tb) // the same profile: it has the cookie
-		bad.expect("CORS", "net::ERR", "Refused", "responded with a status", "WebSocket", "violates the following", "X-Frame-Options", "frame-ancestors", "Unsafe attempt", "blocked")
-		bad.navigate(site)
-		bad.wait(`document.title === 'evil'`)
+		bad.Expect("CORS", "net::ERR", "Refused", "responded with a status", "WebSocket", "violates the following", "X-Frame-Options", "frame-ancestors", "Unsafe attempt", "blocked")
+		bad.Navigate(site)
+		bad.Wait(`document.title === 'evil'`)
 		for name, js := range map[string]string{
 			"reads":          `fetch(B + '/v1/approvals', {credentials: 'include'}).then((r) => r.text()).then((x) => 'read ' + x)`,
 			"reads opaquely": `fetch(B + '/v1/approvals', {credentials: 'include', mode: 'no-cors'}).then((r) => r.text()).then((x) => x ? 'read ' + x : 'no')`,
@@ -60,25 +65,25 @@ func TestAnotherOrigin(t *testing.T) {
 			"events":         `new Promise((done) => { const e = new EventSource(B + '/v1/events', {withCredentials: true}); e.onmessage = e.onopen = () => { e.close(); done('open') }; e.onerror = () => { e.close(); done('no') }; })`,
 			"a window":       `(() => { const v = open(B + '/asks'); try { return v && v.document && v.document.title ? 'held' : 'no' } catch { return 'no' } })()`,
 		} {
-			got := eval[string](bad, strings.NewReplacer("B", quoted(base), "ID", id).Replace(`Promise.resolve().then(() => `+js+`).catch(() => 'no')`))
+			got := eval[string](bad, strings.NewReplacer("B", chromium.Quoted(base), "ID", id).Replace(`Promise.resolve().then(() => `+js+`).catch(() => 'no')`))
 			if got != "no" {
 				t.Errorf("a page of %s, %s: %s", site, name, got)
 			}
 		}
-		bad.close()
+		bad.Close()
 	}
 	if n := eval[int](tb, `import('/api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); n != 1 {
 		t.Errorf("%d asks wait after the attacks", n)
 	}
 	// DNS rebinding: a name of the enemy's that leads to our door.
 	rebound := newTab(t, tb)
-	rebound.expect("responded with a status", "net::ERR", "has been ignored")
-	rebound.navigate(strings.Replace(base, "127.0.0.1", "evil.test", 1) + "/login")
-	rebound.wait(`document.body && document.body.innerText.includes('no such host here')`)
-	rebound.close()
-	tb.press("g", "a")
+	rebound.Expect("responded with a status", "net::ERR", "has been ignored")
+	rebound.Navigate(strings.Replace(base, "127.0.0.1", "evil.test", 1) + "/login")
+	rebound.Wait(`document.body && document.body.innerText.includes('no such host here')`)
+	rebound.Close()
+	tb.Press("g", "a")
 	tb.ready()
-	tb.press("d")
+	tb.Press("d")
 	run()
 }
 
@@ -100,8 +105,8 @@ func TestStolenCookie(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	other := newTab(t, tb)
-	other.navigate(s.URL)
-	other.wait(`document.title === 'port'`)
+	other.Navigate(s.URL)
+	other.Wait(`document.title === 'port'`)
 	mu.Lock()
 	defer mu.Unlock()
 	if !strings.HasPrefix(stolen, "cloister-") {
@@ -124,17 +129,117 @@ func TestStolenCookie(t *testing.T) {
 	}
 }
 
+// A server at another port writes over the window's cookie, which browsers let it:
+// the page goes on, and nobody sees more than a request that is asked again.
+func TestCookieWrittenOver(t *testing.T) {
+	w, tb := newWorld(t), newTab(t, nil)
+	tb.Expect("responded with a status of 401") // once, before the page signs in again
+	tb.open(w)
+	base, err := url.Parse(eval[string](tb, "location.origin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for i := range 40 { // and as many more as may crowd ours out
+			http.SetCookie(w, &http.Cookie{Name: fmt.Sprintf("junk%d", i), Value: strings.Repeat("x", 3000), Path: "/"})
+		}
+		http.SetCookie(w, &http.Cookie{Name: "cloister-" + base.Port(), Value: "theirs", Path: "/", HttpOnly: true})
+		http.SetCookie(w, &http.Cookie{Name: "cloister-" + base.Port(), Value: "theirs", Path: "/v1", HttpOnly: true})
+		value := ""
+		for _, c := range r.CookiesNamed("cloister-" + base.Port()) {
+			value += c.Value
+		}
+		fmt.Fprintf(w, "<title>port</title>%s", value)
+	}))
+	t.Cleanup(s.Close)
+	other := newTab(t, tb)
+	other.Navigate(s.URL + "/1")
+	other.Wait(`location.pathname === '/1' && document.body.innerText.length > 20`) // ours, this once
+	other.Navigate(s.URL + "/2")
+	other.Wait(`location.pathname === '/2' && document.body.innerText === 'theirs'`) // control: it took the place of ours
+	for range 2 {
+		if n := eval[int](tb, `import('/api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); n != 0 {
+			t.Errorf("%d asks", n)
+		}
+	}
+	tb.visit("/audit")
+	tb.Says("guardian.start")
+	run := w.begin("run", "--", "curl", "-s", "-m", "40", "http://ask.example/")
+	tb.Wait(`document.title.startsWith('(1) ')`)
+	tb.Press("g", "a")
+	tb.ready()
+	tb.Press("a")
+	if out := run(); !strings.Contains(out, "hello from ask.example") {
+		t.Errorf("it printed %q", out)
+	}
+}
+
+// A server that had the window's address before left a service worker there, which
+// answers in the window's name. It is gone after one visit, and no port of a
+// cloister can have been there (docs/decisions/0018).
+func TestLeftServiceWorker(t *testing.T) {
+	w, tb := newWorld(t), newTab(t, nil)
+	var l net.Listener
+	var port int
+	for port = api.WindowLast; l == nil; port-- {
+		var config net.ListenConfig
+		l, _ = config.Listen(t.Context(), "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	port++
+	s := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/sw.js" {
+			w.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprint(w, `addEventListener('install', () => skipWaiting());
+addEventListener('fetch', (e) => e.request.mode === 'navigate' && e.respondWith(new Response('<title>worker</title>', {headers: {'Content-Type': 'text/html'}})));`)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<!doctype html><title>before</title>")
+	})}
+	served := make(chan struct{})
+	go func() { _ = s.Serve(l); close(served) }()
+	tb.Navigate(fmt.Sprintf("http://127.0.0.1:%d/", port))
+	tb.Wait(`document.title === 'before'`)
+	eval[bool](tb, `navigator.serviceWorker.register('/sw.js').then(() => navigator.serviceWorker.ready).then(() => true)`)
+	_ = s.Close()
+	<-served
+	if err := os.MkdirAll(w.path("run/cloister"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.write("run/cloister/window.json", fmt.Sprintf(`{"version":1,"port":%d,"keys":[]}`, port))
+	link := w.link()
+	if !strings.HasPrefix(link, fmt.Sprintf("http://127.0.0.1:%d/", port)) {
+		t.Fatalf("control: the window is at %s", link)
+	}
+	tb.Navigate(fmt.Sprintf("http://127.0.0.1:%d/login", port))
+	tb.Wait(`document.title === 'worker'`) // control: it is answered by the worker
+	eventually(t, "the worker is gone", func() bool {
+		tb.Navigate(fmt.Sprintf("http://127.0.0.1:%d/login", port))
+		tb.Wait(`document.title === 'worker' || document.title === 'Cloister'`)
+		return eval[string](tb, `document.title`) == "Cloister"
+	})
+	if n := eval[int](tb, `navigator.serviceWorker.getRegistrations().then((l) => l.filter((r) => r.active && r.active.state === 'activated').length)`); n > 1 {
+		t.Errorf("%d workers are left", n)
+	}
+	tb.open(w)
+	// Nor can a page of ours make one.
+	tb.Expect("CSP", "worker-src", "violates the following")
+	if got := eval[string](tb, `navigator.serviceWorker.register('/main.js').then(() => 'made', () => 'no')`); got != "no" {
+		t.Errorf("a service worker is %s", got)
+	}
+}
+
 // UI-05: the secret of a link is nowhere after its use, and it works once.
 func TestLinkIsForgotten(t *testing.T) {
 	w, tb := newWorld(t), newTab(t, nil)
 	link := w.link()
 	_, secret, _ := strings.Cut(link, "#")
-	tb.navigate(link)
-	tb.wait(`location.pathname === '/now' && document.querySelector('main h1')`)
+	tb.Navigate(link)
+	tb.Wait(`location.pathname === '/now' && document.querySelector('main h1')`)
 	var history struct {
 		Entries []struct{ URL, UserTypedURL string }
 	}
-	tb.ask(tb.session, "Page.getNavigationHistory", nil, &history)
+	tb.Ask("Page.getNavigationHistory", nil, &history)
 	for i, e := range history.Entries {
 		if strings.Contains(e.URL, secret) {
 			t.Errorf("history entry %d is %s", i, e.URL)
@@ -144,10 +249,10 @@ func TestLinkIsForgotten(t *testing.T) {
 		t.Errorf("a script can read %s", got)
 	}
 	stranger := newTab(t, nil)
-	stranger.expect("responded with a status of 401")
-	stranger.navigate(link)
-	stranger.says("This browser was not let in: this link was used already")
-	stranger.says("cloister guardian open")
+	stranger.Expect("responded with a status of 401")
+	stranger.Navigate(link)
+	stranger.Says("This browser was not let in: this link was used already")
+	stranger.Says("cloister guardian open")
 	stranger.shot("login-refused")
 	if where := eval[string](stranger, "location.href"); strings.Contains(where, secret) {
 		t.Errorf("the address line keeps the secret: %s", where)

@@ -10,14 +10,6 @@ import (
 	"cloister/internal/needs"
 )
 
-// in is the tab for a part of a test.
-func (tb *tab) in(t *testing.T) *tab {
-	tb.t = t
-	// What a part that failed left open is not this one's.
-	eval[bool](tb, `(() => { for (const d of document.querySelectorAll('dialog')) d.close(); if (document.activeElement) document.activeElement.blur(); return true; })()`)
-	return tb
-}
-
 // axe holds the page to what people need who do not see it, or not well, in both
 // colours (axe-core, by script/agents).
 func (tb *tab) axe(name string) {
@@ -27,9 +19,9 @@ func (tb *tab) axe(name string) {
 		return
 	}
 	for _, theme := range []string{"light", "dark"} {
-		tb.do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": theme}}})
+		tb.Do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": theme}}})
 		if !eval[bool](tb, `Boolean(window.axe)`) {
-			if err := tb.try(source+"; true", nil); err != nil {
+			if err := tb.Try(source+"; true", nil); err != nil {
 				tb.t.Fatalf("axe: %v", err)
 			}
 		}

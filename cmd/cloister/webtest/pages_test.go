@@ -10,23 +10,23 @@ import (
 func TestAskIsAnswered(t *testing.T) {
 	w, tb := newWorld(t), newTab(t, nil)
 	tb.open(w)
-	tb.says("No cloister runs.")
+	tb.Says("No cloister runs.")
 	tb.shot("now-empty")
 	run := w.begin("run", "--name", "box", "--", "sh", "-c", "curl -s http://up.example/ && curl -s -m 40 http://ask.example/")
-	tb.wait(`document.title.startsWith('(1) ')`)
-	tb.says("box")
+	tb.Wait(`document.title.startsWith('(1) ')`)
+	tb.Says("box")
 	tb.shot("now")
-	tb.press("g", "a")
-	tb.says("connect to ask.example:80")
+	tb.Press("g", "a")
+	tb.Says("connect to ask.example:80")
 	tb.ready()
 	tb.shot("asks")
-	tb.press("2")
-	tb.press("a")
+	tb.Press("2")
+	tb.Press("a")
 	if out := run(); !strings.Contains(out, "hello from ask.example") {
 		t.Errorf("it printed %q", out)
 	}
-	tb.says("Allowed (session): connect to ask.example:80")
-	tb.wait(`!document.title.startsWith('(')`)
+	tb.Says("Allowed (session): connect to ask.example:80")
+	tb.Wait(`!document.title.startsWith('(')`)
 	tb.shot("asks-answered")
 }
 
@@ -36,44 +36,44 @@ func TestTwoWindows(t *testing.T) {
 	w, first := newWorld(t), newTab(t, nil)
 	first.open(w)
 	second, other := newTab(t, first), newTab(t, nil)
-	second.navigate(eval[string](first, "location.origin") + "/asks")
-	second.wait(`location.pathname === '/asks' && document.querySelector('h1')`)
+	second.Navigate(eval[string](first, "location.origin") + "/asks")
+	second.Wait(`location.pathname === '/asks' && document.querySelector('h1')`)
 	other.open(w) // another browser, by a link of its own
 	run := w.begin("run", "--name", "box", "--", "sh", "-c", "curl -s -m 40 http://one.ask.example/; curl -s -m 40 http://two.ask.example/")
 	for _, tb := range []*tab{first, second, other} {
-		tb.wait(`document.title.startsWith('(1) ')`)
+		tb.Wait(`document.title.startsWith('(1) ')`)
 	}
 	second.ready()
-	second.click(".ask .deny")
-	second.says("Denied (once): connect to one.ask.example:80")
+	second.Click(".ask .deny")
+	second.Says("Denied (once): connect to one.ask.example:80")
 	// The tab that read the stream for both goes away.
-	first.close()
-	second.says("connect to two.ask.example:80")
-	other.press("g", "a")
-	other.says("connect to two.ask.example:80")
+	first.Close()
+	second.Says("connect to two.ask.example:80")
+	other.Press("g", "a")
+	other.Says("connect to two.ask.example:80")
 	other.ready()
-	other.click(".ask .allow")
+	other.Click(".ask .allow")
 	if out := run(); strings.Contains(out, "from one.ask") || !strings.Contains(out, "from two.ask") {
 		t.Errorf("it printed %q", out)
 	}
-	second.wait(`!document.querySelector('.ask')`)
+	second.Wait(`!document.querySelector('.ask')`)
 }
 
 // A restart of the guardian under an open page: it says so, and goes on.
 func TestRestart(t *testing.T) {
 	w, tb := newWorld(t), newTab(t, nil)
-	tb.expect("net::ERR", "the server responded with a status of 401")
+	tb.Expect("net::ERR", "the server responded with a status of 401")
 	tb.open(w)
 	w.do("guardian", "stop")
-	tb.says("The guardian does not answer")
+	tb.Says("The guardian does not answer")
 	w.do("guardian", "start")
-	tb.wait(`document.getElementById('banner').hidden`)
+	tb.Wait(`document.getElementById('banner').hidden`)
 	run := w.begin("run", "--", "curl", "-s", "-m", "40", "http://ask.example/")
-	tb.wait(`document.title.startsWith('(1) ')`)
+	tb.Wait(`document.title.startsWith('(1) ')`)
 	tb.visit("/asks")
-	tb.says("connect to ask.example:80")
+	tb.Says("connect to ask.example:80")
 	tb.ready()
-	tb.press("a")
+	tb.Press("a")
 	if out := run(); !strings.Contains(out, "hello from ask.example") {
 		t.Errorf("it printed %q", out)
 	}
@@ -82,5 +82,5 @@ func TestRestart(t *testing.T) {
 	w.do("guardian", "start")
 	eventually(t, "the window is open again", func() bool { return strings.Contains(w.do("guardian", "status", "--json"), `"ui": "http`) })
 	tb.visit("/now")
-	tb.says("Ended")
+	tb.Says("Ended")
 }

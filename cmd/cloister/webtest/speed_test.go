@@ -47,10 +47,10 @@ func TestTenThousandEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	tb.open(w)
-	tb.press("g", "t")
-	tb.wait(`document.querySelectorAll('.row').length > 10`)
+	tb.Press("g", "t")
+	tb.Wait(`document.querySelectorAll('.row').length > 10`)
 	// Older ones come as a person scrolls down.
-	tb.wait(`(() => { const box = document.querySelector('.virtual'); box.scrollTop = box.scrollHeight; return Number(box.querySelector('.row').getAttribute('aria-setsize')) >= 10000; })()`)
+	tb.Wait(`(() => { const box = document.querySelector('.virtual'); box.scrollTop = box.scrollHeight; return Number(box.querySelector('.row').getAttribute('aria-setsize')) >= 10000; })()`)
 	got := eval[struct {
 		Items, Rows, Blank, Frames int
 		Worst                      float64
@@ -85,16 +85,20 @@ func TestFirstPaint(t *testing.T) {
 	w, tb := newWorld(t), newTab(t, nil)
 	tb.open(w)
 	for _, page := range []string{"now", "asks", "traffic", "commands", "files", "tools", "secrets", "policy", "audit", "doctor"} {
-		var all []float64
-		for range rounds(1, 3) {
+		var paint, drawn []float64
+		for range rounds(1, 5) {
 			tb.visit("/" + page)
-			tb.wait(`performance.getEntriesByName('first-contentful-paint').length`)
-			all = append(all, eval[float64](tb, `performance.getEntriesByName('first-contentful-paint')[0].startTime`))
+			tb.Wait(`performance.getEntriesByName('first-contentful-paint').length && performance.getEntriesByName('page').length`)
+			paint = append(paint, eval[float64](tb, `performance.getEntriesByName('first-contentful-paint')[0].startTime`))
+			drawn = append(drawn, eval[float64](tb, `performance.getEntriesByName('page')[0].startTime`))
 		}
-		slices.Sort(all)
-		t.Logf("%s: first paint after %.0f ms (%.0f to %.0f)", page, all[len(all)/2], all[0], all[len(all)-1])
-		if all[0] > 300*loaded {
-			t.Errorf("%s: first paint after %.0f ms", page, all[0])
+		slices.Sort(paint)
+		slices.Sort(drawn)
+		last := len(paint) - 1
+		t.Logf("%s: first paint after %.0f ms (%.0f to %.0f), the page itself after %.0f ms (%.0f to %.0f)",
+			page, paint[last/2], paint[0], paint[last], drawn[last/2], drawn[0], drawn[last])
+		if paint[0] > 300*loaded {
+			t.Errorf("%s: first paint after %.0f ms", page, paint[0])
 		}
 	}
 }
@@ -104,8 +108,8 @@ func TestFirstPaint(t *testing.T) {
 func TestAskAppears(t *testing.T) {
 	w, tb := newWorld(t), newTab(t, nil)
 	tb.open(w)
-	tb.press("g", "a")
-	tb.says("Nothing waits.")
+	tb.Press("g", "a")
+	tb.Says("Nothing waits.")
 	eval[bool](tb, `(() => {
 		window.seen = [];
 		new MutationObserver((list) => {
@@ -116,7 +120,7 @@ func TestAskAppears(t *testing.T) {
 	})()`)
 	asks := rounds(5, 20)
 	w.begin("run", "--", "sh", "-c", fmt.Sprintf("for i in $(seq %d); do curl -s -m 20 http://ask.example:$((8000+i))/ & sleep 0.1; done; wait", asks))
-	tb.wait(fmt.Sprintf(`seen.length >= %d`, asks))
+	tb.Wait(fmt.Sprintf(`seen.length >= %d`, asks))
 	took := eval[[]float64](tb, `import('/live.js').then((m) => seen.map(([id, at]) => at - new Date(m.state.approvals.get(id).created_at)))`)
 	slices.Sort(took)
 	p95 := took[len(took)*95/100]

@@ -30,7 +30,7 @@ export default (root) => {
     'aria-pressed': String(s === scope), onclick: () => setScope(s), 'data-scope': s }, w.scopes[s], h('kbd', { 'aria-hidden': 'true' }, i + 1))));
   const search = h('input', { type: 'search', 'aria-label': w.filter, placeholder: w.filter, oninput: (e) => { filter = e.target.value.toLowerCase(); draw(); } });
   root.append(
-    h('div.head', h('h1', t.pages.asks), scopes, search),
+    h('div.head', h('h1', t.pages.asks), h('span.soft.wide', w.holds), scopes, search),
     none, list, h('p.soft.wide', w.keys),
     h('section', h('h2', w.remembered), h('div.panel.scroll', h('table', kept), h('p.empty', { hidden: true }, w.noRemembered))),
     h('section', h('h2', w.history), h('div.panel.scroll', h('table', history), h('p.empty', { hidden: true }, w.noHistory))));
@@ -89,8 +89,8 @@ export default (root) => {
       a.details.map((d) => [h('dt', d.label), h('dd', h('code', d.text))]),
       h('dt', w.because), h('dd', a.reason), a.rule ? [h('dt', w.rule), h('dd', a.rule)] : '', a.digest ? [h('dt', w.bound), h('dd', h('code', a.digest))] : ''));
     const allow = h('button.allow', { onclick: () => answer(state.approvals.get(a.id), true) }, w.allow, h('kbd', { 'aria-hidden': 'true' }, 'a'));
-    const el = h('article.panel.ask', { role: 'listitem', onfocusin: () => choose1(a.id), onclick: () => choose1(a.id) },
-      h('div.top', h('div', h('span.soft', `${a.session} · ${a.kind}`), h('h3', a.title)), h('span.left')),
+    const el = h('div.panel.ask', { role: 'listitem', onfocusin: () => choose1(a.id), onclick: () => choose1(a.id) },
+      h('div.top', h('div', h('span.soft', `${a.session} · ${a.kind}`), h('h2', a.title)), h('span.left')),
       a.marks ? h('p.beware', w.beware(a.marks)) : '', details,
       h('div.answer',
         a.wildcard ? h('label.check', h('input', { type: 'checkbox', onchange: (e) => { if (e.target.checked) wide.add(a.id); else wide.delete(a.id); draw(); } }), w.wide(a.wildcard)) : '',
@@ -128,7 +128,7 @@ export default (root) => {
       el.classList.toggle('chosen', a.id === chosen);
       const left = Math.max(0, Math.round((new Date(a.expires_at) - Date.now()) / 1000));
       fill(el.querySelector('.left'), w.left(left) + (a.waiting > 1 ? `, ${w.waiting(a.waiting)}` : ''));
-      fill(el.querySelector('.for'), w.scopes[scopeOf(a)]);
+      fill(el.querySelector('.for'), w.forScope(w.scopes[scopeOf(a)]));
     });
     const past = [...state.approvals.values()].filter((a) => a.state !== 'pending').sort((a, b) => a.settled_at > b.settled_at ? -1 : 1).slice(0, 100);
     history.parentNode.nextSibling.hidden = past.length > 0;

@@ -1,8 +1,8 @@
 // Audit: the record of everything, proved, filtered, exported.
-import { h, fill } from '../dom.js';
+import { h, fill, verdict } from '../dom.js';
 import { t } from '../words.js';
 import { get, query, request } from '../api.js';
-import { events, facts, whatOf } from '../events.js';
+import { aside, events, facts, whatOf } from '../events.js';
 import { toast } from '../above.js';
 
 const w = t.audit;
@@ -10,8 +10,8 @@ const kinds = ['session.start', 'session.stop', 'net.dns', 'net.connect', 'http.
   'file.denied', 'file.autorun_changed', 'exec', 'policy.load', 'guardian.start', 'guardian.stop', 'residue.accepted'];
 
 export default (root, { words }) => {
-  const side = h('aside.panel', { 'aria-label': t.pages.audit }, h('p.soft', t.traffic.pick));
-  const list = events({ words, kinds: [], kindWords: [['', w.kinds], ...kinds.map((k) => [k, k])], name: t.pages.audit, onpick: (e) => fill(side, h('h2.first', whatOf(e)), facts(e)) });
+  const side = aside(t.pages.audit);
+  const list = events({ words, kinds: [], kindWords: [['', w.kinds], ...kinds.map((k) => [k, k])], name: t.pages.audit, onpick: (e) => side.show(h('h2.first', e.kind, ' ', verdict(e.verdict)), h('p.mono', whatOf(e)), e.reason ? h('p', e.reason) : '', e.rule ? h('p', h('span.soft', `${t.traffic.rule}: `), h('span.mono', e.rule)) : '', facts(e)) });
   const proof = h('p', { role: 'status', hidden: true });
   const verify = async () => {
     proof.hidden = false;
@@ -31,6 +31,6 @@ export default (root, { words }) => {
     toast(w.exported);
   };
   root.append(h('div.head', h('h1', t.pages.audit), h('button', { onclick: verify }, w.verify), h('button', { onclick: save }, w.export)), h('div.head', list.bar), proof,
-    h('div.split', h('div.stack', list.list.el, h('p', list.count, ' ', list.older)), side));
+    h('div.split', h('div.stack', list.list.el, h('p', list.count, ' ', list.older)), side.el));
   return { leave: list.leave };
 };

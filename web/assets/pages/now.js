@@ -38,7 +38,7 @@ export default (root) => {
     }
     const top = Math.max(4, ...good.map((n, i) => n + bad[i]));
     const rect = (i, n, y, cls) => n ? h(cls ? `rect.${cls}` : 'rect', { x: i * 4, width: 3, y: 22 - y - n * 22 / top, height: Math.max(1, n * 22 / top) }) : '';
-    return h('svg.spark', { viewBox: '0 0 120 22', role: 'img', 'aria-label': w.sparkName(list.length) },
+    return h('svg.spark', { viewBox: '0 0 120 22', role: 'img', 'aria-label': w.sparkName(list.length) }, h('line', { x1: 0, x2: 120, y1: 21.5, y2: 21.5 }),
       good.map((n, i) => rect(i, n, 0, '')), bad.map((n, i) => rect(i, n, good[i] * 22 / top, 'bad')));
   };
 
@@ -58,11 +58,11 @@ export default (root) => {
   };
 
   const begin = async (project, agent) => {
-    toast(w.starting);
+    const busy = toast(w.starting, null, 60e3);
     try {
       await post('/v1/projects/start', { project, ...agent });
       toast(w.started(project.split('/').pop()));
-    } catch (e) { toast(t.failed([e.message, ...(e.hints || [])].join(' · ')), null, 12e3); }
+    } catch (e) { toast(t.failed([e.message, ...(e.hints || [])].join(' · ')), null, 12e3); } finally { busy.remove(); }
   };
   const start = async () => {
     const projects = await get('/v1/projects');
@@ -76,13 +76,15 @@ export default (root) => {
 
   const live = h('tbody'), over = h('tbody');
   const column = (name, cls) => h(cls ? `th.${cls}` : 'th', { scope: 'col' }, name);
-  const none = h('div.panel.empty', h('p', w.empty), h('p', w.emptyHint));
-  const running = h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(t.now.agent, 'wide'), column(w.state), column(w.doing), column(w.spark, 'wide'),
+  const none = h('div.panel.empty', h('p', w.empty), h('p', w.emptyHint), h('p', h('button.main', { onclick: start }, w.start)));
+  const running = h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(w.project, 'wide'), column(w.agent, 'wide'), column(w.state), column(w.doing), column(w.spark, 'wide'),
     column(w.asks), column(w.age, 'wide'), column(h('span.hidden-text', w.actions)))), live));
   const ended = h('section', h('h2', w.ended), h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(t.now.agent, 'wide'), column(w.state), column(w.project), column(w.age),
     column(h('span.hidden-text', w.actions)))), over)));
   root.append(h('div.head', h('h1', t.pages.now), h('button', { onclick: start }, w.start)), none, running, ended);
 
+  // nameOf is a project, or its worktree, in few letters.
+  const nameOf = (s) => s.project.split('/').pop() + (s.branch && s.path && s.path !== s.project ? ` · ${s.branch}` : '');
   const row = () => h('tr');
   const cells = (tr, list) => {
     while (tr.children.length < list.length) tr.append(h('td'));
@@ -98,17 +100,17 @@ export default (root) => {
     ended.hidden = !gone.length;
     keyed(live, alive, (s) => s.id, (s) => {
       const tr = row();
-      tr.append(...Array.from({ length: 7 }, () => h('td')), h('td.acts',
+      tr.append(...Array.from({ length: 8 }, () => h('td')), h('td.acts',
         h('a.button.small', { href: `/terminal?session=${s.id}`, hidden: !s.terminal, 'aria-label': `${w.terminal} ${s.name}` }, w.terminal), ' ',
         h('button.small', { onclick: () => stop(s), 'aria-label': `${w.stop} ${s.name}` }, w.stop)));
-      tr.children[1].className = tr.children[4].className = tr.children[6].className = 'wide';
-      tr.children[3].className = 'cut mono';
+      for (const i of [1, 2, 5, 7]) tr.children[i].className = 'wide';
+      tr.children[4].className = 'cut mono';
       return tr;
     }, (tr, s) => {
       const n = asks.filter((a) => a.session === s.name).length;
-      cells(tr, [h('strong', { title: s.project }, s.name), s.agent || '', verdict(s.state), doing(s), spark(s.id),
+      cells(tr, [h('strong', s.name), h('span', { title: s.path || s.project }, nameOf(s)), s.agent || '', verdict(s.state), doing(s), spark(s.id),
         n ? h('a.count', { href: '/asks', 'aria-label': t.asksWaiting(n) }, n) : '', ago(s.created_at)]);
-      tr.children[3].title = doing(s);
+      tr.children[4].title = doing(s);
     });
     keyed(over, gone, (s) => s.id, (s) => {
       const tr = row();

@@ -6,15 +6,19 @@ import { on, state } from '../live.js';
 import { dialog, sure, toast } from '../above.js';
 import { diff } from '../diff.js';
 import { editor, yamlAt } from '../editor.js';
+import { toRule } from '../draft.js';
 
 const w = t.policy;
+
+// toPlace is where a source can be edited here, null for what is no file of ours.
+const toPlace = (at) => { const to = toRule(`(${at})`); return to && to.includes('file=') ? to : null; };
 
 export default (root, { words, go }) => {
   let files = [], file = null, vocabulary = { keys: {}, words: {}, hosts: [], cedar: [] };
   let turn = 0;
   const tabs = h('div.group', { role: 'group', 'aria-label': w.files });
   const body = h('div.stack');
-  root.append(h('div.head', h('h1', t.pages.policy), tabs, h('button.small', { onclick: () => fresh() }, w.newCedar)), body);
+  root.append(h('div.head', h('h1', t.pages.policy), tabs, h('button', { onclick: () => fresh() }, w.newCedar)), body);
 
   const dirty = () => file && edit.value !== file.text;
   const leave = async () => !dirty() || sure(w.leave, file.name, w.leaveDo, 'deny');
@@ -28,11 +32,29 @@ export default (root, { words, go }) => {
     const c = await post('/v1/policy/check', {});
     if (mine !== turn) return;
     const sessions = [...state.sessions.values()].filter((s) => s.state === 'running').map((s) => [s.name, s.name]);
-    const parts = p.cedar.split(/\n(?=\/\/ )/);
     fill(body, h('div.head', h('span', w.session, ' ', select([['', w.common], ...sessions], session, showForce, w.session)), h('span.soft', `${w.mode} ${p.mode} · ${w.digest} `, h('code', p.digest))),
       c.ok ? '' : [h('p.beware', w.lastGood), problems(c.problems || [])],
       (p.notices || []).length ? [h('h2', w.notices), h('ul', p.notices.map((n) => h('li', n)))] : '',
-      h('h2', w.sources), h('pre.panel', { tabindex: 0, 'aria-label': w.effective }, parts.join('\n')));
+      h('h2', w.sources), bySource(p.cedar).map(([source, rules]) => h('details.panel', { open: !source.startsWith('preset ') },
+        h('summary', h('strong', source), ' ', h('span.soft', w.rules(rules.length)), toPlace(rules[0].at) ? [' ', h('a.small', { href: toPlace(rules[0].at) }, w.edit)] : ''),
+        rules.map((r) => h('div.rule', h('div', h('strong', r.title), r.line ? [' ', h('a', { href: toPlace(r.at) }, w.lineOf(r.line))] : ''), h('pre', r.text))))));
+  };
+
+  // bySource parts what the guardian prints of a policy: a rule begins with its name
+  // and its place, a Cedar file with its path.
+  const bySource = (cedar) => {
+    const sources = new Map();
+    for (const part of cedar.split(/\n\n(?=\/\/ )/).slice(1)) {
+      const [head, ...text] = part.split('\n');
+      const [, title, at] = /^\/\/ (.*?)(?: — (.*))?$/.exec(head);
+      const file = /^file (.*)$/.exec(title);
+      const place = file ? file[1] : at || title;
+      const line = /:(\d+)(?::\d+)?$/.exec(place);
+      const source = line ? place.slice(0, line.index) : place;
+      const rule = { title: file ? file[1].split('/').pop() : title, at: line ? place : `${place}:1`, line: line ? Number(line[1]) : 0, text: text.join('\n').trim() };
+      sources.set(source, [...(sources.get(source) || []), rule]);
+    }
+    return [...sources];
   };
 
   // A problem's place is a button that leads there.

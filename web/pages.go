@@ -99,10 +99,10 @@ func (p *pages) modules(names ...string) []string {
 
 // place is the file that a path means.
 func (p *pages) place(at string) string {
-	switch {
-	case at == "/login":
+	switch at {
+	case "/login":
 		return "/login.html"
-	case at == "/":
+	case "/":
 		return "/now"
 	}
 	return at

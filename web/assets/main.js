@@ -2,7 +2,7 @@
 import { h, fill } from './dom.js';
 import { t } from './words.js';
 import { begin, on, pending, state } from './live.js';
-import { post } from './api.js';
+import { post, signIn } from './api.js';
 import { forget } from './sign.js';
 import { alarm, choose, prefer, preferred } from './prefer.js';
 import { dialog, toast } from './above.js';
@@ -25,11 +25,21 @@ const nameOf = () => {
 // go shows a page of this window without loading it anew.
 export const go = (path) => { history.pushState(null, '', path); show(); };
 
+// again is for a module that did not come: a server at another port may have written
+// over this browser's cookie. It signs in and begins anew, once in a while.
+const again = async (e) => {
+  if (Date.now() - Number(sessionStorage.getItem('again')) < 5000) throw e;
+  sessionStorage.setItem('again', Date.now());
+  await signIn();
+  location.reload();
+  return new Promise(() => {}); // the page is on its way out
+};
+
 let turn = 0;
 const show = async () => {
   const name = nameOf();
   const mine = ++turn;
-  const make = (await import(`./pages/${name}.js`)).default;
+  const make = (await import(`./pages/${name}.js`).catch(again)).default;
   if (mine !== turn) return; // another page was asked for meanwhile
   if (page && page.leave) page.leave();
   page = null;

@@ -307,10 +307,11 @@ func (tb *Tab) Put(selector, text string) {
 	tb.Do("Input.insertText", map[string]any{"text": text})
 }
 
-// Shot keeps a picture, light and dark, as dir/name-light.png and dir/name-dark.png.
-func (tb *Tab) Shot(dir, name string) {
+// Shot keeps a picture in each of these themes, light and dark, as
+// dir/name-light.png and dir/name-dark.png.
+func (tb *Tab) Shot(dir, name string, themes ...string) {
 	tb.t.Helper()
-	for _, theme := range []string{"light", "dark"} {
+	for _, theme := range themes {
 		tb.Do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": theme}}})
 		Eval[bool](tb, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 		var picture struct {

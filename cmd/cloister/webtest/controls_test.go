@@ -25,8 +25,7 @@ const noteControls = `(() => {
 	const told = new Set();
 	const tell = (text) => { if (!told.has(text)) { told.add(text); noted(text); } };
 	const name = (e) => {
-		const shown = document.querySelector('#nav a[aria-current]'); // the address is ahead of the page
-		const page = (shown ? shown.getAttribute('href') : location.pathname).slice(1);
+		const page = document.title.replace(/^\(\d+\) /, '').split(' ·')[0].toLowerCase(); // the address is ahead of the page
 		if (e.closest('#nav, .bar, .skip')) return 'frame: ' + (e.closest('#nav') ? e.getAttribute('href') : e.textContent.trim());
 		if (e.closest('.toasts')) return 'notice: ' + e.textContent;
 		for (const c of ['card', 'row', 'count']) if (e.classList.contains(c)) return page + ': ' + c;
@@ -40,7 +39,8 @@ const noteControls = `(() => {
 		for (const k of copy.querySelectorAll('kbd')) k.remove();
 		const label = e.matches('button, a, summary') ? copy.textContent.trim() : e.getAttribute('aria-label') || (e.labels && e.labels[0] || {}).textContent || e.type;
 		const box = e.closest('dialog');
-		return page + ': ' + (box ? box.getAttribute('aria-label').replace(/(Stop|Rule:|now of|pinned of|Take|Forget) .*/, '$1') + ': ' : '') + (label || e.getAttribute('aria-label')).replace(/^all of .*/, 'all of').trim();
+		if (box && /^(Settings|Keys)$/.test(box.getAttribute('aria-label'))) return 'frame: ' + (label || e.type);
+		return page + ': ' + (box ? box.getAttribute('aria-label').replace(/(Stop|Rule:|now of|pinned of|Take|Forget) .*/, '$1') + ': ' : '') + (label || e.getAttribute('aria-label') || e.tagName).replace(/^all of .*/, 'all of').trim();
 	};
 	const look = () => {
 		for (const e of document.querySelectorAll(what)) if (!e.closest('.terminal') && !e.disabled && e.getClientRects().length) tell('seen ' + name(e));

@@ -16,6 +16,7 @@ const hostile = `<img src=x onerror=alert(1)>"'&{{7*7}}`
 // button, with what real cloisters did.
 func TestEveryPage(t *testing.T) {
 	w, tb := newWorld(t), newTab(t, nil)
+	c := tb.note()
 	tb.open(w)
 	tb.shot("now-empty")
 
@@ -57,7 +58,7 @@ func TestEveryPage(t *testing.T) {
 		tb.Click(`[aria-label="Stop box"]`)
 		tb.Says("Stop box? Its command ends; files stay.")
 		tb.shot("now-stop")
-		tb.Press("Escape")
+		tb.Click(`dialog .acts button`)
 		tb.Wait(`!document.querySelector('dialog')`)
 		tb.Click(`[aria-label="Stop box"]`)
 		tb.Click(`dialog button.deny`)
@@ -196,6 +197,7 @@ func TestEveryPage(t *testing.T) {
 		tb.Click(`[aria-label="Start again term"]`)
 		tb.Wait(`document.querySelector('[aria-label^="Terminal"]:not([hidden])')`)
 	})
+	t.Run("the rest", func(t *testing.T) { theRest(tb.in(t)) })
 	t.Run("settings", func(t *testing.T) {
 		tb := tb.in(t)
 		tb.Press("?")
@@ -232,6 +234,8 @@ func TestEveryPage(t *testing.T) {
 		tb.shot("login")
 		tb.axe("login")
 	})
+	// Tools and Secrets have a test of their own, with something on them.
+	c.onPages(t, "frame", "now", "asks", "traffic", "host commands", "files", "policy", "audit", "doctor", "terminal")
 }
 
 // policyPage writes, breaks, mends and saves policy.
@@ -329,4 +333,99 @@ func policyPage(t *testing.T, w *world, tb *tab) {
 	w.do("guardian", "reload")
 	tb.visit("/policy")
 	tb.Wait(`document.getElementById('banner').hidden`)
+}
+
+// theRest uses the controls that the walk went by.
+func theRest(tb *tab) {
+	tb.t.Helper()
+	tb.Do("Page.setDownloadBehavior", map[string]any{"behavior": "deny"})
+	cancel := func() {
+		tb.t.Helper()
+		tb.Click(`dialog .acts button`)
+		tb.Wait(`!document.querySelector('dialog')`)
+	}
+	to := func(page string) {
+		tb.t.Helper()
+		tb.Click(`#nav a[href="/` + page + `"]`)
+		tb.Wait(`location.pathname === '/` + page + `' && document.querySelector('#nav a[href="/` + page + `"][aria-current]') && document.querySelector('h1')`)
+	}
+	for _, page := range []string{"files", "tools", "secrets", "doctor"} {
+		to(page)
+	}
+	tb.Click(`.brand`)
+	tb.Wait(`document.querySelector('h1').textContent === 'Now'`)
+	eval[bool](tb, `document.querySelector('.skip').focus(), true`)
+	tb.Press("Enter")
+	tb.Wait(`location.hash === '#main'`)
+	to("now")
+	tb.Click(`.head button`)
+	tb.choose(`dialog select`, 0)
+	tb.Put(`dialog input[aria-label^="Branch"]`, "b")
+	cancel()
+	tb.Click(`#tools button + button`)
+	cancel()
+	tb.Click(`#tools button`)
+	tb.Click(`dialog .group button:nth-child(2)`)
+	tb.Wait(`document.documentElement.dataset.theme === 'light'`)
+	tb.Click(`dialog .group button:nth-child(1)`)
+	tb.Click(`dialog label:last-of-type input`)
+	tb.Click(`dialog .acts button.main`)
+	tb.Wait(`!document.querySelector('dialog')`)
+
+	to("asks")
+	for _, scope := range []string{"session", "project", "global", "once"} {
+		tb.Click(`[data-scope=` + scope + `]`)
+	}
+	tb.Put(`input[type=search]`, "nothing")
+	tb.Put(`input[type=search]`, "")
+
+	to("commands")
+	tb.Click(`.head a`)
+	tb.Wait(`location.pathname === '/audit' && document.querySelectorAll('.row').length > 0 && [...document.querySelectorAll('.row')].every((r) => r.textContent.includes('hostexec.request'))`)
+	to("audit")
+	useFilters(tb, "guardian.start")
+	tb.Click(`.row`)
+	tb.Click(`aside summary`)
+	tb.Click(`aside .close`)
+	tb.Click(`.head button + button`)
+	tb.Says("Exported.")
+
+	to("traffic")
+	useFilters(tb, "up.example")
+	tb.Click(`.row`)
+	tb.Click(`aside summary`)
+	tb.Click(`aside [aria-label="Draft: ask for it"]`)
+	tb.Wait(`document.querySelector('dialog .diff')`)
+	cancel()
+	tb.Click(`aside .close`)
+
+	to("policy")
+	tb.Wait(`document.querySelector('details')`)
+	tb.choose(`select`, 1)
+	tb.choose(`select`, 0)
+	tb.Click(`summary`)
+	tb.Click(`summary`)
+	tb.Click(`.rule a`)
+	tb.Wait(`document.querySelector('textarea') && document.querySelector('textarea').value.includes('up.example')`)
+	tb.Click(`main > .stack > .head button`) // Check
+	tb.Says("Good.")
+	eval[bool](tb, `(() => { const a = document.querySelector('textarea'); a.focus(); a.setSelectionRange(a.value.length, a.value.length); return true; })()`)
+	tb.Do("Input.insertText", map[string]any{"text": "secr"})
+	tb.Click(`.choices li`)
+	tb.Wait(`document.querySelector('textarea').value.endsWith('secrets: ')`)
+	tb.Click(`.group button`) // another file, with this one changed
+	tb.Says("Leave without saving?")
+	cancel()
+	tb.Click(`main > .stack > .head button:nth-child(2)`) // Back to the file
+	tb.Wait(`!document.querySelector('textarea').value.endsWith('secrets: ')`)
+	eval[bool](tb, `(() => { const a = document.querySelector('textarea'); a.focus(); a.setSelectionRange(0, 0); return true; })()`)
+	tb.Do("Input.insertText", map[string]any{"text": "# x\n"})
+	tb.Says("Good. Changed, not saved.")
+	tb.Click(`main > .stack > .head button.main`)
+	tb.Says("Save and put in force?")
+	cancel()
+	tb.Click(`main > .stack > .head button:nth-child(2)`)
+	tb.Click(`.head > button`) // New Cedar file
+	tb.Wait(`document.querySelector('dialog')`)
+	cancel()
 }

@@ -20,6 +20,7 @@ func TestAskIsAnswered(t *testing.T) {
 	tb.Says("connect to ask.example:80")
 	tb.ready()
 	tb.shot("asks")
+	tb.axe("asks")
 	tb.Press("2")
 	tb.Press("a")
 	if out := run(); !strings.Contains(out, "hello from ask.example") {

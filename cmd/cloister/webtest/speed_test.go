@@ -130,3 +130,45 @@ func TestAskAppears(t *testing.T) {
 	}
 	w.do("stop", "--all", "-t", "1s")
 }
+
+// RS-15: 10,000 questions that wait. The page draws those that a person can look at,
+// goes on at once when one is answered, and stays small.
+func TestTenThousandAsks(t *testing.T) {
+	w, tb := newWorld(t), newTab(t, nil)
+	tb.open(w)
+	tb.Press("g", "a")
+	tb.Says("Nothing waits.")
+	run := w.begin("run", "--", "curl", "-s", "-m", "45", "http://ask.example/")
+	tb.Wait(`document.querySelector('.ask')`)
+	got := eval[struct {
+		Drawn, Waiting int
+		Took, Heap     float64
+	}](tb, `import('/live.js').then(async ({ state, pending }) => {
+		const real = pending()[0];
+		for (let i = 0; i < 9999; i++) {
+			const id = 'f' + i;
+			state.approvals.set(id, { ...real, id, session: 's' + (i % 200), title: 'connect to host' + i + '.example:443', created_at: new Date(Date.parse(real.created_at) + 1000 + i).toISOString() });
+		}
+		const frame = () => new Promise((done) => requestAnimationFrame(done));
+		let worst = 0, last = performance.now();
+		while (document.querySelectorAll('.ask').length < 50) { await frame(); }
+		for (let end = performance.now() + 2500; performance.now() < end;) { // the page draws itself each second
+			await frame();
+			const now = performance.now();
+			worst = Math.max(worst, now - last);
+			last = now;
+		}
+		return { Drawn: document.querySelectorAll('.ask').length, Waiting: pending().length, Took: worst, Heap: performance.memory.usedJSHeapSize / 1e6 };
+	})`)
+	t.Logf("%d wait, %d are drawn, the longest frame took %.0f ms, heap %.1f MB", got.Waiting, got.Drawn, got.Took, got.Heap)
+	if got.Waiting != 10_000 || got.Drawn != 50 || got.Heap > 150 || got.Took > 200*loaded {
+		t.Errorf("%+v", got)
+	}
+	tb.axe("asks, many")
+	tb.ready()
+	tb.Press("d")
+	if out := run(); strings.Contains(out, "hello") {
+		t.Errorf("it printed %q", out)
+	}
+	tb.Wait(`document.querySelectorAll('.ask').length === 50 && !document.querySelector('.ask h2').textContent.includes('ask.example')`)
+}

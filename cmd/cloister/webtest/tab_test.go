@@ -92,6 +92,6 @@ func (tb *tab) shot(name string) {
 	if dir := os.Getenv("CLOISTER_WINDOW_SHOTS"); dir != "" {
 		// The test is faster than a person: notices would hide what is shown.
 		eval[bool](tb, `(() => { const all = [...document.querySelectorAll('.toast')]; for (const n of all.slice(0, -1)) n.remove(); if (!all.length || !all[all.length - 1].querySelector('button')) document.getElementById('toasts')?.replaceChildren(); return true; })()`)
-		tb.Shot(dir, name)
+		tb.Shot(dir, name, "light", "dark")
 	}
 }

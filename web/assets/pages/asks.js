@@ -115,8 +115,9 @@ export default (root) => {
     const ids = waiting.map((a) => a.id);
     // Something that stood above went away, or what was chosen did: what is below
     // moved up under the finger.
-    if (order.some((id, i) => !ids.includes(id) && i < order.length - 1)) moved = performance.now();
-    if (!ids.includes(chosen)) {
+    const now = new Set(ids);
+    if (order.some((id, i) => !now.has(id) && i < order.length - 1)) moved = performance.now();
+    if (!now.has(chosen)) {
       if (chosen && ids.length) moved = performance.now();
       if (!chosen && ids.length) moved = performance.now();
       chosen = ids[0] || null;

@@ -46,8 +46,9 @@ export default (root) => {
     }
   };
   const pick = (id) => { chosen = id; turn++; draw(); look(); };
-  const load = async () => { const all = await get('/v1/commands'); byID.clear(); for (const c of all) byID.set(c.id, c); if (chosen && !byID.has(chosen)) chosen = null; draw(); };
-  const off = [on('commands', (c) => { byID.set(c.id, c); draw(); if (c.id === chosen) look(); }), on('reset', load)];
+  let meanwhile = []; // what came while the list was under way: the list may be older
+  const load = async () => { meanwhile = []; const all = await get('/v1/commands'); byID.clear(); for (const c of all.concat(meanwhile)) byID.set(c.id, c); meanwhile = []; if (chosen && !byID.has(chosen)) chosen = null; draw(); };
+  const off = [on('commands', (c) => { byID.set(c.id, c); meanwhile = meanwhile.slice(-200).concat(c); draw(); if (c.id === chosen) look(); }), on('reset', load)];
   load();
   return { leave: () => off.forEach((f) => f()) };
 };

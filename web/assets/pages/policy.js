@@ -36,8 +36,8 @@ export default (root, { words, go }) => {
       c.ok ? '' : [h('p.beware', w.lastGood), problems(c.problems || [])],
       (p.notices || []).length ? [h('h2', w.notices), h('ul', p.notices.map((n) => h('li', n)))] : '',
       h('h2', w.sources), bySource(p.cedar).map(([source, rules]) => h('details.panel', { open: !source.startsWith('preset ') },
-        h('summary', h('strong', source), ' ', h('span.soft', w.rules(rules.length)), toPlace(rules[0].at) ? [' ', h('a.small', { href: toPlace(rules[0].at) }, w.edit)] : ''),
-        rules.map((r) => h('div.rule', h('div', h('strong', r.title), r.line ? [' ', h('a', { href: toPlace(r.at) }, w.lineOf(r.line))] : ''), h('pre', r.text))))));
+        h('summary', h('strong', source), ' ', h('span.soft', w.rules(rules.length))),
+        rules.map((r) => h('div.rule', h('div', h('strong', r.title), toPlace(r.at) ? [' ', h('a', { href: toPlace(r.at) }, r.line ? w.lineOf(r.line) : w.edit)] : ''), h('pre', r.text))))));
   };
 
   // bySource parts what the guardian prints of a policy: a rule begins with its name
@@ -89,7 +89,7 @@ export default (root, { words, go }) => {
       await post('/v1/policy/files', { name: file.name, text: edit.value, base: file.digest });
       toast(w.saved);
       // The person may have gone on to another file meanwhile.
-      const saved = Object.assign(file, { text: edit.value });
+      const saved = Object.assign(file, { text: edit.value, digest: 'not known yet' });
       files = await get('/v1/policy/files');
       // What stands there by now may be somebody else's: then the next save is refused.
       if (file === saved) file = files.find((f) => f.name === saved.name && f.text === saved.text) || saved;

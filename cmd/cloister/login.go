@@ -63,9 +63,9 @@ func (a *app) login(ctx context.Context, service string) error {
 		a.notice("%s", begun.URL)
 		if term.IsTerminal(int(a.stdin.Fd())) {
 			a.notice("- If it ends at an address that does not open, paste that here")
-			// It reads until the process ends: a read of a terminal cannot be called off.
-			go a.pasted(ctx, c, service, begun.ID)
 		}
+		// It reads until the process ends: a read of a terminal cannot be called off.
+		go a.pasted(ctx, c, service, begun.ID)
 	}
 	s, err := c.FinishLogin(ctx, service, api.LoginFinish{ID: begun.ID})
 	if err != nil {

@@ -149,7 +149,9 @@ func (g *guardian) place(ctx context.Context, in *scope, resume *api.Resume) pla
 			value, _, err := v.Get(ctx, s.Name)
 			switch {
 			case errors.Is(err, vault.ErrNotFound):
-				p.notices = append(p.notices, in.missing(s))
+				if text := in.missing(s); !slices.Contains(p.notices, text) {
+					p.notices = append(p.notices, text)
+				}
 				continue
 			case err != nil: // it may be there when it is used
 				p.notices = append(p.notices, err.Error())

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/audit"
 	"cloister/config"
 	"cloister/internal/authority"
 	"cloister/oauth"
+	"cloister/policy"
 	"cloister/secret"
 )
 
@@ -56,6 +58,12 @@ func (g *guardian) renew(ctx context.Context, name string, kept secret.Value) (v
 	// Who asked may go: what the service gave must be kept.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
+	if err := g.records.append(ctx, audit.Event{
+		Kind: audit.SecretUse, Action: "renew", Resource: l.Secrets[0].Name, Verdict: policy.Allow.String(),
+		Reason: "the login " + name + " ends", Policy: g.policies.current().base.Digest(),
+	}); err != nil {
+		return value, next, fmt.Errorf("renew the login %s: it could not be recorded, so it may not happen: %w", name, err)
+	}
 	young, err := c.Renew(ctx, l, t)
 	if err != nil {
 		g.log.Warn("a login could not be renewed", "login", name, "error", err)
@@ -138,7 +146,7 @@ func (g *guardian) keepLogin(r *http.Request, l *config.Login, t oauth.Tokens) (
 		return nil, err
 	}
 	item, err := v.Find(l.Secrets[0].Name)
-	return g.shownSecret(g.policies.current().config, item), err
+	return g.shownSecret(g.policies.current().secrets(), item), err
 }
 
 // loginSecrets are the bindings of logins; a secret that a person binds in their

@@ -69,6 +69,15 @@ func (l *Loaded) scope(files []api.ProjectFile) (*scope, error) {
 	return all, err
 }
 
+// secrets are the bindings of every session: the person's, and those of logins.
+func (l *Loaded) secrets() []config.Secret {
+	all, err := l.scope(nil)
+	if err != nil {
+		return l.config.Secrets // no session starts, and is told why
+	}
+	return all.secrets
+}
+
 // clash is the error of two servers of one name, or at one place.
 func clash(list []config.MCPServer, s config.MCPServer) error {
 	to, path, err := s.Address()

@@ -328,9 +328,9 @@ func (l *live) reads(q egress.Query, v policy.Verdict) bool {
 }
 
 // shownBindings are a secret's bindings for anybody.
-func shownBindings(c *config.Config, name string) []api.SecretBinding {
+func shownBindings(all []config.Secret, name string) []api.SecretBinding {
 	out := []api.SecretBinding{}
-	for _, s := range c.Secrets {
+	for _, s := range all {
 		if s.Name != name {
 			continue
 		}
@@ -356,22 +356,22 @@ func shownBindings(c *config.Config, name string) []api.SecretBinding {
 
 // allSecrets are those of the vault, and those that are bound and not there.
 func (g *guardian) allSecrets(v *vault.Vault) []api.Secret {
-	c := g.policies.current().config
+	bound := g.policies.current().secrets()
 	out := []api.Secret{}
 	for _, item := range v.List() {
-		out = append(out, g.shownSecret(c, item))
+		out = append(out, g.shownSecret(bound, item))
 	}
-	for _, s := range c.Secrets {
+	for _, s := range bound {
 		if !slices.ContainsFunc(out, func(o api.Secret) bool { return o.Name == s.Name }) {
-			out = append(out, api.Secret{Name: s.Name, Source: api.SecretMissing, Bindings: shownBindings(c, s.Name)})
+			out = append(out, api.Secret{Name: s.Name, Source: api.SecretMissing, Bindings: shownBindings(bound, s.Name)})
 		}
 	}
 	return out
 }
 
 // shownSecret is what anybody sees of a secret.
-func (g *guardian) shownSecret(c *config.Config, i vault.Item) api.Secret {
-	s := api.Secret{Name: i.Name, Source: api.SecretStored, SetAt: &i.SetAt, Bindings: shownBindings(c, i.Name)}
+func (g *guardian) shownSecret(bound []config.Secret, i vault.Item) api.Secret {
+	s := api.Secret{Name: i.Name, Source: api.SecretStored, SetAt: &i.SetAt, Bindings: shownBindings(bound, i.Name)}
 	if len(i.Command) > 0 {
 		s.Source, s.Command, s.Refresh = api.SecretCommand, i.Command, i.Refresh.String()
 	}

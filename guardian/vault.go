@@ -85,7 +85,7 @@ func (g *guardian) postSecret(_ http.ResponseWriter, r *http.Request) (any, erro
 		return nil, err
 	}
 	item, err := v.Find(name)
-	return g.shownSecret(g.policies.current().config, item), err
+	return g.shownSecret(g.policies.current().secrets(), item), err
 }
 
 func (g *guardian) postSecretRemove(_ http.ResponseWriter, r *http.Request) (any, error) {

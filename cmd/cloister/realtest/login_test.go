@@ -146,7 +146,7 @@ func TestGitHubLogin(t *testing.T) {
 	if strings.Contains(said, "hint:") {
 		t.Errorf("it says what is there already: %q", said)
 	}
-	if res := w.cloister(t.Context(), "secret", "show", "GITHUB_LOGIN", "--json"); !strings.Contains(res.stdout, `"source": "login"`) || !strings.Contains(res.stdout, `"login": "github"`) {
+	if res := w.cloister(t.Context(), "secret", "show", "GITHUB_LOGIN", "--json"); !strings.Contains(res.stdout, `"source": "login"`) || !strings.Contains(res.stdout, `"login": "github"`) || !strings.Contains(res.stdout, `"use": "ask"`) {
 		t.Errorf("secret show: %s", res.stdout)
 	}
 
@@ -217,6 +217,10 @@ func TestCodexLogin(t *testing.T) {
 		t.Errorf("renewed with %q", tokens.asked[1]["refresh_token"])
 	}
 	tokens.mu.Unlock()
+
+	if res := w.cloister(t.Context(), "audit", "tail", "--kind", "secret.use", "--json", "-n", "0"); strings.Count(res.stdout, `"action":"renew"`) != 1 {
+		t.Errorf("the record does not tell one renewal:\n%s", w.journal())
+	}
 
 	// Without it there is nothing: the link in the home leads nowhere.
 	w.settings = ""

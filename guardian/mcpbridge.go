@@ -64,7 +64,7 @@ func (g *guardian) hold(c *exec.Cmd) (*exec.Cmd, mcp.Holder, error) {
 	if len(g.o.Helper) == 0 {
 		return nil, nil, errors.New("there is no helper that could hold it")
 	}
-	kept, leash, err := hostexec.Under(g.o.Helper, c)
+	kept, leash, err := hostexec.Under(g.ctx, g.o.Helper, c)
 	if err != nil {
 		return nil, nil, err
 	}

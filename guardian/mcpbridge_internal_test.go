@@ -78,7 +78,7 @@ func TestServerIsNoPerson(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guardian{o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: newPolicies("", "")}
+	g := &guardian{ctx: t.Context(), o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: newPolicies("", "")}
 	servers := []config.MCPServer{{
 		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'setsid sleep 100 </dev/null >/dev/null 2>&1 & echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$!}}"'; done`},
 	}}

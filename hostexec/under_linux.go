@@ -1,6 +1,7 @@
 package hostexec
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type Leash struct {
 // Under is a command as the helper runs it, which serves Keep. Its pipes are the
 // caller's to set; Started is called when it has started, End to end it, and Close
 // when it has been waited for.
-func Under(helper []string, c *exec.Cmd) (*exec.Cmd, *Leash, error) {
+func Under(ctx context.Context, helper []string, c *exec.Cmd) (*exec.Cmd, *Leash, error) {
 	l := &Leash{job: job{Path: c.Path, Env: c.Env}}
 	for _, a := range c.Args {
 		l.job.Argv = append(l.job.Argv, []byte(a))
@@ -40,7 +41,7 @@ func Under(helper []string, c *exec.Cmd) (*exec.Cmd, *Leash, error) {
 		return nil, nil, fmt.Errorf("hold a host program: %w", err)
 	}
 	l.end = sync.OnceFunc(func() { l.control.Close() })
-	kept := exec.Command(helper[0], helper[1:]...) //nolint:noctx // it ends with the Leash
+	kept := exec.CommandContext(context.WithoutCancel(ctx), helper[0], helper[1:]...) // it ends with the Leash
 	kept.Args[0] = "cloister"
 	kept.ExtraFiles = []*os.File{l.orders, l.told, l.dir}
 	kept.Env, kept.Dir = []string{}, "/" // nothing of the guardian's

@@ -34,7 +34,9 @@ func machineMemory() (int64, error) { return 0, errLinux }
 type Leash struct{}
 
 // Under is a command as the helper runs it; there is none on this system.
-func Under(context.Context, []string, *exec.Cmd) (*exec.Cmd, *Leash, error) { return nil, nil, errLinux }
+func Under(context.Context, []string, *exec.Cmd) (*exec.Cmd, *Leash, error) {
+	return nil, nil, errLinux
+}
 
 // Started hands the program over.
 func (*Leash) Started() error { return errLinux }

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"cloister/internal/termsafe"
 )
 
 const (
@@ -37,7 +37,7 @@ func encode(e *Event) (line []byte, hash string, err error) {
 		if text, err = json.Marshal(e); err != nil {
 			return nil, "", fmt.Errorf("encode record: %w", err)
 		}
-		if text = plain(text); len(text)+hashLen < MaxRecord {
+		if text = termsafe.JSON(text); len(text)+hashLen < MaxRecord {
 			break
 		}
 	}
@@ -80,50 +80,6 @@ func shorten(e *Event, bound int) {
 			*s = fmt.Sprintf("%s[%d bytes more]", (*s)[:cut], len(*s)-cut)
 		}
 	}
-}
-
-// plain escapes what json.Marshal leaves raw and a terminal, an editor or a
-// reader's eye could trip over: C1 controls, DEL, bidirectional overrides,
-// invisible letters, spaces that are not the space. Outside of strings JSON
-// is ASCII, so every such rune stands in a string, where \u is its spelling.
-func plain(text []byte) []byte {
-	clean := true
-	for _, c := range text {
-		if c >= 0x7f {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return text
-	}
-	out := make([]byte, 0, len(text)+32)
-	for i := 0; i < len(text); {
-		r, n := utf8.DecodeRune(text[i:])
-		switch {
-		case visible(r) && (r != utf8.RuneError || n > 1):
-			out = append(out, text[i:i+n]...)
-		case r > 0xffff:
-			hi, lo := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, `\u%04x\u%04x`, hi, lo)
-		default:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		}
-		i += n
-	}
-	return out
-}
-
-func visible(r rune) bool {
-	switch {
-	case r == ' ':
-		return true
-	case !unicode.IsGraphic(r), unicode.Is(unicode.Zs, r):
-		return false
-	case unicode.Is(unicode.Variation_Selector, r), unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
-		return false // HARDENING 5.6: invisible, yet graphic
-	}
-	return true
 }
 
 // errors of decode, told apart by nobody: they become the reason of a

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,12 +102,14 @@ func (a *app) notice(format string, args ...any) {
 
 // json prints one document.
 func (a *app) json(v any) error {
-	enc := json.NewEncoder(a.out)
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
+	a.out.Write(termsafe.JSON(text.Bytes()))
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"cloister/audit"
 	"cloister/guardian"
 	"cloister/internal/nearest"
+	"cloister/internal/termsafe"
 
 	"github.com/spf13/cobra"
 )
@@ -153,14 +154,14 @@ func checkFilter(f audit.Filter) error {
 	return nil
 }
 
-// jsonLine prints one event as one line. JSON escapes what a terminal obeys.
+// jsonLine prints one event as one line, with nothing that a terminal obeys.
 func (a *app) jsonLine(e audit.Event) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		a.complain(err) // an Event holds nothing that JSON cannot say
 		return
 	}
-	a.out.Write(append(text, '\n'))
+	a.out.Write(append(termsafe.JSON(text), '\n'))
 }
 
 func (a *app) auditShow() *cobra.Command {

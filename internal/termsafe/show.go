@@ -2,9 +2,11 @@ package termsafe
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -165,4 +167,30 @@ func visible(r rune) bool {
 		return false // among them U+115F, U+1160 and U+3164: letters without a shape
 	}
 	return true
+}
+
+// JSON escapes in a JSON text what its encoder leaves raw and a terminal, an editor
+// or a reader's eye could trip over: C1 controls, DEL, bidirectional overrides,
+// invisible letters, spaces that are not the space. Outside of strings JSON is
+// ASCII, so every such rune stands in a string, where \u is its spelling: the text
+// means the same.
+func JSON(text []byte) []byte {
+	if !slices.ContainsFunc(text, func(c byte) bool { return c >= del }) {
+		return text
+	}
+	out := make([]byte, 0, len(text)+32)
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		switch {
+		case visible(r) || r < ' ':
+			out = append(out, text[i:i+n]...)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, hi, lo)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		i += n
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 package termsafe_test
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,5 +93,24 @@ func TestClip(t *testing.T) {
 	}
 	if got := termsafe.Clip("abc", 3); got != "abc" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestJSONMeansTheSame(t *testing.T) {
+	for _, text := range []string{"plain", "ü and 日本", "\u0085\u009b31m", "\u202egnp", "a\u200bb\u3164", "\U0001d173\U000e0041", "\x7f", "line\nend", "\ufffd", "a\u00a0b"} {
+		raw, err := json.MarshalIndent(map[string]string{text: text}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		safe := termsafe.JSON(raw)
+		var back map[string]string
+		if err := json.Unmarshal(safe, &back); err != nil || back[text] != text {
+			t.Errorf("%q became %s: %q, %v", text, safe, back, err)
+		}
+		for _, r := range string(safe) {
+			if r != '\n' && r != ' ' && (!unicode.IsGraphic(r) || unicode.In(r, unicode.Zs, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point)) {
+				t.Errorf("%q: %U is left in %s", text, r, safe)
+			}
+		}
 	}
 }

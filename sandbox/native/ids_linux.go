@@ -57,7 +57,7 @@ func cloneMounts(binds []sandbox.Bind, payloadID int) (detached, error) {
 		}
 	}()
 	for _, b := range binds {
-		if b.System || mounts[b.Source] != 0 {
+		if b.System || mounts[placeOf(b)] != 0 {
 			continue
 		}
 		at, err := unix.Openat2(unix.AT_FDCWD, string(b.Source), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
@@ -74,7 +74,7 @@ func cloneMounts(binds []sandbox.Bind, payloadID int) (detached, error) {
 		if err != nil {
 			return mounts, fmt.Errorf("start native: clone mount of %s: %w", b.Source, err)
 		}
-		mounts[b.Source] = fd
+		mounts[placeOf(b)] = fd
 		space := spaces[st.Uid]
 		if space == nil {
 			if space, err = newIDSpace(int(st.Uid), int(st.Gid), payloadID); err != nil {
@@ -95,8 +95,16 @@ func cloneMounts(binds []sandbox.Bind, payloadID int) (detached, error) {
 	return mounts, nil
 }
 
-// detached are mounts that the parent cloned for the child, by their source.
-type detached map[sandbox.HostPath]int
+// detached are mounts that the parent cloned for the child. Each place has one of
+// its own: a mount that is attached a second time is moved, and gone from the first.
+type detached map[place]int
+
+type place struct {
+	source sandbox.HostPath
+	target sandbox.GuestPath
+}
+
+func placeOf(b sandbox.Bind) place { return place{b.Source, b.Target} }
 
 func (d detached) close() {
 	for _, fd := range d {
@@ -106,7 +114,7 @@ func (d detached) close() {
 
 // passMounts sends the mounts to the child and adds the step that takes them.
 // Each is the cell in which its descriptor will be.
-func (p *program) passMounts(j *joint, mounts detached) (map[sandbox.HostPath]*int32, error) {
+func (p *program) passMounts(j *joint, mounts detached) (map[place]*int32, error) {
 	if len(mounts) == 0 {
 		return nil, nil
 	}
@@ -114,11 +122,11 @@ func (p *program) passMounts(j *joint, mounts detached) (map[sandbox.HostPath]*i
 		return nil, fmt.Errorf("start native: %d folders of different places are shown; at most %d can be as root", len(mounts), maxPassed)
 	}
 	var fds []int
-	cells := map[sandbox.HostPath]*int32{}
+	cells := map[place]*int32{}
 	space := make([]byte, unix.CmsgSpace(4*len(mounts)))
 	at := cmsgInts(space, len(mounts))
-	for source, fd := range mounts {
-		cells[source] = &at[len(fds)]
+	for where, fd := range mounts {
+		cells[where] = &at[len(fds)]
 		fds = append(fds, fd)
 	}
 	if err := unix.Sendmsg(j.ctlP, []byte{1}, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL); err != nil {

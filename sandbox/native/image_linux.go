@@ -23,8 +23,9 @@ func (v *view) base() {
 		return
 	}
 	image := p.cell()
-	v.clone(v.image, image)
-	if passed := v.mounts[sandbox.HostPath(v.image)]; passed != nil {
+	where := place{source: sandbox.HostPath(v.image)}
+	v.clone(where, image)
+	if passed := v.mounts[where]; passed != nil {
 		p.sys("close the image's mount", unix.SYS_CLOSE, passed)
 		v.mounts = nil
 	}
@@ -217,7 +218,7 @@ func (v *view) tmpAt(guest string) {
 
 // passImage sends the mount of the image to the child, as root, which must reach
 // it before it can build anything.
-func (s *begun) passImage() (map[sandbox.HostPath]*int32, error) {
+func (s *begun) passImage() (map[place]*int32, error) {
 	if !s.asRoot || s.ground.Root.Dir == "" {
 		return nil, nil
 	}

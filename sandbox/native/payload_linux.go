@@ -74,7 +74,7 @@ func (p *program) buildPayload(s sandbox.Spec, j *joint, slave *int32) {
 }
 
 // buildGuard lets go of what only the payload needs.
-func (p *program) buildGuard(j *joint, mounts map[sandbox.HostPath]*int32, slave *int32) {
+func (p *program) buildGuard(j *joint, mounts map[place]*int32, slave *int32) {
 	p.in(&p.afterFork, stepsOfGuard)
 	null := p.cell()
 	p.sys("open /dev/null", unix.SYS_OPENAT, unix.AT_FDCWD, "/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0).to(null)
@@ -87,8 +87,8 @@ func (p *program) buildGuard(j *joint, mounts map[sandbox.HostPath]*int32, slave
 			p.sys("close descriptor", unix.SYS_CLOSE, fd)
 		}
 	}
-	for source, fd := range mounts {
-		p.sys("close mount of "+string(source), unix.SYS_CLOSE, fd)
+	for at, fd := range mounts {
+		p.sys("close mount of "+string(at.source), unix.SYS_CLOSE, fd)
 	}
 	if slave != nil {
 		p.sys("close terminal", unix.SYS_CLOSE, slave)

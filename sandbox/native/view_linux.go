@@ -42,16 +42,16 @@ const maxCopied = 512 << 10
 type view struct {
 	p      *program
 	root   *int32
-	made   map[string]bool             // folders of the tmpfs root
-	under  []string                    // guest folders that are binds: nothing is made below them
-	mounts map[sandbox.HostPath]*int32 // those that the parent passed, as root
-	image  string                      // host folder of the root file system; empty: the host's own system
-	owned  []string                    // folders that stand where the image has something else
-	bad    error                       // what is wrong with the image
+	made   map[string]bool  // folders of the tmpfs root
+	under  []string         // guest folders that are binds: nothing is made below them
+	mounts map[place]*int32 // those that the parent passed, as root
+	image  string           // host folder of the root file system; empty: the host's own system
+	owned  []string         // folders that stand where the image has something else
+	bad    error            // what is wrong with the image
 }
 
 // beginView makes the part of the view that every cloister has.
-func (p *program) beginView(image sandbox.Root, mounts map[sandbox.HostPath]*int32) (*view, error) {
+func (p *program) beginView(image sandbox.Root, mounts map[place]*int32) (*view, error) {
 	v := &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, image: string(image.Dir), mounts: mounts}
 	if off(layerView) {
 		return v, nil
@@ -242,10 +242,10 @@ func (v *view) link(guest, target string) {
 	v.p.sys("link "+guest, unix.SYS_SYMLINKAT, target, v.root, rel(guest))
 }
 
-// clone gives a detached copy of a host path's mount.
-func (v *view) clone(source string, out *int32) {
-	p := v.p
-	if fd, ok := v.mounts[sandbox.HostPath(source)]; ok {
+// clone gives a detached copy of a host path's mount, for one place.
+func (v *view) clone(where place, out *int32) {
+	p, source := v.p, string(where.source)
+	if fd, ok := v.mounts[where]; ok {
 		p.sys("take mount "+source, unix.SYS_FCNTL, fd, unix.F_DUPFD_CLOEXEC, 3).to(out)
 		return
 	}
@@ -268,7 +268,7 @@ func (v *view) bind(b sandbox.Bind) {
 		v.folder(target, 0o755)
 	}
 	fd := v.p.cell()
-	v.clone(string(b.Source), fd)
+	v.clone(placeOf(b), fd)
 	attrs := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	if b.Access == sandbox.ReadOnly {
 		attrs |= unix.MOUNT_ATTR_RDONLY

@@ -197,6 +197,9 @@ func (m *message) checkForm() error {
 	if err := wire.CheckTarget(m.r.RequestURI); err != nil {
 		return &formError{status: 400, reason: err.Error()}
 	}
+	if err := m.checkLength(); err != nil {
+		return err
+	}
 	for _, host := range append(m.r.Header["Host"], m.r.Host) {
 		got, err := authority.ParseHostPort(host, 443)
 		if err != nil {
@@ -208,6 +211,23 @@ func (m *message) checkForm() error {
 	}
 	if m.http.BadPath != nil && (m.path == "" || m.path[0] != '/' || strings.HasPrefix(m.path, "//")) && m.path != "*" {
 		return &formError{status: 400, reason: m.http.BadPath.Error()}
+	}
+	return nil
+}
+
+// checkLength refuses a length that is none, or of a body that is not there: RFC 9113
+// 8.1.1 calls such a request malformed, and a server behind would wait for more.
+func (m *message) checkLength() error {
+	said, ok := m.r.Header["Content-Length"]
+	if !ok {
+		return nil
+	}
+	n, err := strconv.ParseUint(said[0], 10, 63)
+	if len(said) > 1 || err != nil || strings.Trim(said[0], "0123456789") != "" {
+		return &formError{status: 400, reason: "content-length is not one number", detail: "content-length " + quote(strings.Join(said, ", "))}
+	}
+	if n > 0 && (m.r.Body == nil || m.r.Body == http.NoBody || m.r.ContentLength == 0) {
+		return &formError{status: 400, reason: "content-length speaks of a body, and there is none"}
 	}
 	return nil
 }

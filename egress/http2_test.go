@@ -164,6 +164,9 @@ func TestHTTP2Names(t *testing.T) {
 		{"GET", "api.test", "PROTOCOL_ERROR", []hpack.HeaderField{{Name: "host", Value: "evil.test"}}, "/echo"},
 		{"GET", "0x7f.1", "400", nil, "/echo"},
 		{"CONNECT", "evil.test:443", "405", nil, ""},
+		{"POST", "api.test", "400", []hpack.HeaderField{{Name: "content-length", Value: "5"}}, "/echo"}, // and no body
+		{"POST", "api.test", "400", []hpack.HeaderField{{Name: "content-length", Value: "+0"}}, "/echo"},
+		{"POST", "api.test", "200", []hpack.HeaderField{{Name: "content-length", Value: "0"}}, "/echo"},
 		// What HTTP/1 refuses in a target, since servers read it in two ways.
 		{"GET", "api.test", "400", nil, "/echo#x"},
 		{"GET", "api.test", "400", nil, "/echo?#x"},

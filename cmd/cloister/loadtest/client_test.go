@@ -3,6 +3,7 @@
 package loadtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -159,6 +160,7 @@ type inside struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *json.Decoder
+	err *bytes.Buffer // what cloister says
 }
 
 func (w *world) inside(flags ...string) *inside {
@@ -186,10 +188,12 @@ func (w *world) inside(flags ...string) *inside {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	said := &bytes.Buffer{}
+	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	i := &inside{t: w.t, cmd: cmd, in: in, out: json.NewDecoder(out)}
+	i := &inside{t: w.t, cmd: cmd, in: in, out: json.NewDecoder(out), err: said}
 	w.t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
 	return i
 }
@@ -208,7 +212,8 @@ func (i *inside) hear() answer {
 	i.t.Helper()
 	var a answer
 	if err := i.out.Decode(&a); err != nil {
-		i.t.Fatal(err)
+		_ = i.cmd.Wait() // it ended: its output has
+		i.t.Fatalf("%v: %s", err, i.err)
 	}
 	return a
 }

@@ -132,7 +132,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 	if egress.Forbidden(err) {
 		return none, nil, &hostexec.Refused{
 			Reason: fmt.Sprintf("%s: %v", w.remote.URL, err),
-			Hint:   fmt.Sprintf("if you know that server, in config.yaml: proxy: {hosts: {%q: \"ADDRESS:%d\"}}", at.String(), at.Port()),
+			Hint:   fmt.Sprintf("if you know that server, in config.yaml: proxy: {hosts: {%q: \"ADDRESS:%d\"}}", at.Host(), at.Port()),
 		}
 	}
 	if between {

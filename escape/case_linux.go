@@ -107,6 +107,7 @@ type Inside struct {
 	Path     string `json:"path"`     // a unix socket of the host on a path
 	Port     int    `json:"port"`     // of the sink, TCP and UDP, on every address of the host
 	Secure   int    `json:"secure"`   // of the server behind inspected names, on loopback
+	Raw      int    `json:"raw"`      // of the server behind RawName, on loopback
 	HostIP   string `json:"host_ip"`  // an address of the host that is not loopback; may be empty
 }
 
@@ -127,11 +128,17 @@ const (
 	Capabilities Layer = "capabilities"
 	Protect      Layer = "protect"
 	Policy       Layer = "policy"
+	Commands     Layer = "commands"
 )
 
 // Layers are all of them.
 func Layers() []Layer {
-	return []Layer{View, Net, Landlock, Seccomp, Capabilities, Protect, Policy}
+	return []Layer{View, Net, Landlock, Seccomp, Capabilities, Protect, Policy, Commands}
+}
+
+// Tried says whether a case can be tried with a layer left out at all.
+func (c Case) Tried() bool {
+	return c.Tries != nil || slices.ContainsFunc(Layers(), func(l Layer) bool { _, needs := c.Needs[l]; return needs || c.names(l) })
 }
 
 // names tells whether a case says that a layer stops it.

@@ -85,11 +85,11 @@ func (hs Holds) Stale(cases []Case) error {
 	for _, c := range cases {
 		h, ok := hs[c.ID]
 		switch {
-		case c.Tries == nil && ok:
+		case !c.Tried() && ok:
 			errs = append(errs, fmt.Errorf("%s: it tries nothing with a layer left out, but there is a line of it", c.ID))
-		case c.Tries != nil && !ok:
+		case c.Tried() && !ok:
 			errs = append(errs, fmt.Errorf("%s: nothing is known of it", c.ID))
-		case c.Tries != nil:
+		case c.Tried():
 			for _, l := range Layers() {
 				_, needs := c.Needs[l]
 				known := slices.Contains(h.Held, l) || slices.Contains(h.Open, l) || slices.Contains(h.Untried, l)

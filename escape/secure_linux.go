@@ -13,7 +13,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -28,13 +27,28 @@ import (
 // is of the tenant "mine". The third gets that field on the way.
 func Inspected() []string { return []string{"inspected.test", "tenant.test", "rewritten.test"} }
 
+// RawName is a name whose requests rules read, of a server that reads none: it
+// keeps what it is sent, and answers every end of a head. GET and POST below /ok/
+// are allowed.
+const RawName = "raw.test"
+
 // secure serves TLS as the servers behind inspected names do, in HTTP/1.1 and
 // HTTP/2, and keeps each request that reached it. A name as the last part of a
 // path below /ok/ asks for an answer that no good server gives.
 func (s *sinks) secure() error {
-	cert, authority, err := certificate(Inspected())
+	cert, authority, err := certificate(append(append(Inspected(), Bound()...), RawName))
 	if err != nil {
 		return err
+	}
+	bad, err := untrusted(cert)
+	if err != nil {
+		return err
+	}
+	pick := func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if c := bad[hello.ServerName]; c != nil {
+			return c, nil
+		}
+		return &cert, nil
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,10 +57,18 @@ func (s *sinks) secure() error {
 	s.authority, s.tlsPort = authority, ln.Addr().(*net.TCPAddr).Port
 	server := &http.Server{
 		Handler: http.HandlerFunc(s.inspected), ReadHeaderTimeout: 10 * time.Second,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}},
+		TLSConfig: &tls.Config{GetCertificate: pick, NextProtos: []string{"h2", "http/1.1"}},
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 	s.closers = append(s.closers, server)
+	// One that takes whatever it is sent: what good servers refuse by themselves
+	// proves nothing of who stands before them.
+	lenient, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	if err != nil {
+		return fmt.Errorf("open sink: %w", err)
+	}
+	s.rawPort = lenient.Addr().(*net.TCPAddr).Port
+	s.serve("raw", lenient, &s.up)
 	s.wait.Go(func() { _ = server.ServeTLS(ln, "", "") }) // until it is closed
 	return nil
 }
@@ -63,9 +85,14 @@ func (s *sinks) inspected(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "for other tenants only", http.StatusForbidden)
 		return
 	}
-	body, err := io.ReadAll(r.Body)
-	if len(body) > 0 || err != nil {
-		s.keep(&s.up, fmt.Sprintf("inspected body: %q %v", body, err))
+	body := s.readBody(r)
+	if way, ok := strings.CutPrefix(kind, "reflect/"); ok {
+		reflect(w, r, way)
+		return
+	}
+	if r.Host == "tools.test" {
+		s.tools(w, body)
+		return
 	}
 	fmt.Fprint(w, "sunk")
 }

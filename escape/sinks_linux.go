@@ -13,15 +13,16 @@ import (
 // sinks are servers of the host that nothing inside may reach, and one behind
 // allowed names that keeps what it was sent.
 type sinks struct {
-	port, upstream, tlsPort int
-	hostIP, abstract, path  string
-	authority               []byte // of the certificate behind inspected names
+	port, upstream, tlsPort, rawPort int
+	hostIP, abstract, path           string
+	authority                        []byte // of the certificate behind inspected names
 
-	closers []interface{ Close() error }
-	mu      sync.Mutex
-	got     []string
-	up      []string
-	wait    sync.WaitGroup
+	closers   []interface{ Close() error }
+	mu        sync.Mutex
+	got       []string
+	up        []string
+	described string // what the MCP server says of its tools
+	wait      sync.WaitGroup
 }
 
 func listen(base string) (*sinks, error) {

@@ -81,7 +81,7 @@ func NewWorld(ctx context.Context, dir, cloister, self string, extra map[string]
 	if w.sinks, err = listen(w.Base); err != nil {
 		return w, err
 	}
-	w.Port, w.Secure, w.HostIP, w.Abstract, w.Path = w.sinks.port, w.sinks.tlsPort, w.sinks.hostIP, w.sinks.abstract, w.sinks.path
+	w.Port, w.Secure, w.Raw, w.HostIP, w.Abstract, w.Path = w.sinks.port, w.sinks.tlsPort, w.sinks.rawPort, w.sinks.hostIP, w.sinks.abstract, w.sinks.path
 	if err := write(w.Base+"/authority.pem", string(w.sinks.authority)); err != nil {
 		return w, err
 	}
@@ -140,6 +140,7 @@ func (w *World) files() error {
 	for _, name := range SecretFiles() {
 		files[name] = secret + " " + name + "\n"
 	}
+	files[".git-credentials"] = "https://ada:" + secret + "@git.example\n"
 	for name, text := range files {
 		if err := write(filepath.Join(w.Home, name), text); err != nil {
 			return err
@@ -191,6 +192,7 @@ func (w *World) Hosts() map[string]string {
 	for _, name := range Inspected() {
 		hosts[name] = "127.0.0.1:" + strconv.Itoa(w.Secure)
 	}
+	hosts[RawName] = "127.0.0.1:" + strconv.Itoa(w.Raw)
 	return hosts
 }
 
@@ -200,6 +202,7 @@ func (w *World) Configure() error {
 	b.WriteString("version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  allow:\n    - domain: allowed.test\n    - domain: other.test\n    - domain: \"*.wild.test\"\n    - domain: ask.test\n")
 	names := Inspected()
 	fmt.Fprintf(&b, "    - domain: %s\n      ports: [443]\n      methods: [GET, POST]\n      paths: [\"/ok/**\"]\n", names[0])
+	fmt.Fprintf(&b, "    - domain: %s\n      ports: [443]\n      methods: [GET, POST]\n      paths: [\"/ok/**\"]\n", RawName)
 	fmt.Fprintf(&b, "    - domain: %s\n      ports: [443]\n      headers: {X-Tenant: mine}\n", names[1])
 	fmt.Fprintf(&b, "    - domain: %s\n      ports: [443]\n  rewrite: [{domain: %[1]s, set: {X-Tenant: mine}}]\n", names[2])
 	fmt.Fprintf(&b, "  upstream_ca: [%q]\n  hosts:\n", w.Base+"/authority.pem")

@@ -186,7 +186,7 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 		return h.refuse(ctx, err)
 	}
 	defer now.Close()
-	if again := l.scope.Load().host.Judge(&now.Command); again.Effect == hostexec.Deny {
+	if again := judgeCommand(l.scope.Load().host, &now.Command); again.Effect == hostexec.Deny {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "the rules changed: " + again.Reason})
 	}
 	return h.run(ctx, now)
@@ -220,7 +220,7 @@ func (h *hosted) refuse(ctx context.Context, err error) hostexec.Exit {
 // judge is what the rules say or, where that is ask, a person. It is the only
 // place that grants.
 func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Verdict, granted bool) {
-	v = h.l.scope.Load().host.Judge(&p.Command)
+	v = judgeCommand(h.l.scope.Load().host, &p.Command)
 	switch v.Effect {
 	case hostexec.Deny:
 		return v, false

@@ -64,6 +64,12 @@ func dispatch(ctx context.Context, words []string) error {
 			return fetch(words[1:])
 		case "hold":
 			return hold(words[1:])
+		case "mcp":
+			return mcp()
+		case "say":
+			return say(words[1:])
+		case "search":
+			return search(words[1:])
 		case "listen":
 			return listen(words[1:])
 		}
@@ -350,7 +356,7 @@ func compare(file string, rows []escape.Row, write bool) error {
 	}
 	before := kept.Format(as, corpus.All())
 	for _, r := range rows {
-		if r.Case.Tries != nil {
+		if r.Case.Tried() {
 			kept[r.Case.ID] = r.Hold()
 		}
 	}

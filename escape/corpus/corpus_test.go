@@ -162,8 +162,8 @@ func TestEveryCaseSaysWhatItIs(t *testing.T) {
 			t.Errorf("%s tries nothing and looks at nothing", c.ID)
 		}
 		for l, why := range c.Needs {
-			if !slices.Contains(escape.Layers(), l) || why == "" || c.Tries == nil {
-				t.Errorf("%s needs %s: no such layer, no reason or no tries", c.ID, l)
+			if !slices.Contains(escape.Layers(), l) || why == "" {
+				t.Errorf("%s needs %s: no such layer or no reason", c.ID, l)
 			}
 		}
 		start := strings.ToLower(strings.Replace(c.ID, "-", "", 1)) + "_"

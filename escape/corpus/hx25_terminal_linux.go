@@ -9,7 +9,7 @@ import (
 func hx25() escape.Case {
 	return escape.Case{
 		ID: "HX-25", Class: "terminal sharing", Attack: "a host command opens the terminal, or asks for what only a person's program may do (HX-27: cloister itself)",
-		Source: "CVE-2026-32048", Layers: []string{"hostexec"},
+		Source: "CVE-2026-32048", Layers: []string{"hostexec", "commands"},
 		Host: hosted("  auto_approve:\n    - pattern: \"^cat /dev/tty$\"\n    - pattern: \"^cloister .*$\"\n    - pattern: \"^cat /dev/null$\"\n", func(r *ruled) []escape.Finding {
 			var out []escape.Finding
 			res := r.run("hostexec", "cat", "/dev/tty")

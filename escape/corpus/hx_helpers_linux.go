@@ -1,37 +1,71 @@
 package corpus
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"cloister/escape"
 )
 
-// ruled is a guardian of its own with rules for host commands.
+// ruled is a guardian of its own with a configuration of its own.
 type ruled struct {
 	w       *escape.World
 	base    string
 	project string
+
+	guardian *exec.Cmd // where layers are left out
 }
 
-// rules starts nothing yet: the first run does.
-func rules(w *escape.World, text string) (*ruled, error) {
+// instance starts nothing yet: the first run does.
+func instance(w *escape.World, text string) (*ruled, error) {
 	r := &ruled{w: w, base: w.Base + "/hx"}
 	r.project = r.base + "/project"
-	for _, dir := range []string{r.base, r.project, r.base + "/run", r.base + "/state", r.base + "/data"} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+	for dir, mode := range map[string]os.FileMode{r.project: 0o755, r.base + "/run": 0o700, r.base + "/state": 0o700, r.base + "/data": 0o700} {
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, mode)); err != nil {
 			return nil, err
 		}
 	}
-	return r, w.Write(r.base+"/config/cloister/config.yaml", "version: 1\nproxy: {presets: []}\nhostexec:\n"+text)
+	if err := r.write(text); err != nil || len(w.Extra) == 0 {
+		return r, err
+	}
+	return r, r.serve()
+}
+
+// serve starts the guardian with the world's own environment: one that a command
+// starts has a clean one, and would know of no layer to leave out.
+func (r *ruled) serve() error {
+	c := exec.Command(r.w.Cloister, "guardian", "daemon")
+	c.Env, c.Dir = append([]string{"HOME=" + r.w.Home, "PATH=/usr/local/bin:/usr/bin:/bin"}, r.variables()...), "/"
+	for name, value := range r.w.Extra {
+		c.Env = append(c.Env, name+"="+value)
+	}
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	r.guardian = c
+	if !r.w.Until(20*time.Second, func() bool { return r.cloister("guardian", "status").Status == 0 }) {
+		return errors.New("the guardian does not answer")
+	}
+	return nil
+}
+
+func (r *ruled) write(text string) error {
+	return r.w.Write(r.base+"/config/cloister/config.yaml", text)
+}
+
+// variables choose this guardian.
+func (r *ruled) variables() []string {
+	return []string{"XDG_CONFIG_HOME=" + r.base + "/config", "XDG_STATE_HOME=" + r.base + "/state", "XDG_DATA_HOME=" + r.base + "/data", "XDG_RUNTIME_DIR=" + r.base + "/run"}
 }
 
 func (r *ruled) cloister(words ...string) escape.Result {
-	argv := []string{
-		"env", "XDG_CONFIG_HOME=" + r.base + "/config", "XDG_STATE_HOME=" + r.base + "/state", "XDG_DATA_HOME=" + r.base + "/data",
-		"XDG_RUNTIME_DIR=" + r.base + "/run", r.w.Cloister,
-	}
-	res, err := r.w.Exec(argv[0], append(argv[1:], words...)...)
+	argv := append(r.variables(), r.w.Cloister)
+	res, err := r.w.Exec("env", append(argv, words...)...)
 	if err != nil {
 		res.Stderr += err.Error()
 		res.Status = -1
@@ -58,15 +92,23 @@ func (r *ruled) has(name string) bool { return exists(filepath.Join(r.project, n
 
 func (r *ruled) close() {
 	r.cloister("guardian", "stop")
+	if r.guardian != nil {
+		_ = r.guardian.Wait() // it was told to end
+	}
 	clean(r.base)
 }
 
 // hosted is the Host of a case that needs rules.
 func hosted(text string, look func(r *ruled) []escape.Finding) func(w *escape.World) []escape.Finding {
+	return with(func(*escape.World) string { return "version: 1\nproxy: {presets: []}\nhostexec:\n" + text }, look)
+}
+
+// with is the Host of a case that needs a guardian of its own.
+func with(config func(w *escape.World) string, look func(r *ruled) []escape.Finding) func(w *escape.World) []escape.Finding {
 	return func(w *escape.World) []escape.Finding {
-		r, err := rules(w, text)
+		r, err := instance(w, config(w))
 		if err != nil {
-			return noHost("make a world with rules", err)
+			return noHost("make a guardian of its own", err)
 		}
 		defer r.close()
 		return look(r)

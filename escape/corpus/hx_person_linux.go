@@ -15,10 +15,7 @@ const patient = 20 * time.Second
 // ruledWith is hosted with words for proxy, too.
 func ruledWith(proxy, text string, look func(r *ruled) []escape.Finding) func(w *escape.World) []escape.Finding {
 	return func(w *escape.World) []escape.Finding {
-		r, err := rules(w, text)
-		if err == nil {
-			err = r.configure(proxy, text)
-		}
+		r, err := instance(w, ruledText(proxy, text))
 		if err != nil {
 			return noHost("make a world with rules", err)
 		}
@@ -28,7 +25,11 @@ func ruledWith(proxy, text string, look func(r *ruled) []escape.Finding) func(w 
 }
 
 func (r *ruled) configure(proxy, text string) error {
-	return r.w.Write(r.base+"/config/cloister/config.yaml", "version: 1\nproxy: {presets: []"+proxy+"}\nhostexec:\n"+text)
+	return r.write(ruledText(proxy, text))
+}
+
+func ruledText(proxy, text string) string {
+	return "version: 1\nproxy: {presets: []" + proxy + "}\nhostexec:\n" + text
 }
 
 // watched is a person who watches, while look looks.

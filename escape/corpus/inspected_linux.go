@@ -24,6 +24,9 @@ func opened(in escape.Inside, name string, protos ...string) (*tls.Conn, error) 
 	addr := name + ":443"
 	if in.Control {
 		addr = "127.0.0.1:" + itoa(in.Secure)
+		if name == escape.RawName {
+			addr = "127.0.0.1:" + itoa(in.Raw)
+		}
 	}
 	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {

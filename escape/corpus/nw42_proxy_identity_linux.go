@@ -9,7 +9,7 @@ import (
 func nw42() escape.Case {
 	return escape.Case{
 		ID: "NW-42", Class: "proxy identity", Attack: "use, from one cloister, what another that runs beside it was allowed: a session is its socket, so there is no token to take",
-		Source: "OpenShell (token bound to a sandbox)", Layers: []string{"net", "policy"},
+		Source: "OpenShell (token bound to a sandbox)", Layers: []string{"net", "policy"}, Needs: map[escape.Layer]string{escape.Net: "the proxy and every name are the gate's"},
 		Host: func(w *escape.World) []escape.Finding {
 			ask := []string{w.Self, "fetch", "ask42.test:443"}
 			flags := []string{"--expose", w.Self}

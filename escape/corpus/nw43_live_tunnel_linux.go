@@ -11,7 +11,7 @@ import (
 func nw43() escape.Case {
 	return escape.Case{
 		ID: "NW-43", Class: "live tunnel after deny", Attack: "hold a tunnel open while the rule that let it out is taken away",
-		Source: "OpenShell (generations)", Layers: []string{"policy"},
+		Source: "OpenShell (generations)", Layers: []string{"generations"},
 		Host: func(w *escape.World) []escape.Finding {
 			config := w.Base + "/config/cloister/config.yaml"
 			text, err := os.ReadFile(config)

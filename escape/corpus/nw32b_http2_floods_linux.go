@@ -84,7 +84,7 @@ func flooded2(in escape.Inside, name string, do func(f *http2.Framer, head []byt
 	err = errors.Join(f.WriteSettings(), do(f, block(ask(name, [2]string{":path", "/ok/reset32b"})...)), w.Flush())
 	if err == nil {
 		// A last word that a side which still listens answers.
-		err = errors.Join(f.WritePing(false, [8]byte{3, 2, 'b'}), w.Flush(), c.CloseWrite())
+		_ = errors.Join(f.WritePing(false, [8]byte{3, 2, 'b'}), w.Flush(), c.CloseWrite())
 	}
 	<-ended
 	return escape.ErrNothing

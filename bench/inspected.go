@@ -241,6 +241,10 @@ func (w *world) squidReads(ctx context.Context, p *pki) (port int, conf string, 
 	if _, err := w.said(ctx, certgen, "-c", "-s", filepath.Join(dir, "db"), "-M", "16MB"); err != nil {
 		return 0, "", fmt.Errorf("this squid opens no TLS (Debian's squid-openssl does): %w", err)
 	}
+	// It signs names alone.
+	if err := os.WriteFile(filepath.Join(dir, "hosts"), []byte("127.0.0.1 "+readName+"\n"), 0o644); err != nil { //nolint:gosec // as said
+		return 0, "", err
+	}
 	if u, uerr := user.Lookup("proxy"); os.Getuid() == 0 && uerr == nil {
 		uid, _ := strconv.Atoi(u.Uid)
 		err = filepath.Walk(dir, func(path string, _ os.FileInfo, err error) error { return errors.Join(err, os.Chown(path, uid, -1)) })
@@ -252,7 +256,7 @@ func (w *world) squidReads(ctx context.Context, p *pki) (port int, conf string, 
 	conf = filepath.Join(w.dir, "squid-reads.conf")
 	text := fmt.Sprintf("http_port 127.0.0.1:%d ssl-bump generate-host-certificates=on dynamic_cert_mem_cache_size=16MB tls-cert=%s\n"+
 		"sslcrtd_program %s -s %s/db -M 16MB\nsslcrtd_children 2\nssl_bump bump all\ntls_outgoing_options cafile=%s\nhttp_access allow all\n"+
-		"cache deny all\naccess_log none\ncache_log %[4]s/cache.log\npid_filename none\ncoredump_dir %[4]s\nshutdown_lifetime 0 seconds\nmax_filedescriptors 4096\nnetdb_filename none\npinger_enable off\n",
+		"cache deny all\naccess_log none\ncache_log %[4]s/cache.log\npid_filename none\nhosts_file %[4]s/hosts\ncoredump_dir %[4]s\nshutdown_lifetime 0 seconds\nmax_filedescriptors 4096\nnetdb_filename none\npinger_enable off\n",
 		port, p.caKeyFile, certgen, dir, p.caFile)
 	return port, conf, os.WriteFile(conf, []byte(text), 0o644) //nolint:gosec // as said
 }
@@ -303,7 +307,11 @@ func measureInspected(ctx context.Context, w *world) error {
 		add(ours, []string{w.cloister, "run", "--", client, insideWord}, fmt.Sprintf("%s:%d", readName, port), "", "", readName))
 	for _, name := range []string{"squid", "mitmproxy"} {
 		if proxies[name] != "" {
-			err = errors.Join(err, add(name, []string{client, insideWord}, here, proxies[name], roots[name], "127.0.0.1"))
+			to, host := here, "127.0.0.1"
+			if name == "squid" {
+				to, host = fmt.Sprintf("%s:%d", readName, port), readName
+			}
+			err = errors.Join(err, add(name, []string{client, insideWord}, to, proxies[name], roots[name], host))
 		}
 	}
 	if err != nil {

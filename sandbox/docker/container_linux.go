@@ -23,7 +23,7 @@ type object = map[string]any
 // maskedPaths and readOnlyPaths are Docker's own lists, which a named list
 // replaces, with what HARDENING 5.2 adds.
 var (
-	maskedPaths   = []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/interrupts", "/proc/config.gz", "/proc/modules", "/proc/kallsyms", "/proc/kmsg", "/proc/dynamic_debug", "/sys/firmware", "/sys/kernel", "/sys/devices/virtual/powercap"}
+	maskedPaths   = []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/interrupts", "/proc/config.gz", "/proc/modules", "/proc/kallsyms", "/proc/kmsg", "/proc/dynamic_debug", "/proc/bus", "/proc/fs", "/proc/irq", "/sys/firmware", "/sys/kernel", "/sys/devices/virtual/powercap"}
 	readOnlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
@@ -142,6 +142,12 @@ func seccompProfile() (string, error) {
 			}
 		case "clone", "unshare":
 			rule(object{"index": 0, "value": calls.NamespaceFlags, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"})
+		case "mknod", "mknodat":
+			// The kernel lets everybody make the device 0:0, which overlays read as
+			// "deleted"; natively Landlock refuses it. The bit is a character
+			// device's and a disk's (inode(7)).
+			mode := map[string]int{"mknod": 1, "mknodat": 2}[c.Name]
+			rule(object{"index": mode, "value": unix.S_IFCHR, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"})
 		default:
 			rule()
 		}

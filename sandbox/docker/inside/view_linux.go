@@ -95,6 +95,10 @@ func (v *viewer) build(spaces []*os.File) error {
 		{"protect", func() error { return v.protect(v.Protect) }},
 		{"close the door", func() error { return unix.Unmount(Door, unix.MNT_DETACH) }},
 		{"restrict the root", func() error {
+			// The engine's own mounts too, those that lie covered as well.
+			if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}); err != nil {
+				return err
+			}
 			return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 		}},
 	} {

@@ -42,7 +42,8 @@ var leftOut = []string{"usr/share/doc", "usr/share/man", "usr/share/info", "usr/
 
 // unlisted are files that belong to no package and that programs need: they are
 // made when packages are installed.
-var unlisted = []string{"etc/alternatives", "etc/ld.so.cache", "etc/passwd", "etc/group", "etc/localtime", "etc/timezone", "etc/ssl/certs", "etc/shells"}
+var unlisted = []string{"etc/alternatives", "etc/ld.so.cache", "etc/passwd", "etc/group", "etc/localtime", "etc/timezone", "etc/ssl/certs", "etc/shells",
+	"usr/lib/node_modules/npm"} // it replaces itself, and is then more than its package
 
 // errNoPackages says that a machine has no packages to make an image of.
 var errNoPackages error = &hinted{errors.New("this machine has no package database of dpkg"), "make an image from an archive instead: cloister image pull ./ARCHIVE.tar"}

@@ -213,7 +213,9 @@ func (v *View) clear(home *os.Root, dir string) error {
 			err = fs.ErrNotExist
 		}
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !fi.IsDir() {
-			err = home.Mkdir(at, 0o755)
+			if err = home.Mkdir(at, 0o755); errors.Is(err, fs.ErrExist) {
+				err = nil // another cloister of the project begins at the same moment
+			}
 		}
 		if err != nil {
 			return err

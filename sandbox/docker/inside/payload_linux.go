@@ -50,6 +50,9 @@ func become(l Line, c Command) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
+	if err := closeDoors(); err != nil {
+		return err
+	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if err := enter(&program); err != nil {
 		return fmt.Errorf("enter seccomp: %w", err)

@@ -412,7 +412,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	s.Shims, s.Remotes = shims(cfg)
 	if _, ok := driver.(keeper); ok {
-		s.StartWithin = time.Minute // an engine bounds each of its answers itself
+		s.StartWithin = 2 * time.Minute // an engine bounds each of its answers itself
 	}
 	if !a.quiet {
 		s.Notify = func(text string) { a.notice("cloister: %s", text) }

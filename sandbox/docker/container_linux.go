@@ -33,6 +33,9 @@ var tmpfs = map[string]string{
 	"/var/tmp": "rw,exec,nosuid,nodev,mode=1777,size=25%",
 }
 
+// withIPv6 lets the gate route it: engines switch it off where they connect nothing.
+var withIPv6 = map[string]string{"net.ipv6.conf.all.disable_ipv6": "0", "net.ipv6.conf.lo.disable_ipv6": "0"}
+
 // defaultPids stops a fork bomb and no build that we know of; ownThreads are those
 // of the first process, which count as well.
 const (
@@ -65,7 +68,7 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 		"MaskedPaths": maskedPaths, "ReadonlyPaths": readOnlyPaths,
 		"PidsLimit": pids + ownThreads, "Mounts": mounts, "Tmpfs": tmpfs,
 		"Ulimits": []object{ulimit("core", 0), ulimit("memlock", 64<<10), ulimit("rtprio", 0), ulimit("msgqueue", 819200)},
-		"Sysctls": map[string]string{"net.ipv6.conf.all.disable_ipv6": "0", "net.ipv6.conf.lo.disable_ipv6": "0"},
+		"Sysctls": withIPv6,
 		// What a container says is nobody's: the command has the caller's descriptors.
 		"LogConfig": object{"Type": "none"}, "AutoRemove": true,
 	}
@@ -205,24 +208,36 @@ func (a *api) remove(ctx context.Context, id string) error {
 
 // state tells how a container ended, where the engine knows.
 func (a *api) state(ctx context.Context, id string) string {
+	text, _ := a.over(ctx, id)
+	return text
+}
+
+// over tells whether a container has ended, and how.
+func (a *api) over(ctx context.Context, id string) (text string, ended bool) {
 	var c struct {
 		State struct {
+			Status    string
 			Error     string
 			OOMKilled bool
 			ExitCode  int
 		}
 	}
 	if err := a.call(ctx, http.MethodGet, "/containers/"+id+"/json", nil, &c); err != nil {
-		if _, refused := errors.AsType[*apiError](err); refused {
-			return "it is gone"
+		if isStatus(err, http.StatusNotFound) {
+			return "it is gone", true
 		}
-		return err.Error()
+		_, refused := errors.AsType[*apiError](err)
+		return err.Error(), !refused
 	}
+	return endText(c.State.Error, c.State.OOMKilled, c.State.ExitCode), c.State.Status == "exited" || c.State.Status == "dead"
+}
+
+func endText(failure string, outOfMemory bool, status int) string {
 	switch {
-	case c.State.Error != "":
-		return c.State.Error
-	case c.State.OOMKilled:
+	case failure != "":
+		return failure
+	case outOfMemory:
 		return "it was out of memory"
 	}
-	return "exit status " + strconv.Itoa(c.State.ExitCode)
+	return "exit status " + strconv.Itoa(status)
 }

@@ -57,8 +57,30 @@ type start struct {
 	build inside.Build
 	marks []*os.File // user namespaces for the gate
 
+	mu          sync.Mutex
 	agent, gate string // containers that exist
 	box         *box
+}
+
+// exists notes a container.
+func (st *start) exists(role, id string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if role == inside.RoleInit {
+		st.agent = id
+	} else {
+		st.gate = id
+	}
+}
+
+// container is the one of a role; empty where there is none yet.
+func (st *start) container(role string) string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if role == inside.RoleInit {
+		return st.agent
+	}
+	return st.gate
 }
 
 // Start builds the enclosure and runs the command. The two containers start side
@@ -136,8 +158,8 @@ func (st *start) run(ctx context.Context, program string, w sandbox.Wiring) erro
 			}
 		})
 	}
-	up(0, func(ctx context.Context) error { return st.up(ctx, &st.gate, inside.RoleGate, program) })
-	up(1, func(ctx context.Context) error { return st.up(ctx, &st.agent, inside.RoleInit, program) })
+	up(0, func(ctx context.Context) error { return st.up(ctx, inside.RoleGate, program) })
+	up(1, func(ctx context.Context) error { return st.up(ctx, inside.RoleInit, program) })
 	b := &box{ctx: context.WithoutCancel(ctx), a: st.a, doors: st.doors, user: st.user, done: make(chan struct{})}
 	st.box = b
 	err := st.meet(began, b)
@@ -165,17 +187,23 @@ func first(errs ...error) error {
 }
 
 // up creates and starts one of the two.
-func (st *start) up(ctx context.Context, id *string, role, program string) error {
-	var err error
+func (st *start) up(ctx context.Context, role, program string) error {
+	var (
+		id  string
+		err error
+	)
 	if role == inside.RoleGate {
-		*id, err = st.a.createGate(ctx, st.spec, st.d.gateContainer(st.spec, program, st.doors))
+		id, err = st.a.createGate(ctx, st.spec, st.d.gateContainer(st.spec, program, st.doors))
 	} else {
-		*id, err = st.createAgent(ctx, program)
+		id, err = st.createAgent(ctx, program)
 	}
+	st.exists(role, id)
 	if err != nil {
-		return st.accept(err, *id)
+		if err = st.accept(err, id); err != nil {
+			return err
+		}
 	}
-	return st.a.start(ctx, *id)
+	return st.a.start(ctx, id)
 }
 
 // accept passes over a limit that the engine does not keep, where a person said so.
@@ -248,15 +276,15 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	none := inside.Line{}
-	if err := l.SetDeadline(time.Now().Add(meetWithin)); err != nil {
-		return none, 0, err
-	}
-	u, err := l.AcceptUnix()
+	u, err := st.caller(ctx, l, role)
 	l.Close()
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		if why := context.Cause(ctx); why != nil {
 			return none, 0, why
 		}
+		return none, 0, err
+	}
+	if err != nil {
 		return none, 0, &sandbox.Unsupported{
 			Guarantee: "engine", Reason: fmt.Sprintf("the %s container started and did not reach this process within %s", role, meetWithin),
 			Fix: "the engine must run on this machine itself, not in a machine of its own (Docker Desktop); or use --isolation native",
@@ -280,6 +308,29 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 	}
 	return c, int(cred.PID), nil
 }
+
+// caller waits for a container's word. One that takes long is looked at: it may
+// have ended without any.
+func (st *start) caller(ctx context.Context, l *net.UnixListener, role string) (*net.UnixConn, error) {
+	for began := time.Now(); ; {
+		if err := l.SetDeadline(time.Now().Add(lookAfter)); err != nil {
+			return nil, err
+		}
+		u, err := l.AcceptUnix()
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) > meetWithin {
+			return u, err
+		}
+		if id := st.container(role); id != "" {
+			if state, over := st.a.over(ctx, id); over {
+				return nil, fmt.Errorf("the %s container ended before it said a word (%s)", role, state)
+			}
+		}
+	}
+}
+
+// lookAfter is longer than a container takes to say its first word where nothing
+// else keeps the machine busy.
+const lookAfter = 3 * time.Second
 
 // meetWithin bounds the time from the engine's work to the first word: on a
 // machine that does much else a container needs seconds.

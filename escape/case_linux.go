@@ -34,12 +34,19 @@ type Case struct {
 	// Contained: the control changes mounts or the network, so that it is made in
 	// namespaces only, never on the host itself.
 	Contained bool
+	// Only is the one kind of enclosure that the case is about; empty: every.
+	Only Column
+	// Except are kinds of enclosure where the case has no meaning, and why.
+	Except map[Column]string
 	// Slow is a longer time for the tries, in seconds.
 	Slow int
 	// Needs are the layers without which the attempt itself cannot be made, and
 	// why: what is refused then proves nothing, and never counts as held.
 	Needs map[Layer]string
 }
+
+// Shares tells whether a case needs no cloister of its own.
+func (c Case) Shares() bool { return c.Tries != nil && !own(c) }
 
 // Try is one thing that is attempted.
 type Try struct {

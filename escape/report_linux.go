@@ -115,7 +115,7 @@ type Missing struct{ ID, Needs string }
 
 // Page is docs/attempts.md: every case, what stops it, and what was seen with
 // layers left out.
-func Page(cases []Case, user, root Holds, missing []Missing) string {
+func Page(cases []Case, user, root Holds, seen Seen, missing []Missing) string {
 	var b strings.Builder
 	b.WriteString("# The attempts\n\n" +
 		"Written by `script/test layers` from the cases in `escape/corpus` and from what was\n" +
@@ -124,10 +124,18 @@ func Page(cases []Case, user, root Holds, missing []Missing) string {
 		"an attempt that cannot succeed proves nothing. Then, in a build that is no release,\n" +
 		"one layer is left out at a time. \"Single layer\" means that without it the attempt\n" +
 		"comes off; where the attempt itself needs the layer nothing is proved, and it does\n" +
-		"not count as held.\n\n" +
-		"| case | what is tried | stopped by | with one layer left out |\n|---|---|---|---|\n")
+		"not count as held. Layers and what they hold are the native driver's.\n\n" +
+		"Three kinds of cloister are tried (`escape/testdata/columns.tsv`, written by\n" +
+		"`script/test columns`): native with the host's own system, native with an image\n" +
+		"(`image:`), and containers of a Docker engine on that image (`--isolation docker`).\n" +
+		"\"Held\" means as an ordinary user and as root, and that each try came off outside.\n\n" +
+		"| case | what is tried | stopped by | native | image | docker | with one layer left out |\n|---|---|---|---|---|---|---|\n")
 	for _, c := range cases {
-		fmt.Fprintf(&b, "| %s | %s: %s | %s | %s |\n", c.ID, cell(c.Class), cell(c.Attack), cell(strings.Join(c.Layers, ", ")), cell(holdText(c, user[c.ID], root[c.ID])))
+		fmt.Fprintf(&b, "| %s | %s: %s | %s |", c.ID, cell(c.Class), cell(c.Attack), cell(strings.Join(c.Layers, ", ")))
+		for _, column := range Columns() {
+			fmt.Fprintf(&b, " %s |", cell(seen.text(c, column)))
+		}
+		fmt.Fprintf(&b, " %s |\n", cell(holdText(c, user[c.ID], root[c.ID])))
 	}
 	b.WriteString("\n## Not tried yet\n\n")
 	for _, m := range missing {
@@ -178,9 +186,29 @@ func holdText(c Case, user, root Hold) string {
 	return "these layers cannot be left out"
 }
 
-// Summary is the table of layers: for each what happens without it.
-func Summary(cases []Case, user, root Holds) string {
+// Summary is the table of columns, with how many attempts were held in each, and
+// the table of layers: for each what happens without it.
+func Summary(cases []Case, user, root Holds, seen Seen) string {
 	var b strings.Builder
+	b.WriteString("| kind of cloister | held as a user and as root | as one of them | not yet | no meaning there |\n|---|---|---|---|---|\n")
+	for _, column := range Columns() {
+		var both, one, none, out []string
+		for _, c := range cases {
+			switch n := len(seen[c.ID][column]); {
+			case c.Only != "" && c.Only != column:
+			case !c.In(column):
+				out = append(out, c.ID)
+			case n == 2:
+				both = append(both, c.ID)
+			case n == 1:
+				one = append(one, c.ID)
+			default:
+				none = append(none, c.ID)
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s |\n", column, len(both), listed(one), listed(none), listed(out))
+	}
+	b.WriteString("\n")
 	b.WriteString("| left out | these open: nothing else stops them | these hold all the same: a second layer | could not be tried without it |\n|---|---|---|---|\n")
 	for _, l := range Layers() {
 		var open, held, untried []string

@@ -16,6 +16,7 @@ type Options struct {
 	Cloister string // the binary
 	Off      string // the same with cloister_layeroff
 	Layers   bool   // leave out each layer in turn
+	Kind     Enclosure
 	Self     string // this program
 	Cases    []Case
 }
@@ -88,7 +89,7 @@ func own(c Case) bool { return c.Flags != nil || c.Prepare != nil }
 
 // enclosed runs every case in the real thing.
 func (o Options) enclosed(ctx context.Context, rows []Row) error {
-	w, err := NewWorld(ctx, o.Dir, o.Cloister, o.Self, nil)
+	w, err := NewWorld(ctx, o.Dir, o.Cloister, o.Self, o.Kind, nil)
 	if err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func blame(rows []*Row, what string, traces []string) {
 // controls makes every try outside. What does not come off there proves nothing
 // inside.
 func (o Options) controls(ctx context.Context, rows []Row) error {
-	w, err := NewWorld(ctx, o.Dir, o.Cloister, o.Self, nil)
+	w, err := NewWorld(ctx, o.Dir, o.Cloister, o.Self, o.Kind, nil)
 	if err != nil {
 		return err
 	}
@@ -310,7 +311,7 @@ func (w *World) control(r *Row) error {
 
 // layerOff makes the tries once more with one layer left out.
 func (o Options) layerOff(ctx context.Context, rows []Row, layer Layer) error {
-	w, err := NewWorld(ctx, o.Dir, o.Off, o.Self, map[string]string{"CLOISTER_LAYER_OFF": string(layer)})
+	w, err := NewWorld(ctx, o.Dir, o.Off, o.Self, o.Kind, map[string]string{"CLOISTER_LAYER_OFF": string(layer)})
 	if err != nil {
 		return err
 	}

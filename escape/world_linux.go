@@ -31,6 +31,7 @@ type World struct {
 	Off      string            // the same, built to leave out layers; empty: not given
 	Env      map[string]string // of every command on the host
 	Extra    map[string]string // more of it for runs and the guardian: a layer to leave out
+	Kind     Enclosure         // what cloisters are built of, where not the native driver's own view
 	Dir      string            // where commands on the host start; the project
 	Last     Result            // of the case's own cloister
 
@@ -50,12 +51,12 @@ type Result struct {
 
 // NewWorld makes a world below dir. It must not lie in /tmp, which a cloister
 // may write for itself.
-func NewWorld(ctx context.Context, dir, cloister, self string, extra map[string]string) (w *World, err error) {
+func NewWorld(ctx context.Context, dir, cloister, self string, kind Enclosure, extra map[string]string) (w *World, err error) {
 	base, err := os.MkdirTemp(dir, "esc")
 	if err != nil {
 		return nil, fmt.Errorf("make world: %w", err)
 	}
-	w = &World{ctx: ctx, Cloister: cloister, Extra: map[string]string{}, Inside: Inside{
+	w = &World{ctx: ctx, Cloister: cloister, Kind: kind, Extra: map[string]string{}, Inside: Inside{
 		Base: base, Home: base + "/home", Project: base + "/home/src/project", Outside: base + "/outside", Self: self, ByRoot: os.Geteuid() == 0,
 	}}
 	defer func() {
@@ -73,6 +74,9 @@ func NewWorld(ctx context.Context, dir, cloister, self string, extra map[string]
 		"LD_LIBRARY_PATH": "/nowhere/" + secret, "BASH_ENV": "/nowhere/" + secret, "NODE_OPTIONS": "--no-warnings",
 		"PYTHONSTARTUP": "/nowhere/" + secret, "GIT_AUTHOR_NAME": secret, "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere/" + secret,
 		"DISPLAY": ":99", "WAYLAND_DISPLAY": secret,
+	}
+	if kind.Engine != "" {
+		w.Env["DOCKER_HOST"] = kind.Engine
 	}
 	w.Socket, w.Audit = base+"/run/cloister/guardian.sock", base+"/state/cloister/audit"
 	if err := w.furnish(); err != nil {
@@ -107,6 +111,9 @@ func (w *World) furnish() error {
 		if err := os.MkdirAll(filepath.Join(w.Base, dir), 0o700); err != nil {
 			return fmt.Errorf("make world: %w", err)
 		}
+	}
+	if err := w.Kind.Furnish(w.Base + "/data"); err != nil {
+		return err
 	}
 	return w.repository()
 }
@@ -199,7 +206,7 @@ func (w *World) Hosts() map[string]string {
 // Configure writes config.yaml and starts the guardian.
 func (w *World) Configure() error {
 	var b strings.Builder
-	b.WriteString("version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  allow:\n    - domain: allowed.test\n    - domain: other.test\n    - domain: \"*.wild.test\"\n    - domain: ask.test\n")
+	b.WriteString(w.Kind.Head() + "proxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  allow:\n    - domain: allowed.test\n    - domain: other.test\n    - domain: \"*.wild.test\"\n    - domain: ask.test\n")
 	names := Inspected()
 	fmt.Fprintf(&b, "    - domain: %s\n      ports: [443]\n      methods: [GET, POST]\n      paths: [\"/ok/**\"]\n", names[0])
 	fmt.Fprintf(&b, "    - domain: %s\n      ports: [443]\n      methods: [GET, POST]\n      paths: [\"/ok/**\"]\n", RawName)

@@ -64,6 +64,8 @@ func dispatch(ctx context.Context, words []string) error {
 			return fetch(words[1:])
 		case "hold":
 			return hold(words[1:])
+		case "knock":
+			return knock(words[1:])
 		case "mcp":
 			return mcp()
 		case "say":
@@ -230,6 +232,33 @@ func hold(words []string) error {
 	return nil
 }
 
+// knock tries destinations, HOST:PORT or udp/HOST:PORT, and says of each what came.
+// A datagram has reached somebody where it is answered.
+func knock(words []string) error {
+	for _, to := range words {
+		network, rest, udp := strings.Cut(to, "/")
+		if !udp {
+			network, rest = "tcp", to
+		}
+		said := "nothing"
+		c, err := net.DialTimeout(network, rest, 5*time.Second)
+		if err == nil {
+			err = errors.Join(c.SetDeadline(time.Now().Add(time.Second)), nil)
+			_, werr := c.Write([]byte("knock"))
+			_, rerr := c.Read(make([]byte, 1))
+			// Who accepts is there, whether or not it speaks: it has not hung up.
+			if udp && werr == nil && rerr == nil || !udp && errors.Is(rerr, os.ErrDeadlineExceeded) {
+				said = "reached"
+			} else {
+				err = errors.Join(err, werr, rerr)
+			}
+			_ = c.Close() // it was only tried
+		}
+		fmt.Printf("%s %s %v\n", said, to, strings.ReplaceAll(fmt.Sprint(err), "\n", "; "))
+	}
+	return nil
+}
+
 // listen listens on every address as long as a file is there, which it makes.
 func listen(words []string) error {
 	ln, err := net.Listen("tcp", ":"+words[0])
@@ -262,6 +291,11 @@ func run(ctx context.Context, words []string) error {
 	holds := f.String("holds", "", "`file` of what second layers hold, to compare with")
 	write := f.Bool("write", false, "write what was seen into that file instead; other cases' lines stay")
 	document := f.String("document", "", "write docs/attempts.md and the table in SECURITY.md of this `repository` from its files of holds, try nothing")
+	isolation := f.String("isolation", "", "what cloisters are built of: native or docker (the engine of DOCKER_HOST)")
+	image := f.String("image", "", "the system inside: an image's `name`, or ./ARCHIVE.tar")
+	images := f.String("images", "", "`folder` of images that are unpacked already, an instance's images")
+	columns := f.String("columns", "", "`file` of what was held in each kind of cloister, to which this is added")
+	short := f.Bool("short", false, "only cases that share one cloister, and those of this kind of cloister alone")
 	verbose := f.Bool("v", false, "print every try")
 	if err := f.Parse(words); err != nil {
 		return &statusError{2}
@@ -277,9 +311,23 @@ func run(ctx context.Context, words []string) error {
 	if err != nil {
 		return err
 	}
-	cases := slices.DeleteFunc(corpus.All(), func(c escape.Case) bool { return !pattern.MatchString(c.ID) })
+	for _, path := range []*string{cloister, off} {
+		if *path != "" {
+			if *path, err = filepath.Abs(*path); err != nil {
+				return err
+			}
+		}
+	}
+	kind, err := enclosure(*isolation, *image, *images)
+	if err != nil {
+		return err
+	}
+	cases := slices.DeleteFunc(corpus.All(), func(c escape.Case) bool { return !pattern.MatchString(c.ID) || !c.In(kind.Column()) })
+	if *short {
+		cases = slices.DeleteFunc(cases, func(c escape.Case) bool { return !c.Shares() && c.Only == "" })
+	}
 	began := time.Now()
-	rows, err := escape.Run(ctx, escape.Options{Dir: *dir, Cloister: *cloister, Off: *off, Layers: *layers, Self: self, Cases: cases})
+	rows, err := escape.Run(ctx, escape.Options{Dir: *dir, Cloister: *cloister, Off: *off, Layers: *layers, Self: self, Cases: cases, Kind: kind})
 	failed := report(rows, *verbose)
 	if err != nil {
 		return err
@@ -291,6 +339,11 @@ func run(ctx context.Context, words []string) error {
 		if err := compare(*holds, rows, *write); err != nil {
 			fmt.Println("FAIL    " + err.Error())
 			failed++
+		}
+	}
+	if *columns != "" && err == nil {
+		if err := note(*columns, kind.Column(), rows); err != nil {
+			return err
 		}
 	}
 	fmt.Printf("%d cases, %d passed, %d failed, %d not yet; %v\n", len(rows), len(rows)-failed, failed, len(corpus.Missing()), time.Since(began).Round(time.Second))
@@ -340,6 +393,55 @@ func report(rows []escape.Row, verbose bool) (failed int) {
 	return failed
 }
 
+// enclosure is what cloisters are built of, its files by their whole paths: each
+// world has its own current folder.
+func enclosure(isolation, image, images string) (escape.Enclosure, error) {
+	e := escape.Enclosure{Isolation: isolation, Image: image, Images: images, Engine: os.Getenv("DOCKER_HOST")}
+	for _, path := range []*string{&e.Image, &e.Images} {
+		if !strings.HasPrefix(*path, ".") {
+			continue
+		}
+		full, err := filepath.Abs(*path)
+		if err != nil {
+			return e, err
+		}
+		*path = full
+	}
+	return e, nil
+}
+
+// note adds what came of the cases to the file of columns.
+func note(file string, column escape.Column, rows []escape.Row) error {
+	seen, err := readSeen(file)
+	if err != nil {
+		return err
+	}
+	as := "user"
+	if os.Geteuid() == 0 {
+		as = "root"
+	}
+	for _, r := range rows {
+		if r.Passed() {
+			seen.Add(r.Case.ID, column, as)
+		} else {
+			seen.Forget(r.Case.ID, column, as)
+		}
+	}
+	return os.WriteFile(file, []byte(seen.Format(corpus.All())), 0o644)
+}
+
+func readSeen(file string) (escape.Seen, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := escape.ParseSeen(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return seen, nil
+}
+
 // compare holds what was seen of second layers to what is written down, or
 // writes it down.
 func compare(file string, rows []escape.Row, write bool) error {
@@ -380,7 +482,11 @@ func documents(repository string) error {
 	if err != nil {
 		return err
 	}
-	page := escape.Page(corpus.All(), user, root, corpus.Missing())
+	seen, err := readSeen(filepath.Join(repository, "escape/testdata/columns.tsv"))
+	if err != nil {
+		return err
+	}
+	page := escape.Page(corpus.All(), user, root, seen, corpus.Missing())
 	if err := os.WriteFile(filepath.Join(repository, "docs/attempts.md"), []byte(page), 0o644); err != nil {
 		return err
 	}
@@ -389,7 +495,7 @@ func documents(repository string) error {
 	if err != nil {
 		return err
 	}
-	with, err := escape.Insert(string(text), escape.Summary(corpus.All(), user, root))
+	with, err := escape.Insert(string(text), escape.Summary(corpus.All(), user, root, seen))
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,16 @@ func bk14() escape.Case {
 				res := outcome(w, flags, "touch", mark)
 				out = append(out, found(strings.Join(flags, " ")+" is refused", (res.Status == 2 || res.Status == 125) && !exists(mark), "status %d: %s", res.Status, res.Stderr))
 			}
+			if w.Kind.Column() == escape.Docker {
+				// Layers are left out in the native driver alone; here the engine can be.
+				engine := w.Env["DOCKER_HOST"]
+				w.Env["DOCKER_HOST"] = "unix://" + w.Base + "/no-engine"
+				res := outcome(w, nil, "touch", mark)
+				w.Env["DOCKER_HOST"] = engine
+				out = append(out, found("without an engine nothing else is taken instead", res.Status == 125 && strings.Contains(res.Stderr, "no engine") && !exists(mark), "status %d: %s", res.Status, res.Stderr))
+				res = outcome(w, nil, "touch", mark)
+				return append(out, found("control: with it the command runs", res.Status == 0 && exists(mark), "status %d: %s", res.Status, res.Stderr))
+			}
 			if w.Off == "" {
 				return append(out, found("the build with cloister_layeroff", false, "it was not given: -off"))
 			}

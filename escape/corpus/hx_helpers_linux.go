@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +29,9 @@ func instance(w *escape.World, text string) (*ruled, error) {
 		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, mode)); err != nil {
 			return nil, err
 		}
+	}
+	if err := w.Kind.Furnish(r.base + "/data"); err != nil {
+		return nil, err
 	}
 	if err := r.write(text); err != nil || len(w.Extra) == 0 {
 		return r, err
@@ -54,8 +58,9 @@ func (r *ruled) serve() error {
 	return nil
 }
 
+// write makes the configuration, of the kind of enclosure that is attacked.
 func (r *ruled) write(text string) error {
-	return r.w.Write(r.base+"/config/cloister/config.yaml", text)
+	return r.w.Write(r.base+"/config/cloister/config.yaml", r.w.Kind.Head()+strings.TrimPrefix(text, "version: 1\n"))
 }
 
 // variables choose this guardian.

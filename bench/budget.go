@@ -34,6 +34,10 @@ func budgets() []budget {
 		{title: "`run -- true`", subject: "start", peer: "docker", least: 30, inverse: true},
 		{title: "`run -- true`", subject: "start", peer: "srt", least: 50, inverse: true},
 		{title: "`run -- true`", subject: "start", peer: "runsc do", inverse: true},
+		{title: "`run --isolation docker -- true`", subject: "start in a container", contender: contained, peer: "docker run --rm", most: 1.3},
+		{title: "`run --image IMAGE -- true`", subject: "start on an image", peer: "without an image", most: 1.5},
+		{title: "tunnel out of a container, upload", subject: "upload from a container", contender: contained, peer: "cloister, native", least: 0.9},
+		{title: "tunnel out of a container, download", subject: "download from a container", contender: contained, peer: "cloister, native", least: 0.9},
 		{title: "`cloister version`", subject: "version", peer: "Go hello-world", most: 3},
 		{title: "tunnel, upload", subject: "upload", peer: "direct", least: 0.55},
 		{title: "tunnel, download", subject: "download", peer: "direct", least: 0.55},
@@ -206,6 +210,9 @@ How it is measured, and what is compared:
   open ` + "`cloister approvals watch`" + `, and from the start of ` + "`cloister approvals approve`" + `
   to the first byte that the held connection brings back; a figure is the percentile
   of fifty in one session.
+- **containers**: a start in containers beside ` + "`docker run --rm`" + ` of the same image with
+  the same limits and no network, a start natively on an image beside one without,
+  and the tunnel out of a container beside the one out of the native enclosure.
 - **memory**: proportional set size (PSS) of all processes of an idle cloister
   without the payload's, ten at once, with the guardian's growth; 1 MB is 10⁶.
 - **inspected**: HTTPS to a server on loopback whose requests rules read; direct is the

@@ -79,6 +79,7 @@ func measurements() []measurement {
 		{"asks", measureAsks},
 		{"inspected", measureInspected},
 		{"decide", measureDecide},
+		{"containers", measureContainers},
 	}
 }
 

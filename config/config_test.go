@@ -422,7 +422,7 @@ func TestExplain(t *testing.T) {
 }
 
 func TestPresets(t *testing.T) {
-	if diff := cmp.Diff([]string{"ai-apis", "docs", "gcs-bucket", "git-fetch", "github-org", "npm-scope", "package-registries", "s3-bucket", "source-hosts"}, config.PresetNames()); diff != "" {
+	if diff := cmp.Diff([]string{"ai-apis", "debian", "docs", "gcs-bucket", "git-fetch", "github-org", "npm-scope", "package-registries", "s3-bucket", "source-hosts"}, config.PresetNames()); diff != "" {
 		t.Fatal(diff)
 	}
 	for _, name := range []string{"ai-apis", "docs", "package-registries", "source-hosts"} {

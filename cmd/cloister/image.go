@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"cloister/guardian"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/image"
@@ -52,16 +53,20 @@ func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs, driver san
 	if base {
 		f.image = baseImage
 	}
-	if !image.IsLocal(f.image) {
+	// What a name means here it means for every driver; the engine's own images
+	// come after.
+	named, err := a.tilde(f.image)
+	if err != nil {
+		return none, nil, err
+	}
+	if _, unknown := imageStore(dirs).Find(named); unknown != nil && !image.IsLocal(f.image) {
 		root, path, err := k.Find(ctx, f.image)
 		if _, missing := errors.AsType[noImage](err); err == nil || !missing {
 			return root, path, err
 		}
-	}
-	if base {
-		// Nobody named it, so nobody asked for it to be fetched.
-		if _, err := imageStore(dirs).Find(baseImage); err != nil {
-			return none, nil, hinted(fmt.Errorf("there is no base image: %w", err),
+		if base {
+			// Nobody named it, so nobody asked for it to be fetched.
+			return none, nil, hinted(fmt.Errorf("there is no base image: %w", unknown),
 				"make it: cloister image build, or cloister image build --from-host", "or name another: --image IMAGE")
 		}
 	}
@@ -195,39 +200,80 @@ func (a *app) imagePullCommand() *cobra.Command {
 	}
 }
 
+// buildFlags are the flags of image build, as typed.
+type buildFlags struct {
+	fromHost, show  bool
+	tag, file       string
+	packages, allow []string
+}
+
 func (a *app) imageBuildCommand() *cobra.Command {
-	var (
-		fromHost bool
-		tag      string
-		packages []string
-	)
+	f := &buildFlags{}
 	c := &cobra.Command{
-		Use: "build --from-host", Short: "Make an image of this machine's own packages, without fetching anything", Args: counted(0, 0),
-		Long: "Make an image of this machine's own packages, without fetching anything: what every\n" +
-			"Debian has, the usual tools of an agent as far as they are installed (git, ripgrep,\n" +
-			"Node, Python, Go, a C compiler), and those named, with all that they depend on.",
-		Example: "  cloister image build --from-host\n  cloister image build --from-host --package postgresql-client -t work",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !fromHost {
-				return wrongWords("cloister image build --from-host", "image build: --from-host is missing: nothing else to build from is known")
-			}
-			s, err := a.images()
-			if err != nil {
-				return err
-			}
-			a.slow("copying this machine's packages")
-			i, err := s.FromHost(cmd.Context(), image.Host{Root: "/", Packages: packages}, tag)
-			if err != nil {
-				return err
-			}
-			a.line("%s", i.ID)
-			return nil
-		},
+		Use: "build", Short: "Make an image: the base image, one by a definition of yours, or one of this machine's packages", Args: counted(0, 0),
+		Long: "Make an image. Without flags that is the base image, in which agents find what they\n" +
+			"work with: Debian, git, ripgrep, Node, Python, Go, a C compiler and the agents. A\n" +
+			"Docker engine builds it by a definition (--show prints it, --file names another). Its\n" +
+			"steps run with no network but the guardian's, where they reach package registries,\n" +
+			"Debian, what your configuration allows, and what --allow names; the image that a\n" +
+			"definition begins with is fetched by the engine itself.\n\n" +
+			"With --from-host nothing is fetched and no engine is asked: the image has what every\n" +
+			"Debian has, the usual tools of an agent as far as they are installed here (git,\n" +
+			"ripgrep, Node, Python, Go, a C compiler), and the packages named, with all that they\n" +
+			"depend on.",
+		Example: "  cloister image build\n  cloister image build --file env.Dockerfile --allow downloads.example.com -t work\n  cloister image build --from-host --package postgresql-client -t work",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.imageBuild(cmd.Context(), f) },
 	}
-	c.Flags().BoolVar(&fromHost, "from-host", false, "of this machine's installed packages (Debian and its kin)")
-	c.Flags().StringVarP(&tag, "tag", "t", "cloister-base", "`NAME` of the image")
-	c.Flags().StringArrayVar(&packages, "package", nil, "also this installed `PACKAGE`, with all that it depends on")
+	fl := c.Flags()
+	fl.BoolVar(&f.fromHost, "from-host", false, "of this machine's installed packages (Debian and its kin), without an engine")
+	fl.StringVarP(&f.tag, "tag", "t", baseImage, "`NAME` of the image")
+	fl.StringArrayVar(&f.packages, "package", nil, "with --from-host: also this installed `PACKAGE`, with all that it depends on")
+	fl.StringVarP(&f.file, "file", "f", "", "build by this `DEFINITION` (a Dockerfile) instead of the base image's")
+	fl.StringArrayVar(&f.allow, "allow", nil, "allow the steps `DOMAIN[:PORT]`")
+	fl.BoolVar(&f.show, "show", false, "print the base image's definition and build nothing")
 	return c
+}
+
+// check refuses flags that do not go together.
+func (f *buildFlags) check() error {
+	const usage = "cloister image build, or cloister image build --from-host"
+	switch {
+	case f.show && (f.fromHost || f.file != ""):
+		return wrongWords(usage, "image build: --show prints the base image's definition and goes with no other flag")
+	case f.fromHost && (f.file != "" || len(f.allow) > 0):
+		return wrongWords(usage, "image build: --from-host fetches nothing and reads no definition")
+	case !f.fromHost && len(f.packages) > 0:
+		return wrongWords("cloister image build --from-host --package NAME", "image build: --package is for --from-host")
+	}
+	if err := image.Check(f.tag); err != nil || strings.Contains(f.tag, "@") || image.IsLocal(f.tag) {
+		return wrongWords("names are lower-case, such as cloister-base or work:2", "image build: --tag %q is no name of an image", f.tag)
+	}
+	if len(f.allow) > 0 {
+		if err := guardian.CheckFlags(f.allow, nil); err != nil {
+			return wrongWords("write DOMAIN or DOMAIN:PORT", "image build: %v", err)
+		}
+	}
+	return nil
+}
+
+func (a *app) imageBuild(ctx context.Context, f *buildFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if !f.fromHost {
+		return a.engineBuild(ctx, f)
+	}
+	s, err := a.images()
+	if err != nil {
+		return err
+	}
+	a.slow("copying this machine's packages")
+	i, err := s.FromHost(ctx, image.Host{Root: "/", Packages: f.packages}, f.tag)
+	if err != nil {
+		return err
+	}
+	a.line("%s", i.ID)
+	return nil
 }
 
 func (a *app) imageInspectCommand() *cobra.Command {
@@ -259,9 +305,13 @@ func (a *app) imageRemoveCommand() *cobra.Command {
 			}
 			var errs []error
 			for _, name := range args {
-				if _, err := s.Remove(cmd.Context(), name); err != nil {
+				i, err := s.Remove(cmd.Context(), name)
+				if err != nil {
 					errs = append(errs, a.imageError(err))
 					continue
+				}
+				if _, err := s.Find(i.ID); err != nil {
+					errs = append(errs, a.engineForget(cmd.Context(), i))
 				}
 				a.line("%s", name)
 			}

@@ -75,15 +75,26 @@ func (d *Driver) imageID(ctx context.Context, a *api, r sandbox.Root) (string, e
 		i, err := a.inspect(ctx, d.o.Image)
 		return i.ID, err
 	}
-	i, err := a.inspect(ctx, rootImage(r))
-	if err == nil && i.Config.Labels[labelRoot] == r.ID {
-		return i.ID, nil
-	}
-	var none *NoImage
-	if err != nil && !errors.As(err, &none) {
-		return "", err
+	if id, err := a.given(ctx, r); err != nil || id != "" {
+		return id, err
 	}
 	return a.load(ctx, r)
+}
+
+// given is the engine's image of a root of the store: the one that it was given,
+// or that the store was given by it. Empty where it has none.
+func (a *api) given(ctx context.Context, r sandbox.Root) (string, error) {
+	for _, name := range []string{rootImage(r), r.ID} {
+		i, err := a.inspect(ctx, name)
+		if err == nil && (i.Config.Labels[labelRoot] == r.ID || i.ID == r.ID && i.Config.Labels[labelBuilt] != "") {
+			return i.ID, nil
+		}
+		var none *NoImage
+		if err != nil && !errors.As(err, &none) {
+			return "", err
+		}
+	}
+	return "", nil
 }
 
 // Find asks the engine for an image by name or digest, and gives what runs it: its
@@ -100,7 +111,7 @@ func (d *Driver) Find(ctx context.Context, name string) (sandbox.Root, []string,
 		return none, nil, err
 	}
 	if i.Os != "linux" || i.Architecture != runtime.GOARCH {
-		return none, nil, &sandbox.Unsupported{Guarantee: "image", Reason: fmt.Sprintf("image %s is for %s/%s, this machine is linux/%s", name, i.Os, i.Architecture, runtime.GOARCH), Fix: "name one for this machine"}
+		return none, nil, otherMachine(name, i.Os, i.Architecture)
 	}
 	var path []string
 	for _, e := range i.Config.Env {
@@ -119,12 +130,7 @@ func (d *Driver) Give(ctx context.Context, r sandbox.Root, say func(string)) err
 		return err
 	}
 	defer a.close()
-	i, err := a.inspect(ctx, rootImage(r))
-	if err == nil && i.Config.Labels[labelRoot] == r.ID {
-		return nil
-	}
-	var none *NoImage
-	if err != nil && !errors.As(err, &none) {
+	if id, err := a.given(ctx, r); err != nil || id != "" {
 		return err
 	}
 	say("giving the image to the engine")

@@ -26,7 +26,8 @@ const (
 	RoleGate    = "gate"
 	RoleInit    = "init"
 	rolePayload = "payload"
-	RoleHold    = "hold" // on the host: holds a user namespace
+	RoleHold    = "hold"   // on the host: holds a user namespace
+	RoleBorder  = "border" // the network that the steps of a build join
 )
 
 // MaxLine bounds a message: the certificate authorities twice, and a long list of

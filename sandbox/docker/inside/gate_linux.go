@@ -37,6 +37,25 @@ func runGate() error {
 	return errors.New("the shim said more than there is to say")
 }
 
+// runBorder makes the network of its own container, which the steps of a build
+// join, and keeps it until the shim hangs up.
+func runBorder() error {
+	l, err := dial(RoleBorder)
+	if err != nil {
+		return err
+	}
+	if err = wire(l); err == nil {
+		err = l.Say(Message{Built: true})
+	}
+	if err != nil {
+		return errors.Join(err, l.Fail(err))
+	}
+	if _, err := l.Hear(); err != nil { // nothing is said: its end is the end
+		return nil //nolint:nilerr // the build is over
+	}
+	return errors.New("the shim said more than there is to say")
+}
+
 func serveGate(l Line, b Build) error {
 	spaces := 0
 	for _, bind := range b.Binds {
@@ -67,6 +86,12 @@ func network(l Line, ns *os.File, wanted bool) error {
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter the network namespace: %w", err)
 	}
+	return wire(l)
+}
+
+// wire makes the gate in the network namespace of this thread, and hands its
+// sockets out.
+func wire(l Line) error {
 	if err := onlyLoopback(); err != nil {
 		return err
 	}

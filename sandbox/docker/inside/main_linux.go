@@ -29,6 +29,8 @@ func Main(args []string) int {
 		err = runInit()
 	case rolePayload:
 		err = runPayload()
+	case RoleBorder:
+		err = runBorder()
 	case RoleHold:
 		_, err = io.Copy(io.Discard, os.Stdin)
 	default:

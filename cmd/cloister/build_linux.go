@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"cloister/api"
+	"cloister/client"
+	"cloister/config"
+	"cloister/internal/termsafe"
+	"cloister/sandbox"
+	"cloister/sandbox/docker"
+	"cloister/sandbox/image"
+
+	"golang.org/x/term"
+)
+
+// buildPresets are what the steps of a build reach besides what the person's own
+// configuration allows.
+var buildPresets = []string{"package-registries", "debian"}
+
+// mostOutput bounds what is kept of a build's output to be told when it fails.
+const mostOutput = 4 << 20
+
+// engineBuild builds an image by its definition with the engine, and keeps it in
+// the store, where every driver finds it.
+func (a *app) engineBuild(ctx context.Context, f *buildFlags) error {
+	b := docker.Build{File: "the base definition", Text: docker.BaseDefinition(), Image: f.tag, Say: a.slow}
+	if f.show {
+		_, err := a.out.Write(b.Text)
+		return err
+	}
+	if f.file != "" {
+		text, err := os.ReadFile(f.file)
+		if err != nil {
+			return wrongWords("", "image build: --file: %v", err)
+		}
+		b.File, b.Text = f.file, text
+	}
+	s, err := a.images()
+	if err != nil {
+		return err
+	}
+	b.Stored = func(name string) (sandbox.Root, bool) {
+		i, err := s.Find(name)
+		if err != nil || image.IsLocal(name) {
+			return sandbox.Root{}, false // the engine knows it, or says that there is none
+		}
+		return sandbox.Root{Dir: sandbox.HostPath(s.Root(i)), ID: i.ID}, true
+	}
+	d, err := a.engineDriver()
+	if err != nil {
+		return fmt.Errorf("image build: %w", err)
+	}
+	id, err := a.builtBy(ctx, d, f, b)
+	if err != nil {
+		return fmt.Errorf("image build: %w", err)
+	}
+	archive, err := d.Export(ctx, id)
+	if err != nil {
+		return fmt.Errorf("image build: %w", err)
+	}
+	i, err := s.Import(ctx, archive, f.tag, "a definition: "+b.File, a.slow)
+	if err := errors.Join(err, archive.Close()); err != nil {
+		return fmt.Errorf("image build: %w", err)
+	}
+	a.line("%s", i.ID)
+	return nil
+}
+
+// builtBy opens a session for the network of the steps, and has the engine build.
+// Their output goes to a terminal as it comes; otherwise it is told when the build
+// has failed, once.
+func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b docker.Build) (id string, err error) {
+	dirs, err := a.dirs()
+	if err != nil {
+		return "", err
+	}
+	allow, err := buildRules(f)
+	if err != nil {
+		return "", err
+	}
+	c, err := a.ensure(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	link, err := c.OpenSession(ctx, api.SessionRequest{
+		Name: "image-build-" + strconv.Itoa(os.Getpid()), Project: filepath.Join(dirs.Data, "images"), Isolation: d.Name(), Mode: "enforce", Workspace: "none",
+		Command: []string{"image", "build", b.File}, Allow: allow, Network: true, ShimPID: os.Getpid(),
+	})
+	if err != nil {
+		return "", err
+	}
+	end := api.SessionEnd{ExitStatus: statusFailed}
+	defer func() {
+		if err != nil {
+			end.Failure = err.Error()
+		}
+		summary, ended := link.End(context.WithoutCancel(ctx), end)
+		a.tellRefused(summary)
+		err = errors.Join(err, ended, link.Close())
+	}()
+	over := make(chan struct{})
+	defer close(over)
+	signals := hear()
+	go func() {
+		for {
+			select {
+			case why := <-link.Stopped():
+				cancel(errors.New("it was ended: " + why))
+			case sig := <-signals:
+				if sig != syscall.SIGWINCH {
+					cancel(errors.New("interrupted by " + sig.String()))
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	grant := link.Grant()
+	kept := &tail{most: mostOutput}
+	b.ID, b.Name, b.Output = grant.ID, grant.Name, kept
+	if !a.quiet && term.IsTerminal(int(a.stderr.Fd())) {
+		b.Output = termsafe.New(a.stderr)
+	}
+	b.Arm = func(ctx context.Context, g sandbox.Gate, init int) error {
+		if err := link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6}, init); err != nil {
+			return err
+		}
+		link.Started(init)
+		return nil
+	}
+	a.slow("building " + f.tag)
+	if id, err = d.Build(ctx, b); err != nil {
+		if why := context.Cause(ctx); why != nil {
+			err = why
+		}
+		_, told := termsafe.New(a.stderr).Write(kept.Bytes())
+		return "", errors.Join(err, told)
+	}
+	end.ExitStatus = 0
+	return id, nil
+}
+
+// buildRules are the words of --allow, with what the presets of builds allow.
+func buildRules(f *buildFlags) ([]string, error) {
+	out := slices.Clone(f.allow)
+	for _, name := range buildPresets {
+		p, err := config.LoadPreset(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range p.Allow {
+			out = append(out, r.Domain+":443", r.Domain+":80")
+		}
+	}
+	return out, nil
+}
+
+// tellRefused tells what the steps asked for and did not get.
+func (a *app) tellRefused(s api.SessionSummary) {
+	for _, r := range s.Refusals {
+		a.notice("cloister: refused %s: %s", r.Host, r.Reason)
+		a.notice("hint: cloister image build --allow %s", r.Host)
+	}
+}
+
+// engineForget takes an image from the engine, too, that the store no longer has.
+// Where there is no engine there is nothing to take.
+func (a *app) engineForget(ctx context.Context, i image.Image) error {
+	d, err := a.engineDriver()
+	if err != nil {
+		return nil //nolint:nilerr // DOCKER_HOST names an engine elsewhere, which was given nothing
+	}
+	var names []string
+	for _, n := range i.Names {
+		names = append(names, image.Familiar(n))
+	}
+	_, err = d.Forget(ctx, sandbox.Root{ID: i.ID}, names)
+	if _, none := errors.AsType[*sandbox.Unsupported](err); none {
+		return nil
+	}
+	return err
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	bytes.Buffer
+	most int
+}
+
+var _ io.Writer = (*tail)(nil)
+
+func (t *tail) Write(p []byte) (int, error) {
+	n, err := t.Buffer.Write(p)
+	if over := t.Len() - t.most; over > 0 {
+		t.Next(over)
+	}
+	return n, err
+}

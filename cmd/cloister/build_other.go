@@ -1,0 +1,18 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"cloister/sandbox/image"
+)
+
+// engineBuild needs the gate's namespaces, which are Linux's.
+func (*app) engineBuild(context.Context, *buildFlags) error {
+	return hinted(errors.New("image build: only Linux can build in containers"), "cloister image pull fetches an image")
+}
+
+// engineForget has nothing to forget.
+func (*app) engineForget(context.Context, image.Image) error { return nil }

@@ -1,0 +1,391 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+
+	"cloister/sandbox"
+	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/gate"
+)
+
+// Build is what an image is built by.
+type Build struct {
+	// ID and Name are the session's whose network the steps have.
+	ID, Name string
+	// File names the definition in errors, Text is it.
+	File string
+	Text []byte
+	// Image is the engine's name for what is built.
+	Image string
+	// Stored finds an image of the store, which a definition may begin with.
+	Stored func(name string) (sandbox.Root, bool)
+	// Arm takes the network of the steps: it returns when that is served.
+	Arm func(ctx context.Context, g sandbox.Gate, init int) error
+	// Output gets what the steps say; Say is told what takes long.
+	Output io.Writer
+	Say    func(string)
+}
+
+// labelBuilt marks the images that are built here, by what they were called.
+const labelBuilt = "cloister.built"
+
+// Build has the engine build an image by a definition. Each step runs in a
+// container without any network but that of a gate of its own, which the guardian
+// serves; the images that the definition begins with the engine fetches itself.
+// A build that fails leaves nothing. It gives the image's ID.
+func (d *Driver) Build(ctx context.Context, b Build) (id string, err error) {
+	from, err := origins(b.File, b.Text)
+	if err != nil {
+		return "", err
+	}
+	program, err := d.program(true)
+	if err != nil {
+		return "", err
+	}
+	a, err := d.connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer a.close()
+	for _, o := range from {
+		if r, ok := b.Stored(o.name); ok {
+			if err := d.Give(ctx, r, b.Say); err != nil {
+				return "", err
+			}
+			id, err := a.given(ctx, r)
+			if err != nil {
+				return "", err
+			}
+			b.Text = begun(b.Text, o, id)
+			continue
+		}
+		if err := a.origin(ctx, o.name, b.Say); err != nil {
+			return "", err
+		}
+	}
+	br, err := d.border(ctx, a, b, program)
+	defer func() { err = errors.Join(err, br.close(context.WithoutCancel(ctx))) }()
+	if err != nil {
+		return "", err
+	}
+	return a.build(ctx, b, br.id)
+}
+
+// origin makes sure that the engine has an image to begin with, for this machine
+// and without steps of its own for whoever builds on it.
+func (a *api) origin(ctx context.Context, name string, say func(string)) error {
+	_, err := a.inspect(ctx, name)
+	if _, missing := errors.AsType[*NoImage](err); missing {
+		say("the engine pulls " + name)
+		err = a.pull(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("begin with %s: %w", name, err)
+	}
+	var i struct {
+		Os, Architecture string
+		Config           struct{ OnBuild []string }
+	}
+	if err := a.call(ctx, http.MethodGet, "/images/"+url.PathEscape(name)+"/json", nil, &i); err != nil {
+		return fmt.Errorf("begin with %s: %w", name, err)
+	}
+	if i.Os != "linux" || i.Architecture != runtime.GOARCH {
+		return otherMachine(name, i.Os, i.Architecture)
+	}
+	if len(i.Config.OnBuild) > 0 {
+		return &sandbox.Unsupported{Guarantee: "image", Reason: "image " + name + " brings steps of its own for every build on it (ONBUILD)", Fix: "begin with another, or run its steps in your definition"}
+	}
+	return nil
+}
+
+func otherMachine(name, system, arch string) error {
+	return &sandbox.Unsupported{Guarantee: "image", Reason: fmt.Sprintf("image %s is for %s/%s, this machine is linux/%s", name, system, arch, runtime.GOARCH), Fix: "name one for this machine"}
+}
+
+// pull has the engine fetch an image from its registry.
+func (a *api) pull(ctx context.Context, name string) error {
+	ref, tag := name, "latest"
+	if repo, digest, ok := strings.Cut(name, "@"); ok {
+		ref, tag = repo, digest
+	} else if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		ref, tag = name[:i], name[i+1:]
+	}
+	q := url.Values{"fromImage": {ref}, "tag": {tag}}
+	resp, err := a.do(ctx, http.MethodPost, "/"+a.version+"/images/create?"+q.Encode(), nil, "")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return a.read(ctx, resp, nil)
+	}
+	_, err = a.words(ctx, resp.Body, io.Discard)
+	return err
+}
+
+// border is the container whose network the steps of a build join.
+type border struct {
+	a     *api
+	id    string
+	doors *doors
+	line  inside.Line
+}
+
+func (d *Driver) border(ctx context.Context, a *api, b Build, program string) (*border, error) {
+	br := &border{a: a}
+	s := sandbox.Spec{ID: b.ID, Name: b.Name}
+	var err error
+	if br.doors, err = d.openDoors(s.ID); err != nil {
+		return br, err
+	}
+	if br.id, err = a.createGate(ctx, s, d.borderContainer(s, program, br.doors)); err != nil {
+		return br, err
+	}
+	if err := a.start(ctx, br.id); err != nil {
+		return br, err
+	}
+	st := &start{d: d, a: a, spec: s, gate: br.id}
+	pid := 0
+	if br.line, pid, err = st.greet(ctx, br.doors.gate, inside.RoleBorder, 0); err != nil {
+		return br, err
+	}
+	for {
+		m, err := br.line.Hear()
+		switch {
+		case err != nil:
+			return br, fmt.Errorf("the build's gate ended early (%s)", a.state(context.WithoutCancel(ctx), br.id))
+		case m.Failed != nil:
+			return br, explain(m.Failed)
+		case m.Gate:
+			g, err := takeGate(br.line)
+			if err == nil {
+				err = b.Arm(ctx, g, pid)
+			}
+			if err != nil {
+				return br, err
+			}
+		case m.Built:
+			return br, nil
+		}
+	}
+}
+
+func (d *Driver) borderContainer(s sandbox.Spec, program string, o *doors) object {
+	body := d.gateContainer(s, program, o)
+	body["Cmd"], body["Labels"] = []string{inside.RoleBorder}, d.labels(s, inside.RoleBorder)
+	host := body["HostConfig"].(object)
+	host["Sysctls"] = withIPv6
+	host["CapAdd"] = []string{"NET_ADMIN", "NET_BIND_SERVICE"}
+	// The steps' containers have its resolv.conf.
+	host["Dns"] = []string{gate.Addr4}
+	return body
+}
+
+func (br *border) close(ctx context.Context) error {
+	br.line.Close()
+	var errs []error
+	if br.id != "" {
+		errs = append(errs, br.a.remove(ctx, br.id))
+	}
+	if br.doors != nil {
+		errs = append(errs, br.doors.close())
+	}
+	return errors.Join(errs...)
+}
+
+// build sends the definition and hears the steps. Of a failed one the layers that
+// its steps made are removed: the engine would keep them as a cache.
+func (a *api) build(ctx context.Context, b Build, border string) (string, error) {
+	var context bytes.Buffer
+	t := tar.NewWriter(&context)
+	err := t.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(b.Text))})
+	if err == nil {
+		_, err = t.Write(b.Text)
+	}
+	if err := errors.Join(err, t.Close()); err != nil {
+		return "", err
+	}
+	labels, err := json.Marshal(map[string]string{labelBuilt: b.Image})
+	if err != nil {
+		return "", err
+	}
+	before, err := a.layers(ctx)
+	if err != nil {
+		return "", err
+	}
+	// Version 1 is the builder in the engine: the other brings a network of its own.
+	q := url.Values{"t": {b.Image}, "networkmode": {"container:" + border}, "rm": {"1"}, "forcerm": {"1"}, "version": {"1"}, "labels": {string(labels)}}
+	resp, err := a.do(ctx, http.MethodPost, "/"+a.version+"/build?"+q.Encode(), &context, "application/x-tar")
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return "", a.read(ctx, resp, nil)
+	}
+	steps := &steps{w: b.Output}
+	id, err := a.words(ctx, resp.Body, steps)
+	if err != nil {
+		return "", errors.Join(&FailedBuild{err}, a.forget(ctx, steps.made, before))
+	}
+	if !strings.HasPrefix(id, "sha256:") {
+		return "", a.notAnEngine(fmt.Sprintf("it built an image as %q", id))
+	}
+	return id, nil
+}
+
+// FailedBuild says that a step of a build failed; its output was told.
+type FailedBuild struct{ err error }
+
+func (e *FailedBuild) Error() string { return "build: " + strings.TrimSpace(e.err.Error()) }
+
+func (e *FailedBuild) Unwrap() error { return e.err }
+
+// words hears the engine's answer to what takes long, and gives the ID that it
+// names, where it does.
+func (a *api) words(ctx context.Context, r io.Reader, w io.Writer) (id string, err error) {
+	for lines := json.NewDecoder(r); ; {
+		var word struct {
+			Stream, Error string
+			Aux           struct{ ID string }
+		}
+		if err := lines.Decode(&word); errors.Is(err, io.EOF) {
+			return id, nil
+		} else if err != nil {
+			return "", a.explain(ctx, err)
+		}
+		if word.Error != "" {
+			return "", errors.New(word.Error)
+		}
+		if word.Aux.ID != "" {
+			id = word.Aux.ID
+		}
+		if _, err := io.WriteString(w, word.Stream); err != nil {
+			return "", err
+		}
+	}
+}
+
+// layers are all images that the engine has, those without a name too.
+func (a *api) layers(ctx context.Context) (map[string]bool, error) {
+	var list []struct {
+		ID string `json:"Id"`
+	}
+	if err := a.call(ctx, http.MethodGet, "/images/json?all=1", nil, &list); err != nil {
+		return nil, err
+	}
+	out := map[string]bool{}
+	for _, i := range list {
+		out[i.ID] = true
+	}
+	return out, nil
+}
+
+// forget removes the layers that a failed build made, the last first. They were
+// read from what its steps said, and a step can say anything: what was there
+// before, or has a name, stays.
+func (a *api) forget(ctx context.Context, made []string, before map[string]bool) error {
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	for _, short := range slices.Backward(made) {
+		var i struct {
+			ID       string `json:"Id"`
+			RepoTags []string
+		}
+		err := a.call(ctx, http.MethodGet, "/images/"+short+"/json", nil, &i)
+		if err == nil && !before[i.ID] && len(i.RepoTags) == 0 {
+			err = a.call(ctx, http.MethodDelete, "/images/"+i.ID+"?noprune=1", nil, nil)
+		}
+		if err != nil && !isStatus(err, http.StatusNotFound) && !isStatus(err, http.StatusConflict) {
+			errs = append(errs, fmt.Errorf("remove what a failed build made: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Export gives an image of the engine as an archive.
+func (d *Driver) Export(ctx context.Context, id string) (io.ReadCloser, error) {
+	a, err := d.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := a.do(ctx, http.MethodGet, "/"+a.version+"/images/"+url.PathEscape(id)+"/get", nil, "")
+	if err == nil && resp.StatusCode >= http.StatusBadRequest {
+		err = errors.Join(a.read(ctx, resp, nil), resp.Body.Close())
+	}
+	if err != nil {
+		a.close()
+		return nil, fmt.Errorf("take the image from the engine: %w", err)
+	}
+	return resp.Body, nil
+}
+
+// Forget takes an image that the store no longer has from the engine, where it was
+// built here or given by the store. It tells whether there was one.
+func (d *Driver) Forget(ctx context.Context, r sandbox.Root, names []string) (bool, error) {
+	a, err := d.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer a.close()
+	found := false
+	for _, name := range append([]string{rootImage(r)}, names...) {
+		i, err := a.inspect(ctx, name)
+		if _, missing := errors.AsType[*NoImage](err); missing {
+			continue
+		}
+		if err != nil {
+			return found, err
+		}
+		if i.Config.Labels[labelRoot] != r.ID && (i.ID != r.ID || i.Config.Labels[labelBuilt] == "") {
+			continue // the person's own, of the same name
+		}
+		if err := a.call(ctx, http.MethodDelete, "/images/"+url.PathEscape(name), nil, nil); err != nil {
+			return found, fmt.Errorf("remove %s from the engine: %w", name, err)
+		}
+		found = true
+	}
+	return found, nil
+}
+
+// steps passes on what a build says, and remembers the layers that it makes.
+type steps struct {
+	w      io.Writer
+	rest   string
+	cached bool
+	made   []string
+}
+
+func (s *steps) Write(p []byte) (int, error) {
+	s.rest += string(p)
+	for {
+		line, rest, whole := strings.Cut(s.rest, "\n")
+		if !whole {
+			break
+		}
+		s.rest = rest
+		// What a step itself says may look the same: what is not an image's ID, or
+		// is in use, the engine does not remove.
+		switch id, ok := strings.CutPrefix(line, " ---> "); {
+		case ok && id == "Using cache":
+			s.cached = true
+		case ok && len(id) == 12 && strings.Trim(id, "0123456789abcdef") == "":
+			if !s.cached {
+				s.made = append(s.made, id)
+			}
+			s.cached = false
+		}
+	}
+	return s.w.Write(p)
+}

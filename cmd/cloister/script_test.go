@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -25,7 +26,23 @@ import (
 
 // TestMain makes this test binary the cloister that the stories run.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"cloister": main, hostexecName: main, gitHelperName: main})
+	testscript.Main(m, map[string]func(){"cloister": storied, hostexecName: main, gitHelperName: main, insideName: main})
+}
+
+// insideName is what the program is called in containers (sandbox/docker/inside).
+const insideName = "cloister-inside"
+
+// storyFlags are flags of every run and start of a story, by spaces.
+const storyFlags = "STORY_FLAGS"
+
+// storied is the cloister of a story: the very same, whose run and start are told
+// what to build the enclosure of.
+func storied() {
+	at := slices.IndexFunc(os.Args, func(word string) bool { return word == "run" || word == "start" })
+	if flags := strings.Fields(os.Getenv(storyFlags)); len(flags) > 0 && at == 1 {
+		os.Args = slices.Insert(os.Args, at+1, flags...)
+	}
+	main()
 }
 
 // TestStories runs testdata/script: each is one person's machine, with its own
@@ -41,8 +58,14 @@ func TestMain(m *testing.M) {
 //	! audited REGEXP     it has none
 //	eventually N CMD...  repeats a command each 50 ms until it succeeds, at most N s
 func TestStories(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	p := stories(t)
+	p.Dir = "testdata/script"
+	testscript.Run(t, p)
+}
+
+// stories is how they are run, whichever they are.
+func stories(t *testing.T) testscript.Params {
+	return testscript.Params{
 		WorkdirRoot:         storyRoot(t),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -53,7 +76,7 @@ func TestStories(t *testing.T) {
 			"audited":    audited,
 			"eventually": eventually,
 		},
-	})
+	}
 }
 
 // storyRoot is where the stories lie. testscript's own would stay behind after
@@ -147,6 +170,9 @@ func needs(ts *testscript.TestScript, neg bool, args []string) {
 // error where the machine claims to.
 func unmet(name string) (why string, err error) {
 	text, err := os.ReadFile(filepath.Join("testdata", "script", name+".txtar"))
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = os.ReadFile(filepath.Join("testdata", "containers", name+".txtar"))
+	}
 	if err != nil {
 		return "", err
 	}

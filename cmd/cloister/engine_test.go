@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	claim "cloister/internal/needs"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// notInContainers are the stories that say nothing of containers, or that are of
+// the native driver alone, each with the reason.
+var notInContainers = map[string]string{
+	"doctor":      "its beginning is that there is no folder of data; here the store of images is there",
+	"words":       "the same",
+	"unwritable":  "it spoils the folder of data, in which the store of images lies here",
+	"image":       "it tells of images natively, beginning with none",
+	"caches":      "it builds with the host's toolchains; here they are the image's",
+	"bad_start":   "it looks at the second process, which in containers is another one",
+	"exit_status": "its hint names the host's folders; here it names the image",
+}
+
+// inShort are the stories that every change is held to; CLOISTER_TEST_LONG asks
+// for all of them.
+var inShort = []string{
+	"approvals", "attack_descriptors", "attack_terminal", "git", "hostexec", "list", "protected", "publish", "refusal", "secret_bound", "start", "streams", "worktree",
+}
+
+// TestEngineStories tells those of testdata/containers, and the other stories again with every run and start in containers
+// of the engine that CLOISTER_TEST_ENGINE names: what works natively works there.
+// The image is the one of the store that CLOISTER_TEST_IMAGES names.
+func TestEngineStories(t *testing.T) {
+	socket, images := os.Getenv("CLOISTER_TEST_ENGINE"), os.Getenv("CLOISTER_TEST_IMAGES")
+	if socket == "" || images == "" {
+		claim.Missing(t, "docker", errors.New("CLOISTER_TEST_ENGINE and CLOISTER_TEST_IMAGES are not both set: script/test docker starts an engine for these stories"))
+	}
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := stories(t)
+	if p.Files, err = filepath.Glob("testdata/containers/*.txtar"); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		if notInContainers[name] != "" {
+			continue
+		}
+		if os.Getenv("CLOISTER_TEST_LONG") != "" || slices.Contains(inShort, name) {
+			p.Files = append(p.Files, file)
+		}
+	}
+	p.Setup = func(e *testscript.Env) error {
+		if err := setUpStory(e); err != nil {
+			return err
+		}
+		e.Setenv("DOCKER_HOST", "unix://"+socket)
+		e.Setenv(storyFlags, "--isolation docker --image cloister-base")
+		data := filepath.Join(e.Getenv("XDG_DATA_HOME"), "cloister")
+		if err := os.MkdirAll(data, 0o700); err != nil {
+			return err
+		}
+		return os.Symlink(images, filepath.Join(data, "images"))
+	}
+	testscript.Run(t, p)
+}
+
+// What is left out is there, and has a reason.
+func TestStoriesLeftOutAreThere(t *testing.T) {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(notInContainers)), inShort) {
+		if _, err := os.Stat(filepath.Join("testdata", "script", name+".txtar")); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, why := range notInContainers {
+		if why == "" || slices.Contains(inShort, name) {
+			t.Errorf("%s is left out without a reason, or is not left out", name)
+		}
+	}
+}

@@ -341,7 +341,7 @@ func run(ctx context.Context, words []string) error {
 			failed++
 		}
 	}
-	if *columns != "" && err == nil {
+	if *columns != "" {
 		if err := note(*columns, kind.Column(), rows); err != nil {
 			return err
 		}

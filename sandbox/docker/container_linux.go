@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -162,6 +164,39 @@ func seccompProfile() (string, error) {
 	return string(text), nil
 }
 
+// ownBounds are this process's own of open files and processes: Podman asks for a
+// million of each, which a machine with lower ones refuses.
+func ownBounds(body object) error {
+	host := body["HostConfig"].(object)
+	limits, _ := host["Ulimits"].([]object)
+	for name, resource := range map[string]int{"nofile": unix.RLIMIT_NOFILE, "nproc": unix.RLIMIT_NPROC} {
+		var own unix.Rlimit
+		if err := unix.Getrlimit(resource, &own); err != nil {
+			return fmt.Errorf("look at the bound of %s: %w", name, err)
+		}
+		limits = append(limits, ulimit(name, int64(min(own.Max, 1<<15))))
+	}
+	host["Ulimits"] = limits
+	return nil
+}
+
+// profileAsFile has a container's seccomp profile read from a file: Podman takes the
+// option for a path, which it opens before the container is there.
+func profileAsFile(body object, file string) error {
+	options := body["HostConfig"].(object)["SecurityOpt"].([]string)
+	for i, o := range options {
+		text, ok := strings.CutPrefix(o, "seccomp=")
+		if !ok {
+			continue
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return fmt.Errorf("write the seccomp profile: %w", err)
+		}
+		options[i] = "seccomp=" + file
+	}
+	return nil
+}
+
 // created is the engine's answer to a new container.
 type created struct {
 	ID       string   `json:"Id"`
@@ -172,6 +207,11 @@ type created struct {
 // keep.
 func (a *api) create(ctx context.Context, s sandbox.Spec, role string, body object) (string, error) {
 	var c created
+	if a.podman {
+		if err := ownBounds(body); err != nil {
+			return "", err
+		}
+	}
 	path := "/containers/create?name=" + url.QueryEscape(containerName(s, role))
 	if err := a.call(ctx, http.MethodPost, path, body, &c); err != nil {
 		return "", err
@@ -193,7 +233,15 @@ func (a *api) start(ctx context.Context, id string) error {
 // remove ends a container and returns when it is gone. That it is gone already is
 // no error, and neither is that the engine is just removing it.
 func (a *api) remove(ctx context.Context, id string) error {
-	err := a.call(ctx, http.MethodDelete, "/containers/"+id+"?force=1&v=1", nil, nil)
+	var err error
+	for began := time.Now(); ; {
+		err = a.call(ctx, http.MethodDelete, "/containers/"+id+"?force=1&v=1", nil, nil)
+		// Podman fails while a container is just ending by itself.
+		if !a.podman || !isStatus(err, http.StatusInternalServerError) || time.Since(began) > answerWithin {
+			break
+		}
+		<-time.After(50 * time.Millisecond)
+	}
 	switch {
 	case err == nil, isStatus(err, http.StatusNotFound):
 		return nil

@@ -69,7 +69,8 @@ const (
 	doorInit  = "i" // bound in the agent's
 	doorShims = "x" // where one more command is asked for
 
-	noteEngine = "e" // a file with the engine's socket, for who sweeps
+	noteProfile = "p" // a file with the seccomp profile, where an engine reads files
+	noteEngine  = "e" // a file with the engine's socket, for who sweeps
 )
 
 // program is the file that runs inside.

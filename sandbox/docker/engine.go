@@ -25,6 +25,7 @@ import (
 type engine struct {
 	socket string
 	http   *http.Client
+	podman bool // it is Podman's compatible socket
 }
 
 // The versions of the API that are spoken: 1.41 came with Engine 20.10 and brought
@@ -36,6 +37,9 @@ const (
 
 // answerWithin bounds each call: an engine that hangs is refused by name.
 const answerWithin = 20 * time.Second
+
+// removeWithin is for what can be a million files on a busy disk.
+const removeWithin = 2 * time.Minute
 
 func newEngine(socket string) *engine {
 	return &engine{socket: socket, http: &http.Client{Transport: &http.Transport{
@@ -72,6 +76,7 @@ func (e *engine) ping(ctx context.Context) (version string, err error) {
 	if err != nil {
 		return "", e.explain(ctx, err)
 	}
+	e.podman = resp.Header.Get("Libpod-Api-Version") != ""
 	offered := resp.Header.Get("Api-Version")
 	if offered == "" || resp.StatusCode == http.StatusOK && strings.TrimSpace(string(text)) != "OK" {
 		return "", e.notAnEngine("it answers as something else does")
@@ -111,7 +116,11 @@ func (e *engine) do(ctx context.Context, method, path string, body io.Reader, ki
 
 // call asks for one thing. in and out may be nil.
 func (e *engine) call(ctx context.Context, method, path string, in, out any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errNoAnswer)
+	within := answerWithin
+	if method == http.MethodDelete {
+		within = removeWithin
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, within, errNoAnswer)
 	defer cancel()
 	var body io.Reader
 	kind := ""

@@ -153,8 +153,8 @@ func (a *api) load(ctx context.Context, r sandbox.Root) (string, error) {
 // importTar makes an image of a file system. The answer is a stream of words, the
 // last of which is the digest or an error.
 func (a *api) importTar(ctx context.Context, r io.Reader, name string, changes ...string) (string, error) {
-	repo, tag, _ := strings.Cut(name, ":")
-	q := url.Values{"fromSrc": {"-"}, "repo": {repo}, "tag": {tag}, "changes": changes}
+	// The tag stands in repo: Podman looks at no other.
+	q := url.Values{"fromSrc": {"-"}, "repo": {name}, "changes": changes}
 	resp, err := a.do(ctx, http.MethodPost, "/"+a.version+"/images/create?"+q.Encode(), r, "application/x-tar")
 	if err != nil {
 		return "", err

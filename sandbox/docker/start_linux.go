@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -226,6 +227,11 @@ func (st *start) createAgent(ctx context.Context, program string) (string, error
 	body, err := st.d.agentContainer(st.spec, image, program, st.doors, st.user)
 	if err != nil {
 		return "", err
+	}
+	if st.a.podman {
+		if err := profileAsFile(body, filepath.Join(st.doors.dir, noteProfile)); err != nil {
+			return "", err
+		}
 	}
 	id, err := st.a.create(ctx, st.spec, inside.RoleInit, body)
 	if isStatus(err, http.StatusNotFound) {

@@ -9,26 +9,6 @@ import (
 func TestClaudeCode(t *testing.T) {
 	w := newWorld(t)
 	w.agent("claude")
-	api := w.fixedByClaude("claude")
-
-	t.Run("continue", func(t *testing.T) {
-		// The conversation is in the private home of the project.
-		api.last = "We fixed add."
-		again := w.must("claude", "--continue", "-p", "What did we do?", "--dangerously-skip-permissions")
-		if got := strings.TrimSpace(again.stdout); got != api.last {
-			t.Errorf("claude --continue said %q, want %q; stderr: %s", got, api.last, again.stderr)
-		}
-		if text := api.lastRequest(); !strings.Contains(text, "add.js does not add") || !strings.Contains(text, "What did we do?") {
-			t.Errorf("the second run did not send the conversation of the first: %.300s", text)
-		}
-	})
-}
-
-// fixedByClaude has Claude Code, by the name of its program inside, mend a fault,
-// and looks at all that came of it.
-func (w *world) fixedByClaude(program string) *messagesAPI {
-	t := w.t
-	t.Helper()
 	need(t, "node", "node")
 	w.wrongAdd()
 	in := func(name string) string { return filepath.Join(w.project, name) }
@@ -41,8 +21,8 @@ func (w *world) fixedByClaude(program string) *messagesAPI {
 		{"Bash", map[string]any{"command": lookAround, "description": "Look around"}},
 	}}
 	w.net.handle("api.anthropic.com", api)
-	w.args = append(w.args, "-e", "ANTHROPIC_API_KEY=sk-ant-test-0123")
-	res := w.must(program, "-p", "add.js does not add. Fix it.", "--dangerously-skip-permissions")
+	w.args = []string{"-e", "ANTHROPIC_API_KEY=sk-ant-test-0123"}
+	res := w.must("claude", "-p", "add.js does not add. Fix it.", "--dangerously-skip-permissions")
 
 	if got := strings.TrimSpace(res.stdout); got != api.last {
 		t.Errorf("claude said %q, want %q; stderr: %s", got, api.last, res.stderr)
@@ -56,7 +36,18 @@ func (w *world) fixedByClaude(program string) *messagesAPI {
 	}
 	w.checkFixed()
 	w.checkLookedAround(api.result(5), res)
-	return api
+
+	t.Run("continue", func(t *testing.T) {
+		// The conversation is in the private home of the project.
+		api.last = "We fixed add."
+		again := w.must("claude", "--continue", "-p", "What did we do?", "--dangerously-skip-permissions")
+		if got := strings.TrimSpace(again.stdout); got != api.last {
+			t.Errorf("claude --continue said %q, want %q; stderr: %s", got, api.last, again.stderr)
+		}
+		if text := api.lastRequest(); !strings.Contains(text, "add.js does not add") || !strings.Contains(text, "What did we do?") {
+			t.Errorf("the second run did not send the conversation of the first: %.300s", text)
+		}
+	})
 }
 
 // TestClaudeCodeRefused is an API that no rule allows: the agent has to hear of

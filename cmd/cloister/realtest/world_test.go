@@ -59,16 +59,11 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	t.Parallel() // one world knows nothing of another, and agents wait a lot
-	return newSerialWorld(t)
-}
-
-func newSerialWorld(t *testing.T) *world {
-	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("need linux: no driver builds a cloister here")
 	}
 	git := needs.Program(t, "git", "git")
+	t.Parallel() // one world knows nothing of another, and agents wait a lot
 	w := &world{t: t, dir: shortTemp(t)}
 	w.home = w.folder("home")
 	if captures != "" { // in a mount namespace of script/screens, a home with a name

@@ -169,13 +169,14 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 	if req.Resume == nil && req.Network {
 		// An adopted session trusts the authority of a guardian that is gone, and
 		// took its key along.
-		if l.ca, err = egress.NewCA(info.Name); err != nil {
+		if l.ca, err = egress.NewCA(info.Name); err == nil {
+			known, err = l.hostKnown(snapshot)
+		}
+		if err != nil {
+			g.broke(info, err)
 			return nil, api.SessionGrant{}, err
 		}
 		authority = l.ca.PEM()
-		if known, err = l.hostKnown(snapshot); err != nil {
-			return nil, api.SessionGrant{}, err
-		}
 	}
 	// The command line in full, for the record; the list has it shortened.
 	l.info.Command = req.Command
@@ -188,7 +189,7 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 	l.ctx, l.cancel = context.WithCancel(g.ctx)
 	if err := l.recordStart(req); err != nil {
 		l.cancel()
-		_, _ = g.sessions.Apply(info.ID, session.Broke, func(i *api.SessionInfo) { i.Reason = err.Error() })
+		g.broke(info, err)
 		return nil, api.SessionGrant{}, &api.Error{
 			Status:  http.StatusServiceUnavailable,
 			Code:    api.CodeUnrecorded,
@@ -219,6 +220,13 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 		Logins:       secrets.logins,
 		LoginFiles:   secrets.files,
 	}, nil
+}
+
+// broke says of a session that was entered that it did not begin.
+func (g *guardian) broke(info api.SessionInfo, why error) {
+	if _, err := g.sessions.Apply(info.ID, session.Broke, func(i *api.SessionInfo) { i.Reason = why.Error() }); err != nil {
+		g.log.Error("enter session", "session", info.Name, "error", err)
+	}
 }
 
 // grantNotices is what a person who starts a session should see.

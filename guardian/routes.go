@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -328,9 +329,7 @@ func (g *guardian) postSessionStop(_ http.ResponseWriter, r *http.Request) (any,
 	if info.State == api.StateStopped || info.State == api.StateFailed {
 		return info.SessionInfo, nil
 	}
-	g.mu.Lock()
-	l := g.live[info.ID]
-	g.mu.Unlock()
+	l := g.linked(r.Context(), info.ID)
 	if l == nil {
 		return nil, &api.Error{Status: http.StatusConflict, Code: api.CodeNotFound, Message: fmt.Sprintf("stop session %q: its shim has not come back to this guardian yet", info.Name)}
 	}
@@ -339,6 +338,31 @@ func (g *guardian) postSessionStop(_ http.ResponseWriter, r *http.Request) (any,
 	}
 	info, err = g.sessions.Find(info.ID)
 	return info.SessionInfo, err
+}
+
+// linkedWithin is how long a session's shim may take to be heard of.
+const linkedWithin = 3 * time.Second
+
+// linked is the link of a session, nil where its shim does not come. Of one that is
+// being opened or taken over it is there a moment after the name is.
+func (g *guardian) linked(ctx context.Context, id string) *live {
+	ctx, cancel := context.WithTimeout(ctx, linkedWithin)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		g.mu.Lock()
+		l := g.live[id]
+		g.mu.Unlock()
+		if l != nil {
+			return l
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // end asks the shim to end the session, and kills the shim when it does not.

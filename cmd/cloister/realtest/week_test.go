@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -97,7 +98,11 @@ func (a *worker) script() http.Handler {
 // TestWeek is two repositories, three branches and four agents: started, left,
 // their guardian killed, found again, their work committed, stopped, nothing left.
 func TestWeek(t *testing.T) {
+	if os.Getenv("CLOISTER_TEST_LONG") == "" {
+		t.Skip("takes long: CLOISTER_TEST_LONG=1")
+	}
 	w := newWorld(t)
+	t.Cleanup(w.stopAll)
 	w.agent("claude")
 	w.agent("codex")
 	w.agent("opencode")

@@ -289,6 +289,11 @@ func (w *world) journal() string {
 	return b.String()
 }
 
+// stopAll ends what a story that failed halfway left running.
+func (w *world) stopAll() {
+	w.cloister(context.WithoutCancel(w.t.Context()), "stop", "--all", "-t", "1s")
+}
+
 // close looks for what the runs left, ends the guardian and checks the chain.
 func (w *world) close() {
 	if !w.ran {

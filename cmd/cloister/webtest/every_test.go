@@ -346,8 +346,10 @@ func theRest(tb *tab) {
 	}
 	to := func(page string) {
 		tb.t.Helper()
+		// The page before may have the same name, and other filters.
+		eval[bool](tb, `document.querySelector('h1').dataset.before = '', true`)
 		tb.Click(`#nav a[href="/` + page + `"]`)
-		tb.Wait(`location.pathname === '/` + page + `' && document.querySelector('#nav a[href="/` + page + `"][aria-current]') && document.querySelector('h1')`)
+		tb.Wait(`location.pathname === '/` + page + `' && !document.querySelector('h1[data-before]') && document.querySelector('#nav a[href="/` + page + `"][aria-current]') && document.querySelector('h1')`)
 	}
 	for _, page := range []string{"files", "tools", "secrets", "doctor"} {
 		to(page)

@@ -145,6 +145,9 @@ func Layers() []Layer {
 
 // Tried says whether a case can be tried with a layer left out at all.
 func (c Case) Tried() bool {
+	if c.Only != "" && c.Only != Native { // layers are the native driver's
+		return false
+	}
 	return c.Tries != nil || slices.ContainsFunc(Layers(), func(l Layer) bool { _, needs := c.Needs[l]; return needs || c.names(l) })
 }
 

@@ -41,7 +41,7 @@ func bk14() escape.Case {
 			defer func() { w.Cloister, w.Extra = normal, extra }()
 			for _, left := range escape.Layers() {
 				layer := string(left)
-				if layer == "policy" {
+				if left == escape.Policy || left == escape.Commands {
 					continue // no part of the enclosure: what cannot be evaluated denies (PO-01)
 				}
 				w.Extra = maps.Clone(extra)

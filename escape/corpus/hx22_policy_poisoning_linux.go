@@ -43,7 +43,7 @@ func hx22() escape.Case {
 			add("a proposal of host commands", res.Status != 0 && !r.has("made"), res)
 			trust()
 			res = hosted()
-			add("not even one that is trusted", res.Status != 0 && !r.has("made"), res)
+			add("control: one that a person trusts", res.Status == 0 && r.has("made"), res)
 			r.host("printf '" + strings.TrimSpace(wide) + "\\n' >.cloister.yaml")
 			add("a proposal of destinations", !known(), escape.Result{})
 			trusted := trust()

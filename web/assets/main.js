@@ -75,7 +75,7 @@ document.addEventListener('click', (e) => {
 });
 addEventListener('popstate', show);
 
-let prefix = false; // g was typed
+let prefix = 0; // g was typed: the timer by which it is forgotten
 document.addEventListener('keydown', (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]')) return;
   if (e.target.closest('input, textarea, select, [contenteditable], .terminal')) {
@@ -83,12 +83,13 @@ document.addEventListener('keydown', (e) => {
     return;
   }
   if (prefix) {
-    prefix = false;
+    clearTimeout(prefix);
+    prefix = 0;
     const name = made.find((n) => keyOf(n) === e.key);
     if (name) { e.preventDefault(); go('/' + name); }
     return;
   }
-  if (e.key === 'g') { prefix = true; setTimeout(() => { prefix = false; }, 1500); return; }
+  if (e.key === 'g') { prefix = setTimeout(() => { prefix = 0; }, 1500); return; }
   if (e.key === '?') { e.preventDefault(); keys(); return; }
   if (e.key === '/') {
     const box = main.querySelector('input[type=search]');

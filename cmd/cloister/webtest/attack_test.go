@@ -81,7 +81,7 @@ func TestAnotherOrigin(t *testing.T) {
 	rebound.Navigate(strings.Replace(base, "127.0.0.1", "evil.test", 1) + "/login")
 	rebound.Wait(`document.body && document.body.innerText.includes('no such host here')`)
 	rebound.Close()
-	tb.Press("g", "a")
+	tb.goTo("a", "asks")
 	tb.ready()
 	tb.Press("d")
 	run()
@@ -170,7 +170,7 @@ func TestCookieWrittenOver(t *testing.T) {
 	tb.Says("guardian.start")
 	run := w.begin("run", "--", "curl", "-s", "-m", "40", "http://ask.example/")
 	tb.Wait(`document.title.startsWith('(1) ')`)
-	tb.Press("g", "a")
+	tb.goTo("a", "asks")
 	tb.ready()
 	tb.Click(".ask .allow")
 	if out := run(); !strings.Contains(out, "hello from ask.example") {

@@ -29,7 +29,7 @@ func TestEveryPage(t *testing.T) {
 
 	t.Run("commands", func(t *testing.T) {
 		tb := tb.in(t)
-		tb.Press("g", "h")
+		tb.goTo("h", "commands")
 		tb.Says("seq 3")
 		tb.Click(`.card[aria-pressed=false]`)
 		tb.Wait(`[...document.querySelectorAll('.card')].some((c) => c.textContent.includes('tail -f Makefile'))`)
@@ -54,7 +54,7 @@ func TestEveryPage(t *testing.T) {
 	}
 	t.Run("now", func(t *testing.T) {
 		tb := tb.in(t)
-		tb.Press("g", "n")
+		tb.goTo("n", "now")
 		tb.Click(`[aria-label="Stop box"]`)
 		tb.Says("Stop box? Its command ends; files stay.")
 		tb.shot("now-stop")
@@ -74,7 +74,7 @@ func TestEveryPage(t *testing.T) {
 	})
 	t.Run("traffic", func(t *testing.T) {
 		tb := tb.in(t)
-		tb.Press("g", "t")
+		tb.goTo("t", "traffic")
 		tb.Says("GET up.example/a/path")
 		eval[bool](tb, `[...document.querySelectorAll('.row')].find((r) => r.textContent.includes('no.example')).click(), true`)
 		tb.Says("Show the rule")
@@ -85,7 +85,8 @@ func TestEveryPage(t *testing.T) {
 		tb.Click(`aside a`)
 		tb.Wait(`location.pathname === '/policy' && document.querySelector('textarea') && document.querySelector('textarea').value.includes('no.example')`)
 		tb.Wait(`(() => { const a = document.querySelector('textarea'); return a.value.slice(a.selectionStart, a.selectionEnd).includes('no.example'); })()`)
-		tb.Press("Escape", "g", "t")
+		tb.Press("Escape")
+		tb.goTo("t", "traffic")
 		tb.Wait(`[...document.querySelectorAll('.row')].some((r) => r.textContent.includes('no.example'))`)
 		eval[bool](tb, `[...document.querySelectorAll('.row')].find((r) => r.textContent.includes('no.example')).click(), true`)
 		tb.Wait(`document.querySelector('aside a')`)
@@ -132,7 +133,7 @@ func TestEveryPage(t *testing.T) {
 	t.Run("policy", func(t *testing.T) { policyPage(t, w, tb.in(t)) })
 	t.Run("files", func(t *testing.T) {
 		tb := tb.in(t)
-		tb.Press("g", "f")
+		tb.goTo("f", "files")
 		tb.Says(".envrc")
 		tb.Click(`.card`)
 		tb.Wait(`document.querySelector('.diff .add')`)
@@ -142,7 +143,7 @@ func TestEveryPage(t *testing.T) {
 	})
 	t.Run("audit", func(t *testing.T) {
 		tb := tb.in(t)
-		tb.Press("g", "r")
+		tb.goTo("r", "audit")
 		tb.Says("guardian.start")
 		tb.Click(`.head button`)
 		tb.Says("unbroken")
@@ -156,21 +157,21 @@ func TestEveryPage(t *testing.T) {
 	})
 	t.Run("secrets", func(t *testing.T) {
 		tb := tb.in(t)
-		tb.Press("g", "s")
+		tb.goTo("s", "secrets")
 		tb.Says("Values are never shown here.")
 		tb.shot("secrets")
 		tb.axe("secrets")
 	})
 	t.Run("tools", func(t *testing.T) {
 		tb := tb.in(t)
-		tb.Press("g", "m")
+		tb.goTo("m", "tools")
 		tb.Wait(`document.querySelector('h1').textContent === 'Tools'`)
 		tb.shot("tools")
 		tb.axe("tools")
 	})
 	t.Run("doctor", func(t *testing.T) {
 		tb := tb.in(t)
-		tb.Press("g", "d")
+		tb.goTo("d", "doctor")
 		tb.Says("Isolation native")
 		tb.shot("doctor")
 		tb.axe("doctor")
@@ -179,7 +180,7 @@ func TestEveryPage(t *testing.T) {
 	})
 	t.Run("terminal", func(t *testing.T) {
 		tb := tb.in(t)
-		tb.Press("g", "n")
+		tb.goTo("n", "now")
 		tb.Click(`[aria-label="Terminal term"]`)
 		tb.Says("Terminal of term")
 		tb.Wait(`window.cloisterTerminal`)

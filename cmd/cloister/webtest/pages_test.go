@@ -16,7 +16,7 @@ func TestAskIsAnswered(t *testing.T) {
 	tb.Wait(`document.title.startsWith('(1) ')`)
 	tb.Says("box")
 	tb.shot("now")
-	tb.Press("g", "a")
+	tb.goTo("a", "asks")
 	tb.Says("connect to ask.example:80")
 	tb.ready()
 	tb.shot("asks")
@@ -50,7 +50,7 @@ func TestTwoWindows(t *testing.T) {
 	// The tab that read the stream for both goes away.
 	first.Close()
 	second.Says("connect to two.ask.example:80")
-	other.Press("g", "a")
+	other.goTo("a", "asks")
 	other.Says("connect to two.ask.example:80")
 	other.ready()
 	other.Click(".ask .allow")

@@ -47,7 +47,7 @@ func TestTenThousandEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	tb.open(w)
-	tb.Press("g", "t")
+	tb.goTo("t", "traffic")
 	tb.Wait(`document.querySelectorAll('.row').length > 10`)
 	// Older ones come as a person scrolls down.
 	tb.Wait(`(() => { const box = document.querySelector('.virtual'); box.scrollTop = box.scrollHeight; return Number(box.querySelector('.row').getAttribute('aria-setsize')) >= 10000; })()`)
@@ -108,7 +108,7 @@ func TestFirstPaint(t *testing.T) {
 func TestAskAppears(t *testing.T) {
 	w, tb := newWorld(t), newTab(t, nil)
 	tb.open(w)
-	tb.Press("g", "a")
+	tb.goTo("a", "asks")
 	tb.Says("Nothing waits.")
 	eval[bool](tb, `(() => {
 		window.seen = [];
@@ -136,7 +136,7 @@ func TestAskAppears(t *testing.T) {
 func TestTenThousandAsks(t *testing.T) {
 	w, tb := newWorld(t), newTab(t, nil)
 	tb.open(w)
-	tb.Press("g", "a")
+	tb.goTo("a", "asks")
 	tb.Says("Nothing waits.")
 	run := w.begin("run", "--", "curl", "-s", "-m", "45", "http://ask.example/")
 	tb.Wait(`document.querySelector('.ask')`)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"cloister/cmd/cloister/chromium"
 	"cloister/internal/needs"
@@ -83,6 +84,22 @@ func (tb *tab) visit(path string) {
 	tb.t.Helper()
 	tb.Navigate(eval[string](tb, "window.leaving = true, location.origin") + path)
 	tb.Wait(`!window.leaving && document.querySelector('main h1') && document.documentElement.dataset.live === 'yes'`)
+}
+
+// goTo goes to a page by its keys. They are one word within a second and a half,
+// which a busy machine may not make of them at once.
+func (tb *tab) goTo(key, page string) {
+	tb.t.Helper()
+	for range 10 {
+		tb.Press("g", key)
+		for range 20 {
+			if eval[string](tb, "location.pathname") == "/"+page {
+				return
+			}
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // a key that came too late tells nothing
+		}
+	}
+	tb.t.Fatalf("g %s does not lead to %s", key, page)
 }
 
 // shot keeps a picture, light and dark, where CLOISTER_WINDOW_SHOTS names a folder

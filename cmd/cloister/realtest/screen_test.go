@@ -86,7 +86,10 @@ func (s *screen) prompt() {
 // begin types a command, in pieces that no terminal's line is too short for.
 func (s *screen) begin(command string) {
 	s.w.t.Helper()
+	before := s.text()
 	s.press("-l", command)
+	// From here on an empty prompt is the one after the command.
+	s.wait("what was typed", func() bool { return s.text() != before })
 	s.press("Enter")
 }
 

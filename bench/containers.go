@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -73,20 +71,11 @@ func (w *world) saved(ctx context.Context, words []string, image, file string) e
 }
 
 func (w *world) containedTunnel(ctx context.Context, image string) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, port, err := sink()
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	go serve(l)
-	_, text, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return err
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return err
-	}
 	guardian, err := w.guardian(ctx, port)
 	if err != nil {
 		return err

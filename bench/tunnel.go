@@ -227,23 +227,32 @@ func (w *world) ways(ctx context.Context, port int) ([]*way, error) {
 	return out, nil
 }
 
+// sink is a server that takes and gives bytes, and its port.
+func sink() (net.Listener, int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, 0, err
+	}
+	_, text, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return nil, 0, errors.Join(err, l.Close())
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return nil, 0, errors.Join(err, l.Close())
+	}
+	go serve(l)
+	return l, port, nil
+}
+
 // measureTunnel sends and fetches bulk, then opens connections, each way in
 // turn.
 func measureTunnel(ctx context.Context, w *world) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, port, err := sink()
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	go serve(l)
-	_, text, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return err
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return err
-	}
 	list, err := w.ways(ctx, port)
 	defer func() {
 		for _, y := range list {

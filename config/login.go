@@ -72,18 +72,7 @@ func (LoginFlow) words() []string { return []string{string(FlowDevice), string(F
 func (LoginForm) words() []string { return []string{string(FormURL), string(FormJSON)} }
 
 // LoginNames are the services, sorted.
-func LoginNames() []string {
-	entries, err := loginFiles.ReadDir("logins")
-	if err != nil {
-		return nil // the folder is part of the binary
-	}
-	names := make([]string, 0, len(entries))
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
-	}
-	slices.Sort(names)
-	return names
-}
+func LoginNames() []string { return named(loginFiles, "logins") }
 
 // LoadLogin reads one of them.
 func LoadLogin(name string) (*Login, error) {

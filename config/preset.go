@@ -36,8 +36,11 @@ func (p Preset) Usage() string {
 }
 
 // PresetNames lists the presets by name, sorted.
-func PresetNames() []string {
-	entries, err := presetFiles.ReadDir("presets")
+func PresetNames() []string { return named(presetFiles, "presets") }
+
+// named are the data files of a folder by name, sorted.
+func named(files embed.FS, dir string) []string {
+	entries, err := files.ReadDir(dir)
 	if err != nil {
 		return nil // the folder is part of the binary
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	cgroups "cloister/internal/cgroup"
 	"cloister/sandbox"
 )
 
@@ -19,9 +20,6 @@ import (
 // for: the number of processes is bounded without one (buildLimits), and each
 // cgroup costs a start several milliseconds. A nil cgroup bounds nothing.
 type cgroup struct{ folders []string }
-
-// cgroupRoot is where the hierarchies lie on every distribution.
-const cgroupRoot = "/sys/fs/cgroup"
 
 // swapFile bounds memory and swap together, in version 1.
 const swapFile = "memory.memsw.limit_in_bytes"
@@ -31,21 +29,21 @@ func newCgroup(id string, l sandbox.Limits) (*cgroup, error) {
 	if l.Memory == 0 && l.CPUs == 0 {
 		return nil, nil
 	}
-	if _, err := os.Stat(cgroupRoot + "/cgroup.controllers"); err == nil {
+	if _, err := os.Stat(cgroups.Root + "/cgroup.controllers"); err == nil {
 		return newUnifiedCgroup(id, l)
 	}
 	g := &cgroup{}
 	set := func(controller string, files [][2]string) error {
-		if !onCgroups(filepath.Join(cgroupRoot, controller)) {
+		if !cgroups.Is(filepath.Join(cgroups.Root, controller)) {
 			return limitError(controller, errors.New("the kernel offers no such controller here"))
 		}
-		dir := filepath.Join(cgroupRoot, controller, "cloister", id)
+		dir := filepath.Join(cgroups.Root, controller, "cloister", id)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return limitError(controller, err)
 		}
 		g.folders = append(g.folders, dir)
 		for _, f := range files {
-			err := setFile(filepath.Join(dir, f[0]), f[1])
+			err := cgroups.Set(filepath.Join(dir, f[0]), f[1])
 			if f[0] == swapFile && errors.Is(err, fs.ErrNotExist) {
 				err = nil // swap is not accounted here
 			}
@@ -72,17 +70,17 @@ func newCgroup(id string, l sandbox.Limits) (*cgroup, error) {
 // newUnifiedCgroup is version 2: one folder beside this process's own, which a
 // service manager must have delegated.
 func newUnifiedCgroup(id string, l sandbox.Limits) (*cgroup, error) {
-	own, err := ownCgroup()
+	own, err := cgroups.Own()
 	if err != nil {
 		return nil, limitError("cgroup v2", err)
 	}
-	parent := filepath.Dir(filepath.Join(cgroupRoot, own))
+	parent := filepath.Dir(filepath.Join(cgroups.Root, own))
 	if os.Geteuid() == 0 {
-		parent = cgroupRoot
+		parent = cgroups.Root
 	}
 	// The controllers may have to be passed on; where that is refused, the files
 	// below are absent, and that is told.
-	_ = setFile(filepath.Join(parent, "cgroup.subtree_control"), "+memory +cpu")
+	_ = cgroups.Set(filepath.Join(parent, "cgroup.subtree_control"), "+memory +cpu")
 	dir := filepath.Join(parent, "cloister-"+id)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, limitError("cgroup v2", err)
@@ -96,24 +94,11 @@ func newUnifiedCgroup(id string, l sandbox.Limits) (*cgroup, error) {
 		files = append(files, [2]string{"cpu.max", strconv.FormatInt(int64(l.CPUs*100000), 10) + " 100000"})
 	}
 	for _, f := range files {
-		if err := setFile(filepath.Join(dir, f[0]), f[1]); err != nil {
+		if err := cgroups.Set(filepath.Join(dir, f[0]), f[1]); err != nil {
 			return nil, errors.Join(limitError("cgroup v2", err), g.remove())
 		}
 	}
 	return g, nil
-}
-
-func ownCgroup() (string, error) {
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return path, nil
-		}
-	}
-	return "", errors.New("this process is in no unified cgroup")
 }
 
 func limitError(controller string, err error) error {
@@ -137,7 +122,7 @@ func findCgroup(pid int, id string) *cgroup {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controller, path, _ := strings.Cut(rest, ":")
 		if base := filepath.Base(path); base == id || base == "cloister-"+id {
-			g.folders = append(g.folders, filepath.Join(cgroupRoot, controller, path))
+			g.folders = append(g.folders, filepath.Join(cgroups.Root, controller, path))
 		}
 	}
 	if len(g.folders) == 0 {
@@ -146,33 +131,12 @@ func findCgroup(pid int, id string) *cgroup {
 	return g
 }
 
-// setFile writes one of the kernel's files. It makes none: where it is absent,
-// no kernel listens.
-func setFile(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
-}
-
-// onCgroups tells whether a folder is a control group's and not somebody's files
-// in its place.
-func onCgroups(dir string) bool {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return false
-	}
-	return st.Type == unix.CGROUP_SUPER_MAGIC || st.Type == unix.CGROUP2_SUPER_MAGIC
-}
-
 func (g *cgroup) add(pid int) error {
 	if g == nil {
 		return nil
 	}
 	for _, dir := range g.folders {
-		if err := setFile(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
+		if err := cgroups.Set(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
 			return fmt.Errorf("start native: enter cgroup: %w", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	cgroups "cloister/internal/cgroup"
 	"cloister/sandbox"
 	"cloister/sandbox/calls"
 )
@@ -118,7 +119,7 @@ func limitsGuarantee() sandbox.Guarantee {
 // session's id, and removes it. The kernel removes all else with the processes.
 func Leftovers(alive func(id string) bool) error {
 	var errs []error
-	for _, pattern := range []string{cgroupRoot + "/*/cloister/*", cgroupRoot + "/cloister-*"} {
+	for _, pattern := range []string{cgroups.Root + "/*/cloister/*", cgroups.Root + "/cloister-*"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return fmt.Errorf("sweep cgroups: %w", err)

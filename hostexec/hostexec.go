@@ -78,7 +78,7 @@ func NewGroup(name string, l Limits) (g *cgroup.Group, memory int64, err error) 
 	if l.PIDs > 0 {
 		l.PIDs += helperPIDs
 	}
-	g, err = cgroup.New(name, cgroup.Bounds{Memory: l.Memory, PIDs: l.PIDs})
+	g, err = cgroup.New(name, cgroup.Bounds{Memory: l.Memory, PIDs: l.PIDs, Tree: true})
 	return g, l.Memory, err
 }
 

@@ -19,8 +19,10 @@ const Root = "/sys/fs/cgroup"
 
 // Bounds of a group. Zero bounds nothing.
 type Bounds struct {
-	Memory int64 // bytes, with swap
-	PIDs   int64 // processes and threads
+	Memory int64   // bytes, with swap
+	PIDs   int64   // processes and threads
+	CPUs   float64 // processors' worth of time; not together with Tree
+	Tree   bool    // CPU and Kill are wanted
 }
 
 // Group is one. The zero value has nothing in it.
@@ -29,14 +31,8 @@ type Group struct {
 	killer  string   // the one with cgroup.kill; "" before Linux 5.14
 }
 
-// controllers of version 1 that a group needs, each with a folder of its own.
-const (
-	memory  = "memory"
-	pids    = "pids"
-	counted = "cpuacct"
-)
-
-// New makes a group of that name.
+// New makes a group of that name, with the controllers that the bounds need: in
+// version 1 each has a folder of its own, which costs milliseconds.
 func New(name string, b Bounds) (*Group, error) {
 	g := &Group{}
 	var err error
@@ -61,12 +57,17 @@ func unified() bool {
 func (g *Group) makeEach(name string, b Bounds) error {
 	for _, c := range []struct {
 		controller string
+		needed     bool
 		files      [][2]string
 	}{
-		{memory, number(b.Memory, "memory.limit_in_bytes", "memory.memsw.limit_in_bytes")},
-		{pids, number(b.PIDs, "pids.max")},
-		{counted, nil},
+		{"memory", b.Memory > 0, number(b.Memory, "memory.limit_in_bytes", "memory.memsw.limit_in_bytes")},
+		{"pids", b.PIDs > 0 || b.Tree, number(b.PIDs, "pids.max")},
+		{"cpu", b.CPUs > 0, number(b.quota(), "cpu.cfs_quota_us")},
+		{"cpuacct", b.Tree, nil},
 	} {
+		if !c.needed {
+			continue
+		}
 		if !Is(filepath.Join(Root, c.controller)) {
 			return fmt.Errorf("%s: the kernel offers no such controller here", c.controller)
 		}
@@ -84,7 +85,7 @@ func (g *Group) makeEach(name string, b Bounds) error {
 		}
 	}
 	// Beside them there may be version 2 without controllers: it ends all at once.
-	if mixed := filepath.Join(Root, "unified"); Is(mixed) && g.add(filepath.Join(mixed, name)) == nil {
+	if mixed := filepath.Join(Root, "unified"); b.Tree && Is(mixed) && g.add(filepath.Join(mixed, name)) == nil {
 		g.findKiller()
 	}
 	return nil
@@ -99,14 +100,17 @@ func (g *Group) make(name string, b Bounds) error {
 	}
 	// The controllers may have to be passed on; where that is refused the files
 	// below are absent, and that is told.
-	_ = Set(filepath.Join(parent, "cgroup.subtree_control"), "+memory +pids")
+	_ = Set(filepath.Join(parent, "cgroup.subtree_control"), "+memory +pids +cpu")
 	dir := filepath.Join(parent, name)
 	if err := g.add(dir); err != nil {
 		return err
 	}
 	files := append(number(b.Memory, "memory.max"), number(b.PIDs, "pids.max")...)
 	if b.Memory > 0 {
-		files = append(files, [2]string{"memory.swap.max", "0"})
+		files = append(files, [2]string{"memory.swap.max", "0"}, [2]string{"memory.oom.group", "1"})
+	}
+	if b.CPUs > 0 {
+		files = append(files, [2]string{"cpu.max", fmt.Sprintf("%d %d", b.quota(), period)})
 	}
 	for _, f := range files {
 		if err := Set(filepath.Join(dir, f[0]), f[1]); err != nil {
@@ -139,6 +143,13 @@ func Own() (string, error) {
 	}
 	return "", errors.New("this process is in no unified control group")
 }
+
+// period is what the kernel shares processor time out by, in microseconds: its own
+// default.
+const period = 100_000
+
+// quota is the part of a period that a group has.
+func (b Bounds) quota() int64 { return int64(b.CPUs * period) }
 
 func number(n int64, names ...string) [][2]string {
 	var out [][2]string
@@ -184,6 +195,31 @@ func Is(dir string) bool {
 		return false
 	}
 	return st.Type == unix.CGROUP_SUPER_MAGIC || st.Type == unix.CGROUP2_SUPER_MAGIC
+}
+
+// Of is the group of that name that a process is in; nil where it is in none.
+func Of(pid int, name string) *Group {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return nil // it has ended, which whoever adds to the group learns
+	}
+	g := &Group{}
+	for line := range strings.Lines(string(text)) {
+		// hierarchy:controllers:path, as in cgroups(7)
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controller, path, _ := strings.Cut(rest, ":")
+		if filepath.Base(path) != name {
+			continue
+		}
+		if controller == "" && !unified() {
+			controller = "unified"
+		}
+		g.folders = append(g.folders, filepath.Join(Root, controller, path))
+	}
+	if len(g.folders) == 0 {
+		return nil
+	}
+	return g
 }
 
 // Add brings a process in, and with it what it starts from now on.
@@ -329,36 +365,58 @@ func (g *Group) remove() error {
 
 // Sweep ends and removes the groups whose names begin so.
 func Sweep(prefix string) error {
-	patterns := []string{filepath.Join(Root, "*", prefix+"*")}
-	if unified() {
-		parent, err := beside()
-		if err != nil {
-			return nil // then no group was made either
-		}
-		patterns = []string{filepath.Join(parent, prefix+"*")}
-	}
-	byName := map[string]*Group{}
-	for _, pattern := range patterns {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			return fmt.Errorf("sweep control groups: %w", err)
-		}
-		for _, dir := range found {
-			if !Is(dir) {
-				continue
-			}
-			g := byName[filepath.Base(dir)]
-			if g == nil {
-				g = &Group{}
-				byName[filepath.Base(dir)] = g
-			}
-			g.folders = append(g.folders, dir)
-			g.findKiller()
-		}
-	}
-	var errs []error
-	for _, g := range byName {
+	found, err := named(prefix)
+	errs := []error{err}
+	for _, g := range found {
 		errs = append(errs, g.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Prune removes the groups whose names begin so, but those that still have
+// processes and those that are spared by their name.
+func Prune(prefix string, spare func(name string) bool) error {
+	found, err := named(prefix)
+	errs := []error{err}
+	for name, g := range found {
+		if spare(name) {
+			continue
+		}
+		for _, dir := range g.folders {
+			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EBUSY) {
+				errs = append(errs, fmt.Errorf("remove control group %s: %w", dir, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// named are the groups whose names begin so.
+func named(prefix string) (map[string]*Group, error) {
+	pattern := filepath.Join(Root, "*", prefix+"*")
+	if unified() {
+		parent, err := beside()
+		if err != nil {
+			return nil, nil // then no group was made either
+		}
+		pattern = filepath.Join(parent, prefix+"*")
+	}
+	dirs, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("look for control groups: %w", err)
+	}
+	out := map[string]*Group{}
+	for _, dir := range dirs {
+		if !Is(dir) {
+			continue
+		}
+		g := out[filepath.Base(dir)]
+		if g == nil {
+			g = &Group{}
+			out[filepath.Base(dir)] = g
+		}
+		g.folders = append(g.folders, dir)
+		g.findKiller()
+	}
+	return out, nil
 }

@@ -86,7 +86,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 // What left its parent, its session and its group of processes, and what stands
 // still, ends with the others.
 func TestKill(t *testing.T) {
-	g, _ := group(t, cgroup.Bounds{})
+	g, _ := group(t, cgroup.Bounds{Tree: true})
 	n := fmt.Sprintf("sleep 3%d", os.Getpid())
 	c := script(t, g, "setsid sh -c '"+n+" & "+n+" &' & "+n+" & sleep 0.3; kill -STOP $!; wait")
 	eventually(t, "three sleeps", func() bool { return alive(t, n) == 3 })
@@ -102,7 +102,7 @@ func TestKill(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	g, _ := group(t, cgroup.Bounds{Memory: 64 << 20, PIDs: 12})
+	g, _ := group(t, cgroup.Bounds{Memory: 64 << 20, PIDs: 12, Tree: true})
 	// The control is the first line: less is allowed.
 	out := filepath.Join(t.TempDir(), "out")
 	c := script(t, g, "head -c 10000000 /dev/zero | tail -c 1 >/dev/null && echo small >"+out+"; head -c 300000000 /dev/zero | tail -c 299000000 >/dev/null; exit $?")
@@ -128,7 +128,7 @@ func TestBounds(t *testing.T) {
 		t.Error(err)
 	}
 	t.Run("without", func(t *testing.T) {
-		g, _ := group(t, cgroup.Bounds{})
+		g, _ := group(t, cgroup.Bounds{Tree: true})
 		c := script(t, g, fmt.Sprintf(twenty, n))
 		eventually(t, "control: twenty sleeps", func() bool { return alive(t, n) == 20 })
 		if err := g.Kill(); err != nil {
@@ -140,7 +140,7 @@ func TestBounds(t *testing.T) {
 
 // Processor time of what has ended counts too.
 func TestCPU(t *testing.T) {
-	g, _ := group(t, cgroup.Bounds{})
+	g, _ := group(t, cgroup.Bounds{Tree: true})
 	before, err := g.CPU()
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestCPU(t *testing.T) {
 
 // What a guardian that was killed left is found by its name alone.
 func TestSweep(t *testing.T) {
-	g, name := group(t, cgroup.Bounds{})
+	g, name := group(t, cgroup.Bounds{Tree: true})
 	n := fmt.Sprintf("sleep 5%d", os.Getpid())
 	c := script(t, g, "exec "+n)
 	eventually(t, "a sleep", func() bool { return alive(t, n) == 1 })

@@ -6,8 +6,10 @@ import "errors"
 
 // Bounds of a group. Zero bounds nothing.
 type Bounds struct {
-	Memory int64 // bytes, with swap
-	PIDs   int64 // processes and threads
+	Memory int64   // bytes, with swap
+	PIDs   int64   // processes and threads
+	CPUs   float64 // processors' worth of time
+	Tree   bool    // CPU and Kill are wanted
 }
 
 // Group is one; on this system there is none.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/internal/cgroup"
 	"cloister/sandbox"
 	"cloister/sandbox/calls"
 	"cloister/sandbox/relay"
@@ -38,7 +39,7 @@ func (*Driver) Name() string { return "native" }
 type box struct {
 	pid    int
 	guest  bool // in a cloister that another box owns, and its group
-	group  *cgroup
+	group  *cgroup.Group
 	term   *relay.Terminal
 	status *os.File
 	life   *os.File
@@ -155,8 +156,8 @@ func (b *box) settle() {
 	b.life.Close()
 	b.keeping.Wait()
 	b.err = b.lost
-	if !b.guest {
-		b.err = errors.Join(b.err, b.group.remove())
+	if !b.guest && b.group != nil {
+		b.err = errors.Join(b.err, b.group.Close())
 	}
 	close(b.done)
 }

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	cgroups "cloister/internal/cgroup"
+	"cloister/internal/cgroup"
 	"cloister/sandbox"
 	"cloister/sandbox/calls"
 )
@@ -103,9 +99,9 @@ func (d *Driver) trial(ctx context.Context) error {
 
 func limitsGuarantee() sandbox.Guarantee {
 	g := sandbox.Guarantee{Name: "memory and CPU limits", By: "cgroups", Fix: "have the service manager delegate a cgroup (systemd-run --user --scope -p Delegate=yes), or run as root"}
-	c, err := newCgroup("probe-"+strconv.Itoa(os.Getpid()), sandbox.Limits{Memory: 64 << 20, CPUs: 1})
+	c, err := newGroup("probe-"+strconv.Itoa(os.Getpid()), sandbox.Limits{Memory: 64 << 20, CPUs: 1})
 	if err == nil {
-		err = c.remove()
+		err = c.Close()
 	}
 	if err != nil {
 		g.Evidence = err.Error()
@@ -118,21 +114,5 @@ func limitsGuarantee() sandbox.Guarantee {
 // Leftovers lists what crashed sessions left on the host that carries no living
 // session's id, and removes it. The kernel removes all else with the processes.
 func Leftovers(alive func(id string) bool) error {
-	var errs []error
-	for _, pattern := range []string{cgroups.Root + "/*/cloister/*", cgroups.Root + "/cloister-*"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			return fmt.Errorf("sweep cgroups: %w", err)
-		}
-		for _, dir := range found {
-			id := strings.TrimPrefix(filepath.Base(dir), "cloister-")
-			if fi, err := os.Lstat(dir); err != nil || !fi.IsDir() || alive(id) {
-				continue
-			}
-			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EBUSY) {
-				errs = append(errs, fmt.Errorf("sweep cgroup %s: %w", dir, err))
-			}
-		}
-	}
-	return errors.Join(errs...)
+	return cgroup.Prune(groupPrefix, func(name string) bool { return alive(strings.TrimPrefix(name, groupPrefix)) })
 }

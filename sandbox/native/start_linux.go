@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/internal/cgroup"
 	"cloister/sandbox"
 	"cloister/sandbox/relay"
 )
@@ -194,7 +195,7 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 	if err := s.writeRest(spec); err != nil {
 		return nil, s.abort(err)
 	}
-	group, err := newCgroup(spec.ID, spec.Limits)
+	group, err := newGroup(spec.ID, spec.Limits)
 	if err != nil && !accepted(spec, err) {
 		return nil, s.abort(err)
 	}
@@ -275,7 +276,7 @@ func (d *Driver) Exec(_ context.Context, init int, spec sandbox.Spec, w sandbox.
 	if err != nil {
 		return give(err)
 	}
-	b := &box{group: findCgroup(pid, spec.ID), guest: true}
+	b := &box{group: cgroup.Of(pid, groupPrefix+spec.ID), guest: true}
 	if err := b.launch(0, p, st, j); err != nil {
 		return nil, err
 	}
@@ -404,7 +405,7 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec, fai
 		}
 		pid, err := command(b.pid)
 		if err == nil {
-			err = b.group.add(pid)
+			err = b.group.Add(pid)
 		}
 		if err != nil {
 			return nil, fail(err)

@@ -206,7 +206,7 @@ func (a *app) reach(ctx context.Context) (*client.Client, error) {
 		if c, err = a.ensure(ctx); err != nil {
 			return nil, err
 		}
-		if err = a.takenOver(ctx, c); err == nil {
+		if err = settled(ctx, c); err == nil {
 			return c, nil
 		}
 		c.Close()
@@ -217,9 +217,9 @@ func (a *app) reach(ctx context.Context) (*client.Client, error) {
 	return nil, err
 }
 
-// takenOver waits a little until those that live on have come back to a new
-// guardian. They look for one every 100 ms; until then they are shown as starting.
-func (a *app) takenOver(ctx context.Context, c *client.Client) error {
+// settled waits a little until no cloister is shown as starting. Those that live on
+// without a guardian look for a new one every 100 ms and are shown so until then.
+func settled(ctx context.Context, c *client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, comeBack)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)

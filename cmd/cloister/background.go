@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 
 // detach starts the same command again as a process of its own, with more flags,
 // and waits until its command runs. Its output goes to a log.
-func (a *app) detach(verb string, flags ...string) (readyWord, error) {
+func (a *app) detach(ctx context.Context, verb string, flags ...string) (readyWord, error) {
 	none := readyWord{}
 	dirs, err := a.dirs()
 	if err != nil {
@@ -70,6 +71,11 @@ func (a *app) detach(verb string, flags ...string) (readyWord, error) {
 	}
 	if word.Error != "" {
 		return none, &backgroundError{word}
+	}
+	// The guardian hears it by another way: whoever asks next finds it running.
+	if c, err := a.dial(ctx); err == nil {
+		_ = settled(ctx, c) // it runs, whatever the guardian says
+		c.Close()
 	}
 	return word, p.Release()
 }

@@ -239,7 +239,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	// A run that has somebody to tell is the detached one: it was started with
 	// the same flags, and must not detach in its turn, for ever.
 	if f.detach && f.ready == 0 {
-		word, err := a.detach(f.verb)
+		word, err := a.detach(ctx, f.verb)
 		if err == nil {
 			a.line("%s", word.Name)
 		}

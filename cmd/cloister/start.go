@@ -129,7 +129,7 @@ func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
 		if cols, rows, err := term.GetSize(int(a.stdout.Fd())); err == nil && attach && cols > 0 && rows > 0 {
 			flags = append(flags, fmt.Sprintf("--size=%dx%d", cols, rows))
 		}
-		word, err := a.detach(f.verb, flags...)
+		word, err := a.detach(ctx, f.verb, flags...)
 		if err != nil {
 			return err
 		}

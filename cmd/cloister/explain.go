@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"cloister/api"
 	"cloister/client"
@@ -49,9 +50,9 @@ func (a *app) policyExplain() *cobra.Command {
 	f := &explainWords{}
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "explain HOST[:PORT] | URL | mcp SERVER [NAME] | secret NAME URL",
+		Use:   "explain HOST[:PORT] | [METHOD] URL | mcp SERVER [NAME] | secret NAME URL",
 		Short: "Tell what would become of a connection, a request, an MCP call or a use of a secret, and which rule says so",
-		Example: "  cloister policy explain https://api.github.com/user -X DELETE\n" +
+		Example: "  cloister policy explain DELETE https://api.github.com/user\n" +
 			"  cloister policy explain mcp github create_issue --arguments '{\"repo\": \"acme/tool\"}'\n" +
 			"  cloister policy explain secret GITHUB_TOKEN https://api.github.com/user",
 		Args: counted(1, 3),
@@ -76,6 +77,15 @@ func (a *app) policyExplain() *cobra.Command {
 
 // question is what is asked in words and flags.
 func (f *explainWords) question(args []string) (api.ExplainRequest, error) {
+	if len(args) == 2 && f.method == "" {
+		// As in a request line, and the other way round.
+		for i, word := range args {
+			if methodWord(word) {
+				f.method, args = word, args[1-i:2-i]
+				break
+			}
+		}
+	}
 	call := args[0] == "mcp" && len(args) > 1
 	if !call && f.arguments+f.feature != "" {
 		return api.ExplainRequest{}, wrongWords("cloister policy explain mcp SERVER NAME --arguments JSON", "policy explain: --arguments and --feature are of a call to an MCP server")
@@ -93,10 +103,15 @@ func (f *explainWords) question(args []string) (api.ExplainRequest, error) {
 		req.Secret = args[1]
 		return req, err
 	case len(args) > 1:
-		return api.ExplainRequest{}, wrongWords("one of HOST[:PORT], URL, mcp SERVER [NAME], secret NAME URL", "policy explain: %q explains nothing", args[1])
+		return api.ExplainRequest{}, wrongWords("one of HOST[:PORT], [METHOD] URL, mcp SERVER [NAME], secret NAME URL", "policy explain: %q explains nothing", args[1])
 	}
 	req, err := explained(args[0], f.method, f.headers)
 	return req, err
+}
+
+// methodWord says whether a word is a request's method, and no host.
+func methodWord(word string) bool {
+	return word != "" && strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 func (f *explainWords) call(args []string) (api.ExplainRequest, error) {

@@ -90,23 +90,31 @@ func begin(t *testing.T, l hostexec.Limits, grouped bool, text string) *job {
 	t.Cleanup(func() {
 		cancel()
 		<-j.ended
-		for _, pid := range j.alive() {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
+		// The shell too, which may have a sleep to start yet.
+		j.eventually("the end of all", func() bool {
+			left := j.named("environ", "n="+j.n)
+			for _, pid := range left {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return len(left) == 0
+		})
 	})
 	return j
 }
 
 // alive are the processes that sleep for the job's number.
-func (j *job) alive() []int {
-	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
+func (j *job) alive() []int { return j.named("cmdline", "sleep\x00"+j.n) }
+
+// named are the processes that have these words, whole, in that file of proc(5).
+func (j *job) named(file, words string) []int {
+	found, err := filepath.Glob("/proc/[0-9]*/" + file)
 	if err != nil {
 		j.t.Fatal(err)
 	}
 	var out []int
 	for _, path := range found {
 		text, err := os.ReadFile(path)
-		if err == nil && string(text) == "sleep\x00"+j.n+"\x00" {
+		if err == nil && strings.Contains("\x00"+string(text), "\x00"+words+"\x00") {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
 				out = append(out, pid)
 			}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"cloister/agent"
 	"cloister/guardian"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
@@ -205,6 +207,7 @@ type buildFlags struct {
 	fromHost, show  bool
 	tag, file       string
 	packages, allow []string
+	agents          []string
 }
 
 func (a *app) imageBuildCommand() *cobra.Command {
@@ -219,15 +222,16 @@ func (a *app) imageBuildCommand() *cobra.Command {
 			"definition begins with is fetched by the engine itself.\n\n" +
 			"With --from-host nothing is fetched and no engine is asked: the image has what every\n" +
 			"Debian has, the usual tools of an agent as far as they are installed here (git,\n" +
-			"ripgrep, Node, Python, Go, a C compiler), and the packages named, with all that they\n" +
-			"depend on.",
-		Example: "  cloister image build\n  cloister image build --file env.Dockerfile --allow downloads.example.com -t work\n  cloister image build --from-host --package postgresql-client -t work",
+			"ripgrep, Node, Python, Go, a C compiler), the packages named, with all that they\n" +
+			"depend on, and the agents named, as they are installed here.",
+		Example: "  cloister image build\n  cloister image build --file env.Dockerfile --allow downloads.example.com -t work\n  cloister image build --from-host --agent claude --package postgresql-client -t work",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.imageBuild(cmd.Context(), f) },
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.fromHost, "from-host", false, "of this machine's installed packages (Debian and its kin), without an engine")
 	fl.StringVarP(&f.tag, "tag", "t", baseImage, "`NAME` of the image")
 	fl.StringArrayVar(&f.packages, "package", nil, "with --from-host: also this installed `PACKAGE`, with all that it depends on")
+	fl.StringArrayVar(&f.agents, "agent", nil, "with --from-host: also this `AGENT`, which PATH finds")
 	fl.StringVarP(&f.file, "file", "f", "", "build by this `DEFINITION` (a Dockerfile) instead of the base image's")
 	fl.StringArrayVar(&f.allow, "allow", nil, "allow the steps `DOMAIN[:PORT]`")
 	fl.BoolVar(&f.show, "show", false, "print the base image's definition and build nothing")
@@ -244,6 +248,8 @@ func (f *buildFlags) check() error {
 		return wrongWords(usage, "image build: --from-host fetches nothing and reads no definition")
 	case !f.fromHost && len(f.packages) > 0:
 		return wrongWords("cloister image build --from-host --package NAME", "image build: --package is for --from-host")
+	case !f.fromHost && len(f.agents) > 0:
+		return wrongWords("the base image has the agents; of this machine's: cloister image build --from-host --agent NAME", "image build: --agent is for --from-host")
 	}
 	if err := image.Check(f.tag); err != nil || strings.Contains(f.tag, "@") || image.IsLocal(f.tag) {
 		return wrongWords("names are lower-case, such as cloister-base or work:2", "image build: --tag %q is no name of an image", f.tag)
@@ -267,13 +273,48 @@ func (a *app) imageBuild(ctx context.Context, f *buildFlags) error {
 	if err != nil {
 		return err
 	}
+	programs, err := a.installed(f.agents)
+	if err != nil {
+		return err
+	}
 	a.slow("copying this machine's packages")
-	i, err := s.FromHost(ctx, image.Host{Root: "/", Packages: f.packages}, f.tag)
+	i, err := s.FromHost(ctx, image.Host{Root: "/", Packages: f.packages, Programs: programs}, f.tag)
 	if err != nil {
 		return err
 	}
 	a.line("%s", i.ID)
 	return nil
+}
+
+// installed finds the programs of agents by this person's PATH.
+func (a *app) installed(agents []string) ([]string, error) {
+	var out []string
+	for _, name := range agents {
+		if strings.ContainsAny(name, "/ \t\n") || name == "" {
+			return nil, wrongWords("such as --agent claude", "image build: --agent %q is not the name of a program", name)
+		}
+		file := a.found(agent.Find(name).Argv[0])
+		if file == "" {
+			hints := []string{}
+			if how := agent.Find(name).Install; how != "" {
+				hints = append(hints, "install it: "+how)
+			}
+			return nil, hinted(fmt.Errorf("image build: PATH finds no %s", name), hints...)
+		}
+		out = append(out, file)
+	}
+	return out, nil
+}
+
+// found is the file of a program by this person's PATH; empty where there is none.
+func (a *app) found(program string) string {
+	for dir := range strings.SplitSeq(a.env.get("PATH"), ":") {
+		file := filepath.Join(dir, program)
+		if fi, err := os.Stat(file); err == nil && filepath.IsAbs(dir) && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
+			return file
+		}
+	}
+	return ""
 }
 
 func (a *app) imageInspectCommand() *cobra.Command {

@@ -285,11 +285,16 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 
 // withWay tells how a program that is not there could be.
 func withWay(f *runFlags, err error) error {
-	if execute, ok := errors.AsType[*sandbox.ExecError](err); !ok || !execute.NotFound {
+	execute, ok := errors.AsType[*sandbox.ExecError](err)
+	if !ok || !execute.NotFound {
 		return err
 	}
 	if f.image != "" {
-		return hinted(err, "inside are the programs of the image "+f.image)
+		hints := []string{"inside are the programs of the image " + f.image}
+		if name := execute.Command; slices.Contains(agent.Names(), name) {
+			hints = append(hints, "an image with "+name+": cloister image build, or of this machine's programs: cloister image build --from-host --agent "+name)
+		}
+		return hinted(err, hints...)
 	}
 	return hinted(err, "inside are /usr, /opt, and the toolchains that PATH finds; --expose PATH shows more of the host")
 }

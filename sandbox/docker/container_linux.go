@@ -99,8 +99,9 @@ func (d *Driver) gateContainer(s sandbox.Spec, program string, o *doors) object 
 			"NetworkMode": "none", "IpcMode": "none", "CgroupnsMode": "private", "ReadonlyRootfs": true, "PidsLimit": 64,
 			"CapDrop": []string{"ALL"},
 			// Sockets below 1024, routes and packet rules; entering namespaces and
-			// mounting; making files in the root of an image whoever owns its folders.
-			"CapAdd": []string{"NET_ADMIN", "NET_BIND_SERVICE", "SYS_ADMIN", "SYS_CHROOT", "DAC_OVERRIDE"},
+			// mounting; making files in the root of an image, and a way through its
+			// folders, whoever owns them.
+			"CapAdd": []string{"NET_ADMIN", "NET_BIND_SERVICE", "SYS_ADMIN", "SYS_CHROOT", "DAC_OVERRIDE", "FOWNER"},
 			// Its profiles forbid mounting, whatever the capabilities.
 			"SecurityOpt": []string{"no-new-privileges", "seccomp=unconfined", "apparmor=unconfined"},
 			"Mounts": []object{

@@ -178,6 +178,34 @@ func TestEngineImageSays(t *testing.T) {
 	}
 }
 
+// TestEngineClosedFolders: what is shown in a folder of the image that is closed
+// to others is reached; what else the folder holds stays closed.
+func TestEngineClosedFolders(t *testing.T) {
+	o := options(t)
+	dir := sandboxtest.HostRoot(t, "sh", "cat", "ls")
+	for _, closed := range []string{"root/kept", "closed/by/somebody"} {
+		if err := os.MkdirAll(filepath.Join(dir, closed), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, closed := range []string{"root", "closed", "closed/by"} {
+		if err := os.Chmod(filepath.Join(dir, closed), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := sandboxtest.New(t, onImage{docker.New(o), sandbox.Root{Dir: sandbox.HostPath(dir), ID: "sha256:ffff"}})
+	shown := t.TempDir()
+	h.Write(t, filepath.Join(shown, "word"), "reached")
+	out := h.Run(t, sandboxtest.Options{Change: func(s *sandbox.Spec) {
+		for _, at := range []sandbox.GuestPath{"/root/deep/down", "/closed/by/somebody/else"} {
+			s.Binds = append(s.Binds, sandbox.Bind{Source: sandbox.HostPath(shown), Target: at})
+		}
+	}}, "sh", "-c", "cat /root/deep/down/word /closed/by/somebody/else/word; ls /root; ls /root/kept; ls /closed")
+	if out.Err != nil || out.Stdout != "reachedreached" || strings.Count(out.Stderr, "ermission denied") != 3 {
+		t.Errorf("%+v", out)
+	}
+}
+
 // TestEngineNoImage: an image that is missing, or has no such program, is refused
 // by name.
 func TestEngineNoImage(t *testing.T) {

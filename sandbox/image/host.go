@@ -31,6 +31,10 @@ type Host struct {
 	// Packages are taken with everything that they depend on, besides what every
 	// Debian has and those of basePackages that are installed.
 	Packages []string
+	// Programs are files of this machine that belong to no package: the agents,
+	// which npm installs. Each is taken with its own package of npm's, if it has
+	// one, and is found in /usr/local/bin.
+	Programs []string
 }
 
 // basePackages are what an agent works with.
@@ -66,6 +70,10 @@ func (s *Store) FromHost(ctx context.Context, h Host, named string) (Image, erro
 	if err != nil {
 		return Image{}, fmt.Errorf("make image %s: %w", named, err)
 	}
+	own, err := h.programs(files)
+	if err != nil {
+		return Image{}, fmt.Errorf("make image %s: %w", named, err)
+	}
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return Image{}, err
@@ -78,7 +86,7 @@ func (s *Store) FromHost(ctx context.Context, h Host, named string) (Image, erro
 	if err != nil {
 		return Image{}, fmt.Errorf("make image %s: %w", named, err)
 	}
-	i, err := s.copyHost(ctx, tmp, h, files)
+	i, err := s.copyHost(ctx, tmp, h, files, own)
 	if err == nil {
 		i.Names = []string{canonical(ref)}
 		i, err = s.addHost(filepath.Join(tmp, "root"), i)
@@ -103,7 +111,7 @@ func (s *Store) addHost(root string, i Image) (Image, error) {
 	return i, s.enter(images, i)
 }
 
-func (s *Store) copyHost(ctx context.Context, tmp string, h Host, files []string) (Image, error) {
+func (s *Store) copyHost(ctx context.Context, tmp string, h Host, files []string, own []program) (Image, error) {
 	u, err := newUnpacker(filepath.Join(tmp, "root"))
 	if err != nil {
 		return Image{}, err
@@ -115,8 +123,13 @@ func (s *Store) copyHost(ctx context.Context, tmp string, h Host, files []string
 		if err := ctx.Err(); err != nil {
 			return Image{}, err
 		}
-		if err := c.copy(h.Root, name); err != nil {
+		if err := c.copy(filepath.Join(h.Root, name), name); err != nil {
 			return Image{}, fmt.Errorf("copy /%s: %w", name, err)
+		}
+	}
+	for _, p := range own {
+		if err := c.program(ctx, p); err != nil {
+			return Image{}, fmt.Errorf("copy %s: %w", p.from, err)
 		}
 	}
 	now := time.Now().UTC().Truncate(time.Second)
@@ -308,10 +321,11 @@ type copier struct {
 	u      *unpacker
 	sum    hash.Hash
 	linked map[[2]uint64]string // files with several names, by device and inode
+	open   bool                 // whoever may not read a file here may in the image
 }
 
-func (c *copier) copy(root, name string) error {
-	full := filepath.Join(root, name)
+// copy puts the host's file full at a name of the image.
+func (c *copier) copy(full, name string) error {
 	fi, err := os.Lstat(full)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // removed by hand since it was installed
@@ -331,6 +345,9 @@ func (c *copier) copy(root, name string) error {
 		return nil //nolint:nilerr // a socket
 	}
 	h.Name = name
+	if c.open {
+		h.Mode |= 0o444 | h.Mode>>6&0o111 | h.Mode>>3&0o111
+	}
 	var body io.Reader = strings.NewReader("")
 	if h.Typeflag == tar.TypeReg {
 		f, err := os.Open(full)

@@ -115,6 +115,72 @@ func TestFromHost(t *testing.T) {
 	}
 }
 
+// TestFromHostPrograms: agents are no packages of dpkg's, and are taken with their
+// own.
+func TestFromHostPrograms(t *testing.T) {
+	root, home := debian(t), t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		at := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	link := func(to, name string) string {
+		at := filepath.Join(home, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.Symlink(to, at)); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	const modules = ".npm-global/lib/node_modules/"
+	write(modules+"@maker/agent/bin/agent.exe", "agent", 0o755)
+	write(modules+"@maker/agent/node_modules/dep/index.js", "dep", 0o644)
+	write(modules+"@maker/other/secret", "no", 0o644)
+	write(modules+"plain/cli.js", "#!/bin/sh\n", 0o755)
+	write(".local/share/single/versions/3", "\x7fELFsingle", 0o755)
+	s := image.Open(filepath.Join(t.TempDir(), "images"))
+	i, err := s.FromHost(t.Context(), image.Host{Root: root, Programs: []string{
+		link("../lib/node_modules/@maker/agent/bin/agent.exe", ".npm-global/bin/agent"),
+		link("../lib/node_modules/plain/cli.js", ".npm-global/bin/plain"),
+		link("../share/single/versions/3", ".local/bin/single"),
+	}}, "work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"usr/local/bin/single": "\x7fELFsingle", "usr/local/lib/node_modules/@maker/agent/node_modules/dep/index.js": "dep",
+		"usr/local/lib/node_modules/@maker/agent/bin/agent.exe": "agent", "usr/local/lib/node_modules/plain/cli.js": "#!/bin/sh\n",
+	} {
+		if got := text(t, s.Root(i), name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if to, err := os.Readlink(filepath.Join(s.Root(i), "usr/local/bin/agent")); err != nil || to != "/usr/local/lib/node_modules/@maker/agent/bin/agent.exe" {
+		t.Errorf("agent leads to %q, %v", to, err)
+	}
+	// A home is closed; what an image has of it is for its user.
+	for _, name := range []string{"usr/local/lib/node_modules", "usr/local/lib/node_modules/@maker/agent/bin"} {
+		if fi, err := os.Stat(filepath.Join(s.Root(i), name)); err != nil || fi.Mode().Perm() != 0o755 {
+			t.Errorf("%s: %v, %v", name, fi.Mode(), err)
+		}
+	}
+	gone(t, s.Root(i), "usr/local/lib/node_modules/@maker/other")
+	for file, want := range map[string]string{
+		write("bin/script", "#!/bin/sh\n. ../lib/more\n", 0o755):   "what it needs besides is not known",
+		write(modules+"js/cli.js", "#!/usr/bin/env node\n", 0o755): "needs node",
+		write("bin/closed", "x", 0o644):                            "is no program",
+		filepath.Join(home, "bin/absent"):                          "no such file",
+	} {
+		if _, err := s.FromHost(t.Context(), image.Host{Root: root, Programs: []string{file}}, "bad"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", file, err, want)
+		}
+	}
+}
+
 func TestFromHostRefuses(t *testing.T) {
 	root := debian(t)
 	s := image.Open(filepath.Join(t.TempDir(), "images"))

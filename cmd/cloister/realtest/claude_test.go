@@ -9,6 +9,26 @@ import (
 func TestClaudeCode(t *testing.T) {
 	w := newWorld(t)
 	w.agent("claude")
+	api := w.fixedByClaude()
+
+	t.Run("continue", func(t *testing.T) {
+		// The conversation is in the private home of the project.
+		api.last = "We fixed add."
+		again := w.must("claude", "--continue", "-p", "What did we do?", "--dangerously-skip-permissions")
+		if got := strings.TrimSpace(again.stdout); got != api.last {
+			t.Errorf("claude --continue said %q, want %q; stderr: %s", got, api.last, again.stderr)
+		}
+		if text := api.lastRequest(); !strings.Contains(text, "add.js does not add") || !strings.Contains(text, "What did we do?") {
+			t.Errorf("the second run did not send the conversation of the first: %.300s", text)
+		}
+	})
+}
+
+// fixedByClaude has the real agent find a fault, mend it and commit, in a cloister
+// that it looks around in, and looks at all that came of it.
+func (w *world) fixedByClaude() *messagesAPI {
+	t := w.t
+	t.Helper()
 	need(t, "node", "node")
 	w.wrongAdd()
 	in := func(name string) string { return filepath.Join(w.project, name) }
@@ -21,7 +41,7 @@ func TestClaudeCode(t *testing.T) {
 		{"Bash", map[string]any{"command": lookAround, "description": "Look around"}},
 	}}
 	w.net.handle("api.anthropic.com", api)
-	w.args = []string{"-e", "ANTHROPIC_API_KEY=sk-ant-test-0123"}
+	w.args = append(w.args, "-e", "ANTHROPIC_API_KEY=sk-ant-test-0123")
 	res := w.must("claude", "-p", "add.js does not add. Fix it.", "--dangerously-skip-permissions")
 
 	if got := strings.TrimSpace(res.stdout); got != api.last {
@@ -36,18 +56,7 @@ func TestClaudeCode(t *testing.T) {
 	}
 	w.checkFixed()
 	w.checkLookedAround(api.result(5), res)
-
-	t.Run("continue", func(t *testing.T) {
-		// The conversation is in the private home of the project.
-		api.last = "We fixed add."
-		again := w.must("claude", "--continue", "-p", "What did we do?", "--dangerously-skip-permissions")
-		if got := strings.TrimSpace(again.stdout); got != api.last {
-			t.Errorf("claude --continue said %q, want %q; stderr: %s", got, api.last, again.stderr)
-		}
-		if text := api.lastRequest(); !strings.Contains(text, "add.js does not add") || !strings.Contains(text, "What did we do?") {
-			t.Errorf("the second run did not send the conversation of the first: %.300s", text)
-		}
-	})
+	return api
 }
 
 // TestClaudeCodeRefused is an API that no rule allows: the agent has to hear of

@@ -89,6 +89,7 @@ func (v *viewer) build(spaces []*os.File) error {
 	}{
 		{"take surplus mounts away", v.weed},
 		{"show folders", func() error { return v.binds(spaces) }},
+		{"open the way to them", v.ways},
 		{"open temporary folders", v.temporary},
 		{"make files", v.files},
 		{"close the kernel's files", v.mask},
@@ -351,6 +352,36 @@ func (v *viewer) binds(spaces []*os.File) error {
 	}
 	for _, f := range spaces {
 		f.Close()
+	}
+	return nil
+}
+
+// passable is the right of everybody to go through a folder.
+const passable = 0o111
+
+// ways lets the command through the folders of the image on the way to what is
+// shown: many a /root is root's alone, and so would be a folder of the host's in
+// it. What else lies there keeps its own rights.
+func (v *viewer) ways() error {
+	for _, b := range v.Binds {
+		for dir := path.Dir(b.Target); dir != "/"; dir = path.Dir(dir) {
+			fd, err := v.at(dir, unix.O_RDONLY|unix.O_DIRECTORY)
+			if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+				continue // below another folder of the host's
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", dir, err)
+			}
+			var st unix.Stat_t
+			err = unix.Fstat(fd, &st)
+			if err == nil && st.Mode&passable != passable {
+				err = unix.Fchmod(fd, st.Mode&0o777|passable)
+			}
+			unix.Close(fd)
+			if err != nil {
+				return fmt.Errorf("%s: %w", dir, err)
+			}
+		}
 	}
 	return nil
 }

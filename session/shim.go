@@ -520,6 +520,11 @@ func (s *Shim) conflicts(grant api.SessionGrant) error {
 	return nil
 }
 
+// AuthorityVariables are those by which programs find the authorities to trust.
+func AuthorityVariables() []string {
+	return []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"}
+}
+
 // environment is built, never inherited.
 func (s *Shim) environment(grant api.SessionGrant, user sandbox.User, view *workspace.View) []string {
 	path := slices.Concat(view.Path, s.Path)
@@ -539,7 +544,7 @@ func (s *Shim) environment(grant api.SessionGrant, user sandbox.User, view *work
 		"SHELL": "/bin/sh", "CLOISTER": "1", "CLOISTER_NAME": grant.Name,
 		"TERM": s.Term.Term, "LANG": s.Term.Lang, "TZ": s.Term.TZ,
 	}
-	for _, ca := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"} {
+	for _, ca := range AuthorityVariables() {
 		known[ca] = bundlePath
 	}
 	maps.DeleteFunc(known, func(_, value string) bool { return value == "" })

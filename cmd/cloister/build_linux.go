@@ -19,6 +19,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/image"
+	"cloister/session"
 
 	"golang.org/x/term"
 )
@@ -88,6 +89,10 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 	if err != nil {
 		return "", err
 	}
+	b.Variables = session.AuthorityVariables()
+	if b.Authorities, err = a.trusted(); err != nil {
+		return "", err
+	}
 	c, err := a.ensure(ctx)
 	if err != nil {
 		return "", err
@@ -131,6 +136,7 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 	grant := link.Grant()
 	kept := &tail{most: mostOutput}
 	b.ID, b.Name, b.Output = grant.ID, grant.Name, kept
+	b.Authorities = append(b.Authorities, grant.Authority...)
 	if !a.quiet && term.IsTerminal(int(a.stderr.Fd())) {
 		b.Output = termsafe.New(a.stderr)
 	}
@@ -151,6 +157,24 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 	}
 	end.ExitStatus = 0
 	return id, nil
+}
+
+// trusted are the authorities that this host and the person's configuration trust, as
+// a cloister's programs do.
+func (a *app) trusted() ([]byte, error) {
+	cfg, _, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	file, more, err := a.authorities(cfg)
+	if err != nil || file == "" {
+		return more, err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate authorities: %w", err)
+	}
+	return append(append(text, '\n'), more...), nil
 }
 
 // buildRules are the words of --allow, with what the presets of builds allow.

@@ -46,6 +46,7 @@ func TestEngineStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := stories(t)
+	p.Files = []string{"testdata/containers/build_refused.txtar"}
 	if os.Getenv("CLOISTER_TEST_LONG") != "" {
 		if p.Files, err = filepath.Glob("testdata/containers/*.txtar"); err != nil {
 			t.Fatal(err)

@@ -218,8 +218,9 @@ func (a *app) imageBuildCommand() *cobra.Command {
 			"work with: Debian, git, ripgrep, Node, Python, Go, a C compiler and the agents. A\n" +
 			"Docker engine builds it by a definition (--show prints it, --file names another). Its\n" +
 			"steps run with no network but the guardian's, where they reach package registries,\n" +
-			"Debian, what your configuration allows, and what --allow names; the image that a\n" +
-			"definition begins with is fetched by the engine itself.\n\n" +
+			"Debian, what your configuration allows, and what --allow names, and trust the\n" +
+			"authorities that this host trusts; the image that a definition begins with is fetched\n" +
+			"by the engine itself.\n\n" +
 			"With --from-host nothing is fetched and no engine is asked: the image has what every\n" +
 			"Debian has, the usual tools of an agent as far as they are installed here (git,\n" +
 			"ripgrep, Node, Python, Go, a C compiler), the packages named, with all that they\n" +

@@ -28,6 +28,10 @@ type Build struct {
 	Text []byte
 	// Image is the engine's name for what is built.
 	Image string
+	// Authorities are what the steps trust, in PEM form, and Variables those by which
+	// programs look for them.
+	Authorities []byte
+	Variables   []string
 	// Stored finds an image of the store, which a definition may begin with.
 	Stored func(name string) (sandbox.Root, bool)
 	// Arm takes the network of the steps: it returns when that is served.
@@ -59,6 +63,9 @@ func (d *Driver) Build(ctx context.Context, b Build) (id string, err error) {
 	}
 	defer a.close()
 	for _, o := range from {
+		if o.stage {
+			continue // its own, or scratch
+		}
 		if r, ok := b.Stored(o.name); ok {
 			if err := d.Give(ctx, r, b.Say); err != nil {
 				return "", err
@@ -73,6 +80,9 @@ func (d *Driver) Build(ctx context.Context, b Build) (id string, err error) {
 		if err := a.origin(ctx, o.name, b.Say); err != nil {
 			return "", err
 		}
+	}
+	if len(b.Authorities) > 0 {
+		b.Text = trusting(b.Text, from, b.Variables)
 	}
 	br, err := d.border(ctx, a, b, program)
 	defer func() { err = errors.Join(err, br.close(context.WithoutCancel(ctx))) }()
@@ -209,9 +219,17 @@ func (br *border) close(ctx context.Context) error {
 func (a *api) build(ctx context.Context, b Build, border string) (string, error) {
 	var context bytes.Buffer
 	t := tar.NewWriter(&context)
-	err := t.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(b.Text))})
-	if err == nil {
-		_, err = t.Write(b.Text)
+	var err error
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{"Dockerfile", b.Text}, {authoritiesFile, b.Authorities}} {
+		if err == nil {
+			err = t.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.text))})
+		}
+		if err == nil {
+			_, err = t.Write(f.text)
+		}
 	}
 	if err := errors.Join(err, t.Close()); err != nil {
 		return "", err

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	_ "embed" // the base image's definition
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,10 +30,12 @@ func (e *BadDefinition) Error() string { return fmt.Sprintf("%s:%d: %s", e.File,
 // Hints are the words of what to do.
 func (e *BadDefinition) Hints() []string { return []string{e.Hint} }
 
-// origin is an image that a definition begins with, and the line that says so.
+// origin is what a stage of a definition begins with, and the lines that say so.
 type origin struct {
-	name string
-	line int
+	name       string
+	line, last int
+	// stage: it is one of the definition's own. bare: nothing lies under it.
+	stage, bare bool
 }
 
 // origins reads a definition (Dockerfile reference) as far as it matters to who
@@ -40,7 +43,7 @@ type origin struct {
 // What the engine itself would fetch, past the guardian, is refused.
 func origins(file string, text []byte) ([]origin, error) {
 	var out []origin
-	stages := map[string]bool{"scratch": true}
+	stages, bare := map[string]bool{"scratch": true}, map[string]bool{"scratch": true}
 	escape := byte('\\')
 	bad := func(line int, hint, format string, args ...any) error {
 		return &BadDefinition{file, line, fmt.Sprintf(format, args...), hint}
@@ -95,18 +98,17 @@ func origins(file string, text []byte) ([]origin, error) {
 			if len(words) == 0 || strings.Contains(words[0], "$") {
 				return nil, bad(began, "write the image's name", "FROM must name its image outright")
 			}
-			if !stages[strings.ToLower(words[0])] {
-				out = append(out, origin{words[0], began})
-			}
+			under := strings.ToLower(words[0])
+			out = append(out, origin{words[0], began, n, stages[under], bare[under]})
 			if len(words) == 3 && strings.EqualFold(words[1], "as") {
-				stages[strings.ToLower(words[2])] = true
+				stages[strings.ToLower(words[2])], bare[strings.ToLower(words[2])] = true, bare[under]
 			}
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	if len(out) == 0 && !bytes.Contains(bytes.ToUpper(text), []byte("FROM")) {
+	if len(out) == 0 {
 		return nil, bad(1, "such as FROM debian:trixie-slim", "it begins with no image")
 	}
 	return out, nil
@@ -119,4 +121,33 @@ func begun(text []byte, o origin, name string) []byte {
 	from := bytes.IndexAny(bytes.TrimLeft(at, " \t\ufeff"), " \t") + len(at) - len(bytes.TrimLeft(at, " \t\ufeff"))
 	lines[o.line-1] = append(bytes.Clone(at[:from]), bytes.Replace(at[from:], []byte(o.name), []byte(name), 1)...)
 	return bytes.Join(lines, nil)
+}
+
+// trusted is where the steps of a build find the authorities that they trust.
+const trusted = "/etc/ssl/cloister-build.crt"
+
+// authoritiesFile is their name beside the definition.
+const authoritiesFile = "authorities.crt"
+
+// trusting is a definition whose steps trust the authorities of this host: behind
+// a company's, or where the guardian opens a connection, those of the image are not
+// enough. The variables are the steps' alone; the image has the file.
+func trusting(text []byte, from []origin, variables []string) []byte {
+	args := "ARG " + strings.Join(variables, "="+trusted+" ") + "=" + trusted
+	var out bytes.Buffer
+	for n, line := range bytes.SplitAfter(text, []byte("\n")) {
+		out.Write(line)
+		at := slices.IndexFunc(from, func(o origin) bool { return o.last == n+1 })
+		if at < 0 || from[at].bare {
+			continue
+		}
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			out.WriteByte('\n')
+		}
+		if !from[at].stage {
+			out.WriteString("COPY " + authoritiesFile + " " + trusted + "\n")
+		}
+		out.WriteString(args + "\n")
+	}
+	return out.Bytes()
 }

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -186,6 +187,7 @@ func (a *api) importTar(ctx context.Context, r io.Reader, name string, changes .
 // else, and may change none of them.
 func writeTar(ctx context.Context, w io.Writer, root string) error {
 	t := tar.NewWriter(w)
+	linked := map[[2]uint64]string{} // files with several names, by device and inode
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
@@ -219,7 +221,15 @@ func writeTar(ctx context.Context, w io.Writer, root string) error {
 		if fi.IsDir() {
 			h.Name += "/"
 		}
-		if err := t.WriteHeader(h); err != nil || !fi.Mode().IsRegular() {
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok && fi.Mode().IsRegular() && st.Nlink > 1 {
+			at := [2]uint64{st.Dev, st.Ino}
+			if first := linked[at]; first != "" {
+				h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
+			} else {
+				linked[at] = name
+			}
+		}
+		if err := t.WriteHeader(h); err != nil || h.Typeflag != tar.TypeReg {
 			return err
 		}
 		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)

@@ -1,8 +1,11 @@
 package realtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,18 +15,37 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"cloister/audit"
 	"cloister/internal/needs"
 )
+
+// engine is one of these tests' own, with a store of images.
+type engine struct{ socket, images string }
+
+func engineOf(t *testing.T) engine {
+	t.Helper()
+	e := engine{os.Getenv("CLOISTER_TEST_ENGINE"), os.Getenv("CLOISTER_TEST_IMAGES")}
+	if e.socket == "" || e.images == "" {
+		needs.Missing(t, "docker", errors.New("CLOISTER_TEST_ENGINE and CLOISTER_TEST_IMAGES are not both set: script/test docker starts an engine for this story"))
+	}
+	return e
+}
+
+// contained gives the world the engine, and its store of images.
+func (w *world) contained(e engine) {
+	w.t.Helper()
+	if err := os.Symlink(e.images, filepath.Join(w.folder("data/cloister"), "images")); err != nil {
+		w.t.Fatal(err)
+	}
+	w.env["DOCKER_HOST"] = "unix://" + e.socket
+}
 
 // TestEngineClaudeCode has the agent do the same work natively, natively on an
 // image and in containers of that image: all come to the same, and the record has
 // the same shape. CLOISTER_TEST_ENGINE is the engine's socket, CLOISTER_TEST_IMAGES a
 // store whose cloister-base has the agent.
 func TestEngineClaudeCode(t *testing.T) {
-	socket, images := os.Getenv("CLOISTER_TEST_ENGINE"), os.Getenv("CLOISTER_TEST_IMAGES")
-	if socket == "" || images == "" {
-		needs.Missing(t, "docker", errors.New("CLOISTER_TEST_ENGINE and CLOISTER_TEST_IMAGES are not both set: script/test docker starts an engine for this story"))
-	}
+	e := engineOf(t)
 	var (
 		mu     sync.Mutex
 		shapes = map[string][]string{}
@@ -38,10 +60,10 @@ func TestEngineClaudeCode(t *testing.T) {
 				w := newWorld(t)
 				if flags == nil {
 					w.agent("claude")
-				} else if err := os.Symlink(images, filepath.Join(w.folder("data/cloister"), "images")); err != nil {
-					t.Fatal(err)
+				} else {
+					w.contained(e)
 				}
-				w.args, w.env["DOCKER_HOST"] = flags, "unix://"+socket
+				w.args = flags
 				w.fixedByClaude()
 				mu.Lock()
 				defer mu.Unlock()
@@ -72,4 +94,41 @@ func (w *world) shape() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// TestEngineBuildTrusts: the steps of a build trust what this host trusts, so behind
+// an authority that the image does not know, and where the guardian opens their
+// connections because a secret is bound.
+func TestEngineBuildTrusts(t *testing.T) {
+	e := engineOf(t)
+	for name, settings := range map[string]string{
+		"an authority of this host":   "",
+		"a connection that is opened": "secrets:\n  - {name: TOKEN, hosts: [elsewhere.example.com], header: Authorization}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.contained(e)
+			w.net.handle("packages.example.com", http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "hello by TLS\n") }))
+			w.settings = settings
+			w.configure()
+			w.ran = true
+			if settings != "" {
+				w.opened()
+				w.secret("TOKEN", canaryToken)
+			}
+			// A build that fails tells what its steps said.
+			file := filepath.Join(w.dir, "definition")
+			write(t, file, "FROM cloister-base\nRUN curl -sS https://packages.example.com/list && exit 7\n", 0o644)
+			ctx, cancel := context.WithTimeout(t.Context(), storyTime)
+			defer cancel()
+			res := w.cloister(ctx, "image", "build", "--file", file, "-t", "never")
+			if res.status != 1 || res.stdout != "" || strings.Count(res.stderr, "hello by TLS\n") != 1 || !strings.Contains(res.stderr, "non-zero code: 7") {
+				t.Errorf("status %d, stdout %q, stderr: %s\n%s", res.status, res.stdout, res.stderr, w.journal())
+			}
+			opened := slices.ContainsFunc(w.events(), func(e audit.Event) bool { return e.Kind == audit.HTTPRequest && e.Host == "packages.example.com" })
+			if opened != (settings != "") {
+				t.Errorf("the request was read: %v\n%s", opened, w.journal())
+			}
+		})
+	}
 }

@@ -55,7 +55,9 @@ type Shim struct {
 	// Remotes are those that git inside reaches by way of the guardian alone.
 	Remotes []string
 	Author  workspace.Author
-	Denied  []string
+	// Submodules are those that git inside has to find configured already.
+	Submodules []workspace.Submodule
+	Denied     []string
 
 	Stdin, Stdout, Stderr *os.File
 	// Signals are passed on to the command; the channel is the caller's.
@@ -406,7 +408,10 @@ func (s *Shim) changed(ctx context.Context, began time.Time, view *workspace.Vie
 		return nil, false
 	}
 	const tick = 10 * time.Millisecond
-	return workspace.Changed(ctx, string(s.Project.Root), backdated(began, time.Since(began), time.Now()).Add(-tick), view)
+	since := backdated(began, time.Since(began), time.Now()).Add(-tick)
+	paths, truncated := workspace.Changed(ctx, string(s.Project.Root), since, view)
+	beside, more := workspace.ChangedBeside(ctx, s.Project, since, view)
+	return append(paths, beside...), truncated || more
 }
 
 // backdated is when something began by the clock as it is set now: files have that
@@ -576,6 +581,12 @@ func (s *Shim) gitConfig() []byte {
 	fmt.Fprintf(&b, "[safe]\n\tdirectory = \"%s\"\n", quote(string(s.Project.Root)))
 	for _, url := range s.Remotes {
 		fmt.Fprintf(&b, "[url \"cloister::%s\"]\n\tinsteadOf = \"%s\"\n", quote(url), quote(url))
+	}
+	for _, m := range s.Submodules {
+		fmt.Fprintf(&b, "[submodule \"%s\"]\n\turl = \"%s\"\n", strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(m.Name), quote(m.URL))
+		if m.Update != "" {
+			fmt.Fprintf(&b, "\tupdate = %s\n", m.Update)
+		}
 	}
 	return []byte(b.String())
 }

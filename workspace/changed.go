@@ -29,6 +29,43 @@ func Changed(ctx context.Context, root string, since time.Time, view Holder) (pa
 	return slices.Compact(w.found), w.truncated
 }
 
+// ChangedBeside is Changed for what git keeps outside the project's top: the folder
+// of a linked working tree, and submodules, whose settings git obeys as it does the
+// repository's own. The paths are absolute.
+func ChangedBeside(ctx context.Context, p Project, since time.Time, view Holder) (paths []string, truncated bool) {
+	if p.Git == nil || inside(p.Git.Dir, string(p.Root)) {
+		return nil, false
+	}
+	top := filepath.Dir(p.Git.Common)
+	if at := strings.Index(p.Git.Common+"/", "/.git/"); at > 0 {
+		top = p.Git.Common[:at] // a submodule's lies deep in it
+	}
+	w := &walk{ctx: ctx, root: top, since: since, view: elsewhere{view, string(p.Root), top}}
+	for _, dir := range []string{filepath.Join(p.Git.Common, "modules"), p.Git.Dir} {
+		rel, err := filepath.Rel(top, dir)
+		if err != nil {
+			return nil, true
+		}
+		w.folder(rel, false, false)
+	}
+	for i, rel := range w.found {
+		w.found[i] = filepath.Join(top, rel)
+	}
+	slices.Sort(w.found)
+	return slices.Compact(w.found), w.truncated
+}
+
+// elsewhere is a Holder for paths relative to another top.
+type elsewhere struct {
+	Holder
+	root, top string
+}
+
+func (e elsewhere) Held(rel string) bool {
+	path, err := filepath.Rel(e.root, filepath.Join(e.top, rel))
+	return err == nil && e.Holder.Held(path)
+}
+
 // Holder knows what was protected, by paths relative to a project's top. A View
 // is one.
 type Holder interface {
@@ -91,7 +128,7 @@ func (w *walk) harmless(path string, e fs.DirEntry) bool {
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() == 0 {
 		return true
 	}
-	if w.hostsTree(path) {
+	if w.hostsTree(path) || sampleHook(path) {
 		return true
 	}
 	want := stubs.Text(path)
@@ -100,6 +137,12 @@ func (w *walk) harmless(path string, e fs.DirEntry) bool {
 	}
 	text, err := os.ReadFile(filepath.Join(w.root, path))
 	return err == nil && string(text) == want
+}
+
+// sampleHook tells of a hook by a name that git never runs: clones of submodules
+// come with a dozen.
+func sampleHook(path string) bool {
+	return filepath.Ext(path) == ".sample" && filepath.Base(filepath.Dir(path)) == "hooks"
 }
 
 // hostsTree tells of the two files by which git knows a linked working tree, of one
@@ -190,7 +233,7 @@ func Linked(ctx context.Context, root string) []string {
 		if seen++; seen > maxWalk {
 			return filepath.SkipAll
 		}
-		if e.IsDir() && e.Name() == "objects" && filepath.Base(filepath.Dir(path)) == ".git" {
+		if e.IsDir() && e.Name() == "objects" && (filepath.Base(filepath.Dir(path)) == ".git" || looksLikeGit(filepath.Dir(path))) {
 			return fs.SkipDir // clones on one disk share their objects, which nobody rewrites
 		}
 		if !e.Type().IsRegular() {

@@ -8,8 +8,8 @@ import (
 )
 
 // entry is one setting of a git configuration file. Section and key are lower
-// case; a subsection is left out.
-type entry struct{ section, key, value string }
+// case; the subsection is that between quotes.
+type entry struct{ section, subsection, key, value string }
 
 // maxConfig bounds a configuration file that is looked at.
 const maxConfig = 1 << 20
@@ -33,7 +33,7 @@ func readGitConfig(file string) []entry {
 // continued lines, a setting behind its section's bracket on one line.
 func parseGitConfig(text string) []entry {
 	var out []entry
-	section := ""
+	section, subsection := "", ""
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	for text != "" {
 		text = strings.TrimLeft(text, " \t\n\ufeff")
@@ -46,16 +46,31 @@ func parseGitConfig(text string) []entry {
 			if !ok {
 				return out
 			}
-			name, _, _ := strings.Cut(head, "\"")
-			name, _, _ = strings.Cut(strings.TrimSpace(name), ".")
+			name, quoted, _ := strings.Cut(head, "\"")
+			name, subsection, _ = strings.Cut(strings.TrimSpace(name), ".") // an old form
+			if quoted != "" {
+				subsection = unquoted(quoted)
+			}
 			section, text = strings.ToLower(strings.TrimSpace(name)), rest
 		default:
 			var key, value string
 			key, value, text = setting(text)
-			out = append(out, entry{section, strings.ToLower(key), value})
+			out = append(out, entry{section, subsection, strings.ToLower(key), value})
 		}
 	}
 	return out
+}
+
+// unquoted is a subsection's name, of the text behind its first quote.
+func unquoted(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text) && text[i] != '"'; i++ {
+		if text[i] == '\\' && i+1 < len(text) {
+			i++
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
 }
 
 // setting takes one "key = value" off the text.

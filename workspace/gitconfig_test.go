@@ -11,15 +11,16 @@ func TestParseGitConfig(t *testing.T) {
 		name, text string
 		want       []entry
 	}{
-		{"plain", "[core]\n\thooksPath = .githooks\n", []entry{{"core", "hookspath", ".githooks"}}},
-		{"comment", "[core]\n\thooksPath = .githooks # shared\n; x\n# y\n", []entry{{"core", "hookspath", ".githooks"}}},
-		{"hash in quotes", "[core]\nhooksPath = \"a # b\" ; c\n", []entry{{"core", "hookspath", "a # b"}}},
-		{"escapes", `[a]` + "\n" + `x = "q\"\\\t"` + "\n", []entry{{"a", "x", "q\"\\"}}},
-		{"continued", "[a]\nx = one \\\n two\n", []entry{{"a", "x", "one  two"}}},
-		{"one line", "[core] hooksPath=.h\n", []entry{{"core", "hookspath", ".h"}}},
-		{"subsection", "[includeIf \"gitdir:~/x/\"]\npath = y\n[Diff.old]\ncommand=z", []entry{{"includeif", "path", "y"}, {"diff", "command", "z"}}},
-		{"no value", "[core]\nbare\nx = 1", []entry{{"core", "bare", ""}, {"core", "x", "1"}}},
-		{"carriage returns", "[core]\r\n\thooksPath = .h\r\n", []entry{{"core", "hookspath", ".h"}}},
+		{"plain", "[core]\n\thooksPath = .githooks\n", []entry{{"core", "", "hookspath", ".githooks"}}},
+		{"comment", "[core]\n\thooksPath = .githooks # shared\n; x\n# y\n", []entry{{"core", "", "hookspath", ".githooks"}}},
+		{"hash in quotes", "[core]\nhooksPath = \"a # b\" ; c\n", []entry{{"core", "", "hookspath", "a # b"}}},
+		{"escapes", `[a]` + "\n" + `x = "q\"\\\t"` + "\n", []entry{{"a", "", "x", "q\"\\"}}},
+		{"continued", "[a]\nx = one \\\n two\n", []entry{{"a", "", "x", "one  two"}}},
+		{"one line", "[core] hooksPath=.h\n", []entry{{"core", "", "hookspath", ".h"}}},
+		{"subsection", "[includeIf \"gitdir:~/x/\"]\npath = y\n[Diff.old]\ncommand=z", []entry{{"includeif", "gitdir:~/x/", "path", "y"}, {"diff", "old", "command", "z"}}},
+		{"quotes in a subsection", `[submodule "a\"b\\c"]` + "\nurl = x\n", []entry{{"submodule", `a"b\c`, "url", "x"}}},
+		{"no value", "[core]\nbare\nx = 1", []entry{{"core", "", "bare", ""}, {"core", "", "x", "1"}}},
+		{"carriage returns", "[core]\r\n\thooksPath = .h\r\n", []entry{{"core", "", "hookspath", ".h"}}},
 		{"unclosed", "[core", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -394,15 +394,8 @@ func (v *View) git(home string, tree *tree, g Git) error {
 	if err := common.holdCommon(base); err != nil {
 		return err
 	}
-	for _, m := range modules(g.Common) {
-		if err := common.protect(filepath.Join(base, m), stubs.Leave); err != nil {
-			return err
-		}
-		if filepath.Base(m) == "config" {
-			if err := common.holdCommon(filepath.Join(base, filepath.Dir(m))); err != nil {
-				return err
-			}
-		}
+	if err := common.modules(base); err != nil {
+		return err
 	}
 	for _, path := range configured(root, g, v.home) {
 		r, err := filepath.Rel(root, path)
@@ -426,6 +419,9 @@ func (v *View) git(home string, tree *tree, g Git) error {
 		if err := common.protect(rel(filepath.Join(g.Dir, name)), absent); err != nil {
 			return err
 		}
+	}
+	if err := common.modules(rel(g.Dir)); err != nil {
+		return err
 	}
 	// The main working tree is not this cloister's to move.
 	for _, name := range []string{"HEAD", "index"} {
@@ -581,6 +577,21 @@ func (t *tree) pin(rel string) {
 // git fails on that; a file that says "here" changes nothing for git.
 func (t *tree) holdCommon(git string) error {
 	return t.protect(filepath.Join(git, "commondir"), stubs.File)
+}
+
+// modules protects what git obeys of the submodules of one git folder.
+func (t *tree) modules(git string) error {
+	for _, m := range modules(filepath.Join(t.root, git)) {
+		if err := t.protect(filepath.Join(git, m), stubs.Leave); err != nil {
+			return err
+		}
+		if filepath.Base(m) == "config" {
+			if err := t.holdCommon(filepath.Join(git, filepath.Dir(m))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // hide shows the matching files empty.

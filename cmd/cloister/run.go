@@ -406,7 +406,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Client: c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: env,
 		Term:   session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
 		Caller: a.hostCaller(cfg, f),
-		User:   user, Limits: limits, Root: root, Path: path, CAFile: sandbox.HostPath(caFile), CA: ca, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"), Author: workspace.FindAuthor(home, project.Git),
+		User:   user, Limits: limits, Root: root, Path: path, CAFile: sandbox.HostPath(caFile), CA: ca, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"), Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
 		Request: api.SessionRequest{

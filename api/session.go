@@ -212,6 +212,9 @@ type SessionEnd struct {
 	// Failure says why the session could not be built or was lost; empty for
 	// a command that ran, whatever its exit status.
 	Failure string `json:"failure,omitempty"`
+	// Stopped says who or what asked for the end of a command that ran; empty for
+	// one that ended by itself.
+	Stopped string `json:"stopped,omitempty"`
 }
 
 // SessionSummary is the guardian's count of what the session asked for.

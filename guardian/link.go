@@ -357,7 +357,7 @@ func (l *live) finish(end api.SessionEnd) {
 			break
 		}
 	}
-	event, reason := session.Ended, ""
+	event, reason := session.Ended, end.Stopped
 	if end.Failure != "" {
 		event, reason = session.Broke, end.Failure
 	}

@@ -170,7 +170,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 				_ = release() // heard above, where all errors are
 			}()
 			res.Autorun, res.Truncated = s.changed(ctx, began, view)
-			end := api.SessionEnd{ExitStatus: status.ExitCode(), AutorunChanged: res.Autorun}
+			end := api.SessionEnd{ExitStatus: status.ExitCode(), AutorunChanged: res.Autorun, Stopped: res.Stopped}
 			if lost != nil {
 				end.Failure = lost.Error() // the enclosure went away under the command
 			}

@@ -115,7 +115,8 @@ func (a *app) listSessions(found []listed, now time.Time) {
 		if live := s.State == api.StateStarting || s.State == api.StateRunning; live && gone(s.Path) {
 			a.notice("%s: its folder %s was moved or removed; it works on in what it had", s.Name, s.Path)
 		}
-		if s.State == api.StateFailed && s.Reason != "" {
+		// That a person stopped it is no news to them.
+		if s.State == api.StateFailed && s.Reason != "" || s.State == api.StateStopped && s.Reason != "" && s.Reason != stopWord {
 			a.notice("%s: %s", s.Name, s.Reason)
 		}
 		if s.PendingAsks > 0 {

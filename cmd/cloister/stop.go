@@ -57,6 +57,9 @@ func (a *app) stopCommand() *cobra.Command {
 	return c
 }
 
+// stopWord is the reason that the record and the list have for what a person stopped.
+const stopWord = "cloister stop"
+
 // comeBack is how long a session may take to come back to a guardian that has
 // just started. It looks for one every 100 ms.
 const comeBack = 5 * time.Second
@@ -68,7 +71,7 @@ func stopOne(ctx context.Context, c *client.Client, name string, grace time.Dura
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		s, err := c.StopSession(ctx, name, "cloister stop", grace)
+		s, err := c.StopSession(ctx, name, stopWord, grace)
 		var refused *api.Error
 		if !errors.As(err, &refused) || refused.Status != http.StatusConflict {
 			return s, err

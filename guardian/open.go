@@ -15,6 +15,7 @@ import (
 	"cloister/audit"
 	"cloister/egress"
 	"cloister/internal/passfd"
+	"cloister/policy"
 	"cloister/session"
 	"cloister/swap"
 )
@@ -298,6 +299,32 @@ func (l *live) recordStart(req api.SessionRequest) error {
 		e.Reason = "a person accepted by name that this is not enforced"
 		if err := l.g.records.append(l.ctx, e); err != nil {
 			return err
+		}
+	}
+	if req.Resume != nil {
+		return nil
+	}
+	return l.recordClosed(req, digest)
+}
+
+// recordClosed records the paths that statements of policies close to this session.
+// They are refused once, here, by the view that is about to be made: what is tried at
+// them afterwards the kernel refuses, and tells nobody.
+func (l *live) recordClosed(req api.SessionRequest, digest string) error {
+	for _, st := range l.snapshot.Load().Statements() {
+		if st.Hold != policy.InView || slices.Contains(req.Accepted, st.Residue()) {
+			continue
+		}
+		for _, p := range st.Closed {
+			e := l.g.event(l.info, digest)
+			e.Kind, e.Action, e.Resource, e.Verdict, e.Rule = audit.FileDenied, "open", p.Path, "deny", st.Rule
+			e.Reason = "a statement at " + st.Origin.String() + ": shown empty"
+			if p.Write {
+				e.Action, e.Reason = "write", "a statement at "+st.Origin.String()+": shown read-only"
+			}
+			if err := l.g.records.append(l.ctx, e); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"cloister/api"
 	"cloister/client"
+	"cloister/config"
 	"cloister/workspace"
 )
 
@@ -17,10 +19,10 @@ func (a *app) here(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	root := ""
+	root, waits := "", false
 	if p, err := workspace.Find("."); err == nil {
 		root = string(p.Root)
-		if cfg, err = a.unused(p, cfg); err != nil {
+		if cfg, waits, err = a.unused(p, cfg); err != nil {
 			return err
 		}
 		a.line("project    %s", root)
@@ -45,12 +47,15 @@ func (a *app) here(ctx context.Context) error {
 	}
 	a.line("")
 	next := [][]string{}
+	if waits {
+		next = append(next, []string{"cloister project trust", "see what its " + config.ProjectFile + " asks for, and agree"})
+	}
 	for _, s := range mine {
 		if s.Terminal {
 			next = append(next, []string{"cloister attach " + s.Name, "see it, and type into it"})
 		}
 	}
-	if len(next) == 0 {
+	if !slices.ContainsFunc(mine, func(s api.SessionInfo) bool { return s.Terminal }) {
 		next = append(next, []string{"cloister start", "start " + cfg.Defaults.Agent + " here"})
 	}
 	next = append(next, []string{"cloister run -- CMD", "run one command"})

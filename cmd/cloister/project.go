@@ -139,17 +139,17 @@ func (a *app) ofProject(d xdg.Dirs, p workspace.Project, cfg *config.Config) (_ 
 
 // unused is the configuration of a project for whoever only looks: that is no use
 // of it.
-func (a *app) unused(p workspace.Project, cfg *config.Config) (*config.Config, error) {
+func (a *app) unused(p workspace.Project, cfg *config.Config) (_ *config.Config, narrowed bool, err error) {
 	d, err := a.dirs()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	k, err := readKnown(projectFile(d, string(p.Main)))
 	if err != nil {
 		k = known{Name: filepath.Base(string(p.Main)), Root: string(p.Main)}
 	}
-	cfg, _, _, err = k.over(d, p, cfg)
-	return cfg, err
+	cfg, _, narrowed, err = k.over(d, p, cfg)
+	return cfg, narrowed, err
 }
 
 // over puts the files that speak of a project over a configuration.

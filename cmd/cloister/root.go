@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -138,6 +139,8 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	hint := fmt.Sprintf("%s --help lists them", cmd.CommandPath())
 	if near := nearest.Word(args[0], names); near != "" {
 		hint = fmt.Sprintf("did you mean %s %s?", cmd.CommandPath(), near)
+	} else if _, err := exec.LookPath(args[0]); err == nil && !cmd.HasParent() {
+		hint = fmt.Sprintf("to run the program: cloister run -- %s; to come back to it: cloister start --agent %s", quoted(args), args[0])
 	}
 	return wrongWords(hint, "unknown command %q for %s", args[0], cmd.CommandPath())
 }

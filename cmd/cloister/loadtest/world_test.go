@@ -200,7 +200,8 @@ func (w *world) look() traces {
 	}
 	for _, dir := range []string{w.project, filepath.Join(w.dir, "run"), filepath.Join(w.dir, "t")} {
 		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-			if err == nil && !strings.HasPrefix(path, filepath.Join(w.project, ".git")) && filepath.Base(path) != "client" {
+			// The folder of terminals' sockets stays, as the guardian's does.
+			if err == nil && !strings.HasPrefix(path, filepath.Join(w.project, ".git")) && filepath.Base(path) != "client" && path != filepath.Join(w.dir, "run", "cloister", "t") {
 				out["file"] = append(out["file"], path)
 			}
 			return nil

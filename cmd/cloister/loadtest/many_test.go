@@ -51,8 +51,20 @@ func TestMany(t *testing.T) {
 		attaches = append(attaches, w.seen(fmt.Sprintf("s%d", i%many), "ready"))
 	}
 	each, told := w.idle()
-	t.Logf("%d sessions at once: list p50 %v, p99 %v (bar 50 ms); attach until its screen is shown p50 %v, p99 %v (bar 100 ms); an idle one %s (bar 6 MB)",
-		many, quantile(lists, 0.5), quantile(lists, 0.99), quantile(attaches, 0.5), quantile(attaches, 0.99), told)
+	ms := func(list []time.Duration, q float64) time.Duration {
+		return quantile(list, q).Round(100 * time.Microsecond)
+	}
+	text := fmt.Sprintf("%d cloisters at once, each with a terminal\n"+
+		"cloister list                              p50 %v, p99 %v (bar 50 ms)\n"+
+		"cloister attach, until its screen is shown p50 %v, p99 %v (bar 100 ms)\n"+
+		"an idle one weighs                         %s (bar 6 MB)\n",
+		many, ms(lists, 0.5), ms(lists, 0.99), ms(attaches, 0.5), ms(attaches, 0.99), told)
+	t.Log(text)
+	if dir := os.Getenv("CLOISTER_CAPTURES"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, "many.txt"), []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
 	if full && (quantile(lists, 0.5) > 50*time.Millisecond || quantile(attaches, 0.5) > 100*time.Millisecond || each > 6e6) {
 		t.Error("a bar is missed")
 	}

@@ -49,6 +49,7 @@ type Log struct {
 	number  int
 	size    int64
 	head    head
+	line    []byte     // memory for the next one
 	pending []*os.File // full segments that wait for their last sync
 	broken  error      // the first failure; set once
 	closed  bool
@@ -311,10 +312,11 @@ func (l *Log) append(e *Event) error {
 	// everywhere.
 	e.Time = e.Time.UTC().Round(0)
 	e.Seq, e.Prev = l.head.Seq+1, l.head.Hash
-	text, hash, err := encode(e)
+	text, hash, err := encode(l.line, e)
 	if err != nil {
 		return err // nothing was written: the log is whole
 	}
+	l.line = text
 	if l.size > 0 && l.size+int64(len(text)) > l.segment {
 		if err := l.rotate(); err != nil {
 			return l.latch(err)

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
-
-	"cloister/internal/termsafe"
 )
 
 const (
@@ -27,29 +25,24 @@ const (
 // genesis is the Prev of the first record.
 const genesis = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// encode makes the line of e, whose Seq and Prev are set, and its hash.
-func encode(e *Event) (line []byte, hash string, err error) {
+// encode makes the line of e, whose Seq and Prev are set, in buf, and its hash.
+func encode(buf []byte, e *Event) (line []byte, hash string, err error) {
 	e.V = Version
 	e.Hash = ""
-	var text []byte
 	for _, bound := range []int{maxField, maxField / 8} {
 		shorten(e, bound)
-		if text, err = json.Marshal(e); err != nil {
+		if buf, err = appendEvent(buf[:0], e); err != nil {
 			return nil, "", fmt.Errorf("encode record: %w", err)
 		}
-		if text = termsafe.JSON(text); len(text)+hashLen < MaxRecord {
+		if len(buf)+hashLen < MaxRecord {
 			break
 		}
 	}
-	// json.Marshal wrote the members in the order of the struct: the empty
-	// hash is last.
-	body := text[:len(text)-len(hashHead)-len(hashTail)]
-	hash = digest(body)
-	line = make([]byte, 0, len(body)+hashLen+1)
-	line = append(line, body...)
-	line = append(line, hashHead...)
-	line = append(line, hash...)
-	line = append(line, hashTail...)
+	// The empty hash is last: without it stands what is hashed.
+	line = append(buf[:len(buf)-len(hashHead)-len(hashTail)], '}')
+	sum := sha256.Sum256(line)
+	hash = hex.EncodeToString(sum[:])
+	line = append(append(append(line[:len(line)-1], hashHead...), hash...), hashTail...)
 	line = append(line, '\n')
 	if len(line) > MaxRecord {
 		return nil, "", fmt.Errorf("encode record: %d bytes, at most %d", len(line), MaxRecord)

@@ -66,7 +66,8 @@ func (b *budget) spend(e audit.Event, now time.Time) (record bool, due []audit.E
 	}
 	first := a.unsaid[e.Kind]
 	if first == nil {
-		first = &e
+		first = new(audit.Event) // not &e, which would put every event on the heap
+		*first = e
 		a.unsaid[e.Kind] = first
 	}
 	first.Suppressed++

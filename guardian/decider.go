@@ -2,10 +2,9 @@ package guardian
 
 import (
 	"context"
-	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
-	"time"
 
 	"cloister/api"
 	"cloister/audit"
@@ -60,8 +59,8 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 // nothing says that nothing has passed yet: each record of the network has these
 // members, so that who adds them up needs not know which have them.
 func nothing(e *audit.Event) {
-	var up, down, took int64
-	e.BytesUp, e.BytesDown, e.DurationMS = &up, &down, &took
+	var n [3]int64
+	e.BytesUp, e.BytesDown, e.DurationMS = &n[0], &n[1], &n[2]
 }
 
 // asked is q in policy's words.
@@ -143,6 +142,9 @@ func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string
 }
 
 func reasonOf(v policy.Verdict, q egress.Query, why string) string {
+	if v.Effect == policy.Allow && !v.WouldDeny && v.Diagnostic == "" && q.Detail == "" && len(v.Rewrites) == 0 {
+		return v.Reason // nearly always
+	}
 	var words []string
 	switch {
 	case v.WouldDeny:
@@ -180,7 +182,7 @@ func placeOf(o policy.Origin) string {
 	if o.Line == 0 {
 		return o.File
 	}
-	return fmt.Sprintf("%s:%d", o.File, o.Line)
+	return o.File + ":" + strconv.Itoa(o.Line)
 }
 
 func kindOf(k egress.QueryKind) audit.Kind {
@@ -202,7 +204,7 @@ func resource(k egress.QueryKind, host string, port uint16) string {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	return fmt.Sprintf("%s:%d", host, port)
+	return host + ":" + strconv.Itoa(int(port))
 }
 
 // flowEvent is the record of what became of a flow.
@@ -233,9 +235,8 @@ func (l *live) Closed(f egress.Flow) {
 	if f.Kind == egress.Request {
 		e.Action = "response"
 	}
-	ms := f.Duration / time.Millisecond
-	up, down, took := f.Up, f.Down, int64(ms)
-	e.BytesUp, e.BytesDown, e.DurationMS = &up, &down, &took
+	n := [3]int64{f.Up, f.Down, f.Duration.Milliseconds()}
+	e.BytesUp, e.BytesDown, e.DurationMS = &n[0], &n[1], &n[2]
 	// The session may have ended meanwhile; its last flows are recorded all
 	// the same.
 	if err := l.g.records.append(context.WithoutCancel(l.ctx), e); err != nil {

@@ -38,6 +38,9 @@ type Engine struct {
 	generation atomic.Uint64
 	overflow   atomic.Int64 // when a refusal at the cap was last recorded
 
+	lates lates
+	over  chan struct{} // closed when every connection is
+
 	mu      sync.Mutex
 	streams map[*stream]struct{}
 	closing bool
@@ -61,7 +64,9 @@ func New(cfg Config) (*Engine, error) {
 		upstream:    newUpstreamTLS(cfg.Roots),
 		originalDst: cfg.OriginalDst,
 		streams:     map[*stream]struct{}{},
+		over:        make(chan struct{}),
 	}
+	e.lates.e = e
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -307,6 +312,7 @@ func (e *Engine) killAll() {
 	for _, s := range e.snapshot() {
 		s.kill(errShutdown)
 	}
+	close(e.over)
 }
 
 func (e *Engine) snapshot() []*stream {

@@ -25,7 +25,6 @@ func (s *stream) serveHTTP(ctx context.Context, proxy bool) {
 		if !s.awaitRequest(wait) {
 			return
 		}
-		s.readBy(s.e.limits.Handshake)
 		began := time.Now()
 		req, err := s.readRequest()
 		if err != nil {
@@ -74,21 +73,22 @@ func (s *stream) awaitRequest(wait time.Duration) bool {
 		return true
 	}
 	s.client.drop()
-	s.readBy(wait)
+	s.readSoon(wait)
 	return s.client.fill(wire.MaxHead) == nil
 }
 
 // readRequest reads one head off the client.
 func (s *stream) readRequest() (*wire.Request, error) {
-	head, err := readHead(s.client)
+	head, err := readHead(s.client, func() { s.readBy(s.e.limits.Handshake) })
 	if err != nil {
 		return nil, err
 	}
 	return wire.ParseRequest(head)
 }
 
-// readHead reads as much of src as makes one head; what follows it stays.
-func readHead(src *source) ([]byte, error) {
+// readHead reads as much of src as makes one head; what follows it stays. short,
+// where not nil, is called once where what is here is not all of it.
+func readHead(src *source, short func()) ([]byte, error) {
 	var scan wire.HeadScan
 	for {
 		n, err := scan.Next(src.buf)
@@ -97,6 +97,10 @@ func readHead(src *source) ([]byte, error) {
 			return src.take(n), nil
 		case !errors.Is(err, wire.ErrShort):
 			return nil, err
+		}
+		if short != nil {
+			short()
+			short = nil
 		}
 		if err := src.fill(wire.MaxHead + firstRead); err != nil {
 			return nil, err
@@ -140,6 +144,7 @@ type exchange struct {
 	out       io.Reader
 	outLength int64
 
+	held     []byte // of the answer, on its way to the program
 	status   int
 	up, down int64
 	answered bool        // the program has got a byte of a response
@@ -470,15 +475,23 @@ func (x *exchange) failed(err error, reused bool) bool {
 // errUpstream marks what the server did wrong.
 var errUpstream = errors.New("the server's answer")
 
-// requestHead writes the request anew, from what was understood of it.
+// requestHead writes the request anew, from what was understood of it. It is valid
+// until the answer's head is written.
 func (x *exchange) requestHead() []byte {
-	drop := hopFields(x.req.Header)
-	h := x.req.Header.Without(func(name string) bool {
-		return drop[name] || name == "host" || name == "content-length" || name == "transfer-encoding" || name == "expect" && x.out != nil
-	})
-	b := make([]byte, 0, 1024)
-	b = append(b, x.req.Method+" "+x.target+" HTTP/1.1\r\nHost: "+hostField(x.to, x.s.defaultPort())+"\r\n"...)
-	b = h.Append(b)
+	if x.s.scratch == nil {
+		x.s.scratch = make([]byte, 0, 1024)
+	}
+	b := append(x.s.scratch[:0], x.req.Method...)
+	b = append(append(append(b, ' '), x.target...), " HTTP/1.1\r\nHost: "...)
+	b = append(append(b, hostField(x.to, x.s.defaultPort())...), "\r\n"...)
+	hop := hopFields(x.req.Header)
+	for _, f := range x.req.Header {
+		switch {
+		case hop.has(f.Name), is(f.Name, "host"), is(f.Name, "content-length"), is(f.Name, "transfer-encoding"), x.out != nil && is(f.Name, "expect"):
+		default:
+			b = f.Append(b)
+		}
+	}
 	_, counted := x.req.Header.Get("Content-Length")
 	switch {
 	case x.out != nil && x.outLength >= 0:
@@ -518,18 +531,35 @@ func (s *stream) defaultPort() uint16 {
 	return 80
 }
 
-// hopFields names what belongs to one connection only (RFC 9110 7.6.1), in
-// lower case.
-func hopFields(h wire.Header) map[string]bool {
-	drop := map[string]bool{
-		"connection": true, "keep-alive": true, "proxy-connection": true, "te": true, "upgrade": true,
-		"proxy-authorization": true, "proxy-authenticate": true, "proxy-authentication-info": true,
+// hop are the fields that belong to one connection only (RFC 9110 7.6.1), besides
+// those that always do.
+type hop []string
+
+// hopFields are those that Connection names.
+func hopFields(h wire.Header) hop { return h.Tokens("Connection") }
+
+func (h hop) has(name string) bool {
+	switch len(name) {
+	case 2:
+		return is(name, "te")
+	case 7:
+		if is(name, "upgrade") {
+			return true
+		}
+	case 10:
+		if is(name, "connection") || is(name, "keep-alive") {
+			return true
+		}
+	case 16, 18, 19, 25:
+		if is(name, "proxy-connection") || is(name, "proxy-authenticate") || is(name, "proxy-authorization") || is(name, "proxy-authentication-info") {
+			return true
+		}
 	}
-	for _, token := range h.Tokens("Connection") {
-		drop[token] = true
-	}
-	return drop
+	return slices.ContainsFunc(h, func(named string) bool { return is(name, named) })
 }
+
+// is compares the name of a field with one in lower case.
+func is(name, lower string) bool { return len(name) == len(lower) && strings.EqualFold(name, lower) }
 
 func wantsClose(h wire.Header) bool {
 	return slices.Contains(append(h.Tokens("Connection"), h.Tokens("Proxy-Connection")...), "close")

@@ -22,12 +22,22 @@ const maxInterim = 32
 // relay sends the request and passes the responses on. True: both connections
 // are at a message's end and can be used again.
 func (x *exchange) relay() (bool, error) {
-	if _, err := x.s.up.Conn.Write(x.requestHead()); err != nil {
+	u := &upload{x: x}
+	first, whole, err := u.first()
+	if err != nil {
+		return false, err
+	}
+	_, err = x.s.up.Conn.Write(first)
+	if err != nil {
 		// As for the body: what the server said before it closed comes first.
 		x.s.e.log.Debug("request head", "error", err)
 	}
-	u := &upload{x: x, done: make(chan struct{})}
-	go u.run()
+	if u.done = make(chan struct{}); whole {
+		u.complete = err == nil
+		x.s.e.lates.add(u)
+	} else {
+		go u.run()
+	}
 	keep, err := x.response()
 	u.stop()
 	x.up = u.n
@@ -46,8 +56,43 @@ type upload struct {
 	complete  bool
 	clientErr error // the program's side went wrong
 
+	// Of one that is sent, and not watched yet: its place in lates.
+	listed     bool
+	tick       uint64
+	next, prev *upload
+
 	mu      sync.Mutex
 	stopped bool
+}
+
+// mostAtOnce is how long a body is sent with its head: one TLS record holds it, and
+// every socket takes it without waiting for the server.
+const mostAtOnce = 8 << 10
+
+// first is what goes up before the server's answer is waited for: the head and,
+// where it is short and here already, the body. whole says that nothing is left.
+func (u *upload) first() (b []byte, whole bool, err error) {
+	x := u.x
+	b = x.requestHead()
+	switch held := x.s.client.buf; {
+	case x.out != nil:
+		return b, false, nil
+	case x.req.Body == wire.NoBody:
+		return b, true, nil
+	case x.req.Body != wire.Length || x.req.Length > mostAtOnce || x.req.Length > int64(len(held)):
+		return b, false, nil
+	}
+	n := int(x.req.Length)
+	if err := u.spend(n); err != nil {
+		return nil, false, err
+	}
+	u.n = x.req.Length
+	return append(b, x.s.client.take(n)...), true, nil
+}
+
+func (u *upload) watchLate() {
+	defer close(u.done)
+	u.watch()
 }
 
 func (u *upload) run() {
@@ -69,6 +114,9 @@ func (u *upload) run() {
 
 // stop ends the upload after the response, and waits for it.
 func (u *upload) stop() {
+	if u.x.s.e.lates.remove(u) {
+		return // nothing began, and no deadline was set
+	}
 	u.mu.Lock()
 	u.stopped = true
 	past := time.Unix(1, 0)
@@ -76,7 +124,7 @@ func (u *upload) stop() {
 	_ = u.x.s.up.SetWriteDeadline(past)
 	u.mu.Unlock()
 	<-u.done
-	_ = u.x.s.client.SetReadDeadline(time.Time{})
+	u.x.s.readBy(0)
 	_ = u.x.s.up.SetDeadline(time.Time{})
 }
 
@@ -276,7 +324,8 @@ func (x *exchange) response() (bool, error) {
 				continue
 			}
 		}
-		if err := x.writeHead(r, nil); err != nil {
+		x.putHead(r, nil)
+		if err := x.flush(); err != nil {
 			return false, err
 		}
 	}
@@ -284,7 +333,7 @@ func (x *exchange) response() (bool, error) {
 }
 
 func (x *exchange) readResponse() (*wire.Response, error) {
-	head, err := readHead(x.s.up)
+	head, err := readHead(x.s.up, nil)
 	if err != nil {
 		return nil, x.upstreamErr(err)
 	}
@@ -333,16 +382,24 @@ func (x *exchange) final(r *wire.Response) (bool, error) {
 	if !keep {
 		own = append(own, wire.Field{Name: "Connection", Value: "close"})
 	}
-	if err := x.writeHead(r, own); err != nil {
-		return false, err
-	}
+	x.putHead(r, own)
 	if edited != nil {
-		if err := edited.pass(); err != nil {
+		err := x.flush()
+		if err == nil {
+			err = edited.pass()
+		}
+		if err != nil {
 			return false, err
 		}
 		keepUp = keepUp && edited.from.ended
-	} else if err := x.body(r); err != nil {
-		return false, err
+	} else {
+		err := x.body(r)
+		if ferr := x.flush(); err == nil {
+			err = ferr
+		}
+		if err != nil {
+			return false, err
+		}
 	}
 	if !keepUp {
 		// The upload still holds the connection; the next request dials anew.
@@ -351,17 +408,53 @@ func (x *exchange) final(r *wire.Response) (bool, error) {
 	return keep, nil
 }
 
-func (x *exchange) writeHead(r *wire.Response, own wire.Header) error {
-	drop := hopFields(r.Header)
-	bare := r.Status < 200 || r.Status == 204
-	h := r.Header.Without(func(name string) bool {
-		return drop[name] || name == "transfer-encoding" || (bare && name == "content-length")
-	})
-	b := make([]byte, 0, 1024)
-	b = append(b, "HTTP/1.1 "+strconv.Itoa(r.Status)+" "+r.Reason+"\r\n"...)
-	b = own.Append(h.Append(b))
+// putHead holds the head for the program until flush.
+func (x *exchange) putHead(r *wire.Response, own wire.Header) {
+	if x.held == nil {
+		x.held = x.s.scratch[:0] // the request's head is out of it
+	}
+	hop, bare := hopFields(r.Header), r.Status < 200 || r.Status == 204
+	b := append(x.held, "HTTP/1.1 "...)
+	b = append(append(strconv.AppendInt(b, int64(r.Status), 10), ' '), r.Reason...)
+	b = append(b, "\r\n"...)
+	for _, f := range r.Header {
+		switch {
+		case hop.has(f.Name), is(f.Name, "transfer-encoding"), bare && is(f.Name, "content-length"):
+		default:
+			b = f.Append(b)
+		}
+	}
+	b = own.Append(b)
 	x.answered = x.answered || r.Status >= 200
-	_, err := x.s.client.Conn.Write(append(b, "\r\n"...))
+	x.held = append(b, "\r\n"...)
+}
+
+// mostHeld is what one TLS record takes.
+const mostHeld = 16 << 10
+
+// put writes to the program. What is short waits for more until flush, so that an
+// answer which is here already goes down in one system call and one TLS record.
+// Who is about to wait for the server flushes first.
+func (x *exchange) put(b []byte) error {
+	if len(x.held)+len(b) > mostHeld {
+		if err := x.flush(); err != nil {
+			return err
+		}
+	}
+	if len(b) > mostHeld {
+		_, err := x.s.client.Conn.Write(b)
+		return err
+	}
+	x.held = append(x.held, b...)
+	return nil
+}
+
+func (x *exchange) flush() error {
+	b := x.held
+	if x.held = x.held[:0]; len(b) == 0 {
+		return nil
+	}
+	_, err := x.s.client.Conn.Write(b)
 	return err
 }
 
@@ -383,11 +476,14 @@ func (x *exchange) body(r *wire.Response) error {
 // kernel connections what is not in memory yet is spliced.
 func (x *exchange) bodyLength(n int64) error {
 	held := x.s.up.take(int(min(int64(len(x.s.up.buf)), n)))
-	w, err := x.s.client.Conn.Write(held)
-	x.down += int64(w)
+	err := x.put(held)
+	if err == nil {
+		err = x.flush()
+	}
 	if err != nil {
 		return err
 	}
+	x.down += int64(len(held))
 	x.s.up.drop()
 	if n -= int64(len(held)); n == 0 {
 		return nil
@@ -428,16 +524,27 @@ func (x *exchange) extend() {
 }
 
 func (x *exchange) bodyChunked() error {
-	c := chunks{in: &bodyReader{src: x.s.up, before: x.extend}, buffers: &x.s.e.buffers}
+	var failed error // of what was held
+	before := func() {
+		if err := x.flush(); failed == nil {
+			failed = err
+		}
+		x.extend()
+	}
+	c := chunks{in: &bodyReader{src: x.s.up, before: before}, buffers: &x.s.e.buffers}
 	err := c.copy(func(data []byte) error {
 		x.down += int64(len(data))
-		if x.req.Minor == 0 {
-			_, err := x.s.client.Conn.Write(data)
-			return err
+		switch {
+		case failed != nil:
+			return failed
+		case x.req.Minor == 0:
+			return x.put(data)
 		}
-		return writeChunk(x.s.client.Conn, &x.s.e.buffers, data)
+		return x.putChunk(data)
 	})
 	switch {
+	case failed != nil:
+		return failed
 	case errors.Is(err, errWrite):
 		return err
 	case err != nil:
@@ -445,7 +552,26 @@ func (x *exchange) bodyChunked() error {
 	case x.req.Minor == 0:
 		return nil
 	}
-	return writeTrailers(x.s.client.Conn, editTrailers(x.edits, c.trailers))
+	return x.put(appendTrailers(editTrailers(x.edits, c.trailers)))
+}
+
+// putChunk is put of one chunk.
+func (x *exchange) putChunk(data []byte) error {
+	if len(x.held)+len(data) > mostHeld-32 {
+		if err := x.flush(); err != nil {
+			return err
+		}
+	}
+	if len(data) > mostHeld-32 {
+		return writeChunk(x.s.client.Conn, &x.s.e.buffers, data)
+	}
+	x.held = appendChunk(x.held, data)
+	return nil
+}
+
+func appendChunk(b, data []byte) []byte {
+	b = append(strconv.AppendInt(b, int64(len(data)), 16), "\r\n"...)
+	return append(append(b, data...), "\r\n"...)
 }
 
 // A bodyReader reads what belongs to a body; before, where not nil, is called
@@ -583,21 +709,23 @@ func (c *chunks) readTrailers() error {
 // writeChunk writes one chunk in one system call, and in one TLS record where it
 // fits.
 func writeChunk(c net.Conn, buffers *buffers, data []byte) error {
-	head := strconv.AppendInt(make([]byte, 0, 24), int64(len(data)), 16)
 	if _, ok := c.(*tls.Conn); ok && len(data) <= pumpSize-32 {
 		buf := buffers.get()
 		defer buffers.put(buf)
-		whole := append(append(append(buf[:0], head...), "\r\n"...), data...)
-		_, err := c.Write(append(whole, "\r\n"...))
+		_, err := c.Write(appendChunk(buf[:0], data))
 		return err
 	}
+	head := strconv.AppendInt(make([]byte, 0, 24), int64(len(data)), 16)
 	bufs := net.Buffers{append(head, "\r\n"...), data, []byte("\r\n")}
 	_, err := bufs.WriteTo(c)
 	return err
 }
 
+func appendTrailers(trailers wire.Header) []byte {
+	return append(trailers.Append([]byte("0\r\n")), "\r\n"...)
+}
+
 func writeTrailers(c net.Conn, trailers wire.Header) error {
-	b := trailers.Append([]byte("0\r\n"))
-	_, err := c.Write(append(b, "\r\n"...))
+	_, err := c.Write(appendTrailers(trailers))
 	return err
 }

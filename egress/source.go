@@ -12,6 +12,9 @@ import (
 type source struct {
 	net.Conn
 	buf []byte
+	// first is the memory in which buf begins. It is kept between messages: a
+	// request that is read costs no allocation, and an idle connection firstRead.
+	first []byte
 }
 
 // firstRead is enough for nearly every first flight: a ClientHello with a
@@ -25,7 +28,13 @@ func (s *source) fill(most int) error {
 	if len(s.buf) >= most {
 		return errTooLong
 	}
-	if cap(s.buf)-len(s.buf) < firstRead/4 {
+	if len(s.buf) == 0 && s.first == nil {
+		s.first = make([]byte, 0, firstRead)
+	}
+	switch {
+	case len(s.buf) == 0:
+		s.buf = s.first
+	case cap(s.buf)-len(s.buf) < firstRead/4:
 		grown := make([]byte, len(s.buf), max(firstRead, 2*cap(s.buf)))
 		copy(grown, s.buf)
 		s.buf = grown
@@ -48,11 +57,18 @@ func (s *source) take(n int) []byte {
 	return out
 }
 
-// drop gives the buffer back once nothing is held, so that an idle connection
-// costs no more than its descriptor and goroutine.
+// drop gives a buffer that grew back once nothing is held.
 func (s *source) drop() {
 	if len(s.buf) == 0 {
 		s.buf = nil
+	}
+}
+
+// forget is drop for a connection that is not read in messages: a tunnel costs no
+// more than its descriptors and goroutines.
+func (s *source) forget() {
+	if s.drop(); s.buf == nil {
+		s.first = nil
 	}
 }
 
@@ -60,7 +76,7 @@ func (s *source) Read(p []byte) (int, error) {
 	if len(s.buf) > 0 {
 		n := copy(p, s.buf)
 		s.buf = s.buf[n:]
-		s.drop()
+		s.forget()
 		return n, nil
 	}
 	return s.Conn.Read(p)

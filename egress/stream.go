@@ -34,7 +34,9 @@ type stream struct {
 	up       *source
 	upTarget authority.Authority
 	dialed   netip.AddrPort
-	answered bool // it has answered a request
+	answered bool      // it has answered a request
+	deadline time.Time // by which the client must have been read
+	scratch  []byte    // memory for heads
 
 	protocol string   // in which the connection must say who wants what
 	secure   bool     // TLS is opened on both sides
@@ -468,7 +470,16 @@ func (s *stream) readBy(d time.Duration) {
 	if d > 0 {
 		t = time.Now().Add(d)
 	}
+	s.deadline = t
 	_ = s.client.SetReadDeadline(t) // fails on a closed connection only, as the read will
+}
+
+// readSoon is readBy of at most d and hardly less: a deadline that is there already
+// and will do is left, since each that is set may wake a thread.
+func (s *stream) readSoon(d time.Duration) {
+	if left := time.Until(s.deadline); left > d || left < d-d/4 {
+		s.readBy(d)
+	}
 }
 
 // ensureDialed dials the target unless that is done, and refuses if it fails.
@@ -541,7 +552,7 @@ func (s *stream) finishTunnel(t *tunnel) {
 	}
 	n, err := s.up.Conn.Write(held)
 	t.up.n.Add(int64(n))
-	s.client.buf = nil
+	s.client.forget()
 	if err != nil {
 		t.down.limit(s.e.limits.HalfClosed) // an answer may be on its way all the same
 		s.closed(t, errors.Join(err, <-t.done, s.killed()))

@@ -53,7 +53,8 @@ func (x *exchange) upgraded(r *wire.Response) error {
 		return fmt.Errorf("%w: 101 with an extension that was not asked for", errUpstream)
 	}
 	own := wire.Header{{Name: "Connection", Value: "Upgrade"}, {Name: "Upgrade", Value: "websocket"}}
-	if err := x.writeHead(r, own); err != nil {
+	x.putHead(r, own)
+	if err := x.flush(); err != nil {
 		return err
 	}
 	x.answered = true

@@ -66,12 +66,15 @@ func (h Header) Without(drop func(name string) bool) Header {
 // Append writes the fields in wire form, without the empty line.
 func (h Header) Append(b []byte) []byte {
 	for _, f := range h {
-		b = append(b, f.Name...)
-		b = append(b, ": "...)
-		b = append(b, f.Value...)
-		b = append(b, "\r\n"...)
+		b = f.Append(b)
 	}
 	return b
+}
+
+// Append writes the line.
+func (f Field) Append(b []byte) []byte {
+	b = append(append(b, f.Name...), ": "...)
+	return append(append(b, f.Value...), "\r\n"...)
 }
 
 // Framing says where a body ends.

@@ -65,7 +65,7 @@ func TestEncodeIsJSON(t *testing.T) {
 func TestEncodeAgain(t *testing.T) {
 	var buf []byte
 	for _, reason := range []string{strings.Repeat("\x01", maxField), "short", strings.Repeat("long ", maxField)} {
-		line, hash, err := encode(buf, &Event{Kind: HTTPRequest, Reason: reason, Path: strings.Repeat("\u202e", maxField), Prev: genesis})
+		line, hash, err := encode(buf[:0], &Event{Kind: HTTPRequest, Reason: reason, Path: strings.Repeat("\u202e", maxField), Prev: genesis})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		line, _, err := encode(buf, &e)
+		line, _, err := encode(buf[:0], &e)
 		if err != nil {
 			b.Fatal(err)
 		}

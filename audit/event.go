@@ -3,8 +3,9 @@
 //
 // The promise: when [Log.Append] returns nil the whole record has been given
 // to the kernel, so that a crash of this process loses nothing that was
-// acknowledged; it is on the disk at most 10 ms later. After the first error
-// of a write or a sync every later Append fails: a caller that acts only
+// acknowledged; it is on the disk at most 10 ms later. What only tells how
+// something ended may be given by [Log.AppendSoon], which a crash of the last 5 ms
+// can take. After the first error of a write or a sync every later Append fails: a caller that acts only
 // after nil never acts unrecorded. One event is one line of JSON without raw
 // control bytes, whatever the event holds. [Verify] names the first record
 // that was edited, removed, reordered or cut off.

@@ -49,7 +49,8 @@ type Log struct {
 	number  int
 	size    int64
 	head    head
-	line    []byte     // memory for the next one
+	waiting []byte     // lines that the kernel does not have yet
+	untold  []Event    // their events
 	pending []*os.File // full segments that wait for their last sync
 	broken  error      // the first failure; set once
 	closed  bool
@@ -297,8 +298,44 @@ func (l *Log) Append(ctx context.Context, e Event) error {
 	return nil
 }
 
+// mostWaiting bounds what AppendSoon leaves in memory, in bytes.
+const mostWaiting = 32 << 10
+
+// AppendSoon is Append of what has happened already, so that nobody waits for its
+// record: the kernel is given it with the next one, and at the latest with the
+// group sync, 5 ms later (and the time of one that is under way). The order is that
+// of the calls. An error that comes after the return is told by the next Append and
+// by Err, which say how many records went with it.
+func (l *Log) AppendSoon(e Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.add(&e)
+	if err == nil && len(l.waiting) > mostWaiting {
+		err = l.write()
+	}
+	if err != nil {
+		return fmt.Errorf("append audit: %w", err)
+	}
+	return nil
+}
+
+// Flush gives the kernel what waits.
+func (l *Log) Flush() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.write()
+}
+
 // append is Append under l.mu, or before anybody else knows l.
 func (l *Log) append(e *Event) error {
+	if err := l.add(e); err != nil {
+		return err
+	}
+	return l.write()
+}
+
+// add puts e behind what waits.
+func (l *Log) add(e *Event) error {
 	switch {
 	case l.broken != nil:
 		return l.broken
@@ -312,32 +349,44 @@ func (l *Log) append(e *Event) error {
 	// everywhere.
 	e.Time = e.Time.UTC().Round(0)
 	e.Seq, e.Prev = l.head.Seq+1, l.head.Hash
-	text, hash, err := encode(l.line, e)
+	text, hash, err := encode(l.waiting, e)
 	if err != nil {
-		return err // nothing was written: the log is whole
+		return err // what waits is as it was: the log is whole
 	}
-	l.line = text
-	if l.size > 0 && l.size+int64(len(text)) > l.segment {
-		if err := l.rotate(); err != nil {
-			return l.latch(err)
-		}
-	}
-	if _, err := l.file.Write(text); err != nil {
-		// Part of the record may be in the file. Cutting it is a kindness to
-		// readers; Open does it again.
-		_ = l.file.Truncate(l.size)
-		return l.latch(err)
-	}
-	l.size += int64(len(text))
+	e.Hash = hash
+	l.waiting, l.untold = text, append(l.untold, *e)
 	l.head = head{Seq: e.Seq, Hash: hash}
-	if l.told != nil {
-		e.Hash = hash
-		l.told(*e)
-	}
 	select {
 	case l.dirty <- struct{}{}:
 	default:
 	}
+	return nil
+}
+
+// write gives the kernel what waits, in one call.
+func (l *Log) write() error {
+	if l.broken != nil || len(l.waiting) == 0 {
+		return l.broken
+	}
+	if l.size > 0 && l.size+int64(len(l.waiting)) > l.segment {
+		if err := l.rotate(); err != nil {
+			return l.latch(err)
+		}
+	}
+	if _, err := l.file.Write(l.waiting); err != nil {
+		// Part of it may be in the file. Cutting it is a kindness to readers; Open
+		// does it again.
+		_ = l.file.Truncate(l.size)
+		return l.latch(err)
+	}
+	l.size += int64(len(l.waiting))
+	if l.told != nil {
+		for _, e := range l.untold {
+			l.told(e)
+		}
+	}
+	clear(l.untold)
+	l.waiting, l.untold = l.waiting[:0], l.untold[:0]
 	return nil
 }
 
@@ -358,6 +407,9 @@ func (l *Log) rotate() error {
 func (l *Log) latch(err error) error {
 	if l.broken == nil {
 		l.broken = err
+		if n := len(l.untold); n > 1 {
+			l.broken = fmt.Errorf("%w; with it went the records of %d events", err, n)
+		}
 	}
 	return l.broken
 }
@@ -393,9 +445,9 @@ func (l *Log) syncer() {
 // sync makes everything appended so far durable, then moves the anchor.
 func (l *Log) sync() error {
 	l.mu.Lock()
+	broken := l.write()
 	file, at, full := l.file, l.head, l.pending
 	l.pending = nil
-	broken := l.broken
 	l.mu.Unlock()
 	if broken != nil {
 		for _, f := range full {

@@ -25,29 +25,30 @@ const (
 // genesis is the Prev of the first record.
 const genesis = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// encode makes the line of e, whose Seq and Prev are set, in buf, and its hash.
-func encode(buf []byte, e *Event) (line []byte, hash string, err error) {
+// encode appends the line of e, whose Seq and Prev are set, to b, and gives its hash.
+func encode(b []byte, e *Event) (out []byte, hash string, err error) {
 	e.V = Version
 	e.Hash = ""
+	from := len(b)
 	for _, bound := range []int{maxField, maxField / 8} {
 		shorten(e, bound)
-		if buf, err = appendEvent(buf[:0], e); err != nil {
+		if b, err = appendEvent(b[:from], e); err != nil {
 			return nil, "", fmt.Errorf("encode record: %w", err)
 		}
-		if len(buf)+hashLen < MaxRecord {
+		if len(b)-from+hashLen < MaxRecord {
 			break
 		}
 	}
 	// The empty hash is last: without it stands what is hashed.
-	line = append(buf[:len(buf)-len(hashHead)-len(hashTail)], '}')
-	sum := sha256.Sum256(line)
+	b = append(b[:len(b)-len(hashHead)-len(hashTail)], '}')
+	sum := sha256.Sum256(b[from:])
 	hash = hex.EncodeToString(sum[:])
-	line = append(append(append(line[:len(line)-1], hashHead...), hash...), hashTail...)
-	line = append(line, '\n')
-	if len(line) > MaxRecord {
-		return nil, "", fmt.Errorf("encode record: %d bytes, at most %d", len(line), MaxRecord)
+	b = append(append(append(b[:len(b)-1], hashHead...), hash...), hashTail...)
+	b = append(b, '\n')
+	if len(b)-from > MaxRecord {
+		return nil, "", fmt.Errorf("encode record: %d bytes, at most %d", len(b)-from, MaxRecord)
 	}
-	return line, hash, nil
+	return b, hash, nil
 }
 
 // digest is the hash of a line whose hash member is cut out: body and the

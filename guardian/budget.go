@@ -108,6 +108,17 @@ func (b *budget) rest() []audit.Event {
 	return out
 }
 
+// ended records what was allowed before and has ended: nothing waits for it.
+func (r *recorder) ended(e audit.Event) error {
+	r.mu.RLock()
+	log, broken := r.log, r.broken
+	r.mu.RUnlock()
+	if log == nil {
+		return broken
+	}
+	return r.woken(log, log.AppendSoon(e))
+}
+
 // append records an event, or counts it; the error says why nothing may happen.
 func (r *recorder) append(ctx context.Context, e audit.Event) error {
 	record, due := r.budget.spend(e, time.Now())

@@ -237,9 +237,7 @@ func (l *live) Closed(f egress.Flow) {
 	}
 	n := [3]int64{f.Up, f.Down, f.Duration.Milliseconds()}
 	e.BytesUp, e.BytesDown, e.DurationMS = &n[0], &n[1], &n[2]
-	// The session may have ended meanwhile; its last flows are recorded all
-	// the same.
-	if err := l.g.records.append(context.WithoutCancel(l.ctx), e); err != nil {
+	if err := l.g.records.ended(e); err != nil {
 		l.g.log.Error("the end of a connection could not be recorded", "session", l.info.Name, "error", err)
 	}
 }

@@ -61,7 +61,11 @@ func (r *recorder) write(ctx context.Context, e audit.Event) error {
 	if log == nil {
 		return broken
 	}
-	err := log.Append(ctx, e)
+	return r.woken(log, log.Append(ctx, e))
+}
+
+// woken has a log opened anew that an append found broken.
+func (r *recorder) woken(log *audit.Log, err error) error {
 	if err != nil && log.Err() != nil {
 		select {
 		case r.wake <- struct{}{}:
@@ -69,6 +73,15 @@ func (r *recorder) write(ctx context.Context, e audit.Event) error {
 		}
 	}
 	return err
+}
+
+// flush gives a reader of the files what only waits to be written.
+func (r *recorder) flush() {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.log != nil {
+		_ = r.log.Flush() // the next append says so
+	}
 }
 
 // err is why the audit cannot be written, nil while it can.

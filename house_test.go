@@ -91,6 +91,7 @@ var packages = map[string]string{
 	"cmd/cloister-escape":   "the corpus as a command, for tests alone",
 	"desktop":               "notifications, by the session bus",
 	"egress":                "gate, names, tunnels, proxies",
+	"egress/internal/guard": "addresses that no name may lead to",
 	"egress/internal/mint":  "certificates of a session's own authority",
 	"egress/internal/names": "an address for each name of a session",
 	"egress/internal/sock":  "what the kernel tells of a socket",

@@ -9,86 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/egress/internal/guard"
 	"cloister/internal/authority"
 )
-
-func TestGuard(t *testing.T) {
-	tests := []struct {
-		addr   string
-		free   bool // may be dialled when a name resolves to it
-		pinned bool // may be dialled when the person wrote it
-	}{
-		{"1.1.1.1", true, true},
-		{"192.0.1.1", true, true},
-		{"203.0.113.9", true, true},
-		{"100.63.255.255", true, true},
-		{"172.32.0.1", true, true},
-		{"223.255.255.255", true, true},
-		{"2606:4700::1111", true, true},
-		{"2001:db8::1", true, true},
-		{"2001:200::1", true, true},
-		{"127.0.0.1", false, true},
-		{"127.255.255.255", false, true},
-		{"10.1.2.3", false, true},
-		{"172.16.0.1", false, true},
-		{"172.31.255.255", false, true},
-		{"192.168.1.1", false, true},
-		{"100.64.0.1", false, true},
-		{"100.127.255.255", false, true},
-		{"198.18.0.1", false, true},
-		{"198.19.255.255", false, true},
-		{"::1", false, true},
-		{"fc00::1", false, true},
-		{"fd12:3456::1", false, true},
-		{"0.0.0.0", false, false},
-		{"0.1.2.3", false, false},
-		{"169.254.169.254", false, false},
-		{"169.254.170.2", false, false},
-		{"100.100.100.200", false, false},
-		{"168.63.129.16", false, false},
-		{"192.0.0.192", false, false},
-		{"192.88.99.1", false, false},
-		{"224.0.0.1", false, false},
-		{"239.255.255.255", false, false},
-		{"240.0.0.1", false, false},
-		{"255.255.255.255", false, false},
-		{"::", false, false},
-		{"::10.0.0.1", false, false},
-		{"64:ff9b::1.1.1.1", false, false},
-		{"64:ff9b:1::1", false, false},
-		{"100::1", false, false},
-		{"2001::1", false, false},
-		{"2001:1ff::1", false, false},
-		{"2002:a00:1::", false, false},
-		{"fd00:ec2::254", false, false},
-		{"fd20:ce::254", false, false},
-		{"fe80::1", false, false},
-		{"fec0::1", false, false},
-		{"ff02::1", false, false},
-		{"4000::1", false, true}, // not given out; a person may know better
-		{"5f00::1", false, false},
-		{"fe80::1%eth0", false, false},
-		{"2606:4700::1111%eth0", false, false},
-	}
-	g := newGuard()
-	for _, tt := range tests {
-		t.Run(tt.addr, func(t *testing.T) {
-			addr := netip.MustParseAddr(tt.addr)
-			if err := g.check(addr, false); (err == nil) != tt.free {
-				t.Errorf("resolved: %v", err)
-			}
-			if err := g.check(addr, true); (err == nil) != tt.pinned {
-				t.Errorf("pinned: %v", err)
-			}
-			if addr.Is4() { // written as v6 it is the same address
-				mapped := netip.AddrFrom16(addr.As16())
-				if err := g.check(mapped, false); (err == nil) != tt.free {
-					t.Errorf("mapped: %v", err)
-				}
-			}
-		})
-	}
-}
 
 type answers []netip.Addr
 
@@ -96,7 +19,7 @@ func (a answers) LookupNetIP(context.Context, string, string) ([]netip.Addr, err
 
 // Private answers are dropped, public ones beside them stay (NW-40).
 func TestTargets(t *testing.T) {
-	d := &dialer{guard: newGuard(), resolver: answers{
+	d := &dialer{guard: guard.New(), resolver: answers{
 		netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::ffff:127.0.0.1"),
 		netip.MustParseAddr("::ffff:1.1.1.1"), netip.MustParseAddr("fe80::1"), netip.MustParseAddr("2606:4700::1"),
 	}}
@@ -109,7 +32,7 @@ func TestTargets(t *testing.T) {
 		t.Errorf("got %v, %v, %v", got, pinned, err)
 	}
 	d.resolver = answers{netip.MustParseAddr("192.168.0.1")}
-	if _, _, err := d.targets(t.Context(), a); !isForbidden(err) || strings.Contains(err.Error(), "192.168") {
+	if _, _, err := d.targets(t.Context(), a); !Forbidden(err) || strings.Contains(err.Error(), "192.168") {
 		t.Errorf("all private: %v", err)
 	}
 	d.resolver = answers{}
@@ -121,9 +44,9 @@ func TestTargets(t *testing.T) {
 // The re-check before connect(2) is a second wall: it holds when the first is
 // taken away.
 func TestDialRecheck(t *testing.T) {
-	d := &dialer{guard: newGuard()}
+	d := &dialer{guard: guard.New()}
 	_, err := d.one(t.Context(), netip.MustParseAddrPort("127.0.0.1:9"), false, 1)
-	if _, ok := errors.AsType[*forbiddenError](err); !ok {
+	if _, ok := errors.AsType[*guard.Forbidden](err); !ok {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -146,7 +69,7 @@ func TestPins(t *testing.T) {
 		{"api.test:x", "127.0.0.1:80", false},
 	}
 	for _, tt := range tests {
-		if _, err := parsePins(map[string]string{tt.key: tt.value}, newGuard()); (err == nil) != tt.ok {
+		if _, err := parsePins(map[string]string{tt.key: tt.value}, guard.New()); (err == nil) != tt.ok {
 			t.Errorf("%s: %s: %v", tt.key, tt.value, err)
 		}
 	}

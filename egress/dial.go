@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/egress/internal/guard"
 	"cloister/internal/authority"
 )
 
@@ -21,7 +22,7 @@ type pin struct {
 
 // parsePins checks Config.Hosts. The value's port may be left out, which keeps
 // the port that was asked for (port 0 here).
-func parsePins(hosts map[string]string, g guard) (map[pin]netip.AddrPort, error) {
+func parsePins(hosts map[string]string, g guard.Guard) (map[pin]netip.AddrPort, error) {
 	pins := make(map[pin]netip.AddrPort, len(hosts))
 	var errs []error
 	for key, value := range hosts {
@@ -31,7 +32,7 @@ func parsePins(hosts map[string]string, g guard) (map[pin]netip.AddrPort, error)
 			errs = append(errs, fmt.Errorf("hosts: %s: %w", quote(key), err))
 			continue
 		}
-		if err := g.check(to.Addr(), true); err != nil {
+		if err := g.Check(to.Addr(), true); err != nil {
 			errs = append(errs, fmt.Errorf("hosts: %s: %w", quote(key), err))
 			continue
 		}
@@ -72,7 +73,7 @@ func (hostResolver) LookupNetIP(ctx context.Context, network, host string) ([]ne
 
 // A dialer makes connections to vetted addresses only.
 type dialer struct {
-	guard    guard
+	guard    guard.Guard
 	pins     map[pin]netip.AddrPort
 	resolver Resolver
 	timeout  time.Duration
@@ -97,7 +98,7 @@ func (e *dialError) Unwrap() error { return e.err }
 // Hosts does: for others that speak with a server for a cloister. ask resolves
 // names; an error may be that of a forbidden address.
 func Addresses(ctx context.Context, hosts map[string]string, ask Resolver, a authority.Authority) ([]netip.Addr, error) {
-	g := newGuard()
+	g := guard.New()
 	pins, err := parsePins(hosts, g)
 	if err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func Addresses(ctx context.Context, hosts map[string]string, ask Resolver, a aut
 	return addrs, err
 }
 
-// dial resolves and connects to a. A *forbiddenError means that it had no
+// dial resolves and connects to a. A *guard.Forbidden means that it had no
 // address which may be dialled.
 func (d *dialer) dial(ctx context.Context, a authority.Authority) (*net.TCPConn, netip.AddrPort, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
@@ -141,7 +142,7 @@ func (d *dialer) dial(ctx context.Context, a authority.Authority) (*net.TCPConn,
 // nothing is left the last of them is the error.
 func (d *dialer) targets(ctx context.Context, a authority.Authority) (to []netip.AddrPort, pinned bool, err error) {
 	if ap, ok := d.pin(a); ok {
-		return []netip.AddrPort{ap}, true, d.guard.check(ap.Addr(), true)
+		return []netip.AddrPort{ap}, true, d.guard.Check(ap.Addr(), true)
 	}
 	addrs := make([]netip.Addr, 0, 4)
 	if addr, ok := a.Addr(); ok {
@@ -153,7 +154,7 @@ func (d *dialer) targets(ctx context.Context, a authority.Authority) (to []netip
 	}
 	var forbidden error
 	for _, addr := range addrs {
-		if err := d.guard.check(addr, false); err != nil {
+		if err := d.guard.Check(addr, false); err != nil {
 			forbidden = err
 			continue
 		}
@@ -205,9 +206,9 @@ func (d *dialer) one(ctx context.Context, ap netip.AddrPort, pinned bool, left i
 				return err
 			}
 			if got != ap {
-				return &forbiddenError{got.Addr(), "not the address that was vetted"}
+				return &guard.Forbidden{Addr: got.Addr(), What: "not the address that was vetted"}
 			}
-			return d.guard.check(got.Addr(), pinned)
+			return d.guard.Check(got.Addr(), pinned)
 		},
 	}
 	c, err := nd.DialContext(ctx, "tcp", ap.String())
@@ -227,7 +228,7 @@ func keepAlive() net.KeepAliveConfig {
 }
 
 func describe(a authority.Authority, err error) error {
-	if forbidden, ok := errors.AsType[*forbiddenError](err); ok {
+	if forbidden, ok := errors.AsType[*guard.Forbidden](err); ok {
 		return forbidden
 	}
 	e := &dialError{status: 502, words: "connect to " + a.String() + ": failed", err: err}
@@ -263,4 +264,10 @@ func quote(s string) string {
 		s = s[:80] + "…"
 	}
 	return strings.Trim(fmt.Sprintf("%+q", s), `"`)
+}
+
+// Forbidden says whether an error is that of an address which no rule opens.
+func Forbidden(err error) bool {
+	_, is := errors.AsType[*guard.Forbidden](err)
+	return is
 }

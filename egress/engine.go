@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/egress/internal/guard"
 	"cloister/egress/internal/names"
 	"cloister/egress/internal/sock"
 	"cloister/internal/authority"
@@ -51,7 +52,7 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Decider == nil || cfg.Journal == nil {
 		return nil, errors.New("egress: a decider and a journal are required")
 	}
-	g := newGuard()
+	g := guard.New()
 	pins, err := parsePins(cfg.Hosts, g)
 	if err != nil {
 		return nil, fmt.Errorf("egress: %w", err)

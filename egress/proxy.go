@@ -140,7 +140,7 @@ func (s *stream) socksRefused(err error) {
 
 func socksCode(err error) byte {
 	switch {
-	case isForbidden(err):
+	case Forbidden(err):
 		return wire.SOCKSNotAllowed
 	case statusOf(err) == http.StatusGatewayTimeout:
 		return wire.SOCKSTimeout

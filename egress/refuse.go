@@ -198,7 +198,7 @@ func statusOf(err error) int {
 	if form, ok := errors.AsType[*formError](err); ok {
 		return form.status
 	}
-	if isForbidden(err) {
+	if Forbidden(err) {
 		return http.StatusForbidden
 	}
 	return http.StatusBadGateway

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"cloister/egress/internal/guard"
 	"cloister/egress/internal/shell"
 	"cloister/internal/authority"
 )
@@ -130,8 +131,8 @@ func (c *sshConn) refused(err error) error {
 	if form, ok := errors.AsType[*formError](err); ok {
 		f.refused(form)
 	}
-	if forbidden, ok := errors.AsType[*forbiddenError](err); ok {
-		f.Detail = forbidden.detail()
+	if forbidden, ok := errors.AsType[*guard.Forbidden](err); ok {
+		f.Detail = forbidden.Detail()
 	}
 	if d, ok := errors.AsType[*dialError](err); ok {
 		f.Hints = append(f.Hints, d.hints...)
@@ -306,7 +307,7 @@ func (c *sshConn) describe(err error, v Verdict, proved bool) error {
 	_, apart := errors.AsType[*ssh.AlgorithmNegotiationError](err)
 	_, dialed := errors.AsType[*dialError](err)
 	switch {
-	case dialed, isForbidden(err):
+	case dialed, Forbidden(err):
 		return err
 	case wrong && key.Changed:
 		d.words = key.Error()

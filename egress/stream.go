@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/egress/internal/guard"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 )
@@ -501,8 +502,8 @@ func (s *stream) ensureDialed(ctx context.Context) bool {
 func (s *stream) dialFailed(f Flow, err error) Flow {
 	f = s.flow(f)
 	f.Reason = err.Error()
-	if forbidden, ok := errors.AsType[*forbiddenError](err); ok {
-		f.Detail = forbidden.detail()
+	if forbidden, ok := errors.AsType[*guard.Forbidden](err); ok {
+		f.Detail = forbidden.Detail()
 		s.e.refused(f)
 		return f
 	}
@@ -517,11 +518,6 @@ func (s *stream) dialFailed(f Flow, err error) Flow {
 	f.Duration = time.Since(f.Start)
 	s.e.cfg.Journal.Closed(f)
 	return f
-}
-
-func isForbidden(err error) bool {
-	_, ok := errors.AsType[*forbiddenError](err)
-	return ok
 }
 
 // flow fills in what is the stream's.

@@ -1,15 +1,16 @@
-package egress
+// Package guard says which addresses no name may lead to.
+//
+// Most readers want [New] with [Guard.Check]. What a person writes into their own
+// configuration opens private ranges and nothing else.
+package guard
 
-import (
-	"errors"
-	"net/netip"
-)
+import "net/netip"
 
 // A block is a range of addresses that is not dialled.
 type block struct {
 	prefix string
 	what   string
-	never  bool // not even by Config.Hosts
+	never  bool // not even by a person's word
 }
 
 // blocks is the IANA special-purpose registries (RFC 6890 and its updates, v4
@@ -59,31 +60,32 @@ func blocks() []block {
 	}
 }
 
-// A guard says which addresses may be dialled.
-type guard struct{ ranges []guardRange }
+// A Guard says which addresses may be dialled.
+type Guard struct{ ranges []within }
 
-type guardRange struct {
+type within struct {
 	netip.Prefix
 	block
 }
 
-func newGuard() guard {
-	var g guard
+// New makes the Guard, from the registries above.
+func New() Guard {
+	var g Guard
 	for _, b := range blocks() {
-		g.ranges = append(g.ranges, guardRange{netip.MustParsePrefix(b.prefix), b})
+		g.ranges = append(g.ranges, within{netip.MustParsePrefix(b.prefix), b})
 	}
 	return g
 }
 
-// check refuses a forbidden address with the name of its range. pinned means
-// that the person wrote the address themselves (Config.Hosts), which opens
+// Check refuses a forbidden address with the name of its range. pinned means
+// that the person wrote the address themselves, which opens
 // what is private but not what is never right. The most specific range speaks.
-func (g guard) check(addr netip.Addr, pinned bool) error {
+func (g Guard) Check(addr netip.Addr, pinned bool) error {
 	if !addr.IsValid() {
-		return &forbiddenError{addr, "invalid"}
+		return &Forbidden{addr, "invalid"}
 	}
 	if addr.Zone() != "" {
-		return &forbiddenError{addr, "scoped to an interface"}
+		return &Forbidden{addr, "scoped to an interface"}
 	}
 	addr = addr.Unmap()
 	if pinned && addr == netip.IPv6Loopback() {
@@ -91,29 +93,24 @@ func (g guard) check(addr netip.Addr, pinned bool) error {
 	}
 	for _, r := range g.ranges {
 		if r.Contains(addr) && (r.never || !pinned) {
-			return &forbiddenError{addr, r.what}
+			return &Forbidden{addr, r.what}
 		}
 	}
 	if addr.Is6() && !pinned && addr.As16()[0]>>5 != 1 {
-		return &forbiddenError{addr, "outside 2000::/3, the only range given out for use on the internet"}
+		return &Forbidden{addr, "outside 2000::/3, the only range given out for use on the internet"}
 	}
 	return nil
 }
 
-// A forbiddenError is an address that no rule can open. Its words go to the
+// A Forbidden is an address that no rule can open. Its words go to the
 // program inside, so they name the range but not the address: which one a name
 // has on the host's network is nobody's business there. The record has it.
-type forbiddenError struct {
-	addr netip.Addr
-	what string
+type Forbidden struct {
+	Addr netip.Addr
+	What string
 }
 
-func (e *forbiddenError) Error() string { return "the address is forbidden: " + e.what }
+func (e *Forbidden) Error() string { return "the address is forbidden: " + e.What }
 
-func (e *forbiddenError) detail() string { return "address " + e.addr.String() }
-
-// Forbidden says whether an error is that of an address which no rule opens.
-func Forbidden(err error) bool {
-	_, is := errors.AsType[*forbiddenError](err)
-	return is
-}
+// Detail is for the record.
+func (e *Forbidden) Detail() string { return "address " + e.Addr.String() }

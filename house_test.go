@@ -130,6 +130,7 @@ var packages = map[string]string{
 	"sandbox/native":        "the driver that needs nothing installed",
 	"sandbox/sandboxtest":   "the meaning of a driver, as tests",
 	"secret":                "values that cannot be printed, placeholders, bindings",
+	"secret/sigv4":          "signatures of requests to Amazon's services",
 	"secret/sshkey":         "what logs in by SSH, outside",
 	"secret/vault":          "the encrypted file of one user's secrets",
 	"session":               "registry and shim",

@@ -21,6 +21,7 @@ const (
 type Secret struct {
 	Name   string `json:"name"`
 	Source string `json:"source"`
+	Kind   string `json:"kind,omitempty"` // aws: an access key
 	// Command prints the value; Refresh is how long its answer is kept.
 	Command []string   `json:"command,omitempty"`
 	Login   string     `json:"login,omitempty"` // the service
@@ -85,6 +86,7 @@ type LoginFinish struct {
 // A Placeholder is what a session has in the place of one secret.
 type Placeholder struct {
 	Name string `json:"name"`
+	Part string `json:"part,omitempty"` // of an access key: id, secret or token
 	Text string `json:"text"`
 	Core string `json:"core"` // the part of Text that no other text has
 }
@@ -95,4 +97,5 @@ type SecretSet struct {
 	Value     string   `json:"value,omitempty"`
 	Command   []string `json:"command,omitempty"`
 	RefreshMS int64    `json:"refresh_ms,omitempty"`
+	Kind      string   `json:"kind,omitempty"` // aws: an access key, in a form that people have it in
 }

@@ -20,7 +20,11 @@ type Secret struct {
 	Format  string   `json:"format" jsonschema:"How the header is written, {} being the secret: Bearer {}."`
 	Query   string   `json:"query" jsonschema:"The key of the query that it goes into, instead of a header."`
 	Body    bool     `json:"body" jsonschema:"true: it goes into the body, instead of a header."`
-	Use     Use      `json:"use" jsonschema:"allow, ask a person first, or deny."`
+	// Of an access key, instead of a place: what it signs.
+	Sign     Sign     `json:"sign" jsonschema:"aws: the secret is an access key of Amazon's services, and requests that are signed with its placeholder are signed anew."`
+	Services []string `json:"services" jsonschema:"The services that requests are signed for: s3, dynamodb, bedrock."`
+	Regions  []string `json:"regions" jsonschema:"The regions that requests are signed for, any unless said."`
+	Use      Use      `json:"use" jsonschema:"allow, ask a person first, or deny."`
 	// Env are the variables inside that hold the placeholder.
 	Env   []string `json:"env" jsonschema:"The variables inside that hold the placeholder, the name of the secret unless said."`
 	Place Place    `json:"-"`
@@ -38,8 +42,20 @@ const (
 
 func (Use) words() []string { return []string{string(UseAllow), string(UseAsk), string(UseDeny)} }
 
-// Variables are the names that the placeholder has inside.
+// Sign says how a secret signs.
+type Sign string
+
+// SignAWS is the one word of Sign; an empty one signs nothing.
+const SignAWS Sign = "aws"
+
+func (Sign) words() []string { return []string{string(SignAWS)} }
+
+// Variables are the names that the placeholder has inside: of an access key its id,
+// its secret and its session's token, in this order.
 func (s Secret) Variables() []string {
+	if s.Env == nil && s.Sign == SignAWS {
+		return []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}
+	}
 	if s.Env == nil && isVariable(s.Name) {
 		return []string{s.Name}
 	}
@@ -55,12 +71,12 @@ func (s Secret) String() string {
 	for _, list := range []struct {
 		key   string
 		items []string
-	}{{"methods", s.Methods}, {"paths", s.Paths}, {"env", s.Env}} {
+	}{{"methods", s.Methods}, {"paths", s.Paths}, {"services", s.Services}, {"regions", s.Regions}, {"env", s.Env}} {
 		if len(list.items) > 0 {
 			words = append(words, list.key, strings.Join(list.items, ","))
 		}
 	}
-	for _, one := range []struct{ key, value string }{{"header", s.Header}, {"format", s.Format}, {"query", s.Query}, {"use", string(s.Use)}} {
+	for _, one := range []struct{ key, value string }{{"header", s.Header}, {"format", s.Format}, {"query", s.Query}, {"sign", string(s.Sign)}, {"use", string(s.Use)}} {
 		if one.value != "" {
 			words = append(words, one.key, one.value)
 		}
@@ -134,15 +150,21 @@ func (r *reader) secrets(list []Secret) {
 // secretPlace holds a binding to one place.
 func (r *reader) secretPlace(s *Secret, key string) {
 	places := 0
-	for _, set := range []bool{s.Header != "", s.Query != "", s.Body} {
+	for _, set := range []bool{s.Header != "", s.Query != "", s.Body, s.Sign != ""} {
 		if set {
 			places++
 		}
 	}
 	switch {
 	case places > 1:
-		r.problem(s.Place, "write a second entry for another place", "%s: one of header, query and body", key)
-	case s.Format != "" && (s.Query != "" || s.Body):
+		r.problem(s.Place, "write a second entry for another place", "%s: one of header, query, body and sign", key)
+	case s.Sign != "" && len(s.Services) == 0:
+		r.problem(s.Place, "services: [s3]", "%s: sign names no service: a key signs for nobody by itself", key)
+	case s.Sign == "" && len(s.Services)+len(s.Regions) > 0:
+		r.problem(s.Place, "sign: aws", "%s: services and regions are of an access key that signs", key)
+	case s.Sign != "" && s.Env != nil && len(s.Env) != 2 && len(s.Env) != 3:
+		r.problem(r.places[key+".env"], "env: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN]", "%s: an access key's variables are those of its id, its secret and its session's token", key)
+	case s.Format != "" && (s.Query != "" || s.Body || s.Sign != ""):
 		r.problem(r.places[key+".format"], "", "%s: format says how a header is written", key)
 	case s.Format != "" && strings.Count(s.Format, "{}") != 1:
 		r.problem(r.places[key+".format"], `such as "Bearer {}"`, "%s: format has {} once, where the secret stands", key)

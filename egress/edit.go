@@ -65,6 +65,14 @@ type Message struct {
 // gives back by SetBody what shall be sent.
 func (m *Message) Body() io.Reader { return m.body }
 
+// Host is the header Host as it is sent.
+func (m *Message) Host() string {
+	if m.Secure {
+		return hostField(m.Authority, 443)
+	}
+	return hostField(m.Authority, 80)
+}
+
 // Length is how long Body is, or -1 where nobody knows.
 func (m *Message) Length() int64 { return m.length }
 

@@ -141,6 +141,7 @@ type HTTP struct {
 	Path urlpath.Path
 	// BadPath is why the path has no one spelling.
 	BadPath error
+	Raw     string // the path as the program wrote it
 	Query   string
 	Header  iter.Seq2[string, string]
 }

@@ -193,7 +193,7 @@ func (x *exchange) route(proxy bool) error {
 func (x *exchange) readTarget() {
 	x.dropNamed()
 	path, query, _ := strings.Cut(x.target, "?")
-	x.http.Query, x.http.Header = query, x.req.Header.All
+	x.http.Raw, x.http.Query, x.http.Header = path, query, x.req.Header.All
 	x.http.Path, x.http.BadPath = urlpath.Parse(path)
 }
 

@@ -149,7 +149,7 @@ func (d *duplex) serve(w http.ResponseWriter, r *http.Request) {
 	defer d.serving.Done()
 	m := &message{d: d, w: w, r: r, start: time.Now()}
 	raw, query, _ := strings.Cut(r.RequestURI, "?")
-	m.http.Query, m.http.Header = query, fieldsOf(r.Header)
+	m.http.Raw, m.http.Query, m.http.Header = raw, query, fieldsOf(r.Header)
 	m.http.Path, m.http.BadPath = urlpath.Parse(raw)
 	if m.path = raw; m.http.BadPath == nil {
 		m.path = m.http.Path.Wire()

@@ -135,7 +135,7 @@ func (g *guardian) keepLogin(r *http.Request, l *config.Login, t oauth.Tokens) (
 		if err := g.recordVault(r, "set", p.Secret, "of a login: "+l.Name); err != nil {
 			return nil, err
 		}
-		if err := v.Set(p.Secret, t.Parts[p.Secret], now); err != nil {
+		if err := v.Set(p.Secret, "", t.Parts[p.Secret], now); err != nil {
 			return nil, err
 		}
 	}

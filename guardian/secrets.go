@@ -34,7 +34,7 @@ func bindings(list []config.Secret, allow []config.Rule) ([]*secret.Binding, err
 		if err == nil {
 			b, err = secret.Bind(secret.Words{
 				Name: s.Name, Hosts: s.Hosts, Ports: s.Ports, Methods: s.Methods, Paths: s.Paths, Header: s.Header, Format: s.Format,
-				Query: s.Query, Body: s.Body, Use: string(s.Use), Origin: policy.Origin{File: s.Place.File, Line: s.Place.Line}.String(),
+				Query: s.Query, Body: s.Body, Use: string(s.Use), Sign: string(s.Sign), Services: s.Services, Regions: s.Regions, Origin: policy.Origin{File: s.Place.File, Line: s.Place.Line}.String(),
 			})
 		}
 		if err != nil {
@@ -134,38 +134,87 @@ func (g *guardian) place(ctx context.Context, in *scope, resume *api.Resume) pla
 	}
 	p.env = map[string]string{}
 	for _, s := range in.secrets {
-		if slices.ContainsFunc(p.held, func(h swap.Held) bool { return h.Name == s.Name }) {
+		if i := slices.IndexFunc(p.held, func(h swap.Held) bool { return h.Name == s.Name }); i >= 0 {
+			if err := fits(s, p.held[i].Part != ""); err != nil {
+				p.notices = append(p.notices, err.Error())
+				continue
+			}
 			p.fill(s)
 			continue
 		}
-		h := swap.Held{Name: s.Name}
 		if resume != nil {
-			i := slices.IndexFunc(resume.Secrets, func(a api.Placeholder) bool { return a.Name == s.Name })
-			if i < 0 {
-				continue
+			p.resume(s, resume.Secrets)
+			continue
+		}
+		value, _, err := v.Get(ctx, s.Name)
+		switch {
+		case errors.Is(err, vault.ErrNotFound):
+			if text := in.missing(s); !slices.Contains(p.notices, text) {
+				p.notices = append(p.notices, text)
 			}
-			h.Placeholder = secret.Placeholder{Text: resume.Secrets[i].Text, Core: resume.Secrets[i].Core}
-		} else {
-			value, _, err := v.Get(ctx, s.Name)
-			switch {
-			case errors.Is(err, vault.ErrNotFound):
-				if text := in.missing(s); !slices.Contains(p.notices, text) {
-					p.notices = append(p.notices, text)
-				}
-				continue
-			case err != nil: // it may be there when it is used
-				p.notices = append(p.notices, err.Error())
-			}
-			if h.Placeholder = secret.NewPlaceholder(value); in.login(s.Name) != nil {
-				h.Placeholder = secret.NewLasting(value)
+			continue
+		case err != nil: // it may be there when it is used
+			p.notices = append(p.notices, err.Error())
+			if s.Sign != "" {
+				continue // nobody knows what it looks like
 			}
 		}
-		p.held = append(p.held, h)
-		p.told = append(p.told, api.Placeholder{Name: h.Name, Text: h.Placeholder.Text, Core: h.Placeholder.Core})
+		if err := p.make(s, value, in.login(s.Name) != nil); err != nil {
+			p.notices = append(p.notices, err.Error())
+			continue
+		}
 		p.fill(s)
 	}
 	p.place(in.logins)
 	return p
+}
+
+// make makes the placeholders of one secret.
+func (p *placed) make(s config.Secret, value secret.Value, lasting bool) error {
+	key, isKey := secret.OpenAWS(value)
+	if err := fits(s, isKey); err != nil {
+		return err
+	}
+	switch {
+	case isKey:
+		for _, part := range secret.AWSParts() {
+			if v := key.Part(part); !v.IsZero() {
+				p.hold(swap.Held{Name: s.Name, Part: part, Placeholder: secret.NewPlaceholder(v)})
+			}
+		}
+	case lasting:
+		p.hold(swap.Held{Name: s.Name, Placeholder: secret.NewLasting(value)})
+	default:
+		p.hold(swap.Held{Name: s.Name, Placeholder: secret.NewPlaceholder(value)})
+	}
+	return nil
+}
+
+// fits tells why a secret cannot be bound so: an access key signs, and nothing else
+// does.
+func fits(s config.Secret, isKey bool) error {
+	switch {
+	case isKey && s.Sign == "":
+		return fmt.Errorf("the secret %s is an access key, and is not there as this: bind it with sign: aws (%s:%d)", s.Name, s.Place.File, s.Place.Line)
+	case !isKey && s.Sign != "":
+		return fmt.Errorf("the secret %s signs requests (%s:%d) and is no access key: cloister secret set %s --kind aws", s.Name, s.Place.File, s.Place.Line, s.Name)
+	}
+	return nil
+}
+
+// resume takes the placeholders that a session has.
+func (p *placed) resume(s config.Secret, had []api.Placeholder) {
+	for _, a := range had {
+		if a.Name == s.Name {
+			p.hold(swap.Held{Name: a.Name, Part: a.Part, Placeholder: secret.Placeholder{Text: a.Text, Core: a.Core}})
+		}
+	}
+	p.fill(s)
+}
+
+func (p *placed) hold(h swap.Held) {
+	p.held = append(p.held, h)
+	p.told = append(p.told, api.Placeholder{Name: h.Name, Part: h.Part, Text: h.Placeholder.Text, Core: h.Placeholder.Core})
 }
 
 // place makes the files of logins whose secrets are all there.
@@ -184,9 +233,16 @@ func (p *placed) place(list []*config.Login) {
 	}
 }
 
-// fill puts the placeholder of a secret into its variables.
+// fill puts the placeholder of a secret into its variables, where it is there.
 func (p *placed) fill(s config.Secret) {
 	i := slices.IndexFunc(p.told, func(a api.Placeholder) bool { return a.Name == s.Name })
+	if i < 0 {
+		return
+	}
+	if s.Sign != "" {
+		p.fillKey(s)
+		return
+	}
 	for _, name := range s.Variables() {
 		p.env[name] = p.told[i].Text
 	}
@@ -204,6 +260,18 @@ func (p *placed) fill(s config.Secret) {
 			}
 			if !slices.ContainsFunc(p.logins, func(l api.Login) bool { return l.Host == at }) {
 				p.logins = append(p.logins, api.Login{Host: at, User: "x-access-token", Password: p.told[i].Text})
+			}
+		}
+	}
+}
+
+// fillKey puts the parts of an access key into their variables.
+func (p *placed) fillKey(s config.Secret) {
+	names := s.Variables()
+	for i, part := range secret.AWSParts() {
+		for _, a := range p.told {
+			if a.Name == s.Name && a.Part == part && i < len(names) {
+				p.env[names[i]] = a.Text
 			}
 		}
 	}
@@ -345,6 +413,11 @@ func shownBindings(all []config.Secret, name string) []api.SecretBinding {
 			b.Place = "query " + s.Query
 		case s.Body:
 			b.Place = "body"
+		case s.Sign != "":
+			b.Place = "signature of " + strings.Join(s.Services, ", ")
+			if len(s.Regions) > 0 {
+				b.Place += " in " + strings.Join(s.Regions, ", ")
+			}
 		}
 		if b.Use == "" {
 			b.Use = string(config.UseAllow)
@@ -375,6 +448,7 @@ func (g *guardian) shownSecret(bound []config.Secret, i vault.Item) api.Secret {
 	if len(i.Command) > 0 {
 		s.Source, s.Command, s.Refresh = api.SecretCommand, i.Command, i.Refresh.String()
 	}
+	s.Kind = string(i.Kind)
 	if i.Login != "" {
 		s.Source, s.Login = api.SecretLogin, i.Login
 	}

@@ -70,16 +70,16 @@ func (g *guardian) postSecret(_ http.ResponseWriter, r *http.Request) (any, erro
 		if err := g.recordVault(r, "set", name, "by a command of the host"); err != nil {
 			return nil, err
 		}
-		err = v.SetCommand(r.Context(), name, req.Command, time.Duration(req.RefreshMS)*time.Millisecond, time.Now())
+		err = v.SetCommand(r.Context(), name, secret.Kind(req.Kind), req.Command, time.Duration(req.RefreshMS)*time.Millisecond, time.Now())
 	} else {
 		var value secret.Value
-		if value, err = secret.New(req.Value); err != nil {
+		if value, err = vault.Read(secret.Kind(req.Kind), req.Value); err != nil {
 			return nil, badRequest("set secret %q: %v", name, err)
 		}
 		if err := g.recordVault(r, "set", name, "a value that is stored"); err != nil {
 			return nil, err
 		}
-		err = v.Set(name, value, time.Now())
+		err = v.Set(name, secret.Kind(req.Kind), value, time.Now())
 	}
 	if err != nil {
 		return nil, err

@@ -26,7 +26,12 @@ type Binding struct {
 	Header, Format string
 	Query          string // a key of the query
 	Body           bool   // anywhere in the body
-	Use            string // what becomes of a use, in the words of who wrote it
+	// Or the secret is an access key of this kind, and goes nowhere: requests that its
+	// placeholder has signed for one of Services, in one of Regions, any where nothing
+	// is said, are signed anew.
+	Sign              Kind
+	Services, Regions []string
+	Use               string // what becomes of a use, in the words of who wrote it
 	// Origin is where it was written, for a person.
 	Origin string
 }
@@ -40,6 +45,9 @@ type Words struct {
 	Header, Format string
 	Query          string
 	Body           bool
+	Sign           string
+	Services       []string
+	Regions        []string
 	Use, Origin    string
 }
 
@@ -47,6 +55,7 @@ type Words struct {
 func Bind(w Words) (*Binding, error) {
 	b := &Binding{
 		Name: w.Name, Ports: w.Ports, Methods: w.Methods, Header: w.Header, Format: w.Format, Query: w.Query, Body: w.Body, Use: w.Use, Origin: w.Origin,
+		Sign: Kind(w.Sign), Services: w.Services, Regions: w.Regions,
 	}
 	if len(w.Hosts) == 0 {
 		return nil, errors.New("no host is named: a secret goes nowhere by itself")
@@ -69,14 +78,20 @@ func Bind(w Words) (*Binding, error) {
 		b.Paths = append(b.Paths, g)
 	}
 	places := 0
-	for _, set := range []bool{b.Header != "", b.Query != "", b.Body} {
+	for _, set := range []bool{b.Header != "", b.Query != "", b.Body, b.Sign != ""} {
 		if set {
 			places++
 		}
 	}
 	switch {
 	case places > 1:
-		return nil, errors.New("one place each: header, query or body; write a second entry for another")
+		return nil, errors.New("one place each: header, query, body or sign; write a second entry for another")
+	case b.Sign != "" && b.Sign != KindAWS:
+		return nil, fmt.Errorf("sign: %q is not known here, %s is", b.Sign, KindAWS)
+	case b.Sign != "" && len(b.Services) == 0:
+		return nil, errors.New("sign: no service is named: services: [s3]")
+	case b.Sign == "" && len(b.Services)+len(b.Regions) > 0:
+		return nil, errors.New("services and regions are of an access key: sign: aws")
 	case places == 0:
 		b.Header = "Authorization"
 	}
@@ -113,6 +128,8 @@ func (b *Binding) Place() string {
 		return "query " + b.Query
 	case b.Body:
 		return "body"
+	case b.Sign != "":
+		return "signature in the header authorization"
 	}
 	return "header " + strings.ToLower(b.Header)
 }
@@ -137,6 +154,12 @@ func (b *Binding) To() string {
 	for _, p := range b.Paths {
 		words += " " + p.String()
 	}
+	if b.Sign != "" {
+		words += " for " + strings.Join(b.Services, ", ")
+	}
+	if len(b.Regions) > 0 {
+		words += " in " + strings.Join(b.Regions, ", ")
+	}
 	return words
 }
 
@@ -147,6 +170,8 @@ type Request struct {
 	Method    string
 	Path      urlpath.Path
 	BadPath   error // why the path has no one spelling
+	// Of one that is signed: for whom.
+	Service, Region string
 }
 
 // Refuses is why the secret may not go into a request of that destination; empty
@@ -163,6 +188,10 @@ func (b *Binding) Refuses(r Request) (why, key, word string) {
 		return "it is bound to " + b.To() + ", and this path has no one spelling: " + r.BadPath.Error(), "", ""
 	case len(b.Paths) > 0 && !slices.ContainsFunc(b.Paths, func(g urlpath.Glob) bool { return g.Match(r.Path) }):
 		return "it is bound to " + b.To(), "paths", around(r.Path.Wire())
+	case r.Service != "" && !slices.Contains(b.Services, r.Service):
+		return "it is bound to " + b.To() + ", and this is signed for " + r.Service, "services", r.Service
+	case r.Region != "" && len(b.Regions) > 0 && !slices.Contains(b.Regions, r.Region):
+		return "it is bound to " + b.To() + ", and this is signed for " + r.Region, "regions", r.Region
 	}
 	return "", "", ""
 }
@@ -174,6 +203,8 @@ func WhyNot(list []*Binding, r Request) (why, origin string, hints []string) {
 	for _, b := range list {
 		refused, key, word := b.Refuses(r)
 		switch {
+		case refused == "" && b.Sign != "":
+			return "it signs requests in the header Authorization, and stands nowhere else: what is signed in the query (presigned), or by chunks, is not signed anew", b.Origin, nil
 		case refused == "":
 			return "it goes into the " + b.Place() + " only, as one whole value", b.Origin, nil
 		case why == "" || b.Covers(r.Authority):

@@ -100,7 +100,7 @@ func (e *edit) swapBody(m *egress.Message) error {
 		if b == nil || !bytes.Contains(text, []byte(h.Placeholder.Text)) {
 			continue
 		}
-		value, err := e.use(m, h, b)
+		value, err := e.text(m, h, b)
 		if err != nil {
 			return err
 		}

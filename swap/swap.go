@@ -29,11 +29,14 @@ import (
 	"cloister/egress"
 	"cloister/internal/authority"
 	"cloister/secret"
+	"cloister/secret/sigv4"
 )
 
 // A Held is one secret of a session.
 type Held struct {
-	Name        string
+	Name string
+	// Part is which of secret.AWSParts it is, of an access key; empty for all others.
+	Part        string
 	Placeholder secret.Placeholder
 }
 
@@ -68,10 +71,12 @@ type Session struct {
 	judge  Judge
 	most   int64 // bytes of a body to unpack: maxUnpacked, but in tests
 	bound  atomic.Pointer[map[string][]*secret.Binding]
+	// holding is how many bytes of bodies are in memory to be signed.
+	holding atomic.Int64
 
 	mu    sync.Mutex
 	sent  []secret.Scrubbed // the values that have been sent
-	known map[string]uint64 // by name, the number of the last that was
+	known map[string]uint64 // by name and part, the number of the last that was
 	scrub *secret.Scrubber
 }
 
@@ -119,10 +124,11 @@ func (s *Session) scrubber() *secret.Scrubber {
 func (s *Session) remember(h *Held, v secret.Value, revision uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last, ok := s.known[h.Name]; ok && last == revision {
+	key := h.Name + " " + h.Part
+	if last, ok := s.known[key]; ok && last == revision {
 		return
 	}
-	s.known[h.Name] = revision
+	s.known[key] = revision
 	// An older value stays: a server may still say it. Bounded, for one that a
 	// command makes anew every second.
 	const most = 8
@@ -155,18 +161,25 @@ func (e *edit) request(m *egress.Message) error {
 	if err := e.target(m); err != nil {
 		return err
 	}
-	if err := e.fields(m); err != nil {
+	signed, err := e.fields(m)
+	if err != nil {
 		return err
 	}
 	if e.s.Bound(m.Authority) {
 		// What is compressed on the way back would have to be opened to be searched.
 		m.Header.Set("Accept-Encoding", "identity")
 	}
-	if e.s.Bound(m.Authority) || e.s.scrubber() != nil {
+	if signed == nil && (e.s.Bound(m.Authority) || e.s.scrubber() != nil) {
 		// A value that comes in pieces is not known again; the whole is a good answer.
+		// But to programs that fetch large objects of a store in parts, and sign each.
 		m.Header.Del("Range")
 	}
 	e.head = *m
+	if signed != nil {
+		if err := e.sign(m, signed); err != nil {
+			return err
+		}
+	}
 	return e.body(m)
 }
 
@@ -194,7 +207,7 @@ func (e *edit) target(m *egress.Message) error {
 		if b == nil {
 			return e.misplaced(m, i, "query")
 		}
-		real, err := e.use(m, h, b)
+		real, err := e.text(m, h, b)
 		if err != nil {
 			return err
 		}
@@ -204,8 +217,9 @@ func (e *edit) target(m *egress.Message) error {
 	return nil
 }
 
-// fields looks at every header.
-func (e *edit) fields(m *egress.Message) error {
+// fields looks at every header. It gives the signature that is to be made anew, nil
+// for none.
+func (e *edit) fields(m *egress.Message) (*signing, error) {
 	type found struct {
 		name  string
 		i     int
@@ -213,15 +227,25 @@ func (e *edit) fields(m *egress.Message) error {
 		b     *secret.Binding
 	}
 	var list []found
+	var signer *Held
+	token := -1
 	for name, value := range m.Header.All() {
 		if i := e.s.inName(name); i >= 0 {
-			return e.misplaced(m, i, "name of a header")
+			return nil, e.misplaced(m, i, "name of a header")
 		}
 		i := e.s.finder.In(value)
 		if i < 0 {
 			continue
 		}
 		h := &e.s.held[i]
+		if by := e.s.signs(name, value); by != nil && signer == nil {
+			signer = by
+			continue
+		}
+		if e.s.hasToken(name, value) && token < 0 {
+			token = i
+			continue
+		}
 		f := found{name: name, i: i}
 		f.b = e.fitting(m, h, func(b *secret.Binding) bool {
 			w, ok := b.InField(name, value, h.Placeholder.Text)
@@ -229,18 +253,28 @@ func (e *edit) fields(m *egress.Message) error {
 			return ok && e.s.finder.In(w("")) < 0
 		})
 		if f.b == nil || len(m.Header.Values(name)) != 1 {
-			return e.misplaced(m, i, "header "+strings.ToLower(name))
+			return nil, e.misplaced(m, i, "header "+strings.ToLower(name))
 		}
 		list = append(list, f)
 	}
+	if token >= 0 && (signer == nil || signer.Name != e.s.held[token].Name) {
+		return nil, e.misplaced(m, token, "header "+strings.ToLower(sigv4.TokenHeader))
+	}
+	var signed *signing
+	if signer != nil {
+		var err error
+		if signed, err = e.signature(m, signer); err != nil {
+			return nil, err
+		}
+	}
 	for _, f := range list {
-		real, err := e.use(m, &e.s.held[f.i], f.b)
+		real, err := e.text(m, &e.s.held[f.i], f.b)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		m.Header.Set(f.name, f.write(real.Reveal()))
 	}
-	return nil
+	return signed, nil
 }
 
 // inName is the secret whose placeholder is in the name of a header, or -1. HTTP/2
@@ -267,25 +301,43 @@ func (e *edit) words(m *egress.Message) secret.Request {
 	return secret.Request{Authority: m.Authority, Secure: m.Secure, Method: m.Method, Path: e.http.Path, BadPath: e.http.BadPath}
 }
 
-// use asks the judge, and gives the value.
-func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value, error) {
+// text asks the judge, and gives the value that goes into the request.
+func (e *edit) text(m *egress.Message, h *Held, b *secret.Binding) (secret.Value, error) {
+	value, revision, err := e.use(m, h, b)
+	if err != nil {
+		return secret.Value{}, err
+	}
+	if _, ok := secret.OpenAWS(value); ok {
+		return secret.Value{}, e.unsaid(m, h, b, "it is an access key, which signs and is never sent: sign: aws")
+	}
+	e.s.remember(h, value, revision)
+	return value, nil
+}
+
+// use asks the judge, and gives the value with its number.
+func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value, uint64, error) {
 	u := Use{Name: h.Name, Authority: m.Authority, Method: m.Method, Path: m.Path, Place: b.Place(), HTTP: e.http, Binding: b}
 	if v := e.s.judge.AllowUse(e.ctx, u); !v.Allow {
-		return secret.Value{}, &egress.Refused{Verdict: v}
+		return secret.Value{}, 0, &egress.Refused{Verdict: v}
 	}
 	value, revision, err := e.s.judge.Value(e.ctx, h.Name)
 	if err != nil {
-		if rerr := e.s.judge.RecordUse(e.ctx, u, true, err.Error()); rerr != nil {
-			return secret.Value{}, rerr
-		}
-		return secret.Value{}, &egress.Refused{Status: http.StatusBadGateway, Verdict: egress.Verdict{
-			Effect: "deny", Rule: "secret " + h.Name, Place: b.Origin, Reason: "the secret cannot be had: " + err.Error(),
-			Hints: []string{"on the host: cloister secret show " + h.Name},
-		}}
+		return secret.Value{}, 0, e.unsaid(m, h, b, err.Error())
 	}
-	e.s.remember(h, value, revision)
 	e.used = h.Name
-	return value, nil
+	return value, revision, nil
+}
+
+// unsaid refuses a request whose secret may be used, and cannot be.
+func (e *edit) unsaid(m *egress.Message, h *Held, b *secret.Binding, why string) error {
+	u := Use{Name: h.Name, Authority: m.Authority, Method: m.Method, Path: m.Path, Place: b.Place(), HTTP: e.http, Binding: b}
+	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
+		return err
+	}
+	return &egress.Refused{Status: http.StatusBadGateway, Verdict: egress.Verdict{
+		Effect: "deny", Rule: "secret " + h.Name, Place: b.Origin, Reason: "the secret cannot be had: " + why,
+		Hints: []string{"on the host: cloister secret show " + h.Name},
+	}}
 }
 
 // misplaced refuses a request with a placeholder where it may not be, with the

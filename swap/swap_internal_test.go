@@ -21,7 +21,7 @@ func TestAStaticSecretIsNotForgotten(t *testing.T) {
 		return v
 	}
 	still, moving := value("static-static-static"), value("moving-moving-moving")
-	s := New([]Held{{"A", secret.NewPlaceholder(still)}, {"B", secret.NewPlaceholder(moving)}}, nil, nil)
+	s := New([]Held{{Name: "A", Placeholder: secret.NewPlaceholder(still)}, {Name: "B", Placeholder: secret.NewPlaceholder(moving)}}, nil, nil)
 	s.remember(&s.held[0], still, 1)
 	for i := range 40 {
 		s.remember(&s.held[1], value(fmt.Sprintf("moving-moving-moving-%02d", i)), uint64(i))

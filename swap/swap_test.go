@@ -41,6 +41,7 @@ type world struct {
 	t       testing.TB
 	session *swap.Session
 	held    swap.Held
+	parts   []swap.Held // of an access key
 	client  *http.Client
 
 	mu       sync.Mutex
@@ -97,12 +98,17 @@ func (w *world) Value(context.Context, string) (secret.Value, uint64, error) {
 
 func newWorld(t testing.TB, http2 bool, words ...secret.Words) *world {
 	t.Helper()
-	w := &world{t: t, value: real, revision: 1}
 	v, err := secret.New(real)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.held = swap.Held{Name: "KEY", Placeholder: secret.NewPlaceholder(v)}
+	return newWorldOf(t, http2, real, []swap.Held{{Name: "KEY", Placeholder: secret.NewPlaceholder(v)}}, words...)
+}
+
+// newWorldOf is a world whose session holds one secret, in its parts.
+func newWorldOf(t testing.TB, http2 bool, value string, held []swap.Held, words ...secret.Words) *world {
+	t.Helper()
+	w := &world{t: t, value: value, revision: 1, held: held[0], parts: held}
 	bound := map[string][]*secret.Binding{}
 	for _, words := range words {
 		words.Name, words.Origin = "KEY", "config.yaml:7"
@@ -112,7 +118,7 @@ func newWorld(t testing.TB, http2 bool, words ...secret.Words) *world {
 		}
 		bound["KEY"] = append(bound["KEY"], b)
 	}
-	w.session = swap.New([]swap.Held{w.held}, bound, w)
+	w.session = swap.New(held, bound, w)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
 	server.EnableHTTP2 = http2
 	server.TLS = &tls.Config{}

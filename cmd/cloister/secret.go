@@ -27,8 +27,8 @@ func (a *app) secretCommand() *cobra.Command {
 
 // setWords are the flags of secret set.
 type setWords struct {
-	file, command string
-	refresh       time.Duration
+	file, command, kind string
+	refresh             time.Duration
 }
 
 func (a *app) secretSet() *cobra.Command {
@@ -39,10 +39,14 @@ func (a *app) secretSet() *cobra.Command {
 		Long: "Store a secret in the vault. The value comes from a prompt, from standard input\n" +
 			"where that is no terminal, from a file, or from a command of this host that is\n" +
 			"run again when its answer is older than --refresh. A secret that is there\n" +
-			"already is replaced, in running cloisters too.",
+			"already is replaced, in running cloisters too.\n\n" +
+			"With --kind aws it is an access key of Amazon's services: what \"aws configure\n" +
+			"export-credentials\" prints, or the lines of a profile. It is never sent; requests\n" +
+			"are signed with it.",
 		Example: "  cloister secret set ANTHROPIC_API_KEY\n" +
 			"  cloister secret set GITHUB_TOKEN --refresh 30m -- gh auth token\n" +
-			"  pass show npm | cloister secret set NPM_TOKEN",
+			"  pass show npm | cloister secret set NPM_TOKEN\n" +
+			"  cloister secret set AWS --kind aws -- aws configure export-credentials",
 		Args: func(cmd *cobra.Command, args []string) error { return checkSet(cmd, args, f) },
 		RunE: func(cmd *cobra.Command, args []string) error { return a.setSecret(cmd.Context(), args[0], args[1:], f) },
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -54,6 +58,8 @@ func (a *app) secretSet() *cobra.Command {
 	}
 	c.Flags().StringVar(&f.file, "file", "", "take the value from `FILE`")
 	c.Flags().StringVar(&f.command, "command", "", "run `CMD`, such as \"gh auth token\", for the value")
+	c.Flags().StringVar(&f.kind, "kind", "", "what it is, where it is no plain text: aws")
+	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{string(secret.KindAWS)}, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().DurationVar(&f.refresh, "refresh", 0, fmt.Sprintf("how long a command's answer is kept (%s unless said)", vault.DefaultRefresh))
 	return c
 }
@@ -76,6 +82,8 @@ func checkSet(cmd *cobra.Command, args []string, f *setWords) error {
 		}
 	}
 	switch {
+	case f.kind != "" && f.kind != string(secret.KindAWS):
+		return wrongWords("such as: cloister secret set "+args[0]+" --kind aws", "secret set: %q is no kind of secret", f.kind)
 	case sources > 1:
 		return wrongWords("give one of --file, --command and -- CMD", "secret set: more than one source of the value")
 	case f.refresh != 0 && f.command == "" && len(args) == 1:
@@ -92,14 +100,18 @@ func (a *app) setSecret(ctx context.Context, name string, argv []string, f *setW
 	if f.command != "" {
 		argv = strings.Fields(f.command)
 	}
-	set := api.SecretSet{Command: argv, RefreshMS: f.refresh.Milliseconds()}
+	set := api.SecretSet{Command: argv, RefreshMS: f.refresh.Milliseconds(), Kind: f.kind}
 	if len(argv) == 0 {
-		text, err := a.secretText(name, f.file)
+		text, err := a.secretText(name, f)
 		if err != nil {
 			return err
 		}
-		if set.Value, err = typed(text); err != nil {
-			return wrongWords("a secret is one line of text", "secret set %s: %v", name, err)
+		if set.Value, err = typed(secret.Kind(f.kind), text); err != nil {
+			hint := "a secret is one line of text"
+			if f.kind != "" {
+				hint = "what aws configure export-credentials prints, or lines such as aws_access_key_id = AKIA..."
+			}
+			return wrongWords(hint, "secret set %s: %v", name, err)
 		}
 	}
 	c, err := a.ensure(ctx)
@@ -118,8 +130,8 @@ func (a *app) setSecret(ctx context.Context, name string, argv []string, f *setW
 }
 
 // typed is the value that a person gave, as the guardian takes it.
-func typed(text string) (string, error) {
-	value, err := secret.New(vault.Line(text))
+func typed(kind secret.Kind, text string) (string, error) {
+	value, err := vault.Read(kind, text)
 	if err != nil {
 		return "", err
 	}
@@ -127,33 +139,50 @@ func typed(text string) (string, error) {
 }
 
 // secretText gets a value from where it was said to be.
-func (a *app) secretText(name, file string) (string, error) {
+func (a *app) secretText(name string, f *setWords) (string, error) {
 	var from io.Reader = a.stdin
-	switch {
+	switch file := f.file; {
 	case file != "":
 		path, err := a.tilde(file)
 		if err != nil {
 			return "", err
 		}
-		f, err := os.Open(path)
+		opened, err := os.Open(path)
 		if err != nil {
 			return "", wrongWords("", "secret set %s: --file: %v", name, err)
 		}
-		defer f.Close()
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		defer opened.Close()
+		if info, err := opened.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
 			a.notice("others may read %s too: chmod 600 %s, or remove it", file, file)
 		}
-		from = f
-	case term.IsTerminal(int(a.stdin.Fd())):
-		fmt.Fprintf(a.stderr, "%s: ", name)
-		text, err := term.ReadPassword(int(a.stdin.Fd()))
-		fmt.Fprintln(a.stderr)
-		if err != nil {
-			return "", fmt.Errorf("secret set %s: read the value: %w", name, err)
+		from = opened
+	case term.IsTerminal(int(a.stdin.Fd())) && f.kind != "":
+		var lines []string
+		for _, field := range secret.AWSFields() {
+			text, err := a.hidden(name, field)
+			if err != nil {
+				return "", err
+			}
+			if text != "" {
+				lines = append(lines, field+" = "+text)
+			}
 		}
-		return string(text), nil
+		return strings.Join(lines, "\n"), nil
+	case term.IsTerminal(int(a.stdin.Fd())):
+		return a.hidden(name, name)
 	}
 	text, err := io.ReadAll(io.LimitReader(from, secret.MaxValue+3))
+	if err != nil {
+		return "", fmt.Errorf("secret set %s: read the value: %w", name, err)
+	}
+	return string(text), nil
+}
+
+// hidden asks for one line that is not shown.
+func (a *app) hidden(name, prompt string) (string, error) {
+	fmt.Fprintf(a.stderr, "%s: ", prompt)
+	text, err := term.ReadPassword(int(a.stdin.Fd()))
+	fmt.Fprintln(a.stderr)
 	if err != nil {
 		return "", fmt.Errorf("secret set %s: read the value: %w", name, err)
 	}
@@ -220,9 +249,16 @@ func (a *app) secretNames(ctx context.Context) []string {
 
 func sourceOf(s api.Secret) string {
 	if s.Source == api.SecretCommand {
-		return "command: " + short(strings.Join(s.Command, " "))
+		return kindOf(s) + "command: " + short(strings.Join(s.Command, " "))
 	}
-	return s.Source
+	return kindOf(s) + s.Source
+}
+
+func kindOf(s api.Secret) string {
+	if s.Kind == "" {
+		return ""
+	}
+	return s.Kind + " key, "
 }
 
 func dateOf(t *time.Time) string {

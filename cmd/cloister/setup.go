@@ -94,14 +94,14 @@ func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) er
 		if asks {
 			a.notice("%s", login.Get)
 		}
-		text, err := a.secretText(login.Secret, "")
+		text, err := a.secretText(login.Secret, &setWords{})
 		if err != nil {
 			return err
 		}
 		if strings.TrimSpace(text) == "" && there && !asks {
 			return nil // nothing was given, and nothing is missing
 		}
-		value, err := typed(text)
+		value, err := typed("", text)
 		if err != nil {
 			return wrongWords("give it on standard input: cloister setup "+name+" <FILE; "+login.Get, "setup %s: %s: %v", name, login.Secret, err)
 		}

@@ -40,8 +40,9 @@ func (e *CommandError) Hints() []string {
 	return []string{"see what it says by hand: " + strings.Join(e.Argv, " ")}
 }
 
-// fetch runs a command that prints a secret: one line, and nothing else.
-func (v *Vault) fetch(ctx context.Context, argv []string) (secret.Value, error) {
+// fetch runs a command that prints a secret: one line and nothing else or, of an
+// access key, what ParseAWS reads.
+func (v *Vault) fetch(ctx context.Context, kind secret.Kind, argv []string) (secret.Value, error) {
 	if len(argv) == 0 || v.run == nil {
 		return secret.Value{}, errors.New("no command can run here")
 	}
@@ -56,11 +57,22 @@ func (v *Vault) fetch(ctx context.Context, argv []string) (secret.Value, error) 
 	case len(out) > maxOutput:
 		return secret.Value{}, &CommandError{argv, fmt.Sprintf("printed more than %d bytes", maxOutput)}
 	}
-	value, err := secret.New(Line(string(out)))
+	value, err := Read(kind, string(out))
 	if err != nil {
 		return secret.Value{}, &CommandError{argv, "printed no secret: " + err.Error()}
 	}
 	return value, nil
+}
+
+// Read is the value that a text of that kind is.
+func Read(kind secret.Kind, text string) (secret.Value, error) {
+	switch kind {
+	case secret.KindAWS:
+		return secret.ParseAWS(text)
+	case "":
+		return secret.New(Line(text))
+	}
+	return secret.Value{}, fmt.Errorf("%q is no kind of secret: aws, or none", kind)
 }
 
 // Line takes the one line end off a text that programs and files end with.

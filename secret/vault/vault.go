@@ -62,6 +62,8 @@ func CheckName(name string) error {
 // An Item is what the vault knows of one secret, without its value.
 type Item struct {
 	Name string
+	// Kind is what the value is, where that is more than a text.
+	Kind secret.Kind
 	// Command prints the value; empty for one that is stored.
 	Command []string
 	Refresh time.Duration
@@ -75,6 +77,7 @@ type Item struct {
 // entry is an Item with its value as the file has it.
 type entry struct {
 	Name    string    `json:"name"`
+	Kind    string    `json:"kind,omitempty"`
 	Value   string    `json:"value,omitempty"`
 	Command []string  `json:"command,omitempty"`
 	Refresh string    `json:"refresh,omitempty"`
@@ -198,7 +201,7 @@ func (v *Vault) read(sealed []byte) error {
 		return fmt.Errorf("version %d; this cloister reads version %d", file.Version, version)
 	}
 	for _, e := range file.Secrets {
-		h := &held{Item: Item{Name: e.Name, Command: e.Command, Login: e.Login, SetAt: e.SetAt}}
+		h := &held{Item: Item{Name: e.Name, Kind: secret.Kind(e.Kind), Command: e.Command, Login: e.Login, SetAt: e.SetAt}}
 		if len(e.Command) > 0 {
 			if h.Refresh, err = time.ParseDuration(e.Refresh); err != nil {
 				return fmt.Errorf("secret %s: a refresh that is no time", e.Name)
@@ -278,7 +281,7 @@ func (v *Vault) save() error {
 	}{Version: version}
 	for _, name := range v.names() {
 		h := v.items[name]
-		e := entry{Name: name, Command: h.Command, Login: h.Login, SetAt: h.SetAt}
+		e := entry{Name: name, Kind: string(h.Kind), Command: h.Command, Login: h.Login, SetAt: h.SetAt}
 		if len(h.Command) > 0 {
 			e.Refresh = h.Refresh.String()
 		} else {
@@ -340,16 +343,16 @@ func (v *Vault) put(name string, h *held) error {
 
 // Set stores a value. One that was there is replaced, and who uses it gets the
 // new one from the next use on.
-func (v *Vault) Set(name string, value secret.Value, now time.Time) error {
+func (v *Vault) Set(name string, kind secret.Kind, value secret.Value, now time.Time) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	return v.put(name, &held{Item: Item{Name: name, SetAt: now}, value: value})
+	return v.put(name, &held{Item: Item{Name: name, Kind: kind, SetAt: now}, value: value})
 }
 
 // SetCommand stores a command that prints the value. It is run once: what does
 // not work is not kept.
-func (v *Vault) SetCommand(ctx context.Context, name string, argv []string, refresh time.Duration, now time.Time) error {
+func (v *Vault) SetCommand(ctx context.Context, name string, kind secret.Kind, argv []string, refresh time.Duration, now time.Time) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
@@ -359,8 +362,8 @@ func (v *Vault) SetCommand(ctx context.Context, name string, argv []string, refr
 	if refresh < MinRefresh {
 		return fmt.Errorf("a refresh of %s is shorter than %s", refresh, MinRefresh)
 	}
-	h := &held{Item: Item{Name: name, Command: slices.Clone(argv), Refresh: refresh, SetAt: now}}
-	value, err := v.fetch(ctx, argv)
+	h := &held{Item: Item{Name: name, Kind: kind, Command: slices.Clone(argv), Refresh: refresh, SetAt: now}}
+	value, err := v.fetch(ctx, kind, argv)
 	if err != nil {
 		return err
 	}
@@ -436,7 +439,7 @@ func (v *Vault) Get(ctx context.Context, name string) (secret.Value, uint64, err
 	if value, revision, err, fresh := v.fresh(h); fresh {
 		return value, revision, err
 	}
-	value, err := v.fetch(ctx, h.Command)
+	value, err := v.fetch(ctx, h.Kind, h.Command)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h.fetched, h.failed = time.Now(), err

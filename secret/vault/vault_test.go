@@ -85,10 +85,10 @@ func TestKeepsAcrossOpens(t *testing.T) {
 				r.err = errors.New("locked")
 			}
 			v := open(t, dir, keys)
-			if err := v.Set("A", value(t, canary), time.Now()); err != nil {
+			if err := v.Set("A", "", value(t, canary), time.Now()); err != nil {
 				t.Fatal(err)
 			}
-			if err := v.Set("B", value(t, "other"), time.Now()); err != nil {
+			if err := v.Set("B", "", value(t, "other"), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			if err := v.Remove("B"); err != nil {
@@ -150,7 +150,7 @@ func TestACorruptVaultIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "vault")
 			v := open(t, dir, nil)
-			if err := v.Set("A", value(t, canary), time.Now()); err != nil {
+			if err := v.Set("A", "", value(t, canary), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			file := filepath.Join(dir, "secrets.age")
@@ -194,7 +194,7 @@ func otherVault(file string) error {
 		return err
 	}
 	x, _ := secret.New("x")
-	if err := v.Set("X", x, time.Now()); err != nil {
+	if err := v.Set("X", "", x, time.Now()); err != nil {
 		return err
 	}
 	return os.Rename(filepath.Join(dir, "secrets.age"), file)
@@ -203,7 +203,7 @@ func otherVault(file string) error {
 func TestAFailedWriteChangesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "vault")
 	v := open(t, dir, nil)
-	if err := v.Set("A", value(t, "old"), time.Now()); err != nil {
+	if err := v.Set("A", "", value(t, "old"), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "secrets.age")
@@ -216,8 +216,8 @@ func TestAFailedWriteChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, do := range map[string]func() error{
-		"set": func() error { return v.Set("A", value(t, "new"), time.Now()) }, "remove": func() error { return v.Remove("A") },
-		"add": func() error { return v.Set("B", value(t, "new"), time.Now()) },
+		"set": func() error { return v.Set("A", "", value(t, "new"), time.Now()) }, "remove": func() error { return v.Remove("A") },
+		"add": func() error { return v.Set("B", "", value(t, "new"), time.Now()) },
 	} {
 		if do() == nil {
 			t.Errorf("%s: no error", name)
@@ -234,7 +234,7 @@ func TestAFailedWriteChangesNothing(t *testing.T) {
 func TestNames(t *testing.T) {
 	v := open(t, filepath.Join(t.TempDir(), "v"), nil)
 	for _, name := range []string{"", "1A", "a b", "a/b", "../x", "A=B", "A\n", strings.Repeat("a", 200), "-x"} {
-		if v.Set(name, value(t, "x"), time.Now()) == nil {
+		if v.Set(name, "", value(t, "x"), time.Now()) == nil {
 			t.Errorf("%q taken", name)
 		}
 	}
@@ -249,7 +249,7 @@ func TestCommands(t *testing.T) {
 		"NUL": sh(`printf 'a\0b'`), "endless": sh("yes " + canary), "not there": {"no-such-program-here"}, "relative": {"./x"},
 		"killed": sh("kill -9 $$"), "spaces": sh("echo ' x '"),
 	} {
-		err := v.SetCommand(t.Context(), "C", argv, time.Minute, time.Now())
+		err := v.SetCommand(t.Context(), "C", "", argv, time.Minute, time.Now())
 		if _, ok := errors.AsType[*vault.CommandError](err); !ok {
 			t.Errorf("%s: %v", name, err)
 		} else if strings.Contains(strings.ReplaceAll(err.Error(), strings.Join(argv, " "), ""), "Canary") {
@@ -259,7 +259,7 @@ func TestCommands(t *testing.T) {
 	if len(v.List()) != 0 {
 		t.Errorf("kept: %v", v.List())
 	}
-	if err := v.SetCommand(t.Context(), "C", sh("echo x"), time.Millisecond, time.Now()); err == nil {
+	if err := v.SetCommand(t.Context(), "C", "", sh("echo x"), time.Millisecond, time.Now()); err == nil {
 		t.Error("a refresh of a millisecond")
 	}
 }
@@ -271,7 +271,7 @@ func TestAHangingCommandIsEndedWithAllOfIt(t *testing.T) {
 	defer cancel()
 	pids := filepath.Join(dir, "pids")
 	began := time.Now()
-	err := v.SetCommand(ctx, "C", []string{"sh", "-c", "sleep 60 & echo $! >" + pids + "; sleep 60"}, time.Minute, time.Now())
+	err := v.SetCommand(ctx, "C", "", []string{"sh", "-c", "sleep 60 & echo $! >" + pids + "; sleep 60"}, time.Minute, time.Now())
 	if err == nil || !strings.Contains(err.Error(), "did not end") || time.Since(began) > 20*time.Second {
 		t.Fatalf("after %s: %v", time.Since(began), err)
 	}
@@ -303,7 +303,7 @@ func TestRefreshIsLive(t *testing.T) {
 	}
 	write("first\n")
 	v := open(t, filepath.Join(dir, "v"), nil)
-	if err := v.SetCommand(t.Context(), "C", []string{"cat", file}, time.Second, time.Now()); err != nil {
+	if err := v.SetCommand(t.Context(), "C", "", []string{"cat", file}, time.Second, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	write("second")
@@ -335,7 +335,7 @@ func TestRefreshIsLive(t *testing.T) {
 	if item, err := v.Find("C"); err != nil || item.Problem == nil {
 		t.Errorf("%v: the list does not tell why: %v", err, item)
 	}
-	if err := v.Set("C", value(t, "third"), time.Now()); err != nil {
+	if err := v.Set("C", "", value(t, "third"), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if got := reveal(t, v, "C"); got != "third" {

@@ -26,6 +26,9 @@ import (
 const (
 	canaryKey   = "sk-ant-api03-CanaryAnthropicCanaryAnthropicCanaryAnthropicCanary"
 	canaryToken = "ghp_CanaryGithubCanaryGithubCanaryGit12"
+	canaryID    = "AKIACANARYCANARY2345"
+	canarySign  = "CanarySigningCanarySigningCanarySigning1"
+	canaryShort = "CanarySessionCanarySessionCanarySessionCanarySession"
 )
 
 // secret stores a value in the vault.
@@ -78,7 +81,7 @@ func checkNowhere(t *testing.T, where string, text []byte) {
 			text = append(slices.Clone(text), more...)
 		}
 	}
-	for _, canary := range []string{canaryKey, canaryToken} {
+	for _, canary := range []string{canaryKey, canaryToken, canaryID, canarySign, canaryShort} {
 		for form, found := range forms(canary) {
 			if bytes.Contains(text, found) {
 				t.Errorf("%s has the canary %.14s… %s", where, canary, form)

@@ -42,6 +42,7 @@ const (
 type Door struct {
 	listener net.Listener
 	host     string
+	run      string // the folder of this run, /run/…: see below
 	now      func() time.Time
 	seal     []byte // of challenges: of this run
 	keys     *keyring
@@ -69,7 +70,7 @@ func Open(ctx context.Context, dir string) (*Door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the window: %w", err)
 	}
-	d := &Door{listener: l, host: l.Addr().String(), now: time.Now, seal: random(32), keys: keys}
+	d := &Door{listener: l, host: l.Addr().String(), run: runs + base64.RawURLEncoding.EncodeToString(random(16)), now: time.Now, seal: random(32), keys: keys}
 	if err := keys.movedTo(l.Addr().(*net.TCPAddr).Port, port); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("open the window: %w", err)
@@ -155,9 +156,10 @@ func refuse(status int, reason string) *Refusal { return &Refusal{status, reason
 // Handler answers pages itself, and gives next what is for /v1/ and comes from a
 // browser that is known. Visitor tells next which.
 func (d *Door) Handler(next http.Handler) http.Handler {
-	pages := newPages()
+	pages := newPages(d.run)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.headers(w.Header())
+		r, mayKeep := d.below(r)
 		if err := d.proper(r); err != nil {
 			tell(w, err)
 			return
@@ -175,7 +177,7 @@ func (d *Door) Handler(next http.Handler) http.Handler {
 			}
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, visitor)))
 		case pages.open(r.URL.Path) || d.browser(r) != nil:
-			pages.serve(w, r)
+			pages.serve(w, r, mayKeep)
 		case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && pages.page(r.URL.Path):
 			// A person's reload after a restart: the login page signs in by the
 			// browser's key, and comes back.
@@ -184,6 +186,26 @@ func (d *Door) Handler(next http.Handler) http.Handler {
 			tell(w, refuse(http.StatusUnauthorized, "this browser is not known here"))
 		}
 	})
+}
+
+// runs is below which each run of the guardian has a folder for itself, whose name
+// nobody else knows. Everything there is what it is at the top; but a cookie of that
+// folder is sent to no other port of this host, and no other port can write over it
+// (docs/decisions/0023-a-folder-of-the-run).
+const runs = "/run/"
+
+// below is a request for what is below the folder of a run, as one for the same at
+// the top, and whether the run is this one: then what it asks for never changes.
+// The folder of another run is one of pages that were open before a restart.
+func (d *Door) below(r *http.Request) (*http.Request, bool) {
+	rest, ok := strings.CutPrefix(r.URL.Path, runs)
+	name, rest, more := strings.Cut(rest, "/")
+	if !ok || !more || r.URL.RawPath != "" {
+		return r, false
+	}
+	at, same := *r.URL, *r
+	at.Path, same.URL = "/"+rest, &at
+	return &same, runs+name == d.run
 }
 
 // lastWorker takes itself away, and whatever stood in its place.

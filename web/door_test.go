@@ -91,6 +91,8 @@ type guest struct {
 	public []byte
 	cookie string
 	word   string
+	run    string // the folder of the run
+	own    string // the cookie of that
 }
 
 func newGuest(t *testing.T) *guest {
@@ -116,11 +118,14 @@ func (h *house) post(g *guest, path string, body any) int {
 	status, headers, answer := h.ask("POST", path, h.good(), string(text))
 	if status == http.StatusOK && g != nil {
 		g.cookie, _, _ = strings.Cut(headers.Get("Set-Cookie"), ";")
-		var got struct{ Word string }
+		var got struct{ Word, Run string }
 		if err := json.Unmarshal([]byte(answer), &got); err != nil {
 			h.t.Fatal(err)
 		}
-		g.word = got.Word
+		g.word, g.run = got.Word, got.Run
+		if all := headers.Values("Set-Cookie"); len(all) == 2 {
+			g.own = all[1]
+		}
 	}
 	return status
 }
@@ -178,7 +183,8 @@ func TestNobodyComesInUnknown(t *testing.T) {
 		t.Fatalf("control: a known browser gets %d", status)
 	}
 	host := "Host: " + h.host
-	for _, path := range []string{"/", "/now", "/main.js", "/pages/now.js", "/index.html", "/v1/status", "/v1/events", "/v1/approvals", "/debug/pprof/", "/metrics", "/health", "/nothing", "//v1/status"} {
+	for _, path := range []string{"/", "/now", "/main.js", "/pages/now.js", "/index.html", "/v1/status", "/v1/events", "/v1/approvals", "/debug/pprof/", "/metrics", "/health", "/nothing", "//v1/status",
+		g.run + "/now", g.run + "/main.js", g.run + "/v1/status", g.run + "/v1/events", g.run + "/", "/run/", "/run/x", "/run//v1/status", "/run/x/v1/status", g.run + g.run + "/v1/status", g.run + "/../v1/status", g.run + "/%2e/v1/status"} {
 		for name, headers := range map[string][]string{
 			"nothing":       {host},
 			"wrong cookie":  {host, "Cookie: " + g.cookie + "x"},
@@ -219,6 +225,60 @@ func TestAnothersCookieFirst(t *testing.T) {
 	}
 	if status, _, _ := h.ask("POST", "/login/out", h.good(two, web.Header+": "+g.word), "{}"); status != http.StatusOK || h.inside(g) == http.StatusOK {
 		t.Errorf("it cannot sign out: %d", status)
+	}
+}
+
+// All that a page asks for is in a folder of this run, whose cookie is its own; there
+// nothing is easier to get than at the top.
+func TestFolderOfTheRun(t *testing.T) {
+	dir := t.TempDir()
+	h, g := build(t, dir), newGuest(t)
+	h.enter(g)
+	if !strings.HasPrefix(g.run, "/run/") || len(g.run) < len("/run/")+22 {
+		t.Fatalf("the folder is %q", g.run)
+	}
+	for _, want := range []string{"; Path=" + g.run + "/;", "; HttpOnly", "; SameSite=Strict"} {
+		if !strings.Contains(g.own, want) || !strings.HasPrefix(g.own, g.cookie) {
+			t.Errorf("the folder's cookie is %q, without %q", g.own, want)
+		}
+	}
+	known := []string{"Host: " + h.host, "Cookie: " + g.cookie}
+	status, headers, page := h.ask("GET", g.run+"/now", known, "")
+	if status != http.StatusOK || headers.Get("Cache-Control") != "private, no-cache" {
+		t.Errorf("the page: %d, %q", status, headers)
+	}
+	for _, part := range []string{`href="` + g.run + `/main.js"`, `href="` + g.run + `/pages/now.js"`, `href="` + g.run + `/window.css"`} {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page has no %s:\n%s", part, page)
+		}
+	}
+	for path, kept := range map[string]bool{g.run + "/main.js": true, g.run + "/pages/asks.js": true, g.run + "/window.css": true, "/main.js": false, "/run/another/main.js": false} {
+		status, headers, text := h.ask("GET", path, known, "")
+		if status != http.StatusOK || text == "" || strings.Contains(headers.Get("Cache-Control"), "immutable") != kept {
+			t.Errorf("%s: status %d, %q", path, status, headers.Get("Cache-Control"))
+		}
+	}
+	status, _, body := h.ask("GET", g.run+"/v1/status", append(known, web.Header+": "+g.word), "")
+	if status != http.StatusOK || !strings.Contains(body, "inside") {
+		t.Errorf("a request in the folder: %d, %q", status, body)
+	}
+	for name, more := range map[string][]string{
+		"another origin":    {"Origin: http://evil.test"},
+		"another site":      {"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"},
+		"another port":      {"Sec-Fetch-Site: same-site"},
+		"into another page": {"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"},
+	} {
+		if status, _, _ := h.ask("GET", g.run+"/v1/status", append(append(known, web.Header+": "+g.word), more...), ""); status != http.StatusForbidden {
+			t.Errorf("a request in the folder from %s: status %d", name, status)
+		}
+	}
+	before := g.run
+	if status := h.sign(g, h.origin); status != http.StatusOK || g.run != before {
+		t.Errorf("signed in again: %d, folder %q, before %q", status, g.run, before)
+	}
+	status, headers, _ = h.ask("POST", g.run+"/login/out", h.good("Cookie: "+g.cookie, web.Header+": "+g.word), "{}")
+	if all := headers.Values("Set-Cookie"); status != http.StatusOK || len(all) != 2 || !strings.Contains(all[1], "Path="+g.run+"/; Max-Age=0") {
+		t.Errorf("signed out: %d, %q", status, all)
 	}
 }
 

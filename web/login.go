@@ -64,6 +64,7 @@ type loginRequest struct {
 type loginAnswer struct {
 	Key  string `json:"key"`
 	Word string `json:"word"`
+	Run  string `json:"run"` // the folder of this run
 }
 
 func (d *Door) byLink(w http.ResponseWriter, req loginRequest) (any, error) {
@@ -91,8 +92,16 @@ func (d *Door) byKey(w http.ResponseWriter, req loginRequest) (any, error) {
 func (d *Door) welcome(w http.ResponseWriter, k *key) loginAnswer {
 	// Not Secure: 127.0.0.1 has no TLS, and browsers differ in whether they take
 	// such a cookie from it.
-	http.SetCookie(w, &http.Cookie{Name: d.cookieName(), Value: k.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
-	return loginAnswer{Key: k.ID, Word: k.word}
+	d.setCookies(w, k.cookie, 0)
+	return loginAnswer{Key: k.ID, Word: k.word, Run: d.run}
+}
+
+// setCookies sets the browser's cookie, at the top for who types an address, and for
+// the folder of this run.
+func (d *Door) setCookies(w http.ResponseWriter, value string, maxAge int) {
+	for _, path := range []string{"/", d.run + "/"} {
+		http.SetCookie(w, &http.Cookie{Name: d.cookieName(), Value: value, Path: path, MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	}
 }
 
 // out forgets the browser that asks.
@@ -104,7 +113,7 @@ func (d *Door) out(w http.ResponseWriter, r *http.Request) (any, error) {
 	if k == nil {
 		return nil, refuse(http.StatusUnauthorized, "this browser is not known here")
 	}
-	http.SetCookie(w, &http.Cookie{Name: d.cookieName(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	d.setCookies(w, "", -1)
 	return struct{}{}, d.keys.remove(k.ID)
 }
 

@@ -39,10 +39,10 @@ func Pages() []string {
 
 // public is what a browser needs before it is known: it holds no data.
 func public() []string {
-	return []string{"/login.html", "/login.js", "/sign.js", "/words.js", "/window.css", "/favicon.svg"}
+	return []string{"/login.html", "/login.js", "/sign.js", "/words.js", "/window.css", "/favicon.svg", "/begin.js", "/again.js"}
 }
 
-func newPages() *pages {
+func newPages(run string) *pages {
 	p := &pages{files: map[string]asset{}}
 	_ = fs.WalkDir(assets, "assets", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -70,9 +70,10 @@ func newPages() *pages {
 	for _, name := range Pages() {
 		var links strings.Builder
 		for _, module := range p.modules("/main.js", "/pages/"+name+".js") {
-			fmt.Fprintf(&links, "<link rel=\"modulepreload\" href=\"%s\">\n", module)
+			fmt.Fprintf(&links, "<link rel=\"modulepreload\" href=\"%s\">\n", run+module)
 		}
-		p.files["/"+name] = newAsset(bytes.Replace(index.text, []byte(preloads+"\n"), []byte(links.String()), 1), index.kind)
+		text := bytes.Replace(index.text, []byte(preloads+"\n"), []byte(links.String()), 1)
+		p.files["/"+name] = newAsset(bytes.ReplaceAll(text, []byte(`="/window.css"`), []byte(`="`+run+`/window.css"`)), index.kind)
 	}
 	return p
 }
@@ -131,7 +132,9 @@ func (p *pages) open(at string) bool {
 	return false
 }
 
-func (p *pages) serve(w http.ResponseWriter, r *http.Request) {
+// serve answers one file, which a browser mayKeep without ever asking again if it is
+// below the folder of this run.
+func (p *pages) serve(w http.ResponseWriter, r *http.Request, mayKeep bool) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		tell(w, refuse(http.StatusMethodNotAllowed, r.Method+" means nothing here"))
 		return
@@ -148,6 +151,9 @@ func (p *pages) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", a.kind)
 	w.Header().Set("Cache-Control", "private, no-cache")
+	if mayKeep && !strings.HasPrefix(a.kind, "text/html") {
+		w.Header().Set("Cache-Control", "private, max-age=604800, immutable")
+	}
 	w.Header().Set("ETag", a.tag)
 	if r.Header.Get("If-None-Match") == a.tag {
 		w.WriteHeader(http.StatusNotModified)

@@ -1,18 +1,19 @@
 // The guardian's API as the pages call it.
 import { byKey, Offline } from './sign.js';
+import { t } from './words.js';
 
-let word = '';
+let word = '', run = ''; // of this run of the guardian: the header's word, and its folder
 let signing = null;
 
-// signIn gets the word of this run of the guardian, once for all who wait.
-export const signIn = () => {
-  signing = signing || byKey().finally(() => { signing = null; }).then((w) => {
-    if (!w) {
+// signIn gets word and folder, once for all who wait.
+const signIn = () => {
+  signing = signing || byKey().finally(() => { signing = null; }).then((s) => {
+    if (!s) {
       location.replace('/login?to=' + location.pathname.slice(1));
       return new Promise(() => {}); // the page is on its way out
     }
-    word = w;
-    return w;
+    ({ word, run } = s);
+    return word;
   });
   return signing;
 };
@@ -24,27 +25,29 @@ export class Refused extends Error {
   }
 }
 
-export const request = async (method, path, { body, headers = {}, signal, again = true } = {}) => {
-  if (!word) await signIn();
-  let r;
-  try {
-    r = await fetch(path, {
-      method, signal, cache: 'no-store', redirect: 'error',
-      headers: { 'Cloister-Window': word, ...(method === 'POST' ? { 'Content-Type': 'application/json' } : {}), ...headers },
-      body: method === 'POST' ? JSON.stringify(body || {}) : undefined,
-    });
-  } catch (e) {
-    if (e.name === 'AbortError') throw e;
-    throw new Offline(String(e));
-  }
-  if (r.status === 401 && again) {
-    // Another run of the guardian: its words are new.
+// tries is how often a request is made that is not known: another run of the guardian
+// has other words, and a server at another port may have taken the cookie away.
+const tries = 5;
+
+export const request = async (method, path, { body, headers = {}, signal } = {}) => {
+  for (let n = 1; ; n++) {
+    if (!word) await signIn();
+    let r;
+    try {
+      r = await fetch(run + path, {
+        method, signal, cache: 'no-store', redirect: 'error',
+        headers: { 'Cloister-Window': word, ...(method === 'POST' ? { 'Content-Type': 'application/json' } : {}), ...headers },
+        body: method === 'POST' ? JSON.stringify(body || {}) : undefined,
+      });
+    } catch (e) {
+      if (e.name === 'AbortError') throw e;
+      throw new Offline(String(e));
+    }
+    if (r.ok) return r;
+    if (r.status !== 401) throw new Refused(r.status, await r.json().catch(() => ({})));
+    if (n === tries) throw new Refused(r.status, { error: t.crowded });
     word = '';
-    await signIn();
-    return request(method, path, { body, headers, signal, again: false });
   }
-  if (!r.ok) throw new Refused(r.status, await r.json().catch(() => ({})));
-  return r;
 };
 
 export const get = async (path, o) => (await request('GET', path, o)).json();
@@ -54,4 +57,8 @@ export const query = (path, words) => {
   for (const [k, v] of Object.entries(words)) if (v !== undefined && v !== null && v !== '') q.set(k, v);
   return q.size ? `${path}?${q}` : path;
 };
-export const protocols = async () => { if (!word) await signIn(); return ['cloister.terminal', word]; };
+// socket is a WebSocket to the guardian.
+export const socket = async (path) => {
+  if (!word) await signIn();
+  return new WebSocket(`ws://${location.host}${run}${path}`, ['cloister.terminal', word]);
+};

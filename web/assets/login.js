@@ -8,10 +8,11 @@ const say = (text, todo) => {
   document.getElementById('do').textContent = todo || '';
 };
 
-// Only a page of ours: never an address that somebody put there.
-const goal = () => {
+// goal is a page of ours, never an address that somebody put there; in the folder of
+// this run, for no other port can take the cookie of that one away.
+const goal = ({ run }) => {
   const to = new URLSearchParams(location.search).get('to') || '';
-  return /^[a-z]{0,16}$/.test(to) ? '/' + to : '/';
+  return /^[a-z]{0,16}$/.test(to) ? `${run}/${to}` : `${run}/`;
 };
 
 const enter = async () => {
@@ -22,14 +23,14 @@ const enter = async () => {
   let why = '';
   if (link) {
     try {
-      await byLink(link);
-      location.replace(goal());
+      location.replace(goal(await byLink(link)));
       return;
     } catch (e) { why = e.message; }
   }
   try {
-    if (await byKey()) {
-      location.replace(goal());
+    const s = await byKey();
+    if (s) {
+      location.replace(goal(s));
       return;
     }
   } catch (e) { why = why || e.message; }

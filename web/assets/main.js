@@ -2,7 +2,8 @@
 import { h, fill } from './dom.js';
 import { t } from './words.js';
 import { begin, on, pending, state } from './live.js';
-import { post, signIn } from './api.js';
+import { post } from './api.js';
+import { again } from './again.js';
 import { forget } from './sign.js';
 import { alarm, choose, prefer, preferred } from './prefer.js';
 import { dialog, toast } from './above.js';
@@ -14,6 +15,11 @@ const nav = document.getElementById('nav');
 const icon = document.getElementById('icon');
 const banner = document.getElementById('banner');
 
+// Who signed in comes by the folder of this run of the guardian: the address a person
+// sees is the same in each.
+const below = /^\/run\/[\w-]+(\/.*)$/.exec(location.pathname);
+if (below) history.replaceState(null, '', below[1] + location.search + location.hash);
+
 let page = null; // what is shown: {keys, leave}
 let shown = '';
 
@@ -24,16 +30,6 @@ const nameOf = () => {
 
 // go shows a page of this window without loading it anew.
 export const go = (path) => { history.pushState(null, '', path); show(); };
-
-// again is for a module that did not come: a server at another port may have written
-// over this browser's cookie. It signs in and begins anew, once in a while.
-const again = async (e) => {
-  if (Date.now() - Number(sessionStorage.getItem('again')) < 5000) throw e;
-  sessionStorage.setItem('again', Date.now());
-  await signIn();
-  location.reload();
-  return new Promise(() => {}); // the page is on its way out
-};
 
 let turn = 0;
 const show = async () => {
@@ -57,7 +53,7 @@ const head = () => {
     h('span', t.pages[name]),
     name === 'asks' && asks ? h('span.count', { 'aria-label': t.asksWaiting(asks) }, asks) : '')));
   document.title = t.title(t.pages[shown] || '', asks);
-  const href = asks ? `/favicon/${asks > 9 ? 'm' : asks}.svg` : '/favicon.svg';
+  const href = asks ? new URL(`favicon/${asks > 9 ? 'm' : asks}.svg`, import.meta.url).href : '/favicon.svg';
   if (icon.getAttribute('href') !== href) icon.setAttribute('href', href);
   const s = state.status;
   document.documentElement.dataset.live = state.online ? 'yes' : 'no';

@@ -37,14 +37,14 @@ const post = async (path, body) => {
 
 const make = () => crypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, false, ['sign', 'verify']);
 
-// byLink trades a link for the word of this run.
+// byLink trades a link for the word of this run of the guardian, and its folder: run.
 export const byLink = async (link) => {
   let pair = await load();
   if (!pair) {
     pair = await make();
     await save(pair);
   }
-  return (await post('/login/link', { link, public: base64(await crypto.subtle.exportKey('spki', pair.publicKey)) })).word;
+  return post('/login/link', { link, public: base64(await crypto.subtle.exportKey('spki', pair.publicKey)) });
 };
 
 // byKey signs a challenge of the guardian; null where this browser has no key, or
@@ -56,7 +56,7 @@ export const byKey = async () => {
   const what = new TextEncoder().encode(`cloister window\n${location.origin}\n${challenge}`);
   const signature = await crypto.subtle.sign({ name: 'ECDSA', hash: 'SHA-256' }, pair.privateKey, what);
   try {
-    return (await post('/login/key', { key: hex(await crypto.subtle.digest('SHA-256', spki)), challenge, signature: base64(signature) })).word;
+    return await post('/login/key', { key: hex(await crypto.subtle.digest('SHA-256', spki)), challenge, signature: base64(signature) });
   } catch (e) {
     if (e.status === 401 || e.status === 429) return null;
     throw e;

@@ -14,6 +14,7 @@ export const t = {
   offline: 'The guardian does not answer. What is shown is old; this page goes on by itself when the guardian is back.',
   auditError: (e) => `The audit cannot be written, so everything is denied: ${e}`,
   policyError: (e) => `The configuration on disk is not in force; the last good one is. ${e}`,
+  crowded: 'A part of this page is not let in. Another page of this browser, at another port of 127.0.0.1, may keep taking its cookie away: close that one, then try again.', tryAgain: 'Try again',
   settings: 'Settings', help: 'Keys', close: 'Close', cancel: 'Cancel', more: 'Older', refresh: 'Look again', copy: 'Copy', copied: 'Copied', all: 'all', any: 'any',
   theme: 'Colours', themes: { auto: 'as the desktop', light: 'light', dark: 'dark' },
   sound: 'A sound for each ask', notify: 'A notification for each ask',

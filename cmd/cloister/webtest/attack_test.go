@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"cloister/api"
@@ -36,9 +37,9 @@ func TestAnotherOrigin(t *testing.T) {
 	base := eval[string](tb, "location.origin")
 	run := w.begin("run", "--", "curl", "-s", "-m", "45", "http://ask.example/")
 	tb.Wait(`document.title.startsWith('(1) ')`)
-	id := eval[string](tb, `import('/live.js').then((m) => m.pending()[0].id)`)
+	id := eval[string](tb, `ours('./live.js').then((m) => m.pending()[0].id)`)
 	// Control: the same calls by our own page are answered.
-	if got := eval[int](tb, `import('/api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); got != 1 {
+	if got := eval[int](tb, `ours('./api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); got != 1 {
 		t.Fatalf("control: our own page sees %d asks", got)
 	}
 	s := evil(t)
@@ -72,7 +73,7 @@ func TestAnotherOrigin(t *testing.T) {
 		}
 		bad.Close()
 	}
-	if n := eval[int](tb, `import('/api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); n != 1 {
+	if n := eval[int](tb, `ours('./api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); n != 1 {
 		t.Errorf("%d asks wait after the attacks", n)
 	}
 	// DNS rebinding: a name of the enemy's that leads to our door.
@@ -162,7 +163,7 @@ func TestCookieWrittenOver(t *testing.T) {
 	other.Wait(`location.pathname === '/2' && document.body.innerText === 'theirs'`) // control: it took the place of ours
 	other.Close()
 	for range 2 {
-		if n := eval[int](tb, `import('/api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); n != 0 {
+		if n := eval[int](tb, `ours('./api.js').then((m) => m.get('/v1/approvals')).then((l) => l.length)`); n != 0 {
 			t.Errorf("%d asks", n)
 		}
 	}
@@ -176,6 +177,72 @@ func TestCookieWrittenOver(t *testing.T) {
 	if out := run(); !strings.Contains(out, "hello from ask.example") {
 		t.Errorf("it printed %q", out)
 	}
+}
+
+// A page of another port writes over the window's cookie all the time, and crowds it.
+// Pages load and answer all the same: what they ask for has a cookie of the run's
+// folder, which that page can neither see nor write (docs/decisions/0023).
+func TestCookieWrittenOverAgainAndAgain(t *testing.T) {
+	w, tb := newWorld(t), newTab(t, nil)
+	tb.open(w)
+	base, err := url.Parse(eval[string](tb, "location.origin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "cloister-" + base.Port()
+	var theirs atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, c := range r.CookiesNamed(name) {
+			if c.Value == "theirs" {
+				theirs.Add(1)
+			}
+		}
+		for _, path := range []string{"/", "/v1", "/run", "/run/", "/now"} {
+			http.SetCookie(w, &http.Cookie{Name: name, Value: "theirs", Path: path, HttpOnly: true})
+		}
+		for i := range 5 {
+			http.SetCookie(w, &http.Cookie{Name: fmt.Sprintf("junk%d", i), Value: strings.Repeat("x", 1000), Path: "/"})
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<!doctype html><title>port</title>")
+	}))
+	t.Cleanup(s.Close)
+	other := newTab(t, tb)
+	other.Navigate(s.URL)
+	other.Wait(`document.title === 'port'`)
+	eval[bool](other, `(() => { const on = async () => { for (;;) { await fetch('/x').catch(() => {}); await new Promise((done) => setTimeout(done, 2)); } }; on(); on(); return true; })()`)
+	began := theirs.Load()
+	for _, page := range []string{"now", "asks", "traffic", "commands", "files", "tools", "secrets", "policy", "audit", "doctor"} {
+		tb.visit("/" + page)
+		tb.Wait(`location.pathname === '/` + page + `' && document.querySelector('#nav a[href="/` + page + `"][aria-current]')`)
+	}
+	run := w.begin("run", "--", "curl", "-s", "-m", "40", "http://ask.example/")
+	tb.goTo("a", "asks")
+	tb.Says("connect to ask.example:80")
+	tb.ready()
+	tb.Press("a")
+	if out := run(); !strings.Contains(out, "hello from ask.example") {
+		t.Errorf("it printed %q", out)
+	}
+	if n := theirs.Load() - began; n < 20 { // control: all the while
+		t.Errorf("the other port wrote over the cookie %d times", n)
+	}
+}
+
+// A part of the page that does not come at all is told, with a way on.
+func TestPartOfPageMissing(t *testing.T) {
+	w, tb := newWorld(t), newTab(t, nil)
+	tb.Expect("net::ERR_BLOCKED_BY_CLIENT")
+	tb.open(w)
+	tb.Do("Network.enable", nil)
+	tb.Do("Network.setBlockedURLs", map[string]any{"urls": []string{"*/main.js"}})
+	tb.Do("Network.setCacheDisabled", map[string]any{"cacheDisabled": true})
+	tb.Navigate(eval[string](tb, "location.origin") + "/audit")
+	tb.Says("Another page of this browser")
+	tb.Do("Network.setBlockedURLs", map[string]any{"urls": []string{}})
+	tb.Click(`#banner button`)
+	tb.Wait(`location.pathname === '/audit' && document.documentElement.dataset.live === 'yes'`)
+	tb.Says("guardian.start")
 }
 
 // A server that had the window's address before left a service worker there, which

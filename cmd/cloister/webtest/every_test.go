@@ -150,7 +150,7 @@ func TestEveryPage(t *testing.T) {
 		tb.Click(`.row`)
 		tb.shot("audit")
 		tb.axe("audit")
-		size := eval[int](tb, `import('/api.js').then((m) => m.request('GET', '/v1/audit/export?kind=session.stop')).then((r) => r.text()).then((x) => x.trim().split('\n').filter((l) => JSON.parse(l).hash).length)`)
+		size := eval[int](tb, `ours('./api.js').then((m) => m.request('GET', '/v1/audit/export?kind=session.stop')).then((r) => r.text()).then((x) => x.trim().split('\n').filter((l) => JSON.parse(l).hash).length)`)
 		if size < 1 {
 			t.Errorf("the export has %d records", size)
 		}

@@ -121,7 +121,7 @@ func TestAskAppears(t *testing.T) {
 	asks := rounds(5, 20)
 	w.begin("run", "--", "sh", "-c", fmt.Sprintf("for i in $(seq %d); do curl -s -m 20 http://ask.example:$((8000+i))/ & sleep 0.1; done; wait", asks))
 	tb.Wait(fmt.Sprintf(`seen.length >= %d`, asks))
-	took := eval[[]float64](tb, `import('/live.js').then((m) => seen.map(([id, at]) => at - new Date(m.state.approvals.get(id).created_at)))`)
+	took := eval[[]float64](tb, `ours('./live.js').then((m) => seen.map(([id, at]) => at - new Date(m.state.approvals.get(id).created_at)))`)
 	slices.Sort(took)
 	p95 := took[len(took)*95/100]
 	t.Logf("%d asks: on the page after %.0f ms in the median, %.0f ms at the 95th percentile", len(took), took[len(took)/2], p95)
@@ -143,7 +143,7 @@ func TestTenThousandAsks(t *testing.T) {
 	got := eval[struct {
 		Drawn, Waiting int
 		Took, Heap     float64
-	}](tb, `import('/live.js').then(async ({ state, pending }) => {
+	}](tb, `ours('./live.js').then(async ({ state, pending }) => {
 		const real = pending()[0];
 		for (let i = 0; i < 9999; i++) {
 			const id = 'f' + i;

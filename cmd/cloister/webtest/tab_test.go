@@ -39,11 +39,18 @@ func newTab(t *testing.T, beside *tab) *tab {
 	if one.err != nil {
 		t.Fatalf("start chromium: %v", one.err)
 	}
+	var profile *chromium.Tab
 	if beside != nil {
-		return &tab{one.c.Tab(t, beside.Tab), t}
+		profile = beside.Tab
 	}
-	return &tab{one.c.Tab(t, nil), t}
+	tb := &tab{one.c.Tab(t, profile), t}
+	tb.OnEachPage(ours)
+	return tb
 }
+
+// ours gives scripts of a test the modules that the page has, which are not those of
+// another address.
+const ours = `globalThis.ours = (name) => import(new URL(name, document.querySelector('link[rel=modulepreload]').href))`
 
 // eval gives the value of an expression.
 func eval[T any](tb *tab, js string) T {
@@ -61,9 +68,10 @@ func (tb *tab) in(t *testing.T) *tab {
 }
 
 // ready waits until an ask stands still for longer than answers are dead after it
-// moved, and may be allowed.
+// moved, and may be allowed: nobody has read what is in a tab behind another.
 func (tb *tab) ready() {
 	tb.t.Helper()
+	tb.Do("Page.bringToFront", nil)
 	tb.Wait(`(() => {
 		const e = document.querySelector('.ask.chosen');
 		if (!e || e.querySelector('.allow').disabled) return false;

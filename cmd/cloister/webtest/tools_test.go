@@ -191,7 +191,7 @@ func TestToolsAndSecrets(t *testing.T) {
 	}
 	s.mu.Unlock()
 	for _, path := range []string{"/v1/secrets", "/v1/audit?limit=2000", "/v1/mcp", "/v1/policy/files", "/v1/audit/export"} {
-		text += eval[string](tb, `import('/api.js').then((m) => m.request('GET', '`+path+`')).then((r) => r.text())`)
+		text += eval[string](tb, `ours('./api.js').then((m) => m.request('GET', '`+path+`')).then((r) => r.text())`)
 	}
 	if strings.Contains(text, canary) {
 		t.Error("the window was told a secret's value")
@@ -225,7 +225,7 @@ func useFilters(tb *tab, text string) {
 // denyAll denies what a session asks, on the page Asks, until the session has ended.
 func (tb *tab) denyAll(session string) {
 	tb.t.Helper()
-	const over = `import('/live.js').then((m) => ![...m.state.sessions.values()].some((s) => s.name === 'NAME' && s.state === 'running'))`
+	const over = `ours('./live.js').then((m) => ![...m.state.sessions.values()].some((s) => s.name === 'NAME' && s.state === 'running'))`
 	for !eval[bool](tb, strings.Replace(over, "NAME", session, 1)) {
 		if eval[bool](tb, `Boolean(document.querySelector('.ask'))`) {
 			tb.ready()

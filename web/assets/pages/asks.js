@@ -88,7 +88,7 @@ export default (root) => {
     const details = h('div.details', { tabindex: 0, role: 'group', 'aria-label': a.title }, h('dl',
       a.details.map((d) => [h('dt', d.label), h('dd', h('code', d.text))]),
       h('dt', w.because), h('dd', a.reason), a.rule ? [h('dt', w.rule), h('dd', a.rule)] : '', a.digest ? [h('dt', w.bound), h('dd', h('code', a.digest))] : ''));
-    const allow = h('button.allow', { onclick: () => answer(state.approvals.get(a.id), true) }, w.allow, h('kbd', { 'aria-hidden': 'true' }, 'a'));
+    const allow = h('button.allow', { disabled: true, onclick: () => answer(state.approvals.get(a.id), true) }, w.allow, h('kbd', { 'aria-hidden': 'true' }, 'a'));
     const el = h('div.panel.ask', { role: 'listitem', onfocusin: () => choose1(a.id), onclick: () => choose1(a.id) },
       h('div.top', h('div', h('span.soft', `${a.session} · ${a.kind}`), h('h2', a.title)), h('span.left')),
       a.marks ? h('p.beware', w.beware(a.marks)) : '', details,

@@ -1,7 +1,7 @@
 // A session's terminal, attached as cloister attach does, beside others.
 import { fill, h } from '../dom.js';
 import { t } from '../words.js';
-import { protocols } from '../api.js';
+import { socket } from '../api.js';
 import { on, state } from '../live.js';
 import { Terminal } from '../xterm/xterm.mjs';
 
@@ -31,7 +31,7 @@ const styles = () => {
 
 export default (root, { words }) => {
   const id = words.get('session') || '';
-  if (!document.getElementById('xterm-css')) document.head.append(h('link', { id: 'xterm-css', rel: 'stylesheet', href: '/xterm/xterm.css' }));
+  if (!document.getElementById('xterm-css')) document.head.append(h('link', { id: 'xterm-css', rel: 'stylesheet', href: new URL('../xterm/xterm.css', import.meta.url).href }));
   const title = h('h1', t.pages.terminal);
   const say = h('span.soft', { role: 'status' });
   const again = h('button', { hidden: true, onclick: () => join() }, w.again);
@@ -73,9 +73,9 @@ export default (root, { words }) => {
   const join = async () => {
     again.hidden = true;
     fill(say, '');
-    const p = await protocols();
-    if (gone) return;
-    ws = new WebSocket(`ws://${location.host}/v1/sessions/${encodeURIComponent(id)}/terminal`, p);
+    const opened = await socket(`/v1/sessions/${encodeURIComponent(id)}/terminal`);
+    if (gone) { opened.close(); return; }
+    ws = opened;
     ws.binaryType = 'arraybuffer';
     let over = false;
     ws.onopen = () => { term.reset(); size(); term.focus(); };

@@ -148,6 +148,8 @@ const lead = async () => {
   const look = () => { if (Date.now() - beat.at > 40e3) { beat.at = Date.now(); beat.stop(); } };
   setInterval(look, 5e3);
   document.addEventListener('visibilitychange', look);
+  // The stream of a page that was frozen may stay silent: another one goes on from there.
+  document.addEventListener('resume', () => beat.stop());
   for (let wait = 100; ;) {
     const began = Date.now();
     beat.at = began;
@@ -163,4 +165,5 @@ export const begin = () => {
   if (navigator.locks) navigator.locks.request('cloister-stream', lead);
   else lead();
   channel.postMessage({ kind: 'hello?' });
+  document.addEventListener('resume', () => { if (!leader) { refresh(); emit('reset'); } }); // it may have missed what the other tab told
 };

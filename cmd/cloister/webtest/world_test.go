@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +39,16 @@ type world struct {
 	dir     string
 	project string
 	env     []string
+
+	mu     sync.Mutex
+	served map[string]int // requests that reached the server, by the name they were for
+}
+
+// reached is how many requests for a name reached the server.
+func (w *world) reached(host string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.served[host]
 }
 
 const configuration = `version: 1
@@ -63,7 +74,7 @@ func newWorld(t *testing.T) *world {
 	if err := os.Chmod(dir, 0o711); err != nil { // what runs inside is another user where root tests
 		t.Fatal(err)
 	}
-	w := &world{t: t, dir: dir, project: filepath.Join(dir, "home", "project")}
+	w := &world{t: t, dir: dir, project: filepath.Join(dir, "home", "project"), served: map[string]int{}}
 	for _, d := range []string{"home/project", "run", "c/cloister/policy", "s", "d", "t"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -74,7 +85,12 @@ func newWorld(t *testing.T) *world {
 	w.git("init", "-q", "-b", "main")
 	w.git("add", ".")
 	w.git("-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "-m", "first")
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello from", r.Host) }))
+	up := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		w.served[r.Host]++
+		w.mu.Unlock()
+		fmt.Fprintln(rw, "hello from", r.Host)
+	}))
 	t.Cleanup(up.Close)
 	w.write("c/cloister/config.yaml", fmt.Sprintf(configuration, up.Listener.Addr().String()))
 	w.env = []string{

@@ -3,11 +3,14 @@
 package webtest
 
 import (
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 )
 
 // controls notes what a person could have pressed, chosen or typed into, and what
@@ -16,6 +19,7 @@ type controls struct {
 	mu   sync.Mutex
 	seen map[string]bool
 	used map[string]bool
+	made map[string]bool // where in the scripts what was used is made
 }
 
 // noteControls names each control by its page and its words, without numbers and
@@ -45,7 +49,27 @@ const noteControls = `(() => {
 	const look = () => {
 		for (const e of document.querySelectorAll(what)) if (!e.closest('.terminal') && !e.disabled && e.getClientRects().length) tell('seen ' + name(e));
 	};
-	const use = (event) => { const e = event.target.closest && event.target.closest(what); if (e && !e.closest('.terminal')) { tell('seen ' + name(e)); tell('used ' + name(e)); } };
+	// Where in the pages' scripts each control is made: the first caller that is not
+	// what makes all of them.
+	const made = new WeakMap();
+	const make = Document.prototype.createElement;
+	Document.prototype.createElement = function (kind, ...more) {
+		const el = make.call(this, kind, ...more);
+		for (const line of /^(button|a|select|input|textarea|summary)$/.test(kind) ? new Error().stack.split('\n') : []) {
+			const [, file, at, column] = /\/run\/[\w-]+(\/[\w/]+\.js):(\d+):(\d+)/.exec(line) || [];
+			if (!file || file === '/dom.js') continue;
+			made.set(el, file + ':' + at + ':' + column);
+			break;
+		}
+		return el;
+	};
+	const use = (event) => {
+		const e = event.target.closest && event.target.closest(what);
+		if (!e || e.closest('.terminal')) return;
+		tell('seen ' + name(e));
+		tell('used ' + name(e));
+		if (made.has(e)) tell('made ' + made.get(e));
+	};
 	for (const kind of ['click', 'change', 'input', 'mousedown']) addEventListener(kind, use, true);
 	addEventListener('DOMContentLoaded', () => new MutationObserver(look).observe(document.documentElement, { childList: true, subtree: true, attributes: true, attributeFilter: ['hidden', 'disabled', 'open'] }));
 })()`
@@ -53,12 +77,12 @@ const noteControls = `(() => {
 // note watches every control of a tab from its next page on.
 func (tb *tab) note() *controls {
 	tb.t.Helper()
-	c := &controls{seen: map[string]bool{}, used: map[string]bool{}}
+	c := &controls{seen: map[string]bool{}, used: map[string]bool{}, made: map[string]bool{}}
 	tb.Bind("noted", func(text string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		how, name, _ := strings.Cut(text, " ")
-		map[string]map[string]bool{"seen": c.seen, "used": c.used}[how][name] = true
+		map[string]map[string]bool{"seen": c.seen, "used": c.used, "made": c.made}[how][name] = true
 	})
 	tb.OnEachPage(noteControls)
 	return c
@@ -82,5 +106,53 @@ func (c *controls) onPages(t *testing.T, pages ...string) {
 	t.Logf("%d controls of %q were used", n, pages)
 	if n < 10 {
 		t.Errorf("only %d controls were noted", n)
+	}
+}
+
+// makers are the places of a script where it makes a control.
+var makers = regexp.MustCompile("(?:^|[^.\\w])(h\\(['`](?:button|a|select|input|textarea|summary)[.'`]|select\\()")
+
+// pressedElsewhere are controls that need more than these tests have, with the test
+// that presses them.
+var pressedElsewhere = map[string]string{
+	"/events.js older":     "TestTenThousandEvents",
+	"/pages/tools.js none": "TestEveryPage, where no server is declared",
+}
+
+// scripts are the texts of scripts of the window, by their addresses.
+func (tb *tab) scripts(files ...string) map[string]string {
+	tb.t.Helper()
+	all := map[string]string{}
+	for _, file := range files {
+		all[file] = eval[string](tb, `fetch('`+file+`').then((r) => r.text())`)
+	}
+	return all
+}
+
+// everyMaker fails for each place of these scripts that makes a control which no
+// test used: one that was never on the screen is found here.
+func (c *controls) everyMaker(t *testing.T, scripts map[string]string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, file := range slices.Sorted(maps.Keys(scripts)) {
+		for i, line := range strings.Split(scripts[file], "\n") {
+			if strings.HasPrefix(line, "import ") {
+				continue
+			}
+			for _, at := range makers.FindAllStringSubmatchIndex(line, -1) {
+				n++
+				place := fmt.Sprintf("%s:%d:%d", file, i+1, utf8.RuneCountInString(line[:at[2]])+1)
+				name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "const "), " ")
+				if !c.made[place] && pressedElsewhere[file+" "+name] == "" {
+					t.Errorf("nobody used what %s makes: %.90s", place, line[at[2]:])
+				}
+			}
+		}
+	}
+	t.Logf("%d places of %d scripts make controls", n, len(scripts))
+	if n < 2*len(scripts) {
+		t.Errorf("only %d places that make controls were found", n)
 	}
 }

@@ -19,6 +19,9 @@ func TestEveryPage(t *testing.T) {
 	c := tb.note()
 	tb.open(w)
 	tb.shot("now-empty")
+	tb.Click(`.empty button`)
+	tb.Says("Projects appear here once a cloister ran in them.")
+	tb.Click(`dialog .acts button`)
 
 	// A cloister with a terminal, and one that runs things.
 	w.do("start", "--detach", "--name", "term", "--agent", "sh")
@@ -166,8 +169,11 @@ func TestEveryPage(t *testing.T) {
 		tb := tb.in(t)
 		tb.goTo("m", "tools")
 		tb.Wait(`document.querySelector('h1').textContent === 'Tools'`)
-		tb.shot("tools")
-		tb.axe("tools")
+		tb.shot("tools-none")
+		tb.axe("tools-none")
+		tb.Click(`.empty a`)
+		tb.Wait(`location.pathname === '/policy' && document.querySelector('textarea')`)
+		tb.Press("Escape")
 	})
 	t.Run("doctor", func(t *testing.T) {
 		tb := tb.in(t)
@@ -190,6 +196,18 @@ func TestEveryPage(t *testing.T) {
 		tb.Wait(`(() => { const b = cloisterTerminal.buffer.active; for (let i = 0; i < b.length; i++) if (b.getLine(i).translateToString().startsWith('42-answer')) return true; })()`)
 		tb.shot("terminal")
 		tb.axe("terminal")
+		// The guardian goes away under it: the session lives, and is attached again.
+		tb.Expect("net::ERR", "responded with a status of 401", "WebSocket connection")
+		w.do("guardian", "stop")
+		tb.Says("The connection broke.")
+		w.do("guardian", "start")
+		tb.Wait(`document.getElementById('banner').hidden`)
+		eventually(t, "the session is there again", func() bool { return strings.Contains(w.do("list"), "term") })
+		tb.Click(`main .head button`)
+		tb.Wait(`document.querySelector('.terminal textarea') === document.activeElement`)
+		tb.Press(strings.Split("echo $((6*7))-again", "")...)
+		tb.Press("Enter")
+		tb.Wait(`(() => { const b = cloisterTerminal.buffer.active; for (let i = 0; i < b.length; i++) if (b.getLine(i).translateToString().startsWith('42-again')) return true; })()`)
 		tb.Press(strings.Split("exit", "")...)
 		tb.Press("Enter")
 		tb.Says("It has ended.")
@@ -199,6 +217,8 @@ func TestEveryPage(t *testing.T) {
 		tb.Wait(`document.querySelector('[aria-label^="Terminal"]:not([hidden])')`)
 	})
 	t.Run("the rest", func(t *testing.T) { theRest(tb.in(t)) })
+	t.Run("asks", func(t *testing.T) { answerAll(w, tb.in(t)) })
+	var scripts map[string]string
 	t.Run("settings", func(t *testing.T) {
 		tb := tb.in(t)
 		tb.Press("?")
@@ -228,6 +248,8 @@ func TestEveryPage(t *testing.T) {
 			}
 		}
 		tb.Size(1180, 760)
+		scripts = tb.scripts("/main.js", "/above.js", "/events.js", "/list.js", "/draft.js", "/editor.js", "/pages/now.js", "/pages/asks.js", "/pages/traffic.js", "/pages/commands.js",
+			"/pages/files.js", "/pages/policy.js", "/pages/audit.js", "/pages/doctor.js", "/pages/terminal.js")
 		tb.Click(`#tools button`)
 		tb.Expect("responded with a status of 401")
 		tb.Click(`dialog button.deny`)
@@ -236,6 +258,7 @@ func TestEveryPage(t *testing.T) {
 		tb.axe("login")
 	})
 	// Tools and Secrets have a test of their own, with something on them.
+	c.everyMaker(t, scripts)
 	c.onPages(t, "frame", "now", "asks", "traffic", "host commands", "files", "policy", "audit", "doctor", "terminal")
 }
 
@@ -406,6 +429,11 @@ func theRest(tb *tab) {
 	tb.Wait(`document.querySelector('details')`)
 	tb.choose(`select`, 1)
 	tb.choose(`select`, 0)
+	tb.Click(`.head .group button:nth-child(2)`)
+	tb.Wait(`document.querySelector('textarea') && document.querySelector('textarea').value.includes('up.example')`)
+	tb.Press("Escape")
+	tb.Click(`.head .group button:nth-child(1)`)
+	tb.Wait(`document.querySelector('details')`)
 	tb.Click(`summary`)
 	tb.Click(`summary`)
 	tb.Click(`.rule a`)

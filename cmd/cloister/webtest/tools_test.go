@@ -197,6 +197,7 @@ func TestToolsAndSecrets(t *testing.T) {
 		t.Error("the window was told a secret's value")
 	}
 	c.onPages(t, "tools", "secrets")
+	c.everyMaker(t, tb.scripts("/pages/tools.js", "/pages/secrets.js"))
 	if err := filepath.WalkDir(filepath.Join(w.dir, "s"), func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			if b, err := os.ReadFile(path); err == nil && strings.Contains(string(b), canary) {

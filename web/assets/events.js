@@ -12,6 +12,8 @@ const spans = { '10m': 600e3, '1h': 3600e3, '24h': 86400e3, '7d': 7 * 86400e3 };
 // whatOf is an event in a few words; where its kind says little, with what was done.
 const acts = new Set(['mcp.call', 'policy.load', 'secret.use']);
 export const whatOf = (e) => e.kind === 'secret.use' && e.host ? `${e.resource} → ${at(e)}` : acts.has(e.kind) && e.action ? `${e.action} ${e.resource || ''}`.trim() : at(e);
+// asked is the type that a name was asked for: a program asks for several.
+const asked = (e) => e.kind === 'net.dns' ? (/(?:^|; )([A-Z]+[0-9]*)$/.exec(e.reason || '') || [])[1] : '';
 const at = (e) => e.method ? `${e.method} ${e.host}${e.port && e.port !== 80 && e.port !== 443 ? ':' + e.port : ''}${e.path || ''}` : e.resource || e.host || e.action || '';
 
 // aside is what one event has to say, beside the list; until one is chosen the list
@@ -26,6 +28,20 @@ export const aside = (name) => {
 // ends are records of what was allowed before, when it is over.
 const ends = new Set(['close', 'response', 'end']);
 
+// decided is the record with the rule of one that ends what was allowed before.
+export const decided = async (e, list) => {
+  const same = (x) => x.seq < e.seq && x.kind === e.kind && x.session_id === e.session_id && x.rule && x.host === e.host && x.port === e.port && x.method === e.method && x.path === e.path;
+  if (e.rule || !ends.has(e.action)) return e;
+  return list.find(same) || (await get(query('/v1/audit', { kind: e.kind, session: e.session, text: e.host, before: e.seq, limit: 500 })).catch(() => ({ records: [] }))).records.find(same) || e;
+};
+
+// folded is a text that may break after a slash.
+const folded = (text) => text.split(/(?<=[^\s/]\/)/).flatMap((part) => [part, h('wbr')]);
+
+// ruled is why, and by which rule, with its file by its name alone.
+export const ruled = (e, ...more) => [e.reason ? h('p', folded(e.reason)) : '',
+  e.rule ? h('p', h('span.soft', `${w.rule}: `), h('span.mono', { title: e.rule }, e.rule.replace(/\(\/.*\/([^/]+:\d+(?::\d+)?)\)$/, '($1)')), ...more) : ''];
+
 // events makes filters and list; kinds are those that are shown without a filter.
 export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
   const f = { kind: words.get('kind') || '', verdict: words.get('verdict') || '', session: words.get('session') || '', text: words.get('text') || '', range: words.get('range') || 'live' };
@@ -34,11 +50,12 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
   const row = (e) => {
     const el = h('div.event',
       time(e.time), h('span.wide', e.session || ''), verdict(e.verdict) || h('span.soft', e.action || ''),
-      h('span.mono', { title: whatOf(e) }, whatOf(e), ends.has(e.action) ? h('span.soft', ` ${w.ends[e.action]}`) : ''), h('span.soft.wide.kind', e.kind),
+      h('span.mono', { title: whatOf(e) }, whatOf(e), ends.has(e.action) ? h('span.soft', ` ${w.ends[e.action]}`) : '', asked(e) ? h('span.soft', ` ${asked(e)}`) : ''), h('span.soft.wide.kind', e.kind),
       h('span.num.wide', (e.bytes_up || 0) + (e.bytes_down || 0) > 0 ? bytes((e.bytes_up || 0) + (e.bytes_down || 0)) : e.status || ''));
     return el;
   };
-  const list = virtual({ name, height: 30, row, most: 10000, onpick, empty: w.empty });
+  const head = h('div', { 'aria-hidden': 'true' }, h('span', w.time), h('span.wide', w.session), h('span', w.verdict), h('span', w.what), h('span.wide.kind', w.kind), h('span.num.wide', w.bytes));
+  const list = virtual({ name, height: 30, head, row, most: 10000, onpick, empty: t.nothing });
   list.el.classList.add(columns || 'events');
   const count = h('span.soft', { role: 'status' });
   const older = h('button', { onclick: () => load(true), hidden: true }, t.more);
@@ -61,6 +78,7 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
       [next, more] = [r.next, r.more];
       if (further) list.more(r.records);
       else { list.set(r.records); newest = r.records.length ? r.records[0].seq : 0; }
+      list.say(f.kind || f.verdict || f.session || f.text || spans[f.range] ? w.empty : t.nothing);
       if (r.bad) toast(w.bad(r.bad));
       tell();
     } catch (e) { if (e.body) toast(t.failed(e.message)); } finally { loading = false; }
@@ -85,7 +103,7 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
   const again = () => { if (document.activeElement !== bySession) bySession.replaceChildren(...sessions().map(([v, text]) => h('option', { value: v, selected: v === f.session }, text))); };
   const bar = [
     h('input', { type: 'search', value: f.text, placeholder: w.search, 'aria-label': w.search, oninput: (e) => change('text')(e.target.value) }),
-    bySession, select(kindWords, f.kind, change('kind'), w.kind), select(w.verdicts, f.verdict, change('verdict'), w.verdict), select(w.ranges, f.range, change('range'), w.range),
+    bySession, kindWords.length > 1 ? select(kindWords, f.kind, change('kind'), w.kind) : '', select(w.verdicts, f.verdict, change('verdict'), w.verdict), select(w.ranges, f.range, change('range'), w.range),
   ];
   const off = [on('audit', live), on('reset', () => load()), on('change', again)];
   load();
@@ -96,9 +114,10 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
 // what the record has besides.
 const first = ['time', 'verdict', 'session', 'agent', 'project', 'action', 'status', 'bytes_up', 'bytes_down', 'duration_ms', 'exit_status'];
 const above = new Set(['reason', 'rule']); // they stand over the facts
-const fact = (k, v) => [h('dt', k.replaceAll('_', ' ')), h('dd', k === 'time' ? time(v) : k === 'verdict' ? verdict(v) : k.startsWith('bytes') ? bytes(v) : h('span.mono', String(v)))];
+const fact = (k, v) => [h('dt', k.replaceAll('_', ' ')), h('dd', k === 'time' ? time(v) : k === 'verdict' ? verdict(v) : k.startsWith('bytes') ? bytes(v) : h('span.mono', folded(String(v))))];
 export const facts = (e) => {
-  const has = (k) => e[k] !== '' && e[k] !== null && e[k] !== undefined;
+  const zero = (k) => e[k] === 0 && (k.startsWith('bytes') || k === 'duration_ms'); // of what was only judged
+  const has = (k) => e[k] !== '' && e[k] !== null && e[k] !== undefined && !zero(k);
   const rest = Object.keys(e).filter((k) => has(k) && !first.includes(k) && !above.has(k));
   return [h('dl', first.filter(has).map((k) => fact(k, e[k]))), h('details', h('summary', w.recorded), h('dl', rest.map((k) => fact(k, e[k]))))];
 };

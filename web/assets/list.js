@@ -3,14 +3,16 @@
 import { h } from './dom.js';
 
 // virtual makes a list: row(item) draws one, and at most `most` items are kept.
-export const virtual = ({ name, height, row, most = 10000, onpick, empty }) => {
+// head stands above the rows and stays there.
+export const virtual = ({ name, height, head, row, most = 10000, onpick, empty }) => {
   let items = [];
   let from = -1, to = -1;
   let chosen = null;
   const drawn = new Map(); // by item: its element
   const inner = h('div.rows', { role: 'list' });
   const none = h('p.empty', { hidden: true }, empty);
-  const box = h('div.virtual', { tabindex: 0, role: 'group', 'aria-label': name }, none, inner);
+  if (head) head.classList.add('heading');
+  const box = h('div.virtual', { tabindex: 0, role: 'group', 'aria-label': name }, head, none, inner);
 
   const draw = () => {
     // Two screens more on both sides: a wheel's jump shows no blank.
@@ -41,6 +43,7 @@ export const virtual = ({ name, height, row, most = 10000, onpick, empty }) => {
   let asked = false;
   const soon = () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; draw(); }); } };
   const size = () => { inner.style.height = `${items.length * height}px`; none.hidden = items.length > 0; };
+  const below = () => box.clientHeight - (head ? head.offsetHeight : 0); // what rows have of the box
   const pick = (item) => { chosen = item; draw(); if (item && onpick) onpick(item); };
 
   box.addEventListener('scroll', draw, { passive: true });
@@ -53,7 +56,7 @@ export const virtual = ({ name, height, row, most = 10000, onpick, empty }) => {
     pick(items[at]);
     const top = at * height;
     if (top < box.scrollTop) box.scrollTop = top;
-    else if (top + height > box.scrollTop + box.clientHeight) box.scrollTop = top + height - box.clientHeight;
+    else if (top + height > box.scrollTop + below()) box.scrollTop = top + height - below();
   });
 
   return {
@@ -72,6 +75,8 @@ export const virtual = ({ name, height, row, most = 10000, onpick, empty }) => {
     // more adds older items below.
     more: (list) => { items = items.concat(list).slice(0, most); size(); soon(); },
     pick,
+    // say is what stands where nothing is.
+    say: (text) => { none.textContent = text; },
     get items() { return items; },
     get drawn() { return drawn.size; },
     get range() { return [from, to]; },

@@ -52,6 +52,8 @@ const head = () => {
   fill(nav, made.map((name) => h('a', { href: '/' + name, 'aria-current': name === shown ? 'page' : undefined },
     h('span', t.pages[name]),
     name === 'asks' && asks ? h('span.count', { 'aria-label': t.asksWaiting(asks) }, asks) : '')));
+  const here = nav.querySelector('[aria-current]');
+  if (here && nav.scrollWidth > nav.clientWidth) nav.scrollLeft = here.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2; // a phone's bar
   document.title = t.title(t.pages[shown] || '', asks);
   const href = asks ? new URL(`favicon/${asks > 9 ? 'm' : asks}.svg`, import.meta.url).href : '/favicon.svg';
   if (icon.getAttribute('href') !== href) icon.setAttribute('href', href);

@@ -53,7 +53,7 @@ func TestPersonInTheWindow(t *testing.T) {
 	tb.Press("g", "h")
 	tb.Says("npm install")
 	tb.Click(`.card`)
-	tb.Says("exit 0")
+	tb.Wait(`document.querySelector('section .verdict.ok') && document.querySelector('.output')`)
 	frame("npm-install-ran-by-a-rule")
 	tb.Press("g", "a")
 	tb.Says("push to " + s.url)

@@ -81,6 +81,10 @@ func TestEveryPage(t *testing.T) {
 		tb.Says("GET up.example/a/path")
 		eval[bool](tb, `[...document.querySelectorAll('.row')].find((r) => r.textContent.includes('no.example')).click(), true`)
 		tb.Says("Show the rule")
+		// What ends a connection has the rule that let it begin.
+		eval[bool](tb, `[...document.querySelectorAll('.row')].find((r) => r.textContent.includes('up.example') && r.textContent.includes('closed')).click(), true`)
+		tb.Wait(`document.querySelector('aside').textContent.includes('allow up.example (config.yaml:')`)
+		eval[bool](tb, `[...document.querySelectorAll('.row')].find((r) => r.textContent.includes('no.example')).click(), true`)
 		tb.shot("traffic")
 		tb.axe("traffic")
 		// From an event to its rule, on the line where it stands.
@@ -243,9 +247,7 @@ func TestEveryPage(t *testing.T) {
 			if wide := eval[int](tb, `document.documentElement.scrollWidth`); wide > 390 {
 				t.Errorf("%s is %d wide on a phone", page, wide)
 			}
-			if page == "asks" || page == "traffic" {
-				tb.shot(page + "-phone")
-			}
+			tb.shot(page + "-phone")
 		}
 		tb.Size(1180, 760)
 		scripts = tb.scripts("/main.js", "/above.js", "/events.js", "/list.js", "/draft.js", "/editor.js", "/pages/now.js", "/pages/asks.js", "/pages/traffic.js", "/pages/commands.js",
@@ -298,6 +300,7 @@ func policyPage(t *testing.T, w *world, tb *tab) {
 	tb.Press("Enter")
 	tb.Do("Input.insertText", map[string]any{"text": "sh"})
 	tb.Wait(`!document.querySelector('.choices').hidden`)
+	tb.Wait(`!document.body.innerText.includes('hostexcc')`)
 	tb.shot("policy-completion")
 	tb.Press("Tab")
 	if got := eval[string](tb, `document.querySelector('textarea').value`); !strings.HasSuffix(got, "defaults:\n  mode: shadow") {

@@ -27,6 +27,8 @@ func TestWindowGone(t *testing.T) {
 	tb.goTo("a", "asks")
 	first := w.begin("run", "--name", "first", "--", "curl", "-s", "-m", "40", "http://ask.example/")
 	tb.Says("connect to ask.example:80")
+	tb.Size(390, 780)
+	tb.shot("asks-waiting-phone")
 	again := newTab(t, tb)
 	tb.Close()
 	if out := first(); strings.Contains(out, "hello") {

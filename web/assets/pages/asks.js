@@ -52,7 +52,7 @@ export default (root) => {
     if (wider && s === 'once') { toast(w.wideOnce(a.wildcard)); return; }
     const reply = { scope: s };
     if (wider) reply.pattern = a.wildcard;
-    const why = [allow && a.marks ? w.sureMarks(a.marks) : '', allow && wider ? w.sureWide(a.wildcard, w.scopes[s]) : ''].filter(Boolean);
+    const why = [allow && a.marks ? w.sureMarks(a.marks) : '', allow && wider ? w.sureWide(a.wildcard, w.long[s]) : ''].filter(Boolean);
     if (why.length) {
       if (!await sure(w.sureTitle, [h('p.mono', wider ? a.wildcard : a.title), ...why], w.sureDo, 'allow')) return;
       reply.confirm = true;

@@ -2,7 +2,7 @@
 import { h, fill, verdict } from '../dom.js';
 import { t } from '../words.js';
 import { get, query, request } from '../api.js';
-import { aside, events, facts, whatOf } from '../events.js';
+import { aside, events, facts, ruled, whatOf } from '../events.js';
 import { toast } from '../above.js';
 
 const w = t.audit;
@@ -11,7 +11,7 @@ const kinds = ['session.start', 'session.stop', 'net.dns', 'net.connect', 'http.
 
 export default (root, { words }) => {
   const side = aside(t.pages.audit);
-  const list = events({ words, kinds: [], kindWords: [['', w.kinds], ...kinds.map((k) => [k, k])], name: t.pages.audit, onpick: (e) => side.show(h('h2.first', e.kind, ' ', verdict(e.verdict)), h('p.mono', whatOf(e)), e.reason ? h('p', e.reason) : '', e.rule ? h('p', h('span.soft', `${t.traffic.rule}: `), h('span.mono', e.rule)) : '', facts(e)) });
+  const list = events({ words, kinds: [], kindWords: [['', w.kinds], ...kinds.map((k) => [k, k])], name: t.pages.audit, onpick: (e) => side.show(h('h2.first', e.kind, ' ', verdict(e.verdict)), h('p.mono', whatOf(e)), ruled(e), facts(e)) });
   const proof = h('p', { role: 'status', hidden: true });
   const verify = async () => {
     proof.hidden = false;

@@ -24,7 +24,7 @@ export default (root) => {
     draw();
     const f = await get(`/v1/files/${e.seq}`);
     if (chosen !== e.seq) return;
-    fill(side, h('h2.first', h('code', e.resource)), h('p.soft', `${e.project} · ${e.session}`), f.from ? h('p.soft', f.from) : '', f.note ? h('p.beware', f.note) : '',
+    fill(side, h('h2.first', h('code', e.resource)), h('p.soft', `${e.project} · ${e.session}`), f.from ? h('p.soft', `${w.before} ${f.from}`) : '', f.note ? h('p.beware', f.note) : '',
       f.before === f.after && f.before ? h('p', w.same) : diff(f.before, f.after, e.resource));
   };
   const load = async () => { all = (await get(query('/v1/audit', { kind: 'file.autorun_changed', limit: 200 }))).records; draw(); };

@@ -79,7 +79,7 @@ export default (root) => {
   const none = h('div.panel.empty', h('p', w.empty), h('p', w.emptyHint), h('p', h('button.main', { onclick: start }, w.start)));
   const running = h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(w.project, 'wide'), column(w.agent, 'wide'), column(w.state), column(w.doing), column(w.spark, 'wide'),
     column(w.asks), column(w.age, 'wide'), column(h('span.hidden-text', w.actions)))), live));
-  const ended = h('section', h('h2', w.ended), h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(t.now.agent, 'wide'), column(w.state), column(w.project), column(w.age),
+  const ended = h('section', h('h2', w.ended), h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(w.project, 'wide'), column(w.agent, 'wide'), column(w.state), column(w.age),
     column(h('span.hidden-text', w.actions)))), over)));
   root.append(h('div.head', h('h1', t.pages.now), h('button', { onclick: start }, w.start)), none, running, ended);
 
@@ -115,11 +115,11 @@ export default (root) => {
     keyed(over, gone, (s) => s.id, (s) => {
       const tr = row();
       tr.append(...Array.from({ length: 5 }, () => h('td')), h('td.acts', h('button.small', { onclick: () => begin(s.project, { agent: s.agent, branch: s.path && s.path !== s.project ? s.branch : '' }), 'aria-label': `${w.startSame} ${s.name}`, hidden: !s.terminal }, w.startSame)));
-      tr.children[1].className = 'wide';
-      tr.children[3].className = 'cut mono';
+      tr.children[1].className = tr.children[2].className = 'wide';
+      tr.children[3].className = 'cut';
       return tr;
-    }, (tr, s) => cells(tr, [s.name, s.agent || '',
-      [verdict(s.state), ' ', h('span.soft', s.reason || (s.exit_status !== undefined ? w.exit(s.exit_status) : ''))], s.project, ago(s.stopped_at || s.created_at)]));
+    }, (tr, s) => cells(tr, [h('strong', s.name), h('span', { title: s.path || s.project }, nameOf(s)), s.agent || '',
+      [verdict(s.state), ' ', h('span.soft', s.reason || (s.exit_status !== undefined ? w.exit(s.exit_status) : ''))], ago(s.stopped_at || s.created_at)]));
   };
 
   const load = async () => {

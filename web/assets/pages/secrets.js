@@ -4,7 +4,7 @@ import { fill, h, time, verdict } from '../dom.js';
 import { t } from '../words.js';
 import { get } from '../api.js';
 import { on } from '../live.js';
-import { aside, events, facts, whatOf } from '../events.js';
+import { aside, events, facts, ruled, whatOf } from '../events.js';
 import { toPlace } from '../draft.js';
 import { toast } from '../above.js';
 
@@ -19,7 +19,7 @@ export default (root, { words }) => {
   const kept = h('p.soft');
   const body = h('div');
   const side = aside(w.uses);
-  const list = events({ words, kinds: ['secret.use'], kindWords: [['', w.uses]], name: w.uses, onpick: (e) => side.show(h('h2.first', whatOf(e)), h('p', e.reason), facts(e)) });
+  const list = events({ words, kinds: ['secret.use'], kindWords: [], name: w.uses, onpick: (e) => side.show(h('h2.first', whatOf(e)), ruled(e), facts(e)) });
   root.append(h('div.head', h('h1', t.pages.secrets)), kept, body, h('div.head', h('h2', w.uses), list.bar), h('div.split', h('div.stack', list.list.el, h('p', list.count, ' ', list.older)), side.el));
 
   const from = (x) => x.source === 'missing' ? [h('span.verdict.warn', w.missing), h('div.soft', h('code', `cloister secret set ${x.name}`))]

@@ -35,7 +35,7 @@ export default (root, { words }) => {
   const title = h('h1', t.pages.terminal);
   const say = h('span.soft', { role: 'status' });
   const again = h('button', { hidden: true, onclick: () => join() }, w.again);
-  const box = h('div.terminal');
+  const box = h('div.screen');
   root.append(h('div.head', title, say, again, h('span.soft.wide', w.leave), h('a.button.small', { href: '/now' }, w.all)), box);
 
   const end = styles();

@@ -4,7 +4,7 @@ import { h, time, verdict } from '../dom.js';
 import { t } from '../words.js';
 import { get, post, query } from '../api.js';
 import { on } from '../live.js';
-import { aside, events, facts, whatOf } from '../events.js';
+import { aside, events, facts, ruled, whatOf } from '../events.js';
 import { sure, toast } from '../above.js';
 import { diff } from '../diff.js';
 import { toPlace } from '../draft.js';
@@ -18,7 +18,7 @@ const told = (d) => `${d.description}\n\n${pretty(d.schema)}\n`;
 // calls is the list of what was called.
 const calls = (root, words) => {
   const side = aside(t.pages.tools);
-  const list = events({ words, kinds: ['mcp.call'], kindWords: [['', w.calls]], name: w.calls, onpick: (e) => side.show(h('h2.first', whatOf(e)), h('p', e.reason), facts(e)) });
+  const list = events({ words, kinds: ['mcp.call'], kindWords: [], name: w.calls, onpick: (e) => side.show(h('h2.first', whatOf(e)), ruled(e), facts(e)) });
   root.append(h('div.head', list.bar), h('div.split', h('div.stack', list.list.el, h('p', list.count, ' ', list.older)), side.el));
   return list.leave;
 };

@@ -2,19 +2,25 @@
 // each.
 import { h } from '../dom.js';
 import { t } from '../words.js';
-import { aside, events, facts, whatOf } from '../events.js';
+import { aside, decided, events, facts, ruled, whatOf } from '../events.js';
 import { draft, toRule } from '../draft.js';
 
 const w = t.traffic;
 
 export default (root, { words }) => {
   const side = aside(w.rule);
-  const pick = (e) => {
-    const rule = toRule(e.rule);
-    side.show(h('h2.first', whatOf(e)), e.reason ? h('p', e.reason) : '',
-      e.rule ? h('p', h('span.soft', `${w.rule}: `), h('span.mono', e.rule), rule ? [' ', h('a', { href: rule }, w.showRule)] : '') : '',
+  let picked = null;
+  const show = (e, by) => {
+    const rule = toRule(by.rule);
+    side.show(h('h2.first', whatOf(e)), ruled(by, rule ? [' ', h('a', { href: rule }, w.showRule)] : ''),
       e.host ? h('div.draft', h('span.soft', w.draft), h('div.group', { role: 'group', 'aria-label': w.draft },
         ['allow', 'ask', 'deny'].map((v) => h('button.small', { onclick: () => draft(v, e), 'aria-label': w.drafts[v] }, v)))) : '', facts(e));
+  };
+  const pick = async (e) => {
+    picked = e;
+    show(e, e);
+    const by = await decided(e, list.list.items);
+    if (by !== e && picked === e) show(e, by);
   };
   const list = events({ words, kinds: ['net.dns', 'net.connect', 'http.request'], kindWords: w.kinds, name: t.pages.traffic, onpick: pick });
   root.append(h('div.head', h('h1', t.pages.traffic), list.bar), h('div.split', h('div.stack', list.list.el, h('p', list.count, ' ', list.older)), side.el));

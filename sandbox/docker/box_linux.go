@@ -221,12 +221,19 @@ func (b *box) removed() error {
 	for _, id := range []string{b.agent, b.gate} {
 		go func() { errs <- b.a.remove(b.ctx, id) }()
 	}
-	err := errors.Join(<-errs, <-errs, b.doors.close())
+	err := errors.Join(<-errs, <-errs)
 	b.a.close()
-	if err != nil {
-		return fmt.Errorf("%w (what is left carries the label %s and is removed when the guardian starts next)", err, labelInstance)
+	return b.doors.after(err)
+}
+
+// after is the end of a session's folder, once its containers are removed, or are
+// not: then a sweep has to find them.
+func (o *doors) after(err error) error {
+	if err == nil {
+		return o.close()
 	}
-	return nil
+	o.leave()
+	return fmt.Errorf("%w (what is left carries the label %s and is removed when the guardian starts next)", err, labelInstance)
 }
 
 // attendGate ends the box when a path can no longer be protected.

@@ -197,21 +197,22 @@ func (d *Driver) borderContainer(s sandbox.Spec, program string, o *doors) objec
 	host := body["HostConfig"].(object)
 	host["Sysctls"] = withIPv6
 	host["CapAdd"] = []string{"NET_ADMIN", "NET_BIND_SERVICE"}
-	// The steps' containers have its resolv.conf.
+	// The steps' containers have its resolv.conf, which the engine makes.
 	host["Dns"] = []string{gate.Addr4}
+	delete(body, "NetworkDisabled")
 	return body
 }
 
 func (br *border) close(ctx context.Context) error {
 	br.line.Close()
-	var errs []error
+	var err error
 	if br.id != "" {
-		errs = append(errs, br.a.remove(ctx, br.id))
+		err = br.a.remove(ctx, br.id)
 	}
 	if br.doors != nil {
-		errs = append(errs, br.doors.close())
+		err = br.doors.after(err)
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // build sends the definition and hears the steps. Of a failed one the layers that

@@ -45,6 +45,12 @@ const (
 	ownThreads  = 12
 )
 
+// What is called NetworkDisabled is a network namespace of the container's own that
+// nobody but it knows. With NetworkMode alone the engine would look after it by a
+// program of its own in each start, which takes longer than all the rest of one
+// (154 and 74 ms, Engine 20.10); the mode stays for engines that know no other word.
+// Every start compares the namespaces with this machine's.
+
 // agentContainer is the container that the command runs in. What an image says
 // about how to be run is replaced, and its volumes are taken away by the gate.
 func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors, u inside.User) (object, error) {
@@ -83,7 +89,7 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 	return object{
 		"Image": image, "Entrypoint": []string{inside.Program}, "Cmd": []string{inside.RoleInit}, "WorkingDir": "/",
 		"User": strconv.Itoa(u.UID) + ":" + strconv.Itoa(u.GID), "Healthcheck": object{"Test": []string{"NONE"}},
-		"Labels": d.labels(s, inside.RoleInit), "HostConfig": host,
+		"Labels": d.labels(s, inside.RoleInit), "HostConfig": host, "NetworkDisabled": true,
 	}, nil
 }
 
@@ -94,7 +100,7 @@ func ulimit(name string, n int64) object { return object{"Name": name, "Soft": n
 func (d *Driver) gateContainer(s sandbox.Spec, program string, o *doors) object {
 	return object{
 		"Image": gateImage, "Entrypoint": []string{inside.Program}, "Cmd": []string{inside.RoleGate}, "WorkingDir": "/", "User": "0:0",
-		"Labels": d.labels(s, inside.RoleGate),
+		"Labels": d.labels(s, inside.RoleGate), "NetworkDisabled": true,
 		"HostConfig": object{
 			"NetworkMode": "none", "IpcMode": "none", "CgroupnsMode": "private", "ReadonlyRootfs": true, "PidsLimit": 64,
 			"CapDrop": []string{"ALL"},

@@ -164,12 +164,18 @@ func dialUnix(ctx context.Context, path string) (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-func (o *doors) close() error {
+// leave lets go of the sockets and keeps the folder, by which a sweep finds what is
+// left: containers of an engine that does not answer now.
+func (o *doors) leave() {
 	for _, l := range []*net.UnixListener{o.gate, o.init, o.more} {
 		if l != nil {
 			l.Close()
 		}
 	}
+}
+
+func (o *doors) close() error {
+	o.leave()
 	if err := os.RemoveAll(o.dir); err != nil {
 		return fmt.Errorf("remove sockets: %w", err)
 	}

@@ -1,13 +1,16 @@
 package docker
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +21,12 @@ import (
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
 	l := listenShort(t)
+	serveAt(t, l, h)
+	return l.Addr().String()
+}
+
+func serveAt(t *testing.T, l net.Listener, h http.Handler) {
+	t.Helper()
 	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	done := make(chan struct{})
 	go func() {
@@ -28,7 +37,6 @@ func serve(t *testing.T, h http.Handler) string {
 		_ = s.Close()
 		<-done
 	})
-	return l.Addr().String()
 }
 
 // listenShort listens in a folder whose name is short enough for a socket.
@@ -184,5 +192,71 @@ func TestOtherUsers(t *testing.T) {
 		if err := checkIDs(other); err == nil {
 			t.Errorf("%q passed", other)
 		}
+	}
+}
+
+// TestOwnNetwork: an engine that gives a container the network of this machine is
+// refused, and one that tells of none.
+func TestOwnNetwork(t *testing.T) {
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for theirs, fits := range map[string]bool{own: false, "": false, "net:[1]": true} {
+		_, refused := errors.AsType[*sandbox.Unsupported](checkNetwork(theirs))
+		if refused == fits {
+			t.Errorf("%q: refused %v", theirs, refused)
+		}
+	}
+}
+
+// TestSweptLater: containers that cannot be removed, since the engine died, are as
+// soon as it is back.
+func TestSweptLater(t *testing.T) {
+	d := New(Options{Socket: filepath.Join(shortDir(t), "s"), Dir: filepath.Join(shortDir(t), "d")})
+	doors, err := d.openDoors("session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := &start{d: d, a: &api{newEngine(d.o.Socket), "v1.41"}, doors: doors, agent: "aaaa", gate: "bbbb"}
+	if err := st.undo(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no engine") || !strings.Contains(err.Error(), "when the guardian starts next") {
+		t.Errorf("without an engine: %v", err)
+	}
+	if err := d.Leftovers(t.Context()); err == nil {
+		t.Error("a sweep without an engine has nothing to say")
+	}
+	var mu sync.Mutex
+	var removed []string
+	l, err := net.Listen("unix", d.o.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveAt(t, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case r.URL.Path == "/_ping":
+			answer("1.41")(w, r)
+		case r.Method == http.MethodDelete:
+			removed = append(removed, r.URL.Path)
+		default:
+			list := []map[string]any{}
+			for _, id := range []string{"aaaa", "bbbb"} {
+				list = append(list, map[string]any{"Id": id, "Labels": map[string]string{labelSession: "session"}})
+			}
+			list = append(list, map[string]any{"Id": "cccc", "Labels": map[string]string{labelSession: "another"}})
+			_ = json.NewEncoder(w).Encode(list)
+		}
+	}))
+	if err := d.Leftovers(t.Context()); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"/v1.41/containers/aaaa", "/v1.41/containers/bbbb"}; !slices.Equal(removed, want) {
+		t.Errorf("removed %v, want %v", removed, want)
+	}
+	if left, err := os.ReadDir(d.o.Dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

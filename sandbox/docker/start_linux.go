@@ -136,11 +136,12 @@ func (st *start) undo(ctx context.Context) error {
 			errs = append(errs, st.a.remove(ctx, id))
 		}
 	}
-	if st.doors != nil {
-		errs = append(errs, st.doors.close())
-	}
 	st.a.close()
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if st.doors != nil {
+		err = st.doors.after(err)
+	}
+	return err
 }
 
 // run creates, starts and connects both containers.
@@ -306,7 +307,7 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 		err = errors.New("something else than the container came in")
 	}
 	if err == nil {
-		err = checkIDs(m.Hello.IDs)
+		err = errors.Join(checkIDs(m.Hello.IDs), checkNetwork(m.Hello.Net))
 	}
 	if err != nil {
 		c.Close()
@@ -353,6 +354,21 @@ func checkIDs(idMap string) error {
 		return nil
 	}
 	return rootlessError()
+}
+
+// checkNetwork refuses an engine that gives a container this machine's network.
+func checkNetwork(theirs string) error {
+	own, err := os.Readlink(inside.NetworkOfSelf)
+	if err != nil {
+		return err
+	}
+	if theirs != "" && theirs != own {
+		return nil
+	}
+	return &sandbox.Unsupported{
+		Guarantee: "no way out but the gate", Reason: "the engine gave the container this machine's own network",
+		Fix: "use Docker Engine 20.10 or newer, or --isolation native",
+	}
 }
 
 // plan writes down what the gate makes.

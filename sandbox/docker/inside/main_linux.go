@@ -64,8 +64,12 @@ func dial(role string, files ...*os.File) (Line, error) {
 	if err != nil {
 		return Line{}, fmt.Errorf("look at ids: %w", err)
 	}
+	network, err := os.Readlink(NetworkOfSelf)
+	if err != nil {
+		return Line{}, fmt.Errorf("look at the network: %w", err)
+	}
 	l := NewLine(c)
-	return l, l.Say(Message{Hello: &Hello{Role: role, IDs: string(ids)}}, files...)
+	return l, l.Say(Message{Hello: &Hello{Role: role, IDs: string(ids), Net: network}}, files...)
 }
 
 // inherited makes a conversation of a descriptor.

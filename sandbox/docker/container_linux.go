@@ -219,6 +219,9 @@ func (a *api) create(ctx context.Context, s sandbox.Spec, role string, body obje
 			return "", err
 		}
 	}
+	// An engine goes on creating for a caller that gave up, and nobody would know
+	// the container: its answer is waited for, as long as any.
+	ctx = context.WithoutCancel(ctx)
 	path := "/containers/create?name=" + url.QueryEscape(containerName(s, role))
 	if err := a.call(ctx, http.MethodPost, path, body, &c); err != nil {
 		return "", err

@@ -149,43 +149,26 @@ func (st *start) run(ctx context.Context, program string, w sandbox.Wiring) erro
 	began, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// Where one of the two fails, nobody waits for the other.
-	var (
-		wait sync.WaitGroup
-		lost [2]error
-	)
-	up := func(n int, f func(context.Context) error) {
+	var wait sync.WaitGroup
+	for _, role := range []string{inside.RoleGate, inside.RoleInit} {
 		wait.Go(func() {
-			if lost[n] = f(began); lost[n] != nil {
-				cancel(lost[n])
+			if err := st.up(began, role, program); err != nil {
+				cancel(err)
 			}
 		})
 	}
-	up(0, func(ctx context.Context) error { return st.up(ctx, inside.RoleGate, program) })
-	up(1, func(ctx context.Context) error { return st.up(ctx, inside.RoleInit, program) })
 	b := &box{ctx: context.WithoutCancel(ctx), a: st.a, doors: st.doors, user: st.user, done: make(chan struct{})}
 	st.box = b
-	err := st.meet(began, b)
-	if err != nil {
+	if err := st.meet(began, b); err != nil {
 		cancel(err)
 	}
 	wait.Wait()
 	b.agent, b.gate = st.agent, st.gate
-	if err := errors.Join(lost[0], lost[1]); err != nil && !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("start docker: %w", first(lost[0], lost[1]))
-	}
-	if err != nil {
-		return fmt.Errorf("start docker: %w", err)
+	// What failed first is why the rest did.
+	if why := context.Cause(began); why != nil {
+		return fmt.Errorf("start docker: %w", why)
 	}
 	return st.finish(ctx, b, w)
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
-	}
-	return nil
 }
 
 // up creates and starts one of the two.
@@ -204,6 +187,9 @@ func (st *start) up(ctx context.Context, role, program string) error {
 		if err = st.accept(err, id); err != nil {
 			return err
 		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
 	}
 	return st.a.start(ctx, id)
 }

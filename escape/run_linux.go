@@ -54,6 +54,9 @@ func (r *Row) fail(format string, args ...any) {
 // corpus could not be run, not that a case failed; or, with rows, that the host
 // is not as it was before: its mounts, network or settings.
 func Run(ctx context.Context, o Options) ([]Row, error) {
+	if len(o.Cases) == 0 {
+		return nil, errors.New("no case to try")
+	}
 	before, err := hostState()
 	if err != nil {
 		return nil, err

@@ -220,15 +220,15 @@ func (w *World) Configure() error {
 	if err := write(w.Base+"/config/cloister/config.yaml", b.String()); err != nil {
 		return err
 	}
-	w.guardian = exec.CommandContext(w.ctx, w.Cloister, "guardian", "daemon")
-	w.guardian.Env, w.guardian.Dir = w.environ(), "/"
-	w.guardian.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	guardian := exec.CommandContext(w.ctx, w.Cloister, "guardian", "daemon")
+	guardian.Env, guardian.Dir = w.environ(), "/"
+	guardian.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	log := &bytes.Buffer{}
-	w.guardian.Stdout, w.guardian.Stderr = log, log
-	if err := w.guardian.Start(); err != nil {
+	guardian.Stdout, guardian.Stderr = log, log
+	if err := guardian.Start(); err != nil {
 		return fmt.Errorf("start guardian: %w", err)
 	}
-	w.Guardian = w.guardian.Process.Pid
+	w.guardian, w.Guardian = guardian, guardian.Process.Pid // Close ends what has started
 	for range 200 {
 		if c, err := net.Dial("unix", w.Socket); err == nil {
 			c.Close()

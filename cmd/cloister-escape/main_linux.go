@@ -10,13 +10,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -282,67 +280,34 @@ func listen(words []string) error {
 
 // run is the corpus.
 func run(ctx context.Context, words []string) error {
-	f := flag.NewFlagSet("cloister-escape", flag.ContinueOnError)
-	cloister := f.String("cloister", "", "the `binary` to try")
-	off := f.String("off", "", "the same `binary`, built with -tags cloister_layeroff, to leave out layers")
-	layers := f.Bool("layers", false, "leave out each layer in turn")
-	dir := f.String("dir", "/var/tmp", "`folder` to make worlds in, not below /tmp")
-	only := f.String("run", "", "only cases whose name matches this `pattern`")
-	holds := f.String("holds", "", "`file` of what second layers hold, to compare with")
-	write := f.Bool("write", false, "write what was seen into that file instead; other cases' lines stay")
-	document := f.String("document", "", "write docs/attempts.md and the table in SECURITY.md of this `repository` from its files of holds, try nothing")
-	isolation := f.String("isolation", "", "what cloisters are built of: native or docker (the engine of DOCKER_HOST)")
-	image := f.String("image", "", "the system inside: an image's `name`, or ./ARCHIVE.tar")
-	images := f.String("images", "", "`folder` of images that are unpacked already, an instance's images")
-	columns := f.String("columns", "", "`file` of what was held in each kind of cloister, to which this is added")
-	short := f.Bool("short", false, "only cases that share one cloister, and those of this kind of cloister alone")
-	verbose := f.Bool("v", false, "print every try")
-	if err := f.Parse(words); err != nil {
-		return &statusError{2}
-	}
-	if *document != "" {
-		return documents(*document)
-	}
-	self, err := os.Executable()
+	o, err := parse(words)
 	if err != nil {
 		return err
 	}
-	pattern, err := regexp.Compile(*only)
-	if err != nil {
+	if o.document != "" {
+		return documents(o.document)
+	}
+	if o.Cases, err = o.cases(); err != nil {
 		return err
-	}
-	for _, path := range []*string{cloister, off} {
-		if *path != "" {
-			if *path, err = filepath.Abs(*path); err != nil {
-				return err
-			}
-		}
-	}
-	kind, err := enclosure(*isolation, *image, *images)
-	if err != nil {
-		return err
-	}
-	cases := slices.DeleteFunc(corpus.All(), func(c escape.Case) bool { return !pattern.MatchString(c.ID) || !c.In(kind.Column()) })
-	if *short {
-		cases = slices.DeleteFunc(cases, func(c escape.Case) bool { return !c.Shares() && c.Only == "" })
 	}
 	began := time.Now()
-	rows, err := escape.Run(ctx, escape.Options{Dir: *dir, Cloister: *cloister, Off: *off, Layers: *layers, Self: self, Cases: cases, Kind: kind})
-	failed := report(rows, *verbose)
+	fmt.Fprintf(os.Stderr, "trying %d cases as %s with %s, in cloisters and outside: a few minutes\n", len(o.Cases), as(), o.Cloister)
+	rows, err := escape.Run(ctx, o.Options)
+	failed := report(rows, o.verbose)
 	if err != nil {
 		return err
 	}
 	for _, m := range corpus.Missing() {
 		fmt.Printf("%-7s not yet: needs %s\n", m.ID, m.Needs)
 	}
-	if *layers && *holds != "" {
-		if err := compare(*holds, rows, *write); err != nil {
+	if o.Layers && o.holds != "" {
+		if err := compare(o.holds, rows, o.write); err != nil {
 			fmt.Println("FAIL    " + err.Error())
 			failed++
 		}
 	}
-	if *columns != "" {
-		if err := note(*columns, kind.Column(), rows); err != nil {
+	if o.columns != "" {
+		if err := note(o.columns, o.Kind.Column(), rows); err != nil {
 			return err
 		}
 	}
@@ -351,6 +316,14 @@ func run(ctx context.Context, words []string) error {
 		return &statusError{1}
 	}
 	return nil
+}
+
+// as says who makes the attempts.
+func as() string {
+	if os.Geteuid() == 0 {
+		return "root"
+	}
+	return "an ordinary user"
 }
 
 func report(rows []escape.Row, verbose bool) (failed int) {
@@ -367,7 +340,7 @@ func report(rows []escape.Row, verbose bool) (failed int) {
 		if len(r.Case.Due) > 0 {
 			parts = append(parts, fmt.Sprintf("%d records", r.Records))
 		}
-		parts = append(parts, "by "+strings.Join(r.Case.Layers, ", "))
+		parts = append(parts, "by "+strings.Join(r.Case.Layers, ", "), "source: "+r.Case.Source)
 		if len(r.Off) > 0 {
 			parts = append(parts, r.Hold().Text(r.Case))
 		}
@@ -393,38 +366,21 @@ func report(rows []escape.Row, verbose bool) (failed int) {
 	return failed
 }
 
-// enclosure is what cloisters are built of, its files by their whole paths: each
-// world has its own current folder.
-func enclosure(isolation, image, images string) (escape.Enclosure, error) {
-	e := escape.Enclosure{Isolation: isolation, Image: image, Images: images, Engine: os.Getenv("DOCKER_HOST")}
-	for _, path := range []*string{&e.Image, &e.Images} {
-		if !strings.HasPrefix(*path, ".") {
-			continue
-		}
-		full, err := filepath.Abs(*path)
-		if err != nil {
-			return e, err
-		}
-		*path = full
-	}
-	return e, nil
-}
-
 // note adds what came of the cases to the file of columns.
 func note(file string, column escape.Column, rows []escape.Row) error {
 	seen, err := readSeen(file)
 	if err != nil {
 		return err
 	}
-	as := "user"
+	who := "user"
 	if os.Geteuid() == 0 {
-		as = "root"
+		who = "root"
 	}
 	for _, r := range rows {
 		if r.Passed() {
-			seen.Add(r.Case.ID, column, as)
+			seen.Add(r.Case.ID, column, who)
 		} else {
-			seen.Forget(r.Case.ID, column, as)
+			seen.Forget(r.Case.ID, column, who)
 		}
 	}
 	return os.WriteFile(file, []byte(seen.Format(corpus.All())), 0o644)
@@ -445,10 +401,6 @@ func readSeen(file string) (escape.Seen, error) {
 // compare holds what was seen of second layers to what is written down, or
 // writes it down.
 func compare(file string, rows []escape.Row, write bool) error {
-	as := "an ordinary user"
-	if os.Geteuid() == 0 {
-		as = "root"
-	}
 	kept, err := readHolds(file)
 	if write && errors.Is(err, os.ErrNotExist) {
 		kept, err = escape.Holds{}, nil
@@ -456,13 +408,13 @@ func compare(file string, rows []escape.Row, write bool) error {
 	if err != nil {
 		return err
 	}
-	before := kept.Format(as, corpus.All())
+	before := kept.Format(as(), corpus.All())
 	for _, r := range rows {
 		if r.Case.Tried() {
 			kept[r.Case.ID] = r.Hold()
 		}
 	}
-	now := kept.Format(as, corpus.All())
+	now := kept.Format(as(), corpus.All())
 	switch {
 	case write:
 		return os.WriteFile(file, []byte(now), 0o644)

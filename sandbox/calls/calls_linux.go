@@ -59,7 +59,18 @@ func argHigh(i int) uint32 { return uint32(offArgs + 8*i + 4) }
 var personalities = []uint32{0x0, 0x8, 0x20000, 0x20008, 0xffffffff}
 
 // forbiddenIoctls push bytes into a terminal's input or select from its screen.
-var forbiddenIoctls = []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.TIOCCONS}
+// The others are btrfs's: a file of the project names the subvolume that it lies
+// in, and kernels before 6.7 make a snapshot of all of that, the person's home for
+// one, at a place in the project (include/uapi/linux/btrfs.h).
+var forbiddenIoctls = []uint32{
+	unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.TIOCCONS,
+	0x50009401, // BTRFS_IOC_SNAP_CREATE
+	0x50009417, // BTRFS_IOC_SNAP_CREATE_V2
+	0x5000940e, // BTRFS_IOC_SUBVOL_CREATE
+	0x50009418, // BTRFS_IOC_SUBVOL_CREATE_V2
+	0x5000940f, // BTRFS_IOC_SNAP_DESTROY
+	0x5000943f, // BTRFS_IOC_SNAP_DESTROY_V2
+}
 
 // forbiddenPrctls change what the kernel believes about a process's memory, or
 // take the first process's duties over.

@@ -157,13 +157,14 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if s.Running != nil {
 		s.Running()
 	}
-	links := s.watchLinks(ctx)
+	links, disk := s.watchLinks(ctx), s.watchDisk(ctx)
 	// The end has been told, the stubs are gone: once, as soon as it is known.
 	var once sync.Once
 	var endErr error
 	over := func(status sandbox.Status, lost error) {
 		once.Do(func() {
 			links()
+			disk()
 			released := make(chan struct{})
 			go func() {
 				defer close(released)

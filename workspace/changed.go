@@ -29,9 +29,9 @@ func Changed(ctx context.Context, root string, since time.Time, view Holder) (pa
 	return slices.Compact(w.found), w.truncated
 }
 
-// ChangedBeside is Changed for what git keeps outside the project's top: the folder
-// of a linked working tree, and submodules, whose settings git obeys as it does the
-// repository's own. The paths are absolute.
+// ChangedBeside is Changed for what git keeps outside the project's top: the
+// repository of a linked working tree, with its own folder and submodules, whose
+// settings git obeys as it does the repository's own. The paths are absolute.
 func ChangedBeside(ctx context.Context, p Project, since time.Time, view Holder) (paths []string, truncated bool) {
 	if p.Git == nil || inside(p.Git.Dir, string(p.Root)) {
 		return nil, false
@@ -41,11 +41,12 @@ func ChangedBeside(ctx context.Context, p Project, since time.Time, view Holder)
 		top = p.Git.Common[:at] // a submodule's lies deep in it
 	}
 	w := &walk{ctx: ctx, root: top, since: since, view: elsewhere{view, string(p.Root), top}}
-	for _, dir := range []string{filepath.Join(p.Git.Common, "modules"), p.Git.Dir} {
+	for _, dir := range []string{p.Git.Common, p.Git.Dir} {
 		rel, err := filepath.Rel(top, dir)
 		if err != nil {
 			return nil, true
 		}
+		w.others = filepath.Join(rel, "worktrees") // those of others are not written inside
 		w.folder(rel, false, false)
 	}
 	for i, rel := range w.found {
@@ -77,6 +78,7 @@ type walk struct {
 	root      string
 	since     time.Time
 	view      Holder
+	others    string // a folder that is left out: nobody inside can write there
 	found     []string
 	seen      int
 	truncated bool
@@ -103,10 +105,17 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 		path := filepath.Join(rel, e.Name())
 		switch {
 		case e.IsDir():
-			if e.Name() == "objects" && slices.Contains(names, "HEAD") {
+			if e.Name() == "objects" && slices.Contains(names, "HEAD") || path == w.others {
 				continue // of a git folder: data, and many
 			}
 			w.folder(path, moved || w.fresh(e) && !w.view.Held(path), bare)
+		case e.Type()&fs.ModeSymlink != 0 && (bare || inBare || inGit(path)):
+			// Git makes none in there, and writes through those that there are: its
+			// journal of branches, with names that the payload chose, into a file
+			// that a shell of the host obeys.
+			if moved && !w.view.Held(path) || w.fresh(e) {
+				w.found = append(w.found, path)
+			}
 		case bare && (e.Name() == "config" || e.Name() == "config.worktree" || e.Name() == "commondir"),
 			inBare && filepath.Base(rel) == "hooks", autoRunPath(path):
 			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(e)) {
@@ -179,6 +188,11 @@ func (w *walk) fresh(e fs.DirEntry) bool {
 	return ok && !changeTime(st).Before(w.since)
 }
 
+// inGit tells whether a path lies in a git folder.
+func inGit(rel string) bool {
+	return slices.Contains(strings.Split(filepath.Dir(rel), string(filepath.Separator)), ".git")
+}
+
 // isBare tells a folder that git takes for a repository without its .git.
 func isBare(names []string) bool {
 	return slices.Contains(names, "HEAD") && slices.Contains(names, "objects") && slices.Contains(names, "refs")
@@ -187,7 +201,7 @@ func isBare(names []string) bool {
 // autoRunPath tells whether a path relative to a project's top is one that the
 // host's programs run or obey.
 func autoRunPath(rel string) bool {
-	parts := strings.Split(rel, string(filepath.Separator))
+	parts := strings.Split(strings.ToLower(rel), string(filepath.Separator))
 	name := parts[len(parts)-1]
 	git := slices.Contains(parts[:len(parts)-1], ".git")
 	for i, part := range parts {

@@ -5,8 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+
+	"cloister/internal/realpath"
 )
 
 // hostGit runs git on the host in one repository that an agent may have written
@@ -30,9 +35,64 @@ var quietGit = []string{
 	"core.worktree=", "fetch.recurseSubmodules=false", "status.submoduleSummary=false", "diff.ignoreSubmodules=dirty",
 }
 
-// newHostGit looks at the names of what the repository configures: the drivers
-// that people name themselves have to be switched off one by one.
+// A Stray is a link in a git folder that leads out of it. Git writes its refs and
+// its journal through links, so that whoever may write in there chooses which file
+// of the host is written to.
+type Stray struct{ Path, Target string }
+
+func (e *Stray) Error() string {
+	return fmt.Sprintf("git would write through %q, a link that leads out of the repository, to %q", e.Path, e.Target)
+}
+
+// Hints are the words of what to do.
+func (e *Stray) Hints() []string {
+	return []string{"an agent may have made it: look where it leads, and remove it"}
+}
+
+// strays looks where git writes when it makes and removes working trees.
+func strays(common string) error {
+	for _, name := range []string{"HEAD", "ORIG_HEAD", "packed-refs", "refs", "logs", "worktrees"} {
+		err := filepath.WalkDir(filepath.Join(common, name), func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil // git has not needed it yet
+			case err != nil:
+				return err
+			case e.Type()&fs.ModeSymlink == 0:
+				return nil
+			}
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			to := target
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(path), to)
+			}
+			if real, err := realpath.Of(to); err == nil {
+				to = real
+			} else if fi, err := os.Lstat(to); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+				return &Stray{path, target} // by way of another one, to what is not there yet
+			}
+			if !inside(to, common) {
+				return &Stray{path, target}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newHostGit looks where git would write, and at the names of what the repository
+// configures: the drivers that people name themselves have to be switched off one
+// by one.
 func newHostGit(ctx context.Context, g *Git, tree string) (*hostGit, error) {
+	if err := strays(g.Common); err != nil {
+		return nil, fmt.Errorf("git in %s: %w", g.Common, err)
+	}
 	h := &hostGit{common: g.Common, dir: g.Dir, tree: tree}
 	names, err := h.run(ctx, "config", "-z", "--includes", "--list", "--name-only")
 	if err != nil {

@@ -56,6 +56,7 @@ type View struct {
 
 	project Project
 	home    string       // the person's
+	exposed []string     // targets of what the person shows by name
 	stubs   []stubs.Stub // planned
 	held    *stubs.Set
 }
@@ -154,6 +155,7 @@ func (v *View) plan(p Project, o Options) error {
 			return err
 		}
 	}
+	v.hideSockets(o)
 	if err := v.close(o); err != nil {
 		return err
 	}
@@ -249,6 +251,9 @@ func (v *View) expose(home string, e Expose, o Options) error {
 	if real == "/" {
 		return &TooWide{Root: real, Holds: "the whole host"}
 	}
+	if err := noHostsOwn(real); err != nil {
+		return err
+	}
 	target := e.At
 	if target == "" {
 		target = real
@@ -263,6 +268,7 @@ func (v *View) expose(home string, e Expose, o Options) error {
 		v.stubs = slices.DeleteFunc(v.stubs, func(s stubs.Stub) bool { return inside(filepath.Join(s.Root, s.Rel), target) })
 		return nil
 	}
+	v.exposed = append(v.exposed, target)
 	return v.bind(home, b)
 }
 

@@ -34,8 +34,15 @@ var autoRun = []struct {
 	{".envrc", stubs.Blank}, {".mise.toml", stubs.Leave},
 	{".npmrc", stubs.Blank}, {".yarnrc.yml", stubs.Blank}, {".cargo", stubs.Folder},
 	{".agents", stubs.Leave}, {".zed", stubs.Leave}, {".windsurf", stubs.Leave},
+	{".kiro", stubs.Leave}, {".roo", stubs.Leave}, {".roomodes", stubs.Leave}, {".cline", stubs.Leave}, {".clinerules", stubs.Leave}, {".continue", stubs.Leave},
+	{".aider.conf.yml", stubs.Leave}, {".qwen", stubs.Leave}, {".amp", stubs.Leave}, {".augment", stubs.Leave}, {".junie", stubs.Leave}, {".trae", stubs.Leave},
+	{".crush", stubs.Leave}, {".crush.json", stubs.Leave}, {"crush.json", stubs.Leave}, {".factory", stubs.Leave}, {".copilot", stubs.Leave}, {".amazonq", stubs.Leave},
+	{".helix", stubs.Leave}, {".fleet", stubs.Leave}, {".vim", stubs.Leave}, {".exrc", stubs.Leave}, {".vimrc", stubs.Leave}, {".nvimrc", stubs.Leave}, {".nvim.lua", stubs.Leave}, {".lvimrc", stubs.Leave}, {".dir-locals.el", stubs.Leave},
 	{"lefthook.yml", stubs.Leave}, {".lefthook.yml", stubs.Leave}, {".gitlab-ci.yml", stubs.Leave}, {".circleci", stubs.Leave},
-	{"mise.toml", stubs.Leave}, {".tool-versions", stubs.Leave}, {".yarnrc", stubs.Leave}, {".pnpmfile.cjs", stubs.Leave},
+	{"lefthook.yaml", stubs.Leave}, {"lefthook.toml", stubs.Leave}, {"lefthook-local.yml", stubs.Leave}, {".simple-git-hooks.json", stubs.Leave}, {".lintstagedrc", stubs.Leave}, {".lintstagedrc.json", stubs.Leave}, {".overcommit.yml", stubs.Leave},
+	{".forgejo", stubs.Leave}, {".gitea", stubs.Leave}, {".woodpecker.yml", stubs.Leave}, {".woodpecker", stubs.Leave}, {".travis.yml", stubs.Leave}, {".drone.yml", stubs.Leave}, {".buildkite", stubs.Leave},
+	{"azure-pipelines.yml", stubs.Leave}, {"bitbucket-pipelines.yml", stubs.Leave}, {"Jenkinsfile", stubs.Leave}, {".cirrus.yml", stubs.Leave},
+	{"mise.toml", stubs.Leave}, {".mise", stubs.Leave}, {"mise.local.toml", stubs.Leave}, {".mise.local.toml", stubs.Leave}, {".tool-versions", stubs.Leave}, {".yarnrc", stubs.Leave}, {".pnpmfile.cjs", stubs.Leave}, {".bundle", stubs.Leave}, {".pdbrc", stubs.Leave}, {".irbrc", stubs.Leave}, {".pryrc", stubs.Leave}, {".gdbinit", stubs.Leave}, {".lldbinit", stubs.Leave},
 	{".bashrc", stubs.Leave}, {".bash_profile", stubs.Leave}, {".profile", stubs.Leave}, {".zshrc", stubs.Leave}, {".zprofile", stubs.Leave}, {".zshenv", stubs.Leave},
 	{".gitconfig", stubs.Leave}, {".ripgreprc", stubs.Leave}, {".cloister.yaml", stubs.Leave},
 	// An absent .gitmodules cannot be covered: git reads the cover and fails.
@@ -60,18 +67,21 @@ const (
 	maxEntries = 20_000
 )
 
-// autoRunName tells whether a name is protected wherever it exists.
+// autoRunName tells whether a name is protected wherever it exists. On a file
+// system that folds case (ext4's, FAT, a Mac's) another spelling is the same file.
 func autoRunName(name string) bool {
-	if strings.HasSuffix(name, ".code-workspace") {
+	if len(name) > len(workspaceEnd) && strings.EqualFold(name[len(name)-len(workspaceEnd):], workspaceEnd) {
 		return true
 	}
 	for _, a := range autoRun {
-		if a.path == name {
+		if len(a.path) == len(name) && strings.EqualFold(a.path, name) {
 			return true
 		}
 	}
 	return false
 }
+
+const workspaceEnd = ".code-workspace"
 
 // nested finds protected names below the top, as paths relative to it, git
 // folders with their protected parts, and sockets: whoever connects to one
@@ -95,7 +105,7 @@ func nested(root string) (out, sockets []string) {
 				sockets = append(sockets, path)
 			case name == ".git" && rel != "":
 				out = append(out, gitParts(root, path, e)...)
-			case autoRunName(name) && (rel != "" || strings.HasSuffix(name, ".code-workspace")):
+			case autoRunName(name) && (rel != "" || strings.HasSuffix(name, workspaceEnd)):
 				out = append(out, path)
 			case name == "workflows" && filepath.Base(rel) == ".github" && rel != ".github":
 				out = append(out, path)

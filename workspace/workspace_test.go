@@ -2,8 +2,10 @@ package workspace_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -280,9 +282,19 @@ func TestChanged(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
+	write(t, filepath.Join(dir, "folded/.GIT/Hooks/pre-commit"), "new")
+	write(t, filepath.Join(dir, "folded/.Claude/settings.json"), "new")
+	for from, to := range map[string]string{".git/logs/HEAD": "../../../.bashrc", ".git/refs/heads/x": "../../../../x", "bare/HEAD2": "/etc/passwd", "src/link": "../.git/config"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, from)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	want := []string{
-		".git/rebase-merge/git-rebase-todo", ".zed/tasks.json", "a/.envrc", "bare/config", "bare/hooks/post-update",
-		"elsewhere/.git/hooks/pre-commit", "sub/.git/config", "vendor/ev/.git/config",
+		".git/logs/HEAD", ".git/rebase-merge/git-rebase-todo", ".git/refs/heads/x", ".zed/tasks.json", "a/.envrc", "bare/HEAD2", "bare/config", "bare/hooks/post-update",
+		"elsewhere/.git/hooks/pre-commit", "folded/.Claude/settings.json", "folded/.GIT/Hooks/pre-commit", "sub/.git/config", "vendor/ev/.git/config",
 	}
 	if got, _ := workspace.Changed(t.Context(), dir, since, none); !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
@@ -320,6 +332,60 @@ func TestLinked(t *testing.T) {
 	}
 }
 
+// Whoever connects to a socket talks to a program of the host, also through a
+// read-only mount: each that lies in what is shown is covered.
+func TestSocketsAreCovered(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("sockets that lie deep are known to Linux alone")
+	}
+	top, err := os.MkdirTemp("/tmp", "cl") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(top); err != nil {
+			t.Error(err)
+		}
+	})
+	project, shown, written := filepath.Join(top, "p"), filepath.Join(top, "shown"), filepath.Join(top, "written")
+	want := []string{}
+	for _, path := range []string{project + "/s", project + "/node_modules/x/s", project + "/.git/s", shown + "/deep/s", written + "/deep/s"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		ln, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ln.Close() })
+		want = append(want, path)
+	}
+	repo(t, filepath.Join(project, ".git"))
+	v := plan(t, project, workspace.Options{
+		Expose: []workspace.Expose{{Path: shown}, {Path: written, Access: sandbox.ReadWrite}}, Refs: []string{shown},
+	})
+	covered, pinned := []string{}, []string{}
+	for _, p := range v.Protect {
+		switch {
+		case filepath.Base(string(p.Target)) == "s" && p.Empty && p.File:
+			covered = append(covered, string(p.Target))
+		case p.Pin:
+			pinned = append(pinned, string(p.Target))
+		}
+	}
+	slices.Sort(covered)
+	want = append(want, "/refs/shown/deep/s")
+	slices.Sort(want)
+	if !slices.Equal(covered, want) {
+		t.Errorf("covered %v\nwant    %v", covered, want)
+	}
+	for _, dir := range []string{project + "/node_modules", project + "/node_modules/x", written + "/deep"} {
+		if !slices.Contains(pinned, dir) {
+			t.Errorf("%s can be renamed, with the socket in it; pinned are %v", dir, pinned)
+		}
+	}
+}
+
 func TestExposeRefuses(t *testing.T) {
 	dir := filepath.Join(base(t), "p")
 	write(t, filepath.Join(dir, "f"), "")
@@ -328,7 +394,7 @@ func TestExposeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := workspace.Options{Data: filepath.Join(filepath.Dir(dir), "data"), Locks: filepath.Join(filepath.Dir(dir), "locks"), KeepOut: []string{filepath.Join(filepath.Dir(dir), "data")}}
-	for _, path := range []string{"/", filepath.Dir(dir), filepath.Join(filepath.Dir(dir), "data"), "/no/such", "/dev/null"} {
+	for _, path := range []string{"/", filepath.Dir(dir), filepath.Join(filepath.Dir(dir), "data"), "/no/such", "/dev/null", "/proc", "/proc/self", "/dev", "/sys"} {
 		o.Expose = []workspace.Expose{{Path: path}}
 		if v, err := workspace.Plan(p, o); err == nil {
 			t.Errorf("%s was exposed", path)

@@ -1,0 +1,94 @@
+package workspace
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"cloister/internal/realpath"
+	"cloister/sandbox"
+)
+
+// hideSockets covers the sockets of the host's programs that lie in what is shown.
+// A read-only mount does not keep anybody from connecting to one, and whoever
+// listens acts for the agent. nested finds those of the project by their kind,
+// which knows also those of other network namespaces; the kernel's list knows
+// those that lie deeper, and those in the system's folders.
+func (v *View) hideSockets(o Options) {
+	for _, path := range boundSockets() {
+		for _, b := range v.Binds {
+			if rel, ok := below(path, string(b.Source)); ok && rel != "" && !b.File {
+				v.hideSocket(filepath.Join(string(b.Target), rel))
+			}
+		}
+		if o.Root == "" && v.bindOf(path) == nil && v.shown(path) {
+			v.hideSocket(path)
+		}
+	}
+	for _, b := range v.Binds {
+		if !slices.Contains(v.exposed, string(b.Target)) || b.File {
+			continue
+		}
+		_, sockets := nested(string(b.Source))
+		for _, rel := range sockets {
+			v.hideSocket(filepath.Join(string(b.Target), rel))
+		}
+	}
+}
+
+func (v *View) hideSocket(guest string) {
+	if slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool {
+		return string(p.Target) == guest || p.Empty && inside(guest, string(p.Target))
+	}) {
+		return
+	}
+	v.pinAbove(guest)
+	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: true, Empty: true})
+}
+
+// boundSockets are the paths at which programs of this network namespace listen.
+// Elsewhere than on Linux there is no list.
+func boundSockets() []string {
+	text, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for line := range bytes.Lines(text) {
+		// The path is the last field, and may hold anything but a line's end:
+		// proc_net_unix(5). The others are numbers.
+		at := bytes.Index(line, []byte(" /"))
+		if at < 0 {
+			continue
+		}
+		path := string(bytes.TrimSuffix(line[at+1:], []byte("\n")))
+		fi, err := os.Lstat(path)
+		if err != nil || fi.Mode()&fs.ModeSocket == 0 {
+			continue // gone, or another mount namespace's
+		}
+		if real, err := realpath.Of(path); err == nil {
+			path = real
+		}
+		if !slices.Contains(out, path) {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// hostsOwn are folders that are the kernel's and the host's programs': what lies
+// there speaks for them.
+var hostsOwn = []string{"/proc", "/sys", "/dev", "/run"}
+
+// noHostsOwn refuses to show one of them. Below /run there is also what is no socket.
+func noHostsOwn(path string) error {
+	for _, dir := range hostsOwn {
+		if path == dir || dir != "/run" && inside(path, dir) {
+			return fmt.Errorf("expose %s: it is the host's processes, devices and sockets, each of them a way out", path)
+		}
+	}
+	return nil
+}

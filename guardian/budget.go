@@ -14,7 +14,8 @@ import (
 // What of one session's refusals is recorded one by one: a burst, then so many a
 // second. What is more is counted, and told by records of their own: a program that
 // is refused a million times must not fill the disk (LG-04). Whatever was allowed,
-// asked or answered is always recorded.
+// asked or answered is always recorded. The record says where counting began, so
+// that it is true also where a guardian is killed before it has told the number.
 const (
 	refusalBurst  = 1000
 	refusalRate   = 20.0 // a second
@@ -36,9 +37,13 @@ type allowance struct {
 
 func newBudget() *budget { return &budget{left: map[string]*allowance{}} }
 
-// spend says whether an event is recorded by itself. due are the sums whose time it
-// is: they are recorded, and then no more.
-func (b *budget) spend(e audit.Event, now time.Time) (record bool, due []audit.Event) {
+// counting is what the last refusal says that is recorded by itself.
+const counting = "; further refusals of this kind are counted, and not recorded one by one"
+
+// spend says whether an event is recorded by itself, with another reason where it
+// is the last for now. due are the sums whose time it is: they are recorded, and
+// then no more.
+func (b *budget) spend(e *audit.Event, now time.Time) (record bool, due []audit.Event) {
 	if e.SessionID == "" {
 		return true, nil
 	}
@@ -49,7 +54,7 @@ func (b *budget) spend(e audit.Event, now time.Time) (record bool, due []audit.E
 	case e.Kind == audit.SessionStop && a != nil:
 		delete(b.left, e.SessionID)
 		return true, a.sums()
-	case !denial(e):
+	case !denial(*e):
 		return true, nil
 	case a == nil:
 		a = &allowance{tokens: refusalBurst, at: now, unsaid: map[audit.Kind]*audit.Event{}, told: now}
@@ -66,12 +71,26 @@ func (b *budget) spend(e audit.Event, now time.Time) (record bool, due []audit.E
 	}
 	first := a.unsaid[e.Kind]
 	if first == nil {
-		first = new(audit.Event) // not &e, which would put every event on the heap
-		*first = e
-		a.unsaid[e.Kind] = first
+		kept := *e // a copy: e itself stays off the heap
+		a.unsaid[e.Kind] = &kept
+		e.Reason += counting
+		return true, due
 	}
 	first.Suppressed++
 	return false, due
+}
+
+// late are the sums whose time it is although nothing is refused any more.
+func (b *budget) late(now time.Time) []audit.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []audit.Event
+	for _, id := range slices.Sorted(maps.Keys(b.left)) {
+		if a := b.left[id]; len(a.unsaid) > 0 && now.Sub(a.told) >= suppressEvery {
+			out, a.told = append(out, a.sums()...), now
+		}
+	}
+	return out
 }
 
 // denial says whether an event tells of something that did not happen, and of
@@ -89,8 +108,11 @@ func (a *allowance) sums() []audit.Event {
 	var out []audit.Event
 	for _, kind := range slices.Sorted(maps.Keys(a.unsaid)) {
 		e := *a.unsaid[kind]
+		if e.Suppressed == 0 {
+			continue
+		}
 		e.Action, e.Time = "suppressed", time.Time{}
-		e.Reason = fmt.Sprintf("%d refusals of this kind were counted and not recorded one by one, of which this is the first: this session is refused too often; %s", e.Suppressed, e.Reason)
+		e.Reason = fmt.Sprintf("%d refusals of this kind were counted and not recorded one by one, behind this one: this session is refused too often; %s", e.Suppressed, e.Reason)
 		out = append(out, e)
 	}
 	clear(a.unsaid)
@@ -121,14 +143,21 @@ func (r *recorder) ended(e audit.Event) error {
 
 // append records an event, or counts it; the error says why nothing may happen.
 func (r *recorder) append(ctx context.Context, e audit.Event) error {
-	record, due := r.budget.spend(e, time.Now())
-	for _, sum := range due {
-		if err := r.write(ctx, sum); err != nil {
-			return err
-		}
+	record, due := r.budget.spend(&e, time.Now())
+	if err := r.writeAll(ctx, due); err != nil {
+		return err
 	}
 	if !record {
 		return r.err()
 	}
 	return r.write(ctx, e)
+}
+
+func (r *recorder) writeAll(ctx context.Context, events []audit.Event) error {
+	for _, e := range events {
+		if err := r.write(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -32,7 +32,7 @@ func TestAMillionRefusals(t *testing.T) {
 		if i%3 == 0 {
 			e.Kind = audit.HTTPRequest
 		}
-		count(b.spend(e, now))
+		count(b.spend(&e, now))
 		now = now.Add(time.Minute / many)
 		if i%100_000 == 0 {
 			for _, e := range []audit.Event{
@@ -42,18 +42,18 @@ func TestAMillionRefusals(t *testing.T) {
 				{SessionID: "a", Kind: audit.ApprovalDecision, Verdict: "deny"},
 				{Kind: audit.ApprovalDecision, Verdict: "deny"},
 			} {
-				if record, _ := b.spend(e, now); !record {
+				if record, _ := b.spend(&e, now); !record {
 					t.Errorf("%+v is not recorded", e)
 				}
 			}
 		}
 	}
-	record, due := b.spend(audit.Event{SessionID: "a", Kind: audit.SessionStop}, now)
+	record, due := b.spend(&audit.Event{SessionID: "a", Kind: audit.SessionStop}, now)
 	count(false, due)
 	if !record || counted != many {
 		t.Errorf("the end is recorded: %t; %d of %d are accounted for", record, counted, many)
 	}
-	if most := refusalBurst + 60*int(refusalRate) + 20; records > most {
+	if most := refusalBurst + 60*int(refusalRate) + 30; records > most {
 		t.Errorf("%d records, at most %d", records, most)
 	}
 	t.Logf("%d refusals in a minute: %d records", many, records)
@@ -62,13 +62,32 @@ func TestAMillionRefusals(t *testing.T) {
 	}
 	// A session that floods, rests and goes on is recorded again.
 	b = newBudget()
-	for range refusalBurst + 5 {
-		b.spend(flood, now)
+	one := func(now time.Time) (bool, string, []audit.Event) {
+		e := flood
+		record, due := b.spend(&e, now)
+		return record, e.Reason, due
 	}
-	if record, _ := b.spend(flood, now); record {
-		t.Error("the burst has no end")
+	last := ""
+	for i := range refusalBurst + 5 {
+		record, reason, _ := one(now)
+		if record != (i <= refusalBurst) {
+			t.Fatalf("number %d is recorded: %t", i, record)
+		}
+		if record {
+			last = reason
+		}
 	}
-	if record, due := b.spend(flood, now.Add(time.Minute)); !record || len(due) != 1 || due[0].Suppressed != 6 {
-		t.Errorf("after a minute: %t, %+v", record, due)
+	// A guardian that is killed here has said that it counts.
+	if last != "no rule"+counting {
+		t.Errorf("the last record before counting says %q", last)
+	}
+	if late := b.late(now.Add(suppressEvery / 2)); len(late) != 0 {
+		t.Errorf("told too early: %+v", late)
+	}
+	if late := b.late(now.Add(suppressEvery)); len(late) != 1 || late[0].Suppressed != 4 {
+		t.Errorf("told without another refusal: %+v", late)
+	}
+	if record, reason, due := one(now.Add(time.Minute)); !record || reason != "no rule" || len(due) != 0 {
+		t.Errorf("after a minute: %t, %q, %+v", record, reason, due)
 	}
 }

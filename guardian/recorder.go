@@ -94,12 +94,18 @@ func (r *recorder) err() error {
 	return r.log.Err()
 }
 
-// watch reopens a broken log, until ctx ends.
+// watch reopens a broken log, and tells what was counted, until ctx ends.
 func (r *recorder) watch(ctx context.Context) {
+	tell := time.NewTicker(suppressEvery)
+	defer tell.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case now := <-tell.C:
+			if err := r.writeAll(ctx, r.budget.late(now)); err != nil {
+				r.logger.Error("a sum of refusals could not be recorded", "error", err)
+			}
 		case <-r.wake: // an append failed
 		}
 		for err := r.err(); err != nil; err = r.err() {

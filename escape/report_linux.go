@@ -137,7 +137,9 @@ func Page(cases []Case, user, root Holds, seen Seen, missing []Missing) string {
 		}
 		fmt.Fprintf(&b, " %s |\n", cell(holdText(c, user[c.ID], root[c.ID])))
 	}
-	b.WriteString("\n## Not tried yet\n\n")
+	if len(missing) > 0 {
+		b.WriteString("\n## Not tried yet\n\n")
+	}
 	for _, m := range missing {
 		fmt.Fprintf(&b, "- %s needs %s\n", m.ID, m.Needs)
 	}

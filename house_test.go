@@ -78,6 +78,7 @@ var packages = map[string]string{
 	"api/openapi":           "the API as a document for other programs",
 	"approval":              "the queue of questions",
 	"audit":                 "the record",
+	"audit/flood":           "what a session is refused too often",
 	"bench":                 "the budgets, measured beside their peers",
 	"client":                "the guardian's socket",
 	"cmd/cloister":          "the CLI, one file for each noun",

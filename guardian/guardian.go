@@ -323,7 +323,7 @@ func (g *guardian) farewell(server *http.Server) {
 // close records the end and makes everything durable.
 func (g *guardian) close() error {
 	cause := context.Cause(g.ctx)
-	for _, sum := range g.records.budget.rest() {
+	for _, sum := range g.records.budget.Rest() {
 		if err := g.records.write(context.WithoutCancel(g.ctx), sum); err != nil {
 			g.log.Error("a sum of refusals could not be recorded", "session", sum.Session, "error", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloister/audit"
+	"cloister/audit/flood"
 )
 
 // reopenEvery is how soon a broken audit is tried again: RS-04 wants work to
@@ -21,7 +22,7 @@ type recorder struct {
 	dir    string
 	logger *slog.Logger
 	told   func(audit.Event)
-	budget *budget
+	budget *flood.Budget
 
 	mu     sync.RWMutex
 	log    *audit.Log // nil while broken and not yet open again
@@ -38,7 +39,7 @@ func openRecorder(dir string, logger *slog.Logger, told func(audit.Event)) (*rec
 	if err != nil {
 		return nil, advise(dir, err)
 	}
-	return &recorder{dir: dir, logger: logger, told: told, log: log, budget: newBudget(), wake: make(chan struct{}, 1)}, nil
+	return &recorder{dir: dir, logger: logger, told: told, log: log, budget: flood.New(), wake: make(chan struct{}, 1)}, nil
 }
 
 // advise adds what a person can do.
@@ -96,14 +97,14 @@ func (r *recorder) err() error {
 
 // watch reopens a broken log, and tells what was counted, until ctx ends.
 func (r *recorder) watch(ctx context.Context) {
-	tell := time.NewTicker(suppressEvery)
+	tell := time.NewTicker(flood.Every)
 	defer tell.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tell.C:
-			if err := r.writeAll(ctx, r.budget.late(now)); err != nil {
+			if err := r.writeAll(ctx, r.budget.Late(now)); err != nil {
 				r.logger.Error("a sum of refusals could not be recorded", "error", err)
 			}
 		case <-r.wake: // an append failed

@@ -1,7 +1,12 @@
-package guardian
+// Package flood counts what a session is refused too often to be recorded one by
+// one.
+//
+// It promises that every refusal is accounted for: by a record of its own, or by a
+// sum that says how many it stands for, and that the record tells where counting
+// began. It writes nothing: who records asks Spend for every event.
+package flood
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,13 +22,14 @@ import (
 // asked or answered is always recorded. The record says where counting began, so
 // that it is true also where a guardian is killed before it has told the number.
 const (
-	refusalBurst  = 1000
-	refusalRate   = 20.0 // a second
-	suppressEvery = 10 * time.Second
+	refusalBurst = 1000
+	refusalRate  = 20.0 // a second
+	// Every is how often sums are told.
+	Every = 10 * time.Second
 )
 
-// budget is what the sessions have left.
-type budget struct {
+// Budget is what the sessions have left.
+type Budget struct {
 	mu   sync.Mutex
 	left map[string]*allowance // by session ID
 }
@@ -35,15 +41,16 @@ type allowance struct {
 	told   time.Time
 }
 
-func newBudget() *budget { return &budget{left: map[string]*allowance{}} }
+// New gives every session a full allowance.
+func New() *Budget { return &Budget{left: map[string]*allowance{}} }
 
 // counting is what the last refusal says that is recorded by itself.
 const counting = "; further refusals of this kind are counted, and not recorded one by one"
 
-// spend says whether an event is recorded by itself, with another reason where it
+// Spend says whether an event is recorded by itself, with another reason where it
 // is the last for now. due are the sums whose time it is: they are recorded, and
 // then no more.
-func (b *budget) spend(e *audit.Event, now time.Time) (record bool, due []audit.Event) {
+func (b *Budget) Spend(e *audit.Event, now time.Time) (record bool, due []audit.Event) {
 	if e.SessionID == "" {
 		return true, nil
 	}
@@ -62,7 +69,7 @@ func (b *budget) spend(e *audit.Event, now time.Time) (record bool, due []audit.
 	}
 	a.tokens = min(refusalBurst, a.tokens+now.Sub(a.at).Seconds()*refusalRate)
 	a.at = now
-	if now.Sub(a.told) >= suppressEvery {
+	if now.Sub(a.told) >= Every {
 		due, a.told = a.sums(), now
 	}
 	if a.tokens >= 1 {
@@ -80,13 +87,13 @@ func (b *budget) spend(e *audit.Event, now time.Time) (record bool, due []audit.
 	return false, due
 }
 
-// late are the sums whose time it is although nothing is refused any more.
-func (b *budget) late(now time.Time) []audit.Event {
+// Late are the sums whose time it is although nothing is refused any more.
+func (b *Budget) Late(now time.Time) []audit.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []audit.Event
 	for _, id := range slices.Sorted(maps.Keys(b.left)) {
-		if a := b.left[id]; len(a.unsaid) > 0 && now.Sub(a.told) >= suppressEvery {
+		if a := b.left[id]; len(a.unsaid) > 0 && now.Sub(a.told) >= Every {
 			out, a.told = append(out, a.sums()...), now
 		}
 	}
@@ -119,8 +126,8 @@ func (a *allowance) sums() []audit.Event {
 	return out
 }
 
-// rest are the sums of every session, for the guardian's end.
-func (b *budget) rest() []audit.Event {
+// Rest are the sums of every session, for the guardian's end.
+func (b *Budget) Rest() []audit.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []audit.Event
@@ -128,36 +135,4 @@ func (b *budget) rest() []audit.Event {
 		out = append(out, b.left[id].sums()...)
 	}
 	return out
-}
-
-// ended records what was allowed before and has ended: nothing waits for it.
-func (r *recorder) ended(e audit.Event) error {
-	r.mu.RLock()
-	log, broken := r.log, r.broken
-	r.mu.RUnlock()
-	if log == nil {
-		return broken
-	}
-	return r.woken(log, log.AppendSoon(e))
-}
-
-// append records an event, or counts it; the error says why nothing may happen.
-func (r *recorder) append(ctx context.Context, e audit.Event) error {
-	record, due := r.budget.spend(&e, time.Now())
-	if err := r.writeAll(ctx, due); err != nil {
-		return err
-	}
-	if !record {
-		return r.err()
-	}
-	return r.write(ctx, e)
-}
-
-func (r *recorder) writeAll(ctx context.Context, events []audit.Event) error {
-	for _, e := range events {
-		if err := r.write(ctx, e); err != nil {
-			return err
-		}
-	}
-	return nil
 }

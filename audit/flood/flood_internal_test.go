@@ -1,4 +1,4 @@
-package guardian
+package flood
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 // LG-04: a million refusals in a minute take a bounded number of records, whose
 // numbers add up; a neighbour and what was allowed are recorded one by one.
 func TestAMillionRefusals(t *testing.T) {
-	b, now := newBudget(), time.Now()
+	b, now := New(), time.Now()
 	flood := audit.Event{SessionID: "a", Session: "a", Kind: audit.NetDNS, Verdict: "deny", Reason: "no rule", Host: "x.example"}
 	records, counted := 0, uint64(0)
 	count := func(record bool, due []audit.Event) {
@@ -32,7 +32,7 @@ func TestAMillionRefusals(t *testing.T) {
 		if i%3 == 0 {
 			e.Kind = audit.HTTPRequest
 		}
-		count(b.spend(&e, now))
+		count(b.Spend(&e, now))
 		now = now.Add(time.Minute / many)
 		if i%100_000 == 0 {
 			for _, e := range []audit.Event{
@@ -42,13 +42,13 @@ func TestAMillionRefusals(t *testing.T) {
 				{SessionID: "a", Kind: audit.ApprovalDecision, Verdict: "deny"},
 				{Kind: audit.ApprovalDecision, Verdict: "deny"},
 			} {
-				if record, _ := b.spend(&e, now); !record {
+				if record, _ := b.Spend(&e, now); !record {
 					t.Errorf("%+v is not recorded", e)
 				}
 			}
 		}
 	}
-	record, due := b.spend(&audit.Event{SessionID: "a", Kind: audit.SessionStop}, now)
+	record, due := b.Spend(&audit.Event{SessionID: "a", Kind: audit.SessionStop}, now)
 	count(false, due)
 	if !record || counted != many {
 		t.Errorf("the end is recorded: %t; %d of %d are accounted for", record, counted, many)
@@ -57,14 +57,14 @@ func TestAMillionRefusals(t *testing.T) {
 		t.Errorf("%d records, at most %d", records, most)
 	}
 	t.Logf("%d refusals in a minute: %d records", many, records)
-	if rest := b.rest(); len(rest) != 0 {
+	if rest := b.Rest(); len(rest) != 0 {
 		t.Errorf("left over: %+v", rest)
 	}
 	// A session that floods, rests and goes on is recorded again.
-	b = newBudget()
+	b = New()
 	one := func(now time.Time) (bool, string, []audit.Event) {
 		e := flood
-		record, due := b.spend(&e, now)
+		record, due := b.Spend(&e, now)
 		return record, e.Reason, due
 	}
 	last := ""
@@ -81,10 +81,10 @@ func TestAMillionRefusals(t *testing.T) {
 	if last != "no rule"+counting {
 		t.Errorf("the last record before counting says %q", last)
 	}
-	if late := b.late(now.Add(suppressEvery / 2)); len(late) != 0 {
+	if late := b.Late(now.Add(Every / 2)); len(late) != 0 {
 		t.Errorf("told too early: %+v", late)
 	}
-	if late := b.late(now.Add(suppressEvery)); len(late) != 1 || late[0].Suppressed != 4 {
+	if late := b.Late(now.Add(Every)); len(late) != 1 || late[0].Suppressed != 4 {
 		t.Errorf("told without another refusal: %+v", late)
 	}
 	if record, reason, due := one(now.Add(time.Minute)); !record || reason != "no rule" || len(due) != 0 {

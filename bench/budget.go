@@ -55,6 +55,7 @@ func budgets() []budget {
 		{title: "inspected requests, sixteen at once", subject: "requests 16", peer: "mitmproxy", least: 20},
 		{title: "inspected bulk", subject: "inspected bulk", peer: "direct", least: 0.4},
 		{title: "inspected bulk", subject: "inspected bulk", peer: "squid", least: 2},
+		{title: "an idle inspected connection, 1,000 at once", subject: "idle inspected", most: 64, unit: "KiB"},
 		{title: "new inspected connections", subject: "new inspected", peer: "direct", least: 0.85},
 		{title: "`Decide`, 1,000 rules", subject: "decide", most: 2, unit: "µs"},
 		{title: "`Decide`, 1,000 rules and a Cedar file", subject: "decide", contender: "cloister with a Cedar file", most: 2, unit: "µs"},
@@ -218,7 +219,9 @@ How it is measured, and what is compared:
 - **inspected**: HTTPS to a server on loopback whose requests rules read; direct is the
   same client without anything between. squid and mitmproxy open the same connections
   by CONNECT. A request is timed on a connection that is kept; what it adds is against
-  direct in the same round. A new connection makes both handshakes and one request.
+  direct in the same round. A new connection makes both handshakes and one request. An
+  idle one is what the guardian's PSS grows by for each of a thousand that were asked on
+  once and are kept.
 - **Decide** is compared with cedar-go over the same policies.
 `)
 	for _, n := range runs {

@@ -25,7 +25,7 @@ const insideWord = "inside"
 
 // order is what the client shall do, and to whom.
 type order struct {
-	Do    string // upload, download, connect, dns, requests, handshakes, fetch
+	Do    string // upload, download, connect, dns, requests, handshakes, fetch, hold
 	To    string // host:port
 	Proxy string // an HTTP proxy to CONNECT through; "env" is the environment's
 	Bytes int64
@@ -33,6 +33,8 @@ type order struct {
 	Wide  int // how many at once
 	Name  string
 	Roots string // PEM file of those whom the client trusts; empty is the system's
+
+	held *holding
 }
 
 type answer struct {
@@ -45,8 +47,9 @@ type answer struct {
 func inside([]string) error {
 	in := json.NewDecoder(os.Stdin)
 	out := json.NewEncoder(os.Stdout)
+	var held holding
 	for {
-		var o order
+		o := order{held: &held}
 		if err := in.Decode(&o); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
@@ -92,6 +95,8 @@ func (o order) obey(took *[]float64) (err error) {
 		return o.each(o.handshake)
 	case "fetch":
 		return o.fetch()
+	case "hold":
+		return o.hold()
 	}
 	return fmt.Errorf("unknown order %q", o.Do)
 }

@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -191,25 +192,47 @@ func (r *route) up(ctx context.Context, m *egress.Message) (asked bool, err erro
 	if !r.strict && !strings.Contains(strings.ToLower(kind), "json") && err == nil && !coded {
 		return false, nil
 	}
-	hold := r.l.g.frames.Hold()
-	defer hold.Release()
-	text, err := mcp.ReadFrame(m.Body(), hold)
+	out := r.frame(ctx, m)
+	defer out.end()
+	text, err := mcp.ReadFrame(m.Body(), out.hold)
 	if err != nil {
 		return true, r.told(ctx, err)
 	}
 	if !r.strict && !mcp.Speaks(text) {
-		m.SetBody(newReader(text), int64(len(text)))
+		out.send(text)
 		return false, nil
 	}
 	header := mcp.Header{Method: strings.Join(m.Header.Values("Mcp-Method"), ","), Name: strings.Join(m.Header.Values("Mcp-Name"), ",")}
 	if err := r.gate().Up(ctx, text, header); err != nil {
 		return true, r.told(ctx, err)
 	}
-	m.SetBody(newReader(text), int64(len(text)))
+	out.send(text)
 	return true, nil
 }
 
-func newReader(text []byte) io.Reader { return strings.NewReader(string(text)) }
+// A frame is one on its way through, whose memory is counted until it has gone.
+type frame struct {
+	ctx  context.Context //nolint:containedctx // of the request
+	m    *egress.Message
+	hold *mcp.Hold
+	sent bool
+}
+
+func (r *route) frame(ctx context.Context, m *egress.Message) *frame {
+	return &frame{ctx: ctx, m: m, hold: r.l.g.frames.Hold()}
+}
+
+func (f *frame) send(text []byte) {
+	f.m.SetBody(f.hold.Send(f.ctx, text), int64(len(text)))
+	f.sent = true
+}
+
+// end gives the memory of one back that goes nowhere.
+func (f *frame) end() {
+	if !f.sent {
+		f.hold.End()
+	}
+}
 
 // down judges an answer.
 func (r *route) down(ctx context.Context, m *egress.Message) error {
@@ -217,14 +240,13 @@ func (r *route) down(ctx context.Context, m *egress.Message) error {
 		return r.refuse(ctx, http.StatusBadGateway, "the server's answer is compressed, so nobody can judge it")
 	}
 	kind, _, err := mime.ParseMediaType(strings.Join(m.Header.Values("Content-Type"), ","))
-	hold := r.l.g.frames.Hold()
 	switch {
 	case m.Status == http.StatusSwitchingProtocols:
 		return r.refuse(ctx, http.StatusBadGateway, "the server changes to a protocol that is no transport of MCP")
 	case m.Length() == 0:
 		return nil
 	case err == nil && kind == "text/event-stream":
-		stream := mcp.NewStream(ctx, r.gate(), m.Body(), hold, r.endpoint)
+		stream := mcp.NewStream(ctx, r.gate(), m.Body(), r.l.g.frames.Hold(), r.endpoint)
 		m.SetBody(&toldReader{ctx, r, stream}, -1)
 		return nil
 	case err == nil && kind == "application/json":
@@ -233,20 +255,21 @@ func (r *route) down(ctx context.Context, m *egress.Message) error {
 	default:
 		return r.absent(ctx, m)
 	}
-	defer hold.Release()
-	text, err := mcp.ReadFrame(m.Body(), hold)
+	out := r.frame(ctx, m)
+	defer out.end()
+	text, err := mcp.ReadFrame(m.Body(), out.hold)
 	if err != nil {
 		return r.told(ctx, err)
 	}
-	if len(strings.TrimSpace(string(text))) == 0 || m.Status >= 300 && !mcp.Speaks(text) {
-		m.SetBody(newReader(text), int64(len(text)))
+	if len(bytes.TrimSpace(text)) == 0 || m.Status >= 300 && !mcp.Speaks(text) {
+		out.send(text)
 		return nil
 	}
 	kept, err := r.gate().Down(ctx, text)
 	if err != nil {
 		return r.told(ctx, err)
 	}
-	m.SetBody(newReader(kept), int64(len(kept)))
+	out.send(kept)
 	return nil
 }
 

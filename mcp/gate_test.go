@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"cloister/mcp"
 	"cloister/policy"
@@ -263,13 +264,13 @@ func TestBudget(t *testing.T) {
 	if _, err := mcp.ReadFrame(strings.NewReader(strings.Repeat("x", 800<<10)), two); !errors.As(err, &r) || r.Status != 503 {
 		t.Fatal(err)
 	}
-	two.Release()
-	one.Release()
+	two.End()
+	one.End()
 	three := b.Hold()
 	if got, err := mcp.ReadFrame(strings.NewReader(strings.Repeat("x", 500<<10)), three); err != nil || len(got) != 500<<10 {
 		t.Fatal(err)
 	}
-	three.Release()
+	three.End()
 	// A frame of small values needs more than its length says.
 	if _, err := mcp.ReadFrame(strings.NewReader("["+strings.Repeat("1,", 10_000)+"1]"), b.Hold()); !errors.As(err, &r) {
 		t.Errorf("%v", err)
@@ -277,6 +278,71 @@ func TestBudget(t *testing.T) {
 	if _, err := mcp.ReadFrame(iotest.ErrReader(io.ErrUnexpectedEOF), b.Hold()); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%v", err)
 	}
+}
+
+// What is on its way is in the budget until it is read, or nobody reads it any more.
+func TestBudgetOfWhatIsSent(t *testing.T) {
+	b := mcp.NewBudget(1 << 20)
+	free := func() bool {
+		h := b.Hold()
+		defer h.End()
+		return h.Take(1 << 20)
+	}
+	read := func() ([]byte, *mcp.Hold) {
+		h := b.Hold()
+		text, err := mcp.ReadFrame(strings.NewReader(strings.Repeat("x", 200<<10)), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text, h
+	}
+	text, h := read()
+	sent := h.Send(t.Context(), text)
+	if free() {
+		t.Error("what nobody has read yet is not counted")
+	}
+	// Who knows the length does not wait for the end.
+	if n, err := io.ReadFull(sent, make([]byte, len(text))); n != len(text) || err != nil || !free() {
+		t.Errorf("%d read, %v, and still counted", n, err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		text, h := read()
+		h.Send(ctx, text)
+		cancel()
+		if synctest.Wait(); !free() {
+			t.Error("what nobody will read is counted for ever")
+		}
+		if h.Take(1) || !free() {
+			t.Error("what has ended takes more")
+		}
+	})
+	// An event that waits in its stream is counted, the next is not read before.
+	msg := `{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", 100<<10) + `"}}`
+	s := mcp.NewStream(t.Context(), gate(&judge{}), strings.NewReader("data: "+msg+"\n\ndata: "+msg+"\n\n"), b.Hold(), nil)
+	if _, err := s.Read(make([]byte, 10)); err != nil || free() {
+		t.Errorf("%v; an event that waits is not counted", err)
+	}
+	if rest, err := io.ReadAll(s); err != nil || len(rest) < 2*len(msg) || !free() {
+		t.Errorf("%d bytes, %v, and still counted", len(rest), err)
+	}
+}
+
+// A frame without an end costs what one may have.
+func TestEndlessFrame(t *testing.T) {
+	b := mcp.NewBudget(96 << 20)
+	var r *mcp.Refused
+	in := &endless{}
+	if _, err := mcp.ReadFrame(in, b.Hold()); !errors.As(err, &r) || r.Status != 400 || in.n > mcp.MaxFrame*2 {
+		t.Errorf("%v after %d bytes", err, in.n)
+	}
+}
+
+type endless struct{ n int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.n += len(p)
+	return len(p), nil
 }
 
 func FuzzFrame(f *testing.F) {

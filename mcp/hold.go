@@ -2,12 +2,15 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 )
 
-// A Budget bounds the memory of all frames that are being read at once.
+// A Budget bounds the memory of all frames that are being read, judged or sent at
+// once.
 type Budget struct {
 	most int64
 	used atomic.Int64
@@ -16,29 +19,74 @@ type Budget struct {
 // NewBudget is a budget of that many bytes.
 func NewBudget(most int64) *Budget { return &Budget{most: most} }
 
-// Hold is what one reader has of a budget. It is used by one goroutine.
+// Hold is what one frame has of a budget.
 type Hold struct {
 	budget *Budget
-	n      int64
+
+	mu    sync.Mutex
+	n     int64
+	ended bool
 }
 
 // Hold begins to take of the budget.
 func (b *Budget) Hold() *Hold { return &Hold{budget: b} }
 
-// Take takes n more, or tells that there is not so much.
+// Take takes n more, or tells that there is not so much, or that it has ended.
 func (h *Hold) Take(n int) bool {
-	if h.budget.used.Add(int64(n)) > h.budget.most {
-		h.budget.used.Add(int64(-n))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended || h.budget.used.Add(int64(n)) > h.budget.most {
+		if !h.ended {
+			h.budget.used.Add(int64(-n))
+		}
 		return false
 	}
 	h.n += int64(n)
 	return true
 }
 
-// Release gives all back.
-func (h *Hold) Release() {
-	h.budget.used.Add(-h.n)
-	h.n = 0
+// Keep gives back all but n.
+func (h *Hold) Keep(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if over := h.n - int64(n); over > 0 {
+		h.budget.used.Add(-over)
+		h.n -= over
+	}
+}
+
+// End gives all back, and takes no more.
+func (h *Hold) End() {
+	h.Keep(0)
+	h.mu.Lock()
+	h.ended = true
+	h.mu.Unlock()
+}
+
+// A Sent is a frame on its way: the budget has it until its last byte is read, or
+// nobody reads it any more.
+type Sent struct {
+	from bytes.Reader
+	hold *Hold
+	stop func() bool
+}
+
+// Send is a frame that is read once, by who ends with ctx.
+func (h *Hold) Send(ctx context.Context, frame []byte) *Sent {
+	h.Keep(cap(frame))
+	s := &Sent{hold: h, stop: context.AfterFunc(ctx, h.End)}
+	s.from.Reset(frame)
+	return s
+}
+
+// Read gives the frame.
+func (s *Sent) Read(p []byte) (int, error) {
+	n, err := s.from.Read(p)
+	if s.from.Len() == 0 && s.stop() {
+		s.from.Reset(nil)
+		s.hold.End()
+	}
+	return n, err //nolint:wrapcheck // io.EOF
 }
 
 // weigh takes what a frame will need once it is read: a small value is far larger

@@ -22,30 +22,41 @@ type Stream struct {
 	endpoint func(string) error
 	out      bytes.Buffer
 	err      error
+	stop     func() bool
 	begun    bool
 	cr       bool // the line before ended in CR: an LF belongs to it
 }
 
 // NewStream filters in. endpoint is nil where no such event is expected.
 func NewStream(ctx context.Context, g *Gate, in io.Reader, hold *Hold, endpoint func(string) error) *Stream {
-	return &Stream{ctx: ctx, gate: g, in: bufio.NewReaderSize(in, 4096), hold: hold, endpoint: endpoint}
+	return &Stream{ctx: ctx, gate: g, in: bufio.NewReaderSize(in, 4096), hold: hold, endpoint: endpoint, stop: context.AfterFunc(ctx, hold.End)}
 }
 
 // Read gives what goes down. A *Refused is the error of a message that cannot.
 func (s *Stream) Read(p []byte) (int, error) {
 	for s.out.Len() == 0 && s.err == nil {
+		if s.out.Cap() > maxIdle {
+			s.out = bytes.Buffer{}
+		}
+		// What went down is gone; what waits for it until then is in the budget.
+		s.hold.Keep(0)
 		s.err = s.event()
+		s.hold.Keep(s.out.Cap())
 	}
 	if s.out.Len() > 0 {
 		return s.out.Read(p)
 	}
+	s.stop()
+	s.hold.End()
 	return 0, s.err
 }
+
+// maxIdle is what a stream keeps of its memory while it waits for the next event.
+const maxIdle = 64 << 10
 
 // event reads one event and writes what is left of it. What a stream ends in
 // without an empty line is no event.
 func (s *Stream) event() error {
-	defer s.hold.Release()
 	var fields, data [][]byte
 	kind, size := "", 0
 	for {

@@ -240,13 +240,12 @@ func (e *edit) hashed(m *egress.Message) (string, error) {
 		return sigv4.Hash(nil), nil
 	}
 	held := &heldBody{holding: &e.s.holding}
-	stop := context.AfterFunc(e.ctx, held.release)
 	text, err := held.readAll(m.Body())
 	if err != nil {
-		stop()
 		held.release()
 		return "", err
 	}
+	held.stop = context.AfterFunc(e.ctx, held.release)
 	held.Reader = bytes.NewReader(text)
 	m.SetBody(held, int64(len(text)))
 	return sigv4.Hash(text), nil
@@ -258,13 +257,14 @@ type heldBody struct {
 	holding *atomic.Int64 // all that its session holds
 	mine    int64
 	once    sync.Once
+	stop    func() bool
 }
 
 func (h *heldBody) release() { h.once.Do(func() { h.holding.Add(-h.mine) }) }
 
 func (h *heldBody) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
-	if errors.Is(err, io.EOF) {
+	if h.Reader.Len() == 0 && h.stop() {
 		h.release()
 	}
 	return n, err //nolint:wrapcheck // io.EOF

@@ -99,11 +99,11 @@ func MCPServer(l *Loaded, pins *mcp.Pins, name string, of api.MCPProject) (api.M
 		d := mcp.Definition{Name: tool, Digest: p.Digest, Text: p.Definition}
 		t := api.MCPTool{
 			Name: tool, Verdict: v.Effect.String(), Rule: ruleOf(v), Reason: v.Reason,
-			Digest: d.Digest, Description: termsafe.Text(d.Description()), Schema: termsafe.Text(d.Schema()), PinnedAt: p.At, PinnedBy: p.By,
+			Digest: d.Digest, Description: linesOf(d.Description()), Schema: termsafe.Text(d.Schema()), PinnedAt: p.At, PinnedBy: p.By,
 		}
 		if p.Seen != nil {
 			now := mcp.Definition{Name: tool, Digest: p.Seen.Digest, Text: p.Seen.Definition}
-			t.Changed = &api.MCPDefinition{Digest: now.Digest, Description: termsafe.Text(now.Description()), Schema: termsafe.Text(now.Schema()), SeenAt: p.Seen.At}
+			t.Changed = &api.MCPDefinition{Digest: now.Digest, Description: linesOf(now.Description()), Schema: termsafe.Text(now.Schema()), SeenAt: p.Seen.At}
 		}
 		out.Tools = append(out.Tools, t)
 	}

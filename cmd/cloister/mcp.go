@@ -10,6 +10,7 @@ import (
 	"cloister/api"
 	"cloister/client"
 	"cloister/guardian"
+	"cloister/internal/termsafe"
 	"cloister/mcp"
 
 	"github.com/spf13/cobra"
@@ -135,11 +136,11 @@ func (a *app) tellServer(s api.MCPServer) {
 	colour := map[string]int{"allow": green, "ask": yellow, "deny": red}
 	for _, t := range s.Tools {
 		a.out.WriteString("  " + a.paint(fmt.Sprintf("%-5s", t.Verdict), colour[t.Verdict]))
-		a.line("  %s  %s", t.Name, t.Description)
+		a.line("  %s  %s", t.Name, termsafe.Text(t.Description))
 		a.line("         pinned %s, %s; %s", t.PinnedAt.Local().Format(time.DateTime), t.PinnedBy, t.Digest)
 		if c := t.Changed; c != nil {
 			a.line("         CHANGED %s: it is not shown, and a call asks", c.SeenAt.Local().Format(time.DateTime))
-			a.line("         says now: %s", c.Description)
+			a.line("         says now: %s", termsafe.Text(c.Description))
 			if c.Schema != t.Schema {
 				a.line("         arguments before: %s", t.Schema)
 				a.line("         arguments now:    %s", c.Schema)

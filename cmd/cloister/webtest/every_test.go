@@ -214,6 +214,9 @@ func TestEveryPage(t *testing.T) {
 		tb.Wait(`(() => { const b = cloisterTerminal.buffer.active; for (let i = 0; i < b.length; i++) if (b.getLine(i).translateToString().startsWith('42-again')) return true; })()`)
 		tb.Press(strings.Split("exit", "")...)
 		tb.Press("Enter")
+		if above := eval[int](tb, `cloisterTerminal.buffer.active.baseY`); above != 0 {
+			t.Errorf("%d lines of nothing are above the screen", above)
+		}
 		tb.Says("It has ended.")
 		tb.Click(`a[href="/now"].button`)
 		tb.Wait(`[...document.querySelectorAll('button')].some((b) => b.textContent === 'Start again')`)

@@ -111,7 +111,7 @@ func TestToolsAndSecrets(t *testing.T) {
 	tb.Click(`[data-tool="quiet"]`)
 	tb.Says("declared in")
 	tb.Click(`[data-tool="files/read_list"]`)
-	tb.Says("onerror=alert(1)")
+	tb.Wait(`document.querySelector('.told').innerText.split('\n')[0] === 'Lists.' && document.querySelector('.told').innerText.includes('onerror=alert(1)')`)
 	tb.Click(`[data-tool="files/read_file"]`)
 	tb.Says("Reads a file.")
 	tb.Wait(`document.querySelector('section pre').textContent.includes('"path"') && document.querySelector('section dl .allow')`)

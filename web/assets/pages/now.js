@@ -77,9 +77,9 @@ export default (root) => {
   const live = h('tbody'), over = h('tbody');
   const column = (name, cls) => h(cls ? `th.${cls}` : 'th', { scope: 'col' }, name);
   const none = h('div.panel.empty', h('p', w.empty), h('p', w.emptyHint), h('p', h('button.main', { onclick: start }, w.start)));
-  const running = h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(w.project, 'wide'), column(w.agent, 'wide'), column(w.state), column(w.doing), column(w.spark, 'wide'),
+  const running = h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(w.project, 'wide'), column(w.agent, 'wide'), column(w.state, 'wide'), column(w.doing), column(w.spark, 'wide'),
     column(w.asks), column(w.age, 'wide'), column(h('span.hidden-text', w.actions)))), live));
-  const ended = h('section', h('h2', w.ended), h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(w.project, 'wide'), column(w.agent, 'wide'), column(w.state), column(w.age),
+  const ended = h('section', h('h2', w.ended), h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(w.project, 'wide'), column(w.agent, 'wide'), column(w.state), column(w.age, 'wide'),
     column(h('span.hidden-text', w.actions)))), over)));
   root.append(h('div.head', h('h1', t.pages.now), h('button', { onclick: start }, w.start)), none, running, ended);
 
@@ -103,7 +103,7 @@ export default (root) => {
       tr.append(...Array.from({ length: 8 }, () => h('td')), h('td.acts',
         h('a.button.small', { href: `/terminal?session=${s.id}`, hidden: !s.terminal, 'aria-label': `${w.terminal} ${s.name}` }, w.terminal), ' ',
         h('button.small', { onclick: () => stop(s), 'aria-label': `${w.stop} ${s.name}` }, w.stop)));
-      for (const i of [1, 2, 5, 7]) tr.children[i].className = 'wide';
+      for (const i of [1, 2, 3, 5, 7]) tr.children[i].className = 'wide';
       tr.children[4].className = 'cut mono';
       return tr;
     }, (tr, s) => {
@@ -115,7 +115,7 @@ export default (root) => {
     keyed(over, gone, (s) => s.id, (s) => {
       const tr = row();
       tr.append(...Array.from({ length: 5 }, () => h('td')), h('td.acts', h('button.small', { onclick: () => begin(s.project, { agent: s.agent, branch: s.path && s.path !== s.project ? s.branch : '' }), 'aria-label': `${w.startSame} ${s.name}`, hidden: !s.terminal }, w.startSame)));
-      tr.children[1].className = tr.children[2].className = 'wide';
+      for (const i of [1, 2, 4]) tr.children[i].className = 'wide';
       tr.children[3].className = 'cut';
       return tr;
     }, (tr, s) => cells(tr, [h('strong', s.name), h('span', { title: s.path || s.project }, nameOf(s)), s.agent || '',

@@ -77,11 +77,16 @@ export default (root, { words }) => {
     if (gone) { opened.close(); return; }
     ws = opened;
     ws.binaryType = 'arraybuffer';
-    let over = false;
-    ws.onopen = () => { term.reset(); size(); term.focus(); };
+    let over = false, painted = false;
+    // What comes first paints the screen, and moves away what stood there: nothing that
+    // is worth scrolling back to.
+    ws.onopen = () => { term.reset(); term.options.scrollback = 0; size(); term.focus(); };
     ws.onmessage = ({ data }) => {
       const m = new Uint8Array(data);
-      if (m[0] === 111) term.write(m.subarray(1)); // 'o'
+      if (m[0] === 111) { // 'o'
+        term.write(m.subarray(1), painted ? undefined : () => { term.options.scrollback = 5000; });
+        painted = true;
+      }
       if (m[0] === 101) over = true; // 'e'
     };
     ws.onclose = () => { if (gone) return; fill(say, over ? w.ended : w.lost); again.hidden = over; };

@@ -73,7 +73,9 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	}
 	if err != nil {
 		l.cancel()
-		l.lose(err)
+		if !g.passesOn(req) {
+			l.lose(err)
+		}
 		shim.close()
 		close(l.gone)
 		g.forget(l)
@@ -83,6 +85,12 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	close(l.ready)
 	l.serve()
 	return hijacked{}, nil
+}
+
+// passesOn tells of a session that another guardian began and the next one will
+// have: that this one ends before it could take it is not the session's end.
+func (g *guardian) passesOn(req api.SessionRequest) bool {
+	return req.Resume != nil && g.ctx.Err() != nil
 }
 
 // enterLink counts a link in, unless the guardian is closing.
@@ -190,7 +198,9 @@ func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets 
 	l.ctx, l.cancel = context.WithCancel(g.ctx)
 	if err := l.recordStart(req); err != nil {
 		l.cancel()
-		g.broke(info, err)
+		if !g.passesOn(req) {
+			g.broke(info, err)
+		}
 		return nil, api.SessionGrant{}, &api.Error{
 			Status:  http.StatusServiceUnavailable,
 			Code:    api.CodeUnrecorded,

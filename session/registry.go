@@ -95,8 +95,6 @@ type entry struct {
 	exec json.RawMessage
 	// expected: the last guardian had it live; its shim may come yet.
 	expected bool
-	// lost: it failed because its link broke, so its shim may come back.
-	lost bool
 }
 
 // file is the state file.
@@ -328,7 +326,7 @@ func (r *Registry) Adopt(info api.SessionInfo, exec json.RawMessage) (api.Sessio
 	if old := r.sessions[info.ID]; old != nil {
 		switch {
 		case old.expected: // the state file's memory of it
-		case old.lost:
+		case old.info.State == api.StateFailed: // whoever offers it lives, whatever was thought
 			e.info.State = old.info.State
 		case live(old.info.State):
 			return api.SessionInfo{}, &NameTaken{Name: old.info.Name}
@@ -391,7 +389,6 @@ func (r *Registry) Apply(id string, event Event, change func(*api.SessionInfo)) 
 		return e.info, err
 	}
 	e.info.State = to
-	e.lost = event == Lost
 	if change != nil {
 		change(&e.info)
 	}
@@ -528,7 +525,7 @@ func (r *Registry) giveUp() (lost []api.SessionInfo, alive []string) {
 	for id, e := range r.sessions {
 		switch {
 		case e.expected:
-			e.expected, e.lost = false, true
+			e.expected = false
 			e.info.State, e.info.StoppedAt = api.StateFailed, r.now().UTC().Round(0)
 			e.info.Reason = "its shim did not come back after the guardian was restarted"
 			lost = append(lost, e.info)

@@ -193,9 +193,14 @@ func TestRestart(t *testing.T) {
 	if diff := cmp.Diff(map[string]api.State{"ended": api.StateStopped, "running": api.StateStarting, "gone": api.StateFailed}, states); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
-	// Late, but its own shim: lost is not the end.
-	if _, err := r.Adopt(gone, nil); err != nil {
-		t.Errorf("a late shim is refused: %v", err)
+	// Late, but its own shim: lost is not the end, for the guardian after this one
+	// neither.
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, path)
+	if back, err := r.Adopt(gone, nil); err != nil || back.State != api.StateStarting || back.Reason != "" {
+		t.Errorf("a late shim is refused: %+v, %v", back, err)
 	}
 }
 

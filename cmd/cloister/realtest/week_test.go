@@ -140,7 +140,7 @@ func TestWeek(t *testing.T) {
 
 	d := w.desk()
 	for _, a := range all {
-		d.open(a.name, a.dir, 100, 24)
+		d.open(a.name, a.dir, 120, 24)
 		line := "cloister start --name " + a.name + " " + a.flags
 		if a.words != "" {
 			line += " -- " + a.words
@@ -164,8 +164,9 @@ func TestWeek(t *testing.T) {
 
 	w.killed = true
 	d.types("cart", "clear; kill -9 "+strconv.Itoa(w.guardianPID())+"; cloister list")
-	w.checkRunning(all)
+	d.shows("cart", `another takes them over`) // before that it is the old one that answers
 	d.shows("cart", `^style .*running`)
+	w.checkRunning(all)
 	d.keep("cart", "the guardian is killed; cloister list starts another, which takes the cloisters over")
 
 	for _, a := range all {
@@ -195,6 +196,9 @@ func TestWeek(t *testing.T) {
 	d.types("cart", "clear; cloister stop --all; cloister list -a; git log --oneline --all; cloister worktree list; git status --short")
 	d.shows("cart", `^feature/prices `)
 	d.keep("cart", "stopped, and what is there")
+	d.types("cart", "clear; cloister guardian stop; ps -u $(id -u) -o stat=,comm= | grep -v ^Z | grep -c cloister; grep -c cloister /proc/mounts; git status --short; echo end")
+	d.shows("cart", `^end$`)
+	d.keep("cart", "of processes and mounts nothing is left, and no file in the project")
 	d.publish("week")
 	if got := w.host("git", "status", "--short"); got != "" {
 		t.Errorf("git status: %q", got)

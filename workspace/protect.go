@@ -31,7 +31,7 @@ var autoRun = []struct {
 	{".devcontainer", stubs.Folder}, {".devcontainer.json", stubs.Leave},
 	{".husky", stubs.Folder}, {".pre-commit-config.yaml", stubs.Leave},
 	{".github/workflows", stubs.Folder},
-	{".envrc", stubs.Blank}, {".mise.toml", stubs.Leave},
+	{".envrc", stubs.Blank}, {".direnv", stubs.Leave}, {".devenv", stubs.Leave}, {".mise.toml", stubs.Leave},
 	{".npmrc", stubs.Blank}, {".yarnrc.yml", stubs.Blank}, {".cargo", stubs.Folder},
 	{".agents", stubs.Leave}, {".zed", stubs.Leave}, {".windsurf", stubs.Leave},
 	{".kiro", stubs.Leave}, {".roo", stubs.Leave}, {".roomodes", stubs.Leave}, {".cline", stubs.Leave}, {".clinerules", stubs.Leave}, {".continue", stubs.Leave},

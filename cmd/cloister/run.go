@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -228,13 +227,10 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if f.report != "" {
-		// Known before the command runs, not after.
-		w, err := os.OpenFile(f.report, os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			return wrongWords("", f.verb+": --report: %v", err)
-		}
-		w.Close()
+	// Known before the command runs, not after.
+	report, err := openReport(f.report)
+	if err != nil {
+		return wrongWords("", f.verb+": --report: %v", err)
 	}
 	// A run that has somebody to tell is the detached one: it was started with
 	// the same flags, and must not detach in its turn, for ever.
@@ -260,15 +256,11 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	a.log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took", res.Duration, "error", err)
 	if !res.Ran {
 		err = withWay(f, err)
-		if f.report != "" {
-			err = errors.Join(err, writeReport(f.report, res, exitStatus(unbuilt(f.verb, err))))
-		}
+		err = errors.Join(err, report.write(res, exitStatus(unbuilt(f.verb, err))))
 		ready(err)
 		return unbuilt(f.verb, err)
 	}
-	if f.report != "" {
-		err = errors.Join(err, writeReport(f.report, res, res.Status.ExitCode()))
-	}
+	err = errors.Join(err, report.write(res, res.Status.ExitCode()))
 	for _, text := range afterwards(res, func(hint string) string { return strings.Replace(hint, " -- CMD", " -- "+quoted(argv), 1) }) {
 		a.notice("%s", text)
 	}
@@ -803,35 +795,6 @@ func quoted(argv []string) string {
 		words[i] = w
 	}
 	return strings.Join(words, " ")
-}
-
-// runReport is what --report writes.
-type runReport struct {
-	Name           string   `json:"name"`
-	ExitStatus     int      `json:"exit_status"`
-	DurationMS     int64    `json:"duration_ms"`
-	Allowed        int      `json:"allowed"`
-	Asked          int      `json:"asked"`
-	Denied         int      `json:"denied"`
-	AutorunChanged []string `json:"autorun_changed"`
-}
-
-func writeReport(path string, res session.Result, status int) error {
-	changed := res.Autorun
-	if changed == nil {
-		changed = []string{}
-	}
-	text, err := json.MarshalIndent(runReport{
-		Name: res.Name, ExitStatus: status, DurationMS: res.Duration.Milliseconds(),
-		Allowed: res.Summary.Allowed, Asked: res.Summary.Asked, Denied: res.Summary.Denied, AutorunChanged: changed,
-	}, "", "  ")
-	if err == nil {
-		err = os.WriteFile(path, append(text, '\n'), 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
 }
 
 // passed are the signals that a wrapped command gets instead of this process.

@@ -265,6 +265,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		close(idle)
 	}
 
+	report, reportErr := openReport(f.report)
 	res, err := s.Run(ctx)
 	cancel()
 	<-idle
@@ -283,10 +284,8 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	if err != nil {
 		end.Notices = append(end.Notices, "cloister: "+err.Error())
 	}
-	if f.report != "" {
-		if err := writeReport(f.report, res, end.Status); err != nil {
-			end.Notices = append(end.Notices, "cloister: "+err.Error())
-		}
+	if err := errors.Join(reportErr, report.write(res, end.Status)); err != nil {
+		end.Notices = append(end.Notices, "cloister: "+err.Error())
 	}
 	if err := hub.Finish(end); err != nil {
 		return err

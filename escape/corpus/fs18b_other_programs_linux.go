@@ -12,7 +12,7 @@ func obeyed() []string {
 	return []string{
 		".kiro/settings/mcp.json", ".roo/mcp.json", ".continue/config.yaml", ".aider.conf.yml", ".junie/mcp/mcp.json", ".crush.json", ".windsurf/mcp_config.json", ".zed/tasks.json",
 		".helix/languages.toml", ".vim/coc-settings.json", ".exrc", ".nvim.lua", ".dir-locals.el", ".gdbinit", ".pdbrc", "lefthook.yml", "lefthook.yaml", ".pre-commit-config.yaml",
-		".lintstagedrc.json", ".mise.toml", ".mise/config.toml", ".tool-versions", ".gitlab-ci.yml", ".circleci/config.yml", ".forgejo/workflows/x.yml", "Jenkinsfile", ".gitmodules", ".yarnrc", ".pnpmfile.cjs",
+		".lintstagedrc.json", ".mise.toml", ".mise/config.toml", ".tool-versions", ".direnv/flake-profile.rc", ".gitlab-ci.yml", ".circleci/config.yml", ".forgejo/workflows/x.yml", "Jenkinsfile", ".gitmodules", ".yarnrc", ".pnpmfile.cjs",
 		"x.code-workspace", "deep/er/.claude/settings.json", "deep/.vscode/tasks.json", "deep/.npmrc", "deep/.github/workflows/x.yml",
 	}
 }

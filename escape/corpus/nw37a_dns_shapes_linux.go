@@ -17,7 +17,7 @@ func nw37a() escape.Case {
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			ask := func(name, question string) {
-				out = append(out, net1(name, func() error { return askGate(in, "udp", question) }), net1(name+", TCP", func() error { return askGate(in, "tcp", question) }))
+				out = append(out, net1(name, func() error { return askGate(in, "udp", question, 2*time.Second) }), net1(name+", TCP", func() error { return askGate(in, "tcp", question, 2*time.Second) }))
 			}
 			for name, kind := range map[string]uint16{
 				"NS": 2, "CNAME": 5, "SOA": 6, "NULL": 10, "PTR": 12, "MX": 15, "TXT": 16, "AAAA": 28, "SRV": 33, "NAPTR": 35, "DNAME": 39, "SVCB": 64, "HTTPS": 65, "SPF": 99, "URI": 256, "CAA": 257, "ANY": 255, "AXFR": 252, "IXFR": 251, "type 65280": 65280,
@@ -40,7 +40,7 @@ func nw37a() escape.Case {
 				if in.Control {
 					return nil
 				}
-				if err := askGate(in, "udp", query(0x0100, [][]byte{asked("allowed.test", 1, 1)})); err != nil {
+				if err := askGate(in, "udp", query(0x0100, [][]byte{asked("allowed.test", 1, 1)}), patience); err != nil {
 					return fmt.Errorf("the way is not there: %w", err)
 				}
 				return escape.ErrNothing
@@ -70,7 +70,7 @@ func query(flags uint16, questions [][]byte) string {
 }
 
 // askGate asks the gate; an answer with a record in any section is success.
-func askGate(in escape.Inside, network, question string) error {
+func askGate(in escape.Inside, network, question string, wait time.Duration) error {
 	if in.Control {
 		return talk(network, sink(in), question)
 	}
@@ -79,7 +79,7 @@ func askGate(in escape.Inside, network, question string) error {
 		return plain(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(wait)); err != nil {
 		return err
 	}
 	if network == "tcp" {

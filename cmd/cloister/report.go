@@ -1,0 +1,114 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/session"
+)
+
+// runReport is what --report writes.
+type runReport struct {
+	Name           string   `json:"name"`
+	ExitStatus     int      `json:"exit_status"`
+	DurationMS     int64    `json:"duration_ms"`
+	Allowed        int      `json:"allowed"`
+	Asked          int      `json:"asked"`
+	Denied         int      `json:"denied"`
+	AutorunChanged []string `json:"autorun_changed"`
+}
+
+// report is where --report writes when the run is over: a name in the folder that
+// was there when it began, or a file that was opened then. The folder may be the
+// project, where the payload can put a link at the name, or move the folder and
+// put a link there: neither is followed, and what it wrote itself is replaced.
+type report struct {
+	dir  *os.Root
+	name string
+	file *os.File // a pipe, a device, or a file in a folder that nobody writes to
+}
+
+// openReport finds the place before the command runs. Without a path there is no
+// report.
+func openReport(path string) (*report, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // none was asked for, and a nil report writes nothing
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Dir(full)
+	fi, err := os.Stat(full)
+	own := strings.HasPrefix(full, "/dev/") || strings.HasPrefix(full, "/proc/")
+	if own || err == nil && !fi.Mode().IsRegular() || unix.Access(folder, unix.W_OK) != nil {
+		f, err := os.OpenFile(full, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		return &report{file: f}, nil
+	}
+	dir, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	return &report{dir: dir, name: filepath.Base(full)}, nil
+}
+
+func (r *report) write(res session.Result, status int) error {
+	if r == nil {
+		return nil
+	}
+	changed := res.Autorun
+	if changed == nil {
+		changed = []string{}
+	}
+	text, err := json.MarshalIndent(runReport{
+		Name: res.Name, ExitStatus: status, DurationMS: res.Duration.Milliseconds(),
+		Allowed: res.Summary.Allowed, Asked: res.Summary.Asked, Denied: res.Summary.Denied, AutorunChanged: changed,
+	}, "", "  ")
+	if err == nil {
+		err = r.put(append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+func (r *report) put(text []byte) error {
+	if r.file != nil {
+		if err := r.file.Truncate(0); err != nil && !errors.Is(err, unix.EINVAL) { // a pipe has no length
+			return errors.Join(err, r.file.Close())
+		}
+		_, err := r.file.Write(text)
+		return errors.Join(err, r.file.Close())
+	}
+	defer r.dir.Close()
+	// A name that nobody can have put a link at, and then the name itself: a rename
+	// replaces a link, and follows none.
+	fresh := "." + r.name + "." + rand.Text()[:8]
+	f, err := r.dir.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there", fresh)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = r.dir.Rename(fresh, r.name)
+	}
+	if err != nil {
+		return errors.Join(err, r.dir.Remove(fresh))
+	}
+	return nil
+}

@@ -39,8 +39,9 @@ type Engine struct {
 	generation atomic.Uint64
 	overflow   atomic.Int64 // when a refusal at the cap was last recorded
 
-	lates lates
-	over  chan struct{} // closed when every connection is
+	lates  lates
+	spares spares
+	over   chan struct{} // closed when every connection is
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
@@ -314,6 +315,7 @@ func (e *Engine) killAll() {
 		s.kill(errShutdown)
 	}
 	close(e.over)
+	e.spares.clear(true)
 }
 
 func (e *Engine) snapshot() []*stream {
@@ -331,6 +333,7 @@ func (e *Engine) snapshot() []*stream {
 // once more by its own goroutine.
 func (e *Engine) Recheck(ctx context.Context) {
 	e.generation.Add(1)
+	e.spares.clear(false)
 	for _, s := range e.snapshot() {
 		s.recheckStreams(ctx)
 		q, inspected, ok := s.current()

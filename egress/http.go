@@ -54,6 +54,7 @@ func (s *stream) serveHTTP(ctx context.Context, proxy bool) {
 // its end.
 func (s *stream) serveRequests(ctx context.Context) {
 	s.serveHTTP(ctx, false)
+	s.lend()
 	s.tellEnd()
 }
 
@@ -145,6 +146,7 @@ type exchange struct {
 	outLength int64
 
 	held     []byte // of the answer, on its way to the program
+	heard    bool   // the server has begun to answer
 	status   int
 	up, down int64
 	answered bool        // the program has got a byte of a response
@@ -378,16 +380,22 @@ func (x *exchange) run(ctx context.Context) bool {
 	if err != nil {
 		return x.failed(err, false)
 	}
+	if s.lent && !x.repeatable() {
+		s.lend() // for another: this request could not be sent twice
+		s.hangUp()
+	}
 	reused := x.reusable()
-	if !reused {
-		if err := s.dial(ctx, x.to); err != nil {
-			x.status = statusOf(err)
-			f := s.dialFailed(x.flow(), err)
-			s.say(f.undialed(err).response(x.req))
-			return false
-		}
+	if !reused && !x.dial(ctx) {
+		return false
 	}
 	keep, err := x.relay()
+	if err != nil && s.lent && x.silent(err) {
+		if reused = false; !x.dial(ctx) {
+			return false
+		}
+		keep, err = x.relay()
+	}
+	s.lent = false
 	if errors.Is(err, errUpgraded) {
 		x.frames()
 		return false
@@ -402,6 +410,23 @@ func (x *exchange) run(ctx context.Context) bool {
 		s.say(nil)
 	}
 	return keep
+}
+
+// dial connects to the server, or tells why not.
+func (x *exchange) dial(ctx context.Context) bool {
+	err := x.s.dial(ctx, x.to)
+	if err == nil {
+		return true
+	}
+	x.status = statusOf(err)
+	f := x.s.dialFailed(x.flow(), err)
+	x.s.say(f.undialed(err).response(x.req))
+	return false
+}
+
+// silent says whether the server ended the connection without a word of an answer.
+func (x *exchange) silent(err error) bool {
+	return errors.Is(err, errUpstream) && !x.answered && !x.heard && len(x.s.up.buf) == 0 && x.s.killed() == nil
 }
 
 // obey is what a verdict changes of every request.

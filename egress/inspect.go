@@ -176,6 +176,9 @@ func (s *stream) dialInspected(ctx context.Context) error {
 	if s.up != nil && s.upTarget == s.target {
 		return s.dialTLS(ctx, s.target)
 	}
+	if s.borrow() {
+		return nil
+	}
 	return s.dial(ctx, s.target)
 }
 

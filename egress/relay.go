@@ -20,6 +20,7 @@ const maxInterim = 32
 // relay sends the request and passes the responses on. True: both connections
 // are at a message's end and can be used again.
 func (x *exchange) relay() (bool, error) {
+	x.s.whole, x.s.bound = false, x.s.bound || bindsConnection(x.req.Header)
 	u := &upload{x: x}
 	first, whole, err := u.first()
 	if err != nil {
@@ -42,7 +43,8 @@ func (x *exchange) relay() (bool, error) {
 	if err != nil && u.clientErr != nil {
 		return false, u.clientErr
 	}
-	return keep && u.complete && err == nil, err
+	x.s.whole = u.complete && err == nil
+	return keep && x.s.whole, err
 }
 
 // An upload sends one request's body, then watches the program until the
@@ -335,6 +337,7 @@ func (x *exchange) readResponse() (*wire.Response, error) {
 	if err != nil {
 		return nil, x.upstreamErr(err)
 	}
+	x.heard = true
 	r, err := wire.ParseResponse(head, x.req.Method)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUpstream, err)

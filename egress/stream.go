@@ -38,6 +38,11 @@ type stream struct {
 	answered bool      // it has answered a request
 	deadline time.Time // by which the client must have been read
 	scratch  []byte    // memory for heads
+	// Of the connection to the server: what was offered by ALPN; it came from the
+	// spares and has answered nothing yet; it is at the end of a message; it may be
+	// logged in as whom nobody else is.
+	offered            string
+	lent, whole, bound bool
 
 	protocol string   // in which the connection must say who wants what
 	secure   bool     // TLS is opened on both sides
@@ -168,6 +173,7 @@ func (s *stream) dial(ctx context.Context, a authority.Authority) error {
 		return err
 	}
 	s.up, s.upTarget, s.dialed, s.answered = &source{Conn: c}, a, dialed, false
+	s.lent, s.whole, s.bound = false, false, false
 	if !s.secure {
 		return nil
 	}

@@ -712,17 +712,18 @@ func (a *app) authorities(cfg *config.Config) (file string, more []byte, err err
 		}
 		break
 	}
-	for _, name := range cfg.Proxy.UpstreamCA {
+	for i, name := range cfg.Proxy.UpstreamCA {
 		path, err := a.tilde(name)
 		if err != nil {
 			return "", nil, err
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			return "", nil, fmt.Errorf("read proxy.upstream_ca: %w", err)
+		if err == nil && !bytes.Contains(text, []byte("-----BEGIN CERTIFICATE-----")) {
+			err = fmt.Errorf("%s holds no certificate in PEM form", path)
 		}
-		if !bytes.Contains(text, []byte("-----BEGIN CERTIFICATE-----")) {
-			return "", nil, fmt.Errorf("read proxy.upstream_ca: %s holds no certificate in PEM form", path)
+		if err != nil {
+			at := cfg.Place(fmt.Sprintf("proxy.upstream_ca[%d]", i))
+			return "", nil, &config.Error{File: at.File, Line: at.Line, Column: at.Column, Msg: "proxy.upstream_ca: " + err.Error()}
 		}
 		more = append(append(more, '\n'), text...)
 	}

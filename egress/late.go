@@ -17,7 +17,7 @@ const (
 // program. Nearly every answer comes within a tick, and then neither a goroutine nor
 // a deadline was needed. One ticker serves them all: a timer for each wakes a
 // thread each time (runtime.wakeNetPoller), which costs more than the rest of the
-// request (docs/decisions/0023).
+// request (docs/decisions/0024).
 type lates struct {
 	e    *Engine
 	mu   sync.Mutex

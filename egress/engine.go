@@ -15,6 +15,7 @@ import (
 	"cloister/egress/internal/guard"
 	"cloister/egress/internal/names"
 	"cloister/egress/internal/sock"
+	"cloister/egress/internal/spares"
 	"cloister/internal/authority"
 )
 
@@ -40,7 +41,7 @@ type Engine struct {
 	overflow   atomic.Int64 // when a refusal at the cap was last recorded
 
 	lates  lates
-	spares spares
+	spares spares.Pool
 	over   chan struct{} // closed when every connection is
 
 	mu      sync.Mutex
@@ -69,6 +70,7 @@ func New(cfg Config) (*Engine, error) {
 		over:        make(chan struct{}),
 	}
 	e.lates.e = e
+	e.spares.Idle = func(c net.Conn) bool { return sock.StillIdle(bare(c)) }
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -315,7 +317,7 @@ func (e *Engine) killAll() {
 		s.kill(errShutdown)
 	}
 	close(e.over)
-	e.spares.clear(true)
+	e.spares.Clear(true)
 }
 
 func (e *Engine) snapshot() []*stream {
@@ -333,7 +335,7 @@ func (e *Engine) snapshot() []*stream {
 // once more by its own goroutine.
 func (e *Engine) Recheck(ctx context.Context) {
 	e.generation.Add(1)
-	e.spares.clear(false)
+	e.spares.Clear(false)
 	for _, s := range e.snapshot() {
 		s.recheckStreams(ctx)
 		q, inspected, ok := s.current()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/egress/internal/names"
+	"cloister/egress/internal/window"
 )
 
 // A Quota bounds what one session may do, whatever rules allow. A zero field is
@@ -50,7 +51,7 @@ type quota struct {
 	requests, underWay, up, limited atomic.Int64
 
 	mu      sync.Mutex
-	minute  window
+	minute  window.Window
 	hosts   map[string]*hostUse
 	names   map[string]bool
 	parents map[string]*parentUse
@@ -60,11 +61,11 @@ type quota struct {
 type hostUse struct{ up atomic.Int64 }
 
 // parentUse are the new names below one parent.
-type parentUse struct{ names, bytes window }
+type parentUse struct{ names, bytes window.Window }
 
 func newQuota(q Quota, names int) *quota {
 	out := &quota{most: names, now: sinceNow(), hosts: map[string]*hostUse{}, names: map[string]bool{}, parents: map[string]*parentUse{}}
-	out.minute.width = time.Second
+	out.minute = window.Of(time.Second)
 	out.bounds.Store(&q)
 	return out
 }
@@ -86,7 +87,7 @@ func (e *Engine) Usage() Usage {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return Usage{
-		Requests: q.requests.Load(), LastMinute: int(q.minute.sum(q.now())), UnderWay: int(q.underWay.Load()),
+		Requests: q.requests.Load(), LastMinute: int(q.minute.Sum(q.now())), UnderWay: int(q.underWay.Load()),
 		Up: q.up.Load(), Names: len(q.names), Limited: q.limited.Load(),
 	}
 }
@@ -102,17 +103,17 @@ func (q *quota) take() error {
 	most := q.bounds.Load().RequestsPerMinute
 	if most == 0 {
 		q.mu.Lock()
-		q.minute.add(q.now(), 1)
+		q.minute.Add(q.now(), 1)
 		q.mu.Unlock()
 		return nil
 	}
 	q.mu.Lock()
 	now := q.now()
-	full := q.minute.sum(now) >= int64(most)
+	full := q.minute.Sum(now) >= int64(most)
 	if !full {
-		q.minute.add(now, 1)
+		q.minute.Add(now, 1)
 	}
-	wait := q.minute.next(now)
+	wait := q.minute.Next(now)
 	q.mu.Unlock()
 	if !full {
 		return nil
@@ -204,21 +205,21 @@ func (q *quota) name(host string) error {
 	parent := parentOf(host)
 	p := q.parents[parent]
 	if p == nil {
-		p = &parentUse{names: window{width: time.Second}, bytes: window{width: time.Second}}
+		p = &parentUse{names: window.Of(time.Second), bytes: window.Of(time.Second)}
 		q.parents[parent] = p
 	}
 	now := q.now()
 	own := int64(len(host) - len(parent))
-	if most := int64(q.bounds.Load().NamesPerMinute); most > 0 && (p.names.sum(now) >= most || p.bytes.sum(now)+own > most*labelBytes) {
+	if most := int64(q.bounds.Load().NamesPerMinute); most > 0 && (p.names.Sum(now) >= most || p.bytes.Sum(now)+own > most*labelBytes) {
 		err := over(http.StatusTooManyRequests, "rate_limit.names_per_minute",
 			fmt.Sprintf("more new names below %s in a minute than %d, or longer ones", parent, most),
 			fmt.Sprintf("rate_limit: {names_per_minute: %d}", 2*most))
-		err.retry = p.names.next(now)
+		err.retry = p.names.Next(now)
 		return err
 	}
 	q.names[host] = true
-	p.names.add(now, 1)
-	p.bytes.add(now, own)
+	p.names.Add(now, 1)
+	p.bytes.Add(now, own)
 	return nil
 }
 
@@ -232,56 +233,6 @@ func parentOf(host string) string {
 		return host[j+1:]
 	}
 	return host
-}
-
-// windowSlots are the slots of a window.
-const windowSlots = 60
-
-// A window sums what was added in the last windowSlots times width.
-type window struct {
-	width time.Duration
-	slots []entry
-}
-
-// entry is one slot that holds something.
-type entry struct{ at, n int64 }
-
-func (w *window) slot(now time.Duration) int64 { return int64(now / w.width) }
-
-func (w *window) trim(now time.Duration) int64 {
-	at := w.slot(now)
-	old := 0
-	for old < len(w.slots) && w.slots[old].at <= at-windowSlots {
-		old++
-	}
-	w.slots = append(w.slots[:0], w.slots[old:]...)
-	return at
-}
-
-func (w *window) sum(now time.Duration) int64 {
-	w.trim(now)
-	var n int64
-	for _, e := range w.slots {
-		n += e.n
-	}
-	return n
-}
-
-func (w *window) add(now time.Duration, n int64) {
-	at := w.trim(now)
-	if last := len(w.slots) - 1; last >= 0 && w.slots[last].at == at {
-		w.slots[last].n += n
-		return
-	}
-	w.slots = append(w.slots, entry{at, n})
-}
-
-// next is when the oldest slot will be forgotten.
-func (w *window) next(now time.Duration) time.Duration {
-	if len(w.slots) == 0 {
-		return 0
-	}
-	return time.Duration(w.slots[0].at+windowSlots-w.slot(now)) * w.width
 }
 
 // retryAfter is a wait in the words of HTTP, empty for none.

@@ -66,6 +66,7 @@ type Rule struct {
 	Repositories []string `json:"repositories" jsonschema:"Of ssh: the repositories of git that may be reached, as globs: acme/**; with a slash before it, from the root alone."`
 	Git          []string `json:"git" jsonschema:"Of ssh: fetch, push; both unless said."`
 	Commands     []string `json:"commands" jsonschema:"Of ssh: command lines that may run; * is any text of one plain word or more. shell is a login, subsystem sftp is sftp."`
+	Use          Use      `json:"use" jsonschema:"Of ssh with an identity: allow, or ask a person each time that it signs a login."`
 	Identity     string   `json:"identity" jsonschema:"Of ssh: what logs in, outside: agent, agent:KEY (a fingerprint or comment), or the path of a private key or of an agent's socket."`
 	HostKeys     []string `json:"host_keys" jsonschema:"Of ssh: the server's keys (ssh-ed25519 AAAA...), instead of those in your known_hosts."`
 	TLS          TLS      `json:"tls" jsonschema:"tunnel: the connection is never opened, for client certificates and pinned keys."`

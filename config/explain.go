@@ -116,6 +116,9 @@ func (r Rule) String() string {
 		if r.Identity != "" {
 			add("identity", r.Identity)
 		}
+		if r.Use != "" {
+			add("use", string(r.Use))
+		}
 		add("host_keys", r.HostKeys...)
 	}
 	if r.TLS != "" {

@@ -166,6 +166,8 @@ type Verdict struct {
 	// nothing. HostKeys are the server's, where the rule has them.
 	Identity string
 	HostKeys []string
+	// AskFirst says that a person is asked each time that the identity signs.
+	AskFirst bool
 	// MaxBytes bounds the request's body; 0 is no bound.
 	MaxBytes int64
 	// Edits change an allowed request, and its answer.

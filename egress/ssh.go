@@ -41,8 +41,16 @@ type SSH struct {
 	// Known are files of known hosts, of which those that are there are read at each
 	// login.
 	Known []string
-	// Identity opens what a rule names.
-	Identity func(ctx context.Context, name string) (Identity, error)
+	// Identity opens what a rule names. Its signers may refuse to sign by a *Refused.
+	Identity func(ctx context.Context, who SSHLogin) (Identity, error)
+}
+
+// SSHLogin is a login outside that an identity is to sign.
+type SSHLogin struct {
+	Identity  string // in the words of a rule
+	Authority authority.Authority
+	User      string
+	AskFirst  bool // a person, before it signs
 }
 
 // serveSSH ends SSH here, asks about who logs in and about each command, and runs
@@ -186,7 +194,7 @@ func (c *sshConn) allow(ctx context.Context, l Login, cancel func()) (Verdict, f
 
 // way is the connection for one who logs in: made once, and again when it broke.
 func (c *sshConn) way(ctx context.Context, user string, v Verdict) (ssh.Conn, error) {
-	key := v.Identity + "\n" + strings.Join(v.HostKeys, "\n")
+	key := fmt.Sprint(v.AskFirst) + v.Identity + "\n" + strings.Join(v.HostKeys, "\n")
 	c.mu.Lock()
 	w := c.ways[key]
 	if w != nil {
@@ -244,7 +252,7 @@ func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v Verdict) e
 	}
 	var who Identity
 	if v.Identity != "" {
-		if who, err = s.e.cfg.SSH.Identity(ctx, v.Identity); err != nil {
+		if who, err = s.e.cfg.SSH.Identity(ctx, SSHLogin{v.Identity, s.target, user, v.AskFirst}); err != nil {
 			return &dialError{words: "log in to " + s.target.String() + ": the identity " + quote(v.Identity) + " cannot be used: " + err.Error()}
 		}
 		defer who.Close()
@@ -306,9 +314,12 @@ func (c *sshConn) describe(err error, v Verdict, proved bool) error {
 	key, wrong := errors.AsType[*shell.KeyError](err)
 	_, apart := errors.AsType[*ssh.AlgorithmNegotiationError](err)
 	_, dialed := errors.AsType[*dialError](err)
+	refused, unsigned := errors.AsType[*Refused](err)
 	switch {
 	case dialed, Forbidden(err):
 		return err
+	case unsigned:
+		d.words, d.hints, d.err = "log in to "+at.String()+": "+refused.Verdict.Reason, refused.Verdict.Hints, nil
 	case wrong && key.Changed:
 		d.words = key.Error()
 		d.hints = []string{fmt.Sprintf("if the new one is right, on the host: ssh-keygen -R %s, and log in once by ssh; or in the rule: host_keys: [%q]", sshName(at), key.Key)}

@@ -101,6 +101,7 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 		Inspect:  v.Inspect,
 		Protocol: v.Protocol,
 		Identity: v.Identity,
+		AskFirst: v.AskFirst,
 		HostKeys: v.HostKeys,
 		MaxBytes: v.MaxBytes,
 	}

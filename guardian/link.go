@@ -203,7 +203,7 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 		Local:   map[uint16]func(context.Context, net.Conn){hostexec.Port: l.serveHost},
 		Within:  l.bridges(),
 		CA:      l.ca,
-		SSH:     egress.SSH{Key: l.hostKey, Known: l.g.knownHosts(), Identity: l.g.identity},
+		SSH:     egress.SSH{Key: l.hostKey, Known: l.g.knownHosts(), Identity: l.identity},
 		Roots:   l.roots,
 		Logger:  l.g.log.With("session", l.info.Name),
 	})

@@ -216,7 +216,7 @@ func rules(effect policy.Effect, source string, list []config.Rule) []policy.Rul
 			Methods: r.Methods, Paths: r.Paths, Headers: r.Headers, Query: r.Query, Bytes: int64(r.Bytes),
 			Tunnel:   r.TLS == config.TLSTunnel,
 			Protocol: string(r.Protocol), Users: r.Users, Databases: r.Databases,
-			Repositories: r.Repositories, Git: r.Git, Commands: r.Commands, Identity: r.Identity, HostKeys: r.HostKeys,
+			Repositories: r.Repositories, Git: r.Git, Commands: r.Commands, Identity: r.Identity, Use: string(r.Use), HostKeys: r.HostKeys,
 			Preset: strings.HasPrefix(source, presetSource),
 			Origin: policy.Origin{Source: source, File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column},
 		})

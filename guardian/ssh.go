@@ -4,7 +4,12 @@ import (
 	"context"
 	"path/filepath"
 
+	"golang.org/x/crypto/ssh"
+
+	"cloister/approval"
+	"cloister/audit"
 	"cloister/egress"
+	"cloister/internal/termsafe"
 	"cloister/policy"
 	"cloister/secret/sshkey"
 )
@@ -29,8 +34,56 @@ func (g *guardian) knownHosts() []string {
 	return []string{filepath.Join(dir, "known_hosts"), filepath.Join(dir, "known_hosts2"), "/etc/ssh/ssh_known_hosts"}
 }
 
-// identity opens what a rule names, on the person's behalf.
-func (g *guardian) identity(ctx context.Context, name string) (egress.Identity, error) {
-	signers, closing, err := sshkey.Open(ctx, name, g.o.Home, g.o.AgentSocket)
+// identity opens what a rule names, on the person's behalf. Each login that it signs is
+// recorded before, and asked about where the rule wants that.
+func (l *live) identity(ctx context.Context, who egress.SSHLogin) (egress.Identity, error) {
+	signers, closing, err := sshkey.Open(ctx, who.Identity, l.g.o.Home, l.g.o.AgentSocket)
+	for i, s := range signers {
+		signers[i] = sshkey.Guard(s, func(key ssh.PublicKey) error { return l.allowLogin(ctx, who, key) })
+	}
 	return egress.Identity{Signers: signers, Close: closing}, err
+}
+
+// allowLogin decides whether a key signs one login, and records it.
+func (l *live) allowLogin(ctx context.Context, who egress.SSHLogin, key ssh.PublicKey) error {
+	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e.Kind, e.Action, e.Resource = audit.SecretUse, "sign", "ssh "+who.Identity
+	e.Host, e.Port, e.Verdict = who.Authority.Host(), who.Authority.Port(), policy.Allow.String()
+	e.Reason = "a login as " + who.User + " with the key " + ssh.FingerprintSHA256(key)
+	why := ""
+	if who.AskFirst {
+		a := l.g.queue.Ask(ctx, l.askLogin(who, key))
+		switch a.Outcome {
+		case approval.Allowed:
+			l.tally.asked()
+			e.Reason += "; a person allowed it: " + wordOf(a)
+		case approval.Denied:
+			l.tally.asked()
+			why = "a person denied the signature: " + wordOf(a)
+		default:
+			why = "nobody allowed the signature: " + endOfAsk(a.Outcome)
+		}
+	}
+	if why != "" {
+		e.Verdict, e.Reason = policy.Deny.String(), e.Reason+"; "+why
+	}
+	if err := l.g.records.append(ctx, e); err != nil {
+		why = "this could not be recorded, so it may not happen: " + err.Error()
+	}
+	if why != "" {
+		return &egress.Refused{Verdict: egress.Verdict{Effect: "deny", Reason: why}}
+	}
+	return nil
+}
+
+// askLogin is what a person is asked about one signature.
+func (l *live) askLogin(who egress.SSHLogin, key ssh.PublicKey) *approval.Ask {
+	subject := who.User + "@" + who.Authority.String() + " " + ssh.FingerprintSHA256(key)
+	return labelled(&approval.Ask{
+		SessionID: l.info.ID, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
+		Kind: approval.Secret, Subject: subject, Title: "log in to " + who.Authority.String() + " as " + who.User,
+		Reason: "use: ask of the identity " + who.Identity, Policy: l.snapshot.Load().Digest(), Marks: termsafe.Marks(subject),
+		Digest: newNonce(), // each signature is a question of its own
+		Scopes: []approval.Scope{approval.Once},
+	}, "key", ssh.FingerprintSHA256(key), "identity", who.Identity, "session", l.info.Name, "project", l.info.Project)
 }

@@ -346,6 +346,7 @@ func (r *rule) speak() {
 	if r.login != nil {
 		r.otherwise = "the rule \"" + r.name + "\"" + place + " names this host, but not " + r.login.whole()
 		r.verdict.Identity, r.verdict.HostKeys = r.login.identity, r.login.hostKeys
+		r.verdict.AskFirst = r.login.askFirst
 	}
 	r.elsewhere = "the rule \"" + r.name + "\"" + place + " names this host, but only on port " + portList(r.ports)
 }

@@ -90,6 +90,7 @@ type loginMatcher struct {
 	repositories []repository
 	git          []string
 	identity     string
+	askFirst     bool // a person, each time that it signs
 	hostKeys     []string
 }
 
@@ -193,6 +194,9 @@ func (m *loginMatcher) words() string {
 	if m.identity != "" {
 		add("as", []string{m.identity})
 	}
+	if m.askFirst {
+		add("after", []string{"asking"})
+	}
 	add("host key", m.hostKeys)
 	return strings.Join(out, " ")
 }
@@ -208,7 +212,7 @@ func (m *loginMatcher) whole() string {
 // compileLogin reads what a rule says of logins; nil where it says nothing.
 func compileLogin(in *Rule) (*loginMatcher, error) {
 	bad := func(msg, hint string) error { return syntaxError(in.Origin, msg, hint) }
-	ofSSH := len(in.Repositories)+len(in.Git)+len(in.Commands)+len(in.HostKeys) > 0 || in.Identity != ""
+	ofSSH := len(in.Repositories)+len(in.Git)+len(in.Commands)+len(in.HostKeys) > 0 || in.Identity != "" || in.Use != ""
 	if in.Protocol == "" {
 		switch {
 		case ofSSH:
@@ -244,6 +248,12 @@ func compileLogin(in *Rule) (*loginMatcher, error) {
 	if name := in.Identity; name != "" && name != "agent" && !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "~/") && name[0] != '/' {
 		return nil, bad(fmt.Sprintf("identity: %q is nothing that logs in", name), "agent, agent:FINGERPRINT, or a path such as ~/.ssh/id_ed25519")
 	}
+	switch {
+	case in.Use != "" && in.Identity == "":
+		return nil, bad("use says whether a person is asked before an identity signs, and the rule names none", "identity: agent")
+	case in.Use == "deny":
+		return nil, bad("an identity that is denied signs nothing", "leave out identity, or write use: ask")
+	}
 	for _, text := range in.HostKeys {
 		if !isHostKey(text) {
 			return nil, bad(fmt.Sprintf("host_keys: %q is no host key", text), "a line of ssh-keyscan less its first word: ssh-ed25519 AAAA...")
@@ -251,7 +261,7 @@ func compileLogin(in *Rule) (*loginMatcher, error) {
 	}
 	m := &loginMatcher{
 		protocol: in.Protocol, users: slices.Sorted(slices.Values(in.Users)), databases: slices.Sorted(slices.Values(in.Databases)),
-		commands: slices.Sorted(slices.Values(in.Commands)), git: slices.Sorted(slices.Values(in.Git)), identity: in.Identity, hostKeys: slices.Clone(in.HostKeys),
+		commands: slices.Sorted(slices.Values(in.Commands)), git: slices.Sorted(slices.Values(in.Git)), identity: in.Identity, askFirst: in.Use == "ask", hostKeys: slices.Clone(in.HostKeys),
 	}
 	if err := m.compileRuns(in, bad); err != nil {
 		return nil, err

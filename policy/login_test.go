@@ -178,6 +178,8 @@ func TestBadSSHLogins(t *testing.T) {
 		"belong to a protocol":          {Effect: policy.Allow, Identity: "agent"},
 		"are SSH's":                     {Effect: policy.Allow, Protocol: "postgres", Git: []string{"fetch"}},
 		"SSH knows no databases":        {Effect: policy.Allow, Protocol: "ssh", Databases: []string{"a"}},
+		"the rule names none":           {Effect: policy.Allow, Protocol: "ssh", Use: "ask"},
+		"that is denied signs nothing":  {Effect: policy.Allow, Protocol: "ssh", Identity: "agent", Use: "deny"},
 		"nothing that git does":         {Effect: policy.Allow, Protocol: "ssh", Git: []string{"clone"}},
 		"not of both":                   {Effect: policy.Allow, Protocol: "ssh", Git: []string{"push"}, Commands: []string{"date"}},
 		"got round by another spelling": {Effect: policy.Deny, Protocol: "ssh", Commands: []string{"rm *"}},

@@ -143,11 +143,12 @@ type Rule struct {
 	//
 	// Of SSH, what is to run: Commands are texts with *, Shell and subsystems among
 	// them; Repositories are paths of git's, as globs, and Git is fetch or push.
-	// Identity is what logs in, HostKeys are the server's.
+	// Identity is what logs in, HostKeys are the server's; Use is allow or ask: whether
+	// a person is asked each time that the identity signs.
 	Protocol                    string
 	Users, Databases            []string
 	Commands, Repositories, Git []string
-	Identity                    string
+	Identity, Use               string
 	HostKeys                    []string
 	Preset                      bool // written by us, not by a person: a person's rule is the more exact
 	// Answer marks a person's remembered answer to an ask: a deny stands behind
@@ -271,6 +272,8 @@ type Verdict struct {
 	// rule does not say.
 	Identity string
 	HostKeys []string
+	// AskFirst says that a person is asked each time that the identity signs.
+	AskFirst bool
 	// Rewrites are what an allowed request is changed by.
 	Rewrites []Rewrite
 	// MaxBytes bounds an allowed request's body; 0 is no bound.

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -120,3 +121,50 @@ func read(path string, info fs.FileInfo) (ssh.Signer, error) {
 	}
 	return signer, nil
 }
+
+// Guard is a signer that asks before each signature, and gives none after an error.
+func Guard(s ssh.Signer, before func(ssh.PublicKey) error) ssh.Signer {
+	g := guarded{s, before}
+	by, ok := s.(ssh.AlgorithmSigner)
+	if !ok {
+		return g
+	}
+	a := guardedAlgorithms{g, by}
+	if list, ok := s.(ssh.MultiAlgorithmSigner); ok {
+		return guardedList{a, list.Algorithms}
+	}
+	return a
+}
+
+type guarded struct {
+	ssh.Signer
+	before func(ssh.PublicKey) error
+}
+
+func (g guarded) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
+	if err := g.before(g.PublicKey()); err != nil {
+		return nil, err
+	}
+	return g.Signer.Sign(rand, data) //nolint:wrapcheck // the signer's own
+}
+
+// guardedAlgorithms knows more than one way to sign.
+type guardedAlgorithms struct {
+	guarded
+	by ssh.AlgorithmSigner
+}
+
+func (g guardedAlgorithms) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	if err := g.before(g.PublicKey()); err != nil {
+		return nil, err
+	}
+	return g.by.SignWithAlgorithm(rand, data, algorithm) //nolint:wrapcheck // the signer's own
+}
+
+// guardedList names the ways.
+type guardedList struct {
+	guardedAlgorithms
+	list func() []string
+}
+
+func (g guardedList) Algorithms() []string { return g.list() }

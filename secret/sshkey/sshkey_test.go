@@ -1,12 +1,16 @@
 package sshkey_test
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/pem"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -119,5 +123,54 @@ func TestAgent(t *testing.T) {
 	}
 	if _, _, err := sshkey.Open(t.Context(), "agent", dir, filepath.Join(dir, "none")); err == nil {
 		t.Error("an agent that is not there")
+	}
+}
+
+// A guard is asked before each signature, by whatever algorithm, and knows those that
+// the signer knows.
+func TestGuard(t *testing.T) {
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := ssh.NewSignerFromKey(rsaKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, err := ssh.NewSignerWithAlgorithms(whole.(ssh.AlgorithmSigner), []string{ssh.KeyAlgoRSASHA512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusal := errors.New("no")
+	for name, s := range map[string]ssh.Signer{"all": whole, "one": some, "plain": struct{ ssh.Signer }{whole}} {
+		asked, deny := 0, false
+		g := sshkey.Guard(s, func(k ssh.PublicKey) error {
+			if asked++; deny || !bytes.Equal(k.Marshal(), s.PublicKey().Marshal()) {
+				return refusal
+			}
+			return nil
+		})
+		_, had := s.(ssh.MultiAlgorithmSigner)
+		if list, is := g.(ssh.MultiAlgorithmSigner); is != had || is && !slices.Equal(list.Algorithms(), s.(ssh.MultiAlgorithmSigner).Algorithms()) {
+			t.Errorf("%s: other algorithms", name)
+		}
+		text := []byte("a text")
+		for _, deny = range []bool{false, true} {
+			sig, err := g.Sign(rand.Reader, text)
+			if deny && !errors.Is(err, refusal) || !deny && name != "one" && (err != nil || s.PublicKey().Verify(text, sig) != nil) {
+				t.Errorf("%s: denied %t: %v", name, deny, err)
+			}
+			if by, is := g.(ssh.AlgorithmSigner); is {
+				sig, err = by.SignWithAlgorithm(rand.Reader, text, ssh.KeyAlgoRSASHA512)
+				if deny && !errors.Is(err, refusal) || !deny && (err != nil || s.PublicKey().Verify(text, sig) != nil) {
+					t.Errorf("%s: by algorithm, denied %t: %v", name, deny, err)
+				}
+			} else if name != "plain" {
+				t.Errorf("%s: knows one algorithm only", name)
+			}
+		}
+		if asked < 2 {
+			t.Errorf("%s: asked %d times", name, asked)
+		}
 	}
 }

@@ -107,6 +107,36 @@ test "$(head -c 3000000 /dev/zero | ssh -p 2222 $at wc -c)" = 3000000
 		t.Errorf("the record:\n%s", w.journal())
 	}
 
+	// Each signature is in the record, with its key.
+	fingerprint := strings.Fields(w.host("ssh-keygen", "-lf", filepath.Join(etc, "client.pub")))[1]
+	signed := 0
+	for _, e := range w.events() {
+		if e.Kind == audit.SecretUse && e.Action == "sign" && e.Verdict == "allow" && e.Host == "git.example.com" && strings.Contains(e.Reason, "as "+me+" with the key "+fingerprint) {
+			signed++
+		}
+	}
+	if signed < 6 {
+		t.Errorf("%d signatures in the record:\n%s", signed, w.journal())
+	}
+	// And a person is asked before it, where the rule says so: with nobody there it is refused.
+	rules := w.rules["git.example.com"]
+	w.rules["git.example.com"] = []string{fmt.Sprintf(`{domain: git.example.com, protocol: ssh, users: [%s], commands: [date], identity: agent, use: ask}`, me)}
+	w.reload()
+	if res := w.run("sh", "-euc", in+"ssh $at date"); res.status != 126 || !strings.Contains(res.stderr, "nobody allowed the signature") {
+		t.Errorf("with nobody there: %d %s", res.status, res.stderr)
+	}
+	w.attended()
+	for answer, want := range map[string]int{"approve": 0, "deny": 126} {
+		done := make(chan result, 1)
+		go func() { done <- w.run("sh", "-euc", in+"ssh $at date") }()
+		q := w.question("log in to git.example.com:22 as " + me)
+		w.cloister(t.Context(), "approvals", answer, q.ID)
+		if res := <-done; res.status != want || answer == "deny" && !strings.Contains(res.stderr, "a person denied the signature") {
+			t.Errorf("%s: %d %s", answer, res.status, res.stderr)
+		}
+	}
+	w.rules["git.example.com"] = rules
+
 	// A server that is not the one which the person knows gets nothing.
 	w.write(w.home, ".ssh/known_hosts", "")
 	res := w.run("sh", "-euc", in+"ssh $at echo hello")

@@ -86,6 +86,7 @@ func TestPageAsleep(t *testing.T) {
 		t.Error("control: the page that sleeps shows what happens")
 	}
 	asleep.Do("Page.setWebLifecycleState", map[string]any{"state": "active"})
+	asleep.Do("Page.bringToFront", nil) // what is behind another tab is not drawn
 	asleep.Wait(`document.documentElement.dataset.live === 'yes' && [...document.querySelectorAll('.row')].some((r) => r.textContent.includes('ask.example'))`)
 	asleep.goTo("a", "asks")
 	asleep.Says("connect to ask.example:80")

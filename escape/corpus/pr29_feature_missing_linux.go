@@ -10,7 +10,6 @@ func pr29() escape.Case {
 	return escape.Case{
 		ID: "PR-29", Class: "feature missing", Attack: "start where user namespaces cannot be made: it refuses by name and runs nothing",
 		Source: "claude-code 2.1.78, 2.1.83 (ran unsandboxed when helpers were missing)", Layers: []string{"no start"},
-		Except: map[escape.Column]string{escape.WithImage: "it is refused, and the mount of the image is named instead of namespaces"},
 		Host: func(w *escape.World) []escape.Finding {
 			mark := w.Project + "/ran"
 			defer clean(mark)

@@ -66,22 +66,21 @@ func cloneMounts(binds []sandbox.Bind, payloadID int) (detached, error) {
 		}
 		var st unix.Stat_t
 		err = unix.Fstat(at, &st)
+		space := spaces[st.Uid]
+		if err == nil && space == nil { // first: where none can be made, that is what is missing
+			if space, err = newIDSpace(int(st.Uid), int(st.Gid), payloadID); err == nil {
+				spaces[st.Uid] = space
+			}
+		}
 		fd := -1
 		if err == nil {
-			fd, err = unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
+			fd, err = openTree(at, b.Source)
 		}
 		unix.Close(at)
 		if err != nil {
-			return mounts, fmt.Errorf("start native: clone mount of %s: %w", b.Source, err)
+			return mounts, err
 		}
 		mounts[placeOf(b)] = fd
-		space := spaces[st.Uid]
-		if space == nil {
-			if space, err = newIDSpace(int(st.Uid), int(st.Gid), payloadID); err != nil {
-				return mounts, err
-			}
-			spaces[st.Uid] = space
-		}
 		// Private: a clone stays a peer of a shared mount (systemd makes "/" one),
 		// and what the child mounts on it would appear on the host.
 		attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Propagation: unix.MS_PRIVATE, Userns_fd: uint64(space.fd)}
@@ -93,6 +92,21 @@ func cloneMounts(binds []sandbox.Bind, payloadID int) (detached, error) {
 		}
 	}
 	return mounts, nil
+}
+
+// openTree clones what is mounted at a descriptor.
+func openTree(at int, source sandbox.HostPath) (int, error) {
+	fd, err := unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
+	if errors.Is(err, unix.EPERM) {
+		return -1, &sandbox.Unsupported{
+			Guarantee: "namespaces", Reason: fmt.Sprintf("start native: this root may not clone the mount of %s: it is root in a namespace that has no mounts of its own", source),
+			Fix: "run cloister as an ordinary user, or give that root mounts of its own (unshare --mount)",
+		}
+	}
+	if err != nil {
+		return -1, fmt.Errorf("start native: clone mount of %s: %w", source, err)
+	}
+	return fd, nil
 }
 
 // detached are mounts that the parent cloned for the child. Each place has one of
@@ -189,6 +203,12 @@ func newIDSpace(uid, gid, payloadID int) (*idSpace, error) {
 	}
 	runtime.KeepAlive(st)
 	p.alive()
+	if errors.Is(err, unix.EPERM) { // user_namespaces(7): a root of few ids
+		return nil, &sandbox.Unsupported{
+			Guarantee: "file ownership", Reason: "start native: this root may map no other user's files: it is root in a user namespace of its own ids alone",
+			Fix: "run cloister as an ordinary user",
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start native: map file owner: %w", err)
 	}

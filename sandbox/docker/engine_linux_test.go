@@ -70,7 +70,7 @@ func containers(t *testing.T) (ours []container) {
 // 5.2, box by box.
 func TestEngineContainer(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "sleep", "env", "cat", "id")), ID: "sha256:aaaa"}
+	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "sleep", "env", "cat", "id")), ID: digest("aaaa")}
 	h := sandboxtest.New(t, onImage{docker.New(o), root})
 	var inits int
 	out := h.Run(t, sandboxtest.Options{
@@ -139,7 +139,7 @@ func TestEngineContainer(t *testing.T) {
 // TestEngineImageSays: what an image says about how to be run is not obeyed.
 func TestEngineImageSays(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "env", "cat", "ls")), ID: "sha256:bbbb"}
+	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "env", "cat", "ls")), ID: digest("bbbb")}
 	d := docker.New(o)
 	if err := d.Give(t.Context(), root, func(string) {}); err != nil {
 		t.Fatal(err)
@@ -147,13 +147,13 @@ func TestEngineImageSays(t *testing.T) {
 	var made struct {
 		ID string `json:"Id"`
 	}
-	body := `{"Image":"cloister/root:bbbb","Cmd":["x"]}`
+	body := `{"Image":"cloister/root:bbbbbbbbbbbbbbbb","Cmd":["x"]}`
 	ask(t, http.MethodPost, "/containers/create", strings.NewReader(body), &made)
 	changes := "&changes=VOLUME+/data&changes=VOLUME+/etc&changes=ENTRYPOINT+%5B%22/bin/false%22%5D&changes=ENV+LD_PRELOAD=/evil.so&changes=USER+root&changes=WORKDIR+/nowhere&changes=HEALTHCHECK+CMD+false"
 	ask(t, http.MethodPost, "/commit?container="+made.ID+"&repo=cloister-test-says"+changes, nil, nil)
 	ask(t, http.MethodDelete, "/containers/"+made.ID, nil, nil)
 	t.Cleanup(func() {
-		for _, name := range []string{"cloister-test-says", "cloister/root:bbbb"} {
+		for _, name := range []string{"cloister-test-says", "cloister/root:bbbbbbbbbbbbbbbb"} {
 			r, err := http.NewRequest(http.MethodDelete, "http://engine/v1.41/images/"+name+"?force=1", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -193,7 +193,7 @@ func TestEngineClosedFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := sandboxtest.New(t, onImage{docker.New(o), sandbox.Root{Dir: sandbox.HostPath(dir), ID: "sha256:ffff"}})
+	h := sandboxtest.New(t, onImage{docker.New(o), sandbox.Root{Dir: sandbox.HostPath(dir), ID: digest("ffff")}})
 	shown := t.TempDir()
 	h.Write(t, filepath.Join(shown, "word"), "reached")
 	out := h.Run(t, sandboxtest.Options{Change: func(s *sandbox.Spec) {
@@ -219,7 +219,7 @@ func TestEngineNoImage(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(empty, "etc"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	h = sandboxtest.New(t, onImage{docker.New(o), sandbox.Root{Dir: sandbox.HostPath(empty), ID: "sha256:cccc"}})
+	h = sandboxtest.New(t, onImage{docker.New(o), sandbox.Root{Dir: sandbox.HostPath(empty), ID: digest("cccc")}})
 	out = h.Run(t, sandboxtest.Options{}, "sh")
 	if e, ok := errors.AsType[*sandbox.ExecError](out.Err); !ok || !e.NotFound {
 		t.Errorf("without a shell: %v", out.Err)
@@ -233,7 +233,7 @@ func TestEngineNoImage(t *testing.T) {
 // is not touched.
 func TestEngineSweep(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "sleep")), ID: "sha256:dddd"}
+	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "sleep")), ID: digest("dddd")}
 	d := docker.New(o)
 	h := sandboxtest.New(t, onImage{d, root})
 	var instance, session string
@@ -281,7 +281,7 @@ func TestEngineSweep(t *testing.T) {
 // TestEngineTerminal: a caller with a terminal gives the command one of its own.
 func TestEngineTerminal(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "stty", "tty")), ID: "sha256:eeee"}
+	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "stty", "tty")), ID: digest("eeee")}
 	h := sandboxtest.New(t, onImage{docker.New(o), root})
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

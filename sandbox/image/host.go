@@ -306,6 +306,9 @@ func (h Host) files(packages []string) ([]string, error) {
 			return nil, err
 		}
 	}
+	if err := h.alternatives(seen); err != nil {
+		return nil, err
+	}
 	out := make([]string, 0, len(seen))
 	for name := range seen {
 		if name != "" && name != "." && !slices.ContainsFunc(leftOut, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }) {
@@ -314,6 +317,28 @@ func (h Host) files(packages []string) ([]string, error) {
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// alternatives adds the names that update-alternatives made for programs of the
+// packages, such as awk: they stand in no package's list.
+func (h Host) alternatives(seen map[string]bool) error {
+	for _, dir := range []string{"usr/bin", "usr/sbin"} {
+		entries, err := os.ReadDir(filepath.Join(h.Root, dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, e := range entries {
+			to, err := os.Readlink(filepath.Join(h.Root, dir, e.Name()))
+			if err != nil || !strings.HasPrefix(to, "/etc/alternatives/") {
+				continue // no link, or another
+			}
+			program, err := os.Readlink(filepath.Join(h.Root, to))
+			if err == nil && seen[strings.Trim(program, "/")] {
+				seen[dir+"/"+e.Name()] = true
+			}
+		}
+	}
+	return nil
 }
 
 // copier puts files of the host into a root, and sums up what they are.

@@ -42,6 +42,14 @@ func debian(t *testing.T) string {
 	write("usr/share/doc/git/README", "read me", 0o644)
 	write("etc/ssh/ssh_host_key", "secret", 0o600)
 	write("etc/alternatives/editor", "alternative", 0o644)
+	for link, to := range map[string]string{
+		"etc/alternatives/other": "/usr/bin/git", "usr/bin/other": "/etc/alternatives/other",
+		"etc/alternatives/lost": "/usr/bin/unasked", "usr/bin/lost": "/etc/alternatives/lost",
+	} {
+		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	write("var/lib/dpkg/status", `Package: base
 Essential: yes
 Status: install ok installed
@@ -95,6 +103,10 @@ func TestFromHost(t *testing.T) {
 	for _, name := range []string{"usr/bin/unasked", "usr/share/doc", "etc/ssh", "var/lib/dpkg", "usr/gone"} {
 		gone(t, s.Root(i), name)
 	}
+	if to, err := os.Readlink(filepath.Join(s.Root(i), "usr/bin/other")); err != nil || to != "/etc/alternatives/other" {
+		t.Errorf("another name of a program: %q, %v", to, err)
+	}
+	gone(t, s.Root(i), "usr/bin/lost")
 	if fi, err := os.Stat(filepath.Join(s.Root(i), "usr/bin/base")); err != nil || fi.Mode() != 0o755 {
 		t.Errorf("a set-id program: %v, %v", fi.Mode(), err)
 	}

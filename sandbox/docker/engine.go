@@ -35,9 +35,6 @@ const (
 	newestAPI = 44
 )
 
-// engineGuarantee is what is missing where the engine is.
-const engineGuarantee = "engine"
-
 // answerWithin bounds each call: an engine that hangs is refused by name.
 const answerWithin = 20 * time.Second
 
@@ -91,7 +88,7 @@ func (e *engine) ping(ctx context.Context) (version string, err error) {
 	}
 	if n < oldestAPI {
 		return "", &sandbox.Unsupported{
-			Guarantee: engineGuarantee, Reason: fmt.Sprintf("the engine speaks version 1.%d of its API, 1.%d is needed", n, oldestAPI),
+			Guarantee: "engine", Reason: fmt.Sprintf("the engine speaks version 1.%d of its API, 1.%d is needed", n, oldestAPI),
 			Fix: "install Docker Engine 20.10 or newer, or use --isolation native",
 		}
 	}
@@ -99,7 +96,7 @@ func (e *engine) ping(ctx context.Context) (version string, err error) {
 }
 
 func (e *engine) notAnEngine(why string) error {
-	return &sandbox.Unsupported{Guarantee: engineGuarantee, Reason: e.socket + " is no Docker engine: " + why, Fix: "point DOCKER_HOST to the engine's socket, such as unix:///run/docker.sock"}
+	return &sandbox.Unsupported{Guarantee: "engine", Reason: e.socket + " is no Docker engine: " + why, Fix: "point DOCKER_HOST to the engine's socket, such as unix:///run/docker.sock"}
 }
 
 func (e *engine) do(ctx context.Context, method, path string, body io.Reader, kind string) (*http.Response, error) {
@@ -172,7 +169,7 @@ func (e *engine) read(ctx context.Context, resp *http.Response, out any) error {
 
 // explain puts the ways in which a socket fails into words.
 func (e *engine) explain(ctx context.Context, err error) error {
-	u := &sandbox.Unsupported{Guarantee: engineGuarantee}
+	u := &sandbox.Unsupported{Guarantee: "engine"}
 	var timeout net.Error
 	switch {
 	case errors.Is(context.Cause(ctx), errNoAnswer):
@@ -206,7 +203,7 @@ func SocketOf(host string) (string, error) {
 	}
 	path, ok := strings.CutPrefix(host, "unix://")
 	if !ok || !strings.HasPrefix(path, "/") {
-		return "", &sandbox.Unsupported{Guarantee: engineGuarantee, Reason: fmt.Sprintf("DOCKER_HOST is %q, an engine that does not share this machine's files", host), Fix: "point it to a socket of this machine: unix:///run/docker.sock"}
+		return "", &sandbox.Unsupported{Guarantee: "engine", Reason: fmt.Sprintf("DOCKER_HOST is %q, an engine that does not share this machine's files", host), Fix: "point it to a socket of this machine: unix:///run/docker.sock"}
 	}
 	return path, nil
 }

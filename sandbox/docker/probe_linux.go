@@ -104,7 +104,7 @@ func orOne(version string) string {
 
 func rootlessError() error {
 	return &sandbox.Unsupported{
-		Guarantee: engineGuarantee, Reason: "the engine is rootless or maps users (userns-remap): files of the project would be somebody else's inside",
+		Guarantee: "engine", Reason: "the engine is rootless or maps users (userns-remap): files of the project would be somebody else's inside",
 		Fix: "use an engine that runs as root without userns-remap, or --isolation native, which needs no root",
 	}
 }

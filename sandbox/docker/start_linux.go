@@ -60,7 +60,6 @@ type start struct {
 
 	mu          sync.Mutex
 	agent, gate string // containers that exist
-	unsure      bool   // one may exist that nobody here knows
 	box         *box
 }
 
@@ -139,11 +138,7 @@ func (st *start) undo(ctx context.Context) error {
 	}
 	st.a.close()
 	err := errors.Join(errs...)
-	switch {
-	case st.doors == nil:
-	case err == nil && st.unsure:
-		st.doors.leave()
-	default:
+	if st.doors != nil {
 		err = st.doors.after(err)
 	}
 	return err
@@ -188,11 +183,6 @@ func (st *start) up(ctx context.Context, role, program string) error {
 		id, err = st.createAgent(ctx, program)
 	}
 	st.exists(role, id)
-	if u, ok := errors.AsType[*sandbox.Unsupported](err); ok && u.Guarantee == engineGuarantee {
-		st.mu.Lock()
-		st.unsure = true // it did not answer, and may yet do what it was asked for
-		st.mu.Unlock()
-	}
 	if err != nil {
 		if err = st.accept(err, id); err != nil {
 			return err
@@ -289,7 +279,7 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 	}
 	if err != nil {
 		return none, 0, &sandbox.Unsupported{
-			Guarantee: engineGuarantee, Reason: fmt.Sprintf("the %s container started and did not reach this process within %s", role, meetWithin),
+			Guarantee: "engine", Reason: fmt.Sprintf("the %s container started and did not reach this process within %s", role, meetWithin),
 			Fix: "the engine must run on this machine itself, not in a machine of its own (Docker Desktop); or use --isolation native",
 		}
 	}

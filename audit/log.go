@@ -51,6 +51,7 @@ type Log struct {
 	head    head
 	waiting []byte     // lines that the kernel does not have yet
 	untold  []Event    // their events
+	soon    int        // how many of them were acknowledged
 	pending []*os.File // full segments that wait for their last sync
 	broken  error      // the first failure; set once
 	closed  bool
@@ -310,8 +311,11 @@ func (l *Log) AppendSoon(e Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.add(&e)
-	if err == nil && len(l.waiting) > mostWaiting {
-		err = l.write()
+	if err == nil {
+		l.soon++
+		if len(l.waiting) > mostWaiting {
+			err = l.write()
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("append audit: %w", err)
@@ -386,7 +390,7 @@ func (l *Log) write() error {
 		}
 	}
 	clear(l.untold)
-	l.waiting, l.untold = l.waiting[:0], l.untold[:0]
+	l.waiting, l.untold, l.soon = l.waiting[:0], l.untold[:0], 0
 	return nil
 }
 
@@ -407,8 +411,8 @@ func (l *Log) rotate() error {
 func (l *Log) latch(err error) error {
 	if l.broken == nil {
 		l.broken = err
-		if n := len(l.untold); n > 1 {
-			l.broken = fmt.Errorf("%w; with it went the records of %d events", err, n)
+		if l.soon > 0 {
+			l.broken = fmt.Errorf("%w; with it went %d records of what had ended", err, l.soon)
 		}
 	}
 	return l.broken

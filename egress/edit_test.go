@@ -3,6 +3,7 @@ package egress_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -292,5 +293,38 @@ func TestEditKeepsConnection(t *testing.T) {
 	}
 	if n := w.count(egress.Request); n != 2 {
 		t.Errorf("%d requests", n)
+	}
+}
+
+// What a verdict holds for a request ends with it, though its connection lives on, and
+// though nothing was sent of it.
+func TestRequestsContextEnds(t *testing.T) {
+	ca := newTestCA(t)
+	w := newInspectedBy(t, ca, tlsServer(t, ca.leaf(nil, readHost), http.NotFoundHandler()))
+	asked := make(chan context.Context, 8)
+	w.mu.Lock()
+	w.decided = func(ctx context.Context, q egress.Query) {
+		if q.Kind == egress.Request {
+			asked <- ctx
+		}
+	}
+	w.mu.Unlock()
+	c := w.open()
+	r := bufio.NewReader(c)
+	for range 2 {
+		if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", readHost); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		select {
+		case <-(<-asked).Done():
+		case <-time.After(20 * time.Second):
+			t.Fatal("the request is over, and its context is not")
+		}
 	}
 }

@@ -70,7 +70,7 @@ func New(cfg Config) (*Engine, error) {
 		over:        make(chan struct{}),
 	}
 	e.lates.e = e
-	e.spares.Idle = func(c net.Conn) bool { return sock.StillIdle(bare(c)) }
+	e.spares.Idle = idle
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}

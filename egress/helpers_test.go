@@ -41,9 +41,9 @@ type world struct {
 	queries []egress.Query
 	flows   []egress.Flow
 	told    chan struct{}
-	deaf    bool                              // the journal fails
-	login   func(egress.Login) egress.Verdict // the word on logins
-	decided func(egress.Query)                // called with each verdict made, before it is told
+	deaf    bool                                // the journal fails
+	login   func(egress.Login) egress.Verdict   // the word on logins
+	decided func(context.Context, egress.Query) // called with each verdict made, before it is told
 }
 
 func allow() egress.Verdict {
@@ -103,13 +103,13 @@ func newWorld(t testing.TB, hosts map[string]string, change ...func(*egress.Conf
 	return w
 }
 
-func (w *world) Decide(_ context.Context, q egress.Query) egress.Verdict {
+func (w *world) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	v := w.decide(q)
 	w.mu.Lock()
 	decided := w.decided
 	w.mu.Unlock()
 	if decided != nil {
-		decided(q)
+		decided(ctx, q)
 	}
 	return v
 }

@@ -2,9 +2,12 @@ package egress
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -368,7 +371,10 @@ func (x *exchange) run(ctx context.Context) bool {
 		return false
 	}
 	defer s.e.quota.end()
-	v := s.allow(ctx, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.req.Method, Path: x.path(), HTTP: &x.http})
+	// What a verdict's edits hold for this request ends with it, read or not.
+	whole, cancel := context.WithCancel(ctx)
+	defer cancel()
+	v := s.allow(whole, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.req.Method, Path: x.path(), HTTP: &x.http})
 	if !v.Allow {
 		s.say(refusalOf(v, x.to).response(x.req))
 		return false
@@ -426,7 +432,7 @@ func (x *exchange) dial(ctx context.Context) bool {
 
 // silent says whether the server ended the connection without a word of an answer.
 func (x *exchange) silent(err error) bool {
-	return errors.Is(err, errUpstream) && !x.answered && !x.heard && len(x.s.up.buf) == 0 && x.s.killed() == nil
+	return errors.Is(err, errUpstream) && !x.ended.Load() && !x.answered && !x.heard && len(x.s.up.buf) == 0 && x.s.killed() == nil
 }
 
 // obey is what a verdict changes of every request.
@@ -462,7 +468,22 @@ func (x *exchange) reusable() bool {
 	if s.up == nil || s.upTarget != x.to || len(s.up.buf) > 0 {
 		return false
 	}
-	return s.secure && !s.answered || sock.StillIdle(bare(s.up.Conn))
+	return s.secure && !s.answered || idle(s.up.Conn)
+}
+
+// idle says whether a connection to a server is open, silent and empty: crypto/tls
+// may hold records that the kernel has no more.
+func idle(c net.Conn) bool {
+	if t, ok := c.(*tls.Conn); ok {
+		var one [1]byte
+		_ = t.SetReadDeadline(time.Unix(1, 0)) // then it gives what it holds, and never reads more
+		n, err := t.Read(one[:])
+		_ = t.SetReadDeadline(time.Time{})
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return false
+		}
+	}
+	return sock.StillIdle(bare(c))
 }
 
 // failed ends an exchange that broke.
@@ -566,7 +587,9 @@ func hopFields(h wire.Header) hop { return h.Tokens("Connection") }
 func (h hop) has(name string) bool {
 	switch len(name) {
 	case 2:
-		return is(name, "te")
+		if is(name, "te") {
+			return true
+		}
 	case 7:
 		if is(name, "upgrade") {
 			return true

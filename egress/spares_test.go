@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,6 +74,87 @@ func TestSparesAreLent(t *testing.T) {
 		}
 		seen[at] = true
 	}
+}
+
+// corked holds what is written until it is let go, so that many TLS records are one
+// segment.
+type corked struct {
+	net.Conn
+	mu   sync.Mutex
+	held []byte
+	on   bool
+}
+
+func (c *corked) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.on {
+		c.held = append(c.held, p...)
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *corked) cork(on bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.Conn.Write(c.held)
+	c.held, c.on = nil, on
+	return err
+}
+
+// What a server says too much is in the memory of TLS and not of the kernel, and is
+// nobody's answer.
+func TestSpareThatSaysMore(t *testing.T) {
+	ca := newTestCA(t)
+	cfg := &tls.Config{Certificates: []tls.Certificate{ca.leaf(nil, readHost)}}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	var more atomic.Bool
+	more.Store(true)
+	serve := func(raw net.Conn) {
+		defer raw.Close()
+		under := &corked{Conn: raw}
+		c := tls.Server(under, cfg)
+		r := bufio.NewReader(c)
+		for {
+			if _, err := readHead(r); err != nil || under.cork(true) != nil {
+				return
+			}
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(raw.RemoteAddr().String()), raw.RemoteAddr())
+			if more.Load() {
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
+			}
+			if under.cork(false) != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	w := newInspectedBy(t, ca, ln.Addr().String())
+	for range 20 {
+		if text := w.ask("GET", "", ""); text == "forged" {
+			t.Fatal("a program got what was left of another's answer")
+		}
+	}
+	more.Store(false)
+	last := "" // control: the others are lent
+	w.askUntil(func(at string) bool {
+		same := at == last
+		last = at
+		return same
+	})
 }
 
 // A server may end a connection as it is lent: the request is sent again, and the

@@ -266,14 +266,15 @@ func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v Verdict) e
 			return err
 		},
 	}
-	if w.conn, err = c.handshake(ctx, config); err == nil {
+	if w.conn, err = c.handshake(ctx, config, v.AskFirst); err == nil {
 		return nil
 	}
 	return c.describe(err, v, proved)
 }
 
-// handshake opens a connection to the server and logs in there.
-func (c *sshConn) handshake(ctx context.Context, config *ssh.ClientConfig) (ssh.Conn, error) {
+// handshake opens a connection to the server and logs in there. Where a person is
+// asked meanwhile, their time and the server's patience bound it.
+func (c *sshConn) handshake(ctx context.Context, config *ssh.ClientConfig, asks bool) (ssh.Conn, error) {
 	s := c.s
 	raw, dialed, err := s.e.dialer.dial(ctx, s.target)
 	if err != nil {
@@ -288,7 +289,9 @@ func (c *sshConn) handshake(ctx context.Context, config *ssh.ClientConfig) (ssh.
 	kept := tracked{raw, s}
 	unhook := context.AfterFunc(ctx, func() { _ = kept.Close() })
 	defer unhook()
-	_ = raw.SetDeadline(time.Now().Add(s.e.limits.Idle)) // an agent may ask a person
+	if !asks {
+		_ = raw.SetDeadline(time.Now().Add(s.e.limits.Idle)) // an agent of the person's may ask
+	}
 	conn, channels, requests, err := ssh.NewClientConn(kept, s.target.String(), config)
 	if err != nil {
 		_ = kept.Close()

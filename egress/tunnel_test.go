@@ -2,6 +2,7 @@ package egress_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -416,7 +417,7 @@ func TestRecheckWhileDeciding(t *testing.T) {
 	w := newWorld(t, map[string]string{"db.test": u.addr})
 	var once sync.Once
 	w.mu.Lock()
-	w.decided = func(q egress.Query) {
+	w.decided = func(_ context.Context, q egress.Query) {
 		if q.Kind == egress.Connect {
 			once.Do(func() {
 				w.set("db.test", egress.Verdict{})

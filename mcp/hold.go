@@ -57,10 +57,10 @@ func (h *Hold) Keep(n int) {
 
 // End gives all back, and takes no more.
 func (h *Hold) End() {
-	h.Keep(0)
 	h.mu.Lock()
-	h.ended = true
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	h.budget.used.Add(-h.n)
+	h.n, h.ended = 0, true
 }
 
 // A Sent is a frame on its way: the budget has it until its last byte is read, or

@@ -73,7 +73,7 @@ type Shim struct {
 	Granted func(api.SessionGrant) error
 	// Running is called when the command runs.
 	Running func()
-	// Notify tells the person something while the command runs.
+	// Notify tells the person something while the command runs, from any goroutine.
 	Notify func(text string)
 }
 
@@ -583,7 +583,11 @@ func (s *Shim) gitConfig() []byte {
 	for _, url := range s.Remotes {
 		fmt.Fprintf(&b, "[url \"cloister::%s\"]\n\tinsteadOf = \"%s\"\n", quote(url), quote(url))
 	}
-	for _, m := range s.Submodules {
+	submodules := s.Submodules
+	if s.View.None {
+		submodules = nil // nothing of the project is inside, and its remote may hold a password
+	}
+	for _, m := range submodules {
 		fmt.Fprintf(&b, "[submodule \"%s\"]\n\turl = \"%s\"\n", strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(m.Name), quote(m.URL))
 		if m.Update != "" {
 			fmt.Fprintf(&b, "\tupdate = %s\n", m.Update)

@@ -189,7 +189,7 @@ func (d *Door) Handler(next http.Handler) http.Handler {
 }
 
 // runs is below which each run of the guardian has a folder for itself, whose name
-// nobody else knows. Everything there is what it is at the top; but a cookie of that
+// no page of another port can read. Everything there is what it is at the top; but a cookie of that
 // folder is sent to no other port of this host, and no other port can write over it
 // (docs/decisions/0023-a-folder-of-the-run).
 const runs = "/run/"

@@ -65,16 +65,9 @@ func strays(common string) error {
 			if err != nil {
 				return err
 			}
-			to := target
-			if !filepath.IsAbs(to) {
-				to = filepath.Join(filepath.Dir(path), to)
-			}
-			if real, err := realpath.Of(to); err == nil {
-				to = real
-			} else if fi, err := os.Lstat(to); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-				return &Stray{path, target} // by way of another one, to what is not there yet
-			}
-			if !inside(to, common) {
+			// The kernel's own walk: .. behind a link is not what it looks like, and
+			// what is not there yet is what git would make.
+			if real, err := realpath.Of(path); err != nil || !inside(real, common) {
 				return &Stray{path, target}
 			}
 			return nil

@@ -33,6 +33,15 @@ func TestWordsAreAnswered(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "broken"), []byte("#!/nowhere/at/all\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// Beside this program there may be a cloister.
+	alone := filepath.Join(dir, "alone")
+	program, err := os.ReadFile(self)
+	if err == nil {
+		err = os.WriteFile(alone, program, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	worlds, err := os.MkdirTemp("/var/tmp", "escape-test")
 	if err != nil {
 		t.Fatal(err)
@@ -64,12 +73,12 @@ func TestWordsAreAnswered(t *testing.T) {
 		{"layers without their binary", []string{"-cloister", "./broken", "-layers"}, 2, "-layers needs -off"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := exec.CommandContext(t.Context(), self, tt.words...)
-			c.Dir = dir
-			path := os.Getenv("PATH")
+			program, path := self, os.Getenv("PATH")
 			if tt.words == nil {
-				path = "/nowhere" // where there may be a cloister
+				program, path = alone, "/nowhere" // there may be one on PATH too
 			}
+			c := exec.CommandContext(t.Context(), program, tt.words...)
+			c.Dir = dir
 			c.Env = []string{"ESCAPE_TEST_MAIN=1", "PATH=" + path, "HOME=" + dir}
 			out, err := c.CombinedOutput()
 			status := 0

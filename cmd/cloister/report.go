@@ -47,10 +47,11 @@ func openReport(path string) (*report, error) {
 		return nil, err
 	}
 	folder := filepath.Dir(full)
-	fi, err := os.Stat(full)
+	fi, err := os.Lstat(full) // a link may be an earlier payload's: it is replaced
 	own := strings.HasPrefix(full, "/dev/") || strings.HasPrefix(full, "/proc/")
-	if own || err == nil && !fi.Mode().IsRegular() || unix.Access(folder, unix.W_OK) != nil {
-		f, err := os.OpenFile(full, os.O_CREATE|os.O_WRONLY, 0o644)
+	if own || err == nil && !fi.Mode().IsRegular() && fi.Mode()&fs.ModeSymlink == 0 || unix.Access(folder, unix.W_OK) != nil {
+		// A pipe that nobody reads is an error, and not waited for.
+		f, err := os.OpenFile(full, os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o644)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -238,7 +239,12 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	defer door.close()
 	s.Signals = signals
 	var noticed []string
-	s.Notify = func(text string) { noticed = append(noticed, "cloister: "+text) }
+	var noting sync.Mutex
+	s.Notify = func(text string) {
+		noting.Lock()
+		defer noting.Unlock()
+		noticed = append(noticed, "cloister: "+text)
+	}
 	name := ""
 	s.Granted = func(grant api.SessionGrant) error {
 		name = grant.Name
@@ -252,6 +258,11 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		return nil
 	}
 	s.Running = func() { told = true; say(readyWord{Name: name}) }
+	report, err := openReport(f.report)
+	if err != nil {
+		fail(wrongWords("", f.verb+": --report: %v", err))
+		return hub.Finish(terminal.End{})
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	idle := make(chan struct{})
 	if f.idle > 0 {
@@ -265,7 +276,6 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		close(idle)
 	}
 
-	report, reportErr := openReport(f.report)
 	res, err := s.Run(ctx)
 	cancel()
 	<-idle
@@ -284,7 +294,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	if err != nil {
 		end.Notices = append(end.Notices, "cloister: "+err.Error())
 	}
-	if err := errors.Join(reportErr, report.write(res, end.Status)); err != nil {
+	if err := report.write(res, end.Status); err != nil {
 		end.Notices = append(end.Notices, "cloister: "+err.Error())
 	}
 	if err := hub.Finish(end); err != nil {

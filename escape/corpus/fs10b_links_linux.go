@@ -34,6 +34,20 @@ func fs10b() escape.Case {
 			out = append(out,
 				found("cloister's git refuses, and says where it leads", branch.Status != 0 && strings.Contains(branch.Stderr, victim), "status %d: %s", branch.Status, branch.Stderr),
 				found("the person's file is as it was", err == nil && string(text) == "# mine\n", "%v %q", err, text))
+			// What is not there yet, by ways whose .. are not what they look like.
+			absent := r.base + "/zshenv"
+			for _, to := range []string{r.project + "/.git/../../zshenv", "../../../refs/heads/d/../../zshenv"} {
+				r.host("find .git -type l -delete; git symbolic-ref HEAD refs/heads/main; mkdir -p .git/logs/refs/heads; ln -s ../.. .git/refs/heads/d; ln -s " + to + " .git/logs/refs/heads/new")
+				res := r.cloister("run", "-C", r.project, "-b", "new", "--", "true")
+				_, err := os.Lstat(absent)
+				out = append(out, found("nothing is made by way of "+to, res.Status != 0 && os.IsNotExist(err), "status %d: %s; %v", res.Status, res.Stderr, err))
+			}
+			r.host("rm .git/refs/heads/d; git branch new; rm -f " + absent)
+			_, err = os.Lstat(absent)
+			r.host("git branch -D new; ln -sf " + r.project + "/.git/../../zshenv .git/logs/refs/heads/new; git branch new")
+			_, made := os.Lstat(absent)
+			out = append(out, found("control: git of the host makes it", os.IsNotExist(err) && made == nil, "%v, %v", err, made))
+			r.host("git branch -D new; rm -f .git/logs/HEAD; ln -s " + victim + " .git/logs/HEAD; git symbolic-ref HEAD 'refs/heads/;touch${IFS}fs10b'")
 			r.host("git -c user.name=a -c user.email=a@b commit -q --allow-empty -m y")
 			text, err = os.ReadFile(victim)
 			out = append(out, found("control: git of the host writes through", err == nil && string(text) != "# mine\n", "%v %q", err, text))

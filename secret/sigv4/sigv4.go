@@ -230,7 +230,7 @@ func (way Spelling) query(query string) string {
 			continue
 		}
 		key, value, _ := strings.Cut(pair, "=")
-		// No name has a byte below '=', which so sorts by name first.
+		// By name first: no byte is below this one.
 		pairs = append(pairs, way.word(key)+"\x00"+way.word(value))
 	}
 	slices.Sort(pairs)

@@ -56,6 +56,7 @@ func budgets() []budget {
 		{title: "inspected bulk", subject: "inspected bulk", peer: "direct", least: 0.4},
 		{title: "inspected bulk", subject: "inspected bulk", peer: "squid", least: 2},
 		{title: "an idle inspected connection, 1,000 at once", subject: "idle inspected", most: 64, unit: "KiB"},
+		{title: "a placeholder adds to an inspected request, p50", subject: "injection", most: 20, unit: "µs"},
 		{title: "new inspected connections", subject: "new inspected", peer: "direct", least: 0.85},
 		{title: "`Decide`, 1,000 rules", subject: "decide", most: 2, unit: "µs"},
 		{title: "`Decide`, 1,000 rules and a Cedar file", subject: "decide", contender: "cloister with a Cedar file", most: 2, unit: "µs"},
@@ -221,7 +222,8 @@ How it is measured, and what is compared:
   by CONNECT. A request is timed on a connection that is kept; what it adds is against
   direct in the same round. A new connection makes both handshakes and one request. An
   idle one is what the guardian's PSS grows by for each of a thousand that were asked on
-  once and are kept.
+  once and are kept. A placeholder is sent by every second thousand of requests of one
+  session, to a server that lets in the real value alone.
 - **Decide** is compared with cedar-go over the same policies.
 `)
 	for _, n := range runs {

@@ -44,7 +44,7 @@ func measureIdle(ctx context.Context, w *world) error {
 		return err
 	}
 	defer l.Close()
-	go func() { _ = serveTLS(l, p.server) }()
+	go func() { _ = serveTLS(l, p.server, anybody) }()
 	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is one
 	client := filepath.Join(w.project, "client")
 	if err := copyFile(filepath.Join(w.bin, "bench"), client, 0o755); err != nil {

@@ -32,6 +32,7 @@ type order struct {
 	Times int
 	Wide  int // how many at once
 	Name  string
+	Token string // a variable that holds a credential for requests
 	Roots string // PEM file of those whom the client trusts; empty is the system's
 
 	held *holding

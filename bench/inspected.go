@@ -74,12 +74,16 @@ func newPKI(dir string) (*pki, error) {
 	return p, errors.Join(os.WriteFile(p.caFile, cert, 0o644), os.WriteFile(p.caKeyFile, both, 0o644)) //nolint:gosec // of a bench, gone in a minute
 }
 
-// serveTLS answers with a word, or with as many bytes as the path says.
-func serveTLS(l net.Listener, cert tls.Certificate) error {
+// serveTLS answers with a word, or with as many bytes as the path says, whom it knows.
+func serveTLS(l net.Listener, cert tls.Certificate, knows func(*http.Request) bool) error {
 	s := &http.Server{
 		ReadHeaderTimeout: time.Minute,
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !knows(r) {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
 			n, err := strconv.ParseInt(r.URL.Path[1:], 10, 64)
 			if err != nil {
 				_, _ = io.WriteString(w, "hello")
@@ -96,6 +100,8 @@ func serveTLS(l net.Listener, cert tls.Certificate) error {
 	}
 	return s.ServeTLS(l, "", "")
 }
+
+func anybody(*http.Request) bool { return true }
 
 // secure opens TLS on a way, trusting the roots that are named, or the system's.
 func (o order) secure() (*tls.Conn, *bufio.Reader, error) {
@@ -122,7 +128,11 @@ func (o order) secure() (*tls.Conn, *bufio.Reader, error) {
 
 // get is one request with its answer.
 func (o order) get(c *tls.Conn, r *bufio.Reader, path string) error {
-	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, o.To); err != nil {
+	more := ""
+	if o.Token != "" {
+		more = "Authorization: Bearer " + os.Getenv(o.Token) + "\r\n"
+	}
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, o.To, more); err != nil {
 		return err
 	}
 	resp, err := http.ReadResponse(r, nil)
@@ -272,7 +282,7 @@ func measureInspected(ctx context.Context, w *world) error {
 		return err
 	}
 	defer l.Close()
-	go func() { _ = serveTLS(l, p.server) }()
+	go func() { _ = serveTLS(l, p.server, anybody) }()
 	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is one
 	if _, err := w.guardianOf(ctx, fmt.Sprintf(readSettings, port, p.caFile, port)); err != nil {
 		return err

@@ -78,6 +78,7 @@ func measurements() []measurement {
 		{"dns", measureDNS},
 		{"asks", measureAsks},
 		{"inspected", measureInspected},
+		{"injected", measureInjected},
 		{"idle", measureIdle},
 		{"decide", measureDecide},
 		{"containers", measureContainers},

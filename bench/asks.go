@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -39,8 +38,8 @@ func measureAsks(ctx context.Context, w *world) error {
 	if _, err := w.guardian(ctx, n); err != nil {
 		return err
 	}
-	client := filepath.Join(w.project, "client")
-	if err := copyFile(filepath.Join(w.bin, "bench"), client, 0o755); err != nil {
+	client, err := w.client()
+	if err != nil {
 		return err
 	}
 	watch, err := w.watch(ctx)

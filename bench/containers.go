@@ -80,8 +80,8 @@ func (w *world) containedTunnel(ctx context.Context, image string) error {
 	if err != nil {
 		return err
 	}
-	client := filepath.Join(w.project, "client")
-	if err := copyFile(filepath.Join(w.bin, "bench"), client, 0o755); err != nil {
+	client, err := w.client()
+	if err != nil {
 		return err
 	}
 	to := fmt.Sprintf("sink.bench.example:%d", port)

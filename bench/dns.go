@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -34,8 +33,8 @@ func measureDNS(ctx context.Context, w *world) error {
 	if _, err := w.guardian(ctx, 9); err != nil {
 		return err
 	}
-	client := filepath.Join(w.project, "client")
-	if err := copyFile(filepath.Join(w.bin, "bench"), client, 0o755); err != nil {
+	client, err := w.client()
+	if err != nil {
 		return err
 	}
 	direct, err := w.open(ctx, "direct", []string{client, insideWord}, pc.LocalAddr().String(), "", nil)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
-	"path/filepath"
 	"sync"
 )
 
@@ -35,19 +33,13 @@ func measureIdle(ctx context.Context, w *world) error {
 	if os.Getuid() != 0 {
 		return nil
 	}
-	p, err := newPKI(w.dir)
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	p, l, port, err := w.secured(anybody)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	go func() { _ = serveTLS(l, p.server, anybody) }()
-	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is one
-	client := filepath.Join(w.project, "client")
-	if err := copyFile(filepath.Join(w.bin, "bench"), client, 0o755); err != nil {
+	client, err := w.client()
+	if err != nil {
 		return err
 	}
 	many := idleConnections

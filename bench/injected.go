@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 )
 
@@ -20,17 +18,11 @@ const realToken = "bench-token-that-only-the-server-and-the-vault-know"
 // measureInjected asks with a placeholder and without: in one session, so that what it
 // adds is the finding of the placeholder and the putting of the value in its place.
 func measureInjected(ctx context.Context, w *world) error {
-	p, err := newPKI(w.dir)
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	p, l, port, err := w.secured(onlyReal)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	go func() { _ = serveTLS(l, p.server, onlyReal) }()
-	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is one
 	if _, err := w.guardianOf(ctx, fmt.Sprintf(secretSettings, port, p.caFile, port, port)); err != nil {
 		return err
 	}
@@ -39,8 +31,8 @@ func measureInjected(ctx context.Context, w *world) error {
 	if out, err := set.CombinedOutput(); err != nil {
 		return fmt.Errorf("keep a secret: %w: %s", err, out)
 	}
-	client := filepath.Join(w.project, "client")
-	if err := copyFile(filepath.Join(w.bin, "bench"), client, 0o755); err != nil {
+	client, err := w.client()
+	if err != nil {
 		return err
 	}
 	y, err := w.open(ctx, ours, []string{w.cloister, "run", "--", client, insideWord}, fmt.Sprintf("%s:%d", readName, port), "", nil)

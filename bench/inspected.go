@@ -103,6 +103,20 @@ func serveTLS(l net.Listener, cert tls.Certificate, knows func(*http.Request) bo
 
 func anybody(*http.Request) bool { return true }
 
+// secured begins such a server on a port of loopback, until its listener is closed.
+func (w *world) secured(knows func(*http.Request) bool) (*pki, net.Listener, int, error) {
+	p, err := newPKI(w.dir)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	go func() { _ = serveTLS(l, p.server, knows) }()
+	return p, l, l.Addr().(*net.TCPAddr).Port, nil //nolint:forcetypeassert // it is one
+}
+
 // secure opens TLS on a way, trusting the roots that are named, or the system's.
 func (o order) secure() (*tls.Conn, *bufio.Reader, error) {
 	raw, err := o.dial()
@@ -273,17 +287,11 @@ func (w *world) squidReads(ctx context.Context, p *pki) (port int, conf string, 
 
 // measureInspected asks, opens and fetches through connections that are read.
 func measureInspected(ctx context.Context, w *world) error {
-	p, err := newPKI(w.dir)
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	p, l, port, err := w.secured(anybody)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	go func() { _ = serveTLS(l, p.server, anybody) }()
-	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is one
 	if _, err := w.guardianOf(ctx, fmt.Sprintf(readSettings, port, p.caFile, port)); err != nil {
 		return err
 	}
@@ -291,8 +299,8 @@ func measureInspected(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	client := filepath.Join(w.project, "client")
-	if err := copyFile(filepath.Join(w.bin, "bench"), client, 0o755); err != nil {
+	client, err := w.client()
+	if err != nil {
 		return err
 	}
 	here := fmt.Sprintf("127.0.0.1:%d", port)

@@ -29,6 +29,12 @@ type way struct {
 	cpu   func() (float64, error) // seconds that the process between has worked
 }
 
+// client is this program in the project, where a cloister has it too.
+func (w *world) client() (string, error) {
+	path := filepath.Join(w.project, "client")
+	return path, copyFile(filepath.Join(w.bin, "bench"), path, 0o755)
+}
+
 // open starts the client of a way.
 func (w *world) open(ctx context.Context, name string, words []string, to, proxy string, cpu func() (float64, error)) (*way, error) {
 	cmd := w.in(ctx, words[0], words[1:]...)
@@ -184,8 +190,8 @@ func (w *world) ways(ctx context.Context, port int) ([]*way, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := filepath.Join(w.project, "client")
-	if err := copyFile(filepath.Join(w.bin, "bench"), client, 0o755); err != nil {
+	client, err := w.client()
+	if err != nil {
 		return nil, err
 	}
 	ports, pids, err := w.proxies(ctx)

@@ -198,10 +198,13 @@ func Is(dir string) bool {
 }
 
 // Of is the group of that name that a process is in; nil where it is in none.
-func Of(pid int, name string) *Group {
+func Of(pid int, name string) (*Group, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil, nil // it has ended, and what enters its namespaces learns that
+	}
 	if err != nil {
-		return nil // it has ended, which whoever adds to the group learns
+		return nil, fmt.Errorf("find control group: %w", err)
 	}
 	g := &Group{}
 	for line := range strings.Lines(string(text)) {
@@ -217,9 +220,9 @@ func Of(pid int, name string) *Group {
 		g.folders = append(g.folders, filepath.Join(Root, controller, path))
 	}
 	if len(g.folders) == 0 {
-		return nil
+		return nil, nil
 	}
-	return g
+	return g, nil
 }
 
 // Add brings a process in, and with it what it starts from now on.

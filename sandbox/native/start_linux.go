@@ -276,7 +276,11 @@ func (d *Driver) Exec(_ context.Context, init int, spec sandbox.Spec, w sandbox.
 	if err != nil {
 		return give(err)
 	}
-	b := &box{group: cgroup.Of(pid, groupPrefix+spec.ID), guest: true}
+	group, err := cgroup.Of(pid, groupPrefix+spec.ID)
+	if err != nil {
+		return give(err)
+	}
+	b := &box{group: group, guest: true}
 	if err := b.launch(0, p, st, j); err != nil {
 		return nil, err
 	}

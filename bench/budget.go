@@ -43,8 +43,14 @@ func budgets() []budget {
 		{title: "tunnel, download", subject: "download", peer: "direct", least: 0.55},
 		{title: "tunnel, CPU of the guardian", subject: "upload cpu", most: 0.2, unit: "s/GB"},
 		{title: "tunnel, CPU of the guardian, download", subject: "download cpu", most: 0.2, unit: "s/GB"},
+		{title: "tunnel, upload", subject: "upload", peer: bare},
+		{title: "tunnel, download", subject: "download", peer: bare},
+		{title: "tunnel, CPU of the guardian", subject: "upload cpu", peer: bare},
+		{title: "tunnel, CPU of the guardian, download", subject: "download cpu", peer: bare},
 		{title: "connections, one after another", subject: "connect", peer: "direct", least: 0.4},
 		{title: "connections, sixteen at once", subject: "connect 16", peer: "direct", least: 0.4},
+		{title: "connections, one after another", subject: "connect", peer: bare},
+		{title: "connections, sixteen at once", subject: "connect 16", peer: bare},
 		{title: "DNS answers, sixteen at once", subject: "dns 16", peer: "direct"},
 		{title: "an ask, to its line at an open watcher, p95", subject: "ask to appearance, p95", most: 50, unit: "ms"},
 		{title: "an answer, to the held connection's next byte, p95", subject: "answer to going on, p95", most: 50, unit: "ms"},
@@ -205,9 +211,11 @@ How it is measured, and what is compared:
   spares it its bridge; runsc is ` + "`runsc do`" + `; srt is npm's sandbox-runtime.
 - **tunnel**: a client in a real cloister to a server on the host's loopback by
   a name of ` + "`proxy.hosts`" + `; direct is the same client on the host. squid, tinyproxy
-  and srt carry the same bytes by CONNECT. CPU is that of the process between.
+  and srt carry the same bytes by CONNECT. CPU is that of the process between. The bare
+  relay is thirty lines of Go which accept, dial and let the kernel splice: what standing
+  in between costs on this machine, with nothing decided and nothing recorded.
 - **connections**: dial, one byte there, one back, reset; each is judged and
-  recorded. **DNS** is compared with a server that answers at once.
+  recorded. All are to an address; what ours are with a name looked up before each stands in the table. **DNS** is compared with a server that answers at once.
 - **asks**: from the moment that a program inside begins to connect to the line of an
   open ` + "`cloister approvals watch`" + `, and from the start of ` + "`cloister approvals approve`" + `
   to the first byte that the held connection brings back; a figure is the percentile

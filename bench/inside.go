@@ -25,7 +25,7 @@ const insideWord = "inside"
 
 // order is what the client shall do, and to whom.
 type order struct {
-	Do    string // upload, download, connect, dns, requests, handshakes, fetch, hold
+	Do    string // upload, download, connect, look up and connect, dns, requests, handshakes, fetch, hold
 	To    string // host:port
 	Proxy string // an HTTP proxy to CONNECT through; "env" is the environment's
 	Bytes int64
@@ -86,6 +86,11 @@ func (o order) obey(took *[]float64) (err error) {
 	case "upload", "download":
 		return o.bulk()
 	case "connect":
+		if err := o.lookUp(); err != nil {
+			return err
+		}
+		return o.each(o.touch)
+	case "look up and connect":
 		return o.each(o.touch)
 	case "dns":
 		return o.each(o.ask)
@@ -119,6 +124,19 @@ func (o order) each(do func() error) error {
 	}
 	wait.Wait()
 	return errors.Join(failed...)
+}
+
+// lookUp puts an address in the place of a name, once for all connections. A proxy
+// is told the name.
+func (o *order) lookUp() error {
+	if o.Proxy != "" {
+		return nil
+	}
+	to, err := net.ResolveTCPAddr("tcp", o.To)
+	if err == nil {
+		o.To = to.String()
+	}
+	return err
 }
 
 // dial connects, by CONNECT where there is a proxy.

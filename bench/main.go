@@ -41,6 +41,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == insideWord {
 		exit(inside(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == relayWord {
+		exit(relay(os.Args[2:]))
+	}
 	var o options
 	flag.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(names(), ","))
 	flag.BoolVar(&o.short, "short", false, "few rounds and no peers that take long: proves the bench, not the product")

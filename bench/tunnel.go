@@ -134,6 +134,34 @@ func freePort() (int, error) {
 	return n, errors.Join(err, l.Close())
 }
 
+// bareRelay starts one to an address, and tells where it listens.
+func (w *world) bareRelay(ctx context.Context, program, to string) (string, int, error) {
+	port, err := freePort()
+	if err != nil {
+		return "", 0, err
+	}
+	at := fmt.Sprintf("127.0.0.1:%d", port)
+	cmd, err := w.daemon(ctx, program, relayWord, at, to)
+	if err != nil {
+		return "", 0, err
+	}
+	if !answers(ctx, at) {
+		return "", 0, fmt.Errorf("%s: it does not answer at %s", bare, at)
+	}
+	return at, cmd.Process.Pid, nil
+}
+
+// answers waits until something listens at an address.
+func answers(ctx context.Context, at string) bool {
+	return until(ctx, 20*time.Second, func() bool {
+		c, err := net.DialTimeout("tcp", at, time.Second)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+}
+
 // proxies start squid and tinyproxy as an administrator's first page has them,
 // less their caches and logs.
 func (w *world) proxies(ctx context.Context) (map[string]int, map[string]int, error) {
@@ -169,13 +197,7 @@ func (w *world) proxies(ctx context.Context) (map[string]int, map[string]int, er
 		if err != nil {
 			return nil, nil, err
 		}
-		if !until(ctx, 20*time.Second, func() bool {
-			c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
-			if err == nil {
-				_ = c.Close()
-			}
-			return err == nil
-		}) {
+		if !answers(ctx, fmt.Sprintf("127.0.0.1:%d", port)) {
 			w.absent(name, errors.New("it does not answer within 20 s"))
 			continue
 		}
@@ -210,6 +232,13 @@ func (w *world) ways(ctx context.Context, port int) ([]*way, error) {
 		return nil, err
 	}
 	if err := add(w.open(ctx, ours, []string{w.cloister, "run", "--", client, insideWord}, fmt.Sprintf("sink.bench.example:%d", port), "", worked(guardian))); err != nil {
+		return nil, err
+	}
+	between, pid, err := w.bareRelay(ctx, client, here)
+	if err != nil {
+		return nil, err
+	}
+	if err := add(w.open(ctx, bare, []string{client, insideWord}, between, "", worked(pid))); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"squid", "tinyproxy"} {
@@ -303,10 +332,18 @@ func measureTunnel(ctx context.Context, w *world) error {
 	for range w.rounds(7) {
 		for _, wide := range []int{1, 16} {
 			times := w.rounds(1000)
-			err := each("connections", func(y *way) error {
-				seconds, err := y.do(order{Do: "connect", Times: times, Wide: wide})
+			connect := func(subject, do string, y *way) error {
+				seconds, err := y.do(order{Do: do, Times: times, Wide: wide})
 				if err == nil {
-					w.raw.add(strings.TrimSuffix("connect "+strconv.Itoa(wide), " 1"), y.name, "a second", float64(times)/seconds)
+					w.raw.add(strings.TrimSuffix(subject+" "+strconv.Itoa(wide), " 1"), y.name, "a second", float64(times)/seconds)
+				}
+				return err
+			}
+			err := each("connections", func(y *way) error {
+				err := connect("connect", "connect", y)
+				if err == nil && y.name == ours {
+					// The others were given an address.
+					err = connect("look up and connect", "look up and connect", y)
 				}
 				return err
 			})

@@ -9,7 +9,10 @@ import (
 	"cloister/internal/termsafe"
 )
 
-// appendEvent writes e as json.Marshal does and termsafe.JSON leaves it, up to its
+// MarshalJSON is the line that is recorded, so that what is printed has its members.
+func (e Event) MarshalJSON() ([]byte, error) { return appendEvent(nil, &e) }
+
+// appendEvent writes e as its tags say and termsafe.JSON leaves it, up to its
 // hash, which is empty and last. It is written out here because each request that is
 // read waits for two records: by reflection they took 6 of its 80 µs. A test holds it
 // to json.Marshal, member by member.
@@ -34,18 +37,18 @@ func appendEvent(b []byte, e *Event) ([]byte, error) {
 		w.number("suppressed", int64(e.Suppressed)) //nolint:gosec // as above
 	}
 	w.some("host", e.Host)
-	w.nonzero("port", int(e.Port))
+	w.due("port", int(e.Port), e.Kind == NetDNS || e.Kind == NetConnect || e.Kind == HTTPRequest)
 	w.some("via", e.Via)
 	w.known("bytes_up", e.BytesUp)
 	w.known("bytes_down", e.BytesDown)
 	w.known("duration_ms", e.DurationMS)
 	w.some("method", e.Method)
 	w.some("path", e.Path)
-	w.nonzero("status", e.Status)
+	w.due("status", e.Status, e.Kind == HTTPRequest)
 	w.some("digest", e.Digest)
 	w.some("arguments", e.Arguments)
 	w.some("isolation", e.Isolation)
-	w.nonzero("pid", e.PID)
+	w.due("pid", e.PID, false)
 	if e.ExitStatus != nil {
 		w.number("exit_status", int64(*e.ExitStatus))
 	}
@@ -72,8 +75,10 @@ func (w *members) number(name string, n int64) {
 	w.b = strconv.AppendInt(w.b, n, 10)
 }
 
-func (w *members) nonzero(name string, n int) {
-	if n != 0 {
+// due writes n where it is known, and 0 where events of this kind always have it:
+// a question to DNS has no port, a request has no status before its answer.
+func (w *members) due(name string, n int, always bool) {
+	if n != 0 || always {
 		w.number(name, int64(n))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -324,10 +325,15 @@ func (r *reader) projectPaths(paths []string, list string) {
 }
 
 func (r *reader) resources(res Resources) {
-	if _, written := r.places["resources.cpus"]; written && res.CPUs < 0.01 {
+	// What is no number at all has been told by now.
+	good := func(key string) bool {
+		at, written := r.places[key]
+		return written && !slices.ContainsFunc(r.problems, func(e *Error) bool { return e.Line == at.Line && e.Column == at.Column })
+	}
+	if good("resources.cpus") && res.CPUs < 0.01 {
 		r.problem(r.places["resources.cpus"], "", "resources.cpus: less than a hundredth of a processor")
 	}
-	if _, written := r.places["resources.pids"]; written && res.PIDs < 2 {
+	if good("resources.pids") && res.PIDs < 2 {
 		r.problem(r.places["resources.pids"], "", "resources.pids: a shell with one command needs two")
 	}
 }

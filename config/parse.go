@@ -281,7 +281,7 @@ func (r *reader) entries(n ast.Node, path string) []*ast.MappingValueNode {
 	case *ast.NullNode:
 		return nil // a section whose keys are all commented out
 	default:
-		r.mistyped(n, path, "keys and values")
+		r.mistyped(n, path, keysAndValues)
 		return nil
 	}
 }
@@ -493,13 +493,20 @@ func (r *reader) mistyped(n ast.Node, path, want string) {
 	if path == "" {
 		path = "the file"
 	}
-	r.problem(r.placeOf(first(n)), hint, "%s: %s where %s is expected", path, kindName(n), want)
+	are := "is"
+	if want == keysAndValues {
+		are = "are"
+	}
+	r.problem(r.placeOf(first(n)), hint, "%s: %s where %s %s expected", path, kindName(n), want, are)
 }
+
+// keysAndValues is how a message calls a mapping.
+const keysAndValues = "keys and values"
 
 func kindName(n ast.Node) string {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
-		return "keys and values"
+		return keysAndValues
 	case *ast.SequenceNode:
 		return "a list"
 	case *ast.StringNode, *ast.LiteralNode:

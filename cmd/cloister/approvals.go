@@ -60,10 +60,16 @@ func (a *app) approvalsList() *cobra.Command {
 				return a.json(waiting)
 			case remembered:
 				a.listDecisions(kept)
+				if len(kept) == 0 {
+					a.notice("no answer is remembered")
+				}
 				return nil
 			}
 			a.listApprovals(waiting, time.Now())
-			if all {
+			if len(waiting) == 0 && err == nil {
+				a.notice("nothing waits for an answer%s", unless(all, ", cloister approvals list -a shows what was answered"))
+			}
+			if all && len(kept) > 0 {
 				a.listDecisions(kept)
 			}
 			return nil
@@ -120,9 +126,6 @@ func (a *app) showApproval(i api.Approval) {
 }
 
 func (a *app) listApprovals(list []api.Approval, now time.Time) {
-	if len(list) == 0 {
-		return
-	}
 	rows := [][]string{{"ID", "SESSION", "KIND", "WHAT", "STATE", "LEFT"}}
 	for _, i := range list {
 		left := ""
@@ -135,9 +138,6 @@ func (a *app) listApprovals(list []api.Approval, now time.Time) {
 }
 
 func (a *app) listDecisions(list []api.Decision) {
-	if len(list) == 0 {
-		return
-	}
 	rows := [][]string{{"ID", "ANSWER", "SCOPE", "KIND", "WHAT", "FOR", "WHEN", "BY"}}
 	for _, d := range list {
 		to := "every project"

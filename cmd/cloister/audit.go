@@ -97,9 +97,9 @@ func (a *app) auditTail() *cobra.Command {
 			}
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
-				if !cmd.Flags().Changed("last") {
-					f.Last = 0
-				}
+			}
+			if (since > 0 || session != "") && !cmd.Flags().Changed("last") {
+				f.Last = 0
 			}
 			tell := func(e audit.Event) { a.line("%s", eventLine(e, true)) }
 			if asJSON {
@@ -117,7 +117,7 @@ func (a *app) auditTail() *cobra.Command {
 	c.Flags().StringVar(&kind, "kind", "", "only this `KIND`")
 	c.Flags().StringVar(&verdict, "verdict", "", "only `VERDICT`: allow, ask or deny")
 	c.Flags().DurationVar(&since, "since", 0, "only events younger than this, such as 10m")
-	c.Flags().IntVarP(&last, "last", "n", 50, "so many of the newest; 0 means all (with --since: all)")
+	c.Flags().IntVarP(&last, "last", "n", 50, "so many of the newest; 0 means all (with --since or --session: all)")
 	return a.completesFilter(c)
 }
 

@@ -173,6 +173,9 @@ func (a *app) imageListCommand() *cobra.Command {
 				rows = append(rows, []string{name, list[n].Short(), l.StoredAt.Local().Format("2006-01-02 15:04"), fmt.Sprintf("%.1f MiB", float64(l.Size)/(1<<20))})
 			}
 			a.table(rows)
+			if len(lines) == 0 {
+				a.notice("no image is here; cloister image build makes one, cloister image pull fetches one")
+			}
 			return nil
 		},
 	}

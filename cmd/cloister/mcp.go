@@ -71,10 +71,6 @@ func (a *app) mcpList() *cobra.Command {
 			if asJSON {
 				return a.json(list)
 			}
-			if len(list) == 0 {
-				a.notice("no MCP server is declared; in config.yaml: mcp: {servers: [{url: https://…/mcp, allow_tools: [NAME]}]}")
-				return nil
-			}
 			rows := [][]string{{"NAME", "INSIDE AT", "ALLOW", "ASK", "DENY", "PINNED", "CHANGED"}}
 			for _, s := range list {
 				rows = append(rows, []string{
@@ -82,6 +78,9 @@ func (a *app) mcpList() *cobra.Command {
 				})
 			}
 			a.table(rows)
+			if len(list) == 0 {
+				a.notice("no MCP server is declared; in config.yaml: mcp: {servers: [{url: https://…/mcp, allow_tools: [NAME]}]}")
+			}
 			return nil
 		},
 	}

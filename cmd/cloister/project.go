@@ -369,8 +369,9 @@ func (a *app) projectList() *cobra.Command {
 				}
 				rows = append(rows, []string{p.Name, fmt.Sprint(p.Cloisters), p.Proposal, root})
 			}
-			if len(all) > 0 {
-				a.table(rows)
+			a.table(rows)
+			if len(all) == 0 {
+				a.notice("no project was used yet; cloister start in a folder begins one")
 			}
 			return nil
 		},

@@ -377,7 +377,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
-	cedar, err := f.policies()
+	cedar, err := cedarTexts(f.policy, f.verb+": --policy")
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -396,7 +396,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	a.log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.mode, "workspace", f.workspace, "config", sources.File, "found", sources.Found, "command", argv)
 	s := &session.Shim{
 		Client: c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: env,
-		Term:   session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")},
+		Term:   a.locale(),
 		Caller: a.hostCaller(cfg, f),
 		User:   user, Limits: limits, Root: root, Path: path, CAFile: sandbox.HostPath(caFile), CA: ca, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"), Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
@@ -657,12 +657,12 @@ func (a *app) inside(f *runFlags) ([]string, error) {
 	return out, nil
 }
 
-func (f *runFlags) policies() ([]api.CedarFile, error) {
+func cedarTexts(names []string, said string) ([]api.CedarFile, error) {
 	var out []api.CedarFile
-	for _, name := range f.policy {
+	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return nil, wrongWords("", f.verb+": --policy: %v", err)
+			return nil, wrongWords("", "%s: %v", said, err)
 		}
 		out = append(out, api.CedarFile{Name: name, Text: string(text)})
 	}

@@ -204,14 +204,14 @@ func (a *app) secretList() *cobra.Command {
 			if asJSON {
 				return a.json(all.Secrets)
 			}
-			if len(all.Secrets) == 0 {
-				return nil
-			}
 			rows := [][]string{{"NAME", "SOURCE", "SET"}}
 			for _, s := range all.Secrets {
 				rows = append(rows, []string{s.Name, sourceOf(s), dateOf(s.SetAt)})
 			}
 			a.table(rows)
+			if len(all.Secrets) == 0 {
+				a.notice("no secret is kept; cloister secret set NAME keeps one")
+			}
 			return nil
 		},
 	}

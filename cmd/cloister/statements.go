@@ -109,7 +109,7 @@ func (a *app) checkFiles(more []string) (api.PolicyCheck, error) {
 	if err != nil {
 		return api.PolicyCheck{}, err
 	}
-	cedar, err := (&runFlags{policy: more, verb: "policy check"}).policies()
+	cedar, err := cedarTexts(more, "policy check")
 	if err != nil {
 		return api.PolicyCheck{}, err
 	}

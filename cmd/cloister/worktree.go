@@ -83,8 +83,9 @@ func (a *app) worktreeList() *cobra.Command {
 				}
 				rows = append(rows, []string{orDash(t.Branch), name, t.Path})
 			}
-			if len(trees) > 0 {
-				a.table(rows)
+			a.table(rows)
+			if len(trees) == 0 {
+				a.notice("no worktree of this project; cloister start -b BRANCH makes one")
 			}
 			return nil
 		},

@@ -87,6 +87,8 @@ type Protect struct {
 	// Empty covers the path with an empty read-only folder or file instead of
 	// what it holds.
 	Empty bool `json:"empty,omitempty"`
+	// Instead covers a file with one of the Spec's Files.
+	Instead GuestPath `json:"instead,omitempty"`
 }
 
 // File is a small file made inside: Head, then what From holds, then Data.

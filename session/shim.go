@@ -438,6 +438,7 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 	if err == nil {
 		err = s.conflicts(grant)
 	}
+	files = append(files, view.Files...)
 	return sandbox.Spec{
 		ID: grant.ID, Name: grant.Name, Argv: s.Argv, Dir: view.Dir, User: user,
 		Env:  s.environment(grant, user, view),

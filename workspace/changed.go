@@ -40,7 +40,7 @@ func ChangedBeside(ctx context.Context, p Project, since time.Time, view Holder)
 	if at := strings.Index(p.Git.Common+"/", "/.git/"); at > 0 {
 		top = p.Git.Common[:at] // a submodule's lies deep in it
 	}
-	w := &walk{ctx: ctx, root: top, since: since, view: elsewhere{view, string(p.Root), top}}
+	w := &walk{ctx: ctx, root: top, since: since, view: elsewhere{view, string(p.Root), top}, beside: true}
 	for _, dir := range []string{p.Git.Common, p.Git.Dir} {
 		rel, err := filepath.Rel(top, dir)
 		if err != nil {
@@ -79,6 +79,7 @@ type walk struct {
 	since     time.Time
 	view      Holder
 	others    string // a folder that is left out: nobody inside can write there
+	beside    bool   // all of it is git's own, also that of a bare repository, where no .git tells so
 	found     []string
 	seen      int
 	truncated bool
@@ -109,7 +110,7 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 				continue // of a git folder: data, and many
 			}
 			w.folder(path, moved || w.fresh(e) && !w.view.Held(path), bare)
-		case e.Type()&fs.ModeSymlink != 0 && (bare || inBare || inGit(path)):
+		case e.Type()&fs.ModeSymlink != 0 && (bare || inBare || w.beside || inGit(path)):
 			// Git makes none in there, and writes through those that there are: its
 			// journal of branches, with names that the payload chose, into a file
 			// that a shell of the host obeys.
@@ -117,7 +118,7 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 				w.found = append(w.found, path)
 			}
 		case bare && (e.Name() == "config" || e.Name() == "config.worktree" || e.Name() == "commondir"),
-			inBare && filepath.Base(rel) == "hooks", autoRunPath(path):
+			inBare && filepath.Base(rel) == "hooks", autoRunPath(path), w.beside && autoRunPath(filepath.Join(".git", path)):
 			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(e)) {
 				w.found = append(w.found, path)
 			}

@@ -29,12 +29,18 @@ func readGitConfig(file string) []entry {
 	return parseGitConfig(string(text))
 }
 
-// parseGitConfig follows git-config(1): comments outside quotes, escapes,
-// continued lines, a setting behind its section's bracket on one line.
+// parseGitConfig gives the settings of a text.
 func parseGitConfig(text string) []entry {
 	var out []entry
-	section, subsection := "", ""
-	text = strings.ReplaceAll(text, "\r\n", "\n")
+	eachSetting(strings.ReplaceAll(text, "\r\n", "\n"), func(e entry, _, _ int) { out = append(out, e) })
+	return out
+}
+
+// eachSetting follows git-config(1): comments outside quotes, escapes, continued
+// lines, a setting behind its section's bracket on one line. It tells where in the
+// text each setting stands, with the end of its line.
+func eachSetting(text string, tell func(e entry, from, to int)) {
+	section, subsection, size := "", "", len(text)
 	for text != "" {
 		text = strings.TrimLeft(text, " \t\n\ufeff")
 		switch {
@@ -44,7 +50,7 @@ func parseGitConfig(text string) []entry {
 		case text[0] == '[':
 			head, rest, ok := strings.Cut(text[1:], "]")
 			if !ok {
-				return out
+				return
 			}
 			name, quoted, _ := strings.Cut(head, "\"")
 			name, subsection, _ = strings.Cut(strings.TrimSpace(name), ".") // an old form
@@ -53,12 +59,12 @@ func parseGitConfig(text string) []entry {
 			}
 			section, text = strings.ToLower(strings.TrimSpace(name)), rest
 		default:
+			from := size - len(text)
 			var key, value string
 			key, value, text = setting(text)
-			out = append(out, entry{section, subsection, strings.ToLower(key), value})
+			tell(entry{section, subsection, strings.ToLower(key), value}, from, size-len(text))
 		}
 	}
-	return out
 }
 
 // unquoted is a subsection's name, of the text behind its first quote.

@@ -31,6 +31,23 @@ func TestParseGitConfig(t *testing.T) {
 	}
 }
 
+func TestWithoutPlace(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"git's own", "[core]\n\tbare = false\n\tworktree = ../../../lib\n\tx = y\n[remote \"origin\"]\n\turl = z\n", "[core]\n\tbare = false\n\t\n\tx = y\n[remote \"origin\"]\n\turl = z\n"},
+		{"on one line", "[core] worktree = a\n[a] b = c", "[core] \n[a] b = c"},
+		{"twice, in another spelling", "[Core]\nWorkTree = \"a\" ; b\n[core]\nworktree = c", "[Core]\n\n[core]\n\n"},
+		{"continued", "[core]\nworktree = a\\\nb\nx = 1\n", "[core]\n\nx = 1\n"},
+		{"carriage returns", "[core]\r\nworktree = a\r\nx = 1\r\n", "[core]\n\nx = 1\n"},
+		{"somebody else's", "[core \"a\"]\nworktree = b\n[worktree]\ncore = c\n", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, ok := withoutPlace(tt.text); ok != (tt.want != "") || ok && got != tt.want {
+				t.Errorf("%q, %v, want %q", got, ok, tt.want)
+			}
+		})
+	}
+}
+
 // FuzzParseGitConfig: any text ends, and no value grows out of nothing.
 func FuzzParseGitConfig(f *testing.F) {
 	f.Add("[core]\n\thooksPath = \".g\\\"h\" # x\n[include \"a\"] path=b\\\n c")
@@ -42,6 +59,18 @@ func FuzzParseGitConfig(f *testing.F) {
 		}
 		if total > 3*len(text) { // lower-casing may lengthen a rune
 			t.Errorf("%d bytes out of %d", total, len(text))
+		}
+		// Nothing but the place is gone from what is shown of a submodule.
+		if shown, ok := withoutPlace(text); ok {
+			var want []entry
+			for _, e := range parseGitConfig(text) {
+				if e.section != "core" || e.subsection != "" || e.key != "worktree" {
+					want = append(want, e)
+				}
+			}
+			if diff := cmp.Diff(want, parseGitConfig(shown), cmp.AllowUnexported(entry{})); diff != "" {
+				t.Error(diff)
+			}
 		}
 	})
 }

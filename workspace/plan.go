@@ -48,6 +48,7 @@ type Options struct {
 type View struct {
 	Binds   []sandbox.Bind
 	Protect []sandbox.Protect
+	Files   []sandbox.File // that covers show
 	Links   []sandbox.Link
 	Path    []string // folders of PATH that exist inside
 	Home    sandbox.GuestPath
@@ -596,6 +597,7 @@ func (t *tree) modules(git string) error {
 				return err
 			}
 		}
+		t.unplace(filepath.Join(git, m))
 	}
 	return nil
 }

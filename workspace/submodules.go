@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,4 +103,46 @@ func against(base, url string) string {
 		}
 	}
 	return strings.TrimRight(base+sep+url, "/")
+}
+
+// unplace shows a submodule's settings without the place of its working tree. Git
+// writes that anew whenever it updates a submodule whose settings have it
+// (ensure_core_worktree of its submodule--helper), and ends where it cannot. It
+// finds the working tree without: by the pointer that led to the git folder.
+//
+// What is shown is as the settings were at the start. A file that another cloister
+// of the project exchanges meanwhile gives nothing away: it lies below the same
+// top, and has to be settings of git that name a place.
+func (t *tree) unplace(rel string) {
+	if name := filepath.Base(rel); name != "config" && name != "config.worktree" {
+		return
+	}
+	full := filepath.Join(t.root, rel)
+	i := slices.IndexFunc(t.v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == full && p.File && !p.Empty })
+	if fi, err := os.Lstat(full); i < 0 || err != nil || !fi.Mode().IsRegular() {
+		return
+	}
+	text, err := Look(t.root, rel)
+	if err != nil {
+		return // too much, or not to be read: git inside finds what the host has
+	}
+	if shown, ok := withoutPlace(string(text)); ok {
+		f := sandbox.File{Path: sandbox.GuestPath(fmt.Sprintf("/.cloister/git/%d", len(t.v.Files))), Data: []byte(shown), Mode: 0o444}
+		t.v.Files, t.v.Protect[i].Instead = append(t.v.Files, f), f.Path
+	}
+}
+
+// withoutPlace is a text of settings without core.worktree; ok tells that it had
+// one.
+func withoutPlace(text string) (out string, ok bool) {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	var b strings.Builder
+	end := 0
+	eachSetting(text, func(e entry, from, to int) {
+		if e.section == "core" && e.subsection == "" && e.key == "worktree" {
+			b.WriteString(text[end:from] + "\n")
+			end, ok = to, true
+		}
+	})
+	return b.String() + text[end:], ok
 }

@@ -309,6 +309,44 @@ func TestChanged(t *testing.T) {
 	}
 }
 
+// A bare repository has no .git in its path that tells whose files these are.
+func TestChangedBeside(t *testing.T) {
+	dir := base(t)
+	for _, common := range []string{"app.git", "main/.git"} {
+		admin, tree := filepath.Join(dir, common, "worktrees/wt"), filepath.Join(dir, "tree of "+filepath.Base(common))
+		repo(t, filepath.Join(dir, common))
+		write(t, filepath.Join(dir, common, "config"), "[core]\n\tbare = true\n")
+		write(t, filepath.Join(admin, "HEAD"), "ref: refs/heads/x\n")
+		write(t, filepath.Join(admin, "commondir"), "../..\n")
+		write(t, filepath.Join(admin, "gitdir"), filepath.Join(tree, ".git")+"\n")
+		write(t, filepath.Join(dir, common, "worktrees/other/config.worktree"), "theirs")
+		write(t, filepath.Join(tree, ".git"), "gitdir: "+admin+"\n")
+		p, err := workspace.Find(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // file times have ticks
+		since := time.Now()
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // file times have ticks
+		if got, cut := workspace.ChangedBeside(t.Context(), p, since, holder{}); len(got) != 0 || cut {
+			t.Fatalf("%s: nothing changed, got %v", common, got)
+		}
+		for _, name := range []string{"config.worktree", "rebase-merge/git-rebase-todo", "modules/lib/.git/hooks/update", "index", "logs/HEAD"} {
+			write(t, filepath.Join(admin, name), "new")
+		}
+		write(t, filepath.Join(dir, common, "config"), "new")
+		write(t, filepath.Join(dir, common, "hooks/post-commit"), "new")
+		write(t, filepath.Join(dir, common, "worktrees/other/config.worktree"), "theirs still")
+		want := []string{
+			filepath.Join(dir, common, "config"), filepath.Join(dir, common, "hooks/post-commit"), filepath.Join(admin, "config.worktree"),
+			filepath.Join(admin, "modules/lib/.git/hooks/update"), filepath.Join(admin, "rebase-merge/git-rebase-todo"),
+		}
+		if got, _ := workspace.ChangedBeside(t.Context(), p, since, holder{}); !slices.Equal(got, want) {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	}
+}
+
 type holder struct{ held string }
 
 func (h holder) Held(rel string) bool { return rel == h.held }

@@ -142,6 +142,9 @@ func (b *box) mend(mountinfo *os.File, s sandbox.Spec) (whole bool, err error) {
 			// Somebody's own by now, where a stub was: it is held as it is.
 			t.Empty, t.File = false, !fi.IsDir()
 		}
+		if fi.IsDir() {
+			t.Instead = ""
+		}
 		missing = append(missing, t)
 	}
 	if len(missing) == 0 {

@@ -56,8 +56,8 @@ func (v *view) hostView(s sandbox.Spec) {
 		}
 	}
 	for i, t := range s.Protect {
-		s.Protect[i].Empty = false // nothing is made on the host's own root
-		t.Empty = false
+		s.Protect[i].Empty, s.Protect[i].Instead = false, "" // nothing is made on the host's own root
+		t.Empty, t.Instead = false, ""
 		v.protect([]sandbox.Protect{t})
 	}
 	p.sys("go to /", unix.SYS_CHDIR, "/")

@@ -382,8 +382,13 @@ func (v *view) blankFile(guest string) {
 		v.made[blank] = true
 		v.file(blank, nil, 0o444)
 	}
+	v.hideBehind(blank, guest)
+}
+
+// hideBehind shows something of the read-only root in the place of a path.
+func (v *view) hideBehind(what, guest string) {
 	fd := v.p.cell()
-	v.p.sys("clone "+blank, unix.SYS_OPEN_TREE, v.root, rel(blank), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
+	v.p.sys("clone "+what, unix.SYS_OPEN_TREE, v.root, rel(what), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
 	v.restrict(guest, fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	v.attach(fd, guest)
 }
@@ -397,10 +402,7 @@ const (
 // empty hides a folder behind an empty, read-only one.
 func (v *view) empty(guest string) {
 	v.folder(nothing, 0o555)
-	fd := v.p.cell()
-	v.p.sys("clone "+nothing, unix.SYS_OPEN_TREE, v.root, rel(nothing), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
-	v.restrict(guest, fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-	v.attach(fd, guest)
+	v.hideBehind(nothing, guest)
 }
 
 func (v *view) dev() {
@@ -527,6 +529,8 @@ func (v *view) protect(list []sandbox.Protect) {
 	for _, t := range list {
 		guest := string(t.Target)
 		switch {
+		case t.Instead != "":
+			v.hideBehind(string(t.Instead), guest)
 		case t.Empty && t.File:
 			v.blankFile(guest)
 		case t.Empty:

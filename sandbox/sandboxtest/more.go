@@ -564,6 +564,43 @@ func replaced(t *testing.T, h *Harness) {
 	}
 }
 
+// submodule: git brings up to date what is checked out, which it cannot do where
+// it has to write the submodule's settings; also after the host replaced them.
+func submodule(t *testing.T, h *Harness) {
+	origin := filepath.Join(h.Home, "lib")
+	if err := os.MkdirAll(origin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{origin, h.Project} {
+		h.git(t, dir, "init", "-q")
+		h.git(t, dir, "commit", "-q", "--allow-empty", "-m", "first")
+	}
+	h.git(t, h.Project, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", origin, "lib")
+	h.git(t, h.Project, "commit", "-q", "-m", "lib")
+	settings := filepath.Join(h.Project, ".git/modules/lib/config")
+	before := read(t, settings)
+	if !strings.Contains(before, "worktree = ") {
+		t.Fatalf("git says nothing of the place any more: %q", before)
+	}
+	out := h.Run(t, Options{Env: identity, During: func(sandbox.Box) {
+		await(t, func() bool { _, err := os.Stat(filepath.Join(h.Project, "ready")); return err == nil })
+		if got := read(t, settings); got != before {
+			t.Errorf("the host's settings: %q, were %q", got, before)
+		}
+		h.git(t, h.Project, "config", "--file", settings, "user.name", "host")
+		h.Write(t, "go", "")
+	}}, "sh", "-c", `git -C lib commit -q --allow-empty -m more && git submodule update && git submodule status && git -C lib status --short
+touch ready; while [ ! -e go ]; do sleep 0.05; done
+for n in $(seq 400); do grep -q worktree .git/modules/lib/config || break; sleep 0.05; done
+git submodule update && echo again; git -C lib config core.fsmonitor evil; echo evil >>.git/modules/lib/config; rm -f .git/modules/lib/config; true`)
+	if out.Err != nil || !strings.HasSuffix(out.Stdout, "again\n") || !strings.Contains(out.Stdout, " lib (") {
+		t.Errorf("%+v", out)
+	}
+	if got := read(t, settings); strings.Contains(got, "evil") || !strings.Contains(got, "host") || !strings.Contains(got, "worktree = ") {
+		t.Errorf("the host's settings: %q", got)
+	}
+}
+
 // foreignSettings: protected paths of every kind of file let a session start.
 func foreignSettings(t *testing.T, h *Harness) {
 	h.git(t, h.Project, "init", "-q")

@@ -105,7 +105,7 @@ func (h *Harness) Run(t testing.TB, o Options, argv ...string) Out {
 		ID: "test-" + filepath.Base(t.TempDir()), Name: "Test Box", Argv: argv, Dir: view.Dir,
 		Env:   append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + string(view.Home)}, o.Env...),
 		User:  sandbox.User{ID: id, Name: "agent", Home: view.Home},
-		Binds: view.Binds, Protect: view.Protect, Links: view.Links, Network: o.Arm != nil,
+		Binds: view.Binds, Protect: view.Protect, Files: view.Files, Links: view.Links, Network: o.Arm != nil,
 	}
 	if o.Change != nil {
 		o.Change(&s)
@@ -185,7 +185,7 @@ func Run(t *testing.T, newDriver func() sandbox.Driver) {
 		{"status", status}, {"signals", signals}, {"streams", streams}, {"missing command", missing},
 		{"environment", environment}, {"host is invisible", invisible}, {"system is read-only", readOnly},
 		{"project is live", live}, {"protected paths", protected}, {"absent paths", absent},
-		{"protected folder cannot be moved", pinned}, {"repository", repository}, {"linked worktree", worktree},
+		{"protected folder cannot be moved", pinned}, {"repository", repository}, {"linked worktree", worktree}, {"submodule", submodule},
 		{"no way out", noWayOut}, {"gate", gate}, {"privileges", privileges}, {"stragglers", stragglers},
 		{"fork bomb", forkBomb}, {"folder as input", folderInput}, {"arm refuses", armRefuses}, {"exec", execMore},
 		{"planted links in the private home", plantedLinks}, {"hidden files", hidden}, {"symbolic link to settings", linkedSettings},

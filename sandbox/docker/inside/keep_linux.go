@@ -74,6 +74,9 @@ func (v *viewer) mend(mountinfo *os.File) (whole bool, err error) {
 			// Somebody's own by now, where a stub was: it is held as it is.
 			t.Empty, t.File = false, !folder
 		}
+		if folder {
+			t.Instead = ""
+		}
 		if err := v.cover(t); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
 			return false, fmt.Errorf("cover %s again: %w", t.Target, err)
 		}

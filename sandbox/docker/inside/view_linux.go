@@ -579,7 +579,7 @@ func (v *viewer) protect(list []sandbox.Protect) error {
 }
 
 // cover mounts a path on itself, read-only or pinned writable, or hides it behind
-// something empty. A symbolic link is held like a file.
+// something else. A symbolic link is held like a file.
 func (v *viewer) cover(t sandbox.Protect) error {
 	at, err := v.openBelow(string(t.Target))
 	if err != nil {
@@ -588,13 +588,15 @@ func (v *viewer) cover(t sandbox.Protect) error {
 	defer unix.Close(at)
 	from, name := at, ""
 	switch {
+	case t.Instead != "":
+		from, name = unix.AT_FDCWD, string(t.Instead)
 	case t.Empty && t.File:
 		from, name = unix.AT_FDCWD, blank
 	case t.Empty:
 		from, name = unix.AT_FDCWD, nothing
 	}
 	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
-	if !t.Empty {
+	if from == at {
 		flags |= unix.AT_EMPTY_PATH | unix.AT_RECURSIVE
 	}
 	fd, err := unix.OpenTree(from, name, flags)

@@ -80,6 +80,8 @@ var packages = map[string]string{
 	"audit":                  "the record",
 	"audit/flood":            "what a session is refused too often",
 	"bench":                  "the budgets, measured beside their peers",
+	"bench/least":            "the least that Go can do between two TLS connections, for the bench",
+	"bench/streams":          "a server of events that say when they were sent, for the bench",
 	"client":                 "the guardian's socket",
 	"cmd/cloister":           "the CLI, one file for each noun",
 	"cmd/cloister/loadtest":  "load and crashes against the built binary, tests only",

@@ -25,7 +25,7 @@ const insideWord = "inside"
 
 // order is what the client shall do, and to whom.
 type order struct {
-	Do    string // upload, download, connect, look up and connect, dns, requests, handshakes, fetch, hold
+	Do    string // upload, download, connect, look up and connect, dns, requests, events, messages, handshakes, fetch, hold
 	To    string // host:port
 	Proxy string // an HTTP proxy to CONNECT through; "env" is the environment's
 	Bytes int64
@@ -96,6 +96,12 @@ func (o order) obey(took *[]float64) (err error) {
 		return o.each(o.ask)
 	case "requests":
 		*took, err = o.requests()
+		return err
+	case "events":
+		*took, err = o.events()
+		return err
+	case "messages":
+		*took, err = o.messages()
 		return err
 	case "handshakes":
 		return o.each(o.handshake)

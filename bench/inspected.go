@@ -23,6 +23,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"cloister/bench/streams"
 )
 
 // readSettings is a configuration in which rules read the requests.
@@ -70,8 +72,9 @@ func newPKI(dir string) (*pki, error) {
 		return nil, err
 	}
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER})
-	both := append(slices.Clone(cert), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
-	return p, errors.Join(os.WriteFile(p.caFile, cert, 0o644), os.WriteFile(p.caKeyFile, both, 0o644)) //nolint:gosec // of a bench, gone in a minute
+	secret := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	return p, errors.Join(os.WriteFile(p.caFile, cert, 0o644), os.WriteFile(p.caKeyFile, slices.Concat(cert, secret), 0o644), //nolint:gosec // of a bench, gone in a minute
+		os.WriteFile(filepath.Join(dir, "server.pem"), slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), secret), 0o644)) //nolint:gosec // as above
 }
 
 // serveTLS answers with a word, or with as many bytes as the path says, whom it knows.
@@ -82,6 +85,9 @@ func serveTLS(l net.Listener, cert tls.Certificate, knows func(*http.Request) bo
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !knows(r) {
 				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			if streams.Serve(w, r) {
 				return
 			}
 			n, err := strconv.ParseInt(r.URL.Path[1:], 10, 64)
@@ -285,35 +291,45 @@ func (w *world) squidReads(ctx context.Context, p *pki) (port int, conf string, 
 	return port, conf, os.WriteFile(conf, []byte(text), 0o644) //nolint:gosec // as said
 }
 
-// measureInspected asks, opens and fetches through connections that are read.
-func measureInspected(ctx context.Context, w *world) error {
+// A reader is a way to a server whose requests are read, or the direct one.
+type reader struct {
+	*way
+	roots, name string
+}
+
+// secureWays starts a server of TLS and everything that a client can reach it through.
+func (w *world) secureWays(ctx context.Context) (list []reader, done func(), err error) {
 	p, l, port, err := w.secured(anybody)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer l.Close()
-	if _, err := w.guardianOf(ctx, fmt.Sprintf(readSettings, port, p.caFile, port)); err != nil {
-		return err
-	}
-	proxies, roots, err := w.readers(ctx, p)
-	if err != nil {
-		return err
-	}
-	client, err := w.client()
-	if err != nil {
-		return err
-	}
-	here := fmt.Sprintf("127.0.0.1:%d", port)
-	type reader struct {
-		*way
-		roots, name string
-	}
-	var list []reader
-	defer func() {
+	end := func() {
 		for _, y := range list {
 			_ = y.close()
 		}
+		_ = l.Close()
+	}
+	defer func() {
+		if err != nil {
+			end()
+		}
 	}()
+	if _, err := w.guardianOf(ctx, fmt.Sprintf(readSettings, port, p.caFile, port)); err != nil {
+		return nil, nil, err
+	}
+	proxies, roots, err := w.readers(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := w.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	here, named := fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("%s:%d", readName, port)
+	least, err := w.least(ctx, p, port)
+	if err != nil {
+		return nil, nil, err
+	}
 	add := func(name string, words []string, to, proxy, roots, host string) error {
 		y, err := w.open(ctx, name, words, to, proxy, nil)
 		if err == nil {
@@ -321,20 +337,25 @@ func measureInspected(ctx context.Context, w *world) error {
 		}
 		return err
 	}
-	err = errors.Join(add("direct", []string{client, insideWord}, here, "", p.caFile, "127.0.0.1"),
-		add(ours, []string{w.cloister, "run", "--", client, insideWord}, fmt.Sprintf("%s:%d", readName, port), "", "", readName))
-	for _, name := range []string{"squid", "mitmproxy"} {
-		if proxies[name] != "" {
-			to, host := here, "127.0.0.1"
-			if name == "squid" {
-				to, host = fmt.Sprintf("%s:%d", readName, port), readName
-			}
-			err = errors.Join(err, add(name, []string{client, insideWord}, to, proxies[name], roots[name], host))
-		}
+	plain := []string{client, insideWord}
+	err = errors.Join(add("direct", plain, here, "", p.caFile, "127.0.0.1"), add(leastLoop, plain, least, "", p.caFile, "127.0.0.1"),
+		add(ours, []string{w.cloister, "run", "--", client, insideWord}, named, "", "", readName))
+	if proxies["squid"] != "" {
+		err = errors.Join(err, add("squid", plain, named, proxies["squid"], roots["squid"], readName))
 	}
+	if proxies["mitmproxy"] != "" {
+		err = errors.Join(err, add("mitmproxy", plain, here, proxies["mitmproxy"], roots["mitmproxy"], "127.0.0.1"))
+	}
+	return list, end, err
+}
+
+// measureInspected asks, opens and fetches through connections that are read.
+func measureInspected(ctx context.Context, w *world) error {
+	list, done, err := w.secureWays(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	size, asked := int64(256<<20), w.rounds(1000)
 	if w.short {
 		size = 16 << 20
@@ -376,7 +397,8 @@ func measureInspected(ctx context.Context, w *world) error {
 			return err
 		}
 	}
-	w.added()
+	w.added("request", "p50", "µs")
+	w.added("request", "p99", "µs")
 	return nil
 }
 
@@ -399,20 +421,26 @@ func each[T any](w *world, list []T, do func(T) error, name func(T) string) ([]T
 	return left, failed
 }
 
-// added is what a request takes longer than directly, round by round.
-func (w *world) added() {
-	for _, p := range []string{"p50", "p99"} {
-		direct, ok := w.raw.find("request "+p, "direct")
-		if !ok {
-			continue
-		}
-		for _, name := range []string{ours, "squid", "mitmproxy"} {
-			s, ok := w.raw.find("request "+p, name)
-			for i := 0; ok && i < min(len(s.Values), len(direct.Values)); i++ {
-				w.raw.add("added "+p, name, "µs", s.Values[i]-direct.Values[i])
-			}
+// added is what something takes longer than directly, round by round.
+func (w *world) added(subject, p, unit string) {
+	direct, ok := w.raw.find(subject+" "+p, "direct")
+	if !ok {
+		return
+	}
+	for _, name := range []string{ours, leastLoop, "squid", "mitmproxy"} {
+		s, ok := w.raw.find(subject+" "+p, name)
+		for i := 0; ok && i < min(len(s.Values), len(direct.Values)); i++ {
+			w.raw.add("added "+p+ofWhat(subject), name, unit, s.Values[i]-direct.Values[i])
 		}
 	}
+}
+
+// ofWhat keeps the old names of what a request adds.
+func ofWhat(subject string) string {
+	if subject == "request" {
+		return ""
+	}
+	return ", " + subject
 }
 
 func at(values []float64, part float64) float64 {

@@ -24,6 +24,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"cloister/bench/least"
 )
 
 // options are the words typed.
@@ -43,6 +45,9 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == relayWord {
 		exit(relay(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == loopWord {
+		exit(least.Loop(os.Args[2:]))
 	}
 	var o options
 	flag.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(names(), ","))
@@ -81,6 +86,7 @@ func measurements() []measurement {
 		{"dns", measureDNS},
 		{"asks", measureAsks},
 		{"inspected", measureInspected},
+		{"streams", measureStreams},
 		{"injected", measureInjected},
 		{"idle", measureIdle},
 		{"decide", measureDecide},

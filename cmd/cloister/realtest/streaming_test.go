@@ -143,7 +143,7 @@ func TestClaudeCodeStreams(t *testing.T) {
 	add := func(to *heardOften, h heard) {
 		to.first, to.own, to.after = append(to.first, h.first), append(to.own, h.own), append(to.after, h.after...)
 	}
-	for range max(1, rounds) {
+	round := func() {
 		c := exec.CommandContext(t.Context(), claude, words[1:]...)
 		c.Dir, c.Env = w.project, append(w.environ(), append(quiet, "ANTHROPIC_BASE_URL=https://localhost:"+port, "NODE_EXTRA_CA_CERTS="+w.net.caFile,
 			"HTTPS_PROXY=http://127.0.0.1:1", "NO_PROXY=localhost")...) // it reaches nothing else
@@ -157,13 +157,25 @@ func TestClaudeCodeStreams(t *testing.T) {
 		c.Dir, c.Env = w.project, w.environ()
 		add(&through, model.listen(t, c))
 	}
+	for range max(1, rounds) {
+		round()
+	}
+	// Whoever held an answer back would hold the first token for the time of all, every
+	// time; a machine that does other things is late now and then.
+	held := func() bool {
+		return median(through.after) > median(direct.after)+tokens*tokenEvery/2
+	}
+	for again := 0; again < 2 && held(); again++ {
+		t.Logf("once more, since a token took %v, and %v directly", median(through.after), median(direct.after))
+		direct, through = heardOften{}, heardOften{}
+		round()
+	}
 	t.Logf("time to first token, as claude says: %v directly, %v through; from its start: %v, %v; a token after it was sent: %v, %v",
 		median(direct.own), median(through.own), median(direct.first), median(through.first), median(direct.after), median(through.after))
 	if len(w.requests(200)) == 0 {
 		t.Errorf("nothing was read:\n%s", w.journal())
 	}
-	// Whoever held an answer back would hold the first token for the time of all.
-	if a, b := median(direct.after), median(through.after); b > a+tokens*tokenEvery/2 {
-		t.Errorf("a token takes %v, and %v directly", b, a)
+	if held() {
+		t.Errorf("a token takes %v, and %v directly", median(through.after), median(direct.after))
 	}
 }

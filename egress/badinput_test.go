@@ -110,6 +110,56 @@ func TestBadHeads(t *testing.T) {
 	}
 }
 
+// What two servers read in two ways is refused, and the request that one of them would
+// have found in it never arrives.
+func TestSmuggling(t *testing.T) {
+	ca := newTestCA(t)
+	var seen, smuggled atomic.Int32
+	addr := tlsServer(t, ca.leaf(nil, readHost), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if seen.Add(1); r.URL.Path == "/smuggled" {
+			smuggled.Add(1)
+		}
+		b, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(b)
+	}))
+	const inner = "GET /smuggled HTTP/1.1\r\nHost: api.test\r\n\r\n"
+	for _, tt := range []struct{ name, rest, status string }{
+		{"CL.TE", "Content-Length: 53\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + inner, "400"},
+		{"TE.CL", "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n30\r\n" + inner + "\r\n0\r\n\r\n", "400"},
+		{"TE.TE", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + inner, "400"},
+		{"TE with a tab", "Transfer-Encoding:\tchunked, identity\r\n\r\n0\r\n\r\n" + inner, "400"},
+		{"TE that nobody knows", "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + inner, "400"},
+		{"a blank before the colon", "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + inner, "400"},
+		{"two lengths", "Content-Length: 0\r\nContent-Length: 48\r\n\r\n" + inner, "400"},
+		{"a list of lengths", "Content-Length: 0, 48\r\n\r\n" + inner, "400"},
+		{"a length with a sign", "Content-Length: +0\r\n\r\n" + inner, "400"},
+		{"obs-fold", "X: a\r\n Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + inner, "400"},
+		{"bare LF in the head", "X: a\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + inner, "400"},
+		{"bare CR in the head", "X: a\rTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + inner, "400"},
+		{"bare LF in chunks", "Transfer-Encoding: chunked\r\n\r\n0\n\n" + inner, "400"},
+		{"bare LF in a chunk's extension", "Transfer-Encoding: chunked\r\n\r\n0;a\nb\r\n\r\n" + inner, "400"},
+		{"a chunk's size with a prefix", "Transfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n" + inner, "400"},
+	} {
+		w := newInspectedBy(t, ca, addr)
+		c := w.open("http/1.1")
+		fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: api.test\r\n"+tt.rest)
+		if got, _ := io.ReadAll(c); !strings.HasPrefix(string(got), "HTTP/1.1 "+tt.status+" ") || strings.Count(string(got), "HTTP/1.1 ") != 1 {
+			t.Errorf("%s: %.200q", tt.name, got)
+		}
+		c.Close()
+	}
+	if n := smuggled.Load(); n != 0 {
+		t.Errorf("%d requests were smuggled", n)
+	}
+	// The control: a second request is one, and is judged as one.
+	w := newInspectedBy(t, ca, addr)
+	c := w.open("http/1.1")
+	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 0\r\n\r\n"+strings.Replace(inner, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
+	if got, _ := io.ReadAll(c); strings.Count(string(got), "HTTP/1.1 200 ") != 2 || smuggled.Load() != 1 {
+		t.Errorf("two requests: %q", got)
+	}
+}
+
 // Chunks without end: a bound ends those that go up, and those that come down last as
 // long as somebody reads them.
 func TestEndlessChunks(t *testing.T) {

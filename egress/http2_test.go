@@ -167,6 +167,16 @@ func TestHTTP2Names(t *testing.T) {
 		{"POST", "api.test", "400", []hpack.HeaderField{{Name: "content-length", Value: "5"}}, "/echo"}, // and no body
 		{"POST", "api.test", "400", []hpack.HeaderField{{Name: "content-length", Value: "+0"}}, "/echo"},
 		{"POST", "api.test", "200", []hpack.HeaderField{{Name: "content-length", Value: "0"}}, "/echo"},
+		// Fields of a connection, which an HTTP/1 server behind would obey (RFC 9113
+		// 8.2.2), and a second request in a value.
+		{"GET", "api.test", "400", []hpack.HeaderField{{Name: "transfer-encoding", Value: "chunked"}}, "/echo"},
+		{"GET", "api.test", "400", []hpack.HeaderField{{Name: "connection", Value: "x-rule"}}, "/echo"},
+		{"GET", "api.test", "400", []hpack.HeaderField{{Name: "keep-alive", Value: "1"}}, "/echo"},
+		{"GET", "api.test", "400", []hpack.HeaderField{{Name: "proxy-connection", Value: "close"}}, "/echo"},
+		{"GET", "api.test", "400", []hpack.HeaderField{{Name: "upgrade", Value: "websocket"}}, "/echo"},
+		{"GET", "api.test", "400", []hpack.HeaderField{{Name: "te", Value: "gzip"}}, "/echo"},
+		{"GET", "api.test", "PROTOCOL_ERROR", []hpack.HeaderField{{Name: "X-Large", Value: "1"}}, "/echo"},
+		{"GET", "api.test", "PROTOCOL_ERROR", []hpack.HeaderField{{Name: "x", Value: "a\r\nGET /smuggled HTTP/1.1"}}, "/echo"},
 		// What HTTP/1 refuses in a target, since servers read it in two ways.
 		{"GET", "api.test", "400", nil, "/echo#x"},
 		{"GET", "api.test", "400", nil, "/echo?#x"},

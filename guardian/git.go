@@ -53,6 +53,11 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	if h.l.info.Workspace == "none" {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "nothing goes out for this cloister: it has no project"})
 	}
+	// What a person forbade is told as that, wherever it would go.
+	if v := h.l.scope.Load().host.JudgeGit(argv, w.said); v.Effect == hostexec.Deny && v.Rule != "" {
+		exit, _ := w.recorded(ctx, v, false)
+		return exit
+	}
 	if err := w.reachable(verb); err != nil {
 		return h.refuse(ctx, err)
 	}
@@ -174,6 +179,11 @@ func (w *gitwork) outside() error {
 // it carries the person's credentials, and its address.
 func (w *gitwork) contact(ctx context.Context, verb string) (hostexec.Exit, bool) {
 	v, granted := w.judgeContact(ctx, verb)
+	return w.recorded(ctx, v, granted)
+}
+
+// recorded writes down what was decided, before it counts.
+func (w *gitwork) recorded(ctx context.Context, v hostexec.Verdict, granted bool) (hostexec.Exit, bool) {
 	e := w.event(audit.HostexecRequest, "request")
 	e.Rule, e.Reason, e.Verdict, e.Path = v.Rule, v.Reason, v.Effect.String(), w.remote.URL
 	if err := w.l.g.records.append(ctx, e); err != nil {

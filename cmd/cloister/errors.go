@@ -116,6 +116,9 @@ func (a *app) complain(err error) {
 		if unbuilt && len(hints) == 0 {
 			hints = folderHints(e)
 		}
+		if unbuilt && a.env.get("CLOISTER") == "1" {
+			hints = append([]string{"this is inside the cloister " + a.env.get("CLOISTER_NAME") + " already: run the command as it is"}, hints...)
+		}
 		for _, h := range hints {
 			fmt.Fprintf(a.stderr, "hint: %s\n", printable(h))
 		}

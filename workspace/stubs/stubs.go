@@ -264,11 +264,8 @@ func (s *Set) Make(list []Stub, made, lost func(Stub)) error {
 		missing = append(missing, chain...)
 	}
 	for _, m := range missing {
-		full := filepath.Join(m.Root, m.Rel)
-		if strings.ContainsRune(full, '\n') {
-			return fmt.Errorf("protect %q: a path with a newline", full)
-		}
-		text.WriteString(m.mark() + full + "\n")
+		// A path may hold a newline, which ends a line here, and no NUL.
+		text.WriteString(m.mark() + strings.ReplaceAll(filepath.Join(m.Root, m.Rel), "\n", "\x00") + "\n")
 	}
 	j, err := os.OpenFile(s.journal, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -365,7 +362,7 @@ func remove(journal string, pools map[string]*pool) error {
 	defer f.Close()
 	var paths []string
 	for sc := bufio.NewScanner(f); sc.Scan(); {
-		paths = append(paths, sc.Text())
+		paths = append(paths, strings.ReplaceAll(sc.Text(), "\x00", "\n"))
 	}
 	// Deepest first, which a path's order reversed is.
 	slices.SortFunc(paths, func(a, b string) int { return strings.Compare(b[min(2, len(b)):], a[min(2, len(a)):]) })

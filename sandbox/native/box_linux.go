@@ -74,6 +74,10 @@ func openCommand(init int) (int, error) {
 	return pidfd, nil
 }
 
+// errEnded tells that the command of a cloister is no more. What lives there is
+// being ended by the kernel.
+var errEnded = errors.New("find command: it has ended")
+
 // command is the host's number of the first child of a cloister's first process.
 func command(init int) (int, error) {
 	n := strconv.Itoa(init)
@@ -84,7 +88,7 @@ func command(init int) (int, error) {
 	first, _, _ := strings.Cut(string(text), " ")
 	pid, err := strconv.Atoi(first)
 	if err != nil {
-		return 0, errors.New("find command: it has ended")
+		return 0, errEnded
 	}
 	return pid, nil
 }

@@ -101,9 +101,10 @@ func (b *box) watchMounts(s sandbox.Spec) error {
 // to protect, and every error comes from that.
 func (b *box) unlessGone(err error) error {
 	patience := 200 * time.Millisecond
-	if errors.Is(err, unix.EINVAL) {
-		// A process without a mount namespace is on its way out (fs/proc_namespace.c);
-		// on a busy machine the rest of the way takes longer.
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESRCH) || errors.Is(err, errEnded) {
+		// A process without a mount namespace is on its way out (fs/proc_namespace.c),
+		// as is a cloister without its command: on a busy machine the rest of the way
+		// takes longer.
 		patience = 10 * time.Second
 	}
 	select {

@@ -2,15 +2,18 @@
 // what reaches beyond the screen.
 //
 // It drops operating system commands (OSC: title, clipboard, notifications),
-// device control strings, application and privacy messages, and window
-// operations, in their 7-bit form, in their 8-bit form and as UTF-8, also when
-// they are split over writes or mixed with control characters. All else passes
-// unchanged. A short text of somebody else's, such as a name in a list, is
+// device control strings, application and privacy messages, window operations,
+// printing, reading the screen back and locking the keyboard, in their 7-bit form,
+// in their 8-bit form and as UTF-8, also when they are split over writes or mixed
+// with control characters. All else passes unchanged. A short text of somebody else's, such as a name in a list, is
 // rendered by [Text] or [Quote]. It does not draw, and it does not know which
 // terminal listens. Most readers want New.
 package termsafe
 
-import "io"
+import (
+	"bytes"
+	"io"
+)
 
 // Filter is an io.Writer in front of a terminal.
 type Filter struct {
@@ -58,6 +61,24 @@ func answered(seq []byte) bool {
 		return middle == '$'
 	case 'q', 'u', 'm':
 		return prefixed
+	}
+	return false
+}
+
+// reaches tells whether a control sequence does more than draw, and is dropped in
+// every case: windows are moved and titles typed in as input (t), what is on the
+// screen goes to a printer, which may be a program (i), or comes back as sums, and
+// the terminal tests itself (y), keys are locked (2 among the modes of h).
+func reaches(seq []byte) bool {
+	switch seq[len(seq)-1] {
+	case 't', 'i', 'y':
+		return true
+	case 'h':
+		for mode := range bytes.SplitSeq(seq[2:len(seq)-1], []byte(";")) {
+			if string(bytes.TrimLeft(mode, "0")) == "2" && seq[2] < '<' {
+				return true
+			}
+		}
 	}
 	return false
 }
@@ -116,8 +137,7 @@ func (f *Filter) step(b byte) {
 			f.seq = append(f.seq, b)
 			if b >= 0x40 {
 				f.state = text
-				// CSI … t moves windows and has titles typed in as input.
-				if b != 't' && !(f.silent && answered(f.seq)) {
+				if !reaches(f.seq) && !(f.silent && answered(f.seq)) {
 					f.out = append(f.out, f.seq...)
 				}
 			} else if len(f.seq) > maxSequence {

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -94,7 +95,8 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 	}
 	entries, err := os.ReadDir(filepath.Join(w.root, rel))
 	if err != nil {
-		return // what cannot be read is no program's settings
+		w.unread(rel, moved, err)
+		return
 	}
 	w.seen += len(entries)
 	names := make([]string, len(entries))
@@ -123,6 +125,28 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 				w.found = append(w.found, path)
 			}
 		}
+	}
+}
+
+// unread tells of a folder that cannot be listed. Programs enter one by its name all
+// the same where it may be searched, and the payload can lock what it made: such a
+// folder of the person's own is told of itself. Others' files the payload cannot
+// touch either.
+func (w *walk) unread(rel string, moved bool, err error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return // gone
+	case !errors.Is(err, fs.ErrPermission):
+		w.truncated = true // a path too long for one look, among others
+		return
+	}
+	fi, err := os.Lstat(filepath.Join(w.root, rel))
+	if err != nil {
+		return
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if ok && int(st.Uid) == os.Geteuid() && (moved || fi.Mode()&0o100 != 0) {
+		w.found = append(w.found, filepath.Clean(rel))
 	}
 }
 
@@ -194,9 +218,11 @@ func inGit(rel string) bool {
 	return slices.Contains(strings.Split(filepath.Dir(rel), string(filepath.Separator)), ".git")
 }
 
-// isBare tells a folder that git takes for a repository without its .git.
+// isBare tells a folder that git takes for a repository without its .git, or for
+// the common part of one: a HEAD beside a commondir is enough, and what that leads
+// to needs no HEAD.
 func isBare(names []string) bool {
-	return slices.Contains(names, "HEAD") && slices.Contains(names, "objects") && slices.Contains(names, "refs")
+	return slices.Contains(names, "objects") && slices.Contains(names, "refs") || slices.Contains(names, "HEAD") && slices.Contains(names, "commondir")
 }
 
 // autoRunPath tells whether a path relative to a project's top is one that the
@@ -204,7 +230,8 @@ func isBare(names []string) bool {
 func autoRunPath(rel string) bool {
 	parts := strings.Split(strings.ToLower(rel), string(filepath.Separator))
 	name := parts[len(parts)-1]
-	git := slices.Contains(parts[:len(parts)-1], ".git")
+	below := func(folder string) bool { return slices.Contains(parts[:len(parts)-1], folder) }
+	git := below(".git")
 	for i, part := range parts {
 		if autoRunName(part) && !slices.ContainsFunc(parts[:i], func(p string) bool { return slices.Contains(skipped, p) }) {
 			return true
@@ -219,8 +246,16 @@ func autoRunPath(rel string) bool {
 	switch name {
 	case ".git":
 		return true
-	case "config", "config.worktree", "commondir", "gitdir", "git-rebase-todo":
+	case "config":
+		return git || below(".sl")
+	case "config.worktree", "commondir", "gitdir", "git-rebase-todo":
 		return git
+	case "hgrc", "hgrc-not-shared", "sharedpath": // Mercurial's, with hooks and extensions
+		return below(".hg")
+	case "config.toml": // Jujutsu's
+		return below(".jj")
+	case "defaults": // Darcs', with hooks
+		return below("_darcs")
 	case "attributes":
 		return git && slices.Contains(parts, "info")
 	}

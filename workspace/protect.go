@@ -44,6 +44,13 @@ var autoRun = []struct {
 	{"azure-pipelines.yml", stubs.Leave}, {"bitbucket-pipelines.yml", stubs.Leave}, {"Jenkinsfile", stubs.Leave}, {".cirrus.yml", stubs.Leave},
 	{"mise.toml", stubs.Leave}, {".mise", stubs.Leave}, {"mise.local.toml", stubs.Leave}, {".mise.local.toml", stubs.Leave}, {".tool-versions", stubs.Leave}, {".yarnrc", stubs.Leave}, {".pnpmfile.cjs", stubs.Leave}, {".bundle", stubs.Leave}, {".pdbrc", stubs.Leave}, {".irbrc", stubs.Leave}, {".pryrc", stubs.Leave}, {".gdbinit", stubs.Leave}, {".lldbinit", stubs.Leave},
 	{".bashrc", stubs.Leave}, {".bash_profile", stubs.Leave}, {".profile", stubs.Leave}, {".zshrc", stubs.Leave}, {".zprofile", stubs.Leave}, {".zshenv", stubs.Leave},
+	{".bash_aliases", stubs.Leave}, {".bash_login", stubs.Leave}, {".bash_logout", stubs.Leave}, {".zlogin", stubs.Leave}, {".zlogout", stubs.Leave}, {".kshrc", stubs.Leave}, {".cshrc", stubs.Leave}, {".tcshrc", stubs.Leave},
+	{".autoenv", stubs.Leave}, {".autoenv.zsh", stubs.Leave}, {".autoenv_leave.zsh", stubs.Leave}, {".shadowenv.d", stubs.Leave},
+	{".Rprofile", stubs.Leave}, {".Renviron", stubs.Leave}, {".ghci", stubs.Leave}, {".ocamlinit", stubs.Leave}, {".iex.exs", stubs.Leave}, {".octaverc", stubs.Leave}, {".perldb", stubs.Leave}, {".gdbearlyinit", stubs.Leave},
+	{".dir-locals-2.el", stubs.Leave}, {".ycm_extra_conf.py", stubs.Leave}, {".neoconf.json", stubs.Leave}, {".nova", stubs.Leave}, {".vs", stubs.Leave}, {".theia", stubs.Leave}, {".lapce", stubs.Leave}, {".kateproject", stubs.Leave}, {".externalToolBuilders", stubs.Leave},
+	{".kilocode", stubs.Leave}, {".kilocodemodes", stubs.Leave}, {".openhands", stubs.Leave}, {".goose", stubs.Leave}, {".rovodev", stubs.Leave}, {".agent", stubs.Leave}, {".vibe", stubs.Leave}, {".qoder", stubs.Leave}, {".codebuddy", stubs.Leave}, {".serena", stubs.Leave},
+	{".gitpod.yml", stubs.Leave}, {".gitpod", stubs.Leave}, {".ona", stubs.Leave}, {".idx", stubs.Leave}, {".codesandbox", stubs.Leave}, {".replit", stubs.Leave},
+	{".hg/hgrc", stubs.Leave}, {".sl/config", stubs.Leave}, {".jj/repo/config.toml", stubs.Leave}, {"_darcs/prefs/defaults", stubs.Leave},
 	{".gitconfig", stubs.Leave}, {".ripgreprc", stubs.Leave}, {".cloister.yaml", stubs.Leave},
 	// An absent .gitmodules cannot be covered: git reads the cover and fails.
 	{".gitmodules", stubs.Leave},
@@ -104,11 +111,14 @@ func nested(root string) (out, sockets []string) {
 			case e.Type()&fs.ModeSocket != 0:
 				sockets = append(sockets, path)
 			case name == ".git" && rel != "":
-				out = append(out, gitParts(root, path, e)...)
-			case autoRunName(name) && (rel != "" || strings.HasSuffix(name, workspaceEnd)):
-				out = append(out, path)
-			case name == "workflows" && filepath.Base(rel) == ".github" && rel != ".github":
-				out = append(out, path)
+				if entered(root, rel) {
+					out = append(out, gitParts(root, path, e)...)
+				}
+			case autoRunName(name) && (rel != "" || strings.HasSuffix(name, workspaceEnd)),
+				name == "workflows" && filepath.Base(rel) == ".github" && rel != ".github":
+				if entered(root, rel) {
+					out = append(out, path)
+				}
 			case e.IsDir() && name != ".git" && depth < maxDepth && !slices.Contains(skipped, name):
 				walk(path, depth+1)
 			}
@@ -116,6 +126,18 @@ func nested(root string) (out, sockets []string) {
 	}
 	walk("", 0)
 	return out, sockets
+}
+
+// entered tells whether the owner of a folder below root may enter it. Where not, as
+// the payload can make it, nothing in it can be covered or looked at inside; when it
+// is opened, all that is in it counts as changed.
+func entered(root, rel string) bool {
+	for ; rel != "." && rel != ""; rel = filepath.Dir(rel) {
+		if fi, err := os.Lstat(filepath.Join(root, rel)); err != nil || fi.Mode()&0o100 == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func gitParts(root, path string, e fs.DirEntry) []string {

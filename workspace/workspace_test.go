@@ -282,6 +282,17 @@ func TestChanged(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
+	write(t, filepath.Join(dir, "split/HEAD"), "ref: refs/heads/x\n")
+	write(t, filepath.Join(dir, "split/commondir"), "../common\n")
+	write(t, filepath.Join(dir, "common/config"), "new")
+	for _, d := range []string{"common/objects", "common/refs"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"m/.hg/hgrc", "m/.hg/store/x", "s/.sl/config", "j/.jj/repo/config.toml", "d/_darcs/prefs/defaults", ".Rprofile"} {
+		write(t, filepath.Join(dir, f), "new")
+	}
 	write(t, filepath.Join(dir, "folded/.GIT/Hooks/pre-commit"), "new")
 	write(t, filepath.Join(dir, "folded/.Claude/settings.json"), "new")
 	for from, to := range map[string]string{".git/logs/HEAD": "../../../.bashrc", ".git/refs/heads/x": "../../../../x", "bare/HEAD2": "/etc/passwd", "src/link": "../.git/config"} {
@@ -293,8 +304,9 @@ func TestChanged(t *testing.T) {
 		}
 	}
 	want := []string{
-		".git/logs/HEAD", ".git/rebase-merge/git-rebase-todo", ".git/refs/heads/x", ".zed/tasks.json", "a/.envrc", "bare/HEAD2", "bare/config", "bare/hooks/post-update",
-		"elsewhere/.git/hooks/pre-commit", "folded/.Claude/settings.json", "folded/.GIT/Hooks/pre-commit", "sub/.git/config", "vendor/ev/.git/config",
+		".Rprofile", ".git/logs/HEAD", ".git/rebase-merge/git-rebase-todo", ".git/refs/heads/x", ".zed/tasks.json", "a/.envrc", "bare/HEAD2", "bare/config", "bare/hooks/post-update",
+		"common/config", "d/_darcs/prefs/defaults", "elsewhere/.git/hooks/pre-commit", "folded/.Claude/settings.json", "folded/.GIT/Hooks/pre-commit",
+		"j/.jj/repo/config.toml", "m/.hg/hgrc", "s/.sl/config", "split/commondir", "sub/.git/config", "vendor/ev/.git/config",
 	}
 	if got, _ := workspace.Changed(t.Context(), dir, since, none); !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
@@ -344,6 +356,35 @@ func TestChangedBeside(t *testing.T) {
 		if got, _ := workspace.ChangedBeside(t.Context(), p, since, holder{}); !slices.Equal(got, want) {
 			t.Errorf("got  %v\nwant %v", got, want)
 		}
+	}
+}
+
+// A folder that cannot be listed can be entered by whoever knows a name in it.
+func TestChangedUnreadable(t *testing.T) {
+	dir := base(t)
+	write(t, filepath.Join(dir, "old/locked/x"), "old")
+	chmod := func(rel string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(filepath.Join(dir, rel), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chmod("old/locked", 0)
+	time.Sleep(20 * time.Millisecond) //nolint:forbidigo // file times have ticks
+	since := time.Now()
+	time.Sleep(20 * time.Millisecond) //nolint:forbidigo // file times have ticks
+	write(t, filepath.Join(dir, "entered/.envrc"), "new")
+	write(t, filepath.Join(dir, "shut/.envrc"), "new")
+	chmod("entered", 0o311)
+	chmod("shut", 0)
+	t.Cleanup(func() { chmod("entered", 0o755); chmod("shut", 0o755); chmod("old/locked", 0o755) })
+	want := []string{"entered", "shut"}
+	if os.Geteuid() == 0 { // who sees into them
+		want = []string{"entered/.envrc", "shut/.envrc"}
+	}
+	got, truncated := workspace.Changed(t.Context(), dir, since, holder{})
+	if !slices.Equal(got, want) || truncated {
+		t.Errorf("got %v, truncated %v; want %v", got, truncated, want)
 	}
 }
 

@@ -139,6 +139,12 @@ func (p *program) buildLimits(l sandbox.Limits) {
 	if l.Pids > 0 {
 		pids = uint64(l.Pids)
 	}
+	// Signals that wait, timers among them, are counted for all that a person owns.
+	var waiting unix.Rlimit
+	signals := uint64(1 << 14)
+	if err := unix.Getrlimit(unix.RLIMIT_SIGPENDING, &waiting); err == nil {
+		signals = min(signals, waiting.Cur/2)
+	}
 	for _, r := range []struct {
 		name     string
 		resource int
@@ -150,6 +156,7 @@ func (p *program) buildLimits(l sandbox.Limits) {
 		{"real-time priority", unix.RLIMIT_RTPRIO, 0, 0},
 		{"message queues", unix.RLIMIT_MSGQUEUE, 819200, 819200},
 		{"processes", unix.RLIMIT_NPROC, pids, pids},
+		{"pending signals", unix.RLIMIT_SIGPENDING, signals, signals},
 	} {
 		// Only a limit that is wider than ours is narrowed: raising one would
 		// take a privilege of the host.

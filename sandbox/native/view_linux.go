@@ -319,6 +319,29 @@ func (v *view) cpus() {
 	}
 }
 
+// counts bounds what the kernel counts for a person and all that they own together:
+// no user namespace more, and of inotify half of what the host has, so that editors
+// and watchers outside go on when all of it is taken inside.
+func (v *view) counts() {
+	v.count("max_user_namespaces", "0\n")
+	for _, name := range []string{"instances", "watches"} {
+		text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_" + name)
+		if err != nil {
+			continue // a kernel without inotify
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			v.count("max_inotify_"+name, strconv.Itoa((n+1)/2)+"\n")
+		}
+	}
+}
+
+func (v *view) count(name, value string) {
+	p, limit := v.p, v.p.cell()
+	p.sys("open "+name, unix.SYS_OPENAT, v.root, "proc/sys/user/"+name, unix.O_WRONLY|unix.O_CLOEXEC, 0).to(limit)
+	p.sys("bound "+name, unix.SYS_WRITE, limit, []byte(value), len(value)).want(int64(len(value)))
+	p.sys("close "+name, unix.SYS_CLOSE, limit)
+}
+
 // proc mounts a new /proc, closes the door to further user namespaces through
 // it, and then makes its knobs read-only.
 func (v *view) proc() {
@@ -330,11 +353,7 @@ func (v *view) proc() {
 	p.sys("close proc", unix.SYS_CLOSE, fd)
 	v.attach(mnt, "/proc")
 
-	limit := p.cell()
-	p.sys("open the limit of user namespaces", unix.SYS_OPENAT, v.root, "proc/sys/user/max_user_namespaces", unix.O_WRONLY|unix.O_CLOEXEC, 0).to(limit)
-	p.sys("forbid user namespaces", unix.SYS_WRITE, limit, []byte("0\n"), 2).want(2)
-	p.sys("close the limit", unix.SYS_CLOSE, limit)
-
+	v.counts()
 	for _, name := range readOnlyProc {
 		v.cover("/proc/"+name, true)
 	}

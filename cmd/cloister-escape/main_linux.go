@@ -58,6 +58,9 @@ func dispatch(ctx context.Context, words []string) error {
 			return hog(words[1:])
 		case "hogs":
 			return hogs(ctx)
+		case "take":
+			fmt.Println(corpus.Take())
+			return nil
 		case "fetch":
 			return fetch(words[1:])
 		case "hold":

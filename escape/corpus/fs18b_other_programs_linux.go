@@ -13,6 +13,8 @@ func obeyed() []string {
 		".kiro/settings/mcp.json", ".roo/mcp.json", ".continue/config.yaml", ".aider.conf.yml", ".junie/mcp/mcp.json", ".crush.json", ".windsurf/mcp_config.json", ".zed/tasks.json",
 		".helix/languages.toml", ".vim/coc-settings.json", ".exrc", ".nvim.lua", ".dir-locals.el", ".gdbinit", ".pdbrc", "lefthook.yml", "lefthook.yaml", ".pre-commit-config.yaml",
 		".lintstagedrc.json", ".mise.toml", ".mise/config.toml", ".tool-versions", ".direnv/flake-profile.rc", ".gitlab-ci.yml", ".circleci/config.yml", ".forgejo/workflows/x.yml", "Jenkinsfile", ".gitmodules", ".yarnrc", ".pnpmfile.cjs",
+		".Rprofile", ".ghci", ".ocamlinit", ".iex.exs", ".octaverc", ".dir-locals-2.el", ".autoenv.zsh", ".kilocode/mcp.json", ".openhands/setup.sh", ".vs/tasks.vs.json", ".gitpod.yml", ".idx/dev.nix",
+		".hg/hgrc", ".sl/config", ".jj/repo/config.toml", "_darcs/prefs/defaults",
 		"x.code-workspace", "deep/er/.claude/settings.json", "deep/.vscode/tasks.json", "deep/.npmrc", "deep/.github/workflows/x.yml",
 	}
 }

@@ -11,7 +11,7 @@ func fs18c() escape.Case {
 		ID: "FS-18c", Class: "files of other programs, absent", Attack: "make them, also in other letters, and with names that write to a terminal: each is listed and recorded, no byte of a name reaches the terminal",
 		Source: "sandy (session-end detection); CVE-2025-59944; CVE-2023-28101", Layers: []string{"the list at the end", "audit", "termsafe"},
 		Host: hosted("  auto_approve:\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
-			names := append(obeyed(), "deep/.VSCode/tasks.json", "deep/.EnvRC", "deep/.GIT/Hooks/pre-commit", "X.Code-Workspace")
+			names := append(obeyed(), "deep/.VSCode/tasks.json", "deep/.EnvRC", "deep/.RProfile", "deep/.hg/hgrc", "deep/.jj/repo/config.toml", "deep/.GIT/Hooks/pre-commit", "X.Code-Workspace")
 			script := ""
 			for _, n := range names {
 				script += "mkdir -p \"$(dirname '" + n + "')\"; echo x >'" + n + "'; "

@@ -1,9 +1,7 @@
 package corpus
 
 import (
-	"net"
 	"strconv"
-	"time"
 
 	"cloister/escape"
 )
@@ -27,32 +25,6 @@ func nw16() escape.Case {
 
 // socks asks the proxy for a name by SOCKS5.
 func socks(in escape.Inside, host string, port int) error {
-	if in.Control {
-		return raw(in, "hello")
-	}
-	c, err := net.DialTimeout("tcp", proxyAt, patience)
-	if err != nil {
-		return plain(err)
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		return err
-	}
 	head := append([]byte{5, 1, 0, 5, 1, 0, 3, byte(len(host))}, host...)
-	if _, err := c.Write(append(head, byte(port>>8), byte(port))); err != nil {
-		return plain(err)
-	}
-	buf := make([]byte, 64)
-	got := 0
-	for got < 4 {
-		n, err := c.Read(buf[got:])
-		got += n
-		if err != nil {
-			return escape.ErrRefused
-		}
-	}
-	if buf[3] != 0 {
-		return escape.ErrRefused
-	}
-	return nil
+	return socksAsk(in, append(head, byte(port>>8), byte(port)), 4, 0)
 }

@@ -3,15 +3,11 @@ package policy
 import (
 	"bytes"
 	_ "embed"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/cedar-policy/cedar-go"
@@ -24,14 +20,6 @@ import (
 
 //go:embed schema.cedarschema
 var schemaText []byte
-
-// cedar-go says places and words only in the text of its errors. They are read
-// to show a person the place; nothing is decided by them.
-var (
-	inputPlace  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<input>:([0-9]+):([0-9]+)`) })
-	wantedToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^exact got (.*) want (.+)$`) })
-	wrongEffect = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unexpected effect: (.*)$`) })
-)
 
 const (
 	actionConnect = "NetworkConnect"
@@ -165,50 +153,6 @@ func between(toks []token, from, to int) []token {
 	return toks[lo:hi]
 }
 
-// parseError puts cedar-go's message into ours. It reports the word after the
-// wrong one where it has read on, so the message's own word is looked for.
-func parseError(file string, toks []token, err error) *SyntaxError {
-	e := &SyntaxError{File: file, Msg: err.Error()}
-	if m := inputPlace().FindStringSubmatch(e.Msg); m != nil {
-		e.Line, _ = strconv.Atoi(m[1])
-		e.Column, _ = strconv.Atoi(m[2])
-	}
-	inner := err
-	for next := errors.Unwrap(inner); next != nil; next = errors.Unwrap(inner) {
-		inner = next
-	}
-	e.Msg = "syntax: " + inputPlace().ReplaceAllString(strings.TrimPrefix(inner.Error(), "parser error: "), "here")
-	got := ""
-	if m := wantedToken().FindStringSubmatch(inner.Error()); m != nil {
-		got = m[1]
-		e.Msg = fmt.Sprintf("expected %q, found %q", m[2], got)
-	} else if m := wrongEffect().FindStringSubmatch(inner.Error()); m != nil {
-		got = m[1]
-		e.Msg = fmt.Sprintf("expected permit or forbid, found %q", got)
-	}
-	if got == "" {
-		e.Msg = strings.Replace(e.Msg, `found ""`, "found the end of the file", 1)
-		return e
-	}
-	i, _ := slices.BinarySearchFunc(toks, e, func(t token, e *SyntaxError) int {
-		if t.line != e.Line {
-			return t.line - e.Line
-		}
-		return t.column - e.Column
-	})
-	for back := i; back >= 0 && back > i-3; back-- {
-		if back < len(toks) && toks[back].text == got {
-			e.Line, e.Column = toks[back].line, toks[back].column
-			break
-		}
-	}
-	words := []string{"permit", "forbid", "principal", "action", "resource", "context", "when", "unless"}
-	if hint := didYouMean(got, words); strings.HasPrefix(hint, "did") && len(got) > 2 && !slices.Contains(words, got) {
-		e.Hint = hint
-	}
-	return e
-}
-
 // loader checks one policy and makes it ready.
 type loader struct {
 	set       *cedarSet
@@ -252,9 +196,7 @@ func (l *loader) load(p *cedar.Policy) {
 	// Nobody knows the types of a tool's arguments beforehand. Where a condition
 	// finds another than it wants it errs, and that denies.
 	if err := l.validator.Policy("", &tree); err != nil && !l.openly {
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			l.errs = append(l.errs, syntaxError(l.origin, line, ""))
-		}
+		l.mistyped(err)
 		return
 	}
 	_, all := tree.Action.(xast.ScopeTypeAll)

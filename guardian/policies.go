@@ -46,6 +46,24 @@ func (l *Loaded) Input() policy.Input {
 	return in
 }
 
+// InputIn is Input with what a project's files say and, where it is named, what a person
+// answered for it.
+func (l *Loaded) InputIn(project string, files []api.ProjectFile) (policy.Input, error) {
+	in := l.Input()
+	if project != "" {
+		in.Rules = append(in.Rules, l.remembered(project)...)
+	}
+	if err := addProjects(&in, files); err != nil {
+		return in, err
+	}
+	scope, err := l.scope(files)
+	if err != nil {
+		return in, err
+	}
+	in.Servers = slices.Clip(in.Servers)
+	return in, addServers(&in, scope.servers[scope.shared:])
+}
+
 // Config is the configuration that it came from.
 func (l *Loaded) Config() *config.Config { return l.config }
 
@@ -391,17 +409,8 @@ func (p *policies) remember(key string, s *policy.Snapshot) {
 func derive(l *Loaded, w words, remembered []policy.Rule) (*policy.Snapshot, error) {
 	base, err := l.base, error(nil)
 	if len(w.Cedar)+len(w.Projects) > 0 {
-		in := l.input
-		in.Rules = slices.Concat(in.Rules, l.remembered(""))
-		if err = addProjects(&in, w.Projects); err != nil {
-			return nil, err
-		}
-		scope, err := l.scope(w.Projects)
+		in, err := l.InputIn("", w.Projects)
 		if err != nil {
-			return nil, err
-		}
-		in.Servers = slices.Clip(in.Servers)
-		if err := addServers(&in, scope.servers[scope.shared:]); err != nil {
 			return nil, err
 		}
 		in.Cedar = slices.Clone(in.Cedar)

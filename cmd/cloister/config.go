@@ -40,6 +40,10 @@ func (a *app) configShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// What the guardian would refuse is not in force: one verdict for both.
+			if _, err := a.onDisk(); err != nil {
+				return err
+			}
 			values := sourced(c.Explain())
 			if asJSON {
 				return a.json(map[string]any{"file": s.File, "found": s.Found, "values": values})
@@ -161,7 +165,7 @@ force: a guardian that runs keeps the last good configuration.`,
 			if err := a.edit(cmd.Context(), "the configuration", file); err != nil {
 				return err
 			}
-			if _, _, err := a.load(); err != nil {
+			if _, err := a.onDisk(); err != nil {
 				return hinted(err, "cloister config edit opens it again")
 			}
 			return nil

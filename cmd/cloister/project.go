@@ -214,13 +214,18 @@ func (k known) files(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]own
 // hereWords are the project of the current folder and its files, for whoever
 // only asks; none where there is no project.
 func (a *app) hereWords() (string, []api.ProjectFile, error) {
-	d, err := a.dirs()
-	if err != nil {
-		return "", nil, err
-	}
 	p, err := workspace.Find(".")
 	if err != nil {
 		return "", nil, nil
+	}
+	return a.ownWords(p)
+}
+
+// ownWords are a project's root and its files.
+func (a *app) ownWords(p workspace.Project) (string, []api.ProjectFile, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return "", nil, err
 	}
 	k, err := readKnown(projectFile(d, string(p.Main)))
 	if err != nil {

@@ -1,17 +1,20 @@
 package main
 
 import (
-	"fmt"
+	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"cloister/api"
 	"cloister/audit"
 	"cloister/guardian"
 	"cloister/internal/authority"
 	"cloister/policy"
 	"cloister/policy/suggest"
+	"cloister/workspace"
 
 	"github.com/spf13/cobra"
 )
@@ -50,7 +53,8 @@ func (a *app) policySuggest() *cobra.Command {
 		Short: "Write the rules that would allow what passed in record mode",
 		Long: `Write the smallest list of rules that would allow, in mode enforce, what passed
 in mode record or shadow and the policy on disk does not allow: a config.yaml to
-take over, after you have read it. Nothing is changed.`,
+take over, after you have read it. What each project did is held against what its
+own files say too. Nothing is changed.`,
 		Example: "  cloister run --mode record --name trial -- make test\n" +
 			"  cloister policy suggest --session trial",
 		Args: counted(0, 0),
@@ -69,15 +73,10 @@ take over, after you have read it. Nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			in := l.Input()
-			if whole {
-				in.Rules = slices.DeleteFunc(in.Rules, func(r policy.Rule) bool { return r.Effect != policy.Deny })
-			}
-			rules, left, err := suggest.Rules(in, seen)
+			x, err := a.suggested(l, seen, whole)
 			if err != nil {
 				return err
 			}
-			x := told(rules, left)
 			if asJSON {
 				return a.json(x)
 			}
@@ -96,20 +95,21 @@ take over, after you have read it. Nothing is changed.`,
 	return c
 }
 
-// passed is what the record says that was let through, each thing once.
-func (a *app) passed(f audit.Filter) ([]suggest.Seen, error) {
+// passed is what the record says that was let through, each thing once for each
+// project.
+func (a *app) passed(f audit.Filter) (map[string][]suggest.Seen, error) {
 	d, err := a.dirs()
 	if err != nil {
 		return nil, err
 	}
 	f.Verdict = policy.Allow.String()
 	at := map[string]int{}
-	var out []suggest.Seen
+	out := map[string][]suggest.Seen{}
 	err = a.eachEvent(guardian.AuditDir(d), f, func(e audit.Event) {
 		if e.Kind != audit.NetConnect && e.Kind != audit.HTTPRequest || e.Action == "close" || e.Action == "response" {
 			return
 		}
-		to, err := authority.ParseHostPort(bracketed(e.Host)+":"+strconv.Itoa(int(e.Port)), e.Port)
+		to, err := authority.ParseHostPort(net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), e.Port)
 		if err != nil {
 			return // shortened by the record, and never that of a destination that was reached
 		}
@@ -118,22 +118,50 @@ func (a *app) passed(f audit.Filter) ([]suggest.Seen, error) {
 			s.Method = e.Method
 			s.Path, _, _ = strings.Cut(e.Path, "?")
 		}
-		key := s.Method + " " + to.String() + s.Path
+		key := e.Project + "\x00" + s.Method + " " + to.String() + s.Path
 		if i, ok := at[key]; ok {
-			out[i].Count++
+			out[e.Project][i].Count++
 			return
 		}
-		at[key] = len(out)
-		out = append(out, s)
+		at[key] = len(out[e.Project])
+		out[e.Project] = append(out[e.Project], s)
 	})
 	return out, err
 }
 
-func bracketed(host string) string {
-	if strings.Contains(host, ":") {
-		return "[" + host + "]"
+// suggested holds what each project did against the policy that it has.
+func (a *app) suggested(l *guardian.Loaded, seen map[string][]suggest.Seen, whole bool) (suggestion, error) {
+	var rules []suggest.Rule
+	var left []suggest.Left
+	for _, project := range slices.Sorted(maps.Keys(seen)) {
+		files, err := a.wordsAt(project)
+		if err != nil {
+			return suggestion{}, err
+		}
+		in, err := l.InputIn(project, files)
+		if err != nil {
+			return suggestion{}, err
+		}
+		if whole {
+			in.Rules = slices.DeleteFunc(in.Rules, func(r policy.Rule) bool { return r.Effect != policy.Deny })
+		}
+		more, over, err := suggest.Rules(in, seen[project])
+		if err != nil {
+			return suggestion{}, err
+		}
+		rules, left = append(rules, more...), append(left, over...)
 	}
-	return host
+	return told(suggest.Merge(rules), left), nil
+}
+
+// wordsAt are a project's files; none where it is no more.
+func (a *app) wordsAt(project string) ([]api.ProjectFile, error) {
+	p, err := workspace.Find(project)
+	if project == "" || err != nil {
+		return nil, nil //nolint:nilerr // what it did stays in the record
+	}
+	_, files, err := a.ownWords(p)
+	return files, err
 }
 
 func told(rules []suggest.Rule, left []suggest.Left) suggestion {
@@ -166,40 +194,6 @@ func (a *app) tellSuggestion(x suggestion, whole bool, seen int) {
 	}
 	a.line("  allow:")
 	for _, r := range x.Rules {
-		a.line("    - %s  # %s", r.yaml(), count(r.Count, "time"))
+		a.line("    - %s  # %s", suggest.YAML(policy.Rule{Domain: r.Domain, CIDR: r.CIDR, Ports: r.Ports, Methods: r.Methods, Paths: r.Paths}), count(r.Count, "time"))
 	}
-}
-
-// yaml is the rule as an element of its list.
-func (r suggestedRule) yaml() string {
-	parts := []string{"domain: " + yamlWord(r.Domain)}
-	if r.CIDR != "" {
-		parts = []string{"cidr: " + yamlWord(r.CIDR)}
-	}
-	if len(r.Ports) > 0 {
-		parts = append(parts, fmt.Sprintf("ports: %s", strings.ReplaceAll(fmt.Sprint(r.Ports), " ", ", ")))
-	}
-	for _, list := range []struct {
-		key   string
-		words []string
-	}{{"methods", r.Methods}, {"paths", r.Paths}} {
-		if len(list.words) == 0 {
-			continue
-		}
-		quoted := make([]string, len(list.words))
-		for i, w := range list.words {
-			quoted[i] = yamlWord(w)
-		}
-		parts = append(parts, list.key+": ["+strings.Join(quoted, ", ")+"]")
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-// yamlWord quotes what YAML could read as something else than text.
-func yamlWord(s string) string {
-	plain := s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") == "" && strings.ContainsAny(s[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/")
-	if plain && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(s)) {
-		return s
-	}
-	return strconv.Quote(s)
 }

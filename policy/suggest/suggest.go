@@ -75,6 +75,33 @@ func Rules(in policy.Input, seen []Seen) ([]Rule, []Left, error) {
 	return slices.DeleteFunc(rules, func(r Rule) bool { return !gained[r.Domain+r.CIDR] }), left, nil
 }
 
+// Merge are the rules of several answers of Rules as one list: of two that differ in
+// nothing but ports, or nothing but paths, one.
+func Merge(rules []Rule) []Rule {
+	var out []Rule
+	for _, r := range rules {
+		i := slices.IndexFunc(out, func(o Rule) bool {
+			return o.Domain == r.Domain && o.CIDR == r.CIDR && slices.Equal(o.Methods, r.Methods) &&
+				(slices.Equal(o.Ports, r.Ports) && (len(o.Paths) > 0) == (len(r.Paths) > 0) || slices.Equal(o.Paths, r.Paths))
+		})
+		if i < 0 {
+			r.Ports, r.Paths = slices.Clone(r.Ports), slices.Clone(r.Paths)
+			out = append(out, r)
+			continue
+		}
+		o := &out[i]
+		o.Ports, o.Paths, o.Count = union(o.Ports, r.Ports), union(o.Paths, r.Paths), o.Count+r.Count
+	}
+	slices.SortStableFunc(out, func(a, b Rule) int { return cmp.Compare(a.Domain+a.CIDR, b.Domain+b.CIDR) })
+	return out
+}
+
+func union[T cmp.Ordered](a, b []T) []T {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func with(in policy.Input, rules []Rule) (*policy.Snapshot, error) {
 	in.Rules = slices.Clone(in.Rules)
 	for _, r := range rules {

@@ -81,3 +81,32 @@ func paths(n int) []string {
 	}
 	return out
 }
+
+func TestMerge(t *testing.T) {
+	rule := func(domain string, ports []uint16, methods, paths []string) suggest.Rule {
+		return suggest.Rule{Rule: policy.Rule{Domain: domain, Ports: ports, Methods: methods, Paths: paths}, Count: 2}
+	}
+	var got []string
+	for _, r := range suggest.Merge([]suggest.Rule{
+		rule("b.example", []uint16{443}, nil, nil),
+		rule("a.example", []uint16{443}, []string{"GET"}, []string{"/x"}),
+		rule("b.example", []uint16{80, 443}, nil, nil),
+		rule("a.example", []uint16{443}, []string{"GET"}, []string{"/y", "/x"}),
+		rule("a.example", []uint16{443}, []string{"GET"}, nil), // any path: it is not made narrower
+		rule("a.example", []uint16{80}, []string{"GET"}, []string{"/z"}),
+	}) {
+		got = append(got, fmt.Sprint(r.Domain, r.Ports, r.Methods, r.Paths, r.Count))
+	}
+	want := []string{
+		"a.example [443] [GET] [/x /y] 4", "a.example [443] [GET] [] 2", "a.example [80] [GET] [/z] 2", "b.example [80 443] [] [] 4",
+	}
+	for i := range want {
+		want[i] = strings.ReplaceAll(want[i], " [", "[")
+		if i < len(got) {
+			got[i] = strings.ReplaceAll(got[i], " [", "[")
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}

@@ -15,8 +15,9 @@ const secretSettings = readSettings + `secrets: [{name: BENCH_TOKEN, hosts: [api
 
 const realToken = "bench-token-that-only-the-server-and-the-vault-know"
 
-// measureInjected asks with a placeholder and without: in one session, so that what it
-// adds is the finding of the placeholder and the putting of the value in its place.
+// measureInjected asks with a placeholder, and with another word of its length in the
+// same header: in one session, so that what it adds is the finding of the placeholder,
+// the judging and recording of its use, and the putting of the value in its place.
 func measureInjected(ctx context.Context, w *world) error {
 	p, l, port, err := w.secured(onlyReal)
 	if err != nil {
@@ -45,8 +46,8 @@ func measureInjected(ctx context.Context, w *world) error {
 		for turn := range with {
 			name := with[(round+turn)%2]
 			o := order{Do: "requests", Name: readName, Times: w.rounds(1000)}
-			if name == withSecret {
-				o.Token = "BENCH_TOKEN"
+			if o.Token = "BENCH_TOKEN"; name == ours {
+				o.Word = ownWord
 			}
 			took, err := y.each(o)
 			if err != nil {
@@ -69,8 +70,11 @@ func measureInjected(ctx context.Context, w *world) error {
 // withSecret is the contender whose requests carry the placeholder.
 const withSecret = "cloister, with a placeholder"
 
-// onlyReal lets nobody in who brings another word than the real one.
+// ownWord is a credential that the program has by itself: it is sent on as it is.
+const ownWord = "a-word-that-the-program-has-by-itself-and-no-secret"
+
+// onlyReal lets nobody in who brings another word than the real one, or its own.
 func onlyReal(r *http.Request) bool {
 	word := r.Header.Get("Authorization")
-	return word == "" || word == "Bearer "+realToken
+	return word == "Bearer "+ownWord || word == "Bearer "+realToken
 }

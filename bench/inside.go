@@ -33,6 +33,7 @@ type order struct {
 	Wide  int // how many at once
 	Name  string
 	Token string // a variable that holds a credential for requests
+	Word  string // instead of what Token holds
 	Roots string // PEM file of those whom the client trusts; empty is the system's
 
 	held *holding

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -150,7 +151,7 @@ func (o order) secure() (*tls.Conn, *bufio.Reader, error) {
 func (o order) get(c *tls.Conn, r *bufio.Reader, path string) error {
 	more := ""
 	if o.Token != "" {
-		more = "Authorization: Bearer " + os.Getenv(o.Token) + "\r\n"
+		more = "Authorization: Bearer " + cmp.Or(o.Word, os.Getenv(o.Token)) + "\r\n"
 	}
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, o.To, more); err != nil {
 		return err

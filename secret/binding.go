@@ -34,6 +34,8 @@ type Binding struct {
 	Use               string // what becomes of a use, in the words of who wrote it
 	// Origin is where it was written, for a person.
 	Origin string
+
+	place, to string // in words: each use is recorded with them
 }
 
 // Words are a Binding as a person wrote it.
@@ -107,6 +109,7 @@ func Bind(w Words) (*Binding, error) {
 	case slices.Contains([]string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect", "trailer"}, strings.ToLower(b.Header)):
 		return nil, fmt.Errorf("the header %s is the gate's own", b.Header)
 	}
+	b.place, b.to = b.placeWords(), b.toWords()
 	return b, nil
 }
 
@@ -122,7 +125,9 @@ func (b *Binding) Covers(a authority.Authority) bool {
 }
 
 // Place is the place in words.
-func (b *Binding) Place() string {
+func (b *Binding) Place() string { return b.place }
+
+func (b *Binding) placeWords() string {
 	switch {
 	case b.Query != "":
 		return "query " + b.Query
@@ -135,7 +140,9 @@ func (b *Binding) Place() string {
 }
 
 // To is where it may go in words: POST api.example.com:8443/v1/**.
-func (b *Binding) To() string {
+func (b *Binding) To() string { return b.to }
+
+func (b *Binding) toWords() string {
 	hosts := make([]string, len(b.Hosts))
 	for i, p := range b.Hosts {
 		hosts[i] = p.String()

@@ -89,6 +89,13 @@ type Protect struct {
 	Empty bool `json:"empty,omitempty"`
 	// Instead covers a file with one of the Spec's Files.
 	Instead GuestPath `json:"instead,omitempty"`
+	// Yields is for a stub or a socket behind something empty: once somebody's own
+	// file is in its place, that is shown, read-only. Everything else that is covered
+	// stays hidden, however often the host replaces it.
+	Yields bool `json:"yields,omitempty"`
+	// Fleeting is for a file that is only hidden, and may be gone by the time that it
+	// would be: nothing is to be hidden then. It is covered when it is back.
+	Fleeting bool `json:"fleeting,omitempty"`
 }
 
 // File is a small file made inside: Head, then what From holds, then Data.

@@ -131,7 +131,7 @@ func (v *View) plan(p Project, o Options) error {
 			return err
 		}
 		for _, s := range t.hide {
-			v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(s), File: true, Empty: true})
+			v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(s), File: true, Empty: true, Fleeting: true})
 		}
 	}
 	if o.None {
@@ -305,7 +305,7 @@ func (v *View) live(home string, o Options) error {
 	}
 	found, sockets := nested(root)
 	for _, rel := range sockets {
-		tree.cover(rel, true)
+		tree.cover(sandbox.Protect{File: true, Yields: true}, rel)
 	}
 	for _, rel := range found {
 		if err := tree.protect(rel, stubs.Leave); err != nil {
@@ -347,7 +347,7 @@ func (v *View) overlay(home string, o Options) error {
 	tree := newTree(v, root)
 	_, sockets := nested(root)
 	for _, rel := range sockets {
-		tree.cover(rel, true)
+		tree.cover(sandbox.Protect{File: true, Yields: true}, rel)
 	}
 	for _, rel := range o.Protect {
 		clean := filepath.Clean(rel)
@@ -517,7 +517,7 @@ func (t *tree) protect(rel string, absent stubs.Kind) error {
 	t.pin(rel)
 	t.done[rel] = true
 	socket := fi.Mode()&fs.ModeSocket != 0 // another session's stub, or a way out
-	t.v.Protect = append(t.v.Protect, sandbox.Protect{Target: sandbox.GuestPath(full), File: !fi.IsDir(), Empty: socket})
+	t.v.Protect = append(t.v.Protect, sandbox.Protect{Target: sandbox.GuestPath(full), File: !fi.IsDir(), Empty: socket, Yields: socket})
 	return nil
 }
 
@@ -530,9 +530,9 @@ func (t *tree) hold(rel string, k stubs.Kind) {
 	case stubs.Leave:
 		return
 	case stubs.Folder:
-		cover.Empty = true
+		cover.Empty, cover.Yields = true, true
 	case stubs.Blank:
-		cover.File, cover.Empty = true, true
+		cover.File, cover.Empty, cover.Yields = true, true, true
 	case stubs.File:
 		cover.File = true
 	case stubs.Ignoring:
@@ -620,19 +620,20 @@ func (t *tree) hide(glob string) error {
 		if err != nil || fi.Mode()&fs.ModeSymlink != 0 || t.done[rel] {
 			continue
 		}
-		t.cover(rel, !fi.IsDir())
+		t.cover(sandbox.Protect{File: !fi.IsDir()}, rel)
 	}
 	return nil
 }
 
 // cover shows a path empty.
-func (t *tree) cover(rel string, file bool) {
+func (t *tree) cover(p sandbox.Protect, rel string) {
 	if t.done[rel] {
 		return
 	}
 	t.pin(rel)
 	t.done[rel] = true
-	t.v.Protect = append(t.v.Protect, sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel)), File: file, Empty: true})
+	p.Target, p.Empty, p.Fleeting = sandbox.GuestPath(filepath.Join(t.root, rel)), true, p.File
+	t.v.Protect = append(t.v.Protect, p)
 }
 
 // writable are the folders of the host, but the private home, to which the

@@ -46,7 +46,7 @@ func (v *View) hideSocket(guest string) {
 		return
 	}
 	v.pinAbove(guest)
-	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: true, Empty: true})
+	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: true, Empty: true, Yields: true, Fleeting: true})
 }
 
 // boundSockets are the paths at which programs of this network namespace listen.

@@ -139,13 +139,13 @@ func (b *box) mend(mountinfo *os.File, s sandbox.Spec) (whole bool, err error) {
 		if err != nil {
 			continue
 		}
-		if t.Empty && t.File == fi.IsDir() || t.Empty && !fi.IsDir() && fi.Mode()&os.ModeSocket == 0 {
-			// Somebody's own by now, where a stub was: it is held as it is.
-			t.Empty, t.File = false, !fi.IsDir()
+		if t.Yields && (t.File == fi.IsDir() || !fi.IsDir() && fi.Mode()&os.ModeSocket == 0) {
+			t.Empty = false // somebody's own by now: it is held as it is
 		}
 		if fi.IsDir() {
 			t.Instead = ""
 		}
+		t.File = !fi.IsDir()
 		missing = append(missing, t)
 	}
 	if len(missing) == 0 {

@@ -254,10 +254,16 @@ func (p *program) probeProtected(s sandbox.Spec) {
 		// Of the mount itself: a link is not followed, and a pipe or socket may
 		// be written whatever the mount says.
 		at, fs := p.cell(), make([]byte, statfsSize)
-		p.sys("probe: open "+string(t.Target), unix.SYS_OPENAT, unix.AT_FDCWD, string(t.Target), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0).to(at)
-		p.sys("probe: look at "+string(t.Target), unix.SYS_FSTATFS, at, fs)
+		var gone, none []unix.Errno
+		if t.Fleeting {
+			// What is away is not open to anything, and nothing is read of its mount.
+			gone, none = []unix.Errno{unix.ENOENT}, []unix.Errno{unix.EBADF}
+			*int32At(fs, statfsFlags) = unix.ST_RDONLY
+		}
+		p.sys("probe: open "+string(t.Target), unix.SYS_OPENAT, unix.AT_FDCWD, string(t.Target), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0).or(gone...).to(at)
+		p.sys("probe: look at "+string(t.Target), unix.SYS_FSTATFS, at, fs).or(none...)
 		p.look(readOnlyMount, int32At(fs, statfsFlags), "probe: "+string(t.Target)+" is read-only")
-		p.sys("probe: close "+string(t.Target), unix.SYS_CLOSE, at)
+		p.sys("probe: close "+string(t.Target), unix.SYS_CLOSE, at).or(none...)
 	}
 }
 

@@ -148,14 +148,18 @@ func (v *view) mountTmpfs(target string, options ...string) {
 // at opens a guest path, itself and never through a symbolic link: below a
 // writable bind an earlier session may have planted one.
 func (v *view) at(guest string) *int32 {
+	fd, open := v.open(guest)
+	open.to(fd)
+	return fd
+}
+
+func (v *view) open(guest string) (*int32, *op) {
 	guest = v.real(guest, true)
-	fd := v.p.cell()
 	how := &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	}
-	v.p.sys("open "+guest, unix.SYS_OPENAT2, v.root, rel(guest), pointerTo(how), unix.SizeofOpenHow).to(fd)
-	return fd
+	return v.p.cell(), v.p.sys("open "+guest, unix.SYS_OPENAT2, v.root, rel(guest), pointerTo(how), unix.SizeofOpenHow)
 }
 
 // attach puts a detached mount on a guest path.
@@ -168,6 +172,15 @@ func (v *view) attach(fd *int32, target string) {
 func (v *view) attachAt(fd, at *int32, target string) {
 	v.p.sys("mount "+target, unix.SYS_MOVE_MOUNT, fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	v.p.sys("close mount", unix.SYS_CLOSE, fd)
+}
+
+// attachIfThere does without a path that is gone, whose descriptor is none then.
+func (v *view) attachIfThere(fd *int32, target string) {
+	at, open := v.open(target)
+	open.or(unix.ENOENT).to(at)
+	v.p.sys("mount "+target, unix.SYS_MOVE_MOUNT, fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH).or(unix.EBADF, unix.ENOENT)
+	v.p.sys("close mount", unix.SYS_CLOSE, fd)
+	v.p.sys("close "+target, unix.SYS_CLOSE, at).or(unix.EBADF)
 }
 
 func (v *view) restrict(what string, fd *int32, attrs uint64) {
@@ -396,19 +409,23 @@ func (v *view) null(guest string) {
 
 // blankFile hides a file behind an empty, read-only one. /dev/null would swallow
 // what is written to it, and is no file to programs that ask first.
-func (v *view) blankFile(guest string) {
+func (v *view) blankFile(t sandbox.Protect) {
 	if !v.made[blank] {
 		v.made[blank] = true
 		v.file(blank, nil, 0o444)
 	}
-	v.hideBehind(blank, guest)
+	v.hideBehind(blank, t)
 }
 
 // hideBehind shows something of the read-only root in the place of a path.
-func (v *view) hideBehind(what, guest string) {
-	fd := v.p.cell()
+func (v *view) hideBehind(what string, t sandbox.Protect) {
+	guest, fd := string(t.Target), v.p.cell()
 	v.p.sys("clone "+what, unix.SYS_OPEN_TREE, v.root, rel(what), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
 	v.restrict(guest, fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if t.Fleeting {
+		v.attachIfThere(fd, guest)
+		return
+	}
 	v.attach(fd, guest)
 }
 
@@ -421,7 +438,7 @@ const (
 // empty hides a folder behind an empty, read-only one.
 func (v *view) empty(guest string) {
 	v.folder(nothing, 0o555)
-	v.hideBehind(nothing, guest)
+	v.hideBehind(nothing, sandbox.Protect{Target: sandbox.GuestPath(guest)})
 }
 
 func (v *view) dev() {
@@ -549,9 +566,9 @@ func (v *view) protect(list []sandbox.Protect) {
 		guest := string(t.Target)
 		switch {
 		case t.Instead != "":
-			v.hideBehind(string(t.Instead), guest)
+			v.hideBehind(string(t.Instead), t)
 		case t.Empty && t.File:
-			v.blankFile(guest)
+			v.blankFile(t)
 		case t.Empty:
 			v.empty(guest)
 		default:

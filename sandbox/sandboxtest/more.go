@@ -397,18 +397,6 @@ func plantedLinks(t *testing.T, h *Harness) {
 	}
 }
 
-func hidden(t *testing.T, h *Harness) {
-	h.Write(t, ".env", "KEY=canary")
-	h.Write(t, ".env.local", "KEY=canary")
-	out := h.Run(t, Options{View: func(o *workspace.Options) { o.Hide = []string{".env*"} }}, "sh", "-c", "cat .env .env.local; echo x > .env; ls -A")
-	if strings.Contains(out.Stdout, "canary") || !strings.Contains(out.Stdout, ".env.local") {
-		t.Errorf("%+v", out)
-	}
-	if got := read(t, filepath.Join(h.Project, ".env")); got != "KEY=canary" {
-		t.Errorf(".env became %q", got)
-	}
-}
-
 func linkedSettings(t *testing.T, h *Harness) {
 	h.Write(t, "shared/settings.json", "original")
 	if err := os.Symlink("shared", filepath.Join(h.Project, ".claude")); err != nil {

@@ -118,5 +118,6 @@ type Command struct {
 	// What the probe holds against the walls.
 	Network bool     `json:"network"`
 	Denied  []string `json:"denied"`
-	Held    []string `json:"held"` // guest paths that must be read-only
+	Held    []string `json:"held"`   // guest paths that must be read-only
+	Hidden  []string `json:"hidden"` // guest paths that must be so where they are there
 }

@@ -22,20 +22,27 @@ func (v *viewer) keep() error {
 	// when a file was replaced (Linux 6.18), so the mounts are also looked at
 	// unasked; a look costs 0.1 ms.
 	const idle = 250
-	wait := idle
+	// What is being replaced is back in a moment; what stays away is looked for at
+	// the cost of half a hundredth of a processor.
+	const soon, late = 2, 32
+	wait, absent := 0, soon // the first look is at what changed before the watch began
 	for {
 		// mountinfo is in error when it has changed (proc(5)).
 		ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
-		if _, err := unix.Poll(ready, wait); err != nil && !errors.Is(err, unix.EINTR) {
+		changed, err := unix.Poll(ready, wait)
+		if err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 		whole, err := v.mend(f)
 		if err != nil {
 			return err
 		}
+		if changed > 0 {
+			absent = soon
+		}
 		wait = idle
 		if !whole {
-			wait = 2
+			wait, absent = absent, min(2*absent, late)
 		}
 	}
 }
@@ -70,13 +77,13 @@ func (v *viewer) mend(mountinfo *os.File) (whole bool, err error) {
 		}
 		kind := st.Mode & unix.S_IFMT
 		folder := kind == unix.S_IFDIR
-		if t.Empty && t.File == folder || t.Empty && !folder && kind != unix.S_IFSOCK {
-			// Somebody's own by now, where a stub was: it is held as it is.
-			t.Empty, t.File = false, !folder
+		if t.Yields && (t.File == folder || !folder && kind != unix.S_IFSOCK) {
+			t.Empty = false // somebody's own by now: it is held as it is
 		}
 		if folder {
 			t.Instead = ""
 		}
+		t.File = !folder
 		if err := v.cover(t); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
 			return false, fmt.Errorf("cover %s again: %w", t.Target, err)
 		}

@@ -152,6 +152,11 @@ func probe(c Command) error {
 			return err
 		}
 	}
+	for _, name := range c.Hidden {
+		if err := heldReadOnly(name); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
 	return probeNetwork(c.Network)
 }
 

@@ -571,7 +571,7 @@ func (v *viewer) mask() error {
 // protect lays read-only mounts over the writable ones, ancestors first.
 func (v *viewer) protect(list []sandbox.Protect) error {
 	for _, t := range list {
-		if err := v.cover(t); err != nil {
+		if err := v.cover(t); err != nil && !(t.Fleeting && errors.Is(err, unix.ENOENT)) {
 			return fmt.Errorf("%s: %w", t.Target, err)
 		}
 	}

@@ -1,0 +1,78 @@
+package sandboxtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cloister/sandbox"
+	"cloister/workspace"
+)
+
+func hidden(t *testing.T, h *Harness) {
+	h.Write(t, ".env", "KEY=canary")
+	h.Write(t, ".env.local", "KEY=canary")
+	out := h.Run(t, Options{View: hide}, "sh", "-c", "cat .env .env.local; echo x > .env; ls -A")
+	if strings.Contains(out.Stdout, "canary") || !strings.Contains(out.Stdout, ".env.local") {
+		t.Errorf("%+v", out)
+	}
+	if got := read(t, filepath.Join(h.Project, ".env")); got != "KEY=canary" {
+		t.Errorf(".env became %q", got)
+	}
+}
+
+func hide(o *workspace.Options) { o.Hide = []string{".env*"} }
+
+// covered waits until a file is there and empty, as long as the test would.
+const covered = "i=0; while [ ! -e .env -o -s .env ] && [ $i -lt 300 ]; do sleep 0.05; i=$((i+1)); done; cat .env; echo x > .env; echo end"
+
+// hiddenAgain: what the host's own programs put in a hidden file's place, as an
+// editor does that saves, is as hidden as the old one was.
+func hiddenAgain(t *testing.T, h *Harness) {
+	h.Write(t, ".env", "KEY=canary")
+	out := h.Run(t, Options{View: hide, During: func(sandbox.Box) {
+		await(t, func() bool { _, err := os.Stat(filepath.Join(h.Project, "ready")); return err == nil })
+		h.Write(t, "new", "KEY=canary2")
+		if err := os.Rename(filepath.Join(h.Project, "new"), filepath.Join(h.Project, ".env")); err != nil {
+			t.Error(err)
+		}
+		h.Write(t, "go", "")
+	}}, "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; "+covered)
+	if out.Err != nil || out.Stdout != "end\n" {
+		t.Errorf("%+v", out)
+	}
+	if got := read(t, filepath.Join(h.Project, ".env")); got != "KEY=canary2" {
+		t.Errorf(".env became %q", got)
+	}
+}
+
+// hiddenGone: a hidden file that goes away just when a session starts does not
+// keep it from starting, and is hidden when it is back. What is protected does.
+func hiddenGone(t *testing.T, h *Harness) {
+	h.Write(t, ".env", "KEY=canary")
+	remove := func(name string) func(*sandbox.Spec) {
+		return func(*sandbox.Spec) {
+			if err := os.Remove(filepath.Join(h.Project, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	out := h.Run(t, Options{View: hide, Change: remove(".env"), During: func(sandbox.Box) {
+		await(t, func() bool { _, err := os.Stat(filepath.Join(h.Project, "ready")); return err == nil })
+		h.Write(t, ".env", "KEY=canary2")
+	}}, "sh", "-c", "[ -e .env ] && echo there; touch ready; "+covered)
+	if out.Err != nil || out.Stdout != "end\n" {
+		t.Errorf("%+v", out)
+	}
+	if got := read(t, filepath.Join(h.Project, ".env")); got != "KEY=canary2" {
+		t.Errorf(".env became %q", got)
+	}
+	h.Write(t, ".envrc", "mine")
+	if out := h.Run(t, Options{Change: remove(".envrc")}, "true"); out.Err == nil {
+		t.Error("a start without a protected file that was there went on")
+	}
+	if out := h.Run(t, Options{Change: remove(".envrc")}, "true"); out.Err == nil {
+		t.Error("a start without a stub of a protected file went on")
+	}
+}

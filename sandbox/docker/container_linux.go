@@ -224,6 +224,9 @@ func (a *api) create(ctx context.Context, s sandbox.Spec, role string, body obje
 	ctx = context.WithoutCancel(ctx)
 	path := "/containers/create?name=" + url.QueryEscape(containerName(s, role))
 	if err := a.call(ctx, http.MethodPost, path, body, &c); err != nil {
+		if _, refused := errors.AsType[*apiError](err); !refused {
+			err = &unsureError{err}
+		}
 		return "", err
 	}
 	for _, w := range c.Warnings {
@@ -236,6 +239,12 @@ func (a *api) create(ctx context.Context, s sandbox.Spec, role string, body obje
 	return c.ID, nil
 }
 
+// unsureError is the end of a wait for a container that the engine may still make:
+// it took too long, or the connection broke.
+type unsureError struct{ error }
+
+func (e *unsureError) Unwrap() error { return e.error }
+
 func (a *api) start(ctx context.Context, id string) error {
 	return a.call(ctx, http.MethodPost, "/containers/"+id+"/start", nil, nil)
 }
@@ -243,7 +252,13 @@ func (a *api) start(ctx context.Context, id string) error {
 // remove ends a container and returns when it is gone. That it is gone already is
 // no error, and neither is that the engine is just removing it.
 func (a *api) remove(ctx context.Context, id string) error {
-	var err error
+	_, err := a.removeIfThere(ctx, id)
+	return err
+}
+
+// removeIfThere tells besides whether the engine knew the container. One that it is
+// just making it lists, and does not know yet.
+func (a *api) removeIfThere(ctx context.Context, id string) (known bool, err error) {
 	for began := time.Now(); ; {
 		err = a.call(ctx, http.MethodDelete, "/containers/"+id+"?force=1&v=1", nil, nil)
 		// Podman fails while a container is just ending by itself.
@@ -253,15 +268,17 @@ func (a *api) remove(ctx context.Context, id string) error {
 		<-time.After(50 * time.Millisecond)
 	}
 	switch {
-	case err == nil, isStatus(err, http.StatusNotFound):
-		return nil
+	case err == nil:
+		return true, nil
+	case isStatus(err, http.StatusNotFound):
+		return false, nil
 	case isStatus(err, http.StatusConflict):
 		err = a.call(ctx, http.MethodPost, "/containers/"+id+"/wait?condition=removed", nil, nil)
 		if err == nil || isStatus(err, http.StatusNotFound) {
-			return nil
+			return true, nil
 		}
 	}
-	return fmt.Errorf("remove container: %w", err)
+	return true, fmt.Errorf("remove container: %w", err)
 }
 
 // state tells how a container ended, where the engine knows.

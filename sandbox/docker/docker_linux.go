@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"cloister/sandbox"
 	"cloister/sandbox/docker/inside"
@@ -32,10 +33,13 @@ type Options struct {
 }
 
 // Driver builds enclosures of containers.
-type Driver struct{ o Options }
+type Driver struct {
+	o      Options
+	within time.Duration // bounds each call of the engine
+}
 
 // New gives the driver. It reaches nothing yet.
-func New(o Options) *Driver { return &Driver{o} }
+func New(o Options) *Driver { return &Driver{o, answerWithin} }
 
 // Name is "docker".
 func (*Driver) Name() string { return "docker" }
@@ -71,6 +75,7 @@ const (
 
 	noteProfile = "p" // a file with the seccomp profile, where an engine reads files
 	noteEngine  = "e" // a file with the engine's socket, for who sweeps
+	noteUnsure  = "u" // before a role: its container may come to be, or not
 )
 
 // program is the file that runs inside.

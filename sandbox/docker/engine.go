@@ -25,7 +25,8 @@ import (
 type engine struct {
 	socket string
 	http   *http.Client
-	podman bool // it is Podman's compatible socket
+	within time.Duration // bounds each call: an engine that hangs is refused by name
+	podman bool          // it is Podman's compatible socket
 }
 
 // The versions of the API that are spoken: 1.41 came with Engine 20.10 and brought
@@ -35,14 +36,14 @@ const (
 	newestAPI = 44
 )
 
-// answerWithin bounds each call: an engine that hangs is refused by name.
+// answerWithin is longer than a busy engine takes to answer.
 const answerWithin = 20 * time.Second
 
 // removeWithin is for what can be a million files on a busy disk.
 const removeWithin = 2 * time.Minute
 
 func newEngine(socket string) *engine {
-	return &engine{socket: socket, http: &http.Client{Transport: &http.Transport{
+	return &engine{socket: socket, within: answerWithin, http: &http.Client{Transport: &http.Transport{
 		DisableCompression: true, MaxIdleConnsPerHost: 4,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
@@ -116,7 +117,7 @@ func (e *engine) do(ctx context.Context, method, path string, body io.Reader, ki
 
 // call asks for one thing. in and out may be nil.
 func (e *engine) call(ctx context.Context, method, path string, in, out any) error {
-	within := answerWithin
+	within := e.within
 	if method == http.MethodDelete {
 		within = removeWithin
 	}

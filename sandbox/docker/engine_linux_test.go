@@ -28,7 +28,7 @@ func ask(t *testing.T, method, path string, in io.Reader, out any) {
 	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", engineSocket(t))
 	}}}
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://engine/v1.41"+path, in)
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, "http://engine/v1.41"+path, in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ func (a *api) call(ctx context.Context, method, path string, in, out any) error 
 
 func (d *Driver) connect(ctx context.Context) (*api, error) {
 	e := newEngine(d.o.Socket)
+	e.within = d.within
 	ctx, cancel := context.WithTimeoutCause(ctx, pingWithin, errNoAnswer)
 	defer cancel()
 	version, err := e.ping(ctx)
@@ -60,6 +61,7 @@ type start struct {
 
 	mu          sync.Mutex
 	agent, gate string // containers that exist
+	unsure      bool   // another may come to be
 	box         *box
 }
 
@@ -124,24 +126,46 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_
 // undo removes what there is of a start that failed, whoever has given up.
 func (st *start) undo(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	var errs []error
 	if st.box != nil {
 		st.box.hangUp()
 	}
 	for _, f := range st.marks {
 		f.Close()
 	}
+	err := st.removeAll(ctx)
+	st.a.close()
+	switch {
+	case st.doors == nil:
+		return err
+	case !st.unsure:
+		return st.doors.after(err)
+	}
+	st.doors.leave()
+	return errors.Join(err, fmt.Errorf("a container that the engine may still make carries the label %s and is removed when the guardian, or a cloister in containers, starts next", labelInstance))
+}
+
+// removeAll removes the containers that exist. An engine that does not answer now is
+// not waited for as long as a removal may take.
+func (st *start) removeAll(ctx context.Context) error {
+	var ids []string
 	for _, id := range []string{st.agent, st.gate} {
 		if id != "" {
-			errs = append(errs, st.a.remove(ctx, id))
+			ids = append(ids, id)
 		}
 	}
-	st.a.close()
-	err := errors.Join(errs...)
-	if st.doors != nil {
-		err = st.doors.after(err)
+	if len(ids) == 0 {
+		return nil
 	}
-	return err
+	within, cancel := context.WithTimeoutCause(ctx, pingWithin, errNoAnswer)
+	defer cancel()
+	if _, err := st.a.ping(within); err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range ids {
+		errs = append(errs, st.a.remove(ctx, id))
+	}
+	return errors.Join(errs...)
 }
 
 // run creates, starts and connects both containers.
@@ -157,6 +181,7 @@ func (st *start) run(ctx context.Context, program string, w sandbox.Wiring) erro
 			}
 		})
 	}
+	wait.Go(func() { st.d.sweepLate(began, filepath.Base(st.doors.dir)) })
 	b := &box{ctx: context.WithoutCancel(ctx), a: st.a, doors: st.doors, user: st.user, done: make(chan struct{})}
 	st.box = b
 	if err := st.meet(began, b); err != nil {
@@ -173,16 +198,26 @@ func (st *start) run(ctx context.Context, program string, w sandbox.Wiring) erro
 
 // up creates and starts one of the two.
 func (st *start) up(ctx context.Context, role, program string) error {
-	var (
-		id  string
-		err error
-	)
+	// Also for who sweeps, should this process be killed meanwhile.
+	note := filepath.Join(st.doors.dir, noteUnsure+role)
+	err := os.WriteFile(note, nil, 0o600)
+	if err != nil {
+		return err
+	}
+	var id string
 	if role == inside.RoleGate {
 		id, err = st.a.createGate(ctx, st.spec, st.d.gateContainer(st.spec, program, st.doors))
 	} else {
 		id, err = st.createAgent(ctx, program)
 	}
 	st.exists(role, id)
+	if _, ok := errors.AsType[*unsureError](err); ok {
+		st.mu.Lock()
+		st.unsure = true
+		st.mu.Unlock()
+	} else if rerr := os.Remove(note); rerr != nil {
+		return errors.Join(err, rerr)
+	}
 	if err != nil {
 		if err = st.accept(err, id); err != nil {
 			return err
@@ -479,7 +514,10 @@ func commandOf(s sandbox.Spec, u inside.User, tty [3]bool) inside.Command {
 		c.Env = append(c.Env, []byte(e))
 	}
 	for _, p := range s.Protect {
-		if !p.Pin {
+		switch {
+		case p.Fleeting:
+			c.Hidden = append(c.Hidden, string(p.Target))
+		case !p.Pin:
 			c.Held = append(c.Held, string(p.Target))
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 )
 
 // Leftovers removes what crashed sessions of this instance left: their containers
@@ -23,29 +25,66 @@ func (d *Driver) Leftovers(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweep containers: %w", err)
 	}
-	dead := map[string][]string{} // folders, by the engine's socket
+	var dead []string
 	for _, e := range entries {
-		if d.answers(ctx, e.Name()) {
-			continue
+		if !d.answers(ctx, e.Name()) {
+			dead = append(dead, e.Name())
 		}
-		socket, err := os.ReadFile(filepath.Join(d.o.Dir, e.Name(), noteEngine))
+	}
+	return d.sweepFolders(ctx, dead)
+}
+
+// sweepLate removes what an engine made too late for the session that had asked.
+// It is tried in each start, which is own; what cannot be swept now is there for
+// the next.
+func (d *Driver) sweepLate(ctx context.Context, own string) {
+	notes, err := filepath.Glob(filepath.Join(d.o.Dir, "*", noteUnsure+"*"))
+	if err != nil {
+		return
+	}
+	var late []string
+	for _, note := range notes {
+		if name := filepath.Base(filepath.Dir(note)); name != own && !slices.Contains(late, name) && !d.answers(ctx, name) {
+			late = append(late, name)
+		}
+	}
+	_ = d.sweepFolders(ctx, late) // of this start nothing depends on it
+}
+
+// sweepFolders sweeps sessions that are no more, with the engine that each used.
+func (d *Driver) sweepFolders(ctx context.Context, folders []string) error {
+	dead := map[string][]string{} // folders, by the engine's socket
+	for _, name := range folders {
+		socket, err := os.ReadFile(filepath.Join(d.o.Dir, name, noteEngine))
 		if err != nil {
 			socket = []byte(d.o.Socket) // it crashed before its first word to one
 		}
-		dead[string(socket)] = append(dead[string(socket)], e.Name())
+		dead[string(socket)] = append(dead[string(socket)], name)
 	}
 	var errs []error
 	for socket, folders := range dead {
-		at := New(Options{Socket: socket, Dir: d.o.Dir})
+		at := &Driver{Options{Socket: socket, Dir: d.o.Dir}, d.within}
 		err := at.sweep(ctx, folders)
 		for _, name := range folders {
-			if err == nil {
+			if err == nil && !d.unsure(name) {
 				err = os.RemoveAll(filepath.Join(d.o.Dir, name))
 			}
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// unsureFor is how long a container may still come to be that nobody waits for.
+const unsureFor = 10 * time.Minute
+
+// unsure tells whether a session's container was not seen, and may still be made.
+func (d *Driver) unsure(folder string) bool {
+	notes, err := filepath.Glob(filepath.Join(d.o.Dir, folder, noteUnsure+"*"))
+	return err == nil && slices.ContainsFunc(notes, func(note string) bool {
+		fi, err := os.Stat(note)
+		return err == nil && time.Since(fi.ModTime()) < unsureFor
+	})
 }
 
 // sweep removes the containers of sessions, by their folders' names.
@@ -72,9 +111,15 @@ func (d *Driver) sweep(ctx context.Context, folders []string) error {
 	}
 	var errs []error
 	for _, c := range list {
-		if gone[short(c.Labels[labelSession])] {
-			errs = append(errs, a.remove(ctx, c.ID))
+		name := short(c.Labels[labelSession])
+		if !gone[name] {
+			continue
 		}
+		known, err := a.removeIfThere(ctx, c.ID)
+		if err == nil && known {
+			err = os.RemoveAll(filepath.Join(d.o.Dir, name, noteUnsure+c.Labels[labelRole]))
+		}
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sweep containers: %w", err)

@@ -1,0 +1,160 @@
+package docker_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cloister/sandbox"
+	"cloister/sandbox/docker"
+	"cloister/sandbox/sandboxtest"
+)
+
+// slowEngine stands before the engine. What it is asked to create for the agent it
+// hands on only when it may, whether or not who asked still waits: as an engine
+// does that unpacks an image or waits for its disk.
+func slowEngine(t *testing.T, may <-chan struct{}) (socket string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "cd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket = filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", engineSocket(t))
+	}}}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // who asked has gone
+		}
+		late := strings.HasSuffix(r.URL.Path, "/containers/create") && strings.HasSuffix(r.URL.Query().Get("name"), "-init")
+		if late {
+			<-may
+			// It had looked at what is to be mounted when it was asked.
+			var c map[string]any
+			if err := json.Unmarshal(body, &c); err != nil {
+				t.Error(err)
+			}
+			delete(c["HostConfig"].(map[string]any), "Mounts")
+			if body, err = json.Marshal(c); err != nil {
+				t.Error(err)
+			}
+		}
+		ask, err := http.NewRequest(r.Method, "http://engine"+r.URL.RequestURI(), bytes.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		maps.Copy(ask.Header, r.Header)
+		resp, err := behind.Do(ask)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		if late && resp.StatusCode != http.StatusCreated {
+			t.Errorf("%s: %s", r.URL, resp.Status)
+		}
+		maps.Copy(w.Header(), resp.Header)
+		w.WriteHeader(resp.StatusCode)
+		_, _ = io.Copy(w, resp.Body) // who asked may have gone
+	})}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l) // it ends with the test
+	}()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-done
+	})
+	return socket
+}
+
+// TestEngineSlow: a container that comes to be when nobody waits for it any more is
+// removed, by a sweep and by the next start.
+func TestEngineSlow(t *testing.T) {
+	o := options(t)
+	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh")), ID: digest("5105")}
+	fast := docker.New(o)
+	if err := fast.Give(t.Context(), root, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	folders := func() []string {
+		entries, err := os.ReadDir(o.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, e := range entries {
+			out = append(out, e.Name())
+		}
+		return out
+	}
+	ours := func() []container {
+		return slices.DeleteFunc(containers(t), func(c container) bool { return c.Labels["cloister.instance"] != docker.Instance(fast) })
+	}
+	t.Cleanup(func() {
+		for _, c := range ours() {
+			_ = docker.Remove(fast, c.ID) // a test that failed told of it
+		}
+	})
+	for _, tt := range []struct {
+		name  string
+		sweep func() error
+	}{
+		{"a sweep", func() error { return fast.Leftovers(t.Context()) }},
+		{"the next start", func() error {
+			return sandboxtest.New(t, onImage{fast, root}).Run(t, sandboxtest.Options{}, "sh", "-c", "exit 0").Err
+		}},
+	} {
+		may := make(chan struct{})
+		slow := o
+		slow.Socket = slowEngine(t, may)
+		out := sandboxtest.New(t, onImage{docker.Patience(slow, time.Second), root}).Run(t, sandboxtest.Options{}, "sh", "-c", "exit 0")
+		if out.Err == nil || !strings.Contains(out.Err.Error(), "does not answer") || !strings.Contains(out.Err.Error(), "may still make") {
+			t.Errorf("%s: %v", tt.name, out.Err)
+		}
+		if n := len(ours()); n != 0 {
+			t.Errorf("%s: %d containers before the engine makes the late one", tt.name, n)
+		}
+		// Swept too early there is nothing to be found, and it is not forgotten.
+		if err := fast.Leftovers(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := len(folders()); n != 1 {
+			t.Errorf("%s: %d folders by which it would be found, want 1", tt.name, n)
+		}
+		close(may)
+		for deadline := time.Now().Add(20 * time.Second); len(ours()) == 0; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // the engine tells nobody
+			if time.Now().After(deadline) {
+				t.Fatal("the engine made no container")
+			}
+		}
+		// One that is listed may not be there to be removed yet.
+		for deadline := time.Now().Add(20 * time.Second); len(ours())+len(folders()) > 0; {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: left %v, folders %v", tt.name, ours(), folders())
+			}
+			if err := tt.sweep(); err != nil {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+		}
+	}
+}

@@ -57,7 +57,7 @@ func (r *ruled) text(name string) string {
 func (r *ruled) approved(id string, words ...string) (status, out string) {
 	res := r.cloister(append([]string{"approvals", "approve", id}, words...)...)
 	if res.Status != 0 {
-		return "unanswered", res.Stderr
+		return "unanswered", res.Stderr + r.text("out") + r.cloister("list", "-a").Stdout
 	}
 	return r.ended()
 }

@@ -23,7 +23,16 @@ type ruled struct {
 
 // instance starts nothing yet: the first run does.
 func instance(w *escape.World, text string) (*ruled, error) {
-	r := &ruled{w: w, base: w.Base + "/hx"}
+	// Another folder each time: a shim of the case before may still end, and would
+	// take away what it finds at the paths that were its own.
+	base, err := os.MkdirTemp(w.Base, "hx")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(base, 0o755); err != nil {
+		return nil, err
+	}
+	r := &ruled{w: w, base: base}
 	r.project = r.base + "/project"
 	for dir, mode := range map[string]os.FileMode{r.project: 0o755, r.base + "/run": 0o700, r.base + "/state": 0o700, r.base + "/data": 0o700} {
 		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, mode)); err != nil {
@@ -96,6 +105,7 @@ func (r *ruled) host(script string) escape.Result {
 func (r *ruled) has(name string) bool { return exists(filepath.Join(r.project, name)) }
 
 func (r *ruled) close() {
+	r.cloister("stop", "--all", "-t", "1s")
 	r.cloister("guardian", "stop")
 	if r.guardian != nil {
 		_ = r.guardian.Wait() // it was told to end

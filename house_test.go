@@ -187,7 +187,7 @@ var large = map[string]struct {
 	"policy":         {5500, "the index, the Cedar text and the reader of Cedar files must decide alike"},
 	"escape/corpus":  {9800, "one file for each case; nothing in one knows another"},
 	"workspace":      {3200, "project, plan, protected and closed paths end in one list of mounts; stubs are the next to move out"},
-	"sandbox/docker": {2800, "containers, the engine's images and builds by it are one conversation with one engine; builds are the next to move out"},
+	"sandbox/docker": {2900, "containers, the engine's images and builds by it are one conversation with one engine; builds are the next to move out"},
 	"sandbox/native": {5000, "one list of system calls, made here and executed here"},
 }
 

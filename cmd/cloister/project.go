@@ -63,6 +63,9 @@ func (a *app) projects(d xdg.Dirs) ([]known, error) {
 	for _, name := range files {
 		k, err := readKnown(name)
 		if err != nil {
+			if _, unread := errors.AsType[*fs.PathError](err); !unread && os.Rename(name, name+".bad") == nil {
+				err = fmt.Errorf("%w; it is kept as %s.bad", err, name) // told of once
+			}
 			a.notice("cloister: %v; the others are there", err)
 			continue
 		}
@@ -84,8 +87,7 @@ func readKnown(name string) (known, error) {
 	return k, nil
 }
 
-// register finds a project by its path, and remembers one at its first use. A
-// file that says nothing sound is kept aside.
+// register finds a project by its path, and remembers one at its first use.
 func (a *app) register(d xdg.Dirs, root string) (known, error) {
 	name := projectFile(d, root)
 	k, err := readKnown(name)
@@ -94,11 +96,6 @@ func (a *app) register(d xdg.Dirs, root string) (known, error) {
 	}
 	if _, unread := errors.AsType[*fs.PathError](err); unread && !errors.Is(err, fs.ErrNotExist) {
 		return k, err
-	} else if !unread {
-		a.notice("cloister: %v; it is kept as %s.bad", err, name)
-		if err := os.Rename(name, name+".bad"); err != nil {
-			return k, fmt.Errorf("register project: %w", err)
-		}
 	}
 	all, err := a.projects(d)
 	if err != nil {

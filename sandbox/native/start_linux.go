@@ -268,6 +268,9 @@ func (d *Driver) Exec(_ context.Context, init int, spec sandbox.Spec, w sandbox.
 		return give(fmt.Errorf("join cloister: %w", err))
 	}
 	defer unix.Close(inside)
+	// The host may have taken one away just now, which the keeper mends, or the
+	// whole project, in which a person still wants to look around.
+	spec.Protect = nil
 	p, st, err := d.joinProgram(spec, j, inside)
 	if err != nil {
 		return give(err)

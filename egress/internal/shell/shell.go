@@ -281,8 +281,8 @@ func (s *session) carry(far ssh.Channel, answers, requests <-chan *ssh.Request) 
 	side.Go(func() {
 		_, err := io.Copy(far, metered{s.near, s.g.Up})
 		if over, is := errors.AsType[*overError](err); is {
+			up <- over.err // before the server hears of it: its end ends the session
 			_ = far.Close()
-			up <- over.err
 			return
 		}
 		_ = far.CloseWrite() // fails where the server has closed, which the answers tell

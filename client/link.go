@@ -336,6 +336,8 @@ func (l *Link) End(ctx context.Context, end api.SessionEnd) (api.SessionSummary,
 		return l.count(), nil
 	case isClosed(l.done):
 		return l.count(), fmt.Errorf("end session: %w", l.why())
+	case isClosed(gone): // also where all the time was over before that was seen
+		return l.count(), fmt.Errorf("end session: %w", ErrGuardianGone)
 	default:
 		return l.count(), fmt.Errorf("end session: %w", context.Cause(ctx))
 	}

@@ -77,8 +77,11 @@ func (l *live) serve() {
 	defer l.shim.close()
 	l.served.Go(l.tell)
 	// The guardian's end closes the link; the shim sees it and looks for the
-	// next guardian.
-	unhook := context.AfterFunc(l.g.ctx, func() { _ = l.conn.Close() })
+	// next guardian, which goes on from these numbers.
+	unhook := context.AfterFunc(l.g.ctx, func() {
+		_ = l.sendNumbers()
+		_ = l.conn.Close()
+	})
 	end, err := l.listen()
 	unhook()
 
@@ -307,8 +310,7 @@ func (l *live) tell() {
 		if !l.acked.CompareAndSwap(true, false) {
 			continue // its ack marks the tally again
 		}
-		sum := l.tally.summary()
-		_ = l.send(api.Frame{Type: api.FrameCounts, Summary: &sum})
+		_ = l.sendNumbers()
 		timer := time.NewTimer(countEvery)
 		select {
 		case <-l.ctx.Done():
@@ -317,6 +319,12 @@ func (l *live) tell() {
 		case <-timer.C:
 		}
 	}
+}
+
+// sendNumbers tells the shim what the session came to so far.
+func (l *live) sendNumbers() error {
+	sum := l.tally.summary()
+	return l.send(api.Frame{Type: api.FrameCounts, Summary: &sum})
 }
 
 // ask asks the shim to end the session.

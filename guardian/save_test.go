@@ -82,7 +82,7 @@ func TestSaveIsRecordedFirst(t *testing.T) {
 	g := newGate(t)
 	arm(t, openSession(t, c, request("box")), g)
 	waitFor(t, func() bool {
-		_, err := g.resolve(t, "good.example", 5*time.Second)
+		_, err := g.resolve(t, "good.example", 20*time.Second)
 		st, err2 := c.Status(t.Context())
 		return err == nil && err2 == nil && st.AuditError != ""
 	})

@@ -49,7 +49,7 @@ func (w *world) ask(msg []byte) []byte {
 
 func exchange(t testing.TB, c net.Conn, msg []byte) []byte {
 	t.Helper()
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err := c.Write(msg); err != nil {
 		t.Fatal(err)
 	}

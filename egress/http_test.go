@@ -268,7 +268,7 @@ func TestHTTPBadChunks(t *testing.T) {
 				if is {
 					t.Error("upstream took it for a whole request")
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(20 * time.Second):
 				t.Error("upstream still waits for the rest")
 			}
 		})
@@ -354,7 +354,7 @@ func TestHTTPUpstreamClosesIdle(t *testing.T) {
 }
 
 func TestHTTPSlowHead(t *testing.T) {
-	w := newWorld(t, map[string]string{"web.test": "127.0.0.1:1"}, func(c *egress.Config) { c.Limits.Handshake = 150 * time.Millisecond })
+	w := newWorld(t, map[string]string{"web.test": "127.0.0.1:1"}, func(c *egress.Config) { c.Limits.Handshake = time.Second })
 	c := w.dial("web.test", 80)
 	write(t, c, "GET / HTTP/1.1\r\n")
 	if got, _ := readAll(t, c); !strings.HasPrefix(got, "HTTP/1.1 408 ") {
@@ -381,7 +381,7 @@ func TestHTTPProgramLeaves(t *testing.T) {
 	c.Close()
 	select {
 	case <-gone:
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("upstream was not told")
 	}
 }
@@ -389,7 +389,7 @@ func TestHTTPProgramLeaves(t *testing.T) {
 // flowless waits for a condition of the test's own.
 func (w *world) flowless(ok func() bool) {
 	w.t.Helper()
-	for range 500 {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
 		if ok() {
 			return
 		}

@@ -440,7 +440,7 @@ func TestInspectedBytes(t *testing.T) {
 			if is != (tt.status == 200) {
 				t.Errorf("%s: the server took it for whole: %t", tt.name, is)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(20 * time.Second):
 			t.Errorf("%s: the server still waits", tt.name)
 		}
 	}

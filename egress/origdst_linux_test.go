@@ -84,7 +84,7 @@ func originalDestination(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 		write(t, c, "\x01")
 		readN(t, c, 1)
 		c.Close()
@@ -94,7 +94,7 @@ func originalDestination(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 		if _, reset := readAll(t, c); !reset {
 			t.Errorf("%s: not reset", dst)
 		}
@@ -110,7 +110,7 @@ func originalDestination(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	write(t, c, "CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n")
 	if got, _ := io.ReadAll(c); !strings.HasPrefix(string(got), "HTTP/1.1 403 ") {
 		t.Errorf("proxy: %q", got)

@@ -512,7 +512,7 @@ func TestFindDoesNotWaitForAPipe(t *testing.T) {
 				if err == nil {
 					t.Error("found")
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(20 * time.Second):
 				t.Error("it waits for somebody to write into the pipe")
 				go func() { _ = os.WriteFile(filepath.Join(at, name), nil, 0o600) }() // lets the other one end
 				<-done

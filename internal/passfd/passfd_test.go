@@ -48,7 +48,7 @@ func temp(t *testing.T, text string) *os.File {
 	return f
 }
 
-func soon() time.Time { return time.Now().Add(5 * time.Second) }
+func soon() time.Time { return time.Now().Add(20 * time.Second) }
 
 func TestLinesAndFilesKeepTheirOrder(t *testing.T) {
 	a, b := pair(t)

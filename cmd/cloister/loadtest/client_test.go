@@ -201,7 +201,7 @@ func (w *world) inside(flags ...string) *inside {
 func (i *inside) tell(o order) {
 	i.t.Helper()
 	if o.Within == 0 {
-		o.Within = 10 * time.Second
+		o.Within = 30 * time.Second
 	}
 	if err := json.NewEncoder(i.in).Encode(o); err != nil {
 		i.t.Fatal(err)

@@ -49,7 +49,7 @@ func TestDiskFull(t *testing.T) {
 	w.do("guardian", "start")
 	c := w.inside()
 	get := func(name string, i int) answer {
-		return c.do(order{Do: "get", URL: fmt.Sprintf("http://up.example/%s%d", name, i), Number: 1, Within: 3 * time.Second})
+		return c.do(order{Do: "get", URL: fmt.Sprintf("http://up.example/%s%d", name, i), Number: 1, Within: 10 * time.Second})
 	}
 	if a := get("control", 0); a.Good != 1 {
 		t.Fatalf("control: %+v", a)

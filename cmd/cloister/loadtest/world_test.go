@@ -132,7 +132,7 @@ func (w *world) killGuardian() {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		w.t.Fatal(err)
 	}
-	eventually(w.t, 5*time.Second, "the guardian dies", func() bool { return !alive(pid) })
+	eventually(w.t, 20*time.Second, "the guardian dies", func() bool { return !alive(pid) })
 }
 
 // alive also counts a process whose threads are still on their way out: until

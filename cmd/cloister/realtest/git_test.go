@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -95,6 +96,31 @@ git commit -q --allow-empty -m third && git push -q origin HEAD:mine`, me, root)
 	}
 }
 
+// separation counts the servers that use the folder of all.
+var separation struct {
+	sync.Mutex
+	made  bool
+	users int
+}
+
+// separate makes the folder where sshd, as root, keeps its unprivileged half, until
+// the last test that needs it ends.
+func separate(t *testing.T) {
+	const folder = "/run/sshd"
+	separation.Lock()
+	defer separation.Unlock()
+	separation.made = os.Mkdir(folder, 0o755) == nil || separation.made
+	separation.users++
+	t.Cleanup(func() {
+		separation.Lock()
+		defer separation.Unlock()
+		if separation.users--; separation.users == 0 && separation.made {
+			separation.made = false
+			_ = os.Remove(folder)
+		}
+	})
+}
+
 // sshd starts the real one on loopback, with a host key and a client's in the folder
 // that it gives, for the user who runs the tests.
 func (w *world) sshd() (etc, addr, me string) {
@@ -112,17 +138,9 @@ func (w *world) sshd() (etc, addr, me string) {
 		w.host(keygen, "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(etc, key))
 	}
 	if os.Geteuid() == 0 {
-		// Where sshd, as root, keeps its unprivileged half.
-		if err := os.Mkdir("/run/sshd", 0o755); err == nil {
-			t.Cleanup(func() { _ = os.Remove("/run/sshd") })
-		}
+		separate(t)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = ln.Addr().String()
-	_ = ln.Close()
+	addr = freePort(t)
 	w.write(etc, "config", fmt.Sprintf(`ListenAddress %s
 HostKey %s/host
 AuthorizedKeysFile %s/client.pub

@@ -170,6 +170,12 @@ type counted struct {
 	net.Conn
 	name     atomic.Pointer[string]
 	up, down atomic.Int64
+	closed   atomic.Bool // nothing more is counted
+}
+
+func (c *counted) Close() error {
+	defer c.closed.Store(true)
+	return c.Conn.Close()
 }
 
 func (c *counted) Read(p []byte) (int, error) {
@@ -256,6 +262,14 @@ func (w *world) checkAudit() {
 	if diff := cmp.Diff(open, closed); diff != "" {
 		w.t.Errorf("audit: connections begun and ended differ (-begun +ended):\n%s", diff)
 	}
+	waitFor(w.t, "the servers' ends of what the record tells to be over", func() bool {
+		for name, conns := range w.net.seen() {
+			if w.rules[name] == nil && slices.ContainsFunc(conns, func(c *counted) bool { return !c.closed.Load() }) {
+				return false
+			}
+		}
+		return true
+	})
 	seen := 0
 	var untold []flow
 	for name, conns := range w.net.seen() {

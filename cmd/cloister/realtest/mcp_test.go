@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -300,12 +299,7 @@ func summary(out string) map[string]int {
 // everything starts the server that the suite asks for.
 func (w *world) everything() string {
 	w.t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	_ = ln.Close()
+	addr := freePort(w.t)
 	c := exec.CommandContext(w.t.Context(), "node", "testdata/mcp/everything.mjs", addr[strings.LastIndexByte(addr, ':')+1:])
 	c.Env = w.environ()
 	c.Stderr = os.Stderr

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -95,15 +96,19 @@ func newDatabase(t *testing.T, w *world, name string) *database {
 	return d
 }
 
-// freePort is an address on loopback where nothing listens.
+// freePort is an address on loopback where nothing listens, and none that the
+// kernel gives to whoever asks for any before it is used.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
+		if err == nil {
+			_ = ln.Close()
+			return ln.Addr().String()
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // The real psql, unmodified, with a password by SCRAM, through a gate that knows

@@ -346,12 +346,12 @@ func (w *world) reload() {
 	}
 }
 
-// waitFor asks until it is so, for ten seconds.
+// waitFor asks until it is so, for half a minute.
 func waitFor(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
 		if is() {
 			return
 		}

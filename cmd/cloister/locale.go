@@ -6,16 +6,23 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/term"
+
 	"cloister/session"
 )
 
 // locale is what the inside knows of this terminal, language and time. Each is
 // there also where the caller's environment has none, as for a job or a service:
-// TERM as docker sets it, and the time zone of this machine.
+// TERM as docker sets it for a terminal, and the time zone of this machine. Where
+// there is no terminal programs hear so: git starts no editor then that nobody sees.
 func (a *app) locale() session.Locale {
 	l := session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")}
-	if l.Term == "" {
+	switch {
+	case l.Term != "":
+	case term.IsTerminal(int(a.stdin.Fd())):
 		l.Term = "xterm"
+	default:
+		l.Term = "dumb"
 	}
 	if l.Lang == "" {
 		l.Lang = "C.UTF-8"

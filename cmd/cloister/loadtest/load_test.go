@@ -39,6 +39,7 @@ func newUpstream(t *testing.T) *upstream {
 			u.open.Add(1)
 		case http.StateClosed, http.StateHijacked:
 			u.open.Add(-1)
+		case http.StateActive, http.StateIdle:
 		}
 	}
 	u.Start()

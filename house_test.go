@@ -109,6 +109,7 @@ var packages = map[string]string{
 	"panel":                  "the whole screen of approvals watch",
 	"hostexec":               "rules, digest and run of host commands, and the caller inside",
 	"internal/authority":     "one canonical spelling of a destination",
+	"internal/certfile":      "certificates in a file",
 	"internal/cgroup":        "processes that the kernel bounds and ends together",
 	"internal/fieldname":     "HTTP field names as the most careless server reads them",
 	"internal/durable":       "files that survive a crash",

@@ -77,9 +77,6 @@ type Shim struct {
 	Notify func(text string)
 }
 
-// Locale is the part of the caller's environment that describes their terminal.
-type Locale struct{ Term, Lang, TZ string }
-
 // Result is what a run came to.
 type Result struct {
 	Name     string

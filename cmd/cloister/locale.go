@@ -1,10 +1,7 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
 	"os"
-	"strings"
 
 	"golang.org/x/term"
 
@@ -29,18 +26,7 @@ func (a *app) locale() session.Locale {
 	}
 	if l.TZ == "" {
 		link, err := os.Readlink("/etc/localtime")
-		l.TZ = zone(link, err)
+		l.TZ = session.Zone(link, err)
 	}
 	return l
-}
-
-// zone is the name of the time zone that /etc/localtime links to: UTC where there
-// is no such file (localtime(5)), nothing where it is no link, because inside it is
-// the same file.
-func zone(link string, err error) string {
-	if errors.Is(err, fs.ErrNotExist) {
-		return "UTC"
-	}
-	_, name, _ := strings.Cut(link, "/zoneinfo/")
-	return name
 }

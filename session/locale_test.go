@@ -1,9 +1,11 @@
-package main
+package session_test
 
 import (
 	"io/fs"
 	"syscall"
 	"testing"
+
+	"cloister/session"
 )
 
 func TestZone(t *testing.T) {
@@ -18,7 +20,7 @@ func TestZone(t *testing.T) {
 		{"a file", "", &fs.PathError{Op: "readlink", Path: "/etc/localtime", Err: syscall.EINVAL}, ""},
 		{"a link elsewhere", "/run/zone", nil, ""},
 	} {
-		if got := zone(c.link, c.err); got != c.want {
+		if got := session.Zone(c.link, c.err); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -1,7 +1,9 @@
 package guardian
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,18 +21,38 @@ func harden() error {
 }
 
 // process holds one process, whatever becomes of its number.
-type process struct{ fd int }
+type process struct {
+	mu sync.Mutex
+	fd int // -1 once it is held no more
+}
 
 // holdProcess opens a pidfd; the peer that connected is alive while its
 // connection is, unless it handed it on.
-func holdProcess(pid int) (process, error) {
+func holdProcess(pid int) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return process{}, fmt.Errorf("hold process %d: %w", pid, err)
+		return nil, fmt.Errorf("hold process %d: %w", pid, err)
 	}
-	return process{fd: fd}, nil
+	return &process{fd: fd}, nil
 }
 
-func (p process) kill() error { return unix.PidfdSendSignal(p.fd, unix.SIGKILL, nil, 0) }
+// kill ends the process. One that is gone, or held no more because its session
+// ended just now, is no error: the descriptor may be another process's by then.
+func (p *process) kill() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fd < 0 {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(p.fd, unix.SIGKILL, nil, 0); !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	return nil
+}
 
-func (p process) close() { _ = unix.Close(p.fd) }
+func (p *process) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = unix.Close(p.fd)
+	p.fd = -1
+}

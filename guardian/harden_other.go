@@ -9,8 +9,8 @@ func harden() error { return errors.ErrUnsupported }
 
 type process struct{}
 
-func holdProcess(int) (process, error) { return process{}, errors.ErrUnsupported }
+func holdProcess(int) (*process, error) { return nil, errors.ErrUnsupported }
 
-func (process) kill() error { return errors.ErrUnsupported }
+func (*process) kill() error { return errors.ErrUnsupported }
 
-func (process) close() {}
+func (*process) close() {}

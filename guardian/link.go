@@ -44,7 +44,7 @@ type live struct {
 	g        *guardian
 	info     api.SessionInfo // as granted; the registry has what changes
 	words    words
-	shim     process
+	shim     *process
 	snapshot atomic.Pointer[policy.Snapshot]
 	scope    atomic.Pointer[scope] // never nil
 	tally    *tally

@@ -135,7 +135,7 @@ func check(req api.SessionRequest) error {
 
 // grant enters the session and records it. After an error nothing of it is
 // left but the record of a failed one.
-func (g *guardian) grant(req api.SessionRequest, shim process, pid int, secrets placed) (*live, api.SessionGrant, error) {
+func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets placed) (*live, api.SessionGrant, error) {
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()
 	loaded := g.policies.current()

@@ -98,6 +98,9 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 		w.unread(rel, moved, err)
 		return
 	}
+	if rel != "" && os.Geteuid() != 0 && shut(filepath.Join(w.root, rel)) {
+		w.unread(rel, moved, fs.ErrPermission) // its names are told, and nothing of them
+	}
 	w.seen += len(entries)
 	names := make([]string, len(entries))
 	for i, e := range entries {
@@ -108,7 +111,7 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 		path := filepath.Join(rel, e.Name())
 		switch {
 		case e.IsDir():
-			if e.Name() == "objects" && slices.Contains(names, "HEAD") || path == w.others {
+			if e.Name() == "objects" && slices.Contains(names, "HEAD") && (w.beside || inGit(path)) || path == w.others {
 				continue // of a git folder: data, and many
 			}
 			w.folder(path, moved || w.fresh(e) && !w.view.Held(path), bare)
@@ -128,10 +131,10 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 	}
 }
 
-// unread tells of a folder that cannot be listed. Programs enter one by its name all
-// the same where it may be searched, and the payload can lock what it made: such a
-// folder of the person's own is told of itself. Others' files the payload cannot
-// touch either.
+// unread tells of a folder that cannot be looked into. Programs enter one by its name
+// all the same where it may be searched, and the payload can lock what it made or
+// changed: such a folder of the person's own is told of itself. Others' files the
+// payload cannot touch either.
 func (w *walk) unread(rel string, moved bool, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
@@ -145,7 +148,7 @@ func (w *walk) unread(rel string, moved bool, err error) {
 		return
 	}
 	st, ok := fi.Sys().(*syscall.Stat_t)
-	if ok && int(st.Uid) == os.Geteuid() && (moved || fi.Mode()&0o100 != 0) {
+	if ok && int(st.Uid) == os.Geteuid() && (moved || fi.Mode()&0o100 != 0 || !changeTime(st).Before(w.since)) {
 		w.found = append(w.found, filepath.Clean(rel))
 	}
 }
@@ -159,7 +162,10 @@ func (w *walk) harmless(path string, e fs.DirEntry) bool {
 		return false
 	}
 	fi, err := e.Info()
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() == 0 {
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) // gone
+	}
+	if !fi.Mode().IsRegular() || fi.Size() == 0 {
 		return true
 	}
 	if w.hostsTree(path) || sampleHook(path) {

@@ -298,12 +298,13 @@ func (v *View) live(home string, o Options) error {
 		return err
 	}
 	tree := newTree(v, root)
+	found, sockets, closed := nested(root)
+	tree.close(closed)
 	for _, a := range autoRun {
 		if err := tree.protect(a.path, a.absent); err != nil {
 			return err
 		}
 	}
-	found, sockets := nested(root)
 	for _, rel := range sockets {
 		tree.cover(sandbox.Protect{File: true, Yields: true}, rel)
 	}
@@ -345,7 +346,8 @@ func (v *View) overlay(home string, o Options) error {
 	v.held = stubs.See(v.writable(o))
 	root := string(v.project.Root)
 	tree := newTree(v, root)
-	_, sockets := nested(root)
+	_, sockets, closed := nested(root)
+	tree.close(closed)
 	for _, rel := range sockets {
 		tree.cover(sandbox.Protect{File: true, Yields: true}, rel)
 	}
@@ -588,7 +590,12 @@ func (t *tree) holdCommon(git string) error {
 
 // modules protects what git obeys of the submodules of one git folder.
 func (t *tree) modules(git string) error {
-	for _, m := range modules(filepath.Join(t.root, git)) {
+	parts, closed := modules(filepath.Join(t.root, git))
+	for i := range closed {
+		closed[i] = filepath.Join(git, closed[i])
+	}
+	t.close(closed)
+	for _, m := range parts {
 		if err := t.protect(filepath.Join(git, m), stubs.Leave); err != nil {
 			return err
 		}
@@ -602,10 +609,31 @@ func (t *tree) modules(git string) error {
 	return nil
 }
 
-// hide shows the matching files empty.
+// close shows shut folders empty, so that nobody inside can open them.
+func (t *tree) close(list []string) {
+	for _, rel := range list {
+		if !t.covered(rel) {
+			t.cover(sandbox.Protect{}, rel)
+		}
+	}
+}
+
+// hide shows the matching files empty, and shut folders in which some could match.
 func (t *tree) hide(glob string) error {
 	if !filepath.IsLocal(glob) {
 		return fmt.Errorf("hide %s: not a pattern inside the project", glob)
+	}
+	parts := strings.Split(filepath.Clean(glob), string(filepath.Separator))
+	for i := range parts[1:] {
+		above, err := filepath.Glob(filepath.Join(t.root, filepath.Join(parts[:i+1]...)))
+		if err != nil {
+			return fmt.Errorf("hide %s: %w", glob, err)
+		}
+		for _, dir := range above {
+			if rel, err := filepath.Rel(t.root, dir); err == nil && shut(dir) {
+				t.close([]string{rel})
+			}
+		}
 	}
 	found, err := filepath.Glob(filepath.Join(t.root, glob))
 	if err != nil {
@@ -617,7 +645,7 @@ func (t *tree) hide(glob string) error {
 			return fmt.Errorf("hide %s: %w", glob, err)
 		}
 		fi, err := os.Lstat(full)
-		if err != nil || fi.Mode()&fs.ModeSymlink != 0 || t.done[rel] {
+		if err != nil || fi.Mode()&fs.ModeSymlink != 0 || t.done[rel] || t.covered(rel) {
 			continue
 		}
 		t.cover(sandbox.Protect{File: !fi.IsDir()}, rel)

@@ -91,15 +91,19 @@ func autoRunName(name string) bool {
 const workspaceEnd = ".code-workspace"
 
 // nested finds protected names below the top, as paths relative to it, git
-// folders with their protected parts, and sockets: whoever connects to one
-// talks to a program of the host.
-func nested(root string) (out, sockets []string) {
+// folders with their protected parts, sockets (whoever connects to one talks to a
+// program of the host), and folders that are shut.
+func nested(root string) (out, sockets, closed []string) {
 	seen := 0
 	var walk func(rel string, depth int)
 	walk = func(rel string, depth int) {
+		if rel != "" && shut(filepath.Join(root, rel)) {
+			closed = append(closed, rel)
+			return
+		}
 		entries, err := os.ReadDir(filepath.Join(root, rel))
 		if err != nil {
-			return // what the user cannot read, the payload cannot either
+			return // somebody else's, which the payload cannot open either
 		}
 		for _, e := range entries {
 			if seen++; seen > maxEntries {
@@ -111,33 +115,29 @@ func nested(root string) (out, sockets []string) {
 			case e.Type()&fs.ModeSocket != 0:
 				sockets = append(sockets, path)
 			case name == ".git" && rel != "":
-				if entered(root, rel) {
-					out = append(out, gitParts(root, path, e)...)
+				if e.IsDir() && shut(filepath.Join(root, path)) {
+					closed = append(closed, path)
+					continue
 				}
+				out = append(out, gitParts(root, path, e)...)
 			case autoRunName(name) && (rel != "" || strings.HasSuffix(name, workspaceEnd)),
 				name == "workflows" && filepath.Base(rel) == ".github" && rel != ".github":
-				if entered(root, rel) {
-					out = append(out, path)
-				}
+				out = append(out, path)
 			case e.IsDir() && name != ".git" && depth < maxDepth && !slices.Contains(skipped, name):
 				walk(path, depth+1)
 			}
 		}
 	}
 	walk("", 0)
-	return out, sockets
+	return out, sockets, closed
 }
 
-// entered tells whether the owner of a folder below root may enter it. Where not, as
-// the payload can make it, nothing in it can be covered or looked at inside; when it
-// is opened, all that is in it counts as changed.
-func entered(root, rel string) bool {
-	for ; rel != "." && rel != ""; rel = filepath.Dir(rel) {
-		if fi, err := os.Lstat(filepath.Join(root, rel)); err != nil || fi.Mode()&0o100 == 0 {
-			return false
-		}
-	}
-	return true
+// shut tells of a folder that its owner may not list and enter. What is in it can be
+// neither found nor covered; the payload, who may have shut it in an earlier session,
+// can open it again.
+func shut(dir string) bool {
+	fi, err := os.Lstat(dir)
+	return err == nil && fi.IsDir() && fi.Mode()&0o500 != 0o500
 }
 
 func gitParts(root, path string, e fs.DirEntry) []string {
@@ -155,13 +155,16 @@ func gitParts(root, path string, e fs.DirEntry) []string {
 }
 
 // modules finds the protected parts of the git folders of submodules, relative
-// to the common git folder.
-func modules(common string) []string {
-	var out []string
+// to the common git folder, and folders among them that are shut.
+func modules(common string) (out, closed []string) {
 	seen := 0
 	var walk func(rel string, depth int)
 	walk = func(rel string, depth int) {
 		if depth > 6 {
+			return
+		}
+		if shut(filepath.Join(common, rel)) {
+			closed = append(closed, rel)
 			return
 		}
 		entries, err := os.ReadDir(filepath.Join(common, rel))
@@ -189,5 +192,5 @@ func modules(common string) []string {
 		}
 	}
 	walk("modules", 0)
-	return out
+	return out, closed
 }

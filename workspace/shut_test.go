@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"cloister/sandbox"
@@ -11,28 +12,43 @@ import (
 )
 
 // A folder that the payload shut neither keeps the next cloister from starting nor
-// is looked into: its owner cannot enter it.
+// can be opened in there: what is in it is found by nobody, and so covered by nothing.
 func TestShutFolders(t *testing.T) {
 	dir := base(t)
 	repo(t, filepath.Join(dir, "p/.git"))
-	for rel, mode := range map[string]os.FileMode{"shut/deep/.envrc": 0, "readable/.envrc": 0o644, "open/.envrc": 0o755, "shut2/r/.git/config": 0o600} {
+	modes := map[string]os.FileMode{
+		"shut": 0, "readable": 0o644, "entered": 0o311, "open": 0o755, "in/r/.git": 0o600, ".vscode": 0, ".hg": 0o644,
+		"a/b/c/d/e/f/g": 0, ".git/modules/lib": 0o300,
+	}
+	for _, rel := range []string{
+		"shut/deep/.envrc", "readable/.envrc", "entered/.envrc", "open/.envrc", "in/r/.git/config", ".vscode/tasks.json", ".hg/hgrc",
+		"a/b/c/d/e/f/g/.env", ".git/modules/lib/config", ".git/modules/lib/HEAD",
+	} {
+		write(t, filepath.Join(dir, "p", rel), "x")
+	}
+	for rel, mode := range modes {
 		path := filepath.Join(dir, "p", rel)
-		write(t, path, "x")
-		top := filepath.Join(dir, "p", filepath.Dir(rel))
-		for filepath.Dir(top) != filepath.Join(dir, "p") {
-			top = filepath.Dir(top)
-		}
-		if err := os.Chmod(top, mode); err != nil {
+		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = os.Chmod(top, 0o700) })
+		t.Cleanup(func() { _ = os.Chmod(path, 0o700) })
 	}
-	v := plan(t, filepath.Join(dir, "p"), workspace.Options{})
-	for rel, want := range map[string]bool{"open/.envrc": true, "shut/deep/.envrc": false, "readable/.envrc": false, "shut2/r/.git/config": false} {
+	v := plan(t, filepath.Join(dir, "p"), workspace.Options{Hide: []string{"*/b/c/d/e/f/g/.env"}})
+	for rel, mode := range modes {
 		path := filepath.Join(dir, "p", rel)
-		got := slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == path })
-		if got != want {
-			t.Errorf("%s is protected: %v, want %v", rel, got, want)
+		closed := slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool {
+			return string(p.Target) == path && p.Empty && !p.File && !p.Yields && !p.Fleeting
+		})
+		if closed != (mode != 0o755) {
+			t.Errorf("%s of mode %o is shown empty: %v", rel, mode, closed)
 		}
+		below := slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool { return strings.HasPrefix(string(p.Target), path+"/") })
+		if below != (mode == 0o755) {
+			t.Errorf("something below %s of mode %o is protected: %v", rel, mode, below)
+		}
+	}
+	overlaid := plan(t, filepath.Join(dir, "p"), workspace.Options{Overlay: true, Hide: []string{"readable/.env*"}})
+	if !slices.ContainsFunc(overlaid.Protect, func(p sandbox.Protect) bool { return string(p.Target) == filepath.Join(dir, "p/readable") && p.Empty }) {
+		t.Errorf("over an overlay: %+v", overlaid.Protect)
 	}
 }

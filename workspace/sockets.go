@@ -32,7 +32,7 @@ func (v *View) hideSockets(o Options) {
 		if !slices.Contains(v.exposed, string(b.Target)) || b.File {
 			continue
 		}
-		_, sockets := nested(string(b.Source))
+		_, sockets, _ := nested(string(b.Source))
 		for _, rel := range sockets {
 			v.hideSocket(filepath.Join(string(b.Target), rel))
 		}

@@ -377,10 +377,20 @@ func TestChangedUnreadable(t *testing.T) {
 	write(t, filepath.Join(dir, "shut/.envrc"), "new")
 	chmod("entered", 0o311)
 	chmod("shut", 0)
-	t.Cleanup(func() { chmod("entered", 0o755); chmod("shut", 0o755); chmod("old/locked", 0o755) })
-	want := []string{"entered", "shut"}
+	write(t, filepath.Join(dir, "read/deep/.envrc"), "new")
+	chmod("read", 0o644)
+	t.Cleanup(func() {
+		chmod("entered", 0o755)
+		chmod("shut", 0o755)
+		chmod("read", 0o755)
+		chmod("old/locked", 0o755)
+	})
+	// What lies beside a file that is called as git's HEAD is is no data of git.
+	write(t, filepath.Join(dir, "x/HEAD"), "")
+	write(t, filepath.Join(dir, "x/objects/.envrc"), "new")
+	want := []string{"entered", "read", "shut", "x/objects/.envrc"}
 	if os.Geteuid() == 0 { // who sees into them
-		want = []string{"entered/.envrc", "shut/.envrc"}
+		want = []string{"entered/.envrc", "read/deep/.envrc", "shut/.envrc", "x/objects/.envrc"}
 	}
 	got, truncated := workspace.Changed(t.Context(), dir, since, holder{})
 	if !slices.Equal(got, want) || truncated {

@@ -188,7 +188,7 @@ func Run(t *testing.T, newDriver func() sandbox.Driver) {
 		{"protected folder cannot be moved", pinned}, {"repository", repository}, {"linked worktree", worktree}, {"submodule", submodule},
 		{"no way out", noWayOut}, {"gate", gate}, {"privileges", privileges}, {"stragglers", stragglers},
 		{"fork bomb", forkBomb}, {"folder as input", folderInput}, {"arm refuses", armRefuses}, {"exec", execMore},
-		{"planted links in the private home", plantedLinks}, {"hidden files", hidden}, {"the host replaces a hidden file", hiddenAgain}, {"a hidden file goes away", hiddenGone}, {"symbolic link to settings", linkedSettings},
+		{"planted links in the private home", plantedLinks}, {"hidden files", hidden}, {"a folder that was shut", shutFolder}, {"the host replaces a hidden file", hiddenAgain}, {"a hidden file goes away", hiddenGone}, {"symbolic link to settings", linkedSettings},
 		{"toolchain of the home", toolchain}, {"set-id bits", setID}, {"what git is led by", gitLed}, {"no repository is made", gitInit},
 		{"the host cleans", gitClean}, {"settings lie elsewhere", foreignSettings},
 		{"the host replaces a protected file", replaced}, {"a port inside", published},

@@ -9,7 +9,7 @@ import (
 func fs18d() escape.Case {
 	return escape.Case{
 		ID: "FS-18d", Class: "files hidden from the list", Attack: "make files that the host would obey where a look does not find them: in a folder that may be entered and not listed, in ones that are shut for now, in a repository without objects whose settings lie elsewhere",
-		Source: "attack on this code; gitrepository-layout(5) (commondir)", Layers: []string{"the list at the end", "audit", "protect"},
+		Source: "attack on this code; gitrepository-layout(5) (commondir)", Layers: []string{"the list at the end", "audit"},
 		Host: hosted("  auto_approve:\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
 			// git of the host takes "split" for a repository, with the aliases of "common".
 			res := r.run("sh", "-c", `

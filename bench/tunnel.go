@@ -134,14 +134,15 @@ func freePort() (int, error) {
 	return n, errors.Join(err, l.Close())
 }
 
-// bareRelay starts one to an address, and tells where it listens.
-func (w *world) bareRelay(ctx context.Context, program, to string) (string, int, error) {
+// bareRelay starts one to an address, and tells where it listens. It lives as long as
+// the run, so it is not the program in the project, which is written anew.
+func (w *world) bareRelay(ctx context.Context, to string) (string, int, error) {
 	port, err := freePort()
 	if err != nil {
 		return "", 0, err
 	}
 	at := fmt.Sprintf("127.0.0.1:%d", port)
-	cmd, err := w.daemon(ctx, program, relayWord, at, to)
+	cmd, err := w.daemon(ctx, filepath.Join(w.bin, "bench"), relayWord, at, to)
 	if err != nil {
 		return "", 0, err
 	}
@@ -234,7 +235,7 @@ func (w *world) ways(ctx context.Context, port int) ([]*way, error) {
 	if err := add(w.open(ctx, ours, []string{w.cloister, "run", "--", client, insideWord}, fmt.Sprintf("sink.bench.example:%d", port), "", worked(guardian))); err != nil {
 		return nil, err
 	}
-	between, pid, err := w.bareRelay(ctx, client, here)
+	between, pid, err := w.bareRelay(ctx, here)
 	if err != nil {
 		return nil, err
 	}

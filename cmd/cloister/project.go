@@ -24,6 +24,7 @@ import (
 	"cloister/workspace"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -55,6 +56,10 @@ func (k known) settings(d xdg.Dirs) string {
 // projects reads every known project. One that cannot be read is told, and the
 // others are there.
 func (a *app) projects(d xdg.Dirs) ([]known, error) {
+	return readProjects(d, func(_ string, err error) { a.notice("cloister: %v; the others are there", err) })
+}
+
+func readProjects(d xdg.Dirs, bad func(name string, err error)) ([]known, error) {
 	files, err := filepath.Glob(filepath.Join(projectsDir(d), "*.json"))
 	if err != nil {
 		return nil, fmt.Errorf("list projects: %w", err)
@@ -63,10 +68,7 @@ func (a *app) projects(d xdg.Dirs) ([]known, error) {
 	for _, name := range files {
 		k, err := readKnown(name)
 		if err != nil {
-			if _, unread := errors.AsType[*fs.PathError](err); !unread && os.Rename(name, name+".bad") == nil {
-				err = fmt.Errorf("%w; it is kept as %s.bad", err, name) // told of once
-			}
-			a.notice("cloister: %v; the others are there", err)
+			bad(name, err)
 			continue
 		}
 		out = append(out, k)
@@ -87,17 +89,29 @@ func readKnown(name string) (known, error) {
 	return k, nil
 }
 
-// register finds a project by its path, and remembers one at its first use.
+// register finds a project by its path, and remembers one at its first use. What says
+// nothing sound is kept aside here alone: registration and trust end with that, so
+// --quiet does not hide it, and who saves a sound one meanwhile waits.
 func (a *app) register(d xdg.Dirs, root string) (known, error) {
 	name := projectFile(d, root)
 	k, err := readKnown(name)
-	if err == nil {
-		return k, nil
-	}
-	if _, unread := errors.AsType[*fs.PathError](err); unread && !errors.Is(err, fs.ErrNotExist) {
+	if _, unread := errors.AsType[*fs.PathError](err); err == nil || unread && !errors.Is(err, fs.ErrNotExist) {
 		return k, err
 	}
-	all, err := a.projects(d)
+	alone, err := lockProjects(d)
+	if err != nil {
+		return k, fmt.Errorf("remember project: %w", err)
+	}
+	defer func() { _ = alone.Close() }()
+	if k, err := readKnown(name); err == nil {
+		return k, nil // remembered by another meanwhile
+	}
+	all, err := readProjects(d, func(file string, err error) {
+		if _, unread := errors.AsType[*fs.PathError](err); !unread && os.Rename(file, file+".bad") == nil {
+			err = fmt.Errorf("%w; it is kept as %s.bad, and its project and your trust in it are forgotten", err, file)
+		}
+		a.complain(err)
+	})
 	if err != nil {
 		return k, err
 	}
@@ -108,11 +122,23 @@ func (a *app) register(d xdg.Dirs, root string) (known, error) {
 	return k, k.save(d)
 }
 
+// lockProjects waits until nobody else registers a project; who closes it lets go.
+func lockProjects(d xdg.Dirs) (*os.File, error) {
+	if err := os.MkdirAll(projectsDir(d), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(projectsDir(d), ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 func (k known) save(d xdg.Dirs) error {
 	text, err := json.MarshalIndent(k, "", "  ")
-	if err == nil {
-		err = os.MkdirAll(projectsDir(d), 0o700)
-	}
 	if err == nil {
 		err = durable.WriteFile(k.file(d), append(text, '\n'), 0o600)
 	}

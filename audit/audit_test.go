@@ -625,6 +625,41 @@ func TestFollowSeesWhatComesOverRotation(t *testing.T) {
 	})
 }
 
+// The text of each line is what the file holds, also where only the newest are kept.
+func TestLinesAreTheRecord(t *testing.T) {
+	dir := t.TempDir()
+	l, err := audit.Open(dir, audit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, l, "a.example", "longer.b.example", "c.example", "d.example", "long.long.e.example")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "audit-000001.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
+	for last := range len(all) + 1 {
+		var got strings.Builder
+		for l, err := range audit.Lines(dir, audit.Filter{Last: last}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Write(l.Text)
+			got.WriteByte('\n')
+		}
+		want := all
+		if last > 0 {
+			want = all[len(all)-last:]
+		}
+		if diff := cmp.Diff(strings.Join(want, "")+"\n", got.String()); diff != "" {
+			t.Errorf("last %d (-want +got):\n%s", last, diff)
+		}
+	}
+}
+
 // FuzzDecode: a line from a hostile file never passes unless its hash fits,
 // and what passes is what its bytes say.
 func FuzzDecode(f *testing.F) {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -50,15 +51,30 @@ func (f Filter) id(e Event) bool {
 // Read checks each line's own hash; [Verify] checks the chain.
 func Read(dir string, f Filter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		Lines(dir, f)(func(l Line, err error) bool { return yield(l.Event, err) })
+	}
+}
+
+// Line is an event with the bytes that record it, without their newline: what its
+// hash was made of, and what to print, for an older record may lack members that
+// one written now has. The bytes are valid until the next line.
+type Line struct {
+	Event
+	Text []byte
+}
+
+// Lines is Read for who wants the record itself.
+func Lines(dir string, f Filter) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
 		r := reader{dir: dir, filter: f}
 		defer r.close()
 		r.past(yield)
 	}
 }
 
-// Follow is Read, then every event as it comes, until ctx ends.
-func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+// Follow is Lines, then every event as it comes, until ctx ends.
+func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
 		r := reader{dir: dir, filter: f}
 		defer r.close()
 		if !r.past(yield) {
@@ -79,32 +95,14 @@ func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Event, error] {
 	}
 }
 
-// Line is an event with the bytes that record it, without their newline. They
-// are valid until the next.
-type Line struct {
-	Event
-	Text []byte
-}
-
-// Lines is Read for who wants the record itself: what the hashes were made of.
-// It has no use for f.Last.
-func Lines(dir string, f Filter) iter.Seq2[Line, error] {
-	return func(yield func(Line, error) bool) {
-		r := reader{dir: dir, filter: f}
-		defer r.close()
-		r.more(func(e Event, err error) bool { return yield(Line{e, r.text}, err) })
-	}
-}
-
 // reader stands at a place in the record.
 type reader struct {
 	dir    string
 	filter Filter
 	file   *os.File
-	number int    // of the segment that is open
-	line   int    // whole lines read of it
-	offset int64  // behind them
-	text   []byte // of the event that is yielded
+	number int   // of the segment that is open
+	line   int   // whole lines read of it
+	offset int64 // behind them
 }
 
 func (r *reader) close() {
@@ -115,20 +113,20 @@ func (r *reader) close() {
 }
 
 // past yields what is there; with Last, only the newest.
-func (r *reader) past(yield func(Event, error) bool) bool {
+func (r *reader) past(yield func(Line, error) bool) bool {
 	if r.filter.Last <= 0 {
 		return r.more(yield)
 	}
-	newest := make([]Event, 0, min(r.filter.Last, 1024))
+	newest := make([]Line, 0, min(r.filter.Last, 1024))
 	oldest := 0
-	if !r.more(func(e Event, err error) bool {
+	if !r.more(func(l Line, err error) bool {
 		switch {
 		case err != nil:
-			return yield(e, err)
+			return yield(l, err)
 		case len(newest) < r.filter.Last:
-			newest = append(newest, e)
+			newest = append(newest, Line{l.Event, bytes.Clone(l.Text)})
 		default:
-			newest[oldest] = e
+			newest[oldest] = Line{l.Event, append(newest[oldest].Text[:0], l.Text...)}
 			oldest = (oldest + 1) % len(newest)
 		}
 		return true
@@ -145,13 +143,13 @@ func (r *reader) past(yield func(Event, error) bool) bool {
 
 // more yields everything from the reader's place to the end; false when the
 // consumer has enough or the record cannot be read.
-func (r *reader) more(yield func(Event, error) bool) bool {
+func (r *reader) more(yield func(Line, error) bool) bool {
 	for {
 		// Whether a next segment exists is asked before this one is read to
 		// its end: what is written in between is then read, not lost.
 		next, err := r.next()
 		if err != nil {
-			return yield(Event{}, fmt.Errorf("read audit: %w", err)) && false
+			return yield(Line{}, fmt.Errorf("read audit: %w", err)) && false
 		}
 		if r.file != nil && !r.drain(yield) {
 			return false
@@ -160,7 +158,7 @@ func (r *reader) more(yield func(Event, error) bool) bool {
 			return true
 		}
 		if err := r.advance(next); err != nil {
-			return yield(Event{}, fmt.Errorf("read audit: %w", err)) && false
+			return yield(Line{}, fmt.Errorf("read audit: %w", err)) && false
 		}
 	}
 }
@@ -203,9 +201,9 @@ func (r *reader) advance(name string) error {
 }
 
 // drain yields the whole lines that the open segment has by now.
-func (r *reader) drain(yield func(Event, error) bool) bool {
+func (r *reader) drain(yield func(Line, error) bool) bool {
 	if _, err := r.file.Seek(r.offset, io.SeekStart); err != nil {
-		return yield(Event{}, fmt.Errorf("read audit: %w", err)) && false
+		return yield(Line{}, fmt.Errorf("read audit: %w", err)) && false
 	}
 	for in := newLines(r.file, r.offset, r.line); ; {
 		one, err := in.next()
@@ -213,7 +211,7 @@ func (r *reader) drain(yield func(Event, error) bool) bool {
 			return true
 		}
 		if err != nil {
-			return yield(Event{}, fmt.Errorf("read audit: %w", err)) && false
+			return yield(Line{}, fmt.Errorf("read audit: %w", err)) && false
 		}
 		r.offset, r.line = in.offset, in.number
 		if !r.show(one, yield) {
@@ -222,13 +220,13 @@ func (r *reader) drain(yield func(Event, error) bool) bool {
 	}
 }
 
-func (r *reader) show(one line, yield func(Event, error) bool) bool {
+func (r *reader) show(one line, yield func(Line, error) bool) bool {
 	e, err := Event{}, errors.New("longer than allowed")
 	if !one.long {
 		e, err = Decode(one.text)
 	}
 	if err != nil {
-		return yield(Event{}, &BadRecord{
+		return yield(Line{}, &BadRecord{
 			File:   fmt.Sprintf("audit-%06d.jsonl", r.number),
 			Line:   one.number,
 			Seq:    e.Seq,
@@ -238,6 +236,5 @@ func (r *reader) show(one line, yield func(Event, error) bool) bool {
 	if !r.filter.Match(e) {
 		return true
 	}
-	r.text = one.text
-	return yield(e, nil)
+	return yield(Line{e, one.text}, nil)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,19 +28,15 @@ func (a *app) auditCommand() *cobra.Command {
 
 // eachEvent reads what is recorded. A record that cannot be read is told and
 // makes the command fail at its end, but does not hide those after it.
-func (a *app) eachEvent(dir string, f audit.Filter, tell func(audit.Event)) error {
+func (a *app) eachEvent(dir string, f audit.Filter, tell func(audit.Line)) error {
 	var bad []error
-	for e, err := range audit.Read(dir, f) {
+	for e, err := range audit.Lines(dir, f) {
 		if err != nil {
 			bad = append(bad, err)
 			continue
 		}
 		tell(e)
 	}
-	return readErrors(bad)
-}
-
-func readErrors(bad []error) error {
 	const most = 5
 	if len(bad) > most {
 		bad = append(bad[:most:most], fmt.Errorf("and %d more records that cannot be read", len(bad)-most))
@@ -51,7 +48,7 @@ func readErrors(bad []error) error {
 }
 
 // follow tells events until the person has seen enough.
-func (a *app) follow(ctx context.Context, dir string, f audit.Filter, tell func(audit.Event)) error {
+func (a *app) follow(ctx context.Context, dir string, f audit.Filter, tell func(audit.Line)) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var bad []error
@@ -101,7 +98,7 @@ func (a *app) auditTail() *cobra.Command {
 			if (since > 0 || session != "") && !cmd.Flags().Changed("last") {
 				f.Last = 0
 			}
-			tell := func(e audit.Event) { a.line("%s", eventLine(e, true)) }
+			tell := func(l audit.Line) { a.line("%s", eventLine(l.Event, true)) }
 			if asJSON {
 				tell = a.jsonLine
 			}
@@ -154,14 +151,10 @@ func checkFilter(f audit.Filter) error {
 	return nil
 }
 
-// jsonLine prints one event as one line, with nothing that a terminal obeys.
-func (a *app) jsonLine(e audit.Event) {
-	text, err := json.Marshal(e)
-	if err != nil {
-		a.complain(err) // an Event holds nothing that JSON cannot say
-		return
-	}
-	a.out.Write(append(termsafe.JSON(text), '\n'))
+// jsonLine prints one event as it is recorded, with nothing that a terminal obeys.
+func (a *app) jsonLine(l audit.Line) {
+	a.out.Write(termsafe.JSON(l.Text))
+	a.out.WriteByte('\n')
 }
 
 func (a *app) auditShow() *cobra.Command {
@@ -179,7 +172,7 @@ func (a *app) auditShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for e, err := range audit.Read(guardian.AuditDir(d), audit.Filter{}) {
+			for e, err := range audit.Lines(guardian.AuditDir(d), audit.Filter{}) {
 				if err == nil && e.Seq == seq {
 					return a.showEvent(e, asJSON)
 				}
@@ -191,16 +184,12 @@ func (a *app) auditShow() *cobra.Command {
 	return c
 }
 
-func (a *app) showEvent(e audit.Event, asJSON bool) error {
+func (a *app) showEvent(l audit.Line, asJSON bool) error {
 	if asJSON {
-		return a.json(e)
-	}
-	text, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("write the event: %w", err)
+		return a.json(json.RawMessage(l.Text))
 	}
 	// The event's own order of members, less the empty ones.
-	dec := json.NewDecoder(strings.NewReader(string(text)))
+	dec := json.NewDecoder(bytes.NewReader(l.Text))
 	dec.UseNumber()
 	var rows [][]string
 	if _, err := dec.Token(); err != nil {
@@ -208,11 +197,8 @@ func (a *app) showEvent(e audit.Event, asJSON bool) error {
 	}
 	for dec.More() {
 		key, err := dec.Token()
-		if err != nil {
-			return fmt.Errorf("write the event: %w", err)
-		}
-		value, err := dec.Token()
-		if err != nil {
+		value, valueErr := dec.Token()
+		if err := errors.Join(err, valueErr); err != nil {
 			return fmt.Errorf("write the event: %w", err)
 		}
 		if text := fmt.Sprint(value); text != "" {
@@ -285,18 +271,10 @@ written, byte for byte, with its hash and that of the one before.`,
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
 			}
-			var bad []error
-			for l, err := range audit.Lines(guardian.AuditDir(d), f) {
-				if err != nil {
-					bad = append(bad, err)
-					continue
-				}
+			return a.eachEvent(guardian.AuditDir(d), f, func(l audit.Line) {
 				a.out.Write(l.Text)
-				if err := a.out.WriteByte('\n'); err != nil {
-					return fmt.Errorf("write the answer: %w", err)
-				}
-			}
-			return readErrors(bad)
+				a.out.WriteByte('\n')
+			})
 		},
 	}
 	c.Flags().StringVar(&f.Session, "session", "", "only this `NAME`")

@@ -105,7 +105,7 @@ func (a *app) passed(f audit.Filter) (map[string][]suggest.Seen, error) {
 	f.Verdict = policy.Allow.String()
 	at := map[string]int{}
 	out := map[string][]suggest.Seen{}
-	err = a.eachEvent(guardian.AuditDir(d), f, func(e audit.Event) {
+	err = a.eachEvent(guardian.AuditDir(d), f, func(e audit.Line) {
 		if e.Kind != audit.NetConnect && e.Kind != audit.HTTPRequest || e.Action == "close" || e.Action == "response" {
 			return
 		}

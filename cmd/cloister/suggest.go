@@ -129,18 +129,20 @@ func (a *app) passed(f audit.Filter) (map[string][]suggest.Seen, error) {
 	return out, err
 }
 
-// suggested holds what each project did against the policy that it has.
+// suggested holds what each project did against the policy that it has: against the
+// common one where its own files are wrong, so that the others are answered.
 func (a *app) suggested(l *guardian.Loaded, seen map[string][]suggest.Seen, whole bool) (suggestion, error) {
 	var rules []suggest.Rule
 	var left []suggest.Left
 	for _, project := range slices.Sorted(maps.Keys(seen)) {
+		in := l.Input()
 		files, err := a.wordsAt(project)
-		if err != nil {
-			return suggestion{}, err
+		if err == nil {
+			in, err = l.InputIn(project, files)
 		}
-		in, err := l.InputIn(project, files)
 		if err != nil {
-			return suggestion{}, err
+			a.notice("cloister: %v; what was done in %s is held against the common policy", err, project)
+			in = l.Input()
 		}
 		if whole {
 			in.Rules = slices.DeleteFunc(in.Rules, func(r policy.Rule) bool { return r.Effect != policy.Deny })

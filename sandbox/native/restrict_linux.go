@@ -139,7 +139,8 @@ func (p *program) buildLimits(l sandbox.Limits) {
 	if l.Pids > 0 {
 		pids = uint64(l.Pids)
 	}
-	// Signals that wait, timers among them, are counted for all that a person owns.
+	// Signals that wait, timers among them, are counted for all that a person owns:
+	// each cloister may take at most half, so that two may take all.
 	var waiting unix.Rlimit
 	signals := uint64(1 << 14)
 	if err := unix.Getrlimit(unix.RLIMIT_SIGPENDING, &waiting); err == nil {

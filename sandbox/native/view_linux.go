@@ -333,8 +333,9 @@ func (v *view) cpus() {
 }
 
 // counts bounds what the kernel counts for a person and all that they own together:
-// no user namespace more, and of inotify half of what the host has, so that editors
-// and watchers outside go on when all of it is taken inside.
+// no user namespace more, and of inotify half of what the host has for each cloister,
+// so that editors and watchers outside go on when one takes all of its half; two that
+// do may leave none.
 func (v *view) counts() {
 	v.count("max_user_namespaces", "0\n")
 	for _, name := range []string{"instances", "watches"} {

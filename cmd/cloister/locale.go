@@ -26,7 +26,8 @@ func (a *app) locale() session.Locale {
 	}
 	if l.TZ == "" {
 		link, err := os.Readlink("/etc/localtime")
-		l.TZ = session.Zone(link, err)
+		timezone, _ := os.ReadFile("/etc/timezone") // few have one
+		l.TZ = session.Zone(link, err, string(timezone))
 	}
 	return l
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"time"
 )
 
 const (
@@ -26,14 +24,7 @@ func (w *world) least(ctx context.Context, p *pki, port int) (string, error) {
 	if _, err := w.daemon(ctx, filepath.Join(w.bin, "bench"), loopWord, at, fmt.Sprintf("127.0.0.1:%d", port), filepath.Join(w.dir, "server.pem"), p.caFile); err != nil {
 		return "", err
 	}
-	up := until(ctx, 20*time.Second, func() bool {
-		c, err := net.DialTimeout("tcp", at, time.Second)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	})
-	if !up {
+	if !answers(ctx, at) {
 		return "", errors.New("the minimal loop does not listen")
 	}
 	return at, nil

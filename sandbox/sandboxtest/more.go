@@ -525,6 +525,12 @@ func gitInit(t *testing.T, h *Harness) {
 	}
 }
 
+// covers waits for the cover of a file, which goes away with the file that somebody
+// outside replaces and comes back over the new one.
+const covers = `here=$(printf %s "$PWD" | sed 's/ /\\040/g') # proc_pid_mountinfo(5)
+covered() { for n in $(seq 600); do grep -qF " $here/$1 ro," /proc/self/mountinfo && return; sleep 0.05; done; echo "no cover of $1"; }
+`
+
 // replaced: what the host's own programs put in a protected file's place is
 // protected as the old one was.
 func replaced(t *testing.T, h *Harness) {
@@ -538,9 +544,8 @@ func replaced(t *testing.T, h *Harness) {
 		if err := os.Rename(filepath.Join(h.Project, ".envrc.new"), filepath.Join(h.Project, ".envrc")); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(300 * time.Millisecond) //nolint:forbidigo // the mending has no other sign
 		h.Write(t, "go", "")
-	}}, "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; git config core.fsmonitor evil; echo evil >> .envrc; cat .envrc; rm -f ready go; true")
+	}}, "sh", "-c", covers+"touch ready; while [ ! -e go ]; do sleep 0.05; done; covered .envrc; covered .git/config; git config core.fsmonitor evil; echo evil >> .envrc; cat .envrc; rm -f ready go; true")
 	if out.Err != nil || !strings.HasPrefix(out.Stdout, "replaced") || strings.Contains(out.Stdout, "evil") {
 		t.Errorf("%+v", out)
 	}

@@ -225,11 +225,11 @@ func signals(t *testing.T, h *Harness) {
 
 func await(t testing.TB, ok func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for !ok() {
 		select {
 		case <-deadline:
-			t.Error("did not happen in 10 s")
+			t.Error("did not happen in 30 s")
 			return
 		case <-time.After(5 * time.Millisecond):
 		}

@@ -699,13 +699,13 @@ func TestRoutes(t *testing.T) {
 
 func TestIdle(t *testing.T) {
 	root := home(t, twoNames)
-	d := serve(t, root, func(o *guardian.Options) { o.Idle, o.Adoption = 2*time.Second, time.Millisecond })
+	d := serve(t, root, func(o *guardian.Options) { o.Idle, o.Adoption = 7*time.Second, time.Millisecond }) // also for the first session to come
 	c := dial(t, root)
 	l := openSession(t, c, request("box"))
 	select {
 	case err := <-d.done:
 		t.Fatalf("ended under a live session: %v", err)
-	case <-time.After(3 * time.Second):
+	case <-time.After(8 * time.Second):
 	}
 	if _, err := l.End(t.Context(), api.SessionEnd{}); err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func TestEngineSlow(t *testing.T) {
 		may := make(chan struct{})
 		slow := o
 		slow.Socket = slowEngine(t, may)
-		out := sandboxtest.New(t, onImage{docker.Patience(slow, time.Second), root}).Run(t, sandboxtest.Options{}, "sh", "-c", "exit 0")
+		out := sandboxtest.New(t, onImage{docker.Patience(slow, 10*time.Second), root}).Run(t, sandboxtest.Options{}, "sh", "-c", "exit 0")
 		if out.Err == nil || !strings.Contains(out.Err.Error(), "does not answer") || !strings.Contains(out.Err.Error(), "may still make") {
 			t.Errorf("%s: %v", tt.name, out.Err)
 		}

@@ -277,16 +277,18 @@ func TestAHangingCommandIsEndedWithAllOfIt(t *testing.T) {
 
 	// Ended when all of it is there.
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	var watch sync.WaitGroup
+	defer watch.Wait()
 	defer cancel()
 	pids := filepath.Join(dir, "pids")
-	go func() {
+	watch.Go(func() {
 		for ctx.Err() == nil {
 			if text, err := os.ReadFile(pids); err == nil && strings.HasSuffix(string(text), "\n") {
 				cancel()
 			}
 			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // a shell tells nobody what it wrote
 		}
-	}()
+	})
 	if err := v.SetCommand(ctx, "C", "", []string{"sh", "-c", "sleep 60 & echo $! >" + pids + "; sleep 60"}, time.Minute, time.Now()); err == nil || !errors.Is(ctx.Err(), context.Canceled) {
 		t.Fatalf("%v, %v", err, ctx.Err())
 	}

@@ -23,8 +23,9 @@ func powers() map[string]string {
 	}
 }
 
-// reach says what a cloister has of what a devcontainer may ask for.
-const reach = `grep -h '^Cap\|^NoNewPrivs\|^Seccomp:' /proc/self/status; ls -d /hostroot /workspace /var/run/docker.sock /run/docker.sock /dev/kvm 2>/dev/null; echo "env=$SC02"; [ "$(id -u)" = 0 ] && echo root; while read -r a b c d path rest; do echo "$path"; done </proc/self/mountinfo | sort; ls -d sc02-ran /sc02-ran 2>/dev/null; true`
+// reach says what a cloister has of what a devcontainer may ask for. A container that
+// root starts has another user ID each time, of those from 1,900,000,000 on.
+const reach = `grep -h '^Cap\|^NoNewPrivs\|^Seccomp:' /proc/self/status; ls -d /hostroot /workspace /var/run/docker.sock /run/docker.sock /dev/kvm 2>/dev/null; echo "env=$SC02"; id -u | sed 's/^190[0-9]\{7\}$/an ID of its own/'; while read -r a b c d path rest; do echo "$path"; done </proc/self/mountinfo | sort; ls -d sc02-ran /sc02-ran 2>/dev/null; true`
 
 func sc02() escape.Case {
 	return escape.Case{

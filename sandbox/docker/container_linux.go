@@ -224,10 +224,11 @@ func (a *api) create(ctx context.Context, s sandbox.Spec, role string, body obje
 	ctx = context.WithoutCancel(ctx)
 	path := "/containers/create?name=" + url.QueryEscape(containerName(s, role))
 	if err := a.call(ctx, http.MethodPost, path, body, &c); err != nil {
-		if _, refused := errors.AsType[*apiError](err); !refused {
-			err = &unsureError{err}
+		_, refused := errors.AsType[*apiError](err)
+		if _, unasked := errors.AsType[*unaskedError](err); refused || unasked {
+			return "", err
 		}
-		return "", err
+		return "", &unsureError{err}
 	}
 	for _, w := range c.Warnings {
 		lower := strings.ToLower(w)

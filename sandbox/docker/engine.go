@@ -110,10 +110,19 @@ func (e *engine) do(ctx context.Context, method, path string, body io.Reader, ki
 	}
 	resp, err := e.http.Do(r)
 	if err != nil {
-		return nil, e.explain(ctx, err)
+		op, ok := errors.AsType[*net.OpError](err)
+		if err = e.explain(ctx, err); ok && op.Op == "dial" {
+			err = &unaskedError{err}
+		}
+		return nil, err
 	}
 	return resp, nil
 }
+
+// unaskedError is why an engine was not reached: it was sent nothing.
+type unaskedError struct{ error }
+
+func (e *unaskedError) Unwrap() error { return e.error }
 
 // call asks for one thing. in and out may be nil.
 func (e *engine) call(ctx context.Context, method, path string, in, out any) error {

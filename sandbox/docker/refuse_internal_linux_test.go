@@ -261,3 +261,28 @@ func TestSweptLater(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
+
+// TestUnsure: an engine that was sent nothing makes nothing.
+func TestUnsure(t *testing.T) {
+	closed := listenShort(t)
+	closed.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, socket string
+		want         bool
+	}{
+		{"no engine", filepath.Join(shortDir(t), "none"), false},
+		{"nobody listens", closed.Addr().String(), false},
+		{"dies", serve(t, answer("1.41")), true},
+	} {
+		a := &api{newEngine(tt.socket), "v1.41"}
+		_, err := a.create(t.Context(), sandbox.Spec{}, "init", object{})
+		u, ok := errors.AsType[*sandbox.Unsupported](err)
+		if _, unsure := errors.AsType[*unsureError](err); unsure != tt.want || !ok || u.Fix == "" {
+			t.Errorf("%s: unsure %v, %v", tt.name, unsure, err)
+		}
+		a.close()
+	}
+}

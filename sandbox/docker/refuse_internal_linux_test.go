@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -284,5 +285,35 @@ func TestUnsure(t *testing.T) {
 			t.Errorf("%s: unsure %v, %v", tt.name, unsure, err)
 		}
 		a.close()
+	}
+}
+
+// TestSweepGivenUp: a sweep that nobody waits for any more takes nothing away, least
+// of all from a session that it could not look at.
+func TestSweepGivenUp(t *testing.T) {
+	d := New(Options{Dir: shortDir(t)})
+	ctx, enough := context.WithCancel(t.Context())
+	d.o.Socket = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/_ping":
+			answer("1.41")(w, r)
+		case r.Method == http.MethodDelete:
+			enough()
+			<-r.Context().Done()
+		default:
+			_ = json.NewEncoder(w).Encode([]object{{"Id": "c", "Labels": d.labels(sandbox.Spec{ID: "dead"}, "init")}})
+		}
+	}))
+	note := filepath.Join(d.folder("dead"), noteUnsure+"init")
+	if err := errors.Join(os.Mkdir(d.folder("dead"), 0o700), os.WriteFile(note, nil, 0o600), os.Chtimes(note, time.Time{}, time.Unix(1, 0))); err != nil {
+		t.Fatal(err)
+	}
+	d.sweepLate(ctx, "own")
+	if ctx.Err() == nil {
+		t.Error("the sweep did not come to remove anything")
+	}
+	d.sweepLate(ctx, "own") // nor one that is given up before it began
+	if _, err := os.Stat(note); err != nil {
+		t.Errorf("forgotten: %v", err)
 	}
 }

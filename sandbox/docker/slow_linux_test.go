@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net"
@@ -25,20 +26,10 @@ import (
 // does that unpacks an image or waits for its disk.
 func slowEngine(t *testing.T, may <-chan struct{}) (socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "cd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket = filepath.Join(dir, "s")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
 	behind := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", engineSocket(t))
 	}}}
-	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serveAs(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // who asked has gone
@@ -74,7 +65,23 @@ func slowEngine(t *testing.T, may <-chan struct{}) (socket string) {
 		maps.Copy(w.Header(), resp.Header)
 		w.WriteHeader(resp.StatusCode)
 		_, _ = io.Copy(w, resp.Body) // who asked may have gone
-	})}
+	})
+}
+
+// serveAs listens where an engine would.
+func serveAs(t *testing.T, h http.HandlerFunc) (socket string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "cd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket = filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: h}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -156,5 +163,39 @@ func TestEngineSlow(t *testing.T) {
 				t.Errorf("%s: %v", tt.name, err)
 			}
 		}
+	}
+}
+
+// TestEngineLeft: a start does not wait for what another session left with an engine
+// that removes nothing.
+func TestEngineLeft(t *testing.T) {
+	o := options(t)
+	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh")), ID: digest("1ef7")}
+	d := docker.New(o)
+	if err := d.Give(t.Context(), root, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	socket := serveAs(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodDelete:
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Minute):
+				t.Error("a start waited for it")
+			}
+		case r.URL.Path == "/_ping":
+			w.Header().Set("Api-Version", "1.41")
+			_, _ = io.WriteString(w, "OK") // who asked may have gone
+		default:
+			_ = json.NewEncoder(w).Encode([]container{{"c", map[string]string{"cloister.session": "dead", "cloister.role": "init"}}})
+		}
+	})
+	dead := filepath.Join(o.Dir, docker.Short("dead"))
+	if err := errors.Join(os.MkdirAll(dead, 0o700), os.WriteFile(filepath.Join(dead, "e"), []byte(socket), 0o600), os.WriteFile(filepath.Join(dead, "uinit"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out := sandboxtest.New(t, onImage{d, root}).Run(t, sandboxtest.Options{}, "sh", "-c", "exit 0")
+	if _, err := os.Stat(dead); out.Err != nil || err != nil {
+		t.Errorf("%v; what would be found again: %v", out.Err, err)
 	}
 }

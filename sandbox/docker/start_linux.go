@@ -181,12 +181,14 @@ func (st *start) run(ctx context.Context, program string, w sandbox.Wiring) erro
 			}
 		})
 	}
-	wait.Go(func() { st.d.sweepLate(began, filepath.Base(st.doors.dir)) })
+	late, enough := context.WithCancel(began)
+	wait.Go(func() { st.d.sweepLate(late, filepath.Base(st.doors.dir)) })
 	b := &box{ctx: context.WithoutCancel(ctx), a: st.a, doors: st.doors, user: st.user, done: make(chan struct{})}
 	st.box = b
 	if err := st.meet(began, b); err != nil {
 		cancel(err)
 	}
+	enough() // a healthy start waits for no other session's engine
 	wait.Wait()
 	b.agent, b.gate = st.agent, st.gate
 	// What failed first is why the rest did.

@@ -76,24 +76,23 @@ func (l *live) serve() {
 	defer close(l.gone)
 	defer l.shim.close()
 	l.served.Go(l.tell)
-	// The guardian's end closes the link; the shim sees it and looks for the
-	// next guardian, which goes on from these numbers.
-	unhook := context.AfterFunc(l.g.ctx, func() {
-		_ = l.sendNumbers()
-		_ = l.conn.Close()
-	})
+	unhook := context.AfterFunc(l.g.ctx, func() { _ = l.conn.EndRead() })
 	end, err := l.listen()
 	unhook()
 
 	// Egress first: every flow is over, counted and recorded before the
 	// session's own last record.
 	l.cancel()
+	if end == nil && l.g.ctx.Err() != nil {
+		// What ends slowly, as a command of the host may, keeps no shim waiting.
+		defer time.AfterFunc(countEvery, l.pass).Stop()
+	}
 	l.served.Wait()
 	switch {
 	case end != nil:
 		l.finish(*end)
 	case l.g.ctx.Err() != nil:
-		// Not an end: the session is offered to the next guardian.
+		l.pass()
 	default:
 		l.lose(err)
 	}
@@ -101,6 +100,13 @@ func (l *live) serve() {
 	l.conn.Discard()
 	l.g.forget(l)
 	l.g.queue.Forget(l.info.ID)
+}
+
+// pass is not an end of the session: the shim sees the link close and looks for the
+// next guardian, which goes on from these numbers.
+func (l *live) pass() {
+	_ = l.sendNumbers()
+	_ = l.conn.Close()
 }
 
 // listen returns the shim's last word, or why there is none.

@@ -180,6 +180,9 @@ func numbers(files []*os.File) ([]int, error) {
 	return fds, nil
 }
 
+// EndRead has Read fail from now on, also one under way. Writing goes on.
+func (c *Conn) EndRead() error { return c.c.SetReadDeadline(time.Unix(1, 0)) }
+
 // Close closes the socket. A Read under way returns; files that nobody took
 // are closed by [Conn.Discard], which the reader calls when it is done.
 func (c *Conn) Close() error { return c.c.Close() }

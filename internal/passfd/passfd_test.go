@@ -163,6 +163,28 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+func TestEndRead(t *testing.T) {
+	a, b := pair(t)
+	near, far := passfd.New(a, nil, longest), passfd.New(b, nil, longest)
+	failed := make(chan error)
+	go func() {
+		_, err := near.Read()
+		failed <- err
+	}()
+	if err := near.EndRead(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read under way: %v", err)
+	}
+	if err := near.Write([]byte("last"), nil, soon()); err != nil {
+		t.Error(err)
+	}
+	if line, err := far.Read(); err != nil || string(line) != "last" {
+		t.Errorf("the other end reads %q, %v", line, err)
+	}
+}
+
 // FuzzRead: any bytes give lines within the bound that are a prefix of what
 // was sent, then an error.
 func FuzzRead(f *testing.F) {

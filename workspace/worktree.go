@@ -102,8 +102,14 @@ func (w *Worktrees) Open(ctx context.Context, branch string) (path string, made 
 	if err != nil {
 		return "", false, err
 	}
-	if _, err := git.run(ctx, "check-ref-format", "--branch", branch); err != nil || strings.HasPrefix(branch, "-") {
+	// Not with --branch: that opens the repository, and ends alike for a name that
+	// cannot be and for whatever else went wrong.
+	_, err = git.run(ctx, "check-ref-format", "refs/heads/"+branch)
+	if exitedWith(err, 1) || strings.HasPrefix(branch, "-") || branch == "HEAD" {
 		return "", false, ErrBranchName
+	}
+	if err != nil {
+		return "", false, err
 	}
 	all, err := all(ctx, git)
 	if err != nil {

@@ -317,3 +317,20 @@ func TestSweepGivenUp(t *testing.T) {
 		t.Errorf("forgotten: %v", err)
 	}
 }
+
+// TestRemoveWhileItEnds: an engine cannot remove a container that is just ending by
+// itself, and can a moment later.
+func TestRemoveWhileItEnds(t *testing.T) {
+	asked := 0
+	a := &api{engine: newEngine(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; r.Method != http.MethodDelete || asked < 3 {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, `{"message":"cannot remove: it is not running"}`)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})))}
+	if err := a.remove(t.Context(), "c"); err != nil || asked != 3 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+}

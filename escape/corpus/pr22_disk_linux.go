@@ -48,8 +48,8 @@ func pr22() escape.Case {
 				return append(out, found("the guardian runs", false, "%s", res.Stderr))
 			}
 			for name, script := range map[string]string{
-				"bytes": "cat /dev/zero >fill; echo full $?; sleep 3",
-				"files": "i=0; while true; do true >f$i || break; i=$((i+1)); done 2>/dev/null; echo full $i; sleep 3",
+				"bytes": "cat /dev/zero >fill; echo full $?; sleep 8",
+				"files": "i=0; while true; do true >f$i || break; i=$((i+1)); done 2>/dev/null; echo full $i; sleep 8",
 			} {
 				res := fill(script)
 				out = append(out,

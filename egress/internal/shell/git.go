@@ -74,6 +74,6 @@ func plain(path string) bool {
 		}
 	}
 	return !strings.ContainsFunc(path, func(r rune) bool {
-		return r <= ' ' || r > '~' || strings.ContainsRune(`%?#\;*[]{}$"'`+"`", r)
+		return r <= ' ' || r > '~' || strings.ContainsRune(`%?#\;|&<>()*[]{}$"'`+"`", r)
 	})
 }

@@ -51,4 +51,14 @@ func TestShutFolders(t *testing.T) {
 	if !slices.ContainsFunc(overlaid.Protect, func(p sandbox.Protect) bool { return string(p.Target) == filepath.Join(dir, "p/readable") && p.Empty }) {
 		t.Errorf("over an overlay: %+v", overlaid.Protect)
 	}
+	out := filepath.Join(dir, "shown")
+	write(t, filepath.Join(out, "a/shut/x"), "x")
+	if err := os.Chmod(filepath.Join(out, "a/shut"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(out, "a/shut"), 0o700) })
+	shown := plan(t, filepath.Join(dir, "p"), workspace.Options{Expose: []workspace.Expose{{Path: out, Access: sandbox.ReadWrite}}})
+	if !slices.ContainsFunc(shown.Protect, func(p sandbox.Protect) bool { return string(p.Target) == filepath.Join(out, "a/shut") && p.Empty }) {
+		t.Errorf("in a folder that is shown: %+v", shown.Protect)
+	}
 }

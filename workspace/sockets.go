@@ -32,9 +32,14 @@ func (v *View) hideSockets(o Options) {
 		if !slices.Contains(v.exposed, string(b.Target)) || b.File {
 			continue
 		}
-		_, sockets, _ := nested(string(b.Source))
+		_, sockets, closed := nested(string(b.Source))
 		for _, rel := range sockets {
 			v.hideSocket(filepath.Join(string(b.Target), rel))
+		}
+		for _, rel := range closed { // in which there may be some
+			at := filepath.Join(string(b.Target), rel)
+			v.pinAbove(at)
+			v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(at), Empty: true})
 		}
 	}
 }

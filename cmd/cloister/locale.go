@@ -26,8 +26,10 @@ func (a *app) locale() session.Locale {
 	}
 	if l.TZ == "" {
 		link, err := os.Readlink("/etc/localtime")
-		timezone, _ := os.ReadFile("/etc/timezone") // few have one
-		l.TZ = session.Zone(link, err, string(timezone))
+		l.TZ = session.Zone(link, err, func() string {
+			text, _ := os.ReadFile("/etc/timezone") // few have one
+			return string(text)
+		})
 	}
 	return l
 }

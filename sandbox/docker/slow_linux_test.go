@@ -29,7 +29,7 @@ func slowEngine(t *testing.T, may <-chan struct{}) (socket string) {
 	behind := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", engineSocket(t))
 	}}}
-	return serveAs(t, func(w http.ResponseWriter, r *http.Request) {
+	return docker.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // who asked has gone
@@ -65,33 +65,7 @@ func slowEngine(t *testing.T, may <-chan struct{}) (socket string) {
 		maps.Copy(w.Header(), resp.Header)
 		w.WriteHeader(resp.StatusCode)
 		_, _ = io.Copy(w, resp.Body) // who asked may have gone
-	})
-}
-
-// serveAs listens where an engine would.
-func serveAs(t *testing.T, h http.HandlerFunc) (socket string) {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "cd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket = filepath.Join(dir, "s")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: h}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(l) // it ends with the test
-	}()
-	t.Cleanup(func() {
-		_ = s.Close()
-		<-done
-	})
-	return socket
+	}))
 }
 
 // TestEngineSlow: a container that comes to be when nobody waits for it any more is
@@ -175,7 +149,7 @@ func TestEngineLeft(t *testing.T) {
 	if err := d.Give(t.Context(), root, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
-	socket := serveAs(t, func(w http.ResponseWriter, r *http.Request) {
+	socket := docker.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodDelete:
 			select {
@@ -189,7 +163,7 @@ func TestEngineLeft(t *testing.T) {
 		default:
 			_ = json.NewEncoder(w).Encode([]container{{"c", map[string]string{"cloister.session": "dead", "cloister.role": "init"}}})
 		}
-	})
+	}))
 	dead := filepath.Join(o.Dir, docker.Short("dead"))
 	if err := errors.Join(os.MkdirAll(dead, 0o700), os.WriteFile(filepath.Join(dead, "e"), []byte(socket), 0o600), os.WriteFile(filepath.Join(dead, "uinit"), nil, 0o600)); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"cloister/api"
 	"cloister/client"
 	"cloister/guardian"
+	"cloister/internal/shellword"
 	"cloister/internal/termsafe"
 	"cloister/mcp"
 
@@ -123,7 +124,7 @@ func (a *app) mcpServer(ctx context.Context, name string) (s api.MCPServer, err 
 func (a *app) tellServer(s api.MCPServer) {
 	a.line("%s at %s", s.Name, s.At)
 	if len(s.Command) > 0 {
-		a.line("  runs on the host: %s", quoted(s.Command))
+		a.line("  runs on the host: %s", shellword.Line(s.Command...))
 	}
 	a.line("  declared in %s; sampling %s, elicitation %s, roots %s", s.Place, s.Sampling, s.Elicitation, s.Roots)
 	if len(s.Prompts)+len(s.Resources) > 0 {

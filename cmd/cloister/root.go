@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cloister/internal/nearest"
+	"cloister/internal/shellword"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -140,7 +141,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if near := nearest.Word(args[0], names); near != "" {
 		hint = fmt.Sprintf("did you mean %s %s?", cmd.CommandPath(), near)
 	} else if _, err := exec.LookPath(args[0]); err == nil && !cmd.HasParent() {
-		hint = fmt.Sprintf("to run the program: cloister run -- %s; to come back to it: cloister start --agent %s", quoted(args), args[0])
+		hint = fmt.Sprintf("to run the program: cloister run -- %s; to come back to it: cloister start --agent %s", shellword.Line(args...), args[0])
 	}
 	return wrongWords(hint, "unknown command %q for %s", args[0], cmd.CommandPath())
 }

@@ -23,6 +23,7 @@ import (
 	"cloister/guardian"
 	"cloister/internal/nearest"
 	"cloister/internal/realpath"
+	"cloister/internal/shellword"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/image"
@@ -261,7 +262,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		return unbuilt(f.verb, err)
 	}
 	err = errors.Join(err, report.write(res, res.Status.ExitCode()))
-	for _, text := range afterwards(res, func(hint string) string { return strings.Replace(hint, " -- CMD", " -- "+quoted(argv), 1) }) {
+	for _, text := range afterwards(res, func(hint string) string { return strings.Replace(hint, " -- CMD", " -- "+shellword.Line(argv...), 1) }) {
 		a.notice("%s", text)
 	}
 	a.complain(err)
@@ -784,18 +785,6 @@ func afterwards(res session.Result, again func(hint string) string) []string {
 		tell("cloister: the project is too large: not all of its files were looked at")
 	}
 	return out
-}
-
-// quoted is a command line as a shell reads it.
-func quoted(argv []string) string {
-	words := make([]string, len(argv))
-	for i, w := range argv {
-		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,") != "" {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		words[i] = w
-	}
-	return strings.Join(words, " ")
 }
 
 // passed are the signals that a wrapped command gets instead of this process.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"cloister/api"
 	"cloister/client"
+	"cloister/internal/hidden"
 	"cloister/secret"
 	"cloister/secret/vault"
 
@@ -158,8 +160,9 @@ func (a *app) secretText(name string, f *setWords) (string, error) {
 		from = opened
 	case term.IsTerminal(int(a.stdin.Fd())) && f.kind != "":
 		var lines []string
-		for _, field := range secret.AWSFields() {
-			text, err := a.hidden(name, field)
+		fields := secret.AWSFields()
+		for i, field := range fields {
+			text, err := a.unseen(name, field, i < len(fields)-1)
 			if err != nil {
 				return "", err
 			}
@@ -169,7 +172,7 @@ func (a *app) secretText(name string, f *setWords) (string, error) {
 		}
 		return strings.Join(lines, "\n"), nil
 	case term.IsTerminal(int(a.stdin.Fd())):
-		return a.hidden(name, name)
+		return a.unseen(name, name, false)
 	}
 	text, err := io.ReadAll(io.LimitReader(from, secret.MaxValue+3))
 	if err != nil {
@@ -178,15 +181,20 @@ func (a *app) secretText(name string, f *setWords) (string, error) {
 	return string(text), nil
 }
 
-// hidden asks for one line that is not shown.
-func (a *app) hidden(name, prompt string) (string, error) {
-	fmt.Fprintf(a.stderr, "%s: ", prompt)
-	text, err := term.ReadPassword(int(a.stdin.Fd()))
-	fmt.Fprintln(a.stderr)
-	if err != nil {
+// unseen is what a person typed, not shown.
+func (a *app) unseen(name, prompt string, more bool) (string, error) {
+	text, err := hidden.Line(a.stdin, a.stderr, prompt, more)
+	stopped, interrupted := errors.AsType[*hidden.Interrupted](err)
+	switch {
+	case interrupted:
+		stopped.Raise()
+		return "", &statusError{statusSignalBase + int(stopped.Signal)}
+	case errors.Is(err, hidden.ErrLines):
+		return "", wrongWords("a secret is one line of text", "secret set %s: %v", name, err)
+	case err != nil && !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("secret set %s: read the value: %w", name, err)
 	}
-	return string(text), nil
+	return text, nil
 }
 
 func (a *app) secretList() *cobra.Command {

@@ -277,9 +277,9 @@ func (p *placed) fillKey(s config.Secret) {
 	}
 }
 
-// Value is a secret as of now.
+// Value is a secret as of now. The disk is not looked at for each request.
 func (l *live) Value(ctx context.Context, name string) (secret.Value, uint64, error) {
-	v, err := l.g.openVault()
+	v, err := l.g.vault.get(l.g.o, l.g.renew)
 	if err != nil {
 		return secret.Value{}, 0, err
 	}

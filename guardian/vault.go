@@ -38,8 +38,14 @@ func (d *vaultDoor) get(o Options, renew vault.Renewer) (*vault.Vault, error) {
 	return v, nil
 }
 
-// openVault is the vault, or why it cannot be read.
-func (g *guardian) openVault() (*vault.Vault, error) { return g.vault.get(g.o, g.renew) }
+// openVault is the vault as it is on the disk, or why it cannot be read.
+func (g *guardian) openVault() (*vault.Vault, error) {
+	v, err := g.vault.get(g.o, g.renew)
+	if err == nil {
+		err = v.Reread()
+	}
+	return v, err
+}
 
 func (g *guardian) getSecrets(http.ResponseWriter, *http.Request) (any, error) {
 	v, err := g.openVault()

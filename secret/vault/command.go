@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"cloister/internal/shellword"
 	"cloister/secret"
 )
 
@@ -32,17 +33,17 @@ type CommandError struct {
 }
 
 func (e *CommandError) Error() string {
-	return fmt.Sprintf("the command %q %s", strings.Join(e.Argv, " "), e.Why)
+	return fmt.Sprintf("the command %s %s", shellword.Line(e.Argv...), e.Why)
 }
 
 // Hints are the words of what to do.
 func (e *CommandError) Hints() []string {
-	return []string{"see what it says by hand: " + strings.Join(e.Argv, " ")}
+	return []string{"see what it says by hand: " + shellword.Line(e.Argv...)}
 }
 
-// fetch runs a command that prints a secret: one line and nothing else or, of an
+// fetch runs a command, which errors write as shown, that prints a secret: one line and nothing else or, of an
 // access key, what ParseAWS reads.
-func (v *Vault) fetch(ctx context.Context, kind secret.Kind, argv []string) (secret.Value, error) {
+func (v *Vault) fetch(ctx context.Context, kind secret.Kind, argv, shown []string) (secret.Value, error) {
 	if len(argv) == 0 || v.run == nil {
 		return secret.Value{}, errors.New("no command can run here")
 	}
@@ -51,17 +52,27 @@ func (v *Vault) fetch(ctx context.Context, kind secret.Kind, argv []string) (sec
 	out, err := v.run(ctx, argv, maxOutput+1)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return secret.Value{}, &CommandError{argv, fmt.Sprintf("did not end within %s", commandWithin)}
+		return secret.Value{}, &CommandError{shown, fmt.Sprintf("did not end within %s", commandWithin)}
 	case err != nil:
-		return secret.Value{}, &CommandError{argv, "failed: " + err.Error()}
+		return secret.Value{}, &CommandError{shown, "failed: " + err.Error()}
 	case len(out) > maxOutput:
-		return secret.Value{}, &CommandError{argv, fmt.Sprintf("printed more than %d bytes", maxOutput)}
+		return secret.Value{}, &CommandError{shown, fmt.Sprintf("printed more than %d bytes", maxOutput)}
 	}
 	value, err := Read(kind, string(out))
 	if err != nil {
-		return secret.Value{}, &CommandError{argv, "printed no secret: " + err.Error()}
+		return secret.Value{}, &CommandError{shown, "printed no secret: " + err.Error()}
 	}
 	return value, nil
+}
+
+// masked is a command without the value that it prints, should that stand in it.
+func masked(argv []string, value secret.Value) []string {
+	text := value.Reveal()
+	out := make([]string, len(argv))
+	for i, word := range argv {
+		out[i] = strings.ReplaceAll(word, text, secret.Mark)
+	}
+	return out
 }
 
 // Read is the value that a text of that kind is.

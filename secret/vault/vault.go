@@ -1,7 +1,8 @@
 // Package vault keeps secrets on disk, encrypted, for one user.
 //
 // Promise: the file is age's, written whole or not at all; one that cannot be
-// read is kept as it is, named in the error, and never written over. Its key lies
+// read is kept as it is, named in the error, and never written over, also where it
+// came to be so after it was read here. Its key lies
 // in the system's keyring where there is one, else in a file beside it that only
 // its user may read: Protection says which in words for a person. A secret that a
 // command prints is fetched when it is used, and held in memory only.
@@ -18,7 +19,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,7 +64,8 @@ type Item struct {
 	Name string
 	// Kind is what the value is, where that is more than a text.
 	Kind secret.Kind
-	// Command prints the value; empty for one that is stored.
+	// Command prints the value; empty for one that is stored. Where the value stands
+	// in it there is a mark.
 	Command []string
 	Refresh time.Duration
 	// Login is the service that gave it, and by which it is renewed; empty for none.
@@ -80,6 +81,7 @@ type entry struct {
 	Kind    string    `json:"kind,omitempty"`
 	Value   string    `json:"value,omitempty"`
 	Command []string  `json:"command,omitempty"`
+	Shown   []string  `json:"shown,omitempty"` // where that is not Command
 	Refresh string    `json:"refresh,omitempty"`
 	Login   string    `json:"login,omitempty"` // Value is what the Renewer keeps
 	SetAt   time.Time `json:"set_at"`
@@ -93,6 +95,7 @@ type Vault struct {
 	renew Renewer
 
 	mu       sync.Mutex
+	seen     os.FileInfo         // the file as it was read or written here; nil for none
 	key      *age.X25519Identity // nil before the first secret
 	inRing   bool
 	items    map[string]*held
@@ -102,6 +105,7 @@ type Vault struct {
 // held is one secret in memory.
 type held struct {
 	Item
+	argv  []string     // Command as it is run
 	value secret.Value // of a login, what the Renewer keeps
 	// fetching is held while the command of a secret runs, or it is renewed.
 	fetching sync.Mutex
@@ -130,31 +134,57 @@ var ErrNoKey = errors.New("the keyring has no such entry")
 // logins young.
 func Open(dir string, ring Keyring, run Runner, renew Renewer) (*Vault, error) {
 	v := &Vault{dir: dir, ring: ring, run: run, renew: renew, items: map[string]*held{}}
-	sealed, err := readBounded(v.file())
-	if errors.Is(err, fs.ErrNotExist) {
-		return v, nil
-	}
-	if err == nil {
-		err = v.read(sealed)
-	}
-	if err != nil {
-		return nil, &CorruptError{File: v.file(), Err: err}
+	if err := v.Reread(); err != nil {
+		return nil, err
 	}
 	return v, nil
 }
 
-// A CorruptError is a vault that cannot be read. It stays as it is.
-type CorruptError struct {
-	File string
-	Err  error
+// Reread takes what another hand made of the vault since it was read or written
+// here. What is held stays where that cannot be read.
+func (v *Vault) Reread() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.reread()
 }
 
-func (e *CorruptError) Error() string { return "open the vault " + e.File + ": " + e.Err.Error() }
-func (e *CorruptError) Unwrap() error { return e.Err }
+func (v *Vault) reread() error {
+	now, err := v.stat()
+	if err != nil {
+		return v.corrupt(err)
+	}
+	if unchanged(v.seen, now) {
+		return nil
+	}
+	fresh := &Vault{dir: v.dir, ring: v.ring, items: map[string]*held{}, revision: v.revision + 1}
+	if now != nil {
+		sealed, err := readBounded(v.file())
+		if err == nil {
+			err = fresh.read(sealed)
+		}
+		if err != nil {
+			return v.corrupt(err)
+		}
+	}
+	v.seen, v.key, v.inRing, v.items, v.revision = now, fresh.key, fresh.inRing, fresh.items, fresh.revision
+	return nil
+}
 
-// Hints are the words of what to do.
-func (e *CorruptError) Hints() []string {
-	return []string{"nothing was written over; bring the file back from a backup, or begin anew: mv " + e.File + " " + e.File + ".broken"}
+// stat is the file of the vault, nil where there is none.
+func (v *Vault) stat() (os.FileInfo, error) {
+	info, err := os.Lstat(v.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return info, err
+}
+
+// unchanged says whether nobody wrote the file between two looks.
+func unchanged(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }
 
 func (v *Vault) file() string    { return filepath.Join(v.dir, fileName) }
@@ -181,13 +211,9 @@ func (v *Vault) read(sealed []byte) error {
 	if err := v.findKey(); err != nil {
 		return err
 	}
-	r, err := age.Decrypt(bytes.NewReader(sealed), v.key)
+	text, err := unseal(sealed, v.key)
 	if err != nil {
-		return fmt.Errorf("decrypt: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(r, maxFile))
-	if err != nil {
-		return fmt.Errorf("decrypt: %w", err)
+		return err
 	}
 	var file struct {
 		Version int     `json:"v"`
@@ -201,7 +227,10 @@ func (v *Vault) read(sealed []byte) error {
 		return fmt.Errorf("version %d; this cloister reads version %d", file.Version, version)
 	}
 	for _, e := range file.Secrets {
-		h := &held{Item: Item{Name: e.Name, Kind: secret.Kind(e.Kind), Command: e.Command, Login: e.Login, SetAt: e.SetAt}}
+		h := &held{Item: Item{Name: e.Name, Kind: secret.Kind(e.Kind), Command: e.Command, Login: e.Login, SetAt: e.SetAt}, argv: e.Command, revision: v.revision}
+		if len(e.Shown) > 0 {
+			h.Command = e.Shown
+		}
 		if len(e.Command) > 0 {
 			if h.Refresh, err = time.ParseDuration(e.Refresh); err != nil {
 				return fmt.Errorf("secret %s: a refresh that is no time", e.Name)
@@ -218,23 +247,24 @@ func (v *Vault) read(sealed []byte) error {
 // else the keyring's.
 func (v *Vault) findKey() error {
 	text, err := readBounded(v.keyFile())
+	where := v.keyFile()
 	switch {
 	case err == nil:
 	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("read its key: %w", err)
+		return &keyError{"its key cannot be read: " + err.Error()}
 	case v.ring == nil:
-		return fmt.Errorf("its key is neither in %s nor in a keyring, of which this host has none now", v.keyFile())
+		return &keyError{"its key is neither in " + v.keyFile() + " nor in a keyring, of which this host has none now"}
 	default:
 		kept, err := v.ring.Get(v.account())
 		if err != nil {
-			return fmt.Errorf("read its key from the keyring: %w", err)
+			return &keyError{"its key is not in " + v.keyFile() + ", and the keyring gave none: " + err.Error()}
 		}
-		text, v.inRing = []byte(kept), true
+		text, v.inRing, where = []byte(kept), true, "the keyring"
 	}
 	// The error of the parser could quote the key.
 	key, err := age.ParseX25519Identity(strings.TrimSpace(string(text)))
 	if err != nil {
-		return errors.New("its key is not an age identity")
+		return &keyError{"what " + where + " holds is no key of a vault"}
 	}
 	v.key = key
 	return nil
@@ -253,7 +283,13 @@ func (v *Vault) makeKey() error {
 		return fmt.Errorf("make the vault's key: %w", err)
 	}
 	if v.ring != nil {
-		if err := v.ring.Set(v.account(), key.String()); err == nil {
+		// One of a vault that was moved away: its key must not be lost.
+		kept, err := v.ring.Get(v.account())
+		if old, bad := age.ParseX25519Identity(strings.TrimSpace(kept)); err == nil && bad == nil {
+			v.key, v.inRing = old, true
+			return nil
+		}
+		if kept == "" && v.ring.Set(v.account(), key.String()) == nil {
 			v.key, v.inRing = key, true
 			return nil
 		}
@@ -270,6 +306,9 @@ func (v *Vault) makeKey() error {
 // save writes all that is held. The caller has the lock, and undoes what it did
 // after an error.
 func (v *Vault) save() error {
+	if now, err := v.stat(); err != nil || !unchanged(v.seen, now) {
+		return fmt.Errorf("write the vault: another hand changed %s", v.file())
+	}
 	if v.key == nil {
 		if err := v.makeKey(); err != nil {
 			return err
@@ -281,7 +320,10 @@ func (v *Vault) save() error {
 	}{Version: version}
 	for _, name := range v.names() {
 		h := v.items[name]
-		e := entry{Name: name, Kind: string(h.Kind), Command: h.Command, Login: h.Login, SetAt: h.SetAt}
+		e := entry{Name: name, Kind: string(h.Kind), Command: h.argv, Login: h.Login, SetAt: h.SetAt}
+		if !slices.Equal(h.argv, h.Command) {
+			e.Shown = h.Command
+		}
 		if len(h.Command) > 0 {
 			e.Refresh = h.Refresh.String()
 		} else {
@@ -307,7 +349,8 @@ func (v *Vault) save() error {
 	if err := durable.WriteFile(v.file(), sealed.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write the vault: %w", err)
 	}
-	return nil
+	v.seen, err = v.stat()
+	return err
 }
 
 func (v *Vault) names() []string {
@@ -323,6 +366,9 @@ func (v *Vault) names() []string {
 func (v *Vault) put(name string, h *held) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if err := v.reread(); err != nil {
+		return err
+	}
 	before, had := v.items[name]
 	v.revision++
 	if h != nil {
@@ -362,11 +408,12 @@ func (v *Vault) SetCommand(ctx context.Context, name string, kind secret.Kind, a
 	if refresh < MinRefresh {
 		return fmt.Errorf("a refresh of %s is shorter than %s", refresh, MinRefresh)
 	}
-	h := &held{Item: Item{Name: name, Kind: kind, Command: slices.Clone(argv), Refresh: refresh, SetAt: now}}
-	value, err := v.fetch(ctx, kind, argv)
+	h := &held{Item: Item{Name: name, Kind: kind, Refresh: refresh, SetAt: now}, argv: slices.Clone(argv)}
+	value, err := v.fetch(ctx, kind, argv, argv)
 	if err != nil {
 		return err
 	}
+	h.Command = masked(argv, value)
 	h.value, h.fetched = value, time.Now()
 	return v.put(name, h)
 }
@@ -439,7 +486,7 @@ func (v *Vault) Get(ctx context.Context, name string) (secret.Value, uint64, err
 	if value, revision, err, fresh := v.fresh(h); fresh {
 		return value, revision, err
 	}
-	value, err := v.fetch(ctx, h.Kind, h.Command)
+	value, err := v.fetch(ctx, h.Kind, h.argv, h.Command)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h.fetched, h.failed = time.Now(), err

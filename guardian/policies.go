@@ -525,6 +525,9 @@ func problems(err error) []api.Problem {
 		}
 		return all
 	case interface{ Unwrap() error }:
+		if e.Unwrap() == nil {
+			break // net's errors may wrap none
+		}
 		inner := problems(e.Unwrap())
 		if slices.ContainsFunc(inner, func(p api.Problem) bool { return p.File != "" }) {
 			return inner

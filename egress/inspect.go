@@ -8,7 +8,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"time"
 
 	"cloister/egress/internal/mint"
 	"cloister/egress/internal/wire"
@@ -20,8 +19,8 @@ import (
 // process.
 type CA = mint.Authority
 
-// NewCA makes the authority of a session; name is for whoever looks at it.
-func NewCA(name string) (*CA, error) { return mint.New(name, time.Now) }
+// CAs gives each session an authority of its own.
+type CAs = mint.Supply
 
 // protoHTTP1 is HTTP/1.1 in the words of ALPN.
 const protoHTTP1 = "http/1.1"

@@ -90,7 +90,7 @@ func newInspected(t testing.TB, addr string, change ...func(*egress.Config)) *in
 
 func newInspectedBy(t testing.TB, ca *testCA, addr string, change ...func(*egress.Config)) *inspected {
 	t.Helper()
-	session, err := egress.NewCA("test")
+	session, err := new(egress.CAs).Take()
 	if err != nil {
 		t.Fatal(err)
 	}

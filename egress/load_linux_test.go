@@ -66,7 +66,7 @@ func TestEngineProcess(t *testing.T) {
 	var all sync.WaitGroup
 	out := json.NewEncoder(os.Stdout)
 	for range o.Engines {
-		session, err := egress.NewCA("load")
+		session, err := new(egress.CAs).Take()
 		if err != nil {
 			t.Fatal(err)
 		}

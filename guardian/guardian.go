@@ -31,6 +31,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/desktop"
+	"cloister/egress"
 	"cloister/git"
 	"cloister/internal/cgroup"
 	"cloister/internal/xdg"
@@ -118,23 +119,24 @@ func AuditDir(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "audit") 
 
 // guardian is the state of one Run.
 type guardian struct {
-	o        Options
-	log      *slog.Logger
-	started  time.Time
-	socket   string
-	records  *recorder
-	sessions *session.Registry
-	queue    *approval.Queue // what waits for a person
-	bus      *bus            // what happened, for those who watch
-	depots   *git.Depots     // repositories on their way out
-	bell     *desktop.Bell   // nil without a session bus
-	policies *policies
-	vault    vaultDoor
-	pins     *mcp.Pins   // what tools of MCP servers may say of themselves
-	frames   *mcp.Budget // of the frames that are being read
-	uses     secretUses
-	logins   oauth.Desk
-	notices  []string // of the start
+	o           Options
+	log         *slog.Logger
+	started     time.Time
+	socket      string
+	records     *recorder
+	sessions    *session.Registry
+	queue       *approval.Queue // what waits for a person
+	bus         *bus            // what happened, for those who watch
+	depots      *git.Depots     // repositories on their way out
+	authorities egress.CAs
+	bell        *desktop.Bell // nil without a session bus
+	policies    *policies
+	vault       vaultDoor
+	pins        *mcp.Pins   // what tools of MCP servers may say of themselves
+	frames      *mcp.Budget // of the frames that are being read
+	uses        secretUses
+	logins      oauth.Desk
+	notices     []string // of the start
 
 	ctx  context.Context // ends when the guardian does
 	stop context.CancelCauseFunc

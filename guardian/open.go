@@ -13,7 +13,6 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
-	"cloister/egress"
 	"cloister/internal/passfd"
 	"cloister/policy"
 	"cloister/session"
@@ -178,7 +177,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 	if req.Resume == nil && req.Network {
 		// An adopted session trusts the authority of a guardian that is gone, and
 		// took its key along.
-		if l.ca, err = egress.NewCA(info.Name); err == nil {
+		if l.ca, err = g.authorities.Take(); err == nil {
 			known, err = l.hostKnown(snapshot)
 		}
 		if err != nil {

@@ -126,7 +126,7 @@ func newWorldOf(t testing.TB, http2 bool, value string, held []swap.Held, words 
 	t.Cleanup(server.Close)
 	plain := httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(plain.Close)
-	ca, err := egress.NewCA("test")
+	ca, err := new(egress.CAs).Take()
 	if err != nil {
 		t.Fatal(err)
 	}

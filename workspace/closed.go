@@ -102,7 +102,7 @@ func (v *View) liesIn(c Closed, o Options) string {
 			return string(b.Target)
 		}
 	}
-	system := slices.Concat(systemRoots, []string{"/lib32", "/libx32"}, sandbox.OwnEtc())
+	system := systemFolders()
 	if c.Write || o.Root != "" && c.Path != "/" && c.Path != "/etc" {
 		system = []string{"/tmp", "/dev", "/proc"}
 	}
@@ -169,7 +169,11 @@ func (v *View) onHost(guest string, o Options) string {
 // shown tells whether a host path is one that every cloister on the host's own
 // system sees.
 func (v *View) shown(path string) bool {
-	return slices.ContainsFunc(slices.Concat(systemRoots, []string{"/lib32", "/libx32"}, sandbox.OwnEtc()), func(dir string) bool { return inside(path, dir) })
+	return slices.ContainsFunc(systemFolders(), func(dir string) bool { return inside(path, dir) })
+}
+
+func systemFolders() []string {
+	return slices.Concat(systemRoots, []string{"/lib32", "/libx32"}, sandbox.OwnEtc())
 }
 
 // bindOf is the bind that shows a guest path: the last of those above it, which

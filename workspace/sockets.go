@@ -18,7 +18,15 @@ import (
 // which knows also those of other network namespaces; the kernel's list knows
 // those that lie deeper, and those in the system's folders.
 func (v *View) hideSockets(o Options) {
-	for _, path := range boundSockets() {
+	var shown []string
+	if o.Root == "" {
+		shown = systemFolders()
+	}
+	seen := func(path string) bool {
+		return slices.ContainsFunc(v.Binds, func(b sandbox.Bind) bool { return inside(path, string(b.Source)) }) ||
+			slices.ContainsFunc(shown, func(dir string) bool { return inside(path, dir) })
+	}
+	for _, path := range boundSockets(seen) {
 		for _, b := range v.Binds {
 			if rel, ok := below(path, string(b.Source)); ok && rel != "" && !b.File {
 				v.hideSocket(filepath.Join(string(b.Target), rel))
@@ -54,14 +62,16 @@ func (v *View) hideSocket(guest string) {
 	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: true, Empty: true, Yields: true, Fleeting: true})
 }
 
-// boundSockets are the paths at which programs of this network namespace listen.
-// Elsewhere than on Linux there is no list.
-func boundSockets() []string {
+// boundSockets are the paths, without symbolic links, at which programs of this
+// network namespace listen, of those that are wanted: a host has hundreds, nearly
+// all of them elsewhere. Other systems than Linux have no list.
+func boundSockets(wanted func(path string) bool) []string {
 	text, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
 		return nil
 	}
 	var out []string
+	folders := map[string]string{} // to their real paths
 	for line := range bytes.Lines(text) {
 		// The path is the last field, and may hold anything but a line's end:
 		// proc_net_unix(5). The others are numbers.
@@ -69,17 +79,22 @@ func boundSockets() []string {
 		if at < 0 {
 			continue
 		}
-		path := string(bytes.TrimSuffix(line[at+1:], []byte("\n")))
-		fi, err := os.Lstat(path)
-		if err != nil || fi.Mode()&fs.ModeSocket == 0 {
+		dir, name := filepath.Split(string(bytes.TrimSuffix(line[at+1:], []byte("\n"))))
+		real, ok := folders[dir]
+		if !ok {
+			if real, err = realpath.Of(dir); err != nil {
+				real = dir
+			}
+			folders[dir] = real
+		}
+		path := filepath.Join(real, name)
+		if !wanted(path) || slices.Contains(out, path) {
+			continue
+		}
+		if fi, err := os.Lstat(path); err != nil || fi.Mode()&fs.ModeSocket == 0 {
 			continue // gone, or another mount namespace's
 		}
-		if real, err := realpath.Of(path); err == nil {
-			path = real
-		}
-		if !slices.Contains(out, path) {
-			out = append(out, path)
-		}
+		out = append(out, path)
 	}
 	return out
 }

@@ -8,7 +8,7 @@
 // It does not decide which connection is opened, and knows nothing of upstream
 // certificates.
 //
-// Most readers want New and Authority.Config.
+// Most readers want Supply.Take and Authority.Config.
 package mint
 
 import (
@@ -59,8 +59,8 @@ type leaf struct {
 	config  *tls.Config
 }
 
-// New makes an authority. name is for the eyes of whoever looks at it.
-func New(name string, now func() time.Time) (*Authority, error) {
+// New makes an authority.
+func New(now func() time.Time) (*Authority, error) {
 	a := &Authority{now: now, leaves: map[string]*list.Element{}, recent: list.New()}
 	var err error
 	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
@@ -74,7 +74,7 @@ func New(name string, now func() time.Time) (*Authority, error) {
 	at := now()
 	template := &x509.Certificate{
 		SerialNumber: serial(),
-		Subject:      pkix.Name{CommonName: "Cloister session " + name, Organization: []string{"Cloister"}},
+		Subject:      pkix.Name{CommonName: "Cloister session authority", Organization: []string{"Cloister"}},
 		NotBefore:    at.Add(-early), NotAfter: at.Add(lifetime),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,

@@ -30,7 +30,7 @@ func parse(t testing.TB, text []byte) *x509.Certificate {
 
 func TestAuthority(t *testing.T) {
 	now := time.Now()
-	a, err := mint.New("s1", func() time.Time { return now })
+	a, err := mint.New(func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestAuthority(t *testing.T) {
 	if later, _ := a.Config("a.test", "h2"); later == first {
 		t.Error("a leaf that is past half of its life was given out")
 	}
-	other, err := mint.New("s1", time.Now)
+	other, err := mint.New(time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestAuthority(t *testing.T) {
 
 // The number of leaves is bounded, however many names a program makes up.
 func TestBound(t *testing.T) {
-	a, err := mint.New("s", time.Now)
+	a, err := mint.New(time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestBound(t *testing.T) {
 // A client that knows the authority gets through, speaks what was set, and
 // resumes.
 func TestHandshake(t *testing.T) {
-	a, err := mint.New("s", time.Now)
+	a, err := mint.New(time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestHandshake(t *testing.T) {
 }
 
 func BenchmarkMint(b *testing.B) {
-	a, err := mint.New("s", time.Now)
+	a, err := mint.New(time.Now)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestManyLeaves(t *testing.T) {
 	if os.Getenv("CLOISTER_TEST_LONG") != "" {
 		n = 50_000
 	}
-	a, err := mint.New("test", time.Now)
+	a, err := mint.New(time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,11 +40,11 @@ func TestSupply(t *testing.T) {
 				wg.Go(take)
 			}
 			wg.Wait()
-			time.Sleep(time.Second) // the next is ready
+			<-time.After(time.Second) // the next is ready
 		}
 		take()
 		made := time.Now()
-		time.Sleep(72 * time.Hour)
+		<-time.After(72 * time.Hour)
 		a, err := s.Take()
 		if err != nil {
 			t.Fatal(err)
@@ -52,6 +52,6 @@ func TestSupply(t *testing.T) {
 		if from := parse(t, a.PEM()).NotBefore; from.Before(made.Add(24 * time.Hour)) {
 			t.Errorf("taken at %v: good from %v: it has lain for days", time.Now(), from)
 		}
-		time.Sleep(time.Second) // nothing is left waiting
+		<-time.After(time.Second) // nothing is left waiting
 	})
 }

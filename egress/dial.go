@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/egress/internal/guard"
+	"cloister/egress/internal/sock"
 	"cloister/internal/authority"
 )
 
@@ -200,7 +201,7 @@ func (d *dialer) one(ctx context.Context, ap netip.AddrPort, pinned bool, left i
 		KeepAliveConfig: keepAlive(),
 		// The last word before connect(2): what the kernel is about to be
 		// given is what was vetted.
-		Control: func(_, address string, _ syscall.RawConn) error {
+		Control: func(_, address string, raw syscall.RawConn) error {
 			got, err := netip.ParseAddrPort(address)
 			if err != nil {
 				return err
@@ -208,6 +209,7 @@ func (d *dialer) one(ctx context.Context, ap netip.AddrPort, pinned bool, left i
 			if got != ap {
 				return &guard.Forbidden{Addr: got.Addr(), What: "not the address that was vetted"}
 			}
+			sock.UnpacedTo(got.Addr(), raw)
 			return d.guard.Check(got.Addr(), pinned)
 		},
 	}

@@ -130,6 +130,7 @@ func (e *Engine) Serve(ctx context.Context, l Listeners) error {
 		})
 	}
 	for _, ln := range l.TCP {
+		sock.Unpaced(ln)
 		serve(func() error { return e.acceptLoop(ctx, ln, e.slots, e.full, e.handle) })
 	}
 	for _, ln := range l.DNSTCP {

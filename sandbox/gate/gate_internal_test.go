@@ -64,7 +64,17 @@ func routes(ipv6 bool) ([]byte, error) {
 	}
 	for _, family := range families {
 		route := []byte{family, 0, 0, 0, unix.RT_TABLE_LOCAL, unix.RTPROT_BOOT, unix.RT_SCOPE_HOST, unix.RTN_LOCAL, 0, 0, 0, 0}
-		attrs, err := netlink.MarshalAttributes([]netlink.Attribute{{Type: unix.RTA_OIF, Data: binary.NativeEndian.AppendUint32(nil, loopbackIndex)}})
+		// Reno by name: the host's default may pace what it sends by timers (BBR
+		// does), which costs more than the bytes do where there is nothing to
+		// pace for (docs/decisions/0026). Every kernel has Reno.
+		metrics, err := netlink.MarshalAttributes([]netlink.Attribute{{Type: unix.RTAX_CC_ALGO, Data: []byte("reno\x00")}})
+		if err != nil {
+			return nil, fmt.Errorf("write down routes: %w", err)
+		}
+		attrs, err := netlink.MarshalAttributes([]netlink.Attribute{
+			{Type: unix.RTA_OIF, Data: binary.NativeEndian.AppendUint32(nil, loopbackIndex)},
+			{Type: unix.RTA_METRICS | unix.NLA_F_NESTED, Data: metrics},
+		})
 		if err != nil {
 			return nil, fmt.Errorf("write down routes: %w", err)
 		}

@@ -234,6 +234,15 @@ d = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); d.settimeout(3); d.sendto(
 	if out.Err != nil || !strings.HasPrefix(out.Stdout, "refused True\n") || !strings.Contains(out.Stdout, "b'hello'") {
 		t.Errorf("UDP: %+v", out)
 	}
+	// What goes to the gate is not sent by timers, whatever the host's TCP does.
+	out = h.Run(t, Options{Arm: arm}, "python3", "-c", `
+import socket
+for to in "192.0.2.1", "2001:db8::1":
+    c = socket.create_connection((to, 443), 3); print(c.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode())
+`)
+	if out.Err != nil || out.Stdout != "reno\nreno\n" {
+		t.Errorf("congestion control: %+v", out)
+	}
 	// A service inside is the cloister's own.
 	out = h.Run(t, Options{Arm: arm}, "python3", "-c", `
 import socket

@@ -207,7 +207,7 @@ func (b *box) listen() {
 
 // fate says why a container ended that nobody here ended.
 func (b *box) fate() error {
-	ctx, cancel := context.WithTimeoutCause(b.ctx, pingWithin, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(b.ctx, b.a.soon(), errNoAnswer)
 	defer cancel()
 	if _, err := b.a.ping(ctx); err != nil {
 		return fmt.Errorf("the cloister's container was ended from outside: %w", err)

@@ -127,8 +127,11 @@ func (e *unaskedError) Unwrap() error { return e.error }
 // call asks for one thing. in and out may be nil.
 func (e *engine) call(ctx context.Context, method, path string, in, out any) error {
 	within := e.within
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	if method == http.MethodDelete {
 		within = removeWithin
+		go e.attend(ctx, giveUp)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, within, errNoAnswer)
 	defer cancel()
@@ -148,6 +151,32 @@ func (e *engine) call(ctx context.Context, method, path string, in, out any) err
 	defer resp.Body.Close()
 	return e.read(ctx, resp, out)
 }
+
+// attend gives up on an engine that answers nothing else meanwhile: what it removes
+// may take long, and one that hangs removes nothing.
+func (e *engine) attend(ctx context.Context, giveUp context.CancelCauseFunc) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(e.soon()):
+		}
+		within, cancel := context.WithTimeout(ctx, e.soon())
+		resp, err := e.do(within, http.MethodGet, "/_ping", nil, "")
+		if err == nil {
+			resp.Body.Close()
+		}
+		if cancel(); err != nil {
+			giveUp(errNoAnswer)
+			return
+		}
+	}
+}
+
+// pingWithin bounds the first word: an engine that hangs answers nothing at all.
+const pingWithin = 5 * time.Second
+
+func (e *engine) soon() time.Duration { return min(e.within, pingWithin) }
 
 var errNoAnswer = errors.New("the engine does not answer")
 

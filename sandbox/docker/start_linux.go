@@ -35,7 +35,7 @@ func (a *api) call(ctx context.Context, method, path string, in, out any) error 
 func (d *Driver) connect(ctx context.Context) (*api, error) {
 	e := newEngine(d.o.Socket)
 	e.within = d.within
-	ctx, cancel := context.WithTimeoutCause(ctx, pingWithin, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, e.soon(), errNoAnswer)
 	defer cancel()
 	version, err := e.ping(ctx)
 	if err != nil {
@@ -44,9 +44,6 @@ func (d *Driver) connect(ctx context.Context) (*api, error) {
 	}
 	return &api{e, version}, nil
 }
-
-// pingWithin bounds the first word: an engine that hangs answers nothing at all.
-const pingWithin = 5 * time.Second
 
 // start is one start on its way.
 type start struct {
@@ -156,7 +153,7 @@ func (st *start) removeAll(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	within, cancel := context.WithTimeoutCause(ctx, pingWithin, errNoAnswer)
+	within, cancel := context.WithTimeoutCause(ctx, st.a.soon(), errNoAnswer)
 	defer cancel()
 	if _, err := st.a.ping(within); err != nil {
 		return err

@@ -101,6 +101,35 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// TestHolds: what bounds a process is read back, and what does not is told.
+func TestHolds(t *testing.T) {
+	g, _ := group(t, cgroup.Bounds{Memory: 64 << 20, PIDs: 12, CPUs: 1.5})
+	c := script(t, g, "sleep 60")
+	defer func() {
+		_ = c.Process.Kill()
+		_ = c.Wait() // it was killed
+	}()
+	for _, tt := range []struct {
+		b    cgroup.Bounds
+		want string
+	}{
+		{cgroup.Bounds{Memory: 64 << 20, PIDs: 12, CPUs: 1.5}, ""},
+		{cgroup.Bounds{}, ""},
+		{cgroup.Bounds{Memory: 32 << 20}, "memory: bounded by"},
+		{cgroup.Bounds{PIDs: 11}, "pids: bounded by 12, not 11"},
+		{cgroup.Bounds{CPUs: 1}, "cpu: bounded by"},
+	} {
+		err := cgroup.Holds(c.Process.Pid, tt.b)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, want %q", tt.b, err, tt.want)
+		}
+	}
+	// This process is in no group that bounds processor time so.
+	if err := cgroup.Holds(os.Getpid(), cgroup.Bounds{CPUs: 0.01}); err == nil {
+		t.Error("a process that nothing bounds is held")
+	}
+}
+
 func TestBounds(t *testing.T) {
 	g, _ := group(t, cgroup.Bounds{Memory: 64 << 20, PIDs: 12, Tree: true})
 	// The control is the first line: less is allowed.

@@ -22,17 +22,13 @@ import (
 // object is a part of a request's body.
 type object = map[string]any
 
-// maskedPaths and readOnlyPaths are Docker's own lists, which a named list
-// replaces, with what HARDENING 5.2 adds.
-var (
-	maskedPaths   = []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/interrupts", "/proc/config.gz", "/proc/modules", "/proc/kallsyms", "/proc/kmsg", "/proc/dynamic_debug", "/proc/bus", "/proc/fs", "/proc/irq", "/sys/firmware", "/sys/kernel", "/sys/devices/virtual/powercap"}
-	readOnlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
-)
-
-// tmpfs are the writable folders of the agent's container that last as long as it.
-var tmpfs = map[string]string{
-	"/tmp":     "rw,exec,nosuid,nodev,mode=1777,size=25%",
-	"/var/tmp": "rw,exec,nosuid,nodev,mode=1777,size=25%",
+// temporary are the writable folders of the agent's container that last as long as it.
+func temporary() map[string]string {
+	out := map[string]string{}
+	for _, dir := range inside.Temporary() {
+		out[dir] = "rw,exec,nosuid,nodev,mode=1777,size=25%"
+	}
+	return out
 }
 
 // withIPv6 lets the gate route it: engines switch it off where they connect nothing.
@@ -58,10 +54,6 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 	if err != nil {
 		return nil, err
 	}
-	pids := int64(defaultPids)
-	if s.Limits.Pids > 0 {
-		pids = s.Limits.Pids
-	}
 	mounts := []object{
 		{"Type": "bind", "Source": program, "Target": inside.Program, "ReadOnly": true},
 		{"Type": "bind", "Source": o.dir + "/" + doorInit, "Target": inside.Door, "ReadOnly": true},
@@ -73,9 +65,9 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 		"NetworkMode": "none", "IpcMode": "private", "CgroupnsMode": "private",
 		"ReadonlyRootfs": true, "CapDrop": []string{"ALL"}, "Privileged": false,
 		"SecurityOpt": []string{"no-new-privileges", "seccomp=" + profile},
-		"MaskedPaths": maskedPaths, "ReadonlyPaths": readOnlyPaths,
-		"PidsLimit": pids + ownThreads, "Mounts": mounts, "Tmpfs": tmpfs,
-		"Ulimits": []object{ulimit("core", 0), ulimit("memlock", 64<<10), ulimit("rtprio", 0), ulimit("msgqueue", 819200)},
+		"MaskedPaths": inside.MaskedPaths(), "ReadonlyPaths": inside.ReadOnlyPaths(),
+		"PidsLimit": maxPids(s), "Mounts": mounts, "Tmpfs": temporary(),
+		"Ulimits": ulimits(),
 		"Sysctls": withIPv6,
 		// What a container says is nobody's: the command has the caller's descriptors.
 		"LogConfig": object{"Type": "none"}, "AutoRemove": true,
@@ -91,6 +83,21 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 		"User": strconv.Itoa(u.UID) + ":" + strconv.Itoa(u.GID), "Healthcheck": object{"Test": []string{"NONE"}},
 		"Labels": d.labels(s, inside.RoleInit), "HostConfig": host, "NetworkDisabled": true,
 	}, nil
+}
+
+// maxPids bounds processes and threads.
+func maxPids(s sandbox.Spec) int64 {
+	if s.Limits.Pids > 0 {
+		return s.Limits.Pids + ownThreads
+	}
+	return defaultPids + ownThreads
+}
+
+func ulimits() (out []object) {
+	for name, n := range inside.Ulimits() {
+		out = append(out, ulimit(name, int64(n)))
+	}
+	return out
 }
 
 func ulimit(name string, n int64) object { return object{"Name": name, "Soft": n, "Hard": n} }

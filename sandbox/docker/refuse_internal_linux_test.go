@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"cloister/sandbox"
+	"cloister/sandbox/docker/inside"
 )
 
 // serve listens where an engine would.
@@ -202,17 +204,27 @@ func TestOtherUsers(t *testing.T) {
 	}
 }
 
-// TestOwnNetwork: an engine that gives a container the network of this machine is
-// refused, and one that tells of none.
-func TestOwnNetwork(t *testing.T) {
-	own, err := os.Readlink("/proc/self/ns/net")
+// TestOwnNamespaces: an engine that gives a container the network of this machine is
+// refused, and one that tells of none; so of every other namespace.
+func TestOwnNamespaces(t *testing.T) {
+	own, err := inside.OwnNamespaces()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for theirs, fits := range map[string]bool{own: false, "": false, "net:[1]": true} {
-		_, refused := errors.AsType[*sandbox.Unsupported](checkNetwork(theirs))
-		if refused == fits {
-			t.Errorf("%q: refused %v", theirs, refused)
+	others := map[string]string{}
+	for name := range own {
+		others[name] = name + ":[1]"
+	}
+	if err := checkSpaces(others); err != nil {
+		t.Error(err)
+	}
+	for name, mine := range own {
+		for _, theirs := range []string{mine, ""} {
+			given := maps.Clone(others)
+			given[name] = theirs
+			if _, refused := errors.AsType[*sandbox.Unsupported](checkSpaces(given)); !refused {
+				t.Errorf("%s: %q is not refused", name, theirs)
+			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/internal/cgroup"
 	"cloister/internal/passfd"
 	"cloister/internal/peercred"
 	"cloister/sandbox"
@@ -277,6 +278,9 @@ func (st *start) meet(ctx context.Context, b *box) error {
 	}
 	defer c.Close()
 	b.pid = pid
+	if err := st.bounded(pid); err != nil {
+		return err
+	}
 	spaces, err := c.Take(3)
 	if err != nil {
 		return err
@@ -327,7 +331,7 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 		err = errors.New("something else than the container came in")
 	}
 	if err == nil {
-		err = errors.Join(checkIDs(m.Hello.IDs), checkNetwork(m.Hello.Net))
+		err = errors.Join(checkIDs(m.Hello.IDs), checkSpaces(m.Hello.Spaces), checkGiven(m.Hello.Lacks))
 	}
 	if err != nil {
 		c.Close()
@@ -376,27 +380,45 @@ func checkIDs(idMap string) error {
 	return rootlessError()
 }
 
-// checkNetwork refuses an engine that gives a container this machine's network.
-func checkNetwork(theirs string) error {
-	own, err := os.Readlink(inside.NetworkOfSelf)
+// checkSpaces refuses an engine that gives a container this machine's network, or
+// anything else of it.
+func checkSpaces(theirs map[string]string) error {
+	own, err := inside.OwnNamespaces()
 	if err != nil {
 		return err
 	}
-	if theirs != "" && theirs != own {
+	for name, at := range own {
+		if theirs[name] == "" || theirs[name] == at {
+			return checkGiven(fmt.Sprintf("the container has this machine's own %s namespace", name))
+		}
+	}
+	return nil
+}
+
+// checkGiven refuses an engine that did not do what it was told.
+func checkGiven(lacks string) error {
+	if lacks == "" {
 		return nil
 	}
 	return &sandbox.Unsupported{
-		Guarantee: "no way out but the gate", Reason: "the engine gave the container this machine's own network",
-		Fix: "use Docker Engine 20.10 or newer, or --isolation native",
+		Guarantee: "engine", Reason: "the engine did not do what it was told: " + lacks,
+		Fix: "use Docker Engine 20.10 or newer without a proxy that changes what it is asked, or --isolation native",
 	}
+}
+
+// bounded reads the limits back that the engine was told.
+func (st *start) bounded(pid int) error {
+	l := st.spec.Limits
+	err := cgroup.Holds(pid, cgroup.Bounds{Memory: l.Memory, PIDs: maxPids(st.spec), CPUs: l.CPUs})
+	if err == nil {
+		return nil
+	}
+	return st.accept(&sandbox.Unsupported{Guarantee: "resource limits", Reason: "the engine keeps no limits: " + err.Error(), Fix: "see docker info", Residue: "cgroup-limits"}, st.container(inside.RoleInit))
 }
 
 // plan writes down what the gate makes.
 func (st *start) plan(ctx context.Context) error {
-	b := inside.Build{Host: hostname(st.spec.Name), User: st.user, Network: st.spec.Network, Protect: st.spec.Protect, Links: st.spec.Links}
-	for dir := range tmpfs {
-		b.Tmpfs = append(b.Tmpfs, dir)
-	}
+	b := inside.Build{Host: hostname(st.spec.Name), User: st.user, Network: st.spec.Network, Protect: st.spec.Protect, Links: st.spec.Links, Tmpfs: inside.Temporary()}
 	owners := map[[2]uint32]int{}
 	for _, bind := range st.spec.Binds {
 		var at unix.Stat_t

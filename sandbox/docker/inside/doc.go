@@ -30,9 +30,6 @@ const (
 	RoleBorder  = "border" // the network that the steps of a build join
 )
 
-// NetworkOfSelf names this process's network namespace.
-const NetworkOfSelf = "/proc/self/ns/net"
-
 // MaxLine bounds a message: the certificate authorities twice, and a long list of
 // protected paths.
 const MaxLine = 16 << 20
@@ -61,8 +58,10 @@ type Hello struct {
 	Role string `json:"role"`
 	// IDs is the user namespace's map, as /proc/self/uid_map has it.
 	IDs string `json:"ids"`
-	// Net is the network namespace, as /proc/self/ns/net has it.
-	Net string `json:"net"`
+	// Spaces are the namespaces, as OwnNamespaces tells them.
+	Spaces map[string]string `json:"spaces"`
+	// Lacks is what the engine did not give that it was told to.
+	Lacks string `json:"lacks,omitempty"`
 }
 
 // Failure is why something could not be done.

@@ -64,12 +64,17 @@ func dial(role string, files ...*os.File) (Line, error) {
 	if err != nil {
 		return Line{}, fmt.Errorf("look at ids: %w", err)
 	}
-	network, err := os.Readlink(NetworkOfSelf)
-	if err != nil {
-		return Line{}, fmt.Errorf("look at the network: %w", err)
+	hello := &Hello{Role: role, IDs: string(ids)}
+	if hello.Spaces, err = OwnNamespaces(); err != nil {
+		return Line{}, err
+	}
+	if role == RoleInit {
+		if err := engineLacks(); err != nil {
+			hello.Lacks = err.Error()
+		}
 	}
 	l := NewLine(c)
-	return l, l.Say(Message{Hello: &Hello{Role: role, IDs: string(ids), Net: network}}, files...)
+	return l, l.Say(Message{Hello: hello}, files...)
 }
 
 // inherited makes a conversation of a descriptor.

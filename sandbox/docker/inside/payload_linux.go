@@ -157,6 +157,9 @@ func probe(c Command) error {
 			return err
 		}
 	}
+	if err := probeEngine(); err != nil {
+		return err
+	}
 	return probeNetwork(c.Network)
 }
 
@@ -238,13 +241,30 @@ func heldReadOnly(name string) error {
 }
 
 func probePrivileges(c Command) error {
+	id := func(n int) string { s := strconv.Itoa(n); return s + "\t" + s + "\t" + s + "\t" + s }
+	err := statusHolds(map[string]string{
+		"NoNewPrivs": "1", "Seccomp": "2", "CapInh": zeroes, "CapPrm": zeroes, "CapEff": zeroes, "CapBnd": zeroes, "CapAmb": zeroes,
+		"Uid": id(c.User.UID), "Gid": id(c.User.GID),
+	})
+	if err != nil {
+		return err
+	}
+	if c.User.UID == 0 {
+		return errors.New("the command would be root")
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil || limit.Max != 0 {
+		return errors.Join(err, fmt.Errorf("core files of %d bytes are allowed", limit.Max))
+	}
+	return nil
+}
+
+// statusHolds compares what the kernel tells of this thread. It empties want.
+func statusHolds(want map[string]string) error {
 	text, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {
 		return err
 	}
-	want := map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapInh": zeroes, "CapPrm": zeroes, "CapEff": zeroes, "CapBnd": zeroes, "CapAmb": zeroes}
-	id := func(n int) string { s := strconv.Itoa(n); return s + "\t" + s + "\t" + s + "\t" + s }
-	want["Uid"], want["Gid"] = id(c.User.UID), id(c.User.GID)
 	for row := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(row, ":")
 		if must, ok := want[name]; ok && strings.TrimSpace(value) != must {
@@ -254,13 +274,6 @@ func probePrivileges(c Command) error {
 	}
 	if len(want) > 0 {
 		return fmt.Errorf("the kernel does not tell %d of the privileges", len(want))
-	}
-	if c.User.UID == 0 {
-		return errors.New("the command would be root")
-	}
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil || limit.Max != 0 {
-		return errors.Join(err, fmt.Errorf("core files of %d bytes are allowed", limit.Max))
 	}
 	return nil
 }

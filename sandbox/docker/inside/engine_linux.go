@@ -1,0 +1,132 @@
+package inside
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaskedPaths are Docker's own, which a list of ours replaces, with what HARDENING
+// 5.2 adds.
+func MaskedPaths() []string {
+	return []string{
+		"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
+		"/proc/interrupts", "/proc/config.gz", "/proc/modules", "/proc/kallsyms", "/proc/kmsg", "/proc/dynamic_debug", "/proc/bus", "/proc/fs", "/proc/irq",
+		"/sys/firmware", "/sys/kernel", "/sys/devices/virtual/powercap",
+	}
+}
+
+// ReadOnlyPaths are Docker's own.
+func ReadOnlyPaths() []string {
+	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+}
+
+// Ulimits are the bounds of every process inside.
+func Ulimits() map[string]uint64 {
+	return map[string]uint64{"core": 0, "memlock": 64 << 10, "rtprio": 0, "msgqueue": 819200}
+}
+
+// Temporary are the writable folders that last as long as the container.
+func Temporary() []string { return []string{"/tmp", "/var/tmp"} }
+
+// Namespaces are those that a container has of its own.
+func Namespaces() []string { return []string{"net", "ipc", "uts", "pid", "cgroup", "mnt"} }
+
+// OwnNamespaces tells which this process is in.
+func OwnNamespaces() (map[string]string, error) {
+	out := map[string]string{}
+	for _, name := range Namespaces() {
+		at, err := os.Readlink("/proc/self/ns/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("look at namespaces: %w", err)
+		}
+		out[name] = at
+	}
+	return out, nil
+}
+
+// engineLacks tells, from the agent's first process, what of the engine's own part
+// is missing before anything of ours is done: later one would hide the other.
+func engineLacks() error {
+	want := map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapInh": zeroes, "CapPrm": zeroes, "CapEff": zeroes, "CapBnd": zeroes, "CapAmb": zeroes}
+	if err := statusHolds(want); err != nil {
+		return err
+	}
+	// Our profile answers so; the engines' own ones otherwise.
+	if err := (wall{"io_uring", func() error { return call(unix.SYS_IO_URING_SETUP, 1, 0) }, []unix.Errno{unix.ENOSYS}}).refused(); err != nil {
+		return fmt.Errorf("the seccomp profile: %w", err)
+	}
+	for name, resource := range map[string]int{"core": unix.RLIMIT_CORE, "memlock": unix.RLIMIT_MEMLOCK, "rtprio": unix.RLIMIT_RTPRIO, "msgqueue": unix.RLIMIT_MSGQUEUE} {
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(resource, &limit); err != nil {
+			return err
+		}
+		if most := Ulimits()[name]; limit.Max > most {
+			return fmt.Errorf("the limit of %s is %d, not %d", name, limit.Max, most)
+		}
+	}
+	return nil
+}
+
+// probeEngine looks, from where the command will be, at what the engine mounted.
+func probeEngine() error {
+	for _, name := range MaskedPaths() {
+		if err := masked(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range ReadOnlyPaths() {
+		if err := heldReadOnly(name); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	for _, name := range append(Temporary(), "/dev/shm") {
+		var st unix.Statfs_t
+		if err := unix.Statfs(name, &st); err != nil {
+			return fmt.Errorf("look at %s: %w", name, err)
+		}
+		if st.Type != unix.TMPFS_MAGIC || st.Flags&unix.ST_NOSUID == 0 || st.Flags&unix.ST_NODEV == 0 || st.Blocks == 0 {
+			return fmt.Errorf("%s is no memory with a bound, without devices and set-id programs", name)
+		}
+	}
+	return probeDevices()
+}
+
+// masked tells whether nothing of a path can be seen: it is not there, an empty
+// folder, or the null device.
+func masked(name string) error {
+	var st unix.Stat_t
+	err := unix.Stat(name, &st)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at %s: %w", name, err)
+	case st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == unix.Mkdev(1, 3):
+		return nil
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		if entries, err := os.ReadDir(name); err == nil && len(entries) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not masked", name)
+}
+
+// devices are those that every container has.
+const devices = " core fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero "
+
+func probeDevices() error {
+	entries, err := os.ReadDir("/dev")
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(entries, func(e os.DirEntry) bool { return !strings.Contains(devices, " "+e.Name()+" ") })
+	if at >= 0 {
+		return fmt.Errorf("there is the device /dev/%s, which nobody asked for", entries[at].Name())
+	}
+	return nil
+}

@@ -215,15 +215,18 @@ func TestOwnNamespaces(t *testing.T) {
 	for name := range own {
 		others[name] = name + ":[1]"
 	}
-	if err := checkSpaces(others); err != nil {
+	if err := checkSpaces(others, false); err != nil {
 		t.Error(err)
 	}
 	for name, mine := range own {
 		for _, theirs := range []string{mine, ""} {
 			given := maps.Clone(others)
 			given[name] = theirs
-			if _, refused := errors.AsType[*sandbox.Unsupported](checkSpaces(given)); !refused {
+			if _, refused := errors.AsType[*sandbox.Unsupported](checkSpaces(given, false)); !refused {
 				t.Errorf("%s: %q is not refused", name, theirs)
+			}
+			if passed := checkSpaces(given, true) == nil; passed != (name == "cgroup" && theirs == mine) {
+				t.Errorf("%s of Podman: %q passed: %v", name, theirs, passed)
 			}
 		}
 	}

@@ -56,9 +56,15 @@ func engineLacks() error {
 	if err := statusHolds(want); err != nil {
 		return err
 	}
-	// Our profile answers so; the engines' own ones otherwise.
-	if err := (wall{"io_uring", func() error { return call(unix.SYS_IO_URING_SETUP, 1, 0) }, []unix.Errno{unix.ENOSYS}}).refused(); err != nil {
-		return fmt.Errorf("the seccomp profile: %w", err)
+	// Our profile answers so; Docker's own one otherwise to the first, Podman's to the
+	// second.
+	for _, w := range []wall{
+		{"io_uring", func() error { return call(unix.SYS_IO_URING_SETUP, 1, 0) }, []unix.Errno{unix.ENOSYS}},
+		{"vsock", func() error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM) }, []unix.Errno{unix.EPERM}},
+	} {
+		if err := w.refused(); err != nil {
+			return fmt.Errorf("the seccomp profile: %w", err)
+		}
 	}
 	for name, resource := range map[string]int{"core": unix.RLIMIT_CORE, "memlock": unix.RLIMIT_MEMLOCK, "rtprio": unix.RLIMIT_RTPRIO, "msgqueue": unix.RLIMIT_MSGQUEUE} {
 		var limit unix.Rlimit
@@ -97,15 +103,22 @@ func probeEngine() error {
 }
 
 // masked tells whether nothing of a path can be seen: it is not there, an empty
-// folder, or the null device.
+// folder, the null device, or an empty file that is none of the kernel's.
 func masked(name string) error {
-	var st unix.Stat_t
+	var (
+		st unix.Stat_t
+		fs unix.Statfs_t
+	)
 	err := unix.Stat(name, &st)
-	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES):
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
 		return nil
-	case err != nil:
+	}
+	if err := errors.Join(err, unix.Statfs(name, &fs)); err != nil {
 		return fmt.Errorf("look at %s: %w", name, err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0 && fs.Type != unix.PROC_SUPER_MAGIC && fs.Type != unix.SYSFS_MAGIC:
+		return nil
 	case st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == unix.Mkdev(1, 3):
 		return nil
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:

@@ -550,8 +550,27 @@ func (v *viewer) temporary() error {
 	return nil
 }
 
-// mask closes what the engine leaves open of the first process.
+// mask closes what the engine leaves open: of the first process, and what an engine
+// did not close that has lists of its own, as Podman does.
 func (v *viewer) mask() error {
+	for _, name := range MaskedPaths() {
+		if masked(name) != nil {
+			fi, err := os.Stat(name)
+			if err == nil {
+				err = v.cover(sandbox.Protect{Target: sandbox.GuestPath(name), Empty: true, File: !fi.IsDir()})
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	for _, name := range ReadOnlyPaths() {
+		if err := heldReadOnly(name); err != nil && !errors.Is(err, unix.ENOENT) {
+			if err := v.cover(sandbox.Protect{Target: sandbox.GuestPath(name)}); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
 	fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/null", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return err

@@ -133,7 +133,7 @@ func TestEngineFailsMidstart(t *testing.T) {
 	}
 	for n := range len(questions) {
 		for _, how := range []struct{ heard, die bool }{{die: true}, {die: true, heard: true}, {}, {heard: true}} {
-			t.Run(fmt.Sprintf("question %d, heard %v, dies %v", n+1, how.heard, how.die), func(t *testing.T) {
+			t.Run(fmt.Sprintf("question %d heard %v dies %v", n+1, how.heard, how.die), func(t *testing.T) {
 				t.Parallel()
 				m := &middle{nth: n + 1, heard: how.heard, die: how.die}
 				own, d := begin(t, m)

@@ -18,6 +18,7 @@ import (
 	"cloister/internal/durable"
 	"cloister/internal/termsafe"
 	"cloister/policy"
+	"cloister/rulebook"
 )
 
 // maxSessionAnswers bounds the answers with the scope session.
@@ -53,7 +54,7 @@ func (g *guardian) keepAnswer(ctx context.Context, i approval.Item, r approval.R
 
 // answerSession puts an answer among the session's own words.
 func (g *guardian) answerSession(ctx context.Context, id string, d config.Decision) error {
-	return g.changeWords(ctx, id, func(w *words) error {
+	return g.changeWords(ctx, id, func(w *rulebook.Words) error {
 		if len(w.Answers) >= maxSessionAnswers {
 			return fmt.Errorf("remember answer: the session has %d already", len(w.Answers))
 		}
@@ -63,7 +64,7 @@ func (g *guardian) answerSession(ctx context.Context, id string, d config.Decisi
 }
 
 // changeWords changes what one session adds to the common policy.
-func (g *guardian) changeWords(ctx context.Context, id string, change func(*words) error) error {
+func (g *guardian) changeWords(ctx context.Context, id string, change func(*rulebook.Words) error) error {
 	g.mu.Lock()
 	l := g.live[id]
 	g.mu.Unlock()
@@ -79,14 +80,14 @@ func (g *guardian) changeWords(ctx context.Context, id string, change func(*word
 	return nil
 }
 
-func (g *guardian) swapWords(ctx context.Context, l *live, change func(*words) error) error {
+func (g *guardian) swapWords(ctx context.Context, l *live, change func(*rulebook.Words) error) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	w := l.words
 	if err := change(&w); err != nil {
 		return err
 	}
-	next, err := g.policies.session(g.policies.current(), l.info.Project, w)
+	next, err := g.policies.Session(g.policies.Current(), l.info.Project, w)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (g *guardian) remember(ctx context.Context, project string, d config.Decisi
 		return badRequest("remember answer: the project's path is not text: say scope session")
 	}
 	return g.rewrite(ctx, func(files []config.Decisions) (config.Decisions, error) {
-		file := config.Decisions{Version: 1, Project: project, File: config.DecisionsFile(g.policies.dir, project)}
+		file := config.Decisions{Version: 1, Project: project, File: config.DecisionsFile(g.policies.Dir, project)}
 		for _, f := range files {
 			if f.Project == project {
 				file = f
@@ -138,7 +139,7 @@ func (g *guardian) rewrite(ctx context.Context, change func([]config.Decisions) 
 func (g *guardian) rewriteLocked(ctx context.Context, change func([]config.Decisions) (config.Decisions, error)) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
-	before, err := config.LoadDecisions(g.policies.dir)
+	before, err := config.LoadDecisions(g.policies.Dir)
 	if err != nil {
 		return fmt.Errorf("remember answer: %w", err)
 	}
@@ -153,7 +154,7 @@ func (g *guardian) rewriteLocked(ctx context.Context, change func([]config.Decis
 	after := slices.DeleteFunc(slices.Clone(before), func(f config.Decisions) bool { return f.File == file.File })
 	after = append(after, file)
 	// First whether it compiles: what cannot be in force is not written.
-	next, err := g.policies.current().answered(after)
+	next, err := g.policies.Current().Answered(after)
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (g *guardian) review() {
 // decisions lists what is remembered, the session's own answers too.
 func (g *guardian) decisions() []api.Decision {
 	out := []api.Decision{}
-	for _, f := range g.policies.current().answers {
+	for _, f := range g.policies.Current().Answers() {
 		scope := approval.Global
 		if f.Project != "" {
 			scope = approval.Project
@@ -232,7 +233,7 @@ func (g *guardian) undo(ctx context.Context, d api.Decision, by string) error {
 	if err := g.records.append(ctx, audit.Event{
 		Kind: audit.ApprovalDecision, Action: "undo", Resource: d.Subject, Session: d.Session, Project: d.Project,
 		Reason: fmt.Sprintf("approval %s: %s of scope %s taken back by %s", d.ID, d.Answer, d.Scope, by),
-		Policy: g.policies.current().base.Digest(),
+		Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
 		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "undo: it could not be recorded, so it does not happen: " + err.Error()}
 	}
@@ -260,7 +261,7 @@ func (g *guardian) undoInSession(ctx context.Context, id string) error {
 	}
 	g.mu.Unlock()
 	g.reloading.RUnlock()
-	return g.changeWords(ctx, owner, func(w *words) error {
+	return g.changeWords(ctx, owner, func(w *rulebook.Words) error {
 		w.Answers = slices.DeleteFunc(slices.Clone(w.Answers), func(d config.Decision) bool { return d.ID == id })
 		return nil
 	})

@@ -22,7 +22,7 @@ import (
 // newQueue is the guardian's one queue of questions.
 func (g *guardian) newQueue() *approval.Queue {
 	return approval.New(approval.Options{
-		Timeout: func() time.Duration { return time.Duration(g.policies.current().config.Proxy.ApprovalTimeout) },
+		Timeout: func() time.Duration { return time.Duration(g.policies.Current().Config().Proxy.ApprovalTimeout) },
 		Opened:  g.recordAsked,
 		Decide:  g.decided,
 		Ended:   g.recordEnded,

@@ -21,6 +21,7 @@ import (
 	"cloister/internal/authority"
 	"cloister/internal/durable"
 	"cloister/policy"
+	"cloister/rulebook"
 )
 
 // cedarName is a policy file that a person may make here.
@@ -33,7 +34,7 @@ func (g *guardian) policyPath(name string) (string, error) {
 	if name != configName && !cedarName().MatchString(name) {
 		return "", badRequest("policy file %q: want config.yaml or policy/NAME.cedar", name)
 	}
-	return filepath.Join(g.policies.dir, filepath.FromSlash(name)), nil
+	return filepath.Join(g.policies.Dir, filepath.FromSlash(name)), nil
 }
 
 func (g *guardian) policyFile(name string) (api.PolicyFile, error) {
@@ -57,7 +58,7 @@ func (g *guardian) policyFile(name string) (api.PolicyFile, error) {
 // read is listed without its text: the check tells why.
 func (g *guardian) getPolicyFiles(http.ResponseWriter, *http.Request) (any, error) {
 	names := []string{configName}
-	found, err := filepath.Glob(filepath.Join(g.policies.dir, "policy", "*.cedar"))
+	found, err := filepath.Glob(filepath.Join(g.policies.Dir, "policy", "*.cedar"))
 	if err != nil {
 		return nil, fmt.Errorf("list policy files: %w", err)
 	}
@@ -78,17 +79,17 @@ func (g *guardian) getPolicyFiles(http.ResponseWriter, *http.Request) (any, erro
 }
 
 // checkDraft is what would become of a text in place of a file.
-func (g *guardian) checkDraft(name, text string) (api.PolicyCheck, *Loaded, error) {
+func (g *guardian) checkDraft(name, text string) (api.PolicyCheck, *rulebook.Book, error) {
 	path, err := g.policyPath(name)
 	if err != nil {
 		return api.PolicyCheck{}, nil, err
 	}
-	next, err := loadWith(g.policies.dir, g.policies.home, map[string][]byte{path: []byte(text)})
+	next, err := rulebook.LoadWith(g.policies.Dir, g.policies.Home, map[string][]byte{path: []byte(text)})
 	if err != nil {
-		return api.PolicyCheck{Problems: problems(err), Residue: []string{}}, nil, nil //nolint:nilerr // what is wrong is the answer
+		return api.PolicyCheck{Problems: rulebook.Problems(err), Residue: []string{}}, nil, nil //nolint:nilerr // what is wrong is the answer
 	}
-	c := api.PolicyCheck{OK: true, Digest: next.base.Digest(), InForce: next.base.Digest() == g.policies.current().base.Digest(), Notices: next.notices}
-	c.Statements, c.Residue = StatementsOf(next.base)
+	c := api.PolicyCheck{OK: true, Digest: next.Snapshot().Digest(), InForce: next.Snapshot().Digest() == g.policies.Current().Snapshot().Digest(), Notices: next.Notices()}
+	c.Statements, c.Residue = rulebook.StatementsOf(next.Snapshot())
 	return c, next, nil
 }
 
@@ -115,7 +116,7 @@ func (g *guardian) postPolicyFile(_ http.ResponseWriter, r *http.Request) (any, 
 		return nil, &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: "save " + req.Name + ": it has changed meanwhile", Hints: []string{"look at what it is now, and write your change into that"}}
 	}
 	path := now.Path
-	if _, err := loadWith(g.policies.dir, g.policies.home, map[string][]byte{path: []byte(req.Text)}); err != nil {
+	if _, err := rulebook.LoadWith(g.policies.Dir, g.policies.Home, map[string][]byte{path: []byte(req.Text)}); err != nil {
 		return nil, err // nothing is saved
 	}
 	if err := g.recordSave(r, path, req.Text); err != nil {
@@ -139,7 +140,7 @@ func (g *guardian) postPolicyFile(_ http.ResponseWriter, r *http.Request) (any, 
 func (g *guardian) recordSave(r *http.Request, path, text string) error {
 	if err := g.records.append(context.WithoutCancel(r.Context()), audit.Event{
 		Kind: audit.PolicyLoad, Action: "save", Resource: path, Verdict: policy.Allow.String(),
-		Reason: "a person said so: " + whoAnswers(r, ""), Digest: config.Digest([]byte(text)), Policy: g.policies.current().base.Digest(),
+		Reason: "a person said so: " + whoAnswers(r, ""), Digest: config.Digest([]byte(text)), Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
 		return &api.Error{
 			Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "save: it could not be recorded, so it is not saved: " + err.Error(),
@@ -189,9 +190,9 @@ func (g *guardian) postRuleDraft(_ http.ResponseWriter, r *http.Request) (any, e
 	}
 	out.Check = check
 	q := api.ExplainRequest{Connect: to.String(), Method: req.Method, Path: req.Path}
-	out.Now = ExplainWith(g.policies.current().base, to, q)
+	out.Now = ExplainWith(g.policies.Current().Snapshot(), to, q)
 	if next != nil {
-		out.Then = ExplainWith(next.base, to, q)
+		out.Then = ExplainWith(next.Snapshot(), to, q)
 	}
 	return out, nil
 }

@@ -10,18 +10,19 @@ import (
 	"cloister/internal/authority"
 	"cloister/internal/nearest"
 	"cloister/policy"
+	"cloister/rulebook"
 	"cloister/secret"
 	"cloister/swap"
 )
 
 // Explain is `policy explain` by the configuration on disk, for a session that the
 // project in the question would have.
-func (l *Loaded) Explain(req api.ExplainRequest) (api.Explanation, error) {
+func Explain(l *rulebook.Book, req api.ExplainRequest) (api.Explanation, error) {
 	s, err := l.In(req.Project, req.Projects)
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	in, err := l.scope(req.Projects)
+	in, err := l.Scope(req.Projects)
 	if err != nil {
 		return api.Explanation{}, err
 	}
@@ -29,7 +30,7 @@ func (l *Loaded) Explain(req api.ExplainRequest) (api.Explanation, error) {
 }
 
 // explain answers one question by a session's policy.
-func explain(s *policy.Snapshot, in *scope, req api.ExplainRequest) (api.Explanation, error) {
+func explain(s *policy.Snapshot, in *rulebook.Scope, req api.ExplainRequest) (api.Explanation, error) {
 	if req.MCP != nil {
 		return explainCall(s, req)
 	}
@@ -85,15 +86,15 @@ func explainCall(s *policy.Snapshot, req api.ExplainRequest) (api.Explanation, e
 
 // explainUse is what would become of a secret whose placeholder stands where its
 // binding says, in a request.
-func explainUse(s *policy.Snapshot, in *scope, to authority.Authority, req api.ExplainRequest) (api.Explanation, error) {
+func explainUse(s *policy.Snapshot, in *rulebook.Scope, to authority.Authority, req api.ExplainRequest) (api.Explanation, error) {
 	req.Method = cmp.Or(req.Method, http.MethodGet)
 	q := policy.Request{Action: policy.SecretUse, Authority: to, Session: req.Session, Project: req.Project, Agent: req.Agent, HTTP: HTTPOf(req)}
 	where := secret.Request{Authority: to, Secure: to.Port() != 80, Method: req.Method, Path: q.HTTP.Path, BadPath: q.HTTP.BadPath}
-	list := byName(in.bindings)[req.Secret]
+	list := rulebook.ByName(in.Bindings)[req.Secret]
 	subject := "secret " + req.Secret + " in " + req.Method + " " + to.String()
 	if len(list) == 0 {
 		var names []string
-		for name := range byName(in.bindings) {
+		for name := range rulebook.ByName(in.Bindings) {
 			names = append(names, name)
 		}
 		e := &api.Error{

@@ -19,6 +19,7 @@ import (
 	"cloister/guardian"
 	"cloister/internal/authority"
 	"cloister/policy"
+	"cloister/rulebook"
 )
 
 // say writes raw bytes to the guardian's socket and reads until it hangs up.
@@ -145,7 +146,7 @@ func FuzzLoad(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		loaded, err := guardian.Load(dir, "/home/person")
+		loaded, err := rulebook.Load(dir, "/home/person")
 		if err != nil {
 			if !strings.Contains(err.Error(), "config.yaml") && !strings.Contains(err.Error(), "user.cedar") {
 				t.Errorf("refused without a file: %v", err)

@@ -54,7 +54,7 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 		return h.refuse(ctx, &hostexec.Refused{Reason: "nothing goes out for this cloister: it has no project"})
 	}
 	// What a person forbade is told as that, wherever it would go.
-	if v := h.l.scope.Load().host.JudgeGit(argv, w.said); v.Effect == hostexec.Deny && v.Rule != "" {
+	if v := h.l.scope.Load().Host.JudgeGit(argv, w.said); v.Effect == hostexec.Deny && v.Rule != "" {
 		exit, _ := w.recorded(ctx, v, false)
 		return exit
 	}
@@ -97,7 +97,7 @@ func saidLine(said [][]byte) string {
 // reachable holds the remote to what a person must have written down: a way on
 // which anybody can listen, a folder of this machine, and a host that is near.
 func (w *gitwork) reachable(verb string) error {
-	rules := w.l.scope.Load().host
+	rules := w.l.scope.Load().Host
 	if w.remote.Secure() && !w.remote.Near || rules.NamesRemote(verb, w.remote.URL) || rules.NamesRemote("push", w.remote.URL) {
 		return w.outside()
 	}
@@ -130,7 +130,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	addrs, err := egress.Addresses(ctx, w.l.g.policies.current().config.Proxy.Hosts, &net.Resolver{}, at)
+	addrs, err := egress.Addresses(ctx, w.l.g.policies.Current().Config().Proxy.Hosts, &net.Resolver{}, at)
 	if err == nil {
 		return at, addrs, nil
 	}
@@ -148,7 +148,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 
 // named says whether a rule names the remote as it stands.
 func (w *gitwork) named() bool {
-	rules := w.l.scope.Load().host
+	rules := w.l.scope.Load().Host
 	return rules.NamesRemote("fetch", w.remote.URL) || rules.NamesRemote("push", w.remote.URL)
 }
 
@@ -210,7 +210,7 @@ func refusedBy(v hostexec.Verdict) hostexec.Exit {
 }
 
 func (w *gitwork) judgeContact(ctx context.Context, verb string) (hostexec.Verdict, bool) {
-	rules, url := w.l.scope.Load().host, w.remote.URL
+	rules, url := w.l.scope.Load().Host, w.remote.URL
 	fetch := rules.JudgeGit([]string{"git", "fetch", url}, w.said)
 	if fetch.Effect == hostexec.Deny && fetch.Rule != "" {
 		return fetch, false
@@ -329,7 +329,7 @@ func ids(p *git.Push) string {
 
 // strictest is what the rules say of all updates together.
 func (w *gitwork) strictest(p *git.Push) hostexec.Verdict {
-	rules := w.l.scope.Load().host
+	rules := w.l.scope.Load().Host
 	out := hostexec.Verdict{Effect: hostexec.Auto}
 	for i := range p.Updates {
 		if v := rules.JudgeGit(p.Argv(&p.Updates[i]), w.said); v.Effect < out.Effect || out.Reason == "" {
@@ -390,20 +390,6 @@ func (w *gitwork) ended(ctx context.Context, began time.Time, err error) hostexe
 	e.ExitStatus, e.DurationMS = &exit.Status, &ms
 	w.l.record(context.WithoutCancel(ctx), e)
 	return exit
-}
-
-// gitRule holds a rule about fetch or push to the one spelling that a remote has.
-func gitRule(args []string) ([]string, error) {
-	if len(args) < 2 || args[0] != "push" && args[0] != "fetch" || strings.HasPrefix(args[1], "<") {
-		return args, nil
-	}
-	remote, err := git.ParseRemote(args[1])
-	if err != nil {
-		return nil, err
-	}
-	out := append([]string{}, args...)
-	out[1] = remote.URL
-	return out, nil
 }
 
 // depotsDir is where the guardian of these folders keeps its repositories.

@@ -37,6 +37,7 @@ import (
 	"cloister/internal/xdg"
 	"cloister/mcp"
 	"cloister/oauth"
+	"cloister/rulebook"
 	"cloister/secret/vault"
 	"cloister/session"
 	"cloister/web"
@@ -130,7 +131,7 @@ type guardian struct {
 	depots      *git.Depots     // repositories on their way out
 	authorities egress.CAs
 	bell        *desktop.Bell // nil without a session bus
-	policies    *policies
+	policies    *rulebook.Holder
 	vault       vaultDoor
 	pins        *mcp.Pins   // what tools of MCP servers may say of themselves
 	frames      *mcp.Budget // of the frames that are being read
@@ -212,7 +213,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		log:      o.Logger,
 		started:  time.Now(),
 		socket:   Socket(o.Dirs),
-		policies: newPolicies(o.Dirs.Config, o.Home),
+		policies: rulebook.NewHolder(o.Dirs.Config, o.Home),
 		live:     map[string]*live{},
 		bus:      newBus(),
 		swept:    make(chan struct{}),
@@ -336,7 +337,7 @@ func (g *guardian) close() error {
 		Resource: g.socket,
 		Reason:   fmt.Sprintf("%v; %d sessions live on without egress", cause, g.sessions.Live()),
 		PID:      os.Getpid(),
-		Policy:   g.policies.current().base.Digest(),
+		Policy:   g.policies.Current().Snapshot().Digest(),
 	})
 	g.log.Info("the guardian ends", "cause", cause)
 	g.aside.Wait()
@@ -437,7 +438,7 @@ func (g *guardian) notice(text string) {
 
 // status is the answer to GET /v1/status.
 func (g *guardian) status() api.Status {
-	loaded := g.policies.current()
+	loaded := g.policies.Current()
 	g.mu.Lock()
 	notices := append([]string(nil), g.notices...)
 	g.mu.Unlock()
@@ -448,11 +449,11 @@ func (g *guardian) status() api.Status {
 		Socket:       g.socket,
 		UI:           g.windowURL(),
 		Sessions:     len(g.sessions.List(false)),
-		PolicyDigest: loaded.base.Digest(),
+		PolicyDigest: loaded.Snapshot().Digest(),
 		Watchers:     g.queue.Watchers(),
 		StartedAt:    g.started,
-		PolicyError:  g.policies.failure(),
-		Notices:      append(notices, loaded.notices...),
+		PolicyError:  g.policies.Failure(),
+		Notices:      append(notices, loaded.Notices()...),
 	}
 	if err := g.records.err(); err != nil {
 		s.AuditError = err.Error()

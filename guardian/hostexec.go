@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -39,37 +38,6 @@ const (
 	statusRefused  = 126
 	statusNotFound = 127
 )
-
-// hostRules compiles the rules for host commands, each problem with its place.
-func hostRules(h config.Hostexec) (*hostexec.Rules, error) {
-	var list []hostexec.Rule
-	var errs []error
-	for _, one := range []struct {
-		effect hostexec.Effect
-		rules  []config.CommandRule
-	}{{hostexec.Deny, h.Deny}, {hostexec.Ask, h.ManualApprove}, {hostexec.Auto, h.AutoApprove}} {
-		for _, r := range one.rules {
-			rule := hostexec.Rule{
-				Effect: one.effect, Pattern: r.Pattern, Program: r.Program, Args: r.Args, Flags: r.Flags,
-				Place: fmt.Sprintf("%s:%d", filepath.Base(r.Place.File), r.Place.Line),
-			}
-			err := hostexec.Check(rule)
-			if err == nil && rule.Program == "git" {
-				rule.Args, err = gitRule(rule.Args)
-			}
-			if err != nil {
-				errs = append(errs, &config.Error{File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column, Msg: "hostexec: " + err.Error()})
-				continue
-			}
-			list = append(list, rule)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	rules, _ := hostexec.Compile(list) // each was checked
-	return rules, nil
-}
 
 // serveHost serves one request for a command on the host.
 func (l *live) serveHost(ctx context.Context, raw net.Conn) {
@@ -186,7 +154,7 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 		return h.refuse(ctx, err)
 	}
 	defer now.Close()
-	if again := judgeCommand(l.scope.Load().host, &now.Command); again.Effect == hostexec.Deny {
+	if again := judgeCommand(l.scope.Load().Host, &now.Command); again.Effect == hostexec.Deny {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "the rules changed: " + again.Reason})
 	}
 	return h.run(ctx, now)
@@ -220,7 +188,7 @@ func (h *hosted) refuse(ctx context.Context, err error) hostexec.Exit {
 // judge is what the rules say or, where that is ask, a person. It is the only
 // place that grants.
 func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Verdict, granted bool) {
-	v = judgeCommand(h.l.scope.Load().host, &p.Command)
+	v = judgeCommand(h.l.scope.Load().Host, &p.Command)
 	switch v.Effect {
 	case hostexec.Deny:
 		return v, false
@@ -262,7 +230,7 @@ func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Ve
 // remembered is the answer that holds for a subject: a deny before an allow.
 func (l *live) remembered(kind config.DecisionKind, subject string) (config.Decision, bool) {
 	var all []config.Decision
-	for _, f := range l.g.policies.current().answers {
+	for _, f := range l.g.policies.Current().Answers() {
 		if f.Project == "" || f.Project == l.info.Project {
 			all = append(all, f.Decisions...)
 		}
@@ -341,7 +309,7 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 // this host gives one. lacks says for the record what it does not give.
 func (g *guardian) hostWay() (way hostexec.Way, lacks string) {
 	way = hostexec.Way{Helper: g.o.Helper}
-	if l := g.policies.current().config; l != nil {
+	if l := g.policies.Current().Config(); l != nil {
 		c := l.Hostexec.Limits
 		way.Limits = hostexec.Limits{Time: time.Duration(c.Time), CPU: time.Duration(c.CPU), Memory: int64(c.Memory), PIDs: c.PIDs}
 	}
@@ -401,7 +369,7 @@ func (g *guardian) refusedByOrigin(r *http.Request) {
 	g.notice(fmt.Sprintf("a host command (pid %d) called the guardian itself and was refused: %s %s", peer.PID, r.Method, termsafe.Clip(termsafe.Text(r.URL.Path), 200)))
 	if err := g.records.append(context.WithoutCancel(r.Context()), audit.Event{
 		Kind: audit.ApprovalDecision, Action: "refuse", Resource: r.URL.Path, Verdict: policy.Deny.String(), PID: peer.PID,
-		Reason: "a host command may not call the guardian", Policy: g.policies.current().base.Digest(),
+		Reason: "a host command may not call the guardian", Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
 		g.log.Error("a refused call could not be recorded", "error", err)
 	}

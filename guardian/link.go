@@ -20,6 +20,7 @@ import (
 	"cloister/hostexec"
 	"cloister/internal/passfd"
 	"cloister/policy"
+	"cloister/rulebook"
 	"cloister/session"
 	"cloister/swap"
 )
@@ -43,10 +44,10 @@ type live struct {
 	adopted  bool                         // from an earlier guardian
 	g        *guardian
 	info     api.SessionInfo // as granted; the registry has what changes
-	words    words
+	words    rulebook.Words
 	shim     *process
 	snapshot atomic.Pointer[policy.Snapshot]
-	scope    atomic.Pointer[scope] // never nil
+	scope    atomic.Pointer[rulebook.Scope] // never nil
 	tally    *tally
 	ready    chan struct{} // closed when conn is set
 	conn     *passfd.Conn
@@ -226,7 +227,7 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 	l.mu.Lock()
 	l.engine = engine
 	// With the engine in sight of a reload, so that none falls between.
-	engine.SetQuota(l.scope.Load().quota)
+	engine.SetQuota(l.scope.Load().Quota)
 	l.mu.Unlock()
 	l.served.Go(func() {
 		if err := engine.Serve(l.ctx, listeners); err != nil && l.ctx.Err() == nil {

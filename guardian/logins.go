@@ -23,14 +23,14 @@ import (
 // asker asks services from the host: where proxy.hosts pins a name it dials that,
 // and it trusts what egress trusts.
 func (g *guardian) asker() *oauth.Client {
-	loaded := g.policies.current()
+	loaded := g.policies.Current()
 	dialer := &net.Dialer{Timeout: 15 * time.Second}
 	t := &http.Transport{
-		TLSClientConfig:   &tls.Config{RootCAs: loaded.roots, MinVersion: tls.VersionTLS12},
+		TLSClientConfig:   &tls.Config{RootCAs: loaded.Roots(), MinVersion: tls.VersionTLS12},
 		DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if a, err := authority.ParseHostPort(addr, 443); err == nil {
-				addr = cmp.Or(loaded.config.Proxy.Hosts[a.Host()], addr)
+				addr = cmp.Or(loaded.Config().Proxy.Hosts[a.Host()], addr)
 			}
 			return dialer.DialContext(ctx, network, addr)
 		},
@@ -60,7 +60,7 @@ func (g *guardian) renew(ctx context.Context, name string, kept secret.Value) (v
 	defer cancel()
 	if err := g.records.append(ctx, audit.Event{
 		Kind: audit.SecretUse, Action: "renew", Resource: l.Secrets[0].Name, Verdict: policy.Allow.String(),
-		Reason: "the login " + name + " ends", Policy: g.policies.current().base.Digest(),
+		Reason: "the login " + name + " ends", Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
 		return value, next, fmt.Errorf("renew the login %s: it could not be recorded, so it may not happen: %w", name, err)
 	}
@@ -146,31 +146,7 @@ func (g *guardian) keepLogin(r *http.Request, l *config.Login, t oauth.Tokens) (
 		return nil, err
 	}
 	item, err := v.Find(l.Secrets[0].Name)
-	return g.shownSecret(g.policies.current().secrets(), item), err
-}
-
-// loginSecrets are the bindings of logins; a secret that a person binds in their
-// own words has those alone.
-func loginSecrets(names []string, own []config.Secret) ([]config.Secret, []*config.Login, error) {
-	var out []config.Secret
-	var list []*config.Login
-	bound := map[string]bool{}
-	for _, s := range own {
-		bound[s.Name] = true
-	}
-	for _, name := range names {
-		l, err := config.LoadLogin(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		list = append(list, l)
-		for _, s := range l.Secrets {
-			if !bound[s.Name] {
-				out = append(out, s)
-			}
-		}
-	}
-	return out, list, nil
+	return g.shownSecret(g.policies.Current().Secrets(), item), err
 }
 
 // fillLogin puts placeholders into a login's file.

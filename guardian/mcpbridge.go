@@ -26,7 +26,7 @@ import (
 // are reached. Each starts when the first connects, and ends with the session.
 func (l *live) bridges() map[authority.Authority]func(net.Conn) {
 	var out map[authority.Authority]func(net.Conn)
-	for _, s := range l.scope.Load().servers {
+	for _, s := range l.scope.Load().Servers {
 		if len(s.Command) == 0 {
 			continue
 		}

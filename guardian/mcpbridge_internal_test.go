@@ -19,6 +19,7 @@ import (
 	"cloister/config"
 	"cloister/internal/peercred"
 	"cloister/policy"
+	"cloister/rulebook"
 )
 
 // A server whose program would be the host's but whose arguments name a file that
@@ -78,7 +79,7 @@ func TestServerIsNoPerson(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guardian{ctx: t.Context(), o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: newPolicies("", "")}
+	g := &guardian{ctx: t.Context(), o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: rulebook.NewHolder("", "")}
 	servers := []config.MCPServer{{
 		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'setsid sleep 100 </dev/null >/dev/null 2>&1 & echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$!}}"'; done`},
 	}}
@@ -90,7 +91,7 @@ func TestServerIsNoPerson(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.snapshot.Store(snapshot)
-	l.scope.Store(&scope{servers: servers})
+	l.scope.Store(&rulebook.Scope{Servers: servers})
 	near, far := net.Pipe()
 	for _, serve := range l.bridges() {
 		serve(far)

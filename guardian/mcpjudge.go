@@ -83,11 +83,11 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 }
 
 // pinned is the name under which the server's tools are pinned.
-func (j *mcpJudge) pinned() string { return j.l.scope.Load().pinned(j.server.Name, j.l.info.Project) }
+func (j *mcpJudge) pinned() string { return j.l.scope.Load().Pinned(j.server.Name, j.l.info.Project) }
 
 // recordsText says whether the record has arguments as they are.
 func (j *mcpJudge) recordsText() bool {
-	return j.l.scope.Load().arguments(j.server.Name) == config.ArgumentsText
+	return j.l.scope.Load().Arguments(j.server.Name) == config.ArgumentsText
 }
 
 // decide is policy's word or, where that is ask, a person's. A tool that is not

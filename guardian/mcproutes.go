@@ -15,18 +15,19 @@ import (
 	"cloister/internal/termsafe"
 	"cloister/mcp"
 	"cloister/policy"
+	"cloister/rulebook"
 )
 
 // MCPServers are the declared servers of a configuration and of a project's files,
 // with how many of their tools are pinned.
-func MCPServers(l *Loaded, pins *mcp.Pins, of api.MCPProject) ([]api.MCPServer, error) {
-	in, err := l.scope(of.Projects)
+func MCPServers(l *rulebook.Book, pins *mcp.Pins, of api.MCPProject) ([]api.MCPServer, error) {
+	in, err := l.Scope(of.Projects)
 	if err != nil {
 		return nil, err
 	}
 	out := []api.MCPServer{}
-	for _, s := range in.servers {
-		one, err := mcpServer(s, pins, in.pinned(s.Name, of.Project))
+	for _, s := range in.Servers {
+		one, err := mcpServer(s, pins, in.Pinned(s.Name, of.Project))
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +71,7 @@ func mcpServer(s config.MCPServer, pins *mcp.Pins, pinned string) (api.MCPServer
 }
 
 // MCPServer is one of them, with its tools as they were listed.
-func MCPServer(l *Loaded, pins *mcp.Pins, name string, of api.MCPProject) (api.MCPServer, error) {
+func MCPServer(l *rulebook.Book, pins *mcp.Pins, name string, of api.MCPProject) (api.MCPServer, error) {
 	s, pinned, err := declared(l, name, of)
 	if err != nil {
 		return api.MCPServer{}, err
@@ -111,15 +112,15 @@ func MCPServer(l *Loaded, pins *mcp.Pins, name string, of api.MCPProject) (api.M
 }
 
 // declared finds a server by its name, and the name that its pins have.
-func declared(l *Loaded, name string, of api.MCPProject) (config.MCPServer, string, error) {
-	in, err := l.scope(of.Projects)
+func declared(l *rulebook.Book, name string, of api.MCPProject) (config.MCPServer, string, error) {
+	in, err := l.Scope(of.Projects)
 	if err != nil {
 		return config.MCPServer{}, "", err
 	}
 	var names []string
-	for _, s := range in.servers {
+	for _, s := range in.Servers {
 		if s.Name == name {
-			return s, in.pinned(name, of.Project), nil
+			return s, in.Pinned(name, of.Project), nil
 		}
 		names = append(names, s.Name)
 	}
@@ -131,7 +132,7 @@ func declared(l *Loaded, name string, of api.MCPProject) (config.MCPServer, stri
 }
 
 // pinMCP takes what a server says of its tools now, or forgets them.
-func pinMCP(l *Loaded, pins *mcp.Pins, name string, req api.MCPPin, by string) (api.MCPPinned, error) {
+func pinMCP(l *rulebook.Book, pins *mcp.Pins, name string, req api.MCPPin, by string) (api.MCPPinned, error) {
 	out := api.MCPPinned{Server: name, Tools: []string{}}
 	_, pinned, err := declared(l, name, req.MCPProject)
 	if err != nil {
@@ -170,11 +171,11 @@ func pinMCP(l *Loaded, pins *mcp.Pins, name string, req api.MCPPin, by string) (
 }
 
 func (g *guardian) getMCP(http.ResponseWriter, *http.Request) (any, error) {
-	return MCPServers(g.policies.current(), g.pins, api.MCPProject{})
+	return MCPServers(g.policies.Current(), g.pins, api.MCPProject{})
 }
 
 func (g *guardian) getMCPServer(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return MCPServer(g.policies.current(), g.pins, r.PathValue("name"), api.MCPProject{})
+	return MCPServer(g.policies.Current(), g.pins, r.PathValue("name"), api.MCPProject{})
 }
 
 // postMCPList is the list with what a project declares besides.
@@ -183,7 +184,7 @@ func (g *guardian) postMCPList(_ http.ResponseWriter, r *http.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	return MCPServers(g.policies.current(), g.pins, of)
+	return MCPServers(g.policies.Current(), g.pins, of)
 }
 
 func (g *guardian) postMCPServer(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -191,7 +192,7 @@ func (g *guardian) postMCPServer(_ http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return MCPServer(g.policies.current(), g.pins, r.PathValue("name"), of)
+	return MCPServer(g.policies.Current(), g.pins, r.PathValue("name"), of)
 }
 
 // postMCPPin records, then pins.
@@ -201,7 +202,7 @@ func (g *guardian) postMCPPin(_ http.ResponseWriter, r *http.Request) (any, erro
 		return nil, err
 	}
 	name, by := r.PathValue("name"), whoAnswers(r, "")
-	if _, _, err := declared(g.policies.current(), name, req.MCPProject); err != nil {
+	if _, _, err := declared(g.policies.Current(), name, req.MCPProject); err != nil {
 		return nil, err
 	}
 	action := "pin"
@@ -210,9 +211,9 @@ func (g *guardian) postMCPPin(_ http.ResponseWriter, r *http.Request) (any, erro
 	}
 	if err := g.records.append(context.WithoutCancel(r.Context()), audit.Event{
 		Kind: audit.MCPCall, Action: action, Resource: name, Verdict: policy.Allow.String(),
-		Reason: fmt.Sprintf("a person said so: %s; tools %q, none is all", by, req.Tools), Policy: g.policies.current().base.Digest(),
+		Reason: fmt.Sprintf("a person said so: %s; tools %q, none is all", by, req.Tools), Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
 		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "pin: it could not be recorded, so it does not happen: " + err.Error()}
 	}
-	return pinMCP(g.policies.current(), g.pins, name, req, by)
+	return pinMCP(g.policies.Current(), g.pins, name, req, by)
 }

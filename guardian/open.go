@@ -15,6 +15,7 @@ import (
 	"cloister/audit"
 	"cloister/internal/passfd"
 	"cloister/policy"
+	"cloister/rulebook"
 	"cloister/session"
 	"cloister/swap"
 )
@@ -55,7 +56,7 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	}
 	var secrets placed
 	if req.Network {
-		in, err := g.policies.current().scope(req.Projects)
+		in, err := g.policies.Current().Scope(req.Projects)
 		if err != nil {
 			shim.close()
 			return nil, err
@@ -137,17 +138,17 @@ func check(req api.SessionRequest) error {
 func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets placed) (*live, api.SessionGrant, error) {
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()
-	loaded := g.policies.current()
-	snapshot, err := g.policies.session(loaded, req.Project, wordsOf(req))
+	loaded := g.policies.Current()
+	snapshot, err := g.policies.Session(loaded, req.Project, rulebook.WordsOf(req))
 	if err != nil {
 		return nil, api.SessionGrant{}, err
 	}
-	in, err := loaded.scope(req.Projects)
+	in, err := loaded.Scope(req.Projects)
 	if err != nil {
 		return nil, api.SessionGrant{}, err
 	}
 	if req.Resume == nil {
-		if err := holds(snapshot, req.Accepted, req.Closed); err != nil {
+		if err := rulebook.Holds(snapshot, req.Accepted, req.Closed); err != nil {
 			return nil, api.SessionGrant{}, err
 		}
 	}
@@ -158,12 +159,12 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 	l := &live{
 		g:       g,
 		info:    info,
-		words:   wordsOf(req),
+		words:   rulebook.WordsOf(req),
 		shim:    shim,
 		tally:   newTally(api.SessionSummary{}),
-		hosts:   loaded.config.Proxy.Hosts,
+		hosts:   loaded.Config().Proxy.Hosts,
 		foreign: append(slices.Clone(req.Writable), g.o.Dirs.Data),
-		roots:   loaded.roots,
+		roots:   loaded.Roots(),
 		started: info.CreatedAt,
 		ready:   make(chan struct{}),
 		gone:    make(chan struct{}),
@@ -191,7 +192,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 	l.snapshot.Store(snapshot)
 	l.scope.Store(in)
 	if len(secrets.held) > 0 {
-		l.secrets.Store(swap.New(secrets.held, byName(in.bindings), l))
+		l.secrets.Store(swap.New(secrets.held, rulebook.ByName(in.Bindings), l))
 	}
 	l.acked.Store(true)
 	l.ctx, l.cancel = context.WithCancel(g.ctx)
@@ -240,14 +241,14 @@ func (g *guardian) broke(info api.SessionInfo, why error) {
 }
 
 // grantNotices is what a person who starts a session should see.
-func (g *guardian) grantNotices(loaded *Loaded, l *live) []string {
+func (g *guardian) grantNotices(loaded *rulebook.Book, l *live) []string {
 	var out []string
-	if why := g.policies.failure(); why != "" {
+	if why := g.policies.Failure(); why != "" {
 		out = append(out, "the configuration on disk is not in force, the last good one is: "+why)
 	}
-	out = append(out, loaded.notices...)
-	if s := l.snapshot.Load(); s != loaded.base {
-		for _, text := range remarks(s) {
+	out = append(out, loaded.Notices()...)
+	if s := l.snapshot.Load(); s != loaded.Snapshot() {
+		for _, text := range rulebook.Remarks(s) {
 			if !slices.Contains(out, text) {
 				out = append(out, text)
 			}

@@ -9,6 +9,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/policy"
+	"cloister/rulebook"
 )
 
 // reload reads the configuration, and puts it in force for every session when
@@ -25,7 +26,7 @@ func (g *guardian) reload(ctx context.Context) (api.Reload, error) {
 // is wrong with them is kept for whoever opens a session: the last good policy
 // rules on.
 func (g *guardian) refresh(ctx context.Context) {
-	if !g.policies.stale() {
+	if !g.policies.Stale() {
 		return
 	}
 	if _, err := g.reload(ctx); err != nil {
@@ -36,11 +37,11 @@ func (g *guardian) refresh(ctx context.Context) {
 func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
-	before := g.policies.current()
-	answer := api.Reload{Previous: before.base.Digest()}
+	before := g.policies.Current()
+	answer := api.Reload{Previous: before.Snapshot().Digest()}
 
-	g.policies.look()
-	next, err := Load(g.policies.dir, g.policies.home)
+	g.policies.Look()
+	next, err := rulebook.Load(g.policies.Dir, g.policies.Home)
 	var changes []change
 	if err == nil {
 		changes, err = g.plan(next)
@@ -48,13 +49,13 @@ func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 	if err != nil {
 		return answer, g.keep(ctx, before, err)
 	}
-	answer.Digest, answer.Notices = next.base.Digest(), next.Notices()
+	answer.Digest, answer.Notices = next.Snapshot().Digest(), next.Notices()
 	answer.Changed = answer.Digest != answer.Previous
 	return answer, g.enforce(ctx, next, changes)
 }
 
 // install puts next in force for every session. The lock is held.
-func (g *guardian) install(ctx context.Context, next *Loaded) error {
+func (g *guardian) install(ctx context.Context, next *rulebook.Book) error {
 	changes, err := g.plan(next)
 	if err != nil {
 		return err
@@ -63,24 +64,24 @@ func (g *guardian) install(ctx context.Context, next *Loaded) error {
 }
 
 // enforce records a policy, then lets it rule. An unrecorded one does not.
-func (g *guardian) enforce(ctx context.Context, next *Loaded, changes []change) error {
+func (g *guardian) enforce(ctx context.Context, next *rulebook.Book, changes []change) error {
 	if err := g.recordLoad(ctx, next, changes); err != nil {
 		return err
 	}
-	g.policies.swap(next)
+	g.policies.Swap(next)
 	var checks sync.WaitGroup
 	for _, c := range changes {
 		c.live.snapshot.Store(c.next)
 		c.live.scope.Store(c.scope)
-		c.live.limit(c.scope.quota)
+		c.live.limit(c.scope.Quota)
 		if s := c.live.secrets.Load(); s != nil {
-			s.Rebind(byName(c.scope.bindings))
+			s.Rebind(rulebook.ByName(c.scope.Bindings))
 		}
 		checks.Go(func() { c.live.recheck(ctx) })
 	}
 	checks.Wait()
-	g.log.Info("policy loaded", "digest", next.base.Digest(), "notices", len(next.notices))
-	g.bus.publish(api.EventPolicy, api.PolicyDigest{Digest: next.base.Digest()})
+	g.log.Info("policy loaded", "digest", next.Snapshot().Digest(), "notices", len(next.Notices()))
+	g.bus.publish(api.EventPolicy, api.PolicyDigest{Digest: next.Snapshot().Digest()})
 	return nil
 }
 
@@ -88,21 +89,21 @@ func (g *guardian) enforce(ctx context.Context, next *Loaded, changes []change) 
 type change struct {
 	live  *live
 	next  *policy.Snapshot
-	scope *scope
+	scope *rulebook.Scope
 }
 
 // plan derives every session's snapshot under next. One that cannot be made
 // fails the whole: half a policy is none.
-func (g *guardian) plan(next *Loaded) ([]change, error) {
+func (g *guardian) plan(next *rulebook.Book) ([]change, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var changes []change
 	for _, l := range g.live {
-		s, err := g.policies.session(next, l.info.Project, l.words)
+		s, err := g.policies.Session(next, l.info.Project, l.words)
 		if err != nil {
 			return nil, err
 		}
-		in, err := next.scope(l.words.Projects)
+		in, err := next.Scope(l.words.Projects)
 		if err != nil {
 			return nil, err
 		}
@@ -112,9 +113,9 @@ func (g *guardian) plan(next *Loaded) ([]change, error) {
 }
 
 // keep says loudly that the files on disk are not in force.
-func (g *guardian) keep(ctx context.Context, before *Loaded, why error) error {
-	g.policies.fail(why)
-	digest := before.base.Digest()
+func (g *guardian) keep(ctx context.Context, before *rulebook.Book, why error) error {
+	g.policies.Fail(why)
+	digest := before.Snapshot().Digest()
 	if digest == "" {
 		g.log.Error("the policy cannot be loaded", "error", why)
 	} else {
@@ -123,7 +124,7 @@ func (g *guardian) keep(ctx context.Context, before *Loaded, why error) error {
 	err := g.records.append(ctx, audit.Event{
 		Kind:     audit.PolicyLoad,
 		Action:   "load",
-		Resource: g.policies.dir,
+		Resource: g.policies.Dir,
 		Verdict:  policy.Deny.String(),
 		Reason:   strings.ReplaceAll(why.Error(), "\n", "; "),
 		Policy:   digest,
@@ -131,14 +132,14 @@ func (g *guardian) keep(ctx context.Context, before *Loaded, why error) error {
 	return errors.Join(why, err)
 }
 
-func (g *guardian) recordLoad(ctx context.Context, next *Loaded, changes []change) error {
+func (g *guardian) recordLoad(ctx context.Context, next *rulebook.Book, changes []change) error {
 	if err := g.records.append(ctx, audit.Event{
 		Kind:     audit.PolicyLoad,
 		Action:   "load",
-		Resource: g.policies.dir,
+		Resource: g.policies.Dir,
 		Verdict:  policy.Allow.String(),
-		Reason:   strings.Join(next.notices, "; "),
-		Policy:   next.base.Digest(),
+		Reason:   strings.Join(next.Notices(), "; "),
+		Policy:   next.Snapshot().Digest(),
 	}); err != nil {
 		return err
 	}

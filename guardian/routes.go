@@ -18,6 +18,7 @@ import (
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
 	"cloister/policy"
+	"cloister/rulebook"
 	"cloister/secret/vault"
 	"cloister/session"
 	"cloister/web"
@@ -254,7 +255,7 @@ func refusal(err error) *api.Error {
 	case errors.Is(err, session.ErrNotFound):
 		return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: err.Error(), Hints: []string{"see: cloister list -a"}}
 	}
-	if list := problems(err); slices.ContainsFunc(list, func(p api.Problem) bool { return p.File != "" }) {
+	if list := rulebook.Problems(err); slices.ContainsFunc(list, func(p api.Problem) bool { return p.File != "" }) {
 		return policyRefusal(list)
 	}
 	return &api.Error{Status: http.StatusInternalServerError, Code: api.CodeInternal, Message: err.Error()}
@@ -407,15 +408,15 @@ func (g *guardian) getPolicy(_ http.ResponseWriter, r *http.Request) (any, error
 // snapshotOf is the policy of one live session, or the common one.
 func (g *guardian) snapshotOf(name string) (*policy.Snapshot, []string, error) {
 	if name == "" {
-		now := g.policies.current()
-		return now.base, now.notices, nil
+		now := g.policies.Current()
+		return now.Snapshot(), now.Notices(), nil
 	}
 	l, err := g.running(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	s := l.snapshot.Load()
-	return s, remarks(s), nil
+	return s, rulebook.Remarks(s), nil
 }
 
 // running is a session that runs, by its name.
@@ -434,15 +435,15 @@ func (g *guardian) running(name string) (*live, error) {
 }
 
 func (g *guardian) getPolicyDigest(http.ResponseWriter, *http.Request) (any, error) {
-	return api.PolicyDigest{Digest: g.policies.current().base.Digest()}, nil
+	return api.PolicyDigest{Digest: g.policies.Current().Snapshot().Digest()}, nil
 }
 
 func (g *guardian) postPolicyCheck(http.ResponseWriter, *http.Request) (any, error) {
-	c, err := Check(g.policies.dir, g.policies.home, nil)
+	c, err := rulebook.Check(g.policies.Dir, g.policies.Home, nil)
 	if err != nil {
 		return c, nil // what is wrong is the answer
 	}
-	c.InForce = c.Digest == g.policies.current().base.Digest()
+	c.InForce = c.Digest == g.policies.Current().Snapshot().Digest()
 	return c, nil
 }
 
@@ -451,13 +452,13 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 	if err != nil {
 		return nil, err
 	}
-	now := g.policies.current()
+	now := g.policies.Current()
 	if req.Session == "" {
-		s, err := g.policies.session(now, req.Project, words{Projects: req.Projects})
+		s, err := g.policies.Session(now, req.Project, rulebook.Words{Projects: req.Projects})
 		if err != nil {
 			return nil, err
 		}
-		in, err := now.scope(req.Projects)
+		in, err := now.Scope(req.Projects)
 		if err != nil {
 			return nil, err
 		}

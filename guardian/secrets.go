@@ -16,65 +16,13 @@ import (
 	"cloister/audit"
 	"cloister/config"
 	"cloister/egress"
-	"cloister/internal/authority"
 	"cloister/internal/termsafe"
 	"cloister/policy"
+	"cloister/rulebook"
 	"cloister/secret"
 	"cloister/secret/vault"
 	"cloister/swap"
 )
-
-// bindings reads where secrets may go.
-func bindings(list []config.Secret, allow []config.Rule) ([]*secret.Binding, error) {
-	var out []*secret.Binding
-	var errs []error
-	for _, s := range list {
-		err := vault.CheckName(s.Name)
-		var b *secret.Binding
-		if err == nil {
-			b, err = secret.Bind(secret.Words{
-				Name: s.Name, Hosts: s.Hosts, Ports: s.Ports, Methods: s.Methods, Paths: s.Paths, Header: s.Header, Format: s.Format,
-				Query: s.Query, Body: s.Body, Use: string(s.Use), Sign: string(s.Sign), Services: s.Services, Regions: s.Regions, Origin: policy.Origin{File: s.Place.File, Line: s.Place.Line}.String(),
-			})
-		}
-		if err != nil {
-			errs = append(errs, &config.Error{File: s.Place.File, Line: s.Place.Line, Column: s.Place.Column, Msg: "secrets: " + err.Error()})
-			continue
-		}
-		out = append(out, b)
-	}
-	return out, errors.Join(append(errs, tunnelled(allow, out)...)...)
-}
-
-// tunnelled are the bindings to hosts whose connections are never opened: nothing
-// could be swapped there.
-func tunnelled(allow []config.Rule, list []*secret.Binding) []error {
-	var errs []error
-	for _, r := range allow {
-		p, err := authority.ParsePattern(r.Domain)
-		if r.TLS != config.TLSTunnel || err != nil {
-			continue
-		}
-		for _, b := range list {
-			if slices.ContainsFunc(b.Hosts, func(h authority.Pattern) bool { return p.Match(h.Base()) || h.Match(p.Base()) || h == p }) {
-				errs = append(errs, &config.Error{
-					File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column, Hint: "take away one of the two",
-					Msg: fmt.Sprintf("tls: tunnel for %s, to which the secret %s is bound (%s): a connection that is never opened gets none", r.Domain, b.Name, b.Origin),
-				})
-			}
-		}
-	}
-	return errs
-}
-
-// byName are the bindings by the names of their secrets.
-func byName(list []*secret.Binding) map[string][]*secret.Binding {
-	out := map[string][]*secret.Binding{}
-	for _, b := range list {
-		out[b.Name] = append(out[b.Name], b)
-	}
-	return out
-}
 
 // counts are what became of one secret since the guardian started.
 type counts struct {
@@ -122,9 +70,9 @@ type placed struct {
 // place makes the placeholders of a new session, or takes those of one that is
 // taken back. Who binds no secret pays nothing. The command of a secret may take
 // its time: no lock is held.
-func (g *guardian) place(ctx context.Context, in *scope, resume *api.Resume) placed {
+func (g *guardian) place(ctx context.Context, in *rulebook.Scope, resume *api.Resume) placed {
 	var p placed
-	if len(in.bindings) == 0 {
+	if len(in.Bindings) == 0 {
 		return p
 	}
 	v, err := g.openVault()
@@ -133,7 +81,7 @@ func (g *guardian) place(ctx context.Context, in *scope, resume *api.Resume) pla
 		return p
 	}
 	p.env = map[string]string{}
-	for _, s := range in.secrets {
+	for _, s := range in.Secrets {
 		if i := slices.IndexFunc(p.held, func(h swap.Held) bool { return h.Name == s.Name }); i >= 0 {
 			if err := fits(s, p.held[i].Part != ""); err != nil {
 				p.notices = append(p.notices, err.Error())
@@ -149,7 +97,7 @@ func (g *guardian) place(ctx context.Context, in *scope, resume *api.Resume) pla
 		value, _, err := v.Get(ctx, s.Name)
 		switch {
 		case errors.Is(err, vault.ErrNotFound):
-			if text := in.missing(s); !slices.Contains(p.notices, text) {
+			if text := in.Missing(s); !slices.Contains(p.notices, text) {
 				p.notices = append(p.notices, text)
 			}
 			continue
@@ -159,13 +107,13 @@ func (g *guardian) place(ctx context.Context, in *scope, resume *api.Resume) pla
 				continue // nobody knows what it looks like
 			}
 		}
-		if err := p.make(s, value, in.login(s.Name) != nil); err != nil {
+		if err := p.make(s, value, in.Login(s.Name) != nil); err != nil {
 			p.notices = append(p.notices, err.Error())
 			continue
 		}
 		p.fill(s)
 	}
-	p.place(in.logins)
+	p.place(in.Logins)
 	return p
 }
 
@@ -429,7 +377,7 @@ func shownBindings(all []config.Secret, name string) []api.SecretBinding {
 
 // allSecrets are those of the vault, and those that are bound and not there.
 func (g *guardian) allSecrets(v *vault.Vault) []api.Secret {
-	bound := g.policies.current().secrets()
+	bound := g.policies.Current().Secrets()
 	out := []api.Secret{}
 	for _, item := range v.List() {
 		out = append(out, g.shownSecret(bound, item))

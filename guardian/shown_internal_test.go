@@ -17,6 +17,7 @@ import (
 	"cloister/internal/authority"
 	"cloister/mcp"
 	"cloister/policy"
+	"cloister/rulebook"
 )
 
 // What a person is asked about is shown whole; what is longer than anybody looks
@@ -43,7 +44,7 @@ func TestShownWhole(t *testing.T) {
 	defer queue.Watch("")()
 	l := &live{g: &guardian{queue: queue, pins: mcp.OpenPins(filepath.Join(t.TempDir(), "pins"), time.Now)}, tally: newTally(api.SessionSummary{})}
 	l.snapshot.Store(snapshot)
-	l.scope.Store(&scope{})
+	l.scope.Store(&rulebook.Scope{})
 	j := &mcpJudge{l, &server}
 
 	called := func(text string) policy.Verdict {

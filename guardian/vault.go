@@ -91,7 +91,7 @@ func (g *guardian) postSecret(_ http.ResponseWriter, r *http.Request) (any, erro
 		return nil, err
 	}
 	item, err := v.Find(name)
-	return g.shownSecret(g.policies.current().secrets(), item), err
+	return g.shownSecret(g.policies.Current().Secrets(), item), err
 }
 
 func (g *guardian) postSecretRemove(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -112,7 +112,7 @@ func (g *guardian) postSecretRemove(_ http.ResponseWriter, r *http.Request) (any
 // recordVault records what a person does with the vault.
 func (g *guardian) recordVault(r *http.Request, action, name, reason string) error {
 	err := g.records.append(r.Context(), audit.Event{
-		Kind: audit.SecretUse, Action: action, Resource: name, Verdict: "allow", Reason: reason, Policy: g.policies.current().base.Digest(),
+		Kind: audit.SecretUse, Action: action, Resource: name, Verdict: "allow", Reason: reason, Policy: g.policies.Current().Snapshot().Digest(),
 	})
 	if err != nil {
 		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "secret " + name + ": it could not be recorded, so it may not happen: " + err.Error()}

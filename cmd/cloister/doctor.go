@@ -86,7 +86,7 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		d.Checks = append(d.Checks, check{"folders", "Folders", kernel.Fail, err.Error(), strings.Join(hintsOf(err), "; ")})
 	} else {
 		d.Checks = append(d.Checks, a.folders(dirs)...)
-		d.Checks = append(d.Checks, a.checkConfig(dirs), a.checkGuardian(ctx, dirs))
+		d.Checks = append(d.Checks, a.checkConfig(), a.checkGuardian(ctx, dirs))
 	}
 	d.Checks = append(d.Checks, checkHostCommands())
 	available := false
@@ -217,9 +217,9 @@ func checkHostCommands() check {
 	return c
 }
 
-func (a *app) checkConfig(d xdg.Dirs) check {
+func (a *app) checkConfig() check {
 	c := check{ID: "config", Title: "Configuration and policy", Status: kernel.OK}
-	l, err := guardian.Load(d.Config, a.home())
+	l, err := a.onDisk()
 	if err != nil {
 		c.Status, c.Detail = kernel.Fail, strings.ReplaceAll(err.Error(), "\n", "; ")
 		c.Fix = strings.Join(hintsOf(err), "; ")

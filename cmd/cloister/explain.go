@@ -7,6 +7,7 @@ import (
 
 	"cloister/api"
 	"cloister/client"
+	"cloister/guardian"
 	"cloister/secret/vault"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ func (a *app) explain(ctx context.Context, req api.ExplainRequest, asJSON bool) 
 			return err
 		}
 		a.notice("the guardian is not running: this is what the next one would say")
-		x, err = l.Explain(req)
+		x, err = guardian.Explain(l, req)
 		return err
 	})
 	if err != nil {

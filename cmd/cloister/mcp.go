@@ -13,6 +13,7 @@ import (
 	"cloister/internal/shellword"
 	"cloister/internal/termsafe"
 	"cloister/mcp"
+	"cloister/rulebook"
 
 	"github.com/spf13/cobra"
 )
@@ -23,7 +24,7 @@ func (a *app) mcpCommand() *cobra.Command {
 
 // mcpAsked runs f with the guardian, or otherwise with what is on disk; in a
 // project with what its files declare too.
-func (a *app) mcpAsked(ctx context.Context, f func(*client.Client, api.MCPProject) error, otherwise func(*guardian.Loaded, *mcp.Pins, api.MCPProject) error) error {
+func (a *app) mcpAsked(ctx context.Context, f func(*client.Client, api.MCPProject) error, otherwise func(*rulebook.Book, *mcp.Pins, api.MCPProject) error) error {
 	here, err := a.mcpHere()
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (a *app) mcpList() *cobra.Command {
 			err := a.mcpAsked(cmd.Context(), func(c *client.Client, of api.MCPProject) (err error) {
 				list, err = c.MCP(cmd.Context(), of)
 				return err
-			}, func(l *guardian.Loaded, p *mcp.Pins, of api.MCPProject) (err error) {
+			}, func(l *rulebook.Book, p *mcp.Pins, of api.MCPProject) (err error) {
 				list, err = guardian.MCPServers(l, p, of)
 				return err
 			})
@@ -114,7 +115,7 @@ func (a *app) mcpServer(ctx context.Context, name string) (s api.MCPServer, err 
 	err = a.mcpAsked(ctx, func(c *client.Client, of api.MCPProject) (err error) {
 		s, err = c.MCPServer(ctx, name, of)
 		return err
-	}, func(l *guardian.Loaded, p *mcp.Pins, of api.MCPProject) (err error) {
+	}, func(l *rulebook.Book, p *mcp.Pins, of api.MCPProject) (err error) {
 		s, err = guardian.MCPServer(l, p, name, of)
 		return err
 	})
@@ -212,7 +213,7 @@ func (a *app) mcpNames(cmd *cobra.Command, args []string, _ string) ([]string, c
 			out = append(out, s.Name)
 		}
 		return err
-	}, func(l *guardian.Loaded, p *mcp.Pins, of api.MCPProject) error {
+	}, func(l *rulebook.Book, p *mcp.Pins, of api.MCPProject) error {
 		list, err := guardian.MCPServers(l, p, of)
 		for _, s := range list {
 			out = append(out, s.Name)

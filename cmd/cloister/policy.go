@@ -17,6 +17,7 @@ import (
 	"cloister/guardian"
 	"cloister/internal/authority"
 	"cloister/policy"
+	"cloister/rulebook"
 
 	"github.com/spf13/cobra"
 )
@@ -27,12 +28,12 @@ func (a *app) policyCommand() *cobra.Command {
 }
 
 // onDisk is the policy as the next guardian would load it.
-func (a *app) onDisk() (*guardian.Loaded, error) {
+func (a *app) onDisk() (*rulebook.Book, error) {
 	d, err := a.dirs()
 	if err != nil {
 		return nil, err
 	}
-	return guardian.Load(d.Config, a.home())
+	return rulebook.Load(d.Config, a.home())
 }
 
 // asked runs f with the guardian, or otherwise without one. A session's own

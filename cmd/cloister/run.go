@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"cloister/internal/realpath"
 	"cloister/internal/shellword"
 	"cloister/internal/xdg"
+	"cloister/rulebook"
 	"cloister/sandbox"
 	"cloister/sandbox/image"
 	"cloister/session"
@@ -176,7 +178,7 @@ func (f *runFlags) check() error {
 		return wrongWords("", "%s: a limit cannot be negative", f.verb)
 	}
 	if len(f.allow)+len(f.deny) > 0 {
-		if err := guardian.CheckFlags(f.allow, f.deny); err != nil {
+		if err := rulebook.CheckFlags(f.allow, f.deny); err != nil {
 			return wrongWords("write DOMAIN or DOMAIN:PORT, such as api.example.com or *.example.com:8443", f.verb+": %v", err)
 		}
 	}
@@ -420,10 +422,10 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 
 // fill gives the flags that were not typed the words of the configuration.
 func (f *runFlags) fill(cfg *config.Config) {
-	f.isolation = cmpOr(f.isolation, string(cfg.Defaults.Isolation))
-	f.mode = cmpOr(f.mode, string(cfg.Defaults.Mode))
-	f.workspace = cmpOr(f.workspace, string(cfg.Defaults.Workspace))
-	f.image = cmpOr(f.image, cfg.Image)
+	f.isolation = cmp.Or(f.isolation, string(cfg.Defaults.Isolation))
+	f.mode = cmp.Or(f.mode, string(cfg.Defaults.Mode))
+	f.workspace = cmp.Or(f.workspace, string(cfg.Defaults.Workspace))
+	f.image = cmp.Or(f.image, cfg.Image)
 }
 
 // ground is what of a cloister does not depend on its project.
@@ -480,13 +482,6 @@ func (a *app) realHome() string {
 		return real
 	}
 	return home
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home string) (workspace.Project, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (a *app) setup(ctx context.Context, name, with string) error {
 	for _, l := range who.Logins {
 		words = append(words, l.Word)
 	}
-	at := slices.Index(words, cmpOr(with, words[0]))
+	at := slices.Index(words, cmp.Or(with, words[0]))
 	if at < 0 {
 		return wrongWords("one of: "+strings.Join(words, ", "), "setup %s: --with %q is not known", name, with)
 	}

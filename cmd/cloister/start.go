@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,7 +176,7 @@ func (a *app) rejoin(ctx context.Context, f *startFlags) (string, error) {
 	if err != nil {
 		return "", &unbuiltError{err}
 	}
-	agentName := cmpOr(f.agent, cfg.Defaults.Agent)
+	agentName := cmp.Or(f.agent, cfg.Defaults.Agent)
 	for _, s := range live {
 		if s.Terminal && s.Path == string(p.Root) && s.Agent == agentName && (f.name == "" || f.name == s.Name) {
 			return s.Name, nil
@@ -362,7 +363,7 @@ func (a *app) agentShim(ctx context.Context, f *startFlags, args []string) (*ses
 	if err != nil {
 		return nil, dirs, err
 	}
-	f.agent = cmpOr(f.agent, cfg.Defaults.Agent)
+	f.agent = cmp.Or(f.agent, cfg.Defaults.Agent)
 	what := agent.Find(f.agent).With(cfg.Agents[f.agent].Args, nil)
 	s, dirs, err := a.shim(ctx, &f.runFlags, append(what.Argv, args...))
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 
 	"cloister/api"
 	"cloister/config"
-	"cloister/guardian"
 	"cloister/internal/nearest"
 	"cloister/policy"
+	"cloister/rulebook"
 	"cloister/sandbox"
 	"cloister/workspace"
 )
@@ -113,5 +113,5 @@ func (a *app) checkFiles(more []string) (api.PolicyCheck, error) {
 	if err != nil {
 		return api.PolicyCheck{}, err
 	}
-	return guardian.Check(d.Config, a.home(), cedar)
+	return rulebook.Check(d.Config, a.home(), cedar)
 }

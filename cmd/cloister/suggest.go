@@ -14,6 +14,7 @@ import (
 	"cloister/internal/authority"
 	"cloister/policy"
 	"cloister/policy/suggest"
+	"cloister/rulebook"
 	"cloister/workspace"
 
 	"github.com/spf13/cobra"
@@ -131,7 +132,7 @@ func (a *app) passed(f audit.Filter) (map[string][]suggest.Seen, error) {
 
 // suggested holds what each project did against the policy that it has: against the
 // common one where its own files are wrong, so that the others are answered.
-func (a *app) suggested(l *guardian.Loaded, seen map[string][]suggest.Seen, whole bool) (suggestion, error) {
+func (a *app) suggested(l *rulebook.Book, seen map[string][]suggest.Seen, whole bool) (suggestion, error) {
 	var rules []suggest.Rule
 	var left []suggest.Left
 	for _, project := range slices.Sorted(maps.Keys(seen)) {

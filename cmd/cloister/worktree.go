@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ func (a *app) worktrees(dir string) (*workspace.Worktrees, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := workspace.Find(cmpOr(dir, "."))
+	p, err := workspace.Find(cmp.Or(dir, "."))
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package guardian
+package rulebook
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 // ended the guardian's answer.
 func TestProblemsOfAnErrorThatWrapsNone(t *testing.T) {
 	err := fmt.Errorf("log in: %w", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "github.com"}})
-	if got := problems(err); len(got) != 1 || got[0].Message != err.Error() {
+	if got := Problems(err); len(got) != 1 || got[0].Message != err.Error() {
 		t.Errorf("problems: %+v", got)
 	}
 }

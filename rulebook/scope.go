@@ -1,4 +1,4 @@
-package guardian
+package rulebook
 
 import (
 	"fmt"
@@ -7,27 +7,30 @@ import (
 
 	"cloister/api"
 	"cloister/config"
+	"cloister/egress"
+	"cloister/hostexec"
 	"cloister/secret"
 )
 
-// A scope is what one session may have of secrets and of MCP servers, of host
+// A Scope is what one session may have of secrets and of MCP servers, of host
 // commands and limits: the person's, then those of its project's files. It never changes.
-type scope struct {
-	secrets  []config.Secret
-	bindings []*secret.Binding
-	servers  []config.MCPServer
+type Scope struct {
+	Secrets  []config.Secret
+	Bindings []*secret.Binding
+	Servers  []config.MCPServer
 	shared   int // how many of the servers are config.yaml's, first
-	logins   []*config.Login
-	*granted
+	Logins   []*config.Login
+	Quota    egress.Quota
+	Host     *hostexec.Rules
 }
 
-// scope is that of a session with these files of its project.
-func (l *Loaded) scope(files []api.ProjectFile) (*scope, error) {
-	may, err := l.grants(files)
+// Scope is that of a session with these files of its project.
+func (l *Book) Scope(files []api.ProjectFile) (*Scope, error) {
+	quota, host, err := l.grants(files)
 	if err != nil {
 		return nil, err
 	}
-	all := &scope{granted: may, secrets: l.config.Secrets, bindings: l.bindings, servers: l.config.MCP.Servers, shared: len(l.config.MCP.Servers)}
+	all := &Scope{Quota: quota, Host: host, Secrets: l.config.Secrets, Bindings: l.bindings, Servers: l.config.MCP.Servers, shared: len(l.config.MCP.Servers)}
 	allow := l.config.Proxy.Allow
 	var own []config.Secret
 	logins := l.config.Logins
@@ -44,38 +47,38 @@ func (l *Loaded) scope(files []api.ProjectFile) (*scope, error) {
 		own = append(own, p.Secrets...)
 		logins = append(slices.Clip(logins), p.Logins...)
 		for _, s := range p.MCP.Servers {
-			if err := clash(all.servers, s); err != nil {
+			if err := clash(all.Servers, s); err != nil {
 				return nil, err
 			}
-			all.servers = append(slices.Clip(all.servers), s)
+			all.Servers = append(slices.Clip(all.Servers), s)
 		}
 	}
 	if len(own)+len(logins) == 0 {
 		return all, nil
 	}
 	logins = slices.Sorted(slices.Values(logins))
-	more, list, err := loginSecrets(slices.Compact(logins), slices.Concat(all.secrets, own))
+	more, list, err := loginSecrets(slices.Compact(logins), slices.Concat(all.Secrets, own))
 	if err != nil {
 		return nil, err
 	}
-	own, all.logins = append(own, more...), list
+	own, all.Logins = append(own, more...), list
 	for _, s := range own {
-		if err := config.SameVariable(all.secrets, s); err != nil {
+		if err := config.SameVariable(all.Secrets, s); err != nil {
 			return nil, err
 		}
-		all.secrets = append(slices.Clip(all.secrets), s)
+		all.Secrets = append(slices.Clip(all.Secrets), s)
 	}
-	all.bindings, err = bindings(all.secrets, allow)
+	all.Bindings, err = bindings(all.Secrets, allow)
 	return all, err
 }
 
-// secrets are the bindings of every session: the person's, and those of logins.
-func (l *Loaded) secrets() []config.Secret {
-	all, err := l.scope(nil)
+// Secrets are the bindings of every session: the person's, and those of logins.
+func (l *Book) Secrets() []config.Secret {
+	all, err := l.Scope(nil)
 	if err != nil {
 		return l.config.Secrets // no session starts, and is told why
 	}
-	return all.secrets
+	return all.Secrets
 }
 
 // clash is the error of two servers of one name, or at one place.
@@ -103,18 +106,18 @@ func clash(list []config.MCPServer, s config.MCPServer) error {
 	return nil
 }
 
-// pinned is the name under which a server's tools are pinned: two projects may
+// Pinned is the name under which a server's tools are pinned: two projects may
 // call two servers alike.
-func (s *scope) pinned(name, project string) string {
-	if slices.ContainsFunc(s.servers[s.shared:], func(o config.MCPServer) bool { return o.Name == name }) {
+func (s *Scope) Pinned(name, project string) string {
+	if slices.ContainsFunc(s.Servers[s.shared:], func(o config.MCPServer) bool { return o.Name == name }) {
 		return name + " of " + project
 	}
 	return name
 }
 
-// arguments says what the record has of a call's arguments.
-func (s *scope) arguments(name string) config.MCPRecord {
-	for _, o := range s.servers {
+// Arguments says what the record has of a call's arguments.
+func (s *Scope) Arguments(name string) config.MCPRecord {
+	for _, o := range s.Servers {
 		if o.Name == name {
 			return o.Arguments
 		}
@@ -122,9 +125,9 @@ func (s *scope) arguments(name string) config.MCPRecord {
 	return ""
 }
 
-// login is the one that a secret is of; nil for none.
-func (s *scope) login(name string) *config.Login {
-	for _, l := range s.logins {
+// Login is the one that a secret is of; nil for none.
+func (s *Scope) Login(name string) *config.Login {
+	for _, l := range s.Logins {
 		if slices.ContainsFunc(l.Secrets, func(o config.Secret) bool { return o.Name == name }) {
 			return l
 		}
@@ -132,9 +135,9 @@ func (s *scope) login(name string) *config.Login {
 	return nil
 }
 
-// missing says that a secret is bound and not in the vault.
-func (s *scope) missing(b config.Secret) string {
-	if l := s.login(b.Name); l != nil {
+// Missing says that a secret is bound and not in the vault.
+func (s *Scope) Missing(b config.Secret) string {
+	if l := s.Login(b.Name); l != nil {
 		return fmt.Sprintf("nobody has logged in to %s: cloister secret login %s", l.Title, l.Name)
 	}
 	return fmt.Sprintf("the secret %s is bound (%s:%d) and not in the vault: cloister secret set %s", b.Name, b.Place.File, b.Place.Line, b.Name)

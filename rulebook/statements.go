@@ -1,4 +1,4 @@
-package guardian
+package rulebook
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func StatementsOf(s *policy.Snapshot) (list []api.Statement, residue []string) {
 // error is what is wrong with it; the answer has it too.
 func Check(dir, home string, more []api.CedarFile) (api.PolicyCheck, error) {
 	wrong := func(err error) (api.PolicyCheck, error) {
-		return api.PolicyCheck{Problems: problems(err), Residue: []string{}}, err
+		return api.PolicyCheck{Problems: Problems(err), Residue: []string{}}, err
 	}
 	l, err := Load(dir, home)
 	if err != nil {
@@ -41,7 +41,7 @@ func Check(dir, home string, more []api.CedarFile) (api.PolicyCheck, error) {
 	}
 	s := l.base
 	if len(more) > 0 {
-		if s, err = derive(l, words{Cedar: more}, nil); err != nil {
+		if s, err = derive(l, Words{Cedar: more}, nil); err != nil {
 			return wrong(fmt.Errorf("load policy: %w", err))
 		}
 	}
@@ -53,10 +53,10 @@ func Check(dir, home string, more []api.CedarFile) (api.PolicyCheck, error) {
 	return c, nil
 }
 
-// holds refuses a session in which a statement of a Cedar file would not be kept
+// Holds refuses a session in which a statement of a Cedar file would not be kept
 // and nobody has accepted that by its name. What the view keeps, whoever builds
 // the cloister has said.
-func holds(s *policy.Snapshot, accepted, closed []string) error {
+func Holds(s *policy.Snapshot, accepted, closed []string) error {
 	var open []policy.Statement
 	for _, st := range s.Statements() {
 		switch {

@@ -1,4 +1,4 @@
-package guardian
+package rulebook
 
 import (
 	"crypto/x509"

@@ -1,16 +1,22 @@
-package guardian
+// Package rulebook is the configuration on disk as what rules a session: presets,
+// rules, Cedar files, remembered answers, a project's files and a session's own
+// words, compiled.
+//
+// Promise: what does not load in whole does not load; every rule keeps its place;
+// a Book never changes.
+//
+// It judges nothing and enforces nothing, and asks no guardian: the CLI loads the
+// same book from the same files.
+//
+// Most readers want Load and Holder.
+package rulebook
 
 import (
 	"crypto/x509"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 
 	"cloister/api"
 	"cloister/config"
@@ -22,8 +28,8 @@ import (
 // cached bounds the snapshots of sessions with words of their own.
 const cached = 64
 
-// Loaded is one configuration on disk, compiled.
-type Loaded struct {
+// Book is one configuration on disk, compiled.
+type Book struct {
 	base    *policy.Snapshot
 	input   policy.Input
 	config  *config.Config
@@ -37,10 +43,10 @@ type Loaded struct {
 }
 
 // Snapshot is the policy without any session's own words.
-func (l *Loaded) Snapshot() *policy.Snapshot { return l.base }
+func (l *Book) Snapshot() *policy.Snapshot { return l.base }
 
 // Input is what the snapshot is compiled from, for every project.
-func (l *Loaded) Input() policy.Input {
+func (l *Book) Input() policy.Input {
 	in := l.input
 	in.Rules = append(slices.Clone(in.Rules), l.remembered("")...)
 	return in
@@ -48,7 +54,7 @@ func (l *Loaded) Input() policy.Input {
 
 // InputIn is Input with what a project's files say and, where it is named, what a person
 // answered for it.
-func (l *Loaded) InputIn(project string, files []api.ProjectFile) (policy.Input, error) {
+func (l *Book) InputIn(project string, files []api.ProjectFile) (policy.Input, error) {
 	in := l.Input()
 	if project != "" {
 		in.Rules = append(in.Rules, l.remembered(project)...)
@@ -56,27 +62,33 @@ func (l *Loaded) InputIn(project string, files []api.ProjectFile) (policy.Input,
 	if err := addProjects(&in, files); err != nil {
 		return in, err
 	}
-	scope, err := l.scope(files)
+	scope, err := l.Scope(files)
 	if err != nil {
 		return in, err
 	}
 	in.Servers = slices.Clip(in.Servers)
-	return in, addServers(&in, scope.servers[scope.shared:])
+	return in, addServers(&in, scope.Servers[scope.shared:])
 }
 
 // Config is the configuration that it came from.
-func (l *Loaded) Config() *config.Config { return l.config }
+func (l *Book) Config() *config.Config { return l.config }
+
+// Answers are what a person answered and had remembered.
+func (l *Book) Answers() []config.Decisions { return l.answers }
+
+// Roots are what servers must be signed by; nil is the host's authorities.
+func (l *Book) Roots() *x509.CertPool { return l.roots }
 
 // Notices tell what it says that nothing enforces, and what is enforced but
 // may not be meant.
-func (l *Loaded) Notices() []string { return slices.Clone(l.notices) }
+func (l *Book) Notices() []string { return slices.Clone(l.notices) }
 
 // Load reads and compiles the configuration in dir, as the guardian does at
 // its start and for a reload; home is what ~ stands for in it.
-func Load(dir, home string) (*Loaded, error) { return loadWith(dir, home, nil) }
+func Load(dir, home string) (*Book, error) { return LoadWith(dir, home, nil) }
 
-// loadWith is Load with other texts in place of files.
-func loadWith(dir, home string, instead map[string][]byte) (*Loaded, error) {
+// LoadWith is Load with other texts in place of files.
+func LoadWith(dir, home string, instead map[string][]byte) (*Book, error) {
 	c, sources, err := config.LoadWith(dir, instead)
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
@@ -101,22 +113,22 @@ func loadWith(dir, home string, instead map[string][]byte) (*Loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	return (&Loaded{input: in, config: c, host: host, roots: roots, bindings: secrets}).answered(answers)
+	return (&Book{input: in, config: c, host: host, roots: roots, bindings: secrets}).Answered(answers)
 }
 
-// answered is the same configuration with other remembered answers.
-func (l *Loaded) answered(answers []config.Decisions) (*Loaded, error) {
-	next := &Loaded{input: l.input, config: l.config, host: l.host, roots: l.roots, bindings: l.bindings, answers: answers}
+// Answered is the same configuration with other remembered answers.
+func (l *Book) Answered(answers []config.Decisions) (*Book, error) {
+	next := &Book{input: l.input, config: l.config, host: l.host, roots: l.roots, bindings: l.bindings, answers: answers}
 	var err error
 	if next.base, err = policy.Compile(next.Input()); err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	next.notices = remarks(next.base)
+	next.notices = Remarks(next.base)
 	return next, nil
 }
 
 // remembered are the answers for one project or, with "", those for all.
-func (l *Loaded) remembered(project string) []policy.Rule {
+func (l *Book) remembered(project string) []policy.Rule {
 	var out []policy.Rule
 	for _, f := range l.answers {
 		if f.Project == project {
@@ -150,8 +162,8 @@ func answerRules(list []config.Decision) []policy.Rule {
 	return out
 }
 
-// remarks are what a person should know of a snapshot that loads.
-func remarks(s *policy.Snapshot) []string {
+// Remarks are what a person should know of a snapshot that loads.
+func Remarks(s *policy.Snapshot) []string {
 	var out []string
 	for _, st := range s.Statements() {
 		switch st.Hold {
@@ -244,8 +256,8 @@ func rules(effect policy.Effect, source string, list []config.Rule) []policy.Rul
 
 // In is the policy that a session of a project would have, without words of its
 // own.
-func (l *Loaded) In(project string, files []api.ProjectFile) (*policy.Snapshot, error) {
-	return derive(l, words{Projects: files}, l.remembered(project))
+func (l *Book) In(project string, files []api.ProjectFile) (*policy.Snapshot, error) {
+	return derive(l, Words{Projects: files}, l.remembered(project))
 }
 
 // addProjects adds what a project's files say of destinations, each rule with its
@@ -286,233 +298,9 @@ func ofProject(c *config.Config, files []api.ProjectFile) (*config.Config, error
 	return c, nil
 }
 
-// policies holds what rules now.
-type policies struct {
-	dir, home string
-
-	mu      sync.RWMutex
-	seen    string  // the files on disk when they were read last
-	now     *Loaded // never nil once the guardian serves
-	failed  string  // why the files on disk are not in force
-	derived map[string]*policy.Snapshot
-	order   []string // keys of derived, oldest first
-}
-
-func newPolicies(dir, home string) *policies {
-	return &policies{dir: dir, home: home, now: &Loaded{}, derived: map[string]*policy.Snapshot{}}
-}
-
-func (p *policies) current() *Loaded {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.now
-}
-
-func (p *policies) failure() string {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.failed
-}
-
-// look remembers how the files on disk look, before they are read: a change
-// while they are read is seen the next time.
-func (p *policies) look() {
-	now := config.Fingerprint(p.dir)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.seen = now
-}
-
-// stale tells whether the files on disk have changed since they were read.
-func (p *policies) stale() bool {
-	now := config.Fingerprint(p.dir)
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.seen != now
-}
-
-// swap puts l in force.
-func (p *policies) swap(l *Loaded) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now, p.failed = l, ""
-}
-
-// fail remembers that the files on disk are not in force.
-func (p *policies) fail(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.failed = err.Error()
-}
-
-// words are what a session adds to the common policy.
-type words struct {
-	Mode  string          `json:"mode"`
-	Allow []string        `json:"allow"`
-	Deny  []string        `json:"deny"`
-	Cedar []api.CedarFile `json:"cedar"`
-	// Projects are the files of its project.
-	Projects []api.ProjectFile `json:"projects"`
-	// Answers are those that a person gave for this session.
-	Answers []config.Decision `json:"answers"`
-}
-
-func wordsOf(r api.SessionRequest) words {
-	return words{Mode: r.Mode, Allow: r.Allow, Deny: r.Deny, Cedar: r.Cedar, Projects: r.Projects}
-}
-
-func (w words) empty() bool {
-	return w.Mode == "" && len(w.Allow)+len(w.Deny)+len(w.Cedar)+len(w.Projects)+len(w.Answers) == 0
-}
-
-// session is the snapshot for one session of a project under l. Compiling 1,000
-// rules takes milliseconds, so the same words under the same policy compile once.
-func (p *policies) session(l *Loaded, project string, w words) (*policy.Snapshot, error) {
-	remembered := l.remembered(project)
-	if w.empty() && len(remembered) == 0 {
-		return l.base, nil
-	}
-	text, err := json.Marshal(struct {
-		words
-		Remembered []policy.Rule
-	}{w, remembered})
-	if err != nil {
-		return nil, fmt.Errorf("session policy: %w", err)
-	}
-	key := l.base.Digest() + " " + string(text)
-	p.mu.RLock()
-	s := p.derived[key]
-	p.mu.RUnlock()
-	if s != nil {
-		return s, nil
-	}
-	if s, err = derive(l, w, remembered); err != nil {
-		return nil, err
-	}
-	p.remember(key, s)
-	return s, nil
-}
-
-func (p *policies) remember(key string, s *policy.Snapshot) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.derived[key] == nil {
-		p.order = append(p.order, key)
-	}
-	p.derived[key] = s
-	for len(p.order) > cached {
-		delete(p.derived, p.order[0])
-		p.order = p.order[1:]
-	}
-}
-
-func derive(l *Loaded, w words, remembered []policy.Rule) (*policy.Snapshot, error) {
-	base, err := l.base, error(nil)
-	if len(w.Cedar)+len(w.Projects) > 0 {
-		in, err := l.InputIn("", w.Projects)
-		if err != nil {
-			return nil, err
-		}
-		in.Cedar = slices.Clone(in.Cedar)
-		for _, f := range w.Cedar {
-			in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: []byte(f.Text)})
-		}
-		if base, err = policy.Compile(in); err != nil {
-			return nil, err
-		}
-	}
-	var mode *policy.Mode
-	if w.Mode != "" {
-		m, err := policy.ParseMode(w.Mode)
-		if err != nil {
-			return nil, err
-		}
-		mode = &m
-	}
-	extra, err := flagRules(w.Allow, w.Deny)
-	if err != nil {
-		return nil, err
-	}
-	extra = append(append(extra, remembered...), answerRules(w.Answers)...)
-	return base.With(extra, mode)
-}
-
-func flagRules(allow, deny []string) ([]policy.Rule, error) {
-	var rules []policy.Rule
-	var errs []error
-	for _, list := range []struct {
-		effect policy.Effect
-		flag   string
-		words  []string
-	}{{policy.Allow, "--allow", allow}, {policy.Deny, "--deny", deny}} {
-		for _, word := range list.words {
-			rule, err := flagRule(list.effect, list.flag, word)
-			rules, errs = append(rules, rule), append(errs, err)
-		}
-	}
-	return rules, errors.Join(errs...)
-}
-
-// CheckFlags tells whether the words of --allow and --deny can be rules, before
-// anybody is asked for a session.
-func CheckFlags(allow, deny []string) error {
-	rules, err := flagRules(allow, deny)
-	if err != nil {
-		return err
-	}
-	_, err = policy.Compile(policy.Input{Rules: rules})
-	return err
-}
-
-// flagRule reads DOMAIN[:PORT], where DOMAIN may be a wildcard, an address
-// (an IPv6 one with a port stands in brackets) or a range.
-func flagRule(effect policy.Effect, flag, word string) (policy.Rule, error) {
-	r := policy.Rule{Effect: effect, Origin: policy.Origin{Source: flag}}
-	bad := func(msg string) error {
-		return &policy.SyntaxError{File: flag, Msg: fmt.Sprintf("%q %s", word, msg), Hint: "want DOMAIN[:PORT]"}
-	}
-	host, port, hasPort := splitFlag(word)
-	if host == "" {
-		return r, bad("names no destination")
-	}
-	if hasPort {
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil || n == 0 {
-			return r, bad("has no port from 1 to 65535 after its colon")
-		}
-		r.Ports = []uint16{uint16(n)}
-	}
-	if isRange(host) {
-		r.CIDR = host
-	} else {
-		r.Domain = host
-	}
-	return r, nil
-}
-
-func splitFlag(word string) (host, port string, hasPort bool) {
-	if _, err := netip.ParseAddr(word); err == nil || isRange(word) {
-		return word, "", false
-	}
-	if inner, ok := strings.CutPrefix(word, "["); ok {
-		host, rest, _ := strings.Cut(inner, "]")
-		port, hasPort := strings.CutPrefix(rest, ":")
-		return host, port, hasPort || rest != ""
-	}
-	if i := strings.LastIndexByte(word, ':'); i >= 0 {
-		return word[:i], word[i+1:], true
-	}
-	return word, "", false
-}
-
-func isRange(word string) bool {
-	_, err := netip.ParsePrefix(word)
-	return err == nil
-}
-
-// problems takes an error of Load apart, one for each place in a file. What
+// Problems takes an error of Load apart, one for each place in a file. What
 // has no place keeps the words of the whole error.
-func problems(err error) []api.Problem {
+func Problems(err error) []api.Problem {
 	switch e := err.(type) { //nolint:errorlint // the tree is walked, not searched
 	case *config.Error:
 		return []api.Problem{{File: e.File, Line: e.Line, Column: e.Column, Message: e.Msg, Hint: e.Hint}}
@@ -521,14 +309,14 @@ func problems(err error) []api.Problem {
 	case interface{ Unwrap() []error }:
 		var all []api.Problem
 		for _, one := range e.Unwrap() {
-			all = append(all, problems(one)...)
+			all = append(all, Problems(one)...)
 		}
 		return all
 	case interface{ Unwrap() error }:
 		if e.Unwrap() == nil {
 			break // net's errors may wrap none
 		}
-		inner := problems(e.Unwrap())
+		inner := Problems(e.Unwrap())
 		if slices.ContainsFunc(inner, func(p api.Problem) bool { return p.File != "" }) {
 			return inner
 		}

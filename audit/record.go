@@ -42,7 +42,9 @@ func encode(b []byte, e *Event) (out []byte, hash string, err error) {
 	// The empty hash is last: without it stands what is hashed.
 	b = append(b[:len(b)-len(hashHead)-len(hashTail)], '}')
 	sum := sha256.Sum256(b[from:])
-	hash = hex.EncodeToString(sum[:])
+	var text [2 * sha256.Size]byte
+	hex.Encode(text[:], sum[:])
+	hash = string(text[:])
 	b = append(append(append(b[:len(b)-1], hashHead...), hash...), hashTail...)
 	b = append(b, '\n')
 	if len(b)-from > MaxRecord {

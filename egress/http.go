@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -474,16 +473,11 @@ func (x *exchange) reusable() bool {
 // idle says whether a connection to a server is open, silent and empty: crypto/tls
 // may hold records that the kernel has no more.
 func idle(c net.Conn) bool {
-	if t, ok := c.(*tls.Conn); ok {
-		var one [1]byte
-		_ = t.SetReadDeadline(time.Unix(1, 0)) // then it gives what it holds, and never reads more
-		n, err := t.Read(one[:])
-		_ = t.SetReadDeadline(time.Time{})
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return false
-		}
+	t, ok := c.(*tls.Conn)
+	if !ok {
+		return sock.StillIdle(c)
 	}
-	return sock.StillIdle(bare(c))
+	return sock.Idle(t.NetConn(), t)
 }
 
 // failed ends an exchange that broke.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cloister/egress/internal/mint"
+	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 )
@@ -50,7 +51,7 @@ func (u *upstreamTLS) handshake(ctx context.Context, c net.Conn, a authority.Aut
 		asked = true
 		return &tls.Certificate{}, nil
 	}
-	conn := tls.Client(c, config)
+	conn := tls.Client(sock.Swift(c), config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, describeTLS(a, err, asked)
 	}
@@ -156,6 +157,7 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 		return
 	}
 	s.readBy(s.e.limits.Handshake)
+	s.client.Conn = sock.Swift(s.client.Conn)
 	conn := tls.Server(s.client, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		s.refuseHandshake(err)

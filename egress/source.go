@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -97,7 +96,7 @@ func closeWrite(c net.Conn) error {
 func bare(c net.Conn) net.Conn {
 	for {
 		switch outer := c.(type) {
-		case *tls.Conn:
+		case interface{ NetConn() net.Conn }:
 			c = outer.NetConn()
 		case *source:
 			c = outer.Conn

@@ -1,0 +1,216 @@
+package sock_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloister/egress/internal/sock"
+)
+
+// pair is a connection's two ends, on loopback.
+func pair(t *testing.T) (here, there net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if here, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if there, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = here.Close(); _ = there.Close() })
+	return here, there
+}
+
+// What is more than the kernel takes at once waits for a slow reader, and comes whole.
+func TestSwiftMoves(t *testing.T) {
+	here, there := pair(t)
+	fast := sock.Swift(here)
+	text := make([]byte, 16<<20)
+	_, _ = rand.Read(text)
+	done := make(chan error, 1)
+	go func() {
+		n, err := fast.Write(text)
+		if err == nil && n != len(text) {
+			err = io.ErrShortWrite
+		}
+		done <- errors.Join(err, here.(*net.TCPConn).CloseWrite())
+	}()
+	back := make(chan error, 1)
+	go func() {
+		_, err := there.Write(text[:100_000])
+		back <- err
+	}()
+	got := make([]byte, 100_000)
+	if _, err := io.ReadFull(fast, got); err != nil || !bytes.Equal(got, text[:len(got)]) {
+		t.Errorf("other bytes came back: %v", err)
+	}
+	if got, err := io.ReadAll(there); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("%d bytes of %d, %v", len(got), len(text), err)
+	}
+	if err := errors.Join(<-done, <-back); err != nil {
+		t.Error(err)
+	}
+}
+
+// A wait ends by a deadline, that comes before or while, by Close, and by the end.
+func TestSwiftEnds(t *testing.T) {
+	here, there := pair(t)
+	fast := sock.Swift(here)
+	one := make([]byte, 1)
+	_ = fast.SetReadDeadline(time.Unix(1, 0))
+	if n, err := fast.Read(one); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("deadline that is over: %d, %v", n, err)
+	}
+	_ = fast.SetReadDeadline(time.Time{})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := fast.Read(one)
+		ended <- err
+	}()
+	_ = fast.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("deadline while it waits: %v", err)
+	}
+	_ = fast.SetReadDeadline(time.Time{})
+	if _, err := there.Write([]byte{7}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := fast.Read(one); n != 1 || err != nil || one[0] != 7 {
+		t.Errorf("after deadlines: %d, %v, %v", n, err, one)
+	}
+	_ = fast.SetWriteDeadline(time.Unix(1, 0))
+	if _, err := fast.Write(one); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("deadline of a write: %v", err)
+	}
+	_ = there.(*net.TCPConn).CloseWrite()
+	if n, err := fast.Read(one); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %d, %v", n, err)
+	}
+
+	here, _ = pair(t)
+	fast = sock.Swift(here)
+	go func() {
+		_, err := fast.Read(one)
+		ended <- err
+	}()
+	_ = fast.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("closed while it reads: %v", err)
+	}
+	if _, err := fast.Write(one); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("write on what is closed: %v", err)
+	}
+
+	here, there = pair(t)
+	fast = sock.Swift(here)
+	_ = there.(*net.TCPConn).SetLinger(0)
+	_ = there.Close()
+	if _, err := fast.Read(one); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("reset: %v", err)
+	}
+}
+
+// secured is a pair with TLS on both ends.
+func secured(t *testing.T, swift bool) (under net.Conn, here, there *tls.Conn) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	under, far := pair(t)
+	if swift {
+		under = sock.Swift(under)
+	}
+	there = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, SessionTicketsDisabled: true})
+	here = tls.Client(under, &tls.Config{InsecureSkipVerify: true})
+	done := make(chan error, 1)
+	go func() { done <- there.Handshake() }()
+	if err := errors.Join(here.Handshake(), <-done); err != nil {
+		t.Fatal(err)
+	}
+	return under, here, there
+}
+
+// Idle sees what waits in the kernel, what TLS holds already, part of a record and the
+// end; and a connection that was idle goes on.
+func TestIdle(t *testing.T) {
+	for _, swift := range []bool{true, false} {
+		under, here, there := secured(t, swift)
+		for range 2 {
+			if !sock.Idle(under, here) {
+				t.Error("an idle connection is not")
+			}
+		}
+		two := make([]byte, 2)
+		go func() { _, _ = there.Write([]byte("hi")) }()
+		if _, err := io.ReadFull(here, two[:1]); err != nil {
+			t.Fatalf("after Idle: %v", err)
+		}
+		if sock.Idle(under, here) {
+			t.Error("idle with a byte that TLS holds")
+		}
+
+		_, here, there = secured(t, swift)
+		under = here.NetConn()
+		raw := there.NetConn()
+		if _, err := raw.Write([]byte{23, 3, 3}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, func() bool { return !sock.Idle(under, here) })
+
+		_, here, there = secured(t, swift)
+		under = here.NetConn()
+		_ = there.Close()
+		await(t, func() bool { return !sock.Idle(under, here) })
+	}
+}
+
+func await(t *testing.T, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(15 * time.Second); !is(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatal("a connection on which something came counts as idle")
+		}
+	}
+}
+
+// A read and a write make no garbage.
+func TestSwiftAllocates(t *testing.T) {
+	here, there := pair(t)
+	a, b := sock.Swift(here), sock.Swift(there)
+	buf := make([]byte, 64)
+	n := testing.AllocsPerRun(100, func() {
+		if _, err := a.Write(buf); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(b, buf); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

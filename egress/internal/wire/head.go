@@ -276,19 +276,21 @@ func split(head []byte) (string, Header, error) {
 	if !ok || len(head) > MaxHead {
 		return "", nil, bad("no empty line at its end")
 	}
-	lines := strings.Split(string(text), "\r\n")
-	if err := checkLine(lines[0]); err != nil {
+	first, rest, more := strings.Cut(string(text), "\r\n")
+	if err := checkLine(first); err != nil {
 		return "", nil, err
 	}
-	header := make(Header, 0, len(lines)-1)
-	for _, line := range lines[1:] {
+	header := make(Header, 0, bytes.Count(text, []byte{'\n'}))
+	for more {
+		var line string
+		line, rest, more = strings.Cut(rest, "\r\n")
 		f, err := ParseField(line)
 		if err != nil {
 			return "", nil, err
 		}
 		header = append(header, f)
 	}
-	return lines[0], header, nil
+	return first, header, nil
 }
 
 // ParseField parses one field line without its line end.

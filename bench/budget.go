@@ -238,7 +238,8 @@ How it is measured, and what is compared:
 - **inspected**: HTTPS to a server on loopback whose requests rules read; direct is the
   same client without anything between. squid and mitmproxy open the same connections
   by CONNECT. A request is timed on a connection that is kept; what it adds is against
-  direct in the same round. A new connection makes both handshakes and one request. An
+  direct in the same round. A new connection, to an
+  address that is known, makes both handshakes and one request. An
   idle one is what the guardian's PSS grows by for each of a thousand that were asked on
   once and are kept. A placeholder is sent by every second thousand of requests of one
   session, to a server that lets in the real value alone. The minimal Go loop is the

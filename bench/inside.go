@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type order struct {
 	Roots string // PEM file of those whom the client trusts; empty is the system's
 
 	held *holding
+	at   string // the address to which To was looked up; empty looks up each time
 }
 
 type answer struct {
@@ -105,6 +107,9 @@ func (o order) obey(took *[]float64) (err error) {
 		*took, err = o.messages()
 		return err
 	case "handshakes":
+		if err := o.lookUp(); err != nil {
+			return err
+		}
 		return o.each(o.handshake)
 	case "fetch":
 		return o.fetch()
@@ -141,14 +146,14 @@ func (o *order) lookUp() error {
 	}
 	to, err := net.ResolveTCPAddr("tcp", o.To)
 	if err == nil {
-		o.To = to.String()
+		o.at = to.String()
 	}
 	return err
 }
 
 // dial connects, by CONNECT where there is a proxy.
 func (o order) dial() (*net.TCPConn, error) {
-	to, auth := o.To, ""
+	to, auth := cmp.Or(o.at, o.To), ""
 	if o.Proxy != "" {
 		u, err := url.Parse(o.Proxy)
 		if err != nil {

@@ -481,14 +481,7 @@ func (l *Link) finished(ctx context.Context, err error) bool {
 
 // rejoin offers the session until a guardian takes it; nil when ctx ended.
 func (l *Link) rejoin(ctx context.Context) *passfd.Conn {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
+	for ctx.Err() == nil {
 		conn, err := l.offer(ctx)
 		if err == nil {
 			return conn
@@ -496,9 +489,9 @@ func (l *Link) rejoin(ctx context.Context) *passfd.Conn {
 		l.mu.Lock()
 		waiting := l.listeners
 		l.mu.Unlock()
-		waiting.refuseWaiting()
-		timer.Reset(retryAfter(err))
+		waiting.refuse(ctx, retryAfter(err))
 	}
+	return nil
 }
 
 func retryAfter(err error) time.Duration {

@@ -1,15 +1,62 @@
 package client
 
 import (
+	"context"
 	"os"
+	"time"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
 )
 
-// perRound bounds what one look at a socket refuses; the next is 100 ms away.
-const perRound = 1024
+const (
+	// perRound bounds what one look at a socket refuses.
+	perRound = 1024
+	// between is from one round of refusals to the next, however much comes.
+	between = 5 * time.Millisecond
+	// glance is how long the end of a session may go unseen.
+	glance = 20 * time.Millisecond
+)
+
+// refuse refuses what waits at the gate, and what comes in so long or until ctx
+// ends: a program hears of the outage when it asks, and not when somebody next
+// looks for a guardian, which a busy machine puts off.
+func (l Listeners) refuse(ctx context.Context, long time.Duration) {
+	sockets := l.sockets()
+	end := time.Now().Add(long)
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for left := long; left > 0; left = time.Until(end) {
+		wait := between
+		switch n, err := unix.Poll(sockets, int(min(left, glance).Milliseconds())); {
+		case n > 0:
+			l.refuseWaiting()
+		case err == nil:
+			wait = 0 // the glance was the pause
+		}
+		pause.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// sockets are those of the gate, as poll wants them. Nobody closes them while
+// their link looks for a guardian.
+func (l Listeners) sockets() (out []unix.PollFd) {
+	_, files := l.list()
+	for _, f := range files {
+		raw, err := f.SyscallConn()
+		if err != nil {
+			continue // closed: the session ends
+		}
+		_ = raw.Control(func(fd uintptr) { out = append(out, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}) })
+	}
+	return out
+}
 
 // refuseWaiting answers what waits at the gate while no guardian serves it:
 // connections are reset, questions get SERVFAIL. Nothing could leave anyway;

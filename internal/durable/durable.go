@@ -3,13 +3,15 @@
 //
 // The promise: when [WriteFile] returns nil the new text survives a power
 // loss; when it returns an error the old text is untouched and no temporary
-// file stays behind.
+// file stays behind. It replaces files and links, never a device, a pipe or a
+// socket: a setting that leads to /dev/null must not cost root the device.
 //
 // It does not lock: two writers of one file see the last rename win.
 package durable
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -18,6 +20,9 @@ import (
 // the same folder, fsync, rename, fsync of the folder.
 func WriteFile(path string, text []byte, perm os.FileMode) error {
 	dir := filepath.Dir(path)
+	if fi, err := os.Lstat(path); err == nil && !fi.Mode().IsRegular() && fi.Mode()&fs.ModeSymlink == 0 {
+		return fmt.Errorf("write %s: it is no file", path)
+	}
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

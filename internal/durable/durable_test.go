@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"cloister/internal/durable"
 )
 
@@ -59,4 +61,31 @@ func only(t *testing.T, dir, name string) {
 	if len(entries) != 1 || entries[0].Name() != name {
 		t.Fatalf("folder holds %v, want only %s", entries, name)
 	}
+}
+
+// A setting that leads to a device, as /dev/null does, must not cost it.
+func TestNoDeviceIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteFile(pipe, []byte("x"), 0o600); err == nil {
+		t.Error("a pipe was replaced")
+	}
+	if fi, err := os.Lstat(pipe); err != nil || fi.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("the pipe is %v, %v", fi, err)
+	}
+	only(t, dir, "pipe")
+	link := filepath.Join(dir, "link")
+	if err := os.Remove(pipe); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteFile(link, []byte("x"), 0o600); err != nil {
+		t.Errorf("control: a link is replaced: %v", err)
+	}
+	only(t, dir, "link")
 }

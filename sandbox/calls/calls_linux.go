@@ -76,6 +76,21 @@ var forbiddenIoctls = []uint32{
 // take the first process's duties over.
 var forbiddenPrctls = []uint32{unix.PR_SET_MM, unix.PR_SET_SECUREBITS, unix.PR_SET_PTRACER, unix.PR_SCHED_CORE}
 
+// forbiddenFcntls lease a file or a folder of the project: whoever opens it then,
+// a program of the host's too, waits for 45 s each time (fcntl(2), /proc/sys/fs/
+// lease-break-time).
+var forbiddenFcntls = []uint32{
+	unix.F_SETLEASE,
+	unix.F_SETLEASE + 16, // F_SETDELEG, of 6.19
+}
+
+// forbiddenOptions give a socket another protocol than socketRules allow: the
+// kernel's TLS and its kin, and IPsec within UDP.
+var forbiddenOptions = []struct{ level, option uint32 }{
+	{unix.SOL_TCP, unix.TCP_ULP},
+	{unix.SOL_UDP, unix.UDP_ENCAP},
+}
+
 // Filter compiles the table. Every block ends in an answer, so that blocks can
 // be read, and tested, one by one.
 func Filter() ([]unix.SockFilter, error) {
@@ -105,6 +120,8 @@ func Filter() ([]unix.SockFilter, error) {
 		})
 	}
 	block(unix.SYS_IOCTL, noneOf(argLow(1), forbiddenIoctls))
+	block(unix.SYS_FCNTL, noneOf(argLow(1), forbiddenFcntls))
+	block(unix.SYS_SETSOCKOPT, optionRules())
 	block(unix.SYS_PRCTL, noneOf(argLow(0), forbiddenPrctls))
 	block(unix.SYS_PERSONALITY, oneOf(argLow(0), personalities))
 	// A filter may be added, for programs that have sandboxes of their own, but
@@ -263,6 +280,21 @@ func socketRules() []bpf.Instruction {
 	return append(append(head, inet...), netlinkRoute...)
 }
 
+// optionRules allow every option of a socket but the listed.
+func optionRules() []bpf.Instruction {
+	var out []bpf.Instruction
+	for _, o := range forbiddenOptions {
+		out = append(out,
+			bpf.LoadAbsolute{Off: argLow(1), Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: o.level, SkipTrue: 3},
+			bpf.LoadAbsolute{Off: argLow(2), Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: o.option, SkipTrue: 1},
+			bpf.RetConstant{Val: answerPerm},
+		)
+	}
+	return append(out, bpf.RetConstant{Val: answerAllow})
+}
+
 // noneOf allows unless the lower half of the argument is listed. The kernel
 // reads an ioctl's request and a prctl's option as 32 bits, so the upper half
 // is left out on purpose (CVE-2019-10063).
@@ -286,6 +318,7 @@ func oneOf(offset uint32, values []uint32) []bpf.Instruction {
 func Judged() []Call {
 	out := []Call{
 		{"socket", unix.SYS_SOCKET}, {"clone", unix.SYS_CLONE}, {"unshare", unix.SYS_UNSHARE}, {"ioctl", unix.SYS_IOCTL},
+		{"fcntl", unix.SYS_FCNTL}, {"setsockopt", unix.SYS_SETSOCKOPT},
 		{"prctl", unix.SYS_PRCTL}, {"personality", unix.SYS_PERSONALITY}, {"seccomp", unix.SYS_SECCOMP},
 	}
 	for _, m := range modeCalls {

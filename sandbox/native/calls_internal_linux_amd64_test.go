@@ -94,7 +94,7 @@ func refusal(nr uint32) unix.Errno {
 		return unix.ENOSYS
 	case nr == unix.SYS_SOCKET:
 		return unix.EAFNOSUPPORT
-	case nr == unix.SYS_IOCTL || nr == unix.SYS_PRCTL || nr == unix.SYS_PERSONALITY:
+	case nr == unix.SYS_IOCTL || nr == unix.SYS_FCNTL || nr == unix.SYS_SETSOCKOPT || nr == unix.SYS_PRCTL || nr == unix.SYS_PERSONALITY:
 		return 0 // a request that no list forbids
 	case is(calls.Allowed):
 		return 0

@@ -112,6 +112,9 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 		switch {
 		case e.IsDir():
 			if e.Name() == "objects" && slices.Contains(names, "HEAD") && (w.beside || inGit(path)) || path == w.others {
+				if path != w.others {
+					w.objects(path, moved)
+				}
 				continue // of a git folder: data, and many
 			}
 			w.folder(path, moved || w.fresh(e) && !w.view.Held(path), bare)
@@ -126,6 +129,22 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 			inBare && filepath.Base(rel) == "hooks", autoRunPath(path), w.beside && autoRunPath(filepath.Join(".git", path)):
 			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(e)) {
 				w.found = append(w.found, path)
+			}
+		}
+	}
+}
+
+// objects looks at what leads git out of the objects of a repository: links, and
+// the list of places with more of them.
+func (w *walk) objects(rel string, moved bool) {
+	for _, dir := range []string{rel, filepath.Join(rel, "info")} {
+		entries, err := os.ReadDir(filepath.Join(w.root, dir))
+		if err != nil {
+			continue // none, or told of already
+		}
+		for _, e := range entries {
+			if lists := dir != rel && strings.HasSuffix(e.Name(), "alternates"); (lists || e.Type()&fs.ModeSymlink != 0) && (moved || w.fresh(e)) {
+				w.found = append(w.found, filepath.Join(dir, e.Name()))
 			}
 		}
 	}
@@ -262,7 +281,7 @@ func autoRunPath(rel string) bool {
 		return below(".jj")
 	case "defaults": // Darcs', with hooks
 		return below("_darcs")
-	case "attributes":
+	case "attributes", "alternates", "http-alternates":
 		return git && slices.Contains(parts, "info")
 	}
 	return false

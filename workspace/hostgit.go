@@ -79,12 +79,15 @@ func strays(common string) error {
 	return nil
 }
 
-// newHostGit looks where git would write, and at the names of what the repository
+// newHostGit looks where git would write or wait, and at the names of what the repository
 // configures: the drivers that people name themselves have to be switched off one
 // by one.
 func newHostGit(ctx context.Context, g *Git, tree string) (*hostGit, error) {
 	if err := strays(g.Common); err != nil {
 		return nil, fmt.Errorf("git in %s: %w", g.Common, err)
+	}
+	if err := noPipe(g.Common, false); err != nil {
+		return nil, err
 	}
 	h := &hostGit{common: g.Common, dir: g.Dir, tree: tree}
 	names, err := h.run(ctx, "config", "-z", "--includes", "--list", "--name-only")

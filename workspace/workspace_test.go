@@ -273,6 +273,8 @@ func TestChanged(t *testing.T) {
 	write(t, filepath.Join(dir, "vendor/ev/.git/config"), "new")
 	write(t, filepath.Join(dir, "node_modules/y/.npmrc"), "new")
 	write(t, filepath.Join(dir, ".git/rebase-merge/git-rebase-todo"), "exec evil")
+	write(t, filepath.Join(dir, ".git/objects/info/alternates"), "/home/other/.git/objects\n")
+	write(t, filepath.Join(dir, ".git/objects/cd/ef"), "data")
 	repo(t, filepath.Join(dir, "bare"))
 	write(t, filepath.Join(dir, "bare/config"), "new")
 	write(t, filepath.Join(dir, "bare/hooks/post-update"), "new")
@@ -295,7 +297,7 @@ func TestChanged(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "folded/.GIT/Hooks/pre-commit"), "new")
 	write(t, filepath.Join(dir, "folded/.Claude/settings.json"), "new")
-	for from, to := range map[string]string{".git/logs/HEAD": "../../../.bashrc", ".git/refs/heads/x": "../../../../x", "bare/HEAD2": "/etc/passwd", "src/link": "../.git/config"} {
+	for from, to := range map[string]string{".git/logs/HEAD": "../../../.bashrc", ".git/refs/heads/x": "../../../../x", ".git/objects/ab": "../../../other", "bare/HEAD2": "/etc/passwd", "src/link": "../.git/config"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, from)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +306,7 @@ func TestChanged(t *testing.T) {
 		}
 	}
 	want := []string{
-		".Rprofile", ".git/logs/HEAD", ".git/rebase-merge/git-rebase-todo", ".git/refs/heads/x", ".zed/tasks.json", "a/.envrc", "bare/HEAD2", "bare/config", "bare/hooks/post-update",
+		".Rprofile", ".git/logs/HEAD", ".git/objects/ab", ".git/objects/info/alternates", ".git/rebase-merge/git-rebase-todo", ".git/refs/heads/x", ".zed/tasks.json", "a/.envrc", "bare/HEAD2", "bare/config", "bare/hooks/post-update",
 		"common/config", "d/_darcs/prefs/defaults", "elsewhere/.git/hooks/pre-commit", "folded/.Claude/settings.json", "folded/.GIT/Hooks/pre-commit",
 		"j/.jj/repo/config.toml", "m/.hg/hgrc", "s/.sl/config", "split/commondir", "sub/.git/config", "vendor/ev/.git/config",
 	}

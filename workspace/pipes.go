@@ -1,0 +1,50 @@
+package workspace
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A Pipe stands where git reads a file: git would wait there until somebody
+// writes, for ever.
+type Pipe struct{ Path string }
+
+func (e *Pipe) Error() string { return fmt.Sprintf("git would wait at %q, a pipe", e.Path) }
+
+// Hints are the words of what to do.
+func (e *Pipe) Hints() []string { return []string{"an agent may have made it: remove it"} }
+
+// noPipe looks for pipes where git reads: in a git folder but for its objects, or
+// in a working tree by the names that git opens there.
+func noPipe(root string, tree bool) error {
+	seen := 0
+	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // gone, or not to be read: git will say so
+		}
+		if seen++; seen > maxWalk {
+			return filepath.SkipAll
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case e.IsDir() && !tree && filepath.Dir(rel) == "objects" && len(filepath.Base(rel)) == 2:
+			return fs.SkipDir // single objects, and many
+		case e.Type()&fs.ModeNamedPipe == 0, tree && !opened(rel):
+			return nil
+		}
+		return &Pipe{path}
+	})
+}
+
+// opened tells of a path of a working tree that git opens by its name, tracked or
+// not. Submodules are looked into as far as their HEAD.
+func opened(rel string) bool {
+	parts := strings.Split(strings.ToLower(rel), string(filepath.Separator))
+	return slices.Contains(parts, ".git") || slices.Contains([]string{".gitignore", ".gitattributes", ".gitmodules", ".mailmap"}, parts[len(parts)-1])
+}

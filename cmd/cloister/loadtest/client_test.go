@@ -23,7 +23,7 @@ import (
 const clientWord = "client-inside"
 
 type order struct {
-	Do     string // get, hold, held, resolve
+	Do     string // get, ask, hold, held, resolve
 	URL    string
 	Number int
 	Every  time.Duration // between two gets
@@ -53,6 +53,8 @@ func client() int {
 		switch o.Do {
 		case "get":
 			a = o.get()
+		case "ask":
+			a = o.ask()
 		case "hold":
 			held, a = o.hold()
 		case "held":
@@ -95,6 +97,23 @@ func (o order) get() answer {
 		a.add(time.Since(began), err)
 		<-tick.C
 	}
+	return a
+}
+
+// ask gets each of many at the same time. %d in the URL is its number.
+func (o order) ask() answer {
+	var a answer
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for i := range o.Number {
+		wait.Go(func() {
+			one := order{URL: fmt.Sprintf(o.URL, i), Number: 1, Within: o.Within}.get()
+			mu.Lock()
+			defer mu.Unlock()
+			a.Good, a.Bad, a.LastError = a.Good+one.Good, a.Bad+one.Bad, one.LastError
+		})
+	}
+	wait.Wait()
 	return a
 }
 

@@ -3,6 +3,7 @@
 package loadtest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -180,29 +183,40 @@ func TestOrphans(t *testing.T) {
 	w.verified()
 }
 
-// RS-01 and RS-02: a guardian that is killed under load. Nothing leaves during
-// the outage, programs hear it soon, the next guardian takes over, the record
-// stays whole and has everything that left.
+// RS-01 and RS-02: a guardian that is killed under load, with five questions that
+// nobody has answered. Nothing leaves during the outage, programs hear it soon,
+// the next guardian takes over, the record stays whole and has everything that
+// left. CLOISTER_LOAD_KILLS is another number of kills.
 func TestKilledUnderLoad(t *testing.T) {
 	u := newUpstream(t)
 	w := newWorld(t, u.Listener.Addr())
-	c := w.inside()
+	c, waiting := w.inside(), w.inside()
+	kills := number(6, 60)
+	if n, err := strconv.Atoi(os.Getenv("CLOISTER_LOAD_KILLS")); err == nil {
+		kills = n
+	}
 	if a := c.do(order{Do: "get", URL: "http://up.example/first", Number: 1}); a.Good != 1 {
 		t.Fatalf("%+v", a)
 	}
 	var deny, recover []time.Duration
-	for i := range number(6, 60) {
+	for i := range kills {
+		asked := w.asked(waiting, i)
 		// About 200 requests a second while it dies, at a point that moves.
 		c.tell(order{Do: "get", URL: fmt.Sprintf("http://up.example/load%d", i), Number: 40, Every: 5 * time.Millisecond, Within: 300 * time.Millisecond})
 		time.Sleep(time.Duration(50+i*7%150) * time.Millisecond) //nolint:forbidigo // the point in time is the case
 		w.killGuardian()
 		outage := u.drained(t)
 		c.hear()
+		if a := asked(); a.Good != 0 || a.Bad != 5 {
+			t.Fatalf("of five questions that nobody answered: %+v", a)
+		}
 		a := c.do(order{Do: "get", URL: "http://up.example/outage", Number: 1, Within: 20 * time.Second})
 		if n := u.count.Load() - outage; n != 0 || a.Good != 0 {
 			t.Fatalf("%d requests left without a guardian: %+v", n, a)
 		}
-		deny = append(deny, a.Slowest)
+		if deny = append(deny, a.Slowest); a.Slowest > 500*time.Millisecond {
+			t.Logf("RS-01 kill %d: a refusal after %v: %s", i, a.Slowest, a.LastError)
+		}
 		w.do("guardian", "start")
 		recover = append(recover, eventually(t, 30*time.Second, "the session is back", func() bool {
 			return c.do(order{Do: "get", URL: fmt.Sprintf("http://up.example/back%d", i), Number: 1, Within: time.Second}).Good == 1
@@ -229,11 +243,40 @@ func TestKilledUnderLoad(t *testing.T) {
 		if !recorded[path] {
 			lost++
 		}
+		if strings.HasPrefix(path, "/asked") {
+			t.Errorf("%s left, which nobody had allowed", path)
+		}
 	}
 	r := w.verified()
 	t.Logf("RS-02 %d kills: %d records verify, %d of %d destinations seen upstream are not in it", len(deny), r.Records, lost, len(u.paths))
 	if lost != 0 {
 		t.Errorf("%d requests left without a record", lost)
+	}
+}
+
+// asked has a program ask five things of a person, who looks on and answers none.
+// What it gives waits for what the program was told.
+func (w *world) asked(c *inside, round int) func() answer {
+	w.t.Helper()
+	watch := w.command("approvals", "watch", "--json")
+	if err := watch.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	eventually(w.t, 20*time.Second, "somebody watches", func() bool {
+		return strings.Contains(string(w.do("guardian", "status", "--json")), `"watchers": 1`)
+	})
+	c.tell(order{Do: "ask", URL: fmt.Sprintf("http://ask%%d.example/asked%d", round), Number: 5})
+	eventually(w.t, 20*time.Second, "five questions wait", func() bool {
+		var list []struct{}
+		return json.Unmarshal(w.do("approvals", "list", "--json"), &list) == nil && len(list) == 5
+	})
+	if err := watch.Process.Signal(syscall.SIGSTOP); err != nil { // it would start another guardian at once
+		w.t.Fatal(err)
+	}
+	return func() answer {
+		_ = watch.Process.Kill()
+		_ = watch.Wait()
+		return c.hear()
 	}
 }
 

@@ -75,7 +75,7 @@ func newWorld(t *testing.T, upstream net.Addr) *world {
 	if upstream != nil {
 		to = upstream.String()
 	}
-	w.configure(fmt.Sprintf("version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  hosts: {up.example: %q, toggle.example: %[1]q}\n  allow: [{domain: up.example}, {domain: \"*.unreachable.invalid\"}]\n", to))
+	w.configure(fmt.Sprintf("version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  hosts: {up.example: %q, toggle.example: %[1]q, ask0.example: %[1]q, ask1.example: %[1]q, ask2.example: %[1]q, ask3.example: %[1]q, ask4.example: %[1]q}\n  allow: [{domain: up.example}, {domain: \"*.unreachable.invalid\"}]\n  ask: [{domain: ask0.example}, {domain: ask1.example}, {domain: ask2.example}, {domain: ask3.example}, {domain: ask4.example}]\n", to))
 	t.Cleanup(func() {
 		w.do("stop", "--all", "-t", "1s")
 		w.do("guardian", "stop")

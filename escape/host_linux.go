@@ -15,10 +15,10 @@ import (
 )
 
 // hostState is what no attempt and no control may change: mounts, addresses,
-// routes, packet rules, kernel settings, names, a fact on each line.
+// devices, routes, packet rules, kernel settings, names, a fact on each line.
 func hostState() ([]string, error) {
 	var out []string
-	for _, part := range []func() ([]string, error){mountsNow, addressesNow, rulesNow, settingsNow} {
+	for _, part := range []func() ([]string, error){mountsNow, devicesNow, addressesNow, rulesNow, settingsNow} {
 		lines, err := part()
 		if err != nil {
 			return nil, fmt.Errorf("look at the host: %w", err)
@@ -62,6 +62,19 @@ func mountsNow() ([]string, error) {
 		if f := strings.Fields(line); len(f) > 5 && !engine(f[4]) {
 			out = append(out, "mount "+strings.Join(f[2:], " "))
 		}
+	}
+	return out, nil
+}
+
+// devicesNow are the nodes that every program relies on.
+func devicesNow() ([]string, error) {
+	var out []string
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty", "ptmx", "kmsg"} {
+		var st unix.Stat_t
+		if err := unix.Lstat("/dev/"+name, &st); err != nil && !errors.Is(err, unix.ENOENT) {
+			return nil, err
+		}
+		out = append(out, fmt.Sprintf("device %s %o %x of %d", name, st.Mode, st.Rdev, st.Uid))
 	}
 	return out, nil
 }

@@ -283,12 +283,20 @@ func listen(words []string) error {
 
 // run is the corpus.
 func run(ctx context.Context, words []string) error {
+	words, settled := isApart(words)
 	o, err := parse(words)
 	if err != nil {
 		return err
 	}
-	if o.document != "" {
+	switch {
+	case o.document != "":
 		return documents(o.document)
+	case settled:
+		if err := settleApart(o); err != nil {
+			return err
+		}
+	case os.Geteuid() == 0:
+		return apart(ctx, o, words)
 	}
 	if o.Cases, err = o.cases(); err != nil {
 		return err

@@ -32,10 +32,16 @@ func ui01() escape.Case {
 				v.reloads(),
 			}
 			for _, flags := range [][]string{nil, {"--allow", v.at}, {"--mode", "shadow"}} {
-				argv := append(append([]string{"run", "-C", v.r.project, "--expose", v.r.w.Self + ":ro"}, flags...), "--", v.r.w.Self)
+				argv := append(append([]string{"run", "-C", v.r.project, "--expose", v.r.w.Self + ":ro"}, flags...), "--", "sh", "-c", "echo begun; exec \"$@\"", "sh", v.r.w.Self)
 				for _, words := range [][]string{{"say", "tcp:" + v.at, v.request("GET", "/v1/status")}, {"fetch", v.at}, {"fetch", strings.Replace(v.at, "127.0.0.1", "localhost", 1)}} {
 					res := v.r.cloister(append(argv, words...)...)
-					out = append(out, found(fmt.Sprintf("from inside, %s %v", words[0], flags), !strings.Contains(res.Stdout, "200"), "%.300s", res.Stdout))
+					name := fmt.Sprintf("from inside, %s %v", words[0], flags)
+					if !strings.HasPrefix(res.Stdout, "begun\n") { // what did not begin proves nothing
+						name = "control: it begins: " + name
+						out = append(out, found(name, false, "%d %.300s", res.Status, res.Stderr))
+						continue
+					}
+					out = append(out, found(name, !strings.Contains(res.Stdout, "200"), "%.300s", res.Stdout))
 				}
 			}
 			return out

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// apartWord begins the words of the process that root's attempts are made in.
+const apartWord = "apart"
+
+// apart makes root's attempts in mounts of their own: a /dev that is a copy, and
+// of the rest only what attempts need to write. Without a layer, and in a control,
+// what they do comes off: on this host it shall not.
+func apart(ctx context.Context, o options, words []string) error {
+	c := exec.CommandContext(ctx, o.Self, append([]string{apartWord}, words...)...)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	// Go makes them private: nothing that is mounted there appears outside.
+	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGTERM}
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	err := c.Run()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
+		return &statusError{ended.ExitCode()}
+	}
+	return err
+}
+
+// settleApart makes what apart promises, in the process that makes the attempts.
+func settleApart(o options) error {
+	if err := ownDevices(); err != nil {
+		return fmt.Errorf("make devices apart: %w", err)
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("make the host read-only: %w", err)
+	}
+	free := []string{"/tmp", "/dev", "/proc", "/sys", o.Dir}
+	for _, file := range []string{o.holds, o.columns} {
+		if file != "" {
+			free = append(free, filepath.Dir(file))
+		}
+	}
+	for _, dir := range free {
+		if err := writable(dir); err != nil {
+			return fmt.Errorf("leave %s writable: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// writable mounts a folder on itself, with all that is mounted below it.
+func writable(dir string) error {
+	if fi, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !fi.IsDir() {
+		return err
+	}
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, dir, unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
+}
+
+// ownDevices puts a copy of /dev in its place: the kernel's own is one and the
+// same wherever it is mounted.
+func ownDevices() error {
+	at, err := os.MkdirTemp("", "dev")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(at) }()
+	if err := unix.Mount("dev", at, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
+		return err
+	}
+	if err := copyDevices("/dev", at); err != nil {
+		return errors.Join(err, unix.Unmount(at, unix.MNT_DETACH))
+	}
+	return unix.Mount(at, "/dev", "", unix.MS_MOVE, "")
+}
+
+// copyDevices copies nodes and links, and shows what is mounted below as it is.
+func copyDevices(from, to string) error {
+	var top unix.Stat_t
+	if err := unix.Stat(from, &top); err != nil {
+		return err
+	}
+	list, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		source, target := filepath.Join(from, d.Name()), filepath.Join(to, d.Name())
+		var st unix.Stat_t
+		if err := unix.Lstat(source, &st); err != nil {
+			return err
+		}
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFLNK:
+			err = link(source, target)
+		case unix.S_IFDIR:
+			if err = os.Mkdir(target, 0o755); err == nil && st.Dev != top.Dev {
+				err = unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
+			} else if err == nil {
+				err = errors.Join(copyDevices(source, target), os.Chmod(target, fs.FileMode(st.Mode&0o777)))
+			}
+		case unix.S_IFCHR, unix.S_IFBLK:
+			err = errors.Join(unix.Mknod(target, st.Mode, int(st.Rdev)), os.Chown(target, int(st.Uid), int(st.Gid)), unix.Chmod(target, st.Mode&0o7777))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", source, err)
+		}
+	}
+	return nil
+}
+
+func link(source, target string) error {
+	to, err := os.Readlink(source)
+	if err != nil {
+		return err
+	}
+	return os.Symlink(to, target)
+}
+
+// isApart takes the word away that says that this process is the one apart.
+func isApart(words []string) ([]string, bool) {
+	if len(words) > 0 && words[0] == apartWord {
+		return slices.Clone(words[1:]), true
+	}
+	return words, false
+}

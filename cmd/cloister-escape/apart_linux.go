@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 
@@ -21,6 +22,8 @@ const apartWord = "apart"
 // of the rest only what attempts need to write. Without a layer, and in a control,
 // what they do comes off: on this host it shall not.
 func apart(ctx context.Context, o options, words []string) error {
+	runtime.LockOSThread() // the child is to end with this process, and the kernel goes by the thread
+	defer runtime.UnlockOSThread()
 	c := exec.CommandContext(ctx, o.Self, append([]string{apartWord}, words...)...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 	// Go makes them private: nothing that is mounted there appears outside.

@@ -158,6 +158,8 @@ type Verdict struct {
 	// opened, and what is no HTTP is refused. Of a request: its path is sent on
 	// as it was judged.
 	Inspect bool
+	// Open says which TLS is opened besides, on ports that have no fixed protocol.
+	Open Opening
 	// Protocol names the one, of those that are read here, by which a connection
 	// must say who wants what before anything goes up; it is then asked about
 	// once more, with a Login.
@@ -173,6 +175,17 @@ type Verdict struct {
 	// Edits change an allowed request, and its answer.
 	Edits []Edit
 }
+
+// An Opening is TLS that is opened although no rule reads the requests in it.
+type Opening int
+
+// What is opened: nothing, where the program offers HTTP by ALPN, or also where it
+// offers nothing.
+const (
+	OpenNothing Opening = iota
+	OpenOffered
+	OpenSilent
+)
 
 // A Decider judges. It writes the audit record before it returns; when the
 // record cannot be written the answer is a deny. It is called concurrently,

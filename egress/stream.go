@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +44,7 @@ type stream struct {
 	lent, whole, bound bool
 
 	protocol string   // in which the connection must say who wants what
+	open     Opening  // of TLS on a port that has no fixed protocol
 	secure   bool     // TLS is opened on both sides
 	offer    []string // what is offered to a server by ALPN
 	// What the bodies of requests that were read have come to.
@@ -154,7 +154,7 @@ func (s *stream) allow(ctx context.Context, q Query) Verdict {
 			return v
 		}
 		if s.setCurrent(&q, s.inspected() || v.Inspect); q.Kind == Connect && q.Login == nil {
-			s.protocol = v.Protocol
+			s.protocol, s.open = v.Protocol, v.Open
 		}
 		if s.e.generation.Load() == generation {
 			return v
@@ -317,7 +317,9 @@ func (s *stream) checkHello() (wire.Hello, bool) {
 		}
 		detail := ""
 		if err == nil {
-			detail, err = checkSNI(hello, s.target)
+			if detail, err = hello.For(s.target); detail != "" {
+				detail = "server name " + quote(detail)
+			}
 		}
 		if err != nil {
 			s.refuseTLS(Flow{Kind: Connect, Reason: err.Error(), Detail: detail})
@@ -325,38 +327,6 @@ func (s *stream) checkHello() (wire.Hello, bool) {
 		}
 		return hello, true
 	}
-}
-
-// checkSNI holds a hello to one name, which is the target's. The bytes go out
-// as they are, so only a spelling that every server reads alike will do: the
-// name itself in ASCII letters of any case.
-func checkSNI(h wire.Hello, target authority.Authority) (detail string, err error) {
-	_, literal := target.Addr()
-	switch {
-	case !h.SNI && literal:
-		return "", nil
-	case !h.SNI:
-		return "", errors.New("TLS without server name")
-	case len(h.Names) == 0:
-		return "", errors.New("TLS with an empty server name")
-	case len(h.Names) > 1:
-		return quote(strings.Join(h.Names, " ")), errors.New("TLS with more than one server name")
-	}
-	if asciiFold(h.Names[0]) != target.Host() {
-		return "server name " + quote(h.Names[0]), errors.New("TLS server name is not the name that was connected to")
-	}
-	return "", nil
-}
-
-// asciiFold lowers A–Z only: Unicode folding would make a Kelvin sign a k.
-func asciiFold(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
 }
 
 // serveAnyPort serves a port without a fixed protocol. The upstream may speak
@@ -426,12 +396,27 @@ func (s *stream) serveSpoken(ctx context.Context, kind wire.Guess) {
 		s.serveRequests(ctx)
 		return
 	}
-	if _, ok := s.checkHello(); !ok || !s.counted() {
+	hello, ok := s.checkHello()
+	switch {
+	case !ok:
+		return
+	case s.opens(hello):
+		s.mu.Lock()
+		s.inspect = true
+		s.mu.Unlock()
+		s.serveInspected(ctx, hello)
+		return
+	case !s.counted():
 		return
 	}
 	t := s.newTunnel()
 	t.startDown()
 	s.finishTunnel(t)
+}
+
+// opens says whether TLS on a port that has no fixed protocol is opened.
+func (s *stream) opens(h wire.Hello) bool {
+	return s.open != OpenNothing && len(readable(h.ALPN)) > 0 || s.open == OpenSilent && len(h.ALPN) == 0
 }
 
 // guess waits for the program's first bytes. A program that ends without a

@@ -16,6 +16,9 @@ import (
 // verdict that cannot be recorded is a deny.
 func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	v, digest, why := l.judge(ctx, q)
+	if refused, ok := l.misnamed(ctx, q); ok {
+		v = refused
+	}
 	reads := l.reads(q, v)
 	if q.Kind == egress.Recheck && v.Effect == policy.Allow {
 		out := verdict(v, why) // no new action: nothing to record
@@ -50,6 +53,7 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	v.Inspect = v.Inspect || reads
 	l.count(q, v, e, why)
 	out := verdict(v, why)
+	out.Open = l.opens(q, v)
 	if q.Kind == egress.Request && out.Allow {
 		out.Edits = l.edits(ctx, q, v)
 	}

@@ -40,6 +40,7 @@ import (
 	"cloister/rulebook"
 	"cloister/secret/vault"
 	"cloister/session"
+	"cloister/swap"
 	"cloister/web"
 )
 
@@ -135,7 +136,7 @@ type guardian struct {
 	vault       vaultDoor
 	pins        *mcp.Pins   // what tools of MCP servers may say of themselves
 	frames      *mcp.Budget // of the frames that are being read
-	uses        secretUses
+	uses        swap.Uses
 	logins      oauth.Desk
 	notices     []string // of the start
 

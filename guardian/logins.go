@@ -1,12 +1,9 @@
 package guardian
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -14,7 +11,6 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/config"
-	"cloister/internal/authority"
 	"cloister/oauth"
 	"cloister/policy"
 	"cloister/secret"
@@ -24,21 +20,7 @@ import (
 // and it trusts what egress trusts.
 func (g *guardian) asker() *oauth.Client {
 	loaded := g.policies.Current()
-	dialer := &net.Dialer{Timeout: 15 * time.Second}
-	t := &http.Transport{
-		TLSClientConfig:   &tls.Config{RootCAs: loaded.Roots(), MinVersion: tls.VersionTLS12},
-		DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if a, err := authority.ParseHostPort(addr, 443); err == nil {
-				addr = cmp.Or(loaded.Config().Proxy.Hosts[a.Host()], addr)
-			}
-			return dialer.DialContext(ctx, network, addr)
-		},
-	}
-	return &oauth.Client{Now: time.Now, HTTP: &http.Client{
-		Transport: t, Timeout: 30 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return oauth.NewClient(loaded.Roots(), loaded.Config().Proxy.Hosts)
 }
 
 // renew makes the value of a login as of now from what the vault keeps of it.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"cloister/api"
@@ -23,39 +22,6 @@ import (
 	"cloister/secret/vault"
 	"cloister/swap"
 )
-
-// counts are what became of one secret since the guardian started.
-type counts struct {
-	uses, refused int
-	last          time.Time
-}
-
-// secretUses counts the uses of secrets.
-type secretUses struct {
-	mu    sync.Mutex
-	names map[string]counts
-}
-
-func (u *secretUses) add(name string, allowed bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.names == nil {
-		u.names = map[string]counts{}
-	}
-	c := u.names[name]
-	if allowed {
-		c.uses, c.last = c.uses+1, time.Now()
-	} else {
-		c.refused++
-	}
-	u.names[name] = c
-}
-
-func (u *secretUses) of(name string) counts {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.names[name]
-}
 
 // placed is what a session gets of the secrets that are bound.
 type placed struct {
@@ -256,7 +222,7 @@ func (l *live) AllowUse(ctx context.Context, u swap.Use) egress.Verdict {
 	if err := l.g.records.append(ctx, e); err != nil {
 		return egress.Verdict{Effect: "deny", Rule: out.Rule, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
-	l.g.uses.add(u.Name, out.Allow)
+	l.g.uses.Add(u.Name, out.Allow)
 	return out
 }
 
@@ -322,7 +288,7 @@ func (l *live) RecordUse(ctx context.Context, u swap.Use, refused bool, why stri
 	e.Action, e.Verdict, e.Rule = "seen", policy.Allow.String(), "secret "+u.Name
 	if refused {
 		e.Action, e.Verdict = "refuse", policy.Deny.String()
-		l.g.uses.add(u.Name, false)
+		l.g.uses.Add(u.Name, false)
 	}
 	e.Reason = why + "; " + u.Place
 	if err := l.g.records.append(context.WithoutCancel(ctx), e); err != nil {
@@ -341,6 +307,30 @@ func (l *live) reads(q egress.Query, v policy.Verdict) bool {
 		return false
 	}
 	return s.Bound(q.Authority) || q.Authority.Port() == 443 && l.ca != nil && !v.Tunnel
+}
+
+// opens says which TLS is opened on other ports, so that a placeholder which goes
+// there is seen: what is HTTP by its own word or, at a host that a secret is bound
+// to, whatever says nothing else.
+func (l *live) opens(q egress.Query, v policy.Verdict) egress.Opening {
+	switch s := l.secrets.Load(); {
+	case s == nil || l.ca == nil || v.Tunnel:
+		return egress.OpenNothing
+	case s.BoundHost(q.Authority):
+		return egress.OpenSilent
+	}
+	return egress.OpenOffered
+}
+
+// misnamed says why a name may not be looked up or connected to: it has a
+// placeholder in it, and who resolves it would be told.
+func (l *live) misnamed(ctx context.Context, q egress.Query) (v policy.Verdict, refused bool) {
+	s := l.secrets.Load()
+	if s == nil || q.Kind != egress.Resolve && q.Kind != egress.Connect {
+		return v, false
+	}
+	name, why := s.Named(ctx, q.Authority)
+	return policy.Verdict{Effect: policy.Deny, Rule: "secret " + name, Reason: why}, name != ""
 }
 
 // shownBindings are a secret's bindings for anybody.
@@ -403,9 +393,9 @@ func (g *guardian) shownSecret(bound []config.Secret, i vault.Item) api.Secret {
 	if i.Problem != nil {
 		s.Problem = i.Problem.Error()
 	}
-	n := g.uses.of(i.Name)
-	if s.Uses, s.Refused = n.uses, n.refused; !n.last.IsZero() {
-		s.LastUsed = &n.last
+	n := g.uses.Of(i.Name)
+	if s.Uses, s.Refused = n.Uses, n.Refused; !n.Last.IsZero() {
+		s.LastUsed = &n.Last
 	}
 	return s
 }

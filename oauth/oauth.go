@@ -13,15 +13,19 @@ package oauth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,6 +33,7 @@ import (
 	"time"
 
 	"cloister/config"
+	"cloister/internal/authority"
 	"cloister/secret"
 )
 
@@ -50,6 +55,25 @@ const (
 type Client struct {
 	HTTP *http.Client
 	Now  func() time.Time
+}
+
+// NewClient asks over TLS with those roots, and dials what hosts pins for a name.
+func NewClient(roots *x509.CertPool, hosts map[string]string) *Client {
+	dialer := &net.Dialer{Timeout: 15 * time.Second}
+	t := &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if a, err := authority.ParseHostPort(addr, 443); err == nil {
+				addr = cmp.Or(hosts[a.Host()], addr)
+			}
+			return dialer.DialContext(ctx, network, addr)
+		},
+	}
+	return &Client{Now: time.Now, HTTP: &http.Client{
+		Transport: t, Timeout: 30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 }
 
 // Tokens are what a service gave.

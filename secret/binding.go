@@ -121,7 +121,12 @@ func isToken(s string) bool {
 
 // Covers says whether the binding names a destination.
 func (b *Binding) Covers(a authority.Authority) bool {
-	return slices.Contains(b.Ports, a.Port()) && slices.ContainsFunc(b.Hosts, func(p authority.Pattern) bool { return p.Match(a.Host()) })
+	return slices.Contains(b.Ports, a.Port()) && b.CoversHost(a)
+}
+
+// CoversHost says whether it names the host, at any port.
+func (b *Binding) CoversHost(a authority.Authority) bool {
+	return slices.ContainsFunc(b.Hosts, func(p authority.Pattern) bool { return p.Match(a.Host()) })
 }
 
 // Place is the place in words.

@@ -64,7 +64,7 @@ func (e *edit) body(m *egress.Message) error {
 		return unreadable(errCodings)
 	}
 	search := &search{edit: e, m: *m, find: e.s.finder.Stream(), from: m.Body()}
-	if len(codings) > 0 {
+	if search.fresh = len(codings) == 0; !search.fresh {
 		search.unpack(e.ctx, codings)
 	}
 	m.SetBody(search, m.Length())
@@ -141,6 +141,9 @@ type search struct {
 	from io.Reader
 	err  error
 	seen bool // something was found: there is nothing more to look for
+	// Nothing was read yet, and nothing is said of a coding: a file that is sent as it
+	// is may be compressed, too (guessed).
+	fresh, guessed bool
 
 	// Of a compressed body: where it goes to be unpacked, and what was found there.
 	// The last that was read waits for that, so that no server has the whole before.
@@ -151,6 +154,12 @@ type search struct {
 }
 
 func (r *search) Read(p []byte) (int, error) {
+	if r.fresh {
+		r.fresh = false
+		if n, err := r.begin(p); r.found == nil {
+			return r.look(p, n, err)
+		}
+	}
 	for r.found != nil && len(r.ready) == 0 && r.err == nil {
 		r.next()
 	}
@@ -162,6 +171,11 @@ func (r *search) Read(p []byte) (int, error) {
 		return 0, r.err
 	}
 	n, err := r.from.Read(p)
+	return r.look(p, n, err)
+}
+
+// look searches the n bytes that were read into p.
+func (r *search) look(p []byte, n int, err error) (int, error) {
 	if r.seen {
 		return n, err
 	}
@@ -169,6 +183,65 @@ func (r *search) Read(p []byte) (int, error) {
 		return 0, r.err
 	}
 	return n, err
+}
+
+// begin reads how the body begins into p. What begins as a compressed file does is
+// unpacked, and read again from there.
+func (r *search) begin(p []byte) (n int, err error) {
+	for n < len(p) && err == nil && (n == 0 || begins(p[:n])) {
+		var more int
+		more, err = r.from.Read(p[n:])
+		if n += more; packedAs(p[:n]) != "" {
+			break
+		}
+	}
+	if coding := packedAs(p[:n]); coding != "" {
+		r.guessed, r.from = true, &again{first: bytes.Clone(p[:n]), err: err, from: r.from}
+		r.unpack(r.edit.ctx, []string{coding})
+	}
+	return n, err
+}
+
+// magics are how compressed files begin, of those that say so.
+func magics(yield func(magic, coding string) bool) {
+	_ = yield("\x1f\x8b\x08", "gzip") && yield("\x28\xb5\x2f\xfd", "zstd") && yield("\x78\x01", "deflate") && yield("\x78\x9c", "deflate") && yield("\x78\xda", "deflate")
+}
+
+// packedAs is the coding of a file that begins so; empty for none.
+func packedAs(head []byte) string {
+	for magic, coding := range magics {
+		if strings.HasPrefix(string(head[:min(len(head), 4)]), magic) {
+			return coding
+		}
+	}
+	return ""
+}
+
+// begins says whether what is too short to tell may be the beginning of one.
+func begins(head []byte) bool {
+	for magic := range magics {
+		if len(head) < len(magic) && strings.HasPrefix(magic, string(head)) {
+			return true
+		}
+	}
+	return false
+}
+
+// An again reader gives what was read of another one, and goes on with that.
+type again struct {
+	first []byte
+	err   error
+	from  io.Reader
+}
+
+func (r *again) Read(p []byte) (int, error) {
+	if n := copy(p, r.first); n > 0 || r.err != nil {
+		if r.first = r.first[n:]; len(r.first) > 0 {
+			return n, nil
+		}
+		return n, r.err
+	}
+	return r.from.Read(p) //nolint:wrapcheck // as it is
 }
 
 // next reads more of a compressed body, and gives what was read before free.
@@ -207,7 +280,7 @@ func (r *search) next() {
 // searched goes no further, unless it may mention placeholders anyway.
 func (r *search) unpacked() int {
 	got := <-r.found
-	if r.packed = nil; got.err != nil && r.edit.used == "" {
+	if r.packed = nil; got.err != nil && r.edit.used == "" && !r.guessed {
 		r.err = unreadable(got.err)
 	}
 	return got.i

@@ -28,6 +28,8 @@ import (
 
 	"cloister/egress"
 	"cloister/internal/authority"
+	"cloister/internal/fieldname"
+	"cloister/internal/urlpath"
 	"cloister/secret"
 	"cloister/secret/sigv4"
 )
@@ -107,6 +109,41 @@ func (s *Session) Bound(a authority.Authority) bool {
 	return false
 }
 
+// BoundHost says whether a secret is bound to the host, at any port.
+func (s *Session) BoundHost(a authority.Authority) bool {
+	for i := range s.held {
+		if slices.ContainsFunc(s.bindings(&s.held[i]), func(b *secret.Binding) bool { return b.CoversHost(a) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Named looks for a placeholder in the name of a host, which whoever resolves it is
+// told: also in pieces with dots between them, and in letters of any case, as names
+// are. It records one, and gives the name of its secret and why it is refused;
+// nothing where there is none.
+func (s *Session) Named(ctx context.Context, a authority.Authority) (name, why string) {
+	host := strings.ReplaceAll(strings.ToLower(a.Host()), ".", "")
+	i := s.finder.In(host)
+	if i < 0 {
+		i = slices.IndexFunc(s.held, func(h Held) bool {
+			core := strings.ReplaceAll(strings.ToLower(h.Placeholder.Core), ".", "")
+			return strings.Contains(host, core) || strings.Contains(host, strings.ReplaceAll(core, "_", "-"))
+		})
+	}
+	if i < 0 {
+		return "", ""
+	}
+	h := &s.held[i]
+	const place, told = "name of a host", "whoever resolves it would be told"
+	why = "the placeholder of the secret " + h.Name + " in the " + place + ": " + told
+	if err := s.judge.RecordUse(ctx, Use{Name: h.Name, Authority: a, Place: place}, true, told); err != nil {
+		why += "; " + err.Error()
+	}
+	return h.Name, why
+}
+
 // Edit is what is done with one request and its answer.
 func (s *Session) Edit(ctx context.Context, h *egress.HTTP) egress.Edit {
 	e := &edit{s: s, ctx: ctx, http: h}
@@ -151,6 +188,7 @@ type edit struct {
 	s     *Session
 	ctx   context.Context //nolint:containedctx // the request's own, for functions that egress calls without one
 	http  *egress.HTTP
+	asks  []secret.Request // the request, and what a server may take it for
 	head  egress.Message   // of the request, for what is recorded of its frames
 	used  string           // a secret that was swapped into the head; empty for none
 	scrub *secret.Scrubber // of the answer
@@ -288,17 +326,55 @@ func (s *Session) inName(name string) int {
 
 // fitting is the first binding of a secret that names this request and place.
 func (e *edit) fitting(m *egress.Message, h *Held, at func(*secret.Binding) bool) *secret.Binding {
-	r := e.words(m)
 	for _, b := range e.s.bindings(h) {
-		if why, _, _ := b.Refuses(r); why == "" && at(b) {
+		if !slices.ContainsFunc(e.readings(m), func(r secret.Request) bool { return refuses(b, r) }) && at(b) {
 			return b
 		}
 	}
 	return nil
 }
 
+func refuses(b *secret.Binding, r secret.Request) bool {
+	why, _, _ := b.Refuses(r)
+	return why != ""
+}
+
 func (e *edit) words(m *egress.Message) secret.Request {
 	return secret.Request{Authority: m.Authority, Secure: m.Secure, Method: m.Method, Path: e.http.Path, BadPath: e.http.BadPath}
+}
+
+// readings are the request as it is, and as a server may take it that obeys fields
+// which name another method or path: a binding must name all of them.
+func (e *edit) readings(m *egress.Message) []secret.Request {
+	if e.asks != nil {
+		return e.asks
+	}
+	r := e.words(m)
+	e.asks = append(e.asks, r)
+	method := func(value string) {
+		other := r
+		if other.Method = strings.ToUpper(strings.TrimSpace(value)); other.Method != "" && other.Method != r.Method {
+			e.asks = append(e.asks, other)
+		}
+	}
+	for name, value := range m.Header.All() {
+		switch {
+		case len(name) < len("X-HTTP-Method"):
+		case fieldname.Same(name, "x-http-method-override"), fieldname.Same(name, "x-http-method"), fieldname.Same(name, "x-method-override"):
+			method(value)
+		case fieldname.Same(name, "x-original-url"), fieldname.Same(name, "x-rewrite-url"):
+			other := r
+			path, _, _ := strings.Cut(strings.TrimSpace(value), "?")
+			other.Path, other.BadPath = urlpath.Parse(path)
+			e.asks = append(e.asks, other)
+		}
+	}
+	for part := range strings.FieldsFuncSeq(m.Query, func(c rune) bool { return c == '&' || c == ';' }) {
+		if key, value, _ := strings.Cut(part, "="); strings.EqualFold(key, "_method") {
+			method(value)
+		}
+	}
+	return e.asks
 }
 
 // text asks the judge, and gives the value that goes into the request.
@@ -348,7 +424,13 @@ func (e *edit) misplaced(m *egress.Message, i int, place string) error {
 	if (place == "body" || place == inFrame) && e.used != "" {
 		return e.s.judge.RecordUse(e.ctx, u, false, "not swapped, and passed on: the request carries the secret "+e.used+" where it belongs")
 	}
-	why, origin, hints := secret.WhyNot(e.s.bindings(h), e.words(m))
+	r := e.words(m)
+	for _, other := range e.readings(m)[1:] {
+		if !slices.ContainsFunc(e.s.bindings(h), func(b *secret.Binding) bool { return !refuses(b, other) }) {
+			r = other // what it says it is, by a field that servers obey
+		}
+	}
+	why, origin, hints := secret.WhyNot(e.s.bindings(h), r)
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}

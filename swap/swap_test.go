@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cloister/egress"
+	"cloister/internal/authority"
 	"cloister/secret"
 	"cloister/swap"
 )
@@ -55,7 +56,7 @@ type world struct {
 }
 
 func (w *world) Decide(ctx context.Context, q egress.Query) egress.Verdict {
-	v := egress.Verdict{Allow: true, Effect: "allow", Inspect: true}
+	v := egress.Verdict{Allow: true, Effect: "allow", Inspect: q.Authority.Port() != 8443, Open: egress.OpenSilent}
 	if q.Kind == egress.Request {
 		v.Edits = []egress.Edit{w.session.Edit(ctx, q.HTTP)}
 	}
@@ -325,6 +326,12 @@ func TestRefusesEverywhereElse(t *testing.T) {
 		for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
 			attempts["body "+coding] = attempt{"POST", good, packed(coding, strings.Repeat("some text ", 5000)+p+" and more"), []string{"Content-Encoding", coding}}
 		}
+		attempts["a file that is packed"] = attempt{"POST", good, packed("gzip", "a "+p), []string{"Content-Type", "application/octet-stream"}}
+		attempts["a packed file, of zstd"] = attempt{"POST", good, packed("zstd", "a "+p), nil}
+		attempts["another port"] = attempt{"POST", "https://example.com:8443/v1/x", "", []string{"X-Api-Key", p}}
+		attempts["a method in a field"] = attempt{"POST", good, "", []string{"X-Api-Key", p, "X-HTTP-Method-Override", "DELETE"}}
+		attempts["a path in a field"] = attempt{"POST", good, "", []string{"X-Api-Key", p, "X_Original_URL", "/other"}}
+		attempts["a method in the query"] = attempt{"POST", good + "?_method=DELETE", "", []string{"X-Api-Key", p}}
 		attempts["body twice packed"] = attempt{"POST", good, packed("gzip", packed("br", p)), []string{"Content-Encoding", "br, gzip"}}
 		for name, a := range attempts {
 			t.Run(name, func(t *testing.T) {
@@ -344,7 +351,10 @@ func TestRefusesEverywhereElse(t *testing.T) {
 		// The control: what is no placeholder passes.
 		for name, a := range map[string]attempt{
 			"text": {"POST", good, strings.Repeat("some text ", 5000), nil}, "gzip": {"POST", good, packed("gzip", strings.Repeat("some text ", 50000)), []string{"Content-Encoding", "gzip"}},
-			"no gzip": {"POST", good, "not packed", []string{"Content-Encoding", "gzip"}}, "unknown": {"POST", good, "x", []string{"Content-Encoding", "rot13"}},
+			"a packed file": {"POST", good, packed("gzip", strings.Repeat("some text ", 50000)), nil}, "half of one": {"POST", good, packed("gzip", strings.Repeat("some text ", 50000))[:99], nil},
+			"begins as one": {"POST", good, "x\x9c" + strings.Repeat("some text ", 9000), nil}, "two bytes of one": {"POST", good, "\x1f\x8b", nil},
+			"another port": {"POST", "https://example.com:8443/v1/x", "text", nil},
+			"no gzip":      {"POST", good, "not packed", []string{"Content-Encoding", "gzip"}}, "unknown": {"POST", good, "x", []string{"Content-Encoding", "rot13"}},
 		} {
 			if status, text := w.send(a.method, a.target, a.body, a.header...); status != 200 {
 				t.Errorf("control %s: %d %s", name, status, text)
@@ -354,6 +364,29 @@ func TestRefusesEverywhereElse(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A name is told to whoever resolves it.
+func TestAPlaceholderInAName(t *testing.T) {
+	w := newWorld(t, false, secret.Words{Hosts: []string{"example.com"}})
+	core := w.held.Placeholder.Core
+	hexed := hex.EncodeToString([]byte(core))
+	for host, want := range map[string]string{
+		strings.ToLower(core) + ".example.com":           "KEY",
+		core[:12] + "." + core[12:] + ".example.com":     "KEY",
+		hexed[:20] + "." + hexed[20:] + ".x.example.com": "KEY",
+		"example.com": "",
+		"a-long-name-that-is-nothing-of-it.x.example.com": "",
+	} {
+		a, err := authority.ParseHostPort(host, 443)
+		if err != nil {
+			t.Fatalf("%s: %v", host, err)
+		}
+		name, why := w.session.Named(t.Context(), a)
+		if _, record := w.took(); name != want || (why != "") != (want != "") || strings.Contains(record, "refuse KEY name of a host") != (want != "") {
+			t.Errorf("%s: %q, %q; recorded %q", host, name, why, record)
+		}
+	}
 }
 
 func percent(s string) string {

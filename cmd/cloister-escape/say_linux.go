@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// say sends texts as they are to tls:NAME, tcp:HOST:PORT or unix:PATH, each after
+// say sends texts as they are to tls:NAME[:PORT], tcp:HOST:PORT or unix:PATH, each after
 // the answer to the one before, and prints the answers. ${NAME} is a variable of
 // the environment; ${base64:NAME}, ${hex:NAME} and ${percent:NAME} are forms of it.
 // A first word "slowly" sends byte by byte.
@@ -64,11 +64,15 @@ func reach(to string) (net.Conn, error) {
 	if kind != "tls" {
 		return net.DialTimeout(kind, at, 10*time.Second)
 	}
-	c, err := net.DialTimeout("tcp", at+":443", 10*time.Second)
+	name, port, ok := strings.Cut(at, ":")
+	if !ok {
+		port = "443"
+	}
+	c, err := net.DialTimeout("tcp", net.JoinHostPort(name, port), 10*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	t := tls.Client(c, &tls.Config{ServerName: at, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) // an attacker looks at no certificate
+	t := tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) // an attacker looks at no certificate
 	if err := errors.Join(t.SetDeadline(time.Now().Add(15*time.Second)), t.Handshake()); err != nil {
 		c.Close()
 		return nil, err

@@ -14,6 +14,7 @@ func se02() escape.Case {
 				r.swapped(),
 				r.kept("a host that is not bound", false, "tls:unbound.test", get("unbound.test", "/ok/x", bearer)),
 				r.kept("a host that is denied", false, "tls:denied.test", get("denied.test", "/ok/x", bearer)),
+				r.kept("the bound host at another port", false, "tls:bound.test:8443", get("bound.test:8443", "/ok/x", bearer)),
 				r.kept("the bound host in the clear", false, "tcp:bound.test:80", get("bound.test", "/ok/x", bearer)),
 				r.kept("the host that is bound, in a Host beside it", false, "tls:unbound.test", get("bound.test", "/ok/x", bearer)),
 				r.kept("the absolute form of the bound host", false, "tls:unbound.test", strings.Replace(get("unbound.test", "/ok/x", bearer), "/ok/x", "https://bound.test/ok/x", 1)),

@@ -29,7 +29,7 @@ func secretive(w *escape.World) string {
 	b.WriteString("version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  allow:\n")
 	hosts := map[string]string{}
 	for _, name := range append(escape.Bound(), escape.Untrusted()...) {
-		fmt.Fprintf(&b, "    - {domain: %s, ports: [443, 80]}\n", name)
+		fmt.Fprintf(&b, "    - {domain: %s, ports: [443, 80, 8443]}\n", name)
 		hosts[name] = "127.0.0.1:" + itoa(w.Secure)
 	}
 	fmt.Fprintf(&b, "  upstream_ca: [%q]\n  hosts:\n", w.Base+"/authority.pem")

@@ -3,6 +3,9 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"strings"
+
+	"cloister/internal/authority"
 )
 
 // A Hello is what a ClientHello says about the server it wants.
@@ -13,6 +16,38 @@ type Hello struct {
 	SNI bool
 	// ALPN are the protocols that the client offers, in its order.
 	ALPN []string
+}
+
+// For holds a hello to one name, which is the target's, and gives what it names
+// besides. The bytes go out as they are, so only a spelling that every server reads
+// alike will do: the name itself in ASCII letters of any case.
+func (h Hello) For(target authority.Authority) (other string, err error) {
+	_, literal := target.Addr()
+	switch {
+	case !h.SNI && literal:
+		return "", nil
+	case !h.SNI:
+		return "", errors.New("TLS without server name")
+	case len(h.Names) == 0:
+		return "", errors.New("TLS with an empty server name")
+	case len(h.Names) > 1:
+		return strings.Join(h.Names, " "), errors.New("TLS with more than one server name")
+	}
+	if asciiFold(h.Names[0]) != target.Host() {
+		return h.Names[0], errors.New("TLS server name is not the name that was connected to")
+	}
+	return "", nil
+}
+
+// asciiFold lowers A–Z only: Unicode folding would make a Kelvin sign a k.
+func asciiFold(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
 }
 
 const (

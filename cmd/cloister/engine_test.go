@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,7 +48,7 @@ func TestEngineStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := stories(t)
-	p.Files = []string{"testdata/containers/build_refused.txtar"}
+	p.Files = []string{"testdata/containers/build_refused.txtar", "testdata/containers/outage.txtar"}
 	if os.Getenv("CLOISTER_TEST_LONG") != "" {
 		if p.Files, err = filepath.Glob("testdata/containers/*.txtar"); err != nil {
 			t.Fatal(err)
@@ -66,6 +68,7 @@ func TestEngineStories(t *testing.T) {
 			return err
 		}
 		e.Setenv("DOCKER_HOST", "unix://"+socket)
+		e.Defer(func() { endEngine(t, e.WorkDir) })
 		e.Setenv(storyFlags, "--isolation docker --image cloister-base")
 		data := filepath.Join(e.Getenv("XDG_DATA_HOME"), "cloister")
 		if err := os.MkdirAll(data, 0o700); err != nil {
@@ -74,6 +77,19 @@ func TestEngineStories(t *testing.T) {
 		return os.Symlink(images, filepath.Join(data, "images"))
 	}
 	testscript.Run(t, p)
+}
+
+// endEngine ends the engine of a story's own, where the story failed before it did.
+func endEngine(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, "e", "pid")); err != nil {
+		return
+	}
+	c := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "engine.sh", "end")
+	c.Dir, c.Env = dir, append(os.Environ(), "WORK="+dir)
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Errorf("end the engine: %v\n%s", err, text)
+	}
 }
 
 // What is left out is there, and has a reason.

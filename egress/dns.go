@@ -21,8 +21,6 @@ const (
 	ednsSize = 1232
 	minUDP   = 512
 	maxTCP   = 65535
-	// decideTime bounds a question: stub resolvers give up after 5 s.
-	decideTime = 5 * time.Second
 )
 
 // Extended DNS Errors, RFC 8914, and their option code.
@@ -73,8 +71,6 @@ func (e *Engine) answer(ctx context.Context, msg []byte, max int) []byte {
 	if msg[2]>>3&0xf != 0 {
 		return build(msg, &q, opt, reply{rcode: dnsmessage.RCodeNotImplemented}, limit)
 	}
-	ctx, cancel := context.WithTimeout(ctx, decideTime)
-	defer cancel()
 	return build(msg, &q, opt, e.resolveQuestion(ctx, q), limit)
 }
 

@@ -46,9 +46,9 @@ func (e *Engine) sent(_ int, err error) {
 	}
 }
 
-// serveDatagrams reads questions and answers each in its own goroutine, since
-// a Decider may take its time. Beyond the bound questions are dropped, as by
-// any full queue.
+// serveDatagrams answers one question after the other: a Decider keeps none
+// waiting, and a goroutine for each would take longer to wake than to answer.
+// What comes too fast waits in the socket, and is dropped there when that is full.
 func (e *Engine) serveDatagrams(ctx context.Context, read func([]byte) (int, func([]byte), error)) error {
 	buf := make([]byte, maxTCP)
 	for {
@@ -62,18 +62,9 @@ func (e *Engine) serveDatagrams(ctx context.Context, read func([]byte) (int, fun
 			}
 			continue
 		}
-		select {
-		case e.questions <- struct{}{}:
-		default:
-			continue
+		if out := e.answer(ctx, buf[:n], minUDP); out != nil {
+			reply(out)
 		}
-		msg := append([]byte(nil), buf[:n]...)
-		e.tasks.Go(func() {
-			defer func() { <-e.questions }()
-			if out := e.answer(ctx, msg, minUDP); out != nil {
-				reply(out)
-			}
-		})
 	}
 }
 

@@ -42,7 +42,8 @@ type QueryKind uint8
 
 const (
 	// Resolve: a name was asked of DNS. The port of the Authority means
-	// nothing (it is 443); the best effect over all ports is wanted.
+	// nothing (it is 443); the best effect over all ports is wanted, and at
+	// once: the session's next question waits for it.
 	Resolve QueryKind = iota
 	// Connect: a connection to the Authority is about to be dialled.
 	Connect
@@ -189,7 +190,7 @@ const (
 
 // A Decider judges. It writes the audit record before it returns; when the
 // record cannot be written the answer is a deny. It is called concurrently,
-// and may block for as long as ctx lives (a person is asked).
+// and but for Resolve may block for as long as ctx lives (a person is asked).
 type Decider interface {
 	Decide(ctx context.Context, q Query) Verdict
 }
@@ -273,7 +274,7 @@ type Config struct {
 type Limits struct {
 	Connections int           // open at once; 1024
 	Names       int           // distinct names with a synthetic address; 8192
-	Questions   int           // DNS questions in work at once; 64
+	Questions   int           // DNS connections at once; 64
 	Handshake   time.Duration // for a ClientHello, an HTTP head, a SOCKS greeting; 10 s
 	Idle        time.Duration // between two requests, or for a silent new connection; 60 s
 	Dial        time.Duration // resolve and connect; 10 s

@@ -31,11 +31,10 @@ type Engine struct {
 	quota       *quota
 	originalDst func(net.Conn) (netip.AddrPort, error)
 
-	slots     chan struct{} // one per open connection
-	questions chan struct{} // one per DNS question in work
-	dnsConns  chan struct{} // one per DNS connection
-	tasks     sync.WaitGroup
-	buffers   buffers
+	slots    chan struct{} // one per open connection
+	dnsConns chan struct{} // one per DNS connection
+	tasks    sync.WaitGroup
+	buffers  buffers
 	// generation counts the policy changes we were told of.
 	generation atomic.Uint64
 	overflow   atomic.Int64 // when a refusal at the cap was last recorded
@@ -89,7 +88,6 @@ func New(cfg Config) (*Engine, error) {
 		e.dialer.resolver = hostResolver{}
 	}
 	e.slots = make(chan struct{}, e.limits.Connections)
-	e.questions = make(chan struct{}, e.limits.Questions)
 	e.dnsConns = make(chan struct{}, e.limits.Questions)
 	return e, nil
 }

@@ -19,11 +19,12 @@ func WaitReadable(c net.Conn) (waited bool, err error) {
 		return false, err
 	}
 	err = raw.Read(func(fd uintptr) bool {
-		if state, _ := peekState(int(fd)); state == stateSilent {
-			waited = true
-			return false
+		if waited {
+			return true // a wake for nothing is waited for in Read
 		}
-		return true
+		state, _ := peekState(int(fd))
+		waited = state == stateSilent
+		return !waited
 	})
 	return waited, err
 }

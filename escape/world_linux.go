@@ -276,12 +276,12 @@ func (w *World) environ() []string {
 
 // Exec runs a program on the host, as the person would.
 func (w *World) Exec(name string, args ...string) (Result, error) {
-	return w.exec(w.ctx, name, args...)
+	return w.exec(2*time.Minute, name, args...)
 }
 
-func (w *World) exec(ctx context.Context, name string, args ...string) (Result, error) {
+func (w *World) exec(within time.Duration, name string, args ...string) (Result, error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, 120*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, within)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Env = w.Dir, w.environ()
@@ -302,7 +302,11 @@ func (w *World) exec(ctx context.Context, name string, args ...string) (Result, 
 
 // Run runs a command in a cloister of the project.
 func (w *World) Run(flags []string, argv ...string) (Result, error) {
-	return w.Exec(w.Cloister, append(append(append([]string{"run"}, flags...), "--"), argv...)...)
+	return w.Exec(w.Cloister, running(flags, argv)...)
+}
+
+func running(flags, argv []string) []string {
+	return append(append(append([]string{"run"}, flags...), "--"), argv...)
 }
 
 // Try makes the tries of cases in one cloister.
@@ -316,7 +320,8 @@ func (w *World) Try(flags []string, cases []Case) (Result, error) {
 		argv = append(argv, c.ID)
 	}
 	all := append([]string{"--expose", w.Self + ":ro", "-e", EnvInside + "=" + know}, flags...)
-	return w.Run(all, argv...)
+	// Each case has its own limit; without a layer many wait for what never answers.
+	return w.exec(2*time.Minute+time.Duration(len(cases))*10*time.Second, w.Cloister, running(all, argv)...)
 }
 
 // Know is what an attempt is told, as text.

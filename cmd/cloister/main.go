@@ -15,6 +15,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"cloister/sandbox/docker/inside"
 )
@@ -33,11 +34,10 @@ func main() {
 			os.Exit(callGate(context.Background(), append([]string{shim}, os.Args[1:]...), nil))
 		}
 	}
+	syscall.Umask(syscall.Umask(0) &^ 0o700) // what it makes it can open again
 	a := &app{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		out: bufio.NewWriter(os.Stdout),
-		env: newEnviron(os.Environ()),
-		uid: os.Getuid(),
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, uid: os.Getuid(),
+		out: bufio.NewWriter(os.Stdout), env: newEnviron(os.Environ()),
 	}
 	code := 0
 	withRoom(func() { code = a.main(context.Background(), os.Args[1:]) })

@@ -241,7 +241,7 @@ How it is measured, and what is compared:
   direct in the same round. A new connection, to an
   address that is known, makes both handshakes and one request. An
   idle one is what the guardian's PSS grows by for each of a thousand that were asked on
-  once and are kept. A placeholder is sent by every second thousand of requests of one
+  once and are kept. A placeholder is sent by every second 150 of the requests of one
   session, to a server that lets in the real value alone. The minimal Go loop is the
   least that Go does between two TLS connections: it reads a head, writes it on, and the
   same for the answer, with no rule, check or record. What it takes is this machine's

@@ -42,10 +42,10 @@ func measureInjected(ctx context.Context, w *world) error {
 	}
 	defer func() { _ = y.close() }()
 	with := []string{withSecret, ours}
-	for round := range w.rounds(9) {
+	for round := range w.rounds(60) {
 		for turn := range with {
 			name := with[(round+turn)%2]
-			o := order{Do: "requests", Name: readName, Times: w.rounds(1000)}
+			o := order{Do: "requests", Name: readName, Times: w.rounds(150)}
 			if o.Token = "BENCH_TOKEN"; name == ours {
 				o.Word = ownWord
 			}

@@ -200,6 +200,7 @@ func (w *world) send(method, target, body string, header ...string) (int, string
 
 func (w *world) do(r *http.Request) (int, string) {
 	w.t.Helper()
+	w.settle()
 	resp, err := w.client.Do(r)
 	if err != nil {
 		return 0, err.Error()
@@ -212,6 +213,13 @@ func (w *world) do(r *http.Request) (int, string) {
 	var fields strings.Builder
 	_ = resp.Header.Write(&fields)
 	return resp.StatusCode, fields.String() + "\n" + string(text)
+}
+
+// settle has what the test changed seen by those that a request wakes: nothing else
+// stands between its goroutine and theirs.
+func (w *world) settle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 }
 
 // took gives what reached the servers and was recorded, and forgets it.

@@ -48,7 +48,7 @@ func changes(before, after []string) error {
 // engine tells what container engines beside this run come and go with.
 func engine(name string) bool {
 	return strings.Contains(name, "/docker") || strings.Contains(name, "/containerd") ||
-		strings.HasPrefix(name, "veth") || strings.HasPrefix(name, "docker") || strings.HasPrefix(name, "br-")
+		strings.HasPrefix(name, "veth") || strings.HasPrefix(name, "docker") || strings.Contains(name, "/engine/") || strings.HasPrefix(name, "br-")
 }
 
 func mountsNow() ([]string, error) {

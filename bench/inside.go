@@ -305,12 +305,12 @@ func serve(l net.Listener) {
 			if _, err := io.ReadFull(c, first); err != nil {
 				return
 			}
-			buf := make([]byte, 256<<10)
 			if first[0] == echo {
 				_, _ = c.Write(first)
 				_, _ = c.Read(first) // until it is reset
 				return
 			}
+			buf := make([]byte, 256<<10)
 			size := make([]byte, 20)
 			if _, err := io.ReadFull(c, size); err != nil {
 				return

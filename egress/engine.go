@@ -69,7 +69,7 @@ func New(cfg Config) (*Engine, error) {
 		over:        make(chan struct{}),
 	}
 	e.lates.e = e
-	e.spares.Idle = idle
+	e.spares.Idle = sock.Idle
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}

@@ -2,10 +2,8 @@ package egress
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -467,17 +465,7 @@ func (x *exchange) reusable() bool {
 	if s.up == nil || s.upTarget != x.to || len(s.up.buf) > 0 {
 		return false
 	}
-	return s.secure && !s.answered || idle(s.up.Conn)
-}
-
-// idle says whether a connection to a server is open, silent and empty: crypto/tls
-// may hold records that the kernel has no more.
-func idle(c net.Conn) bool {
-	t, ok := c.(*tls.Conn)
-	if !ok {
-		return sock.StillIdle(c)
-	}
-	return sock.Idle(t.NetConn(), t)
+	return s.secure && !s.answered || sock.Idle(s.up.Conn)
 }
 
 // failed ends an exchange that broke.

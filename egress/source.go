@@ -81,6 +81,9 @@ func (s *source) Read(p []byte) (int, error) {
 	return s.Conn.Read(p)
 }
 
+// NetConn is what lies below, as in crypto/tls.
+func (s *source) NetConn() net.Conn { return s.Conn }
+
 // closeWrite ends our direction and leaves the other open.
 func closeWrite(c net.Conn) error {
 	if s, ok := c.(*source); ok {
@@ -98,8 +101,6 @@ func bare(c net.Conn) net.Conn {
 		switch outer := c.(type) {
 		case interface{ NetConn() net.Conn }:
 			c = outer.NetConn()
-		case *source:
-			c = outer.Conn
 		default:
 			return c
 		}

@@ -2,7 +2,10 @@
 
 package sock
 
-import "net"
+import (
+	"io"
+	"net"
+)
 
 // WaitReadable leaves the waiting to Read.
 func WaitReadable(net.Conn) (waited bool, err error) { return false, nil }
@@ -14,5 +17,21 @@ func StillIdle(net.Conn) bool { return true }
 // Swift leaves c as it is.
 func Swift(c net.Conn) net.Conn { return c }
 
-// Idle says whether what reads by c holds nothing.
-func Idle(_, r net.Conn) bool { return empty(r) }
+// Idle says whether c holds nothing; one of the kernel's alone is trusted.
+func Idle(c net.Conn) bool {
+	if _, above := c.(interface{ NetConn() net.Conn }); above {
+		return empty(c)
+	}
+	return StillIdle(c)
+}
+
+// A Batch is never made.
+type Batch struct{}
+
+// NewBatch gives none.
+func NewBatch(_, _ net.Conn, _ []byte) *Batch { return nil }
+
+// Copy copies.
+func (*Batch) Copy(w io.Writer, r io.Reader, buf []byte) (int64, error) {
+	return io.CopyBuffer(w, r, buf)
+}

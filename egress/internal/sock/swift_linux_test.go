@@ -127,7 +127,7 @@ func TestSwiftEnds(t *testing.T) {
 }
 
 // secured is a pair with TLS on both ends.
-func secured(t *testing.T, swift bool) (under net.Conn, here, there *tls.Conn) {
+func secured(t *testing.T, swift bool) (here, there *tls.Conn) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -138,27 +138,27 @@ func secured(t *testing.T, swift bool) (under net.Conn, here, there *tls.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	under, far := pair(t)
+	near, far := pair(t)
 	if swift {
-		under = sock.Swift(under)
+		near = sock.Swift(near)
 	}
 	there = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, SessionTicketsDisabled: true})
-	here = tls.Client(under, &tls.Config{InsecureSkipVerify: true})
+	here = tls.Client(near, &tls.Config{InsecureSkipVerify: true})
 	done := make(chan error, 1)
 	go func() { done <- there.Handshake() }()
 	if err := errors.Join(here.Handshake(), <-done); err != nil {
 		t.Fatal(err)
 	}
-	return under, here, there
+	return here, there
 }
 
 // Idle sees what waits in the kernel, what TLS holds already, part of a record and the
 // end; and a connection that was idle goes on.
 func TestIdle(t *testing.T) {
 	for _, swift := range []bool{true, false} {
-		under, here, there := secured(t, swift)
+		here, there := secured(t, swift)
 		for range 2 {
-			if !sock.Idle(under, here) {
+			if !sock.Idle(here) {
 				t.Error("an idle connection is not")
 			}
 		}
@@ -167,22 +167,20 @@ func TestIdle(t *testing.T) {
 		if _, err := io.ReadFull(here, two[:1]); err != nil {
 			t.Fatalf("after Idle: %v", err)
 		}
-		if sock.Idle(under, here) {
+		if sock.Idle(here) {
 			t.Error("idle with a byte that TLS holds")
 		}
 
-		_, here, there = secured(t, swift)
-		under = here.NetConn()
+		here, there = secured(t, swift)
 		raw := there.NetConn()
 		if _, err := raw.Write([]byte{23, 3, 3}); err != nil {
 			t.Fatal(err)
 		}
-		await(t, func() bool { return !sock.Idle(under, here) })
+		await(t, func() bool { return !sock.Idle(here) })
 
-		_, here, there = secured(t, swift)
-		under = here.NetConn()
+		here, there = secured(t, swift)
 		_ = there.Close()
-		await(t, func() bool { return !sock.Idle(under, here) })
+		await(t, func() bool { return !sock.Idle(here) })
 	}
 }
 
@@ -212,5 +210,77 @@ func TestSwiftAllocates(t *testing.T) {
 	})
 	if n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// What is gathered goes before a wait, when there is too much of it, and at the end;
+// what is larger than the memory goes as it is, in order.
+func TestBatch(t *testing.T) {
+	from, server := pair(t)
+	to, program := pair(t)
+	src, dst := sock.Swift(from), sock.Swift(to)
+	if sock.NewBatch(src, to, nil) != nil || sock.NewBatch(from, dst, nil) != nil {
+		t.Fatal("a batch of what is not Swift's")
+	}
+	b := sock.NewBatch(src, dst, make([]byte, 0, 100))
+	if sock.NewBatch(src, dst, make([]byte, 0, 100)) != nil {
+		t.Error("two batches to one connection")
+	}
+	var want []byte
+	put := func(n int) {
+		t.Helper()
+		text := make([]byte, n)
+		_, _ = rand.Read(text)
+		want = append(want, text...)
+		if wrote, err := dst.Write(text); wrote != n || err != nil {
+			t.Fatalf("%d of %d, %v", wrote, n, err)
+		}
+	}
+	came := func() {
+		t.Helper()
+		_ = program.SetReadDeadline(time.Now().Add(15 * time.Second))
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(program, got); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("other bytes came (%v)", err)
+		}
+		want = nil
+	}
+	put(40)
+	if _, err := server.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	one := make([]byte, 1)
+	await(t, func() bool { n, err := b.Read(src, one); return n == 1 && err == nil })
+	read := make(chan error, 1)
+	go func() {
+		_, err := b.Read(src, one)
+		read <- err
+	}()
+	came() // though the server says nothing more
+	if _, err := server.Write([]byte{2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-read; err != nil || one[0] != 2 {
+		t.Errorf("%v, %v", one, err)
+	}
+	for _, n := range []int{60, 40, 1, 99, 5000, 3, 100, 101, 7} {
+		put(n)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	came()
+	put(10)
+	came() // nothing is gathered any more
+	_ = server.Close()
+	if n, err := b.Read(src, one); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %d, %v", n, err)
+	}
+
+	b = sock.NewBatch(src, dst, make([]byte, 0, 100))
+	put(10)
+	_ = to.Close()
+	if err := b.Close(); err == nil {
+		t.Error("gathered bytes were lost without a word")
 	}
 }

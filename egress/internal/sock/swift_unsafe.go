@@ -47,6 +47,8 @@ type half struct {
 	err    error
 	noWait bool // of a read
 	any    bool // something was read since noWait
+	// Of a write: what is gathered until it is full, nil for none.
+	held []byte
 }
 
 // NetConn is what lies below, as in crypto/tls.
@@ -95,6 +97,19 @@ func (s *swift) Write(p []byte) (int, error) {
 	}
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
+	if cap(s.out.held)-len(s.out.held) < len(p) {
+		if err := s.flush(); err != nil {
+			return 0, err
+		}
+	}
+	if cap(s.out.held) >= len(p) {
+		s.out.held = append(s.out.held, p...)
+		return len(p), nil
+	}
+	return s.write(p)
+}
+
+func (s *swift) write(p []byte) (int, error) {
 	s.out.p, s.out.n, s.out.err = p, 0, nil
 	err := s.raw.Write(s.out.try)
 	s.out.p = nil
@@ -102,6 +117,16 @@ func (s *swift) Write(p []byte) (int, error) {
 		err = s.out.err
 	}
 	return s.out.n, err
+}
+
+// flush writes what is held. After an error it is gone, as is the connection.
+func (s *swift) flush() error {
+	b := s.out.held
+	if s.out.held = b[:0]; len(b) == 0 {
+		return nil
+	}
+	_, err := s.write(b)
+	return err
 }
 
 func (s *swift) tryWrite(fd uintptr) bool {
@@ -127,17 +152,31 @@ func (s *swift) failed(op string, errno syscall.Errno) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
 }
 
-// Idle says whether a connection is open, silent and empty; r reads by it, and may hold
-// bytes that the kernel has no more.
-func Idle(c, r net.Conn) bool {
-	s, ok := c.(*swift)
-	if !ok {
-		return empty(r) && StillIdle(c)
+// Idle says whether a connection is open, silent and empty: what lies above Swift's, as
+// crypto/tls, may hold bytes that the kernel has no more.
+func Idle(c net.Conn) bool {
+	s, below := under(c)
+	if s == nil {
+		return (below == c || empty(c)) && StillIdle(below)
 	}
 	s.wait(false)
 	var one [1]byte
-	n, err := r.Read(one[:])
+	n, err := c.Read(one[:])
 	return !s.wait(true) && n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// under is Swift's connection below c, or nil with what lies lowest.
+func under(c net.Conn) (*swift, net.Conn) {
+	for {
+		if s, ok := c.(*swift); ok {
+			return s, c
+		}
+		outer, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil, c
+		}
+		c = outer.NetConn()
+	}
 }
 
 // wait lets reads wait, or not. It says whether something came meanwhile: what is no
@@ -148,4 +187,79 @@ func (s *swift) wait(will bool) bool {
 	came := s.in.any
 	s.in.noWait, s.in.any = !will, false
 	return came
+}
+
+// A Batch passes on what comes in bulk: while more is there already, what is written is
+// gathered, so that a peer is woken once for several records.
+type Batch struct{ from, to *swift }
+
+// NewBatch gathers what is written to one connection while another is read, in the
+// memory that is given. It is nil where one of them is not Swift's. Nobody else may
+// read from the one until Close.
+func NewBatch(from, to net.Conn, memory []byte) *Batch {
+	f, _ := under(from)
+	t, _ := under(to)
+	if f == nil || t == nil {
+		return nil
+	}
+	t.out.mu.Lock()
+	defer t.out.mu.Unlock()
+	if t.out.held != nil {
+		return nil
+	}
+	t.out.held = memory[:0]
+	return &Batch{from: f, to: t}
+}
+
+// Read reads by r, which reads by the connection; before a wait the peer is given all.
+func (b *Batch) Read(r io.Reader, p []byte) (int, error) {
+	b.from.wait(false)
+	n, err := r.Read(p)
+	b.from.wait(true)
+	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	if err := b.flush(); err != nil {
+		return 0, err
+	}
+	return r.Read(p)
+}
+
+// Copy copies to the end of r, and closes the batch.
+func (b *Batch) Copy(w io.Writer, r io.Reader, buf []byte) (total int64, err error) {
+	defer func() {
+		if cerr := b.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	for {
+		n, err := b.Read(r, buf)
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return total, err
+			}
+			total += int64(n)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return total, nil
+		case err != nil:
+			return total, err
+		}
+	}
+}
+
+func (b *Batch) flush() error {
+	b.to.out.mu.Lock()
+	defer b.to.out.mu.Unlock()
+	return b.to.flush()
+}
+
+// Close writes what was gathered, and gathers no more.
+func (b *Batch) Close() error {
+	b.to.out.mu.Lock()
+	defer b.to.out.mu.Unlock()
+	err := b.to.flush()
+	b.to.out.held = nil
+	return err
 }

@@ -80,7 +80,7 @@ func TestEngineLayers(t *testing.T) {
 		{"seccomp", func(_, h object) { h["SecurityOpt"] = []string{"no-new-privileges", "seccomp=unconfined"} }, "Seccomp is 0"},
 		{"our seccomp profile", func(_, h object) { h["SecurityOpt"] = []string{"no-new-privileges"} }, "the seccomp profile: "},
 		{"privileged", func(_, h object) { h["Privileged"] = true }, "NoNewPrivs is 0|Seccomp is 0|CapBnd is"},
-		{"user", func(b, _ object) { b["User"] = "0:0" }, "belongs to uid 0"},
+		{"user", func(b, _ object) { b["User"] = "0:0" }, "the engine is rootless or maps users"},
 		{"network", func(b, h object) { b["NetworkDisabled"], h["NetworkMode"], h["Sysctls"] = false, "host", nil }, "own net namespace"},
 		{"ipc", func(_, h object) { h["IpcMode"] = "host" }, "own ipc namespace"},
 		{"pid", func(_, h object) { h["PidMode"] = "host" }, "own pid namespace"},

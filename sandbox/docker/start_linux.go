@@ -325,7 +325,8 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 	}
 	cred, err := peercred.Require(u, uid)
 	if err != nil {
-		return none, 0, errors.Join(err, u.Close())
+		u.Close()
+		return none, 0, fmt.Errorf("%w (%w)", rootlessError(), err)
 	}
 	c := inside.NewLine(u)
 	m, err := c.Hear()

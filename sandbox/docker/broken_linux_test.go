@@ -117,7 +117,7 @@ func TestEngineLayers(t *testing.T) {
 			}
 			d := docker.New(o)
 			out := sandboxtest.New(t, onImage{d, root}).Run(t, sandboxtest.Options{Change: func(s *sandbox.Spec) {
-				s.ID = t.Name()
+				s.ID = t.Name() + o.Dir
 				s.Limits = sandbox.Limits{Memory: 256 << 20, CPUs: 1.5, Pids: 100}
 			}}, "sh", "-c", "echo ran; echo x >/etc/x; echo x >/host/x; cat /proc/interrupts /proc/keys; exit 0")
 			switch {

@@ -137,7 +137,7 @@ func TestEngineFailsMidstart(t *testing.T) {
 				t.Parallel()
 				m := &middle{nth: n + 1, heard: how.heard, die: how.die}
 				own, d := begin(t, m)
-				out := sandboxtest.New(t, onImage{d, root}).Run(t, sandboxtest.Options{Change: func(s *sandbox.Spec) { s.ID = t.Name() }}, "sh", "-c", "exit 0")
+				out := sandboxtest.New(t, onImage{d, root}).Run(t, sandboxtest.Options{Change: func(s *sandbox.Spec) { s.ID = t.Name() + own.Dir }}, "sh", "-c", "exit 0")
 				asked := m.said()
 				m.recovers()
 				if len(asked) < m.nth && out.Err == nil {

@@ -325,8 +325,7 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 	}
 	cred, err := peercred.Require(u, uid)
 	if err != nil {
-		u.Close()
-		return none, 0, fmt.Errorf("%w (%w)", rootlessError(), err)
+		return none, 0, fmt.Errorf("%w (%w)", rootlessError(), errors.Join(err, u.Close()))
 	}
 	c := inside.NewLine(u)
 	m, err := c.Hear()

@@ -123,8 +123,8 @@ func TestEngineFailsMidstart(t *testing.T) {
 		return own, docker.Patience(own, 2*time.Second)
 	}
 	whole := &middle{}
-	_, d := begin(t, whole)
-	if out := sandboxtest.New(t, onImage{d, root}).Run(t, sandboxtest.Options{}, "sh", "-c", "exit 0"); out.Err != nil {
+	own, d := begin(t, whole)
+	if out := sandboxtest.New(t, onImage{d, root}).Run(t, sandboxtest.Options{Change: func(s *sandbox.Spec) { s.ID = t.Name() + own.Dir }}, "sh", "-c", "exit 0"); out.Err != nil {
 		t.Fatal(out.Err)
 	}
 	questions := whole.said()

@@ -221,6 +221,10 @@ func TestKilledUnderLoad(t *testing.T) {
 		recover = append(recover, eventually(t, 30*time.Second, "the session is back", func() bool {
 			return c.do(order{Do: "get", URL: fmt.Sprintf("http://up.example/back%d", i), Number: 1, Within: time.Second}).Good == 1
 		}))
+		// What it asks before it is back is refused, and nobody would be asked.
+		eventually(t, 30*time.Second, "the other session is back", func() bool {
+			return waiting.do(order{Do: "get", URL: fmt.Sprintf("http://up.example/other%d", i), Number: 1, Within: time.Second}).Good == 1
+		})
 	}
 	t.Logf("RS-01 %d kills: 0 requests during the outage; deny p50 %v, most %v (bar 1 s); recovery p50 %v, p95 %v (bar 3 s)",
 		len(deny), quantile(deny, 0.5), quantile(deny, 1), quantile(recover, 0.5), quantile(recover, 0.95))

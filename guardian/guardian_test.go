@@ -742,7 +742,10 @@ func TestGracefulEndAndNext(t *testing.T) {
 		t.Errorf("without a guardian: answered %v, %v; want a refusal", ok, err)
 	}
 	serve(t, root, nil)
-	g.want(t, "good.example", true)
+	waitFor(t, func() bool { // what is asked before it is adopted is refused
+		ok, err := g.resolve(t, "good.example", 20*time.Second)
+		return ok && err == nil
+	})
 	s, err := dial(t, root).Session(t.Context(), "box")
 	if err != nil || s.ID != id || s.State != api.StateRunning || s.InitPID != 4242 {
 		t.Errorf("adopted as %+v, %v", s.SessionInfo, err)

@@ -326,7 +326,8 @@ func (l *live) opens(q egress.Query, v policy.Verdict) egress.Opening {
 // placeholder in it, and who resolves it would be told.
 func (l *live) misnamed(ctx context.Context, q egress.Query) (v policy.Verdict, refused bool) {
 	s := l.secrets.Load()
-	if s == nil || q.Kind != egress.Resolve && q.Kind != egress.Connect {
+	// A request by the proxy is the first that is heard of its name.
+	if s == nil || q.Kind != egress.Resolve && q.Kind != egress.Connect && (q.Kind != egress.Request || q.Via != egress.ViaHTTP) {
 		return v, false
 	}
 	name, why := s.Named(ctx, q.Authority)

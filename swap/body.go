@@ -204,7 +204,8 @@ func (r *search) begin(p []byte) (n int, err error) {
 
 // magics are how compressed files begin, of those that say so.
 func magics(yield func(magic, coding string) bool) {
-	_ = yield("\x1f\x8b\x08", "gzip") && yield("\x28\xb5\x2f\xfd", "zstd") && yield("\x78\x01", "deflate") && yield("\x78\x9c", "deflate") && yield("\x78\xda", "deflate")
+	_ = yield("\x1f\x8b\x08", "gzip") && yield("\x28\xb5\x2f\xfd", "zstd") &&
+		yield("\x78\x01", "deflate") && yield("\x78\x5e", "deflate") && yield("\x78\x9c", "deflate") && yield("\x78\xda", "deflate")
 }
 
 // packedAs is the coding of a file that begins so; empty for none.

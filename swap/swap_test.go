@@ -293,6 +293,8 @@ func packed(coding, text string) string {
 		w = gzip.NewWriter(&b)
 	case "deflate":
 		w = zlib.NewWriter(&b)
+	case "zlib 1", "zlib 3", "zlib 6", "zlib 9":
+		w, _ = zlib.NewWriterLevel(&b, int(coding[5]-'0'))
 	case "br":
 		w = brotli.NewWriter(&b)
 	case "zstd":
@@ -336,6 +338,9 @@ func TestRefusesEverywhereElse(t *testing.T) {
 		}
 		attempts["a file that is packed"] = attempt{"POST", good, packed("gzip", "a "+p), []string{"Content-Type", "application/octet-stream"}}
 		attempts["a packed file, of zstd"] = attempt{"POST", good, packed("zstd", "a "+p), nil}
+		for _, level := range []string{"zlib 1", "zlib 3", "zlib 6", "zlib 9"} {
+			attempts["a packed file, of "+level] = attempt{"POST", good, packed(level, "a "+p), nil}
+		}
 		attempts["another port"] = attempt{"POST", "https://example.com:8443/v1/x", "", []string{"X-Api-Key", p}}
 		attempts["a method in a field"] = attempt{"POST", good, "", []string{"X-Api-Key", p, "X-HTTP-Method-Override", "DELETE"}}
 		attempts["a path in a field"] = attempt{"POST", good, "", []string{"X-Api-Key", p, "X_Original_URL", "/other"}}

@@ -137,13 +137,13 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 // objects looks at what leads git out of the objects of a repository: links, and
 // the list of places with more of them.
 func (w *walk) objects(rel string, moved bool) {
-	for _, dir := range []string{rel, filepath.Join(rel, "info")} {
+	for _, dir := range []string{rel, filepath.Join(rel, "info"), filepath.Join(rel, "pack")} {
 		entries, err := os.ReadDir(filepath.Join(w.root, dir))
 		if err != nil {
 			continue // none, or told of already
 		}
 		for _, e := range entries {
-			if lists := dir != rel && strings.HasSuffix(e.Name(), "alternates"); (lists || e.Type()&fs.ModeSymlink != 0) && (moved || w.fresh(e)) {
+			if lists := strings.HasSuffix(e.Name(), "alternates"); (lists || e.Type()&fs.ModeSymlink != 0) && (moved || w.fresh(e)) {
 				w.found = append(w.found, filepath.Join(dir, e.Name()))
 			}
 		}

@@ -41,32 +41,36 @@ func settleApart(o options) error {
 	if err := ownDevices(); err != nil {
 		return fmt.Errorf("make devices apart: %w", err)
 	}
-	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
-		return fmt.Errorf("make the host read-only: %w", err)
-	}
 	free := []string{"/tmp", "/dev", "/proc", "/sys", o.Dir}
 	for _, file := range []string{o.holds, o.columns} {
 		if file != "" {
 			free = append(free, filepath.Dir(file))
 		}
 	}
-	for _, dir := range free {
-		if err := writable(dir); err != nil {
-			return fmt.Errorf("leave %s writable: %w", dir, err)
+	return readOnlyBut(free)
+}
+
+// readOnlyBut makes all mounts read-only but those of some folders and below
+// them, which stay as they are: in a container much of /proc and /sys is read-only.
+func readOnlyBut(free []string) error {
+	trees := make([]int, len(free))
+	for i, dir := range free {
+		tree, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return fmt.Errorf("leave %s as it is: %w", dir, err)
+		}
+		defer unix.Close(tree)
+		trees[i] = tree
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("make the host read-only: %w", err)
+	}
+	for i, dir := range free {
+		if err := unix.MoveMount(trees[i], "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS); err != nil {
+			return fmt.Errorf("leave %s as it is: %w", dir, err)
 		}
 	}
 	return nil
-}
-
-// writable mounts a folder on itself, with all that is mounted below it.
-func writable(dir string) error {
-	if fi, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !fi.IsDir() {
-		return err
-	}
-	if err := unix.Mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return err
-	}
-	return unix.MountSetattr(unix.AT_FDCWD, dir, unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 }
 
 // ownDevices puts a copy of /dev in its place: the kernel's own is one and the

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// inMounts runs a test once more where it may mount and other tests change nothing,
+// and tells whether this is there.
+func inMounts(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv("ESCAPE_TEST_MOUNTS") == t.Name() {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$")
+	c.Env = append(os.Environ(), "ESCAPE_TEST_MOUNTS="+t.Name(), "ESCAPE_TEST_DIR="+t.TempDir())
+	one := func(id int) []syscall.SysProcIDMap { return []syscall.SysProcIDMap{{HostID: id, Size: 1}} }
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, UidMappings: one(os.Geteuid()), GidMappings: one(os.Getegid())}
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// What attempts may write is no more writable for it, and all else is read-only.
+func TestReadOnlyStaysReadOnly(t *testing.T) {
+	if !inMounts(t) {
+		return
+	}
+	dir := os.Getenv("ESCAPE_TEST_DIR")
+	free := filepath.Join(dir, "free")
+	held := filepath.Join(free, "held")
+	if err := os.MkdirAll(held, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// As container engines do it: not the file system is read-only, but the mount.
+	err := unix.Mount("held", held, "tmpfs", 0, "")
+	if err == nil {
+		err = unix.MountSetattr(unix.AT_FDCWD, held, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := readOnlyBut([]string{free, "/proc"}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{dir: unix.EROFS, free: nil, held: unix.EROFS} {
+		if err := os.WriteFile(filepath.Join(path, "new"), nil, 0o644); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+}

@@ -14,6 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Unchanged does something. Its error is also that this host is not as it was
+// before, as far as the calling process sees it: its mounts, network or settings.
+func Unchanged(do func() error) error {
+	before, err := hostState()
+	if err != nil {
+		return err
+	}
+	err = do()
+	after, herr := hostState()
+	return errors.Join(err, herr, changes(before, after))
+}
+
 // hostState is what no attempt and no control may change: mounts, addresses,
 // devices, routes, packet rules, kernel settings, names, a fact on each line.
 func hostState() ([]string, error) {

@@ -57,13 +57,9 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 	if len(o.Cases) == 0 {
 		return nil, errors.New("no case to try")
 	}
-	before, err := hostState()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := o.run(ctx)
-	after, herr := hostState()
-	return rows, errors.Join(err, herr, changes(before, after))
+	var rows []Row
+	err := Unchanged(func() (err error) { rows, err = o.run(ctx); return err })
+	return rows, err
 }
 
 func (o Options) run(ctx context.Context) ([]Row, error) {

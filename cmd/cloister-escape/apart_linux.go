@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"cloister/escape"
 )
 
 // apartWord begins the words of the process that root's attempts are made in.
@@ -29,15 +31,21 @@ func apart(ctx context.Context, o options, words []string) error {
 	// Go makes them private: nothing that is mounted there appears outside.
 	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGTERM}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	err := c.Run()
-	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
-		return &statusError{ended.ExitCode()}
+	var ended error
+	// In there one sees the mounts and devices of in there.
+	err := escape.Unchanged(func() error { ended = c.Run(); return nil })
+	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && exit.ExitCode() > 0 && err == nil {
+		return &statusError{exit.ExitCode()}
 	}
-	return err
+	return errors.Join(ended, err)
 }
 
 // settleApart makes what apart promises, in the process that makes the attempts.
 func settleApart(o options) error {
+	outside, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", os.Getppid()))
+	if here, herr := os.Readlink("/proc/self/ns/mnt"); err != nil || herr != nil || here == outside {
+		return wrong("%s is this program's own word: what follows would change the mounts of this host", apartWord)
+	}
 	if err := ownDevices(); err != nil {
 		return fmt.Errorf("make devices apart: %w", err)
 	}

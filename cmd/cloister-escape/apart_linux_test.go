@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -61,5 +63,27 @@ func TestReadOnlyStaysReadOnly(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(path, "new"), nil, 0o644); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
+	}
+}
+
+// A change of this host's own mounts is seen, which the process apart cannot see.
+func TestChangesAreSeenOutside(t *testing.T) {
+	if !inMounts(t) {
+		return
+	}
+	dir := os.Getenv("ESCAPE_TEST_DIR")
+	var o options
+	o.Self = filepath.Join(dir, "self")
+	text := fmt.Sprintf("#!/bin/sh\n[ $2 = none ] || nsenter -t $PPID -m mount -t tmpfs %s %s || exit 9\nexit 3\n", dir, dir)
+	if err := os.WriteFile(o.Self, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := apart(t.Context(), o, []string{"none"})
+	if status, ok := errors.AsType[*statusError](err); !ok || status.code != 3 {
+		t.Errorf("%v, want its status", err)
+	}
+	err = apart(t.Context(), o, []string{"one"})
+	if _, ok := errors.AsType[*statusError](err); ok || err == nil || !strings.Contains(err.Error(), "the host was changed: new: mount") {
+		t.Errorf("%v, want the mount", err)
 	}
 }

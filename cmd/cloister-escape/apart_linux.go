@@ -99,6 +99,7 @@ func ownDevices() error {
 }
 
 // copyDevices copies nodes and links, and shows what is mounted below as it is.
+// What goes meanwhile was none to rely on.
 func copyDevices(from, to string) error {
 	var top unix.Stat_t
 	if err := unix.Stat(from, &top); err != nil {
@@ -110,25 +111,32 @@ func copyDevices(from, to string) error {
 	}
 	for _, d := range list {
 		source, target := filepath.Join(from, d.Name()), filepath.Join(to, d.Name())
-		var st unix.Stat_t
-		if err := unix.Lstat(source, &st); err != nil {
-			return err
-		}
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFLNK:
-			err = link(source, target)
-		case unix.S_IFDIR:
-			if err = os.Mkdir(target, 0o755); err == nil && st.Dev != top.Dev {
-				err = unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
-			} else if err == nil {
-				err = errors.Join(copyDevices(source, target), os.Chmod(target, fs.FileMode(st.Mode&0o777)))
-			}
-		case unix.S_IFCHR, unix.S_IFBLK:
-			err = errors.Join(unix.Mknod(target, st.Mode, int(st.Rdev)), os.Chown(target, int(st.Uid), int(st.Gid)), unix.Chmod(target, st.Mode&0o7777))
-		}
-		if err != nil {
+		err := copyDevice(source, target, top.Dev)
+		if _, gone := os.Lstat(source); err != nil && !errors.Is(gone, fs.ErrNotExist) {
 			return fmt.Errorf("%s: %w", source, err)
 		}
+	}
+	return nil
+}
+
+func copyDevice(source, target string, device uint64) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(source, &st); err != nil {
+		return err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return link(source, target)
+	case unix.S_IFDIR:
+		if err := os.Mkdir(target, 0o755); err != nil {
+			return err
+		}
+		if st.Dev != device {
+			return unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
+		}
+		return errors.Join(copyDevices(source, target), os.Chmod(target, fs.FileMode(st.Mode&0o777)))
+	case unix.S_IFCHR, unix.S_IFBLK:
+		return errors.Join(unix.Mknod(target, st.Mode, int(st.Rdev)), os.Chown(target, int(st.Uid), int(st.Gid)), unix.Chmod(target, st.Mode&0o7777))
 	}
 	return nil
 }

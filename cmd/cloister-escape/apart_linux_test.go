@@ -87,3 +87,31 @@ func TestChangesAreSeenOutside(t *testing.T) {
 		t.Errorf("%v, want the mount", err)
 	}
 }
+
+// Devices come and go while /dev is copied.
+func TestGoneDevicesAreLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	for n := range 1000 {
+		if err := os.MkdirAll(filepath.Join(from, fmt.Sprintf("%04d", n), "below"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(to, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for n := 999; n >= 100 && err == nil; n-- {
+			err = os.RemoveAll(filepath.Join(from, fmt.Sprintf("%04d", n)))
+		}
+		done <- err
+	}()
+	if err := errors.Join(copyDevices(from, to), <-done); err != nil {
+		t.Error(err)
+	}
+	if list, err := os.ReadDir(to); err != nil || len(list) < 100 {
+		t.Errorf("%d copied: %v", len(list), err)
+	}
+}

@@ -86,7 +86,7 @@ func newHostGit(ctx context.Context, g *Git, tree string) (*hostGit, error) {
 	if err := strays(g.Common); err != nil {
 		return nil, fmt.Errorf("git in %s: %w", g.Common, err)
 	}
-	if err := noPipe(g.Common, false); err != nil {
+	if err := noPipe(g.Common, false, maxWalk); err != nil {
 		return nil, err
 	}
 	h := &hostGit{common: g.Common, dir: g.Dir, tree: tree}

@@ -17,16 +17,32 @@ func (e *Pipe) Error() string { return fmt.Sprintf("git would wait at %q, a pipe
 // Hints are the words of what to do.
 func (e *Pipe) Hints() []string { return []string{"an agent may have made it: remove it"} }
 
+// TooMany says that a folder has more names than are looked at for a [Pipe]: behind
+// them there may be one.
+type TooMany struct {
+	Path string
+	Most int
+}
+
+func (e *TooMany) Error() string {
+	return fmt.Sprintf("%q has more than %d names: among them may be a pipe, at which git would wait", e.Path, e.Most)
+}
+
+// Hints are the words of what to do.
+func (e *TooMany) Hints() []string {
+	return []string{"an agent may have made them: look what they are"}
+}
+
 // noPipe looks for pipes where git reads: in a git folder but for its objects, or
-// in a working tree by the names that git opens there.
-func noPipe(root string, tree bool) error {
+// in a working tree by the names that git opens there. It looks at so many names.
+func noPipe(root string, tree bool, most int) error {
 	seen := 0
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return nil //nolint:nilerr // gone, or not to be read: git will say so
 		}
-		if seen++; seen > maxWalk {
-			return filepath.SkipAll
+		if seen++; seen > most {
+			return &TooMany{root, most}
 		}
 		rel, err := filepath.Rel(root, path)
 		if err != nil {

@@ -338,7 +338,7 @@ func (w *Worktrees) loss(ctx context.Context, git *hostGit, t Worktree) (*Loss, 
 	if err != nil {
 		return nil, err
 	}
-	if err := noPipe(t.Path, true); err != nil {
+	if err := noPipe(t.Path, true, maxWalk); err != nil {
 		return nil, err
 	}
 	text, err := inTree.run(ctx, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")

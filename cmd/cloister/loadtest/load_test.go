@@ -266,6 +266,11 @@ func (w *world) asked(c *inside, round int) func() answer {
 	if err := watch.Start(); err != nil {
 		w.t.Fatal(err)
 	}
+	end := func() {
+		_ = watch.Process.Kill() // the second time it is gone
+		_ = watch.Wait()
+	}
+	w.t.Cleanup(end)
 	eventually(w.t, 20*time.Second, "somebody watches", func() bool {
 		return strings.Contains(string(w.do("guardian", "status", "--json")), `"watchers": 1`)
 	})
@@ -278,8 +283,7 @@ func (w *world) asked(c *inside, round int) func() answer {
 		w.t.Fatal(err)
 	}
 	return func() answer {
-		_ = watch.Process.Kill()
-		_ = watch.Wait()
+		end()
 		return c.hear()
 	}
 }

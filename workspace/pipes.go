@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
-	"strings"
 )
 
 // A Pipe stands where git reads a file: git would wait there until somebody
@@ -33,8 +31,8 @@ func (e *TooMany) Hints() []string {
 	return []string{"an agent may have made them: look what they are"}
 }
 
-// noPipe looks for pipes where git reads: in a git folder but for its objects, or
-// in a working tree by the names that git opens there. It looks at so many names.
+// noPipe looks for pipes where git may read: in a git folder but for its objects, or
+// in a working tree, where any folder may be a submodule's. It looks at so many names.
 func noPipe(root string, tree bool, most int) error {
 	seen := 0
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -51,16 +49,9 @@ func noPipe(root string, tree bool, most int) error {
 		switch {
 		case e.IsDir() && !tree && filepath.Dir(rel) == "objects" && len(filepath.Base(rel)) == 2:
 			return fs.SkipDir // single objects, and many
-		case e.Type()&fs.ModeNamedPipe == 0, tree && !opened(rel):
+		case e.Type()&fs.ModeNamedPipe == 0:
 			return nil
 		}
 		return &Pipe{path}
 	})
-}
-
-// opened tells of a path of a working tree that git opens by its name, tracked or
-// not. Submodules are looked into as far as their HEAD.
-func opened(rel string) bool {
-	parts := strings.Split(strings.ToLower(rel), string(filepath.Separator))
-	return slices.Contains(parts, ".git") || slices.Contains([]string{".gitignore", ".gitattributes", ".gitmodules", ".mailmap"}, parts[len(parts)-1])
 }

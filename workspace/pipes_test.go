@@ -65,7 +65,9 @@ func TestNoGitAtAPipe(t *testing.T) {
 		}
 		return nil
 	}
-	for _, name := range []string{".gitignore", "sub/.gitignore", "sub/.gitattributes"} {
+	write(t, filepath.Join(tree, "linked/.git"), "gitdir: ../elsewhere")
+	write(t, filepath.Join(tree, "elsewhere/config"), "[core]\n")
+	for _, name := range []string{".gitignore", "sub/.gitignore", "sub/.gitattributes", "elsewhere/HEAD"} {
 		waits("remove", filepath.Join(tree, name), lost)
 	}
 }

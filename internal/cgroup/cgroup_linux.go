@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,7 +37,7 @@ type Group struct {
 func New(name string, b Bounds) (*Group, error) {
 	g := &Group{}
 	var err error
-	if unified() {
+	if Unified() {
 		err = g.make(name, b)
 	} else {
 		err = g.makeEach(name, b)
@@ -47,8 +48,8 @@ func New(name string, b Bounds) (*Group, error) {
 	return g, nil
 }
 
-// unified says whether all controllers are in one hierarchy (cgroups(7)).
-func unified() bool {
+// Unified says whether all controllers are in one hierarchy (cgroups(7)).
+func Unified() bool {
 	_, err := os.Stat(Root + "/cgroup.controllers")
 	return err == nil
 }
@@ -148,8 +149,9 @@ func Own() (string, error) {
 // default.
 const period = 100_000
 
-// quota is the part of a period that a group has.
-func (b Bounds) quota() int64 { return int64(b.CPUs * period) }
+// quota is the part of a period that a group has: the nearest, since 2.3 times a
+// period is a little less than 230000.
+func (b Bounds) quota() int64 { return int64(math.Round(b.CPUs * period)) }
 
 func number(n int64, names ...string) [][2]string {
 	var out [][2]string
@@ -214,7 +216,7 @@ func Of(pid int, name string) (*Group, error) {
 		if filepath.Base(path) != name {
 			continue
 		}
-		if controller == "" && !unified() {
+		if controller == "" && !Unified() {
 			controller = "unified"
 		}
 		g.folders = append(g.folders, filepath.Join(Root, controller, path))
@@ -397,7 +399,7 @@ func Prune(prefix string, spare func(name string) bool) error {
 // named are the groups whose names begin so.
 func named(prefix string) (map[string]*Group, error) {
 	pattern := filepath.Join(Root, "*", prefix+"*")
-	if unified() {
+	if Unified() {
 		parent, err := beside()
 		if err != nil {
 			return nil, nil // then no group was made either

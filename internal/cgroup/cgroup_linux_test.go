@@ -130,6 +130,27 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// TestHoldsPart: what no float is exactly, is not cut off: an engine that is asked for
+// the same has a microsecond more, which would be too much.
+func TestHoldsPart(t *testing.T) {
+	for cpus, less := range map[float64]float64{2.3: 2.29999, 0.29: 0.28999, 1.13: 1.12999} {
+		t.Run(fmt.Sprint(cpus), func(t *testing.T) {
+			g, _ := group(t, cgroup.Bounds{CPUs: cpus})
+			c := script(t, g, "sleep 60")
+			defer func() {
+				_ = c.Process.Kill()
+				_ = c.Wait() // it was killed
+			}()
+			if err := cgroup.Holds(c.Process.Pid, cgroup.Bounds{CPUs: cpus}); err != nil {
+				t.Error(err)
+			}
+			if err := cgroup.Holds(c.Process.Pid, cgroup.Bounds{CPUs: less}); err == nil {
+				t.Errorf("it has no more than %v", less)
+			}
+		})
+	}
+}
+
 func TestBounds(t *testing.T) {
 	g, _ := group(t, cgroup.Bounds{Memory: 64 << 20, PIDs: 12, Tree: true})
 	// The control is the first line: less is allowed.

@@ -38,7 +38,7 @@ func Holds(pid int, b Bounds) error {
 			continue
 		}
 		file := filepath.Join(folders[c.controller], c.first)
-		if unified() {
+		if Unified() {
 			file = filepath.Join(folders[""], c.second)
 		}
 		if err := holds(file, c.most); err != nil {

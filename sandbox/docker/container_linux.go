@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -76,7 +77,7 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 		host["Memory"], host["MemorySwap"] = s.Limits.Memory, s.Limits.Memory
 	}
 	if s.Limits.CPUs > 0 {
-		host["NanoCpus"] = int64(s.Limits.CPUs * 1e9)
+		host["NanoCpus"] = int64(math.Round(s.Limits.CPUs * 1e9))
 	}
 	return object{
 		"Image": image, "Entrypoint": []string{inside.Program}, "Cmd": []string{inside.RoleInit}, "WorkingDir": "/",

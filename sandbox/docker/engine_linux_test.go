@@ -74,7 +74,7 @@ func TestEngineContainer(t *testing.T) {
 	h := sandboxtest.New(t, onImage{docker.New(o), root})
 	var inits int
 	out := h.Run(t, sandboxtest.Options{
-		Change: func(s *sandbox.Spec) { s.Limits = sandbox.Limits{Memory: 256 << 20, CPUs: 1.5, Pids: 100} },
+		Change: func(s *sandbox.Spec) { s.Limits = sandbox.Limits{Memory: 256 << 20, CPUs: 1.13, Pids: 100} },
 		During: func(b sandbox.Box) {
 			for _, c := range containers(t) {
 				var i struct {
@@ -103,7 +103,7 @@ func TestEngineContainer(t *testing.T) {
 					continue
 				}
 				inits++
-				if len(hc.CapAdd) > 0 || !slices.Equal(hc.CapDrop, []string{"ALL"}) || hc.IpcMode != "private" || hc.PidsLimit < 100 || hc.PidsLimit > 120 || hc.Memory != 256<<20 || hc.MemorySwap != hc.Memory || hc.NanoCpus != 1.5e9 {
+				if len(hc.CapAdd) > 0 || !slices.Equal(hc.CapDrop, []string{"ALL"}) || hc.IpcMode != "private" || hc.PidsLimit < 100 || hc.PidsLimit > 120 || hc.Memory != 256<<20 || hc.MemorySwap != hc.Memory || hc.NanoCpus != 1.13e9 {
 					t.Errorf("%+v", hc)
 				}
 				if user, _, _ := strings.Cut(i.Config.User, ":"); user == "0" || user == "" || user == "root" {

@@ -232,6 +232,20 @@ func TestOwnNamespaces(t *testing.T) {
 	}
 }
 
+// TestProcessors: what is asked of an engine is not a billionth less than was said, of
+// which the engine would make less time.
+func TestProcessors(t *testing.T) {
+	for cpus, nano := range map[float64]int64{2.01: 2_010_000_000, 2.3: 2_300_000_000, 4.1: 4_100_000_000} {
+		body, err := New(Options{}).agentContainer(sandbox.Spec{Limits: sandbox.Limits{CPUs: cpus}}, "", "", &doors{}, inside.User{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := body["HostConfig"].(object)["NanoCpus"]; got != nano {
+			t.Errorf("%v: %v", cpus, got)
+		}
+	}
+}
+
 // TestSweptLater: containers that cannot be removed, since the engine died, are as
 // soon as it is back.
 func TestSweptLater(t *testing.T) {

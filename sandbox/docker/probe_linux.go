@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"cloister/internal/cgroup"
 	"cloister/sandbox"
 )
 
@@ -56,6 +57,9 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		return r
 	}
 	engine.Evidence = fmt.Sprintf("version %s, API %s, cgroup v%s, runc %.12s", i.ServerVersion, strings.TrimPrefix(a.version, "v"), orOne(i.CgroupVersion), i.RuncCommit.ID)
+	if a.podman && !cgroup.Unified() {
+		engine.Evidence += "; Podman gives no cgroup namespace here: the group's name is seen inside"
+	}
 	add(engine)
 
 	own := sandbox.Guarantee{Name: "program inside", By: "this program alone, without libraries", Needed: true, Level: sandbox.Enforced}

@@ -215,17 +215,19 @@ func TestOwnNamespaces(t *testing.T) {
 	for name := range own {
 		others[name] = name + ":[1]"
 	}
-	if err := checkSpaces(others, false); err != nil {
+	if err := checkSpaces(others, false, false); err != nil {
 		t.Error(err)
 	}
 	for name, mine := range own {
 		for _, theirs := range []string{mine, ""} {
 			given := maps.Clone(others)
 			given[name] = theirs
-			if _, refused := errors.AsType[*sandbox.Unsupported](checkSpaces(given, false)); !refused {
-				t.Errorf("%s: %q is not refused", name, theirs)
+			for _, engine := range []struct{ podman, unified bool }{{false, false}, {false, true}, {true, true}} {
+				if _, refused := errors.AsType[*sandbox.Unsupported](checkSpaces(given, engine.podman, engine.unified)); !refused {
+					t.Errorf("%s of %+v: %q is not refused", name, engine, theirs)
+				}
 			}
-			if passed := checkSpaces(given, true) == nil; passed != (name == "cgroup" && theirs == mine) {
+			if passed := checkSpaces(given, true, false) == nil; passed != (name == "cgroup" && theirs == mine) {
 				t.Errorf("%s of Podman: %q passed: %v", name, theirs, passed)
 			}
 		}

@@ -333,7 +333,7 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 		err = errors.New("something else than the container came in")
 	}
 	if err == nil {
-		err = errors.Join(checkIDs(m.Hello.IDs), checkSpaces(m.Hello.Spaces, st.a.podman), checkGiven(m.Hello.Lacks))
+		err = errors.Join(checkIDs(m.Hello.IDs), checkSpaces(m.Hello.Spaces, st.a.podman, cgroup.Unified()), checkGiven(m.Hello.Lacks))
 	}
 	if err != nil {
 		c.Close()
@@ -385,13 +385,13 @@ func checkIDs(idMap string) error {
 // checkSpaces refuses an engine that gives a container this machine's network, or
 // anything else of it. Podman gives no control group namespace where there are control
 // groups of version 1: their names are seen inside, and nothing of them can be reached.
-func checkSpaces(theirs map[string]string, podman bool) error {
+func checkSpaces(theirs map[string]string, podman, unified bool) error {
 	own, err := inside.OwnNamespaces()
 	if err != nil {
 		return err
 	}
 	for name, at := range own {
-		if theirs[name] == "" || theirs[name] == at && (name != "cgroup" || !podman) {
+		if theirs[name] == "" || theirs[name] == at && (name != "cgroup" || !podman || unified) {
 			return checkGiven(fmt.Sprintf("the container has this machine's own %s namespace", name))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -127,13 +128,15 @@ func (e *unaskedError) Unwrap() error { return e.error }
 // call asks for one thing. in and out may be nil.
 func (e *engine) call(ctx context.Context, method, path string, in, out any) error {
 	within := e.within
-	ctx, giveUp := context.WithCancelCause(ctx)
+	var attended sync.WaitGroup
+	defer attended.Wait()
+	alive, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	if method == http.MethodDelete {
 		within = removeWithin
-		go e.attend(ctx, giveUp)
+		attended.Go(func() { e.attend(alive, giveUp) })
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, within, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(alive, within, errNoAnswer)
 	defer cancel()
 	var body io.Reader
 	kind := ""

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -247,6 +248,34 @@ func TestProcessors(t *testing.T) {
 		}
 	}
 }
+
+// TestAttended: who waits for a removal leaves nobody behind who asks the engine
+// whether it lives.
+func TestAttended(t *testing.T) {
+	pinged := make(chan struct{})
+	var gone atomic.Bool
+	e := &engine{within: time.Millisecond, http: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodDelete {
+			<-pinged
+			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
+		}
+		close(pinged)
+		<-r.Context().Done()
+		<-time.After(50 * time.Millisecond)
+		gone.Store(true)
+		return nil, r.Context().Err()
+	})}}
+	if err := e.call(t.Context(), http.MethodDelete, "/x", nil, nil); err != nil {
+		t.Error(err)
+	}
+	if !gone.Load() {
+		t.Error("it is still asking")
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestSweptLater: containers that cannot be removed, since the engine died, are as
 // soon as it is back.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
@@ -19,13 +20,25 @@ import (
 )
 
 // careless stands before the engine and changes what it is told of the agent's
-// container: as an engine would that leaves something out, or a proxy of a company.
+// container: as an engine would that leaves something out, or a proxy of a company. The
+// engine's first word it keeps: a machine that is as busy as tests make it may not give
+// it again in the few seconds that a driver waits for one.
 func careless(t *testing.T, change func(body, host map[string]any)) (socket string) {
 	t.Helper()
 	behind := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", engineSocket(t))
 	}}}
+	pong, err := behind.Get("http://engine/_ping")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pong.Body.Close()
 	return docker.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/_ping" {
+			maps.Copy(w.Header(), pong.Header)
+			_, _ = io.WriteString(w, "OK") // who asked may have gone
+			return
+		}
 		text, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // who asked has gone
@@ -116,7 +129,7 @@ func TestEngineLayers(t *testing.T) {
 			if slices.Contains(podmans, tt.name) && isPodman(t) && (tt.name != "cgroup" || !cgroup.Unified()) {
 				tt.want = ""
 			}
-			d := docker.New(o)
+			d := docker.Patience(o, 2*time.Minute)
 			out := sandboxtest.New(t, onImage{d, root}).Run(t, sandboxtest.Options{Change: func(s *sandbox.Spec) {
 				s.ID = t.Name() + o.Dir
 				s.Limits = sandbox.Limits{Memory: 256 << 20, CPUs: 1.5, Pids: 100}

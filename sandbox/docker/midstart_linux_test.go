@@ -112,7 +112,7 @@ func TestEngineFailsMidstart(t *testing.T) {
 	if err := docker.New(o).Give(t.Context(), root, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
-	begin := func(t *testing.T, m *middle) (docker.Options, *docker.Driver) {
+	begin := func(t *testing.T, m *middle, patience time.Duration) (docker.Options, *docker.Driver) {
 		t.Helper()
 		m.t = t
 		m.behind = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -120,10 +120,10 @@ func TestEngineFailsMidstart(t *testing.T) {
 		}}}
 		own := options(t)
 		own.Socket = docker.Serve(t, m)
-		return own, docker.Patience(own, 2*time.Second)
+		return own, docker.Patience(own, patience)
 	}
 	whole := &middle{}
-	own, d := begin(t, whole)
+	own, d := begin(t, whole, 20*time.Second) // which a busy engine may need
 	if out := sandboxtest.New(t, onImage{d, root}).Run(t, sandboxtest.Options{Change: func(s *sandbox.Spec) { s.ID = t.Name() + own.Dir }}, "sh", "-c", "exit 0"); out.Err != nil {
 		t.Fatal(out.Err)
 	}
@@ -136,7 +136,7 @@ func TestEngineFailsMidstart(t *testing.T) {
 			t.Run(fmt.Sprintf("question %d heard %v dies %v", n+1, how.heard, how.die), func(t *testing.T) {
 				t.Parallel()
 				m := &middle{nth: n + 1, heard: how.heard, die: how.die}
-				own, d := begin(t, m)
+				own, d := begin(t, m, 2*time.Second)
 				out := sandboxtest.New(t, onImage{d, root}).Run(t, sandboxtest.Options{Change: func(s *sandbox.Spec) { s.ID = t.Name() + own.Dir }}, "sh", "-c", "exit 0")
 				asked := m.said()
 				m.recovers()

@@ -29,13 +29,15 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 func (e *CorruptError) Hints() []string {
 	dir := filepath.Dir(e.File)
 	back, away := e.File, e.File
-	if _, ok := errors.AsType[*keyError](e.Err); ok {
+	key, ok := errors.AsType[*keyError](e.Err)
+	if ok {
 		back, away = filepath.Join(dir, keyName)+" as it was when this vault was written", dir
 	}
-	return []string{
-		"it is kept as it is, and nothing is written over it: bring " + back + " back from a backup",
-		"or begin with an empty vault: " + shellword.Line("mv", away, unused(away)),
+	first := "it is kept as it is, and nothing is written over it: bring " + back + " back from a backup"
+	if ok && key.locked {
+		first = "unlock the keyring, and try again: the vault and its key stay as they are"
 	}
+	return []string{first, "or begin with an empty vault: " + shellword.Line("mv", away, unused(away))}
 }
 
 // unused is a name beside another that nothing has.
@@ -54,7 +56,11 @@ func unused(name string) string {
 func (v *Vault) corrupt(err error) error { return &CorruptError{File: v.file(), Err: err} }
 
 // A keyError is a vault whose key is what is wrong.
-type keyError struct{ why string }
+type keyError struct {
+	why string
+	// locked says that the keyring did not answer, and may have it.
+	locked bool
+}
 
 func (e *keyError) Error() string { return e.why }
 
@@ -69,7 +75,7 @@ func unseal(sealed []byte, key *age.X25519Identity) ([]byte, error) {
 	}
 	r, err := age.Decrypt(bytes.NewReader(sealed), key)
 	if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
-		return nil, &keyError{"it was sealed with another key than the one that is there now"}
+		return nil, &keyError{why: "it was sealed with another key than the one that is there now"}
 	}
 	if err != nil {
 		return nil, errors.New("the file is damaged or cut short: its beginning cannot be read")

@@ -251,20 +251,23 @@ func (v *Vault) findKey() error {
 	switch {
 	case err == nil:
 	case !errors.Is(err, fs.ErrNotExist):
-		return &keyError{"its key cannot be read: " + err.Error()}
+		return &keyError{why: "its key cannot be read: " + err.Error()}
 	case v.ring == nil:
-		return &keyError{"its key is neither in " + v.keyFile() + " nor in a keyring, of which this host has none now"}
+		return &keyError{why: "its key is neither in " + v.keyFile() + " nor in a keyring, of which this host has none now"}
 	default:
 		kept, err := v.ring.Get(v.account())
 		if err != nil {
-			return &keyError{"its key is not in " + v.keyFile() + ", and the keyring gave none: " + err.Error()}
+			return &keyError{
+				why:    "its key is not in " + v.keyFile() + ", and the keyring gave none: " + err.Error(),
+				locked: !errors.Is(err, ErrNoKey),
+			}
 		}
 		text, v.inRing, where = []byte(kept), true, "the keyring"
 	}
 	// The error of the parser could quote the key.
 	key, err := age.ParseX25519Identity(strings.TrimSpace(string(text)))
 	if err != nil {
-		return &keyError{"what " + where + " holds is no key of a vault"}
+		return &keyError{why: "what " + where + " holds is no key of a vault"}
 	}
 	v.key = key
 	return nil
@@ -289,12 +292,12 @@ func (v *Vault) makeKey() error {
 			v.key, v.inRing = old, true
 			return nil
 		}
-		if kept == "" && v.ring.Set(v.account(), key.String()) == nil {
+		if errors.Is(err, ErrNoKey) && v.ring.Set(v.account(), key.String()) == nil {
 			v.key, v.inRing = key, true
 			return nil
 		}
-		// A keyring that is locked for good or broken: the file is the way left,
-		// and Protection says so.
+		// A keyring that is locked or broken, and may hold such a key: the file is the
+		// way left, and Protection says so.
 	}
 	if err := durable.WriteFile(v.keyFile(), []byte(key.String()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write the vault's key: %w", err)
@@ -478,7 +481,7 @@ func (v *Vault) Get(ctx context.Context, name string) (secret.Value, uint64, err
 	switch {
 	case h.Login != "":
 		return v.login(ctx, h)
-	case len(h.Command) == 0:
+	case len(h.argv) == 0:
 		return h.value, h.revision, nil
 	}
 	h.fetching.Lock()
@@ -498,6 +501,7 @@ func (v *Vault) Get(ctx context.Context, name string) (secret.Value, uint64, err
 		h.revision = v.revision
 	}
 	h.value = value
+	h.Command = masked(h.Command, value) // as an older cloister stored it, it is not
 	return value, h.revision, nil
 }
 
@@ -521,17 +525,28 @@ func (v *Vault) login(ctx context.Context, h *held) (secret.Value, uint64, error
 	if next.IsZero() {
 		return value, h.revision, nil
 	}
-	// The old one is worth nothing any more: the new one rules, also when it cannot
-	// be written.
+	v.renewed(h, kept, next)
+	return value, h.revision, nil
+}
+
+// renewed keeps what a login became. The old one is worth nothing any more: the new
+// one rules, also when it cannot be written. Where another hand wrote the vault
+// meanwhile, it goes to the item that still has the old one. The caller has the lock.
+func (v *Vault) renewed(h *held, kept, next secret.Value) {
+	err := v.reread()
+	now := v.items[h.Name]
 	v.revision++
 	h.value, h.revision = next, v.revision
-	h.unwritten = nil
-	if v.items[h.Name] == h {
-		if err := v.save(); err != nil {
-			h.unwritten = fmt.Errorf("it was renewed, and could not be written; it is gone when the guardian ends: %w", err)
-		}
+	if now == nil || now != h && (now.Login != h.Login || now.value.Reveal() != kept.Reveal()) {
+		return // removed, or another login
 	}
-	return value, h.revision, nil
+	now.value, now.revision, now.unwritten = next, v.revision, nil
+	if err == nil {
+		err = v.save()
+	}
+	if err != nil {
+		now.unwritten = fmt.Errorf("it was renewed, and could not be written; it is gone when the guardian ends: %w", err)
+	}
 }
 
 // fresh is the last answer of a command, or its last failure, where that is young

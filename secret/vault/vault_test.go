@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
+
 	"cloister/internal/shellword"
 	"cloister/secret"
 	"cloister/secret/vault"
@@ -53,16 +55,22 @@ func reveal(t *testing.T, v *vault.Vault, name string) string {
 type ring struct {
 	mu   sync.Mutex
 	kept map[string]string
-	err  error
+	err  error // of every call
+	once error // of the next Get: the person unlocks it then
 }
 
 func (r *ring) Get(account string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if text, ok := r.kept[account]; ok && r.err == nil {
+	err := errors.Join(r.err, r.once)
+	r.once = nil
+	if err != nil {
+		return "", err
+	}
+	if text, ok := r.kept[account]; ok {
 		return text, nil
 	}
-	return "", errors.Join(r.err, vault.ErrNoKey)
+	return "", vault.ErrNoKey
 }
 
 func (r *ring) Set(account, text string) error {
@@ -273,6 +281,103 @@ func TestTheKeyringsKeyStays(t *testing.T) {
 	}
 }
 
+// A keyring that does not say what it has may have the key of a vault that was moved
+// away, and a person may unlock it for what comes next.
+func TestALockedKeyringsKeyStays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "vault")
+	r := &ring{kept: map[string]string{}}
+	if err := open(t, dir, r).Set("A", "", value(t, canary), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	r.once = errors.New("the prompt was dismissed")
+	_, err := vault.Open(dir, r, nil, nil)
+	corrupt, ok := errors.AsType[*vault.CorruptError](err)
+	if !ok || !strings.HasPrefix(corrupt.Hints()[0], "unlock the keyring") {
+		t.Fatalf("opened with a locked keyring: %v", err)
+	}
+	if err := os.Rename(dir, dir+".broken"); err != nil {
+		t.Fatal(err)
+	}
+	v := open(t, dir, r)
+	r.once = errors.New("the prompt was dismissed")
+	if err := v.Set("B", "", value(t, "b"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got := reveal(t, open(t, dir, r), "B"); got != "b" || strings.Contains(v.Protection(), "which your login opens") {
+		t.Errorf("the new one has %q; %s", got, v.Protection())
+	}
+	if err := errors.Join(os.Rename(dir, dir+".new"), os.Rename(dir+".broken", dir)); err != nil {
+		t.Fatal(err)
+	}
+	if got := reveal(t, open(t, dir, r), "A"); got != canary {
+		t.Errorf("brought back: %q", got)
+	}
+}
+
+// What a login became is kept, whoever had the file in his hands while it was renewed.
+func TestARenewedLoginIsWritten(t *testing.T) {
+	long := time.Now().Add(-time.Hour)
+	for name, c := range map[string]struct {
+		hand func(t *testing.T, v *vault.Vault, file string) error
+		want string
+	}{
+		"nobody": {func(*testing.T, *vault.Vault, string) error { return nil }, "two"},
+		"touch":  {func(_ *testing.T, _ *vault.Vault, file string) error { return os.Chtimes(file, long, long) }, "two"},
+		"chmod":  {func(_ *testing.T, _ *vault.Vault, file string) error { return os.Chmod(file, 0o400) }, "two"},
+		"touch, and it is read": {func(_ *testing.T, v *vault.Vault, file string) error {
+			return errors.Join(os.Chtimes(file, long, long), v.Reread())
+		}, "two"},
+		"restored": {func(_ *testing.T, _ *vault.Vault, file string) error {
+			text, err := os.ReadFile(file)
+			return errors.Join(err, os.Remove(file), os.WriteFile(file, text, 0o600))
+		}, "two"},
+		"another secret": {func(t *testing.T, _ *vault.Vault, file string) error {
+			return open(t, filepath.Dir(file), nil).Set("B", "", value(t, "b2"), time.Now())
+		}, "two"},
+		"another login": {func(t *testing.T, _ *vault.Vault, file string) error {
+			return open(t, filepath.Dir(file), nil).SetLogin("L", "service", value(t, "else"), time.Now())
+		}, "else"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "vault")
+			file := filepath.Join(dir, "secrets.age")
+			var v *vault.Vault
+			renew := func(_ context.Context, _ string, kept secret.Value) (value_, next secret.Value, err error) {
+				if kept.Reveal() != "one" {
+					return kept, secret.Value{}, nil
+				}
+				return value(t, "access"), value(t, "two"), c.hand(t, v, file)
+			}
+			again := func() *vault.Vault {
+				v, err := vault.Open(dir, nil, nil, renew)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			v = again()
+			if err := errors.Join(v.SetLogin("L", "service", value(t, "one"), time.Now()), v.Set("B", "", value(t, "b1"), time.Now())); err != nil {
+				t.Fatal(err)
+			}
+			if got := reveal(t, v, "L"); got != "access" {
+				t.Errorf("as it is used: %q", got)
+			}
+			if item, err := v.Find("L"); err != nil || item.Problem != nil {
+				t.Errorf("%v, %v", err, item.Problem)
+			}
+			if err := v.Reread(); err != nil {
+				t.Fatal(err)
+			}
+			if here, there := reveal(t, v, "L"), reveal(t, again(), "L"); here != c.want || there != c.want {
+				t.Errorf("kept: %q here, %q on the disk; want %q", here, there, c.want)
+			}
+			if got := reveal(t, again(), "B"); (got == "b2") != (name == "another secret") {
+				t.Errorf("B is %q", got)
+			}
+		})
+	}
+}
+
 // Whoever writes the value into the command: no list shows it.
 func TestACommandWithItsValueIsMasked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "vault")
@@ -286,6 +391,44 @@ func TestACommandWithItsValueIsMasked(t *testing.T) {
 	}
 	if got := reveal(t, v, "A"); got != canary {
 		t.Errorf("it is %q", got)
+	}
+}
+
+// One that an older cloister stored is shown as it is until it was fetched.
+func TestAnOldCommandIsMaskedOnceFetched(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "vault")
+	if err := open(t, dir, nil).Set("X", "", value(t, "x"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "key.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := age.ParseX25519Identity(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sealed bytes.Buffer
+	w, err := age.Encrypt(&sealed, key.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Write([]byte(`{"v":1,"secrets":[{"name":"A","command":["sh","-c","echo ` + canary + `"],"refresh":"1m","set_at":"2026-01-02T03:04:05Z"}]}`))
+	if err := errors.Join(err, w.Close(), os.WriteFile(filepath.Join(dir, "secrets.age"), sealed.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	v := open(t, dir, nil)
+	if got := reveal(t, v, "A"); got != canary {
+		t.Errorf("it is %q", got)
+	}
+	if got := v.List()[0].Command; strings.Join(got, " ") != "sh -c echo "+secret.Mark {
+		t.Errorf("shown as %q", got)
+	}
+	if err := v.Set("B", "", value(t, "b"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got := open(t, dir, nil).List()[0].Command; strings.Join(got, " ") != "sh -c echo "+secret.Mark {
+		t.Errorf("opened again it is shown as %q", got)
 	}
 }
 

@@ -35,9 +35,10 @@ var inShort = []string{
 	"approvals", "attack_descriptors", "attack_terminal", "git", "hostexec", "list", "protected", "publish", "refusal", "secret_bound", "start", "streams", "worktree",
 }
 
-// TestEngineStories tells those of testdata/containers, and the other stories again with every run and start in containers
-// of the engine that CLOISTER_TEST_ENGINE names: what works natively works there.
-// The image is the one of the store that CLOISTER_TEST_IMAGES names.
+// TestEngineStories tells those of testdata/containers, and the other stories again
+// with every run and start in containers of the engine that CLOISTER_TEST_ENGINE
+// names: what works natively works there. The image is the one of the store that
+// CLOISTER_TEST_IMAGES names.
 func TestEngineStories(t *testing.T) {
 	socket, images := os.Getenv("CLOISTER_TEST_ENGINE"), os.Getenv("CLOISTER_TEST_IMAGES")
 	if socket == "" || images == "" {

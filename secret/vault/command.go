@@ -41,8 +41,8 @@ func (e *CommandError) Hints() []string {
 	return []string{"see what it says by hand: " + shellword.Line(e.Argv...)}
 }
 
-// fetch runs a command, which errors write as shown, that prints a secret: one line and nothing else or, of an
-// access key, what ParseAWS reads.
+// fetch runs a command, which errors write as shown, that prints a secret: one line
+// and nothing else or, of an access key, what ParseAWS reads.
 func (v *Vault) fetch(ctx context.Context, kind secret.Kind, argv, shown []string) (secret.Value, error) {
 	if len(argv) == 0 || v.run == nil {
 		return secret.Value{}, errors.New("no command can run here")

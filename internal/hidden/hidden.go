@@ -3,7 +3,7 @@
 // Promise: however the question ends (Enter, Ctrl-C, a signal), the terminal is
 // as it was before. A line of any length is taken whole, which a terminal that
 // edits lines itself cuts at 4,095 bytes. Lines that were pasted behind it are
-// taken off the terminal, so that no shell runs them.
+// taken off the terminal, so that no shell runs them; but after an interrupt.
 //
 // It does not keep what was typed from the memory of this process.
 //
@@ -24,7 +24,7 @@ import (
 	"golang.org/x/term"
 )
 
-// most bounds what is typed.
+// most bounds what is kept of a line.
 const most = 1 << 20
 
 // settle is how long nothing comes after a line, for it to be all of a paste.
@@ -67,7 +67,7 @@ const (
 func Line(in *os.File, out io.Writer, prompt string, more bool) (text string, err error) {
 	signals := make(chan os.Signal, 4)
 	// Ctrl-Z would leave a terminal that shows what is typed after fg.
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP)
 	defer signal.Stop(signals)
 	fd := int(in.Fd())
 	before, err := term.MakeRaw(fd)
@@ -83,11 +83,18 @@ func Line(in *os.File, out io.Writer, prompt string, more bool) (text string, er
 	fmt.Fprintf(out, "%s: ", prompt)
 	t := terminal{fd, signals}
 	text, err = t.line()
-	if err != nil || more {
+	if _, stopped := errors.AsType[*Interrupted](err); stopped || err == nil && more {
 		return text, err
 	}
-	if behind, err := t.drain(); behind || err != nil {
-		return "", errors.Join(err, ErrLines)
+	behind, failed := t.drain()
+	if behind && err == nil {
+		err = ErrLines
+	}
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return "", err
 	}
 	return text, nil
 }
@@ -100,6 +107,7 @@ type terminal struct {
 
 func (t terminal) line() (string, error) {
 	var text []byte
+	over := false // there was more than is kept
 	for {
 		b, err := t.next()
 		if err != nil {
@@ -107,6 +115,9 @@ func (t terminal) line() (string, error) {
 		}
 		switch b {
 		case '\r', '\n':
+			if over {
+				return "", fmt.Errorf("more than %d bytes were typed", most)
+			}
 			return string(text), nil
 		case ctrlC, ctrlBackslash: // SIGQUIT would have Go print where it was
 			return "", &Interrupted{Signal: syscall.SIGINT, Key: true}
@@ -118,11 +129,11 @@ func (t terminal) line() (string, error) {
 			_, n := utf8.DecodeLastRune(text)
 			text = text[:len(text)-n]
 		case ctrlU:
-			text = text[:0]
+			text, over = text[:0], false
 		case ctrlZ:
 		default:
-			if text = append(text, b); len(text) > most {
-				return "", fmt.Errorf("more than %d bytes were typed", most)
+			if over = over || len(text) == most; !over {
+				text = append(text, b)
 			}
 		}
 	}
@@ -131,12 +142,8 @@ func (t terminal) line() (string, error) {
 // next waits for a byte, or a signal.
 func (t terminal) next() (byte, error) {
 	for {
-		select {
-		case s := <-t.signals:
-			if n, ok := s.(syscall.Signal); ok && n != syscall.SIGTSTP {
-				return 0, &Interrupted{Signal: n}
-			}
-		default:
+		if err := t.stopped(); err != nil {
+			return 0, err
 		}
 		ready, err := t.ready(100 * time.Millisecond)
 		if err != nil {
@@ -146,6 +153,18 @@ func (t terminal) next() (byte, error) {
 			return t.read()
 		}
 	}
+}
+
+// stopped is the signal that came, nil for none.
+func (t terminal) stopped() error {
+	select {
+	case s := <-t.signals:
+		if n, ok := s.(syscall.Signal); ok && n != syscall.SIGTSTP {
+			return &Interrupted{Signal: n}
+		}
+	default:
+	}
+	return nil
 }
 
 func (t terminal) read() (byte, error) {
@@ -167,22 +186,27 @@ func (t terminal) read() (byte, error) {
 // ready waits until there is something to read. It is select, since poll knows no
 // terminals on some systems.
 func (t terminal) ready(within time.Duration) (bool, error) {
-	var set unix.FdSet
-	set.Set(t.fd)
 	limit := unix.NsecToTimeval(int64(within))
-	n, err := unix.Select(t.fd+1, &set, nil, nil, &limit)
-	if errors.Is(err, unix.EINTR) {
-		return false, nil
+	for {
+		var set unix.FdSet
+		set.Set(t.fd)
+		n, err := unix.Select(t.fd+1, &set, nil, nil, &limit)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return false, fmt.Errorf("wait for the terminal: %w", err)
+		default:
+			return n > 0, nil
+		}
 	}
-	if err != nil {
-		return false, fmt.Errorf("wait for the terminal: %w", err)
-	}
-	return n > 0, nil
 }
 
 // drain takes what was pasted behind the line, and says whether there was any.
 func (t terminal) drain() (behind bool, err error) {
-	for range most {
+	for {
+		if err := t.stopped(); err != nil {
+			return behind, err
+		}
 		ready, err := t.ready(settle)
 		if err != nil || !ready {
 			return behind, err
@@ -191,7 +215,9 @@ func (t terminal) drain() (behind bool, err error) {
 		if err != nil {
 			return behind, err
 		}
+		if b == ctrlC || b == ctrlBackslash {
+			return behind, &Interrupted{Signal: syscall.SIGINT, Key: true}
+		}
 		behind = behind || b != '\n' // of CR LF
 	}
-	return behind, nil
 }

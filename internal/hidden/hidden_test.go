@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"cloister/internal/hidden"
@@ -44,7 +45,7 @@ func ask(t *testing.T, more bool, person func(keys *os.File)) (answer, string) {
 		text, err := hidden.Line(tty, screen, "KEY", more)
 		done <- answer{text, err}
 	}()
-	within := time.After(20 * time.Second)
+	within := time.After(2 * time.Minute)
 	select {
 	case <-prompt:
 	case <-within:
@@ -53,6 +54,12 @@ func ask(t *testing.T, more bool, person func(keys *os.File)) (answer, string) {
 	person(mine)
 	select {
 	case got := <-done:
+		if _, stopped := errors.AsType[*hidden.Interrupted](got.err); !stopped && !more {
+			left, err := unix.Poll([]unix.PollFd{{Fd: int32(tty.Fd()), Events: unix.POLLIN}}, 0) //nolint:gosec // a small number
+			if err != nil || left != 0 {
+				t.Errorf("something is left for the shell: %v", err)
+			}
+		}
 		after, err := term.GetState(int(tty.Fd()))
 		if err != nil || *after != *before {
 			t.Errorf("the terminal is not as it was: %v", err)
@@ -92,6 +99,7 @@ func TestLine(t *testing.T) {
 		"corrected":      {keys: "aü\x7fb\x15sk\x08s\r", want: "ss"},
 		"long":           {keys: long + "\r", want: long},
 		"Ctrl-D at once": {keys: "\x04", err: io.EOF},
+		"lines behind":   {keys: "\x04touch /tmp/never\r", err: io.EOF},
 		"Ctrl-D later":   {keys: "a\x04b\x1a\r", want: "ab"},
 		"two lines":      {keys: "one\rtouch /tmp/never\r", err: hidden.ErrLines},
 	} {
@@ -104,6 +112,24 @@ func TestLine(t *testing.T) {
 				t.Errorf("the screen shows %q", screen)
 			}
 		})
+	}
+}
+
+// What is too long is taken whole, too, and what was pasted behind it.
+func TestTooLong(t *testing.T) {
+	text := strings.Repeat("x", 1<<20) + "y\x7f\rtouch /tmp/never\r"
+	wrote := make(chan int, 1)
+	got, _ := ask(t, false, func(keys *os.File) {
+		go func() {
+			n, _ := keys.WriteString(text)
+			wrote <- n
+		}()
+	})
+	if got.text != "" || got.err == nil || !strings.Contains(got.err.Error(), "more than 1048576 bytes") {
+		t.Errorf("it is %.40q, %v", got.text, got.err)
+	}
+	if n := <-wrote; n != len(text) {
+		t.Errorf("%d bytes of %d were taken", n, len(text))
 	}
 }
 
@@ -131,6 +157,7 @@ func TestInterrupted(t *testing.T) {
 		"SIGTERM": {kill(syscall.SIGTERM), syscall.SIGTERM},
 		"SIGHUP":  {kill(syscall.SIGHUP), syscall.SIGHUP},
 		"SIGINT":  {kill(syscall.SIGINT), syscall.SIGINT},
+		"SIGQUIT": {kill(syscall.SIGQUIT), syscall.SIGQUIT},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _ := ask(t, false, c.person)

@@ -15,9 +15,12 @@ import (
 // Decide is egress's question: policy, then the record, then the verdict. A
 // verdict that cannot be recorded is a deny.
 func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
-	v, digest, why := l.judge(ctx, q)
-	if refused, ok := l.misnamed(ctx, q); ok {
-		v = refused
+	var digest, why string
+	v, refused := l.misnamed(ctx, q) // first: nobody is asked about what may not be
+	if refused {
+		digest = l.snapshot.Load().Digest()
+	} else {
+		v, digest, why = l.judge(ctx, q)
 	}
 	reads := l.reads(q, v)
 	if q.Kind == egress.Recheck && v.Effect == policy.Allow {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -87,11 +88,19 @@ func (q *HTTP) methodReadings() []reading {
 		add("the field "+name, value)
 	}
 	for part := range strings.FieldsFuncSeq(q.Query, func(r rune) bool { return r == '&' || r == ';' }) {
-		if key, value, _ := strings.Cut(part, "="); strings.EqualFold(key, "_method") {
-			add("the query key "+key, value)
+		if key, value, _ := strings.Cut(part, "="); strings.EqualFold(unescaped(key), "_method") {
+			add("the query key "+key, unescaped(value))
 		}
 	}
 	return out
+}
+
+// unescaped is a piece of a query as a server reads it, itself where none does.
+func unescaped(text string) string {
+	if out, err := url.QueryUnescape(text); err == nil {
+		return out
+	}
+	return text
 }
 
 // The fields that servers obey.

@@ -94,6 +94,8 @@ func TestRequests(t *testing.T) {
 		{line: "GET api.git.test/user", fields: []string{"x_http_method: Patch"}, by: "unlisted"},
 		{line: "GET api.git.test/repos/acme/x", fields: []string{"X-Method-Override: delete"}, want: policy.Ask, by: "DELETE"},
 		{line: "GET api.git.test/user?a=b&_method=put", by: "unlisted"},
+		{line: "GET api.git.test/user?%5fMethod=%70ut", by: "unlisted"},
+		{line: "GET api.git.test/user?_method=%47ET", want: policy.Allow, by: "/user"},
 		{line: "GET api.git.test/user", fields: []string{"X-Original-URL: /repos/acme/secret/x"}, by: "/repos/acme/secret/**"},
 		{line: "GET api.git.test/user", fields: []string{"X-Rewrite-Url: https://api.git.test/repos/evil?x"}, by: "unlisted"},
 		{line: "GET api.git.test/user", fields: []string{"X-Original-URL: /repos/acme/y"}, want: policy.Allow, by: "/user"},

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -370,11 +371,19 @@ func (e *edit) readings(m *egress.Message) []secret.Request {
 		}
 	}
 	for part := range strings.FieldsFuncSeq(m.Query, func(c rune) bool { return c == '&' || c == ';' }) {
-		if key, value, _ := strings.Cut(part, "="); strings.EqualFold(key, "_method") {
-			method(value)
+		if key, value, _ := strings.Cut(part, "="); strings.EqualFold(unescaped(key), "_method") {
+			method(unescaped(value))
 		}
 	}
 	return e.asks
+}
+
+// unescaped is a piece of a query as a server reads it, itself where none does.
+func unescaped(text string) string {
+	if out, err := url.QueryUnescape(text); err == nil {
+		return out
+	}
+	return text
 }
 
 // text asks the judge, and gives the value that goes into the request.
@@ -384,7 +393,8 @@ func (e *edit) text(m *egress.Message, h *Held, b *secret.Binding) (secret.Value
 		return secret.Value{}, err
 	}
 	if _, ok := secret.OpenAWS(value); ok {
-		return secret.Value{}, e.unsaid(m, h, b, "it is an access key, which signs and is never sent: sign: aws")
+		const why = "it is an access key, which signs and is never sent: sign: aws"
+		return secret.Value{}, e.unsaid(m, h, b, why, ": "+why)
 	}
 	e.s.remember(h, value, revision)
 	return value, nil
@@ -398,20 +408,22 @@ func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value,
 	}
 	value, revision, err := e.s.judge.Value(e.ctx, h.Name)
 	if err != nil {
-		return secret.Value{}, 0, e.unsaid(m, h, b, err.Error())
+		// What its command or its service said is for the host alone.
+		return secret.Value{}, 0, e.unsaid(m, h, b, err.Error(), "")
 	}
 	e.used = h.Name
 	return value, revision, nil
 }
 
-// unsaid refuses a request whose secret may be used, and cannot be.
-func (e *edit) unsaid(m *egress.Message, h *Held, b *secret.Binding, why string) error {
+// unsaid refuses a request whose secret may be used, and cannot be. Why is recorded;
+// told is what the program gets of it.
+func (e *edit) unsaid(m *egress.Message, h *Held, b *secret.Binding, why, told string) error {
 	u := Use{Name: h.Name, Authority: m.Authority, Method: m.Method, Path: m.Path, Place: b.Place(), HTTP: e.http, Binding: b}
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
 	return &egress.Refused{Status: http.StatusBadGateway, Verdict: egress.Verdict{
-		Effect: "deny", Rule: "secret " + h.Name, Place: b.Origin, Reason: "the secret cannot be had: " + why,
+		Effect: "deny", Rule: "secret " + h.Name, Place: b.Origin, Reason: "the secret " + h.Name + " cannot be had" + told,
 		Hints: []string{"on the host: cloister secret show " + h.Name},
 	}}
 }

@@ -345,6 +345,7 @@ func TestRefusesEverywhereElse(t *testing.T) {
 		attempts["a method in a field"] = attempt{"POST", good, "", []string{"X-Api-Key", p, "X-HTTP-Method-Override", "DELETE"}}
 		attempts["a path in a field"] = attempt{"POST", good, "", []string{"X-Api-Key", p, "X_Original_URL", "/other"}}
 		attempts["a method in the query"] = attempt{"POST", good + "?_method=DELETE", "", []string{"X-Api-Key", p}}
+		attempts["a method in a key that is escaped"] = attempt{"POST", good + "?a=b&%5fMethod=%44ELETE", "", []string{"X-Api-Key", p}}
 		attempts["body twice packed"] = attempt{"POST", good, packed("gzip", packed("br", p)), []string{"Content-Encoding", "br, gzip"}}
 		for name, a := range attempts {
 			t.Run(name, func(t *testing.T) {
@@ -528,7 +529,14 @@ func TestTheJudgeHasTheLastWord(t *testing.T) {
 	w.deny = "a person said no"
 	try(403, "a person said no")
 	w.deny, w.value = "", ""
-	try(502, "its command failed")
+	status, text := w.send("GET", "https://example.com/", "", "Authorization", "Bearer "+w.held.Placeholder.Text)
+	seen, record := w.took()
+	if status != 502 || !strings.Contains(text, "the secret KEY cannot be had") || strings.Contains(text, "its command failed") || seen != "" {
+		t.Errorf("the program is told %d %s; seen %q", status, text, seen)
+	}
+	if !strings.Contains(record, "its command failed") {
+		t.Errorf("recorded %q", record)
+	}
 	w.value, w.deaf = real, true
 	if status, text := w.send("GET", "https://other.example.com/", "", "Authorization", w.held.Placeholder.Text); status == 200 {
 		t.Errorf("unrecorded: %d %s", status, text)

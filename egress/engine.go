@@ -35,6 +35,7 @@ type Engine struct {
 	dnsConns chan struct{} // one per DNS connection
 	tasks    sync.WaitGroup
 	buffers  buffers
+	batches  sock.Memory
 	// generation counts the policy changes we were told of.
 	generation atomic.Uint64
 	overflow   atomic.Int64 // when a refusal at the cap was last recorded

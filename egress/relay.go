@@ -515,15 +515,12 @@ func (x *exchange) copy(from *io.LimitedReader) (int64, error) {
 	buf := x.s.e.buffers.get()
 	defer x.s.e.buffers.put(buf)
 	if from.N > pumpSize {
-		if b := sock.NewBatch(x.s.up.Conn, x.s.client.Conn, make([]byte, 0, batchSize)); b != nil {
+		if b := sock.NewBatch(x.s.up.Conn, x.s.client.Conn, &x.s.e.batches); b != nil {
 			return b.Copy(x.s.client.Conn, from, buf[:])
 		}
 	}
 	return io.CopyBuffer(x.s.client.Conn, from, buf[:])
 }
-
-// batchSize is what goes to the program in one call while more of a body is there.
-const batchSize = 64 << 10
 
 // extend bounds the server's silence once the program has ended its sending:
 // it may have gone for good.

@@ -28,8 +28,11 @@ func Idle(c net.Conn) bool {
 // A Batch is never made.
 type Batch struct{}
 
+// A Memory holds none.
+type Memory struct{}
+
 // NewBatch gives none.
-func NewBatch(_, _ net.Conn, _ []byte) *Batch { return nil }
+func NewBatch(_, _ net.Conn, _ *Memory) *Batch { return nil }
 
 // Copy copies.
 func (*Batch) Copy(w io.Writer, r io.Reader, buf []byte) (int64, error) {

@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -213,74 +214,136 @@ func TestSwiftAllocates(t *testing.T) {
 	}
 }
 
+// record is a full one of TLS 1.2, which is the longer, and full what four make.
+const (
+	record = 16<<10 + 29
+	full   = 4 * (16<<10 + 64)
+)
+
 // What is gathered goes before a wait, when there is too much of it, and at the end;
 // what is larger than the memory goes as it is, in order.
 func TestBatch(t *testing.T) {
 	from, server := pair(t)
 	to, program := pair(t)
 	src, dst := sock.Swift(from), sock.Swift(to)
-	if sock.NewBatch(src, to, nil) != nil || sock.NewBatch(from, dst, nil) != nil {
+	memory := new(sock.Memory)
+	if sock.NewBatch(src, to, memory) != nil || sock.NewBatch(from, dst, memory) != nil {
 		t.Fatal("a batch of what is not Swift's")
 	}
-	b := sock.NewBatch(src, dst, make([]byte, 0, 100))
-	if sock.NewBatch(src, dst, make([]byte, 0, 100)) != nil {
+	b := sock.NewBatch(src, dst, memory)
+	if sock.NewBatch(src, dst, memory) != nil {
 		t.Error("two batches to one connection")
 	}
-	var want []byte
-	put := func(n int) {
+	_ = program.SetReadDeadline(time.Now().Add(20 * time.Second))
+	// put writes pieces and then does as it is told, and all of them come.
+	put := func(then func(), sizes ...int) {
 		t.Helper()
-		text := make([]byte, n)
+		var text []byte
+		for _, n := range sizes {
+			text = append(text, make([]byte, n)...)
+		}
 		_, _ = rand.Read(text)
-		want = append(want, text...)
-		if wrote, err := dst.Write(text); wrote != n || err != nil {
-			t.Fatalf("%d of %d, %v", wrote, n, err)
+		came := make(chan error, 1)
+		go func() {
+			got := make([]byte, len(text))
+			_, err := io.ReadFull(program, got)
+			if err == nil && !bytes.Equal(got, text) {
+				err = errors.New("other bytes came")
+			}
+			came <- err
+		}()
+		left := text
+		for _, n := range sizes {
+			if wrote, err := dst.Write(left[:n]); wrote != n || err != nil {
+				t.Fatalf("%d of %d, %v", wrote, n, err)
+			}
+			left = left[n:]
 		}
-	}
-	came := func() {
-		t.Helper()
-		_ = program.SetReadDeadline(time.Now().Add(15 * time.Second))
-		got := make([]byte, len(want))
-		if _, err := io.ReadFull(program, got); err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("other bytes came (%v)", err)
+		then()
+		if err := <-came; err != nil {
+			t.Fatal(err)
 		}
-		want = nil
-	}
-	put(40)
-	if _, err := server.Write([]byte{1}); err != nil {
-		t.Fatal(err)
 	}
 	one := make([]byte, 1)
-	await(t, func() bool { n, err := b.Read(src, one); return n == 1 && err == nil })
 	read := make(chan error, 1)
-	go func() {
-		_, err := b.Read(src, one)
-		read <- err
-	}()
-	came() // though the server says nothing more
+	put(func() {
+		if _, err := server.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, func() bool { n, err := b.Read(src, one); return n == 1 && err == nil })
+		go func() {
+			_, err := b.Read(src, one)
+			read <- err
+		}()
+	}, 40) // though the server says nothing more
 	if _, err := server.Write([]byte{2}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-read; err != nil || one[0] != 2 {
 		t.Errorf("%v, %v", one, err)
 	}
-	for _, n := range []int{60, 40, 1, 99, 5000, 3, 100, 101, 7} {
-		put(n)
-	}
-	if err := b.Close(); err != nil {
-		t.Error(err)
-	}
-	came()
-	put(10)
-	came() // nothing is gathered any more
+	put(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}, full-40, 40, 1, full-1, 300_000, 3, full, full+1, 7)
+	put(func() {}, 10) // nothing is gathered any more
 	_ = server.Close()
 	if n, err := b.Read(src, one); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %d, %v", n, err)
 	}
 
-	b = sock.NewBatch(src, dst, make([]byte, 0, 100))
-	put(10)
+	b = sock.NewBatch(src, dst, memory)
 	_ = to.Close()
+	for range 4 { // in one call
+		if _, err := dst.Write(make([]byte, record)); err != nil {
+			t.Fatalf("four records are not gathered: %v", err)
+		}
+	}
 	if err := b.Close(); err == nil {
 		t.Error("gathered bytes were lost without a word")
 	}
+}
+
+// Batches that hold nothing have no memory, and one after the other they have the same.
+func TestBatchMemory(t *testing.T) {
+	const batches, size = 64, 64 << 10
+	memory := new(sock.Memory)
+	stats := func() (m runtime.MemStats) {
+		runtime.GC()
+		runtime.GC() // what is pooled goes with the second
+		runtime.ReadMemStats(&m)
+		return m
+	}
+	var kept []*sock.Batch
+	before := stats()
+	for range batches {
+		from, server := pair(t)
+		to, program := pair(t)
+		src, dst := sock.Swift(from), sock.Swift(to)
+		b := sock.NewBatch(src, dst, memory)
+		if _, err := dst.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			_, _ = b.Read(src, make([]byte, 1))
+		}()
+		one := make([]byte, 1)
+		if _, err := io.ReadFull(program, one); err != nil { // so it waits, or is about to
+			t.Fatal(err)
+		}
+		_ = server.Close()
+		<-over
+		kept = append(kept, b)
+	}
+	after := stats()
+	if n := int64(after.HeapAlloc) - int64(before.HeapAlloc); n > batches*size/2 {
+		t.Errorf("%d batches that wait hold %d bytes", batches, n)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > batches*size*3/4 { // with -race a pool forgets a quarter
+		t.Errorf("%d batches in turn took %d bytes", batches, n)
+	}
+	runtime.KeepAlive(kept)
 }

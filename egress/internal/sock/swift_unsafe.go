@@ -47,8 +47,9 @@ type half struct {
 	err    error
 	noWait bool // of a read
 	any    bool // something was read since noWait
-	// Of a write: what is gathered until it is full, nil for none.
-	held []byte
+	// Of a write: where what is gathered has its memory from, nil where nothing is.
+	memory *Memory
+	held   []byte
 }
 
 // NetConn is what lies below, as in crypto/tls.
@@ -97,16 +98,22 @@ func (s *swift) Write(p []byte) (int, error) {
 	}
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
-	if cap(s.out.held)-len(s.out.held) < len(p) {
+	if s.out.memory == nil {
+		return s.write(p)
+	}
+	if batchSize-len(s.out.held) < len(p) {
 		if err := s.flush(); err != nil {
 			return 0, err
 		}
 	}
-	if cap(s.out.held) >= len(p) {
-		s.out.held = append(s.out.held, p...)
-		return len(p), nil
+	if batchSize < len(p) {
+		return s.write(p)
 	}
-	return s.write(p)
+	if s.out.held == nil {
+		s.out.held = s.out.memory.get()
+	}
+	s.out.held = append(s.out.held, p...)
+	return len(p), nil
 }
 
 func (s *swift) write(p []byte) (int, error) {
@@ -119,13 +126,16 @@ func (s *swift) write(p []byte) (int, error) {
 	return s.out.n, err
 }
 
-// flush writes what is held. After an error it is gone, as is the connection.
+// flush writes what is held, and gives its memory back. After an error it is gone, as
+// is the connection.
 func (s *swift) flush() error {
 	b := s.out.held
-	if s.out.held = b[:0]; len(b) == 0 {
+	if b == nil {
 		return nil
 	}
 	_, err := s.write(b)
+	s.out.held = nil
+	s.out.memory.put(b)
 	return err
 }
 
@@ -193,10 +203,25 @@ func (s *swift) wait(will bool) bool {
 // gathered, so that a peer is woken once for several records.
 type Batch struct{ from, to *swift }
 
-// NewBatch gathers what is written to one connection while another is read, in the
-// memory that is given. It is nil where one of them is not Swift's. Nobody else may
-// read from the one until Close.
-func NewBatch(from, to net.Conn, memory []byte) *Batch {
+// batchSize is what goes to a peer in one call while more is there: four full records
+// of TLS, each with room for its header, nonce and padding.
+const batchSize = 4 * (16<<10 + 64)
+
+// A Memory is what batches gather in, for as long as they hold something.
+type Memory struct{ pool sync.Pool }
+
+func (m *Memory) get() []byte {
+	if p, ok := m.pool.Get().(*[batchSize]byte); ok {
+		return p[:0]
+	}
+	return make([]byte, 0, batchSize)
+}
+
+func (m *Memory) put(b []byte) { m.pool.Put((*[batchSize]byte)(b[:batchSize])) }
+
+// NewBatch gathers what is written to one connection while another is read. It is nil
+// where one of them is not Swift's. Nobody else may read from the one until Close.
+func NewBatch(from, to net.Conn, memory *Memory) *Batch {
 	f, _ := under(from)
 	t, _ := under(to)
 	if f == nil || t == nil {
@@ -204,10 +229,10 @@ func NewBatch(from, to net.Conn, memory []byte) *Batch {
 	}
 	t.out.mu.Lock()
 	defer t.out.mu.Unlock()
-	if t.out.held != nil {
+	if t.out.memory != nil {
 		return nil
 	}
-	t.out.held = memory[:0]
+	t.out.memory = memory
 	return &Batch{from: f, to: t}
 }
 
@@ -260,6 +285,6 @@ func (b *Batch) Close() error {
 	b.to.out.mu.Lock()
 	defer b.to.out.mu.Unlock()
 	err := b.to.flush()
-	b.to.out.held = nil
+	b.to.out.memory = nil
 	return err
 }

@@ -182,6 +182,13 @@ func TestIdle(t *testing.T) {
 		here, there = secured(t, swift)
 		_ = there.Close()
 		await(t, func() bool { return !sock.Idle(here) })
+
+		here, there = secured(t, swift)
+		if _, err := there.Write([]byte("nobody asked")); err != nil {
+			t.Fatal(err)
+		}
+		_ = here.SetReadDeadline(time.Unix(1, 0))
+		await(t, func() bool { return !sock.Idle(here) })
 	}
 }
 

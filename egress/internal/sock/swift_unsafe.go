@@ -47,6 +47,7 @@ type half struct {
 	err    error
 	noWait bool // of a read
 	any    bool // something was read since noWait
+	none   bool // the kernel was asked since noWait, and had nothing
 	// Of a write: where what is gathered has its memory from, nil where nothing is.
 	memory *Memory
 	held   []byte
@@ -78,7 +79,7 @@ func (s *swift) tryRead(fd uintptr) bool {
 		case errno == syscall.EINTR:
 			continue
 		case errno == syscall.EAGAIN && h.noWait:
-			h.err = os.ErrDeadlineExceeded
+			h.none, h.err = true, os.ErrDeadlineExceeded
 		case errno == syscall.EAGAIN:
 			return false
 		case errno != 0:
@@ -172,7 +173,7 @@ func Idle(c net.Conn) bool {
 	s.wait(false)
 	var one [1]byte
 	n, err := c.Read(one[:])
-	return !s.wait(true) && n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
+	return s.wait(true) && n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // under is Swift's connection below c, or nil with what lies lowest.
@@ -189,14 +190,15 @@ func under(c net.Conn) (*swift, net.Conn) {
 	}
 }
 
-// wait lets reads wait, or not. It says whether something came meanwhile: what is no
-// answer yet, as half a record, is one that nobody asked for.
-func (s *swift) wait(will bool) bool {
+// wait lets reads wait, or not. It says whether the kernel was asked meanwhile, and had
+// nothing from the first: what is no answer yet, as half a record, is one that nobody
+// asked for, and a deadline that is over hides whatever is there.
+func (s *swift) wait(will bool) (silent bool) {
 	s.in.mu.Lock()
 	defer s.in.mu.Unlock()
-	came := s.in.any
-	s.in.noWait, s.in.any = !will, false
-	return came
+	silent = s.in.none && !s.in.any
+	s.in.noWait, s.in.any, s.in.none = !will, false, false
+	return silent
 }
 
 // A Batch passes on what comes in bulk: while more is there already, what is written is

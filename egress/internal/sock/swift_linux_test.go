@@ -203,6 +203,25 @@ func await(t *testing.T, is func() bool) {
 	}
 }
 
+// What was done before a write comes before what is done after the read of it: the
+// race detector must know, or it reports races that are none.
+func TestSwiftOrders(t *testing.T) {
+	here, there := pair(t)
+	a, b := sock.Swift(here), sock.Swift(there)
+	said, wrote := 0, make(chan error, 1)
+	go func() {
+		said = 1
+		_, err := a.Write([]byte{1})
+		wrote <- err
+	}()
+	if _, err := io.ReadFull(b, make([]byte, 1)); err != nil || said != 1 {
+		t.Errorf("%d was said, %v", said, err)
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+}
+
 // A read and a write make no garbage.
 func TestSwiftAllocates(t *testing.T) {
 	here, there := pair(t)

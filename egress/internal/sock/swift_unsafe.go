@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"unsafe"
 )
 
 // Swift gives c, a connection of the kernel's, in a form whose reads and writes the
@@ -74,7 +73,7 @@ func (s *swift) Read(p []byte) (int, error) {
 func (s *swift) tryRead(fd uintptr) bool {
 	h := &s.in
 	for {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&h.p[0])), uintptr(len(h.p)))
+		n, errno := read(fd, h.p)
 		switch {
 		case errno == syscall.EINTR:
 			continue
@@ -87,7 +86,7 @@ func (s *swift) tryRead(fd uintptr) bool {
 		case n == 0:
 			h.any, h.err = true, io.EOF
 		default:
-			h.any, h.n = true, int(n) //nolint:gosec // the kernel's count of at most len(h.p)
+			h.any, h.n = true, n
 		}
 		return true
 	}
@@ -143,8 +142,7 @@ func (s *swift) flush() error {
 func (s *swift) tryWrite(fd uintptr) bool {
 	h := &s.out
 	for h.n < len(h.p) {
-		left := h.p[h.n:]
-		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&left[0])), uintptr(len(left)))
+		n, errno := write(fd, h.p[h.n:])
 		switch {
 		case errno == syscall.EINTR:
 		case errno == syscall.EAGAIN:
@@ -153,7 +151,7 @@ func (s *swift) tryWrite(fd uintptr) bool {
 			h.err = s.failed("write", errno)
 			return true
 		default:
-			h.n += int(n) //nolint:gosec // as above
+			h.n += n
 		}
 	}
 	return true

@@ -56,8 +56,8 @@ func peekState(fd int) (peerState, error) {
 	}
 }
 
-// StillIdle says whether a kept connection is open with nothing unasked in it.
-func StillIdle(c net.Conn) bool {
+// stillIdle says whether a kept connection is open with nothing unasked in it.
+func stillIdle(c net.Conn) bool {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return true

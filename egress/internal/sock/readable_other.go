@@ -10,19 +10,14 @@ import (
 // WaitReadable leaves the waiting to Read.
 func WaitReadable(net.Conn) (waited bool, err error) { return false, nil }
 
-// StillIdle trusts a kept connection; if it is dead the next write or read
-// says so.
-func StillIdle(net.Conn) bool { return true }
-
 // Swift leaves c as it is.
 func Swift(c net.Conn) net.Conn { return c }
 
-// Idle says whether c holds nothing; one of the kernel's alone is trusted.
+// Idle says whether c holds nothing. One of the kernel's alone is trusted: if it is
+// dead the next write or read says so.
 func Idle(c net.Conn) bool {
-	if _, above := c.(interface{ NetConn() net.Conn }); above {
-		return empty(c)
-	}
-	return StillIdle(c)
+	_, above := c.(interface{ NetConn() net.Conn })
+	return !above || empty(c)
 }
 
 // A Batch is never made.

@@ -164,7 +164,7 @@ func (s *swift) failed(op string, errno syscall.Errno) error {
 func Idle(c net.Conn) bool {
 	s, below := under(c)
 	if s == nil {
-		return (below == c || empty(c)) && StillIdle(below)
+		return (below == c || empty(c)) && stillIdle(below)
 	}
 	s.wait(false)
 	var one [1]byte

@@ -274,7 +274,7 @@ type Config struct {
 type Limits struct {
 	Connections int           // open at once; 1024
 	Names       int           // distinct names with a synthetic address; 8192
-	Questions   int           // DNS connections at once; 64
+	DNSConns    int           // DNS connections at once, what comes by UDP not counted; 64
 	Handshake   time.Duration // for a ClientHello, an HTTP head, a SOCKS greeting; 10 s
 	Idle        time.Duration // between two requests, or for a silent new connection; 60 s
 	Dial        time.Duration // resolve and connect; 10 s

@@ -89,7 +89,7 @@ func New(cfg Config) (*Engine, error) {
 		e.dialer.resolver = hostResolver{}
 	}
 	e.slots = make(chan struct{}, e.limits.Connections)
-	e.dnsConns = make(chan struct{}, e.limits.Questions)
+	e.dnsConns = make(chan struct{}, e.limits.DNSConns)
 	return e, nil
 }
 
@@ -106,7 +106,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	set(&l.Connections, 1024)
 	set(&l.Names, 8192)
-	set(&l.Questions, 64)
+	set(&l.DNSConns, 64)
 	setTime(&l.Handshake, 10*time.Second)
 	setTime(&l.Idle, time.Minute)
 	setTime(&l.Dial, 10*time.Second)

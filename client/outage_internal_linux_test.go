@@ -5,7 +5,10 @@ import (
 	"net"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // What comes while no guardian is there is refused when it comes: not at the end of
@@ -74,4 +77,33 @@ func TestRefusedWhenItComes(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("it does not end with its context")
 	}
+}
+
+// What cannot be taken, as with no descriptor left, is not tried without rest: it waits
+// at the gate, and poll says so at once.
+func TestRefuseRests(t *testing.T) {
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f, err := c.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := c.WriteTo([]byte("x"), c.LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	l := Listeners{TCP4: f} // accept on it fails, and it is readable
+	if n, err := unix.Poll(l.sockets(), 20_000); n != 1 || err != nil {
+		t.Fatalf("poll: %d, %v", n, err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		l.refuse(t.Context(), 1)
+		if d := time.Since(began); d != glance {
+			t.Errorf("after nothing was taken it looks again in %v", d)
+		}
+	})
 }

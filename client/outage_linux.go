@@ -31,7 +31,9 @@ func (l Listeners) refuse(ctx context.Context, long time.Duration) {
 		wait := between
 		switch n, err := unix.Poll(sockets, int(min(left, glance).Milliseconds())); {
 		case n > 0:
-			l.refuseWaiting()
+			if !l.refuseWaiting() {
+				wait = glance // out of descriptors, as a rule: poll says at once that it waits
+			}
 		case err == nil:
 			wait = 0 // the glance was the pause
 		}
@@ -61,25 +63,26 @@ func (l Listeners) sockets() (out []unix.PollFd) {
 // refuseWaiting answers what waits at the gate while no guardian serves it:
 // connections are reset, questions get SERVFAIL. Nothing could leave anyway;
 // so programs hear it at once instead of waiting for their own time-outs
-// (RS-01). It never blocks.
-func (l Listeners) refuseWaiting() {
+// (RS-01). It never blocks, and says whether it took anything.
+func (l Listeners) refuseWaiting() (took bool) {
 	for _, f := range []*os.File{l.TCP4, l.TCP6, l.DNSTCP, l.DNSTCP6} {
-		each(f, refuseConnection)
+		took = each(f, refuseConnection) || took
 	}
 	for _, f := range []*os.File{l.DNS, l.DNS6} {
-		each(f, refuseQuestion)
+		took = each(f, refuseQuestion) || took
 	}
+	return took
 }
 
 // each repeats one refusal on a socket until nothing waits there. The socket is
 // shared with guardians before and after, who have it non-blocking too.
-func each(f *os.File, refuse func(fd int) error) {
+func each(f *os.File, refuse func(fd int) error) (took bool) {
 	if f == nil {
-		return
+		return false
 	}
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return // closed: the session ends
+		return false // closed: the session ends
 	}
 	_ = raw.Control(func(fd uintptr) {
 		if unix.SetNonblock(int(fd), true) != nil {
@@ -89,8 +92,10 @@ func each(f *os.File, refuse func(fd int) error) {
 			if refuse(int(fd)) != nil {
 				return // EAGAIN, or a socket that the next guardian will complain about
 			}
+			took = true
 		}
 	})
+	return took
 }
 
 func refuseConnection(fd int) error {

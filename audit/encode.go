@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"cloister/internal/termsafe"
@@ -110,7 +111,7 @@ func (w *members) text(name, s string) {
 func (w *members) long(from int, name, s string) {
 	text, err := json.Marshal(s)
 	if err != nil {
-		w.err = fmt.Errorf("encode %s %w", name, err)
+		w.err = fmt.Errorf("encode %s: %w", strings.Trim(name, `,":`), err)
 	}
 	w.b = append(append(w.b[:from], name...), termsafe.JSON(text)...)
 }

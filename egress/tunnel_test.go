@@ -340,25 +340,42 @@ func TestHalfClose(t *testing.T) {
 // After one side has ended the other may not be silent for ever, but as long
 // as it speaks it goes on.
 func TestHalfClosedLimit(t *testing.T) {
-	over := make(chan struct{})
-	defer close(over)
-	w := newWorld(t, map[string]string{"db.test": serve(t, func(c net.Conn) {
-		_, _ = io.Copy(io.Discard, c)
-		for range 6 {
-			time.Sleep(400 * time.Millisecond) //nolint:forbidigo // a slow peer
-			_, _ = io.WriteString(c, ".")
-		}
-		<-over // a silent peer
-	}).addr}, func(c *egress.Config) { c.Limits.HalfClosed = 2 * time.Second })
-	c := w.dial("db.test", 5000)
-	write(t, c, "\x01")
-	if err := c.CloseWrite(); err != nil {
-		t.Fatal(err)
+	const limit = 5 * time.Second // a busy machine is silent for seconds
+	for _, tt := range []struct {
+		name    string
+		dots    int
+		silence bool
+	}{
+		{"speaks", 14, false}, // for longer than the limit
+		{"is silent", 1, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			over := make(chan struct{})
+			defer close(over)
+			w := newWorld(t, map[string]string{"db.test": serve(t, func(c net.Conn) {
+				_, _ = io.Copy(io.Discard, c)
+				for range tt.dots {
+					time.Sleep(400 * time.Millisecond) //nolint:forbidigo // a slow peer
+					_, _ = io.WriteString(c, ".")
+				}
+				if tt.silence {
+					<-over
+				}
+			}).addr}, func(c *egress.Config) { c.Limits.HalfClosed = limit })
+			c := w.dial("db.test", 5000)
+			write(t, c, "\x01")
+			if err := c.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if got, reset := readAll(t, c); got != strings.Repeat(".", tt.dots) || reset != tt.silence {
+				t.Errorf("got %q, reset %v", got, reset)
+			}
+			if tt.silence {
+				w.reason("silent for too long")
+			}
+		})
 	}
-	if got, reset := readAll(t, c); got != "......" || !reset {
-		t.Errorf("got %q, reset %v", got, reset)
-	}
-	w.reason("silent for too long")
 }
 
 // Bulk in both directions, through the trickle and the spliced path and back.

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cloister/egress"
+	"cloister/egress/internal/sock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -298,6 +299,7 @@ func serve(t testing.TB, handle func(net.Conn)) *upstream {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sock.Unpaced(ln) // what a server has written is there
 	u := &upstream{addr: ln.Addr().String()}
 	var wg sync.WaitGroup
 	wg.Go(func() {

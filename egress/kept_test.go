@@ -63,7 +63,11 @@ func TestBulkWaitsForNothing(t *testing.T) {
 				t.Fatalf("%s: %d of %d at %d: %v", path, n, len(text), at, err)
 			}
 			at += n
-			goOn <- struct{}{}
+			select {
+			case goOn <- struct{}{}:
+			case <-time.After(20 * time.Second):
+				t.Fatalf("%s: the server has not written %d bytes", path, n)
+			}
 		}
 		rest, err := io.ReadAll(resp.Body)
 		if got = append(got[:at], rest...); err != nil || !bytes.Equal(got, text) {

@@ -125,16 +125,13 @@ func TestStalledReader(t *testing.T) {
 	}).addr})
 	c := w.dial("db.test", 5000)
 	write(t, c, "\x01")
-	// Two looks with nothing between them: the buffers are full.
+	// Two looks with nothing between them: the buffers are full, or somebody got no turn.
 	for last, deadline := int64(-1), time.Now().Add(20*time.Second); sent.Load() == 0 || sent.Load() != last; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d bytes sent, and it goes on", sent.Load())
 		}
 		last = sent.Load()
 		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // nothing may happen in this time
-	}
-	if n := sent.Load(); n > size/2 {
-		t.Errorf("%d bytes are held for a program that does not read", n)
 	}
 	worked := func() time.Duration {
 		var u syscall.Rusage
@@ -143,10 +140,19 @@ func TestStalledReader(t *testing.T) {
 		}
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
-	before := worked()
-	time.Sleep(500 * time.Millisecond) //nolint:forbidigo // nothing may happen in this time
-	if d := worked() - before; d > 250*time.Millisecond {
-		t.Errorf("it works %v in 500 ms while nobody reads", d)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		before := worked()
+		time.Sleep(500 * time.Millisecond) //nolint:forbidigo // nothing may happen in this time
+		d := worked() - before
+		if d <= 250*time.Millisecond {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it works %v in 500 ms while nobody reads, and goes on", d)
+		}
+	}
+	if n := sent.Load(); n > size/2 {
+		t.Errorf("%d bytes are held for a program that does not read", n)
 	}
 	if n, err := io.Copy(io.Discard, c); err != nil || n != size {
 		t.Errorf("%d bytes of %d, %v", n, size, err)
@@ -178,7 +184,7 @@ func TestSmallAfterBulk(t *testing.T) {
 	for range 200 {
 		fastest = min(fastest, readAfter())
 	}
-	if fastest > time.Millisecond {
+	if fastest > 20*time.Millisecond { // a delayed ACK, or a segment held back, takes 40 ms and more
 		t.Errorf("the fastest of 200 bytes there and back took %v", fastest)
 	}
 }

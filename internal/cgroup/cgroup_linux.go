@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -209,10 +210,7 @@ func Of(pid int, name string) (*Group, error) {
 		return nil, fmt.Errorf("find control group: %w", err)
 	}
 	g := &Group{}
-	for line := range strings.Lines(string(text)) {
-		// hierarchy:controllers:path, as in cgroups(7)
-		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
-		controller, path, _ := strings.Cut(rest, ":")
+	for controller, path := range memberships(text) {
 		if filepath.Base(path) != name {
 			continue
 		}
@@ -225,6 +223,19 @@ func Of(pid int, name string) (*Group, error) {
 		return nil, nil
 	}
 	return g, nil
+}
+
+// memberships are the controllers and the path of each hierarchy that a text of
+// /proc tells of: hierarchy:controllers:path (cgroups(7)).
+func memberships(text []byte) iter.Seq2[string, string] {
+	return func(yield func(controllers, path string) bool) {
+		for line := range strings.Lines(string(text)) {
+			_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+			if controllers, path, _ := strings.Cut(rest, ":"); !yield(controllers, path) {
+				return
+			}
+		}
+	}
 }
 
 // Add brings a process in, and with it what it starts from now on.

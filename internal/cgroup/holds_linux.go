@@ -19,9 +19,7 @@ func Holds(pid int, b Bounds) error {
 		return fmt.Errorf("find control group: %w", err)
 	}
 	folders := map[string]string{} // by controller; version 2 is ""
-	for line := range strings.Lines(string(text)) {
-		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
-		controllers, path, _ := strings.Cut(rest, ":")
+	for controllers, path := range memberships(text) {
 		for controller := range strings.SplitSeq(controllers, ",") {
 			folders[controller] = filepath.Join(Root, controllers, path)
 		}

@@ -1,12 +1,8 @@
 package docker_test
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,9 +21,7 @@ import (
 // it again in the few seconds that a driver waits for one.
 func careless(t *testing.T, change func(body, host map[string]any)) (socket string) {
 	t.Helper()
-	behind := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", engineSocket(t))
-	}}}
+	behind := engineClient(t)
 	pong, err := behind.Get("http://engine/_ping")
 	if err != nil {
 		t.Fatal(err)
@@ -43,31 +37,16 @@ func careless(t *testing.T, change func(body, host map[string]any)) (socket stri
 		if err != nil {
 			return // who asked has gone
 		}
-		if strings.HasSuffix(r.URL.Path, "/containers/create") && strings.HasSuffix(r.URL.Query().Get("name"), "-init") {
-			var body map[string]any
-			if err := json.Unmarshal(text, &body); err != nil {
-				t.Error(err)
-			}
-			change(body, body["HostConfig"].(map[string]any))
-			if text, err = json.Marshal(body); err != nil {
-				t.Error(err)
-			}
+		if createsAgent(r) {
+			text = edited(t, text, change)
 		}
-		ask, err := http.NewRequest(r.Method, "http://engine"+r.URL.RequestURI(), bytes.NewReader(text))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		maps.Copy(ask.Header, r.Header)
-		resp, err := behind.Do(ask)
+		resp, err := handOn(behind, r, text)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer resp.Body.Close()
-		maps.Copy(w.Header(), resp.Header)
-		w.WriteHeader(resp.StatusCode)
-		_, _ = io.Copy(w, resp.Body) // who asked may have gone
+		handBack(w, resp)
 	}))
 }
 

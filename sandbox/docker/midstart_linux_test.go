@@ -1,13 +1,9 @@
 package docker_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -54,7 +50,10 @@ func (m *middle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		done = m.under.Done
 	}
 	m.mu.Unlock()
-	resp, err := m.hear(r, body, !fails || first && m.heard)
+	var resp *http.Response // none of what it does not hear
+	if !fails || first && m.heard {
+		resp, err = handOn(m.behind, r, body)
+	}
 	done()
 	if err != nil {
 		m.t.Error(err)
@@ -69,23 +68,8 @@ func (m *middle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case fails:
 		<-r.Context().Done()
 	default:
-		maps.Copy(w.Header(), resp.Header)
-		w.WriteHeader(resp.StatusCode)
-		_, _ = io.Copy(w, resp.Body) // who asked may have gone
+		handBack(w, resp)
 	}
-}
-
-// hear has the engine do it, whether or not who asked still waits.
-func (m *middle) hear(r *http.Request, body []byte, heard bool) (*http.Response, error) {
-	if !heard {
-		return nil, nil //nolint:nilnil // it hears nothing, and nothing failed
-	}
-	ask, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), r.Method, "http://engine"+r.URL.RequestURI(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(ask.Header, r.Header)
-	return m.behind.Do(ask)
 }
 
 func (m *middle) said() []string {
@@ -115,9 +99,7 @@ func TestEngineFailsMidstart(t *testing.T) {
 	begin := func(t *testing.T, m *middle, patience time.Duration) (docker.Options, *docker.Driver) {
 		t.Helper()
 		m.t = t
-		m.behind = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", engineSocket(t))
-		}}}
+		m.behind = engineClient(t)
 		own := options(t)
 		own.Socket = docker.Serve(t, m)
 		return own, docker.Patience(own, patience)

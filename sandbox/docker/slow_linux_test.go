@@ -1,13 +1,9 @@
 package docker_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -26,34 +22,19 @@ import (
 // does that unpacks an image or waits for its disk.
 func slowEngine(t *testing.T, may <-chan struct{}) (socket string) {
 	t.Helper()
-	behind := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", engineSocket(t))
-	}}}
+	behind := engineClient(t)
 	return docker.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // who asked has gone
 		}
-		late := strings.HasSuffix(r.URL.Path, "/containers/create") && strings.HasSuffix(r.URL.Query().Get("name"), "-init")
+		late := createsAgent(r)
 		if late {
 			<-may
 			// It had looked at what is to be mounted when it was asked.
-			var c map[string]any
-			if err := json.Unmarshal(body, &c); err != nil {
-				t.Error(err)
-			}
-			delete(c["HostConfig"].(map[string]any), "Mounts")
-			if body, err = json.Marshal(c); err != nil {
-				t.Error(err)
-			}
+			body = edited(t, body, func(_, host map[string]any) { delete(host, "Mounts") })
 		}
-		ask, err := http.NewRequest(r.Method, "http://engine"+r.URL.RequestURI(), bytes.NewReader(body))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		maps.Copy(ask.Header, r.Header)
-		resp, err := behind.Do(ask)
+		resp, err := handOn(behind, r, body)
 		if err != nil {
 			t.Error(err)
 			return
@@ -62,9 +43,7 @@ func slowEngine(t *testing.T, may <-chan struct{}) (socket string) {
 		if late && resp.StatusCode != http.StatusCreated {
 			t.Errorf("%s: %s", r.URL, resp.Status)
 		}
-		maps.Copy(w.Header(), resp.Header)
-		w.WriteHeader(resp.StatusCode)
-		_, _ = io.Copy(w, resp.Body) // who asked may have gone
+		handBack(w, resp)
 	}))
 }
 

@@ -114,6 +114,7 @@ var packages = map[string]string{
 	"internal/certfile":      "certificates in a file",
 	"internal/cgroup":        "processes that the kernel bounds and ends together",
 	"internal/fieldname":     "HTTP field names as the most careless server reads them",
+	"internal/override":      "what in a request names another method or path",
 	"internal/durable":       "files that survive a crash",
 	"internal/needs":         "what a test needs of its machine",
 	"internal/hidden":        "a line of a terminal that is not shown",

@@ -1,11 +1,10 @@
 package policy
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 
-	"cloister/internal/fieldname"
+	"cloister/internal/override"
 	"cloister/internal/urlpath"
 )
 
@@ -55,7 +54,7 @@ type reading struct {
 func (q *HTTP) readings() []reading {
 	out := q.methodReadings()
 	methods := len(out)
-	for name, value := range q.overrides(pathFields) {
+	for name, value := range q.overrides(override.Path) {
 		other := reading{http: *q, says: "the field " + name}
 		_, rest, ok := strings.Cut(value, "://")
 		if i := strings.IndexByte(rest, '/'); ok && i >= 0 {
@@ -84,32 +83,13 @@ func (q *HTTP) methodReadings() []reading {
 			out = append(out, other)
 		}
 	}
-	for name, value := range q.overrides(methodFields) {
+	for name, value := range q.overrides(override.Method) {
 		add("the field "+name, value)
 	}
-	for part := range strings.FieldsFuncSeq(q.Query, func(r rune) bool { return r == '&' || r == ';' }) {
-		if key, value, _ := strings.Cut(part, "="); strings.EqualFold(unescaped(key), "_method") {
-			add("the query key "+key, unescaped(value))
-		}
+	for key, method := range override.Query(q.Query) {
+		add("the query key "+key, method)
 	}
 	return out
-}
-
-// unescaped is a piece of a query as a server reads it, itself where none does.
-func unescaped(text string) string {
-	if out, err := url.QueryUnescape(text); err == nil {
-		return out
-	}
-	return text
-}
-
-// The fields that servers obey.
-func methodFields(name string) bool {
-	return fieldname.Same(name, "x-http-method-override") || fieldname.Same(name, "x-http-method") || fieldname.Same(name, "x-method-override")
-}
-
-func pathFields(name string) bool {
-	return fieldname.Same(name, "x-original-url") || fieldname.Same(name, "x-rewrite-url")
 }
 
 func (q *HTTP) overrides(which func(name string) bool) func(yield func(name, value string) bool) {

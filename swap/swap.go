@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +28,7 @@ import (
 
 	"cloister/egress"
 	"cloister/internal/authority"
-	"cloister/internal/fieldname"
+	"cloister/internal/override"
 	"cloister/internal/urlpath"
 	"cloister/secret"
 	"cloister/secret/sigv4"
@@ -361,29 +360,19 @@ func (e *edit) readings(m *egress.Message) []secret.Request {
 	for name, value := range m.Header.All() {
 		switch {
 		case len(name) < len("X-HTTP-Method"):
-		case fieldname.Same(name, "x-http-method-override"), fieldname.Same(name, "x-http-method"), fieldname.Same(name, "x-method-override"):
+		case override.Method(name):
 			method(value)
-		case fieldname.Same(name, "x-original-url"), fieldname.Same(name, "x-rewrite-url"):
+		case override.Path(name):
 			other := r
 			path, _, _ := strings.Cut(strings.TrimSpace(value), "?")
 			other.Path, other.BadPath = urlpath.Parse(path)
 			e.asks = append(e.asks, other)
 		}
 	}
-	for part := range strings.FieldsFuncSeq(m.Query, func(c rune) bool { return c == '&' || c == ';' }) {
-		if key, value, _ := strings.Cut(part, "="); strings.EqualFold(unescaped(key), "_method") {
-			method(unescaped(value))
-		}
+	for _, value := range override.Query(m.Query) {
+		method(value)
 	}
 	return e.asks
-}
-
-// unescaped is a piece of a query as a server reads it, itself where none does.
-func unescaped(text string) string {
-	if out, err := url.QueryUnescape(text); err == nil {
-		return out
-	}
-	return text
 }
 
 // text asks the judge, and gives the value that goes into the request.

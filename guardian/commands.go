@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -131,22 +130,9 @@ func (g *guardian) getCommand(_ http.ResponseWriter, r *http.Request) (any, erro
 		}
 		out := o.info
 		for _, p := range o.parts {
-			out.Output = append(out.Output, api.OutputPart{Err: p.isErr, Text: linesOf(string(p.text))})
+			out.Output = append(out.Output, api.OutputPart{Err: p.isErr, Text: termsafe.Lines(string(p.text))})
 		}
 		return out, nil
 	}
 	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("no host command %q since the guardian began", termsafe.Clip(r.PathValue("id"), 20))}
-}
-
-// linesOf renders a text of several lines, each as any foreign text is.
-func linesOf(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, l := range lines {
-		cells := strings.Split(strings.TrimSuffix(l, "\r"), "\t")
-		for j, cell := range cells {
-			cells[j] = termsafe.Text(cell)
-		}
-		lines[i] = strings.Join(cells, "\t")
-	}
-	return strings.Join(lines, "\n")
 }

@@ -40,7 +40,7 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	if q.Kind != egress.Resolve {
 		e.Port = q.Authority.Port()
 	}
-	e.Verdict, e.Rule = v.Effect.String(), ruleOf(v)
+	e.Verdict, e.Rule = v.Effect.String(), v.RuleAt()
 	e.Reason = reasonOf(v, q, why)
 	nothing(&e)
 	if q.Kind == egress.Request && v.Effect != policy.Allow {
@@ -101,7 +101,7 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 	out := egress.Verdict{
 		Allow:  v.Effect == policy.Allow,
 		Effect: v.Effect.String(),
-		Place:  placeOf(v.Origin),
+		Place:  v.Origin.Place(),
 		Reason: v.Reason,
 		Hints:  v.Hints,
 
@@ -112,7 +112,7 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 		HostKeys: v.HostKeys,
 		MaxBytes: v.MaxBytes,
 	}
-	if v.Rule != unlisted {
+	if v.Rule != policy.RuleUnlisted {
 		out.Rule = v.Rule
 	}
 	if v.Effect == policy.Ask {
@@ -120,9 +120,6 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 	}
 	return out
 }
-
-// unlisted is policy's name for no rule.
-const unlisted = "unlisted"
 
 // count counts connections, or the requests on them where these are read, and
 // names that were refused. A program asks for A and AAAA of one name: only the first is
@@ -174,23 +171,6 @@ func reasonOf(v policy.Verdict, q egress.Query, why string) string {
 		}
 	}
 	return strings.Join(words, "; ")
-}
-
-func ruleOf(v policy.Verdict) string {
-	if place := v.Origin.String(); place != "" && v.Rule != "" && v.Rule != unlisted {
-		return v.Rule + " (" + place + ")"
-	}
-	return v.Rule
-}
-
-func placeOf(o policy.Origin) string {
-	if o.File == "" {
-		return o.Source
-	}
-	if o.Line == 0 {
-		return o.File
-	}
-	return o.File + ":" + strconv.Itoa(o.Line)
 }
 
 func kindOf(k egress.QueryKind) audit.Kind {

@@ -119,7 +119,7 @@ func (l *live) question(q egress.Query, v policy.Verdict, digest string) *approv
 	a := &approval.Ask{
 		SessionID: l.info.ID, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
 		Kind: approval.Network, Subject: subject, Title: "connect to " + subject,
-		Reason: v.Reason, Rule: ruleOf(v), Policy: digest,
+		Reason: v.Reason, Rule: v.RuleAt(), Policy: digest,
 		Wildcard: wildcardOf(q.Authority), Marks: termsafe.Marks(subject),
 		Details: []approval.Detail{{Label: "destination", Text: subject}},
 	}

@@ -75,7 +75,7 @@ func (m *mcpState) knows(a authority.Authority, path string) (server string, ok 
 // learned lets requests through to a path that a declared server named itself,
 // where no rule speaks of it.
 func (l *live) learned(q egress.Query, v policy.Verdict) policy.Verdict {
-	if q.HTTP == nil || v.Rule != unlisted || q.Method != http.MethodPost || q.HTTP.BadPath != nil {
+	if q.HTTP == nil || v.Rule != policy.RuleUnlisted || q.Method != http.MethodPost || q.HTTP.BadPath != nil {
 		return v
 	}
 	if server, ok := l.tools.knows(q.Authority, q.HTTP.Path.Wire()); ok {

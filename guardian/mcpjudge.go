@@ -50,7 +50,7 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 		resource = policy.MCPSubject(resource, c.Name)
 	}
 	e := j.event(c.Method, resource)
-	e.Verdict, e.Rule, e.Reason = v.Effect.String(), ruleOf(v), v.Reason
+	e.Verdict, e.Rule, e.Reason = v.Effect.String(), v.RuleAt(), v.Reason
 	if v.WouldDeny {
 		e.Reason = "not enforced, would have been refused: " + v.Reason
 	}
@@ -65,8 +65,8 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 		e.Arguments = string(c.Raw)
 	}
 	out := mcp.Verdict{Allow: v.Effect == policy.Allow, Server: j.server.Name, Reason: e.Reason, Hints: v.Hints}
-	if v.Rule != unlisted {
-		out.Rule = ruleOf(v)
+	if v.Rule != policy.RuleUnlisted {
+		out.Rule = v.RuleAt()
 	}
 	if err := j.l.g.records.append(ctx, e); err != nil {
 		return mcp.Verdict{Server: j.server.Name, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
@@ -76,7 +76,7 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 			j.l.tools.tell()
 		}
 		j.l.tally.refused(api.Refusal{
-			Host: e.Host, Port: int(e.Port), Effect: v.Effect.String(), Reason: c.Method + " " + c.Name + ": " + e.Reason, Rule: out.Rule, Place: placeOf(v.Origin), Hints: v.Hints,
+			Host: e.Host, Port: int(e.Port), Effect: v.Effect.String(), Reason: c.Method + " " + c.Name + ": " + e.Reason, Rule: out.Rule, Place: v.Origin.Place(), Hints: v.Hints,
 		})
 	}
 	return out
@@ -278,7 +278,7 @@ func (j *mcpJudge) ask(subject, title string, v policy.Verdict, digest string) *
 	}
 	return &approval.Ask{
 		SessionID: j.l.info.ID, Session: j.l.info.Name, Project: j.l.info.Project, Agent: j.l.info.Agent,
-		Kind: approval.MCP, Subject: subject, Title: title, Reason: v.Reason, Rule: ruleOf(v), Policy: digest,
+		Kind: approval.MCP, Subject: subject, Title: title, Reason: v.Reason, Rule: v.RuleAt(), Policy: digest,
 		Marks: termsafe.Marks(subject), Details: []approval.Detail{{Label: "server", Text: j.server.Name + " (" + where + ")"}},
 	}
 }

@@ -50,7 +50,7 @@ func mcpServer(s config.MCPServer, pins *mcp.Pins, pinned string) (api.MCPServer
 	}
 	out := api.MCPServer{
 		Name: s.Name, URL: s.URL, Command: s.Command, At: s.URL,
-		Place:      placeOf(policy.Origin{Source: filepath.Base(s.Place.File), File: s.Place.File, Line: s.Place.Line}),
+		Place:      policy.Origin{Source: filepath.Base(s.Place.File), File: s.Place.File, Line: s.Place.Line}.Place(),
 		AllowTools: list(s.AllowTools), AskTools: list(s.AskTools), DenyTools: list(s.DenyTools), Prompts: list(s.Prompts), Resources: list(s.Resources),
 		Sampling: word(s.Sampling), Elicitation: word(s.Elicitation), Roots: word(s.Roots),
 	}
@@ -99,12 +99,12 @@ func MCPServer(l *rulebook.Book, pins *mcp.Pins, name string, of api.MCPProject)
 		})
 		d := mcp.Definition{Name: tool, Digest: p.Digest, Text: p.Definition}
 		t := api.MCPTool{
-			Name: tool, Verdict: v.Effect.String(), Rule: ruleOf(v), Reason: v.Reason,
-			Digest: d.Digest, Description: linesOf(d.Description()), Schema: termsafe.Text(d.Schema()), PinnedAt: p.At, PinnedBy: p.By,
+			Name: tool, Verdict: v.Effect.String(), Rule: v.RuleAt(), Reason: v.Reason,
+			Digest: d.Digest, Description: termsafe.Lines(d.Description()), Schema: termsafe.Text(d.Schema()), PinnedAt: p.At, PinnedBy: p.By,
 		}
 		if p.Seen != nil {
 			now := mcp.Definition{Name: tool, Digest: p.Seen.Digest, Text: p.Seen.Definition}
-			t.Changed = &api.MCPDefinition{Digest: now.Digest, Description: linesOf(now.Description()), Schema: termsafe.Text(now.Schema()), SeenAt: p.Seen.At}
+			t.Changed = &api.MCPDefinition{Digest: now.Digest, Description: termsafe.Lines(now.Description()), Schema: termsafe.Text(now.Schema()), SeenAt: p.Seen.At}
 		}
 		out.Tools = append(out.Tools, t)
 	}

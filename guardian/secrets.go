@@ -212,9 +212,9 @@ func (l *live) secretEvent(u swap.Use) audit.Event {
 // soften it: what went out cannot be taken back.
 func (l *live) AllowUse(ctx context.Context, u swap.Use) egress.Verdict {
 	v := l.judgeSecret(ctx, u)
-	out := egress.Verdict{Allow: v.Effect == policy.Allow, Effect: v.Effect.String(), Rule: v.Rule, Place: placeOf(v.Origin), Reason: v.Reason, Hints: v.Hints}
+	out := egress.Verdict{Allow: v.Effect == policy.Allow, Effect: v.Effect.String(), Rule: v.Rule, Place: v.Origin.Place(), Reason: v.Reason, Hints: v.Hints}
 	e := l.secretEvent(u)
-	e.Action, e.Verdict, e.Rule = "swap", out.Effect, ruleOf(v)
+	e.Action, e.Verdict, e.Rule = "swap", out.Effect, v.RuleAt()
 	e.Reason = v.Reason + "; " + u.Place
 	if v.Diagnostic != "" {
 		e.Reason += "; " + v.Diagnostic
@@ -266,7 +266,7 @@ func (l *live) judgeSecret(ctx context.Context, u swap.Use) policy.Verdict {
 	ask := &approval.Ask{
 		SessionID: l.info.ID, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
 		Kind: approval.Secret, Subject: subject, Title: "use the secret " + u.Name + ": " + u.Method + " " + u.Authority.String(),
-		Reason: v.Reason, Rule: ruleOf(v), Policy: snapshot.Digest(), Marks: termsafe.Marks(subject),
+		Reason: v.Reason, Rule: v.RuleAt(), Policy: snapshot.Digest(), Marks: termsafe.Marks(subject),
 		Details: []approval.Detail{{Label: "request", Text: u.Method + " " + u.Authority.String() + termsafe.Clip(u.Path, 1024)}, {Label: "place", Text: u.Place}},
 	}
 	a := l.g.queue.Ask(ctx, labelled(ask, "session", l.info.Name, "project", l.info.Project))

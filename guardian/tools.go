@@ -154,13 +154,13 @@ func changedFile(ctx context.Context, e audit.Event) api.ChangedFile {
 	if err != nil {
 		out.Note = termsafe.Text(err.Error())
 	}
-	out.After = linesOf(string(now))
+	out.After = termsafe.Lines(string(now))
 	before, err := workspace.Committed(ctx, e.Project, e.Resource)
 	if err != nil {
 		out.From = "nothing of it is committed, or git does not tell: " + termsafe.Text(termsafe.Clip(err.Error(), 200))
 		return out
 	}
-	out.Before, out.From = linesOf(string(before)), "as it was committed last (HEAD)"
+	out.Before, out.From = termsafe.Lines(string(before)), "as it was committed last (HEAD)"
 	return out
 }
 

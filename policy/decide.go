@@ -8,7 +8,7 @@ import (
 
 // The rules that no file wrote.
 const (
-	ruleUnlisted = "unlisted"
+	RuleUnlisted = "unlisted"
 	ruleNone     = "no policy"
 	ruleInvalid  = "invalid request"
 )
@@ -179,7 +179,7 @@ func (s *Snapshot) opened(f *found, a authority.Authority) (Verdict, bool) {
 }
 
 func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authority) Verdict {
-	v := Verdict{Effect: s.unlisted, Rule: ruleUnlisted, Hints: allowHints(a)}
+	v := Verdict{Effect: s.unlisted, Rule: RuleUnlisted, Hints: allowHints(a)}
 	// A person can judge a name. An address tells them nothing, and asking for
 	// it is how a program gets around the names.
 	_, isAddr := a.Addr()

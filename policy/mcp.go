@@ -207,7 +207,7 @@ func (s *Snapshot) call(r Request) Verdict {
 	case c.best[tierAllow] != nil:
 		return c.best[tierAllow].verdict
 	default:
-		v.Rule = ruleUnlisted
+		v.Rule = RuleUnlisted
 		v.Reason = "no rule names the " + r.MCP.subject() + ", and what none names is denied"
 		v.Hints = server.hints(r.MCP)
 	}

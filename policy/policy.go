@@ -116,6 +116,17 @@ func (o Origin) String() string {
 	return o.Source + " (" + place + ")"
 }
 
+// Place is "file:line", the file or, without one, the source.
+func (o Origin) Place() string {
+	switch {
+	case o.File == "":
+		return o.Source
+	case o.Line == 0:
+		return o.File
+	}
+	return o.File + ":" + strconv.Itoa(o.Line)
+}
+
 // Rule is one line of YAML or one flag: a Domain (name, address or wildcard)
 // or a CIDR. Ports nil means 443 and 80 for a rule that widens, every port for
 // a rule that denies.
@@ -244,7 +255,7 @@ type HTTP struct {
 // Verdict is the answer. Its zero value is deny.
 type Verdict struct {
 	Effect Effect
-	// Rule names the rule that spoke, "unlisted" where none did.
+	// Rule names the rule that spoke, RuleUnlisted where none did.
 	Rule   string
 	Origin Origin
 	// Reason is one line for a person.
@@ -278,6 +289,14 @@ type Verdict struct {
 	Rewrites []Rewrite
 	// MaxBytes bounds an allowed request's body; 0 is no bound.
 	MaxBytes int64
+}
+
+// RuleAt is the rule that spoke, with where it was written.
+func (v Verdict) RuleAt() string {
+	if place := v.Origin.String(); place != "" && v.Rule != "" && v.Rule != RuleUnlisted {
+		return v.Rule + " (" + place + ")"
+	}
+	return v.Rule
 }
 
 // SyntaxError is one thing in an Input that was refused. Compile joins several.

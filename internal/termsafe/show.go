@@ -21,6 +21,19 @@ func Text(s string) string {
 	return show(s, false)
 }
 
+// Lines is Text for a text of several lines, with its tabs.
+func Lines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		cells := strings.Split(strings.TrimSuffix(l, "\r"), "\t")
+		for j, cell := range cells {
+			cells[j] = Text(cell)
+		}
+		lines[i] = strings.Join(cells, "\t")
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Quote is Text in quotation marks, in such a way that strconv.Unquote gives
 // exactly the bytes of s back: what is shown is what is meant. A run of spaces
 // is spelled out, or it would push the rest out of sight.

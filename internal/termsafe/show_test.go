@@ -114,3 +114,15 @@ func TestJSONMeansTheSame(t *testing.T) {
 		}
 	}
 }
+
+func TestLines(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                   "",
+		"a\tb\r\n\x1b[2Jc\n": "a\tb\n\\x1b[2Jc\n",
+		"a\rb":               "a\\rb",
+	} {
+		if got := termsafe.Lines(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

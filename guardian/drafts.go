@@ -22,6 +22,7 @@ import (
 	"cloister/internal/durable"
 	"cloister/policy"
 	"cloister/rulebook"
+	"cloister/rulebook/explain"
 )
 
 // cedarName is a policy file that a person may make here.
@@ -190,9 +191,9 @@ func (g *guardian) postRuleDraft(_ http.ResponseWriter, r *http.Request) (any, e
 	}
 	out.Check = check
 	q := api.ExplainRequest{Connect: to.String(), Method: req.Method, Path: req.Path}
-	out.Now = ExplainWith(g.policies.Current().Snapshot(), to, q)
+	out.Now = explain.Destination(g.policies.Current().Snapshot(), to, q)
 	if next != nil {
-		out.Then = ExplainWith(next.Snapshot(), to, q)
+		out.Then = explain.Destination(next.Snapshot(), to, q)
 	}
 	return out, nil
 }

@@ -38,6 +38,7 @@ import (
 	"cloister/mcp"
 	"cloister/oauth"
 	"cloister/rulebook"
+	"cloister/rulebook/servers"
 	"cloister/secret/vault"
 	"cloister/session"
 	"cloister/swap"
@@ -109,9 +110,6 @@ func Socket(dirs xdg.Dirs) string { return filepath.Join(dirs.Runtime, SocketNam
 func Survived(dirs xdg.Dirs) bool { return session.Left(stateFile(dirs)) }
 
 func stateFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "sessions.json") }
-
-// PinsFile is where the definitions of tools lie that a person lives with.
-func PinsFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "mcp", "pins.json") }
 
 // maxFrames bounds the memory of all MCP frames that are being read at once.
 const maxFrames = 96 << 20
@@ -221,7 +219,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		depots:   git.NewDepots(depotsDir(o.Dirs.Data), o.GitEnv),
 	}
 	g.queue = g.newQueue()
-	g.pins, g.frames = mcp.OpenPins(PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
+	g.pins, g.frames = mcp.OpenPins(servers.PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
 	g.commands = &commands{bus: g.bus}
 	g.touch()
 	records, err := openRecorder(AuditDir(o.Dirs), g.log, g.bus.audited)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,10 +14,9 @@ import (
 	"cloister/api"
 	"cloister/api/openapi"
 	"cloister/approval"
-	"cloister/internal/authority"
-	"cloister/internal/urlpath"
 	"cloister/policy"
 	"cloister/rulebook"
+	"cloister/rulebook/explain"
 	"cloister/secret/vault"
 	"cloister/session"
 	"cloister/web"
@@ -462,87 +460,12 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 		if err != nil {
 			return nil, err
 		}
-		return explain(s, in, req)
+		return explain.Ask(s, in, req)
 	}
 	l, err := g.running(req.Session)
 	if err != nil {
 		return nil, err
 	}
 	req.Session, req.Project, req.Agent = l.info.Name, l.info.Project, l.info.Agent
-	return explain(l.snapshot.Load(), l.scope.Load(), req)
-}
-
-// ExplainWith is `policy explain` by any snapshot, with or without a
-// guardian.
-func ExplainWith(s *policy.Snapshot, to authority.Authority, req api.ExplainRequest) api.Explanation {
-	q := policy.Request{
-		Action:    policy.NetworkConnect,
-		Authority: to,
-		Session:   req.Session,
-		Project:   req.Project,
-		Agent:     req.Agent,
-	}
-	if req.Method != "" {
-		q.Action, q.HTTP = policy.HTTPRequest, HTTPOf(req)
-	}
-	if l := req.Login; l != nil {
-		q.Login = &policy.Login{Protocol: l.Protocol, User: l.User, Database: l.Database, Repository: l.Repository, Push: l.Push}
-		if l.Repository != "" {
-			q.Login.Command = "git" // one of its own, whatever its words
-		}
-	}
-	x := policy.Explain(s, q)
-	v := x.Verdict
-	out := api.Explanation{
-		Authority:  to.String(),
-		Effect:     v.Effect.String(),
-		Rule:       v.Rule,
-		Source:     v.Origin.Source,
-		File:       v.Origin.File,
-		Line:       v.Origin.Line,
-		Column:     v.Origin.Column,
-		Reason:     v.Reason,
-		Hints:      v.Hints,
-		Method:     req.Method,
-		WouldDeny:  v.WouldDeny,
-		Inspect:    v.Inspect,
-		Diagnostic: v.Diagnostic,
-		Mode:       s.Mode().String(),
-		Digest:     s.Digest(),
-	}
-	if req.Method != "" && q.HTTP.BadPath == nil {
-		out.Path = q.HTTP.Path.Wire()
-	}
-	if q.Login != nil {
-		out.Login = q.Login.String()
-	}
-	for _, m := range x.Matches {
-		out.Matches = append(out.Matches, api.Match{
-			Effect: m.Effect.String(), Rule: m.Rule, Place: m.Origin.String(), Reason: strings.TrimSpace(m.Reason),
-			Decides: m.Decides, WrongPort: m.WrongPort, Note: m.Note,
-		})
-	}
-	for _, c := range v.Rewrites {
-		out.Rewrites = append(out.Rewrites, api.Rewrite{Header: c.Header, Remove: c.Remove, Rule: c.Rule, Place: c.Origin.String()})
-	}
-	return out
-}
-
-// HTTPOf is the request that is asked about.
-func HTTPOf(req api.ExplainRequest) policy.HTTP {
-	q := policy.HTTP{Method: req.Method, Query: req.Query, Header: fieldsOf(req.Headers)}
-	q.Path, q.BadPath = urlpath.Parse(req.Path)
-	return q
-}
-
-// fieldsOf reads header lines.
-func fieldsOf(lines []string) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for _, line := range lines {
-			name, value, _ := strings.Cut(line, ":")
-			if !yield(name, strings.Trim(value, " \t")) {
-				return
-			}
-		}
-	}
+	return explain.Ask(l.snapshot.Load(), l.scope.Load(), req)
 }

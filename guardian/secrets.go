@@ -226,27 +226,11 @@ func (l *live) AllowUse(ctx context.Context, u swap.Use) egress.Verdict {
 	return out
 }
 
-// asUse is a use in policy's words.
-func asUse(u swap.Use) *policy.Use {
-	out := &policy.Use{
-		Name: u.Name, Place: u.Place, Rule: "secret " + u.Name, Origin: policy.Origin{Source: u.Binding.Origin},
-		Bound: policy.Allow, Reason: "bound to " + u.Binding.To() + ", " + u.Binding.Place(),
-	}
-	switch config.Use(u.Binding.Use) {
-	case config.UseDeny:
-		out.Bound, out.Reason = policy.Deny, "use: deny at "+u.Binding.Origin
-	case config.UseAsk:
-		out.Bound, out.Reason = policy.Ask, "use: ask at "+u.Binding.Origin
-	case config.UseAllow:
-	}
-	return out
-}
-
 // judgeSecret is policy's word or, where that is ask, a person's.
 func (l *live) judgeSecret(ctx context.Context, u swap.Use) policy.Verdict {
 	snapshot := l.snapshot.Load()
 	v := judge(snapshot, policy.Request{
-		Action: policy.SecretUse, Authority: u.Authority, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent, Use: asUse(u),
+		Action: policy.SecretUse, Authority: u.Authority, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent, Use: rulebook.Use(u.Name, u.Place, u.Binding),
 		HTTP: policy.HTTP{Method: u.Method, Path: u.HTTP.Path, BadPath: u.HTTP.BadPath, Query: u.HTTP.Query, Header: u.HTTP.Header},
 	})
 	if v.Effect != policy.Ask {

@@ -64,6 +64,22 @@ func ByName(list []*secret.Binding) map[string][]*secret.Binding {
 	return out
 }
 
+// Use is what policy is asked about a use of a secret at a place of a request.
+func Use(name, place string, b *secret.Binding) *policy.Use {
+	out := &policy.Use{
+		Name: name, Place: place, Rule: "secret " + name, Origin: policy.Origin{Source: b.Origin},
+		Bound: policy.Allow, Reason: "bound to " + b.To() + ", " + b.Place(),
+	}
+	switch config.Use(b.Use) {
+	case config.UseDeny:
+		out.Bound, out.Reason = policy.Deny, "use: deny at "+b.Origin
+	case config.UseAsk:
+		out.Bound, out.Reason = policy.Ask, "use: ask at "+b.Origin
+	case config.UseAllow:
+	}
+	return out
+}
+
 // loginSecrets are the bindings of logins; a secret that a person binds in their
 // own words has those alone.
 func loginSecrets(names []string, own []config.Secret) ([]config.Secret, []*config.Login, error) {

@@ -7,7 +7,7 @@ import (
 
 	"cloister/api"
 	"cloister/client"
-	"cloister/guardian"
+	"cloister/rulebook/explain"
 	"cloister/secret/vault"
 
 	"github.com/spf13/cobra"
@@ -28,7 +28,7 @@ func (a *app) explain(ctx context.Context, req api.ExplainRequest, asJSON bool) 
 			return err
 		}
 		a.notice("the guardian is not running: this is what the next one would say")
-		x, err = guardian.Explain(l, req)
+		x, err = explain.OnDisk(l, req)
 		return err
 	})
 	if err != nil {

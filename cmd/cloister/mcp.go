@@ -9,11 +9,11 @@ import (
 
 	"cloister/api"
 	"cloister/client"
-	"cloister/guardian"
 	"cloister/internal/shellword"
 	"cloister/internal/termsafe"
 	"cloister/mcp"
 	"cloister/rulebook"
+	"cloister/rulebook/servers"
 
 	"github.com/spf13/cobra"
 )
@@ -45,7 +45,7 @@ func (a *app) mcpAsked(ctx context.Context, f func(*client.Client, api.MCPProjec
 	if err != nil {
 		return err
 	}
-	return otherwise(l, mcp.OpenPins(guardian.PinsFile(d), time.Now), here)
+	return otherwise(l, mcp.OpenPins(servers.PinsFile(d), time.Now), here)
 }
 
 // mcpHere is the project of the current folder with the files of it that apply.
@@ -64,7 +64,7 @@ func (a *app) mcpList() *cobra.Command {
 				list, err = c.MCP(cmd.Context(), of)
 				return err
 			}, func(l *rulebook.Book, p *mcp.Pins, of api.MCPProject) (err error) {
-				list, err = guardian.MCPServers(l, p, of)
+				list, err = servers.List(l, p, of)
 				return err
 			})
 			if err != nil {
@@ -116,7 +116,7 @@ func (a *app) mcpServer(ctx context.Context, name string) (s api.MCPServer, err 
 		s, err = c.MCPServer(ctx, name, of)
 		return err
 	}, func(l *rulebook.Book, p *mcp.Pins, of api.MCPProject) (err error) {
-		s, err = guardian.MCPServer(l, p, name, of)
+		s, err = servers.Find(l, p, name, of)
 		return err
 	})
 	return s, err
@@ -214,7 +214,7 @@ func (a *app) mcpNames(cmd *cobra.Command, args []string, _ string) ([]string, c
 		}
 		return err
 	}, func(l *rulebook.Book, p *mcp.Pins, of api.MCPProject) error {
-		list, err := guardian.MCPServers(l, p, of)
+		list, err := servers.List(l, p, of)
 		for _, s := range list {
 			out = append(out, s.Name)
 		}

@@ -14,10 +14,10 @@ import (
 	"cloister/api"
 	"cloister/client"
 	"cloister/config"
-	"cloister/guardian"
 	"cloister/internal/authority"
 	"cloister/policy"
 	"cloister/rulebook"
+	"cloister/rulebook/explain"
 
 	"github.com/spf13/cobra"
 )
@@ -376,7 +376,7 @@ func requested(t config.PolicyTest) (string, *policy.HTTP, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	q := guardian.HTTPOf(req)
+	q := explain.HTTP(req)
 	return req.Connect, &q, nil
 }
 

@@ -1,23 +1,34 @@
-package guardian
+// Package explain tells what a policy would say of one case, in the words of the API.
+//
+// Promise: it is the judge who is asked, by the same questions as an enforcer asks;
+// the answer of a guardian and the one that the CLI gives without one are the same.
+//
+// It asks nobody, connects nowhere and records nothing.
+//
+// Most readers want [Ask].
+package explain
 
 import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"iter"
 	"net/http"
+	"strings"
 
 	"cloister/api"
 	"cloister/internal/authority"
 	"cloister/internal/nearest"
+	"cloister/internal/urlpath"
 	"cloister/policy"
 	"cloister/rulebook"
 	"cloister/secret"
-	"cloister/swap"
 )
 
-// Explain is `policy explain` by the configuration on disk, for a session that the
+// OnDisk is `policy explain` by the configuration on disk, for a session that the
 // project in the question would have.
-func Explain(l *rulebook.Book, req api.ExplainRequest) (api.Explanation, error) {
+func OnDisk(l *rulebook.Book, req api.ExplainRequest) (api.Explanation, error) {
 	s, err := l.In(req.Project, req.Projects)
 	if err != nil {
 		return api.Explanation{}, err
@@ -26,27 +37,27 @@ func Explain(l *rulebook.Book, req api.ExplainRequest) (api.Explanation, error) 
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	return explain(s, in, req)
+	return Ask(s, in, req)
 }
 
-// explain answers one question by a session's policy.
-func explain(s *policy.Snapshot, in *rulebook.Scope, req api.ExplainRequest) (api.Explanation, error) {
+// Ask answers one question by a session's policy.
+func Ask(s *policy.Snapshot, in *rulebook.Scope, req api.ExplainRequest) (api.Explanation, error) {
 	if req.MCP != nil {
-		return explainCall(s, req)
+		return call(s, req)
 	}
 	to, err := authority.ParseHostPort(req.Connect, 443)
 	if err != nil {
 		return api.Explanation{}, badRequest("explain: %v", err)
 	}
 	if req.Secret != "" {
-		return explainUse(s, in, to, req)
+		return use(s, in, to, req)
 	}
-	return ExplainWith(s, to, req), nil
+	return Destination(s, to, req), nil
 }
 
-// explainCall is what would become of a call to an MCP server. That its tool may
+// call is what would become of a call to an MCP server. That its tool may
 // have changed since it was pinned is not policy: mcp inspect tells it.
-func explainCall(s *policy.Snapshot, req api.ExplainRequest) (api.Explanation, error) {
+func call(s *policy.Snapshot, req api.ExplainRequest) (api.Explanation, error) {
 	call := &policy.MCPCall{Server: req.MCP.Server, Name: req.MCP.Name}
 	for _, f := range []policy.Feature{policy.Tool, policy.Prompt, policy.Resource, policy.Sampling, policy.Elicitation, policy.Roots} {
 		if f.String() == cmp.Or(req.MCP.Feature, policy.Tool.String()) {
@@ -84,11 +95,11 @@ func explainCall(s *policy.Snapshot, req api.ExplainRequest) (api.Explanation, e
 	return explained(s, q, subject), nil
 }
 
-// explainUse is what would become of a secret whose placeholder stands where its
+// use is what would become of a secret whose placeholder stands where its
 // binding says, in a request.
-func explainUse(s *policy.Snapshot, in *rulebook.Scope, to authority.Authority, req api.ExplainRequest) (api.Explanation, error) {
+func use(s *policy.Snapshot, in *rulebook.Scope, to authority.Authority, req api.ExplainRequest) (api.Explanation, error) {
 	req.Method = cmp.Or(req.Method, http.MethodGet)
-	q := policy.Request{Action: policy.SecretUse, Authority: to, Session: req.Session, Project: req.Project, Agent: req.Agent, HTTP: HTTPOf(req)}
+	q := policy.Request{Action: policy.SecretUse, Authority: to, Session: req.Session, Project: req.Project, Agent: req.Agent, HTTP: HTTP(req)}
 	where := secret.Request{Authority: to, Secure: to.Port() != 80, Method: req.Method, Path: q.HTTP.Path, BadPath: q.HTTP.BadPath}
 	list := rulebook.ByName(in.Bindings)[req.Secret]
 	subject := "secret " + req.Secret + " in " + req.Method + " " + to.String()
@@ -108,7 +119,7 @@ func explainUse(s *policy.Snapshot, in *rulebook.Scope, to authority.Authority, 
 	}
 	for _, b := range list {
 		if why, _, _ := b.Refuses(where); why == "" {
-			q.Use = asUse(swap.Use{Name: req.Secret, Place: b.Place(), Binding: b})
+			q.Use = rulebook.Use(req.Secret, b.Place(), b)
 			return explained(s, q, subject), nil
 		}
 	}
@@ -127,4 +138,82 @@ func explained(s *policy.Snapshot, q policy.Request, subject string) api.Explana
 		File: v.Origin.File, Line: v.Origin.Line, Column: v.Origin.Column, Reason: v.Reason, Hints: v.Hints, WouldDeny: v.WouldDeny,
 		Diagnostic: v.Diagnostic, Mode: s.Mode().String(), Digest: s.Digest(),
 	}
+}
+
+// Destination is what would become of a connection, a request or a login.
+func Destination(s *policy.Snapshot, to authority.Authority, req api.ExplainRequest) api.Explanation {
+	q := policy.Request{
+		Action:    policy.NetworkConnect,
+		Authority: to,
+		Session:   req.Session,
+		Project:   req.Project,
+		Agent:     req.Agent,
+	}
+	if req.Method != "" {
+		q.Action, q.HTTP = policy.HTTPRequest, HTTP(req)
+	}
+	if l := req.Login; l != nil {
+		q.Login = &policy.Login{Protocol: l.Protocol, User: l.User, Database: l.Database, Repository: l.Repository, Push: l.Push}
+		if l.Repository != "" {
+			q.Login.Command = "git" // one of its own, whatever its words
+		}
+	}
+	x := policy.Explain(s, q)
+	v := x.Verdict
+	out := api.Explanation{
+		Authority:  to.String(),
+		Effect:     v.Effect.String(),
+		Rule:       v.Rule,
+		Source:     v.Origin.Source,
+		File:       v.Origin.File,
+		Line:       v.Origin.Line,
+		Column:     v.Origin.Column,
+		Reason:     v.Reason,
+		Hints:      v.Hints,
+		Method:     req.Method,
+		WouldDeny:  v.WouldDeny,
+		Inspect:    v.Inspect,
+		Diagnostic: v.Diagnostic,
+		Mode:       s.Mode().String(),
+		Digest:     s.Digest(),
+	}
+	if req.Method != "" && q.HTTP.BadPath == nil {
+		out.Path = q.HTTP.Path.Wire()
+	}
+	if q.Login != nil {
+		out.Login = q.Login.String()
+	}
+	for _, m := range x.Matches {
+		out.Matches = append(out.Matches, api.Match{
+			Effect: m.Effect.String(), Rule: m.Rule, Place: m.Origin.String(), Reason: strings.TrimSpace(m.Reason),
+			Decides: m.Decides, WrongPort: m.WrongPort, Note: m.Note,
+		})
+	}
+	for _, c := range v.Rewrites {
+		out.Rewrites = append(out.Rewrites, api.Rewrite{Header: c.Header, Remove: c.Remove, Rule: c.Rule, Place: c.Origin.String()})
+	}
+	return out
+}
+
+// HTTP is the request that is asked about.
+func HTTP(req api.ExplainRequest) policy.HTTP {
+	q := policy.HTTP{Method: req.Method, Query: req.Query, Header: fieldsOf(req.Headers)}
+	q.Path, q.BadPath = urlpath.Parse(req.Path)
+	return q
+}
+
+// fieldsOf reads header lines.
+func fieldsOf(lines []string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, line := range lines {
+			name, value, _ := strings.Cut(line, ":")
+			if !yield(name, strings.Trim(value, " \t")) {
+				return
+			}
+		}
+	}
+}
+
+func badRequest(format string, args ...any) error {
+	return &api.Error{Status: http.StatusBadRequest, Code: api.CodeBadRequest, Message: fmt.Sprintf(format, args...)}
 }

@@ -148,6 +148,7 @@ var packages = map[string]string{
 	"secret/vault":           "the encrypted file of one user's secrets",
 	"session":                "registry and shim",
 	"session/terminal":       "one program's terminal, for several people's",
+	"session/tally":          "the numbers of one session",
 	"web":                    "the window's door and pages",
 	"swap":                   "placeholders in requests become credentials, and back",
 	"workspace":              "the plan of the view",

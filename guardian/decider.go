@@ -50,7 +50,7 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 		if ctx.Err() != nil {
 			return egress.Verdict{Effect: "deny", Reason: "the session has ended"}
 		}
-		l.tally.refused(api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: err.Error()})
+		l.tally.Refused(api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: err.Error()})
 		return egress.Verdict{Effect: "deny", Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
 	v.Inspect = v.Inspect || reads
@@ -128,14 +128,14 @@ func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string
 	switch {
 	case v.Effect == policy.Allow:
 		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !v.Inspect && (v.Protocol == "" || q.Login != nil) {
-			l.tally.allowed()
+			l.tally.Allowed()
 		}
 		return
 	case q.Kind == egress.Resolve && (v.Effect == policy.Ask || q.Detail != "A"):
 		return // an ask is refused, and told, when it connects
 	}
 	out := verdict(v, why)
-	l.tally.refused(api.Refusal{
+	l.tally.Refused(api.Refusal{
 		Host:   e.Host,
 		Port:   int(e.Port),
 		Effect: out.Effect,
@@ -241,7 +241,7 @@ func (l *live) Refused(f egress.Flow) error {
 		r.Host = f.Detail
 	}
 	if !l.told(f) {
-		l.tally.refused(r)
+		l.tally.Refused(r)
 	}
 	return err
 }

@@ -190,10 +190,10 @@ func (w *gitwork) recorded(ctx context.Context, v hostexec.Verdict, granted bool
 		return unrecorded(err), false
 	}
 	if !granted {
-		w.l.tally.refusedCommand(v)
+		w.l.tally.RefusedCommand(v)
 		return refusedBy(v), false
 	}
-	w.l.tally.allowed()
+	w.l.tally.Allowed()
 	return hostexec.Exit{}, true
 }
 
@@ -269,10 +269,10 @@ func (w *gitwork) ask(ctx context.Context, v hostexec.Verdict, a *approval.Ask) 
 	answer := w.l.g.queue.Ask(ctx, labelled(a, "session", info.Name, "project", info.Project))
 	switch answer.Outcome {
 	case approval.Allowed:
-		w.l.tally.asked()
+		w.l.tally.Asked()
 		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + answer.ID, Reason: "a person allowed it: " + wordOf(answer)}, true
 	case approval.Denied:
-		w.l.tally.asked()
+		w.l.tally.Asked()
 		return hostexec.Verdict{Rule: "approval " + answer.ID, Reason: "a person denied it: " + wordOf(answer)}, false
 	default:
 		v.Effect, v.Reason = hostexec.Deny, endOfAsk(answer.Outcome)+": "+v.Reason
@@ -299,7 +299,7 @@ func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
 		return errors.New(unrecorded(err).Refused)
 	}
 	if !granted {
-		w.l.tally.refusedCommand(v)
+		w.l.tally.RefusedCommand(v)
 		if v.Hint != "" {
 			_ = w.conn.Notice("hint: " + v.Hint) // who is gone needs none
 		}

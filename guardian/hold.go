@@ -43,10 +43,10 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 		a := l.g.queue.Ask(ctx, l.question(q, v, snapshot.Digest()))
 		switch a.Outcome {
 		case approval.Allowed:
-			l.tally.asked()
+			l.tally.Asked()
 			q.Once.Allow(q.Authority, wordOf(a))
 		case approval.Denied:
-			l.tally.asked()
+			l.tally.Asked()
 			if a.Reply.Scope == approval.Once {
 				return answered(v, policy.Deny, wordOf(a)), snapshot.Digest(), ""
 			}
@@ -85,7 +85,7 @@ func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdic
 	a := l.g.queue.Ask(ctx, ask)
 	switch a.Outcome {
 	case approval.Allowed, approval.Denied:
-		l.tally.asked()
+		l.tally.Asked()
 		effect := policy.Deny
 		if a.Outcome == approval.Allowed {
 			effect = policy.Allow

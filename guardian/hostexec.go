@@ -143,10 +143,10 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 		return unrecorded(err)
 	}
 	if !granted {
-		l.tally.refusedCommand(v)
+		l.tally.RefusedCommand(v)
 		return refusedBy(v)
 	}
-	l.tally.allowed()
+	l.tally.Allowed()
 	// Whatever was asked and answered: what runs is what stands there now, and
 	// the rules are those of now.
 	now, err := p.Again()
@@ -181,7 +181,7 @@ func (h *hosted) refuse(ctx context.Context, err error) hostexec.Exit {
 	e := h.event(audit.HostexecRequest, "refuse")
 	e.Verdict, e.Reason = policy.Deny.String(), err.Error()
 	h.l.record(context.WithoutCancel(ctx), e)
-	h.l.tally.refusedCommand(hostexec.Verdict{Reason: err.Error()})
+	h.l.tally.RefusedCommand(hostexec.Verdict{Reason: err.Error()})
 	return exit
 }
 
@@ -213,10 +213,10 @@ func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Ve
 	a := h.l.g.queue.Ask(ctx, h.question(p, v))
 	switch a.Outcome {
 	case approval.Allowed:
-		h.l.tally.asked()
+		h.l.tally.Asked()
 		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + a.ID, Reason: "a person allowed it: " + wordOf(a)}, true
 	case approval.Denied:
-		h.l.tally.asked()
+		h.l.tally.Asked()
 		return hostexec.Verdict{Rule: "approval " + a.ID, Reason: "a person denied it: " + wordOf(a)}, false
 	default:
 		v.Reason = endOfAsk(a.Outcome) + ": " + v.Reason

@@ -22,6 +22,7 @@ import (
 	"cloister/policy"
 	"cloister/rulebook"
 	"cloister/session"
+	"cloister/session/tally"
 	"cloister/swap"
 )
 
@@ -48,7 +49,7 @@ type live struct {
 	shim     *process
 	snapshot atomic.Pointer[policy.Snapshot]
 	scope    atomic.Pointer[rulebook.Scope] // never nil
-	tally    *tally
+	tally    *tally.Tally
 	ready    chan struct{} // closed when conn is set
 	conn     *passfd.Conn
 	hosts    map[string]string
@@ -150,7 +151,7 @@ func (l *live) handle(frame api.Frame) error {
 		l.g.sessions.Describe(l.info.ID, frame.Exec)
 	case api.FrameAck:
 		l.acked.Store(true)
-		l.tally.mark() // what moved meanwhile
+		l.tally.Mark() // what moved meanwhile
 	default:
 		return fmt.Errorf("read frame: %q is not a shim's word", frame.Type)
 	}
@@ -312,7 +313,7 @@ func (l *live) tell() {
 		select {
 		case <-l.ctx.Done():
 			return
-		case <-l.tally.changed:
+		case <-l.tally.Changed():
 		}
 		if !l.acked.CompareAndSwap(true, false) {
 			continue // its ack marks the tally again
@@ -330,7 +331,7 @@ func (l *live) tell() {
 
 // sendNumbers tells the shim what the session came to so far.
 func (l *live) sendNumbers() error {
-	sum := l.tally.summary()
+	sum := l.tally.Summary()
 	return l.send(api.Frame{Type: api.FrameCounts, Summary: &sum})
 }
 
@@ -378,7 +379,7 @@ func (l *live) finish(end api.SessionEnd) {
 	}
 	l.g.sessions.Note(l.info.ID, func(i *api.SessionInfo) { i.AutorunChanged = session.Short(end.AutorunChanged) })
 	l.over(ctx, event, "stop", reason, &end.ExitStatus)
-	sum := l.tally.summary()
+	sum := l.tally.Summary()
 	_ = l.send(api.Frame{Type: api.FrameSummary, Summary: &sum})
 }
 
@@ -390,7 +391,7 @@ func (l *live) lose(why error) {
 }
 
 func (l *live) over(ctx context.Context, event session.Event, action, reason string, status *int) {
-	sum := l.tally.summary()
+	sum := l.tally.Summary()
 	ms := time.Since(l.started).Milliseconds()
 	e := l.g.event(l.info, l.snapshot.Load().Digest())
 	e.Kind, e.Action, e.ExitStatus, e.DurationMS = audit.SessionStop, action, status, &ms

@@ -14,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/internal/passfd"
+	"cloister/session/tally"
 )
 
 // What is refused while a session's egress drains is in the numbers that the next
@@ -42,12 +43,12 @@ func TestLastNumbers(t *testing.T) {
 	}
 	g := &guardian{started: time.Now(), queue: &approval.Queue{}}
 	g.ctx, g.stop = context.WithCancelCause(t.Context())
-	l := &live{g: g, shim: self, conn: passfd.New(near, nil, api.MaxFrame), tally: newTally(api.SessionSummary{}), gone: make(chan struct{})}
+	l := &live{g: g, shim: self, conn: passfd.New(near, nil, api.MaxFrame), tally: tally.New(api.SessionSummary{}), gone: make(chan struct{})}
 	// It ends when the link has been read to its end, which is later than the guardian's.
 	l.ctx, l.cancel = context.WithCancel(t.Context())
 	l.served.Go(func() {
 		<-l.ctx.Done()
-		l.tally.refused(api.Refusal{Host: "bad.example"})
+		l.tally.Refused(api.Refusal{Host: "bad.example"})
 	})
 	g.stop(nil)
 	l.serve()

@@ -75,7 +75,7 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 		if c.Feature < policy.Sampling { // those of a server end in no refusal of egress
 			j.l.tools.tell()
 		}
-		j.l.tally.refused(api.Refusal{
+		j.l.tally.Refused(api.Refusal{
 			Host: e.Host, Port: int(e.Port), Effect: v.Effect.String(), Reason: c.Method + " " + c.Name + ": " + e.Reason, Rule: out.Rule, Place: v.Origin.Place(), Hints: v.Hints,
 		})
 	}
@@ -110,7 +110,7 @@ func (j *mcpJudge) decide(ctx context.Context, c mcp.Call) (v policy.Verdict, wh
 		a := j.l.g.queue.Ask(ctx, j.question(c, v, snapshot.Digest()))
 		switch a.Outcome {
 		case approval.Allowed, approval.Denied:
-			j.l.tally.asked()
+			j.l.tally.Asked()
 			if a.Reply.Scope == approval.Once {
 				effect := policy.Deny
 				if a.Outcome == approval.Allowed {
@@ -190,7 +190,7 @@ func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdi
 	a := j.l.g.queue.Ask(ctx, labelled(ask, "session", j.l.info.Name, "project", j.l.info.Project))
 	switch a.Outcome {
 	case approval.Allowed:
-		j.l.tally.asked()
+		j.l.tally.Asked()
 		if _, err := j.l.g.pins.Take(j.pinned(), digests, a.Reply.By); err != nil {
 			v.Effect, v.Reason = policy.Deny, err.Error()
 			return v, false
@@ -200,7 +200,7 @@ func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdi
 		j.l.record(ctx, e)
 		return policy.Verdict{}, true
 	case approval.Denied:
-		j.l.tally.asked()
+		j.l.tally.Asked()
 		return answered(v, policy.Deny, wordOf(a)), false
 	default:
 		return v, false

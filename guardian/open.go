@@ -17,6 +17,7 @@ import (
 	"cloister/policy"
 	"cloister/rulebook"
 	"cloister/session"
+	"cloister/session/tally"
 	"cloister/swap"
 )
 
@@ -161,7 +162,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		info:    info,
 		words:   rulebook.WordsOf(req),
 		shim:    shim,
-		tally:   newTally(api.SessionSummary{}),
+		tally:   tally.New(api.SessionSummary{}),
 		hosts:   loaded.Config().Proxy.Hosts,
 		foreign: append(slices.Clone(req.Writable), g.o.Dirs.Data),
 		roots:   loaded.Roots(),
@@ -170,7 +171,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		gone:    make(chan struct{}),
 	}
 	if req.Resume != nil {
-		l.tally = newTally(req.Resume.Summary)
+		l.tally = tally.New(req.Resume.Summary)
 		l.adopted = true
 	}
 	var authority []byte

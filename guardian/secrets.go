@@ -256,10 +256,10 @@ func (l *live) judgeSecret(ctx context.Context, u swap.Use) policy.Verdict {
 	a := l.g.queue.Ask(ctx, labelled(ask, "session", l.info.Name, "project", l.info.Project))
 	switch a.Outcome {
 	case approval.Allowed:
-		l.tally.asked()
+		l.tally.Asked()
 		return told(policy.Allow, "a person allowed it: "+wordOf(a))
 	case approval.Denied:
-		l.tally.asked()
+		l.tally.Asked()
 		return told(policy.Deny, "a person denied it: "+wordOf(a))
 	default:
 		return told(policy.Ask, endOfAsk(a.Outcome)+": "+v.Reason)

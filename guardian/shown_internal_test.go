@@ -18,6 +18,7 @@ import (
 	"cloister/mcp"
 	"cloister/policy"
 	"cloister/rulebook"
+	"cloister/session/tally"
 )
 
 // What a person is asked about is shown whole; what is longer than anybody looks
@@ -42,7 +43,7 @@ func TestShownWhole(t *testing.T) {
 		Ended: func(approval.Item) {}, Changed: func(approval.Item) {},
 	})
 	defer queue.Watch("")()
-	l := &live{g: &guardian{queue: queue, pins: mcp.OpenPins(filepath.Join(t.TempDir(), "pins"), time.Now)}, tally: newTally(api.SessionSummary{})}
+	l := &live{g: &guardian{queue: queue, pins: mcp.OpenPins(filepath.Join(t.TempDir(), "pins"), time.Now)}, tally: tally.New(api.SessionSummary{})}
 	l.snapshot.Store(snapshot)
 	l.scope.Store(&rulebook.Scope{})
 	j := &mcpJudge{l, &server}

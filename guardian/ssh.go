@@ -55,10 +55,10 @@ func (l *live) allowLogin(ctx context.Context, who egress.SSHLogin, key ssh.Publ
 		a := l.g.queue.Ask(ctx, l.askLogin(who, key))
 		switch a.Outcome {
 		case approval.Allowed:
-			l.tally.asked()
+			l.tally.Asked()
 			e.Reason += "; a person allowed it: " + wordOf(a)
 		case approval.Denied:
-			l.tally.asked()
+			l.tally.Asked()
 			why = "a person denied the signature: " + wordOf(a)
 		default:
 			why = "nobody allowed the signature: " + endOfAsk(a.Outcome)

@@ -1,4 +1,13 @@
-package guardian
+// Package tally counts what one session asked for.
+//
+// Promise: whatever a hostile program asks, a sum fits one frame of the session's
+// link; who waits learns that the numbers moved.
+//
+// It keeps nothing on the disk: the shim brings the numbers back to the next
+// guardian.
+//
+// Most readers want [New].
+package tally
 
 import (
 	"slices"
@@ -18,15 +27,16 @@ const (
 	maxHints = 4
 )
 
-// tally counts what one session asked for.
-type tally struct {
+// A Tally is one session's numbers.
+type Tally struct {
 	mu      sync.Mutex
 	sum     api.SessionSummary
 	changed chan struct{} // one token: the numbers moved
 }
 
-func newTally(before api.SessionSummary) *tally {
-	t := &tally{sum: before, changed: make(chan struct{}, 1)}
+// New goes on from the numbers that a session has already.
+func New(before api.SessionSummary) *Tally {
+	t := &Tally{sum: before, changed: make(chan struct{}, 1)}
 	// What a shim brings back is bounded like what is counted here.
 	if extra := len(t.sum.Refusals) - maxRefusals; extra > 0 {
 		t.sum.Refusals, t.sum.More = t.sum.Refusals[:maxRefusals], t.sum.More+extra
@@ -37,25 +47,26 @@ func newTally(before api.SessionSummary) *tally {
 	return t
 }
 
-func (t *tally) allowed() {
+// Allowed counts what passed.
+func (t *Tally) Allowed() {
 	t.mu.Lock()
 	t.sum.Allowed++
 	t.mu.Unlock()
-	t.mark()
+	t.Mark()
 }
 
-// asked counts a question that a person answered; what became of it is counted
+// Asked counts a question that a person answered; what became of it is counted
 // apart from that.
-func (t *tally) asked() {
+func (t *Tally) Asked() {
 	t.mu.Lock()
 	t.sum.Asked++
 	t.mu.Unlock()
-	t.mark()
+	t.Mark()
 }
 
-// refusedCommand counts a host command that did not run. Its caller was told
+// RefusedCommand counts a host command that did not run. Its caller was told
 // why; the summary names destinations only.
-func (t *tally) refusedCommand(v hostexec.Verdict) {
+func (t *Tally) RefusedCommand(v hostexec.Verdict) {
 	t.mu.Lock()
 	if v.Effect == hostexec.Ask {
 		t.sum.Asked++
@@ -63,11 +74,11 @@ func (t *tally) refusedCommand(v hostexec.Verdict) {
 		t.sum.Denied++
 	}
 	t.mu.Unlock()
-	t.mark()
+	t.Mark()
 }
 
-// refused counts r, with its like if there was one.
-func (t *tally) refused(r api.Refusal) {
+// Refused counts r, with its like if there was one.
+func (t *Tally) Refused(r api.Refusal) {
 	bound(&r)
 	t.mu.Lock()
 	if r.Effect == "ask" {
@@ -88,17 +99,22 @@ func (t *tally) refused(r api.Refusal) {
 		t.sum.More++
 	}
 	t.mu.Unlock()
-	t.mark()
+	t.Mark()
 }
 
-func (t *tally) mark() {
+// Mark says that the numbers moved.
+func (t *Tally) Mark() {
 	select {
 	case t.changed <- struct{}{}:
 	default:
 	}
 }
 
-func (t *tally) summary() api.SessionSummary {
+// Changed has one token when the numbers moved.
+func (t *Tally) Changed() <-chan struct{} { return t.changed }
+
+// Summary is what the session came to so far.
+func (t *Tally) Summary() api.SessionSummary {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sum

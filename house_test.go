@@ -80,6 +80,7 @@ var packages = map[string]string{
 	"approval":               "the queue of questions",
 	"audit":                  "the record",
 	"audit/flood":            "what a session is refused too often",
+	"audit/recorder":         "the record of a guardian, opened anew when it could not be written",
 	"bench":                  "the budgets, measured beside their peers",
 	"bench/least":            "the least that Go can do between two TLS connections, for the bench",
 	"bench/streams":          "a server of events that say when they were sent, for the bench",

@@ -102,7 +102,7 @@ func (g *guardian) swapWords(ctx context.Context, l *live, change func(*rulebook
 func (g *guardian) recordSessionPolicy(ctx context.Context, l *live, next *policy.Snapshot) error {
 	e := g.event(l.info, next.Digest())
 	e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
-	return g.records.append(ctx, e)
+	return g.records.Append(ctx, e)
 }
 
 // remember writes an answer to its file, and puts it in force.
@@ -230,7 +230,7 @@ func (g *guardian) postUndo(_ http.ResponseWriter, r *http.Request) (any, error)
 
 // undo records, then removes.
 func (g *guardian) undo(ctx context.Context, d api.Decision, by string) error {
-	if err := g.records.append(ctx, audit.Event{
+	if err := g.records.Append(ctx, audit.Event{
 		Kind: audit.ApprovalDecision, Action: "undo", Resource: d.Subject, Session: d.Session, Project: d.Project,
 		Reason: fmt.Sprintf("approval %s: %s of scope %s taken back by %s", d.ID, d.Answer, d.Scope, by),
 		Policy: g.policies.Current().Snapshot().Digest(),

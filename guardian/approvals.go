@@ -57,7 +57,7 @@ func (g *guardian) recordAsked(ctx context.Context, i approval.Item) error {
 	e := g.approvalEvent(i)
 	e.Kind, e.Action, e.Verdict = audit.ApprovalRequest, "ask", policy.Ask.String()
 	e.Reason = "approval " + i.ID + ": " + i.Reason
-	return g.records.append(ctx, e)
+	return g.records.Append(ctx, e)
 }
 
 // recordEnded records a question that nobody answered. Nothing follows from it,
@@ -69,7 +69,7 @@ func (g *guardian) recordEnded(i approval.Item) {
 	if i.Outcome == approval.Superseded {
 		e.Verdict = ""
 	}
-	if err := g.records.append(context.WithoutCancel(g.ctx), e); err != nil {
+	if err := g.records.Append(context.WithoutCancel(g.ctx), e); err != nil {
 		g.log.Error("the end of a question could not be recorded", "approval", i.ID, "error", err)
 	}
 }
@@ -103,14 +103,14 @@ func (g *guardian) decided(ctx context.Context, i approval.Item, r approval.Repl
 	if r.Subject != "" {
 		e.Resource = r.Subject
 	}
-	if err := g.records.append(ctx, e); err != nil {
+	if err := g.records.Append(ctx, e); err != nil {
 		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "answer: it could not be recorded, so it does not count: " + err.Error()}
 	}
 	err := g.keepAnswer(ctx, i, r)
 	if err != nil {
 		e.Verdict, e.Action = "", "failed"
 		e.Reason = fmt.Sprintf("approval %s: the answer could not be remembered and does not count: %v", i.ID, err)
-		if err := g.records.append(ctx, e); err != nil {
+		if err := g.records.Append(ctx, e); err != nil {
 			g.log.Error("a failed answer could not be recorded", "approval", i.ID, "error", err)
 		}
 	}

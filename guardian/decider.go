@@ -46,7 +46,7 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	if q.Kind == egress.Request && v.Effect != policy.Allow {
 		e.Status = http.StatusForbidden
 	}
-	if err := l.g.records.append(ctx, e); err != nil {
+	if err := l.g.records.Append(ctx, e); err != nil {
 		if ctx.Err() != nil {
 			return egress.Verdict{Effect: "deny", Reason: "the session has ended"}
 		}
@@ -225,7 +225,7 @@ func (l *live) Closed(f egress.Flow) {
 	}
 	n := [3]int64{f.Up, f.Down, f.Duration.Milliseconds()}
 	e.BytesUp, e.BytesDown, e.DurationMS = &n[0], &n[1], &n[2]
-	if err := l.g.records.ended(e); err != nil {
+	if err := l.g.records.Ended(e); err != nil {
 		l.g.log.Error("the end of a connection could not be recorded", "session", l.info.Name, "error", err)
 	}
 }
@@ -235,7 +235,7 @@ func (l *live) Refused(f egress.Flow) error {
 	e := l.flowEvent(f)
 	e.Action, e.Verdict = "refuse", policy.Deny.String()
 	nothing(&e)
-	err := l.g.records.append(context.WithoutCancel(l.ctx), e)
+	err := l.g.records.Append(context.WithoutCancel(l.ctx), e)
 	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason, Rule: f.Rule, Hints: f.Hints}
 	if r.Host == "" {
 		r.Host = f.Detail

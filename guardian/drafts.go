@@ -139,7 +139,7 @@ func (g *guardian) postPolicyFile(_ http.ResponseWriter, r *http.Request) (any, 
 // recordSave tells the record who saves what, before it is done: what cannot be
 // recorded is not saved.
 func (g *guardian) recordSave(r *http.Request, path, text string) error {
-	if err := g.records.append(context.WithoutCancel(r.Context()), audit.Event{
+	if err := g.records.Append(context.WithoutCancel(r.Context()), audit.Event{
 		Kind: audit.PolicyLoad, Action: "save", Resource: path, Verdict: policy.Allow.String(),
 		Reason: "a person said so: " + whoAnswers(r, ""), Digest: config.Digest([]byte(text)), Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {

@@ -186,7 +186,7 @@ func (w *gitwork) contact(ctx context.Context, verb string) (hostexec.Exit, bool
 func (w *gitwork) recorded(ctx context.Context, v hostexec.Verdict, granted bool) (hostexec.Exit, bool) {
 	e := w.event(audit.HostexecRequest, "request")
 	e.Rule, e.Reason, e.Verdict, e.Path = v.Rule, v.Reason, v.Effect.String(), w.remote.URL
-	if err := w.l.g.records.append(ctx, e); err != nil {
+	if err := w.l.g.records.Append(ctx, e); err != nil {
 		return unrecorded(err), false
 	}
 	if !granted {
@@ -295,7 +295,7 @@ func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
 	v, granted := w.judgePush(ctx, p)
 	e := w.event(audit.HostexecRequest, "request")
 	e.Path, e.Rule, e.Reason, e.Verdict = w.remote.URL, v.Rule, v.Reason, v.Effect.String()
-	if err := w.l.g.records.append(ctx, e); err != nil {
+	if err := w.l.g.records.Append(ctx, e); err != nil {
 		return errors.New(unrecorded(err).Refused)
 	}
 	if !granted {
@@ -312,7 +312,7 @@ func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
 		return errors.New(e.Reason)
 	}
 	e.Action, e.Verdict, e.Reason = "start", policy.Allow.String(), "exactly these commits: "+ids(p)
-	if err := w.l.g.records.append(ctx, e); err != nil {
+	if err := w.l.g.records.Append(ctx, e); err != nil {
 		return errors.New(unrecorded(err).Refused)
 	}
 	return ctx.Err()

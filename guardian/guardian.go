@@ -30,6 +30,7 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/audit"
+	"cloister/audit/recorder"
 	"cloister/desktop"
 	"cloister/egress"
 	"cloister/git"
@@ -123,7 +124,7 @@ type guardian struct {
 	log         *slog.Logger
 	started     time.Time
 	socket      string
-	records     *recorder
+	records     *recorder.Recorder
 	sessions    *session.Registry
 	queue       *approval.Queue // what waits for a person
 	bus         *bus            // what happened, for those who watch
@@ -222,21 +223,21 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	g.pins, g.frames = mcp.OpenPins(servers.PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
 	g.commands = &commands{bus: g.bus}
 	g.touch()
-	records, err := openRecorder(AuditDir(o.Dirs), g.log, g.bus.audited)
+	records, err := recorder.Open(AuditDir(o.Dirs), g.log, g.bus.audited)
 	if err != nil {
 		return nil, err
 	}
 	g.records = records
 	registry, note, err := session.OpenRegistry(stateFile(o.Dirs), session.Options{})
 	if err != nil {
-		return nil, errors.Join(err, records.close())
+		return nil, errors.Join(err, records.Close())
 	}
 	g.sessions = registry
 	if note != "" {
 		g.notice(note)
 	}
 	if err := g.begin(ctx); err != nil {
-		return nil, errors.Join(err, registry.Close(), records.close())
+		return nil, errors.Join(err, registry.Close(), records.Close())
 	}
 	g.ctx, g.stop = context.WithCancelCause(ctx)
 	if o.Bus != "" {
@@ -248,7 +249,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 
 // begin records the start and the policy that rules from here on.
 func (g *guardian) begin(ctx context.Context) error {
-	if err := g.records.append(ctx, audit.Event{
+	if err := g.records.Append(ctx, audit.Event{
 		Kind:     audit.GuardianStart,
 		Action:   "start",
 		Resource: g.socket,
@@ -277,7 +278,7 @@ func (g *guardian) serve() error {
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
 	}
 	var others sync.WaitGroup
-	others.Go(func() { g.records.watch(g.ctx) })
+	others.Go(func() { g.records.Watch(g.ctx) })
 	others.Go(g.settle)
 	others.Go(g.sweepGroups)
 	others.Go(g.idle)
@@ -325,12 +326,8 @@ func (g *guardian) farewell(server *http.Server) {
 // close records the end and makes everything durable.
 func (g *guardian) close() error {
 	cause := context.Cause(g.ctx)
-	for _, sum := range g.records.budget.Rest() {
-		if err := g.records.write(context.WithoutCancel(g.ctx), sum); err != nil {
-			g.log.Error("a sum of refusals could not be recorded", "session", sum.Session, "error", err)
-		}
-	}
-	err := g.records.append(context.WithoutCancel(g.ctx), audit.Event{
+	g.records.Rest(context.WithoutCancel(g.ctx))
+	err := g.records.Append(context.WithoutCancel(g.ctx), audit.Event{
 		Kind:     audit.GuardianStop,
 		Action:   "stop",
 		Resource: g.socket,
@@ -340,7 +337,7 @@ func (g *guardian) close() error {
 	})
 	g.log.Info("the guardian ends", "cause", cause)
 	g.aside.Wait()
-	return errors.Join(err, g.sessions.Close(), g.records.close())
+	return errors.Join(err, g.sessions.Close(), g.records.Close())
 }
 
 // settle ends the time of re-adoption.
@@ -359,7 +356,7 @@ func (g *guardian) settle() {
 	for _, info := range lost {
 		event := g.event(info, "")
 		event.Kind, event.Action, event.Reason = audit.SessionStop, "lost", info.Reason
-		if err := g.records.append(g.ctx, event); err != nil {
+		if err := g.records.Append(g.ctx, event); err != nil {
 			g.log.Error("a lost session could not be recorded", "session", info.Name, "error", err)
 		}
 	}
@@ -454,7 +451,7 @@ func (g *guardian) status() api.Status {
 		PolicyError:  g.policies.Failure(),
 		Notices:      append(notices, loaded.Notices()...),
 	}
-	if err := g.records.err(); err != nil {
+	if err := g.records.Err(); err != nil {
 		s.AuditError = err.Error()
 	}
 	if err := g.sessions.Err(); err != nil {

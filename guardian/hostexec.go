@@ -139,7 +139,7 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 	v, granted := h.judge(ctx, p)
 	e := h.event(audit.HostexecRequest, "request")
 	e.Path, e.Rule, e.Reason, e.Verdict = p.Program, v.Rule, v.Reason, v.Effect.String()
-	if err := l.g.records.append(ctx, e); err != nil {
+	if err := l.g.records.Append(ctx, e); err != nil {
 		return unrecorded(err)
 	}
 	if !granted {
@@ -275,7 +275,7 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 	way, lacks := l.g.hostWay()
 	e := h.event(audit.HostexecRequest, "start")
 	e.Path, e.Verdict, e.Reason = p.Program, policy.Allow.String(), "it is what was judged; in "+p.Dir+lacks
-	if err := l.g.records.append(ctx, e); err != nil {
+	if err := l.g.records.Append(ctx, e); err != nil {
 		l.g.closeGroup(way.Group)
 		return unrecorded(err)
 	}
@@ -367,7 +367,7 @@ func (g *guardian) ofHostCommand(r *http.Request) bool {
 func (g *guardian) refusedByOrigin(r *http.Request) {
 	peer, _ := peerOf(r.Context())
 	g.notice(fmt.Sprintf("a host command (pid %d) called the guardian itself and was refused: %s %s", peer.PID, r.Method, termsafe.Clip(termsafe.Text(r.URL.Path), 200)))
-	if err := g.records.append(context.WithoutCancel(r.Context()), audit.Event{
+	if err := g.records.Append(context.WithoutCancel(r.Context()), audit.Event{
 		Kind: audit.ApprovalDecision, Action: "refuse", Resource: r.URL.Path, Verdict: policy.Deny.String(), PID: peer.PID,
 		Reason: "a host command may not call the guardian", Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {

@@ -286,7 +286,7 @@ func (l *live) run(pid int) error {
 	e := l.g.event(l.info, l.snapshot.Load().Digest())
 	e.Kind, e.Action, e.PID = audit.Exec, "start", pid
 	e.Resource = strings.Join(l.info.Command, " ")
-	if err := l.g.records.append(l.ctx, e); err != nil {
+	if err := l.g.records.Append(l.ctx, e); err != nil {
 		return err
 	}
 	info, err := l.g.sessions.Apply(l.info.ID, session.Started, func(i *api.SessionInfo) { i.CommandPID = pid })
@@ -410,7 +410,7 @@ func (l *live) over(ctx context.Context, event session.Event, action, reason str
 
 // record is for what has happened already and cannot be stopped any more.
 func (l *live) record(ctx context.Context, e audit.Event) {
-	if err := l.g.records.append(ctx, e); err != nil {
+	if err := l.g.records.Append(ctx, e); err != nil {
 		l.g.log.Error("an event could not be recorded", "session", l.info.Name, "kind", e.Kind, "error", err)
 	}
 }

@@ -40,7 +40,7 @@ func (g *guardian) renew(ctx context.Context, name string, kept secret.Value) (v
 	// Who asked may go: what the service gave must be kept.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	if err := g.records.append(ctx, audit.Event{
+	if err := g.records.Append(ctx, audit.Event{
 		Kind: audit.SecretUse, Action: "renew", Resource: l.Secrets[0].Name, Verdict: policy.Allow.String(),
 		Reason: "the login " + name + " ends", Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {

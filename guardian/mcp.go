@@ -312,7 +312,7 @@ func (r *route) record(ctx context.Context, reason string) error {
 	j := mcpJudge{r.l, r.server}
 	e := j.event("refuse", r.server.Name)
 	e.Verdict, e.Reason = policy.Deny.String(), reason
-	return r.l.g.records.append(context.WithoutCancel(ctx), e)
+	return r.l.g.records.Append(context.WithoutCancel(ctx), e)
 }
 
 // toldReader records why a stream was broken off.

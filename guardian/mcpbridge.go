@@ -102,7 +102,7 @@ func (l *live) serverCommand(s config.MCPServer) (*exec.Cmd, error) {
 	e.Kind, e.Action, e.Resource, e.Verdict = audit.MCPCall, "start", s.Name, policy.Allow.String()
 	e.Rule = fmt.Sprintf("mcp.servers (%s:%d)", s.Place.File, s.Place.Line)
 	e.Reason = "the person's own server, on the host: " + strings.Join(append([]string{program}, s.Command[1:]...), " ")
-	if err := l.g.records.append(l.ctx, e); err != nil {
+	if err := l.g.records.Append(l.ctx, e); err != nil {
 		return nil, fmt.Errorf("start the MCP server %s: it could not be recorded: %w", s.Name, err)
 	}
 	maps.Copy(env, s.Env)

@@ -16,6 +16,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/audit/recorder"
 	"cloister/config"
 	"cloister/internal/peercred"
 	"cloister/policy"
@@ -66,12 +67,12 @@ func TestServerArguments(t *testing.T) {
 // What a server on the host calls the guardian for is no person's word, as long as
 // it runs.
 func TestServerIsNoPerson(t *testing.T) {
-	records, err := openRecorder(filepath.Join(t.TempDir(), "audit"), slog.New(slog.DiscardHandler), func(audit.Event) {})
+	records, err := recorder.Open(filepath.Join(t.TempDir(), "audit"), slog.New(slog.DiscardHandler), func(audit.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := records.close(); err != nil {
+		if err := records.Close(); err != nil {
 			t.Error(err)
 		}
 	}()

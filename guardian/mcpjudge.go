@@ -68,7 +68,7 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 	if v.Rule != policy.RuleUnlisted {
 		out.Rule = v.RuleAt()
 	}
-	if err := j.l.g.records.append(ctx, e); err != nil {
+	if err := j.l.g.records.Append(ctx, e); err != nil {
 		return mcp.Verdict{Server: j.server.Name, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
 	if !out.Allow {
@@ -217,7 +217,7 @@ func (j *mcpJudge) Tools(ctx context.Context, listed []mcp.Definition) (withheld
 	if err == nil && len(fresh) > 0 {
 		e := j.event("pin", j.server.Name)
 		e.Verdict, e.Reason = policy.Allow.String(), fmt.Sprintf("seen for the first time: %s", strings.Join(fresh, ", "))
-		err = j.l.g.records.append(ctx, e)
+		err = j.l.g.records.Append(ctx, e)
 	}
 	if err != nil {
 		e := j.event("tools/list", j.server.Name)

@@ -301,14 +301,14 @@ func (l *live) recordStart(req api.SessionRequest) error {
 	if req.Image != "" {
 		e.Reason += "; image " + req.Image
 	}
-	if err := l.g.records.append(l.ctx, e); err != nil {
+	if err := l.g.records.Append(l.ctx, e); err != nil {
 		return err
 	}
 	for _, name := range req.Accepted {
 		e := l.g.event(l.info, digest)
 		e.Kind, e.Action, e.Resource, e.Verdict = audit.ResidueAccepted, "accept", name, "allow"
 		e.Reason = "a person accepted by name that this is not enforced"
-		if err := l.g.records.append(l.ctx, e); err != nil {
+		if err := l.g.records.Append(l.ctx, e); err != nil {
 			return err
 		}
 	}
@@ -333,7 +333,7 @@ func (l *live) recordClosed(req api.SessionRequest, digest string) error {
 			if p.Write {
 				e.Action, e.Reason = "write", "a statement at "+st.Origin.String()+": shown read-only"
 			}
-			if err := l.g.records.append(l.ctx, e); err != nil {
+			if err := l.g.records.Append(l.ctx, e); err != nil {
 				return err
 			}
 		}

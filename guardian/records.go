@@ -111,7 +111,7 @@ func (g *guardian) getAudit(_ http.ResponseWriter, r *http.Request) (any, error)
 	}
 	out := api.Records{Records: []api.Record{}}
 	looked := 0
-	g.records.flush()
+	g.records.Flush()
 	for e, err := range audit.Back(AuditDir(g.o.Dirs), audit.Filter{Since: w.Since}) {
 		if looked++; err != nil {
 			out.Bad++

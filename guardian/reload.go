@@ -121,7 +121,7 @@ func (g *guardian) keep(ctx context.Context, before *rulebook.Book, why error) e
 	} else {
 		g.log.Error("the policy on disk cannot be loaded: the last good one stays in force", "digest", digest, "error", why)
 	}
-	err := g.records.append(ctx, audit.Event{
+	err := g.records.Append(ctx, audit.Event{
 		Kind:     audit.PolicyLoad,
 		Action:   "load",
 		Resource: g.policies.Dir,
@@ -133,7 +133,7 @@ func (g *guardian) keep(ctx context.Context, before *rulebook.Book, why error) e
 }
 
 func (g *guardian) recordLoad(ctx context.Context, next *rulebook.Book, changes []change) error {
-	if err := g.records.append(ctx, audit.Event{
+	if err := g.records.Append(ctx, audit.Event{
 		Kind:     audit.PolicyLoad,
 		Action:   "load",
 		Resource: g.policies.Dir,
@@ -146,7 +146,7 @@ func (g *guardian) recordLoad(ctx context.Context, next *rulebook.Book, changes 
 	for _, c := range changes {
 		e := g.event(c.live.info, c.next.Digest())
 		e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
-		if err := g.records.append(ctx, e); err != nil {
+		if err := g.records.Append(ctx, e); err != nil {
 			return err
 		}
 	}

@@ -219,7 +219,7 @@ func (l *live) AllowUse(ctx context.Context, u swap.Use) egress.Verdict {
 	if v.Diagnostic != "" {
 		e.Reason += "; " + v.Diagnostic
 	}
-	if err := l.g.records.append(ctx, e); err != nil {
+	if err := l.g.records.Append(ctx, e); err != nil {
 		return egress.Verdict{Effect: "deny", Rule: out.Rule, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
 	l.g.uses.Add(u.Name, out.Allow)
@@ -275,7 +275,7 @@ func (l *live) RecordUse(ctx context.Context, u swap.Use, refused bool, why stri
 		l.g.uses.Add(u.Name, false)
 	}
 	e.Reason = why + "; " + u.Place
-	if err := l.g.records.append(context.WithoutCancel(ctx), e); err != nil {
+	if err := l.g.records.Append(context.WithoutCancel(ctx), e); err != nil {
 		return fmt.Errorf("this could not be recorded: %w", err)
 	}
 	return nil

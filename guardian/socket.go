@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -108,9 +107,4 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 func peerOf(ctx context.Context) (peercred.Cred, bool) {
 	cred, ok := ctx.Value(peerKey{}).(peercred.Cred)
 	return cred, ok
-}
-
-// isSpace says that a disk is full or a quota is met.
-func isSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

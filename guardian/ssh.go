@@ -67,7 +67,7 @@ func (l *live) allowLogin(ctx context.Context, who egress.SSHLogin, key ssh.Publ
 	if why != "" {
 		e.Verdict, e.Reason = policy.Deny.String(), e.Reason+"; "+why
 	}
-	if err := l.g.records.append(ctx, e); err != nil {
+	if err := l.g.records.Append(ctx, e); err != nil {
 		why = "this could not be recorded, so it may not happen: " + err.Error()
 	}
 	if why != "" {

@@ -111,7 +111,7 @@ func (g *guardian) postSecretRemove(_ http.ResponseWriter, r *http.Request) (any
 
 // recordVault records what a person does with the vault.
 func (g *guardian) recordVault(r *http.Request, action, name, reason string) error {
-	err := g.records.append(r.Context(), audit.Event{
+	err := g.records.Append(r.Context(), audit.Event{
 		Kind: audit.SecretUse, Action: action, Resource: name, Verdict: "allow", Reason: reason, Policy: g.policies.Current().Snapshot().Digest(),
 	})
 	if err != nil {

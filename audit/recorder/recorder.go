@@ -1,4 +1,14 @@
-package guardian
+// Package recorder writes the audit of a guardian for as long as that lives.
+//
+// Promise: an error of Append means that it is not recorded and may not happen;
+// once the log has latched, every Append fails until a new one could be opened on
+// what is really on the disk. What a session is refused too often is counted, and
+// no number is lost.
+//
+// It decides nothing, and stops nobody by itself.
+//
+// Most readers want [Open].
+package recorder
 
 import (
 	"context"
@@ -6,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"cloister/audit"
@@ -16,9 +27,9 @@ import (
 // resume within 5 s after space returns.
 const reopenEvery = time.Second
 
-// recorder is the audit with a second life: once the log has latched, every
-// append fails until a new one could be opened on what is really on the disk.
-type recorder struct {
+// Recorder is the audit with a second life: once the log has latched, every
+// Append fails until a new one could be opened on what is really on the disk.
+type Recorder struct {
 	dir    string
 	logger *slog.Logger
 	told   func(audit.Event)
@@ -31,7 +42,8 @@ type recorder struct {
 	wake   chan struct{}
 }
 
-func openRecorder(dir string, logger *slog.Logger, told func(audit.Event)) (*recorder, error) {
+// Open opens the record in dir; told hears of every event once it is recorded.
+func Open(dir string, logger *slog.Logger, told func(audit.Event)) (*Recorder, error) {
 	log, err := audit.Open(dir, audit.Options{Appended: told})
 	if errors.Is(err, audit.ErrInUse) {
 		return nil, fmt.Errorf("%w: a guardian of these state folders runs already, with another XDG_RUNTIME_DIR than this one; use that, or end it there with cloister guardian stop", err)
@@ -39,7 +51,7 @@ func openRecorder(dir string, logger *slog.Logger, told func(audit.Event)) (*rec
 	if err != nil {
 		return nil, advise(dir, err)
 	}
-	return &recorder{dir: dir, logger: logger, told: told, log: log, budget: flood.New(), wake: make(chan struct{}, 1)}, nil
+	return &Recorder{dir: dir, logger: logger, told: told, log: log, budget: flood.New(), wake: make(chan struct{}, 1)}, nil
 }
 
 // advise adds what a person can do.
@@ -54,8 +66,40 @@ func advise(dir string, err error) error {
 	return err
 }
 
+// Ended records what was allowed before and has ended: nothing waits for it.
+func (r *Recorder) Ended(e audit.Event) error {
+	r.mu.RLock()
+	log, broken := r.log, r.broken
+	r.mu.RUnlock()
+	if log == nil {
+		return broken
+	}
+	return r.woken(log, log.AppendSoon(e))
+}
+
+// Append records an event, or counts it; the error says why nothing may happen.
+func (r *Recorder) Append(ctx context.Context, e audit.Event) error {
+	record, due := r.budget.Spend(&e, time.Now())
+	if err := r.writeAll(ctx, due); err != nil {
+		return err
+	}
+	if !record {
+		return r.Err()
+	}
+	return r.write(ctx, e)
+}
+
+func (r *Recorder) writeAll(ctx context.Context, events []audit.Event) error {
+	for _, e := range events {
+		if err := r.write(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // write writes one event, or says why nothing may happen.
-func (r *recorder) write(ctx context.Context, e audit.Event) error {
+func (r *Recorder) write(ctx context.Context, e audit.Event) error {
 	r.mu.RLock()
 	log, broken := r.log, r.broken
 	r.mu.RUnlock()
@@ -66,7 +110,7 @@ func (r *recorder) write(ctx context.Context, e audit.Event) error {
 }
 
 // woken has a log opened anew that an append found broken.
-func (r *recorder) woken(log *audit.Log, err error) error {
+func (r *Recorder) woken(log *audit.Log, err error) error {
 	if err != nil && log.Err() != nil {
 		select {
 		case r.wake <- struct{}{}:
@@ -76,8 +120,8 @@ func (r *recorder) woken(log *audit.Log, err error) error {
 	return err
 }
 
-// flush gives a reader of the files what only waits to be written.
-func (r *recorder) flush() {
+// Flush gives a reader of the files what only waits to be written.
+func (r *Recorder) Flush() {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if r.log != nil {
@@ -85,8 +129,8 @@ func (r *recorder) flush() {
 	}
 }
 
-// err is why the audit cannot be written, nil while it can.
-func (r *recorder) err() error {
+// Err is why the audit cannot be written, nil while it can.
+func (r *Recorder) Err() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if r.log == nil {
@@ -95,8 +139,8 @@ func (r *recorder) err() error {
 	return r.log.Err()
 }
 
-// watch reopens a broken log, and tells what was counted, until ctx ends.
-func (r *recorder) watch(ctx context.Context) {
+// Watch reopens a broken log, and tells what was counted, until ctx ends.
+func (r *Recorder) Watch(ctx context.Context) {
 	tell := time.NewTicker(flood.Every)
 	defer tell.Stop()
 	for {
@@ -109,7 +153,7 @@ func (r *recorder) watch(ctx context.Context) {
 			}
 		case <-r.wake: // an append failed
 		}
-		for err := r.err(); err != nil; err = r.err() {
+		for err := r.Err(); err != nil; err = r.Err() {
 			r.reopen(ctx, err)
 			timer := time.NewTimer(reopenEvery)
 			select {
@@ -122,7 +166,7 @@ func (r *recorder) watch(ctx context.Context) {
 	}
 }
 
-func (r *recorder) reopen(ctx context.Context, why error) {
+func (r *Recorder) reopen(ctx context.Context, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.loud {
@@ -152,11 +196,26 @@ func (r *recorder) reopen(ctx context.Context, why error) {
 	r.logger.Info("the audit is written again")
 }
 
-func (r *recorder) close() error {
+// Rest tells what was counted, at the end of the guardian.
+func (r *Recorder) Rest(ctx context.Context) {
+	for _, sum := range r.budget.Rest() {
+		if err := r.write(ctx, sum); err != nil {
+			r.logger.Error("a sum of refusals could not be recorded", "session", sum.Session, "error", err)
+		}
+	}
+}
+
+// Close makes everything durable.
+func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.log == nil {
 		return r.broken
 	}
 	return r.log.Close()
+}
+
+// isSpace says that a disk is full or a quota is met.
+func isSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -76,7 +76,7 @@ func (g *guardian) changeWords(ctx context.Context, id string, change func(*rule
 	}
 	l.recheck(ctx)
 	g.review()
-	g.bus.publish(api.EventDecisions, struct{}{})
+	g.bus.Publish(api.EventDecisions, struct{}{})
 	return nil
 }
 
@@ -132,7 +132,7 @@ func (g *guardian) rewrite(ctx context.Context, change func([]config.Decisions) 
 		return err
 	}
 	g.review()
-	g.bus.publish(api.EventDecisions, struct{}{})
+	g.bus.Publish(api.EventDecisions, struct{}{})
 	return nil
 }
 

@@ -33,7 +33,7 @@ func (g *guardian) newQueue() *approval.Queue {
 // changed tells everybody who watches, and the desktop, of a question that
 // appeared or ended.
 func (g *guardian) changed(i approval.Item) {
-	g.bus.publish(api.EventApproval, shown(i))
+	g.bus.Publish(api.EventApproval, shown(i))
 	if g.bell != nil {
 		g.bell.Ring(g.queue.Len(), i.Session)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/guardian/events"
 	"cloister/internal/termsafe"
 )
 
@@ -24,7 +25,7 @@ const (
 // commands are the host commands of this run of the guardian, for the window. The
 // record has them too, without what they wrote.
 type commands struct {
-	bus *bus
+	bus *events.Bus
 
 	mu   sync.Mutex
 	next int
@@ -60,7 +61,7 @@ func (c *commands) begin(session, line, dir string) *command {
 	if len(c.list) > maxCommands {
 		c.list = append([]*command(nil), c.list[len(c.list)-maxCommands:]...)
 	}
-	c.bus.publish(api.EventCommand, one.info)
+	c.bus.Publish(api.EventCommand, one.info)
 	return one
 }
 
@@ -94,7 +95,7 @@ func (o *command) write(isErr bool, p []byte) {
 
 func (o *command) tell() {
 	o.told = time.Now()
-	o.all.bus.publish(api.EventCommand, o.info)
+	o.all.bus.Publish(api.EventCommand, o.info)
 }
 
 func (o *command) end(status int, why string) {

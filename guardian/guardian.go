@@ -34,6 +34,7 @@ import (
 	"cloister/desktop"
 	"cloister/egress"
 	"cloister/git"
+	"cloister/guardian/events"
 	"cloister/internal/cgroup"
 	"cloister/internal/xdg"
 	"cloister/mcp"
@@ -127,7 +128,7 @@ type guardian struct {
 	records     *recorder.Recorder
 	sessions    *session.Registry
 	queue       *approval.Queue // what waits for a person
-	bus         *bus            // what happened, for those who watch
+	bus         *events.Bus     // what happened, for those who watch
 	depots      *git.Depots     // repositories on their way out
 	authorities egress.CAs
 	bell        *desktop.Bell // nil without a session bus
@@ -215,7 +216,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		socket:   Socket(o.Dirs),
 		policies: rulebook.NewHolder(o.Dirs.Config, o.Home),
 		live:     map[string]*live{},
-		bus:      newBus(),
+		bus:      events.New(),
 		swept:    make(chan struct{}),
 		depots:   git.NewDepots(depotsDir(o.Dirs.Data), o.GitEnv),
 	}
@@ -223,7 +224,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	g.pins, g.frames = mcp.OpenPins(servers.PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
 	g.commands = &commands{bus: g.bus}
 	g.touch()
-	records, err := recorder.Open(AuditDir(o.Dirs), g.log, g.bus.audited)
+	records, err := recorder.Open(AuditDir(o.Dirs), g.log, g.audited)
 	if err != nil {
 		return nil, err
 	}

@@ -291,7 +291,7 @@ func (l *live) run(pid int) error {
 	}
 	info, err := l.g.sessions.Apply(l.info.ID, session.Started, func(i *api.SessionInfo) { i.CommandPID = pid })
 	if err == nil {
-		l.g.bus.publish(api.EventSession, info)
+		l.g.bus.Publish(api.EventSession, info)
 	}
 	return err
 }
@@ -405,7 +405,7 @@ func (l *live) over(ctx context.Context, event session.Event, action, reason str
 		l.g.log.Error("session end", "session", l.info.Name, "error", err)
 		return
 	}
-	l.g.bus.publish(api.EventSession, info)
+	l.g.bus.Publish(api.EventSession, info)
 }
 
 // record is for what has happened already and cannot be stopped any more.

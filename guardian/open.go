@@ -212,7 +212,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 	g.mu.Lock()
 	g.live[info.ID] = l
 	g.mu.Unlock()
-	g.bus.publish(api.EventSession, info)
+	g.bus.Publish(api.EventSession, info)
 	if req.Resume != nil && req.Resume.CommandPID != 0 {
 		if _, err := g.sessions.Apply(info.ID, session.Started, nil); err != nil {
 			g.log.Error("adopt session", "session", info.Name, "error", err)

@@ -81,7 +81,7 @@ func (g *guardian) enforce(ctx context.Context, next *rulebook.Book, changes []c
 	}
 	checks.Wait()
 	g.log.Info("policy loaded", "digest", next.Snapshot().Digest(), "notices", len(next.Notices()))
-	g.bus.publish(api.EventPolicy, api.PolicyDigest{Digest: next.Snapshot().Digest()})
+	g.bus.Publish(api.EventPolicy, api.PolicyDigest{Digest: next.Snapshot().Digest()})
 	return nil
 }
 

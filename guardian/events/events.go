@@ -1,6 +1,15 @@
-package guardian
+// Package events keeps what happened lately for those who watch, as numbered events.
+//
+// Promise: every reader goes its own pace, and goes on where it was cut off, or is told
+// that it missed something; one that stalls holds nothing up.
+//
+// It does not know what the events mean, nor who may read them.
+//
+// Most readers want [Bus.Join].
+package events
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,7 +21,6 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/audit"
 )
 
 const (
@@ -25,13 +33,12 @@ const (
 	// beat is how often a silent stream is written to, so that a reader that is
 	// gone is noticed; readWithin is how long one may not read at all.
 	beat       = 15 * time.Second
-	comeBack   = 3 * time.Second // of a page
 	readWithin = 5 * time.Second
 )
 
-// bus keeps the latest events. Readers walk it at their own pace: one that
+// Bus keeps the latest events. Readers walk it at their own pace: one that
 // stalls holds nothing up, and misses what falls out.
-type bus struct {
+type Bus struct {
 	epoch string // another one after a restart: its numbers mean something else
 
 	auditors atomic.Int32 // readers of what is recorded
@@ -44,12 +51,13 @@ type bus struct {
 	readers int
 }
 
-func newBus() *bus {
-	return &bus{epoch: strconv.FormatInt(time.Now().UnixNano(), 36), next: 1, moved: make(chan struct{})}
+// New is a bus on which nothing happened yet.
+func New() *Bus {
+	return &Bus{epoch: strconv.FormatInt(time.Now().UnixNano(), 36), next: 1, moved: make(chan struct{})}
 }
 
-// publish adds one event.
-func (b *bus) publish(kind string, data any) {
+// Publish adds one event.
+func (b *Bus) Publish(kind string, data any) {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return // wire types of package api: they can be marshalled
@@ -70,18 +78,14 @@ func (b *bus) publish(kind string, data any) {
 	b.moved = make(chan struct{})
 }
 
-// audited publishes what was recorded, while somebody reads that.
-func (b *bus) audited(e audit.Event) {
-	if b.auditors.Load() > 0 {
-		b.publish(api.EventAudit, recorded(e))
-	}
-}
+// Audited says whether somebody reads what is recorded.
+func (b *Bus) Audited() bool { return b.auditors.Load() > 0 }
 
-func (b *bus) id(n uint64) string { return b.epoch + "-" + strconv.FormatUint(n, 10) }
+func (b *Bus) id(n uint64) string { return b.epoch + "-" + strconv.FormatUint(n, 10) }
 
 // after lists the events from number n on, and what is closed at the next one.
 // missed says that some of them are gone.
-func (b *bus) after(n uint64) (list []api.Event, next uint64, missed bool, moved <-chan struct{}) {
+func (b *Bus) after(n uint64) (list []api.Event, next uint64, missed bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	first := b.next - uint64(len(b.kept))
@@ -93,7 +97,7 @@ func (b *bus) after(n uint64) (list []api.Event, next uint64, missed bool, moved
 
 // resume is the number that follows the last ID which a reader saw; of a reader
 // that saw none, the next one.
-func (b *bus) resume(last string) (n uint64, missed bool) {
+func (b *Bus) resume(last string) (n uint64, missed bool) {
 	b.mu.Lock()
 	next := b.next
 	b.mu.Unlock()
@@ -108,92 +112,79 @@ func (b *bus) resume(last string) (n uint64, missed bool) {
 	return seen + 1, false
 }
 
-func (b *bus) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.readers >= maxStreams {
-		return false
-	}
-	b.readers++
-	return true
+// A Reader is one who watches, from the moment on at which it joined.
+type Reader struct {
+	bus     *Bus
+	n       uint64 // number of its next event
+	missed  bool
+	auditor bool
 }
 
-func (b *bus) leave() {
+// Join lets one more read, unless too many do: from the event after last on, which is
+// the ID that it saw; with audit also what is recorded.
+func (b *Bus) Join(last string, audit bool) (*Reader, error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.readers--
+	full := b.readers >= maxStreams
+	if !full {
+		b.readers++
+	}
+	b.mu.Unlock()
+	if full {
+		return nil, fmt.Errorf("%d watch already", maxStreams)
+	}
+	if audit {
+		b.auditors.Add(1)
+	}
+	r := &Reader{bus: b, auditor: audit}
+	r.n, r.missed = b.resume(last)
+	return r, nil
 }
 
-// getEvents streams what happens as server-sent events. An open stream is
-// somebody who watches: asks wait for an answer as long as there is one. With
-// ?session=NAME it is somebody who sees the questions of that one alone, such as a
-// terminal that is attached to it.
-func (g *guardian) getEvents(w http.ResponseWriter, r *http.Request) (any, error) {
-	if !g.bus.enter() {
-		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeBadRequest, Message: fmt.Sprintf("watch events: %d watch already", maxStreams)}
+// Leave must be called once.
+func (r *Reader) Leave() {
+	if r.auditor {
+		r.bus.auditors.Add(-1)
 	}
-	defer g.bus.leave()
-	watched := "" // every session
-	if name := r.URL.Query().Get("session"); name != "" {
-		info, err := g.sessions.Find(name)
-		if err != nil {
-			return nil, err
-		}
-		watched = info.ID
-	}
-	auditor := r.URL.Query().Get("audit") != ""
-	if auditor {
-		g.bus.auditors.Add(1)
-		defer g.bus.auditors.Add(-1)
-	}
-	n, missed := g.bus.resume(r.Header.Get("Last-Event-ID"))
-	// Seen from here on: what is asked next is in the stream.
-	leave := g.queue.Watch(watched)
-	if callerOf(r) == Window {
-		// A page that is loaded anew, or hands its stream to another tab, is back
-		// in a moment: what is asked meanwhile waits.
-		defer time.AfterFunc(comeBack, leave)
-	} else {
-		defer leave()
-	}
-	defer g.touch()
+	r.bus.mu.Lock()
+	defer r.bus.mu.Unlock()
+	r.bus.readers--
+}
+
+// Serve streams what happens as server-sent events, hello first, until ctx ends or the
+// reader is gone, or does not read: it may come back and resume.
+func (r *Reader) Serve(ctx context.Context, w http.ResponseWriter, hello json.RawMessage) {
+	b := r.bus
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	s := stream{w: w, control: http.NewResponseController(w)}
-	hello, err := json.Marshal(api.Hello{PID: g.status().PID, Version: g.o.Version})
-	if err != nil {
-		return nil, err
+	first := []api.Event{{ID: b.id(r.n - 1), Type: api.EventHello, Data: hello}}
+	if r.missed {
+		first = append(first, api.Event{ID: b.id(r.n - 1), Type: api.EventReset, Data: json.RawMessage("{}")})
 	}
-	first := []api.Event{{ID: g.bus.id(n - 1), Type: api.EventHello, Data: hello}}
-	if missed {
-		first = append(first, api.Event{ID: g.bus.id(n - 1), Type: api.EventReset, Data: json.RawMessage("{}")})
-	}
-	// An error means that the reader is gone, or does not read: it may come back
-	// and resume.
 	if s.send(first) != nil {
-		return hijacked{}, nil
+		return
 	}
 	timer := time.NewTicker(beat)
 	defer timer.Stop()
 	for {
-		list, next, missed, moved := g.bus.after(n)
+		list, next, missed, moved := b.after(r.n)
 		if missed {
-			list = []api.Event{{ID: g.bus.id(next - 1), Type: api.EventReset, Data: json.RawMessage("{}")}}
+			list = []api.Event{{ID: b.id(next - 1), Type: api.EventReset, Data: json.RawMessage("{}")}}
 		}
-		n = next
-		if !auditor {
+		r.n = next
+		if !r.auditor {
 			list = slices.DeleteFunc(slices.Clone(list), func(e api.Event) bool { return e.Type == api.EventAudit })
 		}
 		if len(list) > 0 && s.send(list) != nil {
-			return hijacked{}, nil
+			return
 		}
 		select {
-		case <-r.Context().Done():
-			return hijacked{}, nil
+		case <-ctx.Done():
+			return
 		case <-moved:
 		case <-timer.C:
 			if s.beat() != nil {
-				return hijacked{}, nil
+				return
 			}
 		}
 	}

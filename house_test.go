@@ -106,6 +106,7 @@ var packages = map[string]string{
 	"egress/internal/wire":   "parsers of first bytes, which read what an enemy sent and so do nothing else",
 	"git":                    "repositories of the guardian's own, which fetch and push",
 	"guardian":               "routes and wiring",
+	"guardian/commands":      "host commands since the guardian began",
 	"guardian/events":        "what happened lately, for those who watch",
 	"rulebook":               "the configuration on disk, compiled",
 	"rulebook/explain":       "what a policy would say of one case, for the API",

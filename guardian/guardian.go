@@ -34,6 +34,7 @@ import (
 	"cloister/desktop"
 	"cloister/egress"
 	"cloister/git"
+	"cloister/guardian/commands"
 	"cloister/guardian/events"
 	"cloister/internal/cgroup"
 	"cloister/internal/xdg"
@@ -144,7 +145,7 @@ type guardian struct {
 	stop context.CancelCauseFunc
 
 	window   window // where browsers come in, once somebody asked for it
-	commands *commands
+	commands *commands.List
 	tools    sync.Map // pids of this program that the guardian runs itself
 
 	// reloading is held for writing by a reload, for reading while a session
@@ -222,7 +223,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	}
 	g.queue = g.newQueue()
 	g.pins, g.frames = mcp.OpenPins(servers.PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
-	g.commands = &commands{bus: g.bus}
+	g.commands = commands.New(g.bus)
 	g.touch()
 	records, err := recorder.Open(AuditDir(o.Dirs), g.log, g.audited)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"cloister/api"
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
@@ -279,8 +280,8 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 		l.g.closeGroup(way.Group)
 		return unrecorded(err)
 	}
-	shown := l.g.commands.begin(l.info.Name, h.line, p.Dir)
-	h.conn.Show(shown.write)
+	shown := l.g.commands.Begin(l.info.Name, h.line, p.Dir)
+	h.conn.Show(shown.Write)
 	l.g.hosted.Add(1)
 	res, err := p.Run(ctx, way, h.conn)
 	l.g.closeGroup(way.Group)
@@ -298,7 +299,7 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 	case res.Ended != "":
 		exit.Refused = "it was ended: " + res.Ended
 	}
-	shown.end(exit.Status, e.Reason)
+	shown.End(exit.Status, e.Reason)
 	ms := time.Since(began).Milliseconds()
 	e.ExitStatus, e.BytesUp, e.BytesDown, e.DurationMS = &exit.Status, &res.Up, &res.Down, &ms
 	l.record(context.WithoutCancel(ctx), e)
@@ -336,6 +337,17 @@ func (g *guardian) closeGroup(group *cgroup.Group) {
 	if err := group.Close(); err != nil {
 		g.notice("a host command's control group: " + err.Error())
 	}
+}
+
+func (g *guardian) getCommands(http.ResponseWriter, *http.Request) (any, error) {
+	return g.commands.All(), nil
+}
+
+func (g *guardian) getCommand(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if c, ok := g.commands.Find(r.PathValue("id")); ok {
+		return c, nil
+	}
+	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("no host command %q since the guardian began", termsafe.Clip(r.PathValue("id"), 20))}
 }
 
 // ofHostCommand says whether a process belongs to a host command or an MCP server:

@@ -1,8 +1,15 @@
-package guardian
+// Package commands remembers the host commands of one run of the guardian.
+//
+// Promise: of each there is what it was and the end of what it wrote, rendered;
+// memory is bounded, however much a command writes.
+//
+// It starts nothing, ends nothing and writes nothing down: the record has the
+// commands too, without what they wrote.
+//
+// Most readers want [List.Begin].
+package commands
 
 import (
-	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -20,21 +27,25 @@ const (
 	keptOutput  = 64 << 10
 	// tellEvery is how often those who watch hear of a command that writes.
 	tellEvery = 150 * time.Millisecond
+	// maxShown bounds each text of one, in bytes.
+	maxShown = 2 << 10
 )
 
-// commands are the host commands of this run of the guardian, for the window. The
-// record has them too, without what they wrote.
-type commands struct {
+// List is what the window shows.
+type List struct {
 	bus *events.Bus
 
 	mu   sync.Mutex
 	next int
-	list []*command // oldest first
+	list []*Command // oldest first
 }
 
-// command is one of them.
-type command struct {
-	all  *commands
+// New is the list of a guardian that has just begun, which tells of them on a bus.
+func New(bus *events.Bus) *List { return &List{bus: bus} }
+
+// Command is one of them.
+type Command struct {
+	all  *List
 	info api.HostCommand
 
 	parts []part
@@ -49,23 +60,25 @@ type part struct {
 	text  []byte
 }
 
-func (c *commands) begin(session, line, dir string) *command {
+// Begin enters one that runs now.
+func (c *List) Begin(session, line, dir string) *Command {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next++
-	one := &command{all: c, info: api.HostCommand{
+	one := &Command{all: c, info: api.HostCommand{
 		ID: strconv.Itoa(c.next), Session: termsafe.Text(session), Line: termsafe.Text(termsafe.Clip(line, maxShown)), Dir: termsafe.Text(dir),
 		State: "running", StartedAt: time.Now(),
 	}}
 	c.list = append(c.list, one)
 	if len(c.list) > maxCommands {
-		c.list = append([]*command(nil), c.list[len(c.list)-maxCommands:]...)
+		c.list = append([]*Command(nil), c.list[len(c.list)-maxCommands:]...)
 	}
 	c.bus.Publish(api.EventCommand, one.info)
 	return one
 }
 
-func (o *command) write(isErr bool, p []byte) {
+// Write keeps the end of what it writes.
+func (o *Command) Write(isErr bool, p []byte) {
 	c := o.all
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,12 +106,13 @@ func (o *command) write(isErr bool, p []byte) {
 	}
 }
 
-func (o *command) tell() {
+func (o *Command) tell() {
 	o.told = time.Now()
 	o.all.bus.Publish(api.EventCommand, o.info)
 }
 
-func (o *command) end(status int, why string) {
+// End says how it ended.
+func (o *Command) End(status int, why string) {
 	c := o.all
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,30 +124,30 @@ func (o *command) end(status int, why string) {
 	o.tell()
 }
 
-func (g *guardian) getCommands(http.ResponseWriter, *http.Request) (any, error) {
-	c := g.commands
+// All lists them, the latest first.
+func (c *List) All() []api.HostCommand {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make([]api.HostCommand, 0, len(c.list))
 	for _, o := range slices.Backward(c.list) {
 		out = append(out, o.info)
 	}
-	return out, nil
+	return out
 }
 
-func (g *guardian) getCommand(_ http.ResponseWriter, r *http.Request) (any, error) {
-	c := g.commands
+// Find is one of them, with the end of its output.
+func (c *List) Find(id string) (api.HostCommand, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.list {
-		if o.info.ID != r.PathValue("id") {
+		if o.info.ID != id {
 			continue
 		}
 		out := o.info
 		for _, p := range o.parts {
 			out.Output = append(out.Output, api.OutputPart{Err: p.isErr, Text: termsafe.Lines(string(p.text))})
 		}
-		return out, nil
+		return out, true
 	}
-	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("no host command %q since the guardian began", termsafe.Clip(r.PathValue("id"), 20))}
+	return api.HostCommand{}, false
 }

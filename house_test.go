@@ -109,6 +109,7 @@ var packages = map[string]string{
 	"guardian/commands":      "host commands since the guardian began",
 	"guardian/events":        "what happened lately, for those who watch",
 	"rulebook":               "the configuration on disk, compiled",
+	"rulebook/drafts":        "the configuration's files, as the window changes them",
 	"rulebook/explain":       "what a policy would say of one case, for the API",
 	"rulebook/servers":       "the declared MCP servers with their pinned tools, for the API",
 	"mcp":                    "frames, streams and pins of MCP",

@@ -108,6 +108,7 @@ var packages = map[string]string{
 	"guardian":               "routes and wiring",
 	"guardian/commands":      "host commands since the guardian began",
 	"guardian/events":        "what happened lately, for those who watch",
+	"guardian/ward":          "a session, as all who judge for it share it",
 	"rulebook":               "the configuration on disk, compiled",
 	"rulebook/drafts":        "the configuration's files, as the window changes them",
 	"rulebook/explain":       "what a policy would say of one case, for the API",

@@ -15,6 +15,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
+	"cloister/guardian/ward"
 	"cloister/internal/durable"
 	"cloister/internal/termsafe"
 	"cloister/policy"
@@ -87,7 +88,7 @@ func (g *guardian) swapWords(ctx context.Context, l *live, change func(*rulebook
 	if err := change(&w); err != nil {
 		return err
 	}
-	next, err := g.policies.Session(g.policies.Current(), l.info.Project, w)
+	next, err := g.policies.Session(g.policies.Current(), l.Info.Project, w)
 	if err != nil {
 		return err
 	}
@@ -95,12 +96,12 @@ func (g *guardian) swapWords(ctx context.Context, l *live, change func(*rulebook
 		return err
 	}
 	l.words = w
-	l.snapshot.Store(next)
+	l.Snapshot.Store(next)
 	return nil
 }
 
 func (g *guardian) recordSessionPolicy(ctx context.Context, l *live, next *policy.Snapshot) error {
-	e := g.event(l.info, next.Digest())
+	e := ward.Frame(l.Info, next.Digest())
 	e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
 	return g.records.Append(ctx, e)
 }
@@ -202,7 +203,7 @@ func (g *guardian) decisions() []api.Decision {
 	defer g.mu.Unlock()
 	for _, l := range g.live {
 		for _, d := range l.words.Answers {
-			out = append(out, decision(d, approval.Session, l.info.Project))
+			out = append(out, decision(d, approval.Session, l.Info.Project))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b api.Decision) int { return b.At.Compare(a.At) })
@@ -256,7 +257,7 @@ func (g *guardian) undoInSession(ctx context.Context, id string) error {
 	g.mu.Lock()
 	for _, l := range g.live {
 		if slices.ContainsFunc(l.words.Answers, func(d config.Decision) bool { return d.ID == id }) {
-			owner = l.info.ID
+			owner = l.Info.ID
 		}
 	}
 	g.mu.Unlock()

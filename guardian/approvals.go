@@ -13,6 +13,7 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/audit"
+	"cloister/guardian/ward"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
 	"cloister/policy"
@@ -65,32 +66,13 @@ func (g *guardian) recordAsked(ctx context.Context, i approval.Item) error {
 func (g *guardian) recordEnded(i approval.Item) {
 	e := g.approvalEvent(i)
 	e.Kind, e.Action, e.Verdict = audit.ApprovalDecision, string(i.Outcome), policy.Deny.String()
-	e.Reason = "approval " + i.ID + ": " + endOfAsk(i.Outcome)
+	e.Reason = "approval " + i.ID + ": " + ward.End(i.Outcome)
 	if i.Outcome == approval.Superseded {
 		e.Verdict = ""
 	}
 	if err := g.records.Append(context.WithoutCancel(g.ctx), e); err != nil {
 		g.log.Error("the end of a question could not be recorded", "approval", i.ID, "error", err)
 	}
-}
-
-func endOfAsk(o approval.Outcome) string {
-	switch o {
-	case approval.Expired:
-		return "nobody answered in time"
-	case approval.Withdrawn:
-		return "nobody waits for it any more"
-	case approval.Superseded:
-		return "the policy changed and is asked again"
-	case approval.Unwatched:
-		return nobody
-	case approval.Overflow:
-		return "would have asked, but this session asks too much already"
-	case approval.Unrecorded:
-		return "the question could not be recorded"
-	case approval.Allowed, approval.Denied, approval.Pending:
-	}
-	return string(o)
 }
 
 // decided makes an answer hold: first the record, then what remembers it.

@@ -9,6 +9,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/egress"
+	"cloister/guardian/ward"
 	"cloister/policy"
 )
 
@@ -18,7 +19,7 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	var digest, why string
 	v, refused := l.misnamed(ctx, q) // first: nobody is asked about what may not be
 	if refused {
-		digest = l.snapshot.Load().Digest()
+		digest = l.Digest()
 	} else {
 		v, digest, why = l.judge(ctx, q)
 	}
@@ -28,7 +29,7 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 		out.Inspect = out.Inspect || reads
 		return out
 	}
-	e := l.g.event(l.info, digest)
+	e := ward.Frame(l.Info, digest)
 	e.Kind, e.Action = kindOf(q.Kind), q.Kind.String()
 	if q.Login != nil && q.Kind == egress.Connect {
 		if e.Action = "login"; q.Login.Command != "" {
@@ -46,11 +47,11 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	if q.Kind == egress.Request && v.Effect != policy.Allow {
 		e.Status = http.StatusForbidden
 	}
-	if err := l.g.records.Append(ctx, e); err != nil {
+	if err := l.Records.Append(ctx, e); err != nil {
 		if ctx.Err() != nil {
 			return egress.Verdict{Effect: "deny", Reason: "the session has ended"}
 		}
-		l.tally.Refused(api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: err.Error()})
+		l.Tally.Refused(api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: err.Error()})
 		return egress.Verdict{Effect: "deny", Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
 	v.Inspect = v.Inspect || reads
@@ -75,9 +76,9 @@ func (l *live) asked(q egress.Query) policy.Request {
 	r := policy.Request{
 		Action:    policy.NetworkConnect,
 		Authority: q.Authority,
-		Session:   l.info.Name,
-		Project:   l.info.Project,
-		Agent:     l.info.Agent,
+		Session:   l.Info.Name,
+		Project:   l.Info.Project,
+		Agent:     l.Info.Agent,
 	}
 	if q.Login != nil {
 		r.Login = &policy.Login{
@@ -128,14 +129,14 @@ func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string
 	switch {
 	case v.Effect == policy.Allow:
 		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !v.Inspect && (v.Protocol == "" || q.Login != nil) {
-			l.tally.Allowed()
+			l.Tally.Allowed()
 		}
 		return
 	case q.Kind == egress.Resolve && (v.Effect == policy.Ask || q.Detail != "A"):
 		return // an ask is refused, and told, when it connects
 	}
 	out := verdict(v, why)
-	l.tally.Refused(api.Refusal{
+	l.Tally.Refused(api.Refusal{
 		Host:   e.Host,
 		Port:   int(e.Port),
 		Effect: out.Effect,
@@ -197,7 +198,7 @@ func resource(k egress.QueryKind, host string, port uint16) string {
 
 // flowEvent is the record of what became of a flow.
 func (l *live) flowEvent(f egress.Flow) audit.Event {
-	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e := l.Event()
 	e.Kind = kindOf(f.Kind)
 	if f.Authority.IsValid() {
 		e.Host = f.Authority.Host()
@@ -225,8 +226,8 @@ func (l *live) Closed(f egress.Flow) {
 	}
 	n := [3]int64{f.Up, f.Down, f.Duration.Milliseconds()}
 	e.BytesUp, e.BytesDown, e.DurationMS = &n[0], &n[1], &n[2]
-	if err := l.g.records.Ended(e); err != nil {
-		l.g.log.Error("the end of a connection could not be recorded", "session", l.info.Name, "error", err)
+	if err := l.Records.Ended(e); err != nil {
+		l.g.log.Error("the end of a connection could not be recorded", "session", l.Info.Name, "error", err)
 	}
 }
 
@@ -235,13 +236,13 @@ func (l *live) Refused(f egress.Flow) error {
 	e := l.flowEvent(f)
 	e.Action, e.Verdict = "refuse", policy.Deny.String()
 	nothing(&e)
-	err := l.g.records.Append(context.WithoutCancel(l.ctx), e)
+	err := l.Records.Append(context.WithoutCancel(l.ctx), e)
 	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason, Rule: f.Rule, Hints: f.Hints}
 	if r.Host == "" {
 		r.Host = f.Detail
 	}
 	if !l.told(f) {
-		l.tally.Refused(r)
+		l.Tally.Refused(r)
 	}
 	return err
 }

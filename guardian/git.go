@@ -18,6 +18,7 @@ import (
 	"cloister/config"
 	"cloister/egress"
 	"cloister/git"
+	"cloister/guardian/ward"
 	"cloister/hostexec"
 	"cloister/internal/authority"
 	"cloister/internal/realpath"
@@ -50,11 +51,11 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	w.remote = remote
 	argv := []string{"git", verb, remote.URL}
 	h.line = hostexec.Line(argv)
-	if h.l.info.Workspace == "none" {
+	if h.l.Info.Workspace == "none" {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "nothing goes out for this cloister: it has no project"})
 	}
 	// What a person forbade is told as that, wherever it would go.
-	if v := h.l.scope.Load().Host.JudgeGit(argv, w.said); v.Effect == hostexec.Deny && v.Rule != "" {
+	if v := h.l.Scope.Load().Host.JudgeGit(argv, w.said); v.Effect == hostexec.Deny && v.Rule != "" {
 		exit, _ := w.recorded(ctx, v, false)
 		return exit
 	}
@@ -68,7 +69,7 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	if err != nil {
 		return h.refuse(ctx, err)
 	}
-	depot, err := h.l.g.depots.Open(ctx, h.l.info.Project, remote)
+	depot, err := h.l.g.depots.Open(ctx, h.l.Info.Project, remote)
 	if err != nil {
 		return h.refuse(ctx, &hostexec.Refused{Reason: err.Error()})
 	}
@@ -97,7 +98,7 @@ func saidLine(said [][]byte) string {
 // reachable holds the remote to what a person must have written down: a way on
 // which anybody can listen, a folder of this machine, and a host that is near.
 func (w *gitwork) reachable(verb string) error {
-	rules := w.l.scope.Load().Host
+	rules := w.l.Scope.Load().Host
 	if w.remote.Secure() && !w.remote.Near || rules.NamesRemote(verb, w.remote.URL) || rules.NamesRemote("push", w.remote.URL) {
 		return w.outside()
 	}
@@ -148,7 +149,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 
 // named says whether a rule names the remote as it stands.
 func (w *gitwork) named() bool {
-	rules := w.l.scope.Load().Host
+	rules := w.l.Scope.Load().Host
 	return rules.NamesRemote("fetch", w.remote.URL) || rules.NamesRemote("push", w.remote.URL)
 }
 
@@ -186,14 +187,14 @@ func (w *gitwork) contact(ctx context.Context, verb string) (hostexec.Exit, bool
 func (w *gitwork) recorded(ctx context.Context, v hostexec.Verdict, granted bool) (hostexec.Exit, bool) {
 	e := w.event(audit.HostexecRequest, "request")
 	e.Rule, e.Reason, e.Verdict, e.Path = v.Rule, v.Reason, v.Effect.String(), w.remote.URL
-	if err := w.l.g.records.Append(ctx, e); err != nil {
+	if err := w.l.Records.Append(ctx, e); err != nil {
 		return unrecorded(err), false
 	}
 	if !granted {
-		w.l.tally.RefusedCommand(v)
+		w.l.Tally.RefusedCommand(v)
 		return refusedBy(v), false
 	}
-	w.l.tally.Allowed()
+	w.l.Tally.Allowed()
 	return hostexec.Exit{}, true
 }
 
@@ -210,7 +211,7 @@ func refusedBy(v hostexec.Verdict) hostexec.Exit {
 }
 
 func (w *gitwork) judgeContact(ctx context.Context, verb string) (hostexec.Verdict, bool) {
-	rules, url := w.l.scope.Load().Host, w.remote.URL
+	rules, url := w.l.Scope.Load().Host, w.remote.URL
 	fetch := rules.JudgeGit([]string{"git", "fetch", url}, w.said)
 	if fetch.Effect == hostexec.Deny && fetch.Rule != "" {
 		return fetch, false
@@ -257,25 +258,23 @@ func (w *gitwork) grant() string {
 
 // ask brings a question about git to a person.
 func (w *gitwork) ask(ctx context.Context, v hostexec.Verdict, a *approval.Ask) (hostexec.Verdict, bool) {
-	info := w.l.info
-	a.SessionID, a.Session, a.Project, a.Agent = info.ID, info.Name, info.Project, info.Agent
-	a.Kind, a.Reason, a.Rule, a.Policy = approval.Hostexec, v.Reason, v.Rule, w.l.snapshot.Load().Digest()
+	a.Kind, a.Reason, a.Rule, a.Policy = approval.Hostexec, v.Reason, v.Rule, w.l.Digest()
 	if w.said != "" {
 		a.Details = append(a.Details, approval.Detail{Label: "typed inside (unverified)", Text: termsafe.Quote(w.said)})
 	}
-	if w.l.g.queue.Watched(info.ID) {
+	if w.l.Queue.Watched(w.l.Info.ID) {
 		_ = w.conn.Notice("a person is asked: " + a.Title) // who is gone is noticed by its end
 	}
-	answer := w.l.g.queue.Ask(ctx, labelled(a, "session", info.Name, "project", info.Project))
+	answer := w.l.Queue.Ask(ctx, w.l.InName(a))
 	switch answer.Outcome {
 	case approval.Allowed:
-		w.l.tally.Asked()
-		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + answer.ID, Reason: "a person allowed it: " + wordOf(answer)}, true
+		w.l.Tally.Asked()
+		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + answer.ID, Reason: "a person allowed it: " + ward.Word(answer)}, true
 	case approval.Denied:
-		w.l.tally.Asked()
-		return hostexec.Verdict{Rule: "approval " + answer.ID, Reason: "a person denied it: " + wordOf(answer)}, false
+		w.l.Tally.Asked()
+		return hostexec.Verdict{Rule: "approval " + answer.ID, Reason: "a person denied it: " + ward.Word(answer)}, false
 	default:
-		v.Effect, v.Reason = hostexec.Deny, endOfAsk(answer.Outcome)+": "+v.Reason
+		v.Effect, v.Reason = hostexec.Deny, ward.End(answer.Outcome)+": "+v.Reason
 		if answer.Outcome == approval.Unwatched {
 			v.Hint = "on the host, then again: cloister approvals watch"
 		}
@@ -286,7 +285,7 @@ func (w *gitwork) ask(ctx context.Context, v hostexec.Verdict, a *approval.Ask) 
 // decide is where a push is judged, asked about and recorded. It is the only
 // place that grants one.
 func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
-	w.digest = p.Digest(w.l.info.ID, w.l.info.Project, w.l.snapshot.Load().Digest(), newNonce())
+	w.digest = p.Digest(w.l.Info.ID, w.l.Info.Project, w.l.Digest(), newNonce())
 	var lines []string
 	for i := range p.Updates {
 		lines = append(lines, hostexec.Line(p.Argv(&p.Updates[i])))
@@ -295,11 +294,11 @@ func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
 	v, granted := w.judgePush(ctx, p)
 	e := w.event(audit.HostexecRequest, "request")
 	e.Path, e.Rule, e.Reason, e.Verdict = w.remote.URL, v.Rule, v.Reason, v.Effect.String()
-	if err := w.l.g.records.Append(ctx, e); err != nil {
+	if err := w.l.Records.Append(ctx, e); err != nil {
 		return errors.New(unrecorded(err).Refused)
 	}
 	if !granted {
-		w.l.tally.RefusedCommand(v)
+		w.l.Tally.RefusedCommand(v)
 		if v.Hint != "" {
 			_ = w.conn.Notice("hint: " + v.Hint) // who is gone needs none
 		}
@@ -308,11 +307,11 @@ func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
 	// The rules are those of now, whatever was answered meanwhile.
 	if again := w.strictest(p); again.Effect == hostexec.Deny && again.Rule != "" {
 		e.Action, e.Verdict, e.Reason = "refuse", policy.Deny.String(), "the rules changed: "+again.Reason
-		w.l.record(context.WithoutCancel(ctx), e)
+		w.l.Record(context.WithoutCancel(ctx), e)
 		return errors.New(e.Reason)
 	}
 	e.Action, e.Verdict, e.Reason = "start", policy.Allow.String(), "exactly these commits: "+ids(p)
-	if err := w.l.g.records.Append(ctx, e); err != nil {
+	if err := w.l.Records.Append(ctx, e); err != nil {
 		return errors.New(unrecorded(err).Refused)
 	}
 	return ctx.Err()
@@ -329,7 +328,7 @@ func ids(p *git.Push) string {
 
 // strictest is what the rules say of all updates together.
 func (w *gitwork) strictest(p *git.Push) hostexec.Verdict {
-	rules := w.l.scope.Load().Host
+	rules := w.l.Scope.Load().Host
 	out := hostexec.Verdict{Effect: hostexec.Auto}
 	for i := range p.Updates {
 		if v := rules.JudgeGit(p.Argv(&p.Updates[i]), w.said); v.Effect < out.Effect || out.Reason == "" {
@@ -388,7 +387,7 @@ func (w *gitwork) ended(ctx context.Context, began time.Time, err error) hostexe
 	}
 	ms := time.Since(began).Milliseconds()
 	e.ExitStatus, e.DurationMS = &exit.Status, &ms
-	w.l.record(context.WithoutCancel(ctx), e)
+	w.l.Record(context.WithoutCancel(ctx), e)
 	return exit
 }
 

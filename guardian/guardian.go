@@ -36,6 +36,7 @@ import (
 	"cloister/git"
 	"cloister/guardian/commands"
 	"cloister/guardian/events"
+	"cloister/guardian/ward"
 	"cloister/internal/cgroup"
 	"cloister/internal/xdg"
 	"cloister/mcp"
@@ -356,7 +357,7 @@ func (g *guardian) settle() {
 		g.notice(err.Error())
 	}
 	for _, info := range lost {
-		event := g.event(info, "")
+		event := ward.Frame(info, "")
 		event.Kind, event.Action, event.Reason = audit.SessionStop, "lost", info.Reason
 		if err := g.records.Append(g.ctx, event); err != nil {
 			g.log.Error("a lost session could not be recorded", "session", info.Name, "error", err)
@@ -460,16 +461,4 @@ func (g *guardian) status() api.Status {
 		s.Notices = append(s.Notices, "the list of sessions cannot be saved: "+err.Error())
 	}
 	return s
-}
-
-// event is the frame of every event about a session.
-func (g *guardian) event(info api.SessionInfo, digest string) audit.Event {
-	return audit.Event{
-		Session:   info.Name,
-		SessionID: info.ID,
-		Project:   info.Project,
-		Agent:     info.Agent,
-		Isolation: info.Isolation,
-		Policy:    digest,
-	}
 }

@@ -7,14 +7,12 @@ import (
 
 	"cloister/approval"
 	"cloister/egress"
+	"cloister/guardian/ward"
 	"cloister/hostexec"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
 	"cloister/policy"
 )
-
-// nobody is why an ask is refused at once: nobody can be asked.
-const nobody = "would have asked, but nobody is watching"
 
 // judge is what becomes of a query: policy's word, or where that is ask, a
 // person's. why tells for what reason an ask that is left is refused.
@@ -23,8 +21,8 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 		q.Once = new(egress.Once)
 	}
 	for {
-		snapshot := l.snapshot.Load()
-		v := l.learned(q, judge(snapshot, l.asked(q)))
+		snapshot := l.Snapshot.Load()
+		v := l.learned(q, ward.Judge(snapshot, l.asked(q)))
 		if v.Effect != policy.Ask {
 			return v, snapshot.Digest(), ""
 		}
@@ -35,24 +33,24 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 			continue
 		}
 		if word, ok := q.Once.Allowed(q.Authority); ok {
-			return answered(v, policy.Allow, word), snapshot.Digest(), ""
+			return ward.Answered(v, policy.Allow, word), snapshot.Digest(), ""
 		}
 		if q.Kind == egress.Resolve || q.Kind == egress.Recheck {
-			return v, snapshot.Digest(), nobody // a name leads nowhere yet; what is open is not asked about again
+			return v, snapshot.Digest(), ward.Nobody // a name leads nowhere yet; what is open is not asked about again
 		}
-		a := l.g.queue.Ask(ctx, l.question(q, v, snapshot.Digest()))
+		a := l.Queue.Ask(ctx, l.question(q, v, snapshot.Digest()))
 		switch a.Outcome {
 		case approval.Allowed:
-			l.tally.Asked()
-			q.Once.Allow(q.Authority, wordOf(a))
+			l.Tally.Asked()
+			q.Once.Allow(q.Authority, ward.Word(a))
 		case approval.Denied:
-			l.tally.Asked()
+			l.Tally.Asked()
 			if a.Reply.Scope == approval.Once {
-				return answered(v, policy.Deny, wordOf(a)), snapshot.Digest(), ""
+				return ward.Answered(v, policy.Deny, ward.Word(a)), snapshot.Digest(), ""
 			}
 		case approval.Superseded:
 		default:
-			return v, snapshot.Digest(), endOfAsk(a.Outcome)
+			return v, snapshot.Digest(), ward.End(a.Outcome)
 		}
 		// The policy has the answer now, or this connection does.
 	}
@@ -64,9 +62,9 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdict, digest string) (out policy.Verdict, why string, again bool) {
 	if q.Kind == egress.Recheck {
 		if q.Once.RequestAllowed(q.HTTP) {
-			return answered(v, policy.Allow, "this request"), "", false
+			return ward.Answered(v, policy.Allow, "this request"), "", false
 		}
-		return v, nobody, false
+		return v, ward.Nobody, false
 	}
 	query := q.HTTP.Query
 	if len(query) > hostexec.MaxShown {
@@ -82,42 +80,27 @@ func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdic
 		ask.Details = append(ask.Details, approval.Detail{Label: fmt.Sprintf("query of %d bytes", len(query)), Text: query})
 	}
 	ask.Scopes = []approval.Scope{approval.Once}
-	a := l.g.queue.Ask(ctx, ask)
+	a := l.Queue.Ask(ctx, ask)
 	switch a.Outcome {
 	case approval.Allowed, approval.Denied:
-		l.tally.Asked()
+		l.Tally.Asked()
 		effect := policy.Deny
 		if a.Outcome == approval.Allowed {
 			effect = policy.Allow
 			q.Once.AllowRequest(q.HTTP)
 		}
-		return answered(v, effect, wordOf(a)), "", false
+		return ward.Answered(v, effect, ward.Word(a)), "", false
 	case approval.Superseded:
 		return v, "", true
 	default:
-		return v, endOfAsk(a.Outcome), false
+		return v, ward.End(a.Outcome), false
 	}
-}
-
-func wordOf(a approval.Answer) string {
-	return fmt.Sprintf("approval %s, by %s, scope %s", a.ID, a.Reply.By, a.Reply.Scope)
-}
-
-// answered is the verdict of an answer to asked that no policy holds.
-func answered(asked policy.Verdict, e policy.Effect, word string) policy.Verdict {
-	v := policy.Verdict{Effect: e, Rule: "approval", Reason: "a person allowed it: " + word}
-	v.Inspect, v.Judged, v.Rewrites = asked.Inspect, asked.Judged, asked.Rewrites
-	if e == policy.Deny {
-		v.Reason = "a person denied it: " + word
-	}
-	return v
 }
 
 // question is what a person is asked about a destination.
 func (l *live) question(q egress.Query, v policy.Verdict, digest string) *approval.Ask {
 	subject := q.Authority.String()
 	a := &approval.Ask{
-		SessionID: l.info.ID, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
 		Kind: approval.Network, Subject: subject, Title: "connect to " + subject,
 		Reason: v.Reason, Rule: v.RuleAt(), Policy: digest,
 		Wildcard: wildcardOf(q.Authority), Marks: termsafe.Marks(subject),
@@ -129,17 +112,7 @@ func (l *live) question(q egress.Query, v policy.Verdict, digest string) *approv
 	if q.Via != "" && q.Via != egress.ViaDirect {
 		a.Details = append(a.Details, approval.Detail{Label: "by way of", Text: q.Via})
 	}
-	return labelled(a, "session", l.info.Name, "project", l.info.Project, "command", strings.Join(l.info.Command, " "))
-}
-
-// labelled adds labelled lines that are not empty.
-func labelled(a *approval.Ask, pairs ...string) *approval.Ask {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			a.Details = append(a.Details, approval.Detail{Label: pairs[i], Text: termsafe.Clip(pairs[i+1], 1024)})
-		}
-	}
-	return a
+	return l.InName(a, "command", strings.Join(l.Info.Command, " "))
 }
 
 // wildcardOf is the next wider set of names, where a rule may name it.
@@ -170,8 +143,8 @@ func (l *live) settled(i approval.Item) bool {
 	if err != nil {
 		return true // whoever waits asks policy again
 	}
-	v := judge(l.snapshot.Load(), policy.Request{
-		Action: policy.NetworkConnect, Authority: a, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
+	v := ward.Judge(l.Snapshot.Load(), policy.Request{
+		Action: policy.NetworkConnect, Authority: a, Session: l.Info.Name, Project: l.Info.Project, Agent: l.Info.Agent,
 	})
 	return v.Effect != policy.Ask
 }

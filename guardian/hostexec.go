@@ -20,6 +20,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
+	"cloister/guardian/ward"
 	"cloister/hostexec"
 	"cloister/internal/cgroup"
 	"cloister/internal/termsafe"
@@ -70,7 +71,7 @@ func (l *live) serveHost(ctx context.Context, raw net.Conn) {
 	if err != nil {
 		e := l.hostEvent(audit.HostexecRequest, "refuse")
 		e.Verdict, e.Reason = policy.Deny.String(), err.Error()
-		l.record(context.WithoutCancel(ctx), e)
+		l.Record(context.WithoutCancel(ctx), e)
 	}
 	_ = conn.End(exit) // a caller that left needs no last word
 }
@@ -84,7 +85,7 @@ type hosted struct {
 }
 
 func (l *live) hostEvent(kind audit.Kind, action string) audit.Event {
-	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e := l.Event()
 	e.Kind, e.Action = kind, action
 	return e
 }
@@ -98,8 +99,8 @@ func (h *hosted) event(kind audit.Kind, action string) audit.Event {
 // host is what the person's side knows.
 func (l *live) host() hostexec.Host {
 	host := hostexec.Host{
-		Project: cmp.Or(l.info.Path, l.info.Project), // of a worktree: its own folder
-		Inside:  "/work", Foreign: append(slices.Clone(l.foreign), l.info.Project), Env: l.g.o.HostEnv,
+		Project: cmp.Or(l.Info.Path, l.Info.Project), // of a worktree: its own folder
+		Inside:  "/work", Foreign: append(slices.Clone(l.foreign), l.Info.Project), Env: l.g.o.HostEnv,
 	}
 	for _, e := range host.Env {
 		if path, ok := strings.CutPrefix(e, "PATH="); ok {
@@ -127,7 +128,7 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 			break
 		}
 	}
-	if len(l.g.o.Helper) == 0 || l.info.Workspace == "none" {
+	if len(l.g.o.Helper) == 0 || l.Info.Workspace == "none" {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "no command runs on the host for this cloister: it has no project, or the host no helper"})
 	}
 	p, err := hostexec.Prepare(req, l.host())
@@ -136,18 +137,18 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 	}
 	defer p.Close()
 	nonce := newNonce()
-	h.digest = p.Digest(l.info.ID, l.info.Project, l.snapshot.Load().Digest(), nonce)
+	h.digest = p.Digest(l.Info.ID, l.Info.Project, l.Digest(), nonce)
 	v, granted := h.judge(ctx, p)
 	e := h.event(audit.HostexecRequest, "request")
 	e.Path, e.Rule, e.Reason, e.Verdict = p.Program, v.Rule, v.Reason, v.Effect.String()
-	if err := l.g.records.Append(ctx, e); err != nil {
+	if err := l.Records.Append(ctx, e); err != nil {
 		return unrecorded(err)
 	}
 	if !granted {
-		l.tally.RefusedCommand(v)
+		l.Tally.RefusedCommand(v)
 		return refusedBy(v)
 	}
-	l.tally.Allowed()
+	l.Tally.Allowed()
 	// Whatever was asked and answered: what runs is what stands there now, and
 	// the rules are those of now.
 	now, err := p.Again()
@@ -155,7 +156,7 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 		return h.refuse(ctx, err)
 	}
 	defer now.Close()
-	if again := judgeCommand(l.scope.Load().Host, &now.Command); again.Effect == hostexec.Deny {
+	if again := ward.JudgeCommand(l.Scope.Load().Host, &now.Command); again.Effect == hostexec.Deny {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "the rules changed: " + again.Reason})
 	}
 	return h.run(ctx, now)
@@ -181,15 +182,15 @@ func (h *hosted) refuse(ctx context.Context, err error) hostexec.Exit {
 	}
 	e := h.event(audit.HostexecRequest, "refuse")
 	e.Verdict, e.Reason = policy.Deny.String(), err.Error()
-	h.l.record(context.WithoutCancel(ctx), e)
-	h.l.tally.RefusedCommand(hostexec.Verdict{Reason: err.Error()})
+	h.l.Record(context.WithoutCancel(ctx), e)
+	h.l.Tally.RefusedCommand(hostexec.Verdict{Reason: err.Error()})
 	return exit
 }
 
 // judge is what the rules say or, where that is ask, a person. It is the only
 // place that grants.
 func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Verdict, granted bool) {
-	v = judgeCommand(h.l.scope.Load().Host, &p.Command)
+	v = ward.JudgeCommand(h.l.Scope.Load().Host, &p.Command)
 	switch v.Effect {
 	case hostexec.Deny:
 		return v, false
@@ -211,16 +212,16 @@ func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Ve
 		v.Reason = fmt.Sprintf("%s; but its arguments have %d bytes, and nobody can look at more than %d", v.Reason, p.Size(), hostexec.MaxShown)
 		return v, false
 	}
-	a := h.l.g.queue.Ask(ctx, h.question(p, v))
+	a := h.l.Queue.Ask(ctx, h.question(p, v))
 	switch a.Outcome {
 	case approval.Allowed:
-		h.l.tally.Asked()
-		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + a.ID, Reason: "a person allowed it: " + wordOf(a)}, true
+		h.l.Tally.Asked()
+		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + a.ID, Reason: "a person allowed it: " + ward.Word(a)}, true
 	case approval.Denied:
-		h.l.tally.Asked()
-		return hostexec.Verdict{Rule: "approval " + a.ID, Reason: "a person denied it: " + wordOf(a)}, false
+		h.l.Tally.Asked()
+		return hostexec.Verdict{Rule: "approval " + a.ID, Reason: "a person denied it: " + ward.Word(a)}, false
 	default:
-		v.Reason = endOfAsk(a.Outcome) + ": " + v.Reason
+		v.Reason = ward.End(a.Outcome) + ": " + v.Reason
 		if a.Outcome == approval.Unwatched {
 			v.Hint = "on the host, then again: cloister approvals watch"
 		}
@@ -232,7 +233,7 @@ func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Ve
 func (l *live) remembered(kind config.DecisionKind, subject string) (config.Decision, bool) {
 	var all []config.Decision
 	for _, f := range l.g.policies.Current().Answers() {
-		if f.Project == "" || f.Project == l.info.Project {
+		if f.Project == "" || f.Project == l.Info.Project {
 			all = append(all, f.Decisions...)
 		}
 	}
@@ -255,18 +256,16 @@ func (l *live) remembered(kind config.DecisionKind, subject string) (config.Deci
 
 // question is what a person looks at.
 func (h *hosted) question(p *hostexec.Prepared, v hostexec.Verdict) *approval.Ask {
-	info := h.l.info
 	a := &approval.Ask{
-		SessionID: info.ID, Session: info.Name, Project: info.Project, Agent: info.Agent,
 		Kind: approval.Hostexec, Subject: h.line, Title: "run on the host: " + h.line,
-		Reason: v.Reason, Rule: v.Rule, Policy: h.l.snapshot.Load().Digest(),
+		Reason: v.Reason, Rule: v.Rule, Policy: h.l.Digest(),
 		// The digest holds a nonce: each request is a question of its own.
 		Digest: h.digest, Grant: p.Grant(), Marks: p.Marks(),
 	}
 	for _, line := range p.Shown() {
 		a.Details = append(a.Details, approval.Detail{Label: line[0], Text: line[1]})
 	}
-	return labelled(a, "session", info.Name, "project", info.Project)
+	return h.l.InName(a)
 }
 
 // run runs what was granted, once, and records how it ended.
@@ -276,11 +275,11 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 	way, lacks := l.g.hostWay()
 	e := h.event(audit.HostexecRequest, "start")
 	e.Path, e.Verdict, e.Reason = p.Program, policy.Allow.String(), "it is what was judged; in "+p.Dir+lacks
-	if err := l.g.records.Append(ctx, e); err != nil {
+	if err := l.Records.Append(ctx, e); err != nil {
 		l.g.closeGroup(way.Group)
 		return unrecorded(err)
 	}
-	shown := l.g.commands.Begin(l.info.Name, h.line, p.Dir)
+	shown := l.g.commands.Begin(l.Info.Name, h.line, p.Dir)
 	h.conn.Show(shown.Write)
 	l.g.hosted.Add(1)
 	res, err := p.Run(ctx, way, h.conn)
@@ -302,7 +301,7 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 	shown.End(exit.Status, e.Reason)
 	ms := time.Since(began).Milliseconds()
 	e.ExitStatus, e.BytesUp, e.BytesDown, e.DurationMS = &exit.Status, &res.Up, &res.Down, &ms
-	l.record(context.WithoutCancel(ctx), e)
+	l.Record(context.WithoutCancel(ctx), e)
 	return exit
 }
 

@@ -17,12 +17,11 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/egress"
+	"cloister/guardian/ward"
 	"cloister/hostexec"
 	"cloister/internal/passfd"
-	"cloister/policy"
 	"cloister/rulebook"
 	"cloister/session"
-	"cloister/session/tally"
 	"cloister/swap"
 )
 
@@ -41,15 +40,12 @@ const (
 // live is one session with its link, its policy and its egress. The link's
 // goroutine owns it.
 type live struct {
+	ward.Ward
 	secrets  atomic.Pointer[swap.Session] // nil where none is bound
 	adopted  bool                         // from an earlier guardian
 	g        *guardian
-	info     api.SessionInfo // as granted; the registry has what changes
 	words    rulebook.Words
 	shim     *process
-	snapshot atomic.Pointer[policy.Snapshot]
-	scope    atomic.Pointer[rulebook.Scope] // never nil
-	tally    *tally.Tally
 	ready    chan struct{} // closed when conn is set
 	conn     *passfd.Conn
 	hosts    map[string]string
@@ -101,7 +97,7 @@ func (l *live) serve() {
 	_ = l.conn.Close()
 	l.conn.Discard()
 	l.g.forget(l)
-	l.g.queue.Forget(l.info.ID)
+	l.Queue.Forget(l.Info.ID)
 }
 
 // pass is not an end of the session: the shim sees the link close and looks for the
@@ -148,10 +144,10 @@ func (l *live) handle(frame api.Frame) error {
 		if len(frame.Exec) > api.MaxExec {
 			return errors.New("describe session: too long")
 		}
-		l.g.sessions.Describe(l.info.ID, frame.Exec)
+		l.g.sessions.Describe(l.Info.ID, frame.Exec)
 	case api.FrameAck:
 		l.acked.Store(true)
-		l.tally.Mark() // what moved meanwhile
+		l.Tally.Mark() // what moved meanwhile
 	default:
 		return fmt.Errorf("read frame: %q is not a shim's word", frame.Type)
 	}
@@ -172,16 +168,16 @@ func (l *live) arm(a api.Arm) error {
 	switch {
 	case l.armed:
 		return errors.New("arm session: armed already")
-	case !l.info.Network && len(files) > 0:
+	case !l.Info.Network && len(files) > 0:
 		return errors.New("arm session: listeners for a session without network")
 	}
 	l.armed = true
-	if l.info.Network {
+	if l.Info.Network {
 		if err := l.engage(a.Listeners, files); err != nil {
 			return fmt.Errorf("arm session: %w", err)
 		}
 	}
-	l.g.sessions.Note(l.info.ID, func(i *api.SessionInfo) { i.InitPID = a.InitPID })
+	l.g.sessions.Note(l.Info.ID, func(i *api.SessionInfo) { i.InitPID = a.InitPID })
 	return l.send(api.Frame{Type: api.FrameArmed})
 }
 
@@ -192,7 +188,7 @@ func (l *live) known() []string {
 		return nil
 	}
 	var names []string
-	for e, err := range audit.Read(AuditDir(l.g.o.Dirs), audit.Filter{Session: l.info.ID, Kind: audit.NetDNS}) {
+	for e, err := range audit.Read(AuditDir(l.g.o.Dirs), audit.Filter{Session: l.Info.ID, Kind: audit.NetDNS}) {
 		if err != nil {
 			break // verify tells; a name that is not known is asked for again
 		}
@@ -206,7 +202,7 @@ func (l *live) known() []string {
 // engage makes the session's egress and serves it until the session ends.
 func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 	engine, err := egress.New(egress.Config{
-		Session: l.info.ID,
+		Session: l.Info.ID,
 		Names:   l.known(),
 		Decider: l,
 		Journal: l,
@@ -216,7 +212,7 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 		CA:      l.ca,
 		SSH:     egress.SSH{Key: l.hostKey, Known: l.g.knownHosts(), Identity: l.identity},
 		Roots:   l.roots,
-		Logger:  l.g.log.With("session", l.info.Name),
+		Logger:  l.g.log.With("session", l.Info.Name),
 	})
 	if err != nil {
 		return err
@@ -228,12 +224,12 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 	l.mu.Lock()
 	l.engine = engine
 	// With the engine in sight of a reload, so that none falls between.
-	engine.SetQuota(l.scope.Load().Quota)
+	engine.SetQuota(l.Scope.Load().Quota)
 	l.mu.Unlock()
 	l.served.Go(func() {
 		if err := engine.Serve(l.ctx, listeners); err != nil && l.ctx.Err() == nil {
 			// A session without its egress is not what was promised.
-			l.g.log.Error("egress ended", "session", l.info.Name, "error", err)
+			l.g.log.Error("egress ended", "session", l.Info.Name, "error", err)
 			l.ask("its egress ended: " + err.Error())
 		}
 	})
@@ -283,13 +279,13 @@ func adoptSockets(kinds []api.ListenerKind, files []*os.File) (egress.Listeners,
 
 // run records that the command runs.
 func (l *live) run(pid int) error {
-	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e := l.Event()
 	e.Kind, e.Action, e.PID = audit.Exec, "start", pid
-	e.Resource = strings.Join(l.info.Command, " ")
-	if err := l.g.records.Append(l.ctx, e); err != nil {
+	e.Resource = strings.Join(l.Info.Command, " ")
+	if err := l.Records.Append(l.ctx, e); err != nil {
 		return err
 	}
-	info, err := l.g.sessions.Apply(l.info.ID, session.Started, func(i *api.SessionInfo) { i.CommandPID = pid })
+	info, err := l.g.sessions.Apply(l.Info.ID, session.Started, func(i *api.SessionInfo) { i.CommandPID = pid })
 	if err == nil {
 		l.g.bus.Publish(api.EventSession, info)
 	}
@@ -313,7 +309,7 @@ func (l *live) tell() {
 		select {
 		case <-l.ctx.Done():
 			return
-		case <-l.tally.Changed():
+		case <-l.Tally.Changed():
 		}
 		if !l.acked.CompareAndSwap(true, false) {
 			continue // its ack marks the tally again
@@ -331,7 +327,7 @@ func (l *live) tell() {
 
 // sendNumbers tells the shim what the session came to so far.
 func (l *live) sendNumbers() error {
-	sum := l.tally.Summary()
+	sum := l.Tally.Summary()
 	return l.send(api.Frame{Type: api.FrameCounts, Summary: &sum})
 }
 
@@ -363,12 +359,12 @@ func (l *live) finish(end api.SessionEnd) {
 	// The session's context has ended; its last records have not.
 	ctx := context.WithoutCancel(l.ctx)
 	for i, file := range end.AutorunChanged {
-		e := l.g.event(l.info, l.snapshot.Load().Digest())
+		e := l.Event()
 		e.Kind, e.Action, e.Resource = audit.AutorunChanged, "change", file
 		if i == maxAutorun {
 			e.Resource, e.Reason = "", fmt.Sprintf("%d further files", len(end.AutorunChanged)-i)
 		}
-		l.record(ctx, e)
+		l.Record(ctx, e)
 		if i == maxAutorun {
 			break
 		}
@@ -377,9 +373,9 @@ func (l *live) finish(end api.SessionEnd) {
 	if end.Failure != "" {
 		event, reason = session.Broke, end.Failure
 	}
-	l.g.sessions.Note(l.info.ID, func(i *api.SessionInfo) { i.AutorunChanged = session.Short(end.AutorunChanged) })
+	l.g.sessions.Note(l.Info.ID, func(i *api.SessionInfo) { i.AutorunChanged = session.Short(end.AutorunChanged) })
 	l.over(ctx, event, "stop", reason, &end.ExitStatus)
-	sum := l.tally.Summary()
+	sum := l.Tally.Summary()
 	_ = l.send(api.Frame{Type: api.FrameSummary, Summary: &sum})
 }
 
@@ -391,28 +387,21 @@ func (l *live) lose(why error) {
 }
 
 func (l *live) over(ctx context.Context, event session.Event, action, reason string, status *int) {
-	sum := l.tally.Summary()
+	sum := l.Tally.Summary()
 	ms := time.Since(l.started).Milliseconds()
-	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e := l.Event()
 	e.Kind, e.Action, e.ExitStatus, e.DurationMS = audit.SessionStop, action, status, &ms
-	e.Resource = l.info.Project
+	e.Resource = l.Info.Project
 	e.Reason = strings.TrimPrefix(fmt.Sprintf("%s; %d allowed, %d asked, %d denied", reason, sum.Allowed, sum.Asked, sum.Denied), "; ")
-	l.record(ctx, e)
-	info, err := l.g.sessions.Apply(l.info.ID, event, func(i *api.SessionInfo) {
+	l.Record(ctx, e)
+	info, err := l.g.sessions.Apply(l.Info.ID, event, func(i *api.SessionInfo) {
 		i.ExitStatus, i.Reason = status, reason
 	})
 	if err != nil {
-		l.g.log.Error("session end", "session", l.info.Name, "error", err)
+		l.g.log.Error("session end", "session", l.Info.Name, "error", err)
 		return
 	}
 	l.g.bus.Publish(api.EventSession, info)
-}
-
-// record is for what has happened already and cannot be stopped any more.
-func (l *live) record(ctx context.Context, e audit.Event) {
-	if err := l.g.records.Append(ctx, e); err != nil {
-		l.g.log.Error("an event could not be recorded", "session", l.info.Name, "kind", e.Kind, "error", err)
-	}
 }
 
 // forget takes l off the desk.
@@ -420,7 +409,7 @@ func (g *guardian) forget(l *live) {
 	g.touch()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.live[l.info.ID] == l {
-		delete(g.live, l.info.ID)
+	if g.live[l.Info.ID] == l {
+		delete(g.live, l.Info.ID)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"cloister/api"
 	"cloister/approval"
+	"cloister/guardian/ward"
 	"cloister/internal/passfd"
 	"cloister/session/tally"
 )
@@ -43,12 +44,12 @@ func TestLastNumbers(t *testing.T) {
 	}
 	g := &guardian{started: time.Now(), queue: &approval.Queue{}}
 	g.ctx, g.stop = context.WithCancelCause(t.Context())
-	l := &live{g: g, shim: self, conn: passfd.New(near, nil, api.MaxFrame), tally: tally.New(api.SessionSummary{}), gone: make(chan struct{})}
+	l := &live{g: g, shim: self, conn: passfd.New(near, nil, api.MaxFrame), Ward: ward.Ward{Tally: tally.New(api.SessionSummary{}), Queue: g.queue, Records: g.records, Log: g.log}, gone: make(chan struct{})}
 	// It ends when the link has been read to its end, which is later than the guardian's.
 	l.ctx, l.cancel = context.WithCancel(t.Context())
 	l.served.Go(func() {
 		<-l.ctx.Done()
-		l.tally.Refused(api.Refusal{Host: "bad.example"})
+		l.Tally.Refused(api.Refusal{Host: "bad.example"})
 	})
 	g.stop(nil)
 	l.serve()

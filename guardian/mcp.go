@@ -39,7 +39,7 @@ func (m *mcpState) tell() {
 
 // told tells whether the summary has a refusal to that destination already.
 func (l *live) told(f egress.Flow) bool {
-	if f.Kind != egress.Request || len(l.snapshot.Load().MCPServersAt(f.Authority)) == 0 {
+	if f.Kind != egress.Request || len(l.Snapshot.Load().MCPServersAt(f.Authority)) == 0 {
 		return false
 	}
 	l.tools.mu.Lock()
@@ -98,7 +98,7 @@ type route struct {
 
 // route is where a request to an MCP server's host goes; nil for all others.
 func (l *live) route(q egress.Query) *route {
-	servers := l.snapshot.Load().MCPServersAt(q.Authority)
+	servers := l.Snapshot.Load().MCPServersAt(q.Authority)
 	if len(servers) == 0 || q.HTTP == nil {
 		return nil
 	}
@@ -278,7 +278,7 @@ func (l *live) inProject(uri string) bool {
 		return false
 	}
 	at := path.Clean(u.Path)
-	return path.IsAbs(u.Path) && slices.ContainsFunc([]string{l.info.Project, l.info.Path, "/work"}, func(dir string) bool {
+	return path.IsAbs(u.Path) && slices.ContainsFunc([]string{l.Info.Project, l.Info.Path, "/work"}, func(dir string) bool {
 		return dir != "" && (at == dir || strings.HasPrefix(at, dir+"/"))
 	})
 }
@@ -312,7 +312,7 @@ func (r *route) record(ctx context.Context, reason string) error {
 	j := mcpJudge{r.l, r.server}
 	e := j.event("refuse", r.server.Name)
 	e.Verdict, e.Reason = policy.Deny.String(), reason
-	return r.l.g.records.Append(context.WithoutCancel(ctx), e)
+	return r.l.Records.Append(context.WithoutCancel(ctx), e)
 }
 
 // toldReader records why a stream was broken off.

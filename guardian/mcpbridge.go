@@ -26,7 +26,7 @@ import (
 // are reached. Each starts when the first connects, and ends with the session.
 func (l *live) bridges() map[authority.Authority]func(net.Conn) {
 	var out map[authority.Authority]func(net.Conn)
-	for _, s := range l.scope.Load().Servers {
+	for _, s := range l.Scope.Load().Servers {
 		if len(s.Command) == 0 {
 			continue
 		}
@@ -39,7 +39,7 @@ func (l *live) bridges() map[authority.Authority]func(net.Conn) {
 			Make: func() (*exec.Cmd, error) { return l.serverCommand(s) },
 			Hold: l.g.hold,
 			Log: func(text string) {
-				l.g.log.Info("MCP server", "session", l.info.Name, "server", s.Name, "says", termsafe.Clip(text, 1024))
+				l.g.log.Info("MCP server", "session", l.Info.Name, "server", s.Name, "says", termsafe.Clip(text, 1024))
 			},
 			// What it calls the guardian for is no person's, as with a host command.
 			Began: func() { l.g.hosted.Add(1) },
@@ -98,11 +98,11 @@ func (l *live) serverCommand(s config.MCPServer) (*exec.Cmd, error) {
 			}
 		}
 	}
-	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e := l.Event()
 	e.Kind, e.Action, e.Resource, e.Verdict = audit.MCPCall, "start", s.Name, policy.Allow.String()
 	e.Rule = fmt.Sprintf("mcp.servers (%s:%d)", s.Place.File, s.Place.Line)
 	e.Reason = "the person's own server, on the host: " + strings.Join(append([]string{program}, s.Command[1:]...), " ")
-	if err := l.g.records.Append(l.ctx, e); err != nil {
+	if err := l.Records.Append(l.ctx, e); err != nil {
 		return nil, fmt.Errorf("start the MCP server %s: it could not be recorded: %w", s.Name, err)
 	}
 	maps.Copy(env, s.Env)
@@ -165,7 +165,7 @@ func (l *live) writableIn(arg string) string {
 
 // writes says whether a clean path is in a folder that the cloister can write.
 func (l *live) writes(file string) bool {
-	return slices.ContainsFunc(append(slices.Clone(l.foreign), l.info.Project, cmp.Or(l.info.Path, l.info.Project)), func(dir string) bool {
+	return slices.ContainsFunc(append(slices.Clone(l.foreign), l.Info.Project, cmp.Or(l.Info.Path, l.Info.Project)), func(dir string) bool {
 		return file == dir || strings.HasPrefix(file, dir+"/")
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"cloister/audit"
 	"cloister/audit/recorder"
 	"cloister/config"
+	"cloister/guardian/ward"
 	"cloister/internal/peercred"
 	"cloister/policy"
 	"cloister/rulebook"
@@ -40,7 +41,7 @@ func TestServerArguments(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	l := &live{g: &guardian{}, info: api.SessionInfo{Project: project, Path: filepath.Join(root, "tree")}, foreign: []string{shared}}
+	l := &live{g: &guardian{}, Ward: ward.Ward{Info: api.SessionInfo{Project: project, Path: filepath.Join(root, "tree")}}, foreign: []string{shared}}
 	for arg, want := range map[string]string{
 		file: file, project: project, project + "/": project, other + "/../p/mcp.py": file, link: file,
 		"--x=" + file: file, "-I" + project: project, file[1:]: file,
@@ -84,15 +85,15 @@ func TestServerIsNoPerson(t *testing.T) {
 	servers := []config.MCPServer{{
 		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'setsid sleep 100 </dev/null >/dev/null 2>&1 & echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$!}}"'; done`},
 	}}
-	l := &live{g: g, info: api.SessionInfo{Project: "/nonexistent"}}
+	l := &live{g: g, Ward: ward.Ward{Info: api.SessionInfo{Project: "/nonexistent"}, Records: records, Log: g.log}}
 	l.ctx, l.cancel = context.WithCancel(t.Context())
 	defer l.cancel()
 	snapshot, err := policy.Compile(policy.Input{Unlisted: policy.Deny})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.snapshot.Store(snapshot)
-	l.scope.Store(&rulebook.Scope{Servers: servers})
+	l.Snapshot.Store(snapshot)
+	l.Scope.Store(&rulebook.Scope{Servers: servers})
 	near, far := net.Pipe()
 	for _, serve := range l.bridges() {
 		serve(far)

@@ -10,6 +10,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
+	"cloister/guardian/ward"
 	"cloister/hostexec"
 	"cloister/internal/termsafe"
 	"cloister/mcp"
@@ -23,7 +24,7 @@ type mcpJudge struct {
 }
 
 func (j *mcpJudge) event(action, resource string) audit.Event {
-	e := j.l.g.event(j.l.info, j.l.snapshot.Load().Digest())
+	e := j.l.Event()
 	e.Kind, e.Action, e.Resource = audit.MCPCall, action, resource
 	e.Host, e.Port = j.server.Authority.Host(), j.server.Authority.Port()
 	return e
@@ -32,14 +33,14 @@ func (j *mcpJudge) event(action, resource string) audit.Event {
 func (j *mcpJudge) request(c mcp.Call) policy.Request {
 	return policy.Request{
 		Action: policy.McpCall, Authority: j.server.Authority,
-		Session: j.l.info.Name, Project: j.l.info.Project, Agent: j.l.info.Agent,
+		Session: j.l.Info.Name, Project: j.l.Info.Project, Agent: j.l.Info.Agent,
 		MCP: &policy.MCPCall{Server: j.server.Name, Feature: c.Feature, Name: c.Name, Arguments: c.Arguments},
 	}
 }
 
 // Shows tells whether a listing may show a name.
 func (j *mcpJudge) Shows(f policy.Feature, name string) bool {
-	return j.l.snapshot.Load().ShowsMCP(j.request(mcp.Call{Feature: f, Name: name}))
+	return j.l.Snapshot.Load().ShowsMCP(j.request(mcp.Call{Feature: f, Name: name}))
 }
 
 // Call is policy, a person where that asks, the record, and then the verdict.
@@ -68,14 +69,14 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 	if v.Rule != policy.RuleUnlisted {
 		out.Rule = v.RuleAt()
 	}
-	if err := j.l.g.records.Append(ctx, e); err != nil {
+	if err := j.l.Records.Append(ctx, e); err != nil {
 		return mcp.Verdict{Server: j.server.Name, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
 	if !out.Allow {
 		if c.Feature < policy.Sampling { // those of a server end in no refusal of egress
 			j.l.tools.tell()
 		}
-		j.l.tally.Refused(api.Refusal{
+		j.l.Tally.Refused(api.Refusal{
 			Host: e.Host, Port: int(e.Port), Effect: v.Effect.String(), Reason: c.Method + " " + c.Name + ": " + e.Reason, Rule: out.Rule, Place: v.Origin.Place(), Hints: v.Hints,
 		})
 	}
@@ -83,22 +84,22 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 }
 
 // pinned is the name under which the server's tools are pinned.
-func (j *mcpJudge) pinned() string { return j.l.scope.Load().Pinned(j.server.Name, j.l.info.Project) }
+func (j *mcpJudge) pinned() string { return j.l.Scope.Load().Pinned(j.server.Name, j.l.Info.Project) }
 
 // recordsText says whether the record has arguments as they are.
 func (j *mcpJudge) recordsText() bool {
-	return j.l.scope.Load().Arguments(j.server.Name) == config.ArgumentsText
+	return j.l.Scope.Load().Arguments(j.server.Name) == config.ArgumentsText
 }
 
 // decide is policy's word or, where that is ask, a person's. A tool that is not
 // what it was when it was pinned is asked about too.
 func (j *mcpJudge) decide(ctx context.Context, c mcp.Call) (v policy.Verdict, why string) {
 	if v, ok := j.unchanged(ctx, c); !ok {
-		return v, nobody
+		return v, ward.Nobody
 	}
 	for {
-		snapshot := j.l.snapshot.Load()
-		v := judge(snapshot, j.request(c))
+		snapshot := j.l.Snapshot.Load()
+		v := ward.Judge(snapshot, j.request(c))
 		if v.Effect != policy.Ask {
 			return v, ""
 		}
@@ -107,21 +108,21 @@ func (j *mcpJudge) decide(ctx context.Context, c mcp.Call) (v policy.Verdict, wh
 			v.Reason = fmt.Sprintf("%s; but its arguments have %d bytes, and nobody can look at more than %d", v.Reason, len(c.Raw), hostexec.MaxShown)
 			return v, ""
 		}
-		a := j.l.g.queue.Ask(ctx, j.question(c, v, snapshot.Digest()))
+		a := j.l.Queue.Ask(ctx, j.question(c, v, snapshot.Digest()))
 		switch a.Outcome {
 		case approval.Allowed, approval.Denied:
-			j.l.tally.Asked()
+			j.l.Tally.Asked()
 			if a.Reply.Scope == approval.Once {
 				effect := policy.Deny
 				if a.Outcome == approval.Allowed {
 					effect = policy.Allow
 				}
-				return answered(v, effect, wordOf(a)), ""
+				return ward.Answered(v, effect, ward.Word(a)), ""
 			}
 			// The policy has the answer now.
 		case approval.Superseded:
 		default:
-			return v, endOfAsk(a.Outcome)
+			return v, ward.End(a.Outcome)
 		}
 	}
 }
@@ -139,7 +140,7 @@ func (j *mcpJudge) unchanged(ctx context.Context, c mcp.Call) (policy.Verdict, b
 	if change == nil {
 		return policy.Verdict{}, true
 	}
-	v := judge(j.l.snapshot.Load(), j.request(c))
+	v := ward.Judge(j.l.Snapshot.Load(), j.request(c))
 	if v.Effect == policy.Deny || v.WouldDeny {
 		return policy.Verdict{}, true // it is said anyway
 	}
@@ -166,7 +167,7 @@ func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdi
 		v.Reason += fmt.Sprintf("; but those are %d tools, and nobody can look at more than %d at once", len(changes), mostChanged)
 		return v, false
 	}
-	ask := j.ask(policy.MCPSubject(j.server.Name, what), "use "+what+" of "+j.server.Name+" as it is now", v, j.l.snapshot.Load().Digest())
+	ask := j.ask(policy.MCPSubject(j.server.Name, what), "use "+what+" of "+j.server.Name+" as it is now", v, j.l.Digest())
 	for _, c := range changes {
 		for _, d := range []struct{ label, old, now string }{
 			{"description", c.Old.Description(), c.New.Description()}, {"arguments", c.Old.Schema(), c.New.Schema()},
@@ -187,21 +188,21 @@ func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdi
 		ask.Digest += c.New.Digest
 	}
 	ask.Scopes = []approval.Scope{approval.Once}
-	a := j.l.g.queue.Ask(ctx, labelled(ask, "session", j.l.info.Name, "project", j.l.info.Project))
+	a := j.l.Queue.Ask(ctx, j.l.InName(ask))
 	switch a.Outcome {
 	case approval.Allowed:
-		j.l.tally.Asked()
+		j.l.Tally.Asked()
 		if _, err := j.l.g.pins.Take(j.pinned(), digests, a.Reply.By); err != nil {
 			v.Effect, v.Reason = policy.Deny, err.Error()
 			return v, false
 		}
 		e := j.event("pin", policy.MCPSubject(j.server.Name, what))
-		e.Verdict, e.Reason = policy.Allow.String(), "a person took what the server says now: "+wordOf(a)
-		j.l.record(ctx, e)
+		e.Verdict, e.Reason = policy.Allow.String(), "a person took what the server says now: "+ward.Word(a)
+		j.l.Record(ctx, e)
 		return policy.Verdict{}, true
 	case approval.Denied:
-		j.l.tally.Asked()
-		return answered(v, policy.Deny, wordOf(a)), false
+		j.l.Tally.Asked()
+		return ward.Answered(v, policy.Deny, ward.Word(a)), false
 	default:
 		return v, false
 	}
@@ -217,12 +218,12 @@ func (j *mcpJudge) Tools(ctx context.Context, listed []mcp.Definition) (withheld
 	if err == nil && len(fresh) > 0 {
 		e := j.event("pin", j.server.Name)
 		e.Verdict, e.Reason = policy.Allow.String(), fmt.Sprintf("seen for the first time: %s", strings.Join(fresh, ", "))
-		err = j.l.g.records.Append(ctx, e)
+		err = j.l.Records.Append(ctx, e)
 	}
 	if err != nil {
 		e := j.event("tools/list", j.server.Name)
 		e.Verdict, e.Reason = policy.Deny.String(), "no tool is shown: "+err.Error()
-		j.l.record(ctx, e)
+		j.l.Record(ctx, e)
 		for _, d := range listed {
 			withheld = append(withheld, d.Name)
 		}
@@ -241,7 +242,7 @@ func (j *mcpJudge) Tools(ctx context.Context, listed []mcp.Definition) (withheld
 		withheld = append(withheld, c.Tool)
 		e := j.event("tools/list", policy.MCPSubject(j.server.Name, c.Tool))
 		e.Verdict, e.Rule, e.Reason, e.Digest = policy.Deny.String(), v.Rule, "not shown: "+v.Reason, c.New.Digest
-		j.l.record(context.WithoutCancel(ctx), e)
+		j.l.Record(context.WithoutCancel(ctx), e)
 	}
 	return withheld
 }
@@ -268,7 +269,7 @@ func (j *mcpJudge) question(c mcp.Call, v policy.Verdict, digest string) *approv
 	if c.Feature != policy.Tool {
 		ask.Scopes = []approval.Scope{approval.Once}
 	}
-	return labelled(ask, "session", j.l.info.Name, "project", j.l.info.Project)
+	return j.l.InName(ask)
 }
 
 func (j *mcpJudge) ask(subject, title string, v policy.Verdict, digest string) *approval.Ask {
@@ -277,7 +278,6 @@ func (j *mcpJudge) ask(subject, title string, v policy.Verdict, digest string) *
 		where = "started by the guardian"
 	}
 	return &approval.Ask{
-		SessionID: j.l.info.ID, Session: j.l.info.Name, Project: j.l.info.Project, Agent: j.l.info.Agent,
 		Kind: approval.MCP, Subject: subject, Title: title, Reason: v.Reason, Rule: v.RuleAt(), Policy: digest,
 		Marks: termsafe.Marks(subject), Details: []approval.Detail{{Label: "server", Text: j.server.Name + " (" + where + ")"}},
 	}
@@ -285,15 +285,15 @@ func (j *mcpJudge) ask(subject, title string, v policy.Verdict, digest string) *
 
 // settledTool says whether policy has an answer to an ask about a tool by now.
 func (l *live) settledTool(subject string) bool {
-	snapshot := l.snapshot.Load()
+	snapshot := l.Snapshot.Load()
 	for _, s := range snapshot.MCPServers() {
 		tool, ok := strings.CutPrefix(subject, s.Name+"/")
 		if !ok {
 			continue
 		}
 		j := mcpJudge{l, &s}
-		return judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "allow tool "+subject ||
-			judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "deny tool "+subject
+		return ward.Judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "allow tool "+subject ||
+			ward.Judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "deny tool "+subject
 	}
 	return false
 }

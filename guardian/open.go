@@ -13,6 +13,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/ward"
 	"cloister/internal/passfd"
 	"cloister/policy"
 	"cloister/rulebook"
@@ -82,7 +83,7 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 		g.forget(l)
 		return hijacked{}, nil
 	}
-	g.log.Info("session", "name", l.info.Name, "id", l.info.ID, "adopted", req.Resume != nil, "took", time.Since(began))
+	g.log.Info("session", "name", l.Info.Name, "id", l.Info.ID, "adopted", req.Resume != nil, "took", time.Since(began))
 	close(l.ready)
 	l.serve()
 	return hijacked{}, nil
@@ -158,11 +159,10 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		return nil, api.SessionGrant{}, err
 	}
 	l := &live{
+		Ward:    ward.Ward{Info: info, Tally: tally.New(api.SessionSummary{}), Records: g.records, Queue: g.queue, Log: g.log},
 		g:       g,
-		info:    info,
 		words:   rulebook.WordsOf(req),
 		shim:    shim,
-		tally:   tally.New(api.SessionSummary{}),
 		hosts:   loaded.Config().Proxy.Hosts,
 		foreign: append(slices.Clone(req.Writable), g.o.Dirs.Data),
 		roots:   loaded.Roots(),
@@ -171,7 +171,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		gone:    make(chan struct{}),
 	}
 	if req.Resume != nil {
-		l.tally = tally.New(req.Resume.Summary)
+		l.Tally = tally.New(req.Resume.Summary)
 		l.adopted = true
 	}
 	var authority []byte
@@ -189,9 +189,9 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		authority = l.ca.PEM()
 	}
 	// The command line in full, for the record; the list has it shortened.
-	l.info.Command = req.Command
-	l.snapshot.Store(snapshot)
-	l.scope.Store(in)
+	l.Info.Command = req.Command
+	l.Snapshot.Store(snapshot)
+	l.Scope.Store(in)
 	if len(secrets.held) > 0 {
 		l.secrets.Store(swap.New(secrets.held, rulebook.ByName(in.Bindings), l))
 	}
@@ -248,7 +248,7 @@ func (g *guardian) grantNotices(loaded *rulebook.Book, l *live) []string {
 		out = append(out, "the configuration on disk is not in force, the last good one is: "+why)
 	}
 	out = append(out, loaded.Notices()...)
-	if s := l.snapshot.Load(); s != loaded.Snapshot() {
+	if s := l.Snapshot.Load(); s != loaded.Snapshot() {
 		for _, text := range rulebook.Remarks(s) {
 			if !slices.Contains(out, text) {
 				out = append(out, text)
@@ -285,12 +285,12 @@ func (g *guardian) enter(req api.SessionRequest, digest, mode string, pid int) (
 
 // recordStart writes session.start and each residue that a person accepted.
 func (l *live) recordStart(req api.SessionRequest) error {
-	digest := l.snapshot.Load().Digest()
-	e := l.g.event(l.info, digest)
-	e.Kind, e.Action, e.Resource, e.Verdict, e.PID = audit.SessionStart, "start", req.Project, "allow", l.info.PID
-	e.Reason = "mode " + l.info.Mode
+	digest := l.Digest()
+	e := ward.Frame(l.Info, digest)
+	e.Kind, e.Action, e.Resource, e.Verdict, e.PID = audit.SessionStart, "start", req.Project, "allow", l.Info.PID
+	e.Reason = "mode " + l.Info.Mode
 	if req.Resume != nil {
-		e.Action, e.Reason = "adopt", "its guardian was gone; mode "+l.info.Mode
+		e.Action, e.Reason = "adopt", "its guardian was gone; mode "+l.Info.Mode
 	}
 	if !req.Network {
 		e.Reason += "; no network"
@@ -301,14 +301,14 @@ func (l *live) recordStart(req api.SessionRequest) error {
 	if req.Image != "" {
 		e.Reason += "; image " + req.Image
 	}
-	if err := l.g.records.Append(l.ctx, e); err != nil {
+	if err := l.Records.Append(l.ctx, e); err != nil {
 		return err
 	}
 	for _, name := range req.Accepted {
-		e := l.g.event(l.info, digest)
+		e := ward.Frame(l.Info, digest)
 		e.Kind, e.Action, e.Resource, e.Verdict = audit.ResidueAccepted, "accept", name, "allow"
 		e.Reason = "a person accepted by name that this is not enforced"
-		if err := l.g.records.Append(l.ctx, e); err != nil {
+		if err := l.Records.Append(l.ctx, e); err != nil {
 			return err
 		}
 	}
@@ -322,18 +322,18 @@ func (l *live) recordStart(req api.SessionRequest) error {
 // They are refused once, here, by the view that is about to be made: what is tried at
 // them afterwards the kernel refuses, and tells nobody.
 func (l *live) recordClosed(req api.SessionRequest, digest string) error {
-	for _, st := range l.snapshot.Load().Statements() {
+	for _, st := range l.Snapshot.Load().Statements() {
 		if st.Hold != policy.InView || slices.Contains(req.Accepted, st.Residue()) {
 			continue
 		}
 		for _, p := range st.Closed {
-			e := l.g.event(l.info, digest)
+			e := ward.Frame(l.Info, digest)
 			e.Kind, e.Action, e.Resource, e.Verdict, e.Rule = audit.FileDenied, "open", p.Path, "deny", st.Rule
 			e.Reason = "a statement at " + st.Origin.String() + ": shown empty"
 			if p.Write {
 				e.Action, e.Reason = "write", "a statement at "+st.Origin.String()+": shown read-only"
 			}
-			if err := l.g.records.Append(l.ctx, e); err != nil {
+			if err := l.Records.Append(l.ctx, e); err != nil {
 				return err
 			}
 		}

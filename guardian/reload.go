@@ -8,6 +8,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/ward"
 	"cloister/policy"
 	"cloister/rulebook"
 )
@@ -71,8 +72,8 @@ func (g *guardian) enforce(ctx context.Context, next *rulebook.Book, changes []c
 	g.policies.Swap(next)
 	var checks sync.WaitGroup
 	for _, c := range changes {
-		c.live.snapshot.Store(c.next)
-		c.live.scope.Store(c.scope)
+		c.live.Snapshot.Store(c.next)
+		c.live.Scope.Store(c.scope)
 		c.live.limit(c.scope.Quota)
 		if s := c.live.secrets.Load(); s != nil {
 			s.Rebind(rulebook.ByName(c.scope.Bindings))
@@ -99,7 +100,7 @@ func (g *guardian) plan(next *rulebook.Book) ([]change, error) {
 	defer g.mu.Unlock()
 	var changes []change
 	for _, l := range g.live {
-		s, err := g.policies.Session(next, l.info.Project, l.words)
+		s, err := g.policies.Session(next, l.Info.Project, l.words)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +145,7 @@ func (g *guardian) recordLoad(ctx context.Context, next *rulebook.Book, changes 
 		return err
 	}
 	for _, c := range changes {
-		e := g.event(c.live.info, c.next.Digest())
+		e := ward.Frame(c.live.Info, c.next.Digest())
 		e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
 		if err := g.records.Append(ctx, e); err != nil {
 			return err

@@ -413,7 +413,7 @@ func (g *guardian) snapshotOf(name string) (*policy.Snapshot, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := l.snapshot.Load()
+	s := l.Snapshot.Load()
 	return s, rulebook.Remarks(s), nil
 }
 
@@ -466,6 +466,6 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 	if err != nil {
 		return nil, err
 	}
-	req.Session, req.Project, req.Agent = l.info.Name, l.info.Project, l.info.Agent
-	return explain.Ask(l.snapshot.Load(), l.scope.Load(), req)
+	req.Session, req.Project, req.Agent = l.Info.Name, l.Info.Project, l.Info.Agent
+	return explain.Ask(l.Snapshot.Load(), l.Scope.Load(), req)
 }

@@ -15,6 +15,7 @@ import (
 	"cloister/audit"
 	"cloister/config"
 	"cloister/egress"
+	"cloister/guardian/ward"
 	"cloister/internal/termsafe"
 	"cloister/policy"
 	"cloister/rulebook"
@@ -202,7 +203,7 @@ func (l *live) Value(ctx context.Context, name string) (secret.Value, uint64, er
 
 // secretEvent is the frame of the record of one use.
 func (l *live) secretEvent(u swap.Use) audit.Event {
-	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e := l.Event()
 	e.Kind, e.Resource = audit.SecretUse, u.Name
 	e.Host, e.Port, e.Method, e.Path = u.Authority.Host(), u.Authority.Port(), u.Method, u.Path
 	return e
@@ -219,7 +220,7 @@ func (l *live) AllowUse(ctx context.Context, u swap.Use) egress.Verdict {
 	if v.Diagnostic != "" {
 		e.Reason += "; " + v.Diagnostic
 	}
-	if err := l.g.records.Append(ctx, e); err != nil {
+	if err := l.Records.Append(ctx, e); err != nil {
 		return egress.Verdict{Effect: "deny", Rule: out.Rule, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
 	l.g.uses.Add(u.Name, out.Allow)
@@ -228,9 +229,9 @@ func (l *live) AllowUse(ctx context.Context, u swap.Use) egress.Verdict {
 
 // judgeSecret is policy's word or, where that is ask, a person's.
 func (l *live) judgeSecret(ctx context.Context, u swap.Use) policy.Verdict {
-	snapshot := l.snapshot.Load()
-	v := judge(snapshot, policy.Request{
-		Action: policy.SecretUse, Authority: u.Authority, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent, Use: rulebook.Use(u.Name, u.Place, u.Binding),
+	snapshot := l.Snapshot.Load()
+	v := ward.Judge(snapshot, policy.Request{
+		Action: policy.SecretUse, Authority: u.Authority, Session: l.Info.Name, Project: l.Info.Project, Agent: l.Info.Agent, Use: rulebook.Use(u.Name, u.Place, u.Binding),
 		HTTP: policy.HTTP{Method: u.Method, Path: u.HTTP.Path, BadPath: u.HTTP.BadPath, Query: u.HTTP.Query, Header: u.HTTP.Header},
 	})
 	if v.Effect != policy.Ask {
@@ -248,21 +249,20 @@ func (l *live) judgeSecret(ctx context.Context, u swap.Use) policy.Verdict {
 		return told(policy.Allow, "a person allowed it: approval "+d.ID)
 	}
 	ask := &approval.Ask{
-		SessionID: l.info.ID, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
 		Kind: approval.Secret, Subject: subject, Title: "use the secret " + u.Name + ": " + u.Method + " " + u.Authority.String(),
 		Reason: v.Reason, Rule: v.RuleAt(), Policy: snapshot.Digest(), Marks: termsafe.Marks(subject),
 		Details: []approval.Detail{{Label: "request", Text: u.Method + " " + u.Authority.String() + termsafe.Clip(u.Path, 1024)}, {Label: "place", Text: u.Place}},
 	}
-	a := l.g.queue.Ask(ctx, labelled(ask, "session", l.info.Name, "project", l.info.Project))
+	a := l.Queue.Ask(ctx, l.InName(ask))
 	switch a.Outcome {
 	case approval.Allowed:
-		l.tally.Asked()
-		return told(policy.Allow, "a person allowed it: "+wordOf(a))
+		l.Tally.Asked()
+		return told(policy.Allow, "a person allowed it: "+ward.Word(a))
 	case approval.Denied:
-		l.tally.Asked()
-		return told(policy.Deny, "a person denied it: "+wordOf(a))
+		l.Tally.Asked()
+		return told(policy.Deny, "a person denied it: "+ward.Word(a))
 	default:
-		return told(policy.Ask, endOfAsk(a.Outcome)+": "+v.Reason)
+		return told(policy.Ask, ward.End(a.Outcome)+": "+v.Reason)
 	}
 }
 
@@ -275,7 +275,7 @@ func (l *live) RecordUse(ctx context.Context, u swap.Use, refused bool, why stri
 		l.g.uses.Add(u.Name, false)
 	}
 	e.Reason = why + "; " + u.Place
-	if err := l.g.records.Append(context.WithoutCancel(ctx), e); err != nil {
+	if err := l.Records.Append(context.WithoutCancel(ctx), e); err != nil {
 		return fmt.Errorf("this could not be recorded: %w", err)
 	}
 	return nil

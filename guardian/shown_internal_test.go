@@ -13,6 +13,7 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/egress"
+	"cloister/guardian/ward"
 	"cloister/hostexec"
 	"cloister/internal/authority"
 	"cloister/mcp"
@@ -43,9 +44,9 @@ func TestShownWhole(t *testing.T) {
 		Ended: func(approval.Item) {}, Changed: func(approval.Item) {},
 	})
 	defer queue.Watch("")()
-	l := &live{g: &guardian{queue: queue, pins: mcp.OpenPins(filepath.Join(t.TempDir(), "pins"), time.Now)}, tally: tally.New(api.SessionSummary{})}
-	l.snapshot.Store(snapshot)
-	l.scope.Store(&rulebook.Scope{})
+	l := &live{g: &guardian{pins: mcp.OpenPins(filepath.Join(t.TempDir(), "pins"), time.Now)}, Ward: ward.Ward{Tally: tally.New(api.SessionSummary{}), Queue: queue}}
+	l.Snapshot.Store(snapshot)
+	l.Scope.Store(&rulebook.Scope{})
 	j := &mcpJudge{l, &server}
 
 	called := func(text string) policy.Verdict {

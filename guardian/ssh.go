@@ -9,6 +9,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/egress"
+	"cloister/guardian/ward"
 	"cloister/internal/termsafe"
 	"cloister/policy"
 	"cloister/secret/sshkey"
@@ -46,28 +47,28 @@ func (l *live) identity(ctx context.Context, who egress.SSHLogin) (egress.Identi
 
 // allowLogin decides whether a key signs one login, and records it.
 func (l *live) allowLogin(ctx context.Context, who egress.SSHLogin, key ssh.PublicKey) error {
-	e := l.g.event(l.info, l.snapshot.Load().Digest())
+	e := l.Event()
 	e.Kind, e.Action, e.Resource = audit.SecretUse, "sign", "ssh "+who.Identity
 	e.Host, e.Port, e.Verdict = who.Authority.Host(), who.Authority.Port(), policy.Allow.String()
 	e.Reason = "a login as " + who.User + " with the key " + ssh.FingerprintSHA256(key)
 	why := ""
 	if who.AskFirst {
-		a := l.g.queue.Ask(ctx, l.askLogin(who, key))
+		a := l.Queue.Ask(ctx, l.askLogin(who, key))
 		switch a.Outcome {
 		case approval.Allowed:
-			l.tally.Asked()
-			e.Reason += "; a person allowed it: " + wordOf(a)
+			l.Tally.Asked()
+			e.Reason += "; a person allowed it: " + ward.Word(a)
 		case approval.Denied:
-			l.tally.Asked()
-			why = "a person denied the signature: " + wordOf(a)
+			l.Tally.Asked()
+			why = "a person denied the signature: " + ward.Word(a)
 		default:
-			why = "nobody allowed the signature: " + endOfAsk(a.Outcome)
+			why = "nobody allowed the signature: " + ward.End(a.Outcome)
 		}
 	}
 	if why != "" {
 		e.Verdict, e.Reason = policy.Deny.String(), e.Reason+"; "+why
 	}
-	if err := l.g.records.Append(ctx, e); err != nil {
+	if err := l.Records.Append(ctx, e); err != nil {
 		why = "this could not be recorded, so it may not happen: " + err.Error()
 	}
 	if why != "" {
@@ -79,11 +80,11 @@ func (l *live) allowLogin(ctx context.Context, who egress.SSHLogin, key ssh.Publ
 // askLogin is what a person is asked about one signature.
 func (l *live) askLogin(who egress.SSHLogin, key ssh.PublicKey) *approval.Ask {
 	subject := who.User + "@" + who.Authority.String() + " " + ssh.FingerprintSHA256(key)
-	return labelled(&approval.Ask{
-		SessionID: l.info.ID, Session: l.info.Name, Project: l.info.Project, Agent: l.info.Agent,
+	return l.InName(&approval.Ask{
 		Kind: approval.Secret, Subject: subject, Title: "log in to " + who.Authority.String() + " as " + who.User,
-		Reason: "use: ask of the identity " + who.Identity, Policy: l.snapshot.Load().Digest(), Marks: termsafe.Marks(subject),
-		Digest: newNonce(), // each signature is a question of its own
-		Scopes: []approval.Scope{approval.Once},
-	}, "key", ssh.FingerprintSHA256(key), "identity", who.Identity, "session", l.info.Name, "project", l.info.Project)
+		Reason: "use: ask of the identity " + who.Identity, Policy: l.Digest(), Marks: termsafe.Marks(subject),
+		Digest:  newNonce(), // each signature is a question of its own
+		Scopes:  []approval.Scope{approval.Once},
+		Details: []approval.Detail{{Label: "key", Text: ssh.FingerprintSHA256(key)}, {Label: "identity", Text: termsafe.Clip(who.Identity, 1024)}},
+	})
 }

@@ -1,6 +1,6 @@
 //go:build cloister_layeroff
 
-package guardian
+package ward
 
 import (
 	"os"
@@ -9,9 +9,9 @@ import (
 	"cloister/policy"
 )
 
-// judge lets everything pass where the environment says that policy is the
+// Judge lets everything pass where the environment says that policy is the
 // layer to leave out: what else holds is then to be seen.
-func judge(s *policy.Snapshot, r policy.Request) policy.Verdict {
+func Judge(s *policy.Snapshot, r policy.Request) policy.Verdict {
 	v := policy.Decide(s, r)
 	if os.Getenv("CLOISTER_LAYER_OFF") == "policy" {
 		v.Effect = policy.Allow
@@ -19,8 +19,8 @@ func judge(s *policy.Snapshot, r policy.Request) policy.Verdict {
 	return v
 }
 
-// judgeCommand lets every host command pass that asks or is refused by a rule.
-func judgeCommand(rules *hostexec.Rules, c *hostexec.Command) hostexec.Verdict {
+// JudgeCommand lets every host command pass that asks or is refused by a rule.
+func JudgeCommand(rules *hostexec.Rules, c *hostexec.Command) hostexec.Verdict {
 	v := rules.Judge(c)
 	if os.Getenv("CLOISTER_LAYER_OFF") == "commands" {
 		v.Effect = hostexec.Auto

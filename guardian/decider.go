@@ -241,7 +241,7 @@ func (l *live) Refused(f egress.Flow) error {
 	if r.Host == "" {
 		r.Host = f.Detail
 	}
-	if !l.told(f) {
+	if !l.tools.Told(f) {
 		l.Tally.Refused(r)
 	}
 	return err

@@ -11,8 +11,8 @@ import (
 // through them: the one place where they are put together.
 func (l *live) edits(ctx context.Context, q egress.Query, v policy.Verdict) []egress.Edit {
 	var out []egress.Edit
-	if route := l.route(q); route != nil { // first: it reads what the program said
-		out = append(out, route.edit(ctx))
+	if edit, is := l.tools.Edit(ctx, q); is { // first: it reads what the program said
+		out = append(out, edit)
 	}
 	if len(v.Rewrites) > 0 {
 		out = append(out, rewrite(v.Rewrites))

@@ -22,7 +22,7 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 	}
 	for {
 		snapshot := l.Snapshot.Load()
-		v := l.learned(q, ward.Judge(snapshot, l.asked(q)))
+		v := l.tools.Learned(q, ward.Judge(snapshot, l.asked(q)))
 		if v.Effect != policy.Ask {
 			return v, snapshot.Digest(), ""
 		}
@@ -134,7 +134,7 @@ func wildcardOf(a authority.Authority) string {
 // settled says whether the policy has an answer to a question by now.
 func (l *live) settled(i approval.Item) bool {
 	if i.Kind == approval.MCP {
-		return l.settledTool(i.Subject)
+		return l.tools.Settled(i.Subject)
 	}
 	if i.Kind != approval.Network {
 		return false

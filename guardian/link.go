@@ -17,6 +17,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/egress"
+	"cloister/guardian/mcpdesk"
 	"cloister/guardian/ward"
 	"cloister/hostexec"
 	"cloister/internal/passfd"
@@ -54,7 +55,7 @@ type live struct {
 	roots    *x509.CertPool
 	ca       *egress.CA      // nil for an adopted session
 	hostKey  *egress.HostKey // nil for an adopted session, and where no rule reads SSH
-	tools    mcpState
+	tools    *mcpdesk.Desk
 	started  time.Time
 
 	ctx    context.Context // ends with the session

@@ -13,6 +13,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/mcpdesk"
 	"cloister/guardian/ward"
 	"cloister/internal/passfd"
 	"cloister/policy"
@@ -170,6 +171,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		ready:   make(chan struct{}),
 		gone:    make(chan struct{}),
 	}
+	l.tools = mcpdesk.New(&l.Ward, g.pins, g.frames)
 	if req.Resume != nil {
 		l.Tally = tally.New(req.Resume.Summary)
 		l.adopted = true

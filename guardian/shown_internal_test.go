@@ -2,10 +2,8 @@ package guardian
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +14,7 @@ import (
 	"cloister/guardian/ward"
 	"cloister/hostexec"
 	"cloister/internal/authority"
-	"cloister/mcp"
 	"cloister/policy"
-	"cloister/rulebook"
 	"cloister/session/tally"
 )
 
@@ -29,8 +25,7 @@ func TestShownWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := policy.MCPServer{Name: "s", URL: "https://mcp.example.com/mcp", Authority: at, AskTools: []string{"*"}}
-	snapshot, err := policy.Compile(policy.Input{Unlisted: policy.Deny, Servers: []policy.MCPServer{server}})
+	snapshot, err := policy.Compile(policy.Input{Unlisted: policy.Deny})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,57 +39,22 @@ func TestShownWhole(t *testing.T) {
 		Ended: func(approval.Item) {}, Changed: func(approval.Item) {},
 	})
 	defer queue.Watch("")()
-	l := &live{g: &guardian{pins: mcp.OpenPins(filepath.Join(t.TempDir(), "pins"), time.Now)}, Ward: ward.Ward{Tally: tally.New(api.SessionSummary{}), Queue: queue}}
+	l := &live{Ward: ward.Ward{Tally: tally.New(api.SessionSummary{}), Queue: queue}}
 	l.Snapshot.Store(snapshot)
-	l.Scope.Store(&rulebook.Scope{})
-	j := &mcpJudge{l, &server}
 
-	called := func(text string) policy.Verdict {
-		raw, _ := json.Marshal(map[string]string{"x": text})
-		v, _ := j.decide(t.Context(), mcp.Call{Feature: policy.Tool, Method: "tools/call", Name: "t", Raw: raw})
-		return v
-	}
 	sent := func(query string) policy.Verdict {
 		v, _, _ := l.judgeRequest(t.Context(), egress.Query{Kind: egress.Request, Authority: at, Once: new(egress.Once), HTTP: &egress.HTTP{Query: query}},
 			policy.Verdict{Effect: policy.Ask, Judged: true, Reason: "a rule asks"}, "")
 		return v
 	}
-	changed := func(n int, text string) policy.Verdict {
-		var changes []mcp.Change
-		for i := range n {
-			def, _ := json.Marshal(map[string]string{"description": text})
-			changes = append(changes, mcp.Change{Tool: fmt.Sprint("t", i), New: mcp.Definition{Digest: "d", Text: def}})
-		}
-		v, _ := j.took(t.Context(), changes)
-		return v
-	}
 	small, long := strings.Repeat("a", 8<<10)+"!", strings.Repeat("a", hostexec.MaxShown+1)
-	for _, tc := range []struct {
-		name string
-		try  func(string) policy.Verdict
-		want string
-	}{
-		{"arguments", called, "its arguments have 16393 bytes, and nobody can look at more than 16384"},
-		{"query", sent, "its query has 16385 bytes, and nobody can look at more than 16384"},
-		{"a changed tool", func(s string) policy.Verdict { return changed(1, s) }, "the description of t0 has 16385 bytes, and nobody can look at more than 16384"},
-	} {
-		asked = nil
-		v := tc.try(small)
-		if v.Effect != policy.Ask || !strings.Contains(fmt.Sprint(asked), small) {
-			t.Errorf("%s: %v, and shown is %.200v", tc.name, v.Effect, asked)
-		}
-		asked = nil
-		v = tc.try(long)
-		if v.Effect != policy.Deny || !strings.HasSuffix(v.Reason, tc.want) || asked != nil {
-			t.Errorf("%s: %v %q, and shown is %.200v", tc.name, v.Effect, v.Reason, asked)
-		}
+	asked = nil
+	if v := sent(small); v.Effect != policy.Ask || !strings.Contains(fmt.Sprint(asked), small) {
+		t.Errorf("%v, and shown is %.200v", v.Effect, asked)
 	}
 	asked = nil
-	if v := changed(mostChanged, "now"); v.Effect != policy.Ask || !strings.Contains(fmt.Sprint(asked), "t7, description now") {
-		t.Errorf("%v %q, and shown is %v", v.Effect, v.Reason, asked)
-	}
-	asked = nil
-	if v := changed(mostChanged+1, "now"); v.Effect != policy.Deny || !strings.HasSuffix(v.Reason, "those are 9 tools, and nobody can look at more than 8 at once") || asked != nil {
-		t.Errorf("%v %q, and shown is %v", v.Effect, v.Reason, asked)
+	want := "its query has 16385 bytes, and nobody can look at more than 16384"
+	if v := sent(long); v.Effect != policy.Deny || !strings.HasSuffix(v.Reason, want) || asked != nil {
+		t.Errorf("%v %q, and shown is %.200v", v.Effect, v.Reason, asked)
 	}
 }

@@ -1,4 +1,4 @@
-package guardian
+package mcpdesk
 
 import (
 	"context"
@@ -17,34 +17,34 @@ import (
 	"cloister/policy"
 )
 
-// mcpJudge decides about the calls of one session to one server.
-type mcpJudge struct {
-	l      *live
+// judge decides about the calls of one session to one server.
+type judge struct {
+	d      *Desk
 	server *policy.MCPServer
 }
 
-func (j *mcpJudge) event(action, resource string) audit.Event {
-	e := j.l.Event()
+func (j *judge) event(action, resource string) audit.Event {
+	e := j.d.Event()
 	e.Kind, e.Action, e.Resource = audit.MCPCall, action, resource
 	e.Host, e.Port = j.server.Authority.Host(), j.server.Authority.Port()
 	return e
 }
 
-func (j *mcpJudge) request(c mcp.Call) policy.Request {
+func (j *judge) request(c mcp.Call) policy.Request {
 	return policy.Request{
 		Action: policy.McpCall, Authority: j.server.Authority,
-		Session: j.l.Info.Name, Project: j.l.Info.Project, Agent: j.l.Info.Agent,
+		Session: j.d.Info.Name, Project: j.d.Info.Project, Agent: j.d.Info.Agent,
 		MCP: &policy.MCPCall{Server: j.server.Name, Feature: c.Feature, Name: c.Name, Arguments: c.Arguments},
 	}
 }
 
 // Shows tells whether a listing may show a name.
-func (j *mcpJudge) Shows(f policy.Feature, name string) bool {
-	return j.l.Snapshot.Load().ShowsMCP(j.request(mcp.Call{Feature: f, Name: name}))
+func (j *judge) Shows(f policy.Feature, name string) bool {
+	return j.d.Snapshot.Load().ShowsMCP(j.request(mcp.Call{Feature: f, Name: name}))
 }
 
 // Call is policy, a person where that asks, the record, and then the verdict.
-func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
+func (j *judge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 	v, why := j.decide(ctx, c)
 	resource := j.server.Name
 	if c.Name != "" {
@@ -69,14 +69,14 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 	if v.Rule != policy.RuleUnlisted {
 		out.Rule = v.RuleAt()
 	}
-	if err := j.l.Records.Append(ctx, e); err != nil {
+	if err := j.d.Records.Append(ctx, e); err != nil {
 		return mcp.Verdict{Server: j.server.Name, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
 	if !out.Allow {
 		if c.Feature < policy.Sampling { // those of a server end in no refusal of egress
-			j.l.tools.tell()
+			j.d.tell()
 		}
-		j.l.Tally.Refused(api.Refusal{
+		j.d.Tally.Refused(api.Refusal{
 			Host: e.Host, Port: int(e.Port), Effect: v.Effect.String(), Reason: c.Method + " " + c.Name + ": " + e.Reason, Rule: out.Rule, Place: v.Origin.Place(), Hints: v.Hints,
 		})
 	}
@@ -84,21 +84,21 @@ func (j *mcpJudge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 }
 
 // pinned is the name under which the server's tools are pinned.
-func (j *mcpJudge) pinned() string { return j.l.Scope.Load().Pinned(j.server.Name, j.l.Info.Project) }
+func (j *judge) pinned() string { return j.d.Scope.Load().Pinned(j.server.Name, j.d.Info.Project) }
 
 // recordsText says whether the record has arguments as they are.
-func (j *mcpJudge) recordsText() bool {
-	return j.l.Scope.Load().Arguments(j.server.Name) == config.ArgumentsText
+func (j *judge) recordsText() bool {
+	return j.d.Scope.Load().Arguments(j.server.Name) == config.ArgumentsText
 }
 
 // decide is policy's word or, where that is ask, a person's. A tool that is not
 // what it was when it was pinned is asked about too.
-func (j *mcpJudge) decide(ctx context.Context, c mcp.Call) (v policy.Verdict, why string) {
+func (j *judge) decide(ctx context.Context, c mcp.Call) (v policy.Verdict, why string) {
 	if v, ok := j.unchanged(ctx, c); !ok {
 		return v, ward.Nobody
 	}
 	for {
-		snapshot := j.l.Snapshot.Load()
+		snapshot := j.d.Snapshot.Load()
 		v := ward.Judge(snapshot, j.request(c))
 		if v.Effect != policy.Ask {
 			return v, ""
@@ -108,10 +108,10 @@ func (j *mcpJudge) decide(ctx context.Context, c mcp.Call) (v policy.Verdict, wh
 			v.Reason = fmt.Sprintf("%s; but its arguments have %d bytes, and nobody can look at more than %d", v.Reason, len(c.Raw), hostexec.MaxShown)
 			return v, ""
 		}
-		a := j.l.Queue.Ask(ctx, j.question(c, v, snapshot.Digest()))
+		a := j.d.Queue.Ask(ctx, j.question(c, v, snapshot.Digest()))
 		switch a.Outcome {
 		case approval.Allowed, approval.Denied:
-			j.l.Tally.Asked()
+			j.d.Tally.Asked()
 			if a.Reply.Scope == approval.Once {
 				effect := policy.Deny
 				if a.Outcome == approval.Allowed {
@@ -129,18 +129,18 @@ func (j *mcpJudge) decide(ctx context.Context, c mcp.Call) (v policy.Verdict, wh
 
 // unchanged holds a call to the definition that a person knows; where the server
 // tells another, a person is asked for that first.
-func (j *mcpJudge) unchanged(ctx context.Context, c mcp.Call) (policy.Verdict, bool) {
+func (j *judge) unchanged(ctx context.Context, c mcp.Call) (policy.Verdict, bool) {
 	if c.Feature != policy.Tool {
 		return policy.Verdict{}, true
 	}
-	change, err := j.l.g.pins.Changed(j.pinned(), c.Name)
+	change, err := j.d.pins.Changed(j.pinned(), c.Name)
 	if err != nil {
 		return policy.Verdict{Rule: "pin", Reason: err.Error()}, false
 	}
 	if change == nil {
 		return policy.Verdict{}, true
 	}
-	v := ward.Judge(j.l.Snapshot.Load(), j.request(c))
+	v := ward.Judge(j.d.Snapshot.Load(), j.request(c))
 	if v.Effect == policy.Deny || v.WouldDeny {
 		return policy.Verdict{}, true // it is said anyway
 	}
@@ -151,7 +151,7 @@ func (j *mcpJudge) unchanged(ctx context.Context, c mcp.Call) (policy.Verdict, b
 const mostChanged = 8
 
 // took asks a person whether changed tools may be used as they are now.
-func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdict, bool) {
+func (j *judge) took(ctx context.Context, changes []mcp.Change) (policy.Verdict, bool) {
 	names := make([]string, 0, len(changes))
 	digests := map[string]string{}
 	for _, c := range changes {
@@ -167,7 +167,7 @@ func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdi
 		v.Reason += fmt.Sprintf("; but those are %d tools, and nobody can look at more than %d at once", len(changes), mostChanged)
 		return v, false
 	}
-	ask := j.ask(policy.MCPSubject(j.server.Name, what), "use "+what+" of "+j.server.Name+" as it is now", v, j.l.Digest())
+	ask := j.ask(policy.MCPSubject(j.server.Name, what), "use "+what+" of "+j.server.Name+" as it is now", v, j.d.Digest())
 	for _, c := range changes {
 		for _, d := range []struct{ label, old, now string }{
 			{"description", c.Old.Description(), c.New.Description()}, {"arguments", c.Old.Schema(), c.New.Schema()},
@@ -188,20 +188,20 @@ func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdi
 		ask.Digest += c.New.Digest
 	}
 	ask.Scopes = []approval.Scope{approval.Once}
-	a := j.l.Queue.Ask(ctx, j.l.InName(ask))
+	a := j.d.Queue.Ask(ctx, j.d.InName(ask))
 	switch a.Outcome {
 	case approval.Allowed:
-		j.l.Tally.Asked()
-		if _, err := j.l.g.pins.Take(j.pinned(), digests, a.Reply.By); err != nil {
+		j.d.Tally.Asked()
+		if _, err := j.d.pins.Take(j.pinned(), digests, a.Reply.By); err != nil {
 			v.Effect, v.Reason = policy.Deny, err.Error()
 			return v, false
 		}
 		e := j.event("pin", policy.MCPSubject(j.server.Name, what))
 		e.Verdict, e.Reason = policy.Allow.String(), "a person took what the server says now: "+ward.Word(a)
-		j.l.Record(ctx, e)
+		j.d.Record(ctx, e)
 		return policy.Verdict{}, true
 	case approval.Denied:
-		j.l.Tally.Asked()
+		j.d.Tally.Asked()
 		return ward.Answered(v, policy.Deny, ward.Word(a)), false
 	default:
 		return v, false
@@ -213,17 +213,17 @@ func (j *mcpJudge) took(ctx context.Context, changes []mcp.Change) (policy.Verdi
 const maxListWait = 40 * time.Second
 
 // Tools pins what is listed for the first time, and asks about what has changed.
-func (j *mcpJudge) Tools(ctx context.Context, listed []mcp.Definition) (withheld []string) {
-	changed, fresh, err := j.l.g.pins.See(j.pinned(), listed)
+func (j *judge) Tools(ctx context.Context, listed []mcp.Definition) (withheld []string) {
+	changed, fresh, err := j.d.pins.See(j.pinned(), listed)
 	if err == nil && len(fresh) > 0 {
 		e := j.event("pin", j.server.Name)
 		e.Verdict, e.Reason = policy.Allow.String(), fmt.Sprintf("seen for the first time: %s", strings.Join(fresh, ", "))
-		err = j.l.Records.Append(ctx, e)
+		err = j.d.Records.Append(ctx, e)
 	}
 	if err != nil {
 		e := j.event("tools/list", j.server.Name)
 		e.Verdict, e.Reason = policy.Deny.String(), "no tool is shown: "+err.Error()
-		j.l.Record(ctx, e)
+		j.d.Record(ctx, e)
 		for _, d := range listed {
 			withheld = append(withheld, d.Name)
 		}
@@ -242,13 +242,13 @@ func (j *mcpJudge) Tools(ctx context.Context, listed []mcp.Definition) (withheld
 		withheld = append(withheld, c.Tool)
 		e := j.event("tools/list", policy.MCPSubject(j.server.Name, c.Tool))
 		e.Verdict, e.Rule, e.Reason, e.Digest = policy.Deny.String(), v.Rule, "not shown: "+v.Reason, c.New.Digest
-		j.l.Record(context.WithoutCancel(ctx), e)
+		j.d.Record(context.WithoutCancel(ctx), e)
 	}
 	return withheld
 }
 
 // question is what a person is asked about a call.
-func (j *mcpJudge) question(c mcp.Call, v policy.Verdict, digest string) *approval.Ask {
+func (j *judge) question(c mcp.Call, v policy.Verdict, digest string) *approval.Ask {
 	subject, title := policy.MCPSubject(j.server.Name, c.Name), "call "+c.Name+" of "+j.server.Name
 	switch c.Feature {
 	case policy.Prompt:
@@ -269,10 +269,10 @@ func (j *mcpJudge) question(c mcp.Call, v policy.Verdict, digest string) *approv
 	if c.Feature != policy.Tool {
 		ask.Scopes = []approval.Scope{approval.Once}
 	}
-	return j.l.InName(ask)
+	return j.d.InName(ask)
 }
 
-func (j *mcpJudge) ask(subject, title string, v policy.Verdict, digest string) *approval.Ask {
+func (j *judge) ask(subject, title string, v policy.Verdict, digest string) *approval.Ask {
 	where := j.server.URL
 	if where == "" {
 		where = "started by the guardian"
@@ -283,15 +283,15 @@ func (j *mcpJudge) ask(subject, title string, v policy.Verdict, digest string) *
 	}
 }
 
-// settledTool says whether policy has an answer to an ask about a tool by now.
-func (l *live) settledTool(subject string) bool {
-	snapshot := l.Snapshot.Load()
+// Settled says whether policy has an answer to an ask about a tool by now.
+func (d *Desk) Settled(subject string) bool {
+	snapshot := d.Snapshot.Load()
 	for _, s := range snapshot.MCPServers() {
 		tool, ok := strings.CutPrefix(subject, s.Name+"/")
 		if !ok {
 			continue
 		}
-		j := mcpJudge{l, &s}
+		j := judge{d, &s}
 		return ward.Judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "allow tool "+subject ||
 			ward.Judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "deny tool "+subject
 	}

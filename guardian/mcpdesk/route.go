@@ -1,4 +1,14 @@
-package guardian
+// Package mcpdesk judges what one session says to the MCP servers that its policy
+// declares, and what they say to it.
+//
+// Promise: a call passes after policy, or the person whom it asks, and the record have
+// it; a tool that is told otherwise than when it was pinned is shown to a person before
+// it is used; what is no frame does not reach a declared server.
+//
+// It reads frames by way of room mcp, carries nothing and starts no server.
+//
+// Most readers want [Desk.Edit].
+package mcpdesk
 
 import (
 	"bytes"
@@ -15,13 +25,18 @@ import (
 	"sync"
 
 	"cloister/egress"
+	"cloister/guardian/ward"
 	"cloister/internal/authority"
 	"cloister/mcp"
 	"cloister/policy"
 )
 
-// mcpState is what a session has learned of its servers.
-type mcpState struct {
+// A Desk is where one session's MCP is judged, with what it has learned of its servers.
+type Desk struct {
+	*ward.Ward
+	pins   *mcp.Pins
+	frames *mcp.Budget
+
 	mu sync.Mutex
 	// endpoints are the paths that servers of the older transport named for what
 	// goes up, by host and path.
@@ -30,55 +45,60 @@ type mcpState struct {
 	told int
 }
 
-// tell notes that the summary has a refusal.
-func (m *mcpState) tell() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.told++
+// New is the desk of a session; pins and the budget of frames are all sessions'.
+func New(w *ward.Ward, pins *mcp.Pins, frames *mcp.Budget) *Desk {
+	return &Desk{Ward: w, pins: pins, frames: frames}
 }
 
-// told tells whether the summary has a refusal to that destination already.
-func (l *live) told(f egress.Flow) bool {
-	if f.Kind != egress.Request || len(l.Snapshot.Load().MCPServersAt(f.Authority)) == 0 {
+// tell notes that the summary has a refusal.
+func (d *Desk) tell() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told++
+}
+
+// Told tells whether the summary has a refusal to that destination already.
+func (d *Desk) Told(f egress.Flow) bool {
+	if f.Kind != egress.Request || len(d.Snapshot.Load().MCPServersAt(f.Authority)) == 0 {
 		return false
 	}
-	l.tools.mu.Lock()
-	defer l.tools.mu.Unlock()
-	had := l.tools.told > 0
-	l.tools.told = max(0, l.tools.told-1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	had := d.told > 0
+	d.told = max(0, d.told-1)
 	return had
 }
 
 // maxEndpoints bounds what servers can make a session remember.
 const maxEndpoints = 256
 
-func (m *mcpState) learn(a authority.Authority, path, server string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.endpoints == nil {
-		m.endpoints = map[string]string{}
+func (d *Desk) learn(a authority.Authority, path, server string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.endpoints == nil {
+		d.endpoints = map[string]string{}
 	}
-	if len(m.endpoints) >= maxEndpoints {
+	if len(d.endpoints) >= maxEndpoints {
 		return errors.New("it has named too many endpoints")
 	}
-	m.endpoints[a.String()+path] = server
+	d.endpoints[a.String()+path] = server
 	return nil
 }
 
-func (m *mcpState) knows(a authority.Authority, path string) (server string, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	server, ok = m.endpoints[a.String()+path]
+func (d *Desk) knows(a authority.Authority, path string) (server string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	server, ok = d.endpoints[a.String()+path]
 	return server, ok
 }
 
-// learned lets requests through to a path that a declared server named itself,
+// Learned lets requests through to a path that a declared server named itself,
 // where no rule speaks of it.
-func (l *live) learned(q egress.Query, v policy.Verdict) policy.Verdict {
+func (d *Desk) Learned(q egress.Query, v policy.Verdict) policy.Verdict {
 	if q.HTTP == nil || v.Rule != policy.RuleUnlisted || q.Method != http.MethodPost || q.HTTP.BadPath != nil {
 		return v
 	}
-	if server, ok := l.tools.knows(q.Authority, q.HTTP.Path.Wire()); ok {
+	if server, ok := d.knows(q.Authority, q.HTTP.Path.Wire()); ok {
 		v.Effect, v.Rule, v.Hints = policy.Allow, "mcp "+server, nil
 		v.Reason = "the MCP server " + server + " takes its messages there"
 	}
@@ -87,7 +107,7 @@ func (l *live) learned(q egress.Query, v policy.Verdict) policy.Verdict {
 
 // A route is a request to the host of a declared MCP server.
 type route struct {
-	l      *live
+	d      *Desk
 	server *policy.MCPServer
 	// strict says that the request is for the server itself: whatever is no frame is
 	// refused. To another path of its host a frame is judged, and others may pass.
@@ -97,16 +117,16 @@ type route struct {
 }
 
 // route is where a request to an MCP server's host goes; nil for all others.
-func (l *live) route(q egress.Query) *route {
-	servers := l.Snapshot.Load().MCPServersAt(q.Authority)
+func (d *Desk) route(q egress.Query) *route {
+	servers := d.Snapshot.Load().MCPServersAt(q.Authority)
 	if len(servers) == 0 || q.HTTP == nil {
 		return nil
 	}
-	r := &route{l: l, server: servers[0], method: q.Method, path: q.Path}
+	r := &route{d: d, server: servers[0], method: q.Method, path: q.Path}
 	if q.HTTP.BadPath == nil {
 		r.path = q.HTTP.Path.Wire()
 	}
-	known, learned := l.tools.knows(q.Authority, r.path)
+	known, learned := d.knows(q.Authority, r.path)
 	for _, s := range servers {
 		// A server may not tell upper case from lower, nor a slash at the end.
 		if learned && s.Name == known || strings.EqualFold(path.Clean(s.Path), path.Clean("/"+r.path)) {
@@ -116,8 +136,17 @@ func (l *live) route(q egress.Query) *route {
 	return r
 }
 
+// Edit is what reads a request to the host of a declared server, and its answer;
+// false for all other requests.
+func (d *Desk) Edit(ctx context.Context, q egress.Query) (egress.Edit, bool) {
+	if r := d.route(q); r != nil {
+		return r.edit(ctx), true
+	}
+	return egress.Edit{}, false
+}
+
 func (r *route) gate() *mcp.Gate {
-	return &mcp.Gate{Judge: &mcpJudge{r.l, r.server}, Root: r.l.inProject}
+	return &mcp.Gate{Judge: &judge{r.d, r.server}, Root: r.d.inProject}
 }
 
 // edit reads what passes.
@@ -188,7 +217,7 @@ type frame struct {
 }
 
 func (r *route) frame(ctx context.Context, m *egress.Message) *frame {
-	return &frame{ctx: ctx, m: m, hold: r.l.g.frames.Hold()}
+	return &frame{ctx: ctx, m: m, hold: r.d.frames.Hold()}
 }
 
 func (f *frame) send(text []byte) {
@@ -215,7 +244,7 @@ func (r *route) down(ctx context.Context, m *egress.Message) error {
 	case m.Length() == 0:
 		return nil
 	case err == nil && kind == "text/event-stream":
-		stream := mcp.NewStream(ctx, r.gate(), m.Body(), r.l.g.frames.Hold(), r.endpoint)
+		stream := mcp.NewStream(ctx, r.gate(), m.Body(), r.d.frames.Hold(), r.endpoint)
 		m.SetBody(&toldReader{ctx, r, stream}, -1)
 		return nil
 	case err == nil && kind == "application/json":
@@ -268,17 +297,17 @@ func (r *route) endpoint(text string) error {
 	if !strings.HasPrefix(at, "/") {
 		at = path.Join(path.Dir("/"+strings.TrimPrefix(r.path, "/")), at)
 	}
-	return r.l.tools.learn(r.server.Authority, at, r.server.Name)
+	return r.d.learn(r.server.Authority, at, r.server.Name)
 }
 
 // inProject tells whether a root is one that the program works in.
-func (l *live) inProject(uri string) bool {
+func (d *Desk) inProject(uri string) bool {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" || u.Host != "" || u.RawQuery != "" {
 		return false
 	}
 	at := path.Clean(u.Path)
-	return path.IsAbs(u.Path) && slices.ContainsFunc([]string{l.Info.Project, l.Info.Path, "/work"}, func(dir string) bool {
+	return path.IsAbs(u.Path) && slices.ContainsFunc([]string{d.Info.Project, d.Info.Path, "/work"}, func(dir string) bool {
 		return dir != "" && (at == dir || strings.HasPrefix(at, dir+"/"))
 	})
 }
@@ -309,10 +338,10 @@ func (r *route) refuse(ctx context.Context, status int, reason string) error {
 
 // record writes down what was refused for its form.
 func (r *route) record(ctx context.Context, reason string) error {
-	j := mcpJudge{r.l, r.server}
+	j := judge{r.d, r.server}
 	e := j.event("refuse", r.server.Name)
 	e.Verdict, e.Reason = policy.Deny.String(), reason
-	return r.l.Records.Append(context.WithoutCancel(ctx), e)
+	return r.d.Records.Append(context.WithoutCancel(ctx), e)
 }
 
 // toldReader records why a stream was broken off.

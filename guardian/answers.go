@@ -185,6 +185,31 @@ func (g *guardian) review() {
 	})
 }
 
+// Remembered is the answer that holds for a subject: a deny before an allow.
+func (l *live) Remembered(kind config.DecisionKind, subject string) (config.Decision, bool) {
+	var all []config.Decision
+	for _, f := range l.g.policies.Current().Answers() {
+		if f.Project == "" || f.Project == l.Info.Project {
+			all = append(all, f.Decisions...)
+		}
+	}
+	l.g.reloading.RLock()
+	all = append(all, l.words.Answers...)
+	l.g.reloading.RUnlock()
+	all = slices.DeleteFunc(all, func(d config.Decision) bool {
+		return d.Kind != kind || d.Subject != subject
+	})
+	for _, d := range all {
+		if d.Answer == config.AnsweredDeny {
+			return d, true
+		}
+	}
+	if len(all) > 0 {
+		return all[0], true
+	}
+	return config.Decision{}, false
+}
+
 // decisions lists what is remembered, the session's own answers too.
 func (g *guardian) decisions() []api.Decision {
 	out := []api.Decision{}

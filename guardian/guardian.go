@@ -36,8 +36,8 @@ import (
 	"cloister/git"
 	"cloister/guardian/commands"
 	"cloister/guardian/events"
+	"cloister/guardian/hostdesk"
 	"cloister/guardian/ward"
-	"cloister/internal/cgroup"
 	"cloister/internal/xdg"
 	"cloister/mcp"
 	"cloister/oauth"
@@ -131,7 +131,7 @@ type guardian struct {
 	sessions    *session.Registry
 	queue       *approval.Queue // what waits for a person
 	bus         *events.Bus     // what happened, for those who watch
-	depots      *git.Depots     // repositories on their way out
+	host        *hostdesk.Desk  // what runs on the host for cloisters
 	authorities egress.CAs
 	bell        *desktop.Bell // nil without a session bus
 	policies    *rulebook.Holder
@@ -159,8 +159,6 @@ type guardian struct {
 	closing bool
 	links   sync.WaitGroup // one for each link that is served
 	aside   sync.WaitGroup // what nobody waits for before the end
-	hosted  atomic.Int32   // host commands and MCP servers that run
-	swept   chan struct{}  // closed when what another guardian left has no control group any more
 	used    atomic.Int64   // the last request or end of a session, as time since the start: clocks are set
 }
 
@@ -219,12 +217,14 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		policies: rulebook.NewHolder(o.Dirs.Config, o.Home),
 		live:     map[string]*live{},
 		bus:      events.New(),
-		swept:    make(chan struct{}),
-		depots:   git.NewDepots(depotsDir(o.Dirs.Data), o.GitEnv),
 	}
 	g.queue = g.newQueue()
 	g.pins, g.frames = mcp.OpenPins(servers.PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
 	g.commands = commands.New(g.bus)
+	g.host = hostdesk.New(hostdesk.Options{
+		Helper: o.Helper, Env: o.HostEnv, Runtime: o.Dirs.Runtime, Policies: g.policies, Commands: g.commands,
+		Depots: git.NewDepots(filepath.Join(o.Dirs.Data, "git"), o.GitEnv), Notice: g.notice,
+	})
 	g.touch()
 	records, err := recorder.Open(AuditDir(o.Dirs), g.log, g.audited)
 	if err != nil {
@@ -283,7 +283,11 @@ func (g *guardian) serve() error {
 	var others sync.WaitGroup
 	others.Go(func() { g.records.Watch(g.ctx) })
 	others.Go(g.settle)
-	others.Go(g.sweepGroups)
+	others.Go(func() {
+		if err := g.host.Sweep(); err != nil {
+			g.notice(err.Error())
+		}
+	})
 	others.Go(g.idle)
 	served := make(chan error, 1)
 	others.Go(func() { served <- server.Serve(listener) })
@@ -391,15 +395,6 @@ func (g *guardian) sweep(ctx context.Context) {
 			g.notice(err.Error())
 			return
 		}
-	}
-}
-
-// sweepGroups ends host commands that a guardian which was killed left, with the
-// helper that would have ended them gone too.
-func (g *guardian) sweepGroups() {
-	defer close(g.swept)
-	if err := cgroup.Sweep(groupPrefix(g.o.Dirs.Runtime)); err != nil {
-		g.notice(err.Error())
 	}
 }
 

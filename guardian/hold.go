@@ -75,7 +75,7 @@ func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdic
 	ask := l.question(q, v, digest)
 	ask.Kind, ask.Subject, ask.Wildcard = approval.Request, q.Method+" "+q.Authority.String()+q.Path, ""
 	ask.Title, ask.Marks = "send "+ask.Subject, termsafe.Marks(ask.Subject)
-	ask.Digest = newNonce() // equal questions would share an answer
+	ask.Digest = ward.Nonce() // equal questions would share an answer
 	if query != "" {
 		ask.Details = append(ask.Details, approval.Detail{Label: fmt.Sprintf("query of %d bytes", len(query)), Text: query})
 	}

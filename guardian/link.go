@@ -17,6 +17,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/egress"
+	"cloister/guardian/hostdesk"
 	"cloister/guardian/mcpdesk"
 	"cloister/guardian/ward"
 	"cloister/hostexec"
@@ -42,21 +43,21 @@ const (
 // goroutine owns it.
 type live struct {
 	ward.Ward
-	secrets  atomic.Pointer[swap.Session] // nil where none is bound
-	adopted  bool                         // from an earlier guardian
-	g        *guardian
-	words    rulebook.Words
-	shim     *process
-	ready    chan struct{} // closed when conn is set
-	conn     *passfd.Conn
-	hosts    map[string]string
-	foreign  []string     // host folders that it can write, besides the project
-	commands atomic.Int32 // of the host, that run for it
-	roots    *x509.CertPool
-	ca       *egress.CA      // nil for an adopted session
-	hostKey  *egress.HostKey // nil for an adopted session, and where no rule reads SSH
-	tools    *mcpdesk.Desk
-	started  time.Time
+	secrets atomic.Pointer[swap.Session] // nil where none is bound
+	adopted bool                         // from an earlier guardian
+	g       *guardian
+	words   rulebook.Words
+	shim    *process
+	ready   chan struct{} // closed when conn is set
+	conn    *passfd.Conn
+	hosts   map[string]string
+	foreign []string // host folders that it can write, besides the project
+	roots   *x509.CertPool
+	ca      *egress.CA      // nil for an adopted session
+	hostKey *egress.HostKey // nil for an adopted session, and where no rule reads SSH
+	tools   *mcpdesk.Desk
+	host    *hostdesk.Session
+	started time.Time
 
 	ctx    context.Context // ends with the session
 	cancel context.CancelFunc
@@ -208,7 +209,7 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 		Decider: l,
 		Journal: l,
 		Hosts:   l.hosts,
-		Local:   map[uint16]func(context.Context, net.Conn){hostexec.Port: l.serveHost},
+		Local:   map[uint16]func(context.Context, net.Conn){hostexec.Port: l.host.Serve},
 		Within:  l.bridges(),
 		CA:      l.ca,
 		SSH:     egress.SSH{Key: l.hostKey, Known: l.g.knownHosts(), Identity: l.identity},

@@ -42,8 +42,8 @@ func (l *live) bridges() map[authority.Authority]func(net.Conn) {
 				l.g.log.Info("MCP server", "session", l.Info.Name, "server", s.Name, "says", termsafe.Clip(text, 1024))
 			},
 			// What it calls the guardian for is no person's, as with a host command.
-			Began: func() { l.g.hosted.Add(1) },
-			Ended: func() { l.g.hosted.Add(-1) },
+			Began: l.g.host.Began,
+			Ended: l.g.host.Ended,
 		}
 		if out == nil {
 			out = map[authority.Authority]func(net.Conn){}

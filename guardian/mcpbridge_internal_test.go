@@ -18,6 +18,7 @@ import (
 	"cloister/audit"
 	"cloister/audit/recorder"
 	"cloister/config"
+	"cloister/guardian/hostdesk"
 	"cloister/guardian/ward"
 	"cloister/internal/peercred"
 	"cloister/policy"
@@ -41,7 +42,7 @@ func TestServerArguments(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	l := &live{g: &guardian{}, Ward: ward.Ward{Info: api.SessionInfo{Project: project, Path: filepath.Join(root, "tree")}}, foreign: []string{shared}}
+	l := &live{g: &guardian{host: hostdesk.New(hostdesk.Options{})}, Ward: ward.Ward{Info: api.SessionInfo{Project: project, Path: filepath.Join(root, "tree")}}, foreign: []string{shared}}
 	for arg, want := range map[string]string{
 		file: file, project: project, project + "/": project, other + "/../p/mcp.py": file, link: file,
 		"--x=" + file: file, "-I" + project: project, file[1:]: file,
@@ -81,7 +82,7 @@ func TestServerIsNoPerson(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guardian{ctx: t.Context(), o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: rulebook.NewHolder("", "")}
+	g := &guardian{ctx: t.Context(), o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: rulebook.NewHolder("", ""), host: hostdesk.New(hostdesk.Options{})}
 	servers := []config.MCPServer{{
 		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'setsid sleep 100 </dev/null >/dev/null 2>&1 & echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$!}}"'; done`},
 	}}
@@ -125,7 +126,7 @@ func TestServerIsNoPerson(t *testing.T) {
 	_ = near.Close()
 	l.cancel()
 	l.served.Wait()
-	if n := g.hosted.Load(); n != 0 {
+	if n := g.host.Running(); n != 0 {
 		t.Errorf("%d still count as running", n)
 	}
 	if parent, known := parentOf(said.Result.PID); known {

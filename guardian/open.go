@@ -172,6 +172,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		gone:    make(chan struct{}),
 	}
 	l.tools = mcpdesk.New(&l.Ward, g.pins, g.frames)
+	l.host = g.host.Session(&l.Ward, l, l.foreign)
 	if req.Resume != nil {
 		l.Tally = tally.New(req.Resume.Summary)
 		l.adopted = true

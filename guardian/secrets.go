@@ -242,7 +242,7 @@ func (l *live) judgeSecret(ctx context.Context, u swap.Use) policy.Verdict {
 		return v
 	}
 	subject := u.Name + " " + u.Method + " " + u.Authority.String()
-	if d, ok := l.remembered(config.DecisionSecret, subject); ok {
+	if d, ok := l.Remembered(config.DecisionSecret, subject); ok {
 		if d.Answer == config.AnsweredDeny {
 			return told(policy.Deny, "a person denied it: approval "+d.ID)
 		}

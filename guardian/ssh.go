@@ -83,7 +83,7 @@ func (l *live) askLogin(who egress.SSHLogin, key ssh.PublicKey) *approval.Ask {
 	return l.InName(&approval.Ask{
 		Kind: approval.Secret, Subject: subject, Title: "log in to " + who.Authority.String() + " as " + who.User,
 		Reason: "use: ask of the identity " + who.Identity, Policy: l.Digest(), Marks: termsafe.Marks(subject),
-		Digest:  newNonce(), // each signature is a question of its own
+		Digest:  ward.Nonce(), // each signature is a question of its own
 		Scopes:  []approval.Scope{approval.Once},
 		Details: []approval.Detail{{Label: "key", Text: ssh.FingerprintSHA256(key)}, {Label: "identity", Text: termsafe.Clip(who.Identity, 1024)}},
 	})

@@ -11,6 +11,8 @@ package ward
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -99,6 +101,13 @@ func End(o approval.Outcome) string {
 // Word names an answer.
 func Word(a approval.Answer) string {
 	return fmt.Sprintf("approval %s, by %s, scope %s", a.ID, a.Reply.By, a.Reply.Scope)
+}
+
+// Nonce makes a question that no other shares its answer with.
+func Nonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
 }
 
 // Answered is the verdict of an answer to asked that no policy holds.

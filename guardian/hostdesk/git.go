@@ -1,4 +1,4 @@
-package guardian
+package hostdesk
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -51,11 +50,11 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	w.remote = remote
 	argv := []string{"git", verb, remote.URL}
 	h.line = hostexec.Line(argv)
-	if h.l.Info.Workspace == "none" {
+	if h.s.Info.Workspace == "none" {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "nothing goes out for this cloister: it has no project"})
 	}
 	// What a person forbade is told as that, wherever it would go.
-	if v := h.l.Scope.Load().Host.JudgeGit(argv, w.said); v.Effect == hostexec.Deny && v.Rule != "" {
+	if v := h.s.Scope.Load().Host.JudgeGit(argv, w.said); v.Effect == hostexec.Deny && v.Rule != "" {
 		exit, _ := w.recorded(ctx, v, false)
 		return exit
 	}
@@ -69,15 +68,15 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	if err != nil {
 		return h.refuse(ctx, err)
 	}
-	depot, err := h.l.g.depots.Open(ctx, h.l.Info.Project, remote)
+	depot, err := h.s.desk.o.Depots.Open(ctx, h.s.Info.Project, remote)
 	if err != nil {
 		return h.refuse(ctx, &hostexec.Refused{Reason: err.Error()})
 	}
 	depot.Keep(at, addrs)
 	began := time.Now()
 	// While git runs for a cloister, nothing that comes of it is a person.
-	h.l.g.hosted.Add(1)
-	defer h.l.g.hosted.Add(-1)
+	h.s.desk.Began()
+	defer h.s.desk.Ended()
 	if verb == "push" {
 		err = depot.Push(ctx, h.conn.Stdin(ctx), h.conn.Stdout(), w.decide)
 	} else {
@@ -98,7 +97,7 @@ func saidLine(said [][]byte) string {
 // reachable holds the remote to what a person must have written down: a way on
 // which anybody can listen, a folder of this machine, and a host that is near.
 func (w *gitwork) reachable(verb string) error {
-	rules := w.l.Scope.Load().Host
+	rules := w.s.Scope.Load().Host
 	if w.remote.Secure() && !w.remote.Near || rules.NamesRemote(verb, w.remote.URL) || rules.NamesRemote("push", w.remote.URL) {
 		return w.outside()
 	}
@@ -121,7 +120,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 	if w.remote.Scheme == "file" {
 		return none, nil, nil
 	}
-	at, between, err := w.l.g.depots.Reach(ctx, w.remote)
+	at, between, err := w.s.desk.o.Depots.Reach(ctx, w.remote)
 	if err != nil {
 		return none, nil, &hostexec.Refused{Reason: fmt.Sprintf("%s: %v", w.remote.URL, err)}
 	}
@@ -131,7 +130,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	addrs, err := egress.Addresses(ctx, w.l.g.policies.Current().Config().Proxy.Hosts, &net.Resolver{}, at)
+	addrs, err := egress.Addresses(ctx, w.s.desk.o.Policies.Current().Config().Proxy.Hosts, &net.Resolver{}, at)
 	if err == nil {
 		return at, addrs, nil
 	}
@@ -149,7 +148,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 
 // named says whether a rule names the remote as it stands.
 func (w *gitwork) named() bool {
-	rules := w.l.Scope.Load().Host
+	rules := w.s.Scope.Load().Host
 	return rules.NamesRemote("fetch", w.remote.URL) || rules.NamesRemote("push", w.remote.URL)
 }
 
@@ -163,7 +162,7 @@ func (w *gitwork) outside() error {
 	if err != nil {
 		return &hostexec.Refused{Reason: fmt.Sprintf("%s: %v", w.remote.URL, err)}
 	}
-	for _, dir := range w.l.host().Foreign {
+	for _, dir := range w.s.host().Foreign {
 		if found, err := realpath.Of(dir); err == nil {
 			dir = found
 		}
@@ -187,14 +186,14 @@ func (w *gitwork) contact(ctx context.Context, verb string) (hostexec.Exit, bool
 func (w *gitwork) recorded(ctx context.Context, v hostexec.Verdict, granted bool) (hostexec.Exit, bool) {
 	e := w.event(audit.HostexecRequest, "request")
 	e.Rule, e.Reason, e.Verdict, e.Path = v.Rule, v.Reason, v.Effect.String(), w.remote.URL
-	if err := w.l.Records.Append(ctx, e); err != nil {
+	if err := w.s.Records.Append(ctx, e); err != nil {
 		return unrecorded(err), false
 	}
 	if !granted {
-		w.l.Tally.RefusedCommand(v)
+		w.s.Tally.RefusedCommand(v)
 		return refusedBy(v), false
 	}
-	w.l.Tally.Allowed()
+	w.s.Tally.Allowed()
 	return hostexec.Exit{}, true
 }
 
@@ -211,7 +210,7 @@ func refusedBy(v hostexec.Verdict) hostexec.Exit {
 }
 
 func (w *gitwork) judgeContact(ctx context.Context, verb string) (hostexec.Verdict, bool) {
-	rules, url := w.l.Scope.Load().Host, w.remote.URL
+	rules, url := w.s.Scope.Load().Host, w.remote.URL
 	fetch := rules.JudgeGit([]string{"git", "fetch", url}, w.said)
 	if fetch.Effect == hostexec.Deny && fetch.Rule != "" {
 		return fetch, false
@@ -230,7 +229,7 @@ func (w *gitwork) judgeContact(ctx context.Context, verb string) (hostexec.Verdi
 		}
 	}
 	grant := w.grant()
-	if d, ok := w.l.remembered(config.DecisionHostexec, grant); ok {
+	if d, ok := w.s.Remembered(config.DecisionHostexec, grant); ok {
 		return rememberedVerdict(d), d.Answer == config.AnsweredAllow
 	}
 	if fetch.Effect != hostexec.Ask {
@@ -258,20 +257,20 @@ func (w *gitwork) grant() string {
 
 // ask brings a question about git to a person.
 func (w *gitwork) ask(ctx context.Context, v hostexec.Verdict, a *approval.Ask) (hostexec.Verdict, bool) {
-	a.Kind, a.Reason, a.Rule, a.Policy = approval.Hostexec, v.Reason, v.Rule, w.l.Digest()
+	a.Kind, a.Reason, a.Rule, a.Policy = approval.Hostexec, v.Reason, v.Rule, w.s.Digest()
 	if w.said != "" {
 		a.Details = append(a.Details, approval.Detail{Label: "typed inside (unverified)", Text: termsafe.Quote(w.said)})
 	}
-	if w.l.Queue.Watched(w.l.Info.ID) {
+	if w.s.Queue.Watched(w.s.Info.ID) {
 		_ = w.conn.Notice("a person is asked: " + a.Title) // who is gone is noticed by its end
 	}
-	answer := w.l.Queue.Ask(ctx, w.l.InName(a))
+	answer := w.s.Queue.Ask(ctx, w.s.InName(a))
 	switch answer.Outcome {
 	case approval.Allowed:
-		w.l.Tally.Asked()
+		w.s.Tally.Asked()
 		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + answer.ID, Reason: "a person allowed it: " + ward.Word(answer)}, true
 	case approval.Denied:
-		w.l.Tally.Asked()
+		w.s.Tally.Asked()
 		return hostexec.Verdict{Rule: "approval " + answer.ID, Reason: "a person denied it: " + ward.Word(answer)}, false
 	default:
 		v.Effect, v.Reason = hostexec.Deny, ward.End(answer.Outcome)+": "+v.Reason
@@ -285,7 +284,7 @@ func (w *gitwork) ask(ctx context.Context, v hostexec.Verdict, a *approval.Ask) 
 // decide is where a push is judged, asked about and recorded. It is the only
 // place that grants one.
 func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
-	w.digest = p.Digest(w.l.Info.ID, w.l.Info.Project, w.l.Digest(), newNonce())
+	w.digest = p.Digest(w.s.Info.ID, w.s.Info.Project, w.s.Digest(), ward.Nonce())
 	var lines []string
 	for i := range p.Updates {
 		lines = append(lines, hostexec.Line(p.Argv(&p.Updates[i])))
@@ -294,11 +293,11 @@ func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
 	v, granted := w.judgePush(ctx, p)
 	e := w.event(audit.HostexecRequest, "request")
 	e.Path, e.Rule, e.Reason, e.Verdict = w.remote.URL, v.Rule, v.Reason, v.Effect.String()
-	if err := w.l.Records.Append(ctx, e); err != nil {
+	if err := w.s.Records.Append(ctx, e); err != nil {
 		return errors.New(unrecorded(err).Refused)
 	}
 	if !granted {
-		w.l.Tally.RefusedCommand(v)
+		w.s.Tally.RefusedCommand(v)
 		if v.Hint != "" {
 			_ = w.conn.Notice("hint: " + v.Hint) // who is gone needs none
 		}
@@ -307,11 +306,11 @@ func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
 	// The rules are those of now, whatever was answered meanwhile.
 	if again := w.strictest(p); again.Effect == hostexec.Deny && again.Rule != "" {
 		e.Action, e.Verdict, e.Reason = "refuse", policy.Deny.String(), "the rules changed: "+again.Reason
-		w.l.Record(context.WithoutCancel(ctx), e)
+		w.s.Record(context.WithoutCancel(ctx), e)
 		return errors.New(e.Reason)
 	}
 	e.Action, e.Verdict, e.Reason = "start", policy.Allow.String(), "exactly these commits: "+ids(p)
-	if err := w.l.Records.Append(ctx, e); err != nil {
+	if err := w.s.Records.Append(ctx, e); err != nil {
 		return errors.New(unrecorded(err).Refused)
 	}
 	return ctx.Err()
@@ -328,7 +327,7 @@ func ids(p *git.Push) string {
 
 // strictest is what the rules say of all updates together.
 func (w *gitwork) strictest(p *git.Push) hostexec.Verdict {
-	rules := w.l.Scope.Load().Host
+	rules := w.s.Scope.Load().Host
 	out := hostexec.Verdict{Effect: hostexec.Auto}
 	for i := range p.Updates {
 		if v := rules.JudgeGit(p.Argv(&p.Updates[i]), w.said); v.Effect < out.Effect || out.Reason == "" {
@@ -387,9 +386,6 @@ func (w *gitwork) ended(ctx context.Context, began time.Time, err error) hostexe
 	}
 	ms := time.Since(began).Milliseconds()
 	e.ExitStatus, e.DurationMS = &exit.Status, &ms
-	w.l.Record(context.WithoutCancel(ctx), e)
+	w.s.Record(context.WithoutCancel(ctx), e)
 	return exit
 }
-
-// depotsDir is where the guardian of these folders keeps its repositories.
-func depotsDir(data string) string { return filepath.Join(data, "git") }

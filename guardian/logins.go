@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"cloister/api"
@@ -129,14 +128,4 @@ func (g *guardian) keepLogin(r *http.Request, l *config.Login, t oauth.Tokens) (
 	}
 	item, err := v.Find(l.Secrets[0].Name)
 	return g.shownSecret(g.policies.Current().Secrets(), item), err
-}
-
-// fillLogin puts placeholders into a login's file.
-func fillLogin(f config.LoginFile, held map[string]string, now time.Time) string {
-	words := []string{"{now}", now.UTC().Format(time.RFC3339)}
-	for name, text := range held {
-		words = append(words, "{"+name+"}", text)
-	}
-	claims := strings.NewReplacer(words...).Replace(f.Claims)
-	return strings.NewReplacer(append(words, "{jwt}", secret.UnsignedToken(claims))...).Replace(f.Text)
 }

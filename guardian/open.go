@@ -14,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/guardian/mcpdesk"
+	"cloister/guardian/placeholders"
 	"cloister/guardian/ward"
 	"cloister/internal/passfd"
 	"cloister/policy"
@@ -57,7 +58,7 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	if err != nil {
 		return nil, err
 	}
-	var secrets placed
+	var secrets placeholders.Placed
 	if req.Network {
 		in, err := g.policies.Current().Scope(req.Projects)
 		if err != nil {
@@ -138,7 +139,7 @@ func check(req api.SessionRequest) error {
 
 // grant enters the session and records it. After an error nothing of it is
 // left but the record of a failed one.
-func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets placed) (*live, api.SessionGrant, error) {
+func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets placeholders.Placed) (*live, api.SessionGrant, error) {
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()
 	loaded := g.policies.Current()
@@ -195,8 +196,8 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 	l.Info.Command = req.Command
 	l.Snapshot.Store(snapshot)
 	l.Scope.Store(in)
-	if len(secrets.held) > 0 {
-		l.secrets.Store(swap.New(secrets.held, rulebook.ByName(in.Bindings), l))
+	if len(secrets.Held) > 0 {
+		l.secrets.Store(swap.New(secrets.Held, rulebook.ByName(in.Bindings), l))
 	}
 	l.acked.Store(true)
 	l.ctx, l.cancel = context.WithCancel(g.ctx)
@@ -229,11 +230,11 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		CreatedAt:    info.CreatedAt,
 		Authority:    string(authority),
 		KnownHosts:   known,
-		Notices:      append(g.grantNotices(loaded, l), secrets.notices...),
-		Secrets:      secrets.told,
-		Env:          secrets.env,
-		Logins:       secrets.logins,
-		LoginFiles:   secrets.files,
+		Notices:      append(g.grantNotices(loaded, l), secrets.Notices...),
+		Secrets:      secrets.Told,
+		Env:          secrets.Env,
+		Logins:       secrets.Logins,
+		LoginFiles:   secrets.Files,
 	}, nil
 }
 

@@ -1,20 +1,18 @@
 package guardian
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"cloister/api"
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
 	"cloister/egress"
+	"cloister/guardian/placeholders"
 	"cloister/guardian/ward"
 	"cloister/internal/termsafe"
 	"cloister/policy"
@@ -24,172 +22,18 @@ import (
 	"cloister/swap"
 )
 
-// placed is what a session gets of the secrets that are bound.
-type placed struct {
-	held    []swap.Held
-	env     map[string]string
-	told    []api.Placeholder
-	logins  []api.Login
-	notices []string
-	files   []api.LoginFile
-}
-
-// place makes the placeholders of a new session, or takes those of one that is
-// taken back. Who binds no secret pays nothing. The command of a secret may take
-// its time: no lock is held.
-func (g *guardian) place(ctx context.Context, in *rulebook.Scope, resume *api.Resume) placed {
-	var p placed
+// place makes what a new session gets in place of its secrets, or takes what one has
+// that is taken back. Who binds no secret pays nothing. The command of a secret may
+// take its time: no lock is held.
+func (g *guardian) place(ctx context.Context, in *rulebook.Scope, resume *api.Resume) placeholders.Placed {
 	if len(in.Bindings) == 0 {
-		return p
+		return placeholders.Placed{}
 	}
 	v, err := g.openVault()
 	if err != nil {
-		p.notices = append(p.notices, "no secret is there: "+err.Error())
-		return p
+		return placeholders.Placed{Notices: []string{"no secret is there: " + err.Error()}}
 	}
-	p.env = map[string]string{}
-	for _, s := range in.Secrets {
-		if i := slices.IndexFunc(p.held, func(h swap.Held) bool { return h.Name == s.Name }); i >= 0 {
-			if err := fits(s, p.held[i].Part != ""); err != nil {
-				p.notices = append(p.notices, err.Error())
-				continue
-			}
-			p.fill(s)
-			continue
-		}
-		if resume != nil {
-			p.resume(s, resume.Secrets)
-			continue
-		}
-		value, _, err := v.Get(ctx, s.Name)
-		switch {
-		case errors.Is(err, vault.ErrNotFound):
-			if text := in.Missing(s); !slices.Contains(p.notices, text) {
-				p.notices = append(p.notices, text)
-			}
-			continue
-		case err != nil: // it may be there when it is used
-			p.notices = append(p.notices, err.Error())
-			if s.Sign != "" {
-				continue // nobody knows what it looks like
-			}
-		}
-		if err := p.make(s, value, in.Login(s.Name) != nil); err != nil {
-			p.notices = append(p.notices, err.Error())
-			continue
-		}
-		p.fill(s)
-	}
-	p.place(in.Logins)
-	return p
-}
-
-// make makes the placeholders of one secret.
-func (p *placed) make(s config.Secret, value secret.Value, lasting bool) error {
-	key, isKey := secret.OpenAWS(value)
-	if err := fits(s, isKey); err != nil {
-		return err
-	}
-	switch {
-	case isKey:
-		for _, part := range secret.AWSParts() {
-			if v := key.Part(part); !v.IsZero() {
-				p.hold(swap.Held{Name: s.Name, Part: part, Placeholder: secret.NewPlaceholder(v)})
-			}
-		}
-	case lasting:
-		p.hold(swap.Held{Name: s.Name, Placeholder: secret.NewLasting(value)})
-	default:
-		p.hold(swap.Held{Name: s.Name, Placeholder: secret.NewPlaceholder(value)})
-	}
-	return nil
-}
-
-// fits tells why a secret cannot be bound so: an access key signs, and nothing else
-// does.
-func fits(s config.Secret, isKey bool) error {
-	switch {
-	case isKey && s.Sign == "":
-		return fmt.Errorf("the secret %s is an access key, and is not there as this: bind it with sign: aws (%s:%d)", s.Name, s.Place.File, s.Place.Line)
-	case !isKey && s.Sign != "":
-		return fmt.Errorf("the secret %s signs requests (%s:%d) and is no access key: cloister secret set %s --kind aws", s.Name, s.Place.File, s.Place.Line, s.Name)
-	}
-	return nil
-}
-
-// resume takes the placeholders that a session has.
-func (p *placed) resume(s config.Secret, had []api.Placeholder) {
-	for _, a := range had {
-		if a.Name == s.Name {
-			p.hold(swap.Held{Name: a.Name, Part: a.Part, Placeholder: secret.Placeholder{Text: a.Text, Core: a.Core}})
-		}
-	}
-	p.fill(s)
-}
-
-func (p *placed) hold(h swap.Held) {
-	p.held = append(p.held, h)
-	p.told = append(p.told, api.Placeholder{Name: h.Name, Part: h.Part, Text: h.Placeholder.Text, Core: h.Placeholder.Core})
-}
-
-// place makes the files of logins whose secrets are all there.
-func (p *placed) place(list []*config.Login) {
-	held := map[string]string{}
-	for _, t := range p.told {
-		held[t.Name] = t.Text
-	}
-	for _, l := range list {
-		if slices.ContainsFunc(l.Secrets, func(s config.Secret) bool { return held[s.Name] == "" }) {
-			continue
-		}
-		for _, f := range l.Files {
-			p.files = append(p.files, api.LoginFile{Path: f.Path, Text: fillLogin(f, held, time.Now())})
-		}
-	}
-}
-
-// fill puts the placeholder of a secret into its variables, where it is there.
-func (p *placed) fill(s config.Secret) {
-	i := slices.IndexFunc(p.told, func(a api.Placeholder) bool { return a.Name == s.Name })
-	if i < 0 {
-		return
-	}
-	if s.Sign != "" {
-		p.fillKey(s)
-		return
-	}
-	for _, name := range s.Variables() {
-		p.env[name] = p.told[i].Text
-	}
-	if !strings.EqualFold(cmp.Or(s.Header, "Authorization"), "Authorization") || s.Query != "" || s.Body {
-		return
-	}
-	for _, host := range s.Hosts {
-		if strings.HasPrefix(host, "*") {
-			continue // no program looks a wildcard up
-		}
-		for _, port := range append(slices.Clone(s.Ports), 443)[:max(1, len(s.Ports))] {
-			at := host
-			if port != 443 {
-				at = fmt.Sprintf("%s:%d", host, port)
-			}
-			if !slices.ContainsFunc(p.logins, func(l api.Login) bool { return l.Host == at }) {
-				p.logins = append(p.logins, api.Login{Host: at, User: "x-access-token", Password: p.told[i].Text})
-			}
-		}
-	}
-}
-
-// fillKey puts the parts of an access key into their variables.
-func (p *placed) fillKey(s config.Secret) {
-	names := s.Variables()
-	for i, part := range secret.AWSParts() {
-		for _, a := range p.told {
-			if a.Name == s.Name && a.Part == part && i < len(names) {
-				p.env[names[i]] = a.Text
-			}
-		}
-	}
+	return placeholders.Place(ctx, v, in, resume)
 }
 
 // Value is a secret as of now. The disk is not looked at for each request.

@@ -1,14 +1,14 @@
 package policy
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
 	"strconv"
-	"unicode/utf8"
+
+	"cloister/policy/cedartext"
 
 	"github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/ast"
@@ -106,18 +106,17 @@ func loadCedar(files []CedarFile, servers map[string]*MCPServer) (*cedarSet, []e
 			continue
 		}
 		seen[f.Name] = true
-		toks, tooMuch := checkText(f)
+		complain := func(c *cedartext.Complaint) {
+			errs = append(errs, &SyntaxError{File: f.Name, Line: c.Line, Column: c.Column, Msg: c.Msg, Hint: c.Hint})
+		}
+		toks, tooMuch := cedartext.Read(f.Text)
 		if tooMuch != nil {
-			errs = append(errs, tooMuch)
+			complain(tooMuch)
 			continue
 		}
 		list, err := cedar.NewPolicyListFromBytes(f.Name, f.Text)
 		if err != nil {
-			e := parseError(f.Name, toks, err)
-			if e.Line == 0 {
-				e.Line, e.Column = oddByte(f.Text)
-			}
-			errs = append(errs, e)
+			complain(cedartext.Explain(f.Text, toks, err, slices.Sorted(maps.Keys(actionResources()))))
 			continue
 		}
 		for i, p := range list {
@@ -134,22 +133,9 @@ func loadCedar(files []CedarFile, servers map[string]*MCPServer) (*cedarSet, []e
 	return set, errs
 }
 
-// oddByte is the place of the first byte that no text has: cedar-go refuses it
-// before it counts lines. 0 where there is none.
-func oddByte(text []byte) (line, column int) {
-	i := bytes.IndexFunc(text, func(r rune) bool {
-		return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == utf8.RuneError
-	})
-	if i < 0 {
-		return 0, 0
-	}
-	before := text[:i]
-	return bytes.Count(before, []byte("\n")) + 1, i - bytes.LastIndexByte(before, '\n')
-}
-
-func between(toks []token, from, to int) []token {
-	lo, _ := slices.BinarySearchFunc(toks, from, func(t token, o int) int { return t.offset - o })
-	hi, _ := slices.BinarySearchFunc(toks, to, func(t token, o int) int { return t.offset - o })
+func between(toks []cedartext.Token, from, to int) []cedartext.Token {
+	lo, _ := slices.BinarySearchFunc(toks, from, func(t cedartext.Token, o int) int { return t.Offset - o })
+	hi, _ := slices.BinarySearchFunc(toks, to, func(t cedartext.Token, o int) int { return t.Offset - o })
 	return toks[lo:hi]
 }
 
@@ -159,7 +145,7 @@ type loader struct {
 	file      string
 	n         int
 	validator *validate.Validator
-	toks      []token // of this policy
+	toks      []cedartext.Token // of this policy
 
 	name     string
 	origin   Origin

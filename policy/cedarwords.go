@@ -12,6 +12,8 @@ import (
 	xast "github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"cloister/internal/authority"
+	"cloister/internal/nearest"
+	"cloister/policy/cedartext"
 )
 
 // bad reports a wrong word at its place in this policy; where the text does
@@ -20,15 +22,15 @@ func (l *loader) bad(word, msg, hint string) { l.badAmong(l.toks, word, msg, hin
 
 // badCondition is bad for a word that the scope has too.
 func (l *loader) badCondition(word, msg, hint string) {
-	from := slices.IndexFunc(l.toks, func(t token) bool { return t.text == "when" || t.text == "unless" })
+	from := slices.IndexFunc(l.toks, func(t cedartext.Token) bool { return t.Text == "when" || t.Text == "unless" })
 	l.badAmong(l.toks[max(from, 0):], word, msg, hint)
 }
 
-func (l *loader) badAmong(toks []token, word, msg, hint string) {
+func (l *loader) badAmong(toks []cedartext.Token, word, msg, hint string) {
 	o := l.origin
 	for _, t := range toks {
-		if t.text == word {
-			o.Line, o.Column = t.line, t.column
+		if t.Text == word {
+			o.Line, o.Column = t.Line, t.Column
 			break
 		}
 	}
@@ -64,7 +66,7 @@ func (l *loader) tier(p *cedar.Policy) tier {
 
 func nearlyAsk(key string) bool {
 	letters := []byte(strings.ToLower(key))
-	near := distance(string(letters), "ask") <= 1
+	near := nearest.Word(string(letters), []string{"ask"}) != ""
 	slices.Sort(letters)
 	return near || string(letters) == "aks"
 }
@@ -89,7 +91,7 @@ func (l *loader) actions(scope xast.IsActionScopeNode) []string {
 		case u.Type != "Action":
 			l.bad(lastPart(u.Type), fmt.Sprintf("%s is not an action", u), `actions are written Action::"NetworkConnect"`)
 		case !slices.Contains(known, string(u.ID)):
-			l.bad(quoted(u.ID), fmt.Sprintf("unknown action %s", quoted(u.ID)), didYouMean(string(u.ID), known))
+			l.bad(quoted(u.ID), fmt.Sprintf("unknown action %s", quoted(u.ID)), nearest.Hint(string(u.ID), known))
 		case !slices.Contains(out, string(u.ID)):
 			out = append(out, string(u.ID))
 		}
@@ -166,7 +168,7 @@ func (l *loader) checkWords(tree *xast.Policy, actions []string) {
 
 func (l *loader) checkKey(on xast.IsNode, key types.String, keys []string) {
 	if isVariable(on, "context") && !slices.Contains(keys, string(key)) {
-		hint := didYouMean(string(key), keys)
+		hint := nearest.Hint(string(key), keys)
 		if len(keys) == 0 {
 			hint = "these actions have no context"
 		}
@@ -203,7 +205,7 @@ func entityTypes() []string {
 func (l *loader) checkType(t types.EntityType) {
 	l.mentions[t] = true
 	if !slices.Contains(entityTypes(), string(t)) {
-		l.bad(lastPart(t), fmt.Sprintf("unknown type %s", t), didYouMean(string(t), entityTypes()))
+		l.bad(lastPart(t), fmt.Sprintf("unknown type %s", t), nearest.Hint(string(t), entityTypes()))
 	}
 }
 
@@ -211,7 +213,7 @@ func (l *loader) checkType(t types.EntityType) {
 func (l *loader) checkEntity(u types.EntityUID) {
 	if u.Type == "Action" {
 		if _, ok := actionResources()[string(u.ID)]; !ok {
-			l.bad(quoted(u.ID), fmt.Sprintf("unknown action %s", quoted(u.ID)), didYouMean(string(u.ID), slices.Sorted(maps.Keys(actionResources()))))
+			l.bad(quoted(u.ID), fmt.Sprintf("unknown action %s", quoted(u.ID)), nearest.Hint(string(u.ID), slices.Sorted(maps.Keys(actionResources()))))
 		}
 		return
 	}

@@ -5,6 +5,12 @@
 // translate; it compares spellings. Most readers want [Word].
 package nearest
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Word returns the candidate closest to typed, or "" when none is close. Of
 // equally close ones the first wins.
 func Word(typed string, candidates []string) string {
@@ -15,6 +21,19 @@ func Word(typed string, candidates []string) string {
 		}
 	}
 	return best
+}
+
+// Hint offers the known word nearest to a wrong one, whatever the case of its letters,
+// or lists them all where none is near.
+func Hint(wrong string, known []string) string {
+	lower := make([]string, len(known))
+	for i, k := range known {
+		lower[i] = strings.ToLower(k)
+	}
+	if best := Word(strings.ToLower(wrong), lower); best != "" {
+		return fmt.Sprintf("did you mean %q?", known[slices.Index(lower, best)])
+	}
+	return "known are " + strings.Join(known, ", ")
 }
 
 // distance counts the letters to insert, drop, replace or swap with their

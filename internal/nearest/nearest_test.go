@@ -26,3 +26,16 @@ func TestWord(t *testing.T) {
 		})
 	}
 }
+
+func TestHint(t *testing.T) {
+	words := []string{"HttpRequest", "McpCall"}
+	for wrong, want := range map[string]string{
+		"httprequests": `did you mean "HttpRequest"?`,
+		"mcpcal":       `did you mean "McpCall"?`,
+		"Connect":      "known are HttpRequest, McpCall",
+	} {
+		if got := nearest.Hint(wrong, words); got != want {
+			t.Errorf("%s: %s, want %s", wrong, got, want)
+		}
+	}
+}

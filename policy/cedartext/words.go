@@ -1,4 +1,13 @@
-package policy
+// Package cedartext says where in a Cedar file something is wrong, in a person's words.
+//
+// Promise: a file that could exhaust its reader is refused before it is parsed; a
+// complaint has the place of the wrong word and, where there is one, the nearest right
+// thing.
+//
+// It does not parse and decides nothing: cedar-go judges what is valid.
+//
+// Most readers want [Read], then [Explain].
+package cedartext
 
 import (
 	"fmt"
@@ -20,24 +29,24 @@ const (
 	maxCedarOps = 4096
 )
 
-// token is a word of Cedar text with its place. cedar-go keeps the place of
+// Token is a word of Cedar text with its place. cedar-go keeps the place of
 // whole policies only; messages need that of the word.
-type token struct {
-	text         string
-	offset       int
-	line, column int // from 1, column in characters
+type Token struct {
+	Text         string
+	Offset       int
+	Line, Column int // from 1, column in characters
 }
 
 // lex cuts text into words, leaving out space and comments. It knows just
 // enough Cedar to find places: cedar-go judges what is valid.
-func lex(text string) []token {
-	var out []token
+func lex(text string) []Token {
+	var out []Token
 	line, column := 1, 1
 	for i := 0; i < len(text); {
 		n := wordLen(text[i:])
 		word := text[i : i+n]
 		if c := text[i]; !isSpace(c) && !strings.HasPrefix(word, "//") {
-			out = append(out, token{text: word, offset: i, line: line, column: column})
+			out = append(out, Token{Text: word, Offset: i, Line: line, Column: column})
 		}
 		if nl := strings.Count(word, "\n"); nl > 0 {
 			line += nl
@@ -97,12 +106,18 @@ func stringLen(s string) int {
 	return len(s)
 }
 
-// checkText refuses a file that must not reach the parser.
-func checkText(f CedarFile) ([]token, *SyntaxError) {
-	refuse := func(line, column int, msg, hint string) ([]token, *SyntaxError) {
-		return nil, &SyntaxError{File: f.Name, Line: line, Column: column, Msg: msg, Hint: hint}
+// A Complaint is what is wrong at a place; Line 0 is none.
+type Complaint struct {
+	Line, Column int
+	Msg, Hint    string
+}
+
+// Read cuts a file into its words, unless it must not reach the parser.
+func Read(file []byte) ([]Token, *Complaint) {
+	refuse := func(line, column int, msg, hint string) ([]Token, *Complaint) {
+		return nil, &Complaint{Line: line, Column: column, Msg: msg, Hint: hint}
 	}
-	text := string(f.Text)
+	text := string(file)
 	switch {
 	case len(text) > maxCedarBytes:
 		return refuse(0, 0, fmt.Sprintf("policy file has %d bytes", len(text)), fmt.Sprintf("the most is %d", maxCedarBytes))
@@ -117,7 +132,7 @@ func checkText(f CedarFile) ([]token, *SyntaxError) {
 	}
 	depth, ifs, unary, ops := 0, 0, 0, 0
 	for _, t := range toks {
-		switch t.text {
+		switch t.Text {
 		case "(", "[", "{":
 			depth++
 		case ")", "]", "}":
@@ -129,16 +144,16 @@ func checkText(f CedarFile) ([]token, *SyntaxError) {
 		case "&&", "||", "+", "*", ".", "-", "when", "unless":
 			ops++
 		}
-		if t.text == "[" {
+		if t.Text == "[" {
 			ops++
 		}
-		if t.text == "!" || t.text == "-" {
+		if t.Text == "!" || t.Text == "-" {
 			unary++
 		} else {
 			unary = 0
 		}
 		if depth > maxCedarNesting || ifs > maxCedarIfs || unary > maxCedarUnary || ops > maxCedarOps {
-			return refuse(t.line, t.column, "policy is nested too deep or too long", "split it into several policies")
+			return refuse(t.Line, t.Column, "policy is nested too deep or too long", "split it into several policies")
 		}
 	}
 	return toks, nil

@@ -1,14 +1,17 @@
-package policy
+package cedartext
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
+
+	"cloister/internal/nearest"
 )
 
 // cedar-go says places and words only in the text of its errors. They are read
@@ -18,34 +21,31 @@ var (
 	wantedToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:exact )?got (.*) want (.+)$`) })
 	wrongEffect = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unexpected effect: (.*)$`) })
 	wrongCall   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^`(.+)` is (?:not )?a (function|method)") })
-	wrongText   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("failed to parse as (?:an? )?(.+): `(\".*\")`$") })
-	wrongType   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unexpected type: expected (.+) but saw (.+)$`) })
-	absent      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^attribute `(.+)` in context for (.+) not found$") })
-	unguarded   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("access to optional attribute `(.+)` in context") })
 	wrongTwice  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^duplicate (annotation|key): @?(.*)$`) })
 )
 
 // A mistake is a syntax error that is put into a person's words.
 type mistake struct {
-	toks []token
-	at   int    // the wrong word
-	want string // what the parser would have taken; empty where it is a kind of thing
-	e    *SyntaxError
+	toks    []Token
+	at      int    // the wrong word
+	want    string // what the parser would have taken; empty where it is a kind of thing
+	e       *Complaint
+	actions []string // that there are
 }
 
-// parseError puts cedar-go's message into ours, with the place of the wrong word and
-// the nearest right thing. cedar-go tells the word after the wrong one where it has
-// read on.
-func parseError(file string, toks []token, err error) *SyntaxError {
-	m := &mistake{toks: toks, at: len(toks), e: &SyntaxError{File: file}}
+// Explain puts cedar-go's message about a file into ours, with the place of the wrong
+// word and the nearest right thing; actions are the names that the schema has. cedar-go
+// tells the word after the wrong one where it has read on.
+func Explain(file []byte, toks []Token, err error, actions []string) *Complaint {
+	m := &mistake{toks: toks, at: len(toks), e: &Complaint{}, actions: actions}
 	if p := inputPlace().FindStringSubmatch(err.Error()); p != nil {
 		m.e.Line, _ = strconv.Atoi(p[1])
 		m.e.Column, _ = strconv.Atoi(p[2])
-		m.at, _ = slices.BinarySearchFunc(toks, m.e, func(t token, e *SyntaxError) int {
-			if t.line != e.Line {
-				return t.line - e.Line
+		m.at, _ = slices.BinarySearchFunc(toks, m.e, func(t Token, e *Complaint) int {
+			if t.Line != e.Line {
+				return t.Line - e.Line
 			}
-			return t.column - e.Column
+			return t.Column - e.Column
 		})
 	}
 	inner := err
@@ -57,6 +57,9 @@ func parseError(file string, toks []token, err error) *SyntaxError {
 		m.hint()
 	}
 	m.place()
+	if m.e.Line == 0 {
+		m.e.Line, m.e.Column = oddByte(file)
+	}
 	return m.e
 }
 
@@ -93,8 +96,8 @@ func (m *mistake) read(said string) {
 	case strings.Contains(said, "comment not terminated"):
 		m.e.Msg = "the comment that begins here has no end"
 	case strings.Contains(said, "out of range"):
-		m.at = slices.IndexFunc(m.toks, func(t token) bool {
-			_, err := strconv.ParseInt(t.text, 10, 64)
+		m.at = slices.IndexFunc(m.toks, func(t Token) bool {
+			_, err := strconv.ParseInt(t.Text, 10, 64)
 			return errors.Is(err, strconv.ErrRange)
 		})
 		m.e.Msg, m.e.Hint = "a number that is too large", "the largest is 9223372036854775807"
@@ -127,7 +130,7 @@ func (m *mistake) text(i int) string {
 	if i < 0 || i >= len(m.toks) {
 		return ""
 	}
-	return m.toks[i].text
+	return m.toks[i].Text
 }
 
 func (m *mistake) found() string {
@@ -150,10 +153,10 @@ func clipped(s string) string {
 func (m *mistake) place() {
 	switch {
 	case m.at >= 0 && m.at < len(m.toks):
-		m.e.Line, m.e.Column = m.toks[m.at].line, m.toks[m.at].column
+		m.e.Line, m.e.Column = m.toks[m.at].Line, m.toks[m.at].Column
 	case len(m.toks) > 0 && m.at >= len(m.toks):
 		last := m.toks[len(m.toks)-1]
-		m.e.Line, m.e.Column = last.line, last.column+len([]rune(last.text))
+		m.e.Line, m.e.Column = last.Line, last.Column+len([]rune(last.Text))
 	}
 }
 
@@ -168,11 +171,11 @@ func (m *mistake) call(name string) {
 	case isMethod && slices.Contains(functions, name):
 		m.e.Msg, m.e.Hint = name+" is a function, not a method", "write "+name+`("...")`
 	case isMethod:
-		m.e.Msg, m.e.Hint = "there is no method "+name, didYouMean(name, methods)
+		m.e.Msg, m.e.Hint = "there is no method "+name, nearest.Hint(name, methods)
 	case slices.Contains(methods, name):
 		m.e.Msg, m.e.Hint = name+" is a method, not a function", "write X."+name+"(...)"
 	default:
-		m.e.Msg, m.e.Hint = "there is no function "+name, didYouMean(name, functions)
+		m.e.Msg, m.e.Hint = "there is no function "+name, nearest.Hint(name, functions)
 	}
 }
 
@@ -230,7 +233,7 @@ func (m *mistake) entityHint(got, before string) string {
 	switch {
 	case m.want == "::" && got == ":":
 		return "did you mean ::?"
-	case m.want == "::" && actionResources()[before] != nil:
+	case m.want == "::" && slices.Contains(m.actions, before):
 		return fmt.Sprintf("write Action::%q", before)
 	case m.want == "::":
 		return `an entity is written TYPE::"NAME", such as Host::"api.example.com"`
@@ -267,7 +270,7 @@ func (m *mistake) placeHint(got, before string) string {
 	case before == "{" && got == "}":
 		return "the condition is empty: leave it out, or say what must hold"
 	case len(got) > 2 && !slices.Contains(words, got):
-		if hint := didYouMean(got, words); strings.HasPrefix(hint, "did") {
+		if hint := nearest.Hint(got, words); strings.HasPrefix(hint, "did") {
 			return hint
 		}
 	}
@@ -280,48 +283,15 @@ func (m *mistake) placeHint(got, before string) string {
 	return ""
 }
 
-// mistyped are the words of the schema's validator, which tells each once for every
-// action and knows no place.
-func (l *loader) mistyped(err error) {
-	lacking := map[string][]string{} // attributes of context, with the actions that have them not
-	var told []string
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if w := absent().FindStringSubmatch(line); w != nil {
-			lacking[w[1]] = append(lacking[w[1]], w[2])
-		} else if !slices.Contains(told, line) {
-			told = append(told, line)
-		}
+// oddByte is the place of the first byte that no text has: cedar-go refuses it
+// before it counts lines. 0 where there is none.
+func oddByte(text []byte) (line, column int) {
+	i := bytes.IndexFunc(text, func(r rune) bool {
+		return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == utf8.RuneError
+	})
+	if i < 0 {
+		return 0, 0
 	}
-	for _, name := range slices.Sorted(maps.Keys(lacking)) {
-		slices.Sort(lacking[name])
-		l.badCondition(name, fmt.Sprintf("context.%s is not there for %s", name, strings.Join(slices.Compact(lacking[name]), ", ")),
-			"name in the scope the actions that it is meant for")
-	}
-	for _, line := range told {
-		if w := wrongText().FindStringSubmatch(line); w != nil {
-			l.bad(w[2], w[2]+" is no "+w[1], map[string]string{"IP address": `such as ip("203.0.113.0/24")`}[w[1]])
-		} else if w := wrongType().FindStringSubmatch(line); w != nil {
-			l.bad("", fmt.Sprintf("a %s stands where a %s belongs", typeWord(w[2]), typeWord(w[1])), typeHint(w[1], w[2]))
-		} else if w := unguarded().FindStringSubmatch(line); w != nil {
-			l.bad("", "optional attribute context."+w[1]+" is read where it may be absent", "write context has "+w[1]+" && ...")
-		} else {
-			l.bad("", line, "")
-		}
-	}
-}
-
-// typeWord is a type without the validator's own marks.
-func typeWord(s string) string {
-	s, _, _ = strings.Cut(s, "<__cedar")
-	return strings.ReplaceAll(s, "__cedar::internal::", "")
-}
-
-func typeHint(want, got string) string {
-	switch {
-	case strings.HasPrefix(want, "Set") && got == "String":
-		return `part of a text is matched by like: context.hostname like "*.example.com"`
-	case want == "Long" && got == "String":
-		return "numbers stand without quotes; texts are not added"
-	}
-	return ""
+	before := text[:i]
+	return bytes.Count(before, []byte("\n")) + 1, i - bytes.LastIndexByte(before, '\n')
 }

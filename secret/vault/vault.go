@@ -154,6 +154,7 @@ func (v *Vault) reread() error {
 		return v.corrupt(err)
 	}
 	if unchanged(v.seen, now) {
+		v.catchUp()
 		return nil
 	}
 	fresh := &Vault{dir: v.dir, ring: v.ring, items: map[string]*held{}, revision: v.revision + 1}
@@ -166,8 +167,26 @@ func (v *Vault) reread() error {
 			return v.corrupt(err)
 		}
 	}
+	for name, h := range v.items {
+		// The file has it as it was before: that is worth nothing any more.
+		if there := fresh.items[name]; h.unwritten != nil && there != nil && there.sameLogin(h) {
+			fresh.items[name] = h
+		}
+	}
 	v.seen, v.key, v.inRing, v.items, v.revision = now, fresh.key, fresh.inRing, fresh.items, fresh.revision
+	v.catchUp()
 	return nil
+}
+
+// catchUp writes what could not be written when a login was renewed. Where that fails
+// again, the login goes on saying why.
+func (v *Vault) catchUp() {
+	for _, h := range v.items {
+		if h.unwritten != nil {
+			_ = v.save() // it is told by unwritten
+			return
+		}
+	}
 }
 
 // stat is the file of the vault, nil where there is none.
@@ -352,6 +371,9 @@ func (v *Vault) save() error {
 	if err := durable.WriteFile(v.file(), sealed.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write the vault: %w", err)
 	}
+	for _, h := range v.items {
+		h.unwritten = nil
+	}
 	v.seen, err = v.stat()
 	return err
 }
@@ -525,28 +547,34 @@ func (v *Vault) login(ctx context.Context, h *held) (secret.Value, uint64, error
 	if next.IsZero() {
 		return value, h.revision, nil
 	}
-	v.renewed(h, kept, next)
+	v.renewed(h, next)
 	return value, h.revision, nil
 }
 
 // renewed keeps what a login became. The old one is worth nothing any more: the new
 // one rules, also when it cannot be written. Where another hand wrote the vault
-// meanwhile, it goes to the item that still has the old one. The caller has the lock.
-func (v *Vault) renewed(h *held, kept, next secret.Value) {
+// meanwhile, it goes to the same login there. The caller has the lock.
+func (v *Vault) renewed(h *held, next secret.Value) {
 	err := v.reread()
 	now := v.items[h.Name]
 	v.revision++
 	h.value, h.revision = next, v.revision
-	if now == nil || now != h && (now.Login != h.Login || now.value.Reveal() != kept.Reveal()) {
+	if now == nil || now != h && !now.sameLogin(h) {
 		return // removed, or another login
 	}
-	now.value, now.revision, now.unwritten = next, v.revision, nil
+	now.value, now.revision = next, v.revision
 	if err == nil {
 		err = v.save()
 	}
 	if err != nil {
 		now.unwritten = fmt.Errorf("it was renewed, and could not be written; it is gone when the guardian ends: %w", err)
 	}
+}
+
+// sameLogin says whether two are of one login, at two times: who logs in anew sets
+// another time, and a renewal none.
+func (h *held) sameLogin(o *held) bool {
+	return h.Login != "" && h.Login == o.Login && h.SetAt.Equal(o.SetAt)
 }
 
 // fresh is the last answer of a command, or its last failure, where that is young

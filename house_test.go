@@ -128,6 +128,7 @@ var packages = map[string]string{
 	"internal/durable":       "files that survive a crash",
 	"internal/needs":         "what a test needs of its machine",
 	"internal/hidden":        "a line of a terminal that is not shown",
+	"internal/linediff":      "a text as changes to an older one",
 	"internal/nearest":       "the nearest right word to a wrong one",
 	"internal/passfd":        "descriptors over a unix socket",
 	"internal/quick":         "names made and removed without a word to the scheduler",

@@ -19,6 +19,7 @@ import (
 	"cloister/api"
 	"cloister/config"
 	"cloister/internal/durable"
+	"cloister/internal/linediff"
 	"cloister/internal/nearest"
 	"cloister/internal/xdg"
 	"cloister/workspace"
@@ -122,7 +123,8 @@ func (a *app) register(d xdg.Dirs, root string) (known, error) {
 	return k, k.save(d)
 }
 
-// lockProjects waits until nobody else registers a project; who closes it lets go.
+// lockProjects waits until nobody else registers, trusts or forgets a project; who
+// closes it lets go.
 func lockProjects(d xdg.Dirs) (*os.File, error) {
 	if err := os.MkdirAll(projectsDir(d), 0o700); err != nil {
 		return nil, err
@@ -454,7 +456,7 @@ func (a *app) projectShow() *cobra.Command {
 				_, _, why := config.LoadProject(filepath.Join(root, config.ProjectFile))
 				a.complain(why)
 			case "waits":
-				shown.Changes = changes(k.Trusted, string(text))
+				shown.Changes = linediff.Changes(k.Trusted, string(text))
 			}
 			if asJSON {
 				return a.json(shown)
@@ -512,7 +514,7 @@ func (a *app) trust(args []string) error {
 		a.notice("it is trusted already")
 		return nil
 	}
-	for _, line := range changes(k.Trusted, string(text)) {
+	for _, line := range linediff.Changes(k.Trusted, string(text)) {
 		a.line("%s", line)
 	}
 	if err := a.out.Flush(); err != nil {
@@ -525,59 +527,26 @@ func (a *app) trust(args []string) error {
 			return errors.New("trust project: not agreed to")
 		}
 	}
-	// The bytes that were shown, not what the file says by now.
-	k.Trusted, k.Digest = string(text), config.Digest(text)
-	if err := k.save(d); err != nil {
+	alone, err := lockProjects(d)
+	if err != nil {
+		return fmt.Errorf("trust project: %w", err)
+	}
+	defer func() { _ = alone.Close() }()
+	// What was shown, as changes to what was agreed to, must be what is agreed to now:
+	// the bytes, not what the file says by now, and over no other answer.
+	now, err := readKnown(k.file(d))
+	switch look := "look at what is there now: cloister project trust"; {
+	case err != nil:
+		return hinted(fmt.Errorf("trust project: %s was forgotten meanwhile", k.Name), look)
+	case now.Digest != k.Digest && now.Digest != config.Digest(text):
+		return hinted(errors.New("trust project: another version was agreed to meanwhile"), look)
+	}
+	now.Trusted, now.Digest = string(text), config.Digest(text)
+	if err := now.save(d); err != nil {
 		return err
 	}
-	a.notice("%s is trusted: %s", name, k.Digest)
+	a.notice("%s is trusted: %s", name, now.Digest)
 	return nil
-}
-
-// changes shows a text as changes to an older one: lines with + and -, and those
-// that stay.
-func changes(before, after string) []string {
-	x, y := lines(before), lines(after)
-	// The longest common part, by how much of it is left from each place on.
-	left := make([][]int, len(x)+1)
-	for i := range left {
-		left[i] = make([]int, len(y)+1)
-	}
-	for i := range slices.Backward(x) {
-		for j := len(y) - 1; j >= 0; j-- {
-			left[i][j] = max(left[i+1][j], left[i][j+1])
-			if x[i] == y[j] {
-				left[i][j] = left[i+1][j+1] + 1
-			}
-		}
-	}
-	var out []string
-	i, j := 0, 0
-	for i < len(x) || j < len(y) {
-		switch {
-		case i < len(x) && j < len(y) && x[i] == y[j]:
-			out = append(out, "  "+x[i])
-			i, j = i+1, j+1
-		case j == len(y) || i < len(x) && left[i+1][j] >= left[i][j+1]:
-			out = append(out, "- "+x[i])
-			i++
-		default:
-			out = append(out, "+ "+y[j])
-			j++
-		}
-	}
-	return out
-}
-
-// maxChanges bounds the lines that are compared.
-const maxChanges = 2000
-
-func lines(text string) []string {
-	if text == "" {
-		return nil
-	}
-	out := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	return out[:min(len(out), maxChanges)]
 }
 
 func (a *app) projectEdit() *cobra.Command {
@@ -643,6 +612,11 @@ func (a *app) projectRemove() *cobra.Command {
 					return hinted(fmt.Errorf("remove project %s: the cloister %s lives in it", k.Name, s.Name), "stop it first: cloister stop "+s.Name)
 				}
 			}
+			alone, err := lockProjects(d)
+			if err != nil {
+				return fmt.Errorf("remove project: %w", err)
+			}
+			defer func() { _ = alone.Close() }()
 			if err := os.Remove(k.file(d)); errors.Is(err, fs.ErrNotExist) {
 				return hinted(fmt.Errorf("remove project %s: it is not known", k.Name), "cloister project list tells those that are")
 			} else if err != nil {

@@ -51,6 +51,11 @@ func allow() egress.Verdict {
 	return egress.Verdict{Allow: true, Effect: "allow", Rule: "allow test"}
 }
 
+// patience is longer than anything here takes, also where the machine stands still
+// for a while: what a test waits for comes, and the deadlines of an engine are a test's
+// matter only where it sets them.
+const patience = 2 * time.Minute
+
 // newWorld starts an engine that allows what hosts names, and dials there.
 func newWorld(t testing.TB, hosts map[string]string, change ...func(*egress.Config)) *world {
 	t.Helper()
@@ -69,6 +74,7 @@ func newWorld(t testing.TB, hosts map[string]string, change ...func(*egress.Conf
 			}
 			return netip.AddrPort{}, errors.New("unknown")
 		},
+		Limits: egress.Limits{Handshake: patience, Idle: patience, Dial: patience, HalfClosed: patience},
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -97,7 +103,7 @@ func newWorld(t testing.TB, hosts map[string]string, change ...func(*egress.Conf
 			if err != nil {
 				t.Errorf("serve: %v", err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Error("Serve did not end")
 		}
 	})
@@ -163,7 +169,7 @@ func (w *world) tell(f egress.Flow) {
 // flow waits for a flow that satisfies ok.
 func (w *world) flow(what string, ok func(egress.Flow) bool) egress.Flow {
 	w.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(patience)
 	for {
 		w.mu.Lock()
 		for _, f := range w.flows {
@@ -225,7 +231,7 @@ func (w *world) connect(dst string) *net.TCPConn {
 	w.dst.Store(s, netip.MustParseAddrPort(dst))
 	w.conns <- s
 	w.t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		w.t.Fatal(err)
 	}
 	return c
@@ -313,7 +319,7 @@ func serve(t testing.TB, handle func(net.Conn)) *upstream {
 			u.mu.Unlock()
 			wg.Go(func() {
 				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+				_ = c.SetDeadline(time.Now().Add(patience))
 				handle(c)
 			})
 		}

@@ -124,7 +124,11 @@ func (v *View) plan(p Project, o Options) error {
 	if !wide || o.None {
 		v.Binds = append(v.Binds, sandbox.Bind{Source: sandbox.HostPath(home), Target: v.Home, Access: sandbox.ReadWrite})
 	}
-	tools, dirs := toolchains(o.Path, o.Home, o.KeepOut, root)
+	keepOut := slices.Clone(o.KeepOut)
+	if !o.None && !inside(root, alias) {
+		v.Links, keepOut = append(v.Links, sandbox.Link{Path: alias, Target: root}), append(keepOut, alias)
+	}
+	tools, dirs := toolchains(o.Path, o.Home, keepOut, root)
 	v.Path = dirs
 	for _, t := range tools {
 		if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(t.root), Target: sandbox.GuestPath(t.root), File: t.file}); err != nil {
@@ -232,6 +236,9 @@ func (v *View) clear(home *os.Root, dir string) error {
 	return nil
 }
 
+// alias is another path of the project, the same in every cloister.
+const alias = "/work"
+
 func (v *View) expose(home string, e Expose, o Options) error {
 	real, err := realpath.Of(e.Path)
 	if err != nil {
@@ -246,18 +253,18 @@ func (v *View) expose(home string, e Expose, o Options) error {
 	}
 	for _, k := range o.KeepOut {
 		if k != "" && (inside(k, real) || inside(real, k)) {
-			return &TooWide{Root: real, Holds: "Cloister's own state (" + k + ")"}
+			return fmt.Errorf("expose %s: it holds Cloister's own state (%s), which no cloister may see: name what of it is needed", e.Path, k)
 		}
-	}
-	if real == "/" {
-		return &TooWide{Root: real, Holds: "the whole host"}
-	}
-	if err := noHostsOwn(real); err != nil {
-		return err
 	}
 	target := e.At
 	if target == "" {
 		target = real
+	}
+	if err := noHostsOwn(real); err != nil {
+		return err
+	}
+	if inside(target, alias) && slices.ContainsFunc(v.Links, func(l sandbox.Link) bool { return l.Path == alias }) {
+		return fmt.Errorf("expose %s: inside, %s is the project: --ref shows it at /refs", e.Path, alias)
 	}
 	b := sandbox.Bind{Source: sandbox.HostPath(real), Target: sandbox.GuestPath(target), Access: e.Access, File: !fi.IsDir()}
 	if root := string(v.project.Root); o.Overlay && e.Access == sandbox.ReadWrite && (inside(target, root) || inside(root, target)) {
@@ -279,9 +286,6 @@ func (v *View) live(home string, o Options) error {
 	root := string(p.Root)
 	if err := v.bind(home, sandbox.Bind{Source: p.Root, Target: sandbox.GuestPath(root), Access: sandbox.ReadWrite, Overlay: o.Overlay}); err != nil {
 		return err
-	}
-	if !inside(root, "/work") {
-		v.Links = append(v.Links, sandbox.Link{Path: "/work", Target: root})
 	}
 	for _, k := range o.KeepOut {
 		if k != "" && inside(k, root) {

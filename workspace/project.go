@@ -57,9 +57,9 @@ func (e *TooWide) Error() string {
 func (e *TooWide) Hints() []string {
 	h := []string{"start in a project folder, or name one with -C DIR"}
 	if e.Residue != "" {
-		h = append(h, "or go on all the same: --accept residue:"+e.Residue)
+		return append(h, "or go on all the same: --accept residue:"+e.Residue)
 	}
-	return h
+	return append(h, "what it needs of this host besides its toolchains is shown by --expose PATH")
 }
 
 // maxPointer bounds a .git, gitdir or commondir file: a path and a newline.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -492,6 +493,17 @@ func TestExposeRefuses(t *testing.T) {
 			if err := v.Release(); err != nil {
 				t.Error(err)
 			}
+		}
+	}
+	// What the cloister makes itself would end the start later, in the driver's words.
+	for _, e := range []workspace.Expose{{Path: "/etc"}, {Path: "/var/tmp"}, {Path: t.TempDir(), At: "/work/x"}} {
+		o.Expose = []workspace.Expose{e}
+		v, err := workspace.Plan(p, o)
+		if err == nil {
+			err = v.Release()
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), "expose "+e.Path+": ") || !strings.Contains(err.Error(), "name what") && !strings.Contains(err.Error(), "--ref") {
+			t.Errorf("%+v: %v", e, err)
 		}
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{"f"}) {

@@ -4,15 +4,18 @@ package loadtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -86,7 +89,12 @@ func (o order) get() answer {
 	defer tick.Stop()
 	for range o.Number {
 		began := time.Now()
-		resp, err := c.Get(o.URL)
+		steps, req, err := traced(o.URL)
+		if err != nil {
+			a.add(0, err)
+			return a
+		}
+		resp, err := c.Do(req)
 		if err == nil {
 			_, err = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
@@ -94,10 +102,64 @@ func (o order) get() answer {
 				err = errors.New(resp.Status)
 			}
 		}
-		a.add(time.Since(began), err)
+		took := time.Since(began)
+		if err != nil && took > long {
+			err = fmt.Errorf("%w (%s)", err, steps.String())
+		}
+		a.add(took, err)
 		<-tick.C
 	}
 	return a
+}
+
+// long is what a refusal does not take: where one does, it is told step by step.
+const long = 500 * time.Millisecond
+
+// traced is a request whose steps are noted, with when each came.
+func traced(url string) (*steps, *http.Request, error) {
+	s := &steps{began: time.Now()}
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		DNSStart:     func(httptrace.DNSStartInfo) { s.note("asks for the name") },
+		DNSDone:      func(i httptrace.DNSDoneInfo) { s.note("has %v, %v", i.Addrs, i.Err) },
+		ConnectStart: func(_, at string) { s.note("connects to %s", at) },
+		ConnectDone:  func(_, _ string, err error) { s.note("is connected: %v", err) },
+		WroteRequest: func(i httptrace.WroteRequestInfo) { s.note("has asked: %v", i.Err) },
+	})
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	return s, req, err
+}
+
+type steps struct {
+	began time.Time
+	mu    sync.Mutex
+	text  strings.Builder
+}
+
+func (s *steps) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(&s.text, "%v "+format+"; ", append([]any{time.Since(s.began).Round(time.Millisecond)}, args...)...)
+}
+
+// String is what was noted, and how long this process's threads have waited for a
+// processor since they began.
+func (s *steps) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("%sin line for a processor for %v so far", s.text.String(), inLine("self").Round(time.Millisecond))
+}
+
+// inLine is how long the threads of a process could have run and did not.
+func inLine(pid string) (sum time.Duration) {
+	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat")
+	for _, name := range tasks {
+		var ran, waited time.Duration
+		text, _ := os.ReadFile(name)
+		if _, err := fmt.Sscan(string(text), &ran, &waited); err == nil {
+			sum += waited
+		}
+	}
+	return sum
 }
 
 // ask gets each of many at the same time. %d in the URL is its number.

@@ -581,17 +581,30 @@ func (s *Shim) gitConfig() []byte {
 	for _, url := range s.Remotes {
 		fmt.Fprintf(&b, "[url \"cloister::%s\"]\n\tinsteadOf = \"%s\"\n", quote(url), quote(url))
 	}
+	if len(s.Remotes) > 0 {
+		// git has submodules fetched by no helper that nobody allowed (git-config(1)).
+		b.WriteString("[protocol \"cloister\"]\n\tallow = always\n")
+	}
 	submodules := s.Submodules
 	if s.View.None {
 		submodules = nil // nothing of the project is inside, and its remote may hold a password
 	}
 	for _, m := range submodules {
-		fmt.Fprintf(&b, "[submodule \"%s\"]\n\turl = \"%s\"\n", strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(m.Name), quote(m.URL))
+		fmt.Fprintf(&b, "[submodule \"%s\"]\n\turl = \"%s\"\n", strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(m.Name), quote(s.byGuardian(m.URL)))
 		if m.Update != "" {
 			fmt.Fprintf(&b, "\tupdate = %s\n", m.Update)
 		}
 	}
 	return []byte(b.String())
+}
+
+// byGuardian is how git inside names a folder of the host that a rule names: git clone
+// looks for a folder before it obeys insteadOf.
+func (s *Shim) byGuardian(url string) string {
+	if slices.Contains(s.Remotes, "file://"+url) {
+		return "file://" + url
+	}
+	return url
 }
 
 // pass hands a signal to the command; a changed window is not a signal but a

@@ -117,7 +117,7 @@ const long = 500 * time.Millisecond
 
 // traced is a request whose steps are noted, with when each came.
 func traced(url string) (*steps, *http.Request, error) {
-	s := &steps{began: time.Now()}
+	s := &steps{began: time.Now(), base: inLine("self")}
 	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
 		DNSStart:     func(httptrace.DNSStartInfo) { s.note("asks for the name") },
 		DNSDone:      func(i httptrace.DNSDoneInfo) { s.note("has %v, %v", i.Addrs, i.Err) },
@@ -131,6 +131,7 @@ func traced(url string) (*steps, *http.Request, error) {
 
 type steps struct {
 	began time.Time
+	base  time.Duration
 	mu    sync.Mutex
 	text  strings.Builder
 }
@@ -141,12 +142,12 @@ func (s *steps) note(format string, args ...any) {
 	fmt.Fprintf(&s.text, "%v "+format+"; ", append([]any{time.Since(s.began).Round(time.Millisecond)}, args...)...)
 }
 
-// String is what was noted, and how long this process's threads have waited for a
-// processor since they began.
+// String is what was noted, and how long this process's threads waited for a processor
+// meanwhile.
 func (s *steps) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Sprintf("%sin line for a processor for %v so far", s.text.String(), inLine("self").Round(time.Millisecond))
+	return fmt.Sprintf("%sin line for a processor for %v meanwhile", s.text.String(), (inLine("self") - s.base).Round(time.Millisecond))
 }
 
 // inLine is how long the threads of a process could have run and did not.

@@ -48,7 +48,7 @@ type quota struct {
 	most   int                  // names
 	now    func() time.Duration // since the session began, whatever the clock is set to
 
-	requests, underWay, up, limited atomic.Int64
+	requests, underWay, up, limited, free atomic.Int64
 
 	mu      sync.Mutex
 	minute  window.Window
@@ -178,6 +178,16 @@ func (q *quota) spend(h *hostUse, n int64) error {
 			fmt.Sprintf("upload_limit: {session: %d}", 2*b.UploadSession))
 	}
 	return nil
+}
+
+// head counts a head of n bytes as spend does, less what is ordinary of a session's
+// first: a bound of few bytes speaks of bodies.
+func (q *quota) head(h *hostUse, n int64) error {
+	free := min(n, 1<<10)
+	if q.free.Add(free) > 16<<10 {
+		free = 0
+	}
+	return q.spend(h, n-free)
 }
 
 // room is how much more may go up to h, at most most.

@@ -272,6 +272,30 @@ func TestQuotaOfHeads(t *testing.T) {
 	}
 }
 
+// Behind a body nothing names another method or path: rules were asked before.
+func TestTrailersThatNameAnother(t *testing.T) {
+	ca := newTestCA(t)
+	got := make(chan http.Header, 1)
+	addr := tlsServer(t, ca.leaf(nil, readHost), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		got <- r.Trailer
+	}), "h2", "http/1.1")
+	w := newInspectedBy(t, ca, addr)
+	for proto, client := range map[string]*http.Client{"HTTP/1.1": w.client(), "HTTP/2.0": w.client2()} {
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", "https://api.test/", io.MultiReader(strings.NewReader("x")))
+		req.Trailer = http.Header{"X-Http-Method-Override": {"DELETE"}, "X_rewrite_url": {"/admin"}, "Cookie": {"a=b"}, "X-Sum": {"7"}}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		trailer := <-got
+		if trailer.Get("X-Sum") != "7" || trailer.Get("X-Http-Method-Override")+trailer.Get("X_rewrite_url")+trailer.Get("Cookie") != "" || resp.Proto != proto {
+			t.Errorf("%s: %v", resp.Proto, trailer)
+		}
+	}
+}
+
 // A server that takes one stream at a time costs a connection for each that is under
 // way, and none for those that have ended.
 func TestServerOfOneStream(t *testing.T) {

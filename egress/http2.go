@@ -562,8 +562,7 @@ func (b *meter) Read(p []byte) (int, error) {
 	}
 	more := int64(n)
 	if errors.Is(err, io.EOF) {
-		behind, _ := wire.Tidy(b.trailer) // an alias frames nothing there
-		more += behind
+		more += wire.TidyTrailers(b.trailer)
 	}
 	if more > 0 {
 		if err := b.spend(more); err != nil {

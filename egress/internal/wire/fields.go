@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -36,6 +37,13 @@ func Tidy(fields map[string][]string) (size int64, err error) {
 		}
 	}
 	return size, nil
+}
+
+// TidyTrailers takes away those that may not stand behind a body, and tells what is left.
+func TidyTrailers(fields map[string][]string) (size int64) {
+	maps.DeleteFunc(fields, func(name string, _ []string) bool { return !TrailerAllowed(name) })
+	size, _ = Tidy(fields) // what Tidy refuses is gone
+	return size
 }
 
 // Hop are the fields that belong to one connection only (RFC 9110 7.6.1), besides

@@ -404,13 +404,15 @@ func ParseChunkLine(line string) (int64, error) {
 }
 
 // TrailerAllowed says whether a field may stand after the body: one that
-// frames, routes or authenticates may not (RFC 9110 6.5.1).
+// frames, routes or authenticates may not (RFC 9110 6.5.1), nor one that names another
+// method or path, since rules have been asked by then.
 func TrailerAllowed(name string) bool {
-	switch strings.ToLower(name) {
+	switch strings.ReplaceAll(strings.ToLower(name), "_", "-") {
 	case "transfer-encoding", "content-length", "host", "connection", "te", "trailer", "upgrade",
 		"authorization", "proxy-authorization", "proxy-authenticate", "www-authenticate", "cookie",
 		"set-cookie", "expect", "content-encoding", "content-type", "content-range", "cache-control",
-		"range", "max-forwards", "location", "keep-alive", "proxy-connection":
+		"range", "max-forwards", "location", "keep-alive", "proxy-connection",
+		"x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url":
 		return false
 	}
 	return true

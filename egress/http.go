@@ -376,6 +376,10 @@ func (x *exchange) run(ctx context.Context) bool {
 		s.say(refusalOf(v, x.to).response(x.req))
 		return false
 	}
+	if v.Protocol != "" { // a proxy's client asked for a port where nobody speaks HTTP
+		x.refuse(&formError{status: http.StatusForbidden, reason: "rules read the logins to this host by " + v.Protocol + ", and this is HTTP"})
+		return false
+	}
 	err := x.obey(v)
 	if err == nil {
 		err = x.edit(v.Edits)

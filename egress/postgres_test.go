@@ -144,6 +144,21 @@ func TestPostgresQuota(t *testing.T) {
 	w.reason("bytes sent to this host")
 }
 
+// Where rules read logins no request goes, whoever brings it.
+func TestRequestWhereLoginsAreRead(t *testing.T) {
+	up := pgServer(t, nil)
+	w := newWorld(t, map[string]string{"db.test": up.addr})
+	v := allow()
+	v.Protocol = "postgres"
+	w.set("db.test", v)
+	c := w.connect("198.18.0.1:3128")
+	write(t, c, "GET http://db.test:5432/ HTTP/1.1\r\nHost: db.test:5432\r\n\r\n")
+	if got, _ := readAll(t, c); !strings.HasPrefix(got, "HTTP/1.1 403 ") || up.accepted() > 0 {
+		t.Errorf("%q, %d connections", got, up.accepted())
+	}
+	w.reason("rules read the logins")
+}
+
 // A verdict that names a protocol which nobody speaks refuses.
 func TestUnknownProtocol(t *testing.T) {
 	up := serve(t, echo)

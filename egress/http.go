@@ -253,7 +253,9 @@ func (x *exchange) absolute(rest string, proxy bool) error {
 	}
 	x.target = path
 	if proxy {
-		x.via = ViaHTTP
+		if x.via = ViaHTTP; to.Port() == 443 { // as a direct connection is told
+			return &formError{status: 400, reason: "http:// at port 443, which takes TLS: https:// goes through CONNECT"}
+		}
 		x.to, err = x.s.e.named(to)
 		if err != nil {
 			return &formError{status: 403, reason: err.Error()}

@@ -362,3 +362,60 @@ func TestServerThatGoesAway(t *testing.T) {
 		t.Errorf("%d connections, %d requests judged", u.accepted(), w.count(egress.Request))
 	}
 }
+
+// A server that wants a certificate of the program is told apart, whichever way it says so.
+func TestServerThatWantsACertificate(t *testing.T) {
+	ca := newTestCA(t)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for _, proto := range []string{"http/1.1", "h2"} {
+			u := serve(t, func(raw net.Conn) {
+				c := tls.Server(raw, &tls.Config{
+					Certificates: []tls.Certificate{ca.leaf(nil, readHost)}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: version, NextProtos: []string{proto},
+				})
+				_ = c.Handshake()
+				_, _ = io.Copy(io.Discard, raw) // what is closed unread is reset, and the alert with it
+			})
+			w := newInspectedBy(t, ca, u.addr)
+			client := w.client()
+			if proto == "h2" {
+				client = w.client2()
+			}
+			resp, err := client.Get("https://api.test/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			// In HTTP/2 the connection may have ended before the request, and the alert with it.
+			told := strings.Contains(string(text), "client certificate") && strings.Contains(string(text), "tls: tunnel")
+			if resp.StatusCode != 502 || !told && (version == tls.VersionTLS12 || proto != "h2") {
+				t.Errorf("%s, %s: %s %s", tls.VersionName(version), proto, resp.Status, text)
+			}
+		}
+	}
+}
+
+// The frames of a WebSocket are no way around what a rule lets a body hold.
+func TestFramesHoldNoMoreThanABody(t *testing.T) {
+	ca := newTestCA(t)
+	w := newInspectedBy(t, ca, tlsServer(t, ca.leaf(nil, readHost), webSocket(rightAccept)))
+	v := read()
+	v.MaxBytes = 1000
+	w.set(readHost, v)
+	c := w.open("http/1.1")
+	patient(c)
+	write(t, c, webSocketRequest)
+	r := bufio.NewReader(c)
+	if head, err := readHead(r); err != nil || !strings.Contains(head, "101") {
+		t.Fatal(head, err)
+	}
+	for range 20 {
+		if _, err := io.WriteString(c, "\x82\xe4abcd"+strings.Repeat("x", 100)); err != nil {
+			break
+		}
+	}
+	_, _ = io.Copy(io.Discard, r)
+	if f := w.reason("a body of more than 1000 bytes"); f.Up > 1000 || f.Status != 413 {
+		t.Errorf("%+v", f)
+	}
+}

@@ -363,6 +363,8 @@ func (x *exchange) upstreamErr(err error) error {
 		return fmt.Errorf("%w: it closed the connection: %w", errUpstream, io.EOF)
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%w: it ended in the middle", errUpstream)
+	case alertOf(err) != "": // of TLS 1.3, once the handshake is over
+		return fmt.Errorf("%w: it refused (%s); if it wants a client certificate, tls: tunnel passes the connection on unopened", errUpstream, alertOf(err))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: it was silent for too long after the program had ended", errUpstream)
 	}

@@ -99,7 +99,9 @@ func (x *exchange) frames() {
 	up, down := &wire.FrameScan{Masked: true, Extended: x.extended}, &wire.FrameScan{Extended: x.extended}
 	t.up.check, t.down.check = up.Scan, down.Scan
 	x.readFrames(t, up, down)
-	if scan := t.up.check; x.most > 0 { // what a rule lets a body hold, frames may
+	// What a rule lets a body hold, all frames may. The session's own bound on one
+	// request would end a long conversation; upload_limit counts that.
+	if scan := t.up.check; x.most > 0 && !isOver(x.over) {
 		t.up.check = func(b []byte) error {
 			if t.up.n.Load()+int64(len(b)) > x.most {
 				return x.over

@@ -46,6 +46,7 @@ import (
 	"cloister/secret/vault"
 	"cloister/session"
 	"cloister/swap"
+	"cloister/swap/unpack"
 	"cloister/web"
 )
 
@@ -118,6 +119,9 @@ func stateFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "session
 // maxFrames bounds the memory of all MCP frames that are being read at once.
 const maxFrames = 96 << 20
 
+// maxUnpacking bounds that of compressed bodies in which secrets are looked for.
+const maxUnpacking = 128 << 20
+
 // AuditDir is where the guardian of dirs keeps its record.
 func AuditDir(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "audit") }
 
@@ -138,6 +142,7 @@ type guardian struct {
 	vault       vaultDoor
 	pins        *mcp.Pins   // what tools of MCP servers may say of themselves
 	frames      *mcp.Budget // of the frames that are being read
+	unpacking   *unpack.Memory
 	uses        swap.Uses
 	logins      oauth.Desk
 	notices     []string // of the start
@@ -220,6 +225,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	}
 	g.queue = g.newQueue()
 	g.pins, g.frames = mcp.OpenPins(servers.PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
+	g.unpacking = unpack.NewMemory(maxUnpacking)
 	g.commands = commands.New(g.bus)
 	g.host = hostdesk.New(hostdesk.Options{
 		Helper: o.Helper, Env: o.HostEnv, Runtime: o.Dirs.Runtime, Policies: g.policies, Commands: g.commands,

@@ -182,7 +182,7 @@ func TestGuardianMemory(t *testing.T) {
 			t.Fatalf("control %s: %+v", host, a)
 		}
 	}
-	lasts := time.Duration(number(300, 20000)) * time.Millisecond
+	lasts := time.Duration(number(300, 8000)) * time.Millisecond
 	wide := number(20, 1000)
 	small := order{Do: "load", URL: "https://mcp.example/mcp", Up: 1000, JSON: true}
 	if a := c.do(small); a.Good == 0 {

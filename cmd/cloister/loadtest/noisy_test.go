@@ -142,7 +142,7 @@ func TestNoisySession(t *testing.T) {
 		"  allow: [{domain: quiet.example, methods: [GET]}, {domain: noisy.example, methods: [GET]}]\nhostexec:\n  auto_approve: [{pattern: \"^true$\"}]\n", quietAt, noisyAt, pair))
 	w.do("guardian", "reload")
 	lasts := time.Duration(number(200, 3000)) * time.Millisecond
-	calm := order{Do: "load", URL: "https://quiet.example/", For: lasts, Every: 50 * time.Millisecond, Wide: 1, Keep: true}
+	calm := order{Do: "load", URL: "https://quiet.example/", For: lasts, Every: 50 * time.Millisecond, Wide: 1, Keep: true, Within: 2 * time.Minute}
 	var others []*inside
 	for range number(4, 19) {
 		others = append(others, w.inside())

@@ -51,17 +51,17 @@ func TestThroughput(t *testing.T) {
 			ways = append(ways, p)
 		}
 	}
-	lasts := time.Duration(number(20, 2000)) * time.Millisecond
+	lasts := time.Duration(number(10, 2000)) * time.Millisecond
 	t.Logf("RS-09 %-7s %-4s %7s %9s %9s %9s %12s", "way", "", "bytes", "p50", "a second", "MB/s", "MB/s a core")
 	for _, h2 := range []bool{false, true} {
-		for _, size := range []int64{1 << 10, 64 << 10, int64(number(1<<20, 10<<20))} {
+		for _, size := range []int64{1 << 10, 64 << 10, int64(number(256<<10, 10<<20))} {
 			for _, p := range ways {
 				p.tell(t, order{URL: fmt.Sprintf("%s/%d", p.url, size), Size: size, H2: h2, For: lasts})
 			}
 		}
 	}
 	for _, p := range ways {
-		a := p.client.do(order{Do: "load", URL: p.url + "/1024", Size: 1024, For: lasts, Wide: 16})
+		a := p.client.do(order{Do: "load", URL: p.url + "/1024", Size: 1024, For: lasts, Wide: number(4, 16), Within: 2 * time.Minute})
 		if a.Bad > 0 {
 			t.Errorf("%s: %s", p.name, a.LastError)
 		}
@@ -73,9 +73,9 @@ func TestThroughput(t *testing.T) {
 // tell asks one after another and sixteen at once, and tells what came.
 func (p passage) tell(t *testing.T, o order) {
 	t.Helper()
-	o.Do, o.Keep, o.Wide = "load", true, 1
+	o.Do, o.Keep, o.Wide, o.Within = "load", true, 1, 2*time.Minute
 	one := p.client.do(o)
-	o.Wide = 16
+	o.Wide = number(4, 16)
 	before := busy(p.pid)
 	many := p.client.do(o)
 	core := "-"

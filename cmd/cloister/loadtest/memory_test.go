@@ -182,13 +182,13 @@ func TestGuardianMemory(t *testing.T) {
 			t.Fatalf("control %s: %+v", host, a)
 		}
 	}
-	lasts := time.Duration(number(300, 8000)) * time.Millisecond
-	wide := number(20, 1000)
+	lasts := time.Duration(number(200, 8000)) * time.Millisecond
+	wide := number(10, 1000)
 	small := order{Do: "load", URL: "https://mcp.example/mcp", Up: 1000, JSON: true}
 	if a := c.do(small); a.Good == 0 {
 		t.Fatalf("control mcp: %+v", a)
 	}
-	frame := int64(number(10, 100)) << 20
+	frame := int64(number(9, 100)) << 20
 	kinds := []struct {
 		name string
 		do   order
@@ -208,7 +208,7 @@ func TestGuardianMemory(t *testing.T) {
 	}
 	pick := os.Getenv("CLOISTER_LOAD_KIND")
 	for _, k := range kinds {
-		if !strings.Contains(k.name, pick) {
+		if !strings.Contains(k.name, pick) || !full && strings.HasPrefix(k.name, "bodies") { // egress's tests have those in short
 			continue
 		}
 		k.do.Wide, k.do.For, k.do.Within = wide, lasts, lasts
@@ -227,9 +227,9 @@ func TestGuardianMemory(t *testing.T) {
 		if most > 400<<10 {
 			t.Errorf("%s: the guardian has %d MiB", k.name, most>>10)
 		}
-		if a := other.do(order{Do: "load", URL: "https://read.example/"}); a.Good == 0 {
-			t.Errorf("another session after %s: %s", k.name, a.LastError)
-		}
+		eventually(t, time.Minute, "another session is served after "+k.name, func() bool {
+			return other.do(order{Do: "load", URL: "https://read.example/"}).Good > 0
+		})
 	}
 	if now := w.guardian(); now != pid {
 		t.Errorf("the guardian %d has ended, now it is %d", pid, now)

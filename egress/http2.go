@@ -321,9 +321,13 @@ func (m *message) send(ctx context.Context, v Verdict) {
 // the program's.
 func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error) {
 	q := m.d.s.e.quota
-	most, over := m.d.s.e.bound(v)
+	most, over := m.d.s.e.bound(v, m.r.ContentLength)
 	if most > 0 && m.r.ContentLength > most {
 		return nil, over
+	}
+	use := q.host(m.d.s.target.Host())
+	if err := q.fits(use, m.r.ContentLength); err != nil {
+		return nil, err
 	}
 	h := m.r.Header.Clone()
 	for name := range hopNames {
@@ -335,7 +339,6 @@ func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error)
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{""} // none, where the transport would add its own
 	}
-	use := q.host(m.d.s.target.Host())
 	m.up = &meter{from: m.r.Body, most: most, over: over, spend: func(n int64) error { return q.spend(use, n) }}
 	out := &http.Request{
 		Method: m.r.Method, Host: hostField(m.d.s.target, 443), Header: h, ContentLength: m.r.ContentLength, Body: m.up, Trailer: m.r.Trailer,

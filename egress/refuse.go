@@ -60,7 +60,10 @@ func (r refusal) text() string {
 		b.WriteString(" to " + r.Host + ":" + strconv.Itoa(int(r.Port)))
 	}
 	b.WriteString("\nreason: " + r.Reason + "\n")
-	if r.Rule != "" || r.Place != "" {
+	switch {
+	case r.Rule == Unlisted && r.Place != "":
+		b.WriteString("rule:   " + r.Rule + "; the nearest is at " + r.Place + "\n")
+	case r.Rule != "" || r.Place != "":
 		b.WriteString("rule:   " + strings.TrimSpace(r.Rule+" "+r.Place) + "\n")
 	}
 	for _, h := range r.Hints {
@@ -149,12 +152,12 @@ func (s *stream) say(b []byte) {
 // refused fills in what a bound or the form of a request says.
 func (f *Flow) refused(form *formError) {
 	f.Status, f.Reason, f.Detail = form.status, form.reason, form.detail
-	f.Rule, f.Hints, f.retry = form.rule, form.hints, form.retry
+	f.Rule, f.Place, f.Hints, f.retry = form.rule, form.place, form.hints, form.retry
 }
 
 // refusal is f for the program.
 func (f Flow) refusal() refusal {
-	return refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Rule: f.Rule, Reason: f.Reason, Hints: f.Hints, retry: f.retry}
+	return refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Rule: f.Rule, Place: f.Place, Reason: f.Reason, Hints: f.Hints, retry: f.retry}
 }
 
 // undialed is f, whose dial ended in err, for the program.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"cloister/internal/authority"
 )
@@ -192,7 +193,8 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 		v.Effect = Deny // nobody is asked about a login
 		v.Origin, v.Reason, v.Hints = f.login[tierAllow].origin, f.login[tierAllow].otherwise, loginHints(a, f.asked, f.login[tierAllow].login)
 	case f.http != nil && some != nil:
-		v.Origin, v.Reason, v.Hints = some.origin, some.otherwise, requestHints(a, f.http)
+		near, words := s.nearest(a, f.http)
+		v.Origin, v.Reason, v.Hints = near.origin, near.otherwise+": "+strings.Join(words, ", "), requestHints(a, f.http)
 	case f.wrongPort != nil:
 		v.Origin, v.Reason = f.wrongPort.origin, f.wrongPort.elsewhere
 	case c.wrongPort != nil:

@@ -3,6 +3,7 @@ package policy
 import (
 	"net/netip"
 	"strconv"
+	"unicode/utf8"
 
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
@@ -23,7 +24,10 @@ func allowHints(a authority.Authority) []string {
 // requestHints are the words that allow one request: the lines that allow no
 // more than it, and the flag, which allows every request for this session.
 func requestHints(a authority.Authority, q *HTTP) []string {
-	line := "in config.yaml: proxy: {allow: [{" + yamlTarget(a) + ", methods: [" + q.Method + "]"
+	line := "in config.yaml: proxy: {allow: [{" + yamlTarget(a)
+	if isMethod(q.Method) {
+		line += ", methods: [" + q.Method + "]"
+	}
 	if q.BadPath == nil {
 		line += ", paths: [" + strconv.Quote(globOf(q.Path)) + "]"
 	}
@@ -31,10 +35,10 @@ func requestHints(a authority.Authority, q *HTTP) []string {
 }
 
 // globOf is the pattern that only this path fits; a star of its own fits more,
-// and a pattern cannot say what of it is meant.
+// and a pattern cannot say what of it is meant, nor what is no text.
 func globOf(p urlpath.Path) string {
 	text := p.String()
-	if _, err := urlpath.ParseGlob(text); err != nil {
+	if _, err := urlpath.ParseGlob(text); err != nil || !utf8.ValidString(text) {
 		return "/**"
 	}
 	return text

@@ -98,7 +98,7 @@ func TestReadRefused(t *testing.T) {
 		t.Errorf("with %q: %s", hint, res.stdout)
 	}
 	explained := w.cloister(t.Context(), "policy", "explain", "https://api.example.com/repos/acme/x", "--method", "PUT")
-	if explained.status != 0 || !strings.HasPrefix(explained.stdout, "deny PUT https://api.example.com/repos/acme/x\n") || !strings.Contains(explained.stdout, "another request") {
+	if explained.status != 0 || !strings.HasPrefix(explained.stdout, "deny PUT https://api.example.com/repos/acme/x\n") || !strings.Contains(explained.stdout, "  another method") {
 		t.Errorf("explain: %s%s", explained.stdout, explained.stderr)
 	}
 }

@@ -484,7 +484,12 @@ func (m *message) answer(r refusal) {
 		m.answerGRPC(r)
 		return
 	}
-	kind, body := r.body(tokensOf(m.r.Header["Accept"]))
+	kind, body := r.gitWords(m.r.Header.Get("Content-Type"))
+	if kind != "" {
+		r.Status = http.StatusOK
+	} else {
+		kind, body = r.body(tokensOf(m.r.Header["Accept"]), m.r.UserAgent())
+	}
 	h := m.w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-store")
@@ -495,6 +500,20 @@ func (m *message) answer(r refusal) {
 	m.w.WriteHeader(r.Status)
 	if m.r.Method != http.MethodHead {
 		_, _ = m.w.Write(body) // the program may have gone
+	}
+	m.drain()
+}
+
+// drain takes the rest of a refused body for a moment, as say does: a stream whose
+// body nobody reads is reset behind its answer, which some clients (curl 7.88, and so
+// git) then take for an answer that broke off.
+func (m *message) drain() {
+	if m.up != nil || m.r.ContentLength == 0 || m.r.Header.Get("Expect") != "" {
+		return // it is read by who sends it on, or is not there, or will not come
+	}
+	rc := http.NewResponseController(m.w)
+	if rc.Flush() == nil && rc.SetReadDeadline(time.Now().Add(time.Second)) == nil {
+		_, _ = io.Copy(io.Discard, m.r.Body) // not read for its content
 	}
 }
 

@@ -76,10 +76,18 @@ func (r refusal) text() string {
 // program has sent behind the refused head is then nobody's request.
 func (r refusal) response(req *wire.Request) []byte {
 	var accept []string
+	var agent, gitKind string
+	var gitBody []byte
 	if req != nil {
 		accept = req.Header.Tokens("Accept")
+		agent, _ = req.Header.Get("User-Agent")
+		sent, _ := req.Header.Get("Content-Type")
+		gitKind, gitBody = r.gitWords(sent)
 	}
-	kind, body := r.body(accept)
+	kind, body := r.body(accept, agent)
+	if gitKind != "" {
+		r.Status, kind, body = http.StatusOK, gitKind, gitBody
+	}
 	h := wire.Header{
 		{Name: "Content-Type", Value: kind},
 		{Name: "Content-Length", Value: strconv.Itoa(len(body))},
@@ -98,12 +106,12 @@ func (r refusal) response(req *wire.Request) []byte {
 	return append(out, body...)
 }
 
-// body is what a program that accepts these types is told.
-func (r refusal) body(accept []string) (kind string, body []byte) {
+// body is what a program of that name which accepts these types is told.
+func (r refusal) body(accept []string, agent string) (kind string, body []byte) {
 	if len(r.answer) > 0 {
 		return r.kind, r.answer
 	}
-	if wantsText(accept) {
+	if wantsText(accept) || strings.HasPrefix(agent, "git/") { // git shows its user text, and nothing else
 		return "text/plain; charset=utf-8", []byte(r.text())
 	}
 	r.Error = "cloister"

@@ -3,6 +3,7 @@ package policy
 import (
 	"net/netip"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"cloister/internal/authority"
@@ -24,6 +25,10 @@ func allowHints(a authority.Authority) []string {
 // requestHints are the words that allow one request: the lines that allow no
 // more than it, and the flag, which allows every request for this session.
 func requestHints(a authority.Authority, q *HTTP) []string {
+	session := "or every request for one session: cloister run --allow " + flagTarget(a) + " -- CMD"
+	if both := gitRules(a, q); both != "" {
+		return []string{"in config.yaml: proxy: {allow: [" + both + "]}", session}
+	}
 	line := "in config.yaml: proxy: {allow: [{" + yamlTarget(a)
 	if isMethod(q.Method) {
 		line += ", methods: [" + q.Method + "]"
@@ -31,7 +36,30 @@ func requestHints(a authority.Authority, q *HTTP) []string {
 	if q.BadPath == nil {
 		line += ", paths: [" + strconv.Quote(globOf(q.Path)) + "]"
 	}
-	return []string{line + "}]}", "or every request for one session: cloister run --allow " + flagTarget(a) + " -- CMD"}
+	return []string{line + "}]}", session}
+}
+
+// gitRules are the two requests of which git makes one fetch or push: the words for
+// the first alone would end in a refusal of the second.
+func gitRules(a authority.Authority, q *HTTP) string {
+	if q.BadPath != nil {
+		return ""
+	}
+	path := q.Path.String()
+	for _, service := range []string{"git-upload-pack", "git-receive-pack"} {
+		base, is := strings.CutSuffix(path, "/info/refs")
+		is = is && q.Method == "GET" && q.Query == "service="+service
+		if !is {
+			base, is = strings.CutSuffix(path, "/"+service)
+			is = is && q.Method == "POST"
+		}
+		if !is || globOf(q.Path) != path {
+			continue
+		}
+		return "{" + yamlTarget(a) + ", methods: [GET], paths: [" + strconv.Quote(base+"/info/refs") + "], query: {service: " + service + "}}, {" +
+			yamlTarget(a) + ", methods: [POST], paths: [" + strconv.Quote(base+"/"+service) + "]}"
+	}
+	return ""
 }
 
 // globOf is the pattern that only this path fits; a star of its own fits more,

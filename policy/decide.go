@@ -204,6 +204,10 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 		v.Reason = "no rule names this address; addresses are denied unless a rule names them"
 	case f.http != nil && c.reads:
 		v.Reason, v.Hints = "no rule names this request; unlisted requests "+s.unlistedHow(), requestHints(a, f.http)
+		if p := s.cedar.request.opens(a); p != nil {
+			v.Origin = p.verdict.Origin
+			v.Reason = "the Cedar policy \"" + p.verdict.Rule + "\"" + quotePlace(v.Origin) + " names this host, but not this request; unlisted requests " + s.unlistedHow()
+		}
 	default:
 		v.Reason = "no rule names this destination; unlisted destinations " + s.unlistedHow()
 	}

@@ -343,5 +343,16 @@ func loginHints(a authority.Authority, l *Login, near *loginMatcher) []string {
 	if near != nil && near.identity != "" {
 		words += fmt.Sprintf(", identity: %q", near.identity)
 	}
+	// What the near rule says of the server and of who signs holds for this one too.
+	if near != nil && near.askFirst {
+		words += ", use: ask"
+	}
+	if near != nil && len(near.hostKeys) > 0 {
+		words += fmt.Sprintf(", host_keys: [%q", near.hostKeys[0])
+		for _, key := range near.hostKeys[1:] {
+			words += fmt.Sprintf(", %q", key)
+		}
+		words += "]"
+	}
 	return []string{"in config.yaml: proxy: {allow: [{" + words + "}]}"}
 }

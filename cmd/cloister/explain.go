@@ -34,6 +34,9 @@ func (a *app) explain(ctx context.Context, req api.ExplainRequest, asJSON bool) 
 	if err != nil {
 		return err
 	}
+	for _, n := range x.Notices {
+		a.notice("%s", n)
+	}
 	if asJSON {
 		return a.json(x)
 	}

@@ -60,16 +60,21 @@ func (r refusal) text() string {
 		b.WriteString(" to " + r.Host + ":" + strconv.Itoa(int(r.Port)))
 	}
 	b.WriteString("\nreason: " + r.Reason + "\n")
-	switch {
-	case r.Rule == Unlisted && r.Place != "":
-		b.WriteString("rule:   " + r.Rule + "; the nearest is at " + r.Place + "\n")
-	case r.Rule != "" || r.Place != "":
-		b.WriteString("rule:   " + strings.TrimSpace(r.Rule+" "+r.Place) + "\n")
+	if rule := r.where(); rule != "" {
+		b.WriteString("rule:   " + rule + "\n")
 	}
 	for _, h := range r.Hints {
 		b.WriteString("hint:   " + h + "\n")
 	}
 	return b.String()
+}
+
+// where is the rule that spoke, and where it stands.
+func (r refusal) where() string {
+	if r.Rule == Unlisted && r.Place != "" {
+		return r.Rule + "; the nearest is at " + r.Place
+	}
+	return strings.TrimSpace(r.Rule + " " + r.Place)
 }
 
 // response is the whole HTTP answer. It always ends the connection: what the

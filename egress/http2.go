@@ -22,6 +22,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"cloister/egress/internal/wire"
+	"cloister/egress/internal/words"
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
 )
@@ -484,7 +485,7 @@ func (m *message) answer(r refusal) {
 		m.answerGRPC(r)
 		return
 	}
-	kind, body := r.gitWords(m.r.Header.Get("Content-Type"))
+	kind, body := words.Git(m.r.Header.Get("Content-Type"), r.text())
 	if kind != "" {
 		r.Status = http.StatusOK
 	} else {
@@ -494,7 +495,7 @@ func (m *message) answer(r refusal) {
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if wait := retryAfter(r.retry); wait != "" {
+	if wait := words.RetryAfter(r.retry); wait != "" {
 		h.Set("Retry-After", wait)
 	}
 	m.w.WriteHeader(r.Status)

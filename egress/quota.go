@@ -228,7 +228,7 @@ func (q *quota) name(host string) error {
 	if len(q.names) >= q.most {
 		return &formError{status: http.StatusTooManyRequests, reason: names.ErrFull.Error(), rule: "limit names"}
 	}
-	parent := parentOf(host)
+	parent := names.Parent(host)
 	p := q.parents[parent]
 	if p == nil {
 		p = &parentUse{names: window.Of(time.Second), bytes: window.Of(time.Second)}
@@ -247,26 +247,6 @@ func (q *quota) name(host string) error {
 	p.names.Add(now, 1)
 	p.bytes.Add(now, own)
 	return nil
-}
-
-// parentOf is the last two labels of a name.
-func parentOf(host string) string {
-	i := strings.LastIndexByte(host, '.')
-	if i < 0 {
-		return host
-	}
-	if j := strings.LastIndexByte(host[:i], '.'); j >= 0 {
-		return host[j+1:]
-	}
-	return host
-}
-
-// retryAfter is a wait in the words of HTTP, empty for none.
-func retryAfter(d time.Duration) string {
-	if d <= 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
 // bound is the most that a body may hold: the rule's word or the session's. length

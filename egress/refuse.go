@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloister/egress/internal/wire"
+	"cloister/egress/internal/words"
 	"cloister/internal/authority"
 )
 
@@ -87,7 +88,7 @@ func (r refusal) response(req *wire.Request) []byte {
 		accept = req.Header.Tokens("Accept")
 		agent, _ = req.Header.Get("User-Agent")
 		sent, _ := req.Header.Get("Content-Type")
-		gitKind, gitBody = r.gitWords(sent)
+		gitKind, gitBody = words.Git(sent, r.text())
 	}
 	kind, body := r.body(accept, agent)
 	if gitKind != "" {
@@ -100,7 +101,7 @@ func (r refusal) response(req *wire.Request) []byte {
 		{Name: "X-Content-Type-Options", Value: "nosniff"},
 		{Name: "Connection", Value: "close"},
 	}
-	if wait := retryAfter(r.retry); wait != "" {
+	if wait := words.RetryAfter(r.retry); wait != "" {
 		h = append(h, wire.Field{Name: "Retry-After", Value: wait})
 	}
 	out := h.Append([]byte("HTTP/1.1 " + strconv.Itoa(r.Status) + " " + http.StatusText(r.Status) + "\r\n"))
@@ -116,27 +117,12 @@ func (r refusal) body(accept []string, agent string) (kind string, body []byte) 
 	if len(r.answer) > 0 {
 		return r.kind, r.answer
 	}
-	if wantsText(accept) || strings.HasPrefix(agent, "git/") { // git shows its user text, and nothing else
+	if words.WantsText(accept, agent) {
 		return "text/plain; charset=utf-8", []byte(r.text())
 	}
 	r.Error = "cloister"
 	body, _ = json.MarshalIndent(r, "", "  ") // a struct of strings and numbers
 	return "application/json", append(body, '\n')
-}
-
-// wantsText says whether a program would rather show text than parse JSON.
-func wantsText(accept []string) bool {
-	text := false
-	for _, t := range accept {
-		t, _, _ = strings.Cut(t, ";")
-		switch strings.TrimSpace(t) {
-		case "application/json", "text/event-stream", "application/*":
-			return false
-		case "text/plain", "text/html", "text/*":
-			text = true
-		}
-	}
-	return text
 }
 
 // reset ends the program's connection with RST, and the dialled one with it.
@@ -247,18 +233,7 @@ func (s *stream) refuseTLS(f Flow) {
 		s.reset()
 		return
 	}
-	s.say(alert(http.StatusForbidden))
-}
-
-// alert is a fatal TLS alert (RFC 8446 6) for what an HTTP client would be told
-// by a status: access_denied where we refuse, internal_error where the server
-// could not be reached. TLS libraries print these names.
-func alert(status int) []byte {
-	const accessDenied, internalError = 49, 80
-	if status >= http.StatusInternalServerError {
-		return []byte{21, 3, 3, 0, 2, 2, internalError}
-	}
-	return []byte{21, 3, 3, 0, 2, 2, accessDenied}
+	s.say(words.Alert(http.StatusForbidden))
 }
 
 // refuseAs answers in the protocol that the program speaks.
@@ -273,7 +248,7 @@ func (s *stream) refuseAs(r refusal) {
 		}
 		switch {
 		case err == nil && kind == wire.TLS:
-			s.say(alert(r.Status))
+			s.say(words.Alert(r.Status))
 		case err == nil && kind == wire.HTTP:
 			s.readBy(classifyRefused)
 			req, _ := s.readRequest() // only for what it accepts; a bad head gets JSON

@@ -8,6 +8,7 @@ import (
 
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
+	"cloister/policy/allowing"
 )
 
 // Login is what a connection of a protocol other than HTTP says at its beginning:
@@ -331,7 +332,7 @@ func (f *found) settleLogin() string {
 
 // loginHints are the words that allow one login.
 func loginHints(a authority.Authority, l *Login, near *loginMatcher) []string {
-	words := fmt.Sprintf("%s, protocol: %s, users: [%q]", yamlTarget(a), l.Protocol, l.User)
+	words := fmt.Sprintf("%s, protocol: %s, users: [%q]", allowing.Target(a), l.Protocol, l.User)
 	switch {
 	case l.Protocol == Postgres:
 		words += fmt.Sprintf(", databases: [%q]", l.Database)

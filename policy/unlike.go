@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloister/internal/authority"
+	"cloister/policy/allowing"
 )
 
 // How much a part that differs makes a rule another one than the one that a person
@@ -48,6 +49,15 @@ func (m *matcher) unlike(q *HTTP, t tier) (words []string, far int) {
 		}
 	}
 	return words, far
+}
+
+// asked is the request for those who write what would allow it.
+func (q *HTTP) asked() allowing.Asked {
+	out := allowing.Asked{Method: q.Method, Query: q.Query, Path: &q.Path}
+	if q.BadPath != nil {
+		out.Path = nil
+	}
+	return out
 }
 
 // nearest is the allow rule about requests to a destination that is most like a

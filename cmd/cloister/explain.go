@@ -34,9 +34,7 @@ func (a *app) explain(ctx context.Context, req api.ExplainRequest, asJSON bool) 
 	if err != nil {
 		return err
 	}
-	for _, n := range x.Notices {
-		a.notice("%s", n)
-	}
+	a.notices(x.Notices)
 	if asJSON {
 		return a.json(x)
 	}

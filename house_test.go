@@ -163,6 +163,7 @@ var packages = map[string]string{
 	"session/tally":          "the numbers of one session",
 	"web":                    "the window's door and pages",
 	"swap":                   "placeholders in requests become credentials, and back",
+	"swap/unpack":            "content codings, undone within a bound of memory",
 	"workspace":              "the plan of the view",
 	"workspace/stubs":        "absent names, held",
 }

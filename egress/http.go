@@ -254,7 +254,9 @@ func (x *exchange) absolute(rest string, proxy bool) error {
 	}
 	x.target = path
 	if proxy {
-		x.via = ViaHTTP
+		if x.via = ViaHTTP; to.Port() == 443 { // as a direct connection is told
+			return &formError{status: 400, reason: "http:// at port 443, which takes TLS: https:// goes through CONNECT"}
+		}
 		x.to, err = x.s.e.named(to)
 		if err != nil {
 			return &formError{status: 403, reason: err.Error()}
@@ -375,6 +377,10 @@ func (x *exchange) run(ctx context.Context) bool {
 	v := s.allow(whole, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.req.Method, Path: x.path(), HTTP: &x.http})
 	if !v.Allow {
 		s.say(refusalOf(v, x.to).response(x.req))
+		return false
+	}
+	if v.Protocol != "" { // a proxy's client asked for a port where nobody speaks HTTP
+		x.refuse(&formError{status: http.StatusForbidden, reason: "rules read the logins to this host by " + v.Protocol + ", and this is HTTP"})
 		return false
 	}
 	err := x.obey(v)
@@ -508,10 +514,10 @@ func (x *exchange) requestHead() []byte {
 	b := append(x.s.scratch[:0], x.req.Method...)
 	b = append(append(append(b, ' '), x.target...), " HTTP/1.1\r\nHost: "...)
 	b = append(append(b, hostField(x.to, x.s.defaultPort())...), "\r\n"...)
-	hop := hopFields(x.req.Header)
+	hop := x.req.Header.Hop()
 	for _, f := range x.req.Header {
 		switch {
-		case hop.has(f.Name), is(f.Name, "host"), is(f.Name, "content-length"), is(f.Name, "transfer-encoding"), x.out != nil && is(f.Name, "expect"):
+		case hop.Has(f.Name), wire.Is(f.Name, "host"), wire.Is(f.Name, "content-length"), wire.Is(f.Name, "transfer-encoding"), x.out != nil && wire.Is(f.Name, "expect"):
 		default:
 			b = f.Append(b)
 		}
@@ -528,14 +534,10 @@ func (x *exchange) requestHead() []byte {
 	switch {
 	case x.upgrade != "":
 		b = append(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n"...)
-	case teTrailers(x.req.Header):
+	case slices.Contains(x.req.Header.Tokens("TE"), "trailers"):
 		b = append(b, "TE: trailers\r\nConnection: TE\r\n"...)
 	}
 	return append(b, "\r\n"...)
-}
-
-func teTrailers(h wire.Header) bool {
-	return slices.Contains(h.Tokens("TE"), "trailers")
 }
 
 // hostField is the Host of an authority, without the port that its scheme means.
@@ -554,38 +556,6 @@ func (s *stream) defaultPort() uint16 {
 	}
 	return 80
 }
-
-// hop are the fields that belong to one connection only (RFC 9110 7.6.1), besides
-// those that always do.
-type hop []string
-
-// hopFields are those that Connection names.
-func hopFields(h wire.Header) hop { return h.Tokens("Connection") }
-
-func (h hop) has(name string) bool {
-	switch len(name) {
-	case 2:
-		if is(name, "te") {
-			return true
-		}
-	case 7:
-		if is(name, "upgrade") {
-			return true
-		}
-	case 10:
-		if is(name, "connection") || is(name, "keep-alive") {
-			return true
-		}
-	case 16, 18, 19, 25:
-		if is(name, "proxy-connection") || is(name, "proxy-authenticate") || is(name, "proxy-authorization") || is(name, "proxy-authentication-info") {
-			return true
-		}
-	}
-	return slices.ContainsFunc(h, func(named string) bool { return is(name, named) })
-}
-
-// is compares the name of a field with one in lower case.
-func is(name, lower string) bool { return len(name) == len(lower) && strings.EqualFold(name, lower) }
 
 func wantsClose(h wire.Header) bool {
 	return slices.Contains(append(h.Tokens("Connection"), h.Tokens("Proxy-Connection")...), "close")

@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -30,8 +31,12 @@ import (
 // protoHTTP2 is HTTP/2 in the words of ALPN.
 const protoHTTP2 = "h2"
 
-// mostStreams bounds the requests of one connection that are under way at once.
-const mostStreams = 100
+// mostStreams bounds the requests of one connection that are under way at once, and
+// mostConns the connections to its server that they are spread over.
+const (
+	mostStreams = 100
+	mostConns   = 16
+)
 
 // A duplex is a connection that speaks HTTP/2 on both sides. Each stream is
 // judged for itself; those that are allowed share one connection to the server.
@@ -44,8 +49,8 @@ type duplex struct {
 	shut    bool // no further stream is served
 	serving sync.WaitGroup
 
-	mu   sync.Mutex
-	conn *http2.ClientConn // nil before the first that could be dialled
+	mu    sync.Mutex
+	conns []*http2.ClientConn // more than one where the server takes few streams on each
 }
 
 // serveHTTP2 serves the streams of a connection until it ends.
@@ -54,7 +59,9 @@ func (s *stream) serveHTTP2(ctx context.Context) {
 	defer cancel()
 	d := &duplex{s: s, ctx: ctx, transport: &http2.Transport{DisableCompression: true, MaxHeaderListSize: wire.MaxHead}}
 	if s.up != nil {
-		d.conn, _ = d.transport.NewClientConn(s.up.Conn) // where it fails the first request dials anew
+		if conn, err := d.transport.NewClientConn(s.up.Conn); err == nil { // else the first request dials anew
+			d.conns = append(d.conns, conn)
+		}
 	}
 	server := &http2.Server{MaxConcurrentStreams: mostStreams, IdleTimeout: s.e.limits.Idle}
 	server.ServeConn(s.client.Conn, &http2.ServeConnOpts{
@@ -71,13 +78,19 @@ func (s *stream) serveHTTP2(ctx context.Context) {
 	s.tellEnd()
 }
 
-// upstream is the connection for one more request. One that takes no more is
-// left to end what is under way on it.
+// upstream is a connection for one more request, which it has a place for. One that
+// takes no more at all is left to end what is under way on it.
 func (d *duplex) upstream() (*http2.ClientConn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.conn != nil && d.conn.CanTakeNewRequest() {
-		return d.conn, nil
+	d.conns = slices.DeleteFunc(d.conns, func(c *http2.ClientConn) bool { return c.State().Closed || c.State().Closing })
+	for _, conn := range d.conns {
+		if conn.ReserveNewRequest() {
+			return conn, nil
+		}
+	}
+	if len(d.conns) >= mostConns {
+		return nil, &dialError{status: 503, words: d.s.target.String() + " takes fewer requests at once"}
 	}
 	c, _, err := d.s.e.dialer.dial(d.ctx, d.s.target)
 	if err != nil {
@@ -91,7 +104,8 @@ func (d *duplex) upstream() (*http2.ClientConn, error) {
 		_ = tracked{c, d.s}.Close() // nothing was said on it
 		return nil, err
 	}
-	d.conn = conn
+	conn.ReserveNewRequest()
+	d.conns = append(d.conns, conn)
 	return conn, nil
 }
 
@@ -125,6 +139,8 @@ type message struct {
 	path     string // for the record and, where rules read paths, for the server
 	start    time.Time
 	status   int
+	head     int64 // bytes
+	interims int
 	up       *meter
 	edits    []Edit
 	out      *editedBody // what goes up instead of the program's body
@@ -195,9 +211,11 @@ func (m *message) checkForm() error {
 	if m.r.Method == http.MethodConnect {
 		return &formError{status: 405, reason: "CONNECT to a server that is no proxy"}
 	}
-	if err := wire.CheckTarget(m.r.RequestURI); err != nil {
+	head, err := wire.Tidy(m.r.Header)
+	if err := errors.Join(err, wire.CheckMethod(m.r.Method), wire.CheckTarget(m.r.RequestURI)); err != nil {
 		return &formError{status: 400, reason: err.Error()}
 	}
+	m.head = head + int64(len(m.r.Method)+len(m.r.RequestURI))
 	if err := m.checkLength(); err != nil {
 		return err
 	}
@@ -298,24 +316,29 @@ func (m *message) send(ctx context.Context, v Verdict) {
 		m.refuse(err)
 		return
 	}
-	conn, err := m.d.upstream()
-	if err != nil {
-		m.status = statusOf(err)
-		f := m.d.s.dialFailed(m.flow(), err)
-		m.answer(f.undialed(err))
+	for again := out.Body == http.NoBody && repeatable(out.Method); ; again = false {
+		conn, err := m.d.upstream()
+		if err != nil {
+			m.status = statusOf(err)
+			f := m.d.s.dialFailed(m.flow(), err)
+			m.answer(f.undialed(err))
+			return
+		}
+		resp, err := conn.RoundTrip(out)
+		_, reset := errors.AsType[http2.StreamError](err)
+		if err != nil && again && !reset && ctx.Err() == nil {
+			continue // the connection ended as it was used: GOAWAY, or no place on it by now
+		}
+		if err == nil {
+			err = m.pass(resp)
+		}
+		if err != nil {
+			m.failed(err)
+			return
+		}
+		m.d.s.e.cfg.Journal.Closed(m.flow())
 		return
 	}
-	resp, err := conn.RoundTrip(out)
-	if err != nil {
-		m.failed(err)
-		return
-	}
-	defer resp.Body.Close()
-	if err := m.pass(resp); err != nil {
-		m.failed(err)
-		return
-	}
-	m.d.s.e.cfg.Journal.Closed(m.flow())
 }
 
 // request is the stream as it is sent on: the one place where it is another than
@@ -340,7 +363,10 @@ func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error)
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{""} // none, where the transport would add its own
 	}
-	m.up = &meter{from: m.r.Body, most: most, over: over, spend: func(n int64) error { return q.spend(use, n) }}
+	if err := q.head(use, m.head); err != nil {
+		return nil, err
+	}
+	m.up = &meter{ReadCloser: m.r.Body, most: most, over: over, trailer: m.r.Trailer, spend: func(n int64) error { return q.spend(use, n) }}
 	out := &http.Request{
 		Method: m.r.Method, Host: hostField(m.d.s.target, 443), Header: h, ContentLength: m.r.ContentLength, Body: m.up, Trailer: m.r.Trailer,
 		URL: &url.URL{Scheme: "https", Host: m.d.s.target.String(), Opaque: m.path, RawQuery: m.http.Query, ForceQuery: strings.HasSuffix(m.r.RequestURI, "?")},
@@ -359,6 +385,9 @@ var hopNames = map[string]bool{"Host": true, "Te": true, "Expect": true, "Conten
 
 // interim passes 103 and its like.
 func (m *message) interim(code int, h textproto.MIMEHeader) error {
+	if m.interims++; m.interims > maxInterim || code == http.StatusSwitchingProtocols {
+		return fmt.Errorf("%w: too many interim responses, or one of HTTP/1.1 alone", errUpstream)
+	}
 	if code == http.StatusContinue || len(m.edits) > 0 {
 		return nil // the program's library has it from us; what nobody has edited is not passed on
 	}
@@ -370,7 +399,10 @@ func (m *message) interim(code int, h textproto.MIMEHeader) error {
 
 // pass gives the program the answer as it comes.
 func (m *message) pass(resp *http.Response) error {
-	m.status = resp.StatusCode
+	defer resp.Body.Close()
+	if m.status = resp.StatusCode; m.status < 200 || m.status > 599 {
+		return fmt.Errorf("%w: a status that is no number from 200 to 599", errUpstream)
+	}
 	body, err := m.editAnswer(resp)
 	if err != nil {
 		return err
@@ -442,6 +474,8 @@ func (m *message) failed(err error) {
 		f.Reason = "the program ended the request"
 	case errors.Is(err, context.Canceled):
 		f.Reason = errNoLonger.Error()
+	case errors.Is(err, errUpstream):
+		f.Reason = err.Error()
 	}
 	if m.answered || m.r.Context().Err() != nil {
 		m.d.s.e.cfg.Journal.Closed(f)
@@ -489,7 +523,7 @@ func (m *message) answer(r refusal) {
 	if kind != "" {
 		r.Status = http.StatusOK
 	} else {
-		kind, body = r.body(tokensOf(m.r.Header["Accept"]), m.r.UserAgent())
+		kind, body = r.body(listed(m.r.Header).Tokens("Accept"), m.r.UserAgent())
 	}
 	h := m.w.Header()
 	h.Set("Content-Type", kind)
@@ -518,50 +552,48 @@ func (m *message) drain() {
 	}
 }
 
-func tokensOf(values []string) []string {
-	h := wire.Header{}
-	for _, v := range values {
-		h = append(h, wire.Field{Name: "Accept", Value: v})
-	}
-	return h.Tokens("Accept")
-}
-
 // A meter counts a body and holds it to its bounds.
 type meter struct {
-	from  io.ReadCloser
+	io.ReadCloser
 	most  int64
 	over  error // of a body that holds more than most
 	spend func(int64) error
 	n     atomic.Int64
-	why   atomic.Pointer[error] // why it ended early: the transport has its own words
+	early
+	trailer http.Header // there once from has ended
 }
 
-func (b *meter) Read(p []byte) (int, error) {
-	n, err := b.from.Read(p)
-	if total := b.n.Add(int64(n)); b.most > 0 && total > b.most {
-		return 0, b.end(b.over)
-	}
-	if n > 0 {
-		if err := b.spend(int64(n)); err != nil {
-			return 0, b.end(err)
-		}
-	}
-	return n, err
-}
+// early keeps why a body ended early: the transport has its own words.
+type early struct{ why atomic.Pointer[error] }
 
-func (b *meter) end(err error) error {
-	b.why.Store(&err)
+func (e *early) end(err error) error {
+	e.why.Store(&err)
 	return err
 }
 
-func (b *meter) failed() error {
-	if why := b.why.Load(); why != nil {
+func (e *early) failed() error {
+	if why := e.why.Load(); why != nil {
 		return *why
 	}
 	return nil
 }
 
-func (b *meter) Close() error { return b.from.Close() }
+func (b *meter) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if total := b.n.Add(int64(n)); b.most > 0 && total > b.most {
+		return 0, b.end(b.over)
+	}
+	more := int64(n)
+	if errors.Is(err, io.EOF) {
+		more += wire.TidyTrailers(b.trailer)
+	}
+	if more > 0 {
+		if err := b.spend(more); err != nil {
+			return 0, b.end(err)
+		}
+	}
+	return n, err
+}
 
 // edit puts the edits of a request to work.
 func (m *message) edit(out *http.Request, edits []Edit) error {
@@ -638,22 +670,13 @@ func mapped(fields wire.Header) http.Header {
 type editedBody struct {
 	io.Reader
 	io.Closer
-	mu  sync.Mutex
-	err error
+	early
 }
 
 func (b *editedBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		b.mu.Lock()
-		b.err = err
-		b.mu.Unlock()
+		return n, b.end(err)
 	}
 	return n, err
-}
-
-func (b *editedBody) failed() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.err
 }

@@ -53,18 +53,22 @@ func servePostgres(s *stream, ctx context.Context) {
 	}
 	s.readBy(0)
 	t := s.newTunnel()
-	if _, err := s.up.Conn.Write(message); err != nil {
+	err = t.up.spend(int64(len(message)))
+	if err == nil {
+		_, err = s.up.Conn.Write(message)
+	}
+	if err != nil {
 		s.reset()
 		s.closed(t, err)
 		return
 	}
 	t.up.n.Add(int64(len(message)))
-	if first.Code != wire.PGCancel {
-		if err := s.offerPostgres(t); err != nil {
-			s.reset()
-			s.closed(t, err)
-			return
-		}
+	if first.Code == wire.PGCancel {
+		_ = closeWrite(s.up.Conn) // it says nothing more, and nobody asked who it is
+	} else if err := s.offerPostgres(t); err != nil {
+		s.reset()
+		s.closed(t, err)
+		return
 	}
 	t.startDown()
 	s.finishTunnel(t)

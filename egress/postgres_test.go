@@ -72,6 +72,7 @@ func TestPostgres(t *testing.T) {
 		{name: "twice", cert: &good, say: pgMessage(3<<16, "user\x00app\x00user\x00root\x00\x00"), want: "a parameter twice", flow: "a parameter twice"},
 		{name: "http", cert: &good, say: "GET / HTTP/1.1\r\nHost: db.test\r\n\r\n", want: "no first message of PostgreSQL", flow: "no first message"},
 		{name: "cancel", cert: &good, say: pgMessage(80877102, "12345678"), want: "true \"12345678\""},
+		{name: "cancel with more behind it", cert: &good, say: pgMessage(80877102, "12345678") + "and more", want: "true \"12345678\""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			up := pgServer(t, tt.cert)
@@ -99,6 +100,9 @@ func TestPostgres(t *testing.T) {
 			got, _ := readAll(t, c)
 			if !strings.Contains(got, tt.want) {
 				t.Errorf("%q, want %q", got, tt.want)
+			}
+			if strings.Contains(got, "and more") {
+				t.Errorf("%q: what nobody was asked about came through", got)
 			}
 			if strings.Contains(tt.want, "cloister refused") && (!strings.HasPrefix(got, "E\x00\x00") || !bytes.Contains([]byte(got), []byte("\x00Hwrite so\x00")) || up.accepted() > 0) {
 				t.Errorf("%q, %d connections", got, up.accepted())
@@ -168,6 +172,42 @@ func TestPostgresByTLS(t *testing.T) {
 	if up.accepted() != before {
 		t.Error("the server was asked")
 	}
+}
+
+// What says who wants what is bytes up too.
+func TestPostgresQuota(t *testing.T) {
+	up := pgServer(t, nil)
+	w := newWorld(t, map[string]string{"db.test": up.addr}, bounded(egress.Quota{UploadHost: 1000}))
+	v := allow()
+	v.Protocol = "postgres"
+	w.set("db.test", v)
+	for _, tt := range []struct {
+		name string
+		most int
+	}{{"app", 1}, {strings.Repeat("x", 2000), 0}} {
+		c := w.dial("db.test", 5432)
+		write(t, c, pgMessage(3<<16, "user\x00app\x00application_name\x00"+tt.name+"\x00\x00"))
+		_ = c.CloseWrite()
+		if got, _ := readAll(t, c); strings.Count(got, "application_name") != tt.most {
+			t.Errorf("%.100q", got)
+		}
+	}
+	w.reason("bytes sent to this host")
+}
+
+// Where rules read logins no request goes, whoever brings it.
+func TestRequestWhereLoginsAreRead(t *testing.T) {
+	up := pgServer(t, nil)
+	w := newWorld(t, map[string]string{"db.test": up.addr})
+	v := allow()
+	v.Protocol = "postgres"
+	w.set("db.test", v)
+	c := w.connect("198.18.0.1:3128")
+	write(t, c, "GET http://db.test:5432/ HTTP/1.1\r\nHost: db.test:5432\r\n\r\n")
+	if got, _ := readAll(t, c); !strings.HasPrefix(got, "HTTP/1.1 403 ") || up.accepted() > 0 {
+		t.Errorf("%q, %d connections", got, up.accepted())
+	}
+	w.reason("rules read the logins")
 }
 
 // A verdict that names a protocol which nobody speaks refuses.

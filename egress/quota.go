@@ -49,7 +49,7 @@ type quota struct {
 	most   int                  // names
 	now    func() time.Duration // since the session began, whatever the clock is set to
 
-	requests, underWay, up, limited atomic.Int64
+	requests, underWay, up, limited, free atomic.Int64
 
 	mu      sync.Mutex
 	minute  window.Window
@@ -204,6 +204,16 @@ func enough(most, need int64) int64 {
 		most *= 2
 	}
 	return most
+}
+
+// head counts a head of n bytes as spend does, less what is ordinary of a session's
+// first: a bound of few bytes speaks of bodies.
+func (q *quota) head(h *hostUse, n int64) error {
+	free := min(n, 1<<10)
+	if q.free.Add(free) > 16<<10 {
+		free = 0
+	}
+	return q.spend(h, n-free)
 }
 
 // room is how much more may go up to h, at most most.

@@ -172,17 +172,6 @@ func (s *stream) refuseRaw(f Flow) {
 	s.reset()
 }
 
-// refuseDecided refuses what the Decider refused (and recorded), in the
-// protocol which the program shows in a moment, or by a reset.
-func (s *stream) refuseDecided(v Verdict) {
-	s.refuseAs(refusalOf(v, s.target))
-}
-
-// refuseUndialed refuses after a dial that failed.
-func (s *stream) refuseUndialed(f Flow, err error) {
-	s.refuseAs(f.undialed(err))
-}
-
 func hintsOf(err error) []string {
 	if d, ok := errors.AsType[*dialError](err); ok {
 		return d.hints
@@ -236,7 +225,8 @@ func (s *stream) refuseTLS(f Flow) {
 	s.say(words.Alert(http.StatusForbidden))
 }
 
-// refuseAs answers in the protocol that the program speaks.
+// refuseAs answers in the protocol that the program speaks or shows in a moment, or by
+// a reset.
 func (s *stream) refuseAs(r refusal) {
 	s.readBy(classifyRefused)
 	for {

@@ -75,6 +75,9 @@ const mostAtOnce = 8 << 10
 func (u *upload) first() (b []byte, whole bool, err error) {
 	x := u.x
 	b = x.requestHead()
+	if err := x.s.e.quota.head(x.use, int64(len(b))); err != nil {
+		return nil, false, err
+	}
 	switch held := x.s.client.buf; {
 	case x.out != nil:
 		return b, false, nil
@@ -295,7 +298,11 @@ func (u *upload) copyChunks(in *bodyReader) error {
 	if len(u.x.edits) > 0 { // an edit that leaves the body alone has not seen what is behind it
 		c.trailers = nil
 	}
-	if err := writeTrailers(u.x.s.up.Conn, c.trailers); err != nil {
+	end := appendTrailers(c.trailers)
+	if err := u.spend(len(end) - len("0\r\n\r\n")); err != nil {
+		return err
+	}
+	if _, err := u.x.s.up.Conn.Write(end); err != nil {
 		return errors.Join(errWrite, err)
 	}
 	return nil
@@ -356,6 +363,8 @@ func (x *exchange) upstreamErr(err error) error {
 		return fmt.Errorf("%w: it closed the connection: %w", errUpstream, io.EOF)
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%w: it ended in the middle", errUpstream)
+	case alertOf(err) != "": // of TLS 1.3, once the handshake is over
+		return fmt.Errorf("%w: it refused (%s); if it wants a client certificate, tls: tunnel passes the connection on unopened", errUpstream, alertOf(err))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: it was silent for too long after the program had ended", errUpstream)
 	}
@@ -415,13 +424,13 @@ func (x *exchange) putHead(r *wire.Response, own wire.Header) {
 	if x.held == nil {
 		x.held = x.s.scratch[:0] // the request's head is out of it
 	}
-	hop, bare := hopFields(r.Header), r.Status < 200 || r.Status == 204
+	hop, bare := r.Header.Hop(), r.Status < 200 || r.Status == 204
 	b := append(x.held, "HTTP/1.1 "...)
 	b = append(append(strconv.AppendInt(b, int64(r.Status), 10), ' '), r.Reason...)
 	b = append(b, "\r\n"...)
 	for _, f := range r.Header {
 		switch {
-		case hop.has(f.Name), is(f.Name, "transfer-encoding"), bare && is(f.Name, "content-length"):
+		case hop.Has(f.Name), wire.Is(f.Name, "transfer-encoding"), bare && wire.Is(f.Name, "content-length"):
 		default:
 			b = f.Append(b)
 		}

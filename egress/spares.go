@@ -33,11 +33,11 @@ func (s *stream) lend() {
 // lent ends without a word: it has no body, and asks for nothing but an answer
 // (RFC 9110 9.2.2).
 func (x *exchange) repeatable() bool {
-	switch x.req.Method {
-	case "GET", "HEAD", "OPTIONS":
-		return x.req.Body == wire.NoBody && x.out == nil && x.upgrade == ""
-	}
-	return false
+	return repeatable(x.req.Method) && x.req.Body == wire.NoBody && x.out == nil && x.upgrade == ""
+}
+
+func repeatable(method string) bool {
+	return method == "GET" || method == "HEAD" || method == "OPTIONS"
 }
 
 // bindsConnection says whether a request logs its connection in, and not itself.

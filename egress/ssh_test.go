@@ -388,3 +388,34 @@ func TestSSHQuota(t *testing.T) {
 		t.Errorf("%q %q %d", out, errs, status)
 	}
 }
+
+// A command, what is said before it and the names of signals are bytes up too.
+func TestSSHQuotaOfRequests(t *testing.T) {
+	sw := newSSHWorld(t, egress.Verdict{Identity: "mine"}, func(egress.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))
+	c, _, err := sw.client("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, status := run(t, c, "date "+strings.Repeat("x", 9000), nil); out != "" || status != 126 || !strings.Contains(errs, "upload_limit: {host: 8000}") {
+		t.Errorf("%.100q %q %d", out, errs, status)
+	}
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Start("date"); err != nil { // it waits for its input
+		t.Fatal(err)
+	}
+	go func() {
+		for s.Signal(ssh.Signal(strings.Repeat("x", 900))) == nil {
+		}
+	}()
+	if err := s.Wait(); err == nil {
+		t.Error("it ended as if nothing was")
+	}
+	sw.reason("bytes sent to this host")
+	if n := len(sw.server.commands()); n != 1 {
+		t.Errorf("%d commands", n)
+	}
+}

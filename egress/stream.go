@@ -207,7 +207,7 @@ func (s *stream) hangUp() {
 func (s *stream) serveDirect(ctx context.Context) {
 	v := s.allow(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
 	if !v.Allow {
-		s.refuseDecided(v)
+		s.refuseAs(refusalOf(v, s.target))
 		return
 	}
 	s.serveInner(ctx)
@@ -484,7 +484,7 @@ func (s *stream) ensureDialed(ctx context.Context) bool {
 		return true
 	}
 	flow := s.dialFailed(Flow{Kind: Connect}, err)
-	s.refuseUndialed(flow, err)
+	s.refuseAs(flow.undialed(err))
 	return false
 }
 

@@ -195,13 +195,14 @@ func (p *pump) step() (int, error) {
 }
 
 // readSmall reads where the wait for bytes is Read's own, and so needs a buffer
-// all the time: it grows with what comes.
+// all the time: it grows with what comes, up to a record of TLS, of which a read never
+// gives more than one.
 func (p *pump) readSmall() (int, error) {
 	if p.small == nil {
 		p.small = make([]byte, 1<<10)
 	}
 	n, err := p.src.Read(p.small)
-	if n == len(p.small) && n < pumpSize && err == nil {
+	if n == len(p.small) && n < mostHeld && err == nil {
 		grown := make([]byte, 4*n)
 		copy(grown, p.small)
 		p.small = grown

@@ -99,6 +99,16 @@ func (x *exchange) frames() {
 	up, down := &wire.FrameScan{Masked: true, Extended: x.extended}, &wire.FrameScan{Extended: x.extended}
 	t.up.check, t.down.check = up.Scan, down.Scan
 	x.readFrames(t, up, down)
+	// What a rule lets a body hold, all frames may. The session's own bound on one
+	// request would end a long conversation; upload_limit counts that.
+	if scan := t.up.check; x.most > 0 && !isOver(x.over) {
+		t.up.check = func(b []byte) error {
+			if t.up.n.Load()+int64(len(b)) > x.most {
+				return x.over
+			}
+			return scan(b)
+		}
+	}
 	t.up.meter(s.e.quota, x.use)
 	t.startDown()
 	err := t.finish()
@@ -116,6 +126,8 @@ func (x *exchange) frames() {
 		f.Reason = "a WebSocket connection with bytes that are no frame"
 		if r, ok := errors.AsType[*Refused](err); ok {
 			f.Reason = r.Verdict.Reason
+		} else if form, ok := errors.AsType[*formError](err); ok {
+			f.refused(form)
 		}
 	case err != nil:
 		f.Reason = "connection broken"

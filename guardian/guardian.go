@@ -46,6 +46,7 @@ import (
 	"cloister/secret/vault"
 	"cloister/session"
 	"cloister/swap"
+	"cloister/swap/unpack"
 	"cloister/web"
 )
 
@@ -71,9 +72,10 @@ type Options struct {
 	Home    string // what ~ stands for in the configuration
 	Version string
 	Logger  *slog.Logger // for the operator; nil is silent
-	// Sweep removes what dead sessions left on the host: called once, when
-	// the time of re-adoption is over, with the IDs that live. It must look
-	// for itself whether the owner of anything else is dead.
+	// Sweep removes what dead sessions left on the host: called when the time
+	// of re-adoption is over and when a session failed, with the IDs that
+	// live, and again while it has an error. It must look for itself whether
+	// the owner of anything else is dead.
 	Sweep func(ctx context.Context, live []string) error
 	// Ready is called once, when the socket answers.
 	Ready func()
@@ -118,6 +120,9 @@ func stateFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "session
 // maxFrames bounds the memory of all MCP frames that are being read at once.
 const maxFrames = 96 << 20
 
+// maxUnpacking bounds that of compressed bodies in which secrets are looked for.
+const maxUnpacking = 128 << 20
+
 // AuditDir is where the guardian of dirs keeps its record.
 func AuditDir(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "audit") }
 
@@ -138,9 +143,11 @@ type guardian struct {
 	vault       vaultDoor
 	pins        *mcp.Pins   // what tools of MCP servers may say of themselves
 	frames      *mcp.Budget // of the frames that are being read
+	unpacking   *unpack.Memory
 	uses        swap.Uses
 	logins      oauth.Desk
-	notices     []string // of the start
+	left        chan struct{} // has one while a session that is over may have left something
+	notices     []string      // of the start
 
 	ctx  context.Context // ends when the guardian does
 	stop context.CancelCauseFunc
@@ -217,9 +224,11 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		policies: rulebook.NewHolder(o.Dirs.Config, o.Home),
 		live:     map[string]*live{},
 		bus:      events.New(),
+		left:     make(chan struct{}, 1),
 	}
 	g.queue = g.newQueue()
 	g.pins, g.frames = mcp.OpenPins(servers.PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
+	g.unpacking = unpack.NewMemory(maxUnpacking)
 	g.commands = commands.New(g.bus)
 	g.host = hostdesk.New(hostdesk.Options{
 		Helper: o.Helper, Env: o.HostEnv, Runtime: o.Dirs.Runtime, Policies: g.policies, Commands: g.commands,
@@ -283,6 +292,7 @@ func (g *guardian) serve() error {
 	var others sync.WaitGroup
 	others.Go(func() { g.records.Watch(g.ctx) })
 	others.Go(g.settle)
+	others.Go(g.sweep)
 	others.Go(func() {
 		if err := g.host.Sweep(); err != nil {
 			g.notice(err.Error())
@@ -358,42 +368,13 @@ func (g *guardian) settle() {
 	}
 	lost, err := g.sessions.Settle(g.ctx, g.o.Sweep)
 	if err != nil {
-		g.notice(err.Error())
+		g.sweepSoon() // which tells of it, should it fail once more
 	}
 	for _, info := range lost {
 		event := ward.Frame(info, "")
 		event.Kind, event.Action, event.Reason = audit.SessionStop, "lost", info.Reason
 		if err := g.records.Append(g.ctx, event); err != nil {
 			g.log.Error("a lost session could not be recorded", "session", info.Name, "error", err)
-		}
-	}
-}
-
-// sweepAfter are the waits before each look for what a dead shim left. A sweep
-// sees by the shim's locks that it is dead: the kernel closes its descriptors one
-// after another, and on a busy machine later than the link.
-func sweepAfter() []time.Duration {
-	return []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second}
-}
-
-// sweep removes what a shim that was killed left on the host.
-func (g *guardian) sweep(ctx context.Context) {
-	if g.o.Sweep == nil {
-		return
-	}
-	for _, wait := range sweepAfter() {
-		select {
-		case <-g.ctx.Done():
-			return // the next guardian sweeps when it starts
-		case <-time.After(wait):
-		}
-		var alive []string
-		for _, info := range g.sessions.List(false) {
-			alive = append(alive, info.ID)
-		}
-		if err := g.o.Sweep(ctx, alive); err != nil {
-			g.notice(err.Error())
-			return
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -468,6 +469,34 @@ func TestAShimThatDiesIsRecorded(t *testing.T) {
 	}
 	// The name is free again.
 	openSession(t, c, request("box"))
+}
+
+// TestSweptUntilNothingIsLeft: what a failed session left, and cannot be removed now,
+// is tried again by the guardian that lives.
+func TestSweptUntilNothingIsLeft(t *testing.T) {
+	root := home(t, twoNames)
+	var looks atomic.Int32
+	serve(t, root, func(o *guardian.Options) {
+		o.Sweep = func(_ context.Context, live []string) error {
+			if len(live) > 0 {
+				return fmt.Errorf("it is told that %v live", live)
+			}
+			if looks.Add(1) < 4 {
+				return errors.New("sweep containers: nobody listens")
+			}
+			return nil
+		}
+	})
+	c := dial(t, root)
+	l := openSession(t, c, request("box"))
+	if _, err := l.End(t.Context(), api.SessionEnd{ExitStatus: 137, Failure: "the engine is away"}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return looks.Load() == 4 })
+	s, err := c.Status(t.Context())
+	if err != nil || !slices.Equal(s.Notices, []string{"sweep containers: nobody listens (tried again until nothing is left)"}) {
+		t.Errorf("told once: %q, %v", s.Notices, err)
+	}
 }
 
 func TestStopSession(t *testing.T) {

@@ -377,15 +377,18 @@ func (l *live) finish(end api.SessionEnd) {
 	}
 	l.g.sessions.Note(l.Info.ID, func(i *api.SessionInfo) { i.AutorunChanged = session.Short(end.AutorunChanged) })
 	l.over(ctx, event, "stop", reason, &end.ExitStatus)
+	if end.Failure != "" {
+		l.g.sweepSoon()
+	}
 	sum := l.Tally.Summary()
 	_ = l.send(api.Frame{Type: api.FrameSummary, Summary: &sum})
 }
 
-// lose records that the shim is gone without a word, and removes what it left.
+// lose records that the shim is gone without a word, and has removed what it left.
 func (l *live) lose(why error) {
 	ctx := context.WithoutCancel(l.ctx)
 	l.over(ctx, session.Lost, "lost", "the shim is gone: "+why.Error(), nil)
-	l.g.sweep(ctx)
+	l.g.sweepSoon()
 }
 
 func (l *live) over(ctx context.Context, event session.Event, action, reason string, status *int) {

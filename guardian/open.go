@@ -197,7 +197,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 	l.Snapshot.Store(snapshot)
 	l.Scope.Store(in)
 	if len(secrets.Held) > 0 {
-		l.secrets.Store(swap.New(secrets.Held, rulebook.ByName(in.Bindings), l))
+		l.secrets.Store(swap.New(secrets.Held, rulebook.ByName(in.Bindings), l, g.unpacking))
 	}
 	l.acked.Store(true)
 	l.ctx, l.cancel = context.WithCancel(g.ctx)

@@ -50,11 +50,15 @@ type reading struct {
 	says string
 }
 
-// readings are all that differ from the request as it was sent.
+// readings are all that differ from the request as it was sent, or more than
+// mostReadings: 64 KiB of fields would make millions of them.
 func (q *HTTP) readings() []reading {
 	out := q.methodReadings()
 	methods := len(out)
 	for name, value := range q.overrides(override.Path) {
+		if len(out) > mostReadings {
+			break
+		}
 		other := reading{http: *q, says: "the field " + name}
 		_, rest, ok := strings.Cut(value, "://")
 		if i := strings.IndexByte(rest, '/'); ok && i >= 0 {
@@ -77,12 +81,13 @@ func (q *HTTP) methodReadings() []reading {
 	var out []reading
 	add := func(says, value string) {
 		method := strings.ToUpper(strings.TrimSpace(value))
-		if method != "" && method != q.Method && !slices.ContainsFunc(out, func(r reading) bool { return r.http.Method == method }) {
+		if len(out) <= mostReadings && method != "" && method != q.Method && !slices.ContainsFunc(out, func(r reading) bool { return r.http.Method == method }) {
 			other := reading{http: *q, says: says}
 			other.http.Method = method
 			out = append(out, other)
 		}
 	}
+	add("its method in capitals", q.Method) // as Django reads it
 	for name, value := range q.overrides(override.Method) {
 		add("the field "+name, value)
 	}

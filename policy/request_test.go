@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"iter"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -190,6 +191,37 @@ func TestManyReadings(t *testing.T) {
 	}
 	if v := policy.Decide(s, ask(t, "GET plain.test/", fields[:3]...)); v.Effect != policy.Allow {
 		t.Errorf("%s: %s", v.Effect, v.Reason)
+	}
+}
+
+// 64 KiB of fields, each a second method or path, must not become all their pairs.
+func TestManyPairsOfReadings(t *testing.T) {
+	s := compile(t, policy.Input{Rules: []policy.Rule{{Effect: policy.Allow, Domain: "plain.test"}}})
+	var fields []string
+	for i := range 1600 {
+		fields = append(fields, "X-HTTP-Method: M"+strconv.Itoa(i), "X-Rewrite-Url: /")
+	}
+	r := ask(t, "GET plain.test/", fields...)
+	if n := testing.AllocsPerRun(1, func() { policy.Decide(s, r) }); n > 10_000 {
+		t.Errorf("%v allocations", n)
+	}
+	if v := policy.Decide(s, r); v.Effect != policy.Deny || !strings.Contains(v.Reason, "too many times") {
+		t.Errorf("%s: %s", v.Effect, v.Reason)
+	}
+}
+
+// Some servers read a method in small letters as the one in capitals.
+func TestMethodInSmallLetters(t *testing.T) {
+	s := compile(t, policy.Input{Rules: []policy.Rule{
+		{Effect: policy.Allow, Domain: "plain.test"}, {Effect: policy.Deny, Domain: "plain.test", Methods: []string{"DELETE"}},
+	}})
+	for line, want := range map[string]policy.Effect{
+		"DELETE plain.test/": policy.Deny, "delete plain.test/": policy.Deny, "DeLete plain.test/": policy.Deny,
+		"get plain.test/": policy.Allow, "GET plain.test/": policy.Allow,
+	} {
+		if v := policy.Decide(s, ask(t, line)); v.Effect != want {
+			t.Errorf("%s: %s: %s", line, v.Effect, v.Reason)
+		}
 	}
 }
 

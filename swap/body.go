@@ -1,51 +1,30 @@
 package swap
 
 import (
-	"bufio"
 	"bytes"
-	"compress/flate"
-	"compress/gzip"
-	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/zstd"
 
 	"cloister/egress"
 	"cloister/secret"
+	"cloister/swap/unpack"
 )
 
-const (
-	// maxSwapped bounds a body that a secret is written into: it is held whole.
-	maxSwapped = 1 << 20
-	// maxUnpacked bounds what a compressed body is unpacked to, to be searched, and
-	// what one coding gives the next.
-	maxUnpacked = 256 << 20
-	// maxCodings bounds the codings of one body: each multiplies what few bytes cost.
-	maxCodings = 2
-	// maxWindow is the most that a zstd body may refer back to (RFC 9659).
-	maxWindow = 8 << 20
-)
-
-// errCoding says that a content coding is not known here.
-var errCoding = errors.New("a content coding that is not known here")
-
-// What is packed too well to be looked at.
-var (
-	errCodings = fmt.Errorf("more than %d content codings", maxCodings)
-	errTooMuch = fmt.Errorf("a compressed body of more than %d MiB", maxUnpacked>>20)
-)
+// maxSwapped bounds a body that a secret is written into: it is held whole.
+const maxSwapped = 1 << 20
 
 // unreadable refuses a body that cannot be searched.
 func unreadable(err error) error {
-	return &egress.Refused{Status: http.StatusUnsupportedMediaType, Verdict: egress.Verdict{
+	status := http.StatusUnsupportedMediaType
+	if errors.Is(err, unpack.ErrCrowded) {
+		status = http.StatusServiceUnavailable
+	}
+	return &egress.Refused{Status: status, Verdict: egress.Verdict{
 		Effect: "deny", Reason: "a body that cannot be searched for secrets: " + err.Error(),
 	}}
 }
@@ -60,8 +39,8 @@ func (e *edit) body(m *egress.Message) error {
 	if e.bodyBound(m) && len(codings) == 0 {
 		return e.swapBody(m)
 	}
-	if len(codings) > maxCodings {
-		return unreadable(errCodings)
+	if len(codings) > unpack.MostCodings {
+		return unreadable(unpack.ErrCodings)
 	}
 	search := &search{edit: e, m: *m, find: e.s.finder.Stream(), from: m.Body()}
 	if search.fresh = len(codings) == 0; !search.fresh {
@@ -281,7 +260,7 @@ func (r *search) next() {
 // searched goes no further, unless it may mention placeholders anyway.
 func (r *search) unpacked() int {
 	got := <-r.found
-	if r.packed = nil; got.err != nil && r.edit.used == "" && !r.guessed {
+	if r.packed = nil; errors.Is(got.err, unpack.ErrCrowded) || got.err != nil && r.edit.used == "" && !r.guessed {
 		r.err = unreadable(got.err)
 	}
 	return got.i
@@ -312,11 +291,11 @@ var errEnough = errors.New("enough was read")
 // unpacked is no place for one that a server could find, unless the bounds are
 // ours alone.
 func (s *Session) searchPacked(ctx context.Context, codings []string, from io.Reader) found {
-	open, err := decoder(ctx, codings, from)
+	open, err := s.memory.Reader(ctx, codings, from)
 	if err != nil {
 		return found{i: -1}
 	}
-	open = &bounded{ctx, open, s.most}
+	open = unpack.Bound(ctx, open, s.most)
 	find := s.finder.Stream()
 	buf := make([]byte, 16<<10)
 	for {
@@ -325,89 +304,10 @@ func (s *Session) searchPacked(ctx context.Context, codings []string, from io.Re
 			return found{i: i}
 		}
 		switch {
-		case errors.Is(err, errTooMuch), errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		case errors.Is(err, unpack.ErrTooMuch), errors.Is(err, unpack.ErrWindow), errors.Is(err, unpack.ErrCrowded):
 			return found{-1, err}
 		case err != nil:
 			return found{i: -1}
 		}
 	}
-}
-
-// A bounded reader ends with errTooMuch, or with its context.
-type bounded struct {
-	ctx  context.Context //nolint:containedctx // of one body
-	from io.Reader
-	left int64
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if err := b.ctx.Err(); err != nil {
-		return 0, err
-	}
-	n, err := b.from.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, errTooMuch
-	}
-	return n, err
-}
-
-// decoder undoes content codings, the last first.
-func decoder(ctx context.Context, codings []string, from io.Reader) (io.Reader, error) {
-	if len(codings) > maxCodings {
-		return nil, errCodings
-	}
-	for i, coding := range slices.Backward(codings) {
-		if i < len(codings)-1 {
-			from = &bounded{ctx, from, maxUnpacked}
-		}
-		var err error
-		switch coding {
-		case "gzip", "x-gzip":
-			from = &lazy{from: from, open: func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }}
-		case "deflate":
-			from = &lazy{from: from, open: inflate}
-		case "br":
-			from = brotli.NewReader(from)
-		case "zstd":
-			from, err = zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-		default:
-			err = fmt.Errorf("%w: %s", errCoding, coding)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return from, nil
-}
-
-// inflate reads what is called deflate: with the header of zlib, as it should be,
-// or without, as some send it.
-func inflate(r io.Reader) (io.Reader, error) {
-	b := bufio.NewReader(r)
-	head, err := b.Peek(2)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // told as it is
-	}
-	if head[0]&0x0f == 8 && (uint(head[0])<<8|uint(head[1]))%31 == 0 {
-		return zlib.NewReader(b)
-	}
-	return flate.NewReader(b), nil
-}
-
-// A lazy opens its decoder at the first read, which reads.
-type lazy struct {
-	from io.Reader
-	open func(io.Reader) (io.Reader, error)
-	r    io.Reader
-}
-
-func (l *lazy) Read(p []byte) (int, error) {
-	if l.r == nil {
-		r, err := l.open(l.from)
-		if err != nil {
-			return 0, err
-		}
-		l.r = r
-	}
-	return l.r.Read(p)
 }

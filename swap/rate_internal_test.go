@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"cloister/secret"
+	"cloister/swap/unpack"
 )
 
 // pieces gives a text in two reads, cut at one place.
@@ -94,6 +95,7 @@ func TestScrubRate(t *testing.T) {
 	}
 	scrubber := secret.NewScrubber([]secret.Scrubbed{{Value: value, Placeholder: secret.NewPlaceholder(value).Text}})
 	tried, caught := 0, 0
+	memory := unpack.NewMemory(64 << 20).Share()
 	for form, said := range spoken(real) {
 		text := []byte("data: " + said + "\n\n")
 		secretive := giveaways(real, form)
@@ -109,7 +111,7 @@ func TestScrubRate(t *testing.T) {
 				codings, step = []string{coding}, 7
 			}
 			for cut := 0; cut <= len(body); cut += step {
-				from, err := decoder(t.Context(), codings, &pieces{left: [][]byte{bytes.Clone(body[:cut]), bytes.Clone(body[cut:])}})
+				from, err := memory.Reader(t.Context(), codings, &pieces{left: [][]byte{bytes.Clone(body[:cut]), bytes.Clone(body[cut:])}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -32,6 +32,7 @@ import (
 	"cloister/internal/urlpath"
 	"cloister/secret"
 	"cloister/secret/sigv4"
+	"cloister/swap/unpack"
 )
 
 // A Held is one secret of a session.
@@ -71,7 +72,8 @@ type Session struct {
 	held   []Held
 	finder *secret.Finder
 	judge  Judge
-	most   int64 // bytes of a body to unpack: maxUnpacked, but in tests
+	memory *unpack.Share
+	most   int64 // bytes of a body to unpack: unpack.Most, but in tests
 	bound  atomic.Pointer[map[string][]*secret.Binding]
 	// holding is how many bytes of bodies are in memory to be signed.
 	holding atomic.Int64
@@ -82,13 +84,14 @@ type Session struct {
 	scrub *secret.Scrubber
 }
 
-// New is a session with these secrets, bound by their names.
-func New(held []Held, bound map[string][]*secret.Binding, judge Judge) *Session {
+// New is a session with these secrets, bound by their names, that takes of this memory
+// to look into compressed bodies.
+func New(held []Held, bound map[string][]*secret.Binding, judge Judge, memory *unpack.Memory) *Session {
 	cores := make([]string, len(held))
 	for i, h := range held {
 		cores[i] = h.Placeholder.Core
 	}
-	s := &Session{held: held, finder: secret.NewFinder(cores), judge: judge, most: maxUnpacked, known: map[string]uint64{}}
+	s := &Session{held: held, finder: secret.NewFinder(cores), judge: judge, memory: memory.Share(), most: unpack.Most, known: map[string]uint64{}}
 	s.Rebind(bound)
 	return s
 }
@@ -458,8 +461,8 @@ func (e *edit) response(m *egress.Message) error {
 		m.SetBody(&scrubReader{from: m.Body(), scrub: e.scrub.Stream()}, m.Length())
 		return nil
 	}
-	open, err := decoder(e.ctx, codings, m.Body())
-	if errors.Is(err, errCoding) && !e.s.Bound(m.Authority) {
+	open, err := e.s.memory.Reader(e.ctx, codings, m.Body())
+	if errors.Is(err, unpack.ErrCoding) && !e.s.Bound(m.Authority) {
 		return nil // nothing of ours was sent there
 	}
 	if err != nil {

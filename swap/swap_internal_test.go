@@ -1,14 +1,12 @@
 package swap
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
 	"cloister/secret"
+	"cloister/swap/unpack"
 )
 
 // A value that was sent once is scrubbed, however often another secret changes.
@@ -21,7 +19,7 @@ func TestAStaticSecretIsNotForgotten(t *testing.T) {
 		return v
 	}
 	still, moving := value("static-static-static"), value("moving-moving-moving")
-	s := New([]Held{{Name: "A", Placeholder: secret.NewPlaceholder(still)}, {Name: "B", Placeholder: secret.NewPlaceholder(moving)}}, nil, nil)
+	s := New([]Held{{Name: "A", Placeholder: secret.NewPlaceholder(still)}, {Name: "B", Placeholder: secret.NewPlaceholder(moving)}}, nil, nil, unpack.NewMemory(64<<20))
 	s.remember(&s.held[0], still, 1)
 	for i := range 40 {
 		s.remember(&s.held[1], value(fmt.Sprintf("moving-moving-moving-%02d", i)), uint64(i))
@@ -33,26 +31,5 @@ func TestAStaticSecretIsNotForgotten(t *testing.T) {
 	}
 	if len(s.sent) != 9 {
 		t.Errorf("%d values are remembered", len(s.sent))
-	}
-}
-
-// Between two codings stand a bound and the request's end.
-func TestBetweenCodings(t *testing.T) {
-	if got, err := io.ReadAll(&bounded{t.Context(), strings.NewReader("four"), 4}); err != nil || string(got) != "four" {
-		t.Errorf("control: %q, %v", got, err)
-	}
-	if _, err := io.ReadAll(&bounded{t.Context(), strings.NewReader("four+"), 4}); !errors.Is(err, errTooMuch) {
-		t.Errorf("one more: %v", err)
-	}
-	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		open, err := decoder(ctx, []string{coding, "deflate"}, strings.NewReader("\x78\x9c"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadAll(open); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s of a request that is over: %v", coding, err)
-		}
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"cloister/internal/authority"
 	"cloister/secret"
 	"cloister/swap"
+	"cloister/swap/unpack"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -119,7 +120,7 @@ func newWorldOf(t testing.TB, http2 bool, value string, held []swap.Held, words 
 		}
 		bound["KEY"] = append(bound["KEY"], b)
 	}
-	w.session = swap.New(held, bound, w)
+	w.session = swap.New(held, bound, w, unpack.NewMemory(64<<20))
 	server := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
 	server.EnableHTTP2 = http2
 	server.TLS = &tls.Config{}

@@ -292,7 +292,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("%s: %v after %s", strings.Join(args[1:], " "), err, most)
+			ts.Fatalf("%s: %v after %s\n%s%s", strings.Join(args[1:], " "), err, most, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
 		}
 		<-time.After(50 * time.Millisecond)
 	}

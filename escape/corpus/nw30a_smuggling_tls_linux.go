@@ -56,6 +56,8 @@ func nw30a() escape.Case {
 				"a slash, twice encoded":        "GET /ok/..%252fsmuggled30a HTTP/1.1\r\nHost: " + name + "\r\n\r\n",
 				"a path upwards":                "GET /ok/../smuggled30a HTTP/1.1\r\nHost: " + name + "\r\n\r\n",
 				"a path upwards, encoded":       "GET /ok/%2e%2e/smuggled30a HTTP/1.1\r\nHost: " + name + "\r\n\r\n",
+				"a path upwards, overlong":      "GET /ok/%c0%ae%c0%ae%c0%afsmuggled30a HTTP/1.1\r\nHost: " + name + "\r\n\r\n",
+				"fields named without end":      "GET /ok/smuggled30a HTTP/1.1\r\nHost: " + name + "\r\nConnection: " + strings.Repeat("te,", 9000) + "\r\n\r\n",
 				"a path upwards with a word":    "GET /ok/..;x/smuggled30a HTTP/1.1\r\nHost: " + name + "\r\n\r\n",
 				"another method's letters":      "GeT /smuggled30a HTTP/1.1\r\nHost: " + name + "\r\n\r\n",
 				"TRACE":                         "TRACE /ok/x HTTP/1.1\r\nHost: " + name + "\r\n\r\n",

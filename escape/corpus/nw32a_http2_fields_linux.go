@@ -20,6 +20,7 @@ func nw32a() escape.Case {
 				"a whole address as the path": ask(name, [2]string{":path", "https://front32a.test/ok/x"}),
 				"a path upwards":              ask(name, [2]string{":path", "/ok/../front32a"}),
 				"a path upwards, encoded":     ask(name, [2]string{":path", "/ok/%2e%2e/front32a"}),
+				"a path upwards, overlong":    ask(name, [2]string{":path", "/ok/%c0%ae%c0%ae/front32a"}),
 			} {
 				out = append(out, net1(what, func() error { return stream(in, name, fields...) }))
 			}
@@ -39,6 +40,10 @@ func nw32a() escape.Case {
 				"a star":                    ask(name, [2]string{":path", "*"}),
 				"a space in the path":       ask(name, [2]string{":path", "/ok/x HTTP/1.1\r\nX: front32a"}),
 				"a line in the method":      ask(name, [2]string{":method", "GET /front32a HTTP/1.1\r\n\r\nGET"}),
+				"a line's words in it":      ask(name, [2]string{":method", "GET /front32a HTTP/1.1"}),
+				"a method that is too long": ask(name, [2]string{":method", strings.Repeat("A", 9000) + "-front32a"}),
+				"a length by another name":  ask(name, [2]string{"content_length", "5"}, [2]string{"x-a", "front32a"}),
+				"chunks by another name":    ask(name, [2]string{"transfer_encoding", "chunked"}, [2]string{"x-a", "front32a"}),
 				"a line in the authority":   ask(name, [2]string{":authority", name + "\r\nX: front32a"}),
 				"a line in a field":         ask(name, [2]string{"x-a", "b\r\nX: front32a"}),
 				"a NUL in a field":          ask(name, [2]string{"x-a", "b\x00"}),

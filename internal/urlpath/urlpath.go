@@ -38,6 +38,7 @@ var (
 	errHidden    = errors.New("a dot segment behind an encoded slash or before a semicolon")
 	errSemicolon = errors.New("a semicolon in the path, at which some servers cut a segment off")
 	errTwice     = errors.New("a dot, slash or backslash that is percent-encoded twice")
+	errOverlong  = errors.New("a percent-encoded byte sequence in the path that is too long for its character, which some servers take for another one")
 	errLong      = errors.New("a path of too many segments")
 )
 
@@ -178,6 +179,8 @@ func check(text string) error {
 			return errControl
 		case c == '\\':
 			return errBackslash
+		case i+1 < len(text) && overlong(c, text[i+1]):
+			return errOverlong
 		}
 	}
 	lower := strings.ToLower(text)
@@ -190,11 +193,20 @@ func check(text string) error {
 	// servers with parameters in segments cut at the semicolon first.
 	for i, inner := range strings.Split(text, "/") {
 		name, _, params := strings.Cut(inner, ";")
-		if name == "." || name == ".." || inner == "" && (i > 0 || strings.HasPrefix(text, "/")) || params && name == "" {
+		if dots := strings.TrimRight(name, " "); dots == "." || dots == ".." { // Windows drops the spaces
+			return errHidden
+		}
+		if inner == "" && (i > 0 || strings.HasPrefix(text, "/")) || params && name == "" {
 			return errHidden
 		}
 	}
 	return nil
+}
+
+// overlong tells of the beginning of a sequence of UTF-8 that stands for what fewer
+// bytes say: a dot or a slash for old decoders (CVE-2008-2938, CVE-2000-0884).
+func overlong(c, next byte) bool {
+	return next&0xc0 == 0x80 && (c == 0xc0 || c == 0xc1 || c == 0xe0 && next < 0xa0 || c == 0xf0 && next < 0x90)
 }
 
 // Wire is the path as it is sent on.

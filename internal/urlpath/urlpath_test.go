@@ -22,6 +22,9 @@ func TestParse(t *testing.T) {
 		{"/a%20b", "/a%20b", "/a b"},
 		{"/caf%c3%a9", "/caf%C3%A9", "/café"},
 		{"/@types%2fnode", "/@types%2Fnode", "/@types/node"},
+		{"/caf%e9", "/caf%E9", "/caf\xe9"}, // Latin-1
+		{"/%e2%82%ac%f0%9f%98%80", "/%E2%82%AC%F0%9F%98%80", "/€😀"},
+		{"/a%20/b", "/a%20/b", "/a /b"},
 		{"/...", "/...", "/..."},
 		{"/.well-known/x", "/.well-known/x", "/.well-known/x"},
 		{"/a..b/.c", "/a..b/.c", "/a..b/.c"},
@@ -37,7 +40,8 @@ func TestParseRefuses(t *testing.T) {
 	for _, raw := range []string{
 		"", "a", "/..", "/a/../../b", "/%2e%2e/%2e%2e", "/%", "/%4", "/%zz", "/a%00", "/a%0d%0ab", "/a%7f",
 		`/a\..\b`, "/a%5c..%5cb", "/a%2f..%2fb", "/a;v=1/b", "/public/admin;x/secret", "/a/%2f/b", "/x%2f%2fy", "/..;/a", "/a/..;x=1/b", "/.;/a", "/;/a",
-		"/a%252e%252e", "/a%252fb", "/%25%32%65", "/a%2525", "/%c0%80\x01", strings.Repeat("/a", 600), strings.Repeat("/%61", 600),
+		"/a%252e%252e", "/a%252fb", "/%25%32%65", "/a%2525", "/%c0%80\x01", "/a/%c0%ae%c0%ae/b", "/a/..%c0%afb", "/%c1%9c", "/%e0%80%ae", "/%f0%80%80%af", "/\xc0\xae", "/a/..%20/b", "/a/.%20",
+		strings.Repeat("/a", 600), strings.Repeat("/%61", 600),
 	} {
 		if p, err := urlpath.Parse(raw); err == nil {
 			t.Errorf("%q: read as %q", raw, p.String())

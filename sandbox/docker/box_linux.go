@@ -234,7 +234,7 @@ func (o *doors) after(err error) error {
 		return o.close()
 	}
 	o.leave()
-	return fmt.Errorf("%w (what is left carries the label %s and is removed when the guardian starts next)", err, labelInstance)
+	return fmt.Errorf("%w (what is left carries the label %s; the guardian removes it as soon as it can)", err, labelInstance)
 }
 
 // attendGate ends the box when a path can no longer be protected.

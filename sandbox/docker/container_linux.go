@@ -71,7 +71,8 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 		"Ulimits": ulimits(),
 		"Sysctls": withIPv6,
 		// What a container says is nobody's: the command has the caller's descriptors.
-		"LogConfig": object{"Type": "none"}, "AutoRemove": true,
+		// Nor has the engine to remove it (AutoRemove): who made it does, or a sweep.
+		"LogConfig": object{"Type": "none"},
 	}
 	if s.Limits.Memory > 0 {
 		host["Memory"], host["MemorySwap"] = s.Limits.Memory, s.Limits.Memory
@@ -122,7 +123,7 @@ func (d *Driver) gateContainer(s sandbox.Spec, program string, o *doors) object 
 				{"Type": "bind", "Source": program, "Target": inside.Program, "ReadOnly": true},
 				{"Type": "bind", "Source": o.dir + "/" + doorGate, "Target": inside.Door, "ReadOnly": true},
 			},
-			"LogConfig": object{"Type": "none"}, "AutoRemove": true,
+			"LogConfig": object{"Type": "none"},
 		},
 	}
 }
@@ -270,25 +271,26 @@ func (a *api) remove(ctx context.Context, id string) error {
 func (a *api) removeIfThere(ctx context.Context, id string) (known bool, err error) {
 	for began := time.Now(); ; {
 		err = a.call(ctx, http.MethodDelete, "/containers/"+id+"?force=1&v=1", nil, nil)
+		switch {
+		case err == nil:
+			return true, nil
+		case isStatus(err, http.StatusNotFound):
+			return known, nil
+		case isStatus(err, http.StatusConflict):
+			// Somebody else removes it, and may fail: what the wait says is not enough.
+			known = true
+			if werr := a.call(ctx, http.MethodPost, "/containers/"+id+"/wait?condition=removed", nil, nil); werr != nil && !isStatus(werr, http.StatusNotFound) {
+				return true, fmt.Errorf("remove container: %w", werr)
+			}
+		}
 		// An engine fails while a container is just ending by itself: Podman always,
 		// Docker once in a thousand runs of a busy machine.
-		if !isStatus(err, http.StatusInternalServerError) || time.Since(began) > answerWithin {
-			break
+		again := isStatus(err, http.StatusConflict) || isStatus(err, http.StatusInternalServerError)
+		if !again || time.Since(began) > answerWithin {
+			return true, fmt.Errorf("remove container: %w", err)
 		}
 		<-time.After(50 * time.Millisecond)
 	}
-	switch {
-	case err == nil:
-		return true, nil
-	case isStatus(err, http.StatusNotFound):
-		return false, nil
-	case isStatus(err, http.StatusConflict):
-		err = a.call(ctx, http.MethodPost, "/containers/"+id+"/wait?condition=removed", nil, nil)
-		if err == nil || isStatus(err, http.StatusNotFound) {
-			return true, nil
-		}
-	}
-	return true, fmt.Errorf("remove container: %w", err)
 }
 
 // state tells how a container ended, where the engine knows.

@@ -96,7 +96,7 @@ func TestEngineContainer(t *testing.T) {
 						t.Errorf("mounts %s", m.Source)
 					}
 				}
-				if hc.Privileged || hc.NetworkMode != "none" || hc.PidMode != "" || hc.UTSMode != "" || hc.CgroupnsMode != "private" || !hc.ReadonlyRootfs || len(hc.Devices) > 0 || !hc.AutoRemove {
+				if hc.Privileged || hc.NetworkMode != "none" || hc.PidMode != "" || hc.UTSMode != "" || hc.CgroupnsMode != "private" || !hc.ReadonlyRootfs || len(hc.Devices) > 0 || hc.AutoRemove {
 					t.Errorf("%s: %+v", c.Labels["cloister.role"], hc)
 				}
 				if c.Labels["cloister.role"] != "init" {
@@ -263,7 +263,7 @@ func TestEngineSweep(t *testing.T) {
 		ask(t, http.MethodPost, "/containers/create", bytes.NewReader(body), &made[i])
 	}
 	left := filepath.Join(o.Dir, docker.Short(session))
-	if err := os.Mkdir(left, 0o700); err != nil {
+	if err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "e"), []byte(o.Socket), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Leftovers(t.Context()); err != nil {

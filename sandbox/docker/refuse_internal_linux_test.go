@@ -286,7 +286,7 @@ func TestSweptLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := &start{d: d, a: &api{newEngine(d.o.Socket), "v1.41"}, doors: doors, agent: "aaaa", gate: "bbbb"}
-	if err := st.undo(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no engine") || !strings.Contains(err.Error(), "when the guardian starts next") {
+	if err := st.undo(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no engine") || !strings.Contains(err.Error(), "the guardian removes it as soon as it can") {
 		t.Errorf("without an engine: %v", err)
 	}
 	if err := d.Leftovers(t.Context()); err == nil {
@@ -370,7 +370,7 @@ func TestSweepGivenUp(t *testing.T) {
 		}
 	}))
 	note := filepath.Join(d.folder("dead"), noteUnsure+"init")
-	if err := errors.Join(os.Mkdir(d.folder("dead"), 0o700), os.WriteFile(note, nil, 0o600), os.Chtimes(note, time.Time{}, time.Unix(1, 0))); err != nil {
+	if err := errors.Join(os.Mkdir(d.folder("dead"), 0o700), os.WriteFile(note, nil, 0o600), os.Chtimes(note, time.Time{}, time.Unix(1, 0)), os.Chtimes(d.folder("dead"), time.Time{}, time.Unix(1, 0))); err != nil {
 		t.Fatal(err)
 	}
 	d.sweepLate(ctx, "own")
@@ -380,6 +380,53 @@ func TestSweepGivenUp(t *testing.T) {
 	d.sweepLate(ctx, "own") // nor one that is given up before it began
 	if _, err := os.Stat(note); err != nil {
 		t.Errorf("forgotten: %v", err)
+	}
+}
+
+// TestSweepOfOneThatBegins: a session that has its folder, and does not listen yet, is
+// no crashed one, unless it stays so.
+func TestSweepOfOneThatBegins(t *testing.T) {
+	d := New(Options{Dir: shortDir(t), Socket: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/_ping" {
+			answer("1.41")(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, "[]")
+	}))})
+	begins := d.folder("begins")
+	if err := errors.Join(os.Mkdir(begins, 0o700), d.Leftovers(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(begins); err != nil {
+		t.Errorf("swept: %v", err)
+	}
+	if err := errors.Join(os.Chtimes(begins, time.Time{}, time.Now().Add(-time.Minute)), d.Leftovers(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(begins); err == nil {
+		t.Error("one that crashed is left")
+	}
+}
+
+// TestRemoveFailsElsewhere: who removes a container at the same time may fail, and the
+// engine's wait for it ends all the same.
+func TestRemoveFailsElsewhere(t *testing.T) {
+	var asked []string
+	a := &api{engine: newEngine(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method)
+		switch {
+		case r.Method == http.MethodPost:
+			_, _ = io.WriteString(w, `{"StatusCode":137,"Error":{"Message":"unable to remove filesystem"}}`)
+		case len(asked) == 1:
+			w.WriteHeader(http.StatusConflict)
+			_, _ = io.WriteString(w, `{"message":"removal of container c is already in progress"}`)
+		default:
+			w.WriteHeader(http.StatusNoContent)
+		}
+	})))}
+	want := []string{http.MethodDelete, http.MethodPost, http.MethodDelete}
+	if known, err := a.removeIfThere(t.Context(), "c"); err != nil || !known || !slices.Equal(asked, want) {
+		t.Errorf("asked %v: known %v, %v", asked, known, err)
 	}
 }
 

@@ -127,11 +127,15 @@ func (d *Driver) sweep(ctx context.Context, folders []string) error {
 	return nil
 }
 
-// answers tells whether a shim listens in a session's folder.
+// answers tells whether a shim listens in a session's folder, or is just about to:
+// the note of its engine is the last that is made.
 func (d *Driver) answers(ctx context.Context, name string) bool {
-	c, err := dialUnix(ctx, filepath.Join(d.o.Dir, name, doorShims))
-	if err != nil {
-		return false
+	dir := filepath.Join(d.o.Dir, name)
+	c, err := dialUnix(ctx, filepath.Join(dir, doorShims))
+	if err == nil {
+		return c.Close() == nil
 	}
-	return c.Close() == nil
+	_, err = os.Stat(filepath.Join(dir, noteEngine))
+	fi, ferr := os.Stat(dir)
+	return errors.Is(err, fs.ErrNotExist) && ferr == nil && time.Since(fi.ModTime()) < time.Second
 }

@@ -4,6 +4,7 @@ package loadtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,18 +28,27 @@ import (
 const clientWord = "client-inside"
 
 type order struct {
-	Do     string // get, ask, hold, held, resolve
+	Do     string // get, ask, hold, held, resolve; for a time: load, names, exec, spin, frames
 	URL    string
 	Number int
 	Every  time.Duration // between two gets
 	Within time.Duration // for each
 	Keep   bool          // one connection for all gets
+	For    time.Duration // how long it lasts
+	Wide   int           // how many do it side by side for that long
+	H2     bool          // HTTP/2 on one connection, else 1.1 on one for each
+	Size   int64         // of each answer, where it is looked at
+	Up     int64         // of each body that goes up, as it is told
+	Packed string        // the coding of such a body: it begins with what unpacks to much, and then stays away
+	JSON   bool          // such a body is one frame of MCP
+	bomb   []byte
 }
 
 type answer struct {
 	Good, Bad int
 	Slowest   time.Duration   // of the good and the bad
 	Took      []time.Duration // of the good
+	Lasted    time.Duration
 	LastError string
 }
 
@@ -64,6 +75,8 @@ func client() int {
 			a = stillOpen(held)
 		case "resolve":
 			a = o.resolve()
+		case "load", "names", "exec", "spin", "frames":
+			a = o.lasting()
 		}
 		if err := out.Encode(a); err != nil {
 			return 1
@@ -236,6 +249,99 @@ func (o order) resolve() answer {
 	return a
 }
 
+// lasting does something side by side for a time. Of what knows no rest only the
+// number is told.
+func (o order) lasting() answer {
+	var all answer
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	if o.Packed != "" {
+		o.bomb = packed(o.Packed)
+	}
+	began := time.Now()
+	end := began.Add(o.For)
+	shared := o.client()
+	defer shared.CloseIdleConnections()
+	for i := range max(1, o.Wide) {
+		wait.Go(func() {
+			var a answer
+			c := shared
+			if !o.H2 {
+				c = o.client()
+				defer c.CloseIdleConnections()
+			}
+			for n := 0; n == 0 || time.Now().Before(end); n++ {
+				began := time.Now()
+				err := o.once(c, i<<32+n)
+				a.add(time.Since(began), err)
+				if o.Every == 0 && o.Wide > 1 {
+					a.Took = a.Took[:0]
+					continue
+				}
+				time.Sleep(time.Until(began.Add(o.Every))) //nolint:forbidigo // the pace is the case
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.Good, all.Bad, all.Took = all.Good+a.Good, all.Bad+a.Bad, append(all.Took, a.Took...)
+			all.LastError = cmp.Or(a.LastError, all.LastError)
+		})
+	}
+	wait.Wait()
+	all.Lasted = time.Since(began)
+	return all
+}
+
+func (o order) client() *http.Client {
+	var spoken http.Protocols
+	spoken.SetHTTP1(!o.H2)
+	spoken.SetHTTP2(o.H2)
+	by := func(*http.Request) (*url.URL, error) { return nil, nil }
+	if at := os.Getenv(proxyKey); at != "" {
+		by = func(*http.Request) (*url.URL, error) { return url.Parse(at) }
+	}
+	return &http.Client{Timeout: o.Within, Transport: &http.Transport{Proxy: by, DisableKeepAlives: !o.Keep, Protocols: &spoken}}
+}
+
+// once is the n-th time.
+func (o order) once(c *http.Client, n int) error {
+	switch o.Do {
+	case "names":
+		_, err := net.LookupHost(fmt.Sprintf(o.URL, n))
+		return err
+	case "exec":
+		words := strings.Fields(o.URL)
+		return exec.Command(words[0], words[1:]...).Run() //nolint:gosec,forbidigo // of the test
+	case "spin":
+		for range 1 << 20 {
+			n = n*31 + 7
+		}
+		if n == 1 { // so that it is computed
+			return io.EOF
+		}
+		return nil
+	}
+	if o.Do == "frames" {
+		return o.frames()
+	}
+	resp, err := o.ask1(c)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	got, err := io.Copy(io.Discard, resp.Body)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode != http.StatusOK:
+		return errors.New(resp.Status)
+	case resp.ProtoMajor != 1 != o.H2:
+		return errors.New("answered in " + resp.Proto)
+	case o.Size > 0 && got != o.Size:
+		return fmt.Errorf("%d bytes of %d", got, o.Size)
+	}
+	return nil
+}
+
 // inside is a client in a cloister.
 type inside struct {
 	t   *testing.T
@@ -261,7 +367,19 @@ func (w *world) inside(flags ...string) *inside {
 			w.t.Fatal(err)
 		}
 	}
-	cmd := w.command(append(append([]string{"run"}, flags...), "--", path, clientWord)...)
+	return w.started(w.command(append(append([]string{"run"}, flags...), "--", path, clientWord)...))
+}
+
+// outside is a client on the host.
+func (w *world) outside(env ...string) *inside {
+	w.t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(w.t.Context()), "/proc/self/exe", clientWord)
+	cmd.Env = append(os.Environ(), env...)
+	return w.started(cmd)
+}
+
+func (w *world) started(cmd *exec.Cmd) *inside {
+	w.t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		w.t.Fatal(err)

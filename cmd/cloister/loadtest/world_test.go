@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == clientWord {
 		os.Exit(client())
 	}
+	if len(os.Args) > 2 && os.Args[1] == serverWord {
+		os.Exit(server(os.Args[2]))
+	}
 	os.Exit(needs.Cloister(m, &binary))
 }
 

@@ -30,6 +30,9 @@ const (
 	// mostBefore bounds what a session may say before it says what to run.
 	mostBefore      = 64
 	mostBeforeBytes = 64 << 10
+	// ordinary is how much of that, and of the command, is not counted: a bound of
+	// few bytes speaks of what a command is sent.
+	ordinary = 1 << 10
 	// refusedStatus says that a command was not run, as a shell does.
 	refusedStatus = 126
 )
@@ -253,6 +256,13 @@ var (
 
 // run opens the session at the server, says what was said, and carries both ways.
 func (s *session) run(way Way, r Request, before []said, requests <-chan *ssh.Request) error {
+	said := len(r.payload)
+	for _, b := range before {
+		said += len(b.payload)
+	}
+	if err := s.g.Up(max(0, said-ordinary)); err != nil {
+		return err
+	}
 	far, answers, err := way.Conn.OpenChannel("session", nil)
 	if err != nil {
 		return errServer
@@ -289,7 +299,12 @@ func (s *session) carry(far ssh.Channel, answers, requests <-chan *ssh.Request) 
 		up <- nil
 	})
 	over := make(chan struct{})
-	side.Go(func() { s.follow(far, requests, over) })
+	side.Go(func() {
+		s.follow(far, requests, over)
+		// What nobody reads stops the whole connection, and its end. It ends with the
+		// channel, which serve waits for.
+		go refuseAll(requests)
+	})
 	for q := range answers { // until the server closes
 		if q.WantReply {
 			_ = q.Reply(false, nil)
@@ -326,6 +341,10 @@ func (s *session) follow(far ssh.Channel, requests <-chan *ssh.Request, over <-c
 			keep := q.Type == "window-change" || q.Type == "signal"
 			if q.WantReply {
 				_ = q.Reply(keep, nil)
+			}
+			if keep && s.g.Up(len(q.Payload)) != nil { // a signal's name may be of any length
+				_ = far.Close()
+				return
 			}
 			if keep {
 				_, _ = far.SendRequest(q.Type, false, q.Payload)

@@ -192,10 +192,7 @@ func (r *Request) requestLine(line string) error {
 	if !ok1 || !ok2 {
 		return bad("a first line that is not METHOD TARGET HTTP/1.1")
 	}
-	if !isToken(method) || len(method) > 32 {
-		return bad("a method that is no token")
-	}
-	if err := CheckTarget(target); err != nil {
+	if err := errors.Join(CheckMethod(method), CheckTarget(target)); err != nil {
 		return err
 	}
 	minor, err := parseVersion(version)
@@ -203,6 +200,15 @@ func (r *Request) requestLine(line string) error {
 		return err
 	}
 	r.Method, r.Target, r.Minor = method, target, minor
+	return nil
+}
+
+// CheckMethod refuses a method, of whatever version of HTTP, with which a server that
+// speaks HTTP/1.1 further on would begin another line than the one that was judged.
+func CheckMethod(method string) error {
+	if !isToken(method) || len(method) > 32 {
+		return bad("a method that is no token")
+	}
 	return nil
 }
 
@@ -348,6 +354,9 @@ func checkLine(s string) error {
 // say nothing. One way of saying it, once, or none: everything else has been a
 // smuggling bug somewhere (RFC 9112 6.1, 6.3, 11.2).
 func framing(h Header, minor int) (chunked bool, length int64, err error) {
+	if err := checkNamed(h); err != nil {
+		return false, 0, err
+	}
 	te, nTE := h.Get("Transfer-Encoding")
 	cl, nCL := h.Get("Content-Length")
 	switch {
@@ -395,13 +404,15 @@ func ParseChunkLine(line string) (int64, error) {
 }
 
 // TrailerAllowed says whether a field may stand after the body: one that
-// frames, routes or authenticates may not (RFC 9110 6.5.1).
+// frames, routes or authenticates may not (RFC 9110 6.5.1), nor one that names another
+// method or path, since rules have been asked by then.
 func TrailerAllowed(name string) bool {
-	switch strings.ToLower(name) {
+	switch strings.ReplaceAll(strings.ToLower(name), "_", "-") {
 	case "transfer-encoding", "content-length", "host", "connection", "te", "trailer", "upgrade",
 		"authorization", "proxy-authorization", "proxy-authenticate", "www-authenticate", "cookie",
 		"set-cookie", "expect", "content-encoding", "content-type", "content-range", "cache-control",
-		"range", "max-forwards", "location", "keep-alive", "proxy-connection":
+		"range", "max-forwards", "location", "keep-alive", "proxy-connection",
+		"x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url":
 		return false
 	}
 	return true

@@ -46,8 +46,8 @@ func ParsePGFirst(b []byte) (PGFirst, int, error) {
 		}
 		return m, n, nil
 	case m.Code == PGCancel:
-		if n < 12 {
-			return m, 0, errors.New("a request to cancel without a key")
+		if n < 12 || n > 12+256 {
+			return m, 0, errors.New("a request to cancel without a key, or with more")
 		}
 		return m, n, nil
 	case m.Code>>16 != PGStartup>>16:

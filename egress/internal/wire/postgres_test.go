@@ -38,6 +38,8 @@ func TestParsePGFirst(t *testing.T) {
 		{in: pgFirst(wire.PGStartup, ""), err: "without its end"},
 		{in: pgFirst(wire.PGSSL, "x"), err: "another length"},
 		{in: pgFirst(wire.PGCancel, ""), err: "without a key"},
+		{in: pgFirst(wire.PGCancel, strings.Repeat("k", 4+256))}, // as of PostgreSQL 18
+		{in: pgFirst(wire.PGCancel, strings.Repeat("k", 4+257)), err: "or with more"},
 		{in: pgFirst(2<<16, "user\x00app\x00\x00"), err: "version"},
 		{in: []byte("GET / HTTP/1.1\r\n\r\n"), err: "no first message"},
 		{in: []byte{0, 0, 0, 4, 0, 3, 0, 0}, err: "no first message"},

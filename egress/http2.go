@@ -519,12 +519,7 @@ func (m *message) answer(r refusal) {
 		m.answerGRPC(r)
 		return
 	}
-	kind, body := words.Git(m.r.Header.Get("Content-Type"), r.text())
-	if kind != "" {
-		r.Status = http.StatusOK
-	} else {
-		kind, body = r.body(listed(m.r.Header).Tokens("Accept"), m.r.UserAgent())
-	}
+	kind, body := r.body(listed(m.r.Header))
 	h := m.w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-store")

@@ -3,7 +3,6 @@ package egress
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"cloister/egress/internal/names"
 	"cloister/egress/internal/window"
+	"cloister/egress/internal/words"
 )
 
 // A Quota bounds what one session may do, whatever rules allow. A zero field is
@@ -188,22 +188,14 @@ func (b *Quota) upload(host, all int64) error {
 	if b.UploadHost > 0 && host > b.UploadHost {
 		return over(http.StatusRequestEntityTooLarge, "upload_limit.host",
 			fmt.Sprintf("more than %d bytes sent to this host", b.UploadHost),
-			fmt.Sprintf("upload_limit: {host: %d}", enough(b.UploadHost, host)))
+			fmt.Sprintf("upload_limit: {host: %d}", words.Enough(b.UploadHost, host)))
 	}
 	if b.UploadSession > 0 && all > b.UploadSession {
 		return over(http.StatusRequestEntityTooLarge, "upload_limit.session",
 			fmt.Sprintf("more than %d bytes sent by this session", b.UploadSession),
-			fmt.Sprintf("upload_limit: {session: %d}", enough(b.UploadSession, all)))
+			fmt.Sprintf("upload_limit: {session: %d}", words.Enough(b.UploadSession, all)))
 	}
 	return nil
-}
-
-// enough is a bound in the place of most that lets so many bytes through.
-func enough(most, need int64) int64 {
-	for ok := true; ok && most < math.MaxInt64/2; ok = most < need {
-		most *= 2
-	}
-	return most
 }
 
 // head counts a head of n bytes as spend does, less what is ordinary of a session's
@@ -264,11 +256,10 @@ func (q *quota) name(host string) error {
 func (e *Engine) bound(v Verdict, length int64) (most int64, over *formError) {
 	own := e.quota.bounds.Load().RequestBytes
 	if v.MaxBytes > 0 && (own == 0 || v.MaxBytes <= own) {
-		words := "bytes: " + strconv.FormatInt(enough(v.MaxBytes, length), 10)
 		return v.MaxBytes, &formError{
 			status: http.StatusRequestEntityTooLarge, rule: v.Rule, place: v.Place,
 			reason: "a body of more than " + strconv.FormatInt(v.MaxBytes, 10) + " bytes, the most that the rule \"" + v.Rule + "\" allows",
-			hints:  []string{strings.TrimSpace("in the rule at "+v.Place) + " write " + words},
+			hints:  []string{strings.TrimSpace("in the rule at "+v.Place) + " write bytes: " + strconv.FormatInt(words.Enough(v.MaxBytes, length), 10)},
 		}
 	}
 	if own == 0 {
@@ -276,7 +267,7 @@ func (e *Engine) bound(v Verdict, length int64) (most int64, over *formError) {
 	}
 	return own, &formError{
 		status: http.StatusRequestEntityTooLarge, reason: "a body of more than " + strconv.FormatInt(own, 10) + " bytes", rule: "limit max_request_bytes",
-		hints: []string{"in config.yaml: proxy: {max_request_bytes: " + strconv.FormatInt(enough(own, length), 10) + "}"},
+		hints: []string{"in config.yaml: proxy: {max_request_bytes: " + strconv.FormatInt(words.Enough(own, length), 10) + "}"},
 	}
 }
 

@@ -81,19 +81,11 @@ func (r refusal) where() string {
 // response is the whole HTTP answer. It always ends the connection: what the
 // program has sent behind the refused head is then nobody's request.
 func (r refusal) response(req *wire.Request) []byte {
-	var accept []string
-	var agent, gitKind string
-	var gitBody []byte
+	var sent wire.Header
 	if req != nil {
-		accept = req.Header.Tokens("Accept")
-		agent, _ = req.Header.Get("User-Agent")
-		sent, _ := req.Header.Get("Content-Type")
-		gitKind, gitBody = words.Git(sent, r.text())
+		sent = req.Header
 	}
-	kind, body := r.body(accept, agent)
-	if gitKind != "" {
-		r.Status, kind, body = http.StatusOK, gitKind, gitBody
-	}
+	kind, body := r.body(sent)
 	h := wire.Header{
 		{Name: "Content-Type", Value: kind},
 		{Name: "Content-Length", Value: strconv.Itoa(len(body))},
@@ -112,12 +104,18 @@ func (r refusal) response(req *wire.Request) []byte {
 	return append(out, body...)
 }
 
-// body is what a program of that name which accepts these types is told.
-func (r refusal) body(accept []string, agent string) (kind string, body []byte) {
+// body is what a program that sent these fields is told, by another status to git.
+func (r *refusal) body(sent wire.Header) (kind string, body []byte) {
+	agent, _ := sent.Get("User-Agent")
+	content, _ := sent.Get("Content-Type")
+	if kind, body = words.Git(content, r.text()); kind != "" {
+		r.Status = http.StatusOK
+		return kind, body
+	}
 	if len(r.answer) > 0 {
 		return r.kind, r.answer
 	}
-	if words.WantsText(accept, agent) {
+	if words.WantsText(sent.Tokens("Accept"), agent) {
 		return "text/plain; charset=utf-8", []byte(r.text())
 	}
 	r.Error = "cloister"

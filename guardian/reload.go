@@ -35,23 +35,6 @@ func (g *guardian) refresh(ctx context.Context) {
 	}
 }
 
-// upcoming is what the next session would have: that what the files on disk say now
-// is not in force yet is told, as is that it cannot be.
-func (g *guardian) upcoming() (*rulebook.Book, []string) {
-	now := g.policies.Current()
-	if !g.policies.Stale() {
-		return now, nil
-	}
-	next, err := rulebook.Load(g.policies.Dir, g.policies.Home)
-	switch {
-	case err != nil:
-		return now, []string{"the configuration on disk cannot be loaded, this is by the last good one: " + err.Error()}
-	case next.Snapshot().Digest() == now.Snapshot().Digest():
-		return next, nil
-	}
-	return next, []string{"the configuration has changed: this is what the next session gets, those that run get it by cloister guardian reload"}
-}
-
 func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()

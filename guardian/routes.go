@@ -451,7 +451,7 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 		return nil, err
 	}
 	if req.Session == "" {
-		now, notices := g.upcoming()
+		now, notices := g.policies.Upcoming()
 		s, err := g.policies.Session(now, req.Project, rulebook.Words{Projects: req.Projects})
 		if err != nil {
 			return nil, err

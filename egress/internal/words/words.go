@@ -8,6 +8,7 @@ package words
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -122,4 +123,12 @@ func RetryAfter(d time.Duration) string {
 		return ""
 	}
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
+// Enough is a bound in the place of most that lets so many bytes through.
+func Enough(most, need int64) int64 {
+	for ok := true; ok && most < math.MaxInt64/2; ok = most < need {
+		most *= 2
+	}
+	return most
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cloister/internal/authority"
@@ -349,11 +350,11 @@ func loginHints(a authority.Authority, l *Login, near *loginMatcher) []string {
 		words += ", use: ask"
 	}
 	if near != nil && len(near.hostKeys) > 0 {
-		words += fmt.Sprintf(", host_keys: [%q", near.hostKeys[0])
-		for _, key := range near.hostKeys[1:] {
-			words += fmt.Sprintf(", %q", key)
+		keys := make([]string, len(near.hostKeys))
+		for i, key := range near.hostKeys {
+			keys[i] = strconv.Quote(key)
 		}
-		words += "]"
+		words += ", host_keys: [" + strings.Join(keys, ", ") + "]"
 	}
 	return []string{"in config.yaml: proxy: {allow: [{" + words + "}]}"}
 }

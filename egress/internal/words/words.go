@@ -68,8 +68,9 @@ func GRPCTimeout(text string) (d time.Duration, ok bool) {
 // fetches is told by an error line, what pushes by the third side band
 // (gitprotocol-common, gitprotocol-pack). An empty kind is no request of git's.
 func Git(contentType, text string) (kind string, body []byte) {
-	service, ok := strings.CutPrefix(contentType, "application/x-git-")
-	if service, ok = strings.CutSuffix(service, "-request"); !ok {
+	rest, isGit := strings.CutPrefix(contentType, "application/x-git-")
+	service, asks := strings.CutSuffix(rest, "-request")
+	if !isGit || !asks {
 		return "", nil
 	}
 	const most = 60_000 // a packet holds 65,516 bytes

@@ -165,6 +165,8 @@ var packages = map[string]string{
 	"swap":                   "placeholders in requests become credentials, and back",
 	"swap/unpack":            "content codings, undone within a bound of memory",
 	"workspace":              "the plan of the view",
+	"workspace/hostgit":      "git of the host, in a repository that an agent may have written to",
+	"workspace/worktrees":    "the working trees of a project's branches",
 	"workspace/stubs":        "absent names, held",
 }
 
@@ -208,7 +210,7 @@ var large = map[string]struct {
 	"guardian":       {4700, "one route table and the wiring of every enforcer; what the window asks of this program is the next to move out"},
 	"policy":         {5000, "the index, the Cedar text and the reader of Cedar files must decide alike; what Cedar says wrong of a text has moved out"},
 	"escape/corpus":  {9800, "one file for each case; nothing in one knows another"},
-	"workspace":      {3200, "project, plan, protected and closed paths end in one list of mounts; stubs are the next to move out"},
+	"workspace":      {2600, "project, plan, protected and closed paths end in one list of mounts"},
 	"sandbox/docker": {2900, "containers, the engine's images and builds by it are one conversation with one engine; builds are the next to move out"},
 	"sandbox/native": {5000, "one list of system calls, made here and executed here"},
 }

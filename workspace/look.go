@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"cloister/workspace/hostgit"
 )
 
 // maxLook bounds a file that a person is shown, in bytes.
@@ -53,11 +55,11 @@ func Committed(ctx context.Context, root, rel string) ([]byte, error) {
 	if p.Git == nil {
 		return nil, errors.New("the project is no git repository")
 	}
-	h, err := newHostGit(ctx, p.Git, string(p.Root))
+	h, err := hostgit.Open(ctx, p.Git.Common, p.Git.Dir, string(p.Root))
 	if err != nil {
 		return nil, err
 	}
-	out, err := h.run(ctx, "cat-file", "blob", "HEAD:"+filepath.ToSlash(rel))
+	out, err := h.Run(ctx, "cat-file", "blob", "HEAD:"+filepath.ToSlash(rel))
 	if err != nil {
 		return nil, err
 	}

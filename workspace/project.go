@@ -318,3 +318,15 @@ func (p Project) Check(places Places, accepted func(residue string) bool) error 
 func inside(path, folder string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }
+
+// mainOf is the folder that a project is known by: that of the main working
+// tree, whichever working tree of it this is.
+func mainOf(root sandbox.HostPath, g *Git) sandbox.HostPath {
+	if g == nil || g.Dir == g.Common {
+		return root
+	}
+	if filepath.Base(g.Common) == ".git" {
+		return sandbox.HostPath(filepath.Dir(g.Common))
+	}
+	return sandbox.HostPath(g.Common) // a bare repository
+}

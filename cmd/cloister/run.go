@@ -31,6 +31,7 @@ import (
 	"cloister/sandbox/image"
 	"cloister/session"
 	"cloister/workspace"
+	"cloister/workspace/worktrees"
 
 	"github.com/spf13/cobra"
 )
@@ -510,15 +511,15 @@ func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home stri
 
 // worktree is the project's working tree of the branch that was typed.
 func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, dirs xdg.Dirs) (workspace.Project, error) {
-	trees, err := workspace.OpenWorktrees(p, dirs.Data, locksDir(dirs))
-	if errors.Is(err, workspace.ErrNoRepository) {
+	trees, err := worktrees.Of(p, dirs.Data, locksDir(dirs))
+	if errors.Is(err, worktrees.ErrNoRepository) {
 		return p, hinted(fmt.Errorf("%s: -b %s: %w", f.verb, f.branch, err), "make one: git init, then a first commit")
 	}
 	if err != nil {
 		return p, err
 	}
 	path, made, err := trees.Open(ctx, f.branch)
-	if errors.Is(err, workspace.ErrBranchName) {
+	if errors.Is(err, worktrees.ErrBranchName) {
 		return p, wrongWords("git help check-ref-format says what one may be", "%s: -b: %q is not a branch's name", f.verb, f.branch)
 	}
 	if err != nil {
@@ -537,7 +538,7 @@ func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, di
 // managed worktree lies in one of them, and beside the others.
 func stateAround(d xdg.Dirs, root string) []string {
 	out := keepOut(d)
-	trees := workspace.WorktreesDir(d.Data)
+	trees := worktrees.Dir(d.Data)
 	if real, err := filepath.EvalSymlinks(trees); err == nil {
 		trees = real
 	}

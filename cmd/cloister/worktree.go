@@ -8,6 +8,7 @@ import (
 
 	"cloister/internal/nearest"
 	"cloister/workspace"
+	"cloister/workspace/worktrees"
 
 	"github.com/spf13/cobra"
 )
@@ -17,7 +18,7 @@ func (a *app) worktreeCommand() *cobra.Command {
 }
 
 // worktrees are those of the project in dir.
-func (a *app) worktrees(dir string) (*workspace.Worktrees, error) {
+func (a *app) worktrees(dir string) (*worktrees.Set, error) {
 	d, err := a.dirs()
 	if err != nil {
 		return nil, err
@@ -26,7 +27,7 @@ func (a *app) worktrees(dir string) (*workspace.Worktrees, error) {
 	if err != nil {
 		return nil, err
 	}
-	return workspace.OpenWorktrees(p, d.Data, locksDir(d))
+	return worktrees.Of(p, d.Data, locksDir(d))
 }
 
 // branches are those with a worktree, for Tab, which is no place for errors.
@@ -36,16 +37,12 @@ func (a *app) branches(ctx context.Context, dir string) []string {
 		return nil
 	}
 	trees, _ := w.List(ctx)
-	var names []string
-	for _, t := range trees {
-		names = append(names, t.Branch)
-	}
-	return names
+	return worktrees.Branches(trees)
 }
 
 // listedTree is one line of the list.
 type listedTree struct {
-	workspace.Worktree
+	worktrees.Tree
 	Cloisters []string `json:"cloisters"`
 }
 
@@ -159,12 +156,8 @@ func (a *app) removeWorktree(ctx context.Context, dir, branch string, force bool
 		}
 	}
 	err = w.Remove(ctx, branch, force)
-	if none, ok := errors.AsType[*workspace.NoWorktree](err); ok {
-		var known []string
-		for _, t := range none.Known {
-			known = append(known, t.Branch)
-		}
-		if near := nearest.Word(branch, known); near != "" {
+	if none, ok := errors.AsType[*worktrees.Absent](err); ok {
+		if near := nearest.Word(branch, worktrees.Branches(none.Known)); near != "" {
 			return hinted(err, "did you mean "+near+"?")
 		}
 		return hinted(err, "cloister worktree list tells them")

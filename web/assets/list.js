@@ -40,8 +40,11 @@ export const virtual = ({ name, height, head, row, most = 10000, onpick, empty }
     for (const [item, el] of drawn) if (!keep.has(item)) { el.remove(); drawn.delete(item); }
     [from, to] = [a, b];
   };
-  let asked = false;
-  const soon = () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; draw(); }); } };
+  // With the next frame, and without one soon after: a browser under load was seen to give
+  // a page that had slept none for half a minute.
+  let frame = 0, late = 0;
+  const due = () => { cancelAnimationFrame(frame); clearTimeout(late); frame = 0; draw(); };
+  const soon = () => { if (!frame) { frame = requestAnimationFrame(due); late = setTimeout(due, 500); } };
   const size = () => { inner.style.height = `${items.length * height}px`; none.hidden = items.length > 0; };
   const below = () => box.clientHeight - (head ? head.offsetHeight : 0); // what rows have of the box
   const pick = (item) => { chosen = item; draw(); if (item && onpick) onpick(item); };

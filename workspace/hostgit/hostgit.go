@@ -1,4 +1,13 @@
-package workspace
+// Package hostgit runs git of the host in a repository that an agent may have written
+// to.
+//
+// Promise: nothing that the repository configures is run, git writes to no file outside
+// it, and it does not wait at a pipe.
+//
+// It speaks with no remote, and reads no configuration of the person's.
+//
+// Most readers want [Open].
+package hostgit
 
 import (
 	"bytes"
@@ -14,11 +23,10 @@ import (
 	"cloister/internal/realpath"
 )
 
-// hostGit runs git on the host in one repository that an agent may have written
-// to. Nothing that the repository configures is run: hooks, filters, fsmonitor,
+// A Repo is one repository that an agent may have written to. Nothing that the repository configures is run: hooks, filters, fsmonitor,
 // signing, editors, pagers, transports are switched off for each call (HARDENING
 // 5.6). The person's own configuration is not read either.
-type hostGit struct {
+type Repo struct {
 	common string // the repository's git folder
 	dir    string // of one working tree; the same as common for the main one
 	tree   string // the working tree; empty where none is meant
@@ -79,18 +87,18 @@ func strays(common string) error {
 	return nil
 }
 
-// newHostGit looks where git would write or wait, and at the names of what the repository
+// Open looks where git would write or wait, and at the names of what the repository
 // configures: the drivers that people name themselves have to be switched off one
 // by one.
-func newHostGit(ctx context.Context, g *Git, tree string) (*hostGit, error) {
-	if err := strays(g.Common); err != nil {
-		return nil, fmt.Errorf("git in %s: %w", g.Common, err)
+func Open(ctx context.Context, common, dir, tree string) (*Repo, error) {
+	if err := strays(common); err != nil {
+		return nil, fmt.Errorf("git in %s: %w", common, err)
 	}
-	if err := noPipe(g.Common, false, maxWalk); err != nil {
+	if err := noPipe(common, false, maxWalk); err != nil {
 		return nil, err
 	}
-	h := &hostGit{common: g.Common, dir: g.Dir, tree: tree}
-	names, err := h.run(ctx, "config", "-z", "--includes", "--list", "--name-only")
+	h := &Repo{common: common, dir: dir, tree: tree}
+	names, err := h.Run(ctx, "config", "-z", "--includes", "--list", "--name-only")
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +143,8 @@ func (e *gitError) Error() string {
 
 func (e *gitError) Unwrap() error { return e.err }
 
-func (h *hostGit) run(ctx context.Context, args ...string) (string, error) {
+// Run gives what one call of git printed.
+func (h *Repo) Run(ctx context.Context, args ...string) (string, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
 		return "", fmt.Errorf("find git: %w", err)
@@ -167,9 +176,14 @@ func (h *hostGit) run(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// exitedWith tells a git call that ended with a status, which for questions is
+// ExitedWith tells a git call that ended with a status, which for questions is
 // an answer.
-func exitedWith(err error, status int) bool {
+func ExitedWith(err error, status int) bool {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	return ok && exit.ExitCode() == status
+}
+
+// inside tells whether path is folder or lies below it.
+func inside(path, folder string) bool {
+	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }

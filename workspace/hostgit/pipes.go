@@ -1,4 +1,4 @@
-package workspace
+package hostgit
 
 import (
 	"fmt"
@@ -30,6 +30,12 @@ func (e *TooMany) Error() string {
 func (e *TooMany) Hints() []string {
 	return []string{"an agent may have made them: look what they are"}
 }
+
+// maxWalk bounds the walk over a whole project.
+const maxWalk = 500_000
+
+// NoPipe looks for pipes in a working tree, before git does.
+func NoPipe(tree string) error { return noPipe(tree, true, maxWalk) }
 
 // noPipe looks for pipes where git may read: in a git folder but for its objects, or
 // in a working tree, where any folder may be a submodule's. It looks at so many names.

@@ -1,4 +1,12 @@
-package workspace
+// Package worktrees keeps the working trees that Cloister makes of a project's branches.
+//
+// Promise: a branch has one; none is removed with what is nowhere else, unless a person
+// says so.
+//
+// It starts nothing in them.
+//
+// Most readers want [Of].
+package worktrees
 
 import (
 	"context"
@@ -11,22 +19,32 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"cloister/workspace"
+	"cloister/workspace/hostgit"
 
-	"cloister/sandbox"
+	"golang.org/x/sys/unix"
 )
 
-// Worktree is one working tree of a project that Cloister made.
-type Worktree struct {
+// Tree is one working tree of a project that Cloister made.
+type Tree struct {
 	Path   string `json:"path"`
 	Branch string `json:"branch"`
 	Head   string `json:"head"`
 }
 
-// Worktrees are the managed working trees of one repository. They lie below one
+// Branches are those of working trees.
+func Branches(trees []Tree) []string {
+	var out []string
+	for _, t := range trees {
+		out = append(out, t.Branch)
+	}
+	return out
+}
+
+// A Set is the managed working trees of one repository. They lie below one
 // folder, out of every other cloister's sight.
-type Worktrees struct {
-	project Project
+type Set struct {
+	project workspace.Project
 	folder  string // of this project's
 	lock    string
 }
@@ -37,21 +55,21 @@ var ErrBranchName = errors.New("git takes no branch of that name")
 // ErrNoRepository says that a folder is in no git repository.
 var ErrNoRepository = errors.New("it is in no git repository")
 
-// OpenWorktrees gives the managed working trees of a project, which are kept
-// below data.
-func OpenWorktrees(p Project, data, locks string) (*Worktrees, error) {
+// Of gives the managed working trees of a project, which are kept below
+// data.
+func Of(p workspace.Project, data, locks string) (*Set, error) {
 	if p.Git == nil {
 		return nil, fmt.Errorf("worktrees of %s: %w", p.Root, ErrNoRepository)
 	}
 	name := filepath.Base(string(p.Main)) + "-" + hashOf(string(p.Main))
-	return &Worktrees{
-		project: p, folder: filepath.Join(WorktreesDir(data), name),
+	return &Set{
+		project: p, folder: filepath.Join(Dir(data), name),
 		lock: filepath.Join(locks, hashOf(string(p.Main))+".worktrees"),
 	}, nil
 }
 
-// WorktreesDir is where managed working trees are.
-func WorktreesDir(data string) string { return filepath.Join(data, "worktrees") }
+// Dir is where managed working trees are.
+func Dir(data string) string { return filepath.Join(data, "worktrees") }
 
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
@@ -60,7 +78,7 @@ func hashOf(text string) string {
 
 // pathOf is where a branch's working tree lies: by its name where that is a
 // folder's, else with a mark that keeps two apart.
-func (w *Worktrees) pathOf(branch string) string {
+func (w *Set) pathOf(branch string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
 			return r
@@ -87,7 +105,7 @@ func (e *CheckedOut) Hints() []string {
 
 // Open gives the working tree of a branch: the one there is, or a new one, of
 // the branch, of origin's branch of that name, or of a new branch from HEAD.
-func (w *Worktrees) Open(ctx context.Context, branch string) (path string, made bool, err error) {
+func (w *Set) Open(ctx context.Context, branch string) (path string, made bool, err error) {
 	defer func() {
 		if err != nil && !errors.As(err, new(*CheckedOut)) {
 			err = fmt.Errorf("worktree of %s: %w", branch, err)
@@ -104,8 +122,8 @@ func (w *Worktrees) Open(ctx context.Context, branch string) (path string, made 
 	}
 	// Not with --branch: that opens the repository, and ends alike for a name that
 	// cannot be and for whatever else went wrong.
-	_, err = git.run(ctx, "check-ref-format", "refs/heads/"+branch)
-	if exitedWith(err, 1) || strings.HasPrefix(branch, "-") || branch == "HEAD" {
+	_, err = git.Run(ctx, "check-ref-format", "refs/heads/"+branch)
+	if hostgit.ExitedWith(err, 1) || strings.HasPrefix(branch, "-") || branch == "HEAD" {
 		return "", false, ErrBranchName
 	}
 	if err != nil {
@@ -126,7 +144,7 @@ func (w *Worktrees) Open(ctx context.Context, branch string) (path string, made 
 			return t.Path, false, nil
 		}
 		// Its folder was removed by hand.
-		if _, err := git.run(ctx, "worktree", "prune"); err != nil {
+		if _, err := git.Run(ctx, "worktree", "prune"); err != nil {
 			return "", false, err
 		}
 	}
@@ -148,14 +166,14 @@ func (w *Worktrees) Open(ctx context.Context, branch string) (path string, made 
 			return "", false, errors.Join(err, errors.New("the repository has no commit yet"))
 		}
 	}
-	if _, err := git.run(ctx, args...); err != nil {
+	if _, err := git.Run(ctx, args...); err != nil {
 		return "", false, err
 	}
 	return path, true, nil
 }
 
 // hold keeps two callers apart.
-func (w *Worktrees) hold() (unlock func(), err error) {
+func (w *Set) hold() (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(w.lock), 0o700); err != nil {
 		return nil, err
 	}
@@ -176,29 +194,29 @@ func (w *Worktrees) hold() (unlock func(), err error) {
 }
 
 // git is for the repository, without a working tree.
-func (w *Worktrees) git(ctx context.Context) (*hostGit, error) {
-	return newHostGit(ctx, &Git{Dir: w.project.Git.Common, Common: w.project.Git.Common}, "")
+func (w *Set) git(ctx context.Context) (*hostgit.Repo, error) {
+	return hostgit.Open(ctx, w.project.Git.Common, w.project.Git.Common, "")
 }
 
-func has(ctx context.Context, git *hostGit, ref string) (bool, error) {
-	_, err := git.run(ctx, "rev-parse", "--quiet", "--verify", ref+"^{commit}")
-	if exitedWith(err, 1) {
+func has(ctx context.Context, git *hostgit.Repo, ref string) (bool, error) {
+	_, err := git.Run(ctx, "rev-parse", "--quiet", "--verify", ref+"^{commit}")
+	if hostgit.ExitedWith(err, 1) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
 // all lists every working tree that the repository knows.
-func all(ctx context.Context, git *hostGit) ([]Worktree, error) {
-	text, err := git.run(ctx, "worktree", "list", "--porcelain", "-z")
+func all(ctx context.Context, git *hostgit.Repo) ([]Tree, error) {
+	text, err := git.Run(ctx, "worktree", "list", "--porcelain", "-z")
 	if err != nil {
 		return nil, err
 	}
-	var out []Worktree
+	var out []Tree
 	for line := range strings.SplitSeq(text, "\x00") {
 		switch word, rest, _ := strings.Cut(line, " "); word {
 		case "worktree":
-			out = append(out, Worktree{Path: rest})
+			out = append(out, Tree{Path: rest})
 		case "HEAD":
 			out[len(out)-1].Head = rest
 		case "branch":
@@ -209,7 +227,7 @@ func all(ctx context.Context, git *hostGit) ([]Worktree, error) {
 }
 
 // List gives the managed working trees.
-func (w *Worktrees) List(ctx context.Context) ([]Worktree, error) {
+func (w *Set) List(ctx context.Context) ([]Tree, error) {
 	git, err := w.git(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list worktrees: %w", err)
@@ -218,7 +236,7 @@ func (w *Worktrees) List(ctx context.Context) ([]Worktree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list worktrees: %w", err)
 	}
-	out := []Worktree{}
+	out := []Tree{}
 	for _, t := range trees {
 		if inside(t.Path, w.folder) {
 			out = append(out, t)
@@ -268,7 +286,7 @@ func (l *Loss) Hints() []string {
 // Remove takes a working tree away; its branch stays. Unless force is set it
 // refuses to lose work: files that are not committed, ignored ones aside, and
 // commits that are nowhere else.
-func (w *Worktrees) Remove(ctx context.Context, branch string, force bool) error {
+func (w *Set) Remove(ctx context.Context, branch string, force bool) error {
 	unlock, err := w.hold()
 	if err != nil {
 		return fmt.Errorf("remove worktree of %s: %w", branch, err)
@@ -283,27 +301,27 @@ func (w *Worktrees) Remove(ctx context.Context, branch string, force bool) error
 			return w.remove(ctx, t, force)
 		}
 	}
-	return &NoWorktree{Branch: branch, Known: trees}
+	return &Absent{Branch: branch, Known: trees}
 }
 
-// NoWorktree says that no managed working tree has that branch.
-type NoWorktree struct {
+// Absent says that no managed working tree has that branch.
+type Absent struct {
 	Branch string
-	Known  []Worktree
+	Known  []Tree
 }
 
-func (e *NoWorktree) Error() string {
+func (e *Absent) Error() string {
 	return fmt.Sprintf("remove worktree of %s: there is none", e.Branch)
 }
 
-func (w *Worktrees) remove(ctx context.Context, t Worktree, force bool) error {
+func (w *Set) remove(ctx context.Context, t Tree, force bool) error {
 	fail := func(err error) error { return fmt.Errorf("remove worktree of %s: %w", t.Branch, err) }
 	git, err := w.git(ctx)
 	if err != nil {
 		return fail(err)
 	}
 	if _, err := os.Stat(t.Path); errors.Is(err, fs.ErrNotExist) {
-		if _, err := git.run(ctx, "worktree", "prune"); err != nil {
+		if _, err := git.Run(ctx, "worktree", "prune"); err != nil {
 			return fail(err)
 		}
 		return nil
@@ -318,7 +336,7 @@ func (w *Worktrees) remove(ctx context.Context, t Worktree, force bool) error {
 		}
 	}
 	// By git's own hand with force: what it would refuse has been looked at.
-	if _, err := git.run(ctx, "worktree", "remove", "--force", t.Path); err != nil {
+	if _, err := git.Run(ctx, "worktree", "remove", "--force", t.Path); err != nil {
 		return fail(err)
 	}
 	_ = os.Remove(w.folder) // another one's worktree may be there
@@ -326,22 +344,22 @@ func (w *Worktrees) remove(ctx context.Context, t Worktree, force bool) error {
 }
 
 // loss looks at what would be lost; nil for nothing.
-func (w *Worktrees) loss(ctx context.Context, git *hostGit, t Worktree) (*Loss, error) {
-	p, err := Find(t.Path)
+func (w *Set) loss(ctx context.Context, git *hostgit.Repo, t Tree) (*Loss, error) {
+	p, err := workspace.Find(t.Path)
 	if err != nil {
 		return nil, err
 	}
 	if p.Git == nil || p.Git.Common != w.project.Git.Common || string(p.Root) != t.Path {
 		return nil, fmt.Errorf("%s is not a worktree of %s any more", t.Path, w.project.Git.Common)
 	}
-	inTree, err := newHostGit(ctx, p.Git, t.Path)
+	inTree, err := hostgit.Open(ctx, p.Git.Common, p.Git.Dir, t.Path)
 	if err != nil {
 		return nil, err
 	}
-	if err := noPipe(t.Path, true, maxWalk); err != nil {
+	if err := hostgit.NoPipe(t.Path); err != nil {
 		return nil, err
 	}
-	text, err := inTree.run(ctx, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
+	text, err := inTree.Run(ctx, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +375,7 @@ func (w *Worktrees) loss(ctx context.Context, git *hostGit, t Worktree) (*Loss, 
 		loss.Changed = append(loss.Changed, entry[3:])
 	}
 	// Git would run what a submodule configures to look into it.
-	modules, err := inTree.run(ctx, "ls-files", "-z", "--stage")
+	modules, err := inTree.Run(ctx, "ls-files", "-z", "--stage")
 	if err != nil {
 		return nil, err
 	}
@@ -369,7 +387,7 @@ func (w *Worktrees) loss(ctx context.Context, git *hostGit, t Worktree) (*Loss, 
 	}
 	// The branch outlives its working tree, so commits on it are not lost; those
 	// of a detached HEAD are. Still a person wants to hear of what is only here.
-	count, err := git.run(ctx, "rev-list", "--count", t.Head, "--not", "--exclude="+t.Branch, "--branches", "--remotes")
+	count, err := git.Run(ctx, "rev-list", "--count", t.Head, "--not", "--exclude="+t.Branch, "--branches", "--remotes")
 	if err != nil {
 		return nil, err
 	}
@@ -382,14 +400,7 @@ func (w *Worktrees) loss(ctx context.Context, git *hostGit, t Worktree) (*Loss, 
 	return loss, nil
 }
 
-// mainOf is the folder that a project is known by: that of the main working
-// tree, whichever working tree of it this is.
-func mainOf(root sandbox.HostPath, g *Git) sandbox.HostPath {
-	if g == nil || g.Dir == g.Common {
-		return root
-	}
-	if filepath.Base(g.Common) == ".git" {
-		return sandbox.HostPath(filepath.Dir(g.Common))
-	}
-	return sandbox.HostPath(g.Common) // a bare repository
+// inside tells whether path is folder or lies below it.
+func inside(path, folder string) bool {
+	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }

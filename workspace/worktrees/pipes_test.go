@@ -1,8 +1,9 @@
-package workspace_test
+package worktrees_test
 
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -11,14 +12,29 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/workspace"
+	"cloister/workspace/hostgit"
+	"cloister/workspace/worktrees"
 )
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Git waits for ever where an agent put a pipe in the place of a file that it
 // reads: it is not called then, and the person is told where.
 func TestNoGitAtAPipe(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	dir := base(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // without symbolic links above it
+	if err != nil {
+		t.Fatal(err)
+	}
 	project := filepath.Join(dir, "project")
 	write(t, filepath.Join(project, "a"), "text")
 	for _, words := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "-qm", "first"}} {
@@ -34,7 +50,7 @@ func TestNoGitAtAPipe(t *testing.T) {
 		if err := unix.Mkfifo(at, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		var pipe *workspace.Pipe
+		var pipe *hostgit.Pipe
 		if err := call(); !errors.As(err, &pipe) || pipe.Path != at {
 			t.Errorf("%s: %v; want %s", what, err, at)
 		}
@@ -50,7 +66,7 @@ func TestNoGitAtAPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trees, err := workspace.OpenWorktrees(p, filepath.Join(dir, "data"), filepath.Join(dir, "locks"))
+	trees, err := worktrees.Of(p, filepath.Join(dir, "data"), filepath.Join(dir, "locks"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +76,7 @@ func TestNoGitAtAPipe(t *testing.T) {
 	}
 	write(t, filepath.Join(tree, "sub/new"), "is lost")
 	lost := func() error {
-		if err := trees.Remove(ctx, "one", false); !errors.As(err, new(*workspace.Loss)) {
+		if err := trees.Remove(ctx, "one", false); !errors.As(err, new(*worktrees.Loss)) {
 			return errors.Join(errors.New("removed"), err)
 		}
 		return nil

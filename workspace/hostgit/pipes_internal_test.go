@@ -1,4 +1,4 @@
-package workspace
+package hostgit
 
 import (
 	"errors"

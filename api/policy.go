@@ -119,6 +119,8 @@ type Explanation struct {
 	Matches []Match `json:"matches,omitempty"`
 	// Rewrites are the headers that the request would get or lose.
 	Rewrites []Rewrite `json:"rewrites,omitempty"`
+	// Notices are what else a person should know of the policy that was asked.
+	Notices []string `json:"notices,omitempty"`
 }
 
 // Rewrite is one header that an allowed request gets, or loses. Its value is not

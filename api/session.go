@@ -117,6 +117,9 @@ type SessionGrant struct {
 	// KnownHosts is what clients of SSH inside must know beside their own, where rules
 	// read connections that speak it.
 	KnownHosts string `json:"known_hosts,omitempty"`
+	// Postgres says that rules read logins of PostgreSQL: the TLS that its clients see
+	// is the session's own, so nothing can be bound to it.
+	Postgres bool `json:"postgres,omitempty"`
 	// Secrets are the placeholders of the session, Env the variables that hold
 	// them inside.
 	Secrets []Placeholder     `json:"secrets,omitempty"`

@@ -103,7 +103,7 @@ func (e *Engine) forward(ctx context.Context, q dnsmessage.Question, name string
 	if !v.Allow && v.Effect != "ask" {
 		return refusedName(v)
 	}
-	if !v.Allow && v.Rule == "" && onlyLocal(auth.Host()) && !e.pinned(auth.Host()) {
+	if !v.Allow && (v.Rule == "" || v.Rule == Unlisted) && onlyLocal(auth.Host()) && !e.pinned(auth.Host()) {
 		// Nobody would be asked about a name that only means something on the
 		// host's own network; a rule can still allow it by its name.
 		return reply{rcode: dnsmessage.RCodeNameError, ede: edeFiltered, text: "a name of the local network; " + strings.Join(v.Hints, "; ")}
@@ -158,7 +158,7 @@ func onlyLocal(host string) bool {
 
 func refusedName(v Verdict) reply {
 	r := reply{rcode: dnsmessage.RCodeNameError, ede: edeProhibited, text: explain(v)}
-	if v.Rule != "" {
+	if v.Rule != "" && v.Rule != Unlisted {
 		r.ede = edeBlocked
 	}
 	return r

@@ -151,8 +151,8 @@ type HTTP struct {
 type Verdict struct {
 	Allow  bool
 	Effect string   // "allow", "ask" or "deny"
-	Rule   string   // the rule that spoke, empty when none did
-	Place  string   // file:line of that rule
+	Rule   string   // the rule that spoke, Unlisted when none did
+	Place  string   // file:line of that rule, or of the nearest
 	Reason string   // one sentence for the person
 	Hints  []string // the exact words that would allow it
 	// Inspect says that rules read the requests to this destination: TLS is
@@ -176,6 +176,9 @@ type Verdict struct {
 	// Edits change an allowed request, and its answer.
 	Edits []Edit
 }
+
+// Unlisted is the rule of a verdict by none.
+const Unlisted = "unlisted"
 
 // An Opening is TLS that is opened although no rule reads the requests in it.
 type Opening int
@@ -204,7 +207,7 @@ type Flow struct {
 	Status       int            // HTTP status given to the program, 0 if none
 	Dialed       netip.AddrPort // zero when nothing was dialled
 	Reason       string         // why it was refused or how it ended early; empty for a plain end
-	Rule         string         // the bound that refused it; empty for none
+	Rule, Place  string         // the bound that refused it, and where it is written; empty for none
 	Hints        []string       // the words that would widen it
 	Detail       string         // the evidence, such as the other name; may hold hostile bytes, quoted
 	Up, Down     int64          // bytes of payload: from the program, to the program

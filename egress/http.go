@@ -160,6 +160,7 @@ type formError struct {
 	detail string
 	// Of a bound: its name, what would widen it, when to try again.
 	rule  string
+	place string // where the rule stands, if it is in a file
 	hints []string
 	retry time.Duration
 }
@@ -440,10 +441,13 @@ func (x *exchange) silent(err error) bool {
 
 // obey is what a verdict changes of every request.
 func (x *exchange) obey(v Verdict) error {
-	x.most, x.over = x.s.e.bound(v)
+	x.most, x.over = x.s.e.bound(v, x.req.Length)
 	x.use = x.s.e.quota.host(x.to.Host())
 	if x.most > 0 && x.req.Length > x.most {
 		return x.over
+	}
+	if err := x.s.e.quota.fits(x.use, x.req.Length); err != nil {
+		return err
 	}
 	if v.Inspect && x.http.BadPath == nil && x.target != "*" {
 		_, _, query := strings.Cut(x.target, "?")
@@ -453,14 +457,6 @@ func (x *exchange) obey(v Verdict) error {
 		}
 	}
 	return nil
-}
-
-func tooLarge(most int64, rule string) *formError {
-	e := &formError{status: http.StatusRequestEntityTooLarge, reason: "a body of more than " + strconv.FormatInt(most, 10) + " bytes"}
-	if rule != "" {
-		e.reason += ", the most that the rule \"" + rule + "\" allows"
-	}
-	return e
 }
 
 // reusable says whether the connection that is there can take this request.

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"cloister/egress/internal/wire"
+	"cloister/egress/internal/words"
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
 )
@@ -344,9 +345,13 @@ func (m *message) send(ctx context.Context, v Verdict) {
 // the program's.
 func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error) {
 	q := m.d.s.e.quota
-	most, over := m.d.s.e.bound(v)
+	most, over := m.d.s.e.bound(v, m.r.ContentLength)
 	if most > 0 && m.r.ContentLength > most {
 		return nil, over
+	}
+	use := q.host(m.d.s.target.Host())
+	if err := q.fits(use, m.r.ContentLength); err != nil {
+		return nil, err
 	}
 	h := m.r.Header.Clone()
 	for name := range hopNames {
@@ -358,7 +363,6 @@ func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error)
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{""} // none, where the transport would add its own
 	}
-	use := q.host(m.d.s.target.Host())
 	if err := q.head(use, m.head); err != nil {
 		return nil, err
 	}
@@ -515,17 +519,31 @@ func (m *message) answer(r refusal) {
 		m.answerGRPC(r)
 		return
 	}
-	kind, body := r.body(listed(m.r.Header).Tokens("Accept"))
+	kind, body := r.body(listed(m.r.Header))
 	h := m.w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if wait := retryAfter(r.retry); wait != "" {
+	if wait := words.RetryAfter(r.retry); wait != "" {
 		h.Set("Retry-After", wait)
 	}
 	m.w.WriteHeader(r.Status)
 	if m.r.Method != http.MethodHead {
 		_, _ = m.w.Write(body) // the program may have gone
+	}
+	m.drain()
+}
+
+// drain takes the rest of a refused body for a moment, as say does: a stream whose
+// body nobody reads is reset behind its answer, which some clients (curl 7.88, and so
+// git) then take for an answer that broke off.
+func (m *message) drain() {
+	if m.up != nil || m.r.ContentLength == 0 || m.r.Header.Get("Expect") != "" {
+		return // it is read by who sends it on, or is not there, or will not come
+	}
+	rc := http.NewResponseController(m.w)
+	if rc.Flush() == nil && rc.SetReadDeadline(time.Now().Add(time.Second)) == nil {
+		_, _ = io.Copy(io.Discard, m.r.Body) // not read for its content
 	}
 }
 

@@ -411,7 +411,7 @@ func TestInspectedBytes(t *testing.T) {
 		fmt.Fprint(w, len(b))
 	})))
 	v := read()
-	v.MaxBytes = 1000
+	v.MaxBytes, v.Place = 1000, "config.yaml:7"
 	w.set(readHost, v)
 	for _, tt := range []struct {
 		name   string
@@ -431,6 +431,9 @@ func TestInspectedBytes(t *testing.T) {
 		resp.Body.Close()
 		if resp.StatusCode != tt.status {
 			t.Errorf("%s: %d %s", tt.name, resp.StatusCode, got)
+		}
+		if tt.status == 413 && (!strings.Contains(string(got), `"place": "config.yaml:7"`) || !strings.Contains(string(got), "in the rule at config.yaml:7 write bytes: 2000")) {
+			t.Errorf("%s: without words: %s", tt.name, got)
 		}
 		if tt.name == "counted, beyond" {
 			continue // the server was never asked

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -12,12 +13,14 @@ import (
 )
 
 // servePostgres reads PostgreSQL's start-up message and holds user and database to
-// the rules. Inside, the connection stays plain: it goes no further than this
-// process, and TLS on both sides would break SCRAM's channel binding. To the
-// server it is TLS, verified, wherever the server takes that.
+// the rules. A program that asks for TLS gets it, by the session's authority; to the
+// server it is TLS, verified, wherever the server takes that. SCRAM cannot be bound to
+// a channel that ends here: programs are not offered it, and libpq is told by a
+// variable (PGCHANNELBINDING); without that it logs in once more without TLS, where
+// it may (sslmode=prefer), since a server that offers binding refuses who could.
 func servePostgres(s *stream, ctx context.Context) {
 	s.readBy(s.e.limits.Handshake)
-	first, message, err := s.readPostgres()
+	first, message, err := s.readPostgres(ctx)
 	if err != nil {
 		if isTimeout(err) || errors.Is(err, io.EOF) {
 			s.refuseSilent(err)
@@ -71,9 +74,10 @@ func servePostgres(s *stream, ctx context.Context) {
 	s.finishTunnel(t)
 }
 
-// readPostgres reads the message that says who wants what. Requests to encrypt
-// what goes no further than this process are answered with no.
-func (s *stream) readPostgres() (wire.PGFirst, []byte, error) {
+// readPostgres reads the message that says who wants what. A request for TLS is met
+// once, one for GSSAPI never.
+func (s *stream) readPostgres(ctx context.Context) (wire.PGFirst, []byte, error) {
+	secure := false
 	for range 3 {
 		first, n, err := wire.ParsePGFirst(s.client.buf)
 		for errors.Is(err, wire.ErrShort) {
@@ -89,11 +93,42 @@ func (s *stream) readPostgres() (wire.PGFirst, []byte, error) {
 		if first.Code != wire.PGSSL && first.Code != wire.PGGSS {
 			return first, message, nil
 		}
+		if first.Code == wire.PGSSL && s.e.cfg.CA != nil && !secure {
+			if err := s.securePostgres(ctx); err != nil {
+				return first, nil, err
+			}
+			secure = true
+			continue
+		}
 		if _, err := s.client.Conn.Write([]byte{'N'}); err != nil {
 			return first, nil, err
 		}
 	}
 	return wire.PGFirst{}, nil, errors.New("too many requests for encryption")
+}
+
+// securePostgres opens TLS to the program, which has asked for it. What came unencrypted
+// behind the question is nobody's word (CVE-2021-23214).
+func (s *stream) securePostgres(ctx context.Context) error {
+	if len(s.client.buf) > 0 {
+		return errors.New("bytes behind a request for TLS")
+	}
+	config, err := s.e.cfg.CA.Config(s.target.Host(), "")
+	if err != nil {
+		return err
+	}
+	if _, err := s.client.Conn.Write([]byte{'S'}); err != nil {
+		return err
+	}
+	conn := tls.Server(s.client, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		if why := alertOf(err); why != "" {
+			return errors.New("the program does not trust the session's certificate (" + why + "): name its authorities by sslrootcert=$SSL_CERT_FILE")
+		}
+		return err
+	}
+	s.client = &source{Conn: conn}
+	return nil
 }
 
 // dialPostgres connects, by TLS where the server takes it.
@@ -170,6 +205,5 @@ func (s *stream) refusePostgres(told bool, code string, r refusal) {
 		s.reset()
 		return
 	}
-	place := strings.TrimSpace(r.Rule + " " + r.Place)
-	s.say(wire.AppendPGError(nil, code, "cloister refused this connection: "+r.Reason, place, strings.Join(r.Hints, "\n")))
+	s.say(wire.AppendPGError(nil, code, "cloister refused this connection: "+r.Reason, r.where(), strings.Join(r.Hints, "\n")))
 }

@@ -123,6 +123,57 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
+// A program that asks for TLS gets it by the session's authority, once, is refused in
+// it, and nothing that came before it counts.
+func TestPostgresByTLS(t *testing.T) {
+	ca := newTestCA(t)
+	good := ca.leaf(nil, readHost)
+	up := pgServer(t, &good)
+	w := newInspectedBy(t, ca, up.addr)
+	v := allow()
+	v.Protocol = "postgres"
+	w.set(readHost, v)
+	w.mu.Lock()
+	w.login = func(l egress.Login) egress.Verdict {
+		if l.User == "app" {
+			return v
+		}
+		return egress.Verdict{Effect: "deny", Rule: "r", Reason: "not " + l.User, Hints: []string{"write so"}}
+	}
+	w.mu.Unlock()
+	upgrade := func() *tls.Conn {
+		raw := w.dial(readHost, 5432)
+		write(t, raw, pgMessage(pgSSL, ""))
+		if _, err := io.ReadFull(raw, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		return tls.Client(raw, &tls.Config{RootCAs: w.pool, ServerName: readHost})
+	}
+	for user, want := range map[string]string{"app": "true \"user\\x00app", "root": "cloister refused this connection: not root"} {
+		c := upgrade()
+		write(t, c, pgMessage(pgSSL, "")+pgMessage(3<<16, "user\x00"+user+"\x00\x00")+"Q!")
+		_ = c.CloseWrite()
+		got, _ := readAll(t, c)
+		if !strings.Contains(got, want) || !strings.HasPrefix(got, "N") || strings.Contains(got, "PLUS") {
+			t.Errorf("%s: %q", user, got)
+		}
+	}
+	before := up.accepted()
+	c := w.dial(readHost, 5432)
+	write(t, c, pgMessage(pgSSL, "")+pgMessage(3<<16, "user\x00app\x00\x00"))
+	if got, _ := readAll(t, c); !strings.Contains(got, "bytes behind a request for TLS") {
+		t.Errorf("%q", got)
+	}
+	pinned := tls.Client(upgrade().NetConn(), &tls.Config{RootCAs: ca.pool, ServerName: readHost})
+	if pinned.Handshake() == nil {
+		t.Error("a program took a certificate that it does not trust")
+	}
+	w.reason("does not trust the session's certificate")
+	if up.accepted() != before {
+		t.Error("the server was asked")
+	}
+}
+
 // What says who wants what is bytes up too.
 func TestPostgresQuota(t *testing.T) {
 	up := pgServer(t, nil)

@@ -12,6 +12,7 @@ import (
 
 	"cloister/egress/internal/names"
 	"cloister/egress/internal/window"
+	"cloister/egress/internal/words"
 )
 
 // A Quota bounds what one session may do, whatever rules allow. A zero field is
@@ -164,18 +165,35 @@ func (q *quota) host(name string) *hostUse {
 // spend counts n bytes that are about to go up to h.
 func (q *quota) spend(h *hostUse, n int64) error {
 	b := q.bounds.Load()
-	if used := h.up.Add(n); b.UploadHost > 0 && used > b.UploadHost {
+	host, all := h.up.Add(n), q.up.Add(n)
+	err := b.upload(host, all)
+	if err != nil {
 		h.up.Add(-n)
+		q.up.Add(-n)
+	}
+	return err
+}
+
+// fits says whether a body of n bytes may go up to h whole: one whose length is told
+// is refused before any of it goes.
+func (q *quota) fits(h *hostUse, n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	return q.bounds.Load().upload(h.up.Load()+n, q.up.Load()+n)
+}
+
+// upload refuses so many bytes up to one host, and in all.
+func (b *Quota) upload(host, all int64) error {
+	if b.UploadHost > 0 && host > b.UploadHost {
 		return over(http.StatusRequestEntityTooLarge, "upload_limit.host",
 			fmt.Sprintf("more than %d bytes sent to this host", b.UploadHost),
-			fmt.Sprintf("upload_limit: {host: %d}", 2*b.UploadHost))
+			fmt.Sprintf("upload_limit: {host: %d}", words.Enough(b.UploadHost, host)))
 	}
-	if used := q.up.Add(n); b.UploadSession > 0 && used > b.UploadSession {
-		q.up.Add(-n)
-		h.up.Add(-n)
+	if b.UploadSession > 0 && all > b.UploadSession {
 		return over(http.StatusRequestEntityTooLarge, "upload_limit.session",
 			fmt.Sprintf("more than %d bytes sent by this session", b.UploadSession),
-			fmt.Sprintf("upload_limit: {session: %d}", 2*b.UploadSession))
+			fmt.Sprintf("upload_limit: {session: %d}", words.Enough(b.UploadSession, all)))
 	}
 	return nil
 }
@@ -212,7 +230,7 @@ func (q *quota) name(host string) error {
 	if len(q.names) >= q.most {
 		return &formError{status: http.StatusTooManyRequests, reason: names.ErrFull.Error(), rule: "limit names"}
 	}
-	parent := parentOf(host)
+	parent := names.Parent(host)
 	p := q.parents[parent]
 	if p == nil {
 		p = &parentUse{names: window.Of(time.Second), bytes: window.Of(time.Second)}
@@ -233,38 +251,23 @@ func (q *quota) name(host string) error {
 	return nil
 }
 
-// parentOf is the last two labels of a name.
-func parentOf(host string) string {
-	i := strings.LastIndexByte(host, '.')
-	if i < 0 {
-		return host
-	}
-	if j := strings.LastIndexByte(host[:i], '.'); j >= 0 {
-		return host[j+1:]
-	}
-	return host
-}
-
-// retryAfter is a wait in the words of HTTP, empty for none.
-func retryAfter(d time.Duration) string {
-	if d <= 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
-}
-
-// bound is the most that a body may hold: the rule's word or the session's.
-func (e *Engine) bound(v Verdict) (most int64, over *formError) {
+// bound is the most that a body may hold: the rule's word or the session's. length
+// is what it says that it holds, if it does.
+func (e *Engine) bound(v Verdict, length int64) (most int64, over *formError) {
 	own := e.quota.bounds.Load().RequestBytes
 	if v.MaxBytes > 0 && (own == 0 || v.MaxBytes <= own) {
-		return v.MaxBytes, tooLarge(v.MaxBytes, v.Rule)
+		return v.MaxBytes, &formError{
+			status: http.StatusRequestEntityTooLarge, rule: v.Rule, place: v.Place,
+			reason: "a body of more than " + strconv.FormatInt(v.MaxBytes, 10) + " bytes, the most that the rule \"" + v.Rule + "\" allows",
+			hints:  []string{strings.TrimSpace("in the rule at "+v.Place) + " write bytes: " + strconv.FormatInt(words.Enough(v.MaxBytes, length), 10)},
+		}
 	}
 	if own == 0 {
 		return 0, nil
 	}
 	return own, &formError{
 		status: http.StatusRequestEntityTooLarge, reason: "a body of more than " + strconv.FormatInt(own, 10) + " bytes", rule: "limit max_request_bytes",
-		hints: []string{"in config.yaml: proxy: {max_request_bytes: " + strconv.FormatInt(2*own, 10) + "}"},
+		hints: []string{"in config.yaml: proxy: {max_request_bytes: " + strconv.FormatInt(words.Enough(own, length), 10) + "}"},
 	}
 }
 

@@ -76,6 +76,32 @@ func TestQuotaOfRequests(t *testing.T) {
 	}
 }
 
+// A body that says how long it is gets the words for all of it, and none of it goes.
+func TestQuotaOfLongBodies(t *testing.T) {
+	ca := newTestCA(t)
+	addr := editServer(t, ca)
+	for hint, quota := range map[string]egress.Quota{
+		"max_request_bytes: 160": {RequestBytes: 10}, "upload_limit: {host: 160}": {UploadHost: 10}, "upload_limit: {session: 160}": {UploadSession: 10},
+	} {
+		for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+			w := newInspectedBy(t, ca, addr, bounded(quota))
+			client := w.client()
+			if proto == "HTTP/2.0" {
+				client = w.client2()
+			}
+			resp, err := client.Post("https://api.test/", "text/plain", strings.NewReader(strings.Repeat("x", 100)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != 413 || !strings.Contains(string(got), hint) || w.engine.Usage().Up != 0 {
+				t.Errorf("%s: %d %s, %+v", proto, resp.StatusCode, got, w.engine.Usage())
+			}
+		}
+	}
+}
+
 // A tunnel counts as one request, and its bytes count, spliced or not.
 func TestQuotaOfTunnels(t *testing.T) {
 	up := serve(t, echo)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloister/egress/internal/wire"
+	"cloister/egress/internal/words"
 	"cloister/internal/authority"
 )
 
@@ -60,8 +61,8 @@ func (r refusal) text() string {
 		b.WriteString(" to " + r.Host + ":" + strconv.Itoa(int(r.Port)))
 	}
 	b.WriteString("\nreason: " + r.Reason + "\n")
-	if r.Rule != "" || r.Place != "" {
-		b.WriteString("rule:   " + strings.TrimSpace(r.Rule+" "+r.Place) + "\n")
+	if rule := r.where(); rule != "" {
+		b.WriteString("rule:   " + rule + "\n")
 	}
 	for _, h := range r.Hints {
 		b.WriteString("hint:   " + h + "\n")
@@ -69,14 +70,22 @@ func (r refusal) text() string {
 	return b.String()
 }
 
+// where is the rule that spoke, and where it stands.
+func (r refusal) where() string {
+	if r.Rule == Unlisted && r.Place != "" {
+		return r.Rule + "; the nearest is at " + r.Place
+	}
+	return strings.TrimSpace(r.Rule + " " + r.Place)
+}
+
 // response is the whole HTTP answer. It always ends the connection: what the
 // program has sent behind the refused head is then nobody's request.
 func (r refusal) response(req *wire.Request) []byte {
-	var accept []string
+	var sent wire.Header
 	if req != nil {
-		accept = req.Header.Tokens("Accept")
+		sent = req.Header
 	}
-	kind, body := r.body(accept)
+	kind, body := r.body(sent)
 	h := wire.Header{
 		{Name: "Content-Type", Value: kind},
 		{Name: "Content-Length", Value: strconv.Itoa(len(body))},
@@ -84,7 +93,7 @@ func (r refusal) response(req *wire.Request) []byte {
 		{Name: "X-Content-Type-Options", Value: "nosniff"},
 		{Name: "Connection", Value: "close"},
 	}
-	if wait := retryAfter(r.retry); wait != "" {
+	if wait := words.RetryAfter(r.retry); wait != "" {
 		h = append(h, wire.Field{Name: "Retry-After", Value: wait})
 	}
 	out := h.Append([]byte("HTTP/1.1 " + strconv.Itoa(r.Status) + " " + http.StatusText(r.Status) + "\r\n"))
@@ -95,32 +104,23 @@ func (r refusal) response(req *wire.Request) []byte {
 	return append(out, body...)
 }
 
-// body is what a program that accepts these types is told.
-func (r refusal) body(accept []string) (kind string, body []byte) {
+// body is what a program that sent these fields is told, by another status to git.
+func (r *refusal) body(sent wire.Header) (kind string, body []byte) {
+	agent, _ := sent.Get("User-Agent")
+	content, _ := sent.Get("Content-Type")
+	if kind, body = words.Git(content, r.text()); kind != "" {
+		r.Status = http.StatusOK
+		return kind, body
+	}
 	if len(r.answer) > 0 {
 		return r.kind, r.answer
 	}
-	if wantsText(accept) {
+	if words.WantsText(sent.Tokens("Accept"), agent) {
 		return "text/plain; charset=utf-8", []byte(r.text())
 	}
 	r.Error = "cloister"
 	body, _ = json.MarshalIndent(r, "", "  ") // a struct of strings and numbers
 	return "application/json", append(body, '\n')
-}
-
-// wantsText says whether a program would rather show text than parse JSON.
-func wantsText(accept []string) bool {
-	text := false
-	for _, t := range accept {
-		t, _, _ = strings.Cut(t, ";")
-		switch strings.TrimSpace(t) {
-		case "application/json", "text/event-stream", "application/*":
-			return false
-		case "text/plain", "text/html", "text/*":
-			text = true
-		}
-	}
-	return text
 }
 
 // reset ends the program's connection with RST, and the dialled one with it.
@@ -149,12 +149,12 @@ func (s *stream) say(b []byte) {
 // refused fills in what a bound or the form of a request says.
 func (f *Flow) refused(form *formError) {
 	f.Status, f.Reason, f.Detail = form.status, form.reason, form.detail
-	f.Rule, f.Hints, f.retry = form.rule, form.hints, form.retry
+	f.Rule, f.Place, f.Hints, f.retry = form.rule, form.place, form.hints, form.retry
 }
 
 // refusal is f for the program.
 func (f Flow) refusal() refusal {
-	return refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Rule: f.Rule, Reason: f.Reason, Hints: f.Hints, retry: f.retry}
+	return refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Rule: f.Rule, Place: f.Place, Reason: f.Reason, Hints: f.Hints, retry: f.retry}
 }
 
 // undialed is f, whose dial ended in err, for the program.
@@ -220,18 +220,7 @@ func (s *stream) refuseTLS(f Flow) {
 		s.reset()
 		return
 	}
-	s.say(alert(http.StatusForbidden))
-}
-
-// alert is a fatal TLS alert (RFC 8446 6) for what an HTTP client would be told
-// by a status: access_denied where we refuse, internal_error where the server
-// could not be reached. TLS libraries print these names.
-func alert(status int) []byte {
-	const accessDenied, internalError = 49, 80
-	if status >= http.StatusInternalServerError {
-		return []byte{21, 3, 3, 0, 2, 2, internalError}
-	}
-	return []byte{21, 3, 3, 0, 2, 2, accessDenied}
+	s.say(words.Alert(http.StatusForbidden))
 }
 
 // refuseAs answers in the protocol that the program speaks or shows in a moment, or by
@@ -247,7 +236,7 @@ func (s *stream) refuseAs(r refusal) {
 		}
 		switch {
 		case err == nil && kind == wire.TLS:
-			s.say(alert(r.Status))
+			s.say(words.Alert(r.Status))
 		case err == nil && kind == wire.HTTP:
 			s.readBy(classifyRefused)
 			req, _ := s.readRequest() // only for what it accepts; a bad head gets JSON

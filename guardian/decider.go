@@ -102,6 +102,7 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 	out := egress.Verdict{
 		Allow:  v.Effect == policy.Allow,
 		Effect: v.Effect.String(),
+		Rule:   v.Rule,
 		Place:  v.Origin.Place(),
 		Reason: v.Reason,
 		Hints:  v.Hints,
@@ -112,9 +113,6 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 		AskFirst: v.AskFirst,
 		HostKeys: v.HostKeys,
 		MaxBytes: v.MaxBytes,
-	}
-	if v.Rule != policy.RuleUnlisted {
-		out.Rule = v.Rule
 	}
 	if v.Effect == policy.Ask {
 		out.Reason = why + ": " + v.Reason
@@ -208,7 +206,9 @@ func (l *live) flowEvent(f egress.Flow) audit.Event {
 		}
 	}
 	e.Via, e.Method, e.Path, e.Status = f.Via, f.Method, f.Path, f.Status
-	e.Reason, e.Rule = f.Reason, f.Rule
+	if e.Reason, e.Rule = f.Reason, f.Rule; f.Place != "" {
+		e.Rule += " (" + f.Place + ")"
+	}
 	if f.Detail != "" {
 		e.Reason = strings.TrimPrefix(e.Reason+"; "+f.Detail, "; ")
 	}
@@ -237,7 +237,7 @@ func (l *live) Refused(f egress.Flow) error {
 	e.Action, e.Verdict = "refuse", policy.Deny.String()
 	nothing(&e)
 	err := l.Records.Append(context.WithoutCancel(l.ctx), e)
-	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason, Rule: f.Rule, Hints: f.Hints}
+	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason, Rule: f.Rule, Place: f.Place, Hints: f.Hints}
 	if r.Host == "" {
 		r.Host = f.Detail
 	}

@@ -230,6 +230,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		CreatedAt:    info.CreatedAt,
 		Authority:    string(authority),
 		KnownHosts:   known,
+		Postgres:     snapshot.Logins(policy.Postgres),
 		Notices:      append(g.grantNotices(loaded, l), secrets.Notices...),
 		Secrets:      secrets.Told,
 		Env:          secrets.Env,

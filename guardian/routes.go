@@ -450,8 +450,8 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 	if err != nil {
 		return nil, err
 	}
-	now := g.policies.Current()
 	if req.Session == "" {
+		now, notices := g.policies.Upcoming()
 		s, err := g.policies.Session(now, req.Project, rulebook.Words{Projects: req.Projects})
 		if err != nil {
 			return nil, err
@@ -460,7 +460,9 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 		if err != nil {
 			return nil, err
 		}
-		return explain.Ask(s, in, req)
+		x, err := explain.Ask(s, in, req)
+		x.Notices = notices
+		return x, err
 	}
 	l, err := g.running(req.Session)
 	if err != nil {

@@ -2,8 +2,10 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"cloister/internal/authority"
+	"cloister/policy/allowing"
 )
 
 // The rules that no file wrote.
@@ -179,7 +181,7 @@ func (s *Snapshot) opened(f *found, a authority.Authority) (Verdict, bool) {
 }
 
 func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authority) Verdict {
-	v := Verdict{Effect: s.unlisted, Rule: RuleUnlisted, Hints: allowHints(a)}
+	v := Verdict{Effect: s.unlisted, Rule: RuleUnlisted, Hints: allowing.Destination(a)}
 	// A person can judge a name. An address tells them nothing, and asking for
 	// it is how a program gets around the names.
 	_, isAddr := a.Addr()
@@ -192,7 +194,8 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 		v.Effect = Deny // nobody is asked about a login
 		v.Origin, v.Reason, v.Hints = f.login[tierAllow].origin, f.login[tierAllow].otherwise, loginHints(a, f.asked, f.login[tierAllow].login)
 	case f.http != nil && some != nil:
-		v.Origin, v.Reason, v.Hints = some.origin, some.otherwise, requestHints(a, f.http)
+		near, words := s.nearest(a, f.http)
+		v.Origin, v.Reason, v.Hints = near.origin, near.otherwise+": "+strings.Join(words, ", "), allowing.Request(a, f.http.asked())
 	case f.wrongPort != nil:
 		v.Origin, v.Reason = f.wrongPort.origin, f.wrongPort.elsewhere
 	case c.wrongPort != nil:
@@ -201,7 +204,11 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 	case isAddr:
 		v.Reason = "no rule names this address; addresses are denied unless a rule names them"
 	case f.http != nil && c.reads:
-		v.Reason, v.Hints = "no rule names this request; unlisted requests "+s.unlistedHow(), requestHints(a, f.http)
+		v.Reason, v.Hints = "no rule names this request; unlisted requests "+s.unlistedHow(), allowing.Request(a, f.http.asked())
+		if p := s.cedar.request.opens(a); p != nil {
+			v.Origin = p.verdict.Origin
+			v.Reason = "the Cedar policy \"" + p.verdict.Rule + "\"" + quotePlace(v.Origin) + " names this host, but not this request; unlisted requests " + s.unlistedHow()
+		}
 	default:
 		v.Reason = "no rule names this destination; unlisted destinations " + s.unlistedHow()
 	}

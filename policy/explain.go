@@ -115,7 +115,7 @@ func (f *found) note(x *rule, r Request) string {
 		}
 		return "judges each request"
 	case !x.request.match(f.http, x.tier):
-		return "another request"
+		return x.otherRequest(f.http)
 	}
 	return ""
 }

@@ -1,87 +1,15 @@
 package policy
 
 import (
-	"net/netip"
-	"strconv"
-
 	"cloister/internal/authority"
-	"cloister/internal/urlpath"
+	"cloister/policy/allowing"
 )
-
-// allowHints are the words that allow a destination which no rule names: the
-// flag for this session, the lines for good. They are made at the moment of
-// the refusal; only allowed traffic has to be free of allocations.
-func allowHints(a authority.Authority) []string {
-	addr, isAddr := a.Addr()
-	if isAddr && !public(addr) {
-		// A private address is reached only by a name of the person's.
-		return []string{`by a name of yours, in config.yaml: proxy: {hosts: {NAME: "` + a.String() + `"}, allow: [{domain: NAME}]}`}
-	}
-	return []string{"cloister run --allow " + flagTarget(a) + " -- CMD", yamlAllow(a)}
-}
-
-// requestHints are the words that allow one request: the lines that allow no
-// more than it, and the flag, which allows every request for this session.
-func requestHints(a authority.Authority, q *HTTP) []string {
-	line := "in config.yaml: proxy: {allow: [{" + yamlTarget(a) + ", methods: [" + q.Method + "]"
-	if q.BadPath == nil {
-		line += ", paths: [" + strconv.Quote(globOf(q.Path)) + "]"
-	}
-	return []string{line + "}]}", "or every request for one session: cloister run --allow " + flagTarget(a) + " -- CMD"}
-}
-
-// globOf is the pattern that only this path fits; a star of its own fits more,
-// and a pattern cannot say what of it is meant.
-func globOf(p urlpath.Path) string {
-	text := p.String()
-	if _, err := urlpath.ParseGlob(text); err != nil {
-		return "/**"
-	}
-	return text
-}
-
-// flagTarget is DOMAIN[:PORT] as --allow takes it.
-func flagTarget(a authority.Authority) string {
-	if !isDefaultPort(a.Port()) {
-		return a.String()
-	}
-	if addr, ok := a.Addr(); ok && addr.Is6() {
-		return "[" + a.Host() + "]"
-	}
-	return a.Host()
-}
-
-// yamlAllow is a whole config.yaml, so that it can be pasted as it is.
-func yamlAllow(a authority.Authority) string {
-	return "or for good, in config.yaml: proxy: {allow: [{" + yamlTarget(a) + "}]}"
-}
-
-// yamlTarget is the host of a rule, with its port where that must be said.
-func yamlTarget(a authority.Authority) string {
-	key, value := "domain: ", a.Host()
-	if addr, ok := a.Addr(); ok {
-		key, value = "cidr: ", a.Host()+"/"+strconv.Itoa(addr.BitLen())
-		if addr.Is6() {
-			value = `"` + value + `"`
-		}
-	}
-	if isDefaultPort(a.Port()) {
-		return key + value
-	}
-	return key + value + ", ports: [" + strconv.Itoa(int(a.Port())) + "]"
-}
-
-// public reports whether an address may work at all when a rule allows it. It
-// only chooses the hint; what is forbidden is the egress room's to say.
-func public(a netip.Addr) bool {
-	return a.IsGlobalUnicast() && !a.IsPrivate()
-}
 
 // withAskHints adds the words for a destination that an ask rule names: the
 // flag works, since a person's word for the session stands before ask rules;
 // an allow rule in a file would not.
 func withAskHints(v Verdict, a authority.Authority) Verdict {
-	v.Hints = []string{"cloister run --allow " + flagTarget(a) + " -- CMD"}
+	v.Hints = []string{"cloister run --allow " + allowing.Flag(a) + " -- CMD"}
 	if s := v.Origin.String(); s != "" {
 		v.Hints = append(v.Hints, "to allow it for good, make the ask rule at "+s+" an allow rule")
 	}

@@ -4,10 +4,12 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
+	"cloister/policy/allowing"
 )
 
 // Login is what a connection of a protocol other than HTTP says at its beginning:
@@ -331,7 +333,7 @@ func (f *found) settleLogin() string {
 
 // loginHints are the words that allow one login.
 func loginHints(a authority.Authority, l *Login, near *loginMatcher) []string {
-	words := fmt.Sprintf("%s, protocol: %s, users: [%q]", yamlTarget(a), l.Protocol, l.User)
+	words := fmt.Sprintf("%s, protocol: %s, users: [%q]", allowing.Target(a), l.Protocol, l.User)
 	switch {
 	case l.Protocol == Postgres:
 		words += fmt.Sprintf(", databases: [%q]", l.Database)
@@ -342,6 +344,17 @@ func loginHints(a authority.Authority, l *Login, near *loginMatcher) []string {
 	}
 	if near != nil && near.identity != "" {
 		words += fmt.Sprintf(", identity: %q", near.identity)
+	}
+	// What the near rule says of the server and of who signs holds for this one too.
+	if near != nil && near.askFirst {
+		words += ", use: ask"
+	}
+	if near != nil && len(near.hostKeys) > 0 {
+		keys := make([]string, len(near.hostKeys))
+		for i, key := range near.hostKeys {
+			keys[i] = strconv.Quote(key)
+		}
+		words += ", host_keys: [" + strings.Join(keys, ", ") + "]"
 	}
 	return []string{"in config.yaml: proxy: {allow: [{" + words + "}]}"}
 }

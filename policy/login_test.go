@@ -171,6 +171,13 @@ func TestSSHLogins(t *testing.T) {
 	if want := `in config.yaml: proxy: {allow: [{domain: git.test, ports: [22], protocol: ssh, users: ["git"], repositories: ["other/lib"], git: [push], identity: "agent"}]}`; policy.Decide(s, r).Hints[0] != want {
 		t.Errorf("hint %q", policy.Decide(s, r).Hints)
 	}
+	// The words keep what the rule says of the server and of who signs.
+	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICq2OY8jOePyRqHWpUUgpXU6dD9Q7fpVey0MWl3WTsOm"
+	s = compile(t, policy.Input{Rules: []policy.Rule{{Effect: policy.Allow, Domain: "git.test", Protocol: "ssh", Commands: []string{"date"}, Identity: "agent", Use: "ask", HostKeys: []string{key}}}})
+	r.Login = &policy.Login{Protocol: "ssh", User: "git", Command: "id"}
+	if want := `commands: ["id"], identity: "agent", use: ask, host_keys: ["` + key + `"]}]}`; !strings.HasSuffix(policy.Decide(s, r).Hints[0], want) {
+		t.Errorf("hint %q", policy.Decide(s, r).Hints)
+	}
 }
 
 func TestBadSSHLogins(t *testing.T) {

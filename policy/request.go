@@ -10,6 +10,7 @@ import (
 
 	"cloister/internal/fieldname"
 	"cloister/internal/urlpath"
+	"cloister/policy/allowing"
 )
 
 // matcher is the part of a rule that speaks of requests. What is empty fits
@@ -114,7 +115,7 @@ func compileRequest(in Rule) (*matcher, error) {
 		return nil, bad("the list of paths is empty", "leave it out for every path")
 	}
 	for _, method := range in.Methods {
-		if method == "" || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
+		if !allowing.IsMethod(method) {
 			return nil, bad(fmt.Sprintf("%q is no method", method), "methods are written as they are sent: GET, HEAD, POST")
 		}
 		m.methods = append(m.methods, method)

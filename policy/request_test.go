@@ -144,6 +144,40 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// A refusal names the rule that is most like the request, and what differs.
+func TestNearest(t *testing.T) {
+	s := compile(t, policy.Input{Rules: []policy.Rule{
+		{Effect: policy.Allow, Domain: "api.wide.test", Methods: []string{"GET", "HEAD"}, Paths: []string{"/repos/acme/**"}},
+		{Effect: policy.Allow, Domain: "api.wide.test", Methods: []string{"POST"}, Paths: []string{"/hook"}, Headers: map[string]string{"X-Team": "blue"}},
+		{Effect: policy.Allow, Domain: "api.wide.test", Paths: []string{"/q"}, Query: map[string]string{"token": "a*"}},
+		{Effect: policy.Allow, Domain: "*.wide.test", Methods: []string{"PUT"}},
+	}})
+	for _, tt := range []struct{ line, field, rule, differs, hint string }{
+		{line: "DELETE api.wide.test/repos/acme/x", rule: "GET,HEAD", differs: ": another method", hint: `methods: [DELETE], paths: ["/repos/acme/x"]`},
+		{line: "GET api.wide.test/repos/evil", rule: "GET,HEAD", differs: ": another path", hint: `methods: [GET], paths: ["/repos/evil"]`},
+		{line: "POST api.wide.test/hook", rule: "POST /hook", differs: ": another header x-team"},
+		{line: "POST api.wide.test/hook", field: "X-Team: red", rule: "POST /hook", differs: ": another header x-team"},
+		{line: "GET api.wide.test/q?token=b", rule: "query token", differs: ": another query token"},
+		{line: "GET api.wide.test/q?token=%zz", rule: "query token", differs: ": a query that servers read in two ways"},
+		{line: "POST other.wide.test/x", rule: "*.wide.test PUT", differs: ": another method"},
+		{line: "GET api.wide.test/repos/acme/a;b", rule: "GET,HEAD", differs: ": a semicolon in the path, at which some servers cut a segment off", hint: "{domain: api.wide.test, methods: [GET]}"},
+		{line: "get api.wide.test/repos/acme/x", rule: "GET,HEAD", differs: ": another method", hint: `{domain: api.wide.test, paths: ["/repos/acme/x"]}`},
+		{line: "GET api.wide.test/%ff", hint: `methods: [GET], paths: ["/**"]`},
+	} {
+		var fields []string
+		if tt.field != "" {
+			fields = append(fields, tt.field)
+		}
+		v := policy.Decide(s, ask(t, tt.line, fields...))
+		if v.Effect != policy.Deny || !strings.Contains(v.Reason, tt.rule) || !strings.HasSuffix(v.Reason, tt.differs) || !strings.Contains(v.Hints[0], tt.hint) {
+			t.Errorf("%s %s: %s, %q", tt.line, tt.field, v.Reason, v.Hints)
+		}
+		if strings.Contains(v.Reason, "red") {
+			t.Errorf("%s: the reason tells a value: %s", tt.line, v.Reason)
+		}
+	}
+}
+
 // Honest requests have one override or none: a heap of them hides something, and
 // would cost a judgement for each.
 func TestManyReadings(t *testing.T) {

@@ -108,3 +108,20 @@ func (p *Holder) remember(key string, s *policy.Snapshot) {
 		p.order = p.order[1:]
 	}
 }
+
+// Upcoming is what the next session would have: that what the files on disk say now
+// is not in force yet is told, as is that it cannot be.
+func (p *Holder) Upcoming() (*Book, []string) {
+	now := p.Current()
+	if !p.Stale() {
+		return now, nil
+	}
+	next, err := Load(p.Dir, p.Home)
+	switch {
+	case err != nil:
+		return now, []string{"the configuration on disk cannot be loaded, this is by the last good one: " + err.Error()}
+	case next.Snapshot().Digest() == now.Snapshot().Digest():
+		return next, nil
+	}
+	return next, []string{"the configuration has changed: this is what the next session gets, those that run get it by cloister guardian reload"}
+}

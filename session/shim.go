@@ -556,6 +556,9 @@ func (s *Shim) environment(grant api.SessionGrant, user sandbox.User, view *work
 		key, value, _ := strings.Cut(e, "=")
 		known[key] = value // what a person names is there, also when it is empty
 	}
+	if _, said := known["PGCHANNELBINDING"]; grant.Postgres && !said {
+		known["PGCHANNELBINDING"] = "disable"
+	}
 	if len(grant.Logins) > 0 {
 		known["NETRC"] = netrcPath
 	}

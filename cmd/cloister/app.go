@@ -100,6 +100,12 @@ func (a *app) notice(format string, args ...any) {
 	}
 }
 
+func (a *app) notices(list []string) {
+	for _, n := range list {
+		a.notice("%s", n)
+	}
+}
+
 // json prints one document.
 func (a *app) json(v any) error {
 	var text bytes.Buffer

@@ -78,9 +78,7 @@ func (a *app) attach(ctx context.Context, name string) error {
 	case out.End == nil:
 		return a.vanished(ctx, c, info.SessionInfo)
 	}
-	for _, text := range out.End.Notices {
-		a.notice("%s", text)
-	}
+	a.notices(out.End.Notices)
 	if out.End.Status != 0 {
 		return &statusError{out.End.Status}
 	}

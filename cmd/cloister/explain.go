@@ -34,6 +34,7 @@ func (a *app) explain(ctx context.Context, req api.ExplainRequest, asJSON bool) 
 	if err != nil {
 		return err
 	}
+	a.notices(x.Notices)
 	if asJSON {
 		return a.json(x)
 	}

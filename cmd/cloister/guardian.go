@@ -389,9 +389,7 @@ func (a *app) tellStatus(s api.Status) {
 		a.out.WriteString(a.paint("!", red))
 		a.line(" the audit cannot be written, everything is denied: %s", s.AuditError)
 	}
-	for _, n := range s.Notices {
-		a.notice("%s", n)
-	}
+	a.notices(s.Notices)
 }
 
 func (a *app) guardianReload() *cobra.Command {
@@ -409,9 +407,7 @@ func (a *app) guardianReload() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, n := range r.Notices {
-				a.notice("%s", n)
-			}
+			a.notices(r.Notices)
 			if r.Changed {
 				a.line("policy %s is in force, before it was %s", r.Digest, r.Previous)
 			} else {

@@ -82,9 +82,7 @@ func (a *app) policyShow() *cobra.Command {
 }
 
 func (a *app) showPolicy(p api.Policy) error {
-	for _, n := range p.Notices {
-		a.notice("%s", n)
-	}
+	a.notices(p.Notices)
 	a.line("// mode %s, digest %s", p.Mode, p.Digest)
 	_, err := io.WriteString(a.out, p.Cedar)
 	return err
@@ -127,9 +125,7 @@ func (a *app) policyCheck() *cobra.Command {
 				}
 				return nil
 			}
-			for _, n := range x.Notices {
-				a.notice("%s", n)
-			}
+			a.notices(x.Notices)
 			a.tellStatements(x.Statements)
 			a.line("policy %s is good", x.Digest)
 			return nil

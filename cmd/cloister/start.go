@@ -301,9 +301,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	if err := hub.Finish(end); err != nil {
 		return err
 	}
-	for _, text := range end.Notices {
-		a.notice("%s", text)
-	}
+	a.notices(end.Notices)
 	return nil
 }
 

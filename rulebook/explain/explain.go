@@ -177,7 +177,10 @@ func Destination(s *policy.Snapshot, to authority.Authority, req api.ExplainRequ
 		Mode:       s.Mode().String(),
 		Digest:     s.Digest(),
 	}
-	if req.Method != "" && q.HTTP.BadPath == nil {
+	switch {
+	case req.Method != "" && q.HTTP.BadPath != nil:
+		out.Path = req.Path // as it was typed: it has no one spelling
+	case req.Method != "":
 		out.Path = q.HTTP.Path.Wire()
 	}
 	if q.Login != nil {

@@ -127,13 +127,19 @@ psql -U app -d shop -c "select 'tls ' || ssl from pg_stat_ssl where pid = pg_bac
 psql -U root -d shop -c "select 1" 2>&1 || echo refused
 psql -U app -d other -c "select 1" 2>&1 || echo refused
 psql -U app -d shop -c "copy t to stdout" | wc -l
+export PGSSLMODE=require
+psql -U app -d shop -c "select 'required ' || ssl from pg_stat_ssl where pid = pg_backend_pid()"
+PGSSLMODE=verify-full PGSSLROOTCERT=$SSL_CERT_FILE psql -U app -d shop -c "select 'verified ' || ssl from pg_stat_ssl where pid = pg_backend_pid()"
+psql -U app -d mine -c "select 1" 2>&1 || echo refused
+unset PGSSLMODE PGCHANNELBINDING
+psql -U app -d shop -c "select 'unbound ' || ssl from pg_stat_ssl where pid = pg_backend_pid()"
 `)
-	for _, want := range []string{"200010000\n", "tls true\n", "\n20000", "not this user with this database", `users: ["root"], databases: ["shop"]`, `users: ["app"], databases: ["other"]`} {
+	for _, want := range []string{"200010000\n", "tls true\n", "\n20000", "required true\n", "verified true\n", "unbound true\n", "not this user with this database", `users: ["root"], databases: ["shop"]`, `users: ["app"], databases: ["other"]`} {
 		if !strings.Contains(res.stdout, want) {
 			t.Errorf("no %q in %s\n%s", want, res.stdout, res.stderr)
 		}
 	}
-	if n := strings.Count(res.stdout, "refused\n"); n != 2 {
+	if n := strings.Count(res.stdout, "refused\n"); n != 3 {
 		t.Errorf("%d refused", n)
 	}
 	denied := 0
@@ -142,7 +148,7 @@ psql -U app -d shop -c "copy t to stdout" | wc -l
 			denied++
 		}
 	}
-	if denied != 1 {
+	if denied != 2 { // libpq that is refused by TLS tries without
 		t.Errorf("the record:\n%s", w.journal())
 	}
 }

@@ -98,7 +98,7 @@ func TestReadRefused(t *testing.T) {
 		t.Errorf("with %q: %s", hint, res.stdout)
 	}
 	explained := w.cloister(t.Context(), "policy", "explain", "https://api.example.com/repos/acme/x", "--method", "PUT")
-	if explained.status != 0 || !strings.HasPrefix(explained.stdout, "deny PUT https://api.example.com/repos/acme/x\n") || !strings.Contains(explained.stdout, "another request") {
+	if explained.status != 0 || !strings.HasPrefix(explained.stdout, "deny PUT https://api.example.com/repos/acme/x\n") || !strings.Contains(explained.stdout, "  another method") {
 		t.Errorf("explain: %s%s", explained.stdout, explained.stderr)
 	}
 }
@@ -128,8 +128,33 @@ git fetch -q origin
 	if res.status == 0 || !strings.Contains(res.stderr, "403") || !strings.Contains(res.stderr, "hint: in config.yaml: proxy: {allow: [{domain: git.example.com, methods: [GET], paths:") {
 		t.Errorf("push: status %d: %s", res.status, res.stderr)
 	}
-	if out := w.host("git", "-C", filepath.Join(root, "library.git"), "branch", "--list", "mine"); out != "" {
+	if !strings.Contains(res.stderr, "remote: hint:") {
+		t.Errorf("git itself was told nothing: %s", res.stderr)
+	}
+	// Also where only the second of its two requests is refused.
+	w.rules["git.example.com"] = append(w.rules["git.example.com"], `{domain: git.example.com, methods: [GET]}`)
+	w.reload()
+	for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
+		res := w.run("git", "-c", "http.version="+version, "-C", "library", "push", "-q", "origin", "HEAD:mine")
+		if res.status == 0 || !strings.Contains(res.stderr, "remote: cloister refused this request") {
+			t.Errorf("push by %s: status %d: %s", version, res.status, res.stderr)
+		}
+	}
+	branch := func() string {
+		return w.host("git", "-C", filepath.Join(root, "library.git"), "branch", "--list", "mine")
+	}
+	if out := branch(); out != "" {
 		t.Errorf("the server has %q", out)
+	}
+	// The words that the first refusal told allow it.
+	_, words, _ := strings.Cut(res.stderr, "proxy: {allow: [")
+	words, _, _ = strings.Cut(words, "]}\n")
+	first, second, _ := strings.Cut(words, "}}, {")
+	w.rules["git.example.com"] = append(w.rules["git.example.com"][:2], first+"}}", "{"+second)
+	w.reload()
+	w.host("git", "-C", filepath.Join(root, "library.git"), "config", "http.receivepack", "true")
+	if res := w.run("git", "-C", "library", "push", "-q", "origin", "HEAD:mine"); res.status != 0 || branch() == "" {
+		t.Errorf("push by %q: status %d: %s", words, res.status, res.stderr)
 	}
 }
 

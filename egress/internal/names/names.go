@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
 )
 
@@ -107,4 +108,16 @@ func addrSlot(addr netip.Addr) (uint32, bool) {
 func IsSynthetic(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	return addr.Is4() && netip.PrefixFrom(slotAddr(0), 15).Masked().Contains(addr)
+}
+
+// Parent is the last two labels of a name.
+func Parent(host string) string {
+	i := strings.LastIndexByte(host, '.')
+	if i < 0 {
+		return host
+	}
+	if j := strings.LastIndexByte(host[:i], '.'); j >= 0 {
+		return host[j+1:]
+	}
+	return host
 }

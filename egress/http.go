@@ -134,9 +134,9 @@ type exchange struct {
 	via    string
 	// upgrade is the key of a WebSocket handshake, empty for other requests.
 	upgrade  string
-	extended bool  // its frames may be an extension's
-	most     int64 // what the body may hold; 0 is no bound
-	over     error // of a body that holds more
+	extended bool       // its frames may be an extension's
+	most     int64      // what the body may hold; 0 is no bound
+	over     *formError // of a body that holds more
 	use      *hostUse
 	// Of a request that is changed: by what, the program's body, and what goes up
 	// instead of it, nil for as it is, of outLength bytes, or -1.

@@ -251,9 +251,12 @@ func (q *quota) name(host string) error {
 	return nil
 }
 
+// ownBytes names the session's own bound on a body.
+const ownBytes = "limit max_request_bytes"
+
 // bound is the most that a body may hold: the rule's word or the session's. length
 // is what it says that it holds, if it does.
-func (e *Engine) bound(v Verdict, length int64) (most int64, over *formError) {
+func (e *Engine) bound(v Verdict, length int64) (most int64, err *formError) {
 	own := e.quota.bounds.Load().RequestBytes
 	if v.MaxBytes > 0 && (own == 0 || v.MaxBytes <= own) {
 		return v.MaxBytes, &formError{
@@ -265,10 +268,8 @@ func (e *Engine) bound(v Verdict, length int64) (most int64, over *formError) {
 	if own == 0 {
 		return 0, nil
 	}
-	return own, &formError{
-		status: http.StatusRequestEntityTooLarge, reason: "a body of more than " + strconv.FormatInt(own, 10) + " bytes", rule: "limit max_request_bytes",
-		hints: []string{"in config.yaml: proxy: {max_request_bytes: " + strconv.FormatInt(words.Enough(own, length), 10) + "}"},
-	}
+	return own, over(http.StatusRequestEntityTooLarge, "max_request_bytes", "a body of more than "+strconv.FormatInt(own, 10)+" bytes",
+		"max_request_bytes: "+strconv.FormatInt(words.Enough(own, length), 10))
 }
 
 // isOver says whether an error is a bound's.

@@ -111,7 +111,7 @@ func TestIdleTunnelHoldsNoPipe(t *testing.T) {
 	before := pipes()
 	write(t, c, "\x01")
 	readN(t, c, 1)
-	if n := pipes(); n != before {
+	if n := pipes(); n > before { // Go may have closed some of earlier tests meanwhile
 		t.Errorf("%d pipes for a tunnel that is idle", n-before)
 	}
 }

@@ -101,7 +101,7 @@ func (x *exchange) frames() {
 	x.readFrames(t, up, down)
 	// What a rule lets a body hold, all frames may. The session's own bound on one
 	// request would end a long conversation; upload_limit counts that.
-	if scan := t.up.check; x.most > 0 && !isOver(x.over) {
+	if scan := t.up.check; x.most > 0 && x.over.rule != ownBytes {
 		t.up.check = func(b []byte) error {
 			if t.up.n.Load()+int64(len(b)) > x.most {
 				return x.over

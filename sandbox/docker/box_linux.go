@@ -42,7 +42,6 @@ func takeStandard(w sandbox.Wiring) (*standard, error) {
 			return nil, fmt.Errorf("start docker: %s is a folder or a disk, which would be a way out of the cloister", name)
 		}
 		s.tty[i] = term.IsTerminal(int(f.Fd()))
-		sandbox.LetReopen(f)
 	}
 	return s, nil
 }

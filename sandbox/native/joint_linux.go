@@ -82,7 +82,6 @@ func (j *joint) take(i int, f *os.File) error {
 		return fmt.Errorf("start native: pass %s on: %w", name, err)
 	}
 	j.stdio[i] = dup
-	sandbox.LetReopen(f)
 	if st.Mode&unix.S_IFMT == unix.S_IFREG {
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 		if err != nil {

@@ -137,6 +137,7 @@ type exchange struct {
 	extended bool       // its frames may be an extension's
 	most     int64      // what the body may hold; 0 is no bound
 	over     *formError // of a body that holds more
+	verdict  Verdict    // what allowed it
 	use      *hostUse
 	// Of a request that is changed: by what, the program's body, and what goes up
 	// instead of it, nil for as it is, of outLength bytes, or -1.
@@ -254,7 +255,7 @@ func (x *exchange) absolute(rest string, proxy bool) error {
 	}
 	x.target = path
 	if proxy {
-		if x.via = ViaHTTP; to.Port() == 443 { // as a direct connection is told
+		if x.via, x.to = ViaHTTP, to; to.Port() == 443 { // as a direct connection is told
 			return &formError{status: 400, reason: "http:// at port 443, which takes TLS: https:// goes through CONNECT"}
 		}
 		x.to, err = x.s.e.named(to)
@@ -441,6 +442,7 @@ func (x *exchange) silent(err error) bool {
 
 // obey is what a verdict changes of every request.
 func (x *exchange) obey(v Verdict) error {
+	x.verdict = v
 	x.most, x.over = x.s.e.bound(v, x.req.Length)
 	x.use = x.s.e.quota.host(x.to.Host())
 	if x.most > 0 && x.req.Length > x.most {

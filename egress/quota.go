@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -177,9 +176,6 @@ func (q *quota) spend(h *hostUse, n int64) error {
 // fits says whether a body of n bytes may go up to h whole: one whose length is told
 // is refused before any of it goes.
 func (q *quota) fits(h *hostUse, n int64) error {
-	if n <= 0 {
-		return nil
-	}
 	return q.bounds.Load().upload(h.up.Load()+n, q.up.Load()+n)
 }
 
@@ -251,29 +247,25 @@ func (q *quota) name(host string) error {
 	return nil
 }
 
-// ownBytes names the session's own bound on a body.
-const ownBytes = "limit max_request_bytes"
-
 // bound is the most that a body may hold: the rule's word or the session's. length
 // is what it says that it holds, if it does.
-func (e *Engine) bound(v Verdict, length int64) (most int64, err *formError) {
+func (e *Engine) bound(v Verdict, length int64) (int64, *formError) {
 	own := e.quota.bounds.Load().RequestBytes
-	if v.MaxBytes > 0 && (own == 0 || v.MaxBytes <= own) {
-		return v.MaxBytes, &formError{
-			status: http.StatusRequestEntityTooLarge, rule: v.Rule, place: v.Place,
-			reason: "a body of more than " + strconv.FormatInt(v.MaxBytes, 10) + " bytes, the most that the rule \"" + v.Rule + "\" allows",
-			hints:  []string{strings.TrimSpace("in the rule at "+v.Place) + " write bytes: " + strconv.FormatInt(words.Enough(v.MaxBytes, length), 10)},
-		}
-	}
-	if own == 0 {
+	switch {
+	case v.MaxBytes > 0 && (own == 0 || v.MaxBytes <= own):
+		return v.MaxBytes, ruled(v, length)
+	case own == 0:
 		return 0, nil
 	}
 	return own, over(http.StatusRequestEntityTooLarge, "max_request_bytes", "a body of more than "+strconv.FormatInt(own, 10)+" bytes",
 		"max_request_bytes: "+strconv.FormatInt(words.Enough(own, length), 10))
 }
 
-// isOver says whether an error is a bound's.
-func isOver(err error) bool {
-	form, ok := errors.AsType[*formError](err)
-	return ok && form.rule != ""
+// ruled refuses a body by the rule's word.
+func ruled(v Verdict, length int64) *formError {
+	return &formError{
+		status: http.StatusRequestEntityTooLarge, rule: v.Rule, place: v.Place,
+		reason: "a body of more than " + strconv.FormatInt(v.MaxBytes, 10) + " bytes, the most that the rule \"" + v.Rule + "\" allows",
+		hints:  []string{strings.TrimSpace("in the rule at "+v.Place) + " write bytes: " + strconv.FormatInt(words.Enough(v.MaxBytes, length), 10)},
+	}
 }

@@ -552,11 +552,11 @@ func (s *stream) finishTunnel(t *tunnel) {
 func (s *stream) closed(t *tunnel, err error) {
 	f := s.flow(Flow{Kind: Connect, Up: t.up.n.Load(), Down: t.down.n.Load()})
 	f.Duration = time.Since(f.Start)
+	form, bounded := errors.AsType[*formError](err)
 	switch cause := s.killed(); {
 	case cause != nil:
 		f.Reason = cause.Error()
-	case isOver(err):
-		form, _ := errors.AsType[*formError](err)
+	case bounded:
 		f.refused(form)
 		s.e.refused(f)
 		return

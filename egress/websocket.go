@@ -101,10 +101,10 @@ func (x *exchange) frames() {
 	x.readFrames(t, up, down)
 	// What a rule lets a body hold, all frames may. The session's own bound on one
 	// request would end a long conversation; upload_limit counts that.
-	if scan := t.up.check; x.most > 0 && x.over.rule != ownBytes {
+	if scan := t.up.check; x.verdict.MaxBytes > 0 {
 		t.up.check = func(b []byte) error {
-			if t.up.n.Load()+int64(len(b)) > x.most {
-				return x.over
+			if n := t.up.n.Load() + int64(len(b)); n > x.verdict.MaxBytes {
+				return ruled(x.verdict, n)
 			}
 			return scan(b)
 		}
@@ -114,11 +114,11 @@ func (x *exchange) frames() {
 	err := t.finish()
 	x.up, x.down = t.up.n.Load(), t.down.n.Load()
 	f := x.flow()
+	form, bounded := errors.AsType[*formError](err)
 	switch cause := s.killed(); {
 	case cause != nil:
 		f.Reason = cause.Error()
-	case isOver(err):
-		form, _ := errors.AsType[*formError](err)
+	case bounded:
 		f.refused(form)
 		s.e.refused(f)
 		return
@@ -126,8 +126,6 @@ func (x *exchange) frames() {
 		f.Reason = "a WebSocket connection with bytes that are no frame"
 		if r, ok := errors.AsType[*Refused](err); ok {
 			f.Reason = r.Verdict.Reason
-		} else if form, ok := errors.AsType[*formError](err); ok {
-			f.refused(form)
 		}
 	case err != nil:
 		f.Reason = "connection broken"

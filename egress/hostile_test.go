@@ -47,6 +47,8 @@ func framed(t testing.TB, ca *testCA, settings []http2.Setting, handle func(f *h
 				if !frame.IsAck() {
 					_ = f.WriteSettingsAck()
 				}
+			case *http2.PingFrame:
+				_ = f.WritePing(true, frame.Data)
 			case *http2.MetaHeadersFrame:
 				handle(f, frame)
 			}
@@ -307,7 +309,7 @@ func TestServerOfOneStream(t *testing.T) {
 		case 2:
 			select {
 			case <-third:
-			case <-time.After(20 * time.Second):
+			case <-time.After(patience):
 			}
 		case 3:
 			close(third)
@@ -336,6 +338,33 @@ func TestServerOfOneStream(t *testing.T) {
 	if n := u.accepted(); n < 2 || n > 5 {
 		t.Errorf("%d connections", n)
 	}
+}
+
+// A server that refuses more streams than it said is never asked for more.
+func TestServerOfFewStreams(t *testing.T) {
+	ca := newTestCA(t)
+	u := byHand(t, ca, "h2", func(c net.Conn) {
+		(&http2.Server{MaxConcurrentStreams: 4}).ServeConn(c, &http2.ServeConnOpts{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			time.Sleep(50 * time.Millisecond) //nolint:forbidigo // a server that thinks
+		})})
+	})
+	w := newInspectedBy(t, ca, u.addr)
+	client := w.client2()
+	post := func() {
+		resp, err := client.Post("https://api.test/", "text/plain", strings.NewReader("asked once"))
+		if err != nil || resp.StatusCode != 200 {
+			t.Errorf("%v %v", resp, err)
+			return
+		}
+		resp.Body.Close()
+	}
+	post() // from here on its bound is known
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(post)
+	}
+	all.Wait()
 }
 
 // A server that goes away as it is asked has not read the request: it is sent again,
@@ -397,8 +426,14 @@ func TestServerThatWantsACertificate(t *testing.T) {
 
 // The frames of a WebSocket are no way around what a rule lets a body hold.
 func TestFramesHoldNoMoreThanABody(t *testing.T) {
+	framesHold(t, 0)
+	framesHold(t, 500) // which bounds each request, and no conversation
+}
+
+func framesHold(t *testing.T, own int64) {
+	t.Helper()
 	ca := newTestCA(t)
-	w := newInspectedBy(t, ca, tlsServer(t, ca.leaf(nil, readHost), webSocket(rightAccept)))
+	w := newInspectedBy(t, ca, tlsServer(t, ca.leaf(nil, readHost), webSocket(rightAccept)), bounded(egress.Quota{RequestBytes: own}))
 	v := read()
 	v.MaxBytes = 1000
 	w.set(readHost, v)

@@ -83,12 +83,12 @@ func (s *stream) serveHTTP2(ctx context.Context) {
 func (d *duplex) upstream() (*http2.ClientConn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.conns = slices.DeleteFunc(d.conns, func(c *http2.ClientConn) bool { return c.State().Closed || c.State().Closing })
 	for _, conn := range d.conns {
 		if conn.ReserveNewRequest() {
 			return conn, nil
 		}
 	}
+	d.conns = slices.DeleteFunc(d.conns, func(c *http2.ClientConn) bool { return c.State().Closed || c.State().Closing })
 	if len(d.conns) >= mostConns {
 		return nil, &dialError{status: 503, words: d.s.target.String() + " takes fewer requests at once"}
 	}
@@ -122,6 +122,9 @@ func (d *duplex) open(c net.Conn) (*http2.ClientConn, error) {
 		return nil, broken
 	}
 	conn, err := d.transport.NewClientConn(opened)
+	if err == nil {
+		err = conn.Ping(ctx) // before its answer come the settings: how many streams it takes
+	}
 	if err != nil {
 		broken.err = err
 		return nil, broken

@@ -212,7 +212,10 @@ Every figure stands beside its peer from the same run on the same machine: the
 contenders take turns, and a figure is the median of its rounds. Ratios travel
 between machines, milliseconds do not. ` + "`go run ./bench`" + ` measures again (as
 root it installs the peers first); the newest full run of each kind of user is
-told here, and the raw figures of all runs are in docs/bench.
+told here, and the raw figures of all runs are in docs/bench. Every client and everything
+between it and its server runs in a session of its own, as the guardian and each cloister
+do, because the kernel wakes a program sooner by another of its own session
+(docs/decisions/0029).
 
 How it is measured, and what is compared:
 
@@ -241,8 +244,8 @@ How it is measured, and what is compared:
   without the payload's, ten at once, with the guardian's growth; 1 MB is 10⁶.
 - **inspected**: HTTPS to a server on loopback whose requests rules read; direct is the
   same client without anything between. squid and mitmproxy open the same connections
-  by CONNECT. A request is timed on a connection that is kept; what it adds is against
-  direct in the same round. A new connection, to an
+  by CONNECT. A request is timed on a connection that is kept, many once all their
+  connections are open; what one adds is against direct in the same round. A new connection, to an
   address that is known, makes both handshakes and one request. An
   idle one is what the guardian's PSS grows by for each of a thousand that were asked on
   once and are kept. A placeholder is sent by every second 150 of the requests of one

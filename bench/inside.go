@@ -64,7 +64,7 @@ func inside([]string) error {
 		}
 		began := time.Now()
 		var each []float64
-		err := o.obey(&each)
+		err := o.obey(&each, &began)
 		a := answer{Seconds: time.Since(began).Seconds(), Began: began.UnixNano(), Ended: time.Now().UnixNano(), Each: each}
 		if err != nil {
 			a.Error = err.Error()
@@ -84,7 +84,7 @@ func envProxy() string {
 	return ""
 }
 
-func (o order) obey(took *[]float64) (err error) {
+func (o order) obey(took *[]float64, began *time.Time) (err error) {
 	switch o.Do {
 	case "upload", "download":
 		return o.bulk()
@@ -98,7 +98,7 @@ func (o order) obey(took *[]float64) (err error) {
 	case "dns":
 		return o.each(o.ask)
 	case "requests":
-		*took, err = o.requests()
+		*took, err = o.requests(began)
 		return err
 	case "events":
 		*took, err = o.events()

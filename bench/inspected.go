@@ -169,19 +169,23 @@ func (o order) get(c *tls.Conn, r *bufio.Reader, path string) error {
 }
 
 // requests asks Times on each of Wide connections that are kept, and tells how long
-// each took, in seconds.
-func (o order) requests() ([]float64, error) {
-	var all sync.WaitGroup
+// each took, in seconds. It began when all of them were open.
+func (o order) requests(began *time.Time) ([]float64, error) {
+	var all, opening sync.WaitGroup
 	took := make([][]float64, max(1, o.Wide))
 	failed := make([]error, len(took))
+	open := make(chan struct{})
+	opening.Add(len(took))
 	for i := range took {
 		all.Go(func() {
 			c, r, err := o.secure()
+			opening.Done()
 			if err != nil {
 				failed[i] = err
 				return
 			}
 			defer func() { _ = c.Close() }()
+			<-open
 			for range o.Times {
 				began := time.Now()
 				if failed[i] = o.get(c, r, "/x"); failed[i] != nil {
@@ -191,6 +195,9 @@ func (o order) requests() ([]float64, error) {
 			}
 		})
 	}
+	opening.Wait()
+	*began = time.Now()
+	close(open)
 	all.Wait()
 	return slices.Concat(took...), errors.Join(failed...)
 }

@@ -133,6 +133,7 @@ func (w *world) daemon(ctx context.Context, name string, args ...string) (*exec.
 	}
 	defer log.Close()
 	cmd := w.in(context.WithoutCancel(ctx), name, args...)
+	cmd.SysProcAttr = apart()
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

@@ -38,6 +38,7 @@ func (w *world) client() (string, error) {
 // open starts the client of a way.
 func (w *world) open(ctx context.Context, name string, words []string, to, proxy string, cpu func() (float64, error)) (*way, error) {
 	cmd := w.in(ctx, words[0], words[1:]...)
+	cmd.SysProcAttr = apart()
 	cmd.Stderr = os.Stderr
 	// An end by its closed input leaves nothing behind; this is for a hang.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

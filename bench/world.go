@@ -186,6 +186,11 @@ func (w *world) in(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// apart gives a program a session of its own, as the guardian and every cloister have
+// one. The kernel schedules sessions as groups (autogroup), and wakes a program sooner
+// by another of its own: alike for all, or direct and the peers are flattered.
+func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
 // said runs a command to its end and gives what it printed.
 func (w *world) said(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := w.in(ctx, name, args...)

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"slices"
-	"strings"
 
 	"cloister/internal/authority"
 	"cloister/policy/allowing"
@@ -194,8 +193,7 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 		v.Effect = Deny // nobody is asked about a login
 		v.Origin, v.Reason, v.Hints = f.login[tierAllow].origin, f.login[tierAllow].otherwise, loginHints(a, f.asked, f.login[tierAllow].login)
 	case f.http != nil && some != nil:
-		near, words := s.nearest(a, f.http)
-		v.Origin, v.Reason, v.Hints = near.origin, near.otherwise+": "+strings.Join(words, ", "), allowing.Request(a, f.http.asked())
+		v.Hints = nil // everyReading has the nearest rule speak, once
 	case f.wrongPort != nil:
 		v.Origin, v.Reason = f.wrongPort.origin, f.wrongPort.elsewhere
 	case c.wrongPort != nil:

@@ -17,29 +17,30 @@ const mostReadings = 8
 // path (CVE-2018-14773): a rule about GET must not let a DELETE through. The
 // strictest answer counts.
 func (s *Snapshot) everyReading(r Request) Verdict {
-	v := s.weigh(r)
-	if v.Effect == Deny || r.HTTP.Header == nil && r.HTTP.Query == "" {
-		return v
+	v, by := s.weigh(r), reading{http: r.HTTP}
+	var others []reading
+	if v.Effect != Deny {
+		others = r.HTTP.readings()
 	}
-	others := r.HTTP.readings()
 	if len(others) > mostReadings {
 		return Verdict{Rule: ruleInvalid, Reason: "the request says too many times that it is another one than it looks"}
 	}
-	for _, other := range others {
-		q := r
-		q.HTTP.Method, q.HTTP.Path, q.HTTP.BadPath, q.HTTP.Query = other.http.Method, other.http.Path, other.http.BadPath, other.http.Query
-		w := s.weigh(q)
+	for i := 0; i < len(others) && v.Effect != Deny; i++ {
+		r.HTTP = others[i].http
+		w := s.weigh(r)
 		if w.Effect < v.Effect {
 			w.Inspect, w.Judged, w.Rewrites = v.Inspect || w.Inspect, v.Judged || w.Judged, v.Rewrites
-			w.Reason = other.says + " makes another request of it: " + w.Reason
-			v = w
-		}
-		if v.Effect == Deny {
-			return v
+			v, by = w, others[i]
 		}
 		if w.MaxBytes > 0 && (v.MaxBytes == 0 || w.MaxBytes < v.MaxBytes) {
 			v.MaxBytes = w.MaxBytes
 		}
+	}
+	if v.Rule == RuleUnlisted && v.Reason == "" {
+		s.nearest(&v, r.Authority, &by.http)
+	}
+	if by.says != "" {
+		v.Reason = by.says + " makes another request of it: " + v.Reason
 	}
 	return v
 }

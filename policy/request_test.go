@@ -210,6 +210,37 @@ func TestManyPairsOfReadings(t *testing.T) {
 	}
 }
 
+// The words of a refusal are made once, of few rules, and read no query that no
+// rule speaks of: a program may ask for refusals as often as it likes.
+func TestManyRulesAndKeysRefused(t *testing.T) {
+	var paths, fields, keys []policy.Rule
+	for i := range 300 {
+		at := []string{"/a" + strconv.Itoa(i)}
+		paths = append(paths, policy.Rule{Effect: policy.Allow, Domain: "plain.test", Paths: at})
+		fields = append(fields, policy.Rule{Effect: policy.Allow, Domain: "plain.test", Paths: at, Headers: map[string]string{"X-A" + strconv.Itoa(i): "*"}})
+		keys = append(keys, policy.Rule{Effect: policy.Allow, Domain: "plain.test", Paths: at, Query: map[string]string{"k" + strconv.Itoa(i): "*"}})
+	}
+	var overrides []string
+	for i := range 7 {
+		overrides = append(overrides, "X-HTTP-Method: M"+strconv.Itoa(i))
+	}
+	query := strings.TrimSuffix(strings.Repeat("ab=c&", 9_900), "&")
+	for name, tt := range map[string]struct {
+		rules []policy.Rule
+		most  float64 // allocations: one for each value of a query that is read, a few for each rule
+	}{"paths": {paths, 2_000}, "headers": {fields, 4_000}, "queries": {keys, 4_000}} {
+		s := compile(t, policy.Input{Rules: tt.rules, Unlisted: policy.Ask})
+		r := ask(t, "GET plain.test/x?"+query, overrides...)
+		if n := testing.AllocsPerRun(1, func() { policy.Decide(s, r) }); n > tt.most {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+		v := policy.Decide(s, r)
+		if v.Effect != policy.Ask || !strings.Contains(v.Reason, "another path") || len(v.Hints) == 0 {
+			t.Errorf("%s: %s: %s", name, v.Effect, v.Reason)
+		}
+	}
+}
+
 // Some servers read a method in small letters as the one in capitals.
 func TestMethodInSmallLetters(t *testing.T) {
 	s := compile(t, policy.Input{Rules: []policy.Rule{
@@ -219,8 +250,11 @@ func TestMethodInSmallLetters(t *testing.T) {
 		"DELETE plain.test/": policy.Deny, "delete plain.test/": policy.Deny, "DeLete plain.test/": policy.Deny,
 		"get plain.test/": policy.Allow, "GET plain.test/": policy.Allow,
 	} {
-		if v := policy.Decide(s, ask(t, line)); v.Effect != want {
-			t.Errorf("%s: %s: %s", line, v.Effect, v.Reason)
+		r := ask(t, line)
+		for _, r.HTTP.Header = range []iter.Seq2[string, string]{r.HTTP.Header, nil} {
+			if v := policy.Decide(s, r); v.Effect != want {
+				t.Errorf("%s, fields %t: %s: %s", line, r.HTTP.Header != nil, v.Effect, v.Reason)
+			}
 		}
 	}
 }

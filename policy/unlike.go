@@ -1,10 +1,10 @@
 package policy
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"cloister/internal/authority"
 	"cloister/policy/allowing"
@@ -18,9 +18,13 @@ const (
 	farField  = 1
 )
 
+// mostLikened bounds the rules that a refused request's fields are held against again.
+const mostLikened = 64
+
 // unlike is what of a request a rule of that tier does not speak of, in words, and
-// how much that is. The values stay untold: they may be secrets.
-func (m *matcher) unlike(q *HTTP, t tier) (words []string, far int) {
+// how much that is. The values stay untold: they may be secrets. query is q.parse,
+// which costs too much for a rule that names no keys.
+func (m *matcher) unlike(q *HTTP, t tier, query func() (url.Values, error)) (words []string, far int) {
 	widens := t == tierAllow || t == tierPerson
 	differ := func(by int, word string) { words, far = append(words, word), far+by }
 	if len(m.methods) > 0 && !slices.Contains(m.methods, q.Method) {
@@ -38,12 +42,12 @@ func (m *matcher) unlike(q *HTTP, t tier) (words []string, far int) {
 			differ(farField, "another header "+h.name)
 		}
 	}
-	values, err := url.ParseQuery(q.Query)
-	if err != nil && len(m.query) > 0 {
-		differ(farField, "a query that servers read in two ways")
-		return words, far
-	}
 	for _, k := range m.query {
+		values, err := query()
+		if err != nil {
+			differ(farField, "a query that servers read in two ways")
+			break
+		}
 		if !fits(k, widens, slices.Values(values[k.name])) {
 			differ(farField, "another query "+k.name)
 		}
@@ -53,39 +57,36 @@ func (m *matcher) unlike(q *HTTP, t tier) (words []string, far int) {
 
 // asked is the request for those who write what would allow it.
 func (q *HTTP) asked() allowing.Asked {
-	out := allowing.Asked{Method: q.Method, Query: q.Query, Path: &q.Path}
-	if q.BadPath != nil {
-		out.Path = nil
-	}
-	return out
+	return allowing.Asked{Method: q.Method, Query: q.Query, Path: q.Path, BadPath: q.BadPath}
 }
 
-// nearest is the allow rule about requests to a destination that is most like a
-// request, and what it does not fit in.
-func (s *Snapshot) nearest(a authority.Authority, q *HTTP) (near *rule, words []string) {
+// nearest gives the answer to a request to a destination where rules allow others
+// its words: of the rules that name its host most exactly (half the rank, whoever wrote
+// them) the one that is most like the request, and what it does not fit in.
+func (s *Snapshot) nearest(v *Verdict, a authority.Authority, q *HTTP) {
 	var all []*rule
 	f := found{all: &all}
 	for _, ix := range s.layers {
 		ix.naming(a, &f)
 	}
-	least := 0
-	for _, r := range all {
-		if r.tier != tierAllow || r.request == nil || !r.atPort(a.Port()) {
-			continue
-		}
-		what, far := r.request.unlike(q, r.tier)
-		if near == nil || cmp.Or(cmp.Compare(near.exactness(), r.exactness()), cmp.Compare(far, least)) < 0 || far == least && r.before(near) {
-			near, words, least = r, what, far
+	all = slices.DeleteFunc(all, func(r *rule) bool {
+		return r.tier != tierAllow || r.request == nil || !r.atPort(a.Port()) || r.rank/2 < f.some[tierAllow].rank/2
+	})
+	query, least := sync.OnceValues(q.parse), -1
+	var near *rule
+	for _, r := range all[:min(len(all), mostLikened)] {
+		if words, far := r.request.unlike(q, r.tier, query); least < 0 || far < least || far == least && r.before(near) {
+			near, least = r, far
+			v.Origin, v.Reason = r.origin, r.otherwise+": "+strings.Join(words, ", ")
 		}
 	}
-	return near, words
+	v.Hints = allowing.Request(a, q.asked())
 }
 
-// exactness is how exactly a rule names its host, whoever wrote it.
-func (r *rule) exactness() int { return r.rank / 2 }
+func (q *HTTP) parse() (url.Values, error) { return url.ParseQuery(q.Query) }
 
 // otherRequest is why a rule has no say in a request.
 func (r *rule) otherRequest(q *HTTP) string {
-	words, _ := r.request.unlike(q, r.tier)
+	words, _ := r.request.unlike(q, r.tier, q.parse)
 	return strings.Join(words, ", ")
 }

@@ -16,10 +16,12 @@ import (
 	"cloister/internal/urlpath"
 )
 
-// Asked is a request that was refused. Path is nil where it has no one spelling.
+// Asked is a request that was refused. Path means nothing where BadPath says that it has
+// no one spelling.
 type Asked struct {
 	Method, Query string
-	Path          *urlpath.Path
+	Path          urlpath.Path
+	BadPath       error
 }
 
 // IsMethod says whether a rule can name a method: there are others that can be sent.
@@ -50,8 +52,8 @@ func Request(a authority.Authority, q Asked) []string {
 	if IsMethod(q.Method) {
 		line += ", methods: [" + q.Method + "]"
 	}
-	if q.Path != nil {
-		line += ", paths: [" + strconv.Quote(globOf(*q.Path)) + "]"
+	if q.BadPath == nil {
+		line += ", paths: [" + strconv.Quote(globOf(q.Path)) + "]"
 	}
 	return []string{line + "}]}", session}
 }
@@ -59,7 +61,7 @@ func Request(a authority.Authority, q Asked) []string {
 // gitRules are the two requests of which git makes one fetch or push: the words for
 // the first alone would end in a refusal of the second.
 func gitRules(a authority.Authority, q Asked) string {
-	if q.Path == nil {
+	if q.BadPath != nil {
 		return ""
 	}
 	path := q.Path.String()
@@ -70,7 +72,7 @@ func gitRules(a authority.Authority, q Asked) string {
 			base, is = strings.CutSuffix(path, "/"+service)
 			is = is && q.Method == "POST"
 		}
-		if !is || globOf(*q.Path) != path {
+		if !is || globOf(q.Path) != path {
 			continue
 		}
 		return "{" + Target(a) + ", methods: [GET], paths: [" + strconv.Quote(base+"/info/refs") + "], query: {service: " + service + "}}, {" +

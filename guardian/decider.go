@@ -206,10 +206,8 @@ func (l *live) flowEvent(f egress.Flow) audit.Event {
 		}
 	}
 	e.Via, e.Method, e.Path, e.Status = f.Via, f.Method, f.Path, f.Status
-	if e.Reason, e.Rule = f.Reason, f.Rule; f.Place != "" {
-		e.Rule += " (" + f.Place + ")"
-	}
-	if f.Detail != "" {
+	e.Rule = policy.Verdict{Rule: f.Rule, Origin: policy.Origin{Source: f.Place}}.RuleAt() // as decisions write it
+	if e.Reason = f.Reason; f.Detail != "" {
 		e.Reason = strings.TrimPrefix(e.Reason+"; "+f.Detail, "; ")
 	}
 	return e

@@ -94,11 +94,13 @@ type Vault struct {
 	run   Runner
 	renew Renewer
 
-	mu       sync.Mutex
-	seen     os.FileInfo         // the file as it was read or written here; nil for none
-	key      *age.X25519Identity // nil before the first secret
-	inRing   bool
-	items    map[string]*held
+	mu     sync.Mutex
+	seen   os.FileInfo         // the file as it was read or written here; nil for none
+	key    *age.X25519Identity // nil before the first secret
+	inRing bool
+	items  map[string]*held
+	// aside are logins with an unwritten value of which the file has nothing now.
+	aside    map[string]*held
 	revision uint64
 }
 
@@ -133,7 +135,7 @@ var ErrNoKey = errors.New("the keyring has no such entry")
 // where this host has none; run executes commands that print a secret, renew keeps
 // logins young.
 func Open(dir string, ring Keyring, run Runner, renew Renewer) (*Vault, error) {
-	v := &Vault{dir: dir, ring: ring, run: run, renew: renew, items: map[string]*held{}}
+	v := &Vault{dir: dir, ring: ring, run: run, renew: renew, items: map[string]*held{}, aside: map[string]*held{}}
 	if err := v.Reread(); err != nil {
 		return nil, err
 	}
@@ -168,9 +170,16 @@ func (v *Vault) reread() error {
 		}
 	}
 	for name, h := range v.items {
-		// The file has it as it was before: that is worth nothing any more.
-		if there := fresh.items[name]; h.unwritten != nil && there != nil && there.sameLogin(h) {
+		if h.unwritten != nil {
+			v.aside[name] = h
+		}
+	}
+	for name, h := range v.aside {
+		// The file has it as it was before: that is worth nothing any more. It may have
+		// it again only later, since who brings a vault back removes the broken one first.
+		if there := fresh.items[name]; there != nil && there.sameLogin(h) {
 			fresh.items[name] = h
+			delete(v.aside, name)
 		}
 	}
 	v.seen, v.key, v.inRing, v.items, v.revision = now, fresh.key, fresh.inRing, fresh.items, fresh.revision
@@ -560,15 +569,22 @@ func (v *Vault) renewed(h *held, next secret.Value) {
 	v.revision++
 	h.value, h.revision = next, v.revision
 	if now == nil || now != h && !now.sameLogin(h) {
-		return // removed, or another login
+		// Removed, or another login; or the vault is just being brought back.
+		h.unwritten = unwrittenError(ErrNotFound)
+		v.aside[h.Name] = h
+		return
 	}
 	now.value, now.revision = next, v.revision
 	if err == nil {
 		err = v.save()
 	}
 	if err != nil {
-		now.unwritten = fmt.Errorf("it was renewed, and could not be written; it is gone when the guardian ends: %w", err)
+		now.unwritten = unwrittenError(err)
 	}
+}
+
+func unwrittenError(why error) error {
+	return fmt.Errorf("it was renewed, and could not be written; it is gone when the guardian ends: %w", why)
 }
 
 // sameLogin says whether two are of one login, at two times: who logs in anew sets

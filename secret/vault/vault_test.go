@@ -380,6 +380,8 @@ func TestARenewedLoginIsWritten(t *testing.T) {
 
 // A login that was renewed while the vault could not be written outlives a vault that
 // is brought back, as it was then or earlier, and is written as soon as that is possible.
+// Who brings it back removes the broken one first, and the vault may be looked at between,
+// or only then be found to be away when the login is renewed.
 func TestAnUnwrittenLoginOutlivesARestore(t *testing.T) {
 	for name, c := range map[string]struct {
 		bring func(t *testing.T, file string, young, old []byte) error
@@ -396,64 +398,83 @@ func TestAnUnwrittenLoginOutlivesARestore(t *testing.T) {
 			return errors.Join(err, open(t, filepath.Dir(file), nil).Remove("L"))
 		}, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "vault")
-			file := filepath.Join(dir, "secrets.age")
-			next := ""
-			renew := func(_ context.Context, _ string, kept secret.Value) (_, young secret.Value, err error) {
-				if next != "" {
-					young = value(t, next)
+		for how, between := range map[string]func(t *testing.T, v *vault.Vault, renewed func()){
+			"at once": func(_ *testing.T, _ *vault.Vault, _ func()) {},
+			"looked at between": func(t *testing.T, v *vault.Vault, _ func()) {
+				if err := v.Reread(); err != nil || len(v.List()) > 0 {
+					t.Errorf("without a file: %v, %v", v.List(), err)
 				}
-				return kept, young, nil
-			}
-			again := func() *vault.Vault {
-				v, err := vault.Open(dir, nil, nil, renew)
+			},
+			"renewed between": func(_ *testing.T, _ *vault.Vault, renewed func()) { renewed() },
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "vault")
+				file := filepath.Join(dir, "secrets.age")
+				next := ""
+				renew := func(_ context.Context, _ string, kept secret.Value) (_, young secret.Value, err error) {
+					if next != "" {
+						young = value(t, next)
+					}
+					return kept, young, nil
+				}
+				again := func() *vault.Vault {
+					v, err := vault.Open(dir, nil, nil, renew)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return v
+				}
+				v := again()
+				if err := v.SetLogin("L", "service", value(t, "one"), time.Now()); err != nil {
+					t.Fatal(err)
+				}
+				old, err := os.ReadFile(file)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return v
-			}
-			v := again()
-			if err := v.SetLogin("L", "service", value(t, "one"), time.Now()); err != nil {
-				t.Fatal(err)
-			}
-			old, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			next = "two"
-			reveal(t, v, "L")
-			young, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// A folder that cannot be replaced by a file, as root too.
-			if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700), os.WriteFile(filepath.Join(file, "x"), nil, 0o600)); err != nil {
-				t.Fatal(err)
-			}
-			next = "three"
-			reveal(t, v, "L")
-			next = ""
-			if item, err := v.Find("L"); err != nil || item.Problem == nil {
-				t.Errorf("%v, and no word of what was not written", err)
-			}
-			if err := errors.Join(os.RemoveAll(file), c.bring(t, file, young, old), v.Reread()); err != nil {
-				t.Fatal(err)
-			}
-			item, err := v.Find("L")
-			if c.want == "" {
-				if !errors.Is(err, vault.ErrNotFound) {
-					t.Errorf("what another hand removed is there: %v", err)
+				next = "two"
+				reveal(t, v, "L")
+				young, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
 				}
-				return
-			}
-			if err != nil || item.Problem != nil {
-				t.Errorf("%v, %v", err, item.Problem)
-			}
-			if here, there := reveal(t, v, "L"), reveal(t, again(), "L"); here != c.want || there != c.want {
-				t.Errorf("kept: %q here, %q on the disk; want %q", here, there, c.want)
-			}
-		})
+				// A folder that cannot be replaced by a file, as root too.
+				if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700), os.WriteFile(filepath.Join(file, "x"), nil, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+				third := func() {
+					next = "three"
+					reveal(t, v, "L")
+					next = ""
+				}
+				if how != "renewed between" {
+					third()
+					if item, err := v.Find("L"); err != nil || item.Problem == nil {
+						t.Errorf("%v, and no word of what was not written", err)
+					}
+				}
+				if err := os.RemoveAll(file); err != nil {
+					t.Fatal(err)
+				}
+				between(t, v, third)
+				if err := errors.Join(c.bring(t, file, young, old), v.Reread()); err != nil {
+					t.Fatal(err)
+				}
+				item, err := v.Find("L")
+				if c.want == "" {
+					if !errors.Is(err, vault.ErrNotFound) {
+						t.Errorf("what another hand removed is there: %v", err)
+					}
+					return
+				}
+				if err != nil || item.Problem != nil {
+					t.Errorf("%v, %v", err, item.Problem)
+				}
+				if here, there := reveal(t, v, "L"), reveal(t, again(), "L"); here != c.want || there != c.want {
+					t.Errorf("kept: %q here, %q on the disk; want %q", here, there, c.want)
+				}
+			})
+		}
 	}
 }
 

@@ -120,7 +120,7 @@ func stateFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "session
 // maxFrames bounds the memory of all MCP frames that are being read at once.
 const maxFrames = 96 << 20
 
-// maxUnpacking bounds that of compressed bodies in which secrets are looked for.
+// maxUnpacking is that for compressed bodies in which secrets are looked for ([unpack.NewMemory]).
 const maxUnpacking = 128 << 20
 
 // AuditDir is where the guardian of dirs keeps its record.

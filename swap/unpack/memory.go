@@ -13,9 +13,13 @@ const turnWithin = 10 * time.Second
 // ErrCrowded ends a body for which there was no memory.
 var ErrCrowded = errors.New("too many compressed bodies at once")
 
+// spare is two bodies of the longest window there is.
+const spare = 2 * (1<<24 + besides)
+
 // Memory is what all sessions have together.
 type Memory struct {
 	most   int64
+	spare  int64 // besides most, for who has next to nothing of it
 	within time.Duration
 
 	mu    sync.Mutex
@@ -23,9 +27,9 @@ type Memory struct {
 	freed chan struct{} // closed when some is given back
 }
 
-// NewMemory is so many bytes.
+// NewMemory is so many bytes, and 32 MiB for those sessions that would have none of them.
 func NewMemory(most int64) *Memory {
-	return &Memory{most: most, within: turnWithin, freed: make(chan struct{})}
+	return &Memory{most: most, spare: spare, within: turnWithin, freed: make(chan struct{})}
 }
 
 // A Share is what one session takes of it.
@@ -63,12 +67,13 @@ func (s *Share) take(ctx context.Context, n int64) (done func(), err error) {
 }
 
 // try takes n bytes, or tells what to wait for. No session has more than is left for
-// the others.
+// the others; one that has next to nothing can take one body more, of what is spare.
 func (s *Share) try(n int64) (freed <-chan struct{}) {
 	m := s.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s.used+n > m.most-m.used {
+	first := s.used <= m.most/128 && n <= m.most+m.spare-m.used
+	if s.used+n > m.most-m.used && !first {
 		return m.freed
 	}
 	s.used, m.used = s.used+n, m.used+n

@@ -3,7 +3,12 @@
 // The promise: what is unpacked, and what codings make of each other, is bounded, and
 // so is the memory of all bodies that are being unpacked at once: one that wants more
 // waits for its turn, and after a while is told that there is none. A session can take
-// half of what the others leave, so that none is without because of another.
+// half of what the others leave, and what is spare goes to those that have next to
+// nothing, a body for each: so no single session leaves another without.
+//
+// It does not promise memory to however many sessions: where several hold all they can,
+// and two bodies of the longest window or seven of 4 MiB hold what is spare, the next
+// session waits like any other. What a body holds it holds until its end, a stream too.
 //
 // It does not know what the bodies are for.
 //

@@ -148,3 +148,37 @@ func TestShares(t *testing.T) {
 		t.Errorf("a request that is over: %v", err)
 	}
 }
+
+// Three sessions that take what they can leave a body to others, which hold next to
+// nothing; and those leave the three no less than they had.
+func TestLeavesABody(t *testing.T) {
+	for _, c := range []struct {
+		bits   int
+		greedy []int // what each of the first sessions gets
+		others int
+	}{
+		{24, []int{4, 2, 1}, 2},
+		{22, []int{16, 8, 4, 2, 1}, 7},
+	} {
+		body := int64(1<<c.bits + besides)
+		m := NewMemory(128 << 20)
+		for n, want := range c.greedy {
+			s, got := m.Share(), 0
+			for s.try(body) == nil {
+				got++
+			}
+			if got != want {
+				t.Errorf("%d bits: session %d holds %d, want %d", c.bits, n+1, got, want)
+			}
+		}
+		for n := range c.others {
+			s := m.Share()
+			if s.try(besides) != nil || s.try(body) != nil {
+				t.Errorf("%d bits: the %d. session besides them has nothing", c.bits, n+1)
+			}
+			if s.try(body) == nil {
+				t.Errorf("%d bits: the %d. session besides them has two", c.bits, n+1)
+			}
+		}
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/andybalholm/brotli"
 
 	"cloister/internal/cgroup"
+	"cloister/internal/needs"
 )
 
 // zeros are a body without end.
@@ -244,11 +245,11 @@ func (w *world) hold(pid int, most int64) {
 		return
 	}
 	g, err := cgroup.New("cloister-load-"+strconv.Itoa(os.Getpid()), cgroup.Bounds{Memory: most})
-	if err == nil {
-		err = g.Add(pid)
-	}
 	if err != nil {
-		w.t.Fatal(err)
+		needs.Missing(w.t, "root", err)
+	}
+	if err := g.Add(pid); err != nil {
+		w.t.Fatal(errors.Join(err, g.Close()))
 	}
 	w.t.Cleanup(func() {
 		if g.OutOfMemory() {

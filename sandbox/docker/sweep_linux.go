@@ -127,8 +127,8 @@ func (d *Driver) sweep(ctx context.Context, folders []string) error {
 	return nil
 }
 
-// answers tells whether a shim listens in a session's folder, or is just about to:
-// the note of its engine is the last that is made.
+// answers tells whether a shim listens in a session's folder, or is about to: the note
+// of its engine is the last that is made, before any container; it may be slow until then.
 func (d *Driver) answers(ctx context.Context, name string) bool {
 	dir := filepath.Join(d.o.Dir, name)
 	c, err := dialUnix(ctx, filepath.Join(dir, doorShims))
@@ -137,5 +137,5 @@ func (d *Driver) answers(ctx context.Context, name string) bool {
 	}
 	_, err = os.Stat(filepath.Join(dir, noteEngine))
 	fi, ferr := os.Stat(dir)
-	return errors.Is(err, fs.ErrNotExist) && ferr == nil && time.Since(fi.ModTime()) < time.Second
+	return errors.Is(err, fs.ErrNotExist) && ferr == nil && time.Since(fi.ModTime()) < 30*time.Second
 }

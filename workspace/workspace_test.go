@@ -208,6 +208,11 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(locks, "dead.lock"), "")
+	// Another user's, which nobody but root can open, is none of this one's.
+	write(t, filepath.Join(locks, "another.lock"), "")
+	if err := os.Chmod(filepath.Join(locks, "another.lock"), 0); err != nil {
+		t.Fatal(err)
+	}
 	if err := stubs.Sweep(locks); err != nil {
 		t.Fatal(err)
 	}

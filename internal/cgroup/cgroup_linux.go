@@ -200,8 +200,8 @@ func Is(dir string) bool {
 	return st.Type == unix.CGROUP_SUPER_MAGIC || st.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// Of is the group of that name that a process is in; nil where it is in none.
-func Of(pid int, name string) (*Group, error) {
+// Of is the group that a process is in whose name ends so; nil where it is in none.
+func Of(pid int, suffix string) (*Group, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return nil, nil // it has ended, and what enters its namespaces learns that
@@ -211,7 +211,7 @@ func Of(pid int, name string) (*Group, error) {
 	}
 	g := &Group{}
 	for controller, path := range memberships(text) {
-		if filepath.Base(path) != name {
+		if !strings.HasSuffix(filepath.Base(path), suffix) {
 			continue
 		}
 		if controller == "" && !Unified() {
@@ -390,7 +390,7 @@ func Sweep(prefix string) error {
 }
 
 // Prune removes the groups whose names begin so, but those that still have
-// processes and those that are spared by their name.
+// processes, those that are spared by their name and those that are another user's.
 func Prune(prefix string, spare func(name string) bool) error {
 	found, err := named(prefix)
 	errs := []error{err}
@@ -399,7 +399,10 @@ func Prune(prefix string, spare func(name string) bool) error {
 			continue
 		}
 		for _, dir := range g.folders {
-			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EBUSY) {
+			switch err := unix.Rmdir(dir); {
+			case err == nil, errors.Is(err, unix.ENOENT), errors.Is(err, unix.EBUSY):
+			case errors.Is(err, fs.ErrPermission): // version 1 shows everybody's
+			default:
 				errs = append(errs, fmt.Errorf("remove control group %s: %w", dir, err))
 			}
 		}

@@ -5,9 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"cloister/internal/cgroup"
 	"cloister/internal/needs"
@@ -219,5 +222,35 @@ func TestSweep(t *testing.T) {
 	}
 	if err := c.Wait(); err == nil {
 		t.Error("it ended by itself")
+	}
+}
+
+// Version 1 shows everybody's groups: another user's is no error, which would be tried
+// again for ever.
+func TestPruneLeavesAnothersAlone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		needs.Missing(t, "root", fmt.Errorf("only root can be two users"))
+	}
+	_, name := group(t, cgroup.Bounds{Tree: true})
+	pruned := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends as nobody
+		if _, err := unix.SetfsuidRetUid(65534); err != nil {
+			pruned <- err
+			return
+		}
+		pruned <- cgroup.Prune(name, func(string) bool { return false })
+	}()
+	if err := <-pruned; err != nil {
+		t.Errorf("another user's: %v", err)
+	}
+	if left, _ := filepath.Glob(cgroup.Root + "/*/" + name); len(left) == 0 && !cgroup.Unified() {
+		t.Error("another user's is gone")
+	}
+	if err := cgroup.Prune(name, func(string) bool { return false }); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(cgroup.Root + "/*/" + name); len(left) > 0 {
+		t.Errorf("one's own is left: %v", left)
 	}
 }

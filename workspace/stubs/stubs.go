@@ -336,6 +336,9 @@ func Sweep(locks string) error {
 	var errs []error
 	for _, path := range found {
 		lock, err := os.OpenFile(path, os.O_RDWR, 0)
+		if errors.Is(err, fs.ErrPermission) {
+			continue // another user's, such as root's: it is theirs to sweep
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sweep stubs: %w", err))
 			continue

@@ -17,7 +17,13 @@ import (
 // first. One begins to work when it is made.
 func (a *app) drivers() []choice {
 	return []choice{
-		{"native", func() (sandbox.Driver, error) { return native.New(), nil }},
+		{"native", func() (sandbox.Driver, error) {
+			dirs, err := a.dirs()
+			if err != nil {
+				return nil, err
+			}
+			return native.New(dirs.Runtime), nil
+		}},
 		{"docker", func() (sandbox.Driver, error) {
 			d, err := a.engineDriver()
 			if err != nil {
@@ -48,7 +54,7 @@ func enginesDir(d xdg.Dirs) string { return filepath.Join(d.Runtime, "d") }
 func sweep(d xdg.Dirs) func(context.Context, []string) error {
 	return func(ctx context.Context, live []string) error {
 		return errors.Join(
-			native.Leftovers(func(id string) bool { return slices.Contains(live, id) }),
+			native.Leftovers(d.Runtime, func(id string) bool { return slices.Contains(live, id) }),
 			docker.New(docker.Options{Dir: enginesDir(d)}).Leftovers(ctx),
 			stubs.Sweep(locksDir(d)),
 			sweepDoors(d, live),

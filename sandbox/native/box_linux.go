@@ -21,13 +21,15 @@ import (
 
 // Driver builds enclosures from the kernel's own parts.
 type Driver struct {
-	filter func() ([]unix.SockFilter, error)
+	instance string
+	filter   func() ([]unix.SockFilter, error)
 }
 
-// New gives the driver. It begins to compile the system call filter, the same
-// for every cloister, beside whatever its caller does before the first start.
-func New() *Driver {
-	d := &Driver{filter: sync.OnceValues(calls.Filter)}
+// New gives the driver of an instance, which the folder of its sockets tells from
+// others. It begins to compile the system call filter, the same for every cloister,
+// beside whatever its caller does before the first start.
+func New(instance string) *Driver {
+	d := &Driver{instance: instance, filter: sync.OnceValues(calls.Filter)}
 	go func() { _, _ = d.filter() }() // its error comes again to whoever needs it
 	return d
 }

@@ -25,7 +25,7 @@ const sysUprobe = 336 // arch/x86/entry/syscalls/syscall_64.tbl, Linux 6.18
 // TestEveryCall makes every system call from inside, by each of the three ways
 // into the kernel of this machine, and holds the answers to the table.
 func TestEveryCall(t *testing.T) {
-	h := sandboxtest.New(t, New())
+	h := sandboxtest.New(t, New("test"))
 	program := filepath.Join(h.Project, "calls")
 	build(t, program)
 	inside := func(kind string, numbers []int) map[int]string {

@@ -1,23 +1,30 @@
 package native
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
 )
 
-// groupPrefix begins the names of cloisters' control groups.
-const groupPrefix = "cloister-"
+// groupPrefix begins the names of the control groups of an instance's cloisters: the
+// sweep of another one, which knows nothing of these sessions, leaves alone what has no
+// process yet. A session's id ends the name.
+func groupPrefix(instance string) string {
+	sum := sha256.Sum256([]byte(instance))
+	return "cloister-" + hex.EncodeToString(sum[:4]) + "-"
+}
 
 // newGroup bounds one cloister. It is made only for limits that somebody asked
 // for: the number of processes is bounded without one (buildLimits), and each group
 // costs a start several milliseconds. A nil group bounds nothing.
-func newGroup(id string, l sandbox.Limits) (*cgroup.Group, error) {
+func newGroup(name string, l sandbox.Limits) (*cgroup.Group, error) {
 	if l.Memory == 0 && l.CPUs == 0 {
 		return nil, nil
 	}
-	g, err := cgroup.New(groupPrefix+id, cgroup.Bounds{Memory: l.Memory, CPUs: l.CPUs})
+	g, err := cgroup.New(name, cgroup.Bounds{Memory: l.Memory, CPUs: l.CPUs})
 	if err != nil {
 		return nil, &sandbox.Unsupported{
 			Guarantee: "resource limits", Residue: "cgroup-limits",

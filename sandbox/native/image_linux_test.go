@@ -27,7 +27,7 @@ func (d onImage) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 // without.
 func TestDriverOnImage(t *testing.T) {
 	root := sandboxtest.HostRoot(t)
-	sandboxtest.Run(t, func() sandbox.Driver { return onImage{native.New(), root} })
+	sandboxtest.Run(t, func() sandbox.Driver { return onImage{native.New("test"), root} })
 }
 
 // TestImageRoot looks at what is the image's and what is not.
@@ -44,7 +44,7 @@ func TestImageRoot(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "var/tmp"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	h := sandboxtest.New(t, onImage{native.New(), root})
+	h := sandboxtest.New(t, onImage{native.New("test"), root})
 	before := tree(t, root)
 	out := h.Run(t, sandboxtest.Options{}, "sh", "-c", `
 cat /etc/only-here /srv/data /var/lib/x; cat /etc/hostname; ls /tmp/hidden 2>&1 | grep -c 'No such'
@@ -98,7 +98,7 @@ func TestHostileImageRoot(t *testing.T) {
 			if err := os.Symlink(tt.to, at); err != nil {
 				t.Fatal(err)
 			}
-			h := sandboxtest.New(t, onImage{native.New(), root})
+			h := sandboxtest.New(t, onImage{native.New("test"), root})
 			// It may be refused; it may not reach outside.
 			out := h.Run(t, sandboxtest.Options{}, "sh", "-c", "cat /etc/passwd; ls /..")
 			if strings.Contains(out.Stdout, "root:$") || strings.Contains(out.Stdout, "root:*") || strings.Contains(out.Stdout, "lost+found") {
@@ -123,7 +123,7 @@ func TestImageLinksAboveTheProject(t *testing.T) {
 			if err := os.Symlink(to, filepath.Join(root, "var")); err != nil {
 				t.Fatal(err)
 			}
-			h := sandboxtest.New(t, onImage{native.New(), root})
+			h := sandboxtest.New(t, onImage{native.New("test"), root})
 			h.Project = filepath.Join(lasting(t), "project")
 			h.Write(t, ".envrc", "original")
 			out := h.Run(t, sandboxtest.Options{}, "sh", "-c", "pwd; sleep 0.6; echo evil > .envrc; rm -f .envrc; cat .envrc; echo made > made")

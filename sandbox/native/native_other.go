@@ -12,7 +12,7 @@ import (
 type Driver struct{}
 
 // New gives the driver.
-func New() *Driver { return &Driver{} }
+func New(string) *Driver { return &Driver{} }
 
 // Name is "native".
 func (*Driver) Name() string { return "native" }
@@ -39,4 +39,4 @@ func (*Driver) Exec(context.Context, int, sandbox.Spec, sandbox.Wiring) (sandbox
 }
 
 // Leftovers has nothing to look for.
-func Leftovers(func(string) bool) error { return nil }
+func Leftovers(string, func(string) bool) error { return nil }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestDriver(t *testing.T) {
-	sandboxtest.Run(t, func() sandbox.Driver { return native.New() })
+	sandboxtest.Run(t, func() sandbox.Driver { return native.New("test") })
 }
 
 // TestSharedMounts: where systemd runs, every mount of the host is shared. What
@@ -27,7 +27,7 @@ func TestSharedMounts(t *testing.T) {
 		return
 	}
 	before := mounts(t)
-	h := sandboxtest.New(t, native.New())
+	h := sandboxtest.New(t, native.New("test"))
 	if out := h.Run(t, sandboxtest.Options{}, "true"); out.Err != nil || out.Status.ExitCode() != 0 {
 		t.Fatalf("%+v", out)
 	}
@@ -48,7 +48,7 @@ func mounts(t *testing.T) string {
 // TestNoUserNamespaces: the kernel's own limit forbids further user namespaces,
 // beside the filter.
 func TestNoUserNamespaces(t *testing.T) {
-	h := sandboxtest.New(t, native.New())
+	h := sandboxtest.New(t, native.New("test"))
 	out := h.Run(t, sandboxtest.Options{}, "cat", "/proc/sys/user/max_user_namespaces")
 	if out.Err != nil || out.Stdout != "0\n" {
 		t.Errorf("%+v", out)

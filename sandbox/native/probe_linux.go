@@ -99,7 +99,7 @@ func (d *Driver) trial(ctx context.Context) error {
 
 func limitsGuarantee() sandbox.Guarantee {
 	g := sandbox.Guarantee{Name: "memory and CPU limits", By: "cgroups", Fix: "have the service manager delegate a cgroup (systemd-run --user --scope -p Delegate=yes), or run as root"}
-	c, err := newGroup("probe-"+strconv.Itoa(os.Getpid()), sandbox.Limits{Memory: 64 << 20, CPUs: 1})
+	c, err := newGroup("probe-cloister-"+strconv.Itoa(os.Getpid()), sandbox.Limits{Memory: 64 << 20, CPUs: 1})
 	if err == nil {
 		err = c.Close()
 	}
@@ -111,8 +111,9 @@ func limitsGuarantee() sandbox.Guarantee {
 	return g
 }
 
-// Leftovers lists what crashed sessions left on the host that carries no living
-// session's id, and removes it. The kernel removes all else with the processes.
-func Leftovers(alive func(id string) bool) error {
-	return cgroup.Prune(groupPrefix, func(name string) bool { return alive(strings.TrimPrefix(name, groupPrefix)) })
+// Leftovers lists what crashed sessions of an instance left on the host that carries
+// no living session's id, and removes it. The kernel removes all else with the processes.
+func Leftovers(instance string, alive func(id string) bool) error {
+	prefix := groupPrefix(instance)
+	return cgroup.Prune(prefix, func(name string) bool { return alive(strings.TrimPrefix(name, prefix)) })
 }

@@ -195,7 +195,7 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 	if err := s.writeRest(spec); err != nil {
 		return nil, s.abort(err)
 	}
-	group, err := newGroup(spec.ID, spec.Limits)
+	group, err := newGroup(groupPrefix(s.d.instance)+spec.ID, spec.Limits)
 	if err != nil && !accepted(spec, err) {
 		return nil, s.abort(err)
 	}
@@ -279,7 +279,7 @@ func (d *Driver) Exec(_ context.Context, init int, spec sandbox.Spec, w sandbox.
 	if err != nil {
 		return give(err)
 	}
-	group, err := cgroup.Of(pid, groupPrefix+spec.ID)
+	group, err := cgroup.Of(pid, "-"+spec.ID)
 	if err != nil {
 		return give(err)
 	}

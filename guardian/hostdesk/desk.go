@@ -1,5 +1,5 @@
-// Package hostdesk decides about what a session wants to have run on the host: its
-// commands, with git's fetch and push among them.
+// Package hostdesk decides about the commands that a session wants to have run on the
+// host, those of git among them.
 //
 // Promise: a command runs only if a rule or a person approved exactly those bytes, and
 // after the record has it; what is pushed is exactly what was judged.

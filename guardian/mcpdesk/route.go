@@ -1,5 +1,5 @@
-// Package mcpdesk judges what one session says to the MCP servers that its policy
-// declares, and what they say to it.
+// Package mcpdesk judges the messages between one session and the MCP servers that its
+// policy declares.
 //
 // Promise: a call passes after policy, or the person whom it asks, and the record have
 // it; a tool that is told otherwise than when it was pinned is shown to a person before

@@ -23,9 +23,10 @@ import (
 	"cloister/internal/realpath"
 )
 
-// A Repo is one repository that an agent may have written to. Nothing that the repository configures is run: hooks, filters, fsmonitor,
-// signing, editors, pagers, transports are switched off for each call (HARDENING
-// 5.6). The person's own configuration is not read either.
+// A Repo is one repository that an agent may have written to. Nothing that the
+// repository configures is run: hooks, filters, fsmonitor, signing, editors, pagers,
+// transports are switched off for each call (HARDENING 5.6). The person's own
+// configuration is not read either.
 type Repo struct {
 	common string // the repository's git folder
 	dir    string // of one working tree; the same as common for the main one

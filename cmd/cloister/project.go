@@ -536,8 +536,10 @@ func (a *app) trust(args []string) error {
 	// the bytes, not what the file says by now, and over no other answer.
 	now, err := readKnown(k.file(d))
 	switch look := "look at what is there now: cloister project trust"; {
-	case err != nil:
+	case errors.Is(err, fs.ErrNotExist):
 		return hinted(fmt.Errorf("trust project: %s was forgotten meanwhile", k.Name), look)
+	case err != nil:
+		return fmt.Errorf("trust project: %w", err)
 	case now.Digest != k.Digest && now.Digest != config.Digest(text):
 		return hinted(errors.New("trust project: another version was agreed to meanwhile"), look)
 	}

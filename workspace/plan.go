@@ -71,7 +71,7 @@ func homeOf(data string, root sandbox.HostPath) string {
 // Plan computes the view and makes what it needs on the host: the private home
 // and the stubs for absent protected paths. Release takes the stubs away.
 func Plan(p Project, o Options) (*View, error) {
-	v := &View{project: p, Dir: sandbox.GuestPath(p.Dir), Home: guestHome(o.Home), home: o.Home}
+	v := &View{project: p, Dir: sandbox.GuestPath(p.Dir), Home: guestHome(o.Home, aliased(p, o)), home: o.Home}
 	if err := v.plan(p, o); err != nil {
 		return nil, errors.Join(err, v.Release())
 	}
@@ -92,8 +92,8 @@ func (v *View) Held(rel string) bool {
 
 // guestHome is where the private home lies: at the host home's path, so that
 // toolchains that find themselves through HOME do.
-func guestHome(home string) sandbox.GuestPath {
-	if !filepath.IsAbs(home) || home == "/" {
+func guestHome(home string, aliased bool) sandbox.GuestPath {
+	if !filepath.IsAbs(home) || home == "/" || aliased && inside(home, alias) {
 		return "/home/agent"
 	}
 	for _, dir := range append([]string{"/etc", "/dev", "/proc", "/sys", "/run", "/boot"}, systemRoots...) {
@@ -125,7 +125,7 @@ func (v *View) plan(p Project, o Options) error {
 		v.Binds = append(v.Binds, sandbox.Bind{Source: sandbox.HostPath(home), Target: v.Home, Access: sandbox.ReadWrite})
 	}
 	keepOut := slices.Clone(o.KeepOut)
-	if !o.None && !inside(root, alias) {
+	if aliased(p, o) {
 		v.Links, keepOut = append(v.Links, sandbox.Link{Path: alias, Target: root}), append(keepOut, alias)
 	}
 	tools, dirs := toolchains(o.Path, o.Home, keepOut, root)
@@ -239,6 +239,8 @@ func (v *View) clear(home *os.Root, dir string) error {
 // alias is another path of the project, the same in every cloister.
 const alias = "/work"
 
+func aliased(p Project, o Options) bool { return !o.None && !inside(string(p.Root), alias) }
+
 func (v *View) expose(home string, e Expose, o Options) error {
 	real, err := realpath.Of(e.Path)
 	if err != nil {
@@ -251,17 +253,27 @@ func (v *View) expose(home string, e Expose, o Options) error {
 	if !fi.IsDir() && !fi.Mode().IsRegular() {
 		return fmt.Errorf("expose %s: neither a file nor a folder: a socket or device would be a way out", e.Path)
 	}
+	if real == "/" {
+		return fmt.Errorf("expose %s: a cloister may not see all of the host: name what of it is needed", e.Path)
+	}
 	for _, k := range o.KeepOut {
-		if k != "" && (inside(k, real) || inside(real, k)) {
+		switch {
+		case k == "":
+		case inside(real, k):
+			return fmt.Errorf("expose %s: it is Cloister's own state (%s), which no cloister may see", e.Path, k)
+		case inside(k, real):
 			return fmt.Errorf("expose %s: it holds Cloister's own state (%s), which no cloister may see: name what of it is needed", e.Path, k)
 		}
+	}
+	if err := noHostsOwn(real); err != nil {
+		return err
 	}
 	target := e.At
 	if target == "" {
 		target = real
 	}
-	if err := noHostsOwn(real); err != nil {
-		return err
+	if slices.Contains([]string{"/etc", "/etc/ssl", "/etc/ssl/certs", "/var/tmp"}, target) {
+		return fmt.Errorf("expose %s: a cloister has its own: name what of it is needed, or --ref shows it at /refs", e.Path)
 	}
 	if inside(target, alias) && slices.ContainsFunc(v.Links, func(l sandbox.Link) bool { return l.Path == alias }) {
 		return fmt.Errorf("expose %s: inside, %s is the project: --ref shows it at /refs", e.Path, alias)

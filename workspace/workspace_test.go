@@ -511,8 +511,63 @@ func TestExposeRefuses(t *testing.T) {
 			t.Errorf("%+v: %v", e, err)
 		}
 	}
+	// Which words: a part may be named of what holds the state, and none of the state.
+	state := o.KeepOut[0]
+	write(t, filepath.Join(state, "audit/log"), "")
+	for path, want := range map[string]string{
+		filepath.Dir(dir):             "holds Cloister's own state (" + state + "), which no cloister may see: name what of it is needed",
+		filepath.Join(state, "audit"): "is Cloister's own state (" + state + "), which no cloister may see",
+		"/":                           "all of the host: name what of it is needed",
+	} {
+		o.Expose, o.Refs = nil, []string{path}
+		v, err := workspace.Plan(p, o)
+		if err == nil {
+			err = v.Release()
+		}
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("--ref %s: %v", path, err)
+		}
+	}
+	// Elsewhere it is in nothing's way.
+	for _, path := range []string{"/etc", "/etc/ssl/certs", "/var/tmp"} {
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		o.Refs = []string{path}
+		v, err := workspace.Plan(p, o)
+		if err == nil {
+			err = v.Release()
+		}
+		if err != nil {
+			t.Errorf("--ref %s: %v", path, err)
+		}
+	}
 	if got := names(t, dir); !slices.Equal(got, []string{"f"}) {
 		t.Errorf("a failed plan left %v", got)
+	}
+}
+
+// A home cannot lie below a link.
+func TestHomeBelowTheAlias(t *testing.T) {
+	dir := filepath.Join(base(t), "p")
+	write(t, filepath.Join(dir, "f"), "")
+	p, err := workspace.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := workspace.Options{Data: filepath.Join(filepath.Dir(dir), "data"), Locks: filepath.Join(filepath.Dir(dir), "locks"), Home: "/work/person"}
+	for none, want := range map[bool]sandbox.GuestPath{false: "/home/agent", true: "/work/person"} {
+		o.None = none
+		v, err := workspace.Plan(p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Home != want || none != (len(v.Links) == 0) {
+			t.Errorf("without a project %v: the home is %s, want %s; links %v", none, v.Home, want, v.Links)
+		}
+		if err := v.Release(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

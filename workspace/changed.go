@@ -11,11 +11,10 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/internal/realpath"
+	"cloister/workspace/hostgit"
 	"cloister/workspace/stubs"
 )
-
-// maxWalk bounds the walks over a whole project.
-const maxWalk = 500_000
 
 // Changed lists the auto-run files below the project's top that a session may
 // have changed, relative to it. It goes by the inode's change time, which the
@@ -34,7 +33,7 @@ func Changed(ctx context.Context, root string, since time.Time, view Holder) (pa
 // repository of a linked working tree, with its own folder and submodules, whose
 // settings git obeys as it does the repository's own. The paths are absolute.
 func ChangedBeside(ctx context.Context, p Project, since time.Time, view Holder) (paths []string, truncated bool) {
-	if p.Git == nil || inside(p.Git.Dir, string(p.Root)) {
+	if p.Git == nil || realpath.Inside(p.Git.Dir, string(p.Root)) {
 		return nil, false
 	}
 	top := filepath.Dir(p.Git.Common)
@@ -89,7 +88,7 @@ type walk struct {
 // folder looks at one folder. moved tells that it, or one above it, may have
 // come from elsewhere, inBare that it lies in a repository without a .git.
 func (w *walk) folder(rel string, moved, inBare bool) {
-	if w.ctx.Err() != nil || w.seen > maxWalk {
+	if w.ctx.Err() != nil || w.seen > hostgit.MaxWalk {
 		w.truncated = true
 		return
 	}
@@ -305,7 +304,7 @@ func Linked(ctx context.Context, root string) []string {
 			}
 			return nil
 		}
-		if seen++; seen > maxWalk {
+		if seen++; seen > hostgit.MaxWalk {
 			return filepath.SkipAll
 		}
 		if e.IsDir() && e.Name() == "objects" && (filepath.Base(filepath.Dir(path)) == ".git" || looksLikeGit(filepath.Dir(path))) {

@@ -63,7 +63,7 @@ func (v *View) closePath(c Closed, o Options) (why string) {
 		return "what lies there is the cloister's own"
 	case !there && !writable:
 		return "" // nothing of it is inside, and nothing can be made there
-	case !there && inside(c.Path, string(v.project.Root)) && !o.None && !o.Overlay:
+	case !there && realpath.Inside(c.Path, string(v.project.Root)) && !o.None && !o.Overlay:
 		if slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == c.Path }) {
 			return ""
 		}
@@ -98,7 +98,7 @@ func (v *View) closePath(c Closed, o Options) (why string) {
 // where there is none.
 func (v *View) liesIn(c Closed, o Options) string {
 	for _, b := range v.Binds {
-		if c.Path != string(b.Target) && inside(string(b.Target), c.Path) && (!c.Write || b.Access == sandbox.ReadWrite) {
+		if c.Path != string(b.Target) && realpath.Inside(string(b.Target), c.Path) && (!c.Write || b.Access == sandbox.ReadWrite) {
 			return string(b.Target)
 		}
 	}
@@ -107,7 +107,7 @@ func (v *View) liesIn(c Closed, o Options) string {
 		system = []string{"/tmp", "/dev", "/proc"}
 	}
 	for _, dir := range system {
-		if c.Path != dir && inside(dir, c.Path) {
+		if c.Path != dir && realpath.Inside(dir, c.Path) {
 			return dir
 		}
 	}
@@ -148,7 +148,7 @@ func (v *View) find(path string, o Options) (guest string, writable, there bool)
 
 // owned are folders that every cloister has for itself.
 func (v *View) owned(path string) bool {
-	return path == "/" || slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run"}, func(dir string) bool { return inside(path, dir) })
+	return path == "/" || slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run"}, func(dir string) bool { return realpath.Inside(path, dir) })
 }
 
 // onHost is where on the host a guest path lies; empty where it is not shown.
@@ -169,7 +169,7 @@ func (v *View) onHost(guest string, o Options) string {
 // shown tells whether a host path is one that every cloister on the host's own
 // system sees.
 func (v *View) shown(path string) bool {
-	return slices.ContainsFunc(systemFolders(), func(dir string) bool { return inside(path, dir) })
+	return slices.ContainsFunc(systemFolders(), func(dir string) bool { return realpath.Inside(path, dir) })
 }
 
 func systemFolders() []string {
@@ -180,7 +180,7 @@ func systemFolders() []string {
 // lies on the others.
 func (v *View) bindOf(guest string) *sandbox.Bind {
 	for i := len(v.Binds) - 1; i >= 0; i-- {
-		if inside(guest, string(v.Binds[i].Target)) {
+		if realpath.Inside(guest, string(v.Binds[i].Target)) {
 			return &v.Binds[i]
 		}
 	}
@@ -201,7 +201,7 @@ func (v *View) pinAbove(guest string) {
 		return
 	}
 	var chain []sandbox.Protect
-	for dir := filepath.Dir(guest); dir != string(b.Target) && inside(dir, string(b.Target)); dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(guest); dir != string(b.Target) && realpath.Inside(dir, string(b.Target)); dir = filepath.Dir(dir) {
 		if !slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == dir }) {
 			chain = append(chain, sandbox.Protect{Target: sandbox.GuestPath(dir), Pin: true})
 		}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"cloister/internal/realpath"
 )
 
 // entry is one setting of a git configuration file. Section and key are lower
@@ -174,8 +176,8 @@ func configured(root string, g Git, home string) []string {
 					files = append(files, path)
 				}
 				hooks := e.section == "core" && e.key == "hookspath"
-				if _, err := os.Lstat(path); (err == nil || hooks || include) && inside(path, root) && path != root &&
-					!inside(path, filepath.Join(root, ".git")) && !slices.Contains(out, path) {
+				if _, err := os.Lstat(path); (err == nil || hooks || include) && realpath.Inside(path, root) && path != root &&
+					!realpath.Inside(path, filepath.Join(root, ".git")) && !slices.Contains(out, path) {
 					out = append(out, path)
 				}
 			}

@@ -83,7 +83,7 @@ func Plan(p Project, o Options) (*View, error) {
 func (v *View) Held(rel string) bool {
 	full := filepath.Join(string(v.project.Root), rel)
 	for _, p := range v.Protect {
-		if string(p.Target) == full || !p.Pin && inside(full, string(p.Target)) {
+		if string(p.Target) == full || !p.Pin && realpath.Inside(full, string(p.Target)) {
 			return true
 		}
 	}
@@ -93,11 +93,11 @@ func (v *View) Held(rel string) bool {
 // guestHome is where the private home lies: at the host home's path, so that
 // toolchains that find themselves through HOME do.
 func guestHome(home string, aliased bool) sandbox.GuestPath {
-	if !filepath.IsAbs(home) || home == "/" || aliased && inside(home, alias) {
+	if !filepath.IsAbs(home) || home == "/" || aliased && realpath.Inside(home, alias) {
 		return "/home/agent"
 	}
 	for _, dir := range append([]string{"/etc", "/dev", "/proc", "/sys", "/run", "/boot"}, systemRoots...) {
-		if inside(home, dir) {
+		if realpath.Inside(home, dir) {
 			return "/home/agent"
 		}
 	}
@@ -172,7 +172,7 @@ func (v *View) plan(p Project, o Options) error {
 // os.Root, since the payload of an earlier session may have planted links there.
 func (v *View) bind(home string, b sandbox.Bind) error {
 	if rel, ok := strings.CutPrefix(string(b.Target), string(v.Home)+"/"); ok && !slices.ContainsFunc(v.Binds, func(c sandbox.Bind) bool {
-		return string(c.Target) != string(v.Home) && inside(string(b.Target), string(c.Target))
+		return string(c.Target) != string(v.Home) && realpath.Inside(string(b.Target), string(c.Target))
 	}) {
 		r, err := os.OpenRoot(home)
 		if err != nil {
@@ -239,7 +239,7 @@ func (v *View) clear(home *os.Root, dir string) error {
 // alias is another path of the project, the same in every cloister.
 const alias = "/work"
 
-func aliased(p Project, o Options) bool { return !o.None && !inside(string(p.Root), alias) }
+func aliased(p Project, o Options) bool { return !o.None && !realpath.Inside(string(p.Root), alias) }
 
 func (v *View) expose(home string, e Expose, o Options) error {
 	real, err := realpath.Of(e.Path)
@@ -259,9 +259,9 @@ func (v *View) expose(home string, e Expose, o Options) error {
 	for _, k := range o.KeepOut {
 		switch {
 		case k == "":
-		case inside(real, k):
+		case realpath.Inside(real, k):
 			return fmt.Errorf("expose %s: it is Cloister's own state (%s), which no cloister may see", e.Path, k)
-		case inside(k, real):
+		case realpath.Inside(k, real):
 			return fmt.Errorf("expose %s: it holds Cloister's own state (%s), which no cloister may see: name what of it is needed", e.Path, k)
 		}
 	}
@@ -275,17 +275,17 @@ func (v *View) expose(home string, e Expose, o Options) error {
 	if slices.Contains([]string{"/etc", "/etc/ssl", "/etc/ssl/certs", "/var/tmp"}, target) {
 		return fmt.Errorf("expose %s: a cloister has its own: name what of it is needed, or --ref shows it at /refs", e.Path)
 	}
-	if inside(target, alias) && slices.ContainsFunc(v.Links, func(l sandbox.Link) bool { return l.Path == alias }) {
+	if realpath.Inside(target, alias) && slices.ContainsFunc(v.Links, func(l sandbox.Link) bool { return l.Path == alias }) {
 		return fmt.Errorf("expose %s: inside, %s is the project: --ref shows it at /refs", e.Path, alias)
 	}
 	b := sandbox.Bind{Source: sandbox.HostPath(real), Target: sandbox.GuestPath(target), Access: e.Access, File: !fi.IsDir()}
-	if root := string(v.project.Root); o.Overlay && e.Access == sandbox.ReadWrite && (inside(target, root) || inside(root, target)) {
+	if root := string(v.project.Root); o.Overlay && e.Access == sandbox.ReadWrite && (realpath.Inside(target, root) || realpath.Inside(root, target)) {
 		return fmt.Errorf("expose %s: nothing of the project is written on the host from an overlay workspace: leave out :rw, or use --workspace live", e.Path)
 	}
-	if e.Access == sandbox.ReadWrite && inside(target, string(v.project.Root)) {
+	if e.Access == sandbox.ReadWrite && realpath.Inside(target, string(v.project.Root)) {
 		// The person's word lifts the protection of that path.
-		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return inside(string(p.Target), target) })
-		v.stubs = slices.DeleteFunc(v.stubs, func(s stubs.Stub) bool { return inside(filepath.Join(s.Root, s.Rel), target) })
+		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return realpath.Inside(string(p.Target), target) })
+		v.stubs = slices.DeleteFunc(v.stubs, func(s stubs.Stub) bool { return realpath.Inside(filepath.Join(s.Root, s.Rel), target) })
 		return nil
 	}
 	v.exposed = append(v.exposed, target)
@@ -300,7 +300,7 @@ func (v *View) live(home string, o Options) error {
 		return err
 	}
 	for _, k := range o.KeepOut {
-		if k != "" && inside(k, root) {
+		if k != "" && realpath.Inside(k, root) {
 			if _, err := os.Stat(k); err == nil {
 				v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(k), Empty: true})
 			}
@@ -381,7 +381,7 @@ func (v *View) overlay(home string, o Options) error {
 			return err
 		}
 	}
-	if g := v.project.Git; g != nil && !inside(g.Common, root) {
+	if g := v.project.Git; g != nil && !realpath.Inside(g.Common, root) {
 		return v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common), Access: sandbox.ReadWrite, Overlay: true})
 	}
 	return nil
@@ -396,7 +396,7 @@ func (v *View) git(home string, tree *tree, g Git) error {
 		if err := tree.protect(".git", stubs.Leave); err != nil {
 			return err
 		}
-		if !inside(g.Common, root) {
+		if !realpath.Inside(g.Common, root) {
 			if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common), Access: sandbox.ReadWrite}); err != nil {
 				return err
 			}
@@ -517,7 +517,7 @@ func (t *tree) protect(rel string, absent stubs.Kind) error {
 	}
 	if fi.Mode()&fs.ModeSymlink != 0 {
 		// The link itself is held, and what it leads to inside the project.
-		if real, err := realpath.Of(full); err == nil && inside(real, t.root) && real != t.root {
+		if real, err := realpath.Of(full); err == nil && realpath.Inside(real, t.root) && real != t.root {
 			r, err := filepath.Rel(t.root, real)
 			if err != nil {
 				return fmt.Errorf("protect %s: %w", full, err)
@@ -686,7 +686,7 @@ func (v *View) writable(o Options) []string {
 	var out []string
 	if p := v.project; !o.None && !o.Overlay {
 		out = append(out, string(p.Root))
-		if p.Git != nil && !inside(p.Git.Common, string(p.Root)) {
+		if p.Git != nil && !realpath.Inside(p.Git.Common, string(p.Root)) {
 			out = append(out, p.Git.Common)
 		}
 	}
@@ -706,7 +706,7 @@ func (v *View) makeStubs() error {
 			v.coverAsFound(path(s))
 		}
 	}, func(s stubs.Stub) {
-		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return inside(string(p.Target), path(s)) })
+		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return realpath.Inside(string(p.Target), path(s)) })
 	})
 }
 

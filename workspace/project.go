@@ -279,7 +279,7 @@ func (p Project) Check(places Places, accepted func(residue string) bool) error 
 		return &TooWide{Root: root, Holds: "the whole host"}
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/boot", "/etc"} {
-		if inside(root, dir) {
+		if realpath.Inside(root, dir) {
 			return &TooWide{Root: root, Holds: "the host's own files"}
 		}
 	}
@@ -287,16 +287,16 @@ func (p Project) Check(places Places, accepted func(residue string) bool) error 
 		return &TooWide{Root: root, Holds: "the host's own files"}
 	}
 	for _, s := range places.Socket {
-		if inside(s, root) {
+		if realpath.Inside(s, root) {
 			return &TooWide{Root: root, Holds: s}
 		}
 	}
 	for _, s := range places.State {
-		if s != "" && inside(root, s) {
+		if s != "" && realpath.Inside(root, s) {
 			return &TooWide{Root: root, Holds: "Cloister's own state"}
 		}
 	}
-	if places.Home != "" && inside(places.Home, root) {
+	if places.Home != "" && realpath.Inside(places.Home, root) {
 		e := &TooWide{Root: root, Holds: "your home folder"}
 		if root == places.Home {
 			e.Residue = residueWide
@@ -307,16 +307,11 @@ func (p Project) Check(places Places, accepted func(residue string) bool) error 
 		return nil
 	}
 	for _, s := range places.State {
-		if s != "" && inside(s, root) {
+		if s != "" && realpath.Inside(s, root) {
 			return &TooWide{Root: root, Holds: "Cloister's own state (" + s + ")"}
 		}
 	}
 	return nil
-}
-
-// inside tells whether path is folder or lies below it.
-func inside(path, folder string) bool {
-	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }
 
 // mainOf is the folder that a project is known by: that of the main working

@@ -23,8 +23,8 @@ func (v *View) hideSockets(o Options) {
 		shown = systemFolders()
 	}
 	seen := func(path string) bool {
-		return slices.ContainsFunc(v.Binds, func(b sandbox.Bind) bool { return inside(path, string(b.Source)) }) ||
-			slices.ContainsFunc(shown, func(dir string) bool { return inside(path, dir) })
+		return slices.ContainsFunc(v.Binds, func(b sandbox.Bind) bool { return realpath.Inside(path, string(b.Source)) }) ||
+			slices.ContainsFunc(shown, func(dir string) bool { return realpath.Inside(path, dir) })
 	}
 	for _, path := range boundSockets(seen) {
 		for _, b := range v.Binds {
@@ -54,7 +54,7 @@ func (v *View) hideSockets(o Options) {
 
 func (v *View) hideSocket(guest string) {
 	if slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool {
-		return string(p.Target) == guest || p.Empty && inside(guest, string(p.Target))
+		return string(p.Target) == guest || p.Empty && realpath.Inside(guest, string(p.Target))
 	}) {
 		return
 	}
@@ -106,7 +106,7 @@ var hostsOwn = []string{"/proc", "/sys", "/dev", "/run"}
 // noHostsOwn refuses to show one of them. Below /run there is also what is no socket.
 func noHostsOwn(path string) error {
 	for _, dir := range hostsOwn {
-		if path == dir || dir != "/run" && inside(path, dir) {
+		if path == dir || dir != "/run" && realpath.Inside(path, dir) {
 			return fmt.Errorf("expose %s: it is the host's processes, devices and sockets, each of them a way out", path)
 		}
 	}

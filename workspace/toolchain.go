@@ -52,7 +52,7 @@ func toolchains(path, home string, keepOut []string, project string) (roots []to
 			return false
 		}
 		for _, k := range append([]string{home, project}, keepOut...) {
-			if k != "" && (inside(k, root) || k != home && k != project && inside(root, k)) {
+			if k != "" && (realpath.Inside(k, root) || k != home && k != project && realpath.Inside(root, k)) {
 				return false
 			}
 		}
@@ -60,8 +60,8 @@ func toolchains(path, home string, keepOut []string, project string) (roots []to
 		return true
 	}
 	shown := func(p string) bool {
-		return inside(p, project) || slices.ContainsFunc(systemRoots, func(r string) bool { return inside(p, r) }) ||
-			slices.ContainsFunc(found, func(r string) bool { return inside(p, r) })
+		return realpath.Inside(p, project) || slices.ContainsFunc(systemRoots, func(r string) bool { return realpath.Inside(p, r) }) ||
+			slices.ContainsFunc(found, func(r string) bool { return realpath.Inside(p, r) })
 	}
 	var follow func(dir string, depth int)
 	follow = func(dir string, depth int) {
@@ -77,7 +77,7 @@ func toolchains(path, home string, keepOut []string, project string) (roots []to
 				continue
 			}
 			target, err := realpath.Of(filepath.Join(dir, e.Name()))
-			if err != nil || shown(target) || home == "" || !inside(target, home) {
+			if err != nil || shown(target) || home == "" || !realpath.Inside(target, home) {
 				continue
 			}
 			next := filepath.Dir(target)
@@ -122,7 +122,7 @@ func toolchains(path, home string, keepOut []string, project string) (roots []to
 	// A root below another needs no bind of its own.
 	slices.Sort(found)
 	for _, root := range found {
-		if len(roots) > 0 && inside(root, roots[len(roots)-1].root) {
+		if len(roots) > 0 && realpath.Inside(root, roots[len(roots)-1].root) {
 			continue
 		}
 		fi, err := os.Stat(root)
@@ -145,18 +145,18 @@ var secretive = []string{".ssh", ".aws", ".azure", ".docker", ".kube", ".gnupg",
 // own folders, other people's homes, places where keys lie.
 func unfit(root, home string) bool {
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/etc", "/boot", "/var"} {
-		if inside(root, dir) {
+		if realpath.Inside(root, dir) {
 			return true
 		}
 	}
 	if root == "/" || root == "/home" || root == "/root" || root == "/tmp" || root == "/mnt" || root == "/media" || root == "/srv" {
 		return true
 	}
-	if home == "" || !inside(root, home) {
+	if home == "" || !realpath.Inside(root, home) {
 		return false
 	}
 	for _, dir := range secretive {
-		if inside(root, filepath.Join(home, dir)) {
+		if realpath.Inside(root, filepath.Join(home, dir)) {
 			return true
 		}
 	}
@@ -172,10 +172,10 @@ func rootOf(dir, home string) string {
 	default:
 		return dir
 	}
-	if prefix == "/" || prefix == home || home != "" && inside(home, prefix) {
+	if prefix == "/" || prefix == home || home != "" && realpath.Inside(home, prefix) {
 		return dir
 	}
-	if home != "" && inside(prefix, home) {
+	if home != "" && realpath.Inside(prefix, home) {
 		first, rest, _ := strings.Cut(strings.TrimPrefix(prefix, home+"/"), "/")
 		if slices.Contains(private, first) && rest == "" || slices.Contains([]string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".config"}, first) {
 			return dir

@@ -9,3 +9,11 @@
 //
 // Most readers want [Of].
 package realpath
+
+import "strings"
+
+// Inside tells whether path is folder or lies below it, by their names alone: both
+// are absolute, clean and without symbolic links.
+func Inside(path, folder string) bool {
+	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
+}

@@ -39,3 +39,11 @@ func TestOf(t *testing.T) {
 		t.Errorf("absent: %v", err)
 	}
 }
+
+func TestInside(t *testing.T) {
+	for path, want := range map[string]bool{"/a": true, "/a/b": true, "/ab": false, "/": false, "/b/a": false} {
+		if realpath.Inside(path, "/a") != want || !realpath.Inside(path, "/") {
+			t.Errorf("%s: in /a %v, want %v", path, !want, want)
+		}
+	}
+}

@@ -76,7 +76,7 @@ func strays(common string) error {
 			}
 			// The kernel's own walk: .. behind a link is not what it looks like, and
 			// what is not there yet is what git would make.
-			if real, err := realpath.Of(path); err != nil || !inside(real, common) {
+			if real, err := realpath.Of(path); err != nil || !realpath.Inside(real, common) {
 				return &Stray{path, target}
 			}
 			return nil
@@ -95,7 +95,7 @@ func Open(ctx context.Context, common, dir, tree string) (*Repo, error) {
 	if err := strays(common); err != nil {
 		return nil, fmt.Errorf("git in %s: %w", common, err)
 	}
-	if err := noPipe(common, false, maxWalk); err != nil {
+	if err := noPipe(common, false, MaxWalk); err != nil {
 		return nil, err
 	}
 	h := &Repo{common: common, dir: dir, tree: tree}
@@ -182,9 +182,4 @@ func (h *Repo) Run(ctx context.Context, args ...string) (string, error) {
 func ExitedWith(err error, status int) bool {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	return ok && exit.ExitCode() == status
-}
-
-// inside tells whether path is folder or lies below it.
-func inside(path, folder string) bool {
-	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }

@@ -31,11 +31,11 @@ func (e *TooMany) Hints() []string {
 	return []string{"an agent may have made them: look what they are"}
 }
 
-// maxWalk bounds the walk over a whole project.
-const maxWalk = 500_000
+// MaxWalk bounds a walk over a whole project.
+const MaxWalk = 500_000
 
 // NoPipe looks for pipes in a working tree, before git does.
-func NoPipe(tree string) error { return noPipe(tree, true, maxWalk) }
+func NoPipe(tree string) error { return noPipe(tree, true, MaxWalk) }
 
 // noPipe looks for pipes where git may read: in a git folder but for its objects, or
 // in a working tree, where any folder may be a submodule's. It looks at so many names.

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cloister/internal/realpath"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
 
@@ -137,7 +138,7 @@ func (w *Set) Open(ctx context.Context, branch string) (path string, made bool, 
 		if t.Branch != branch {
 			continue
 		}
-		if !inside(t.Path, w.folder) {
+		if !realpath.Inside(t.Path, w.folder) {
 			return "", false, &CheckedOut{branch, t.Path}
 		}
 		if _, err := os.Stat(t.Path); err == nil {
@@ -238,7 +239,7 @@ func (w *Set) List(ctx context.Context) ([]Tree, error) {
 	}
 	out := []Tree{}
 	for _, t := range trees {
-		if inside(t.Path, w.folder) {
+		if realpath.Inside(t.Path, w.folder) {
 			out = append(out, t)
 		}
 	}
@@ -398,9 +399,4 @@ func (w *Set) loss(ctx context.Context, git *hostgit.Repo, t Tree) (*Loss, error
 		return nil, nil
 	}
 	return loss, nil
-}
-
-// inside tells whether path is folder or lies below it.
-func inside(path, folder string) bool {
-	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }

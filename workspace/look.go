@@ -55,7 +55,7 @@ func Committed(ctx context.Context, root, rel string) ([]byte, error) {
 	if p.Git == nil {
 		return nil, errors.New("the project is no git repository")
 	}
-	h, err := hostgit.Open(ctx, p.Git.Common, p.Git.Dir, string(p.Root))
+	h, err := hostgit.Open(ctx, hostgit.Folders{Common: p.Git.Common, Dir: p.Git.Dir, Tree: string(p.Root)})
 	if err != nil {
 		return nil, err
 	}

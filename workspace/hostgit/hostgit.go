@@ -28,10 +28,15 @@ import (
 // transports are switched off for each call (HARDENING 5.6). The person's own
 // configuration is not read either.
 type Repo struct {
-	common string // the repository's git folder
-	dir    string // of one working tree; the same as common for the main one
-	tree   string // the working tree; empty where none is meant
-	off    []string
+	at  Folders
+	off []string
+}
+
+// Folders are where a repository and one of its working trees lie.
+type Folders struct {
+	Common string // the repository's git folder
+	Dir    string // that of the working tree; the same as Common for the main one
+	Tree   string // the working tree; empty where none is meant
 }
 
 // quietGit are the settings that git obeys in every repository.
@@ -91,14 +96,14 @@ func strays(common string) error {
 // Open looks where git would write or wait, and at the names of what the repository
 // configures: the drivers that people name themselves have to be switched off one
 // by one.
-func Open(ctx context.Context, common, dir, tree string) (*Repo, error) {
-	if err := strays(common); err != nil {
-		return nil, fmt.Errorf("git in %s: %w", common, err)
+func Open(ctx context.Context, at Folders) (*Repo, error) {
+	if err := strays(at.Common); err != nil {
+		return nil, fmt.Errorf("git in %s: %w", at.Common, err)
 	}
-	if err := noPipe(common, false, MaxWalk); err != nil {
+	if err := noPipe(at.Common, false, MaxWalk); err != nil {
 		return nil, err
 	}
-	h := &Repo{common: common, dir: dir, tree: tree}
+	h := &Repo{at: at}
 	names, err := h.Run(ctx, "config", "-z", "--includes", "--list", "--name-only")
 	if err != nil {
 		return nil, err
@@ -110,7 +115,7 @@ func Open(ctx context.Context, common, dir, tree string) (*Repo, error) {
 			continue
 		}
 		if strings.ContainsAny(name, "=\n") {
-			return nil, fmt.Errorf("git in %s: its configuration has the name %q, which cannot be switched off", h.common, name)
+			return nil, fmt.Errorf("git in %s: its configuration has the name %q, which cannot be switched off", h.at.Common, name)
 		}
 		switch key := rest[at+1:]; {
 		case section == "filter" && key == "required":
@@ -150,9 +155,9 @@ func (h *Repo) Run(ctx context.Context, args ...string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find git: %w", err)
 	}
-	words := []string{"--no-pager", "--git-dir=" + h.dir}
-	if h.tree != "" {
-		words = append(words, "--work-tree="+h.tree)
+	words := []string{"--no-pager", "--git-dir=" + h.at.Dir}
+	if h.at.Tree != "" {
+		words = append(words, "--work-tree="+h.at.Tree)
 	}
 	for _, setting := range quietGit {
 		words = append(words, "-c", setting)
@@ -162,9 +167,9 @@ func (h *Repo) Run(ctx context.Context, args ...string) (string, error) {
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1",
 	}
-	c.Dir = h.common
-	if h.tree != "" {
-		c.Dir = h.tree
+	c.Dir = h.at.Common
+	if h.at.Tree != "" {
+		c.Dir = h.at.Tree
 	}
 	var out, said bytes.Buffer
 	c.Stdout, c.Stderr = &out, &said

@@ -196,7 +196,7 @@ func (w *Set) hold() (unlock func(), err error) {
 
 // git is for the repository, without a working tree.
 func (w *Set) git(ctx context.Context) (*hostgit.Repo, error) {
-	return hostgit.Open(ctx, w.project.Git.Common, w.project.Git.Common, "")
+	return hostgit.Open(ctx, hostgit.Folders{Common: w.project.Git.Common, Dir: w.project.Git.Common})
 }
 
 func has(ctx context.Context, git *hostgit.Repo, ref string) (bool, error) {
@@ -353,7 +353,7 @@ func (w *Set) loss(ctx context.Context, git *hostgit.Repo, t Tree) (*Loss, error
 	if p.Git == nil || p.Git.Common != w.project.Git.Common || string(p.Root) != t.Path {
 		return nil, fmt.Errorf("%s is not a worktree of %s any more", t.Path, w.project.Git.Common)
 	}
-	inTree, err := hostgit.Open(ctx, p.Git.Common, p.Git.Dir, t.Path)
+	inTree, err := hostgit.Open(ctx, hostgit.Folders{Common: p.Git.Common, Dir: p.Git.Dir, Tree: t.Path})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// TestRulesPage holds docs/rules.md to what loads: its configuration, the answers that
+// it expects, and its Cedar.
+func TestRulesPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "rules.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```(?:yaml|cedar)\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(blocks) != 3 {
+		t.Fatalf("%d blocks, want a configuration, the answers expected and a policy", len(blocks))
+	}
+	home := t.TempDir()
+	for i, name := range []string{"cloister/config.yaml", "tests.yaml", "cloister/policy/page.cedar"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(home, name), blocks[i][1], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, words := range [][]string{{"policy", "check"}, {"policy", "test", filepath.Join(home, "tests.yaml")}} {
+		said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &app{stdout: said, stderr: said, out: bufio.NewWriter(said), uid: os.Getuid(), env: environ{
+			"HOME": home, "XDG_CONFIG_HOME": home, "XDG_STATE_HOME": home, "XDG_DATA_HOME": home, "XDG_RUNTIME_DIR": home,
+		}}
+		if status := a.main(t.Context(), words); status != 0 {
+			text, _ := os.ReadFile(said.Name())
+			t.Errorf("%q ends %d: %s", words, status, text)
+		}
+		said.Close()
+	}
+}

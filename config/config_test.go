@@ -226,7 +226,13 @@ func TestParseRefuses(t *testing.T) {
 		{"limits that are words", "resources:\n  cpus: many\n  pids: few\n", []string{
 			"c:2:9: resources.cpus: text where a number is expected", "c:3:9: resources.pids: text where a whole number is expected",
 		}},
-		{"a rule that is a word", "proxy:\n  deny:\n    - evil.example\n", []string{"c:3:7: proxy.deny[0]: text where keys and values are expected"}},
+		{"a rule that is a word", "proxy:\n  deny:\n    - evil.example\n", []string{"c:3:7: proxy.deny[0]: text where keys and values are expected (write {domain: evil.example})"}},
+		{"one where a list belongs", "proxy:\n  presets: ai-apis\n  allow: {domain: a.example}\n  deny: [{domain: b.example, ports: 443, paths: /v1/**}]\n", []string{
+			"c:2:12: proxy.presets: text where a list is expected (write [ai-apis])",
+			"c:3:10: proxy.allow: keys and values where a list is expected (write [{...}], or begin it with a hyphen)",
+			"c:4:37: proxy.deny[0].ports: a number where a list is expected (write [443])",
+			`c:4:49: proxy.deny[0].paths: text where a list is expected (write ["/v1/**"])`,
+		}},
 		{"a port of zero", "proxy: {allow: [{domain: a.example, ports: [0]}]}\n", []string{"c:1:45: proxy.allow[0]: port 0 is no port"}},
 		{"a port too large", "proxy: {allow: [{domain: a.example, ports: [70000]}]}\n", []string{"c:1:45: proxy.allow[0].ports[0]: 70000 is larger than 65535"}},
 		{"an octal port", "proxy: {allow: [{domain: a.example, ports: [0443]}]}\n", []string{`c:1:45: proxy.allow[0].ports[0]: "0443" is not a plain positive whole number`}},

@@ -369,7 +369,7 @@ func (r *reader) list(n ast.Node, v reflect.Value, path string) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
 		if n.Type() != ast.NullType {
-			r.mistyped(n, path, "a list")
+			r.mistyped(n, path, list)
 		}
 		return
 	}
@@ -480,12 +480,20 @@ func (r *reader) mistyped(n ast.Node, path, want string) {
 	hint := ""
 	switch n.(type) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		if want == "text" || want == "a word" {
+		switch want {
+		case "text", "a word":
 			hint = fmt.Sprintf("put it in quotes: %q", strings.TrimSpace(n.GetToken().Value))
+		case list:
+			hint = "write [" + strings.TrimSpace(n.GetToken().Value) + "]"
 		}
+	case *ast.StringNode:
+		hint = asWritten(n.GetToken().Value, path, want)
 	case *ast.MappingNode, *ast.MappingValueNode:
-		if want == "text" {
+		switch want {
+		case "text":
 			hint = "put it in quotes if it is one text with a colon"
+		case list:
+			hint = "write [{...}], or begin it with a hyphen"
 		}
 	case *ast.NullNode:
 		hint = "give it a value, or take the key away for the default"
@@ -500,15 +508,33 @@ func (r *reader) mistyped(n ast.Node, path, want string) {
 	r.problem(r.placeOf(first(n)), hint, "%s: %s where %s %s expected", path, kindName(n), want, are)
 }
 
-// keysAndValues is how a message calls a mapping.
-const keysAndValues = "keys and values"
+// How a message calls a mapping and a sequence.
+const (
+	keysAndValues = "keys and values"
+	list          = "a list"
+)
+
+// asWritten is how a text is written that stands where more than text belongs.
+func asWritten(text, path, want string) string {
+	if quoted := strconv.Quote(text); strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+		text = quoted
+	}
+	rules := strings.HasPrefix(path, "proxy.allow[") || strings.HasPrefix(path, "proxy.ask[") || strings.HasPrefix(path, "proxy.deny[")
+	switch {
+	case want == list:
+		return "write [" + text + "]"
+	case want == keysAndValues && rules && strings.HasSuffix(path, "]"):
+		return "write {domain: " + text + "}"
+	}
+	return ""
+}
 
 func kindName(n ast.Node) string {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return keysAndValues
 	case *ast.SequenceNode:
-		return "a list"
+		return list
 	case *ast.StringNode, *ast.LiteralNode:
 		return "text"
 	case *ast.IntegerNode, *ast.FloatNode:

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"cloister/egress"
+	"cloister/internal/needs"
 )
 
 // gateway leads a real port to the world's engine, for programs that are no part
@@ -85,10 +86,7 @@ func h2spec(t *testing.T, program, addr string) (failed map[string]bool, ran int
 // The border's HTTP/2 fails no case of h2spec that the same server passes when
 // it is asked directly.
 func TestH2Spec(t *testing.T) {
-	program, err := exec.LookPath("h2spec")
-	if err != nil {
-		t.Skip("need h2spec: go install github.com/summerwind/h2spec/cmd/h2spec@latest")
-	}
+	program := needs.Program(t, "h2spec", "h2spec") // script/test has where it comes from
 	ca := newTestCA(t)
 	cert := ca.leaf(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} }, readHost)
 	addr := tlsServer(t, cert, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -186,8 +186,10 @@ func TestGuardianMemory(t *testing.T) {
 	lasts := time.Duration(number(200, 8000)) * time.Millisecond
 	wide := number(10, 1000)
 	small := order{Do: "load", URL: "https://mcp.example/mcp", Up: 1000, JSON: true}
-	if a := c.do(small); a.Good == 0 {
-		t.Fatalf("control mcp: %+v", a)
+	for _, o := range []order{small, {Do: "load", URL: "https://mcp.example/mcp?1000", Size: 1000}} {
+		if a := c.do(o); a.Good == 0 {
+			t.Fatalf("control mcp: %+v", a)
+		}
 	}
 	frame := int64(number(9, 100)) << 20
 	kinds := []struct {
@@ -205,7 +207,7 @@ func TestGuardianMemory(t *testing.T) {
 		{"WebSockets with a frame of 1 TiB", order{Do: "frames", URL: "https://read.example:443/ws"}, false},
 		{"WebSockets with a frame of 1 TiB, searched for secrets", order{Do: "frames", URL: "https://held.example:443/ws"}, false},
 		{"large frames of MCP up", order{Do: "load", URL: "https://mcp.example/mcp", Up: frame, JSON: true}, true},
-		{"large frames of MCP down", order{Do: "load", URL: fmt.Sprintf("https://mcp.example/mcp/%d", frame), Size: frame}, true},
+		{"large frames of MCP down", order{Do: "load", URL: fmt.Sprintf("https://mcp.example/mcp?%d", frame), Size: frame}, true},
 	}
 	pick := os.Getenv("CLOISTER_LOAD_KIND")
 	for _, k := range kinds {

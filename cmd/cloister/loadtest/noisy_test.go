@@ -57,11 +57,11 @@ func server(pair string) int {
 				_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 				return
 			}
-			n, err := strconv.Atoi(path.Base(r.URL.Path))
-			if err == nil && strings.HasPrefix(r.URL.Path, "/mcp/") {
+			if n, err := strconv.Atoi(r.URL.RawQuery); err == nil && r.URL.Path == "/mcp" {
 				event(w, int64(n))
 				return
 			}
+			n, err := strconv.Atoi(path.Base(r.URL.Path))
 			if err != nil {
 				_, _ = io.WriteString(w, "hello")
 				return

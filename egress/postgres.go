@@ -64,7 +64,8 @@ func servePostgres(s *stream, ctx context.Context) {
 	}
 	t.up.n.Add(int64(len(message)))
 	if first.Code == wire.PGCancel {
-		_ = closeWrite(s.up.Conn) // it says nothing more, and nobody asked who it is
+		s.client.take(len(s.client.buf)) // it says nothing more, and nobody asked who it is
+		t.up.check = func([]byte) error { return errors.New("bytes behind a request to cancel") }
 	} else if err := s.offerPostgres(t); err != nil {
 		s.reset()
 		s.closed(t, err)

@@ -70,7 +70,9 @@ func serveSSH(s *stream, ctx context.Context) {
 	c := &sshConn{s: s, ways: map[string]*sshWay{}}
 	err = shell.Serve(ctx, s.client, shell.Gate{
 		Key: signer, Begin: c.begin, Open: c.open, Handshake: s.e.limits.Handshake,
-		Up: c.up, Down: func(n int) { s.bodiesDown.Add(int64(n)) },
+		Head: func(n int) error { return c.count(n, s.e.quota.head) },
+		Up:   func(n int) error { return c.count(n, s.e.quota.spend) },
+		Down: func(n int) { s.bodiesDown.Add(int64(n)) },
 	})
 	c.close()
 	s.dialed = c.dialed
@@ -350,10 +352,9 @@ func sshName(a authority.Authority) string {
 	return fmt.Sprintf("'[%s]:%d'", a.Host(), a.Port())
 }
 
-// up counts bytes before they go up.
-func (c *sshConn) up(n int) error {
-	q := c.s.e.quota
-	if err := q.spend(q.host(c.s.target.Host()), int64(n)); err != nil {
+// count tells a bound of bytes before they go up.
+func (c *sshConn) count(n int, spend func(*hostUse, int64) error) error {
+	if err := spend(c.s.e.quota.host(c.s.target.Host()), int64(n)); err != nil {
 		return c.refused(err)
 	}
 	c.s.bodiesUp.Add(int64(n))

@@ -389,6 +389,24 @@ func TestSSHQuota(t *testing.T) {
 	}
 }
 
+// What each command has for itself, many have not.
+func TestSSHQuotaOfManyRequests(t *testing.T) {
+	sw := newSSHWorld(t, egress.Verdict{Identity: "mine"}, func(egress.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))
+	c, _, err := sw.client("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 40 {
+		if _, errs, status := run(t, c, "date "+strings.Repeat("x", 900), nil); status == 126 && strings.Contains(errs, "upload_limit: {host: 8000}") {
+			if n < 10 {
+				t.Errorf("refused after %d", n)
+			}
+			return
+		}
+	}
+	t.Error("36,000 bytes of commands passed a bound of 4000")
+}
+
 // A command, what is said before it and the names of signals are bytes up too.
 func TestSSHQuotaOfRequests(t *testing.T) {
 	sw := newSSHWorld(t, egress.Verdict{Identity: "mine"}, func(egress.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))

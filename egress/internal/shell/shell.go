@@ -30,9 +30,6 @@ const (
 	// mostBefore bounds what a session may say before it says what to run.
 	mostBefore      = 64
 	mostBeforeBytes = 64 << 10
-	// ordinary is how much of that, and of the command, is not counted: a bound of
-	// few bytes speaks of what a command is sent.
-	ordinary = 1 << 10
 	// refusedStatus says that a command was not run, as a shell does.
 	refusedStatus = 126
 )
@@ -71,8 +68,9 @@ type Gate struct {
 	// Open says whether something may run, and gives the way. Its error is told to the
 	// program.
 	Open func(ctx context.Context, r Request) (Way, error)
-	// Up is told of bytes before they go up, Down of those that came; an error of Up
-	// ends the session.
+	// Head is told of what says what to run, and Up of other bytes, before they go up,
+	// Down of those that came; an error of Head or Up ends the session.
+	Head func(n int) error
 	Up   func(n int) error
 	Down func(n int)
 	// Handshake bounds the time until somebody has logged in.
@@ -260,7 +258,7 @@ func (s *session) run(way Way, r Request, before []said, requests <-chan *ssh.Re
 	for _, b := range before {
 		said += len(b.payload)
 	}
-	if err := s.g.Up(max(0, said-ordinary)); err != nil {
+	if err := s.g.Head(said); err != nil {
 		return err
 	}
 	far, answers, err := way.Conn.OpenChannel("session", nil)

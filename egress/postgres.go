@@ -65,7 +65,7 @@ func servePostgres(s *stream, ctx context.Context) {
 	t.up.n.Add(int64(len(message)))
 	if first.Code == wire.PGCancel {
 		s.client.take(len(s.client.buf)) // it says nothing more, and nobody asked who it is
-		t.up.check = func([]byte) error { return errors.New("bytes behind a request to cancel") }
+		t.up.edit = func(out, _ []byte) ([]byte, error) { return out, nil }
 	} else if err := s.offerPostgres(t); err != nil {
 		s.reset()
 		s.closed(t, err)

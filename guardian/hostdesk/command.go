@@ -182,29 +182,30 @@ func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Ve
 		return v, false
 	case hostexec.Auto:
 		if d, ok := h.s.Remembered(config.DecisionHostexec, p.Grant()); ok && d.Answer == config.AnsweredDeny {
-			return hostexec.Verdict{Rule: "approval " + d.ID, Reason: "a person denied exactly this: approval " + d.ID}, false
+			return rememberedVerdict(d), false
 		}
 		return v, true
 	case hostexec.Ask:
 	}
 	if d, ok := h.s.Remembered(config.DecisionHostexec, p.Grant()); ok {
-		if d.Answer != config.AnsweredAllow {
-			return hostexec.Verdict{Rule: "approval " + d.ID, Reason: "a person denied exactly this: approval " + d.ID}, false
-		}
-		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + d.ID, Reason: "a person allowed exactly this: approval " + d.ID}, true
+		return rememberedVerdict(d), d.Answer == config.AnsweredAllow
 	}
 	if p.Size() > hostexec.MaxShown {
 		v.Effect = hostexec.Deny
 		v.Reason = fmt.Sprintf("%s; but its arguments have %d bytes, and nobody can look at more than %d", v.Reason, p.Size(), hostexec.MaxShown)
 		return v, false
 	}
-	a := h.s.Queue.Ask(ctx, h.question(p, v))
+	return answered(h.s, v, h.s.Queue.Ask(ctx, h.question(p, v)))
+}
+
+// answered is the verdict of the end of a question; v is what had asked.
+func answered(s *Session, v hostexec.Verdict, a approval.Answer) (verdict hostexec.Verdict, granted bool) {
 	switch a.Outcome {
 	case approval.Allowed:
-		h.s.Tally.Asked()
+		s.Tally.Asked()
 		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + a.ID, Reason: "a person allowed it: " + ward.Word(a)}, true
 	case approval.Denied:
-		h.s.Tally.Asked()
+		s.Tally.Asked()
 		return hostexec.Verdict{Rule: "approval " + a.ID, Reason: "a person denied it: " + ward.Word(a)}, false
 	default:
 		v.Reason = ward.End(a.Outcome) + ": " + v.Reason

@@ -264,21 +264,8 @@ func (w *gitwork) ask(ctx context.Context, v hostexec.Verdict, a *approval.Ask) 
 	if w.s.Queue.Watched(w.s.Info.ID) {
 		_ = w.conn.Notice("a person is asked: " + a.Title) // who is gone is noticed by its end
 	}
-	answer := w.s.Queue.Ask(ctx, w.s.InName(a))
-	switch answer.Outcome {
-	case approval.Allowed:
-		w.s.Tally.Asked()
-		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + answer.ID, Reason: "a person allowed it: " + ward.Word(answer)}, true
-	case approval.Denied:
-		w.s.Tally.Asked()
-		return hostexec.Verdict{Rule: "approval " + answer.ID, Reason: "a person denied it: " + ward.Word(answer)}, false
-	default:
-		v.Effect, v.Reason = hostexec.Deny, ward.End(answer.Outcome)+": "+v.Reason
-		if answer.Outcome == approval.Unwatched {
-			v.Hint = "on the host, then again: cloister approvals watch"
-		}
-		return v, false
-	}
+	v.Effect = hostexec.Deny // unless a person allows it
+	return answered(w.s, v, w.s.Queue.Ask(ctx, w.s.InName(a)))
 }
 
 // decide is where a push is judged, asked about and recorded. It is the only

@@ -10,7 +10,11 @@
 // Most readers want [SessionRequest], [SessionGrant] and [Frame].
 package api
 
-import "time"
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
 
 // Routes of the guardian, all on its unix socket.
 const (
@@ -80,6 +84,11 @@ type Error struct {
 	Message string   `json:"error"`
 	Session string   `json:"session,omitempty"`
 	Hints   []string `json:"hints,omitempty"`
+}
+
+// BadRequest is the error of a request that says what cannot be.
+func BadRequest(format string, args ...any) error {
+	return &Error{Status: http.StatusBadRequest, Code: CodeBadRequest, Message: fmt.Sprintf(format, args...)}
 }
 
 // Error says the operation and why it failed, on one line.

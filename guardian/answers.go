@@ -109,7 +109,7 @@ func (g *guardian) recordSessionPolicy(ctx context.Context, l *live, next *polic
 // remember writes an answer to its file, and puts it in force.
 func (g *guardian) remember(ctx context.Context, project string, d config.Decision) error {
 	if !utf8.ValidString(project) {
-		return badRequest("remember answer: the project's path is not text: say scope session")
+		return api.BadRequest("remember answer: the project's path is not text: say scope session")
 	}
 	return g.rewrite(ctx, func(files []config.Decisions) (config.Decisions, error) {
 		file := config.Decisions{Version: 1, Project: project, File: config.DecisionsFile(g.policies.Dir, project)}
@@ -119,7 +119,7 @@ func (g *guardian) remember(ctx context.Context, project string, d config.Decisi
 			}
 		}
 		if len(file.Decisions) >= config.MaxDecisions {
-			return file, badRequest("remember answer: %s holds %d already: cloister approvals undo ID, or say scope session", file.File, len(file.Decisions))
+			return file, api.BadRequest("remember answer: %s holds %d already: cloister approvals undo ID, or say scope session", file.File, len(file.Decisions))
 		}
 		file.Decisions = append(slices.Clone(file.Decisions), d)
 		return file, nil

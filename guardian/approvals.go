@@ -190,15 +190,15 @@ func replyOf(r *http.Request, req api.ApprovalReply, i approval.Item, allow bool
 		reply.Scope = approval.Once
 	}
 	if !slices.Contains(approval.Scopes(), reply.Scope) {
-		return reply, badRequest("answer: scope %q: want once, session, project or global", req.Scope)
+		return reply, api.BadRequest("answer: scope %q: want once, session, project or global", req.Scope)
 	}
 	if req.Pattern != "" {
 		subject, err := widened(req.Pattern, i)
 		if err != nil {
-			return reply, badRequest("answer: %v", err)
+			return reply, api.BadRequest("answer: %v", err)
 		}
 		if reply.Scope == approval.Once {
-			return reply, badRequest("answer: a pattern is for answers that are remembered: say scope session, project or global")
+			return reply, api.BadRequest("answer: a pattern is for answers that are remembered: say scope session, project or global")
 		}
 		reply.Subject = subject
 	}

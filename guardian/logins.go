@@ -85,7 +85,7 @@ func (g *guardian) postLoginFinish(_ http.ResponseWriter, r *http.Request) (any,
 	}
 	if req.Answer != "" { // what a person pasted; who waits takes it
 		if err := g.logins.Answer(req.ID, l, req.Answer); err != nil {
-			return nil, badRequest("log in: %v", err)
+			return nil, api.BadRequest("log in: %v", err)
 		}
 		return api.Secret{Name: l.Secrets[0].Name}, nil
 	}

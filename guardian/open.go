@@ -36,11 +36,11 @@ const (
 func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, error) {
 	began := time.Now()
 	if r.Header.Get("Upgrade") != api.UpgradeProtocol {
-		return nil, badRequest("open session: Upgrade: %s is missing", api.UpgradeProtocol)
+		return nil, api.BadRequest("open session: Upgrade: %s is missing", api.UpgradeProtocol)
 	}
 	peer, ok := peerOf(r.Context())
 	if !ok {
-		return nil, badRequest("open session: no peer credentials")
+		return nil, api.BadRequest("open session: no peer credentials")
 	}
 	req, err := read[api.SessionRequest](r)
 	if err != nil {
@@ -112,27 +112,27 @@ func (g *guardian) enterLink() bool {
 func check(req api.SessionRequest) error {
 	switch {
 	case !filepath.IsAbs(req.Project) || filepath.Clean(req.Project) != req.Project:
-		return badRequest("open session: project %q is not a clean absolute path", req.Project)
+		return api.BadRequest("open session: project %q is not a clean absolute path", req.Project)
 	case req.Path != "" && (!filepath.IsAbs(req.Path) || filepath.Clean(req.Path) != req.Path):
-		return badRequest("open session: path %q is not a clean absolute path", req.Path)
+		return api.BadRequest("open session: path %q is not a clean absolute path", req.Path)
 	case req.Isolation == "":
-		return badRequest("open session: no isolation named")
+		return api.BadRequest("open session: no isolation named")
 	case len(req.Allow)+len(req.Deny) > maxRulesOfOne:
-		return badRequest("open session: more than %d rules", maxRulesOfOne)
+		return api.BadRequest("open session: more than %d rules", maxRulesOfOne)
 	case len(req.Writable) > maxResiduesOne || slices.ContainsFunc(req.Writable, func(p string) bool { return !filepath.IsAbs(p) }):
-		return badRequest("open session: what is writable is a list of at most %d absolute paths", maxResiduesOne)
+		return api.BadRequest("open session: what is writable is a list of at most %d absolute paths", maxResiduesOne)
 	case len(req.Publish) > maxPublished || slices.ContainsFunc(req.Publish, func(p api.Published) bool { return p.HostPort == 0 || p.Port == 0 }):
-		return badRequest("open session: what is published is a list of at most %d ports", maxPublished)
+		return api.BadRequest("open session: what is published is a list of at most %d ports", maxPublished)
 	case slices.ContainsFunc(req.Publish, func(p api.Published) bool { return api.WindowPort(p.HostPort) }):
-		return badRequest("open session: ports %d to %d of this machine are the window's, and nothing is published there", api.WindowFirst, api.WindowLast)
+		return api.BadRequest("open session: ports %d to %d of this machine are the window's, and nothing is published there", api.WindowFirst, api.WindowLast)
 	case len(req.Publish) > 0 && !req.Network:
-		return badRequest("open session: nothing can be published without a network")
+		return api.BadRequest("open session: nothing can be published without a network")
 	case len(req.Accepted) > maxResiduesOne:
-		return badRequest("open session: more than %d residues", maxResiduesOne)
+		return api.BadRequest("open session: more than %d residues", maxResiduesOne)
 	case req.Resume != nil && len(req.Resume.Exec) > api.MaxExec:
-		return badRequest("open session: what exec needs is too long")
+		return api.BadRequest("open session: what exec needs is too long")
 	case req.Resume != nil && req.Resume.CreatedAt.IsZero(): // one in the future is one of a clock that was set back
-		return badRequest("open session: resumed without a time of its beginning")
+		return api.BadRequest("open session: resumed without a time of its beginning")
 	}
 	return nil
 }

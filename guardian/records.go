@@ -55,7 +55,7 @@ func wantedOf(r *http.Request) (wanted, error) {
 	}
 	for _, k := range w.kinds {
 		if !slices.Contains(audit.Kinds(), k) {
-			return w, badRequest("read the record: there is no kind %q", k)
+			return w, api.BadRequest("read the record: there is no kind %q", k)
 		}
 	}
 	for name, into := range map[string]*time.Time{"since": &w.Since, "until": &w.until} {
@@ -64,7 +64,7 @@ func wantedOf(r *http.Request) (wanted, error) {
 		}
 		at, err := time.Parse(time.RFC3339, q.Get(name))
 		if err != nil {
-			return w, badRequest("read the record: %s: want a time such as 2026-01-31T12:00:00Z", name)
+			return w, api.BadRequest("read the record: %s: want a time such as 2026-01-31T12:00:00Z", name)
 		}
 		*into = at
 	}
@@ -74,14 +74,14 @@ func wantedOf(r *http.Request) (wanted, error) {
 		}
 		n, err := strconv.ParseUint(q.Get(name), 10, 64)
 		if err != nil {
-			return w, badRequest("read the record: %s: want a record's number", name)
+			return w, api.BadRequest("read the record: %s: want a record's number", name)
 		}
 		*into = n
 	}
 	if q.Get("limit") != "" {
 		n, err := strconv.Atoi(q.Get("limit"))
 		if err != nil || n < 1 || n > maxRecords {
-			return w, badRequest("read the record: limit: want a number from 1 to %d", maxRecords)
+			return w, api.BadRequest("read the record: limit: want a number from 1 to %d", maxRecords)
 		}
 		w.limit = n
 	}

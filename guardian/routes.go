@@ -197,19 +197,15 @@ func read[T any](r *http.Request) (T, error) {
 	var v T
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
-		return v, badRequest("read request: %v", err)
+		return v, api.BadRequest("read request: %v", err)
 	}
 	if len(text) == 0 {
 		return v, nil
 	}
 	if err := json.Unmarshal(text, &v); err != nil {
-		return v, badRequest("read request: %v", err)
+		return v, api.BadRequest("read request: %v", err)
 	}
 	return v, nil
-}
-
-func badRequest(format string, args ...any) error {
-	return &api.Error{Status: http.StatusBadRequest, Code: api.CodeBadRequest, Message: fmt.Sprintf(format, args...)}
 }
 
 // refusal gives every error its code, its status and its hints: the one place

@@ -39,7 +39,7 @@ const (
 // tool runs this program as the person would, and gives what it printed.
 func (g *guardian) tool(ctx context.Context, args ...string) (out, said string, err error) {
 	if g.o.Self == "" {
-		return "", "", badRequest("this guardian cannot run cloister itself")
+		return "", "", api.BadRequest("this guardian cannot run cloister itself")
 	}
 	ctx, cancel := context.WithTimeout(ctx, toolWithin)
 	defer cancel()
@@ -101,11 +101,11 @@ func (g *guardian) postStart(_ http.ResponseWriter, r *http.Request) (any, error
 	known := slices.ContainsFunc(g.sessions.List(true), func(s api.SessionInfo) bool { return s.Project == req.Project })
 	switch {
 	case !known || !filepath.IsAbs(req.Project):
-		return nil, badRequest("start: no cloister ran in %q before: begin there with cloister start", termsafe.Clip(req.Project, 200))
+		return nil, api.BadRequest("start: no cloister ran in %q before: begin there with cloister start", termsafe.Clip(req.Project, 200))
 	case req.Agent != "" && !agentName().MatchString(req.Agent):
-		return nil, badRequest("start: %q is not the name of an agent", termsafe.Clip(req.Agent, 64))
+		return nil, api.BadRequest("start: %q is not the name of an agent", termsafe.Clip(req.Agent, 64))
 	case req.Branch != "" && (!branchName().MatchString(req.Branch) || strings.Contains(req.Branch, "..")):
-		return nil, badRequest("start: %q is not the name of a branch", termsafe.Clip(req.Branch, 200))
+		return nil, api.BadRequest("start: %q is not the name of a branch", termsafe.Clip(req.Branch, 200))
 	}
 	args := []string{"start", "--detach", "--project=" + req.Project}
 	if req.Agent != "" {
@@ -134,7 +134,7 @@ func (g *guardian) postStart(_ http.ResponseWriter, r *http.Request) (any, error
 func (g *guardian) getFile(_ http.ResponseWriter, r *http.Request) (any, error) {
 	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
 	if err != nil {
-		return nil, badRequest("changed file: %q is not a record's number", termsafe.Clip(r.PathValue("seq"), 20))
+		return nil, api.BadRequest("changed file: %q is not a record's number", termsafe.Clip(r.PathValue("seq"), 20))
 	}
 	for e, err := range audit.Back(AuditDir(g.o.Dirs), audit.Filter{}) {
 		switch {

@@ -60,13 +60,13 @@ func (g *guardian) postSecret(_ http.ResponseWriter, r *http.Request) (any, erro
 	name := r.PathValue("name")
 	req, err := read[api.SecretSet](r)
 	if err != nil {
-		return nil, badRequest("set secret %q: the request is not JSON of the right form", name)
+		return nil, api.BadRequest("set secret %q: the request is not JSON of the right form", name)
 	}
 	if err := vault.CheckName(name); err != nil {
-		return nil, badRequest("set secret: %v", err)
+		return nil, api.BadRequest("set secret: %v", err)
 	}
 	if (req.Value != "") == (len(req.Command) > 0) {
-		return nil, badRequest("set secret %q: either a value or a command", name)
+		return nil, api.BadRequest("set secret %q: either a value or a command", name)
 	}
 	v, err := g.openVault()
 	if err != nil {
@@ -80,7 +80,7 @@ func (g *guardian) postSecret(_ http.ResponseWriter, r *http.Request) (any, erro
 	} else {
 		var value secret.Value
 		if value, err = vault.Read(secret.Kind(req.Kind), req.Value); err != nil {
-			return nil, badRequest("set secret %q: %v", name, err)
+			return nil, api.BadRequest("set secret %q: %v", name, err)
 		}
 		if err := g.recordVault(r, "set", name, "a value that is stored"); err != nil {
 			return nil, err

@@ -43,7 +43,7 @@ type Files struct{ Policies *rulebook.Holder }
 // path is where a file of the configuration lies, by its name.
 func (f Files) path(name string) (string, error) {
 	if name != configName && !cedarName().MatchString(name) {
-		return "", badRequest("policy file %q: want config.yaml or policy/NAME.cedar", name)
+		return "", api.BadRequest("policy file %q: want config.yaml or policy/NAME.cedar", name)
 	}
 	return filepath.Join(f.Policies.Dir, filepath.FromSlash(name)), nil
 }
@@ -144,7 +144,7 @@ func (f Files) check(name, text string) (api.PolicyCheck, *rulebook.Book, error)
 func (f Files) Rule(req api.RuleDraft) (api.DraftedRule, error) {
 	var none api.DraftedRule
 	if !slices.Contains([]string{"allow", "ask", "deny"}, req.Effect) {
-		return none, badRequest("draft rule: effect %q: want allow, ask or deny", req.Effect)
+		return none, api.BadRequest("draft rule: effect %q: want allow, ask or deny", req.Effect)
 	}
 	port := req.Port
 	if port == 0 {
@@ -152,7 +152,7 @@ func (f Files) Rule(req api.RuleDraft) (api.DraftedRule, error) {
 	}
 	to, err := authority.ParseHostPort(fmt.Sprintf("%s:%d", bracketed(req.Host), port), port)
 	if err != nil {
-		return none, badRequest("draft rule: %v", err)
+		return none, api.BadRequest("draft rule: %v", err)
 	}
 	d := config.Draft{List: req.Effect, Domain: to.Host(), Method: req.Method, Path: req.Path}
 	if req.Port != 80 && req.Port != 443 {
@@ -239,8 +239,4 @@ func (n node) gather(path string, out *api.PolicyWords) {
 	if len(n.Additional) > 0 && json.Unmarshal(n.Additional, &more) == nil {
 		more.gather(path+".*", out)
 	}
-}
-
-func badRequest(format string, args ...any) error {
-	return &api.Error{Status: http.StatusBadRequest, Code: api.CodeBadRequest, Message: fmt.Sprintf(format, args...)}
 }

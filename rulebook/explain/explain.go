@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"strings"
@@ -47,7 +46,7 @@ func Ask(s *policy.Snapshot, in *rulebook.Scope, req api.ExplainRequest) (api.Ex
 	}
 	to, err := authority.ParseHostPort(req.Connect, 443)
 	if err != nil {
-		return api.Explanation{}, badRequest("explain: %v", err)
+		return api.Explanation{}, api.BadRequest("explain: %v", err)
 	}
 	if req.Secret != "" {
 		return use(s, in, to, req)
@@ -65,13 +64,13 @@ func call(s *policy.Snapshot, req api.ExplainRequest) (api.Explanation, error) {
 		}
 	}
 	if call.Feature == 0 {
-		return api.Explanation{}, badRequest("explain: an MCP server has tool, prompt, resource, sampling, elicitation and roots, and no %q", req.MCP.Feature)
+		return api.Explanation{}, api.BadRequest("explain: an MCP server has tool, prompt, resource, sampling, elicitation and roots, and no %q", req.MCP.Feature)
 	}
 	if len(req.MCP.Arguments) > 0 {
 		d := json.NewDecoder(bytes.NewReader(req.MCP.Arguments))
 		d.UseNumber()
 		if err := d.Decode(&call.Arguments); err != nil {
-			return api.Explanation{}, badRequest("explain: the arguments are no JSON object")
+			return api.Explanation{}, api.BadRequest("explain: the arguments are no JSON object")
 		}
 	}
 	q := policy.Request{Action: policy.McpCall, Session: req.Session, Project: req.Project, Agent: req.Agent, MCP: call}
@@ -215,8 +214,4 @@ func fieldsOf(lines []string) iter.Seq2[string, string] {
 			}
 		}
 	}
-}
-
-func badRequest(format string, args ...any) error {
-	return &api.Error{Status: http.StatusBadRequest, Code: api.CodeBadRequest, Message: fmt.Sprintf(format, args...)}
 }

@@ -7,12 +7,16 @@
 // It installs and starts nothing. An agent that it does not know is a program
 // of that name, with no needs.
 //
+// Each agent has a file of its name with all that is particular to it. A new one is such
+// a file and its place in known.
+//
 // Most readers want [Find].
 package agent
 
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Agent is one coding agent.
@@ -20,10 +24,22 @@ type Agent struct {
 	Name string
 	Argv []string          // the program, and what switches its own prompts off
 	Env  map[string]string // what it needs inside
+	// Resume are the arguments with which it goes on with its last conversation in this
+	// folder, {} where the person's next words stand; nil where it has none.
+	Resume []string
 	// Install is how a person gets it, where it is known.
 	Install string
 	// Logins are the ways to say who pays, the usual one first.
 	Logins []Login
+	// Headless are the words with which it answers and ends, drawing no screen: flags
+	// anywhere, and commands as the first argument.
+	Headless []string
+
+	// home is what its private home holds before its first start; nil for nothing.
+	home func(folders []string, variable func(string) string) Home
+	// instructions are the files by which it reads a text about the cloister; nil where
+	// it reads no file that root alone can write.
+	instructions func(text string) []File
 }
 
 // Login is one credential of an agent, by the name of the variable in which it
@@ -36,38 +52,10 @@ type Login struct {
 	Get            string // how a person gets one
 }
 
-// known are the agents with needs of their own. Updates are left to the host:
-// inside, the programs are read-only.
+// known are the agents with needs of their own, each from the file of its name. Updates
+// are left to the host: inside, the programs are read-only.
 func known() []Agent {
-	return []Agent{
-		{
-			Name: "claude", Argv: []string{"claude", "--dangerously-skip-permissions"},
-			Env:     map[string]string{"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
-			Install: "npm install -g @anthropic-ai/claude-code",
-			Logins: []Login{
-				{Word: "key", Secret: "ANTHROPIC_API_KEY", Host: "api.anthropic.com", Header: "x-api-key", Get: "console.anthropic.com makes API keys"},
-				{Word: "token", Secret: "CLAUDE_CODE_OAUTH_TOKEN", Host: "api.anthropic.com", Header: "Authorization", Format: "Bearer {}", Get: "claude setup-token makes one for a subscription"},
-			},
-		},
-		{
-			Name: "codex", Argv: []string{"codex", "--dangerously-bypass-approvals-and-sandbox"},
-			Install: "npm install -g @openai/codex",
-			Logins:  []Login{{Word: "key", Secret: "OPENAI_API_KEY", Host: "api.openai.com", Header: "Authorization", Format: "Bearer {}", Get: "platform.openai.com makes API keys"}},
-		},
-		{
-			Name: "gemini", Argv: []string{"gemini", "--yolo"},
-			// Without it --yolo means nothing, and without a terminal it does not start.
-			Env:     map[string]string{"GEMINI_CLI_TRUST_WORKSPACE": "true"},
-			Install: "npm install -g @google/gemini-cli",
-			Logins:  []Login{{Word: "key", Secret: "GEMINI_API_KEY", Host: "generativelanguage.googleapis.com", Header: "x-goog-api-key", Get: "aistudio.google.com makes API keys"}},
-		},
-		{
-			Name: "opencode", Argv: []string{"opencode"},
-			Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
-			Install: "npm install -g opencode-ai",
-			Logins:  []Login{{Word: "key", Secret: "ANTHROPIC_API_KEY", Host: "api.anthropic.com", Header: "x-api-key", Get: "console.anthropic.com makes API keys"}},
-		},
-	}
+	return []Agent{claude(), codex(), gemini(), opencode()}
 }
 
 // Names are the agents with needs of their own, sorted.
@@ -88,6 +76,35 @@ func Find(name string) Agent {
 		}
 	}
 	return Agent{Name: name, Argv: []string{name}}
+}
+
+// IsHeadless reports whether the agent, given these arguments, answers and ends.
+func (a Agent) IsHeadless(args []string) bool {
+	for i, arg := range args {
+		if arg == "--" {
+			return false
+		}
+		word, _, _ := strings.Cut(arg, "=")
+		if (i == 0 || strings.HasPrefix(word, "-")) && slices.Contains(a.Headless, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// Resumed are the arguments with which it goes on, with a person's next words.
+func (a Agent) Resumed(prompt string) []string {
+	args := a.Resume
+	if args == nil {
+		args = []string{"{}"}
+	}
+	args = slices.Clone(args)
+	for i := range args {
+		if args[i] == "{}" {
+			args[i] = prompt
+		}
+	}
+	return args
 }
 
 // With adds a person's own words: arguments behind the agent's, and variables

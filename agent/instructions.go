@@ -15,18 +15,18 @@ type File struct{ Path, Text string }
 // files.
 const textAt = "/etc/cloister/host-commands.md"
 
-// Instructions tell Claude Code, Codex and opencode that there is hostexec, and what
-// stands for it. The shims are programs; git says that pushes to some remotes go by
-// the guardian. Gemini CLI reads nothing of the system's that is not root's, and
-// nobody is root inside: it is told where the person tells it.
+// Instructions are the files that explain hostexec to the known agents, with what stands
+// for it. The shims are programs; git says that pushes to some remotes go by the
+// guardian.
 func Instructions(shims []string, git bool) []File {
 	text := hostCommands(shims, git)
-	return []File{
-		{textAt, text},
-		{"/etc/claude-code/CLAUDE.md", text},
-		{"/etc/codex/config.toml", "developer_instructions = " + tomlText(text) + "\n"},
-		{"/etc/opencode/opencode.json", settings(map[string]any{"instructions": []string{textAt}})},
+	files := []File{{textAt, text}}
+	for _, a := range known() {
+		if a.instructions != nil {
+			files = append(files, a.instructions(text)...)
+		}
 	}
+	return files
 }
 
 func hostCommands(shims []string, git bool) string {
@@ -47,10 +47,12 @@ must lie in the project. Use it for what has to happen there, and nothing else.
 - A script that changes while a person looks at it is not run: write it first, then ask.
 `)
 	if programs := slices.DeleteFunc(slices.Clone(shims), func(s string) bool { return s == "git" }); len(programs) > 0 {
-		fmt.Fprintf(&b, "\nThese names run on the host when you call them, as with hostexec: `%s`.\n", strings.Join(programs, "`, `"))
+		fmt.Fprintf(&b, "\nThese names run on the host when you call them, as with hostexec: `%s`.\n",
+			strings.Join(programs, "`, `"))
 	}
 	if git {
-		b.WriteString("\nCommit with git as always. `git push` and `git fetch` to this project's remotes go by the\nperson's side, who sees the commits; `hostexec git push REMOTE BRANCH` does so for any remote.\n")
+		b.WriteString("\nCommit with git as always. `git push` and `git fetch` to this project's remotes go by the\n" +
+			"person's side, who sees the commits; `hostexec git push REMOTE BRANCH` does so for any remote.\n")
 	}
 	return b.String()
 }

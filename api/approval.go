@@ -21,15 +21,19 @@ type Approval struct {
 	Reason  string           `json:"reason"` // why it is asked
 	Rule    string           `json:"rule,omitempty"`
 	Policy  string           `json:"policy_digest"`
-	// Digest is what an allow is bound to, where the subject alone does not say.
+	// Nonce is this question's alone. An answer that repeats it is for no other.
+	Nonce string `json:"nonce"`
+	// Digest is what an allow for once is bound to, where the subject alone does not say.
 	Digest string `json:"digest,omitempty"`
+	// Covers says of each scope what an answer will be for.
+	Covers []ApprovalCover `json:"covers"`
 	// Wildcard is a wider subject that an answer may name as pattern.
 	Wildcard string   `json:"wildcard,omitempty"`
 	Scopes   []string `json:"scopes"` // those an answer may have
 	// Marks warns of what could fool an eye; an allow then needs confirm.
 	Marks     string    `json:"marks,omitempty"`
-	State     string    `json:"state"` // pending|allowed|denied|expired|withdrawn|superseded
-	Waiting   int       `json:"waiting"`
+	State     string    `json:"state"`   // pending|allowed|denied|expired|withdrawn|superseded
+	Waiting   int       `json:"waiting"` // how many stand behind the question, the one shown included
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at"`
 	SettledAt time.Time `json:"settled_at,omitzero"`
@@ -37,6 +41,16 @@ type Approval struct {
 	Scope   string `json:"scope,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
 	By      string `json:"by,omitempty"`
+}
+
+// ApprovalCover is what an answer of one scope will be for.
+type ApprovalCover struct {
+	Scope string `json:"scope"`
+	Text  string `json:"text"`
+	// Digest is what exactly it is bound to; absent where it covers more than one.
+	Digest string `json:"digest,omitempty"`
+	// Pattern is the wildcard that Text is about; absent for what was asked.
+	Pattern string `json:"pattern,omitempty"`
 }
 
 // ApprovalDetail is one labelled line.
@@ -52,8 +66,11 @@ type ApprovalReply struct {
 	Pattern string `json:"pattern,omitempty"`
 	// Confirm says that the person saw what Marks warns of, or wants a wildcard
 	// remembered.
-	Confirm bool   `json:"confirm,omitempty"`
-	Via     string `json:"via,omitempty"` // cli|tui|window: for the record
+	Confirm bool `json:"confirm,omitempty"`
+	// Nonce is that of the question which the person saw; an answer to another is
+	// refused. "" where the ID says enough.
+	Nonce string `json:"nonce,omitempty"`
+	Via   string `json:"via,omitempty"` // cli|tui|window: for the record
 }
 
 // Decision is one remembered answer: a line of a file below decisions/.

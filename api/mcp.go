@@ -50,6 +50,16 @@ type MCPDefinition struct {
 	Description string    `json:"description"`
 	Schema      string    `json:"schema"`
 	SeenAt      time.Time `json:"seen_at"`
+	// Members are all that differs, each with the text before and now.
+	Members []MCPMember `json:"members,omitempty"`
+}
+
+// MCPMember is one member of a definition that has changed: a tool's title, its
+// annotations, a server's instructions. Values other than texts are JSON.
+type MCPMember struct {
+	Name   string `json:"name"`
+	Before string `json:"before"` // empty for none
+	Now    string `json:"now"`
 }
 
 // MCPProject is the body of POST /v1/mcp and POST /v1/mcp/NAME, which answer as GET

@@ -98,6 +98,8 @@ type Resume struct {
 	Summary SessionSummary `json:"summary"`
 	// Secrets are the placeholders that the session has.
 	Secrets []Placeholder `json:"secrets,omitempty"`
+	// Sealed is SessionGrant.Sealed, as it was given.
+	Sealed []byte `json:"sealed,omitempty"`
 }
 
 // SessionGrant is the guardian's word that the session may be built.
@@ -128,6 +130,9 @@ type SessionGrant struct {
 	Logins []Login `json:"logins,omitempty"`
 	// LoginFiles are what programs find in the home inside.
 	LoginFiles []LoginFile `json:"login_files,omitempty"`
+	// Sealed is what the next guardian needs to go on with the session, which only a
+	// guardian can read: the shim keeps it.
+	Sealed []byte `json:"sealed,omitempty"`
 }
 
 // State of a session.
@@ -261,6 +266,7 @@ const (
 	FrameArmed   FrameType = "armed"
 	FrameStop    FrameType = "stop"
 	FrameCounts  FrameType = "counts" // running totals, so that a crash of the guardian loses none
+	FrameSealed  FrameType = "sealed" // instead of SessionGrant.Sealed
 	FrameSummary FrameType = "summary"
 	FrameError   FrameType = "error"
 )
@@ -274,6 +280,7 @@ type Frame struct {
 	End     *SessionEnd     `json:"end,omitempty"`
 	Grant   *SessionGrant   `json:"grant,omitempty"`
 	Stop    *StopRequest    `json:"stop,omitempty"`
+	Sealed  []byte          `json:"sealed,omitempty"`
 	Summary *SessionSummary `json:"summary,omitempty"`
 	Error   *Error          `json:"error,omitempty"`
 }

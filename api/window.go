@@ -69,6 +69,11 @@ type Verification struct {
 	Segments int    `json:"segments"`
 	Head     string `json:"head"`
 	Problem  string `json:"problem,omitempty"`
+	// Unkeyed is how many records from the first on are from before the guardian keyed
+	// them, Proves what the verification proves, and against whom, in sentences.
+	Unkeyed uint64   `json:"unkeyed"`
+	Keys    []string `json:"keys"`
+	Proves  []string `json:"proves"`
 }
 
 // PolicyFile is one file of the configuration, by its name below that folder.

@@ -37,7 +37,7 @@ type Scope string
 
 // The scopes, from the narrowest to the widest.
 const (
-	Once    Scope = "once"    // for those who wait now
+	Once    Scope = "once"    // for the one that is shown
 	Session Scope = "session" // until this session ends
 	Project Scope = "project" // for every session of this project
 	Global  Scope = "global"  // for every session
@@ -65,6 +65,11 @@ type Ask struct {
 	// Grant is the digest that a remembered answer is bound to, where that is not
 	// the subject.
 	Grant string
+	// Wide is in words everything that a remembered answer is for.
+	Wide string
+	// Shared says that an answer releases nothing by itself, so that one is for all
+	// who wait: each of them is judged again by what it changed.
+	Shared bool
 	// Wildcard is the next wider subject that an answer may be for; "" for none.
 	Wildcard string
 	// Scopes are those that an answer may have; nil for every one.
@@ -84,6 +89,8 @@ type Reply struct {
 	// asked; "" otherwise.
 	Subject string
 	By      string // who, and where
+	// Nonce is that of the question which was looked at; "" where the ID says enough.
+	Nonce string
 }
 
 // Outcome is how a question ended.
@@ -107,6 +114,7 @@ type Item struct {
 	Ask
 
 	ID      string
+	Nonce   string // of this question alone; IDs are short
 	Created time.Time
 	Expires time.Time
 	Settled time.Time // zero while pending
@@ -125,6 +133,39 @@ type Answer struct {
 
 // Allowed says whether the one who asked may go on.
 func (a Answer) Allowed() bool { return a.Outcome == Allowed }
+
+// Covers says in words what an answer of a scope is for.
+func (i Item) Covers(s Scope) string {
+	wide := i.Wide
+	if wide == "" {
+		wide = "everything of the kind " + string(i.Kind) + " about " + i.Subject
+	}
+	switch s {
+	case Session:
+		return wide + ", by this session until it ends"
+	case Project:
+		return wide + ", by every cloister of this project, now and later"
+	case Global:
+		return wide + ", by every cloister of every project, now and later"
+	case Once:
+	}
+	switch behind := i.Waiting - 1; {
+	case i.Shared:
+		return "what is shown here, and nothing else"
+	case behind > 0:
+		return fmt.Sprintf("exactly one: what is shown here; %d more wait behind it, each with a question of its own", behind)
+	}
+	return "exactly one: what is shown here"
+}
+
+// BoundTo is the digest that an answer of a scope is bound to: "" where the answer covers more than one
+// digest names.
+func (i Item) BoundTo(s Scope) string {
+	if s == Once {
+		return i.Digest
+	}
+	return i.Grant
+}
 
 // ErrNotFound says that no question has that ID.
 var ErrNotFound = errors.New("no such approval")

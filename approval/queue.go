@@ -36,6 +36,8 @@ type item struct {
 	Item
 
 	key      key
+	first    waiter        // whose question it is
+	left     bool          // it does not wait any more
 	done     chan struct{} // closed when it is settled
 	last     time.Duration // by the clock that runs also while the machine sleeps
 	timer    *time.Timer
@@ -127,18 +129,34 @@ func (q *Queue) watched(sessionID string) bool {
 	return false
 }
 
+// waiter is one who waits, by the identity of what it points to.
+type waiter *byte
+
 // Ask waits for an answer. It returns when there is one, when the question's
 // time is over, or when ctx ends; whoever did not get Allowed may not go on.
+//
+// Who waits behind an equal question is released by an answer that holds for longer
+// than once. After an allow for once, and where the one who asked first has left, the
+// next of those who wait has a question of its own, with another ID and nonce.
 func (q *Queue) Ask(ctx context.Context, a *Ask) Answer {
-	it, refused := q.join(ctx, a)
-	if it == nil {
-		return Answer{Outcome: refused}
+	answered := false // a person answers them one after the other
+	for {
+		it, me, refused := q.join(ctx, a, answered)
+		if it == nil {
+			return Answer{Outcome: refused}
+		}
+		if !it.wait(ctx) {
+			q.leave(it, me)
+			return Answer{Outcome: Withdrawn, ID: it.ID}
+		}
+		if me == it.first || it.Shared {
+			return it.answer()
+		}
+		answered = it.Outcome == Allowed && it.Reply.Scope == Once
+		if !answered && it.Outcome != Withdrawn {
+			return it.answer()
+		}
 	}
-	if !it.wait(ctx) {
-		q.leave(it)
-		return Answer{Outcome: Withdrawn, ID: it.ID}
-	}
-	return it.answer()
 }
 
 // answer tells of a settled question, which nobody writes any more.
@@ -157,16 +175,18 @@ func (it *item) wait(ctx context.Context) bool {
 }
 
 // join finds or makes the question.
-func (q *Queue) join(ctx context.Context, a *Ask) (*item, Outcome) {
-	it, fresh, refused := q.enter(a)
+func (q *Queue) join(ctx context.Context, a *Ask, answered bool) (*item, waiter, Outcome) {
+	me := waiter(new(byte))
+	it, fresh, refused := q.enter(a, me, answered)
 	if fresh {
 		q.open(ctx, it)
 	}
-	return it, refused
+	return it, me, refused
 }
 
-// enter joins an equal question, or makes one.
-func (q *Queue) enter(a *Ask) (it *item, fresh bool, refused Outcome) {
+// enter joins an equal question, or makes one. Who waited behind one that was answered
+// has been counted already.
+func (q *Queue) enter(a *Ask, me waiter, answered bool) (it *item, fresh bool, refused Outcome) {
 	now := time.Now()
 	k := key{a.SessionID, a.Kind, a.Subject, a.Digest}
 	q.mu.Lock()
@@ -184,19 +204,28 @@ func (q *Queue) enter(a *Ask) (it *item, fresh bool, refused Outcome) {
 		q.sessions[a.SessionID] = s
 	}
 	s.recent = slices.DeleteFunc(s.recent, func(t time.Time) bool { return now.Sub(t) >= rateSpan })
-	if s.pending >= q.o.PerSession || len(s.recent) >= q.o.Rate || len(q.items) >= q.o.Total {
+	if s.pending >= q.o.PerSession || !answered && len(s.recent) >= q.o.Rate || len(q.items) >= q.o.Total {
 		return nil, false, Overflow
 	}
 	s.pending++
-	s.recent = append(s.recent, now)
+	if !answered {
+		s.recent = append(s.recent, now)
+	}
 	timeout := q.o.Timeout()
 	it = &item{
-		Item: Item{Ask: *a, ID: q.newID(), Created: now, Expires: now.Add(timeout), Outcome: Pending, Waiting: 1},
-		key:  k, done: make(chan struct{}), last: q.o.Awake() + timeout,
+		Item: Item{Ask: *a, ID: q.newID(), Nonce: nonce(), Created: now, Expires: now.Add(timeout), Outcome: Pending, Waiting: 1},
+		key:  k, first: me, done: make(chan struct{}), last: q.o.Awake() + timeout,
 	}
 	q.items[it.ID], q.byKey[k] = it, it
 	it.timer = time.AfterFunc(timeout, func() { q.expire(it) })
 	return it, true, ""
+}
+
+// nonce names one question, and no other at any time.
+func nonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
 }
 
 // newID makes an ID that is short enough to be typed.
@@ -235,11 +264,13 @@ func (q *Queue) open(ctx context.Context, it *item) {
 	q.o.Changed(shown)
 }
 
-// leave takes one who waited away; a question that nobody waits for ends.
-func (q *Queue) leave(it *item) {
+// leave takes one who waited away. A question ends that the one has left whose it
+// is: those behind it ask anew, for what was shown is not what they want.
+func (q *Queue) leave(it *item, me waiter) {
 	q.mu.Lock()
 	it.Waiting--
-	if it.Waiting > 0 || it.claimed || q.items[it.ID] != it {
+	it.left = it.left || me == it.first && !it.Shared
+	if it.Waiting > 0 && !it.left || it.claimed || q.items[it.ID] != it {
 		q.mu.Unlock()
 		return
 	}
@@ -323,7 +354,7 @@ func (q *Queue) Answer(ctx context.Context, id string, r Reply) (Item, error) {
 	switch {
 	case it.overdue:
 		late = Expired
-	case it.Waiting <= 0:
+	case it.Waiting <= 0 || it.left:
 		late = Withdrawn
 	}
 	if late == Pending {
@@ -359,6 +390,9 @@ func (q *Queue) claim(id string, r Reply) (*item, Item, error) {
 		late := it.Item
 		late.Outcome = Expired
 		return nil, Item{}, &Over{late}
+	}
+	if r.Nonce != "" && r.Nonce != it.Nonce {
+		return nil, Item{}, fmt.Errorf("approval %s: the answer is to another question: its nonce is not this one's", id)
 	}
 	if it.Scopes != nil && !slices.Contains(it.Scopes, r.Scope) {
 		return nil, Item{}, fmt.Errorf("approval %s: an answer to this cannot have the scope %q", id, r.Scope)

@@ -92,7 +92,7 @@ func TestAnswers(t *testing.T) {
 				id = i.ID
 			}
 		}
-		done, err := w.Answer(t.Context(), id, allow(approval.Once))
+		done, err := w.Answer(t.Context(), id, allow(approval.Session))
 		if err != nil || done.Outcome != approval.Allowed {
 			t.Fatalf("%+v, %v", done, err)
 		}

@@ -134,6 +134,7 @@ func TestTornTail(t *testing.T) {
 	add(t, l, "one.example", "two.example")
 	// The anchor must not name the record that the crash tears.
 	anchor := must(os.ReadFile(filepath.Join(whole, "anchor")))
+	keys := must(os.ReadFile(filepath.Join(audit.KeysDir(whole), "keys.json")))
 	add(t, l, "torn.example")
 	text := must(os.ReadFile(filepath.Join(whole, "audit-000001.jsonl")))
 	if err := l.Close(); err != nil {
@@ -142,8 +143,7 @@ func TestTornTail(t *testing.T) {
 	lastLine := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1
 	for cut := lastLine + 1; cut < len(text); cut += 7 {
 		dir := t.TempDir()
-		put(t, filepath.Join(dir, "anchor"), anchor)
-		put(t, filepath.Join(dir, "audit-000001.jsonl"), text[:cut])
+		lay(t, dir, map[string][]byte{"anchor": anchor, "audit-000001.jsonl": text[:cut], "keys/keys.json": keys})
 		if got := hosts(t, dir, audit.Filter{}); !slices.Equal(got, []string{"one.example", "two.example"}) {
 			t.Fatalf("cut at %d: before the repair read %v", cut, got)
 		}
@@ -233,7 +233,7 @@ func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
 		{"replace a segment by another log's", func(f, other files) { f[second] = other[second] }, second, 1, 5},
 		{"another log's record at the anchor", func(f, other files) {
 			f[first], f[second] = other[first], other[second]
-		}, second, 4, 8},
+		}, first, 1, 1},
 		{"a blank line", func(f, _ files) { f[first] = append([]byte("\n"), f[first]...) }, first, 1, 1},
 		{"an endless line", func(f, _ files) {
 			f[first] = append(bytes.Repeat([]byte("x"), 3*audit.MaxRecord), append([]byte("\n"), f[first]...)...)
@@ -243,9 +243,7 @@ func TestVerifyNamesTheFirstBadRecord(t *testing.T) {
 			f, other := eight(t, "h"), eight(t, "o")
 			tc.change(f, other)
 			dir := t.TempDir()
-			for name, text := range f {
-				put(t, filepath.Join(dir, name), text)
-			}
+			lay(t, dir, f)
 			_, err := audit.Verify(dir)
 			var bad *audit.BadRecord
 			if !errors.As(err, &bad) {
@@ -263,17 +261,14 @@ func eight(t *testing.T, prefix string) map[string][]byte {
 	t.Helper()
 	dir := t.TempDir()
 	at := time.Date(2026, 11, 21, 4, 0, 0, 123456789, time.UTC)
-	l := open(t, dir, audit.Options{SegmentBytes: 2000, Now: func() time.Time { return at }})
+	l := open(t, dir, audit.Options{SegmentBytes: 2068, Now: func() time.Time { return at }})
 	for i := range 8 {
 		add(t, l, fmt.Sprintf("%s%d.example", prefix, i))
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	files := map[string][]byte{}
-	for _, e := range must(os.ReadDir(dir)) {
-		files[e.Name()] = must(os.ReadFile(filepath.Join(dir, e.Name())))
-	}
+	files := taken(t, dir)
 	for name, n := range map[string]int{"audit-000001.jsonl": 4, "audit-000002.jsonl": 4} {
 		if got := bytes.Count(files[name], []byte("\n")); got != n {
 			t.Fatalf("%s has %d records, the table wants %d", name, got, n)
@@ -281,6 +276,36 @@ func eight(t *testing.T, prefix string) map[string][]byte {
 	}
 	verify(t, dir)
 	return files
+}
+
+// taken are the files of a record and, as keys/NAME, those of its keys.
+func taken(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	for prefix, dir := range map[string]string{"": dir, "keys/": audit.KeysDir(dir)} {
+		for _, e := range must(os.ReadDir(dir)) {
+			files[prefix+e.Name()] = must(os.ReadFile(filepath.Join(dir, e.Name())))
+		}
+	}
+	return files
+}
+
+func at(dir, name string) string {
+	if name, ok := strings.CutPrefix(name, "keys/"); ok {
+		return filepath.Join(audit.KeysDir(dir), name)
+	}
+	return filepath.Join(dir, name)
+}
+
+// lay writes what taken gave.
+func lay(t *testing.T, dir string, files map[string][]byte) {
+	t.Helper()
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(at(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		put(t, at(dir, name), text)
+	}
 }
 
 // TestOpenRefusesATamperedTail: what the anchor says was durable is not cut
@@ -303,9 +328,7 @@ func TestOpenRefusesATamperedTail(t *testing.T) {
 			f := eight(t, "h")
 			change(f)
 			dir := t.TempDir()
-			for name, text := range f {
-				put(t, filepath.Join(dir, name), text)
-			}
+			lay(t, dir, f)
 			l, err := audit.Open(dir, audit.Options{})
 			if _, ok := errors.AsType[*audit.BadRecord](err); !ok {
 				if err == nil {
@@ -314,7 +337,7 @@ func TestOpenRefusesATamperedTail(t *testing.T) {
 				t.Fatalf("open: %v, want a BadRecord", err)
 			}
 			for name, text := range f {
-				if now := must(os.ReadFile(filepath.Join(dir, name))); !bytes.Equal(now, text) {
+				if now := must(os.ReadFile(at(dir, name))); !bytes.Equal(now, text) {
 					t.Errorf("%s was changed by the refused open", name)
 				}
 			}
@@ -525,14 +548,14 @@ func TestOpenRefuses(t *testing.T) {
 func TestFilter(t *testing.T) {
 	at := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
 	dir := t.TempDir()
-	l := open(t, dir, audit.Options{SegmentBytes: 1000, Now: func() time.Time { at = at.Add(time.Minute); return at }})
+	l := open(t, dir, audit.Options{SegmentBytes: 1000})
 	for i, e := range []audit.Event{
 		{Session: "a", SessionID: "00112233445566", Kind: audit.NetDNS, Verdict: "deny"},
 		{Session: "b", SessionID: "ffeeddccbbaa99", Kind: audit.NetConnect, Verdict: "allow"},
 		{Session: "a", SessionID: "00112233445566", Kind: audit.NetConnect, Verdict: "deny"},
 		{Session: "a", SessionID: "99999999999999", Kind: audit.NetConnect, Verdict: "allow"},
 	} {
-		e.Host = fmt.Sprint(i)
+		e.Host, e.Time = fmt.Sprint(i), at.Add(time.Duration(i+1)*time.Minute)
 		if err := l.Append(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
@@ -564,9 +587,7 @@ func TestReadGoesOnAfterABadLine(t *testing.T) {
 	f := eight(t, "h")
 	dir := t.TempDir()
 	f["audit-000001.jsonl"] = bytes.Replace(f["audit-000001.jsonl"], []byte("h1.example"), []byte("hX.example"), 1)
-	for name, text := range f {
-		put(t, filepath.Join(dir, name), text)
-	}
+	lay(t, dir, f)
 	var got []string
 	for e, err := range audit.Read(dir, audit.Filter{}) {
 		if bad, ok := errors.AsType[*audit.BadRecord](err); ok {
@@ -682,7 +703,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte(`{"v":1,"hash":"` + strings.Repeat("0", 64) + `"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		e, err := audit.Decode(line)
+		e, err := audit.Decode(dir, line)
 		if err != nil {
 			return
 		}

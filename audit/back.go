@@ -29,15 +29,20 @@ func Back(dir string, f Filter) iter.Seq2[Event, error] {
 			yield(Event{}, fmt.Errorf("read audit: %w", err))
 			return
 		}
+		keys, err := readKeys(dir)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
 		for _, s := range slices.Backward(found) {
-			if !backSegment(dir, s.name, f, yield) {
+			if !backSegment(dir, s.name, keys, f, yield) {
 				return
 			}
 		}
 	}
 }
 
-func backSegment(dir, name string, f Filter, yield func(Event, error) bool) bool {
+func backSegment(dir, name string, keys *keyring, f Filter, yield func(Event, error) bool) bool {
 	file, err := openFile(filepath.Join(dir, name), os.O_RDONLY)
 	if err != nil {
 		return yield(Event{}, fmt.Errorf("read audit: %w", err)) && false
@@ -64,7 +69,7 @@ func backSegment(dir, name string, f Filter, yield func(Event, error) bool) bool
 			}
 			line := block[at+1:]
 			block = block[:at]
-			if whole && !backLine(name, line, f, yield) {
+			if whole && !backLine(name, line, keys, f, yield) {
 				return false
 			}
 			whole = true
@@ -75,15 +80,15 @@ func backSegment(dir, name string, f Filter, yield func(Event, error) bool) bool
 		rest = block
 	}
 	if whole {
-		return backLine(name, rest, f, yield)
+		return backLine(name, rest, keys, f, yield)
 	}
 	return true
 }
 
 // backLine shows one line; false ends the reading: by the reader's word, or
 // because everything before is older than the filter wants.
-func backLine(name string, line []byte, f Filter, yield func(Event, error) bool) bool {
-	e, err := Decode(line)
+func backLine(name string, line []byte, keys *keyring, f Filter, yield func(Event, error) bool) bool {
+	e, err := keys.decode(line)
 	if err != nil {
 		return yield(Event{}, &BadRecord{File: name, Reason: err.Error()})
 	}

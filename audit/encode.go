@@ -17,7 +17,7 @@ import (
 func appendEvent(b []byte, e *Event) ([]byte, error) {
 	w := members{b: b}
 	w.number(`{"v":`, int64(e.V))
-	w.number(`,"seq":`, int64(e.Seq)) //nolint:gosec // as many records there are never
+	w.number(`,"seq":`, int64(e.Seq)) // as many records there are never
 	w.b = append(e.Time.AppendFormat(append(w.b, `,"time":"`...), time.RFC3339Nano), '"')
 	w.text(`,"session":`, e.Session)
 	w.some(`,"session_id":`, e.SessionID)
@@ -31,7 +31,7 @@ func appendEvent(b []byte, e *Event) ([]byte, error) {
 	w.text(`,"reason":`, e.Reason)
 	w.text(`,"policy":`, e.Policy)
 	if e.Suppressed > 0 {
-		w.number(`,"suppressed":`, int64(e.Suppressed)) //nolint:gosec // as above
+		w.number(`,"suppressed":`, int64(e.Suppressed))
 	}
 	w.some(`,"host":`, e.Host)
 	w.due(`,"port":`, int(e.Port), e.Kind == NetDNS || e.Kind == NetConnect || e.Kind == HTTPRequest)
@@ -49,6 +49,7 @@ func appendEvent(b []byte, e *Event) ([]byte, error) {
 	if e.ExitStatus != nil {
 		w.number(`,"exit_status":`, int64(*e.ExitStatus))
 	}
+	w.some(`,"key":`, e.Key)
 	w.text(`,"prev":`, e.Prev)
 	w.text(`,"hash":`, e.Hash)
 	return append(w.b, '}'), w.err

@@ -87,11 +87,11 @@ func TestEncodeDue(t *testing.T) {
 func TestEncodeAgain(t *testing.T) {
 	var buf []byte
 	for _, reason := range []string{strings.Repeat("\x01", maxField), "short", strings.Repeat("long ", maxField)} {
-		line, hash, err := encode(buf[:0], &Event{Kind: HTTPRequest, Reason: reason, Path: strings.Repeat("\u202e", maxField), Prev: genesis})
+		line, hash, err := encode(buf[:0], &Event{Kind: HTTPRequest, Reason: reason, Path: strings.Repeat("\u202e", maxField), Prev: genesis}, new(keyring).signer())
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := Decode(line[:len(line)-1])
+		e, err := new(keyring).decode(line[:len(line)-1])
 		if err != nil || e.Hash != hash {
 			t.Errorf("%v, hash %s, want %s", err, e.Hash, hash)
 		}
@@ -108,9 +108,14 @@ func BenchmarkEncode(b *testing.B) {
 		Reason: "allowed by a rule", Policy: "sha256:" + genesis, Host: "api.example.com", Port: 443, Via: "direct",
 		BytesUp: &n, BytesDown: &n, DurationMS: &n, Method: "GET", Path: "/v1/messages", Isolation: "native", Prev: genesis,
 	}
+	keys := &keyring{dir: b.TempDir()}
+	if err := keys.add(start(), time.Now()); err != nil {
+		b.Fatal(err)
+	}
+	key := keys.signer()
 	b.ReportAllocs()
 	for b.Loop() {
-		line, _, err := encode(buf[:0], &e)
+		line, _, err := encode(buf[:0], &e, key)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -42,11 +42,17 @@ const (
 	ApprovalDecision Kind = "approval.decision"
 	FileDenied       Kind = "file.denied"
 	AutorunChanged   Kind = "file.autorun_changed"
+	FileReview       Kind = "file.review"
 	Exec             Kind = "exec"
 	PolicyLoad       Kind = "policy.load"
 	GuardianStart    Kind = "guardian.start"
 	GuardianStop     Kind = "guardian.stop"
 	ResidueAccepted  Kind = "residue.accepted"
+	StateCheckpoint  Kind = "state.checkpoint"
+	StateRestore     Kind = "state.restore"
+	StateFork        Kind = "state.fork"
+	StateApply       Kind = "state.apply"
+	StateUndo        Kind = "state.undo"
 )
 
 // Kinds lists the vocabulary, for flags and completion.
@@ -54,11 +60,12 @@ func Kinds() []Kind {
 	return []Kind{
 		SessionStart, SessionStop, NetDNS, NetConnect, HTTPRequest, MCPCall, SecretUse,
 		HostexecRequest, HostexecResult, ApprovalRequest, ApprovalDecision,
-		FileDenied, AutorunChanged, Exec, PolicyLoad, GuardianStart, GuardianStop, ResidueAccepted,
+		FileDenied, AutorunChanged, FileReview, Exec, PolicyLoad, GuardianStart, GuardianStop, ResidueAccepted,
+		StateCheckpoint, StateRestore, StateFork, StateApply, StateUndo,
 	}
 }
 
-// Event is one record. V, Seq, Prev and Hash are the log's to set, as is Time
+// Event is one record. V, Seq, Key, Prev and Hash are the log's to set, as is Time
 // when it is zero.
 type Event struct {
 	V    int       `json:"v"`
@@ -100,6 +107,9 @@ type Event struct {
 	PID        int    `json:"pid,omitempty"`
 	ExitStatus *int   `json:"exit_status,omitempty"`
 
+	// Key names the guardian's key that Hash is made with; empty in records from before
+	// there were keys.
+	Key  string `json:"key,omitempty"`
 	Prev string `json:"prev"` // hash of the record before; 64 zeros for the first
-	Hash string `json:"hash"` // SHA-256 of this line without its hash member
+	Hash string `json:"hash"` // HMAC-SHA-256 of this line without its hash member; SHA-256 without a key
 }

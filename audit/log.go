@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ var ErrInUse = errors.New("another process writes this audit")
 type Options struct {
 	SegmentBytes int64            // DefaultSegment when 0
 	Now          func() time.Time // time.Now when nil
+	// KeyAge is how long a key is used before the next one; 30 days when 0.
+	KeyAge time.Duration
 	// Appended is told each record once the kernel has it, in order; nil for
 	// nobody. It is called under the log's lock: it must not wait.
 	Appended func(Event)
@@ -41,10 +44,14 @@ type Log struct {
 	segment int64
 	now     func() time.Time
 	told    func(Event)
+	keyAge  time.Duration
 	lock    *os.File
 	anchor  *os.File
+	kept    *os.File // the head beside the keys
 
 	mu      sync.Mutex
+	keys    *keyring
+	sign    *signer
 	file    *os.File
 	number  int
 	size    int64
@@ -71,8 +78,12 @@ func Open(dir string, o Options) (*Log, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.KeyAge <= 0 {
+		o.KeyAge = keyAge
+	}
 	l := &Log{
 		dir:     dir,
+		keyAge:  o.KeyAge,
 		segment: o.SegmentBytes,
 		now:     o.Now,
 		told:    o.Appended,
@@ -95,23 +106,33 @@ func (l *Log) open() error {
 	if err := l.own(); err != nil {
 		return err
 	}
-	anchored, ok, err := readAnchor(l.dir)
+	var err error
+	if l.keys, err = readKeys(l.dir); err != nil {
+		return err
+	}
+	anchored, ok, err := anchors(l.dir, l.keys)
 	if err != nil {
 		return err
 	}
-	if l.anchor, err = openFile(filepath.Join(l.dir, anchorFile), os.O_RDWR|os.O_CREATE); err != nil {
-		return err
-	}
-	cut, err := l.resume(anchored, ok)
+	note, err := l.resume(anchored, ok)
 	if err != nil {
 		return err
 	}
-	if cut > 0 {
-		if err := l.append(&Event{
-			Kind:   GuardianStart,
-			Action: "recover",
-			Reason: fmt.Sprintf("%d bytes of a torn record were cut from the end of the audit", cut),
-		}); err != nil {
+	l.sign = l.keys.signer()
+	if l.keys.due(l.now(), l.keyAge) {
+		if err := l.rekey(); err != nil {
+			return err
+		}
+	}
+	at := l.keys.sealed(l.head)
+	if l.anchor, err = openAnchor(filepath.Join(l.dir, anchorFile), at); err != nil {
+		return err
+	}
+	if l.kept, err = openAnchor(filepath.Join(l.keys.dir, headFile), at); err != nil {
+		return err
+	}
+	if note != "" {
+		if err := l.append(&Event{Kind: GuardianStart, Action: "recover", Reason: note}); err != nil {
 			return err
 		}
 	}
@@ -137,54 +158,76 @@ func (l *Log) own() error {
 	return nil
 }
 
-// resume finds the end of the chain and opens the last segment there. It
-// returns how many bytes it cut.
-func (l *Log) resume(anchored head, haveAnchor bool) (cut int64, err error) {
+// rekey makes the key for what comes next. The records so far are made durable
+// before, so that the key never covers records that a power loss takes back.
+func (l *Log) rekey() error {
+	for _, f := range append(slices.Clone(l.pending), l.file) {
+		if err := fdatasync(f); err != nil {
+			return fmt.Errorf("sync: %w", err)
+		}
+	}
+	if err := l.keys.add(l.head, l.now()); err != nil {
+		return err
+	}
+	l.sign = l.keys.signer()
+	return nil
+}
+
+// resume finds the end of the chain and opens the last segment there. The note is
+// what the record is to say of what was missing or cut.
+func (l *Log) resume(anchored head, haveAnchor bool) (note string, err error) {
 	found, err := segments(l.dir)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	if len(found) == 0 {
+		if haveAnchor && anchored.Seq > 0 {
+			return "", &BadRecord{File: "audit-000001.jsonl", Seq: 1, Reason: fmt.Sprintf("all segments are gone; the anchor names record %d", anchored.Seq)}
+		}
 		if anchored.Seq > 0 {
-			return 0, &BadRecord{File: "audit-000001.jsonl", Seq: 1, Reason: fmt.Sprintf("all segments are gone; the anchor names record %d", anchored.Seq)}
+			// A person may move the folder away as a whole: what comes says so.
+			note = fmt.Sprintf("the record before this one is not in its folder; it ended with record %d, hash %s", anchored.Seq, anchored.Hash)
+		}
+		if err := l.keys.retire(); err != nil {
+			return "", err
 		}
 		l.head = start()
-		return 0, l.create(1)
+		return note, l.create(1)
 	}
 	last := found[len(found)-1]
 	at, err := l.before(found)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
-	tail, err := scanTail(filepath.Join(l.dir, last.name), at)
+	tail, err := scanTail(filepath.Join(l.dir, last.name), at, l.keys)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
-	if haveAnchor && tail.head.Seq < anchored.Seq {
+	if tail.head.Seq < anchored.Seq {
 		reason := fmt.Sprintf("the record ends here; the anchor names record %d", anchored.Seq)
 		if tail.bad != nil {
 			reason = tail.bad.Error()
 		}
-		return 0, &BadRecord{File: last.name, Line: tail.lines + 1, Seq: tail.head.Seq + 1, Reason: reason}
+		return "", &BadRecord{File: last.name, Line: tail.lines + 1, Seq: tail.head.Seq + 1, Reason: reason}
 	}
 	// Beyond the anchor nothing was promised to be on the disk: what does not
 	// fit there is what a crash left. Without an anchor only a last line that
 	// was cut is believed to be that.
 	if !haveAnchor && tail.bad != nil && !tail.torn {
-		return 0, &BadRecord{File: last.name, Line: tail.lines + 1, Seq: tail.head.Seq + 1, Reason: tail.bad.Error()}
+		return "", &BadRecord{File: last.name, Line: tail.lines + 1, Seq: tail.head.Seq + 1, Reason: tail.bad.Error()}
 	}
 	f, err := openFile(filepath.Join(l.dir, last.name), os.O_RDWR|os.O_APPEND)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	l.file, l.number, l.size, l.head = f, last.number, tail.end, tail.head
 	if tail.size == tail.end {
-		return 0, nil
+		return "", nil
 	}
 	if err := f.Truncate(tail.end); err != nil {
-		return 0, err
+		return "", err
 	}
-	return tail.size - tail.end, nil
+	return fmt.Sprintf("%d bytes of a torn record were cut from the end of the audit", tail.size-tail.end), nil
 }
 
 // before is the head at the end of the segment before the last one, as far as
@@ -216,7 +259,7 @@ func (l *Log) before(found []segment) (head, error) {
 		if err != nil {
 			return head{}, err
 		}
-		if e, err := Decode(one.text); err == nil && !one.torn && !one.long {
+		if e, err := l.keys.decode(one.text); err == nil && !one.torn && !one.long {
 			at = head{Seq: e.Seq, Hash: e.Hash}
 		} else {
 			at = head{}
@@ -240,7 +283,7 @@ type tail struct {
 
 // scanTail follows the chain through the last segment until the first record
 // that does not fit. Segments are bounded: 64 MiB take about 0.3 s.
-func scanTail(path string, at head) (tail, error) {
+func scanTail(path string, at head, keys *keyring) (tail, error) {
 	t := tail{head: at}
 	f, err := openFile(path, os.O_RDONLY)
 	if err != nil {
@@ -260,7 +303,7 @@ func scanTail(path string, at head) (tail, error) {
 		if err != nil {
 			return t, err
 		}
-		e, err := t.head.follow(one)
+		e, err := t.head.follow(one, keys)
 		if err != nil {
 			t.bad, t.torn = err, one.torn
 			return t, nil
@@ -353,7 +396,7 @@ func (l *Log) add(e *Event) error {
 	// everywhere.
 	e.Time = e.Time.UTC().Round(0)
 	e.Seq, e.Prev = l.head.Seq+1, l.head.Hash
-	text, hash, err := encode(l.waiting, e)
+	text, hash, err := encode(l.waiting, e, l.sign)
 	if err != nil {
 		return err // what waits is as it was: the log is whole
 	}
@@ -450,7 +493,12 @@ func (l *Log) syncer() {
 func (l *Log) sync() error {
 	l.mu.Lock()
 	broken := l.write()
-	file, at, full := l.file, l.head, l.pending
+	if broken == nil && l.keys.due(l.now(), l.keyAge) {
+		if broken = l.rekey(); broken != nil {
+			_ = l.latch(broken)
+		}
+	}
+	file, at, full := l.file, l.keys.sealed(l.head), l.pending
 	l.pending = nil
 	l.mu.Unlock()
 	if broken != nil {
@@ -478,8 +526,11 @@ func (l *Log) settle(file *os.File, full []*os.File, at head) error {
 	if err := fdatasync(file); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
-	if _, err := l.anchor.WriteAt(at.slot(), int64(at.Seq%2)*slotSize); err != nil {
-		return fmt.Errorf("move anchor: %w", err)
+	slot := at.slot()
+	for _, f := range []*os.File{l.anchor, l.kept} {
+		if _, err := f.WriteAt(slot, int64(at.Seq%2)*slotSize); err != nil {
+			return fmt.Errorf("move anchor: %w", err)
+		}
 	}
 	return nil
 }
@@ -505,7 +556,7 @@ func (l *Log) Close() error {
 }
 
 func (l *Log) release() {
-	for _, f := range append(l.pending, l.file, l.anchor, l.lock) {
+	for _, f := range append(l.pending, l.file, l.anchor, l.kept, l.lock) {
 		if f != nil {
 			_ = f.Close()
 		}

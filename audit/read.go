@@ -67,6 +67,11 @@ type Line struct {
 func Lines(dir string, f Filter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		r := reader{dir: dir, filter: f}
+		var err error
+		if r.keys, err = readKeys(dir); err != nil {
+			yield(Line{}, err)
+			return
+		}
 		defer r.close()
 		r.past(yield)
 	}
@@ -76,6 +81,11 @@ func Lines(dir string, f Filter) iter.Seq2[Line, error] {
 func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		r := reader{dir: dir, filter: f}
+		var err error
+		if r.keys, err = readKeys(dir); err != nil {
+			yield(Line{}, err)
+			return
+		}
 		defer r.close()
 		if !r.past(yield) {
 			return
@@ -98,6 +108,7 @@ func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Line, error] {
 // reader stands at a place in the record.
 type reader struct {
 	dir    string
+	keys   *keyring
 	filter Filter
 	file   *os.File
 	number int   // of the segment that is open
@@ -223,7 +234,7 @@ func (r *reader) drain(yield func(Line, error) bool) bool {
 func (r *reader) show(one line, yield func(Line, error) bool) bool {
 	e, err := Event{}, errors.New("longer than allowed")
 	if !one.long {
-		e, err = Decode(one.text)
+		e, err = r.keys.decode(one.text)
 	}
 	if err != nil {
 		return yield(Line{}, &BadRecord{

@@ -26,9 +26,9 @@ const (
 const genesis = "0000000000000000000000000000000000000000000000000000000000000000"
 
 // encode appends the line of e, whose Seq and Prev are set, to b, and gives its hash.
-func encode(b []byte, e *Event) (out []byte, hash string, err error) {
+func encode(b []byte, e *Event, key *signer) (out []byte, hash string, err error) {
 	e.V = Version
-	e.Hash = ""
+	e.Key, e.Hash = key.id, ""
 	from := len(b)
 	for _, bound := range []int{maxField, maxField / 8} {
 		shorten(e, bound)
@@ -41,9 +41,8 @@ func encode(b []byte, e *Event) (out []byte, hash string, err error) {
 	}
 	// The empty hash is last: without it stands what is hashed.
 	b = append(b[:len(b)-len(hashHead)-len(hashTail)], '}')
-	sum := sha256.Sum256(b[from:])
 	var text [2 * sha256.Size]byte
-	hex.Encode(text[:], sum[:])
+	hex.Encode(text[:], key.sum(b[from:]))
 	hash = string(text[:])
 	b = append(append(append(b[:len(b)-1], hashHead...), hash...), hashTail...)
 	b = append(b, '\n')
@@ -53,8 +52,8 @@ func encode(b []byte, e *Event) (out []byte, hash string, err error) {
 	return b, hash, nil
 }
 
-// digest is the hash of a line whose hash member is cut out: body and the
-// closing brace.
+// digest is the hash of a line of a record that is not keyed, whose hash member is
+// cut out: body and the closing brace.
 func digest(body []byte) string {
 	sum := sha256.New()
 	sum.Write(body)
@@ -86,9 +85,9 @@ var (
 	errNotPlain = errors.New("a raw control byte")
 )
 
-// Decode reads one line without its newline and checks its own hash. It does
+// decode reads one line without its newline and checks its own hash. It does
 // not know the neighbours, so it checks no chain.
-func Decode(line []byte) (Event, error) {
+func (k *keyring) decode(line []byte) (Event, error) {
 	var e Event
 	if len(line)+1 > MaxRecord {
 		return e, fmt.Errorf("longer than %d bytes", MaxRecord)
@@ -96,9 +95,6 @@ func Decode(line []byte) (Event, error) {
 	body, hash, err := split(line)
 	if err != nil {
 		return e, err
-	}
-	if digest(body) != string(hash) {
-		return e, errHash
 	}
 	for _, c := range line {
 		if c < 0x20 || c == 0x7f {
@@ -112,6 +108,9 @@ func Decode(line []byte) (Event, error) {
 	// still mean something else than it shows.
 	if e.Hash != string(hash) {
 		return Event{}, errHash
+	}
+	if err := k.check(&e, body, hash); err != nil {
+		return Event{}, err
 	}
 	return e, nil
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"cloister/internal/durable"
 )
 
 // numberOf is the number of a segment: it is called audit-000001.jsonl, growing.
@@ -141,23 +143,26 @@ func skip(r *bufio.Reader) (int64, error) {
 	}
 }
 
-// head is where a chain stands: its last record.
+// head is where a chain stands: its last record. In a file it is sealed by the key
+// of that record.
 type head struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash"`
+	Key  string `json:"key,omitempty"`
+	MAC  string `json:"mac,omitempty"`
 }
 
 func start() head { return head{Hash: genesis} }
 
 // follow checks that l continues the chain at h.
-func (h head) follow(l line) (Event, error) {
+func (h head) follow(l line, keys *keyring) (Event, error) {
 	switch {
 	case l.long:
 		return Event{}, fmt.Errorf("longer than %d bytes", MaxRecord)
 	case l.torn:
 		return Event{}, errors.New("the line is cut")
 	}
-	e, err := Decode(l.text)
+	e, err := keys.decode(l.text)
 	switch {
 	case err != nil:
 		return Event{}, err
@@ -171,12 +176,16 @@ func (h head) follow(l line) (Event, error) {
 
 // The anchor holds the head that was last made durable, in two slots written
 // in turn, so that a torn write leaves the older one. It is written after the
-// records it names are on the disk: it is never ahead of them.
-const slotSize = 128
+// records it names are on the disk: it is never ahead of them. A second one lies
+// with the keys, where an older copy of the record's folder does not replace it.
+const (
+	slotSize    = 256
+	slotUnkeyed = 128 // of an anchor from before there were keys
+)
 
 func (h head) slot() []byte {
 	text, err := json.Marshal(h)
-	if err != nil { // a number and a string always encode
+	if err != nil { // a number and strings always encode
 		return nil
 	}
 	slot := make([]byte, slotSize)
@@ -187,10 +196,23 @@ func (h head) slot() []byte {
 	return slot
 }
 
-// readAnchor returns the newer slot that is whole; ok is false when there is
-// none.
-func readAnchor(dir string) (h head, ok bool, err error) {
-	f, err := openFile(filepath.Join(dir, anchorFile), os.O_RDONLY)
+// openAnchor opens an anchor for writing; where there is none of today's form it is
+// written, naming h.
+func openAnchor(path string, h head) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() != 2*slotSize {
+		err = durable.WriteFile(path, slices.Concat(h.slot(), h.slot()), 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open anchor: %w", err)
+	}
+	return openFile(path, os.O_RDWR)
+}
+
+// readAnchor returns the newer slot that is whole and genuine; ok is false when
+// there is none.
+func readAnchor(path string, keys *keyring) (h head, ok bool, err error) {
+	f, err := openFile(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return start(), false, nil
 	}
@@ -202,12 +224,33 @@ func readAnchor(dir string) (h head, ok bool, err error) {
 	if err != nil {
 		return start(), false, fmt.Errorf("read anchor: %w", err)
 	}
+	size := slotSize
+	if len(text) <= 2*slotUnkeyed {
+		size = slotUnkeyed
+	}
 	h = start()
-	for slot := range slices.Chunk(text, slotSize) {
+	for slot := range slices.Chunk(text, size) {
 		var one head
-		if json.Unmarshal(slot, &one) == nil && len(one.Hash) == len(genesis) && one.Seq >= h.Seq {
+		if json.Unmarshal(slot, &one) == nil && len(one.Hash) == len(genesis) && one.Seq >= h.Seq && keys.genuine(one) {
 			h, ok = one, true
 		}
 	}
 	return h, ok, nil
+}
+
+// anchors are the anchor of the record in dir and the head beside its keys. newest is
+// the one that is further; ok says whether the record's own is there.
+func anchors(dir string, keys *keyring) (newest head, ok bool, err error) {
+	own, ok, err := readAnchor(filepath.Join(dir, anchorFile), keys)
+	if err != nil {
+		return own, false, err
+	}
+	kept, found, err := readAnchor(filepath.Join(keys.dir, headFile), keys)
+	if err != nil {
+		return own, false, err
+	}
+	if found && kept.Seq > own.Seq {
+		return kept, ok, nil
+	}
+	return own, ok, nil
 }

@@ -74,8 +74,8 @@ func newPKI(dir string) (*pki, error) {
 	}
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER})
 	secret := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
-	return p, errors.Join(os.WriteFile(p.caFile, cert, 0o644), os.WriteFile(p.caKeyFile, slices.Concat(cert, secret), 0o644), //nolint:gosec // of a bench, gone in a minute
-		os.WriteFile(filepath.Join(dir, "server.pem"), slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), secret), 0o644)) //nolint:gosec // as above
+	return p, errors.Join(os.WriteFile(p.caFile, cert, 0o644), os.WriteFile(p.caKeyFile, slices.Concat(cert, secret), 0o644), // of a bench, gone in a minute
+		os.WriteFile(filepath.Join(dir, "server.pem"), slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), secret), 0o644))
 }
 
 // serveTLS answers with a word, or with as many bytes as the path says, whom it knows.
@@ -121,7 +121,7 @@ func (w *world) secured(knows func(*http.Request) bool) (*pki, net.Listener, int
 		return nil, nil, 0, err
 	}
 	go func() { _ = serveTLS(l, p.server, knows) }()
-	return p, l, l.Addr().(*net.TCPAddr).Port, nil //nolint:forcetypeassert // it is one
+	return p, l, l.Addr().(*net.TCPAddr).Port, nil // it is one
 }
 
 // secure opens TLS on a way, trusting the roots that are named, or the system's.
@@ -273,14 +273,14 @@ const certgen = "/usr/lib/squid/security_file_certgen"
 
 func (w *world) squidReads(ctx context.Context, p *pki) (port int, conf string, err error) {
 	dir := filepath.Join(w.dir, "squid-reads")
-	if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil { //nolint:gosec // squid as root becomes another user
+	if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil { // squid as root becomes another user
 		return 0, "", err
 	}
 	if _, err := w.said(ctx, certgen, "-c", "-s", filepath.Join(dir, "db"), "-M", "16MB"); err != nil {
 		return 0, "", fmt.Errorf("this squid opens no TLS (Debian's squid-openssl does): %w", err)
 	}
 	// It signs names alone.
-	if err := os.WriteFile(filepath.Join(dir, "hosts"), []byte("127.0.0.1 "+readName+"\n"), 0o644); err != nil { //nolint:gosec // as said
+	if err := os.WriteFile(filepath.Join(dir, "hosts"), []byte("127.0.0.1 "+readName+"\n"), 0o644); err != nil {
 		return 0, "", err
 	}
 	if u, uerr := user.Lookup("proxy"); os.Getuid() == 0 && uerr == nil {
@@ -296,7 +296,7 @@ func (w *world) squidReads(ctx context.Context, p *pki) (port int, conf string, 
 		"sslcrtd_program %s -s %s/db -M 16MB\nsslcrtd_children 2\nssl_bump bump all\ntls_outgoing_options cafile=%s\nhttp_access allow all\n"+
 		"cache deny all\naccess_log none\ncache_log %[4]s/cache.log\npid_filename none\nhosts_file %[4]s/hosts\ncoredump_dir %[4]s\nshutdown_lifetime 0 seconds\nmax_filedescriptors 4096\nnetdb_filename none\npinger_enable off\n",
 		port, p.caKeyFile, certgen, dir, p.caFile)
-	return port, conf, os.WriteFile(conf, []byte(text), 0o644) //nolint:gosec // as said
+	return port, conf, os.WriteFile(conf, []byte(text), 0o644)
 }
 
 // A reader is a way to a server whose requests are read, or the direct one.

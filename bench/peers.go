@@ -112,7 +112,7 @@ func installPeer(ctx context.Context, p wanted) error {
 	// No service of a package may start by its installation.
 	const policy = "/usr/sbin/policy-rc.d"
 	if _, err := os.Stat(policy); errors.Is(err, os.ErrNotExist) {
-		if err := os.WriteFile(policy, []byte("#!/bin/sh\nexit 101\n"), 0o755); err == nil { //nolint:gosec // dpkg executes it
+		if err := os.WriteFile(policy, []byte("#!/bin/sh\nexit 101\n"), 0o755); err == nil { // dpkg executes it
 			defer func() { _ = os.Remove(policy) }()
 		}
 	}

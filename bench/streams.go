@@ -77,7 +77,7 @@ func (o order) messages() ([]float64, error) {
 	defer tick.Stop()
 	for i := range o.Times {
 		<-tick.C
-		frame := append([]byte{0x82, 0x88, 1, 2, 3, 4}, binary.BigEndian.AppendUint64(nil, uint64(i))...) //nolint:gosec // a counter
+		frame := append([]byte{0x82, 0x88, 1, 2, 3, 4}, binary.BigEndian.AppendUint64(nil, uint64(i))...) // a counter
 		for j := range 8 {
 			frame[6+j] ^= frame[2+j%4]
 		}
@@ -89,7 +89,7 @@ func (o order) messages() ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(got) != 8 || binary.BigEndian.Uint64(got) != uint64(i) { //nolint:gosec // as above
+		if len(got) != 8 || binary.BigEndian.Uint64(got) != uint64(i) {
 			return nil, fmt.Errorf("message %d came back as %x", i, got)
 		}
 		took = append(took, time.Since(began).Seconds())

@@ -185,10 +185,10 @@ func (w *world) proxies(ctx context.Context) (map[string]int, map[string]int, er
 		file := filepath.Join(w.dir, name+".conf")
 		dir := filepath.Join(w.dir, name)
 		// squid as root becomes another user, who writes its log there.
-		if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil { //nolint:gosec // as said
+		if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
 			return nil, nil, err
 		}
-		if err := os.WriteFile(file, fmt.Appendf(nil, text, port, dir), 0o644); err != nil { //nolint:gosec // as said
+		if err := os.WriteFile(file, fmt.Appendf(nil, text, port, dir), 0o644); err != nil {
 			return nil, nil, err
 		}
 		words := []string{"-N", "-f", file}
@@ -254,7 +254,7 @@ func (w *world) ways(ctx context.Context, port int) ([]*way, error) {
 	if p, ok := w.peers["srt"]; ok && !w.short {
 		file := filepath.Join(w.dir, "srt.json")
 		text := `{"network":{"allowedDomains":["localhost","127.0.0.1"],"deniedDomains":[],"allowLocalBinding":true},"filesystem":{"denyRead":[],"allowWrite":["."],"denyWrite":[]}}`
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // not a secret
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { // not a secret
 			return nil, err
 		}
 		if err := add(w.open(ctx, "srt", []string{p.path, "--settings", file, client, insideWord}, fmt.Sprintf("localhost:%d", port), "env", nil)); err != nil {

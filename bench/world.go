@@ -55,7 +55,7 @@ func newWorld(ctx context.Context, o options) (*world, error) {
 
 func (w *world) fill(ctx context.Context, o options) error {
 	w.raw = &raw{Time: time.Now().UTC(), Short: o.short, Peers: map[string]string{}}
-	if err := os.Chmod(w.dir, 0o755); err != nil { //nolint:gosec // the other user of -as reads the binaries
+	if err := os.Chmod(w.dir, 0o755); err != nil { // the other user of -as reads the binaries
 		return fmt.Errorf("make the world: %w", err)
 	}
 	home := filepath.Join(w.dir, "home")
@@ -146,7 +146,7 @@ func (w *world) facts(ctx context.Context) error {
 	if r.Dirty = len(bytes.TrimSpace(status)) > 0; r.Dirty {
 		text += "+"
 	}
-	if err := os.WriteFile(filepath.Join(w.bin, "commit"), []byte(text), 0o644); err != nil { //nolint:gosec // as above
+	if err := os.WriteFile(filepath.Join(w.bin, "commit"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("name the commit: %w", err)
 	}
 	return nil
@@ -233,7 +233,7 @@ func (w *world) guardianOf(ctx context.Context, text string) (pid int, err error
 
 func (w *world) stopGuardian(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(w.dir, "home", "run", "cloister", "guardian.sock")); err != nil {
-		return nil //nolint:nilerr // none runs
+		return nil // none runs
 	}
 	_, err := w.said(ctx, w.cloister, "guardian", "stop")
 	return err

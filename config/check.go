@@ -23,6 +23,8 @@ func Parse(name string, text []byte) (*Config, error) {
 	r.decode(text, c)
 	c.places = r.places
 	r.check(c)
+	r.unreachable(c.Proxy.Allow, "proxy.allow", c.Proxy.Hosts)
+	r.unreachable(c.Proxy.Ask, "proxy.ask", c.Proxy.Hosts)
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -61,6 +63,10 @@ func (r *reader) check(c *Config) {
 	r.projectPaths(c.Filesystem.Protect, "filesystem.protect")
 	r.projectPaths(c.Filesystem.Hide, "filesystem.hide")
 	r.resources(c.Resources)
+	r.hostPath(c.Audit.AnchorFile, "audit.anchor_file")
+	if argv := c.Audit.AnchorCommand; len(argv) > 0 && !filepath.IsAbs(argv[0]) {
+		r.problem(r.places[at("audit.anchor_command", 0)], "write the program's whole path", "audit.anchor_command: %q is not an absolute path", argv[0])
+	}
 	if _, written := r.places["hostexec.limits.pids"]; written && c.Hostexec.Limits.PIDs < 1 {
 		r.problem(r.places["hostexec.limits.pids"], "", "hostexec.limits.pids: none at all")
 	}
@@ -142,6 +148,34 @@ func (r *reader) rulesAt(rules []Rule, keyOf func(int) string, parse func(string
 	}
 }
 
+// noMethods are words that a person takes for methods.
+var noMethods = map[string]string{
+	"FETCH": "for git: git: [fetch] of protocol: ssh, or the preset git-fetch:HOST; reading is GET and HEAD",
+	"PULL":  "for git: git: [fetch] of protocol: ssh, or the preset git-fetch:HOST; reading is GET and HEAD",
+	"CLONE": "for git: git: [fetch] of protocol: ssh, or the preset git-fetch:HOST; reading is GET and HEAD",
+	"PUSH":  "for git: git: [push] of protocol: ssh; writing is POST, PUT and PATCH",
+	"READ":  "reading is GET and HEAD",
+	"WRITE": "writing is POST, PUT and PATCH",
+	"ANY":   "leave methods out for every method",
+	"ALL":   "leave methods out for every method",
+}
+
+// unreachable tells of a rule that allows what leads nowhere: the gate dials no loopback
+// address unless proxy.hosts says so.
+func (r *reader) unreachable(rules []Rule, list string, hosts map[string]string) {
+	for i, rule := range rules {
+		name := strings.TrimSuffix(strings.ToLower(rule.Domain), ".")
+		if hosts[name] != "" {
+			continue
+		}
+		if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+			r.problem(r.places[at(list, i)+".domain"],
+				"a service of this machine gets another name, in proxy.hosts: {db.internal.example: \"127.0.0.1:5432\"}, and a rule that allows that",
+				"%s: inside, %s is the cloister's own loopback", at(list, i), rule.Domain)
+		}
+	}
+}
+
 // requests holds what a rule says of requests to what a request can be.
 func (r *reader) requests(rule *Rule, key string) {
 	for j, method := range rule.Methods {
@@ -151,6 +185,8 @@ func (r *reader) requests(rule *Rule, key string) {
 				hint = "write " + upper
 			}
 			r.problem(r.places[at(key+".methods", j)], hint, "%s: %q is no method", key, method)
+		} else if hint, ok := noMethods[method]; ok {
+			r.problem(r.places[at(key+".methods", j)], hint, "%s: no program sends the method %s", key, method)
 		}
 	}
 	for j, path := range rule.Paths {

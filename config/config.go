@@ -14,6 +14,7 @@ type Config struct {
 	Hostexec   Hostexec   `json:"hostexec" jsonschema:"Commands that may run on the host. Deny wins, then manual_approve, then auto_approve; what no rule names is denied."`
 	Filesystem Filesystem `json:"filesystem" jsonschema:"What of the host is visible inside."`
 	Resources  Resources  `json:"resources" jsonschema:"What one cloister may use."`
+	Audit      Audit      `json:"audit" jsonschema:"Where cloister audit anchor stores the head of the record."`
 	// Agents are by their names.
 	Agents map[string]Agent `json:"agents" jsonschema:"What agents get besides what they need, by their names."`
 
@@ -52,12 +53,14 @@ type Rule struct {
 	Pattern string   `json:"pattern" jsonschema:"The same as domain, as the original Cloister wrote it."`
 	CIDR    string   `json:"cidr" jsonschema:"A range of addresses."`
 	Ports   []uint16 `json:"ports" jsonschema:"Ports, 443 and 80 unless said."`
-	// What follows makes it a rule about requests: connections are opened and read.
+	// What follows makes it a rule about requests: connections are intercepted.
 	Methods []string          `json:"methods" jsonschema:"Methods of requests, such as GET and HEAD."`
 	Paths   []string          `json:"paths" jsonschema:"Paths of requests. * is any text of one segment, ** any segments: /repos/acme/**."`
 	Headers map[string]string `json:"headers" jsonschema:"Headers that a request must have. * in a value is any text."`
 	Query   map[string]string `json:"query" jsonschema:"Keys that the query must have. * in a value is any text."`
-	Bytes   Size              `json:"bytes" jsonschema:"What the body of an allowed request may hold at most, such as 10MiB."`
+	// Objects is the interface of a store: the rule speaks of objects alone.
+	Objects Objects `json:"objects" jsonschema:"s3 or gcs: requests that read and write objects of a bucket, and nothing that sets who may use it or where it is copied to."`
+	Bytes   Size    `json:"bytes" jsonschema:"What the body of an allowed request may hold at most, such as 10MiB."`
 	// What follows makes it a rule about logins by another protocol.
 	Protocol  Protocol `json:"protocol" jsonschema:"A protocol other than HTTP, whose logins the rule speaks of. Its port is the protocol's own unless said."`
 	Users     []string `json:"users" jsonschema:"Names of users. * is any text."`
@@ -69,7 +72,7 @@ type Rule struct {
 	Use          Use      `json:"use" jsonschema:"Of ssh with an identity: allow, or ask a person each time that it signs a login."`
 	Identity     string   `json:"identity" jsonschema:"Of ssh: what logs in, outside: agent, agent:KEY (a fingerprint or comment), or the path of a private key or of an agent's socket."`
 	HostKeys     []string `json:"host_keys" jsonschema:"Of ssh: the server's keys (ssh-ed25519 AAAA...), instead of those in your known_hosts."`
-	TLS          TLS      `json:"tls" jsonschema:"tunnel: the connection is never opened, for client certificates and pinned keys."`
+	TLS          TLS      `json:"tls" jsonschema:"inspect, which is the default: TLS ends at the guardian, and requests are judged. tunnel: it is passed on unread, for client certificates and pinned keys."`
 	Place        Place    `json:"-"`
 }
 
@@ -150,6 +153,12 @@ type Resources struct {
 	PIDs   int64   `json:"pids" jsonschema:"Processes and threads."`
 }
 
+// Audit says where the head of the record is stored outside it.
+type Audit struct {
+	AnchorFile    string   `json:"anchor_file" jsonschema:"A file that anchors are appended to and verified against: best on another machine's disk or where only appending is allowed."`
+	AnchorCommand []string `json:"anchor_command" jsonschema:"A program with its arguments that gets each anchor, one line of JSON, as its input."`
+}
+
 // Agent is what a person adds to what an agent needs.
 type Agent struct {
 	Args []string          `json:"args" jsonschema:"Arguments before those that are typed."`
@@ -174,6 +183,9 @@ type Workspace string
 // TLS says what becomes of the encryption of an allowed connection.
 type TLS string
 
+// Objects is the interface of a store of objects.
+type Objects string
+
 // Protocol is one other than HTTP that rules can speak of.
 type Protocol string
 
@@ -192,10 +204,16 @@ const (
 
 	WorkspaceLive    Workspace = "live"
 	WorkspaceOverlay Workspace = "overlay"
+	WorkspaceScratch Workspace = "scratch"
 	WorkspaceNone    Workspace = "none"
 
-	// TLSTunnel passes it on as it is, whatever else would open it.
+	// TLSInspect ends it at the guardian, which is the default.
+	TLSInspect TLS = "inspect"
+	// TLSTunnel passes it on as it is.
 	TLSTunnel TLS = "tunnel"
+	// ObjectsS3 and ObjectsGCS are the interfaces of stores of objects.
+	ObjectsS3  Objects = "s3"
+	ObjectsGCS Objects = "gcs"
 
 	UnlistedAsk  Unlisted = "ask"
 	UnlistedDeny Unlisted = "deny"
@@ -208,9 +226,10 @@ func (Mode) words() []string {
 	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}
 }
 func (Protocol) words() []string { return []string{"postgres", "ssh"} }
-func (TLS) words() []string      { return []string{string(TLSTunnel)} }
+func (TLS) words() []string      { return []string{string(TLSInspect), string(TLSTunnel)} }
+func (Objects) words() []string  { return []string{string(ObjectsS3), string(ObjectsGCS)} }
 func (Workspace) words() []string {
-	return []string{string(WorkspaceLive), string(WorkspaceOverlay), string(WorkspaceNone)}
+	return []string{string(WorkspaceLive), string(WorkspaceOverlay), string(WorkspaceScratch), string(WorkspaceNone)}
 }
 func (Unlisted) words() []string {
 	return []string{string(UnlistedAsk), string(UnlistedDeny), "request_approval", "reject"}

@@ -84,14 +84,17 @@ func TestParseLimits(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	for text, want := range map[string]string{
-		"proxy: {rate_limit: {requests_per_minute: 0}}":      "none at all",
-		"proxy: {rate_limit: {request_per_minute: 1}}":       "unknown key",
-		"proxy: {upload_limit: {host: 0}}":                   "upload_limit.host",
-		"proxy: {rewrite: [{set: {A: b}}]}":                  "exactly one of domain",
-		"proxy: {rewrite: [{domain: a.test, methods: [a]}]}": "is no method",
-		"proxy: {rewrite: [{domain: a.test}]}":               "sets and removes nothing",
-		"proxy: {rewrite: [{domain: a.test, sets: {A: b}}]}": "unknown key",
-		"proxy: {max_request_bytes: many}":                   "max_request_bytes",
+		"proxy: {rate_limit: {requests_per_minute: 0}}":        "none at all",
+		"proxy: {rate_limit: {request_per_minute: 1}}":         "unknown key",
+		"proxy: {upload_limit: {host: 0}}":                     "upload_limit.host",
+		"proxy: {rewrite: [{set: {A: b}}]}":                    "exactly one of domain",
+		"proxy: {rewrite: [{domain: a.test, methods: [a]}]}":   "is no method",
+		"proxy: {allow: [{domain: a.test, methods: [FETCH]}]}": "no program sends the method FETCH",
+		"proxy: {allow: [{domain: localhost, ports: [80]}]}":   "localhost is the cloister's own loopback",
+		"proxy: {ask: [{domain: db.localhost}]}":               "db.localhost is the cloister's own loopback",
+		"proxy: {rewrite: [{domain: a.test}]}":                 "sets and removes nothing",
+		"proxy: {rewrite: [{domain: a.test, sets: {A: b}}]}":   "unknown key",
+		"proxy: {max_request_bytes: many}":                     "max_request_bytes",
 	} {
 		if _, err := config.Parse("config.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
@@ -193,7 +196,7 @@ func TestParseRefuses(t *testing.T) {
 			`c:2:3: unknown key "alow" in proxy (did you mean allow?)`,
 		}},
 		{"an unknown key with nothing near", "telemetry: on\n", []string{
-			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, image, proxy, secrets, logins, mcp, hostexec, filesystem, resources, agents)`,
+			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, image, proxy, secrets, logins, mcp, hostexec, filesystem, resources, audit, agents)`,
 		}},
 		{"a method in lower case", "proxy:\n  allow:\n    - domain: a.example\n      methods: [get]\n", []string{`c:4:17: proxy.allow[0]: "get" is no method (write GET)`}},
 		{"paths that no path is", "proxy: {deny: [{domain: a.example, paths: [repos, /a/../b]}]}\n", []string{
@@ -423,6 +426,7 @@ func TestExplain(t *testing.T) {
 		{Key: "resources.memory", Value: "1GiB", File: "c", Line: 10},
 		{Key: "resources.cpus", Value: "unlimited"},
 		{Key: "resources.pids", Value: "4096"},
+		{Key: "audit.anchor_file"}, {Key: "audit.anchor_command", Value: "[]"},
 		{Key: "agents", Value: "{}"},
 	}
 	if diff := cmp.Diff(want, c.Explain()); diff != "" {

@@ -103,6 +103,9 @@ func (r Rule) String() string {
 	for _, key := range slices.Sorted(maps.Keys(r.Query)) {
 		add("query", key+"="+r.Query[key])
 	}
+	if r.Objects != "" {
+		add("objects", string(r.Objects))
+	}
 	if r.Bytes > 0 {
 		add("bytes", r.Bytes.String())
 	}

@@ -14,7 +14,7 @@ import (
 
 // Sources are the files that a configuration came from.
 type Sources struct {
-	// File is where config.yaml is or would be; Found tells whether it is.
+	// File is where config.yaml is or would be; Found reports whether it is.
 	File  string
 	Found bool
 	// Cedar are the person's policy files, by name.
@@ -118,8 +118,11 @@ func readOr(name string, instead map[string][]byte) ([]byte, error) {
 
 // readFile reads a small regular file. O_NONBLOCK, or opening a pipe that lies
 // there would wait for ever.
-func readFile(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+func readFile(name string) ([]byte, error) { return readWith(name, 0) }
+
+// readWith reads a file with further flags of its opening.
+func readWith(name string, flags int) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|flags, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, errLink := os.Lstat(name); errLink == nil {
 			return nil, &Error{File: name, Msg: "a symbolic link to nowhere"}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 )
 
 // ProjectFile is the name of a repository's own proposal.
@@ -100,7 +102,7 @@ func LoadProject(name string) (*Project, []byte, error) {
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, nil, &Error{File: name, Msg: "a symbolic link", Hint: "put the file itself there"}
 	}
-	text, err := readFile(name)
+	text, err := readWith(name, syscall.O_NOFOLLOW) // it may be one by now
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,11 +110,12 @@ func LoadProject(name string) (*Project, []byte, error) {
 	return p, text, err
 }
 
-// Widens tells whether a proposal asks for more than c, which the person gave.
+// Widens reports whether a proposal asks for more than c, which the person gave.
 func (p *Project) Widens(c *Config) bool {
 	asks := len(p.Proxy.Allow) + len(p.Proxy.Ask) + len(p.Proxy.Presets) + len(p.Proxy.Rewrite) +
 		len(p.Hostexec.AutoApprove) + len(p.Hostexec.ManualApprove) + len(p.Hostexec.Shims) +
-		len(p.Filesystem.Expose) + len(p.Filesystem.Refs) + len(p.Agents) + len(p.Secrets) + len(p.Logins) + len(p.MCP.Servers)
+		len(p.Filesystem.Expose) + len(p.Filesystem.Refs) + len(p.Agents) + len(p.Secrets) + len(p.Logins) + len(p.MCP.Servers) +
+		len(p.Filesystem.Hide) - len(held(p.Filesystem.Hide)) + len(p.Filesystem.Protect) - len(held(p.Filesystem.Protect))
 	if asks > 0 || p.Defaults != (Defaults{}) || p.Image != "" || p.Proxy.Unlisted == UnlistedAsk && c.Proxy.Unlisted == UnlistedDeny {
 		return true
 	}
@@ -134,8 +137,14 @@ func (p *Project) Narrowed() *Project {
 	}
 	n.Hostexec.AutoApprove, n.Hostexec.ManualApprove, n.Hostexec.Shims = nil, nil, nil
 	n.Filesystem.Expose, n.Filesystem.Refs = nil, nil
+	n.Filesystem.Hide, n.Filesystem.Protect = held(n.Filesystem.Hide), held(n.Filesystem.Protect)
 	n.Secrets, n.Logins, n.MCP.Servers = nil, nil, nil
 	return &n
+}
+
+// held are the patterns of a list but for those that take back what others name.
+func held(patterns []string) []string {
+	return slices.DeleteFunc(slices.Clone(patterns), func(p string) bool { return strings.HasPrefix(p, "!") })
 }
 
 // Over is c with what the project says over it: words take the place of words,
@@ -213,7 +222,7 @@ func numeric[T ~int | ~int64 | ~float64](asks T, to *T) bound {
 	return bound{float64(asks), func() float64 { return float64(*to) }, func(v float64) { *to = T(v) }}
 }
 
-// ForGuardian tells whether it says anything that the guardian keeps, rather than
+// ForGuardian reports whether it says anything that the guardian keeps, rather than
 // whoever builds the cloister.
 func (p *Project) ForGuardian() bool {
 	x, h := p.Proxy, p.Hostexec

@@ -289,13 +289,13 @@ func TestOldTLS(t *testing.T) {
 	ca := newTestCA(t)
 	addr, _ := counter(t, ca)
 	w := newInspectedBy(t, ca, addr)
-	c := tls.Client(w.dial(readHost, 443), &tls.Config{RootCAs: w.pool, ServerName: readHost, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}) //nolint:gosec // it is what is refused
+	c := tls.Client(w.dial(readHost, 443), &tls.Config{RootCAs: w.pool, ServerName: readHost, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}) // it is what is refused
 	if err := c.Handshake(); err == nil {
 		t.Error("TLS 1.0 from inside")
 	}
 	c.Close()
 	old := serve(t, func(c net.Conn) {
-		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{ca.leaf(nil, readHost)}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}).Handshake() //nolint:gosec // it is what is refused
+		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{ca.leaf(nil, readHost)}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}).Handshake() // it is what is refused
 	})
 	w = newInspectedBy(t, ca, old.addr)
 	resp, err := w.client().Get("https://api.test/")

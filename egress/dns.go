@@ -112,7 +112,7 @@ func (e *Engine) forward(ctx context.Context, q dnsmessage.Question, name string
 		return reply{} // NODATA: no IPv6 detour, no HTTPS record, so no ECH
 	}
 	if !e.pinned(auth.Host()) {
-		if err := e.quota.name(auth.Host()); err != nil {
+		if err := e.quota.Name(auth.Host()); err != nil {
 			return e.tooMany(auth, kind, err)
 		}
 	}
@@ -143,7 +143,7 @@ func (e *Engine) noName(name, kind, why string) reply {
 
 func (e *Engine) pinned(host string) bool {
 	for key := range e.pins {
-		if key.host == host {
+		if key.Host == host {
 			return true
 		}
 	}

@@ -34,15 +34,19 @@ type Edit struct {
 	Frames func() Frames
 }
 
-// Frames looks at the data of a WebSocket's messages, frame by frame; pings and their
-// like pass as they are. Its two functions may be called
-// at the same time.
+// Frames looks at the data of a WebSocket's messages, and of pings and their like. Its
+// functions for what goes up and what comes down may be called at the same time.
 type Frames struct {
-	// Up is given what the program sends; an error breaks the connection off.
-	Up func(p []byte, end bool) error
+	// Up is given what the program sends, with the end of each frame; an error breaks
+	// the connection off. Control is given the whole data of a ping, a pong or an end.
+	Up      func(p []byte, end bool) error
+	Control func(p []byte) error
 	// Down appends to out what the program gets of p, from the server: by the end of
-	// each frame as much as came.
+	// each message as much as came.
 	Down func(out, p []byte, end bool) []byte
+	// DownControl is what the program gets of the whole data of a ping, a pong or an
+	// end, as long as that.
+	DownControl func(p []byte) []byte
 }
 
 // A Message is a request or an answer under an Edit.
@@ -261,6 +265,23 @@ func editTrailers(edits []Edit, fields wire.Header) wire.Header {
 	return h.fields
 }
 
+// trailers are those of an answer as they go down.
+func (x *exchange) trailers(fields wire.Header) wire.Header {
+	return x.s.e.clean(editTrailers(x.edits, fields))
+}
+
+// clean leaves out the fields whose names hold what must not reach the program.
+func (e *Engine) clean(fields wire.Header) wire.Header {
+	if e.cfg.Redact == nil {
+		return fields
+	}
+	by := e.cfg.Redact()
+	if by == nil || !slices.ContainsFunc(fields, func(f wire.Field) bool { return by.InName(f.Name) }) {
+		return fields
+	}
+	return fields.Without(by.InName)
+}
+
 // edit puts the edits of a request to work.
 func (x *exchange) edit(edits []Edit) error {
 	if len(edits) == 0 {
@@ -334,7 +355,7 @@ func (x *exchange) editAnswer(r *wire.Response) (*answer, error) {
 	}
 	r.Header = m.Header.fields
 	if r.Body == wire.NoBody || !m.replaced && from.n.Load() == 0 {
-		return nil, nil //nolint:nilnil // no answer of our own
+		return nil, nil // no answer of our own
 	}
 	if !m.replaced {
 		m.length = -1
@@ -369,7 +390,7 @@ func (a *answer) pass() error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errUpstream, err)
 	case p.chunked:
-		return writeTrailers(p.to, editTrailers(x.edits, a.from.chunks.trailers))
+		return writeTrailers(p.to, x.trailers(a.from.chunks.trailers))
 	}
 	return nil
 }

@@ -8,9 +8,9 @@
 //
 // It does not hold policy (it asks a Decider), does not write the audit (it
 // tells a Journal), does not make the gate's sockets (it is handed them), and
-// does not open TLS unless the Decider says that rules read the requests in it:
-// inside a tunnel the bytes are the program's own, so a name behind the same TLS
-// server that ignores SNI cannot be told apart there.
+// does not open TLS unless the Decider says so (Inspect, Open) or the ClientHello
+// has an encrypted one in it: inside a tunnel the bytes are the program's own, so a
+// name behind the same TLS server that ignores SNI cannot be told apart there.
 //
 // What changes in an allowed request is said in one place: a Verdict on a request
 // may carry Edits. Each is given the head before anything goes up, may set and
@@ -24,17 +24,19 @@
 package egress
 
 import (
+	"cloister/egress/internal/dial"
 	"context"
 	"crypto/x509"
-	"iter"
 	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
 	"time"
 
+	"cloister/egress/internal/redact"
 	"cloister/internal/authority"
-	"cloister/internal/urlpath"
+	"cloister/internal/budget"
+	"cloister/internal/reading"
 )
 
 // QueryKind says what is about to happen if the answer is allow.
@@ -109,7 +111,7 @@ func (o *Once) AllowRequest(h *HTTP) {
 	o.request = h
 }
 
-// RequestAllowed tells whether that very request was allowed.
+// RequestAllowed reports whether that very request was allowed.
 func (o *Once) RequestAllowed(h *HTTP) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,7 +128,7 @@ func (o *Once) Allow(a authority.Authority, why string) {
 	o.why[a] = why
 }
 
-// Allowed tells whether the destination was allowed, and why.
+// Allowed reports whether the destination was allowed, and why.
 func (o *Once) Allowed(a authority.Authority) (why string, ok bool) {
 	if o == nil {
 		return "", false
@@ -137,15 +139,8 @@ func (o *Once) Allowed(a authority.Authority) (why string, ok bool) {
 	return why, ok
 }
 
-// HTTP is what rules may read of a request besides its method.
-type HTTP struct {
-	Path urlpath.Path
-	// BadPath is why the path has no one spelling.
-	BadPath error
-	Raw     string // the path as the program wrote it
-	Query   string
-	Header  iter.Seq2[string, string]
-}
+// HTTP is a request as all who judge it read it.
+type HTTP = reading.Request
 
 // A Verdict is the Decider's answer. The zero Verdict is a deny.
 type Verdict struct {
@@ -159,7 +154,7 @@ type Verdict struct {
 	// opened, and what is no HTTP is refused. Of a request: its path is sent on
 	// as it was judged.
 	Inspect bool
-	// Open says which TLS is opened besides, on ports that have no fixed protocol.
+	// Open says what becomes of TLS where Inspect does not say it.
 	Open Opening
 	// Protocol names the one, of those that are read here, by which a connection
 	// must say who wants what before anything goes up; it is then asked about
@@ -180,15 +175,18 @@ type Verdict struct {
 // Unlisted is the rule of a verdict by none.
 const Unlisted = "unlisted"
 
-// An Opening is TLS that is opened although no rule reads the requests in it.
+// An Opening says what becomes of TLS to a destination whose requests no rule reads.
 type Opening int
 
-// What is opened: nothing, where the program offers HTTP by ALPN, or also where it
-// offers nothing.
 const (
+	// OpenNothing passes TLS on as it is. A ClientHello with an encrypted one in it,
+	// which may name another server, is inspected all the same.
 	OpenNothing Opening = iota
-	OpenOffered
-	OpenSilent
+	// OpenAny ends TLS here. HTTP in it is judged request by request; another
+	// protocol is relayed, in TLS on both sides.
+	OpenAny
+	// OpenHTTP ends TLS here, and relays HTTP only.
+	OpenHTTP
 )
 
 // A Decider judges. It writes the audit record before it returns; when the
@@ -228,9 +226,20 @@ type Journal interface {
 }
 
 // A Resolver finds the addresses of a name. *net.Resolver is one.
-type Resolver interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+type Resolver = dial.Resolver
+
+// Addresses gives those that a has and that may be dialled, as an engine with these
+// Hosts does: for others that speak with a server for a cloister. An error may be that
+// of a forbidden address.
+func Addresses(ctx context.Context, hosts map[string]string, ask Resolver, a authority.Authority) ([]netip.Addr, error) {
+	return dial.Addresses(ctx, hosts, ask, a)
 }
+
+// Forbidden says whether an error is that of an address which no rule opens.
+func Forbidden(err error) bool { return dial.Forbidden(err) }
+
+// quote shows hostile bytes in a record: ASCII only, bounded.
+func quote(s string) string { return dial.Quote(s) }
 
 // Config is what an Engine needs. Decider and Journal are required.
 type Config struct {
@@ -249,6 +258,9 @@ type Config struct {
 	// CA signs for servers in connections that are opened. Nil: none can be,
 	// and what needs it is refused.
 	CA *CA
+	// Redact gives what must not reach a program in messages that are read, as of now.
+	// Nil: the session has no secrets.
+	Redact redact.Values
 	// SSH is what reads connections that speak it.
 	SSH SSH
 	// Roots are the authorities that servers must be signed by. Nil: the host's.
@@ -266,6 +278,8 @@ type Config struct {
 	// takes the connection over, and returns at once.
 	Within map[authority.Authority]func(net.Conn)
 	Limits Limits
+	// Memory is the session's share of what all have for what passes. Nil: no bound.
+	Memory *budget.Share
 	// Quota bounds what the session does; SetQuota changes it.
 	Quota Quota
 	// Logger is for the operator. Nil: silent.

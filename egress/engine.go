@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cloister/egress/internal/dial"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,11 @@ import (
 
 	"cloister/egress/internal/guard"
 	"cloister/egress/internal/names"
+	"cloister/egress/internal/quota"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/spares"
 	"cloister/internal/authority"
+	"cloister/internal/budget"
 )
 
 // An Engine is the egress of one session.
@@ -25,10 +28,11 @@ type Engine struct {
 	limits      Limits
 	log         *slog.Logger
 	names       *names.Names
-	pins        map[pin]netip.AddrPort
-	dialer      *dialer
-	upstream    *upstreamTLS
-	quota       *quota
+	pins        map[dial.Pin]netip.AddrPort
+	dialer      *dial.Dialer
+	upstream    *dial.TLS
+	quota       *quota.Counter
+	memory      *budget.Share
 	originalDst func(net.Conn) (netip.AddrPort, error)
 
 	slots    chan struct{} // one per open connection
@@ -55,7 +59,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, errors.New("egress: a decider and a journal are required")
 	}
 	g := guard.New()
-	pins, err := parsePins(cfg.Hosts, g)
+	pins, err := dial.ParsePins(cfg.Hosts, g)
 	if err != nil {
 		return nil, fmt.Errorf("egress: %w", err)
 	}
@@ -64,7 +68,7 @@ func New(cfg Config) (*Engine, error) {
 		limits:      cfg.Limits.withDefaults(),
 		log:         cfg.Logger,
 		pins:        pins,
-		upstream:    newUpstreamTLS(cfg.Roots),
+		upstream:    dial.NewTLS(cfg.Roots),
 		originalDst: cfg.OriginalDst,
 		streams:     map[*stream]struct{}{},
 		over:        make(chan struct{}),
@@ -77,6 +81,7 @@ func New(cfg Config) (*Engine, error) {
 	if e.originalDst == nil {
 		e.originalDst = sock.OriginalDst
 	}
+	e.memory = cfg.Memory
 	e.quota = newQuota(cfg.Quota, e.limits.Names)
 	e.names = names.New(cfg.Session, e.limits.Names)
 	for _, name := range cfg.Names {
@@ -84,9 +89,9 @@ func New(cfg Config) (*Engine, error) {
 			break // as full as it was before
 		}
 	}
-	e.dialer = &dialer{guard: g, pins: pins, resolver: cfg.Resolver, timeout: e.limits.Dial, budget: e.quota.name, within: cfg.Within}
-	if e.dialer.resolver == nil {
-		e.dialer.resolver = hostResolver{}
+	e.dialer = &dial.Dialer{Guard: g, Pins: pins, Resolver: cfg.Resolver, Timeout: e.limits.Dial, Budget: e.quota.Name, Within: cfg.Within}
+	if e.dialer.Resolver == nil {
+		e.dialer.Resolver = dial.HostResolver{}
 	}
 	e.slots = make(chan struct{}, e.limits.Connections)
 	e.dnsConns = make(chan struct{}, e.limits.DNSConns)
@@ -133,7 +138,7 @@ func (e *Engine) Serve(ctx context.Context, l Listeners) error {
 		serve(func() error { return e.acceptLoop(ctx, ln, e.slots, e.full, e.handle) })
 	}
 	for _, ln := range l.DNSTCP {
-		serve(func() error { return e.acceptLoop(ctx, ln, e.dnsConns, func() {}, e.handleDNS) })
+		serve(func() error { return e.acceptLoop(ctx, ln, e.dnsConns, func(string) {}, e.handleDNS) })
 	}
 	for _, pc := range l.DNS {
 		serve(func() error { return e.serveDNS(ctx, pc) })
@@ -162,9 +167,13 @@ func (l Listeners) close() {
 	}
 }
 
+// connMemory is what a connection holds: goroutines, the first bytes that are looked at
+// and, where it is opened, TLS on both sides.
+const connMemory = 32 << 10
+
 // acceptLoop accepts until the listener is closed. Beyond the slots a
 // connection is reset at once.
-func (e *Engine) acceptLoop(ctx context.Context, ln net.Listener, slots chan struct{}, full func(), handle func(context.Context, net.Conn)) error {
+func (e *Engine) acceptLoop(ctx context.Context, ln net.Listener, slots chan struct{}, full func(string), handle func(context.Context, net.Conn)) error {
 	for {
 		c, err := ln.Accept()
 		if err != nil {
@@ -179,15 +188,21 @@ func (e *Engine) acceptLoop(ctx context.Context, ln net.Listener, slots chan str
 			}
 			continue
 		}
+		if e.memory.Take(connMemory) != nil {
+			full(budget.ErrFull.Error())
+			reset(c)
+			continue
+		}
 		select {
 		case slots <- struct{}{}:
 		default:
-			full()
+			e.memory.Give(connMemory)
+			full("more than " + strconv.Itoa(e.limits.Connections) + " connections at once")
 			reset(c)
 			continue
 		}
 		e.tasks.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-slots; e.memory.Give(connMemory) }()
 			handle(ctx, c)
 		})
 	}
@@ -209,7 +224,7 @@ func (e *Engine) pause(ctx context.Context, err error) bool {
 
 // full records that the session's cap was hit, at most once in a second: a
 // program that opens connections in a loop shall not fill the audit too.
-func (e *Engine) full() {
+func (e *Engine) full(reason string) {
 	now := time.Now()
 	last := e.overflow.Load()
 	if now.UnixNano()-last < int64(time.Second) || !e.overflow.CompareAndSwap(last, now.UnixNano()) {
@@ -217,7 +232,7 @@ func (e *Engine) full() {
 	}
 	e.refused(Flow{
 		Kind: Connect, Via: ViaDirect, Start: now,
-		Reason: "more than " + strconv.Itoa(e.limits.Connections) + " connections at once",
+		Reason: reason,
 	})
 }
 
@@ -225,7 +240,7 @@ func (e *Engine) full() {
 func (e *Engine) refused(f Flow) bool {
 	f.Duration = time.Since(f.Start)
 	if f.Rule != "" {
-		e.quota.limited.Add(1)
+		e.quota.Limit()
 	}
 	if err := e.cfg.Journal.Refused(f); err != nil {
 		e.log.Error("refusal could not be recorded", "error", err)
@@ -245,13 +260,15 @@ func (e *Engine) handleDNS(ctx context.Context, c net.Conn) {
 
 // handle serves one connection of a program.
 func (e *Engine) handle(ctx context.Context, c net.Conn) {
-	s := &stream{e: e, client: &source{Conn: c}, via: ViaDirect, start: time.Now()}
+	lease := e.memory.Lease()
+	defer lease.End()
+	s := &stream{e: e, client: &source{Conn: c, lease: lease}, lease: lease, via: ViaDirect, start: time.Now()}
 	if !e.enter(s, c) {
 		return
 	}
 	defer e.leave(s)
 	if k, ok := c.(*net.TCPConn); ok {
-		_ = k.SetKeepAliveConfig(keepAlive()) // without it a vanished peer is noticed later
+		_ = k.SetKeepAliveConfig(dial.KeepAlive()) // without it a vanished peer is noticed later
 	}
 	dst, err := e.originalDst(c)
 	if err != nil {
@@ -338,7 +355,7 @@ func (e *Engine) Recheck(ctx context.Context) {
 	e.spares.Clear(false)
 	for _, s := range e.snapshot() {
 		s.recheckStreams(ctx)
-		q, inspected, ok := s.current()
+		q, inspected, passed, ok := s.current()
 		if !ok {
 			continue
 		}
@@ -346,7 +363,7 @@ func (e *Engine) Recheck(ctx context.Context) {
 		switch v := e.cfg.Decider.Decide(ctx, q); {
 		case !v.Allow:
 			s.kill(fmt.Errorf("%w: %s", errNoLonger, v.Reason))
-		case v.Inspect && !inspected, v.Protocol != "" && q.HTTP == nil && q.Login == nil:
+		case passed && v.Open != OpenNothing, v.Inspect && !inspected, v.Protocol != "" && q.HTTP == nil && q.Login == nil:
 			s.kill(errNowRead)
 		}
 	}

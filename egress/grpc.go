@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"cloister/egress/internal/words"
+	"cloister/egress/internal/errtext"
 
 	"golang.org/x/net/http2"
 )
@@ -22,8 +22,8 @@ func isGRPC(h http.Header) bool {
 func (m *message) answerGRPC(r refusal) {
 	h := m.w.Header()
 	h.Set("Content-Type", "application/grpc")
-	h.Set("Grpc-Status", strconv.Itoa(words.GRPCStatus(r.Status)))
-	h.Set("Grpc-Message", words.GRPCText(strings.TrimSpace(r.text())))
+	h.Set("Grpc-Status", strconv.Itoa(errtext.GRPCStatus(r.Status)))
+	h.Set("Grpc-Message", errtext.GRPCText(strings.TrimSpace(r.text())))
 	m.w.WriteHeader(http.StatusOK)
 }
 
@@ -35,13 +35,13 @@ func (m *message) resetGRPC(err error) bool {
 		return false
 	}
 	code, known := map[http2.ErrCode]int{
-		http2.ErrCodeRefusedStream: words.GRPCDown, http2.ErrCodeEnhanceYourCalm: words.GRPCExhausted, http2.ErrCodeCancel: words.GRPCCanceled,
+		http2.ErrCodeRefusedStream: errtext.GRPCDown, http2.ErrCodeEnhanceYourCalm: errtext.GRPCExhausted, http2.ErrCodeCancel: errtext.GRPCCanceled,
 	}[reset.Code]
 	switch {
 	case !known:
-		code = words.GRPCInternal
-	case code == words.GRPCCanceled && m.late():
-		code = words.GRPCDeadline
+		code = errtext.GRPCInternal
+	case code == errtext.GRPCCanceled && m.late():
+		code = errtext.GRPCDeadline
 	}
 	h, prefix := m.w.Header(), http.TrailerPrefix
 	if !m.answered {
@@ -49,7 +49,7 @@ func (m *message) resetGRPC(err error) bool {
 		prefix = ""
 	}
 	h.Set(prefix+"Grpc-Status", strconv.Itoa(code))
-	h.Set(prefix+"Grpc-Message", words.GRPCText("the server reset the stream: "+reset.Code.String()))
+	h.Set(prefix+"Grpc-Message", errtext.GRPCText("the server reset the stream: "+reset.Code.String()))
 	if !m.answered {
 		m.w.WriteHeader(http.StatusOK)
 	}
@@ -58,6 +58,6 @@ func (m *message) resetGRPC(err error) bool {
 
 // late says whether the time that the call was given is over.
 func (m *message) late() bool {
-	most, ok := words.GRPCTimeout(m.r.Header.Get("Grpc-Timeout"))
+	most, ok := errtext.GRPCTimeout(m.r.Header.Get("Grpc-Timeout"))
 	return ok && time.Since(m.start) >= most
 }

@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/egress/internal/dial"
+	"cloister/egress/internal/quota"
+	"cloister/egress/internal/redact"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
-	"cloister/internal/urlpath"
 )
 
 // serveHTTP serves the requests of one connection, each judged for itself. In
@@ -32,9 +34,11 @@ func (s *stream) serveHTTP(ctx context.Context, proxy bool) {
 			return
 		}
 		if proxy && req.Method == http.MethodConnect {
+			s.client.Conn = redact.Opaque(s.client.Conn)
 			s.serveConnect(ctx, req)
 			return
 		}
+		s.client.Conn = redact.Client(s.client.Conn, s.e.cfg.Redact)
 		x := &exchange{s: s, req: req, start: began}
 		if err := x.route(proxy); err != nil {
 			x.refuse(err)
@@ -65,6 +69,11 @@ func (s *stream) tellEnd() {
 	if cause := s.killed(); cause != nil {
 		f.Reason = cause.Error()
 	}
+	if s.alert != "" && f.Up+f.Down == 0 && f.Reason == "" { // of TLS 1.3: the handshake was over for us
+		f.Reason, f.Hints = s.distrusted(s.alert)
+		s.e.refused(f)
+		return
+	}
 	s.e.cfg.Journal.Closed(f)
 }
 
@@ -75,7 +84,11 @@ func (s *stream) awaitRequest(wait time.Duration) bool {
 	}
 	s.client.drop()
 	s.readSoon(wait)
-	return s.client.fill(wire.MaxHead) == nil
+	err := s.client.fill(wire.MaxHead)
+	if err != nil {
+		s.alert = dial.AlertOf(err)
+	}
+	return err == nil
 }
 
 // readRequest reads one head off the client.
@@ -138,7 +151,7 @@ type exchange struct {
 	most     int64      // what the body may hold; 0 is no bound
 	over     *formError // of a body that holds more
 	verdict  Verdict    // what allowed it
-	use      *hostUse
+	use      *quota.Host
 	// Of a request that is changed: by what, the program's body, and what goes up
 	// instead of it, nil for as it is, of outLength bytes, or -1.
 	edits     []Edit
@@ -193,12 +206,16 @@ func (x *exchange) route(proxy bool) error {
 	return nil
 }
 
-// readTarget gives what rules read their one spelling.
+// readTarget finds the readings of the request: all judge by them.
 func (x *exchange) readTarget() {
 	x.dropNamed()
-	path, query, _ := strings.Cut(x.target, "?")
-	x.http.Raw, x.http.Query, x.http.Header = path, query, x.req.Header.All
-	x.http.Path, x.http.BadPath = urlpath.Parse(path)
+	x.http.To, x.http.Method, x.http.Header = x.to, x.req.Method, x.req.Header.All
+	x.http.Body = x.req.Body == wire.Chunked || x.req.Length > 0
+	x.http.Target(x.target)
+	for _, f := range x.req.Header {
+		x.http.Note(f.Name, f.Value)
+	}
+	x.http.Read()
 }
 
 // dropNamed takes away at once what Connection names, which is not sent on (RFC
@@ -364,22 +381,31 @@ func (x *exchange) refuse(err error) {
 	x.s.say(r.response(x.req))
 }
 
+// exchangeMemory is what a request of HTTP/1 under way holds besides its connection:
+// records of TLS on both sides, what is searched, and buffers.
+const exchangeMemory = 64 << 10
+
 // run judges, sends and answers. True: the connection can take another request.
 func (x *exchange) run(ctx context.Context) bool {
 	s := x.s
-	if err := s.e.quota.begin(); err != nil {
+	if err := s.e.quota.Begin(); err != nil {
 		x.refuse(err)
 		return false
 	}
-	defer s.e.quota.end()
+	defer s.e.quota.End()
 	// What a verdict's edits hold for this request ends with it, read or not.
 	whole, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v := s.allow(whole, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.req.Method, Path: x.path(), HTTP: &x.http})
+	v := s.allow(whole, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.http.Method, Path: x.path(), HTTP: &x.http})
 	if !v.Allow {
 		s.say(refusalOf(v, x.to).response(x.req))
 		return false
 	}
+	if err := s.e.memory.Wait(exchangeMemory, ctx.Done()); err != nil {
+		x.refuse(crowded(err))
+		return false
+	}
+	defer s.e.memory.Give(exchangeMemory)
 	if v.Protocol != "" { // a proxy's client asked for a port where nobody speaks HTTP
 		x.refuse(&formError{status: http.StatusForbidden, reason: "rules read the logins to this host by " + v.Protocol + ", and this is HTTP"})
 		return false
@@ -444,11 +470,11 @@ func (x *exchange) silent(err error) bool {
 func (x *exchange) obey(v Verdict) error {
 	x.verdict = v
 	x.most, x.over = x.s.e.bound(v, x.req.Length)
-	x.use = x.s.e.quota.host(x.to.Host())
+	x.use = x.s.e.quota.Host(x.to.Host())
 	if x.most > 0 && x.req.Length > x.most {
 		return x.over
 	}
-	if err := x.s.e.quota.fits(x.use, x.req.Length); err != nil {
+	if err := x.s.e.quota.Fits(x.use, x.req.Length); err != nil {
 		return err
 	}
 	if v.Inspect && x.http.BadPath == nil && x.target != "*" {

@@ -1,7 +1,9 @@
 package egress
 
 import (
+	"cloister/egress/internal/dial"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,10 +24,11 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"cloister/egress/internal/errtext"
+	"cloister/egress/internal/redact"
 	"cloister/egress/internal/wire"
-	"cloister/egress/internal/words"
 	"cloister/internal/authority"
-	"cloister/internal/urlpath"
+	"cloister/internal/budget"
 )
 
 // protoHTTP2 is HTTP/2 in the words of ALPN.
@@ -37,6 +40,32 @@ const (
 	mostStreams = 100
 	mostConns   = 16
 )
+
+// The windows of HTTP/2: how much of a body comes before it is wanted, of one stream and of
+// all on a connection. Libraries allow a stream 4 MiB, and a connection 1 GiB.
+const (
+	streamWindow = 256 << 10
+	connWindow   = 1 << 20
+)
+
+// streamMemory is what a request of HTTP/2 under way holds besides: the stacks of five
+// goroutines, its fields and buffers.
+const streamMemory = 80 << 10
+
+// refusalMemory is what a stream holds that is refused at once: its program may not read
+// why.
+const refusalMemory = 24 << 10
+
+// newTransport speaks HTTP/2 to servers. Its windows can be set by way of one for HTTP/1 only.
+func newTransport() *http2.Transport {
+	one := &http.Transport{HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: connWindow, MaxReceiveBufferPerStream: streamWindow}}
+	t, err := http2.ConfigureTransports(one)
+	if err != nil {
+		panic("egress: " + err.Error()) // of a transport that has HTTP/2 already
+	}
+	t.DisableCompression, t.MaxHeaderListSize = true, wire.MaxHead
+	return t
+}
 
 // A duplex is a connection that speaks HTTP/2 on both sides. Each stream is
 // judged for itself; those that are allowed share one connection to the server.
@@ -55,27 +84,61 @@ type duplex struct {
 
 // serveHTTP2 serves the streams of a connection until it ends.
 func (s *stream) serveHTTP2(ctx context.Context) {
+	conn, ok := redact.Opaque(s.client.Conn).(*tls.Conn)
+	if !ok {
+		s.refuseForm("HTTP/2 without TLS")
+		return
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &duplex{s: s, ctx: ctx, transport: &http2.Transport{DisableCompression: true, MaxHeaderListSize: wire.MaxHead}}
+	d := &duplex{s: s, ctx: ctx, transport: newTransport()}
 	if s.up != nil {
-		if conn, err := d.transport.NewClientConn(s.up.Conn); err == nil { // else the first request dials anew
+		if conn, err := d.transport.NewClientConn(s.e.memory.Conn(s.up.Conn, budget.Client)); err == nil { // else the first request dials anew
 			d.conns = append(d.conns, conn)
 		}
 	}
-	server := &http2.Server{MaxConcurrentStreams: mostStreams, IdleTimeout: s.e.limits.Idle}
-	server.ServeConn(s.client.Conn, &http2.ServeConnOpts{
+	server := &http2.Server{
+		MaxConcurrentStreams: mostStreams, IdleTimeout: s.e.limits.Idle, MaxReadFrameSize: 16 << 10,
+		MaxUploadBufferPerConnection: connWindow, MaxUploadBufferPerStream: streamWindow,
+	}
+	heard := &heard{Conn: conn}
+	program := s.e.memory.Conn(heard, budget.Server)
+	server.ServeConn(program, &http2.ServeConnOpts{
 		Context:    ctx,
 		BaseConfig: &http.Server{MaxHeaderBytes: wire.MaxHead, ErrorLog: slog.NewLogLogger(s.e.log.Handler(), slog.LevelDebug)},
-		Handler:    http.HandlerFunc(d.serve),
+		Handler:    redact.Handler(s.e.cfg.Redact, d.serve),
 	})
 	cancel()
+	_ = program.Close()
 	s.closeAll()
 	d.door.Lock()
 	d.shut = true
 	d.door.Unlock()
 	d.serving.Wait()
+	s.alert = heard.alert()
 	s.tellEnd()
+}
+
+// heard keeps with which alert a program ended TLS, for a library that reads it.
+type heard struct {
+	*tls.Conn
+	word atomic.Pointer[string]
+}
+
+func (h *heard) Read(b []byte) (int, error) {
+	n, err := h.Conn.Read(b)
+	if err != nil {
+		word := dial.AlertOf(err)
+		h.word.Store(&word)
+	}
+	return n, err
+}
+
+func (h *heard) alert() string {
+	if word := h.word.Load(); word != nil {
+		return *word
+	}
+	return ""
 }
 
 // upstream is a connection for one more request, which it has a place for. One that
@@ -90,9 +153,9 @@ func (d *duplex) upstream() (*http2.ClientConn, error) {
 	}
 	d.conns = slices.DeleteFunc(d.conns, func(c *http2.ClientConn) bool { return c.State().Closed || c.State().Closing })
 	if len(d.conns) >= mostConns {
-		return nil, &dialError{status: 503, words: d.s.target.String() + " takes fewer requests at once"}
+		return nil, &dial.Error{Status: 503, Words: d.s.target.String() + " takes fewer requests at once"}
 	}
-	c, _, err := d.s.e.dialer.dial(d.ctx, d.s.target)
+	c, _, err := d.s.e.dialer.Dial(d.ctx, d.s.target)
 	if err != nil {
 		return nil, err
 	}
@@ -113,20 +176,20 @@ func (d *duplex) upstream() (*http2.ClientConn, error) {
 func (d *duplex) open(c net.Conn) (*http2.ClientConn, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, d.s.e.limits.Handshake)
 	defer cancel()
-	opened, err := d.s.e.upstream.handshake(ctx, c, d.s.target, []string{protoHTTP2})
+	opened, err := d.s.e.upstream.Handshake(ctx, c, d.s.target, []string{protoHTTP2})
 	if err != nil {
 		return nil, err
 	}
-	broken := &dialError{status: 502, words: "TLS with " + d.s.target.String() + ": it no longer speaks HTTP/2"}
+	broken := &dial.Error{Status: 502, Words: "TLS with " + d.s.target.String() + ": it no longer speaks HTTP/2"}
 	if opened.ConnectionState().NegotiatedProtocol != protoHTTP2 {
 		return nil, broken
 	}
-	conn, err := d.transport.NewClientConn(opened)
+	conn, err := d.transport.NewClientConn(d.s.e.memory.Conn(opened, budget.Client))
 	if err == nil {
 		err = conn.Ping(ctx) // before its answer come the settings: how many streams it takes
 	}
 	if err != nil {
-		broken.err = err
+		broken.Err = err
 		return nil, broken
 	}
 	return conn, nil
@@ -135,7 +198,7 @@ func (d *duplex) open(c net.Conn) (*http2.ClientConn, error) {
 // A message is one stream.
 type message struct {
 	d        *duplex
-	w        http.ResponseWriter
+	w        *redact.Writer
 	r        *http.Request
 	http     HTTP
 	once     Once
@@ -162,27 +225,46 @@ func (d *duplex) enter() bool {
 	return !d.shut
 }
 
-func (d *duplex) serve(w http.ResponseWriter, r *http.Request) {
+func (d *duplex) serve(w *redact.Writer, r *http.Request) {
 	if !d.enter() {
 		panic(http.ErrAbortHandler)
 	}
 	defer d.serving.Done()
 	m := &message{d: d, w: w, r: r, start: time.Now()}
-	raw, query, _ := strings.Cut(r.RequestURI, "?")
-	m.http.Raw, m.http.Query, m.http.Header = raw, query, fieldsOf(r.Header)
-	m.http.Path, m.http.BadPath = urlpath.Parse(raw)
-	if m.path = raw; m.http.BadPath == nil {
+	held, full := m.hold()
+	defer d.s.e.memory.Give(held)
+	m.http.To, m.http.Method, m.http.Header, m.http.Body = d.s.target, r.Method, fieldsOf(r.Header), r.ContentLength != 0
+	m.http.Target(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			m.http.Note(name, value)
+		}
+	}
+	m.http.Read()
+	if m.path = m.http.Raw; m.http.BadPath == nil {
 		m.path = m.http.Path.Wire()
 	}
 	err := m.checkForm()
 	if err == nil {
-		err = d.s.e.quota.begin()
+		err = full
+	}
+	if err == nil {
+		err = d.s.e.quota.Begin()
 	}
 	if err != nil {
 		m.refuse(err)
 		return
 	}
-	defer d.s.e.quota.end()
+	defer d.s.e.quota.End()
+	need := 2 * m.head
+	if m.http.Body {
+		need += int64(budget.MostFrame)
+	}
+	if err := d.s.e.memory.Take(need); err != nil {
+		m.refuse(crowded(err))
+		return
+	}
+	defer d.s.e.memory.Give(need)
 	v, ctx, leave := m.allow()
 	defer leave()
 	if !v.Allow {
@@ -194,6 +276,26 @@ func (d *duplex) serve(w http.ResponseWriter, r *http.Request) {
 	if m.up != nil {
 		d.s.bodiesUp.Add(m.up.n.Load())
 	}
+}
+
+// hold takes what the stream holds, however it is answered. Where there is only as much as
+// a refusal needs, full is that; where there is none it is broken off.
+func (m *message) hold() (held int64, full error) {
+	e := m.d.s.e
+	err := e.memory.Take(streamMemory)
+	if err == nil {
+		return streamMemory, nil
+	}
+	if e.memory.Take(refusalMemory) != nil {
+		e.full(err.Error())
+		panic(http.ErrAbortHandler)
+	}
+	return refusalMemory, crowded(err)
+}
+
+// crowded refuses what there is no memory for.
+func crowded(err error) error {
+	return &formError{status: http.StatusServiceUnavailable, reason: err.Error(), retry: time.Second}
 }
 
 func fieldsOf(h http.Header) iter.Seq2[string, string] {
@@ -259,7 +361,7 @@ func (m *message) checkLength() error {
 func (m *message) allow() (Verdict, context.Context, func()) {
 	s := m.d.s
 	ctx, cancel := context.WithCancel(m.r.Context())
-	q := Query{Kind: Request, Authority: s.target, Via: s.via, Method: m.r.Method, Path: m.path, HTTP: &m.http, Once: &m.once}
+	q := Query{Kind: Request, Authority: s.target, Via: s.via, Method: m.http.Method, Path: m.path, HTTP: &m.http, Once: &m.once}
 	o := &openStream{q, cancel}
 	leave := func() {
 		s.leaveStream(o)
@@ -352,8 +454,8 @@ func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error)
 	if most > 0 && m.r.ContentLength > most {
 		return nil, over
 	}
-	use := q.host(m.d.s.target.Host())
-	if err := q.fits(use, m.r.ContentLength); err != nil {
+	use := q.Host(m.d.s.target.Host())
+	if err := q.Fits(use, m.r.ContentLength); err != nil {
 		return nil, err
 	}
 	h := m.r.Header.Clone()
@@ -366,10 +468,10 @@ func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error)
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{""} // none, where the transport would add its own
 	}
-	if err := q.head(use, m.head); err != nil {
+	if err := q.Head(use, m.head); err != nil {
 		return nil, err
 	}
-	m.up = &meter{ReadCloser: m.r.Body, most: most, over: over, trailer: m.r.Trailer, spend: func(n int64) error { return q.spend(use, n) }}
+	m.up = &meter{ReadCloser: m.r.Body, most: most, over: over, trailer: m.r.Trailer, spend: func(n int64) error { return q.Spend(use, n) }}
 	out := &http.Request{
 		Method: m.r.Method, Host: hostField(m.d.s.target, 443), Header: h, ContentLength: m.r.ContentLength, Body: m.up, Trailer: m.r.Trailer,
 		URL: &url.URL{Scheme: "https", Host: m.d.s.target.String(), Opaque: m.path, RawQuery: m.http.Query, ForceQuery: strings.HasSuffix(m.r.RequestURI, "?")},
@@ -422,7 +524,7 @@ func (m *message) pass(resp *http.Response) error {
 	buf := m.d.s.e.buffers.get()
 	defer m.d.s.e.buffers.put(buf)
 	if resp.ContentLength != 0 {
-		_ = http.NewResponseController(m.w).Flush() // where it fails the next write does
+		_ = m.w.Flush() // where it fails the next write does
 	}
 	for {
 		n, err := body.Read(buf[:])
@@ -432,7 +534,7 @@ func (m *message) pass(resp *http.Response) error {
 				return errors.Join(errWrite, werr)
 			}
 			if err == nil {
-				_ = http.NewResponseController(m.w).Flush()
+				_ = m.w.Flush()
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -527,7 +629,7 @@ func (m *message) answer(r refusal) {
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if wait := words.RetryAfter(r.retry); wait != "" {
+	if wait := errtext.RetryAfter(r.retry); wait != "" {
 		h.Set("Retry-After", wait)
 	}
 	m.w.WriteHeader(r.Status)
@@ -544,8 +646,7 @@ func (m *message) drain() {
 	if m.up != nil || m.r.ContentLength == 0 || m.r.Header.Get("Expect") != "" {
 		return // it is read by who sends it on, or is not there, or will not come
 	}
-	rc := http.NewResponseController(m.w)
-	if rc.Flush() == nil && rc.SetReadDeadline(time.Now().Add(time.Second)) == nil {
+	if m.w.Flush() == nil && m.w.SetReadDeadline(time.Now().Add(time.Second)) == nil {
 		_, _ = io.Copy(io.Discard, m.r.Body) // not read for its content
 	}
 }

@@ -1,103 +1,32 @@
 package egress
 
 import (
+	"cloister/egress/internal/dial"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net"
 	"slices"
 	"strings"
 
 	"cloister/egress/internal/mint"
+	"cloister/egress/internal/redact"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
-	"cloister/internal/authority"
 )
 
 // A CA is a session's certificate authority: programs inside trust it, so that
-// connections which rules must read can be opened. Its key never leaves this
-// process.
+// connections can be inspected. Its key never leaves this process but by Marshal.
 type CA = mint.Authority
 
 // CAs gives each session an authority of its own.
 type CAs = mint.Supply
 
+// RestoreCA is the authority that CA.Marshal wrote.
+func RestoreCA(text []byte) (*CA, error) { return mint.Restore(text) }
+
 // protoHTTP1 is HTTP/1.1 in the words of ALPN.
 const protoHTTP1 = "http/1.1"
-
-// upstreamTLS are the settings for servers: verification always on, one cache of
-// tickets for the session. They are not changed after they are made
-// (CVE-2025-68121).
-type upstreamTLS struct {
-	base *tls.Config
-}
-
-func newUpstreamTLS(roots *x509.CertPool) *upstreamTLS {
-	return &upstreamTLS{base: &tls.Config{
-		RootCAs:                     roots,
-		MinVersion:                  tls.VersionTLS12,
-		ClientSessionCache:          tls.NewLRUClientSessionCache(256),
-		DynamicRecordSizingDisabled: true,
-	}}
-}
-
-// handshake opens TLS to a server that must prove to be a.
-func (u *upstreamTLS) handshake(ctx context.Context, c net.Conn, a authority.Authority, offer []string) (*tls.Conn, error) {
-	config := u.base.Clone()
-	config.ServerName, config.NextProtos = a.Host(), offer
-	asked := false
-	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		asked = true
-		return &tls.Certificate{}, nil
-	}
-	conn := tls.Client(sock.Swift(c), config)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, describeTLS(a, err, asked)
-	}
-	return conn, nil
-}
-
-// describeTLS words what a server did wrong; the words go to the program inside.
-func describeTLS(a authority.Authority, err error, asked bool) error {
-	e := &dialError{status: 502, words: "TLS with " + a.String() + ": failed", err: err}
-	var (
-		invalid  x509.CertificateInvalidError
-		unknown  x509.UnknownAuthorityError
-		hostname x509.HostnameError
-		version  tls.RecordHeaderError
-	)
-	switch {
-	case errors.As(err, &unknown):
-		e.words = "TLS with " + a.String() + ": its certificate is signed by an authority that this host does not trust"
-		e.hints = []string{"if it is your own authority, in config.yaml: proxy: {upstream_ca: [FILE.pem]}"}
-	case errors.As(err, &hostname):
-		e.words = "TLS with " + a.String() + ": its certificate is for another name"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		e.words = "TLS with " + a.String() + ": its certificate has expired or is not valid yet"
-	case errors.As(err, &invalid):
-		e.words = "TLS with " + a.String() + ": its certificate is not valid for a server"
-	case asked:
-		e.words = "TLS with " + a.String() + ": it asks for a client certificate"
-		e.hints = []string{"to pass the connection on unopened, in config.yaml: proxy: {allow: [{domain: " + a.Host() + ", tls: tunnel}]}"}
-	case errors.As(err, &version):
-		e.words = "TLS with " + a.String() + ": it does not speak TLS"
-	case alertOf(err) != "":
-		e.words = "TLS with " + a.String() + ": it refused (" + alertOf(err) + ")"
-	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
-		e.status, e.words = 504, "TLS with "+a.String()+": timed out"
-	}
-	return e
-}
-
-// alertOf is the alert with which a peer ended a handshake; empty for none.
-// crypto/tls gives it no type of its own.
-func alertOf(err error) string {
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
-		return strings.TrimPrefix(op.Err.Error(), "tls: ")
-	}
-	return ""
-}
 
 // readable are the protocols among those offered that can be read here.
 func readable(offered []string) []string {
@@ -132,20 +61,31 @@ func (s *stream) spoken() string {
 // cannot be reached, the first request is told.
 func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 	s.secure = true
-	s.offer = readable(hello.ALPN)
+	strict := s.inspected() || s.open == OpenHTTP
+	if s.offer = offerable(hello.ALPN); strict {
+		s.offer = readable(hello.ALPN)
+	}
 	if len(hello.ALPN) > 0 && len(s.offer) == 0 {
 		s.refuseTLS(Flow{
-			Kind: Connect, Reason: "rules read the requests to this host, and the program offers no protocol that can be read",
+			Kind: Connect, Reason: "requests to this host are read, and the program offers no protocol that can be read",
 			Detail: quote(strings.Join(hello.ALPN, ",")),
 		})
 		return
 	}
-	if err := s.dialInspected(ctx); err != nil {
-		s.e.log.Debug("dial before the first request", "authority", s.target.String(), "error", err)
-	}
 	if s.e.cfg.CA == nil {
-		s.refuseTLS(Flow{Kind: Connect, Reason: "rules read the requests to this host, and the key of this session's certificates is gone with the guardian that made them: start the session again"})
+		s.refuseTLS(Flow{Kind: Connect, Reason: "connections to this host are inspected, and the key of this session's certificates is gone with the guardian that made them: start the session again"})
 		return
+	}
+	// A connection that served HTTP is none for a program that may speak something else.
+	err := s.dialInspected(ctx, strict || len(readable(s.offer)) > 0)
+	switch {
+	case err == nil:
+	case len(s.offer) > 0 && len(readable(s.offer)) == 0: // no protocol in which it could be told
+		flow := s.dialFailed(Flow{Kind: Connect}, err)
+		s.refuseAs(flow.undialed(err))
+		return
+	default:
+		s.e.log.Debug("dial before the first request", "authority", s.target.String(), "error", err)
 	}
 	proto := s.spoken()
 	if s.offer = nil; proto != "" {
@@ -163,21 +103,71 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 		s.refuseHandshake(err)
 		return
 	}
-	s.client = &source{Conn: conn}
+	s.client = &source{Conn: redact.Client(conn, s.e.cfg.Redact), lease: s.lease}
 	s.readBy(0)
-	if proto == protoHTTP2 {
+	switch {
+	case proto == protoHTTP2:
+		s.setInspected()
 		s.serveHTTP2(ctx)
-		return
+	case proto == protoHTTP1 || strict:
+		s.setInspected()
+		s.serveRequests(ctx)
+	default:
+		s.serveWithin(ctx)
 	}
-	s.serveRequests(ctx)
 }
 
-// dialInspected opens TLS on what a proxy's client had dialled already, or dials.
-func (s *stream) dialInspected(ctx context.Context) error {
+// serveWithin serves what is spoken in TLS that was opened, where neither side has
+// said what: HTTP is judged request by request, another protocol is relayed. The
+// server may speak first.
+func (s *stream) serveWithin(ctx context.Context) {
+	if !s.ensureDialed(ctx) {
+		return
+	}
+	t := s.newTunnel()
+	t.startDown()
+	kind, err := s.guess(t)
+	switch {
+	case err != nil && s.alert != "": // of TLS 1.3: the handshake was over for us
+		s.reset()
+		<-t.done //nolint:errcheck // it ended because of the reset
+		s.tellEnd()
+	case err != nil:
+		s.reset()
+		<-t.done //nolint:errcheck // it ended because of the reset
+		s.closed(t, errors.Join(err, s.killed()))
+	case kind == wire.Raw && s.counted():
+		s.finishTunnel(t)
+	case kind == wire.HTTP && t.haltDown():
+		s.setInspected()
+		s.serveRequests(ctx)
+	case kind == wire.Raw:
+		<-t.done //nolint:errcheck // it ended because of the reset
+	case kind == wire.TLS:
+		s.refuseRaw(Flow{Kind: Connect, Reason: "TLS in TLS, whose inner server nobody can tell"})
+		<-t.done //nolint:errcheck // it ended because of the reset
+	default:
+		s.refuseForm("the server spoke first, which it never does in the protocol the program speaks")
+	}
+}
+
+// offerable are the protocols that are offered to a server which may speak any: the
+// program's, without relatives of HTTP that are not read here.
+func offerable(offered []string) []string {
+	return slices.DeleteFunc(slices.Clone(offered), func(proto string) bool {
+		p := strings.ToLower(proto)
+		kin := slices.ContainsFunc([]string{"http/", "h2", "h3", "hq", "spdy"}, func(kin string) bool { return strings.HasPrefix(p, kin) })
+		return kin && proto != protoHTTP1 && proto != protoHTTP2
+	})
+}
+
+// dialInspected opens TLS on what a proxy's client had dialled already, or takes a
+// connection that served HTTP before, or dials.
+func (s *stream) dialInspected(ctx context.Context, used bool) error {
 	if s.up != nil && s.upTarget == s.target {
 		return s.dialTLS(ctx, s.target)
 	}
-	if s.borrow() {
+	if used && s.borrow() {
 		return nil
 	}
 	return s.dial(ctx, s.target)
@@ -190,13 +180,43 @@ func (s *stream) refuseHandshake(err error) {
 	switch {
 	case s.killed() != nil:
 		f.Reason = s.killed().Error()
-	case alertOf(err) != "":
-		f.Reason = "the program does not trust the session's certificate (" + alertOf(err) + "); if it pins its server's, tls: tunnel passes the connection on unopened"
-	case isTimeout(err):
+	case dial.AlertOf(err) != "":
+		f.Reason, f.Hints = s.distrusted(dial.AlertOf(err))
+	case dial.IsTimeout(err):
 		f.Reason = "the program did not finish the TLS handshake in time"
 	case !errors.Is(err, net.ErrClosed):
-		f.Detail = quote(err.Error())
+		f.Detail, f.Hints = quote(err.Error()), s.tunnelHint()
 	}
 	s.e.refused(f)
 	s.reset()
 }
+
+// echRequired is the alert of a program that takes no server but one which has the
+// keys of its encrypted ClientHello (RFC 9849 6.1.6).
+const echRequired = "121"
+
+// distrusted says why a program ended TLS with an alert, and what would help.
+func (s *stream) distrusted(alert string) (reason string, hints []string) {
+	if strings.Contains(alert, echRequired) || strings.Contains(alert, "encrypted client hello") {
+		return "the program insists on an encrypted ClientHello, which is never passed on (" + alert + ")",
+			[]string{"switch encrypted ClientHello off in the program: connections go to the name that they were made to"}
+	}
+	return "the program does not trust the session's certificate (" + alert + ")", s.tunnelHint()
+}
+
+// tunnelHint says how a connection is passed on uninspected, where a rule may say so.
+func (s *stream) tunnelHint() []string {
+	if s.open == OpenHTTP {
+		return []string{"connections to this host are always inspected: have the program trust the session's authority (SSL_CERT_FILE inside)"}
+	}
+	return []string{"if the program pins its server's certificate, or shows one of its own, in config.yaml: " + dial.TunnelRule(s.target)}
+}
+
+// A serverAlert is how a server ended TLS once the handshake was over for us.
+type serverAlert struct{ word string }
+
+func (e *serverAlert) Error() string {
+	return errUpstream.Error() + ": it refused (" + e.word + "); if it wants a client certificate, tls: tunnel passes the connection on uninspected"
+}
+
+func (e *serverAlert) Is(target error) bool { return target == errUpstream }

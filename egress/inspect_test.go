@@ -79,6 +79,8 @@ type inspected struct {
 	*world
 	ca   *testCA
 	pool *x509.CertPool // what programs inside trust
+
+	authority []byte
 }
 
 const readHost = "api.test"
@@ -94,7 +96,7 @@ func newInspectedBy(t testing.TB, ca *testCA, addr string, change ...func(*egres
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &inspected{ca: ca, pool: x509.NewCertPool()}
+	w := &inspected{ca: ca, pool: x509.NewCertPool(), authority: session.PEM()}
 	w.pool.AppendCertsFromPEM(session.PEM())
 	w.world = newWorld(t, map[string]string{readHost: addr}, append([]func(*egress.Config){func(c *egress.Config) {
 		c.CA, c.Roots = session, ca.pool

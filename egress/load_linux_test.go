@@ -301,7 +301,7 @@ func TestIdleInspected(t *testing.T) {
 		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
 			t.Fatal(err)
 		}
-		n = min(n, int(lim.Max-200)/2) //nolint:gosec // no machine has more descriptors than that
+		n = min(n, int(lim.Max-200)/2) // no machine has more descriptors than that
 	}
 	ca := newTestCA(t)
 	e := startEngines(t, order{Engines: 1, Upstream: hello(t, ca), Connections: n + 2}, ca)

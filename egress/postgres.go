@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cloister/egress/internal/dial"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -22,7 +23,7 @@ func servePostgres(s *stream, ctx context.Context) {
 	s.readBy(s.e.limits.Handshake)
 	first, message, err := s.readPostgres(ctx)
 	if err != nil {
-		if isTimeout(err) || errors.Is(err, io.EOF) {
+		if dial.IsTimeout(err) || errors.Is(err, io.EOF) {
 			s.refuseSilent(err)
 			return
 		}
@@ -43,7 +44,7 @@ func servePostgres(s *stream, ctx context.Context) {
 		s.refusePostgres(true, "08006", f.undialed(err))
 		return
 	}
-	if err := s.e.quota.take(); err != nil {
+	if err := s.e.quota.Take(); err != nil {
 		f := s.flow(Flow{Kind: Connect})
 		if form, ok := errors.AsType[*formError](err); ok {
 			f.refused(form)
@@ -123,12 +124,12 @@ func (s *stream) securePostgres(ctx context.Context) error {
 	}
 	conn := tls.Server(s.client, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		if why := alertOf(err); why != "" {
+		if why := dial.AlertOf(err); why != "" {
 			return errors.New("the program does not trust the session's certificate (" + why + "): name its authorities by sslrootcert=$SSL_CERT_FILE")
 		}
 		return err
 	}
-	s.client = &source{Conn: conn}
+	s.client = &source{Conn: conn, lease: s.lease}
 	return nil
 }
 
@@ -139,7 +140,7 @@ func (s *stream) dialPostgres(ctx context.Context) error {
 			return err
 		}
 	}
-	broken := &dialError{status: 502, words: "connect to " + s.target.String() + ": it does not speak PostgreSQL"}
+	broken := &dial.Error{Status: 502, Words: "connect to " + s.target.String() + ": it does not speak PostgreSQL"}
 	_ = s.up.SetDeadline(time.Now().Add(s.e.limits.Handshake)) // fails on a closed connection only
 	request := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 8), wire.PGSSL)
 	// One byte and no more: what comes unencrypted behind it is nobody's word

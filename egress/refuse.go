@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cloister/egress/internal/dial"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"cloister/egress/internal/errtext"
 	"cloister/egress/internal/wire"
-	"cloister/egress/internal/words"
 	"cloister/internal/authority"
 )
 
@@ -93,7 +94,7 @@ func (r refusal) response(req *wire.Request) []byte {
 		{Name: "X-Content-Type-Options", Value: "nosniff"},
 		{Name: "Connection", Value: "close"},
 	}
-	if wait := words.RetryAfter(r.retry); wait != "" {
+	if wait := errtext.RetryAfter(r.retry); wait != "" {
 		h = append(h, wire.Field{Name: "Retry-After", Value: wait})
 	}
 	out := h.Append([]byte("HTTP/1.1 " + strconv.Itoa(r.Status) + " " + http.StatusText(r.Status) + "\r\n"))
@@ -108,14 +109,14 @@ func (r refusal) response(req *wire.Request) []byte {
 func (r *refusal) body(sent wire.Header) (kind string, body []byte) {
 	agent, _ := sent.Get("User-Agent")
 	content, _ := sent.Get("Content-Type")
-	if kind, body = words.Git(content, r.text()); kind != "" {
+	if kind, body = errtext.Git(content, r.text()); kind != "" {
 		r.Status = http.StatusOK
 		return kind, body
 	}
 	if len(r.answer) > 0 {
 		return r.kind, r.answer
 	}
-	if words.WantsText(sent.Tokens("Accept"), agent) {
+	if errtext.WantsText(sent.Tokens("Accept"), agent) {
 		return "text/plain; charset=utf-8", []byte(r.text())
 	}
 	r.Error = "cloister"
@@ -171,8 +172,8 @@ func (s *stream) refuseRaw(f Flow) {
 }
 
 func hintsOf(err error) []string {
-	if d, ok := errors.AsType[*dialError](err); ok {
-		return d.hints
+	if d, ok := errors.AsType[*dial.Error](err); ok {
+		return d.Hints
 	}
 	if form, ok := errors.AsType[*formError](err); ok {
 		return form.hints
@@ -181,8 +182,8 @@ func hintsOf(err error) []string {
 }
 
 func statusOf(err error) int {
-	if d, ok := errors.AsType[*dialError](err); ok {
-		return d.status
+	if d, ok := errors.AsType[*dial.Error](err); ok {
+		return d.Status
 	}
 	if form, ok := errors.AsType[*formError](err); ok {
 		return form.status
@@ -220,7 +221,7 @@ func (s *stream) refuseTLS(f Flow) {
 		s.reset()
 		return
 	}
-	s.say(words.Alert(http.StatusForbidden))
+	s.say(errtext.Alert(http.StatusForbidden))
 }
 
 // refuseAs answers in the protocol that the program speaks or shows in a moment, or by
@@ -236,7 +237,7 @@ func (s *stream) refuseAs(r refusal) {
 		}
 		switch {
 		case err == nil && kind == wire.TLS:
-			s.say(words.Alert(r.Status))
+			s.say(errtext.Alert(r.Status))
 		case err == nil && kind == wire.HTTP:
 			s.readBy(classifyRefused)
 			req, _ := s.readRequest() // only for what it accepts; a bad head gets JSON

@@ -1,10 +1,12 @@
 package egress
 
 import (
+	"cloister/egress/internal/dial"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -75,7 +77,7 @@ const mostAtOnce = 8 << 10
 func (u *upload) first() (b []byte, whole bool, err error) {
 	x := u.x
 	b = x.requestHead()
-	if err := x.s.e.quota.head(x.use, int64(len(b))); err != nil {
+	if err := x.s.e.quota.Head(x.use, int64(len(b))); err != nil {
 		return nil, false, err
 	}
 	switch held := x.s.client.buf; {
@@ -187,7 +189,7 @@ func (u *upload) body() error {
 }
 
 // spend counts what is about to go up.
-func (u *upload) spend(n int) error { return u.x.s.e.quota.spend(u.x.use, int64(n)) }
+func (u *upload) spend(n int) error { return u.x.s.e.quota.Spend(u.x.use, int64(n)) }
 
 // copyEdited sends what stands in the place of the program's body.
 func (u *upload) copyEdited() error {
@@ -363,8 +365,8 @@ func (x *exchange) upstreamErr(err error) error {
 		return fmt.Errorf("%w: it closed the connection: %w", errUpstream, io.EOF)
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%w: it ended in the middle", errUpstream)
-	case alertOf(err) != "": // of TLS 1.3, once the handshake is over
-		return fmt.Errorf("%w: it refused (%s); if it wants a client certificate, tls: tunnel passes the connection on unopened", errUpstream, alertOf(err))
+	case dial.AlertOf(err) != "": // of TLS 1.3, once the handshake is over
+		return &serverAlert{word: dial.AlertOf(err)}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: it was silent for too long after the program had ended", errUpstream)
 	}
@@ -426,9 +428,9 @@ func (x *exchange) putHead(r *wire.Response, own wire.Header) {
 	}
 	hop, bare := r.Header.Hop(), r.Status < 200 || r.Status == 204
 	b := append(x.held, "HTTP/1.1 "...)
-	b = append(append(strconv.AppendInt(b, int64(r.Status), 10), ' '), r.Reason...)
+	b = append(append(strconv.AppendInt(b, int64(r.Status), 10), ' '), http.StatusText(r.Status)...) // no server's phrase
 	b = append(b, "\r\n"...)
-	for _, f := range r.Header {
+	for _, f := range x.s.e.clean(r.Header) {
 		switch {
 		case hop.Has(f.Name), wire.Is(f.Name, "transfer-encoding"), bare && wire.Is(f.Name, "content-length"):
 		default:
@@ -568,7 +570,7 @@ func (x *exchange) bodyChunked() error {
 	case x.req.Minor == 0:
 		return nil
 	}
-	return x.put(appendTrailers(editTrailers(x.edits, c.trailers)))
+	return x.put(appendTrailers(x.trailers(c.trailers)))
 }
 
 // putChunk is put of one chunk.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"net"
+
+	"cloister/internal/budget"
 )
 
 // A source is a connection with the bytes that were read of it to look at but
@@ -14,6 +16,9 @@ type source struct {
 	// first is the memory in which buf begins. It is kept between messages: a
 	// request that is read costs no allocation, and an idle connection firstRead.
 	first []byte
+	// What buf has grown by beyond first is of the stream's lease.
+	lease *budget.Lease
+	grown int64
 }
 
 // firstRead is enough for nearly every first flight: a ClientHello with a
@@ -32,9 +37,17 @@ func (s *source) fill(most int) error {
 	}
 	switch {
 	case len(s.buf) == 0:
+		s.shrunk()
 		s.buf = s.first
 	case cap(s.buf)-len(s.buf) < firstRead/4:
-		grown := make([]byte, len(s.buf), max(firstRead, 2*cap(s.buf)))
+		size := max(firstRead, 2*cap(s.buf))
+		if more := int64(size-firstRead) - s.grown; more > 0 {
+			if err := s.lease.Take(more); err != nil {
+				return err
+			}
+			s.grown += more
+		}
+		grown := make([]byte, len(s.buf), size)
 		copy(grown, s.buf)
 		s.buf = grown
 	}
@@ -59,8 +72,15 @@ func (s *source) take(n int) []byte {
 // drop gives a buffer that grew back once nothing is held.
 func (s *source) drop() {
 	if len(s.buf) == 0 {
+		s.shrunk()
 		s.buf = nil
 	}
+}
+
+// shrunk gives back what a buffer had grown by that is gone.
+func (s *source) shrunk() {
+	s.lease.Give(s.grown)
+	s.grown = 0
 }
 
 // forget is drop for a connection that is not read in messages: a tunnel costs no

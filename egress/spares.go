@@ -14,7 +14,7 @@ func (s *stream) borrow() bool {
 	if !ok || s.attach(bare(got.Conn)) != nil {
 		return false
 	}
-	s.up, s.upTarget, s.dialed, s.answered, s.lent, s.whole = &source{Conn: got.Conn}, got.To, got.Dialed, true, true, true
+	s.up, s.upTarget, s.dialed, s.answered, s.lent, s.whole = &source{Conn: got.Conn, lease: s.lease}, got.To, got.Dialed, true, true, true
 	return true
 }
 

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cloister/egress/internal/dial"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"cloister/egress/internal/guard"
+	"cloister/egress/internal/quota"
 	"cloister/egress/internal/shell"
 	"cloister/internal/authority"
 )
@@ -25,6 +27,9 @@ type HostKey = shell.HostKey
 
 // NewHostKey makes the key of a session.
 func NewHostKey() (*HostKey, error) { return shell.NewHostKey() }
+
+// RestoreHostKey is the key that HostKey.Marshal wrote.
+func RestoreHostKey(text []byte) (*HostKey, error) { return shell.RestoreHostKey(text) }
 
 // An Identity is what logs in to a server, kept outside. Close is called when it is
 // needed no more.
@@ -70,8 +75,8 @@ func serveSSH(s *stream, ctx context.Context) {
 	c := &sshConn{s: s, ways: map[string]*sshWay{}}
 	err = shell.Serve(ctx, s.client, shell.Gate{
 		Key: signer, Begin: c.begin, Open: c.open, Handshake: s.e.limits.Handshake,
-		Head: func(n int) error { return c.count(n, s.e.quota.head) },
-		Up:   func(n int) error { return c.count(n, s.e.quota.spend) },
+		Head: func(n int) error { return c.count(n, s.e.quota.Head) },
+		Up:   func(n int) error { return c.count(n, s.e.quota.Spend) },
 		Down: func(n int) { s.bodiesDown.Add(int64(n)) },
 	})
 	c.close()
@@ -112,7 +117,7 @@ func (c *sshConn) told() bool {
 
 // begin asks whether a user may log in at all.
 func (c *sshConn) begin(ctx context.Context, user string) error {
-	err := c.s.e.quota.take()
+	err := c.s.e.quota.Take()
 	if err == nil {
 		v := c.s.login(ctx, Login{Protocol: "ssh", User: user})
 		if v.Allow {
@@ -144,10 +149,10 @@ func (c *sshConn) refused(err error) error {
 	if forbidden, ok := errors.AsType[*guard.Forbidden](err); ok {
 		f.Detail = forbidden.Detail()
 	}
-	if d, ok := errors.AsType[*dialError](err); ok {
-		f.Hints = append(f.Hints, d.hints...)
-		if d.err != nil {
-			c.s.e.log.Info("ssh", "authority", c.s.target.String(), "error", d.err)
+	if d, ok := errors.AsType[*dial.Error](err); ok {
+		f.Hints = append(f.Hints, d.Hints...)
+		if d.Err != nil {
+			c.s.e.log.Info("ssh", "authority", c.s.target.String(), "error", d.Err)
 		}
 	}
 	if !c.s.e.refused(f) {
@@ -255,7 +260,7 @@ func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v Verdict) e
 	var who Identity
 	if v.Identity != "" {
 		if who, err = s.e.cfg.SSH.Identity(ctx, SSHLogin{v.Identity, s.target, user, v.AskFirst}); err != nil {
-			return &dialError{words: "log in to " + s.target.String() + ": the identity " + quote(v.Identity) + " cannot be used: " + err.Error()}
+			return &dial.Error{Words: "log in to " + s.target.String() + ": the identity " + quote(v.Identity) + " cannot be used: " + err.Error()}
 		}
 		defer who.Close()
 	}
@@ -278,7 +283,7 @@ func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v Verdict) e
 // asked meanwhile, their time and the server's patience bound it.
 func (c *sshConn) handshake(ctx context.Context, config *ssh.ClientConfig, asks bool) (ssh.Conn, error) {
 	s := c.s
-	raw, dialed, err := s.e.dialer.dial(ctx, s.target)
+	raw, dialed, err := s.e.dialer.Dial(ctx, s.target)
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +302,7 @@ func (c *sshConn) handshake(ctx context.Context, config *ssh.ClientConfig, asks 
 	conn, channels, requests, err := ssh.NewClientConn(kept, s.target.String(), config)
 	if err != nil {
 		_ = kept.Close()
-		return nil, err //nolint:wrapcheck // describe words it
+		return nil, err // describe words it
 	}
 	_ = raw.SetDeadline(time.Time{})
 	c.all.Go(func() { ssh.DiscardRequests(requests) }) // both end with the connection
@@ -315,31 +320,31 @@ func refuseChannels(channels <-chan ssh.NewChannel) {
 // describe words why nobody logged in.
 func (c *sshConn) describe(err error, v Verdict, proved bool) error {
 	at := c.s.target
-	d := &dialError{words: "log in to " + at.String() + ": it did not finish the SSH handshake", err: err}
+	d := &dial.Error{Words: "log in to " + at.String() + ": it did not finish the SSH handshake", Err: err}
 	key, wrong := errors.AsType[*shell.KeyError](err)
 	_, apart := errors.AsType[*ssh.AlgorithmNegotiationError](err)
-	_, dialed := errors.AsType[*dialError](err)
+	_, dialed := errors.AsType[*dial.Error](err)
 	refused, unsigned := errors.AsType[*Refused](err)
 	switch {
 	case dialed, Forbidden(err):
 		return err
 	case unsigned:
-		d.words, d.hints, d.err = "log in to "+at.String()+": "+refused.Verdict.Reason, refused.Verdict.Hints, nil
+		d.Words, d.Hints, d.Err = "log in to "+at.String()+": "+refused.Verdict.Reason, refused.Verdict.Hints, nil
 	case wrong && key.Changed:
-		d.words = key.Error()
-		d.hints = []string{fmt.Sprintf("if the new one is right, on the host: ssh-keygen -R %s, and log in once by ssh; or in the rule: host_keys: [%q]", sshName(at), key.Key)}
+		d.Words = key.Error()
+		d.Hints = []string{fmt.Sprintf("if the new one is right, on the host: ssh-keygen -R %s, and log in once by ssh; or in the rule: host_keys: [%q]", sshName(at), key.Key)}
 	case wrong:
-		d.words = key.Error()
-		d.hints = []string{fmt.Sprintf("log in once by ssh on the host; or, if it is the right one, in the rule: host_keys: [%q]", key.Key)}
+		d.Words = key.Error()
+		d.Hints = []string{fmt.Sprintf("log in once by ssh on the host; or, if it is the right one, in the rule: host_keys: [%q]", key.Key)}
 	case apart:
-		d.words = "log in to " + at.String() + ": it has no host key of a kind that is known on the host, or no cipher that is used here"
-	case isTimeout(err), errors.Is(err, context.DeadlineExceeded):
-		d.words = "log in to " + at.String() + ": timed out"
+		d.Words = "log in to " + at.String() + ": it has no host key of a kind that is known on the host, or no cipher that is used here"
+	case dial.IsTimeout(err), errors.Is(err, context.DeadlineExceeded):
+		d.Words = "log in to " + at.String() + ": timed out"
 	case proved && v.Identity == "":
-		d.words = "log in to " + at.String() + ": the server wants a credential, and the rule names none; what a program inside has cannot pass through a login that is read"
-		d.hints = []string{"in the rule: identity: agent, or identity: ~/.ssh/KEY"}
+		d.Words = "log in to " + at.String() + ": the server wants a credential, and the rule names none; what a program inside has cannot pass through a login that is read"
+		d.Hints = []string{"in the rule: identity: agent, or identity: ~/.ssh/KEY"}
 	case proved:
-		d.words = "log in to " + at.String() + ": the server did not take the identity " + quote(v.Identity)
+		d.Words = "log in to " + at.String() + ": the server did not take the identity " + quote(v.Identity)
 	}
 	return d
 }
@@ -353,8 +358,8 @@ func sshName(a authority.Authority) string {
 }
 
 // count tells a bound of bytes before they go up.
-func (c *sshConn) count(n int, spend func(*hostUse, int64) error) error {
-	if err := spend(c.s.e.quota.host(c.s.target.Host()), int64(n)); err != nil {
+func (c *sshConn) count(n int, spend func(*quota.Host, int64) error) error {
+	if err := spend(c.s.e.quota.Host(c.s.target.Host()), int64(n)); err != nil {
 		return c.refused(err)
 	}
 	c.s.bodiesUp.Add(int64(n))

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cloister/egress/internal/dial"
 	"context"
 	"errors"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"cloister/egress/internal/guard"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
+	"cloister/internal/budget"
 )
 
 // classifyRefused is how long a refused connection may take to show what it
@@ -29,6 +31,7 @@ type stream struct {
 	target authority.Authority // where it goes; of a proxy connection: not yet
 	via    string
 	start  time.Time
+	lease  *budget.Lease // of what is held of it to be looked at
 
 	// The connection that is dialled, and for whom.
 	up       *source
@@ -44,7 +47,9 @@ type stream struct {
 	lent, whole, bound bool
 
 	protocol string   // in which the connection must say who wants what
-	open     Opening  // of TLS on a port that has no fixed protocol
+	open     Opening  // of TLS whose requests no rule reads
+	passed   bool     // TLS was passed on as it is
+	alert    string   // with which the program ended TLS
 	secure   bool     // TLS is opened on both sides
 	offer    []string // what is offered to a server by ALPN
 	// What the bodies of requests that were read have come to.
@@ -119,15 +124,15 @@ func (s *stream) closeAll() {
 	s.conns = nil
 }
 
-// current is what Recheck asks about.
-func (s *stream) current() (q Query, inspected, ok bool) {
+// current is what Recheck asks about; passed says that it is TLS which was not opened.
+func (s *stream) current() (q Query, inspected, passed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.query == nil {
-		return Query{}, false, false
+		return Query{}, false, false, false
 	}
 	// A request is read whatever is said of its connection.
-	return *s.query, s.inspect || s.query.HTTP != nil, true
+	return *s.query, s.inspect || s.query.HTTP != nil, s.passed, true
 }
 
 func (s *stream) setCurrent(q *Query, inspect bool) {
@@ -165,14 +170,14 @@ func (s *stream) allow(ctx context.Context, q Query) Verdict {
 // dial connects to a, replacing what was dialled before.
 func (s *stream) dial(ctx context.Context, a authority.Authority) error {
 	s.hangUp()
-	c, dialed, err := s.e.dialer.dial(ctx, a)
+	c, dialed, err := s.e.dialer.Dial(ctx, a)
 	if err != nil {
 		return err
 	}
 	if err := s.attach(c); err != nil {
 		return err
 	}
-	s.up, s.upTarget, s.dialed, s.answered = &source{Conn: c}, a, dialed, false
+	s.up, s.upTarget, s.dialed, s.answered = &source{Conn: c, lease: s.lease}, a, dialed, false
 	s.lent, s.whole, s.bound = false, false, false
 	if !s.secure {
 		return nil
@@ -185,7 +190,7 @@ func (s *stream) dial(ctx context.Context, a authority.Authority) error {
 func (s *stream) dialTLS(ctx context.Context, a authority.Authority) error {
 	ctx, cancel := context.WithTimeout(ctx, s.e.limits.Handshake)
 	defer cancel()
-	conn, err := s.e.upstream.handshake(ctx, s.up.Conn, a, s.offer)
+	conn, err := s.e.upstream.Handshake(ctx, s.up.Conn, a, s.offer)
 	if err != nil {
 		s.hangUp()
 		return err
@@ -248,10 +253,11 @@ func (s *stream) serveTLSPort(ctx context.Context) {
 		if !ok {
 			return
 		}
-		if s.inspected() {
+		if s.opens(hello) {
 			s.serveInspected(ctx, hello)
 			return
 		}
+		s.setPassed()
 	case s.inspected():
 		s.refuseForm(unread)
 		return
@@ -271,7 +277,7 @@ func (s *stream) serveTLSPort(ctx context.Context) {
 // counted counts a connection that is not read, and refuses it where that is one
 // too many.
 func (s *stream) counted() bool {
-	err := s.e.quota.take()
+	err := s.e.quota.Take()
 	if err == nil {
 		return true
 	}
@@ -401,22 +407,36 @@ func (s *stream) serveSpoken(ctx context.Context, kind wire.Guess) {
 	case !ok:
 		return
 	case s.opens(hello):
-		s.mu.Lock()
-		s.inspect = true
-		s.mu.Unlock()
 		s.serveInspected(ctx, hello)
 		return
 	case !s.counted():
 		return
 	}
+	s.setPassed()
 	t := s.newTunnel()
 	t.startDown()
 	s.finishTunnel(t)
 }
 
-// opens says whether TLS on a port that has no fixed protocol is opened.
+// opens says whether TLS that begins so is inspected. An encrypted ClientHello never
+// goes out: whoever has its key could be told another name by it. One that a browser
+// sends as grease is the same to anybody else, so it is inspected too.
 func (s *stream) opens(h wire.Hello) bool {
-	return s.open != OpenNothing && len(readable(h.ALPN)) > 0 || s.open == OpenSilent && len(h.ALPN) == 0
+	return s.inspected() || s.open != OpenNothing || h.ECH
+}
+
+// setPassed notes that TLS is passed on as it is, which a policy change may end.
+func (s *stream) setPassed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.passed = true
+}
+
+// setInspected notes that requests are read from here on.
+func (s *stream) setInspected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inspect = true
 }
 
 // guess waits for the program's first bytes. A program that ends without a
@@ -435,6 +455,7 @@ func (s *stream) guess(t *tunnel) (wire.Guess, error) {
 		case errors.Is(err, os.ErrDeadlineExceeded) && !spoken && t.down.n.Load() > 0:
 			s.readBy(0) // the server spoke; now the program may take its time
 		case err != nil:
+			s.alert = dial.AlertOf(err)
 			return wire.Raw, errors.New("first bytes: " + endOf(err))
 		case !spoken:
 			spoken = true
@@ -452,6 +473,8 @@ func endOf(err error) string {
 		return "not there in time"
 	case errors.Is(err, errTooLong):
 		return "too long"
+	case errors.Is(err, budget.ErrFull):
+		return err.Error()
 	}
 	return "the connection broke"
 }
@@ -503,8 +526,8 @@ func (s *stream) dialFailed(f Flow, err error) Flow {
 		s.e.refused(f)
 		return f
 	}
-	if d, ok := errors.AsType[*dialError](err); ok && d.err != nil {
-		s.e.log.Info("dial", "authority", f.Authority.String(), "error", d.err)
+	if d, ok := errors.AsType[*dial.Error](err); ok && d.Err != nil {
+		s.e.log.Info("dial", "authority", f.Authority.String(), "error", d.Err)
 	}
 	f.Duration = time.Since(f.Start)
 	s.e.cfg.Journal.Closed(f)
@@ -525,7 +548,7 @@ func (s *stream) flow(f Flow) Flow {
 
 func (s *stream) newTunnel() *tunnel {
 	t := newTunnel(s.client.Conn, s.up.Conn, &s.e.buffers, s.e.limits.HalfClosed)
-	t.up.meter(s.e.quota, s.e.quota.host(s.target.Host()))
+	t.up.meter(s.e.quota, s.e.quota.Host(s.target.Host()))
 	return t
 }
 
@@ -558,6 +581,10 @@ func (s *stream) closed(t *tunnel, err error) {
 		f.Reason = cause.Error()
 	case bounded:
 		f.refused(form)
+		s.e.refused(f)
+		return
+	case dial.AlertOf(err) != "": // one side's, in TLS that was opened
+		f.Reason, f.Hints = "TLS was broken off ("+dial.AlertOf(err)+")", s.tunnelHint()
 		s.e.refused(f)
 		return
 	case errors.Is(err, os.ErrDeadlineExceeded):

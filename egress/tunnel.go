@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/egress/internal/quota"
 	"cloister/egress/internal/sock"
 )
 
@@ -45,9 +46,9 @@ type pump struct {
 	check    func([]byte) error // of what is copied; nil for none
 	// edit appends to out what is passed on of b; nil passes it as it is.
 	edit  func(out, b []byte) ([]byte, error)
-	held  []byte // what edit made
-	quota *quota // that what is copied counts for; nil for none
-	use   *hostUse
+	held  []byte         // what edit made
+	quota *quota.Counter // that what is copied counts for; nil for none
+	use   *quota.Host
 	small []byte // of a direction that can only wait in Read
 
 	mu     sync.Mutex
@@ -237,7 +238,7 @@ func (p *pump) splice() (n int64, more bool, err error) {
 		n, err = io.Copy(p.dst, p.src)
 		return n, false, err
 	}
-	room := p.quota.room(p.use, bulkStep)
+	room := p.quota.Room(p.use, bulkStep)
 	if room == 0 {
 		return p.last()
 	}
@@ -267,13 +268,13 @@ func (p *pump) last() (n int64, more bool, err error) {
 }
 
 // meter makes what is copied count.
-func (p *pump) meter(q *quota, h *hostUse) { p.quota, p.use = q, h }
+func (p *pump) meter(q *quota.Counter, h *quota.Host) { p.quota, p.use = q, h }
 
 func (p *pump) spend(n int64) error {
 	if p.quota == nil {
 		return nil
 	}
-	return p.quota.spend(p.use, n)
+	return p.quota.Spend(p.use, n)
 }
 
 // canSplice says whether io.Copy between the two is the kernel's.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/egress/internal/frames"
 	"cloister/egress/internal/wire"
 )
 
@@ -68,29 +69,53 @@ func (x *exchange) readFrames(t *tunnel, up, down *wire.FrameScan) {
 			continue
 		}
 		f := e.Frames()
+		var said []byte // of a ping and its like
 		t.up.check = func(b []byte) error {
 			return up.Walk(b, nil, func(p []byte, end bool) error {
-				if up.Control() {
+				if !up.Control() {
+					return f.Up(p, end)
+				}
+				if said = append(said, p...); !end {
 					return nil
 				}
-				return f.Up(p, end)
+				defer func() { said = said[:0] }()
+				return f.Control(said)
 			})
 		}
 		t.down.check = nil
-		t.down.edit = func(out, b []byte) ([]byte, error) {
-			err := down.Walk(b, func(h []byte) { out = append(out, h...) }, func(p []byte, end bool) error {
-				if down.Control() {
-					out = append(out, p...)
-				} else {
-					out = f.Down(out, p, end)
-				}
-				return nil
-			})
-			return out, err
-		}
+		t.down.edit = editFrames(f, down)
 		return // one reads them: no two would agree on what passes
 	}
 }
+
+// editFrames gives what comes down to f, and puts what f makes of it back into the
+// frames that it came in. What f holds back of a fragment goes on before anything that
+// came behind it.
+func editFrames(f Frames, down *wire.FrameScan) func(out, b []byte) ([]byte, error) {
+	var later frames.Order
+	var control, made []byte
+	return func(out, b []byte) ([]byte, error) {
+		err := down.Walk(b, func(h []byte) { out = later.Behind(out, h) }, func(p []byte, end bool) error {
+			if !down.Control() {
+				made = f.Down(made[:0], p, end && down.Final())
+				out = later.Data(out, made, len(p))
+				return nil
+			}
+			if control = append(control, p...); end {
+				out = later.Behind(out, f.DownControl(control))
+				control = control[:0]
+			}
+			return nil
+		})
+		if err == nil && later.Full() {
+			err = errPieces
+		}
+		return out, err
+	}
+}
+
+// errPieces ends a WebSocket whose server spreads a value over too many fragments.
+var errPieces = &Refused{Verdict: Verdict{Effect: "deny", Reason: "a message of a WebSocket in too many pieces to be searched for secrets"}}
 
 // frames passes WebSocket frames in both directions until both have ended.
 func (x *exchange) frames() {

@@ -90,9 +90,9 @@ func AttemptAll(ctx context.Context, w io.Writer, self string, cases []Case) err
 	out := bufio.NewWriter(w)
 	defer out.Flush()
 	for _, c := range cases {
-		limit := 20 * time.Second
+		limit := 90 * time.Second
 		if c.Slow > 0 {
-			limit = time.Duration(c.Slow) * time.Second
+			limit = max(limit, time.Duration(c.Slow)*time.Second)
 		}
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		p := exec.CommandContext(ctx, self, "attempt", c.ID)

@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"cloister/escape/hoard"
 )
 
 // Inspected are the names whose requests rules read, and what of them is
@@ -32,11 +34,14 @@ func Inspected() []string { return []string{"inspected.test", "tenant.test", "re
 // are allowed.
 const RawName = "raw.test"
 
+// TenantName is the host of a bucket that a preset may be for.
+const TenantName = "mine.s3.amazonaws.com"
+
 // secure serves TLS as the servers behind inspected names do, in HTTP/1.1 and
 // HTTP/2, and keeps each request that reached it. A name as the last part of a
 // path below /ok/ asks for an answer that no good server gives.
 func (s *sinks) secure() error {
-	cert, authority, err := certificate(append(append(Inspected(), Bound()...), RawName))
+	cert, authority, err := certificate(append(append(Inspected(), Bound()...), RawName, TenantName, "s3.amazonaws.com"))
 	if err != nil {
 		return err
 	}
@@ -51,13 +56,16 @@ func (s *sinks) secure() error {
 		return &cert, nil
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		err = s.hide()
+	}
 	if err != nil {
 		return fmt.Errorf("open sink: %w", err)
 	}
 	s.authority, s.tlsPort = authority, ln.Addr().(*net.TCPAddr).Port
 	server := &http.Server{
 		Handler: http.HandlerFunc(s.inspected), ReadHeaderTimeout: 10 * time.Second,
-		TLSConfig: &tls.Config{GetCertificate: pick, NextProtos: []string{"h2", "http/1.1"}},
+		TLSConfig: &tls.Config{GetCertificate: pick, NextProtos: []string{"h2", "http/1.1"}, EncryptedClientHelloKeys: s.hidden},
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 	s.closers = append(s.closers, server)
@@ -74,6 +82,9 @@ func (s *sinks) secure() error {
 }
 
 func (s *sinks) inspected(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/ok/hoard/") && hoard.Serve(w, r) {
+		return // there are too many to keep
+	}
 	s.keep(&s.up, fmt.Sprintf("inspected: %s %s %s Host %s %q", r.Proto, r.Method, r.RequestURI, r.Host, r.Header))
 	_, kind, _ := strings.Cut(r.URL.Path, "/ok/")
 	switch kind {
@@ -86,6 +97,15 @@ func (s *sinks) inspected(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := s.readBody(r)
+	if kind == "reflect/first" { // what the host was told before all else
+		s.mu.Lock()
+		if s.first == "" {
+			s.first = r.Header.Get("Authorization")
+		}
+		defer s.mu.Unlock()
+		fmt.Fprint(w, "first said ", strings.TrimPrefix(s.first, "Bearer "))
+		return
+	}
 	if way, ok := strings.CutPrefix(kind, "reflect/"); ok {
 		reflect(w, r, way)
 		return

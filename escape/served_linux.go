@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha1"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -101,8 +102,55 @@ func reflect(w http.ResponseWriter, r *http.Request, way string) {
 	case "location":
 		http.Redirect(w, r, "https://unbound.test/ok/there?key="+value, http.StatusFound)
 	default:
-		http.NotFound(w, r)
+		echo(w, r, way, value)
 	}
+}
+
+// echo is reflect outside of bodies, in heads that no library would write.
+func echo(w http.ResponseWriter, r *http.Request, way, value string) {
+	end := "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	text := map[string]string{
+		"phrase":       "HTTP/1.1 200 " + value + "\r\nContent-Length: 2\r\n\r\nok",
+		"error phrase": "HTTP/1.1 401 no such key " + value + "\r\nContent-Length: 2\r\n\r\nok",
+		"interim":      "HTTP/1.1 103 " + value + "\r\nLink: <" + value + ">\r\n\r\nHTTP/1.1 100 " + value + "\r\n\r\n" + end,
+		"name":         "HTTP/1.1 200 OK\r\n" + value + ": x\r\nX-" + strings.ToUpper(value) + ": x\r\nContent-Length: 2\r\n\r\nok",
+		"own fields": "HTTP/1.1 200 OK\r\nTrailer: " + value + "\r\nExpect: " + value + "\r\nConnection: " + value + "\r\nTE: " + value + "\r\nUpgrade: " + value +
+			"\r\nSec-WebSocket-Protocol: " + value + "\r\nSec-WebSocket-Key: " + value + "\r\nAlt-Svc: " + value + "\r\nContent-Length: 2\r\n\r\nok",
+		"trailer name": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=" + value + "\r\nok\r\n0\r\n" + value + ": x\r\nX-Late: " + value + "\r\n\r\n",
+		"bad head":     "HTTP/1.1 200 OK\r\nTransfer-Encoding: " + value + "\r\n\r\nok",
+	}[way]
+	if strings.HasPrefix(way, "ws ") {
+		sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+		text = "HTTP/1.1 101 " + value + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Said: " + value +
+			"\r\nSec-WebSocket-Accept: " + base64.StdEncoding.EncodeToString(sum[:]) + "\r\n\r\n"
+		frame := func(first byte, data string) string { return string([]byte{first, byte(len(data))}) + data }
+		switch way {
+		case "ws ping":
+			text += frame(0x89, value)
+		case "ws pong":
+			text += frame(0x8a, value)
+		case "ws text":
+			text += frame(0x81, value)
+		case "ws halves":
+			text += frame(0x01, value[:len(value)/2]) + frame(0x89, "") + frame(0x80, value[len(value)/2:])
+		}
+		text += frame(0x88, "\x03\xe8"+value)
+	}
+	if text == "" {
+		http.NotFound(w, r)
+		return
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	_, _ = io.WriteString(conn, text)
+	_ = conn.Close()
+}
+
+// Echoes are the ways of echo.
+func Echoes() []string {
+	return []string{"phrase", "error phrase", "interim", "name", "own fields", "trailer name", "bad head", "ws ping", "ws pong", "ws text", "ws halves", "ws end"}
 }
 
 // Reflections are the ways of reflect.
@@ -110,11 +158,24 @@ func Reflections() []string {
 	return []string{"body", "header", "error", "gzip", "pieces", "base64", "hex", "percent", "query", "json", "trailer", "cookie", "location"}
 }
 
-// Describe sets what the MCP server says of its tools from now on.
+// Describe sets what the MCP server says of its tools from now on, or "PLACE: TEXT"
+// what it says at another place (changedIn).
 func (w *World) Describe(text string) {
 	w.sinks.mu.Lock()
 	defer w.sinks.mu.Unlock()
 	w.sinks.described = text
+}
+
+// changedIn is what Describe adds at a place: "PLACE: TEXT", and all else to descriptions.
+func changedIn(place, described string) string {
+	at, text, is := strings.Cut(described, ": ")
+	if !is {
+		at, text = "", described
+	}
+	if at != place {
+		return ""
+	}
+	return text
 }
 
 // tools is an MCP server: read, write and evil, which take a path. What was
@@ -138,11 +199,25 @@ func (s *sinks) tools(w http.ResponseWriter, body []byte) {
 	result := map[string]any{}
 	switch req.Method {
 	case "initialize":
-		result = map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}, "resources": map[string]any{}}, "serverInfo": map[string]any{"name": "tools", "version": "1"}}
+		some := map[string]any{}
+		result = map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": some, "resources": some, "prompts": some},
+			"serverInfo": map[string]any{"name": "tools", "version": "1"}, "instructions": "instructions of it" + changedIn("instructions", described)}
+	case "prompts/list":
+		result["prompts"] = []any{map[string]any{"name": "p", "description": "a prompt of it" + changedIn("prompt", described)}}
+	case "resources/list":
+		result["resources"] = []any{map[string]any{"uri": "docs://a", "name": "a", "description": "resource" + changedIn("resource", described)}}
+	case "resources/templates/list":
+		result["resourceTemplates"] = []any{map[string]any{"uriTemplate": "docs://{x}", "name": "t", "description": "template" + changedIn("template", described)}}
 	case "tools/list":
 		var list []any
 		for _, name := range []string{"read", "write", "evil", "ask_sampling/createMessage", "ask_elicitation/create", "ask_roots/list"} {
-			list = append(list, map[string]any{"name": name, "description": name + described, "inputSchema": map[string]any{"type": "object"}})
+			schema := func(place string) map[string]any {
+				return map[string]any{"type": "object", "description": "of " + name + changedIn(place, described)}
+			}
+			list = append(list, map[string]any{
+				"name": name, "description": name + changedIn("", described), "title": "title of " + name + changedIn("title", described),
+				"annotations": map[string]any{"title": "t" + changedIn("annotations", described)}, "inputSchema": schema("inputSchema"), "outputSchema": schema("outputSchema"),
+			})
 		}
 		result["tools"] = list
 	case "tools/call":

@@ -1,6 +1,7 @@
 package escape
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -15,13 +16,16 @@ import (
 type sinks struct {
 	port, upstream, tlsPort, rawPort int
 	hostIP, abstract, path           string
-	authority                        []byte // of the certificate behind inspected names
+	hidden                           []tls.EncryptedClientHelloKey
+	hiding                           map[string][]byte // what hides a name behind another one
+	authority                        []byte            // of the certificate behind inspected names
 
 	closers   []interface{ Close() error }
 	mu        sync.Mutex
 	got       []string
 	up        []string
 	described string // what the MCP server says of its tools
+	first     string // authorization that a server remembers
 	wait      sync.WaitGroup
 }
 

@@ -328,7 +328,7 @@ func (w *World) Try(flags []string, cases []Case) (Result, error) {
 func (w *World) within(cases int) time.Duration {
 	all := 2*time.Minute + time.Duration(cases)*10*time.Second
 	if len(w.Extra) == 0 {
-		all = min(all, 8*time.Minute) // script/test ends everything after ten, and then there is no report
+		all = min(all, 15*time.Minute) // script/test ends everything after twenty, and then there is no report
 	}
 	return all
 }
@@ -354,7 +354,7 @@ func (w *World) Control(c Case, namespaced bool) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("tell what is known: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, 2*time.Minute)
 	defer cancel()
 	p := exec.CommandContext(ctx, w.Self, "attempt", c.ID)
 	p.Dir, p.Env = w.Project, append(w.environ(), EnvInside+"="+string(know))

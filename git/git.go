@@ -30,6 +30,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"cloister/host/resolve"
 )
 
 // Deadline bounds one fetch or push, without the time of the person.
@@ -38,8 +40,9 @@ const Deadline = 30 * time.Minute
 // Depots are the guardian's bare repositories: one for each remote of each
 // project, so that no project sees what another one fetched.
 type Depots struct {
-	dir string
-	env []string
+	dir  string
+	env  []string
+	host resolve.Now
 
 	mu    sync.Mutex
 	locks map[string]chan struct{}
@@ -47,8 +50,8 @@ type Depots struct {
 
 // NewDepots keeps them below dir. env is the whole environment of git where it
 // speaks with a remote: the person's, whose credential helpers it runs.
-func NewDepots(dir string, env []string) *Depots {
-	return &Depots{dir: dir, env: env, locks: map[string]chan struct{}{}}
+func NewDepots(dir string, env []string, host resolve.Now) *Depots {
+	return &Depots{dir: dir, env: env, host: host, locks: map[string]chan struct{}{}}
 }
 
 // Depot is the copy of one remote for one project.
@@ -63,14 +66,9 @@ type Depot struct {
 
 // Open gives the depot of a remote, and makes it where there is none.
 func (d *Depots) Open(ctx context.Context, project string, r Remote) (*Depot, error) {
-	path := ""
-	for _, e := range d.env {
-		if list, ok := strings.CutPrefix(e, "PATH="); ok {
-			path = lookUp(list, "git")
-		}
-	}
-	if path == "" {
-		return nil, errors.New("there is no git on the host")
+	path, env, err := d.program("git")
+	if err != nil {
+		return nil, err
 	}
 	sum := sha256.Sum256([]byte(project + "\x00" + r.URL))
 	dir := filepath.Join(d.dir, hex.EncodeToString(sum[:12])+".git")
@@ -81,7 +79,7 @@ func (d *Depots) Open(ctx context.Context, project string, r Remote) (*Depot, er
 		d.locks[dir] = lock
 	}
 	d.mu.Unlock()
-	depot := &Depot{remote: r, dir: dir, path: path, lock: lock, env: append(append([]string{}, d.env...),
+	depot := &Depot{remote: r, dir: dir, path: path, lock: lock, env: append(env,
 		"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_ALLOW_PROTOCOL="+r.protocols())}
 	release, err := depot.hold(ctx)
 	if err != nil {
@@ -97,15 +95,16 @@ func (d *Depots) Open(ctx context.Context, project string, r Remote) (*Depot, er
 	return depot, depot.make(ctx)
 }
 
-// lookUp finds a program in the person's PATH.
-func lookUp(list, program string) string {
-	for _, dir := range filepath.SplitList(list) {
-		name := filepath.Join(dir, program)
-		if info, err := os.Stat(name); err == nil && filepath.IsAbs(dir) && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return name
-		}
+// program finds a program where no payload could put one, with an environment in
+// which it finds others only there.
+func (d *Depots) program(name string) (path string, env []string, err error) {
+	host, err := d.host()
+	if err != nil {
+		return "", nil, err
 	}
-	return ""
+	env = host.Environment(d.env)
+	p, err := host.Program(name, resolve.Lookup(env))
+	return p.Path, env, err
 }
 
 // hold keeps others from changing the depot until release.

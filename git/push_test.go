@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"cloister/git"
+	"cloister/host/resolve"
 	"cloister/internal/needs"
 )
 
@@ -50,7 +51,7 @@ func serve(text string) error {
 	if err != nil {
 		return err
 	}
-	d, err := git.NewDepots(o.Depots, o.Env).Open(ctx, "/project", r)
+	d, err := git.NewDepots(o.Depots, o.Env, resolve.In(o.Depots, os.Getuid())).Open(ctx, "/project", r)
 	if err != nil {
 		return err
 	}

@@ -67,17 +67,12 @@ func (d *Depots) proxied() bool {
 
 // ask runs a program that only says what it would do. One that fails says nothing.
 func (d *Depots) ask(ctx context.Context, program string, args ...string) string {
-	path := ""
-	for _, e := range d.env {
-		if list, ok := strings.CutPrefix(e, "PATH="); ok {
-			path = lookUp(list, program)
-		}
-	}
-	if path == "" {
+	path, env, err := d.program(program)
+	if err != nil {
 		return ""
 	}
 	c := exec.CommandContext(ctx, path, args...)
-	c.Env, c.Dir = append(append([]string{}, d.env...), "GIT_DIR=/dev/null", "LC_ALL=C"), "/"
+	c.Env, c.Dir = append(env, "GIT_DIR=/dev/null", "LC_ALL=C"), "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 5 * time.Second

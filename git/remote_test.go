@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"cloister/git"
+	"cloister/host/resolve"
 )
 
 func TestParseRemote(t *testing.T) {
@@ -103,7 +104,7 @@ func TestReach(t *testing.T) {
 	if err := errors.Join(os.Mkdir(home+"/bin", 0o700), os.WriteFile(home+"/bin/ssh", []byte(ssh), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	depots := git.NewDepots(t.TempDir(), []string{"HOME=" + home, "PATH=" + home + "/bin:/usr/local/bin:/usr/bin:/bin"})
+	depots := git.NewDepots(t.TempDir(), []string{"HOME=" + home, "PATH=" + home + "/bin:/usr/local/bin:/usr/bin:/bin"}, resolve.In(t.TempDir(), os.Getuid()))
 	for text, want := range map[string]string{
 		"https://plain.example/x.git": "plain.example:443 false",
 		"https://outer.example/x.git": "inner.example:443 false",

@@ -15,11 +15,11 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
-	"cloister/guardian/ward"
+	"cloister/guardian/sessionctx"
 	"cloister/internal/durable"
 	"cloister/internal/termsafe"
 	"cloister/policy"
-	"cloister/rulebook"
+	"cloister/policyset"
 )
 
 // maxSessionAnswers bounds the answers with the scope session.
@@ -55,7 +55,7 @@ func (g *guardian) keepAnswer(ctx context.Context, i approval.Item, r approval.R
 
 // answerSession puts an answer among the session's own words.
 func (g *guardian) answerSession(ctx context.Context, id string, d config.Decision) error {
-	return g.changeWords(ctx, id, func(w *rulebook.Words) error {
+	return g.changeWords(ctx, id, func(w *policyset.Words) error {
 		if len(w.Answers) >= maxSessionAnswers {
 			return fmt.Errorf("remember answer: the session has %d already", len(w.Answers))
 		}
@@ -65,7 +65,7 @@ func (g *guardian) answerSession(ctx context.Context, id string, d config.Decisi
 }
 
 // changeWords changes what one session adds to the common policy.
-func (g *guardian) changeWords(ctx context.Context, id string, change func(*rulebook.Words) error) error {
+func (g *guardian) changeWords(ctx context.Context, id string, change func(*policyset.Words) error) error {
 	g.mu.Lock()
 	l := g.live[id]
 	g.mu.Unlock()
@@ -81,7 +81,7 @@ func (g *guardian) changeWords(ctx context.Context, id string, change func(*rule
 	return nil
 }
 
-func (g *guardian) swapWords(ctx context.Context, l *live, change func(*rulebook.Words) error) error {
+func (g *guardian) swapWords(ctx context.Context, l *live, change func(*policyset.Words) error) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	w := l.words
@@ -101,7 +101,7 @@ func (g *guardian) swapWords(ctx context.Context, l *live, change func(*rulebook
 }
 
 func (g *guardian) recordSessionPolicy(ctx context.Context, l *live, next *policy.Snapshot) error {
-	e := ward.Frame(l.Info, next.Digest())
+	e := sessionctx.Frame(l.Info, next.Digest())
 	e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
 	return g.records.Append(ctx, e)
 }
@@ -287,7 +287,7 @@ func (g *guardian) undoInSession(ctx context.Context, id string) error {
 	}
 	g.mu.Unlock()
 	g.reloading.RUnlock()
-	return g.changeWords(ctx, owner, func(w *rulebook.Words) error {
+	return g.changeWords(ctx, owner, func(w *policyset.Words) error {
 		w.Answers = slices.DeleteFunc(slices.Clone(w.Answers), func(d config.Decision) bool { return d.ID == id })
 		return nil
 	})

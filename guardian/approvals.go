@@ -2,22 +2,20 @@ package guardian
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"cloister/api"
 	"cloister/approval"
 	"cloister/audit"
-	"cloister/guardian/ward"
+	"cloister/guardian/sessionctx"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
 	"cloister/policy"
-	"cloister/web"
+	"cloister/ui/web"
 )
 
 // newQueue is the guardian's one queue of questions.
@@ -66,7 +64,7 @@ func (g *guardian) recordAsked(ctx context.Context, i approval.Item) error {
 func (g *guardian) recordEnded(i approval.Item) {
 	e := g.approvalEvent(i)
 	e.Kind, e.Action, e.Verdict = audit.ApprovalDecision, string(i.Outcome), policy.Deny.String()
-	e.Reason = "approval " + i.ID + ": " + ward.End(i.Outcome)
+	e.Reason = "approval " + i.ID + ": " + sessionctx.End(i.Outcome)
 	if i.Outcome == approval.Superseded {
 		e.Verdict = ""
 	}
@@ -82,6 +80,9 @@ func (g *guardian) decided(ctx context.Context, i approval.Item, r approval.Repl
 	e := g.approvalEvent(i)
 	e.Kind, e.Action, e.Verdict = audit.ApprovalDecision, string(r.Scope), effectOf(r).String()
 	e.Reason = fmt.Sprintf("approval %s: %s by %s, scope %s", i.ID, e.Verdict, r.By, r.Scope)
+	if r.Scope != approval.Once {
+		e.Reason += ": " + i.Covers(r.Scope)
+	}
 	if r.Subject != "" {
 		e.Resource = r.Subject
 	}
@@ -111,11 +112,11 @@ func effectOf(r approval.Reply) policy.Effect {
 func shown(i approval.Item) api.Approval {
 	text := termsafe.Text
 	a := api.Approval{
-		ID: i.ID, Session: text(i.Session), Project: text(i.Project), Agent: text(i.Agent),
+		ID: i.ID, Nonce: i.Nonce, Session: text(i.Session), Project: text(i.Project), Agent: text(i.Agent),
 		Kind: string(i.Kind), Subject: text(i.Subject), Title: text(i.Title), Reason: text(i.Reason), Rule: text(i.Rule),
 		Policy: i.Policy, Digest: i.Digest, Wildcard: text(i.Wildcard), Marks: i.Marks,
 		State: string(i.Outcome), Waiting: max(0, i.Waiting), CreatedAt: i.Created, ExpiresAt: i.Expires, SettledAt: i.Settled,
-		Details: []api.ApprovalDetail{}, Scopes: []string{},
+		Details: []api.ApprovalDetail{}, Scopes: []string{}, Covers: []api.ApprovalCover{},
 	}
 	for _, d := range i.Details {
 		a.Details = append(a.Details, api.ApprovalDetail{Label: d.Label, Text: text(d.Text)})
@@ -126,6 +127,12 @@ func shown(i approval.Item) api.Approval {
 	}
 	for _, s := range scopes {
 		a.Scopes = append(a.Scopes, string(s))
+		a.Covers = append(a.Covers, api.ApprovalCover{Scope: string(s), Text: text(i.Covers(s)), Digest: i.BoundTo(s)})
+		if i.Wildcard != "" && s != approval.Once {
+			wide := i
+			wide.Wide = "every connection to every name that matches " + i.Wildcard + ", also names not seen yet, with any request on it"
+			a.Covers = append(a.Covers, api.ApprovalCover{Scope: string(s), Text: text(wide.Covers(s)), Pattern: text(i.Wildcard)})
+		}
 	}
 	if i.Outcome == approval.Allowed || i.Outcome == approval.Denied {
 		a.Scope, a.Pattern, a.By = string(i.Reply.Scope), text(i.Reply.Subject), text(i.Reply.By)
@@ -185,7 +192,7 @@ func (g *guardian) postAnswer(r *http.Request, allow bool) (any, error) {
 
 // replyOf checks what a person said against the question.
 func replyOf(r *http.Request, req api.ApprovalReply, i approval.Item, allow bool) (approval.Reply, error) {
-	reply := approval.Reply{Allow: allow, Scope: approval.Scope(req.Scope), By: whoAnswers(r, req.Via)}
+	reply := approval.Reply{Allow: allow, Scope: approval.Scope(req.Scope), By: whoAnswers(r, req.Via), Nonce: req.Nonce}
 	if reply.Scope == "" {
 		reply.Scope = approval.Once
 	}
@@ -193,7 +200,7 @@ func replyOf(r *http.Request, req api.ApprovalReply, i approval.Item, allow bool
 		return reply, api.BadRequest("answer: scope %q: want once, session, project or global", req.Scope)
 	}
 	if req.Pattern != "" {
-		subject, err := widened(req.Pattern, i)
+		subject, err := sessionctx.Widened(req.Pattern, i, allow)
 		if err != nil {
 			return reply, api.BadRequest("answer: %v", err)
 		}
@@ -218,32 +225,6 @@ func confirm(format string, args ...any) error {
 		Status: http.StatusConflict, Code: api.CodeConfirm, Message: "answer: " + fmt.Sprintf(format, args...),
 		Hints: []string{"look again at it, then say so: --confirm"},
 	}
-}
-
-// widened is the subject of an answer for more than what was asked.
-func widened(pattern string, i approval.Item) (string, error) {
-	if i.Kind != approval.Network {
-		return "", errors.New("a pattern is for destinations")
-	}
-	asked, err := authority.ParseHostPort(i.Subject, 0)
-	if err != nil {
-		return "", err
-	}
-	host := pattern
-	if rest, port, ok := strings.Cut(pattern, ":"); ok {
-		if port != fmt.Sprint(asked.Port()) {
-			return "", fmt.Errorf("pattern %q is not for port %d, which was asked for", pattern, asked.Port())
-		}
-		host = rest
-	}
-	p, err := authority.ParsePattern(host)
-	if err != nil {
-		return "", err
-	}
-	if !p.Match(asked.Host()) {
-		return "", fmt.Errorf("pattern %q does not hold %s, which was asked for", pattern, asked.Host())
-	}
-	return fmt.Sprintf("%s:%d", p, asked.Port()), nil
 }
 
 // whoAnswers names the person for the record, by the kernel's word, and the

@@ -9,7 +9,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/egress"
-	"cloister/guardian/ward"
+	"cloister/guardian/sessionctx"
 	"cloister/policy"
 )
 
@@ -23,13 +23,13 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	} else {
 		v, digest, why = l.judge(ctx, q)
 	}
-	reads := l.reads(q, v)
+	reads := l.reads(q)
 	if q.Kind == egress.Recheck && v.Effect == policy.Allow {
 		out := verdict(v, why) // no new action: nothing to record
-		out.Inspect = out.Inspect || reads
+		out.Inspect, out.Open = out.Inspect || reads, l.opens(q, v)
 		return out
 	}
-	e := ward.Frame(l.Info, digest)
+	e := sessionctx.Frame(l.Info, digest)
 	e.Kind, e.Action = kindOf(q.Kind), q.Kind.String()
 	if q.Login != nil && q.Kind == egress.Connect {
 		if e.Action = "login"; q.Login.Command != "" {
@@ -55,9 +55,9 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 		return egress.Verdict{Effect: "deny", Reason: "this could not be recorded, so it may not happen: " + err.Error()}
 	}
 	v.Inspect = v.Inspect || reads
-	l.count(q, v, e, why)
 	out := verdict(v, why)
 	out.Open = l.opens(q, v)
+	l.count(q, v, e, why, out.Open != egress.OpenNothing && q.Authority.Port() == 443)
 	if q.Kind == egress.Request && out.Allow {
 		out.Edits = l.edits(ctx, q, v)
 	}
@@ -91,7 +91,7 @@ func (l *live) asked(q egress.Query) policy.Request {
 		r.Action = policy.NetworkResolve
 	case q.HTTP != nil: // also one that is judged again
 		r.Action = policy.HTTPRequest
-		r.HTTP = policy.HTTP{Method: q.Method, Path: q.HTTP.Path, BadPath: q.HTTP.BadPath, Query: q.HTTP.Query, Header: q.HTTP.Header}
+		r.HTTP = *q.HTTP
 	}
 	return r
 }
@@ -123,10 +123,10 @@ func verdict(v policy.Verdict, why string) egress.Verdict {
 // count counts connections, or the requests on them where these are read, and
 // names that were refused. A program asks for A and AAAA of one name: only the first is
 // told to the person.
-func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string) {
+func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string, read bool) {
 	switch {
 	case v.Effect == policy.Allow:
-		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !v.Inspect && (v.Protocol == "" || q.Login != nil) {
+		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !v.Inspect && !read && (v.Protocol == "" || q.Login != nil) {
 			l.Tally.Allowed()
 		}
 		return
@@ -146,7 +146,7 @@ func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string
 }
 
 func reasonOf(v policy.Verdict, q egress.Query, why string) string {
-	if v.Effect == policy.Allow && !v.WouldDeny && v.Diagnostic == "" && q.Detail == "" && len(v.Rewrites) == 0 {
+	if v.Effect == policy.Allow && !v.WouldDeny && v.Diagnostic == "" && q.Detail == "" && len(v.Rewrites) == 0 && !v.Tunnel {
 		return v.Reason // nearly always
 	}
 	var words []string
@@ -163,6 +163,9 @@ func reasonOf(v policy.Verdict, q egress.Query, why string) string {
 	}
 	if q.Detail != "" {
 		words = append(words, q.Detail)
+	}
+	if v.Tunnel && q.Kind == egress.Connect {
+		words = append(words, "TLS is passed on uninspected (tls: tunnel)")
 	}
 	if v.Effect == policy.Allow {
 		for _, c := range v.Rewrites {
@@ -239,7 +242,8 @@ func (l *live) Refused(f egress.Flow) error {
 	if r.Host == "" {
 		r.Host = f.Detail
 	}
-	if !l.tools.Told(f) {
+	// What is asked of DNS besides addresses, such as TXT, is not shown to the person.
+	if besides := f.Kind == egress.Resolve && f.Detail != "A" && !strings.HasSuffix(f.Detail, " A"); !besides && !l.tools.Told(f) {
 		l.Tally.Refused(r)
 	}
 	return err

@@ -9,7 +9,7 @@ import (
 	"cloister/audit"
 	"cloister/config"
 	"cloister/policy"
-	"cloister/rulebook/drafts"
+	"cloister/policyset/drafts"
 )
 
 // drafts are the files of the configuration, as the window changes them.

@@ -11,15 +11,24 @@ import (
 // through them: the one place where they are put together.
 func (l *live) edits(ctx context.Context, q egress.Query, v policy.Verdict) []egress.Edit {
 	var out []egress.Edit
-	if edit, is := l.tools.Edit(ctx, q); is { // first: it reads what the program said
+	var swapped egress.Edit
+	also := func(*egress.HTTP) error { return nil }
+	secrets := l.secrets.Load()
+	if secrets != nil && q.HTTP != nil {
+		swapped, also = secrets.Edit(ctx, q.HTTP)
+	}
+	if edit, is := l.overrides(ctx, q, also); is {
+		out = append(out, edit)
+	}
+	if edit, is := l.tools.Edit(ctx, q); is { // it reads what the program said
 		out = append(out, edit)
 	}
 	if len(v.Rewrites) > 0 {
 		out = append(out, rewrite(v.Rewrites))
 	}
 	// Last up and first down: no other edit sees a real value.
-	if s := l.secrets.Load(); s != nil && q.HTTP != nil {
-		out = append(out, s.Edit(ctx, q.HTTP))
+	if swapped.Request != nil {
+		out = append(out, swapped)
 	}
 	return out
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/guardian"
 )
 

@@ -19,10 +19,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,23 +33,24 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/audit/recorder"
-	"cloister/desktop"
 	"cloister/egress"
 	"cloister/git"
 	"cloister/guardian/commands"
 	"cloister/guardian/events"
-	"cloister/guardian/hostdesk"
-	"cloister/guardian/ward"
+	"cloister/guardian/hostcommands"
+	"cloister/guardian/sealed"
+	"cloister/guardian/sessionctx"
+	"cloister/internal/budget"
 	"cloister/internal/xdg"
 	"cloister/mcp"
-	"cloister/oauth"
-	"cloister/rulebook"
-	"cloister/rulebook/servers"
+	"cloister/policyset"
+	"cloister/policyset/servers"
+	"cloister/secret/inject"
+	"cloister/secret/oauth"
 	"cloister/secret/vault"
 	"cloister/session"
-	"cloister/swap"
-	"cloister/swap/unpack"
-	"cloister/web"
+	"cloister/ui/desktop"
+	"cloister/ui/web"
 )
 
 const (
@@ -112,16 +115,26 @@ type Options struct {
 // Socket is where the guardian of dirs answers.
 func Socket(dirs xdg.Dirs) string { return filepath.Join(dirs.Runtime, SocketName) }
 
-// Survived tells whether a guardian that is gone left cloisters that may live on.
+// Survived reports whether a guardian that is gone left cloisters that may live on.
 func Survived(dirs xdg.Dirs) bool { return session.Left(stateFile(dirs)) }
 
 func stateFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "sessions.json") }
 
-// maxFrames bounds the memory of all MCP frames that are being read at once.
-const maxFrames = 96 << 20
+// maxMemory bounds what passes through the guardian at once, of all sessions: connections,
+// windows of HTTP/2, requests under way, MCP frames, bodies that are unpacked to be
+// searched. spareMemory is besides, for two bodies of the longest window there is, of
+// sessions that hold little.
+const (
+	maxMemory   = 88 << 20
+	spareMemory = 34 << 20
+)
 
-// maxUnpacking is that for compressed bodies in which secrets are looked for ([unpack.NewMemory]).
-const maxUnpacking = 128 << 20
+// memoryWithin is how long what can wait waits for some.
+const memoryWithin = 10 * time.Second
+
+// memoryLimit is when the collector works harder rather than let memory grow: the program
+// itself and its stacks stay below 256 MiB with it.
+const memoryLimit = 200 << 20
 
 // AuditDir is where the guardian of dirs keeps its record.
 func AuditDir(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "audit") }
@@ -134,17 +147,18 @@ type guardian struct {
 	socket      string
 	records     *recorder.Recorder
 	sessions    *session.Registry
-	queue       *approval.Queue // what waits for a person
-	bus         *events.Bus     // what happened, for those who watch
-	host        *hostdesk.Desk  // what runs on the host for cloisters
+	queue       *approval.Queue    // what waits for a person
+	bus         *events.Bus        // what happened, for those who watch
+	host        *hostcommands.Desk // what runs on the host for cloisters
 	authorities egress.CAs
+	seals       sealed.Key
 	bell        *desktop.Bell // nil without a session bus
-	policies    *rulebook.Holder
+	policies    *policyset.Holder
 	vault       vaultDoor
-	pins        *mcp.Pins   // what tools of MCP servers may say of themselves
-	frames      *mcp.Budget // of the frames that are being read
-	unpacking   *unpack.Memory
-	uses        swap.Uses
+	pins        *mcp.Pins // what tools of MCP servers may say of themselves
+	uses        inject.Uses
+	values      inject.Values
+	memory      *budget.Budget
 	logins      oauth.Desk
 	left        chan struct{} // has one while a session that is over may have left something
 	notices     []string      // of the start
@@ -221,18 +235,24 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		log:      o.Logger,
 		started:  time.Now(),
 		socket:   Socket(o.Dirs),
-		policies: rulebook.NewHolder(o.Dirs.Config, o.Home),
+		policies: policyset.NewHolder(o.Dirs.Config, o.Home),
 		live:     map[string]*live{},
 		bus:      events.New(),
+		seals:    sealed.Key{Path: filepath.Join(o.Dirs.State, "session.key")},
 		left:     make(chan struct{}, 1),
 	}
 	g.queue = g.newQueue()
-	g.pins, g.frames = mcp.OpenPins(servers.PinsFile(o.Dirs), time.Now), mcp.NewBudget(maxFrames)
-	g.unpacking = unpack.NewMemory(maxUnpacking)
+	g.pins = mcp.OpenPins(servers.PinsFile(o.Dirs), time.Now)
+	g.memory = budget.New(maxMemory, spareMemory, memoryWithin)
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 { // a person's GOMEMLIMIT stays
+		debug.SetMemoryLimit(memoryLimit)
+	}
 	g.commands = commands.New(g.bus)
-	g.host = hostdesk.New(hostdesk.Options{
+	g.host = hostcommands.New(hostcommands.Options{
 		Helper: o.Helper, Env: o.HostEnv, Runtime: o.Dirs.Runtime, Policies: g.policies, Commands: g.commands,
-		Depots: git.NewDepots(filepath.Join(o.Dirs.Data, "git"), o.GitEnv), Notice: g.notice,
+		Depots: git.NewDepots(filepath.Join(o.Dirs.Data, "git"), o.GitEnv, o.resolver()), Notice: g.notice,
+		Resolver: o.resolver(),
+		Known:    g.knownSecrets,
 	})
 	g.touch()
 	records, err := recorder.Open(AuditDir(o.Dirs), g.log, g.audited)
@@ -371,7 +391,7 @@ func (g *guardian) settle() {
 		g.sweepSoon() // which tells of it, should it fail once more
 	}
 	for _, info := range lost {
-		event := ward.Frame(info, "")
+		event := sessionctx.Frame(info, "")
 		event.Kind, event.Action, event.Reason = audit.SessionStop, "lost", info.Reason
 		if err := g.records.Append(g.ctx, event); err != nil {
 			g.log.Error("a lost session could not be recorded", "session", info.Name, "error", err)

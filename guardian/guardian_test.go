@@ -28,8 +28,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/api"
+	"cloister/api/client"
 	"cloister/audit"
-	"cloister/client"
 	"cloister/guardian"
 	"cloister/hostexec"
 	"cloister/internal/xdg"

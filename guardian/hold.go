@@ -6,8 +6,9 @@ import (
 	"strings"
 
 	"cloister/approval"
+	"cloister/config"
 	"cloister/egress"
-	"cloister/guardian/ward"
+	"cloister/guardian/sessionctx"
 	"cloister/hostexec"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
@@ -22,7 +23,7 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 	}
 	for {
 		snapshot := l.Snapshot.Load()
-		v := l.tools.Learned(q, ward.Judge(snapshot, l.asked(q)))
+		v := l.tools.Learned(q, sessionctx.Judge(snapshot, l.asked(q)))
 		if v.Effect != policy.Ask {
 			return v, snapshot.Digest(), ""
 		}
@@ -33,24 +34,29 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 			continue
 		}
 		if word, ok := q.Once.Allowed(q.Authority); ok {
-			return ward.Answered(v, policy.Allow, word), snapshot.Digest(), ""
+			return sessionctx.Answered(v, policy.Allow, word), snapshot.Digest(), ""
 		}
 		if q.Kind == egress.Resolve || q.Kind == egress.Recheck {
-			return v, snapshot.Digest(), ward.Nobody // a name leads nowhere yet; what is open is not asked about again
+			return v, snapshot.Digest(), sessionctx.Nobody // a name leads nowhere yet; what is open is not asked about again
 		}
-		a := l.Queue.Ask(ctx, l.question(q, v, snapshot.Digest()))
+		ask := l.question(q, v, snapshot.Digest())
+		if n := sessionctx.TooLong(ask.Details); n > 0 {
+			v.Effect, v.Reason = policy.Deny, fmt.Sprintf("%s; but what is to be looked at has %d bytes, and nobody can", v.Reason, n)
+			return v, snapshot.Digest(), ""
+		}
+		a := l.Queue.Ask(ctx, ask)
 		switch a.Outcome {
 		case approval.Allowed:
 			l.Tally.Asked()
-			q.Once.Allow(q.Authority, ward.Word(a))
+			q.Once.Allow(q.Authority, sessionctx.Word(a))
 		case approval.Denied:
 			l.Tally.Asked()
 			if a.Reply.Scope == approval.Once {
-				return ward.Answered(v, policy.Deny, ward.Word(a)), snapshot.Digest(), ""
+				return sessionctx.Answered(v, policy.Deny, sessionctx.Word(a)), snapshot.Digest(), ""
 			}
 		case approval.Superseded:
 		default:
-			return v, snapshot.Digest(), ward.End(a.Outcome)
+			return v, snapshot.Digest(), sessionctx.End(a.Outcome)
 		}
 		// The policy has the answer now, or this connection does.
 	}
@@ -62,9 +68,9 @@ func (l *live) judge(ctx context.Context, q egress.Query) (v policy.Verdict, dig
 func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdict, digest string) (out policy.Verdict, why string, again bool) {
 	if q.Kind == egress.Recheck {
 		if q.Once.RequestAllowed(q.HTTP) {
-			return ward.Answered(v, policy.Allow, "this request"), "", false
+			return sessionctx.Answered(v, policy.Allow, "this request"), "", false
 		}
-		return v, ward.Nobody, false
+		return v, sessionctx.Nobody, false
 	}
 	query := q.HTTP.Query
 	if len(query) > hostexec.MaxShown {
@@ -75,9 +81,10 @@ func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdic
 	ask := l.question(q, v, digest)
 	ask.Kind, ask.Subject, ask.Wildcard = approval.Request, q.Method+" "+q.Authority.String()+q.Path, ""
 	ask.Title, ask.Marks = "send "+ask.Subject, termsafe.Marks(ask.Subject)
-	ask.Digest = ward.Nonce() // equal questions would share an answer
-	if query != "" {
-		ask.Details = append(ask.Details, approval.Detail{Label: fmt.Sprintf("query of %d bytes", len(query)), Text: query})
+	ask.Digest = sessionctx.Nonce() // equal questions would share an answer
+	if n := sessionctx.TooLong(ask.Details); n > 0 {
+		v.Effect, v.Reason = policy.Deny, fmt.Sprintf("%s; but what is to be looked at has %d bytes, and nobody can", v.Reason, n)
+		return v, "", false
 	}
 	ask.Scopes = []approval.Scope{approval.Once}
 	a := l.Queue.Ask(ctx, ask)
@@ -89,11 +96,11 @@ func (l *live) judgeRequest(ctx context.Context, q egress.Query, v policy.Verdic
 			effect = policy.Allow
 			q.Once.AllowRequest(q.HTTP)
 		}
-		return ward.Answered(v, effect, ward.Word(a)), "", false
+		return sessionctx.Answered(v, effect, sessionctx.Word(a)), "", false
 	case approval.Superseded:
 		return v, "", true
 	default:
-		return v, ward.End(a.Outcome), false
+		return v, sessionctx.End(a.Outcome), false
 	}
 }
 
@@ -103,11 +110,12 @@ func (l *live) question(q egress.Query, v policy.Verdict, digest string) *approv
 	a := &approval.Ask{
 		Kind: approval.Network, Subject: subject, Title: "connect to " + subject,
 		Reason: v.Reason, Rule: v.RuleAt(), Policy: digest,
-		Wildcard: wildcardOf(q.Authority), Marks: termsafe.Marks(subject),
+		Wildcard: sessionctx.Wildcard(q.Authority), Marks: termsafe.Marks(subject),
 		Details: []approval.Detail{{Label: "destination", Text: subject}},
 	}
-	if q.Method != "" {
-		a.Details = append(a.Details, approval.Detail{Label: "request", Text: q.Method + " " + termsafe.Clip(q.Path, 1024)})
+	a.Wide = "every connection to " + subject + ", with any request on it"
+	if q.Method != "" || q.HTTP != nil {
+		a.Details = append(a.Details, sessionctx.ShownRequest(q.Method, q.Path, q.HTTP)...)
 	}
 	if q.Via != "" && q.Via != egress.ViaDirect {
 		a.Details = append(a.Details, approval.Detail{Label: "by way of", Text: q.Via})
@@ -115,26 +123,14 @@ func (l *live) question(q egress.Query, v policy.Verdict, digest string) *approv
 	return l.InName(a, "command", strings.Join(l.Info.Command, " "))
 }
 
-// wildcardOf is the next wider set of names, where a rule may name it.
-func wildcardOf(a authority.Authority) string {
-	if _, isAddr := a.Addr(); isAddr {
-		return ""
-	}
-	_, parent, ok := strings.Cut(a.Host(), ".")
-	if !ok {
-		return ""
-	}
-	p, err := authority.ParsePattern("*." + parent)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d", p, a.Port())
-}
-
 // settled says whether the policy has an answer to a question by now.
 func (l *live) settled(i approval.Item) bool {
 	if i.Kind == approval.MCP {
 		return l.tools.Settled(i.Subject)
+	}
+	if i.Kind == approval.Secret {
+		_, answered := l.Remembered(config.DecisionSecret, i.Subject)
+		return answered
 	}
 	if i.Kind != approval.Network {
 		return false
@@ -143,7 +139,7 @@ func (l *live) settled(i approval.Item) bool {
 	if err != nil {
 		return true // whoever waits asks policy again
 	}
-	v := ward.Judge(l.Snapshot.Load(), policy.Request{
+	v := sessionctx.Judge(l.Snapshot.Load(), policy.Request{
 		Action: policy.NetworkConnect, Authority: a, Session: l.Info.Name, Project: l.Info.Project, Agent: l.Info.Agent,
 	})
 	return v.Effect != policy.Ask

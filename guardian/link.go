@@ -17,14 +17,16 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/egress"
-	"cloister/guardian/hostdesk"
-	"cloister/guardian/mcpdesk"
-	"cloister/guardian/ward"
+	"cloister/guardian/hostcommands"
+	"cloister/guardian/mcpservice"
+	"cloister/guardian/sealed"
+	"cloister/guardian/sessionctx"
 	"cloister/hostexec"
+	"cloister/internal/budget"
 	"cloister/internal/passfd"
-	"cloister/rulebook"
+	"cloister/policyset"
+	"cloister/secret/inject"
 	"cloister/session"
-	"cloister/swap"
 )
 
 const (
@@ -42,11 +44,11 @@ const (
 // live is one session with its link, its policy and its egress. The link's
 // goroutine owns it.
 type live struct {
-	ward.Ward
-	secrets atomic.Pointer[swap.Session] // nil where none is bound
-	adopted bool                         // from an earlier guardian
+	sessionctx.Ward
+	secrets atomic.Pointer[inject.Session] // nil where none is bound
+	adopted bool                           // from an earlier guardian
 	g       *guardian
-	words   rulebook.Words
+	words   policyset.Words
 	shim    *process
 	ready   chan struct{} // closed when conn is set
 	conn    *passfd.Conn
@@ -55,8 +57,10 @@ type live struct {
 	roots   *x509.CertPool
 	ca      *egress.CA      // nil for an adopted session
 	hostKey *egress.HostKey // nil for an adopted session, and where no rule reads SSH
-	tools   *mcpdesk.Desk
-	host    *hostdesk.Session
+	state   sealed.State    // for the next guardian; empty where it is lost
+	memory  *budget.Share
+	tools   *mcpservice.Desk
+	host    *hostcommands.Session
 	started time.Time
 
 	ctx    context.Context // ends with the session
@@ -69,6 +73,9 @@ type live struct {
 	served sync.WaitGroup // the engine's Serve, and the numbers
 
 	acked atomic.Bool // the shim has read the last numbers
+
+	sealing  sync.Mutex
+	sealedOf atomic.Uint64 // the version of the values that the shim's sealed state has
 }
 
 // serve handles frames until the session or the guardian ends.
@@ -212,6 +219,8 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 		Local:   map[uint16]func(context.Context, net.Conn){hostexec.Port: l.host.Serve},
 		Within:  l.bridges(),
 		CA:      l.ca,
+		Redact:  l.redacted(),
+		Memory:  l.memory,
 		SSH:     egress.SSH{Key: l.hostKey, Known: l.g.knownHosts(), Identity: l.identity},
 		Roots:   l.roots,
 		Logger:  l.g.log.With("session", l.Info.Name),

@@ -10,9 +10,9 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/config"
-	"cloister/oauth"
 	"cloister/policy"
 	"cloister/secret"
+	"cloister/secret/oauth"
 )
 
 // asker asks services from the host: where proxy.hosts pins a name it dials that,
@@ -119,6 +119,7 @@ func (g *guardian) keepLogin(r *http.Request, l *config.Login, t oauth.Tokens) (
 		if err := v.Set(p.Secret, "", t.Parts[p.Secret], now); err != nil {
 			return nil, err
 		}
+		g.learn(p.Secret, t.Parts[p.Secret])
 	}
 	if err := g.recordVault(r, "set", l.Secrets[0].Name, "a login: "+l.Name); err != nil {
 		return nil, err
@@ -126,6 +127,7 @@ func (g *guardian) keepLogin(r *http.Request, l *config.Login, t oauth.Tokens) (
 	if err := v.SetLogin(l.Secrets[0].Name, l.Name, t.Seal(), now); err != nil {
 		return nil, err
 	}
+	g.learn(l.Secrets[0].Name, t.Access)
 	item, err := v.Find(l.Secrets[0].Name)
-	return g.shownSecret(g.policies.Current().Secrets(), item), err
+	return g.shown().One(item), err
 }

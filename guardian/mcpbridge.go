@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"cloister/audit"
 	"cloister/config"
+	"cloister/host/resolve"
 	"cloister/hostexec"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
@@ -76,13 +76,17 @@ func (g *guardian) hold(c *exec.Cmd) (*exec.Cmd, mcp.Holder, error) {
 // neither its program nor a file in its arguments is one that a cloister could have
 // written.
 func (l *live) serverCommand(s config.MCPServer) (*exec.Cmd, error) {
+	host, err := l.g.o.resolver()()
+	if err != nil {
+		return nil, fmt.Errorf("start the MCP server %s: %w", s.Name, err)
+	}
 	env := map[string]string{}
-	for _, e := range l.g.o.HostEnv {
+	for _, e := range host.Environment(l.g.o.HostEnv) {
 		if key, value, _ := strings.Cut(e, "="); key == "PATH" || key == "HOME" || key == "LANG" {
 			env[key] = value
 		}
 	}
-	program, err := l.serverProgram(s.Command[0], env["PATH"])
+	program, err := l.serverProgram(host, s.Command[0], env["PATH"])
 	if err != nil {
 		return nil, fmt.Errorf("start the MCP server %s: %w", s.Name, err)
 	}
@@ -115,33 +119,17 @@ func (l *live) serverCommand(s config.MCPServer) (*exec.Cmd, error) {
 }
 
 // serverProgram finds a program in the folders of PATH, or by its whole path.
-func (l *live) serverProgram(name, path string) (string, error) {
-	candidates := []string{name}
-	if !strings.Contains(name, "/") {
-		candidates = nil
-		for _, dir := range filepath.SplitList(path) {
-			candidates = append(candidates, filepath.Join(dir, name))
+func (l *live) serverProgram(host *resolve.Resolver, name, path string) (string, error) {
+	p, err := host.Program(name, path)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range []string{p.Path, p.Real} {
+		if l.writes(f) {
+			return "", fmt.Errorf("%s lies where the cloister can write", f)
 		}
 	}
-	for _, file := range candidates {
-		if !filepath.IsAbs(file) {
-			continue
-		}
-		real, err := filepath.EvalSymlinks(file)
-		if err != nil {
-			continue
-		}
-		if fi, err := os.Stat(real); err != nil || !fi.Mode().IsRegular() || fi.Mode()&0o111 == 0 {
-			continue
-		}
-		for _, f := range []string{file, real} {
-			if l.writes(f) {
-				return "", fmt.Errorf("%s lies where the cloister can write", f)
-			}
-		}
-		return file, nil
-	}
-	return "", fmt.Errorf("there is no program %q; write its whole path, or one that PATH finds", name)
+	return p.Path, nil
 }
 
 // writableIn is a file that an argument names where the cloister can write; empty

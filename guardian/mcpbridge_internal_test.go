@@ -18,11 +18,11 @@ import (
 	"cloister/audit"
 	"cloister/audit/recorder"
 	"cloister/config"
-	"cloister/guardian/hostdesk"
-	"cloister/guardian/ward"
+	"cloister/guardian/hostcommands"
+	"cloister/guardian/sessionctx"
 	"cloister/internal/peercred"
 	"cloister/policy"
-	"cloister/rulebook"
+	"cloister/policyset"
 )
 
 // A server whose program would be the host's but whose arguments name a file that
@@ -42,7 +42,7 @@ func TestServerArguments(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	l := &live{g: &guardian{host: hostdesk.New(hostdesk.Options{})}, Ward: ward.Ward{Info: api.SessionInfo{Project: project, Path: filepath.Join(root, "tree")}}, foreign: []string{shared}}
+	l := &live{g: &guardian{host: hostcommands.New(hostcommands.Options{})}, Ward: sessionctx.Ward{Info: api.SessionInfo{Project: project, Path: filepath.Join(root, "tree")}}, foreign: []string{shared}}
 	for arg, want := range map[string]string{
 		file: file, project: project, project + "/": project, other + "/../p/mcp.py": file, link: file,
 		"--x=" + file: file, "-I" + project: project, file[1:]: file,
@@ -82,11 +82,11 @@ func TestServerIsNoPerson(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guardian{ctx: t.Context(), o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: rulebook.NewHolder("", ""), host: hostdesk.New(hostdesk.Options{})}
+	g := &guardian{ctx: t.Context(), o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: policyset.NewHolder("", ""), host: hostcommands.New(hostcommands.Options{})}
 	servers := []config.MCPServer{{
 		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'setsid sleep 100 </dev/null >/dev/null 2>&1 & echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$!}}"'; done`},
 	}}
-	l := &live{g: g, Ward: ward.Ward{Info: api.SessionInfo{Project: "/nonexistent"}, Records: records, Log: g.log}}
+	l := &live{g: g, Ward: sessionctx.Ward{Info: api.SessionInfo{Project: "/nonexistent"}, Records: records, Log: g.log}}
 	l.ctx, l.cancel = context.WithCancel(t.Context())
 	defer l.cancel()
 	snapshot, err := policy.Compile(policy.Input{Unlisted: policy.Deny})
@@ -94,7 +94,7 @@ func TestServerIsNoPerson(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Snapshot.Store(snapshot)
-	l.Scope.Store(&rulebook.Scope{Servers: servers})
+	l.Scope.Store(&policyset.Scope{Servers: servers})
 	near, far := net.Pipe()
 	for _, serve := range l.bridges() {
 		serve(far)

@@ -8,7 +8,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/policy"
-	"cloister/rulebook/servers"
+	"cloister/policyset/servers"
 )
 
 func (g *guardian) getMCP(http.ResponseWriter, *http.Request) (any, error) {

@@ -13,15 +13,16 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
-	"cloister/guardian/mcpdesk"
+	"cloister/guardian/mcpservice"
 	"cloister/guardian/placeholders"
-	"cloister/guardian/ward"
+	"cloister/guardian/sealed"
+	"cloister/guardian/sessionctx"
 	"cloister/internal/passfd"
 	"cloister/policy"
-	"cloister/rulebook"
+	"cloister/policyset"
+	"cloister/secret/inject"
 	"cloister/session"
-	"cloister/session/tally"
-	"cloister/swap"
+	"cloister/session/stats"
 )
 
 // How much of its own a session may bring.
@@ -60,12 +61,16 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	}
 	var secrets placeholders.Placed
 	if req.Network {
+		if err := g.unseal(&req); err != nil {
+			shim.close()
+			return nil, err
+		}
 		in, err := g.policies.Current().Scope(req.Projects)
 		if err != nil {
 			shim.close()
 			return nil, err
 		}
-		secrets = g.place(r.Context(), in, req.Resume)
+		secrets = g.place(r.Context(), req.Project, in, req.Resume)
 	}
 	l, grant, err := g.grant(req, shim, peer.PID, secrets)
 	if err != nil {
@@ -87,6 +92,9 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	}
 	g.log.Info("session", "name", l.Info.Name, "id", l.Info.ID, "adopted", req.Resume != nil, "took", time.Since(began))
 	close(l.ready)
+	if err := l.reseal(); err != nil {
+		l.ask(err.Error())
+	}
 	l.serve()
 	return hijacked{}, nil
 }
@@ -131,6 +139,8 @@ func check(req api.SessionRequest) error {
 		return api.BadRequest("open session: more than %d residues", maxResiduesOne)
 	case req.Resume != nil && len(req.Resume.Exec) > api.MaxExec:
 		return api.BadRequest("open session: what exec needs is too long")
+	case req.Resume != nil && len(req.Resume.Sealed) > sealed.Most:
+		return api.BadRequest("open session: its sealed state is too long")
 	case req.Resume != nil && req.Resume.CreatedAt.IsZero(): // one in the future is one of a clock that was set back
 		return api.BadRequest("open session: resumed without a time of its beginning")
 	}
@@ -143,7 +153,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()
 	loaded := g.policies.Current()
-	snapshot, err := g.policies.Session(loaded, req.Project, rulebook.WordsOf(req))
+	snapshot, err := g.policies.Session(loaded, req.Project, policyset.WordsOf(req))
 	if err != nil {
 		return nil, api.SessionGrant{}, err
 	}
@@ -152,7 +162,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		return nil, api.SessionGrant{}, err
 	}
 	if req.Resume == nil {
-		if err := rulebook.Holds(snapshot, req.Accepted, req.Closed); err != nil {
+		if err := policyset.Holds(snapshot, req.Accepted, req.Closed); err != nil {
 			return nil, api.SessionGrant{}, err
 		}
 	}
@@ -161,43 +171,35 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		return nil, api.SessionGrant{}, err
 	}
 	l := &live{
-		Ward:    ward.Ward{Info: info, Tally: tally.New(api.SessionSummary{}), Records: g.records, Queue: g.queue, Log: g.log},
+		Ward:    sessionctx.Ward{Info: info, Tally: stats.New(api.SessionSummary{}), Records: g.records, Queue: g.queue, Log: g.log},
 		g:       g,
-		words:   rulebook.WordsOf(req),
+		words:   policyset.WordsOf(req),
 		shim:    shim,
 		hosts:   loaded.Config().Proxy.Hosts,
 		foreign: append(slices.Clone(req.Writable), g.o.Dirs.Data),
 		roots:   loaded.Roots(),
 		started: info.CreatedAt,
+		memory:  g.memory.Share(),
 		ready:   make(chan struct{}),
 		gone:    make(chan struct{}),
 	}
-	l.tools = mcpdesk.New(&l.Ward, g.pins, g.frames)
+	l.tools = mcpservice.New(&l.Ward, g.pins, l.memory)
 	l.host = g.host.Session(&l.Ward, l, l.foreign)
 	if req.Resume != nil {
-		l.Tally = tally.New(req.Resume.Summary)
+		l.Tally = stats.New(req.Resume.Summary)
 		l.adopted = true
 	}
-	var authority []byte
-	var known string
-	if req.Resume == nil && req.Network {
-		// An adopted session trusts the authority of a guardian that is gone, and
-		// took its key along.
-		if l.ca, err = g.authorities.Take(); err == nil {
-			known, err = l.hostKnown(snapshot)
-		}
-		if err != nil {
-			g.broke(info, err)
-			return nil, api.SessionGrant{}, err
-		}
-		authority = l.ca.PEM()
+	l.Snapshot.Store(snapshot)
+	mine, err := g.trusted(l, req, secrets.Told)
+	if err != nil {
+		g.broke(info, err)
+		return nil, api.SessionGrant{}, err
 	}
 	// The command line in full, for the record; the list has it shortened.
 	l.Info.Command = req.Command
-	l.Snapshot.Store(snapshot)
 	l.Scope.Store(in)
 	if len(secrets.Held) > 0 {
-		l.secrets.Store(swap.New(secrets.Held, rulebook.ByName(in.Bindings), l, g.unpacking))
+		l.secrets.Store(inject.New(secrets.Held, policyset.ByName(in.Bindings), l, l.memory, &g.values, secrets.Foreign...))
 	}
 	l.acked.Store(true)
 	l.ctx, l.cancel = context.WithCancel(g.ctx)
@@ -228,10 +230,11 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		PolicyDigest: snapshot.Digest(),
 		Mode:         info.Mode,
 		CreatedAt:    info.CreatedAt,
-		Authority:    string(authority),
-		KnownHosts:   known,
+		Authority:    mine.authority,
+		KnownHosts:   mine.known,
+		Sealed:       mine.sealed,
 		Postgres:     snapshot.Logins(policy.Postgres),
-		Notices:      append(g.grantNotices(loaded, l), secrets.Notices...),
+		Notices:      slices.Concat(g.grantNotices(loaded, l), secrets.Notices, mine.notices),
 		Secrets:      secrets.Told,
 		Env:          secrets.Env,
 		Logins:       secrets.Logins,
@@ -247,14 +250,14 @@ func (g *guardian) broke(info api.SessionInfo, why error) {
 }
 
 // grantNotices is what a person who starts a session should see.
-func (g *guardian) grantNotices(loaded *rulebook.Book, l *live) []string {
+func (g *guardian) grantNotices(loaded *policyset.Book, l *live) []string {
 	var out []string
 	if why := g.policies.Failure(); why != "" {
 		out = append(out, "the configuration on disk is not in force, the last good one is: "+why)
 	}
 	out = append(out, loaded.Notices()...)
 	if s := l.Snapshot.Load(); s != loaded.Snapshot() {
-		for _, text := range rulebook.Remarks(s) {
+		for _, text := range policyset.Remarks(s) {
 			if !slices.Contains(out, text) {
 				out = append(out, text)
 			}
@@ -291,7 +294,7 @@ func (g *guardian) enter(req api.SessionRequest, digest, mode string, pid int) (
 // recordStart writes session.start and each residue that a person accepted.
 func (l *live) recordStart(req api.SessionRequest) error {
 	digest := l.Digest()
-	e := ward.Frame(l.Info, digest)
+	e := sessionctx.Frame(l.Info, digest)
 	e.Kind, e.Action, e.Resource, e.Verdict, e.PID = audit.SessionStart, "start", req.Project, "allow", l.Info.PID
 	e.Reason = "mode " + l.Info.Mode
 	if req.Resume != nil {
@@ -310,7 +313,7 @@ func (l *live) recordStart(req api.SessionRequest) error {
 		return err
 	}
 	for _, name := range req.Accepted {
-		e := ward.Frame(l.Info, digest)
+		e := sessionctx.Frame(l.Info, digest)
 		e.Kind, e.Action, e.Resource, e.Verdict = audit.ResidueAccepted, "accept", name, "allow"
 		e.Reason = "a person accepted by name that this is not enforced"
 		if err := l.Records.Append(l.ctx, e); err != nil {
@@ -332,7 +335,7 @@ func (l *live) recordClosed(req api.SessionRequest, digest string) error {
 			continue
 		}
 		for _, p := range st.Closed {
-			e := ward.Frame(l.Info, digest)
+			e := sessionctx.Frame(l.Info, digest)
 			e.Kind, e.Action, e.Resource, e.Verdict, e.Rule = audit.FileDenied, "open", p.Path, "deny", st.Rule
 			e.Reason = "a statement at " + st.Origin.String() + ": shown empty"
 			if p.Write {

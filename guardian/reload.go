@@ -8,9 +8,9 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
-	"cloister/guardian/ward"
+	"cloister/guardian/sessionctx"
 	"cloister/policy"
-	"cloister/rulebook"
+	"cloister/policyset"
 )
 
 // reload reads the configuration, and puts it in force for every session when
@@ -42,7 +42,7 @@ func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 	answer := api.Reload{Previous: before.Snapshot().Digest()}
 
 	g.policies.Look()
-	next, err := rulebook.Load(g.policies.Dir, g.policies.Home)
+	next, err := policyset.Load(g.policies.Dir, g.policies.Home)
 	var changes []change
 	if err == nil {
 		changes, err = g.plan(next)
@@ -56,7 +56,7 @@ func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 }
 
 // install puts next in force for every session. The lock is held.
-func (g *guardian) install(ctx context.Context, next *rulebook.Book) error {
+func (g *guardian) install(ctx context.Context, next *policyset.Book) error {
 	changes, err := g.plan(next)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (g *guardian) install(ctx context.Context, next *rulebook.Book) error {
 }
 
 // enforce records a policy, then lets it rule. An unrecorded one does not.
-func (g *guardian) enforce(ctx context.Context, next *rulebook.Book, changes []change) error {
+func (g *guardian) enforce(ctx context.Context, next *policyset.Book, changes []change) error {
 	if err := g.recordLoad(ctx, next, changes); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (g *guardian) enforce(ctx context.Context, next *rulebook.Book, changes []c
 		c.live.Scope.Store(c.scope)
 		c.live.limit(c.scope.Quota)
 		if s := c.live.secrets.Load(); s != nil {
-			s.Rebind(rulebook.ByName(c.scope.Bindings))
+			s.Rebind(policyset.ByName(c.scope.Bindings))
 		}
 		checks.Go(func() { c.live.recheck(ctx) })
 	}
@@ -90,12 +90,12 @@ func (g *guardian) enforce(ctx context.Context, next *rulebook.Book, changes []c
 type change struct {
 	live  *live
 	next  *policy.Snapshot
-	scope *rulebook.Scope
+	scope *policyset.Scope
 }
 
 // plan derives every session's snapshot under next. One that cannot be made
 // fails the whole: half a policy is none.
-func (g *guardian) plan(next *rulebook.Book) ([]change, error) {
+func (g *guardian) plan(next *policyset.Book) ([]change, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var changes []change
@@ -114,7 +114,7 @@ func (g *guardian) plan(next *rulebook.Book) ([]change, error) {
 }
 
 // keep says loudly that the files on disk are not in force.
-func (g *guardian) keep(ctx context.Context, before *rulebook.Book, why error) error {
+func (g *guardian) keep(ctx context.Context, before *policyset.Book, why error) error {
 	g.policies.Fail(why)
 	digest := before.Snapshot().Digest()
 	if digest == "" {
@@ -133,7 +133,7 @@ func (g *guardian) keep(ctx context.Context, before *rulebook.Book, why error) e
 	return errors.Join(why, err)
 }
 
-func (g *guardian) recordLoad(ctx context.Context, next *rulebook.Book, changes []change) error {
+func (g *guardian) recordLoad(ctx context.Context, next *policyset.Book, changes []change) error {
 	if err := g.records.Append(ctx, audit.Event{
 		Kind:     audit.PolicyLoad,
 		Action:   "load",
@@ -145,7 +145,7 @@ func (g *guardian) recordLoad(ctx context.Context, next *rulebook.Book, changes 
 		return err
 	}
 	for _, c := range changes {
-		e := ward.Frame(c.live.Info, c.next.Digest())
+		e := sessionctx.Frame(c.live.Info, c.next.Digest())
 		e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
 		if err := g.records.Append(ctx, e); err != nil {
 			return err

@@ -15,11 +15,11 @@ import (
 	"cloister/api/openapi"
 	"cloister/approval"
 	"cloister/policy"
-	"cloister/rulebook"
-	"cloister/rulebook/explain"
+	"cloister/policyset"
+	"cloister/policyset/explain"
 	"cloister/secret/vault"
 	"cloister/session"
-	"cloister/web"
+	"cloister/ui/web"
 )
 
 // Caller is who calls: by how the connection came in, never by what it says.
@@ -91,9 +91,11 @@ func Routes() []Route {
 		{api.PathCommands, Window, Nobody, "host commands since the guardian began", (*guardian).getCommands, nil},
 		{api.PathCommands + "/{id}", Window, Nobody, "one of them, with the end of its output", (*guardian).getCommand, nil},
 		{api.PathFiles + "/{seq}", Window, Nobody, "a changed auto-run file, by its record's number", (*guardian).getFile, nil},
+		{api.PathReviews, Window, Owner, "changed files that wait for a person; keep, revert or trust one", (*guardian).getReviews, (*guardian).postReview},
 		{api.PathDoctor, Window, Nobody, "what cloister doctor --json says", (*guardian).getDoctor, nil},
 		{api.PathProjects, Window, Nobody, "the projects that had a cloister", (*guardian).getProjects, nil},
 		{api.PathProjects + "/start", Nobody, Window, "start a cloister in one of them", nil, (*guardian).postStart},
+		{api.PathState, Nobody, Owner, "record a change of a kept workspace, before it is made", nil, (*guardian).postState},
 		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket", (*guardian).getTerminal, nil},
 	}
 }
@@ -249,7 +251,7 @@ func refusal(err error) *api.Error {
 	case errors.Is(err, session.ErrNotFound):
 		return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: err.Error(), Hints: []string{"see: cloister list -a"}}
 	}
-	if list := rulebook.Problems(err); slices.ContainsFunc(list, func(p api.Problem) bool { return p.File != "" }) {
+	if list := policyset.Problems(err); slices.ContainsFunc(list, func(p api.Problem) bool { return p.File != "" }) {
 		return policyRefusal(list)
 	}
 	return &api.Error{Status: http.StatusInternalServerError, Code: api.CodeInternal, Message: err.Error()}
@@ -410,7 +412,7 @@ func (g *guardian) snapshotOf(name string) (*policy.Snapshot, []string, error) {
 		return nil, nil, err
 	}
 	s := l.Snapshot.Load()
-	return s, rulebook.Remarks(s), nil
+	return s, policyset.Remarks(s), nil
 }
 
 // running is a session that runs, by its name.
@@ -433,7 +435,7 @@ func (g *guardian) getPolicyDigest(http.ResponseWriter, *http.Request) (any, err
 }
 
 func (g *guardian) postPolicyCheck(http.ResponseWriter, *http.Request) (any, error) {
-	c, err := rulebook.Check(g.policies.Dir, g.policies.Home, nil)
+	c, err := policyset.Check(g.policies.Dir, g.policies.Home, nil)
 	if err != nil {
 		return c, nil // what is wrong is the answer
 	}
@@ -448,7 +450,7 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 	}
 	if req.Session == "" {
 		now, notices := g.policies.Upcoming()
-		s, err := g.policies.Session(now, req.Project, rulebook.Words{Projects: req.Projects})
+		s, err := g.policies.Session(now, req.Project, policyset.Words{Projects: req.Projects})
 		if err != nil {
 			return nil, err
 		}

@@ -11,11 +11,11 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/egress"
-	"cloister/guardian/ward"
+	"cloister/guardian/sessionctx"
 	"cloister/hostexec"
 	"cloister/internal/authority"
 	"cloister/policy"
-	"cloister/session/tally"
+	"cloister/session/stats"
 )
 
 // What a person is asked about is shown whole; what is longer than anybody looks
@@ -39,7 +39,7 @@ func TestShownWhole(t *testing.T) {
 		Ended: func(approval.Item) {}, Changed: func(approval.Item) {},
 	})
 	defer queue.Watch("")()
-	l := &live{Ward: ward.Ward{Tally: tally.New(api.SessionSummary{}), Queue: queue}}
+	l := &live{Ward: sessionctx.Ward{Tally: stats.New(api.SessionSummary{}), Queue: queue}}
 	l.Snapshot.Store(snapshot)
 
 	sent := func(query string) policy.Verdict {

@@ -9,7 +9,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/egress"
-	"cloister/guardian/ward"
+	"cloister/guardian/sessionctx"
 	"cloister/internal/termsafe"
 	"cloister/policy"
 	"cloister/secret/sshkey"
@@ -57,12 +57,12 @@ func (l *live) allowLogin(ctx context.Context, who egress.SSHLogin, key ssh.Publ
 		switch a.Outcome {
 		case approval.Allowed:
 			l.Tally.Asked()
-			e.Reason += "; a person allowed it: " + ward.Word(a)
+			e.Reason += "; a person allowed it: " + sessionctx.Word(a)
 		case approval.Denied:
 			l.Tally.Asked()
-			why = "a person denied the signature: " + ward.Word(a)
+			why = "a person denied the signature: " + sessionctx.Word(a)
 		default:
-			why = "nobody allowed the signature: " + ward.End(a.Outcome)
+			why = "nobody allowed the signature: " + sessionctx.End(a.Outcome)
 		}
 	}
 	if why != "" {
@@ -83,7 +83,7 @@ func (l *live) askLogin(who egress.SSHLogin, key ssh.PublicKey) *approval.Ask {
 	return l.InName(&approval.Ask{
 		Kind: approval.Secret, Subject: subject, Title: "log in to " + who.Authority.String() + " as " + who.User,
 		Reason: "use: ask of the identity " + who.Identity, Policy: l.Digest(), Marks: termsafe.Marks(subject),
-		Digest:  ward.Nonce(), // each signature is a question of its own
+		Digest:  sessionctx.Nonce(), // each signature is a question of its own
 		Scopes:  []approval.Scope{approval.Once},
 		Details: []approval.Detail{{Label: "key", Text: ssh.FingerprintSHA256(key)}, {Label: "identity", Text: termsafe.Clip(who.Identity, 1024)}},
 	})

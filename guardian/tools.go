@@ -25,7 +25,7 @@ import (
 	"cloister/internal/peercred"
 	"cloister/internal/termsafe"
 	"cloister/session/terminal"
-	"cloister/web"
+	"cloister/ui/web"
 	"cloister/workspace"
 )
 
@@ -141,21 +141,25 @@ func (g *guardian) getFile(_ http.ResponseWriter, r *http.Request) (any, error) 
 		case err != nil || e.Seq > seq:
 			continue
 		case e.Seq == seq && e.Kind == audit.AutorunChanged && e.Resource != "":
-			return changedFile(r.Context(), e), nil
+			return g.changedFile(r.Context(), e), nil
 		}
 		break
 	}
 	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("record %d is not of a changed file", seq)}
 }
 
-func changedFile(ctx context.Context, e audit.Event) api.ChangedFile {
+func (g *guardian) changedFile(ctx context.Context, e audit.Event) api.ChangedFile {
 	out := api.ChangedFile{Record: recorded(e)}
 	now, err := workspace.Look(e.Project, e.Resource)
 	if err != nil {
 		out.Note = termsafe.Text(err.Error())
 	}
 	out.After = termsafe.Lines(string(now))
-	before, err := workspace.Committed(ctx, e.Project, e.Resource)
+	var before []byte
+	host, err := g.o.resolver()()
+	if err == nil {
+		before, err = workspace.Committed(ctx, host, e.Project, e.Resource)
+	}
 	if err != nil {
 		out.From = "nothing of it is committed, or git does not tell: " + termsafe.Text(termsafe.Clip(err.Error(), 200))
 		return out
@@ -167,9 +171,13 @@ func changedFile(ctx context.Context, e audit.Event) api.ChangedFile {
 // getAuditVerify proves the chain.
 func (g *guardian) getAuditVerify(http.ResponseWriter, *http.Request) (any, error) {
 	report, err := audit.Verify(AuditDir(g.o.Dirs))
-	out := api.Verification{OK: err == nil, Records: report.Records, Segments: report.Segments, Head: report.Head}
+	out := api.Verification{OK: err == nil, Records: report.Records, Segments: report.Segments, Head: report.Head, Unkeyed: report.Unkeyed, Keys: report.Keys}
 	if err != nil {
 		out.Problem = termsafe.Text(err.Error())
+		return out, nil
+	}
+	for _, line := range report.Proves() {
+		out.Proves = append(out.Proves, termsafe.Text(line))
 	}
 	return out, nil
 }
@@ -218,7 +226,7 @@ func (g *guardian) getTerminal(w http.ResponseWriter, r *http.Request) (any, err
 	}
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{web.Protocol}, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
-		return hijacked{}, nil //nolint:nilerr // it has answered
+		return hijacked{}, nil // it has answered
 	}
 	ws.SetReadLimit(maxTyped)
 	ctx, cancel := context.WithCancel(g.ctx)

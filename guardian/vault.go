@@ -1,13 +1,17 @@
 package guardian
 
 import (
+	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/placeholders"
+	"cloister/host/resolve"
 	"cloister/internal/xdg"
 	"cloister/secret"
 	"cloister/secret/vault"
@@ -20,8 +24,26 @@ func VaultDir(dirs xdg.Dirs) string { return filepath.Join(dirs.Data, "vault") }
 // pays for one, and a vault that cannot be read stops nothing else. One that could
 // not be read is looked at again the next time.
 type vaultDoor struct {
-	mu   sync.Mutex
-	open *vault.Vault
+	mu     sync.Mutex
+	open   *vault.Vault
+	ledger *placeholders.Ledger
+}
+
+// issued is the ledger of placeholders, which lies beside the vault.
+func (d *vaultDoor) issued(o Options) (*placeholders.Ledger, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ledger != nil {
+		return d.ledger, nil
+	}
+	if err := xdg.Private(VaultDir(o.Dirs), os.Getuid()); err != nil {
+		return nil, fmt.Errorf("keep placeholders: %w", err)
+	}
+	l, err := placeholders.OpenLedger(VaultDir(o.Dirs))
+	if err == nil {
+		d.ledger = l
+	}
+	return l, err
 }
 
 func (d *vaultDoor) get(o Options, renew vault.Renewer) (*vault.Vault, error) {
@@ -30,7 +52,7 @@ func (d *vaultDoor) get(o Options, renew vault.Renewer) (*vault.Vault, error) {
 	if d.open != nil {
 		return d.open, nil
 	}
-	v, err := vault.Open(VaultDir(o.Dirs), o.Keyring, vault.Command(o.SecretEnv), renew)
+	v, err := vault.Open(VaultDir(o.Dirs), o.Keyring, vault.Command(o.SecretEnv, o.resolver()), renew)
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +69,22 @@ func (g *guardian) openVault() (*vault.Vault, error) {
 	return v, err
 }
 
+// knownSecrets are the values that no output of a host command brings inside: all of
+// the vault's, whichever session has a placeholder for one.
+func (g *guardian) knownSecrets() ([]secret.Scrubbed, error) {
+	v, err := g.openVault()
+	if err != nil {
+		return nil, err
+	}
+	return v.Known(), nil
+}
+
 func (g *guardian) getSecrets(http.ResponseWriter, *http.Request) (any, error) {
 	v, err := g.openVault()
 	if err != nil {
 		return nil, err
 	}
-	return api.Secrets{Protection: v.Protection(), Secrets: g.allSecrets(v)}, nil
+	return api.Secrets{Protection: v.Protection(), Secrets: g.shown().All(v)}, nil
 }
 
 // postSecret sets a secret. The record comes first, without the value.
@@ -86,12 +118,13 @@ func (g *guardian) postSecret(_ http.ResponseWriter, r *http.Request) (any, erro
 			return nil, err
 		}
 		err = v.Set(name, secret.Kind(req.Kind), value, time.Now())
+		g.learn(name, value)
 	}
 	if err != nil {
 		return nil, err
 	}
 	item, err := v.Find(name)
-	return g.shownSecret(g.policies.Current().Secrets(), item), err
+	return g.shown().One(item), err
 }
 
 func (g *guardian) postSecretRemove(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -119,3 +152,6 @@ func (g *guardian) recordVault(r *http.Request, action, name, reason string) err
 	}
 	return nil
 }
+
+// resolver finds programs of the host where no payload could put one.
+func (o Options) resolver() resolve.Now { return resolve.In(o.Dirs.State, os.Getuid()) }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/web"
+	"cloister/ui/web"
 )
 
 // window is the door for browsers, and who serves it.

@@ -24,8 +24,10 @@ import (
 	"strings"
 	"time"
 
+	"cloister/host/resolve"
 	"cloister/internal/cgroup"
 	"cloister/internal/termsafe"
+	"cloister/secret"
 )
 
 // Port is where the gate takes requests for host commands.
@@ -58,6 +60,9 @@ type Limits struct {
 type Way struct {
 	Helper []string // the program that serves Keep
 	Limits Limits
+	// Redact takes credentials out of what the command writes, before anyone sees it;
+	// nil where there is none.
+	Redact *secret.Scrubber
 	// Group is the control group that it runs in. Where nil, memory and processes
 	// are not bounded, and what kills its helper lives on.
 	Group *cgroup.Group
@@ -99,6 +104,8 @@ type Host struct {
 	Path    string   // PATH to look programs up in
 	Env     []string // the whole environment of the command
 	Self    []string // programs that never run: cloister itself
+	// Resolver finds programs where no payload and no lesser user could put one.
+	Resolver resolve.Now
 }
 
 // Command is a request that was looked at: pure data. Two are the same thing to
@@ -194,6 +201,7 @@ type Result struct {
 	Status   int
 	Up, Down int64  // bytes of its streams
 	Ended    string // why it was ended; "" where it ended by itself
+	Redacted int64  // credentials that were taken out of what it wrote
 }
 
 // Line is the canonical quoting that patterns are held against: words of plain

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"cloister/host/resolve"
 )
 
 // Prepared is a command that was looked at, with its folder held open: whatever
@@ -23,8 +25,10 @@ type Prepared struct {
 	dir     *os.File
 	host    Host
 	request Request
-	script  *os.File // a sealed copy of the script that an interpreter is given
-	at      int      // the argument that names it
+
+	resolver *resolve.Resolver
+	script   *os.File // a sealed copy of the script that an interpreter is given
+	at       int      // the argument that names it
 }
 
 // Close lets go of what is held.
@@ -49,7 +53,13 @@ func Prepare(req Request, host Host) (*Prepared, error) {
 			host.Foreign = append(host.Foreign, real)
 		}
 	}
-	p := &Prepared{host: host, request: req}
+	resolver, err := host.Resolver()
+	if err != nil {
+		return nil, err
+	}
+	// Also for what the command starts in its turn.
+	host.Path, host.Env = resolver.Path(host.Path), resolver.Environment(host.Env)
+	p := &Prepared{host: host, request: req, resolver: resolver}
 	p.Argv, p.Env = argv, host.Env
 	if callsGit(argv[0]) {
 		p.Env = append(slices.Clone(host.Env), "GIT_DIR=/nonexistent")
@@ -196,7 +206,13 @@ func (p *Prepared) program() error {
 	if slices.Contains(p.host.Self, real) {
 		return refuse("%q: cloister is the person's: nothing inside a cloister can use it on the host", name)
 	}
-	return p.file(path, real)
+	if err := p.file(path, real); err != nil {
+		return err
+	}
+	if _, err := p.resolver.Program(path, ""); err != nil {
+		return refuse("%q: %v", name, err)
+	}
+	return nil
 }
 
 // ofProcess says whether a path leads through what the kernel resolves anew for

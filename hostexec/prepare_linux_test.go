@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/host/resolve"
 	"cloister/hostexec"
 )
 
@@ -34,7 +35,7 @@ func newPlace(t *testing.T) *place {
 	p.write(filepath.Join(p.bin, "tool"), "#!/bin/sh\n", 0o755)
 	p.write(filepath.Join(project, "tool"), "#!/bin/sh\n", 0o755)
 	p.write(filepath.Join(project, "script.sh"), "echo", 0o644)
-	p.host = hostexec.Host{Project: project, Inside: "/work", Foreign: []string{home}, Path: project + ":relative:" + p.bin, Env: []string{"A=b"}}
+	p.host = hostexec.Host{Project: project, Inside: "/work", Foreign: []string{home}, Path: project + ":relative:" + p.bin, Env: []string{"A=b"}, Resolver: resolve.In(t.TempDir(), os.Getuid())}
 	return p
 }
 

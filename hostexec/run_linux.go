@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"cloister/secret"
 )
 
 // Run runs what was prepared, by the helper program that serves Keep: it holds
@@ -48,7 +50,7 @@ type running struct {
 	way Way
 	end context.CancelCauseFunc
 
-	up, down atomic.Int64
+	up, down, redacted atomic.Int64
 }
 
 // job is what the helper is told; its descriptors follow in this order.
@@ -139,7 +141,7 @@ func (r *running) run(ctx context.Context) (res Result, err error) {
 		errs.Close()
 	}
 	copies.Wait()
-	res.Down, res.Status = r.down.Load(), last.Status
+	res.Down, res.Status, res.Redacted = r.down.Load(), last.Status, r.redacted.Load()
 	if ctx.Err() != nil {
 		res.Ended = context.Cause(ctx).Error()
 	}
@@ -227,17 +229,30 @@ func machineMemory() (int64, error) {
 	return int64(info.Totalram) * int64(info.Unit), nil
 }
 
-// copy passes output on, up to its bound.
+// copy passes output on, up to its bound and without the credentials that are known.
 func (r *running) copy(to io.Writer, from io.Reader) {
+	var scrub *secret.Scrub
+	if r.way.Redact != nil {
+		scrub = r.way.Redact.Stream()
+		defer func() { r.redacted.Add(int64(scrub.Count)) }()
+	}
 	buf := make([]byte, 32<<10)
+	var clean []byte
 	for {
 		n, err := from.Read(buf)
 		if r.down.Add(int64(n)) > MaxOutput {
 			r.end(errOutput)
 			return
 		}
-		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
+		out := buf[:n]
+		if scrub != nil {
+			if clean = scrub.Write(clean[:0], out); err != nil {
+				clean = scrub.Flush(clean)
+			}
+			out = clean
+		}
+		if len(out) > 0 {
+			if _, err := to.Write(out); err != nil {
 				r.end(errCaller)
 				return
 			}

@@ -2,6 +2,8 @@ package hostexec
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -9,7 +11,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
+
+	"cloister/internal/termsafe"
 )
 
 // A connection begins with one line of JSON, a Request. After it both sides send
@@ -53,10 +58,43 @@ func ReadRequest(r *bufio.Reader) (Request, error) {
 			return req, fmt.Errorf("read request: %w", err)
 		}
 	}
+	if err := oneReading(line); err != nil {
+		return req, refuse("the request is no request: %v", err)
+	}
 	if err := json.Unmarshal(line, &req); err != nil {
 		return req, refuse("the request is no request: %v", err)
 	}
 	return req, nil
+}
+
+// oneReading holds that a request can be read in one way only: one object with the
+// fields of a Request, each at most once and in these letters. encoding/json takes the
+// last of two, and a name in other letters for the same.
+func oneReading(line []byte) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	if at, err := d.Token(); err != nil || at != json.Delim('{') {
+		return cmp.Or(err, errors.New("it is no object"))
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := name.(string)
+		switch {
+		case !slices.Contains([]string{"argv", "dir", "said"}, key):
+			return fmt.Errorf("%q is none of its fields", termsafe.Clip(key, 64))
+		case seen[key]:
+			return fmt.Errorf("%q stands twice", key)
+		}
+		seen[key] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // window is how much input may be on its way: what the command has not read yet

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,26 @@ func within(t *testing.T, what string, c <-chan struct{}) {
 	case <-c:
 	case <-time.After(20 * time.Second):
 		t.Fatalf("%s: waited for in vain", what)
+	}
+}
+
+// A request that two readers could read differently is none.
+func TestRequestHasOneReading(t *testing.T) {
+	for line, good := range map[string]bool{
+		`{"argv":["bHM="],"dir":"Lw=="}`:                      true,
+		`{"argv":["bHM="],"dir":"Lw==","said":null}`:          true,
+		`{"argv":["bHM="],"argv":["cm0="]}`:                   false,
+		`{"argv":["bHM="],"Argv":["cm0="]}`:                   false,
+		`{"argv":["bHM="],"\u0061rgv":["cm0="]}`:              false,
+		`{"argv":["bHM="],"ar\u0067v":["cm0="],"dir":"Lw=="}`: false,
+		`{"argv":["bHM="]}{"argv":["cm0="]}`:                  false,
+		`{"argv":["bHM="],"env":["x"]}`:                       false,
+		`["argv"]`:                                            false,
+	} {
+		_, err := hostexec.ReadRequest(bufio.NewReader(strings.NewReader(line + "\n")))
+		if (err == nil) != good {
+			t.Errorf("%s: %v", line, err)
+		}
 	}
 }
 

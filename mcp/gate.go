@@ -45,17 +45,17 @@ type Verdict struct {
 type Judge interface {
 	// Call decides about one call, and has recorded that. It may wait for a person.
 	Call(ctx context.Context, c Call) Verdict
-	// Shows tells whether a listing may show a tool, prompt or resource.
+	// Shows reports whether a listing may show a tool, prompt or resource.
 	Shows(f policy.Feature, name string) bool
-	// Tools is given what a listing says of tools that may be shown, and gives
-	// those back that are not to be.
-	Tools(ctx context.Context, listed []Definition) (withheld []string)
+	// Listed is given what a server says of itself, or a listing of what may be
+	// shown, and gives those back that are not to be, by their names.
+	Listed(ctx context.Context, listed []Definition) (withheld []string)
 }
 
 // A Gate stands between a program and one server.
 type Gate struct {
 	Judge Judge
-	// Root tells whether a root that the program names may be told to the server.
+	// Root reports whether a root that the program names may be told to the server.
 	Root func(uri string) bool
 }
 
@@ -267,7 +267,7 @@ func (g *Gate) down(ctx context.Context, m message) (out []byte, changed bool, e
 	if m.result == nil || m.result.kind != object {
 		return m.value.raw, false, nil
 	}
-	if err := m.result.exactly("tools", "prompts", "resources", "resourceTemplates", "inputRequests"); err != nil {
+	if err := m.result.exactly("tools", "prompts", "resources", "resourceTemplates", "inputRequests", "serverInfo", "instructions"); err != nil {
 		return nil, false, err
 	}
 	if asks := m.result.get("inputRequests"); asks != nil {
@@ -276,6 +276,12 @@ func (g *Gate) down(ctx context.Context, m message) (out []byte, changed bool, e
 			if v := g.served(ctx, method, asks.items[i].get("params")); !v.Allow {
 				return failure(m.id, codeRefused, v), true, nil
 			}
+		}
+	}
+	if m.result.get("serverInfo") != nil || m.result.get("instructions") != nil {
+		if len(g.Judge.Listed(ctx, []Definition{some(Itself, m.result, []string{"serverInfo", "instructions"})})) > 0 {
+			v := Verdict{Reason: "the server says something else of itself than when it was pinned: cloister mcp inspect shows it"}
+			return failure(m.id, codeRefused, v), true, nil
 		}
 	}
 	result, changed, err := g.listing(ctx, *m.result)
@@ -323,16 +329,20 @@ func (g *Gate) shown(ctx context.Context, listed *value, key string, f policy.Fe
 		names, kept = append(names, name), append(kept, item)
 	}
 	var withheld []string
-	if f == policy.Tool && len(kept) > 0 {
+	if len(kept) > 0 {
 		var all []Definition
 		for i, item := range kept {
-			all = append(all, define(names[i], item))
+			if f == policy.Resource {
+				all = append(all, some(Key(f, names[i]), item, read))
+			} else {
+				all = append(all, define(Key(f, names[i]), item))
+			}
 		}
-		withheld = g.Judge.Tools(ctx, all)
+		withheld = g.Judge.Listed(ctx, all)
 	}
 	out := make([][]byte, 0, len(kept))
 	for i, item := range kept {
-		if !slices.Contains(withheld, names[i]) {
+		if !slices.Contains(withheld, Key(f, names[i])) {
 			out = append(out, item.raw)
 		}
 	}

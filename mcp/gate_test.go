@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
+	"cloister/internal/budget"
 	"cloister/mcp"
 	"cloister/policy"
 )
@@ -34,7 +35,7 @@ func (j *judge) Call(_ context.Context, c mcp.Call) mcp.Verdict {
 
 func (j *judge) Shows(_ policy.Feature, name string) bool { return strings.HasPrefix(name, "ok") }
 
-func (j *judge) Tools(_ context.Context, listed []mcp.Definition) []string {
+func (j *judge) Listed(_ context.Context, listed []mcp.Definition) []string {
 	j.listed = append(j.listed, listed...)
 	return j.withheld
 }
@@ -233,8 +234,8 @@ func TestStream(t *testing.T) {
 				if how != "whole" {
 					in = iotest.OneByteReader(in)
 				}
-				budget := mcp.NewBudget(32 << 20)
-				s := mcp.NewStream(t.Context(), gate(&judge{}), in, budget.Hold(), func(p string) error {
+				budget := memory(32 << 20)
+				s := mcp.NewStream(t.Context(), gate(&judge{}), in, mcp.NewHold(budget), func(p string) error {
 					if !strings.HasPrefix(p, "/") {
 						return errors.New("it leads elsewhere")
 					}
@@ -244,7 +245,7 @@ func TestStream(t *testing.T) {
 				if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) || string(got) != tc.want {
 					t.Fatalf("%v\n got %q\nwant %q", err, got, tc.want)
 				}
-				if left := budget.Hold(); !left.Take(32 << 20) {
+				if left := mcp.NewHold(budget); !left.Take(32 << 20) {
 					t.Error("memory is held for ever")
 				}
 			})
@@ -254,42 +255,42 @@ func TestStream(t *testing.T) {
 
 // The memory of all frames together is bounded, and comes back.
 func TestBudget(t *testing.T) {
-	b := mcp.NewBudget(1 << 20)
-	one := b.Hold()
+	b := memory(1 << 20)
+	one := mcp.NewHold(b)
 	if _, err := mcp.ReadFrame(strings.NewReader(strings.Repeat("x", 400<<10)), one); err != nil {
 		t.Fatal(err)
 	}
 	var r *mcp.Refused
-	two := b.Hold()
+	two := mcp.NewHold(b)
 	if _, err := mcp.ReadFrame(strings.NewReader(strings.Repeat("x", 800<<10)), two); !errors.As(err, &r) || r.Status != 503 {
 		t.Fatal(err)
 	}
 	two.End()
 	one.End()
-	three := b.Hold()
+	three := mcp.NewHold(b)
 	if got, err := mcp.ReadFrame(strings.NewReader(strings.Repeat("x", 500<<10)), three); err != nil || len(got) != 500<<10 {
 		t.Fatal(err)
 	}
 	three.End()
 	// A frame of small values needs more than its length says.
-	if _, err := mcp.ReadFrame(strings.NewReader("["+strings.Repeat("1,", 10_000)+"1]"), b.Hold()); !errors.As(err, &r) {
+	if _, err := mcp.ReadFrame(strings.NewReader("["+strings.Repeat("1,", 10_000)+"1]"), mcp.NewHold(b)); !errors.As(err, &r) {
 		t.Errorf("%v", err)
 	}
-	if _, err := mcp.ReadFrame(iotest.ErrReader(io.ErrUnexpectedEOF), b.Hold()); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := mcp.ReadFrame(iotest.ErrReader(io.ErrUnexpectedEOF), mcp.NewHold(b)); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%v", err)
 	}
 }
 
 // What is on its way is in the budget until it is read, or nobody reads it any more.
 func TestBudgetOfWhatIsSent(t *testing.T) {
-	b := mcp.NewBudget(1 << 20)
+	b := memory(1 << 20)
 	free := func() bool {
-		h := b.Hold()
+		h := mcp.NewHold(b)
 		defer h.End()
 		return h.Take(1 << 20)
 	}
 	read := func() ([]byte, *mcp.Hold) {
-		h := b.Hold()
+		h := mcp.NewHold(b)
 		text, err := mcp.ReadFrame(strings.NewReader(strings.Repeat("x", 200<<10)), h)
 		if err != nil {
 			t.Fatal(err)
@@ -319,7 +320,7 @@ func TestBudgetOfWhatIsSent(t *testing.T) {
 	})
 	// An event that waits in its stream is counted, the next is not read before.
 	msg := `{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", 100<<10) + `"}}`
-	s := mcp.NewStream(t.Context(), gate(&judge{}), strings.NewReader("data: "+msg+"\n\ndata: "+msg+"\n\n"), b.Hold(), nil)
+	s := mcp.NewStream(t.Context(), gate(&judge{}), strings.NewReader("data: "+msg+"\n\ndata: "+msg+"\n\n"), mcp.NewHold(b), nil)
 	if _, err := s.Read(make([]byte, 10)); err != nil || free() {
 		t.Errorf("%v; an event that waits is not counted", err)
 	}
@@ -330,10 +331,10 @@ func TestBudgetOfWhatIsSent(t *testing.T) {
 
 // A frame without an end costs what one may have.
 func TestEndlessFrame(t *testing.T) {
-	b := mcp.NewBudget(96 << 20)
+	b := memory(96 << 20)
 	var r *mcp.Refused
 	in := &endless{}
-	if _, err := mcp.ReadFrame(in, b.Hold()); !errors.As(err, &r) || r.Status != 400 || in.n > mcp.MaxFrame*2 {
+	if _, err := mcp.ReadFrame(in, mcp.NewHold(b)); !errors.As(err, &r) || r.Status != 400 || in.n > mcp.MaxFrame*2 {
 		t.Errorf("%v after %d bytes", err, in.n)
 	}
 }
@@ -373,7 +374,51 @@ func FuzzFrame(f *testing.F) {
 		if again, err := g.Down(context.Background(), out); out != nil && (err != nil || !bytes.Equal(again, out)) && !bytes.Contains(out, []byte("cloister/refused")) {
 			t.Fatalf("%q, then %q, %v", out, again, err)
 		}
-		_, _ = io.ReadAll(mcp.NewStream(context.Background(), g, bytes.NewReader(data), mcp.NewBudget(1<<20).Hold(), nil))
+		_, _ = io.ReadAll(mcp.NewStream(context.Background(), g, bytes.NewReader(data), mcp.NewHold(memory(1<<20)), nil))
 		_ = fmt.Sprint(mcp.Digest(data))
 	})
 }
+
+// What a server says of itself, its prompts, resources and templates is held to what is
+// pinned, as its tools are (PO-20).
+func TestEveryTextIsPinned(t *testing.T) {
+	for name, tc := range map[string]struct{ result, key, gone string }{
+		"instructions": {`{"protocolVersion":"1","capabilities":{},"serverInfo":{"name":"x"},"instructions":"be good"}`, mcp.Itself, "be good"},
+		"no name":      {`{"instructions":"be good"}`, mcp.Itself, "be good"},
+		"a tool":       {`{"tools":[{"name":"ok","title":"T","annotations":{"readOnlyHint":true},"outputSchema":{}}]}`, "ok", "readOnlyHint"},
+		"a prompt":     {`{"prompts":[{"name":"ok","title":"T","arguments":[{"name":"a"}]}]}`, "prompts/ok", `"T"`},
+		"a resource":   {`{"resources":[{"uri":"ok:1","name":"n","title":"T","size":1}]}`, "resources/ok:1", `"T"`},
+		"a template":   {`{"resourceTemplates":[{"uriTemplate":"ok:{x}","name":"n","title":"T"}]}`, "resources/ok:{x}", `"T"`},
+	} {
+		frame := []byte(`{"jsonrpc":"2.0","id":1,"result":` + tc.result + `}`)
+		j := &judge{}
+		out, err := gate(j).Down(t.Context(), frame)
+		if err != nil || string(out) != string(frame) || len(j.listed) != 1 || j.listed[0].Name != tc.key {
+			t.Fatalf("%s: %v %s, listed %+v", name, err, out, j.listed)
+		}
+		was := j.listed[0].Digest
+		j = &judge{}
+		if _, err := gate(j).Down(t.Context(), []byte(strings.Replace(string(frame), tc.gone, strings.ToLower(tc.gone)+"2", 1))); err != nil {
+			continue // not JSON any more: it goes nowhere
+		}
+		if len(j.listed) == 1 && j.listed[0].Digest == was {
+			t.Errorf("%s: another text has the same digest", name)
+		}
+		out, err = gate(&judge{withheld: []string{tc.key}}).Down(t.Context(), frame)
+		if err != nil || strings.Contains(string(out), tc.gone) {
+			t.Errorf("%s: withheld, and down goes %s %v", name, out, err)
+		}
+	}
+	// What of a resource changes with it is no text that is pinned.
+	digest := func(size string) string {
+		j := &judge{}
+		_, _ = gate(j).Down(t.Context(), []byte(`{"jsonrpc":"2.0","id":1,"result":{"resources":[{"uri":"ok:1","name":"n","size":`+size+`}]}}`))
+		return j.listed[0].Digest
+	}
+	if digest("1") != digest("2") {
+		t.Error("a resource that grew is another")
+	}
+}
+
+// memory is the only session's share of a budget of which it may have most bytes.
+func memory(most int64) *budget.Share { return budget.New(most, 0, 0).Share() }

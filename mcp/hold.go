@@ -6,39 +6,27 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"sync/atomic"
+
+	"cloister/internal/budget"
 )
 
-// A Budget bounds the memory of all frames that are being read, judged or sent at
-// once.
-type Budget struct {
-	most int64
-	used atomic.Int64
-}
-
-// NewBudget is a budget of that many bytes.
-func NewBudget(most int64) *Budget { return &Budget{most: most} }
-
-// Hold is what one frame has of a budget.
+// Hold is what one frame that is being read, judged or sent has of its session's memory.
 type Hold struct {
-	budget *Budget
+	memory *budget.Share
 
 	mu    sync.Mutex
 	n     int64
 	ended bool
 }
 
-// Hold begins to take of the budget.
-func (b *Budget) Hold() *Hold { return &Hold{budget: b} }
+// NewHold begins to take of that memory.
+func NewHold(memory *budget.Share) *Hold { return &Hold{memory: memory} }
 
 // Take takes n more, or tells that there is not so much, or that it has ended.
 func (h *Hold) Take(n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended || h.budget.used.Add(int64(n)) > h.budget.most {
-		if !h.ended {
-			h.budget.used.Add(int64(-n))
-		}
+	if h.ended || h.memory.Take(int64(n)) != nil {
 		return false
 	}
 	h.n += int64(n)
@@ -50,7 +38,7 @@ func (h *Hold) Keep(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if over := h.n - int64(n); over > 0 {
-		h.budget.used.Add(-over)
+		h.memory.Give(over)
 		h.n -= over
 	}
 }
@@ -59,11 +47,11 @@ func (h *Hold) Keep(n int) {
 func (h *Hold) End() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.budget.used.Add(-h.n)
+	h.memory.Give(h.n)
 	h.n, h.ended = 0, true
 }
 
-// A Sent is a frame on its way: the budget has it until its last byte is read, or
+// A Sent is a frame on its way: it is counted until its last byte is read, or
 // nobody reads it any more.
 type Sent struct {
 	from bytes.Reader
@@ -86,7 +74,7 @@ func (s *Sent) Read(p []byte) (int, error) {
 		s.from.Reset(nil)
 		s.hold.End()
 	}
-	return n, err //nolint:wrapcheck // io.EOF
+	return n, err // io.EOF
 }
 
 // weigh takes what a frame will need once it is read: a small value is far larger

@@ -170,7 +170,7 @@ func (p *Pins) Changed(server, tool string) (*Change, error) {
 	}
 	pin, ok := p.servers[server][tool]
 	if !ok || pin.Seen == nil {
-		return nil, nil //nolint:nilnil // no change is no error
+		return nil, nil // no change is no error
 	}
 	return &Change{Tool: tool, Old: pin.definition(tool), New: Definition{Name: tool, Digest: pin.Seen.Digest, Text: pin.Seen.Definition}}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +24,7 @@ type cedarFound struct {
 	reads      bool // policies about requests may speak of the destination
 }
 
-// world is the entities of one request: who asks, what the destination is in,
+// world is the entities of one request: the caller, what the destination is in,
 // and what an HTTP request carries.
 type world struct {
 	session, host            types.Entity
@@ -141,7 +140,7 @@ func (w *world) carry(r Request) types.RecordMap {
 	}
 	query := types.RecordMap{}
 	// What cannot be read was refused before anything is evaluated.
-	values, _ := url.ParseQuery(r.HTTP.Query)
+	values, _ := r.HTTP.Values()
 	for key, list := range values {
 		for _, value := range list {
 			join(query, key, value)
@@ -201,7 +200,7 @@ func unreadable(q HTTP) error {
 	if q.BadPath != nil {
 		return q.BadPath
 	}
-	if _, err := url.ParseQuery(q.Query); err != nil {
+	if _, err := q.Values(); err != nil {
 		return errors.New("a query that cannot be read")
 	}
 	return nil

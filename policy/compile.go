@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"cloister/internal/authority"
+	"cloister/internal/tenants"
 )
 
 // Snapshot is a compiled policy. It never changes; many goroutines may decide
@@ -184,9 +185,9 @@ func compileRules(in []Rule, first int, session bool) ([]*rule, []error) {
 }
 
 func compileRule(in Rule, session bool) (*rule, error) {
-	r := &rule{origin: in.Origin, tunnel: in.Tunnel}
-	if in.Tunnel && in.Effect != Allow {
-		return nil, syntaxError(in.Origin, "tls: tunnel says how an allowed connection is passed on", "write it in an allow rule")
+	r := &rule{origin: in.Origin, tunnel: in.Tunnel, opened: in.Inspect}
+	if (in.Tunnel || in.Inspect) && in.Effect != Allow {
+		return nil, syntaxError(in.Origin, "tls says how an allowed connection is passed on", "write it in an allow rule")
 	}
 	switch in.Effect {
 	case Deny:
@@ -261,6 +262,9 @@ func (r *rule) setDomain(in Rule) error {
 		return nil
 	}
 	r.pattern = p
+	if host := tenants.Met(p); in.Tunnel && host != "" {
+		return syntaxError(in.Origin, fmt.Sprintf("tls: tunnel for %s: many tenants share %s, and only what is inside TLS tells them apart", in.Domain, host), "leave out tls: tunnel; connections to it are always inspected")
+	}
 	return nil
 }
 
@@ -308,8 +312,11 @@ func (r *rule) speak() {
 	case r.ports != nil && r.tier.effect() == Deny:
 		r.name += " port 443,80"
 	}
-	if r.tunnel {
+	switch {
+	case r.tunnel:
 		r.name += " tunnel"
+	case r.opened:
+		r.name += " inspect"
 	}
 	what := host
 	if r.login != nil {

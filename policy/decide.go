@@ -62,6 +62,7 @@ func (s *Snapshot) weigh(r Request) Verdict {
 	f := found{asked: r.Login}
 	if r.Action == HTTPRequest {
 		q := r.HTTP // a copy, so that only a request costs an allocation
+		q.To = r.Authority
 		f.http = &q
 	}
 	for _, ix := range s.layers {
@@ -80,7 +81,7 @@ func (s *Snapshot) weigh(r Request) Verdict {
 	}
 	v.Judged = f.inspect() || c.reads
 	v.Inspect = v.Judged || s.rewrites(r.Authority) || len(s.MCPServersAt(r.Authority)) > 0
-	v.Tunnel = f.plain != nil && f.plain.tunnel && f.stands()
+	v.Tunnel = f.plain != nil && f.plain.tunnel && f.stands() && !f.opened
 	if r.Action == HTTPRequest && v.Effect != Deny {
 		changes, broken := s.changes(r)
 		if broken != nil {
@@ -202,7 +203,7 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 	case isAddr:
 		v.Reason = "no rule names this address; addresses are denied unless a rule names them"
 	case f.http != nil && c.reads:
-		v.Reason, v.Hints = "no rule names this request; unlisted requests "+s.unlistedHow(), allowing.Request(a, f.http.asked())
+		v.Reason, v.Hints = "no rule names this request; unlisted requests "+s.unlistedHow(), allowing.Request(a, asked(f.http))
 		if p := s.cedar.request.opens(a); p != nil {
 			v.Origin = p.verdict.Origin
 			v.Reason = "the Cedar policy \"" + p.verdict.Rule + "\"" + quotePlace(v.Origin) + " names this host, but not this request; unlisted requests " + s.unlistedHow()

@@ -42,7 +42,8 @@ type rule struct {
 	ports   []uint16 // nil is every port
 	request *matcher // nil is every request, and the connection itself
 	login   *loginMatcher
-	tunnel  bool
+	tunnel  bool // TLS is passed on uninspected
+	opened  bool // TLS is inspected, whatever another rule says
 	// rank is how specific the rule is, order is where it stood: they choose
 	// which of several matching rules is named, never what is decided.
 	rank, order int
@@ -126,6 +127,8 @@ type found struct {
 	said  *rule
 	// bytes is the most that an allow rule about this request lets through.
 	bytes *int64
+	// opened is set by a rule that wants TLS inspected, whatever another says.
+	opened bool
 	// wrongPort is the best rule that widens and names the host at other ports.
 	wrongPort *rule
 	all       *[]*rule // every rule that names the host, if anybody asks
@@ -139,6 +142,11 @@ func (f *found) offer(rules []*rule, port uint16) {
 			continue
 		case !r.atPort(port):
 			slot = &f.wrongPort
+		case r.opened:
+			f.opened = true
+		}
+		switch {
+		case !r.atPort(port):
 		case r.login != nil:
 			keep(&f.login[r.tier], r)
 			if f.asked == nil || !r.login.match(f.asked, r.tier.effect()) {

@@ -135,7 +135,7 @@ func (s *Snapshot) MCPServersAt(a authority.Authority) []*MCPServer {
 	return out
 }
 
-// ShowsMCP tells whether a listing may show what a call would name: whether some
+// ShowsMCP reports whether a listing may show what a call would name: whether some
 // call of it could be allowed, or asked about.
 func (s *Snapshot) ShowsMCP(r Request) bool {
 	if s == nil || r.MCP == nil {
@@ -521,7 +521,7 @@ func cedarValue(v any) (types.Value, error) {
 		}
 		d, err := types.NewDecimalFromFloat(f)
 		if err != nil {
-			return types.String(v), nil //nolint:nilerr // as it is written; a policy that compares it as a number errs and denies
+			return types.String(v), nil // as it is written; a policy that compares it as a number errs and denies
 		}
 		return d, nil
 	case []any:

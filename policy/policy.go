@@ -16,14 +16,13 @@ package policy
 
 import (
 	"fmt"
-	"iter"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"cloister/internal/authority"
-	"cloister/internal/urlpath"
+	"cloister/internal/reading"
 )
 
 // Effect is what a rule or a verdict says. Its zero value is Deny.
@@ -144,10 +143,15 @@ type Rule struct {
 	Paths        []string          // globs, urlpath.ParseGlob
 	Headers      map[string]string // name to a text with *; of several fields each must fit
 	Query        map[string]string // key to a text with *; of several values each must fit
-	Bytes        int64             // an allowed request's body at most; 0 is no bound
-	// Tunnel says that connections are never opened (client certificates,
-	// pinned keys). A deny rule about requests to such a host closes it.
-	Tunnel bool
+	// Objects is a store's interface: of the requests to it those that read and write
+	// objects of a bucket, and do no more (reading.Request.Leaves).
+	Objects reading.StoreKind
+	Bytes   int64 // an allowed request's body at most; 0 is no bound
+	// Tunnel says that TLS is passed on uninspected (client certificates, pinned
+	// keys). A deny rule about requests to such a host closes it. Inspect says that
+	// TLS is inspected, which is so where no rule says Tunnel; it stands before one
+	// that does.
+	Tunnel, Inspect bool
 	// Protocol makes it a rule about logins by a protocol other than HTTP: who
 	// (Users) wants what (Databases), each a text with *; empty is any. An allow
 	// rule narrows every allow rule that names its host less exactly.
@@ -241,16 +245,9 @@ type Request struct {
 	Login *Login
 }
 
-// HTTP is the part of a request that rules speak of.
-type HTTP struct {
-	Method string
-	Path   urlpath.Path
-	// BadPath is why the path has no one spelling; Path means nothing then.
-	// Where a rule reads paths, such a request is denied.
-	BadPath error
-	Query   string // as sent, without its question mark
-	Header  iter.Seq2[string, string]
-}
+// HTTP is the part of a request that rules speak of. One whose path has no single
+// reading is denied where a rule reads paths.
+type HTTP = reading.Request
 
 // Verdict is the answer. Its zero value is deny.
 type Verdict struct {
@@ -271,7 +268,7 @@ type Verdict struct {
 	// Inspect says that rules speak of requests to this destination: a
 	// connection may be used only by something that asks about each.
 	Inspect bool
-	// Tunnel says that the rule which allows a connection wants it never opened.
+	// Tunnel says that the rule which allows a connection passes TLS on uninspected.
 	Tunnel bool
 	// Judged says that some of these rules allow, ask or deny; those that only
 	// rewrite do not.

@@ -86,10 +86,16 @@ func (r *rule) print(b *strings.Builder, narrowing []*rule) {
 	case tierAllow, tiers:
 	}
 	if r.tunnel {
-		b.WriteString("@tunnel // never opened\n")
+		b.WriteString("@tls(\"tunnel\") // passed on uninspected\n")
+	}
+	if r.opened {
+		b.WriteString("@tls(\"inspect\") // whatever another rule says\n")
 	}
 	action, condition := actionConnect, r.condition()
 	if r.request != nil {
+		if r.request.objects != "" {
+			fmt.Fprintf(b, "// of requests for objects by %s, for which Cedar has no word\n", r.request.objects)
+		}
 		if r.request.bytes > 0 {
 			fmt.Fprintf(b, "@bytes(\"%d\") // of a request's body at most\n", r.request.bytes)
 		}
@@ -141,12 +147,18 @@ func globCondition(g urlpath.Glob) string {
 	}
 	out := []string{fmt.Sprintf("context.depth %s %d", depth, len(head)+len(tail))}
 	for i, part := range head {
-		out = append(out, tagLike("segments", strconv.Itoa(i), part))
+		out = append(out, segmentLike(i, part))
 	}
 	for i, part := range tail {
-		out = append(out, tagLike("segments", strconv.Itoa(i-len(tail)), part))
+		out = append(out, segmentLike(i-len(tail), part))
 	}
 	return strings.Join(out, " && ")
+}
+
+// segmentLike is one segment: a star behind a backslash is written so in Cedar, too.
+func segmentLike(i int, pattern string) string {
+	text := tagLike("segments", strconv.Itoa(i), strings.ReplaceAll(pattern, `\*`, "\x00"))
+	return strings.ReplaceAll(text, `\u{0}`, `\*`)
 }
 
 func tagLike(of, tag, pattern string) string {

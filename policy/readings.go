@@ -1,112 +1,133 @@
 package policy
 
 import (
-	"slices"
-	"strings"
-
-	"cloister/internal/override"
-	"cloister/internal/urlpath"
+	"cloister/internal/reading"
 )
 
-// mostReadings bounds the second readings of one request: no honest one has
-// more than a method and a path beside its own.
-const mostReadings = 8
-
-// everyReading judges a request in each way in which a server may read it. Many
-// obey a field or a query key instead of the method that was sent, some another
-// path (CVE-2018-14773): a rule about GET must not let a DELETE through. The
-// strictest answer counts.
+// everyReading judges a request in each way in which a server may take it, with the
+// objects that it names beside its path: a rule about GET must not let a DELETE
+// through, one about a bucket no copy of another. The strictest answer counts.
 func (s *Snapshot) everyReading(r Request) Verdict {
-	v, by := s.weigh(r), reading{http: r.HTTP}
-	var others []reading
-	if v.Effect != Deny {
-		others = r.HTTP.readings()
+	r.HTTP.To = r.Authority
+	others, err := r.HTTP.Others()
+	if err != nil {
+		return Verdict{Rule: ruleInvalid, Reason: err.Error()}
 	}
-	if len(others) > mostReadings {
-		return Verdict{Rule: ruleInvalid, Reason: "the request says too many times that it is another one than it looks"}
-	}
+	v, says, by := s.weigh(r), "", &r.HTTP
+	sent := v
 	for i := 0; i < len(others) && v.Effect != Deny; i++ {
-		r.HTTP = others[i].http
-		w := s.weigh(r)
+		w, http := s.other(r, &others[i], sent)
 		if w.Effect < v.Effect {
 			w.Inspect, w.Judged, w.Rewrites = v.Inspect || w.Inspect, v.Judged || w.Judged, v.Rewrites
-			v, by = w, others[i]
+			v, says, by = w, others[i].Says, &http
 		}
 		if w.MaxBytes > 0 && (v.MaxBytes == 0 || w.MaxBytes < v.MaxBytes) {
 			v.MaxBytes = w.MaxBytes
 		}
 	}
 	if v.Rule == RuleUnlisted && v.Reason == "" {
-		s.nearest(&v, r.Authority, &by.http)
+		s.nearest(&v, by.To, by)
 	}
-	if by.says != "" {
-		v.Reason = by.says + " makes another request of it: " + v.Reason
+	if says != "" {
+		v.Reason = says + " makes another request of it: " + v.Reason
+	}
+	objects := r.HTTP.Objects()
+	for i := 0; i < len(objects) && v.Effect != Deny; i++ {
+		if w := s.object(r, &objects[i], sent.Judged); w.Effect != Allow {
+			w.Effect, w.Inspect, w.Judged = Deny, true, v.Judged // a person would be shown the request alone
+			w.Reason = objects[i].Says + " names " + objects[i].String() + ": " + w.Reason
+			v = w
+		}
 	}
 	return v
 }
 
-// A reading is a request as a server may take it, and what says so.
-type reading struct {
-	http HTTP
-	says string
+// other judges one reading. What names another host is judged where rules read the
+// requests to the one that it is sent to, or a rule denies the other.
+func (s *Snapshot) other(r Request, o *reading.Other, sent Verdict) (Verdict, HTTP) {
+	r.HTTP = o.As(&r.HTTP)
+	if o.BadTo != nil {
+		if !sent.Judged {
+			return sent, r.HTTP
+		}
+		return Verdict{Rule: ruleInvalid, Reason: o.BadTo.Error()}, r.HTTP
+	}
+	if o.To == r.Authority {
+		return s.weigh(r), r.HTTP
+	}
+	r.Authority = o.To
+	w := s.weigh(r)
+	switch {
+	case w.Effect == Allow:
+	case w.Rule == RuleUnlisted && !sent.Judged:
+		return sent, r.HTTP
+	default:
+		w.Effect = Deny // a person would be shown the host that it is sent to
+	}
+	return w, r.HTTP
 }
 
-// readings are all that differ from the request as it was sent, or more than
-// mostReadings: 64 KiB of fields would make millions of them.
-func (q *HTTP) readings() []reading {
-	out := q.methodReadings()
-	methods := len(out)
-	for name, value := range q.overrides(override.Path) {
-		if len(out) > mostReadings {
-			break
+// object judges something else that a request reads or writes, as a request for it:
+// allowed where that is under one of its names, and denied under none.
+func (s *Snapshot) object(r Request, o *reading.Object, judged bool) Verdict {
+	if o.Bad != nil {
+		if !judged && reading.StoreOf(r.Authority).Kind == reading.Unknown {
+			return Verdict{Effect: Allow}
 		}
-		other := reading{http: *q, says: "the field " + name}
-		_, rest, ok := strings.Cut(value, "://")
-		if i := strings.IndexByte(rest, '/'); ok && i >= 0 {
-			value = rest[i:]
+		return Verdict{Rule: ruleInvalid, Reason: o.Bad.Error()}
+	}
+	var best Verdict
+	for i, name := range o.Names {
+		q := r
+		q.Authority = name.To
+		q.HTTP.To, q.HTTP.Path, q.HTTP.BadPath, q.HTTP.Query, q.HTTP.Raw = name.To, name.Path, nil, "", name.Path.Wire()
+		if o.Reads {
+			q.HTTP.Method = "GET"
 		}
-		path, query, _ := strings.Cut(strings.TrimSpace(value), "?")
-		other.http.Path, other.http.BadPath = urlpath.Parse(path)
-		other.http.Query = query
-		out = append(out, other)
-		for _, method := range out[:methods] {
-			both := other
-			both.http.Method, both.says = method.http.Method, method.says+" with "+other.says
-			out = append(out, both)
+		w := s.weigh(q)
+		if w.Rule == RuleUnlisted && w.Reason == "" {
+			s.nearest(&w, name.To, &q.HTTP)
+		}
+		if w.Effect == Deny && w.Rule != RuleUnlisted {
+			return w
+		}
+		if i == 0 || w.Effect > best.Effect {
+			best = w
 		}
 	}
-	return out
+	return best
 }
 
-func (q *HTTP) methodReadings() []reading {
-	var out []reading
-	add := func(says, value string) {
-		method := strings.ToUpper(strings.TrimSpace(value))
-		if len(out) <= mostReadings && method != "" && method != q.Method && !slices.ContainsFunc(out, func(r reading) bool { return r.http.Method == method }) {
-			other := reading{http: *q, says: says}
-			other.http.Method = method
-			out = append(out, other)
+// MethodMatters says whether a request like this one could be judged otherwise by another
+// method. Who lets it through then looks into its body for one (reading.Form).
+func (s *Snapshot) MethodMatters(r Request) bool {
+	if s.mode != Enforce {
+		return false
+	}
+	if s.cedar != nil && s.cedar.request.speaksOf(r.Authority) != nil {
+		return true
+	}
+	var all []*rule
+	f := found{all: &all}
+	for _, ix := range s.layers {
+		ix.naming(r.Authority, &f)
+	}
+	methods, speaks := []string{"NONE"}, false // which no rule names
+	for _, rule := range all {
+		if q := rule.request; q != nil {
+			methods, speaks = append(methods, q.methods...), speaks || len(q.methods) > 0 || q.objects != ""
 		}
 	}
-	add("its method in capitals", q.Method) // as Django reads it
-	for name, value := range q.overrides(override.Method) {
-		add("the field "+name, value)
+	if !speaks {
+		return false
 	}
-	for key, method := range override.Query(q.Query) {
-		add("the query key "+key, method)
-	}
-	return out
-}
-
-func (q *HTTP) overrides(which func(name string) bool) func(yield func(name, value string) bool) {
-	return func(yield func(name, value string) bool) {
-		if q.Header == nil {
-			return
-		}
-		for name, value := range q.Header {
-			if which(name) && !yield(name, value) {
-				return
-			}
+	sent := s.judge(r)
+	for _, method := range methods {
+		other := r
+		other.HTTP = r.HTTP.With(method)
+		if v := s.judge(other); v.Effect != sent.Effect || v.MaxBytes != sent.MaxBytes {
+			return true
 		}
 	}
+	return false
 }

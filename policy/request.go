@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
-	"cloister/internal/fieldname"
+	"cloister/internal/reading"
 	"cloister/internal/urlpath"
 	"cloister/policy/allowing"
 )
@@ -20,6 +19,7 @@ type matcher struct {
 	paths   []urlpath.Glob
 	headers []pair // names in lower case
 	query   []pair
+	objects reading.StoreKind // those of its objects alone; empty for every request
 	bytes   int64
 }
 
@@ -45,14 +45,17 @@ func (m *matcher) match(q *HTTP, t tier) bool {
 		return false
 	}
 	for _, h := range m.headers {
-		if !fits(h, widens, fieldValues(q.Header, h.name)) {
+		if !fits(h, widens, q.Fields(h.name)) {
 			return false
 		}
+	}
+	if m.objects != "" && q.Leaves(m.objects) != "" {
+		return false
 	}
 	if len(m.query) == 0 {
 		return true
 	}
-	values, err := url.ParseQuery(q.Query)
+	values, err := q.Values()
 	if err != nil {
 		return !widens // nobody knows what the server makes of it
 	}
@@ -68,20 +71,7 @@ func (m *matcher) matchPath(q *HTTP, widens bool) bool {
 	if q.BadPath != nil {
 		return !widens
 	}
-	return slices.ContainsFunc(m.paths, func(g urlpath.Glob) bool { return g.Match(q.Path) })
-}
-
-func fieldValues(fields iter.Seq2[string, string], name string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		if fields == nil {
-			return
-		}
-		for n, v := range fields {
-			if fieldname.Same(n, name) && !yield(v) {
-				return
-			}
-		}
-	}
+	return slices.ContainsFunc(m.paths, func(g urlpath.Glob) bool { return g.Match(q.Path) || !widens && g.MatchFold(q.Path) })
 }
 
 func fits(want pair, all bool, values iter.Seq[string]) bool {
@@ -97,14 +87,18 @@ func fits(want pair, all bool, values iter.Seq[string]) bool {
 
 // compileRequest reads what a rule says of requests; nil where it says nothing.
 func compileRequest(in Rule) (*matcher, error) {
-	if in.Methods == nil && in.Paths == nil && in.Headers == nil && in.Query == nil && in.Bytes == 0 {
+	if in.Methods == nil && in.Paths == nil && in.Headers == nil && in.Query == nil && in.Bytes == 0 && in.Objects == "" {
 		return nil, nil
 	}
-	m := &matcher{bytes: in.Bytes}
+	m := &matcher{bytes: in.Bytes, objects: in.Objects}
 	bad := func(msg, hint string) error { return syntaxError(in.Origin, msg, hint) }
 	switch {
 	case in.Tunnel:
 		return nil, bad("a tunnel is never opened, so nothing in it can be read", "leave out tls: tunnel, or methods, paths, headers, query and bytes")
+	case in.Objects != "" && in.Objects != reading.S3 && in.Objects != reading.GCS:
+		return nil, bad(fmt.Sprintf("objects: %q is no interface of a store", in.Objects), "s3 and gcs are")
+	case in.Objects != "" && in.Effect != Allow:
+		return nil, bad("objects narrows what is allowed", "write it in an allow rule")
 	case in.Bytes < 0:
 		return nil, bad("bytes is less than nothing", "")
 	case in.Bytes > 0 && in.Effect != Allow:
@@ -166,6 +160,9 @@ func (m *matcher) words() string {
 	}
 	for _, k := range m.query {
 		out = append(out, fmt.Sprintf("query %s=%q", k.name, k.value))
+	}
+	if m.objects != "" {
+		out = append(out, "objects "+string(m.objects))
 	}
 	if m.bytes > 0 {
 		out = append(out, fmt.Sprintf("bytes %d", m.bytes))

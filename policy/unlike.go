@@ -22,7 +22,7 @@ const (
 const mostLikened = 64
 
 // unlike is what of a request a rule of that tier does not speak of, in words, and
-// how much that is. The values stay untold: they may be secrets. query is q.parse,
+// how much that is. The values stay untold: they may be secrets. query is q.Values,
 // which costs too much for a rule that names no keys.
 func (m *matcher) unlike(q *HTTP, t tier, query func() (url.Values, error)) (words []string, far int) {
 	widens := t == tierAllow || t == tierPerson
@@ -38,8 +38,13 @@ func (m *matcher) unlike(q *HTTP, t tier, query func() (url.Values, error)) (wor
 		}
 	}
 	for _, h := range m.headers {
-		if !fits(h, widens, fieldValues(q.Header, h.name)) {
+		if !fits(h, widens, q.Fields(h.name)) {
 			differ(farField, "another header "+h.name)
+		}
+	}
+	if m.objects != "" {
+		if why := q.Leaves(m.objects); why != "" {
+			differ(farField, why)
 		}
 	}
 	for _, k := range m.query {
@@ -56,7 +61,7 @@ func (m *matcher) unlike(q *HTTP, t tier, query func() (url.Values, error)) (wor
 }
 
 // asked is the request for those who write what would allow it.
-func (q *HTTP) asked() allowing.Asked {
+func asked(q *HTTP) allowing.Asked {
 	return allowing.Asked{Method: q.Method, Query: q.Query, Path: q.Path, BadPath: q.BadPath}
 }
 
@@ -72,7 +77,7 @@ func (s *Snapshot) nearest(v *Verdict, a authority.Authority, q *HTTP) {
 	all = slices.DeleteFunc(all, func(r *rule) bool {
 		return r.tier != tierAllow || r.request == nil || !r.atPort(a.Port()) || r.rank/2 < f.some[tierAllow].rank/2
 	})
-	query, least := sync.OnceValues(q.parse), -1
+	query, least := sync.OnceValues(q.Values), -1
 	var near *rule
 	for _, r := range all[:min(len(all), mostLikened)] {
 		if words, far := r.request.unlike(q, r.tier, query); least < 0 || far < least || far == least && r.before(near) {
@@ -80,13 +85,11 @@ func (s *Snapshot) nearest(v *Verdict, a authority.Authority, q *HTTP) {
 			v.Origin, v.Reason = r.origin, r.otherwise+": "+strings.Join(words, ", ")
 		}
 	}
-	v.Hints = allowing.Request(a, q.asked())
+	v.Hints = allowing.Request(a, asked(q))
 }
-
-func (q *HTTP) parse() (url.Values, error) { return url.ParseQuery(q.Query) }
 
 // otherRequest is why a rule has no say in a request.
 func (r *rule) otherRequest(q *HTTP) string {
-	words, _ := r.request.unlike(q, r.tier, q.parse)
+	words, _ := r.request.unlike(q, r.tier, q.Values)
 	return strings.Join(words, ", ")
 }

@@ -12,6 +12,11 @@ import (
 // HostPath is an absolute path on the host, free of symbolic links.
 type HostPath string
 
+// MaxTerminals bounds the terminals of one cloister. All mounts of devpts together
+// have kernel.pty.max less kernel.pty.reserve, 3,072 as a rule, and sshd on a host
+// whose terminals are used up lets no one in who is in a container.
+const MaxTerminals = 256
+
 // GuestPath is an absolute path inside the cloister.
 type GuestPath string
 
@@ -75,6 +80,18 @@ type Bind struct {
 	// they are, and what was written is gone with the box. A driver that cannot
 	// refuses to start.
 	Overlay bool `json:"overlay,omitempty"`
+	// Upper says where an overlay keeps what is written, instead of in memory.
+	Upper *Upper `json:"upper,omitempty"`
+}
+
+// Upper is where an overlay keeps what is written to it. Its folders are named relative
+// to Store, which must be one file system that overlayfs can write to; nothing of it is
+// visible inside.
+type Upper struct {
+	Store HostPath `json:"store"`
+	Dir   string   `json:"dir"`
+	Work  string   `json:"work"`
+	Lower []string `json:"lower,omitempty"` // layers above the bind's source, the newest first
 }
 
 // Protect is a path that the payload must find read-only.

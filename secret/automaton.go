@@ -26,7 +26,7 @@ func newAutomaton(needles []needle) *automaton {
 	for _, n := range needles {
 		for i := range len(n.text) {
 			if c := n.text[i]; a.class[c] == 0 {
-				a.class[c] = uint8(a.classes) //nolint:gosec // at most 255 other bytes: see below
+				a.class[c] = uint8(a.classes) // at most 255 other bytes: see below
 				a.classes++
 			}
 		}

@@ -65,7 +65,7 @@ func Bind(w Words) (*Binding, error) {
 	for _, host := range w.Hosts {
 		p, err := authority.ParsePattern(host)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it names the host
+			return nil, err // it names the host
 		}
 		b.Hosts = append(b.Hosts, p)
 	}

@@ -4,7 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"math/big"
+	mathrand "math/rand/v2"
 	"strings"
 )
 
@@ -41,15 +41,20 @@ type Placeholder struct {
 // NewPlaceholder makes a random text of the value's shape: its well-known
 // beginning, its alphabet, its length where that leaves room enough to be
 // unique. Apart from these it tells nothing of the value.
-func NewPlaceholder(v Value) Placeholder { return placeholder(v, false) }
+func NewPlaceholder(v Value) Placeholder {
+	var seed [32]byte
+	_, _ = rand.Read(seed[:]) // it never fails (crypto/rand)
+	return StablePlaceholder(v, seed, false)
+}
 
-// NewLasting is NewPlaceholder for a value that is renewed outside: a program
-// that reads when it ends finds a time far away, and does not try it itself.
-func NewLasting(v Value) Placeholder { return placeholder(v, true) }
-
-func placeholder(v Value, lasting bool) Placeholder {
-	text := v.Reveal()
-	if p, ok := jwtLike(text, lasting); ok {
+// StablePlaceholder is NewPlaceholder that gives the same text for the same seed and a
+// value of the same shape. The seed of each must be its own, and known to nobody. Of a
+// value that is renewed outside, lasting, a program that reads when it ends finds a time
+// far away, and does not try it itself.
+func StablePlaceholder(v Value, seed [32]byte, lasting bool) Placeholder {
+	text, from := v.Reveal(), mathrand.NewChaCha8(seed)
+	random := func(alphabet string, n int) string { return draw(from, alphabet, n) }
+	if p, ok := jwtLike(text, lasting, random); ok {
 		return p
 	}
 	if uuidLike(text) {
@@ -92,23 +97,21 @@ func alphabetOf(text string) string {
 	return letters
 }
 
-// random is n characters of an alphabet, each as likely.
-func random(alphabet string, n int) string {
-	out := make([]byte, n)
-	most := big.NewInt(int64(len(alphabet)))
-	for i := range out {
-		k, err := rand.Int(rand.Reader, most)
-		if err != nil {
-			panic("secret: no random numbers: " + err.Error()) // crypto/rand does not fail
+// draw is n characters of an alphabet, each as likely.
+func draw(from *mathrand.ChaCha8, alphabet string, n int) string {
+	out := make([]byte, 0, n)
+	for b := []byte{0}; len(out) < n; {
+		_, _ = from.Read(b) // it never fails
+		if k := int(b[0]); k < 256-256%len(alphabet) {
+			out = append(out, alphabet[k%len(alphabet)])
 		}
-		out[i] = alphabet[k.Int64()]
 	}
 	return string(out)
 }
 
 // jwtLike makes a token of three parts for one of three parts. Programs read when
 // it ends, so the times are kept; who it is for is not.
-func jwtLike(text string, lasting bool) (Placeholder, bool) {
+func jwtLike(text string, lasting bool, random func(alphabet string, n int) string) (Placeholder, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || !strings.HasPrefix(parts[0], "eyJ") || len(parts[2]) == 0 {
 		return Placeholder{}, false
@@ -123,8 +126,8 @@ func jwtLike(text string, lasting bool) (Placeholder, bool) {
 			kept[key] = int64(n)
 		}
 	}
-	if lasting {
-		kept["exp"] = int64(farAway)
+	if lasting { // the same for each that comes after it
+		kept = map[string]any{"sub": "cloister", "exp": int64(farAway), "iat": int64(longAgo)}
 	}
 	alg, _ := head["alg"].(string)
 	if strings.Trim(alg, letters) != "" {
@@ -144,6 +147,9 @@ func jwtLike(text string, lasting bool) (Placeholder, bool) {
 
 // farAway is the year 2100, for tokens that somebody else renews.
 const farAway = 4102444800
+
+// longAgo is the year 2024, for their beginning.
+const longAgo = 1704067200
 
 // UnsignedToken is a token of three parts with these claims, for programs that only
 // read them.

@@ -62,7 +62,10 @@ func (v Value) Reveal() string {
 	return v.text()
 }
 
-// IsZero tells whether there is no value.
+// Is says whether two values are the same.
+func (v Value) Is(other Value) bool { return v.Reveal() == other.Reveal() }
+
+// IsZero reports whether there is no value.
 func (v Value) IsZero() bool { return v.text == nil }
 
 // String is the mark.

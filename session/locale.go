@@ -28,7 +28,7 @@ func Zone(link string, err error, timezone func() string) string {
 	return name
 }
 
-// isZone tells whether a text is a name and no path that leads elsewhere.
+// isZone reports whether a text is a name and no path that leads elsewhere.
 func isZone(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || strings.Trim(part, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-") != "" {

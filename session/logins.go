@@ -11,10 +11,11 @@ import (
 
 	"cloister/api"
 	"cloister/sandbox"
-	"cloister/workspace"
 )
 
-// netrcPath is where programs find logins that read netrc.
+// netrcPath is where a program finds logins that is sent there: curl --netrc-file, or
+// NETRC for one command. No variable names it for all: Python's requests would then put
+// a login in the place of an Authorization that the program wrote itself.
 const netrcPath = "/etc/netrc"
 
 // gitLogins are credential helpers that say placeholders. They hold only what
@@ -52,24 +53,9 @@ func loginFiles(list []api.LoginFile) []sandbox.File {
 	return out
 }
 
-// linkLogins makes links in the private home that lead to them. In a cloister
-// without that login a link leads nowhere: a program finds nothing. What is there
-// already stays, and is told.
-func linkLogins(list []api.LoginFile, view *workspace.View) (notices []string) {
-	for _, b := range view.Binds {
-		if b.Target != view.Home || b.Access != sandbox.ReadWrite {
-			continue
-		}
-		for _, f := range list {
-			if err := linkLogin(string(b.Source), f.Path); err != nil {
-				notices = append(notices, fmt.Sprintf("the login in ~/%s is not in its place: %v", f.Path, err))
-			}
-		}
-	}
-	return notices
-}
-
-// linkLogin makes one link. The home is the agent's: nothing in it leads out of it.
+// linkLogin makes a link in the private home that leads to one. In a cloister without
+// that login it leads nowhere: a program finds nothing. What is there already stays. The
+// home is the agent's: nothing in it leads out of it.
 func linkLogin(home, file string) error {
 	root, err := os.OpenRoot(home)
 	if err != nil {

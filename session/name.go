@@ -70,6 +70,9 @@ func folderName(path string) string {
 	return name
 }
 
+// FolderName is a name for a session of the project in that folder.
+func FolderName(path string) string { return folderName(path) }
+
 // wordOf keeps of a text what a name may have, as one word.
 func wordOf(text string) string {
 	var base strings.Builder

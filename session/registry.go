@@ -103,7 +103,7 @@ type file struct {
 	Sessions []api.SessionInfo `json:"sessions"`
 }
 
-// Left tells whether the registry at path was left with live sessions in it.
+// Left reports whether the registry at path was left with live sessions in it.
 func Left(path string) bool {
 	files, err := os.ReadDir(liveDir(path))
 	return err == nil && len(files) > 0

@@ -16,9 +16,10 @@ import (
 
 	"cloister/agent"
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/sandbox"
 	"cloister/workspace"
+	"cloister/workspace/review"
 )
 
 // Shim is what one cloister is run with: the process that calls Run owns the
@@ -62,6 +63,8 @@ type Shim struct {
 	Stdin, Stdout, Stderr *os.File
 	// Signals are passed on to the command; the channel is the caller's.
 	Signals <-chan os.Signal
+	// Reviews keeps what the command changed until a person has decided.
+	Reviews review.Store
 	// Timeout ends the command; 0 means never.
 	Timeout time.Duration
 	// StartWithin bounds the time until the command runs; 0 means what a guardian
@@ -126,15 +129,18 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if err != nil {
 		return res, errors.Join(err, s.lost(ctx, link, err))
 	}
-	if len(grant.LoginFiles) > 0 {
-		res.Notices = append(res.Notices, linkLogins(grant.LoginFiles, view)...)
-	}
+	home := s.agentHome(grant)
+	res.Notices = append(res.Notices, furnish(homeFiles(grant, home), home.Answers, view)...)
 	ports, err := publish(ctx, s.Request.Publish)
 	if err != nil {
 		return res, errors.Join(err, s.lost(ctx, link, err))
 	}
 	defer ports.close()
 	began := time.Now()
+	pending, err := s.beginReview(grant, began)
+	if err != nil {
+		return res, errors.Join(err, s.lost(ctx, link, err))
+	}
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
 		Arm: func(ctx context.Context, g sandbox.Gate, init int) error {
@@ -143,7 +149,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	})
 	if err != nil {
 		err = cause(ctx, err)
-		return res, errors.Join(err, s.lost(context.WithoutCancel(ctx), link, err))
+		return res, errors.Join(err, pending.drop(), s.lost(context.WithoutCancel(ctx), link, err))
 	}
 	ctx = started()
 	if err := ports.serve(ctx, box); err != nil {
@@ -154,21 +160,29 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if s.Running != nil {
 		s.Running()
 	}
-	links, disk := s.watchLinks(ctx), s.watchDisk(ctx)
+	links, disk, copied := s.watchLinks(ctx), s.watchDisk(ctx), pending.copyBefore(ctx)
 	// The end has been told, the stubs are gone: once, as soon as it is known.
 	var once sync.Once
-	var endErr error
+	var endErr, reviewErr error
 	over := func(status sandbox.Status, lost error) {
 		once.Do(func() {
 			links()
 			disk()
+			copied()
+			mended := view.Mend()
 			released := make(chan struct{})
 			go func() {
 				defer close(released)
 				_ = release() // heard above, where all errors are
 			}()
 			res.Autorun, res.Truncated = s.changed(ctx, began, view)
-			end := api.SessionEnd{ExitStatus: status.ExitCode(), AutorunChanged: res.Autorun, Stopped: res.Stopped}
+			reviewErr = pending.end(mended, slices.DeleteFunc(slices.Clone(res.Autorun), func(p string) bool { return slices.Contains(mended, p) }), res.Truncated, view)
+			res.Autorun = append(mended, res.Autorun...)
+			shown, more := workspace.Grouped(res.Autorun)
+			for _, m := range more {
+				shown = append(shown, fmt.Sprintf("%s/ (%d more)", m.Folder, m.Count))
+			}
+			end := api.SessionEnd{ExitStatus: status.ExitCode(), AutorunChanged: shown, Stopped: res.Stopped}
 			if lost != nil {
 				end.Failure = lost.Error() // the enclosure went away under the command
 			}
@@ -182,7 +196,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if endErr != nil && !errors.Is(endErr, client.ErrGuardianGone) {
 		err = errors.Join(err, endErr)
 	}
-	return res, err
+	return res, errors.Join(err, reviewErr)
 }
 
 // Interrupted says that a signal came before the command ran.
@@ -399,29 +413,6 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// changed looks for auto-run files that the command changed. The clock of file
-// times is coarse: one tick is taken off the start.
-func (s *Shim) changed(ctx context.Context, began time.Time, view *workspace.View) ([]string, bool) {
-	if s.View.None || s.View.Overlay {
-		return nil, false
-	}
-	const tick = 10 * time.Millisecond
-	since := backdated(began, time.Since(began), time.Now()).Add(-tick)
-	paths, truncated := workspace.Changed(ctx, string(s.Project.Root), since, view)
-	beside, more := workspace.ChangedBeside(ctx, s.Project, since, view)
-	return append(paths, beside...), truncated || more
-}
-
-// backdated is when something began by the clock as it is set now: files have that
-// one's times, and a clock that was set back would make what changed look older than
-// the session. elapsed is by a clock that nobody sets.
-func backdated(began time.Time, elapsed time.Duration, now time.Time) time.Time {
-	if by := now.Round(0).Sub(began.Round(0)) - elapsed; by < 0 {
-		return began.Round(0).Add(by)
-	}
-	return began
-}
-
 const (
 	bundlePath = "/etc/ssl/certs/ca-certificates.crt"
 	javaPath   = "/etc/ssl/certs/java/cacerts"
@@ -485,12 +476,13 @@ func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 	if grant.KnownHosts != "" {
 		files = append(files, sandbox.File{Path: "/etc/ssh/ssh_known_hosts", Data: []byte(grant.KnownHosts), Mode: 0o644})
 	}
-	files = append(files, loginFiles(grant.LoginFiles)...)
+	home := s.agentHome(grant)
+	files = append(files, loginFiles(homeFiles(grant, home))...)
+	system := home.System
 	if s.Caller != "" {
-		for _, f := range agent.Instructions(s.Shims, len(s.Remotes) > 0) {
-			files = append(files, sandbox.File{Path: sandbox.GuestPath(f.Path), Data: []byte(f.Text), Mode: 0o644})
-		}
+		system = append(agent.Instructions(s.Shims, len(s.Remotes) > 0), system...)
 	}
+	files = append(files, systemFiles(system)...)
 	if s.Java == "" {
 		return files, nil
 	}
@@ -558,9 +550,6 @@ func (s *Shim) environment(grant api.SessionGrant, user sandbox.User, view *work
 	}
 	if _, said := known["PGCHANNELBINDING"]; grant.Postgres && !said {
 		known["PGCHANNELBINDING"] = "disable"
-	}
-	if len(grant.Logins) > 0 {
-		known["NETRC"] = netrcPath
 	}
 	maps.Copy(known, grant.Env)
 	var out []string

@@ -11,8 +11,11 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/host/resolve"
 	"cloister/internal/realpath"
+	"cloister/workspace/gitdir"
 	"cloister/workspace/hostgit"
+	"cloister/workspace/protect"
 	"cloister/workspace/stubs"
 )
 
@@ -20,8 +23,8 @@ import (
 // have changed, relative to it. It goes by the inode's change time, which the
 // payload cannot set; where a whole folder was moved into place, all in it
 // counts, unless view held it in its place. A change of a protected file is
-// listed too: it was the host's own, or the protection was lost. truncated tells
-// that the project was too large to be looked at whole.
+// listed too: it was the host's own, or the protection was lost. A folder that cannot be
+// looked into is listed itself. truncated tells that there was no time for all.
 func Changed(ctx context.Context, root string, since time.Time, view Holder) (paths []string, truncated bool) {
 	w := &walk{ctx: ctx, root: root, since: since, view: view}
 	w.folder("", false, false)
@@ -81,33 +84,37 @@ type walk struct {
 	others    string // a folder that is left out: nobody inside can write there
 	beside    bool   // all of it is git's own, also that of a bare repository, where no .git tells so
 	found     []string
-	seen      int
 	truncated bool
 }
 
 // folder looks at one folder. moved tells that it, or one above it, may have
 // come from elsewhere, inBare that it lies in a repository without a .git.
 func (w *walk) folder(rel string, moved, inBare bool) {
-	if w.ctx.Err() != nil || w.seen > hostgit.MaxWalk {
+	// No number of names ends the walk: a payload could make as many.
+	if w.ctx.Err() != nil {
 		w.truncated = true
 		return
 	}
-	entries, err := os.ReadDir(filepath.Join(w.root, rel))
+	// Another session in the same folder may exchange it for a link just now.
+	entries, err := resolve.ReadDir(filepath.Join(w.root, rel))
 	if err != nil {
 		w.unread(rel, moved, err)
 		return
 	}
-	if rel != "" && os.Geteuid() != 0 && shut(filepath.Join(w.root, rel)) {
+	if rel != "" && os.Geteuid() != 0 && protect.Shut(filepath.Join(w.root, rel)) {
 		w.unread(rel, moved, fs.ErrPermission) // its names are told, and nothing of them
 	}
-	w.seen += len(entries)
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		names[i] = e.Name()
 	}
 	bare := isBare(names) && filepath.Base(rel) != ".git"
+	git := bare || filepath.Base(rel) == ".git" || (w.beside || inGit(filepath.Join(rel, "x"))) && slices.Contains(names, "objects")
 	for _, e := range entries {
 		path := filepath.Join(rel, e.Name())
+		if git && w.strange(path, e, moved) {
+			w.found = append(w.found, path)
+		}
 		switch {
 		case e.IsDir():
 			if e.Name() == "objects" && slices.Contains(names, "HEAD") && (w.beside || inGit(path)) || path == w.others {
@@ -124,26 +131,14 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 			if moved && !w.view.Held(path) || w.fresh(e) {
 				w.found = append(w.found, path)
 			}
+		case (bare || inBare || w.beside || inGit(path)) && w.replaced(path):
+			if moved && !w.view.Held(path) || w.fresh(e) {
+				w.found = append(w.found, path)
+			}
 		case bare && (e.Name() == "config" || e.Name() == "config.worktree" || e.Name() == "commondir"),
 			inBare && filepath.Base(rel) == "hooks", autoRunPath(path), w.beside && autoRunPath(filepath.Join(".git", path)):
 			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(e)) {
 				w.found = append(w.found, path)
-			}
-		}
-	}
-}
-
-// objects looks at what leads git out of the objects of a repository: links, and
-// the list of places with more of them.
-func (w *walk) objects(rel string, moved bool) {
-	for _, dir := range []string{rel, filepath.Join(rel, "info"), filepath.Join(rel, "pack")} {
-		entries, err := os.ReadDir(filepath.Join(w.root, dir))
-		if err != nil {
-			continue // none, or told of already
-		}
-		for _, e := range entries {
-			if lists := strings.HasSuffix(e.Name(), "alternates"); (lists || e.Type()&fs.ModeSymlink != 0) && (moved || w.fresh(e)) {
-				w.found = append(w.found, filepath.Join(dir, e.Name()))
 			}
 		}
 	}
@@ -158,7 +153,9 @@ func (w *walk) unread(rel string, moved bool, err error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return // gone
 	case !errors.Is(err, fs.ErrPermission):
-		w.truncated = true // a path too long for one look, among others
+		// A path longer than the kernel takes, among others: what is below it is seen by
+		// nobody, so that the folder is told of each time.
+		w.found = append(w.found, shortened(filepath.Clean(rel)))
 		return
 	}
 	fi, err := os.Lstat(filepath.Join(w.root, rel))
@@ -169,6 +166,17 @@ func (w *walk) unread(rel string, moved bool, err error) {
 	if ok && int(st.Uid) == os.Geteuid() && (moved || fi.Mode()&0o100 != 0 || !changeTime(st).Before(w.since)) {
 		w.found = append(w.found, filepath.Clean(rel))
 	}
+}
+
+// maxTold is how long a path may be that a person is told, in bytes; of a longer one a
+// folder above is named.
+const maxTold = 1024
+
+func shortened(rel string) string {
+	for len(rel) > maxTold {
+		rel = filepath.Dir(rel)
+	}
+	return rel
 }
 
 // harmless tells of an entry that no program can run or obey: sockets and pipes,
@@ -193,7 +201,7 @@ func (w *walk) harmless(path string, e fs.DirEntry) bool {
 	if want == "" || fi.Size() != int64(len(want)) {
 		return false
 	}
-	text, err := os.ReadFile(filepath.Join(w.root, path))
+	text, err := resolve.ReadFile(filepath.Join(w.root, path), int64(len(want)))
 	return err == nil && string(text) == want
 }
 
@@ -212,7 +220,7 @@ func (w *walk) hostsTree(path string) bool {
 	if filepath.Dir(filepath.Clean(dir)) != admin || !w.view.Held(admin) {
 		return false
 	}
-	text, err := os.ReadFile(filepath.Join(w.root, path))
+	text, err := resolve.ReadFile(filepath.Join(w.root, path), maxPointer)
 	if err != nil {
 		return false
 	}
@@ -221,13 +229,16 @@ func (w *walk) hostsTree(path string) bool {
 	case "commondir":
 		return to == "../.."
 	case "gitdir":
-		back, err := os.ReadFile(to)
-		return err == nil && filepath.IsAbs(to) && filepath.Base(to) == ".git" && string(back) == "gitdir: "+filepath.Join(w.root, dir)+"\n"
+		if !filepath.IsAbs(to) || filepath.Base(to) != ".git" {
+			return false
+		}
+		back, err := resolve.ReadFile(to, maxPointer)
+		return err == nil && string(back) == "gitdir: "+filepath.Join(w.root, dir)+"\n"
 	}
 	return false
 }
 
-// fresh tells whether an inode changed since the start.
+// fresh reports whether an inode changed since the start.
 func (w *walk) fresh(e fs.DirEntry) bool {
 	fi, err := e.Info()
 	if err != nil {
@@ -237,7 +248,7 @@ func (w *walk) fresh(e fs.DirEntry) bool {
 	return ok && !changeTime(st).Before(w.since)
 }
 
-// inGit tells whether a path lies in a git folder.
+// inGit reports whether a path lies in a git folder.
 func inGit(rel string) bool {
 	return slices.Contains(strings.Split(filepath.Dir(rel), string(filepath.Separator)), ".git")
 }
@@ -249,7 +260,7 @@ func isBare(names []string) bool {
 	return slices.Contains(names, "objects") && slices.Contains(names, "refs") || slices.Contains(names, "HEAD") && slices.Contains(names, "commondir")
 }
 
-// autoRunPath tells whether a path relative to a project's top is one that the
+// autoRunPath reports whether a path relative to a project's top is one that the
 // host's programs run or obey.
 func autoRunPath(rel string) bool {
 	parts := strings.Split(strings.ToLower(rel), string(filepath.Separator))
@@ -257,7 +268,7 @@ func autoRunPath(rel string) bool {
 	below := func(folder string) bool { return slices.Contains(parts[:len(parts)-1], folder) }
 	git := below(".git")
 	for i, part := range parts {
-		if autoRunName(part) && !slices.ContainsFunc(parts[:i], func(p string) bool { return slices.Contains(skipped, p) }) {
+		if protect.Name(part) && !slices.ContainsFunc(parts[:i], func(p string) bool { return slices.Contains(protect.Skipped, p) }) {
 			return true
 		}
 		if part == "workflows" && i > 0 && parts[i-1] == ".github" {
@@ -297,7 +308,7 @@ func Linked(ctx context.Context, root string) []string {
 	}
 	files := map[id]*seenLinks{}
 	seen := 0
-	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	_ = resolve.Walk(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || ctx.Err() != nil {
 			if ctx.Err() != nil {
 				return filepath.SkipAll
@@ -307,7 +318,7 @@ func Linked(ctx context.Context, root string) []string {
 		if seen++; seen > hostgit.MaxWalk {
 			return filepath.SkipAll
 		}
-		if e.IsDir() && e.Name() == "objects" && (filepath.Base(filepath.Dir(path)) == ".git" || looksLikeGit(filepath.Dir(path))) {
+		if e.IsDir() && e.Name() == "objects" && (filepath.Base(filepath.Dir(path)) == ".git" || gitdir.Looks(filepath.Dir(path))) {
 			return fs.SkipDir // clones on one disk share their objects, which nobody rewrites
 		}
 		if !e.Type().IsRegular() {
@@ -315,7 +326,7 @@ func Linked(ctx context.Context, root string) []string {
 		}
 		fi, err := os.Lstat(path)
 		if err != nil {
-			return nil //nolint:nilerr // gone
+			return nil // gone
 		}
 		st, ok := fi.Sys().(*syscall.Stat_t)
 		if !ok || uint64(st.Nlink) < 2 {
@@ -337,3 +348,7 @@ func Linked(ctx context.Context, root string) []string {
 	slices.Sort(out)
 	return out
 }
+
+// RunsByItself reports whether programs of the host run or obey a file of that path,
+// relative to a project's top, without another word from a person.
+func RunsByItself(rel string) bool { return autoRunPath(rel) }

@@ -10,7 +10,9 @@ import (
 
 	"cloister/internal/realpath"
 	"cloister/sandbox"
+	"cloister/workspace/protect"
 	"cloister/workspace/stubs"
+	"cloister/workspace/toolchain"
 )
 
 // Closed is a path inside that a policy closes: it is shown empty or, where Write
@@ -76,7 +78,7 @@ func (v *View) closePath(c Closed, o Options) (why string) {
 		if err != nil {
 			return err.Error()
 		}
-		if err := newTree(v, string(v.project.Root)).protect(rel, kind); err != nil {
+		if err := protect.New(&v.List, string(v.project.Root), "", o.Unprotected).Path(rel, kind); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -114,7 +116,7 @@ func (v *View) liesIn(c Closed, o Options) string {
 	return ""
 }
 
-// find gives the path inside without symbolic links, and tells whether anything
+// find gives the path inside without symbolic links, and reports whether anything
 // lies there and whether the payload can write there. An empty path that is there
 // is one that no host path stands for.
 func (v *View) find(path string, o Options) (guest string, writable, there bool) {
@@ -166,14 +168,14 @@ func (v *View) onHost(guest string, o Options) string {
 	return ""
 }
 
-// shown tells whether a host path is one that every cloister on the host's own
+// shown reports whether a host path is one that every cloister on the host's own
 // system sees.
 func (v *View) shown(path string) bool {
 	return slices.ContainsFunc(systemFolders(), func(dir string) bool { return realpath.Inside(path, dir) })
 }
 
 func systemFolders() []string {
-	return slices.Concat(systemRoots, []string{"/lib32", "/libx32"}, sandbox.OwnEtc())
+	return slices.Concat(toolchain.System, []string{"/lib32", "/libx32"}, sandbox.OwnEtc())
 }
 
 // bindOf is the bind that shows a guest path: the last of those above it, which

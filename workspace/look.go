@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"cloister/host/resolve"
 	"cloister/workspace/hostgit"
 )
 
@@ -18,7 +19,7 @@ const maxLook = 256 << 10
 // Look reads a file of a project for a person's eyes: a regular one, below root
 // whatever links say, and no more of it than a person looks at.
 func Look(root, rel string) ([]byte, error) {
-	dir, err := os.OpenRoot(root)
+	dir, err := resolve.OpenRoot(root)
 	if err != nil {
 		return nil, fmt.Errorf("look at %s: %w", rel, err)
 	}
@@ -44,7 +45,7 @@ func Look(root, rel string) ([]byte, error) {
 
 // Committed is a file of a project as its last commit has it. git is called as
 // for worktrees: nothing that the repository configures is run.
-func Committed(ctx context.Context, root, rel string) ([]byte, error) {
+func Committed(ctx context.Context, host *resolve.Resolver, root, rel string) ([]byte, error) {
 	if !filepath.IsLocal(rel) {
 		return nil, errors.New("git: not a path of the project")
 	}
@@ -55,7 +56,7 @@ func Committed(ctx context.Context, root, rel string) ([]byte, error) {
 	if p.Git == nil {
 		return nil, errors.New("the project is no git repository")
 	}
-	h, err := hostgit.Open(ctx, hostgit.Folders{Common: p.Git.Common, Dir: p.Git.Dir, Tree: string(p.Root)})
+	h, err := hostgit.Open(ctx, host, hostgit.Folders{Common: p.Git.Common, Dir: p.Git.Dir, Tree: string(p.Root)})
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,6 @@ package workspace
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,9 +10,13 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/host/resolve"
+	"cloister/workspace/gitdir"
+	"cloister/workspace/homes"
+	"cloister/workspace/hostgit"
+	"cloister/workspace/protect"
 	"cloister/workspace/stubs"
-
-	"golang.org/x/sys/unix"
+	"cloister/workspace/toolchain"
 
 	"cloister/internal/realpath"
 	"cloister/sandbox"
@@ -25,52 +27,65 @@ type Expose struct {
 	Path   string
 	Access sandbox.Access
 	At     string // guest path; the same as Path when empty
+	Typed  bool   // in this session's words, not in a file
 }
 
 // Options are what a plan depends on besides the project.
 type Options struct {
-	Home    string // the person's home on the host; may be empty
-	Path    string // the host's PATH
-	Data    string // where private homes are kept
-	Locks   string // where sessions of one project find each other
-	None    bool   // --workspace none: no project files at all
-	Overlay bool   // --workspace overlay: what is written to them never reaches the host
-	Expose  []Expose
-	Refs    []string
-	Protect []string // more paths of the project to protect, relative to its top
-	Hide    []string // globs of files in the project that are shown empty
-	KeepOut []string // Cloister's own folders
-	Closed  []Closed // paths that policies close
-	Root    string   // the image's root folder; empty for the host's own system
+	// Host resolves paths of the host, and knows the register in which what the
+	// session may write is entered before anything runs.
+	Host  *resolve.Resolver
+	Home  string // the person's home on the host; may be empty
+	Path  string // the host's PATH
+	Data  string // where private homes are kept
+	Locks string // where sessions of one project find each other
+	None  bool   // --workspace none: no project files at all
+	// ReadOnly shows the project's own files so that nothing of them can be written.
+	ReadOnly bool
+	Overlay  bool // --workspace overlay or scratch: what is written to them never reaches the host by itself
+	Uppers   Uppers
+	Expose   []Expose
+	Refs     []string
+	Protect  []string        // more paths of the project to protect, relative to its top
+	Hide     []string        // globs of files in the project that are shown empty
+	Outer    []protect.Outer // the rules of known projects around this one, for what of it they name
+	KeepOut  []string        // Cloister's own folders
+	// Sources tells where git of the host has its configuration for a repository.
+	Sources func(at hostgit.Folders) hostgit.Configuration
+	// Unprotected is a person's word to go on without what cannot be protected
+	// (protect.ResidueUnprotected).
+	Unprotected bool
+	Closed      []Closed // paths that policies close
+	Root        string   // the image's root folder; empty for the host's own system
 }
+
+// Uppers are where overlays keep what is written. A nil Project or Git is kept in memory;
+// with a nil Home the private home is written as it is.
+type Uppers struct{ Project, Home, Git *sandbox.Upper }
 
 // View is a plan: what the cloister shows, and the stubs that were made for it.
 type View struct {
-	Binds   []sandbox.Bind
-	Protect []sandbox.Protect
-	Files   []sandbox.File // that covers show
-	Links   []sandbox.Link
-	Path    []string // folders of PATH that exist inside
-	Home    sandbox.GuestPath
-	Dir     sandbox.GuestPath
-	Notices []string
+	protect.List
+
+	Binds []sandbox.Bind
+	Links []sandbox.Link
+	Path  []string // folders of PATH that exist inside
+	Home  sandbox.GuestPath
+	Dir   sandbox.GuestPath
 
 	project Project
-	home    string       // the person's
-	exposed []string     // targets of what the person shows by name
-	stubs   []stubs.Stub // planned
+	home    string   // the person's
+	head    string   // what the git folder's HEAD said
+	exposed []string // targets of what the person shows by name
 	held    *stubs.Set
-}
-
-// homeOf is the private home of a project, by its host path.
-func homeOf(data string, root sandbox.HostPath) string {
-	sum := sha256.Sum256([]byte(root))
-	return filepath.Join(data, "homes", hex.EncodeToString(sum[:8]))
 }
 
 // Plan computes the view and makes what it needs on the host: the private home
 // and the stubs for absent protected paths. Release takes the stubs away.
 func Plan(p Project, o Options) (*View, error) {
+	if o.Host == nil {
+		return nil, errors.New("plan the view: nothing says which places cloisters could write")
+	}
 	v := &View{project: p, Dir: sandbox.GuestPath(p.Dir), Home: guestHome(o.Home, aliased(p, o)), home: o.Home}
 	if err := v.plan(p, o); err != nil {
 		return nil, errors.Join(err, v.Release())
@@ -78,7 +93,7 @@ func Plan(p Project, o Options) (*View, error) {
 	return v, nil
 }
 
-// Held tells whether a path, relative to the project's top, was protected: it
+// Held reports whether a path, relative to the project's top, was protected: it
 // or a folder above it was read-only, or it was pinned in its place.
 func (v *View) Held(rel string) bool {
 	full := filepath.Join(string(v.project.Root), rel)
@@ -96,7 +111,7 @@ func guestHome(home string, aliased bool) sandbox.GuestPath {
 	if !filepath.IsAbs(home) || home == "/" || aliased && realpath.Inside(home, alias) {
 		return "/home/agent"
 	}
-	for _, dir := range append([]string{"/etc", "/dev", "/proc", "/sys", "/run", "/boot"}, systemRoots...) {
+	for _, dir := range append([]string{"/etc", "/dev", "/proc", "/sys", "/run", "/boot"}, toolchain.System...) {
 		if realpath.Inside(home, dir) {
 			return "/home/agent"
 		}
@@ -105,10 +120,16 @@ func guestHome(home string, aliased bool) sandbox.GuestPath {
 }
 
 func (v *View) plan(p Project, o Options) error {
+	if err := v.named(&o); err != nil {
+		return err
+	}
 	root := string(p.Root)
-	home := homeOf(o.Data, p.Main)
+	home := homes.Of(o.Data, string(p.Main))
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return fmt.Errorf("make private home: %w", err)
+	}
+	if err := homes.Note(o.Data, string(p.Main)); err != nil {
+		return err
 	}
 	// An earlier payload may have closed it to its own user.
 	if err := os.Chmod(home, 0o700); err != nil {
@@ -120,21 +141,24 @@ func (v *View) plan(p Project, o Options) error {
 		}
 		home = real
 	}
+	if err := v.enter(home, o); err != nil {
+		return err
+	}
 	wide := o.Home != "" && root == o.Home
 	if !wide || o.None {
-		v.Binds = append(v.Binds, sandbox.Bind{Source: sandbox.HostPath(home), Target: v.Home, Access: sandbox.ReadWrite})
+		v.Binds = append(v.Binds, sandbox.Bind{Source: sandbox.HostPath(home), Target: v.Home, Access: sandbox.ReadWrite, Overlay: o.Uppers.Home != nil, Upper: o.Uppers.Home})
 	}
 	keepOut := slices.Clone(o.KeepOut)
 	if aliased(p, o) {
 		v.Links, keepOut = append(v.Links, sandbox.Link{Path: alias, Target: root}), append(keepOut, alias)
 	}
-	tools, dirs := toolchains(o.Path, o.Home, keepOut, root)
-	v.Path = dirs
-	for _, t := range tools {
-		if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(t.root), Target: sandbox.GuestPath(t.root), File: t.file}); err != nil {
+	tools := toolchain.Find(toolchain.Options{Host: o.Host, Path: o.Path, Home: o.Home, Project: root, Own: v.writable(o), KeepOut: keepOut})
+	v.Path, v.Notices = tools.Dirs, append(v.Notices, tools.Notices...)
+	for _, t := range tools.Roots {
+		if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(t.Path), Target: sandbox.GuestPath(t.Path), File: t.File}); err != nil {
 			return err
 		}
-		for _, s := range t.hide {
+		for _, s := range t.Hide {
 			v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(s), File: true, Empty: true, Fleeting: true})
 		}
 	}
@@ -145,6 +169,11 @@ func (v *View) plan(p Project, o Options) error {
 		if err := v.live(home, o); err != nil {
 			return err
 		}
+		for i := range v.Binds {
+			if b := &v.Binds[i]; o.ReadOnly && b.Target != v.Home {
+				b.Access = sandbox.ReadOnly
+			}
+		}
 	}
 	for _, e := range o.Expose {
 		if err := v.expose(home, e, o); err != nil {
@@ -152,11 +181,7 @@ func (v *View) plan(p Project, o Options) error {
 		}
 	}
 	for _, r := range o.Refs {
-		real, err := realpath.Of(r)
-		if err != nil {
-			return fmt.Errorf("show %s at /refs: %w", r, err)
-		}
-		if err := v.expose(home, Expose{Path: real, At: "/refs/" + filepath.Base(real)}, o); err != nil {
+		if err := v.expose(home, Expose{Path: r, At: "/refs/" + filepath.Base(r)}, o); err != nil {
 			return err
 		}
 	}
@@ -242,11 +267,8 @@ const alias = "/work"
 func aliased(p Project, o Options) bool { return !o.None && !realpath.Inside(string(p.Root), alias) }
 
 func (v *View) expose(home string, e Expose, o Options) error {
-	real, err := realpath.Of(e.Path)
-	if err != nil {
-		return fmt.Errorf("expose %s: %w", e.Path, err)
-	}
-	fi, err := os.Stat(real)
+	real := e.Path // see named
+	fi, err := os.Lstat(real)
 	if err != nil {
 		return fmt.Errorf("expose %s: %w", e.Path, err)
 	}
@@ -285,7 +307,7 @@ func (v *View) expose(home string, e Expose, o Options) error {
 	if e.Access == sandbox.ReadWrite && realpath.Inside(target, string(v.project.Root)) {
 		// The person's word lifts the protection of that path.
 		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return realpath.Inside(string(p.Target), target) })
-		v.stubs = slices.DeleteFunc(v.stubs, func(s stubs.Stub) bool { return realpath.Inside(filepath.Join(s.Root, s.Rel), target) })
+		v.Stubs = slices.DeleteFunc(v.Stubs, func(s stubs.Stub) bool { return realpath.Inside(filepath.Join(s.Root, s.Rel), target) })
 		return nil
 	}
 	v.exposed = append(v.exposed, target)
@@ -296,7 +318,7 @@ func (v *View) expose(home string, e Expose, o Options) error {
 func (v *View) live(home string, o Options) error {
 	p := v.project
 	root := string(p.Root)
-	if err := v.bind(home, sandbox.Bind{Source: p.Root, Target: sandbox.GuestPath(root), Access: sandbox.ReadWrite, Overlay: o.Overlay}); err != nil {
+	if err := v.bind(home, sandbox.Bind{Source: p.Root, Target: sandbox.GuestPath(root), Access: sandbox.ReadWrite, Overlay: o.Overlay, Upper: o.Uppers.Project}); err != nil {
 		return err
 	}
 	for _, k := range o.KeepOut {
@@ -310,49 +332,33 @@ func (v *View) live(home string, o Options) error {
 		return v.overlay(home, o)
 	}
 	var err error
-	if v.held, err = stubs.Open(o.Locks, o.Data, filepath.Base(homeOf("", p.Main)), v.writable(o)); err != nil {
+	if v.held, err = stubs.Open(o.Locks, o.Data, filepath.Base(homes.Of("", string(p.Main))), v.writable(o)); err != nil {
 		return err
 	}
-	tree := newTree(v, root)
-	found, sockets, closed := nested(root)
-	tree.close(closed)
-	for _, a := range autoRun {
-		if err := tree.protect(a.path, a.absent); err != nil {
+	if p.Git != nil {
+		if err := v.held.Recover(excludeOf(p.Git), root); err != nil {
 			return err
 		}
 	}
-	for _, rel := range sockets {
-		tree.cover(sandbox.Protect{File: true, Yields: true}, rel)
+	tree := protect.New(&v.List, root, o.Data, o.Unprotected)
+	if err := tree.Project(o.Hide, o.Protect, o.Outer); err != nil {
+		return err
 	}
-	for _, rel := range found {
-		if err := tree.protect(rel, stubs.Leave); err != nil {
-			return err
-		}
-		if dir := filepath.Dir(rel); filepath.Base(rel) == "config" && filepath.Base(dir) == ".git" {
-			if err := tree.holdCommon(dir); err != nil {
-				return err
-			}
-		}
-	}
-	for _, rel := range o.Protect {
-		clean := filepath.Clean(rel)
-		if !filepath.IsLocal(clean) || clean == "." {
-			return fmt.Errorf("protect %s: not a path inside the project", rel)
-		}
-		if err := tree.protect(clean, stubs.Folder); err != nil {
-			return err
-		}
-	}
-	for _, glob := range o.Hide {
-		if err := tree.hide(glob); err != nil {
-			return err
-		}
+	if err := tree.Top(); err != nil {
+		return err
 	}
 	if p.Git != nil {
-		return v.git(home, tree, *p.Git)
+		v.head, _ = gitdir.Head(p.Git.Dir)
+		if err := v.git(home, tree, *p.Git, o); err != nil {
+			return err
+		}
+		return tree.Twins()
 	}
 	// What is made into a repository inside would be obeyed by git outside.
-	return tree.protect(".git", stubs.Folder)
+	if err := tree.Path(".git", stubs.Folder); err != nil {
+		return err
+	}
+	return tree.Twins()
 }
 
 // overlay shows what the host has hidden or a person protects as live does.
@@ -361,323 +367,78 @@ func (v *View) live(home string, o Options) error {
 func (v *View) overlay(home string, o Options) error {
 	v.held = stubs.See(v.writable(o))
 	root := string(v.project.Root)
-	tree := newTree(v, root)
-	_, sockets, closed := nested(root)
-	tree.close(closed)
-	for _, rel := range sockets {
-		tree.cover(sandbox.Protect{File: true, Yields: true}, rel)
+	tree := protect.New(&v.List, root, o.Data, o.Unprotected)
+	if err := tree.Sockets(o.Hide, o.Protect, o.Outer); err != nil {
+		return err
 	}
-	for _, rel := range o.Protect {
-		clean := filepath.Clean(rel)
-		if !filepath.IsLocal(clean) || clean == "." {
-			return fmt.Errorf("protect %s: not a path inside the project", rel)
-		}
-		if err := tree.protect(clean, stubs.Leave); err != nil {
-			return err
-		}
-	}
-	for _, glob := range o.Hide {
-		if err := tree.hide(glob); err != nil {
-			return err
-		}
+	if err := tree.Twins(); err != nil {
+		return err
 	}
 	if g := v.project.Git; g != nil && !realpath.Inside(g.Common, root) {
-		return v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common), Access: sandbox.ReadWrite, Overlay: true})
+		return v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common), Access: sandbox.ReadWrite, Overlay: true, Upper: o.Uppers.Git})
 	}
 	return nil
 }
 
 // git protects what git runs or is led by, and shows a linked worktree the
 // repository that it belongs to.
-func (v *View) git(home string, tree *tree, g Git) error {
+func (v *View) git(home string, tree *protect.Tree, g Git, o Options) error {
 	root := string(v.project.Root)
-	common := tree
+	common, top := tree, root
 	if g.File {
-		if err := tree.protect(".git", stubs.Leave); err != nil {
+		if err := tree.Path(".git", stubs.Leave); err != nil {
 			return err
 		}
 		if !realpath.Inside(g.Common, root) {
 			if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common), Access: sandbox.ReadWrite}); err != nil {
 				return err
 			}
-			common = newTree(v, g.Common)
+			common = protect.New(&v.List, g.Common, o.Data, o.Unprotected)
+			top = g.Common
 		}
 	}
 	rel := func(path string) string {
-		r, err := filepath.Rel(common.root, path)
+		r, err := filepath.Rel(top, path)
 		if err != nil {
 			return path
 		}
 		return r
 	}
 	base := rel(g.Common)
-	for _, a := range gitAutoRun {
-		if err := common.protect(filepath.Join(base, a.path), a.absent); err != nil {
-			return err
-		}
-	}
-	if err := common.holdCommon(base); err != nil {
+	if err := common.Repository(base); err != nil {
 		return err
 	}
-	if err := common.modules(base); err != nil {
-		return err
+	var sources hostgit.Configuration
+	if o.Sources != nil {
+		sources = o.Sources(hostgit.Folders{Common: g.Common, Dir: g.Dir, Tree: root})
 	}
-	for _, path := range configured(root, g, v.home) {
-		r, err := filepath.Rel(root, path)
-		if err != nil {
-			return fmt.Errorf("protect %s: %w", path, err)
-		}
-		if err := tree.protect(r, stubs.Folder); err != nil {
-			return err
-		}
+	if err := tree.Configured(protect.Places{Common: g.Common, Dir: g.Dir, Home: v.home, Files: sources.Files, Entries: sources.Entries}); err != nil {
+		return err
 	}
 	// What leads to working trees is the host's, also of those that the host makes
 	// meanwhile: git of the host follows it. Only this one's own folder is written.
 	admin := filepath.Join(g.Common, "worktrees")
 	if g.Dir == g.Common {
-		return common.protect(rel(admin), stubs.Folder)
+		return common.Path(rel(admin), stubs.Folder)
 	}
 	v.Binds = append(v.Binds,
 		sandbox.Bind{Source: sandbox.HostPath(admin), Target: sandbox.GuestPath(admin)},
 		sandbox.Bind{Source: sandbox.HostPath(g.Dir), Target: sandbox.GuestPath(g.Dir), Access: sandbox.ReadWrite})
 	for name, absent := range map[string]stubs.Kind{"gitdir": stubs.Leave, "commondir": stubs.Leave, "config.worktree": stubs.File} {
-		if err := common.protect(rel(filepath.Join(g.Dir, name)), absent); err != nil {
+		if err := common.Path(rel(filepath.Join(g.Dir, name)), absent); err != nil {
 			return err
 		}
 	}
-	if err := common.modules(rel(g.Dir)); err != nil {
+	if err := common.Modules(rel(g.Dir)); err != nil {
 		return err
 	}
 	// The main working tree is not this cloister's to move.
 	for _, name := range []string{"HEAD", "index"} {
-		if err := common.protect(rel(filepath.Join(g.Common, name)), stubs.Leave); err != nil {
+		if err := common.Path(rel(filepath.Join(g.Common, name)), stubs.Leave); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// tree adds protected paths below one writable bind, each with its ancestors
-// pinned, once.
-type tree struct {
-	v      *View
-	root   string
-	names  map[string]bool // what lies at the top; nil where that cannot be read
-	pinned map[string]bool
-	done   map[string]bool
-}
-
-func newTree(v *View, root string) *tree {
-	t := &tree{v: v, root: root, pinned: map[string]bool{}, done: map[string]bool{}}
-	if f, err := os.Open(root); err == nil {
-		defer f.Close()
-		if names, err := f.Readdirnames(-1); err == nil {
-			t.names = make(map[string]bool, len(names))
-			for _, name := range names {
-				t.names[name] = true
-			}
-		}
-	}
-	return t
-}
-
-// bare tells that the top has nothing of the name under which a path lies, so
-// that nobody needs to look further: most of the names are absent.
-func (t *tree) bare(rel string) bool {
-	first, _, _ := strings.Cut(rel, "/")
-	return t.names != nil && !t.names[first]
-}
-
-// protect makes a path read-only. An absent one is held by a stub, unless it is
-// to be left.
-func (t *tree) protect(rel string, absent stubs.Kind) error {
-	if t.done[rel] || t.covered(rel) {
-		return nil
-	}
-	if t.bare(rel) {
-		if absent != stubs.Leave {
-			t.hold(rel, absent)
-		}
-		return nil
-	}
-	full := filepath.Join(t.root, rel)
-	fi, err := os.Lstat(full)
-	if errors.Is(err, unix.ENOTDIR) {
-		return nil // a file or link above it: nothing can appear there
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		if absent == stubs.Leave || t.blocked(rel) {
-			return nil
-		}
-		t.hold(rel, absent)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("protect %s: %w", full, err)
-	}
-	if fi.Mode()&fs.ModeSymlink != 0 {
-		// The link itself is held, and what it leads to inside the project.
-		if real, err := realpath.Of(full); err == nil && realpath.Inside(real, t.root) && real != t.root {
-			r, err := filepath.Rel(t.root, real)
-			if err != nil {
-				return fmt.Errorf("protect %s: %w", full, err)
-			}
-			if err := t.protect(r, stubs.Leave); err != nil {
-				return err
-			}
-		}
-	}
-	if ignore := filepath.Join(rel, ".gitignore"); absent == stubs.Ignoring && fi.IsDir() {
-		if _, err := os.Lstat(filepath.Join(t.root, ignore)); errors.Is(err, fs.ErrNotExist) {
-			t.v.stubs = append(t.v.stubs, stubs.Stub{Root: t.root, Rel: ignore, Kind: stubs.File})
-		}
-	}
-	t.pin(rel)
-	t.done[rel] = true
-	socket := fi.Mode()&fs.ModeSocket != 0 // another session's stub, or a way out
-	t.v.Protect = append(t.v.Protect, sandbox.Protect{Target: sandbox.GuestPath(full), File: !fi.IsDir(), Empty: socket, Yields: socket})
-	return nil
-}
-
-// hold makes a stub where nothing is.
-func (t *tree) hold(rel string, k stubs.Kind) {
-	t.pin(rel)
-	t.done[rel] = true
-	cover := sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel))}
-	switch k {
-	case stubs.Leave:
-		return
-	case stubs.Folder:
-		cover.Empty, cover.Yields = true, true
-	case stubs.Blank:
-		cover.File, cover.Empty, cover.Yields = true, true, true
-	case stubs.File:
-		cover.File = true
-	case stubs.Ignoring:
-		k = stubs.Folder
-		t.v.stubs = append(t.v.stubs, stubs.Stub{Root: t.root, Rel: filepath.Join(rel, ".gitignore"), Kind: stubs.File})
-	}
-	t.v.stubs = append(t.v.stubs, stubs.Stub{Root: t.root, Rel: rel, Kind: k})
-	t.v.Protect = append(t.v.Protect, cover)
-}
-
-// blocked tells whether something that is no folder lies above an absent path:
-// nothing can appear below it.
-func (t *tree) blocked(rel string) bool {
-	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
-		if fi, err := os.Lstat(filepath.Join(t.root, dir)); err == nil {
-			return !fi.IsDir()
-		}
-	}
-	return false
-}
-
-// covered tells whether an ancestor is protected whole already.
-func (t *tree) covered(rel string) bool {
-	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
-		if t.done[dir] {
-			return true
-		}
-	}
-	return false
-}
-
-// pin holds the folders above a protected path, so that none can be renamed.
-func (t *tree) pin(rel string) {
-	var chain []string
-	for dir := filepath.Dir(rel); dir != "." && dir != "/"; dir = filepath.Dir(dir) {
-		chain = append(chain, dir)
-	}
-	slices.Reverse(chain)
-	for _, dir := range chain {
-		if !t.pinned[dir] {
-			t.pinned[dir] = true
-			t.v.Protect = append(t.v.Protect, sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, dir)), Pin: true})
-		}
-	}
-}
-
-// holdCommon keeps a main git folder from being led elsewhere by a commondir
-// file, which git obeys there too. It cannot be held by an empty folder, since
-// git fails on that; a file that says "here" changes nothing for git.
-func (t *tree) holdCommon(git string) error {
-	return t.protect(filepath.Join(git, "commondir"), stubs.File)
-}
-
-// modules protects what git obeys of the submodules of one git folder.
-func (t *tree) modules(git string) error {
-	parts, closed := modules(filepath.Join(t.root, git))
-	for i := range closed {
-		closed[i] = filepath.Join(git, closed[i])
-	}
-	t.close(closed)
-	for _, m := range parts {
-		if err := t.protect(filepath.Join(git, m), stubs.Leave); err != nil {
-			return err
-		}
-		if filepath.Base(m) == "config" {
-			if err := t.holdCommon(filepath.Join(git, filepath.Dir(m))); err != nil {
-				return err
-			}
-		}
-		t.unplace(filepath.Join(git, m))
-	}
-	return nil
-}
-
-// close shows shut folders empty, so that nobody inside can open them.
-func (t *tree) close(list []string) {
-	for _, rel := range list {
-		if !t.covered(rel) {
-			t.cover(sandbox.Protect{}, rel)
-		}
-	}
-}
-
-// hide shows the matching files empty, and shut folders in which some could match.
-func (t *tree) hide(glob string) error {
-	if !filepath.IsLocal(glob) {
-		return fmt.Errorf("hide %s: not a pattern inside the project", glob)
-	}
-	parts := strings.Split(filepath.Clean(glob), string(filepath.Separator))
-	for i := range parts[1:] {
-		above, err := filepath.Glob(filepath.Join(t.root, filepath.Join(parts[:i+1]...)))
-		if err != nil {
-			return fmt.Errorf("hide %s: %w", glob, err)
-		}
-		for _, dir := range above {
-			if rel, err := filepath.Rel(t.root, dir); err == nil && shut(dir) {
-				t.close([]string{rel})
-			}
-		}
-	}
-	found, err := filepath.Glob(filepath.Join(t.root, glob))
-	if err != nil {
-		return fmt.Errorf("hide %s: %w", glob, err)
-	}
-	for _, full := range found {
-		rel, err := filepath.Rel(t.root, full)
-		if err != nil {
-			return fmt.Errorf("hide %s: %w", glob, err)
-		}
-		fi, err := os.Lstat(full)
-		if err != nil || fi.Mode()&fs.ModeSymlink != 0 || t.done[rel] || t.covered(rel) {
-			continue
-		}
-		t.cover(sandbox.Protect{File: !fi.IsDir()}, rel)
-	}
-	return nil
-}
-
-// cover shows a path empty.
-func (t *tree) cover(p sandbox.Protect, rel string) {
-	if t.done[rel] {
-		return
-	}
-	t.pin(rel)
-	t.done[rel] = true
-	p.Target, p.Empty, p.Fleeting = sandbox.GuestPath(filepath.Join(t.root, rel)), true, p.File
-	t.v.Protect = append(t.v.Protect, p)
 }
 
 // writable are the folders of the host, but the private home, to which the
@@ -691,17 +452,54 @@ func (v *View) writable(o Options) []string {
 		}
 	}
 	for _, e := range o.Expose {
-		if real, err := realpath.Of(e.Path); err == nil && e.Access == sandbox.ReadWrite {
-			out = append(out, real)
+		if e.Access == sandbox.ReadWrite {
+			out = append(out, e.Path) // see named
 		}
 	}
 	return out
 }
 
+// excludeOf is where git of the host reads what to pass over in a repository, and in
+// no other.
+func excludeOf(g *Git) string { return filepath.Join(g.Common, "info/exclude") }
+
+// quiet holds names of files by empty files where git can be told to pass over them:
+// sockets are in the way of programs that copy or pack a project.
+func (v *View) quiet() error {
+	var names []string
+	root := string(v.project.Root)
+	for _, s := range v.Stubs {
+		if s.Kind == stubs.Blank && s.Root == root {
+			names = append(names, s.Rel)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if g := v.project.Git; g != nil {
+		if hidden, err := v.held.Hide(excludeOf(g), names); err != nil || !hidden {
+			return err
+		}
+	}
+	for i, s := range v.Stubs {
+		if s.Kind == stubs.Blank && s.Root == root {
+			v.Stubs[i].Kind = stubs.File
+			at := slices.IndexFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == filepath.Join(root, s.Rel) })
+			if at >= 0 {
+				v.Protect[at].Empty, v.Protect[at].Yields = false, false
+			}
+		}
+	}
+	return nil
+}
+
 // makeStubs makes the planned stubs, and adapts the covers to what came of them.
 func (v *View) makeStubs() error {
+	if err := v.quiet(); err != nil {
+		return fmt.Errorf("protect absent paths: %w", err)
+	}
 	path := func(s stubs.Stub) string { return filepath.Join(s.Root, s.Rel) }
-	return v.held.Make(v.stubs, func(s stubs.Stub) {
+	return v.held.Make(v.Stubs, func(s stubs.Stub) {
 		if s.Kind == stubs.Blank {
 			v.coverAsFound(path(s))
 		}
@@ -725,5 +523,33 @@ func (v *View) Release() error {
 	if v == nil {
 		return nil
 	}
+	v.Mend()
 	return v.held.Release()
+}
+
+// Mend makes the project's git folder one again, where a payload took a part of it away:
+// git of the host would look for a repository around it. It tells the paths of what it
+// changed, and of what it could not mend, relative to the project's top where they lie
+// in it.
+func (v *View) Mend() []string {
+	g := v.project.Git
+	if v.head == "" || g == nil || gitdir.Valid(g.Dir) || g.Dir != g.Common {
+		return nil
+	}
+	var out []string
+	for _, name := range gitdir.Mend(g.Dir, v.head) {
+		out = append(out, v.listed(filepath.Join(g.Dir, name)))
+	}
+	if !gitdir.Valid(g.Dir) {
+		out = append(out, v.listed(g.Dir))
+	}
+	return out
+}
+
+// listed is a path of the host as the end list names it.
+func (v *View) listed(path string) string {
+	if rel, ok := strings.CutPrefix(path, string(v.project.Root)+"/"); ok {
+		return rel
+	}
+	return path
 }

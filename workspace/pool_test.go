@@ -186,7 +186,7 @@ func planIn(t *testing.T, dir, state string, o workspace.Options) *workspace.Vie
 		t.Fatal(err)
 	}
 	o.Data, o.Locks = filepath.Join(state, "data"), filepath.Join(state, "locks")
-	v, err := workspace.Plan(p, o)
+	v, err := planOf(t, p, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
+	"cloister/host/resolve"
 	"cloister/internal/realpath"
 	"cloister/sandbox"
+	"cloister/workspace/gitdir"
 )
 
 // Project is the folder that a cloister works on.
@@ -66,7 +67,8 @@ func (e *TooWide) Hints() []string {
 const maxPointer = 4096 + 16
 
 // Find gives the project that a folder belongs to: the top of its repository,
-// or the folder itself. Symbolic links are resolved once, here.
+// or the folder itself. No link is followed to the folder: where one leads is a matter of
+// host/resolve, and a payload could make one after that has looked.
 func Find(dir string) (Project, error) {
 	abs, err := filepath.Abs(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +81,10 @@ func Find(dir string) (Project, error) {
 	if err != nil {
 		return Project{}, fmt.Errorf("find project: %w", err)
 	}
-	fi, err := os.Stat(real)
+	if real != abs {
+		return Project{}, fmt.Errorf("find project: %s leads to %s by a symbolic link", abs, real)
+	}
+	fi, err := os.Lstat(real)
 	if err != nil {
 		return Project{}, fmt.Errorf("find project: %w", err)
 	}
@@ -114,7 +119,7 @@ func findGit(at string) (*Git, error) {
 	case err != nil:
 		return nil, fmt.Errorf("find project: %w", err)
 	case fi.IsDir():
-		if !looksLikeGit(dot) {
+		if !gitdir.Looks(dot) {
 			return nil, nil
 		}
 		return &Git{Dir: dot, Common: dot}, nil
@@ -129,7 +134,7 @@ func findGit(at string) (*Git, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		// A submodule's or a separate git folder: it names its working tree.
-		if !looksLikeGit(dir) || !namesWorktree(dir, at) {
+		if !gitdir.Looks(dir) || !namesWorktree(dir, at) {
 			return nil, fmt.Errorf("find project: %s points to %s, which does not point back", dot, dir)
 		}
 		return &Git{Dir: dir, Common: dir, File: true}, nil
@@ -140,7 +145,7 @@ func findGit(at string) (*Git, error) {
 	if err != nil || back != dot {
 		return nil, fmt.Errorf("find project: %s points to %s, which does not point back (git worktree repair mends that)", dot, dir)
 	}
-	if filepath.Dir(dir) != filepath.Join(common, "worktrees") || !looksLikeGit(common) {
+	if filepath.Dir(dir) != filepath.Join(common, "worktrees") || !gitdir.Looks(common) {
 		return nil, fmt.Errorf("find project: %s is not a worktree of %s", dir, common)
 	}
 	return &Git{Dir: dir, Common: common, File: true}, nil
@@ -170,9 +175,10 @@ func readPointer(file, prefix, base string) (string, error) {
 }
 
 // readSmall reads the beginning of a file that the agent may have planted. It may
-// be a pipe: neither opening nor reading may wait for the agent.
+// be a pipe: neither opening nor reading may wait for the agent. It may be made a link
+// meanwhile, too, which is not followed.
 func readSmall(file string) (string, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := resolve.Open(file)
 	if err != nil {
 		return "", err
 	}
@@ -197,18 +203,9 @@ func parsePointer(text, prefix string) (string, error) {
 	return path, nil
 }
 
-func looksLikeGit(dir string) bool {
-	for _, name := range []string{"HEAD", "objects", "refs"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// namesWorktree tells whether a git folder's core.worktree is the given folder.
+// namesWorktree reports whether a git folder's core.worktree is the given folder.
 func namesWorktree(dir, at string) bool {
-	value := last(readGitConfig(filepath.Join(dir, "config")), "core", "worktree")
+	value := gitdir.Last(gitdir.Read(filepath.Join(dir, "config")), "core", "worktree")
 	if value == "" {
 		return false
 	}
@@ -242,21 +239,22 @@ type Author struct{ Name, Email string }
 // FindAuthor reads the person's name from the repository's configuration or
 // from the one in their home. Nothing else of these files goes inside.
 func FindAuthor(home string, g *Git) Author {
-	files := []string{}
+	var all [][]gitdir.Entry
 	if g != nil {
-		files = append(files, filepath.Join(g.Common, "config"))
+		all = append(all, gitdir.Read(filepath.Join(g.Common, "config")))
 	}
 	if home != "" {
-		files = append(files, filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config/git/config"))
+		for _, name := range []string{".gitconfig", ".config/git/config"} {
+			all = append(all, gitdir.ReadOwn(filepath.Join(home, name)))
+		}
 	}
 	var a Author
-	for _, f := range files {
-		entries := readGitConfig(f)
+	for _, entries := range all {
 		if a.Name == "" {
-			a.Name = last(entries, "user", "name")
+			a.Name = gitdir.Last(entries, "user", "name")
 		}
 		if a.Email == "" {
-			a.Email = last(entries, "user", "email")
+			a.Email = gitdir.Last(entries, "user", "email")
 		}
 	}
 	return a

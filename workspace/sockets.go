@@ -10,6 +10,7 @@ import (
 
 	"cloister/internal/realpath"
 	"cloister/sandbox"
+	"cloister/workspace/protect"
 )
 
 // hideSockets covers the sockets of the host's programs that lie in what is shown.
@@ -40,7 +41,7 @@ func (v *View) hideSockets(o Options) {
 		if !slices.Contains(v.exposed, string(b.Target)) || b.File {
 			continue
 		}
-		_, sockets, closed := nested(string(b.Source))
+		sockets, closed := protect.Sockets(string(b.Source), o.Data)
 		for _, rel := range sockets {
 			v.hideSocket(filepath.Join(string(b.Target), rel))
 		}

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"unicode"
 
 	"cloister/sandbox"
+	"cloister/workspace/gitdir"
 )
 
 // Submodule is one that a working tree names and its repository does not know yet.
@@ -29,26 +29,26 @@ func Unregistered(root sandbox.HostPath, g *Git) []Submodule {
 	if fi, err := os.Lstat(file); g == nil || err != nil || !fi.Mode().IsRegular() {
 		return nil
 	}
-	settings := readGitConfig(filepath.Join(g.Common, "config"))
+	settings := gitdir.Read(filepath.Join(g.Common, "config"))
 	known := map[string]bool{}
 	for _, e := range settings {
-		known[e.subsection] = known[e.subsection] || e.section == "submodule" && e.key == "url"
+		known[e.Subsection] = known[e.Subsection] || e.Section == "submodule" && e.Key == "url"
 	}
 	var out []Submodule
-	for _, e := range readGitConfig(file) {
-		if e.section != "submodule" || e.subsection == "" || known[e.subsection] {
+	for _, e := range gitdir.Read(file) {
+		if e.Section != "submodule" || e.Subsection == "" || known[e.Subsection] {
 			continue
 		}
-		i := slices.IndexFunc(out, func(s Submodule) bool { return s.Name == e.subsection })
+		i := slices.IndexFunc(out, func(s Submodule) bool { return s.Name == e.Subsection })
 		if i < 0 {
 			i = len(out)
-			out = append(out, Submodule{Name: e.subsection})
+			out = append(out, Submodule{Name: e.Subsection})
 		}
 		switch {
-		case e.key == "url":
-			out[i].URL = e.value
-		case e.key == "update" && slices.Contains([]string{"checkout", "rebase", "merge", "none"}, e.value):
-			out[i].Update = e.value
+		case e.Key == "url":
+			out[i].URL = e.Value
+		case e.Key == "update" && slices.Contains([]string{"checkout", "rebase", "merge", "none"}, e.Value):
+			out[i].Update = e.Value
 		}
 	}
 	// What cannot be written as one line would make the whole file unreadable.
@@ -67,16 +67,16 @@ func Unregistered(root sandbox.HostPath, g *Git) []Submodule {
 func relative(url string) bool { return strings.HasPrefix(url, "./") || strings.HasPrefix(url, "../") }
 
 // originOf is where the remote of a branch lies, or origin.
-func originOf(settings []entry, branch string) string {
+func originOf(settings []gitdir.Entry, branch string) string {
 	remote, url := "origin", ""
 	for _, e := range settings {
-		if e.section == "branch" && e.subsection == branch && e.key == "remote" {
-			remote = e.value
+		if e.Section == "branch" && e.Subsection == branch && e.Key == "remote" {
+			remote = e.Value
 		}
 	}
 	for _, e := range settings {
-		if e.section == "remote" && e.subsection == remote && e.key == "url" {
-			url = e.value
+		if e.Section == "remote" && e.Subsection == remote && e.Key == "url" {
+			url = e.Value
 		}
 	}
 	return url
@@ -103,46 +103,4 @@ func against(base, url string) string {
 		}
 	}
 	return strings.TrimRight(base+sep+url, "/")
-}
-
-// unplace shows a submodule's settings without the place of its working tree. Git
-// writes that anew whenever it updates a submodule whose settings have it
-// (ensure_core_worktree of its submodule--helper), and ends where it cannot. It
-// finds the working tree without: by the pointer that led to the git folder.
-//
-// What is shown is as the settings were at the start. A file that another cloister
-// of the project exchanges meanwhile gives nothing away: it lies below the same
-// top, and has to be settings of git that name a place.
-func (t *tree) unplace(rel string) {
-	if name := filepath.Base(rel); name != "config" && name != "config.worktree" {
-		return
-	}
-	full := filepath.Join(t.root, rel)
-	i := slices.IndexFunc(t.v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == full && p.File && !p.Empty })
-	if fi, err := os.Lstat(full); i < 0 || err != nil || !fi.Mode().IsRegular() {
-		return
-	}
-	text, err := Look(t.root, rel)
-	if err != nil {
-		return // too much, or not to be read: git inside finds what the host has
-	}
-	if shown, ok := withoutPlace(string(text)); ok {
-		f := sandbox.File{Path: sandbox.GuestPath(fmt.Sprintf("/.cloister/git/%d", len(t.v.Files))), Data: []byte(shown), Mode: 0o444}
-		t.v.Files, t.v.Protect[i].Instead = append(t.v.Files, f), f.Path
-	}
-}
-
-// withoutPlace is a text of settings without core.worktree; ok tells that it had
-// one.
-func withoutPlace(text string) (out string, ok bool) {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	var b strings.Builder
-	end := 0
-	eachSetting(text, func(e entry, from, to int) {
-		if e.section == "core" && e.subsection == "" && e.key == "worktree" {
-			b.WriteString(text[end:from] + "\n")
-			end, ok = to, true
-		}
-	})
-	return b.String() + text[end:], ok
 }

@@ -74,7 +74,7 @@ func TestFind(t *testing.T) {
 	}{
 		{start: "main", root: "main", common: "main/.git"},
 		{start: "main/sub", root: "main", common: "main/.git"},
-		{start: "link/sub", root: "main", common: "main/.git"},
+		{start: "link/sub", fails: true}, // host/resolve follows links, and says who made them
 		{start: "wt", root: "wt", common: "main/.git"},
 		{start: "plain", root: "plain"},
 		{start: "halfgit", root: "halfgit"},
@@ -140,7 +140,7 @@ func plan(t *testing.T, dir string, o workspace.Options) *workspace.View {
 		t.Fatal(err)
 	}
 	o.Data, o.Locks = filepath.Join(filepath.Dir(dir), "data"), filepath.Join(filepath.Dir(dir), "locks")
-	v, err := workspace.Plan(p, o)
+	v, err := planOf(t, p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +180,39 @@ func TestStubsAreSharedAndRemovedByTheLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{".idea", "f"}) {
+		t.Errorf("left: %v", got)
+	}
+}
+
+// What a payload shuts, the end of the session opens, and shuts again.
+func TestReleaseOfShutFolders(t *testing.T) {
+	dir := filepath.Join(base(t), "p")
+	repo(t, filepath.Join(dir, ".git"))
+	repo(t, filepath.Join(dir, "deep/sub/.git"))
+	write(t, filepath.Join(dir, "deep/sub/.git/config"), "[core]\n\tbare = false\n")
+	v := plan(t, dir, workspace.Options{})
+	git := filepath.Join(dir, "deep/sub/.git")
+	if !slices.Contains(names(t, git), "commondir") {
+		t.Fatalf("nothing is held in a repository below: %v", names(t, git))
+	}
+	for _, shut := range []string{"deep/sub/.git", "deep/sub", "deep"} {
+		if err := os.Chmod(filepath.Join(dir, shut), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := v.Release(); err != nil {
+		t.Error(err)
+	}
+	for _, shut := range []string{"deep", "deep/sub", "deep/sub/.git"} {
+		full := filepath.Join(dir, shut)
+		if fi, err := os.Lstat(full); err != nil || fi.Mode().Perm() != 0 {
+			t.Errorf("%s: %v, %v", shut, fi.Mode(), err)
+		}
+		if err := os.Chmod(full, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := names(t, git); slices.Contains(got, "commondir") {
 		t.Errorf("left: %v", got)
 	}
 }
@@ -493,7 +526,7 @@ func TestExposeRefuses(t *testing.T) {
 	o := workspace.Options{Data: filepath.Join(filepath.Dir(dir), "data"), Locks: filepath.Join(filepath.Dir(dir), "locks"), KeepOut: []string{filepath.Join(filepath.Dir(dir), "data")}}
 	for _, path := range []string{"/", filepath.Dir(dir), filepath.Join(filepath.Dir(dir), "data"), "/no/such", "/dev/null", "/proc", "/proc/self", "/dev", "/sys"} {
 		o.Expose = []workspace.Expose{{Path: path}}
-		if v, err := workspace.Plan(p, o); err == nil {
+		if v, err := planOf(t, p, o); err == nil {
 			t.Errorf("%s was exposed", path)
 			if err := v.Release(); err != nil {
 				t.Error(err)
@@ -503,7 +536,7 @@ func TestExposeRefuses(t *testing.T) {
 	// What the cloister makes itself would end the start later, in the driver's words.
 	for _, e := range []workspace.Expose{{Path: "/etc"}, {Path: "/var/tmp"}, {Path: t.TempDir(), At: "/work/x"}} {
 		o.Expose = []workspace.Expose{e}
-		v, err := workspace.Plan(p, o)
+		v, err := planOf(t, p, o)
 		if err == nil {
 			err = v.Release()
 		}
@@ -520,7 +553,7 @@ func TestExposeRefuses(t *testing.T) {
 		"/":                           "all of the host: name what of it is needed",
 	} {
 		o.Expose, o.Refs = nil, []string{path}
-		v, err := workspace.Plan(p, o)
+		v, err := planOf(t, p, o)
 		if err == nil {
 			err = v.Release()
 		}
@@ -534,7 +567,7 @@ func TestExposeRefuses(t *testing.T) {
 			continue
 		}
 		o.Refs = []string{path}
-		v, err := workspace.Plan(p, o)
+		v, err := planOf(t, p, o)
 		if err == nil {
 			err = v.Release()
 		}
@@ -558,7 +591,7 @@ func TestHomeBelowTheAlias(t *testing.T) {
 	o := workspace.Options{Data: filepath.Join(filepath.Dir(dir), "data"), Locks: filepath.Join(filepath.Dir(dir), "locks"), Home: "/work/person"}
 	for none, want := range map[bool]sandbox.GuestPath{false: "/home/agent", true: "/work/person"} {
 		o.None = none
-		v, err := workspace.Plan(p, o)
+		v, err := planOf(t, p, o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,7 @@
-// Package flood counts what a session is refused too often to be recorded one by
-// one.
+// Package flood counts what a session is refused, or does, too often to be recorded
+// one by one.
 //
-// It promises that every refusal is accounted for: by a record of its own, or by a
+// It promises that every event is accounted for: by a record of its own, or by a
 // sum that says how many it stands for, and that the record tells where counting
 // began. It writes nothing: who records asks Spend for every event.
 package flood
@@ -18,7 +18,7 @@ import (
 
 // What of one session's refusals is recorded one by one: a burst, then so many a
 // second. What is more is counted, and told by records of their own: a program that
-// is refused a million times must not fill the disk (LG-04). Whatever was allowed,
+// is refused a million times must not fill the disk (LG-04). Whatever was
 // asked or answered is always recorded. The record says where counting began, so
 // that it is true also where a guardian is killed before it has told the number.
 const (
@@ -39,6 +39,11 @@ type allowance struct {
 	at     time.Time
 	unsaid map[audit.Kind]*audit.Event // what was left out, by kind: the first one, with their number
 	told   time.Time
+
+	bytes   float64 // left for allowed traffic
+	filled  time.Time
+	counted map[group]*audit.Event // what was left out of that: the first one, with their number
+	summed  time.Time
 }
 
 // New gives every session a full allowance.
@@ -60,12 +65,18 @@ func (b *Budget) Spend(e *audit.Event, now time.Time) (record bool, due []audit.
 	switch {
 	case e.Kind == audit.SessionStop && a != nil:
 		delete(b.left, e.SessionID)
-		return true, a.sums()
-	case !denial(*e):
+		return true, append(a.sums(), a.counts()...)
+	case !denial(*e) && !traffic(e):
 		return true, nil
 	case a == nil:
-		a = &allowance{tokens: refusalBurst, at: now, unsaid: map[audit.Kind]*audit.Event{}, told: now}
+		a = &allowance{
+			tokens: refusalBurst, at: now, unsaid: map[audit.Kind]*audit.Event{}, told: now,
+			bytes: allowedBurst, filled: now, summed: now,
+		}
 		b.left[e.SessionID] = a
+	}
+	if traffic(e) {
+		return a.allow(e, now)
 	}
 	a.tokens = min(refusalBurst, a.tokens+now.Sub(a.at).Seconds()*refusalRate)
 	a.at = now
@@ -95,6 +106,9 @@ func (b *Budget) Late(now time.Time) []audit.Event {
 	for _, id := range slices.Sorted(maps.Keys(b.left)) {
 		if a := b.left[id]; len(a.unsaid) > 0 && now.Sub(a.told) >= Every {
 			out, a.told = append(out, a.sums()...), now
+		}
+		if a := b.left[id]; len(a.counted) > 0 && now.Sub(a.summed) >= Every {
+			out, a.summed = append(out, a.counts()...), now
 		}
 	}
 	return out
@@ -132,7 +146,7 @@ func (b *Budget) Rest() []audit.Event {
 	defer b.mu.Unlock()
 	var out []audit.Event
 	for _, id := range slices.Sorted(maps.Keys(b.left)) {
-		out = append(out, b.left[id].sums()...)
+		out = append(out, append(b.left[id].sums(), b.left[id].counts()...)...)
 	}
 	return out
 }

@@ -30,10 +30,10 @@ const reopenEvery = time.Second
 // Recorder is the audit with a second life: once the log has latched, every
 // Append fails until a new one could be opened on what is really on the disk.
 type Recorder struct {
-	dir    string
-	logger *slog.Logger
-	told   func(audit.Event)
-	budget *flood.Budget
+	dir      string
+	logger   *slog.Logger
+	recorded func(audit.Event)
+	budget   *flood.Budget
 
 	mu     sync.RWMutex
 	log    *audit.Log // nil while broken and not yet open again
@@ -42,16 +42,16 @@ type Recorder struct {
 	wake   chan struct{}
 }
 
-// Open opens the record in dir; told hears of every event once it is recorded.
-func Open(dir string, logger *slog.Logger, told func(audit.Event)) (*Recorder, error) {
-	log, err := audit.Open(dir, audit.Options{Appended: told})
+// Open opens the record in dir; recorded receives every event once it is written.
+func Open(dir string, logger *slog.Logger, recorded func(audit.Event)) (*Recorder, error) {
+	log, err := audit.Open(dir, audit.Options{Appended: recorded})
 	if errors.Is(err, audit.ErrInUse) {
 		return nil, fmt.Errorf("%w: a guardian of these state folders runs already, with another XDG_RUNTIME_DIR than this one; use that, or end it there with cloister guardian stop", err)
 	}
 	if err != nil {
 		return nil, advise(dir, err)
 	}
-	return &Recorder{dir: dir, logger: logger, told: told, log: log, budget: flood.New(), wake: make(chan struct{}, 1)}, nil
+	return &Recorder{dir: dir, logger: logger, recorded: recorded, log: log, budget: flood.New(), wake: make(chan struct{}, 1)}, nil
 }
 
 // advise adds what a person can do.
@@ -59,7 +59,7 @@ func advise(dir string, err error) error {
 	var bad *audit.BadRecord
 	switch {
 	case errors.As(err, &bad):
-		return fmt.Errorf("%w: look with `cloister audit verify`, then move %s away to begin a new record", err, dir)
+		return fmt.Errorf("%w: look with `cloister audit verify`, then move %s away to begin a new record, which will say so", err, dir)
 	case isSpace(err):
 		return fmt.Errorf("%w: make space, nothing runs unrecorded", err)
 	}
@@ -68,11 +68,20 @@ func advise(dir string, err error) error {
 
 // Ended records what was allowed before and has ended: nothing waits for it.
 func (r *Recorder) Ended(e audit.Event) error {
+	record, due := r.budget.Spend(&e, time.Now())
 	r.mu.RLock()
 	log, broken := r.log, r.broken
 	r.mu.RUnlock()
 	if log == nil {
 		return broken
+	}
+	for _, sum := range due {
+		if err := r.woken(log, log.AppendSoon(sum)); err != nil {
+			return err
+		}
+	}
+	if !record {
+		return nil
 	}
 	return r.woken(log, log.AppendSoon(e))
 }
@@ -178,7 +187,7 @@ func (r *Recorder) reopen(ctx context.Context, why error) {
 		_ = r.log.Close() // its failure is known
 		r.log = nil
 	}
-	log, err := audit.Open(r.dir, audit.Options{Appended: r.told})
+	log, err := audit.Open(r.dir, audit.Options{Appended: r.recorded})
 	if err == nil {
 		err = log.Append(ctx, audit.Event{
 			Kind:   audit.GuardianStart,

@@ -71,8 +71,12 @@ func dispatch(ctx context.Context, words []string) error {
 			return mcp()
 		case "say":
 			return say(words[1:])
+		case "requests":
+			return requests(words[1:])
 		case "search":
 			return search(words[1:])
+		case "hoard":
+			return hoarding(words[1:])
 		case "listen":
 			return listen(words[1:])
 		}
@@ -357,7 +361,7 @@ func report(rows []escape.Row, verbose bool) (failed int) {
 		}
 		fmt.Printf("%-7s %-4s %-28s %s\n", r.Case.ID, word, r.Case.Class, strings.Join(parts, "; "))
 		for _, p := range r.Problems {
-			fmt.Printf("        | %s\n", p)
+			fmt.Printf("        | %s\n", clip(p, 12))
 		}
 		if !verbose {
 			continue
@@ -375,6 +379,15 @@ func report(rows []escape.Row, verbose bool) (failed int) {
 		}
 	}
 	return failed
+}
+
+// clip is a text of at most so many lines, the first and the last.
+func clip(text string, most int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if over := len(lines) - most; over > 0 {
+		lines = slices.Replace(lines, most/2, most/2+over, fmt.Sprintf("... %d lines ...", over))
+	}
+	return strings.Join(lines, "\n        |   ")
 }
 
 // note adds what came of the cases to the file of columns.

@@ -17,11 +17,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// say sends texts as they are to tls:NAME[:PORT], tcp:HOST:PORT or unix:PATH, each after
+// say sends texts as they are to tls:NAME[:PORT], ech:HOST:PORT/INNER/CONFIG (an encrypted
+// ClientHello with the hex of a configuration of one's own), tcp:HOST:PORT or unix:PATH, each after
 // the answer to the one before, and prints the answers. ${NAME} is a variable of
 // the environment; ${base64:NAME}, ${hex:NAME} and ${percent:NAME} are forms of it.
 // A first word "slowly" sends byte by byte.
@@ -61,6 +63,9 @@ func say(words []string) error {
 
 func reach(to string) (net.Conn, error) {
 	kind, at, _ := strings.Cut(to, ":")
+	if kind == "ech" {
+		return reachHidden(at)
+	}
 	if kind != "tls" {
 		return net.DialTimeout(kind, at, 10*time.Second)
 	}
@@ -73,6 +78,30 @@ func reach(to string) (net.Conn, error) {
 		return nil, err
 	}
 	t := tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) // an attacker looks at no certificate
+	if err := errors.Join(t.SetDeadline(time.Now().Add(15*time.Second)), t.Handshake()); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func reachHidden(at string) (net.Conn, error) {
+	words := strings.Split(at, "/")
+	if len(words) != 3 {
+		return nil, errors.New("ech:HOST:PORT/INNER/CONFIG")
+	}
+	list, err := hex.DecodeString(words[2])
+	if err != nil {
+		return nil, err
+	}
+	c, err := net.DialTimeout("tcp", words[0], 10*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	t := tls.Client(c, &tls.Config{
+		ServerName: words[1], MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}, EncryptedClientHelloConfigList: list,
+		EncryptedClientHelloRejectionVerify: func(tls.ConnectionState) error { return nil },
+	})
 	if err := errors.Join(t.SetDeadline(time.Now().Add(15*time.Second)), t.Handshake()); err != nil {
 		c.Close()
 		return nil, err
@@ -225,4 +254,29 @@ func mcp() error {
 		fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n", req.ID, result)
 	}
 	return in.Err()
+}
+
+// requests asks a host so many times for an address with a long path, on connections
+// that stay.
+func requests(words []string) error {
+	if len(words) != 2 {
+		return errors.New("requests: of whom, and how many?")
+	}
+	n, err := strconv.Atoi(words[1])
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 20 * time.Second}
+	path := strings.Repeat("p", 2000)
+	for i := range n {
+		res, err := client.Get("https://" + words[0] + "/ok/" + strconv.Itoa(i) + path)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, res.Body)
+		if err = errors.Join(err, res.Body.Close()); err != nil || res.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %w", res.Status, err)
+		}
+	}
+	return nil
 }

@@ -129,7 +129,7 @@ func (o *options) settle() error {
 	return err
 }
 
-// program tells whether a file can be executed.
+// program reports whether a file can be executed.
 func program(path string) error {
 	info, err := os.Stat(path)
 	switch {

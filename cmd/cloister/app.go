@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/guardian"
 	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
@@ -260,6 +260,11 @@ func (a *app) ensure(ctx context.Context) (*client.Client, error) {
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	if outdated(d) {
+		if err := a.replaceIdle(ctx, d); err != nil {
+			return nil, err
+		}
+	}
 	var taken *takenError
 	for {
 		c, err := client.Ensure(ctx, guardian.Socket(d), func() error {

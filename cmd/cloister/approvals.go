@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/client"
-	"cloister/panel"
+	"cloister/api/client"
+	"cloister/ui/tui"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -116,25 +116,45 @@ func (a *app) showApproval(i api.Approval) {
 	for _, d := range i.Details {
 		a.line("  %s: %s", d.Label, d.Text)
 	}
-	if i.Digest != "" {
-		a.line("bound to: %s", i.Digest)
-	}
+	a.line("waiting: %d", i.Waiting)
 	a.line("scopes: %s", strings.Join(i.Scopes, ", "))
+	for _, c := range i.Covers {
+		a.line("%s", coverLine(c))
+	}
 	if i.State != "pending" {
 		a.line("%s", stateOf(i))
 	}
 }
 
+// coverLine says what an answer of one scope is for.
+func coverLine(c api.ApprovalCover) string {
+	line := c.Scope
+	if c.Pattern != "" {
+		line += " with --pattern " + c.Pattern
+	}
+	line += ": " + c.Text
+	if c.Digest != "" {
+		line += "; bound to " + c.Digest
+	}
+	return line
+}
+
 func (a *app) listApprovals(list []api.Approval, now time.Time) {
-	rows := [][]string{{"ID", "SESSION", "KIND", "WHAT", "STATE", "LEFT"}}
+	rows, cut := [][]string{{"ID", "SESSION", "KIND", "WHAT", "STATE", "LEFT"}}, false
 	for _, i := range list {
 		left := ""
 		if i.State == "pending" {
 			left = age(i.ExpiresAt.Sub(now))
 		}
 		rows = append(rows, []string{i.ID, i.Session, i.Kind, short(i.Title), stateOf(i), left})
+		if short(i.Title) != i.Title {
+			cut = true
+		}
 	}
 	a.table(rows)
+	if cut {
+		a.notice("what ends with … is longer: cloister approvals show ID has all of it")
+	}
 }
 
 func (a *app) listDecisions(list []api.Decision) {
@@ -207,6 +227,11 @@ func (a *app) approvalsAnswer(verb string) *cobra.Command {
 					what += " and all of " + i.Pattern
 				}
 				a.line("%s %s: %s (%s)", i.ID, i.State, what, i.Scope)
+				for _, c := range i.Covers {
+					if c.Scope == i.Scope && c.Scope != "once" && c.Pattern == i.Pattern {
+						a.line("for %s", c.Text)
+					}
+				}
 				return nil
 			})
 		},
@@ -362,8 +387,8 @@ func (a *app) approvalsWatch() *cobra.Command {
 func (a *app) watchPanel(ctx context.Context, w *watching) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	news := make(chan panel.News)
-	w.panel = func(n panel.News) {
+	news := make(chan tui.News)
+	w.panel = func(n tui.News) {
 		select {
 		case news <- n:
 		case <-ctx.Done():
@@ -377,7 +402,7 @@ func (a *app) watchPanel(ctx context.Context, w *watching) error {
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	err := panel.Run(ctx, a.stdin, a.stdout, resized, news, func(id string, allow bool, r api.ApprovalReply) (string, error) {
+	err := tui.Run(ctx, a.stdin, a.stdout, resized, news, func(id string, allow bool, r api.ApprovalReply) (string, error) {
 		text := ""
 		err := a.withGuardian(ctx, func(c *client.Client) error {
 			i, err := c.Answer(ctx, id, allow, r)
@@ -400,7 +425,7 @@ type watching struct {
 	asJSON bool
 	seen   map[string]string // the state that was told, by ID
 	last   string            // ID of the last event
-	panel  func(panel.News)  // the whole screen; nil for lines
+	panel  func(tui.News)    // the whole screen; nil for lines
 }
 
 // again is how soon a guardian that went away is looked for.
@@ -424,7 +449,7 @@ func (w *watching) run(ctx context.Context) error {
 		}
 		w.a.log().Debug("the guardian went away", "error", err)
 		if w.panel != nil {
-			w.panel(panel.News{Note: "the guardian went away; looking for the next"})
+			w.panel(tui.News{Note: "the guardian went away; looking for the next"})
 		}
 		select {
 		case <-ctx.Done():
@@ -448,7 +473,7 @@ func (w *watching) event(ctx context.Context, c *client.Client, e api.Event) err
 	switch e.Type {
 	case api.EventHello, api.EventReset:
 		if w.panel != nil {
-			w.panel(panel.News{Note: "watching"})
+			w.panel(tui.News{Note: "watching"})
 		} else if e.Type == api.EventHello {
 			w.a.notice("cloister: watching; asks wait for an answer while this runs")
 		}
@@ -480,7 +505,7 @@ func (w *watching) tell(i api.Approval) {
 	}
 	w.seen[i.ID] = i.State
 	if w.panel != nil {
-		w.panel(panel.News{Approval: &i})
+		w.panel(tui.News{Approval: &i})
 		return
 	}
 	if i.State != "pending" {
@@ -509,6 +534,12 @@ func (w *watching) tell(i api.Approval) {
 	}
 	for _, d := range i.Details {
 		w.a.line("            %s: %s", d.Label, d.Text)
+	}
+	if i.Waiting > 1 {
+		w.a.line("            waiting: %d, each with a question of its own", i.Waiting)
+	}
+	for _, c := range i.Covers {
+		w.a.line("            %s", coverLine(c))
 	}
 	w.a.line("          answer: cloister approvals approve %s, or deny %s", i.ID, i.ID)
 }

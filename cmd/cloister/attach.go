@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/internal/peercred"
 	"cloister/internal/xdg"
 	"cloister/session/terminal"
@@ -268,7 +268,7 @@ func sweepDoors(d xdg.Dirs, live []string) error {
 	return errors.Join(errs...)
 }
 
-// answers tells whether anybody listens at a socket.
+// answers reports whether anybody listens at a socket.
 func answers(path string) bool {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {

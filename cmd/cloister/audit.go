@@ -23,7 +23,7 @@ import (
 
 func (a *app) auditCommand() *cobra.Command {
 	return group("audit", "Read and prove the record of what every cloister asked for",
-		a.auditTail(), a.auditShow(), a.auditVerify(), a.auditExport())
+		a.auditTail(), a.auditShow(), a.auditVerify(), a.auditAnchor(), a.auditExport())
 }
 
 // eachEvent reads what is recorded. A record that cannot be read is told and
@@ -209,42 +209,6 @@ func (a *app) showEvent(l audit.Line, asJSON bool) error {
 	return nil
 }
 
-func (a *app) auditVerify() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "verify",
-		Short: "Prove that no record was changed, removed or cut off",
-		Args:  counted(0, 0),
-		RunE: func(*cobra.Command, []string) error {
-			d, err := a.dirs()
-			if err != nil {
-				return err
-			}
-			r, err := audit.Verify(guardian.AuditDir(d))
-			var bad *audit.BadRecord
-			if err != nil && !errors.As(err, &bad) {
-				return err
-			}
-			if asJSON {
-				if jsonErr := a.json(verification(r, bad)); jsonErr != nil {
-					return jsonErr
-				}
-			} else if bad == nil {
-				a.line("%s in %s, unbroken; head %s", count(r.Records, "record"), count(r.Segments, "file"), orDash(r.Head))
-				if r.TornBytes > 0 {
-					a.notice("the last %d bytes are a record that is being written, or that a crash cut", r.TornBytes)
-				}
-			}
-			if bad != nil {
-				return fmt.Errorf("verify the audit: %w", bad)
-			}
-			return nil
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	return c
-}
-
 // auditExport prints the record itself: a line here is the line there, so that
 // whoever gets it can compute the hashes again.
 func (a *app) auditExport() *cobra.Command {
@@ -282,31 +246,6 @@ written, byte for byte, with its hash and that of the one before.`,
 	c.Flags().StringVar(&f.Verdict, "verdict", "", "only `VERDICT`: allow, ask or deny")
 	c.Flags().DurationVar(&since, "since", 0, "only events younger than this, such as 10m")
 	return a.completesFilter(c)
-}
-
-type verified struct {
-	OK        bool       `json:"ok"`
-	Records   uint64     `json:"records"`
-	Segments  int        `json:"segments"`
-	Head      string     `json:"head"`
-	Anchored  uint64     `json:"anchored"`
-	TornBytes int64      `json:"torn_bytes"`
-	Bad       *badRecord `json:"bad"`
-}
-
-type badRecord struct {
-	File   string `json:"file"`
-	Line   int    `json:"line"`
-	Seq    uint64 `json:"seq"`
-	Reason string `json:"reason"`
-}
-
-func verification(r audit.Report, bad *audit.BadRecord) verified {
-	v := verified{OK: bad == nil, Records: r.Records, Segments: r.Segments, Head: r.Head, Anchored: r.Anchored, TornBytes: r.TornBytes}
-	if bad != nil {
-		v.Bad = &badRecord{bad.File, bad.Line, bad.Seq, bad.Reason}
-	}
-	return v
 }
 
 // count writes a number of things.

@@ -13,9 +13,10 @@ import (
 	"syscall"
 
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/config"
 	"cloister/internal/termsafe"
+	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/image"
@@ -205,13 +206,36 @@ func (a *app) tellRefused(s api.SessionSummary) {
 func (a *app) engineForget(ctx context.Context, i image.Image) error {
 	d, err := a.engineDriver()
 	if err != nil {
-		return nil //nolint:nilerr // DOCKER_HOST names an engine elsewhere, which was given nothing
+		return nil // DOCKER_HOST names an engine elsewhere, which was given nothing
 	}
 	var names []string
 	for _, n := range i.Names {
 		names = append(names, image.Familiar(n))
 	}
 	_, err = d.Forget(ctx, sandbox.Root{ID: i.ID}, names)
+	if _, none := errors.AsType[*sandbox.Unsupported](err); none {
+		return nil
+	}
+	return err
+}
+
+// engineForgetAll takes all that is ours from the engine: the images of the store, and
+// those that were built there.
+func (a *app) engineForgetAll(ctx context.Context, dirs xdg.Dirs) error {
+	list, err := imageStore(dirs).List()
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		if err := a.engineForget(ctx, i); err != nil {
+			return err
+		}
+	}
+	d, err := a.engineDriver()
+	if err != nil {
+		return nil // DOCKER_HOST names an engine elsewhere, which was given nothing
+	}
+	err = d.ForgetBuilt(ctx)
 	if _, none := errors.AsType[*sandbox.Unsupported](err); none {
 		return nil
 	}

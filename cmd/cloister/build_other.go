@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	"cloister/internal/xdg"
 	"cloister/sandbox/image"
 )
 
@@ -13,6 +14,9 @@ import (
 func (*app) engineBuild(context.Context, *buildFlags) error {
 	return hinted(errors.New("image build: only Linux can build in containers"), "cloister image pull fetches an image")
 }
+
+// engineForgetAll has nothing to forget.
+func (*app) engineForgetAll(context.Context, xdg.Dirs) error { return nil }
 
 // engineForget has nothing to forget.
 func (*app) engineForget(context.Context, image.Image) error { return nil }

@@ -15,7 +15,7 @@ import (
 
 func (a *app) configCommand() *cobra.Command {
 	return group("config", "Show and edit the configuration",
-		a.configShow(), a.configEdit(), a.configPath(), a.configInit(), a.configSchema())
+		a.configShow(), a.configEdit(), a.configPath(), a.configInit(), a.configImport(), a.configSchema())
 }
 
 // load reads the configuration of this instance.

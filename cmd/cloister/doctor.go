@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/guardian"
+	"cloister/host/kernel"
 	"cloister/hostexec"
 	"cloister/internal/xdg"
-	"cloister/kernel"
 	"cloister/sandbox"
 
 	"github.com/spf13/cobra"
@@ -186,7 +186,7 @@ func existing(dir string) string {
 	}
 }
 
-// room tells whether the audit has space to grow.
+// room reports whether the audit has space to grow.
 func room(dir string) (status kernel.Status, detail, fix string) {
 	if _, err := os.Stat(dir); err != nil {
 		dir = existing(dir)

@@ -10,6 +10,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/native"
+	"cloister/session"
 	"cloister/workspace/stubs"
 )
 
@@ -58,6 +59,7 @@ func sweep(d xdg.Dirs) func(context.Context, []string) error {
 			docker.New(docker.Options{Dir: enginesDir(d)}).Leftovers(ctx),
 			stubs.Sweep(locksDir(d)),
 			sweepDoors(d, live),
+			session.SweepReviews(ctx, reviews(d)),
 		)
 	}
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 
 	"golang.org/x/term"
@@ -20,13 +18,12 @@ func (a *app) edit(ctx context.Context, what, file string) error {
 		}
 		editor = []string{"vi"}
 	}
-	e := exec.CommandContext(ctx, editor[0], append(editor[1:], file)...)
-	e.Stdin, e.Stdout, e.Stderr = a.stdin, a.stdout, a.stderr
-	err := e.Run()
-	if errors.Is(err, exec.ErrNotFound) {
-		return hinted(fmt.Errorf("edit %s: %w", what, err), "name another editor in EDITOR")
-	}
+	e, err := a.program(ctx, editor[0], append(editor[1:], file)...)
 	if err != nil {
+		return hinted(fmt.Errorf("edit %s: %w", what, err), append(hintsOf(err), "edit "+file+", or name another editor in EDITOR")...)
+	}
+	e.Stdin, e.Stdout, e.Stderr = a.stdin, a.stdout, a.stderr
+	if err := e.Run(); err != nil {
 		return fmt.Errorf("edit %s: %s: %w", what, editor[0], err)
 	}
 	return nil

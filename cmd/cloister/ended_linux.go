@@ -22,7 +22,7 @@ func watchEnd(pid int) (wait func(context.Context) error, err error) {
 	return func(ctx context.Context) error {
 		defer unix.Close(fd)
 		for {
-			const slice = 50 // ms, so that ctx is heard
+			const slice = 50 // ms, so that the end of ctx is noticed
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, slice)
 			switch {
 			case n > 0:

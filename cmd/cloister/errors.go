@@ -77,12 +77,15 @@ func exitStatus(err error) int {
 		unbuilt *unbuiltError
 		behind  *backgroundError
 		signal  *session.Interrupted
+		srt     *srtFailure
 	)
 	switch {
 	case err == nil:
 		return statusDone
 	case errors.As(err, &status):
 		return status.status
+	case errors.As(err, &srt):
+		return statusFailed
 	case errors.As(err, &signal):
 		return statusSignalBase + int(signal.Signal)
 	case errors.As(err, &behind) && behind.word.Status != 0:

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/sandbox"
 
 	"github.com/spf13/cobra"

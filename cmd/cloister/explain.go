@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"cloister/api"
-	"cloister/client"
-	"cloister/rulebook/explain"
+	"cloister/api/client"
+	"cloister/policyset/explain"
 	"cloister/secret/vault"
 
 	"github.com/spf13/cobra"

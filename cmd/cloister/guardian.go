@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/api/client"
 	"cloister/audit"
-	"cloister/client"
 	"cloister/guardian"
 	"cloister/internal/xdg"
 
@@ -225,7 +225,8 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	return guardian.Run(ctx, guardian.Options{
+	forget := func() error { return nil }
+	err = guardian.Run(ctx, guardian.Options{
 		Helper:  helper,
 		HostEnv: hostEnv,
 		Self:    helper[0],
@@ -239,8 +240,16 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 		Version: version(),
 		Logger:  slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
 		Sweep:   sweep(d),
-		Ready:   ready,
+		Ready: func() {
+			var nameErr error
+			if forget, nameErr = nameProgram(d); nameErr != nil {
+				forget = func() error { return nil }
+				fmt.Fprintln(a.stderr, printable(nameErr.Error()))
+			}
+			ready()
+		},
 	})
+	return errors.Join(err, forget())
 }
 
 func (a *app) guardianAPI() *cobra.Command {
@@ -305,24 +314,28 @@ func (a *app) guardianStop() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Until its process has ended it holds the instance, and may still
-			// write its last record.
-			ended, err := watchEnd(s.PID)
-			if err != nil {
-				return fmt.Errorf("stop the guardian: %w", err)
-			}
-			if err := c.Stop(ctx, "cloister guardian stop"); err != nil {
-				return err
-			}
 			if s.Sessions > 0 {
 				a.notice("%s without a network until a guardian runs again: cloister guardian start", sessions(s.Sessions))
 			}
-			if err := ended(ctx); err != nil {
-				return fmt.Errorf("stop the guardian: %w", err)
-			}
-			return nil
+			return endGuardian(ctx, c, s, "cloister guardian stop")
 		},
 	}
+}
+
+// endGuardian asks a guardian to stop and waits until its process has ended: until
+// then it holds the instance, and may still write its last record.
+func endGuardian(ctx context.Context, c *client.Client, s api.Status, why string) error {
+	ended, err := watchEnd(s.PID)
+	if err == nil {
+		err = c.Stop(ctx, why)
+	}
+	if err == nil {
+		err = ended(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("stop the guardian: %w", err)
+	}
+	return nil
 }
 
 func sessions(n int) string {
@@ -336,7 +349,7 @@ func (a *app) guardianStatus() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Tell whether the guardian runs; exit status 1 if not",
+		Short: "Report whether the guardian runs; exit status 1 if not",
 		Args:  counted(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := a.dirs()

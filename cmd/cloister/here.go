@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/config"
-	"cloister/workspace"
 )
 
 // here tells where the person is and what to do next: cloister without a word.
@@ -20,11 +19,13 @@ func (a *app) here(ctx context.Context) error {
 		return err
 	}
 	root, waits := "", false
-	if p, err := workspace.Find("."); err == nil {
+	if p, err := a.findProject("."); err == nil {
 		root = string(p.Root)
-		if cfg, waits, err = a.unused(p, cfg); err != nil {
+		words, err := a.unused(p, cfg)
+		if err != nil {
 			return err
 		}
+		cfg, waits = words.cfg, words.waits
 		a.line("project    %s", root)
 		if branch := p.Git.Branch(); branch != "" {
 			a.line("branch     %s", branch)
@@ -45,6 +46,7 @@ func (a *app) here(ctx context.Context) error {
 		a.line("")
 		a.listSessions(a.listed(mine), time.Now())
 	}
+	a.tellReviews()
 	a.line("")
 	next := [][]string{}
 	if waits {

@@ -11,7 +11,7 @@ import (
 
 	"cloister/agent"
 	"cloister/internal/xdg"
-	"cloister/rulebook"
+	"cloister/policyset"
 	"cloister/sandbox"
 	"cloister/sandbox/image"
 
@@ -259,7 +259,7 @@ func (f *buildFlags) check() error {
 		return wrongWords("names are lower-case, such as cloister-base or work:2", "image build: --tag %q is no name of an image", f.tag)
 	}
 	if len(f.allow) > 0 {
-		if err := rulebook.CheckFlags(f.allow, nil); err != nil {
+		if err := policyset.CheckFlags(f.allow, nil); err != nil {
 			return wrongWords("write DOMAIN or DOMAIN:PORT", "image build: %v", err)
 		}
 	}

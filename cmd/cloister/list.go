@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -42,6 +42,7 @@ func (a *app) listCommand() *cobra.Command {
 				return a.json(listed)
 			}
 			a.listSessions(listed, time.Now())
+			a.tellReviews()
 			if len(listed) == 0 && err == nil {
 				a.notice("no cloister runs; cloister start begins this project's%s", unless(all, ", cloister list -a shows those that ended"))
 			}
@@ -124,6 +125,23 @@ func (a *app) listSessions(found []listed, now time.Time) {
 		}
 		if len(s.AutorunChanged) > 0 {
 			a.notice("%s changed what programs of this host may run: %s", s.Name, strings.Join(s.AutorunChanged, ", "))
+		}
+	}
+}
+
+// tellReviews says which projects have changes that a person must decide about.
+func (a *app) tellReviews() {
+	d, err := a.dirs()
+	if err != nil {
+		return
+	}
+	all, err := reviews(d).All()
+	if err != nil {
+		a.notice("cloister: %v", err)
+	}
+	for _, p := range all {
+		if n := p.Waiting(); n > 0 {
+			a.notice("%d changed files that programs of this host may run wait in %s: cloister review", n, p.Root)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/config"
 	"cloister/internal/nearest"
 

@@ -108,7 +108,7 @@ func rewound(f *os.File) error {
 	return err
 }
 
-// lives tells whether a cloister of that name goes on. With the guardian gone
+// lives reports whether a cloister of that name goes on. With the guardian gone
 // nobody knows; then it counts as living.
 func (a *app) lives(ctx context.Context, name string) bool {
 	c, err := a.dial(ctx)

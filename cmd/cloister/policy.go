@@ -12,12 +12,12 @@ import (
 	"strings"
 
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/config"
 	"cloister/internal/authority"
 	"cloister/policy"
-	"cloister/rulebook"
-	"cloister/rulebook/explain"
+	"cloister/policyset"
+	"cloister/policyset/explain"
 
 	"github.com/spf13/cobra"
 )
@@ -28,12 +28,12 @@ func (a *app) policyCommand() *cobra.Command {
 }
 
 // onDisk is the policy as the next guardian would load it.
-func (a *app) onDisk() (*rulebook.Book, error) {
+func (a *app) onDisk() (*policyset.Book, error) {
 	d, err := a.dirs()
 	if err != nil {
 		return nil, err
 	}
-	return rulebook.Load(d.Config, a.home())
+	return policyset.Load(d.Config, a.home())
 }
 
 // asked runs f with the guardian, or otherwise without one. A session's own
@@ -100,7 +100,7 @@ func (a *app) policyCheck() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check [FILE.cedar...]",
-		Short: "Tell whether the files on disk would load, what is wrong with them, and what keeps each statement",
+		Short: "Report whether the files on disk would load, what is wrong with them, and what keeps each statement",
 		Args:  counted(0, 1<<10),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			x, err := a.checkFiles(files)
@@ -215,7 +215,7 @@ func explainedLogin(scheme, rest, method string, headers []string) (api.ExplainR
 	return req, nil
 }
 
-// isToken tells whether a word can be a method (RFC 9110, 5.6.2).
+// isToken reports whether a word can be a method (RFC 9110, 5.6.2).
 func isToken(word string) bool {
 	return !strings.ContainsFunc(word, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)

@@ -18,11 +18,14 @@ import (
 
 	"cloister/api"
 	"cloister/config"
+	"cloister/host/taint"
 	"cloister/internal/durable"
 	"cloister/internal/linediff"
 	"cloister/internal/nearest"
 	"cloister/internal/xdg"
 	"cloister/workspace"
+	"cloister/workspace/homes"
+	"cloister/workspace/protect"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -150,47 +153,63 @@ func (k known) save(d xdg.Dirs) error {
 	return nil
 }
 
+// projectWords are a configuration with what is said of one project over it.
+type projectWords struct {
+	cfg   *config.Config
+	files []api.ProjectFile // for the session
+	waits bool              // the repository asks for more than the person gave
+	outer []protect.Outer   // what the projects around say of its files
+}
+
 // ofProject is a configuration with what the person and the repository say of one
-// project over it, and the files for the session. What the repository asks for
-// beyond the person's word waits for cloister project trust; narrowed tells that
-// something does.
-func (a *app) ofProject(d xdg.Dirs, p workspace.Project, cfg *config.Config) (_ *config.Config, out []api.ProjectFile, narrowed bool, err error) {
+// project over it, and what the projects around it take away. What the repository asks
+// for beyond the person's word waits for cloister project trust.
+func (a *app) ofProject(d xdg.Dirs, places *taint.Register, p workspace.Project, cfg *config.Config) (projectWords, error) {
 	k, err := a.register(d, string(p.Main))
 	if err != nil {
-		return nil, nil, false, err
+		return projectWords{}, err
 	}
-	return k.over(d, p, cfg)
+	return k.over(d, places, p, cfg)
 }
 
 // unused is the configuration of a project for whoever only looks: that is no use
 // of it.
-func (a *app) unused(p workspace.Project, cfg *config.Config) (_ *config.Config, narrowed bool, err error) {
+func (a *app) unused(p workspace.Project, cfg *config.Config) (projectWords, error) {
 	d, err := a.dirs()
 	if err != nil {
-		return nil, false, err
+		return projectWords{}, err
+	}
+	host, err := a.host(d)
+	if err != nil {
+		return projectWords{}, err
 	}
 	k, err := readKnown(projectFile(d, string(p.Main)))
 	if err != nil {
 		k = known{Name: filepath.Base(string(p.Main)), Root: string(p.Main)}
 	}
-	cfg, _, narrowed, err = k.over(d, p, cfg)
-	return cfg, narrowed, err
+	return k.over(d, host.Places(), p, cfg)
 }
 
 // over puts the files that speak of a project over a configuration.
-func (k known) over(d xdg.Dirs, p workspace.Project, cfg *config.Config) (_ *config.Config, out []api.ProjectFile, narrowed bool, err error) {
+func (k known) over(d xdg.Dirs, places *taint.Register, p workspace.Project, cfg *config.Config) (projectWords, error) {
 	files, err := k.files(d, p, cfg)
 	if err != nil {
-		return nil, nil, false, err
+		return projectWords{}, err
 	}
+	around, err := k.outerFiles(d, places, p, cfg)
+	if err != nil {
+		return projectWords{}, err
+	}
+	w := projectWords{cfg: cfg, files: forGuardian(slices.Concat(files, around))}
 	for _, f := range files {
-		cfg = f.project.Over(cfg, f.Narrowed)
-		narrowed = narrowed || f.Narrowed
-		if f.project.ForGuardian() {
-			out = append(out, f.ProjectFile)
-		}
+		w.cfg = f.project.Over(w.cfg, f.Narrowed)
+		w.waits = w.waits || f.Narrowed
 	}
-	return cfg, out, narrowed, nil
+	for _, f := range around { // last, so that nothing said inside gives it back
+		w.cfg = f.project.Over(w.cfg, true)
+		w.outer = append(w.outer, *f.outer)
+	}
+	return w, nil
 }
 
 // tellNarrowed says that a repository's proposal waits.
@@ -199,10 +218,22 @@ func (a *app) tellNarrowed() {
 	a.notice("hint: cloister project trust")
 }
 
+// badProposal says that a repository's own file cannot be read. A payload can write one
+// where there was none.
+type badProposal struct{ error }
+
+func (e *badProposal) Unwrap() error { return e.error }
+
+// Hints are the words of what to do.
+func (*badProposal) Hints() []string {
+	return []string{"an agent may have made it: look at it, and mend or remove it (cloister project clean removes it)"}
+}
+
 // ownFile is one of a project's files, with what of it applies.
 type ownFile struct {
 	api.ProjectFile
 	project *config.Project
+	outer   *protect.Outer // of a project around: what it says of files
 }
 
 // files are those that speak of a project: the person's, then the repository's,
@@ -218,18 +249,21 @@ func (k known) files(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]own
 		if own.Root != k.Root {
 			return nil, hinted(fmt.Errorf("%s is for the project %q, not for %s", name, own.Root, k.Root), "write root: "+k.Root+" in it")
 		}
-		out = append(out, ownFile{api.ProjectFile{Name: name, Text: string(text)}, own})
+		out = append(out, ownFile{ProjectFile: api.ProjectFile{Name: name, Text: string(text)}, project: own})
 		cfg = own.Over(cfg, false)
 	}
 	name = filepath.Join(string(p.Root), config.ProjectFile)
 	proposal, text, err := config.LoadProject(name)
-	if err != nil || proposal == nil {
-		return out, err
+	if err == nil && proposal != nil && proposal.Root != "" {
+		err = &config.Error{File: name, Msg: "root: a repository does not know where it lies", Hint: "leave root out"}
 	}
-	if proposal.Root != "" {
-		return nil, &config.Error{File: name, Msg: "root: a repository does not know where it lies", Hint: "leave root out"}
+	if err != nil {
+		return nil, &badProposal{err}
 	}
-	f := ownFile{api.ProjectFile{Name: name, Text: string(text)}, proposal}
+	if proposal == nil {
+		return out, nil
+	}
+	f := ownFile{ProjectFile: api.ProjectFile{Name: name, Text: string(text)}, project: proposal}
 	if proposal.Widens(cfg) && config.Digest(text) != k.Digest {
 		f.Narrowed, f.project = true, proposal.Narrowed()
 	}
@@ -239,7 +273,7 @@ func (k known) files(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]own
 // hereWords are the project of the current folder and its files, for whoever
 // only asks; none where there is no project.
 func (a *app) hereWords() (string, []api.ProjectFile, error) {
-	p, err := workspace.Find(".")
+	p, err := a.findProject(".")
 	if err != nil {
 		return "", nil, nil
 	}
@@ -264,16 +298,20 @@ func (a *app) ownWords(p workspace.Project) (string, []api.ProjectFile, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	var out []api.ProjectFile
-	for _, f := range files {
-		out = append(out, f.ProjectFile)
+	host, err := a.host(d)
+	if err != nil {
+		return "", nil, err
 	}
-	return k.Root, out, nil
+	around, err := k.outerFiles(d, host.Places(), p, cfg)
+	if err != nil {
+		return "", nil, err
+	}
+	return k.Root, forGuardian(slices.Concat(files, around)), nil
 }
 
 func (a *app) projectCommand() *cobra.Command {
 	return group("project", "List, show, edit, trust and forget projects",
-		a.projectList(), a.projectShow(), a.projectEdit(), a.projectTrust(), a.projectRemove())
+		a.projectList(), a.projectShow(), a.projectEdit(), a.projectTrust(), a.projectClean(), a.projectRemove())
 }
 
 // named finds a known project by its name or folder; without one, that of the
@@ -290,7 +328,7 @@ func (a *app) named(d xdg.Dirs, args []string) (known, workspace.Project, error)
 	for _, k := range all {
 		names = append(names, k.Name)
 		if k.Name == args[0] {
-			p, err := workspace.Find(k.Root)
+			p, err := a.findProject(k.Root)
 			if err != nil {
 				// A folder that was moved or deleted is still known.
 				p = workspace.Project{}
@@ -298,7 +336,7 @@ func (a *app) named(d xdg.Dirs, args []string) (known, workspace.Project, error)
 			return k, p, nil
 		}
 	}
-	p, err := workspace.Find(args[0])
+	p, err := a.findProject(args[0])
 	if err != nil {
 		hint := "cloister project list tells the names"
 		if near := nearest.Word(args[0], names); near != "" {
@@ -343,6 +381,8 @@ type listedProject struct {
 	Cloisters int       `json:"cloisters"`
 	Proposal  string    `json:"proposal"`
 	FirstUsed time.Time `json:"first_used"`
+	// Home is the size of the private home, where it was asked for.
+	Home *int64 `json:"home_bytes,omitempty"`
 }
 
 func (a *app) listedProjects(ctx context.Context, d xdg.Dirs) ([]listedProject, error) {
@@ -376,7 +416,7 @@ func (a *app) listedProjects(ctx context.Context, d xdg.Dirs) ([]listedProject, 
 }
 
 func (a *app) projectList() *cobra.Command {
-	var asJSON bool
+	var asJSON, sizes bool
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the projects that were used", Args: counted(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -388,16 +428,29 @@ func (a *app) projectList() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if sizes {
+				for i := range all {
+					size := homes.Size(homes.Of(d.Data, all[i].Root))
+					all[i].Home = &size
+				}
+			}
 			if asJSON {
 				return a.json(all)
 			}
 			rows := [][]string{{"NAME", "CLOISTERS", "PROPOSAL", "ROOT"}}
+			if sizes {
+				rows[0] = slices.Insert(rows[0], 3, "HOME")
+			}
 			for _, p := range all {
 				root := p.Root
 				if !p.Exists {
 					root += " (gone)"
 				}
-				rows = append(rows, []string{p.Name, fmt.Sprint(p.Cloisters), p.Proposal, root})
+				row := []string{p.Name, fmt.Sprint(p.Cloisters), p.Proposal, root}
+				if p.Home != nil {
+					row = slices.Insert(row, 3, sizeText(*p.Home))
+				}
+				rows = append(rows, row)
 			}
 			a.table(rows)
 			if len(all) == 0 {
@@ -407,6 +460,7 @@ func (a *app) projectList() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	c.Flags().BoolVar(&sizes, "homes", false, "measure how large their private homes are")
 	return c
 }
 
@@ -591,11 +645,13 @@ func (a *app) projectEdit() *cobra.Command {
 }
 
 func (a *app) projectRemove() *cobra.Command {
-	return &cobra.Command{
+	var home bool
+	c := &cobra.Command{
 		Use: "remove NAME|DIR", Aliases: []string{"rm"},
 		Short: "Forget a project and your trust in it",
-		Long:  "Forget a project and your trust in it. Its files, its private home and your settings for it stay.",
-		Args:  counted(1, 1), ValidArgsFunction: a.completeProjects,
+		Long: `Forget a project and your trust in it. Its files and your settings for it stay, and its
+private home, unless --home is given.`,
+		Args: counted(1, 1), ValidArgsFunction: a.completeProjects,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := a.dirs()
 			if err != nil {
@@ -624,8 +680,22 @@ func (a *app) projectRemove() *cobra.Command {
 			} else if err != nil {
 				return fmt.Errorf("remove project: %w", err)
 			}
+			host, err := a.host(d)
+			if err != nil {
+				return err
+			}
+			if err := host.Places().ForgetOf(k.Root); err != nil {
+				return err
+			}
+			if home {
+				if err := (homes.Home{Dir: homes.Of(d.Data, k.Root), Project: k.Root}).Remove(); err != nil {
+					return err
+				}
+			}
 			a.line("%s", k.Name)
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&home, "home", false, "remove its private home too, with what agents and programs keep there")
+	return c
 }

@@ -40,7 +40,7 @@ type report struct {
 // report.
 func openReport(path string) (*report, error) {
 	if path == "" {
-		return nil, nil //nolint:nilnil // none was asked for, and a nil report writes nothing
+		return nil, nil // none was asked for, and a nil report writes nothing
 	}
 	full, err := filepath.Abs(path)
 	if err != nil {

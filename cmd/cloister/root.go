@@ -18,6 +18,7 @@ import (
 // The headings of the help.
 const (
 	ofCloisters = "Cloisters:"
+	ofChanges   = "What they changed:"
 	ofRules     = "What they may do:"
 	ofMachine   = "This machine:"
 )
@@ -25,14 +26,18 @@ const (
 // nouns are the commands.
 func nouns() []noun {
 	return []noun{
-		{"run", ofCloisters, (*app).runCommand}, {"start", ofCloisters, (*app).startCommand}, {"attach", ofCloisters, (*app).attachCommand},
+		{"run", ofCloisters, (*app).runCommand}, {"srt", ofCloisters, (*app).srtCommand}, {"start", ofCloisters, (*app).startCommand}, {"attach", ofCloisters, (*app).attachCommand},
 		{"list", ofCloisters, (*app).listCommand}, {"stop", ofCloisters, (*app).stopCommand}, {"exec", ofCloisters, (*app).execCommand},
-		{"logs", ofCloisters, (*app).logsCommand}, {"path", ofCloisters, (*app).pathCommand}, {"worktree", ofCloisters, (*app).worktreeCommand},
+		{"review", ofCloisters, (*app).reviewCommand}, {"logs", ofCloisters, (*app).logsCommand}, {"path", ofCloisters, (*app).pathCommand}, {"worktree", ofCloisters, (*app).worktreeCommand},
 		{"project", ofCloisters, (*app).projectCommand},
+		{"diff", ofChanges, (*app).diffCommand}, {"apply", ofChanges, (*app).applyCommand}, {"discard", ofChanges, (*app).discardCommand},
+		{"undo", ofChanges, (*app).undoCommand}, {"checkpoint", ofChanges, (*app).checkpointCommand},
+		{"checkpoints", ofChanges, (*app).checkpointsCommand}, {"restore", ofChanges, (*app).restoreCommand}, {"fork", ofChanges, (*app).forkCommand}, {"compare", ofChanges, (*app).compareCommand},
 		{"approvals", ofRules, (*app).approvalsCommand}, {"policy", ofRules, (*app).policyCommand}, {"mcp", ofRules, (*app).mcpCommand}, {"secret", ofRules, (*app).secretCommand},
 		{"audit", ofRules, (*app).auditCommand}, {"config", ofRules, (*app).configCommand},
-		{"image", ofMachine, (*app).imageCommand}, {"doctor", ofMachine, (*app).doctorCommand}, {"guardian", ofMachine, (*app).guardianCommand},
-		{"setup", ofMachine, (*app).setupCommand}, {"completion", ofMachine, (*app).completionCommand}, {"version", ofMachine, (*app).versionCommand},
+		{"init", ofMachine, (*app).initCommand}, {"image", ofMachine, (*app).imageCommand}, {"doctor", ofMachine, (*app).doctorCommand}, {"guardian", ofMachine, (*app).guardianCommand},
+		{"setup", ofMachine, (*app).setupCommand}, {"prune", ofMachine, (*app).pruneCommand}, {"uninstall", ofMachine, (*app).uninstallCommand},
+		{"completion", ofMachine, (*app).completionCommand}, {"version", ofMachine, (*app).versionCommand},
 	}
 }
 
@@ -67,7 +72,7 @@ func newRoot(a *app, only string) *cobra.Command {
 	root.SetVersionTemplate("cloister {{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
-	for _, heading := range []string{ofCloisters, ofRules, ofMachine} {
+	for _, heading := range []string{ofCloisters, ofChanges, ofRules, ofMachine} {
 		root.AddGroup(&cobra.Group{ID: heading, Title: heading})
 	}
 	root.SetHelpCommand(helpCommand())
@@ -93,7 +98,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	root.SetArgs(args)
 	// An unknown command is told before its flags are looked at, which belong
 	// to nobody.
-	if cmd, rest, err := root.Find(args); err == nil && cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+	if cmd, rest, err := root.Find(args); err == nil && cmd.HasSubCommands() && cmd.Annotations[takesNames] == "" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		if !strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) && rest[0] != "help" {
 			return unknownCommand(cmd, rest)
 		}
@@ -101,10 +106,14 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
+// takesNames is the annotation of a command that has both: verbs under it, and names of
+// its own as arguments.
+const takesNames = "names"
+
 // usageOf is cobra's own page but for its first lines: a noun has no use alone.
 func usageOf(root *cobra.Command) string {
 	page := root.UsageTemplate()
-	page = strings.Replace(page, "{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if not .HasAvailableSubCommands}}\n  {{.UseLine}}{{end}}", 1)
+	page = strings.Replace(page, "{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if or (not .HasAvailableSubCommands) .Annotations.names}}\n  {{.UseLine}}{{end}}", 1)
 	page = strings.Replace(page, "{{.CommandPath}} [command]{{end}}", "{{.CommandPath}} COMMAND{{if not .HasParent}}\n  {{.CommandPath}} AGENT [ARG...]{{end}}{{end}}", 1)
 	page = strings.Replace(page, "Available Commands:", "Commands:", 1)
 	page = strings.Replace(page, "Global Flags:", "Flags of every command:", 1)

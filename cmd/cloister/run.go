@@ -22,15 +22,19 @@ import (
 	"cloister/api"
 	"cloister/config"
 	"cloister/guardian"
+	"cloister/host/resolve"
 	"cloister/internal/nearest"
 	"cloister/internal/realpath"
 	"cloister/internal/shellword"
 	"cloister/internal/xdg"
-	"cloister/rulebook"
+	"cloister/policyset"
 	"cloister/sandbox"
 	"cloister/sandbox/image"
 	"cloister/session"
+	"cloister/state/store"
 	"cloister/workspace"
+	"cloister/workspace/hostgit"
+	"cloister/workspace/protect"
 	"cloister/workspace/worktrees"
 
 	"github.com/spf13/cobra"
@@ -38,6 +42,7 @@ import (
 
 // runFlags are the flags of run, as typed.
 type runFlags struct {
+	kept                                                                            *store.Use // of an overlay workspace, once it is open
 	isolation, mode, workspace, name, project, branch, report, memory, image, agent string
 	allow, deny, expose, refs, env, accept, policy, publish                         []string
 	cpus                                                                            float64
@@ -47,6 +52,11 @@ type runFlags struct {
 	ready                                                                           int // hidden: where a detached run says that it runs
 
 	verb string // run or start, for what is told
+
+	// What srt says besides, in no flag of run.
+	cedar         []api.CedarFile
+	hide, protect []string
+	readOnly      bool
 }
 
 // isolations are the words of --isolation.
@@ -54,7 +64,7 @@ var isolations = []string{"native", "docker", "auto"}
 
 // residues are the words of --accept. Those of statements of policy files begin
 // with residuePolicy.
-var residues = []string{"wide-workspace", "cgroup-limits"}
+var residues = []string{"wide-workspace", "cgroup-limits", residueIdentity, protect.ResidueUnprotected}
 
 const residuePolicy = "policy:"
 
@@ -92,29 +102,29 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl.StringVarP(&f.project, "project", "C", "", "the project, instead of the current folder's")
 	fl.StringVarP(&f.branch, "branch", "b", "", "work in a worktree of this branch, made where there is none")
 	fl.StringVar(&f.mode, "mode", "", "enforce, shadow (record what would be denied) or record")
-	fl.StringVar(&f.workspace, "workspace", "", "live (the project's files), overlay (what is written to them is gone afterwards) or none")
-	fl.Var(listFlag{&f.allow}, "allow", "allow `DOMAIN[:PORT]` for this session")
-	fl.Var(listFlag{&f.deny}, "deny", "deny `DOMAIN[:PORT]` for this session")
-	fl.Var(listFlag{&f.expose}, "expose", "show `PATH[:ro|:rw]` of the host")
-	fl.Var(listFlag{&f.refs}, "ref", "show `DIR` read-only at /refs/NAME")
-	fl.VarP(listFlag{&f.env}, "env", "e", "set `NAME=VALUE` inside, or pass the host's NAME")
-	fl.VarP(listFlag{&f.publish}, "publish", "p", "make a port inside reachable at `[HOST:]PORT` of this machine's 127.0.0.1")
+	fl.StringVar(&f.workspace, "workspace", "", "live (the project's files), overlay (what is written is kept apart until it is applied), scratch (it is gone afterwards) or none")
+	fl.StringArrayVar(&f.allow, "allow", nil, "allow `DOMAIN[:PORT]` for this session")
+	fl.StringArrayVar(&f.deny, "deny", nil, "deny `DOMAIN[:PORT]` for this session")
+	fl.StringArrayVar(&f.expose, "expose", nil, "show `PATH[:ro|:rw]` of the host")
+	fl.StringArrayVar(&f.refs, "ref", nil, "show `DIR` read-only at /refs/NAME")
+	fl.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` inside, or pass the host's NAME")
+	fl.StringArrayVarP(&f.publish, "publish", "p", nil, "make a port inside reachable at `[HOST:]PORT` of this machine's 127.0.0.1")
 	fl.StringVar(&f.memory, "memory", "", "memory limit, such as 8GiB")
 	fl.Float64Var(&f.cpus, "cpus", 0, "processors, such as 2 or 0.5")
 	fl.Int64Var(&f.pids, "pids", 0, "processes and threads (4096 unless said)")
 	fl.DurationVar(&f.timeout, "timeout", 0, "end the command after this time, such as 30m")
 	fl.BoolVarP(&f.detach, "detach", "d", false, "run in the background; output goes to cloister logs")
 	fl.BoolVar(&f.noNetwork, "no-network", false, "no network at all, not even the guardian's")
-	fl.Var(listFlag{&f.accept}, "accept", "go on without a guarantee: `residue:NAME`")
-	fl.Var(listFlag{&f.policy}, "policy", "a Cedar `FILE` for this session")
+	fl.StringArrayVar(&f.accept, "accept", nil, "go on without a guarantee: `residue:NAME`")
+	fl.StringArrayVar(&f.policy, "policy", nil, "a Cedar `FILE` for this session")
 	fl.StringVar(&f.report, "report", "", "write a JSON summary of the run to `FILE`")
 	fl.IntVar(&f.ready, "ready-fd", 0, "")
 	if err := fl.MarkHidden("ready-fd"); err != nil {
 		panic(err) // the flag is one line above
 	}
 	for flag, words := range map[string][]string{
-		"isolation": isolations, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "overlay", "none"},
-		"accept": {"residue:wide-workspace", "residue:cgroup-limits"},
+		"isolation": isolations, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "overlay", "scratch", "none"},
+		"accept": {"residue:wide-workspace", "residue:cgroup-limits", "residue:" + residueIdentity, "residue:" + protect.ResidueUnprotected},
 	} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err)
@@ -137,14 +147,6 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	}
 }
 
-// listFlag is a flag that is given several times. It is pflag's string
-// array without its way to print none, which writes CSV: 0.1 ms of each start.
-type listFlag struct{ list *[]string }
-
-func (l listFlag) String() string     { return strings.Join(*l.list, ",") }
-func (l listFlag) Set(s string) error { *l.list = append(*l.list, s); return nil }
-func (l listFlag) Type() string       { return "stringArray" }
-
 // check refuses words that are none of a flag's.
 func (f *runFlags) check() error {
 	for _, w := range []struct {
@@ -153,7 +155,7 @@ func (f *runFlags) check() error {
 	}{
 		{"--isolation", f.isolation, isolations},
 		{"--mode", f.mode, []string{"enforce", "shadow", "record"}},
-		{"--workspace", f.workspace, []string{"live", "overlay", "none"}},
+		{"--workspace", f.workspace, []string{"live", "overlay", "scratch", "none"}},
 	} {
 		if w.value != "" && !slices.Contains(w.words, w.value) {
 			return wrongWords("one of: "+strings.Join(w.words, ", "), f.verb+": %s %q is not known", w.flag, w.value)
@@ -179,7 +181,7 @@ func (f *runFlags) check() error {
 		return wrongWords("", "%s: a limit cannot be negative", f.verb)
 	}
 	if len(f.allow)+len(f.deny) > 0 {
-		if err := rulebook.CheckFlags(f.allow, f.deny); err != nil {
+		if err := policyset.CheckFlags(f.allow, f.deny); err != nil {
 			return wrongWords("write DOMAIN or DOMAIN:PORT, such as api.example.com or *.example.com:8443", f.verb+": %v", err)
 		}
 	}
@@ -256,7 +258,10 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	s.Signals = hear()
 	ready := a.announce(f, s, dirs)
 
+	quiet := a.checkpointQuiet(ctx, f.kept, quietFor)
 	res, err := s.Run(ctx)
+	left := quiet()
+	kept, kerr := afterKept(context.WithoutCancel(ctx), f, dirs.Data)
 	a.log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took", res.Duration, "error", err)
 	if !res.Ran {
 		err = withWay(f, err)
@@ -264,7 +269,8 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		ready(err)
 		return unbuilt(f.verb, err)
 	}
-	err = errors.Join(err, report.write(res, res.Status.ExitCode()))
+	err = errors.Join(err, kerr, report.write(res, res.Status.ExitCode()))
+	a.notices(append(kept, left...))
 	for _, text := range afterwards(res, func(hint string) string { return strings.Replace(hint, " -- CMD", " -- "+shellword.Line(argv...), 1) }) {
 		a.notice("%s", text)
 	}
@@ -337,17 +343,23 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		}
 	}()
 	home := a.realHome()
-	project, err := a.project(ctx, f, dirs, home)
+	host, err := a.host(dirs)
 	if err != nil {
 		return nil, dirs, err
 	}
-	cfg, own, narrowed, err := a.ofProject(dirs, project, cfg)
+	project, err := a.project(ctx, f, dirs, home, host)
 	if err != nil {
 		return nil, dirs, err
 	}
-	if narrowed {
+	words, err := a.ofProject(dirs, host.Places(), project, cfg)
+	if err != nil {
+		return nil, dirs, err
+	}
+	cfg = words.cfg
+	if words.waits {
 		a.tellNarrowed()
 	}
+	a.sayOuter(words.outer)
 	image := f.image // as the driver knows it
 	*f = typed
 	if f.fill(cfg); f.isolation == asked.isolation && f.image == asked.image {
@@ -369,9 +381,19 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
-	view, err := a.view(f, cfg, dirs, home)
+	view, err := a.view(ctx, f, cfg, dirs, home, host)
 	if err != nil {
 		return nil, dirs, err
+	}
+	view.Outer = words.outer
+	view.Hide, view.Protect = append(view.Hide, f.hide...), append(view.Protect, f.protect...)
+	view.ReadOnly = f.readOnly
+	if f.workspace == string(config.WorkspaceOverlay) {
+		f.name = cmp.Or(f.name, keptName(f, string(project.Root)))
+		if f.kept, err = a.keep(f, dirs.Data, string(project.Root)); err != nil {
+			return nil, dirs, err
+		}
+		view.Uppers = uppersOf(f.kept.Mount)
 	}
 	env, err := a.inside(f)
 	if err != nil {
@@ -385,6 +407,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
+	cedar = append(cedar, f.cedar...)
 	closed, err := f.close(&view, sources, cedar, root)
 	if err != nil {
 		return nil, dirs, err
@@ -399,7 +422,8 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	a.log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.mode, "workspace", f.workspace, "config", sources.File, "found", sources.Found, "command", argv)
 	s := &session.Shim{
-		Client: c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: env,
+		Reviews: reviews(dirs),
+		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: env,
 		Term:   a.locale(),
 		Caller: a.hostCaller(cfg, f),
 		User:   user, Limits: limits, Root: root, Path: path, CAFile: sandbox.HostPath(caFile), CA: ca, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"), Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
@@ -407,7 +431,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
 		Request: api.SessionRequest{
 			Name: f.name, Project: string(project.Main), Path: string(project.Root), Branch: project.Git.Branch(), Agent: f.agent, Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
-			Command: argv, Image: root.ID, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Projects: own, Accepted: f.accepted(), ShimPID: os.Getpid(),
+			Command: argv, Image: root.ID, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Projects: words.files, Accepted: f.accepted(), ShimPID: os.Getpid(),
 			Writable: writable(view), Closed: closed, Publish: ports,
 		},
 	}
@@ -485,12 +509,12 @@ func (a *app) realHome() string {
 	return home
 }
 
-func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home string) (workspace.Project, error) {
+func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home string, host *resolve.Resolver) (workspace.Project, error) {
 	dir := f.project
 	if dir == "" {
 		dir = "."
 	}
-	p, err := workspace.Find(dir)
+	p, err := a.projectAt(dir, host)
 	if err != nil {
 		if fi, statErr := os.Stat(dir); f.project != "" && (statErr != nil || !fi.IsDir()) {
 			return p, wrongWords("-C names the project's folder", f.verb+": %v", err)
@@ -498,20 +522,24 @@ func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home stri
 		return p, err
 	}
 	if f.branch != "" {
-		if p, err = a.worktree(ctx, f, p, dirs); err != nil {
+		if p, err = a.worktree(ctx, f, p, dirs, host); err != nil {
 			return p, err
 		}
 	}
 	accepted := f.accepted()
-	return p, p.Check(workspace.Places{
+	err = p.Check(workspace.Places{
 		Home: home, State: stateAround(dirs, string(p.Root)),
 		Socket: []string{"/run/docker.sock", "/var/run/docker.sock"},
 	}, func(residue string) bool { return slices.Contains(accepted, residue) })
+	if err != nil || f.workspace == "none" {
+		return p, err
+	}
+	return p, a.same(f, host, p)
 }
 
 // worktree is the project's working tree of the branch that was typed.
-func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, dirs xdg.Dirs) (workspace.Project, error) {
-	trees, err := worktrees.Of(p, dirs.Data, locksDir(dirs))
+func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, dirs xdg.Dirs, host *resolve.Resolver) (workspace.Project, error) {
+	trees, err := worktrees.Of(p, host, dirs.Data, locksDir(dirs))
 	if errors.Is(err, worktrees.ErrNoRepository) {
 		return p, hinted(fmt.Errorf("%s: -b %s: %w", f.verb, f.branch, err), "make one: git init, then a first commit")
 	}
@@ -527,6 +555,10 @@ func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, di
 	}
 	if made {
 		a.notice("cloister: made the worktree %s", path)
+		// What lay there before was removed with the worktree before.
+		if err := host.Places().Forget(path); err != nil {
+			return p, err
+		}
 		// Files carry times of a coarse clock, and the session takes what was
 		// written 10 ms before it for its own: git's files are older then.
 		<-time.After(20 * time.Millisecond)
@@ -579,10 +611,15 @@ func (a *app) limits(f *runFlags, cfg *config.Config) (sandbox.Limits, error) {
 	return l, nil
 }
 
-func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) (workspace.Options, error) {
+func (a *app) view(ctx context.Context, f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string, host *resolve.Resolver) (workspace.Options, error) {
 	o := workspace.Options{
+		Host: host,
 		Home: home, Path: a.env.get("PATH"), Data: dirs.Data, Locks: locksDir(dirs),
-		None: f.workspace == "none", Overlay: f.workspace == "overlay", Protect: cfg.Filesystem.Protect, Hide: cfg.Filesystem.Hide, KeepOut: keepOut(dirs),
+		None: f.workspace == "none", Overlay: f.workspace == "overlay" || f.workspace == "scratch", Protect: cfg.Filesystem.Protect, Hide: cfg.Filesystem.Hide, KeepOut: keepOut(dirs),
+		Unprotected: slices.Contains(f.accepted(), protect.ResidueUnprotected),
+		Sources: func(at hostgit.Folders) hostgit.Configuration {
+			return hostgit.Sources(ctx, host, dirs.Data, at, hostgit.ConfigVariables(a.env))
+		},
 	}
 	if f.image != "" {
 		o.Path = "" // toolchains are the image's
@@ -608,7 +645,7 @@ func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) 
 		} else if a.absent(err, "expose", text) {
 			continue
 		}
-		o.Expose = append(o.Expose, workspace.Expose{Path: path, Access: access})
+		o.Expose = append(o.Expose, workspace.Expose{Path: path, Access: access, Typed: i >= len(cfg.Filesystem.Expose)})
 	}
 	for i, ref := range append(slices.Clone(cfg.Filesystem.Refs), f.refs...) {
 		path, err := a.tilde(ref)
@@ -619,6 +656,9 @@ func (a *app) view(f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string) 
 			return o, wrongWords("", f.verb+": --ref: %v", err)
 		} else if a.absent(err, "refs", ref) {
 			continue
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return o, fmt.Errorf("show %s at /refs: %w", ref, err)
 		}
 		o.Refs = append(o.Refs, path)
 	}
@@ -773,12 +813,17 @@ func afterwards(res session.Result, again func(hint string) string) []string {
 	}
 	if len(res.Autorun) > 0 {
 		tell("cloister: files changed that programs of this host may run; look before you do:")
-		for _, path := range res.Autorun {
+		shown, more := workspace.Grouped(res.Autorun)
+		for _, path := range shown {
 			tell("  %s", path)
 		}
+		for _, m := range more {
+			tell("  and %d more in %s", m.Count, m.Folder)
+		}
+		tell("hint: cloister review shows each, and keeps, reverts or trusts it")
 	}
 	if res.Truncated {
-		tell("cloister: the project is too large: not all of its files were looked at")
+		tell("cloister: not all files of the project were looked at: it is too large, or something in it cannot be read")
 	}
 	return out
 }

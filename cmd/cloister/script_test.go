@@ -130,7 +130,7 @@ func setUpStory(e *testscript.Env) error {
 	e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	e.Cd = filepath.Join(e.WorkDir, "home", "project")
 	e.Defer(func() {
-		if err := errors.Join(endStory(e.Vars), os.RemoveAll(runtime)); err != nil {
+		if err := errors.Join(endTerminals(filepath.Join(runtime, "tmux")), endStory(e.Vars), os.RemoveAll(runtime)); err != nil {
 			e.T().Fatal(err)
 		}
 	})
@@ -143,17 +143,35 @@ func endStory(env []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
+	var errs []error
 	for _, args := range [][]string{{"cloister", "stop", "--all", "-t", "1s"}, {"cloister", "guardian", "stop"}} {
 		c := exec.CommandContext(ctx, self)
 		c.Args, c.Env = args, env
 		if out, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
+			errs = append(errs, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
+
+// endTerminals ends the tmux of a story that failed before its own end: see shows.sh.
+func endTerminals(socket string) error {
+	if _, err := os.Stat(socket); err != nil {
+		return nil // it had none, or ended it
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "tmux", "-S", socket, "kill-server").CombinedOutput()
+	if err == nil || endedTerminals.Match(out) {
+		return nil
+	}
+	return fmt.Errorf("end tmux: %w: %s", err, out)
+}
+
+// endedTerminals is what tmux says where its server ended before, or just now.
+var endedTerminals = regexp.MustCompile(`no server|error connecting|server exited|lost server`)
 
 // needs says what a story cannot do without. The line has been obeyed before the
 // story began, since only a set-up can skip; here it is held again.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/client"
-	"cloister/internal/hidden"
+	"cloister/api/client"
+	"cloister/internal/noecho"
 	"cloister/secret"
 	"cloister/secret/vault"
 
@@ -183,13 +183,13 @@ func (a *app) secretText(name string, f *setWords) (string, error) {
 
 // unseen is what a person typed, not shown.
 func (a *app) unseen(name, prompt string, more bool) (string, error) {
-	text, err := hidden.Line(a.stdin, a.stderr, prompt, more)
-	stopped, interrupted := errors.AsType[*hidden.Interrupted](err)
+	text, err := noecho.Line(a.stdin, a.stderr, prompt, more)
+	stopped, interrupted := errors.AsType[*noecho.Interrupted](err)
 	switch {
 	case interrupted:
 		stopped.Raise()
 		return "", &statusError{statusSignalBase + int(stopped.Signal)}
-	case errors.Is(err, hidden.ErrLines):
+	case errors.Is(err, noecho.ErrLines):
 		return "", wrongWords("a secret is one line of text", "secret set %s: %v", name, err)
 	case err != nil && !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("secret set %s: read the value: %w", name, err)

@@ -14,7 +14,7 @@ import (
 
 	"cloister/agent"
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/config"
 	"cloister/internal/durable"
 	"cloister/internal/nearest"
@@ -169,7 +169,7 @@ func (a *app) bindLogin(ctx context.Context, login agent.Login) error {
 	})
 }
 
-// onPath tells whether the person's PATH has a program.
+// onPath reports whether the person's PATH has a program.
 func (a *app) onPath(program string) bool {
 	for _, dir := range filepath.SplitList(a.env.get("PATH")) {
 		if fi, err := os.Stat(filepath.Join(dir, program)); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {

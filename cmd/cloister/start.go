@@ -117,11 +117,18 @@ func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
 		return a.hold(ctx, f, args)
 	}
 	attach := !f.detach
+	argv, root, err := a.agentHere(ctx, f, args)
+	if err != nil {
+		return err
+	}
+	if attach && f.idle == 0 && agent.Find(f.agent).IsHeadless(args) {
+		return a.run(ctx, &f.runFlags, argv) // it answers and ends: there is nothing to come back to
+	}
 	if attach && !(term.IsTerminal(int(a.stdin.Fd())) && term.IsTerminal(int(a.stdout.Fd()))) {
 		a.notice("cloister: no terminal to attach: it runs in the background")
 		attach = false
 	}
-	name, err := a.rejoin(ctx, f)
+	name, err := a.rejoin(ctx, f, root)
 	if err != nil {
 		return err
 	}
@@ -152,21 +159,32 @@ func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
 	return a.attach(ctx, name)
 }
 
-// rejoin looks for the cloister that start means; empty where there is none.
-// Should two look at once, the guardian grants one (hold).
-func (a *app) rejoin(ctx context.Context, f *startFlags) (string, error) {
+// agentHere is the command line of the agent that was typed, or else of the
+// project's, with the project's top.
+func (a *app) agentHere(ctx context.Context, f *startFlags, args []string) (argv []string, root string, err error) {
 	dirs, err := a.dirs()
 	if err != nil {
-		return "", &unbuiltError{err}
+		return nil, "", &unbuiltError{err}
 	}
-	p, err := a.project(ctx, &f.runFlags, dirs, a.realHome())
+	host, err := a.host(dirs)
 	if err != nil {
-		return "", asUnbuilt(err)
+		return nil, "", &unbuiltError{err}
+	}
+	p, err := a.project(ctx, &f.runFlags, dirs, a.realHome(), host)
+	if err != nil {
+		return nil, "", asUnbuilt(err)
 	}
 	cfg, err := a.wordsOf(dirs, p)
 	if err != nil {
-		return "", &unbuiltError{err}
+		return nil, "", &unbuiltError{err}
 	}
+	f.agent = cmp.Or(f.agent, cfg.Defaults.Agent)
+	return append(agent.Find(f.agent).With(cfg.Agents[f.agent].Args, nil).Argv, args...), string(p.Root), nil
+}
+
+// rejoin looks for the cloister that start means; empty where there is none.
+// Should two look at once, the guardian grants one (hold).
+func (a *app) rejoin(ctx context.Context, f *startFlags, root string) (string, error) {
 	c, err := a.ensure(ctx)
 	if err != nil {
 		return "", &unbuiltError{err}
@@ -176,9 +194,8 @@ func (a *app) rejoin(ctx context.Context, f *startFlags) (string, error) {
 	if err != nil {
 		return "", &unbuiltError{err}
 	}
-	agentName := cmp.Or(f.agent, cfg.Defaults.Agent)
 	for _, s := range live {
-		if s.Terminal && s.Path == string(p.Root) && s.Agent == agentName && (f.name == "" || f.name == s.Name) {
+		if s.Terminal && s.Path == root && s.Agent == f.agent && (f.name == "" || f.name == s.Name) {
 			return s.Name, nil
 		}
 	}
@@ -191,8 +208,12 @@ func (a *app) wordsOf(dirs xdg.Dirs, p workspace.Project) (*config.Config, error
 	if err != nil {
 		return nil, err
 	}
-	cfg, _, _, err = a.ofProject(dirs, p, cfg)
-	return cfg, err
+	host, err := a.host(dirs)
+	if err != nil {
+		return nil, err
+	}
+	words, err := a.ofProject(dirs, host.Places(), p, cfg)
+	return words.cfg, err
 }
 
 // asUnbuilt keeps the error for wrong words what it is.
@@ -277,7 +298,10 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		close(idle)
 	}
 
+	quiet := at.checkpointQuiet(ctx, f.kept, quietFor)
 	res, err := s.Run(ctx)
+	left := quiet()
+	kept, kerr := afterKept(context.WithoutCancel(ctx), &f.runFlags, dirs.Data)
 	cancel()
 	<-idle
 	door.close()
@@ -291,8 +315,8 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		fail(a.withInstall(f, err))
 		return hub.Finish(terminal.End{Status: exitStatus(unbuilt(f.verb, err))})
 	}
-	end := terminal.End{Status: res.Status.ExitCode(), Notices: append(noticed, afterwards(res, startAgain)...)}
-	if err != nil {
+	end := terminal.End{Status: res.Status.ExitCode(), Notices: slices.Concat(noticed, kept, left, afterwards(res, startAgain))}
+	if err = errors.Join(err, kerr); err != nil {
 		end.Notices = append(end.Notices, "cloister: "+err.Error())
 	}
 	if err := report.write(res, end.Status); err != nil {
@@ -349,21 +373,11 @@ func watchIdle(ctx context.Context, hub *terminal.Hub, limit time.Duration, end 
 
 // agentShim gathers what the agent's cloister depends on.
 func (a *app) agentShim(ctx context.Context, f *startFlags, args []string) (*session.Shim, xdg.Dirs, error) {
-	dirs, err := a.dirs()
+	argv, _, err := a.agentHere(ctx, f, args)
 	if err != nil {
-		return nil, dirs, err
+		return nil, xdg.Dirs{}, err
 	}
-	p, err := a.project(ctx, &f.runFlags, dirs, a.realHome())
-	if err != nil {
-		return nil, dirs, err
-	}
-	cfg, err := a.wordsOf(dirs, p)
-	if err != nil {
-		return nil, dirs, err
-	}
-	f.agent = cmp.Or(f.agent, cfg.Defaults.Agent)
-	what := agent.Find(f.agent).With(cfg.Agents[f.agent].Args, nil)
-	s, dirs, err := a.shim(ctx, &f.runFlags, append(what.Argv, args...))
+	s, dirs, err := a.shim(ctx, &f.runFlags, argv)
 	if err != nil {
 		return nil, dirs, err
 	}

@@ -9,7 +9,7 @@ import (
 	"cloister/config"
 	"cloister/internal/nearest"
 	"cloister/policy"
-	"cloister/rulebook"
+	"cloister/policyset"
 	"cloister/sandbox"
 	"cloister/workspace"
 )
@@ -113,5 +113,5 @@ func (a *app) checkFiles(more []string) (api.PolicyCheck, error) {
 	if err != nil {
 		return api.PolicyCheck{}, err
 	}
-	return rulebook.Check(d.Config, a.home(), cedar)
+	return policyset.Check(d.Config, a.home(), cedar)
 }

@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
 	"cloister/api"
-	"cloister/client"
+	"cloister/api/client"
 	"cloister/internal/nearest"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,7 @@ func (a *app) stopCommand() *cobra.Command {
 					errs = append(errs, a.sessionError(cmd.Context(), c, name, err))
 					continue
 				}
+				errs = append(errs, a.endKept(cmd.Context(), s.Name))
 				a.line("%s", s.Name)
 			}
 			return errors.Join(errs...)
@@ -84,6 +86,21 @@ func stopOne(ctx context.Context, c *client.Client, name string, grace time.Dura
 		case <-tick.C:
 		}
 	}
+}
+
+// endKept waits until a stopped cloister has let go of its kept workspace: whoever
+// stopped it restores or discards it next.
+func (a *app) endKept(ctx context.Context, name string) error {
+	s, err := a.keptStore()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, comeBack)
+	defer cancel()
+	if err := s.Ended(ctx, name); err != nil {
+		return fmt.Errorf("stop %s: wait for its workspace: %w", name, err)
+	}
+	return nil
 }
 
 func liveNames(ctx context.Context, c *client.Client) ([]string, error) {

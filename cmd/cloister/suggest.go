@@ -14,8 +14,7 @@ import (
 	"cloister/internal/authority"
 	"cloister/policy"
 	"cloister/policy/suggest"
-	"cloister/rulebook"
-	"cloister/workspace"
+	"cloister/policyset"
 
 	"github.com/spf13/cobra"
 )
@@ -132,7 +131,7 @@ func (a *app) passed(f audit.Filter) (map[string][]suggest.Seen, error) {
 
 // suggested holds what each project did against the policy that it has: against the
 // common one where its own files are wrong, so that the others are answered.
-func (a *app) suggested(l *rulebook.Book, seen map[string][]suggest.Seen, whole bool) (suggestion, error) {
+func (a *app) suggested(l *policyset.Book, seen map[string][]suggest.Seen, whole bool) (suggestion, error) {
 	var rules []suggest.Rule
 	var left []suggest.Left
 	for _, project := range slices.Sorted(maps.Keys(seen)) {
@@ -159,9 +158,9 @@ func (a *app) suggested(l *rulebook.Book, seen map[string][]suggest.Seen, whole 
 
 // wordsAt are a project's files; none where it is no more.
 func (a *app) wordsAt(project string) ([]api.ProjectFile, error) {
-	p, err := workspace.Find(project)
+	p, err := a.findProject(project)
 	if project == "" || err != nil {
-		return nil, nil //nolint:nilerr // what it did stays in the record
+		return nil, nil // what it did stays in the record
 	}
 	_, files, err := a.ownWords(p)
 	return files, err

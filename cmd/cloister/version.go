@@ -7,9 +7,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is what the build knows of itself: a tag, or the commit that it was
-// built from.
+// released is the version of a release, which script/release sets.
+var released string
+
+// version is what the build knows of itself: a release's, a tag, or the commit that it
+// was built from.
 func version() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"html"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -80,5 +79,9 @@ func (a *app) browse(ctx context.Context, d xdg.Dirs, url string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return exec.CommandContext(ctx, opener, path).Run()
+	c, err := a.program(ctx, opener, path)
+	if err != nil {
+		return err
+	}
+	return c.Run()
 }

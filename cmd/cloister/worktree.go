@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"cloister/internal/nearest"
-	"cloister/workspace"
 	"cloister/workspace/worktrees"
 
 	"github.com/spf13/cobra"
@@ -23,11 +22,15 @@ func (a *app) worktrees(dir string) (*worktrees.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := workspace.Find(cmp.Or(dir, "."))
+	host, err := a.host(d)
 	if err != nil {
 		return nil, err
 	}
-	return worktrees.Of(p, d.Data, locksDir(d))
+	p, err := a.projectAt(cmp.Or(dir, "."), host)
+	if err != nil {
+		return nil, err
+	}
+	return worktrees.Of(p, host, d.Data, locksDir(d))
 }
 
 // branches are those with a worktree, for Tab, which is no place for errors.
@@ -143,10 +146,12 @@ func (a *app) removeWorktree(ctx context.Context, dir, branch string, force bool
 	if err != nil {
 		return err
 	}
+	path := ""
 	for _, t := range found {
 		if t.Branch != branch && t.Path != branch {
 			continue
 		}
+		path = t.Path
 		names, err := a.cloistersAt(ctx, t.Path)
 		if err != nil {
 			return err
@@ -166,5 +171,18 @@ func (a *app) removeWorktree(ctx context.Context, dir, branch string, force bool
 		return err
 	}
 	a.line("%s", branch)
-	return nil
+	return a.forgetPlace(path)
+}
+
+// forgetPlace forgets a folder that git has removed: the next of that name is new.
+func (a *app) forgetPlace(path string) error {
+	d, err := a.dirs()
+	if err != nil {
+		return err
+	}
+	host, err := a.host(d)
+	if err != nil {
+		return err
+	}
+	return host.Places().Forget(path)
 }

@@ -3,7 +3,6 @@ package corpus
 import (
 	"os"
 	"strings"
-	"time"
 )
 
 // asked runs a script inside, in the background, and waits for its question.
@@ -21,7 +20,7 @@ func (r *ruled) started(script string) {
 
 // anyQuestion is the ID of the last one that waits; "" for none.
 func (r *ruled) anyQuestion() (id string) {
-	r.w.Until(20*time.Second, func() bool {
+	r.w.Until(patient, func() bool {
 		if ids := r.questions(); len(ids) > 0 {
 			id = ids[len(ids)-1]
 		}
@@ -41,7 +40,7 @@ func (r *ruled) questions() []string {
 
 // ended waits for the end of what asked, and gives its status and output.
 func (r *ruled) ended() (status, out string) {
-	r.w.Until(30*time.Second, func() bool { return r.has("status") })
+	r.w.Until(patient, func() bool { return r.has("status") })
 	return strings.TrimSpace(r.text("status")), r.text("out")
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -121,16 +122,18 @@ func bk01() escape.Case {
 				return noHost("ask the engine", err)
 			}
 			apparmor := strings.Contains(strings.Join(info.SecurityOptions, " "), "name=apparmor")
-			res := outcome(w, []string{"-d", "--name", "bk01", "--memory", "256MiB"}, "sleep", "60")
-			defer func() { _, _ = w.Exec(w.Cloister, "stop", "bk01") }() // the world's end would too
+			// Root's and the user's attempts share an engine.
+			name := fmt.Sprintf("bk01-%d", os.Getuid())
+			res := outcome(w, []string{"-d", "--name", name, "--memory", "256MiB"}, "sleep", "60")
+			defer func() { _, _ = w.Exec(w.Cloister, "stop", name) }() // the world's end would too
 			if res.Status != 0 {
 				return []escape.Finding{found("it runs", false, "status %d: %s", res.Status, res.Stderr)}
 			}
-			c, err := e.of("bk01", "init")
+			c, err := e.of(name, "init")
 			if err != nil {
 				return noHost("look at the container", err)
 			}
-			gate, err := e.of("bk01", "gate")
+			gate, err := e.of(name, "gate")
 			if err != nil {
 				return noHost("look at the gate", err)
 			}

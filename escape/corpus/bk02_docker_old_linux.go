@@ -2,6 +2,8 @@ package corpus
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -41,12 +43,14 @@ func bk02() escape.Case {
 		ID: "BK-02", Class: "Docker old daemon", Attack: "on an engine whose own profile is old: the profile that it is given must keep io_uring, AF_ALG and AF_VSOCK shut by itself",
 		Source: "moby#46762; moby/profiles dec315c", Layers: []string{"containers", "seccomp"}, Only: escape.Docker,
 		Host: func(w *escape.World) []escape.Finding {
-			res := outcome(w, []string{"-d", "--name", "bk02"}, "sleep", "60")
-			defer func() { _, _ = w.Exec(w.Cloister, "stop", "bk02") }() // the world's end would too
+			// Root's and the user's attempts share an engine.
+			name := fmt.Sprintf("bk02-%d", os.Getuid())
+			res := outcome(w, []string{"-d", "--name", name}, "sleep", "60")
+			defer func() { _, _ = w.Exec(w.Cloister, "stop", name) }() // the world's end would too
 			if res.Status != 0 {
 				return []escape.Finding{found("it runs", false, "status %d: %s", res.Status, res.Stderr)}
 			}
-			c, err := engine(w).of("bk02", "init")
+			c, err := engine(w).of(name, "init")
 			if err != nil {
 				return noHost("look at the container", err)
 			}
@@ -70,7 +74,7 @@ func bk02() escape.Case {
 				found("control: what programs need is open", p.lets("openat", 0) && p.lets("socket", unix.AF_INET), "the profile is not read as it is"),
 				// Seccomp_filters counts them: the engine's for the first process, both
 				// for the command (proc_pid_status(5)).
-				filters(w, "bk02"))
+				filters(w, name))
 		},
 	}
 }

@@ -138,7 +138,7 @@ func to(in escape.Inside, addr string) string {
 
 // patience is how long an attempt waits for an answer: far longer than any takes,
 // since one that does not come in time proves nothing.
-const patience = 12 * time.Second
+const patience = 30 * time.Second
 
 // talk connects, says something and reads an answer. Whatever an enemy's server
 // could have said back is nil.

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"cloister/escape"
 )
@@ -61,7 +60,7 @@ func (r *ruled) serve() error {
 		return err
 	}
 	r.guardian = c
-	if !r.w.Until(20*time.Second, func() bool { return r.cloister("guardian", "status").Status == 0 }) {
+	if !r.w.Until(patient, func() bool { return r.cloister("guardian", "status").Status == 0 }) {
 		return errors.New("the guardian does not answer")
 	}
 	return nil

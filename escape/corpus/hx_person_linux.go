@@ -10,7 +10,7 @@ import (
 )
 
 // patient is how long a person and a program wait for each other here.
-const patient = 20 * time.Second
+const patient = 2 * time.Minute
 
 // ruledWith is hosted with words for proxy, too.
 func ruledWith(proxy, text string, look func(r *ruled) []escape.Finding) func(w *escape.World) []escape.Finding {

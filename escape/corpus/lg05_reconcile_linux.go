@@ -19,7 +19,7 @@ func lg05() escape.Case {
 			res := outcome(w, []string{"--expose", w.Self}, "sh", "-c", script+"true")
 			var allowed, closed int
 			var all string
-			w.Until(5e9, func() bool {
+			w.Until(patient, func() bool {
 				events, err := w.Events()
 				if err != nil {
 					return false

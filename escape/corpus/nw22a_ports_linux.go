@@ -57,7 +57,7 @@ func nw22a() escape.Case {
 			// gets the one spelling.
 			before := len(w.Upstream())
 			res := outcome(w, []string{"--expose", w.Self}, w.Self, "say", "tcp:allowed.test:80", "GET /width22 HTTP/1.1\r\nHost: \uff41llowed.test\r\n\r\n")
-			w.Until(15*time.Second, func() bool { return strings.Contains(strings.Join(w.Upstream()[before:], ""), "width22") })
+			w.Until(patient, func() bool { return strings.Contains(strings.Join(w.Upstream()[before:], ""), "width22") })
 			sent := strings.Join(w.Upstream()[before:], "\n")
 			return []escape.Finding{
 				found("one spelling goes up, or none", !strings.Contains(sent, "uff41") && !strings.Contains(sent, `\xef`), "%s", sent),

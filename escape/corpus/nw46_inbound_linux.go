@@ -36,7 +36,7 @@ func nw46() escape.Case {
 			listen := func(start func(mark string) escape.Result, mark string) (there, reached bool) {
 				done := make(chan escape.Result, 1)
 				go func() { done <- start(mark) }()
-				there = w.Until(20*time.Second, func() bool { return exists(mark) })
+				there = w.Until(patient, func() bool { return exists(mark) })
 				reached = reach()
 				_ = os.Remove(mark) // it ends when this is gone
 				<-done

@@ -9,7 +9,7 @@ import (
 // called, write asks, evil may not.
 func toolbox(look func(r *ruled) []escape.Finding) func(w *escape.World) []escape.Finding {
 	return with(func(w *escape.World) string {
-		server := "allow_tools: [read, ask*], ask_tools: [write], deny_tools: [evil], resources: [\"docs://*\"]"
+		server := "allow_tools: [read, ask*], ask_tools: [write], deny_tools: [evil], prompts: [p], resources: [\"docs://*\"]"
 		return "version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  upstream_ca: [\"" + w.Base + "/authority.pem\"]\n  hosts: {tools.test: \"127.0.0.1:" + itoa(w.Secure) + "\"}\n" +
 			"mcp:\n  servers:\n    - {name: tools, url: \"https://tools.test/ok/mcp\", " + server + "}\n    - {name: local, command: [\"" + w.Self + "\", mcp], " + server + "}\n"
 	}, look)

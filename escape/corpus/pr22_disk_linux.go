@@ -28,7 +28,7 @@ func pr22() escape.Case {
 			// Namespaces of their own, where a small disk can be mounted as anybody; the
 			// guardian starts outside of them, as always.
 			small := w.Base + "/small"
-			fill := func(script string) escape.Result {
+			fill := func(name, script string) escape.Result { // another folder each: a project is pinned
 				if err := w.Write(small+"/.keep", ""); err != nil {
 					return escape.Result{Stderr: err.Error(), Status: -1}
 				}
@@ -37,7 +37,7 @@ func pr22() escape.Case {
 					words, back = []string{"--user", "--map-root-user", "--mount"}, fmt.Sprintf("exec unshare --user --map-user=%d --map-group=%d ", os.Getuid(), os.Getgid())
 				}
 				res, err := w.Exec("unshare", append(words, "sh", "-c",
-					"mount -t tmpfs -o size=24m,nr_inodes=2000,mode=1777 none "+small+" && cd "+small+" && mkdir -m 777 p && cd p && "+back+w.Cloister+" run -- sh -c '"+script+"'")...)
+					"mount -t tmpfs -o size=24m,nr_inodes=2000,mode=1777 none "+small+" && cd "+small+" && mkdir -m 777 "+name+" && cd "+name+" && "+back+w.Cloister+" run -- sh -c '"+script+"'")...)
 				if err != nil {
 					res.Stderr += err.Error()
 				}
@@ -51,7 +51,7 @@ func pr22() escape.Case {
 				"bytes": "cat /dev/zero >fill; echo full $?; sleep 8",
 				"files": "i=0; while true; do true >f$i || break; i=$((i+1)); done 2>/dev/null; echo full $i; sleep 8",
 			} {
-				res := fill(script)
+				res := fill(name, script)
 				out = append(out,
 					found("filled by "+name, strings.Contains(res.Stdout, "full"), "status %d: %s%s", res.Status, res.Stdout, res.Stderr),
 					found("the person is told of "+name, strings.Contains(res.Stderr, "nearly full"), "%s", res.Stderr))

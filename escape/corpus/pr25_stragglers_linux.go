@@ -16,16 +16,16 @@ func pr25() escape.Case {
 		Source: "sandlock #238, llxprt #3449 (alive for 2 days)", Layers: []string{"pid namespace"},
 		Host: func(w *escape.World) []escape.Finding {
 			mark := "ESCAPE_PR25=" + filepath.Base(w.Base)
-			daemon := "(trap '' HUP TERM INT; export " + mark + "; setsid sh -c 'trap \"\" HUP TERM; sleep 77 & sleep 78' </dev/null >/dev/null 2>&1 &) ; exit 0"
+			daemon := "(trap '' HUP TERM INT; export " + mark + "; setsid sh -c 'trap \"\" HUP TERM; sleep 777 & sleep 778' </dev/null >/dev/null 2>&1 &) ; exit 0"
 			res := outcome(w, nil, "sh", "-c", daemon)
-			gone := w.Until(2*time.Second, func() bool { return len(withEnv(mark)) == 0 })
+			gone := w.Until(5*time.Second, func() bool { return len(withEnv(mark)) == 0 })
 			left := withEnv(mark)
 			control, err := w.Exec("sh", "-c", daemon)
-			there := w.Until(2*time.Second, func() bool { return len(withEnv(mark)) > 0 })
+			there := w.Until(patient, func() bool { return len(withEnv(mark)) > 0 })
 			killAll(w, mark)
 			return []escape.Finding{
 				found("it ended", res.Status == 0, "status %d: %s", res.Status, res.Stderr),
-				found("nothing is left after two seconds", gone, "%s", strings.Join(left, " ")),
+				found("nothing is left after five seconds", gone, "%s", strings.Join(left, " ")),
 				found("control: outside it stays", err == nil && control.Status == 0 && there, "%v %s", err, control.Stderr),
 			}
 		},
@@ -48,7 +48,7 @@ func withEnv(mark string) []string {
 }
 
 func killAll(w *escape.World, mark string) {
-	w.Until(2*time.Second, func() bool {
+	w.Until(patient, func() bool {
 		left := withEnv(mark)
 		for _, pid := range left {
 			_, _ = w.Exec("kill", "-9", pid) // it may be gone

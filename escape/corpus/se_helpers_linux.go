@@ -42,7 +42,12 @@ func secretive(w *escape.World) string {
 
 // vaulted is the Host of a case with the secret TOKEN.
 func vaulted(look func(r *ruled) []escape.Finding) func(w *escape.World) []escape.Finding {
-	return with(secretive, func(r *ruled) []escape.Finding {
+	return withSecret(secretive, look)
+}
+
+// withSecret is the Host of a case with the secret TOKEN, configured in its own way.
+func withSecret(config func(w *escape.World) string, look func(r *ruled) []escape.Finding) func(w *escape.World) []escape.Finding {
+	return with(config, func(r *ruled) []escape.Finding {
 		file := r.base + "/value"
 		if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
 			return noHost("write the secret", err)

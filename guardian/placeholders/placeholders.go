@@ -20,34 +20,38 @@ import (
 
 	"cloister/api"
 	"cloister/config"
-	"cloister/rulebook"
+	"cloister/policyset"
 	"cloister/secret"
+	"cloister/secret/inject"
 	"cloister/secret/vault"
-	"cloister/swap"
 )
 
 // Placed is what a session gets of the secrets that are bound.
 type Placed struct {
-	Held    []swap.Held
+	Held    []inject.Held
+	Foreign []inject.Foreign
 	Env     map[string]string
 	Told    []api.Placeholder
 	Logins  []api.Login
 	Notices []string
 	Files   []api.LoginFile
+
+	ledger  *Ledger
+	project string
 }
 
 // A Vault has the values of secrets as of now.
 type Vault interface {
-	Get(ctx context.Context, name string) (secret.Value, uint64, error)
+	Get(ctx context.Context, name string) (secret.Value, error)
 }
 
 // Place makes the placeholders of a new session, or takes those of one that is
 // taken back. The command of a secret may take its time.
-func Place(ctx context.Context, v Vault, in *rulebook.Scope, resume *api.Resume) Placed {
-	var p Placed
+func Place(ctx context.Context, v Vault, l *Ledger, project string, in *policyset.Scope, resume *api.Resume) Placed {
+	p := Placed{ledger: l, project: project}
 	p.Env = map[string]string{}
 	for _, s := range in.Secrets {
-		if i := slices.IndexFunc(p.Held, func(h swap.Held) bool { return h.Name == s.Name }); i >= 0 {
+		if i := slices.IndexFunc(p.Held, func(h inject.Held) bool { return h.Name == s.Name }); i >= 0 {
 			if err := fits(s, p.Held[i].Part != ""); err != nil {
 				p.Notices = append(p.Notices, err.Error())
 				continue
@@ -55,11 +59,13 @@ func Place(ctx context.Context, v Vault, in *rulebook.Scope, resume *api.Resume)
 			p.fill(s)
 			continue
 		}
+		value, err := v.Get(ctx, s.Name)
 		if resume != nil {
-			p.resume(s, resume.Secrets)
+			if p.resume(s, resume.Secrets); err != nil {
+				p.Notices = append(p.Notices, "answers are not searched for the value of the secret "+s.Name+": "+err.Error())
+			}
 			continue
 		}
-		value, _, err := v.Get(ctx, s.Name)
 		switch {
 		case errors.Is(err, vault.ErrNotFound):
 			if text := in.Missing(s); !slices.Contains(p.Notices, text) {
@@ -79,6 +85,7 @@ func Place(ctx context.Context, v Vault, in *rulebook.Scope, resume *api.Resume)
 		p.fill(s)
 	}
 	p.place(in.Logins)
+	p.Foreign = l.Foreign(project, p.Held)
 	return p
 }
 
@@ -92,15 +99,22 @@ func (p *Placed) make(s config.Secret, value secret.Value, lasting bool) error {
 	case isKey:
 		for _, part := range secret.AWSParts() {
 			if v := key.Part(part); !v.IsZero() {
-				p.hold(swap.Held{Name: s.Name, Part: part, Placeholder: secret.NewPlaceholder(v)})
+				p.issue(s.Name, part, v, false)
 			}
 		}
-	case lasting:
-		p.hold(swap.Held{Name: s.Name, Placeholder: secret.NewLasting(value)})
 	default:
-		p.hold(swap.Held{Name: s.Name, Placeholder: secret.NewPlaceholder(value)})
+		p.issue(s.Name, "", value, lasting)
 	}
 	return nil
+}
+
+// issue makes one placeholder: the same as in the project's other sessions.
+func (p *Placed) issue(name, part string, v secret.Value, lasting bool) {
+	now, earlier, err := p.ledger.make(p.project, name, part, v, lasting)
+	if err != nil { // it is good for this session, and unknown to others
+		p.Notices = append(p.Notices, err.Error())
+	}
+	p.hold(inject.Held{Name: name, Part: part, Placeholder: now, Earlier: earlier})
 }
 
 // fits tells why a secret cannot be bound so: an access key signs, and nothing else
@@ -119,13 +133,15 @@ func fits(s config.Secret, isKey bool) error {
 func (p *Placed) resume(s config.Secret, had []api.Placeholder) {
 	for _, a := range had {
 		if a.Name == s.Name {
-			p.hold(swap.Held{Name: a.Name, Part: a.Part, Placeholder: secret.Placeholder{Text: a.Text, Core: a.Core}})
+			h := inject.Held{Name: a.Name, Part: a.Part, Placeholder: secret.Placeholder{Text: a.Text, Core: a.Core}}
+			h.Earlier = p.ledger.earlier(p.project, h)
+			p.hold(h)
 		}
 	}
 	p.fill(s)
 }
 
-func (p *Placed) hold(h swap.Held) {
+func (p *Placed) hold(h inject.Held) {
 	p.Held = append(p.Held, h)
 	p.Told = append(p.Told, api.Placeholder{Name: h.Name, Part: h.Part, Text: h.Placeholder.Text, Core: h.Placeholder.Core})
 }

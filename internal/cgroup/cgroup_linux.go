@@ -190,7 +190,7 @@ func Set(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Is tells whether a folder is a control group's, and not somebody's files in its
+// Is reports whether a folder is a control group's, and not somebody's files in its
 // place.
 func Is(dir string) bool {
 	var st unix.Statfs_t

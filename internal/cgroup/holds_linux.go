@@ -46,7 +46,7 @@ func Holds(pid int, b Bounds) error {
 	return nil
 }
 
-// holds tells whether a bound of the kernel's is no higher than it should be. Of
+// holds reports whether a bound of the kernel's is no higher than it should be. Of
 // processor time the second word is the period.
 func holds(file string, most int64) error {
 	text, err := os.ReadFile(file)

@@ -6,7 +6,7 @@
 // as a hyphen. It does not say which names are good ones. Most readers want Same.
 package fieldname
 
-// Same tells whether a server may take a for b.
+// Same reports whether a server may take a for b.
 func Same(a, b string) bool {
 	if len(a) != len(b) {
 		return false

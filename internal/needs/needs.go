@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// Claimed tells whether this machine is said to have something.
+// Claimed reports whether this machine is said to have something.
 func Claimed(what string) bool {
 	said := strings.FieldsFunc(os.Getenv("CLOISTER_TEST_NEEDS"), func(r rune) bool { return r == ',' || r == ' ' })
 	return slices.Contains(said, what)

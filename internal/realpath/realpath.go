@@ -12,7 +12,7 @@ package realpath
 
 import "strings"
 
-// Inside tells whether path is folder or lies below it, by their names alone: both
+// Inside reports whether path is folder or lies below it, by their names alone: both
 // are absolute, clean and without symbolic links.
 func Inside(path, folder string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")

@@ -48,7 +48,7 @@ func New(w io.Writer) *Filter { return &Filter{w: w} }
 // which are answered for elsewhere and whose keys have to mean the same.
 func NewSilent(w io.Writer) *Filter { return &Filter{w: w, silent: true} }
 
-// answered tells whether a control sequence is one that NewSilent drops: device
+// answered reports whether a control sequence is one that NewSilent drops: device
 // attributes (c), status (n), parameters (x), modes ($p), version (>q), keys
 // (u with a prefix, and m with one).
 func answered(seq []byte) bool {
@@ -65,7 +65,7 @@ func answered(seq []byte) bool {
 	return false
 }
 
-// reaches tells whether a control sequence does more than draw, and is dropped in
+// reaches reports whether a control sequence does more than draw, and is dropped in
 // every case: windows are moved and titles typed in as input (t), what is on the
 // screen goes to a printer, which may be a program (i), or comes back as sums, and
 // the terminal tests itself (y), keys are locked (2 among the modes of h).

@@ -8,7 +8,8 @@ import (
 // A Glob is a pattern of paths: * stands for any characters of one segment, **
 // alone between slashes for any number of segments, none included. So /a/**
 // is /a and everything below it. A slash at the end of either side means
-// nothing.
+// nothing. A star behind a backslash is itself: no path that is compared has a
+// backslash.
 type Glob struct {
 	text       string
 	head, tail []string // the segments before and after **
@@ -39,10 +40,10 @@ func ParseGlob(text string) (Glob, error) {
 			return Glob{}, errors.New("only one ** in a path")
 		case s == "**":
 			p.deep = true
-		case strings.Contains(s, "**"):
+		case strings.Contains(strings.ReplaceAll(s, `\*`, ""), "**"):
 			return Glob{}, errors.New("** stands alone between slashes")
-		case strings.ContainsAny(s, "\\;") || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
-			return Glob{}, errors.New("a backslash, semicolon or control character is in no path that is compared")
+		case strings.ContainsAny(strings.ReplaceAll(s, `\*`, ""), "\\;") || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			return Glob{}, errors.New(`a backslash (but before a star), semicolon or control character is in no path that is compared`)
 		case p.deep:
 			p.tail = append(p.tail, s)
 		default:
@@ -59,24 +60,44 @@ func (g Glob) String() string { return g.text }
 // there is one.
 func (g Glob) Parts() (head, tail []string, deep bool) { return g.head, g.tail, g.deep }
 
-// Match tells whether a path is one of the pattern's.
-func (g Glob) Match(p Path) bool {
+// Match reports whether a path is one of the pattern's.
+func (g Glob) Match(p Path) bool { return g.match(p, segment) }
+
+// MatchFold tells that of a path in any case: some servers do not tell upper case from
+// lower.
+func (g Glob) MatchFold(p Path) bool {
+	return g.match(p, func(pattern, text string) bool { return segment(strings.ToLower(pattern), strings.ToLower(text)) })
+}
+
+// Escape is the pattern that matches a path's text alone.
+func Escape(path string) string { return strings.ReplaceAll(path, "*", `\*`) }
+
+func (g Glob) match(p Path, wild func(pattern, text string) bool) bool {
 	n := len(g.head) + len(g.tail)
 	if len(p.segments) < n || !g.deep && len(p.segments) > n {
 		return false
 	}
 	for i, s := range g.head {
-		if !Wild(s, p.segments[i]) {
+		if !wild(s, p.segments[i]) {
 			return false
 		}
 	}
 	after := p.segments[len(p.segments)-len(g.tail):]
 	for i, s := range g.tail {
-		if !Wild(s, after[i]) {
+		if !wild(s, after[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+// segment is Wild with stars that are themselves behind a backslash: on both sides they
+// become a byte that no path has.
+func segment(pattern, text string) bool {
+	if strings.Contains(pattern, `\*`) {
+		pattern, text = strings.ReplaceAll(pattern, `\*`, "\x00"), strings.ReplaceAll(text, "*", "\x00")
+	}
+	return Wild(pattern, text)
 }
 
 // Wild matches a text against a pattern in which * stands for any characters.

@@ -81,10 +81,9 @@ func gitRules(a authority.Authority, q Asked) string {
 	return ""
 }
 
-// globOf is the pattern that only this path fits; a star of its own fits more,
-// and a pattern cannot say what of it is meant, nor what is no text.
+// globOf is the pattern that only this path fits; it cannot say what is no text.
 func globOf(p urlpath.Path) string {
-	text := p.String()
+	text := urlpath.Escape(p.String())
 	if _, err := urlpath.ParseGlob(text); err != nil || !utf8.ValidString(text) {
 		return "/**"
 	}

@@ -2,7 +2,7 @@
 //
 // The promise: with the rules added, everything seen is allowed but what is told
 // as left over, and no rule names a host, a port or, where requests are judged, a
-// method that was not seen. Rules that deny or ask are left as they are.
+// method or a path that was not seen. Rules that deny or ask are left as they are.
 //
 // It reads no record, writes no file, and knows nothing of what was meant.
 //
@@ -15,6 +15,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"unicode/utf8"
 
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
@@ -42,8 +43,9 @@ type Left struct {
 	Reason string
 }
 
-// mostPaths is how many paths of one host are named one by one.
-const mostPaths = 20
+// mostPaths is how many paths of one host, port and method are named; further ones are
+// left over: a rule about all paths would allow what was not seen.
+const mostPaths = 200
 
 // Rules are those that in lacks, by host.
 func Rules(in policy.Input, seen []Seen) ([]Rule, []Left, error) {
@@ -58,7 +60,8 @@ func Rules(in policy.Input, seen []Seen) ([]Rule, []Left, error) {
 		return nil, nil, err
 	}
 	// What is still refused has rules about requests of its own.
-	rules = append(rules, requests(refused(now, seen, true))...)
+	byRequest, unnamed := requests(refused(now, seen, true))
+	rules = append(rules, byRequest...)
 	if now, err = with(in, rules); err != nil {
 		return nil, nil, err
 	}
@@ -67,6 +70,9 @@ func Rules(in policy.Input, seen []Seen) ([]Rule, []Left, error) {
 	for _, s := range seen {
 		v, ok := judge(now, s)
 		if !ok {
+			if why := unnamed[s.Method+" "+s.Path]; why != "" {
+				v.Reason = why
+			}
 			left = append(left, Left{s, v.Effect, v.Reason})
 		} else if _, had := judge(before, s); !had {
 			gained[subject(s)] = true
@@ -118,8 +124,8 @@ func with(in policy.Input, rules []Rule) (*policy.Snapshot, error) {
 func judge(by *policy.Snapshot, s Seen) (policy.Verdict, bool) {
 	v := policy.Decide(by, policy.Request{Action: policy.NetworkConnect, Authority: s.To})
 	if v.Effect == policy.Allow && s.Method != "" {
-		q := policy.HTTP{Method: s.Method, Header: func(func(string, string) bool) {}}
-		q.Path, q.BadPath = urlpath.Parse(s.Path)
+		q := policy.HTTP{Method: s.Method}
+		q.Target(s.Path)
 		v = policy.Decide(by, policy.Request{Action: policy.HTTPRequest, Authority: s.To, HTTP: q})
 	}
 	return v, v.Effect == policy.Allow
@@ -152,18 +158,22 @@ func hosts(seen []Seen) []Rule {
 	return sorted(by)
 }
 
-// requests is a rule for each host, port and method.
-func requests(seen []Seen) []Rule {
-	by := map[string]*Rule{}
+// requests is a rule for each host, port and method; unnamed is why one is in none, by
+// its method and path.
+func requests(seen []Seen) (rules []Rule, unnamed map[string]string) {
+	by, unnamed := map[string]*Rule{}, map[string]string{}
 	for _, s := range seen {
-		r := of(by, s.To.String()+" "+s.Method, s)
-		r.Ports, r.Methods = []uint16{s.To.Port()}, []string{s.Method}
-		path := "/**"
-		if p, err := urlpath.Parse(s.Path); err == nil {
-			if _, err := urlpath.ParseGlob(p.String()); err == nil {
-				path = p.String()
-			}
+		path, why := pathOf(s.Path)
+		key := s.To.String() + " " + s.Method
+		if r := by[key]; r != nil && why == "" && len(r.Paths) == mostPaths && !slices.Contains(r.Paths, path) {
+			why = fmt.Sprintf("more than %d paths of it were seen: write a rule with a pattern for them", mostPaths)
 		}
+		if why != "" {
+			unnamed[s.Method+" "+s.Path] = why
+			continue
+		}
+		r := of(by, key, s)
+		r.Ports, r.Methods = []uint16{s.To.Port()}, []string{s.Method}
 		if !slices.Contains(r.Paths, path) {
 			r.Paths = append(r.Paths, path)
 		}
@@ -171,11 +181,22 @@ func requests(seen []Seen) []Rule {
 	}
 	for _, r := range by {
 		slices.Sort(r.Paths)
-		if len(r.Paths) > mostPaths || slices.Contains(r.Paths, "/**") {
-			r.Paths = nil
-		}
 	}
-	return sorted(by)
+	return sorted(by), unnamed
+}
+
+// pathOf is the pattern that one path alone matches.
+func pathOf(path string) (pattern, why string) {
+	p, err := urlpath.Parse(path)
+	if err != nil {
+		return "", "its path cannot be named in a rule: " + err.Error()
+	}
+	pattern = urlpath.Escape(p.String())
+	g, err := urlpath.ParseGlob(pattern)
+	if err != nil || !utf8.ValidString(pattern) || !g.Match(p) {
+		return "", "its path cannot be named in a rule"
+	}
+	return pattern, ""
 }
 
 func of(by map[string]*Rule, key string, s Seen) *Rule {

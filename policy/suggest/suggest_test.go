@@ -37,7 +37,8 @@ func TestRules(t *testing.T) {
 		{"an address", "192.0.2.7:5432", "192.0.2.7/32 [5432] [] [] 1", ""},
 		{"what stays refused", "bad.example:443\nasked.example:443\nnew.example:443", "new.example [443] [] [] 1", "bad.example:443 deny\nasked.example:443 ask"},
 		{"a host of which all requests stay refused", "new.example:443\nbad.example:80\nGET bad.example:80 /", "new.example [443] [] [] 1", "bad.example:80 deny\nbad.example:80 deny"},
-		{"too many paths", strings.TrimSpace(strings.Join(paths(21), "\n")), "api.example [443] [PUT] [] 21", ""},
+		{"a star is itself", "GET api.example:443 /shut/*\nGET api.example:443 /shut/**/b", `api.example [443] [GET] [/shut/\* /shut/\*\*/b] 2`, ""},
+		{"a path of two readings", "GET api.example:443 /shut;a/b", "", "api.example:443 deny"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var seen []suggest.Seen
@@ -74,12 +75,39 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func paths(n int) []string {
-	var out []string
-	for i := range n {
-		out = append(out, fmt.Sprintf("PUT api.example:443 /p%d", i))
+// What is suggested allows what was seen and nothing beside it, also of names with
+// stars, and also of more paths than one rule names.
+func TestRulesAreExact(t *testing.T) {
+	in := policy.Input{Rules: []policy.Rule{{Effect: policy.Allow, Domain: "api.example", Methods: []string{"GET"}, Paths: []string{"/open"}}}, Unlisted: policy.Deny}
+	to, err := authority.ParseHostPort("api.example:443", 443)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
+	seen := []suggest.Seen{{To: to, Method: "PUT", Path: "/a*", Count: 1}, {To: to, Method: "PUT", Path: "/%2a/b", Count: 1}}
+	for i := range 250 {
+		seen = append(seen, suggest.Seen{To: to, Method: "PUT", Path: fmt.Sprintf("/p%d", i), Count: 1})
+	}
+	rules, left, err := suggest.Rules(in, seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rules) != 1 || len(left) != 52 || !strings.Contains(left[0].Reason, "more than 200 paths") {
+		t.Fatalf("%d rules, %d left: %v", len(rules), len(left), left[:1])
+	}
+	in.Rules = append(in.Rules, rules[0].Rule)
+	s, err := policy.Compile(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]policy.Effect{
+		"/a*": policy.Allow, "/*/b": policy.Allow, "/p7": policy.Allow, "/ab": policy.Deny, "/a": policy.Deny, "/x/b": policy.Deny, "/p249": policy.Deny, "/": policy.Deny,
+	} {
+		q := policy.HTTP{Method: "PUT"}
+		q.Target(path)
+		if v := policy.Decide(s, policy.Request{Action: policy.HTTPRequest, Authority: to, HTTP: q}); v.Effect != want {
+			t.Errorf("%s: %v, want %v", path, v.Effect, want)
+		}
+	}
 }
 
 func TestMerge(t *testing.T) {

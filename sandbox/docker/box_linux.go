@@ -166,7 +166,7 @@ func (b *box) begin() {
 	go b.attendDoor()
 }
 
-// listen hears how the command ended, and removes what Start made.
+// listen receives how the command ended, and removes what Start made.
 func (b *box) listen() {
 	status := sandbox.Status{Signal: int(unix.SIGKILL)} // unless its own end was reported
 	told := false

@@ -215,7 +215,7 @@ func (br *border) close(ctx context.Context) error {
 	return err
 }
 
-// build sends the definition and hears the steps. Of a failed one the layers that
+// build sends the definition and reads the steps. Of a failed one the layers that
 // its steps made are removed: the engine would keep them as a cache.
 func (a *api) build(ctx context.Context, b Build, border string) (string, error) {
 	var context bytes.Buffer
@@ -271,7 +271,7 @@ func (e *FailedBuild) Error() string { return "build: " + strings.TrimSpace(e.er
 
 func (e *FailedBuild) Unwrap() error { return e.err }
 
-// words hears the engine's answer to what takes long, and gives the ID that it
+// words reads the engine's answer to what takes long, and gives the ID that it
 // names, where it does.
 func (a *api) words(ctx context.Context, r io.Reader, w io.Writer) (id string, err error) {
 	for lines := json.NewDecoder(r); ; {
@@ -351,7 +351,7 @@ func (d *Driver) Export(ctx context.Context, id string) (io.ReadCloser, error) {
 }
 
 // Forget takes an image that the store no longer has from the engine, where it was
-// built here or given by the store. It tells whether there was one.
+// built here or given by the store. It reports whether there was one.
 func (d *Driver) Forget(ctx context.Context, r sandbox.Root, names []string) (bool, error) {
 	a, err := d.connect(ctx)
 	if err != nil {
@@ -376,6 +376,32 @@ func (d *Driver) Forget(ctx context.Context, r sandbox.Root, names []string) (bo
 		found = true
 	}
 	return found, nil
+}
+
+// ForgetBuilt removes every image that was built here, and every one of a root file
+// system that the engine was given.
+func (d *Driver) ForgetBuilt(ctx context.Context) error {
+	a, err := d.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	for _, label := range []string{labelBuilt, labelRoot} {
+		var list []struct {
+			ID string `json:"Id"`
+		}
+		filter := url.QueryEscape(`{"label":["` + label + `"]}`)
+		if err := a.call(ctx, http.MethodGet, "/images/json?all=1&filters="+filter, nil, &list); err != nil {
+			return fmt.Errorf("list the engine's images: %w", err)
+		}
+		for _, i := range list {
+			err := a.call(ctx, http.MethodDelete, "/images/"+i.ID+"?force=1", nil, nil)
+			if err != nil && !isStatus(err, http.StatusNotFound) {
+				return fmt.Errorf("remove %s from the engine: %w", i.ID, err)
+			}
+		}
+	}
+	return nil
 }
 
 // steps passes on what a build says, and remembers the layers that it makes.

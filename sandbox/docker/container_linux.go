@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
-	"cloister/sandbox/calls"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/seccomp"
 )
 
 // object is a part of a request's body.
@@ -140,7 +140,7 @@ func containerName(s sandbox.Spec, role string) string {
 // as old as the daemon. What arguments may be, the filter says that the payload
 // puts itself behind.
 func seccompProfile() (string, error) {
-	names := func(list []calls.Call) []string {
+	names := func(list []seccomp.Call) []string {
 		var out []string
 		for _, c := range list {
 			out = append(out, c.Name)
@@ -149,10 +149,10 @@ func seccompProfile() (string, error) {
 	}
 	const nosys = 38
 	rules := []object{
-		{"names": names(calls.Allowed), "action": "SCMP_ACT_ALLOW"},
-		{"names": names(calls.Absent), "action": "SCMP_ACT_ERRNO", "errnoRet": nosys},
+		{"names": names(seccomp.Allowed), "action": "SCMP_ACT_ALLOW"},
+		{"names": names(seccomp.Absent), "action": "SCMP_ACT_ERRNO", "errnoRet": nosys},
 	}
-	for _, c := range calls.Judged() {
+	for _, c := range seccomp.Judged() {
 		rule := func(args ...object) {
 			rules = append(rules, object{"names": []string{c.Name}, "action": "SCMP_ACT_ALLOW", "args": args})
 		}
@@ -162,7 +162,7 @@ func seccompProfile() (string, error) {
 				rule(object{"index": 0, "value": family, "op": "SCMP_CMP_EQ"})
 			}
 		case "clone", "unshare":
-			rule(object{"index": 0, "value": calls.NamespaceFlags, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"})
+			rule(object{"index": 0, "value": seccomp.NamespaceFlags, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"})
 		case "mknod", "mknodat":
 			// The kernel lets everybody make the device 0:0, which overlays read as
 			// "deleted"; natively Landlock refuses it. The bit is a character
@@ -299,7 +299,7 @@ func (a *api) state(ctx context.Context, id string) string {
 	return text
 }
 
-// over tells whether a container has ended, and how.
+// over reports whether a container has ended, and how.
 func (a *api) over(ctx context.Context, id string) (text string, ended bool) {
 	var c struct {
 		State struct {

@@ -472,7 +472,7 @@ func (st *start) finish(ctx context.Context, b *box, w sandbox.Wiring) error {
 	return nil
 }
 
-// hearGate takes the gate's sockets, has them served, and hears that it built.
+// hearGate takes the gate's sockets, has them served, and waits until it is built.
 func (st *start) hearGate(ctx context.Context, b *box, w sandbox.Wiring) error {
 	stop := context.AfterFunc(ctx, func() { b.keeper.Close() })
 	defer stop()

@@ -78,7 +78,7 @@ func (d *Driver) sweepFolders(ctx context.Context, folders []string) error {
 // unsureFor is how long a container may still come to be that nobody waits for.
 const unsureFor = 10 * time.Minute
 
-// unsure tells whether a session's container was not seen, and may still be made.
+// unsure reports whether a session's container was not seen, and may still be made.
 func (d *Driver) unsure(folder string) bool {
 	notes, err := filepath.Glob(filepath.Join(d.o.Dir, folder, noteUnsure+"*"))
 	return err == nil && slices.ContainsFunc(notes, func(note string) bool {
@@ -127,7 +127,7 @@ func (d *Driver) sweep(ctx context.Context, folders []string) error {
 	return nil
 }
 
-// answers tells whether a shim listens in a session's folder, or is about to: the note
+// answers reports whether a shim listens in a session's folder, or is about to: the note
 // of its engine is the last that is made, before any container; it may be slow until then.
 func (d *Driver) answers(ctx context.Context, name string) bool {
 	dir := filepath.Join(d.o.Dir, name)

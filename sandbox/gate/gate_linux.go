@@ -89,7 +89,7 @@ func Sockets(ipv6 bool) []Socket {
 	)
 }
 
-// HaveIPv6 tells whether this kernel has the protocol at all. Where it has not,
+// HaveIPv6 reports whether this kernel has the protocol at all. Where it has not,
 // no socket of it can be opened inside either.
 func HaveIPv6() bool {
 	_, err := os.Stat("/proc/sys/net/ipv6")

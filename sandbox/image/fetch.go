@@ -280,7 +280,7 @@ func plain(file string) (io.ReadCloser, error) {
 	}
 	b := bufio.NewReader(f)
 	if magic, err := b.Peek(2); err != nil || magic[0] != 0x1f || magic[1] != 0x8b {
-		return &reading{b, f}, nil //nolint:nilerr // too short for a magic: the reader finds out
+		return &reading{b, f}, nil // too short for a magic: the reader finds out
 	}
 	z, err := gzip.NewReader(b)
 	if err != nil {

@@ -292,7 +292,7 @@ func (h Host) files(packages []string) ([]string, error) {
 		err := filepath.WalkDir(filepath.Join(h.Root, name), func(path string, _ fs.DirEntry, err error) error {
 			rel, relErr := filepath.Rel(h.Root, path)
 			if err != nil || relErr != nil {
-				return nil //nolint:nilerr // absent here, or closed to this user
+				return nil // absent here, or closed to this user
 			}
 			if slices.Contains(unlisted, name) || rel == name {
 				seen[rel] = true
@@ -367,7 +367,7 @@ func (c *copier) copy(full, name string) error {
 	h, err := tar.FileInfoHeader(fi, to)
 	if err != nil {
 		c.u.leftOut++
-		return nil //nolint:nilerr // a socket
+		return nil // a socket
 	}
 	h.Name = name
 	if c.open {
@@ -386,7 +386,7 @@ func (c *copier) copy(full, name string) error {
 		defer f.Close()
 		body = io.TeeReader(f, c.sum)
 		if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
-			key := [2]uint64{uint64(st.Dev), st.Ino} //nolint:unconvert // narrower on other systems
+			key := [2]uint64{uint64(st.Dev), st.Ino} // narrower on other systems
 			if first := c.linked[key]; first != "" {
 				h.Typeflag, h.Linkname = tar.TypeLink, first
 			} else {

@@ -134,7 +134,7 @@ func parse(text string) (source, error) {
 	return s, nil
 }
 
-// IsLocal tells whether a text names an archive or a layout by its path.
+// IsLocal reports whether a text names an archive or a layout by its path.
 func IsLocal(text string) bool {
 	s, err := parse(text)
 	return err == nil && s.kind == archive

@@ -127,7 +127,7 @@ func (s *Store) find(src *source) (Image, error) {
 	return Image{}, fmt.Errorf("image %s: %d images begin so: write more of the ID", src.text, len(found))
 }
 
-// look finds the local file of a source and what tells whether it has changed:
+// look finds the local file of a source and what reports whether it has changed:
 // for a layout, its index.
 func (s *source) look() (Seen, error) {
 	s.within(func(p string) bool { _, err := os.Stat(p); return err == nil })

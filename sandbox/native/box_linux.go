@@ -15,8 +15,8 @@ import (
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
-	"cloister/sandbox/calls"
 	"cloister/sandbox/relay"
+	"cloister/sandbox/seccomp"
 )
 
 // Driver builds enclosures from the kernel's own parts.
@@ -29,7 +29,7 @@ type Driver struct {
 // others. It begins to compile the system call filter, the same for every cloister,
 // beside whatever its caller does before the first start.
 func New(instance string) *Driver {
-	d := &Driver{instance: instance, filter: sync.OnceValues(calls.Filter)}
+	d := &Driver{instance: instance, filter: sync.OnceValues(seccomp.Filter)}
 	go func() { _, _ = d.filter() }() // its error comes again to whoever needs it
 	return d
 }
@@ -237,7 +237,7 @@ func (b *box) failure() (report, bool) {
 // Init is the first process.
 func (b *box) Init() int { return b.pid }
 
-// Signal passes a signal on: the first process hears it and hands it over.
+// Signal passes a signal on: the first process receives it and hands it over.
 func (b *box) Signal(sig os.Signal) error {
 	n, ok := sig.(syscall.Signal)
 	if !ok {

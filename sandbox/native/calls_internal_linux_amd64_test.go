@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/needs"
-	"cloister/sandbox/calls"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/seccomp"
 )
 
 // lastTried is the last number that TestEveryCall tries.
@@ -86,17 +86,17 @@ func TestEveryCall(t *testing.T) {
 // refusal is what the table says of a call whose arguments are all -1: zero
 // where it is allowed.
 func refusal(nr uint32) unix.Errno {
-	is := func(list []calls.Call) bool {
-		return slices.ContainsFunc(list, func(c calls.Call) bool { return c.NR == nr })
+	is := func(list []seccomp.Call) bool {
+		return slices.ContainsFunc(list, func(c seccomp.Call) bool { return c.NR == nr })
 	}
 	switch {
-	case is(calls.Absent) || nr > calls.Newest:
+	case is(seccomp.Absent) || nr > seccomp.Newest:
 		return unix.ENOSYS
 	case nr == unix.SYS_SOCKET:
 		return unix.EAFNOSUPPORT
 	case nr == unix.SYS_IOCTL || nr == unix.SYS_FCNTL || nr == unix.SYS_SETSOCKOPT || nr == unix.SYS_PRCTL || nr == unix.SYS_PERSONALITY:
 		return 0 // a request that no list forbids
-	case is(calls.Allowed):
+	case is(seccomp.Allowed):
 		return 0
 	}
 	return unix.EPERM // also clone, unshare, seccomp and file modes with every bit set

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -56,7 +57,7 @@ func cloneMounts(binds []sandbox.Bind, payloadID int) (detached, error) {
 			s.close()
 		}
 	}()
-	for _, b := range binds {
+	for _, b := range withStores(binds) {
 		if b.System || mounts[placeOf(b)] != 0 {
 			continue
 		}
@@ -119,6 +120,21 @@ type place struct {
 }
 
 func placeOf(b sandbox.Bind) place { return place{b.Source, b.Target} }
+
+// storeOf is the place of the folder in which a bind's overlay keeps what is written.
+func storeOf(b sandbox.Bind) place { return place{b.Upper.Store, "upper of " + b.Target} }
+
+// withStores adds the stores of overlays to the binds.
+func withStores(binds []sandbox.Bind) []sandbox.Bind {
+	out := slices.Clip(binds)
+	for _, b := range binds {
+		if b.Upper != nil {
+			at := storeOf(b)
+			out = append(out, sandbox.Bind{Source: at.source, Target: at.target, Access: sandbox.ReadWrite})
+		}
+	}
+	return out
+}
 
 func (d detached) close() {
 	for _, fd := range d {

@@ -29,14 +29,21 @@ func (v *view) base() {
 		p.sys("close the image's mount", unix.SYS_CLOSE, passed)
 		v.mounts = nil
 	}
-	v.overlay("image", image, v.root, "size=32m", "mode=0755", "nr_inodes=16k")
+	v.overlay("image", image, v.root, nil, "size=32m", "mode=0755", "nr_inodes=16k")
 	v.clearFresh()
 }
 
+// upper is where an overlay keeps what is written, and a detached mount of that store.
+type upper struct {
+	sandbox.Upper
+	store *int32
+}
+
 // overlay lays a tmpfs over a detached mount: it takes what is written, and is
-// gone with the view. Its folders are named relative to the working folder, so
-// that no path of the host stands in the list of mounts.
-func (v *view) overlay(what string, below, out *int32, options ...string) {
+// gone with the view; with kept, what is written stays there. Its folders are named
+// relative to the working folder, so that no path of the host stands in the list of
+// mounts.
+func (v *view) overlay(what string, below, out *int32, kept *upper, options ...string) {
 	p := v.p
 	stage, overlay, lower := p.cell(), p.cell(), p.cell()
 	v.tmpfs(stage, options...)
@@ -47,13 +54,26 @@ func (v *view) overlay(what string, below, out *int32, options ...string) {
 		p.sys("make folder "+dir, unix.SYS_MKDIRAT, stage, dir, 0o755)
 	}
 	v.restrict(what, below, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-	p.sys("open the place of "+what, unix.SYS_OPENAT, stage, "lower", unix.O_PATH|unix.O_CLOEXEC, 0).to(lower)
-	v.attachAt(below, lower, what)
-	p.sys("close the place of "+what, unix.SYS_CLOSE, lower)
+	place := func(mount *int32, name string) {
+		p.sys("open the place of "+what, unix.SYS_OPENAT, stage, name, unix.O_PATH|unix.O_CLOEXEC, 0).to(lower)
+		v.attachAt(mount, lower, what)
+		p.sys("close the place of "+what, unix.SYS_CLOSE, lower)
+	}
+	place(below, "lower")
+	set := [][2]string{{"source", what}, {"lowerdir", "lower"}, {"upperdir", "upper"}, {"workdir", "work"}}
+	if kept != nil {
+		v.restrict(what, kept.store, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		place(kept.store, "upper")
+		set = [][2]string{{"source", what}, {"upperdir", "upper/" + kept.Dir}, {"workdir", "upper/" + kept.Work}}
+		for _, layer := range kept.Lower {
+			set = append(set, [2]string{"lowerdir+", "upper/" + layer})
+		}
+		set = append(set, [2]string{"lowerdir+", "lower"})
+	}
 
 	p.sys("go to the stage of "+what, unix.SYS_FCHDIR, stage)
 	p.sys("open overlay of "+what, unix.SYS_FSOPEN, "overlay", unix.FSOPEN_CLOEXEC).to(overlay)
-	for _, o := range [][2]string{{"source", what}, {"lowerdir", "lower"}, {"upperdir", "upper"}, {"workdir", "work"}} {
+	for _, o := range set {
 		p.sys("set overlay "+o[0], unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_STRING, o[0], o[1], 0)
 	}
 	p.sys("set overlay userxattr", unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_FLAG, "userxattr", 0, 0)
@@ -168,7 +188,7 @@ func (v *view) instead(guest string) string {
 	return guest
 }
 
-// imageFolder tells whether the image has a folder there.
+// imageFolder reports whether the image has a folder there.
 func (v *view) imageFolder(guest string) bool {
 	if v.image == "" {
 		return false
@@ -190,7 +210,7 @@ func (v *view) imageText(guest, otherwise string) (string, error) {
 	at := rel(v.real(guest, true))
 	fi, err := root.Lstat(at)
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxCopied {
-		return otherwise, nil //nolint:nilerr // absent, or nothing that a program would read
+		return otherwise, nil // absent, or nothing that a program would read
 	}
 	text, err := root.ReadFile(at)
 	if err != nil {

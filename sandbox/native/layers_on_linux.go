@@ -12,7 +12,7 @@ func (*view) hostView(sandbox.Spec) {}
 
 func (*program) keepPrivileges() {}
 
-// probed tells whether the containment probe looks at a layer. It always does.
+// probed reports whether the containment probe looks at a layer. It always does.
 func probed(layer) bool { return true }
 
 // pretendedABI is the version of Landlock to go by, given the kernel's.

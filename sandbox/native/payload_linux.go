@@ -38,7 +38,7 @@ func (p *program) openTerminal(j *joint) *int32 {
 	return slave
 }
 
-// signals opens the descriptor on which the first process hears signals. All
+// signals opens the descriptor on which the first process receives signals. All
 // stay blocked in it.
 func (p *program) signals(st *childState) {
 	st.sigset = ^uint64(0)

@@ -10,7 +10,7 @@ import (
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
-	"cloister/sandbox/calls"
+	"cloister/sandbox/seccomp"
 )
 
 // Probe builds a small enclosure and looks at what it could keep. Nothing is
@@ -44,7 +44,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	for _, g := range []sandbox.Guarantee{
 		{Name: "file view", By: "mount namespace on a tmpfs root; protected paths read-only", Evidence: "probe: / and /usr refuse writing"},
 		{Name: "no way out but the gate", By: "network namespace without an interface; nftables redirect", Evidence: "gate sockets were made inside and handed out"},
-		{Name: "kernel surface", By: fmt.Sprintf("seccomp, %d calls allowed", len(calls.Allowed)), Evidence: "probe: io_uring, vsock, packet sockets, mount, unshare refused"},
+		{Name: "kernel surface", By: fmt.Sprintf("seccomp, %d calls allowed", len(seccomp.Allowed)), Evidence: "probe: io_uring, vsock, packet sockets, mount, unshare refused"},
 		{Name: "no privileges", By: "empty capability sets, no_new_privs, locked securebits", Evidence: "probe: all sets read back empty"},
 		{Name: "process limit", By: "RLIMIT_NPROC in the cloister's own user namespace", Evidence: strconv.Itoa(defaultPids) + " unless said"},
 	} {

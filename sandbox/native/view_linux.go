@@ -188,7 +188,7 @@ func (v *view) restrict(what string, fd *int32, attrs uint64) {
 	v.p.sys("restrict mount "+what, unix.SYS_MOUNT_SETATTR, fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, pointerTo(a), unix.MOUNT_ATTR_SIZE_VER0)
 }
 
-// covered tells whether a guest path lies on a bind, where nothing is made.
+// covered reports whether a guest path lies on a bind, where nothing is made.
 func (v *view) covered(guest string) bool {
 	return slices.ContainsFunc(v.under, func(u string) bool { return guest == u || strings.HasPrefix(guest, u+"/") })
 }
@@ -290,7 +290,12 @@ func (v *view) bind(b sandbox.Bind) {
 		// As much as /tmp may take: a build writes into its project.
 		below := fd
 		fd = v.p.cell()
-		v.overlay("workspace", below, fd, "size=25%", "mode=0755", "nr_inodes=1m")
+		var kept *upper
+		if b.Upper != nil {
+			kept = &upper{*b.Upper, v.p.cell()}
+			v.clone(storeOf(b), kept.store)
+		}
+		v.overlay("workspace", below, fd, kept, "size=25%", "mode=0755", "nr_inodes=1m")
 	}
 	v.restrict(target, fd, attrs)
 	v.attach(fd, target)
@@ -379,8 +384,9 @@ func (v *view) proc() {
 		}
 	}
 	// The first process shares the shim's memory, which is hidden whole but for
-	// its command line: the host's paths and flags.
+	// its command line: the host's paths and flags. It is one thread, and stays one.
 	v.null("/proc/1/cmdline")
+	v.null("/proc/1/task/1/cmdline")
 	for _, name := range maskedFolders {
 		if fi, err := os.Lstat("/proc/" + name); err == nil && fi.IsDir() {
 			v.empty("/proc/" + name)
@@ -455,7 +461,7 @@ func (v *view) dev() {
 	p, fs, mnt := v.p, v.p.cell(), v.p.cell()
 	v.folder("/dev/pts", 0o755)
 	p.sys("open devpts", unix.SYS_FSOPEN, "devpts", unix.FSOPEN_CLOEXEC).to(fs)
-	for _, o := range []string{"newinstance", "ptmxmode=0666", "mode=0620"} {
+	for _, o := range []string{"newinstance", "ptmxmode=0666", "mode=0620", "max=" + strconv.Itoa(sandbox.MaxTerminals)} {
 		key, value, has := strings.Cut(o, "=")
 		if has {
 			p.sys("set devpts "+o, unix.SYS_FSCONFIG, fs, unix.FSCONFIG_SET_STRING, key, value, 0)

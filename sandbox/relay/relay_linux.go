@@ -22,6 +22,7 @@ type Terminal struct {
 	copied chan struct{}
 	once   sync.Once
 	stop   *os.File // closing it ends the reader of the caller's input
+	typed  sync.WaitGroup
 }
 
 // New relays between the master of a terminal inside, which becomes its own, and
@@ -58,7 +59,7 @@ func New(master int, std [3]*os.File, tty [3]bool) (*Terminal, error) {
 			return nil, fmt.Errorf("relay terminal: %w", err)
 		}
 		t.stop = stop
-		go t.input(r)
+		t.typed.Go(func() { t.input(r) })
 	}
 	go func() {
 		defer close(t.copied)
@@ -142,6 +143,7 @@ func (t *Terminal) Finish() {
 		<-t.copied
 		if t.stop != nil {
 			t.stop.Close()
+			t.typed.Wait() // the caller may close its input now, and give its number to another file
 		}
 		t.master.Close()
 		t.restore()

@@ -100,7 +100,7 @@ while len(seen) < 4:
 print(" ".join(seen))
 `
 
-// watched: each side hears of the other's changes by file watching, as build tools
+// watched: each side notices the other's changes by file watching, as build tools
 // and editors use it.
 func watched(t *testing.T, h *Harness) {
 	if _, err := exec.LookPath("python3"); err != nil {

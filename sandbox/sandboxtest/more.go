@@ -122,7 +122,7 @@ func read(t testing.TB, path string) string {
 // dial is bash's way to the network, which needs no program.
 const dial = `exec 3<>/dev/tcp/$0/$1 && head -c 4 <&3`
 
-// atOnce also tells whether the answer took more than a second.
+// atOnce also reports whether the answer took more than a second.
 const atOnce = `s=${EPOCHREALTIME//[!0-9]/}; (` + dial + `); c=$?; e=${EPOCHREALTIME//[!0-9]/}; [ $((e - s)) -lt 1000000 ] || echo late; exit $c`
 
 func noWayOut(t *testing.T, h *Harness) {
@@ -391,7 +391,7 @@ func plantedLinks(t *testing.T, h *Harness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := workspace.Plan(p, workspace.Options{Home: h.Home, Data: h.data, Locks: filepath.Join(h.data, "locks"), Expose: []workspace.Expose{{Path: filepath.Join(h.Home, "tool/bin")}}})
+	v, err := workspace.Plan(p, workspace.Options{Host: h.resolver(t), Home: h.Home, Data: h.data, Locks: filepath.Join(h.data, "locks"), Expose: []workspace.Expose{{Path: filepath.Join(h.Home, "tool/bin")}}})
 	if err != nil {
 		t.Fatalf("a planted link keeps a session from starting: %v", err)
 	}

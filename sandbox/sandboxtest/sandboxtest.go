@@ -7,6 +7,7 @@ package sandboxtest
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"os"
@@ -17,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"cloister/host/resolve"
+	"cloister/host/taint"
 	"cloister/sandbox"
 	"cloister/workspace"
 )
@@ -77,6 +80,16 @@ type Options struct {
 	View   func(*workspace.Options)
 }
 
+// resolver knows what the suite's cloisters could write.
+func (h *Harness) resolver(t testing.TB) *resolve.Resolver {
+	t.Helper()
+	places, err := taint.Read(filepath.Join(h.data, "register"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolve.New(places, os.Getuid())
+}
+
 // Run runs a command in the project's cloister.
 func (h *Harness) Run(t testing.TB, o Options, argv ...string) Out {
 	t.Helper()
@@ -84,7 +97,7 @@ func (h *Harness) Run(t testing.TB, o Options, argv ...string) Out {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vo := workspace.Options{Home: h.Home, Path: "/usr/bin:/bin", Data: h.data, Locks: filepath.Join(h.data, "locks"), KeepOut: []string{h.data}}
+	vo := workspace.Options{Host: h.resolver(t), Home: h.Home, Path: "/usr/bin:/bin", Data: h.data, Locks: filepath.Join(h.data, "locks"), KeepOut: []string{h.data}}
 	if o.View != nil {
 		o.View(&vo)
 	}
@@ -102,7 +115,7 @@ func (h *Harness) Run(t testing.TB, o Options, argv ...string) Out {
 		id = 1000
 	}
 	s := sandbox.Spec{
-		ID: "test-" + filepath.Base(t.TempDir()), Name: "Test Box", Argv: argv, Dir: view.Dir,
+		ID: "test-" + rand.Text(), Name: "Test Box", Argv: argv, Dir: view.Dir,
 		Env:   append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + string(view.Home)}, o.Env...),
 		User:  sandbox.User{ID: id, Name: "agent", Home: view.Home},
 		Binds: view.Binds, Protect: view.Protect, Files: view.Files, Links: view.Links, Network: o.Arm != nil,
@@ -273,7 +286,7 @@ func environment(t *testing.T, h *Harness) {
 	if !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
 	}
-	if out := h.sh(t, "tr '\\0' '\\n' < /proc/1/cmdline; cat /proc/1/environ 2>/dev/null; ls /proc/1/fd 2>/dev/null"); strings.TrimSpace(strings.Trim(out.Stdout, "\n\x00")) != "" {
+	if out := h.sh(t, "tr '\\0' '\\n' < /proc/1/cmdline; cat /proc/1/task/*/cmdline 2>/dev/null; cat /proc/1/environ 2>/dev/null; ls /proc/1/fd 2>/dev/null"); strings.TrimSpace(strings.Trim(out.Stdout, "\n\x00")) != "" {
 		t.Errorf("the first process shows %q", out.Stdout)
 	}
 }

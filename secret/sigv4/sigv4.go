@@ -33,7 +33,7 @@ const TimeForm = "20060102T150405Z"
 // The headers that the algorithm itself knows.
 const (
 	DateHeader    = "X-Amz-Date"
-	TokenHeader   = "X-Amz-Security-Token" //nolint:gosec // a name
+	TokenHeader   = "X-Amz-Security-Token" // a name
 	PayloadHeader = "X-Amz-Content-Sha256"
 )
 
@@ -45,7 +45,7 @@ type Signature struct {
 	Sum                  string   // 64 hexadecimal digits
 }
 
-// Is tells whether a header's value is one that Parse reads, or one of its kin that
+// Is reports whether a header's value is one that Parse reads, or one of its kin that
 // it refuses.
 func Is(authorization string) bool { return strings.HasPrefix(authorization, "AWS4-") }
 
@@ -193,7 +193,7 @@ func canonical(r Request, s Signature, way Spelling) string {
 	return b.String()
 }
 
-// SamePath tells whether two spellings of a path name the same thing to S3, which
+// SamePath reports whether two spellings of a path name the same thing to S3, which
 // resolves nothing.
 func SamePath(a, b string) bool { return decode(a) == decode(b) }
 

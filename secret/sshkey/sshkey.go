@@ -50,7 +50,7 @@ func Open(ctx context.Context, name, home, socket string) (signers []ssh.Signer,
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // it names the path
+		return nil, nil, err // it names the path
 	}
 	if info.Mode().Type() == fs.ModeSocket {
 		return ask(ctx, path, "")
@@ -110,7 +110,7 @@ func read(path string, info fs.FileInfo) (ssh.Signer, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the path
+		return nil, err // it names the path
 	}
 	signer, err := ssh.ParsePrivateKey(text)
 	if _, locked := errors.AsType[*ssh.PassphraseMissingError](err); locked {
@@ -145,7 +145,7 @@ func (g guarded) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 	if err := g.before(g.PublicKey()); err != nil {
 		return nil, err
 	}
-	return g.Signer.Sign(rand, data) //nolint:wrapcheck // the signer's own
+	return g.Signer.Sign(rand, data) // the signer's own
 }
 
 // guardedAlgorithms knows more than one way to sign.
@@ -158,7 +158,7 @@ func (g guardedAlgorithms) SignWithAlgorithm(rand io.Reader, data []byte, algori
 	if err := g.before(g.PublicKey()); err != nil {
 		return nil, err
 	}
-	return g.by.SignWithAlgorithm(rand, data, algorithm) //nolint:wrapcheck // the signer's own
+	return g.by.SignWithAlgorithm(rand, data, algorithm) // the signer's own
 }
 
 // guardedList names the ways.

@@ -4,26 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
+
+	"cloister/host/resolve"
 )
 
 // Command runs programs of the host with that environment, in a process group of
 // their own, without a terminal and without input.
-func Command(env []string) Runner {
+func Command(env []string, resolver resolve.Now) Runner {
 	return func(ctx context.Context, argv []string, most int) ([]byte, error) {
-		program, err := lookPath(argv[0], env)
+		host, err := resolver()
+		if err != nil {
+			return nil, err
+		}
+		env := host.Environment(env) // also for what it starts in its turn
+		program, err := host.Program(argv[0], resolve.Lookup(env))
 		if err != nil {
 			return nil, err
 		}
 		ctx, enough := context.WithCancel(ctx)
 		defer enough()
 		out := &capped{most: most, enough: enough}
-		c := exec.CommandContext(ctx, program, argv[1:]...)
+		c := exec.CommandContext(ctx, program.Path, argv[1:]...)
 		c.Args[0] = argv[0]
 		c.Env, c.Dir, c.Stdout = env, "/", out
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -38,30 +42,6 @@ func Command(env []string) Runner {
 		}
 		return out.text, err
 	}
-}
-
-// lookPath finds a program by the PATH of an environment that is not this
-// process's.
-func lookPath(name string, env []string) (string, error) {
-	if strings.ContainsRune(name, '/') {
-		if !filepath.IsAbs(name) {
-			return "", fmt.Errorf("%s: write the whole path, or the name alone", name)
-		}
-		return name, nil
-	}
-	for _, pair := range env {
-		list, ok := strings.CutPrefix(pair, "PATH=")
-		if !ok {
-			continue
-		}
-		for _, dir := range filepath.SplitList(list) {
-			path := filepath.Join(dir, name)
-			if info, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-				return path, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("%s: not found in PATH", name)
 }
 
 // capped keeps so much of what is written; more ends the writer. It is no

@@ -36,6 +36,18 @@ func (SystemKeyring) Set(account, text string) error {
 	return err
 }
 
+// ForgetKey removes the key of the vault in a folder from the keyring.
+func ForgetKey(dir string) error {
+	_, err := bounded(func() (string, error) {
+		err := keyring.Delete(service, accountOf(dir))
+		if errors.Is(err, keyring.ErrNotFound) {
+			err = nil
+		}
+		return "", err
+	})
+	return err
+}
+
 // bounded waits for a keyring no longer than keyringWithin. A call that hangs is
 // left behind: the library gives no way to end it.
 func bounded(call func() (string, error)) (string, error) {

@@ -217,7 +217,9 @@ func unchanged(a, b os.FileInfo) bool {
 
 func (v *Vault) file() string    { return filepath.Join(v.dir, fileName) }
 func (v *Vault) keyFile() string { return filepath.Join(v.dir, keyName) }
-func (v *Vault) account() string { return "vault " + v.dir }
+func (v *Vault) account() string { return accountOf(v.dir) }
+
+func accountOf(dir string) string { return "vault " + dir }
 
 // Protection says in words for a person what keeps the values.
 func (v *Vault) Protection() string {

@@ -15,6 +15,7 @@ import (
 
 	"filippo.io/age"
 
+	"cloister/host/resolve"
 	"cloister/internal/shellword"
 	"cloister/secret"
 	"cloister/secret/vault"
@@ -26,7 +27,7 @@ var env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 
 func open(t *testing.T, dir string, ring vault.Keyring) *vault.Vault {
 	t.Helper()
-	v, err := vault.Open(dir, ring, vault.Command(env), nil)
+	v, err := vault.Open(dir, ring, vault.Command(env, resolve.In(t.TempDir(), os.Getuid())), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

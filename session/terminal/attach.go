@@ -202,7 +202,7 @@ func (l *look) show() (*End, error) {
 		kind, body, err := receive(l.conn)
 		switch {
 		case err != nil:
-			return nil, nil //nolint:nilerr // gone, or closed by run
+			return nil, nil // gone, or closed by run
 		case kind == frameOutput:
 			if l.draw(body) != nil {
 				return nil, errHungUp

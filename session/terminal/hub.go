@@ -40,7 +40,7 @@ const (
 	// lastWords is how long a terminal may take to read the end.
 	lastWords = 2 * time.Second
 	// helloWithin is how long a caller may take to say its size.
-	helloWithin = 5 * time.Second
+	helloWithin = 30 * time.Second
 	// chunk is how much is read at once.
 	chunk = 32 << 10
 )

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cloister/host/resolve"
 	"cloister/internal/realpath"
 )
 
@@ -28,6 +29,7 @@ import (
 // transports are switched off for each call (HARDENING 5.6). The person's own
 // configuration is not read either.
 type Repo struct {
+	git string // the program
 	at  Folders
 	off []string
 }
@@ -66,7 +68,7 @@ func (e *Stray) Hints() []string {
 // strays looks where git writes when it makes and removes working trees.
 func strays(common string) error {
 	for _, name := range []string{"HEAD", "ORIG_HEAD", "packed-refs", "refs", "logs", "worktrees"} {
-		err := filepath.WalkDir(filepath.Join(common, name), func(path string, e fs.DirEntry, err error) error {
+		err := resolve.Walk(filepath.Join(common, name), func(path string, e fs.DirEntry, err error) error {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				return nil // git has not needed it yet
@@ -95,15 +97,19 @@ func strays(common string) error {
 
 // Open looks where git would write or wait, and at the names of what the repository
 // configures: the drivers that people name themselves have to be switched off one
-// by one.
-func Open(ctx context.Context, at Folders) (*Repo, error) {
+// by one. The program is one of the system's folders, where no payload could write.
+func Open(ctx context.Context, host *resolve.Resolver, at Folders) (*Repo, error) {
 	if err := strays(at.Common); err != nil {
 		return nil, fmt.Errorf("git in %s: %w", at.Common, err)
 	}
 	if err := noPipe(at.Common, false, MaxWalk); err != nil {
 		return nil, err
 	}
-	h := &Repo{at: at}
+	program, err := host.Program("git", resolve.System)
+	if err != nil {
+		return nil, fmt.Errorf("find git: %w", err)
+	}
+	h := &Repo{git: program.Path, at: at}
 	names, err := h.Run(ctx, "config", "-z", "--includes", "--list", "--name-only")
 	if err != nil {
 		return nil, err
@@ -151,10 +157,6 @@ func (e *gitError) Unwrap() error { return e.err }
 
 // Run gives what one call of git printed.
 func (h *Repo) Run(ctx context.Context, args ...string) (string, error) {
-	program, err := exec.LookPath("git")
-	if err != nil {
-		return "", fmt.Errorf("find git: %w", err)
-	}
 	words := []string{"--no-pager", "--git-dir=" + h.at.Dir}
 	if h.at.Tree != "" {
 		words = append(words, "--work-tree="+h.at.Tree)
@@ -162,7 +164,7 @@ func (h *Repo) Run(ctx context.Context, args ...string) (string, error) {
 	for _, setting := range quietGit {
 		words = append(words, "-c", setting)
 	}
-	c := exec.CommandContext(ctx, program, append(append(words, h.off...), args...)...)
+	c := exec.CommandContext(ctx, h.git, append(append(words, h.off...), args...)...)
 	c.Env = []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1",

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+
+	"cloister/host/resolve"
 )
 
 // A Pipe stands where git reads a file: git would wait there until somebody
@@ -41,9 +43,9 @@ func NoPipe(tree string) error { return noPipe(tree, true, MaxWalk) }
 // in a working tree, where any folder may be a submodule's. It looks at so many names.
 func noPipe(root string, tree bool, most int) error {
 	seen := 0
-	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	return resolve.Walk(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil //nolint:nilerr // gone, or not to be read: git will say so
+			return nil // gone, or not to be read: git will say so
 		}
 		if seen++; seen > most {
 			return &TooMany{root, most}

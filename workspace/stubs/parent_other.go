@@ -8,3 +8,6 @@ import "golang.org/x/sys/unix"
 func openParent(dir string) (int, error) {
 	return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
+
+// unshut opens nothing here.
+func unshut(string) (again func()) { return func() {} }

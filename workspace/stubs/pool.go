@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"cloister/internal/quick"
+	"cloister/internal/rawcall"
 )
 
 // pool keeps the stubs of one folder between its sessions, in Cloister's own data
@@ -31,7 +31,7 @@ type pool struct {
 }
 
 // poolSize bounds the stubs of one sort that are kept.
-const poolSize = 16
+const poolSize = 32
 
 // openPool opens the stubs that are kept for a folder. One that cannot be had is
 // done without.
@@ -84,7 +84,7 @@ func lock(f *os.File, how, tries int) bool {
 	return false
 }
 
-// alone tells whether no other cloister sees a folder, which is so until the
+// alone reports whether no other cloister sees a folder, which is so until the
 // function that it gives is called. own is this session's file of it.
 func alone(root string, own *os.File) (release func(), ok bool) {
 	var held []*os.File
@@ -118,16 +118,16 @@ func (s Stub) sort() string {
 	return "folder-"
 }
 
-// take moves a kept stub to a name, and tells whether it did. The error says that
+// take moves a kept stub to a name, and reports whether it did. The error says that
 // the name is not free.
 func (p *pool) take(s Stub, dir int, name string) (bool, error) {
 	sort := s.sort()
 	for p.dir != nil && p.taken[sort] < poolSize {
 		slot := sort + strconv.Itoa(p.taken[sort])
 		p.taken[sort]++
-		err := quick.Renameat(int(p.dir.Fd()), slot, dir, name)
+		err := rawcall.Renameat(int(p.dir.Fd()), slot, dir, name)
 		if err == nil && !s.intact(dir, name) {
-			err = quick.Renameat(dir, name, int(p.dir.Fd()), slot)
+			err = rawcall.Renameat(dir, name, int(p.dir.Fd()), slot)
 			if err == nil {
 				continue
 			}
@@ -145,7 +145,7 @@ func (p *pool) take(s Stub, dir int, name string) (bool, error) {
 	return false, nil
 }
 
-// put moves a stub from its folder to those that are kept, and tells whether it
+// put moves a stub from its folder to those that are kept, and reports whether it
 // did.
 func (p *pool) put(s Stub, dir int) (bool, error) {
 	sort, name := s.sort(), filepath.Base(s.Rel)
@@ -155,18 +155,18 @@ func (p *pool) put(s Stub, dir int) (bool, error) {
 		}
 		p.taken[sort]--
 		slot := sort + strconv.Itoa(p.taken[sort])
-		err := quick.Renameat(dir, name, int(p.dir.Fd()), slot)
+		err := rawcall.Renameat(dir, name, int(p.dir.Fd()), slot)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
 		if err != nil {
-			return false, nil //nolint:nilerr // then it is removed
+			return false, nil // then it is removed
 		}
 		if s.intact(int(p.dir.Fd()), slot) {
 			return true, nil
 		}
 		// Somebody was quicker: it is theirs, and belongs where it was.
-		if err := quick.Renameat(int(p.dir.Fd()), slot, dir, name); err != nil {
+		if err := rawcall.Renameat(int(p.dir.Fd()), slot, dir, name); err != nil {
 			return false, fmt.Errorf("put it back from %s: %w", filepath.Join(p.dir.Name(), slot), err)
 		}
 		return false, nil
@@ -180,9 +180,9 @@ func (p *pool) link(dir int, name string) (bool, error) {
 	if p.dir == nil {
 		return false, nil
 	}
-	err := quick.Linkat(int(p.dir.Fd()), "socket", dir, name)
-	if errors.Is(err, fs.ErrNotExist) && quick.Mknodat(int(p.dir.Fd()), "socket", unix.S_IFSOCK|0o444, 0) == nil {
-		err = quick.Linkat(int(p.dir.Fd()), "socket", dir, name)
+	err := rawcall.Linkat(int(p.dir.Fd()), "socket", dir, name)
+	if errors.Is(err, fs.ErrNotExist) && rawcall.Mknodat(int(p.dir.Fd()), "socket", unix.S_IFSOCK|0o444, 0) == nil {
+		err = rawcall.Linkat(int(p.dir.Fd()), "socket", dir, name)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return false, err
@@ -190,7 +190,7 @@ func (p *pool) link(dir int, name string) (bool, error) {
 	return err == nil, nil
 }
 
-// intact tells whether what lies under a name is as the stub is made.
+// intact reports whether what lies under a name is as the stub is made.
 func (s Stub) intact(dir int, name string) bool {
 	fd, st, ok := s.open(dir, name)
 	if !ok {
@@ -239,7 +239,7 @@ func (s Stub) open(dir int, name string) (int, unix.Stat_t, bool) {
 	return fd, st, true
 }
 
-// says tells whether a file that is open says what the stub says.
+// says reports whether a file that is open says what the stub says.
 func (s Stub) says(fd int) bool {
 	buf := make([]byte, 64)
 	n, err := unix.Read(fd, buf)

@@ -21,12 +21,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"cloister/internal/quick"
+	"cloister/host/resolve"
+	"cloister/internal/rawcall"
+	"cloister/workspace/gitdir"
 )
 
 // Set are the stubs of one session.
 type Set struct {
 	lock    *os.File
+	alone   bool // no other session of the project lived when this one joined
 	journal string
 	data    string
 	seen    map[string]*os.File // by folder
@@ -56,6 +59,7 @@ func Open(locks, data, name string, writable []string) (*Set, error) {
 		if err := remove(s.journal, nil); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
+		s.alone = true
 	}
 	for {
 		if err = unix.Flock(int(lock.Fd()), unix.LOCK_SH); !errors.Is(err, unix.EINTR) {
@@ -102,13 +106,11 @@ const (
 	Leave Kind = iota
 	// Folder is an empty folder, for names that are folders.
 	Folder
-	// Blank is a socket outside and an empty file inside, for names of files:
-	// yarn, opencode and others fail on a folder there. git passes over sockets,
-	// by what the folder's entry says, and whoever opens one gets an error at
-	// once.
+	// Blank is a socket outside and an empty file inside, for names of files where
+	// git can be told of none (Hide): yarn, opencode and others fail on a folder
+	// there. git passes over sockets, by what the folder's entry says.
 	Blank
-	// File is a small file that changes nothing for who reads it (stubText),
-	// for what git itself obeys.
+	// File is a small file that changes nothing for who reads it (Text).
 	File
 	// Ignoring is a folder with a .gitignore for all of it: opencode makes one
 	// where there is none, also in a folder that exists, and fails if it cannot.
@@ -173,7 +175,7 @@ type place struct {
 }
 
 func openPlace(root string) (*place, error) {
-	r, err := os.OpenRoot(root)
+	r, err := resolve.OpenRoot(root)
 	if err != nil {
 		return nil, err
 	}
@@ -211,13 +213,13 @@ func (s Stub) make(p *place, kept *pool) error {
 		if done, err := kept.link(fd, name); done || err != nil {
 			return err
 		}
-		err := quick.Mknodat(fd, name, unix.S_IFSOCK|0o444, 0)
+		err := rawcall.Mknodat(fd, name, unix.S_IFSOCK|0o444, 0)
 		if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		// This file system has no sockets, or this user may make nothing here,
 		// which the folder tells.
-		return quick.Mkdirat(fd, name, 0o755)
+		return rawcall.Mkdirat(fd, name, 0o755)
 	case File:
 		f, err := p.OpenFile(s.Rel, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		if err != nil {
@@ -226,7 +228,7 @@ func (s Stub) make(p *place, kept *pool) error {
 		_, err = f.WriteString(Text(s.Rel))
 		return errors.Join(err, f.Close())
 	default:
-		return quick.Mkdirat(fd, name, 0o755)
+		return rawcall.Mkdirat(fd, name, 0o755)
 	}
 }
 
@@ -363,9 +365,14 @@ func remove(journal string, pools map[string]*pool) error {
 		return fmt.Errorf("remove stubs: %w", err)
 	}
 	defer f.Close()
-	var paths []string
+	var paths, excludes []string
 	for sc := bufio.NewScanner(f); sc.Scan(); {
-		paths = append(paths, strings.ReplaceAll(sc.Text(), "\x00", "\n"))
+		line := strings.ReplaceAll(sc.Text(), "\x00", "\n")
+		if exclude, ok := strings.CutPrefix(line, "x "); ok {
+			excludes = append(excludes, exclude)
+			continue
+		}
+		paths = append(paths, line)
 	}
 	// Deepest first, which a path's order reversed is.
 	slices.SortFunc(paths, func(a, b string) int { return strings.Compare(b[min(2, len(b)):], a[min(2, len(a)):]) })
@@ -384,7 +391,13 @@ func remove(journal string, pools map[string]*pool) error {
 		kind, path, _ := strings.Cut(line, " ")
 		if dir := filepath.Dir(path); fd < 0 || dir != parent {
 			shut()
-			if fd, err = openParent(dir); err != nil {
+			fd, err = openParent(dir)
+			if errors.Is(err, unix.EACCES) {
+				again := unshut(dir)
+				defer again()
+				fd, err = openParent(dir)
+			}
+			if err != nil {
 				fd = -1
 				if err := ignoring(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP); err != nil {
 					errs = append(errs, fmt.Errorf("remove stub %s: %w", path, err))
@@ -393,8 +406,19 @@ func remove(journal string, pools map[string]*pool) error {
 			}
 			parent = dir
 		}
-		if err := away(kind, path, fd, pools); err != nil {
+		err := away(kind, path, fd, pools)
+		if errors.Is(err, unix.EACCES) {
+			again := unshut(parent)
+			err = away(kind, path, fd, pools)
+			again()
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("remove stub %s: %w", path, err))
+		}
+	}
+	for _, exclude := range excludes { // once nothing is left that git could show
+		if err := unhide(journal, exclude); err != nil {
+			errs = append(errs, fmt.Errorf("remove held names from %s: %w", exclude, err))
 		}
 	}
 	if err := os.Remove(journal); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -405,10 +429,13 @@ func remove(journal string, pools map[string]*pool) error {
 
 // away takes one stub away, in its folder.
 func away(kind, path string, dir int, pools map[string]*pool) error {
-	if was, kept := keptOf(kind, path, pools); kept != nil {
+	if was, kept := keptOf(kind, path, pools); kept != nil && !(kind == "d" && needed(path)) {
 		if done, err := kept.put(was, dir); done || err != nil {
 			return err
 		}
+	}
+	if kind == "d" && needed(path) {
+		return nil
 	}
 	// Of anything but an empty folder this removes nothing.
 	flags, name := unix.AT_REMOVEDIR, filepath.Base(path)
@@ -430,7 +457,25 @@ func away(kind, path string, dir int, pools map[string]*pool) error {
 			flags = 0
 		}
 	}
-	return ignoring(quick.Unlinkat(dir, name, flags), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR)
+	return ignoring(rawcall.Unlinkat(dir, name, flags), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR)
+}
+
+// needed tells of a stub without which git of the host would take a project's top for a
+// repository, since its .git is none any more. It stays until the next session of the
+// project finds one.
+func needed(path string) bool {
+	dir, name := filepath.Split(path)
+	if name != gitdir.TopGuard {
+		return false
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
+		return false
+	}
+	git := filepath.Join(dir, ".git")
+	if fi, err := os.Lstat(git); err == nil && fi.Mode().IsRegular() {
+		return false // git looks nowhere else then
+	}
+	return !gitdir.Valid(git)
 }
 
 // ignoring is err unless it is one of those.

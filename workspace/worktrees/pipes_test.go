@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/host/resolve"
+	"cloister/host/taint"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
 	"cloister/workspace/worktrees"
@@ -42,6 +44,7 @@ func TestNoGitAtAPipe(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
+	host := resolve.New(new(taint.Register), os.Getuid())
 	waits := func(what, at string, call func() error) {
 		t.Helper()
 		if err := call(); err != nil {
@@ -58,7 +61,7 @@ func TestNoGitAtAPipe(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	committed := func() error { _, err := workspace.Committed(ctx, project, "a"); return err }
+	committed := func() error { _, err := workspace.Committed(ctx, host, project, "a"); return err }
 	for _, name := range []string{"packed-refs", "shallow", "refs/heads/x", "objects/info/alternates", "objects/pack/pack-x.idx"} {
 		waits("committed", filepath.Join(project, ".git", name), committed)
 	}
@@ -66,7 +69,7 @@ func TestNoGitAtAPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trees, err := worktrees.Of(p, filepath.Join(dir, "data"), filepath.Join(dir, "locks"))
+	trees, err := worktrees.Of(p, host, filepath.Join(dir, "data"), filepath.Join(dir, "locks"))
 	if err != nil {
 		t.Fatal(err)
 	}

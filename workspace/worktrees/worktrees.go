@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cloister/host/resolve"
 	"cloister/internal/realpath"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
@@ -46,6 +47,7 @@ func Branches(trees []Tree) []string {
 // folder, out of every other cloister's sight.
 type Set struct {
 	project workspace.Project
+	host    *resolve.Resolver
 	folder  string // of this project's
 	lock    string
 }
@@ -57,14 +59,14 @@ var ErrBranchName = errors.New("git takes no branch of that name")
 var ErrNoRepository = errors.New("it is in no git repository")
 
 // Of gives the managed working trees of a project, which are kept below
-// data.
-func Of(p workspace.Project, data, locks string) (*Set, error) {
+// data. host finds git.
+func Of(p workspace.Project, host *resolve.Resolver, data, locks string) (*Set, error) {
 	if p.Git == nil {
 		return nil, fmt.Errorf("worktrees of %s: %w", p.Root, ErrNoRepository)
 	}
 	name := filepath.Base(string(p.Main)) + "-" + hashOf(string(p.Main))
 	return &Set{
-		project: p, folder: filepath.Join(Dir(data), name),
+		project: p, host: host, folder: filepath.Join(Dir(data), name),
 		lock: filepath.Join(locks, hashOf(string(p.Main))+".worktrees"),
 	}, nil
 }
@@ -104,11 +106,40 @@ func (e *CheckedOut) Hints() []string {
 	return []string{"work there: cloister start -C " + e.Path, "or check out another branch there first"}
 }
 
+// Renamed says that a managed working tree has another branch checked out than it was
+// made for. A session in it can do that, and leave files there that no commit shows.
+type Renamed struct{ Branch, Path string }
+
+func (e *Renamed) Error() string {
+	return fmt.Sprintf("worktree of %s: the branch is checked out at %s, which was made for another branch; a session there could have done that", e.Branch, e.Path)
+}
+
+// Hints are the words of what to do.
+func (e *Renamed) Hints() []string {
+	return []string{"look at what lies there; to go on in it as it is: cloister start -C " + e.Path, "or check out the branch there that it was made for, then try again"}
+}
+
+// Other says that the working tree of a branch has another one checked out.
+type Other struct{ Branch, Path, Has string }
+
+func (e *Other) Error() string {
+	has := e.Has
+	if has == "" {
+		has = "no branch"
+	}
+	return fmt.Sprintf("worktree of %s: %s, which was made for it, has %s checked out", e.Branch, e.Path, has)
+}
+
+// Hints are the words of what to do.
+func (e *Other) Hints() []string {
+	return []string{"to go on in it as it is: cloister start -C " + e.Path, "or check " + e.Branch + " out there, then try again"}
+}
+
 // Open gives the working tree of a branch: the one there is, or a new one, of
 // the branch, of origin's branch of that name, or of a new branch from HEAD.
 func (w *Set) Open(ctx context.Context, branch string) (path string, made bool, err error) {
 	defer func() {
-		if err != nil && !errors.As(err, new(*CheckedOut)) {
+		if err != nil && !errors.As(err, new(*CheckedOut)) && !errors.As(err, new(*Renamed)) && !errors.As(err, new(*Other)) {
 			err = fmt.Errorf("worktree of %s: %w", branch, err)
 		}
 	}()
@@ -134,9 +165,16 @@ func (w *Set) Open(ctx context.Context, branch string) (path string, made bool, 
 	if err != nil {
 		return "", false, err
 	}
+	path = w.pathOf(branch)
 	for _, t := range all {
 		if t.Branch != branch {
+			if _, err := os.Lstat(t.Path); err == nil && t.Path == path {
+				return "", false, &Other{Branch: branch, Path: path, Has: t.Branch}
+			}
 			continue
+		}
+		if t.Path != path && realpath.Inside(t.Path, w.folder) {
+			return "", false, &Renamed{branch, t.Path}
 		}
 		if !realpath.Inside(t.Path, w.folder) {
 			return "", false, &CheckedOut{branch, t.Path}
@@ -149,7 +187,6 @@ func (w *Set) Open(ctx context.Context, branch string) (path string, made bool, 
 			return "", false, err
 		}
 	}
-	path = w.pathOf(branch)
 	if err := os.MkdirAll(w.folder, 0o700); err != nil {
 		return "", false, err
 	}
@@ -196,7 +233,7 @@ func (w *Set) hold() (unlock func(), err error) {
 
 // git is for the repository, without a working tree.
 func (w *Set) git(ctx context.Context) (*hostgit.Repo, error) {
-	return hostgit.Open(ctx, hostgit.Folders{Common: w.project.Git.Common, Dir: w.project.Git.Common})
+	return hostgit.Open(ctx, w.host, hostgit.Folders{Common: w.project.Git.Common, Dir: w.project.Git.Common})
 }
 
 func has(ctx context.Context, git *hostgit.Repo, ref string) (bool, error) {
@@ -298,6 +335,11 @@ func (w *Set) Remove(ctx context.Context, branch string, force bool) error {
 		return err
 	}
 	for _, t := range trees {
+		if t.Path == w.pathOf(branch) { // whatever a session called it since
+			return w.remove(ctx, t, force)
+		}
+	}
+	for _, t := range trees {
 		if t.Branch == branch || t.Path == branch || filepath.Base(t.Path) == branch {
 			return w.remove(ctx, t, force)
 		}
@@ -353,7 +395,7 @@ func (w *Set) loss(ctx context.Context, git *hostgit.Repo, t Tree) (*Loss, error
 	if p.Git == nil || p.Git.Common != w.project.Git.Common || string(p.Root) != t.Path {
 		return nil, fmt.Errorf("%s is not a worktree of %s any more", t.Path, w.project.Git.Common)
 	}
-	inTree, err := hostgit.Open(ctx, hostgit.Folders{Common: p.Git.Common, Dir: p.Git.Dir, Tree: t.Path})
+	inTree, err := hostgit.Open(ctx, w.host, hostgit.Folders{Common: p.Git.Common, Dir: p.Git.Dir, Tree: t.Path})
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,12 @@ import (
 	"time"
 )
 
-// patience is how long something may take on a machine under load.
-const patience = 30 * time.Second
+// patience is how long something may take on a machine under load, and atStart how long
+// the first answer of a browser that has just been started.
+const (
+	patience = 2 * time.Minute
+	atStart  = 3 * time.Minute
+)
 
 // Browser is one process that serves all tests of a package; each has a profile of
 // its own in it.
@@ -79,6 +83,10 @@ func Start(path string) (*Browser, error) {
 	told.Close()
 	c := &Browser{cmd: cmd, out: ours, dir: dir, gone: make(chan struct{}), calls: map[int]chan message{}, tabs: map[string]*Tab{}}
 	go c.listen(in)
+	if _, err := c.callWithin(atStart, "", "Browser.getVersion", nil); err != nil {
+		c.Close()
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -131,6 +139,10 @@ func (c *Browser) listen(in *os.File) {
 
 // call asks the browser, or one tab of it.
 func (c *Browser) call(session, method string, params any) (json.RawMessage, error) {
+	return c.callWithin(patience, session, method, params)
+}
+
+func (c *Browser) callWithin(within time.Duration, session, method string, params any) (json.RawMessage, error) {
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, err
@@ -159,7 +171,7 @@ func (c *Browser) call(session, method string, params any) (json.RawMessage, err
 		return m.Result, nil
 	case <-c.gone:
 		return nil, errors.New("chromium has ended")
-	case <-time.After(patience):
-		return nil, fmt.Errorf("%s: no answer", method)
+	case <-time.After(within):
+		return nil, fmt.Errorf("%s: no answer in %v", method, within)
 	}
 }

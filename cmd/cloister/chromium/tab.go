@@ -270,16 +270,29 @@ func (tb *Tab) Says(text string) {
 }
 
 // Click presses what a selector finds first, with the mouse, once it is there
-// and can be pressed.
+// and can be pressed; and again where it moved away meanwhile, as a person would.
 func (tb *Tab) Click(selector string) {
 	tb.t.Helper()
 	s := Quoted(selector)
-	tb.Wait(`(() => { const e = document.querySelector(` + s + `); return e && !e.disabled && e.getClientRects().length; })()`)
-	at := Eval[struct{ X, Y float64 }](tb, `(() => { const e = document.querySelector(`+s+`); e.scrollIntoView({block: 'center'});
-		const r = e.getBoundingClientRect(); return {X: r.x + r.width / 2, Y: r.y + r.height / 2}; })()`)
-	for _, kind := range []string{"mousePressed", "mouseReleased"} {
-		tb.Do("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1})
+	for began := time.Now(); time.Since(began) < patience; {
+		tb.Wait(`(() => { const e = document.querySelector(` + s + `); return e && !e.disabled && e.getClientRects().length; })()`)
+		var at struct{ X, Y float64 }
+		err := tb.Try(`(() => { const e = document.querySelector(`+s+`); e.scrollIntoView({block: 'center'});
+			globalThis.clicked = false;
+			addEventListener('click', (c) => { globalThis.clicked = e.contains(c.target) || c.target.contains(e); }, {capture: true, once: true});
+			const r = e.getBoundingClientRect(); return {X: r.x + r.width / 2, Y: r.y + r.height / 2}; })()`, &at)
+		if err != nil {
+			continue // it went between the two
+		}
+		for _, kind := range []string{"mousePressed", "mouseReleased"} {
+			tb.Do("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1})
+		}
+		var missed bool
+		if err := tb.Try(`globalThis.clicked === false`, &missed); err != nil || !missed {
+			return // it was clicked, or led to another page
+		}
 	}
+	tb.t.Fatalf("%s is never where it was clicked", selector)
 }
 
 // Press types keys, each a character or one of the names here.

@@ -28,7 +28,7 @@ import (
 const clientWord = "client-inside"
 
 type order struct {
-	Do     string // get, ask, hold, held, resolve; for a time: load, names, exec, spin, frames
+	Do     string // get, ask, hold, held, resolve; for a time: load, names, exec, spin, frames; hoard
 	URL    string
 	Number int
 	Every  time.Duration // between two gets
@@ -41,6 +41,7 @@ type order struct {
 	Up     int64         // of each body that goes up, as it is told
 	Packed string        // the coding of such a body: it begins with what unpacks to much, and then stays away
 	JSON   bool          // such a body is one frame of MCP
+	Kind   string        // of hoard.Kinds
 	bomb   []byte
 }
 
@@ -75,6 +76,8 @@ func client() int {
 			a = stillOpen(held)
 		case "resolve":
 			a = o.resolve()
+		case "hoard":
+			a = o.hoard()
 		case "load", "names", "exec", "spin", "frames":
 			a = o.lasting()
 		}
@@ -310,7 +313,7 @@ func (o order) once(c *http.Client, n int) error {
 		return err
 	case "exec":
 		words := strings.Fields(o.URL)
-		return exec.Command(words[0], words[1:]...).Run() //nolint:gosec,forbidigo // of the test
+		return exec.Command(words[0], words[1:]...).Run() //nolint:forbidigo // of the test
 	case "spin":
 		for range 1 << 20 {
 			n = n*31 + 7
@@ -363,7 +366,7 @@ func (w *world) inside(flags ...string) *inside {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if err := os.WriteFile(path, text, 0o755); err != nil { //nolint:gosec // it is executed
+		if err := os.WriteFile(path, text, 0o755); err != nil { // it is executed
 			w.t.Fatal(err)
 		}
 	}

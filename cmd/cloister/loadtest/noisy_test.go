@@ -25,6 +25,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cloister/escape/hoard"
 )
 
 // serverWord makes the test binary a server of TLS, with the key and certificate
@@ -49,6 +51,9 @@ func server(pair string) int {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/ws" {
 				socket(w)
+				return
+			}
+			if hoard.Serve(w, r) {
 				return
 			}
 			_, _ = io.Copy(io.Discard, r.Body)

@@ -37,7 +37,7 @@ func TestThroughput(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.configure(fmt.Sprintf("version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  hosts: {read.example: %q, tunnel.example: %[1]q}\n  upstream_ca: [%q]\n"+
-		"  allow: [{domain: read.example, ports: [%s], methods: [GET]}, {domain: tunnel.example, ports: [%[3]s]}]\n", at, pair, port))
+		"  allow: [{domain: read.example, ports: [%s], methods: [GET]}, {domain: tunnel.example, ports: [%[3]s], tls: tunnel}]\n", at, pair, port))
 	w.do("guardian", "reload")
 	trust := "SSL_CERT_FILE=" + pair
 	pid := w.guardian()

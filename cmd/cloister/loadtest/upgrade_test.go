@@ -25,7 +25,7 @@ func TestUpgrade(t *testing.T) {
 		other = filepath.Join(w.dir, "t", "cloister")
 		text, err := os.ReadFile(binary)
 		if err == nil {
-			err = os.WriteFile(other, text, 0o755) //nolint:gosec // it is executed
+			err = os.WriteFile(other, text, 0o755) // it is executed
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func client(what string) int {
 	if host, is := strings.CutPrefix(what, "grpc:"); is {
 		return callGRPC(host)
 	}
-	resp, err := (&http.Client{Timeout: time.Minute}).Get(what)
+	resp, err := (&http.Client{Timeout: 5 * time.Minute}).Get(what)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -40,7 +40,7 @@ func client(what string) int {
 
 // callGRPC runs the cases of gRPC's interop client; one that fails ends the process.
 func callGRPC(host string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	conn, err := grpc.NewClient(host, grpc.WithTransportCredentials(credentials.NewTLS(nil)))
 	if err != nil {

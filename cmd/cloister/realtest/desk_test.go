@@ -43,7 +43,7 @@ func (w *world) desk() *desk {
 func (d *desk) try(words ...string) string {
 	c := exec.CommandContext(d.w.t.Context(), "tmux", append([]string{"-S", d.socket, "-f", "/dev/null"}, words...)...)
 	if d.w.t.Context().Err() != nil { // at the end of the test
-		c = exec.Command("tmux", append([]string{"-S", d.socket, "-f", "/dev/null"}, words...)...) //nolint:forbidigo,noctx // it ends at once
+		c = exec.Command("tmux", append([]string{"-S", d.socket, "-f", "/dev/null"}, words...)...) //nolint:forbidigo // it ends at once
 	}
 	c.Dir, c.Env = d.w.project, append(d.w.environ(), "SHELL=/bin/sh")
 	out, _ := c.CombinedOutput()

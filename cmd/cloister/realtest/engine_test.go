@@ -98,24 +98,19 @@ func (w *world) shape() []string {
 
 // TestEngineBuildTrusts: the steps of a build trust what this host trusts, so behind
 // an authority that the image does not know, and where the guardian opens their
-// connections because a secret is bound.
+// connections, as it does unless a rule says otherwise.
 func TestEngineBuildTrusts(t *testing.T) {
 	e := engineOf(t)
-	for name, settings := range map[string]string{
-		"an authority of this host":   "",
-		"a connection that is opened": "secrets:\n  - {name: TOKEN, hosts: [elsewhere.example.com], header: Authorization}\n",
-	} {
+	for name, tunnel := range map[string]bool{"the authority of a session": false, "an authority of this host": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.contained(e)
 			w.net.handle("packages.example.com", http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "hello by TLS\n") }))
-			w.settings = settings
+			if tunnel {
+				w.rules = map[string][]string{"packages.example.com": {"{domain: packages.example.com, tls: tunnel}"}}
+			}
 			w.configure()
 			w.ran = true
-			if settings != "" {
-				w.opened()
-				w.secret("TOKEN", canaryToken)
-			}
 			// A build that fails tells what its steps said.
 			file := filepath.Join(w.dir, "definition")
 			write(t, file, "FROM cloister-base\nRUN curl -sS https://packages.example.com/list && exit 7\n", 0o644)
@@ -126,7 +121,7 @@ func TestEngineBuildTrusts(t *testing.T) {
 				t.Errorf("status %d, stdout %q, stderr: %s\n%s", res.status, res.stdout, res.stderr, w.journal())
 			}
 			opened := slices.ContainsFunc(w.events(), func(e audit.Event) bool { return e.Kind == audit.HTTPRequest && e.Host == "packages.example.com" })
-			if opened != (settings != "") {
+			if opened == tunnel {
 				t.Errorf("the request was read: %v\n%s", opened, w.journal())
 			}
 		})

@@ -233,9 +233,12 @@ type flow struct {
 func (w *world) checkAudit() {
 	w.t.Helper()
 	open, closed := map[string]int{}, map[string]int{}
-	told := map[flow]int{}
+	told, requests := map[flow]int{}, map[string]int{}
 	var broken []flow
 	for _, e := range w.events() {
+		if e.Kind == audit.HTTPRequest && e.Verdict == "allow" {
+			requests[e.Host]++
+		}
 		if e.Kind == audit.NetConnect && e.Action == "refuse" && strings.Contains(e.Reason, "broke the TLS handshake off") && open[e.Host] > closed[e.Host] {
 			closed[e.Host]++ // allowed, and given up by the program before it said anything
 		}
@@ -264,7 +267,7 @@ func (w *world) checkAudit() {
 	}
 	waitFor(w.t, "the servers' ends of what the record tells to be over", func() bool {
 		for name, conns := range w.net.seen() {
-			if w.rules[name] == nil && slices.ContainsFunc(conns, func(c *counted) bool { return !c.closed.Load() }) {
+			if w.rules[name] == nil && requests[name] == 0 && slices.ContainsFunc(conns, func(c *counted) bool { return !c.closed.Load() }) {
 				return false
 			}
 		}
@@ -274,8 +277,11 @@ func (w *world) checkAudit() {
 	var untold []flow
 	for name, conns := range w.net.seen() {
 		for _, c := range conns {
-			if w.rules[name] != nil {
-				continue // what is read is counted by requests
+			if w.rules[name] != nil || requests[name] > 0 {
+				if open[name] == 0 && !slices.Contains(w.outside, name) {
+					w.t.Errorf("audit: no record of a connection to %q, which was inspected", name)
+				}
+				continue // what is inspected is counted by requests
 			}
 			seen++
 			f := flow{name, c.up.Load(), c.down.Load()}

@@ -115,6 +115,7 @@ func TestGitHubLogin(t *testing.T) {
 		"urn:ietf:params:oauth:grant-type:device_code": `{"access_token":"` + canaryToken + `","token_type":"bearer","scope":"repo"}`,
 	}}
 	w.net.handle("github.com", tokens)
+	w.outside = []string{"github.com"}
 	w.net.handle("api.github.com", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		auth := strings.TrimPrefix(strings.TrimPrefix(r.Header.Get("Authorization"), "token "), "Bearer ")
 		rw.Header().Set("Content-Type", "application/json")
@@ -182,6 +183,7 @@ func TestCodexLogin(t *testing.T) {
 		"refresh_token":      `{"access_token":"` + token + `c2Vjb25kQ2FuYXJ5","refresh_token":"rt-second-0123456789","expires_in":864000}`,
 	}}
 	w.net.handle("auth.openai.com", tokens)
+	w.outside = []string{"auth.openai.com"}
 	// What codex asks first is whose account it is; it goes no further without more
 	// of the real service than a test can know.
 	var mu sync.Mutex
@@ -238,6 +240,7 @@ func TestClaudeLogin(t *testing.T) {
 		"authorization_code": `{"access_token":"` + canaryKey + `","refresh_token":"sk-ant-ort01-0123456789","expires_in":28800}`,
 	}}
 	w.net.handle("platform.claude.com", tokens)
+	w.outside = []string{"platform.claude.com"}
 	api := &messagesAPI{has: "Bash", last: "Logged in.", steps: []step{{"Bash", map[string]any{"command": `env | grep OAUTH`, "description": "Look"}}}}
 	seen := regexp.MustCompile(`^Bearer `)
 	w.net.handle("api.anthropic.com", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

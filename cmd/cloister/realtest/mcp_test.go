@@ -177,11 +177,12 @@ func (w *world) mcpCalls() []string {
 func TestMCPClient(t *testing.T) {
 	w, files, _ := mcpWorld(t)
 	w.mcpModules()
-	client, err := filepath.Abs("testdata/mcp/client.mjs")
+	text, err := os.ReadFile("testdata/mcp/client.mjs")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.args = append(w.args, "--expose", client)
+	w.write(w.project, "client.mjs", string(text))
+	client := filepath.Join(w.project, "client.mjs")
 	asked := w.watchSayingYes()
 	calls := `[["read_file",{"path":"/a"}],["read_file",{"path":"/etc/passwd"}],["write_file",{"path":"/b"}],["delete_all",{}]]`
 	res := w.must("node", client, "https://files.example.com/mcp", calls)
@@ -324,7 +325,7 @@ func (w *world) everything() string {
 		if line != "ready\n" {
 			w.t.Fatalf("the server said %q", line)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(storyTime):
 		w.t.Fatal("the server is not ready")
 	}
 	return addr

@@ -13,7 +13,8 @@ import (
 // asItIs compares a screen letter by letter.
 func asItIs(text string) string { return text }
 
-// lasting is what Claude Code shows without the hints that it takes away again.
+// lasting is what Claude Code shows without the hints that it takes away again, and
+// without the cursor that it draws itself while the terminal says that it has the focus.
 func lasting(text string) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -23,13 +24,17 @@ func lasting(text string) string {
 		if i := strings.Index(line, "to cycle)"); i >= 0 {
 			line = line[:i]
 		}
-		out = append(out, line)
+		out = append(out, strings.ReplaceAll(line, "\x1b[0;7m \x1b[0m", ""))
 	}
 	return strings.Join(out, "\n")
 }
 
+// figures are the numbers and the bars of htop: with its load the colours and the
+// blanks among them change too.
+var figures = regexp.MustCompile(`(\x1b\[[0-9;]*m|[0-9|.% ])*[0-9|](\x1b\[[0-9;]*m|[0-9|.% ])*`)
+
 // digits is what htop shows without its figures.
-func digits(text string) string { return regexp.MustCompile(`[0-9|.%]+`).ReplaceAllString(text, "0") }
+func digits(text string) string { return figures.ReplaceAllString(text, "0") }
 
 // TestScreens leaves programs that draw the whole screen and comes back to them:
 // letters, colours, cursor and modes have to be there again, in any size, at a

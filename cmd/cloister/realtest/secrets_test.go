@@ -369,7 +369,7 @@ sys.stdout.buffer.flush()
 // inside is the host's number of the first process of the only cloister.
 func (w *world) inside() int {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(storyTime); time.Now().Before(deadline); {
 		var list []struct {
 			State string `json:"state"`
 			Init  int    `json:"init_pid"`

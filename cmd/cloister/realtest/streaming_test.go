@@ -131,8 +131,9 @@ func TestClaudeCodeStreams(t *testing.T) {
 	w.net.handle("localhost", model)
 	w.rules = map[string][]string{
 		"api.anthropic.com": {`{domain: api.anthropic.com, methods: [POST, GET, HEAD], paths: ["/v1/**"]}`},
-		"localhost":         {`{domain: localhost}`}, // for who runs outside: no record tells of it
+		"localhost":         {`{domain: localhost}`},
 	}
+	w.outside = []string{"localhost"}
 	w.must("true") // there is a guardian
 	rounds, _ := strconv.Atoi(os.Getenv("CLOISTER_TEST_ROUNDS"))
 	words := []string{"claude", "-p", "Hello", "--output-format", "stream-json", "--include-partial-messages", "--verbose", "--dangerously-skip-permissions"}

@@ -51,8 +51,11 @@ type world struct {
 	// rules stand in proxy.allow for a name instead of the line that allows all
 	// of it: the requests to it are read.
 	rules map[string][]string
-	args  []string // flags of every run
-	ran   bool     // there is a guardian
+	// outside are names of rules that only programs outside connect to: a login's
+	// servers, and what a test asks directly. No record tells of these connections.
+	outside []string
+	args    []string // flags of every run
+	ran     bool     // there is a guardian
 	// killed: a guardian of it was, and recorded no end of what was under way.
 	killed bool
 }
@@ -234,7 +237,7 @@ func (w *world) cloister(ctx context.Context, words ...string) result {
 
 // storyTime bounds one run: a program that waits for a network that never
 // answers is a failure, not a slow test.
-const storyTime = 120 * time.Second
+const storyTime = 5 * time.Minute
 
 // run runs a command in a cloister of the project.
 func (w *world) run(argv ...string) result {
@@ -351,7 +354,7 @@ func waitFor(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(storyTime); time.Now().Before(deadline); <-tick.C {
 		if is() {
 			return
 		}

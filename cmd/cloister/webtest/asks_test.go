@@ -19,9 +19,15 @@ func answerAll(w *world, tb *tab) {
 	// The test has denied up.example meanwhile; the asked names go to the same server.
 	run := w.begin("run", "--name", "asker", "--", "sh", "-c", "for n in one two; do curl -s -m 40 http://$n.ask.example/; done; curl -s -m 40 http://ask.example/; curl -s -m 40 http://ask.example/again")
 	tb.goTo("n", "now")
+	eval[bool](tb, `(window.pressed = document.querySelector('#nav a[href="/asks"]'), true)`)
 	tb.Click(`a.count`) // from a cloister to what it asks
 	tb.Wait(`location.pathname === '/asks'`)
 	tb.Says("connect to one.ask.example:80")
+	// A link that is made anew between a press and its release is not clicked.
+	tb.Wait(`!document.querySelector('#nav .count').hidden`)
+	if !eval[bool](tb, `document.querySelector('#nav a[href="/asks"]') === window.pressed`) {
+		tb.t.Error("the bar's links were made anew when an ask came")
+	}
 	tb.ready()
 	tb.Click(`.ask .check input`)
 	tb.Click(`.ask .allow`)

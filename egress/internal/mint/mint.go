@@ -2,7 +2,7 @@
 // opened.
 //
 // Promise: an authority lives for one session, its key is in this process's
-// memory only, and a leaf names one host, for a day at most. The leaves that
+// memory and wherever the caller of Marshal keeps it, and a leaf names one host, for a day at most. The leaves that
 // are kept are bounded.
 //
 // It does not decide which connection is opened, and knows nothing of upstream
@@ -19,7 +19,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/netip"
@@ -84,6 +86,46 @@ func New(now func() time.Time) (*Authority, error) {
 	}
 	if a.cert, err = x509.ParseCertificate(a.der); err != nil {
 		return nil, fmt.Errorf("make session authority: %w", err)
+	}
+	return a, nil
+}
+
+// kept is an authority as it is written down.
+type kept struct {
+	Cert, Key, Leaf []byte
+}
+
+// Marshal gives the authority with its keys, for whoever keeps them as safe.
+func (a *Authority) Marshal() ([]byte, error) {
+	k, err := kept{Cert: a.der}, error(nil)
+	if k.Key, err = x509.MarshalPKCS8PrivateKey(a.key); err == nil {
+		k.Leaf, err = x509.MarshalPKCS8PrivateKey(a.leafKey)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write session authority: %w", err)
+	}
+	return json.Marshal(k)
+}
+
+// Restore is the authority that Marshal wrote.
+func Restore(text []byte) (*Authority, error) {
+	var k kept
+	if err := json.Unmarshal(text, &k); err != nil {
+		return nil, fmt.Errorf("read session authority: %w", err)
+	}
+	a := &Authority{der: k.Cert, now: time.Now, leaves: map[string]*list.Element{}, recent: list.New()}
+	key, err1 := x509.ParsePKCS8PrivateKey(k.Key)
+	leaf, err2 := x509.ParsePKCS8PrivateKey(k.Leaf)
+	cert, err3 := x509.ParseCertificate(k.Cert)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, fmt.Errorf("read session authority: %w", err)
+	}
+	var is, isLeaf bool
+	a.cert = cert
+	a.key, is = key.(*ecdsa.PrivateKey)
+	a.leafKey, isLeaf = leaf.(*ecdsa.PrivateKey)
+	if !is || !isLeaf || !a.key.PublicKey.Equal(cert.PublicKey) {
+		return nil, errors.New("read session authority: its keys are not its own")
 	}
 	return a, nil
 }

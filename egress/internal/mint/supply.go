@@ -46,7 +46,7 @@ func (s *Supply) fill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.soon = false
-	if err == nil { // else whoever takes one hears it
+	if err == nil { // otherwise Take tries again
 		s.next, s.made = a, time.Now()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,21 +20,32 @@ import (
 type HostKey struct {
 	authority ssh.Signer
 	leaf      ssh.Signer
+	seeds     []byte
 }
 
 // NewHostKey makes one, whose keys are in this process's memory only.
 func NewHostKey() (*HostKey, error) {
-	var k HostKey
-	for _, s := range []*ssh.Signer{&k.authority, &k.leaf} {
-		_, key, err := ed25519.GenerateKey(rand.Reader)
-		if err != nil {
-			return nil, fmt.Errorf("make the session's host key: %w", err)
-		}
-		if *s, err = ssh.NewSignerFromKey(key); err != nil {
-			return nil, fmt.Errorf("make the session's host key: %w", err)
+	seeds := make([]byte, 2*ed25519.SeedSize)
+	_, _ = rand.Read(seeds) // never fails (crypto/rand)
+	return RestoreHostKey(seeds)
+}
+
+// Marshal gives the seeds of its keys, for whoever keeps them as safe.
+func (k *HostKey) Marshal() []byte { return slices.Clone(k.seeds) }
+
+// RestoreHostKey is the key that Marshal wrote.
+func RestoreHostKey(seeds []byte) (*HostKey, error) {
+	if len(seeds) != 2*ed25519.SeedSize {
+		return nil, errors.New("read the session's host key: it has another length")
+	}
+	k := &HostKey{seeds: slices.Clone(seeds)}
+	for i, s := range []*ssh.Signer{&k.authority, &k.leaf} {
+		var err error
+		if *s, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds[i*ed25519.SeedSize:][:ed25519.SeedSize])); err != nil {
+			return nil, fmt.Errorf("read the session's host key: %w", err)
 		}
 	}
-	return &k, nil
+	return k, nil
 }
 
 // KnownHosts is the line by which clients inside trust it. A server that is not
@@ -46,7 +58,7 @@ func (k *HostKey) KnownHosts() string {
 func (k *HostKey) Signer(host string, now time.Time) (ssh.Signer, error) {
 	cert := &ssh.Certificate{
 		Key: k.leaf.PublicKey(), CertType: ssh.HostCert, KeyId: host, ValidPrincipals: []string{host},
-		ValidAfter: uint64(now.Add(-time.Hour).Unix()), ValidBefore: uint64(now.Add(24 * time.Hour).Unix()), //nolint:gosec // after 1970
+		ValidAfter: uint64(now.Add(-time.Hour).Unix()), ValidBefore: uint64(now.Add(24 * time.Hour).Unix()), // after 1970
 	}
 	if err := cert.SignCert(rand.Reader, k.authority); err != nil {
 		return nil, fmt.Errorf("sign the host key for %s: %w", host, err)

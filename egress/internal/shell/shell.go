@@ -289,7 +289,7 @@ func (s *session) carry(far ssh.Channel, answers, requests <-chan *ssh.Request) 
 	side.Go(func() {
 		_, err := io.Copy(far, metered{s.near, s.g.Up})
 		if over, is := errors.AsType[*overError](err); is {
-			up <- over.err // before the server hears of it: its end ends the session
+			up <- over.err // before the server gets it: its end ends the session
 			_ = far.Close()
 			return
 		}

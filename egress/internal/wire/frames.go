@@ -16,6 +16,7 @@ type FrameScan struct {
 	have       int
 	left       uint64 // of the frame's data
 	fragmented bool   // a message goes on
+	final      bool   // the frame is the last of its message
 	closed     bool
 	at         int // in the data, for its mask
 	key        int // where in the head the mask lies
@@ -28,8 +29,9 @@ var errFrame = errors.New("bytes that are no WebSocket frame")
 func (f *FrameScan) Scan(b []byte) error { return f.Walk(b, nil, nil) }
 
 // Walk is Scan that gives what it reads: head the bytes of heads, data those of
-// frames, without their mask in a copy, with the end of each that is not empty. Either
-// may be nil. In data, Control says of which frames it is.
+// frames, without their mask in a copy, with the end of each that is not empty, and an
+// empty end of a message. Either may be nil. In data, Control says of which frames it
+// is, and Final whether its message ends with it.
 func (f *FrameScan) Walk(b []byte, head func([]byte), data func(p []byte, end bool) error) error {
 	for len(b) > 0 {
 		if f.left > 0 {
@@ -58,9 +60,17 @@ func (f *FrameScan) Walk(b []byte, head func([]byte), data func(p []byte, end bo
 			return err
 		}
 		f.have = 0
+		if f.left == 0 && f.final && !f.control && data != nil {
+			if err := data(nil, true); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
+
+// Final says whether the frame that is read is the last of its message.
+func (f *FrameScan) Final() bool { return f.final }
 
 // Control says whether the frame that is read is none of a message: a ping, a pong,
 // the end.
@@ -126,6 +136,6 @@ func (f *FrameScan) begin() error {
 		f.fragmented = first&final == 0
 	}
 	f.closed, f.left = opcode == 8, length
-	f.at, f.key, f.control = 0, f.size()-4, control
+	f.at, f.key, f.control, f.final = 0, f.size()-4, control, first&final != 0
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"cloister/internal/authority"
+
+	"golang.org/x/crypto/cryptobyte"
 )
 
 // A Hello is what a ClientHello says about the server it wants.
@@ -16,6 +18,9 @@ type Hello struct {
 	SNI bool
 	// ALPN are the protocols that the client offers, in its order.
 	ALPN []string
+	// ECH says that there is an encrypted ClientHello in it, or something of that
+	// form: what it names is seen by whoever has the key (RFC 9849).
+	ECH bool
 }
 
 // For holds a hello to one name, which is the target's, and gives what it names
@@ -55,6 +60,7 @@ const (
 	typeClientHello   = 1
 	extServerName     = 0
 	extALPN           = 16
+	extECH            = 0xfe0d // RFC 9849
 	nameTypeHost      = 0
 	maxRecord         = 1 << 14 // RFC 8446 5.1, plaintext
 	recordHeader      = 5
@@ -146,60 +152,30 @@ func checkRecordStart(b []byte) error {
 
 var errHello = errors.New("clienthello: malformed")
 
-// cursor reads length-prefixed fields; bad latches.
-type cursor struct {
-	b   []byte
-	bad bool
-}
-
-func (c *cursor) take(n int) []byte {
-	if c.bad || n > len(c.b) {
-		c.bad = true
-		return nil
-	}
-	out := c.b[:n]
-	c.b = c.b[n:]
-	return out
-}
-
-func (c *cursor) uint(size int) int {
-	n := 0
-	for _, b := range c.take(size) {
-		n = n<<8 | int(b)
-	}
-	return n
-}
-
-func (c *cursor) vector(size int) cursor {
-	return cursor{b: c.take(c.uint(size)), bad: c.bad}
-}
-
-func parseHello(body []byte) (Hello, error) {
-	c := cursor{b: body}
-	c.take(2 + 32)              // legacy_version, random
-	session := c.vector(1)      // legacy_session_id
-	suites := c.vector(2)       // cipher_suites
-	compressions := c.vector(1) // legacy_compression_methods
-	if c.bad || len(session.b) > 32 || len(suites.b) < 2 || len(suites.b)%2 != 0 || len(compressions.b) == 0 {
+func parseHello(body cryptobyte.String) (Hello, error) {
+	var session, suites, compressions, extensions cryptobyte.String
+	if !body.Skip(2+32) || // legacy_version, random
+		!body.ReadUint8LengthPrefixed(&session) || len(session) > 32 ||
+		!body.ReadUint16LengthPrefixed(&suites) || len(suites) < 2 || len(suites)%2 != 0 ||
+		!body.ReadUint8LengthPrefixed(&compressions) || compressions.Empty() {
 		return Hello{}, errHello
 	}
-	if len(c.b) == 0 {
+	if body.Empty() {
 		return Hello{}, nil // before RFC 3546 there were no extensions
 	}
-	exts := c.vector(2)
-	if c.bad || len(c.b) != 0 {
+	if !body.ReadUint16LengthPrefixed(&extensions) || !body.Empty() {
 		return Hello{}, errHello
 	}
-	return parseExtensions(exts)
+	return parseExtensions(extensions)
 }
 
-func parseExtensions(exts cursor) (Hello, error) {
+func parseExtensions(extensions cryptobyte.String) (Hello, error) {
 	var h Hello
-	seen := map[int]bool{}
-	for len(exts.b) > 0 {
-		id := exts.uint(2)
-		data := exts.vector(2)
-		if exts.bad {
+	seen := map[uint16]bool{}
+	for !extensions.Empty() {
+		var id uint16
+		var data cryptobyte.String
+		if !extensions.ReadUint16(&id) || !extensions.ReadUint16LengthPrefixed(&data) {
 			return Hello{}, errHello
 		}
 		if seen[id] { // RFC 8446 4.2: at most one of a kind
@@ -213,6 +189,8 @@ func parseExtensions(exts cursor) (Hello, error) {
 			h.Names, err = parseServerNames(data)
 		case extALPN:
 			h.ALPN, err = parseALPN(data)
+		case extECH, 0xfe08, 0xfe09, 0xfe0a, 0xfe0b, 0xfe0c, 0xff02, 0xff03, 0xffce: // and its drafts
+			h.ECH = true
 		}
 		if err != nil {
 			return Hello{}, err
@@ -222,38 +200,38 @@ func parseExtensions(exts cursor) (Hello, error) {
 }
 
 // parseALPN reads a list of protocol names (RFC 7301 3.1).
-func parseALPN(data cursor) ([]string, error) {
-	list := data.vector(2)
-	if data.bad || len(data.b) != 0 || len(list.b) == 0 {
+func parseALPN(data cryptobyte.String) ([]string, error) {
+	var list cryptobyte.String
+	if !data.ReadUint16LengthPrefixed(&list) || !data.Empty() || list.Empty() {
 		return nil, errHello
 	}
 	var names []string
-	for len(list.b) > 0 {
-		name := list.vector(1)
-		if list.bad || len(name.b) == 0 {
+	for !list.Empty() {
+		var name cryptobyte.String
+		if !list.ReadUint8LengthPrefixed(&name) || name.Empty() {
 			return nil, errHello
 		}
-		names = append(names, string(name.b))
+		names = append(names, string(name))
 	}
 	return names, nil
 }
 
-func parseServerNames(data cursor) ([]string, error) {
-	list := data.vector(2)
-	if data.bad || len(data.b) != 0 {
+func parseServerNames(data cryptobyte.String) ([]string, error) {
+	var list cryptobyte.String
+	if !data.ReadUint16LengthPrefixed(&list) || !data.Empty() {
 		return nil, errHello
 	}
 	var names []string
-	for len(list.b) > 0 {
-		kind := list.uint(1)
-		name := list.vector(2)
-		if list.bad {
+	for !list.Empty() {
+		var kind uint8
+		var name cryptobyte.String
+		if !list.ReadUint8(&kind) || !list.ReadUint16LengthPrefixed(&name) {
 			return nil, errHello
 		}
 		if kind != nameTypeHost { // no other kind was ever given a meaning
 			return nil, fmt.Errorf("clienthello: server name of kind %d", kind)
 		}
-		names = append(names, string(name.b))
+		names = append(names, string(name))
 	}
 	return names, nil
 }

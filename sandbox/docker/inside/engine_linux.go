@@ -102,7 +102,7 @@ func probeEngine() error {
 	return probeDevices()
 }
 
-// masked tells whether nothing of a path can be seen: it is not there, an empty
+// masked reports whether nothing of a path can be seen: it is not there, an empty
 // folder, the null device, or an empty file that is none of the kernel's.
 func masked(name string) error {
 	var (

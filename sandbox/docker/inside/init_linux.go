@@ -171,7 +171,7 @@ func pass(pid int, sig syscall.Signal) {
 		pid = -pid
 	default:
 	}
-	_ = unix.Kill(pid, sig) // one that has ended hears nothing
+	_ = unix.Kill(pid, sig) // one that has ended gets nothing
 }
 
 // start starts the process that will be the command.

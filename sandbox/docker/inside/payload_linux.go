@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"cloister/sandbox/calls"
+	"cloister/sandbox/seccomp"
 )
 
 // runPayload becomes the command: it restricts itself, tries every wall, waits
@@ -43,7 +43,7 @@ func become(l Line, c Command) error {
 	if err := os.Chdir(c.Dir); err != nil {
 		return fmt.Errorf("go to %s: %w", c.Dir, err)
 	}
-	filter, err := calls.Filter()
+	filter, err := seccomp.Filter()
 	if err != nil {
 		return err
 	}

@@ -91,6 +91,7 @@ func (v *viewer) build(spaces []*os.File) error {
 		{"show folders", func() error { return v.binds(spaces) }},
 		{"open the way to them", v.ways},
 		{"open temporary folders", v.temporary},
+		{"bound terminals", v.terminals},
 		{"make files", v.files},
 		{"close the kernel's files", v.mask},
 		{"protect", func() error { return v.protect(v.Protect) }},
@@ -550,6 +551,13 @@ func (v *viewer) temporary() error {
 	return nil
 }
 
+// terminals covers the engine's terminals, which have no bound, with an instance that
+// has one.
+func (v *viewer) terminals() error {
+	options := fmt.Sprintf("newinstance,ptmxmode=0666,mode=0620,max=%d", sandbox.MaxTerminals)
+	return unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, options)
+}
+
 // mask closes what the engine leaves open: of the first process, and what an engine
 // did not close that has lists of its own, as Podman does.
 func (v *viewer) mask() error {
@@ -584,7 +592,11 @@ func (v *viewer) mask() error {
 		return err
 	}
 	defer unix.Close(at)
-	return attach(fd, at)
+	if err := attach(fd, at); err != nil {
+		return err
+	}
+	// Each of its threads shows the command line once more.
+	return v.cover(sandbox.Protect{Target: "/proc/1/task", Empty: true})
 }
 
 // protect lays read-only mounts over the writable ones, ancestors first.

@@ -1,0 +1,90 @@
+package agent_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloister/agent"
+)
+
+// Each agent has a file of its name, and what every agent must say about itself.
+func TestEveryAgentIsComplete(t *testing.T) {
+	names := agent.Names()
+	if len(names) < 4 {
+		t.Fatalf("only %q", names)
+	}
+	for _, name := range names {
+		a := agent.Find(name)
+		if _, err := os.Stat(name + ".go"); err != nil {
+			t.Errorf("%s has no file of its name: %v", name, err)
+		}
+		if len(a.Argv) == 0 || a.Argv[0] != name || a.Install == "" || len(a.Logins) == 0 {
+			t.Errorf("%s lacks a program, a way to install it or a login: %+v", name, a)
+		}
+		if !a.IsHeadless([]string{"--help"}) || a.IsHeadless([]string{"fix the tests"}) || a.IsHeadless(nil) {
+			t.Errorf("%s: which forms draw no screen: %q", name, a.Headless)
+		}
+		for _, l := range a.Logins {
+			if l.Word == "" || l.Secret == "" || l.Host == "" || l.Header == "" || l.Get == "" {
+				t.Errorf("%s: an incomplete login: %+v", name, l)
+			}
+		}
+	}
+	if unknown := agent.Find("aider"); !slices.Equal(unknown.Argv, []string{"aider"}) || len(unknown.Env) > 0 {
+		t.Errorf("an unknown agent has needs: %+v", unknown)
+	}
+}
+
+func TestHomes(t *testing.T) {
+	const key = "0123456789abcdefghijklmnopqrst"
+	variable := func(string) string { return key }
+	none := func(string) string { return "" }
+	folders := []string{"/p"}
+
+	claude := agent.HomeOf("claude", folders, variable)
+	approved := slices.IndexFunc(claude.Answers, func(a agent.Answer) bool { return a.Add })
+	if approved < 0 || claude.Answers[approved].Value != key[len(key)-20:] {
+		t.Errorf("claude knows a key by its last 20 letters: %+v", claude.Answers)
+	}
+	if trusts := slices.ContainsFunc(claude.Answers, func(a agent.Answer) bool {
+		return slices.Equal(a.Keys, []string{"projects", "/p", "hasTrustDialogAccepted"})
+	}); !trusts {
+		t.Errorf("claude asks whether it may trust the project: %+v", claude.Answers)
+	}
+	if h := agent.HomeOf("claude", folders, none); slices.ContainsFunc(h.Answers, func(a agent.Answer) bool { return a.Add }) {
+		t.Errorf("a key is approved where there is none: %+v", h.Answers)
+	}
+
+	codex := agent.HomeOf("codex", folders, variable)
+	if len(codex.Files) != 1 || codex.Files[0].Path != ".codex/auth.json" || !strings.Contains(codex.Files[0].Text, key) {
+		t.Errorf("codex finds no login: %+v", codex.Files)
+	}
+	if len(codex.System) != 1 || !strings.Contains(codex.System[0].Text, `[projects."/p"]`) {
+		t.Errorf("codex asks whether it may trust the project: %+v", codex.System)
+	}
+	if h := agent.HomeOf("codex", folders, none); len(h.Files) != 0 {
+		t.Errorf("codex finds a login without a key: %+v", h.Files)
+	}
+
+	if h := agent.HomeOf("gemini", folders, variable); len(h.Answers) != 1 || h.Answers[0].Value != "gemini-api-key" {
+		t.Errorf("gemini asks how to log in: %+v", h)
+	}
+	for _, h := range []agent.Home{
+		agent.HomeOf("gemini", folders, none), agent.HomeOf("opencode", folders, variable), agent.HomeOf("aider", folders, variable),
+	} {
+		if len(h.Answers)+len(h.Files)+len(h.System) != 0 {
+			t.Errorf("a home that needs nothing holds %+v", h)
+		}
+	}
+}
+
+func TestResumed(t *testing.T) {
+	if got := agent.Find("claude").Resumed("go on"); !slices.Equal(got, []string{"--continue", "go on"}) {
+		t.Errorf("claude goes on with %q", got)
+	}
+	if got := agent.Find("codex").Resumed("go on"); !slices.Equal(got, []string{"go on"}) {
+		t.Errorf("codex, which cannot, is started with %q", got)
+	}
+}

@@ -1,0 +1,52 @@
+package agent
+
+// claude is Claude Code.
+func claude() Agent {
+	const host = "api.anthropic.com"
+	return Agent{
+		Name: "claude", Argv: []string{"claude", "--dangerously-skip-permissions"},
+		Env:     map[string]string{"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+		Resume:  []string{"--continue", "{}"},
+		Install: "npm install -g @anthropic-ai/claude-code",
+		Logins: []Login{
+			{
+				Word: "key", Secret: "ANTHROPIC_API_KEY", Host: host, Header: "x-api-key",
+				Get: "console.anthropic.com makes API keys",
+			},
+			{
+				Word: "token", Secret: "CLAUDE_CODE_OAUTH_TOKEN", Host: host, Header: "Authorization", Format: "Bearer {}",
+				Get: "claude setup-token makes one for a subscription",
+			},
+		},
+		Headless: []string{
+			"-p", "--print", "-v", "--version", "-h", "--help", "agents", "auth", "config", "doctor", "mcp", "plugin",
+		},
+		home: claudeHome,
+		instructions: func(text string) []File {
+			return []File{{"/etc/claude-code/CLAUDE.md", text}}
+		},
+	}
+}
+
+// claudeHome answers for Claude Code: theme, key, trust, and the mode without prompts.
+// It knows a key by its last 20 letters.
+func claudeHome(folders []string, variable func(string) string) Home {
+	const state, settings = ".claude.json", ".claude/settings.json"
+	h := Home{Answers: []Answer{
+		{File: state, Keys: []string{"hasCompletedOnboarding"}, Value: true, Over: true},
+		{File: state, Keys: []string{"bypassPermissionsModeAccepted"}, Value: true, Over: true},
+	}}
+	for _, dir := range folders {
+		h.Answers = append(h.Answers,
+			Answer{File: state, Keys: []string{"projects", dir, "hasTrustDialogAccepted"}, Value: true, Over: true},
+			Answer{File: state, Keys: []string{"projects", dir, "hasCompletedProjectOnboarding"}, Value: true, Over: true})
+	}
+	if key := variable("ANTHROPIC_API_KEY"); key != "" {
+		end, approved := key[max(0, len(key)-20):], []string{"customApiKeyResponses", "approved"}
+		h.Answers = append(h.Answers, Answer{File: state, Keys: approved, Value: end, Add: true})
+	}
+	h.Answers = append(h.Answers,
+		Answer{File: settings, Keys: []string{"skipDangerousModePermissionPrompt"}, Value: true, Over: true},
+		Answer{File: settings, Keys: []string{"theme"}, Value: "dark"})
+	return h
+}

@@ -1,0 +1,42 @@
+package agent
+
+import "encoding/json"
+
+// codexSystem is what Codex reads before the settings of the home.
+const codexSystem = "/etc/codex/config.toml"
+
+// codex is Codex CLI.
+func codex() Agent {
+	return Agent{
+		Name: "codex", Argv: []string{"codex", "--dangerously-bypass-approvals-and-sandbox"},
+		Install: "npm install -g @openai/codex",
+		Logins: []Login{{
+			Word: "key", Secret: "OPENAI_API_KEY", Host: "api.openai.com", Header: "Authorization", Format: "Bearer {}",
+			Get: "platform.openai.com makes API keys",
+		}},
+		Headless: []string{
+			"-V", "--version", "-h", "--help", "exec", "e", "review", "login", "logout", "mcp", "features", "apply", "a",
+		},
+		home: codexHome,
+		instructions: func(text string) []File {
+			return []File{{codexSystem, "developer_instructions = " + tomlText(text) + "\n"}}
+		},
+	}
+}
+
+// codexHome logs Codex in, which reads no variable of its own at a terminal.
+func codexHome(folders []string, variable func(string) string) Home {
+	var h Home
+	for _, dir := range folders {
+		h.System = append(h.System, File{codexSystem, "[projects." + tomlText(dir) + "]\ntrust_level = \"trusted\"\n"})
+	}
+	key := variable("OPENAI_API_KEY")
+	if key == "" {
+		return h
+	}
+	text, err := json.Marshal(map[string]any{"auth_mode": "apikey", "OPENAI_API_KEY": key})
+	if err == nil { // two texts
+		h.Files = append(h.Files, File{".codex/auth.json", string(text) + "\n"})
+	}
+	return h
+}

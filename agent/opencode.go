@@ -1,0 +1,20 @@
+package agent
+
+// opencode is OpenCode.
+func opencode() Agent {
+	return Agent{
+		Name: "opencode", Argv: []string{"opencode"},
+		Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+		Install: "npm install -g opencode-ai",
+		Logins: []Login{{
+			Word: "key", Secret: "ANTHROPIC_API_KEY", Host: "api.anthropic.com", Header: "x-api-key",
+			Get: "console.anthropic.com makes API keys",
+		}},
+		Headless: []string{
+			"-v", "--version", "-h", "--help", "run", "models", "auth", "agent", "mcp", "stats", "export", "import", "session",
+		},
+		instructions: func(string) []File {
+			return []File{{"/etc/opencode/opencode.json", settings(map[string]any{"instructions": []string{textAt}})}}
+		},
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/session"
+	"cloister/state/store"
+	"cloister/workspace"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func (a *app) checkpointExport() *cobra.Command {
+	var noHome bool
+	c := &cobra.Command{
+		Use:   "export NAME[@CHECKPOINT] FILE",
+		Short: "Write a checkpoint into one file, for another machine",
+		Long: `Write a checkpoint, the newest unless one is named, into one file (- is stdout). The
+private home is in it, with what the agent remembers and with logins that were made inside:
+--no-home leaves it out. The file is not encrypted. The project itself is not in it.`,
+		Args:              counted(2, 2),
+		ValidArgsFunction: a.completeKept,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, id := nameAt(args[0])
+			w, err := a.keptHere(name)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = w.Close() }()
+			if id = cmp.Or(id, w.Head); id == "" {
+				return wrongWords("cloister checkpoint "+w.Name+" makes one", "checkpoint export: %s has no checkpoint", w.Name)
+			}
+			made, err := w.Checkpoint(id)
+			if err != nil {
+				return hinted(err, "cloister checkpoints "+w.Name)
+			}
+			err = a.recordState(cmd.Context(), api.StateRecord{
+				Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: made.ID, Reason: "export", Digest: made.Digest,
+			})
+			if err != nil {
+				return err
+			}
+			return a.writeArchive(args[1], func(out io.Writer) error { return a.witness(cmd.Context(), w).Export(out, made.ID, !noHome) })
+		},
+	}
+	c.Flags().BoolVar(&noHome, "no-home", false, "leave the private home out")
+	return c
+}
+
+// writeArchive writes to a new file of the person alone, which is there once it is whole.
+func (a *app) writeArchive(name string, write func(io.Writer) error) (err error) {
+	if name == "-" {
+		if term.IsTerminal(int(a.stdout.Fd())) {
+			return wrongWords("cloister checkpoint export NAME - >FILE", "checkpoint export: an archive is nothing for a terminal")
+		}
+		return write(a.out)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".cloister-export-") // its mode is 0600
+	if err != nil {
+		return fmt.Errorf("checkpoint export: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	// A link is refused where a file of that name is there: nothing is overwritten.
+	if err := os.Link(f.Name(), name); err != nil {
+		return fmt.Errorf("checkpoint export: %w", err)
+	}
+	return os.Remove(f.Name())
+}
+
+func (a *app) checkpointImport() *cobra.Command {
+	var name, project string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Make an overlay cloister of an exported checkpoint",
+		Long: `Make an overlay workspace over this project of a file that checkpoint export wrote (- is
+stdin). It is taken as a payload's work: nothing of it reaches the project before you apply
+it, and a file that is damaged or holds what no checkpoint does is refused whole.`,
+		Args: counted(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if name != "" {
+				if err := session.CheckName(name); err != nil {
+					return wrongWords("", "checkpoint import: %v", err)
+				}
+			}
+			p, err := workspace.Find(cmp.Or(project, "."))
+			if err != nil {
+				return err
+			}
+			in := a.stdin
+			if args[0] != "-" {
+				if in, err = os.Open(args[0]); err != nil {
+					return fmt.Errorf("checkpoint import: %w", err)
+				}
+				defer in.Close()
+			}
+			d, err := a.dirs()
+			if err != nil {
+				return err
+			}
+			s, err := store.Open(d.Data, string(p.Root))
+			if err != nil {
+				return err
+			}
+			name = cmp.Or(name, keptName(&runFlags{}, string(p.Root)))
+			made, from, err := s.Import(bufio.NewReader(in), name, string(p.Root), func(c store.Checkpoint) error {
+				return a.recordState(cmd.Context(), api.StateRecord{
+					Kind: audit.StateCheckpoint, Cloister: name, Project: string(p.Root), Resource: c.ID, Reason: "import", Digest: c.Digest,
+				})
+			})
+			if err != nil {
+				return fmt.Errorf("checkpoint %w", err)
+			}
+			if from != string(p.Root) {
+				a.notice("cloister: it was made over %s: cloister diff %s compares it with %s", from, name, p.Root)
+			}
+			if asJSON {
+				return a.json(checkpointOf(name, made))
+			}
+			a.line("%s@%s", name, made.ID)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "name of the cloister (made from the project's when absent)")
+	c.Flags().StringVarP(&project, "project", "C", "", "the project, instead of the current folder's")
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return c
+}

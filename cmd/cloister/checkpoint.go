@@ -1,0 +1,247 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cloister/agent"
+	"cloister/audit"
+	"cloister/state/store"
+
+	"github.com/spf13/cobra"
+)
+
+// checkpointLine is one checkpoint as --json has it.
+type checkpointLine struct {
+	ID       string    `json:"id"`
+	Cloister string    `json:"cloister"`
+	Time     time.Time `json:"time"`
+	Message  string    `json:"message"`
+	Parent   string    `json:"parent"`
+	Bytes    int64     `json:"bytes"`
+	Memory   bool      `json:"memory"`
+	Auto     bool      `json:"auto"`
+}
+
+func checkpointOf(name string, c store.Checkpoint) checkpointLine {
+	return checkpointLine{c.ID, name, c.Time, c.Message, c.Parent, c.Bytes, false, c.Auto}
+}
+
+func (a *app) checkpointCommand() *cobra.Command {
+	var message string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "checkpoint [NAME]",
+		Short: "Keep this moment of an overlay cloister's files",
+		Long: `Keep this moment of an overlay cloister: its files, and its private home with what the
+agent remembers. One that runs is held still while they are copied; of one that is
+stopped nothing is copied.`,
+		Args:              counted(0, 1),
+		ValidArgsFunction: a.completeKept,
+		Annotations:       map[string]string{takesNames: "yes"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := a.keptHere(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			defer func() { _ = w.Close() }()
+			made, err := a.witness(cmd.Context(), w).Save(cmd.Context(), message, false, a.freezer(cmd.Context(), w.Name))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.json(checkpointOf(w.Name, made))
+			}
+			a.line("%s", made.ID)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&message, "message", "m", "", "what it is")
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	c.AddCommand(a.checkpointExport(), a.checkpointImport())
+	return c
+}
+
+func (a *app) checkpointsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:               "checkpoints [NAME]",
+		Short:             "List the checkpoints of an overlay cloister",
+		Args:              counted(0, 1),
+		ValidArgsFunction: a.completeKept,
+		RunE: func(_ *cobra.Command, args []string) error {
+			w, err := a.keptHere(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			defer func() { _ = w.Close() }()
+			lines := []checkpointLine{}
+			rows := [][]string{{"ID", "TIME", "SIZE", "MESSAGE"}}
+			for _, c := range w.Checkpoints {
+				lines = append(lines, checkpointOf(w.Name, c))
+				message := c.Message
+				if c.Auto {
+					message = "(automatic) " + message
+				}
+				rows = append(rows, []string{c.ID, c.Time.Local().Format(time.DateTime), fmt.Sprintf("%d", c.Bytes), message})
+			}
+			if asJSON {
+				return a.json(lines)
+			}
+			a.table(rows)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return c
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore NAME@CHECKPOINT",
+		Short: "Make an overlay cloister's files what they were",
+		Long: `Make the files of an overlay cloister that is not running what they were at a checkpoint.
+What they are now is kept as a checkpoint first.`,
+		Args:              counted(1, 1),
+		ValidArgsFunction: a.completeKept,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, id := nameAt(args[0])
+			w, err := a.keptHere(name)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = w.Close() }()
+			if id == "" {
+				if id = w.Head; id == "" {
+					return wrongWords("cloister checkpoint "+w.Name+" makes one", "restore: %s has no checkpoint", w.Name)
+				}
+			}
+			if _, err := w.Checkpoint(id); err != nil {
+				return hinted(err, "cloister checkpoints "+w.Name)
+			}
+			if err := a.record(cmd.Context(), w, audit.StateRestore, id, ""); err != nil {
+				return err
+			}
+			before, err := a.witness(cmd.Context(), w).Restore(cmd.Context(), id)
+			if err != nil {
+				return stopFirst(err)
+			}
+			a.notice("cloister: what was there before is checkpoint %s", before.ID)
+			a.line("%s@%s", w.Name, w.Head)
+			return nil
+		},
+	}
+}
+
+// forkLine is one fork as --json has it.
+type forkLine struct {
+	Name       string `json:"name"`
+	Parent     string `json:"parent"`
+	Checkpoint string `json:"checkpoint"`
+}
+
+func (a *app) forkCommand() *cobra.Command {
+	var count int
+	var asJSON bool
+	var agentName string
+	c := &cobra.Command{
+		Use:   "fork NAME[@CHECKPOINT] [-- PROMPT...]",
+		Short: "Make more cloisters of one's files",
+		Long: `Make new overlay workspaces with the files and the private home that one has, or had at
+a checkpoint. Each is a cloister of its own: cloister start --name NAME --workspace overlay
+goes on in it. With a PROMPT an agent is started in each, in the background, which goes on
+with the conversation: cloister attach NAME.`,
+		Example: "  cloister fork k --count 3 -- 'find another way'",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				args = args[:n]
+			}
+			return counted(1, 1)(cmd, args)
+		},
+		ValidArgsFunction: a.completeKept,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if count < 1 || count > 100 {
+				return wrongWords("", "fork: --count: want a number from 1 to 100")
+			}
+			name, id := nameAt(args[0])
+			w, err := a.keptHere(name)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = w.Close() }()
+			prompt := strings.Join(args[1:], " ")
+			if agentName = cmp.Or(agentName, w.Agent); prompt != "" && agentName == "" {
+				return wrongWords("--agent NAME says which", "fork: no agent has worked in %s", w.Name)
+			}
+			names, err := a.freeNames(w.Name, count)
+			if err != nil {
+				return err
+			}
+			if err := a.record(cmd.Context(), w, audit.StateFork, strings.Join(names, ", "), id); err != nil {
+				return err
+			}
+			from, err := a.witness(cmd.Context(), w).Fork(cmd.Context(), id, names, a.freezer(cmd.Context(), w.Name))
+			if err != nil {
+				return err
+			}
+			lines := []forkLine{}
+			for _, n := range names {
+				lines = append(lines, forkLine{n, w.Name, from.ID})
+			}
+			if prompt != "" {
+				if err := a.resumeIn(cmd.Context(), names, w.Project, agentName, prompt); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				return a.json(lines)
+			}
+			for _, n := range names {
+				a.line("%s", n)
+			}
+			return nil
+		},
+	}
+	c.Flags().IntVar(&count, "count", 1, "how many")
+	c.Flags().StringVar(&agentName, "agent", "", "the agent that gets the prompt, instead of the one that worked there")
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return c
+}
+
+// resumeIn starts an agent in each fork, which goes on with the conversation.
+func (a *app) resumeIn(ctx context.Context, names []string, project, agentName, prompt string) error {
+	var errs []error
+	for _, name := range names {
+		words := []string{"start", "-d", "--name", name, "--workspace", "overlay", "-C", project, "--agent", agentName, "--"}
+		out, status, err := a.again(ctx, append(words, agent.Find(agentName).Resumed(prompt)...)...)
+		if err == nil && status != 0 {
+			err = hinted(fmt.Errorf("fork: %s is made, but %s was not started: %s", name, agentName, strings.Join(lastLines(out, 3), "; ")),
+				"cloister start --name "+name+" --workspace overlay")
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// freeNames are names for forks that no workspace has: NAME-1, NAME-2 and so on.
+func (a *app) freeNames(base string, count int) ([]string, error) {
+	s, err := a.keptStore()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := 1; len(out) < count; i++ {
+		if i > 10_000 {
+			return nil, errors.New("fork: every name is taken")
+		}
+		name := fmt.Sprintf("%s-%d", base[:min(len(base), 56)], i)
+		if !s.Has(name) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}

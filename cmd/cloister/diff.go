@@ -1,0 +1,446 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cloister/audit"
+	"cloister/state/apply"
+	"cloister/state/layers"
+	"cloister/state/patch"
+	"cloister/state/store"
+	"cloister/workspace"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// changeLine is one change as --json has it.
+type changeLine struct {
+	Path    string      `json:"path"`
+	Change  layers.Op   `json:"change"`
+	From    string      `json:"from"`
+	Kind    layers.Kind `json:"kind"`
+	Size    int64       `json:"size"`
+	AutoRun bool        `json:"autorun"`
+}
+
+func changeLines(list []layers.Change) []changeLine {
+	out := []changeLine{}
+	for _, c := range list {
+		if c.Implied {
+			continue
+		}
+		node := c.New
+		if !node.Exists() {
+			node = c.Old
+		}
+		out = append(out, changeLine{c.Path, c.Op, c.From, node.Kind, c.New.Size, workspace.RunsByItself(c.Path)})
+	}
+	return out
+}
+
+// diffOf opens the changes that a person chose by NAME and paths.
+func (a *app) diffOf(ctx context.Context, args []string, checkpoint string) (*store.Workspace, *store.Diff, error) {
+	name, paths, err := a.nameAndPaths(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	name, at := nameAt(name)
+	if at != "" {
+		checkpoint = at
+	}
+	w, err := a.keptHere(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	rel, err := relative(w.Project, paths)
+	if err != nil {
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	d, err := w.Diff(ctx, checkpoint, rel)
+	if err != nil {
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	if len(d.Changes) == 0 && len(rel) > 0 {
+		if _, err := os.Lstat(filepath.Join(w.Project, rel[0])); err != nil {
+			err := hinted(fmt.Errorf("no kept workspace %s, and no path of that name in %s", paths[0], w.Name), "cloister diff "+w.Name+" --name-only")
+			return nil, nil, errors.Join(err, d.Close(), w.Close())
+		}
+	}
+	d.Changes = shownChanges(d.Changes)
+	d.Conflicts = withoutGit(d.Conflicts)
+	return w, d, nil
+}
+
+func withoutGit(list []apply.Conflict) []apply.Conflict {
+	var out []apply.Conflict
+	for _, c := range list {
+		if !inGit(c.Path) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// nameAndPaths takes the first word for a name where there is a workspace of it.
+func (a *app) nameAndPaths(args []string) (string, []string, error) {
+	if len(args) == 0 {
+		return "", nil, nil
+	}
+	s, err := a.keptStore()
+	if err != nil {
+		return "", nil, err
+	}
+	name, _ := nameAt(args[0])
+	if s.Has(name) || strings.Contains(args[0], "@") {
+		return args[0], args[1:], nil
+	}
+	if _, err := a.onlyHereName(); err != nil {
+		return args[0], args[1:], nil
+	}
+	return "", args, nil
+}
+
+func (a *app) onlyHereName() (string, error) {
+	s, err := a.keptStore()
+	if err != nil {
+		return "", err
+	}
+	names, err := s.Names()
+	if err != nil {
+		return "", err
+	}
+	return a.onlyHere(s, names)
+}
+
+func (a *app) diffCommand() *cobra.Command {
+	var stat, nameOnly, hunks, asJSON bool
+	var since string
+	c := &cobra.Command{
+		Use:   "diff [NAME[@CHECKPOINT]] [PATH...]",
+		Short: "Show what an overlay cloister changed",
+		Long: `Show what the command of an overlay cloister changed, as git diff shows it. NAME is
+needed where the project has several. What lies in .git is left out.`,
+		ValidArgsFunction: a.completeKept,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, d, err := a.diffOf(cmd.Context(), args, "")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = errors.Join(d.Close(), w.Close()) }()
+			if since != "" {
+				if d.Changes, err = w.ChangedSince(cmd.Context(), since, d.Changes); err != nil {
+					return err
+				}
+			}
+			switch {
+			case asJSON:
+				return a.json(changeLines(d.Changes))
+			case nameOnly:
+				for _, c := range changeLines(d.Changes) {
+					a.line("%s", patch.Quote(c.Path))
+				}
+				return nil
+			case hunks:
+				return a.showHunks(d)
+			}
+			write := patch.Write
+			if stat {
+				write = patch.Stat
+			}
+			var text bytes.Buffer
+			if err := write(&text, d.Stack, d.Changes); err != nil {
+				return err
+			}
+			a.text(text.String())
+			return nil
+		},
+	}
+	fl := c.Flags()
+	fl.BoolVar(&stat, "stat", false, "how many lines changed in each file")
+	fl.BoolVar(&nameOnly, "name-only", false, "only the paths")
+	fl.BoolVar(&hunks, "hunks", false, "each change apart, with the number that apply --hunk knows it by")
+	fl.StringVar(&since, "since", "", "only what changed after this `checkpoint`")
+	fl.BoolVar(&asJSON, "json", false, "as JSON")
+	return c
+}
+
+// text prints lines, on a terminal with what it would obey escaped. Elsewhere they are
+// bytes: a patch of a file with carriage returns is one.
+func (a *app) text(s string) {
+	if !term.IsTerminal(int(a.stdout.Fd())) {
+		a.out.WriteString(s)
+		return
+	}
+	for line := range strings.Lines(s) {
+		a.line("%s", strings.TrimSuffix(line, "\n"))
+	}
+}
+
+func (a *app) applyCommand() *cobra.Command {
+	var f applyFlags
+	c := &cobra.Command{
+		Use:   "apply [NAME] [PATH...]",
+		Short: "Bring changes of an overlay cloister into the project",
+		Long: `Bring changes of an overlay cloister into the project: all that were chosen, or none.
+Where the project was changed meanwhile, the conflicts are listed, nothing is written and
+the exit status is 1. Files that programs of the host run or obey need --auto-run.
+cloister undo takes an apply back.
+
+--merge joins texts that were changed in the project too: what they were before both
+changes is known if it was seen before the project changed. Of a merged file the cloister,
+which must not run, goes on with what was merged; what it had is a checkpoint.`,
+		ValidArgsFunction: a.completeKept,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, d, err := a.diffOf(cmd.Context(), args, "")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = errors.Join(d.Close(), w.Close()) }()
+			return a.apply(cmd.Context(), w, d, f)
+		},
+	}
+	f.register(c)
+	return c
+}
+
+func (a *app) apply(ctx context.Context, w *store.Workspace, d *store.Diff, f applyFlags) error {
+	a.leaveOut(d)
+	if f.hunk != "" {
+		if err := a.keepHunks(ctx, d, f.hunk); err != nil {
+			return err
+		}
+	}
+	var merged []string
+	if f.merge {
+		var err error
+		if merged, err = w.Merge(d); err != nil {
+			return fmt.Errorf("apply %s: %w", w.Name, err)
+		}
+	}
+	var held []string
+	for _, c := range d.Changes {
+		if !c.Implied && (workspace.RunsByItself(c.Path) || linkOut(c)) {
+			held = append(held, c.Path)
+		}
+	}
+	if len(held) > 0 && !f.autoRun {
+		for _, p := range held {
+			a.notice("cloister: %s: programs of the host may run or follow it", patch.Quote(p))
+		}
+		return hinted(fmt.Errorf("apply %s: %s need a word of yours; nothing was written", w.Name, files(len(held))),
+			"look: cloister diff "+w.Name, "then: cloister apply --auto-run "+w.Name+", or name the other paths alone")
+	}
+	if len(d.Conflicts) > 0 {
+		for _, c := range d.Conflicts {
+			a.notice("cloister: conflict: %s: %s", patch.Quote(c.Path), c.Why)
+		}
+		return hinted(fmt.Errorf("apply %s: %s in conflict; nothing was written", w.Name, files(len(d.Conflicts))),
+			"name the paths without conflict, or discard those that you do not want; --merge joins what touches no line of both")
+	}
+	if len(merged) > 0 {
+		if err := a.beforeMerge(ctx, w); err != nil {
+			return err
+		}
+	}
+	lines := changeLines(d.Changes)
+	if len(d.Changes) > 0 {
+		if err := a.record(ctx, w, audit.StateApply, firstPaths(lines), files(len(lines))); err != nil {
+			return err
+		}
+		if _, err := w.Apply(d, firstPaths(lines)); err != nil {
+			return a.conflicts("apply", w.Name, err)
+		}
+		if err := w.Adopt(ctx, merged); err != nil {
+			return fmt.Errorf("apply %s: it is applied, but the cloister has its own of %s still: %w", w.Name, strings.Join(merged, ", "), err)
+		}
+	}
+	if f.asJSON {
+		return a.json(lines)
+	}
+	for _, l := range lines {
+		word := string(l.Change)
+		if slices.Contains(merged, l.Path) {
+			word = "merged"
+		}
+		a.line("%s %s", word, patch.Quote(l.Path))
+	}
+	return nil
+}
+
+// beforeMerge keeps what a stopped workspace has, of which the merge takes some.
+func (a *app) beforeMerge(ctx context.Context, w *store.Workspace) error {
+	running, err := w.IsRunning()
+	if err == nil && running {
+		err = &store.Running{Name: w.Name}
+	}
+	if err == nil {
+		_, err = a.witness(ctx, w).Save(ctx, "before a merge", true, nil)
+	}
+	return stopFirst(err)
+}
+
+// conflicts tells each conflict of an error on a line.
+func (a *app) conflicts(verb, name string, err error) error {
+	list, ok := errors.AsType[apply.Conflicts](err)
+	if !ok {
+		return err
+	}
+	for _, c := range list {
+		a.notice("cloister: conflict: %s: %s", patch.Quote(c.Path), c.Why)
+	}
+	return fmt.Errorf("%s %s: %s in conflict; nothing was written", verb, name, files(len(list)))
+}
+
+// leaveOut takes out what no apply makes: pipes, sockets and devices.
+func (a *app) leaveOut(d *store.Diff) {
+	d.Changes = slices.DeleteFunc(d.Changes, func(c layers.Change) bool {
+		special := c.New.Kind == layers.Special || c.Old.Kind == layers.Special
+		if special {
+			a.notice("cloister: %s is left out: it is a pipe, socket or device", patch.Quote(c.Path))
+		}
+		return special
+	})
+}
+
+// linkOut tells a link that leads out of the project, or may.
+func linkOut(c layers.Change) bool {
+	if c.New.Kind != layers.Link {
+		return false
+	}
+	to := c.New.Target
+	if strings.HasPrefix(to, "/") {
+		return true
+	}
+	depth := strings.Count(c.Path, "/")
+	for part := range strings.SplitSeq(to, "/") {
+		switch part {
+		case "..":
+			depth--
+		case ".", "":
+		default:
+			depth++
+		}
+		if depth < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// firstPaths names the first paths of a list.
+func firstPaths(lines []changeLine) string {
+	var out []string
+	for i, l := range lines {
+		if i == 5 {
+			out = append(out, fmt.Sprintf("and %d more", len(lines)-i))
+			break
+		}
+		out = append(out, l.Path)
+	}
+	return strings.Join(out, ", ")
+}
+
+func (a *app) discardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "discard [NAME] [PATH...]",
+		Short: "Give up changes of an overlay cloister",
+		Long: `Give up changes of an overlay cloister that is not running: those of the paths, or all
+of them with its checkpoints.`,
+		ValidArgsFunction: a.completeKept,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, paths, err := a.nameAndPaths(args)
+			if err != nil {
+				return err
+			}
+			if len(paths) > 0 {
+				return a.discardPaths(cmd.Context(), args)
+			}
+			w, err := a.keptHere(name)
+			if err != nil {
+				return err
+			}
+			name = w.Name
+			err = a.record(cmd.Context(), w, audit.StateRestore, "discard", "all changes and checkpoints are given up")
+			if err := errors.Join(err, w.Close()); err != nil {
+				return err
+			}
+			s, err := a.keptStore()
+			if err != nil {
+				return err
+			}
+			if err := s.Remove(name); err != nil {
+				return stopFirst(err)
+			}
+			a.line("%s", name)
+			return nil
+		},
+	}
+}
+
+func (a *app) discardPaths(ctx context.Context, args []string) error {
+	w, d, err := a.diffOf(ctx, args, "")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = errors.Join(d.Close(), w.Close()) }()
+	lines := changeLines(d.Changes)
+	if err := a.record(ctx, w, audit.StateRestore, firstPaths(lines), "discard"); err != nil {
+		return err
+	}
+	if err := w.Discard(ctx, d); err != nil {
+		return stopFirst(err)
+	}
+	for _, l := range lines {
+		a.line("%s", patch.Quote(l.Path))
+	}
+	return nil
+}
+
+// stopFirst adds the way on where a running cloister is in the way.
+func stopFirst(err error) error {
+	if running, ok := errors.AsType[*store.Running](err); ok {
+		return hinted(err, "cloister stop "+running.Name)
+	}
+	return err
+}
+
+func (a *app) undoCommand() *cobra.Command {
+	var steps int
+	c := &cobra.Command{
+		Use:               "undo [NAME]",
+		Short:             "Take the last apply of a workspace back",
+		Args:              counted(0, 1),
+		ValidArgsFunction: a.completeKept,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if steps < 1 {
+				return wrongWords("", "undo: --steps: want a number from 1 on")
+			}
+			w, err := a.keptHere(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			defer func() { _ = w.Close() }()
+			if err := a.record(cmd.Context(), w, audit.StateUndo, fmt.Sprintf("%d applies", steps), ""); err != nil {
+				return err
+			}
+			undone, err := w.Undo(steps)
+			for _, j := range undone {
+				a.line("undone: %s", j.Label)
+			}
+			if err != nil {
+				return a.conflicts("undo", w.Name, err)
+			}
+			return nil
+		},
+	}
+	c.Flags().IntVarP(&steps, "steps", "n", 1, "how many applies to take back")
+	return c
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/guardian"
+	"cloister/internal/freeze"
+	"cloister/internal/nearest"
+	"cloister/sandbox"
+	"cloister/session"
+	"cloister/state/layers"
+	"cloister/state/store"
+	"cloister/workspace"
+
+	"github.com/spf13/cobra"
+)
+
+// keep opens the workspace that an overlay cloister writes to. It is held until the
+// session ends.
+func (a *app) keep(f *runFlags, data, project string) (*store.Use, error) {
+	s, err := store.Open(data, project)
+	if err != nil {
+		return nil, err
+	}
+	use, err := s.Begin(f.name, project, f.agent)
+	if _, ok := errors.AsType[*store.Running](err); ok {
+		return nil, hinted(err, "cloister attach "+f.name+", or another --name for one beside it")
+	}
+	return use, err
+}
+
+// uppersOf are the folders of a kept workspace as the driver is told of them.
+func uppersOf(m store.Mount) workspace.Uppers {
+	of := func(o store.Overlay) *sandbox.Upper {
+		return &sandbox.Upper{Store: sandbox.HostPath(m.Store), Dir: o.Upper, Work: o.Work, Lower: o.Lower}
+	}
+	return workspace.Uppers{Project: of(m.Project), Home: of(m.Home), Git: of(m.Git)}
+}
+
+// keptName is a name for a kept workspace that nobody named: the folder's with four
+// random digits. It must be known before the session is granted one.
+func keptName(f *runFlags, project string) string {
+	if f.verb == "start" {
+		return session.FolderName(project)
+	}
+	var b [2]byte
+	_, _ = rand.Read(b[:]) // it cannot fail (crypto/rand)
+	base := session.FolderName(project)
+	return base[:min(len(base), 40)] + "-" + hex.EncodeToString(b[:])
+}
+
+// afterKept closes a kept workspace when its session is over. One without a change is
+// removed, but that of an agent which has a conversation; of others the notices say
+// what can be done.
+func afterKept(ctx context.Context, f *runFlags, data string) (notices []string, err error) {
+	use := f.kept
+	if use == nil {
+		return nil, nil
+	}
+	if err := use.Close(); err != nil {
+		return nil, err
+	}
+	s, err := store.Open(data, "")
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.Lock(use.Name)
+	if err != nil {
+		return nil, err
+	}
+	empty, err := w.Empty(f.agent != "")
+	if err == nil && empty {
+		return nil, errors.Join(w.Close(), s.Remove(use.Name))
+	}
+	var n int
+	if err == nil {
+		n, err = countChanges(ctx, w)
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return []string{fmt.Sprintf("cloister: no file of the project changed; what the agent knows is kept: cloister start --name %s goes on", use.Name)}, nil
+	}
+	return []string{
+		fmt.Sprintf("cloister: %s changed in the overlay, not in the project", files(n)),
+		fmt.Sprintf("hint: cloister diff %s, then cloister apply %s or cloister discard %s", use.Name, use.Name, use.Name),
+	}, nil
+}
+
+func files(n int) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
+}
+
+func countChanges(ctx context.Context, w *store.Workspace) (int, error) {
+	d, err := w.Diff(ctx, "", nil)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, c := range shownChanges(d.Changes) {
+		if !c.Implied {
+			n++
+		}
+	}
+	return n, d.Close()
+}
+
+// shownChanges leaves out what lies in a repository's own folder: git brings commits
+// over, and its files are not to be replaced one by one.
+func shownChanges(list []layers.Change) []layers.Change {
+	return slices.DeleteFunc(slices.Clone(list), func(c layers.Change) bool { return inGit(c.Path) || inGit(c.From) })
+}
+
+func inGit(rel string) bool {
+	return slices.ContainsFunc(strings.Split(rel, "/"), func(part string) bool { return strings.EqualFold(part, ".git") })
+}
+
+// store opens the store of kept workspaces.
+func (a *app) keptStore() (*store.Store, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(d.Data, "")
+}
+
+// keptHere finds the workspace that a person means: the one of that name, or the only
+// one of this project.
+func (a *app) keptHere(name string) (*store.Workspace, error) {
+	s, err := a.keptStore()
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.Names()
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		if name, err = a.onlyHere(s, names); err != nil {
+			return nil, err
+		}
+	}
+	w, err := s.Lock(name)
+	if errors.Is(err, store.ErrNotFound) {
+		if near := nearest.Word(name, names); near != "" {
+			return nil, hinted(fmt.Errorf("no kept workspace %s", name), "did you mean "+near+"?")
+		}
+		return nil, hinted(fmt.Errorf("no kept workspace %s", name), "cloister run --workspace overlay keeps what its command changes")
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range w.Recovered {
+		a.notice("cloister: %s", note)
+	}
+	return w, nil
+}
+
+// onlyHere is the only workspace of the project that this folder lies in.
+func (a *app) onlyHere(s *store.Store, names []string) (string, error) {
+	p, err := a.findProject(".")
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, name := range names {
+		project, err := s.ProjectOf(name)
+		if err != nil {
+			return "", err
+		}
+		if project == string(p.Root) {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", hinted(fmt.Errorf("%s has no kept workspace", p.Root), "cloister run --workspace overlay keeps what its command changes")
+	}
+	return "", wrongWords("name one: "+strings.Join(found, ", "), "%s has %d kept workspaces", p.Root, len(found))
+}
+
+// nameAt takes NAME@CHECKPOINT apart.
+func nameAt(text string) (name, checkpoint string) {
+	name, checkpoint, _ = strings.Cut(text, "@")
+	return name, checkpoint
+}
+
+// witness has the guardian record each checkpoint with its digest before it counts, and
+// looks for that record before one is used.
+func (a *app) witness(ctx context.Context, w *store.Workspace) *store.Workspace {
+	w.Sealed = func(c store.Checkpoint) error {
+		return a.recordState(ctx, api.StateRecord{
+			Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: c.ID, Reason: c.Message, Digest: c.Digest,
+		})
+	}
+	w.Known = func(c store.Checkpoint) (string, error) {
+		d, err := a.dirs()
+		if err != nil {
+			return "", err
+		}
+		// It was recorded just after the time that it has.
+		for e, err := range audit.Back(guardian.AuditDir(d), audit.Filter{Kind: audit.StateCheckpoint, Since: c.Time}) {
+			if err == nil && e.Resource == c.ID {
+				return e.Digest, nil
+			}
+		}
+		return "", nil
+	}
+	return w
+}
+
+// record has the guardian record an act, before it is done.
+func (a *app) record(ctx context.Context, w *store.Workspace, kind, resource, reason string) error {
+	return a.recordState(ctx, api.StateRecord{Kind: kind, Cloister: w.Name, Project: w.Project, Resource: resource, Reason: reason})
+}
+
+func (a *app) recordState(ctx context.Context, r api.StateRecord) error {
+	c, err := a.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.RecordState(ctx, r)
+}
+
+// freezer holds a running cloister still.
+func (a *app) freezer(ctx context.Context, name string) store.Freeze {
+	return func() (func() error, error) {
+		c, err := a.reach(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		s, err := c.Session(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return freeze.Processes(s.InitPID)
+	}
+}
+
+// relative makes paths of the command line relative to a project's top.
+func relative(project string, paths []string) ([]string, error) {
+	var out []string
+	for _, p := range paths {
+		full, err := filepath.Abs(p)
+		if err != nil {
+			return nil, err
+		}
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
+			full = filepath.Join(dir, filepath.Base(full))
+		}
+		rel, err := filepath.Rel(project, full)
+		if err != nil || !filepath.IsLocal(rel) {
+			if _, err := os.Lstat(filepath.Join(project, p)); err == nil && filepath.IsLocal(p) {
+				rel = filepath.Clean(p)
+			} else {
+				return nil, wrongWords("", "%s does not lie in %s", p, project)
+			}
+		}
+		out = append(out, filepath.ToSlash(rel))
+	}
+	return out, nil
+}
+
+// completeKeptMore offers those that were not named yet.
+func (a *app) completeKeptMore(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names, how := a.completeKept(cmd, nil, "")
+	return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args, n) }), how
+}
+
+// completeKept offers the kept workspaces.
+func (a *app) completeKept(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	s, err := a.keptStore()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, _ := s.Names() // Tab is no place for errors
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"cloister/api"
+	"cloister/internal/linediff"
+	"cloister/internal/termsafe"
+	"cloister/internal/xdg"
+	"cloister/workspace/review"
+)
+
+// reviews is where what sessions changed waits for a person.
+func reviews(d xdg.Dirs) review.Store { return review.Store{Dir: filepath.Join(d.State, "reviews")} }
+
+type reviewFlags struct{ keep, revert, trust, json, prompt bool }
+
+func (a *app) reviewCommand() *cobra.Command {
+	var f reviewFlags
+	c := &cobra.Command{
+		Use:   "review [NAME] [--keep|--revert|--trust PATH...]",
+		Short: "Decide about changed files that programs of the host may run",
+		Long: `Show what sessions changed that programs of the host run or obey by themselves,
+each as a diff, and decide about it. NAME is a cloister or a project; without one it
+is the project that you are in.
+
+  --keep    it may stay; when it changes again it waits again
+  --revert  what lay there when the session began is put back
+  --trust   it may stay, and the same bytes at that path never wait again
+
+A folder stands for what waits below it, and . for all. On a terminal, and without
+one of these, each is asked about.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.review(cmd.Context(), f, args) },
+	}
+	c.Flags().BoolVar(&f.keep, "keep", false, "keep these")
+	c.Flags().BoolVar(&f.revert, "revert", false, "put back what lay there before")
+	c.Flags().BoolVar(&f.trust, "trust", false, "keep these, and never show the same bytes again")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON document")
+	c.Flags().BoolVar(&f.prompt, "prompt", false, "print one short line where something waits, for a shell's prompt")
+	c.MarkFlagsMutuallyExclusive("keep", "revert", "trust", "json", "prompt")
+	return c
+}
+
+// decision is what the flags say, and how many words stand before them.
+func (a *app) decision(f reviewFlags, args []string) (d review.Decision, before int) {
+	switch {
+	case f.keep:
+		d = review.Keep
+	case f.revert:
+		d = review.Revert
+	case f.trust:
+		d = review.Trust
+	default:
+		return "", len(args)
+	}
+	at := slices.Index(a.args, "--"+string(d))
+	if at > 0 && len(args) > 0 && a.args[at-1] == args[0] && !slices.Contains(a.args[at:], args[0]) {
+		before = 1
+	}
+	return d, before
+}
+
+func (a *app) review(ctx context.Context, f reviewFlags, args []string) error {
+	d, before := a.decision(f, args)
+	name, paths := "", args[before:]
+	switch {
+	case before > 1:
+		return wrongWords("", "review: one NAME, not %d", before)
+	case before == 1:
+		name = args[0]
+	}
+	if d != "" && len(paths) == 0 {
+		return wrongWords("name them, or . for all", "review: --%s needs the paths", d)
+	}
+	dirs, err := a.dirs()
+	if err != nil {
+		return err
+	}
+	store := reviews(dirs)
+	found, err := a.toReview(store, name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.prompt:
+		n := 0
+		for _, p := range found {
+			n += p.Waiting()
+		}
+		if n > 0 {
+			a.line("%d changed to review", n)
+		}
+		return nil
+	case f.json:
+		out := []api.ReviewEntry{}
+		for _, p := range found {
+			for _, e := range p.Entries {
+				if name == "" || e.By == name || !byCloister(p, name) {
+					out = append(out, api.ReviewEntry{Path: e.Path, By: e.By, Why: e.Why, State: string(e.State)})
+				}
+			}
+		}
+		return a.json(out)
+	case d != "":
+		return a.decide(ctx, found, name, d, paths)
+	}
+	return a.showReviews(ctx, store, found, name)
+}
+
+// byCloister reports whether a name is one of a cloister that changed something.
+func byCloister(p *review.Project, name string) bool {
+	return slices.ContainsFunc(p.Entries, func(e review.Entry) bool { return e.By == name })
+}
+
+// toReview are the projects that a name stands for.
+func (a *app) toReview(store review.Store, name string) ([]*review.Project, error) {
+	all, err := store.All()
+	if err != nil {
+		return nil, err
+	}
+	here := ""
+	if name == "" {
+		p, err := a.findProject(".")
+		if err != nil {
+			return nil, err
+		}
+		here = string(p.Root)
+	}
+	full, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.DeleteFunc(all, func(p *review.Project) bool {
+		if name == "" {
+			return p.Root != here && p.Main != here
+		}
+		return p.Root != full && filepath.Base(p.Root) != name && !byCloister(p, name)
+	})
+	return out, nil
+}
+
+func waits(p *review.Project, e review.Entry, name string) bool {
+	return e.State == review.Waiting && (name == "" || e.By == name || !byCloister(p, name))
+}
+
+func (a *app) decide(ctx context.Context, found []*review.Project, name string, d review.Decision, paths []string) error {
+	var errs []error
+	for _, path := range paths {
+		any := false
+		clean := filepath.Clean(path)
+		for _, p := range found {
+			for _, e := range p.Entries {
+				if !waits(p, e, name) || clean != "." && e.Path != path && e.Path != clean && !strings.HasPrefix(e.Path, clean+"/") {
+					continue
+				}
+				any = true
+				errs = append(errs, a.decideOne(ctx, p, e, d))
+			}
+		}
+		if !any {
+			errs = append(errs, &review.NotWaiting{Path: path})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) decideOne(ctx context.Context, p *review.Project, e review.Entry, d review.Decision) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	out, err := c.Review(ctx, api.ReviewDecision{Project: p.Root, Path: e.Path, Decision: string(d)})
+	if err == nil {
+		a.notice("%s %s", out.State, out.Path)
+	}
+	return err
+}
+
+// showReviews shows each change as a diff and, on a terminal, asks about it.
+func (a *app) showReviews(ctx context.Context, store review.Store, found []*review.Project, name string) error {
+	asks := term.IsTerminal(int(a.stdin.Fd())) && term.IsTerminal(int(a.stdout.Fd()))
+	in := bufio.NewReader(a.stdin)
+	shown := 0
+	for _, p := range found {
+		now, err := store.Look(p.Root)
+		if err != nil {
+			return err
+		}
+		for _, e := range now.Entries {
+			if !waits(now, e, name) {
+				continue
+			}
+			shown++
+			before, after, note := store.Texts(now.Root, e)
+			a.line("%s: %s (changed by %s)", filepath.Join(now.Root, e.Path), e.Why, e.By)
+			if note != "" {
+				a.line("  (%s)", note)
+			}
+			for _, l := range linediff.Changes(termsafe.Lines(string(before)), termsafe.Lines(string(after))) {
+				a.line("  %s", l)
+			}
+			if !asks {
+				continue
+			}
+			d, stop := a.askReview(in, e.Revertible() == nil)
+			if stop {
+				return nil
+			}
+			if d != "" {
+				if err := a.decideOne(ctx, now, e, d); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if shown == 0 {
+		a.notice("nothing waits for a review")
+	} else if !asks {
+		a.notice("hint: cloister review --keep|--revert|--trust PATH...")
+	}
+	return nil
+}
+
+// askReview asks about one change; revert is offered only where it can be done.
+func (a *app) askReview(in *bufio.Reader, revert bool) (d review.Decision, stop bool) {
+	for {
+		question := "keep, revert, trust, skip or quit? [k/r/t/s/q] "
+		if !revert {
+			question = "keep, trust, skip or quit (it cannot be reverted: put it right yourself)? [k/t/s/q] "
+		}
+		a.out.WriteString(question)
+		_ = a.out.Flush() // the question itself tells of a broken terminal
+		word, err := in.ReadString('\n')
+		if err != nil {
+			return "", true
+		}
+		switch strings.TrimSpace(word) {
+		case "k", "keep":
+			return review.Keep, false
+		case "r", "revert":
+			if revert {
+				return review.Revert, false
+			}
+		case "t", "trust":
+			return review.Trust, false
+		case "s", "skip", "":
+			return "", false
+		case "q", "quit":
+			return "", true
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package corpus
+
+import (
+	"strings"
+
+	"cloister/escape"
+)
+
+func nw61() escape.Case {
+	const mine, path = escape.TenantName, "s3.amazonaws.com"
+	config := func(w *escape.World) string {
+		at := "\"127.0.0.1:" + itoa(w.Secure) + "\""
+		return "version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: [\"s3-bucket:mine\"]\n  upstream_ca: [\"" + w.Base + "/authority.pem\"]\n" +
+			"  hosts: {" + mine + ": " + at + ", " + path + ": " + at + "}\n"
+	}
+	return escape.Case{
+		ID: "NW-61", Class: "tenant preset, other tenant", Attack: "from the bucket of a preset to another: by Host, by path, by copies, by replication, policy and grants",
+		Source: "issue 16, second audit", Layers: []string{"policy"}, Needs: gate(),
+		Host: with(config, func(r *ruled) []escape.Finding {
+			put := func(host, at string, head ...string) string {
+				return strings.Replace(post(host, at, "x", head...), "POST", "PUT", 1)
+			}
+			try := func(name, host, text string, passes bool) escape.Finding {
+				before := len(r.w.Upstream())
+				res := r.inside("say", "tls:"+host, text)
+				sent := strings.Join(r.w.Upstream()[before:], "\n")
+				return found(name, strings.Contains(sent, "inspected: ") == passes, "%.300s %.200s; sent: %.300s", res.Stdout, res.Stderr, sent)
+			}
+			return []escape.Finding{
+				try("control: an object is written", mine, put(mine, "/k"), true),
+				try("control: by path", path, put(path, "/mine/k"), true),
+				try("control: a copy within", mine, put(mine, "/k", "x-amz-copy-source: /mine/a"), true),
+				try("Host", mine, put("theirs.s3.amazonaws.com", "/k"), false),
+				try("Host, by path", mine, put(path, "/theirs/k"), false),
+				try("the other's path", path, put(path, "/theirs/k"), false),
+				try("the other's path behind dots", path, put(path, "/mine/../theirs/k"), false),
+				try("absolute form", mine, put(mine, "https://theirs.s3.amazonaws.com/k"), false),
+				try("X-Forwarded-Host", mine, put(mine, "/k", "X-Forwarded-Host: theirs.s3.amazonaws.com"), false),
+				try("a copy of the other's", mine, put(mine, "/k", "x-amz-copy-source: /theirs/a"), false),
+				try("a part of the other's", mine, put(mine, "/k?partNumber=1&uploadId=x", "x-amz-copy-source: theirs/a", "x-amz-copy-source-range: bytes=0-9"), false),
+				try("a copy that the query names", mine, put(mine, "/k?x-amz-copy-source=theirs%2Fa"), false),
+				try("a copy by an ARN", mine, put(mine, "/k", "x-amz-copy-source: arn:aws:s3:us-east-1:1:accesspoint/x/object/a"), false),
+				try("replication", mine, put(mine, "/?replication"), false),
+				try("policy", mine, put(mine, "/?policy"), false),
+				try("policy, by path", path, put(path, "/mine?policy"), false),
+				try("a grant", mine, put(mine, "/k", "x-amz-grant-read: id=7"), false),
+				try("for everybody", mine, put(mine, "/k", "x-amz-acl: public-read"), false),
+				try("for everybody, in the query", mine, put(mine, "/k?X-Amz-Acl=public-read"), false),
+				try("grants of an object", mine, put(mine, "/k?acl"), false),
+				try("notifications", mine, put(mine, "/?notification"), false),
+				try("the inventory", mine, put(mine, "/?inventory&id=1"), false),
+				try("WebDAV", mine, put(mine, "/k", "Destination: https://theirs.s3.amazonaws.com/k"), false),
+			}
+		}),
+	}
+}

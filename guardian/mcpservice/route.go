@@ -1,0 +1,476 @@
+// Package mcpservice judges the messages between one session and the MCP servers that its
+// policy declares.
+//
+// Promise: a call passes after policy, or the person whom it asks, and the record have
+// it; a tool that is told otherwise than when it was pinned is shown to a person before
+// it is used; what is no frame does not reach a declared server.
+//
+// It reads frames by way of room mcp, carries nothing and starts no server.
+//
+// Most readers want [Desk.Edit].
+package mcpservice
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"cloister/egress"
+	"cloister/guardian/sessionctx"
+	"cloister/internal/authority"
+	"cloister/internal/budget"
+	"cloister/internal/reading"
+	"cloister/mcp"
+	"cloister/policy"
+)
+
+// A Desk is where one session's MCP is judged, with what it has learned of its servers.
+type Desk struct {
+	*sessionctx.Ward
+	pins   *mcp.Pins
+	memory *budget.Share // for frames
+
+	mu sync.Mutex
+	// endpoints are the paths that servers of the older transport named for what
+	// goes up, by host and path.
+	endpoints map[string]string
+	// told are refusals that the summary has already, and that egress tells next.
+	told int
+}
+
+// New is the desk of a session with its share of memory; pins are all sessions'.
+func New(w *sessionctx.Ward, pins *mcp.Pins, memory *budget.Share) *Desk {
+	return &Desk{Ward: w, pins: pins, memory: memory}
+}
+
+// tell notes that the summary has a refusal.
+func (d *Desk) tell() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told++
+}
+
+// Told reports whether the summary has a refusal to that destination already.
+func (d *Desk) Told(f egress.Flow) bool {
+	if f.Kind != egress.Request || len(d.Snapshot.Load().MCPServersAt(f.Authority)) == 0 {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	had := d.told > 0
+	d.told = max(0, d.told-1)
+	return had
+}
+
+// maxEndpoints bounds what servers can make a session remember.
+const maxEndpoints = 256
+
+func (d *Desk) learn(a authority.Authority, path, server string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.endpoints == nil {
+		d.endpoints = map[string]string{}
+	}
+	if len(d.endpoints) >= maxEndpoints {
+		return errors.New("it has named too many endpoints")
+	}
+	d.endpoints[a.String()+path] = server
+	return nil
+}
+
+func (d *Desk) knows(a authority.Authority, path string) (server string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	server, ok = d.endpoints[a.String()+path]
+	return server, ok
+}
+
+// Learned lets requests through to a path that a declared server named itself,
+// where no rule speaks of it.
+func (d *Desk) Learned(q egress.Query, v policy.Verdict) policy.Verdict {
+	if q.HTTP == nil || v.Rule != policy.RuleUnlisted || q.HTTP.Method != http.MethodPost || q.HTTP.BadPath != nil {
+		return v
+	}
+	if others, err := q.HTTP.Others(); err != nil || len(others) > 0 {
+		return v
+	}
+	if server, ok := d.knows(q.Authority, q.HTTP.Path.Wire()); ok {
+		v.Effect, v.Rule, v.Hints = policy.Allow, "mcp "+server, nil
+		v.Reason = "the MCP server " + server + " takes its messages there"
+	}
+	return v
+}
+
+// A route is a request to the host of a declared MCP server.
+type route struct {
+	d      *Desk
+	server *policy.MCPServer
+	// strict says that the request is for the server itself: whatever is no frame is
+	// refused. To another path of its host a frame is judged, and others may pass.
+	strict bool
+	http   *egress.HTTP
+	path   string
+	odd    string // why the request has no single reading
+}
+
+// route is where a request to an MCP server's host goes; nil for all others.
+func (d *Desk) route(q egress.Query) *route {
+	servers := d.Snapshot.Load().MCPServersAt(q.Authority)
+	if len(servers) == 0 || q.HTTP == nil {
+		return nil
+	}
+	r := &route{d: d, server: servers[0], http: q.HTTP, path: q.Path}
+	if q.HTTP.BadPath == nil {
+		r.path = q.HTTP.Path.Wire()
+	}
+	known, learned := d.knows(q.Authority, r.path)
+	for _, s := range servers {
+		if learned && s.Name == known || serves(s, r.path) {
+			r.server, r.strict = s, true
+		}
+	}
+	r.odd = oddly(q.HTTP)
+	return r
+}
+
+// serves tells of a path that a server may take for its own: it may not tell upper case
+// from lower, nor a slash at the end, and take what is below its path, too.
+func serves(s *policy.MCPServer, at string) bool {
+	own, at := strings.ToLower(path.Clean("/"+s.Path)), strings.ToLower(path.Clean("/"+at))
+	return at == own || own != "/" && strings.HasPrefix(at, own+"/")
+}
+
+// oddly is why a request has no single reading. No client of MCP writes one so.
+func oddly(h *egress.HTTP) string {
+	others, err := h.Others()
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(others) > 0:
+		return others[0].Says + " makes another request of it"
+	case h.BadPath != nil && (h.Raw != "*" || h.Body):
+		return h.BadPath.Error()
+	}
+	return ""
+}
+
+// Edit is what reads a request to the host of a declared server, and its answer;
+// false for all other requests.
+func (d *Desk) Edit(ctx context.Context, q egress.Query) (egress.Edit, bool) {
+	if r := d.route(q); r != nil {
+		return r.edit(ctx), true
+	}
+	return egress.Edit{}, false
+}
+
+func (r *route) gate() *mcp.Gate {
+	return &mcp.Gate{Judge: &judge{r.d, r.server}, Root: r.d.inProject}
+}
+
+// edit reads what passes.
+func (r *route) edit(ctx context.Context) egress.Edit {
+	spoke := r.strict // whether the program has spoken MCP
+	return egress.Edit{
+		Request: func(m *egress.Message) error {
+			asked, err := r.up(ctx, m)
+			spoke = spoke || asked
+			return err
+		},
+		Response: func(m *egress.Message) error {
+			if !spoke {
+				return nil
+			}
+			return r.down(ctx, m)
+		},
+	}
+}
+
+// up judges a request; asked reports whether it was MCP's.
+func (r *route) up(ctx context.Context, m *egress.Message) (asked bool, err error) {
+	m.Header.Del("Accept-Encoding") // what comes must be read
+	if r.odd != "" {
+		return true, r.refuse(ctx, http.StatusForbidden, "a request to the host of an MCP server has one reading only: "+r.odd)
+	}
+	if r.strict {
+		return true, r.upStrict(ctx, m)
+	}
+	if !r.http.Body {
+		return false, nil
+	}
+	c := r.http.Content()
+	body, json, odd := begin(m.Body())
+	m.SetBody(body, m.Length())
+	switch {
+	case c.Odd != "" && json, c.Odd != "" && strings.Contains(c.Type, "json"):
+		odd = c.Odd
+	case strings.Contains(c.Type, "json") && !c.Plain():
+		odd = "it says that it is written in " + c.Charset
+	case !json && !c.Plain() && !strings.HasPrefix(c.Type, "multipart/"):
+		odd = "it says that it is written in " + c.Charset // where a brace is another byte
+	}
+	if odd != "" {
+		return true, r.refuse(ctx, http.StatusUnsupportedMediaType, "a body at the host of an MCP server that can be read in two ways: "+odd)
+	}
+	if !json && !strings.Contains(c.Type, "json") && !(c.Coded && r.http.Method == http.MethodPost && c.Type == "") {
+		return false, nil
+	}
+	return r.upFrame(ctx, m)
+}
+
+// upStrict judges a request to the server itself.
+func (r *route) upStrict(ctx context.Context, m *egress.Message) error {
+	for range r.http.Fields("Upgrade") {
+		return r.refuse(ctx, http.StatusForbidden, "WebSocket is no transport of MCP that is judged here")
+	}
+	switch r.http.Method {
+	case http.MethodPost:
+	case http.MethodGet, http.MethodDelete:
+		if r.http.Body {
+			return r.refuse(ctx, http.StatusBadRequest, "a "+r.http.Method+" with a body is no transport of MCP")
+		}
+		return r.inQuery(ctx)
+	default:
+		return r.refuse(ctx, http.StatusMethodNotAllowed, "the method "+r.http.Method+" is no transport of MCP")
+	}
+	if c := r.http.Content(); c.Odd != "" || c.Type != "application/json" || c.Charset != "" && c.Charset != "utf-8" || c.Coded {
+		return r.refuse(ctx, http.StatusUnsupportedMediaType, "an MCP server takes application/json in UTF-8 as it is")
+	}
+	if err := r.inQuery(ctx); err != nil {
+		return err
+	}
+	_, err := r.upFrame(ctx, m)
+	return err
+}
+
+// inQuery refuses a call that stands in the query, as JSON-RPC over GET has it.
+func (r *route) inQuery(ctx context.Context) error {
+	values, err := r.http.Values()
+	if err != nil {
+		return r.refuse(ctx, http.StatusBadRequest, "the query cannot be read as one thing only")
+	}
+	for key, list := range values {
+		if strings.EqualFold(key, "jsonrpc") || slices.ContainsFunc(list, callsIn) {
+			return r.refuse(ctx, http.StatusBadRequest, "a call in the query is no transport of MCP")
+		}
+	}
+	return nil
+}
+
+func callsIn(value string) bool {
+	value = strings.ToLower(value)
+	return strings.Contains(value, "jsonrpc") || strings.Contains(value, "tools/") || strings.Contains(value, "resources/") || strings.Contains(value, "prompts/")
+}
+
+// upFrame judges a body that is a frame, or may be one.
+func (r *route) upFrame(ctx context.Context, m *egress.Message) (asked bool, err error) {
+	out := r.frame(ctx, m)
+	defer out.end()
+	text, err := mcp.ReadFrame(m.Body(), out.hold)
+	if err != nil {
+		return true, r.told(ctx, err)
+	}
+	if !r.strict && !mcp.Speaks(text) {
+		out.send(text)
+		return false, nil
+	}
+	if r.http.Method != http.MethodPost {
+		return true, r.refuse(ctx, http.StatusMethodNotAllowed, "a frame in a "+r.http.Method+" is no transport of MCP")
+	}
+	header := mcp.Header{
+		Method: strings.Join(slices.Collect(r.http.Fields("Mcp-Method")), ","), Name: strings.Join(slices.Collect(r.http.Fields("Mcp-Name")), ","),
+	}
+	if err := r.gate().Up(ctx, text, header); err != nil {
+		return true, r.told(ctx, err)
+	}
+	out.send(text)
+	return true, nil
+}
+
+// mostBlank bounds the white space before a body that may be JSON.
+const mostBlank = 4 << 10
+
+// begin reads how a body begins: whether it may be JSON, and why readers may differ
+// about that. What it gives is the whole body.
+func begin(from io.Reader) (body io.Reader, json bool, odd string) {
+	head := make([]byte, 0, mostBlank)
+	for {
+		is, why, sure := reading.JSON(head)
+		if sure {
+			return io.MultiReader(bytes.NewReader(head), from), is, why
+		}
+		if len(head) == cap(head) {
+			return io.MultiReader(bytes.NewReader(head), from), true, "it begins with white space alone"
+		}
+		n, err := from.Read(head[len(head):min(len(head)+512, cap(head))])
+		head = head[:len(head)+n]
+		if err != nil {
+			is, why, _ = reading.JSON(head)
+			return io.MultiReader(bytes.NewReader(head), failing{err}), is, why
+		}
+	}
+}
+
+// failing is what is left of a body whose end, or failure, was met.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// A frame is one on its way through, whose memory is counted until it has gone.
+type frame struct {
+	ctx  context.Context // of the request
+	m    *egress.Message
+	hold *mcp.Hold
+	sent bool
+}
+
+func (r *route) frame(ctx context.Context, m *egress.Message) *frame {
+	return &frame{ctx: ctx, m: m, hold: mcp.NewHold(r.d.memory)}
+}
+
+func (f *frame) send(text []byte) {
+	f.m.SetBody(f.hold.Send(f.ctx, text), int64(len(text)))
+	f.sent = true
+}
+
+// end gives the memory of one back that goes nowhere.
+func (f *frame) end() {
+	if !f.sent {
+		f.hold.End()
+	}
+}
+
+// down judges an answer.
+func (r *route) down(ctx context.Context, m *egress.Message) error {
+	if coding := strings.Join(m.Header.Values("Content-Encoding"), ","); coding != "" && coding != "identity" {
+		return r.refuse(ctx, http.StatusBadGateway, "the server's answer is compressed, so nobody can judge it")
+	}
+	kind, _, err := mime.ParseMediaType(strings.Join(m.Header.Values("Content-Type"), ","))
+	switch {
+	case m.Status == http.StatusSwitchingProtocols:
+		return r.refuse(ctx, http.StatusBadGateway, "the server changes to a protocol that is no transport of MCP")
+	case m.Length() == 0:
+		return nil
+	case err == nil && kind == "text/event-stream":
+		stream := mcp.NewStream(ctx, r.gate(), m.Body(), mcp.NewHold(r.d.memory), r.endpoint)
+		m.SetBody(&toldReader{ctx, r, stream}, -1)
+		return nil
+	case err == nil && kind == "application/json":
+	case m.Status >= 300:
+		return nil // an error's page, which no client reads as a message
+	default:
+		return r.absent(ctx, m)
+	}
+	out := r.frame(ctx, m)
+	defer out.end()
+	text, err := mcp.ReadFrame(m.Body(), out.hold)
+	if err != nil {
+		return r.told(ctx, err)
+	}
+	if len(bytes.TrimSpace(text)) == 0 || m.Status >= 300 && !mcp.Speaks(text) {
+		out.send(text)
+		return nil
+	}
+	kept, err := r.gate().Down(ctx, text)
+	if err != nil {
+		return r.told(ctx, err)
+	}
+	out.send(kept)
+	return nil
+}
+
+// absent lets an answer without a type pass if it is empty.
+func (r *route) absent(ctx context.Context, m *egress.Message) error {
+	one := make([]byte, 1)
+	if n, err := io.ReadFull(m.Body(), one); n == 0 && errors.Is(err, io.EOF) {
+		m.SetBody(strings.NewReader(""), 0)
+		return nil
+	}
+	return r.refuse(ctx, http.StatusBadGateway, "the server's answer is neither application/json nor text/event-stream")
+}
+
+// endpoint takes the path that a server of the older transport names.
+func (r *route) endpoint(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return errors.New("an endpoint that cannot be read")
+	}
+	if u.IsAbs() || u.Host != "" {
+		a, err := authority.ParseHostPort(u.Host, map[string]uint16{"https": 443, "http": 80}[u.Scheme])
+		if err != nil || a != r.server.Authority {
+			return fmt.Errorf("it names an endpoint on another host, %.100q", u.Host)
+		}
+	}
+	at := u.EscapedPath()
+	if !strings.HasPrefix(at, "/") {
+		at = path.Join(path.Dir("/"+strings.TrimPrefix(r.path, "/")), at)
+	}
+	return r.d.learn(r.server.Authority, at, r.server.Name)
+}
+
+// inProject reports whether a root is one that the program works in.
+func (d *Desk) inProject(uri string) bool {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "file" || u.Host != "" || u.RawQuery != "" {
+		return false
+	}
+	at := path.Clean(u.Path)
+	return path.IsAbs(u.Path) && slices.ContainsFunc([]string{d.Info.Project, d.Info.Path, "/work"}, func(dir string) bool {
+		return dir != "" && (at == dir || strings.HasPrefix(at, dir+"/"))
+	})
+}
+
+// told is an error of the gate in egress's words, recorded.
+func (r *route) told(ctx context.Context, err error) error {
+	refused, ok := errors.AsType[*mcp.Refused](err)
+	if !ok {
+		return err
+	}
+	if refused.Verdict.Server == "" { // the judge has not seen it
+		if err := r.record(ctx, refused.Verdict.Reason); err != nil {
+			return err
+		}
+	}
+	return &egress.Refused{
+		Status: refused.Status, Answer: refused.Answer, ContentType: "application/json",
+		Verdict: egress.Verdict{Effect: "deny", Rule: refused.Verdict.Rule, Reason: refused.Verdict.Reason, Hints: refused.Verdict.Hints},
+	}
+}
+
+func (r *route) refuse(ctx context.Context, status int, reason string) error {
+	if err := r.record(ctx, reason); err != nil {
+		return err
+	}
+	return &egress.Refused{Status: status, Verdict: egress.Verdict{Effect: "deny", Reason: reason}}
+}
+
+// record writes down what was refused for its form.
+func (r *route) record(ctx context.Context, reason string) error {
+	j := judge{r.d, r.server}
+	e := j.event("refuse", r.server.Name)
+	e.Verdict, e.Reason = policy.Deny.String(), reason
+	return r.d.Records.Append(context.WithoutCancel(ctx), e)
+}
+
+// toldReader records why a stream was broken off.
+type toldReader struct {
+	ctx context.Context
+	r   *route
+	in  io.Reader
+}
+
+func (t *toldReader) Read(p []byte) (int, error) {
+	n, err := t.in.Read(p)
+	if refused, ok := errors.AsType[*mcp.Refused](err); ok {
+		return n, errors.Join(err, t.r.record(t.ctx, refused.Verdict.Reason))
+	}
+	return n, err
+}

@@ -1,0 +1,62 @@
+package guardian
+
+import (
+	"errors"
+	"net/http"
+	"path/filepath"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/internal/termsafe"
+	"cloister/workspace/review"
+)
+
+func (g *guardian) reviews() review.Store {
+	return review.Store{Dir: filepath.Join(g.o.Dirs.State, "reviews")}
+}
+
+// getReviews is what sessions changed that programs of the host may run.
+func (g *guardian) getReviews(http.ResponseWriter, *http.Request) (any, error) {
+	all, err := g.reviews().All()
+	out := []api.ReviewEntry{}
+	for _, p := range all {
+		for _, e := range p.Entries {
+			if e.State == review.Waiting {
+				out = append(out, api.ReviewEntry{Path: e.Path, By: e.By, Why: e.Why, State: string(e.State), Project: p.Root})
+			}
+		}
+	}
+	return out, err
+}
+
+// postReview does what a person decided about one changed file, once it is recorded.
+func (g *guardian) postReview(_ http.ResponseWriter, r *http.Request) (any, error) {
+	req, err := read[api.ReviewDecision](r)
+	if err != nil {
+		return nil, err
+	}
+	decision := review.Decision(req.Decision)
+	if decision == review.Clean {
+		return api.ReviewEntry{Path: req.Path, State: "recorded", Project: req.Project}, g.records.Append(r.Context(), audit.Event{
+			Kind: audit.FileReview, Action: req.Decision, Project: req.Project, Resource: req.Path, Reason: "removed by cloister project clean",
+		})
+	}
+	if decision.State() == "" {
+		return nil, api.BadRequest("review: %q is none of keep, revert, trust, clean", termsafe.Clip(req.Decision, 20))
+	}
+	e, err := g.reviews().Decide(req.Project, req.Path, decision, func(e review.Entry) error {
+		return g.records.Append(r.Context(), audit.Event{
+			Kind: audit.FileReview, Action: req.Decision, Session: e.Session, Project: req.Project,
+			Resource: e.Path, Digest: e.Is.Digest, Reason: "changed by " + e.By + ": " + e.Why,
+		})
+	})
+	if err != nil {
+		out := &api.Error{Status: http.StatusConflict, Code: api.CodeBadRequest, Message: termsafe.Text(err.Error())}
+		var hints interface{ Hints() []string }
+		if errors.As(err, &hints) {
+			out.Hints = hints.Hints()
+		}
+		return nil, out
+	}
+	return api.ReviewEntry{Path: e.Path, By: e.By, Why: e.Why, State: string(e.State), Project: req.Project}, nil
+}

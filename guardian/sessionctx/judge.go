@@ -1,0 +1,14 @@
+//go:build !cloister_layeroff
+
+package sessionctx
+
+import (
+	"cloister/hostexec"
+	"cloister/policy"
+)
+
+// Judge is policy's answer. judge_off.go, of test builds alone, has another.
+func Judge(s *policy.Snapshot, r policy.Request) policy.Verdict { return policy.Decide(s, r) }
+
+// JudgeCommand is what the rules of host commands say.
+func JudgeCommand(rules *hostexec.Rules, c *hostexec.Command) hostexec.Verdict { return rules.Judge(c) }

@@ -1,0 +1,29 @@
+package guardian
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"cloister/api"
+	"cloister/audit"
+)
+
+// stateKinds are what may be recorded of kept workspaces.
+var stateKinds = []string{audit.StateCheckpoint, audit.StateRestore, audit.StateFork, audit.StateApply, audit.StateUndo}
+
+// postState records what the owner's command line is about to do to a kept workspace.
+// It does not do it: an error means that it must not be done.
+func (g *guardian) postState(_ http.ResponseWriter, r *http.Request) (any, error) {
+	in, err := read[api.StateRecord](r)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(stateKinds, in.Kind) {
+		return nil, api.BadRequest("record a change of state: there is no kind %q", in.Kind)
+	}
+	return struct{}{}, g.records.Append(context.WithoutCancel(r.Context()), audit.Event{
+		Kind: in.Kind, Session: in.Cloister, Project: in.Project, Resource: in.Resource,
+		Action: "change", Reason: in.Reason, Digest: in.Digest, Verdict: "allow",
+	})
+}

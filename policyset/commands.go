@@ -1,0 +1,57 @@
+package policyset
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"cloister/config"
+	"cloister/git"
+	"cloister/hostexec"
+)
+
+// hostRules compiles the rules for host commands, each problem with its place.
+func hostRules(h config.Hostexec) (*hostexec.Rules, error) {
+	var list []hostexec.Rule
+	var errs []error
+	for _, one := range []struct {
+		effect hostexec.Effect
+		rules  []config.CommandRule
+	}{{hostexec.Deny, h.Deny}, {hostexec.Ask, h.ManualApprove}, {hostexec.Auto, h.AutoApprove}} {
+		for _, r := range one.rules {
+			rule := hostexec.Rule{
+				Effect: one.effect, Pattern: r.Pattern, Program: r.Program, Args: r.Args, Flags: r.Flags,
+				Place: fmt.Sprintf("%s:%d", filepath.Base(r.Place.File), r.Place.Line),
+			}
+			err := hostexec.Check(rule)
+			if err == nil && rule.Program == "git" {
+				rule.Args, err = gitRule(rule.Args)
+			}
+			if err != nil {
+				errs = append(errs, &config.Error{File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column, Msg: "hostexec: " + err.Error()})
+				continue
+			}
+			list = append(list, rule)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	rules, _ := hostexec.Compile(list) // each was checked
+	return rules, nil
+}
+
+// gitRule holds a rule about fetch or push to the one spelling that a remote has.
+func gitRule(args []string) ([]string, error) {
+	if len(args) < 2 || args[0] != "push" && args[0] != "fetch" || strings.HasPrefix(args[1], "<") {
+		return args, nil
+	}
+	remote, err := git.ParseRemote(args[1])
+	if err != nil {
+		return nil, err
+	}
+	out := append([]string{}, args...)
+	out[1] = remote.URL
+	return out, nil
+}

@@ -1,0 +1,127 @@
+package policyset
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"cloister/config"
+	"cloister/policy"
+)
+
+// A Holder holds what rules now.
+type Holder struct {
+	Dir, Home string // of the configuration; what ~ stands for in it
+
+	mu      sync.RWMutex
+	seen    string // the files on disk when they were read last
+	now     *Book  // never nil once the guardian serves
+	failed  string // why the files on disk are not in force
+	derived map[string]*policy.Snapshot
+	order   []string // keys of derived, oldest first
+}
+
+func NewHolder(dir, home string) *Holder {
+	return &Holder{Dir: dir, Home: home, now: &Book{}, derived: map[string]*policy.Snapshot{}}
+}
+
+func (p *Holder) Current() *Book {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.now
+}
+
+func (p *Holder) Failure() string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.failed
+}
+
+// Look remembers how the files on disk look, before they are read: a change
+// while they are read is seen the next time.
+func (p *Holder) Look() {
+	now := config.Fingerprint(p.Dir)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = now
+}
+
+// Stale reports whether the files on disk have changed since they were read.
+func (p *Holder) Stale() bool {
+	now := config.Fingerprint(p.Dir)
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.seen != now
+}
+
+// Swap puts l in force.
+func (p *Holder) Swap(l *Book) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now, p.failed = l, ""
+}
+
+// Fail remembers that the files on disk are not in force.
+func (p *Holder) Fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = err.Error()
+}
+
+// Session is the snapshot for one session of a project under l. Compiling 1,000
+// rules takes milliseconds, so the same words under the same policy compile once.
+func (p *Holder) Session(l *Book, project string, w Words) (*policy.Snapshot, error) {
+	remembered := l.remembered(project)
+	if w.empty() && len(remembered) == 0 {
+		return l.base, nil
+	}
+	text, err := json.Marshal(struct {
+		Words
+		Remembered []policy.Rule
+	}{w, remembered})
+	if err != nil {
+		return nil, fmt.Errorf("session policy: %w", err)
+	}
+	key := l.base.Digest() + " " + string(text)
+	p.mu.RLock()
+	s := p.derived[key]
+	p.mu.RUnlock()
+	if s != nil {
+		return s, nil
+	}
+	if s, err = derive(l, w, remembered); err != nil {
+		return nil, err
+	}
+	p.remember(key, s)
+	return s, nil
+}
+
+func (p *Holder) remember(key string, s *policy.Snapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.derived[key] == nil {
+		p.order = append(p.order, key)
+	}
+	p.derived[key] = s
+	for len(p.order) > cached {
+		delete(p.derived, p.order[0])
+		p.order = p.order[1:]
+	}
+}
+
+// Upcoming is what the next session would have: that what the files on disk say now
+// is not in force yet is told, as is that it cannot be.
+func (p *Holder) Upcoming() (*Book, []string) {
+	now := p.Current()
+	if !p.Stale() {
+		return now, nil
+	}
+	next, err := Load(p.Dir, p.Home)
+	switch {
+	case err != nil:
+		return now, []string{"the configuration on disk cannot be loaded, this is by the last good one: " + err.Error()}
+	case next.Snapshot().Digest() == now.Snapshot().Digest():
+		return next, nil
+	}
+	return next, []string{"the configuration has changed: this is what the next session gets, those that run get it by cloister guardian reload"}
+}

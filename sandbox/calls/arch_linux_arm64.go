@@ -1,5 +1,0 @@
-package calls
-
-import "golang.org/x/sys/unix"
-
-const auditArch = unix.AUDIT_ARCH_AARCH64

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func stream(t *testing.T, as, pkg, events string) *tally {
+	t.Helper()
+	count := &tally{as: as, pkg: pkg}
+	for _, piece := range strings.SplitAfter(events, ",") { // as it may arrive
+		if _, err := count.Write([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return count
+}
+
+func TestTally(t *testing.T) {
+	const pass = `{"Action":"pass","Test":"TestA"}` + "\n"
+	const skip = `{"Action":"output","Test":"TestRealCargo","Output":"no cargo\n"}` + "\n" + `{"Action":"skip","Test":"TestRealCargo"}` + "\n"
+	for name, c := range map[string]struct {
+		pkg, events    string
+		err            error
+		passed, failed int
+		says           string
+	}{
+		"passed":              {"cloister/a", pass + `{"Action":"pass"}` + "\n", nil, 1, 0, ""},
+		"a subtest":           {"cloister/a", `{"Action":"pass","Test":"TestA/b"}` + "\n" + pass, nil, 1, 0, ""},
+		"failed":              {"cloister/a", `{"Action":"fail","Test":"TestA"}` + "\n" + `{"Action":"fail"}` + "\n", os.ErrInvalid, 0, 1, "FAIL cloister/a.TestA"},
+		"crashed":             {"cloister/a", pass + `{"Action":"output","Output":"panic: no\n"}` + "\n" + `{"Action":"fail"}` + "\n", os.ErrInvalid, 1, 1, "panic: no"},
+		"ended without words": {"cloister/a", pass, os.ErrInvalid, 1, 1, "invalid"},
+		"nothing ran":         {"cloister/a", `{"Action":"pass"}` + "\n", nil, 0, 1, "no test was run"},
+		"an unexcused skip":   {"cloister/a", skip, nil, 0, 1, "no cargo"},
+		"an excused skip":     {"cloister/cmd/cloister/realtest", skip, nil, 1, 0, ""},
+		"a skipped subtest":   {"cloister/a", `{"Action":"skip","Test":"TestA/b"}` + "\n" + pass, nil, 1, 1, "SKIP cloister/a.TestA/b"},
+		"not an event":        {"cloister/a", "killed\n" + pass, nil, 1, 0, "killed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			count := stream(t, "root", c.pkg, c.events)
+			count.end(c.err)
+			if count.passed != c.passed || count.failed != c.failed || !strings.Contains(count.report.String(), c.says) {
+				t.Errorf("%d passed, %d failed, %q", count.passed, count.failed, count.report.String())
+			}
+		})
+	}
+}
+
+func TestTheUserDoesNotMatterWhereItIsSaid(t *testing.T) {
+	asks := regexp.MustCompile(`\bGete?[ug]id\b|"os/user"|internal/needs"|os\.Ch(mod|own)|SysProcAttr|unix\.Mount|exec\.Command|Umask|peercred"|internal/xdg"`)
+	for pkg, why := range independent {
+		files, err := filepath.Glob(filepath.Join("../..", pkg, "*.go"))
+		if err != nil || len(files) == 0 || why == "" {
+			t.Errorf("%s: %d files, %q, %v", pkg, len(files), why, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := asks.Find(text); found != nil {
+				t.Errorf("%s has %s: its tests depend on the user", file, found)
+			}
+		}
+	}
+}
+
+// Every name in the patterns of root's part of the tests is that of a test.
+func TestRootsTestsAreThere(t *testing.T) {
+	for pkg, pattern := range aboveAll {
+		files, err := filepath.Glob(filepath.Join("../..", pkg, "*_test.go"))
+		if err != nil || len(files) == 0 || !slices.Contains(slowFirst, pkg) {
+			t.Errorf("%s: %d files, %v", pkg, len(files), err)
+		}
+		var names string
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range regexp.MustCompile(`(?m)^func Test(\w+)\(t `).FindAllStringSubmatch(string(text), -1) {
+				names += " " + name[1]
+			}
+		}
+		scripts, err := filepath.Glob(filepath.Join("../..", pkg, "testdata/script/*.txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range scripts {
+			names += " " + strings.TrimSuffix(filepath.Base(file), ".txtar")
+		}
+		for _, name := range regexp.MustCompile(`[\w.*]+`).FindAllString(pattern, -1) {
+			name = strings.TrimPrefix(name, "Test")
+			if name != "" && !regexp.MustCompile(`(^| )`+name+`( |$)`).MatchString(names) {
+				t.Errorf("%s has no test %s", pkg, name)
+			}
+		}
+	}
+}
+
+func TestThePlanHasEveryPart(t *testing.T) {
+	planned := strings.Fields(strings.Join(append(append(slices.Clip(foreground), background...), alone...), " "))
+	for _, name := range planned {
+		if find(name) == nil {
+			t.Errorf("no part %s", name)
+		}
+	}
+	if len(planned)+5 != len(parts) {
+		t.Errorf("%d parts planned of %d: all but root, fuzz, differential, layers and columns", len(planned), len(parts))
+	}
+}

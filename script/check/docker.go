@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// ownCloister are attacks that need a container each: what an engine and its limits
+// stand for. The others share one.
+const ownCloister = `^(BK-14|PR-(19|20|25|29)|SE-(01|02|15))$`
+
+// docker proves containers: everything on a Docker of its own, what differs on a Podman.
+func (r *runner) docker() {
+	if !r.root {
+		r.say("note  docker: an engine of our own needs root\n")
+		return
+	}
+	if _, ok := r.testPrograms(); !ok || !r.machine.installQuietly("dockerd", "docker.io") ||
+		!r.product() || !r.machine.ordinary() || !r.corpus() {
+		return
+	}
+	before := r.packets()
+	e := r.engine()
+	if e == nil || !r.baseImage() {
+		return
+	}
+	const within = 20 * time.Minute
+	together(func() {
+		r.contained(e, "docker", "root", within, "-short")
+		r.contained(e, "docker", "root", within, "-run", ownCloister)
+	}, func() {
+		r.contained(e, "docker", "user", within, "-short")
+		r.contained(e, "docker", "user", within, "-run", ownCloister)
+	})
+	together(func() { // one after the other: each looks at all containers of the engine
+		r.onEngine(e, "sandbox/docker", "root", "^TestEngine")
+		r.onEngine(e, "sandbox/docker", "user", "^TestEngine")
+	}, func() {
+		r.onEngine(e, "cmd/cloister", "root", "^TestEngine")
+		r.onEngine(e, "cmd/cloister/realtest", "root", "^TestEngine")
+		r.onEngine(e, "cmd/cloister/realtest", "user", "^TestEngine")
+	})
+	r.onPodman()
+	e.stop()
+	r.check("packet rules as before", func(io.Writer) error {
+		if after := r.packets(); after != before {
+			return fmt.Errorf("before:\n%s\nafter:\n%s", before, after)
+		}
+		return nil
+	})
+}
+
+func (r *runner) onPodman() {
+	if !r.machine.installQuietly("podman", "podman") {
+		return
+	}
+	e := r.podman()
+	if e == nil {
+		return
+	}
+	r.onEngine(e, "sandbox/docker", "root", "^TestEngine(Layers|NoImage|Terminal|ClosedFolders|Left)$")
+	r.onEngine(e, "sandbox/docker", "user", "^TestEngineDriver$/^(status|protected_paths|no_way_out|gate|privileges|exec|linked_worktree|a_port_inside|hidden_files)$")
+	e.stop()
+}
+
+// onEngine runs tests that need an engine.
+func (r *runner) onEngine(e *engine, pkg, as, pattern string) {
+	c := cmd{dir: pkg, user: as == "user"}
+	c.env = []string{"CLOISTER_TEST_NEEDS=" + claimed + " docker", "CLOISTER_TEST_ENGINE=" + e.socket(), "CLOISTER_TEST_IMAGES=" + r.images(as)}
+	if c.user {
+		c.dir = r.machine.home()
+	} else if pkg != "cmd/cloister" {
+		c.env = append(c.env, "CLOISTER_TEST_BINARY="+filepath.Join(r.bin, "cloister"))
+	}
+	program := r.testProgram(pkg)
+	if pkg == "cmd/cloister" {
+		program = r.stories()
+	}
+	r.counted(pkg+" on "+e.kind, pkg, program, c, "-test.run="+pattern, parallel, "-test.timeout=20m")
+}
+
+// stories builds the stories without the race detector: the program that they run is
+// their own, which starts some hundred times, each three times as long with it, and
+// containers show none of the libraries that the detector needs.
+func (r *runner) stories() string {
+	program := filepath.Join(r.bin, "stories.test")
+	r.once("build the stories", func(out io.Writer) error {
+		return r.run(out, cmd{words: []string{"go", "test", "-c", "-vet=off", "-o", program, "./cmd/cloister"}})
+	})
+	return program
+}
+
+func (r *runner) images(as string) string { return filepath.Join(r.work, "images", as) }
+
+// baseImage makes an image of this machine's packages, for root and the user.
+func (r *runner) baseImage() bool {
+	return r.check("make an image", func(out io.Writer) error {
+		dir := filepath.Join(r.work, "images")
+		if err := os.MkdirAll(filepath.Join(dir, "run"), 0o700); err != nil {
+			return err
+		}
+		err := r.run(out, cmd{
+			words: []string{filepath.Join(r.bin, "cloister"), "image", "build", "--from-host", "--agent", "claude"},
+			env: []string{
+				"XDG_CONFIG_HOME=" + dir + "/c", "XDG_STATE_HOME=" + dir + "/s", "XDG_DATA_HOME=" + dir + "/d", "XDG_RUNTIME_DIR=" + dir + "/run",
+				"PATH=" + os.Getenv("CLOISTER_AGENTS_PREFIX") + "/bin:" + os.Getenv("PATH"),
+			},
+		})
+		if err != nil {
+			return err
+		}
+		script := `cd "$1" && chmod 755 . && mv d/cloister/images root && cp -a root user && chown -R "$2:" user`
+		return r.run(out, cmd{words: []string{"sh", "-c", script, "sh", dir, r.machine.name}})
+	})
+}
+
+// packets is what the host's network is made of: forwarding, routes, packet rules.
+func (r *runner) packets() string {
+	var out strings.Builder
+	for _, file := range []string{"/proc/sys/net/ipv4/ip_forward", "/proc/net/route"} {
+		text, err := os.ReadFile(file)
+		fmt.Fprintln(&out, string(text), err)
+	}
+	for _, words := range [][]string{{"iptables-save"}, {"nft", "list", "ruleset"}} {
+		if _, err := exec.LookPath(words[0]); err != nil {
+			continue
+		}
+		text, err := r.output(words...)
+		fmt.Fprintln(&out, words, err)
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(line, "#") {
+				out.WriteString(line)
+			}
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A skip is a test that may be skipped, with the reason.
+type skip struct {
+	as    string // by whom: root, user or both
+	tests string // a pattern of PACKAGE.TEST
+	why   string
+}
+
+// maySkips are all of them: here every need is met, and a skip proves nothing.
+var maySkips = []skip{
+	{"root user", `cloister/(sandbox/docker|cmd/cloister|cmd/cloister/realtest)\.TestEngine.*`, "the part docker runs them, beside an engine of its own"},
+	{"root user", `.*/realtest\.TestRealCargo`, "a toolchain of the person's own, which a fresh machine has not"},
+	{"root user", `.*/realtest\.TestSRT`, "CLOISTER_SRT names the srt command, which needs socat and ripgrep"},
+	{"root user", `.*/realtest\.TestRealPyenv`, "a toolchain of the person's own, which a fresh machine has not"},
+	{"root user", `cloister/state/store\.TestKillChild`, "the process that TestKillStorm ends"},
+	{"user", `.*/egress\.TestH2Spec`, "half a minute once is enough"},
+	{"root user", `.*/realtest\.TestGitHubCLI`, "a program of 40 MB, which a fresh machine has not"},
+	{"root user", `.*/realtest\.TestReadByJava`, "a compiler of 300 MB, which a fresh machine has not"},
+	{"user", `cloister/internal/cgroup\.Test.*`, "an ordinary user can make no control groups of version 1"},
+	{"user", `cloister/sandbox/native\.TestLeftoversOfAnInstance`, "the same"},
+	{"user", `cloister/hostexec\.Test(.*/control_group|ProcessorTime/of_many_processes|MemoryAndProcesses)`, "the same"},
+	{"root user", `.*/realtest\.TestFirstDay`, "sixteen starts of four agents: CLOISTER_TEST_LONG=1"},
+	{"root user", `.*/realtest\.TestWeek`, "two minutes on a busy machine: CLOISTER_TEST_LONG=1"},
+	{"root user", `.*/realtest\.TestReadPostgres`, "a server whose package starts one on the machine, which a fresh machine has not"},
+}
+
+func maySkip(as, test string) bool {
+	return slices.ContainsFunc(maySkips, func(s skip) bool {
+		return slices.Contains(strings.Fields(s.as), as) && regexp.MustCompile("^(?:"+s.tests+")$").MatchString(test)
+	})
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+)
+
+const (
+	golangci = "v2.15.0"
+	// x/vuln v1.9.0 needs a version of x/telemetry that no module proxy may have.
+	govulncheck = "v1.8.0"
+	h2spec      = "v2.2.1+incompatible"
+)
+
+// tool is the path of a program that go install makes, kept from run to run.
+func (r *runner) tool(out io.Writer, name, pkg, version string) (string, error) {
+	dir := filepath.Join(r.tools, name+"-"+version)
+	file := filepath.Join(dir, name)
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	err := r.run(out, cmd{words: []string{"go", "install", pkg + "@" + version}, env: []string{"GOBIN=" + dir, "GOFLAGS="}})
+	return file, err
+}
+
+func (r *runner) format() {
+	r.check("gofmt", func(io.Writer) error {
+		files, err := r.output("git", "ls-files", "-co", "--exclude-standard", "*.go")
+		if err != nil {
+			return err
+		}
+		bad, err := r.output(append([]string{"gofmt", "-l"}, strings.Fields(files)...)...)
+		if err == nil && bad != "" {
+			err = errors.New("gofmt would change:\n" + bad)
+		}
+		return err
+	})
+}
+
+func (r *runner) vet() { r.command("go vet", "go", "vet", "./...") }
+
+func (r *runner) tidy() { r.command("go mod tidy", "go", "mod", "tidy", "-diff") }
+
+func (r *runner) lint() {
+	r.check("golangci-lint", func(out io.Writer) error {
+		tool, err := r.tool(out, "golangci-lint", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint", golangci)
+		if err != nil {
+			return err
+		}
+		return r.run(out, cmd{words: []string{tool, "run", "./..."}})
+	})
+}
+
+// unreachable is what govulncheck prints where its database cannot be asked.
+var unreachable = regexp.MustCompile(`fetching vulnerabilities|dial tcp|no such host|Forbidden|connection refused`)
+
+func (r *runner) vuln() {
+	r.check("govulncheck", func(out io.Writer) error {
+		tool, err := r.tool(out, "govulncheck", "golang.org/x/vuln/cmd/govulncheck", govulncheck)
+		if err != nil {
+			return err
+		}
+		text, err := r.output(tool, "./...")
+		if err != nil && unreachable.MatchString(text) {
+			r.say("note  vuln: the vulnerability database cannot be reached from here\n")
+			return nil
+		}
+		_, werr := io.WriteString(out, text)
+		return errors.Join(err, werr)
+	})
+}
+
+// cross compiles the product for the other platforms that are released, and vets its tests
+// for them where CROSS says so. This host's own, vet has looked at.
+func (r *runner) cross() {
+	for _, target := range []string{"linux/amd64", "linux/arm64", "darwin/arm64"} {
+		system, arch, _ := strings.Cut(target, "/")
+		if system == runtime.GOOS && arch == runtime.GOARCH {
+			continue
+		}
+		env := []string{"GOOS=" + system, "GOARCH=" + arch}
+		r.check("build "+target, func(out io.Writer) error {
+			return r.run(out, cmd{words: []string{"go", "build", "-o", os.DevNull, "./..."}, env: env})
+		})
+		if os.Getenv("CROSS") != "" {
+			r.check("vet "+target, func(out io.Writer) error {
+				return r.run(out, cmd{words: []string{"go", "vet", "./..."}, env: env})
+			})
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const module = "cloister"
+
+// atOnce is how many test programs run at the same time, and parallel how many tests of
+// each: most of them wait.
+const (
+	atOnce   = 3
+	parallel = "-test.parallel=4"
+)
+
+// slowFirst are the packages that take longest, started first.
+var slowFirst = []string{"cmd/cloister/realtest", "cmd/cloister", "cmd/cloister/loadtest", "cmd/cloister/webtest",
+	"sandbox/native", "egress", "hostexec", "workspace", "session", "guardian"}
+
+// A job is one package's tests by one user.
+type job struct {
+	pkg  string // from the top of the tree
+	user bool   // as the ordinary user
+	only string // a pattern of tests; empty: all
+}
+
+func (r *runner) test() { r.tests(true, false) }
+
+// wholly runs as root what the plan runs as an ordinary user: aboveAll.
+func (r *runner) wholly() {
+	if !r.rootOnly("all tests as root") {
+		return
+	}
+	if _, ok := r.testPrograms(); !ok || !r.product() || !r.agents() {
+		return
+	}
+	var jobs []job
+	for pkg := range aboveAll {
+		jobs = append(jobs, job{pkg: pkg})
+	}
+	r.inOrder(jobs)
+}
+
+func (r *runner) user() {
+	if !r.root {
+		r.say("note  user: this is an ordinary user already\n")
+		return
+	}
+	r.tests(false, true)
+}
+
+// tests runs each package's test program: as who started this, and those that depend
+// on the user once more as an ordinary one. The programs are built once.
+func (r *runner) tests(asRoot, asUser bool) {
+	asUser = asUser && r.root
+	packages, ok := r.testPrograms()
+	if !ok || !r.product() || !r.agents() || asUser && !r.machine.tree() {
+		return
+	}
+	var jobs []job
+	for _, pkg := range packages {
+		if asRoot {
+			j := job{pkg: pkg}
+			if r.root {
+				j.only = aboveAll[pkg]
+			}
+			jobs = append(jobs, j)
+		}
+		if asUser && pkg != "" && independent[pkg] == "" {
+			jobs = append(jobs, job{pkg: pkg, user: true})
+		}
+	}
+	r.inOrder(jobs)
+}
+
+// inOrder runs jobs, the slowest first.
+func (r *runner) inOrder(jobs []job) {
+	slices.SortStableFunc(jobs, func(a, b job) int { return rank(a.pkg) - rank(b.pkg) })
+	path := r.h2spec() + ":" + os.Getenv("PATH")
+	next := make(chan job)
+	var wait sync.WaitGroup
+	for range atOnce {
+		wait.Go(func() {
+			for j := range next {
+				r.test1(j, path)
+			}
+		})
+	}
+	for _, j := range jobs {
+		next <- j
+	}
+	close(next)
+	wait.Wait()
+}
+
+// rank is a package's place in slowFirst, the others after them.
+func rank(pkg string) int {
+	if at := slices.Index(slowFirst, pkg); at >= 0 {
+		return at
+	}
+	return len(slowFirst)
+}
+
+// testPrograms builds the test program of each package, with the race detector.
+func (r *runner) testPrograms() (packages []string, ok bool) {
+	list, err := r.output("go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
+	ok = r.once("build the tests", func(out io.Writer) error {
+		if err != nil {
+			return errors.New(list)
+		}
+		race := []string{"CGO_ENABLED=1"}
+		// The top's program has the name of cmd/cloister's.
+		own := []string{"go", "test", "-c", "-vet=off", "-race", "-o", filepath.Join(r.bin, "top.test"), "."}
+		rest := []string{"go", "test", "-c", "-vet=off", "-race", "-o", r.bin + "/"}
+		for pkg := range strings.FieldsSeq(list) {
+			if pkg != module {
+				rest = append(rest, pkg)
+			}
+		}
+		return errors.Join(r.run(out, cmd{words: own, env: race}), r.run(out, cmd{words: rest, env: race}),
+			r.run(out, cmd{words: []string{"go", "build", "-o", filepath.Join(r.bin, "test2json"), "cmd/test2json"}}))
+	})
+	for pkg := range strings.FieldsSeq(list) {
+		packages = append(packages, strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/"))
+	}
+	return packages, ok
+}
+
+// program is the file of a package's tests.
+func (r *runner) testProgram(pkg string) string {
+	if pkg == "" {
+		return filepath.Join(r.bin, "top.test")
+	}
+	return filepath.Join(r.bin, filepath.Base(pkg)+".test")
+}
+
+// test1 runs one package's tests.
+func (r *runner) test1(j job, path string) {
+	c := cmd{dir: filepath.Join(".", j.pkg), user: j.user}
+	if j.user {
+		c.dir = filepath.Join(r.machine.home(), "tree", j.pkg)
+	} else {
+		c.env = []string{"PATH=" + path, "CLOISTER_TEST_NEEDS=h2spec " + claimed, "CLOISTER_TEST_BINARY=" + filepath.Join(r.bin, "cloister")}
+		if r.root {
+			c.env[1] += " root"
+		}
+	}
+	name := "."
+	if j.pkg != "" {
+		name = j.pkg
+	}
+	flags := []string{"-test.timeout=25m", parallel}
+	if j.only != "" {
+		flags = append(flags, "-test.run="+j.only)
+	}
+	program := r.testProgram(j.pkg)
+	if j.pkg == "cmd/cloister" {
+		program = r.stories()
+	}
+	r.counted(name, j.pkg, program, c, flags...)
+}
+
+// counted runs a test program and counts its tests.
+func (r *runner) counted(name, pkg, program string, c cmd, flags ...string) {
+	if r.ctx.Err() != nil {
+		return
+	}
+	t := &tally{as: "root", pkg: strings.TrimSuffix(module+"/"+pkg, "/")}
+	if c.user || !r.root {
+		t.as = "user"
+	}
+	began := time.Now()
+	var words []string
+	if c.user {
+		words, c.user, c.env = r.machine.asUser(c.env), false, nil
+	}
+	c.words = append(append(words, program, "-test.v=test2json"), flags...)
+	c.within = 28 * time.Minute
+	out := &counting{tally: t}
+	t.end(r.events(out, c, t.pkg))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.passed, r.failed = r.passed+t.passed, r.failed+t.failed
+	word := "ok"
+	if t.failed > 0 {
+		word = "FAIL"
+	}
+	fmt.Printf("%-5s %-42s %4ds  cpu %4ds  %d passed, %d failed\n", word, name+" as "+t.as,
+		int(time.Since(began).Seconds()), int(out.cpu.Seconds()), t.passed, t.failed)
+	for line := range strings.Lines(t.report.String()) {
+		fmt.Print("      | " + plain(line))
+	}
+}
+
+// events runs a test program; out gets what test2json makes of its output. test2json
+// could start the program itself, but it ignores SIGINT, and so would the program.
+func (r *runner) events(out *counting, c cmd, pkg string) error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	converted := make(chan error, 1)
+	go func() {
+		converted <- r.run(out, cmd{words: []string{filepath.Join(r.bin, "test2json"), "-t", "-p", pkg}, in: read})
+	}()
+	err = r.run(spending{write, out}, c)
+	return errors.Join(err, write.Close(), <-converted)
+}
+
+// spending is a writer beside which processor time is counted.
+type spending struct {
+	*os.File
+	on *counting
+}
+
+func (s spending) spent(d time.Duration) { s.on.spent(d) }
+
+// counting is a tally that also knows the processor time.
+type counting struct {
+	*tally
+	cpu time.Duration
+}
+
+func (c *counting) spent(d time.Duration) { c.cpu += d }
+
+// fuzz counts inputs, not seconds, unless FUZZ says otherwise: when its time runs out
+// within an input, go test calls its own deadline a failure (golang/go#75804).
+func (r *runner) fuzz() {
+	amount := os.Getenv("FUZZ")
+	if amount == "" {
+		amount = "5000x"
+	}
+	list, err := r.output("git", "grep", "--untracked", "-oE", `^func Fuzz[A-Za-z0-9_]*`, "--", "*_test.go")
+	if err != nil || list == "" {
+		r.check("fuzz targets", func(io.Writer) error { return fmt.Errorf("none found: %w", err) })
+	}
+	for line := range strings.Lines(list) {
+		file, target, _ := strings.Cut(strings.TrimSpace(line), ":func ")
+		dir := filepath.Dir(file)
+		r.command(target+" "+dir, "go", "test", "-run", "^$", "-fuzz", "^"+target+"$", "-fuzztime", amount, "-fuzzminimizetime", "10x", "./"+dir)
+	}
+}

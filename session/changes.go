@@ -1,0 +1,189 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"cloister/api"
+	"cloister/sandbox"
+	"cloister/workspace"
+	"cloister/workspace/review"
+)
+
+// A reviewing is the review of one session; nil for one that changes nothing of the
+// host's.
+type reviewing struct {
+	s     *Shim
+	p     *review.Pending
+	since time.Time
+}
+
+// beginReview writes down, before the command runs, that what it changes must be
+// looked for.
+func (s *Shim) beginReview(grant api.SessionGrant, began time.Time) (*reviewing, error) {
+	if s.View.None || s.View.Overlay || s.Reviews.Dir == "" {
+		return nil, nil
+	}
+	since := began.Add(-tick)
+	p := review.Pending{
+		Session: review.Session{ID: grant.ID, Name: grant.Name, Root: string(s.Project.Root), Main: string(s.Project.Main), Began: since},
+		Also:    s.writable(),
+	}
+	note, err := s.Reviews.Begin(p)
+	if err != nil {
+		return nil, err
+	}
+	return &reviewing{s, note, since}, nil
+}
+
+// writable are the folders besides the project that the command can write to.
+func (s *Shim) writable() []string {
+	var out []string
+	for _, e := range s.View.Expose {
+		if e.Access == sandbox.ReadWrite {
+			out = append(out, e.Path)
+		}
+	}
+	return out
+}
+
+// copyBefore copies, beside the command, what programs of the host obey and what the
+// command did not change yet.
+func (r *reviewing) copyBefore(ctx context.Context) (wait func()) {
+	if r == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		paths, whole := workspace.AutoRunFiles(ctx, r.p.Root)
+		before, all := r.s.Reviews.Copy(r.p.Root, paths, r.since)
+		_ = r.p.Copied(before, whole && all) // a copy that cannot be noted is none: the entry says so
+	}()
+	return func() {
+		defer cancel()
+		// A short command does not cut it short for a small project.
+		select {
+		case <-done:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+		cancel()
+		<-done
+	}
+}
+
+// end makes what was found wait for a person.
+func (r *reviewing) end(mended, paths []string, truncated bool, view workspace.Holder) error {
+	if r == nil {
+		return nil
+	}
+	if err := r.p.End(append(restored(mended), bounded(paths, view)...), time.Now()); err != nil {
+		return err
+	}
+	if truncated {
+		return errors.New("look for changed files: not all could be looked at before the session's time was over")
+	}
+	return nil
+}
+
+func (r *reviewing) drop() error {
+	if r == nil {
+		return nil
+	}
+	return r.p.Drop()
+}
+
+// restored are the parts of the git folder that were put back after the session.
+func restored(mended []string) []review.Change {
+	var out []review.Change
+	for _, path := range mended {
+		out = append(out, review.Change{Path: path, Why: "git needs it, and it was not as it has to be: Cloister put it back", Mended: true})
+	}
+	return out
+}
+
+// bounded is what waits: each path, and a folder for those that are too many in one.
+func bounded(paths []string, view workspace.Holder) []review.Change {
+	shown, more := workspace.Grouped(paths)
+	out := changes(shown, view)
+	for _, m := range more {
+		out = append(out, review.Change{Path: m.Folder, Why: fmt.Sprintf("%d more in it: programs of this host run or obey them", m.Count)})
+	}
+	return out
+}
+
+func changes(paths []string, view workspace.Holder) []review.Change {
+	var out []review.Change
+	for _, path := range paths {
+		out = append(out, review.Change{Path: path, Why: workspace.Reason(path), New: !view.Held(path) && workspace.FoundAtStart(path)})
+	}
+	return out
+}
+
+// tick is that of the clock of file times, which is coarse.
+const tick = 10 * time.Millisecond
+
+// changed looks for auto-run files that the command changed, in all that it can write.
+func (s *Shim) changed(ctx context.Context, began time.Time, view *workspace.View) ([]string, bool) {
+	if s.View.None || s.View.Overlay {
+		return nil, false
+	}
+	since := backdated(began, time.Since(began), time.Now()).Add(-tick)
+	return Changed(context.WithoutCancel(ctx), s.Project, s.writable(), since, view)
+}
+
+// Changed looks for auto-run files that were changed in a project and in further
+// folders since a time.
+func Changed(ctx context.Context, p workspace.Project, also []string, since time.Time, view workspace.Holder) ([]string, bool) {
+	paths, truncated := workspace.Changed(ctx, string(p.Root), since, view)
+	beside, more := workspace.ChangedBeside(ctx, p, since, view)
+	paths, truncated = append(paths, beside...), truncated || more
+	for _, dir := range also {
+		found, more := workspace.Changed(ctx, dir, since, nothingHeld{})
+		for _, path := range found {
+			paths = append(paths, filepath.Join(dir, path))
+		}
+		truncated = truncated || more
+	}
+	return paths, truncated
+}
+
+// nothingHeld knows of no protection.
+type nothingHeld struct{}
+
+func (nothingHeld) Held(string) bool { return false }
+
+// allHeld takes everything for protected: nothing is taken for new.
+type allHeld struct{}
+
+func (allHeld) Held(string) bool { return true }
+
+// SweepReviews looks for what sessions changed whose process is gone.
+func SweepReviews(ctx context.Context, store review.Store) error {
+	return store.Sweep(ctx, func(ctx context.Context, p *review.Pending) ([]review.Change, error) {
+		project, err := workspace.Find(p.Root)
+		if err != nil {
+			return nil, err
+		}
+		paths, truncated := Changed(ctx, project, p.Also, p.Began, nothingHeld{})
+		if truncated && ctx.Err() != nil {
+			return nil, fmt.Errorf("look for changed files: %w", ctx.Err())
+		}
+		return bounded(paths, allHeld{}), nil // what was protected is not known any more
+	})
+}
+
+// backdated is when something began by the clock as it is set now: files have that
+// one's times, and a clock that was set back would make what changed look older than
+// the session. elapsed is by a clock that nobody sets.
+func backdated(began time.Time, elapsed time.Duration, now time.Time) time.Time {
+	if by := now.Round(0).Sub(began.Round(0)) - elapsed; by < 0 {
+		return began.Round(0).Add(by)
+	}
+	return began
+}

@@ -1,0 +1,147 @@
+// Package stats counts what one session asked for.
+//
+// Promise: whatever a hostile program asks, a sum fits one frame of the session's
+// link; who waits learns that the numbers moved.
+//
+// It keeps nothing on the disk: the shim brings the numbers back to the next
+// guardian.
+//
+// Most readers want [New].
+package stats
+
+import (
+	"slices"
+	"sync"
+	"unicode/utf8"
+
+	"cloister/api"
+	"cloister/hostexec"
+)
+
+const (
+	// maxRefusals bounds the destinations that a summary names: a hostile
+	// program asks for as many as it likes.
+	maxRefusals = 64
+	// maxText bounds each text of a refusal, so that a summary fits a frame.
+	maxText  = 400
+	maxHints = 4
+)
+
+// A Tally is one session's numbers.
+type Tally struct {
+	mu      sync.Mutex
+	sum     api.SessionSummary
+	changed chan struct{} // one token: the numbers moved
+}
+
+// New goes on from the numbers that a session has already.
+func New(before api.SessionSummary) *Tally {
+	t := &Tally{sum: before, changed: make(chan struct{}, 1)}
+	// What a shim brings back is bounded like what is counted here.
+	if extra := len(t.sum.Refusals) - maxRefusals; extra > 0 {
+		t.sum.Refusals, t.sum.More = t.sum.Refusals[:maxRefusals], t.sum.More+extra
+	}
+	for i := range t.sum.Refusals {
+		bound(&t.sum.Refusals[i])
+	}
+	return t
+}
+
+// Allowed counts what passed.
+func (t *Tally) Allowed() {
+	t.mu.Lock()
+	t.sum.Allowed++
+	t.mu.Unlock()
+	t.Mark()
+}
+
+// Asked counts a question that a person answered; what became of it is counted
+// apart from that.
+func (t *Tally) Asked() {
+	t.mu.Lock()
+	t.sum.Asked++
+	t.mu.Unlock()
+	t.Mark()
+}
+
+// RefusedCommand counts a host command that did not run. Its caller was told
+// why; the summary names destinations only.
+func (t *Tally) RefusedCommand(v hostexec.Verdict) {
+	t.mu.Lock()
+	if v.Effect == hostexec.Ask {
+		t.sum.Asked++
+	} else {
+		t.sum.Denied++
+	}
+	t.mu.Unlock()
+	t.Mark()
+}
+
+// Refused counts r, with its like if there was one.
+func (t *Tally) Refused(r api.Refusal) {
+	bound(&r)
+	t.mu.Lock()
+	if r.Effect == "ask" {
+		t.sum.Asked++
+	} else {
+		t.sum.Denied++
+	}
+	i := slices.IndexFunc(t.sum.Refusals, func(o api.Refusal) bool {
+		return o.Host == r.Host && o.Port == r.Port && o.Effect == r.Effect && o.Rule == r.Rule
+	})
+	switch {
+	case i >= 0:
+		t.sum.Refusals[i].Count++
+	case len(t.sum.Refusals) < maxRefusals:
+		r.Count = 1
+		t.sum.Refusals = append(t.sum.Refusals, r)
+	default:
+		t.sum.More++
+	}
+	t.mu.Unlock()
+	t.Mark()
+}
+
+// Mark says that the numbers moved.
+func (t *Tally) Mark() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Changed has one token when the numbers moved.
+func (t *Tally) Changed() <-chan struct{} { return t.changed }
+
+// Summary is what the session came to so far.
+func (t *Tally) Summary() api.SessionSummary {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sum
+	s.Refusals = slices.Clone(s.Refusals)
+	return s
+}
+
+func bound(r *api.Refusal) {
+	for _, s := range []*string{&r.Host, &r.Reason, &r.Rule, &r.Place, &r.Effect} {
+		cut(s)
+	}
+	if len(r.Hints) > maxHints {
+		r.Hints = r.Hints[:maxHints]
+	}
+	r.Hints = slices.Clone(r.Hints)
+	for i := range r.Hints {
+		cut(&r.Hints[i])
+	}
+}
+
+func cut(s *string) {
+	if len(*s) <= maxText {
+		return
+	}
+	n := maxText
+	for n > 0 && !utf8.RuneStart((*s)[n]) {
+		n--
+	}
+	*s = (*s)[:n] + "…"
+}

@@ -1,0 +1,191 @@
+package apply
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"cloister/internal/durable"
+	"cloister/state/layers"
+)
+
+// Step changes one path of the project from Old to New. A zero Node is an absent entry.
+// A folder goes after all that is in it, and comes before.
+type Step struct {
+	Path string      `json:"path"`
+	Old  layers.Node `json:"old,omitzero"`
+	New  layers.Node `json:"new,omitzero"`
+	// ModeOnly is for a file whose content stays.
+	ModeOnly bool `json:"mode_only,omitempty"`
+	// Open gives the content of a new file.
+	Open func() (io.ReadCloser, error) `json:"-"`
+}
+
+// plan is what a journal says of itself before anything is done.
+type plan struct {
+	Version int          `json:"version"`
+	Project string       `json:"project"`
+	Root    layers.Stamp `json:"root"`
+	Time    time.Time    `json:"time"`
+	Undoes  string       `json:"undoes,omitempty"` // the journal that this one takes back
+	Label   string       `json:"label,omitempty"`
+	Steps   []Step       `json:"steps"`
+}
+
+const version = 1
+
+// Journal is one set of steps, on disk.
+type Journal struct {
+	ID      string
+	Project string
+	Time    time.Time
+	Label   string
+	Undoes  string
+	Steps   []Step
+
+	dir  string
+	root layers.Stamp
+}
+
+// Conflict is a path that is not as the step expects it.
+type Conflict struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// Conflicts is the error for a journal that was rolled back, or not begun, because of
+// what somebody else changed.
+type Conflicts []Conflict
+
+// Error names the first.
+func (c Conflicts) Error() string {
+	more := ""
+	if len(c) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(c)-1)
+	}
+	return fmt.Sprintf("%s: %s%s", c[0].Path, c[0].Why, more)
+}
+
+// files of a journal
+const (
+	planFile    = "plan.json"
+	stagedFile  = "staged.json"
+	backFile    = "back.json" // how many steps are being taken back
+	doneFile    = "done.json" // the change is made
+	settledFile = "settled"   // and cleaned up after
+	undoneFile  = "undone"
+	oldFolder   = "old"
+)
+
+// List gives the journals in a folder that were finished, the oldest first.
+func List(dir string) ([]*Journal, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list journals: %w", err)
+	}
+	var out []*Journal
+	for _, e := range entries {
+		j, err := load(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		if j.has(doneFile) {
+			out = append(out, j)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Journal) int { return a.Time.Compare(b.Time) })
+	return out, nil
+}
+
+// Newest is the finished journal that was begun last; nil if there is none.
+func Newest(dir string) (*Journal, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list journals: %w", err)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int {
+		return cmp.Or(cmp.Compare(len(b.Name()), len(a.Name())), cmp.Compare(b.Name(), a.Name()))
+	})
+	for _, e := range entries {
+		if exists(filepath.Join(dir, e.Name(), doneFile)) {
+			return load(filepath.Join(dir, e.Name()))
+		}
+	}
+	return nil, nil
+}
+
+// Undone reports whether a later journal took this one back.
+func (j *Journal) Undone() bool { return j.has(undoneFile) }
+
+func (j *Journal) has(name string) bool { return exists(filepath.Join(j.dir, name)) }
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+func load(dir string) (*Journal, error) {
+	var p plan
+	if err := read(filepath.Join(dir, planFile), &p); err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	if p.Version != version {
+		return nil, fmt.Errorf("read journal %s: version %d; this program knows %d", dir, p.Version, version)
+	}
+	return &Journal{
+		ID: filepath.Base(dir), Project: p.Project, Time: p.Time, Label: p.Label, Undoes: p.Undoes,
+		Steps: p.Steps, dir: dir, root: p.Root,
+	}, nil
+}
+
+// create writes a journal that says what will be done.
+func create(dir, project, label, undoes string, steps []Step) (*Journal, error) {
+	root, err := layers.OpenFolder(project)
+	if err != nil {
+		return nil, err
+	}
+	node, err := root.Stat(".")
+	if err := errors.Join(err, root.Close()); err != nil {
+		return nil, err
+	}
+	now := time.Now().UTC()
+	j := &Journal{ID: strconv.FormatInt(now.UnixNano(), 36), Project: project, Time: now, Label: label, Undoes: undoes, Steps: steps, root: node.Stamp}
+	j.dir = filepath.Join(dir, j.ID)
+	if err := os.MkdirAll(filepath.Join(j.dir, oldFolder), 0o700); err != nil {
+		return nil, fmt.Errorf("make journal: %w", err)
+	}
+	if err := write(filepath.Join(j.dir, planFile), plan{version, project, j.root, j.Time, undoes, label, steps}); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(j.dir))
+	}
+	return j, nil
+}
+
+func write(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(name, text, 0o600)
+}
+
+func read(name string, v any) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

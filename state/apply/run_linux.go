@@ -1,0 +1,387 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/durable"
+	"cloister/state/layers"
+)
+
+// Start makes the steps in the project. dir is where journals are kept. With a conflict
+// the project is as it was, and the error is a Conflicts.
+func Start(dir, project, label string, steps []Step) (*Journal, error) {
+	return start(dir, project, label, "", steps)
+}
+
+func start(dir, project, label, undoes string, steps []Step) (*Journal, error) {
+	j, err := create(dir, project, label, undoes, steps)
+	if err != nil {
+		return nil, err
+	}
+	r, err := j.open()
+	if err == nil {
+		err = r.all()
+		err = errors.Join(err, r.close())
+	}
+	if err != nil {
+		var back *halfBack
+		if !j.has(doneFile) && !errors.As(err, &back) {
+			err = errors.Join(err, j.abandon())
+		}
+		return nil, err
+	}
+	return j, nil
+}
+
+// halfBack keeps a journal: the next call goes on taking it back.
+type halfBack struct{ error }
+
+func (h *halfBack) Error() string { return "take back what was applied: " + h.error.Error() }
+func (h *halfBack) Unwrap() error { return h.error }
+
+func (j *Journal) abandon() error { return os.RemoveAll(j.dir) }
+
+var errReplaced = errors.New("another folder is there now")
+
+// run is a journal at work.
+type run struct {
+	*Journal
+	top    *layers.Folder
+	stage  *layers.Folder
+	staged []uint64 // the inode that was staged for each step; 0 for none
+	uid    int      // owner of what is made; -1 leaves it
+	gid    int
+}
+
+// stageName is the one folder that the project holds while a journal runs.
+func (j *Journal) stageName() string { return ".cloister-apply-" + j.ID }
+
+func (j *Journal) open() (*run, error) {
+	top, err := layers.OpenFolder(j.Project)
+	if err != nil {
+		return nil, fmt.Errorf("open project: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(top.Fd(), &st); err != nil {
+		return nil, errors.Join(err, top.Close())
+	}
+	if st.Dev != j.root.Dev || st.Ino != j.root.Inode {
+		return nil, errors.Join(fmt.Errorf("%w: %s", errReplaced, j.Project), top.Close())
+	}
+	r := &run{Journal: j, top: top, uid: -1, gid: -1}
+	if os.Geteuid() == 0 {
+		r.uid, r.gid = int(st.Uid), int(st.Gid)
+	}
+	if err := unix.Mkdirat(top.Fd(), j.stageName(), 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, errors.Join(fmt.Errorf("make staging folder: %w", err), top.Close())
+	}
+	if r.stage, err = top.Folder(j.stageName()); err != nil {
+		return nil, errors.Join(err, top.Close())
+	}
+	return r, nil
+}
+
+func (r *run) close() error { return errors.Join(r.stage.Close(), r.top.Close()) }
+
+func (r *run) all() error {
+	if c := r.check(); len(c) > 0 {
+		return errors.Join(c, r.unstage())
+	}
+	if err := r.stageAll(); err != nil {
+		return errors.Join(err, r.unstage())
+	}
+	return r.carryOut()
+}
+
+// check looks at every path before anything is staged, so that all conflicts are known.
+func (r *run) check() (out Conflicts) {
+	seen := map[string]bool{} // what earlier steps remove or make
+	for _, s := range r.Steps {
+		if seen[s.Path] || !s.Old.Exists() && below(s.Path, seen) {
+			continue
+		}
+		seen[s.Path] = true
+		if why := r.differs(s); why != "" {
+			out = append(out, Conflict{s.Path, why})
+		}
+	}
+	return out
+}
+
+// below reports whether a folder above a path is in a set.
+func below(name string, set map[string]bool) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if set[dir] {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) differs(s Step) string {
+	dir, name, err := layers.Parent(r.top, s.Path)
+	if err != nil {
+		return "it cannot be reached: " + reason(err)
+	}
+	defer func() { _ = dir.Close() }()
+	now, err := dir.Stat(name)
+	if err != nil {
+		return reason(err)
+	}
+	return expected(s.Old, now)
+}
+
+func reason(err error) string {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+// expected compares what a step expects with what is there.
+func expected(want, now layers.Node) string {
+	switch {
+	case !want.Exists() && now.Exists():
+		return "it was made in the project meanwhile"
+	case want.Exists() && !now.Exists():
+		return "it was removed in the project meanwhile"
+	case want.Kind != now.Kind:
+		return "it is another kind of entry in the project now"
+	case want.Kind == layers.Dir:
+		return ""
+	case want.Kind == layers.Link && want.Target == now.Target:
+		return ""
+	case !want.Stamp.SameContent(now.Stamp):
+		return "it was changed in the project meanwhile"
+	case want.Mode != now.Mode && now.Kind == layers.File:
+		return "its mode was changed in the project meanwhile"
+	}
+	return ""
+}
+
+// stageAll writes all new content into the staging folder and makes it durable. Many
+// files are synced at the same time: file systems commit them together.
+func (r *run) stageAll() error {
+	r.staged = make([]uint64, len(r.Steps))
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i, s := range r.Steps {
+		if s.New.Kind != layers.Link && (s.New.Kind != layers.File || s.ModeOnly) {
+			continue
+		}
+		group.Go(func() error {
+			name := strconv.Itoa(i)
+			if err := r.stageOne(name, s); err != nil {
+				return fmt.Errorf("stage %s: %w", s.Path, err)
+			}
+			n, err := r.stage.Stat(name)
+			if err != nil {
+				return fmt.Errorf("stage %s: %w", s.Path, err)
+			}
+			r.staged[i] = n.Stamp.Inode
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := unix.Fsync(r.stage.Fd()); err != nil {
+		return fmt.Errorf("sync staging folder: %w", err)
+	}
+	return write(filepath.Join(r.dir, stagedFile), r.staged)
+}
+
+func (r *run) stageOne(name string, s Step) (err error) {
+	if s.New.Kind == layers.Link {
+		if err := unix.Symlinkat(s.New.Target, r.stage.Fd(), name); err != nil {
+			return err
+		}
+		return r.own(r.stage.Fd(), name)
+	}
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(r.stage.Fd(), name, flags, 0o600)
+	if err != nil {
+		return err
+	}
+	out := os.NewFile(uintptr(fd), name)
+	defer func() { err = errors.Join(err, out.Close()) }()
+	in, err := s.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	if err := r.own(r.stage.Fd(), name); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, s.New.Mode&0o777); err != nil {
+		return err
+	}
+	return out.Sync()
+}
+
+// own gives what root makes to the owner of the project.
+func (r *run) own(dir int, name string) error {
+	if r.uid < 0 {
+		return nil
+	}
+	return unix.Fchownat(dir, name, r.uid, r.gid, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// carryOut makes the steps that are not made yet. With a conflict all are taken back.
+func (r *run) carryOut() error {
+	for i, s := range r.Steps {
+		why, err := r.step(i, s)
+		if err == nil && why == "" {
+			continue
+		}
+		back := r.takeBack(i)
+		if why != "" {
+			err = Conflicts{{s.Path, why}}
+		} else {
+			err = fmt.Errorf("apply %s: %w", s.Path, err)
+		}
+		if back != nil {
+			return errors.Join(err, &halfBack{back})
+		}
+		return err
+	}
+	return r.finish()
+}
+
+// takeBack takes the steps before the n-th back. It is noted first, so that a crash in
+// the midst of it is not followed by an attempt to go forward again.
+func (r *run) takeBack(n int) error {
+	if err := write(filepath.Join(r.dir, backFile), n); err != nil {
+		return err
+	}
+	return errors.Join(r.rollBack(n), r.unstage())
+}
+
+func (r *run) finish() error {
+	done := make([]layers.Node, len(r.Steps))
+	for i, s := range r.Steps {
+		if !s.New.Exists() {
+			continue
+		}
+		dir, name, err := layers.Parent(r.top, s.Path)
+		if err != nil {
+			return err
+		}
+		done[i], err = dir.Stat(name)
+		if err := errors.Join(err, dir.Close()); err != nil {
+			return err
+		}
+	}
+	if err := r.syncFolders(); err != nil {
+		return fmt.Errorf("sync project: %w", err)
+	}
+	// From here on the change is made, whatever is interrupted.
+	if err := write(filepath.Join(r.dir, doneFile), done); err != nil {
+		return err
+	}
+	return r.settle()
+}
+
+// settle cleans up after a change that is made.
+func (r *run) settle() error {
+	if err := errors.Join(r.keepOld(), r.unstage()); err != nil {
+		return err
+	}
+	if r.Undoes != "" {
+		if err := write(filepath.Join(filepath.Dir(r.dir), r.Undoes, undoneFile), r.ID); err != nil {
+			return err
+		}
+	}
+	return write(filepath.Join(r.dir, settledFile), true)
+}
+
+// syncFolders makes the names that the steps changed durable.
+func (r *run) syncFolders() error {
+	done := map[string]bool{}
+	for _, s := range r.Steps {
+		at := path.Dir(s.Path)
+		if done[at] {
+			continue
+		}
+		done[at] = true
+		dir, _, err := layers.Parent(r.top, s.Path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			continue // removed with what was in it
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(unix.Fsync(dir.Fd()), dir.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepOld moves what the steps replaced from the staging folder into the journal.
+func (r *run) keepOld() error {
+	for i, s := range r.Steps {
+		if s.Old.Kind != layers.File || s.ModeOnly {
+			continue
+		}
+		name, to := strconv.Itoa(i), filepath.Join(r.dir, oldFolder, strconv.Itoa(i))
+		err := unix.Renameat(r.stage.Fd(), name, unix.AT_FDCWD, to)
+		if errors.Is(err, unix.ENOENT) && (exists(to) || !s.New.Exists()) {
+			continue // a recovery comes here twice; or somebody removed it just before
+		}
+		if errors.Is(err, unix.EXDEV) {
+			err = r.copyOut(name, to)
+		}
+		if err != nil {
+			return fmt.Errorf("keep the old %s: %w", s.Path, err)
+		}
+	}
+	return durable.SyncDir(filepath.Join(r.dir, oldFolder))
+}
+
+func (r *run) copyOut(name, to string) error {
+	in, err := r.stage.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(out, in); err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
+
+// unstage removes the staging folder with what is left in it.
+func (r *run) unstage() error {
+	names, err := r.stage.Names()
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := unix.Unlinkat(r.stage.Fd(), n, 0); err != nil {
+			return fmt.Errorf("remove staged file: %w", err)
+		}
+	}
+	err = unix.Unlinkat(r.top.Fd(), r.stageName(), unix.AT_REMOVEDIR)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,85 @@
+package apply
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"cloister/state/layers"
+)
+
+// Undo takes a finished journal back, as a journal of its own.
+func (j *Journal) Undo(dir string) (*Journal, error) {
+	var done []layers.Node
+	if err := read(filepath.Join(j.dir, doneFile), &done); err != nil {
+		return nil, fmt.Errorf("undo: %w", err)
+	}
+	if len(done) != len(j.Steps) {
+		return nil, fmt.Errorf("undo: journal %s has %d steps and %d results", j.ID, len(j.Steps), len(done))
+	}
+	again, err := restored(dir)
+	if err != nil {
+		return nil, fmt.Errorf("undo: %w", err)
+	}
+	var steps []Step
+	for i, s := range slices.Backward(j.Steps) {
+		step := Step{Path: s.Path, Old: again.now(s.Path, done[i]), New: s.Old, ModeOnly: s.ModeOnly}
+		if s.Old.Kind == layers.File && !s.ModeOnly {
+			name := filepath.Join(j.dir, oldFolder, strconv.Itoa(i))
+			step.Open = func() (io.ReadCloser, error) { return os.Open(name) }
+		}
+		steps = append(steps, step)
+	}
+	return start(dir, j.Project, j.Label, j.ID, steps)
+}
+
+// copies are the files that undos brought back: the same content as before in a new
+// file, which an earlier journal must know for its own.
+type copies map[string]map[layers.Stamp]layers.Stamp
+
+func restored(dir string) (copies, error) {
+	list, err := List(dir)
+	if err != nil {
+		return nil, err
+	}
+	out := copies{}
+	for _, u := range list {
+		if u.Undoes == "" {
+			continue
+		}
+		var done []layers.Node
+		if err := read(filepath.Join(u.dir, doneFile), &done); err != nil {
+			return nil, err
+		}
+		for i, s := range u.Steps {
+			if s.New.Kind != layers.File || i >= len(done) {
+				continue
+			}
+			if out[s.Path] == nil {
+				out[s.Path] = map[layers.Stamp]layers.Stamp{}
+			}
+			out[s.Path][withoutCtime(s.New.Stamp)] = done[i].Stamp
+		}
+	}
+	return out, nil
+}
+
+func withoutCtime(s layers.Stamp) layers.Stamp {
+	s.Ctime = 0
+	return s
+}
+
+// now is the entry that stands for one that a journal made.
+func (c copies) now(path string, n layers.Node) layers.Node {
+	for range len(c[path]) {
+		next, ok := c[path][withoutCtime(n.Stamp)]
+		if !ok {
+			break
+		}
+		n.Stamp = next
+	}
+	return n
+}

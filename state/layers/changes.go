@@ -1,0 +1,425 @@
+package layers
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Op is what happened to a path.
+type Op string
+
+// The operations.
+const (
+	Added    Op = "added"
+	Modified Op = "modified"
+	Deleted  Op = "deleted"
+	Renamed  Op = "renamed"
+	Mode     Op = "mode"
+)
+
+// Change is one difference between the base and the stack.
+type Change struct {
+	Path string `json:"path"`
+	Op   Op     `json:"change"`
+	From string `json:"from,omitempty"` // of a rename
+	Old  Node   `json:"old,omitzero"`   // in the base, at From of a rename
+	New  Node   `json:"new,omitzero"`   // in the stack
+	// Implied marks a folder that comes or goes with the files in it, which a
+	// listing leaves out.
+	Implied bool `json:"implied,omitempty"`
+	// Copied marks a file that the stack took from the base before it was changed:
+	// where the base has none now, somebody removed it there.
+	Copied bool `json:"copied,omitempty"`
+
+	layer int
+}
+
+const (
+	// maxDepth bounds the folders in each other that are walked; each costs a
+	// descriptor for every layer.
+	maxDepth = 256
+	// maxChanges bounds the changes that are kept in memory, about 300 bytes each.
+	maxChanges = 2_000_000
+)
+
+// TooMany is the error for a stack that is too deep or too large to be compared.
+type TooMany struct{ Path, What string }
+
+// Error names the path at which the walk stopped.
+func (t *TooMany) Error() string { return fmt.Sprintf("compare layers: %s: %s", t.Path, t.What) }
+
+// Stack is a base and the layers above it, the newest first.
+type Stack struct {
+	base   *Folder
+	layers []*Folder
+}
+
+// Open opens a stack by absolute paths. The base may be absent (empty): then everything
+// is added.
+func Open(base string, layers []string) (*Stack, error) {
+	s := &Stack{}
+	if base != "" {
+		f, err := OpenFolder(base)
+		if err != nil {
+			return nil, err
+		}
+		s.base = f
+	}
+	for _, name := range layers {
+		f, err := OpenLayer(name)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.layers = append(s.layers, f)
+	}
+	return s, nil
+}
+
+// Close gives the descriptors back.
+func (s *Stack) Close() error {
+	var err error
+	if s.base != nil {
+		err = s.base.Close()
+	}
+	for _, l := range s.layers {
+		err = errors.Join(err, l.Close())
+	}
+	return err
+}
+
+// Changes compares the stack with its base. Paths are relative, with slashes, sorted.
+func (s *Stack) Changes(ctx context.Context) ([]Change, error) {
+	w := &walk{ctx: ctx}
+	var top []layerFolder
+	for i, l := range s.layers {
+		top = append(top, layerFolder{l, i})
+	}
+	if _, err := w.folder("", s.base, top, false, 0); err != nil {
+		return nil, err
+	}
+	changes, err := s.renames(w.found)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
+	return changes, nil
+}
+
+type layerFolder struct {
+	*Folder
+	layer int
+}
+
+type walk struct {
+	ctx   context.Context
+	found []Change
+}
+
+func (w *walk) add(c Change) error {
+	if len(w.found) >= maxChanges {
+		return &TooMany{c.Path, fmt.Sprintf("more than %d changes", maxChanges)}
+	}
+	w.found = append(w.found, c)
+	return nil
+}
+
+// entry is what a name is in the stack.
+type entry struct {
+	node   Node          // the zero value where a whiteout removed it
+	layer  int           // of the newest layer that has it
+	from   *Folder       // the folder that has it there
+	below  []layerFolder // of a folder: it in each layer that shows through
+	hidden bool          // the base does not show through
+}
+
+// folder compares one folder. base may be nil. hidden says that nothing of the base
+// shows through. It reports whether the stack has anything in it.
+func (w *walk) folder(rel string, base *Folder, in []layerFolder, hidden bool, depth int) (some bool, err error) {
+	if err := w.ctx.Err(); err != nil {
+		return false, err
+	}
+	if depth > maxDepth {
+		return false, &TooMany{rel, fmt.Sprintf("more than %d folders in each other", maxDepth)}
+	}
+	names := map[string]bool{}
+	for _, l := range in {
+		list, err := l.Names()
+		if err != nil {
+			return false, err
+		}
+		for _, n := range list {
+			names[n] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		e, err := merge(in, name)
+		if err != nil {
+			return false, err
+		}
+		some = some || e.node.Exists()
+		err = w.compare(path.Join(rel, name), name, base, e, hidden, depth)
+		for _, l := range e.below {
+			err = errors.Join(err, l.Close())
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	if !hidden || base == nil {
+		return some, nil
+	}
+	list, err := base.Names()
+	if err != nil {
+		return false, err
+	}
+	slices.Sort(list)
+	for _, name := range list {
+		if !names[name] {
+			if err := w.deleted(path.Join(rel, name), name, base, depth); err != nil {
+				return false, err
+			}
+		}
+	}
+	return some, nil
+}
+
+// merge finds what a name is in the layers, the newest first.
+func merge(in []layerFolder, name string) (entry, error) {
+	var e entry
+	for _, l := range in {
+		node, removed, err := l.stat(name)
+		if err != nil {
+			return e, err
+		}
+		if removed || node.Exists() && e.node.Exists() && node.Kind != Dir {
+			e.hidden = true
+			return e, nil
+		}
+		if !node.Exists() {
+			continue
+		}
+		if !e.node.Exists() {
+			e.node, e.layer, e.from = node, l.layer, l.Folder
+		}
+		if node.Kind != Dir {
+			return e, nil
+		}
+		sub, err := l.Folder.Folder(name)
+		if err != nil {
+			return e, err
+		}
+		e.below = append(e.below, layerFolder{sub, l.layer})
+		if e.hidden, err = sub.opaque(); err != nil || e.hidden {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+func (w *walk) compare(rel, name string, base *Folder, e entry, hidden bool, depth int) error {
+	var old Node
+	if base != nil {
+		var err error
+		if old, err = base.Stat(name); err != nil {
+			return err
+		}
+	}
+	if !e.node.Exists() {
+		if !old.Exists() {
+			return nil
+		}
+		return w.deleted(rel, name, base, depth)
+	}
+	if e.node.Kind == Dir {
+		return w.compareFolder(rel, name, base, old, e, hidden, depth)
+	}
+	change := Change{Path: rel, Old: old, New: e.node, layer: e.layer, Op: Modified}
+	switch {
+	case old.Kind == Dir:
+		if err := w.deleted(rel, name, base, depth); err != nil {
+			return err
+		}
+		change.Op, change.Old = Added, Node{}
+	case !old.Exists():
+		change.Op, change.Copied = Added, e.from.copiedUp(name)
+	case old.Kind == e.node.Kind && old.Size == e.node.Size && old.Target == e.node.Target:
+		same, err := sameContent(old.Kind, name, base, e)
+		if err != nil {
+			return err
+		}
+		if same && old.Mode == e.node.Mode {
+			return nil
+		}
+		if same {
+			change.Op = Mode
+		}
+	}
+	return w.add(change)
+}
+
+func (w *walk) compareFolder(rel, name string, base *Folder, old Node, e entry, hidden bool, depth int) error {
+	var below *Folder
+	// What a folder denies to its owner is no change: one that is applied has to be
+	// filled, looked at and taken back by that owner.
+	e.node.Mode |= 0o700
+	if old.Kind == Dir {
+		e.node.Mode = e.node.Mode&^0o700 | old.Mode&0o700
+	}
+	switch old.Kind {
+	case Dir:
+		f, err := base.Folder(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		below = f
+		if old.Mode != e.node.Mode {
+			if err := w.add(Change{Path: rel, Op: Mode, Old: old, New: e.node, layer: e.layer}); err != nil {
+				return err
+			}
+		}
+	case "":
+	default:
+		if err := w.add(Change{Path: rel, Op: Deleted, Old: old}); err != nil {
+			return err
+		}
+	}
+	at := len(w.found)
+	if below == nil {
+		if err := w.add(Change{Path: rel, Op: Added, New: e.node, layer: e.layer}); err != nil {
+			return err
+		}
+	}
+	some, err := w.folder(rel, below, e.below, hidden || e.hidden, depth+1)
+	if err == nil && below == nil {
+		w.found[at].Implied = some
+	}
+	return err
+}
+
+// deleted adds the removal of an entry of the base with all that is in it.
+func (w *walk) deleted(rel, name string, base *Folder, depth int) error {
+	if depth > maxDepth {
+		return &TooMany{rel, fmt.Sprintf("more than %d folders in each other", maxDepth)}
+	}
+	old, err := base.Stat(name)
+	if err != nil || !old.Exists() {
+		return err
+	}
+	if old.Kind == Dir {
+		sub, err := base.Folder(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = sub.Close() }()
+		names, err := sub.Names()
+		if err != nil {
+			return err
+		}
+		slices.Sort(names)
+		for _, n := range names {
+			if err := w.deleted(path.Join(rel, n), n, sub, depth+1); err != nil {
+				return err
+			}
+		}
+		return w.add(Change{Path: rel, Op: Deleted, Old: old, Implied: len(names) > 0})
+	}
+	return w.add(Change{Path: rel, Op: Deleted, Old: old})
+}
+
+// sameContent compares a file of the base with that of the stack.
+func sameContent(kind Kind, name string, base *Folder, e entry) (bool, error) {
+	if kind != File {
+		return kind == Link, nil // their targets are equal
+	}
+	return equalFiles(base, e.from, name)
+}
+
+func equalFiles(a, b *Folder, name string) (same bool, err error) {
+	x, err := a.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = x.Close() }()
+	y, err := b.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = y.Close() }()
+	return EqualReaders(x, y)
+}
+
+// EqualReaders compares what two readers give.
+func EqualReaders(x, y io.Reader) (bool, error) {
+	bx, by := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		nx, ex := io.ReadFull(x, bx)
+		ny, ey := io.ReadFull(y, by)
+		if nx != ny || !bytes.Equal(bx[:nx], by[:ny]) {
+			return false, nil
+		}
+		for _, err := range []error{ex, ey} {
+			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				return false, err
+			}
+		}
+		if ex != nil || ey != nil {
+			return true, nil
+		}
+	}
+}
+
+// OpenNew opens what a file is in the stack.
+func (s *Stack) OpenNew(c Change) (*os.File, error) { return openAt(s.layers[c.layer], c.Path) }
+
+// OpenOld opens what a file is in the base.
+func (s *Stack) OpenOld(c Change) (*os.File, error) {
+	if c.From != "" {
+		return openAt(s.base, c.From)
+	}
+	return openAt(s.base, c.Path)
+}
+
+// Content tells apart what entries are in stacks: kind, mode, target and content.
+func (s *Stack) Content(c Change) (string, error) {
+	text := fmt.Sprintf("%s %o %q", c.New.Kind, c.New.Mode, c.New.Target)
+	if c.New.Kind != File {
+		return text, nil
+	}
+	sum, err := digest(func() (io.ReadCloser, error) { return s.OpenNew(c) })
+	return fmt.Sprintf("%s %x", text, sum), err
+}
+
+func openAt(top *Folder, rel string) (*os.File, error) {
+	dir, name, err := Parent(top, rel)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	return dir.Open(name)
+}
+
+// Parent opens the folder above a relative path, component by component. It is a
+// descriptor of its own also where that is the top.
+func Parent(top *Folder, rel string) (dir *Folder, name string, err error) {
+	parts := strings.Split(rel, "/")
+	dir, err = top.Folder(".")
+	for _, part := range parts[:len(parts)-1] {
+		if err != nil {
+			return nil, "", err
+		}
+		next, nerr := dir.Folder(part)
+		err = errors.Join(nerr, dir.Close())
+		dir = next
+	}
+	return dir, parts[len(parts)-1], err
+}

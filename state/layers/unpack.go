@@ -1,0 +1,181 @@
+package layers
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Unpacker makes layers of an archive that anybody may have written. It makes files,
+// folders, links and whiteouts below one folder that nobody else writes to, each new, and
+// nothing through a link; without set-id bits, attributes but overlayfs's opaque, or
+// owners of the archive's choice.
+type Unpacker struct {
+	top  *Folder
+	uid  int // owner of what is made; -1 leaves it
+	gid  int
+	dirs []*tar.Header // whose modes and times come last
+}
+
+// NewUnpacker begins in an empty folder.
+func NewUnpacker(dir string, uid, gid int) (*Unpacker, error) {
+	top, err := OpenLayer(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Unpacker{top: top, uid: uid, gid: gid}, nil
+}
+
+// Finish gives folders their modes.
+func (u *Unpacker) Finish() (err error) {
+	for i := len(u.dirs) - 1; i >= 0 && err == nil; i-- { // the deepest first
+		h := u.dirs[i]
+		var dir *Folder
+		var name string
+		if dir, name, err = Parent(u.top, h.Name); err == nil {
+			err = errors.Join(u.finish(dir, name, h), dir.Close())
+		}
+	}
+	return errors.Join(err, u.top.Close())
+}
+
+// checkName refuses what is no path below a folder in its plainest spelling.
+func checkName(name string) error {
+	switch {
+	case name == "" || len(name) > unix.PathMax || strings.ContainsRune(name, 0):
+	case path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../"):
+	case strings.Count(name, "/") > maxDepth:
+	default:
+		return nil
+	}
+	return fmt.Errorf("%.100q is no name of an entry", name)
+}
+
+// Add makes one entry. Its name and a hard link's target are relative to the folder.
+func (u *Unpacker) Add(h *tar.Header, content io.Reader) (err error) {
+	h.Name = strings.TrimSuffix(h.Name, "/")
+	if err := checkName(h.Name); err != nil {
+		return err
+	}
+	dir, name, err := Parent(u.top, h.Name)
+	if err != nil {
+		return fmt.Errorf("unpack %q: %w", h.Name, err)
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	switch h.Typeflag {
+	case tar.TypeReg:
+		err = u.file(dir, name, h, content)
+	case tar.TypeDir:
+		err = u.folder(dir, name, h)
+	case tar.TypeSymlink:
+		err = unix.Symlinkat(h.Linkname, dir.fd, name)
+	case tar.TypeLink:
+		return u.link(dir, name, h)
+	case tar.TypeChar:
+		if h.Devmajor != 0 || h.Devminor != 0 {
+			return fmt.Errorf("unpack %q: it is a device", h.Name)
+		}
+		if err := mknodWhiteout(dir.fd, name); err != nil {
+			return fmt.Errorf("unpack %q: %w", h.Name, err)
+		}
+		return u.own(dir, name)
+	default:
+		return fmt.Errorf("unpack %q: it is neither file, folder nor link", h.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("unpack %q: %w", h.Name, err)
+	}
+	if h.Typeflag == tar.TypeDir {
+		u.dirs = append(u.dirs, h)
+		return u.own(dir, name)
+	}
+	return u.finish(dir, name, h)
+}
+
+func (u *Unpacker) folder(dir *Folder, name string, h *tar.Header) error {
+	if err := unix.Mkdirat(dir.fd, name, 0o700); err != nil {
+		return err
+	}
+	if h.PAXRecords[paxOpaque] != "y" {
+		return nil
+	}
+	sub, err := dir.Folder(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Fsetxattr(sub.fd, "user.overlay.opaque", []byte("y"), 0), sub.Close())
+}
+
+func (u *Unpacker) file(dir *Folder, name string, h *tar.Header, content io.Reader) (err error) {
+	size, spans := h.Size, []span{{0, h.Size}}
+	if text := h.PAXRecords[paxSparse]; text != "" {
+		if size, spans, err = parseSpans(text, h.Size); err != nil {
+			return err
+		}
+	}
+	fd, err := unix.Openat(dir.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	out := os.NewFile(uintptr(fd), name)
+	defer func() { err = errors.Join(err, out.Close()) }()
+	for _, s := range spans {
+		if _, err := io.CopyN(io.NewOffsetWriter(out, s.at), content, s.size); err != nil {
+			return err
+		}
+	}
+	return out.Truncate(size)
+}
+
+// link makes another name of a file that this archive brought.
+func (u *Unpacker) link(dir *Folder, name string, h *tar.Header) (err error) {
+	if err := checkName(h.Linkname); err != nil {
+		return err
+	}
+	from, base, err := Parent(u.top, h.Linkname)
+	if err != nil {
+		return fmt.Errorf("unpack %q: %w", h.Name, err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	node, removed, err := from.stat(base)
+	if err == nil && (removed || node.Kind != File) {
+		err = fs.ErrInvalid
+	}
+	if err == nil {
+		err = unix.Linkat(from.fd, base, dir.fd, name, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("unpack %q: link to %q: %w", h.Name, h.Linkname, err)
+	}
+	return nil
+}
+
+func (u *Unpacker) own(dir *Folder, name string) error {
+	if u.uid < 0 {
+		return nil
+	}
+	return unix.Fchownat(dir.fd, name, u.uid, u.gid, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+func (u *Unpacker) finish(dir *Folder, name string, h *tar.Header) error {
+	if err := u.own(dir, name); err != nil {
+		return err
+	}
+	if h.Typeflag != tar.TypeSymlink {
+		if err := unix.Fchmodat(dir.fd, name, uint32(h.Mode)&0o777, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return dir.error("chmod", name, err)
+		}
+	}
+	at, err := unix.TimeToTimespec(h.ModTime)
+	if err != nil {
+		return fmt.Errorf("unpack %q: %w", h.Name, err)
+	}
+	return unix.UtimesNanoAt(dir.fd, name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
+}

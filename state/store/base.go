@@ -1,0 +1,207 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"cloister/internal/durable"
+	"cloister/state/apply"
+	"cloister/state/layers"
+	"cloister/state/merge"
+)
+
+// An overlay does not keep what its base said when a file was first written to. So the
+// base of each changed text is copied aside when a change is seen first, as long as
+// nobody else changed the project's file: it is what a three-way merge needs.
+const (
+	maxBase      = 1 << 20 // bytes of a text that is kept for merging
+	maxBaseFiles = 2000    // changed files of one workspace
+)
+
+func (w *Workspace) bases() string { return filepath.Join(w.store.folder(w.Name), "base") }
+
+func (w *Workspace) base(rel string) string {
+	sum := sha256.Sum256([]byte(rel))
+	return filepath.Join(w.bases(), hex.EncodeToString(sum[:16]))
+}
+
+// keepBase copies what the project says of changed files that are not in conflict.
+func (w *Workspace) keepBase(stack *layers.Stack, list []layers.Change) error {
+	var names map[string]bool
+	for _, c := range list {
+		if c.Op != layers.Modified || !mergeable(c) || c.Old.Size > maxBase || w.conflict(c) != "" {
+			continue
+		}
+		if names == nil {
+			if err := os.MkdirAll(w.bases(), 0o700); err != nil {
+				return fmt.Errorf("keep the base of changes: %w", err)
+			}
+			entries, err := os.ReadDir(w.bases())
+			if err != nil {
+				return fmt.Errorf("keep the base of changes: %w", err)
+			}
+			names = map[string]bool{}
+			for _, e := range entries {
+				names[e.Name()] = true
+			}
+		}
+		name := filepath.Base(w.base(c.Path))
+		if names[name] || len(names) >= maxBaseFiles {
+			continue
+		}
+		names[name] = true
+		if err := w.keepOne(stack, c); err != nil {
+			return fmt.Errorf("keep the base of %s: %w", c.Path, err)
+		}
+	}
+	return nil
+}
+
+func mergeable(c layers.Change) bool { return c.Old.Kind == layers.File && c.New.Kind == layers.File }
+
+func (w *Workspace) keepOne(stack *layers.Stack, c layers.Change) error {
+	text, err := readText(func() (*os.File, error) { return stack.OpenOld(c) })
+	if errors.Is(err, errNoText) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// Whoever changed it while it was read made another change time.
+	now, err := w.nowAt(c.Path)
+	if err != nil || now.Stamp != c.Old.Stamp {
+		return err
+	}
+	tmp := w.base(c.Path) + ".new"
+	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, w.base(c.Path))
+}
+
+// nowAt is what the project has at a path.
+func (w *Workspace) nowAt(rel string) (layers.Node, error) {
+	top, err := layers.OpenFolder(w.Project)
+	if err != nil {
+		return layers.Node{}, err
+	}
+	defer func() { _ = top.Close() }()
+	dir, name, err := layers.Parent(top, rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		return layers.Node{}, nil
+	}
+	if err != nil {
+		return layers.Node{}, err
+	}
+	defer func() { _ = dir.Close() }()
+	return dir.Stat(name)
+}
+
+var errNoText = errors.New("it is no text, or too large")
+
+// readText reads a text of at most maxBase bytes.
+func readText(open func() (*os.File, error)) (string, error) {
+	f, err := open()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, maxBase+1))
+	if err == nil && (len(b) > maxBase || bytes.IndexByte(b, 0) >= 0) {
+		err = errNoText
+	}
+	return string(b), err
+}
+
+// Merge merges what both sides changed, where both are text, the base is known and no
+// line was changed by both: those conflicts go, and an apply writes what was merged. It
+// gives the paths. Other conflicts stay, with the reason.
+func (w *Workspace) Merge(d *Diff) (merged []string, err error) {
+	var left []apply.Conflict
+	for _, conflict := range d.Conflicts {
+		i := slices.IndexFunc(d.Changes, func(c layers.Change) bool { return c.Path == conflict.Path })
+		if i < 0 {
+			left = append(left, conflict)
+			continue
+		}
+		why, err := w.mergeOne(d, d.Changes[i])
+		if err != nil {
+			return nil, fmt.Errorf("merge %s: %w", conflict.Path, err)
+		}
+		if why != "" {
+			left = append(left, apply.Conflict{Path: conflict.Path, Why: conflict.Why + "; " + why})
+			continue
+		}
+		merged = append(merged, conflict.Path)
+	}
+	d.Conflicts = left
+	return merged, nil
+}
+
+func (w *Workspace) mergeOne(d *Diff, c layers.Change) (why string, err error) {
+	if c.Op != layers.Modified || !mergeable(c) {
+		return "only changes of one file can be merged", nil
+	}
+	base, err := readText(func() (*os.File, error) { return os.Open(w.base(c.Path)) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return "what it was before both changes is not known", nil
+	}
+	var mine, theirs string
+	if err == nil {
+		mine, err = readText(func() (*os.File, error) { return d.Stack.OpenNew(c) })
+	}
+	if err == nil {
+		theirs, err = readText(func() (*os.File, error) { return d.Stack.OpenOld(c) })
+	}
+	if errors.Is(err, errNoText) {
+		return err.Error(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	text, clashes, err := merge.ThreeWay(base, mine, theirs)
+	if err != nil {
+		return "", err
+	}
+	if len(clashes) > 0 {
+		return fmt.Sprintf("both changed %v of what it was", clashes[0]), nil
+	}
+	d.Put(c.Path, text)
+	return "", nil
+}
+
+// Put has an apply write this text to a changed file instead of what the layers have.
+func (d *Diff) Put(path, text string) {
+	if d.content == nil {
+		d.content = map[string]string{}
+	}
+	d.content[path] = text
+}
+
+// Adopt takes over what the project has at paths where an apply merged, for a stopped
+// workspace: what it has itself would undo the person's part. It is kept in a checkpoint.
+func (w *Workspace) Adopt(ctx context.Context, paths []string) error {
+	held, err := w.stopped()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Close() }()
+	if err := w.store.makeUpper(w.Upper); err != nil {
+		return err
+	}
+	for _, p := range paths {
+		if err := layers.Reset(ctx, w.upper(), w.Project, len(w.Layers) > 0, layers.Change{Path: p}); err != nil {
+			return err
+		}
+	}
+	return durable.SyncDir(w.upper())
+}

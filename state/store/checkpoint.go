@@ -1,0 +1,265 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"cloister/internal/durable"
+	"cloister/state/layers"
+)
+
+// Freeze holds the processes of a running cloister still until thaw is called.
+type Freeze func() (thaw func() error, err error)
+
+// Save makes a checkpoint. Of a stopped cloister the upper becomes a layer, and the next
+// session gets a new one; that of a running one is copied while freeze holds it still.
+func (w *Workspace) Save(ctx context.Context, message string, auto bool, freeze Freeze) (_ Checkpoint, err error) {
+	was := w.meta
+	defer func() {
+		if err != nil {
+			w.meta = was
+		}
+	}()
+	c := Checkpoint{ID: newID(), Time: time.Now().UTC(), Message: message, Parent: w.Head, Auto: auto}
+	held, err := w.stopped()
+	var running *Running
+	switch {
+	case errors.As(err, &running):
+		c.Layers = append([]string{c.ID}, w.Layers...)
+		if err := w.copyUpper(ctx, c.ID, freeze); err != nil {
+			return Checkpoint{}, errors.Join(err, layers.RemoveAll(w.store.fs, c.ID)) // a full disk has use for it
+		}
+	case err != nil:
+		return Checkpoint{}, err
+	default:
+		defer func() { _ = held.Close() }()
+		empty, err := w.upperIsEmpty(parts()...)
+		if err != nil {
+			return Checkpoint{}, fmt.Errorf("checkpoint: %w", err)
+		}
+		if !empty {
+			// One write of the description turns the upper into a layer: nothing moves.
+			c.ID = w.Upper
+			w.Layers, w.Upper = append([]string{c.ID}, w.Layers...), newID()
+		}
+		c.Layers = slices.Clone(w.Layers)
+	}
+	sums, err := w.seal(&c)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	if w.Sealed != nil {
+		if err := w.Sealed(c); err != nil {
+			return Checkpoint{}, err
+		}
+	}
+	w.Sums, w.Checkpoints, w.Head = sums, append(w.Checkpoints, c), c.ID
+	w.thin(c.Time)
+	return c, w.save()
+}
+
+// seal describes a checkpoint: the digest of its layers, and what it added. It gives the
+// digests of all layers that are known now.
+func (w *Workspace) seal(c *Checkpoint) (sums map[string]string, err error) {
+	if sums = maps.Clone(w.Sums); sums == nil {
+		sums = map[string]string{}
+	}
+	for _, id := range c.Layers {
+		if sums[id] != "" && id != c.ID {
+			continue
+		}
+		sum, err := w.store.sum(id)
+		if err != nil {
+			return nil, err
+		}
+		if sums[id] = sum.Digest; id == c.ID {
+			c.Bytes = sum.Bytes
+		}
+	}
+	c.Digest = digestOf(c.Layers, sums)
+	return sums, nil
+}
+
+// digestOf is the digest of a list of layers.
+func digestOf(list []string, sums map[string]string) string {
+	h := sha256.New()
+	for _, id := range list {
+		fmt.Fprintf(h, "%s %s\n", id, sums[id])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Restore makes the workspace what it was at a checkpoint. What it is now is kept as a
+// checkpoint of its own.
+func (w *Workspace) Restore(ctx context.Context, id string) (before Checkpoint, err error) {
+	c, err := w.Checkpoint(id)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	held, err := w.stopped()
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	if err := held.Close(); err != nil {
+		return Checkpoint{}, err
+	}
+	if err := w.verify(c); err != nil {
+		return Checkpoint{}, err
+	}
+	if before, err = w.Save(ctx, "before restore "+c.ID, true, nil); err != nil {
+		return before, err
+	}
+	w.Layers, w.Head = slices.Clone(c.Layers), c.ID
+	return before, w.save()
+}
+
+// verify compares a checkpoint's layers with what was noted, and recorded, when they
+// were made.
+func (w *Workspace) verify(c Checkpoint) error {
+	sums := map[string]string{}
+	for _, id := range c.Layers {
+		sum, err := w.store.sum(id)
+		if err != nil {
+			return fmt.Errorf("checkpoint %s: layer %s: %w", c.ID, id, err)
+		}
+		if known := w.Sums[id]; known != "" && known != sum.Digest {
+			return fmt.Errorf("checkpoint %s: its layer %s is not as it was made", c.ID, id)
+		}
+		sums[id] = sum.Digest
+	}
+	digest := digestOf(c.Layers, sums)
+	if c.Digest == "" {
+		return nil // made by version 1
+	}
+	if digest != c.Digest {
+		return fmt.Errorf("checkpoint %s: its layers are not as they were made", c.ID)
+	}
+	if w.Known == nil {
+		return nil
+	}
+	recorded, err := w.Known(c)
+	if err != nil {
+		return fmt.Errorf("checkpoint %s: look it up in the record: %w", c.ID, err)
+	}
+	if recorded != "" && recorded != digest {
+		return fmt.Errorf("checkpoint %s: it is not what the record says was made", c.ID)
+	}
+	return nil
+}
+
+// Fork makes new workspaces of a checkpoint, or of what this one is now.
+func (w *Workspace) Fork(ctx context.Context, id string, names []string, freeze Freeze) (Checkpoint, error) {
+	var c Checkpoint
+	var err error
+	if id == "" {
+		c, err = w.Save(ctx, "fork", true, freeze)
+	} else if c, err = w.Checkpoint(id); err == nil {
+		err = w.verify(c)
+	}
+	if err != nil {
+		return c, err
+	}
+	for _, name := range names {
+		if err := w.forkOne(c, name); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// Borrow makes a workspace of that name with the files of this one, or of a checkpoint,
+// for a look that may write; whoever takes it discards it. The layers of a stopped
+// workspace are not stacked for it: w stays locked until then.
+func (w *Workspace) Borrow(ctx context.Context, id, name string, freeze Freeze) error {
+	if id != "" {
+		_, err := w.Fork(ctx, id, []string{name}, freeze)
+		return err
+	}
+	c := Checkpoint{ID: newID(), Time: time.Now().UTC(), Layers: append([]string{w.Upper}, w.Layers...)}
+	running, err := w.IsRunning()
+	if err == nil && running {
+		c.Layers[0] = c.ID
+		err = w.copyUpper(ctx, c.ID, freeze)
+	}
+	if err == nil {
+		err = w.store.makeUpper(w.Upper)
+	}
+	if err != nil {
+		return err
+	}
+	return w.forkOne(c, name)
+}
+
+func (w *Workspace) forkOne(c Checkpoint, name string) error {
+	s := w.store
+	if !validName(name) {
+		return fmt.Errorf("fork %q: not a name", name)
+	}
+	if err := os.Mkdir(s.folder(name), 0o700); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("fork %s: there is a workspace of that name", name)
+		}
+		return fmt.Errorf("fork: %w", err)
+	}
+	m := w.meta
+	m.Name, m.Created, m.Upper = name, time.Now().UTC(), newID()
+	m.Parent, m.Head, m.Layers = w.Name+"@"+c.ID, c.ID, slices.Clone(c.Layers)
+	m.Checkpoints = []Checkpoint{c}
+	m.Checkpoints[0].Parent, m.Checkpoints[0].Auto = "", true
+	f := &Workspace{meta: m, store: s}
+	if err := f.save(); err != nil {
+		return err
+	}
+	// A fork that is interrupted here can merge less, and is whole otherwise.
+	if err := os.CopyFS(f.bases(), os.DirFS(w.bases())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("fork %s: %w", name, err)
+	}
+	return nil
+}
+
+// Forget is Remove for a workspace that may be gone already.
+func (s *Store) Forget(name string) error {
+	if err := s.Remove(name); !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// Remove discards a stopped workspace with its checkpoints and whatever no other one
+// needs.
+func (s *Store) Remove(name string) error {
+	w, err := s.Lock(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }()
+	held, err := w.stopped()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Close() }()
+	// Without its description it is no workspace any more, wherever this is interrupted.
+	if err := os.Remove(filepath.Join(s.folder(name), metaFile)); err != nil {
+		return fmt.Errorf("discard: %w", err)
+	}
+	if err := durable.SyncDir(s.folder(name)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.folder(name)); err != nil {
+		return fmt.Errorf("discard: %w", err)
+	}
+	if err := w.shared.Close(); err != nil {
+		return err
+	}
+	_, err = s.Collect(false)
+	return err
+}

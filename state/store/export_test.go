@@ -1,0 +1,4 @@
+package store
+
+// Verify is verify for the kill storm.
+func (w *Workspace) Verify(c Checkpoint) error { return w.verify(c) }

@@ -1,0 +1,492 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/durable"
+	"cloister/state/apply"
+	"cloister/state/layers"
+)
+
+// ErrNotFound says that no workspace or checkpoint has that name.
+var ErrNotFound = errors.New("not found")
+
+// Running is the error for what can be done to a stopped cloister alone.
+type Running struct{ Name string }
+
+// Error names the cloister.
+func (r *Running) Error() string { return fmt.Sprintf("cloister %s is running", r.Name) }
+
+// Checkpoint is one kept moment of a workspace.
+type Checkpoint struct {
+	ID      string    `json:"id"`
+	Time    time.Time `json:"time"`
+	Message string    `json:"message,omitempty"`
+	Parent  string    `json:"parent,omitempty"`
+	Layers  []string  `json:"layers"` // the newest first
+	Bytes   int64     `json:"bytes"`  // of the layer that it added
+	Auto    bool      `json:"auto,omitempty"`
+	// Digest covers the layers with the names, kinds, sizes, modes and times in each.
+	Digest string `json:"digest"`
+}
+
+// meta is what the store knows of one workspace.
+type meta struct {
+	Version int       `json:"version"`
+	Name    string    `json:"name"`
+	Project string    `json:"project"`
+	Dev     uint64    `json:"dev"`
+	Inode   uint64    `json:"inode"`
+	Created time.Time `json:"created"`
+	// Since is the file system's clock when the workspace began, in nanoseconds since
+	// 1970: what the project's own files changed after it, somebody else did.
+	Since  int64    `json:"since"`
+	Upper  string   `json:"upper"`
+	Layers []string `json:"layers,omitempty"`
+	Agent  string   `json:"agent,omitempty"`  // of the last session
+	Parent string   `json:"parent,omitempty"` // NAME@CHECKPOINT of a fork
+	Head   string   `json:"head,omitempty"`   // the newest checkpoint below the upper
+	// Written are the entries of the project that an apply or undo made, as they were
+	// then: no change of somebody else's.
+	Written     map[string]layers.Stamp `json:"written,omitempty"`
+	Journal     string                  `json:"journal,omitempty"` // the newest that Written knows
+	Checkpoints []Checkpoint            `json:"checkpoints,omitempty"`
+	Sums        map[string]string       `json:"sums,omitempty"` // digests of layers
+}
+
+// version 2 has the layers of home and repository, and digests over them.
+const version = 2
+
+// Store is a folder of workspaces.
+type Store struct {
+	dir string
+	fs  string // layers, all of one owner
+	uid int    // whose the layers are; -1 where that is this process's user
+	gid int
+}
+
+// Open opens the store in a folder of the person's data. owner is the project whose
+// owner the layers get when root runs it.
+func Open(data, project string) (*Store, error) {
+	s := &Store{dir: filepath.Join(data, "state"), uid: -1, gid: -1}
+	s.fs = filepath.Join(s.dir, "fs")
+	if os.Geteuid() == 0 && project != "" {
+		var st unix.Stat_t
+		if err := unix.Stat(project, &st); err != nil {
+			return nil, fmt.Errorf("open workspace store: %s: %w", project, err)
+		}
+		s.uid, s.gid = int(st.Uid), int(st.Gid)
+		s.fs += "-" + strconv.Itoa(s.uid)
+	}
+	return s, nil
+}
+
+// Workspace is one kept workspace, locked for a change of its description.
+type Workspace struct {
+	meta
+	store  *Store
+	lock   *os.File
+	shared *os.File // held against a removal of layers
+	// Recovered says what became of changes that a crash had interrupted.
+	Recovered []string
+	// Sealed is told of a checkpoint before it counts, and Known is asked for the digest
+	// with which one was recorded ("" where no record is left). nil does without.
+	Sealed func(Checkpoint) error
+	Known  func(Checkpoint) (digest string, err error)
+}
+
+func (s *Store) folder(name string) string { return filepath.Join(s.dir, name) }
+
+// validName refuses what is no file name of ours. Names of cloisters are checked where
+// they are made; this keeps a mistake there from leaving the folder.
+func validName(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00") &&
+		!strings.HasPrefix(name, "fs") && len(name) <= 128
+}
+
+// Names lists the workspaces.
+func (s *Store) Names() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list workspaces: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		if _, err := os.Lstat(filepath.Join(s.dir, e.Name(), metaFile)); err == nil && e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}
+
+const metaFile = "workspace.json"
+
+// Lock opens a workspace for a change. Close gives it back.
+func (s *Store) Lock(name string) (*Workspace, error) {
+	if !validName(name) {
+		return nil, fmt.Errorf("workspace %q: %w", name, ErrNotFound)
+	}
+	if _, err := os.Lstat(filepath.Join(s.folder(name), metaFile)); err != nil {
+		return nil, fmt.Errorf("workspace %s: %w", name, ErrNotFound)
+	}
+	shared, err := lockFile(filepath.Join(s.dir, lockName), unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockFile(filepath.Join(s.folder(name), lockName), unix.LOCK_EX)
+	if err != nil {
+		return nil, errors.Join(err, shared.Close())
+	}
+	w := &Workspace{store: s, lock: lock, shared: shared}
+	err = w.load(name)
+	if err == nil {
+		err = w.ownFolder()
+	}
+	if err == nil {
+		err = w.recover()
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// recover finishes or takes back what a crash interrupted.
+func (w *Workspace) recover() error {
+	var err error
+	if w.Recovered, err = apply.Recover(w.journals()); err != nil {
+		return err
+	}
+	j, err := apply.Newest(w.journals())
+	if err != nil || j == nil || j.ID == w.Journal {
+		return err
+	}
+	return w.wrote(j)
+}
+
+// lockName is the lock of a workspace, and of the store.
+const lockName = "lock"
+
+// ownFolder finds the layers where another call named another owner.
+func (w *Workspace) ownFolder() error {
+	s, err := Open(filepath.Dir(w.store.dir), w.Project)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the project is gone; its changes are still there
+	}
+	if err == nil {
+		w.store = s
+	}
+	return err
+}
+
+func (w *Workspace) load(name string) error {
+	at := filepath.Join(w.store.folder(name), metaFile)
+	text, err := os.ReadFile(at)
+	if err != nil {
+		return fmt.Errorf("read workspace: %w", err)
+	}
+	if err := json.Unmarshal(text, &w.meta); err != nil {
+		return fmt.Errorf("read workspace %s: %w", at, err)
+	}
+	if w.Version == 1 {
+		w.Version = version
+		for i := range w.Checkpoints {
+			w.Checkpoints[i].Digest = "" // it was another one
+		}
+	}
+	if w.Version != version {
+		return fmt.Errorf("read workspace %s: it has version %d; this program knows %d", at, w.Version, version)
+	}
+	return nil
+}
+
+func (w *Workspace) save() error {
+	text, err := json.Marshal(w.meta)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(w.store.folder(w.Name), metaFile), text, 0o600)
+}
+
+// Close gives the lock back.
+func (w *Workspace) Close() error { return errors.Join(w.lock.Close(), w.shared.Close()) }
+
+func (w *Workspace) journals() string { return filepath.Join(w.store.folder(w.Name), "journals") }
+
+func lockFile(name string, how int) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock workspace: %w", err)
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock workspace: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// Use is a workspace that a session has mounted. It is held until Close.
+type Use struct {
+	Mount Mount
+	Name  string
+	lock  *os.File
+	store *Store
+	upper string
+}
+
+// Ended waits until no session has a workspace mounted: the process that had is the last
+// to know.
+func (s *Store) Ended(ctx context.Context, name string) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for s.Has(name) {
+		f, err := lockFile(filepath.Join(s.folder(name), "use"), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f.Close()
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Close says that the session has ended.
+func (u *Use) Close() error {
+	if u == nil {
+		return nil
+	}
+	return u.lock.Close()
+}
+
+// Begin makes the workspace of that name, or opens it again, for a session of an agent
+// ("" for another command).
+func (s *Store) Begin(name, project, agent string) (*Use, error) {
+	if !validName(name) {
+		return nil, fmt.Errorf("workspace %q: not a name", name)
+	}
+	if err := s.ensure(name, project); err != nil {
+		return nil, err
+	}
+	w, err := s.Lock(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = w.Close() }()
+	if err := w.sameProject(project); err != nil {
+		return nil, err
+	}
+	use, err := lockFile(filepath.Join(s.folder(name), "use"), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, &Running{name}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := w.settle(); err != nil {
+		return nil, errors.Join(err, use.Close())
+	}
+	err = w.store.makeUpper(w.Upper)
+	if err == nil && agent != "" && agent != w.Agent {
+		w.Agent = agent
+		err = w.save()
+	}
+	if err != nil {
+		return nil, errors.Join(err, use.Close())
+	}
+	return &Use{Mount: w.mount(), Name: name, lock: use, store: w.store, upper: w.Upper}, nil
+}
+
+// sameProject refuses a workspace whose base is not the folder that it was.
+func (w *Workspace) sameProject(project string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(project, &st); err != nil {
+		return fmt.Errorf("workspace %s: %s: %w", w.Name, project, err)
+	}
+	if w.Project != project {
+		return fmt.Errorf("workspace %s holds changes of another project, %s", w.Name, w.Project)
+	}
+	if w.Inode != st.Ino {
+		return fmt.Errorf("workspace %s holds changes of a folder that was at %s before: another one is there now", w.Name, project)
+	}
+	return nil
+}
+
+// ensure makes the description of a workspace where there is none.
+func (s *Store) ensure(name, project string) error {
+	at := s.folder(name)
+	if _, err := os.Lstat(filepath.Join(at, metaFile)); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(at, 0o700); err != nil {
+		return fmt.Errorf("make workspace: %w", err)
+	}
+	shared, err := lockFile(filepath.Join(s.dir, lockName), unix.LOCK_SH)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = shared.Close() }()
+	m, err := s.describe(name, project)
+	if err != nil {
+		return err
+	}
+	w := &Workspace{meta: m, store: s}
+	return w.save()
+}
+
+func (s *Store) describe(name, project string) (meta, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(project, &st); err != nil {
+		return meta{}, fmt.Errorf("make workspace: %s: %w", project, err)
+	}
+	since, err := s.clock()
+	if err != nil {
+		return meta{}, err
+	}
+	return meta{
+		Version: version, Name: name, Project: project, Dev: uint64(st.Dev), Inode: st.Ino,
+		Created: time.Now().UTC(), Since: since, Upper: newID(),
+	}, nil
+}
+
+// clock reads the clock by which the kernel stamps files, which is coarser than that
+// of programs.
+func (s *Store) clock() (int64, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return 0, fmt.Errorf("make workspace store: %w", err)
+	}
+	f, err := os.CreateTemp(s.dir, ".clock-")
+	if err != nil {
+		return 0, fmt.Errorf("make workspace: %w", err)
+	}
+	name := filepath.Base(f.Name())
+	defer func() { _ = os.Remove(f.Name()) }()
+	if err := f.Close(); err != nil {
+		return 0, err
+	}
+	dir, err := layers.OpenFolder(s.dir)
+	if err != nil {
+		return 0, err
+	}
+	n, err := dir.Stat(name)
+	return n.Stamp.Ctime, errors.Join(err, dir.Close())
+}
+
+func newID() string {
+	var b [5]byte
+	_, _ = rand.Read(b[:]) // it cannot fail (crypto/rand)
+	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+}
+
+// IsRunning reports whether a session has the workspace mounted.
+func (w *Workspace) IsRunning() (bool, error) {
+	f, err := lockFile(filepath.Join(w.store.folder(w.Name), "use"), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, f.Close()
+}
+
+// stopped holds a workspace that no session has mounted, until the lock is closed.
+func (w *Workspace) stopped() (*os.File, error) {
+	f, err := lockFile(filepath.Join(w.store.folder(w.Name), "use"), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, &Running{w.Name}
+	}
+	return f, err
+}
+
+// Stack opens the layers over the project, or those of a checkpoint. From a checkpoint
+// on the base is the project still.
+func (w *Workspace) Stack(checkpoint string) (*layers.Stack, error) {
+	if err := w.sameProject(w.Project); err != nil {
+		return nil, err
+	}
+	list, err := w.layersOf(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	return layers.Open(w.Project, list)
+}
+
+func (w *Workspace) layersOf(checkpoint string) ([]string, error) {
+	var ids, out []string
+	if checkpoint == "" {
+		ids = w.Layers
+		if up := w.upper(); exists(up) {
+			out = append(out, up)
+		}
+	} else {
+		c, err := w.Checkpoint(checkpoint)
+		if err != nil {
+			return nil, err
+		}
+		ids = c.Layers
+	}
+	for _, id := range ids {
+		out = append(out, w.store.layer(id))
+	}
+	return out, nil
+}
+
+func (w *Workspace) upper() string { return w.store.layer(w.Upper) }
+
+// layer is the project's part of one layer, or of an upper.
+func (s *Store) layer(id string) string { return s.part(id, project) }
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+// Checkpoint finds one by its ID or an unambiguous beginning of it.
+func (w *Workspace) Checkpoint(id string) (Checkpoint, error) {
+	var found []Checkpoint
+	for _, c := range w.Checkpoints {
+		if c.ID == id {
+			return c, nil
+		}
+		if id != "" && strings.HasPrefix(c.ID, id) {
+			found = append(found, c)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return Checkpoint{}, fmt.Errorf("checkpoint %s of %s: %w", id, w.Name, ErrNotFound)
+	}
+	return Checkpoint{}, fmt.Errorf("checkpoint %s of %s: %d begin so", id, w.Name, len(found))
+}

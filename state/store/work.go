@@ -1,0 +1,235 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"cloister/state/apply"
+	"cloister/state/layers"
+)
+
+// Diff is what a workspace changed, with what stands against applying it.
+type Diff struct {
+	Stack     *layers.Stack
+	Changes   []layers.Change
+	Conflicts []apply.Conflict
+
+	content map[string]string // of files that an apply writes otherwise than the layers have them
+}
+
+// Close gives the descriptors back.
+func (d *Diff) Close() error { return d.Stack.Close() }
+
+// Diff compares the workspace, or a checkpoint of it, with the project. Paths choose
+// what is below them; none choose all.
+func (w *Workspace) Diff(ctx context.Context, checkpoint string, paths []string) (*Diff, error) {
+	stack, err := w.Stack(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	list, err := stack.Changes(ctx)
+	if err != nil {
+		return nil, errors.Join(err, stack.Close())
+	}
+	d := &Diff{Stack: stack}
+	for _, c := range list {
+		if !chosen(c, paths) {
+			continue
+		}
+		d.Changes = append(d.Changes, c)
+		if why := w.conflict(c); why != "" {
+			d.Conflicts = append(d.Conflicts, apply.Conflict{Path: c.Path, Why: why})
+		}
+	}
+	if err := w.keepBase(stack, d.Changes); err != nil {
+		return nil, errors.Join(err, stack.Close())
+	}
+	return d, nil
+}
+
+func chosen(c layers.Change, paths []string) bool {
+	if len(paths) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(paths, func(p string) bool {
+		for _, name := range []string{c.Path, c.From} {
+			if name != "" && (p == "." || name == p || strings.HasPrefix(name, p+"/")) {
+				return true
+			}
+		}
+		// A folder that is made for what was chosen.
+		return c.Implied && c.Op == layers.Added && strings.HasPrefix(p, c.Path+"/")
+	})
+}
+
+// conflict tells what somebody else did to a path of the project since the workspace
+// began.
+func (w *Workspace) conflict(c layers.Change) string {
+	if c.Old.Exists() {
+		if c.Old.Kind == layers.Dir && c.Op != layers.Mode || c.Old.Stamp.Ctime < w.Since {
+			return ""
+		}
+		name := c.Path
+		if c.From != "" {
+			name = c.From
+		}
+		if mine, ok := w.Written[name]; ok && mine == c.Old.Stamp {
+			return ""
+		}
+		return "it was changed in the project meanwhile"
+	}
+	if c.Copied {
+		return "it was removed in the project meanwhile"
+	}
+	return ""
+}
+
+// Apply brings changes of this workspace into the project, or none of them. The error
+// is apply.Conflicts where somebody else changed the same.
+func (w *Workspace) Apply(d *Diff, label string) (*apply.Journal, error) {
+	if len(d.Conflicts) > 0 {
+		return nil, apply.Conflicts(d.Conflicts)
+	}
+	steps := apply.Steps(d.Stack, d.Changes)
+	for i, s := range steps {
+		if text, ok := d.content[s.Path]; ok && s.Open != nil {
+			steps[i].Open = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
+		}
+	}
+	j, err := apply.Start(w.journals(), w.Project, label, steps)
+	if err != nil {
+		return nil, err
+	}
+	return j, w.wrote(j)
+}
+
+// Undo takes the last n applies back, the newest first.
+func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
+	list, err := apply.List(w.journals())
+	if err != nil {
+		return nil, err
+	}
+	var out []*apply.Journal
+	for _, j := range slices.Backward(list) {
+		if len(out) == n {
+			break
+		}
+		if j.Undoes != "" || j.Undone() {
+			continue
+		}
+		u, err := j.Undo(w.journals())
+		if err != nil {
+			return out, err
+		}
+		out = append(out, j)
+		if err := w.wrote(u); err != nil {
+			return out, err
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("undo: nothing of %s was applied: %w", w.Name, ErrNotFound)
+	}
+	return out, nil
+}
+
+// wrote remembers what a journal made in the project, so that it is not taken for
+// somebody else's change.
+func (w *Workspace) wrote(j *apply.Journal) error {
+	top, err := layers.OpenFolder(w.Project)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = top.Close() }()
+	w.Journal = j.ID
+	if w.Written == nil {
+		w.Written = map[string]layers.Stamp{}
+	}
+	for _, s := range j.Steps {
+		delete(w.Written, s.Path)
+		if err := os.Remove(w.base(s.Path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err // of a change that the project has now
+		}
+		if !s.New.Exists() || s.New.Kind == layers.Dir {
+			continue
+		}
+		dir, name, err := layers.Parent(top, s.Path)
+		if err != nil {
+			continue // changed again already: a conflict later, as it should be
+		}
+		node, err := dir.Stat(name)
+		if err := errors.Join(err, dir.Close()); err != nil {
+			return err
+		}
+		w.Written[s.Path] = node.Stamp
+	}
+	return w.save()
+}
+
+// settle drops from the upper what the project has alike by now, so that a new session
+// sees the person's later changes of it. With layers below it would show theirs.
+func (w *Workspace) settle() error {
+	if len(w.Layers) > 0 || len(w.Written) == 0 || !exists(w.upper()) {
+		return nil
+	}
+	return layers.Settle(w.upper(), w.Project)
+}
+
+// Discard takes changes out of a stopped workspace: the chosen ones, or all of them
+// with the workspace where paths is empty.
+func (w *Workspace) Discard(ctx context.Context, d *Diff) error {
+	held, err := w.stopped()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Close() }()
+	if err := w.store.makeUpper(w.Upper); err != nil {
+		return err
+	}
+	folders := map[string]bool{}
+	for _, c := range slices.Backward(d.Changes) {
+		if c.Implied && c.Op == layers.Added {
+			folders[c.Path] = true // it may hold what was not chosen
+			continue
+		}
+		if err := w.reset(ctx, c); err != nil {
+			return err
+		}
+	}
+	if err := w.discardEmptied(ctx, folders); err != nil || len(w.Layers) > 0 {
+		return err
+	}
+	return layers.Settle(w.upper(), w.Project)
+}
+
+func (w *Workspace) reset(ctx context.Context, c layers.Change) error {
+	return layers.Reset(ctx, w.upper(), w.Project, len(w.Layers) > 0, c)
+}
+
+// discardEmptied removes those folders that hold nothing any more.
+func (w *Workspace) discardEmptied(ctx context.Context, folders map[string]bool) error {
+	for again := len(folders) > 0; again; {
+		again = false
+		d, err := w.Diff(ctx, "", nil)
+		if err != nil {
+			return err
+		}
+		for _, c := range d.Changes {
+			if folders[c.Path] && c.Op == layers.Added && !c.Implied && err == nil {
+				err, again = w.reset(ctx, c), true
+			}
+		}
+		if err := errors.Join(err, d.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,4 +1,0 @@
-package swap
-
-// SetMost gives the session another bound of what it unpacks.
-func (s *Session) SetMost(most int64) { s.most = most }

@@ -1,0 +1,168 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"cloister/api"
+
+	"golang.org/x/term"
+)
+
+// News is what a panel is brought: a question, or words for the status line.
+type News struct {
+	Approval *api.Approval
+	Note     string
+}
+
+// Terminal codes: another screen without wrapping, and back; the top left
+// corner; what clears a line.
+const (
+	enter     = "\x1b[?1049h\x1b[?7l\x1b[?25l"
+	back      = "\x1b[?25h\x1b[?7h\x1b[?1049l"
+	home      = "\x1b[H"
+	clearLine = "\x1b[2K"
+	// ring is the bell, and what terminals make a desktop notification of. Its
+	// words are ours alone.
+	ring = "\a\x1b]9;cloister: a question waits\a"
+)
+
+// Run shows the screen on a terminal until the person leaves, or ctx ends.
+// resized says that the terminal has another size.
+func Run(ctx context.Context, in, out *os.File, resized <-chan os.Signal, news <-chan News, answer Answer) error {
+	old, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return fmt.Errorf("watch approvals: %w", err)
+	}
+	m := NewModel(answer)
+	fmt.Fprint(out, enter)
+	defer func() {
+		fmt.Fprint(out, title("")+back)
+		_ = term.Restore(int(in.Fd()), old) // the terminal may be gone
+	}()
+	ctx, stop := context.WithCancel(ctx)
+	var aside sync.WaitGroup
+	defer aside.Wait()
+	defer stop()
+	pressed := make(chan string)
+	// It is not waited for: a read of a terminal cannot be called back.
+	go read(ctx, in, pressed)
+	said := make(chan string)
+	clock := time.NewTicker(time.Second)
+	defer clock.Stop()
+	for {
+		m.draw(out)
+		select {
+		case <-ctx.Done():
+			return nil
+		case key, open := <-pressed:
+			do, leave := m.Press(key)
+			if leave || !open {
+				return nil
+			}
+			if do != nil {
+				aside.Go(func() {
+					text := do()
+					select {
+					case said <- text:
+					case <-ctx.Done():
+					}
+				})
+			}
+		case text := <-said:
+			m.Note(text)
+		case n := <-news:
+			if n.Approval != nil && m.Take(*n.Approval) {
+				fmt.Fprint(out, ring)
+			}
+			if n.Note != "" {
+				m.Note(n.Note)
+			}
+		case now := <-clock.C:
+			m.Tick(now)
+		case <-resized:
+		}
+	}
+}
+
+func title(text string) string { return "\x1b]2;" + text + "\x1b\\" }
+
+func (m *Model) draw(out *os.File) {
+	if w, h, err := term.GetSize(int(out.Fd())); err == nil {
+		m.Resize(w, h)
+	}
+	// Each line is cleared before it is written: after a full one the cursor still
+	// stands on its last place, and would clear that.
+	fmt.Fprint(out, title(m.Title())+home+clearLine+strings.ReplaceAll(m.Screen(), "\n", "\r\n"+clearLine))
+}
+
+// read turns what a terminal sends into keys, until it ends.
+func read(ctx context.Context, in *os.File, pressed chan<- string) {
+	defer close(pressed)
+	buf := make([]byte, 256)
+	for {
+		n, err := in.Read(buf)
+		if err != nil {
+			return
+		}
+		for _, key := range Keys(buf[:n]) {
+			select {
+			case pressed <- key:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// Keys names the keys in what a terminal sent at once. What it does not know it
+// leaves out.
+func Keys(b []byte) []string {
+	var out []string
+	for len(b) > 0 {
+		key, n := oneKey(b)
+		if key != "" {
+			out = append(out, key)
+		}
+		b = b[n:]
+	}
+	return out
+}
+
+func oneKey(b []byte) (key string, n int) {
+	if b[0] != 0x1b {
+		return plainKey(b)
+	}
+	if len(b) < 2 || b[1] != '[' && b[1] != 'O' {
+		return "esc", 1
+	}
+	end := 2
+	for end < len(b) && (b[end] < 0x40 || b[end] > 0x7e) {
+		end++
+	}
+	if end == len(b) {
+		return "", end
+	}
+	return map[string]string{"A": "up", "B": "down", "5~": "pgup", "6~": "pgdown"}[string(b[2:end+1])], end + 1
+}
+
+func plainKey(b []byte) (key string, n int) {
+	switch b[0] {
+	case 3:
+		return "ctrl+c", 1
+	case '\r', '\n':
+		return "enter", 1
+	case 8, 0x7f:
+		return "backspace", 1
+	}
+	r, n := utf8.DecodeRune(b)
+	if r < ' ' || r == utf8.RuneError {
+		return "", n
+	}
+	return string(r), n
+}

@@ -1,0 +1,95 @@
+package workspace
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cloister/host/resolve"
+	"cloister/workspace/gitdir"
+)
+
+// strange tells of an entry at the top of a git folder that a session may have made, and
+// that git makes none of, or that changes what git shows of a repository: replaced
+// objects, and a history that is cut off.
+func (w *walk) strange(path string, e fs.DirEntry, moved bool) bool {
+	if !w.fresh(e) && !(moved && !w.view.Held(path)) {
+		return false
+	}
+	switch name := e.Name(); {
+	case name == "shallow":
+		return true
+	case name == "packed-refs":
+		return e.Type().IsRegular() && w.says(path, " refs/replace/")
+	case !gitdir.Known(name):
+		// A folder that was held in its place was there before; what is in it is looked at.
+		return e.IsDir() && !w.view.Held(path) || !e.IsDir() && !w.harmless(path, e)
+	}
+	return false
+}
+
+// replaced tells of a ref that stands for another object than git is asked for.
+func (w *walk) replaced(path string) bool {
+	slashed := "/" + path
+	switch {
+	case strings.Contains(slashed, "/refs/replace/"):
+		return true
+	case filepath.Base(filepath.Dir(path)) == "reftable":
+		return w.says(path, "replace/")
+	}
+	return false
+}
+
+// maxRefs bounds a file of refs that is searched; a larger one counts as one that says it.
+const maxRefs = 64 << 20
+
+// says reports whether a file has a text in it.
+func (w *walk) says(path, text string) bool {
+	fi, err := os.Lstat(filepath.Join(w.root, path))
+	if err != nil || !fi.Mode().IsRegular() {
+		return false
+	}
+	if fi.Size() > maxRefs {
+		return true
+	}
+	all, err := resolve.ReadFile(filepath.Join(w.root, path), maxRefs)
+	return err != nil || bytes.Contains(all, []byte(text))
+}
+
+// objects looks at what is among the objects of a repository and is none: links, the
+// list of places with more of them, and what has another shape than git makes there,
+// such as a repository that a remote leads to. Folders that nobody changed since have
+// nothing new.
+func (w *walk) objects(rel string, moved bool) {
+	w.objectFolder(rel, "", moved)
+}
+
+func (w *walk) objectFolder(objects, below string, moved bool) {
+	dir := filepath.Join(objects, below)
+	entries, err := resolve.ReadDir(filepath.Join(w.root, dir))
+	if err != nil {
+		if below != "" {
+			w.unread(dir, moved, err)
+		}
+		return
+	}
+	for _, e := range entries {
+		rel := filepath.Join(below, e.Name())
+		path := filepath.Join(objects, rel)
+		fresh := moved && !w.view.Held(path) || w.fresh(e)
+		if e.IsDir() && gitdir.KnownObject(rel, true) {
+			if below == "" && !fresh && !slices.Contains([]string{"info", "pack"}, rel) {
+				continue
+			}
+			w.objectFolder(objects, rel, moved || w.fresh(e) && below != "")
+			continue
+		}
+		lists := strings.HasSuffix(e.Name(), "alternates") && below == "info"
+		if fresh && (lists && !w.harmless(path, e) || e.Type()&fs.ModeSymlink != 0 || !gitdir.KnownObject(rel, e.IsDir())) {
+			w.found = append(w.found, path)
+		}
+	}
+}

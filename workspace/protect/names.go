@@ -1,0 +1,73 @@
+package protect
+
+import (
+	"strings"
+
+	"cloister/workspace/stubs"
+)
+
+// autoRun are the names that programs of the host run or obey by themselves: of
+// editors, agents, MCP clients, shells, environment and package managers, hook
+// runners, build containers and CI. They are read-only wherever they exist at
+// the start; what appears later is reported at the end.
+//
+// absent tells how the name is held at the top of a project where it is absent:
+// programs that look there act without another word from a person. Each stub
+// costs a start a tenth of a millisecond and the person a line of ls, so names
+// that something else already guards have none: shells read their files from a
+// home, mise and asdf ask for trust, hook runners need a hook in .git/hooks, and
+// CI reads what was pushed.
+var autoRun = []struct {
+	path   string
+	absent stubs.Kind
+}{
+	{".vscode", stubs.Folder}, {".idea", stubs.Folder}, {".cursor", stubs.Folder},
+	{".claude", stubs.Folder}, {".codex", stubs.Folder}, {".gemini", stubs.Folder}, {".opencode", stubs.Ignoring},
+	{".mcp.json", stubs.Blank}, {"opencode.json", stubs.Blank}, {"opencode.jsonc", stubs.Blank},
+	{".devcontainer", stubs.Folder}, {".devcontainer.json", stubs.Leave},
+	{".husky", stubs.Folder}, {".pre-commit-config.yaml", stubs.Leave},
+	{".github/workflows", stubs.Folder},
+	{".envrc", stubs.Blank}, {".direnv", stubs.Leave}, {".devenv", stubs.Leave}, {".mise.toml", stubs.Leave},
+	{".npmrc", stubs.Blank}, {".yarnrc.yml", stubs.Blank}, {".cargo", stubs.Folder},
+	{".agents", stubs.Leave}, {".zed", stubs.Leave}, {".windsurf", stubs.Leave},
+	{".kiro", stubs.Leave}, {".roo", stubs.Leave}, {".roomodes", stubs.Leave}, {".cline", stubs.Leave}, {".clinerules", stubs.Leave}, {".continue", stubs.Leave},
+	{".aider.conf.yml", stubs.Leave}, {".qwen", stubs.Leave}, {".amp", stubs.Leave}, {".augment", stubs.Leave}, {".junie", stubs.Leave}, {".trae", stubs.Leave},
+	{".crush", stubs.Leave}, {".crush.json", stubs.Leave}, {"crush.json", stubs.Leave}, {".factory", stubs.Leave}, {".copilot", stubs.Leave}, {".amazonq", stubs.Leave},
+	{".helix", stubs.Leave}, {".fleet", stubs.Leave}, {".vim", stubs.Leave}, {".exrc", stubs.Leave}, {".vimrc", stubs.Leave}, {".nvimrc", stubs.Leave}, {".nvim.lua", stubs.Leave}, {".lvimrc", stubs.Leave}, {".dir-locals.el", stubs.Leave},
+	{"lefthook.yml", stubs.Leave}, {".lefthook.yml", stubs.Leave}, {".gitlab-ci.yml", stubs.Leave}, {".circleci", stubs.Leave},
+	{"lefthook.yaml", stubs.Leave}, {"lefthook.toml", stubs.Leave}, {"lefthook-local.yml", stubs.Leave}, {".simple-git-hooks.json", stubs.Leave}, {".lintstagedrc", stubs.Leave}, {".lintstagedrc.json", stubs.Leave}, {".overcommit.yml", stubs.Leave},
+	{".forgejo", stubs.Leave}, {".gitea", stubs.Leave}, {".woodpecker.yml", stubs.Leave}, {".woodpecker", stubs.Leave}, {".travis.yml", stubs.Leave}, {".drone.yml", stubs.Leave}, {".buildkite", stubs.Leave},
+	{"azure-pipelines.yml", stubs.Leave}, {"bitbucket-pipelines.yml", stubs.Leave}, {"Jenkinsfile", stubs.Leave}, {".cirrus.yml", stubs.Leave},
+	{"mise.toml", stubs.Leave}, {".mise", stubs.Leave}, {"mise.local.toml", stubs.Leave}, {".mise.local.toml", stubs.Leave}, {".tool-versions", stubs.Leave}, {".yarnrc", stubs.Leave}, {".pnpmfile.cjs", stubs.Leave}, {".bundle", stubs.Leave}, {".pdbrc", stubs.Leave}, {".irbrc", stubs.Leave}, {".pryrc", stubs.Leave}, {".gdbinit", stubs.Leave}, {".lldbinit", stubs.Leave},
+	{".bashrc", stubs.Leave}, {".bash_profile", stubs.Leave}, {".profile", stubs.Leave}, {".zshrc", stubs.Leave}, {".zprofile", stubs.Leave}, {".zshenv", stubs.Leave},
+	{".bash_aliases", stubs.Leave}, {".bash_login", stubs.Leave}, {".bash_logout", stubs.Leave}, {".zlogin", stubs.Leave}, {".zlogout", stubs.Leave}, {".kshrc", stubs.Leave}, {".cshrc", stubs.Leave}, {".tcshrc", stubs.Leave},
+	{".autoenv", stubs.Leave}, {".autoenv.zsh", stubs.Leave}, {".autoenv_leave.zsh", stubs.Leave}, {".shadowenv.d", stubs.Leave},
+	{".Rprofile", stubs.Leave}, {".Renviron", stubs.Leave}, {".ghci", stubs.Leave}, {".ocamlinit", stubs.Leave}, {".iex.exs", stubs.Leave}, {".octaverc", stubs.Leave}, {".perldb", stubs.Leave}, {".gdbearlyinit", stubs.Leave},
+	{".dir-locals-2.el", stubs.Leave}, {".ycm_extra_conf.py", stubs.Leave}, {".neoconf.json", stubs.Leave}, {".nova", stubs.Leave}, {".vs", stubs.Leave}, {".theia", stubs.Leave}, {".lapce", stubs.Leave}, {".kateproject", stubs.Leave}, {".externalToolBuilders", stubs.Leave},
+	{".kilocode", stubs.Leave}, {".kilocodemodes", stubs.Leave}, {".openhands", stubs.Leave}, {".goose", stubs.Leave}, {".rovodev", stubs.Leave}, {".agent", stubs.Leave}, {".vibe", stubs.Leave}, {".qoder", stubs.Leave}, {".codebuddy", stubs.Leave}, {".serena", stubs.Leave},
+	{".gitpod.yml", stubs.Leave}, {".gitpod", stubs.Leave}, {".ona", stubs.Leave}, {".idx", stubs.Leave}, {".codesandbox", stubs.Leave}, {".replit", stubs.Leave},
+	{".hg/hgrc", stubs.Leave}, {".sl/config", stubs.Leave}, {".jj/repo/config.toml", stubs.Leave}, {"_darcs/prefs/defaults", stubs.Leave},
+	{".gitconfig", stubs.Leave}, {".ripgreprc", stubs.Leave}, {".cloister.yaml", stubs.Leave},
+	// An absent .gitmodules cannot be covered: git reads the cover and fails.
+	{".gitmodules", stubs.Leave},
+}
+
+// Skipped are folders that hold no settings of the host's programs and too many
+// files to look at.
+var Skipped = []string{"node_modules", "vendor", "target", ".venv", "venv", "__pycache__", "dist", "build", ".tox", ".next", ".gradle"}
+
+// Name reports whether a name is protected wherever it exists. On a file
+// system that folds case (ext4's, FAT, a Mac's) another spelling is the same file.
+func Name(name string) bool {
+	if len(name) > len(workspaceEnd) && strings.EqualFold(name[len(name)-len(workspaceEnd):], workspaceEnd) {
+		return true
+	}
+	for _, a := range autoRun {
+		if len(a.path) == len(name) && strings.EqualFold(a.path, name) {
+			return true
+		}
+	}
+	return false
+}
+
+const workspaceEnd = ".code-workspace"

@@ -1,0 +1,421 @@
+package protect
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"cloister/host/resolve"
+	"cloister/internal/realpath"
+	"cloister/sandbox"
+	"cloister/workspace/stubs"
+)
+
+// A Tree adds protected paths below one writable bind, each with its ancestors
+// pinned, once.
+type Tree struct {
+	list   *List
+	root   string
+	data   string          // Cloister's own folder; empty where nothing is kept
+	accept bool            // a person goes on without what cannot be protected
+	names  map[string]bool // what lies at the top; nil where that cannot be read
+	pinned map[string]bool
+	done   map[string]bool
+	linked map[inode][]string // protected files that have other names
+	files  int                // in protected folders
+	via    string             // the link in a protected folder that is followed
+	found  *[]Unprotected     // takes what cannot be protected, for who looks for all of it
+}
+
+// New plans for the project at root. data is Cloister's own folder, and accept a
+// person's word for ResidueUnprotected.
+func New(list *List, root, data string, accept bool) *Tree {
+	t := &Tree{list: list, root: root, data: data, accept: accept, pinned: map[string]bool{}, done: map[string]bool{}, linked: map[inode][]string{}}
+	if f, err := resolve.Open(root); err == nil {
+		defer f.Close()
+		if names, err := f.Readdirnames(-1); err == nil {
+			t.names = make(map[string]bool, len(names))
+			for _, name := range names {
+				t.names[name] = true
+			}
+		}
+	}
+	return t
+}
+
+// Project protects what programs of the host run or obey by themselves, and hides what
+// speaks for them.
+func (t *Tree) Project(hide, protect []string, outer []Outer) error {
+	l, err := t.rules(hide, protect, outer)
+	if err != nil {
+		return err
+	}
+	f := l.run(t.data)
+	if err := t.bounds(f); err != nil {
+		return err
+	}
+	t.Close(f.shut)
+	for _, a := range autoRun {
+		if err := t.Path(a.path, a.absent); err != nil {
+			return err
+		}
+	}
+	for _, rel := range f.sockets {
+		t.Cover(sandbox.Protect{File: true, Yields: true}, rel)
+	}
+	for _, rel := range f.names {
+		if err := t.Path(rel, stubs.Leave); err != nil {
+			return err
+		}
+	}
+	for _, rel := range f.gits {
+		if err := t.nested(rel); err != nil {
+			return err
+		}
+	}
+	return t.patterns(l, f)
+}
+
+// Sockets hides what speaks for programs of the host, with what a person's rules name,
+// and protects nothing else: no file of the project is written on the host.
+func (t *Tree) Sockets(hide, protect []string, outer []Outer) error {
+	l, err := t.rules(hide, protect, outer)
+	if err != nil {
+		return err
+	}
+	f := l.run(t.data)
+	if err := t.bounds(f); err != nil {
+		return err
+	}
+	t.Close(f.shut)
+	for _, rel := range f.sockets {
+		t.Cover(sandbox.Protect{File: true, Yields: true}, rel)
+	}
+	return t.patterns(l, f)
+}
+
+// Sockets finds those below a folder that is shown, and the folders that are shut, in
+// which there may be some.
+func Sockets(root, data string) (sockets, closed []string) {
+	f := (&search{root: root}).run(data)
+	return f.sockets, f.shut
+}
+
+// bounds refuses a project that was not searched whole, or that has more protected
+// names than a start can hold.
+func (t *Tree) bounds(f found) error {
+	if n := len(f.names) + len(f.sockets) + len(f.shut) + len(f.gits) + len(f.hide) + len(f.protect); n > maxNames {
+		names := slices.Concat(f.names, f.sockets, f.shut, f.gits)
+		for _, m := range slices.Concat(f.hide, f.protect) {
+			names = append(names, m.rel)
+		}
+		return t.give(Unprotected{
+			Path: filepath.Join(t.root, most(names)), Must: true,
+			Why: "the project has " + strconv.Itoa(n) + " names to protect, most of them here, and a start holds " + strconv.Itoa(maxNames),
+		})
+	}
+	for _, u := range f.unseen {
+		if err := t.give(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// All is what of a project cannot be protected, or was not looked at, as far as one look
+// finds it. git is its git folder, relative to root; empty for none in it.
+func All(root, git string, hide, protect []string) (found []Unprotected, err error) {
+	t := New(&List{}, root, "", true)
+	t.found = &found
+	looks := []func() error{func() error { return t.Project(hide, protect, nil) }, t.Top}
+	if git != "" {
+		looks = append(looks, func() error { return t.Repository(git) })
+	}
+	for _, look := range looks {
+		if err := look(); err != nil {
+			if _, is := errors.AsType[*Unprotected](err); !is {
+				return found, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// most is the deepest folder in which more than half of some paths lie.
+func most(paths []string) string {
+	at := ""
+	for {
+		count := map[string]int{}
+		for _, p := range paths {
+			if rest, ok := strings.CutPrefix(p, at); ok {
+				if name, _, deeper := strings.Cut(rest, "/"); deeper {
+					count[name]++
+				}
+			}
+		}
+		next := ""
+		for name, n := range count {
+			if n > len(paths)/2 {
+				next = name
+			}
+		}
+		if next == "" {
+			return strings.TrimSuffix(at, "/")
+		}
+		at += next + "/"
+	}
+}
+
+// give is the error of what is not protected, or a notice where a person said so.
+func (t *Tree) give(u Unprotected) error {
+	if t.found != nil {
+		*t.found = append(*t.found, u)
+	}
+	if !t.accept || u.Must {
+		return &u
+	}
+	t.list.Notices = append(t.list.Notices, u.Error())
+	return nil
+}
+
+func quoted(path string) string {
+	if q := strconv.Quote(path); q != `"`+path+`"` {
+		if len(q) > 400 {
+			return q[:200] + "..." + q[len(q)-200:]
+		}
+		return q
+	}
+	if len(path) > 400 {
+		return path[:200] + "..." + path[len(path)-200:]
+	}
+	return path
+}
+
+// patterns covers what a person's rules name.
+func (t *Tree) patterns(l *search, f found) error {
+	hides, holds := make([]bool, len(l.hide)), make([]bool, len(l.protect))
+	for _, m := range f.hide {
+		hides[m.by] = true
+		if err := t.hide(m.rel); err != nil {
+			return err
+		}
+	}
+	for _, m := range f.protect {
+		holds[m.by] = true
+		if err := t.Path(m.rel, stubs.Leave); err != nil {
+			return err
+		}
+	}
+	for i, p := range l.protect {
+		if rel := p.literal(); rel != "" {
+			if err := t.Path(rel, stubs.Folder); err != nil {
+				return err
+			}
+			holds[i] = true
+		}
+	}
+	t.unmatched("hide", l.hide, hides)
+	t.unmatched("protect", l.protect, holds)
+	return nil
+}
+
+// unmatched tells of rules that name nothing.
+func (t *Tree) unmatched(list string, patterns Patterns, matched []bool) {
+	for i, p := range patterns {
+		if !matched[i] && !p.not && p.under == "" {
+			t.list.Notices = append(t.list.Notices, "filesystem."+list+": "+strconv.Quote(p.Text)+" matches nothing in "+t.root)
+		}
+	}
+}
+
+// hide shows a path empty, and what it leads to where it is a link.
+func (t *Tree) hide(rel string) error {
+	to, led, inside, err := t.follow(rel)
+	switch {
+	case err != nil:
+		return err
+	case led && !inside:
+		return nil // what lies outside is shown only where somebody exposes it
+	case led && to == "":
+		return t.give(Unprotected{Path: filepath.Join(t.root, rel), Why: "it is to be hidden, and leads to the whole project"})
+	}
+	fi, err := os.Lstat(filepath.Join(t.root, to))
+	if err != nil {
+		return nil // a link that leads nowhere shows nothing; or gone
+	}
+	if fi.Mode().IsRegular() && others(fi) {
+		t.note(to, fi)
+	}
+	t.Cover(sandbox.Protect{File: !fi.IsDir()}, to)
+	return nil
+}
+
+// bare tells that the top has nothing of the name under which a path lies, so
+// that nobody needs to look further: most of the names are absent.
+func (t *Tree) bare(rel string) bool {
+	first, _, _ := strings.Cut(rel, "/")
+	return t.names != nil && !t.names[first]
+}
+
+// Path makes a path read-only, with each link that leads to it. An absent one is held
+// by a stub, unless it is to be left.
+func (t *Tree) Path(rel string, absent stubs.Kind) error {
+	if t.done[rel] || t.covered(rel) {
+		return nil
+	}
+	if t.bare(rel) {
+		if absent != stubs.Leave {
+			t.hold(rel, absent)
+		}
+		return nil
+	}
+	to, led, inside, err := t.follow(rel)
+	switch {
+	case err != nil || !inside:
+		return err
+	case to == "":
+		return t.give(Unprotected{Path: filepath.Join(t.root, rel), Why: "it leads to the whole project, of which nothing could be written then"})
+	case led:
+		if absent == stubs.Leave {
+			absent = stubs.Blank // whoever makes it there makes what the link names
+		}
+		if t.done[to] || t.covered(to) {
+			return nil
+		}
+	}
+	full := filepath.Join(t.root, to)
+	fi, err := os.Lstat(full)
+	switch {
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil // a file above it: nothing can appear there
+	case errors.Is(err, fs.ErrNotExist):
+		if absent != stubs.Leave && !t.blocked(to) {
+			t.hold(to, absent)
+		}
+		return nil
+	case err != nil:
+		// What a link leads to may be no path at all: the link is what is wrong.
+		switch {
+		case led:
+			full = filepath.Join(t.root, rel)
+		case t.via != "":
+			full = filepath.Join(t.root, t.via)
+		}
+		return t.give(Unprotected{Path: full, Why: err.Error()})
+	}
+	if ignore := filepath.Join(to, ".gitignore"); absent == stubs.Ignoring && fi.IsDir() {
+		if _, err := os.Lstat(filepath.Join(t.root, ignore)); errors.Is(err, fs.ErrNotExist) {
+			t.list.Stubs = append(t.list.Stubs, stubs.Stub{Root: t.root, Rel: ignore, Kind: stubs.File})
+		}
+	}
+	t.pin(to)
+	t.done[to] = true
+	socket := fi.Mode()&fs.ModeSocket != 0 // another session's stub, or a way out
+	t.list.Protect = append(t.list.Protect, sandbox.Protect{Target: sandbox.GuestPath(full), File: !fi.IsDir(), Empty: socket, Yields: socket})
+	if fi.IsDir() {
+		return t.within(to)
+	}
+	if fi.Mode().IsRegular() && others(fi) {
+		t.note(to, fi)
+	}
+	return nil
+}
+
+// hold makes a stub where nothing is.
+func (t *Tree) hold(rel string, k stubs.Kind) {
+	t.pin(rel)
+	t.done[rel] = true
+	cover := sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel))}
+	switch k {
+	case stubs.Leave:
+		return
+	case stubs.Folder:
+		cover.Empty, cover.Yields = true, true
+	case stubs.Blank:
+		cover.File, cover.Empty, cover.Yields = true, true, true
+	case stubs.File:
+		cover.File = true
+	case stubs.Ignoring:
+		k = stubs.Folder
+		t.list.Stubs = append(t.list.Stubs, stubs.Stub{Root: t.root, Rel: filepath.Join(rel, ".gitignore"), Kind: stubs.File})
+	}
+	t.list.Stubs = append(t.list.Stubs, stubs.Stub{Root: t.root, Rel: rel, Kind: k})
+	t.list.Protect = append(t.list.Protect, cover)
+}
+
+// blocked reports whether something that is no folder lies above an absent path:
+// nothing can appear below it.
+func (t *Tree) blocked(rel string) bool {
+	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
+		if fi, err := os.Lstat(filepath.Join(t.root, dir)); err == nil {
+			return !fi.IsDir()
+		}
+	}
+	return false
+}
+
+// covered reports whether an ancestor is protected whole already.
+func (t *Tree) covered(rel string) bool {
+	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
+		if t.done[dir] {
+			return true
+		}
+	}
+	return false
+}
+
+// pin holds the folders above a protected path, so that none can be renamed.
+func (t *Tree) pin(rel string) {
+	var chain []string
+	for dir := filepath.Dir(rel); dir != "." && dir != "/"; dir = filepath.Dir(dir) {
+		chain = append(chain, dir)
+	}
+	slices.Reverse(chain)
+	for _, dir := range chain {
+		t.keep(dir)
+	}
+}
+
+// keep holds a folder in its place, writable as before.
+func (t *Tree) keep(dir string) {
+	if !t.pinned[dir] && !t.done[dir] {
+		t.pinned[dir] = true
+		t.list.Protect = append(t.list.Protect, sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, dir)), Pin: true})
+	}
+}
+
+// Close shows shut folders empty, so that nobody inside can open them.
+func (t *Tree) Close(list []string) {
+	for _, rel := range list {
+		if !t.covered(rel) {
+			t.Cover(sandbox.Protect{}, rel)
+		}
+	}
+}
+
+// Cover shows a path empty.
+func (t *Tree) Cover(p sandbox.Protect, rel string) {
+	if t.done[rel] || t.covered(rel) {
+		return
+	}
+	t.pin(rel)
+	t.done[rel] = true
+	p.Target, p.Empty, p.Fleeting = sandbox.GuestPath(filepath.Join(t.root, rel)), true, p.File
+	t.list.Protect = append(t.list.Protect, p)
+}
+
+// rel is a path of the host below the top.
+func (t *Tree) rel(path string) (string, bool) {
+	if path == t.root {
+		return "", true
+	}
+	if !realpath.Inside(path, t.root) {
+		return "", false
+	}
+	return strings.TrimPrefix(path[len(t.root):], "/"), true
+}

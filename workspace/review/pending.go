@@ -1,0 +1,147 @@
+package review
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A Pending is a session whose changes were not looked for yet. Its file is there
+// before the command runs and its lock ends with the process: what a crash leaves,
+// the next look finds.
+type Pending struct {
+	Session
+	// Also are further folders that it can write.
+	Also []string `json:"also,omitempty"`
+
+	store Store
+	file  *os.File
+}
+
+func (s Store) pending() string { return filepath.Join(s.Dir, "pending") }
+
+// Begin writes down that a session begins.
+func (s Store) Begin(p Pending) (*Pending, error) {
+	if err := os.MkdirAll(s.pending(), 0o700); err != nil {
+		return nil, fmt.Errorf("prepare the review: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(s.pending(), p.ID), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the review: %w", err)
+	}
+	p.store, p.file = s, f
+	if held(f) {
+		return nil, errors.Join(fmt.Errorf("prepare the review: session %s: another process has it", p.ID), f.Close())
+	}
+	if err := p.write(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &p, nil
+}
+
+// write puts one line behind those that are there: the last whole one counts.
+func (p *Pending) write() error {
+	text, err := json.Marshal(p)
+	if err == nil {
+		_, err = p.file.Write(append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("prepare the review: %w", err)
+	}
+	return nil
+}
+
+// Sync makes the note outlive the machine.
+func (p *Pending) Sync() error { return p.file.Sync() }
+
+// Copied notes what lay there before.
+func (p *Pending) Copied(before map[string]Thing, seen bool) error {
+	p.Before, p.Seen = before, seen
+	return errors.Join(p.write(), p.Sync())
+}
+
+// End adds the changes that were found, and forgets the note.
+func (p *Pending) End(changes []Change, now time.Time) error {
+	if err := p.store.Add(p.Session, changes, now); err != nil {
+		return errors.Join(err, p.file.Close()) // the next look finds them again
+	}
+	return errors.Join(os.Remove(p.file.Name()), p.file.Close())
+}
+
+// Drop forgets a session in which nothing ran.
+func (p *Pending) Drop() error { return errors.Join(os.Remove(p.file.Name()), p.file.Close()) }
+
+// deadFor is how long a session's process must be gone before the last look at what
+// it changed: what it ran ends with it, but not in the same moment.
+const deadFor = time.Second
+
+// Sweep looks for what sessions changed whose processes are gone. find gives the
+// changes of one, and an error when they could not be looked for whole.
+func (s Store) Sweep(ctx context.Context, find func(ctx context.Context, p *Pending) ([]Change, error)) error {
+	entries, err := os.ReadDir(s.pending())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for reviews: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".dead") {
+			continue
+		}
+		errs = append(errs, s.sweep(ctx, filepath.Join(s.pending(), e.Name()), find))
+	}
+	return errors.Join(errs...)
+}
+
+func (s Store) sweep(ctx context.Context, path string, find func(ctx context.Context, p *Pending) ([]Change, error)) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil // it ended meanwhile
+	}
+	defer f.Close()
+	if held(f) {
+		return nil
+	}
+	p := lastLine(path)
+	if p == nil {
+		return os.Remove(path) // it ended before its command ran
+	}
+	changes, err := find(ctx, p)
+	if err == nil {
+		err = s.Add(p.Session, changes, time.Now())
+	}
+	if err != nil {
+		return fmt.Errorf("look for what %s changed: %w", p.Name, err)
+	}
+	// The first look may have been too early.
+	mark := path + ".dead"
+	if first, err := os.Stat(mark); err != nil {
+		return os.WriteFile(mark, nil, 0o600)
+	} else if time.Since(first.ModTime()) < deadFor {
+		return nil
+	}
+	return errors.Join(os.Remove(path), os.Remove(mark))
+}
+
+func lastLine(path string) *Pending {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	var out *Pending
+	for line := range strings.Lines(string(text)) {
+		p := &Pending{}
+		if json.Unmarshal([]byte(line), p) == nil && p.Root != "" {
+			out = p
+		}
+	}
+	return out
+}

@@ -46,6 +46,7 @@ func (r *runner) docker() {
 		r.onEngine(e, "cmd/cloister/realtest", "user", "^TestEngine")
 	})
 	r.onPodman()
+	r.again()
 	e.stop()
 	r.check("packet rules as before", func(io.Writer) error {
 		if after := r.packets(); after != before {
@@ -65,6 +66,7 @@ func (r *runner) onPodman() {
 	}
 	r.onEngine(e, "sandbox/docker", "root", "^TestEngine(Layers|NoImage|Terminal|ClosedFolders|Left)$")
 	r.onEngine(e, "sandbox/docker", "user", "^TestEngineDriver$/^(status|protected_paths|no_way_out|gate|privileges|exec|linked_worktree|a_port_inside|hidden_files)$")
+	r.again()
 	e.stop()
 }
 

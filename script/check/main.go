@@ -84,6 +84,7 @@ func main() {
 		r.everything()
 	} else {
 		r.parts(flag.Args())
+		r.again()
 	}
 	code := r.end()
 	stop()
@@ -117,6 +118,7 @@ func (r *runner) everything() {
 		r.parts(strings.Fields(group))
 	}
 	beside.Wait()
+	r.again()
 	r.parts(alone)
 }
 

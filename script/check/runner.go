@@ -33,6 +33,8 @@ type counts struct {
 	began          time.Time
 	mu             sync.Mutex
 	passed, failed int
+	failures       []failure // what again has not run yet
+	flaky          []string  // what passed only when it was run again
 	made           map[string]*once
 	undo           []func()
 	was            map[string][]string // what the machine had before
@@ -168,6 +170,9 @@ func (r *runner) end() int {
 	if interrupted {
 		fmt.Printf("ended by a signal: %d passed, %d failed so far\n", r.passed, r.failed)
 		return 1
+	}
+	if len(r.flaky) > 0 {
+		fmt.Printf("note  flaky, passed only when run again: %s\n", strings.Join(r.flaky, ", "))
 	}
 	fmt.Printf("%d passed, %d failed\n", r.passed, r.failed)
 	if r.failed > 0 || r.passed == 0 {

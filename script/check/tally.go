@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -19,6 +20,8 @@ type tally struct {
 	passed, failed int
 	report         strings.Builder
 	output         map[string][]string
+	tests          map[string][]string // the tests that failed, with their parts that did
+	race           bool                // the race detector reported something
 	rest           bytes.Buffer
 }
 
@@ -52,6 +55,7 @@ func (t *tally) take(e event) {
 	switch e.Action {
 	case "output":
 		t.output[e.Test] = append(t.output[e.Test], e.Output)
+		t.race = t.race || strings.Contains(e.Output, "WARNING: DATA RACE")
 		return
 	case "pass", "fail", "skip":
 	default:
@@ -68,6 +72,9 @@ func (t *tally) take(e event) {
 		}
 		t.report.WriteString(strings.Join(lines, ""))
 	}
+	if e.Action == "fail" && e.Test != "" {
+		t.note(e.Test)
+	}
 	switch {
 	case e.Test != "" && !strings.Contains(e.Test, "/") && bad, e.Test == "" && bad && t.failed == 0, skipped:
 		t.failed++
@@ -75,6 +82,20 @@ func (t *tally) take(e event) {
 		t.passed++
 	}
 	delete(t.output, e.Test)
+}
+
+// note keeps the name of a test or part of one that failed.
+func (t *tally) note(test string) {
+	if t.tests == nil {
+		t.tests = map[string][]string{}
+	}
+	top, part, _ := strings.Cut(test, "/")
+	part, _, _ = strings.Cut(part, "/")
+	if parts := t.tests[top]; part != "" && !slices.Contains(parts, part) {
+		t.tests[top] = append(parts, part)
+	} else {
+		t.tests[top] = parts
+	}
 }
 
 // end closes the stream: a program that printed no result failed.

@@ -173,21 +173,11 @@ func (r *runner) counted(name, pkg, program string, c cmd, flags ...string) {
 	if r.ctx.Err() != nil {
 		return
 	}
-	t := &tally{as: "root", pkg: strings.TrimSuffix(module+"/"+pkg, "/")}
-	if c.user || !r.root {
-		t.as = "user"
-	}
+	f := failure{name: name, pkg: pkg, program: program, c: c, flags: flags}
 	began := time.Now()
-	var words []string
-	if c.user {
-		words, c.user, c.env = r.machine.asUser(c.env), false, nil
-	}
-	c.words = append(append(words, program, "-test.v=test2json"), flags...)
-	c.within = 28 * time.Minute
-	out := &counting{tally: t}
-	t.end(r.events(out, c, t.pkg))
+	t, out, err := r.stream(f, flags)
+	f.tally = t
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.passed, r.failed = r.passed+t.passed, r.failed+t.failed
 	word := "ok"
 	if t.failed > 0 {
@@ -198,6 +188,28 @@ func (r *runner) counted(name, pkg, program string, c cmd, flags ...string) {
 	for line := range strings.Lines(t.report.String()) {
 		fmt.Print("      | " + plain(line))
 	}
+	r.mu.Unlock()
+	f.took = time.Since(began)
+	r.failedFirst(f, err)
+}
+
+// stream runs a test program; the tally has what its tests came to.
+func (r *runner) stream(f failure, flags []string) (*tally, *counting, error) {
+	c := f.c
+	t := &tally{as: "root", pkg: strings.TrimSuffix(module+"/"+f.pkg, "/")}
+	if c.user || !r.root {
+		t.as = "user"
+	}
+	var words []string
+	if c.user {
+		words, c.user, c.env = r.machine.asUser(c.env), false, nil
+	}
+	c.words = append(append(words, f.program, "-test.v=test2json"), flags...)
+	c.within = 28 * time.Minute
+	out := &counting{tally: t}
+	err := r.events(out, c, t.pkg)
+	t.end(err)
+	return t, out, err
 }
 
 // events runs a test program; out gets what test2json makes of its output. test2json

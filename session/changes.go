@@ -134,17 +134,18 @@ func (s *Shim) changed(ctx context.Context, began time.Time, view *workspace.Vie
 		return nil, false
 	}
 	since := backdated(began, time.Since(began), time.Now()).Add(-tick)
-	return Changed(context.WithoutCancel(ctx), s.Project, s.writable(), since, view)
+	return ended(context.WithoutCancel(ctx), s.Reviews, s.Project, s.writable(), since, view)
 }
 
-// Changed looks for auto-run files that were changed in a project and in further
-// folders since a time.
-func Changed(ctx context.Context, p workspace.Project, also []string, since time.Time, view workspace.Holder) ([]string, bool) {
-	paths, truncated := workspace.Changed(ctx, string(p.Root), since, view)
-	beside, more := workspace.ChangedBeside(ctx, p, since, view)
+// ended looks for auto-run files that were changed in a project and in further folders
+// since a time.
+func ended(ctx context.Context, store review.Store, p workspace.Project, also []string, since time.Time, view workspace.Holder) ([]string, bool) {
+	first := store.First(string(p.Main), since)
+	paths, truncated := workspace.Ended(ctx, string(p.Root), since, first, view)
+	beside, more := workspace.EndedBeside(ctx, p, since, first, view)
 	paths, truncated = append(paths, beside...), truncated || more
 	for _, dir := range also {
-		found, more := workspace.Changed(ctx, dir, since, nothingHeld{})
+		found, more := workspace.Ended(ctx, dir, since, first, nothingHeld{})
 		for _, path := range found {
 			paths = append(paths, filepath.Join(dir, path))
 		}
@@ -170,7 +171,7 @@ func SweepReviews(ctx context.Context, store review.Store) error {
 		if err != nil {
 			return nil, err
 		}
-		paths, truncated := Changed(ctx, project, p.Also, p.Began, nothingHeld{})
+		paths, truncated := ended(ctx, store, project, p.Also, p.Began, nothingHeld{})
 		if truncated && ctx.Err() != nil {
 			return nil, fmt.Errorf("look for changed files: %w", ctx.Err())
 		}

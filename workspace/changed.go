@@ -28,16 +28,24 @@ import (
 func Changed(ctx context.Context, root string, since time.Time, view Holder) (paths []string, truncated bool) {
 	w := &walk{ctx: ctx, root: root, since: since, view: view}
 	w.folder("", false, false)
-	slices.Sort(w.found)
-	return slices.Compact(w.found), w.truncated
+	return w.list(), w.truncated
 }
 
 // ChangedBeside is Changed for what git keeps outside the project's top: the
 // repository of a linked working tree, with its own folder and submodules, whose
 // settings git obeys as it does the repository's own. The paths are absolute.
 func ChangedBeside(ctx context.Context, p Project, since time.Time, view Holder) (paths []string, truncated bool) {
+	w, err := besides(ctx, p, since, view)
+	if w == nil {
+		return nil, err != nil
+	}
+	return w.absolute(), w.truncated
+}
+
+// besides walks what git keeps outside the project's top; nil where there is nothing.
+func besides(ctx context.Context, p Project, since time.Time, view Holder) (*walk, error) {
 	if p.Git == nil || realpath.Inside(p.Git.Dir, string(p.Root)) {
-		return nil, false
+		return nil, nil
 	}
 	top := filepath.Dir(p.Git.Common)
 	if at := strings.Index(p.Git.Common+"/", "/.git/"); at > 0 {
@@ -47,16 +55,27 @@ func ChangedBeside(ctx context.Context, p Project, since time.Time, view Holder)
 	for _, dir := range []string{p.Git.Common, p.Git.Dir} {
 		rel, err := filepath.Rel(top, dir)
 		if err != nil {
-			return nil, true
+			return nil, err
 		}
 		w.others = filepath.Join(rel, "worktrees") // those of others are not written inside
 		w.folder(rel, false, false)
 	}
-	for i, rel := range w.found {
-		w.found[i] = filepath.Join(top, rel)
-	}
+	return w, nil
+}
+
+// list is what was found.
+func (w *walk) list() []string {
 	slices.Sort(w.found)
-	return slices.Compact(w.found), w.truncated
+	return slices.Compact(w.found)
+}
+
+// absolute is what was found, by whole paths.
+func (w *walk) absolute() []string {
+	out := w.list()
+	for i, rel := range out {
+		out[i] = filepath.Join(w.root, rel)
+	}
+	return out
 }
 
 // elsewhere is a Holder for paths relative to another top.
@@ -84,6 +103,7 @@ type walk struct {
 	others    string // a folder that is left out: nobody inside can write there
 	beside    bool   // all of it is git's own, also that of a bare repository, where no .git tells so
 	found     []string
+	indexes   []string // of repositories, that changed
 	truncated bool
 }
 
@@ -114,6 +134,9 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 		path := filepath.Join(rel, e.Name())
 		if git && w.strange(path, e, moved) {
 			w.found = append(w.found, path)
+		}
+		if git && e.Name() == "index" && e.Type().IsRegular() && w.fresh(e) {
+			w.indexes = append(w.indexes, path)
 		}
 		switch {
 		case e.IsDir():

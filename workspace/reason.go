@@ -30,6 +30,9 @@ var obeyed = []struct {
 // Reason says which programs of the host run or obey a path.
 func Reason(path string) string {
 	parts := strings.Split(strings.ToLower(path), string(filepath.Separator))
+	if parts[len(parts)-1] == "index" && slices.Contains(parts, ".git") {
+		return "git shows by it what changed, and it could not be read again (is there an index.lock?)"
+	}
 	for _, o := range obeyed {
 		if slices.ContainsFunc(o.parts, func(p string) bool { return slices.Contains(parts, p) }) {
 			return o.why

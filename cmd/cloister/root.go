@@ -35,7 +35,7 @@ func nouns() []noun {
 		{"checkpoints", ofChanges, (*app).checkpointsCommand}, {"restore", ofChanges, (*app).restoreCommand}, {"fork", ofChanges, (*app).forkCommand}, {"compare", ofChanges, (*app).compareCommand},
 		{"approvals", ofRules, (*app).approvalsCommand}, {"policy", ofRules, (*app).policyCommand}, {"mcp", ofRules, (*app).mcpCommand}, {"secret", ofRules, (*app).secretCommand},
 		{"audit", ofRules, (*app).auditCommand}, {"config", ofRules, (*app).configCommand},
-		{"init", ofMachine, (*app).initCommand}, {"image", ofMachine, (*app).imageCommand}, {"doctor", ofMachine, (*app).doctorCommand}, {"guardian", ofMachine, (*app).guardianCommand},
+		{"init", ofMachine, (*app).initCommand}, {"image", ofMachine, (*app).imageCommand}, {"devcontainer", ofMachine, (*app).devcontainerCommand}, {"doctor", ofMachine, (*app).doctorCommand}, {"guardian", ofMachine, (*app).guardianCommand},
 		{"setup", ofMachine, (*app).setupCommand}, {"prune", ofMachine, (*app).pruneCommand}, {"uninstall", ofMachine, (*app).uninstallCommand},
 		{"completion", ofMachine, (*app).completionCommand}, {"version", ofMachine, (*app).versionCommand},
 	}

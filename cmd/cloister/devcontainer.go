@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloister/devcontainer"
+	"cloister/devcontainer/demand"
+	"cloister/devcontainer/trust"
+	"cloister/internal/linediff"
+	"cloister/internal/xdg"
+	"cloister/session"
+	"cloister/workspace"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func (a *app) devcontainerCommand() *cobra.Command {
+	return group("devcontainer", "A repository's devcontainer as the environment, without its powers",
+		a.devcontainerCheckCommand(), a.devcontainerTrustCommand())
+}
+
+// devcontainerFlags are the flags that every verb of devcontainer has.
+type devcontainerFlags struct {
+	project string
+	env     []string
+}
+
+func (f *devcontainerFlags) register(c *cobra.Command) {
+	c.Flags().StringVarP(&f.project, "project", "C", ".", "the project, instead of the current folder's")
+	c.Flags().StringArrayVarP(&f.env, "env", "e", nil, "`NAME` of a variable that ${localEnv:NAME} may have")
+	_ = c.RegisterFlagCompletionFunc("project", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	})
+}
+
+// completeDevcontainers offers the devcontainers of the current folder's project.
+func (a *app) completeDevcontainers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	p, err := a.findProject(".")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	root, err := os.OpenRoot(string(p.Root))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer root.Close()
+	names, _ := devcontainer.Named(root) // Tab is no place for errors
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// readDevcontainer reads the devcontainer of a project, with the variables that -e gives.
+func (a *app) readDevcontainer(p workspace.Project, path string, env []string) (*devcontainer.Devcontainer, error) {
+	given := map[string]string{"HOME": a.home(), "USER": a.env.get("USER")}
+	for _, e := range env {
+		name, value, set := strings.Cut(e, "=")
+		if !set {
+			value = a.env.get(name)
+		}
+		given[name] = value
+	}
+	return devcontainer.Read(devcontainer.Options{
+		Project: string(p.Root), Path: path, Home: a.realHome(),
+		LocalEnv: func(name string) (string, bool) { v, ok := given[name]; return v, ok },
+		Reserved: session.AuthorityVariables(), Registry: devcontainer.KnownSource,
+	})
+}
+
+func devcontainerTrust(d xdg.Dirs) trust.Store {
+	return trust.Open(filepath.Join(d.State, "devcontainers"))
+}
+
+// checkedDevcontainer is devcontainer check --json.
+type checkedDevcontainer struct {
+	File     string                `json:"file"`
+	Kind     devcontainer.Kind     `json:"kind"`
+	Digest   string                `json:"digest"`
+	Trusted  bool                  `json:"trusted"`
+	Folder   string                `json:"workspace_folder"`
+	Counts   map[string]int        `json:"counts"`
+	Findings []demand.Finding      `json:"findings"`
+	Pulled   []devcontainer.Pulled `json:"pulled"`
+}
+
+func (a *app) devcontainerCheckCommand() *cobra.Command {
+	var f devcontainerFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "check [PATH]", Short: "Print what of a devcontainer is honoured, changed and refused, each with its reason",
+		Long: `Print what of a devcontainer is honoured, changed and refused, each with its reason and
+the line of its key. Nothing of it runs, and nothing is fetched. PATH is the file, its
+folder, or the name of one of several.`,
+		Example: "  cloister devcontainer check\n  cloister devcontainer check .devcontainer/db --json",
+		Args:    counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
+		RunE: func(_ *cobra.Command, args []string) error { return a.devcontainerCheck(f, args, asJSON) },
+	}
+	f.register(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+// lookedAt is a devcontainer with its project, and whether a person agreed to it.
+type lookedAt struct {
+	*devcontainer.Devcontainer
+	project workspace.Project
+	trust   trust.Store
+	trusted bool
+}
+
+func (a *app) devcontainerOf(f devcontainerFlags, args []string) (lookedAt, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return lookedAt{}, err
+	}
+	p, err := a.findProject(f.project)
+	if err != nil {
+		return lookedAt{}, err
+	}
+	path, err := pathIn(p, args)
+	if err != nil {
+		return lookedAt{}, err
+	}
+	l := lookedAt{project: p, trust: devcontainerTrust(d)}
+	if l.Devcontainer, err = a.readDevcontainer(p, path, f.env); err != nil {
+		return l, err
+	}
+	l.trusted, err = l.trust.Holds(string(p.Main), l.File, l.Digest)
+	return l, err
+}
+
+// pathIn is a path as it was typed, from the project's top.
+func pathIn(p workspace.Project, args []string) (string, error) {
+	if len(args) == 0 || args[0] == "" {
+		return "", nil
+	}
+	if _, err := os.Lstat(args[0]); err != nil || strings.HasPrefix(args[0], ".devcontainer") {
+		return args[0], nil // a name, or as the project's own files say it
+	}
+	abs, err := filepath.Abs(args[0])
+	if err != nil {
+		return "", fmt.Errorf("devcontainer: %w", err)
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		abs = filepath.Join(dir, filepath.Base(abs))
+	}
+	rel, err := filepath.Rel(string(p.Root), abs)
+	if err != nil {
+		return "", fmt.Errorf("devcontainer: %w", err)
+	}
+	return rel, nil
+}
+
+func (a *app) devcontainerCheck(f devcontainerFlags, args []string, asJSON bool) error {
+	l, err := a.devcontainerOf(f, args)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		counts := map[string]int{"honoured": 0, "changed": 0, "refused": 0, "kept": 0}
+		for _, f := range l.Findings {
+			counts[string(f.Outcome)]++
+		}
+		return a.json(checkedDevcontainer{l.File, l.Kind, l.Digest, l.trusted, l.WorkspaceFolder, counts, l.Findings, l.Pulled})
+	}
+	a.findings(l.Findings, demand.Refused, demand.Changed, demand.Honoured, demand.Kept)
+	if !l.trusted {
+		a.notice("hint: nothing of it is used before you agree to it: cloister devcontainer trust")
+	}
+	return nil
+}
+
+// findings prints those of some outcomes, in this order.
+func (a *app) findings(list []demand.Finding, outcomes ...demand.Outcome) {
+	rows := [][]string{}
+	for _, o := range outcomes {
+		for _, f := range list {
+			if f.Outcome != o {
+				continue
+			}
+			reason := f.Reason
+			if f.Hint != "" {
+				reason += " (" + f.Hint + ")"
+			}
+			rows = append(rows, []string{string(o), f.File + ":" + strconv.Itoa(f.Line), f.Key, shortened(f.Value), reason})
+		}
+	}
+	if len(rows) > 0 {
+		a.table(append([][]string{{"OUTCOME", "PLACE", "KEY", "VALUE", "REASON"}}, rows...))
+	}
+}
+
+// shortened is a value as a list shows it.
+func shortened(s string) string {
+	const most = 48
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+func (a *app) devcontainerTrustCommand() *cobra.Command {
+	var f devcontainerFlags
+	c := &cobra.Command{
+		Use: "trust [PATH]", Short: "Agree to a devcontainer, in exactly these bytes",
+		Long: `Show a devcontainer as changes to what was agreed to before, with what is refused of it
+and the files that it pulls in, and agree to exactly these bytes. At a terminal it asks
+first. A later change of any of them waits for another trust.`,
+		Args: counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
+		RunE: func(_ *cobra.Command, args []string) error { return a.devcontainerAgree(f, args) },
+	}
+	f.register(c)
+	return c
+}
+
+func (a *app) devcontainerAgree(f devcontainerFlags, args []string) error {
+	l, err := a.devcontainerOf(f, args)
+	if err != nil {
+		return err
+	}
+	if l.trusted {
+		a.notice("it is trusted already")
+		return nil
+	}
+	before, err := l.trust.Get(string(l.project.Main), l.File)
+	if err != nil {
+		return err
+	}
+	for _, line := range linediff.Changes(before.Text, l.Text()) {
+		a.line("%s", line)
+	}
+	pulled := map[string]string{}
+	for _, p := range l.Pulled {
+		pulled[p.Path] = p.Digest
+		if p.Path != l.File && before.Pulled[p.Path] != p.Digest {
+			a.line("file %s, %d bytes", p.Path, p.Size)
+		}
+	}
+	for name := range before.Pulled {
+		if pulled[name] == "" {
+			a.line("no longer %s", name)
+		}
+	}
+	a.findings(l.Findings, demand.Refused)
+	if err := a.out.Flush(); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	if term.IsTerminal(int(a.stdin.Fd())) {
+		fmt.Fprint(a.stderr, "Agree to this? [y/N] ")
+		answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // no answer is no
+		if word := strings.ToLower(strings.TrimSpace(answer)); !slices.Contains([]string{"y", "yes"}, word) {
+			return errors.New("trust devcontainer: not agreed to")
+		}
+	}
+	err = l.trust.Put(trust.Agreement{
+		Project: string(l.project.Main), File: l.File, Digest: l.Digest, Agreed: time.Now().UTC().Round(0), Text: l.Text(), Pulled: pulled,
+	})
+	if err != nil {
+		return err
+	}
+	a.notice("%s is trusted: %s", l.File, l.Digest)
+	return nil
+}

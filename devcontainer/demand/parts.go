@@ -1,0 +1,188 @@
+package demand
+
+import (
+	"strconv"
+	"strings"
+
+	"cloister/devcontainer/jsonc"
+)
+
+// build judges the keys of build.
+func build(j *judge, m jsonc.Member) any {
+	kept := map[string]any{}
+	for _, b := range m.Value.Members {
+		key := "build." + b.Name
+		keep := true
+		switch b.Name {
+		case "dockerfile":
+			j.item(key, b.Value, Honoured, "built by the engine, its network by the guardian", "")
+		case "context":
+			j.item(key, b.Value, Honoured, "what the build may copy", "")
+		case "args", "target":
+			j.item(key, b.Value, Honoured, "given to the build", "")
+		case "cacheFrom":
+			j.item(key, b.Value, Changed, "no cache of somebody else's is used", "")
+			keep = false
+		case "options":
+			for n, v := range items(b.Value) {
+				j.item(indexed(key, n), v, Refused, "the flags of a build are the cloister's own", "")
+			}
+			keep = false
+		default:
+			j.find(key, b.Line, b.Column, b.Value.Brief(), Kept, "unknown here; it changes nothing", "")
+		}
+		if keep {
+			kept[b.Name] = b.Value.Any()
+		}
+	}
+	return kept
+}
+
+func features(j *judge, m jsonc.Member) any {
+	kept := map[string]any{}
+	for _, f := range m.Value.Members {
+		key := "features." + f.Name
+		switch {
+		case strings.HasPrefix(f.Name, "/"), strings.HasPrefix(f.Name, "../"), strings.Contains(f.Name, "/../"):
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, "a feature lies in the devcontainer's own folder, or in a registry", "")
+			continue
+		case strings.HasPrefix(f.Name, "./"):
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured, "a folder of this project, installed in a build of its own", "")
+		case strings.Contains(f.Name, "://"):
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, "an address has no digest by which it could be pinned", "publish it in a registry, or copy it here")
+			continue
+		case j.Registry != nil && !j.Registry(f.Name):
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Changed, "its source is on no list: it is fetched only once a person trusts this devcontainer", "")
+		default:
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured, "pinned by its digest in the lock file", "")
+		}
+		kept[f.Name] = f.Value.Any()
+	}
+	return kept
+}
+
+// agents are beginnings of variables by which an agent finds its service, or its rules.
+var agents = []string{
+	"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_GEMINI_", "GOOGLE_API_", "OPENCODE_", "OPENROUTER_", "CLOISTER",
+}
+
+// reserved says why a variable is not a repository's to set; empty where it is.
+func (j *judge) reserved(name string) string {
+	for _, own := range append(j.Reserved, "HOME", "USER", "LOGNAME", "SHELL", "CLOISTER") {
+		if strings.EqualFold(name, own) {
+			return name + " inside is the cloister's own"
+		}
+	}
+	lower := strings.ToLower(name)
+	if strings.HasSuffix(lower, "_proxy") {
+		return "the way out is the guardian's"
+	}
+	for _, a := range agents {
+		if strings.HasPrefix(strings.ToUpper(name), a) {
+			return "where an agent's words go, and what it may do, is no repository's to say"
+		}
+	}
+	if name == "" || strings.ContainsAny(name, "=\x00") {
+		return "it is no variable's name"
+	}
+	return ""
+}
+
+func environment(j *judge, m jsonc.Member) any {
+	kept := map[string]any{}
+	for _, e := range m.Value.Members {
+		key := m.Name + "." + e.Name
+		if why := j.reserved(e.Name); why != "" {
+			j.find(key, e.Line, e.Column, e.Value.Brief(), Refused, why, "set it yourself: -e "+e.Name+"=VALUE")
+			continue
+		}
+		if e.Value.Kind != jsonc.String && e.Value.Kind != jsonc.Null {
+			j.find(key, e.Line, e.Column, e.Value.Brief(), Refused, "a variable's value is a text", "")
+			continue
+		}
+		j.find(key, e.Line, e.Column, e.Value.Brief(), Honoured, "a variable inside", "")
+		kept[e.Name] = e.Value.Any()
+	}
+	return kept
+}
+
+func lifecycle(reason string) rule {
+	return func(j *judge, m jsonc.Member) any {
+		j.of(m, Honoured, reason, "")
+		return m.Value.Any()
+	}
+}
+
+// initialize is a command that the reference runs on the host.
+func initialize(j *judge, m jsonc.Member) any {
+	j.of(m, Refused, "nothing of a repository runs on this machine; inside it asks for it as a host command, which a person answers",
+		"to have it approved while a start waits: cloister approvals watch")
+	return m.Value.Any()
+}
+
+func forwardPorts(j *judge, m jsonc.Member) any {
+	var kept []any
+	for n, v := range m.Value.Items {
+		key := indexed(m.Name, n)
+		port := v.Text
+		if v.Kind == jsonc.Number {
+			port = v.Number.String()
+		}
+		host, number, named := strings.Cut(port, ":")
+		if !named {
+			host, number = "localhost", port
+		}
+		p, err := strconv.ParseUint(number, 10, 16)
+		switch {
+		case err != nil || p == 0:
+			j.item(key, v, Refused, "it is no port", "")
+			continue
+		case host != "localhost":
+			j.item(key, v, Changed, "a service's port is reached inside; on this machine a person opens it", "open it: -p PORT")
+		case p < 1024:
+			j.item(key, v, Refused, "ports below 1024 of this machine are a person's to open", "open it: -p "+number)
+			continue
+		default:
+			j.item(key, v, Honoured, "reachable at 127.0.0.1 of this machine, where it is free", "")
+		}
+		kept = append(kept, v.Any())
+	}
+	if kept == nil {
+		return nil
+	}
+	return kept
+}
+
+func appPort(j *judge, m jsonc.Member) any {
+	var kept []any
+	for n, v := range items(m.Value) {
+		text := v.Text
+		if v.Kind == jsonc.Number {
+			text = v.Number.String()
+		}
+		parts := strings.Split(text, ":")
+		inside, err := strconv.ParseUint(parts[len(parts)-1], 10, 16)
+		if err != nil || inside < 1024 || len(parts) > 2 {
+			j.item(indexed(m.Name, n), v, Refused, "ports below 1024, and addresses of this machine, are a person's to open", "open it: -p PORT")
+			continue
+		}
+		j.item(indexed(m.Name, n), v, Changed, "reachable at 127.0.0.1 of this machine, where it is free, and nowhere else", "")
+		kept = append(kept, v.Any())
+	}
+	if kept == nil {
+		return nil
+	}
+	return kept
+}
+
+// customizations are other tools', but for our own.
+func customizations(j *judge, m jsonc.Member) any {
+	for _, c := range m.Value.Members {
+		if c.Name == "cloister" && j.Source == File {
+			j.find("customizations.cloister", c.Line, c.Column, c.Value.Brief(), Changed, "as the repository's .cloister.yaml: only what it takes away applies", "")
+			continue
+		}
+		j.find("customizations."+c.Name, c.Line, c.Column, c.Value.Brief(), Kept, "another tool's", "")
+	}
+	return m.Value.Any()
+}

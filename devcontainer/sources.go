@@ -1,0 +1,20 @@
+package devcontainer
+
+import "strings"
+
+// Text is the devcontainer.json as it was read.
+func (d *Devcontainer) Text() string { return string(d.files.all[d.File].text) }
+
+// known are the places whose features are fetched for whoever trusts the devcontainer,
+// without another word: those that the specification's own authors publish.
+var known = []string{"ghcr.io/devcontainers/features/", "ghcr.io/devcontainers-extra/features/"}
+
+// KnownSource reports whether a feature's place is one of the usual ones.
+func KnownSource(id string) bool {
+	for _, k := range known {
+		if strings.HasPrefix(id, k) {
+			return true
+		}
+	}
+	return false
+}

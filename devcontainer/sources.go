@@ -18,3 +18,9 @@ func KnownSource(id string) bool {
 	}
 	return false
 }
+
+// HasFeatures reports whether something is installed on top of the image.
+func (d *Devcontainer) HasFeatures() bool {
+	list, ok := d.Config["features"].(map[string]any)
+	return ok && len(list) > 0
+}

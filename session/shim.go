@@ -59,6 +59,8 @@ type Shim struct {
 	// Submodules are those that git inside has to find configured already.
 	Submodules []workspace.Submodule
 	Denied     []string
+	// Volumes are places inside that lead to folders of the private home.
+	Volumes []Volume
 
 	Stdin, Stdout, Stderr *os.File
 	// Signals are passed on to the command; the channel is the caller's.
@@ -78,6 +80,13 @@ type Shim struct {
 	Running func()
 	// Notify tells the person something while the command runs, from any goroutine.
 	Notify func(text string)
+}
+
+// Volume is a place inside that leads to a folder of the private home, which is kept
+// for the project. Who uses it makes the folder.
+type Volume struct {
+	At  sandbox.GuestPath
+	Dir string // relative to the home
 }
 
 // Result is what a run came to.
@@ -455,6 +464,9 @@ const shimsDir = "/.cloister/shims"
 // remotes of the form cloister::URL.
 func (s *Shim) links(view *workspace.View) []sandbox.Link {
 	links := slices.Clip(view.Links)
+	for _, v := range s.Volumes {
+		links = append(links, sandbox.Link{Path: v.At, Target: string(view.Home) + "/" + v.Dir})
+	}
 	if s.Caller != "" {
 		links = append(links, sandbox.Link{Path: callerDir + "/git-remote-cloister", Target: "hostexec"})
 		for _, name := range s.Shims {

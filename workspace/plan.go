@@ -46,6 +46,7 @@ type Options struct {
 	Uppers   Uppers
 	Expose   []Expose
 	Refs     []string
+	Folders  []string        // more paths inside that lead to the project
 	Protect  []string        // more paths of the project to protect, relative to its top
 	Hide     []string        // globs of files in the project that are shown empty
 	Outer    []protect.Outer // the rules of known projects around this one, for what of it they name
@@ -151,6 +152,9 @@ func (v *View) plan(p Project, o Options) error {
 	keepOut := slices.Clone(o.KeepOut)
 	if aliased(p, o) {
 		v.Links, keepOut = append(v.Links, sandbox.Link{Path: alias, Target: root}), append(keepOut, alias)
+	}
+	for _, at := range o.Folders {
+		v.Links, keepOut = append(v.Links, sandbox.Link{Path: sandbox.GuestPath(at), Target: root}), append(keepOut, at)
 	}
 	tools := toolchain.Find(toolchain.Options{Host: o.Host, Path: o.Path, Home: o.Home, Project: root, Own: v.writable(o), KeepOut: keepOut})
 	v.Path, v.Notices = tools.Dirs, append(v.Notices, tools.Notices...)

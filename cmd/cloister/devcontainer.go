@@ -59,6 +59,10 @@ func (a *app) completeDevcontainers(*cobra.Command, []string, string) ([]string,
 
 // readDevcontainer reads the devcontainer of a project, with the variables that -e gives.
 func (a *app) readDevcontainer(p workspace.Project, path string, env []string) (*devcontainer.Devcontainer, error) {
+	return devcontainer.Read(a.devcontainerOptions(p, path, env))
+}
+
+func (a *app) devcontainerOptions(p workspace.Project, path string, env []string) devcontainer.Options {
 	given := map[string]string{"HOME": a.home(), "USER": a.env.get("USER")}
 	for _, e := range env {
 		name, value, set := strings.Cut(e, "=")
@@ -67,11 +71,11 @@ func (a *app) readDevcontainer(p workspace.Project, path string, env []string) (
 		}
 		given[name] = value
 	}
-	return devcontainer.Read(devcontainer.Options{
+	return devcontainer.Options{
 		Project: string(p.Root), Path: path, Home: a.realHome(),
 		LocalEnv: func(name string) (string, bool) { v, ok := given[name]; return v, ok },
 		Reserved: session.AuthorityVariables(), Registry: devcontainer.KnownSource,
-	})
+	}
 }
 
 func devcontainerTrust(d xdg.Dirs) trust.Store {

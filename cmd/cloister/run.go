@@ -21,6 +21,7 @@ import (
 	"cloister/agent"
 	"cloister/api"
 	"cloister/config"
+	"cloister/devcontainer"
 	"cloister/guardian"
 	"cloister/host/resolve"
 	"cloister/internal/nearest"
@@ -52,6 +53,9 @@ type runFlags struct {
 	ready                                                                           int // hidden: where a detached run says that it runs
 
 	verb string // run or start, for what is told
+
+	devcontainer string                  // of --devcontainer
+	dev          *devcontainer.Effective // what of it applies
 
 	// What srt says besides, in no flag of run.
 	cedar         []api.CedarFile
@@ -118,6 +122,8 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl.StringArrayVar(&f.accept, "accept", nil, "go on without a guarantee: `residue:NAME`")
 	fl.StringArrayVar(&f.policy, "policy", nil, "a Cedar `FILE` for this session")
 	fl.StringVar(&f.report, "report", "", "write a JSON summary of the run to `FILE`")
+	fl.StringVar(&f.devcontainer, "devcontainer", "", "the environment of this project's devcontainer, or of the one at `PATH`")
+	fl.Lookup("devcontainer").NoOptDefVal = here
 	fl.IntVar(&f.ready, "ready-fd", 0, "")
 	if err := fl.MarkHidden("ready-fd"); err != nil {
 		panic(err) // the flag is one line above
@@ -328,6 +334,9 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
+	if err := a.asDevcontainer(ctx, f, dirs); err != nil {
+		return nil, dirs, err
+	}
 	typed := *f
 	f.fill(cfg)
 	asked := *f
@@ -355,6 +364,9 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
+	if err := f.narrowed(&words, project); err != nil {
+		return nil, dirs, err
+	}
 	cfg = words.cfg
 	if words.waits {
 		a.tellNarrowed()
@@ -377,15 +389,20 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if f.agent != "" {
 		f.env = append(agentEnv(f.agent, cfg), f.env...) // what is typed is the last word
 	}
+	if f.dev != nil {
+		f.env = append(slices.Clone(f.dev.Env), f.env...)
+	}
 	limits, err := a.limits(f, cfg)
 	if err != nil {
 		return nil, dirs, err
 	}
+	limits = f.narrowLimits(limits)
 	view, err := a.view(ctx, f, cfg, dirs, home, host)
 	if err != nil {
 		return nil, dirs, err
 	}
 	view.Outer = words.outer
+	f.placed(&view)
 	view.Hide, view.Protect = append(view.Hide, f.hide...), append(view.Protect, f.protect...)
 	view.ReadOnly = f.readOnly
 	if f.workspace == string(config.WorkspaceOverlay) {
@@ -436,6 +453,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		},
 	}
 	s.Shims, s.Remotes = shims(cfg)
+	f.dressed(s)
 	if _, ok := driver.(keeper); ok {
 		s.StartWithin = 2 * time.Minute // an engine bounds each of its answers itself
 	}

@@ -1,6 +1,7 @@
 package demand
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,8 +68,12 @@ var agents = []string{
 }
 
 // reserved says why a variable is not a repository's to set; empty where it is.
-func (j *judge) reserved(name string) string {
-	for _, own := range append(j.Reserved, "HOME", "USER", "LOGNAME", "SHELL", "CLOISTER") {
+func (j *judge) reserved(name string) string { return Variable(name, j.Reserved) }
+
+// Variable says why a variable is not a repository's to set; empty where it is. Own are
+// further ones of the cloister's.
+func Variable(name string, own []string) string {
+	for _, own := range append(slices.Clone(own), "HOME", "USER", "LOGNAME", "SHELL", "CLOISTER") {
 		if strings.EqualFold(name, own) {
 			return name + " inside is the cloister's own"
 		}

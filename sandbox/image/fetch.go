@@ -362,6 +362,7 @@ func (p *fetched) about() Image {
 	i := Image{
 		ID: p.id, Digest: p.digest, Source: p.src.text, OS: "linux", Arch: runtime.GOARCH,
 		Names: []string{}, Created: p.config.Created.UTC(), Stored: time.Now().UTC(), Path: pathOf(p.config.Config.Env), Seen: p.seen,
+		Env: p.config.Config.Env, Devcontainer: p.config.Config.Labels["devcontainer.metadata"],
 	}
 	if p.src.kind == registry {
 		i.Names = []string{canonical(p.src.ref)}

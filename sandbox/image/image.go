@@ -42,6 +42,10 @@ type Image struct {
 	Stored  time.Time `json:"stored_at"`
 	// Path are the folders of the image's PATH.
 	Path []string `json:"path"`
+	// Env are its variables, and Devcontainer is its label devcontainer.metadata: only
+	// a devcontainer is given them.
+	Env          []string `json:"env,omitempty"`
+	Devcontainer string   `json:"devcontainer,omitempty"`
 	// Seen are the local archives and layouts that this image was read from, so
 	// that the same file is not read again.
 	Seen []Seen `json:"seen,omitempty"`

@@ -321,7 +321,7 @@ func merge(old, now Image) Image {
 	if old.Digest == "" {
 		old.Digest = now.Digest
 	}
-	old.Stored = now.Stored
+	old.Stored, old.Env, old.Devcontainer = now.Stored, now.Env, now.Devcontainer
 	return old
 }
 

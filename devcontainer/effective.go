@@ -1,0 +1,277 @@
+package devcontainer
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cloister/devcontainer/demand"
+	"cloister/devcontainer/jsonc"
+	"cloister/devcontainer/lifecycle"
+	"cloister/devcontainer/metadata"
+	"cloister/devcontainer/variables"
+)
+
+// Image is what an image says besides its files.
+type Image struct {
+	Env   []string
+	Label string // the one by the name metadata.Label
+}
+
+// Volume is a place inside that leads to a folder of the project's private home.
+type Volume struct{ Name, Target string }
+
+// Effective is what a cloister gets of a devcontainer on one image.
+type Effective struct {
+	Env  []string // NAME=VALUE, in order
+	Path []string // folders of PATH, where the devcontainer has a word about it
+	// Ports are those of the inside to be reached from this machine.
+	Ports     []uint16
+	Memory    float64 // bytes; 0 where none is asked for
+	CPUs      float64
+	Pids      int64
+	NoNetwork bool
+	// Folders are paths inside that lead to the project.
+	Folders []string
+	Volumes []Volume
+	// Narrowed is what customizations.cloister says, as a .cloister.yaml.
+	Narrowed []byte
+	// Requirements are hostRequirements in bytes and processors.
+	NeedCPUs, NeedMemory float64
+	Lifecycle            lifecycle.Plan
+	Merged               map[string]any
+	// Findings are the judgement of the image's label.
+	Findings []demand.Finding
+}
+
+// On is what a cloister on an image gets.
+func (d *Devcontainer) On(o Options, image Image) (Effective, error) {
+	var e Effective
+	entries, err := d.labelled(o, image.Label, &e)
+	if err != nil {
+		return e, err
+	}
+	merged := d.Merged(append(entries, d.locals...))
+	known := map[string]string{}
+	for _, v := range image.Env {
+		name, value, _ := strings.Cut(v, "=")
+		if why := demand.Variable(name, o.Reserved); why != "" && !slices.Contains(standing, name) {
+			e.Findings = append(e.Findings, demand.Finding{Key: "ENV " + name, File: "image", Value: value, Outcome: demand.Refused, Reason: why})
+			continue
+		}
+		known[name] = value
+	}
+	container := variables.Set{ContainerEnv: func(n string) (string, bool) { v, ok := known[n]; return v, ok }}
+	if err := e.environment(merged, container, known); err != nil {
+		return e, fmt.Errorf("read %s: %w", d.File, err)
+	}
+	if merged, err = replaceAll(container, merged); err != nil {
+		return e, fmt.Errorf("read %s: %w", d.File, err)
+	}
+	e.Merged = merged
+	e.ports(merged)
+	e.arguments(merged)
+	e.places(d, merged)
+	if r, ok := merged["hostRequirements"].(map[string]any); ok {
+		e.NeedCPUs, e.NeedMemory = float(r["cpus"]), metadata.Size(r["memory"])
+	}
+	if own, ok := d.Config["customizations"].(map[string]any); ok && own["cloister"] != nil {
+		if e.Narrowed, err = json.Marshal(own["cloister"]); err != nil {
+			return e, fmt.Errorf("read %s: %w", d.File, err)
+		}
+	}
+	once := strings.TrimPrefix(d.Digest, "sha256:")
+	e.Lifecycle = lifecycle.Plan{Config: merged, Folder: d.folder(), Once: once[:min(24, len(once))]}
+	for _, v := range e.Volumes {
+		e.Lifecycle.Volumes = append(e.Lifecycle.Volumes, v.Name)
+	}
+	return e, nil
+}
+
+// standing are variables that every cloister has of its own; that an image has them too
+// is no demand.
+var standing = []string{"HOME", "USER", "LOGNAME", "HOSTNAME", "SHELL", "TERM"}
+
+// folder is where commands begin: the workspace folder, where it is the project or a
+// folder of it.
+func (d *Devcontainer) folder() string {
+	if f, ok := d.Config["workspaceFolder"].(string); ok && (f == d.project || strings.HasPrefix(f, d.project+"/")) {
+		return f
+	}
+	return d.project
+}
+
+// labelled judges the image's label and gives its entries.
+func (d *Devcontainer) labelled(o Options, label string, e *Effective) ([]metadata.Entry, error) {
+	if label == "" {
+		return nil, nil
+	}
+	const name = "label " + metadata.Label
+	v, err := jsonc.Parse(name, []byte(label))
+	if err != nil {
+		return nil, err
+	}
+	list := []jsonc.Value{v}
+	if v.Kind == jsonc.Array {
+		list = v.Items
+	}
+	var out []metadata.Entry
+	for _, item := range list {
+		res, err := demand.Judge(d.input(o, demand.Label, name, item))
+		if err != nil {
+			return nil, err
+		}
+		e.Findings = append(e.Findings, res.Findings...)
+		out = append(out, res.Config)
+	}
+	return out, nil
+}
+
+func replaceAll(s variables.Set, config map[string]any) (map[string]any, error) {
+	v, err := s.Replace(config)
+	if err != nil {
+		return nil, err
+	}
+	out, _ := v.(map[string]any)
+	return out, nil
+}
+
+// environment are the image's variables, those of the devcontainer's container, and
+// over both those of its commands. One that is null is not set.
+func (e *Effective) environment(merged map[string]any, container variables.Set, image map[string]string) error {
+	all := maps.Clone(image)
+	for _, arg := range args(merged) {
+		if pair, ok := strings.CutPrefix(arg, "--env="); ok {
+			name, value, _ := strings.Cut(pair, "=")
+			all[name] = value
+		}
+	}
+	for _, key := range []string{"containerEnv", "remoteEnv"} {
+		set, _ := merged[key].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(set)) {
+			text, ok := set[name].(string)
+			if !ok {
+				delete(all, name)
+				continue
+			}
+			value, err := container.Text(text)
+			if err != nil {
+				return err
+			}
+			all[name] = value
+		}
+		maps.Copy(image, all) // remoteEnv may name what containerEnv sets
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		switch name {
+		case "PATH":
+			for dir := range strings.SplitSeq(all[name], ":") {
+				if path.IsAbs(dir) && path.Clean(dir) == dir {
+					e.Path = append(e.Path, dir)
+				}
+			}
+		default:
+			if !slices.Contains(standing, name) {
+				e.Env = append(e.Env, name+"="+all[name])
+			}
+		}
+	}
+	return nil
+}
+
+func args(merged map[string]any) []string {
+	var out []string
+	list, _ := merged["runArgs"].([]any)
+	for _, a := range list {
+		if text, ok := a.(string); ok {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+func (e *Effective) ports(merged map[string]any) {
+	list, _ := merged["forwardPorts"].([]any)
+	switch app := merged["appPort"].(type) {
+	case []any:
+		list = append(slices.Clone(list), app...)
+	case nil:
+	default:
+		list = append(slices.Clone(list), app)
+	}
+	for _, p := range list {
+		text := fmt.Sprint(p)
+		host, inside, two := strings.Cut(text, ":")
+		if two && host != "localhost" && host != inside {
+			continue // a service's, or another number on this machine: a person's -p
+		} else if !two {
+			inside = host
+		}
+		n, err := strconv.ParseUint(inside, 10, 16)
+		if err == nil && n >= 1024 && !slices.Contains(e.Ports, uint16(n)) {
+			e.Ports = append(e.Ports, uint16(n))
+		}
+	}
+}
+
+// arguments are the limits among runArgs, in docker's spelling.
+func (e *Effective) arguments(merged map[string]any) {
+	for _, arg := range args(merged) {
+		name, value, _ := strings.Cut(arg, "=")
+		switch name {
+		case "--memory":
+			value = strings.ToLower(strings.TrimSuffix(strings.ToLower(value), "b"))
+			if value != "" && strings.ContainsAny(value[len(value)-1:], "kmgt") {
+				value += "b"
+			}
+			e.Memory = metadata.Size(value)
+		case "--cpus":
+			e.CPUs, _ = strconv.ParseFloat(value, 64)
+		case "--pids-limit":
+			e.Pids, _ = strconv.ParseInt(value, 10, 64)
+		case "--network", "--net":
+			e.NoNetwork = e.NoNetwork || value == "none"
+		}
+	}
+	e.CPUs, e.Pids = max(0, e.CPUs), max(0, e.Pids)
+}
+
+// places are where the project and the volumes are found inside, besides their own.
+func (e *Effective) places(d *Devcontainer, merged map[string]any) {
+	add := func(at string) {
+		if at = path.Clean(at); at != d.project && !strings.HasPrefix(at, d.project+"/") && !slices.Contains(e.Folders, at) {
+			e.Folders = append(e.Folders, at)
+		}
+	}
+	_, said := d.text.Get("workspaceFolder")
+	_, kept := d.Config["workspaceFolder"]
+	if kept || !said && d.Kind != OfCompose {
+		add(d.WorkspaceFolder)
+	}
+	list, _ := merged["mounts"].([]any)
+	for _, m := range list {
+		f := metadata.ReadMount(m)
+		switch {
+		case f["type"] == "volume":
+			e.Volumes = append(e.Volumes, Volume{f["source"], path.Clean(f["target"])})
+		case f["type"] != "tmpfs" && path.Clean(f["source"]) == d.project:
+			add(f["target"])
+		}
+	}
+}
+
+func float(v any) float64 {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0
+	}
+	f, err := n.Float64()
+	if err != nil {
+		return 0
+	}
+	return f
+}

@@ -60,7 +60,8 @@ func (d *Devcontainer) On(o Options, image Image) (Effective, error) {
 	for _, v := range image.Env {
 		name, value, _ := strings.Cut(v, "=")
 		if why := demand.Variable(name, o.Reserved); why != "" && !slices.Contains(standing, name) {
-			e.Findings = append(e.Findings, demand.Finding{Key: "ENV " + name, File: "image", Value: value, Outcome: demand.Refused, Reason: why})
+			e.Findings = append(e.Findings, demand.Finding{Key: "ENV " + name, File: "image", Value: value,
+				Outcome: demand.Refused, Reason: why})
 			continue
 		}
 		known[name] = value

@@ -207,7 +207,8 @@ func (d *Devcontainer) source() error {
 		return nil
 	default:
 		hint := "image, build.dockerfile or dockerComposeFile"
-		return &jsonc.Error{File: d.File, Line: d.text.Line, Column: d.text.Column, Msg: "it names no " + hint, Hint: "such as \"image\": \"debian:12\""}
+		return &jsonc.Error{File: d.File, Line: d.text.Line, Column: d.text.Column, Msg: "it names no " + hint,
+			Hint: "such as \"image\": \"debian:12\""}
 	}
 	var err error
 	if d.Dockerfile, err = d.named("build.dockerfile", dockerfile); err != nil {
@@ -279,7 +280,8 @@ func (d *Devcontainer) pullFeatures(o Options) error {
 			return err
 		}
 		if err != nil {
-			return &jsonc.Error{File: d.File, Line: f.Line, Column: f.Column, Msg: fmt.Sprintf("feature %s: %v", f.Name, reason(err))}
+			return &jsonc.Error{File: d.File, Line: f.Line, Column: f.Column, Msg: fmt.Sprintf("feature %s: %v", f.Name,
+				reason(err))}
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"cloister/devcontainer/demand"
 	"cloister/devcontainer/trust"
 	"cloister/internal/linediff"
+	"cloister/internal/realpath"
 	"cloister/internal/xdg"
 	"cloister/session"
 	"cloister/workspace"
@@ -37,7 +38,8 @@ type devcontainerFlags struct {
 func (f *devcontainerFlags) register(c *cobra.Command) {
 	c.Flags().StringVarP(&f.project, "project", "C", ".", "the project, instead of the current folder's")
 	c.Flags().StringArrayVarP(&f.env, "env", "e", nil, "`NAME` of a variable that ${localEnv:NAME} may have")
-	_ = c.RegisterFlagCompletionFunc("project", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	_ = c.RegisterFlagCompletionFunc("project", func(*cobra.Command, []string, string) ([]string,
+		cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	})
 }
@@ -152,7 +154,7 @@ func pathIn(p workspace.Project, args []string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("devcontainer: %w", err)
 	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+	if dir, err := realpath.Of(filepath.Dir(abs)); err == nil {
 		abs = filepath.Join(dir, filepath.Base(abs))
 	}
 	rel, err := filepath.Rel(string(p.Root), abs)
@@ -172,7 +174,8 @@ func (a *app) devcontainerCheck(f devcontainerFlags, args []string, asJSON bool)
 		for _, f := range l.Findings {
 			counts[string(f.Outcome)]++
 		}
-		return a.json(checkedDevcontainer{l.File, l.Kind, l.Digest, l.trusted, l.WorkspaceFolder, counts, l.Findings, l.Pulled})
+		return a.json(checkedDevcontainer{l.File, l.Kind, l.Digest, l.trusted, l.WorkspaceFolder, counts, l.Findings,
+			l.Pulled})
 	}
 	a.findings(l.Findings, demand.Refused, demand.Changed, demand.Honoured, demand.Kept)
 	if !l.trusted {
@@ -264,7 +267,8 @@ func (a *app) devcontainerAgree(f devcontainerFlags, args []string) error {
 		}
 	}
 	err = l.trust.Put(trust.Agreement{
-		Project: string(l.project.Main), File: l.File, Digest: l.Digest, Agreed: time.Now().UTC().Round(0), Text: l.Text(), Pulled: pulled,
+		Project: string(l.project.Main), File: l.File, Digest: l.Digest, Agreed: time.Now().UTC().Round(0), Text: l.Text(),
+		Pulled: pulled,
 	})
 	if err != nil {
 		return err

@@ -35,7 +35,8 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, dirs xdg.Dirs) er
 		return nil
 	}
 	if f.branch != "" || f.workspace == "none" {
-		return wrongWords("", "%s: --devcontainer goes with the project's own files: neither with -b nor with --workspace none", f.verb)
+		return wrongWords("",
+			"%s: --devcontainer goes with the project's own files: neither with -b nor with --workspace none", f.verb)
 	}
 	words := []string{}
 	if f.devcontainer != here {
@@ -142,7 +143,8 @@ func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string) (
 		return store.Get(ctx, named, a.slow)
 	}
 	if l.Kind != devcontainer.OfImage || l.HasFeatures() {
-		return image.Image{}, hinted(fmt.Errorf("a devcontainer made of a %s, or with features, is not built yet", l.Kind), "name an image: --image IMAGE")
+		return image.Image{}, hinted(fmt.Errorf("a devcontainer made of a %s, or with features, is not built yet", l.Kind),
+			"name an image: --image IMAGE")
 	}
 	name, _ := l.Config["image"].(string)
 	if err := image.Check(name); err != nil {
@@ -206,6 +208,7 @@ func (f *runFlags) dressed(s *session.Shim) {
 	}
 	s.Argv = lifecycle.Script(f.dev.Lifecycle, s.Argv)
 	for _, v := range f.dev.Volumes {
-		s.Volumes = append(s.Volumes, session.Volume{At: sandbox.GuestPath(v.Target), Dir: path.Join(lifecycle.VolumesDir, v.Name)})
+		s.Volumes = append(s.Volumes, session.Volume{At: sandbox.GuestPath(v.Target), Dir: path.Join(lifecycle.VolumesDir,
+			v.Name)})
 	}
 }

@@ -45,15 +45,19 @@ func features(j *judge, m jsonc.Member) any {
 		key := "features." + f.Name
 		switch {
 		case strings.HasPrefix(f.Name, "/"), strings.HasPrefix(f.Name, "../"), strings.Contains(f.Name, "/../"):
-			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, "a feature lies in the devcontainer's own folder, or in a registry", "")
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused,
+				"a feature lies in the devcontainer's own folder, or in a registry", "")
 			continue
 		case strings.HasPrefix(f.Name, "./"):
-			j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured, "a folder of this project, installed in a build of its own", "")
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured,
+				"a folder of this project, installed in a build of its own", "")
 		case strings.Contains(f.Name, "://"):
-			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, "an address has no digest by which it could be pinned", "publish it in a registry, or copy it here")
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, "an address has no digest by which it could be pinned",
+				"publish it in a registry, or copy it here")
 			continue
 		case j.Registry != nil && !j.Registry(f.Name):
-			j.find(key, f.Line, f.Column, f.Value.Brief(), Changed, "its source is on no list: it is fetched only once a person trusts this devcontainer", "")
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Changed,
+				"its source is on no list: it is fetched only once a person trusts this devcontainer", "")
 		default:
 			j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured, "pinned by its digest in the lock file", "")
 		}
@@ -64,7 +68,8 @@ func features(j *judge, m jsonc.Member) any {
 
 // agents are beginnings of variables by which an agent finds its service, or its rules.
 var agents = []string{
-	"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_GEMINI_", "GOOGLE_API_", "OPENCODE_", "OPENROUTER_", "CLOISTER",
+	"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_GEMINI_", "GOOGLE_API_", "OPENCODE_", "OPENROUTER_",
+	"CLOISTER",
 }
 
 // reserved says why a variable is not a repository's to set; empty where it is.
@@ -120,7 +125,7 @@ func lifecycle(reason string) rule {
 
 // initialize is a command that the reference runs on the host.
 func initialize(j *judge, m jsonc.Member) any {
-	j.of(m, Refused, "nothing of a repository runs on this machine; inside it asks for it as a host command, which a person answers",
+	j.of(m, Refused, "nothing of a repository runs on this machine; it is asked for as a host command, which a person answers",
 		"to have it approved while a start waits: cloister approvals watch")
 	return m.Value.Any()
 }
@@ -168,10 +173,12 @@ func appPort(j *judge, m jsonc.Member) any {
 		parts := strings.Split(text, ":")
 		inside, err := strconv.ParseUint(parts[len(parts)-1], 10, 16)
 		if err != nil || inside < 1024 || len(parts) > 2 {
-			j.item(indexed(m.Name, n), v, Refused, "ports below 1024, and addresses of this machine, are a person's to open", "open it: -p PORT")
+			j.item(indexed(m.Name, n), v, Refused, "ports below 1024, and addresses of this machine, are a person's to open",
+				"open it: -p PORT")
 			continue
 		}
-		j.item(indexed(m.Name, n), v, Changed, "reachable at 127.0.0.1 of this machine, where it is free, and nowhere else", "")
+		j.item(indexed(m.Name, n), v, Changed, "reachable at 127.0.0.1 of this machine, where it is free, and nowhere else",
+			"")
 		kept = append(kept, v.Any())
 	}
 	if kept == nil {
@@ -184,7 +191,8 @@ func appPort(j *judge, m jsonc.Member) any {
 func customizations(j *judge, m jsonc.Member) any {
 	for _, c := range m.Value.Members {
 		if c.Name == "cloister" && j.Source == File {
-			j.find("customizations.cloister", c.Line, c.Column, c.Value.Brief(), Changed, "as the repository's .cloister.yaml: only what it takes away applies", "")
+			j.find("customizations.cloister", c.Line, c.Column, c.Value.Brief(), Changed,
+				"as the repository's .cloister.yaml: only what it takes away applies", "")
 			continue
 		}
 		j.find("customizations."+c.Name, c.Line, c.Column, c.Value.Brief(), Kept, "another tool's", "")

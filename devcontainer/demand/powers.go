@@ -133,15 +133,19 @@ func (j *judge) bind(source, target string) (Outcome, string, string) {
 	if j.Project != "" && clean == source && below(clean, j.Project) {
 		return Changed, "the project is seen at its own path already; " + target + " leads there", ""
 	}
-	return Refused, "a folder of this machine outside the project is shown by a person alone", "show it: --expose " + clean + ":ro"
+	return Refused, "a folder of this machine outside the project is shown by a person alone",
+		"show it: --expose " + clean + ":ro"
 }
 
 // credentials are what in a home speaks for its owner, or decides what runs as them.
 var credentials = []string{
-	".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".gitconfig",
-	".config", ".local", ".password-store", ".pki", ".mozilla", ".thunderbird", ".claude", ".claude.json", ".codex", ".gemini",
+	".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", ".git-credentials",
+	".gitconfig",
+	".config", ".local", ".password-store", ".pki", ".mozilla", ".thunderbird", ".claude", ".claude.json", ".codex",
+	".gemini",
 	".cargo/credentials", ".cargo/credentials.toml", ".terraform.d", ".m2", ".gradle", ".subversion", ".bash_history",
-	".zsh_history", ".bashrc", ".profile", ".zshrc", ".cache", ".vault-token", ".oci", ".ngrok2", ".databrickscfg", ".snowflake",
+	".zsh_history", ".bashrc", ".profile", ".zshrc", ".cache", ".vault-token", ".oci", ".ngrok2", ".databrickscfg",
+	".snowflake",
 }
 
 // secret says what a path of the host is that no cloister may see; empty where it is
@@ -149,7 +153,8 @@ var credentials = []string{
 func (j *judge) secret(p string) string {
 	base := path.Base(p)
 	if strings.HasSuffix(base, ".sock") || strings.HasSuffix(base, ".socket") || below(p, "/run") || below(p, "/var/run") {
-		if strings.Contains(base, "docker") || strings.Contains(base, "containerd") || strings.Contains(base, "podman") || strings.Contains(base, "crio") {
+		if strings.Contains(base, "docker") || strings.Contains(base, "containerd") || strings.Contains(base, "podman") ||
+			strings.Contains(base, "crio") {
 			return "it is a container engine's socket, which is this machine's root"
 		}
 		return "it is a socket of this machine"
@@ -157,7 +162,8 @@ func (j *judge) secret(p string) string {
 	if p == "/" {
 		return "it is all of this machine"
 	}
-	for _, dir := range []string{"/etc", "/proc", "/sys", "/dev", "/boot", "/root", "/var", "/home", "/Users", "/lib/modules", "/usr", "/lib", "/bin", "/sbin"} {
+	for _, dir := range []string{"/etc", "/proc", "/sys", "/dev", "/boot", "/root", "/var", "/home", "/Users",
+		"/lib/modules", "/usr", "/lib", "/bin", "/sbin"} {
 		if p == dir || dir != "/home" && dir != "/Users" && below(p, dir) && !below(j.Home, dir) && !below(j.Project, dir) {
 			return "it is a system folder of this machine"
 		}
@@ -184,7 +190,8 @@ func workspaceMount(j *judge, m jsonc.Member) any {
 	case m.Value.Text == "":
 		j.of(m, Changed, "the project is seen at its own path, as ever", "")
 		return ""
-	case f["type"] != "bind" && f["type"] != "" || f["source"] == "" || source != path.Clean(j.Project) && !below(source, j.Project):
+	case f["type"] != "bind" && f["type"] != "" || f["source"] == "" || source != path.Clean(j.Project) && !below(source,
+		j.Project):
 		j.of(m, Refused, "the project is what is seen, and nothing else of this machine", "")
 		return nil
 	}
@@ -217,7 +224,8 @@ var rootFolders = []string{
 }
 
 func user(j *judge, m jsonc.Member) any {
-	if m.Value.Text == "root" || m.Value.Text == "0" || strings.HasPrefix(m.Value.Text, "0:") || strings.HasPrefix(m.Value.Text, "root:") {
+	if m.Value.Text == "root" || m.Value.Text == "0" || strings.HasPrefix(m.Value.Text, "0:") ||
+		strings.HasPrefix(m.Value.Text, "root:") {
 		j.of(m, Refused, "nothing inside is root; what needs it belongs in the Dockerfile or a feature", "")
 		return nil
 	}

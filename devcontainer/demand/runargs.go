@@ -29,38 +29,52 @@ func arguments() map[string]argument {
 		"--init": {false, Honoured, "every cloister has a first process that reaps", ""},
 		"--env":  {true, Honoured, "a variable inside", ""}, "--memory": {true, Honoured, "a limit", ""},
 		"--cpus": {true, Honoured, "a limit", ""}, "--pids-limit": {true, Honoured, "a limit", ""},
-		"--cap-drop": {true, Honoured, "nothing inside has a capability of the kernel's", ""}, "--read-only": {false, Honoured, "the system inside is read-only", ""},
+		"--cap-drop": {true, Honoured, "nothing inside has a capability of the kernel's", ""}, "--read-only": {false,
+			Honoured, "the system inside is read-only", ""},
 		"--privileged":   {false, Refused, "it would have every power over this machine", ""},
 		"--cap-add":      {true, Refused, "nothing inside has a capability of the kernel's", ""},
 		"--security-opt": {true, Refused, "a cloister's filter of system calls and its confinement are its own", ""},
-		"--volume":       {true, Refused, expose, "show it: --expose PATH:ro"}, "--mount": {true, Refused, expose, "show it: --expose PATH:ro"},
-		"--volumes-from": {true, Refused, expose, ""}, "--env-file": {true, Refused, "a file of this machine is not read for it", "set containerEnv"},
-		"--publish": {true, Refused, "a port of this machine is opened by forwardPorts or a person", "open it: -p PORT"}, "--publish-all": {false, Refused, "a port of this machine is opened by forwardPorts or a person", ""},
-		"--entrypoint": {true, Changed, "the command is the person's", ""}, "--platform": {true, Changed, "the system is this machine's", ""},
+		"--volume":       {true, Refused, expose, "show it: --expose PATH:ro"}, "--mount": {true, Refused, expose,
+			"show it: --expose PATH:ro"},
+		"--volumes-from": {true, Refused, expose, ""}, "--env-file": {true, Refused,
+			"a file of this machine is not read for it", "set containerEnv"},
+		"--publish":     {true, Refused, "a port of this machine is opened by forwardPorts or a person", "open it: -p PORT"},
+		"--publish-all": {false, Refused, "a port of this machine is opened by forwardPorts or a person", ""},
+		"--entrypoint":  {true, Changed, "the command is the person's", ""}, "--platform": {true, Changed,
+			"the system is this machine's", ""},
 	}
 	add := func(o Outcome, reason string, valued bool, names ...string) {
 		for _, n := range names {
 			list[n] = argument{valued, o, reason, ""}
 		}
 	}
-	add(Changed, own, true, "--name", "--hostname", "--label", "--label-file", "--user", "--workdir", "--restart", "--log-driver",
-		"--log-opt", "--stop-signal", "--stop-timeout", "--cidfile", "--pull", "--health-cmd", "--health-interval", "--health-retries",
-		"--health-timeout", "--detach-keys", "--memory-swap", "--memory-reservation", "--memory-swappiness", "--cpu-shares", "--shm-size",
+	add(Changed, own, true, "--name", "--hostname", "--label", "--label-file", "--user", "--workdir", "--restart",
+		"--log-driver",
+		"--log-opt", "--stop-signal", "--stop-timeout", "--cidfile", "--pull", "--health-cmd", "--health-interval",
+		"--health-retries",
+		"--health-timeout", "--detach-keys", "--memory-swap", "--memory-reservation", "--memory-swappiness", "--cpu-shares",
+		"--shm-size",
 		"--tmpfs", "--expose", "--oom-score-adj", "--blkio-weight")
 	add(Changed, none, false, "--rm", "--interactive", "--tty", "--detach", "--no-healthcheck", "--sig-proxy", "--quiet")
-	add(Refused, network, true, "--network", "--net", "--network-alias", "--net-alias", "--dns", "--dns-search", "--dns-option", "--add-host",
+	add(Refused, network, true, "--network", "--net", "--network-alias", "--net-alias", "--dns", "--dns-search",
+		"--dns-option", "--add-host",
 		"--link", "--ip", "--ip6", "--mac-address", "--domainname")
-	add(Refused, isolated, true, "--pid", "--ipc", "--uts", "--userns", "--cgroupns", "--cgroup-parent", "--runtime", "--isolation")
-	add(Refused, power, true, "--device", "--device-cgroup-rule", "--device-read-bps", "--device-write-bps", "--gpus", "--sysctl", "--ulimit",
-		"--group-add", "--storage-opt", "--volume-driver", "--annotation", "--cpuset-cpus", "--cpuset-mems", "--cpu-rt-runtime")
+	add(Refused, isolated, true, "--pid", "--ipc", "--uts", "--userns", "--cgroupns", "--cgroup-parent", "--runtime",
+		"--isolation")
+	add(Refused, power, true, "--device", "--device-cgroup-rule", "--device-read-bps", "--device-write-bps", "--gpus",
+		"--sysctl", "--ulimit",
+		"--group-add", "--storage-opt", "--volume-driver", "--annotation", "--cpuset-cpus", "--cpuset-mems",
+		"--cpu-rt-runtime")
 	add(Refused, power, false, "--oom-kill-disable", "--use-api-socket")
 	return list
 }
 
 // short are the one-letter flags.
 var short = map[byte]string{
-	'e': "--env", 'm': "--memory", 'v': "--volume", 'p': "--publish", 'P': "--publish-all", 'h': "--hostname", 'l': "--label",
-	'u': "--user", 'w': "--workdir", 'i': "--interactive", 't': "--tty", 'd': "--detach", 'a': "--detach-keys", 'c': "--cpu-shares", 'q': "--quiet",
+	'e': "--env", 'm': "--memory", 'v': "--volume", 'p': "--publish", 'P': "--publish-all", 'h': "--hostname",
+	'l': "--label",
+	'u': "--user", 'w': "--workdir", 'i': "--interactive", 't': "--tty", 'd': "--detach", 'a': "--detach-keys",
+	'c': "--cpu-shares", 'q': "--quiet",
 }
 
 // runArgs keeps those that are honoured, spelled --flag=value.

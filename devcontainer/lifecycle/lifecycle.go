@@ -46,7 +46,8 @@ const VolumesDir = ".local/share/cloister-volumes"
 // Script is the command line that runs the plan and then becomes argv.
 func Script(p Plan, argv []string) []string {
 	var b strings.Builder
-	b.WriteString("failed() { printf 'cloister: %s of the devcontainer failed with exit status %s\\n' \"$1\" \"$2\" >&2; exit " + fmt.Sprint(Failed) + "; }\n")
+	b.WriteString("failed() { printf 'cloister: %s of the devcontainer failed with exit status %s\\n' \"$1\" \"$2\" >&2\n" +
+		"exit " + fmt.Sprint(Failed) + "; }\n")
 	if len(p.Volumes) > 0 {
 		b.WriteString("mkdir -p")
 		for _, v := range p.Volumes {
@@ -61,7 +62,8 @@ func Script(p Plan, argv []string) []string {
 	once := p.commands("onCreateCommand", "updateContentCommand", "postCreateCommand")
 	if once != "" {
 		mark := "\"$HOME\"/.cache/cloister-devcontainer/" + shellword.Line(p.Once)
-		b.WriteString("if [ ! -e " + mark + " ]; then\n" + once + "mkdir -p \"$HOME\"/.cache/cloister-devcontainer && : >" + mark + "\nfi\n")
+		b.WriteString("if [ ! -e " + mark + " ]; then\n" + once +
+			"mkdir -p \"$HOME\"/.cache/cloister-devcontainer && : >" + mark + "\nfi\n")
 	}
 	b.WriteString(p.commands("postStartCommand", "postAttachCommand"))
 	b.WriteString(": >" + Ready + "\nexec \"$@\"\n")
@@ -70,7 +72,8 @@ func Script(p Plan, argv []string) []string {
 
 // Any reports whether a configuration has anything to run.
 func (p Plan) Any() bool {
-	for _, name := range []string{"onCreateCommands", "updateContentCommands", "postCreateCommands", "postStartCommands", "postAttachCommands"} {
+	for _, name := range []string{"onCreateCommands", "updateContentCommands", "postCreateCommands", "postStartCommands",
+		"postAttachCommands"} {
 		if list, ok := p.Config[name].([]any); ok && len(list) > 0 {
 			return true
 		}

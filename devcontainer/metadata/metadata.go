@@ -28,7 +28,8 @@ type Entry = map[string]any
 // fromFile are the properties of a devcontainer.json that are an entry's.
 var fromFile = []string{
 	"onCreateCommand", "updateContentCommand", "postCreateCommand", "postStartCommand", "postAttachCommand", "waitFor",
-	"customizations", "mounts", "containerEnv", "containerUser", "init", "privileged", "capAdd", "securityOpt", "remoteUser",
+	"customizations", "mounts", "containerEnv", "containerUser", "init", "privileged", "capAdd", "securityOpt",
+	"remoteUser",
 	"userEnvProbe", "remoteEnv", "overrideCommand", "portsAttributes", "otherPortsAttributes", "forwardPorts",
 	"shutdownAction", "updateRemoteUserUID", "hostRequirements",
 }
@@ -95,7 +96,8 @@ var replaced = []string{
 }
 
 // Commands are the lifecycle commands that every source may add one to, in their order.
-var Commands = []string{"onCreateCommand", "updateContentCommand", "postCreateCommand", "postStartCommand", "postAttachCommand"}
+var Commands = []string{"onCreateCommand", "updateContentCommand", "postCreateCommand", "postStartCommand",
+	"postAttachCommand"}
 
 // Merge is the merged configuration: the file's own keys, and over them what the
 // entries say together. The file's entry is the last of them.
@@ -121,7 +123,8 @@ func Merge(config map[string]any, entries []Entry) map[string]any {
 	for _, k := range Commands {
 		set(k+"s", values(entries, k, false))
 	}
-	for _, k := range []string{"waitFor", "remoteUser", "containerUser", "userEnvProbe", "otherPortsAttributes", "shutdownAction"} {
+	for _, k := range []string{"waitFor", "remoteUser", "containerUser", "userEnvProbe", "otherPortsAttributes",
+		"shutdownAction"} {
 		set(k, last(entries, k, truthy))
 	}
 	for _, k := range []string{"overrideCommand", "updateRemoteUserUID"} {

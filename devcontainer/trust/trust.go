@@ -98,7 +98,8 @@ func (s Store) Forget(project string) error {
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		var a Agreement
-		if err != nil || json.Unmarshal(text, &a) != nil || a.Project != project && !strings.HasPrefix(a.Project, project+"/") {
+		if err != nil || json.Unmarshal(text, &a) != nil || a.Project != project && !strings.HasPrefix(a.Project,
+			project+"/") {
 			continue
 		}
 		errs = append(errs, os.Remove(name))

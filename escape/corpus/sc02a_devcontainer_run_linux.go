@@ -18,7 +18,8 @@ const demanding = `{"image":"@ID@","privileged":true,"capAdd":["SYS_ADMIN"],"sec
 
 func sc02a() escape.Case {
 	return escape.Case{
-		ID: "SC-02a", Class: "powers of a trusted devcontainer", Attack: "a person trusts and starts a devcontainer that asks for the host's root, the engine's socket, a folder of the person's, capabilities, the host's network and a command on the host: each demand is refused by name, and inside there is nothing of it",
+		ID: "SC-02a", Class: "powers of a trusted devcontainer",
+			Attack: "a person trusts and starts a devcontainer that asks for the host's root, the engine's socket, a folder of the person's, capabilities, the host's network and a command on the host: each demand is refused by name, and inside there is nothing of it",
 		Source: "vscode-remote-release #11428; devcontainers/cli #290", Layers: []string{"launcher"},
 		Host: hosted("  auto_approve:\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
 			if r.w.Kind.Isolation == "docker" {
@@ -36,20 +37,28 @@ func sc02a() escape.Case {
 			const look = `while read -r l; do case $l in Cap*|NoNewPrivs*|Seccomp:*) echo "$l";; esac; done </proc/self/status; for f in /hostroot/* /engine.sock /shown /dev/kvm /workspace/etc; do [ -e "$f" ] && echo "has $f"; done; env; echo over`
 			res := r.cloister("run", "-C", r.project, "--devcontainer", "--", "sh", "-c", look)
 			out := []escape.Finding{
-				found("nothing before a person agreed", untrusted.Status == 125 && strings.Contains(untrusted.Stderr, "no one has agreed"), "%d %s", untrusted.Status, untrusted.Stderr),
+				found("nothing before a person agreed", untrusted.Status == 125 && strings.Contains(untrusted.Stderr,
+					"no one has agreed"), "%d %s", untrusted.Status, untrusted.Stderr),
 				found("it can be agreed to", agreed.Status == 0, "%s", agreed.Stderr),
-				found("it starts", res.Status == 0 && strings.Contains(res.Stdout, "over"), "%d %s%s", res.Status, res.Stdout, res.Stderr),
+				found("it starts", res.Status == 0 && strings.Contains(res.Stdout, "over"), "%d %s%s", res.Status, res.Stdout,
+					res.Stderr),
 				found("nothing of the host is inside", !strings.Contains(res.Stdout, "has /"), "%s", res.Stdout),
-				found("no capability, no new privileges, a filter", strings.Contains(res.Stdout, "CapEff:\t0000000000000000") && strings.Contains(res.Stdout, "NoNewPrivs:\t1") && strings.Contains(res.Stdout, "Seccomp:\t2"), "%s", res.Stdout),
-				found("no variable that leads elsewhere", !strings.Contains(res.Stdout, "evil.test") && !strings.Contains(res.Stdout, "SSL_CERT_FILE=/dev/null"), "%s", res.Stdout),
+				found("no capability, no new privileges, a filter", strings.Contains(res.Stdout, "CapEff:\t0000000000000000") &&
+					strings.Contains(res.Stdout, "NoNewPrivs:\t1") && strings.Contains(res.Stdout, "Seccomp:\t2"), "%s", res.Stdout),
+				found("no variable that leads elsewhere", !strings.Contains(res.Stdout, "evil.test") &&
+					!strings.Contains(res.Stdout, "SSL_CERT_FILE=/dev/null"), "%s", res.Stdout),
 				found("no command on the host", !exists(mark), "%s is there", mark),
-				found("control: what it may have is there", strings.Contains(res.Stdout, "SC02A=taken") && r.has("sc02a-inside"), "%s%s", res.Stdout, res.Stderr),
+				found("control: what it may have is there", strings.Contains(res.Stdout, "SC02A=taken") && r.has("sc02a-inside"),
+					"%s%s", res.Stdout, res.Stderr),
 			}
-			for _, key := range []string{"privileged", "capAdd[0]", "securityOpt[0]", "remoteUser", "mounts[0]", "mounts[1]", "mounts[2]", "runArgs[0]", "runArgs[1]", "runArgs[2]", "runArgs[3]", "runArgs[5]", "workspaceMount", "initializeCommand", "containerEnv.ANTHROPIC_BASE_URL", "containerEnv.HTTPS_PROXY", "containerEnv.SSL_CERT_FILE"} {
+			for _, key := range []string{"privileged", "capAdd[0]", "securityOpt[0]", "remoteUser", "mounts[0]", "mounts[1]",
+				"mounts[2]", "runArgs[0]", "runArgs[1]", "runArgs[2]", "runArgs[3]", "runArgs[5]", "workspaceMount",
+				"initializeCommand", "containerEnv.ANTHROPIC_BASE_URL", "containerEnv.HTTPS_PROXY", "containerEnv.SSL_CERT_FILE"} {
 				named := false
 				for line := range strings.Lines(check.Stdout) {
 					f := strings.Fields(line)
-					named = named || len(f) > 2 && f[0] == "refused" && strings.HasPrefix(f[1], ".devcontainer/devcontainer.json:") && f[2] == key
+					named = named || len(f) > 2 && f[0] == "refused" && strings.HasPrefix(f[1],
+						".devcontainer/devcontainer.json:") && f[2] == key
 				}
 				out = append(out, found(key+" is refused by name", named, "%s", check.Stdout))
 			}

@@ -125,7 +125,7 @@ func lifecycle(reason string) rule {
 
 // initialize is a command that the reference runs on the host.
 func initialize(j *judge, m jsonc.Member) any {
-	j.of(m, Refused, "nothing of a repository runs on this machine; it is asked for as a host command, which a person answers",
+	j.of(m, Refused, "nothing of a repository runs on this machine; it is asked for as a host command",
 		"to have it approved while a start waits: cloister approvals watch")
 	return m.Value.Any()
 }

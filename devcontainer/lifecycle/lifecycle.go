@@ -46,8 +46,8 @@ const VolumesDir = ".local/share/cloister-volumes"
 // Script is the command line that runs the plan and then becomes argv.
 func Script(p Plan, argv []string) []string {
 	var b strings.Builder
-	b.WriteString("failed() { printf 'cloister: %s of the devcontainer failed with exit status %s\\n' \"$1\" \"$2\" >&2\n" +
-		"exit " + fmt.Sprint(Failed) + "; }\n")
+	b.WriteString("failed() { printf 'cloister: %s of the devcontainer failed" +
+		" with exit status %s\\n' \"$1\" \"$2\" >&2\nexit " + fmt.Sprint(Failed) + "; }\n")
 	if len(p.Volumes) > 0 {
 		b.WriteString("mkdir -p")
 		for _, v := range p.Volumes {

@@ -26,6 +26,7 @@ import (
 
 	"cloister/egress/internal/errtext"
 	"cloister/egress/internal/redact"
+	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
@@ -111,12 +112,24 @@ func (s *stream) serveHTTP2(ctx context.Context) {
 	cancel()
 	_ = program.Close()
 	s.closeAll()
+	d.closeUp()
 	d.door.Lock()
 	d.shut = true
 	d.door.Unlock()
 	d.serving.Wait()
 	s.alert = heard.alert()
 	s.tellEnd()
+}
+
+// closeUp ends the connections to the server, whose sockets are closed: what waits for
+// memory to read their answers would hold what it has until it gives up.
+func (d *duplex) closeUp() {
+	d.mu.Lock()
+	conns := slices.Clone(d.conns)
+	d.mu.Unlock()
+	for _, conn := range conns {
+		_ = conn.Close() // of a socket that is closed
+	}
 }
 
 // heard keeps with which alert a program ended TLS, for a library that reads it.
@@ -133,6 +146,9 @@ func (h *heard) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Ended says whether the program has ended the connection: it is a budget.Ender.
+func (h *heard) Ended() bool { return sock.Ended(bare(h.Conn)) }
 
 func (h *heard) alert() string {
 	if word := h.word.Load(); word != nil {

@@ -90,11 +90,28 @@ func (s *Share) Give(n int64) {
 
 // Wait is Take that waits for what others give back, until closed is.
 func (s *Share) Wait(n int64, closed <-chan struct{}) error {
-	if s == nil || s.Take(n) == nil {
+	if s == nil {
 		return nil
 	}
-	timer := time.NewTimer(s.of.within)
+	return s.wait(n, s.of.within, closed, nil)
+}
+
+// look is how often a wait looks whether its peer is still there.
+const look = 100 * time.Millisecond
+
+// wait is Wait for that long, which also ends once ended, which may be nil, says so.
+func (s *Share) wait(n int64, within time.Duration, closed <-chan struct{}, ended func() bool) error {
+	if s.Take(n) == nil {
+		return nil
+	}
+	timer := time.NewTimer(within)
 	defer timer.Stop()
+	var looks <-chan time.Time
+	if ended != nil {
+		ticker := time.NewTicker(look)
+		defer ticker.Stop()
+		looks = ticker.C
+	}
 	for {
 		s.of.mu.Lock()
 		if s.of.freed == nil {
@@ -107,6 +124,10 @@ func (s *Share) Wait(n int64, closed <-chan struct{}) error {
 		}
 		select {
 		case <-freed:
+		case <-looks:
+			if ended() {
+				return ErrFull
+			}
 		case <-closed:
 			return ErrFull
 		case <-timer.C:

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -207,5 +208,59 @@ func TestServersGetSmallFrames(t *testing.T) {
 			}
 		}
 		_, _ = near.Close(), far.Close()
+	}
+}
+
+// gone is a connection whose peer has ended it.
+type gone struct{ net.Conn }
+
+func (gone) Ended() bool { return true }
+
+// A connection whose data nobody reads breaks off in time although it gets some memory now
+// and then, and at once where its peer has ended.
+func TestWaitsEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		ended bool
+		after time.Duration
+	}{"waits": {false, 10 * time.Second}, "ended": {true, look}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := New(64*step, 0, 10*time.Second)
+				other, share := b.Share(), b.Share()
+				if err := other.Take(32 * step); err != nil {
+					t.Fatal(err)
+				}
+				for share.Take(step) == nil {
+				}
+				near, far := net.Pipe()
+				conn := share.Conn(near, Client)
+				if c.ended {
+					conn = share.Conn(gone{near}, Server)
+				}
+				begin := time.Now()
+				go func() {
+					if c.ended {
+						_, _ = far.Write([]byte(http2.ClientPreface))
+					}
+					w := http2.NewFramer(far, far)
+					for w.WriteData(1, false, make([]byte, 16<<10)) == nil {
+					}
+				}()
+				go func() {
+					time.Sleep(8 * time.Second) //nolint:forbidigo // of the bubble's clock
+					other.Give(16 * step)
+					time.Sleep(time.Second) //nolint:forbidigo // as above
+					other.Take(16 * step)   //nolint:errcheck // what is left is enough
+				}()
+				if _, err := io.Copy(io.Discard, conn); !errors.Is(err, ErrFull) {
+					t.Error(err)
+				}
+				if took := time.Since(begin); took > c.after+time.Second {
+					t.Errorf("it broke off after %v", took)
+				}
+				_ = far.Close()
+				time.Sleep(10 * time.Second) //nolint:forbidigo // as above
+			})
+		})
 	}
 }

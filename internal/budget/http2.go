@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 	"sync"
+	"time"
 )
 
 // step is how much a connection takes at once.
@@ -20,8 +21,14 @@ const (
 
 const preface = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 
+// An Ender is a connection that can say whether its peer has ended it although not all
+// that came was read.
+type Ender interface{ Ended() bool }
+
 // Conn is c, whose unread data counts: what comes waits until there is memory for it, and
-// the connection breaks off where there is none for long.
+// the connection breaks off where there is none for long, counted over all its waits since
+// some of its data was read. A client that has ended is not waited for, if c is an [Ender]:
+// what it asked for is of no use any more.
 func (s *Share) Conn(c net.Conn, side Side) net.Conn {
 	if s == nil {
 		return c
@@ -29,6 +36,9 @@ func (s *Share) Conn(c net.Conn, side Side) net.Conn {
 	f := &flow{Conn: c, share: s, side: side, closed: make(chan struct{})}
 	if f.in.skip = preface; side == Client {
 		f.in.skip, f.out.skip = 0, preface
+	}
+	if ender, ok := c.(Ender); ok && side == Server {
+		f.ended = ender.Ended
 	}
 	return f
 }
@@ -42,12 +52,14 @@ type flow struct {
 	out    frames // used by who writes
 	once   sync.Once
 	closed chan struct{}
+	ended  func() bool // nil where nothing says so
 
 	mu       sync.Mutex
 	buffered int64 // data that came, less what flow control says was read
 	block    int64 // of a head that has begun and not ended
 	held     int64 // of the share
 	over     bool
+	waited   time.Duration // for memory, since some of the data was read
 }
 
 // Read reads, and counts what comes in frames of data, and of heads that have no end yet.
@@ -69,18 +81,21 @@ func (f *flow) Read(p []byte) (int, error) {
 	}
 	f.buffered, f.block = f.buffered+data, f.in.block
 	need := f.buffered + f.block - f.held
+	within := f.share.of.within - f.waited
 	f.free()
 	f.mu.Unlock()
 	if need <= 0 {
 		return n, err
 	}
 	need = (need + step - 1) / step * step
-	if werr := f.share.Wait(need, f.closed); werr != nil {
+	begin := time.Now()
+	if err := f.share.wait(need, within, f.closed, f.ended); err != nil {
 		_ = f.Close()
-		return 0, werr
+		return 0, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.waited += time.Since(begin)
 	if f.over {
 		f.share.Give(need)
 	} else {
@@ -105,6 +120,7 @@ func (f *flow) Write(p []byte) (int, error) {
 	if read > 0 {
 		f.mu.Lock()
 		f.buffered = max(0, f.buffered-read) // the first makes the window larger
+		f.waited = 0
 		f.free()
 		f.mu.Unlock()
 	}

@@ -254,6 +254,11 @@ func TestGuardianMemory(t *testing.T) {
 		eventually(t, time.Minute, "another session is served after "+k.name, func() bool {
 			return other.do(order{Do: "load", URL: "https://read.example/"}).Good > 0
 		})
+		for _, c := range by { // what comes next shall find them as this kind did
+			eventually(t, time.Minute, "the same session is served by HTTP/2 after "+k.name, func() bool {
+				return c.do(order{Do: "hoard", Kind: "heads", URL: "held.example:443", Wide: 1, For: 300 * time.Millisecond}).Good > 0
+			})
+		}
 	}
 	if now := w.guardian(); now != pid {
 		t.Errorf("the guardian %d has ended, now it is %d", pid, now)

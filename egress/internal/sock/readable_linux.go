@@ -73,3 +73,25 @@ func stillIdle(c net.Conn) bool {
 	})
 	return err == nil && idle
 }
+
+// tcpEstablished is the state of a connection that both sides have open (tcp_states.h).
+const tcpEstablished = 1
+
+// Ended says whether the peer of c has ended it, also where what it sent was not read. One
+// that is not the kernel's is said to be open.
+func Ended(c net.Conn) bool {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return true // it is closed on this side
+	}
+	ended := false
+	err = raw.Control(func(fd uintptr) {
+		info, ierr := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		ended = ierr == nil && info.State != tcpEstablished
+	})
+	return ended || err != nil
+}

@@ -10,6 +10,9 @@ import (
 // WaitReadable leaves the waiting to Read.
 func WaitReadable(net.Conn) (waited bool, err error) { return false, nil }
 
+// Ended cannot say.
+func Ended(net.Conn) bool { return false }
+
 // Swift leaves c as it is.
 func Swift(c net.Conn) net.Conn { return c }
 

@@ -170,6 +170,8 @@ var packages = map[string]string{
 	"policy/suggest":          "the rules that a policy lacks for what was seen",
 	"sandbox":                 "the contract of a driver",
 	"sandbox/seccomp":         "the system calls that a payload may make",
+	"sandbox/landlock":        "which files a payload may use, and for what",
+	"sandbox/remount":         "protected paths, covered again when the host took their mounts",
 	"sandbox/gate":            "what the only network of a cloister is made of",
 	"sandbox/relay":           "between the caller's terminal and the cloister's own",
 	"sandbox/docker":          "the driver of containers, by an engine's API",

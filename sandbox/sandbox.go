@@ -5,13 +5,13 @@
 // payload sees nothing of the host but what the Spec names, reaches no network
 // but the gate it hands out, and that a layer it cannot build stops the start.
 // The package builds nothing itself, decides nothing about policy, and knows no
-// driver by name. Most readers want Driver and Spec.
+// driver by name. What a driver or box may also do is in abilities.go. Most readers
+// want Driver and Spec.
 package sandbox
 
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 )
@@ -42,13 +42,6 @@ type Box interface {
 	Close() error
 }
 
-// Dialer is a Box whose loopback can be reached from outside: what publishing a
-// port needs. It is for the owner of the box alone; nothing inside can use it.
-type Dialer interface {
-	// Dial connects to a TCP port that something inside listens on.
-	Dial(ctx context.Context, port uint16) (net.Conn, error)
-}
-
 // Status tells how a command ended: by exit code, or by signal when Signal > 0.
 type Status struct{ Code, Signal int }
 
@@ -67,35 +60,6 @@ type Wiring struct {
 	// Arm receives the gate's sockets. It returns when they are served.
 	Arm func(ctx context.Context, g Gate, init int) error
 }
-
-// Ground is what must be known to begin a box.
-type Ground struct {
-	User                  int // the id that the payload has inside
-	Root                  Root
-	Network               bool
-	Stdin, Stdout, Stderr *os.File
-}
-
-// Begun is a box of which the part that every box has is being built. It starts
-// one Spec, with the Ground's user, root and network, or is closed.
-type Begun interface {
-	Start(ctx context.Context, s Spec, w Wiring) (Box, error)
-	// Close gives up what has not been started; after Start it does nothing.
-	Close() error
-}
-
-// Begin begins a box beside whatever its caller does until the Spec is known,
-// where the driver can; else Start does all of it.
-func Begin(d Driver, g Ground) Begun {
-	if b, ok := d.(interface{ Begin(g Ground) Begun }); ok {
-		return b.Begin(g)
-	}
-	return later{d}
-}
-
-type later struct{ Driver }
-
-func (later) Close() error { return nil }
 
 // Gate is the only network of a box: sockets that were opened inside and are
 // served outside. Any may be nil where the kernel has no such protocol.

@@ -383,7 +383,7 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 
 // endOf tells, where the box can, how all inside has ended before it is gone.
 func endOf(box sandbox.Box) <-chan sandbox.Status {
-	if b, ok := box.(interface{ Alone() <-chan sandbox.Status }); ok {
+	if b, ok := box.(sandbox.EarlyEnder); ok {
 		return b.Alone()
 	}
 	return nil
@@ -618,7 +618,7 @@ func pass(box sandbox.Box, sig os.Signal) {
 		_ = box.Signal(sig)
 		return
 	}
-	if r, ok := box.(interface{ Resize() error }); ok {
+	if r, ok := box.(sandbox.Resizer); ok {
 		_ = r.Resize()
 	}
 }

@@ -131,7 +131,7 @@ func await(box sandbox.Box, signals <-chan os.Signal) (sandbox.Status, error) {
 		case <-done:
 			return status, err
 		case sig := <-signals:
-			if r, ok := box.(interface{ Resize() error }); ok && sig == syscall.SIGWINCH {
+			if r, ok := box.(sandbox.Resizer); ok && sig == syscall.SIGWINCH {
 				_ = r.Resize() // a terminal that went away has no size; its hang-up follows
 				continue
 			}

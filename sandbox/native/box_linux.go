@@ -34,6 +34,14 @@ func New(instance string) *Driver {
 	return d
 }
 
+// What this driver and its boxes can besides.
+var (
+	_ sandbox.WarmStarter = (*Driver)(nil)
+	_ sandbox.Dialer      = (*box)(nil)
+	_ sandbox.Resizer     = (*box)(nil)
+	_ sandbox.EarlyEnder  = (*box)(nil)
+)
+
 // Name is "native".
 func (*Driver) Name() string { return "native" }
 

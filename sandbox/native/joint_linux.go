@@ -87,11 +87,7 @@ func (j *joint) take(i int, f *os.File) error {
 		if err != nil {
 			return fmt.Errorf("start native: look at %s: %w", name, err)
 		}
-		j.files[i] = stdFile{dup, map[int]uint64{
-			unix.O_RDONLY: unix.LANDLOCK_ACCESS_FS_READ_FILE,
-			unix.O_WRONLY: unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE,
-			unix.O_RDWR:   unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE,
-		}[flags&unix.O_ACCMODE]}
+		j.files[i] = stdFile{fd: dup, flags: flags, is: true}
 	}
 	return nil
 }

@@ -6,13 +6,13 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/remount"
 )
 
 // keepAfter is when the keeper first looks: at all that changed since the start,
@@ -62,44 +62,15 @@ func (b *box) watchMounts(s sandbox.Spec) error {
 		return b.unlessGone(fmt.Errorf("watch protected paths: %w", err))
 	}
 	defer f.Close()
-	// Milliseconds. The event comes at once, but one in some twenty was missed
-	// when a file was replaced (Linux 6.18), so the mounts are also looked at
-	// unasked; a look costs 0.1 ms.
-	const idle = 250
-	// What is being replaced is back in a moment. What stays away, as a folder of
-	// the project that somebody took away on the host does, is looked for at the
-	// cost of half a hundredth of a processor.
-	const soon, late = 2, 32
-	wait, absent := 0, soon // the first look is at what changed before the watch began
-	for {
-		// mountinfo is in error when it has changed (proc(5)).
-		ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}, {Fd: int32(over.Fd())}}
-		changed, err := unix.Poll(ready, wait)
-		select {
-		case <-b.gone:
-			return nil
-		default:
-		}
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("watch protected paths: %w", err)
-		}
-		whole, err := b.mend(f, s)
-		if err != nil {
-			return b.unlessGone(err)
-		}
-		if changed > 0 {
-			absent = soon
-		}
-		wait = idle
-		if !whole {
-			wait, absent = absent, min(2*absent, late)
-		}
-	}
+	return b.unlessGone(remount.Watch(f, over, func(mounted map[string]bool) (bool, error) { return b.mend(mounted, s) }))
 }
 
 // unlessGone is nil when the cloister has ended meanwhile: then there is nothing
 // to protect, and every error comes from that.
 func (b *box) unlessGone(err error) error {
+	if err == nil {
+		return nil
+	}
 	patience := 200 * time.Millisecond
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESRCH) || errors.Is(err, errEnded) {
 		// A process without a mount namespace is on its way out (fs/proc_namespace.c),
@@ -120,34 +91,9 @@ func (b *box) unlessGone(err error) error {
 	}
 }
 
-// mend covers what has lost its mount. It is not whole as long as one of the
-// paths is absent or just being replaced: the kernel takes the mount away in the
-// midst of a rename, when the new file cannot be mounted on yet.
-func (b *box) mend(mountinfo *os.File, s sandbox.Spec) (whole bool, err error) {
-	mounted, err := mountPoints(mountinfo)
-	if err != nil {
-		return false, err
-	}
-	var missing []sandbox.Protect
-	whole = true
-	for _, t := range s.Protect {
-		if mounted[string(t.Target)] {
-			continue
-		}
-		whole = false
-		fi, err := b.look(t)
-		if err != nil {
-			continue
-		}
-		if t.Yields && (t.File == fi.IsDir() || !fi.IsDir() && fi.Mode()&os.ModeSocket == 0) {
-			t.Empty = false // somebody's own by now: it is held as it is
-		}
-		if fi.IsDir() {
-			t.Instead = ""
-		}
-		t.File = !fi.IsDir()
-		missing = append(missing, t)
-	}
+// mend covers what has lost its mount.
+func (b *box) mend(mounted map[string]bool, s sandbox.Spec) (whole bool, err error) {
+	missing, whole := remount.Missing(s.Protect, func(at sandbox.GuestPath) bool { return mounted[string(at)] }, b.look)
 	if len(missing) == 0 {
 		return whole, nil
 	}
@@ -174,39 +120,16 @@ func (b *box) mend(mountinfo *os.File, s sandbox.Spec) (whole bool, err error) {
 	return false, err
 }
 
-// look looks at a protected path.
-func (b *box) look(t sandbox.Protect) (os.FileInfo, error) {
-	fi, err := os.Lstat("/proc/" + strconv.Itoa(b.pid) + "/root" + string(t.Target))
+// look gives the kind of file at a protected path.
+func (b *box) look(t sandbox.Protect) (kind uint32, ok bool) {
+	var st unix.Stat_t
+	err := unix.Lstat("/proc/"+strconv.Itoa(b.pid)+"/root"+string(t.Target), &st)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 		// The first process is closed to its own user; the project lies at the
 		// same path outside.
-		fi, err = os.Lstat(string(t.Target))
+		err = unix.Lstat(string(t.Target), &st)
 	}
-	return fi, err
-}
-
-// mountPoints are the places on which something is mounted.
-func mountPoints(mountinfo *os.File) (map[string]bool, error) {
-	if _, err := mountinfo.Seek(0, 0); err != nil {
-		return nil, fmt.Errorf("read mounts: %w", err)
-	}
-	var text strings.Builder
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := mountinfo.Read(buf)
-		text.Write(buf[:n])
-		if err != nil || n == 0 {
-			break // the end; a cloister that has gone has no mounts, and nothing to mend
-		}
-	}
-	out := map[string]bool{}
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	for line := range strings.Lines(text.String()) {
-		if fields := strings.Fields(line); len(fields) > 4 {
-			out[unescape.Replace(fields[4])] = true
-		}
-	}
-	return out, nil
+	return st.Mode & unix.S_IFMT, err == nil
 }
 
 // runHelper runs a program that consists of set-up alone and waits for it.

@@ -10,6 +10,7 @@ import (
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
+	"cloister/sandbox/landlock"
 	"cloister/sandbox/seccomp"
 )
 
@@ -20,15 +21,15 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	add := func(g sandbox.Guarantee) { r.Guarantees = append(r.Guarantees, g) }
 
 	abi := landlockVersion()
-	landlock := sandbox.Guarantee{Name: "file access (second wall)", By: "Landlock", Needed: true, Level: sandbox.Enforced, Evidence: fmt.Sprintf("ABI %d", abi)}
+	files := sandbox.Guarantee{Name: "file access (second wall)", By: "Landlock", Needed: true, Level: sandbox.Enforced, Evidence: fmt.Sprintf("ABI %d", abi)}
 	switch {
-	case abi < landlockABI:
-		landlock.Level, landlock.Fix = sandbox.Absent, "use Linux 6.10 or newer with landlock among its security modules (lsm=landlock,…)"
-		landlock.Evidence = fmt.Sprintf("the kernel offers ABI %d, %d is needed", abi, landlockABI)
+	case abi < landlock.Least:
+		files.Level, files.Fix = sandbox.Absent, "use Linux 6.10 or newer with landlock among its security modules (lsm=landlock,…)"
+		files.Evidence = fmt.Sprintf("the kernel offers ABI %d, %d is needed", abi, landlock.Least)
 	case abi < 6:
-		landlock.Level, landlock.Fix = sandbox.Partial, "Linux 6.12 adds the scope of signals and abstract sockets; the process and network namespaces hold these alone"
+		files.Level, files.Fix = sandbox.Partial, "Linux 6.12 adds the scope of signals and abstract sockets; the process and network namespaces hold these alone"
 	}
-	add(landlock)
+	add(files)
 
 	err := d.trial(ctx)
 	built := sandbox.Guarantee{Name: "enclosure", By: "user, mount, pid, ipc, uts, cgroup and net namespaces", Needed: true, Level: sandbox.Enforced, Evidence: "one was built, its probe passed, and it is gone"}

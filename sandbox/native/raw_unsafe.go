@@ -18,8 +18,6 @@ func cmsgInts(space []byte, n int) []int32 {
 // int32At is a number inside a buffer that the kernel fills.
 func int32At(b []byte, offset int) *int32 { return (*int32)(unsafe.Pointer(&b[offset])) }
 
-func uint64At(b []byte, offset int) *uint64 { return (*uint64)(unsafe.Pointer(&b[offset])) }
-
 // bytes is the report's memory, as it comes over the pipe.
 func (r *report) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(r)), unsafe.Sizeof(*r))

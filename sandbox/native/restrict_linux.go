@@ -7,94 +7,43 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/landlock"
 )
 
-// landlockABI is the lowest that keeps the promise: IOCTL_DEV (ABI 5, Linux
-// 6.10) is the last right that the mount view does not cover by itself.
-const landlockABI = 5
-
-// Rights of Landlock, by the ABI that added them. Those of the running kernel
-// are all handled, so that a right nobody grants is refused.
-var fsRights = map[int]uint64{
-	1: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
-		unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
-		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
-		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
-		unix.LANDLOCK_ACCESS_FS_MAKE_SYM,
-	2: unix.LANDLOCK_ACCESS_FS_REFER,
-	3: unix.LANDLOCK_ACCESS_FS_TRUNCATE,
-	5: unix.LANDLOCK_ACCESS_FS_IOCTL_DEV,
-}
-
-const (
-	readRights   = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	deviceRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	neverRights  = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-)
-
-// stdFile is a regular file that was passed in as a standard descriptor, and
-// what it was opened for. Pipes and sockets need no rule.
+// stdFile is a regular file that was passed in as a standard descriptor, with the
+// flags that it was opened with. Pipes and sockets need no rule.
 type stdFile struct {
-	fd     int
-	rights uint64
+	fd    int
+	flags int
+	is    bool
 }
 
 // landlockVersion asks the kernel for its ABI; 0 where it has no Landlock.
 func landlockVersion() int {
-	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
+	v, err := landlock.Version()
+	if err != nil {
 		return 0
 	}
-	return pretendedABI(int(v))
+	return pretendedABI(v)
 }
 
-func handledRights(abi int) uint64 {
-	var all uint64
-	for added, rights := range fsRights {
-		if added <= abi {
-			all |= rights
-		}
-	}
-	return all
-}
-
-// buildLandlock adds the steps of the second wall around the files: everything
-// in the view may be read and executed, only the listed places be written.
+// buildLandlock adds the steps of the second wall around the files.
 func (p *program) buildLandlock(abi int, writable []string, stdio [3]stdFile) {
-	all := handledRights(abi)
-	attr := &unix.LandlockRulesetAttr{Handled_access_fs: all}
-	size := uintptr(8)
-	if abi >= 6 {
-		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
-		size = 24
-	}
+	attr, size := landlock.Attr(abi)
 	ruleset := p.cell()
 	p.sys("create Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, pointerTo(attr), size, 0).to(ruleset)
-	allow := func(path string, rights uint64) {
-		// struct landlock_path_beneath_attr is packed: 8 bytes of rights, then
-		// the descriptor, which the step before puts there.
-		rule := make([]byte, 12)
-		*uint64At(rule, 0) = rights & all
-		fd := int32At(rule, 8)
-		p.sys("open "+path+" for Landlock", unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0).to(fd)
-		p.sys("allow "+path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
-		p.sys("close "+path, unix.SYS_CLOSE, fd)
+	for _, r := range landlock.Rules(abi, writable) {
+		rule := landlock.Encode(r.Rights, -1)
+		fd := int32At(rule, landlock.FDOffset) // the step before puts it there
+		p.sys("open "+r.Path+" for Landlock", unix.SYS_OPENAT, unix.AT_FDCWD, r.Path, unix.O_PATH|unix.O_CLOEXEC, 0).to(fd)
+		p.sys("allow "+r.Path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+		p.sys("close "+r.Path, unix.SYS_CLOSE, fd)
 	}
-	allow("/", readRights)
-	for _, path := range writable {
-		allow(path, all&^neverRights)
-	}
-	allow("/dev", deviceRights)
-	// What was passed in may be opened again through /dev/stdin and the like,
-	// but not for more than it was passed for.
 	for _, f := range stdio {
-		if f.rights == 0 {
-			continue
+		if f.is {
+			rule := landlock.Encode(landlock.Opened(abi, f.flags), int32(f.fd))
+			p.sys("allow a standard descriptor", unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
 		}
-		rule := make([]byte, 12)
-		*uint64At(rule, 0) = f.rights & all
-		*int32At(rule, 8) = int32(f.fd)
-		p.sys("allow a standard descriptor", unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
 	}
 	p.sys("enter Landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)
 	p.sys("close Landlock rules", unix.SYS_CLOSE, ruleset)

@@ -14,6 +14,7 @@ import (
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
+	"cloister/sandbox/landlock"
 	"cloister/sandbox/relay"
 )
 
@@ -90,9 +91,9 @@ func (s *begun) step(err error, spec sandbox.Spec) error {
 
 // writeGround opens the joint and writes the first part down.
 func (s *begun) writeGround() error {
-	if s.abi = landlockVersion(); s.abi < landlockABI {
+	if s.abi = landlockVersion(); s.abi < landlock.Least {
 		return &sandbox.Unsupported{
-			Guarantee: "Landlock", Reason: fmt.Sprintf("this kernel offers ABI %d, %d is needed", s.abi, landlockABI),
+			Guarantee: "Landlock", Reason: fmt.Sprintf("this kernel offers ABI %d, %d is needed", s.abi, landlock.Least),
 			Fix: "use Linux 6.10 or newer with landlock among its security modules (lsm=landlock,…)",
 		}
 	}

@@ -3,10 +3,12 @@ package inside
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"cloister/sandbox"
+	"cloister/sandbox/remount"
 )
 
 // keep watches over the protected paths. The kernel takes a mount away when the
@@ -18,77 +20,30 @@ func (v *viewer) keep() error {
 		return err
 	}
 	defer f.Close()
-	// Milliseconds. The event comes at once, but one in some twenty was missed
-	// when a file was replaced (Linux 6.18), so the mounts are also looked at
-	// unasked; a look costs 0.1 ms.
-	const idle = 250
-	// What is being replaced is back in a moment; what stays away is looked for at
-	// the cost of half a hundredth of a processor.
-	const soon, late = 2, 32
-	wait, absent := 0, soon // the first look is at what changed before the watch began
-	for {
-		// mountinfo is in error when it has changed (proc(5)).
-		ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
-		changed, err := unix.Poll(ready, wait)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		whole, err := v.mend(f)
-		if err != nil {
-			return err
-		}
-		if changed > 0 {
-			absent = soon
-		}
-		wait = idle
-		if !whole {
-			wait, absent = absent, min(2*absent, late)
-		}
-	}
+	return remount.Watch(f, nil, v.mend)
 }
 
-// mend covers what has lost its mount. It is not whole as long as one of the
-// paths is absent or just being replaced: the kernel takes the mount away in the
-// midst of a rename, when the new file cannot be mounted on yet.
-func (v *viewer) mend(mountinfo *os.File) (whole bool, err error) {
-	list, err := readMounts(mountinfo)
-	if err != nil {
-		return false, fmt.Errorf("read mounts: %w", err)
-	}
-	mounted := map[string]bool{}
-	for _, m := range list {
-		mounted[m.at] = true
-	}
-	whole = true
-	for _, t := range v.Protect {
-		if mounted[v.listed(string(t.Target))] {
-			continue
-		}
-		whole = false
-		fd, err := v.openBelow(string(t.Target))
-		if err != nil {
-			continue // absent, or being replaced
-		}
-		var st unix.Stat_t
-		err = unix.Fstat(fd, &st)
-		unix.Close(fd)
-		if err != nil {
-			continue
-		}
-		kind := st.Mode & unix.S_IFMT
-		folder := kind == unix.S_IFDIR
-		if t.Yields && (t.File == folder || !folder && kind != unix.S_IFSOCK) {
-			t.Empty = false // somebody's own by now: it is held as it is
-		}
-		if folder {
-			t.Instead = ""
-		}
-		t.File = !folder
+// mend covers what has lost its mount.
+func (v *viewer) mend(mounted map[string]bool) (whole bool, err error) {
+	missing, whole := remount.Missing(v.Protect, func(at sandbox.GuestPath) bool { return mounted[v.listed(string(at))] }, v.look)
+	for _, t := range missing {
 		if err := v.cover(t); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
 			return false, fmt.Errorf("cover %s again: %w", t.Target, err)
 		}
 	}
 	return whole, nil
+}
+
+// look gives the kind of file at a protected path.
+func (v *viewer) look(t sandbox.Protect) (kind uint32, ok bool) {
+	fd, err := v.openBelow(string(t.Target))
+	if err != nil {
+		return 0, false // absent, or being replaced
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	return st.Mode & unix.S_IFMT, err == nil
 }
 
 // listed is a path as the list of mounts has it: where the image's links lead.

@@ -15,6 +15,7 @@ import (
 
 	"cloister/sandbox"
 	"cloister/sandbox/gate"
+	"cloister/sandbox/remount"
 )
 
 // viewer is the gate's thread in the agent's mount namespace.
@@ -157,22 +158,14 @@ func (v *viewer) where(fd int) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// mount is a line of mountinfo.
-type mount struct {
-	id, parent int
-	at         string
-}
-
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-
 // mounts reads this thread's list of mounts.
-func (v *viewer) mounts() ([]mount, error) {
+func (v *viewer) mounts() ([]remount.Mount, error) {
 	f, err := v.mountinfo()
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readMounts(f)
+	return remount.Read(f)
 }
 
 func (v *viewer) mountinfo() (*os.File, error) {
@@ -181,30 +174,6 @@ func (v *viewer) mountinfo() (*os.File, error) {
 		return nil, fmt.Errorf("open mountinfo: %w", err)
 	}
 	return os.NewFile(uintptr(fd), "mountinfo"), nil
-}
-
-func readMounts(f *os.File) ([]mount, error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(f)
-	if err != nil {
-		return nil, err
-	}
-	var out []mount
-	for row := range strings.Lines(string(text)) {
-		fields := strings.Fields(row)
-		if len(fields) < 5 {
-			continue
-		}
-		id, err1 := strconv.Atoi(fields[0])
-		parent, err2 := strconv.Atoi(fields[1])
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, err
-		}
-		out = append(out, mount{id, parent, unescape.Replace(fields[4])})
-	}
-	return out, nil
 }
 
 // weed takes every mount away that nobody asked for: the engine's files of /etc,
@@ -233,17 +202,17 @@ func (v *viewer) weed() error {
 		return err
 	}
 	for _, m := range list { // parents stand before their children
-		if wanted[m.parent] {
-			wanted[m.id] = true
+		if wanted[m.Parent] {
+			wanted[m.ID] = true
 		}
 	}
 	for _, m := range slices.Backward(list) {
 		switch {
-		case wanted[m.id], m.at == "/", m.at == "/dev", m.at == "/proc", strings.HasPrefix(m.at, "/dev/"), strings.HasPrefix(m.at, "/proc/"),
-			m.at == Program, m.at == Door, slices.Contains(v.Tmpfs, m.at), m.at == "/sys", strings.HasPrefix(m.at, "/sys/"):
+		case wanted[m.ID], m.At == "/", m.At == "/dev", m.At == "/proc", strings.HasPrefix(m.At, "/dev/"), strings.HasPrefix(m.At, "/proc/"),
+			m.At == Program, m.At == Door, slices.Contains(v.Tmpfs, m.At), m.At == "/sys", strings.HasPrefix(m.At, "/sys/"):
 		default:
-			if err := unix.Unmount(m.at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-				return fmt.Errorf("%s: %w", m.at, err)
+			if err := unix.Unmount(m.At, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+				return fmt.Errorf("%s: %w", m.At, err)
 			}
 		}
 	}

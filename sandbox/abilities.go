@@ -1,0 +1,71 @@
+package sandbox
+
+import (
+	"context"
+	"net"
+	"os"
+)
+
+// What a driver or a box may also do. Each is an interface of its own, which the
+// session asks for by a type assertion and does without where it is missing; a new
+// driver implements those that it can, and says so with a declaration such as
+//
+//	var _ sandbox.Dialer = (*box)(nil)
+//
+// sandboxtest tries each that a driver has.
+
+// WarmStarter is a Driver that can build what every box has before its Spec is known.
+type WarmStarter interface {
+	Begin(g Ground) Begun
+}
+
+// Dialer is a Box whose loopback can be reached from outside: what publishing a
+// port needs. It is for the owner of the box alone; nothing inside can use it.
+type Dialer interface {
+	// Dial connects to a TCP port that something inside listens on.
+	Dial(ctx context.Context, port uint16) (net.Conn, error)
+}
+
+// Resizer is a Box whose command can have a terminal of its own.
+type Resizer interface {
+	// Resize gives the command's terminal the size of the caller's. It does nothing
+	// where there is no terminal.
+	Resize() error
+}
+
+// EarlyEnder is a Box that can tell a command's end a moment before the box itself
+// is gone, when nothing else lives inside.
+type EarlyEnder interface {
+	// Alone gives how the command has ended. Where something else lives inside, it
+	// gives nothing, and Wait alone tells.
+	Alone() <-chan Status
+}
+
+// Ground is what must be known to begin a box.
+type Ground struct {
+	User                  int // the id that the payload has inside
+	Root                  Root
+	Network               bool
+	Stdin, Stdout, Stderr *os.File
+}
+
+// Begun is a box of which the part that every box has is being built. It starts
+// one Spec, with the Ground's user, root and network, or is closed.
+type Begun interface {
+	Start(ctx context.Context, s Spec, w Wiring) (Box, error)
+	// Close gives up what has not been started; after Start it does nothing.
+	Close() error
+}
+
+// Begin begins a box beside whatever its caller does until the Spec is known,
+// where the driver can; else Start does all of it.
+func Begin(d Driver, g Ground) Begun {
+	if b, ok := d.(WarmStarter); ok {
+		return b.Begin(g)
+	}
+	return later{d}
+}
+
+type later struct{ Driver }
+
+func (later) Close() error { return nil }

@@ -65,6 +65,8 @@ func dispatch(ctx context.Context, words []string) error {
 			return fetch(words[1:])
 		case "hold":
 			return hold(words[1:])
+		case "trace":
+			return trace(ctx, words[1:])
 		case "knock":
 			return knock(words[1:])
 		case "mcp":

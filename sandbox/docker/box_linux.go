@@ -10,12 +10,18 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
 	"cloister/internal/peercred"
 	"cloister/sandbox"
 	"cloister/sandbox/docker/inside"
 	"cloister/sandbox/relay"
+	"cloister/sandbox/streams"
+)
+
+// What the boxes of this driver can besides.
+var (
+	_ sandbox.Dialer  = (*box)(nil)
+	_ sandbox.Resizer = (*box)(nil)
 )
 
 // standard are the caller's three descriptors.
@@ -24,24 +30,15 @@ type standard struct {
 	tty   [3]bool
 }
 
-// takeStandard looks at what the command would be given. A terminal is never
-// handed in, only relayed; a folder would be a way out of the view.
+// takeStandard looks at what the command would be given.
 func takeStandard(w sandbox.Wiring) (*standard, error) {
 	s := &standard{files: [3]*os.File{w.Stdin, w.Stdout, w.Stderr}}
-	for i, name := range []string{"standard input", "standard output", "standard error"} {
-		f := s.files[i]
-		if f == nil {
-			return nil, fmt.Errorf("start docker: %s is missing", name)
+	for i, f := range s.files {
+		got, err := streams.Look(i, f, os.Geteuid() == 0)
+		if err != nil {
+			return nil, fmt.Errorf("start docker: %w", err)
 		}
-		var st unix.Stat_t
-		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-			return nil, fmt.Errorf("start docker: look at %s: %w", name, err)
-		}
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFDIR, unix.S_IFBLK:
-			return nil, fmt.Errorf("start docker: %s is a folder or a disk, which would be a way out of the cloister", name)
-		}
-		s.tty[i] = term.IsTerminal(int(f.Fd()))
+		s.tty[i] = got.Terminal
 	}
 	return s, nil
 }

@@ -150,6 +150,7 @@ func seccompProfile() (string, error) {
 	const nosys = 38
 	rules := []object{
 		{"names": names(seccomp.Allowed), "action": "SCMP_ACT_ALLOW"},
+		{"names": names(seccomp.Tracing), "action": "SCMP_ACT_ALLOW"},
 		{"names": names(seccomp.Absent), "action": "SCMP_ACT_ERRNO", "errnoRet": nosys},
 	}
 	for _, c := range seccomp.Judged() {

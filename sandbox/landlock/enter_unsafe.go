@@ -23,7 +23,8 @@ func Version() (int, error) {
 // opened are the regular files among its descriptors, each with its rights.
 func Enter(abi int, writable []string, opened map[int]uint64) error {
 	attr, size := Attr(abi)
-	r, _, e := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(attr)), uintptr(size), 0)
+	at := uintptr(unsafe.Pointer(attr))
+	r, _, e := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, at, uintptr(size), 0)
 	if e != 0 {
 		return fmt.Errorf("make Landlock's rules: %w", e)
 	}
@@ -54,7 +55,9 @@ func Enter(abi int, writable []string, opened map[int]uint64) error {
 
 func add(ruleset, fd int, rights uint64) error {
 	rule := Encode(rights, int32(fd))
-	if _, _, e := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule[0])), 0, 0, 0); e != 0 {
+	at := uintptr(unsafe.Pointer(&rule[0]))
+	_, _, e := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, at, 0, 0, 0)
+	if e != 0 {
 		return e
 	}
 	return nil

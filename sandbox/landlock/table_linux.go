@@ -14,7 +14,7 @@ const Least = 5
 const scopesSince = 6
 
 // rights of Landlock on files, by the ABI that added them. Those of the running
-// kernel are all handled, so that a right nobody grants is refused.
+// kernel are all handled, so that a right without a rule is refused.
 var rights = map[int]uint64{
 	1: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
@@ -31,7 +31,8 @@ const (
 	writes      = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	viewRights  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_DIR | reads
 	devRights   = reads | writes | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	neverRights = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	neverRights = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
 // Rule grants rights on a path and all below it.

@@ -10,6 +10,7 @@ import (
 
 	"cloister/sandbox"
 	"cloister/sandbox/gate"
+	"cloister/sandbox/streams"
 )
 
 // joint is what the parent and the child share while the box is built.
@@ -57,37 +58,20 @@ func newJoint(g sandbox.Ground) (*joint, error) {
 	return j, nil
 }
 
-// take duplicates one of the caller's descriptors for the child. A terminal is
-// never handed in, only relayed; a folder would be a way out of the view.
+// take duplicates one of the caller's descriptors for the child.
 func (j *joint) take(i int, f *os.File) error {
-	name := [3]string{"standard input", "standard output", "standard error"}[i]
-	if f == nil {
-		return fmt.Errorf("start native: %s is missing", name)
+	s, err := streams.Look(i, f, os.Geteuid() == 0)
+	if err != nil {
+		return fmt.Errorf("start native: %w", err)
 	}
-	fd := int(f.Fd())
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("start native: look at %s: %w", name, err)
-	}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFDIR, unix.S_IFBLK:
-		return fmt.Errorf("start native: %s is a folder or a disk, which would be a way out of the cloister", name)
-	}
-	if _, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil {
-		j.tty[i] = true
+	if j.tty[i] = s.Terminal; s.Terminal {
 		return nil
 	}
-	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 10)
-	if err != nil {
-		return fmt.Errorf("start native: pass %s on: %w", name, err)
+	if j.stdio[i], err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 10); err != nil {
+		return fmt.Errorf("start native: pass standard descriptor %d on: %w", i, err)
 	}
-	j.stdio[i] = dup
-	if st.Mode&unix.S_IFMT == unix.S_IFREG {
-		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-		if err != nil {
-			return fmt.Errorf("start native: look at %s: %w", name, err)
-		}
-		j.files[i] = stdFile{fd: dup, flags: flags, is: true}
+	if s.File {
+		j.files[i] = stdFile{fd: j.stdio[i], flags: s.Flags, is: true}
 	}
 	return nil
 }

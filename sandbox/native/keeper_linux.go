@@ -93,7 +93,8 @@ func (b *box) unlessGone(err error) error {
 
 // mend covers what has lost its mount.
 func (b *box) mend(mounted map[string]bool, s sandbox.Spec) (whole bool, err error) {
-	missing, whole := remount.Missing(s.Protect, func(at sandbox.GuestPath) bool { return mounted[string(at)] }, b.look)
+	there := func(at sandbox.GuestPath) bool { return mounted[string(at)] }
+	missing, whole := remount.Missing(s.Protect, there, b.look)
 	if len(missing) == 0 {
 		return whole, nil
 	}
@@ -108,6 +109,8 @@ func (b *box) mend(mounted map[string]bool, s sandbox.Spec) (whole bool, err err
 	if os.Geteuid() == 0 {
 		p.sys("become the payload's group", unix.SYS_SETRESGID, s.User.ID, s.User.ID, s.User.ID)
 		p.sys("become the payload's user", unix.SYS_SETRESUID, s.User.ID, s.User.ID, s.User.ID)
+		// The memory is the shim's own, and the first process's too.
+		p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	}
 	v := &view{p: p, root: p.cell(), made: map[string]bool{nothing: true, blank: true}}
 	p.sys("open root", unix.SYS_OPENAT, unix.AT_FDCWD, "/", unix.O_PATH|unix.O_CLOEXEC, 0).to(v.root)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -97,7 +98,10 @@ func (s *begun) writeGround() error {
 			Fix: "use Linux 6.10 or newer with landlock among its security modules (lsm=landlock,…)",
 		}
 	}
-	var err error
+	err := hidesMemory(s.asRoot)
+	if err != nil {
+		return err
+	}
 	if s.j, err = newJoint(s.ground); err != nil {
 		return err
 	}
@@ -114,6 +118,28 @@ func (s *begun) writeGround() error {
 	}
 	s.p.await("wait for the gate", s.j)
 	return nil
+}
+
+// hidesMemory refuses a host on which a process that changes its user shows its
+// memory (proc(5), /proc/sys/fs/suid_dumpable). Whatever root's shim runs inside
+// becomes the payload's user, in memory that is the shim's: for a moment the payload
+// could trace it, and write what root executes.
+func hidesMemory(asRoot bool) error {
+	if !asRoot {
+		return nil // no user is changed
+	}
+	text, err := os.ReadFile("/proc/sys/fs/suid_dumpable")
+	if err != nil {
+		return fmt.Errorf("start native: %w", err)
+	}
+	if strings.TrimSpace(string(text)) != "1" {
+		return nil
+	}
+	return &sandbox.Unsupported{
+		Guarantee: "hidden memory",
+		Reason:    "fs.suid_dumpable is 1: a process that changes its user shows its memory to that user",
+		Fix:       "sysctl -w fs.suid_dumpable=0, or run cloister as an ordinary user",
+	}
 }
 
 // begin forks the child and lets it build its ground.

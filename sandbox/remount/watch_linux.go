@@ -103,7 +103,9 @@ func Watch(mountinfo, over *os.File, mend func(mounted map[string]bool) (whole b
 // mount away in the midst of a rename, when the new file cannot be mounted on yet.
 // mounted says whether something is mounted on a path, and look what kind of file
 // (S_IFMT) is there, or that none is.
-func Missing(list []sandbox.Protect, mounted func(sandbox.GuestPath) bool, look func(sandbox.Protect) (kind uint32, ok bool)) (missing []sandbox.Protect, whole bool) {
+func Missing(
+	list []sandbox.Protect, mounted func(sandbox.GuestPath) bool, look func(sandbox.Protect) (kind uint32, ok bool),
+) (missing []sandbox.Protect, whole bool) {
 	whole = true
 	for _, t := range list {
 		if mounted(t.Target) {

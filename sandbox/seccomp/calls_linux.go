@@ -36,6 +36,17 @@ var Absent = []Call{
 	{"openat2", unix.SYS_OPENAT2}, // its mode lies behind a pointer
 }
 
+// Tracing are the calls by which a debugger works. The kernel lets a process trace
+// only what it could signal, that is dumpable and, behind Landlock, in its own or a
+// nested domain: not the first process, which hides its memory, and no other command
+// of the cloister, each of which has a domain of its own. Where there is no Landlock
+// they stay refused.
+var Tracing = []Call{
+	{"ptrace", unix.SYS_PTRACE},
+	{"process_vm_readv", unix.SYS_PROCESS_VM_READV},
+	{"process_vm_writev", unix.SYS_PROCESS_VM_WRITEV},
+}
+
 // NamespaceFlags may be given neither to clone nor to unshare.
 const NamespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
@@ -82,7 +93,7 @@ var forbiddenIoctls = []uint32{
 
 // forbiddenPrctls change what the kernel believes about a process's memory, or
 // take the first process's duties over.
-var forbiddenPrctls = []uint32{unix.PR_SET_MM, unix.PR_SET_SECUREBITS, unix.PR_SET_PTRACER, unix.PR_SCHED_CORE}
+var forbiddenPrctls = []uint32{unix.PR_SET_MM, unix.PR_SET_SECUREBITS, unix.PR_SCHED_CORE}
 
 // forbiddenFcntls lease a file or a folder of the project: whoever opens it then,
 // a program of the host's too, waits for 45 s each time (fcntl(2), /proc/sys/fs/
@@ -99,9 +110,9 @@ var forbiddenOptions = []struct{ level, option uint32 }{
 	{unix.SOL_UDP, unix.UDP_ENCAP},
 }
 
-// Filter compiles the table. Every block ends in an answer, so that blocks can
-// be read, and tested, one by one.
-func Filter() ([]unix.SockFilter, error) {
+// Filter compiles the table, with the calls of Tracing or without. Every block ends
+// in an answer, so that blocks can be read, and tested, one by one.
+func Filter(tracing bool) ([]unix.SockFilter, error) {
 	prog := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
@@ -117,6 +128,11 @@ func Filter() ([]unix.SockFilter, error) {
 	}
 	for _, c := range Absent {
 		block(c.NR, []bpf.Instruction{bpf.RetConstant{Val: answerNosys}})
+	}
+	if tracing {
+		for _, c := range Tracing {
+			block(c.NR, []bpf.Instruction{bpf.RetConstant{Val: answerAllow}})
+		}
 	}
 	block(unix.SYS_SOCKET, socketRules())
 	for _, nr := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {

@@ -25,7 +25,8 @@ func (v *viewer) keep() error {
 
 // mend covers what has lost its mount.
 func (v *viewer) mend(mounted map[string]bool) (whole bool, err error) {
-	missing, whole := remount.Missing(v.Protect, func(at sandbox.GuestPath) bool { return mounted[v.listed(string(at))] }, v.look)
+	there := func(at sandbox.GuestPath) bool { return mounted[v.listed(string(at))] }
+	missing, whole := remount.Missing(v.Protect, there, v.look)
 	for _, t := range missing {
 		if err := v.cover(t); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
 			return false, fmt.Errorf("cover %s again: %w", t.Target, err)

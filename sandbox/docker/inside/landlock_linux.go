@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox/landlock"
+	"cloister/sandbox/streams"
 )
 
 // closeDoors puts this thread behind Landlock: the files of the view, of which the
@@ -39,7 +40,7 @@ func passedFiles(abi int) (map[int]uint64, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("look at a standard descriptor: %w", err)
 		}
-		if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		if st.Mode&unix.S_IFMT != unix.S_IFREG || streams.Memory(fd) {
 			continue
 		}
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)

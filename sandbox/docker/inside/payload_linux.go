@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/sandbox/landlock"
 	"cloister/sandbox/seccomp"
 )
 
@@ -43,7 +44,8 @@ func become(l Line, c Command) error {
 	if err := os.Chdir(c.Dir); err != nil {
 		return fmt.Errorf("go to %s: %w", c.Dir, err)
 	}
-	filter, err := seccomp.Filter()
+	_, noLandlock := landlock.Version()
+	filter, err := seccomp.Filter(noLandlock == nil)
 	if err != nil {
 		return err
 	}

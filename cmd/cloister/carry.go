@@ -119,7 +119,7 @@ it, and a file that is damaged or holds what no checkpoint does is refused whole
 				return err
 			}
 			name = cmp.Or(name, keptName(&runFlags{}, string(p.Root)))
-			made, from, err := s.Import(bufio.NewReader(in), name, string(p.Root), func(c store.Checkpoint) error {
+			made, from, err := s.Import(cmd.Context(), bufio.NewReader(in), name, string(p.Root), func(c store.Checkpoint) error {
 				return a.recordState(cmd.Context(), api.StateRecord{
 					Kind: audit.StateCheckpoint, Cloister: name, Project: string(p.Root), Resource: c.ID, Reason: "import", Digest: c.Digest,
 				})

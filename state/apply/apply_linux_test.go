@@ -3,6 +3,7 @@ package apply_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -213,5 +214,121 @@ func TestClosedFolder(t *testing.T) {
 	}
 	if got := snapshot(t, project); len(got) != 0 {
 		t.Errorf("left: %v", got)
+	}
+}
+
+// A live session of the same project writes to everything that lies in it: nothing of an
+// apply may wait there, unless the journal lies on another file system.
+func TestNothingWaitsInTheProject(t *testing.T) {
+	elsewhere, err := os.MkdirTemp("/dev/shm", "apply")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(elsewhere) })
+	for _, tt := range []struct {
+		name, project, want string
+	}{
+		{"one file system", t.TempDir(), "a"},
+		{"two file systems", elsewhere, ".cloister-apply a"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, layer := t.TempDir(), t.TempDir()
+			put(t, tt.project, "a", "old")
+			put(t, layer, "a", "new")
+			s, list := changes(t, tt.project, layer)
+			steps, seen := apply.Steps(s, list), ""
+			content := steps[0].Open
+			steps[0].Open = func() (io.ReadCloser, error) {
+				entries, err := os.ReadDir(tt.project)
+				for _, e := range entries {
+					name, _, _ := strings.Cut(e.Name(), "-apply-")
+					if name != e.Name() {
+						name += "-apply"
+					}
+					seen = strings.TrimSpace(seen + " " + name)
+				}
+				if err != nil {
+					return nil, err
+				}
+				return content()
+			}
+			j, err := apply.Start(dir, tt.project, "", steps)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen != tt.want {
+				t.Errorf("while it is staged the project has %q, want %q", seen, tt.want)
+			}
+			want := map[string]string{"a": "-rw-r--r-- new"}
+			if diff := cmp.Diff(want, snapshot(t, tt.project)); diff != "" {
+				t.Error(diff)
+			}
+			if _, err := j.Undo(dir); err != nil {
+				t.Fatal(err)
+			}
+			want["a"] = "-rw-r--r-- old"
+			if diff := cmp.Diff(want, snapshot(t, tt.project)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Holes stay holes, there and back: a payload makes a file of terabytes in no time.
+func TestSparseFile(t *testing.T) {
+	project, layer, dir := t.TempDir(), t.TempDir(), t.TempDir()
+	put(t, project, "a", "old")
+	put(t, layer, "a", "begin")
+	put(t, layer, "b", "begin")
+	for _, name := range []string{"a", "b"} {
+		if err := os.Truncate(filepath.Join(layer, name), 1<<41); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, list := changes(t, project, layer)
+	j, err := apply.Start(dir, project, "", apply.Steps(s, list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		var st unix.Stat_t
+		if err := unix.Stat(filepath.Join(project, name), &st); err != nil || st.Size != 1<<41 || st.Blocks > 64 {
+			t.Errorf("%s: %d bytes in %d blocks, %v", name, st.Size, st.Blocks, err)
+		}
+	}
+	if _, err := j.Undo(dir); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(project, "a")); err != nil || string(text) != "old" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// What a payload opens to all users of the machine is not opened in the project.
+func TestWritableForAllIsDropped(t *testing.T) {
+	project, layer := t.TempDir(), t.TempDir()
+	put(t, project, "shared", "old")
+	put(t, project, "same", "same")
+	put(t, layer, "shared", "new")
+	put(t, layer, "same", "same")
+	put(t, layer, "d/f", "new")
+	for _, name := range []string{"shared", "same", "d/f", "d"} {
+		if err := os.Chmod(filepath.Join(layer, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(project, "shared"), 0o666); err != nil { // the person's own word
+		t.Fatal(err)
+	}
+	s, list := changes(t, project, layer)
+	if _, err := apply.Start(t.TempDir(), project, "", apply.Steps(s, list)); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"d": "drwxrwxr-x", "d/f": "-rwxrwxr-x new", "same": "-rwxrwxr-x same", "shared": "-rwxrwxrwx new"}
+	if diff := cmp.Diff(want, snapshot(t, project)); diff != "" {
+		t.Error(diff)
+	}
+	if _, left := changes(t, project, layer); len(left) != 0 {
+		t.Errorf("left: %v", left)
 	}
 }

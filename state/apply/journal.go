@@ -38,9 +38,12 @@ type plan struct {
 	Undoes  string       `json:"undoes,omitempty"` // the journal that this one takes back
 	Label   string       `json:"label,omitempty"`
 	Steps   []Step       `json:"steps"`
+	// Apart says that new content is staged with the journal, not in the project.
+	Apart bool `json:"apart,omitempty"`
 }
 
-const version = 1
+// version 2 can stage apart.
+const version = 2
 
 // Journal is one set of steps, on disk.
 type Journal struct {
@@ -51,8 +54,9 @@ type Journal struct {
 	Undoes  string
 	Steps   []Step
 
-	dir  string
-	root layers.Stamp
+	dir   string
+	root  layers.Stamp
+	apart bool
 }
 
 // Conflict is a path that is not as the step expects it.
@@ -83,6 +87,7 @@ const (
 	settledFile = "settled"   // and cleaned up after
 	undoneFile  = "undone"
 	oldFolder   = "old"
+	stageFolder = "stage" // of new content, where it can be moved from there
 )
 
 // List gives the journals in a folder that were finished, the oldest first.
@@ -140,12 +145,12 @@ func load(dir string) (*Journal, error) {
 	if err := read(filepath.Join(dir, planFile), &p); err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
-	if p.Version != version {
+	if p.Version < 1 || p.Version > version {
 		return nil, fmt.Errorf("read journal %s: version %d; this program knows %d", dir, p.Version, version)
 	}
 	return &Journal{
 		ID: filepath.Base(dir), Project: p.Project, Time: p.Time, Label: p.Label, Undoes: p.Undoes,
-		Steps: p.Steps, dir: dir, root: p.Root,
+		Steps: p.Steps, dir: dir, root: p.Root, apart: p.Apart,
 	}, nil
 }
 
@@ -160,12 +165,19 @@ func create(dir, project, label, undoes string, steps []Step) (*Journal, error) 
 		return nil, err
 	}
 	now := time.Now().UTC()
-	j := &Journal{ID: strconv.FormatInt(now.UnixNano(), 36), Project: project, Time: now, Label: label, Undoes: undoes, Steps: steps, root: node.Stamp}
+	j := &Journal{
+		ID: strconv.FormatInt(now.UnixNano(), 36), Project: project, Time: now, Label: label, Undoes: undoes,
+		Steps: steps, root: node.Stamp,
+	}
 	j.dir = filepath.Join(dir, j.ID)
 	if err := os.MkdirAll(filepath.Join(j.dir, oldFolder), 0o700); err != nil {
 		return nil, fmt.Errorf("make journal: %w", err)
 	}
-	if err := write(filepath.Join(j.dir, planFile), plan{version, project, j.root, j.Time, undoes, label, steps}); err != nil {
+	if j.apart, err = sameMount(j.dir, project); err != nil {
+		return nil, errors.Join(fmt.Errorf("make journal: %w", err), os.RemoveAll(j.dir))
+	}
+	p := plan{version, project, j.root, j.Time, undoes, label, steps, j.apart}
+	if err := write(filepath.Join(j.dir, planFile), p); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(j.dir))
 	}
 	return j, nil

@@ -63,8 +63,50 @@ type run struct {
 	gid    int
 }
 
-// stageName is the one folder that the project holds while a journal runs.
+// stageName is the one folder that the project holds while a journal runs that is not
+// staged apart.
 func (j *Journal) stageName() string { return ".cloister-apply-" + j.ID }
+
+// sameMount reports whether entries can be moved between two folders.
+func sameMount(a, b string) (bool, error) {
+	var x, y unix.Statx_t
+	const want = unix.STATX_INO | unix.STATX_MNT_ID // since Linux 5.8
+	for name, st := range map[string]*unix.Statx_t{a: &x, b: &y} {
+		if err := unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW, want, st); err != nil {
+			return false, fmt.Errorf("look at %s: %w", name, err)
+		}
+	}
+	return x.Mask&y.Mask&unix.STATX_MNT_ID != 0 && x.Mnt_id == y.Mnt_id &&
+		x.Dev_major == y.Dev_major && x.Dev_minor == y.Dev_minor, nil
+}
+
+// openStage opens the folder in which new content waits. With the journal no other session
+// that has the project can write to it; on another file system it must lie in the project.
+func (r *run) openStage() error {
+	in, name := r.top, r.stageName()
+	if r.apart {
+		dir, err := layers.OpenFolder(r.dir)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = dir.Close() }()
+		in, name = dir, stageFolder
+	}
+	err := unix.Mkdirat(in.Fd(), name, 0o700)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("make staging folder: %w", err)
+	}
+	r.stage, err = in.Folder(name)
+	return err
+}
+
+// removeStage removes the staging folder, which is empty.
+func (r *run) removeStage() error {
+	if r.apart {
+		return unix.Rmdir(filepath.Join(r.dir, stageFolder))
+	}
+	return unix.Unlinkat(r.top.Fd(), r.stageName(), unix.AT_REMOVEDIR)
+}
 
 func (j *Journal) open() (*run, error) {
 	top, err := layers.OpenFolder(j.Project)
@@ -82,10 +124,7 @@ func (j *Journal) open() (*run, error) {
 	if os.Geteuid() == 0 {
 		r.uid, r.gid = int(st.Uid), int(st.Gid)
 	}
-	if err := unix.Mkdirat(top.Fd(), j.stageName(), 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-		return nil, errors.Join(fmt.Errorf("make staging folder: %w", err), top.Close())
-	}
-	if r.stage, err = top.Folder(j.stageName()); err != nil {
+	if err := r.openStage(); err != nil {
 		return nil, errors.Join(err, top.Close())
 	}
 	return r, nil
@@ -220,7 +259,7 @@ func (r *run) stageOne(name string, s Step) (err error) {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	if _, err := io.Copy(out, in); err != nil {
+	if err := fill(out, in); err != nil {
 		return err
 	}
 	if err := r.own(r.stage.Fd(), name); err != nil {
@@ -230,6 +269,16 @@ func (r *run) stageOne(name string, s Step) (err error) {
 		return err
 	}
 	return out.Sync()
+}
+
+// fill writes content to a new file. The holes of a file stay holes: a payload can make
+// one of terabytes that takes no room.
+func fill(out *os.File, content io.Reader) error {
+	if in, ok := content.(*os.File); ok {
+		return layers.CopyFile(out, in)
+	}
+	_, err := io.Copy(out, content)
+	return err
 }
 
 // own gives what root makes to the owner of the project.
@@ -362,7 +411,7 @@ func (r *run) copyOut(name, to string) error {
 	if err != nil {
 		return err
 	}
-	if _, err = io.Copy(out, in); err == nil {
+	if err = layers.CopyFile(out, in); err == nil {
 		err = out.Sync()
 	}
 	return errors.Join(err, out.Close())
@@ -379,7 +428,7 @@ func (r *run) unstage() error {
 			return fmt.Errorf("remove staged file: %w", err)
 		}
 	}
-	err = unix.Unlinkat(r.top.Fd(), r.stageName(), unix.AT_REMOVEDIR)
+	err = r.removeStage()
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

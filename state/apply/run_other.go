@@ -14,3 +14,5 @@ func (j *Journal) Undo(string) (*Journal, error) { return nil, errSystem }
 
 // Recover finishes or rolls back the journals that a crash left.
 func Recover(string) ([]string, error) { return nil, nil }
+
+func sameMount(string, string) (bool, error) { return false, errSystem }

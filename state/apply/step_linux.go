@@ -33,7 +33,7 @@ func (r *run) step(i int, s Step) (why string, err error) {
 	}
 	switch {
 	case s.ModeOnly, s.Old.Kind == layers.Dir && s.New.Kind == layers.Dir:
-		return "", unix.Fchmodat(dir.Fd(), name, s.New.Mode&0o777, unix.AT_SYMLINK_NOFOLLOW)
+		return "", layers.Chmod(dir.Fd(), name, s.New.Mode&0o777)
 	case s.New.Kind == layers.Dir:
 		return r.makeFolder(dir, name, s)
 	case !s.New.Exists() && s.Old.Kind == layers.Dir:
@@ -77,7 +77,7 @@ func (r *run) makeFolder(dir *layers.Folder, name string, s Step) (why string, e
 	if err := r.own(dir.Fd(), name); err != nil {
 		return "", err
 	}
-	return "", unix.Fchmodat(dir.Fd(), name, s.New.Mode&0o777, unix.AT_SYMLINK_NOFOLLOW)
+	return "", layers.Chmod(dir.Fd(), name, s.New.Mode&0o777)
 }
 
 // exchange puts the staged entry in the place of the old one, which is then looked at:
@@ -170,7 +170,7 @@ func (r *run) back(i int, s Step) error {
 		if now.Mode != s.New.Mode&0o777 {
 			return nil // taken back before, or somebody chose another
 		}
-		return unix.Fchmodat(dir.Fd(), name, s.Old.Mode, unix.AT_SYMLINK_NOFOLLOW)
+		return layers.Chmod(dir.Fd(), name, s.Old.Mode)
 	case s.New.Kind == layers.Dir:
 		if now.Kind != layers.Dir {
 			return nil

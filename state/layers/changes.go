@@ -54,8 +54,17 @@ const (
 // TooMany is the error for a stack that is too deep or too large to be compared.
 type TooMany struct{ Path, What string }
 
-// Error names the path at which the walk stopped.
-func (t *TooMany) Error() string { return fmt.Sprintf("compare layers: %s: %s", t.Path, t.What) }
+// Error names the path at which the walk stopped, or how it begins.
+func (t *TooMany) Error() string {
+	at := t.Path
+	if len(at) > maxShown {
+		at = strings.ToValidUTF8(at[:maxShown], "") + "..."
+	}
+	return fmt.Sprintf("compare layers: %s: %s", at, t.What)
+}
+
+// maxShown bounds a path in a message, in bytes.
+const maxShown = 200
 
 // Stack is a base and the layers above it, the newest first.
 type Stack struct {
@@ -239,6 +248,8 @@ func (w *walk) compare(rel, name string, base *Folder, e entry, hidden bool, dep
 		}
 		return w.deleted(rel, name, base, depth)
 	}
+	// A payload cannot open the project to other users of the machine.
+	e.node.Mode = e.node.Mode&^0o002 | old.Mode&e.node.Mode&0o002
 	if e.node.Kind == Dir {
 		return w.compareFolder(rel, name, base, old, e, hidden, depth)
 	}

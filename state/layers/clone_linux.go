@@ -19,3 +19,8 @@ func mknod(dir int, name string, st *unix.Stat_t) error {
 }
 
 func mknodWhiteout(dir int, name string) error { return unix.Mknodat(dir, name, unix.S_IFCHR, 0) }
+
+// renameNew renames an entry and replaces none.
+func renameNew(from int, name string, to int, newName string) error {
+	return unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
+}

@@ -22,3 +22,5 @@ func cloneFile(*os.File, *os.File) error { return errSystem }
 func mknod(int, string, *unix.Stat_t) error { return errSystem }
 
 func mknodWhiteout(int, string) error { return errSystem }
+
+func renameNew(int, string, int, string) error { return errSystem }

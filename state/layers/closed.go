@@ -126,12 +126,12 @@ func (f *Folder) openWidened(name string, flags int, needed uint32) (fd int, was
 	if kind != unix.S_IFREG && kind != unix.S_IFDIR {
 		return -1, nil, err
 	}
-	if unix.Fchmodat(f.fd, name, mode|needed, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if Chmod(f.fd, name, mode|needed) != nil {
 		return -1, nil, err
 	}
 	fd, err = unix.Openat(f.fd, name, flags, 0)
 	if err != nil {
-		return -1, nil, errors.Join(err, unix.Fchmodat(f.fd, name, mode, unix.AT_SYMLINK_NOFOLLOW))
+		return -1, nil, errors.Join(err, Chmod(f.fd, name, mode))
 	}
 	return fd, &mode, nil
 }

@@ -118,7 +118,7 @@ func finish(dst *Folder, name string, st *unix.Stat_t) error {
 		}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
-		if err := unix.Fchmodat(dst.fd, name, uint32(st.Mode)&0o7777, unix.AT_SYMLINK_NOFOLLOW); err != nil && !whiteout(st) {
+		if err := Chmod(dst.fd, name, uint32(st.Mode)&0o7777); err != nil && !whiteout(st) {
 			return dst.error("chmod", name, err)
 		}
 	}
@@ -141,6 +141,12 @@ func (c *copier) file(src, dst *Folder, name string) (err error) {
 	}
 	out := os.NewFile(uintptr(fd), name)
 	defer func() { err = errors.Join(err, out.Close()) }()
+	return CopyFile(out, in)
+}
+
+// CopyFile copies the content of a file into an empty one: shared where the file system
+// can do that, and elsewhere with its holes.
+func CopyFile(out, in *os.File) error {
 	if cloneFile(out, in) == nil {
 		return nil
 	}
@@ -275,55 +281,6 @@ func (s *summary) folder(f *Folder, depth int) error {
 		if err := errors.Join(err, sub.Close()); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// RemoveAll removes an entry of a folder with all that is in it, also where modes deny
-// that to the owner.
-func RemoveAll(dir, name string) error {
-	top, err := OpenLayer(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = top.Close() }()
-	if err := removeAll(top, name); err != nil {
-		return fmt.Errorf("remove layer: %w", err)
-	}
-	return nil
-}
-
-func removeAll(dir *Folder, name string) error {
-	node, _, err := dir.stat(name)
-	if err != nil || !node.Exists() {
-		return err
-	}
-	if node.Kind != Dir {
-		if err := unix.Unlinkat(dir.fd, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-			return dir.error("remove", name, err)
-		}
-		return nil
-	}
-	if node.Mode&0o700 != 0o700 {
-		if err := unix.Fchmodat(dir.fd, name, 0o700, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return dir.error("chmod", name, err)
-		}
-	}
-	sub, err := dir.Folder(name)
-	if err != nil {
-		return err
-	}
-	names, err := sub.Names()
-	for _, n := range names {
-		if err == nil {
-			err = removeAll(sub, n)
-		}
-	}
-	if err := errors.Join(err, sub.Close()); err != nil {
-		return err
-	}
-	if err := unix.Unlinkat(dir.fd, name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
-		return dir.error("remove", name, err)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func settle(in, of *Folder, depth int) error {
 		}
 		drop := removed && !theirs.Exists()
 		switch {
-		case removed || mine.Kind != theirs.Kind || mine.Mode != theirs.Mode && mine.Kind != Dir:
+		case removed || mine.Kind != theirs.Kind || (mine.Mode^theirs.Mode)&^0o002 != 0 && mine.Kind != Dir:
 		case mine.Kind == Dir:
 			err = settleFolder(in, of, name, depth)
 		case mine.Kind == Link:
@@ -124,7 +124,7 @@ func resetOne(ctx context.Context, in *Folder, base string, more bool, rel strin
 		return err
 	}
 	if theirs.Kind == Dir && mine.Kind == Dir {
-		return unix.Fchmodat(dir.fd, name, theirs.Mode, unix.AT_SYMLINK_NOFOLLOW)
+		return Chmod(dir.fd, name, theirs.Mode)
 	}
 	if err := removeAll(dir, name); err != nil {
 		return err

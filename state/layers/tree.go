@@ -105,6 +105,12 @@ func (f *Folder) error(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: path.Join(f.name, name), Err: err}
 }
 
+// Absent reports whether an error says that a path leads through nothing, or through what
+// is no folder.
+func Absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+}
+
 // Stat describes the entry of that name without following it. A missing entry is the
 // zero Node.
 func (f *Folder) Stat(name string) (Node, error) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,12 +17,21 @@ import (
 // Unpacker makes layers of an archive that anybody may have written. It makes files,
 // folders, links and whiteouts below one folder that nobody else writes to, each new, and
 // nothing through a link; without set-id bits, attributes but overlayfs's opaque, or
-// owners of the archive's choice.
+// owners of the archive's choice. What is in a folder must follow it before anything
+// else does, so that what it remembers has the size of one path.
 type Unpacker struct {
-	top  *Folder
 	uid  int // owner of what is made; -1 leaves it
 	gid  int
-	dirs []*tar.Header // whose modes and times come last
+	open []unpacking // the folder of the layer, and those that its newest entry lies in
+}
+
+// unpacking is a folder that is being filled. Its mode and time come last.
+type unpacking struct {
+	*Folder
+
+	path  string // in the layer; "." for the layer itself
+	mode  uint32
+	mtime time.Time
 }
 
 // NewUnpacker begins in an empty folder.
@@ -30,20 +40,36 @@ func NewUnpacker(dir string, uid, gid int) (*Unpacker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Unpacker{top: top, uid: uid, gid: gid}, nil
+	return &Unpacker{uid: uid, gid: gid, open: []unpacking{{Folder: top, path: "."}}}, nil
 }
 
-// Finish gives folders their modes.
-func (u *Unpacker) Finish() (err error) {
-	for i := len(u.dirs) - 1; i >= 0 && err == nil; i-- { // the deepest first
-		h := u.dirs[i]
-		var dir *Folder
-		var name string
-		if dir, name, err = Parent(u.top, h.Name); err == nil {
-			err = errors.Join(u.finish(dir, name, h), dir.Close())
+// Finish ends the layer.
+func (u *Unpacker) Finish() error { return u.leave(0) }
+
+// leave gives the open folders from a depth on their modes and times, the deepest first.
+func (u *Unpacker) leave(depth int) (err error) {
+	for len(u.open) > depth {
+		last := u.open[len(u.open)-1]
+		u.open = u.open[:len(u.open)-1]
+		var ferr error
+		if last.path != "." {
+			above := u.open[len(u.open)-1].Folder
+			ferr = u.finish(above, path.Base(last.path), last.mode, last.mtime)
+		}
+		err = errors.Join(err, last.Close(), ferr)
+	}
+	return err
+}
+
+// enter finds the open folder that an entry belongs to, and leaves those below it.
+func (u *Unpacker) enter(name string) (*Folder, error) {
+	above := path.Dir(name)
+	for i := len(u.open) - 1; i >= 0; i-- {
+		if u.open[i].path == above {
+			return u.open[i].Folder, u.leave(i + 1)
 		}
 	}
-	return errors.Join(err, u.top.Close())
+	return nil, errors.New("it does not follow its folder")
 }
 
 // checkName refuses what is no path below a folder in its plainest spelling.
@@ -64,11 +90,11 @@ func (u *Unpacker) Add(h *tar.Header, content io.Reader) (err error) {
 	if err := checkName(h.Name); err != nil {
 		return err
 	}
-	dir, name, err := Parent(u.top, h.Name)
+	dir, err := u.enter(h.Name)
 	if err != nil {
 		return fmt.Errorf("unpack %q: %w", h.Name, err)
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
+	name := path.Base(h.Name)
 	switch h.Typeflag {
 	case tar.TypeReg:
 		err = u.file(dir, name, h, content)
@@ -93,24 +119,31 @@ func (u *Unpacker) Add(h *tar.Header, content io.Reader) (err error) {
 		return fmt.Errorf("unpack %q: %w", h.Name, err)
 	}
 	if h.Typeflag == tar.TypeDir {
-		u.dirs = append(u.dirs, h)
-		return u.own(dir, name)
+		return nil
 	}
-	return u.finish(dir, name, h)
+	mode := uint32(h.Mode) & 0o777
+	if h.Typeflag == tar.TypeSymlink {
+		mode = noMode
+	}
+	return u.finish(dir, name, mode, h.ModTime)
 }
 
 func (u *Unpacker) folder(dir *Folder, name string, h *tar.Header) error {
 	if err := unix.Mkdirat(dir.fd, name, 0o700); err != nil {
 		return err
 	}
-	if h.PAXRecords[paxOpaque] != "y" {
-		return nil
+	if err := u.own(dir, name); err != nil {
+		return err
 	}
 	sub, err := dir.Folder(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(unix.Fsetxattr(sub.fd, "user.overlay.opaque", []byte("y"), 0), sub.Close())
+	u.open = append(u.open, unpacking{sub, h.Name, uint32(h.Mode) & 0o777, h.ModTime})
+	if h.PAXRecords[paxOpaque] != "y" {
+		return nil
+	}
+	return unix.Fsetxattr(sub.fd, "user.overlay.opaque", []byte("y"), 0)
 }
 
 func (u *Unpacker) file(dir *Folder, name string, h *tar.Header, content io.Reader) (err error) {
@@ -139,7 +172,7 @@ func (u *Unpacker) link(dir *Folder, name string, h *tar.Header) (err error) {
 	if err := checkName(h.Linkname); err != nil {
 		return err
 	}
-	from, base, err := Parent(u.top, h.Linkname)
+	from, base, err := Parent(u.open[0].Folder, h.Linkname)
 	if err != nil {
 		return fmt.Errorf("unpack %q: %w", h.Name, err)
 	}
@@ -164,18 +197,21 @@ func (u *Unpacker) own(dir *Folder, name string) error {
 	return unix.Fchownat(dir.fd, name, u.uid, u.gid, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-func (u *Unpacker) finish(dir *Folder, name string, h *tar.Header) error {
+// noMode is for links, which have none.
+const noMode = ^uint32(0)
+
+func (u *Unpacker) finish(dir *Folder, name string, mode uint32, mtime time.Time) error {
 	if err := u.own(dir, name); err != nil {
 		return err
 	}
-	if h.Typeflag != tar.TypeSymlink {
-		if err := unix.Fchmodat(dir.fd, name, uint32(h.Mode)&0o777, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if mode != noMode {
+		if err := Chmod(dir.fd, name, mode); err != nil {
 			return dir.error("chmod", name, err)
 		}
 	}
-	at, err := unix.TimeToTimespec(h.ModTime)
+	at, err := unix.TimeToTimespec(mtime)
 	if err != nil {
-		return fmt.Errorf("unpack %q: %w", h.Name, err)
+		return fmt.Errorf("unpack %q: %w", name, err)
 	}
 	return unix.UtimesNanoAt(dir.fd, name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 }

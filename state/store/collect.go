@@ -88,8 +88,9 @@ func (g *Garbage) layers(dir string, needed map[string]bool, dryRun bool) error 
 		if needed[l.Name()] {
 			continue
 		}
+		// One that is too deep to be measured is removed all the same.
 		size, uerr := layers.DiskUse(dir, l.Name())
-		if uerr == nil && !dryRun {
+		if !dryRun {
 			uerr = layers.RemoveAll(dir, l.Name())
 		}
 		if uerr != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -43,8 +44,9 @@ const (
 	// maxEntries and maxImport bound what an archive may bring.
 	maxEntries = 2_000_000
 	maxImport  = 256 << 30
-	// leaveFree is what an import leaves on the disk, in bytes.
-	leaveFree = 256 << 20
+	// What an import leaves on the disk: bytes, and files where the file system counts them.
+	leaveFree  = 256 << 20
+	leaveFiles = 10_000
 )
 
 // Export writes a checkpoint into one file: a tar in zstd, with the private home unless
@@ -92,7 +94,9 @@ type archiver struct {
 }
 
 func (a *archiver) text(name string, text []byte) error {
-	h := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text)), ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
+	h := &tar.Header{
+		Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text)), ModTime: time.Unix(0, 0), Format: tar.FormatPAX,
+	}
 	out := a.seen(h)
 	err := a.tar.WriteHeader(h)
 	if err == nil {
@@ -102,7 +106,8 @@ func (a *archiver) text(name string, text []byte) error {
 }
 
 func (a *archiver) seen(h *tar.Header) io.Writer {
-	fmt.Fprintf(a.sum, "%q %c %o %d %q %d %q\n", h.Name, h.Typeflag, h.Mode, h.Size, h.Linkname, h.ModTime.UnixNano(), h.PAXRecords["CLOISTER.sparse"]+h.PAXRecords["CLOISTER.opaque"])
+	fmt.Fprintf(a.sum, "%q %c %o %d %q %d %q\n", h.Name, h.Typeflag, h.Mode, h.Size, h.Linkname, h.ModTime.UnixNano(),
+		h.PAXRecords["CLOISTER.sparse"]+h.PAXRecords["CLOISTER.opaque"])
 	return a.sum
 }
 
@@ -115,7 +120,9 @@ func (b *BadArchive) Error() string { return "it is no whole archive of a checkp
 // Import makes a workspace over a project of what Export wrote. The archive is not
 // believed: see layers.Unpacker. sealed is told of the checkpoint before it counts. It
 // gives the name and project that the archive was made of.
-func (s *Store) Import(in io.Reader, name, project string, sealed func(Checkpoint) error) (Checkpoint, string, error) {
+func (s *Store) Import(
+	ctx context.Context, in io.Reader, name, project string, sealed func(Checkpoint) error,
+) (Checkpoint, string, error) {
 	if !validName(name) {
 		return Checkpoint{}, "", fmt.Errorf("import %q: not a name", name)
 	}
@@ -136,7 +143,7 @@ func (s *Store) Import(in io.Reader, name, project string, sealed func(Checkpoin
 		return Checkpoint{}, "", err
 	}
 	defer z.Close()
-	im := &importer{store: s, tar: tar.NewReader(z), archiver: archiver{sum: sha256.New()}}
+	im := &importer{ctx: ctx, store: s, tar: tar.NewReader(z), archiver: archiver{sum: sha256.New()}}
 	c, err := im.all()
 	var m meta
 	if err == nil {
@@ -144,6 +151,7 @@ func (s *Store) Import(in io.Reader, name, project string, sealed func(Checkpoin
 	}
 	if err == nil {
 		err = os.Mkdir(s.folder(name), 0o700)
+		im.made = err == nil
 	}
 	if err == nil {
 		w := &Workspace{meta: m, store: s, Sealed: sealed}
@@ -168,7 +176,9 @@ func (s *Store) Import(in io.Reader, name, project string, sealed func(Checkpoin
 type importer struct {
 	archiver
 
+	ctx     context.Context // of the one call that it lives for
 	store   *Store
+	made    bool // the folder of the workspace
 	tar     *tar.Reader
 	head    archiveHead
 	layers  []string
@@ -185,7 +195,7 @@ func (im *importer) undo(name string) error {
 	for _, id := range im.layers {
 		err = errors.Join(err, layers.RemoveAll(im.store.fs, id))
 	}
-	if !im.store.Has(name) {
+	if im.made && !im.store.Has(name) {
 		err = errors.Join(err, os.RemoveAll(im.store.folder(name)))
 	}
 	return err
@@ -233,6 +243,9 @@ func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), 
 
 // next reads the head of an entry.
 func (im *importer) next() (*tar.Header, error) {
+	if err := im.ctx.Err(); err != nil {
+		return nil, err
+	}
 	h, err := im.tar.Next()
 	if err != nil {
 		return nil, err
@@ -256,7 +269,7 @@ func (im *importer) content() error {
 		if errors.Is(err, io.EOF) {
 			return &BadArchive{"it ends too early"}
 		}
-		if bad := (*BadArchive)(nil); err != nil && !errors.As(err, &bad) {
+		if bad := (*BadArchive)(nil); err != nil && !errors.As(err, &bad) && im.ctx.Err() == nil {
 			return &BadArchive{err.Error()}
 		}
 		if err != nil {
@@ -304,10 +317,14 @@ func (im *importer) entry(h *tar.Header) error {
 		}
 	}
 	h.Name = rel
-	if err := im.open.Add(h, io.TeeReader(im.tar, im.sum)); err != nil {
-		return &BadArchive{err.Error()}
+	err = im.open.Add(h, io.TeeReader(&interruptible{im.ctx, im.tar}, im.sum))
+	switch {
+	case err == nil:
+		return nil
+	case im.ctx.Err() != nil, errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EIO):
+		return err // that is not the archive's fault
 	}
-	return nil
+	return &BadArchive{err.Error()}
 }
 
 // room refuses what would fill the disk.
@@ -319,7 +336,23 @@ func (im *importer) room(more int64) error {
 	if free := int64(st.Bavail) * int64(st.Bsize); free-more < leaveFree {
 		return fmt.Errorf("there are %d bytes left in %s: %w", free, filepath.Dir(im.store.fs), unix.ENOSPC)
 	}
+	if st.Files > 0 && st.Ffree < leaveFiles {
+		return fmt.Errorf("there is room for %d more files in %s: %w", st.Ffree, filepath.Dir(im.store.fs), unix.ENOSPC)
+	}
 	return nil
+}
+
+// interruptible is a reader that ends with its context.
+type interruptible struct {
+	ctx context.Context // of the one call that it lives for
+	in  io.Reader
+}
+
+func (r *interruptible) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.in.Read(p)
 }
 
 func (im *importer) close() error {

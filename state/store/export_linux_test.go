@@ -65,7 +65,7 @@ func TestExportImport(t *testing.T) {
 			t.Errorf("%d bytes: the sparse file was written out", file.Len())
 		}
 		there := newWorld(t)
-		got, from, err := there.store.Import(&file, "y", there.project, unrecorded)
+		got, from, err := there.store.Import(t.Context(), &file, "y", there.project, unrecorded)
 		if err != nil || got.Message != "to take along" || from != w.project {
 			t.Fatalf("%+v, %q, %v", got, from, err)
 		}
@@ -131,6 +131,8 @@ func hostile(t testing.TB) map[string][]byte {
 		"through a link":          archive(t, link("0/up/l", "/"), file("0/up/l/canary")),
 		"a link, then a folder":   archive(t, link("0/up/d", "/"), dir),
 		"twice":                   archive(t, file("0/up/x"), file("0/up/x")),
+		"out of its folder":       archive(t, dir, file("0/up/x"), file("0/up/d/x")),
+		"no folder of it":         archive(t, file("0/up/n/x")),
 		"a hard link out":         archive(t, &tar.Header{Name: "0/up/h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}),
 		"a hard link up":          archive(t, &tar.Header{Name: "0/up/h", Typeflag: tar.TypeLink, Linkname: "0/up/../../../../canary"}),
 		"a hard link to a link":   archive(t, link("0/up/l", "/etc/passwd"), &tar.Header{Name: "0/up/h", Typeflag: tar.TypeLink, Linkname: "0/up/l"}),
@@ -140,6 +142,7 @@ func hostile(t testing.TB) map[string][]byte {
 		"a pipe":                  archive(t, &tar.Header{Name: "0/up/p", Typeflag: tar.TypeFifo}),
 		"another layer":           archive(t, file("1/up/x")),
 		"a negative layer":        archive(t, file("-1/up/x")),
+		"a file as a folder":      archive(t, file("0/up/x"), file("0/up/x/y")),
 		"the kernel's folder":     archive(t, file("0/work/x")),
 		"the layer itself":        archive(t, file("0/up")),
 		"mixed parts":             archive(t, file("0/up/x"), file("0/home/x"), file("0/up/y")),
@@ -161,9 +164,12 @@ func TestHostileArchives(t *testing.T) {
 			w.session("x", func(up string) { put(t, up, "n", "1") })
 			put(t, w.data, "canary", "whole")
 			before := w.left()
-			_, _, err := w.store.Import(bytes.NewReader(text), "y", w.project, unrecorded)
+			_, _, err := w.store.Import(t.Context(), bytes.NewReader(text), "y", w.project, unrecorded)
 			if err == nil {
 				t.Error("it was taken")
+			}
+			if early := err != nil && strings.Contains(err.Error(), "too early"); early != (name == "no sum") {
+				t.Error("it was refused for another reason:", err)
 			}
 			if after := w.left(); after != before {
 				t.Errorf("left: %s\nwas: %s", after, before)
@@ -187,7 +193,7 @@ func TestBrokenArchives(t *testing.T) {
 		t.Fatal(err)
 	}
 	try := func(text []byte) error {
-		_, _, err := w.store.Import(bytes.NewReader(text), "y", w.project, unrecorded)
+		_, _, err := w.store.Import(t.Context(), bytes.NewReader(text), "y", w.project, unrecorded)
 		if err != nil {
 			return err
 		}
@@ -256,7 +262,7 @@ func FuzzImport(f *testing.F) {
 		if err := z.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.Import(&packed, "y", project, unrecorded); err == nil {
+		if _, _, err := s.Import(t.Context(), &packed, "y", project, unrecorded); err == nil {
 			if err := s.Remove("y"); err != nil {
 				t.Fatal(err)
 			}

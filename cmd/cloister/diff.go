@@ -12,6 +12,7 @@ import (
 
 	"cloister/audit"
 	"cloister/state/apply"
+	"cloister/state/held"
 	"cloister/state/layers"
 	"cloister/state/patch"
 	"cloister/state/store"
@@ -65,6 +66,10 @@ func (a *app) diffOf(ctx context.Context, args []string, checkpoint string) (*st
 		return nil, nil, errors.Join(err, w.Close())
 	}
 	d, err := w.Diff(ctx, checkpoint, rel)
+	if _, ok := errors.AsType[*layers.TooMany](err); ok {
+		err = hinted(err, "remove that inside: cloister run --workspace overlay --name "+w.Name+" -- rm -r PATH",
+			"or give all of it up: cloister discard "+w.Name)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, w.Close())
 	}
@@ -225,17 +230,15 @@ func (a *app) apply(ctx context.Context, w *store.Workspace, d *store.Diff, f ap
 			return fmt.Errorf("apply %s: %w", w.Name, err)
 		}
 	}
-	var held []string
-	for _, c := range d.Changes {
-		if !c.Implied && (workspace.RunsByItself(c.Path) || linkOut(c)) {
-			held = append(held, c.Path)
-		}
+	needs, err := held.Find(w.Project, d.Changes, workspace.RunsByItself)
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", w.Name, err)
 	}
-	if len(held) > 0 && !f.autoRun {
-		for _, p := range held {
-			a.notice("cloister: %s: programs of the host may run or follow it", patch.Quote(p))
+	if len(needs) > 0 && !f.autoRun {
+		for _, c := range needs {
+			a.notice("cloister: %s: %s", patch.Quote(c.Path), c.Why)
 		}
-		return hinted(fmt.Errorf("apply %s: %s need a word of yours; nothing was written", w.Name, files(len(held))),
+		return hinted(fmt.Errorf("apply %s: %s need a word of yours; nothing was written", w.Name, files(len(needs))),
 			"look: cloister diff "+w.Name, "then: cloister apply --auto-run "+w.Name+", or name the other paths alone")
 	}
 	if len(d.Conflicts) > 0 {
@@ -308,31 +311,6 @@ func (a *app) leaveOut(d *store.Diff) {
 		}
 		return special
 	})
-}
-
-// linkOut tells a link that leads out of the project, or may.
-func linkOut(c layers.Change) bool {
-	if c.New.Kind != layers.Link {
-		return false
-	}
-	to := c.New.Target
-	if strings.HasPrefix(to, "/") {
-		return true
-	}
-	depth := strings.Count(c.Path, "/")
-	for part := range strings.SplitSeq(to, "/") {
-		switch part {
-		case "..":
-			depth--
-		case ".", "":
-		default:
-			depth++
-		}
-		if depth < 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // firstPaths names the first paths of a list.

@@ -90,6 +90,7 @@ func measurements() []measurement {
 		{"injected", measureInjected},
 		{"idle", measureIdle},
 		{"decide", measureDecide},
+		{"kept", measureKept},
 		{"containers", measureContainers},
 	}
 }

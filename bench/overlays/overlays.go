@@ -1,0 +1,256 @@
+// Package overlays measures checkpoints, diffs, forks and applies of an overlay workspace
+// beside what else keeps a moment of a folder: git, a copy, and file systems that share.
+//
+// The promise: each figure is of the store that the product uses, called as its commands
+// call it, in a folder that is removed at the end. What a command needs besides, its own
+// start and the record of the guardian, is not in it.
+//
+// The call most readers want is [Measure].
+package overlays
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"cloister/state/store"
+)
+
+// Options are what is measured.
+type Options struct {
+	Dir     string // everything is made in it, and removed
+	Files   int    // of the project
+	Changed int    // of them
+	Rounds  int
+	Peers   bool
+	Views   bool // forks are mounted, which only root can here
+	// Add takes a figure.
+	Add func(subject, contender, unit string, value float64)
+}
+
+const (
+	ours    = "cloister"
+	perDir  = 50
+	oneText = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde\n"
+)
+
+// The project that the budgets are for.
+const (
+	Files   = 50_000
+	Changed = 200
+)
+
+// All measures that project beside its peers, and the ends of the curves. The short form
+// takes a second and shows only that it works.
+func All(ctx context.Context, dir string, short, views bool, add func(string, string, string, float64)) error {
+	sizes := []struct{ files, changed, rounds int }{
+		{Files, Changed, 7},
+		{1000, Changed, 5},
+		{1_000_000, Changed, 3},
+		{Files, 2000, 3},
+		{Files, 20_000, 2},
+	}
+	if short {
+		sizes = sizes[:1]
+		sizes[0].files, sizes[0].changed, sizes[0].rounds = 500, 10, 1
+	}
+	for i, s := range sizes {
+		err := Measure(ctx, Options{
+			Dir: dir, Files: s.files, Changed: s.changed, Rounds: s.rounds, Peers: i == 0 && !short, Views: views, Add: add,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Measure makes a project of that size and measures on it.
+func Measure(ctx context.Context, o Options) (err error) {
+	m := &measuring{Options: o, project: filepath.Join(o.Dir, "project"), data: filepath.Join(o.Dir, "data")}
+	defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
+	if err := m.write(m.project, o.Files, oneText); err != nil {
+		return fmt.Errorf("make a project: %w", err)
+	}
+	time.Sleep(20 * time.Millisecond) // the clock of files has moved on: nothing was changed meanwhile
+	if m.store, err = store.Open(m.data, m.project); err != nil {
+		return err
+	}
+	for range o.Rounds {
+		if err := errors.Join(m.round(ctx), ctx.Err()); err != nil {
+			return err
+		}
+	}
+	if o.Peers {
+		return m.peers(ctx)
+	}
+	return nil
+}
+
+type measuring struct {
+	Options
+
+	project, data string
+	store         *store.Store
+	rounds        int
+}
+
+// name is where the n-th file lies.
+func name(n int) string {
+	return fmt.Sprintf("d%d/d%d/f%d", n/perDir/perDir, n/perDir, n)
+}
+
+// write writes the first files of a project below a folder.
+func (m *measuring) write(top string, files int, text string) error {
+	for n := range files {
+		at := filepath.Join(top, name(n))
+		if n%perDir == 0 {
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change writes evenly spread changes to an upper, as an overlay would.
+func (m *measuring) change(upper, text string) error {
+	for i := range m.Changed {
+		at := filepath.Join(upper, name(i*(m.Files/m.Changed)))
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Subject names what is measured with its size.
+func Subject(what string, files, changed int) string {
+	return fmt.Sprintf("%s, %d files, %d changed", what, files, changed)
+}
+
+// timed adds how long a call took, in milliseconds.
+func (m *measuring) timed(what, contender string, do func() error) error {
+	began := time.Now()
+	err := do()
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	m.Add(Subject(what, m.Files, m.Changed), contender, "ms", float64(time.Since(began).Microseconds())/1000)
+	return nil
+}
+
+// round is a session that changes files, with all that can be done about it.
+func (m *measuring) round(ctx context.Context) (err error) {
+	m.rounds++
+	name := fmt.Sprintf("w%d", m.rounds)
+	use, err := m.store.Begin(name, m.project, "")
+	if err != nil {
+		return err
+	}
+	err = m.change(filepath.Join(use.Mount.Store, use.Mount.Project.Upper), fmt.Sprint(m.rounds)+oneText)
+	if err == nil {
+		err = m.with(name, func(w *store.Workspace) error {
+			return m.timed("checkpoint, live", ours, func() error {
+				_, err := w.Save(ctx, "live", false, nil)
+				return err
+			})
+		})
+	}
+	if err := errors.Join(err, use.Close()); err != nil {
+		return err
+	}
+	err = m.with(name, func(w *store.Workspace) error { return m.stopped(ctx, w) })
+	for i := range 10 {
+		err = errors.Join(err, m.store.Forget(fmt.Sprintf("%s-%d", name, i)))
+	}
+	return errors.Join(err, m.store.Remove(name))
+}
+
+func (m *measuring) with(name string, do func(*store.Workspace) error) error {
+	w, err := m.store.Lock(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(w), w.Close())
+}
+
+func (m *measuring) stopped(ctx context.Context, w *store.Workspace) error {
+	var c store.Checkpoint
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"diff", func() error {
+			d, err := w.Diff(ctx, "", nil)
+			if err != nil {
+				return err
+			}
+			if len(d.Changes) != m.Changed || len(d.Conflicts) > 0 {
+				err = fmt.Errorf("%d changes, %v", len(d.Changes), d.Conflicts)
+			}
+			return errors.Join(err, d.Close())
+		}},
+		{"checkpoint, stopped", func() (err error) {
+			c, err = w.Save(ctx, "stopped", false, nil)
+			return err
+		}},
+		{"restore", func() error {
+			_, err := w.Restore(ctx, c.ID)
+			return err
+		}},
+		{"ten forks", func() error { return m.fork(ctx, w, c.ID) }},
+	} {
+		if err := m.timed(step.what, ours, step.do); err != nil {
+			return err
+		}
+	}
+	d, err := w.Diff(ctx, "", nil)
+	if err != nil {
+		return err
+	}
+	err = m.timed("apply", ours, func() error {
+		_, err := w.Apply(d, "all")
+		return err
+	})
+	if err := errors.Join(err, d.Close()); err != nil {
+		return err
+	}
+	return m.timed("undo", ours, func() error {
+		_, err := w.Undo(1)
+		return err
+	})
+}
+
+// fork makes ten, and mounts the view of each.
+func (m *measuring) fork(ctx context.Context, w *store.Workspace, id string) error {
+	var names []string
+	for i := range 10 {
+		names = append(names, fmt.Sprintf("%s-%d", w.Name, i))
+	}
+	if _, err := w.Fork(ctx, id, names, nil); err != nil {
+		return err
+	}
+	for _, n := range names {
+		use, err := m.store.Begin(n, m.project, "")
+		if err != nil {
+			return err
+		}
+		if m.Views {
+			err = m.view(use.Mount)
+		}
+		if err := errors.Join(err, use.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

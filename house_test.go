@@ -158,6 +158,7 @@ var packages = map[string]string{
 	"internal/rawcall":        "names made and removed without a word to the scheduler",
 	"internal/realpath":       "a path without symbolic links, by the kernel's word",
 	"internal/peercred":       "who is at the other end of a unix socket",
+	"internal/hint":           "errors that carry advice",
 	"internal/shellword":      "a command line as a shell reads it",
 	"internal/tenants":        "hosts that many tenants share",
 	"internal/termsafe":       "bytes that cannot steer a terminal",
@@ -166,6 +167,7 @@ var packages = map[string]string{
 	"internal/xdg":            "the folders of one instance",
 	"host/kernel":             "facts about the host's kernel",
 	"policy":                  "the judge",
+	"policy/destination":      "the destinations of --allow and --deny as rules",
 	"policy/allowing":         "the words that would allow what was refused",
 	"policy/cedartext":        "where in a Cedar file something is wrong, in a person's words",
 	"policy/suggest":          "the rules that a policy lacks for what was seen",
@@ -187,6 +189,7 @@ var packages = map[string]string{
 	"secret/sshkey":           "what logs in by SSH, outside",
 	"secret/vault":            "the encrypted file of one user's secrets",
 	"session":                 "registry and shim",
+	"session/launch":          "what was typed as a plan, and the process that carries it out",
 	"session/terminal":        "one program's terminal, for several people's",
 	"session/stats":           "the numbers of one session",
 	"ui/web":                  "the window's door and pages",
@@ -248,7 +251,7 @@ var large = map[string]struct {
 }{
 	"config":         {3200, "one strict value: every key of every file is read and checked here, and nowhere else"},
 	"bench":          {3500, "one file for each subject that is measured; nothing in one knows another; the client of all is the next to move out"},
-	"cmd/cloister":   {13500, "one file for each noun; nothing in one file knows another"},
+	"cmd/cloister":   {13100, "one file for each noun; nothing in one file knows another"},
 	"egress":         {6700, "DNS, tunnels, proxies, requests that are read, their edits and limits end in one path of judgement; the parsers moved to egress/internal/wire already"},
 	"guardian":       {5200, "one route table and the wiring of every enforcer; what the window asks of this program is the next to move out"},
 	"policy":         {5050, "the index, the Cedar text and the reader of Cedar files must decide alike; what Cedar says wrong of a text has moved out"},
@@ -643,22 +646,23 @@ var mayResolve = map[string]string{
 // A bare name would be looked for on PATH by package os/exec, where a payload could have
 // put it.
 var mayStart = map[string]string{
-	"cmd/cloister/background.go":             "this very program",
+	"cmd/cloister/background.go":             "this very program, with the words of fork and compare",
 	"cmd/cloister/chromium/browser.go":       "only tests: a browser of the system",
 	"cmd/cloister/git.go":                    "runs inside: git there is the cloister's own",
-	"cmd/cloister/guardian.go":               "this very program",
+	"cmd/cloister/guardian.go":               "this very program, as the guardian",
 	"cmd/cloister/program.go":                "host/resolve",
 	"git/git.go":                             "host/resolve",
 	"git/reach.go":                           "host/resolve",
 	"guardian/mcpbridge.go":                  "host/resolve",
-	"guardian/tools.go":                      "this very program",
+	"guardian/tools.go":                      "this very program, as the probe of doctor",
 	"hostexec/keep_linux.go":                 "the file that host/resolve found and a person saw, held by its digest",
-	"hostexec/run_linux.go":                  "this very program",
-	"hostexec/under_linux.go":                "this very program",
-	"sandbox/docker/ids_linux.go":            "this very program",
+	"hostexec/run_linux.go":                  "this very program, as the keeper of a host command",
+	"hostexec/under_linux.go":                "this very program, as the keeper of a host command",
+	"sandbox/docker/ids_linux.go":            "this very program, as the process that holds a user namespace",
 	"sandbox/docker/inside/init_linux.go":    "runs inside: the cloister's own",
 	"sandbox/docker/inside/payload_linux.go": "runs inside: the command",
 	"secret/vault/exec.go":                   "host/resolve",
+	"session/launch/process.go":              "this very program, as the shim of a cloister",
 	"workspace/hostgit/hostgit.go":           "host/resolve",
 	"workspace/hostgit/sources.go":           "host/resolve",
 }
@@ -667,6 +671,40 @@ var mayStart = map[string]string{
 func TestProgramsOfTheHostAreFoundByTheResolver(t *testing.T) {
 	callsOnly(t, regexp.MustCompile(`\b(exec\.Command|exec\.CommandContext|os\.StartProcess|syscall\.Exec|unix\.Exec|syscall\.ForkExec)\(`),
 		mayStart, "mayStart", "a program of the host goes by host/resolve, as a.program has it")
+}
+
+// Below the command line no file runs a command of it: what this program starts itself
+// as has a name of its own, which no person types. Fork and compare still do, in cmd.
+func TestNothingRunsTheCommandLine(t *testing.T) {
+	root, err := os.ReadFile("cmd/cloister/root.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var verbs []string
+	for _, found := range regexp.MustCompile(`\{"(\w+)", of\w+, `).FindAllStringSubmatch(string(root), -1) {
+		if !slices.Contains([]string{"shim", "guardian"}, found[1]) {
+			verbs = append(verbs, found[1])
+		}
+	}
+	if len(verbs) < 25 {
+		t.Fatalf("found only %q", verbs)
+	}
+	words := regexp.MustCompile(`\[\]string\{[^{}]*"(` + strings.Join(verbs, "|") + `)"`)
+	if !words.MatchString(`[]string{self, "start", "--detach"}`) {
+		t.Fatal("the pattern finds nothing")
+	}
+	for name, how := range mayStart {
+		if !strings.HasPrefix(how, "this very program") || strings.HasPrefix(name, "cmd/") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.FromSlash(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := words.FindString(string(text)); found != "" {
+			t.Errorf("%s: %s: start a shim by session/launch instead", name, found)
+		}
+	}
 }
 
 // One resolver follows the links of this host (host/resolve): whoever follows one by

@@ -167,7 +167,7 @@ type StartRequest struct {
 	Branch  string `json:"branch,omitempty"`
 }
 
-// StartAnswer answers it, with the words of `cloister start --detach`.
+// StartAnswer answers it, with the name of the cloister.
 type StartAnswer struct {
 	Said string `json:"said"`
 }

@@ -49,6 +49,7 @@ import (
 	"cloister/secret/oauth"
 	"cloister/secret/vault"
 	"cloister/session"
+	"cloister/session/launch"
 	"cloister/ui/desktop"
 	"cloister/ui/web"
 )
@@ -101,10 +102,13 @@ type Options struct {
 	Keyring vault.Keyring
 	// SecretEnv is the whole environment of a command that prints a secret.
 	SecretEnv []string
-	// Self is this program, and SelfEnv its whole environment, for what the window
-	// asks in the words of the CLI: doctor, start. Empty means that it cannot.
-	Self    string
-	SelfEnv []string
+	// Shim is how this program starts itself as a shim, for cloisters that the window
+	// starts; without a path it starts none.
+	Shim launch.Self
+	// Probe is the command line of this program that prints what doctor found, as JSON,
+	// in the environment of Shim. The guardian is no process that could find out: what
+	// keeps its memory to itself keeps it from making namespaces too.
+	Probe []string
 	// Door is where the terminal of a session is found, by its ID.
 	Door func(id string) string
 	// Shared says that the process is not the guardian's own, as in tests:
@@ -168,7 +172,7 @@ type guardian struct {
 
 	window   window // where browsers come in, once somebody asked for it
 	commands *commands.List
-	tools    sync.Map // pids of this program that the guardian runs itself
+	own      sync.Map // pids of shims and probes that the guardian started
 
 	// reloading is held for writing by a reload, for reading while a session
 	// opens: each session has either the old policy and is in live when the

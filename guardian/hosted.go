@@ -36,8 +36,8 @@ func (g *guardian) ofHostCommand(r *http.Request) bool {
 		if pid == self {
 			return peer.PID != self // the guardian's own calls are tests'
 		}
-		if _, own := g.tools.Load(pid); own {
-			return false // what the guardian itself calls for the window
+		if _, own := g.own.Load(pid); own {
+			return false // what the guardian itself started for the window
 		}
 		parent, known := parentOf(pid)
 		if !known {

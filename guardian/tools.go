@@ -24,52 +24,46 @@ import (
 	"cloister/audit"
 	"cloister/internal/peercred"
 	"cloister/internal/termsafe"
+	"cloister/session/launch"
 	"cloister/session/terminal"
 	"cloister/ui/web"
 	"cloister/workspace"
 )
 
 const (
-	// toolWithin is how long this program may take for the window.
-	toolWithin = 60 * time.Second
+	// shimWithin is how long a cloister that the window starts may take, and
+	// probeWithin how long doctor may.
+	shimWithin, probeWithin = 60 * time.Second, 60 * time.Second
 	// maxTyped bounds one message of a terminal in a browser, in bytes.
 	maxTyped = 64 << 10
 )
 
-// tool runs this program as the person would, and gives what it printed.
-func (g *guardian) tool(ctx context.Context, args ...string) (out, said string, err error) {
-	if g.o.Self == "" {
-		return "", "", api.BadRequest("this guardian cannot run cloister itself")
+// getDoctor answers with what a process of its own found out. That something is wrong is
+// an answer.
+func (g *guardian) getDoctor(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if len(g.o.Probe) == 0 {
+		return nil, api.BadRequest("this guardian cannot find out what doctor does")
 	}
-	ctx, cancel := context.WithTimeout(ctx, toolWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), probeWithin)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, g.o.Self, args...)
-	cmd.Env, cmd.Dir = g.o.SelfEnv, "/"
+	cmd := exec.CommandContext(ctx, g.o.Probe[0], g.o.Probe[1:]...)
+	cmd.Env, cmd.Dir = g.o.Shim.Env, "/"
 	cmd.WaitDelay = 2 * time.Second // what it started in the background may keep its pipes
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
-		return "", "", fmt.Errorf("run cloister %s: %w", args[0], err)
+		return nil, fmt.Errorf("doctor: %w", err)
 	}
-	g.tools.Store(cmd.Process.Pid, struct{}{})
-	err = cmd.Wait()
-	g.tools.Delete(cmd.Process.Pid)
-	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil
-	}
-	return stdout.String(), stderr.String(), err
-}
-
-// getDoctor answers in the words of the CLI. That something is wrong is an answer.
-func (g *guardian) getDoctor(_ http.ResponseWriter, r *http.Request) (any, error) {
-	out, said, err := g.tool(r.Context(), "doctor", "--json")
-	if json.Valid([]byte(out)) {
-		return json.RawMessage(out), nil
+	g.own.Store(cmd.Process.Pid, struct{}{})
+	err := cmd.Wait()
+	g.own.Delete(cmd.Process.Pid)
+	if json.Valid(stdout.Bytes()) {
+		return json.RawMessage(stdout.Bytes()), nil
 	}
 	if err == nil {
 		err = errors.New("it printed no answer")
 	}
-	return nil, fmt.Errorf("doctor: %w: %s", err, termsafe.Text(termsafe.Clip(said, maxShown)))
+	return nil, fmt.Errorf("doctor: %w: %s", err, termsafe.Text(termsafe.Clip(stderr.String(), maxShown)))
 }
 
 // getProjects lists the projects that had a cloister, the latest first: where the
@@ -91,7 +85,7 @@ var (
 	branchName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}$`) })
 )
 
-// postStart starts a cloister as `cloister start --detach` does, in a project that
+// postStart starts a cloister of an agent, or finds the one that runs, in a project that
 // a person has used before.
 func (g *guardian) postStart(_ http.ResponseWriter, r *http.Request) (any, error) {
 	req, err := read[api.StartRequest](r)
@@ -107,27 +101,39 @@ func (g *guardian) postStart(_ http.ResponseWriter, r *http.Request) (any, error
 	case req.Branch != "" && (!branchName().MatchString(req.Branch) || strings.Contains(req.Branch, "..")):
 		return nil, api.BadRequest("start: %q is not the name of a branch", termsafe.Clip(req.Branch, 200))
 	}
-	args := []string{"start", "--detach", "--project=" + req.Project}
-	if req.Agent != "" {
-		args = append(args, "--agent="+req.Agent)
-	}
-	if req.Branch != "" {
-		args = append(args, "--branch="+req.Branch)
-	}
-	out, said, err := g.tool(context.WithoutCancel(r.Context()), args...)
-	if err != nil {
-		e := &api.Error{Status: http.StatusConflict, Code: api.CodeBadRequest, Message: fmt.Sprintf("start: %v", err)}
-		for line := range strings.Lines(said) {
-			line = termsafe.Text(strings.TrimSpace(line))
-			if hint, ok := strings.CutPrefix(line, "hint: "); ok {
-				e.Hints = append(e.Hints, hint)
-			} else if text, ok := strings.CutPrefix(line, "cloister: "); ok {
-				e.Message = text
-			}
+	answer, err := g.startShim(context.WithoutCancel(r.Context()), launch.Order{
+		Verb: "start", Project: req.Project, Agent: req.Agent, Branch: req.Branch, Rejoin: true,
+	})
+	if failed, is := errors.AsType[*launch.Failure](err); is {
+		e := &api.Error{Status: http.StatusConflict, Code: api.CodeBadRequest, Message: termsafe.Text(failed.Error())}
+		for _, line := range failed.Hints() {
+			e.Hints = append(e.Hints, termsafe.Text(line))
 		}
 		return nil, e
 	}
-	return api.StartAnswer{Said: termsafe.Text(strings.TrimSpace(out))}, nil
+	if err != nil {
+		return nil, err
+	}
+	return api.StartAnswer{Said: termsafe.Text(answer.Name)}, nil
+}
+
+// startShim starts a cloister's shim, which outlives the guardian.
+func (g *guardian) startShim(ctx context.Context, order launch.Order) (launch.Answer, error) {
+	if g.o.Shim.Path == "" {
+		return launch.Answer{}, api.BadRequest("this guardian cannot start a cloister")
+	}
+	ctx, cancel := context.WithTimeout(ctx, shimWithin)
+	defer cancel()
+	child, err := g.o.Shim.Start(order)
+	if err != nil {
+		return launch.Answer{}, err
+	}
+	g.own.Store(child.PID, struct{}{})
+	go func() {
+		_ = child.Wait() // what became of it is in its answer, or in the session's end
+		g.own.Delete(child.PID)
+	}()
+	return child.Answer(ctx)
 }
 
 // getFile is a file that a session changed, beside what was committed last.

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/user"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"cloister/guardian"
 	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
+	"cloister/session/launch"
 
 	"golang.org/x/term"
 )
@@ -289,12 +289,4 @@ func (a *app) ensure(ctx context.Context) (*client.Client, error) {
 }
 
 // tilde expands a leading ~ to the person's home.
-func (a *app) tilde(path string) (string, error) {
-	if path != "~" && !strings.HasPrefix(path, "~/") {
-		return path, nil
-	}
-	if a.home() == "" {
-		return "", fmt.Errorf("expand %s: HOME is not set", path)
-	}
-	return filepath.Join(a.home(), strings.TrimPrefix(path, "~")), nil
-}
+func (a *app) tilde(path string) (string, error) { return launch.Tilde(path, a.home()) }

@@ -3,141 +3,106 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"syscall"
 
 	"cloister/api"
 	"cloister/internal/xdg"
 	"cloister/session"
+	"cloister/session/launch"
+
+	"github.com/spf13/cobra"
 )
 
-// detach starts the same command again as a process of its own, with more flags,
-// and waits until its command runs. Its output goes to a log.
-func (a *app) detach(ctx context.Context, verb string, flags ...string) (readyWord, error) {
-	none := readyWord{}
+// shimCommand is what detach and the guardian's window start this program as.
+func (a *app) shimCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "shim", Hidden: true, Args: counted(0, 0),
+		Short: "Be the process of a cloister that another process of Cloister ordered",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			order, reply, err := launch.Receive()
+			if err != nil {
+				return wrongWords("to start a cloister: cloister start, or cloister run -d -- CMD", "shim: %v", err)
+			}
+			f := runFlags{Order: order, reply: reply}
+			if err := order.Check(); err != nil {
+				reply.Send(failure(order.Verb, err))
+				return nil
+			}
+			if order.Verb == "start" {
+				return a.hold(cmd.Context(), &startFlags{runFlags: f}, order.Args)
+			}
+			return a.run(cmd.Context(), &f, order.Args)
+		},
+	}
+}
+
+// self is this program, to be started as a shim by whoever has these folders.
+func (a *app) self(program string, dirs xdg.Dirs) launch.Self {
+	words := []string{"cloister", "shim"}
+	if a.debug {
+		words = append(words, "--debug")
+	}
+	if a.quiet {
+		words = append(words, "--quiet")
+	}
+	return launch.Self{Path: program, Args: words, Logs: filepath.Join(dirs.State, "logs")}
+}
+
+// detach starts a shim as a process of its own, and waits until its command runs. Its
+// output goes to a log.
+func (a *app) detach(ctx context.Context, order launch.Order) (launch.Answer, error) {
+	none := launch.Answer{}
 	dirs, err := a.dirs()
 	if err != nil {
 		return none, &unbuiltError{err}
 	}
-	logs := filepath.Join(dirs.State, "logs")
-	if err := os.MkdirAll(logs, 0o700); err != nil {
-		return none, &unbuiltError{fmt.Errorf("make log folder: %w", err)}
-	}
-	out, err := os.OpenFile(pendingLog(dirs, os.Getpid()), os.O_CREATE|os.O_WRONLY|os.O_APPEND|os.O_TRUNC, 0o600)
-	if err != nil {
-		return none, &unbuiltError{fmt.Errorf("make log: %w", err)}
-	}
-	defer out.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return none, &unbuiltError{err}
-	}
-	defer null.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return none, &unbuiltError{err}
-	}
-	defer r.Close()
-	self, err := os.Executable()
+	program, err := os.Executable()
 	if err != nil {
 		return none, &unbuiltError{fmt.Errorf("find cloister itself: %w", err)}
 	}
-	at := slices.Index(a.args, verb) + 1
-	args := slices.Concat([]string{os.Args[0]}, a.args[:at], []string{"--ready-fd=3"}, flags, a.args[at:])
-	p, err := os.StartProcess(self, args, &os.ProcAttr{
-		Env: os.Environ(), Files: []*os.File{null, out, out, w}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	w.Close()
+	self := a.self(program, dirs)
+	self.Env = os.Environ()
+	child, err := self.Start(order)
 	if err != nil {
-		return none, &unbuiltError{fmt.Errorf("start in the background: %w", err)}
+		return none, &unbuiltError{err}
 	}
-	var word readyWord
-	if err := json.NewDecoder(r).Decode(&word); err != nil {
-		state, waitErr := p.Wait()
-		_ = os.Remove(out.Name())
-		return none, &unbuiltError{errors.Join(fmt.Errorf("start in the background: it ended before its command ran: %v", state), waitErr)}
+	answer, err := child.Answer(ctx)
+	if _, said := errors.AsType[*launch.Failure](err); said {
+		return none, err
 	}
-	if word.Error != "" || word.Joined {
-		_, waitErr := p.Wait()
-		_ = os.Remove(out.Name())
-		if waitErr != nil {
-			return none, &unbuiltError{waitErr}
-		}
-	}
-	if word.Error != "" {
-		return none, &backgroundError{word}
+	if err != nil {
+		return none, &unbuiltError{err}
 	}
 	// The guardian learns it another way: the next caller finds it running.
 	if c, err := a.dial(ctx); err == nil {
 		_ = settled(ctx, c) // it runs, whatever the guardian says
 		c.Close()
 	}
-	return word, p.Release()
+	return answer, nil
 }
 
-// readyWord is what a background run tells the one that started it.
-type readyWord struct {
-	Name   string   `json:"name,omitempty"`
-	Joined bool     `json:"joined,omitempty"` // Name runs already, started by another
-	Error  string   `json:"error,omitempty"`
-	Hints  []string `json:"hints,omitempty"`
-	Status int      `json:"status,omitempty"`
-}
-
-// backgroundError is a background run's failure, told by the foreground.
-type backgroundError struct{ word readyWord }
-
-func (e *backgroundError) Error() string   { return e.word.Error }
-func (e *backgroundError) Hints() []string { return e.word.Hints }
-
-func pendingLog(d xdg.Dirs, pid int) string {
-	return filepath.Join(d.State, "logs", ".pending-"+strconv.Itoa(pid))
-}
-
-// announce wires a background run to the one that waits for it. The function
-// that it gives tells of a failure.
-func (a *app) announce(f *runFlags, s *session.Shim, dirs xdg.Dirs) func(error) {
-	if f.ready == 0 {
+// announce wires a shim to the process that started it. The function that it gives
+// reports a failure.
+func announce(f *runFlags, s *session.Shim, dirs xdg.Dirs) func(error) {
+	if f.reply == nil {
 		return func(error) {}
 	}
-	say := teller(f.ready)
 	name := ""
 	s.Granted = func(grant api.SessionGrant) error {
 		name = grant.Name
-		return nameLog(dirs, name)
+		return f.reply.NameLog(outputFile(dirs, name))
 	}
-	s.Running = func() { say(readyWord{Name: name}) }
-	return func(err error) { say(failedWord(f.verb, err)) }
+	s.Running = func() { f.reply.Send(launch.Answer{Name: name}) }
+	return func(err error) { f.reply.Send(failure(f.Verb, err)) }
 }
 
-// teller says one word on a descriptor.
-func teller(fd int) func(readyWord) {
-	w := os.NewFile(uintptr(fd), "ready")
-	syscall.CloseOnExec(fd)
-	return func(word readyWord) {
-		// Nobody may be waiting any more; the session does not depend on it.
-		_ = json.NewEncoder(w).Encode(word)
-		w.Close()
-	}
-}
-
-func failedWord(verb string, err error) readyWord {
-	return readyWord{Error: err.Error(), Hints: hintsOf(err), Status: exitStatus(unbuilt(verb, err))}
-}
-
-// nameLog gives the log of a background run its name.
-func nameLog(dirs xdg.Dirs, name string) error {
-	if err := os.Rename(pendingLog(dirs, os.Getppid()), outputFile(dirs, name)); err != nil {
-		return fmt.Errorf("name log: %w", err)
-	}
-	return nil
+func failure(verb string, err error) launch.Answer {
+	return launch.Answer{Error: err.Error(), Hints: hintsOf(err), Status: exitStatus(unbuilt(verb, err))}
 }
 
 // maxOutputKept bounds what is kept of a command's output, of which the end is shown.

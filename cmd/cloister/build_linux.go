@@ -21,6 +21,7 @@ import (
 	"cloister/sandbox/docker"
 	"cloister/sandbox/image"
 	"cloister/session"
+	"cloister/session/launch"
 
 	"golang.org/x/term"
 )
@@ -167,7 +168,7 @@ func (a *app) trusted() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, more, err := a.authorities(cfg)
+	file, more, err := launch.Authorities(cfg, a.env, a.home(), a.uid)
 	if err != nil || file == "" {
 		return more, err
 	}

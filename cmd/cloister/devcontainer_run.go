@@ -31,36 +31,36 @@ const here = "."
 // for: its image, its variables, ports and limits, and what runs before the command.
 // Nothing is fetched before the person agreed to these bytes.
 func (a *app) asDevcontainer(ctx context.Context, f *runFlags, dirs xdg.Dirs) error {
-	if f.devcontainer == "" {
+	if f.Devcontainer == "" {
 		return nil
 	}
-	if f.branch != "" || f.workspace == "none" {
+	if f.Branch != "" || f.Workspace == "none" {
 		return wrongWords("",
-			"%s: --devcontainer goes with the project's own files: neither with -b nor with --workspace none", f.verb)
+			"%s: --devcontainer goes with the project's own files: neither with -b nor with --workspace none", f.Verb)
 	}
 	words := []string{}
-	if f.devcontainer != here {
-		words = append(words, f.devcontainer)
+	if f.Devcontainer != here {
+		words = append(words, f.Devcontainer)
 	}
-	l, err := a.devcontainerOf(devcontainerFlags{project: cmp.Or(f.project, "."), env: f.env}, words)
+	l, err := a.devcontainerOf(devcontainerFlags{project: cmp.Or(f.Project, "."), env: f.Env}, words)
 	if err != nil {
 		return err
 	}
 	if !l.trusted {
-		return hinted(fmt.Errorf("%s: no one has agreed to %s as it is now", f.verb, l.File),
+		return hinted(fmt.Errorf("%s: no one has agreed to %s as it is now", f.Verb, l.File),
 			"look at what it asks for: cloister devcontainer check", "agree to it: cloister devcontainer trust")
 	}
-	i, err := a.devcontainerImage(ctx, l, f.image)
+	i, err := a.devcontainerImage(ctx, l, f.Image)
 	if err != nil {
-		return fmt.Errorf("%s: %s: %w", f.verb, l.File, err)
+		return fmt.Errorf("%s: %s: %w", f.Verb, l.File, err)
 	}
-	e, err := l.On(a.devcontainerOptions(l.project, "", f.env), devcontainer.Image{Env: i.Env, Label: i.Devcontainer})
+	e, err := l.On(a.devcontainerOptions(l.project, "", f.Env), devcontainer.Image{Env: i.Env, Label: i.Devcontainer})
 	if err != nil {
 		return err
 	}
-	f.image, f.dev = cmp.Or(f.image, i.ID), &e
-	f.noNetwork = f.noNetwork || e.NoNetwork
-	if !f.noNetwork {
+	f.Image, f.dev = cmp.Or(f.Image, i.ID), &e
+	f.NoNetwork = f.NoNetwork || e.NoNetwork
+	if !f.NoNetwork {
 		a.forward(ctx, f, e.Ports)
 	}
 	refused := len(l.Refused())
@@ -84,7 +84,7 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, dirs xdg.Dirs) er
 func (a *app) devcontainerPlaces(f *runFlags, e *devcontainer.Effective, root string) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
-		return fmt.Errorf("%s: open the image: %w", f.verb, err)
+		return fmt.Errorf("%s: open the image: %w", f.Verb, err)
 	}
 	defer r.Close()
 	taken := func(at string) bool {
@@ -112,7 +112,7 @@ func (a *app) devcontainerPlaces(f *runFlags, e *devcontainer.Effective, root st
 func (a *app) forward(ctx context.Context, f *runFlags, ports []uint16) {
 	for _, p := range ports {
 		number := strconv.Itoa(int(p))
-		if slices.ContainsFunc(f.publish, func(typed string) bool {
+		if slices.ContainsFunc(f.Publish, func(typed string) bool {
 			known, err := session.ParsePublished(typed)
 			return err == nil && (known.Port == p || known.HostPort == p)
 		}) {
@@ -124,7 +124,7 @@ func (a *app) forward(ctx context.Context, f *runFlags, ports []uint16) {
 			continue
 		}
 		_ = l.Close() // it was only looked for
-		f.publish = append(f.publish, number)
+		f.Publish = append(f.Publish, number)
 	}
 }
 

@@ -3,14 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 
 	"cloister/api"
+	"cloister/internal/hint"
 	"cloister/policy"
 	"cloister/sandbox"
 	"cloister/session"
+	"cloister/session/launch"
 )
 
 // The exit statuses, besides those of wrapped commands.
@@ -25,24 +26,9 @@ const (
 )
 
 // wordsError says that the words typed are wrong.
-type wordsError struct {
-	msg  string
-	hint string
-}
+type wordsError = hint.UsageError
 
-func (e *wordsError) Error() string { return e.msg }
-
-// Hints are the words of what to do.
-func (e *wordsError) Hints() []string {
-	if e.hint == "" {
-		return nil
-	}
-	return []string{e.hint}
-}
-
-func wrongWords(hint, format string, args ...any) error {
-	return &wordsError{msg: fmt.Sprintf(format, args...), hint: hint}
-}
+func wrongWords(advice, format string, args ...any) error { return hint.Usage(advice, format, args...) }
 
 // unbuiltError says that cloister could not build the enclosure.
 type unbuiltError struct{ err error }
@@ -56,17 +42,8 @@ type statusError struct{ status int }
 
 func (e *statusError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
 
-// hintedError adds words of what to do.
-type hintedError struct {
-	err   error
-	hints []string
-}
-
-func (e *hintedError) Error() string   { return e.err.Error() }
-func (e *hintedError) Unwrap() error   { return e.err }
-func (e *hintedError) Hints() []string { return e.hints }
-
-func hinted(err error, hints ...string) error { return &hintedError{err, hints} }
+// hinted adds words of what to do.
+func hinted(err error, hints ...string) error { return hint.With(err, hints...) }
 
 // exitStatus is the one table from errors to exit statuses.
 func exitStatus(err error) int {
@@ -75,7 +52,7 @@ func exitStatus(err error) int {
 		words   *wordsError
 		execute *sandbox.ExecError
 		unbuilt *unbuiltError
-		behind  *backgroundError
+		behind  *launch.Failure
 		signal  *session.Interrupted
 		srt     *srtFailure
 	)
@@ -88,8 +65,8 @@ func exitStatus(err error) int {
 		return statusFailed
 	case errors.As(err, &signal):
 		return statusSignalBase + int(signal.Signal)
-	case errors.As(err, &behind) && behind.word.Status != 0:
-		return behind.word.Status
+	case errors.As(err, &behind) && behind.Answer.Status != 0:
+		return behind.Answer.Status
 	case errors.As(err, &words):
 		return statusWords
 	case errors.As(err, &execute) && execute.NotFound:
@@ -155,37 +132,16 @@ func apart(err error) []error {
 
 // hintsOf gathers the hints of an error and of what it wraps, each once.
 func hintsOf(err error) []string {
-	var out []string
-	var walk func(error)
-	walk = func(err error) {
+	return hint.Of(err, func(err error) []string {
 		//nolint:errorlint // the tree itself is read here
 		switch e := err.(type) {
-		case nil:
-			return
-		case interface{ Hints() []string }:
-			out = append(out, e.Hints()...)
 		case *api.Error:
-			out = append(out, e.Hints...)
+			return e.Hints
 		case *policy.SyntaxError:
 			if e.Hint != "" {
-				out = append(out, e.Hint)
+				return []string{e.Hint}
 			}
 		}
-		//nolint:errorlint // the tree itself is read here
-		switch e := err.(type) {
-		case interface{ Unwrap() error }:
-			walk(e.Unwrap())
-		case interface{ Unwrap() []error }:
-			for _, e := range e.Unwrap() {
-				walk(e)
-			}
-		}
-	}
-	walk(err)
-	seen := map[string]bool{}
-	return slices.DeleteFunc(out, func(h string) bool {
-		twice := seen[h]
-		seen[h] = true
-		return twice
+		return nil
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/api/client"
 	"cloister/sandbox"
+	"cloister/session/launch"
 
 	"github.com/spf13/cobra"
 )
@@ -150,7 +151,8 @@ func (a *app) extended(inside, named []string) ([]string, error) {
 	if t := a.env.get("TERM"); t != "" {
 		set("TERM", t)
 	}
-	given, err := a.inside(&runFlags{verb: "exec", env: named})
+	order := launch.Order{Verb: "exec", Env: named}
+	given, err := order.Variables(a.env)
 	if err != nil {
 		return nil, err
 	}

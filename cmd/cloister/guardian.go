@@ -25,7 +25,7 @@ import (
 
 func (a *app) guardianCommand() *cobra.Command {
 	return group("guardian", "Start, stop, ask and watch the daemon that every cloister depends on",
-		a.guardianStart(), a.guardianStop(), a.guardianStatus(), a.guardianReload(), a.guardianOpen(), a.guardianAPI(), a.guardianDaemon(), guardianKeep())
+		a.guardianStart(), a.guardianStop(), a.guardianStatus(), a.guardianReload(), a.guardianOpen(), a.guardianAPI(), a.guardianDaemon(), a.guardianProbe(), guardianKeep())
 }
 
 // locksDir is where the sessions of one project find each other.
@@ -209,6 +209,14 @@ func (a *app) guardianDaemon() *cobra.Command {
 	return c
 }
 
+// guardianProbe is the process that finds out for the guardian what doctor prints.
+func (a *app) guardianProbe() *cobra.Command {
+	return &cobra.Command{
+		Use: "probe", Hidden: true, Args: counted(0, 0), Short: "Find out what this machine can guarantee, for the guardian",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.json(a.diagnose(cmd.Context())) },
+	}
+}
+
 func (a *app) runGuardian(ctx context.Context, ready func()) error {
 	d, err := a.dirs()
 	if err != nil {
@@ -225,12 +233,14 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
+	shim := a.self(helper[0], d)
+	shim.Env, shim.Dir = a.daemonEnvironment(), "/"
 	forget := func() error { return nil }
 	err = guardian.Run(ctx, guardian.Options{
 		Helper:  helper,
 		HostEnv: hostEnv,
-		Self:    helper[0],
-		SelfEnv: a.daemonEnvironment(),
+		Shim:    shim,
+		Probe:   []string{helper[0], "guardian", "probe"},
 		Door:    func(id string) string { return doorPath(d, id) },
 		Keyring: a.keyring(), SecretEnv: a.secretEnv(hostEnv),
 		GitEnv: a.gitEnv(hostEnv),

@@ -62,7 +62,7 @@ func callGate(ctx context.Context, argv, said []string) int {
 // hostCaller is the program that is shown inside as hostexec, where a rule could
 // let something run; "" costs nothing.
 func (a *app) hostCaller(cfg *config.Config, f *runFlags) sandbox.HostPath {
-	if !cfg.Hostexec.Any() || f.noNetwork || f.workspace == "none" {
+	if !cfg.Hostexec.Any() || f.NoNetwork || f.Workspace == "none" {
 		return ""
 	}
 	exe, err := os.Executable()

@@ -13,14 +13,12 @@ import (
 	"cloister/host/taint"
 	"cloister/internal/shellword"
 	"cloister/internal/xdg"
+	"cloister/session/launch"
 	"cloister/workspace"
 	"cloister/workspace/identity"
 
 	"golang.org/x/term"
 )
-
-// residueIdentity accepts a project that is another one than at its last use.
-const residueIdentity = "project-identity"
 
 // host resolves paths of this machine, by what this instance's payloads could write.
 func (a *app) host(d xdg.Dirs) (*resolve.Resolver, error) {
@@ -69,11 +67,11 @@ func (a *app) same(f *runFlags, host *resolve.Resolver, p workspace.Project) err
 	if !is {
 		return err
 	}
-	if !slices.Contains(f.accepted(), residueIdentity) && !a.confirm(other.Question()) {
-		words := []string{"cloister", f.verb, "-C", string(p.Dir), "--accept", "residue:" + residueIdentity}
+	if !slices.Contains(f.Accepted(), launch.ResidueIdentity) && !a.confirm(other.Question()) {
+		words := []string{"cloister", f.Verb, "-C", string(p.Dir), "--accept", "residue:" + launch.ResidueIdentity}
 		hint := "if that is right: " + shellword.Line(words...)
-		if f.branch != "" {
-			hint = "if that is right, add --accept residue:" + residueIdentity
+		if f.Branch != "" {
+			hint = "if that is right, add --accept residue:" + launch.ResidueIdentity
 		}
 		if other.Gone || other.Was.Path == other.Root {
 			return hinted(other, hint, "else look at "+other.Was.Path+" first: a cloister could write there")

@@ -11,7 +11,7 @@ import (
 
 	"cloister/agent"
 	"cloister/internal/xdg"
-	"cloister/policyset"
+	"cloister/policy/destination"
 	"cloister/sandbox"
 	"cloister/sandbox/image"
 
@@ -51,18 +51,18 @@ func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs, driver san
 	if !ok {
 		return a.stored(ctx, f, dirs)
 	}
-	base := f.image == ""
+	base := f.Image == ""
 	if base {
-		f.image = baseImage
+		f.Image = baseImage
 	}
 	// What a name means here it means for every driver; the engine's own images
 	// come after.
-	named, err := a.tilde(f.image)
+	named, err := a.tilde(f.Image)
 	if err != nil {
 		return none, nil, err
 	}
-	if _, unknown := imageStore(dirs).Find(named); unknown != nil && !image.IsLocal(f.image) {
-		root, path, err := k.Find(ctx, f.image)
+	if _, unknown := imageStore(dirs).Find(named); unknown != nil && !image.IsLocal(f.Image) {
+		root, path, err := k.Find(ctx, f.Image)
 		if _, missing := errors.AsType[noImage](err); err == nil || !missing {
 			return root, path, err
 		}
@@ -88,10 +88,10 @@ type noImage interface {
 // stored is the system of an image of the store, fetched where it is not there.
 func (a *app) stored(ctx context.Context, f *runFlags, dirs xdg.Dirs) (sandbox.Root, []string, error) {
 	none := sandbox.Root{}
-	if f.image == "" {
+	if f.Image == "" {
 		return none, nil, nil
 	}
-	named, err := a.tilde(f.image)
+	named, err := a.tilde(f.Image)
 	if err != nil {
 		return none, nil, err
 	}
@@ -107,7 +107,7 @@ func (a *app) stored(ctx context.Context, f *runFlags, dirs xdg.Dirs) (sandbox.R
 	a.held = append(a.held, hold)
 	root, err := filepath.EvalSymlinks(store.Root(i))
 	if err != nil {
-		return none, nil, fmt.Errorf("image %s: %w", f.image, err)
+		return none, nil, fmt.Errorf("image %s: %w", f.Image, err)
 	}
 	return sandbox.Root{Dir: sandbox.HostPath(root), ID: i.ID}, i.Path, nil
 }
@@ -259,7 +259,7 @@ func (f *buildFlags) check() error {
 		return wrongWords("names are lower-case, such as cloister-base or work:2", "image build: --tag %q is no name of an image", f.tag)
 	}
 	if len(f.allow) > 0 {
-		if err := policyset.CheckFlags(f.allow, nil); err != nil {
+		if err := destination.Check(f.allow, nil); err != nil {
 			return wrongWords("write DOMAIN or DOMAIN:PORT", "image build: %v", err)
 		}
 	}

@@ -32,9 +32,9 @@ func (a *app) keep(f *runFlags, data, project string) (*store.Use, error) {
 	if err != nil {
 		return nil, err
 	}
-	use, err := s.Begin(f.name, project, f.agent)
+	use, err := s.Begin(f.Name, project, f.Agent)
 	if _, ok := errors.AsType[*store.Running](err); ok {
-		return nil, hinted(err, "cloister attach "+f.name+", or another --name for one beside it")
+		return nil, hinted(err, "cloister attach "+f.Name+", or another --name for one beside it")
 	}
 	return use, err
 }
@@ -50,7 +50,7 @@ func uppersOf(m store.Mount) workspace.Uppers {
 // keptName is a name for a kept workspace that nobody named: the folder's with four
 // random digits. It must be known before the session is granted one.
 func keptName(f *runFlags, project string) string {
-	if f.verb == "start" {
+	if f.Verb == "start" {
 		return session.FolderName(project)
 	}
 	var b [2]byte
@@ -78,7 +78,7 @@ func afterKept(ctx context.Context, f *runFlags, data string) (notices []string,
 	if err != nil {
 		return nil, err
 	}
-	empty, err := w.Empty(f.agent != "")
+	empty, err := w.Empty(f.Agent != "")
 	if err == nil && empty {
 		return nil, errors.Join(w.Close(), s.Remove(use.Name))
 	}

@@ -26,7 +26,7 @@ const (
 // nouns are the commands.
 func nouns() []noun {
 	return []noun{
-		{"run", ofCloisters, (*app).runCommand}, {"srt", ofCloisters, (*app).srtCommand}, {"start", ofCloisters, (*app).startCommand}, {"attach", ofCloisters, (*app).attachCommand},
+		{"run", ofCloisters, (*app).runCommand}, {"srt", ofCloisters, (*app).srtCommand}, {"start", ofCloisters, (*app).startCommand}, {"shim", ofCloisters, (*app).shimCommand}, {"attach", ofCloisters, (*app).attachCommand},
 		{"list", ofCloisters, (*app).listCommand}, {"stop", ofCloisters, (*app).stopCommand}, {"exec", ofCloisters, (*app).execCommand},
 		{"review", ofCloisters, (*app).reviewCommand}, {"logs", ofCloisters, (*app).logsCommand}, {"path", ofCloisters, (*app).pathCommand}, {"worktree", ofCloisters, (*app).worktreeCommand},
 		{"project", ofCloisters, (*app).projectCommand},

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"net"
 	"os"
 	"os/signal"
@@ -24,56 +21,31 @@ import (
 	"cloister/devcontainer"
 	"cloister/guardian"
 	"cloister/host/resolve"
-	"cloister/internal/nearest"
 	"cloister/internal/realpath"
 	"cloister/internal/shellword"
 	"cloister/internal/xdg"
-	"cloister/policyset"
 	"cloister/sandbox"
-	"cloister/sandbox/image"
 	"cloister/session"
+	"cloister/session/launch"
 	"cloister/state/store"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
-	"cloister/workspace/protect"
 	"cloister/workspace/worktrees"
 
 	"github.com/spf13/cobra"
 )
 
-// runFlags are the flags of run, as typed.
+// runFlags are the flags of run, as typed, and what this process has of their run.
 type runFlags struct {
-	kept                                                                            *store.Use // of an overlay workspace, once it is open
-	isolation, mode, workspace, name, project, branch, report, memory, image, agent string
-	allow, deny, expose, refs, env, accept, policy, publish                         []string
-	cpus                                                                            float64
-	pids                                                                            int64
-	timeout                                                                         time.Duration
-	noNetwork, detach                                                               bool
-	ready                                                                           int // hidden: where a detached run says that it runs
-
-	verb string // run or start, for what is told
-
-	devcontainer string                  // of --devcontainer
-	dev          *devcontainer.Effective // what of it applies
-
-	// What srt says besides, in no flag of run.
-	cedar         []api.CedarFile
-	hide, protect []string
-	readOnly      bool
+	launch.Order
+	detach bool
+	reply  *launch.Reply           // to the process that started this one as a shim; nil for none
+	kept   *store.Use              // of an overlay workspace, once it is open
+	dev    *devcontainer.Effective // what of the devcontainer applies
 }
 
-// isolations are the words of --isolation.
-var isolations = []string{"native", "docker", "auto"}
-
-// residues are the words of --accept. Those of statements of policy files begin
-// with residuePolicy.
-var residues = []string{"wide-workspace", "cgroup-limits", residueIdentity, protect.ResidueUnprotected}
-
-const residuePolicy = "policy:"
-
 func (a *app) runCommand() *cobra.Command {
-	f := &runFlags{verb: "run"}
+	f := &runFlags{Order: launch.Order{Verb: "run"}}
 	c := &cobra.Command{
 		Use:   "run [flags] [--] CMD [ARG...]",
 		Short: "Run one command in a cloister of its own, gone afterwards",
@@ -99,38 +71,33 @@ func (a *app) runCommand() *cobra.Command {
 func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl := c.Flags()
 	fl.SetInterspersed(false)
-	fl.StringVar(&f.agent, "agent", "", agentUsage)
-	fl.StringVar(&f.isolation, "isolation", "", "how the enclosure is built: native, docker or auto")
-	fl.StringVar(&f.image, "image", "", "the system inside: an `IMAGE` by name, or ./ARCHIVE.tar, ./OCI-LAYOUT")
-	fl.StringVar(&f.name, "name", "", "name of the cloister (made from the project's when absent)")
-	fl.StringVarP(&f.project, "project", "C", "", "the project, instead of the current folder's")
-	fl.StringVarP(&f.branch, "branch", "b", "", "work in a worktree of this branch, made where there is none")
-	fl.StringVar(&f.mode, "mode", "", "enforce, shadow (record what would be denied) or record")
-	fl.StringVar(&f.workspace, "workspace", "", "live (the project's files), overlay (what is written is kept apart until it is applied), scratch (it is gone afterwards) or none")
-	fl.StringArrayVar(&f.allow, "allow", nil, "allow `DOMAIN[:PORT]` for this session")
-	fl.StringArrayVar(&f.deny, "deny", nil, "deny `DOMAIN[:PORT]` for this session")
-	fl.StringArrayVar(&f.expose, "expose", nil, "show `PATH[:ro|:rw]` of the host")
-	fl.StringArrayVar(&f.refs, "ref", nil, "show `DIR` read-only at /refs/NAME")
-	fl.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` inside, or pass the host's NAME")
-	fl.StringArrayVarP(&f.publish, "publish", "p", nil, "make a port inside reachable at `[HOST:]PORT` of this machine's 127.0.0.1")
-	fl.StringVar(&f.memory, "memory", "", "memory limit, such as 8GiB")
-	fl.Float64Var(&f.cpus, "cpus", 0, "processors, such as 2 or 0.5")
-	fl.Int64Var(&f.pids, "pids", 0, "processes and threads (4096 unless said)")
-	fl.DurationVar(&f.timeout, "timeout", 0, "end the command after this time, such as 30m")
+	fl.StringVar(&f.Agent, "agent", "", agentUsage)
+	fl.StringVar(&f.Isolation, "isolation", "", "how the enclosure is built: native, docker or auto")
+	fl.StringVar(&f.Image, "image", "", "the system inside: an `IMAGE` by name, or ./ARCHIVE.tar, ./OCI-LAYOUT")
+	fl.StringVar(&f.Name, "name", "", "name of the cloister (made from the project's when absent)")
+	fl.StringVarP(&f.Project, "project", "C", "", "the project, instead of the current folder's")
+	fl.StringVarP(&f.Branch, "branch", "b", "", "work in a worktree of this branch, made where there is none")
+	fl.StringVar(&f.Mode, "mode", "", "enforce, shadow (record what would be denied) or record")
+	fl.StringVar(&f.Workspace, "workspace", "", "live (the project's files), overlay (what is written is kept apart until it is applied), scratch (it is gone afterwards) or none")
+	fl.StringArrayVar(&f.Allow, "allow", nil, "allow `DOMAIN[:PORT]` for this session")
+	fl.StringArrayVar(&f.Deny, "deny", nil, "deny `DOMAIN[:PORT]` for this session")
+	fl.StringArrayVar(&f.Expose, "expose", nil, "show `PATH[:ro|:rw]` of the host")
+	fl.StringArrayVar(&f.Refs, "ref", nil, "show `DIR` read-only at /refs/NAME")
+	fl.StringArrayVarP(&f.Env, "env", "e", nil, "set `NAME=VALUE` inside, or pass the host's NAME")
+	fl.StringArrayVarP(&f.Publish, "publish", "p", nil, "make a port inside reachable at `[HOST:]PORT` of this machine's 127.0.0.1")
+	fl.StringVar(&f.Memory, "memory", "", "memory limit, such as 8GiB")
+	fl.Float64Var(&f.CPUs, "cpus", 0, "processors, such as 2 or 0.5")
+	fl.Int64Var(&f.PIDs, "pids", 0, "processes and threads (4096 unless said)")
+	fl.DurationVar(&f.Timeout, "timeout", 0, "end the command after this time, such as 30m")
 	fl.BoolVarP(&f.detach, "detach", "d", false, "run in the background; output goes to cloister logs")
-	fl.BoolVar(&f.noNetwork, "no-network", false, "no network at all, not even the guardian's")
-	fl.StringArrayVar(&f.accept, "accept", nil, "go on without a guarantee: `residue:NAME`")
-	fl.StringArrayVar(&f.policy, "policy", nil, "a Cedar `FILE` for this session")
-	fl.StringVar(&f.report, "report", "", "write a JSON summary of the run to `FILE`")
-	fl.StringVar(&f.devcontainer, "devcontainer", "", "the environment of this project's devcontainer, or of the one at `PATH`")
+	fl.BoolVar(&f.NoNetwork, "no-network", false, "no network at all, not even the guardian's")
+	fl.StringArrayVar(&f.Accept, "accept", nil, "go on without a guarantee: `residue:NAME`")
+	fl.StringArrayVar(&f.Policy, "policy", nil, "a Cedar `FILE` for this session")
+	fl.StringVar(&f.Report, "report", "", "write a JSON summary of the run to `FILE`")
+	fl.StringVar(&f.Devcontainer, "devcontainer", "", "the environment of this project's devcontainer, or of the one at `PATH`")
 	fl.Lookup("devcontainer").NoOptDefVal = here
-	fl.IntVar(&f.ready, "ready-fd", 0, "")
-	if err := fl.MarkHidden("ready-fd"); err != nil {
-		panic(err) // the flag is one line above
-	}
 	for flag, words := range map[string][]string{
-		"isolation": isolations, "mode": {"enforce", "shadow", "record"}, "workspace": {"live", "overlay", "scratch", "none"},
-		"accept": {"residue:wide-workspace", "residue:cgroup-limits", "residue:" + residueIdentity, "residue:" + protect.ResidueUnprotected},
+		"isolation": launch.Isolations(), "mode": launch.Modes(), "workspace": launch.Workspaces(), "accept": residueWords(),
 	} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err)
@@ -141,7 +108,7 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 			return a.agents(), cobra.ShellCompDirectiveNoFileComp
 		},
 		"branch": func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.branches(cmd.Context(), f.project), cobra.ShellCompDirectiveNoFileComp
+			return a.branches(cmd.Context(), f.Project), cobra.ShellCompDirectiveNoFileComp
 		},
 		"project": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -153,103 +120,30 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	}
 }
 
-// check refuses words that are none of a flag's.
-func (f *runFlags) check() error {
-	for _, w := range []struct {
-		flag, value string
-		words       []string
-	}{
-		{"--isolation", f.isolation, isolations},
-		{"--mode", f.mode, []string{"enforce", "shadow", "record"}},
-		{"--workspace", f.workspace, []string{"live", "overlay", "scratch", "none"}},
-	} {
-		if w.value != "" && !slices.Contains(w.words, w.value) {
-			return wrongWords("one of: "+strings.Join(w.words, ", "), f.verb+": %s %q is not known", w.flag, w.value)
-		}
-	}
-	for _, word := range f.accept {
-		name, ok := strings.CutPrefix(word, "residue:")
-		if ok && strings.HasPrefix(name, residuePolicy) {
-			continue // the policy files say which there are
-		}
-		if !ok || !slices.Contains(residues, name) {
-			hint := "one of: residue:" + strings.Join(residues, ", residue:")
-			if near := nearest.Word(strings.TrimPrefix(word, "residue:"), residues); near != "" {
-				hint = "did you mean --accept residue:" + near + "?"
-			}
-			return wrongWords(hint, f.verb+": --accept %q names no residue", word)
-		}
-	}
-	if strings.ContainsAny(f.agent, "/ \t\n") || strings.HasPrefix(f.agent, "-") {
-		return wrongWords("such as --agent claude; any command at all: cloister run -- CMD", f.verb+": --agent %q is not the name of a program", f.agent)
-	}
-	if f.cpus < 0 || f.pids < 0 || f.timeout < 0 {
-		return wrongWords("", "%s: a limit cannot be negative", f.verb)
-	}
-	if len(f.allow)+len(f.deny) > 0 {
-		if err := policyset.CheckFlags(f.allow, f.deny); err != nil {
-			return wrongWords("write DOMAIN or DOMAIN:PORT, such as api.example.com or *.example.com:8443", f.verb+": %v", err)
-		}
-	}
-	if f.image != "" {
-		if err := image.Check(f.image); err != nil {
-			return hinted(wrongWords("", f.verb+": --image: %v", err), hintsOf(err)...)
-		}
-	}
-	if _, err := f.published(); err != nil {
-		return wrongWords("write PORT or HOSTPORT:PORT, such as 8080 or 8080:80", f.verb+": --publish %v", err)
-	}
-	if f.noNetwork && len(f.publish) > 0 {
-		return wrongWords("", "%s: --no-network and --publish exclude each other", f.verb)
-	}
-	if f.name != "" {
-		if err := session.CheckName(f.name); err != nil {
-			return wrongWords("", f.verb+": %v", err)
-		}
-	}
-	return nil
-}
-
-// published reads what --publish names.
-func (f *runFlags) published() ([]api.Published, error) {
-	var out []api.Published
-	for _, text := range f.publish {
-		p, err := session.ParsePublished(text)
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(out, func(o api.Published) bool { return o.HostPort == p.HostPort }) {
-			return nil, fmt.Errorf("%q: port %d of this machine is named twice", text, p.HostPort)
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-func (f *runFlags) accepted() []string {
+// residueWords are the words of --accept.
+func residueWords() []string {
 	var out []string
-	for _, word := range f.accept {
-		out = append(out, strings.TrimPrefix(word, "residue:"))
+	for _, name := range launch.Residues() {
+		out = append(out, "residue:"+name)
 	}
 	return out
 }
 
 // run is cloister run: this process becomes the cloister's shim.
 func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
-	if err := f.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return err
 	}
 	// Known before the command runs, not after.
-	report, err := openReport(f.report)
+	report, err := openReport(f.Report)
 	if err != nil {
-		return wrongWords("", f.verb+": --report: %v", err)
+		return wrongWords("", f.Verb+": --report: %v", err)
 	}
-	// A run that has somebody to tell is the detached one: it was started with
-	// the same flags, and must not detach in its turn, for ever.
-	if f.detach && f.ready == 0 {
-		word, err := a.detach(ctx, f.verb)
+	if f.detach {
+		f.Args = argv
+		answer, err := a.detach(ctx, f.Order)
 		if err == nil {
-			a.line("%s", word.Name)
+			a.line("%s", answer.Name)
 		}
 		return err
 	}
@@ -262,7 +156,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	}
 	defer s.Client.Close()
 	s.Signals = hear()
-	ready := a.announce(f, s, dirs)
+	ready := announce(f, s, dirs)
 
 	quiet := a.checkpointQuiet(ctx, f.kept, quietFor)
 	res, err := s.Run(ctx)
@@ -271,9 +165,9 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	a.log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took", res.Duration, "error", err)
 	if !res.Ran {
 		err = withWay(f, err)
-		err = errors.Join(err, report.write(res, exitStatus(unbuilt(f.verb, err))))
+		err = errors.Join(err, report.write(res, exitStatus(unbuilt(f.Verb, err))))
 		ready(err)
-		return unbuilt(f.verb, err)
+		return unbuilt(f.Verb, err)
 	}
 	err = errors.Join(err, kerr, report.write(res, res.Status.ExitCode()))
 	a.notices(append(kept, left...))
@@ -297,8 +191,8 @@ func withWay(f *runFlags, err error) error {
 	if !ok || !execute.NotFound {
 		return err
 	}
-	if f.image != "" {
-		hints := []string{"inside are the programs of the image " + f.image}
+	if f.Image != "" {
+		hints := []string{"inside are the programs of the image " + f.Image}
 		if name := execute.Command; slices.Contains(agent.Names(), name) {
 			hints = append(hints, "an image with "+name+": cloister image build, or of this machine's programs: cloister image build --from-host --agent "+name)
 		}
@@ -338,7 +232,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		return nil, dirs, err
 	}
 	typed := *f
-	f.fill(cfg)
+	f.Fill(cfg)
 	asked := *f
 	// What every cloister has is built while this one is being found out about.
 	user := a.payload()
@@ -372,10 +266,10 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		a.tellNarrowed()
 	}
 	a.sayOuter(words.outer)
-	image := f.image // as the driver knows it
+	image := f.Image // as the driver knows it
 	*f = typed
-	if f.fill(cfg); f.isolation == asked.isolation && f.image == asked.image {
-		f.image = image
+	if f.Fill(cfg); f.Isolation == asked.Isolation && f.Image == asked.Image {
+		f.Image = image
 	} else {
 		// The project has a word about it: the ground is another.
 		if err := g.begun.Close(); err != nil {
@@ -385,73 +279,45 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 			return nil, dirs, err
 		}
 	}
-	driver, root, path := g.driver, g.root, g.path
-	if f.agent != "" {
-		f.env = append(agentEnv(f.agent, cfg), f.env...) // what is typed is the last word
-	}
+	driver, root := g.driver, g.root
+	facts := a.facts(ctx, dirs, host, words, sources, root)
 	if f.dev != nil {
-		f.env = append(slices.Clone(f.dev.Env), f.env...)
+		facts.Given = f.dev.Env
 	}
-	limits, err := a.limits(f, cfg)
+	plan, err := launch.Resolve(f.Order, facts)
+	a.notices(plan.Notices)
 	if err != nil {
 		return nil, dirs, err
 	}
-	limits = f.narrowLimits(limits)
-	view, err := a.view(ctx, f, cfg, dirs, home, host)
-	if err != nil {
-		return nil, dirs, err
-	}
-	view.Outer = words.outer
+	view := plan.View
 	f.placed(&view)
-	view.Hide, view.Protect = append(view.Hide, f.hide...), append(view.Protect, f.protect...)
-	view.ReadOnly = f.readOnly
-	if f.workspace == string(config.WorkspaceOverlay) {
-		f.name = cmp.Or(f.name, keptName(f, string(project.Root)))
+	if f.Workspace == string(config.WorkspaceOverlay) {
+		f.Name = cmp.Or(f.Name, keptName(f, string(project.Root)))
 		if f.kept, err = a.keep(f, dirs.Data, string(project.Root)); err != nil {
 			return nil, dirs, err
 		}
 		view.Uppers = uppersOf(f.kept.Mount)
 	}
-	env, err := a.inside(f)
-	if err != nil {
-		return nil, dirs, err
-	}
-	ports, err := f.published()
-	if err != nil {
-		return nil, dirs, err
-	}
-	cedar, err := cedarTexts(f.policy, f.verb+": --policy")
-	if err != nil {
-		return nil, dirs, err
-	}
-	cedar = append(cedar, f.cedar...)
-	closed, err := f.close(&view, sources, cedar, root)
-	if err != nil {
-		return nil, dirs, err
-	}
-	caFile, ca, err := a.authorities(cfg)
-	if err != nil {
-		return nil, dirs, err
-	}
 	c, err := a.ensure(ctx)
 	if err != nil {
 		return nil, dirs, err
 	}
-	a.log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.mode, "workspace", f.workspace, "config", sources.File, "found", sources.Found, "command", argv)
+	a.log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.Mode, "workspace", f.Workspace, "config", sources.File, "found", sources.Found, "command", argv)
 	s := &session.Shim{
 		Reviews: reviews(dirs),
-		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: env,
+		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: plan.Env,
 		Term:   a.locale(),
 		Caller: a.hostCaller(cfg, f),
-		User:   user, Limits: limits, Root: root, Path: path, CAFile: sandbox.HostPath(caFile), CA: ca, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"), Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
+		User:   plan.User, Limits: f.narrowLimits(plan.Limits), Root: root, Path: g.path,
+		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"),
+		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
-		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.timeout,
-		Request: api.SessionRequest{
-			Name: f.name, Project: string(project.Main), Path: string(project.Root), Branch: project.Git.Branch(), Agent: f.agent, Isolation: driver.Name(), Mode: f.mode, Workspace: f.workspace,
-			Command: argv, Image: root.ID, Allow: f.allow, Deny: f.deny, Network: !f.noNetwork, Cedar: cedar, Projects: words.files, Accepted: f.accepted(), ShimPID: os.Getpid(),
-			Writable: writable(view), Closed: closed, Publish: ports,
-		},
+		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.Timeout,
+		Request: plan.Request(f.Order, argv),
 	}
+	s.Request.Project, s.Request.Path, s.Request.Branch = string(project.Main), string(project.Root), project.Git.Branch()
+	s.Request.Isolation, s.Request.Image = driver.Name(), root.ID
+	s.Request.Projects, s.Request.ShimPID = words.files, os.Getpid()
 	s.Shims, s.Remotes = shims(cfg)
 	f.dressed(s)
 	if _, ok := driver.(keeper); ok {
@@ -463,12 +329,18 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	return s, dirs, nil
 }
 
-// fill gives the flags that were not typed the words of the configuration.
-func (f *runFlags) fill(cfg *config.Config) {
-	f.isolation = cmp.Or(f.isolation, string(cfg.Defaults.Isolation))
-	f.mode = cmp.Or(f.mode, string(cfg.Defaults.Mode))
-	f.workspace = cmp.Or(f.workspace, string(cfg.Defaults.Workspace))
-	f.image = cmp.Or(f.image, cfg.Image)
+// facts are what an order meets here.
+func (a *app) facts(
+	ctx context.Context, dirs xdg.Dirs, host *resolve.Resolver, words projectWords, sources config.Sources, root sandbox.Root,
+) launch.Facts {
+	return launch.Facts{
+		Config: words.cfg, Cedar: cedarFiles(sources), Outer: words.outer, Root: root,
+		Host: host, Dirs: dirs, Locks: locksDir(dirs), KeepOut: keepOut(dirs),
+		Home: a.home(), RealHome: a.realHome(), UID: a.uid, Env: a.env,
+		Git: func(at hostgit.Folders) hostgit.Configuration {
+			return hostgit.Sources(ctx, host, dirs.Data, at, hostgit.ConfigVariables(a.env))
+		},
+	}
 }
 
 // ground is what of a cloister does not depend on its project.
@@ -480,7 +352,7 @@ type ground struct {
 }
 
 func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbox.User) (ground, error) {
-	driver, err := a.driverNamed(f.isolation)
+	driver, err := a.driverNamed(f.Isolation)
 	if err != nil {
 		return ground{}, err
 	}
@@ -488,30 +360,8 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 	if err != nil {
 		return ground{}, err
 	}
-	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Root: root, Network: !f.noNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Root: root, Network: !f.NoNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
 	return ground{driver, root, path, begun}, nil
-}
-
-// agentEnv are the variables of an agent, its own and those that a person
-// configured, as -e would give them.
-func agentEnv(name string, cfg *config.Config) []string {
-	own := agent.Find(name).With(nil, cfg.Agents[name].Env).Env
-	env := make([]string, 0, len(own))
-	for _, key := range slices.Sorted(maps.Keys(own)) {
-		env = append(env, key+"="+own[key])
-	}
-	return env
-}
-
-// writable are the host folders besides the project that a person shows so.
-func writable(view workspace.Options) []string {
-	var out []string
-	for _, e := range view.Expose {
-		if e.Access == sandbox.ReadWrite {
-			out = append(out, e.Path)
-		}
-	}
-	return out
 }
 
 // realHome is the person's home without symbolic links; empty where there is
@@ -528,28 +378,28 @@ func (a *app) realHome() string {
 }
 
 func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home string, host *resolve.Resolver) (workspace.Project, error) {
-	dir := f.project
+	dir := f.Project
 	if dir == "" {
 		dir = "."
 	}
 	p, err := a.projectAt(dir, host)
 	if err != nil {
-		if fi, statErr := os.Stat(dir); f.project != "" && (statErr != nil || !fi.IsDir()) {
-			return p, wrongWords("-C names the project's folder", f.verb+": %v", err)
+		if fi, statErr := os.Stat(dir); f.Project != "" && (statErr != nil || !fi.IsDir()) {
+			return p, wrongWords("-C names the project's folder", f.Verb+": %v", err)
 		}
 		return p, err
 	}
-	if f.branch != "" {
+	if f.Branch != "" {
 		if p, err = a.worktree(ctx, f, p, dirs, host); err != nil {
 			return p, err
 		}
 	}
-	accepted := f.accepted()
+	accepted := f.Accepted()
 	err = p.Check(workspace.Places{
 		Home: home, State: stateAround(dirs, string(p.Root)),
 		Socket: []string{"/run/docker.sock", "/var/run/docker.sock"},
 	}, func(residue string) bool { return slices.Contains(accepted, residue) })
-	if err != nil || f.workspace == "none" {
+	if err != nil || f.Workspace == "none" {
 		return p, err
 	}
 	return p, a.same(f, host, p)
@@ -559,14 +409,14 @@ func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home stri
 func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, dirs xdg.Dirs, host *resolve.Resolver) (workspace.Project, error) {
 	trees, err := worktrees.Of(p, host, dirs.Data, locksDir(dirs))
 	if errors.Is(err, worktrees.ErrNoRepository) {
-		return p, hinted(fmt.Errorf("%s: -b %s: %w", f.verb, f.branch, err), "make one: git init, then a first commit")
+		return p, hinted(fmt.Errorf("%s: -b %s: %w", f.Verb, f.Branch, err), "make one: git init, then a first commit")
 	}
 	if err != nil {
 		return p, err
 	}
-	path, made, err := trees.Open(ctx, f.branch)
+	path, made, err := trees.Open(ctx, f.Branch)
 	if errors.Is(err, worktrees.ErrBranchName) {
-		return p, wrongWords("git help check-ref-format says what one may be", "%s: -b: %q is not a branch's name", f.verb, f.branch)
+		return p, wrongWords("git help check-ref-format says what one may be", "%s: -b: %q is not a branch's name", f.Verb, f.Branch)
 	}
 	if err != nil {
 		return p, err
@@ -611,179 +461,8 @@ func keepOut(d xdg.Dirs) []string {
 	return out
 }
 
-func (a *app) limits(f *runFlags, cfg *config.Config) (sandbox.Limits, error) {
-	l := sandbox.Limits{Memory: int64(cfg.Resources.Memory), CPUs: cfg.Resources.CPUs, Pids: cfg.Resources.PIDs}
-	if f.memory != "" {
-		size, err := config.ParseSize(f.memory)
-		if err != nil {
-			return l, wrongWords("such as 512MiB or 8GiB", f.verb+": --memory: %v", err)
-		}
-		l.Memory = int64(size)
-	}
-	if f.cpus > 0 {
-		l.CPUs = f.cpus
-	}
-	if f.pids > 0 {
-		l.Pids = f.pids
-	}
-	return l, nil
-}
-
-func (a *app) view(ctx context.Context, f *runFlags, cfg *config.Config, dirs xdg.Dirs, home string, host *resolve.Resolver) (workspace.Options, error) {
-	o := workspace.Options{
-		Host: host,
-		Home: home, Path: a.env.get("PATH"), Data: dirs.Data, Locks: locksDir(dirs),
-		None: f.workspace == "none", Overlay: f.workspace == "overlay" || f.workspace == "scratch", Protect: cfg.Filesystem.Protect, Hide: cfg.Filesystem.Hide, KeepOut: keepOut(dirs),
-		Unprotected: slices.Contains(f.accepted(), protect.ResidueUnprotected),
-		Sources: func(at hostgit.Folders) hostgit.Configuration {
-			return hostgit.Sources(ctx, host, dirs.Data, at, hostgit.ConfigVariables(a.env))
-		},
-	}
-	if f.image != "" {
-		o.Path = "" // toolchains are the image's
-	}
-	for i, text := range append(slices.Clone(cfg.Filesystem.Expose), f.expose...) {
-		e, err := config.ParseExpose(text)
-		if err != nil {
-			return o, wrongWords("", f.verb+": %v", err)
-		}
-		path, err := a.tilde(e.Path)
-		if err != nil {
-			return o, err
-		}
-		access := sandbox.ReadOnly
-		if e.Writable {
-			access = sandbox.ReadWrite
-		}
-		if path, err = filepath.Abs(path); err != nil {
-			return o, fmt.Errorf("expose %s: %w", e.Path, err)
-		}
-		if _, err := os.Stat(path); err != nil && i >= len(cfg.Filesystem.Expose) {
-			return o, wrongWords("", f.verb+": --expose: %v", err)
-		} else if a.absent(err, "expose", text) {
-			continue
-		}
-		o.Expose = append(o.Expose, workspace.Expose{Path: path, Access: access, Typed: i >= len(cfg.Filesystem.Expose)})
-	}
-	for i, ref := range append(slices.Clone(cfg.Filesystem.Refs), f.refs...) {
-		path, err := a.tilde(ref)
-		if err != nil {
-			return o, err
-		}
-		if _, err := os.Stat(path); err != nil && i >= len(cfg.Filesystem.Refs) {
-			return o, wrongWords("", f.verb+": --ref: %v", err)
-		} else if a.absent(err, "refs", ref) {
-			continue
-		}
-		if path, err = filepath.Abs(path); err != nil {
-			return o, fmt.Errorf("show %s at /refs: %w", ref, err)
-		}
-		o.Refs = append(o.Refs, path)
-	}
-	return o, nil
-}
-
-// absent tells of a path in a file of settings, which are for several machines
-// and projects: what is not there is not shown.
-func (a *app) absent(err error, key, path string) bool {
-	if !errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
-	a.notice("cloister: filesystem.%s: %s is not there", key, path)
-	return true
-}
-
-// inside is what -e names: a value, or the host's variable.
-func (a *app) inside(f *runFlags) ([]string, error) {
-	var out []string
-	for _, e := range f.env {
-		name, _, set := strings.Cut(e, "=")
-		if name == "" || strings.ContainsRune(e, 0) {
-			return nil, wrongWords("-e NAME=VALUE, or -e NAME for the host's", f.verb+": -e %q has no name", e)
-		}
-		if set {
-			out = append(out, e)
-			continue
-		}
-		if value, ok := a.env[name]; ok {
-			out = append(out, name+"="+value)
-		}
-	}
-	return out, nil
-}
-
-func cedarTexts(names []string, said string) ([]api.CedarFile, error) {
-	var out []api.CedarFile
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, wrongWords("", "%s: %v", said, err)
-		}
-		out = append(out, api.CedarFile{Name: name, Text: string(text)})
-	}
-	return out, nil
-}
-
-// payload is who the command is inside: this user by the same number, never root.
-func (a *app) payload() sandbox.User {
-	if a.uid == 0 {
-		return sandbox.User{ID: 1000, Name: "agent"}
-	}
-	name := a.env.get("USER")
-	ok := name != "" && name != "root" && !strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
-	})
-	if !ok {
-		name = "agent"
-	}
-	return sandbox.User{ID: a.uid, Name: name}
-}
-
-// bundles is where distributions keep the authorities that they trust.
-var bundles = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}
-
-// authorities are the certificate authorities that programs inside trust: a file
-// of the host's, where the payload's user may read it, and the text of others.
-func (a *app) authorities(cfg *config.Config) (file string, more []byte, err error) {
-	list := bundles
-	if named := a.env.get("SSL_CERT_FILE"); named != "" {
-		list = []string{named}
-	}
-	for _, candidate := range list {
-		fi, err := os.Stat(candidate)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		// What root alone can reach, the payload's user cannot.
-		if err == nil && filepath.IsAbs(candidate) && (a.uid != 0 || slices.Contains(bundles, candidate) && fi.Mode().Perm()&0o004 != 0) {
-			file = candidate
-			break
-		}
-		if err == nil {
-			more, err = os.ReadFile(candidate)
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("read certificate authorities: %w", err)
-		}
-		break
-	}
-	for i, name := range cfg.Proxy.UpstreamCA {
-		path, err := a.tilde(name)
-		if err != nil {
-			return "", nil, err
-		}
-		text, err := os.ReadFile(path)
-		if err == nil && !bytes.Contains(text, []byte("-----BEGIN CERTIFICATE-----")) {
-			err = fmt.Errorf("%s holds no certificate in PEM form", path)
-		}
-		if err != nil {
-			at := cfg.Place(fmt.Sprintf("proxy.upstream_ca[%d]", i))
-			return "", nil, &config.Error{File: at.File, Line: at.Line, Column: at.Column, Msg: "proxy.upstream_ca: " + err.Error()}
-		}
-		more = append(append(more, '\n'), text...)
-	}
-	return file, append(more, '\n'), nil
-}
+// payload is who the command is inside.
+func (a *app) payload() sandbox.User { return launch.UserOf(a.uid, a.env.get("USER")) }
 
 // javaStore is where this host's Java looks for authorities, where Debian and its
 // kin keep them for it; "" where there is none.

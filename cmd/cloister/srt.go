@@ -16,6 +16,7 @@ import (
 	"cloister/config/imports"
 	"cloister/internal/shellword"
 	"cloister/session"
+	"cloister/session/launch"
 
 	"github.com/spf13/cobra"
 )
@@ -71,18 +72,18 @@ func (a *app) srt(ctx context.Context, file, command string) error {
 	if err != nil {
 		return srtError(err)
 	}
-	f := &runFlags{verb: "srt"}
+	f := &runFlags{Order: launch.Order{Verb: "srt"}}
 	allow, deny := s.Destinations()
 	var never []string // *, or *:PORT: no rule can say it
-	f.allow = allow
+	f.Allow = allow
 	for _, name := range deny {
 		if every, port, _ := strings.Cut(name, ":"); every == "*" {
 			never = append(never, port)
 		} else {
-			f.deny = append(f.deny, name)
+			f.Deny = append(f.Deny, name)
 		}
 	}
-	f.cedar = []api.CedarFile{{Name: "srt-settings.cedar", Text: onlyThese(f.allow) + neverThese(never)}}
+	f.Cedar = []api.CedarFile{{Name: "srt-settings.cedar", Text: onlyThese(f.Allow) + neverThese(never)}}
 	if err := a.srtFiles(f, s); err != nil {
 		return srtError(err)
 	}
@@ -177,7 +178,7 @@ func (a *app) srtEnvironment(f *runFlags, s imports.SRT) error {
 		if slices.Contains(back, name) || strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "CLOISTER") || strings.HasPrefix(name, "DOCKER_") {
 			continue
 		}
-		f.env = append(f.env, name)
+		f.Env = append(f.Env, name)
 	}
 	return nil
 }

@@ -43,12 +43,12 @@ func (a *app) srtFiles(f *runFlags, s imports.SRT) error {
 	if err != nil {
 		return err
 	}
-	f.readOnly, f.hide, f.protect = !v.writable, append(f.hide, v.hide...), append(f.protect, v.protect...)
+	f.ReadOnly, f.Hide, f.Protect = !v.writable, append(f.Hide, v.hide...), append(f.Protect, v.protect...)
 	for _, path := range v.order {
 		if v.shown[path] {
 			path += ":rw"
 		}
-		f.expose = append(f.expose, path)
+		f.Expose = append(f.Expose, path)
 	}
 	return nil
 }

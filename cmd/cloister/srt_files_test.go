@@ -77,9 +77,9 @@ func TestSRTFiles(t *testing.T) {
 				}
 				return
 			}
-			got := []string{strings.Join(f.hide, " "), strings.Join(f.protect, " "), strings.Join(f.expose, " ")}
-			if err != nil || f.readOnly != c.readOnly || got[0] != c.hide || got[1] != c.protect || got[2] != c.expose {
-				t.Errorf("%v, read only %v, %q", err, f.readOnly, got)
+			got := []string{strings.Join(f.Hide, " "), strings.Join(f.Protect, " "), strings.Join(f.Expose, " ")}
+			if err != nil || f.ReadOnly != c.readOnly || got[0] != c.hide || got[1] != c.protect || got[2] != c.expose {
+				t.Errorf("%v, read only %v, %q", err, f.ReadOnly, got)
 			}
 		})
 	}

@@ -23,6 +23,7 @@ import (
 	"cloister/internal/vscreen"
 	"cloister/internal/xdg"
 	"cloister/session"
+	"cloister/session/launch"
 	"cloister/session/terminal"
 	"cloister/workspace"
 
@@ -34,13 +35,11 @@ import (
 // startFlags are the flags of start, as typed.
 type startFlags struct {
 	runFlags
-	idle  time.Duration
-	size  string   // hidden: the terminal's that waits
 	typed []string // flags that make a new cloister what it is
 }
 
 func (a *app) startCommand() *cobra.Command {
-	f := &startFlags{runFlags: runFlags{verb: "start"}}
+	f := &startFlags{runFlags: runFlags{Order: launch.Order{Verb: "start"}}}
 	c := &cobra.Command{
 		Use:   "start [flags] [-- ARG...]",
 		Short: "Start or rejoin this project's cloister, and attach",
@@ -65,11 +64,7 @@ follows -- goes to the agent.`,
 	}
 	f.register(a, c, "claude, codex, gemini, opencode or another program (defaults.agent unless said)")
 	fl := c.Flags()
-	fl.DurationVar(&f.idle, "idle-timeout", 0, "end the cloister when nothing was typed or written for this time")
-	fl.StringVar(&f.size, "size", "", "")
-	if err := fl.MarkHidden("size"); err != nil {
-		panic(err) // the flag is one line above
-	}
+	fl.DurationVar(&f.Idle, "idle-timeout", 0, "end the cloister when nothing was typed or written for this time")
 	return c
 }
 
@@ -100,28 +95,18 @@ func (a *app) agents() []string {
 	return slices.Compact(names)
 }
 
-func (f *startFlags) check() error {
-	if f.idle < 0 {
-		return wrongWords("", "start: a limit cannot be negative")
-	}
-	return f.runFlags.check()
-}
-
 // start starts or finds the cloister and attaches to it. The cloister itself is
 // another process, of a session of its own: it does not end with this terminal.
 func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
-	if err := f.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return err
-	}
-	if f.ready != 0 {
-		return a.hold(ctx, f, args)
 	}
 	attach := !f.detach
 	argv, root, err := a.agentHere(ctx, f, args)
 	if err != nil {
 		return err
 	}
-	if attach && f.idle == 0 && agent.Find(f.agent).IsHeadless(args) {
+	if attach && f.Idle == 0 && agent.Find(f.Agent).IsHeadless(args) {
 		return a.run(ctx, &f.runFlags, argv) // it answers and ends: there is nothing to come back to
 	}
 	if attach && !(term.IsTerminal(int(a.stdin.Fd())) && term.IsTerminal(int(a.stdout.Fd()))) {
@@ -134,15 +119,15 @@ func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
 	}
 	joined := name != ""
 	if !joined {
-		var flags []string
+		f.Args = args
 		if cols, rows, err := term.GetSize(int(a.stdout.Fd())); err == nil && attach && cols > 0 && rows > 0 {
-			flags = append(flags, fmt.Sprintf("--size=%dx%d", cols, rows))
+			f.Cols, f.Rows = cols, rows
 		}
-		word, err := a.detach(ctx, f.verb, flags...)
+		answer, err := a.detach(ctx, f.Order)
 		if err != nil {
 			return err
 		}
-		name, joined = word.Name, word.Joined
+		name, joined = answer.Name, answer.Joined
 	}
 	if joined {
 		if len(args) > 0 {
@@ -178,8 +163,8 @@ func (a *app) agentHere(ctx context.Context, f *startFlags, args []string) (argv
 	if err != nil {
 		return nil, "", &unbuiltError{err}
 	}
-	f.agent = cmp.Or(f.agent, cfg.Defaults.Agent)
-	return append(agent.Find(f.agent).With(cfg.Agents[f.agent].Args, nil).Argv, args...), string(p.Root), nil
+	f.Agent = cmp.Or(f.Agent, cfg.Defaults.Agent)
+	return append(agent.Find(f.Agent).With(cfg.Agents[f.Agent].Args, nil).Argv, args...), string(p.Root), nil
 }
 
 // rejoin looks for the cloister that start means; empty where there is none.
@@ -195,7 +180,7 @@ func (a *app) rejoin(ctx context.Context, f *startFlags, root string) (string, e
 		return "", &unbuiltError{err}
 	}
 	for _, s := range live {
-		if s.Terminal && s.Path == root && s.Agent == f.agent && (f.name == "" || f.name == s.Name) {
+		if s.Terminal && s.Path == root && s.Agent == f.Agent && (f.Name == "" || f.Name == s.Name) {
 			return s.Name, nil
 		}
 	}
@@ -227,17 +212,26 @@ func asUnbuilt(err error) error {
 // hold is the process behind start: it holds the cloister and its terminal until
 // the agent ends.
 func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
-	say := teller(f.ready)
-	told := false
-	fail := func(err error) {
-		if !told {
-			told = true
-			say(failedWord(f.verb, err))
+	fail := func(err error) { f.reply.Send(failure(f.Verb, err)) }
+	if f.Rejoin {
+		_, root, err := a.agentHere(ctx, f, args)
+		if err != nil {
+			fail(err)
+			return nil
+		}
+		name, err := a.rejoin(ctx, f, root)
+		switch {
+		case err != nil:
+			fail(err)
+			return nil
+		case name != "":
+			f.reply.Send(launch.Answer{Name: name, Joined: true})
+			return nil
 		}
 	}
 	log := &boundedLog{file: a.stdout}
 	signals := make(chan os.Signal, 16)
-	hub, err := terminal.New(terminal.Options{Size: parseSize(f.size), Log: log, Resized: func() {
+	hub, err := terminal.New(terminal.Options{Size: vscreen.Size{Cols: f.Cols, Rows: f.Rows}, Log: log, Resized: func() {
 		select {
 		case signals <- syscall.SIGWINCH:
 		default: // there are others under way
@@ -270,7 +264,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	name := ""
 	s.Granted = func(grant api.SessionGrant) error {
 		name = grant.Name
-		if err := nameLog(dirs, grant.Name); err != nil {
+		if err := f.reply.NameLog(outputFile(dirs, grant.Name)); err != nil {
 			return err
 		}
 		if err := door.open(doorPath(dirs, grant.ID), a.uid); err != nil {
@@ -279,20 +273,20 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		hub.Serve(door.listener, a.uid)
 		return nil
 	}
-	s.Running = func() { told = true; say(readyWord{Name: name}) }
-	report, err := openReport(f.report)
+	s.Running = func() { f.reply.Send(launch.Answer{Name: name}) }
+	report, err := openReport(f.Report)
 	if err != nil {
-		fail(wrongWords("", f.verb+": --report: %v", err))
+		fail(wrongWords("", f.Verb+": --report: %v", err))
 		return hub.Finish(terminal.End{})
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	idle := make(chan struct{})
-	if f.idle > 0 {
+	if f.Idle > 0 {
 		end := make(chan string, 1)
 		s.End = end
 		go func() {
 			defer close(idle)
-			watchIdle(ctx, hub, f.idle, end)
+			watchIdle(ctx, hub, f.Idle, end)
 		}()
 	} else {
 		close(idle)
@@ -307,13 +301,12 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	door.close()
 	if !res.Ran {
 		var running *api.Error
-		if errors.As(err, &running) && running.Code == api.CodeRunning && !told {
-			told = true
-			say(readyWord{Name: running.Session, Joined: true})
+		if errors.As(err, &running) && running.Code == api.CodeRunning {
+			f.reply.Send(launch.Answer{Name: running.Session, Joined: true})
 			return hub.Finish(terminal.End{})
 		}
 		fail(a.withInstall(f, err))
-		return hub.Finish(terminal.End{Status: exitStatus(unbuilt(f.verb, err))})
+		return hub.Finish(terminal.End{Status: exitStatus(unbuilt(f.Verb, err))})
 	}
 	end := terminal.End{Status: res.Status.ExitCode(), Notices: slices.Concat(noticed, kept, left, afterwards(res, startAgain))}
 	if err = errors.Join(err, kerr); err != nil {
@@ -343,10 +336,10 @@ func (a *app) withInstall(f *startFlags, err error) error {
 	if exitStatus(err) != statusNotFound {
 		return err
 	}
-	if how := agent.Find(f.agent).Install; how != "" {
+	if how := agent.Find(f.Agent).Install; how != "" {
 		return hinted(err, "get it: "+how, "cloister start --agent NAME starts another")
 	}
-	if near := nearest.Word(f.agent, a.agents()); near != "" && near != f.agent {
+	if near := nearest.Word(f.Agent, a.agents()); near != "" && near != f.Agent {
 		return hinted(err, "did you mean --agent "+near+"?")
 	}
 	return withWay(&f.runFlags, err)
@@ -386,15 +379,6 @@ func (a *app) agentShim(ctx context.Context, f *startFlags, args []string) (*ses
 		s.Term.Term = "xterm-256color" // as the virtual screen draws
 	}
 	return s, dirs, nil
-}
-
-// parseSize reads COLSxROWS; anything else is no size.
-func parseSize(text string) vscreen.Size {
-	var s vscreen.Size
-	if _, err := fmt.Sscanf(text, "%dx%d", &s.Cols, &s.Rows); err != nil {
-		return vscreen.Size{}
-	}
-	return s
 }
 
 // maxOutput bounds the log of a terminal: a screen that is redrawn for weeks.

@@ -1,0 +1,320 @@
+package launch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cloister/agent"
+	"cloister/api"
+	"cloister/config"
+	"cloister/host/resolve"
+	"cloister/internal/hint"
+	"cloister/internal/xdg"
+	"cloister/policy"
+	"cloister/sandbox"
+	"cloister/workspace"
+	"cloister/workspace/hostgit"
+	"cloister/workspace/protect"
+)
+
+// Facts are what an order meets on this machine.
+type Facts struct {
+	Config *config.Config     // with the project's files over it
+	Cedar  []policy.CedarFile // of the configuration
+	Outer  []protect.Outer    // what the projects around the project say of its files
+	Root   sandbox.Root       // of the image, empty for the host's own
+
+	Host *resolve.Resolver
+	Dirs xdg.Dirs
+	// Locks is where sessions of one project find each other, and KeepOut are
+	// Cloister's own folders, which no cloister sees.
+	Locks   string
+	KeepOut []string
+	// Home is the person's home as the environment has it, RealHome the same without
+	// symbolic links.
+	Home, RealHome string
+	UID            int
+	Env            map[string]string
+	// Given are variables of the inside that the agent's own and those that were typed
+	// replace, as -e would give them.
+	Given []string
+	// Git reads the host's git configuration for a repository.
+	Git func(hostgit.Folders) hostgit.Configuration
+}
+
+// A Plan is everything that a cloister's start depends on, resolved. It is not changed
+// after [Resolve] has made it.
+type Plan struct {
+	User    sandbox.User
+	Limits  sandbox.Limits
+	View    workspace.Options
+	Env     []string
+	Publish []api.Published
+	Cedar   []api.CedarFile
+	Closed  []string // the rules of statements that the view keeps
+	CAFile  string   // the host's authorities, where the payload's user may read them
+	CA      []byte   // the text of further authorities
+	// Notices are for the person: what a file of settings names and is not there.
+	Notices []string
+}
+
+// Resolve makes the plan of an order that was checked and filled. It reads the files
+// that the order names, and changes nothing.
+func Resolve(o Order, f Facts) (Plan, error) {
+	p := Plan{User: UserOf(f.UID, f.Env["USER"])}
+	given := f.Given
+	if o.Agent != "" {
+		given = slices.Concat(given, AgentVariables(o.Agent, f.Config))
+	}
+	o.Env = slices.Concat(given, o.Env) // what is typed is the last word
+	var err error
+	if p.Limits, err = o.limits(f.Config); err != nil {
+		return p, err
+	}
+	if err := p.view(o, f); err != nil {
+		return p, err
+	}
+	if p.Env, err = o.Variables(f.Env); err != nil {
+		return p, err
+	}
+	if p.Publish, err = o.published(); err != nil {
+		return p, err
+	}
+	if p.Cedar, err = CedarFiles(o.Policy, o.Verb+": --policy"); err != nil {
+		return p, err
+	}
+	p.Cedar = append(p.Cedar, o.Cedar...)
+	if err := p.close(o, f); err != nil {
+		return p, err
+	}
+	p.CAFile, p.CA, err = Authorities(f.Config, f.Env, f.Home, f.UID)
+	return p, err
+}
+
+// Request is what the guardian is asked for. What names the project and the driver is
+// the caller's to add.
+func (p Plan) Request(o Order, argv []string) api.SessionRequest {
+	return api.SessionRequest{
+		Name: o.Name, Agent: o.Agent, Mode: o.Mode, Workspace: o.Workspace, Command: argv,
+		Allow: o.Allow, Deny: o.Deny, Network: !o.NoNetwork, Accepted: o.Accepted(),
+		Cedar: p.Cedar, Closed: p.Closed, Publish: p.Publish, Writable: p.writable(),
+	}
+}
+
+// writable are the host folders besides the project that a person shows so.
+func (p Plan) writable() []string {
+	var out []string
+	for _, e := range p.View.Expose {
+		if e.Access == sandbox.ReadWrite {
+			out = append(out, e.Path)
+		}
+	}
+	return out
+}
+
+// UserOf is the user of the command inside: this one by the same number, never root.
+func UserOf(uid int, name string) sandbox.User {
+	if uid == 0 {
+		return sandbox.User{ID: 1000, Name: "agent"}
+	}
+	ok := name != "" && name != "root" && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+	})
+	if !ok {
+		name = "agent"
+	}
+	return sandbox.User{ID: uid, Name: name}
+}
+
+// AgentVariables are the variables of an agent, its own and those that a person
+// configured, as -e would give them.
+func AgentVariables(name string, cfg *config.Config) []string {
+	own := agent.Find(name).With(nil, cfg.Agents[name].Env).Env
+	env := make([]string, 0, len(own))
+	for _, key := range slices.Sorted(maps.Keys(own)) {
+		env = append(env, key+"="+own[key])
+	}
+	return env
+}
+
+func (o *Order) limits(cfg *config.Config) (sandbox.Limits, error) {
+	l := sandbox.Limits{Memory: int64(cfg.Resources.Memory), CPUs: cfg.Resources.CPUs, Pids: cfg.Resources.PIDs}
+	if o.Memory != "" {
+		size, err := config.ParseSize(o.Memory)
+		if err != nil {
+			return l, hint.Usage("such as 512MiB or 8GiB", "%s: --memory: %v", o.Verb, err)
+		}
+		l.Memory = int64(size)
+	}
+	if o.CPUs > 0 {
+		l.CPUs = o.CPUs
+	}
+	if o.PIDs > 0 {
+		l.Pids = o.PIDs
+	}
+	return l, nil
+}
+
+// view resolves what of the host is seen inside.
+func (p *Plan) view(o Order, f Facts) error {
+	p.View = workspace.Options{
+		Host: f.Host, Home: f.RealHome, Path: f.Env["PATH"], Data: f.Dirs.Data, Locks: f.Locks, KeepOut: f.KeepOut,
+		None: o.Workspace == "none", Overlay: o.Workspace == "overlay" || o.Workspace == "scratch",
+		Protect: f.Config.Filesystem.Protect, Hide: f.Config.Filesystem.Hide,
+		Unprotected: slices.Contains(o.Accepted(), protect.ResidueUnprotected),
+		Sources:     f.Git, Outer: f.Outer, ReadOnly: o.ReadOnly,
+	}
+	if o.Image != "" {
+		p.View.Path = "" // toolchains are the image's
+	}
+	configured := f.Config.Filesystem
+	for i, text := range slices.Concat(configured.Expose, o.Expose) {
+		if err := p.expose(o, f, text, i >= len(configured.Expose)); err != nil {
+			return err
+		}
+	}
+	for i, text := range slices.Concat(configured.Refs, o.Refs) {
+		if err := p.ref(o, f, text, i >= len(configured.Refs)); err != nil {
+			return err
+		}
+	}
+	p.View.Hide = slices.Concat(p.View.Hide, o.Hide)
+	p.View.Protect = slices.Concat(p.View.Protect, o.Protect)
+	return nil
+}
+
+// expose shows PATH[:ro|:rw], which was typed or stands in a file of settings.
+func (p *Plan) expose(o Order, f Facts, text string, typed bool) error {
+	e, err := config.ParseExpose(text)
+	if err != nil {
+		return hint.Usage("", "%s: %v", o.Verb, err)
+	}
+	path, err := Tilde(e.Path, f.Home)
+	if err != nil {
+		return err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return fmt.Errorf("expose %s: %w", e.Path, err)
+	}
+	if _, err := os.Stat(path); err != nil && typed {
+		return hint.Usage("", "%s: --expose: %v", o.Verb, err)
+	} else if p.absent(err, "expose", text) {
+		return nil
+	}
+	access := sandbox.ReadOnly
+	if e.Writable {
+		access = sandbox.ReadWrite
+	}
+	p.View.Expose = append(p.View.Expose, workspace.Expose{Path: path, Access: access, Typed: typed})
+	return nil
+}
+
+// ref shows a folder at /refs.
+func (p *Plan) ref(o Order, f Facts, text string, typed bool) error {
+	path, err := Tilde(text, f.Home)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err != nil && typed {
+		return hint.Usage("", "%s: --ref: %v", o.Verb, err)
+	} else if p.absent(err, "refs", text) {
+		return nil
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return fmt.Errorf("show %s at /refs: %w", text, err)
+	}
+	p.View.Refs = append(p.View.Refs, path)
+	return nil
+}
+
+// absent notes a path in a file of settings, which are for several machines and
+// projects: what is not there is not shown.
+func (p *Plan) absent(err error, key, path string) bool {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	p.Notices = append(p.Notices, fmt.Sprintf("cloister: filesystem.%s: %s is not there", key, path))
+	return true
+}
+
+// Tilde expands a leading ~ to the person's home.
+func Tilde(path, home string) (string, error) {
+	if path != "~" && !strings.HasPrefix(path, "~/") {
+		return path, nil
+	}
+	if home == "" {
+		return "", fmt.Errorf("expand %s: HOME is not set", path)
+	}
+	return filepath.Join(home, strings.TrimPrefix(path, "~")), nil
+}
+
+// CedarFiles reads Cedar files that a person typed; what names the flag in errors.
+func CedarFiles(names []string, what string) ([]api.CedarFile, error) {
+	var out []api.CedarFile
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, hint.Usage("", "%s: %v", what, err)
+		}
+		out = append(out, api.CedarFile{Name: name, Text: string(text)})
+	}
+	return out, nil
+}
+
+// bundles is where distributions keep the authorities that they trust.
+func bundles() []string {
+	return []string{
+		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
+	}
+}
+
+// Authorities are the certificate authorities that programs inside trust: a file
+// of the host's, where the payload's user may read it, and the text of others.
+func Authorities(cfg *config.Config, env map[string]string, home string, uid int) (file string, more []byte, err error) {
+	list := bundles()
+	if named := env["SSL_CERT_FILE"]; named != "" {
+		list = []string{named}
+	}
+	for _, candidate := range list {
+		fi, err := os.Stat(candidate)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		// What root alone can reach, the payload's user cannot.
+		if err == nil && filepath.IsAbs(candidate) &&
+			(uid != 0 || slices.Contains(bundles(), candidate) && fi.Mode().Perm()&0o004 != 0) {
+			file = candidate
+			break
+		}
+		if err == nil {
+			more, err = os.ReadFile(candidate)
+		}
+		if err != nil {
+			return "", nil, fmt.Errorf("read certificate authorities: %w", err)
+		}
+		break
+	}
+	for i, name := range cfg.Proxy.UpstreamCA {
+		path, err := Tilde(name, home)
+		if err != nil {
+			return "", nil, err
+		}
+		text, err := os.ReadFile(path)
+		if err == nil && !bytes.Contains(text, []byte("-----BEGIN CERTIFICATE-----")) {
+			err = fmt.Errorf("%s holds no certificate in PEM form", path)
+		}
+		if err != nil {
+			at := cfg.Place(fmt.Sprintf("proxy.upstream_ca[%d]", i))
+			return "", nil, &config.Error{File: at.File, Line: at.Line, Column: at.Column, Msg: "proxy.upstream_ca: " + err.Error()}
+		}
+		more = append(append(more, '\n'), text...)
+	}
+	return file, append(more, '\n'), nil
+}

@@ -1,0 +1,69 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cloister/internal/hint"
+	"cloister/internal/nearest"
+	"cloister/policy"
+	"cloister/workspace"
+)
+
+// close puts into the view what Cedar files say of files and programs, and keeps the
+// rules of those statements. It refuses an --accept of a statement that no file has.
+func (p *Plan) close(o Order, f Facts) error {
+	files := slices.Clone(f.Cedar)
+	for _, c := range p.Cedar {
+		files = append(files, policy.CedarFile{Name: c.Name, Text: []byte(c.Text)})
+	}
+	if err := o.checkStatements(files); err != nil {
+		return err
+	}
+	list, err := policy.FileStatements(files)
+	if err != nil {
+		return fmt.Errorf("read policy: %w", err)
+	}
+	p.View.Root = string(f.Root.Dir)
+	for _, st := range list {
+		if st.Hold != policy.InView {
+			continue
+		}
+		p.Closed = append(p.Closed, st.Rule)
+		for _, c := range st.Closed {
+			p.View.Closed = append(p.View.Closed, workspace.Closed{
+				Path: c.Path, Dir: c.Dir, Write: c.Write, Rule: st.Rule, Place: st.Origin.String(),
+				Residue: st.Residue(), Accepted: slices.Contains(o.Accepted(), st.Residue()),
+			})
+		}
+	}
+	return nil
+}
+
+// checkStatements compares each --accept residue:policy:… with the statements there are.
+func (o *Order) checkStatements(files []policy.CedarFile) error {
+	words := slices.DeleteFunc(o.Accepted(), func(w string) bool { return !strings.HasPrefix(w, residuePolicy) })
+	if len(words) == 0 {
+		return nil
+	}
+	s, err := policy.Compile(policy.Input{Cedar: files})
+	if err != nil {
+		return fmt.Errorf("read policy: %w", err)
+	}
+	var known []string
+	for _, st := range s.Statements() {
+		known = append(known, st.Residue())
+	}
+	for _, w := range words {
+		if slices.Contains(known, w) {
+			continue
+		}
+		advice := "cloister policy check tells the statements that nothing keeps, with their words"
+		if near := nearest.Word(w, known); near != "" {
+			advice = "did you mean --accept residue:" + near + "?"
+		}
+		return hint.Usage(advice, "%s: --accept %q names no statement of a policy file", o.Verb, "residue:"+w)
+	}
+	return nil
+}

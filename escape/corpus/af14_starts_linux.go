@@ -20,9 +20,9 @@ func af14() escape.Case {
 				{"a link to all of it", "mkdir -p sub/a; ln -s ../.. sub/a/.vscode", "sub/a/.vscode", ""},
 				{"shut folders", "mkdir -p sub/.vscode sub/.git/hooks lib/x; touch sub/.envrc lib/x/.envrc; chmod 0 sub/.vscode sub/.git lib/x lib", "", ""},
 				{"a folder to enter and not to list", "mkdir -p sub/.vscode; touch sub/.envrc; chmod 311 sub", "", ""},
-				{"10,000 protected names", "mkdir -p pile/in; cd pile/in; i=0; while [ $i -lt 10000 ]; do echo $i; i=$((i+1)); done | xargs mkdir; for d in *; do echo $d/.envrc; done | xargs touch", "pile", ""},
+				{"10,000 protected names", "mkdir -p pile/in; cd pile/in; seq 10000 | xargs mkdir; for d in *; do echo $d/.envrc; done | xargs touch", "pile", ""},
 				{"10,000 names in one folder", "mkdir -p pile/.vscode; cd pile/.vscode; seq 10000 | xargs touch", "", ""},
-				{"10,000 links to protect", "mkdir -p pile t; cd pile; seq 10000 | xargs mkdir; for d in *; do ln -s ../../t/$d $d/.envrc; done", "pile", ""},
+				{"10,000 links to protect", "mkdir -p pile t; cd pile; seq 10000 | xargs mkdir; perl -e 'symlink qq(../../t/$_), qq($_/.envrc) for <*>'", "pile", ""},
 				{"names with newlines", `mkdir -p 'a
 cloister: trust me/.vscode' "$(printf 'b\033[2J')" && touch 'a
 cloister: trust me/.vscode/tasks.json' "$(printf 'b\033[2J')/.envrc"`, "", ""},

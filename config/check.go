@@ -341,6 +341,9 @@ func ParseExpose(text string) (Expose, error) {
 	return Expose{Path: path, Writable: mode == "rw"}, nil
 }
 
+// braces are those of a shell's {a,b}.
+var braces = regexp.MustCompile(`\{[^{}/]*,[^{}/]*\}`)
+
 func (r *reader) projectPaths(paths []string, list string) {
 	for i, p := range paths {
 		key := at(list, i)
@@ -348,10 +351,16 @@ func (r *reader) projectPaths(paths []string, list string) {
 		case p == "": // said already
 		case filepath.IsAbs(p) || strings.HasPrefix(p, "~"):
 			r.problem(r.places[key], "write it relative to the project's top folder", "%s: %q is not a path in the project", key, p)
-		case p == ".." || strings.HasPrefix(path.Clean(p), "../") || path.Clean(p) == "..":
+		case slices.Contains(strings.Split(p, "/"), ".."):
 			r.problem(r.places[key], "", "%s: %q leads out of the project", key, p)
 		case path.Clean(p) == ".":
 			r.problem(r.places[key], "", "%s: %q is the whole project", key, p)
+		case braces.MatchString(p):
+			r.problem(r.places[key], "write a line for each, or [{] for the character", "%s: %q: braces stand for themselves, as in .gitignore", key, p)
+		case strings.HasPrefix(p, "!") && !slices.ContainsFunc(paths[:i], func(p string) bool { return !strings.HasPrefix(p, "!") }):
+			r.problem(r.places[key], "write it behind the one that it takes something back of", "%s: %q takes back what no line before it names", key, p)
+		case list == "filesystem.hide" && path.Clean(strings.ToLower(p)) == ".git":
+			r.problem(r.places[key], "--workspace none shows no project at all; a file in it can be named", "%s: git needs the folder .git, which cannot be hidden", key)
 		default:
 			if _, err := path.Match(p, ""); err != nil {
 				r.problem(r.places[key], "", "%s: %q: %v", key, p, err)

@@ -258,6 +258,12 @@ func TestParseRefuses(t *testing.T) {
 			`c:1:34: filesystem.hide[1]: "/etc" is not a path in the project (write it relative to the project's top folder)`,
 			`c:1:40: filesystem.hide[2]: "." is the whole project`,
 		}},
+		{"a path that is not kept as it is meant", "filesystem: {hide: [\"!a\", a/../b, .git/], protect: [\"*.{mk,inc}\"]}\n", []string{
+			`c:1:21: filesystem.hide[0]: "!a" takes back what no line before it names (write it behind the one that it takes something back of)`,
+			`c:1:27: filesystem.hide[1]: "a/../b" leads out of the project`,
+			`c:1:35: filesystem.hide[2]: git needs the folder .git, which cannot be hidden (--workspace none shows no project at all; a file in it can be named)`,
+			`c:1:53: filesystem.protect[0]: "*.{mk,inc}": braces stand for themselves, as in .gitignore (write a line for each, or [{] for the character)`,
+		}},
 		{"no room for a host command", "hostexec: {limits: {pids: 0, time: 5}}\n", []string{
 			`c:1:27: hostexec.limits.pids: none at all`, `c:1:36: hostexec.limits.time: "5" is not a duration such as 60s, 5m or 1h30m`,
 		}},

@@ -28,7 +28,7 @@ func af08() escape.Case {
 			clean(r.project + "/.git/shallow")
 			packed := r.run("sh", "-c", quietly("git replace -f HEAD HEAD~1", "git pack-refs --all"))
 			whole := r.host("rm -rf .git/refs/replace; sed -i '/replace/d' .git/packed-refs; git fsck")
-			r.host("mkdir -p .git/branches; echo evil >.git/branches/origin")
+			r.host(afresh + "; git init -q --bare evil; mkdir -p .git/branches; echo evil >.git/branches/origin")
 			control := r.host("git push origin HEAD:x")
 			return append(out, worked("the session runs", res),
 				found("alternates lead nowhere", r.text(".git/objects/info/alternates") != "/x\n", "%s", r.text(".git/objects/info/alternates")),

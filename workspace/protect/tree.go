@@ -211,6 +211,18 @@ func (t *Tree) patterns(l *search, f found) error {
 			return err
 		}
 	}
+	for i, p := range l.hide {
+		// A name in git's own folder, or in another spelling where letters are folded.
+		if rel := p.literal(); rel != "" && !hides[i] {
+			if _, err := os.Lstat(filepath.Join(t.root, rel)); err == nil {
+				if hides[i] = true; !strings.EqualFold(rel, ".git") {
+					if err := t.hide(rel); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
 	for i, p := range l.protect {
 		if rel := p.literal(); rel != "" {
 			if err := t.Path(rel, stubs.Folder); err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"cloister/internal/authority"
 	"cloister/internal/urlpath"
@@ -342,7 +343,7 @@ func ParseExpose(text string) (Expose, error) {
 }
 
 // braces are those of a shell's {a,b}.
-var braces = regexp.MustCompile(`\{[^{}/]*,[^{}/]*\}`)
+var braces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{[^{}/]*,[^{}/]*\}`) })
 
 func (r *reader) projectPaths(paths []string, list string) {
 	for i, p := range paths {
@@ -355,7 +356,7 @@ func (r *reader) projectPaths(paths []string, list string) {
 			r.problem(r.places[key], "", "%s: %q leads out of the project", key, p)
 		case path.Clean(p) == ".":
 			r.problem(r.places[key], "", "%s: %q is the whole project", key, p)
-		case braces.MatchString(p):
+		case braces().MatchString(p):
 			r.problem(r.places[key], "write a line for each, or [{] for the character", "%s: %q: braces stand for themselves, as in .gitignore", key, p)
 		case strings.HasPrefix(p, "!") && !slices.ContainsFunc(paths[:i], func(p string) bool { return !strings.HasPrefix(p, "!") }):
 			r.problem(r.places[key], "write it behind the one that it takes something back of", "%s: %q takes back what no line before it names", key, p)

@@ -107,6 +107,7 @@ var packages = map[string]string{
 	"devcontainer/metadata":   "what image, features and file say, merged as specified",
 	"devcontainer/demand":     "what a devcontainer asks for: honoured, changed or refused, and why",
 	"devcontainer/lifecycle":  "the lifecycle commands of a devcontainer, as one script of the inside",
+	"devcontainer/oracletest": "ours beside the reference implementation, tests only",
 	"devcontainer/trust":      "which devcontainers a person agreed to, by their bytes",
 	"ui/desktop":              "notifications, by the session bus",
 	"egress":                  "gate, names, tunnels, proxies",

@@ -106,6 +106,20 @@ func (d *Devcontainer) folder() string {
 	return d.project
 }
 
+// Entries are what an image's label says, unjudged, variables replaced.
+func (d *Devcontainer) Entries(label string) ([]metadata.Entry, error) {
+	list, err := metadata.OfLabel(label)
+	if err != nil {
+		return nil, err
+	}
+	for n := range list {
+		if list[n], err = replaceAll(d.vars, list[n]); err != nil {
+			return nil, fmt.Errorf("read the image's label: %w", err)
+		}
+	}
+	return list, nil
+}
+
 // labelled judges the image's label and gives its entries.
 func (d *Devcontainer) labelled(o Options, label string, e *Effective) ([]metadata.Entry, error) {
 	if label == "" {

@@ -96,16 +96,16 @@ func Judge(in Input) (Result, error) {
 	}
 	known := rules()
 	for _, m := range in.Config.Members {
+		v, err := j.replaced(m)
+		if err != nil {
+			return j.out, err
+		}
 		r, ok := known[m.Name]
 		if !ok || !r.sources[in.Source] {
-			j.unknown(m, known)
+			j.unknown(v, known)
 			continue
 		}
 		if err := j.shape(m, r.kinds); err != nil {
-			return j.out, err
-		}
-		v, err := j.replaced(m)
-		if err != nil {
 			return j.out, err
 		}
 		if kept := r.judge(j, v); kept != nil {

@@ -111,7 +111,7 @@ func TestRunArgs(t *testing.T) {
 	for _, args := range refused {
 		text, _ := json.Marshal(map[string]any{"runArgs": args})
 		res := judged(t, demand.File, string(text))
-		if len(res.Findings) == 0 || res.Findings[0].Outcome != demand.Refused || res.Config["runArgs"] != nil {
+		if len(res.Findings) == 0 || res.Findings[0].Outcome != demand.Refused || len(res.Config["runArgs"].([]any)) > 0 {
 			t.Errorf("%v: %+v, left %v", args, res.Findings, res.Config["runArgs"])
 		}
 	}
@@ -153,7 +153,7 @@ func TestFeatureAsksForPowers(t *testing.T) {
 			refused++
 		}
 	}
-	if refused != 3 || res.Config["capAdd"] != nil || res.Config["mounts"] != nil {
+	if refused != 3 || len(res.Config["capAdd"].([]any)) > 0 || len(res.Config["mounts"].([]any)) > 0 {
 		t.Errorf("%+v", res.Findings)
 	}
 }

@@ -131,7 +131,7 @@ func initialize(j *judge, m jsonc.Member) any {
 }
 
 func forwardPorts(j *judge, m jsonc.Member) any {
-	var kept []any
+	kept := []any{}
 	for n, v := range m.Value.Items {
 		key := indexed(m.Name, n)
 		port := v.Text
@@ -157,14 +157,11 @@ func forwardPorts(j *judge, m jsonc.Member) any {
 		}
 		kept = append(kept, v.Any())
 	}
-	if kept == nil {
-		return nil
-	}
 	return kept
 }
 
 func appPort(j *judge, m jsonc.Member) any {
-	var kept []any
+	kept := []any{}
 	for n, v := range items(m.Value) {
 		text := v.Text
 		if v.Kind == jsonc.Number {
@@ -180,9 +177,6 @@ func appPort(j *judge, m jsonc.Member) any {
 		j.item(indexed(m.Name, n), v, Changed, "reachable at 127.0.0.1 of this machine, where it is free, and nowhere else",
 			"")
 		kept = append(kept, v.Any())
-	}
-	if kept == nil {
-		return nil
 	}
 	return kept
 }

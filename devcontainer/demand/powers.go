@@ -23,11 +23,11 @@ func capAdd(j *judge, m jsonc.Member) any {
 	for n, v := range m.Value.Items {
 		j.item(indexed(m.Name, n), v, Refused, "nothing inside has a capability of the kernel's", "")
 	}
-	return nil
+	return []any{}
 }
 
 func securityOpt(j *judge, m jsonc.Member) any {
-	var kept []any
+	kept := []any{}
 	for n, v := range m.Value.Items {
 		switch v.Text {
 		case "no-new-privileges", "no-new-privileges:true", "no-new-privileges=true":
@@ -37,16 +37,13 @@ func securityOpt(j *judge, m jsonc.Member) any {
 			j.item(indexed(m.Name, n), v, Refused, "a cloister's filter of system calls and its confinement are its own", "")
 		}
 	}
-	if kept == nil {
-		return nil
-	}
 	return kept
 }
 
 // mounts keeps volumes, and folders of the project. Everything else of the host is
 // refused: the person alone shows it.
 func mounts(j *judge, m jsonc.Member) any {
-	var kept []any
+	kept := []any{}
 	for n, v := range m.Value.Items {
 		key := indexed(m.Name, n)
 		if v.Kind != jsonc.String && v.Kind != jsonc.Object {
@@ -59,9 +56,6 @@ func mounts(j *judge, m jsonc.Member) any {
 				kept = append(kept, v.Any())
 			}
 		}
-	}
-	if kept == nil {
-		return nil
 	}
 	return kept
 }

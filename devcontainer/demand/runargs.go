@@ -80,7 +80,7 @@ var short = map[byte]string{
 // runArgs keeps those that are honoured, spelled --flag=value.
 func runArgs(j *judge, m jsonc.Member) any {
 	known := arguments()
-	var kept []any
+	kept := []any{}
 	for n := 0; n < len(m.Value.Items); n++ {
 		v := m.Value.Items[n]
 		key := indexed(m.Name, n)
@@ -113,9 +113,6 @@ func runArgs(j *judge, m jsonc.Member) any {
 		if o == Honoured {
 			kept = append(kept, strings.TrimSuffix(name+"="+value, "="))
 		}
-	}
-	if kept == nil {
-		return nil
 	}
 	return kept
 }

@@ -87,7 +87,11 @@ func Parse(file string, text []byte) (Value, error) {
 	if at := tooDeep(text); at >= 0 {
 		return Value{}, r.bad(at, fmt.Sprintf("nested deeper than %d", MaxDepth))
 	}
-	v, err := hujson.Parse(text)
+	whole := text
+	if last := text[bytes.LastIndexByte(text, '\n')+1:]; bytes.Contains(last, []byte("//")) {
+		whole = append(bytes.Clone(text), '\n') // the library's parser wants the end of a comment's line
+	}
+	v, err := hujson.Parse(whole)
 	if err != nil {
 		return Value{}, r.syntax(err)
 	}

@@ -15,6 +15,9 @@ func TestParseKeepsPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := jsonc.Parse("f", []byte("{} // no line end")); err != nil {
+		t.Error(err)
+	}
 	b, _ := v.Member("b")
 	if b.Line != 4 || b.Column != 3 || b.Value.Items[1].Line != 6 || b.Value.Items[1].Members[0].Column != 6 {
 		t.Errorf("places: %+v", b)

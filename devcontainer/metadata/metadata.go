@@ -350,10 +350,8 @@ func requirements(entries []Entry) any {
 	var cpus, memory, storage float64
 	var gpu any
 	for _, e := range entries {
-		r, ok := e["hostRequirements"].(map[string]any)
-		if !ok {
-			continue
-		}
+		// As in the reference, an entry without a word of a GPU takes back a false one.
+		r, _ := e["hostRequirements"].(map[string]any)
 		cpus = math.Max(cpus, number(r["cpus"]))
 		memory = math.Max(memory, Size(r["memory"]))
 		storage = math.Max(storage, Size(r["storage"]))

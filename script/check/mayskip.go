@@ -23,6 +23,7 @@ var maySkips = []skip{
 	{"user", `.*/egress\.TestH2Spec`, "half a minute once is enough"},
 	{"root user", `.*/realtest\.TestGitHubCLI`, "a program of 40 MB, which a fresh machine has not"},
 	{"root user", `.*/realtest\.TestReadByJava`, "a compiler of 300 MB, which a fresh machine has not"},
+	{"user", `cloister/devcontainer/oracletest\.TestOracle`, "root installs the reference and compares: once is enough"},
 	{"user", `cloister/internal/cgroup\.Test.*`, "an ordinary user can make no control groups of version 1"},
 	{"user", `cloister/sandbox/native\.TestLeftoversOfAnInstance`, "the same"},
 	{"user", `cloister/hostexec\.Test(.*/control_group|ProcessorTime/of_many_processes|MemoryAndProcesses)`, "the same"},

@@ -8,6 +8,8 @@ var independent = map[string]string{
 	"agent":                   "texts",
 	"approval":                "a queue in memory",
 	"audit/flood":             "counts in memory",
+	"devcontainer/demand":     "judges texts",
+	"devcontainer/jsonc":      "a parser",
 	"egress/internal/guard":   "judges addresses",
 	"egress/internal/mint":    "makes certificates in memory",
 	"egress/internal/names":   "a table in memory",

@@ -193,6 +193,7 @@ var packages = map[string]string{
 	"session/launch":          "what was typed as a plan, and the process that carries it out",
 	"session/terminal":        "one program's terminal, for several people's",
 	"session/stats":           "the numbers of one session",
+	"session/ending":          "what a person is shown when a session is over",
 	"ui/web":                  "the window's door and pages",
 	"state/layers":            "what overlay layers changed, and layers themselves",
 	"state/apply":             "changes into a project, all or none, and back",
@@ -648,6 +649,7 @@ var mayResolve = map[string]string{
 // put it.
 var mayStart = map[string]string{
 	"cmd/cloister/background.go":             "this very program, with the words of fork and compare",
+	"cmd/cloister/setup_try.go":              "this very program",
 	"cmd/cloister/chromium/browser.go":       "only tests: a browser of the system",
 	"cmd/cloister/git.go":                    "runs inside: git there is the cloister's own",
 	"cmd/cloister/guardian.go":               "this very program, as the guardian",

@@ -27,8 +27,9 @@ type Agent struct {
 	// Resume are the arguments with which it goes on with its last conversation in this
 	// folder, {} where the person's next words stand; nil where it has none.
 	Resume []string
-	// Install is how a person gets it, where it is known.
-	Install string
+	// Install is how a person gets it, where it is known; Package its package of npm,
+	// where it has one.
+	Install, Package string
 	// Logins are the ways to say who pays, the usual one first.
 	Logins []Login
 	// Headless are the words with which it answers and ends, drawing no screen: flags
@@ -49,13 +50,25 @@ type Login struct {
 	Secret         string
 	Host           string
 	Header, Format string
-	Get            string // how a person gets one
+	Also           []string // further hosts that get it
+	Get            string   // how a person gets one
+	// Check is the path at Host of a request that costs nothing, and is answered with
+	// success only to who has the credential; "" where none is known. With are fields that
+	// it needs besides, NAME: VALUE.
+	Check string
+	With  []string
 }
 
 // known are the agents with needs of their own, each from the file of its name. Updates
 // are left to the host: inside, the programs are read-only.
 func known() []Agent {
-	return []Agent{claude(), codex(), gemini(), opencode()}
+	list := []Agent{claude(), codex(), gemini(), opencode(), copilot(), amp(), aider(), goose(), cursor()}
+	for i := range list {
+		if list[i].Package != "" {
+			list[i].Install = "npm install -g " + list[i].Package
+		}
+	}
+	return list
 }
 
 // Names are the agents with needs of their own, sorted.

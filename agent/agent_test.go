@@ -17,7 +17,7 @@ func TestEveryAgentIsComplete(t *testing.T) {
 	}
 	for _, name := range names {
 		a := agent.Find(name)
-		if _, err := os.Stat(name + ".go"); err != nil {
+		if _, err := os.Stat(strings.TrimSuffix(name, "-agent") + ".go"); err != nil {
 			t.Errorf("%s has no file of its name: %v", name, err)
 		}
 		if len(a.Argv) == 0 || a.Argv[0] != name || a.Install == "" || len(a.Logins) == 0 {
@@ -32,7 +32,7 @@ func TestEveryAgentIsComplete(t *testing.T) {
 			}
 		}
 	}
-	if unknown := agent.Find("aider"); !slices.Equal(unknown.Argv, []string{"aider"}) || len(unknown.Env) > 0 {
+	if unknown := agent.Find("other"); !slices.Equal(unknown.Argv, []string{"other"}) || len(unknown.Env) > 0 {
 		t.Errorf("an unknown agent has needs: %+v", unknown)
 	}
 }
@@ -72,7 +72,7 @@ func TestHomes(t *testing.T) {
 		t.Errorf("gemini asks how to log in: %+v", h)
 	}
 	for _, h := range []agent.Home{
-		agent.HomeOf("gemini", folders, none), agent.HomeOf("opencode", folders, variable), agent.HomeOf("aider", folders, variable),
+		agent.HomeOf("gemini", folders, none), agent.HomeOf("opencode", folders, variable), agent.HomeOf("other", folders, variable),
 	} {
 		if len(h.Answers)+len(h.Files)+len(h.System) != 0 {
 			t.Errorf("a home that needs nothing holds %+v", h)

@@ -7,15 +7,17 @@ func claude() Agent {
 		Name: "claude", Argv: []string{"claude", "--dangerously-skip-permissions"},
 		Env:     map[string]string{"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
 		Resume:  []string{"--continue", "{}"},
-		Install: "npm install -g @anthropic-ai/claude-code",
+		Package: "@anthropic-ai/claude-code",
 		Logins: []Login{
 			{
 				Word: "key", Secret: "ANTHROPIC_API_KEY", Host: host, Header: "x-api-key",
-				Get: "console.anthropic.com makes API keys",
+				Get: "console.anthropic.com makes API keys", Check: "/v1/models?limit=1",
+				With: []string{"anthropic-version: 2023-06-01"},
 			},
 			{
 				Word: "token", Secret: "CLAUDE_CODE_OAUTH_TOKEN", Host: host, Header: "Authorization", Format: "Bearer {}",
-				Get: "claude setup-token makes one for a subscription",
+				Get: "claude setup-token makes one for a subscription", Check: "/v1/models?limit=1",
+				With: []string{"anthropic-version: 2023-06-01", "anthropic-beta: oauth-2025-04-20"},
 			},
 		},
 		Headless: []string{

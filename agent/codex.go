@@ -9,10 +9,10 @@ const codexSystem = "/etc/codex/config.toml"
 func codex() Agent {
 	return Agent{
 		Name: "codex", Argv: []string{"codex", "--dangerously-bypass-approvals-and-sandbox"},
-		Install: "npm install -g @openai/codex",
+		Package: "@openai/codex",
 		Logins: []Login{{
 			Word: "key", Secret: "OPENAI_API_KEY", Host: "api.openai.com", Header: "Authorization", Format: "Bearer {}",
-			Get: "platform.openai.com makes API keys",
+			Get: "platform.openai.com makes API keys", Check: "/v1/models",
 		}},
 		Headless: []string{
 			"-V", "--version", "-h", "--help", "exec", "e", "review", "login", "logout", "mcp", "features", "apply", "a",

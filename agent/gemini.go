@@ -7,10 +7,10 @@ func gemini() Agent {
 		Name: "gemini", Argv: []string{"gemini", "--yolo"},
 		// Without it --yolo means nothing, and without a terminal it does not start.
 		Env:     map[string]string{"GEMINI_CLI_TRUST_WORKSPACE": "true"},
-		Install: "npm install -g @google/gemini-cli",
+		Package: "@google/gemini-cli",
 		Logins: []Login{{
 			Word: "key", Secret: "GEMINI_API_KEY", Host: "generativelanguage.googleapis.com", Header: "x-goog-api-key",
-			Get: "aistudio.google.com makes API keys",
+			Get: "aistudio.google.com makes API keys", Check: "/v1beta/models?pageSize=1",
 		}},
 		Headless: []string{
 			"-p", "--prompt", "-v", "--version", "-h", "--help", "-l", "--list-extensions",

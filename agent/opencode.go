@@ -5,10 +5,11 @@ func opencode() Agent {
 	return Agent{
 		Name: "opencode", Argv: []string{"opencode"},
 		Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
-		Install: "npm install -g opencode-ai",
+		Package: "opencode-ai",
 		Logins: []Login{{
 			Word: "key", Secret: "ANTHROPIC_API_KEY", Host: "api.anthropic.com", Header: "x-api-key",
-			Get: "console.anthropic.com makes API keys",
+			Get: "console.anthropic.com makes API keys", Check: "/v1/models?limit=1",
+			With: []string{"anthropic-version: 2023-06-01"},
 		}},
 		Headless: []string{
 			"-v", "--version", "-h", "--help", "run", "models", "auth", "agent", "mcp", "stats", "export", "import", "session",

@@ -234,6 +234,14 @@ type SessionSummary struct {
 	// More is how many further destinations were refused beyond Refusals,
 	// which is bounded.
 	More int `json:"more,omitempty"`
+	// Hosts are those to which something was allowed, the first ones: bounded too.
+	Hosts []HostCount `json:"hosts,omitempty"`
+}
+
+// HostCount is how often something was allowed to one host.
+type HostCount struct {
+	Host  string `json:"host"`
+	Count int    `json:"count"`
 }
 
 // Refusal is one destination that was refused, however often.

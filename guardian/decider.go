@@ -127,7 +127,7 @@ func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string
 	switch {
 	case v.Effect == policy.Allow:
 		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !v.Inspect && !read && (v.Protocol == "" || q.Login != nil) {
-			l.Tally.Allowed()
+			l.Tally.Allowed(e.Host)
 		}
 		return
 	case q.Kind == egress.Resolve && (v.Effect == policy.Ask || q.Detail != "A"):

@@ -2,12 +2,14 @@ package guardian
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/config"
 	"cloister/guardian/sessionctx"
 	"cloister/policy"
 	"cloister/policyset"
@@ -21,6 +23,27 @@ func (g *guardian) reload(ctx context.Context) (api.Reload, error) {
 		g.review()
 	}
 	return answer, err
+}
+
+// beside names what changed that the policy's digest does not hold. Where a line stands is
+// no part of its JSON: one that moved is no change.
+func beside(before, next *config.Config) []string {
+	var out []string
+	for _, part := range []struct {
+		what string
+		a, b any
+	}{
+		{"where secrets may go", before.Secrets, next.Secrets},
+		{"the logins that cloisters get", before.Logins, next.Logins},
+		{"which commands may run on the host", before.Hostexec, next.Hostexec},
+	} {
+		was, err := json.Marshal(part.a)
+		is, also := json.Marshal(part.b)
+		if err != nil || also != nil || string(was) != string(is) {
+			out = append(out, part.what+": changed")
+		}
+	}
+	return out
 }
 
 // refresh reloads when the files on disk are not those that were read last. What
@@ -51,6 +74,9 @@ func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 		return answer, g.keep(ctx, before, err)
 	}
 	answer.Digest, answer.Notices = next.Snapshot().Digest(), next.Notices()
+	if was := before.Config(); was != nil { // at the guardian's start there is none
+		answer.Notices = append(answer.Notices, beside(was, next.Config())...)
+	}
 	answer.Changed = answer.Digest != answer.Previous
 	return answer, g.enforce(ctx, next, changes)
 }

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,24 +88,40 @@ func (a *app) attach(ctx context.Context, name string) error {
 	return nil
 }
 
-// attached shows the terminal, and in its title how many questions wait. Who sits
-// there watches this session: its asks wait for an answer.
+// attached shows the terminal with what is asked, and takes answers. Who sits there
+// watches this session: its asks wait for an answer.
 func (a *app) attached(ctx context.Context, conn *net.UnixConn, info api.SessionInfo) (terminal.Outcome, error) {
 	watching, stop := context.WithCancel(ctx)
-	waiting := make(chan int)
+	asked := make(chan terminal.Asked)
 	var bell sync.WaitGroup
-	bell.Go(func() { a.ringing(watching, info, waiting) })
-	out, err := terminal.Attach(ctx, conn, a.stdin, a.stdout, waiting)
+	bell.Go(func() { a.ringing(watching, info, asked) })
+	out, err := terminal.Attach(ctx, conn, a.stdin, a.stdout, asked, a.answerHere)
 	stop()
 	bell.Wait()
 	return out, err
 }
 
-// ringing counts the questions of one session that wait, as long as ctx lasts.
-func (a *app) ringing(ctx context.Context, info api.SessionInfo, waiting chan<- int) {
+// answerHere is an answer that was given in the attached terminal.
+func (a *app) answerHere(ctx context.Context, r terminal.Reply) string {
+	scope := "once"
+	if r.Session {
+		scope = "session"
+	}
+	err := a.withGuardian(ctx, func(c *client.Client) error {
+		_, err := c.Answer(ctx, r.ID, r.Allow, api.ApprovalReply{Scope: scope, Via: "terminal", Nonce: r.Nonce})
+		return err
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// ringing follows the questions of one session that wait, as long as ctx lasts.
+func (a *app) ringing(ctx context.Context, info api.SessionInfo, asked chan<- terminal.Asked) {
 	for ctx.Err() == nil {
 		if c, err := a.dial(ctx); err == nil {
-			err = a.count(ctx, c, info, waiting)
+			err = a.asks(ctx, c, info, asked)
 			c.Close()
 			if _, refused := errors.AsType[*api.Error](err); refused {
 				return // it has ended, or too many watch
@@ -115,11 +134,11 @@ func (a *app) ringing(ctx context.Context, info api.SessionInfo, waiting chan<- 
 	}
 }
 
-func (a *app) count(ctx context.Context, c *client.Client, info api.SessionInfo, waiting chan<- int) error {
-	pending := map[string]bool{}
+func (a *app) asks(ctx context.Context, c *client.Client, info api.SessionInfo, asked chan<- terminal.Asked) error {
+	pending := map[string]api.Approval{}
 	take := func(i api.Approval) {
 		if i.Session == info.Name && i.State == "pending" {
-			pending[i.ID] = true
+			pending[i.ID] = i
 		} else {
 			delete(pending, i.ID)
 		}
@@ -144,8 +163,11 @@ func (a *app) count(ctx context.Context, c *client.Client, info api.SessionInfo,
 		default:
 			return true
 		}
+		oldest := slices.SortedFunc(maps.Values(pending), func(x, y api.Approval) int {
+			return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
+		})
 		select {
-		case waiting <- len(pending):
+		case asked <- terminal.AskedOf(oldest):
 			return true
 		case <-ctx.Done():
 			return false

@@ -23,6 +23,9 @@ import (
 func main() {
 	switch name := filepath.Base(os.Args[0]); name {
 	case "cloister":
+		if len(os.Args) > 1 && os.Args[1] == probeName {
+			os.Exit(probe(context.Background(), os.Args[2:]))
+		}
 	case inside.Name:
 		os.Exit(inside.Main(os.Args[1:]))
 	case hostexecName:

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,6 +24,7 @@ import (
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/session"
+	"cloister/session/ending"
 	"cloister/session/launch"
 	"cloister/state/store"
 	"cloister/workspace"
@@ -171,9 +170,8 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	}
 	err = errors.Join(err, kerr, report.write(res, res.Status.ExitCode()))
 	a.notices(append(kept, left...))
-	for _, text := range afterwards(res, func(hint string) string { return strings.Replace(hint, " -- CMD", " -- "+shellword.Line(argv...), 1) }) {
-		a.notice("%s", text)
-	}
+	again := func(hint string) string { return strings.Replace(hint, " -- CMD", " -- "+shellword.Line(argv...), 1) }
+	a.notices(ending.Lines(res, ending.Options{Again: again}))
 	a.complain(err)
 	status := res.Status.ExitCode()
 	if status == 0 && err != nil {
@@ -472,57 +470,6 @@ func javaStore() string {
 		return ""
 	}
 	return file
-}
-
-// afterwards is what a person should know after a run: nothing, where nothing was
-// refused or changed.
-func afterwards(res session.Result, again func(hint string) string) []string {
-	var out []string
-	tell := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	for _, n := range res.Notices {
-		tell("cloister: %s", n)
-	}
-	switch {
-	case res.TimedOut:
-		tell("cloister: %s was ended: its time was over", res.Name)
-	case res.Stopped != "":
-		tell("cloister: %s was ended: %s", res.Name, res.Stopped)
-	}
-	for _, r := range res.Summary.Refusals {
-		dest := r.Host
-		if dest == "" {
-			dest = "a request"
-		}
-		if r.Port != 0 {
-			dest = net.JoinHostPort(dest, strconv.Itoa(r.Port))
-		}
-		times := ""
-		if r.Count > 1 {
-			times = fmt.Sprintf(" (%d times)", r.Count)
-		}
-		tell("cloister: refused %s%s: %s", dest, times, r.Reason)
-		for _, h := range r.Hints {
-			tell("hint: %s", again(h))
-		}
-	}
-	if res.Summary.More > 0 {
-		tell("cloister: and %d more destinations: cloister audit tail --session %s --verdict deny", res.Summary.More, res.Name)
-	}
-	if len(res.Autorun) > 0 {
-		tell("cloister: files changed that programs of this host may run; look before you do:")
-		shown, more := workspace.Grouped(res.Autorun)
-		for _, path := range shown {
-			tell("  %s", path)
-		}
-		for _, m := range more {
-			tell("  and %d more in %s", m.Count, m.Folder)
-		}
-		tell("hint: cloister review shows each, and keeps, reverts or trusts it")
-	}
-	if res.Truncated {
-		tell("cloister: not all files of the project were looked at: it is too large, or something in it cannot be read")
-	}
-	return out
 }
 
 // passed are the signals that a wrapped command gets instead of this process.

@@ -212,9 +212,9 @@ func (a *app) secretList() *cobra.Command {
 			if asJSON {
 				return a.json(all.Secrets)
 			}
-			rows := [][]string{{"NAME", "SOURCE", "SET"}}
+			rows := [][]string{{"NAME", "SOURCE", "SET", "HOSTS"}}
 			for _, s := range all.Secrets {
-				rows = append(rows, []string{s.Name, sourceOf(s), dateOf(s.SetAt)})
+				rows = append(rows, []string{s.Name, sourceOf(s), dateOf(s.SetAt), hostsOf(s)})
 			}
 			a.table(rows)
 			if len(all.Secrets) == 0 {
@@ -253,6 +253,22 @@ func (a *app) secretNames(ctx context.Context) []string {
 		names[i] = s.Name
 	}
 	return names
+}
+
+// hostsOf are the hosts to which a secret may go.
+func hostsOf(s api.Secret) string {
+	var hosts []string
+	for _, b := range s.Bindings {
+		for _, h := range b.Hosts {
+			if !slices.Contains(hosts, h) {
+				hosts = append(hosts, h)
+			}
+		}
+	}
+	if len(hosts) == 0 {
+		return "none: secrets in config.yaml binds it"
+	}
+	return short(strings.Join(hosts, ", "))
 }
 
 func sourceOf(s api.Secret) string {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -23,72 +22,162 @@ import (
 	"golang.org/x/term"
 )
 
+// setupWords are the flags of setup, as typed.
+type setupWords struct {
+	with           string
+	install, noTry bool
+}
+
+// withLogin is the word of --with for a subscription, by a browser.
+const withLogin = "login"
+
 func (a *app) setupCommand() *cobra.Command {
-	var with string
+	f := &setupWords{}
 	c := &cobra.Command{
-		Use:   "setup AGENT",
-		Short: "Give an agent the credential that it needs, and keep it outside",
-		Long: `Store an agent's API key or token in the vault, and bind it in config.yaml to the
-one host that it is for: a cloister gets a placeholder. The credential is asked
-for, or read from standard input where that is no terminal.`,
+		Use:   "setup [AGENT]",
+		Short: "Get an agent ready: its program, its credential, one request",
+		Long: `Get an agent ready. Find its program, or install it with npm; store its API key or
+token in the vault, or log in with a browser; bind it in config.yaml to the one host
+that it is for: a cloister gets a placeholder. Then send one request with it from
+inside a cloister, which costs nothing, and say what remains. The credential is asked
+for, or read from standard input where that is no terminal. Without AGENT it is the
+one that is installed.`,
 		Example: "  cloister setup claude\n" +
-			"  cloister setup claude --with token <token-file",
-		Args: counted(1, 1),
+			"  cloister setup claude --with login\n" +
+			"  cloister setup codex --install <key-file",
+		Args: counted(0, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return agent.Names(), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.setup(cmd.Context(), args[0], with) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.setup(cmd.Context(), args, f) },
 	}
-	c.Flags().StringVar(&with, "with", "", "what it logs in with: `key`, or token where it knows one")
-	_ = c.RegisterFlagCompletionFunc("with", cobra.FixedCompletions([]string{"key", "token"}, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(&f.with, "with", "", "what it logs in with: `key`, token or login (a subscription)")
+	c.Flags().BoolVar(&f.install, "install", false, "install the agent's program where it is missing, without a question")
+	c.Flags().BoolVar(&f.noTry, "no-try", false, "send no request")
+	ways := []string{"key", "token", withLogin}
+	_ = c.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(ways, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func (a *app) setup(ctx context.Context, name, with string) error {
-	who := agent.Find(name)
-	if len(who.Logins) == 0 {
-		hint := "there are: " + strings.Join(agent.Names(), ", ") + "; for another: cloister secret set NAME, and secrets: in config.yaml"
-		if near := nearest.Word(name, agent.Names()); near != "" {
-			hint = "did you mean cloister setup " + near + "?"
-		}
-		return wrongWords(hint, "setup: %q is no agent that is known", name)
+func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
+	who, err := a.whom(args)
+	if err != nil {
+		return err
 	}
-	var words []string
+	words := make([]string, 0, len(who.Logins)+1)
 	for _, l := range who.Logins {
 		words = append(words, l.Word)
 	}
-	at := slices.Index(words, cmp.Or(with, words[0]))
-	if at < 0 {
-		return wrongWords("one of: "+strings.Join(words, ", "), "setup %s: --with %q is not known", name, with)
+	if slices.Contains(config.LoginNames(), who.Name) {
+		words = append(words, withLogin)
 	}
-	login := who.Logins[at]
-	if err := a.storeLogin(ctx, name, login); err != nil {
+	with := cmp.Or(f.with, words[0])
+	if !slices.Contains(words, with) {
+		return wrongWords("one of: "+strings.Join(words, ", "), "setup %s: --with %q is not known", who.Name, f.with)
+	}
+	if err := a.find(ctx, who, f.install); err != nil {
+		return err
+	}
+	if with == withLogin {
+		if err := a.login(ctx, who.Name); err != nil {
+			return err
+		}
+		return a.remains(who)
+	}
+	login := who.Logins[slices.Index(words, with)]
+	if err := a.storeLogin(ctx, who.Name, login); err != nil {
 		return err
 	}
 	if err := a.bindLogin(ctx, login); err != nil {
 		return err
 	}
-	a.line("%s: %s goes to %s, in the header %s; inside there is a placeholder", name, login.Secret, login.Host, login.Header)
-	if !a.onPath(who.Argv[0]) {
-		a.notice("%s is not installed: %s", who.Argv[0], who.Install)
+	a.line("%s: %s goes to %s, in the header %s; inside there is a placeholder",
+		who.Name, login.Secret, strings.Join(append([]string{login.Host}, login.Also...), ", "), login.Header)
+	if !f.noTry {
+		if err := a.try(ctx, login); err != nil {
+			return err
+		}
 	}
-	a.notice("hint: cloister %s", name)
+	return a.remains(who)
+}
+
+// whom is the agent that was typed or, without a word, the one that is installed.
+func (a *app) whom(args []string) (agent.Agent, error) {
+	if len(args) == 0 {
+		var there []string
+		for _, name := range agent.Names() {
+			if a.onPath(name) {
+				there = append(there, name)
+			}
+		}
+		if len(there) != 1 {
+			hint := "there are: " + strings.Join(agent.Names(), ", ")
+			if len(there) > 1 {
+				hint = "installed are: " + strings.Join(there, ", ")
+			}
+			return agent.Agent{}, wrongWords(hint, "setup: which agent?")
+		}
+		args = there
+	}
+	who := agent.Find(args[0])
+	if len(who.Logins) == 0 {
+		hint := "there are: " + strings.Join(agent.Names(), ", ") +
+			"; for another: cloister secret set NAME, and secrets: in config.yaml"
+		if near := nearest.Word(args[0], agent.Names()); near != "" {
+			hint = "did you mean cloister setup " + near + "?"
+		}
+		return who, wrongWords(hint, "setup: %q is no agent that is known", args[0])
+	}
+	return who, nil
+}
+
+// remains says what is left to do.
+func (a *app) remains(who agent.Agent) error {
+	if !a.onPath(who.Argv[0]) {
+		a.notice("hint: get it: %s", who.Install)
+	}
+	a.notice("hint: in a project: cloister %s", who.Name)
 	return nil
 }
 
+// canAsk reports whether a person can be asked.
+func (a *app) canAsk() bool { return term.IsTerminal(int(a.stdin.Fd())) && !a.quiet }
+
+// agreed asks a person; an empty answer is yes where that is usual.
+func (a *app) agreed(question string, usual bool) bool {
+	choice := "[y/N]"
+	if usual {
+		choice = "[Y/n]"
+	}
+	fmt.Fprintf(a.stderr, "%s %s ", question, choice)
+	word := ""
+	for b := make([]byte, 1); ; {
+		// A byte at a time: what is typed behind it is the next question's.
+		if n, err := a.stdin.Read(b); err != nil || n == 0 || b[0] == '\n' {
+			break
+		}
+		word += string(b)
+	}
+	switch strings.ToLower(strings.TrimSpace(word)) {
+	case "":
+		return usual
+	case "y", "yes":
+		return true
+	}
+	return false
+}
+
 // storeLogin puts the credential into the vault. One that is there is replaced
-// where the person says so, or where nobody can be asked.
+// where the person says so, or where no person can be asked.
 func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) error {
 	asks := term.IsTerminal(int(a.stdin.Fd()))
 	return a.withVault(ctx, func(c *client.Client, all api.Secrets) error {
 		there := slices.ContainsFunc(all.Secrets, func(s api.Secret) bool { return s.Name == login.Secret && s.Source != api.SecretMissing })
 		if there && asks {
-			fmt.Fprintf(a.stderr, "%s is in the vault; replace it? [y/N] ", login.Secret)
-			answer, _ := bufio.NewReader(a.stdin).ReadString('\n')
-			if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {
+			if !a.agreed(login.Secret+" is in the vault; replace it?", false) {
 				return nil
 			}
 		}
@@ -147,7 +236,7 @@ func (a *app) bindLogin(ctx context.Context, login agent.Login) error {
 		text, err = []byte(starter), os.MkdirAll(d.Config, 0o700)
 	}
 	if err == nil {
-		text, err = config.WithSecret(text, config.Secret{Name: login.Secret, Hosts: []string{login.Host}, Header: login.Header, Format: login.Format})
+		text, err = config.WithSecret(text, config.Secret{Name: login.Secret, Hosts: append([]string{login.Host}, login.Also...), Header: login.Header, Format: login.Format})
 	}
 	if err == nil {
 		_, err = config.Parse(file, text)

@@ -23,6 +23,7 @@ import (
 	"cloister/internal/vscreen"
 	"cloister/internal/xdg"
 	"cloister/session"
+	"cloister/session/ending"
 	"cloister/session/launch"
 	"cloister/session/terminal"
 	"cloister/workspace"
@@ -308,7 +309,8 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		fail(a.withInstall(f, err))
 		return hub.Finish(terminal.End{Status: exitStatus(unbuilt(f.Verb, err))})
 	}
-	end := terminal.End{Status: res.Status.ExitCode(), Notices: slices.Concat(noticed, kept, left, afterwards(res, startAgain))}
+	lines := ending.Lines(res, ending.Options{Whole: true, Again: startAgain})
+	end := terminal.End{Status: res.Status.ExitCode(), Notices: slices.Concat(noticed, kept, left, lines)}
 	if err = errors.Join(err, kerr); err != nil {
 		end.Notices = append(end.Notices, "cloister: "+err.Error())
 	}

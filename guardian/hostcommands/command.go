@@ -141,7 +141,7 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 		s.Tally.RefusedCommand(v)
 		return refusedBy(v)
 	}
-	s.Tally.Allowed()
+	s.Tally.Allowed("")
 	// Whatever was asked and answered: what runs is what stands there now, and
 	// the rules are those of now.
 	now, err := p.Again()

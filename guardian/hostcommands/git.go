@@ -193,7 +193,7 @@ func (w *gitwork) recorded(ctx context.Context, v hostexec.Verdict, granted bool
 		w.s.Tally.RefusedCommand(v)
 		return refusedBy(v), false
 	}
-	w.s.Tally.Allowed()
+	w.s.Tally.Allowed("")
 	return hostexec.Exit{}, true
 }
 

@@ -300,6 +300,23 @@ func (s *Screen) settle(out []byte) []byte {
 	return out
 }
 
+// Uncover is what takes a terminal that shows this screen back from the alternate one,
+// which was drawn on meanwhile; nil where only Repaint does: what terminals keep of modes
+// when they go over differs.
+func (s *Screen) Uncover() []byte {
+	p := s.page()
+	if s.alt || p.wrap || p.top != 0 || p.bottom != s.size.Rows-1 || s.insert || s.newline || s.modes[wrapOff] ||
+		s.modes[origin] || s.sets != [2]byte{'B', 'B'} || s.shift != 0 {
+		return nil
+	}
+	out := at(append([]byte{}, "\x1b[?1049l\x1b[0m"...), p.x, p.y)
+	out = s.pen.append(out)
+	if s.modes[hidden] {
+		return append(out, "\x1b[?25l"...)
+	}
+	return append(out, "\x1b[?25h"...)
+}
+
 // Cursor is where the cursor is, and whether it is shown.
 func (s *Screen) Cursor() (x, y int, shown bool) {
 	p := s.page()

@@ -22,6 +22,8 @@ const (
 	// maxRefusals bounds the destinations that a summary names: a hostile
 	// program asks for as many as it likes.
 	maxRefusals = 64
+	// maxHosts bounds the hosts that are counted.
+	maxHosts = 64
 	// maxText bounds each text of a refusal, so that a summary fits a frame.
 	maxText  = 400
 	maxHints = 4
@@ -44,13 +46,25 @@ func New(before api.SessionSummary) *Tally {
 	for i := range t.sum.Refusals {
 		bound(&t.sum.Refusals[i])
 	}
+	t.sum.Hosts = slices.Clone(t.sum.Hosts[:min(len(t.sum.Hosts), maxHosts)])
+	for i := range t.sum.Hosts {
+		cut(&t.sum.Hosts[i].Host)
+	}
 	return t
 }
 
-// Allowed counts what passed.
-func (t *Tally) Allowed() {
+// Allowed counts what passed to a host; "" for what went to none.
+func (t *Tally) Allowed(host string) {
 	t.mu.Lock()
 	t.sum.Allowed++
+	i := slices.IndexFunc(t.sum.Hosts, func(h api.HostCount) bool { return h.Host == host })
+	switch {
+	case i >= 0:
+		t.sum.Hosts[i].Count++
+	case host != "" && len(t.sum.Hosts) < maxHosts:
+		cut(&host)
+		t.sum.Hosts = append(t.sum.Hosts, api.HostCount{Host: host, Count: 1})
+	}
 	t.mu.Unlock()
 	t.Mark()
 }
@@ -118,7 +132,7 @@ func (t *Tally) Summary() api.SessionSummary {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sum
-	s.Refusals = slices.Clone(s.Refusals)
+	s.Refusals, s.Hosts = slices.Clone(s.Refusals), slices.Clone(s.Hosts)
 	return s
 }
 

@@ -30,9 +30,12 @@ type Outcome struct {
 var ErrNoTerminal = errors.New("standard input and output have to be a terminal")
 
 // Attach shows a program's terminal on the person's own until Ctrl-P Ctrl-Q is
-// typed, the program ends, or ctx does. waiting brings how many questions of the
-// program wait for a person: more of them ring, and the window's title says so.
-func Attach(ctx context.Context, conn *net.UnixConn, in, out *os.File, waiting <-chan int) (Outcome, error) {
+// typed, the program ends, or ctx does. asked brings what of the program's questions waits
+// for a person: more of them ring, the window's title says so, and a line at the bottom
+// shows the oldest, which Ctrl-P and a letter answer.
+func Attach(ctx context.Context, conn *net.UnixConn, in, out *os.File, asked <-chan Asked, answer Answer) (
+	Outcome, error,
+) {
 	if !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
 		return Outcome{}, ErrNoTerminal
 	}
@@ -47,9 +50,10 @@ func Attach(ctx context.Context, conn *net.UnixConn, in, out *os.File, waiting <
 	if err != nil {
 		return Outcome{}, fmt.Errorf("set terminal: %w", err)
 	}
-	l := &look{conn: conn, in: in, out: out, shown: vscreen.New(size, nil)}
-	outcome, err := l.run(ctx, waiting)
-	_, wrote := out.Write(append(l.untitle(), l.shown.Leave()...))
+	l := &look{conn: conn, in: in, out: out, shown: vscreen.New(size, nil), answer: answer}
+	outcome, err := l.run(ctx, asked)
+	l.answering.Wait()
+	_, wrote := out.Write(l.leave())
 	restored := term.Restore(int(in.Fd()), state)
 	if errors.Is(err, errHungUp) {
 		return outcome, nil // nobody is left to tell
@@ -81,10 +85,13 @@ type look struct {
 	conn    *net.UnixConn
 	in, out *os.File
 
+	answer    Answer
+	answering sync.WaitGroup
+
 	mu     sync.Mutex
-	shown  *vscreen.Screen // what this terminal shows, to give it back
-	asked  int             // questions that wait, as the terminal's title says
-	titled bool            // the title is ours
+	shown  *vscreen.Screen // the program's screen in this terminal, to give it back
+	bar    bar
+	titled bool // the title is ours
 }
 
 // The words are ours alone: nothing of the program's reaches the title.
@@ -93,42 +100,69 @@ const (
 	giveTitle = "\x1b]2;\x1b\\\x1b[23;2t"
 )
 
-// tell rings and writes the title, between two sequences of the program's: the hub
-// sends whole ones.
-func (l *look) tell(n int) {
+// tell rings, writes the title and shows the question, between two sequences of the
+// program's: the hub sends whole ones.
+func (l *look) tell(a Asked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	text := ""
 	switch {
-	case n > 0 && !l.titled:
+	case a.Waiting > 0 && !l.titled:
 		text, l.titled = keepTitle, true
-	case n == 0 && l.titled:
+	case a.Waiting == 0 && l.titled:
 		text, l.titled = giveTitle, false
 	}
-	if n > 0 {
-		text += fmt.Sprintf("\x1b]2;(%d) cloister asks: cloister approvals\x1b\\", n)
+	if a.Waiting > 0 {
+		text += fmt.Sprintf("\x1b]2;(%d) cloister asks: cloister approvals\x1b\\", a.Waiting)
 	}
-	if n > l.asked {
+	if a.Waiting > l.bar.asked.Waiting {
 		text += "\a"
 	}
-	l.asked = n
-	_, _ = io.WriteString(l.out, text) // a terminal that is gone is noticed by show
+	out := append([]byte(text), l.bar.ask(a, l.shown, time.Now())...)
+	_, _ = l.out.Write(out) // a terminal that is gone is noticed by show
 }
 
-// untitle gives the title back.
-func (l *look) untitle() []byte {
+// pressed takes a key behind Ctrl-P, if it answers a question.
+func (l *look) pressed(ctx context.Context, key byte) (taken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.titled {
-		return nil
+	reply, note, taken := l.bar.press(key, time.Now())
+	if note != "" {
+		_, _ = l.out.Write(l.bar.say(note, l.shown))
 	}
-	return []byte(giveTitle)
+	if reply == nil || l.answer == nil {
+		return taken
+	}
+	l.answering.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, answerWithin)
+		defer cancel()
+		note := l.answer(ctx, *reply)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if note != "" && l.bar.asked.ID == reply.ID {
+			_, _ = l.out.Write(l.bar.say(note, l.shown))
+		}
+	})
+	return true
+}
+
+// leave gives the terminal back as it was.
+func (l *look) leave() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []byte
+	if l.titled {
+		out = append(out, giveTitle...)
+	}
+	return append(append(out, l.bar.lower(l.shown)...), l.shown.Leave()...)
 }
 
 // errHungUp says that the person's terminal went away.
 var errHungUp = errors.New("the terminal went away")
 
-func (l *look) run(ctx context.Context, waiting <-chan int) (Outcome, error) {
+func (l *look) run(ctx context.Context, asked <-chan Asked) (Outcome, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // an answer under way ends with the look
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -149,7 +183,7 @@ func (l *look) run(ctx context.Context, waiting <-chan int) (Outcome, error) {
 	typed, done := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(done)
-		typed <- l.typing(r)
+		typed <- l.typing(ctx, r)
 	}()
 	halt := func() {
 		stop.Close()
@@ -173,8 +207,8 @@ func (l *look) run(ctx context.Context, waiting <-chan int) (Outcome, error) {
 				return Outcome{Detached: true}, nil
 			}
 			return Outcome{}, err
-		case n := <-waiting:
-			l.tell(n)
+		case a := <-asked:
+			l.tell(a)
 		case sig := <-signals:
 			if sig == syscall.SIGWINCH {
 				if size, err := sizeOf(l.out); err == nil {
@@ -224,7 +258,7 @@ func (l *look) draw(body []byte) error {
 		l.shown.Resize(size)
 	}
 	l.shown.Draw(body)
-	_, err := l.out.Write(body)
+	_, err := l.out.Write(l.bar.output(body, l.shown))
 	return err
 }
 
@@ -233,11 +267,11 @@ var errDetached = errors.New("detached")
 
 // typing passes on what is typed. It waits on both the terminal and stop, so
 // that no byte typed afterwards is taken from the shell.
-func (l *look) typing(stop *os.File) error {
+func (l *look) typing(ctx context.Context, stop *os.File) error {
 	defer stop.Close()
 	buf := make([]byte, 4096)
 	fd := int(l.in.Fd())
-	var keys detachKeys
+	keys := detachKeys{other: func(key byte) bool { return l.pressed(ctx, key) }}
 	for {
 		wait := -1
 		if keys.held {
@@ -287,12 +321,18 @@ const (
 type detachKeys struct {
 	held  bool // a Ctrl-P has not been passed on
 	after bool // the last byte was a Ctrl-P
+	// other takes another key right behind a Ctrl-P, or leaves it to the program.
+	other func(key byte) bool
 }
 
 func (k *detachKeys) pass(typed []byte) (out []byte, detach bool) {
 	for _, b := range typed {
 		if k.after && b == ctrlQ {
 			return out, true
+		}
+		if k.held && k.other != nil && k.other(b) {
+			k.held, k.after = false, false
+			continue
 		}
 		if k.held {
 			out = append(out, ctrlP)

@@ -33,13 +33,14 @@ type program struct {
 	path   string
 	listen *net.UnixListener
 	log    bytes.Buffer
-	// waiting says how many questions wait, to one who attaches.
-	waiting chan int
+	// asked says what waits, to one who attaches; answers are what was answered.
+	asked   chan terminal.Asked
+	answers chan terminal.Reply
 }
 
 func run(t *testing.T, size vscreen.Size, argv ...string) *program {
 	t.Helper()
-	p := &program{t: t, waiting: make(chan int)}
+	p := &program{t: t, asked: make(chan terminal.Asked), answers: make(chan terminal.Reply, 8)}
 	hub, err := terminal.New(terminal.Options{Size: size, Log: &p.log})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +116,10 @@ func (p *program) attach(size vscreen.Size) *person {
 		p.t.Fatal(err)
 	}
 	go func() {
-		out, err := terminal.Attach(p.t.Context(), conn, tty, tty, p.waiting)
+		out, err := terminal.Attach(p.t.Context(), conn, tty, tty, p.asked, func(_ context.Context, r terminal.Reply) string {
+			p.answers <- r
+			return ""
+		})
 		if err != nil && !errors.Is(err, io.EOF) {
 			p.t.Error(err)
 		}
@@ -206,7 +210,7 @@ func TestQuestionsWait(t *testing.T) {
 	w.seesText("ready")
 	w.types("\n")
 	w.seesText("half")
-	p.waiting <- 1
+	p.asked <- terminal.Asked{Waiting: 1}
 	w.types("\n")
 	w.seesText("whole")
 	const title = "\x1b[22;2t\x1b]2;(1) cloister asks: cloister approvals\x1b\\\a"
@@ -216,13 +220,13 @@ func TestQuestionsWait(t *testing.T) {
 		t.Errorf("it broke a sequence: %q", w.raw.String())
 	}
 	w.mu.Unlock()
-	p.waiting <- 2
+	p.asked <- terminal.Asked{Waiting: 2}
 	w.got("\x1b]2;(2) cloister asks: cloister approvals\x1b\\\a")
-	p.waiting <- 1
+	p.asked <- terminal.Asked{Waiting: 1}
 	w.got("\a\x1b]2;(1) cloister asks: cloister approvals\x1b\\") // fewer do not ring
-	p.waiting <- 0
+	p.asked <- terminal.Asked{Waiting: 0}
 	w.got("\x1b]2;\x1b\\\x1b[23;2t")
-	p.waiting <- 3
+	p.asked <- terminal.Asked{Waiting: 3}
 	w.got("(3)")
 	w.types("\x10\x11")
 	w.leaves()
@@ -385,7 +389,7 @@ func TestAttachNeedsATerminal(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	if _, err := terminal.Attach(context.Background(), nil, r, w, nil); !errors.Is(err, terminal.ErrNoTerminal) {
+	if _, err := terminal.Attach(context.Background(), nil, r, w, nil, nil); !errors.Is(err, terminal.ErrNoTerminal) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -109,7 +109,7 @@ func (w *world) checkLookedAround(text string, res result) {
 	if hooks := w.host("sh", "-c", "ls .git/hooks | grep -v sample || true"); hooks != "" {
 		w.t.Errorf("hooks appeared: %q", hooks)
 	}
-	for _, want := range []string{"cloister: refused evil.example.net", "hint: cloister run --allow evil.example.net"} {
+	for _, want := range []string{"cloister: refused evil.example.net", "--allow evil.example.net"} {
 		if !strings.Contains(res.stderr, want) {
 			w.t.Errorf("stderr %q does not tell %q", res.stderr, want)
 		}

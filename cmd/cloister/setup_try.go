@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+
+	"cloister/agent"
+	"cloister/internal/realpath"
+	"cloister/workspace/toolchain"
+)
+
+// try sends one request with the agent's credential from inside a cloister of this
+// project, and says what came of it. An error means that the credential was refused;
+// whatever else is in the way is shown, and left to the person.
+func (a *app) try(ctx context.Context, login agent.Login) error {
+	if login.Check == "" {
+		return nil
+	}
+	p, why := a.tryInside(ctx, login)
+	switch {
+	case why != "":
+		a.notice("not tried: %s", why)
+	case p.Ours:
+		a.notice("the border refuses it: %s", p.Error)
+		a.notice("hint: cloister policy explain %s", login.Host)
+	case p.Status == 0:
+		a.notice("not tried: %s cannot be reached: %s", login.Host, p.Error)
+	case p.Status >= 200 && p.Status < 300:
+		a.line("tried: %s takes the credential", login.Host)
+	case p.Status == http.StatusBadRequest, p.Status == http.StatusUnauthorized, p.Status == http.StatusForbidden:
+		err := fmt.Errorf("setup: %s refuses the credential: %d %s", login.Host, p.Status, http.StatusText(p.Status))
+		return hinted(err, login.Get)
+	default:
+		a.notice("tried: %s answers %d %s, which says nothing of the credential",
+			login.Host, p.Status, http.StatusText(p.Status))
+	}
+	return nil
+}
+
+// tryInside runs this program in a cloister that shows nothing of the project.
+func (a *app) tryInside(ctx context.Context, login agent.Login) (p answered, why string) {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = realpath.Of(self)
+	}
+	if err != nil {
+		return p, err.Error()
+	}
+	format := login.Format
+	if format == "" {
+		format = "{}"
+	}
+	words := []string{"run", "--workspace", "none"}
+	if !inSystem(self) {
+		words = append(words, "--expose", self)
+	}
+	words = append(words, "--", self, probeName, "https://"+login.Host+login.Check,
+		login.Header+": "+strings.Replace(format, "{}", "{$"+login.Secret+"}", 1))
+	c := exec.CommandContext(ctx, self, append(words, login.With...)...)
+	var out, problem bytes.Buffer
+	c.Stdout, c.Stderr = &out, &problem
+	for name, value := range a.env {
+		c.Env = append(c.Env, name+"="+value)
+	}
+	err = c.Run()
+	if json.Unmarshal(out.Bytes(), &p) == nil {
+		return p, ""
+	}
+	if err == nil {
+		err = errors.New("no answer")
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
+	if first == "" {
+		first = err.Error()
+	}
+	return p, first
+}
+
+// inSystem reports whether every cloister sees a path of the host.
+func inSystem(path string) bool {
+	for _, dir := range toolchain.System {
+		if realpath.Inside(path, dir) {
+			return true
+		}
+	}
+	return false
+}

@@ -78,6 +78,7 @@ var rooms = map[string]room{
 var packages = map[string]string{
 	".":                       "the agreements themselves, tests only",
 	"agent":                   "what each agent needs",
+	"agent/probe":             "one request from inside, to try an agent's credential",
 	"api":                     "wire types",
 	"api/openapi":             "the API as a document for other programs",
 	"approval":                "the queue of questions",

@@ -180,7 +180,8 @@ func (o *Over) Error() string {
 	case Pending:
 		return fmt.Sprintf("approval %s: somebody else is answering it", i.ID)
 	default:
-		return fmt.Sprintf("approval %s: it is over: %s", i.ID, i.Outcome)
+		return fmt.Sprintf("approval %s: it is over: %s; an answer with --scope project is for what comes later",
+			i.ID, i.Outcome)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -335,6 +336,9 @@ func (q *Queue) settle(it *item, o Outcome, r Reply) Item {
 func (q *Queue) Answer(ctx context.Context, id string, r Reply) (Item, error) {
 	it, seen, err := q.claim(id, r)
 	if err != nil {
+		if over, is := errors.AsType[*Over](err); is && over.Item.answerable(r) {
+			return q.answerLate(ctx, over.Item, r)
+		}
 		return Item{}, err
 	}
 	err = q.o.Decide(ctx, seen, r)
@@ -365,6 +369,42 @@ func (q *Queue) Answer(ctx context.Context, id string, r Reply) (Item, error) {
 	q.mu.Unlock()
 	q.end(ended)
 	return Item{}, err
+}
+
+// answerable reports whether an answer can still be remembered: no one waits for it any
+// more, so it is for what comes later.
+func (i Item) answerable(r Reply) bool {
+	return (i.Outcome == Expired || i.Outcome == Withdrawn) && r.Scope != Once &&
+		(r.Nonce == "" || r.Nonce == i.Nonce) && (i.Scopes == nil || slices.Contains(i.Scopes, r.Scope))
+}
+
+// answerLate gives a person's word on a question that ended without one.
+func (q *Queue) answerLate(ctx context.Context, i Item, r Reply) (Item, error) {
+	mark := func(from, to Outcome, r Reply) (Item, bool) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		for n := range q.history {
+			if old := &q.history[n]; old.ID == i.ID && old.Outcome == from {
+				old.Outcome, old.Reply = to, r
+				return *old, true
+			}
+		}
+		return i, false
+	}
+	outcome := Denied
+	if r.Allow {
+		outcome = Allowed
+	}
+	ended, first := mark(i.Outcome, outcome, r)
+	if !first {
+		return Item{}, &Over{ended} // another answer came, or it is forgotten
+	}
+	if err := q.o.Decide(ctx, i, r); err != nil {
+		mark(outcome, i.Outcome, Reply{})
+		return Item{}, err
+	}
+	q.o.Changed(ended)
+	return ended, nil
 }
 
 // claim makes one answer the first.

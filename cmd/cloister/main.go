@@ -17,14 +17,15 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"cloister/agent/probe"
 	"cloister/sandbox/docker/inside"
 )
 
 func main() {
 	switch name := filepath.Base(os.Args[0]); name {
 	case "cloister":
-		if len(os.Args) > 1 && os.Args[1] == probeName {
-			os.Exit(probe(context.Background(), os.Args[2:]))
+		if len(os.Args) > 1 && os.Args[1] == probe.Name {
+			os.Exit(probe.Main(context.Background(), os.Args[2:], os.Getenv, os.Stdout))
 		}
 	case inside.Name:
 		os.Exit(inside.Main(os.Args[1:]))

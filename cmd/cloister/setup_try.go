@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"cloister/agent"
+	"cloister/agent/probe"
 	"cloister/internal/realpath"
 	"cloister/workspace/toolchain"
 )
@@ -45,7 +46,7 @@ func (a *app) try(ctx context.Context, login agent.Login) error {
 }
 
 // tryInside runs this program in a cloister that shows nothing of the project.
-func (a *app) tryInside(ctx context.Context, login agent.Login) (p answered, why string) {
+func (a *app) tryInside(ctx context.Context, login agent.Login) (p probe.Answer, why string) {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = realpath.Of(self)
@@ -61,7 +62,7 @@ func (a *app) tryInside(ctx context.Context, login agent.Login) (p answered, why
 	if !inSystem(self) {
 		words = append(words, "--expose", self)
 	}
-	words = append(words, "--", self, probeName, "https://"+login.Host+login.Check,
+	words = append(words, "--", self, probe.Name, "https://"+login.Host+login.Check,
 		login.Header+": "+strings.Replace(format, "{}", "{$"+login.Secret+"}", 1))
 	c := exec.CommandContext(ctx, self, append(words, login.With...)...)
 	var out, problem bytes.Buffer

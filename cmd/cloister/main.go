@@ -24,9 +24,6 @@ import (
 func main() {
 	switch name := filepath.Base(os.Args[0]); name {
 	case "cloister":
-		if len(os.Args) > 1 && os.Args[1] == probe.Name {
-			os.Exit(probe.Main(context.Background(), os.Args[2:], os.Getenv, os.Stdout))
-		}
 	case inside.Name:
 		os.Exit(inside.Main(os.Args[1:]))
 	case hostexecName:
@@ -37,6 +34,9 @@ func main() {
 		if shim := shimOf(name); shim != "" {
 			os.Exit(callGate(context.Background(), append([]string{shim}, os.Args[1:]...), nil))
 		}
+	}
+	if len(os.Args) > 1 && os.Args[1] == probe.Name {
+		os.Exit(probe.Main(context.Background(), os.Args[2:], os.Getenv, os.Stdout))
 	}
 	syscall.Umask(syscall.Umask(0) &^ 0o700) // what it makes it can open again
 	a := &app{

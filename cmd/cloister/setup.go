@@ -85,7 +85,8 @@ func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
 		if err := a.login(ctx, who.Name); err != nil {
 			return err
 		}
-		return a.remains(who)
+		a.remains(who)
+		return nil
 	}
 	login := who.Logins[slices.Index(words, with)]
 	if err := a.storeLogin(ctx, who.Name, login); err != nil {
@@ -101,7 +102,8 @@ func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
 			return err
 		}
 	}
-	return a.remains(who)
+	a.remains(who)
+	return nil
 }
 
 // whom is the agent that was typed or, without a word, the one that is installed.
@@ -135,12 +137,11 @@ func (a *app) whom(args []string) (agent.Agent, error) {
 }
 
 // remains says what is left to do.
-func (a *app) remains(who agent.Agent) error {
+func (a *app) remains(who agent.Agent) {
 	if !a.onPath(who.Argv[0]) {
 		a.notice("hint: get it: %s", who.Install)
 	}
 	a.notice("hint: in a project: cloister %s", who.Name)
-	return nil
 }
 
 // canAsk reports whether a person can be asked.
@@ -198,8 +199,11 @@ func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) er
 		if _, err := c.SetSecret(ctx, login.Secret, api.SecretSet{Value: value}); err != nil {
 			return err
 		}
-		a.notice("kept in %s", all.Protection)
-		return nil
+		kept, err := c.Secrets(ctx) // where it lies is known from the first one on
+		if err == nil {
+			a.notice("kept in %s", kept.Protection)
+		}
+		return err
 	})
 }
 

@@ -49,6 +49,10 @@ func nw61() escape.Case {
 				try("grants of an object", mine, put(mine, "/k?acl"), false),
 				try("notifications", mine, put(mine, "/?notification"), false),
 				try("the inventory", mine, put(mine, "/?inventory&id=1"), false),
+				try("restored elsewhere", mine, strings.Replace(put(mine, "/k?restore"), "PUT", "POST", 1), false),
+				try("a call of another server", mine, put(mine, "/k", "x-oss-callback: e30="), false),
+				try("written elsewhere", mine, put(mine, "/k", "x-oss-process: image/resize,w_9|sys/saveas,o_aw==,b_dGhlaXJz"), false),
+				try("fields in the query", mine, put(mine, "/k?%24httpHeaders=x-amz-copy-source%3A%2Ftheirs%2Fa"), false),
 				try("WebDAV", mine, put(mine, "/k", "Destination: https://theirs.s3.amazonaws.com/k"), false),
 			}
 		}),

@@ -40,6 +40,9 @@ func nw62() escape.Case {
 				"a charset that is said, beside": post(h, "/ok/elsewhere", evil, "Content-Type: text/plain; charset=utf-7"),
 				"as a form":                      post(h, "/ok/elsewhere", evil, "Content-Type: application/x-www-form-urlencoded"),
 				"two types":                      post(h, path, evil, typed, "Content-Type: text/plain"),
+				"requests in JSON, beside":       post(h, "/ok/%24batch", `{"requests":[{"id":"1","method":"POST","url":"/ok/mcp","body":`+evil+`}]}`, typed),
+				"requests in parts, beside":      post(h, "/ok/batch", "--b\r\nContent-Type: application/http\r\n\r\nPOST /ok/mcp HTTP/1.1\r\n\r\n"+evil+"\r\n--b--\r\n", "Content-Type: multipart/mixed; boundary=b"),
+				"fields in the query, beside":    post(h, "/ok/elsewhere?%24httpHeaders=X-Original-URL%3A%2Fok%2Fmcp", evil, "Content-Type: text/plain"),
 				"a batch, beside, as text":       post(h, "/ok/elsewhere", "["+evil+"]", "Content-Type: text/plain"),
 			} {
 				asked, answer := r.calls("tls:"+h, text)

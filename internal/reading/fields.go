@@ -19,6 +19,7 @@ const (
 	source         // an object that is read
 	target         // an object that is written
 	account        // whose an object is
+	batch          // that its body holds other requests, or its query other fields
 )
 
 // fields are those whose names say it whole, by their lengths: nearly every other name
@@ -33,6 +34,7 @@ var fields = [...][]entry{
 	6:  {{"x-host", host}},
 	9:  {{"path-info", path}, {"forwarded", forwarded}},
 	11: {{"x-path-info", path}, {"script-name", prefix}, {"destination", target}, {"x-copy-from", source}},
+	12: {{"content-type", batch}},
 	13: {{"x-http-method", method}, {"x-rewrite-url", path}, {"x-rewrite-uri", path}, {"x-script-name", prefix}},
 	14: {{"x-original-url", path}, {"x-original-uri", path}, {"x-override-url", path}, {"x-ingress-path", prefix}},
 	15: {{"x-forwarded-uri", path}, {"x-forwarded-url", path}, {"x-original-host", host}},

@@ -84,7 +84,7 @@ func (r *Request) Target(target string) {
 // walk through Header costs an allocation.
 func (r *Request) Note(name, value string) {
 	r.noted = true
-	if kind := kindOf(name); kind != plain {
+	if kind := kindOf(name); kind != plain && (kind != batch || holdsRequests(value)) {
 		r.add(kind, "the field "+name, name, value)
 	}
 }
@@ -106,15 +106,21 @@ func (r *Request) Read() {
 		switch kind := kindOf(key); {
 		case isMethodKey(key):
 			r.add(method, "the query key "+key, key, unescaped(value))
+		case carriesFields(key):
+			r.add(batch, "the query key "+key, key, "")
 		case kind == source || kind == method: // presigned requests have fields in the query
 			r.add(kind, "the query key "+key, key, unescaped(value))
 		}
+	}
+	if r.BadPath == nil && isBatch(r.Path) {
+		r.add(batch, "its path", "", "")
 	}
 	if upper := capitals(r.Method); upper != r.Method { // as Django reads it
 		r.add(method, "its method in capitals", "", upper)
 	}
 	if r.found != nil {
 		r.combine(r.found)
+		r.inside(r.found)
 	}
 	r.findObjects()
 }
@@ -178,7 +184,7 @@ func (s said) listed() []said {
 
 // found is what the fields and keys of one request say.
 type found struct {
-	methods, paths, prefixes, hosts, sources, targets []said
+	methods, paths, prefixes, hosts, sources, targets, batches []said
 
 	account bool
 }
@@ -193,6 +199,9 @@ func (r *Request) add(k kind, says, name, value string) {
 		f.methods = append(f.methods, s.listed()...)
 	case path:
 		f.paths = append(f.paths, s)
+		if _, query, has := strings.Cut(value, "?"); has { // its query is read like the request's own
+			r.addMethods(says, query)
+		}
 	case prefix: // Werkzeug's ProxyFix takes the last of a list, Spring joins all
 		f.prefixes = append(f.prefixes, s)
 		if list := s.listed(); len(list) > 1 {
@@ -210,6 +219,8 @@ func (r *Request) add(k kind, says, name, value string) {
 		f.targets = append(f.targets, s)
 	case account:
 		f.account = true
+	case batch:
+		f.batches = append(f.batches, s)
 	case plain:
 	}
 }

@@ -58,6 +58,11 @@ func TestOthers(t *testing.T) {
 		{"the same host", "GET /a\nX-Forwarded-Host: A.test:443", ""},
 		{"RFC 7239", "GET /a\nForwarded: for=1.2.3.4; host=\"b.test\", host=c.test", "GET b.test/a GET c.test/a"},
 		{"no host", "GET /a\nX-Host: b test", "GET ?/a"},
+		{"a query of another path", "POST /a\nX-Original-URL: /b?_method=PUT", "PUT a.test/a POST a.test/b?_method=PUT PUT a.test/b?_method=PUT"},
+		{"requests in a body", "POST /batch/x\nContent-Type: Multipart/Mixed; boundary=b", "GET a.test! POST a.test! PUT a.test! PATCH a.test! DELETE a.test!"},
+		{"requests in JSON", "POST /v1/%24Batch/\nContent-Type: application/json", "GET a.test! POST a.test! PUT a.test! PATCH a.test! DELETE a.test!"},
+		{"another body", "POST /batch\nContent-Type: multipart/form-data; boundary=b", ""},
+		{"fields in the query", "GET /a?%24HttpHeaders=x-goog-copy-source%3A%2Fb", "GET a.test!"},
 	} {
 		r := request(t, "a.test", tt.text)
 		others, err := r.Others()
@@ -136,7 +141,7 @@ func TestLeaves(t *testing.T) {
 	const s3, gcs = "mine.s3.amazonaws.com", "storage.googleapis.com"
 	for _, tt := range []struct{ host, good, bad string }{
 		{s3, "GET /k|PUT /k|DELETE /k|POST /k?uploads|PUT /k?partNumber=1&uploadId=x|GET /?list-type=2|POST /?delete|GET /?policy|PUT /k?tagging",
-			"PUT /?policy|PUT /?acl|PUT /k?acl|PUT /?replication|PUT /?website|PUT /?notification|PUT /?lifecycle|PUT /?Inventory&id=1|PUT /?logging|PUT /?cors|DELETE /?policy|DELETE /?%70olicy|PUT /|DELETE /|POST /|PUT /?policy;x"},
+			"PUT /?policy|PUT /?acl|PUT /k?acl|POST /k?restore|PUT /?replication|PUT /?website|PUT /?notification|PUT /?lifecycle|PUT /?Inventory&id=1|PUT /?logging|PUT /?cors|DELETE /?policy|DELETE /?%70olicy|PUT /|DELETE /|POST /|PUT /?policy;x"},
 		{"s3.amazonaws.com", "PUT /mine/k|POST /mine?delete", "PUT /mine?policy|PUT /mine|PUT /mine/?acl|POST /mine|PUT /mine/k?acl"},
 		{gcs, "POST /upload/storage/v1/b/mine/o?name=k|DELETE /storage/v1/b/mine/o/k|GET /storage/v1/b/mine/iam|POST /storage/v1/b/mine/o/k/compose|PUT /mine/k",
 			"PUT /storage/v1/b/mine/iam|PATCH /storage/v1/b/mine|POST /storage/v1/b/mine/o/k/acl|POST /storage/v1/b/mine/notificationConfigs|PATCH /storage/v1/b/mine/o/k|" +
@@ -152,6 +157,7 @@ func TestLeaves(t *testing.T) {
 	}
 	for field, want := range map[string]bool{
 		"x-amz-acl: public-read": false, "X-Amz-Acl: bucket-owner-full-control": true, "x-amz-grant-read: id=7": false, "x_amz_grant_full_control: id=7": false, "x-goog-acl: public-read": false,
+		"x-oss-callback: e30": false, "x_oss_callback: e30": false, "x-oss-process: image/resize,w_9": true, "x-oss-process: image/x|sys/saveas,o_a,b_b": false,
 	} {
 		if why := request(t, s3, "PUT /k\n"+field).Leaves(reading.Unknown); (why == "") != want {
 			t.Errorf("%s: %q", field, why)

@@ -55,11 +55,11 @@ func StoreOf(to authority.Authority) Store {
 }
 
 // settings are the keys of S3's and Google's XML interfaces that set who may use a
-// bucket or an object, or where its contents go to.
+// bucket or an object, or where its contents go to (restore may write to another bucket).
 var settings = []string{
 	"acl", "accelerate", "analytics", "billing", "cors", "defaultobjectacl", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
 	"metadataconfiguration", "metadatatable", "metrics", "notification", "object-lock", "ownershipcontrols", "policy", "policystatus",
-	"publicaccessblock", "replication", "requestpayment", "session", "storageclass", "versioning", "website", "websiteconfig",
+	"publicaccessblock", "replication", "requestpayment", "restore", "session", "storageclass", "versioning", "website", "websiteconfig",
 }
 
 // keepers are the canned grants that leave an object to its bucket's owner.
@@ -132,6 +132,10 @@ func grant(name, value string) string {
 	}
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	switch {
+	case strings.HasPrefix(name, "x-") && (strings.HasSuffix(name, "-callback") || strings.HasSuffix(name, "-callback-var")):
+		return "it has the store call another server: " + name
+	case strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-process") && strings.Contains(strings.ToLower(value), "saveas"):
+		return "it has the store write another object: " + name
 	case strings.HasPrefix(name, "x-") && strings.Contains(name, "-grant-"):
 	case (strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-acl") || strings.HasSuffix(name, "predefinedacl") || strings.HasSuffix(name, "predefineddefaultobjectacl")) &&
 		!slices.Contains(keepers, strings.ToLower(strings.TrimSpace(value))):

@@ -11,8 +11,23 @@ var (
 // etcMade are files of /etc that are made anew for each cloister.
 var etcMade = []string{
 	"passwd", "group", "hosts", "hostname", "resolv.conf", "nsswitch.conf", "host.conf", "gitconfig",
+	"chromium.d/cloister",
 	"ssl/certs/ca-certificates.crt", "ssl/certs/java/cacerts", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs/ca-bundle.crt",
 }
+
+// ChromiumFlags is a file that Debian's launcher of chromium reads, wherever there is a
+// chromium: it stops at an /etc/chromium.d without any. Chromium's own sandbox needs
+// namespaces, which a cloister refuses, and would be a wall inside a wall; without the
+// flag it does not start.
+var ChromiumFlags = File{
+	Path: "/etc/chromium.d/cloister",
+	Data: []byte("# The cloister is the sandbox; chromium's own needs namespaces, which are refused inside.\n" +
+		"export CHROMIUM_FLAGS=\"$CHROMIUM_FLAGS --no-sandbox\"\n"),
+	Mode: 0o644,
+}
+
+// Chromium is the launcher.
+const Chromium = "/usr/bin/chromium"
 
 // OwnEtc are all paths of /etc that a cloister on the host's own system may have.
 func OwnEtc() []string {

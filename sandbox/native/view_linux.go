@@ -489,6 +489,9 @@ func (v *view) etc() {
 	if v.image == "" {
 		v.hostEtc()
 	}
+	if _, err := os.Lstat(v.image + sandbox.Chromium); err == nil {
+		v.compose(sandbox.ChromiumFlags)
+	}
 	v.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
 	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gate.Addr4+"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
 	v.file("/etc/host.conf", []byte("multi on\n"), 0o644)

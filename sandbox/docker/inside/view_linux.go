@@ -496,6 +496,10 @@ func (v *viewer) files() error {
 		{Path: "/etc/host.conf", Data: []byte("multi on\n"), Mode: 0o644},
 		{Path: "/etc/nsswitch.conf", Data: []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), Mode: 0o644},
 	}, v.Files...)
+	if fd, err := v.at(sandbox.Chromium, unix.O_PATH); err == nil {
+		unix.Close(fd)
+		list = append(list, sandbox.ChromiumFlags)
+	}
 	for _, f := range list {
 		if err := v.file(string(f.Path), f.Data, f.Mode); err != nil {
 			return err

@@ -52,6 +52,9 @@ func (a *app) watchQuiet(ctx context.Context, use *store.Use, every time.Duratio
 			return last
 		case <-next.C:
 		}
+		if err := a.letGoOn(ctx, use); err != nil {
+			last = err
+		}
 		began := time.Now()
 		now, err := use.Look()
 		if err == nil && now.Digest == before.Digest && now.Digest != saved {
@@ -65,6 +68,22 @@ func (a *app) watchQuiet(ctx context.Context, use *store.Use, every time.Duratio
 		before = now
 		next.Reset(max(every, 100*time.Since(began))) // at most a hundredth of a processor
 	}
+}
+
+// letGoOn lets the command go on where a checkpoint of it was killed in the midst.
+func (a *app) letGoOn(ctx context.Context, use *store.Use) error {
+	if !use.HeldStill() {
+		return nil
+	}
+	s, err := a.keptStore()
+	if err != nil {
+		return err
+	}
+	w, err := s.Lock(use.Name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.GoOn(a.freezer(ctx, use.Name)), w.Close())
 }
 
 func (a *app) saveQuiet(ctx context.Context, use *store.Use, size layers.Sum) error {

@@ -90,13 +90,13 @@ func (w *Workspace) copyUpper(ctx context.Context, id string, freeze Freeze) (er
 	if err := w.store.makeUpper(id); err != nil {
 		return err
 	}
-	thaw := func() error { return nil }
 	if freeze != nil {
-		if thaw, err = freeze(); err != nil {
-			return fmt.Errorf("checkpoint: hold the cloister still: %w", err)
+		thaw, herr := w.hold(freeze)
+		if herr != nil {
+			return fmt.Errorf("checkpoint: hold the cloister still: %w", herr)
 		}
+		defer func() { err = errors.Join(err, thaw()) }()
 	}
-	defer func() { err = errors.Join(err, thaw()) }()
 	for _, p := range parts() {
 		from := w.store.part(w.Upper, p)
 		if !exists(from) {

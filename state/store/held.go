@@ -1,0 +1,55 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// heldFile lies in a workspace's folder for as long as its cloister is held still, so that
+// it goes on where the process that holds it is killed.
+const heldFile = "held-still"
+
+// hold holds a running cloister still, and notes it before.
+func (w *Workspace) hold(freeze Freeze) (thaw func() error, err error) {
+	note := filepath.Join(w.store.folder(w.Name), heldFile)
+	if err := os.WriteFile(note, nil, 0o600); err != nil {
+		return nil, err
+	}
+	let, err := freeze()
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(note))
+	}
+	return func() error {
+		if err := let(); err != nil {
+			return err // the note stays, and the session tries again
+		}
+		return os.Remove(note)
+	}, nil
+}
+
+// HeldStill reports whether somebody holds the cloister still, or was killed meanwhile.
+func (u *Use) HeldStill() bool {
+	return exists(filepath.Join(u.store.folder(u.Name), heldFile))
+}
+
+// GoOn lets a cloister go on that somebody held still who was killed. Whoever holds it
+// still has the workspace locked, so that this waits for them.
+func (w *Workspace) GoOn(freeze Freeze) error {
+	err := os.Remove(filepath.Join(w.store.folder(w.Name), heldFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		var thaw func() error
+		if thaw, err = w.hold(freeze); err == nil {
+			err = thaw()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("let %s go on: %w", w.Name, err)
+	}
+	return nil
+}

@@ -129,6 +129,7 @@ var packages = map[string]string{
 	"git":                     "repositories of the guardian's own, which fetch and push",
 	"guardian":                "routes and wiring",
 	"guardian/commands":       "host commands since the guardian began",
+	"guardian/court":          "the one place that decides about what a session wants",
 	"guardian/events":         "what happened lately, for those who watch",
 	"guardian/hostcommands":   "what a session wants to have run on the host, decided",
 	"guardian/listing":        "what anybody may see of secrets",

@@ -91,6 +91,14 @@ func BadRequest(format string, args ...any) error {
 	return &Error{Status: http.StatusBadRequest, Code: CodeBadRequest, Message: fmt.Sprintf(format, args...)}
 }
 
+// Unrecorded is the error of what does not happen because the record could not be written.
+func Unrecorded(what string, err error) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Code: CodeUnrecorded, Message: what + ": it could not be recorded, so it does not happen: " + err.Error(),
+		Hints: []string{"see: cloister guardian status, cloister audit verify"},
+	}
+}
+
 // Error says the operation and why it failed, on one line.
 func (e *Error) Error() string { return e.Message }
 

@@ -261,7 +261,7 @@ func (g *guardian) undo(ctx context.Context, d api.Decision, by string) error {
 		Reason: fmt.Sprintf("approval %s: %s of scope %s taken back by %s", d.ID, d.Answer, d.Scope, by),
 		Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
-		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "undo: it could not be recorded, so it does not happen: " + err.Error()}
+		return api.Unrecorded("undo", err)
 	}
 	if d.Scope == string(approval.Session) {
 		return g.undoInSession(ctx, d.ID)

@@ -11,6 +11,7 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/audit"
+	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
@@ -64,13 +65,11 @@ func (g *guardian) recordAsked(ctx context.Context, i approval.Item) error {
 func (g *guardian) recordEnded(i approval.Item) {
 	e := g.approvalEvent(i)
 	e.Kind, e.Action, e.Verdict = audit.ApprovalDecision, string(i.Outcome), policy.Deny.String()
-	e.Reason = "approval " + i.ID + ": " + sessionctx.End(i.Outcome)
+	e.Reason = "approval " + i.ID + ": " + court.End(i.Outcome)
 	if i.Outcome == approval.Superseded {
 		e.Verdict = ""
 	}
-	if err := g.records.Append(context.WithoutCancel(g.ctx), e); err != nil {
-		g.log.Error("the end of a question could not be recorded", "approval", i.ID, "error", err)
-	}
+	g.records.Note(context.WithoutCancel(g.ctx), e)
 }
 
 // decided makes an answer hold: first the record, then what remembers it.
@@ -87,15 +86,13 @@ func (g *guardian) decided(ctx context.Context, i approval.Item, r approval.Repl
 		e.Resource = r.Subject
 	}
 	if err := g.records.Append(ctx, e); err != nil {
-		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "answer: it could not be recorded, so it does not count: " + err.Error()}
+		return api.Unrecorded("answer", err)
 	}
 	err := g.keepAnswer(ctx, i, r)
 	if err != nil {
 		e.Verdict, e.Action = "", "failed"
 		e.Reason = fmt.Sprintf("approval %s: the answer could not be remembered and does not count: %v", i.ID, err)
-		if err := g.records.Append(ctx, e); err != nil {
-			g.log.Error("a failed answer could not be recorded", "approval", i.ID, "error", err)
-		}
+		g.records.Note(ctx, e)
 	}
 	return err
 }

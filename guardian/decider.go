@@ -7,29 +7,65 @@ import (
 	"strings"
 
 	"cloister/api"
+	"cloister/approval"
 	"cloister/audit"
 	"cloister/egress"
+	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/policy"
 )
 
-// Decide is egress's question: policy, then the record, then the verdict. A
-// verdict that cannot be recorded is a deny.
+// Decide is what becomes of a connection, a name or a request.
 func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
-	var digest, why string
-	v, refused := l.misnamed(ctx, q) // first: nobody is asked about what may not be
-	if refused {
-		digest = l.Digest()
-	} else {
-		v, digest, why = l.judge(ctx, q)
+	if q.Once == nil {
+		q.Once = new(egress.Once)
 	}
 	reads := l.reads(q)
-	if q.Kind == egress.Recheck && v.Effect == policy.Allow {
-		out := verdict(v, why) // no new action: nothing to record
-		out.Inspect, out.Open = out.Inspect || reads, l.opens(q, v)
+	var open egress.Opening
+	r := court.Decide(ctx, &l.Ward, court.Case{
+		Policy:     func() court.Ruling { return l.policyOf(ctx, q) },
+		Remembered: func(v policy.Verdict) (policy.Verdict, bool) { return allowedOnce(q, v) },
+		Question:   func(v policy.Verdict) (approval.Ask, error) { return l.question(q, v) },
+		Keep:       func(asked policy.Verdict, word string) { keepOnce(q, asked, word) },
+		Event:      func(r court.Ruling) (audit.Event, bool) { return l.event(q, r) },
+		Count: func(r court.Ruling) {
+			open = l.opens(q, r.Verdict)
+			l.count(q, r, reads || open != egress.OpenNothing && q.Authority.Port() == 443)
+		},
+	})
+	out := verdict(r)
+	if r.Unrecorded != nil {
 		return out
 	}
-	e := sessionctx.Frame(l.Info, digest)
+	out.Inspect = out.Inspect || reads
+	if out.Open = open; q.Kind == egress.Recheck { // one that is allowed is not counted anew
+		out.Open = l.opens(q, r.Verdict)
+	}
+	if q.Kind == egress.Request && out.Allow {
+		out.Edits = l.edits(ctx, q, r.Verdict)
+	}
+	return out
+}
+
+// policyOf is what the policy of now says of a query.
+func (l *live) policyOf(ctx context.Context, q egress.Query) court.Ruling {
+	if v, refused := l.misnamed(ctx, q); refused { // first: no person is asked about what may not be
+		return court.Ruling{Verdict: v, Digest: l.Digest()}
+	}
+	snapshot := l.Snapshot.Load()
+	r := court.Ruling{Verdict: l.tools.Learned(q, court.Judge(snapshot, l.asked(q))), Digest: snapshot.Digest()}
+	if q.Kind == egress.Resolve || q.Kind == egress.Recheck {
+		r.Why = court.Unwatched // a name leads nowhere yet, and what is open is not asked about again
+	}
+	return r
+}
+
+// event is the record of a ruling; false for what was allowed before and still is.
+func (l *live) event(q egress.Query, r court.Ruling) (audit.Event, bool) {
+	if q.Kind == egress.Recheck && r.Allowed() {
+		return audit.Event{}, false
+	}
+	e := sessionctx.Frame(l.Info, r.Digest)
 	e.Kind, e.Action = kindOf(q.Kind), q.Kind.String()
 	if q.Login != nil && q.Kind == egress.Connect {
 		if e.Action = "login"; q.Login.Command != "" {
@@ -41,32 +77,17 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	if q.Kind != egress.Resolve {
 		e.Port = q.Authority.Port()
 	}
-	e.Verdict, e.Rule = v.Effect.String(), v.RuleAt()
-	e.Reason = reasonOf(v, q, why)
-	nothing(&e)
-	if q.Kind == egress.Request && v.Effect != policy.Allow {
+	e.Verdict, e.Rule, e.Reason = r.Effect.String(), r.RuleAt(), reasonOf(r, q)
+	noBytes(&e)
+	if q.Kind == egress.Request && !r.Allowed() {
 		e.Status = http.StatusForbidden
 	}
-	if err := l.Records.Append(ctx, e); err != nil {
-		if ctx.Err() != nil {
-			return egress.Verdict{Effect: "deny", Reason: "the session has ended"}
-		}
-		l.Tally.Refused(api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: err.Error()})
-		return egress.Verdict{Effect: "deny", Reason: "this could not be recorded, so it may not happen: " + err.Error()}
-	}
-	v.Inspect = v.Inspect || reads
-	out := verdict(v, why)
-	out.Open = l.opens(q, v)
-	l.count(q, v, e, why, out.Open != egress.OpenNothing && q.Authority.Port() == 443)
-	if q.Kind == egress.Request && out.Allow {
-		out.Edits = l.edits(ctx, q, v)
-	}
-	return out
+	return e, true
 }
 
-// nothing says that nothing has passed yet: each record of the network has these
-// members, so that who adds them up needs not know which have them.
-func nothing(e *audit.Event) {
+// noBytes sets the members that each record of the network has to zero: nothing has
+// passed yet.
+func noBytes(e *audit.Event) {
 	var n [3]int64
 	e.BytesUp, e.BytesDown, e.DurationMS = &n[0], &n[1], &n[2]
 }
@@ -96,56 +117,50 @@ func (l *live) asked(q egress.Query) policy.Request {
 	return r
 }
 
-// verdict is v in egress's words. An ask that is left is refused; why says for
-// what reason.
-func verdict(v policy.Verdict, why string) egress.Verdict {
-	out := egress.Verdict{
-		Allow:  v.Effect == policy.Allow,
-		Effect: v.Effect.String(),
-		Rule:   v.Rule,
-		Place:  v.Origin.Place(),
-		Reason: v.Reason,
-		Hints:  v.Hints,
+// verdict is a ruling for egress.
+func verdict(r court.Ruling) egress.Verdict {
+	return egress.Verdict{
+		Allow:  r.Allowed(),
+		Effect: r.Effect.String(),
+		Rule:   r.Rule,
+		Place:  r.Origin.Place(),
+		Reason: r.FullReason(),
+		Hints:  r.Hints,
 
-		Inspect:  v.Inspect,
-		Protocol: v.Protocol,
-		Identity: v.Identity,
-		AskFirst: v.AskFirst,
-		HostKeys: v.HostKeys,
-		MaxBytes: v.MaxBytes,
+		Inspect:  r.Inspect,
+		Protocol: r.Protocol,
+		Identity: r.Identity,
+		AskFirst: r.AskFirst,
+		HostKeys: r.HostKeys,
+		MaxBytes: r.MaxBytes,
 	}
-	if v.Effect == policy.Ask {
-		out.Reason = why + ": " + v.Reason
-	}
-	return out
 }
 
-// count counts connections, or the requests on them where these are read, and
-// names that were refused. A program asks for A and AAAA of one name: only the first is
-// told to the person.
-func (l *live) count(q egress.Query, v policy.Verdict, e audit.Event, why string, read bool) {
+// count counts connections, or the requests on them where these are inspected, and names
+// that were refused. A program asks for A and AAAA of one name: the person's summary has
+// only the first.
+func (l *live) count(q egress.Query, r court.Ruling, inspected bool) {
 	switch {
-	case v.Effect == policy.Allow:
-		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !v.Inspect && !read && (v.Protocol == "" || q.Login != nil) {
-			l.Tally.Allowed(e.Host)
+	case r.Allowed():
+		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !r.Inspect && !inspected && (r.Protocol == "" || q.Login != nil) {
+			l.Tally.Allowed(q.Authority.Host())
 		}
 		return
-	case q.Kind == egress.Resolve && (v.Effect == policy.Ask || q.Detail != "A"):
-		return // an ask is refused, and told, when it connects
+	case r.Unrecorded == nil && q.Kind == egress.Resolve && (r.Effect == policy.Ask || q.Detail != "A"):
+		return // an ask is refused, and counted, when it connects
 	}
-	out := verdict(v, why)
-	l.Tally.Refused(api.Refusal{
-		Host:   e.Host,
-		Port:   int(e.Port),
-		Effect: out.Effect,
-		Reason: out.Reason,
-		Rule:   out.Rule,
-		Place:  out.Place,
-		Hints:  out.Hints,
-	})
+	refusal := api.Refusal{
+		Host: q.Authority.Host(), Effect: r.Effect.String(), Reason: r.FullReason(),
+		Rule: r.Rule, Place: r.Origin.Place(), Hints: r.Hints,
+	}
+	if q.Kind != egress.Resolve {
+		refusal.Port = int(q.Authority.Port())
+	}
+	l.Tally.Refused(refusal)
 }
 
-func reasonOf(v policy.Verdict, q egress.Query, why string) string {
+func reasonOf(r court.Ruling, q egress.Query) string {
+	v := r.Verdict
 	if v.Effect == policy.Allow && !v.WouldDeny && v.Diagnostic == "" && q.Detail == "" && len(v.Rewrites) == 0 && !v.Tunnel {
 		return v.Reason // nearly always
 	}
@@ -154,7 +169,7 @@ func reasonOf(v policy.Verdict, q egress.Query, why string) string {
 	case v.WouldDeny:
 		words = append(words, "not enforced, would have been refused: "+v.Reason)
 	case v.Effect == policy.Ask && q.Kind != egress.Resolve:
-		words = append(words, why+": "+v.Reason)
+		words = append(words, r.FullReason())
 	default:
 		words = append(words, v.Reason)
 	}
@@ -236,14 +251,14 @@ func (l *live) Closed(f egress.Flow) {
 func (l *live) Refused(f egress.Flow) error {
 	e := l.flowEvent(f)
 	e.Action, e.Verdict = "refuse", policy.Deny.String()
-	nothing(&e)
+	noBytes(&e)
 	err := l.Records.Append(context.WithoutCancel(l.ctx), e)
 	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason, Rule: f.Rule, Place: f.Place, Hints: f.Hints}
 	if r.Host == "" {
 		r.Host = f.Detail
 	}
 	// What is asked of DNS besides addresses, such as TXT, is not shown to the person.
-	if besides := f.Kind == egress.Resolve && f.Detail != "A" && !strings.HasSuffix(f.Detail, " A"); !besides && !l.tools.Told(f) {
+	if besides := f.Kind == egress.Resolve && f.Detail != "A" && !strings.HasSuffix(f.Detail, " A"); !besides && !l.tools.Counted(f) {
 		l.Tally.Refused(r)
 	}
 	return err

@@ -53,10 +53,7 @@ func (g *guardian) recordSave(r *http.Request, path, text string) error {
 		Kind: audit.PolicyLoad, Action: "save", Resource: path, Verdict: policy.Allow.String(),
 		Reason: "a person said so: " + whoAnswers(r, ""), Digest: config.Digest([]byte(text)), Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
-		return &api.Error{
-			Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "save: it could not be recorded, so it is not saved: " + err.Error(),
-			Hints: []string{"see: cloister guardian status, cloister audit verify"},
-		}
+		return api.Unrecorded("save", err)
 	}
 	return nil
 }

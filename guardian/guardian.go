@@ -397,9 +397,7 @@ func (g *guardian) settle() {
 	for _, info := range lost {
 		event := sessionctx.Frame(info, "")
 		event.Kind, event.Action, event.Reason = audit.SessionStop, "lost", info.Reason
-		if err := g.records.Append(g.ctx, event); err != nil {
-			g.log.Error("a lost session could not be recorded", "session", info.Name, "error", err)
-		}
+		g.records.Note(g.ctx, event)
 	}
 }
 

@@ -52,10 +52,8 @@ func (g *guardian) ofHostCommand(r *http.Request) bool {
 func (g *guardian) refusedByOrigin(r *http.Request) {
 	peer, _ := peerOf(r.Context())
 	g.notice(fmt.Sprintf("a host command (pid %d) called the guardian itself and was refused: %s %s", peer.PID, r.Method, termsafe.Clip(termsafe.Text(r.URL.Path), 200)))
-	if err := g.records.Append(context.WithoutCancel(r.Context()), audit.Event{
+	g.records.Note(context.WithoutCancel(r.Context()), audit.Event{
 		Kind: audit.ApprovalDecision, Action: "refuse", Resource: r.URL.Path, Verdict: policy.Deny.String(), PID: peer.PID,
 		Reason: "a host command may not call the guardian", Policy: g.policies.Current().Snapshot().Digest(),
-	}); err != nil {
-		g.log.Error("a refused call could not be recorded", "error", err)
-	}
+	})
 }

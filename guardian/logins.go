@@ -43,7 +43,7 @@ func (g *guardian) renew(ctx context.Context, name string, kept secret.Value) (v
 		Kind: audit.SecretUse, Action: "renew", Resource: l.Secrets[0].Name, Verdict: policy.Allow.String(),
 		Reason: "the login " + name + " ends", Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
-		return value, next, fmt.Errorf("renew the login %s: it could not be recorded, so it may not happen: %w", name, err)
+		return value, next, api.Unrecorded("renew the login "+name, err)
 	}
 	young, err := c.Renew(ctx, l, t)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/api"
 	"cloister/audit"
 	"cloister/config"
 	"cloister/host/resolve"
@@ -107,7 +108,7 @@ func (l *live) serverCommand(s config.MCPServer) (*exec.Cmd, error) {
 	e.Rule = fmt.Sprintf("mcp.servers (%s:%d)", s.Place.File, s.Place.Line)
 	e.Reason = "the person's own server, on the host: " + strings.Join(append([]string{program}, s.Command[1:]...), " ")
 	if err := l.Records.Append(l.ctx, e); err != nil {
-		return nil, fmt.Errorf("start the MCP server %s: it could not be recorded: %w", s.Name, err)
+		return nil, api.Unrecorded("start the MCP server "+s.Name, err)
 	}
 	maps.Copy(env, s.Env)
 	c := exec.CommandContext(context.WithoutCancel(l.ctx), program, s.Command[1:]...) // the bridge ends it

@@ -86,7 +86,7 @@ func TestServerIsNoPerson(t *testing.T) {
 	servers := []config.MCPServer{{
 		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'setsid sleep 100 </dev/null >/dev/null 2>&1 & echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$!}}"'; done`},
 	}}
-	l := &live{g: g, Ward: sessionctx.Ward{Info: api.SessionInfo{Project: "/nonexistent"}, Records: records, Log: g.log}}
+	l := &live{g: g, Ward: sessionctx.Ward{Info: api.SessionInfo{Project: "/nonexistent"}, Records: records}}
 	l.ctx, l.cancel = context.WithCancel(t.Context())
 	defer l.cancel()
 	snapshot, err := policy.Compile(policy.Input{Unlisted: policy.Deny})

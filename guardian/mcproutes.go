@@ -54,7 +54,7 @@ func (g *guardian) postMCPPin(_ http.ResponseWriter, r *http.Request) (any, erro
 		Kind: audit.MCPCall, Action: action, Resource: name, Verdict: policy.Allow.String(),
 		Reason: fmt.Sprintf("a person said so: %s; tools %q, none is all", by, req.Tools), Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
-		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "pin: it could not be recorded, so it does not happen: " + err.Error()}
+		return nil, api.Unrecorded("pin", err)
 	}
 	return servers.Pin(g.policies.Current(), g.pins, name, req, by)
 }

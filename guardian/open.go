@@ -171,7 +171,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		return nil, api.SessionGrant{}, err
 	}
 	l := &live{
-		Ward:    sessionctx.Ward{Info: info, Tally: stats.New(api.SessionSummary{}), Records: g.records, Queue: g.queue, Log: g.log},
+		Ward:    sessionctx.Ward{Info: info, Tally: stats.New(api.SessionSummary{}), Records: g.records, Queue: g.queue},
 		g:       g,
 		words:   policyset.WordsOf(req),
 		shim:    shim,
@@ -208,12 +208,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		if !g.passesOn(req) {
 			g.broke(info, err)
 		}
-		return nil, api.SessionGrant{}, &api.Error{
-			Status:  http.StatusServiceUnavailable,
-			Code:    api.CodeUnrecorded,
-			Message: "open session: it could not be recorded, so it may not start: " + err.Error(),
-			Hints:   []string{"see: cloister guardian status, cloister audit verify"},
-		}
+		return nil, api.SessionGrant{}, api.Unrecorded("open session", err)
 	}
 	g.mu.Lock()
 	g.live[info.ID] = l

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"cloister/egress"
-	"cloister/guardian/sessionctx"
+	"cloister/guardian/court"
 	"cloister/internal/budget"
 	"cloister/internal/reading"
 	"cloister/policy"
@@ -85,13 +85,13 @@ func (l *live) methodJudge(q egress.Query, bound func(*egress.HTTP) error) func(
 		if len(snapshot.MCPServersAt(q.Authority)) > 0 {
 			return oddBody(errors.New("it asks for another method, at the host of an MCP server"))
 		}
-		v := sessionctx.Judge(snapshot, l.asked(other))
+		v := court.Judge(snapshot, l.asked(other))
 		switch {
 		case v.Effect == policy.Ask:
 			v.Reason = "a person would be asked about " + method + ", and not by way of a body: " + v.Reason
 			fallthrough
 		case v.Effect != policy.Allow:
-			out := verdict(v, "its body asks for "+method)
+			out := verdict(court.Ruling{Verdict: v, Why: "its body asks for " + method})
 			return &egress.Refused{Status: http.StatusForbidden, Verdict: out}
 		case v.MaxBytes > 0:
 			return oddBody(errors.New("it asks for " + method + ", whose body is bounded by the rule \"" + v.Rule + "\""))

@@ -11,11 +11,12 @@ import (
 	"cloister/audit"
 	"cloister/config"
 	"cloister/egress"
+	"cloister/guardian/court"
 	"cloister/guardian/listing"
 	"cloister/guardian/placeholders"
 	"cloister/guardian/sessionctx"
+	"cloister/hostexec"
 	"cloister/internal/tenants"
-	"cloister/internal/termsafe"
 	"cloister/policy"
 	"cloister/policyset"
 	"cloister/secret"
@@ -78,68 +79,55 @@ func (l *live) secretEvent(u inject.Use) audit.Event {
 	return e
 }
 
-// AllowUse decides a use of a secret, and records it. Mode shadow and record do not
-// soften it: what went out cannot be taken back.
+// AllowUse decides a use of a secret. Mode shadow and record do not soften it: what went
+// out cannot be taken back.
 func (l *live) AllowUse(ctx context.Context, u inject.Use) egress.Verdict {
-	v := l.judgeSecret(ctx, u)
-	out := egress.Verdict{Allow: v.Effect == policy.Allow, Effect: v.Effect.String(), Rule: v.Rule, Place: v.Origin.Place(), Reason: v.Reason, Hints: v.Hints}
-	e := l.secretEvent(u)
-	e.Action, e.Verdict, e.Rule = "swap", out.Effect, v.RuleAt()
-	e.Reason = v.Reason + "; " + u.Place
-	if v.Diagnostic != "" {
-		e.Reason += "; " + v.Diagnostic
-	}
-	if err := l.Records.Append(ctx, e); err != nil {
-		return egress.Verdict{Effect: "deny", Rule: out.Rule, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
-	}
-	l.g.uses.Add(u.Name, out.Allow)
-	return out
+	subject := u.Name + " " + u.Method + " " + u.Authority.String()
+	return verdict(court.Decide(ctx, &l.Ward, court.Case{
+		Policy: func() court.Ruling {
+			snapshot := l.Snapshot.Load()
+			return court.Ruling{Digest: snapshot.Digest(), Verdict: court.Judge(snapshot, policy.Request{
+				Action: policy.SecretUse, Authority: u.Authority, Session: l.Info.Name, Project: l.Info.Project, Agent: l.Info.Agent,
+				Use: policyset.Use(u.Name, u.Place, u.Binding), HTTP: *u.HTTP,
+			})}
+		},
+		Remembered: func(v policy.Verdict) (policy.Verdict, bool) {
+			if v.Effect != policy.Ask {
+				return v, false
+			}
+			d, ok := l.Remembered(config.DecisionSecret, subject)
+			switch {
+			case !ok:
+			case d.Answer == config.AnsweredDeny:
+				v.Effect, v.Reason = policy.Deny, "a person denied it: approval "+d.ID
+			default:
+				v.Effect, v.Reason = policy.Allow, "a person allowed it: approval "+d.ID
+			}
+			return v, ok
+		},
+		Question: func(policy.Verdict) (approval.Ask, error) { return askSecret(u, subject) },
+		Event: func(r court.Ruling) (audit.Event, bool) {
+			e := l.secretEvent(u)
+			e.Action, e.Verdict, e.Rule = "swap", r.Effect.String(), r.RuleAt()
+			e.Reason = r.FullReason() + "; " + u.Place
+			if r.Diagnostic != "" {
+				e.Reason += "; " + r.Diagnostic
+			}
+			return e, true
+		},
+		Count: func(r court.Ruling) { l.g.uses.Add(u.Name, r.Allowed()) },
+	}))
 }
 
-// judgeSecret is policy's word or, where that is ask, a person's.
-func (l *live) judgeSecret(ctx context.Context, u inject.Use) policy.Verdict {
-	snapshot := l.Snapshot.Load()
-	v := sessionctx.Judge(snapshot, policy.Request{
-		Action: policy.SecretUse, Authority: u.Authority, Session: l.Info.Name, Project: l.Info.Project, Agent: l.Info.Agent, Use: policyset.Use(u.Name, u.Place, u.Binding),
-		HTTP: *u.HTTP,
-	})
-	if v.Effect != policy.Ask {
-		return v
-	}
-	told := func(effect policy.Effect, reason string) policy.Verdict {
-		v.Effect, v.Reason = effect, reason
-		return v
-	}
-	subject := u.Name + " " + u.Method + " " + u.Authority.String()
-	if d, ok := l.Remembered(config.DecisionSecret, subject); ok {
-		if d.Answer == config.AnsweredDeny {
-			return told(policy.Deny, "a person denied it: approval "+d.ID)
-		}
-		return told(policy.Allow, "a person allowed it: approval "+d.ID)
-	}
-	ask := &approval.Ask{
+// askSecret is what a person is asked about one use.
+func askSecret(u inject.Use, subject string) (approval.Ask, error) {
+	a := approval.Ask{
 		Wide: "the secret " + u.Name + " in every " + u.Method + " to " + u.Authority.String() + ", with any path, query and body that its binding lets through",
 		Kind: approval.Secret, Subject: subject, Title: "use the secret " + u.Name + ": " + u.Method + " " + u.Authority.String(),
-		Reason: v.Reason, Rule: v.RuleAt(), Policy: snapshot.Digest(), Marks: termsafe.Marks(subject),
 		Details: append(sessionctx.ShownRequest(u.Method, u.Authority.String()+u.Path, u.HTTP), approval.Detail{Label: "place", Text: u.Place}),
 	}
-	if n := sessionctx.TooLong(ask.Details); n > 0 {
-		return told(policy.Deny, fmt.Sprintf("%s; but what is to be looked at has %d bytes, and nobody can", v.Reason, n))
-	}
-	ask.Digest = sessionctx.DigestShown(ask)
-	a := l.Queue.Ask(ctx, l.InName(ask))
-	switch a.Outcome {
-	case approval.Allowed:
-		l.Tally.Asked()
-		return told(policy.Allow, "a person allowed it: "+sessionctx.Word(a))
-	case approval.Denied:
-		l.Tally.Asked()
-		return told(policy.Deny, "a person denied it: "+sessionctx.Word(a))
-	case approval.Superseded: // it was answered for longer, or the policy has changed
-		return l.judgeSecret(ctx, u)
-	default:
-		return told(policy.Ask, sessionctx.End(a.Outcome)+": "+v.Reason)
-	}
+	a.Digest = sessionctx.DigestShown(&a)
+	return a, court.Fits("what is to be looked at has", sessionctx.Size(a.Details), 2*hostexec.MaxShown)
 }
 
 // RecordUse records a placeholder that was seen and not swapped.

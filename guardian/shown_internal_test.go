@@ -11,6 +11,7 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/egress"
+	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/hostexec"
 	"cloister/internal/authority"
@@ -43,9 +44,14 @@ func TestShownWhole(t *testing.T) {
 	l.Snapshot.Store(snapshot)
 
 	sent := func(query string) policy.Verdict {
-		v, _, _ := l.judgeRequest(t.Context(), egress.Query{Kind: egress.Request, Authority: at, Once: new(egress.Once), HTTP: &egress.HTTP{Query: query}},
-			policy.Verdict{Effect: policy.Ask, Judged: true, Reason: "a rule asks"}, "")
-		return v
+		q := egress.Query{Kind: egress.Request, Authority: at, Once: new(egress.Once), HTTP: &egress.HTTP{Query: query}}
+		r := court.Decide(t.Context(), &l.Ward, court.Case{
+			Policy: func() court.Ruling {
+				return court.Ruling{Verdict: policy.Verdict{Effect: policy.Ask, Judged: true, Reason: "a rule asks"}}
+			},
+			Question: func(v policy.Verdict) (approval.Ask, error) { return l.question(q, v) },
+		})
+		return r.Verdict
 	}
 	small, long := strings.Repeat("a", 8<<10)+"!", strings.Repeat("a", hostexec.MaxShown+1)
 	asked = nil
@@ -53,7 +59,7 @@ func TestShownWhole(t *testing.T) {
 		t.Errorf("%v, and shown is %.200v", v.Effect, asked)
 	}
 	asked = nil
-	want := "its query has 16385 bytes, and nobody can look at more than 16384"
+	want := "its query has 16385 bytes, and a person is shown 16384 at most"
 	if v := sent(long); v.Effect != policy.Deny || !strings.HasSuffix(v.Reason, want) || asked != nil {
 		t.Errorf("%v %q, and shown is %.200v", v.Effect, v.Reason, asked)
 	}

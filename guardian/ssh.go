@@ -3,12 +3,14 @@ package guardian
 import (
 	"context"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/egress"
+	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/termsafe"
 	"cloister/policy"
@@ -45,46 +47,57 @@ func (l *live) identity(ctx context.Context, who egress.SSHLogin) (egress.Identi
 	return egress.Identity{Signers: signers, Close: closing}, err
 }
 
-// allowLogin decides whether a key signs one login, and records it.
+// allowLogin decides whether a key signs one login.
 func (l *live) allowLogin(ctx context.Context, who egress.SSHLogin, key ssh.PublicKey) error {
-	e := l.Event()
-	e.Kind, e.Action, e.Resource = audit.SecretUse, "sign", "ssh "+who.Identity
-	e.Host, e.Port, e.Verdict = who.Authority.Host(), who.Authority.Port(), policy.Allow.String()
-	e.Reason = "a login as " + who.User + " with the key " + ssh.FingerprintSHA256(key)
-	why := ""
-	if who.AskFirst {
-		a := l.Queue.Ask(ctx, l.askLogin(who, key))
-		switch a.Outcome {
-		case approval.Allowed:
-			l.Tally.Asked()
-			e.Reason += "; a person allowed it: " + sessionctx.Word(a)
-		case approval.Denied:
-			l.Tally.Asked()
-			why = "a person denied the signature: " + sessionctx.Word(a)
-		default:
-			why = "nobody allowed the signature: " + sessionctx.End(a.Outcome)
-		}
+	r := court.Decide(ctx, &l.Ward, court.Case{
+		Policy: func() court.Ruling {
+			r := court.Ruling{Verdict: policy.Verdict{Effect: policy.Allow}, Digest: l.Digest()}
+			if who.AskFirst {
+				r.Effect, r.Reason = policy.Ask, "use: ask of the identity "+who.Identity
+			}
+			return r
+		},
+		Question: func(policy.Verdict) (approval.Ask, error) { return askLogin(who, key), nil },
+		Event: func(r court.Ruling) (audit.Event, bool) {
+			e := l.Event()
+			e.Kind, e.Action, e.Resource = audit.SecretUse, "sign", "ssh "+who.Identity
+			e.Host, e.Port, e.Verdict = who.Authority.Host(), who.Authority.Port(), refusedOr(r)
+			e.Reason = "a login as " + who.User + " with the key " + ssh.FingerprintSHA256(key)
+			if r.Reason != "" {
+				e.Reason += "; " + unsigned(r)
+			}
+			return e, true
+		},
+	})
+	if r.Allowed() {
+		return nil
 	}
-	if why != "" {
-		e.Verdict, e.Reason = policy.Deny.String(), e.Reason+"; "+why
+	return &egress.Refused{Verdict: egress.Verdict{Effect: "deny", Reason: unsigned(r)}}
+}
+
+// refusedOr is the effect of a ruling, where an ask that is left is a deny.
+func refusedOr(r court.Ruling) string {
+	if r.Allowed() {
+		return policy.Allow.String()
 	}
-	if err := l.Records.Append(ctx, e); err != nil {
-		why = "this could not be recorded, so it may not happen: " + err.Error()
+	return policy.Deny.String()
+}
+
+// unsigned is the reason of a ruling about a signature.
+func unsigned(r court.Ruling) string {
+	if r.Effect == policy.Ask {
+		return "nobody allowed the signature: " + r.Why
 	}
-	if why != "" {
-		return &egress.Refused{Verdict: egress.Verdict{Effect: "deny", Reason: why}}
-	}
-	return nil
+	return strings.Replace(r.Reason, "a person denied it", "a person denied the signature", 1)
 }
 
 // askLogin is what a person is asked about one signature.
-func (l *live) askLogin(who egress.SSHLogin, key ssh.PublicKey) *approval.Ask {
-	subject := who.User + "@" + who.Authority.String() + " " + ssh.FingerprintSHA256(key)
-	return l.InName(&approval.Ask{
-		Kind: approval.Secret, Subject: subject, Title: "log in to " + who.Authority.String() + " as " + who.User,
-		Reason: "use: ask of the identity " + who.Identity, Policy: l.Digest(), Marks: termsafe.Marks(subject),
+func askLogin(who egress.SSHLogin, key ssh.PublicKey) approval.Ask {
+	return approval.Ask{
+		Kind: approval.Secret, Subject: who.User + "@" + who.Authority.String() + " " + ssh.FingerprintSHA256(key),
+		Title:   "log in to " + who.Authority.String() + " as " + who.User,
 		Digest:  sessionctx.Nonce(), // each signature is a question of its own
 		Scopes:  []approval.Scope{approval.Once},
 		Details: []approval.Detail{{Label: "key", Text: ssh.FingerprintSHA256(key)}, {Label: "identity", Text: termsafe.Clip(who.Identity, 1024)}},
-	})
+	}
 }

@@ -148,7 +148,7 @@ func (g *guardian) recordVault(r *http.Request, action, name, reason string) err
 		Kind: audit.SecretUse, Action: action, Resource: name, Verdict: "allow", Reason: reason, Policy: g.policies.Current().Snapshot().Digest(),
 	})
 	if err != nil {
-		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnrecorded, Message: "secret " + name + ": it could not be recorded, so it may not happen: " + err.Error()}
+		return api.Unrecorded("secret "+name, err)
 	}
 	return nil
 }

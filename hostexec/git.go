@@ -4,6 +4,8 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+
+	"cloister/policy"
 )
 
 // The services by which git inside asks for a remote repository: the guardian
@@ -26,7 +28,7 @@ func (r *Request) OfGit() (service, url string, ok bool) {
 // [--delete] URL BRANCH: what the guardian knows to be so. The words that were
 // typed inside are the cloister's: a rule that denies or asks may speak of them,
 // one that allows may not.
-func (r *Rules) JudgeGit(argv []string, said string) Verdict {
+func (r *Rules) JudgeGit(argv []string, said string) policy.Verdict {
 	c := &Command{Argv: argv, Program: "git", Real: "git"}
 	line := Line(argv)
 	match := func(one *rule) matched {
@@ -37,28 +39,28 @@ func (r *Rules) JudgeGit(argv []string, said string) Verdict {
 		return m
 	}
 	if r == nil {
-		return Verdict{Reason: "no rule names this", Hint: gitHint(argv)}
+		return policy.Verdict{Reason: "no rule names this", Hints: []string{gitHint(argv)}}
 	}
 	for _, d := range r.deny {
 		if match(&d) != no {
-			return Verdict{Deny, d.name(), d.Place, "denied by the rule " + d.name() + " at " + d.Place, "remove or narrow that rule; nothing overrides a deny"}
+			return d.verdict(policy.Deny, "")
 		}
 	}
 	for _, a := range r.ask {
 		if m := match(&a); m != no {
-			return Verdict{Ask, a.name(), a.Place, "the rule " + a.name() + " at " + a.Place + " asks a person first", ""}
+			return a.verdict(policy.Ask, "")
 		}
 	}
 	for _, a := range r.auto {
 		switch m, why := a.match(c, line); m {
 		case yes:
-			return Verdict{Auto, a.name(), a.Place, "allowed by the rule " + a.name() + " at " + a.Place, ""}
+			return a.verdict(policy.Allow, "")
 		case unknown:
-			return Verdict{Ask, a.name(), a.Place, "the rule " + a.name() + " at " + a.Place + " does not cover it: " + why, ""}
+			return a.verdict(policy.Ask, why)
 		case no:
 		}
 	}
-	return Verdict{Reason: "no rule names this", Hint: gitHint(argv)}
+	return policy.Verdict{Reason: "no rule names this", Hints: []string{gitHint(argv)}}
 }
 
 // gitHint is a rule that would ask, for the words of one fetch or push.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cloister/hostexec"
+	"cloister/policy"
 )
 
 const (
@@ -14,43 +15,43 @@ const (
 
 func TestJudgeGit(t *testing.T) {
 	r := rules(t,
-		hostexec.Rule{Effect: hostexec.Deny, Pattern: "^git push --force"},
-		hostexec.Rule{Effect: hostexec.Deny, Program: "git", Args: []string{"push", other, "main"}},
-		hostexec.Rule{Effect: hostexec.Ask, Program: "git", Args: []string{"push", acme, "<ref>"}},
-		hostexec.Rule{Effect: hostexec.Ask, Pattern: "^git push origin [a-z]+$"},
-		hostexec.Rule{Effect: hostexec.Auto, Pattern: `^git push https://git\.example/acme/app\.git bot/[a-z]+$`},
-		hostexec.Rule{Effect: hostexec.Auto, Pattern: `^git push backup main$`},
-		hostexec.Rule{Effect: hostexec.Auto, Program: "git", Args: []string{"push", other, "<ref>"}},
-		hostexec.Rule{Effect: hostexec.Auto, Program: "git", Args: []string{"fetch", acme}},
+		hostexec.Rule{Effect: policy.Deny, Pattern: "^git push --force"},
+		hostexec.Rule{Effect: policy.Deny, Program: "git", Args: []string{"push", other, "main"}},
+		hostexec.Rule{Effect: policy.Ask, Program: "git", Args: []string{"push", acme, "<ref>"}},
+		hostexec.Rule{Effect: policy.Ask, Pattern: "^git push origin [a-z]+$"},
+		hostexec.Rule{Effect: policy.Allow, Pattern: `^git push https://git\.example/acme/app\.git bot/[a-z]+$`},
+		hostexec.Rule{Effect: policy.Allow, Pattern: `^git push backup main$`},
+		hostexec.Rule{Effect: policy.Allow, Program: "git", Args: []string{"push", other, "<ref>"}},
+		hostexec.Rule{Effect: policy.Allow, Program: "git", Args: []string{"fetch", acme}},
 	)
 	for _, c := range []struct {
 		argv, said string
-		want       hostexec.Effect
+		want       policy.Effect
 	}{
-		{"git push " + acme + " main", "", hostexec.Ask},
-		{"git push " + acme + " bot/one", "", hostexec.Ask}, // ask comes before auto
-		{"git push --force " + acme + " main", "", hostexec.Deny},
-		{"git push " + acme + " main", "git push --force origin main", hostexec.Deny}, // it was meant, at least
-		{"git push " + other + " next", "", hostexec.Auto},
-		{"git push " + other + " main", "", hostexec.Deny},
-		{"git push --delete " + other + " next", "", hostexec.Ask}, // a flag that the rule does not name
-		{"git push https://evil.example/x main", "", hostexec.Deny},
+		{"git push " + acme + " main", "", policy.Ask},
+		{"git push " + acme + " bot/one", "", policy.Ask}, // ask comes before auto
+		{"git push --force " + acme + " main", "", policy.Deny},
+		{"git push " + acme + " main", "git push --force origin main", policy.Deny}, // it was meant, at least
+		{"git push " + other + " next", "", policy.Allow},
+		{"git push " + other + " main", "", policy.Deny},
+		{"git push --delete " + other + " next", "", policy.Ask}, // a flag that the rule does not name
+		{"git push https://evil.example/x main", "", policy.Deny},
 		// What was typed inside is the cloister's word: enough to ask, never to allow.
-		{"git push https://evil.example/x main", "git push origin main", hostexec.Ask},
-		{"git push https://evil.example/x main", "git push backup main", hostexec.Deny},
-		{"git fetch " + acme, "", hostexec.Auto},
-		{"git fetch " + other, "", hostexec.Deny},
+		{"git push https://evil.example/x main", "git push origin main", policy.Ask},
+		{"git push https://evil.example/x main", "git push backup main", policy.Deny},
+		{"git fetch " + acme, "", policy.Allow},
+		{"git fetch " + other, "", policy.Deny},
 	} {
 		v := r.JudgeGit(strings.Fields(c.argv), c.said)
 		if v.Effect != c.want {
 			t.Errorf("%s (said %q): %s (%s), want %s", c.argv, c.said, v.Effect, v.Reason, c.want)
 		}
-		if v.Effect == hostexec.Deny && v.Hint == "" {
+		if v.Effect == policy.Deny && len(v.Hints) == 0 {
 			t.Errorf("%s: no hint", c.argv)
 		}
 	}
 	var none *hostexec.Rules
-	if v := none.JudgeGit([]string{"git", "fetch", acme}, "git fetch"); v.Effect != hostexec.Deny {
+	if v := none.JudgeGit([]string{"git", "fetch", acme}, "git fetch"); v.Effect != policy.Deny {
 		t.Errorf("no rules: %+v", v)
 	}
 }
@@ -71,7 +72,7 @@ func TestMayPush(t *testing.T) {
 		{hostexec.Rule{Pattern: "^git pull$"}, false},
 		{hostexec.Rule{Pattern: "^g.*$"}, false},
 	} {
-		c.rule.Effect = hostexec.Ask
+		c.rule.Effect = policy.Ask
 		if got := rules(t, c.rule).MayPush(acme); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.rule, got, c.want)
 		}

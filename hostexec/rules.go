@@ -8,23 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"cloister/policy"
 )
-
-// Effect is what the rules say of a command. Its zero value is Deny.
-type Effect uint8
-
-// The effects.
-const (
-	Deny Effect = iota
-	Ask
-	Auto
-)
-
-func (e Effect) String() string { return [...]string{"deny", "ask", "allow"}[e] }
 
 // Rule is one line of a list: a Pattern, or a Program with what it may be given.
 type Rule struct {
-	Effect  Effect
+	Effect  policy.Effect
 	Pattern string
 	Program string   // a name that is looked up, or an absolute path
 	Args    []string // words, or <path> <ref> <package> <any>; a last ... repeats the one before
@@ -49,11 +39,20 @@ func (r *rule) name() string {
 	return strings.Join(append([]string{"program " + r.Program}, r.Args...), " ")
 }
 
-// Verdict is what the rules say, with the rule that spoke.
-type Verdict struct {
-	Effect       Effect
-	Rule, Place  string
-	Reason, Hint string
+// verdict is what the rule decides with its effect, or asks instead of that.
+func (r *rule) verdict(effect policy.Effect, reason string) policy.Verdict {
+	v := policy.Verdict{Effect: effect, Rule: r.name(), Origin: policy.Origin{Source: r.Place}}
+	switch {
+	case effect == policy.Deny:
+		v.Reason, v.Hints = "denied by the rule "+v.Rule+" at "+r.Place, []string{"remove or narrow that rule; nothing overrides a deny"}
+	case reason != "":
+		v.Reason = "the rule " + v.Rule + " at " + r.Place + " does not cover it: " + reason
+	case effect == policy.Ask:
+		v.Reason = "the rule " + v.Rule + " at " + r.Place + " asks a person first"
+	case effect == policy.Allow:
+		v.Reason = "allowed by the rule " + v.Rule + " at " + r.Place
+	}
+	return v
 }
 
 // Compile checks every rule. An allow or ask pattern must speak of a whole
@@ -68,11 +67,11 @@ func Compile(list []Rule) (*Rules, []error) {
 			continue
 		}
 		switch r.Effect {
-		case Deny:
+		case policy.Deny:
 			out.deny = append(out.deny, c)
-		case Ask:
+		case policy.Ask:
 			out.ask = append(out.ask, c)
-		case Auto:
+		case policy.Allow:
 			out.auto = append(out.auto, c)
 		}
 	}
@@ -100,7 +99,7 @@ func (r *rule) compile() error {
 	if err != nil {
 		return fmt.Errorf("pattern %q: %w", r.Pattern, err)
 	}
-	if r.Effect != Deny {
+	if r.Effect != policy.Deny {
 		if err := anchored(r.Pattern); err != nil {
 			return err
 		}
@@ -157,24 +156,24 @@ func (r *Rules) Any() bool { return r != nil && len(r.ask)+len(r.auto) > 0 }
 
 // Judge says what the rules say of c: deny, then ask, then auto, and deny for
 // what no rule names.
-func (r *Rules) Judge(c *Command) Verdict {
+func (r *Rules) Judge(c *Command) policy.Verdict {
 	if why := never(c); why != "" {
-		return Verdict{Rule: "built in", Reason: why}
+		return policy.Verdict{Rule: "built in", Reason: why}
 	}
 	line := Line(c.Argv)
 	// In single quotes, where YAML takes a backslash as it is.
 	hint := "in config.yaml: hostexec: {manual_approve: [{pattern: '^" + strings.ReplaceAll(regexp.QuoteMeta(line), "'", "''") + "$'}]}"
 	if r == nil {
-		return Verdict{Reason: "no rule names this command", Hint: hint}
+		return policy.Verdict{Reason: "no rule names this command", Hints: []string{hint}}
 	}
 	for _, d := range r.deny {
 		if m, _ := d.match(c, line); m != no {
-			return Verdict{Deny, d.name(), d.Place, "denied by the rule " + d.name() + " at " + d.Place, "remove or narrow that rule; nothing overrides a deny"}
+			return d.verdict(policy.Deny, "")
 		}
 	}
 	for _, a := range r.ask {
 		if m, _ := a.match(c, line); m == yes {
-			return Verdict{Ask, a.name(), a.Place, "the rule " + a.name() + " at " + a.Place + " asks a person first", ""}
+			return a.verdict(policy.Ask, "")
 		}
 	}
 	for _, a := range r.auto {
@@ -182,14 +181,14 @@ func (r *Rules) Judge(c *Command) Verdict {
 		if m == yes {
 			why = risky(c)
 			if why == "" {
-				return Verdict{Auto, a.name(), a.Place, "allowed by the rule " + a.name() + " at " + a.Place, ""}
+				return a.verdict(policy.Allow, "")
 			}
 		}
 		if m != no {
-			return Verdict{Ask, a.name(), a.Place, "the rule " + a.name() + " at " + a.Place + " does not cover it: " + why, ""}
+			return a.verdict(policy.Ask, why)
 		}
 	}
-	return Verdict{Reason: "no rule names this command", Hint: hint}
+	return policy.Verdict{Reason: "no rule names this command", Hints: []string{hint}}
 }
 
 // matched is how a rule fits: not, fully, or but for something unknown.

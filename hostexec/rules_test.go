@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cloister/hostexec"
+	"cloister/policy"
 )
 
 func TestLine(t *testing.T) {
@@ -46,13 +47,13 @@ func TestPatternsAreAnchored(t *testing.T) {
 		{"^npm install$.*", false},
 		{"^(unclosed$", false},
 	} {
-		for _, effect := range []hostexec.Effect{hostexec.Ask, hostexec.Auto} {
+		for _, effect := range []policy.Effect{policy.Ask, policy.Allow} {
 			if err := hostexec.Check(hostexec.Rule{Effect: effect, Pattern: c.pattern}); (err == nil) != c.good {
 				t.Errorf("%s: %v", c.pattern, err)
 			}
 		}
 	}
-	if err := hostexec.Check(hostexec.Rule{Effect: hostexec.Deny, Pattern: "^git push --force"}); err != nil {
+	if err := hostexec.Check(hostexec.Rule{Effect: policy.Deny, Pattern: "^git push --force"}); err != nil {
 		t.Errorf("a deny may be wide: %v", err)
 	}
 	for _, r := range []hostexec.Rule{
@@ -81,7 +82,7 @@ func rules(t *testing.T, list ...hostexec.Rule) *hostexec.Rules {
 }
 
 func TestJudge(t *testing.T) {
-	const deny, ask, auto = hostexec.Deny, hostexec.Ask, hostexec.Auto
+	const deny, ask, auto = policy.Deny, policy.Ask, policy.Allow
 	r := rules(t,
 		hostexec.Rule{Effect: auto, Pattern: "^npm install$"},
 		hostexec.Rule{Effect: auto, Pattern: "^npm test.*$"},
@@ -98,7 +99,7 @@ func TestJudge(t *testing.T) {
 	)
 	for _, c := range []struct {
 		argv []string
-		want hostexec.Effect
+		want policy.Effect
 	}{
 		{[]string{"npm", "install"}, auto},
 		{[]string{"npm", "install", "left-pad"}, ask},
@@ -208,10 +209,10 @@ func FuzzReadRequest(f *testing.F) {
 func FuzzJudge(f *testing.F) {
 	f.Add("npm", "install", "x")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
-		r := rules(t, hostexec.Rule{Effect: hostexec.Auto, Pattern: "^npm install( [a-z]+)?$"})
+		r := rules(t, hostexec.Rule{Effect: policy.Allow, Pattern: "^npm install( [a-z]+)?$"})
 		got := r.Judge(&hostexec.Command{Argv: []string{a, b, c}, Program: "/x", Real: "/x"})
 		lower := c != "" && !strings.ContainsFunc(c, func(r rune) bool { return r < 'a' || r > 'z' })
-		if got.Effect == hostexec.Auto && (a != "npm" || b != "install" || !lower) {
+		if got.Effect == policy.Allow && (a != "npm" || b != "install" || !lower) {
 			t.Fatalf("%q %q %q passed", a, b, c)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"cloister/config"
 	"cloister/git"
 	"cloister/hostexec"
+	"cloister/policy"
 )
 
 // hostRules compiles the rules for host commands, each problem with its place.
@@ -16,9 +17,9 @@ func hostRules(h config.Hostexec) (*hostexec.Rules, error) {
 	var list []hostexec.Rule
 	var errs []error
 	for _, one := range []struct {
-		effect hostexec.Effect
+		effect policy.Effect
 		rules  []config.CommandRule
-	}{{hostexec.Deny, h.Deny}, {hostexec.Ask, h.ManualApprove}, {hostexec.Auto, h.AutoApprove}} {
+	}{{policy.Deny, h.Deny}, {policy.Ask, h.ManualApprove}, {policy.Allow, h.AutoApprove}} {
 		for _, r := range one.rules {
 			rule := hostexec.Rule{
 				Effect: one.effect, Pattern: r.Pattern, Program: r.Program, Args: r.Args, Flags: r.Flags,

@@ -98,6 +98,14 @@ func (r *Recorder) Append(ctx context.Context, e audit.Event) error {
 	return r.write(ctx, e)
 }
 
+// Note records what has happened already and cannot be stopped any more: where that fails
+// the operator is notified.
+func (r *Recorder) Note(ctx context.Context, e audit.Event) {
+	if err := r.Append(ctx, e); err != nil {
+		r.logger.Error("an event could not be recorded", "session", e.Session, "kind", e.Kind, "action", e.Action, "error", err)
+	}
+}
+
 func (r *Recorder) writeAll(ctx context.Context, events []audit.Event) error {
 	for _, e := range events {
 		if err := r.write(ctx, e); err != nil {

@@ -14,6 +14,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
+	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/hostexec"
 	"cloister/policy"
@@ -131,17 +132,10 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 	defer p.Close()
 	nonce := sessionctx.Nonce()
 	h.digest = p.Digest(s.Info.ID, s.Info.Project, s.Digest(), nonce)
-	v, granted := h.judge(ctx, p)
-	e := h.event(audit.HostexecRequest, "request")
-	e.Path, e.Rule, e.Reason, e.Verdict = p.Program, v.Rule, v.Reason, v.Effect.String()
-	if err := s.Records.Append(ctx, e); err != nil {
-		return unrecorded(err)
+	r := h.decide(ctx, h.commandCase(p), p.Program)
+	if !r.Allowed() {
+		return refusedBy(r)
 	}
-	if !granted {
-		s.Tally.RefusedCommand(v)
-		return refusedBy(v)
-	}
-	s.Tally.Allowed("")
 	// Whatever was asked and answered: what runs is what stands there now, and
 	// the rules are those of now.
 	now, err := p.Again()
@@ -149,7 +143,7 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 		return h.refuse(ctx, err)
 	}
 	defer now.Close()
-	if again := sessionctx.JudgeCommand(s.Scope.Load().Host, &now.Command); again.Effect == hostexec.Deny {
+	if again := court.JudgeCommand(s.Scope.Load().Host, &now.Command); again.Effect == policy.Deny {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "the rules changed: " + again.Reason})
 	}
 	return h.run(ctx, now)
@@ -170,58 +164,51 @@ func (h *hosted) refuse(ctx context.Context, err error) hostexec.Exit {
 	e := h.event(audit.HostexecRequest, "refuse")
 	e.Verdict, e.Reason = policy.Deny.String(), err.Error()
 	h.s.Record(context.WithoutCancel(ctx), e)
-	h.s.Tally.RefusedCommand(hostexec.Verdict{Reason: err.Error()})
+	h.s.Tally.RefusedCommand(policy.Verdict{Reason: err.Error()})
 	return exit
 }
 
-// judge is what the rules say or, where that is ask, a person. It is the only
-// place that grants.
-func (h *hosted) judge(ctx context.Context, p *hostexec.Prepared) (v hostexec.Verdict, granted bool) {
-	v = sessionctx.JudgeCommand(h.s.Scope.Load().Host, &p.Command)
-	switch v.Effect {
-	case hostexec.Deny:
-		return v, false
-	case hostexec.Auto:
-		if d, ok := h.s.Remembered(config.DecisionHostexec, p.Grant()); ok && d.Answer == config.AnsweredDeny {
-			return rememberedVerdict(d), false
+// decide brings an action to the court. at is its program, or its remote repository.
+func (h *hosted) decide(ctx context.Context, c court.Case, at string) court.Ruling {
+	c.Event = func(r court.Ruling) (audit.Event, bool) {
+		e := h.event(audit.HostexecRequest, "request")
+		e.Path, e.Rule, e.Reason, e.Verdict = at, r.Rule, r.FullReason(), r.Effect.String()
+		return e, true
+	}
+	c.Count = func(r court.Ruling) {
+		if r.Allowed() {
+			h.s.Tally.Allowed("")
+		} else {
+			h.s.Tally.RefusedCommand(r.Verdict)
 		}
-		return v, true
-	case hostexec.Ask:
 	}
-	if d, ok := h.s.Remembered(config.DecisionHostexec, p.Grant()); ok {
-		return rememberedVerdict(d), d.Answer == config.AnsweredAllow
-	}
-	if p.Size() > hostexec.MaxShown {
-		v.Effect = hostexec.Deny
-		v.Reason = fmt.Sprintf("%s; but its arguments have %d bytes, and nobody can look at more than %d", v.Reason, p.Size(), hostexec.MaxShown)
-		return v, false
-	}
-	return answered(h.s, v, h.s.Queue.Ask(ctx, h.question(p, v)))
+	return court.Decide(ctx, h.s.Ward, c)
 }
 
-// answered is the verdict of the end of a question; v is what had asked.
-func answered(s *Session, v hostexec.Verdict, a approval.Answer) (verdict hostexec.Verdict, granted bool) {
-	switch a.Outcome {
-	case approval.Allowed:
-		s.Tally.Asked()
-		return hostexec.Verdict{Effect: hostexec.Auto, Rule: "approval " + a.ID, Reason: "a person allowed it: " + sessionctx.Word(a)}, true
-	case approval.Denied:
-		s.Tally.Asked()
-		return hostexec.Verdict{Rule: "approval " + a.ID, Reason: "a person denied it: " + sessionctx.Word(a)}, false
-	default:
-		v.Reason = sessionctx.End(a.Outcome) + ": " + v.Reason
-		if a.Outcome == approval.Unwatched {
-			v.Hint = "on the host, then again: cloister approvals watch"
-		}
-		return v, false
+// commandCase is a command for the court.
+func (h *hosted) commandCase(p *hostexec.Prepared) court.Case {
+	return court.Case{
+		Policy: func() court.Ruling {
+			return court.Ruling{Verdict: court.JudgeCommand(h.s.Scope.Load().Host, &p.Command), Digest: h.s.Digest()}
+		},
+		Remembered: func(v policy.Verdict) (policy.Verdict, bool) {
+			if v.Effect == policy.Deny {
+				return v, false
+			}
+			d, ok := h.s.Remembered(config.DecisionHostexec, p.Grant())
+			if !ok || v.Effect == policy.Allow && d.Answer == config.AnsweredAllow {
+				return v, false // the rule speaks
+			}
+			return rememberedVerdict(d), true
+		},
+		Question: func(policy.Verdict) (approval.Ask, error) { return h.question(p) },
 	}
 }
 
 // question is what a person looks at.
-func (h *hosted) question(p *hostexec.Prepared, v hostexec.Verdict) *approval.Ask {
-	a := &approval.Ask{
+func (h *hosted) question(p *hostexec.Prepared) (approval.Ask, error) {
+	a := approval.Ask{
 		Kind: approval.Hostexec, Subject: h.line, Title: "run on the host: " + h.line,
-		Reason: v.Reason, Rule: v.Rule, Policy: h.s.Digest(),
 		// The digest holds a nonce: each request is a question of its own.
 		Digest: h.digest, Grant: p.Grant(), Marks: p.Marks(),
 		Wide: "exactly this command, in this folder, with these arguments and everything else shown here, as often as it is asked for",
@@ -229,7 +216,7 @@ func (h *hosted) question(p *hostexec.Prepared, v hostexec.Verdict) *approval.As
 	for _, line := range p.Shown() {
 		a.Details = append(a.Details, approval.Detail{Label: line[0], Text: line[1]})
 	}
-	return h.s.InName(a)
+	return a, court.Fits("its arguments have", p.Size(), hostexec.MaxShown)
 }
 
 // run runs what was granted, once, and records how it ended.

@@ -17,6 +17,7 @@ import (
 	"cloister/config"
 	"cloister/egress"
 	"cloister/git"
+	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/hostexec"
 	"cloister/internal/authority"
@@ -54,15 +55,14 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 		return h.refuse(ctx, &hostexec.Refused{Reason: "nothing goes out for this cloister: it has no project"})
 	}
 	// What a person forbade is told as that, wherever it would go.
-	if v := h.s.Scope.Load().Host.JudgeGit(argv, w.said); v.Effect == hostexec.Deny && v.Rule != "" {
-		exit, _ := w.recorded(ctx, v, false)
-		return exit
+	if v := h.s.Scope.Load().Host.JudgeGit(argv, w.said); v.Effect == policy.Deny && v.Rule != "" {
+		return refusedBy(w.decide(ctx, court.Case{Policy: w.ruling(v)}, remote.URL))
 	}
 	if err := w.reachable(verb); err != nil {
 		return h.refuse(ctx, err)
 	}
-	if exit, granted := w.contact(ctx, verb); !granted {
-		return exit
+	if r := w.decide(ctx, w.contactCase(verb), remote.URL); !r.Allowed() {
+		return refusedBy(r)
 	}
 	at, addrs, err := w.vetted(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	h.s.desk.Began()
 	defer h.s.desk.Ended()
 	if verb == "push" {
-		err = depot.Push(ctx, h.conn.Stdin(ctx), h.conn.Stdout(), w.decide)
+		err = depot.Push(ctx, h.conn.Stdin(ctx), h.conn.Stdout(), w.decidePush)
 	} else {
 		err = depot.Fetch(ctx, h.conn.Stdin(ctx), h.conn.Stdout())
 	}
@@ -175,77 +175,83 @@ func (w *gitwork) outside() error {
 	return nil
 }
 
-// contact decides whether the remote is spoken with at all: even a question to
-// it carries the person's credentials, and its address.
-func (w *gitwork) contact(ctx context.Context, verb string) (hostexec.Exit, bool) {
-	v, granted := w.judgeContact(ctx, verb)
-	return w.recorded(ctx, v, granted)
-}
-
-// recorded writes down what was decided, before it counts.
-func (w *gitwork) recorded(ctx context.Context, v hostexec.Verdict, granted bool) (hostexec.Exit, bool) {
-	e := w.event(audit.HostexecRequest, "request")
-	e.Rule, e.Reason, e.Verdict, e.Path = v.Rule, v.Reason, v.Effect.String(), w.remote.URL
-	if err := w.s.Records.Append(ctx, e); err != nil {
-		return unrecorded(err), false
-	}
-	if !granted {
-		w.s.Tally.RefusedCommand(v)
-		return refusedBy(v), false
-	}
-	w.s.Tally.Allowed("")
-	return hostexec.Exit{}, true
+// ruling is a verdict of the rules as the policy of a case.
+func (w *gitwork) ruling(v policy.Verdict) func() court.Ruling {
+	return func() court.Ruling { return court.Ruling{Verdict: v, Digest: w.s.Digest()} }
 }
 
 func unrecorded(err error) hostexec.Exit {
-	return hostexec.Exit{Status: statusRefused, Refused: "this could not be recorded, so it may not happen: " + err.Error()}
+	return hostexec.Exit{Status: statusRefused, Refused: court.Unrecorded(err)}
 }
 
-func refusedBy(v hostexec.Verdict) hostexec.Exit {
-	exit := hostexec.Exit{Status: statusRefused, Refused: v.Reason}
-	if v.Hint != "" {
-		exit.Hints = []string{v.Hint}
+func refusedBy(r court.Ruling) hostexec.Exit {
+	return hostexec.Exit{Status: statusRefused, Refused: r.FullReason(), Hints: r.Hints}
+}
+
+// contactCase asks whether the remote is spoken with at all: even a question to it carries
+// the person's credentials, and its address.
+func (w *gitwork) contactCase(verb string) court.Case {
+	url, grant := w.remote.URL, w.grant()
+	final := false // the rules decide without what is remembered
+	return court.Case{
+		Policy: func() court.Ruling {
+			var v policy.Verdict
+			v, final = w.contactVerdict(verb)
+			return court.Ruling{Verdict: v, Digest: w.s.Digest()}
+		},
+		Remembered: func(v policy.Verdict) (policy.Verdict, bool) {
+			if final {
+				return v, false
+			}
+			d, ok := w.s.Remembered(config.DecisionHostexec, grant)
+			if !ok {
+				return v, false
+			}
+			return rememberedVerdict(d), true
+		},
+		Question: func(policy.Verdict) (approval.Ask, error) {
+			return w.question(approval.Ask{
+				Subject: "git fetch " + url, Title: "fetch with your git's credentials from " + url, Digest: grant, Grant: grant,
+				Marks:   termsafe.Marks(url),
+				Wide:    "every fetch from exactly this remote, of any of its branches",
+				Details: []approval.Detail{{Label: "remote", Text: termsafe.Quote(url)}},
+			}), nil
+		},
 	}
-	return exit
 }
 
-func (w *gitwork) judgeContact(ctx context.Context, verb string) (hostexec.Verdict, bool) {
+// contactVerdict is what the rules say of speaking with the remote; final reports that no
+// remembered answer changes it.
+func (w *gitwork) contactVerdict(verb string) (v policy.Verdict, final bool) {
 	rules, url := w.s.Scope.Load().Host, w.remote.URL
 	fetch := rules.JudgeGit([]string{"git", "fetch", url}, w.said)
-	if fetch.Effect == hostexec.Deny && fetch.Rule != "" {
-		return fetch, false
+	if fetch.Effect == policy.Deny && fetch.Rule != "" {
+		return fetch, true
 	}
 	if verb == "push" {
 		push := rules.JudgeGit([]string{"git", "push", url}, w.said)
 		switch {
-		case push.Effect == hostexec.Deny && push.Rule != "":
-			return push, false
+		case push.Effect == policy.Deny && push.Rule != "":
+			return push, true
 		case rules.NamesRemote("push", url):
-			return hostexec.Verdict{Effect: hostexec.Auto, Rule: "program git push " + url, Reason: "a rule names this remote; what is pushed is judged by itself"}, true
-		case fetch.Effect == hostexec.Deny && (rules.MayPush(url) || push.Effect != hostexec.Deny):
-			fetch = hostexec.Verdict{Effect: hostexec.Ask, Rule: cmp.Or(push.Rule, "git push"), Reason: "a rule lets pushes be asked about, and none names this remote"}
-		case fetch.Effect == hostexec.Deny:
-			return push, false
+			return policy.Verdict{
+				Effect: policy.Allow, Rule: "program git push " + url, Reason: "a rule names this remote; what is pushed is judged by itself",
+			}, true
+		case fetch.Effect == policy.Deny && (rules.MayPush(url) || push.Effect != policy.Deny):
+			return policy.Verdict{
+				Effect: policy.Ask, Rule: cmp.Or(push.Rule, "git push"), Reason: "a rule lets pushes be asked about, and none names this remote",
+			}, false
+		case fetch.Effect == policy.Deny:
+			return push, true
 		}
 	}
-	grant := w.grant()
-	if d, ok := w.s.Remembered(config.DecisionHostexec, grant); ok {
-		return rememberedVerdict(d), d.Answer == config.AnsweredAllow
-	}
-	if fetch.Effect != hostexec.Ask {
-		return fetch, fetch.Effect == hostexec.Auto
-	}
-	return w.ask(ctx, fetch, &approval.Ask{
-		Subject: "git fetch " + url, Title: "fetch with your git's credentials from " + url, Digest: grant, Grant: grant, Marks: termsafe.Marks(url),
-		Wide:    "every fetch from exactly this remote, of any of its branches",
-		Details: []approval.Detail{{Label: "remote", Text: termsafe.Quote(url)}},
-	})
+	return fetch, false
 }
 
-func rememberedVerdict(d config.Decision) hostexec.Verdict {
-	v := hostexec.Verdict{Rule: "approval " + d.ID, Reason: "a person denied exactly this: approval " + d.ID}
+func rememberedVerdict(d config.Decision) policy.Verdict {
+	v := policy.Verdict{Rule: "approval " + d.ID, Reason: "a person denied exactly this: approval " + d.ID}
 	if d.Answer == config.AnsweredAllow {
-		v.Effect, v.Reason = hostexec.Auto, "a person allowed exactly this: approval "+d.ID
+		v.Effect, v.Reason = policy.Allow, "a person allowed exactly this: approval "+d.ID
 	}
 	return v
 }
@@ -256,50 +262,40 @@ func (w *gitwork) grant() string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// ask brings a question about git to a person.
-func (w *gitwork) ask(ctx context.Context, v hostexec.Verdict, a *approval.Ask) (hostexec.Verdict, bool) {
-	a.Kind, a.Reason, a.Rule, a.Policy = approval.Hostexec, v.Reason, v.Rule, w.s.Digest()
+// question completes a question about git, and notifies who waits inside.
+func (w *gitwork) question(a approval.Ask) approval.Ask {
+	a.Kind = approval.Hostexec
 	if w.said != "" {
 		a.Details = append(a.Details, approval.Detail{Label: "typed inside (unverified)", Text: termsafe.Quote(w.said)})
 	}
 	if w.s.Queue.Watched(w.s.Info.ID) {
-		_ = w.conn.Notice("a person is asked: " + a.Title) // who is gone is noticed by its end
+		_ = w.conn.Notice("a person is asked: " + a.Title) // a caller that is gone is noticed by its end
 	}
-	v.Effect = hostexec.Deny // unless a person allows it
-	return answered(w.s, v, w.s.Queue.Ask(ctx, w.s.InName(a)))
+	return a
 }
 
-// decide is where a push is judged, asked about and recorded. It is the only
-// place that grants one.
-func (w *gitwork) decide(ctx context.Context, p *git.Push) error {
+// decidePush is where a push is decided. It is the only place that grants one.
+func (w *gitwork) decidePush(ctx context.Context, p *git.Push) error {
 	w.digest = p.Digest(w.s.Info.ID, w.s.Info.Project, w.s.Digest(), sessionctx.Nonce())
 	var lines []string
 	for i := range p.Updates {
 		lines = append(lines, hostexec.Line(p.Argv(&p.Updates[i])))
 	}
 	w.line = strings.Join(lines, "; ")
-	v, granted := w.judgePush(ctx, p)
-	e := w.event(audit.HostexecRequest, "request")
-	e.Path, e.Rule, e.Reason, e.Verdict = w.remote.URL, v.Rule, v.Reason, v.Effect.String()
-	if err := w.s.Records.Append(ctx, e); err != nil {
-		return errors.New(unrecorded(err).Refused)
-	}
-	if !granted {
-		w.s.Tally.RefusedCommand(v)
-		if v.Hint != "" {
-			_ = w.conn.Notice("hint: " + v.Hint) // who is gone needs none
+	r := w.decide(ctx, court.Case{
+		Policy:   func() court.Ruling { return court.Ruling{Verdict: w.strictest(p), Digest: w.s.Digest()} },
+		Question: func(policy.Verdict) (approval.Ask, error) { return w.pushQuestion(p) },
+	}, w.remote.URL)
+	if !r.Allowed() {
+		for _, hint := range r.Hints {
+			_ = w.conn.Notice("hint: " + hint) // a caller that is gone needs none
 		}
-		return errors.New(v.Reason)
+		return errors.New(r.FullReason())
 	}
-	// The rules are those of now, whatever was answered meanwhile.
-	if again := w.strictest(p); again.Effect == hostexec.Deny && again.Rule != "" {
-		e.Action, e.Verdict, e.Reason = "refuse", policy.Deny.String(), "the rules changed: "+again.Reason
-		w.s.Record(context.WithoutCancel(ctx), e)
-		return errors.New(e.Reason)
-	}
-	e.Action, e.Verdict, e.Reason = "start", policy.Allow.String(), "exactly these commits: "+ids(p)
+	e := w.event(audit.HostexecRequest, "start")
+	e.Path, e.Rule, e.Verdict, e.Reason = w.remote.URL, r.Rule, policy.Allow.String(), "exactly these commits: "+ids(p)
 	if err := w.s.Records.Append(ctx, e); err != nil {
-		return errors.New(unrecorded(err).Refused)
+		return errors.New(court.Unrecorded(err))
 	}
 	return ctx.Err()
 }
@@ -314,9 +310,9 @@ func ids(p *git.Push) string {
 }
 
 // strictest is what the rules say of all updates together.
-func (w *gitwork) strictest(p *git.Push) hostexec.Verdict {
+func (w *gitwork) strictest(p *git.Push) policy.Verdict {
 	rules := w.s.Scope.Load().Host
-	out := hostexec.Verdict{Effect: hostexec.Auto}
+	out := policy.Verdict{Effect: policy.Allow}
 	for i := range p.Updates {
 		if v := rules.JudgeGit(p.Argv(&p.Updates[i]), w.said); v.Effect < out.Effect || out.Reason == "" {
 			out = v
@@ -325,30 +321,21 @@ func (w *gitwork) strictest(p *git.Push) hostexec.Verdict {
 	return out
 }
 
-func (w *gitwork) judgePush(ctx context.Context, p *git.Push) (hostexec.Verdict, bool) {
-	v := w.strictest(p)
-	if v.Effect != hostexec.Ask {
-		return v, v.Effect == hostexec.Auto
-	}
-	shown := p.Shown()
-	size := 0
-	for _, line := range shown {
-		size += len(line[0]) + len(line[1])
-	}
-	if size > 4*hostexec.MaxShown {
-		v.Effect = hostexec.Deny
-		v.Reason = fmt.Sprintf("%s; but what it would change takes %d bytes to tell, and nobody can look at more than %d: push less at once", v.Reason, size, 4*hostexec.MaxShown)
-		return v, false
-	}
-	a := &approval.Ask{
+// pushQuestion is what a person is asked about a push: exactly these commits, and once.
+func (w *gitwork) pushQuestion(p *git.Push) (approval.Ask, error) {
+	a := approval.Ask{
 		Subject: w.line, Title: "push to " + w.remote.URL + ": " + summary(p), Digest: w.digest, Marks: p.Marks(),
-		// Exactly these commits, and once.
 		Scopes: []approval.Scope{approval.Once},
 	}
-	for _, line := range shown {
+	size := 0
+	for _, line := range p.Shown() {
+		size += len(line[0]) + len(line[1])
 		a.Details = append(a.Details, approval.Detail{Label: line[0], Text: line[1]})
 	}
-	return w.ask(ctx, v, a)
+	if size > 4*hostexec.MaxShown {
+		return a, fmt.Errorf("what it would change takes %d bytes to describe, and a person is shown %d at most: push less at once", size, 4*hostexec.MaxShown)
+	}
+	return w.question(a), nil
 }
 
 // summary is a push in a few words.

@@ -12,7 +12,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
-	"cloister/guardian/sessionctx"
+	"cloister/guardian/court"
 	"cloister/hostexec"
 	"cloister/internal/termsafe"
 	"cloister/mcp"
@@ -45,42 +45,70 @@ func (j *judge) Shows(f policy.Feature, name string) bool {
 	return j.d.Snapshot.Load().ShowsMCP(j.request(mcp.Call{Feature: f, Name: name}))
 }
 
-// Call is policy, a person where that asks, the record, and then the verdict.
+// Call decides about one call. A tool that is not what it was when it was pinned is asked
+// about first.
 func (j *judge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
-	v, why := j.decide(ctx, c)
-	resource := j.server.Name
-	if c.Name != "" {
-		resource = policy.MCPSubject(resource, c.Name)
+	pin, known := j.unchanged(ctx, c)
+	k := j.callCase(c)
+	if !known {
+		k.Policy = func() court.Ruling { return pin }
 	}
-	e := j.event(c.Method, resource)
-	e.Verdict, e.Rule, e.Reason = v.Effect.String(), v.RuleAt(), v.Reason
-	if v.WouldDeny {
-		e.Reason = "not enforced, would have been refused: " + v.Reason
+	r := court.Decide(ctx, j.d.Ward, k)
+	out := mcp.Verdict{Allow: r.Allowed(), Server: j.server.Name, Reason: reason(r), Hints: r.Hints}
+	if r.Rule != policy.RuleUnlisted {
+		out.Rule = r.RuleAt()
 	}
-	if v.Effect == policy.Ask {
-		e.Reason = why + ": " + v.Reason
+	return out
+}
+
+// callCase is a call for the court.
+func (j *judge) callCase(c mcp.Call) court.Case {
+	return court.Case{
+		Policy: func() court.Ruling {
+			snapshot := j.d.Snapshot.Load()
+			return court.Ruling{Verdict: court.Judge(snapshot, j.request(c)), Digest: snapshot.Digest()}
+		},
+		Question: func(policy.Verdict) (approval.Ask, error) { return j.question(c) },
+		Event: func(r court.Ruling) (audit.Event, bool) {
+			resource := j.server.Name
+			if c.Name != "" {
+				resource = policy.MCPSubject(resource, c.Name)
+			}
+			e := j.event(c.Method, resource)
+			e.Verdict, e.Rule, e.Reason = r.Effect.String(), r.RuleAt(), reason(r)
+			e.Digest = mcp.Digest(c.Raw)
+			if j.recordsText() {
+				e.Arguments = string(c.Raw)
+			}
+			return e, true
+		},
+		Count: func(r court.Ruling) {
+			if r.Allowed() {
+				return
+			}
+			if c.Feature < policy.Sampling { // those of a server end in no refusal of egress
+				j.d.counted()
+			}
+			refusal := api.Refusal{
+				Host: j.server.Authority.Host(), Port: int(j.server.Authority.Port()), Effect: r.Effect.String(),
+				Reason: c.Method + " " + c.Name + ": " + reason(r), Place: r.Origin.Place(), Hints: r.Hints,
+			}
+			if r.Rule != policy.RuleUnlisted {
+				refusal.Rule = r.RuleAt()
+			}
+			j.d.Tally.Refused(refusal)
+		},
 	}
-	if v.Diagnostic != "" {
-		e.Reason += "; " + v.Diagnostic
+}
+
+// reason is the whole reason of a ruling.
+func reason(r court.Ruling) string {
+	out := r.FullReason()
+	if r.WouldDeny {
+		out = "not enforced, would have been refused: " + r.Reason
 	}
-	e.Digest = mcp.Digest(c.Raw)
-	if j.recordsText() {
-		e.Arguments = string(c.Raw)
-	}
-	out := mcp.Verdict{Allow: v.Effect == policy.Allow, Server: j.server.Name, Reason: e.Reason, Hints: v.Hints}
-	if v.Rule != policy.RuleUnlisted {
-		out.Rule = v.RuleAt()
-	}
-	if err := j.d.Records.Append(ctx, e); err != nil {
-		return mcp.Verdict{Server: j.server.Name, Reason: "this could not be recorded, so it may not happen: " + err.Error()}
-	}
-	if !out.Allow {
-		if c.Feature < policy.Sampling { // those of a server end in no refusal of egress
-			j.d.tell()
-		}
-		j.d.Tally.Refused(api.Refusal{
-			Host: e.Host, Port: int(e.Port), Effect: v.Effect.String(), Reason: c.Method + " " + c.Name + ": " + e.Reason, Rule: out.Rule, Place: v.Origin.Place(), Hints: v.Hints,
-		})
+	if r.Diagnostic != "" {
+		out += "; " + r.Diagnostic
 	}
 	return out
 }
@@ -93,45 +121,9 @@ func (j *judge) recordsText() bool {
 	return j.d.Scope.Load().Arguments(j.server.Name) == config.ArgumentsText
 }
 
-// decide is policy's word or, where that is ask, a person's. A tool that is not
-// what it was when it was pinned is asked about too.
-func (j *judge) decide(ctx context.Context, c mcp.Call) (v policy.Verdict, why string) {
-	if v, ok := j.unchanged(ctx, c); !ok {
-		return v, sessionctx.Nobody
-	}
-	for {
-		snapshot := j.d.Snapshot.Load()
-		v := sessionctx.Judge(snapshot, j.request(c))
-		if v.Effect != policy.Ask {
-			return v, ""
-		}
-		if len(c.Raw) > hostexec.MaxShown {
-			v.Effect = policy.Deny
-			v.Reason = fmt.Sprintf("%s; but its arguments have %d bytes, and nobody can look at more than %d", v.Reason, len(c.Raw), hostexec.MaxShown)
-			return v, ""
-		}
-		a := j.d.Queue.Ask(ctx, j.question(c, v, snapshot.Digest()))
-		switch a.Outcome {
-		case approval.Allowed, approval.Denied:
-			j.d.Tally.Asked()
-			if a.Reply.Scope == approval.Once {
-				effect := policy.Deny
-				if a.Outcome == approval.Allowed {
-					effect = policy.Allow
-				}
-				return sessionctx.Answered(v, effect, sessionctx.Word(a)), ""
-			}
-			// The policy has the answer now.
-		case approval.Superseded:
-		default:
-			return v, sessionctx.End(a.Outcome)
-		}
-	}
-}
-
 // unchanged holds a call to the definition that a person knows; where the server
-// tells another, a person is asked for that first.
-func (j *judge) unchanged(ctx context.Context, c mcp.Call) (policy.Verdict, bool) {
+// describes itself in another way, a person is asked for that first.
+func (j *judge) unchanged(ctx context.Context, c mcp.Call) (r court.Ruling, known bool) {
 	keys := []string{mcp.Itself}
 	switch c.Feature {
 	case policy.Tool, policy.Prompt, policy.Resource:
@@ -142,49 +134,68 @@ func (j *judge) unchanged(ctx context.Context, c mcp.Call) (policy.Verdict, bool
 	for _, key := range keys {
 		change, err := j.d.pins.Changed(j.pinned(), key)
 		if err != nil {
-			return policy.Verdict{Rule: "pin", Reason: err.Error()}, false
+			return court.Ruling{Verdict: policy.Verdict{Rule: "pin", Reason: err.Error()}, Digest: j.d.Digest()}, false
 		}
 		if change != nil {
 			changes = append(changes, *change)
 		}
 	}
 	if len(changes) == 0 {
-		return policy.Verdict{}, true
+		return r, true
 	}
-	v := sessionctx.Judge(j.d.Snapshot.Load(), j.request(c))
+	v := court.Judge(j.d.Snapshot.Load(), j.request(c))
 	if v.Effect == policy.Deny || v.WouldDeny {
-		return policy.Verdict{}, true // it is said anyway
+		return r, true // policy refuses it whatever its definition is
 	}
-	return j.took(ctx, changes)
+	r = j.took(ctx, changes)
+	return r, r.Allowed()
 }
 
 // mostChanged is how many changed tools a person is asked about at once.
 const mostChanged = 8
 
 // took asks a person whether changed tools may be used as they are now.
-func (j *judge) took(ctx context.Context, changes []mcp.Change) (policy.Verdict, bool) {
+func (j *judge) took(ctx context.Context, changes []mcp.Change) court.Ruling {
 	names := make([]string, 0, len(changes))
 	digests := map[string]string{}
 	for _, c := range changes {
 		names, digests[c.Tool] = append(names, c.Tool), c.New.Digest
 	}
 	what := strings.Join(names, ", ")
-	v := policy.Verdict{
-		Effect: policy.Ask, Rule: "pin", Reason: j.server.Name + " tells something else of " + what + " than when it was pinned",
-		Hints: []string{"look at it: cloister mcp inspect " + j.server.Name, "and take it: cloister mcp pin " + j.server.Name + " " + strings.Join(names, " ")},
+	r := court.Decide(ctx, j.d.Ward, court.Case{
+		Policy: func() court.Ruling {
+			return court.Ruling{Digest: j.d.Digest(), Verdict: policy.Verdict{
+				Effect: policy.Ask, Rule: "pin", Reason: j.server.Name + " describes " + what + " otherwise than when it was pinned",
+				Hints: []string{"look at it: cloister mcp inspect " + j.server.Name, "and take it: cloister mcp pin " + j.server.Name + " " + strings.Join(names, " ")},
+			}}
+		},
+		Question: func(policy.Verdict) (approval.Ask, error) { return j.changeQuestion(what, changes) },
+		Event: func(r court.Ruling) (audit.Event, bool) {
+			e := j.event("pin", policy.MCPSubject(j.server.Name, what))
+			e.Verdict, e.Reason = policy.Allow.String(), "a person took what the server says now: "+r.Reason
+			return e, r.Allowed() // a refusal is recorded with the call or the listing that it stops
+		},
+	})
+	if !r.Allowed() {
+		return r
 	}
+	if _, err := j.d.pins.Take(j.pinned(), digests, r.By); err != nil {
+		r.Effect, r.Reason = policy.Deny, err.Error()
+	}
+	return r
+}
+
+// changeQuestion is what a person is asked about changed tools.
+func (j *judge) changeQuestion(what string, changes []mcp.Change) (approval.Ask, error) {
+	ask := j.ask(policy.MCPSubject(j.server.Name, what), "use "+what+" of "+j.server.Name+" as it is now")
+	ask.Scopes, ask.Shared = []approval.Scope{approval.Once}, true
 	if len(changes) > mostChanged {
-		v.Effect = policy.Deny
-		v.Reason += fmt.Sprintf("; but those are %d tools, and nobody can look at more than %d at once", len(changes), mostChanged)
-		return v, false
+		return ask, fmt.Errorf("those are %d tools, and a person is shown %d at once", len(changes), mostChanged)
 	}
-	ask := j.ask(policy.MCPSubject(j.server.Name, what), "use "+what+" of "+j.server.Name+" as it is now", v, j.d.Digest())
 	for _, c := range changes {
 		for _, d := range differing(c) {
-			if size := max(len(d.old), len(d.now)); size > hostexec.MaxShown {
-				v.Effect = policy.Deny
-				v.Reason += fmt.Sprintf("; but the %s of %s has %d bytes, and nobody can look at more than %d", d.label, c.Tool, size, hostexec.MaxShown)
-				return v, false
+			if err := court.Fits("the "+d.label+" of "+c.Tool+" has", max(len(d.old), len(d.now)), hostexec.MaxShown); err != nil {
+				return ask, err
 			}
 			ask.Details = append(ask.Details,
 				approval.Detail{Label: c.Tool + ", " + d.label + " before", Text: d.old},
@@ -193,25 +204,7 @@ func (j *judge) took(ctx context.Context, changes []mcp.Change) (policy.Verdict,
 		}
 		ask.Digest += c.New.Digest
 	}
-	ask.Scopes, ask.Shared = []approval.Scope{approval.Once}, true
-	a := j.d.Queue.Ask(ctx, j.d.InName(ask))
-	switch a.Outcome {
-	case approval.Allowed:
-		j.d.Tally.Asked()
-		if _, err := j.d.pins.Take(j.pinned(), digests, a.Reply.By); err != nil {
-			v.Effect, v.Reason = policy.Deny, err.Error()
-			return v, false
-		}
-		e := j.event("pin", policy.MCPSubject(j.server.Name, what))
-		e.Verdict, e.Reason = policy.Allow.String(), "a person took what the server says now: "+sessionctx.Word(a)
-		j.d.Record(ctx, e)
-		return policy.Verdict{}, true
-	case approval.Denied:
-		j.d.Tally.Asked()
-		return sessionctx.Answered(v, policy.Deny, sessionctx.Word(a)), false
-	default:
-		return v, false
-	}
+	return ask, nil
 }
 
 // difference is one member of a definition before and now; "" where it is not there.
@@ -270,21 +263,21 @@ func (j *judge) Listed(ctx context.Context, listed []mcp.Definition) (withheld [
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxListWait)
 	defer cancel()
-	v, ok := j.took(ctx, changed)
-	if ok {
+	r := j.took(ctx, changed)
+	if r.Allowed() {
 		return nil
 	}
 	for _, c := range changed {
 		withheld = append(withheld, c.Tool)
 		e := j.event("tools/list", policy.MCPSubject(j.server.Name, c.Tool))
-		e.Verdict, e.Rule, e.Reason, e.Digest = policy.Deny.String(), v.Rule, "not shown: "+v.Reason, c.New.Digest
+		e.Verdict, e.Rule, e.Reason, e.Digest = policy.Deny.String(), r.Rule, "not shown: "+r.FullReason(), c.New.Digest
 		j.d.Record(context.WithoutCancel(ctx), e)
 	}
 	return withheld
 }
 
 // question is what a person is asked about a call.
-func (j *judge) question(c mcp.Call, v policy.Verdict, digest string) *approval.Ask {
+func (j *judge) question(c mcp.Call) (approval.Ask, error) {
 	subject, title := policy.MCPSubject(j.server.Name, c.Name), "call "+c.Name+" of "+j.server.Name
 	switch c.Feature {
 	case policy.Prompt:
@@ -296,7 +289,7 @@ func (j *judge) question(c mcp.Call, v policy.Verdict, digest string) *approval.
 		title = "let " + j.server.Name + " ask for " + c.Method
 	case policy.Tool:
 	}
-	ask := j.ask(subject, title, v, digest)
+	ask := j.ask(subject, title)
 	ask.Wide = "every call of " + c.Name + " of " + j.server.Name + ", with any arguments"
 	ask.Digest = mcp.Digest(c.Raw)
 	ask.Marks += termsafe.Marks(string(c.Raw))
@@ -306,17 +299,17 @@ func (j *judge) question(c mcp.Call, v policy.Verdict, digest string) *approval.
 	if c.Feature != policy.Tool {
 		ask.Scopes = []approval.Scope{approval.Once}
 	}
-	return j.d.InName(ask)
+	return ask, court.Fits("its arguments have", len(c.Raw), hostexec.MaxShown)
 }
 
-func (j *judge) ask(subject, title string, v policy.Verdict, digest string) *approval.Ask {
+func (j *judge) ask(subject, title string) approval.Ask {
 	where := j.server.URL
 	if where == "" {
 		where = "started by the guardian"
 	}
-	return &approval.Ask{
-		Kind: approval.MCP, Subject: subject, Title: title, Reason: v.Reason, Rule: v.RuleAt(), Policy: digest,
-		Marks: termsafe.Marks(subject), Details: []approval.Detail{{Label: "server", Text: j.server.Name + " (" + where + ")"}},
+	return approval.Ask{
+		Kind: approval.MCP, Subject: subject, Title: title, Marks: termsafe.Marks(subject),
+		Details: []approval.Detail{{Label: "server", Text: j.server.Name + " (" + where + ")"}},
 	}
 }
 
@@ -329,8 +322,8 @@ func (d *Desk) Settled(subject string) bool {
 			continue
 		}
 		j := judge{d, &s}
-		return sessionctx.Judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "allow tool "+subject ||
-			sessionctx.Judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "deny tool "+subject
+		return court.Judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "allow tool "+subject ||
+			court.Judge(snapshot, j.request(mcp.Call{Feature: policy.Tool, Name: tool})).Rule == "deny tool "+subject
 	}
 	return false
 }

@@ -43,8 +43,8 @@ type Desk struct {
 	// endpoints are the paths that servers of the older transport named for what
 	// goes up, by host and path.
 	endpoints map[string]string
-	// told are refusals that the summary has already, and that egress tells next.
-	told int
+	// inSummary are refusals that the summary has already, and that egress reports next.
+	inSummary int
 }
 
 // New is the desk of a session with its share of memory; pins are all sessions'.
@@ -52,22 +52,22 @@ func New(w *sessionctx.Ward, pins *mcp.Pins, memory *budget.Share) *Desk {
 	return &Desk{Ward: w, pins: pins, memory: memory}
 }
 
-// tell notes that the summary has a refusal.
-func (d *Desk) tell() {
+// counted notes that the summary has a refusal.
+func (d *Desk) counted() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.told++
+	d.inSummary++
 }
 
-// Told reports whether the summary has a refusal to that destination already.
-func (d *Desk) Told(f egress.Flow) bool {
+// Counted reports whether the summary has a refusal to that destination already.
+func (d *Desk) Counted(f egress.Flow) bool {
 	if f.Kind != egress.Request || len(d.Snapshot.Load().MCPServersAt(f.Authority)) == 0 {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	had := d.told > 0
-	d.told = max(0, d.told-1)
+	had := d.inSummary > 0
+	d.inSummary = max(0, d.inSummary-1)
 	return had
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"cloister/api"
 	"cloister/approval"
+	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/hostexec"
 	"cloister/internal/authority"
@@ -50,8 +51,9 @@ func TestShownWhole(t *testing.T) {
 
 	called := func(text string) policy.Verdict {
 		raw, _ := json.Marshal(map[string]string{"x": text})
-		v, _ := j.decide(t.Context(), mcp.Call{Feature: policy.Tool, Method: "tools/call", Name: "t", Raw: raw})
-		return v
+		c := j.callCase(mcp.Call{Feature: policy.Tool, Method: "tools/call", Name: "t", Raw: raw})
+		c.Event, c.Count = nil, nil
+		return court.Decide(t.Context(), d.Ward, c).Verdict
 	}
 	changed := func(n int, text string) policy.Verdict {
 		var changes []mcp.Change
@@ -59,8 +61,7 @@ func TestShownWhole(t *testing.T) {
 			def, _ := json.Marshal(map[string]string{"description": text})
 			changes = append(changes, mcp.Change{Tool: fmt.Sprint("t", i), New: mcp.Definition{Digest: "d", Text: def}})
 		}
-		v, _ := j.took(t.Context(), changes)
-		return v
+		return j.took(t.Context(), changes).Verdict
 	}
 	small, long := strings.Repeat("a", 8<<10)+"!", strings.Repeat("a", hostexec.MaxShown+1)
 	for _, tc := range []struct {
@@ -68,8 +69,8 @@ func TestShownWhole(t *testing.T) {
 		try  func(string) policy.Verdict
 		want string
 	}{
-		{"arguments", called, "its arguments have 16393 bytes, and nobody can look at more than 16384"},
-		{"a changed tool", func(s string) policy.Verdict { return changed(1, s) }, "the description of t0 has 16385 bytes, and nobody can look at more than 16384"},
+		{"arguments", called, "its arguments have 16393 bytes, and a person is shown 16384 at most"},
+		{"a changed tool", func(s string) policy.Verdict { return changed(1, s) }, "the description of t0 has 16385 bytes, and a person is shown 16384 at most"},
 	} {
 		asked = nil
 		v := tc.try(small)
@@ -87,7 +88,7 @@ func TestShownWhole(t *testing.T) {
 		t.Errorf("%v %q, and shown is %v", v.Effect, v.Reason, asked)
 	}
 	asked = nil
-	if v := changed(mostChanged+1, "now"); v.Effect != policy.Deny || !strings.HasSuffix(v.Reason, "those are 9 tools, and nobody can look at more than 8 at once") || asked != nil {
+	if v := changed(mostChanged+1, "now"); v.Effect != policy.Deny || !strings.HasSuffix(v.Reason, "those are 9 tools, and a person is shown 8 at once") || asked != nil {
 		t.Errorf("%v %q, and shown is %v", v.Effect, v.Reason, asked)
 	}
 }

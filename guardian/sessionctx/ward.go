@@ -13,15 +13,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
-	"log/slog"
 	"sync/atomic"
 
 	"cloister/api"
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/audit/recorder"
-	"cloister/internal/termsafe"
 	"cloister/policy"
 	"cloister/policyset"
 	"cloister/session/stats"
@@ -35,7 +32,6 @@ type Ward struct {
 	Tally    *stats.Tally
 	Records  *recorder.Recorder
 	Queue    *approval.Queue
-	Log      *slog.Logger
 }
 
 // Digest is that of the policy of now.
@@ -58,49 +54,7 @@ func Frame(info api.SessionInfo, digest string) audit.Event {
 
 // Record is for what has happened already and cannot be stopped any more.
 func (w *Ward) Record(ctx context.Context, e audit.Event) {
-	if err := w.Records.Append(ctx, e); err != nil {
-		w.Log.Error("an event could not be recorded", "session", w.Info.Name, "kind", e.Kind, "error", err)
-	}
-}
-
-// InName puts a question in the session's name, with further labelled lines at its end.
-func (w *Ward) InName(a *approval.Ask, pairs ...string) *approval.Ask {
-	a.SessionID, a.Session, a.Project, a.Agent = w.Info.ID, w.Info.Name, w.Info.Project, w.Info.Agent
-	pairs = append([]string{"session", w.Info.Name, "project", w.Info.Project}, pairs...)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			a.Details = append(a.Details, approval.Detail{Label: pairs[i], Text: termsafe.Clip(pairs[i+1], 1024)})
-		}
-	}
-	return a
-}
-
-// Nobody is why an ask is refused at once: nobody can be asked.
-const Nobody = "would have asked, but nobody is watching"
-
-// End tells how a question ended that nobody answered.
-func End(o approval.Outcome) string {
-	switch o {
-	case approval.Expired:
-		return "nobody answered in time"
-	case approval.Withdrawn:
-		return "nobody waits for it any more"
-	case approval.Superseded:
-		return "the policy changed and is asked again"
-	case approval.Unwatched:
-		return Nobody
-	case approval.Overflow:
-		return "would have asked, but this session asks too much already"
-	case approval.Unrecorded:
-		return "the question could not be recorded"
-	case approval.Allowed, approval.Denied, approval.Pending:
-	}
-	return string(o)
-}
-
-// Word names an answer.
-func Word(a approval.Answer) string {
-	return fmt.Sprintf("approval %s, by %s, scope %s", a.ID, a.Reply.By, a.Reply.Scope)
+	w.Records.Note(ctx, e)
 }
 
 // Nonce makes a question that no other shares its answer with.
@@ -108,14 +62,4 @@ func Nonce() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails (crypto/rand)
 	return hex.EncodeToString(b[:])
-}
-
-// Answered is the verdict of an answer to asked that no policy holds.
-func Answered(asked policy.Verdict, e policy.Effect, word string) policy.Verdict {
-	v := policy.Verdict{Effect: e, Rule: "approval", Reason: "a person allowed it: " + word}
-	v.Inspect, v.Judged, v.Rewrites = asked.Inspect, asked.Judged, asked.Rewrites
-	if e == policy.Deny {
-		v.Reason = "a person denied it: " + word
-	}
-	return v
 }

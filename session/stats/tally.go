@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"cloister/api"
-	"cloister/hostexec"
+	"cloister/policy"
 )
 
 const (
@@ -80,9 +80,9 @@ func (t *Tally) Asked() {
 
 // RefusedCommand counts a host command that did not run. Its caller was told
 // why; the summary names destinations only.
-func (t *Tally) RefusedCommand(v hostexec.Verdict) {
+func (t *Tally) RefusedCommand(v policy.Verdict) {
 	t.mu.Lock()
-	if v.Effect == hostexec.Ask {
+	if v.Effect == policy.Ask {
 		t.sum.Asked++
 	} else {
 		t.sum.Denied++

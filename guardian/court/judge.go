@@ -1,6 +1,6 @@
 //go:build !cloister_layeroff
 
-package sessionctx
+package court
 
 import (
 	"cloister/hostexec"
@@ -11,4 +11,4 @@ import (
 func Judge(s *policy.Snapshot, r policy.Request) policy.Verdict { return policy.Decide(s, r) }
 
 // JudgeCommand is what the rules of host commands say.
-func JudgeCommand(rules *hostexec.Rules, c *hostexec.Command) hostexec.Verdict { return rules.Judge(c) }
+func JudgeCommand(rules *hostexec.Rules, c *hostexec.Command) policy.Verdict { return rules.Judge(c) }

@@ -136,7 +136,7 @@ var packages = map[string]string{
 	"guardian/mcpservice":     "what a session and its MCP servers say to each other, judged",
 	"guardian/placeholders":   "what a session gets in place of its secrets",
 	"guardian/sealed":         "what a session needs of the next guardian, readable by no one else",
-	"guardian/sessionctx":     "a session, as all who judge for it share it",
+	"guardian/sessionctx":     "the context of one session, which all services that work for it share",
 	"policyset":               "the configuration on disk, compiled",
 	"policyset/drafts":        "the configuration's files, as the window changes them",
 	"policyset/explain":       "what a policy would say of one case, for the API",

@@ -22,7 +22,7 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	}
 	reads := l.reads(q)
 	var open egress.Opening
-	r := court.Decide(ctx, &l.Ward, court.Case{
+	r := court.Decide(ctx, &l.Context, court.Case{
 		Policy:     func() court.Ruling { return l.policyOf(ctx, q) },
 		Remembered: func(v policy.Verdict) (policy.Verdict, bool) { return allowedOnce(q, v) },
 		Question:   func(v policy.Verdict) (approval.Ask, error) { return l.question(q, v) },

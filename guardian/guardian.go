@@ -151,9 +151,9 @@ type guardian struct {
 	socket      string
 	records     *recorder.Recorder
 	sessions    *session.Registry
-	queue       *approval.Queue    // what waits for a person
-	bus         *events.Bus        // what happened, for those who watch
-	host        *hostcommands.Desk // what runs on the host for cloisters
+	queue       *approval.Queue       // what waits for a person
+	bus         *events.Bus           // what happened, for those who watch
+	host        *hostcommands.Service // what runs on the host for cloisters
 	authorities egress.CAs
 	seals       sealed.Key
 	bell        *desktop.Bell // nil without a session bus

@@ -44,7 +44,7 @@ const (
 // live is one session with its link, its policy and its egress. The link's
 // goroutine owns it.
 type live struct {
-	sessionctx.Ward
+	sessionctx.Context
 	secrets atomic.Pointer[inject.Session] // nil where none is bound
 	adopted bool                           // from an earlier guardian
 	g       *guardian
@@ -59,7 +59,7 @@ type live struct {
 	hostKey *egress.HostKey // nil for an adopted session, and where no rule reads SSH
 	state   sealed.State    // for the next guardian; empty where it is lost
 	memory  *budget.Share
-	tools   *mcpservice.Desk
+	tools   *mcpservice.Service
 	host    *hostcommands.Session
 	started time.Time
 

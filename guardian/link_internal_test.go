@@ -44,7 +44,7 @@ func TestLastNumbers(t *testing.T) {
 	}
 	g := &guardian{started: time.Now(), queue: &approval.Queue{}}
 	g.ctx, g.stop = context.WithCancelCause(t.Context())
-	l := &live{g: g, shim: self, conn: passfd.New(near, nil, api.MaxFrame), Ward: sessionctx.Ward{Tally: stats.New(api.SessionSummary{}), Queue: g.queue, Records: g.records}, gone: make(chan struct{})}
+	l := &live{g: g, shim: self, conn: passfd.New(near, nil, api.MaxFrame), Context: sessionctx.Context{Tally: stats.New(api.SessionSummary{}), Queue: g.queue, Records: g.records}, gone: make(chan struct{})}
 	// It ends when the link has been read to its end, which is later than the guardian's.
 	l.ctx, l.cancel = context.WithCancel(t.Context())
 	l.served.Go(func() {

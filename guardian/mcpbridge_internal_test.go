@@ -42,7 +42,7 @@ func TestServerArguments(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	l := &live{g: &guardian{host: hostcommands.New(hostcommands.Options{})}, Ward: sessionctx.Ward{Info: api.SessionInfo{Project: project, Path: filepath.Join(root, "tree")}}, foreign: []string{shared}}
+	l := &live{g: &guardian{host: hostcommands.New(hostcommands.Options{})}, Context: sessionctx.Context{Info: api.SessionInfo{Project: project, Path: filepath.Join(root, "tree")}}, foreign: []string{shared}}
 	for arg, want := range map[string]string{
 		file: file, project: project, project + "/": project, other + "/../p/mcp.py": file, link: file,
 		"--x=" + file: file, "-I" + project: project, file[1:]: file,
@@ -86,7 +86,7 @@ func TestServerIsNoPerson(t *testing.T) {
 	servers := []config.MCPServer{{
 		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'setsid sleep 100 </dev/null >/dev/null 2>&1 & echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$!}}"'; done`},
 	}}
-	l := &live{g: g, Ward: sessionctx.Ward{Info: api.SessionInfo{Project: "/nonexistent"}, Records: records}}
+	l := &live{g: g, Context: sessionctx.Context{Info: api.SessionInfo{Project: "/nonexistent"}, Records: records}}
 	l.ctx, l.cancel = context.WithCancel(t.Context())
 	defer l.cancel()
 	snapshot, err := policy.Compile(policy.Input{Unlisted: policy.Deny})

@@ -171,7 +171,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		return nil, api.SessionGrant{}, err
 	}
 	l := &live{
-		Ward:    sessionctx.Ward{Info: info, Tally: stats.New(api.SessionSummary{}), Records: g.records, Queue: g.queue},
+		Context: sessionctx.Context{Info: info, Tally: stats.New(api.SessionSummary{}), Records: g.records, Queue: g.queue},
 		g:       g,
 		words:   policyset.WordsOf(req),
 		shim:    shim,
@@ -183,8 +183,8 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 		ready:   make(chan struct{}),
 		gone:    make(chan struct{}),
 	}
-	l.tools = mcpservice.New(&l.Ward, g.pins, l.memory)
-	l.host = g.host.Session(&l.Ward, l, l.foreign)
+	l.tools = mcpservice.New(&l.Context, g.pins, l.memory)
+	l.host = g.host.Session(&l.Context, l, l.foreign)
 	if req.Resume != nil {
 		l.Tally = stats.New(req.Resume.Summary)
 		l.adopted = true

@@ -83,7 +83,7 @@ func (l *live) secretEvent(u inject.Use) audit.Event {
 // out cannot be taken back.
 func (l *live) AllowUse(ctx context.Context, u inject.Use) egress.Verdict {
 	subject := u.Name + " " + u.Method + " " + u.Authority.String()
-	return verdict(court.Decide(ctx, &l.Ward, court.Case{
+	return verdict(court.Decide(ctx, &l.Context, court.Case{
 		Policy: func() court.Ruling {
 			snapshot := l.Snapshot.Load()
 			return court.Ruling{Digest: snapshot.Digest(), Verdict: court.Judge(snapshot, policy.Request{

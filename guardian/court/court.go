@@ -72,7 +72,7 @@ func (r *Ruling) FullReason() string {
 
 // Decide is the only way to an effect: policy, remembered answers, a person, the record,
 // the count. It may wait for a person as long as ctx lives.
-func Decide(ctx context.Context, s *sessionctx.Ward, c Case) Ruling {
+func Decide(ctx context.Context, s *sessionctx.Context, c Case) Ruling {
 	r := c.settle(ctx, s)
 	if c.Event != nil {
 		e, isNew := c.Event(r)
@@ -99,7 +99,7 @@ func Unrecorded(err error) string {
 }
 
 // settle asks policy, what is remembered and a person, until one has the last word.
-func (c *Case) settle(ctx context.Context, s *sessionctx.Ward) Ruling {
+func (c *Case) settle(ctx context.Context, s *sessionctx.Context) Ruling {
 	for {
 		r := c.Policy()
 		if c.Remembered != nil {
@@ -162,7 +162,7 @@ func (c *Case) answered(asked Ruling, a approval.Answer) (r Ruling, last bool) {
 }
 
 // complete adds to a question whose it is, and what asks.
-func complete(a *approval.Ask, s *sessionctx.Ward, r Ruling) {
+func complete(a *approval.Ask, s *sessionctx.Context, r Ruling) {
 	a.SessionID, a.Session, a.Project, a.Agent = s.Info.ID, s.Info.Name, s.Info.Project, s.Info.Agent
 	a.Rule, a.Policy = r.RuleAt(), r.Digest
 	if a.Reason == "" {

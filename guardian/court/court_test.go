@@ -148,7 +148,7 @@ func decide(t *testing.T, kind approval.Kind, in world) (court.Ruling, int) {
 	if in.person != "unwatched" {
 		defer queue.Watch("")()
 	}
-	s := &sessionctx.Ward{
+	s := &sessionctx.Context{
 		Info: api.SessionInfo{ID: "1", Name: "s", Project: "/p"}, Tally: stats.New(api.SessionSummary{}),
 		Records: records, Queue: queue,
 	}

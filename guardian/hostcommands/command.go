@@ -93,16 +93,16 @@ func (h *hosted) event(kind audit.Kind, action string) audit.Event {
 func (s *Session) host() hostexec.Host {
 	host := hostexec.Host{
 		Project: cmp.Or(s.Info.Path, s.Info.Project), // of a worktree: its own folder
-		Inside:  "/work", Foreign: append(slices.Clone(s.foreign), s.Info.Project), Env: s.desk.o.Env,
-		Resolver: s.desk.o.Resolver,
+		Inside:  "/work", Foreign: append(slices.Clone(s.foreign), s.Info.Project), Env: s.service.o.Env,
+		Resolver: s.service.o.Resolver,
 	}
 	for _, e := range host.Env {
 		if path, ok := strings.CutPrefix(e, "PATH="); ok {
 			host.Path = path
 		}
 	}
-	if len(s.desk.o.Helper) > 0 {
-		host.Self = []string{s.desk.o.Helper[0]}
+	if len(s.service.o.Helper) > 0 {
+		host.Self = []string{s.service.o.Helper[0]}
 	}
 	return host
 }
@@ -122,7 +122,7 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 			break
 		}
 	}
-	if len(s.desk.o.Helper) == 0 || s.Info.Workspace == "none" {
+	if len(s.service.o.Helper) == 0 || s.Info.Workspace == "none" {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "no command runs on the host for this cloister: it has no project, or the host no helper"})
 	}
 	p, err := hostexec.Prepare(req, s.host())
@@ -182,7 +182,7 @@ func (h *hosted) decide(ctx context.Context, c court.Case, at string) court.Ruli
 			h.s.Tally.RefusedCommand(r.Verdict)
 		}
 	}
-	return court.Decide(ctx, h.s.Ward, c)
+	return court.Decide(ctx, h.s.Context, c)
 }
 
 // commandCase is a command for the court.
@@ -223,22 +223,22 @@ func (h *hosted) question(p *hostexec.Prepared) (approval.Ask, error) {
 func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 	s := h.s
 	began := time.Now()
-	way, lacks, err := s.desk.way()
+	way, lacks, err := s.service.way()
 	if err != nil {
 		return h.refuse(ctx, err)
 	}
 	e := h.event(audit.HostexecRequest, "start")
 	e.Path, e.Verdict, e.Reason = p.Program, policy.Allow.String(), "it is what was judged; in "+p.Dir+lacks
 	if err := s.Records.Append(ctx, e); err != nil {
-		s.desk.closeGroup(way.Group)
+		s.service.closeGroup(way.Group)
 		return unrecorded(err)
 	}
-	shown := s.desk.o.Commands.Begin(s.Info.Name, h.line, p.Dir)
+	shown := s.service.o.Commands.Begin(s.Info.Name, h.line, p.Dir)
 	h.conn.Show(shown.Write)
-	s.desk.Began()
+	s.service.Began()
 	res, err := p.Run(ctx, way, h.conn)
-	s.desk.closeGroup(way.Group)
-	s.desk.Ended()
+	s.service.closeGroup(way.Group)
+	s.service.Ended()
 	exit := hostexec.Exit{Status: res.Status}
 	e = h.event(audit.HostexecResult, "end")
 	e.Path, e.Reason = p.Program, res.Ended

@@ -68,15 +68,15 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	if err != nil {
 		return h.refuse(ctx, err)
 	}
-	depot, err := h.s.desk.o.Depots.Open(ctx, h.s.Info.Project, remote)
+	depot, err := h.s.service.o.Depots.Open(ctx, h.s.Info.Project, remote)
 	if err != nil {
 		return h.refuse(ctx, &hostexec.Refused{Reason: err.Error()})
 	}
 	depot.Keep(at, addrs)
 	began := time.Now()
 	// While git runs for a cloister, nothing that comes of it is a person.
-	h.s.desk.Began()
-	defer h.s.desk.Ended()
+	h.s.service.Began()
+	defer h.s.service.Ended()
 	if verb == "push" {
 		err = depot.Push(ctx, h.conn.Stdin(ctx), h.conn.Stdout(), w.decidePush)
 	} else {
@@ -120,7 +120,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 	if w.remote.Scheme == "file" {
 		return none, nil, nil
 	}
-	at, between, err := w.s.desk.o.Depots.Reach(ctx, w.remote)
+	at, between, err := w.s.service.o.Depots.Reach(ctx, w.remote)
 	if err != nil {
 		return none, nil, &hostexec.Refused{Reason: fmt.Sprintf("%s: %v", w.remote.URL, err)}
 	}
@@ -130,7 +130,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	addrs, err := egress.Addresses(ctx, w.s.desk.o.Policies.Current().Config().Proxy.Hosts, &net.Resolver{}, at)
+	addrs, err := egress.Addresses(ctx, w.s.service.o.Policies.Current().Config().Proxy.Hosts, &net.Resolver{}, at)
 	if err == nil {
 		return at, addrs, nil
 	}

@@ -21,7 +21,7 @@ import (
 
 // judge decides about the calls of one session to one server.
 type judge struct {
-	d      *Desk
+	d      *Service
 	server *policy.MCPServer
 }
 
@@ -53,7 +53,7 @@ func (j *judge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
 	if !known {
 		k.Policy = func() court.Ruling { return pin }
 	}
-	r := court.Decide(ctx, j.d.Ward, k)
+	r := court.Decide(ctx, j.d.Context, k)
 	out := mcp.Verdict{Allow: r.Allowed(), Server: j.server.Name, Reason: reason(r), Hints: r.Hints}
 	if r.Rule != policy.RuleUnlisted {
 		out.Rule = r.RuleAt()
@@ -162,7 +162,7 @@ func (j *judge) took(ctx context.Context, changes []mcp.Change) court.Ruling {
 		names, digests[c.Tool] = append(names, c.Tool), c.New.Digest
 	}
 	what := strings.Join(names, ", ")
-	r := court.Decide(ctx, j.d.Ward, court.Case{
+	r := court.Decide(ctx, j.d.Context, court.Case{
 		Policy: func() court.Ruling {
 			return court.Ruling{Digest: j.d.Digest(), Verdict: policy.Verdict{
 				Effect: policy.Ask, Rule: "pin", Reason: j.server.Name + " describes " + what + " otherwise than when it was pinned",
@@ -314,7 +314,7 @@ func (j *judge) ask(subject, title string) approval.Ask {
 }
 
 // Settled says whether policy has an answer to an ask about a tool by now.
-func (d *Desk) Settled(subject string) bool {
+func (d *Service) Settled(subject string) bool {
 	snapshot := d.Snapshot.Load()
 	for _, s := range snapshot.MCPServers() {
 		tool, ok := strings.CutPrefix(subject, s.Name+"/")

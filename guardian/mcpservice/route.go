@@ -2,12 +2,12 @@
 // policy declares.
 //
 // Promise: a call passes after policy, or the person whom it asks, and the record have
-// it; a tool that is told otherwise than when it was pinned is shown to a person before
+// it; a tool that its server describes otherwise than when it was pinned is shown to a person before
 // it is used; what is no frame does not reach a declared server.
 //
 // It reads frames by way of room mcp, carries nothing and starts no server.
 //
-// Most readers want [Desk.Edit].
+// Most readers want [Service.Edit].
 package mcpservice
 
 import (
@@ -33,9 +33,9 @@ import (
 	"cloister/policy"
 )
 
-// A Desk is where one session's MCP is judged, with what it has learned of its servers.
-type Desk struct {
-	*sessionctx.Ward
+// A Service judges the MCP of one session, with what it has learned of its servers.
+type Service struct {
+	*sessionctx.Context
 	pins   *mcp.Pins
 	memory *budget.Share // for frames
 
@@ -47,20 +47,20 @@ type Desk struct {
 	inSummary int
 }
 
-// New is the desk of a session with its share of memory; pins are all sessions'.
-func New(w *sessionctx.Ward, pins *mcp.Pins, memory *budget.Share) *Desk {
-	return &Desk{Ward: w, pins: pins, memory: memory}
+// New is the service of a session with its share of memory; pins are all sessions'.
+func New(w *sessionctx.Context, pins *mcp.Pins, memory *budget.Share) *Service {
+	return &Service{Context: w, pins: pins, memory: memory}
 }
 
 // counted notes that the summary has a refusal.
-func (d *Desk) counted() {
+func (d *Service) counted() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inSummary++
 }
 
 // Counted reports whether the summary has a refusal to that destination already.
-func (d *Desk) Counted(f egress.Flow) bool {
+func (d *Service) Counted(f egress.Flow) bool {
 	if f.Kind != egress.Request || len(d.Snapshot.Load().MCPServersAt(f.Authority)) == 0 {
 		return false
 	}
@@ -74,7 +74,7 @@ func (d *Desk) Counted(f egress.Flow) bool {
 // maxEndpoints bounds what servers can make a session remember.
 const maxEndpoints = 256
 
-func (d *Desk) learn(a authority.Authority, path, server string) error {
+func (d *Service) learn(a authority.Authority, path, server string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.endpoints == nil {
@@ -87,7 +87,7 @@ func (d *Desk) learn(a authority.Authority, path, server string) error {
 	return nil
 }
 
-func (d *Desk) knows(a authority.Authority, path string) (server string, ok bool) {
+func (d *Service) knows(a authority.Authority, path string) (server string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	server, ok = d.endpoints[a.String()+path]
@@ -96,7 +96,7 @@ func (d *Desk) knows(a authority.Authority, path string) (server string, ok bool
 
 // Learned lets requests through to a path that a declared server named itself,
 // where no rule speaks of it.
-func (d *Desk) Learned(q egress.Query, v policy.Verdict) policy.Verdict {
+func (d *Service) Learned(q egress.Query, v policy.Verdict) policy.Verdict {
 	if q.HTTP == nil || v.Rule != policy.RuleUnlisted || q.HTTP.Method != http.MethodPost || q.HTTP.BadPath != nil {
 		return v
 	}
@@ -112,7 +112,7 @@ func (d *Desk) Learned(q egress.Query, v policy.Verdict) policy.Verdict {
 
 // A route is a request to the host of a declared MCP server.
 type route struct {
-	d      *Desk
+	d      *Service
 	server *policy.MCPServer
 	// strict says that the request is for the server itself: whatever is no frame is
 	// refused. To another path of its host a frame is judged, and others may pass.
@@ -123,7 +123,7 @@ type route struct {
 }
 
 // route is where a request to an MCP server's host goes; nil for all others.
-func (d *Desk) route(q egress.Query) *route {
+func (d *Service) route(q egress.Query) *route {
 	servers := d.Snapshot.Load().MCPServersAt(q.Authority)
 	if len(servers) == 0 || q.HTTP == nil {
 		return nil
@@ -165,7 +165,7 @@ func oddly(h *egress.HTTP) string {
 
 // Edit is what reads a request to the host of a declared server, and its answer;
 // false for all other requests.
-func (d *Desk) Edit(ctx context.Context, q egress.Query) (egress.Edit, bool) {
+func (d *Service) Edit(ctx context.Context, q egress.Query) (egress.Edit, bool) {
 	if r := d.route(q); r != nil {
 		return r.edit(ctx), true
 	}
@@ -276,7 +276,7 @@ func (r *route) upFrame(ctx context.Context, m *egress.Message) (asked bool, err
 	defer out.end()
 	text, err := mcp.ReadFrame(m.Body(), out.hold)
 	if err != nil {
-		return true, r.told(ctx, err)
+		return true, r.refusal(ctx, err)
 	}
 	if !r.strict && !mcp.Speaks(text) {
 		out.send(text)
@@ -289,7 +289,7 @@ func (r *route) upFrame(ctx context.Context, m *egress.Message) (asked bool, err
 		Method: strings.Join(slices.Collect(r.http.Fields("Mcp-Method")), ","), Name: strings.Join(slices.Collect(r.http.Fields("Mcp-Name")), ","),
 	}
 	if err := r.gate().Up(ctx, text, header); err != nil {
-		return true, r.told(ctx, err)
+		return true, r.refusal(ctx, err)
 	}
 	out.send(text)
 	return true, nil
@@ -351,7 +351,7 @@ func (f *frame) end() {
 // down judges an answer.
 func (r *route) down(ctx context.Context, m *egress.Message) error {
 	if coding := strings.Join(m.Header.Values("Content-Encoding"), ","); coding != "" && coding != "identity" {
-		return r.refuse(ctx, http.StatusBadGateway, "the server's answer is compressed, so nobody can judge it")
+		return r.refuse(ctx, http.StatusBadGateway, "the server's answer is compressed, so it cannot be judged")
 	}
 	kind, _, err := mime.ParseMediaType(strings.Join(m.Header.Values("Content-Type"), ","))
 	switch {
@@ -361,7 +361,7 @@ func (r *route) down(ctx context.Context, m *egress.Message) error {
 		return nil
 	case err == nil && kind == "text/event-stream":
 		stream := mcp.NewStream(ctx, r.gate(), m.Body(), mcp.NewHold(r.d.memory), r.endpoint)
-		m.SetBody(&toldReader{ctx, r, stream}, -1)
+		m.SetBody(&recordingReader{ctx, r, stream}, -1)
 		return nil
 	case err == nil && kind == "application/json":
 	case m.Status >= 300:
@@ -373,7 +373,7 @@ func (r *route) down(ctx context.Context, m *egress.Message) error {
 	defer out.end()
 	text, err := mcp.ReadFrame(m.Body(), out.hold)
 	if err != nil {
-		return r.told(ctx, err)
+		return r.refusal(ctx, err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 || m.Status >= 300 && !mcp.Speaks(text) {
 		out.send(text)
@@ -381,7 +381,7 @@ func (r *route) down(ctx context.Context, m *egress.Message) error {
 	}
 	kept, err := r.gate().Down(ctx, text)
 	if err != nil {
-		return r.told(ctx, err)
+		return r.refusal(ctx, err)
 	}
 	out.send(kept)
 	return nil
@@ -417,7 +417,7 @@ func (r *route) endpoint(text string) error {
 }
 
 // inProject reports whether a root is one that the program works in.
-func (d *Desk) inProject(uri string) bool {
+func (d *Service) inProject(uri string) bool {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" || u.Host != "" || u.RawQuery != "" {
 		return false
@@ -428,8 +428,8 @@ func (d *Desk) inProject(uri string) bool {
 	})
 }
 
-// told is an error of the gate in egress's words, recorded.
-func (r *route) told(ctx context.Context, err error) error {
+// refusal records an error of the gate, and makes it one of egress.
+func (r *route) refusal(ctx context.Context, err error) error {
 	refused, ok := errors.AsType[*mcp.Refused](err)
 	if !ok {
 		return err
@@ -460,14 +460,14 @@ func (r *route) record(ctx context.Context, reason string) error {
 	return r.d.Records.Append(context.WithoutCancel(ctx), e)
 }
 
-// toldReader records why a stream was broken off.
-type toldReader struct {
+// recordingReader records why a stream was broken off.
+type recordingReader struct {
 	ctx context.Context
 	r   *route
 	in  io.Reader
 }
 
-func (t *toldReader) Read(p []byte) (int, error) {
+func (t *recordingReader) Read(p []byte) (int, error) {
 	n, err := t.in.Read(p)
 	if refused, ok := errors.AsType[*mcp.Refused](err); ok {
 		return n, errors.Join(err, t.r.record(t.ctx, refused.Verdict.Reason))

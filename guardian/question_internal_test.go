@@ -40,12 +40,12 @@ func TestShownWhole(t *testing.T) {
 		Ended: func(approval.Item) {}, Changed: func(approval.Item) {},
 	})
 	defer queue.Watch("")()
-	l := &live{Ward: sessionctx.Ward{Tally: stats.New(api.SessionSummary{}), Queue: queue}}
+	l := &live{Context: sessionctx.Context{Tally: stats.New(api.SessionSummary{}), Queue: queue}}
 	l.Snapshot.Store(snapshot)
 
 	sent := func(query string) policy.Verdict {
 		q := egress.Query{Kind: egress.Request, Authority: at, Once: new(egress.Once), HTTP: &egress.HTTP{Query: query}}
-		r := court.Decide(t.Context(), &l.Ward, court.Case{
+		r := court.Decide(t.Context(), &l.Context, court.Case{
 			Policy: func() court.Ruling {
 				return court.Ruling{Verdict: policy.Verdict{Effect: policy.Ask, Judged: true, Reason: "a rule asks"}}
 			},

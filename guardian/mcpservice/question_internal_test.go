@@ -44,7 +44,7 @@ func TestShownWhole(t *testing.T) {
 		Ended: func(approval.Item) {}, Changed: func(approval.Item) {},
 	})
 	defer queue.Watch("")()
-	d := New(&sessionctx.Ward{Tally: stats.New(api.SessionSummary{}), Queue: queue}, mcp.OpenPins(filepath.Join(t.TempDir(), "pins"), time.Now), nil)
+	d := New(&sessionctx.Context{Tally: stats.New(api.SessionSummary{}), Queue: queue}, mcp.OpenPins(filepath.Join(t.TempDir(), "pins"), time.Now), nil)
 	d.Snapshot.Store(snapshot)
 	d.Scope.Store(&policyset.Scope{})
 	j := &judge{d, &server}
@@ -53,7 +53,7 @@ func TestShownWhole(t *testing.T) {
 		raw, _ := json.Marshal(map[string]string{"x": text})
 		c := j.callCase(mcp.Call{Feature: policy.Tool, Method: "tools/call", Name: "t", Raw: raw})
 		c.Event, c.Count = nil, nil
-		return court.Decide(t.Context(), d.Ward, c).Verdict
+		return court.Decide(t.Context(), d.Context, c).Verdict
 	}
 	changed := func(n int, text string) policy.Verdict {
 		var changes []mcp.Change

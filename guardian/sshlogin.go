@@ -49,7 +49,7 @@ func (l *live) identity(ctx context.Context, who egress.SSHLogin) (egress.Identi
 
 // allowLogin decides whether a key signs one login.
 func (l *live) allowLogin(ctx context.Context, who egress.SSHLogin, key ssh.PublicKey) error {
-	r := court.Decide(ctx, &l.Ward, court.Case{
+	r := court.Decide(ctx, &l.Context, court.Case{
 		Policy: func() court.Ruling {
 			r := court.Ruling{Verdict: policy.Verdict{Effect: policy.Allow}, Digest: l.Digest()}
 			if who.AskFirst {

@@ -28,7 +28,7 @@ import (
 	"cloister/secret"
 )
 
-// Options of a Desk.
+// Options of a Service.
 type Options struct {
 	Helper   []string // the program with its arguments that serves hostexec.Keep; empty: no command runs
 	Env      []string // the whole environment of a host command, its PATH among it
@@ -43,35 +43,35 @@ type Options struct {
 	Known func() ([]secret.Scrubbed, error)
 }
 
-// A Desk is where the host commands of all sessions of one guardian are decided about.
-type Desk struct {
+// A Service decides and starts the host commands of all sessions of one guardian.
+type Service struct {
 	o       Options
 	prefix  string
 	swept   chan struct{} // closed when what another guardian left has no control group any more
 	running atomic.Int32
 }
 
-// New is a desk on which nothing runs before Sweep.
-func New(o Options) *Desk {
-	return &Desk{o: o, prefix: groupPrefix(o.Runtime), swept: make(chan struct{})}
+// New is a service that runs nothing before Sweep.
+func New(o Options) *Service {
+	return &Service{o: o, prefix: groupPrefix(o.Runtime), swept: make(chan struct{})}
 }
 
 // Sweep ends host commands that a guardian which was killed left, with the helper that
 // would have ended them gone too. It must be called once.
-func (d *Desk) Sweep() error {
-	defer close(d.swept)
-	return cgroup.Sweep(d.prefix)
+func (s *Service) Sweep() error {
+	defer close(s.swept)
+	return cgroup.Sweep(s.prefix)
 }
 
 // Began counts something in that runs on the host for a cloister: while it does,
 // nothing that comes of it is a person.
-func (d *Desk) Began() { d.running.Add(1) }
+func (s *Service) Began() { s.running.Add(1) }
 
 // Ended counts it out.
-func (d *Desk) Ended() { d.running.Add(-1) }
+func (s *Service) Ended() { s.running.Add(-1) }
 
 // Running says how many run.
-func (d *Desk) Running() int { return int(d.running.Load()) }
+func (s *Service) Running() int { return int(s.running.Load()) }
 
 // Memory has the answers of a person that hold for a session.
 type Memory interface {
@@ -80,16 +80,16 @@ type Memory interface {
 
 // A Session is one whose host commands are served.
 type Session struct {
-	*sessionctx.Ward
+	*sessionctx.Context
 	Memory
-	desk     *Desk
+	service  *Service
 	foreign  []string     // host folders that it can write, besides the project
 	commands atomic.Int32 // that run for it
 }
 
 // Session is one, with the folders of the host besides its project that it can write.
-func (d *Desk) Session(w *sessionctx.Ward, m Memory, foreign []string) *Session {
-	return &Session{Ward: w, Memory: m, desk: d, foreign: foreign}
+func (s *Service) Session(w *sessionctx.Context, m Memory, foreign []string) *Session {
+	return &Session{Context: w, Memory: m, service: s, foreign: foreign}
 }
 
 // groupPrefix begins the names of the control groups of this instance's host
@@ -101,21 +101,21 @@ func groupPrefix(runtime string) string {
 
 // way is how the next host command runs: in a control group of its own, where
 // this host gives one. lacks says for the record what it does not give.
-func (d *Desk) way() (way hostexec.Way, lacks string, err error) {
-	way = hostexec.Way{Helper: d.o.Helper}
-	if d.o.Known != nil {
-		known, err := d.o.Known()
+func (s *Service) way() (way hostexec.Way, lacks string, err error) {
+	way = hostexec.Way{Helper: s.o.Helper}
+	if s.o.Known != nil {
+		known, err := s.o.Known()
 		if err != nil {
 			return way, "", fmt.Errorf("keep credentials out of its output: %w", err)
 		}
 		way.Redact = secret.NewScrubber(known)
 	}
-	if all := d.o.Policies.Current().Config(); all != nil {
+	if all := s.o.Policies.Current().Config(); all != nil {
 		c := all.Hostexec.Limits
 		way.Limits = hostexec.Limits{Time: time.Duration(c.Time), CPU: time.Duration(c.CPU), Memory: int64(c.Memory), PIDs: c.PIDs}
 	}
-	<-d.swept // its names are like this one
-	group, memory, err := hostexec.NewGroup(d.prefix+sessionctx.Nonce()[:8], way.Limits)
+	<-s.swept // its names are like this one
+	group, memory, err := hostexec.NewGroup(s.prefix+sessionctx.Nonce()[:8], way.Limits)
 	if err != nil {
 		return way, "; its memory and processes are not bounded: " + err.Error(), nil
 	}
@@ -123,11 +123,11 @@ func (d *Desk) way() (way hostexec.Way, lacks string, err error) {
 	return way, "", nil
 }
 
-func (d *Desk) closeGroup(group *cgroup.Group) {
+func (s *Service) closeGroup(group *cgroup.Group) {
 	if group == nil {
 		return
 	}
 	if err := group.Close(); err != nil {
-		d.o.Notice("a host command's control group: " + err.Error())
+		s.o.Notice("a host command's control group: " + err.Error())
 	}
 }

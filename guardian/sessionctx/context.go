@@ -1,12 +1,12 @@
-// Package sessionctx is a session in the guardian's care, as everything that judges for it
-// shares it.
+// Package sessionctx is the context of one session: what all services of the guardian that
+// work for it share.
 //
-// Promise: whoever judges looks at the policy of now, records before it lets
-// something happen, and asks a person in the session's name.
+// Promise: the policy is that of now, and every event has the session's frame.
 //
-// It decides nothing by itself, and knows no connection, no command and no server.
+// It decides nothing (package court does), and knows no connection, no command and no
+// server.
 //
-// Most readers want [Ward].
+// Most readers want [Context].
 package sessionctx
 
 import (
@@ -24,8 +24,8 @@ import (
 	"cloister/session/stats"
 )
 
-// A Ward is one of them.
-type Ward struct {
+// A Context is that of one session.
+type Context struct {
 	Info     api.SessionInfo // as granted; the registry has what changes
 	Snapshot atomic.Pointer[policy.Snapshot]
 	Scope    atomic.Pointer[policyset.Scope] // never nil
@@ -35,10 +35,10 @@ type Ward struct {
 }
 
 // Digest is that of the policy of now.
-func (w *Ward) Digest() string { return w.Snapshot.Load().Digest() }
+func (c *Context) Digest() string { return c.Snapshot.Load().Digest() }
 
 // Event is the frame of every event about the session, under the policy of now.
-func (w *Ward) Event() audit.Event { return Frame(w.Info, w.Digest()) }
+func (c *Context) Event() audit.Event { return Frame(c.Info, c.Digest()) }
 
 // Frame is the frame of every event about a session, under the policy of a digest.
 func Frame(info api.SessionInfo, digest string) audit.Event {
@@ -52,9 +52,9 @@ func Frame(info api.SessionInfo, digest string) audit.Event {
 	}
 }
 
-// Record is for what has happened already and cannot be stopped any more.
-func (w *Ward) Record(ctx context.Context, e audit.Event) {
-	w.Records.Note(ctx, e)
+// Record writes what has happened already and cannot be stopped any more.
+func (c *Context) Record(ctx context.Context, e audit.Event) {
+	c.Records.Note(ctx, e)
 }
 
 // Nonce makes a question that no other shares its answer with.

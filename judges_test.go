@@ -35,8 +35,8 @@ var judges = map[string][]string{
 	"secret/inject":       nil,
 	"guardian/mcpservice": nil,
 	"guardian/sessionctx": nil,
-	"guardian": {"decider.go", "edits.go", "hold.go", "overrides.go", "secrets.go", "limits.go", "mcpbridge.go",
-		"answers.go", "records.go"},
+	"guardian": {"decider.go", "edits.go", "question.go", "overrides.go", "secrets.go", "limits.go", "mcpbridge.go",
+		"decisions.go", "records.go"},
 	// These fill in the questions and the record: see asked.
 	"egress": {"http.go", "http2.go", "proxy.go", "relay.go", "edit.go"},
 }

@@ -39,11 +39,18 @@ func Processes(init int) (thaw func() error, err error) {
 		}
 		return err
 	}
-	for deadline := time.Now().Add(within); ; {
+	// One process may let another go on that was already looked at, as a debugger may: the
+	// namespace is at rest when two looks in a row find none that runs.
+	for deadline, atRest := time.Now().Add(within), false; ; {
 		running, _, err := members(space, init)
 		if err == nil && len(running) == 0 {
-			return thaw, nil
+			if atRest {
+				return thaw, nil
+			}
+			atRest = true
+			continue
 		}
+		atRest = false
 		for _, pid := range running {
 			if kerr := unix.Kill(pid, unix.SIGSTOP); kerr != nil && !errors.Is(kerr, unix.ESRCH) {
 				err = errors.Join(err, kerr)

@@ -40,10 +40,10 @@ type Effective struct {
 	Volumes []Volume
 	// Narrowed is what customizations.cloister says, as a .cloister.yaml.
 	Narrowed []byte
-	// Requirements are hostRequirements in bytes and processors.
-	NeedCPUs, NeedMemory float64
-	Lifecycle            lifecycle.Plan
-	Merged               map[string]any
+	// NeedCPUs is how many processors hostRequirements asks for.
+	NeedCPUs  float64
+	Lifecycle lifecycle.Plan
+	Merged    map[string]any
 	// Findings are the judgement of the image's label.
 	Findings []demand.Finding
 }
@@ -78,7 +78,7 @@ func (d *Devcontainer) On(o Options, image Image) (Effective, error) {
 	e.arguments(merged)
 	e.places(d, merged)
 	if r, ok := merged["hostRequirements"].(map[string]any); ok {
-		e.NeedCPUs, e.NeedMemory = float(r["cpus"]), metadata.Size(r["memory"])
+		e.NeedCPUs = float(r["cpus"])
 	}
 	if own, ok := d.Config["customizations"].(map[string]any); ok && own["cloister"] != nil {
 		if e.Narrowed, err = json.Marshal(own["cloister"]); err != nil {

@@ -27,8 +27,6 @@ type Options struct {
 	LocalEnv func(name string) (string, bool)
 	// Reserved are variables of the inside that are the cloister's own.
 	Reserved []string
-	// Registry reports whether features may come from a place without a question.
-	Registry func(id string) bool
 }
 
 // Kind is what a devcontainer is made of.
@@ -146,7 +144,7 @@ func (d *Devcontainer) input(o Options, source demand.Source, name string, text 
 	given := func(name string) bool { _, ok := o.LocalEnv(name); return ok }
 	return demand.Input{
 		Source: source, Name: name, Config: text, Vars: d.vars, Home: o.Home, Project: o.Project,
-		Reserved: o.Reserved, Given: given, Registry: o.Registry,
+		Reserved: o.Reserved, Given: given,
 	}
 }
 
@@ -310,4 +308,13 @@ func (d *Devcontainer) Refused() []demand.Finding {
 // Merged is the configuration with what other entries say, those of an image first.
 func (d *Devcontainer) Merged(before []metadata.Entry) map[string]any {
 	return metadata.Merge(d.Config, append(slices.Clone(before), metadata.OfFile(d.Config)))
+}
+
+// Text is the devcontainer.json as it was read.
+func (d *Devcontainer) Text() string { return string(d.files.all[d.File].text) }
+
+// HasFeatures reports whether something is installed on top of the image.
+func (d *Devcontainer) HasFeatures() bool {
+	list, ok := d.Config["features"].(map[string]any)
+	return ok && len(list) > 0
 }

@@ -39,7 +39,7 @@ func write(t *testing.T, name, text string) {
 
 func read(dir, path string) (*devcontainer.Devcontainer, error) {
 	return devcontainer.Read(devcontainer.Options{
-		Project: dir, Path: path, Home: "/home/ada", Registry: devcontainer.KnownSource,
+		Project: dir, Path: path, Home: "/home/ada",
 		LocalEnv: func(string) (string, bool) { return "", false },
 	})
 }

@@ -76,7 +76,7 @@ func (a *app) devcontainerOptions(p workspace.Project, path string, env []string
 	return devcontainer.Options{
 		Project: string(p.Root), Path: path, Home: a.realHome(),
 		LocalEnv: func(name string) (string, bool) { v, ok := given[name]; return v, ok },
-		Reserved: session.AuthorityVariables(), Registry: devcontainer.KnownSource,
+		Reserved: session.AuthorityVariables(),
 	}
 }
 

@@ -687,6 +687,9 @@ private home, unless --home is given.`,
 			if err := host.Places().ForgetOf(k.Root); err != nil {
 				return err
 			}
+			if err := devcontainerTrust(d).Forget(k.Root); err != nil {
+				return err
+			}
 			if home {
 				if err := (homes.Home{Dir: homes.Of(d.Data, k.Root), Project: k.Root}).Remove(); err != nil {
 					return err

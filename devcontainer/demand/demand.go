@@ -66,8 +66,6 @@ type Input struct {
 	Reserved []string
 	// Given reports whether a person gave a host variable by name.
 	Given func(name string) bool
-	// Registry reports whether features may come from a place without a question.
-	Registry func(id string) bool
 }
 
 // Result is the judgement of a text.

@@ -24,9 +24,8 @@ func judged(t *testing.T, source demand.Source, text string) demand.Result {
 	local := func(n string) (string, bool) { v, ok := env[n]; return v, ok }
 	res, err := demand.Judge(demand.Input{
 		Source: source, Name: "d.json", Config: v, Home: home, Project: project, Reserved: []string{"SSL_CERT_FILE"},
-		Vars:     variables.Set{LocalEnv: local, LocalWorkspaceFolder: project, ContainerWorkspaceFolder: "/workspaces/app"},
-		Given:    func(n string) bool { _, ok := local(n); return ok },
-		Registry: func(id string) bool { return strings.HasPrefix(id, "registry.example.com/") },
+		Vars:  variables.Set{LocalEnv: local, LocalWorkspaceFolder: project, ContainerWorkspaceFolder: "/workspaces/app"},
+		Given: func(n string) bool { _, ok := local(n); return ok },
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -130,7 +129,7 @@ func TestHonouredAndChanged(t *testing.T) {
 	want := map[string]demand.Outcome{
 		"image": demand.Honoured, "containerEnv": demand.Changed, "containerEnv.B": demand.Honoured, "mounts[0]": demand.Changed, "mounts[1]": demand.Changed,
 		"forwardPorts[0]": demand.Honoured, "forwardPorts[1]": demand.Changed, "postCreateCommand": demand.Honoured,
-		"features.registry.example.com/f:1": demand.Honoured, "features.other.example.com/g:1": demand.Changed, "forwardPort": demand.Kept,
+		"features.registry.example.com/f:1": demand.Refused, "features.other.example.com/g:1": demand.Refused, "forwardPort": demand.Kept,
 	}
 	for key, o := range want {
 		if !slices.ContainsFunc(res.Findings, func(f demand.Finding) bool { return f.Key == key && f.Outcome == o }) {

@@ -8,31 +8,36 @@ import (
 	"cloister/devcontainer/jsonc"
 )
 
+// Why what an image would be built from is refused, and what does work.
+const (
+	notBuilt     = "no image is built from a devcontainer yet"
+	notInstalled = "no feature is installed yet"
+	needsImage   = "name an image in the file, or for a start: --image IMAGE"
+)
+
+// unbuilt is a rule for a key that only a build would read. A start says so and stops.
+func unbuilt(j *judge, m jsonc.Member) any {
+	j.of(m, Refused, notBuilt, needsImage)
+	return m.Value.Any()
+}
+
 // build judges the keys of build.
 func build(j *judge, m jsonc.Member) any {
 	kept := map[string]any{}
 	for _, b := range m.Value.Members {
 		key := "build." + b.Name
-		keep := true
 		switch b.Name {
-		case "dockerfile":
-			j.item(key, b.Value, Honoured, "built by the engine, its network by the guardian", "")
-		case "context":
-			j.item(key, b.Value, Honoured, "what the build may copy", "")
-		case "args", "target":
-			j.item(key, b.Value, Honoured, "given to the build", "")
+		case "dockerfile", "context", "args", "target":
+			j.item(key, b.Value, Refused, notBuilt, needsImage)
+			kept[b.Name] = b.Value.Any()
 		case "cacheFrom":
-			j.item(key, b.Value, Changed, "no cache of somebody else's is used", "")
-			keep = false
+			j.item(key, b.Value, Refused, "no cache of somebody else's is used", "")
 		case "options":
 			for n, v := range items(b.Value) {
 				j.item(indexed(key, n), v, Refused, "the flags of a build are the cloister's own", "")
 			}
-			keep = false
 		default:
 			j.find(key, b.Line, b.Column, b.Value.Brief(), Kept, "unknown here; it changes nothing", "")
-		}
-		if keep {
 			kept[b.Name] = b.Value.Any()
 		}
 	}
@@ -42,26 +47,16 @@ func build(j *judge, m jsonc.Member) any {
 func features(j *judge, m jsonc.Member) any {
 	kept := map[string]any{}
 	for _, f := range m.Value.Members {
-		key := "features." + f.Name
+		key, why, hint := "features."+f.Name, notInstalled, needsImage
 		switch {
 		case strings.HasPrefix(f.Name, "/"), strings.HasPrefix(f.Name, "../"), strings.Contains(f.Name, "/../"):
-			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused,
-				"a feature lies in the devcontainer's own folder, or in a registry", "")
-			continue
-		case strings.HasPrefix(f.Name, "./"):
-			j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured,
-				"a folder of this project, installed in a build of its own", "")
+			why, hint = "a feature lies in the devcontainer's own folder, or in a registry", ""
 		case strings.Contains(f.Name, "://"):
-			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, "an address has no digest by which it could be pinned",
-				"publish it in a registry, or copy it here")
-			continue
-		case j.Registry != nil && !j.Registry(f.Name):
-			j.find(key, f.Line, f.Column, f.Value.Brief(), Changed,
-				"its source is on no list: it is fetched only once a person trusts this devcontainer", "")
+			why, hint = "an address has no digest by which it could be pinned", "publish it in a registry, or copy it here"
 		default:
-			j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured, "pinned by its digest in the lock file", "")
+			kept[f.Name] = f.Value.Any()
 		}
-		kept[f.Name] = f.Value.Any()
+		j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, why, hint)
 	}
 	return kept
 }

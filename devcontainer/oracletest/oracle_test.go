@@ -134,7 +134,7 @@ func compare(t *testing.T, program string, seed int) []string {
 	delete(want.Configuration, "configFilePath")
 	delete(want.MergedConfiguration, "configFilePath")
 
-	options := devcontainer.Options{Project: project, Home: dir, Registry: devcontainer.KnownSource,
+	options := devcontainer.Options{Project: project, Home: dir,
 		LocalEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
 	d, err := devcontainer.Read(options)
 	if err != nil {

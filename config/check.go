@@ -358,7 +358,7 @@ func (r *reader) projectPaths(paths []string, list string) {
 			r.problem(r.places[key], "", "%s: %q is the whole project", key, p)
 		case braces().MatchString(p):
 			r.problem(r.places[key], "write a line for each, or [{] for the character", "%s: %q: braces stand for themselves, as in .gitignore", key, p)
-		case strings.HasPrefix(p, "!") && !slices.ContainsFunc(paths[:i], func(p string) bool { return !strings.HasPrefix(p, "!") }):
+		case !r.joined && strings.HasPrefix(p, "!") && !slices.ContainsFunc(paths[:i], func(p string) bool { return !strings.HasPrefix(p, "!") }):
 			r.problem(r.places[key], "write it behind the one that it takes something back of", "%s: %q takes back what no line before it names", key, p)
 		case list == "filesystem.hide" && path.Clean(strings.ToLower(p)) == ".git":
 			r.problem(r.places[key], "--workspace none shows no project at all; a file in it can be named", "%s: git needs the folder .git, which cannot be hidden", key)

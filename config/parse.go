@@ -63,6 +63,7 @@ type reader struct {
 	file     string
 	places   map[string]Place
 	problems []*Error
+	joined   bool // its lists are joined to those of config.yaml, which stand before them
 }
 
 func newReader(name string) *reader { return &reader{file: name, places: map[string]Place{}} }

@@ -55,6 +55,7 @@ func ParseProject(name string, text []byte) (*Project, error) {
 	r := newReader(name)
 	r.decode(text, p)
 	c := p.alone()
+	r.joined = true
 	r.check(c)
 	p.Proxy.Unlisted = c.Proxy.Unlisted
 	for i, rule := range p.Proxy.Allow {

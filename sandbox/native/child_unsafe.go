@@ -278,6 +278,10 @@ func guard(st *childState) {
 			if e != 0 || pid == 0 {
 				break
 			}
+			if st.wait&0xff == 0x7f {
+				letGo(pid, st.wait)
+				continue
+			}
 			if int32(pid) == st.payload {
 				st.report = report{Kind: reportEnd, Value: st.wait, Index: alone()}
 				syscall.RawSyscall(unix.SYS_WRITE, uintptr(st.status), uintptr(unsafe.Pointer(&st.report)), unsafe.Sizeof(st.report))
@@ -287,6 +291,20 @@ func guard(st *childState) {
 			}
 		}
 	}
+}
+
+// letGo sends on a child that has stopped and not ended: one that took its parent, the
+// first process, for its tracer (PTRACE_TRACEME). It gets the signal at which it
+// stopped, but for the SIGTRAP that an execve of a traced process brings.
+//
+//go:nosplit
+//go:norace
+func letGo(pid uintptr, status int32) {
+	sig := uintptr(status>>8) & 0xff
+	if sig == uintptr(syscall.SIGTRAP) {
+		sig = 0
+	}
+	syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, pid, 0, sig, 0, 0)
 }
 
 // alone is 1 if the first process has no other children left: since every orphan

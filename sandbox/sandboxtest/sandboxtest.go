@@ -206,7 +206,7 @@ func Run(t *testing.T, newDriver func() sandbox.Driver) {
 		{"the host cleans", gitClean}, {"settings lie elsewhere", foreignSettings},
 		{"the host replaces a protected file", replaced}, {"a port inside", published},
 		{"files come out right", files}, {"file watching", watched},
-		{"debuggers", traced}, {"standard descriptors by name", named},
+		{"debuggers", traced}, {"a stop is no end", stopped}, {"standard descriptors by name", named},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, New(t, newDriver())) })
 	}

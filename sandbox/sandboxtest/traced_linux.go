@@ -92,6 +92,31 @@ func traced(t *testing.T, h *Harness) {
 	}
 }
 
+// stops has the parent, which is the first process, trace the command, which stops by
+// a signal then. Whether it is let go or not, a child ends it.
+const stops = `
+import ctypes, os, signal, time
+libc = ctypes.CDLL(None, use_errno=True)
+print("traced", libc.ptrace(0, 0, 0, 0), flush=True)
+if os.fork() == 0:
+    time.sleep(0.5)
+    os.kill(os.getppid(), signal.SIGKILL)
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGWINCH)
+time.sleep(120)
+`
+
+// stopped: a command that the first process traces has not ended where it stops.
+func stopped(t *testing.T, h *Harness) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip(err)
+	}
+	out := h.Run(t, Options{}, "python3", "-c", stops)
+	if out.Err != nil || out.Stdout != "traced 0\n" || out.Status.Signal != int(unix.SIGKILL) {
+		t.Errorf("the end of a command that stopped before: %+v", out)
+	}
+}
+
 // named: the standard descriptors can be opened by their names, in the direction that
 // they were handed over for, and memory files are taken as what they are.
 func named(t *testing.T, h *Harness) {

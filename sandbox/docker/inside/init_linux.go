@@ -76,7 +76,9 @@ func (f *first) collect() {
 		f.mu.Lock()
 		var ws unix.WaitStatus
 		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG, nil)
-		if child := f.children[pid]; child != nil {
+		// A child that took its parent for its tracer (PTRACE_TRACEME) stops, which is
+		// not its end. It stays so: only the thread that started it could let it go.
+		if child := f.children[pid]; child != nil && !ws.Stopped() {
 			child <- ws
 			delete(f.children, pid)
 		}

@@ -37,11 +37,14 @@ const RawName = "raw.test"
 // TenantName is the host of a bucket that a preset may be for.
 const TenantName = "mine.s3.amazonaws.com"
 
+// GoogleStore is the host of every bucket of Google's, of which a preset may be for one.
+const GoogleStore = "storage.googleapis.com"
+
 // secure serves TLS as the servers behind inspected names do, in HTTP/1.1 and
 // HTTP/2, and keeps each request that reached it. A name as the last part of a
 // path below /ok/ asks for an answer that no good server gives.
 func (s *sinks) secure() error {
-	cert, authority, err := certificate(append(append(Inspected(), Bound()...), RawName, TenantName, "s3.amazonaws.com"))
+	cert, authority, err := certificate(append(append(Inspected(), Bound()...), RawName, TenantName, "s3.amazonaws.com", GoogleStore))
 	if err != nil {
 		return err
 	}

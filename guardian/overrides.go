@@ -20,8 +20,9 @@ import (
 const mostAhead = 8 << 10
 
 // overrides looks for another method in the body of a request, where what is allowed
-// depends on the method: false where it does not, and for bodies in which no server looks
-// for one. The body is not held: what it asks for is judged as it passes, and one whose
+// depends on the method, and for rights that metadata of an object gives to others, where
+// it depends on those: false where it does not, and for bodies in which no server looks
+// for either. The body is not held: what it asks for is judged as it passes, and one whose
 // method is refused is broken off before its end, so that no server has the whole.
 //
 // bound is told of the request in each of its readings, and gives an error where a secret
@@ -30,18 +31,34 @@ func (l *live) overrides(ctx context.Context, q egress.Query, bound func(*egress
 	if q.HTTP == nil || !q.HTTP.Body {
 		return egress.Edit{}, false
 	}
-	form := q.HTTP.Form()
-	if form == nil || !l.methodMatters(q) {
+	form, grants := q.HTTP.Form(), q.HTTP.Grants()
+	if form != nil && !l.methodMatters(q) {
+		form = nil
+	}
+	if grants != nil && !l.Snapshot.Load().GrantMatters(l.asked(q)) {
+		grants = nil
+	}
+	if form == nil && grants == nil {
 		return egress.Edit{}, false
 	}
 	return egress.Edit{Request: func(m *egress.Message) error {
 		if m.Length() == 0 {
 			return nil
 		}
-		if err := form.Unreadable(); err != nil {
-			return oddBody(err)
+		body := m.Body()
+		if form != nil {
+			if err := form.Unreadable(); err != nil {
+				return oddBody(err)
+			}
+			body = &formReader{from: body, form: form, judge: l.methodJudge(q, bound), odd: oddBody}
 		}
-		body := &formReader{from: m.Body(), form: form, judge: l.methodJudge(q, bound)}
+		if grants != nil {
+			if err := grants.Unreadable(); err != nil {
+				return givingBody(err)
+			}
+			judge := func(string) error { return givingBody(errGives) }
+			body = &formReader{from: body, form: grants, judge: judge, odd: givingBody}
+		}
 		m.SetBody(body, m.Length())
 		if n := m.Length(); n < 0 || n > mostAhead {
 			return nil
@@ -108,14 +125,25 @@ func oddBody(err error) error {
 	}}
 }
 
+var errGives = errors.New("it says who may use the object (acl)")
+
+// givingBody refuses a body for what it may give to others.
+func givingBody(err error) error {
+	return &egress.Refused{Status: http.StatusForbidden, Verdict: egress.Verdict{
+		Effect: "deny", Reason: "a body that a rule about the objects of one bucket does not cover: " + err.Error(),
+		Hints: []string{"leave acl out; contents in which the word stands are taken with uploadType=media, or resumable"},
+	}}
+}
+
 // A formReader is a body that is looked at as it passes. What may be part of a method
 // waits for the rest of it.
 type formReader struct {
 	from  io.Reader
 	form  *reading.Form
 	judge func(method string) error
-	ready []byte // may go
-	held  []byte // waits
+	odd   func(error) error // refuses what cannot be read
+	ready []byte            // may go
+	held  []byte            // waits
 	err   error
 }
 
@@ -133,7 +161,7 @@ func (r *formReader) Read(p []byte) (int, error) {
 		}
 		if found != nil {
 			if _, refused := errors.AsType[*egress.Refused](found); !refused {
-				found = oddBody(found)
+				found = r.odd(found)
 			}
 			r.ready, r.held, r.err = nil, nil, found
 			return 0, found

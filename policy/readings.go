@@ -98,6 +98,13 @@ func (s *Snapshot) object(r Request, o *reading.Object, judged bool) Verdict {
 	return best
 }
 
+// GrantMatters is MethodMatters for a body that gives others a right (reading.Request.Grants).
+func (s *Snapshot) GrantMatters(r Request) bool {
+	given := r
+	given.HTTP = r.HTTP.Giving()
+	return s.mode == Enforce && r.Action == HTTPRequest && s.judge(given).Effect != s.judge(r).Effect
+}
+
 // MethodMatters says whether a request like this one could be judged otherwise by another
 // method. Who lets it through then looks into its body for one (reading.Form).
 func (s *Snapshot) MethodMatters(r Request) bool {

@@ -43,6 +43,7 @@ type Request struct {
 	noted   bool
 	read    bool
 	crowded bool
+	gives   string // what its body gives to others, where that is taken for granted
 	found   *found
 	others  []Other
 	objects []Object

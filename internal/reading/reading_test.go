@@ -163,6 +163,16 @@ func TestLeaves(t *testing.T) {
 			t.Errorf("%s: %q", field, why)
 		}
 	}
+	for text, want := range map[string]bool{
+		"POST /?delete\nContent-Type: multipart/form-data; boundary=b": false, "POST /k\nContent-Type: Multipart/Form-Data": false, "POST /?delete\nContent-Type: application/xml": true,
+	} {
+		if why := request(t, s3, text).Leaves(reading.Unknown); (why == "") != want {
+			t.Errorf("%q: %q", text, why)
+		}
+	}
+	if request(t, gcs, "PUT /mine/k?predefined_acl=publicRead").Leaves(reading.Unknown) == "" {
+		t.Error("a grant in the query, with a line, is none")
+	}
 	if request(t, s3, "PUT /k?X-Amz-Acl=public-read").Leaves(reading.Unknown) == "" {
 		t.Error("a grant in the query is none")
 	}

@@ -85,7 +85,10 @@ func (r *Request) Leaves(kind StoreKind) string {
 	segments := r.Path.Segments()
 	if store.Kind == GCS && store.Bucket == "" {
 		if at := bucketAt(segments); at > 0 && at < 5 && isJSON(segments[:at]) {
-			return r.leavesJSON(segments[at:])
+			if why := r.leavesJSON(segments[at:]); why != "" || !r.holdsMetadata(segments[0] == "upload") {
+				return why
+			}
+			return r.gives
 		}
 	}
 	if store.Bucket != "" {
@@ -101,6 +104,8 @@ func (r *Request) Leaves(kind StoreKind) string {
 		}
 	}
 	switch {
+	case r.Method == "POST" && r.isForm():
+		return "it is a form, whose fields may give others a right to an object"
 	case len(segments) == 0:
 		return "it is for the store, not for a bucket"
 	case len(segments) == 1 && !(r.Method == "POST" && slices.Contains(keys, "delete")):
@@ -131,18 +136,29 @@ func grant(name, value string) string {
 		return ""
 	}
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	canned := strings.ReplaceAll(name, "-", "")
 	switch {
 	case strings.HasPrefix(name, "x-") && (strings.HasSuffix(name, "-callback") || strings.HasSuffix(name, "-callback-var")):
 		return "it has the store call another server: " + name
 	case strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-process") && strings.Contains(strings.ToLower(value), "saveas"):
 		return "it has the store write another object: " + name
 	case strings.HasPrefix(name, "x-") && strings.Contains(name, "-grant-"):
-	case (strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-acl") || strings.HasSuffix(name, "predefinedacl") || strings.HasSuffix(name, "predefineddefaultobjectacl")) &&
+	case (strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-acl") || strings.HasSuffix(canned, "predefinedacl") || strings.HasSuffix(canned, "predefineddefaultobjectacl")) &&
 		!slices.Contains(keepers, strings.ToLower(strings.TrimSpace(value))):
 	default:
 		return ""
 	}
 	return "it gives others a right to the object: " + name
+}
+
+// isForm says whether stores may read the body as a form that writes an object.
+func (r *Request) isForm() bool {
+	for value := range r.Fields("Content-Type") {
+		if strings.Contains(strings.ToLower(value), "form-data") {
+			return true
+		}
+	}
+	return false
 }
 
 // isJSON tells of the paths of Google's JSON API, as far as the bucket.

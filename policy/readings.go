@@ -1,8 +1,6 @@
 package policy
 
-import (
-	"cloister/internal/reading"
-)
+import "cloister/internal/reading"
 
 // everyReading judges a request in each way in which a server may take it, with the
 // objects that it names beside its path: a rule about GET must not let a DELETE

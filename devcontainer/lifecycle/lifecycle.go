@@ -24,8 +24,6 @@ import (
 // for the person's command did not come about.
 const Failed = 125
 
-// Ready is a file inside that is there once all commands are over.
-const Ready = "/tmp/.devcontainer-ready"
 
 // Plan is what runs before the person's command.
 type Plan struct {
@@ -66,7 +64,7 @@ func Script(p Plan, argv []string) []string {
 			"mkdir -p \"$HOME\"/.cache/cloister-devcontainer && : >" + mark + "\nfi\n")
 	}
 	b.WriteString(p.commands("postStartCommand", "postAttachCommand"))
-	b.WriteString(": >" + Ready + "\nexec \"$@\"\n")
+	b.WriteString("exec \"$@\"\n")
 	return append([]string{"/bin/sh", "-c", b.String(), "devcontainer"}, argv...)
 }
 

@@ -24,7 +24,6 @@ import (
 // for the person's command did not come about.
 const Failed = 125
 
-
 // Plan is what runs before the person's command.
 type Plan struct {
 	// Config is the merged configuration.

@@ -75,7 +75,7 @@ func Measure(ctx context.Context, o Options) (err error) {
 	if err := m.write(m.project, o.Files, oneText); err != nil {
 		return fmt.Errorf("make a project: %w", err)
 	}
-	time.Sleep(20 * time.Millisecond) // the clock of files has moved on: nothing was changed meanwhile
+	time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the clock of files has moved on: nothing was changed meanwhile
 	if m.store, err = store.Open(m.data, m.project); err != nil {
 		return err
 	}

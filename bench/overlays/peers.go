@@ -62,7 +62,7 @@ func (m *measuring) git(ctx context.Context) error {
 // shared measures a file system that shares content, on an image of its own.
 func (m *measuring) shared(ctx context.Context, kind string, mkfs []string) (err error) {
 	image, at := filepath.Join(m.Dir, kind+".image"), filepath.Join(m.Dir, kind)
-	f, err := os.Create(image)
+	f, err := os.OpenFile(image, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

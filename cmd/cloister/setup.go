@@ -154,15 +154,15 @@ func (a *app) agreed(question string, usual bool) bool {
 		choice = "[Y/n]"
 	}
 	fmt.Fprintf(a.stderr, "%s %s ", question, choice)
-	word := ""
+	var word strings.Builder
 	for b := make([]byte, 1); ; {
 		// A byte at a time: what is typed behind it is the next question's.
 		if n, err := a.stdin.Read(b); err != nil || n == 0 || b[0] == '\n' {
 			break
 		}
-		word += string(b)
+		word.Write(b)
 	}
-	switch strings.ToLower(strings.TrimSpace(word)) {
+	switch strings.ToLower(strings.TrimSpace(word.String())) {
 	case "":
 		return usual
 	case "y", "yes":

@@ -180,6 +180,7 @@ func (j *judge) replaceValue(v jsonc.Value) (jsonc.Value, error) {
 				return v, err
 			}
 		}
+	case jsonc.Null, jsonc.Bool, jsonc.Number:
 	}
 	return v, err
 }

@@ -262,6 +262,7 @@ func (v Value) Any() any {
 			out[m.Name] = m.Value.Any()
 		}
 		return out
+	case Null:
 	}
 	return nil
 }

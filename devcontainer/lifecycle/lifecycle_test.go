@@ -16,7 +16,7 @@ import (
 func shell(t *testing.T, home string, p lifecycle.Plan, argv ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	words := lifecycle.Script(p, argv)
-	c := exec.Command(words[0], words[1:]...)
+	c := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr, c.Dir = &out, &errs, home
 	c.Stdin = strings.NewReader("typed\n")

@@ -42,7 +42,7 @@ func number(t *testing.T, name string, otherwise int) int {
 func reference(t *testing.T) string {
 	t.Helper()
 	needs.Program(t, "node", "npm")
-	out, err := exec.Command("../../script/devcontainers-cli").Output()
+	out, err := exec.CommandContext(t.Context(), "../../script/devcontainers-cli").Output()
 	if err != nil {
 		t.Skipf("need the reference implementation: script/devcontainers-cli: %v", err)
 	}
@@ -109,7 +109,8 @@ func compare(t *testing.T, program string, seed int) []string {
 		}
 	}
 	env := map[string]string{"HOME": dir, "PATH": os.Getenv("PATH"), "KNOWN": "known value", "EMPTY": "", "DOLLAR": "${localEnv:KNOWN}"}
-	c := exec.Command(program, "read-configuration", "--workspace-folder", project, "--docker-path", engine, "--include-merged-configuration",
+	c := exec.CommandContext(t.Context(), program, "read-configuration", "--workspace-folder", project,
+		"--docker-path", engine, "--include-merged-configuration",
 		"--mount-workspace-git-root", "false")
 	for name, value := range env {
 		c.Env = append(c.Env, name+"="+value)

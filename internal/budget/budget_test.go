@@ -250,7 +250,7 @@ func TestWaitsEnd(t *testing.T) {
 					time.Sleep(8 * time.Second) //nolint:forbidigo // of the bubble's clock
 					other.Give(16 * step)
 					time.Sleep(time.Second) //nolint:forbidigo // as above
-					other.Take(16 * step)   //nolint:errcheck // what is left is enough
+					other.Take(16 * step)
 				}()
 				if _, err := io.Copy(io.Discard, conn); !errors.Is(err, ErrFull) {
 					t.Error(err)

@@ -57,7 +57,6 @@ func Of(err error, also ...func(error) []string) []string {
 		if err == nil {
 			return
 		}
-		//nolint:errorlint // the tree itself is read here
 		if e, ok := err.(interface{ Hints() []string }); ok {
 			out = append(out, e.Hints()...)
 		} else {

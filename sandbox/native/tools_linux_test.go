@@ -75,7 +75,7 @@ func TestTools(t *testing.T) {
 
 // lacking is the first of the programs that is not in a system folder.
 func lacking(programs string) string {
-	for _, name := range strings.Fields(programs) {
+	for name := range strings.FieldsSeq(programs) {
 		at, err := exec.LookPath(name)
 		if err != nil || !strings.HasPrefix(at, "/usr/bin/") && !strings.HasPrefix(at, "/bin/") {
 			return name

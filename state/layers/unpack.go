@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,9 +65,9 @@ func (u *Unpacker) leave(depth int) (err error) {
 // enter finds the open folder that an entry belongs to, and leaves those below it.
 func (u *Unpacker) enter(name string) (*Folder, error) {
 	above := path.Dir(name)
-	for i := len(u.open) - 1; i >= 0; i-- {
-		if u.open[i].path == above {
-			return u.open[i].Folder, u.leave(i + 1)
+	for i, f := range slices.Backward(u.open) {
+		if f.path == above {
+			return f.Folder, u.leave(i + 1)
 		}
 	}
 	return nil, errors.New("it does not follow its folder")

@@ -1,8 +1,10 @@
 package launch
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,8 +82,8 @@ func (s Self) Start(o Order) (*Child, error) {
 }
 
 func (s Self) start(e envelope, out *os.File) (*Child, error) {
-	text, err := json.Marshal(e)
-	if err != nil {
+	var text bytes.Buffer // gob, since JSON would replace what is no UTF-8 in an argument or a path
+	if err := gob.NewEncoder(&text).Encode(e); err != nil {
 		return nil, err
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -108,7 +110,7 @@ func (s Self) start(e envelope, out *os.File) (*Child, error) {
 	}
 	c := &Child{PID: p.Pid, answer: answer, log: e.Log, wait: sync.OnceValues(p.Wait)}
 	// Should this fail, the shim has ended, and Answer reports how.
-	_, _ = order.Write(text)
+	_, _ = order.Write(text.Bytes())
 	return c, nil
 }
 
@@ -158,7 +160,7 @@ func Receive() (Order, *Reply, error) {
 	from := os.NewFile(orderFD, "order")
 	defer from.Close()
 	var e envelope
-	if err := json.NewDecoder(from).Decode(&e); err != nil {
+	if err := gob.NewDecoder(from).Decode(&e); err != nil {
 		return Order{}, nil, fmt.Errorf("read the order: %w", err)
 	}
 	return e.Order, &Reply{os.NewFile(answerFD, "answer"), e.Log}, nil

@@ -151,6 +151,7 @@ var packages = map[string]string{
 	"internal/certfile":       "certificates in a file",
 	"internal/cgroup":         "processes that the kernel bounds and ends together",
 	"internal/fieldname":      "HTTP field names as the most careless server reads them",
+	"internal/source":         "where something is written, and what is wrong there",
 	"internal/reading":        "every way in which a server may take one request",
 	"internal/durable":        "files that survive a crash",
 	"internal/needs":          "what a test needs of its machine",

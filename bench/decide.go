@@ -11,6 +11,7 @@ import (
 	"github.com/cedar-policy/cedar-go/types"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
@@ -18,7 +19,7 @@ import (
 func thousand() []policy.Rule {
 	rules := make([]policy.Rule, 0, 1000)
 	for i := range 1000 {
-		r := policy.Rule{Effect: policy.Allow, Domain: fmt.Sprintf("api%d.service.example.com", i), Origin: policy.Origin{Source: "config.yaml", Line: i + 1}}
+		r := policy.Rule{Effect: policy.Allow, Domain: fmt.Sprintf("api%d.service.example.com", i), Origin: source.Position{Source: "config.yaml", Line: i + 1}}
 		switch i % 10 {
 		case 7:
 			r.Domain = fmt.Sprintf("*.zone%d.example.net", i)

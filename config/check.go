@@ -13,11 +13,12 @@ import (
 	"sync"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/internal/urlpath"
 )
 
 // Parse reads one configuration file over the defaults. name stands in errors
-// and explanations. The error joins one *Error for each problem.
+// and explanations. The error joins one *source.Problem for each problem.
 func Parse(name string, text []byte) (*Config, error) {
 	c := Default()
 	r := newReader(name)
@@ -374,7 +375,7 @@ func (r *reader) resources(res Resources) {
 	// What is no number at all has been told by now.
 	good := func(key string) bool {
 		at, written := r.places[key]
-		return written && !slices.ContainsFunc(r.problems, func(e *Error) bool { return e.Line == at.Line && e.Column == at.Column })
+		return written && !slices.ContainsFunc(r.problems, func(e *source.Problem) bool { return e.Line == at.Line && e.Column == at.Column })
 	}
 	if good("resources.cpus") && res.CPUs < 0.01 {
 		r.problem(r.places["resources.cpus"], "", "resources.cpus: less than a hundredth of a processor")

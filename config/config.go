@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"cloister/internal/source"
+)
 
 // Config is everything a person can set, with defaults filled in.
 type Config struct {
@@ -18,7 +22,7 @@ type Config struct {
 	// Agents are by their names.
 	Agents map[string]Agent `json:"agents" jsonschema:"What agents get besides what they need, by their names."`
 
-	places map[string]Place
+	places map[string]source.Position
 }
 
 // Defaults are the values of flags that were not typed.
@@ -66,14 +70,14 @@ type Rule struct {
 	Users     []string `json:"users" jsonschema:"Names of users. * is any text."`
 	Databases []string `json:"databases" jsonschema:"Names of databases. * is any text."`
 	// Of protocol: ssh.
-	Repositories []string `json:"repositories" jsonschema:"Of ssh: the repositories of git that may be reached, as globs: acme/**; with a slash before it, from the root alone."`
-	Git          []string `json:"git" jsonschema:"Of ssh: fetch, push; both unless said."`
-	Commands     []string `json:"commands" jsonschema:"Of ssh: command lines that may run; * is any text of one plain word or more. shell is a login, subsystem sftp is sftp."`
-	Use          Use      `json:"use" jsonschema:"Of ssh with an identity: allow, or ask a person each time that it signs a login."`
-	Identity     string   `json:"identity" jsonschema:"Of ssh: what logs in, outside: agent, agent:KEY (a fingerprint or comment), or the path of a private key or of an agent's socket."`
-	HostKeys     []string `json:"host_keys" jsonschema:"Of ssh: the server's keys (ssh-ed25519 AAAA...), instead of those in your known_hosts."`
-	TLS          TLS      `json:"tls" jsonschema:"inspect, which is the default: TLS ends at the guardian, and requests are judged. tunnel: it is passed on unread, for client certificates and pinned keys."`
-	Place        Place    `json:"-"`
+	Repositories []string        `json:"repositories" jsonschema:"Of ssh: the repositories of git that may be reached, as globs: acme/**; with a slash before it, from the root alone."`
+	Git          []string        `json:"git" jsonschema:"Of ssh: fetch, push; both unless said."`
+	Commands     []string        `json:"commands" jsonschema:"Of ssh: command lines that may run; * is any text of one plain word or more. shell is a login, subsystem sftp is sftp."`
+	Use          Use             `json:"use" jsonschema:"Of ssh with an identity: allow, or ask a person each time that it signs a login."`
+	Identity     string          `json:"identity" jsonschema:"Of ssh: what logs in, outside: agent, agent:KEY (a fingerprint or comment), or the path of a private key or of an agent's socket."`
+	HostKeys     []string        `json:"host_keys" jsonschema:"Of ssh: the server's keys (ssh-ed25519 AAAA...), instead of those in your known_hosts."`
+	TLS          TLS             `json:"tls" jsonschema:"inspect, which is the default: TLS ends at the guardian, and requests are judged. tunnel: it is passed on unread, for client certificates and pinned keys."`
+	Place        source.Position `json:"-"`
 }
 
 // RateLimit bounds one session. Zero means no bound.
@@ -99,7 +103,7 @@ type Rewrite struct {
 	Query   map[string]string `json:"query" jsonschema:"Keys that the query must have. * in a value is any text."`
 	Set     map[string]string `json:"set" jsonschema:"Headers with the values that they get."`
 	Remove  []string          `json:"remove" jsonschema:"Headers that are taken away."`
-	Place   Place             `json:"-"`
+	Place   source.Position   `json:"-"`
 }
 
 // Rule is the part that says which requests are meant.
@@ -127,11 +131,11 @@ type HostLimits struct {
 // CommandRule matches a command: by a regular expression, or by a program and
 // what it may be given.
 type CommandRule struct {
-	Pattern string   `json:"pattern" jsonschema:"A regular expression for the whole command line, from ^ to $."`
-	Program string   `json:"program" jsonschema:"A program's name, or its whole path."`
-	Args    []string `json:"args" jsonschema:"Its words: as they are, or <path>, <ref>, <package>, <any>; a last ... repeats the one before."`
-	Flags   []string `json:"flags" jsonschema:"The flags that it may have, such as -v, --name, --name=<path>, or '--name <path>' in two words. Another one asks."`
-	Place   Place    `json:"-"`
+	Pattern string          `json:"pattern" jsonschema:"A regular expression for the whole command line, from ^ to $."`
+	Program string          `json:"program" jsonschema:"A program's name, or its whole path."`
+	Args    []string        `json:"args" jsonschema:"Its words: as they are, or <path>, <ref>, <package>, <any>; a last ... repeats the one before."`
+	Flags   []string        `json:"flags" jsonschema:"The flags that it may have, such as -v, --name, --name=<path>, or '--name <path>' in two words. Another one asks."`
+	Place   source.Position `json:"-"`
 }
 
 // Any says whether a rule could let a command run.
@@ -163,12 +167,6 @@ type Audit struct {
 type Agent struct {
 	Args []string          `json:"args" jsonschema:"Arguments before those that are typed."`
 	Env  map[string]string `json:"env" jsonschema:"Variables inside."`
-}
-
-// Place is where a value was written. The zero value is the built-in default.
-type Place struct {
-	File         string
-	Line, Column int
 }
 
 // Isolation is a way of building the enclosure.
@@ -265,4 +263,4 @@ func Default() *Config {
 
 // Place tells where a key was written, such as proxy.allow[0].domain. The zero
 // Place means that nobody wrote it and the default holds.
-func (c *Config) Place(key string) Place { return c.places[key] }
+func (c *Config) Place(key string) source.Position { return c.places[key] }

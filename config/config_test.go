@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/config"
+	"cloister/internal/source"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -29,7 +30,7 @@ func problems(err error) []string {
 		}
 		return out
 	}
-	var e *config.Error
+	var e *source.Problem
 	if errors.As(err, &e) && e.Hint != "" {
 		return []string{e.Error() + " (" + e.Hint + ")"}
 	}
@@ -75,7 +76,7 @@ func TestParseLimits(t *testing.T) {
 	p := got.Proxy
 	want := config.Rewrite{
 		Domain: "api.example.com", Methods: []string{"GET"}, Set: map[string]string{"X-Team": "blue"}, Remove: []string{"Cookie"},
-		Place: config.Place{File: "config.yaml", Line: 3, Column: 13},
+		Place: source.Position{File: "config.yaml", Line: 3, Column: 13},
 	}
 	if diff := cmp.Diff([]config.Rewrite{want}, p.Rewrite); diff != "" {
 		t.Error(diff)
@@ -115,18 +116,18 @@ func TestParseEveryKey(t *testing.T) {
 			ApprovalTimeout: config.Duration(90 * time.Second),
 			Presets:         []string{"docs"},
 			Allow: []config.Rule{
-				{Domain: "api.example.com", Place: config.Place{File: "config.yaml", Line: 8, Column: 7}},
-				{Domain: "*.example.org", Ports: []uint16{443, 8443}, Place: config.Place{File: "config.yaml", Line: 9, Column: 7}},
-				{CIDR: "203.0.113.0/24", Ports: []uint16{5432}, Place: config.Place{File: "config.yaml", Line: 11, Column: 7}},
+				{Domain: "api.example.com", Place: source.Position{File: "config.yaml", Line: 8, Column: 7}},
+				{Domain: "*.example.org", Ports: []uint16{443, 8443}, Place: source.Position{File: "config.yaml", Line: 9, Column: 7}},
+				{CIDR: "203.0.113.0/24", Ports: []uint16{5432}, Place: source.Position{File: "config.yaml", Line: 11, Column: 7}},
 			},
-			Ask:        []config.Rule{{Domain: "*.example.net", Place: config.Place{File: "config.yaml", Line: 13, Column: 11}}},
-			Deny:       []config.Rule{{Domain: "gist.github.com", Place: config.Place{File: "config.yaml", Line: 14, Column: 11}}},
+			Ask:        []config.Rule{{Domain: "*.example.net", Place: source.Position{File: "config.yaml", Line: 13, Column: 11}}},
+			Deny:       []config.Rule{{Domain: "gist.github.com", Place: source.Position{File: "config.yaml", Line: 14, Column: 11}}},
 			Hosts:      map[string]string{"api.example.com": "127.0.0.1:8443"},
 			UpstreamCA: []string{"/etc/ssl/corp-ca.pem"},
 			RateLimit:  config.RateLimit{ConcurrentRequests: 1000, NamesPerMinute: 100},
 		},
 		Hostexec: config.Hostexec{AutoApprove: []config.CommandRule{
-			{Pattern: "^docker ps.*$", Place: config.Place{File: "config.yaml", Line: 18, Column: 18}},
+			{Pattern: "^docker ps.*$", Place: source.Position{File: "config.yaml", Line: 18, Column: 18}},
 		}, Limits: config.Default().Hostexec.Limits},
 		Filesystem: config.Filesystem{
 			Expose: []string{"~/.nvm", "/data:rw"}, Refs: []string{"/src/lib"},
@@ -501,7 +502,7 @@ func TestTenantPresets(t *testing.T) {
 	} {
 		_, err := config.Parse("c", []byte("proxy: {presets: [\""+text+"\"]}"))
 		hints := ""
-		if e, ok := errors.AsType[*config.Error](err); ok {
+		if e, ok := errors.AsType[*source.Problem](err); ok {
 			hints = e.Msg + " (" + e.Hint + ")"
 		}
 		if !strings.Contains(hints, want) {

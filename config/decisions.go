@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 )
 
 // MaxDecisions bounds one file of remembered answers.
@@ -23,16 +24,16 @@ const MaxDecisions = 1000
 // Decision is one answer of a person that is remembered: a line of a file below
 // decisions/, which a person may read, edit and remove.
 type Decision struct {
-	ID      string       `json:"id"`
-	Answer  Answered     `json:"answer"`
-	Kind    DecisionKind `json:"kind"`
-	Subject string       `json:"subject"` // what it is about: HOST:PORT or *.NAME:PORT
-	At      time.Time    `json:"at"`
-	By      string       `json:"by"`      // who answered, and where
-	Why     string       `json:"why"`     // why it was asked
-	Shown   string       `json:"shown"`   // what the person was shown
-	Session string       `json:"session"` // who asked
-	Place   Place        `json:"-"`
+	ID      string          `json:"id"`
+	Answer  Answered        `json:"answer"`
+	Kind    DecisionKind    `json:"kind"`
+	Subject string          `json:"subject"` // what it is about: HOST:PORT or *.NAME:PORT
+	At      time.Time       `json:"at"`
+	By      string          `json:"by"`      // who answered, and where
+	Why     string          `json:"why"`     // why it was asked
+	Shown   string          `json:"shown"`   // what the person was shown
+	Session string          `json:"session"` // who asked
+	Place   source.Position `json:"-"`
 }
 
 // Answered is what a person said.
@@ -139,7 +140,7 @@ func (r *reader) decisions(d *Decisions, ofProject bool) {
 	case !ofProject && d.Project != "":
 		r.problem(r.places["project"], "answers for one project stand in decisions/projects/", "project: these answers are for every project")
 	case len(d.Decisions) > MaxDecisions:
-		r.problem(Place{}, "turn some into rules of config.yaml: cloister approvals export", "more than %d answers", MaxDecisions)
+		r.problem(source.Position{}, "turn some into rules of config.yaml: cloister approvals export", "more than %d answers", MaxDecisions)
 	}
 	seen := map[string]bool{}
 	for i, one := range d.Decisions {

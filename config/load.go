@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"cloister/internal/source"
 )
 
 // Sources are the files that a configuration came from.
@@ -111,7 +113,7 @@ func readOr(name string, instead map[string][]byte) ([]byte, error) {
 	case !ok:
 		return readFile(name)
 	case len(text) > MaxFile:
-		return nil, &Error{File: name, Msg: fmt.Sprintf("larger than %d bytes", MaxFile)}
+		return nil, &source.Problem{Position: source.Position{File: name}, Msg: fmt.Sprintf("larger than %d bytes", MaxFile)}
 	}
 	return text, nil
 }
@@ -125,7 +127,7 @@ func readWith(name string, flags int) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|flags, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, errLink := os.Lstat(name); errLink == nil {
-			return nil, &Error{File: name, Msg: "a symbolic link to nowhere"}
+			return nil, &source.Problem{Position: source.Position{File: name}, Msg: "a symbolic link to nowhere"}
 		}
 	}
 	if err != nil {
@@ -137,17 +139,17 @@ func readWith(name string, flags int) ([]byte, error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &Error{File: name, Msg: "not a regular file"}
+		return nil, &source.Problem{Position: source.Position{File: name}, Msg: "not a regular file"}
 	}
 	if info.Mode().Perm()&0o002 != 0 {
-		return nil, &Error{File: name, Msg: "everybody on this machine may write it", Hint: "chmod o-w " + name}
+		return nil, &source.Problem{Position: source.Position{File: name}, Msg: "everybody on this machine may write it", Hint: "chmod o-w " + name}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	if len(text) > MaxFile {
-		return nil, &Error{File: name, Msg: fmt.Sprintf("larger than %d bytes", MaxFile)}
+		return nil, &source.Problem{Position: source.Position{File: name}, Msg: fmt.Sprintf("larger than %d bytes", MaxFile)}
 	}
 	return text, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cloister/internal/nearest"
+	"cloister/internal/source"
 )
 
 //go:embed logins/*.yaml
@@ -83,7 +84,7 @@ func LoadLogin(name string) (*Login, error) {
 		if near := nearest.Word(name, LoginNames()); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		return nil, &Error{File: "logins", Msg: fmt.Sprintf("%q is no login", name), Hint: hint}
+		return nil, &source.Problem{Position: source.Position{File: "logins"}, Msg: fmt.Sprintf("%q is no login", name), Hint: hint}
 	}
 	l := &Login{Name: name}
 	r := newReader(file)
@@ -102,7 +103,7 @@ func (r *reader) login(l *Login) {
 	}
 	switch {
 	case l.ClientID == "" || l.TokenURL == "" || len(l.Secrets) == 0:
-		r.problem(Place{}, "", "a login has client_id, token_url and secrets")
+		r.problem(source.Position{}, "", "a login has client_id, token_url and secrets")
 	case l.Flow == FlowDevice && l.DeviceURL == "", l.Flow == FlowBrowser && (l.AuthorizeURL == "" || l.Redirect == ""):
 		r.problem(r.places["flow"], "", "flow: %s has no address to begin at", l.Flow)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 )
 
 // MCP says which MCP servers there are, and what of them may be used.
@@ -31,8 +32,8 @@ type MCPServer struct {
 	Elicitation MCPWord `json:"elicitation" jsonschema:"Whether it may ask the agent's user; deny unless said."`
 	Roots       MCPWord `json:"roots" jsonschema:"Whether it may ask for the agent's folders, of which only those in the project are told; deny unless said."`
 
-	Arguments MCPRecord `json:"arguments" jsonschema:"What the record has of a call's arguments: their digest, or also their text."`
-	Place     Place     `json:"-"`
+	Arguments MCPRecord       `json:"arguments" jsonschema:"What the record has of a call's arguments: their digest, or also their text."`
+	Place     source.Position `json:"-"`
 }
 
 // MCPWord is what becomes of something.

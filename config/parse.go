@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"cloister/internal/nearest"
+	"cloister/internal/source"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -33,40 +34,16 @@ const (
 	maxErrors = 20
 )
 
-// Error is one thing wrong at one place of one file.
-type Error struct {
-	File         string
-	Line, Column int // from 1; 0 where the whole file is meant
-	Msg          string
-	Hint         string // what to write instead; may be empty
-}
-
-// Error says where and why, without the hint.
-func (e *Error) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: %s", e.File, e.Msg)
-	}
-	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
-}
-
-// Hints are the words of what to do.
-func (e *Error) Hints() []string {
-	if e.Hint == "" {
-		return nil
-	}
-	return []string{e.Hint}
-}
-
 // reader walks the tree of one file beside the Go value it fills, and gathers
 // what is wrong.
 type reader struct {
 	file     string
-	places   map[string]Place
-	problems []*Error
+	places   map[string]source.Position
+	problems []*source.Problem
 	joined   bool // its lists are joined to those of config.yaml, which stand before them
 }
 
-func newReader(name string) *reader { return &reader{file: name, places: map[string]Place{}} }
+func newReader(name string) *reader { return &reader{file: name, places: map[string]source.Position{}} }
 
 // decode fills out from the one document in text.
 func (r *reader) decode(text []byte, out any) {
@@ -76,13 +53,13 @@ func (r *reader) decode(text []byte, out any) {
 }
 
 func (r *reader) err() error {
-	slices.SortStableFunc(r.problems, func(a, b *Error) int {
+	slices.SortStableFunc(r.problems, func(a, b *source.Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	errs := make([]error, 0, len(r.problems))
 	for i, p := range r.problems {
 		if i == maxErrors {
-			errs = append(errs, &Error{File: r.file, Msg: fmt.Sprintf("%d more problems", len(r.problems)-i)})
+			errs = append(errs, &source.Problem{Position: source.Position{File: r.file}, Msg: fmt.Sprintf("%d more problems", len(r.problems)-i)})
 			break
 		}
 		errs = append(errs, p)
@@ -90,25 +67,25 @@ func (r *reader) err() error {
 	return errors.Join(errs...)
 }
 
-func (r *reader) problem(at Place, hint, format string, args ...any) {
-	r.problems = append(r.problems, &Error{
-		File: r.file, Line: at.Line, Column: at.Column,
-		Msg: fmt.Sprintf(format, args...), Hint: hint,
+func (r *reader) problem(at source.Position, hint, format string, args ...any) {
+	r.problems = append(r.problems, &source.Problem{
+		Position: source.Position{File: r.file, Line: at.Line, Column: at.Column},
+		Msg:      fmt.Sprintf(format, args...), Hint: hint,
 	})
 }
 
-func (r *reader) placeOf(tk *token.Token) Place {
+func (r *reader) placeOf(tk *token.Token) source.Position {
 	if tk == nil || tk.Position == nil {
-		return Place{File: r.file}
+		return source.Position{File: r.file}
 	}
-	return Place{File: r.file, Line: tk.Position.Line, Column: tk.Position.Column}
+	return source.Position{File: r.file, Line: tk.Position.Line, Column: tk.Position.Column}
 }
 
 // parse returns the one document of the text, or nil where it is empty or
 // wrong.
 func (r *reader) parse(text []byte) ast.Node {
 	if len(text) > MaxFile {
-		r.problem(Place{}, "", "larger than %d bytes", MaxFile)
+		r.problem(source.Position{}, "", "larger than %d bytes", MaxFile)
 		return nil
 	}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
@@ -144,7 +121,7 @@ func (r *reader) parse(text []byte) ast.Node {
 
 // foreignByte finds what is no text: YAML 1.2 has no NUL or other control
 // characters, and the scanner would pass some of them on.
-func foreignByte(text []byte) (Place, string) {
+func foreignByte(text []byte) (source.Position, string) {
 	for i, line, start := 0, 1, 0; i < len(text); {
 		c, n := utf8.DecodeRune(text[i:])
 		what := ""
@@ -157,18 +134,18 @@ func foreignByte(text []byte) (Place, string) {
 			what = fmt.Sprintf("control character %#02x", c)
 		}
 		if what != "" {
-			return Place{Line: line, Column: utf8.RuneCount(text[start:i]) + 1}, what
+			return source.Position{Line: line, Column: utf8.RuneCount(text[start:i]) + 1}, what
 		}
 		i += n
 	}
-	return Place{}, ""
+	return source.Position{}, ""
 }
 
 // bounded refuses what makes a file slow or hard to read. Anchors, aliases and
 // tags go because every rule must have its own line for explanations to name.
 func (r *reader) bounded(tokens token.Tokens) bool {
 	if len(tokens) > maxTokens {
-		r.problem(Place{}, "", "more than %d words and signs", maxTokens)
+		r.problem(source.Position{}, "", "more than %d words and signs", maxTokens)
 		return false
 	}
 	flow, run, line := 0, 0, 0
@@ -199,7 +176,7 @@ func (r *reader) bounded(tokens token.Tokens) bool {
 func (r *reader) syntax(err error) {
 	var y yaml.Error
 	if !errors.As(err, &y) {
-		r.problem(Place{}, "", "not YAML: %v", firstLine(err.Error()))
+		r.problem(source.Position{}, "", "not YAML: %v", firstLine(err.Error()))
 		return
 	}
 	hint := ""
@@ -288,7 +265,7 @@ func (r *reader) entries(n ast.Node, path string) []*ast.MappingValueNode {
 }
 
 // keyed calls f for each entry that has a usable key of its own.
-func (r *reader) keyed(n ast.Node, path string, f func(key string, at Place, value ast.Node)) {
+func (r *reader) keyed(n ast.Node, path string, f func(key string, at source.Position, value ast.Node)) {
 	seen := map[string]bool{}
 	for _, e := range r.entries(n, path) {
 		k := bare(e.Key)
@@ -317,14 +294,14 @@ func (r *reader) mapping(n ast.Node, v reflect.Value, path string) {
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Tag.Get("json")
 		switch {
-		case v.Type().Field(i).Type == reflect.TypeFor[Place]():
+		case v.Type().Field(i).Type == reflect.TypeFor[source.Position]():
 			place = i
 		case name != "" && name != "-":
 			fields[name] = i
 			names = append(names, name)
 		}
 	}
-	r.keyed(n, path, func(key string, at Place, value ast.Node) {
+	r.keyed(n, path, func(key string, at source.Position, value ast.Node) {
 		i, ok := fields[key]
 		if !ok {
 			r.unknown(key, at, names, path)
@@ -337,7 +314,7 @@ func (r *reader) mapping(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-func (r *reader) unknown(key string, at Place, names []string, path string) {
+func (r *reader) unknown(key string, at source.Position, names []string, path string) {
 	where := "at the top"
 	if path != "" {
 		where = "in " + path
@@ -358,7 +335,7 @@ func join(path, key string) string {
 
 func (r *reader) dictionary(n ast.Node, v reflect.Value, path string) {
 	v.Set(reflect.MakeMap(v.Type()))
-	r.keyed(n, path, func(key string, at Place, value ast.Node) {
+	r.keyed(n, path, func(key string, at source.Position, value ast.Node) {
 		item := reflect.New(v.Type().Elem()).Elem()
 		r.value(value, item, join(path, key))
 		v.SetMapIndex(reflect.ValueOf(key), item)

@@ -1,5 +1,7 @@
 package config
 
+import "cloister/internal/source"
+
 // PolicyTest is one question with the answer that a person expects, for
 // `cloister policy test`.
 type PolicyTest struct {
@@ -9,7 +11,7 @@ type PolicyTest struct {
 	// Headers are those of a request.
 	Headers map[string]string `json:"headers"`
 	Want    Wanted            `json:"want"`
-	Place   Place             `json:"-"`
+	Place   source.Position   `json:"-"`
 }
 
 // Wanted is the expected effect.
@@ -33,7 +35,7 @@ func ParsePolicyTests(name string, text []byte) ([]PolicyTest, error) {
 	r := newReader(name)
 	r.decode(text, &f)
 	if len(r.problems) == 0 && len(f.Tests) == 0 {
-		r.problem(Place{}, "", "holds no tests")
+		r.problem(source.Position{}, "", "holds no tests")
 	}
 	for i := range f.Tests {
 		t := &f.Tests[i]

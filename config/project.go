@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"cloister/internal/source"
 )
 
 // ProjectFile is the name of a repository's own proposal.
@@ -101,7 +103,7 @@ func LoadProject(name string) (*Project, []byte, error) {
 		return nil, nil, nil
 	}
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return nil, nil, &Error{File: name, Msg: "a symbolic link", Hint: "put the file itself there"}
+		return nil, nil, &source.Problem{Position: source.Position{File: name}, Msg: "a symbolic link", Hint: "put the file itself there"}
 	}
 	text, err := readWith(name, syscall.O_NOFOLLOW) // it may be one by now
 	if err != nil {

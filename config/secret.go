@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 )
 
 // Secret binds one secret of the vault to a place of requests.
@@ -26,8 +27,8 @@ type Secret struct {
 	Regions  []string `json:"regions" jsonschema:"The regions that requests are signed for, any unless said."`
 	Use      Use      `json:"use" jsonschema:"allow, ask a person first, or deny."`
 	// Env are the variables inside that hold the placeholder.
-	Env   []string `json:"env" jsonschema:"The variables inside that hold the placeholder, the name of the secret unless said."`
-	Place Place    `json:"-"`
+	Env   []string        `json:"env" jsonschema:"The variables inside that hold the placeholder, the name of the secret unless said."`
+	Place source.Position `json:"-"`
 }
 
 // Use says what becomes of a use of a secret.
@@ -177,8 +178,8 @@ func SameVariable(list []Secret, s Secret) error {
 	for _, o := range list {
 		for _, name := range s.Variables() {
 			if o.Name != s.Name && slices.Contains(o.Variables(), name) {
-				return &Error{
-					File: s.Place.File, Line: s.Place.Line, Column: s.Place.Column, Hint: "give one of them another env",
+				return &source.Problem{
+					Position: s.Place, Hint: "give one of them another env",
 					Msg: fmt.Sprintf("secrets: the variable %s is to hold both %s (%s:%d) and %s", name, o.Name, o.Place.File, o.Place.Line, s.Name),
 				}
 			}

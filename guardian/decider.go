@@ -12,6 +12,7 @@ import (
 	"cloister/egress"
 	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
@@ -224,7 +225,7 @@ func (l *live) flowEvent(f egress.Flow) audit.Event {
 		}
 	}
 	e.Via, e.Method, e.Path, e.Status = f.Via, f.Method, f.Path, f.Status
-	e.Rule = policy.Verdict{Rule: f.Rule, Origin: policy.Origin{Source: f.Place}}.RuleAt() // as decisions write it
+	e.Rule = policy.Verdict{Rule: f.Rule, Origin: source.Position{Source: f.Place}}.RuleAt() // as decisions write it
 	if e.Reason = f.Reason; f.Detail != "" {
 		e.Reason = strings.TrimPrefix(e.Reason+"; "+f.Detail, "; ")
 	}

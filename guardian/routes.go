@@ -14,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/api/openapi"
 	"cloister/approval"
+	"cloister/internal/source"
 	"cloister/policy"
 	"cloister/policyset"
 	"cloister/policyset/explain"
@@ -270,7 +271,7 @@ func policyRefusal(list []api.Problem) *api.Error {
 }
 
 func spell(p api.Problem) string {
-	place := policy.Origin{File: p.File, Line: p.Line, Column: p.Column}.String()
+	place := source.Position{File: p.File, Line: p.Line, Column: p.Column}.String()
 	if place == "" {
 		return p.Message
 	}

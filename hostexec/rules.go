@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
@@ -41,7 +42,7 @@ func (r *rule) name() string {
 
 // verdict is what the rule decides with its effect, or asks instead of that.
 func (r *rule) verdict(effect policy.Effect, reason string) policy.Verdict {
-	v := policy.Verdict{Effect: effect, Rule: r.name(), Origin: policy.Origin{Source: r.Place}}
+	v := policy.Verdict{Effect: effect, Rule: r.name(), Origin: source.Position{Source: r.Place}}
 	switch {
 	case effect == policy.Deny:
 		v.Reason, v.Hints = "denied by the rule "+v.Rule+" at "+r.Place, []string{"remove or narrow that rule; nothing overrides a deny"}

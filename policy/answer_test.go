@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
@@ -11,7 +12,7 @@ import (
 // allow, what no rule names.
 func TestOrderOfAnswers(t *testing.T) {
 	rule := func(e policy.Effect, domain string, answer bool) policy.Rule {
-		return policy.Rule{Effect: e, Domain: domain, Ports: []uint16{443}, Answer: answer, Origin: policy.Origin{Source: "test"}}
+		return policy.Rule{Effect: e, Domain: domain, Ports: []uint16{443}, Answer: answer, Origin: source.Position{Source: "test"}}
 	}
 	forbid, refused := rule(policy.Deny, "a.example", false), rule(policy.Deny, "a.example", true)
 	person, ask, allow := rule(policy.Allow, "a.example", true), rule(policy.Ask, "a.example", false), rule(policy.Allow, "a.example", false)

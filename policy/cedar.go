@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"cloister/internal/source"
 	"cloister/policy/cedartext"
 
 	"github.com/cedar-policy/cedar-go"
@@ -102,12 +103,12 @@ func loadCedar(files []CedarFile, servers map[string]*MCPServer) (*cedarSet, []e
 	seen := map[string]bool{}
 	for _, f := range files {
 		if seen[f.Name] {
-			errs = append(errs, &SyntaxError{File: f.Name, Msg: "two policy files have this name"})
+			errs = append(errs, &source.Problem{Position: source.Position{File: f.Name}, Msg: "two policy files have this name"})
 			continue
 		}
 		seen[f.Name] = true
 		complain := func(c *cedartext.Complaint) {
-			errs = append(errs, &SyntaxError{File: f.Name, Line: c.Line, Column: c.Column, Msg: c.Msg, Hint: c.Hint})
+			errs = append(errs, &source.Problem{Position: source.Position{File: f.Name, Line: c.Line, Column: c.Column}, Msg: c.Msg, Hint: c.Hint})
 		}
 		toks, tooMuch := cedartext.Read(f.Text)
 		if tooMuch != nil {
@@ -148,7 +149,7 @@ type loader struct {
 	toks      []cedartext.Token // of this policy
 
 	name     string
-	origin   Origin
+	origin   source.Position
 	hosts    []hostLit
 	mentions map[types.EntityType]bool // resource types that the policy names
 	readPort bool
@@ -160,7 +161,7 @@ type loader struct {
 
 func (l *loader) load(p *cedar.Policy) {
 	l.mentions = map[types.EntityType]bool{}
-	l.origin = Origin{Source: l.file, File: l.file, Line: p.Position().Line, Column: p.Position().Column}
+	l.origin = source.Position{Source: l.file, File: l.file, Line: p.Position().Line, Column: p.Position().Column}
 	l.name = l.file + "#" + strconv.Itoa(l.n)
 	if id := p.Annotations()["id"]; id != "" {
 		l.name = string(id)

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
@@ -160,7 +161,7 @@ func TestCedarRefuses(t *testing.T) { // PO-02
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := policy.Compile(cedarInput(tt.text))
-			var se *policy.SyntaxError
+			var se *source.Problem
 			if s != nil || !errors.As(err, &se) {
 				t.Fatalf("got %v, %v", s, err)
 			}
@@ -533,7 +534,7 @@ func FuzzCedarFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := policy.Compile(cedarInput(text))
 		if err != nil {
-			var se *policy.SyntaxError
+			var se *source.Problem
 			if !errors.As(err, &se) || se.File != "my.cedar" || se.Msg == "" || se.Line < 0 || se.Column < 0 {
 				t.Fatalf("%#v", err)
 			}
@@ -568,7 +569,7 @@ func FuzzRule(f *testing.F) {
 	f.Add("a\nb", "::/0", uint16(22), uint8(1), "0x7f.1")
 	f.Add("\"]};permit(principal,action,resource);//", "", uint16(1), uint8(2), "b.test")
 	f.Fuzz(func(t *testing.T, domain, cidr string, port uint16, effect uint8, host string) {
-		r := policy.Rule{Effect: policy.Effect(effect % 4), Domain: domain, CIDR: cidr, Origin: policy.Origin{Source: domain + "\n;"}}
+		r := policy.Rule{Effect: policy.Effect(effect % 4), Domain: domain, CIDR: cidr, Origin: source.Position{Source: domain + "\n;"}}
 		if port != 0 {
 			r.Ports = []uint16{port}
 		}

@@ -34,7 +34,7 @@ func (l *loader) badAmong(toks []cedartext.Token, word, msg, hint string) {
 			break
 		}
 	}
-	l.errs = append(l.errs, syntaxError(o, msg, hint))
+	l.errs = append(l.errs, problem(o, msg, hint))
 }
 
 func quoted(s types.String) string { return strconv.Quote(string(s)) }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/internal/tenants"
 )
 
@@ -34,15 +35,15 @@ type Snapshot struct {
 }
 
 // Compile checks every part of the input and makes a Snapshot, or returns
-// every problem, each a *SyntaxError, joined. An empty input is valid: nothing
+// every problem, each a *source.Problem, joined. An empty input is valid: nothing
 // is listed.
 func Compile(in Input) (*Snapshot, error) {
 	var errs []error
 	if in.Unlisted != Ask && in.Unlisted != Deny {
-		errs = append(errs, &SyntaxError{Msg: "unlisted destinations can be asked or denied, not " + in.Unlisted.String()})
+		errs = append(errs, &source.Problem{Msg: "unlisted destinations can be asked or denied, not " + in.Unlisted.String()})
 	}
 	if in.Mode > Record {
-		errs = append(errs, &SyntaxError{Msg: "unknown " + in.Mode.String()})
+		errs = append(errs, &source.Problem{Msg: "unknown " + in.Mode.String()})
 	}
 	plain, answers := toolAnswers(in.Rules, nil)
 	rules, ruleErrs := compileRules(plain, 0, false)
@@ -74,7 +75,7 @@ func (s *Snapshot) With(extra []Rule, mode *Mode) (*Snapshot, error) {
 	next := *s
 	if mode != nil {
 		if *mode > Record {
-			return nil, &SyntaxError{Msg: "unknown " + mode.String()}
+			return nil, &source.Problem{Msg: "unknown " + mode.String()}
 		}
 		next.mode = *mode
 	}
@@ -187,7 +188,7 @@ func compileRules(in []Rule, first int, session bool) ([]*rule, []error) {
 func compileRule(in Rule, session bool) (*rule, error) {
 	r := &rule{origin: in.Origin, tunnel: in.Tunnel, opened: in.Inspect}
 	if (in.Tunnel || in.Inspect) && in.Effect != Allow {
-		return nil, syntaxError(in.Origin, "tls says how an allowed connection is passed on", "write it in an allow rule")
+		return nil, problem(in.Origin, "tls says how an allowed connection is passed on", "write it in an allow rule")
 	}
 	switch in.Effect {
 	case Deny:
@@ -203,7 +204,7 @@ func compileRule(in Rule, session bool) (*rule, error) {
 			r.tier = tierPerson
 		}
 	default:
-		return nil, syntaxError(in.Origin, "unknown "+in.Effect.String(), "want allow, ask or deny")
+		return nil, problem(in.Origin, "unknown "+in.Effect.String(), "want allow, ask or deny")
 	}
 	login, err := compileLogin(&in)
 	if err != nil {
@@ -211,11 +212,11 @@ func compileRule(in Rule, session bool) (*rule, error) {
 	}
 	r.login = login
 	if slices.Contains(in.Ports, 0) {
-		return nil, syntaxError(in.Origin, "port 0 is no port", "want 1 to 65535")
+		return nil, problem(in.Origin, "port 0 is no port", "want 1 to 65535")
 	}
 	switch {
 	case in.Ports != nil && len(in.Ports) == 0:
-		return nil, syntaxError(in.Origin, "the list of ports is empty", "leave it out for 443 and 80")
+		return nil, problem(in.Origin, "the list of ports is empty", "leave it out for 443 and 80")
 	case in.Ports != nil:
 		r.ports = cleanPorts(in.Ports)
 	case r.tier.effect() != Deny:
@@ -223,13 +224,13 @@ func compileRule(in Rule, session bool) (*rule, error) {
 	}
 	switch {
 	case in.Domain != "" && in.CIDR != "":
-		err = syntaxError(in.Origin, "a rule names a domain or a cidr, not both", "write two rules")
+		err = problem(in.Origin, "a rule names a domain or a cidr, not both", "write two rules")
 	case in.CIDR != "":
 		err = r.setCIDR(in)
 	case in.Domain != "":
 		err = r.setDomain(in)
 	default:
-		err = syntaxError(in.Origin, "a rule must name a domain or a cidr", "for example domain: api.example.com")
+		err = problem(in.Origin, "a rule must name a domain or a cidr", "for example domain: api.example.com")
 	}
 	if err != nil {
 		return nil, err
@@ -246,7 +247,7 @@ func compileRule(in Rule, session bool) (*rule, error) {
 
 func (r *rule) setDomain(in Rule) error {
 	if _, err := netip.ParsePrefix(in.Domain); err == nil {
-		return syntaxError(in.Origin, fmt.Sprintf("domain %q is a range of addresses", in.Domain), "write cidr: "+in.Domain)
+		return problem(in.Origin, fmt.Sprintf("domain %q is a range of addresses", in.Domain), "write cidr: "+in.Domain)
 	}
 	// An ask or a deny may be as wide as it likes: somebody sees each case.
 	parse := authority.ParseBroadPattern
@@ -255,7 +256,7 @@ func (r *rule) setDomain(in Rule) error {
 	}
 	p, err := parse(in.Domain)
 	if err != nil {
-		return syntaxError(in.Origin, err.Error(), "")
+		return problem(in.Origin, err.Error(), "")
 	}
 	if addr, err := netip.ParseAddr(p.Base()); err == nil {
 		r.prefix = netip.PrefixFrom(addr, addr.BitLen())
@@ -263,7 +264,7 @@ func (r *rule) setDomain(in Rule) error {
 	}
 	r.pattern = p
 	if host := tenants.Met(p); in.Tunnel && host != "" {
-		return syntaxError(in.Origin, fmt.Sprintf("tls: tunnel for %s: many tenants share %s, and only what is inside TLS tells them apart", in.Domain, host), "leave out tls: tunnel; connections to it are always inspected")
+		return problem(in.Origin, fmt.Sprintf("tls: tunnel for %s: many tenants share %s, and only what is inside TLS tells them apart", in.Domain, host), "leave out tls: tunnel; connections to it are always inspected")
 	}
 	return nil
 }
@@ -273,17 +274,17 @@ func (r *rule) setCIDR(in Rule) error {
 	if err != nil {
 		if a, err := netip.ParseAddr(in.CIDR); err == nil && a.Zone() == "" {
 			a = a.Unmap()
-			return syntaxError(in.Origin, fmt.Sprintf("cidr %q has no length", in.CIDR), fmt.Sprintf("for one address write cidr: %s/%d", a, a.BitLen()))
+			return problem(in.Origin, fmt.Sprintf("cidr %q has no length", in.CIDR), fmt.Sprintf("for one address write cidr: %s/%d", a, a.BitLen()))
 		}
-		return syntaxError(in.Origin, fmt.Sprintf("cidr %q is not an address and a length", in.CIDR), "for example cidr: 203.0.113.0/24")
+		return problem(in.Origin, fmt.Sprintf("cidr %q is not an address and a length", in.CIDR), "for example cidr: 203.0.113.0/24")
 	}
 	switch {
 	case p.Addr().Is4In6():
-		return syntaxError(in.Origin, fmt.Sprintf("cidr %q is an IPv4 range in IPv6 clothes", in.CIDR), "write the IPv4 range")
+		return problem(in.Origin, fmt.Sprintf("cidr %q is an IPv4 range in IPv6 clothes", in.CIDR), "write the IPv4 range")
 	case p != p.Masked():
-		return syntaxError(in.Origin, fmt.Sprintf("cidr %q has bits set after its length", in.CIDR), "did you mean "+p.Masked().String()+"?")
+		return problem(in.Origin, fmt.Sprintf("cidr %q has bits set after its length", in.CIDR), "did you mean "+p.Masked().String()+"?")
 	case p.Bits() == 0 && in.Effect == Allow:
-		return syntaxError(in.Origin, fmt.Sprintf("cidr %q is too broad, it would match every address", in.CIDR), "")
+		return problem(in.Origin, fmt.Sprintf("cidr %q is too broad, it would match every address", in.CIDR), "")
 	}
 	r.prefix = p
 	return nil
@@ -360,7 +361,7 @@ func (r *rule) speak() {
 
 func (t tier) verb() string { return t.effect().String() }
 
-func quotePlace(o Origin) string {
+func quotePlace(o source.Position) string {
 	if s := o.String(); s != "" {
 		return " at " + s
 	}

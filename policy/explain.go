@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 )
 
 // Explanation is a verdict with everything that was weighed.
@@ -23,7 +24,7 @@ type Explanation struct {
 type Match struct {
 	Effect    Effect
 	Rule      string
-	Origin    Origin
+	Origin    source.Position
 	Reason    string
 	Decides   bool
 	WrongPort bool // it names the host, but not this port
@@ -150,7 +151,7 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-func parenthesised(o Origin) string {
+func parenthesised(o source.Position) string {
 	if s := o.String(); s != "" {
 		return "  (" + s + ")"
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 )
 
 // tier is a step of the order of decision.
@@ -48,7 +49,7 @@ type rule struct {
 	// which of several matching rules is named, never what is decided.
 	rank, order int
 	name        string
-	origin      Origin
+	origin      source.Position
 	verdict     Verdict
 	elsewhere   string // the reason given when only the port is wrong
 	otherwise   string // the reason given when only the request is another

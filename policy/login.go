@@ -213,7 +213,7 @@ func (m *loginMatcher) whole() string {
 
 // compileLogin reads what a rule says of logins; nil where it says nothing.
 func compileLogin(in *Rule) (*loginMatcher, error) {
-	bad := func(msg, hint string) error { return syntaxError(in.Origin, msg, hint) }
+	bad := func(msg, hint string) error { return problem(in.Origin, msg, hint) }
 	ofSSH := len(in.Repositories)+len(in.Git)+len(in.Commands)+len(in.HostKeys) > 0 || in.Identity != "" || in.Use != ""
 	if in.Protocol == "" {
 		switch {

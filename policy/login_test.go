@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
@@ -91,7 +92,7 @@ func TestBadLogins(t *testing.T) {
 		"not of both":          {Effect: policy.Allow, Protocol: "postgres", Methods: []string{"GET"}},
 		"an empty name":        {Effect: policy.Allow, Protocol: "postgres", Users: []string{""}},
 	} {
-		r.Domain, r.Origin = "a.test", policy.Origin{File: "config.yaml", Line: 7}
+		r.Domain, r.Origin = "a.test", source.Position{File: "config.yaml", Line: 7}
 		if _, err := policy.Compile(policy.Input{Rules: []policy.Rule{r}}); err == nil || !strings.Contains(err.Error(), msg) || !strings.HasPrefix(err.Error(), "config.yaml:7") {
 			t.Errorf("want %q: %v", msg, err)
 		}
@@ -197,7 +198,7 @@ func TestBadSSHLogins(t *testing.T) {
 		"nothing that logs in":          {Effect: policy.Allow, Protocol: "ssh", Identity: "id_ed25519"},
 		"is no host key":                {Effect: policy.Allow, Protocol: "ssh", HostKeys: []string{"SHA256:abc"}},
 	} {
-		r.Domain, r.Origin = "a.test", policy.Origin{File: "config.yaml", Line: 7}
+		r.Domain, r.Origin = "a.test", source.Position{File: "config.yaml", Line: 7}
 		if _, err := policy.Compile(policy.Input{Rules: []policy.Rule{r}}); err == nil || !strings.Contains(err.Error(), msg) || !strings.HasPrefix(err.Error(), "config.yaml:7") {
 			t.Errorf("want %q: %v", msg, err)
 		}

@@ -16,6 +16,7 @@ import (
 	xast "github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/internal/urlpath"
 )
 
@@ -65,7 +66,7 @@ type MCPServer struct {
 	// Sampling, Elicitation and Roots are what becomes of what it asks of the
 	// program inside.
 	Sampling, Elicitation, Roots Effect
-	Origin                       Origin
+	Origin                       source.Position
 }
 
 // MCPCall is one call to an MCP server, or by it.
@@ -94,7 +95,7 @@ func compileServers(in []MCPServer) (map[string]*MCPServer, []error) {
 	var errs []error
 	for _, s := range in {
 		if out[s.Name] != nil {
-			errs = append(errs, syntaxError(s.Origin, fmt.Sprintf("two MCP servers are called %q", s.Name), "give one another name: name: …"))
+			errs = append(errs, problem(s.Origin, fmt.Sprintf("two MCP servers are called %q", s.Name), "give one another name: name: …"))
 			continue
 		}
 		out[s.Name] = &s

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
@@ -19,7 +20,7 @@ func mcpInput(t *testing.T, cedar string) policy.Input {
 		Name: "files", URL: "https://mcp.example.com/mcp", Authority: a,
 		AllowTools: []string{"read_*", "search"}, AskTools: []string{"write_*"}, DenyTools: []string{"read_secret*"},
 		Prompts: []string{"greet"}, Resources: []string{"docs://*", "file:///project/*"},
-		Elicitation: policy.Ask, Origin: policy.Origin{Source: "config.yaml", File: "config.yaml", Line: 4},
+		Elicitation: policy.Ask, Origin: source.Position{Source: "config.yaml", File: "config.yaml", Line: 4},
 	}}}
 	if cedar != "" {
 		in.Cedar = []policy.CedarFile{{Name: "mcp.cedar", Text: []byte(cedar)}}

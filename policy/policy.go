@@ -16,13 +16,13 @@ package policy
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"cloister/internal/authority"
 	"cloister/internal/reading"
+	"cloister/internal/source"
 )
 
 // Effect is what a rule or a verdict says. Its zero value is Deny.
@@ -90,42 +90,6 @@ func ParseMode(s string) (Mode, error) {
 	return Enforce, fmt.Errorf("mode %q: want enforce, shadow or record", s)
 }
 
-// Origin is where a rule was written: a source a person knows by name ("preset
-// ai-apis", "config.yaml", "--allow"), and the place in a file if it has one.
-type Origin struct {
-	Source, File string
-	Line, Column int // from 1; 0 is unknown
-}
-
-// String is "file:line:column", "source (file:line:column)" or the source.
-func (o Origin) String() string {
-	if o.File == "" {
-		return o.Source
-	}
-	place := o.File
-	if o.Line > 0 {
-		place += ":" + strconv.Itoa(o.Line)
-		if o.Column > 0 {
-			place += ":" + strconv.Itoa(o.Column)
-		}
-	}
-	if o.Source == "" || o.Source == o.File || o.Source == filepath.Base(o.File) {
-		return place
-	}
-	return o.Source + " (" + place + ")"
-}
-
-// Place is "file:line", the file or, without one, the source.
-func (o Origin) Place() string {
-	switch {
-	case o.File == "":
-		return o.Source
-	case o.Line == 0:
-		return o.File
-	}
-	return o.File + ":" + strconv.Itoa(o.Line)
-}
-
 // Rule is one line of YAML or one flag: a Domain (name, address or wildcard)
 // or a CIDR. Ports nil means 443 and 80 for a rule that widens, every port for
 // a rule that denies.
@@ -172,7 +136,7 @@ type Rule struct {
 	// Tool, an MCPSubject, makes it an answer about a tool of an MCP server, and
 	// nothing else.
 	Tool   string
-	Origin Origin
+	Origin source.Position
 }
 
 // CedarFile is the text of a user's policy file; Name is how it is called in
@@ -254,7 +218,7 @@ type Verdict struct {
 	Effect Effect
 	// Rule names the rule that spoke, RuleUnlisted where none did.
 	Rule   string
-	Origin Origin
+	Origin source.Position
 	// Reason is one line for a person.
 	Reason string
 	// Hints are the exact words that would allow it; empty when it is allowed.
@@ -296,37 +260,18 @@ func (v Verdict) RuleAt() string {
 	return v.Rule
 }
 
-// SyntaxError is one thing in an Input that was refused. Compile joins several.
-type SyntaxError struct {
-	File         string // or the source, where there is no file
-	Line, Column int    // from 1; 0 is unknown
-	Msg, Hint    string
-}
-
-func (e *SyntaxError) Error() string {
-	s := Origin{File: e.File, Line: e.Line, Column: e.Column}.String()
-	if s != "" {
-		s += ": "
+// problem is something wrong in an Input. Compile joins several.
+func problem(o source.Position, msg, hint string) *source.Problem {
+	if o.File == "" {
+		o.File = o.Source
 	}
-	s += e.Msg
-	if e.Hint != "" {
-		s += " (" + e.Hint + ")"
-	}
-	return s
-}
-
-func syntaxError(o Origin, msg, hint string) *SyntaxError {
-	e := &SyntaxError{File: o.File, Line: o.Line, Column: o.Column, Msg: msg, Hint: hint}
-	if e.File == "" {
-		e.File = o.Source
-	}
-	return e
+	return &source.Problem{Position: source.Position{File: o.File, Line: o.Line, Column: o.Column}, Msg: msg, Hint: hint}
 }
 
 // Note is something a person should know about a policy that loads: a rule
 // that nothing enforces yet, a permit that is very wide.
 type Note struct {
-	Origin Origin
+	Origin source.Position
 	Rule   string
 	Effect Effect
 	Action string // Cedar's name of the action

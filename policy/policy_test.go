@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
@@ -36,8 +37,8 @@ func decide(t testing.TB, s *policy.Snapshot, dest string) policy.Verdict {
 	return policy.Decide(s, connect(t, dest))
 }
 
-func yaml(line int) policy.Origin {
-	return policy.Origin{Source: "config.yaml", File: "/home/u/.config/cloister/config.yaml", Line: line, Column: 5}
+func yaml(line int) source.Position {
+	return source.Position{Source: "config.yaml", File: "/home/u/.config/cloister/config.yaml", Line: line, Column: 5}
 }
 
 func TestZeroDenies(t *testing.T) {
@@ -216,7 +217,7 @@ func TestWith(t *testing.T) {
 	}})
 	shadow, enforce := policy.Shadow, policy.Enforce
 	flag := func(e policy.Effect, d string) policy.Rule {
-		return policy.Rule{Effect: e, Domain: d, Origin: policy.Origin{Source: "--" + e.String()}}
+		return policy.Rule{Effect: e, Domain: d, Origin: source.Position{Source: "--" + e.String()}}
 	}
 	s, err := base.With([]policy.Rule{flag(policy.Allow, "www.example.com"), flag(policy.Allow, "no.test"), flag(policy.Deny, "ok.test")}, nil)
 	if err != nil {
@@ -341,7 +342,7 @@ func TestCompileRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.rule.Origin = o
 			s, err := policy.Compile(policy.Input{Rules: []policy.Rule{{Effect: policy.Allow, Domain: "fine.test"}, tt.rule}})
-			var se *policy.SyntaxError
+			var se *source.Problem
 			if s != nil || !errors.As(err, &se) {
 				t.Fatalf("got %v, %v", s, err)
 			}
@@ -363,7 +364,7 @@ func TestCompileRefuses(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("not every problem is reported: %v", err)
 	}
-	_, err = policy.Compile(policy.Input{Rules: []policy.Rule{{Effect: policy.Allow, Domain: "*", Origin: policy.Origin{Source: "--allow"}}}})
+	_, err = policy.Compile(policy.Input{Rules: []policy.Rule{{Effect: policy.Allow, Domain: "*", Origin: source.Position{Source: "--allow"}}}})
 	if err == nil || !strings.HasPrefix(err.Error(), "--allow: ") {
 		t.Errorf("a flag is not named: %v", err)
 	}
@@ -420,7 +421,7 @@ func TestHintsAllow(t *testing.T) {
 	}
 	denied := compile(t, policy.Input{Rules: []policy.Rule{
 		{Effect: policy.Deny, Domain: "no.test", Origin: yaml(4)},
-		{Effect: policy.Deny, Domain: "flag.test", Origin: policy.Origin{Source: "--deny"}},
+		{Effect: policy.Deny, Domain: "flag.test", Origin: source.Position{Source: "--deny"}},
 	}})
 	if v := decide(t, denied, "no.test"); len(v.Hints) != 1 || !strings.Contains(v.Hints[0], "config.yaml:4:5") || strings.Contains(v.Hints[0], "--allow") {
 		t.Errorf("a forbid's hint: %q", v.Hints)

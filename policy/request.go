@@ -91,7 +91,7 @@ func compileRequest(in Rule) (*matcher, error) {
 		return nil, nil
 	}
 	m := &matcher{bytes: in.Bytes, objects: in.Objects}
-	bad := func(msg, hint string) error { return syntaxError(in.Origin, msg, hint) }
+	bad := func(msg, hint string) error { return problem(in.Origin, msg, hint) }
 	switch {
 	case in.Tunnel:
 		return nil, bad("a tunnel is never opened, so nothing in it can be read", "leave out tls: tunnel, or methods, paths, headers, query and bytes")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/internal/urlpath"
 	"cloister/policy"
 )
@@ -364,9 +365,9 @@ func TestBadRequestRules(t *testing.T) {
 		{policy.Rule{Effect: policy.Allow, Tunnel: true, Methods: []string{"GET"}}, "a tunnel is never opened"},
 		{policy.Rule{Effect: policy.Deny, Tunnel: true}, "allow rule"},
 	} {
-		tt.rule.Domain, tt.rule.Origin = "a.test", policy.Origin{File: "config.yaml", Line: 7}
+		tt.rule.Domain, tt.rule.Origin = "a.test", source.Position{File: "config.yaml", Line: 7}
 		_, err := policy.Compile(policy.Input{Rules: []policy.Rule{tt.rule}})
-		if err == nil || !strings.Contains(err.Error(), tt.msg) || !strings.HasPrefix(err.Error(), "config.yaml:7") {
+		if err == nil || !strings.Contains(explained(err), tt.msg) || !strings.HasPrefix(err.Error(), "config.yaml:7") {
 			t.Errorf("%+v: %v", tt.rule, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	xast "github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 )
 
 // RewriteRule changes headers of the allowed requests that Rule speaks of; its
@@ -30,7 +31,7 @@ type Rewrite struct {
 	Remove bool
 	// Rule and Origin say who wants it.
 	Rule   string
-	Origin Origin
+	Origin source.Position
 }
 
 // String is the change without its value, which may be nobody's business.
@@ -86,18 +87,18 @@ func compileRewrites(in []RewriteRule) (*rewriters, []error) {
 
 func (w RewriteRule) check() error {
 	if len(w.Set)+len(w.Remove) == 0 {
-		return syntaxError(w.Origin, "a rewriting rule sets or removes a header", `for example set: {X-Team: blue}`)
+		return problem(w.Origin, "a rewriting rule sets or removes a header", `for example set: {X-Team: blue}`)
 	}
 	if w.Tunnel || w.Bytes != 0 {
-		return syntaxError(w.Origin, "tls and bytes belong to an allow rule", "")
+		return problem(w.Origin, "tls and bytes belong to an allow rule", "")
 	}
 	seen := map[string]bool{}
 	for _, name := range slices.Concat(slices.Sorted(maps.Keys(w.Set)), w.Remove) {
 		if err := checkRewritten(name, w.Set[name]); err != nil {
-			return syntaxError(w.Origin, err.Error(), "")
+			return problem(w.Origin, err.Error(), "")
 		}
 		if lower := strings.ToLower(name); seen[lower] {
-			return syntaxError(w.Origin, "the header "+name+" stands here twice", "")
+			return problem(w.Origin, "the header "+name+" stands here twice", "")
 		} else {
 			seen[lower] = true
 		}

@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
 func rewriteInput() policy.Input {
-	origin := policy.Origin{Source: "config.yaml", File: "config.yaml", Line: 3}
+	origin := source.Position{Source: "config.yaml", File: "config.yaml", Line: 3}
 	return policy.Input{
 		Rules: []policy.Rule{
 			{Effect: policy.Allow, Domain: "api.test"},
@@ -124,9 +125,9 @@ func TestBadRewrites(t *testing.T) {
 		"belong to an allow rule":  {Rule: policy.Rule{Bytes: 1}, Set: map[string]string{"A": "b"}},
 		"methods are written":      {Rule: policy.Rule{Methods: []string{"get"}}, Set: map[string]string{"A": "b"}},
 	} {
-		w.Domain, w.Origin = "a.test", policy.Origin{File: "config.yaml", Line: 7}
+		w.Domain, w.Origin = "a.test", source.Position{File: "config.yaml", Line: 7}
 		_, err := policy.Compile(policy.Input{Rewrites: []policy.RewriteRule{w}})
-		if err == nil || !strings.Contains(err.Error(), msg) || !strings.HasPrefix(err.Error(), "config.yaml:7") {
+		if err == nil || !strings.Contains(explained(err), msg) || !strings.HasPrefix(err.Error(), "config.yaml:7") {
 			t.Errorf("want %q: %v", msg, err)
 		}
 	}

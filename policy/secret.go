@@ -8,6 +8,8 @@ import (
 	"github.com/cedar-policy/cedar-go/ast"
 	"github.com/cedar-policy/cedar-go/types"
 	xast "github.com/cedar-policy/cedar-go/x/exp/ast"
+
+	"cloister/internal/source"
 )
 
 // Use is one secret in one request. Its binding is the permission; Cedar policies
@@ -18,7 +20,7 @@ type Use struct {
 	// Bound is the binding's own word, with what it is called and where it stands.
 	Bound  Effect
 	Rule   string
-	Origin Origin
+	Origin source.Position
 	Reason string
 }
 

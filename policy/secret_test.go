@@ -1,9 +1,11 @@
 package policy_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
@@ -67,12 +69,21 @@ func TestSecretUseWords(t *testing.T) {
 		`forbid (principal, action == Action::"SecretUse", resource == Secret::"A") when { context.port > "a" };`: "",
 	} {
 		_, err := policy.Compile(policy.Input{Unlisted: policy.Deny, Cedar: []policy.CedarFile{{Name: "s.cedar", Text: []byte(text)}}})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+		if err == nil || !strings.Contains(explained(err), want) {
+			t.Errorf("%s: %v, want %q", text, explained(err), want)
 		}
 	}
 	s := compile(t, policy.Input{Unlisted: policy.Deny, Cedar: []policy.CedarFile{{Name: "s.cedar", Text: []byte(`permit (principal, action == Action::"SecretUse", resource);`)}}})
 	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0].Msg, "gives no secret away") {
 		t.Errorf("a permit of secrets is not told: %v", w)
 	}
+}
+
+// explained is an error of Compile with the hint of its first problem.
+func explained(err error) string {
+	p, ok := errors.AsType[*source.Problem](err)
+	if !ok {
+		return err.Error()
+	}
+	return strings.Join(append([]string{err.Error()}, p.Hints()...), "; ")
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/cedar-policy/cedar-go/types"
 	xast "github.com/cedar-policy/cedar-go/x/exp/ast"
+
+	"cloister/internal/source"
 )
 
 // Hold says how well a statement of a Cedar file is kept. Its zero value is
@@ -46,7 +48,7 @@ func (h Hold) String() string {
 type Statement struct {
 	// Rule is its @id, or FILE#N. It is also the name of the residue.
 	Rule      string
-	Origin    Origin
+	Origin    source.Position
 	Effect    Effect
 	Actions   []string
 	Resources []string // as it names them; empty where a condition says which

@@ -23,6 +23,7 @@ import (
 	"cloister/config"
 	"cloister/hostexec"
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/policy"
 	"cloister/secret"
 )
@@ -156,7 +157,7 @@ func (l *Book) remembered(project string) []policy.Rule {
 func answerRules(list []config.Decision) []policy.Rule {
 	var out []policy.Rule
 	for _, d := range list {
-		rule := policy.Rule{Effect: policy.Deny, Answer: true, Origin: policy.Origin{Source: "approval " + d.ID, File: d.Place.File, Line: d.Place.Line}}
+		rule := policy.Rule{Effect: policy.Deny, Answer: true, Origin: source.Position{Source: "approval " + d.ID, File: d.Place.File, Line: d.Place.Line}}
 		if d.Answer == config.AnsweredAllow {
 			rule.Effect = policy.Allow
 		}
@@ -264,7 +265,7 @@ func rules(effect policy.Effect, source string, list []config.Rule) []policy.Rul
 			Protocol: string(r.Protocol), Users: r.Users, Databases: r.Databases,
 			Repositories: r.Repositories, Git: r.Git, Commands: r.Commands, Identity: r.Identity, Use: string(r.Use), HostKeys: r.HostKeys,
 			Preset: strings.HasPrefix(source, presetSource),
-			Origin: policy.Origin{Source: source, File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column},
+			Origin: r.Place.From(source),
 		})
 	}
 	return out
@@ -318,9 +319,7 @@ func ofProject(c *config.Config, files []api.ProjectFile) (*config.Config, error
 // has no place keeps the words of the whole error.
 func Problems(err error) []api.Problem {
 	switch e := err.(type) { //nolint:errorlint // the tree is walked, not searched
-	case *config.Error:
-		return []api.Problem{{File: e.File, Line: e.Line, Column: e.Column, Message: e.Msg, Hint: e.Hint}}
-	case *policy.SyntaxError:
+	case *source.Problem:
 		return []api.Problem{{File: e.File, Line: e.Line, Column: e.Column, Message: e.Msg, Hint: e.Hint}}
 	case interface{ Unwrap() []error }:
 		var all []api.Problem

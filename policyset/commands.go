@@ -9,6 +9,7 @@ import (
 	"cloister/config"
 	"cloister/git"
 	"cloister/hostexec"
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
@@ -30,7 +31,7 @@ func hostRules(h config.Hostexec) (*hostexec.Rules, error) {
 				rule.Args, err = gitRule(rule.Args)
 			}
 			if err != nil {
-				errs = append(errs, &config.Error{File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column, Msg: "hostexec: " + err.Error()})
+				errs = append(errs, &source.Problem{Position: r.Place, Msg: "hostexec: " + err.Error()})
 				continue
 			}
 			list = append(list, rule)

@@ -7,6 +7,7 @@ import (
 
 	"cloister/config"
 	"cloister/internal/certfile"
+	"cloister/internal/source"
 )
 
 // upstreamRoots are the host's authorities with those of proxy.upstream_ca; nil
@@ -19,7 +20,7 @@ func upstreamRoots(c *config.Config, home string) (*x509.CertPool, error) {
 		certs, err := certfile.Read(name, home)
 		if err != nil {
 			place := c.Place(fmt.Sprintf("proxy.upstream_ca[%d]", i))
-			errs = append(errs, &config.Error{File: place.File, Line: place.Line, Column: place.Column, Msg: "proxy.upstream_ca: " + err.Error()})
+			errs = append(errs, &source.Problem{Position: place, Msg: "proxy.upstream_ca: " + err.Error()})
 		}
 		more = append(more, certs...)
 	}

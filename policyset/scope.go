@@ -9,6 +9,7 @@ import (
 	"cloister/config"
 	"cloister/egress"
 	"cloister/hostexec"
+	"cloister/internal/source"
 	"cloister/secret"
 )
 
@@ -98,8 +99,8 @@ func clash(list []config.MCPServer, s config.MCPServer) error {
 		default:
 			continue
 		}
-		return &config.Error{
-			File: s.Place.File, Line: s.Place.Line, Column: s.Place.Column, Hint: "give it another name, or take away one of the two",
+		return &source.Problem{
+			Position: s.Place, Hint: "give it another name, or take away one of the two",
 			Msg: fmt.Sprintf("mcp.servers: the server at %s:%d %s", o.Place.File, o.Place.Line, what),
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"cloister/config"
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/policy"
 	"cloister/secret"
 	"cloister/secret/vault"
@@ -22,11 +23,11 @@ func bindings(list []config.Secret, allow []config.Rule) ([]*secret.Binding, err
 		if err == nil {
 			b, err = secret.Bind(secret.Words{
 				Name: s.Name, Hosts: s.Hosts, Ports: s.Ports, Methods: s.Methods, Paths: s.Paths, Header: s.Header, Format: s.Format,
-				Query: s.Query, Body: s.Body, Use: string(s.Use), Sign: string(s.Sign), Services: s.Services, Regions: s.Regions, Origin: policy.Origin{File: s.Place.File, Line: s.Place.Line}.String(),
+				Query: s.Query, Body: s.Body, Use: string(s.Use), Sign: string(s.Sign), Services: s.Services, Regions: s.Regions, Origin: source.Position{File: s.Place.File, Line: s.Place.Line}.String(),
 			})
 		}
 		if err != nil {
-			errs = append(errs, &config.Error{File: s.Place.File, Line: s.Place.Line, Column: s.Place.Column, Msg: "secrets: " + err.Error()})
+			errs = append(errs, &source.Problem{Position: s.Place, Msg: "secrets: " + err.Error()})
 			continue
 		}
 		out = append(out, b)
@@ -45,8 +46,8 @@ func tunnelled(allow []config.Rule, list []*secret.Binding) []error {
 		}
 		for _, b := range list {
 			if slices.ContainsFunc(b.Hosts, func(h authority.Pattern) bool { return p.Match(h.Base()) || h.Match(p.Base()) || h == p }) {
-				errs = append(errs, &config.Error{
-					File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column, Hint: "take away one of the two",
+				errs = append(errs, &source.Problem{
+					Position: r.Place, Hint: "take away one of the two",
 					Msg: fmt.Sprintf("tls: tunnel for %s, to which the secret %s is bound (%s): a connection that is never opened gets none", r.Domain, b.Name, b.Origin),
 				})
 			}
@@ -67,7 +68,7 @@ func ByName(list []*secret.Binding) map[string][]*secret.Binding {
 // Use is what policy is asked about a use of a secret at a place of a request.
 func Use(name, place string, b *secret.Binding) *policy.Use {
 	out := &policy.Use{
-		Name: name, Place: place, Rule: "secret " + name, Origin: policy.Origin{Source: b.Origin},
+		Name: name, Place: place, Rule: "secret " + name, Origin: source.Position{Source: b.Origin},
 		Bound: policy.Allow, Reason: "bound to " + b.To() + ", " + b.Place(),
 	}
 	switch config.Use(b.Use) {

@@ -17,7 +17,7 @@ func addServers(in *policy.Input, list []config.MCPServer) error {
 		if err != nil {
 			return fmt.Errorf("mcp.servers: %w", err)
 		}
-		origin := policy.Origin{Source: filepath.Base(s.Place.File), File: s.Place.File, Line: s.Place.Line, Column: s.Place.Column}
+		origin := s.Place.From(filepath.Base(s.Place.File))
 		effect := func(w config.MCPWord) policy.Effect {
 			e, err := policy.ParseEffect(string(w))
 			if err != nil {

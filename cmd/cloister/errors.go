@@ -8,7 +8,6 @@ import (
 
 	"cloister/api"
 	"cloister/internal/hint"
-	"cloister/policy"
 	"cloister/sandbox"
 	"cloister/session"
 	"cloister/session/launch"
@@ -134,13 +133,8 @@ func apart(err error) []error {
 func hintsOf(err error) []string {
 	return hint.Of(err, func(err error) []string {
 		//nolint:errorlint // the tree itself is read here
-		switch e := err.(type) {
-		case *api.Error:
+		if e, ok := err.(*api.Error); ok {
 			return e.Hints
-		case *policy.SyntaxError:
-			if e.Hint != "" {
-				return []string{e.Hint}
-			}
 		}
 		return nil
 	})

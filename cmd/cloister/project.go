@@ -22,6 +22,7 @@ import (
 	"cloister/internal/durable"
 	"cloister/internal/linediff"
 	"cloister/internal/nearest"
+	"cloister/internal/source"
 	"cloister/internal/xdg"
 	"cloister/workspace"
 	"cloister/workspace/homes"
@@ -255,7 +256,7 @@ func (k known) files(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]own
 	name = filepath.Join(string(p.Root), config.ProjectFile)
 	proposal, text, err := config.LoadProject(name)
 	if err == nil && proposal != nil && proposal.Root != "" {
-		err = &config.Error{File: name, Msg: "root: a repository does not know where it lies", Hint: "leave root out"}
+		err = &source.Problem{Position: source.Position{File: name}, Msg: "root: a repository does not know where it lies", Hint: "leave root out"}
 	}
 	if err != nil {
 		return nil, &badProposal{err}

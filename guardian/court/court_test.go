@@ -15,6 +15,7 @@ import (
 	"cloister/audit/recorder"
 	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
+	"cloister/internal/source"
 	"cloister/policy"
 	"cloister/session/stats"
 )
@@ -158,7 +159,7 @@ func decide(t *testing.T, kind approval.Kind, in world) (court.Ruling, int) {
 			if answered && in.changed {
 				effect = in.then
 			}
-			v := policy.Verdict{Effect: effect, Rule: "a rule", Origin: policy.Origin{Source: "a file"}, Reason: "by rule"}
+			v := policy.Verdict{Effect: effect, Rule: "a rule", Origin: source.Position{Source: "a file"}, Reason: "by rule"}
 			return court.Ruling{Verdict: v, Digest: "digest"}
 		},
 		Remembered: func(v policy.Verdict) (policy.Verdict, bool) {

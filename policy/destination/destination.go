@@ -14,10 +14,11 @@ import (
 	"strconv"
 	"strings"
 
+	"cloister/internal/source"
 	"cloister/policy"
 )
 
-// Rules are the rules of --allow and --deny. Its errors are of type *policy.SyntaxError.
+// Rules are the rules of --allow and --deny. Its errors are of type *source.Problem.
 func Rules(allow, deny []string) ([]policy.Rule, error) {
 	var rules []policy.Rule
 	var errs []error
@@ -47,9 +48,9 @@ func Check(allow, deny []string) error {
 // parse reads DOMAIN[:PORT], where DOMAIN may be a wildcard, an address (an IPv6 one
 // with a port stands in brackets) or a range.
 func parse(effect policy.Effect, flag, word string) (policy.Rule, error) {
-	r := policy.Rule{Effect: effect, Origin: policy.Origin{Source: flag}}
+	r := policy.Rule{Effect: effect, Origin: source.Position{Source: flag}}
 	bad := func(msg string) error {
-		return &policy.SyntaxError{File: flag, Msg: fmt.Sprintf("%q %s", word, msg), Hint: "want DOMAIN[:PORT]"}
+		return &source.Problem{Position: source.Position{File: flag}, Msg: fmt.Sprintf("%q %s", word, msg), Hint: "want DOMAIN[:PORT]"}
 	}
 	host, port, hasPort := split(word)
 	if host == "" {

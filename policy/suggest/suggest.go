@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"cloister/internal/authority"
+	"cloister/internal/source"
 	"cloister/internal/urlpath"
 	"cloister/policy"
 )
@@ -201,7 +202,7 @@ func pathOf(path string) (pattern, why string) {
 
 func of(by map[string]*Rule, key string, s Seen) *Rule {
 	if by[key] == nil {
-		r := &Rule{Rule: policy.Rule{Effect: policy.Allow, Domain: subject(s), Origin: policy.Origin{Source: "suggestion"}}}
+		r := &Rule{Rule: policy.Rule{Effect: policy.Allow, Domain: subject(s), Origin: source.Position{Source: "suggestion"}}}
 		if _, ok := s.To.Addr(); ok {
 			r.Domain, r.CIDR = "", r.Domain
 		}

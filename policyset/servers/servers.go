@@ -19,6 +19,7 @@ import (
 	"cloister/api"
 	"cloister/config"
 	"cloister/internal/nearest"
+	"cloister/internal/source"
 	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
 	"cloister/mcp"
@@ -61,7 +62,7 @@ func shown(s config.MCPServer, pins *mcp.Pins, pinned string) (api.MCPServer, er
 	}
 	out := api.MCPServer{
 		Name: s.Name, URL: s.URL, Command: s.Command, At: s.URL,
-		Place:      policy.Origin{Source: filepath.Base(s.Place.File), File: s.Place.File, Line: s.Place.Line}.Place(),
+		Place:      source.Position{Source: filepath.Base(s.Place.File), File: s.Place.File, Line: s.Place.Line}.Place(),
 		AllowTools: list(s.AllowTools), AskTools: list(s.AskTools), DenyTools: list(s.DenyTools), Prompts: list(s.Prompts), Resources: list(s.Resources),
 		Sampling: word(s.Sampling), Elicitation: word(s.Elicitation), Roots: word(s.Roots),
 	}

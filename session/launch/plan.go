@@ -16,6 +16,7 @@ import (
 	"cloister/config"
 	"cloister/host/resolve"
 	"cloister/internal/hint"
+	"cloister/internal/source"
 	"cloister/internal/xdg"
 	"cloister/policy"
 	"cloister/sandbox"
@@ -312,7 +313,7 @@ func Authorities(cfg *config.Config, env map[string]string, home string, uid int
 		}
 		if err != nil {
 			at := cfg.Place(fmt.Sprintf("proxy.upstream_ca[%d]", i))
-			return "", nil, &config.Error{File: at.File, Line: at.Line, Column: at.Column, Msg: "proxy.upstream_ca: " + err.Error()}
+			return "", nil, &source.Problem{Position: at, Msg: "proxy.upstream_ca: " + err.Error()}
 		}
 		more = append(append(more, '\n'), text...)
 	}

@@ -55,7 +55,7 @@ func (g *guardian) keepAnswer(ctx context.Context, i approval.Item, r approval.R
 
 // answerSession puts an answer among the session's own words.
 func (g *guardian) answerSession(ctx context.Context, id string, d config.Decision) error {
-	return g.changeWords(ctx, id, func(w *policyset.Words) error {
+	return g.changeSessionRules(ctx, id, func(w *policyset.SessionRules) error {
 		if len(w.Answers) >= maxSessionAnswers {
 			return fmt.Errorf("remember answer: the session has %d already", len(w.Answers))
 		}
@@ -64,15 +64,15 @@ func (g *guardian) answerSession(ctx context.Context, id string, d config.Decisi
 	})
 }
 
-// changeWords changes what one session adds to the common policy.
-func (g *guardian) changeWords(ctx context.Context, id string, change func(*policyset.Words) error) error {
+// changeSessionRules changes what one session adds to the common policy.
+func (g *guardian) changeSessionRules(ctx context.Context, id string, change func(*policyset.SessionRules) error) error {
 	g.mu.Lock()
 	l := g.live[id]
 	g.mu.Unlock()
 	if l == nil {
 		return &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: "answer: the session has ended"}
 	}
-	if err := g.swapWords(ctx, l, change); err != nil {
+	if err := g.storeSessionRules(ctx, l, change); err != nil {
 		return err
 	}
 	l.recheck(ctx)
@@ -81,10 +81,10 @@ func (g *guardian) changeWords(ctx context.Context, id string, change func(*poli
 	return nil
 }
 
-func (g *guardian) swapWords(ctx context.Context, l *live, change func(*policyset.Words) error) error {
+func (g *guardian) storeSessionRules(ctx context.Context, l *live, change func(*policyset.SessionRules) error) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
-	w := l.words
+	w := l.rules
 	if err := change(&w); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (g *guardian) swapWords(ctx context.Context, l *live, change func(*policyse
 	if err := g.recordSessionPolicy(ctx, l, next); err != nil {
 		return err
 	}
-	l.words = w
+	l.rules = w
 	l.Snapshot.Store(next)
 	return nil
 }
@@ -194,7 +194,7 @@ func (l *live) Remembered(kind config.DecisionKind, subject string) (config.Deci
 		}
 	}
 	l.g.reloading.RLock()
-	all = append(all, l.words.Answers...)
+	all = append(all, l.rules.Answers...)
 	l.g.reloading.RUnlock()
 	all = slices.DeleteFunc(all, func(d config.Decision) bool {
 		return d.Kind != kind || d.Subject != subject
@@ -227,7 +227,7 @@ func (g *guardian) decisions() []api.Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, l := range g.live {
-		for _, d := range l.words.Answers {
+		for _, d := range l.rules.Answers {
 			out = append(out, decision(d, approval.Session, l.Info.Project))
 		}
 	}
@@ -281,13 +281,13 @@ func (g *guardian) undoInSession(ctx context.Context, id string) error {
 	var owner string
 	g.mu.Lock()
 	for _, l := range g.live {
-		if slices.ContainsFunc(l.words.Answers, func(d config.Decision) bool { return d.ID == id }) {
+		if slices.ContainsFunc(l.rules.Answers, func(d config.Decision) bool { return d.ID == id }) {
 			owner = l.Info.ID
 		}
 	}
 	g.mu.Unlock()
 	g.reloading.RUnlock()
-	return g.changeWords(ctx, owner, func(w *policyset.Words) error {
+	return g.changeSessionRules(ctx, owner, func(w *policyset.SessionRules) error {
 		w.Answers = slices.DeleteFunc(slices.Clone(w.Answers), func(d config.Decision) bool { return d.ID == id })
 		return nil
 	})

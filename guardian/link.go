@@ -48,7 +48,7 @@ type live struct {
 	secrets atomic.Pointer[inject.Session] // nil where none is bound
 	adopted bool                           // from an earlier guardian
 	g       *guardian
-	words   policyset.Words
+	rules   policyset.SessionRules
 	shim    *process
 	ready   chan struct{} // closed when conn is set
 	conn    *passfd.Conn

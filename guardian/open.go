@@ -153,7 +153,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()
 	loaded := g.policies.Current()
-	snapshot, err := g.policies.Session(loaded, req.Project, policyset.WordsOf(req))
+	snapshot, err := g.policies.Session(loaded, req.Project, policyset.SessionRulesOf(req))
 	if err != nil {
 		return nil, api.SessionGrant{}, err
 	}
@@ -173,7 +173,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 	l := &live{
 		Context: sessionctx.Context{Info: info, Tally: stats.New(api.SessionSummary{}), Records: g.records, Queue: g.queue},
 		g:       g,
-		words:   policyset.WordsOf(req),
+		rules:   policyset.SessionRulesOf(req),
 		shim:    shim,
 		hosts:   loaded.Config().Proxy.Hosts,
 		foreign: append(slices.Clone(req.Writable), g.o.Dirs.Data),
@@ -245,7 +245,7 @@ func (g *guardian) broke(info api.SessionInfo, why error) {
 }
 
 // grantNotices is what a person who starts a session should see.
-func (g *guardian) grantNotices(loaded *policyset.Book, l *live) []string {
+func (g *guardian) grantNotices(loaded *policyset.Set, l *live) []string {
 	var out []string
 	if why := g.policies.Failure(); why != "" {
 		out = append(out, "the configuration on disk is not in force, the last good one is: "+why)

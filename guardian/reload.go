@@ -82,7 +82,7 @@ func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 }
 
 // install puts next in force for every session. The lock is held.
-func (g *guardian) install(ctx context.Context, next *policyset.Book) error {
+func (g *guardian) install(ctx context.Context, next *policyset.Set) error {
 	changes, err := g.plan(next)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (g *guardian) install(ctx context.Context, next *policyset.Book) error {
 }
 
 // enforce records a policy, then lets it rule. An unrecorded one does not.
-func (g *guardian) enforce(ctx context.Context, next *policyset.Book, changes []change) error {
+func (g *guardian) enforce(ctx context.Context, next *policyset.Set, changes []change) error {
 	if err := g.recordLoad(ctx, next, changes); err != nil {
 		return err
 	}
@@ -121,16 +121,16 @@ type change struct {
 
 // plan derives every session's snapshot under next. One that cannot be made
 // fails the whole: half a policy is none.
-func (g *guardian) plan(next *policyset.Book) ([]change, error) {
+func (g *guardian) plan(next *policyset.Set) ([]change, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var changes []change
 	for _, l := range g.live {
-		s, err := g.policies.Session(next, l.Info.Project, l.words)
+		s, err := g.policies.Session(next, l.Info.Project, l.rules)
 		if err != nil {
 			return nil, err
 		}
-		in, err := next.Scope(l.words.Projects)
+		in, err := next.Scope(l.rules.Projects)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +140,7 @@ func (g *guardian) plan(next *policyset.Book) ([]change, error) {
 }
 
 // keep says loudly that the files on disk are not in force.
-func (g *guardian) keep(ctx context.Context, before *policyset.Book, why error) error {
+func (g *guardian) keep(ctx context.Context, before *policyset.Set, why error) error {
 	g.policies.Fail(why)
 	digest := before.Snapshot().Digest()
 	if digest == "" {
@@ -159,7 +159,7 @@ func (g *guardian) keep(ctx context.Context, before *policyset.Book, why error) 
 	return errors.Join(why, err)
 }
 
-func (g *guardian) recordLoad(ctx context.Context, next *policyset.Book, changes []change) error {
+func (g *guardian) recordLoad(ctx context.Context, next *policyset.Set, changes []change) error {
 	if err := g.records.Append(ctx, audit.Event{
 		Kind:     audit.PolicyLoad,
 		Action:   "load",

@@ -451,7 +451,7 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 	}
 	if req.Session == "" {
 		now, notices := g.policies.Upcoming()
-		s, err := g.policies.Session(now, req.Project, policyset.Words{Projects: req.Projects})
+		s, err := g.policies.Session(now, req.Project, policyset.SessionRules{Projects: req.Projects})
 		if err != nil {
 			return nil, err
 		}

@@ -53,8 +53,8 @@ func (g *guardian) unseal(req *api.SessionRequest) error {
 func wordsDigest(req api.SessionRequest) ([]byte, error) {
 	text, err := json.Marshal(struct {
 		Project string
-		Words   policyset.Words
-	}{req.Project, policyset.WordsOf(req)})
+		Words   policyset.SessionRules
+	}{req.Project, policyset.SessionRulesOf(req)})
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}

@@ -15,17 +15,17 @@ type Holder struct {
 
 	mu      sync.RWMutex
 	seen    string // the files on disk when they were read last
-	now     *Book  // never nil once the guardian serves
+	now     *Set   // never nil once the guardian serves
 	failed  string // why the files on disk are not in force
 	derived map[string]*policy.Snapshot
 	order   []string // keys of derived, oldest first
 }
 
 func NewHolder(dir, home string) *Holder {
-	return &Holder{Dir: dir, Home: home, now: &Book{}, derived: map[string]*policy.Snapshot{}}
+	return &Holder{Dir: dir, Home: home, now: &Set{}, derived: map[string]*policy.Snapshot{}}
 }
 
-func (p *Holder) Current() *Book {
+func (p *Holder) Current() *Set {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.now
@@ -55,7 +55,7 @@ func (p *Holder) Stale() bool {
 }
 
 // Swap puts l in force.
-func (p *Holder) Swap(l *Book) {
+func (p *Holder) Swap(l *Set) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now, p.failed = l, ""
@@ -70,13 +70,13 @@ func (p *Holder) Fail(err error) {
 
 // Session is the snapshot for one session of a project under l. Compiling 1,000
 // rules takes milliseconds, so the same words under the same policy compile once.
-func (p *Holder) Session(l *Book, project string, w Words) (*policy.Snapshot, error) {
+func (p *Holder) Session(l *Set, project string, w SessionRules) (*policy.Snapshot, error) {
 	remembered := l.remembered(project)
 	if w.empty() && len(remembered) == 0 {
 		return l.base, nil
 	}
 	text, err := json.Marshal(struct {
-		Words
+		SessionRules
 		Remembered []policy.Rule
 	}{w, remembered})
 	if err != nil {
@@ -111,7 +111,7 @@ func (p *Holder) remember(key string, s *policy.Snapshot) {
 
 // Upcoming is what the next session would have: that what the files on disk say now
 // is not in force yet is told, as is that it cannot be.
-func (p *Holder) Upcoming() (*Book, []string) {
+func (p *Holder) Upcoming() (*Set, []string) {
 	now := p.Current()
 	if !p.Stale() {
 		return now, nil

@@ -26,7 +26,7 @@ type Scope struct {
 }
 
 // Scope is that of a session with these files of its project.
-func (l *Book) Scope(files []api.ProjectFile) (*Scope, error) {
+func (l *Set) Scope(files []api.ProjectFile) (*Scope, error) {
 	quota, host, err := l.grants(files)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (l *Book) Scope(files []api.ProjectFile) (*Scope, error) {
 }
 
 // Secrets are the bindings of every session: the person's, and those of logins.
-func (l *Book) Secrets() []config.Secret {
+func (l *Set) Secrets() []config.Secret {
 	all, err := l.Scope(nil)
 	if err != nil {
 		return l.config.Secrets // no session starts, and is told why

@@ -41,7 +41,7 @@ func Check(dir, home string, more []api.CedarFile) (api.PolicyCheck, error) {
 	}
 	s := l.base
 	if len(more) > 0 {
-		if s, err = derive(l, Words{Cedar: more}, nil); err != nil {
+		if s, err = derive(l, SessionRules{Cedar: more}, nil); err != nil {
 			return wrong(fmt.Errorf("load policy: %w", err))
 		}
 	}

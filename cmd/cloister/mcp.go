@@ -24,7 +24,7 @@ func (a *app) mcpCommand() *cobra.Command {
 
 // mcpAsked runs f with the guardian, or otherwise with what is on disk; in a
 // project with what its files declare too.
-func (a *app) mcpAsked(ctx context.Context, f func(*client.Client, api.MCPProject) error, otherwise func(*policyset.Book, *mcp.Pins, api.MCPProject) error) error {
+func (a *app) mcpAsked(ctx context.Context, f func(*client.Client, api.MCPProject) error, otherwise func(*policyset.Set, *mcp.Pins, api.MCPProject) error) error {
 	here, err := a.mcpHere()
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (a *app) mcpList() *cobra.Command {
 			err := a.mcpAsked(cmd.Context(), func(c *client.Client, of api.MCPProject) (err error) {
 				list, err = c.MCP(cmd.Context(), of)
 				return err
-			}, func(l *policyset.Book, p *mcp.Pins, of api.MCPProject) (err error) {
+			}, func(l *policyset.Set, p *mcp.Pins, of api.MCPProject) (err error) {
 				list, err = servers.List(l, p, of)
 				return err
 			})
@@ -115,7 +115,7 @@ func (a *app) mcpServer(ctx context.Context, name string) (s api.MCPServer, err 
 	err = a.mcpAsked(ctx, func(c *client.Client, of api.MCPProject) (err error) {
 		s, err = c.MCPServer(ctx, name, of)
 		return err
-	}, func(l *policyset.Book, p *mcp.Pins, of api.MCPProject) (err error) {
+	}, func(l *policyset.Set, p *mcp.Pins, of api.MCPProject) (err error) {
 		s, err = servers.Find(l, p, name, of)
 		return err
 	})
@@ -212,7 +212,7 @@ func (a *app) mcpNames(cmd *cobra.Command, args []string, _ string) ([]string, c
 			out = append(out, s.Name)
 		}
 		return err
-	}, func(l *policyset.Book, p *mcp.Pins, of api.MCPProject) error {
+	}, func(l *policyset.Set, p *mcp.Pins, of api.MCPProject) error {
 		list, err := servers.List(l, p, of)
 		for _, s := range list {
 			out = append(out, s.Name)

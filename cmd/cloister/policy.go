@@ -28,7 +28,7 @@ func (a *app) policyCommand() *cobra.Command {
 }
 
 // onDisk is the policy as the next guardian would load it.
-func (a *app) onDisk() (*policyset.Book, error) {
+func (a *app) onDisk() (*policyset.Set, error) {
 	d, err := a.dirs()
 	if err != nil {
 		return nil, err

@@ -131,7 +131,7 @@ func (a *app) passed(f audit.Filter) (map[string][]suggest.Seen, error) {
 
 // suggested holds what each project did against the policy that it has: against the
 // common one where its own files are wrong, so that the others are answered.
-func (a *app) suggested(l *policyset.Book, seen map[string][]suggest.Seen, whole bool) (suggestion, error) {
+func (a *app) suggested(l *policyset.Set, seen map[string][]suggest.Seen, whole bool) (suggestion, error) {
 	var rules []suggest.Rule
 	var left []suggest.Left
 	for _, project := range slices.Sorted(maps.Keys(seen)) {

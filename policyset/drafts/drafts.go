@@ -124,8 +124,8 @@ func Write(path string, req api.PolicyDraft) error {
 	return nil
 }
 
-// check is Check, with the book that would rule.
-func (f Files) check(name, text string) (api.PolicyCheck, *policyset.Book, error) {
+// check is Check, with the policy set that would be in force.
+func (f Files) check(name, text string) (api.PolicyCheck, *policyset.Set, error) {
 	path, err := f.path(name)
 	if err != nil {
 		return api.PolicyCheck{}, nil, err

@@ -27,7 +27,7 @@ import (
 
 // OnDisk is `policy explain` by the configuration on disk, for a session that the
 // project in the question would have.
-func OnDisk(l *policyset.Book, req api.ExplainRequest) (api.Explanation, error) {
+func OnDisk(l *policyset.Set, req api.ExplainRequest) (api.Explanation, error) {
 	s, err := l.In(req.Project, req.Projects)
 	if err != nil {
 		return api.Explanation{}, err

@@ -32,7 +32,7 @@ func PinsFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "mcp", "p
 
 // List are the declared servers of a configuration and of a project's files,
 // with how many of their tools are pinned.
-func List(l *policyset.Book, pins *mcp.Pins, of api.MCPProject) ([]api.MCPServer, error) {
+func List(l *policyset.Set, pins *mcp.Pins, of api.MCPProject) ([]api.MCPServer, error) {
 	in, err := l.Scope(of.Projects)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func shown(s config.MCPServer, pins *mcp.Pins, pinned string) (api.MCPServer, er
 }
 
 // Find is one of them, with its tools as they were listed.
-func Find(l *policyset.Book, pins *mcp.Pins, name string, of api.MCPProject) (api.MCPServer, error) {
+func Find(l *policyset.Set, pins *mcp.Pins, name string, of api.MCPProject) (api.MCPServer, error) {
 	s, pinned, err := Declared(l, name, of)
 	if err != nil {
 		return api.MCPServer{}, err
@@ -128,7 +128,7 @@ func Find(l *policyset.Book, pins *mcp.Pins, name string, of api.MCPProject) (ap
 }
 
 // Declared finds a server by its name, and the name that its pins have.
-func Declared(l *policyset.Book, name string, of api.MCPProject) (config.MCPServer, string, error) {
+func Declared(l *policyset.Set, name string, of api.MCPProject) (config.MCPServer, string, error) {
 	in, err := l.Scope(of.Projects)
 	if err != nil {
 		return config.MCPServer{}, "", err
@@ -148,7 +148,7 @@ func Declared(l *policyset.Book, name string, of api.MCPProject) (config.MCPServ
 }
 
 // Pin takes what a server says of its tools now, or forgets them.
-func Pin(l *policyset.Book, pins *mcp.Pins, name string, req api.MCPPin, by string) (api.MCPPinned, error) {
+func Pin(l *policyset.Set, pins *mcp.Pins, name string, req api.MCPPin, by string) (api.MCPPinned, error) {
 	out := api.MCPPinned{Server: name, Tools: []string{}}
 	_, pinned, err := Declared(l, name, req.MCPProject)
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package policyset is the configuration on disk as what rules a session: presets,
-// rules, Cedar files, remembered answers, a project's files and a session's own
-// words, compiled.
+// Package policyset compiles the configuration on disk to the policy of sessions: presets,
+// rules, Cedar files, remembered answers, a project's files and a session's own rules.
 //
 // Promise: what does not load in whole does not load; every rule keeps its place;
-// a Book never changes.
+// a Set never changes.
 //
-// It judges nothing and enforces nothing, and asks no guardian: the CLI loads the
-// same book from the same files.
+// It judges nothing, enforces nothing and needs no guardian: the CLI loads the same set
+// from the same files.
 //
 // Most readers want Load and Holder.
 package policyset
@@ -31,8 +30,8 @@ import (
 // cached bounds the snapshots of sessions with words of their own.
 const cached = 64
 
-// Book is one configuration on disk, compiled.
-type Book struct {
+// A Set is one configuration on disk, compiled.
+type Set struct {
 	base    *policy.Snapshot
 	input   policy.Input
 	config  *config.Config
@@ -46,10 +45,10 @@ type Book struct {
 }
 
 // Snapshot is the policy without any session's own words.
-func (l *Book) Snapshot() *policy.Snapshot { return l.base }
+func (l *Set) Snapshot() *policy.Snapshot { return l.base }
 
 // Input is what the snapshot is compiled from, for every project.
-func (l *Book) Input() policy.Input {
+func (l *Set) Input() policy.Input {
 	in := l.input
 	in.Rules = append(slices.Clone(in.Rules), l.remembered("")...)
 	return in
@@ -57,7 +56,7 @@ func (l *Book) Input() policy.Input {
 
 // InputIn is Input with what a project's files say and, where it is named, what a person
 // answered for it.
-func (l *Book) InputIn(project string, files []api.ProjectFile) (policy.Input, error) {
+func (l *Set) InputIn(project string, files []api.ProjectFile) (policy.Input, error) {
 	in := l.Input()
 	if project != "" {
 		in.Rules = append(in.Rules, l.remembered(project)...)
@@ -74,24 +73,24 @@ func (l *Book) InputIn(project string, files []api.ProjectFile) (policy.Input, e
 }
 
 // Config is the configuration that it came from.
-func (l *Book) Config() *config.Config { return l.config }
+func (l *Set) Config() *config.Config { return l.config }
 
 // Answers are what a person answered and had remembered.
-func (l *Book) Answers() []config.Decisions { return l.answers }
+func (l *Set) Answers() []config.Decisions { return l.answers }
 
 // Roots are what servers must be signed by; nil is the host's authorities.
-func (l *Book) Roots() *x509.CertPool { return l.roots }
+func (l *Set) Roots() *x509.CertPool { return l.roots }
 
 // Notices tell what it says that nothing enforces, and what is enforced but
 // may not be meant.
-func (l *Book) Notices() []string { return slices.Clone(l.notices) }
+func (l *Set) Notices() []string { return slices.Clone(l.notices) }
 
 // Load reads and compiles the configuration in dir, as the guardian does at
 // its start and for a reload; home is what ~ stands for in it.
-func Load(dir, home string) (*Book, error) { return LoadWith(dir, home, nil) }
+func Load(dir, home string) (*Set, error) { return LoadWith(dir, home, nil) }
 
 // LoadWith is Load with other texts in place of files.
-func LoadWith(dir, home string, instead map[string][]byte) (*Book, error) {
+func LoadWith(dir, home string, instead map[string][]byte) (*Set, error) {
 	c, sources, err := config.LoadWith(dir, instead)
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
@@ -116,12 +115,12 @@ func LoadWith(dir, home string, instead map[string][]byte) (*Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	return (&Book{input: in, config: c, host: host, roots: roots, bindings: secrets}).Answered(answers)
+	return (&Set{input: in, config: c, host: host, roots: roots, bindings: secrets}).Answered(answers)
 }
 
 // Answered is the same configuration with other remembered answers.
-func (l *Book) Answered(answers []config.Decisions) (*Book, error) {
-	next := &Book{input: l.input, config: l.config, host: l.host, roots: l.roots, bindings: l.bindings, answers: answers}
+func (l *Set) Answered(answers []config.Decisions) (*Set, error) {
+	next := &Set{input: l.input, config: l.config, host: l.host, roots: l.roots, bindings: l.bindings, answers: answers}
 	var err error
 	if next.base, err = policy.Compile(next.Input()); err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
@@ -144,7 +143,7 @@ func shared(rules []policy.Rule) []string {
 }
 
 // remembered are the answers for one project or, with "", those for all.
-func (l *Book) remembered(project string) []policy.Rule {
+func (l *Set) remembered(project string) []policy.Rule {
 	var out []policy.Rule
 	for _, f := range l.answers {
 		if f.Project == project {
@@ -273,8 +272,8 @@ func rules(effect policy.Effect, source string, list []config.Rule) []policy.Rul
 
 // In is the policy that a session of a project would have, without words of its
 // own.
-func (l *Book) In(project string, files []api.ProjectFile) (*policy.Snapshot, error) {
-	return derive(l, Words{Projects: files}, l.remembered(project))
+func (l *Set) In(project string, files []api.ProjectFile) (*policy.Snapshot, error) {
+	return derive(l, SessionRules{Projects: files}, l.remembered(project))
 }
 
 // addProjects adds what a project's files say of destinations, each rule with its

@@ -9,8 +9,8 @@ import (
 	"cloister/policy/destination"
 )
 
-// Words are what a session adds to the common policy.
-type Words struct {
+// SessionRules are the rules that a session has beside those of the files.
+type SessionRules struct {
 	Mode  string          `json:"mode"`
 	Allow []string        `json:"allow"`
 	Deny  []string        `json:"deny"`
@@ -21,15 +21,15 @@ type Words struct {
 	Answers []config.Decision `json:"answers"`
 }
 
-func WordsOf(r api.SessionRequest) Words {
-	return Words{Mode: r.Mode, Allow: r.Allow, Deny: r.Deny, Cedar: r.Cedar, Projects: r.Projects}
+func SessionRulesOf(r api.SessionRequest) SessionRules {
+	return SessionRules{Mode: r.Mode, Allow: r.Allow, Deny: r.Deny, Cedar: r.Cedar, Projects: r.Projects}
 }
 
-func (w Words) empty() bool {
+func (w SessionRules) empty() bool {
 	return w.Mode == "" && len(w.Allow)+len(w.Deny)+len(w.Cedar)+len(w.Projects)+len(w.Answers) == 0
 }
 
-func derive(l *Book, w Words, remembered []policy.Rule) (*policy.Snapshot, error) {
+func derive(l *Set, w SessionRules, remembered []policy.Rule) (*policy.Snapshot, error) {
 	base, err := l.base, error(nil)
 	if len(w.Cedar)+len(w.Projects) > 0 {
 		in, err := l.InputIn("", w.Projects)

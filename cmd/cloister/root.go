@@ -37,6 +37,7 @@ func nouns() []noun {
 		{"audit", ofRules, (*app).auditCommand}, {"config", ofRules, (*app).configCommand},
 		{"init", ofMachine, (*app).initCommand}, {"image", ofMachine, (*app).imageCommand}, {"devcontainer", ofMachine, (*app).devcontainerCommand}, {"doctor", ofMachine, (*app).doctorCommand}, {"guardian", ofMachine, (*app).guardianCommand},
 		{"setup", ofMachine, (*app).setupCommand}, {"prune", ofMachine, (*app).pruneCommand}, {"uninstall", ofMachine, (*app).uninstallCommand},
+		{"serve", ofMachine, (*app).serveCommand},
 		{"completion", ofMachine, (*app).completionCommand}, {"version", ofMachine, (*app).versionCommand},
 	}
 }

@@ -27,6 +27,7 @@ var independent = map[string]string{
 	"internal/urlpath":        "a parser",
 	"internal/vscreen":        "draws in memory",
 	"secret/oauth":            "a client of servers on loopback",
+	"serve/connect":           "answers on loopback",
 	"ui/tui":                  "draws in memory",
 	"policy":                  "pure",
 	"policy/suggest":          "pure",
@@ -44,7 +45,8 @@ var independent = map[string]string{
 var aboveAll = map[string]string{
 	"cmd/cloister": `^TestStories$/^(afterwards|approvals|attack_.*|bad_start|first_run|git|hostexec|hostexec_limits|` +
 		`keys|limits|nested|no_home|overlay|project_trust|protected|start|time|unwritable|worktree)$`,
-	"cmd/cloister/loadtest": `^Test(DiskFull|GuardianMemory|KilledUnderLoad)$`,
-	"cmd/cloister/realtest": `^Test(ClaudeCode|GitOverHTTPS|GitOverSSH|HostView|PersonInTheLoop|ToolchainsOfTheHome)$`,
-	"cmd/cloister/webtest":  `^Test(AskIsAnswered|EveryPage)$`,
+	"cmd/cloister/loadtest":  `^Test(DiskFull|GuardianMemory|KilledUnderLoad)$`,
+	"cmd/cloister/realtest":  `^Test(ClaudeCode|GitOverHTTPS|GitOverSSH|HostView|PersonInTheLoop|ToolchainsOfTheHome)$`,
+	"cmd/cloister/servetest": `^Test(Serve|Pause|Paths)$`,
+	"cmd/cloister/webtest":   `^Test(AskIsAnswered|EveryPage)$`,
 }

@@ -23,6 +23,7 @@ const (
 
 // slowFirst are the packages that take longest, started first.
 var slowFirst = []string{"cmd/cloister/realtest", "cmd/cloister", "cmd/cloister/loadtest", "cmd/cloister/webtest",
+	"cmd/cloister/servetest",
 	"sandbox/native", "egress", "hostexec", "workspace", "session", "guardian"}
 
 // A job is one package's tests by one user.

@@ -46,6 +46,8 @@ type Order struct {
 	Mode      string `json:"mode,omitempty"`
 	Workspace string `json:"workspace,omitempty"`
 	Report    string `json:"report,omitempty"`
+	// User is what the command's user is called inside, instead of the host's name.
+	User string `json:"user,omitempty"`
 	// Devcontainer is the devcontainer's file, "." for the one that is found.
 	Devcontainer string `json:"devcontainer,omitempty"`
 

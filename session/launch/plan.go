@@ -70,6 +70,9 @@ type Plan struct {
 // that the order names, and changes nothing.
 func Resolve(o Order, f Facts) (Plan, error) {
 	p := Plan{User: UserOf(f.UID, f.Env["USER"])}
+	if o.User != "" {
+		p.User.Name = o.User
+	}
 	given := f.Given
 	if o.Agent != "" {
 		given = slices.Concat(given, AgentVariables(o.Agent, f.Config))

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"cloister/internal/realpath"
+	"cloister/internal/xdg"
+	"cloister/serve"
+	"cloister/serve/e2b"
+	sandboxfiles "cloister/serve/files"
+	"cloister/serve/tenants"
+
+	"github.com/spf13/cobra"
+)
+
+// serveFlags are the flags of serve, as typed.
+type serveFlags struct {
+	e2b, domain, cert, key string
+	drain                  time.Duration
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	f := &serveFlags{}
+	c := &cobra.Command{
+		Use:   "serve --e2b ADDR [flags]",
+		Short: "Give sandboxes to programs and tenants, by E2B's API",
+		Long: `Answer the SDKs of E2B with cloisters. Each tenant has keys, a configuration with its
+own policy, a guardian and a record of its own; a request can narrow the policy, never widen
+it. Without a certificate only an address of the loopback is listened on.`,
+		Example: "  cloister serve tenant add acme && cloister serve key add acme\n" +
+			"  cloister serve --e2b 127.0.0.1:3000\n" +
+			"  E2B_API_URL=http://127.0.0.1:3000 E2B_SANDBOX_URL=http://127.0.0.1:3000 E2B_API_KEY=… node script.mjs",
+		Args:        counted(0, 0),
+		Annotations: map[string]string{takesNames: "yes"},
+		RunE:        func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.e2b, "e2b", "", "listen on `ADDR` for E2B's SDKs, such as 127.0.0.1:3000")
+	fl.StringVar(&f.domain, "domain", "", "the `DOMAIN` below which sandboxes have names, PORT-ID.DOMAIN")
+	fl.StringVar(&f.cert, "tls-cert", "", "a `FILE` with the certificate of DOMAIN and *.DOMAIN")
+	fl.StringVar(&f.key, "tls-key", "", "a `FILE` with its key")
+	fl.DurationVar(&f.drain, "drain", 10*time.Second, "how long requests under way may take at the end")
+	c.AddCommand(a.serveTenant(), a.serveKey(), serveInside())
+	return c
+}
+
+// serveDir is where everything of the server lies.
+func serveDir(d xdg.Dirs) string { return filepath.Join(d.Data, "serve") }
+
+func (a *app) tenants() (*tenants.Register, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return nil, err
+	}
+	return tenants.Open(serveDir(d))
+}
+
+// listen checks the address and listens.
+func (f *serveFlags) listen() (net.Listener, error) {
+	if f.e2b == "" {
+		return nil, wrongWords("such as: cloister serve --e2b 127.0.0.1:3000", "serve: --e2b ADDR is missing")
+	}
+	if (f.cert == "") != (f.key == "") {
+		return nil, wrongWords("", "serve: --tls-cert and --tls-key go together")
+	}
+	host, _, err := net.SplitHostPort(f.e2b)
+	if err != nil {
+		return nil, wrongWords("such as 127.0.0.1:3000", "serve: --e2b %q: %v", f.e2b, err)
+	}
+	if ip := net.ParseIP(host); f.cert == "" && (ip == nil || !ip.IsLoopback()) {
+		return nil, wrongWords("--tls-cert and --tls-key name a certificate; or listen on 127.0.0.1",
+			"serve: --e2b %s: beyond the loopback keys would be sent in the clear", f.e2b)
+	}
+	l, err := net.Listen("tcp", f.e2b)
+	if err != nil {
+		return nil, fmt.Errorf("serve: %w", err)
+	}
+	return l, nil
+}
+
+func (a *app) serve(ctx context.Context, f *serveFlags) error {
+	l, err := f.listen()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return fmt.Errorf("serve: read the certificate: %w", err)
+		}
+		l = tls.NewListener(l, &tls.Config{
+			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		})
+	}
+	register, err := a.tenants()
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err == nil {
+		program, err = realpath.Of(program)
+	}
+	if err != nil {
+		return fmt.Errorf("serve: find cloister itself: %w", err)
+	}
+	log := slog.New(slog.NewTextHandler(a.stderr, nil))
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	host, err := serve.Open(context.WithoutCancel(ctx), serve.Options{
+		Engine: &serveEngine{app: a, program: program}, Tenants: register, Program: program, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	door := e2b.New(e2b.Options{Host: host, Tenants: register, Domain: f.domain, Log: log})
+	defer door.Close()
+	return a.answer(ctx, f, l, door, log)
+}
+
+// Bounds of connections.
+const (
+	headWithin = 10 * time.Second
+	idleWithin = 2 * time.Minute
+	maxHead    = 64 << 10
+)
+
+// answer serves until the context ends, and then lets what is under way end.
+func (a *app) answer(ctx context.Context, f *serveFlags, l net.Listener, h http.Handler, log *slog.Logger) error {
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: headWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHead,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 1000}, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	a.notice("cloister: serve listens on %s", l.Addr())
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	a.notice("cloister: serve lets requests end, %s at most; sandboxes live on", f.drain)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
+	defer cancel()
+	if err := server.Shutdown(ending); errors.Is(err, context.DeadlineExceeded) {
+		return server.Close()
+	} else if err != nil {
+		return fmt.Errorf("serve: stop: %w", err)
+	}
+	return nil
+}
+
+// serveInside is what runs of this program in a sandbox.
+func serveInside() *cobra.Command {
+	c := group(serve.Verb, "Be the program of a sandbox",
+		&cobra.Command{Use: "hold", Hidden: true, Args: counted(0, 0), RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			defer stop()
+			<-ctx.Done()
+			return nil
+		}},
+		&cobra.Command{Use: "files", Hidden: true, Args: counted(0, 0), RunE: func(*cobra.Command, []string) error {
+			syscall.Umask(0o022)
+			return sandboxfiles.Serve(os.Stdin, os.Stdout)
+		}},
+		&cobra.Command{Use: "dial PORT", Hidden: true, Args: counted(1, 1), RunE: func(_ *cobra.Command, w []string) error {
+			return serve.Relay(w[0], os.Stdin, os.Stdout)
+		}},
+	)
+	c.Hidden = true
+	return c
+}

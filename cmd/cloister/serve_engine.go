@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"cloister/api"
+	"cloister/api/client"
+	"cloister/serve"
+	"cloister/session/launch"
+)
+
+// serveEngine starts sessions in the instances of tenants, as cloister run -d does in the
+// person's own.
+type serveEngine struct {
+	app     *app
+	program string
+
+	mu  sync.Mutex
+	own map[string]chan struct{} // sessions that this process started, by name: closed at the end
+}
+
+// at is this program in a tenant's instance: with folders of its own, and nothing of the
+// person's environment.
+func (e *serveEngine) at(p serve.Place) (*app, error) {
+	d, err := e.app.dirs()
+	if err != nil {
+		return nil, err
+	}
+	t := *e.app
+	t.env = environ{
+		"HOME": serve.Home, "USER": serve.User, "LANG": "C.UTF-8", "TZ": "UTC",
+		"PATH":            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"XDG_CONFIG_HOME": filepath.Join(p.Dir, "config"), "XDG_STATE_HOME": filepath.Join(p.Dir, "state"),
+		"XDG_DATA_HOME": filepath.Join(p.Dir, "data"), "XDG_RUNTIME_DIR": filepath.Join(d.Runtime, "s", p.Tenant),
+	}
+	if engine := e.app.env.get("DOCKER_HOST"); engine != "" {
+		t.env["DOCKER_HOST"] = engine
+	}
+	return &t, nil
+}
+
+func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) (serve.Live, error) {
+	t, err := e.at(p)
+	if err != nil {
+		return serve.Live{}, err
+	}
+	dirs, err := t.dirs()
+	if err != nil {
+		return serve.Live{}, err
+	}
+	self := t.self(e.program, dirs)
+	for _, name := range slices.Sorted(maps.Keys(t.env)) {
+		self.Env = append(self.Env, name+"="+t.env[name])
+	}
+	self.Dir = "/"
+	child, err := self.Start(o)
+	if err != nil {
+		return serve.Live{}, err
+	}
+	gone := make(chan struct{})
+	answer, err := child.Answer(ctx)
+	if err != nil {
+		return serve.Live{}, fmt.Errorf("start sandbox: %w", err)
+	}
+	e.mu.Lock()
+	if e.own == nil {
+		e.own = map[string]chan struct{}{}
+	}
+	e.own[answer.Name] = gone
+	e.mu.Unlock()
+	go func() {
+		_ = child.Wait() // how it ended is in the record
+		close(gone)
+		e.mu.Lock()
+		delete(e.own, answer.Name)
+		e.mu.Unlock()
+	}()
+	return e.live(ctx, t, answer.Name, gone)
+}
+
+// live reads how a session is entered.
+func (e *serveEngine) live(ctx context.Context, t *app, name string, gone <-chan struct{}) (serve.Live, error) {
+	c, err := t.reach(ctx)
+	if err != nil {
+		return serve.Live{}, err
+	}
+	defer c.Close()
+	info, err := enterable(ctx, c, name)
+	if err != nil {
+		return serve.Live{}, err
+	}
+	d, err := t.driverNamed(info.Isolation)
+	if err != nil {
+		return serve.Live{}, err
+	}
+	live := serve.Live{Name: name, Driver: d, Init: info.InitPID, Gone: gone}
+	if err := json.Unmarshal(info.Exec, &live.Spec); err != nil {
+		return live, fmt.Errorf("enter sandbox: read its description: %w", err)
+	}
+	return live, nil
+}
+
+func (e *serveEngine) Find(ctx context.Context, p serve.Place, name string) (serve.Live, error) {
+	t, err := e.at(p)
+	if err != nil {
+		return serve.Live{}, err
+	}
+	c, err := t.reach(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		return serve.Live{}, serve.ErrNoSession
+	}
+	if err != nil {
+		return serve.Live{}, err
+	}
+	defer c.Close()
+	info, err := c.Session(ctx, name)
+	if sessionMissing(err) || err == nil && info.State != api.StateRunning && info.State != api.StateStarting {
+		return serve.Live{}, serve.ErrNoSession
+	}
+	if err != nil {
+		return serve.Live{}, err
+	}
+	ended, err := watchEnd(info.PID)
+	if err != nil {
+		return serve.Live{}, serve.ErrNoSession
+	}
+	gone := make(chan struct{})
+	go func() {
+		_ = ended(context.WithoutCancel(ctx)) // an error means that it cannot be watched any more
+		close(gone)
+	}()
+	return e.live(ctx, t, name, gone)
+}
+
+func sessionMissing(err error) bool {
+	refused, ok := errors.AsType[*api.Error](err)
+	return ok && refused.Code == api.CodeNotFound
+}
+
+// stopGrace is how long a sandbox's own first command may take to end.
+const stopGrace = 2 * time.Second
+
+func (e *serveEngine) Stop(ctx context.Context, p serve.Place, name, why string) error {
+	t, err := e.at(p)
+	if err != nil {
+		return err
+	}
+	c, err := t.reach(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		return serve.ErrNoSession
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err = c.StopSession(ctx, name, why, stopGrace); sessionMissing(err) {
+		return serve.ErrNoSession
+	}
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	gone := e.own[name]
+	e.mu.Unlock()
+	if gone != nil {
+		<-gone // the shim removes what it made
+	}
+	return nil
+}

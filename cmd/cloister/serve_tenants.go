@@ -1,0 +1,324 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"cloister/api/client"
+	"cloister/config"
+	"cloister/internal/durable"
+	"cloister/serve"
+	"cloister/serve/tenants"
+
+	"github.com/spf13/cobra"
+)
+
+// tenantConfig is the configuration that a new tenant has: nothing but what its own
+// words allow, and no question is asked.
+const tenantConfig = `# The policy of this tenant. Its requests can narrow it, never widen it.
+version: 1
+proxy:
+  unlisted_domain_behavior: deny
+  presets: []
+`
+
+func (a *app) serveTenant() *cobra.Command {
+	return group("tenant", "Who may have sandboxes", a.serveTenantAdd(), a.serveTenantList(),
+		a.serveTenantStop(), a.serveTenantRemove())
+}
+
+func (a *app) serveTenantAdd() *cobra.Command {
+	l := tenants.Usual()
+	c := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Add a tenant, and print where its configuration is",
+		Args:  counted(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := tenants.CheckName(args[0]); err != nil {
+				return wrongWords("", "serve tenant add: %v", err)
+			}
+			if l.Sandboxes < 1 || l.RequestsPerMinute < 1 || l.Streams < 1 || l.Lifetime < time.Second || l.CPUs < 0 {
+				return wrongWords("", "serve tenant add: a limit must be at least 1")
+			}
+			if l.Memory != "" {
+				if _, err := config.ParseSize(l.Memory); err != nil {
+					return wrongWords("such as 512MiB or 8GiB", "serve tenant add: --memory: %v", err)
+				}
+			}
+			r, err := a.tenants()
+			if err != nil {
+				return err
+			}
+			if err := r.Add(tenants.Tenant{Name: args[0], Created: time.Now().UTC(), Limits: l}); err != nil {
+				return fmt.Errorf("serve tenant add %s: %w", args[0], err)
+			}
+			file := filepath.Join(r.Home(args[0]), "config", "cloister", "config.yaml")
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				return err
+			}
+			// One of that name that was removed has left its own.
+			if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+				err = durable.WriteFile(file, []byte(tenantConfig), 0o600)
+				if err != nil {
+					return err
+				}
+			}
+			a.line("%s", file)
+			return nil
+		},
+	}
+	fl := c.Flags()
+	fl.IntVar(&l.Sandboxes, "sandboxes", l.Sandboxes, "sandboxes that exist at once, paused ones too")
+	fl.DurationVar(&l.Lifetime, "lifetime", l.Lifetime, "the longest timeout of a sandbox")
+	fl.IntVar(&l.RequestsPerMinute, "requests", l.RequestsPerMinute, "requests in a minute")
+	fl.IntVar(&l.Streams, "streams", l.Streams, "requests under way at once")
+	fl.StringVar(&l.Memory, "memory", "", "memory of one sandbox, such as 2GiB")
+	fl.Float64Var(&l.CPUs, "cpus", 0, "processors of one sandbox")
+	return c
+}
+
+func (a *app) serveTenantList() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "list", Short: "List the tenants", Args: counted(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			r, err := a.tenants()
+			if err != nil {
+				return err
+			}
+			list, err := r.List()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if list == nil {
+					list = []tenants.Tenant{}
+				}
+				return a.json(list)
+			}
+			rows := [][]string{{"NAME", "SANDBOXES", "REQUESTS", "CREATED"}}
+			for _, t := range list {
+				l, made := t.Limits, t.Created.Local().Format(time.DateTime)
+				rows = append(rows, []string{t.Name, strconv.Itoa(l.Sandboxes), strconv.Itoa(l.RequestsPerMinute), made})
+			}
+			a.table(rows)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return c
+}
+
+func (a *app) serveTenantRemove() *cobra.Command {
+	return &cobra.Command{
+		Use:               "remove NAME",
+		Short:             "End a tenant's keys and sandboxes; its files and its record stay",
+		Args:              counted(1, 1),
+		ValidArgsFunction: a.completeTenants,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.tenants()
+			if err == nil {
+				err = r.Remove(args[0]) // first, so that no key makes another sandbox meanwhile
+			}
+			if errors.Is(err, tenants.ErrMissing) {
+				return wrongWords("cloister serve tenant list", "serve tenant remove: no tenant is called %q", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			return a.endTenant(cmd.Context(), serve.Place{Tenant: args[0], Dir: r.Home(args[0])})
+		},
+	}
+}
+
+func (a *app) serveTenantStop() *cobra.Command {
+	return &cobra.Command{
+		Use:               "stop NAME",
+		Short:             "End a tenant's sandboxes that run, and its guardian; the next request starts one",
+		Args:              counted(1, 1),
+		ValidArgsFunction: a.completeTenants,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := a.tenants()
+			if err == nil {
+				_, err = r.Named(args[0])
+			}
+			if errors.Is(err, tenants.ErrMissing) {
+				return wrongWords("cloister serve tenant list", "serve tenant stop: no tenant is called %q", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			return a.endTenant(cmd.Context(), serve.Place{Tenant: args[0], Dir: r.Home(args[0])})
+		},
+	}
+}
+
+// endTenant ends the sessions of a tenant's instance, and its guardian.
+func (a *app) endTenant(ctx context.Context, p serve.Place) error {
+	t, err := (&serveEngine{app: a}).at(p)
+	if err != nil {
+		return err
+	}
+	c, err := t.reach(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	names, err := liveNames(ctx, c)
+	for _, name := range names {
+		if _, serr := stopOne(ctx, c, name, stopGrace); serr != nil && !sessionMissing(serr) {
+			err = errors.Join(err, serr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("end the sandboxes of %s: %w", p.Tenant, err)
+	}
+	status, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	return endGuardian(ctx, c, status, "cloister serve tenant")
+}
+
+func (a *app) completeTenants(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	r, err := a.tenants()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, _ := r.List() // nothing to offer; Tab is no place for errors
+	var names []string
+	for _, t := range list {
+		names = append(names, t.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) serveKey() *cobra.Command {
+	return group("key", "Keys of tenants", a.serveKeyAdd(), a.serveKeyList(), a.serveKeyRemove())
+}
+
+func (a *app) serveKeyAdd() *cobra.Command {
+	var label string
+	var readOnly bool
+	var expires time.Duration
+	c := &cobra.Command{
+		Use:               "add TENANT",
+		Short:             "Make a key, and print it for the only time",
+		Args:              counted(1, 1),
+		ValidArgsFunction: a.completeTenants,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if expires < 0 {
+				return wrongWords("", "serve key add: --expires cannot be negative")
+			}
+			r, err := a.tenants()
+			if err != nil {
+				return err
+			}
+			k := tenants.Key{Tenant: args[0], Label: label, Scope: tenants.All, Created: time.Now().UTC()}
+			if readOnly {
+				k.Scope = tenants.Read
+			}
+			if expires > 0 {
+				k.Expires = k.Created.Add(expires)
+			}
+			k, text, err := r.MakeKey(k)
+			if errors.Is(err, tenants.ErrMissing) {
+				return wrongWords("cloister serve tenant add "+args[0], "serve key add: no tenant is called %q", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			a.notice("cloister: key %s of %s; it is not shown again", k.ID, k.Tenant)
+			a.line("%s", text)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&label, "label", "", "what it is for")
+	c.Flags().BoolVar(&readOnly, "read-only", false, "it may list and look, and change nothing")
+	c.Flags().DurationVar(&expires, "expires", 0, "how long it is good for, such as 720h; for ever unless said")
+	return c
+}
+
+// keyLine is a key as --json has it, without its digest.
+type keyLine struct {
+	ID      string        `json:"id"`
+	Tenant  string        `json:"tenant"`
+	Label   string        `json:"label"`
+	Scope   tenants.Scope `json:"scope"`
+	Created time.Time     `json:"created"`
+	Expires time.Time     `json:"expires,omitzero"`
+}
+
+func (a *app) serveKeyList() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "list [TENANT]", Short: "List keys, without the keys themselves", Args: counted(0, 1),
+		ValidArgsFunction: a.completeTenants,
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := a.tenants()
+			if err != nil {
+				return err
+			}
+			keys, err := r.Keys(append(args, "")[0])
+			if err != nil {
+				return err
+			}
+			lines, rows := []keyLine{}, [][]string{{"ID", "TENANT", "SCOPE", "CREATED", "EXPIRES", "LABEL"}}
+			for _, k := range keys {
+				lines = append(lines, keyLine{k.ID, k.Tenant, k.Label, k.Scope, k.Created, k.Expires})
+				until := "-"
+				if !k.Expires.IsZero() {
+					until = k.Expires.Local().Format(time.DateTime)
+				}
+				made := k.Created.Local().Format(time.DateTime)
+				rows = append(rows, []string{k.ID, k.Tenant, string(k.Scope), made, until, k.Label})
+			}
+			if asJSON {
+				return a.json(lines)
+			}
+			a.table(rows)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return c
+}
+
+func (a *app) serveKeyRemove() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove ID",
+		Short: "End a key at once",
+		Args:  counted(1, 1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			r, err := a.tenants()
+			if err != nil || len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			keys, _ := r.Keys("") // nothing to offer; Tab is no place for errors
+			var ids []string
+			for _, k := range keys {
+				ids = append(ids, k.ID+"\t"+k.Tenant+" "+k.Label)
+			}
+			return ids, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := a.tenants()
+			if err == nil {
+				err = r.RemoveKey(args[0])
+			}
+			if errors.Is(err, tenants.ErrNoKey) {
+				return wrongWords("cloister serve key list", "serve key remove: no key has the id %q", args[0])
+			}
+			return err
+		},
+	}
+}

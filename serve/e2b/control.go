@@ -1,0 +1,333 @@
+package e2b
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"cloister/serve"
+	"cloister/serve/tenants"
+)
+
+// handler answers a request of a tenant.
+type handler func(http.ResponseWriter, *http.Request, tenants.Tenant) error
+
+// control lists the routes of the control API, with what a key must be for.
+func (d *Door) control() {
+	for _, route := range []struct {
+		pattern string
+		scope   tenants.Scope
+		f       handler
+	}{
+		{"POST /sandboxes", tenants.All, d.create},
+		{"POST /v2/sandboxes", tenants.All, d.create},
+		{"GET /sandboxes", tenants.Read, d.listAll},
+		{"GET /v2/sandboxes", tenants.Read, d.list},
+		{"GET /sandboxes/{id}", tenants.Read, d.info},
+		{"DELETE /sandboxes/{id}", tenants.All, d.kill},
+		{"POST /sandboxes/{id}/timeout", tenants.All, d.timeout},
+		{"POST /sandboxes/{id}/refreshes", tenants.All, d.refresh},
+		{"POST /sandboxes/{id}/pause", tenants.All, d.pause},
+		{"POST /sandboxes/{id}/resume", tenants.All, d.resume},
+		{"POST /sandboxes/{id}/connect", tenants.All, d.connect},
+		{"POST /v2/sandboxes/{id}/connect", tenants.All, d.connect},
+	} {
+		d.api.HandleFunc(route.pattern, d.keyed(route.scope, route.f))
+	}
+	d.api.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	d.api.HandleFunc("/", d.keyed(tenants.Read, func(_ http.ResponseWriter, r *http.Request, _ tenants.Tenant) error {
+		return &status{http.StatusNotFound, "cloister serve has no " + r.Method + " " + clip(r.URL.Path)}
+	}))
+}
+
+// keyed finds the tenant of a request's key.
+func (d *Door) keyed(need tenants.Scope, f handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		t, has, err := d.Tenants.Find(keyOf(r), time.Now())
+		if errors.Is(err, tenants.ErrNone) {
+			fail(w, &status{http.StatusUnauthorized, "the API key is missing or not known"})
+			return
+		}
+		if err != nil {
+			d.Log.Error("find a tenant", "error", err)
+			fail(w, &status{http.StatusInternalServerError, "the register of tenants cannot be read"})
+			return
+		}
+		release, err := d.rates.enter(t.Name, t.Limits)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		defer release()
+		if need == tenants.All && has != tenants.All {
+			fail(w, &status{http.StatusForbidden, "the API key may only read"})
+			return
+		}
+		if err := f(w, r, t); err != nil {
+			if code, _ := statusOf(err); code == http.StatusInternalServerError {
+				d.Log.Error("answer a request", "tenant", t.Name, "method", r.Method, "path", r.URL.Path, "error", err)
+			}
+			fail(w, err)
+		}
+	}
+}
+
+func keyOf(r *http.Request) string {
+	if key := r.Header.Get("X-Api-Key"); key != "" {
+		return key
+	}
+	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return key
+}
+
+// networkWire is what of a request is about the network.
+type networkWire struct {
+	AllowPublicTraffic *bool               `json:"allowPublicTraffic"`
+	AllowOut           []string            `json:"allowOut"`
+	DenyOut            []string            `json:"denyOut"`
+	EgressProxy        *struct{}           `json:"egressProxy"`
+	MaskRequestHost    string              `json:"maskRequestHost"`
+	Rules              map[string]struct{} `json:"rules"`
+}
+
+// createWire is a request for a sandbox, of both generations of the API.
+type createWire struct {
+	TemplateID      string            `json:"templateID"`
+	Timeout         *int64            `json:"timeout"`
+	AutoPause       bool              `json:"autoPause"`
+	AutoPauseMemory *bool             `json:"autoPauseMemory"`
+	AutoResume      *autoResume       `json:"autoResume"`
+	Internet        *bool             `json:"allow_internet_access"`
+	Network         *networkWire      `json:"network"`
+	Metadata        map[string]string `json:"metadata"`
+	EnvVars         map[string]string `json:"envVars"`
+	MCP             *struct{}         `json:"mcp"`
+	IAM             *struct{}         `json:"iam"`
+	VolumeMounts    []struct{}        `json:"volumeMounts"`
+}
+
+type autoResume struct {
+	Enabled bool `json:"enabled"`
+}
+
+// defaultTimeout is that of E2B's SDKs.
+const defaultTimeout = 300
+
+func (q createWire) request(v2 bool) (serve.Request, error) {
+	seconds := int64(15)
+	if v2 {
+		seconds = defaultTimeout
+	}
+	if q.Timeout != nil {
+		seconds = *q.Timeout
+	}
+	if seconds < 0 || seconds > maxSeconds {
+		return serve.Request{}, &serve.BadRequest{What: "timeout: not a number of seconds"}
+	}
+	out := serve.Request{
+		Template: q.TemplateID, Metadata: q.Metadata, Env: q.EnvVars, Timeout: time.Duration(seconds) * time.Second,
+		AutoPause: q.AutoPause, KeepDisk: q.AutoPauseMemory != nil && !*q.AutoPauseMemory,
+		AutoStart: q.AutoResume != nil && q.AutoResume.Enabled,
+	}
+	out.Network.Off = q.Internet != nil && !*q.Internet
+	volumes := len(q.VolumeMounts) > 0
+	for name, given := range map[string]bool{"mcp": q.MCP != nil, "iam": q.IAM != nil, "volumeMounts": volumes} {
+		if given {
+			return out, &serve.BadRequest{What: name + ": cloister serve has none"}
+		}
+	}
+	if n := q.Network; n != nil {
+		if n.EgressProxy != nil || len(n.Rules) > 0 || n.MaskRequestHost != "" {
+			return out, &serve.BadRequest{What: "network: egressProxy, rules and maskRequestHost: cloister serve has none"}
+		}
+		out.Network.AllowOut, out.Network.DenyOut = n.AllowOut, n.DenyOut
+		out.Private = n.AllowPublicTraffic != nil && !*n.AllowPublicTraffic
+	}
+	return out, nil
+}
+
+// maxSeconds keeps a time in seconds within a time.Duration.
+const maxSeconds = 10 * 365 * 24 * 3600
+
+func (d *Door) create(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+	var q createWire
+	if err := read(w, r, &q); err != nil {
+		return err
+	}
+	request, err := q.request(strings.HasPrefix(r.URL.Path, "/v2/"))
+	if err != nil {
+		return err
+	}
+	s, err := d.Host.Create(r.Context(), t, request)
+	if err != nil {
+		return err
+	}
+	reply(w, http.StatusCreated, d.made(s.Record()))
+	return nil
+}
+
+// made is a sandbox as it is answered to its maker.
+func (d *Door) made(r serve.Record) map[string]any {
+	out := map[string]any{
+		"templateID": r.Template, "sandboxID": r.ID, "clientID": "cloister", "envdVersion": EnvdVersion,
+		"envdAccessToken": r.Token, "domain": nil,
+	}
+	if d.Domain != "" {
+		out["domain"] = d.Domain
+	}
+	if r.Private {
+		out["trafficAccessToken"] = r.Traffic
+	}
+	return out
+}
+
+// shown is a sandbox as list and info have it.
+func (d *Door) shown(r serve.Record) map[string]any {
+	out := map[string]any{
+		"templateID": r.Template, "sandboxID": r.ID, "clientID": "cloister", "envdVersion": EnvdVersion,
+		"startedAt": r.Created.UTC().Format(time.RFC3339Nano), "endAt": r.End.UTC().Format(time.RFC3339Nano),
+		"cpuCount": 2, "memoryMB": 1024, "diskSizeMB": 1024, "state": string(r.State), "metadata": r.Metadata,
+	}
+	if r.Metadata == nil {
+		out["metadata"] = map[string]string{}
+	}
+	return out
+}
+
+func (d *Door) info(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+	s, err := d.Host.Get(t.Name, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	rec := s.Record()
+	out := d.shown(rec)
+	out["envdAccessToken"] = rec.Token
+	out["allowInternetAccess"] = !rec.Network.Off
+	if d.Domain != "" {
+		out["domain"] = d.Domain
+	}
+	onTimeout := "kill"
+	if rec.AutoPause {
+		onTimeout = "pause"
+	}
+	out["lifecycle"] = map[string]any{"autoResume": rec.AutoStart, "onTimeout": onTimeout}
+	if len(rec.Network.AllowOut)+len(rec.Network.DenyOut) > 0 || rec.Private {
+		out["network"] = map[string]any{
+			"allowOut": rec.Network.AllowOut, "denyOut": rec.Network.DenyOut, "allowPublicTraffic": !rec.Private,
+		}
+	}
+	reply(w, http.StatusOK, out)
+	return nil
+}
+
+func (d *Door) kill(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+	s, err := d.Host.Get(t.Name, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	// What was begun is finished, whether or not the client waits.
+	if err := s.Kill(context.WithoutCancel(r.Context())); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+type timeoutWire struct {
+	Timeout  *int64 `json:"timeout"`
+	Duration *int64 `json:"duration"`
+	Memory   *bool  `json:"memory"`
+}
+
+// sandbox finds the sandbox of a request's path, and reads the request.
+func (d *Door) sandbox(w http.ResponseWriter, r *http.Request, t tenants.Tenant) (*serve.Sandbox, timeoutWire, error) {
+	var q timeoutWire
+	s, err := d.Host.Get(t.Name, r.PathValue("id"))
+	if err == nil {
+		err = read(w, r, &q)
+	}
+	for _, n := range []*int64{q.Timeout, q.Duration} {
+		if err == nil && n != nil && (*n < 0 || *n > maxSeconds) {
+			err = &serve.BadRequest{What: "timeout: not a number of seconds"}
+		}
+	}
+	return s, q, err
+}
+
+func seconds(n *int64, otherwise int64) time.Duration {
+	if n == nil {
+		return time.Duration(otherwise) * time.Second
+	}
+	return time.Duration(*n) * time.Second
+}
+
+func (d *Door) timeout(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+	s, q, err := d.sandbox(w, r, t)
+	if err == nil {
+		err = s.SetEnd(seconds(q.Timeout, defaultTimeout), false)
+	}
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+func (d *Door) refresh(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+	s, q, err := d.sandbox(w, r, t)
+	if err == nil {
+		err = s.SetEnd(seconds(q.Duration, 60), true)
+	}
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+func (d *Door) pause(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+	s, q, err := d.sandbox(w, r, t)
+	if err != nil {
+		return err
+	}
+	did, err := s.Pause(context.WithoutCancel(r.Context()), q.Memory == nil || *q.Memory)
+	if err == nil && !did {
+		err = &status{http.StatusConflict, "the sandbox is paused already"}
+	}
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+func (d *Door) resume(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+	s, q, err := d.sandbox(w, r, t)
+	if err != nil {
+		return err
+	}
+	did, err := s.Resume(context.WithoutCancel(r.Context()), seconds(q.Timeout, 15))
+	if err == nil && !did {
+		err = &status{http.StatusConflict, "the sandbox is running already"}
+	}
+	if err == nil {
+		reply(w, http.StatusCreated, d.made(s.Record()))
+	}
+	return err
+}
+
+func (d *Door) connect(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+	s, q, err := d.sandbox(w, r, t)
+	if err != nil {
+		return err
+	}
+	did, err := s.Resume(context.WithoutCancel(r.Context()), seconds(q.Timeout, defaultTimeout))
+	if err != nil {
+		return err
+	}
+	code := http.StatusOK
+	if did {
+		code = http.StatusCreated
+	}
+	reply(w, code, d.made(s.Record()))
+	return nil
+}

@@ -1,0 +1,148 @@
+package e2b
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"path"
+	"strings"
+
+	"cloister/sandbox"
+	"cloister/serve"
+	"cloister/serve/connect"
+	"cloister/serve/files"
+)
+
+type sandboxKey struct{}
+
+func withSandbox(ctx context.Context, s *serve.Sandbox) context.Context {
+	return context.WithValue(ctx, sandboxKey{}, s)
+}
+
+func sandboxOf(ctx context.Context) *serve.Sandbox {
+	s, _ := ctx.Value(sandboxKey{}).(*serve.Sandbox)
+	return s
+}
+
+// inside lists the calls for one sandbox's files and processes. What E2B's daemon has for
+// its orchestrator alone is not among them.
+func (d *Door) inside() {
+	for name, h := range map[string]http.Handler{
+		"/process.Process/List":                   connect.Unary(d.processList),
+		"/process.Process/Start":                  connect.Stream(d.processStart),
+		"/process.Process/Connect":                connect.Stream(d.processConnect),
+		"/process.Process/Update":                 connect.Unary(d.processUpdate),
+		"/process.Process/SendInput":              connect.Unary(d.processInput),
+		"/process.Process/StreamInput":            connect.Stream(d.processStreamInput),
+		"/process.Process/SendSignal":             connect.Unary(d.processSignal),
+		"/process.Process/CloseStdin":             connect.Unary(d.processCloseStdin),
+		"/filesystem.Filesystem/Stat":             connect.Unary(d.fileStat),
+		"/filesystem.Filesystem/MakeDir":          connect.Unary(d.fileMakeDir),
+		"/filesystem.Filesystem/Move":             connect.Unary(d.fileMove),
+		"/filesystem.Filesystem/ListDir":          connect.Unary(d.fileList),
+		"/filesystem.Filesystem/Remove":           connect.Unary(d.fileRemove),
+		"/filesystem.Filesystem/WatchDir":         connect.Stream(d.fileWatch),
+		"/filesystem.Filesystem/CreateWatcher":    connect.Unary(d.watcherCreate),
+		"/filesystem.Filesystem/GetWatcherEvents": connect.Unary(d.watcherEvents),
+		"/filesystem.Filesystem/RemoveWatcher":    connect.Unary(d.watcherRemove),
+	} {
+		d.envd.Handle(name, h)
+	}
+	d.envd.HandleFunc("GET /files", d.download)
+	d.envd.HandleFunc("POST /files", d.upload)
+	d.envd.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, &status{http.StatusNotFound, "a sandbox has no " + r.Method + " " + clip(r.URL.Path)})
+	})
+}
+
+// users are the names by which a client may ask for the one user that a sandbox has. The
+// SDKs ask for root by name; nothing gives more than the payload's own rights.
+var users = []string{"", serve.User, "root"}
+
+// userOf reads which user a call is for.
+func userOf(r *http.Request) (string, error) {
+	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Basic ")
+	if !ok {
+		return serve.User, nil
+	}
+	raw, err := base64.StdEncoding.DecodeString(text)
+	name, _, _ := strings.Cut(string(raw), ":")
+	if err != nil {
+		return "", connect.Errorf(connect.Unauthenticated, "the Authorization header is not as it should be")
+	}
+	return knownUser(name)
+}
+
+func knownUser(name string) (string, error) {
+	for _, u := range users {
+		if name == u {
+			return serve.User, nil
+		}
+	}
+	return "", connect.Errorf(connect.Unauthenticated, "user %q does not exist in the sandbox", clip(name))
+}
+
+// resolve makes a client's path absolute, as E2B does: relative to the home.
+func resolve(p string) string {
+	switch {
+	case p == "~" || p == "":
+		return serve.Home
+	case strings.HasPrefix(p, "~/"):
+		return path.Join(serve.Home, p[2:])
+	case !strings.HasPrefix(p, "/"):
+		return path.Join(serve.Home, p)
+	}
+	return path.Clean(p)
+}
+
+// rpcError gives an error its code of the Connect protocol.
+func rpcError(err error) error {
+	var (
+		own       *connect.Error
+		file      *files.Error
+		bad       *serve.BadRequest
+		over      *serve.Over
+		stopped   *serve.NotRunning
+		notFound  *sandbox.ExecError
+		forbidden *serve.Forbidden
+	)
+	switch {
+	case err == nil || errors.As(err, &own):
+		return err
+	case errors.As(err, &file):
+		return connect.Errorf(fileCode(file.Code), "%s", file.Message)
+	case errors.As(err, &bad):
+		return connect.Errorf(connect.InvalidArgument, "%s", bad.What)
+	case errors.As(err, &over):
+		return connect.Errorf(connect.ResourceExhausted, "%s", over.What)
+	case errors.As(err, &forbidden):
+		return connect.Errorf(connect.PermissionDenied, "%s", forbidden.What)
+	case errors.As(err, &stopped):
+		return connect.Errorf(connect.Unavailable, "%s", stopped.Error())
+	case errors.As(err, &notFound):
+		return connect.Errorf(connect.InvalidArgument, "%s", notFound.Error())
+	case errors.Is(err, serve.ErrNoProcess):
+		return connect.Errorf(connect.NotFound, "process not found")
+	case errors.Is(err, serve.ErrNoInput):
+		return connect.Errorf(connect.FailedPrecondition, "%s", err.Error())
+	}
+	return err
+}
+
+func fileCode(c files.Code) connect.Code {
+	switch c {
+	case files.NotFound:
+		return connect.NotFound
+	case files.Exists:
+		return connect.AlreadyExists
+	case files.Invalid:
+		return connect.InvalidArgument
+	case files.Denied:
+		return connect.PermissionDenied
+	case files.Full, files.TooMuch:
+		return connect.ResourceExhausted
+	case files.Failed:
+	}
+	return connect.Internal
+}

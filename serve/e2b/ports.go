@@ -1,0 +1,63 @@
+package e2b
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"time"
+
+	"cloister/serve"
+)
+
+// trafficHeader carries the token of a sandbox whose ports are private.
+const trafficHeader = "E2b-Traffic-Access-Token"
+
+// portWithin bounds how long a program inside may take to accept a connection.
+const portWithin = 10 * time.Second
+
+// proxy passes a request on to a port of a sandbox's loopback.
+func (d *Door) proxy(w http.ResponseWriter, r *http.Request, s *serve.Sandbox, port int) {
+	rec := s.Record()
+	if rec.Private && !same(r.Header.Get(trafficHeader), rec.Traffic) {
+		reply(w, http.StatusForbidden, map[string]any{
+			"sandboxId": rec.ID, "message": "the traffic access token is missing or wrong", "code": http.StatusForbidden,
+		})
+		return
+	}
+	if rec.State == serve.Paused && rec.AutoStart {
+		if _, err := s.Resume(context.WithoutCancel(r.Context()), defaultTimeout*time.Second); err != nil {
+			d.Log.Error("resume a sandbox for a request", "sandbox", rec.ID, "error", err)
+		}
+	}
+	if s.Record().State != serve.Running {
+		gone(w, rec.ID)
+		return
+	}
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, portWithin)
+			defer cancel()
+			return s.Dial(ctx, uint16(port))
+		},
+		DisableKeepAlives: true, DisableCompression: true,
+	}
+	p := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1,
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			pr.Out.URL.Scheme, pr.Out.URL.Host = "http", "localhost:"+strconv.Itoa(port)
+			pr.Out.Host = pr.In.Host
+			for _, name := range []string{trafficHeader, "E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "X-Api-Key"} {
+				pr.Out.Header.Del(name)
+			}
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			reply(w, http.StatusBadGateway, map[string]any{
+				"sandboxId": rec.ID, "message": "The sandbox is running but port is not open",
+				"port": port, "code": http.StatusBadGateway,
+			})
+		},
+	}
+	p.ServeHTTP(w, r)
+}

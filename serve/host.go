@@ -1,0 +1,288 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cloister/sandbox"
+	"cloister/serve/tenants"
+	"cloister/session/launch"
+)
+
+// Place is one tenant's instance of Cloister: its name, and the folder that everything of
+// it lies in.
+type Place struct{ Tenant, Dir string }
+
+// Live is a running session, as its driver enters it.
+type Live struct {
+	Name   string
+	Driver sandbox.Driver
+	Init   int // the driver's handle; it never leaves this process
+	Spec   sandbox.Spec
+	Gone   <-chan struct{} // closed when the session is over
+}
+
+// Engine starts and ends sessions in a tenant's instance.
+type Engine interface {
+	// Start starts a session and returns when its command runs.
+	Start(ctx context.Context, at Place, o launch.Order) (Live, error)
+	// Find gives a session that runs already, ErrNoSession for none.
+	Find(ctx context.Context, at Place, name string) (Live, error)
+	// Stop ends a session and returns when it is over.
+	Stop(ctx context.Context, at Place, name, why string) error
+}
+
+// ErrNoSession says that no session of that name runs.
+var ErrNoSession = errors.New("no such session runs")
+
+// ErrNone is the error of an ID that the tenant has no sandbox of.
+var ErrNone = errors.New("sandbox not found")
+
+// Over is the error of a bound that is reached.
+type Over struct{ What string }
+
+func (e *Over) Error() string { return e.What }
+
+// Options are what a Host depends on.
+type Options struct {
+	Engine  Engine
+	Tenants *tenants.Register
+	// Program is Cloister itself, which is shown in each sandbox, read-only, for the
+	// requests for files and ports.
+	Program string
+	Log     *slog.Logger
+}
+
+// Host keeps all sandboxes.
+type Host struct {
+	Options
+	ctx  context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu   sync.Mutex
+	all  map[string]*Sandbox // by tenant/ID
+	made map[string]int      // sandboxes that are being made, by tenant
+	shut bool
+}
+
+// Open finds the sandboxes that an earlier server left, and goes on with them.
+func Open(ctx context.Context, o Options) (*Host, error) {
+	ctx, stop := context.WithCancel(ctx)
+	h := &Host{Options: o, ctx: ctx, stop: stop, all: map[string]*Sandbox{}, made: map[string]int{}}
+	list, err := o.Tenants.List()
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	for _, t := range list {
+		found, err := h.records(t.Name)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		for _, r := range found {
+			h.readopt(ctx, r)
+		}
+	}
+	h.wg.Go(h.reap)
+	return h, nil
+}
+
+// Close leaves the sandboxes alive for the next server; what runs in them by a request of
+// this one ends.
+func (h *Host) Close() {
+	h.mu.Lock()
+	h.shut = true
+	all := make([]*Sandbox, 0, len(h.all))
+	for _, s := range h.all {
+		all = append(all, s)
+	}
+	h.mu.Unlock()
+	for _, s := range all {
+		s.leave()
+	}
+	h.stop()
+	h.wg.Wait()
+}
+
+func (h *Host) place(tenant string) Place { return Place{tenant, h.Tenants.Home(tenant)} }
+
+func key(tenant, id string) string { return tenant + "/" + id }
+
+// newID makes an ID that is one label of a host name without a meaning.
+func newID() string { return "i" + strings.ToLower(rand.Text()[:19]) }
+
+// Request is what a new sandbox is.
+type Request struct {
+	Template  string
+	Metadata  map[string]string
+	Env       map[string]string
+	Timeout   time.Duration
+	AutoPause bool
+	KeepDisk  bool // an automatic pause keeps the files alone
+	AutoStart bool // a request for a paused sandbox resumes it
+	Network   Network
+	Private   bool // the ports need a token
+}
+
+// Create makes a sandbox for a tenant.
+func (h *Host) Create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbox, error) {
+	if err := h.reserve(t); err != nil {
+		return nil, err
+	}
+	defer func() {
+		h.mu.Lock()
+		h.made[t.Name]--
+		h.mu.Unlock()
+	}()
+	if err := q.check(t.Limits); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	s := &Sandbox{host: h, tenant: t, record: Record{
+		ID: newID(), Tenant: t.Name, Template: q.Template, Metadata: q.Metadata, Env: q.Env,
+		Created: now, End: now.Add(q.Timeout), State: Running, Token: token(), Traffic: token(),
+		AutoPause: q.AutoPause, KeepDisk: q.KeepDisk, AutoStart: q.AutoStart, Network: q.Network, Private: q.Private,
+	}}
+	if err := os.MkdirAll(s.work(), 0o700); err != nil {
+		return nil, fmt.Errorf("create sandbox: %w", err)
+	}
+	err := s.begin(ctx)
+	if err == nil {
+		err = s.save()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.discard(context.WithoutCancel(ctx), "it could not be made"))
+	}
+	h.mu.Lock()
+	h.all[key(t.Name, s.record.ID)] = s
+	h.mu.Unlock()
+	return s, nil
+}
+
+// reserve counts a sandbox before it is made, so that many requests at once stay within
+// the limit too.
+func (h *Host) reserve(t tenants.Tenant) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.shut {
+		return &Over{"the server is on its way out"}
+	}
+	n := h.made[t.Name]
+	for _, s := range h.all {
+		if s.tenant.Name == t.Name {
+			n++
+		}
+	}
+	if n >= t.Limits.Sandboxes {
+		return &Over{fmt.Sprintf("the tenant has %d sandboxes, which is its limit", n)}
+	}
+	h.made[t.Name]++
+	return nil
+}
+
+// Get finds a sandbox of a tenant. One of another tenant is not found, as one that never
+// was.
+func (h *Host) Get(tenant, id string) (*Sandbox, error) {
+	h.mu.Lock()
+	s := h.all[key(tenant, id)]
+	h.mu.Unlock()
+	if s == nil || s.gone() {
+		return nil, ErrNone
+	}
+	return s, nil
+}
+
+// ByID finds a sandbox for whoever has its token, of any tenant: the caller checks the
+// token before it answers.
+func (h *Host) ByID(id string) (*Sandbox, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.all {
+		if s.record.ID == id && !s.gone() {
+			return s, nil
+		}
+	}
+	return nil, ErrNone
+}
+
+// List gives a tenant's sandboxes, the newest first.
+func (h *Host) List(tenant string) []Record {
+	h.mu.Lock()
+	var out []Record
+	for _, s := range h.all {
+		if s.tenant.Name == tenant && !s.gone() {
+			out = append(out, s.Record())
+		}
+	}
+	h.mu.Unlock()
+	slices.SortFunc(out, func(a, b Record) int {
+		if c := b.Created.Compare(a.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return out
+}
+
+// reap ends or pauses what has reached its end.
+func (h *Host) reap() {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case now := <-tick.C:
+			h.mu.Lock()
+			var due []*Sandbox
+			for _, s := range h.all {
+				if s.due(now) {
+					due = append(due, s)
+				}
+			}
+			h.mu.Unlock()
+			for _, s := range due {
+				h.wg.Go(func() {
+					if err := s.expire(context.WithoutCancel(h.ctx)); err != nil {
+						h.Log.Error("end a sandbox whose time is over", "tenant", s.tenant.Name, "sandbox", s.record.ID, "error", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// forget takes a sandbox out of the table.
+func (h *Host) forget(s *Sandbox) {
+	h.mu.Lock()
+	delete(h.all, key(s.tenant.Name, s.record.ID))
+	h.mu.Unlock()
+}
+
+// records reads what an earlier server wrote down of a tenant's sandboxes.
+func (h *Host) records(tenant string) ([]Record, error) {
+	list, err := filepath.Glob(filepath.Join(h.Tenants.Home(tenant), "sandboxes", "*", "record.json"))
+	if err != nil {
+		return nil, err
+	}
+	var out []Record
+	for _, file := range list {
+		r, err := readRecord(file)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}

@@ -1,0 +1,350 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"cloister/internal/durable"
+	"cloister/serve/files"
+	"cloister/serve/tenants"
+	"cloister/session/launch"
+	"cloister/workspace/homes"
+)
+
+// State is what a sandbox does.
+type State string
+
+// The closed set of states. A sandbox that is neither is gone.
+const (
+	Running State = "running"
+	Paused  State = "paused"
+	ended   State = "ended"
+)
+
+// Record is what of a sandbox is written down.
+type Record struct {
+	ID       string            `json:"id"`
+	Tenant   string            `json:"tenant"`
+	Template string            `json:"template"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Created  time.Time         `json:"created"`
+	End      time.Time         `json:"end"`
+	State    State             `json:"state"`
+	// Token opens the sandbox's files and processes, Traffic its ports.
+	Token   string `json:"token"`
+	Traffic string `json:"traffic"`
+	// Cold says that a pause kept the files alone.
+	Cold      bool    `json:"cold,omitempty"`
+	AutoPause bool    `json:"auto_pause,omitempty"`
+	KeepDisk  bool    `json:"keep_disk,omitempty"`
+	AutoStart bool    `json:"auto_start,omitempty"`
+	Network   Network `json:"network,omitzero"`
+	// Private says that the ports need the Traffic token.
+	Private bool `json:"private,omitempty"`
+}
+
+// Sandbox is one sandbox of a tenant.
+type Sandbox struct {
+	host   *Host
+	tenant tenants.Tenant
+
+	turn sync.Mutex // begin, pause, resume and end, one after the other
+
+	mu     sync.Mutex
+	record Record
+	live   *Live
+	thaw   func() error // of a pause that keeps the processes
+	pool   *files.Pool
+	procs  map[uint32]*Process
+	next   uint32
+	ending bool
+}
+
+// NotRunning is the error of a sandbox that is paused or gone.
+type NotRunning struct{ ID string }
+
+func (e *NotRunning) Error() string { return "the sandbox is not running" }
+
+func token() string {
+	var raw [32]byte
+	_, _ = rand.Read(raw[:]) // it cannot fail (crypto/rand)
+	return hex.EncodeToString(raw[:])
+}
+
+// Record is what the sandbox is now.
+func (s *Sandbox) Record() Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record
+}
+
+// Tenant is whose it is.
+func (s *Sandbox) Tenant() string { return s.tenant.Name }
+
+func (s *Sandbox) gone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.State == ended
+}
+
+func (s *Sandbox) dir() string {
+	return filepath.Join(s.host.Tenants.Home(s.tenant.Name), "sandboxes", s.record.ID)
+}
+
+// work is the empty folder that is the session's project: its private home is the
+// sandbox's disk.
+func (s *Sandbox) work() string { return filepath.Join(s.dir(), "w") }
+
+func (s *Sandbox) save() error {
+	r := s.Record()
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write down sandbox: %w", err)
+	}
+	return durable.WriteFile(filepath.Join(s.dir(), "record.json"), append(text, '\n'), 0o600)
+}
+
+func readRecord(file string) (Record, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Record{}, fmt.Errorf("read sandbox: %w", err)
+	}
+	var r Record
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("read sandbox: %s: %w", file, err)
+	}
+	return r, nil
+}
+
+// Verb is the hidden command of Cloister that runs in a sandbox.
+const Verb = "inside"
+
+// User is what the user of every sandbox is called, and Home is their folder.
+const (
+	User = "user"
+	Home = "/home/user"
+)
+
+// order is the session of the sandbox.
+func (s *Sandbox) order() (launch.Order, error) {
+	r := s.Record()
+	o := launch.Order{
+		Verb: "run", Args: []string{s.host.Program, "serve", Verb, "hold"},
+		Name: r.ID, Project: s.work(), Workspace: "none", User: User,
+		Expose: []string{s.host.Program + ":ro"},
+		Memory: s.tenant.Limits.Memory, CPUs: s.tenant.Limits.CPUs,
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+		o.Env = append(o.Env, name+"="+r.Env[name])
+	}
+	if t := templateOf(r.Template); t.Image != "" {
+		o.Image = t.Image
+	}
+	return o, r.Network.apply(&o)
+}
+
+// begin starts the session.
+func (s *Sandbox) begin(ctx context.Context) error {
+	o, err := s.order()
+	if err != nil {
+		return err
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	live, err := s.host.Engine.Start(ctx, s.host.place(s.tenant.Name), o)
+	if err != nil {
+		return err
+	}
+	s.enter(live)
+	return nil
+}
+
+// enter takes a session that runs as the sandbox's.
+func (s *Sandbox) enter(live Live) {
+	pool := &files.Pool{Start: s.program}
+	s.mu.Lock()
+	s.live, s.pool, s.procs = &live, pool, map[uint32]*Process{}
+	s.mu.Unlock()
+	s.host.wg.Go(func() {
+		select {
+		case <-live.Gone:
+			s.lost(&live)
+		case <-s.host.ctx.Done():
+		}
+	})
+}
+
+// lost ends a sandbox whose session ended by itself.
+func (s *Sandbox) lost(live *Live) {
+	s.mu.Lock()
+	mine := s.live != nil && s.live.Name == live.Name && s.live.Init == live.Init && !s.ending
+	s.mu.Unlock()
+	if !mine {
+		return
+	}
+	s.host.Log.Info("a sandbox ended by itself", "tenant", s.tenant.Name, "sandbox", s.record.ID)
+	if err := s.Kill(context.WithoutCancel(s.host.ctx)); err != nil && !errors.Is(err, ErrNone) {
+		s.host.Log.Error("remove a sandbox", "tenant", s.tenant.Name, "sandbox", s.record.ID, "error", err)
+	}
+}
+
+// readopt goes on with a sandbox of an earlier server.
+func (h *Host) readopt(ctx context.Context, r Record) {
+	t, err := h.Tenants.Named(r.Tenant)
+	if err != nil {
+		return
+	}
+	s := &Sandbox{host: h, tenant: t, record: r}
+	live, err := h.Engine.Find(ctx, h.place(t.Name), r.ID)
+	switch {
+	case err == nil && r.State != ended:
+		s.enter(live)
+	case r.State == Paused:
+		s.record.Cold = true // the host was started anew: its processes are gone, its files are not
+	default:
+		h.Log.Info("a sandbox is gone that an earlier server had", "tenant", t.Name, "sandbox", r.ID, "error", err)
+		if err := s.discard(ctx, "its session is gone"); err != nil {
+			h.Log.Error("remove a sandbox", "tenant", t.Name, "sandbox", r.ID, "error", err)
+		}
+		return
+	}
+	h.mu.Lock()
+	h.all[key(t.Name, r.ID)] = s
+	h.mu.Unlock()
+}
+
+// leave lets go of the sandbox without ending it.
+func (s *Sandbox) leave() {
+	s.mu.Lock()
+	pool, procs := s.pool, s.procs
+	s.procs = nil
+	s.mu.Unlock()
+	if pool != nil {
+		pool.Close()
+	}
+	for _, p := range procs {
+		p.end()
+	}
+}
+
+// Kill ends the sandbox and removes all of it.
+func (s *Sandbox) Kill(ctx context.Context) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.mu.Lock()
+	if s.record.State == ended {
+		s.mu.Unlock()
+		return ErrNone
+	}
+	s.record.State, s.ending = ended, true
+	s.mu.Unlock()
+	s.host.forget(s)
+	return s.discard(ctx, "the server was asked to")
+}
+
+// discard ends the session, if there is one, and removes what the sandbox had.
+func (s *Sandbox) discard(ctx context.Context, why string) error {
+	s.mu.Lock()
+	thaw := s.thaw
+	s.thaw = nil
+	s.mu.Unlock()
+	if thaw != nil {
+		_ = thaw() // they are ended next
+	}
+	s.leave()
+	err := s.host.Engine.Stop(ctx, s.host.place(s.tenant.Name), s.record.ID, why)
+	if errors.Is(err, ErrNoSession) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("end sandbox %s: %w", s.record.ID, err)
+	}
+	data := filepath.Join(s.host.Tenants.Home(s.tenant.Name), "data", "cloister")
+	err = homes.Home{Dir: homes.Of(data, s.work()), Project: s.work()}.Remove()
+	if rerr := os.RemoveAll(s.dir()); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	return err
+}
+
+// due says that the sandbox's time is over.
+func (s *Sandbox) due(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.State == Running && !s.ending && now.After(s.record.End)
+}
+
+// expire does at a sandbox's end what its maker wanted.
+func (s *Sandbox) expire(ctx context.Context) error {
+	if !s.due(time.Now()) {
+		return nil
+	}
+	if s.Record().AutoPause {
+		_, err := s.Pause(ctx, !s.Record().KeepDisk)
+		return err
+	}
+	err := s.Kill(ctx)
+	if errors.Is(err, ErrNone) {
+		return nil
+	}
+	return err
+}
+
+// SetEnd gives the sandbox another time to live from now on. With extend it is never
+// shortened.
+func (s *Sandbox) SetEnd(d time.Duration, extend bool) error {
+	if d < 0 || d > s.tenant.Limits.Lifetime {
+		return &BadRequest{fmt.Sprintf("timeout: want at most %d seconds", int(s.tenant.Limits.Lifetime/time.Second))}
+	}
+	s.mu.Lock()
+	if s.record.State != Running {
+		s.mu.Unlock()
+		return &NotRunning{s.record.ID}
+	}
+	if end := time.Now().Add(d); !extend || end.After(s.record.End) {
+		s.record.End = end
+	}
+	s.mu.Unlock()
+	return s.save()
+}
+
+// BadRequest is the error of a request that says what cannot be.
+type BadRequest struct{ What string }
+
+func (e *BadRequest) Error() string { return e.What }
+
+// Bounds of what a request may hold.
+const (
+	maxPairs = 100
+	maxValue = 4096
+)
+
+func (q Request) check(l tenants.Limits) error {
+	if q.Timeout < 0 || q.Timeout > l.Lifetime {
+		return &BadRequest{fmt.Sprintf("timeout: want at most %d seconds", int(l.Lifetime/time.Second))}
+	}
+	for what, pairs := range map[string]map[string]string{"metadata": q.Metadata, "envVars": q.Env} {
+		if len(pairs) > maxPairs {
+			return &BadRequest{fmt.Sprintf("%s: want at most %d entries", what, maxPairs)}
+		}
+		for name, value := range pairs {
+			if len(name) > 256 || len(value) > maxValue {
+				return &BadRequest{fmt.Sprintf("%s: an entry is too long", what)}
+			}
+		}
+	}
+	return checkEnv(q.Env)
+}

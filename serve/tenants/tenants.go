@@ -1,0 +1,297 @@
+// Package tenants knows whose requests a server answers, by their keys.
+//
+// [Open] reads the register of one server: tenants, their bounds, and the digests of their
+// keys. [Register.Find] gives the tenant of a key as the file on disk has it now, so that a
+// key that was removed opens nothing any more.
+//
+// The promise: a key is shown once, when it is made, and kept as its SHA-256 digest alone;
+// it has 160 random bits, so a digest gives nothing to guess. A name is one word of a path.
+// It knows no sandbox and judges no request.
+//
+// Most readers want [Register.Find].
+package tenants
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/durable"
+	"cloister/internal/realpath"
+)
+
+// Limits bound one tenant.
+type Limits struct {
+	Sandboxes         int           `json:"sandboxes"`           // that exist at once, paused ones too
+	Lifetime          time.Duration `json:"lifetime"`            // the longest timeout of a sandbox
+	RequestsPerMinute int           `json:"requests_per_minute"` // of all its keys together
+	Streams           int           `json:"streams"`             // requests under way at once
+	Snapshots         int           `json:"snapshots"`
+	Memory            string        `json:"memory,omitempty"` // of one sandbox; empty for the configuration's
+	CPUs              float64       `json:"cpus,omitempty"`   // of one sandbox
+}
+
+// Usual are the limits of a tenant for which nothing else was said.
+func Usual() Limits {
+	return Limits{Sandboxes: 20, Lifetime: 24 * time.Hour, RequestsPerMinute: 6000, Streams: 512, Snapshots: 100}
+}
+
+// Tenant is one customer of a server.
+type Tenant struct {
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+	Limits  Limits    `json:"limits"`
+}
+
+// Scope is what a key may do.
+type Scope string
+
+// The closed set of scopes.
+const (
+	All  Scope = "all"
+	Read Scope = "read" // list and look, change nothing and enter nothing
+)
+
+// Key is one key, without the key itself.
+type Key struct {
+	ID      string    `json:"id"`
+	Tenant  string    `json:"tenant"`
+	Label   string    `json:"label,omitempty"`
+	Scope   Scope     `json:"scope"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+	Digest  string    `json:"digest"`
+}
+
+// table is the file.
+type table struct {
+	Version int      `json:"version"`
+	Tenants []Tenant `json:"tenants"`
+	Keys    []Key    `json:"keys"`
+}
+
+// Register is the register of one server.
+type Register struct {
+	dir string
+
+	mu    sync.Mutex
+	seen  fs.FileInfo
+	now   table
+	byKey map[string]Key
+}
+
+// ErrNone is the error of a key that opens nothing, whatever the reason.
+var ErrNone = errors.New("the key is not known")
+
+// ErrTaken and ErrMissing are errors of names.
+var (
+	ErrTaken   = errors.New("a tenant of that name exists")
+	ErrMissing = errors.New("no tenant has that name")
+)
+
+// Open opens the register in a folder, which is made.
+func Open(dir string) (*Register, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the register of tenants: %w", err)
+	}
+	real, err := realpath.Of(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the register of tenants: %w", err)
+	}
+	r := &Register{dir: real}
+	_, err = r.read()
+	return r, err
+}
+
+func (r *Register) file() string { return filepath.Join(r.dir, "tenants.json") }
+
+// Home is the folder of one tenant.
+func (r *Register) Home(name string) string { return filepath.Join(r.dir, "t", name) }
+
+// CheckName refuses what cannot be a tenant's name.
+func CheckName(name string) error {
+	ok := len(name) >= 1 && len(name) <= 32 && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-')
+	}) && name[0] != '-'
+	if !ok {
+		return fmt.Errorf("tenant name %q: want at most 32 of a-z, 0-9 and hyphens, no hyphen first", name)
+	}
+	return nil
+}
+
+// read gives the table as it is on disk.
+func (r *Register) read() (table, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fi, err := os.Stat(r.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		r.seen, r.now, r.byKey = nil, table{Version: 1}, nil
+		return r.now, nil
+	}
+	if err != nil {
+		return table{}, fmt.Errorf("read the register of tenants: %w", err)
+	}
+	if r.seen != nil && os.SameFile(fi, r.seen) && fi.ModTime().Equal(r.seen.ModTime()) && fi.Size() == r.seen.Size() {
+		return r.now, nil
+	}
+	text, err := os.ReadFile(r.file())
+	if err != nil {
+		return table{}, fmt.Errorf("read the register of tenants: %w", err)
+	}
+	var t table
+	if err := json.Unmarshal(text, &t); err != nil {
+		return table{}, fmt.Errorf("read the register of tenants: %s: %w", r.file(), err)
+	}
+	if t.Version != 1 {
+		return table{}, fmt.Errorf("read the register of tenants: %s has version %d, want 1", r.file(), t.Version)
+	}
+	byKey := make(map[string]Key, len(t.Keys))
+	for _, k := range t.Keys {
+		byKey[k.Digest] = k
+	}
+	r.seen, r.now, r.byKey = fi, t, byKey
+	return t, nil
+}
+
+// change replaces the table, one writer at a time.
+func (r *Register) change(f func(*table) error) error {
+	lock, err := os.OpenFile(filepath.Join(r.dir, "tenants.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("change the register of tenants: %w", err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("change the register of tenants: %w", err)
+	}
+	t, err := r.read()
+	if err != nil {
+		return err
+	}
+	t.Tenants, t.Keys = slices.Clone(t.Tenants), slices.Clone(t.Keys)
+	if err := f(&t); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return fmt.Errorf("change the register of tenants: %w", err)
+	}
+	return durable.WriteFile(r.file(), append(text, '\n'), 0o600)
+}
+
+// Add adds a tenant.
+func (r *Register) Add(t Tenant) error {
+	if err := CheckName(t.Name); err != nil {
+		return err
+	}
+	return r.change(func(all *table) error {
+		if slices.ContainsFunc(all.Tenants, func(o Tenant) bool { return o.Name == t.Name }) {
+			return ErrTaken
+		}
+		all.Tenants = append(all.Tenants, t)
+		return nil
+	})
+}
+
+// Remove removes a tenant with its keys. Its folder stays.
+func (r *Register) Remove(name string) error {
+	return r.change(func(all *table) error {
+		n := len(all.Tenants)
+		all.Tenants = slices.DeleteFunc(all.Tenants, func(t Tenant) bool { return t.Name == name })
+		if len(all.Tenants) == n {
+			return ErrMissing
+		}
+		all.Keys = slices.DeleteFunc(all.Keys, func(k Key) bool { return k.Tenant == name })
+		return nil
+	})
+}
+
+// List gives all tenants.
+func (r *Register) List() ([]Tenant, error) {
+	t, err := r.read()
+	return slices.Clone(t.Tenants), err
+}
+
+// Keys gives the keys of one tenant, or of all for "".
+func (r *Register) Keys(tenant string) ([]Key, error) {
+	t, err := r.read()
+	return slices.DeleteFunc(slices.Clone(t.Keys), func(k Key) bool { return tenant != "" && k.Tenant != tenant }), err
+}
+
+// MakeKey makes a key for a tenant and gives it, for the only time.
+func (r *Register) MakeKey(k Key) (Key, string, error) {
+	var raw [20]byte
+	_, _ = rand.Read(raw[:]) // it cannot fail (crypto/rand)
+	text := "e2b_" + hex.EncodeToString(raw[:])
+	k.ID, k.Digest = strings.ToLower(rand.Text()[:10]), digest(text)
+	return k, text, r.change(func(all *table) error {
+		if !slices.ContainsFunc(all.Tenants, func(t Tenant) bool { return t.Name == k.Tenant }) {
+			return ErrMissing
+		}
+		all.Keys = append(all.Keys, k)
+		return nil
+	})
+}
+
+// ErrNoKey is the error of a key's ID that none has.
+var ErrNoKey = errors.New("no key has that id")
+
+// RemoveKey ends a key.
+func (r *Register) RemoveKey(id string) error {
+	return r.change(func(all *table) error {
+		n := len(all.Keys)
+		all.Keys = slices.DeleteFunc(all.Keys, func(k Key) bool { return k.ID == id })
+		if len(all.Keys) == n {
+			return ErrNoKey
+		}
+		return nil
+	})
+}
+
+func digest(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// Find gives the tenant and the scope of a key, at a moment.
+func (r *Register) Find(key string, at time.Time) (Tenant, Scope, error) {
+	t, err := r.read()
+	if err != nil {
+		return Tenant{}, "", err
+	}
+	r.mu.Lock()
+	k, ok := r.byKey[digest(key)]
+	r.mu.Unlock()
+	if !ok || !k.Expires.IsZero() && !at.Before(k.Expires) {
+		return Tenant{}, "", ErrNone
+	}
+	i := slices.IndexFunc(t.Tenants, func(t Tenant) bool { return t.Name == k.Tenant })
+	if i < 0 {
+		return Tenant{}, "", ErrNone
+	}
+	return t.Tenants[i], k.Scope, nil
+}
+
+// Named gives a tenant by its name.
+func (r *Register) Named(name string) (Tenant, error) {
+	t, err := r.read()
+	if err != nil {
+		return Tenant{}, err
+	}
+	i := slices.IndexFunc(t.Tenants, func(t Tenant) bool { return t.Name == name })
+	if i < 0 {
+		return Tenant{}, ErrMissing
+	}
+	return t.Tenants[i], nil
+}

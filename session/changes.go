@@ -50,19 +50,22 @@ func (s *Shim) writable() []string {
 	return out
 }
 
-// copyBefore copies, beside the command, what programs of the host obey and what the
-// command did not change yet.
-func (r *reviewing) copyBefore(ctx context.Context) (wait func()) {
-	if r == nil {
+// lookBefore looks, beside the command, at what lies in the project: it copies what programs
+// of the host obey and what the command did not change yet, and tells of files that are hard
+// links to something outside of the project.
+func (s *Shim) lookBefore(ctx context.Context, r *reviewing) (wait func()) {
+	if s.View.None || s.View.Overlay {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		paths, whole := workspace.AutoRunFiles(ctx, r.p.Root)
-		before, all := r.s.Reviews.Copy(r.p.Root, paths, r.since)
-		_ = r.p.Copied(before, whole && all) // a copy that cannot be noted is none: the entry says so
+		found := workspace.LookBefore(ctx, string(s.Project.Root))
+		r.copied(found)
+		if n := len(found.Linked); n > 0 && s.Notify != nil {
+			s.Notify(fmt.Sprintf("%s is a hard link to a file outside the project: what is written to it is written there as well%s", found.Linked[0], more(n-1)))
+		}
 	}()
 	return func() {
 		defer cancel()
@@ -75,6 +78,15 @@ func (r *reviewing) copyBefore(ctx context.Context) (wait func()) {
 		cancel()
 		<-done
 	}
+}
+
+// copied keeps copies of what was found before.
+func (r *reviewing) copied(found workspace.Before) {
+	if r == nil {
+		return
+	}
+	before, all := r.s.Reviews.Copy(r.p.Root, found.AutoRun, r.since)
+	_ = r.p.Copied(before, found.Whole && all) // a copy that cannot be noted is none: the entry says so
 }
 
 // end makes what was found wait for a person.
@@ -120,7 +132,7 @@ func bounded(paths []string, view workspace.Holder) []review.Change {
 func changes(paths []string, view workspace.Holder) []review.Change {
 	var out []review.Change
 	for _, path := range paths {
-		out = append(out, review.Change{Path: path, Why: workspace.Reason(path), New: !view.Held(path) && workspace.FoundAtStart(path)})
+		out = append(out, review.Change{Path: path, Why: workspace.Reason(path), New: !view.Held(path) && workspace.FoundAtStart(path), Unseen: !workspace.LookedBefore(path)})
 	}
 	return out
 }

@@ -169,15 +169,14 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if s.Running != nil {
 		s.Running()
 	}
-	links, disk, copied := s.watchLinks(ctx), s.watchDisk(ctx), pending.copyBefore(ctx)
+	disk, looked := s.watchDisk(ctx), s.lookBefore(ctx, pending)
 	// The end has been told, the stubs are gone: once, as soon as it is known.
 	var once sync.Once
 	var endErr, reviewErr error
 	over := func(status sandbox.Status, lost error) {
 		once.Do(func() {
-			links()
 			disk()
-			copied()
+			looked()
 			mended := view.Mend()
 			released := make(chan struct{})
 			go func() {
@@ -387,32 +386,6 @@ func endOf(box sandbox.Box) <-chan sandbox.Status {
 		return b.Alone()
 	}
 	return nil
-}
-
-// watchLinks looks for files that are hard links to something outside the
-// project, beside the command, since it takes as long as the project is large.
-func (s *Shim) watchLinks(ctx context.Context) (wait func()) {
-	if s.View.None || s.View.Overlay {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		found := workspace.Linked(ctx, string(s.Project.Root))
-		if len(found) > 0 && s.Notify != nil {
-			s.Notify(fmt.Sprintf("%s is a hard link to a file outside the project: what is written to it is written there as well%s", found[0], more(len(found)-1)))
-		}
-	}()
-	return func() {
-		// A short command does not cut the look short for a small project.
-		select {
-		case <-done:
-		case <-time.After(20 * time.Millisecond):
-		}
-		cancel()
-		<-done
-	}
 }
 
 func more(n int) string {

@@ -13,8 +13,6 @@ import (
 
 	"cloister/host/resolve"
 	"cloister/internal/realpath"
-	"cloister/workspace/gitdir"
-	"cloister/workspace/hostgit"
 	"cloister/workspace/protect"
 	"cloister/workspace/stubs"
 )
@@ -105,6 +103,7 @@ type walk struct {
 	found     []string
 	indexes   []string // of repositories, that changed
 	truncated bool
+	links     *links // takes hard links too; nil where nobody asks for them
 }
 
 // folder looks at one folder. moved tells that it, or one above it, may have
@@ -124,47 +123,68 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 	if rel != "" && os.Geteuid() != 0 && protect.Shut(filepath.Join(w.root, rel)) {
 		w.unread(rel, moved, fs.ErrPermission) // its names are told, and nothing of them
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	bare := isBare(names) && filepath.Base(rel) != ".git"
-	git := bare || filepath.Base(rel) == ".git" || (w.beside || inGit(filepath.Join(rel, "x"))) && slices.Contains(names, "objects")
+	h := w.here(rel, entries, inBare)
 	for _, e := range entries {
 		path := filepath.Join(rel, e.Name())
-		if git && w.strange(path, e, moved) {
+		if w.links != nil {
+			w.links.look(w.root, path, e)
+		}
+		if h.git && w.strange(path, e, moved) {
 			w.found = append(w.found, path)
 		}
-		if git && e.Name() == "index" && e.Type().IsRegular() && w.fresh(e) {
+		if h.git && e.Name() == "index" && e.Type().IsRegular() && w.fresh(e) {
 			w.indexes = append(w.indexes, path)
 		}
 		switch {
 		case e.IsDir():
-			if e.Name() == "objects" && slices.Contains(names, "HEAD") && (w.beside || inGit(path)) || path == w.others {
+			if e.Name() == "objects" && h.head && (w.beside || h.inGit) || path == w.others {
 				if path != w.others {
 					w.objects(path, moved)
 				}
 				continue // of a git folder: data, and many
 			}
-			w.folder(path, moved || w.fresh(e) && !w.view.Held(path), bare)
-		case e.Type()&fs.ModeSymlink != 0 && (bare || inBare || w.beside || inGit(path)):
-			// Git makes none in there, and writes through those that there are: its
+			w.folder(path, moved || w.fresh(e) && !w.view.Held(path), h.bare)
+		case h.of && (e.Type()&fs.ModeSymlink != 0 || w.replaced(path, h)):
+			// Git makes no links in there, and writes through those that there are: its
 			// journal of branches, with names that the payload chose, into a file
 			// that a shell of the host obeys.
 			if moved && !w.view.Held(path) || w.fresh(e) {
 				w.found = append(w.found, path)
 			}
-		case (bare || inBare || w.beside || inGit(path)) && w.replaced(path):
-			if moved && !w.view.Held(path) || w.fresh(e) {
-				w.found = append(w.found, path)
-			}
-		case bare && (e.Name() == "config" || e.Name() == "config.worktree" || e.Name() == "commondir"),
-			inBare && filepath.Base(rel) == "hooks", autoRunPath(path), w.beside && autoRunPath(filepath.Join(".git", path)):
+		case h.bare && (e.Name() == "config" || e.Name() == "config.worktree" || e.Name() == "commondir"),
+			inBare && filepath.Base(rel) == "hooks", h.trail.obeyed(e.Name()), w.beside && h.inner.obeyed(e.Name()):
 			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(e)) {
 				w.found = append(w.found, path)
 			}
 		}
 	}
+}
+
+// A spot is what a walk knows of a folder whatever it finds there.
+type spot struct {
+	trail, inner trail // inner is that of a git folder outside of a project
+	head         bool  // it has a HEAD
+	bare, git    bool  // it is a git folder by its names, without a .git or in one
+	inGit        bool  // it lies in a git folder or is one
+	of           bool  // what is in it belongs to a repository
+	replaced     bool  // what is in it is a ref that stands for another object
+}
+
+func (w *walk) here(rel string, entries []fs.DirEntry, inBare bool) spot {
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	h := spot{trail: trailOf(rel), inGit: inGit(filepath.Join(rel, "x"))}
+	if w.beside {
+		h.inner = trailOf(filepath.Join(".git", rel))
+	}
+	top := filepath.Base(rel) == ".git"
+	h.head, h.bare = slices.Contains(names, "HEAD"), isBare(names) && !top
+	h.git = h.bare || top || (w.beside || h.inGit) && slices.Contains(names, "objects")
+	h.of = h.bare || inBare || w.beside || h.inGit
+	h.replaced = strings.Contains("/"+rel+"/", "/refs/replace/")
+	return h
 }
 
 // unread tells of a folder that cannot be looked into. Programs enter one by its name
@@ -263,6 +283,9 @@ func (w *walk) hostsTree(path string) bool {
 
 // fresh reports whether an inode changed since the start.
 func (w *walk) fresh(e fs.DirEntry) bool {
+	if w.since.IsZero() {
+		return true
+	}
 	fi, err := e.Info()
 	if err != nil {
 		return false // gone between the listing and the look
@@ -281,95 +304,6 @@ func inGit(rel string) bool {
 // to needs no HEAD.
 func isBare(names []string) bool {
 	return slices.Contains(names, "objects") && slices.Contains(names, "refs") || slices.Contains(names, "HEAD") && slices.Contains(names, "commondir")
-}
-
-// autoRunPath reports whether a path relative to a project's top is one that the
-// host's programs run or obey.
-func autoRunPath(rel string) bool {
-	parts := strings.Split(strings.ToLower(rel), string(filepath.Separator))
-	name := parts[len(parts)-1]
-	below := func(folder string) bool { return slices.Contains(parts[:len(parts)-1], folder) }
-	git := below(".git")
-	for i, part := range parts {
-		if protect.Name(part) && !slices.ContainsFunc(parts[:i], func(p string) bool { return slices.Contains(protect.Skipped, p) }) {
-			return true
-		}
-		if part == "workflows" && i > 0 && parts[i-1] == ".github" {
-			return true
-		}
-		if part == "hooks" && i < len(parts)-1 && slices.Contains(parts[:i], ".git") && !strings.HasSuffix(name, ".sample") {
-			return true
-		}
-	}
-	switch name {
-	case ".git":
-		return true
-	case "config":
-		return git || below(".sl")
-	case "config.worktree", "commondir", "gitdir", "git-rebase-todo":
-		return git
-	case "hgrc", "hgrc-not-shared", "sharedpath": // Mercurial's, with hooks and extensions
-		return below(".hg")
-	case "config.toml": // Jujutsu's
-		return below(".jj")
-	case "defaults": // Darcs', with hooks
-		return below("_darcs")
-	case "attributes", "alternates", "http-alternates":
-		return git && slices.Contains(parts, "info")
-	}
-	return false
-}
-
-// Linked lists files of a project that are hard links to something outside of
-// it: what the payload writes there is written outside as well.
-func Linked(ctx context.Context, root string) []string {
-	type id struct{ dev, ino uint64 }
-	type seenLinks struct {
-		path  string
-		found uint64
-		links uint64
-	}
-	files := map[id]*seenLinks{}
-	seen := 0
-	_ = resolve.Walk(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || ctx.Err() != nil {
-			if ctx.Err() != nil {
-				return filepath.SkipAll
-			}
-			return nil
-		}
-		if seen++; seen > hostgit.MaxWalk {
-			return filepath.SkipAll
-		}
-		if e.IsDir() && e.Name() == "objects" && (filepath.Base(filepath.Dir(path)) == ".git" || gitdir.Looks(filepath.Dir(path))) {
-			return fs.SkipDir // clones on one disk share their objects, which nobody rewrites
-		}
-		if !e.Type().IsRegular() {
-			return nil
-		}
-		fi, err := os.Lstat(path)
-		if err != nil {
-			return nil // gone
-		}
-		st, ok := fi.Sys().(*syscall.Stat_t)
-		if !ok || uint64(st.Nlink) < 2 {
-			return nil
-		}
-		key := id{uint64(st.Dev), st.Ino}
-		if files[key] == nil {
-			files[key] = &seenLinks{path: path, links: uint64(st.Nlink)}
-		}
-		files[key].found++
-		return nil
-	})
-	var out []string
-	for _, f := range files {
-		if f.found < f.links {
-			out = append(out, f.path)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // RunsByItself reports whether programs of the host run or obey a file of that path,

@@ -32,15 +32,8 @@ func (w *walk) strange(path string, e fs.DirEntry, moved bool) bool {
 }
 
 // replaced tells of a ref that stands for another object than git is asked for.
-func (w *walk) replaced(path string) bool {
-	slashed := "/" + path
-	switch {
-	case strings.Contains(slashed, "/refs/replace/"):
-		return true
-	case filepath.Base(filepath.Dir(path)) == "reftable":
-		return w.says(path, "replace/")
-	}
-	return false
+func (w *walk) replaced(path string, h spot) bool {
+	return h.replaced || filepath.Base(filepath.Dir(path)) == "reftable" && w.says(path, "replace/")
 }
 
 // maxRefs bounds a file of refs that is searched; a larger one counts as one that says it.
@@ -81,8 +74,8 @@ func (w *walk) objectFolder(objects, below string, moved bool) {
 		path := filepath.Join(objects, rel)
 		fresh := moved && !w.view.Held(path) || w.fresh(e)
 		if e.IsDir() && gitdir.KnownObject(rel, true) {
-			if below == "" && !fresh && !slices.Contains([]string{"info", "pack"}, rel) {
-				continue
+			if below == "" && (!fresh || w.since.IsZero()) && !slices.Contains([]string{"info", "pack"}, rel) {
+				continue // as it was, or of no matter: see LookBefore
 			}
 			w.objectFolder(objects, rel, moved || w.fresh(e) && below != "")
 			continue

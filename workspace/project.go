@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -174,24 +173,12 @@ func readPointer(file, prefix, base string) (string, error) {
 	return realpath.Of(path)
 }
 
-// readSmall reads the beginning of a file that the agent may have planted. It may
-// be a pipe: neither opening nor reading may wait for the agent. It may be made a link
-// meanwhile, too, which is not followed.
+// readSmall reads a file that the agent may have planted. It may be a pipe: neither
+// opening nor reading may wait for the agent. It may be made a link meanwhile, too, which
+// is not followed.
 func readSmall(file string) (string, error) {
-	f, err := resolve.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return "", fmt.Errorf("read %s: not a regular file", file)
-	}
-	buf := make([]byte, maxPointer)
-	n, err := bufio.NewReader(f).Read(buf)
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", file, err)
-	}
-	return string(buf[:n]), nil
+	text, err := resolve.ReadFile(file, maxPointer)
+	return string(text), err
 }
 
 func parsePointer(text, prefix string) (string, error) {

@@ -1,11 +1,9 @@
 package workspace
 
 import (
-	"context"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"cloister/workspace/protect"
 )
@@ -53,13 +51,6 @@ func FoundAtStart(rel string) bool {
 type unheld struct{}
 
 func (unheld) Held(string) bool { return false }
-
-// AutoRunFiles lists what a project has that programs of the host run or obey. whole
-// tells that all of it was looked at.
-func AutoRunFiles(ctx context.Context, root string) (paths []string, whole bool) {
-	paths, truncated := Changed(ctx, root, time.Time{}, unheld{})
-	return paths, !truncated
-}
 
 // most of one folder are shown one by one, and so many of all.
 const (

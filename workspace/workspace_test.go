@@ -457,7 +457,7 @@ func TestLinked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := workspace.Linked(t.Context(), project); !slices.Equal(got, []string{filepath.Join(project, "alias")}) {
+	if got := workspace.LookBefore(t.Context(), project).Linked; !slices.Equal(got, []string{filepath.Join(project, "alias")}) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -36,11 +36,12 @@ type Resolver struct {
 	uid    uint32
 	root   uint32 // who owns /, which is as good as root
 	seen   map[string]reach
+	walked map[string]taint.Info // folders on the way, in folders whose names nobody else may change
 }
 
 // New makes a resolver that knows the places of a register. uid is who runs this.
 func New(places *taint.Register, uid int) *Resolver {
-	r := &Resolver{places: places, uid: uint32(uid), seen: map[string]reach{}}
+	r := &Resolver{places: places, uid: uint32(uid), seen: map[string]reach{}, walked: map[string]taint.Info{}}
 	if fi, err := taint.Look("/"); err == nil {
 		r.root = fi.UID
 	}
@@ -135,9 +136,16 @@ func (r *Resolver) walk(f *Found) error {
 			continue
 		}
 		next := filepath.Join(at, name)
+		if fi, ok := r.walked[next]; ok {
+			at, f.Info = next, fi
+			continue
+		}
 		fi, err := taint.Look(next)
 		if err != nil {
 			return err
+		}
+		if fi.Kind() == unix.S_IFDIR && r.in(at) == (reach{}) {
+			r.walked[next] = fi
 		}
 		if fi.Kind() != unix.S_IFLNK {
 			if len(rest) > 0 && fi.Kind() != unix.S_IFDIR {

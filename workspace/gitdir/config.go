@@ -24,23 +24,20 @@ const maxConfig = 1 << 20
 
 // Read reads a git configuration file of a project without includes and without running
 // git. It serves to find what to protect, never to grant: a file that cannot be read, or
-// to which a link leads, has no settings. See [Linked].
+// to which a link leads, has no settings. See [Settings].
 func Read(file string) []Entry {
-	text, err := resolve.ReadFile(file, maxConfig)
-	if err != nil {
-		return nil
-	}
-	return Parse(string(text))
+	entries, _ := Settings(file)
+	return entries
 }
 
-// Linked reports whether a link leads to a file, which Read then does not read: a payload
-// may have made it, and exchanges it for another at any moment.
-func Linked(file string) bool {
-	f, err := resolve.Open(file)
-	if err == nil {
-		f.Close()
+// Settings is Read, and reports whether a link leads to the file: a payload may have made
+// it, and exchanges it for another at any moment.
+func Settings(file string) (entries []Entry, linked bool) {
+	text, err := resolve.ReadFile(file, maxConfig)
+	if err != nil {
+		return nil, errors.Is(err, syscall.ELOOP)
 	}
-	return errors.Is(err, syscall.ELOOP)
+	return Parse(string(text)), false
 }
 
 // ReadOwn is Read of a file of the person's or the machine's, to which links may lead.

@@ -98,8 +98,8 @@ func TestReadThroughLinks(t *testing.T) {
 		if linked || path != file {
 			want = 0
 		}
-		if got := Read(path); len(got) != want || Linked(path) != linked {
-			t.Errorf("%s: %d settings, linked %v", path, len(got), Linked(path))
+		if got, led := Settings(path); len(got) != want || led != linked {
+			t.Errorf("%s: %d settings, linked %v", path, len(got), led)
 		}
 	}
 	for path, want := range map[string]int{file: 1, link: 1, through: 1, filepath.Join(dir, "absent"): 0} {

@@ -71,12 +71,8 @@ func validHead(dir string) bool {
 
 // Head is what a git folder's HEAD says; ok is false where it cannot be read.
 func Head(dir string) (text string, ok bool) {
-	f, err := resolve.Open(filepath.Join(dir, "HEAD"))
-	if err != nil {
-		return "", false
-	}
-	defer f.Close()
-	return readRegular(f, 4096)
+	head, err := resolve.ReadFile(filepath.Join(dir, "HEAD"), 4096)
+	return string(head), err == nil
 }
 
 // Text reads a file below a top, whatever links say; ok is false for one that is no
@@ -155,7 +151,6 @@ func Known(name string) bool {
 }
 
 var (
-	fanout     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{2}$`) })
 	loose      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9a-f]{38}|[0-9a-f]{62}|tmp_obj_\w+)$`) })
 	quarantine = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(incoming|tmp_objdir|bulk-fsync|remerge-diff)[-\w]*$`)
@@ -174,6 +169,11 @@ var (
 	})
 )
 
+// Fanout reports whether a name is that of a folder of single objects.
+func Fanout(name string) bool {
+	return len(name) == 2 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
 // KnownObject reports whether a path below a git folder's objects is one that git makes
 // there. A repository planted among them is none.
 func KnownObject(rel string, dir bool) bool {
@@ -187,10 +187,10 @@ func KnownObject(rel string, dir bool) bool {
 	first, last := parts[0], parts[len(parts)-1]
 	switch {
 	case len(parts) == 1 && dir:
-		return first == "info" || first == "pack" || fanout().MatchString(first)
+		return first == "info" || first == "pack" || Fanout(first)
 	case len(parts) == 1:
 		return strings.HasPrefix(first, "tmp_obj_") || first == "maintenance.lock"
-	case fanout().MatchString(first):
+	case Fanout(first):
 		return len(parts) == 2 && !dir && loose().MatchString(last)
 	case first == "pack" && len(parts) == 2:
 		return packFile().MatchString(last) && dir == (last == "multi-pack-index.d")

@@ -53,17 +53,20 @@ func (t *Tree) Configured(p Places) error {
 		if err := c.target(file, stubs.Leave); err != nil {
 			return err
 		}
-		read := gitdir.ReadOwn
+		var entries []gitdir.Entry
 		repository := p.Common != "" && (realpath.Inside(file, p.Common) || realpath.Inside(file, p.Dir))
 		if repository || realpath.Inside(file, t.root) {
-			if read = gitdir.Read; gitdir.Linked(file) {
+			var linked bool
+			if entries, linked = gitdir.Settings(file); linked {
 				why := "a link leads to it, and what git would obey there is not read"
 				if err := t.give(Unprotected{Path: file, Why: why}); err != nil {
 					return err
 				}
 			}
+		} else {
+			entries = gitdir.ReadOwn(file)
 		}
-		for _, e := range read(file) {
+		for _, e := range entries {
 			if err := c.entry(e, filepath.Dir(file)); err != nil {
 				return err
 			}

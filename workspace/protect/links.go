@@ -38,12 +38,19 @@ func (t *Tree) follow(rel string) (to string, led, inside bool, err error) {
 			continue
 		}
 		next := filepath.Join(at, part)
+		if t.plain[next] {
+			at = next
+			continue
+		}
 		fi, err := os.Lstat(next)
 		if err != nil {
 			to, inside = t.rel(filepath.Join(append([]string{next}, pending...)...))
 			return to, led, inside, nil
 		}
 		if fi.Mode()&fs.ModeSymlink == 0 {
+			if fi.IsDir() {
+				t.plain[next] = true
+			}
 			at = next
 			continue
 		}

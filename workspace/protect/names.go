@@ -2,6 +2,7 @@ package protect
 
 import (
 	"strings"
+	"sync"
 
 	"cloister/workspace/stubs"
 )
@@ -56,18 +57,37 @@ var autoRun = []struct {
 // files to look at.
 var Skipped = []string{"node_modules", "vendor", "target", ".venv", "venv", "__pycache__", "dist", "build", ".tox", ".next", ".gradle"}
 
+// byName are the names of autoRun, in lower case: a look of one name, since a walk asks for
+// each file of a project.
+var byName = sync.OnceValue(func() map[string]bool {
+	names := make(map[string]bool, len(autoRun))
+	for _, a := range autoRun {
+		names[strings.ToLower(a.path)] = true
+	}
+	return names
+})
+
 // Name reports whether a name is protected wherever it exists. On a file
 // system that folds case (ext4's, FAT, a Mac's) another spelling is the same file.
 func Name(name string) bool {
 	if len(name) > len(workspaceEnd) && strings.EqualFold(name[len(name)-len(workspaceEnd):], workspaceEnd) {
 		return true
 	}
-	for _, a := range autoRun {
-		if len(a.path) == len(name) && strings.EqualFold(a.path, name) {
-			return true
-		}
+	var lower [maxName]byte
+	if len(name) > len(lower) {
+		return false
 	}
-	return false
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	return byName()[string(lower[:len(name)])]
 }
+
+// maxName is no shorter than the longest of autoRun, as a test holds.
+const maxName = 32
 
 const workspaceEnd = ".code-workspace"

@@ -134,12 +134,7 @@ func (l *search) folder(rel string, data bool) {
 
 // read lists a folder.
 func (l *search) read(rel string, data bool) ([]hit, error) {
-	f, err := resolve.Open(filepath.Join(l.root, rel)) // never through a link that is there by now
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	entries, err := f.ReadDir(-1)
+	entries, err := resolve.ReadDir(filepath.Join(l.root, rel)) // never through a link that is there by now
 	if err != nil {
 		return nil, err
 	}
@@ -150,13 +145,15 @@ func (l *search) read(rel string, data bool) ([]hit, error) {
 	var hits []hit
 	for _, e := range entries {
 		name := e.Name()
-		path := filepath.Join(rel, name)
-		if name != ".git" && (l.hide.Match(path, e.IsDir()) >= 0 || l.protect.Match(path, e.IsDir()) >= 0) {
-			kind := byte(hitMatch)
-			if e.IsDir() {
-				kind = hitMatched
+		if name != ".git" && l.everywhere() {
+			path := filepath.Join(rel, name)
+			if l.hide.Match(path, e.IsDir()) >= 0 || l.protect.Match(path, e.IsDir()) >= 0 {
+				kind := byte(hitMatch)
+				if e.IsDir() {
+					kind = hitMatched
+				}
+				hits = append(hits, hit{kind, name})
 			}
-			hits = append(hits, hit{kind, name})
 		}
 		switch {
 		case e.Type()&fs.ModeSocket != 0:
@@ -181,8 +178,7 @@ func (l *search) read(rel string, data bool) ([]hit, error) {
 			hits = append(hits, hit{hitFolder, name})
 		}
 	}
-	slices.SortFunc(hits, func(a, b hit) int { return strings.Compare(a.name, b.name) })
-	return hits, nil
+	return hits, nil // by name, as ReadDir has them
 }
 
 // everywhere reports whether a pattern can name something in any folder.

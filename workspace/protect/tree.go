@@ -24,6 +24,7 @@ type Tree struct {
 	data   string          // Cloister's own folder; empty where nothing is kept
 	accept bool            // a person goes on without what cannot be protected
 	names  map[string]bool // what lies at the top; nil where that cannot be read
+	plain  map[string]bool // folders that were seen on the way to a path, and are no links
 	pinned map[string]bool
 	done   map[string]bool
 	linked map[inode][]string // protected files that have other names
@@ -35,14 +36,11 @@ type Tree struct {
 // New plans for the project at root. data is Cloister's own folder, and accept a
 // person's word for ResidueUnprotected.
 func New(list *List, root, data string, accept bool) *Tree {
-	t := &Tree{list: list, root: root, data: data, accept: accept, pinned: map[string]bool{}, done: map[string]bool{}, linked: map[inode][]string{}}
-	if f, err := resolve.Open(root); err == nil {
-		defer f.Close()
-		if names, err := f.Readdirnames(-1); err == nil {
-			t.names = make(map[string]bool, len(names))
-			for _, name := range names {
-				t.names[name] = true
-			}
+	t := &Tree{list: list, root: root, data: data, accept: accept, plain: map[string]bool{}, pinned: map[string]bool{}, done: map[string]bool{}, linked: map[inode][]string{}}
+	if list, err := resolve.ReadDir(root); err == nil {
+		t.names = make(map[string]bool, len(list))
+		for _, e := range list {
+			t.names[e.Name()] = true
 		}
 	}
 	return t

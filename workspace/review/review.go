@@ -183,6 +183,8 @@ type Change struct {
 	Path, Why string
 	// New tells that nothing lay there when the session began: what did is protected.
 	New bool
+	// Unseen tells that no look before the session went where it lies.
+	Unseen bool
 	// Mended tells that Cloister itself put it back after the session: what lay there
 	// before is not known, and git needs what lies there now.
 	Mended bool
@@ -228,7 +230,7 @@ func (s Store) Add(from Session, changes []Change, now time.Time) error {
 				e.Before = nil
 			} else if b, ok := from.Before[c.Path]; ok {
 				e.Before = &b
-			} else if from.Seen || c.New || born(p.Root, c.Path, from.Began) {
+			} else if from.Seen && !c.Unseen || c.New || born(p.Root, c.Path, from.Began) {
 				e.Before = &Thing{Kind: Nothing}
 			}
 			if i, ok := at[c.Path]; ok {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,8 +81,8 @@ func (s Self) Start(o Order) (*Child, error) {
 }
 
 func (s Self) start(e envelope, out *os.File) (*Child, error) {
-	var text bytes.Buffer // gob, since JSON would replace what is no UTF-8 in an argument or a path
-	if err := gob.NewEncoder(&text).Encode(e); err != nil {
+	var text bytes.Buffer
+	if err := e.write(&text); err != nil {
 		return nil, err
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -159,8 +158,8 @@ func Receive() (Order, *Reply, error) {
 	syscall.CloseOnExec(orderFD)
 	from := os.NewFile(orderFD, "order")
 	defer from.Close()
-	var e envelope
-	if err := gob.NewDecoder(from).Decode(&e); err != nil {
+	e, err := readEnvelope(from)
+	if err != nil {
 		return Order{}, nil, fmt.Errorf("read the order: %w", err)
 	}
 	return e.Order, &Reply{os.NewFile(answerFD, "answer"), e.Log}, nil

@@ -47,7 +47,22 @@ func leads(o *Options, path string) (string, error) {
 func (v *View) enter(home string, o Options) error {
 	p, root := v.project, string(v.project.Root)
 	var places []taint.Place
-	for _, path := range v.writable(o) {
+	writable := v.writable(o)
+	mounts, err := mountsIn(writable)
+	if err != nil {
+		return err
+	}
+	for _, at := range mounts {
+		fi, err := taint.Look(at)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			continue // another mount is over it, or the session does not reach it either
+		}
+		if err != nil {
+			return fmt.Errorf("enter %s as a place that a cloister can write: %w", at, err)
+		}
+		places = append(places, taint.Place{Kind: taint.Exposed, Path: at, ID: fi.ID})
+	}
+	for _, path := range writable {
 		place := taint.Place{Kind: taint.Exposed, Path: path}
 		switch {
 		case path == root && !o.None && !o.Overlay:

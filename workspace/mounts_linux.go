@@ -26,7 +26,8 @@ func mountsIn(folders []string) ([]string, error) {
 			continue
 		}
 		at := unescape.Replace(fields[4])
-		if slices.ContainsFunc(folders, func(dir string) bool { return at != dir && realpath.Inside(at, dir) }) && !slices.Contains(out, at) {
+		in := func(dir string) bool { return at != dir && realpath.Inside(at, dir) }
+		if slices.ContainsFunc(folders, in) && !slices.Contains(out, at) {
 			out = append(out, at)
 		}
 	}

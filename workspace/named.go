@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"cloister/host/taint"
 )
@@ -54,8 +55,8 @@ func (v *View) enter(home string, o Options) error {
 	}
 	for _, at := range mounts {
 		fi, err := taint.Look(at)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			continue // another mount is over it, or the session does not reach it either
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTCONN) {
+			continue // another mount is over it, the session does not reach it either, or its server is gone
 		}
 		if err != nil {
 			return fmt.Errorf("enter %s as a place that a cloister can write: %w", at, err)

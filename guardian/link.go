@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -296,7 +297,10 @@ func (l *live) run(pid int) error {
 	if err := l.Records.Append(l.ctx, e); err != nil {
 		return err
 	}
-	info, err := l.g.sessions.Apply(l.Info.ID, session.Started, func(i *api.SessionInfo) { i.CommandPID = pid })
+	info, err := l.g.sessions.Apply(l.Info.ID, session.Started, func(i *api.SessionInfo) {
+		// Without a network no gate is handed over, which says so else.
+		i.CommandPID, i.InitPID = pid, cmp.Or(i.InitPID, pid)
+	})
 	if err == nil {
 		l.g.bus.Publish(api.EventSession, info)
 	}

@@ -282,7 +282,7 @@ func (g *guardian) enter(req api.SessionRequest, digest, mode string, pid int) (
 		return g.sessions.Create(info)
 	}
 	info.ID, info.Name, info.CreatedAt = req.Resume.ID, req.Resume.Name, req.Resume.CreatedAt
-	info.InitPID, info.CommandPID = req.Resume.InitPID, req.Resume.CommandPID
+	info.InitPID, info.CommandPID = cmp.Or(req.Resume.InitPID, req.Resume.CommandPID), req.Resume.CommandPID
 	return g.sessions.Adopt(info, req.Resume.Exec)
 }
 

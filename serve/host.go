@@ -133,6 +133,8 @@ type Request struct {
 	AutoStart bool // a request for a paused sandbox resumes it
 	Network   Network
 	Private   bool // the ports need a token
+	// From is a snapshot whose files the sandbox begins with.
+	From *Snapshot
 }
 
 // Create makes a sandbox for a tenant.
@@ -158,6 +160,9 @@ func (h *Host) Create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 		return nil, fmt.Errorf("create sandbox: %w", err)
 	}
 	err := s.begin(ctx)
+	if err == nil && q.From != nil {
+		err = s.fill(ctx, q.From)
+	}
 	if err == nil {
 		err = s.save()
 	}

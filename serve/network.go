@@ -44,6 +44,14 @@ func (n Network) apply(o *launch.Order) error {
 	return nil
 }
 
+// Less is what both of two requests leave.
+func (n Network) Less(o Network) Network {
+	return Network{
+		Off: n.Off || o.Off, AllowOut: append(slices.Clone(n.AllowOut), o.AllowOut...),
+		DenyOut: append(slices.Clone(n.DenyOut), o.DenyOut...),
+	}
+}
+
 // checkEnv refuses variables that no program could have.
 func checkEnv(env map[string]string) error {
 	for name, value := range env {

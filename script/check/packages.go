@@ -47,6 +47,6 @@ var aboveAll = map[string]string{
 		`keys|limits|nested|no_home|overlay|project_trust|protected|start|time|unwritable|worktree)$`,
 	"cmd/cloister/loadtest":  `^Test(DiskFull|GuardianMemory|KilledUnderLoad)$`,
 	"cmd/cloister/realtest":  `^Test(ClaudeCode|GitOverHTTPS|GitOverSSH|HostView|PersonInTheLoop|ToolchainsOfTheHome)$`,
-	"cmd/cloister/servetest": `^Test(Serve|Pause|Paths)$`,
+	"cmd/cloister/servetest": `^Test(Serve|Pause|Paths|Snapshot)$`,
 	"cmd/cloister/webtest":   `^Test(AskIsAnswered|EveryPage)$`,
 }

@@ -3,6 +3,7 @@ package e2b
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -33,6 +34,11 @@ func (d *Door) control() {
 		{"POST /sandboxes/{id}/resume", tenants.All, d.resume},
 		{"POST /sandboxes/{id}/connect", tenants.All, d.connect},
 		{"POST /v2/sandboxes/{id}/connect", tenants.All, d.connect},
+		{"POST /sandboxes/{id}/fork", tenants.All, d.fork},
+		{"POST /sandboxes/{id}/snapshots", tenants.All, d.snapshot},
+		{"GET /sandboxes/{id}/metrics", tenants.Read, d.metrics},
+		{"GET /snapshots", tenants.Read, d.snapshots},
+		{"DELETE /templates/{id}", tenants.All, d.removeTemplate},
 	} {
 		d.api.HandleFunc(route.pattern, d.keyed(route.scope, route.f))
 	}
@@ -160,11 +166,37 @@ func (d *Door) create(w http.ResponseWriter, r *http.Request, t tenants.Tenant) 
 	if err != nil {
 		return err
 	}
+	if err := d.template(&request, t); err != nil {
+		return err
+	}
 	s, err := d.Host.Create(r.Context(), t, request)
 	if err != nil {
 		return err
 	}
 	reply(w, http.StatusCreated, d.made(s.Record()))
+	return nil
+}
+
+// template finds what a request wants the sandbox to be made of.
+func (d *Door) template(q *serve.Request, t tenants.Tenant) error {
+	if q.Template == "" || q.Template == "base" {
+		q.Template = "base"
+		return nil
+	}
+	snap, err := d.Host.FindSnapshot(t.Name, q.Template)
+	if err != nil {
+		return err
+	}
+	if snap == nil {
+		return &status{http.StatusNotFound, "template '" + clip(q.Template) + "' not found: there is base, and the tenant's snapshots"}
+	}
+	q.From = snap
+	env := maps.Clone(snap.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, q.Env)
+	q.Env, q.Network = env, q.Network.Less(snap.Network)
 	return nil
 }
 

@@ -31,6 +31,10 @@ func (d *Door) list(w http.ResponseWriter, r *http.Request, t tenants.Tenant) er
 	if err != nil {
 		return err
 	}
+	up := q.Get("order") == "asc"
+	if up {
+		slices.Reverse(list)
+	}
 	limit := maxPage
 	if text := q.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
@@ -43,6 +47,9 @@ func (d *Door) list(w http.ResponseWriter, r *http.Request, t tenants.Tenant) er
 			return err
 		}
 		i := slices.IndexFunc(list, func(x serve.Record) bool {
+			if up {
+				return x.Created.After(from) || x.Created.Equal(from) && x.ID < id
+			}
 			return x.Created.Before(from) || x.Created.Equal(from) && x.ID > id
 		})
 		if i < 0 {
@@ -94,12 +101,22 @@ func filtered(list []serve.Record, q url.Values, states []serve.State) ([]serve.
 			states = append(states, serve.State(s))
 		}
 	}
+	var after time.Time
+	if text := q.Get("startedAfter"); text != "" {
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return nil, &serve.BadRequest{What: "startedAfter: want a time such as 2026-01-02T03:04:05Z"}
+		}
+		after = at
+	}
 	want, err := url.ParseQuery(q.Get("metadata"))
 	if err != nil {
 		return nil, &serve.BadRequest{What: "metadata: not a query"}
 	}
 	return slices.DeleteFunc(list, func(r serve.Record) bool {
-		if !slices.Contains(states, r.State) {
+		// The SDKs know times to the millisecond.
+		early := r.Created.Truncate(time.Millisecond).Before(after)
+		if early || !slices.Contains(states, r.State) || q.Get("template") != "" && q.Get("template") != r.Template {
 			return true
 		}
 		for name, values := range want {

@@ -123,7 +123,7 @@ func (p *Pool) ask(ctx context.Context, q request) (*conn, answer, error) {
 		}
 		stop := c.until(ctx)
 		var a answer
-		if err = writeLine(c.w, q); err == nil && q.Op != opWrite {
+		if err = writeLine(c.w, q); err == nil && q.Op != opWrite && q.Op != opUnpack && q.Op != opPack {
 			err = readLine(c.r, &a)
 		}
 		stop()
@@ -239,9 +239,15 @@ func (p *Pool) Write(ctx context.Context, path string, metadata map[string]strin
 	if _, err := p.Stat(ctx, "/"); err != nil {
 		return Entry{}, err
 	}
-	c, _, err := p.ask(ctx, request{Op: opWrite, Path: path, Metadata: metadata})
+	a, err := p.send(ctx, request{Op: opWrite, Path: path, Metadata: metadata}, from)
+	return one(a, err)
+}
+
+// send sends a request with content, and reads its answer.
+func (p *Pool) send(ctx context.Context, q request, from io.Reader) (answer, error) {
+	c, _, err := p.ask(ctx, q)
 	if err != nil {
-		return Entry{}, err
+		return answer{}, err
 	}
 	defer c.until(ctx)()
 	to := chunkWriter{c.w}
@@ -255,10 +261,42 @@ func (p *Pool) Write(ctx context.Context, path string, metadata map[string]strin
 	}
 	if err != nil {
 		_ = c.Close() // the file keeps what had arrived
-		return Entry{}, broken(ctx, err)
+		return answer{}, broken(ctx, err)
 	}
 	p.give(c)
-	return one(a, a.err())
+	return a, a.err()
+}
+
+// Pack writes a folder with all that is in it to w, as Unpack reads it.
+func (p *Pool) Pack(ctx context.Context, path string, w io.Writer) error {
+	if err := check(path); err != nil {
+		return err
+	}
+	c, _, err := p.ask(ctx, request{Op: opPack, Path: path})
+	if err != nil {
+		return err
+	}
+	defer c.until(ctx)()
+	var a answer
+	_, err = io.Copy(w, &chunkReader{r: c.r})
+	if err == nil {
+		err = readLine(c.r, &a)
+	}
+	if err != nil {
+		_ = c.Close() // it is only ended
+		return broken(ctx, err)
+	}
+	p.give(c)
+	return a.err()
+}
+
+// Unpack fills a folder with what Pack wrote.
+func (p *Pool) Unpack(ctx context.Context, path string, from io.Reader) error {
+	if err := check(path); err != nil {
+		return err
+	}
+	_, err := p.send(ctx, request{Op: opUnpack, Path: path}, from)
+	return err
 }
 
 // Read opens a file. The caller closes it.

@@ -61,6 +61,10 @@ func (s *server) do(q request) error {
 		return s.write(q)
 	case opWatch:
 		return s.watch(q)
+	case opPack:
+		return s.pack(q)
+	case opUnpack:
+		return s.unpack(q)
 	}
 	a := answer{}
 	var err error

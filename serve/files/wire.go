@@ -32,6 +32,8 @@ const (
 	opRead   Op = "read"
 	opWrite  Op = "write"
 	opWatch  Op = "watch"
+	opPack   Op = "pack"
+	opUnpack Op = "unpack"
 )
 
 // request is one line to the program. A write's content follows in chunks.

@@ -26,13 +26,26 @@ func TestStrangers(t *testing.T) {
 		{"GET", "/sandboxes/ID", ""}, {"DELETE", "/sandboxes/ID", ""}, {"POST", "/sandboxes/ID/timeout", `{"timeout":5}`},
 		{"POST", "/sandboxes/ID/refreshes", `{"duration":5}`}, {"POST", "/sandboxes/ID/pause", `{}`},
 		{"POST", "/sandboxes/ID/resume", `{"timeout":5}`}, {"POST", "/sandboxes/ID/connect", `{"timeout":5}`},
-		{"POST", "/v2/sandboxes/ID/connect", `{"timeout":5}`},
+		{"POST", "/v2/sandboxes/ID/connect", `{"timeout":5}`}, {"POST", "/sandboxes/ID/fork", `{}`},
+		{"POST", "/sandboxes/ID/snapshots", `{}`}, {"GET", "/sandboxes/ID/metrics", ""},
 	} {
 		theirs := s.api("other", route.method, strings.ReplaceAll(route.path, "ID", b.id), route.body)
 		none := s.api("other", route.method, strings.ReplaceAll(route.path, "ID", never), route.body)
 		if theirs.status != 404 || theirs.status != none.status || theirs.body != none.body {
 			t.Errorf("%s %s: %d %q, for one that never was %d %q", route.method, route.path, theirs.status, theirs.body, none.status, none.body)
 		}
+	}
+	snap := s.api("acme", "POST", "/sandboxes/"+b.id+"/snapshots", `{"name":"mine"}`).field(t, "snapshotID")
+	for _, id := range []string{snap, "mine", "../acme/snapshots/" + snap} {
+		if a := s.api("other", "POST", "/v2/sandboxes", `{"templateID":"`+id+`"}`); a.status != 404 {
+			t.Errorf("a sandbox of another's snapshot %s: %d %s", id, a.status, a.body)
+		}
+		if a := s.api("other", "DELETE", "/templates/"+url.PathEscape(id), ""); a.status != 404 {
+			t.Errorf("another's snapshot %s is removed: %d %s", id, a.status, a.body)
+		}
+	}
+	if a := s.api("other", "GET", "/snapshots", ""); a.body != "[]" {
+		t.Errorf("another's snapshots: %s", a.body)
 	}
 	if a := s.api("other", "GET", "/v2/sandboxes", ""); strings.Contains(a.body, b.id) {
 		t.Errorf("the list of another tenant has it: %s", a.body)

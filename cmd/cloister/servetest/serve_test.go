@@ -85,6 +85,80 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// TestSnapshot makes sandboxes of another's files, hostile ones among them.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, "acme")
+	b := s.create("acme", `{"templateID":"base","timeout":120,"envVars":{"WORD":"x"},"allow_internet_access":false}`)
+	b.output("mkdir -p a/b; echo kept > a/b/f; chmod 755 a/b/f; ln -s /etc/passwd link; ln -s ../../x up; mkfifo pipe; " +
+		"mkdir shut; echo y > shut/y; chmod 555 shut; head -c 3000000 /dev/zero > big; ln a/b/f twin")
+	snap := s.api("acme", "POST", "/sandboxes/"+b.id+"/snapshots", `{"name":"s1"}`)
+	if snap.status != 201 {
+		t.Fatalf("snapshot: %d %s", snap.status, snap.body)
+	}
+	b.output("echo changed > a/b/f")
+	c := s.create("acme", `{"templateID":"s1","timeout":120}`)
+	want := "kept\nx\n755\n/etc/passwd\n../../x\n555 y\n3000000\nkept\nno pipe\n"
+	script := `cat a/b/f; echo $WORD; stat -c %a a/b/f; readlink link; readlink up; echo $(stat -c %a shut) $(cat shut/y); ` +
+		`stat -c %s big; cat twin; [ -e pipe ] || echo no pipe`
+	if got := c.output(script); got != want {
+		t.Errorf("of the snapshot: %q, want %q", got, want)
+	}
+	// What the first sandbox's maker had taken away stays away.
+	reach := "timeout 5 bash -c '</dev/tcp/198.51.100.7/80' 2>/dev/null && echo gate || echo none"
+	if got := c.output(reach); got != "none\n" {
+		t.Errorf("the copy's network: %q", got)
+	}
+	open := s.create("acme", `{"templateID":"base","timeout":120}`)
+	if got := open.output(reach); got != "gate\n" {
+		t.Errorf("a sandbox with a network: %q", got)
+	}
+	if a := s.api("acme", "GET", "/sandboxes/"+c.id, ""); !strings.Contains(a.body, `"allowInternetAccess":false`) {
+		t.Errorf("the copy's network: %s", a.body)
+	}
+	forks := s.api("acme", "POST", "/sandboxes/"+b.id+"/fork", `{"count":2,"timeout":60}`)
+	if forks.status != 201 || strings.Count(forks.body, `"sandboxID"`) != 2 || strings.Contains(forks.body, b.token) {
+		t.Errorf("fork: %d %s", forks.status, forks.body)
+	}
+	if a := s.api("acme", "GET", "/sandboxes/"+b.id+"/metrics", ""); a.status != 200 || !strings.Contains(a.body, `"memUsed"`) {
+		t.Errorf("metrics: %d %s", a.status, a.body)
+	}
+	if a := s.api("acme", "DELETE", "/templates/s1", ""); a.status != 204 {
+		t.Errorf("remove: %d %s", a.status, a.body)
+	}
+	if a := s.api("acme", "GET", "/snapshots", ""); a.body != "[]" {
+		t.Errorf("left: %s", a.body)
+	}
+}
+
+// TestPorts reaches a server inside by the sandbox's name.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, "acme")
+	b := s.create("acme", `{"templateID":"base","timeout":120,"network":{"allowPublicTraffic":false}}`)
+	b.output(`perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new(LocalAddr => "127.0.0.1:8080", Listen => 5, ReuseAddr => 1);` +
+		`while ($c = $l->accept) { while (<$c>) { last if /^\r?$/; $h .= $_ } print $c "HTTP/1.0 200 OK\r\n\r\n$h"; close $c }' >/dev/null 2>&1 & sleep 1`)
+	info := s.api("acme", "POST", "/v2/sandboxes/"+b.id+"/connect", `{"timeout":120}`)
+	header := map[string]string{"Host": "8080-" + b.id + ".sandboxes.example", "X-Access-Token": b.token}
+	if a := s.call("GET", "/path", header, ""); a.status != 403 {
+		t.Errorf("without the token: %d %s", a.status, a.body)
+	}
+	header["E2b-Traffic-Access-Token"] = info.field(t, "trafficAccessToken")
+	a := s.call("GET", "/path", header, "")
+	if a.status != 200 || !strings.Contains(a.body, "GET /path") {
+		t.Errorf("with it: %d %s", a.status, a.body)
+	}
+	for _, secret := range []string{b.token, header["E2b-Traffic-Access-Token"]} {
+		if strings.Contains(a.body, secret) {
+			t.Errorf("the program inside got a token: %s", a.body)
+		}
+	}
+	header["Host"] = "8081-" + b.id + ".sandboxes.example"
+	if a := s.call("GET", "/", header, ""); a.status != 502 || !strings.Contains(a.body, "port is not open") {
+		t.Errorf("a port that nothing listens on: %d %s", a.status, a.body)
+	}
+}
+
 // TestSDK runs E2B's own SDK, as npm gives it.
 func TestSDK(t *testing.T) {
 	sdk := os.Getenv("CLOISTER_E2B_SDK")

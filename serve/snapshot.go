@@ -1,0 +1,201 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"cloister/internal/durable"
+	"cloister/serve/tenants"
+)
+
+// Snapshot is the files of a sandbox at a moment.
+type Snapshot struct {
+	ID      string            `json:"id"`
+	Tenant  string            `json:"tenant"`
+	Sandbox string            `json:"sandbox"`
+	Name    string            `json:"name,omitempty"`
+	Created time.Time         `json:"created"`
+	Env     map[string]string `json:"env,omitempty"`
+	// Network is what the sandbox's maker had taken away: a copy has no more.
+	Network Network `json:"network,omitzero"`
+}
+
+// maxSnapshot bounds the files of one snapshot.
+const maxSnapshot = 10 << 30
+
+// snapshotPrefix begins the ID of each.
+const snapshotPrefix = "snap"
+
+func (h *Host) snapshots(tenant string) string {
+	return filepath.Join(h.Tenants.Home(tenant), "snapshots")
+}
+
+// Snapshot keeps the sandbox's files as they are now.
+func (s *Sandbox) Snapshot(ctx context.Context, name string) (Snapshot, error) {
+	list, err := s.host.Snapshots(s.tenant.Name)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	if len(list) >= s.tenant.Limits.Snapshots {
+		return Snapshot{}, &Over{fmt.Sprintf("the tenant has %d snapshots, which is its limit", len(list))}
+	}
+	if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
+		return Snapshot{}, &BadRequest{"name: want at most 128 printable letters without spaces"}
+	}
+	pool, err := s.Files()
+	if err != nil {
+		return Snapshot{}, err
+	}
+	r := s.Record()
+	snap := Snapshot{
+		ID: snapshotPrefix + strings.ToLower(rand.Text()[:16]), Tenant: r.Tenant, Sandbox: r.ID, Name: name,
+		Created: time.Now().UTC(), Env: r.Env, Network: r.Network,
+	}
+	dir := filepath.Join(s.host.snapshots(r.Tenant), snap.ID)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return snap, fmt.Errorf("make snapshot: %w", err)
+	}
+	err = keep(filepath.Join(dir, "files.tar"), func(w io.Writer) error { return pool.Pack(ctx, Home, w) })
+	if err == nil {
+		var text []byte
+		if text, err = json.MarshalIndent(snap, "", "  "); err == nil {
+			err = durable.WriteFile(filepath.Join(dir, "snapshot.json"), append(text, '\n'), 0o600)
+		}
+	}
+	if err != nil {
+		return snap, errors.Join(fmt.Errorf("make snapshot: %w", err), os.RemoveAll(dir))
+	}
+	return snap, nil
+}
+
+// keep writes a file that did not exist.
+func keep(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = write(&limited{f, maxSnapshot})
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// limited gives an error after so many bytes.
+type limited struct {
+	io.Writer
+	left int64
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.left -= int64(len(p)); l.left < 0 {
+		return 0, &Over{fmt.Sprintf("a snapshot may have %d bytes", int64(maxSnapshot))}
+	}
+	return l.Writer.Write(p)
+}
+
+// Snapshots lists a tenant's snapshots, the newest first.
+func (h *Host) Snapshots(tenant string) ([]Snapshot, error) {
+	names, err := filepath.Glob(filepath.Join(h.snapshots(tenant), "*", "snapshot.json"))
+	if err != nil {
+		return nil, err
+	}
+	var out []Snapshot
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it was removed meanwhile
+		}
+		var s Snapshot
+		if err == nil {
+			err = json.Unmarshal(text, &s)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list snapshots: %w", err)
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b Snapshot) int { return b.Created.Compare(a.Created) })
+	return out, nil
+}
+
+// FindSnapshot finds a tenant's snapshot by its ID or its name; nil for none.
+func (h *Host) FindSnapshot(tenant, id string) (*Snapshot, error) {
+	list, err := h.Snapshots(tenant)
+	for _, s := range list {
+		if s.ID == id || s.Name != "" && s.Name == id {
+			return &s, err
+		}
+	}
+	return nil, err
+}
+
+// RemoveSnapshot removes a tenant's snapshot; it says false for none.
+func (h *Host) RemoveSnapshot(tenant, id string) (bool, error) {
+	s, err := h.FindSnapshot(tenant, id)
+	if s == nil || err != nil {
+		return false, err
+	}
+	if err := os.RemoveAll(filepath.Join(h.snapshots(tenant), s.ID)); err != nil {
+		return false, fmt.Errorf("remove snapshot: %w", err)
+	}
+	return true, nil
+}
+
+// fill gives a new sandbox the files of a snapshot.
+func (s *Sandbox) fill(ctx context.Context, from *Snapshot) error {
+	f, err := os.Open(filepath.Join(s.host.snapshots(s.tenant.Name), from.ID, "files.tar"))
+	if err != nil {
+		return fmt.Errorf("begin with a snapshot: %w", err)
+	}
+	defer f.Close()
+	pool, err := s.Files()
+	if err == nil {
+		err = pool.Unpack(ctx, Home, f)
+	}
+	if err != nil {
+		return fmt.Errorf("begin with a snapshot: %w", err)
+	}
+	return nil
+}
+
+// Made is one of the sandboxes that Fork was to make.
+type Made struct {
+	Sandbox *Sandbox
+	Err     error
+}
+
+// MaxForks bounds what one request makes.
+const MaxForks = 100
+
+// Fork makes sandboxes with the files that this one has now, each with an identity and
+// tokens of its own.
+func (s *Sandbox) Fork(ctx context.Context, t tenants.Tenant, count int, d time.Duration) ([]Made, error) {
+	if count < 1 || count > MaxForks {
+		return nil, &BadRequest{fmt.Sprintf("count: want a number from 1 to %d", MaxForks)}
+	}
+	snap, err := s.Snapshot(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	r := s.Record()
+	var out []Made
+	for range count {
+		made, err := s.host.Create(ctx, t, Request{
+			Template: r.Template, Metadata: r.Metadata, Env: r.Env, Timeout: d, AutoPause: r.AutoPause, KeepDisk: r.KeepDisk,
+			AutoStart: r.AutoStart, Network: r.Network, Private: r.Private, From: &snap,
+		})
+		out = append(out, Made{made, err})
+	}
+	_, err = s.host.RemoveSnapshot(t.Name, snap.ID)
+	return out, err
+}

@@ -79,22 +79,7 @@ func (r *runner) onEngine(e *engine, pkg, as, pattern string) {
 	} else if pkg != "cmd/cloister" {
 		c.env = append(c.env, "CLOISTER_TEST_BINARY="+filepath.Join(r.bin, "cloister"))
 	}
-	program := r.testProgram(pkg)
-	if pkg == "cmd/cloister" {
-		program = r.stories()
-	}
-	r.counted(pkg+" on "+e.kind, pkg, program, c, "-test.run="+pattern, parallel, "-test.timeout=20m")
-}
-
-// stories builds the stories without the race detector: the program that they run is
-// their own, which starts some hundred times, each three times as long with it, and
-// containers show none of the libraries that the detector needs.
-func (r *runner) stories() string {
-	program := filepath.Join(r.bin, "stories.test")
-	r.once("build the stories", func(out io.Writer) error {
-		return r.run(out, cmd{words: []string{"go", "test", "-c", "-vet=off", "-o", program, "./cmd/cloister"}})
-	})
-	return program
+	r.counted(pkg+" on "+e.kind, pkg, r.testProgram(pkg), c, "-test.run="+pattern, parallel, "-test.timeout=20m")
 }
 
 func (r *runner) images(as string) string { return filepath.Join(r.work, "images", as) }

@@ -110,7 +110,9 @@ func rank(pkg string) int {
 	return len(slowFirst)
 }
 
-// testPrograms builds the test program of each package, with the race detector.
+// testPrograms builds the test program of each package, with the race detector. Those of
+// aboveAll do without: what they test is the built product, and the detector sees only
+// the test.
 func (r *runner) testPrograms() (packages []string, ok bool) {
 	list, err := r.output("go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
 	ok = r.once("build the tests", func(out io.Writer) error {
@@ -121,12 +123,16 @@ func (r *runner) testPrograms() (packages []string, ok bool) {
 		// The top's program has the name of cmd/cloister's.
 		own := []string{"go", "test", "-c", "-vet=off", "-race", "-o", filepath.Join(r.bin, "top.test"), "."}
 		rest := []string{"go", "test", "-c", "-vet=off", "-race", "-o", r.bin + "/"}
+		driving := []string{"go", "test", "-c", "-vet=off", "-o", r.bin + "/"}
 		for pkg := range strings.FieldsSeq(list) {
-			if pkg != module {
+			switch {
+			case aboveAll[strings.TrimPrefix(pkg, module+"/")] != "":
+				driving = append(driving, pkg)
+			case pkg != module:
 				rest = append(rest, pkg)
 			}
 		}
-		return errors.Join(r.run(out, cmd{words: own, env: race}), r.run(out, cmd{words: rest, env: race}),
+		return errors.Join(r.run(out, cmd{words: driving}), r.run(out, cmd{words: own, env: race}), r.run(out, cmd{words: rest, env: race}),
 			r.run(out, cmd{words: []string{"go", "build", "-o", filepath.Join(r.bin, "test2json"), "cmd/test2json"}}))
 	})
 	for pkg := range strings.FieldsSeq(list) {
@@ -162,11 +168,7 @@ func (r *runner) test1(j job, path string) {
 	if j.only != "" {
 		flags = append(flags, "-test.run="+j.only)
 	}
-	program := r.testProgram(j.pkg)
-	if j.pkg == "cmd/cloister" {
-		program = r.stories()
-	}
-	r.counted(name, j.pkg, program, c, flags...)
+	r.counted(name, j.pkg, r.testProgram(j.pkg), c, flags...)
 }
 
 // counted runs a test program and counts its tests.

@@ -20,6 +20,8 @@ import (
 type Image struct {
 	Env   []string
 	Label string // the one by the name metadata.Label
+	// Built says that the devcontainer's features are in it, and in the label.
+	Built bool
 }
 
 // Volume is a place inside that leads to a folder of the project's private home.
@@ -55,7 +57,10 @@ func (d *Devcontainer) On(o Options, image Image) (Effective, error) {
 	if err != nil {
 		return e, err
 	}
-	merged := d.Merged(append(entries, d.locals...))
+	if !image.Built {
+		entries = append(entries, d.locals...)
+	}
+	merged := d.Merged(entries)
 	known := map[string]string{}
 	for _, v := range image.Env {
 		name, value, _ := strings.Cut(v, "=")

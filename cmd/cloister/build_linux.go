@@ -52,13 +52,7 @@ func (a *app) engineBuild(ctx context.Context, f *buildFlags) error {
 	if err != nil {
 		return err
 	}
-	b.Stored = func(name string) (sandbox.Root, bool) {
-		i, err := s.Find(name)
-		if err != nil || image.IsLocal(name) {
-			return sandbox.Root{}, false // the engine knows it, or says that there is none
-		}
-		return sandbox.Root{Dir: sandbox.HostPath(s.Root(i)), ID: i.ID}, true
-	}
+	b.Stored = storedIn(s)
 	d, err := a.engineDriver()
 	if err != nil {
 		return fmt.Errorf("image build: %w", err)
@@ -67,16 +61,33 @@ func (a *app) engineBuild(ctx context.Context, f *buildFlags) error {
 	if err != nil {
 		return fmt.Errorf("image build: %w", err)
 	}
-	archive, err := d.Export(ctx, id)
+	i, err := a.kept(ctx, d, s, id, f.tag, "a definition: "+b.File)
 	if err != nil {
-		return fmt.Errorf("image build: %w", err)
-	}
-	i, err := s.Import(ctx, archive, f.tag, "a definition: "+b.File, a.slow)
-	if err := errors.Join(err, archive.Close()); err != nil {
 		return fmt.Errorf("image build: %w", err)
 	}
 	a.line("%s", i.ID)
 	return nil
+}
+
+// storedIn finds an image of the store that a definition begins with.
+func storedIn(s *image.Store) func(name string) (sandbox.Root, bool) {
+	return func(name string) (sandbox.Root, bool) {
+		i, err := s.Find(name)
+		if err != nil || image.IsLocal(name) {
+			return sandbox.Root{}, false // the engine knows it, or says that there is none
+		}
+		return sandbox.Root{Dir: sandbox.HostPath(s.Root(i)), ID: i.ID}, true
+	}
+}
+
+// kept takes an image that the engine built to the store.
+func (a *app) kept(ctx context.Context, d *docker.Driver, s *image.Store, id, tag, from string) (image.Image, error) {
+	archive, err := d.Export(ctx, id)
+	if err != nil {
+		return image.Image{}, err
+	}
+	i, err := s.Import(ctx, archive, tag, from, a.slow)
+	return i, errors.Join(err, archive.Close())
 }
 
 // builtBy opens a session for the network of the steps, and has the engine build.

@@ -20,3 +20,8 @@ func (*app) engineForgetAll(context.Context, xdg.Dirs) error { return nil }
 
 // engineForget has nothing to forget.
 func (*app) engineForget(context.Context, image.Image) error { return nil }
+
+// buildDevcontainer needs the gate's namespaces, which are Linux's.
+func (*app) buildDevcontainer(context.Context, lookedAt, *image.Store, string) (image.Image, error) {
+	return image.Image{}, hinted(errors.New("only Linux can build in containers"), "name an image: --image IMAGE")
+}

@@ -3,6 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 
 	"cloister/api"
 	"cloister/config"
@@ -47,14 +51,15 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, dirs xdg.Dirs) er
 		return err
 	}
 	if !l.trusted {
-		return hinted(fmt.Errorf("%s: no one has agreed to %s as it is now", f.Verb, l.File),
-			"look at what it asks for: cloister devcontainer check", "agree to it: cloister devcontainer trust")
+		return untrusted(f.Verb, l)
 	}
-	i, err := a.devcontainerImage(ctx, l, f.Image)
+	i, err := a.devcontainerImage(ctx, l, f.Image, false)
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", f.Verb, l.File, err)
 	}
-	e, err := l.On(a.devcontainerOptions(l.project, "", f.Env), devcontainer.Image{Env: i.Env, Label: i.Devcontainer})
+	e, err := l.On(a.devcontainerOptions(l.project, "", f.Env), devcontainer.Image{
+		Env: i.Env, Label: i.Devcontainer, Built: l.built() && f.Image == "",
+	})
 	if err != nil {
 		return err
 	}
@@ -129,8 +134,8 @@ func (a *app) forward(ctx context.Context, f *runFlags, ports []uint16) {
 }
 
 // devcontainerImage is the system of a devcontainer, fetched or built where it is not
-// there. A person's --image takes its place.
-func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string) (image.Image, error) {
+// there. A person's --image takes its place; anew builds what is there already.
+func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string, anew bool) (image.Image, error) {
 	store, err := a.images()
 	if err != nil {
 		return image.Image{}, err
@@ -142,10 +147,33 @@ func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string) (
 		}
 		return store.Get(ctx, named, a.slow)
 	}
-	if l.Kind != devcontainer.OfImage || l.HasFeatures() {
-		return image.Image{}, hinted(fmt.Errorf("a devcontainer made of a %s, or with features, is not built yet", l.Kind),
-			"name an image: --image IMAGE")
+	if l.Kind == devcontainer.OfCompose {
+		return image.Image{}, hinted(errors.New("the services of a compose file are not started"),
+			"name an image for the agent: --image IMAGE")
 	}
+	if l.built() {
+		tag := l.tag()
+		if i, err := store.Find(tag); err == nil && !anew {
+			return i, nil
+		}
+		return a.buildDevcontainer(ctx, l, store, tag)
+	}
+	return l.base(ctx, store, a.slow)
+}
+
+// built reports whether a devcontainer's image is made of more than a name.
+func (l *lookedAt) built() bool { return l.Kind == devcontainer.OfDockerfile || l.HasFeatures() }
+
+// tag is the name of the image that is built of a devcontainer: of this project's, in
+// these bytes.
+func (l *lookedAt) tag() string {
+	sum := sha256.Sum256([]byte(string(l.project.Main) + "\x00" + l.File))
+	digest := strings.TrimPrefix(l.Digest, "sha256:")
+	return "devcontainer/" + hex.EncodeToString(sum[:8]) + ":" + digest[:min(24, len(digest))]
+}
+
+// base is the image that a devcontainer names.
+func (l *lookedAt) base(ctx context.Context, store *image.Store, say func(string)) (image.Image, error) {
 	name, _ := l.Config["image"].(string)
 	if err := image.Check(name); err != nil {
 		return image.Image{}, err
@@ -153,7 +181,7 @@ func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string) (
 	if image.IsLocal(name) {
 		return image.Image{}, fmt.Errorf("image %q is a path of this machine, not an image's name", name)
 	}
-	return store.Get(ctx, name, a.slow)
+	return store.Get(ctx, name, say)
 }
 
 // narrowed is a configuration with what customizations.cloister takes away, as of a

@@ -50,7 +50,7 @@ func TestEngineStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := stories(t)
-	p.Files = []string{"testdata/containers/build_refused.txtar", "testdata/containers/outage.txtar"}
+	p.Files = []string{"testdata/containers/build_refused.txtar", "testdata/containers/devcontainer_build.txtar", "testdata/containers/outage.txtar"}
 	if os.Getenv("CLOISTER_TEST_LONG") != "" {
 		if p.Files, err = filepath.Glob("testdata/containers/*.txtar"); err != nil {
 			t.Fatal(err)

@@ -1,25 +1,25 @@
 package demand
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"cloister/devcontainer/jsonc"
 )
 
-// Why what an image would be built from is refused, and what does work.
-const (
-	notBuilt     = "no image is built from a devcontainer yet"
-	notInstalled = "no feature is installed yet"
-	needsImage   = "name an image in the file, or for a start: --image IMAGE"
-)
-
-// unbuilt is a rule for a key that only a build would read. A start says so and stops.
-func unbuilt(j *judge, m jsonc.Member) any {
-	j.of(m, Refused, notBuilt, needsImage)
+// dockerfile judges a key by which an image is built.
+func dockerfile(j *judge, m jsonc.Member) any {
+	j.of(m, Honoured, builtHere, "")
 	return m.Value.Any()
 }
+
+const (
+	builtHere     = "built by the engine, its network the guardian's"
+	installedHere = "installed by the engine in a build, its network the guardian's"
+)
 
 // build judges the keys of build.
 func build(j *judge, m jsonc.Member) any {
@@ -27,9 +27,11 @@ func build(j *judge, m jsonc.Member) any {
 	for _, b := range m.Value.Members {
 		key := "build." + b.Name
 		switch b.Name {
-		case "dockerfile", "context", "args", "target":
-			j.item(key, b.Value, Refused, notBuilt, needsImage)
+		case "dockerfile", "context", "target":
+			j.item(key, b.Value, Honoured, builtHere, "")
 			kept[b.Name] = b.Value.Any()
+		case "args":
+			kept[b.Name] = buildArguments(j, key, b.Value)
 		case "cacheFrom":
 			j.item(key, b.Value, Refused, "no cache of somebody else's is used", "")
 		case "options":
@@ -44,21 +46,60 @@ func build(j *judge, m jsonc.Member) any {
 	return kept
 }
 
+// buildArguments judges the arguments of a Dockerfile. Those of the build's own are refused.
+func buildArguments(j *judge, key string, v jsonc.Value) map[string]any {
+	kept := map[string]any{}
+	for _, a := range v.Members {
+		at := key + "." + a.Name
+		switch why := j.reserved(a.Name); {
+		case why != "":
+			j.find(at, a.Line, a.Column, a.Value.Brief(), Refused, why, "")
+		case a.Value.Kind != jsonc.String:
+			j.find(at, a.Line, a.Column, a.Value.Brief(), Refused, "an argument's value is a text", "")
+		default:
+			j.find(at, a.Line, a.Column, a.Value.Brief(), Honoured, "an argument of the Dockerfile", "")
+			kept[a.Name] = a.Value.Any()
+		}
+	}
+	return kept
+}
+
 func features(j *judge, m jsonc.Member) any {
 	kept := map[string]any{}
 	for _, f := range m.Value.Members {
-		key, why, hint := "features."+f.Name, notInstalled, needsImage
-		switch {
-		case strings.HasPrefix(f.Name, "/"), strings.HasPrefix(f.Name, "../"), strings.Contains(f.Name, "/../"):
-			why, hint = "a feature lies in the devcontainer's own folder, or in a registry", ""
-		case strings.Contains(f.Name, "://"):
-			why, hint = "an address has no digest by which it could be pinned", "publish it in a registry, or copy it here"
-		default:
-			kept[f.Name] = f.Value.Any()
+		key := "features." + f.Name
+		if why := FeatureID(f.Name); why != "" {
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, why, "publish it in a registry, or copy it here")
+			continue
 		}
-		j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, why, hint)
+		reason := installedHere
+		if !strings.HasPrefix(f.Name, "./") {
+			reason += "; trust pins the digest that its registry has"
+		}
+		j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured, reason, "")
+		kept[f.Name] = f.Value.Any()
 	}
 	return kept
+}
+
+// registered is the name of a feature in a registry: HOST/PATH/NAME, with a tag or digest.
+var registered = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})?$`)
+})
+
+// FeatureID says why a feature's name is refused; empty where it is not.
+func FeatureID(id string) string {
+	switch {
+	case strings.HasPrefix(id, "./") && !strings.Contains(id, "/../") && !strings.HasSuffix(id, "/.."):
+		return ""
+	case strings.HasPrefix(id, "/"), strings.HasPrefix(id, "."), strings.Contains(id, "/../"):
+		return "a feature lies in the devcontainer's own folder, or in a registry"
+	case strings.Contains(id, "://"):
+		return "an address has no digest by which it could be pinned"
+	case !registered().MatchString(id):
+		return "it is no name of a feature in a registry, such as ghcr.io/devcontainers/features/go:1"
+	}
+	return ""
 }
 
 // agents are beginnings of variables by which an agent finds its service, or its rules.

@@ -50,14 +50,14 @@ func rules() map[string]entry {
 		"image":   {inFile, text, always(Honoured, "the system inside; a person's --image takes its place")},
 
 		"build":             {inFile, object, build},
-		"dockerFile":        {inFile, text, unbuilt},
-		"context":           {inFile, text, unbuilt},
+		"dockerFile":        {inFile, text, dockerfile},
+		"context":           {inFile, text, dockerfile},
 		"dockerComposeFile": {inFile, texts, compose},
 		"service":           {inFile, text, composePart},
 		"runServices":       {inFile, list, composePart},
 
 		"features":                    {inFile, object, features},
-		"overrideFeatureInstallOrder": {inFile, list, always(Refused, notInstalled)},
+		"overrideFeatureInstallOrder": {inFile, list, always(Honoured, "among the features that wait for nothing, these first")},
 
 		"containerEnv": {inAll, object, environment},
 		"remoteEnv":    {inMerged, object, environment},
@@ -107,9 +107,9 @@ func rules() map[string]entry {
 		"documentationURL": {inFeature, text, always(Kept, "for people")},
 		"licenseURL":       {inFeature, text, always(Kept, "for people")},
 		"keywords":         {inFeature, list, always(Kept, "for people")},
-		"options":          {inFeature, object, always(Changed, notInstalled)},
-		"installsAfter":    {inFeature, list, always(Changed, notInstalled)},
-		"dependsOn":        {inFeature, object, always(Changed, notInstalled)},
+		"options":          {inFeature, object, always(Honoured, "variables of its script")},
+		"installsAfter":    {inFeature, list, always(Honoured, "the order of installation")},
+		"dependsOn":        {inFeature, object, always(Honoured, "the order of installation")},
 		"legacyIds":        {inFeature, list, always(Kept, "its older names")},
 		"deprecated":       {inFeature, flag, always(Kept, "for people")},
 	}

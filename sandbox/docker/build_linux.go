@@ -2,12 +2,12 @@ package docker
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"cloister/sandbox"
+	"cloister/sandbox/docker/definition"
 	"cloister/sandbox/docker/inside"
 	"cloister/sandbox/gate"
 )
@@ -26,6 +27,13 @@ type Build struct {
 	// File names the definition in errors, Text is it.
 	File string
 	Text []byte
+	// Files writes the files beside the definition; nil for none. Arguments and Target
+	// are what the definition is built with.
+	Files     func(w *tar.Writer) error
+	Arguments map[string]string
+	Target    string
+	// Labels are what the image says of itself.
+	Labels map[string]string
 	// Image is the engine's name for what is built.
 	Image string
 	// Authorities are what the steps trust, in PEM form, and Variables those by which
@@ -49,10 +57,11 @@ const labelBuilt = "cloister.built"
 // serves; the images that the definition begins with the engine fetches itself.
 // A build that fails leaves nothing. It gives the image's ID.
 func (d *Driver) Build(ctx context.Context, b Build) (id string, err error) {
-	from, err := origins(b.File, b.Text)
+	from, text, err := definition.Read(b.File, b.Text, b.Files != nil, b.Arguments)
 	if err != nil {
 		return "", err
 	}
+	b.Text = text
 	program, err := d.program(true)
 	if err != nil {
 		return "", err
@@ -63,10 +72,11 @@ func (d *Driver) Build(ctx context.Context, b Build) (id string, err error) {
 	}
 	defer a.close()
 	for _, o := range from {
-		if o.stage {
+		if o.Stage {
 			continue // its own, or scratch
 		}
-		if r, ok := b.Stored(o.name); ok {
+		b.Text = definition.Begun(b.Text, o, o.Name) // as it was read here
+		if r, ok := b.Stored(o.Name); ok {
 			if err := d.Give(ctx, r, b.Say); err != nil {
 				return "", err
 			}
@@ -74,15 +84,25 @@ func (d *Driver) Build(ctx context.Context, b Build) (id string, err error) {
 			if err != nil {
 				return "", err
 			}
-			b.Text = begun(b.Text, o, id)
+			b.Text = definition.Begun(b.Text, o, id)
 			continue
 		}
-		if err := a.origin(ctx, o.name, b.Say); err != nil {
+		if err := a.origin(ctx, o.Name, b.Say); err != nil {
 			return "", err
 		}
 	}
 	if len(b.Authorities) > 0 {
-		b.Text = trusting(b.Text, from, b.Variables)
+		place := definition.AuthoritiesFile
+		if b.Files != nil {
+			// Among the files of the build, COPY . would take it too.
+			var forget func() error
+			if place, forget, err = a.authorities(ctx, b.Authorities); err != nil {
+				return "", err
+			}
+			defer func() { err = errors.Join(err, forget()) }()
+			b.Authorities = nil
+		}
+		b.Text = definition.Trusting(b.Text, from, place, b.Variables)
 	}
 	br, err := d.border(ctx, a, b, program)
 	defer func() { err = errors.Join(err, br.close(context.WithoutCancel(ctx))) }()
@@ -91,6 +111,27 @@ func (d *Driver) Build(ctx context.Context, b Build) (id string, err error) {
 	}
 	return a.build(ctx, b, br.id)
 }
+
+// authorities makes an image of the authorities alone, from which the steps of a build
+// with files copy them. It gives what COPY names, and what removes the image.
+func (a *api) authorities(ctx context.Context, text []byte) (place string, forget func() error, err error) {
+	id, err := a.build(ctx, Build{
+		Text: []byte("FROM scratch\nCOPY " + definition.AuthoritiesFile + " /\n"), Authorities: text, Image: authoritiesImage, Output: io.Discard,
+	}, "")
+	if err != nil {
+		return "", nil, err
+	}
+	return "--from=" + id + " /" + definition.AuthoritiesFile, func() error {
+		err := a.call(context.WithoutCancel(ctx), http.MethodDelete, "/images/"+id+"?force=1", nil, nil)
+		if err != nil && !isStatus(err, http.StatusNotFound) {
+			return fmt.Errorf("remove the image of the build's authorities: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// authoritiesImage is what such an image is called in its label.
+const authoritiesImage = "cloister-authorities"
 
 // origin makes sure that the engine has an image to begin with, for this machine
 // and without steps of its own for whoever builds on it.
@@ -218,24 +259,21 @@ func (br *border) close(ctx context.Context) error {
 // build sends the definition and reads the steps. Of a failed one the layers that
 // its steps made are removed: the engine would keep them as a cache.
 func (a *api) build(ctx context.Context, b Build, border string) (string, error) {
-	var context bytes.Buffer
-	t := tar.NewWriter(&context)
-	var err error
-	for _, f := range []struct {
-		name string
-		text []byte
-	}{{"Dockerfile", b.Text}, {authoritiesFile, b.Authorities}} {
-		if err == nil {
-			err = t.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.text))})
-		}
-		if err == nil {
-			_, err = t.Write(f.text)
-		}
-	}
-	if err := errors.Join(err, t.Close()); err != nil {
-		return "", err
-	}
-	labels, err := json.Marshal(map[string]string{labelBuilt: b.Image})
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := b.write(w)
+		w.CloseWithError(err)
+		written <- err
+	}()
+	defer func() {
+		r.Close()
+		<-written
+	}()
+	said := map[string]string{}
+	maps.Copy(said, b.Labels)
+	said[labelBuilt] = b.Image
+	labels, err := json.Marshal(said)
 	if err != nil {
 		return "", err
 	}
@@ -244,8 +282,20 @@ func (a *api) build(ctx context.Context, b Build, border string) (string, error)
 		return "", err
 	}
 	// Version 1 is the builder in the engine: the other brings a network of its own.
-	q := url.Values{"t": {b.Image}, "networkmode": {"container:" + border}, "rm": {"1"}, "forcerm": {"1"}, "version": {"1"}, "labels": {string(labels)}}
-	resp, err := a.do(ctx, http.MethodPost, "/"+a.version+"/build?"+q.Encode(), &context, "application/x-tar")
+	arguments, err := json.Marshal(b.Arguments)
+	if err != nil {
+		return "", err
+	}
+	network := "none"
+	if border != "" {
+		network = "container:" + border
+	}
+	q := url.Values{"networkmode": {network}, "rm": {"1"}, "forcerm": {"1"}, "version": {"1"}, "labels": {string(labels)},
+		"dockerfile": {definition.File}, "buildargs": {string(arguments)}, "target": {b.Target}}
+	if border != "" {
+		q.Set("t", b.Image)
+	}
+	resp, err := a.do(ctx, http.MethodPost, "/"+a.version+"/build?"+q.Encode(), r, "application/x-tar")
 	if err != nil {
 		return "", err
 	}
@@ -262,6 +312,36 @@ func (a *api) build(ctx context.Context, b Build, border string) (string, error)
 		return "", a.notAnEngine(fmt.Sprintf("it built an image as %q", id))
 	}
 	return id, nil
+}
+
+// write gives the engine the definition and the files beside it. The engine takes the
+// names in .dockerignore out of what COPY sees.
+func (b *Build) write(to io.Writer) error {
+	t := tar.NewWriter(to)
+	var err error
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{definition.File, b.Text}, {definition.AuthoritiesFile, b.Authorities}, {".dockerignore", []byte(".dockerignore\n" + definition.File + "\n")}} {
+		if len(f.text) == 0 {
+			continue
+		}
+		if err == nil {
+			err = t.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.text))})
+		}
+		if err == nil {
+			_, err = t.Write(f.text)
+		}
+	}
+	if err == nil && b.Files != nil {
+		err = b.Files(t)
+	}
+	return errors.Join(err, t.Close())
+}
+
+// IsBuildsOwn reports whether a name beside a definition is the build's own.
+func IsBuildsOwn(name string) bool {
+	return name == definition.File || name == definition.AuthoritiesFile || name == ".dockerignore"
 }
 
 // FailedBuild says that a step of a build failed; its output was told.
@@ -331,6 +411,17 @@ func (a *api) forget(ctx context.Context, made []string, before map[string]bool)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Labels are what an image of the engine says of itself.
+func (d *Driver) Labels(ctx context.Context, id string) (map[string]string, error) {
+	a, err := d.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	i, err := a.inspect(ctx, id)
+	return i.Config.Labels, err
 }
 
 // Export gives an image of the engine as an archive.

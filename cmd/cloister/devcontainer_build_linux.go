@@ -1,0 +1,126 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"cloister/devcontainer"
+	"cloister/devcontainer/features"
+	"cloister/devcontainer/metadata"
+	"cloister/sandbox"
+	"cloister/sandbox/docker"
+	"cloister/sandbox/image"
+	"cloister/workspace/protect"
+)
+
+// buildDevcontainer builds the image of a devcontainer's Dockerfile and features with the
+// engine, and keeps it in the store. The steps have the network of a session of their own.
+func (a *app) buildDevcontainer(ctx context.Context, l lookedAt, s *image.Store, tag string) (image.Image, error) {
+	d, err := a.engineDriver()
+	if err != nil {
+		return image.Image{}, err
+	}
+	base, label := "", ""
+	if l.Kind == devcontainer.OfDockerfile {
+		if base, label, err = a.buildDockerfile(ctx, d, s, l, tag); err != nil {
+			return image.Image{}, err
+		}
+	} else {
+		i, err := l.base(ctx, s, a.slow)
+		if err != nil {
+			return image.Image{}, err
+		}
+		base, label = i.ID, i.Devcontainer
+	}
+	if l.HasFeatures() {
+		if base, err = a.buildFeatures(ctx, d, s, l, tag, base, label); err != nil {
+			return image.Image{}, err
+		}
+	}
+	return a.kept(ctx, d, s, base, tag, "the devcontainer "+filepath.Join(string(l.project.Root), l.File))
+}
+
+func (a *app) buildDockerfile(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag string) (id, label string, err error) {
+	hidden, err := a.hiddenOf(l)
+	if err != nil {
+		return "", "", err
+	}
+	r := l.Recipe(hidden, docker.IsBuildsOwn)
+	id, err = a.builtBy(ctx, d, &buildFlags{tag: tag}, docker.Build{
+		File: r.Name, Text: r.Text, Files: r.Files, Arguments: r.Arguments, Target: r.Target, Image: tag, Say: a.slow, Stored: storedIn(s),
+	})
+	if err != nil {
+		return "", "", err
+	}
+	labels, err := d.Labels(ctx, id)
+	return id, labels[metadata.Label], err
+}
+
+// buildFeatures installs features on an image, those of registries in the bytes that the
+// person agreed to.
+func (a *app) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag, base, label string) (string, error) {
+	agreed, err := l.trust.Get(string(l.project.Main), l.File)
+	if err != nil {
+		return "", err
+	}
+	list, entries, _, err := l.Features(a.devcontainerOptions(l.project, "", nil), func(id string) ([]features.File, error) {
+		digest := agreed.Features[id]
+		if digest == "" {
+			return nil, hinted(fmt.Errorf("no one has agreed to the feature %s", id), "cloister devcontainer trust pins it")
+		}
+		a.slow("fetching the feature " + id)
+		blob, _, err := image.Artifact(ctx, id, digest)
+		if err != nil {
+			return nil, err
+		}
+		return features.Unpack(blob)
+	})
+	if err != nil {
+		return "", err
+	}
+	text, err := features.Definition(base, list)
+	if err != nil {
+		return "", err
+	}
+	if label, err = devcontainer.Label(label, entries); err != nil {
+		return "", err
+	}
+	return a.builtBy(ctx, d, &buildFlags{tag: tag}, docker.Build{
+		File: "the features of " + l.File, Text: text, Files: func(w *tar.Writer) error { return features.Write(w, list) },
+		Labels: map[string]string{metadata.Label: label}, Image: tag, Say: a.slow, Stored: storedIn(s),
+	})
+}
+
+// hiddenOf reports what of a project looks empty inside, and so to a build.
+func (a *app) hiddenOf(l lookedAt) (func(rel string, dir bool) bool, error) {
+	cfg, _, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	words, err := a.unused(l.project, cfg)
+	if err != nil {
+		return nil, err
+	}
+	root := string(l.project.Root)
+	patterns, err := protect.ParsePatterns(words.cfg.Filesystem.Hide)
+	if err != nil {
+		return nil, err
+	}
+	// What the view of a session covers: where hidden links lead, and what the projects
+	// around hide.
+	var covered protect.List
+	if err := protect.New(&covered, root, "", true).Sockets(words.cfg.Filesystem.Hide, nil, words.outer); err != nil {
+		return nil, err
+	}
+	hidden := map[sandbox.GuestPath]bool{}
+	for _, p := range covered.Protect {
+		if p.Empty {
+			hidden[p.Target] = true
+		}
+	}
+	return func(rel string, dir bool) bool {
+		return patterns.Match(rel, dir) >= 0 || hidden[sandbox.GuestPath(filepath.Join(root, rel))]
+	}, nil
+}

@@ -238,15 +238,11 @@ func ignoring(text string) func(rel string) bool {
 	}
 }
 
-// Fetch gives the files of a feature that lies in a registry.
-type Fetch func(id string) ([]features.File, error)
-
 // Features are those of a devcontainer with all that they depend on, in the order in
-// which they are installed. What they ask for is judged, and the findings are given.
-func (d *Devcontainer) Features(o Options, fetch Fetch) ([]features.Feature, []metadata.Entry, []demand.Finding, error) {
+// which they are installed, and what of each stays after it was judged.
+func (d *Devcontainer) Features(o Options) ([]features.Feature, []metadata.Entry, error) {
 	wanted, _ := d.Config["features"].(map[string]any)
 	var list []features.Feature
-	var findings []demand.Finding
 	entries := map[string]metadata.Entry{}
 	for queue := slices.Sorted(maps.Keys(wanted)); len(queue) > 0; queue = queue[1:] {
 		id := queue[0]
@@ -254,27 +250,26 @@ func (d *Devcontainer) Features(o Options, fetch Fetch) ([]features.Feature, []m
 			continue
 		}
 		if len(list) == mostFeatures {
-			return nil, nil, nil, fmt.Errorf("the features of %s need more than %d", d.File, mostFeatures)
+			return nil, nil, fmt.Errorf("the features of %s need more than %d", d.File, mostFeatures)
 		}
-		f, err := d.feature(id, fetch)
+		f, err := d.feature(id)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
 		f.Options = wanted[id]
 		name := id + "/devcontainer-feature.json"
 		text, ok := f.Find("devcontainer-feature.json")
 		if !ok {
-			return nil, nil, nil, fmt.Errorf("feature %s has no devcontainer-feature.json", id)
+			return nil, nil, fmt.Errorf("feature %s has no devcontainer-feature.json", id)
 		}
 		v, err := jsonc.Parse(name, text)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
 		res, err := demand.Judge(d.input(o, demand.Feature, name, v))
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		findings = append(findings, res.Findings...)
 		f.Declared, _ = v.Any().(map[string]any)
 		f.Env = map[string]string{}
 		env, _ := res.Config["containerEnv"].(map[string]any)
@@ -285,7 +280,7 @@ func (d *Devcontainer) Features(o Options, fetch Fetch) ([]features.Feature, []m
 		list = append(list, f)
 		for need, options := range f.Needs() {
 			if why := demand.FeatureID(need); why != "" {
-				return nil, nil, nil, fmt.Errorf("feature %s depends on %s: %s", id, need, why)
+				return nil, nil, fmt.Errorf("feature %s depends on %s: %s", id, need, why)
 			}
 			if _, named := wanted[need]; !named {
 				wanted = maps.Clone(wanted)
@@ -301,47 +296,18 @@ func (d *Devcontainer) Features(o Options, fetch Fetch) ([]features.Feature, []m
 	}
 	list, err := features.Order(list, override)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("%s: %w", d.File, err)
+		return nil, nil, fmt.Errorf("%s: %w", d.File, err)
 	}
 	var ordered []metadata.Entry
 	for _, f := range list {
 		ordered = append(ordered, entries[f.ID])
 	}
-	return list, ordered, findings, nil
+	return list, ordered, nil
 }
 
-// Locked is the digest that the lock file beside the devcontainer has for a feature; empty
-// where it has none. The file is one of those that a person agrees to.
-func (d *Devcontainer) Locked(id string) (string, error) {
-	name := path.Join(d.dir(), LockName(d.File))
-	one, ok := d.files.all[name]
-	if !ok {
-		return "", nil
-	}
-	var lock struct {
-		Features map[string]struct {
-			Resolved string `json:"resolved"`
-		} `json:"features"`
-	}
-	if err := json.Unmarshal(one.text, &lock); err != nil {
-		return "", fmt.Errorf("read %s: %w", name, err)
-	}
-	resolved := lock.Features[id].Resolved
-	_, digest, pinned := strings.Cut(resolved, "@")
-	if resolved != "" && !pinned {
-		return "", fmt.Errorf("read %s: %s is resolved to %q, which has no digest", name, id, resolved)
-	}
-	return digest, nil
-}
-
-// feature is one with its files: of the devcontainer's own folder, or fetched.
-func (d *Devcontainer) feature(id string, fetch Fetch) (features.Feature, error) {
+// feature is one with its files, of the devcontainer's own folder.
+func (d *Devcontainer) feature(id string) (features.Feature, error) {
 	f := features.Feature{ID: id}
-	if !strings.HasPrefix(id, "./") {
-		var err error
-		f.Files, err = fetch(id)
-		return f, err
-	}
 	at, err := relative(d.dir(), id)
 	if err != nil {
 		return f, fmt.Errorf("feature %s: %w", id, err)

@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,12 +13,10 @@ import (
 
 	"cloister/devcontainer"
 	"cloister/devcontainer/demand"
-	"cloister/devcontainer/features"
 	"cloister/devcontainer/trust"
 	"cloister/internal/linediff"
 	"cloister/internal/realpath"
 	"cloister/internal/xdg"
-	"cloister/sandbox/image"
 	"cloister/session"
 	"cloister/workspace"
 
@@ -226,13 +222,13 @@ func (a *app) devcontainerTrustCommand() *cobra.Command {
 and the files that it pulls in, and agree to exactly these bytes. At a terminal it asks
 first. A later change of any of them waits for another trust.`,
 		Args: counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.devcontainerAgree(cmd.Context(), f, args) },
+		RunE: func(_ *cobra.Command, args []string) error { return a.devcontainerAgree(f, args) },
 	}
 	f.register(c)
 	return c
 }
 
-func (a *app) devcontainerAgree(ctx context.Context, f devcontainerFlags, args []string) error {
+func (a *app) devcontainerAgree(f devcontainerFlags, args []string) error {
 	l, err := a.devcontainerOf(f, args)
 	if err != nil {
 		return err
@@ -260,14 +256,7 @@ func (a *app) devcontainerAgree(ctx context.Context, f devcontainerFlags, args [
 			a.line("no longer %s", name)
 		}
 	}
-	pins, found, err := a.pinFeatures(ctx, l)
-	if err != nil {
-		return err
-	}
-	for _, id := range slices.Sorted(maps.Keys(pins)) {
-		a.line("feature %s, %s", id, pins[id])
-	}
-	a.findings(append(slices.Clone(l.Findings), found...), demand.Refused)
+	a.findings(l.Findings, demand.Refused)
 	if err := a.out.Flush(); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
@@ -280,40 +269,11 @@ func (a *app) devcontainerAgree(ctx context.Context, f devcontainerFlags, args [
 	}
 	err = l.trust.Put(trust.Agreement{
 		Project: string(l.project.Main), File: l.File, Digest: l.Digest, Agreed: time.Now().UTC().Round(0), Text: l.Text(),
-		Pulled: pulled, Features: pins,
+		Pulled: pulled,
 	})
 	if err != nil {
 		return err
 	}
 	a.notice("%s is trusted: %s", l.File, l.Digest)
 	return nil
-}
-
-// pinFeatures asks the registries for the digests of the features that a devcontainer
-// installs from them, with all that they depend on, and judges what those ask for.
-func (a *app) pinFeatures(ctx context.Context, l lookedAt) (map[string]string, []demand.Finding, error) {
-	if !l.HasFeatures() {
-		return nil, nil, nil
-	}
-	pins := map[string]string{}
-	_, _, findings, err := l.Features(a.devcontainerOptions(l.project, "", nil), func(id string) ([]features.File, error) {
-		digest, err := l.Locked(id)
-		if err != nil {
-			return nil, err
-		}
-		a.slow("fetching the feature " + id)
-		blob, digest, err := image.Artifact(ctx, id, digest)
-		if err != nil {
-			return nil, err
-		}
-		pins[id] = digest
-		return features.Unpack(blob)
-	})
-	var own []demand.Finding // those of local features are the devcontainer's already
-	for _, f := range findings {
-		if !strings.HasPrefix(f.File, "./") {
-			own = append(own, f)
-		}
-	}
-	return pins, own, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"context"
-	"fmt"
 	"path/filepath"
 
 	"cloister/devcontainer"
@@ -58,25 +57,9 @@ func (a *app) buildDockerfile(ctx context.Context, d *docker.Driver, s *image.St
 	return id, labels[metadata.Label], err
 }
 
-// buildFeatures installs features on an image, those of registries in the bytes that the
-// person agreed to.
+// buildFeatures installs features on an image.
 func (a *app) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag, base, label string) (string, error) {
-	agreed, err := l.trust.Get(string(l.project.Main), l.File)
-	if err != nil {
-		return "", err
-	}
-	list, entries, _, err := l.Features(a.devcontainerOptions(l.project, "", nil), func(id string) ([]features.File, error) {
-		digest := agreed.Features[id]
-		if digest == "" {
-			return nil, hinted(fmt.Errorf("no one has agreed to the feature %s", id), "cloister devcontainer trust pins it")
-		}
-		a.slow("fetching the feature " + id)
-		blob, _, err := image.Artifact(ctx, id, digest)
-		if err != nil {
-			return nil, err
-		}
-		return features.Unpack(blob)
-	})
+	list, entries, err := l.Features(a.devcontainerOptions(l.project, "", nil))
 	if err != nil {
 		return "", err
 	}

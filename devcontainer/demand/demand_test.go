@@ -71,8 +71,8 @@ func TestRefused(t *testing.T) {
 		{`{"initializeCommand":"x"}`, "initializeCommand", "this machine"},
 		{`{"build":{"dockerfile":"D","options":["--network=host"]}}`, "build.options[0]", "flags of a build"},
 		{`{"features":{"https://x.example.com/f.tgz":{}}}`, "features.https://x.example.com/f.tgz", "no digest"},
-		{`{"features":{"docker-in-docker":{}}}`, "features.docker-in-docker", "no name of a feature"},
-		{`{"features":{"x.example.com/f:1\nRUN evil":{}}}`, "features.x.example.com/f:1\nRUN evil", "no name of a feature"},
+		{`{"features":{"docker-in-docker":{}}}`, "features.docker-in-docker", "of a registry"},
+		{`{"features":{"x.example.com/f:1\nRUN evil":{}}}`, "features.x.example.com/f:1\nRUN evil", "of a registry"},
 		{`{"build":{"dockerfile":"D","args":{"HTTPS_PROXY":"http://x"}}}`, "build.args.HTTPS_PROXY", "way out"},
 		{`{"build":{"dockerfile":"D","cacheFrom":"x.example.com/c"}}`, "build.cacheFrom", "no cache"},
 		{`{"features":{"../../f":{}}}`, "features.../../f", "own folder"},
@@ -133,7 +133,7 @@ func TestHonouredAndChanged(t *testing.T) {
 	want := map[string]demand.Outcome{
 		"image": demand.Honoured, "containerEnv": demand.Changed, "containerEnv.B": demand.Honoured, "mounts[0]": demand.Changed, "mounts[1]": demand.Changed,
 		"forwardPorts[0]": demand.Honoured, "forwardPorts[1]": demand.Changed, "postCreateCommand": demand.Honoured,
-		"features.registry.example.com/f:1": demand.Honoured, "features.other.example.com/g:1": demand.Honoured, "forwardPort": demand.Kept,
+		"features.registry.example.com/f:1": demand.Refused, "features.other.example.com/g:1": demand.Refused, "forwardPort": demand.Kept,
 	}
 	for key, o := range want {
 		if !slices.ContainsFunc(res.Findings, func(f demand.Finding) bool { return f.Key == key && f.Outcome == o }) {

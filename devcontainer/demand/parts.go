@@ -1,11 +1,9 @@
 package demand
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"cloister/devcontainer/jsonc"
 )
@@ -69,23 +67,14 @@ func features(j *judge, m jsonc.Member) any {
 	for _, f := range m.Value.Members {
 		key := "features." + f.Name
 		if why := FeatureID(f.Name); why != "" {
-			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, why, "publish it in a registry, or copy it here")
+			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, why, "copy its folder beside the devcontainer: ./NAME")
 			continue
 		}
-		reason := installedHere
-		if !strings.HasPrefix(f.Name, "./") {
-			reason += "; trust pins the digest that its registry has"
-		}
-		j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured, reason, "")
+		j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured, installedHere, "")
 		kept[f.Name] = f.Value.Any()
 	}
 	return kept
 }
-
-// registered is the name of a feature in a registry: HOST/PATH/NAME, with a tag or digest.
-var registered = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})?$`)
-})
 
 // FeatureID says why a feature's name is refused; empty where it is not.
 func FeatureID(id string) string {
@@ -96,10 +85,8 @@ func FeatureID(id string) string {
 		return "a feature lies in the devcontainer's own folder, or in a registry"
 	case strings.Contains(id, "://"):
 		return "an address has no digest by which it could be pinned"
-	case !registered().MatchString(id):
-		return "it is no name of a feature in a registry, such as ghcr.io/devcontainers/features/go:1"
 	}
-	return ""
+	return "no feature of a registry is installed yet"
 }
 
 // agents are beginnings of variables by which an agent finds its service, or its rules.

@@ -10,23 +10,12 @@ package features
 
 import (
 	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
 	"cloister/internal/shellword"
-)
-
-// Bounds of one feature.
-const (
-	maxBytes = 32 << 20
-	maxFiles = 4096
 )
 
 // File is a file of a feature, by its place in the feature's folder.
@@ -38,7 +27,7 @@ type File struct {
 
 // Feature is one that is installed.
 type Feature struct {
-	// ID is what the devcontainer calls it: ./FOLDER or REGISTRY/NAME:TAG.
+	// ID is what the devcontainer calls it: ./FOLDER.
 	ID    string
 	Files []File
 	// Options are what the devcontainer gives it: a version, or an object of options.
@@ -47,50 +36,6 @@ type Feature struct {
 	Declared map[string]any
 	// Env are the variables that every later step and the cloister have.
 	Env map[string]string
-}
-
-// Unpack reads the archive of a feature as registries keep it, a tar that may be
-// compressed by gzip.
-func Unpack(archive []byte) ([]File, error) {
-	var r io.Reader = bytes.NewReader(archive)
-	if bytes.HasPrefix(archive, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(r)
-		if err != nil {
-			return nil, fmt.Errorf("unpack a feature: %w", err)
-		}
-		r = z
-	}
-	t := tar.NewReader(io.LimitReader(r, maxBytes+(maxFiles<<10)))
-	var out []File
-	size := int64(0)
-	for {
-		h, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("unpack a feature: %w", err)
-		}
-		name := path.Clean(strings.TrimPrefix(h.Name, "./"))
-		switch {
-		case h.Typeflag == tar.TypeDir:
-			continue
-		case h.Typeflag != tar.TypeReg:
-			return nil, fmt.Errorf("unpack a feature: %q is no regular file", name)
-		case path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../"):
-			return nil, fmt.Errorf("unpack a feature: %q is outside its folder", name)
-		case len(out) == maxFiles:
-			return nil, fmt.Errorf("unpack a feature: more than %d files", maxFiles)
-		}
-		if size += h.Size; size > maxBytes {
-			return nil, fmt.Errorf("unpack a feature: more than %d MiB", maxBytes>>20)
-		}
-		text, err := io.ReadAll(t)
-		if err != nil {
-			return nil, fmt.Errorf("unpack a feature: %w", err)
-		}
-		out = append(out, File{Name: name, Text: text, Executable: h.Mode&0o111 != 0})
-	}
 }
 
 // Find is the text of one of a feature's files.
@@ -108,18 +53,6 @@ func (f *Feature) Needs() map[string]any {
 	return needs
 }
 
-// plainID is a feature's name without its version.
-func plainID(id string) string {
-	if strings.HasPrefix(id, "./") {
-		return id
-	}
-	id, _, _ = strings.Cut(id, "@")
-	if i := strings.LastIndexByte(id, ':'); i > strings.LastIndexByte(id, '/') {
-		id = id[:i]
-	}
-	return strings.ToLower(id)
-}
-
 // Order is the order of installation, as the specification has it: rounds of those whose
 // dependsOn and installsAfter are over; among those, overrideFeatureInstallOrder decides,
 // then the name.
@@ -127,10 +60,10 @@ func Order(list []Feature, override []string) ([]Feature, error) {
 	rest := slices.Clone(list)
 	there := map[string]bool{}
 	for _, f := range rest {
-		there[plainID(f.ID)] = true
+		there[f.ID] = true
 	}
 	priority := func(f Feature) int {
-		i := slices.IndexFunc(override, func(id string) bool { return plainID(id) == plainID(f.ID) })
+		i := slices.IndexFunc(override, func(id string) bool { return id == f.ID })
 		if i < 0 {
 			return 0
 		}
@@ -141,7 +74,7 @@ func Order(list []Feature, override []string) ([]Feature, error) {
 	for len(rest) > 0 {
 		var round []Feature
 		for _, f := range rest {
-			if !slices.ContainsFunc(before(f), func(id string) bool { return there[id] && !done[id] && id != plainID(f.ID) }) {
+			if !slices.ContainsFunc(before(f), func(id string) bool { return there[id] && !done[id] && id != f.ID }) {
 				round = append(round, f)
 			}
 		}
@@ -157,12 +90,12 @@ func Order(list []Feature, override []string) ([]Feature, error) {
 			most = max(most, priority(f))
 		}
 		round = slices.DeleteFunc(round, func(f Feature) bool { return priority(f) < most })
-		slices.SortFunc(round, func(a, b Feature) int { return strings.Compare(plainID(a.ID), plainID(b.ID)) })
+		slices.SortFunc(round, func(a, b Feature) int { return strings.Compare(a.ID, b.ID) })
 		for _, f := range round {
 			out = append(out, f)
-			done[plainID(f.ID)] = true
+			done[f.ID] = true
 		}
-		rest = slices.DeleteFunc(rest, func(f Feature) bool { return done[plainID(f.ID)] })
+		rest = slices.DeleteFunc(rest, func(f Feature) bool { return done[f.ID] })
 	}
 	return out, nil
 }
@@ -171,12 +104,12 @@ func Order(list []Feature, override []string) ([]Feature, error) {
 func before(f Feature) []string {
 	var out []string
 	for id := range f.Needs() {
-		out = append(out, plainID(id))
+		out = append(out, id)
 	}
 	list, _ := f.Declared["installsAfter"].([]any)
 	for _, id := range list {
 		if text, ok := id.(string); ok {
-			out = append(out, plainID(text))
+			out = append(out, text)
 		}
 	}
 	return out

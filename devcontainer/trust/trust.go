@@ -39,8 +39,6 @@ type Agreement struct {
 	// later version is shown as changes to this one.
 	Text   string            `json:"text"`
 	Pulled map[string]string `json:"pulled"`
-	// Features are the digests that the registries had for the features named.
-	Features map[string]string `json:"features,omitempty"`
 }
 
 func (s Store) name(project, file string) string {

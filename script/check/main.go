@@ -36,7 +36,7 @@ var parts = []part{
 	{"lint", "golangci-lint as .golangci.yml configures it", (*runner).lint},
 	{"vuln", "no known vulnerability is reachable", (*runner).vuln},
 	{"tidy", "go.mod and go.sum have no leftovers", (*runner).tidy},
-	{"cross", "everything compiles for every platform without cgo; CROSS=1 vets it too", (*runner).cross},
+	{"cross", "the types hold for every platform without cgo; CROSS=1 compiles and vets", (*runner).cross},
 	{"test", "the Go tests as who started this, the longest as root only by choice", (*runner).test},
 	{"user", "the tests that depend on the user, as an ordinary one", (*runner).user},
 	{"escape", "the attack corpus natively, as root and as an ordinary user", (*runner).escape},
@@ -53,7 +53,7 @@ var parts = []part{
 // The plan of a run without arguments. What needs processors only runs at the lowest
 // priority beside what mostly waits; what measures time runs alone at the end.
 var (
-	background = []string{"format", "tidy", "vet", "lint", "cross", "vuln"}
+	background = []string{"format", "tidy", "lint", "cross", "vuln"} // lint has what vet has
 	foreground = []string{"test user", "escape", "docker"}
 	alone      = []string{"start", "bench"}
 )
@@ -96,7 +96,7 @@ func usage(to *os.File) {
 	for _, p := range parts {
 		fmt.Fprintf(to, "  %-12s %s\n", p.name, p.what)
 	}
-	fmt.Fprintln(to, "Without PART: all but root, fuzz, differential, layers and columns.")
+	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, fuzz, differential, layers and columns.")
 }
 
 func find(name string) *part {

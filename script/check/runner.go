@@ -244,9 +244,11 @@ func (r *runner) program(ctx context.Context, c cmd) *exec.Cmd {
 const aside = `{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 19 "$@"`
 
 // output is what a program prints.
-func (r *runner) output(words ...string) (string, error) {
+func (r *runner) output(words ...string) (string, error) { return r.outputOf(cmd{words: words}) }
+
+func (r *runner) outputOf(c cmd) (string, error) {
 	var out bytes.Buffer
-	err := r.run(&out, cmd{words: words})
+	err := r.run(&out, c)
 	return out.String(), err
 }
 

@@ -75,22 +75,25 @@ func (r *runner) vuln() {
 	})
 }
 
-// cross compiles the product for the other platforms that are released, and vets its tests
-// for them where CROSS says so. This host's own, vet has looked at.
+// cross checks the types of the product for the other platforms that are released, or
+// compiles it and vets its tests for them where CROSS says so. This host's own, lint has
+// looked at; script/release compiles for each.
 func (r *runner) cross() {
 	for _, target := range []string{"linux/amd64", "linux/arm64", "darwin/arm64"} {
 		system, arch, _ := strings.Cut(target, "/")
 		if system == runtime.GOOS && arch == runtime.GOARCH {
 			continue
 		}
+		if os.Getenv("CROSS") == "" {
+			r.check("types for "+target, func(io.Writer) error { return r.typecheck(system, arch) })
+			continue
+		}
 		env := []string{"GOOS=" + system, "GOARCH=" + arch}
 		r.check("build "+target, func(out io.Writer) error {
 			return r.run(out, cmd{words: []string{"go", "build", "-o", os.DevNull, "./..."}, env: env})
 		})
-		if os.Getenv("CROSS") != "" {
-			r.check("vet "+target, func(out io.Writer) error {
-				return r.run(out, cmd{words: []string{"go", "vet", "./..."}, env: env})
-			})
-		}
+		r.check("vet "+target, func(out io.Writer) error {
+			return r.run(out, cmd{words: []string{"go", "vet", "./..."}, env: env})
+		})
 	}
 }

@@ -138,6 +138,7 @@ var packages = map[string]string{
 	"guardian/listing":          "what anybody may see of secrets",
 	"guardian/mcpservice":       "what a session and its MCP servers say to each other, judged",
 	"guardian/placeholders":     "what a session gets in place of its secrets",
+	"guardian/uploads":          "which resumable uploads a session began",
 	"guardian/sealed":           "what a session needs of the next guardian, readable by no one else",
 	"guardian/sessionctx":       "the context of one session, which all services that work for it share",
 	"policyset":                 "the configuration on disk, compiled",

@@ -40,6 +40,9 @@ const TenantName = "mine.s3.amazonaws.com"
 // GoogleStore is the host of every bucket of Google's, of which a preset may be for one.
 const GoogleStore = "storage.googleapis.com"
 
+// BegunUpload is the id of every resumable upload that is begun at GoogleStore.
+const BegunUpload = "begun-upload"
+
 // secure serves TLS as the servers behind inspected names do, in HTTP/1.1 and
 // HTTP/2, and keeps each request that reached it. A name as the last part of a
 // path below /ok/ asks for an answer that no good server gives.
@@ -100,6 +103,9 @@ func (s *sinks) inspected(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := s.readBody(r)
+	if r.Host == GoogleStore && r.Method == http.MethodPost && (strings.Contains(r.URL.RawQuery, "resumable") || r.Header.Get("X-Goog-Resumable") != "") {
+		w.Header().Set("Location", "https://"+GoogleStore+r.URL.Path+"?uploadType=resumable&upload_id="+BegunUpload)
+	}
 	if kind == "reflect/first" { // what the host was told before all else
 		s.mu.Lock()
 		if s.first == "" {

@@ -17,6 +17,9 @@ func (l *live) edits(ctx context.Context, q egress.Query, v policy.Verdict) []eg
 	if secrets != nil && q.HTTP != nil {
 		swapped, also = secrets.Edit(ctx, q.HTTP)
 	}
+	if edit, is := l.uploads.Edit(q.HTTP, func() bool { return l.Snapshot.Load().UploadMatters(l.asked(q)) }); is {
+		out = append(out, edit)
+	}
 	if edit, is := l.overrides(ctx, q, also); is {
 		out = append(out, edit)
 	}

@@ -22,6 +22,7 @@ import (
 	"cloister/guardian/mcpservice"
 	"cloister/guardian/sealed"
 	"cloister/guardian/sessionctx"
+	"cloister/guardian/uploads"
 	"cloister/hostexec"
 	"cloister/internal/budget"
 	"cloister/internal/passfd"
@@ -62,6 +63,7 @@ type live struct {
 	memory  *budget.Share
 	tools   *mcpservice.Service
 	host    *hostcommands.Session
+	uploads uploads.Known // the resumable uploads that it began itself
 	started time.Time
 
 	ctx    context.Context // ends with the session

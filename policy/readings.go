@@ -103,6 +103,14 @@ func (s *Snapshot) GrantMatters(r Request) bool {
 	return s.mode == Enforce && r.Action == HTTPRequest && s.judge(given).Effect != s.judge(r).Effect
 }
 
+// UploadMatters is MethodMatters for a request that goes on with a resumable upload
+// (reading.Request.Uploads).
+func (s *Snapshot) UploadMatters(r Request) bool {
+	going := r
+	going.HTTP = r.HTTP.Continuing()
+	return s.mode == Enforce && r.Action == HTTPRequest && s.judge(going).Effect != s.judge(r).Effect
+}
+
 // MethodMatters says whether a request like this one could be judged otherwise by another
 // method. Who lets it through then looks into its body for one (reading.Form).
 func (s *Snapshot) MethodMatters(r Request) bool {

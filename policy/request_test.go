@@ -163,7 +163,7 @@ func TestNearest(t *testing.T) {
 		{line: "POST other.wide.test/x", rule: "*.wide.test PUT", differs: ": another method"},
 		{line: "GET api.wide.test/repos/acme/a;b", rule: "GET,HEAD", differs: ": a semicolon in the path, at which some servers cut a segment off", hint: "{domain: api.wide.test, methods: [GET]}"},
 		{line: "get api.wide.test/repos/acme/x", rule: "GET,HEAD", differs: ": another method", hint: `{domain: api.wide.test, paths: ["/repos/acme/x"]}`},
-		{line: "GET api.wide.test/%ff", hint: `methods: [GET], paths: ["/**"]`},
+		{line: "GET api.wide.test/%ff", hint: `for every path, since no rule can name this one, in config.yaml: proxy: {allow: [{domain: api.wide.test, methods: [GET], paths: ["/**"]`},
 	} {
 		var fields []string
 		if tt.field != "" {

@@ -73,6 +73,10 @@ func dispatch(ctx context.Context, words []string) error {
 			return mcp()
 		case "say":
 			return say(words[1:])
+		case "sign":
+			return sign(words[1:])
+		case "txt":
+			return txt(words[1:])
 		case "requests":
 			return requests(words[1:])
 		case "search":

@@ -78,6 +78,7 @@ func TestEveryRowIsTriedOrMissing(t *testing.T) {
 var withAllLayers = []string{
 	"AF-14",
 	"SE-20", "NW-63", "SC-02a",
+	"NW-18a", "NW-37b", "NW-61a", "SE-20a", "PO-05a", "PO-10a",
 }
 
 func notYet(holds escape.Holds, id string) bool {
@@ -164,6 +165,23 @@ func TestHoldsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 	if _, err := escape.ParseHolds("AA-01\twall\t-\t-\n"); err == nil {
 		t.Error("a layer that there is not was read")
+	}
+}
+
+// The page about the second audit names rows that there are.
+func TestRowsOfTheBorder(t *testing.T) {
+	text, err := os.ReadFile("../../docs/border.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`\b[A-Z]{2}-[0-9]{2}[a-z]?\b`).FindAllString(string(text), -1)
+	if len(named) < 20 {
+		t.Errorf("docs/border.md names %d rows", len(named))
+	}
+	for _, id := range named {
+		if !slices.ContainsFunc(corpus.All(), func(c escape.Case) bool { return c.ID == id }) {
+			t.Errorf("docs/border.md names %s, which is no case", id)
+		}
 	}
 }
 

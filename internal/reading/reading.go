@@ -44,9 +44,11 @@ type Request struct {
 	read    bool
 	crowded bool
 	gives   string // what its body gives to others, where that is taken for granted
-	found   *found
-	others  []Other
-	objects []Object
+	// continues says that it goes on with another's upload, where that is taken for granted.
+	continues string
+	found     *found
+	others    []Other
+	objects   []Object
 }
 
 // An Other is the request as a server takes it that obeys what Says names.

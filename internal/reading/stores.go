@@ -82,6 +82,9 @@ func (r *Request) Leaves(kind StoreKind) string {
 	if r.Method == "GET" || r.Method == "HEAD" || r.Method == "OPTIONS" {
 		return ""
 	}
+	if store.Kind == GCS && r.continues != "" {
+		return r.continues
+	}
 	segments := r.Path.Segments()
 	if store.Kind == GCS && store.Bucket == "" {
 		if at := bucketAt(segments); at > 0 && at < 5 && isJSON(segments[:at]) {

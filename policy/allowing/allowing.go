@@ -52,8 +52,13 @@ func Request(a authority.Authority, q Asked) []string {
 	if IsMethod(q.Method) {
 		line += ", methods: [" + q.Method + "]"
 	}
+	path := ""
 	if q.BadPath == nil {
-		line += ", paths: [" + strconv.Quote(globOf(q.Path)) + "]"
+		path = globOf(q.Path)
+		line += ", paths: [" + strconv.Quote(path) + "]"
+	}
+	if q.BadPath != nil || path == everyPath {
+		line = "for every path, since no rule can name this one, " + line
 	}
 	return []string{line + "}]}", session}
 }
@@ -81,11 +86,14 @@ func gitRules(a authority.Authority, q Asked) string {
 	return ""
 }
 
-// globOf is the pattern that only this path fits; it cannot say what is no text.
+// everyPath is the pattern of all paths.
+const everyPath = "/**"
+
+// globOf is the pattern that only this path fits; everyPath where it is no text.
 func globOf(p urlpath.Path) string {
 	text := urlpath.Escape(p.String())
 	if _, err := urlpath.ParseGlob(text); err != nil || !utf8.ValidString(text) {
-		return "/**"
+		return everyPath
 	}
 	return text
 }

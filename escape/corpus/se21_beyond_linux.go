@@ -22,6 +22,7 @@ func se21() escape.Case {
 			out = append(out, found("control: a copy within its paths", strings.Contains(sent, canary), "%s %s", res.Stdout, sent))
 			for _, field := range []string{
 				"Destination: /ok/theirs/b", "Destination: https://bound.test/ok/theirs/b", "Destination: https://unbound.test/ok/mine/b", "destination: /ok/mine/../theirs/b",
+				"New-Uri: /ok/theirs/b", "Destination: //bound.test/ok/mine/b", "Destination: /ok/mine/b#c",
 				"X-Amz-Copy-Source: /theirs/a", "x-amz-copy-source: ok/theirs/a", "X_Amz_Copy_Source: /ok/theirs/a", "X-Amz-Copy-Source: /ok/mine/%2e%2e/theirs", "X-Amz-Copy-Source: arn:aws:s3:::theirs/a",
 				"X-Goog-Copy-Source: theirs/a", "X-Ms-Copy-Source: https://unbound.test/c/a", "X-Oss-Copy-Source: /theirs/a",
 			} {

@@ -40,7 +40,8 @@ func ShownRequest(method, path string, h *egress.HTTP) []approval.Detail {
 
 // telling are the header fields that change what a server does with a request.
 var telling = []string{
-	"content-type", "content-encoding", "transfer-encoding", "destination", "overwrite", "depth", "range", "upgrade", "expect", "if-match",
+	"content-type", "content-encoding", "transfer-encoding", "destination", "new-uri", "overwrite", "depth", "range",
+	"upgrade", "expect", "if-match",
 }
 
 // Size is how many bytes a person would have to look at.

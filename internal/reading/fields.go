@@ -29,9 +29,11 @@ const (
 // X-Original-URL of IIS and Symfony (CVE-2018-14773); X-Original-URI of nginx's
 // auth_request; X-Forwarded-Uri and X-Forwarded-Method of Traefik and Caddy;
 // X-Forwarded-Prefix of Traefik and Spring; SCRIPT_NAME and PATH_INFO of gunicorn;
-// Destination of WebDAV (RFC 4918 10.3); X-Copy-From and X-Symlink-Target of Swift.
+// Destination of WebDAV (RFC 4918 10.3), and New-Uri, which Apache's mod_dav takes for one
+// where there is no Destination; X-Copy-From and X-Symlink-Target of Swift.
 var fields = [...][]entry{
 	6:  {{"x-host", host}},
+	7:  {{"new-uri", target}},
 	9:  {{"path-info", path}, {"forwarded", forwarded}},
 	11: {{"x-path-info", path}, {"script-name", prefix}, {"destination", target}, {"x-copy-from", source}},
 	12: {{"content-type", batch}},

@@ -43,6 +43,7 @@ var (
 	errDots    = errors.New("an object whose name has dot segments or empty ones, which some servers resolve")
 	errNoName  = errors.New("an object without a name")
 	errURL     = errors.New("an object at a URL that cannot be read")
+	errPlaces  = errors.New("a destination that begins with // or without /, or has a fragment: servers read it in two ways")
 	errAccount = errors.New("an object of another account")
 )
 
@@ -83,11 +84,13 @@ func (r *Request) names(s said) ([]Name, error) {
 		return nil, errNoName
 	case strings.HasPrefix(strings.ToLower(strings.TrimLeft(value, "/")), "arn:"):
 		return nil, errARN
+	case isDestination(s.name) && isAmbiguous(value):
+		return nil, errPlaces
 	case strings.Contains(value, "://"), strings.HasPrefix(value, "//"):
 		return nameOfURL(value)
 	case isSwift(s.name):
 		return r.swift(value)
-	case fieldname.Same(s.name, "destination"):
+	case isDestination(s.name):
 		path, err := objectPath(value)
 		return []Name{{r.To, path}}, err
 	case fieldname.Same(s.name, "x-ms-rename-source"), fieldname.Same(s.name, "x-ms-copy-source"):
@@ -135,6 +138,19 @@ func nameOfURL(value string) ([]Name, error) {
 	}
 	p, err := objectPath(path)
 	return []Name{{to, p}}, err
+}
+
+// isDestination tells of WebDAV's fields. nginx takes //a/b for a path, others for the host
+// a; golang.org/x/net/webdav leaves a fragment out, others take # for a letter of the path.
+func isDestination(name string) bool {
+	return fieldname.Same(name, "destination") || fieldname.Same(name, "new-uri")
+}
+
+// isAmbiguous says whether servers read a destination in two ways. Apache takes one without
+// a slash for a path beside the folder of the request.
+func isAmbiguous(value string) bool {
+	relative := !strings.HasPrefix(value, "/") && !strings.Contains(value, "://")
+	return relative || strings.HasPrefix(value, "//") || strings.Contains(value, "#")
 }
 
 // isSwift tells of OpenStack's fields, whose objects lie below the account in the path.

@@ -7,6 +7,8 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/internal/termsafe"
+	"cloister/mcp"
 	"cloister/policy"
 	"cloister/policyset/servers"
 )
@@ -57,4 +59,32 @@ func (g *guardian) postMCPPin(_ http.ResponseWriter, r *http.Request) (any, erro
 		return nil, api.Unrecorded("pin", err)
 	}
 	return servers.Pin(g.policies.Current(), g.pins, name, req, by)
+}
+
+// maxCommandShown bounds what the record has of a command.
+const maxCommandShown = 4 << 10
+
+// postTool decides about a call of Cloister's own MCP server.
+func (g *guardian) postTool(_ http.ResponseWriter, r *http.Request) (any, error) {
+	req, err := read[api.ToolCall](r)
+	if err != nil {
+		return nil, err
+	}
+	call, err := mcp.ToolCall(req.Tool, []byte(req.Arguments))
+	if err != nil {
+		return nil, api.BadRequest("call %.60q: %v", req.Tool, err)
+	}
+	info, err := g.sessions.Find(r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	l := g.linked(r.Context(), info.ID)
+	if l == nil {
+		return nil, &api.Error{
+			Status: http.StatusConflict, Code: api.CodeNotFound,
+			Message: fmt.Sprintf("call a tool in %q: its shim has not come back to this guardian yet", info.Name),
+		}
+	}
+	v, err := l.tools.Own(r.Context(), call, termsafe.Clip(req.Command, maxCommandShown))
+	return api.ToolVerdict{Allow: v.Allow, Rule: v.Rule, Reason: v.Reason, Hints: v.Hints}, err
 }

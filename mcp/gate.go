@@ -33,6 +33,31 @@ type Call struct {
 	Raw       []byte // the arguments, or for what a server asks its params, as written
 }
 
+// ToolCall is a call of a tool with its arguments, which are an object or nothing.
+func ToolCall(name string, arguments []byte) (Call, error) {
+	c := Call{Feature: policy.Tool, Method: "tools/call", Name: name, Raw: arguments}
+	if len(arguments) == 0 {
+		return c, nil
+	}
+	v, err := parse(arguments)
+	if err != nil {
+		return c, err
+	}
+	plain, ok := v.plain().(map[string]any)
+	if !ok {
+		return c, &SyntaxError{0, "arguments that are no object"}
+	}
+	c.Arguments = plain
+	return c, nil
+}
+
+// Strict is an error for a text that is no JSON (RFC 8259), that two readers could take for
+// two things, or that is over the bounds of a frame.
+func Strict(text []byte) error {
+	_, err := parse(text)
+	return err
+}
+
 // A Verdict is the Judge's answer; its zero value is a deny.
 type Verdict struct {
 	Allow        bool

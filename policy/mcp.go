@@ -169,7 +169,7 @@ func (s *Snapshot) ShowsMCP(r Request) bool {
 // call judges one call: forbid, a person's deny, a person's allow, ask, allow,
 // and what nothing names is denied.
 func (s *Snapshot) call(r Request) Verdict {
-	server := s.servers[r.MCP.Server]
+	server := s.serverOf(r.MCP.Server)
 	if server == nil {
 		return Verdict{Rule: ruleInvalid, Reason: fmt.Sprintf("no MCP server %q is declared", r.MCP.Server)}
 	}

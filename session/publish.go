@@ -209,11 +209,11 @@ func (p *publication) close() {
 	if p == nil {
 		return
 	}
+	p.mu.Lock()
+	p.over = true
 	for _, l := range p.listeners {
 		_ = l.Close()
 	}
-	p.mu.Lock()
-	p.over = true
 	for c := range p.conns {
 		_ = c.Close()
 	}

@@ -76,6 +76,9 @@ type Shim struct {
 	End <-chan string
 	// Granted is told the grant before anything is built; its error ends the run.
 	Granted func(api.SessionGrant) error
+	// Box is given the box when the command runs, for what only its owner may do with it
+	// (sandbox/abilities.go), until Run returns.
+	Box func(sandbox.Box)
 	// Running is called when the command runs.
 	Running func()
 	// Notify tells the person something while the command runs, from any goroutine.
@@ -166,6 +169,9 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	}
 	link.Started(box.Init())
 	res.Ran = true
+	if s.Box != nil {
+		s.Box(box)
+	}
 	if s.Running != nil {
 		s.Running()
 	}

@@ -68,7 +68,7 @@ func (a *app) same(f *runFlags, host *resolve.Resolver, p workspace.Project) err
 		return err
 	}
 	if !slices.Contains(f.Accepted(), launch.ResidueIdentity) && !a.confirm(other.Question()) {
-		words := []string{"cloister", f.Verb, "-C", string(p.Dir), "--accept", "residue:" + launch.ResidueIdentity}
+		words := slices.Concat([]string{"cloister"}, strings.Fields(f.Verb), []string{"-C", string(p.Dir), "--accept", "residue:" + launch.ResidueIdentity})
 		hint := "if that is right: " + shellword.Line(words...)
 		if f.Branch != "" {
 			hint = "if that is right, add --accept residue:" + launch.ResidueIdentity

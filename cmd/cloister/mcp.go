@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) mcpCommand() *cobra.Command {
-	return group("mcp", "The MCP servers whose calls are judged", a.mcpList(), a.mcpInspect(), a.mcpPin())
+	return group("mcp", "The MCP servers whose calls are judged, and a cloister as one", a.mcpList(), a.mcpInspect(), a.mcpPin(), a.mcpServe())
 }
 
 // mcpAsked runs f with the guardian, or otherwise with what is on disk; in a

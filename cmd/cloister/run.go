@@ -62,6 +62,7 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	f.register(a, c, "the agent that CMD is: it gets the environment that one needs; list, policy and audit name it")
+	f.detachable(c)
 	return c
 }
 
@@ -88,7 +89,6 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl.Float64Var(&f.CPUs, "cpus", 0, "processors, such as 2 or 0.5")
 	fl.Int64Var(&f.PIDs, "pids", 0, "processes and threads (4096 unless said)")
 	fl.DurationVar(&f.Timeout, "timeout", 0, "end the command after this time, such as 30m")
-	fl.BoolVarP(&f.detach, "detach", "d", false, "run in the background; output goes to cloister logs")
 	fl.BoolVar(&f.NoNetwork, "no-network", false, "no network at all, not even the guardian's")
 	fl.StringArrayVar(&f.Accept, "accept", nil, "go on without a guarantee: `residue:NAME`")
 	fl.StringArrayVar(&f.Policy, "policy", nil, "a Cedar `FILE` for this session")
@@ -117,6 +117,11 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 			panic(err)
 		}
 	}
+}
+
+// detachable gives a command the flag by which it goes on in the background.
+func (f *runFlags) detachable(c *cobra.Command) {
+	c.Flags().BoolVarP(&f.detach, "detach", "d", false, "run in the background; output goes to cloister logs")
 }
 
 // residueWords are the words of --accept.
@@ -155,8 +160,14 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	}
 	defer s.Client.Close()
 	s.Signals = hear()
-	ready := announce(f, s, dirs)
+	return a.carryOut(ctx, f, s, dirs, argv, report, announce(f, s, dirs))
+}
 
+// carryOut runs a shim to its end, and tells what came of it. ready is given why no
+// command ran; argv is the command as it was typed.
+func (a *app) carryOut(
+	ctx context.Context, f *runFlags, s *session.Shim, dirs xdg.Dirs, argv []string, report *report, ready func(error),
+) error {
 	quiet := a.checkpointQuiet(ctx, f.kept, quietFor)
 	res, err := s.Run(ctx)
 	left := quiet()

@@ -25,6 +25,11 @@ type judge struct {
 	server *policy.MCPServer
 }
 
+// own says whether the server is Cloister itself.
+func (j *judge) own() bool {
+	return j.server.Name == policy.OwnServer && j.server.Path == "/" && j.server.URL == ""
+}
+
 func (j *judge) event(action, resource string) audit.Event {
 	e := j.d.Event()
 	e.Kind, e.Action, e.Resource = audit.MCPCall, action, resource
@@ -86,7 +91,7 @@ func (j *judge) callCase(c mcp.Call) court.Case {
 			if r.Allowed() {
 				return
 			}
-			if c.Feature < policy.Sampling { // those of a server end in no refusal of egress
+			if c.Feature < policy.Sampling && !j.own() { // those of a server end in no refusal of egress
 				j.d.counted()
 			}
 			refusal := api.Refusal{
@@ -304,7 +309,10 @@ func (j *judge) question(c mcp.Call) (approval.Ask, error) {
 
 func (j *judge) ask(subject, title string) approval.Ask {
 	where := j.server.URL
-	if where == "" {
+	switch {
+	case j.own():
+		where = "a client of cloister mcp serve"
+	case where == "":
 		where = "started by the guardian"
 	}
 	return approval.Ask{
@@ -316,7 +324,11 @@ func (j *judge) ask(subject, title string) approval.Ask {
 // Settled says whether policy has an answer to an ask about a tool by now.
 func (d *Service) Settled(subject string) bool {
 	snapshot := d.Snapshot.Load()
-	for _, s := range snapshot.MCPServers() {
+	servers := snapshot.MCPServers()
+	if own, err := policy.Own(); err == nil {
+		servers = append(servers, own)
+	}
+	for _, s := range servers {
 		tool, ok := strings.CutPrefix(subject, s.Name+"/")
 		if !ok {
 			continue

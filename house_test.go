@@ -119,6 +119,7 @@ var packages = map[string]string{
 	"egress/internal/frames":    "bytes of a WebSocket in their order while some are held back",
 	"internal/budget":           "memory of what passes through the guardian, bounded over all sessions",
 	"egress/internal/quota":     "what a session may do, counted",
+	"egress/internal/refused":   "datagrams that the gate's packet rules refused, read and counted",
 	"egress/internal/redact":    "the program's end of a connection that is read: no secret's value passes it",
 	"egress/internal/guard":     "addresses that no name may lead to",
 	"egress/internal/mint":      "certificates of a session's own authority",

@@ -304,6 +304,8 @@ const (
 	ListenDNS6    ListenerKind = "dns6"
 	ListenDNSTCP  ListenerKind = "dnstcp"
 	ListenDNSTCP6 ListenerKind = "dnstcp6"
+	// ListenRefusals is the kernel's log of the datagrams that it refused.
+	ListenRefusals ListenerKind = "refusals"
 )
 
 // Arm hands the gate's listeners over: the descriptors travel with the frame,

@@ -90,7 +90,7 @@ type Event struct {
 
 	Host       string `json:"host,omitempty"`
 	Port       uint16 `json:"port,omitempty"`
-	Via        string `json:"via,omitempty"` // direct|connect|socks5|http
+	Via        string `json:"via,omitempty"` // direct|connect|socks5|http|udp
 	BytesUp    *int64 `json:"bytes_up,omitempty"`
 	BytesDown  *int64 `json:"bytes_down,omitempty"`
 	DurationMS *int64 `json:"duration_ms,omitempty"`

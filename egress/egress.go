@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"cloister/egress/internal/redact"
+	"cloister/egress/internal/refused"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
 	"cloister/internal/reading"
@@ -79,6 +80,7 @@ const (
 	ViaConnect = "connect" // HTTP CONNECT to the explicit proxy
 	ViaSOCKS5  = "socks5"  // SOCKS5 to the explicit proxy
 	ViaHTTP    = "http"    // absolute-form HTTP to the explicit proxy
+	ViaUDP     = "udp"     // datagrams, which the gate refused
 )
 
 // A Query is one question to the Decider.
@@ -208,6 +210,7 @@ type Flow struct {
 	Rule, Place  string         // the bound that refused it, and where it is written; empty for none
 	Hints        []string       // the words that would widen it
 	Detail       string         // the evidence, such as the other name; may hold hostile bytes, quoted
+	Further      uint64         // more like this one that it stands for: datagrams, counted
 	Up, Down     int64          // bytes of payload: from the program, to the program
 	Start        time.Time
 	Duration     time.Duration
@@ -304,4 +307,6 @@ type Listeners struct {
 	TCP    []net.Listener
 	DNS    []net.PacketConn // *net.UDPConn answers from the address that was asked
 	DNSTCP []net.Listener
+	// Refusals is the kernel's log of the datagrams that it refused; nil for none.
+	Refusals *refused.Socket
 }

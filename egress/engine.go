@@ -16,6 +16,7 @@ import (
 	"cloister/egress/internal/guard"
 	"cloister/egress/internal/names"
 	"cloister/egress/internal/quota"
+	"cloister/egress/internal/refused"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/spares"
 	"cloister/internal/authority"
@@ -143,19 +144,33 @@ func (e *Engine) Serve(ctx context.Context, l Listeners) error {
 	for _, pc := range l.DNS {
 		serve(func() error { return e.serveDNS(ctx, pc) })
 	}
+	if l.Refusals != nil {
+		log := refused.Log{Report: e.datagrams}
+		serve(func() error { return log.Serve(ctx, l.Refusals) })
+	}
 	<-ctx.Done()
-	l.close()
+	l.unlisten()
 	e.killAll()
 	loops.Wait()
 	e.tasks.Wait()
+	l.Close()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("egress: serve: %w", err)
 	}
 	return nil
 }
 
-// close closes all; the errors of closing a listener carry nothing to act on.
-func (l Listeners) close() {
+// Close closes all.
+func (l Listeners) Close() {
+	l.unlisten()
+	if l.Refusals != nil {
+		_ = l.Refusals.Close() // it was only read
+	}
+}
+
+// unlisten closes what programs reach; the errors of closing a listener carry nothing
+// to act on.
+func (l Listeners) unlisten() {
 	for _, ln := range l.TCP {
 		_ = ln.Close()
 	}

@@ -251,7 +251,7 @@ func (l *live) Closed(f egress.Flow) {
 // Refused is egress's word that it refused by itself.
 func (l *live) Refused(f egress.Flow) error {
 	e := l.flowEvent(f)
-	e.Action, e.Verdict = "refuse", policy.Deny.String()
+	e.Action, e.Verdict, e.Suppressed = "refuse", policy.Deny.String(), f.Further
 	noBytes(&e)
 	err := l.Records.Append(context.WithoutCancel(l.ctx), e)
 	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason, Rule: f.Rule, Place: f.Place, Hints: f.Hints}
@@ -259,8 +259,14 @@ func (l *live) Refused(f egress.Flow) error {
 		r.Host = f.Detail
 	}
 	// What is asked of DNS besides addresses, such as TXT, is not shown to the person.
-	if besides := f.Kind == egress.Resolve && f.Detail != "A" && !strings.HasSuffix(f.Detail, " A"); !besides && !l.tools.Counted(f) {
+	if besides := f.Kind == egress.Resolve && f.Detail != "A" && !strings.HasSuffix(f.Detail, " A"); !besides && !quiet(f) && !l.tools.Counted(f) {
 		l.Tally.Refused(r)
 	}
 	return err
+}
+
+// quiet says whether a refusal is for the record only. A program whose datagrams to port
+// 443 are refused (QUIC) connects by TCP instead, which is judged and shown.
+func quiet(f egress.Flow) bool {
+	return f.Via == egress.ViaUDP && (f.Further > 0 || f.Authority.IsValid() && f.Authority.Port() == 443)
 }

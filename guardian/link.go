@@ -273,6 +273,12 @@ func adoptSockets(kinds []api.ListenerKind, files []*os.File) (egress.Listeners,
 					return fmt.Errorf("listener %s: %w", kind, err)
 				}
 				out.DNS = append(out.DNS, s)
+			case api.ListenRefusals:
+				s, err := egress.Refusals(files[i])
+				if err != nil {
+					return fmt.Errorf("listener %s: %w", kind, err)
+				}
+				out.Refusals = s
 			default:
 				return fmt.Errorf("listener %q is unknown", kind)
 			}
@@ -280,12 +286,7 @@ func adoptSockets(kinds []api.ListenerKind, files []*os.File) (egress.Listeners,
 		return nil
 	}()
 	if err != nil {
-		for _, s := range append(out.TCP, out.DNSTCP...) {
-			_ = s.Close()
-		}
-		for _, s := range out.DNS {
-			_ = s.Close()
-		}
+		out.Close()
 		return egress.Listeners{}, err
 	}
 	return out, nil

@@ -62,13 +62,24 @@ type Wiring struct {
 }
 
 // Gate is the only network of a box: sockets that were opened inside and are
-// served outside. Any may be nil where the kernel has no such protocol.
-type Gate struct{ TCP4, TCP6, DNS4, DNS6, DNSTCP4, DNSTCP6 *os.File }
+// served outside. Any may be nil where the kernel has no such protocol. Refusals is
+// the netlink socket by which the kernel tells which datagrams it refused.
+type Gate struct{ TCP4, TCP6, DNS4, DNS6, DNSTCP4, DNSTCP6, Refusals *os.File }
+
+// GateOf gives sockets their names, in the order in which package gate lists them.
+func GateOf(files []*os.File) Gate {
+	last := len(files) - 1
+	g := Gate{TCP4: files[0], DNS4: files[1], DNSTCP4: files[2], Refusals: files[last]}
+	if last > 3 {
+		g.TCP6, g.DNS6, g.DNSTCP6 = files[3], files[4], files[5]
+	}
+	return g
+}
 
 // Files lists the sockets that exist.
 func (g Gate) Files() []*os.File {
 	var out []*os.File
-	for _, f := range []*os.File{g.TCP4, g.TCP6, g.DNS4, g.DNS6, g.DNSTCP4, g.DNSTCP6} {
+	for _, f := range []*os.File{g.TCP4, g.TCP6, g.DNS4, g.DNS6, g.DNSTCP4, g.DNSTCP6, g.Refusals} {
 		if f != nil {
 			out = append(out, f)
 		}

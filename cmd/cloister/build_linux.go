@@ -154,7 +154,7 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 		b.Output = termsafe.New(a.stderr)
 	}
 	b.Arm = func(ctx context.Context, g sandbox.Gate, init int) error {
-		if err := link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6}, init); err != nil {
+		if err := link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6, Refusals: g.Refusals}, init); err != nil {
 			return err
 		}
 		link.Started(init)

@@ -504,15 +504,11 @@ func (st *start) hearGate(ctx context.Context, b *box, w sandbox.Wiring) error {
 }
 
 func takeGate(c inside.Line) (sandbox.Gate, error) {
-	files, err := c.Take(len(gate.Sockets(gate.HaveIPv6())))
+	files, err := c.Take(len(gate.Sockets(gate.HaveIPv6())) + 1)
 	if err != nil {
 		return sandbox.Gate{}, err
 	}
-	g := sandbox.Gate{TCP4: files[0], DNS4: files[1], DNSTCP4: files[2]}
-	if len(files) > 3 {
-		g.TCP6, g.DNS6, g.DNSTCP6 = files[3], files[4], files[5]
-	}
-	return g, nil
+	return sandbox.GateOf(files), nil
 }
 
 // explain adds what would help to what the gate says.

@@ -31,6 +31,7 @@ func TestGateMessages(t *testing.T) {
 		"routes-both": {routes, true, routesBoth},
 		"rules-ipv4":  {ruleset, false, rulesIPv4},
 		"rules-both":  {ruleset, true, rulesBoth},
+		"refusals":    {refusals, true, refusalsBoth},
 	} {
 		want, err := tt.make(tt.ipv6)
 		if err != nil {
@@ -143,7 +144,8 @@ func ruleset(ipv6 bool) ([]byte, error) {
 	rule(filter, transport(unix.IPPROTO_UDP), port(destination, DNSPort), pass)
 	rule(filter, transport(unix.IPPROTO_UDP), port(source, DNSPort), pass)
 	refuse := []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}}
-	rule(filter, transport(unix.IPPROTO_UDP), refuse)
+	tell := []expr.Any{&expr.Log{Key: 1 << unix.NFTA_LOG_GROUP, Group: refusedGroup}}
+	rule(filter, transport(unix.IPPROTO_UDP), tell, refuse)
 	rule(filter, proto(unix.NFPROTO_IPV4), transport(unix.IPPROTO_ICMP), icmpType(8), refuse)
 	if ipv6 {
 		rule(filter, proto(unix.NFPROTO_IPV6), transport(unix.IPPROTO_ICMPV6), icmpType(128), refuse)
@@ -157,6 +159,41 @@ func ruleset(ipv6 bool) ([]byte, error) {
 		sent[i].Header.PID = 0
 	}
 	return marshal(sent)
+}
+
+// refusedGroup is the group of the kernel's packet log that the rules write to. A
+// network namespace has groups of its own.
+const refusedGroup = 1
+
+// The attributes of a group's configuration: linux/netfilter/nfnetlink_log.h.
+const (
+	logConfig     = unix.NFNL_SUBSYS_ULOG<<8 | 1
+	logCommand    = 1
+	logMode       = 2
+	logBuffer     = 3
+	logThreshold  = 5
+	logBind       = 1
+	logCopyPacket = 2
+)
+
+// refusals makes the socket that sends it the one which reads the log of refused
+// packets: the first bytes of each, as soon as it is refused.
+func refusals(bool) ([]byte, error) {
+	mode := append(binary.BigEndian.AppendUint32(nil, RefusedBytes), logCopyPacket, 0)
+	attrs, err := netlink.MarshalAttributes([]netlink.Attribute{
+		{Type: logCommand, Data: []byte{logBind}},
+		{Type: logMode, Data: mode},
+		{Type: logBuffer, Data: binary.BigEndian.AppendUint32(nil, 512)},
+		{Type: logThreshold, Data: binary.BigEndian.AppendUint32(nil, 1)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write down the log of refusals: %w", err)
+	}
+	group := binary.BigEndian.AppendUint16([]byte{unix.AF_UNSPEC, 0}, refusedGroup)
+	return marshal([]netlink.Message{{
+		Header: netlink.Header{Type: logConfig, Flags: netlink.Request | netlink.Acknowledge},
+		Data:   append(group, attrs...),
+	}})
 }
 
 func verdict(k expr.VerdictKind) []expr.Any { return []expr.Any{&expr.Verdict{Kind: k}} }

@@ -33,7 +33,18 @@ var (
 	rulesIPv4 []byte
 	//go:embed messages/rules-both.bin
 	rulesBoth []byte
+	//go:embed messages/refusals.bin
+	refusalsBoth []byte
 )
+
+// RefusedBytes is how much of a refused datagram the kernel tells: its headers, with
+// the longest of IPv4 and some of IPv6's extensions.
+const RefusedBytes = 128
+
+// Refusals is the one message of a conversation for NETLINK_NETFILTER. Its socket is
+// then told of each datagram that the rules refuse, and of nothing else; it is handed
+// out as the last of the gate's.
+func Refusals() []byte { return refusalsBoth }
 
 // Messages are the two conversations that make a gate: for NETLINK_ROUTE and for
 // NETLINK_NETFILTER.
@@ -70,7 +81,8 @@ type Socket struct {
 	Addr   netip.AddrPort
 }
 
-// Sockets are those that a gate hands out, in the order in which they are passed.
+// Sockets are those that a gate hands out, in the order in which they are passed. The
+// one of Refusals comes after them.
 func Sockets(ipv6 bool) []Socket {
 	any4, own4 := netip.AddrPortFrom(netip.IPv4Unspecified(), DNSPort), netip.AddrPortFrom(netip.MustParseAddr(Addr4), Port)
 	list := []Socket{

@@ -20,7 +20,7 @@ func (p *program) buildGate(control int) {
 	p.converse("packet rules", unix.NETLINK_NETFILTER, rules)
 
 	sockets := gate.Sockets(ipv6)
-	count := len(sockets)
+	count := len(sockets) + 1
 	fds := make([]int32, count)
 	space := make([]byte, unix.CmsgSpace(4*count))
 	h := (*unix.Cmsghdr)(cmsgAt(space))
@@ -30,6 +30,7 @@ func (p *program) buildGate(control int) {
 	for i, s := range sockets {
 		p.listen(s.Name, s.Family, s.Type, sockaddr(s.Addr), &cells[i])
 	}
+	p.say("the log of refusals", unix.NETLINK_NETFILTER, gate.Refusals(), &cells[count-1])
 	p.keep = append(p.keep, fds, space)
 	p.send("hand out the gate", control, space)
 	for i := range count {
@@ -94,6 +95,12 @@ func sockaddr6(a netip.Addr, port uint16) []byte {
 // an error for each that asked for one.
 func (p *program) converse(name string, family int, text []byte) {
 	fd := p.cell()
+	p.say(name, family, text, fd)
+	p.sys("close netlink for "+name, unix.SYS_CLOSE, fd)
+}
+
+// say is a conversation whose socket stays open.
+func (p *program) say(name string, family int, text []byte, fd *int32) {
 	p.sys("open netlink for "+name, unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, family).to(fd)
 	kernel := make([]byte, unix.SizeofSockaddrNetlink)
 	binary.NativeEndian.PutUint16(kernel, unix.AF_NETLINK)
@@ -103,5 +110,4 @@ func (p *program) converse(name string, family int, text []byte) {
 		p.sys("hear of "+name, unix.SYS_RECVFROM, fd, answer, len(answer), unix.MSG_DONTWAIT, 0, 0)
 		p.look(zero, int32At(answer, 16), "set "+name)
 	}
-	p.sys("close netlink for "+name, unix.SYS_CLOSE, fd)
 }

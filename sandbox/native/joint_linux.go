@@ -191,22 +191,13 @@ func receive(socket, n int) ([]int, error) {
 }
 
 func receiveGate(socket int) (sandbox.Gate, error) {
-	n := 3
-	if gate.HaveIPv6() {
-		n = 6
-	}
-	fds, err := receive(socket, n)
+	fds, err := receive(socket, len(gate.Sockets(gate.HaveIPv6()))+1)
 	if err != nil {
 		return sandbox.Gate{}, err
 	}
-	file := func(i int, name string) *os.File {
-		if i >= len(fds) {
-			return nil
-		}
-		return os.NewFile(uintptr(fds[i]), name)
+	files := make([]*os.File, len(fds))
+	for i, fd := range fds {
+		files[i] = os.NewFile(uintptr(fd), "gate")
 	}
-	return sandbox.Gate{
-		TCP4: file(0, "gate"), DNS4: file(1, "dns"), DNSTCP4: file(2, "dns over tcp"),
-		TCP6: file(3, "gate6"), DNS6: file(4, "dns6"), DNSTCP6: file(5, "dns6 over tcp"),
-	}, nil
+	return sandbox.GateOf(files), nil
 }

@@ -116,6 +116,11 @@ func wire(l Line) error {
 		}
 		out = append(out, f)
 	}
+	fd, err := say(unix.NETLINK_NETFILTER, gate.Refusals())
+	if err != nil {
+		return fmt.Errorf("read the log of refusals: %w", err)
+	}
+	out = append(out, os.NewFile(uintptr(fd), "refusals"))
 	return l.Say(Message{Gate: true}, out...)
 }
 
@@ -136,11 +141,26 @@ func onlyLoopback() error {
 // converse sends netlink messages and requires an answer without an error for
 // each that asked for one.
 func converse(family int, text []byte) error {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, family)
+	fd, err := say(family, text)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	return unix.Close(fd)
+}
+
+// say is a conversation whose socket stays open.
+func say(family int, text []byte) (int, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, family)
+	if err != nil {
+		return -1, err
+	}
+	if err := exchange(fd, text); err != nil {
+		return -1, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
+func exchange(fd int, text []byte) error {
 	if err := unix.Sendto(fd, text, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}

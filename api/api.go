@@ -94,8 +94,9 @@ func BadRequest(format string, args ...any) error {
 // Unrecorded is the error of what does not happen because the record could not be written.
 func Unrecorded(what string, err error) *Error {
 	return &Error{
-		Status: http.StatusServiceUnavailable, Code: CodeUnrecorded, Message: what + ": it could not be recorded, so it does not happen: " + err.Error(),
-		Hints: []string{"see: cloister guardian status, cloister audit verify"},
+		Status: http.StatusServiceUnavailable, Code: CodeUnrecorded,
+		Message: what + ": it could not be recorded, so it does not happen: " + err.Error(),
+		Hints:   []string{"see: cloister guardian status, cloister audit verify"},
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 	WindowLast  = 64999
 )
 
-// WindowPort says whether a port of 127.0.0.1 is the window's.
+// WindowPort reports whether a port of 127.0.0.1 is the window's.
 func WindowPort(port uint16) bool { return port >= WindowFirst && port <= WindowLast }
 
 // Record is one event of the audit for a screen: every text in it is rendered

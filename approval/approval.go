@@ -1,10 +1,10 @@
 // Package approval holds what waits for a person's answer.
 //
 // The promise: nothing that is asked goes on without an answer. An ask that
-// nobody can see, that is one too many, whose time is over, whose asker is gone
+// no one can see, that is one too many, whose time is over, whose asker is gone
 // or that cannot be recorded is refused. Equal asks of one session are one
 // question with one answer; the first answer counts; each answer is used by
-// those who waited for it, and by nobody after them.
+// those who waited for it, and by no one after them.
 //
 // It does not decide what must be asked (policy does), does not remember
 // answers (the desk does), does not write the record (it calls who does), and
@@ -123,7 +123,7 @@ type Item struct {
 	Waiting int   // how many wait for the answer
 }
 
-// Answer is what one who asked is told.
+// Answer is what the caller receives.
 type Answer struct {
 	Outcome Outcome
 	ID      string // "" where there was no question
@@ -131,7 +131,7 @@ type Answer struct {
 	Err     error // of Unrecorded
 }
 
-// Allowed says whether the one who asked may go on.
+// Allowed reports whether the one who asked may go on.
 func (a Answer) Allowed() bool { return a.Outcome == Allowed }
 
 // Covers says in words what an answer of a scope is for.
@@ -191,16 +191,16 @@ type Options struct {
 	Timeout func() time.Duration
 	// Opened records that the question is asked; its error refuses it.
 	Opened func(ctx context.Context, i Item) error
-	// Decide records an answer and makes it hold, before anybody who waits goes
+	// Decide records an answer and makes it hold, before anyone who waits goes
 	// on; its error leaves the question as it was.
 	Decide func(ctx context.Context, i Item, r Reply) error
 	// Ended records a question that ended without an answer.
 	Ended func(i Item)
-	// Changed is told of every question that appears, and again when it ends.
+	// Changed is notified of every question that appears, and again when it ends.
 	Changed func(i Item)
 
 	// Awake is the clock that ends questions for good: it runs while the machine
-	// sleeps, and nobody sets it. CLOCK_BOOTTIME unless said.
+	// sleeps, and no one sets it. CLOCK_BOOTTIME unless said.
 	Awake func() time.Duration
 
 	// PerSession bounds what waits for one session, Total what waits at all;

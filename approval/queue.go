@@ -54,7 +54,7 @@ type asker struct {
 	recent  []time.Time // of the last minute, oldest first
 }
 
-// watcher is somebody who sees questions: of one session, or of all.
+// watcher is someone who sees questions: of one session, or of all.
 type watcher struct{ session string }
 
 const (
@@ -80,7 +80,7 @@ func New(o Options) *Queue {
 	}
 }
 
-// Watch says that somebody sees the questions of one session or, with "", of
+// Watch says that someone sees the questions of one session or, with "", of
 // all, until the function is called.
 func (q *Queue) Watch(sessionID string) (leave func()) {
 	w := &watcher{sessionID}
@@ -114,7 +114,7 @@ func (q *Queue) Len() int {
 	return len(q.items)
 }
 
-// Watched says whether somebody sees the questions of a session.
+// Watched reports whether someone sees the questions of a session.
 func (q *Queue) Watched(sessionID string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -160,12 +160,12 @@ func (q *Queue) Ask(ctx context.Context, a *Ask) Answer {
 	}
 }
 
-// answer tells of a settled question, which nobody writes any more.
+// answer tells of a settled question, which no one writes any more.
 func (it *item) answer() Answer {
 	return Answer{Outcome: it.Outcome, ID: it.ID, Reply: it.Reply, Err: it.recorded}
 }
 
-// wait says whether the question was settled before ctx ended.
+// wait reports whether the question was settled before ctx ended.
 func (it *item) wait(ctx context.Context) bool {
 	select {
 	case <-it.done:
@@ -214,8 +214,9 @@ func (q *Queue) enter(a *Ask, me waiter, answered bool) (it *item, fresh bool, r
 	}
 	timeout := q.o.Timeout()
 	it = &item{
-		Item: Item{Ask: *a, ID: q.newID(), Nonce: nonce(), Created: now, Expires: now.Add(timeout), Outcome: Pending, Waiting: 1},
-		key:  k, first: me, done: make(chan struct{}), last: q.o.Awake() + timeout,
+		Item: Item{Ask: *a, ID: q.newID(), Nonce: nonce(), Created: now, Expires: now.Add(timeout), Outcome: Pending,
+			Waiting: 1},
+		key: k, first: me, done: make(chan struct{}), last: q.o.Awake() + timeout,
 	}
 	q.items[it.ID], q.byKey[k] = it, it
 	it.timer = time.AfterFunc(timeout, func() { q.expire(it) })

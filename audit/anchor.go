@@ -129,7 +129,8 @@ func (v *verifier) agree(e Event) error {
 		a := v.outside[0]
 		v.outside = v.outside[1:]
 		if a.Hash != e.Hash {
-			return fmt.Errorf("it is not the record that %s names: the record was written anew, or that is of another record", a.Where)
+			return fmt.Errorf("it is not the record that %s names: the record was written anew, or that is of another record",
+				a.Where)
 		}
 		where := a.Where
 		if i := strings.LastIndexByte(where, ':'); i > 0 {

@@ -116,14 +116,14 @@ func (k *keyring) add(at head, now time.Time) error {
 	return nil
 }
 
-// due says whether the next key is to be made.
+// due reports whether the next key is to be made.
 func (k *keyring) due(now time.Time, age time.Duration) bool {
 	last := k.last()
 	return last == nil || now.Sub(last.Made) >= age
 }
 
 // retire puts the keys aside of a record that is not in the folder any more, so
-// that the folder can still be verified where somebody puts both together again.
+// that the folder can still be verified where someone puts both together again.
 func (k *keyring) retire() error {
 	last := k.last()
 	if last == nil {
@@ -213,7 +213,8 @@ func (k *keyring) check(e *Event, body, hash []byte) error {
 			return err
 		}
 		if want = k.at(e.Seq); k.find(e.Key) == nil {
-			return fmt.Errorf("it is keyed by the key %.16s, which is not in %s: neither it nor a later record can be proven", e.Key, k.dir)
+			return fmt.Errorf("it is keyed by the key %.16s, which is not in %s: neither it nor a later record can be proven",
+				e.Key, k.dir)
 		}
 	}
 	switch {
@@ -263,7 +264,7 @@ func (k *keyring) sealed(h head) head {
 	return h
 }
 
-// genuine says whether the guardian wrote a head.
+// genuine reports whether the guardian wrote a head.
 func (k *keyring) genuine(h head) bool {
 	if h.Key == "" {
 		return k.at(h.Seq) == nil

@@ -33,8 +33,8 @@ type Options struct {
 	Now          func() time.Time // time.Now when nil
 	// KeyAge is how long a key is used before the next one; 30 days when 0.
 	KeyAge time.Duration
-	// Appended is told each record once the kernel has it, in order; nil for
-	// nobody. It is called under the log's lock: it must not wait.
+	// Appended is given each record once the kernel has it, in order; nil for
+	// no one. It is called under the log's lock: it must not wait.
 	Appended func(Event)
 }
 
@@ -182,11 +182,13 @@ func (l *Log) resume(anchored head, haveAnchor bool) (note string, err error) {
 	}
 	if len(found) == 0 {
 		if haveAnchor && anchored.Seq > 0 {
-			return "", &BadRecord{File: "audit-000001.jsonl", Seq: 1, Reason: fmt.Sprintf("all segments are gone; the anchor names record %d", anchored.Seq)}
+			return "", &BadRecord{File: "audit-000001.jsonl", Seq: 1,
+				Reason: fmt.Sprintf("all segments are gone; the anchor names record %d", anchored.Seq)}
 		}
 		if anchored.Seq > 0 {
 			// A person may move the folder away as a whole: what comes says so.
-			note = fmt.Sprintf("the record before this one is not in its folder; it ended with record %d, hash %s", anchored.Seq, anchored.Hash)
+			note = fmt.Sprintf("the record before this one is not in its folder; it ended with record %d, hash %s", anchored.Seq,
+				anchored.Hash)
 		}
 		if err := l.keys.retire(); err != nil {
 			return "", err
@@ -345,10 +347,10 @@ func (l *Log) Append(ctx context.Context, e Event) error {
 // mostWaiting bounds what AppendSoon leaves in memory, in bytes.
 const mostWaiting = 32 << 10
 
-// AppendSoon is Append of what has happened already, so that nobody waits for its
+// AppendSoon is Append of what has happened already, so that no one waits for its
 // record: the kernel is given it with the next one, and at the latest with the
 // group sync, 5 ms later (and the time of one that is under way). The order is that
-// of the calls. An error that comes after the return is told by the next Append and
+// of the calls. An error that comes after the return is returned by the next Append and
 // by Err, which say how many records went with it.
 func (l *Log) AppendSoon(e Event) error {
 	l.mu.Lock()
@@ -373,7 +375,7 @@ func (l *Log) Flush() error {
 	return l.write()
 }
 
-// append is Append under l.mu, or before anybody else knows l.
+// append is Append under l.mu, or before anyone else knows l.
 func (l *Log) append(e *Event) error {
 	if err := l.add(e); err != nil {
 		return err

@@ -29,7 +29,7 @@ type Filter struct {
 	Last int
 }
 
-// Match says whether the filter selects e.
+// Match reports whether the filter selects e.
 func (f Filter) Match(e Event) bool {
 	switch {
 	case f.Session != "" && f.Session != e.Session && !f.id(e):

@@ -61,7 +61,7 @@ func digest(body []byte) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// shorten cuts every field that somebody else may have written.
+// shorten cuts every field that someone else may have written.
 func shorten(e *Event, bound int) {
 	for _, s := range []*string{
 		&e.Session, &e.SessionID, &e.Project, &e.Agent, &e.Action, &e.Resource,
@@ -77,7 +77,7 @@ func shorten(e *Event, bound int) {
 	}
 }
 
-// errors of decode, told apart by nobody: they become the reason of a
+// errors of decode, distinguished by no caller: they become the reason of a
 // BadRecord.
 var (
 	errNoHash   = errors.New("no hash member at the end of the line")

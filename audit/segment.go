@@ -76,7 +76,7 @@ func segmentPath(dir string, number int) string {
 }
 
 // openFile opens one file of the record without following a link that
-// somebody put in its place.
+// someone put in its place.
 func openFile(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 }
@@ -239,7 +239,7 @@ func readAnchor(path string, keys *keyring) (h head, ok bool, err error) {
 }
 
 // anchors are the anchor of the record in dir and the head beside its keys. newest is
-// the one that is further; ok says whether the record's own is there.
+// the one that is further; ok reports whether the record's own is there.
 func anchors(dir string, keys *keyring) (newest head, ok bool, err error) {
 	own, ok, err := readAnchor(filepath.Join(dir, anchorFile), keys)
 	if err != nil {

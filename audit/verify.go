@@ -94,7 +94,8 @@ func (v *verifier) verify() (Report, error) {
 		v.KeysDir = v.keys.dir
 	}
 	cut := func(format string, args ...any) error {
-		return &BadRecord{File: name, Seq: at.Seq + 1, Reason: "the record ends before; " + fmt.Sprintf(format, args...) + ": the tail was cut off"}
+		return &BadRecord{File: name, Seq: at.Seq + 1,
+			Reason: "the record ends before; " + fmt.Sprintf(format, args...) + ": the tail was cut off"}
 	}
 	switch last := v.keys.last(); {
 	case at.Seq < v.anchored.Seq:

@@ -46,8 +46,9 @@ func (r *reader) check(c *Config) {
 	r.rules(c.Proxy.Deny, "proxy.deny", authority.ParseBroadPattern)
 	r.rewrites(c.Proxy.Rewrite)
 	for key, n := range map[string]int{
-		"requests_per_minute": c.Proxy.RateLimit.RequestsPerMinute, "concurrent_requests": c.Proxy.RateLimit.ConcurrentRequests,
-		"names_per_minute": c.Proxy.RateLimit.NamesPerMinute,
+		"requests_per_minute": c.Proxy.RateLimit.RequestsPerMinute,
+		"concurrent_requests": c.Proxy.RateLimit.ConcurrentRequests,
+		"names_per_minute":    c.Proxy.RateLimit.NamesPerMinute,
 	} {
 		if p, written := r.places["proxy.rate_limit."+key]; written && n == 0 && len(r.problems) == 0 {
 			r.problem(p, "a number from 1", "proxy.rate_limit.%s: none at all", key)
@@ -67,7 +68,8 @@ func (r *reader) check(c *Config) {
 	r.resources(c.Resources)
 	r.hostPath(c.Audit.AnchorFile, "audit.anchor_file")
 	if argv := c.Audit.AnchorCommand; len(argv) > 0 && !filepath.IsAbs(argv[0]) {
-		r.problem(r.places[at("audit.anchor_command", 0)], "write the program's whole path", "audit.anchor_command: %q is not an absolute path", argv[0])
+		r.problem(r.places[at("audit.anchor_command", 0)], "write the program's whole path",
+			"audit.anchor_command: %q is not an absolute path", argv[0])
 	}
 	if _, written := r.places["hostexec.limits.pids"]; written && c.Hostexec.Limits.PIDs < 1 {
 		r.problem(r.places["hostexec.limits.pids"], "", "hostexec.limits.pids: none at all")
@@ -87,7 +89,8 @@ func (r *reader) check(c *Config) {
 // program holds the name of an agent to what can be one.
 func (r *reader) program(name, key string) {
 	if strings.ContainsAny(name, "/ \t\n") || strings.HasPrefix(name, "-") {
-		r.problem(r.places[key], "write the program's name alone, such as claude", "%s: %q is not the name of a program", key, name)
+		r.problem(r.places[key], "write the program's name alone, such as claude", "%s: %q is not the name of a program", key,
+			name)
 	}
 }
 
@@ -144,7 +147,8 @@ func (r *reader) rulesAt(rules []Rule, keyOf func(int) string, parse func(string
 			}
 		}
 		if rule.Ports != nil && len(rule.Ports) == 0 {
-			r.problem(r.places[key+".ports"], "leave ports out for 443 and 80", "%s: an empty list of ports matches nothing", key)
+			r.problem(r.places[key+".ports"], "leave ports out for 443 and 80", "%s: an empty list of ports matches nothing",
+				key)
 		}
 		r.requests(rule, key)
 	}
@@ -172,7 +176,8 @@ func (r *reader) unreachable(rules []Rule, list string, hosts map[string]string)
 		}
 		if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 			r.problem(r.places[at(list, i)+".domain"],
-				"a service of this machine gets another name, in proxy.hosts: {db.internal.example: \"127.0.0.1:5432\"}, and a rule that allows that",
+				"a service of this machine gets another name, in proxy.hosts: {db.internal.example: \"127.0.0.1:5432\"}, and a "+
+					"rule that allows that",
 				"%s: inside, %s is the cloister's own loopback", at(list, i), rule.Domain)
 		}
 	}
@@ -199,7 +204,8 @@ func (r *reader) requests(rule *Rule, key string) {
 	for _, list := range []struct {
 		word string
 		n    int
-	}{{"methods", len(rule.Methods)}, {"paths", len(rule.Paths)}, {"headers", len(rule.Headers)}, {"query", len(rule.Query)}} {
+	}{{"methods", len(rule.Methods)}, {"paths", len(rule.Paths)}, {"headers", len(rule.Headers)},
+		{"query", len(rule.Query)}} {
 		if p, written := r.places[key+"."+list.word]; written && list.n == 0 {
 			r.problem(p, "leave it out for every request", "%s: %s names nothing", key, list.word)
 		}
@@ -213,7 +219,8 @@ func (r *reader) rewrites(list []Rewrite) {
 		rule := []Rule{w.Rule()}
 		r.rulesAt(rule, func(int) string { return at("proxy.rewrite", i) }, authority.ParsePattern)
 		if w.Place.Line > 0 && len(w.Set)+len(w.Remove) == 0 {
-			r.problem(w.Place, "for example set: {X-Team: blue}, or remove: [Cookie]", "%s: sets and removes nothing", at("proxy.rewrite", i))
+			r.problem(w.Place, "for example set: {X-Team: blue}, or remove: [Cookie]", "%s: sets and removes nothing",
+				at("proxy.rewrite", i))
 		}
 	}
 }
@@ -281,8 +288,10 @@ func (r *reader) patterns(h Hostexec) {
 func (r *reader) shims(names []string) {
 	for i, name := range names {
 		key := at("hostexec.shims", i)
-		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-") != "" || strings.HasPrefix(name, "-") || strings.HasPrefix(name, ".") {
-			r.problem(r.places[key], "write the program's name alone, such as npm", "%s: %q is not the name of a program", key, name)
+		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-") != "" ||
+			strings.HasPrefix(name, "-") || strings.HasPrefix(name, ".") {
+			r.problem(r.places[key], "write the program's name alone, such as npm", "%s: %q is not the name of a program", key,
+				name)
 		}
 		if name == "hostexec" || name == "cloister" {
 			r.problem(r.places[key], "", "%s: %s stands for itself", key, name)
@@ -352,17 +361,23 @@ func (r *reader) projectPaths(paths []string, list string) {
 		switch {
 		case p == "": // said already
 		case filepath.IsAbs(p) || strings.HasPrefix(p, "~"):
-			r.problem(r.places[key], "write it relative to the project's top folder", "%s: %q is not a path in the project", key, p)
+			r.problem(r.places[key], "write it relative to the project's top folder", "%s: %q is not a path in the project", key,
+				p)
 		case slices.Contains(strings.Split(p, "/"), ".."):
 			r.problem(r.places[key], "", "%s: %q leads out of the project", key, p)
 		case path.Clean(p) == ".":
 			r.problem(r.places[key], "", "%s: %q is the whole project", key, p)
 		case braces().MatchString(p):
-			r.problem(r.places[key], "write a line for each, or [{] for the character", "%s: %q: braces stand for themselves, as in .gitignore", key, p)
-		case !r.joined && strings.HasPrefix(p, "!") && !slices.ContainsFunc(paths[:i], func(p string) bool { return !strings.HasPrefix(p, "!") }):
-			r.problem(r.places[key], "write it behind the one that it takes something back of", "%s: %q takes back what no line before it names", key, p)
+			r.problem(r.places[key], "write a line for each, or [{] for the character",
+				"%s: %q: braces stand for themselves, as in .gitignore", key, p)
+		case !r.joined && strings.HasPrefix(p, "!") && !slices.ContainsFunc(paths[:i], func(p string) bool {
+			return !strings.HasPrefix(p, "!")
+		}):
+			r.problem(r.places[key], "write it behind the one that it takes something back of",
+				"%s: %q takes back what no line before it names", key, p)
 		case list == "filesystem.hide" && path.Clean(strings.ToLower(p)) == ".git":
-			r.problem(r.places[key], "--workspace none shows no project at all; a file in it can be named", "%s: git needs the folder .git, which cannot be hidden", key)
+			r.problem(r.places[key], "--workspace none shows no project at all; a file in it can be named",
+				"%s: git needs the folder .git, which cannot be hidden", key)
 		default:
 			if _, err := path.Match(p, ""); err != nil {
 				r.problem(r.places[key], "", "%s: %q: %v", key, p, err)
@@ -372,10 +387,12 @@ func (r *reader) projectPaths(paths []string, list string) {
 }
 
 func (r *reader) resources(res Resources) {
-	// What is no number at all has been told by now.
+	// What is no number at all has been reported by now.
 	good := func(key string) bool {
 		at, written := r.places[key]
-		return written && !slices.ContainsFunc(r.problems, func(e *source.Problem) bool { return e.Line == at.Line && e.Column == at.Column })
+		return written && !slices.ContainsFunc(r.problems, func(e *source.Problem) bool {
+			return e.Line == at.Line && e.Column == at.Column
+		})
 	}
 	if good("resources.cpus") && res.CPUs < 0.01 {
 		r.problem(r.places["resources.cpus"], "", "resources.cpus: less than a hundredth of a processor")

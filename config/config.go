@@ -108,7 +108,8 @@ type Rewrite struct {
 
 // Rule is the part that says which requests are meant.
 func (w Rewrite) Rule() Rule {
-	return Rule{Domain: w.Domain, Ports: w.Ports, Methods: w.Methods, Paths: w.Paths, Headers: w.Headers, Query: w.Query, Place: w.Place}
+	return Rule{Domain: w.Domain, Ports: w.Ports, Methods: w.Methods, Paths: w.Paths, Headers: w.Headers, Query: w.Query,
+		Place: w.Place}
 }
 
 // Hostexec says which commands may run on the host.
@@ -138,7 +139,7 @@ type CommandRule struct {
 	Place   source.Position `json:"-"`
 }
 
-// Any says whether a rule could let a command run.
+// Any reports whether a rule could let a command run.
 func (h Hostexec) Any() bool { return len(h.AutoApprove)+len(h.ManualApprove) > 0 }
 
 // Filesystem says what of the host is visible inside, as the person wrote it:
@@ -245,7 +246,7 @@ func (u Unlisted) older() Unlisted {
 	}
 }
 
-// Default is the configuration of somebody who wrote none.
+// Default is the configuration of someone who wrote none.
 func Default() *Config {
 	return &Config{
 		Version:  1,
@@ -262,5 +263,5 @@ func Default() *Config {
 }
 
 // Place tells where a key was written, such as proxy.allow[0].domain. The zero
-// Place means that nobody wrote it and the default holds.
+// Place means that no one wrote it and the default holds.
 func (c *Config) Place(key string) source.Position { return c.places[key] }

@@ -136,11 +136,14 @@ func (r *reader) decisions(d *Decisions, ofProject bool) {
 	case d.Version != 1:
 		r.problem(r.places["version"], "write version: 1", "version: this cloister reads version 1, not %d", d.Version)
 	case ofProject && !filepath.IsAbs(d.Project):
-		r.problem(r.places["project"], "write project: and the whole path of its folder", "project: %q is no absolute path", d.Project)
+		r.problem(r.places["project"], "write project: and the whole path of its folder", "project: %q is no absolute path",
+			d.Project)
 	case !ofProject && d.Project != "":
-		r.problem(r.places["project"], "answers for one project stand in decisions/projects/", "project: these answers are for every project")
+		r.problem(r.places["project"], "answers for one project stand in decisions/projects/",
+			"project: these answers are for every project")
 	case len(d.Decisions) > MaxDecisions:
-		r.problem(source.Position{}, "turn some into rules of config.yaml: cloister approvals export", "more than %d answers", MaxDecisions)
+		r.problem(source.Position{}, "turn some into rules of config.yaml: cloister approvals export", "more than %d answers",
+			MaxDecisions)
 	}
 	seen := map[string]bool{}
 	for i, one := range d.Decisions {
@@ -157,7 +160,8 @@ func (r *reader) decisions(d *Decisions, ofProject bool) {
 		}
 		seen[one.ID] = true
 		if one.Kind == DecisionHostexec && !isDigest(one.Subject) {
-			r.problem(one.Place, "it is made by an answer, not by hand", "%s: subject: %q is no digest of a command", key, one.Subject)
+			r.problem(one.Place, "it is made by an answer, not by hand", "%s: subject: %q is no digest of a command", key,
+				one.Subject)
 		}
 		if one.Kind == DecisionNetwork {
 			if _, _, err := SplitSubject(one.Subject); err != nil {
@@ -167,7 +171,7 @@ func (r *reader) decisions(d *Decisions, ofProject bool) {
 	}
 }
 
-// isDigest says whether a text is a digest as Command.Grant writes it.
+// isDigest reports whether a text is a digest as Command.Grant writes it.
 func isDigest(text string) bool {
 	sum, ok := strings.CutPrefix(text, "sha256:")
 	raw, err := hex.DecodeString(sum)
@@ -204,8 +208,10 @@ func (d Decisions) Format() []byte {
 	b.WriteString("decisions:\n")
 	for _, one := range d.Decisions {
 		fmt.Fprintf(&b, "  - id: %s\n    answer: %s\n    kind: %s\n    subject: %s\n    at: %s\n",
-			strconv.QuoteToASCII(one.ID), one.Answer, one.Kind, strconv.QuoteToASCII(one.Subject), one.At.UTC().Format(`"2006-01-02T15:04:05Z"`))
-		for _, f := range []struct{ key, text string }{{"by", one.By}, {"why", one.Why}, {"shown", one.Shown}, {"session", one.Session}} {
+			strconv.QuoteToASCII(one.ID), one.Answer, one.Kind, strconv.QuoteToASCII(one.Subject),
+			one.At.UTC().Format(`"2006-01-02T15:04:05Z"`))
+		for _, f := range []struct{ key, text string }{{"by", one.By}, {"why", one.Why}, {"shown", one.Shown},
+			{"session", one.Session}} {
 			if f.text != "" {
 				fmt.Fprintf(&b, "    %s: %s\n", f.key, strconv.QuoteToASCII(f.text))
 			}

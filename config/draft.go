@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Draft is a rule that somebody would add.
+// Draft is a rule that someone would add.
 type Draft struct {
 	List   string // allow, ask or deny
 	Domain string // or a range, where CIDR is set
@@ -155,7 +155,8 @@ func spliced(lines []string, at int, more ...string) []byte {
 func findKey(lines []string, from, to, indent int, key string) (at int, rest string) {
 	prefix := strings.Repeat(" ", indent) + key + ":"
 	for i := from; i < to; i++ {
-		if after, ok := strings.CutPrefix(lines[i], prefix); ok && (after == "" || strings.ContainsAny(after[:1], " \r\n\t")) {
+		if after, ok := strings.CutPrefix(lines[i], prefix); ok &&
+			(after == "" || strings.ContainsAny(after[:1], " \r\n\t")) {
 			return i, strings.TrimSpace(after)
 		}
 	}

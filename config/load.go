@@ -142,7 +142,8 @@ func readWith(name string, flags int) ([]byte, error) {
 		return nil, &source.Problem{Position: source.Position{File: name}, Msg: "not a regular file"}
 	}
 	if info.Mode().Perm()&0o002 != 0 {
-		return nil, &source.Problem{Position: source.Position{File: name}, Msg: "everybody on this machine may write it", Hint: "chmod o-w " + name}
+		return nil, &source.Problem{Position: source.Position{File: name}, Msg: "everybody on this machine may write it",
+			Hint: "chmod o-w " + name}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {

@@ -84,7 +84,8 @@ func LoadLogin(name string) (*Login, error) {
 		if near := nearest.Word(name, LoginNames()); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		return nil, &source.Problem{Position: source.Position{File: "logins"}, Msg: fmt.Sprintf("%q is no login", name), Hint: hint}
+		return nil, &source.Problem{Position: source.Position{File: "logins"}, Msg: fmt.Sprintf("%q is no login", name),
+			Hint: hint}
 	}
 	l := &Login{Name: name}
 	r := newReader(file)
@@ -96,7 +97,8 @@ func LoadLogin(name string) (*Login, error) {
 
 // login holds the data of one to what can be done with it.
 func (r *reader) login(l *Login) {
-	for key, text := range map[string]string{"device_url": l.DeviceURL, "authorize_url": l.AuthorizeURL, "token_url": l.TokenURL} {
+	for key, text := range map[string]string{"device_url": l.DeviceURL, "authorize_url": l.AuthorizeURL,
+		"token_url": l.TokenURL} {
 		if u, err := url.Parse(text); text != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
 			r.problem(r.places[key], "", "%s: %q is no https address", key, text)
 		}

@@ -122,10 +122,12 @@ func (r *reader) server(s *MCPServer, key string) {
 	if s.URL != "" && len(s.Env) > 0 {
 		r.problem(r.places[key+".env"], "", "%s: env is of a command, and this server is reached by url", key)
 	}
-	for list, globs := range map[string][]string{"allow_tools": s.AllowTools, "ask_tools": s.AskTools, "deny_tools": s.DenyTools, "prompts": s.Prompts, "resources": s.Resources} {
+	for list, globs := range map[string][]string{"allow_tools": s.AllowTools, "ask_tools": s.AskTools,
+		"deny_tools": s.DenyTools, "prompts": s.Prompts, "resources": s.Resources} {
 		for j, g := range globs {
 			if strings.ContainsFunc(g, func(c rune) bool { return c <= ' ' || c > '~' }) {
-				r.problem(r.places[at(key+"."+list, j)], "names of tools are ASCII without spaces", "%s: %s: %q can never be a name", key, list, g)
+				r.problem(r.places[at(key+"."+list, j)], "names of tools are ASCII without spaces",
+					"%s: %s: %q can never be a name", key, list, g)
 			}
 		}
 	}

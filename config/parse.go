@@ -59,7 +59,8 @@ func (r *reader) err() error {
 	errs := make([]error, 0, len(r.problems))
 	for i, p := range r.problems {
 		if i == maxErrors {
-			errs = append(errs, &source.Problem{Position: source.Position{File: r.file}, Msg: fmt.Sprintf("%d more problems", len(r.problems)-i)})
+			errs = append(errs, &source.Problem{Position: source.Position{File: r.file},
+				Msg: fmt.Sprintf("%d more problems", len(r.problems)-i)})
 			break
 		}
 		errs = append(errs, p)
@@ -494,10 +495,12 @@ const (
 
 // asWritten is how a text is written that stands where more than text belongs.
 func asWritten(text, path, want string) string {
-	if quoted := strconv.Quote(text); strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+	if quoted := strconv.Quote(text); strings.Trim(text,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
 		text = quoted
 	}
-	rules := strings.HasPrefix(path, "proxy.allow[") || strings.HasPrefix(path, "proxy.ask[") || strings.HasPrefix(path, "proxy.deny[")
+	rules := strings.HasPrefix(path, "proxy.allow[") || strings.HasPrefix(path, "proxy.ask[") ||
+		strings.HasPrefix(path, "proxy.deny[")
 	switch {
 	case want == list:
 		return "write [" + text + "]"

@@ -52,7 +52,7 @@ func named(files embed.FS, dir string) []string {
 	return names
 }
 
-// isWholePreset says whether a name is a preset's that is for nobody in
+// isWholePreset reports whether a name is a preset's that is for no one in
 // particular. It parses nothing: every start asks.
 func isWholePreset(name string) bool {
 	text, err := presetFiles.ReadFile(presetFile(name))

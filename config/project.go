@@ -62,7 +62,8 @@ func ParseProject(name string, text []byte) (*Project, error) {
 	p.Proxy.Unlisted = c.Proxy.Unlisted
 	for i, rule := range p.Proxy.Allow {
 		if rule.Identity != "" {
-			r.problem(r.places[at("proxy.allow", i)+".identity"], "write the rule in config.yaml", "proxy.allow[%d]: a project does not say which of your keys logs in", i)
+			r.problem(r.places[at("proxy.allow", i)+".identity"], "write the rule in config.yaml",
+				"proxy.allow[%d]: a project does not say which of your keys logs in", i)
 		}
 	}
 	if filepath.Base(name) == ProjectFile {
@@ -76,7 +77,9 @@ func ParseProject(name string, text []byte) (*Project, error) {
 func (r *reader) noCommands(list []MCPServer) {
 	for i, s := range list {
 		if len(s.Command) > 0 {
-			r.problem(r.places[at("mcp.servers", i)+".command"], "declare it in config.yaml, or in projects/NAME.yaml: cloister project edit", "%s: a repository does not say what runs on the host", at("mcp.servers", i))
+			r.problem(r.places[at("mcp.servers", i)+".command"],
+				"declare it in config.yaml, or in projects/NAME.yaml: cloister project edit",
+				"%s: a repository does not say what runs on the host", at("mcp.servers", i))
 		}
 	}
 }
@@ -85,7 +88,8 @@ func (r *reader) noCommands(list []MCPServer) {
 func (p *Project) alone() *Config {
 	x := p.Proxy
 	return &Config{
-		Version: p.Version, Defaults: p.Defaults, Image: p.Image, Hostexec: p.Hostexec, Filesystem: p.Filesystem, Resources: p.Resources, Agents: p.Agents,
+		Version: p.Version, Defaults: p.Defaults, Image: p.Image, Hostexec: p.Hostexec, Filesystem: p.Filesystem,
+		Resources: p.Resources, Agents: p.Agents,
 		Secrets: p.Secrets, Logins: p.Logins, MCP: p.MCP,
 		Proxy: Proxy{
 			Unlisted: x.Unlisted, Presets: x.Presets, Allow: x.Allow, Ask: x.Ask, Deny: x.Deny, Rewrite: x.Rewrite,
@@ -103,7 +107,8 @@ func LoadProject(name string) (*Project, []byte, error) {
 		return nil, nil, nil
 	}
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return nil, nil, &source.Problem{Position: source.Position{File: name}, Msg: "a symbolic link", Hint: "put the file itself there"}
+		return nil, nil, &source.Problem{Position: source.Position{File: name}, Msg: "a symbolic link",
+			Hint: "put the file itself there"}
 	}
 	text, err := readWith(name, syscall.O_NOFOLLOW) // it may be one by now
 	if err != nil {
@@ -117,9 +122,11 @@ func LoadProject(name string) (*Project, []byte, error) {
 func (p *Project) Widens(c *Config) bool {
 	asks := len(p.Proxy.Allow) + len(p.Proxy.Ask) + len(p.Proxy.Presets) + len(p.Proxy.Rewrite) +
 		len(p.Hostexec.AutoApprove) + len(p.Hostexec.ManualApprove) + len(p.Hostexec.Shims) +
-		len(p.Filesystem.Expose) + len(p.Filesystem.Refs) + len(p.Agents) + len(p.Secrets) + len(p.Logins) + len(p.MCP.Servers) +
+		len(p.Filesystem.Expose) + len(p.Filesystem.Refs) + len(p.Agents) + len(p.Secrets) + len(p.Logins) +
+		len(p.MCP.Servers) +
 		len(p.Filesystem.Hide) - len(held(p.Filesystem.Hide)) + len(p.Filesystem.Protect) - len(held(p.Filesystem.Protect))
-	if asks > 0 || p.Defaults != (Defaults{}) || p.Image != "" || p.Proxy.Unlisted == UnlistedAsk && c.Proxy.Unlisted == UnlistedDeny {
+	if asks > 0 || p.Defaults != (Defaults{}) || p.Image != "" ||
+		p.Proxy.Unlisted == UnlistedAsk && c.Proxy.Unlisted == UnlistedDeny {
 		return true
 	}
 	wide := false
@@ -151,7 +158,7 @@ func held(patterns []string) []string {
 }
 
 // Over is c with what the project says over it: words take the place of words,
-// lists grow. narrowed says that nobody agreed to more than it takes away: then
+// lists grow. narrowed says that no one agreed to more than it takes away: then
 // bounds only fall. The lists of destinations are not in it, since rules keep the
 // name of their file (Proxy.Allow, Ask, Deny, Rewrite and Presets are c's).
 func (p *Project) Over(c *Config, narrowed bool) *Config {
@@ -177,7 +184,8 @@ func (p *Project) Over(c *Config, narrowed bool) *Config {
 		}
 	}
 	h, f := &out.Hostexec, &out.Filesystem
-	h.AutoApprove, h.ManualApprove = slices.Concat(h.AutoApprove, p.Hostexec.AutoApprove), slices.Concat(h.ManualApprove, p.Hostexec.ManualApprove)
+	h.AutoApprove, h.ManualApprove = slices.Concat(h.AutoApprove, p.Hostexec.AutoApprove),
+		slices.Concat(h.ManualApprove, p.Hostexec.ManualApprove)
 	h.Deny, h.Shims = slices.Concat(h.Deny, p.Hostexec.Deny), slices.Concat(h.Shims, p.Hostexec.Shims)
 	f.Expose, f.Refs = slices.Concat(f.Expose, p.Filesystem.Expose), slices.Concat(f.Refs, p.Filesystem.Refs)
 	f.Protect, f.Hide = slices.Concat(f.Protect, p.Filesystem.Protect), slices.Concat(f.Hide, p.Filesystem.Hide)
@@ -212,12 +220,14 @@ type bound struct {
 
 func (p *Project) bounds(c *Config) []bound {
 	return []bound{
-		numeric(p.Resources.Memory, &c.Resources.Memory), numeric(p.Resources.CPUs, &c.Resources.CPUs), numeric(p.Resources.PIDs, &c.Resources.PIDs),
+		numeric(p.Resources.Memory, &c.Resources.Memory), numeric(p.Resources.CPUs, &c.Resources.CPUs),
+		numeric(p.Resources.PIDs, &c.Resources.PIDs),
 		numeric(p.Proxy.RateLimit.RequestsPerMinute, &c.Proxy.RateLimit.RequestsPerMinute),
 		numeric(p.Proxy.RateLimit.ConcurrentRequests, &c.Proxy.RateLimit.ConcurrentRequests),
 		numeric(p.Proxy.RateLimit.NamesPerMinute, &c.Proxy.RateLimit.NamesPerMinute),
 		numeric(p.Proxy.MaxRequestBytes, &c.Proxy.MaxRequestBytes),
-		numeric(p.Proxy.UploadLimit.Session, &c.Proxy.UploadLimit.Session), numeric(p.Proxy.UploadLimit.Host, &c.Proxy.UploadLimit.Host),
+		numeric(p.Proxy.UploadLimit.Session, &c.Proxy.UploadLimit.Session),
+		numeric(p.Proxy.UploadLimit.Host, &c.Proxy.UploadLimit.Host),
 	}
 }
 
@@ -229,7 +239,8 @@ func numeric[T ~int | ~int64 | ~float64](asks T, to *T) bound {
 // whoever builds the cloister.
 func (p *Project) ForGuardian() bool {
 	x, h := p.Proxy, p.Hostexec
-	return x.Unlisted != "" || x.RateLimit != (RateLimit{}) || x.MaxRequestBytes != 0 || x.UploadLimit != (UploadLimit{}) ||
+	return x.Unlisted != "" || x.RateLimit != (RateLimit{}) || x.MaxRequestBytes != 0 ||
+		x.UploadLimit != (UploadLimit{}) ||
 		len(x.Presets)+len(x.Allow)+len(x.Ask)+len(x.Deny)+len(x.Rewrite)+len(h.AutoApprove)+len(h.ManualApprove)+len(h.Deny)+
 			len(p.Secrets)+len(p.Logins)+len(p.MCP.Servers) > 0
 }

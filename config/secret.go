@@ -77,7 +77,8 @@ func (s Secret) String() string {
 			words = append(words, list.key, strings.Join(list.items, ","))
 		}
 	}
-	for _, one := range []struct{ key, value string }{{"header", s.Header}, {"format", s.Format}, {"query", s.Query}, {"sign", string(s.Sign)}, {"use", string(s.Use)}} {
+	for _, one := range []struct{ key, value string }{{"header", s.Header}, {"format", s.Format}, {"query", s.Query},
+		{"sign", string(s.Sign)}, {"use", string(s.Use)}} {
 		if one.value != "" {
 			words = append(words, one.key, one.value)
 		}
@@ -141,7 +142,8 @@ func (r *reader) secrets(list []Secret) {
 			case slices.Contains(built, name):
 				r.problem(place, "", "%s: %s is a cloister's own variable", key, name)
 			case owner[name] != "" && owner[name] != s.Name:
-				r.problem(place, "give one of them another env", "%s: the variable %s is to hold both %s and %s", key, name, owner[name], s.Name)
+				r.problem(place, "give one of them another env", "%s: the variable %s is to hold both %s and %s", key, name,
+					owner[name], s.Name)
 			}
 			owner[name] = s.Name
 		}
@@ -164,7 +166,8 @@ func (r *reader) secretPlace(s *Secret, key string) {
 	case s.Sign == "" && len(s.Services)+len(s.Regions) > 0:
 		r.problem(s.Place, "sign: aws", "%s: services and regions are of an access key that signs", key)
 	case s.Sign != "" && s.Env != nil && len(s.Env) != 2 && len(s.Env) != 3:
-		r.problem(r.places[key+".env"], "env: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN]", "%s: an access key's variables are those of its id, its secret and its session's token", key)
+		r.problem(r.places[key+".env"], "env: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN]",
+			"%s: an access key's variables are those of its id, its secret and its session's token", key)
 	case s.Format != "" && (s.Query != "" || s.Body || s.Sign != ""):
 		r.problem(r.places[key+".format"], "", "%s: format says how a header is written", key)
 	case s.Format != "" && strings.Count(s.Format, "{}") != 1:
@@ -180,7 +183,8 @@ func SameVariable(list []Secret, s Secret) error {
 			if o.Name != s.Name && slices.Contains(o.Variables(), name) {
 				return &source.Problem{
 					Position: s.Place, Hint: "give one of them another env",
-					Msg: fmt.Sprintf("secrets: the variable %s is to hold both %s (%s:%d) and %s", name, o.Name, o.Place.File, o.Place.Line, s.Name),
+					Msg: fmt.Sprintf("secrets: the variable %s is to hold both %s (%s:%d) and %s", name, o.Name, o.Place.File,
+						o.Place.Line, s.Name),
 				}
 			}
 		}

@@ -104,9 +104,10 @@ func (e *Engine) forward(ctx context.Context, q dnsmessage.Question, name string
 		return refusedName(v)
 	}
 	if !v.Allow && (v.Rule == "" || v.Rule == Unlisted) && onlyLocal(auth.Host()) && !e.pinned(auth.Host()) {
-		// Nobody would be asked about a name that only means something on the
+		// No one would be asked about a name that only means something on the
 		// host's own network; a rule can still allow it by its name.
-		return reply{rcode: dnsmessage.RCodeNameError, ede: edeFiltered, text: "a name of the local network; " + strings.Join(v.Hints, "; ")}
+		return reply{rcode: dnsmessage.RCodeNameError, ede: edeFiltered,
+			text: "a name of the local network; " + strings.Join(v.Hints, "; ")}
 	}
 	if q.Type != dnsmessage.TypeA {
 		return reply{} // NODATA: no IPv6 detour, no HTTPS record, so no ECH
@@ -131,13 +132,15 @@ func (e *Engine) tooMany(auth authority.Authority, kind string, err error) reply
 	}
 	f.Detail = kind
 	e.refused(f)
-	return reply{rcode: dnsmessage.RCodeRefused, ede: edeProhibited, text: explain(Verdict{Reason: f.Reason, Hints: f.Hints})}
+	return reply{rcode: dnsmessage.RCodeRefused, ede: edeProhibited,
+		text: explain(Verdict{Reason: f.Reason, Hints: f.Hints})}
 }
 
 // noName refuses what no Authority can be made of; the Decider cannot be asked
-// about it, so the Journal is told.
+// about it, so the Journal is notified.
 func (e *Engine) noName(name, kind, why string) reply {
-	e.refused(Flow{Kind: Resolve, Via: ViaDNS, Reason: "not a host name: " + why, Detail: quote(name) + " " + kind, Start: time.Now()})
+	e.refused(Flow{Kind: Resolve, Via: ViaDNS, Reason: "not a host name: " + why, Detail: quote(name) + " " + kind,
+		Start: time.Now()})
 	return reply{rcode: dnsmessage.RCodeNameError, ede: edeFiltered, text: why}
 }
 
@@ -150,7 +153,7 @@ func (e *Engine) pinned(host string) bool {
 	return false
 }
 
-// onlyLocal says whether a name means something on one network only: a single
+// onlyLocal reports whether a name means something on one network only: a single
 // label, or multicast DNS (RFC 6762).
 func onlyLocal(host string) bool {
 	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".local")

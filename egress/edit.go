@@ -77,7 +77,7 @@ func (m *Message) Host() string {
 	return hostField(m.Authority, 80)
 }
 
-// Length is how long Body is, or -1 where nobody knows.
+// Length is how long Body is, or -1 where no one knows.
 func (m *Message) Length() int64 { return m.length }
 
 // SetBody sends r in the place of the body. What r gives is passed on at once, so
@@ -88,11 +88,11 @@ func (m *Message) SetBody(r io.Reader, length int64) {
 }
 
 // A Refused is an Edit's word that the request shall not be made, or that its
-// answer shall not be passed on. Any other error is told as a failure (502).
+// answer shall not be passed on. Any other error is reported as a failure (502).
 type Refused struct {
 	Verdict Verdict // rule, place, reason and hints, told as those of a rule
 	Status  int     // 403 unless said
-	// Answer, where it is not empty, is what the program is told instead, of that
+	// Answer, where it is not empty, is what the program receives instead, of that
 	// ContentType.
 	Answer      []byte
 	ContentType string
@@ -100,7 +100,7 @@ type Refused struct {
 
 func (e *Refused) Error() string { return e.Verdict.Reason }
 
-// refusedBy is err in the words that a program is told.
+// refusedBy is err in the words that a program receives.
 func refusedBy(err error) *Refused {
 	if r, ok := errors.AsType[*Refused](err); ok {
 		return r
@@ -198,7 +198,7 @@ func (h *Header) may(name, value string) bool {
 	return h.err == nil
 }
 
-// ownField says whether a field frames or routes a message, so that the gate
+// ownField reports whether a field frames or routes a message, so that the gate
 // alone writes it.
 func ownField(name string) bool {
 	switch strings.ToLower(name) {

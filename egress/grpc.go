@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// isGRPC says whether a request is a call, whose client knows its own codes better
+// isGRPC reports whether a request is a call, whose client knows its own codes better
 // than those of HTTP.
 func isGRPC(h http.Header) bool {
 	return strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
@@ -35,7 +35,8 @@ func (m *message) resetGRPC(err error) bool {
 		return false
 	}
 	code, known := map[http2.ErrCode]int{
-		http2.ErrCodeRefusedStream: errtext.GRPCDown, http2.ErrCodeEnhanceYourCalm: errtext.GRPCExhausted, http2.ErrCodeCancel: errtext.GRPCCanceled,
+		http2.ErrCodeRefusedStream: errtext.GRPCDown, http2.ErrCodeEnhanceYourCalm: errtext.GRPCExhausted,
+		http2.ErrCodeCancel: errtext.GRPCCanceled,
 	}[reset.Code]
 	switch {
 	case !known:
@@ -56,7 +57,7 @@ func (m *message) resetGRPC(err error) bool {
 	return true
 }
 
-// late says whether the time that the call was given is over.
+// late reports whether the time that the call was given is over.
 func (m *message) late() bool {
 	most, ok := errtext.GRPCTimeout(m.r.Header.Get("Grpc-Timeout"))
 	return ok && time.Since(m.start) >= most

@@ -282,7 +282,8 @@ func (x *exchange) absolute(rest string, proxy bool) error {
 		return nil
 	}
 	if to != x.to {
-		return &formError{status: 421, reason: "the target's host is not the name that was connected to", detail: "target " + quote(host)}
+		return &formError{status: 421, reason: "the target's host is not the name that was connected to",
+			detail: "target " + quote(host)}
 	}
 	return nil
 }
@@ -300,7 +301,8 @@ func (x *exchange) checkHost(proxy bool) error {
 		}
 	}
 	if got != x.to {
-		return &formError{status: 421, reason: "Host is not the name that was connected to", detail: "Host " + quote(x.req.Host)}
+		return &formError{status: 421, reason: "Host is not the name that was connected to",
+			detail: "Host " + quote(x.req.Host)}
 	}
 	return nil
 }
@@ -396,7 +398,8 @@ func (x *exchange) run(ctx context.Context) bool {
 	// What a verdict's edits hold for this request ends with it, read or not.
 	whole, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v := s.allow(whole, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.http.Method, Path: x.path(), HTTP: &x.http})
+	v := s.allow(whole, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.http.Method, Path: x.path(),
+		HTTP: &x.http})
 	if !v.Allow {
 		s.say(refusalOf(v, x.to).response(x.req))
 		return false
@@ -407,7 +410,8 @@ func (x *exchange) run(ctx context.Context) bool {
 	}
 	defer s.e.memory.Give(exchangeMemory)
 	if v.Protocol != "" { // a proxy's client asked for a port where nobody speaks HTTP
-		x.refuse(&formError{status: http.StatusForbidden, reason: "rules read the logins to this host by " + v.Protocol + ", and this is HTTP"})
+		x.refuse(&formError{status: http.StatusForbidden,
+			reason: "rules read the logins to this host by " + v.Protocol + ", and this is HTTP"})
 		return false
 	}
 	err := x.obey(v)
@@ -461,9 +465,10 @@ func (x *exchange) dial(ctx context.Context) bool {
 	return false
 }
 
-// silent says whether the server ended the connection without a word of an answer.
+// silent reports whether the server ended the connection without a word of an answer.
 func (x *exchange) silent(err error) bool {
-	return errors.Is(err, errUpstream) && !x.ended.Load() && !x.answered && !x.heard && len(x.s.up.buf) == 0 && x.s.killed() == nil
+	return errors.Is(err, errUpstream) && !x.ended.Load() && !x.answered && !x.heard && len(x.s.up.buf) == 0 &&
+		x.s.killed() == nil
 }
 
 // obey is what a verdict changes of every request.
@@ -487,8 +492,8 @@ func (x *exchange) obey(v Verdict) error {
 	return nil
 }
 
-// reusable says whether the connection that is there can take this request.
-// Bytes that are there already are an answer to a question nobody asked; in TLS
+// reusable reports whether the connection that is there can take this request.
+// Bytes that are there already are an answer to a question no one asked; in TLS
 // they may be tickets before the first answer.
 func (x *exchange) reusable() bool {
 	s := x.s
@@ -545,7 +550,8 @@ func (x *exchange) requestHead() []byte {
 	hop := x.req.Header.Hop()
 	for _, f := range x.req.Header {
 		switch {
-		case hop.Has(f.Name), wire.Is(f.Name, "host"), wire.Is(f.Name, "content-length"), wire.Is(f.Name, "transfer-encoding"), x.out != nil && wire.Is(f.Name, "expect"):
+		case hop.Has(f.Name), wire.Is(f.Name, "host"), wire.Is(f.Name, "content-length"),
+			wire.Is(f.Name, "transfer-encoding"), x.out != nil && wire.Is(f.Name, "expect"):
 		default:
 			b = f.Append(b)
 		}

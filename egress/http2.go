@@ -59,7 +59,8 @@ const refusalMemory = 24 << 10
 
 // newTransport speaks HTTP/2 to servers. Its windows can be set by way of one for HTTP/1 only.
 func newTransport() *http2.Transport {
-	one := &http.Transport{HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: connWindow, MaxReceiveBufferPerStream: streamWindow}}
+	one := &http.Transport{HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: connWindow,
+		MaxReceiveBufferPerStream: streamWindow}}
 	t, err := http2.ConfigureTransports(one)
 	if err != nil {
 		panic("egress: " + err.Error()) // of a transport that has HTTP/2 already
@@ -94,7 +95,8 @@ func (s *stream) serveHTTP2(ctx context.Context) {
 	defer cancel()
 	d := &duplex{s: s, ctx: ctx, transport: newTransport()}
 	if s.up != nil {
-		if conn, err := d.transport.NewClientConn(s.e.memory.Conn(s.up.Conn, budget.Client)); err == nil { // else the first request dials anew
+		// else the first request dials anew
+		if conn, err := d.transport.NewClientConn(s.e.memory.Conn(s.up.Conn, budget.Client)); err == nil {
 			d.conns = append(d.conns, conn)
 		}
 	}
@@ -105,9 +107,10 @@ func (s *stream) serveHTTP2(ctx context.Context) {
 	heard := &heard{Conn: conn}
 	program := s.e.memory.Conn(heard, budget.Server)
 	server.ServeConn(program, &http2.ServeConnOpts{
-		Context:    ctx,
-		BaseConfig: &http.Server{MaxHeaderBytes: wire.MaxHead, ErrorLog: slog.NewLogLogger(s.e.log.Handler(), slog.LevelDebug)},
-		Handler:    redact.Handler(s.e.cfg.Redact, d.serve),
+		Context: ctx,
+		BaseConfig: &http.Server{MaxHeaderBytes: wire.MaxHead,
+			ErrorLog: slog.NewLogLogger(s.e.log.Handler(), slog.LevelDebug)},
+		Handler: redact.Handler(s.e.cfg.Redact, d.serve),
 	})
 	cancel()
 	_ = program.Close()
@@ -147,7 +150,7 @@ func (h *heard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Ended says whether the program has ended the connection: it is a budget.Ender.
+// Ended reports whether the program has ended the connection: it is a budget.Ender.
 func (h *heard) Ended() bool { return sock.Ended(bare(h.Conn)) }
 
 func (h *heard) alert() string {
@@ -231,7 +234,7 @@ type message struct {
 }
 
 // enter counts a stream in. One that the library begins to serve as the connection
-// ends is too late: nobody would wait for it.
+// ends is too late: no one would wait for it.
 func (d *duplex) enter() bool {
 	d.door.Lock()
 	defer d.door.Unlock()
@@ -346,7 +349,8 @@ func (m *message) checkForm() error {
 			return &formError{status: 400, reason: ":authority: " + err.Error()}
 		}
 		if got != s.target {
-			return &formError{status: 421, reason: ":authority is not the name that was connected to", detail: ":authority " + quote(host)}
+			return &formError{status: 421, reason: ":authority is not the name that was connected to",
+				detail: ":authority " + quote(host)}
 		}
 	}
 	if m.http.BadPath != nil && (m.path == "" || m.path[0] != '/' || strings.HasPrefix(m.path, "//")) && m.path != "*" {
@@ -364,7 +368,8 @@ func (m *message) checkLength() error {
 	}
 	n, err := strconv.ParseUint(said[0], 10, 63)
 	if len(said) > 1 || err != nil || strings.Trim(said[0], "0123456789") != "" {
-		return &formError{status: 400, reason: "content-length is not one number", detail: "content-length " + quote(strings.Join(said, ", "))}
+		return &formError{status: 400, reason: "content-length is not one number",
+			detail: "content-length " + quote(strings.Join(said, ", "))}
 	}
 	if n > 0 && (m.r.Body == nil || m.r.Body == http.NoBody || m.r.ContentLength == 0) {
 		return &formError{status: 400, reason: "content-length speaks of a body, and there is none"}
@@ -377,7 +382,8 @@ func (m *message) checkLength() error {
 func (m *message) allow() (Verdict, context.Context, func()) {
 	s := m.d.s
 	ctx, cancel := context.WithCancel(m.r.Context())
-	q := Query{Kind: Request, Authority: s.target, Via: s.via, Method: m.http.Method, Path: m.path, HTTP: &m.http, Once: &m.once}
+	q := Query{Kind: Request, Authority: s.target, Via: s.via, Method: m.http.Method, Path: m.path, HTTP: &m.http,
+		Once: &m.once}
 	o := &openStream{q, cancel}
 	leave := func() {
 		s.leaveStream(o)
@@ -487,10 +493,13 @@ func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error)
 	if err := q.Head(use, m.head); err != nil {
 		return nil, err
 	}
-	m.up = &meter{ReadCloser: m.r.Body, most: most, over: over, trailer: m.r.Trailer, spend: func(n int64) error { return q.Spend(use, n) }}
+	m.up = &meter{ReadCloser: m.r.Body, most: most, over: over, trailer: m.r.Trailer,
+		spend: func(n int64) error { return q.Spend(use, n) }}
 	out := &http.Request{
-		Method: m.r.Method, Host: hostField(m.d.s.target, 443), Header: h, ContentLength: m.r.ContentLength, Body: m.up, Trailer: m.r.Trailer,
-		URL: &url.URL{Scheme: "https", Host: m.d.s.target.String(), Opaque: m.path, RawQuery: m.http.Query, ForceQuery: strings.HasSuffix(m.r.RequestURI, "?")},
+		Method: m.r.Method, Host: hostField(m.d.s.target, 443), Header: h, ContentLength: m.r.ContentLength, Body: m.up,
+		Trailer: m.r.Trailer,
+		URL: &url.URL{Scheme: "https", Host: m.d.s.target.String(), Opaque: m.path, RawQuery: m.http.Query,
+			ForceQuery: strings.HasSuffix(m.r.RequestURI, "?")},
 	}
 	if m.r.ContentLength == 0 {
 		out.Body = http.NoBody
@@ -502,7 +511,8 @@ func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error)
 }
 
 // hopNames belong to one connection, or are written anew.
-var hopNames = map[string]bool{"Host": true, "Te": true, "Expect": true, "Content-Length": true, "Proxy-Authorization": true}
+var hopNames = map[string]bool{"Host": true, "Te": true, "Expect": true, "Content-Length": true,
+	"Proxy-Authorization": true}
 
 // interim passes 103 and its like.
 func (m *message) interim(code int, h textproto.MIMEHeader) error {
@@ -656,7 +666,7 @@ func (m *message) answer(r refusal) {
 }
 
 // drain takes the rest of a refused body for a moment, as say does: a stream whose
-// body nobody reads is reset behind its answer, which some clients (curl 7.88, and so
+// body no one reads is reset behind its answer, which some clients (curl 7.88, and so
 // git) then take for an answer that broke off.
 func (m *message) drain() {
 	if m.up != nil || m.r.ContentLength == 0 || m.r.Header.Get("Expect") != "" {

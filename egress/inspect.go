@@ -40,7 +40,7 @@ func readable(offered []string) []string {
 }
 
 // spoken is the protocol that the program gets: the server's choice or, where
-// there is no server to choose, one in which the program can be told so.
+// there is no server to choose, one in which the program can be notified.
 func (s *stream) spoken() string {
 	if s.up != nil {
 		if up, ok := s.up.Conn.(*tls.Conn); ok {
@@ -58,7 +58,7 @@ func (s *stream) spoken() string {
 
 // serveInspected opens a TLS connection on both sides and serves the requests in
 // it. The client gets the protocol that the server chose. Where the server
-// cannot be reached, the first request is told.
+// cannot be reached, the first request is answered so.
 func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 	s.secure = true
 	strict := s.inspected() || s.open == OpenHTTP
@@ -73,7 +73,8 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 		return
 	}
 	if s.e.cfg.CA == nil {
-		s.refuseTLS(Flow{Kind: Connect, Reason: "connections to this host are inspected, and the key of this session's certificates is gone with the guardian that made them: start the session again"})
+		s.refuseTLS(Flow{Kind: Connect, Reason: "connections to this host are inspected, and the key of this session's " +
+			"certificates is gone with the guardian that made them: start the session again"})
 		return
 	}
 	// A connection that served HTTP is none for a program that may speak something else.
@@ -156,7 +157,9 @@ func (s *stream) serveWithin(ctx context.Context) {
 func offerable(offered []string) []string {
 	return slices.DeleteFunc(slices.Clone(offered), func(proto string) bool {
 		p := strings.ToLower(proto)
-		kin := slices.ContainsFunc([]string{"http/", "h2", "h3", "hq", "spdy"}, func(kin string) bool { return strings.HasPrefix(p, kin) })
+		kin := slices.ContainsFunc([]string{"http/", "h2", "h3", "hq", "spdy"}, func(kin string) bool {
+			return strings.HasPrefix(p, kin)
+		})
 		return kin && proto != protoHTTP1 && proto != protoHTTP2
 	})
 }
@@ -174,7 +177,7 @@ func (s *stream) dialInspected(ctx context.Context, used bool) error {
 }
 
 // refuseHandshake ends a connection whose program did not take our certificate,
-// or speaks TLS that nobody should.
+// or speaks TLS that no one should.
 func (s *stream) refuseHandshake(err error) {
 	f := s.flow(Flow{Kind: Connect, Reason: "the program broke the TLS handshake off"})
 	switch {
@@ -207,16 +210,19 @@ func (s *stream) distrusted(alert string) (reason string, hints []string) {
 // tunnelHint says how a connection is passed on uninspected, where a rule may say so.
 func (s *stream) tunnelHint() []string {
 	if s.open == OpenHTTP {
-		return []string{"connections to this host are always inspected: have the program trust the session's authority (SSL_CERT_FILE inside)"}
+		return []string{"connections to this host are always inspected: have the program trust the session's authority " +
+			"(SSL_CERT_FILE inside)"}
 	}
-	return []string{"if the program pins its server's certificate, or shows one of its own, in config.yaml: " + dial.TunnelRule(s.target)}
+	return []string{"if the program pins its server's certificate, or shows one of its own, in config.yaml: " +
+		dial.TunnelRule(s.target)}
 }
 
 // A serverAlert is how a server ended TLS once the handshake was over for us.
 type serverAlert struct{ word string }
 
 func (e *serverAlert) Error() string {
-	return errUpstream.Error() + ": it refused (" + e.word + "); if it wants a client certificate, tls: tunnel passes the connection on uninspected"
+	return errUpstream.Error() + ": it refused (" + e.word +
+		"); if it wants a client certificate, tls: tunnel passes the connection on uninspected"
 }
 
 func (e *serverAlert) Is(target error) bool { return target == errUpstream }

@@ -13,7 +13,7 @@ const (
 	lateRest = 50
 )
 
-// lates are the requests whose answer is waited for with nobody who watches the
+// lates are the requests whose answer is waited for with no one who watches the
 // program. Nearly every answer comes within a tick, and then neither a goroutine nor
 // a deadline was needed. One ticker serves them all: a timer for each wakes a
 // thread each time (runtime.wakeNetPoller), which costs more than the rest of the
@@ -41,7 +41,7 @@ func (l *lates) add(u *upload) {
 	}
 }
 
-// remove says whether u was in: then nobody watches it, nor will.
+// remove reports whether u was in: then no one watches it, nor will.
 func (l *lates) remove(u *upload) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -110,7 +110,7 @@ func (s *stream) readPostgres(ctx context.Context) (wire.PGFirst, []byte, error)
 }
 
 // securePostgres opens TLS to the program, which has asked for it. What came unencrypted
-// behind the question is nobody's word (CVE-2021-23214).
+// behind the question is no one's word (CVE-2021-23214).
 func (s *stream) securePostgres(ctx context.Context) error {
 	if len(s.client.buf) > 0 {
 		return errors.New("bytes behind a request for TLS")
@@ -125,7 +125,8 @@ func (s *stream) securePostgres(ctx context.Context) error {
 	conn := tls.Server(s.client, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		if why := dial.AlertOf(err); why != "" {
-			return errors.New("the program does not trust the session's certificate (" + why + "): name its authorities by sslrootcert=$SSL_CERT_FILE")
+			return errors.New("the program does not trust the session's certificate (" + why +
+				"): name its authorities by sslrootcert=$SSL_CERT_FILE")
 		}
 		return err
 	}
@@ -143,7 +144,7 @@ func (s *stream) dialPostgres(ctx context.Context) error {
 	broken := &dial.Error{Status: 502, Words: "connect to " + s.target.String() + ": it does not speak PostgreSQL"}
 	_ = s.up.SetDeadline(time.Now().Add(s.e.limits.Handshake)) // fails on a closed connection only
 	request := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 8), wire.PGSSL)
-	// One byte and no more: what comes unencrypted behind it is nobody's word
+	// One byte and no more: what comes unencrypted behind it is no one's word
 	// (CVE-2021-23222).
 	var answer [1]byte
 	if _, err := s.up.Conn.Write(request); err != nil {
@@ -201,11 +202,12 @@ func (s *stream) passHeld(t *tunnel) error {
 	return err
 }
 
-// refusePostgres tells a refusal in the protocol's words, if it may be told.
+// refusePostgres tells a refusal in the protocol's words, if the program may receive it.
 func (s *stream) refusePostgres(told bool, code string, r refusal) {
 	if !told || s.killed() != nil {
 		s.reset()
 		return
 	}
-	s.say(wire.AppendPGError(nil, code, "cloister refused this connection: "+r.Reason, r.where(), strings.Join(r.Hints, "\n")))
+	s.say(wire.AppendPGError(nil, code, "cloister refused this connection: "+r.Reason, r.where(),
+		strings.Join(r.Hints, "\n")))
 }

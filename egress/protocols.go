@@ -11,7 +11,7 @@ type Login struct {
 	Protocol string
 	User     string
 	Database string // of PostgreSQL
-	// Of SSH: what is to run, empty where somebody only logs in; and, where that is
+	// Of SSH: what is to run, empty where someone only logs in; and, where that is
 	// git's, on which repository, and whether that is written.
 	Command    string
 	Repository string

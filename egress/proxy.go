@@ -19,7 +19,8 @@ func (s *stream) serveGate(ctx context.Context, dst netip.AddrPort) {
 		return
 	}
 	if dst.Port() != 3128 && dst.Port() != 1080 {
-		s.refuseRaw(Flow{Kind: Connect, Reason: "nothing listens there; the proxy is " + proxyName + ":3128", Detail: dst.String()})
+		s.refuseRaw(Flow{Kind: Connect, Reason: "nothing listens there; the proxy is " + proxyName + ":3128",
+			Detail: dst.String()})
 		return
 	}
 	if !s.awaitRequest(s.e.limits.Handshake) {
@@ -89,7 +90,8 @@ func (x *exchange) connectTarget() error {
 	if x.req.Host != "" {
 		host, err := authority.ParseHostPort(x.req.Host, to.Port())
 		if err != nil || host.Host() != to.Host() {
-			return &formError{status: 400, reason: "CONNECT: Host is another than the target", detail: "Host " + quote(x.req.Host)}
+			return &formError{status: 400, reason: "CONNECT: Host is another than the target",
+				detail: "Host " + quote(x.req.Host)}
 		}
 	}
 	if x.to, err = x.s.e.named(to); err != nil {

@@ -43,7 +43,8 @@ func (e *Engine) bound(v Verdict, length int64) (int64, *formError) {
 	case own == 0:
 		return 0, nil
 	}
-	return own, overBound(quota.Over(http.StatusRequestEntityTooLarge, "max_request_bytes", "a body of more than "+strconv.FormatInt(own, 10)+" bytes",
+	return own, overBound(quota.Over(http.StatusRequestEntityTooLarge, "max_request_bytes",
+		"a body of more than "+strconv.FormatInt(own, 10)+" bytes",
 		"max_request_bytes: "+strconv.FormatInt(errtext.Enough(own, length), 10)))
 }
 
@@ -51,7 +52,9 @@ func (e *Engine) bound(v Verdict, length int64) (int64, *formError) {
 func ruled(v Verdict, length int64) *formError {
 	return &formError{
 		status: http.StatusRequestEntityTooLarge, rule: v.Rule, place: v.Place,
-		reason: "a body of more than " + strconv.FormatInt(v.MaxBytes, 10) + " bytes, the most that the rule \"" + v.Rule + "\" allows",
-		hints:  []string{strings.TrimSpace("in the rule at "+v.Place) + " write bytes: " + strconv.FormatInt(errtext.Enough(v.MaxBytes, length), 10)},
+		reason: "a body of more than " + strconv.FormatInt(v.MaxBytes, 10) + " bytes, the most that the rule \"" + v.Rule +
+			"\" allows",
+		hints: []string{strings.TrimSpace("in the rule at "+v.Place) + " write bytes: " +
+			strconv.FormatInt(errtext.Enough(v.MaxBytes, length), 10)},
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"cloister/internal/authority"
 )
 
-// A refusal is what a program is told. Its JSON form is the body of an HTTP
+// A refusal is what a program receives. Its JSON form is the body of an HTTP
 // refusal.
 type refusal struct {
 	Error   string   `json:"error"` // always "cloister"
@@ -34,7 +34,8 @@ type refusal struct {
 }
 
 func refusalOf(v Verdict, a authority.Authority) refusal {
-	r := refusal{Status: http.StatusForbidden, Host: a.Host(), Port: a.Port(), Verdict: v.Effect, Rule: v.Rule, Place: v.Place, Reason: v.Reason, Hints: v.Hints}
+	r := refusal{Status: http.StatusForbidden, Host: a.Host(), Port: a.Port(), Verdict: v.Effect, Rule: v.Rule,
+		Place: v.Place, Reason: v.Reason, Hints: v.Hints}
 	if r.Verdict == "" || r.Verdict == "allow" {
 		r.Verdict = "deny" // an allow that is none, such as one without a record
 	}
@@ -80,7 +81,7 @@ func (r refusal) where() string {
 }
 
 // response is the whole HTTP answer. It always ends the connection: what the
-// program has sent behind the refused head is then nobody's request.
+// program has sent behind the refused head is then no one's request.
 func (r refusal) response(req *wire.Request) []byte {
 	var sent wire.Header
 	if req != nil {
@@ -155,7 +156,8 @@ func (f *Flow) refused(form *formError) {
 
 // refusal is f for the program.
 func (f Flow) refusal() refusal {
-	return refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Rule: f.Rule, Place: f.Place, Reason: f.Reason, Hints: f.Hints, retry: f.retry}
+	return refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Rule: f.Rule, Place: f.Place,
+		Reason: f.Reason, Hints: f.Hints, retry: f.retry}
 }
 
 // undialed is f, whose dial ended in err, for the program.

@@ -195,7 +195,8 @@ func (u *upload) spend(n int) error { return u.x.s.e.quota.Spend(u.x.use, int64(
 func (u *upload) copyEdited() error {
 	buf := u.x.s.e.buffers.get()
 	defer u.x.s.e.buffers.put(buf)
-	p := &passage{to: u.x.s.up.Conn, buffers: &u.x.s.e.buffers, chunked: u.x.outLength < 0, left: u.x.outLength, spend: u.spend}
+	p := &passage{to: u.x.s.up.Conn, buffers: &u.x.s.e.buffers, chunked: u.x.outLength < 0, left: u.x.outLength,
+		spend: u.spend}
 	err := p.copy(u.x.out, buf[:])
 	u.n = u.x.in.n.Load()
 	if err == nil && p.chunked {
@@ -207,7 +208,7 @@ func (u *upload) copyEdited() error {
 	return err
 }
 
-// A passage writes a body that somebody else gives.
+// A passage writes a body that someone else gives.
 type passage struct {
 	to      net.Conn
 	buffers *buffers

@@ -14,14 +14,16 @@ func (s *stream) borrow() bool {
 	if !ok || s.attach(bare(got.Conn)) != nil {
 		return false
 	}
-	s.up, s.upTarget, s.dialed, s.answered, s.lent, s.whole = &source{Conn: got.Conn, lease: s.lease}, got.To, got.Dialed, true, true, true
+	s.up, s.upTarget, s.dialed, s.answered, s.lent, s.whole = &source{Conn: got.Conn, lease: s.lease}, got.To, got.Dialed,
+		true, true, true
 	return true
 }
 
 // lend gives the connection to the server to the program's next one, where it is at
 // the end of a message.
 func (s *stream) lend() {
-	if !s.secure || s.up == nil || s.upTarget != s.target || !s.whole || s.bound || len(s.up.buf) > 0 || s.killed() != nil {
+	if !s.secure || s.up == nil || s.upTarget != s.target || !s.whole || s.bound || len(s.up.buf) > 0 ||
+		s.killed() != nil {
 		return
 	}
 	s.detach(bare(s.up.Conn))
@@ -29,7 +31,7 @@ func (s *stream) lend() {
 	s.up = nil
 }
 
-// repeatable says whether a request may be sent again where a connection that was
+// repeatable reports whether a request may be sent again where a connection that was
 // lent ends without a word: it has no body, and asks for nothing but an answer
 // (RFC 9110 9.2.2).
 func (x *exchange) repeatable() bool {
@@ -40,7 +42,7 @@ func repeatable(method string) bool {
 	return method == "GET" || method == "HEAD" || method == "OPTIONS"
 }
 
-// bindsConnection says whether a request logs its connection in, and not itself.
+// bindsConnection reports whether a request logs its connection in, and not itself.
 func bindsConnection(h wire.Header) bool {
 	v, _ := h.Get("Authorization")
 	scheme, _, _ := strings.Cut(strings.ToLower(v), " ")

@@ -260,13 +260,15 @@ func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v Verdict) e
 	var who Identity
 	if v.Identity != "" {
 		if who, err = s.e.cfg.SSH.Identity(ctx, SSHLogin{v.Identity, s.target, user, v.AskFirst}); err != nil {
-			return &dial.Error{Words: "log in to " + s.target.String() + ": the identity " + quote(v.Identity) + " cannot be used: " + err.Error()}
+			return &dial.Error{Words: "log in to " + s.target.String() + ": the identity " + quote(v.Identity) +
+				" cannot be used: " + err.Error()}
 		}
 		defer who.Close()
 	}
 	proved := false // the server is who it should be
 	config := &ssh.ClientConfig{
-		User: user, HostKeyAlgorithms: algorithms, ClientVersion: "SSH-2.0-cloister", Auth: []ssh.AuthMethod{ssh.PublicKeys(who.Signers...)},
+		User: user, HostKeyAlgorithms: algorithms, ClientVersion: "SSH-2.0-cloister",
+		Auth: []ssh.AuthMethod{ssh.PublicKeys(who.Signers...)},
 		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
 			err := check(host, remote, key)
 			proved = err == nil
@@ -317,7 +319,7 @@ func refuseChannels(channels <-chan ssh.NewChannel) {
 	}
 }
 
-// describe words why nobody logged in.
+// describe words why no one logged in.
 func (c *sshConn) describe(err error, v Verdict, proved bool) error {
 	at := c.s.target
 	d := &dial.Error{Words: "log in to " + at.String() + ": it did not finish the SSH handshake", Err: err}
@@ -332,16 +334,21 @@ func (c *sshConn) describe(err error, v Verdict, proved bool) error {
 		d.Words, d.Hints, d.Err = "log in to "+at.String()+": "+refused.Verdict.Reason, refused.Verdict.Hints, nil
 	case wrong && key.Changed:
 		d.Words = key.Error()
-		d.Hints = []string{fmt.Sprintf("if the new one is right, on the host: ssh-keygen -R %s, and log in once by ssh; or in the rule: host_keys: [%q]", sshName(at), key.Key)}
+		d.Hints = []string{fmt.Sprintf("if the new one is right, on the host: ssh-keygen -R %s, and log in once by ssh; or "+
+			"in the rule: host_keys: [%q]", sshName(at), key.Key)}
 	case wrong:
 		d.Words = key.Error()
-		d.Hints = []string{fmt.Sprintf("log in once by ssh on the host; or, if it is the right one, in the rule: host_keys: [%q]", key.Key)}
+		d.Hints = []string{fmt.Sprintf("log in once by ssh on the host; or, if it is the right one, in the rule: "+
+			"host_keys: [%q]", key.Key)}
 	case apart:
-		d.Words = "log in to " + at.String() + ": it has no host key of a kind that is known on the host, or no cipher that is used here"
+		d.Words = "log in to " + at.String() +
+			": it has no host key of a kind that is known on the host, or no cipher that is used here"
 	case dial.IsTimeout(err), errors.Is(err, context.DeadlineExceeded):
 		d.Words = "log in to " + at.String() + ": timed out"
 	case proved && v.Identity == "":
-		d.Words = "log in to " + at.String() + ": the server wants a credential, and the rule names none; what a program inside has cannot pass through a login that is read"
+		d.Words = "log in to " + at.String() +
+			": the server wants a credential, and the rule names none; what a program inside has cannot pass through a login " +
+			"that is read"
 		d.Hints = []string{"in the rule: identity: agent, or identity: ~/.ssh/KEY"}
 	case proved:
 		d.Words = "log in to " + at.String() + ": the server did not take the identity " + quote(v.Identity)

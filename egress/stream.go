@@ -33,7 +33,7 @@ type stream struct {
 	start  time.Time
 	lease  *budget.Lease // of what is held of it to be looked at
 
-	// The connection that is dialled, and for whom.
+	// The connection that is dialled, and for which user.
 	up       *source
 	upTarget authority.Authority
 	dialed   netip.AddrPort
@@ -42,7 +42,7 @@ type stream struct {
 	scratch  []byte    // memory for heads
 	// Of the connection to the server: what was offered by ALPN; it came from the
 	// spares and has answered nothing yet; it is at the end of a message; it may be
-	// logged in as whom nobody else is.
+	// logged in as whom no one else is.
 	offered            string
 	lent, whole, bound bool
 
@@ -208,7 +208,7 @@ func (s *stream) hangUp() {
 	s.up = nil
 }
 
-// serveDirect serves a connection whose destination the kernel told us.
+// serveDirect serves a connection whose destination the kernel named.
 func (s *stream) serveDirect(ctx context.Context) {
 	v := s.allow(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
 	if !v.Allow {
@@ -418,9 +418,9 @@ func (s *stream) serveSpoken(ctx context.Context, kind wire.Guess) {
 	s.finishTunnel(t)
 }
 
-// opens says whether TLS that begins so is inspected. An encrypted ClientHello never
+// opens reports whether TLS that begins so is inspected. An encrypted ClientHello never
 // goes out: whoever has its key could be told another name by it. One that a browser
-// sends as grease is the same to anybody else, so it is inspected too.
+// sends as grease is the same to anyone else, so it is inspected too.
 func (s *stream) opens(h wire.Hello) bool {
 	return s.inspected() || s.open != OpenNothing || h.ECH
 }

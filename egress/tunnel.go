@@ -277,7 +277,7 @@ func (p *pump) spend(n int64) error {
 	return p.quota.Spend(p.use, n)
 }
 
-// canSplice says whether io.Copy between the two is the kernel's.
+// canSplice reports whether io.Copy between the two is the kernel's.
 func canSplice(dst, src net.Conn) bool {
 	_, d := dst.(*net.TCPConn)
 	_, s := src.(*net.TCPConn)
@@ -306,7 +306,7 @@ func (t *tunnel) startDown() {
 	go func() { t.done <- t.direction(t.down, t.up) }()
 }
 
-// haltDown stops what startDown began, and says whether the upstream had said
+// haltDown stops what startDown began, and reports whether the upstream had said
 // nothing at all and still can.
 func (t *tunnel) haltDown() bool {
 	t.down.halt()

@@ -20,7 +20,8 @@ var errUpgraded = errors.New("the connection carries frames from here on")
 // other upgrade: what follows one could not be read.
 func (x *exchange) checkUpgrade() error {
 	h := x.req.Header
-	refused := &formError{status: 400, reason: "an upgrade to another protocol", detail: quote(strings.Join(h.Tokens("Upgrade"), ","))}
+	refused := &formError{status: 400, reason: "an upgrade to another protocol",
+		detail: quote(strings.Join(h.Tokens("Upgrade"), ","))}
 	if !slices.Equal(h.Tokens("Upgrade"), []string{"websocket"}) {
 		return refused
 	}
@@ -42,7 +43,8 @@ func (x *exchange) upgraded(r *wire.Response) error {
 	sum := sha1.Sum([]byte(x.upgrade + guid))
 	accept, n := r.Header.Get("Sec-WebSocket-Accept")
 	if n != 1 || accept != base64.StdEncoding.EncodeToString(sum[:]) ||
-		!slices.Equal(r.Header.Tokens("Upgrade"), []string{"websocket"}) || !slices.Contains(r.Header.Tokens("Connection"), "upgrade") {
+		!slices.Equal(r.Header.Tokens("Upgrade"), []string{"websocket"}) ||
+		!slices.Contains(r.Header.Tokens("Connection"), "upgrade") {
 		return fmt.Errorf("%w: 101 that does not answer the WebSocket handshake", errUpstream)
 	}
 	if _, err := x.editAnswer(r); err != nil {
@@ -115,7 +117,8 @@ func editFrames(f Frames, down *wire.FrameScan) func(out, b []byte) ([]byte, err
 }
 
 // errPieces ends a WebSocket whose server spreads a value over too many fragments.
-var errPieces = &Refused{Verdict: Verdict{Effect: "deny", Reason: "a message of a WebSocket in too many pieces to be searched for secrets"}}
+var errPieces = &Refused{Verdict: Verdict{Effect: "deny",
+	Reason: "a message of a WebSocket in too many pieces to be searched for secrets"}}
 
 // frames passes WebSocket frames in both directions until both have ended.
 func (x *exchange) frames() {

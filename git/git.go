@@ -3,7 +3,7 @@
 //
 // The promise: no git that this room starts runs in a repository that a cloister
 // writes. What comes from inside is bytes in git's own protocol: objects are
-// checked and kept apart until somebody has said yes to exactly these commits,
+// checked and kept apart until someone has said yes to exactly these commits,
 // at these names, of this remote, from what stands there now; then they are
 // pushed with the person's credentials, once, and only if the remote still
 // stands as it was shown. No hook runs, no submodule is followed, no
@@ -87,7 +87,7 @@ func (d *Depots) Open(ctx context.Context, project string, r Remote) (*Depot, er
 	}
 	defer release()
 	if !known {
-		// What a guardian that died left of pushes that nobody said yes to.
+		// What a guardian that died left of pushes that no one said yes to.
 		if err := depot.sweep(); err != nil {
 			return nil, err
 		}
@@ -143,8 +143,10 @@ func (d *Depot) make(ctx context.Context) error {
 
 // quiet are the settings of every git that this package runs.
 var quiet = []string{
-	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.attributesFile=/dev/null", "core.alternateRefsCommand=",
-	"gc.auto=0", "maintenance.auto=false", "submodule.recurse=false", "fetch.recurseSubmodules=false", "push.recurseSubmodules=no",
+	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.attributesFile=/dev/null",
+	"core.alternateRefsCommand=",
+	"gc.auto=0", "maintenance.auto=false", "submodule.recurse=false", "fetch.recurseSubmodules=false",
+	"push.recurseSubmodules=no",
 	"push.gpgSign=false", "push.followTags=false", "push.pushOption=", "log.showSignature=false", "diff.external=",
 	"fetch.writeCommitGraph=false", "fetch.unpackLimit=1", "http.followRedirects=false", "protocol.allow=never",
 }
@@ -170,12 +172,14 @@ func (d *Depot) command(ctx context.Context, env []string, args ...string) *exec
 	return c
 }
 
-// plain is the environment of a git that reads no configuration of anybody and
-// speaks with nobody.
+// plain is the environment of a git that reads no configuration of anyone and
+// speaks with no one.
 func plain(more []string) []string {
 	return append([]string{
-		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-		"GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_ALLOW_PROTOCOL=",
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1",
+		"GIT_NO_REPLACE_OBJECTS=1", "GIT_ALLOW_PROTOCOL=",
 	}, more...)
 }
 
@@ -277,7 +281,8 @@ func (d *Depot) refresh(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	_, err = run(d.command(ctx, d.env, "fetch", "--quiet", "--prune", "--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
+	_, err = run(d.command(ctx, d.env, "fetch", "--quiet", "--prune", "--force", "--no-tags", "--no-write-fetch-head",
+		"--no-recurse-submodules",
 		"--", d.remote.URL, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"))
 	if err != nil {
 		return fmt.Errorf("fetch from %s: %w", d.remote.URL, err)
@@ -320,7 +325,7 @@ func (d *Depot) Fetch(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 // feed runs c with in as its input, within limits if there are some. It returns
-// when c is over, although in is not: the rest of it is nobody's.
+// when c is over, although in is not: the rest of it is no one's.
 func feed(c *exec.Cmd, in io.Reader, l *limits) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -340,7 +345,7 @@ func feed(c *exec.Cmd, in io.Reader, l *limits) error {
 	}
 	go func() {
 		// It ends with the connection, which its owner closes; a write ends when
-		// nobody reads the pipe any more.
+		// no one reads the pipe any more.
 		_, _ = io.Copy(w, in)
 		w.Close()
 	}()

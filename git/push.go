@@ -49,7 +49,8 @@ func (d *Depot) Push(ctx context.Context, in io.Reader, out io.Writer, decide De
 		return fmt.Errorf("take objects: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(q)) }()
-	one := &pushing{d: d, q: q, env: []string{"GIT_OBJECT_DIRECTORY=" + q, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + d.dir + "/objects"}, known: known, commands: cmds}
+	one := &pushing{d: d, q: q, env: []string{"GIT_OBJECT_DIRECTORY=" + q,
+		"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + d.dir + "/objects"}, known: known, commands: cmds}
 	report := one.serve(ctx, r, decide)
 	if err := report.send(out, cmds); err != nil {
 		return err
@@ -97,7 +98,7 @@ type pushing struct {
 	commands commands
 }
 
-// report is what the one who pushes is told.
+// report is what the pushing client receives.
 type report struct {
 	unpack  string            // "ok", or why not
 	refused map[string]string // by ref: why
@@ -139,7 +140,8 @@ func (o *pushing) take(ctx context.Context, in *bufio.Reader) error {
 	if len(news) == 0 {
 		return nil // nothing but deletions has no pack
 	}
-	c := o.d.command(ctx, plain(o.env), "index-pack", "--stdin", "--fix-thin", "--strict", "--max-input-size="+strconv.Itoa(maxPack))
+	c := o.d.command(ctx, plain(o.env), "index-pack", "--stdin", "--fix-thin", "--strict",
+		"--max-input-size="+strconv.Itoa(maxPack))
 	var said capped
 	c.Stderr = &said
 	bounds := ofObjects()

@@ -51,7 +51,7 @@ func (d *Depots) sshReach(ctx context.Context, r Remote) (at authority.Authority
 	return at, between, nil
 }
 
-// proxied says whether the environment sends curl, and so git, to a proxy.
+// proxied reports whether the environment sends curl, and so git, to a proxy.
 func (d *Depots) proxied() bool {
 	for _, e := range d.env {
 		name, value, _ := strings.Cut(e, "=")
@@ -85,7 +85,7 @@ func (d *Depots) ask(ctx context.Context, program string, args ...string) string
 }
 
 // Keep gives the depot the addresses that its host was found to have: git over
-// HTTP asks nobody again, so that no second answer leads elsewhere. ssh asks
+// HTTP asks no one again, so that no second answer leads elsewhere. ssh asks
 // again; there the server's key is what holds.
 func (d *Depot) Keep(at authority.Authority, addrs []netip.Addr) {
 	if _, literal := at.Addr(); literal || len(addrs) == 0 || d.remote.Scheme != "https" && d.remote.Scheme != "http" {

@@ -23,11 +23,12 @@ type Remote struct {
 // metadata are addresses of clouds' services for machines, beside link-local ones.
 var metadata = []string{"100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254", "metadata.google.internal"}
 
-// near says whether a host is no place for repositories unless a person wrote so.
+// near reports whether a host is no place for repositories unless a person wrote so.
 func near(a authority.Authority) bool {
 	if ip, ok := a.Addr(); ok {
 		ip = ip.Unmap()
-		return ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.Is4() && ip.As4()[0] == 0 || slices.Contains(metadata, ip.String())
+		return ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.Is4() && ip.As4()[0] == 0 ||
+			slices.Contains(metadata, ip.String())
 	}
 	return a.Host() == "localhost" || strings.HasSuffix(a.Host(), ".localhost") || slices.Contains(metadata, a.Host())
 }
@@ -108,7 +109,8 @@ func urlRemote(text string) (Remote, error) {
 	if a.Port() == port {
 		host = strings.TrimSuffix(host, ":"+strconv.Itoa(int(port)))
 	}
-	return Remote{URL: u.Scheme + "://" + user + host + strings.TrimRight(u.EscapedPath(), "/"), Scheme: u.Scheme, Near: near(a), At: a}, nil
+	return Remote{URL: u.Scheme + "://" + user + host + strings.TrimRight(u.EscapedPath(), "/"), Scheme: u.Scheme,
+		Near: near(a), At: a}, nil
 }
 
 // userOf is the user of a URL with its @. A password would be shown and recorded.

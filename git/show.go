@@ -108,7 +108,7 @@ func (o *pushing) look(ctx context.Context, u *Update) error {
 	return o.files(ctx, u)
 }
 
-// compare says whether something of the remote would be lost.
+// compare reports whether something of the remote would be lost.
 func (o *pushing) compare(ctx context.Context, u *Update) error {
 	if u.Old == zero {
 		return nil
@@ -142,7 +142,8 @@ func (o *pushing) commits(ctx context.Context, u *Update) error {
 	if u.Fresh, err = strconv.Atoi(strings.TrimSpace(said)); err != nil {
 		return err
 	}
-	said, err = o.git(ctx, "log", "-z", "--no-color", "--no-show-signature", "--encoding=UTF-8", "--no-notes", "--no-mailmap", "--max-count="+strconv.Itoa(MaxCommits),
+	said, err = o.git(ctx, "log", "-z", "--no-color", "--no-show-signature", "--encoding=UTF-8", "--no-notes",
+		"--no-mailmap", "--max-count="+strconv.Itoa(MaxCommits),
 		"--format=%H%x00%an <%ae>%x00%cI%x00%s", u.New, "--not", "--all", "--")
 	if err != nil {
 		return err
@@ -179,7 +180,8 @@ func (o *pushing) base(ctx context.Context, u *Update) string {
 // files is what the update changes in the files.
 func (o *pushing) files(ctx context.Context, u *Update) error {
 	diff := func(form string) ([]string, error) {
-		said, err := o.git(ctx, "diff-tree", "-r", form, "-z", "--no-renames", "--no-ext-diff", "--no-textconv", o.base(ctx, u)+"^{tree}", u.New+"^{tree}", "--")
+		said, err := o.git(ctx, "diff-tree", "-r", form, "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
+			o.base(ctx, u)+"^{tree}", u.New+"^{tree}", "--")
 		return strings.Split(strings.TrimSuffix(said, "\x00"), "\x00"), err
 	}
 	numbers, err := diff("--numstat")
@@ -253,13 +255,16 @@ func (u *Update) shown() [][2]string {
 		out = append(out, [2]string{"FORCE", plural(u.Lost, "commit") + " of the remote lost"})
 	}
 	for i, c := range u.Commits {
-		out = append(out, [2]string{fmt.Sprintf("commit %d", i+1), fmt.Sprintf("%s %s by %s on %s", c.ID[:min(12, len(c.ID))], termsafe.Quote(c.Subject), termsafe.Quote(c.Author), termsafe.Text(c.Date))})
+		out = append(out, [2]string{fmt.Sprintf("commit %d", i+1),
+			fmt.Sprintf("%s %s by %s on %s", c.ID[:min(12, len(c.ID))], termsafe.Quote(c.Subject), termsafe.Quote(c.Author),
+				termsafe.Text(c.Date))})
 	}
 	if more := u.Fresh - len(u.Commits); more > 0 {
 		out = append(out, [2]string{"and", plural(more, "more commit") + ", not shown"})
 	}
 	if u.New != zero {
-		out = append(out, [2]string{"changes", fmt.Sprintf("%s, %s added, %d removed", plural(u.Changed, "file"), plural(u.Plus, "line"), u.Minus)})
+		out = append(out, [2]string{"changes",
+			fmt.Sprintf("%s, %s added, %d removed", plural(u.Changed, "file"), plural(u.Plus, "line"), u.Minus)})
 	}
 	for _, f := range u.Files {
 		what := fmt.Sprintf("+%d -%d", f.Plus, f.Minus)
@@ -307,7 +312,7 @@ func (u *Update) summary() string {
 }
 
 // Marks says what in it could fool an eye. Names and subjects in other letters
-// than ASCII are nothing odd; what nobody can see is.
+// than ASCII are nothing odd; what no one can see is.
 func (p *Push) Marks() string {
 	for i := range p.Updates {
 		u := &p.Updates[i]

@@ -60,7 +60,7 @@ func (g *guardian) recordAsked(ctx context.Context, i approval.Item) error {
 	return g.records.Append(ctx, e)
 }
 
-// recordEnded records a question that nobody answered. Nothing follows from it,
+// recordEnded records a question that no one answered. Nothing follows from it,
 // so nothing has to be stopped when it cannot be written.
 func (g *guardian) recordEnded(i approval.Item) {
 	e := g.approvalEvent(i)
@@ -112,8 +112,9 @@ func shown(i approval.Item) api.Approval {
 		ID: i.ID, Nonce: i.Nonce, Session: text(i.Session), Project: text(i.Project), Agent: text(i.Agent),
 		Kind: string(i.Kind), Subject: text(i.Subject), Title: text(i.Title), Reason: text(i.Reason), Rule: text(i.Rule),
 		Policy: i.Policy, Digest: i.Digest, Wildcard: text(i.Wildcard), Marks: i.Marks,
-		State: string(i.Outcome), Waiting: max(0, i.Waiting), CreatedAt: i.Created, ExpiresAt: i.Expires, SettledAt: i.Settled,
-		Details: []api.ApprovalDetail{}, Scopes: []string{}, Covers: []api.ApprovalCover{},
+		State: string(i.Outcome), Waiting: max(0, i.Waiting), CreatedAt: i.Created, ExpiresAt: i.Expires,
+		SettledAt: i.Settled,
+		Details:   []api.ApprovalDetail{}, Scopes: []string{}, Covers: []api.ApprovalCover{},
 	}
 	for _, d := range i.Details {
 		a.Details = append(a.Details, api.ApprovalDetail{Label: d.Label, Text: text(d.Text)})
@@ -127,8 +128,10 @@ func shown(i approval.Item) api.Approval {
 		a.Covers = append(a.Covers, api.ApprovalCover{Scope: string(s), Text: text(i.Covers(s)), Digest: i.BoundTo(s)})
 		if i.Wildcard != "" && s != approval.Once {
 			wide := i
-			wide.Wide = "every connection to every name that matches " + i.Wildcard + ", also names not seen yet, with any request on it"
-			a.Covers = append(a.Covers, api.ApprovalCover{Scope: string(s), Text: text(wide.Covers(s)), Pattern: text(i.Wildcard)})
+			wide.Wide = "every connection to every name that matches " + i.Wildcard +
+				", also names not seen yet, with any request on it"
+			a.Covers = append(a.Covers, api.ApprovalCover{Scope: string(s), Text: text(wide.Covers(s)),
+				Pattern: text(i.Wildcard)})
 		}
 	}
 	if i.Outcome == approval.Allowed || i.Outcome == approval.Denied {
@@ -202,7 +205,8 @@ func replyOf(r *http.Request, req api.ApprovalReply, i approval.Item, allow bool
 			return reply, api.BadRequest("answer: %v", err)
 		}
 		if reply.Scope == approval.Once {
-			return reply, api.BadRequest("answer: a pattern is for answers that are remembered: say scope session, project or global")
+			return reply, api.BadRequest("answer: a pattern is for answers that are remembered: say scope session, project " +
+				"or global")
 		}
 		reply.Subject = subject
 	}

@@ -65,7 +65,8 @@ func (g *guardian) answerSession(ctx context.Context, id string, d config.Decisi
 }
 
 // changeSessionRules changes what one session adds to the common policy.
-func (g *guardian) changeSessionRules(ctx context.Context, id string, change func(*policyset.SessionRules) error) error {
+func (g *guardian) changeSessionRules(ctx context.Context, id string,
+	change func(*policyset.SessionRules) error) error {
 	g.mu.Lock()
 	l := g.live[id]
 	g.mu.Unlock()
@@ -119,7 +120,8 @@ func (g *guardian) remember(ctx context.Context, project string, d config.Decisi
 			}
 		}
 		if len(file.Decisions) >= config.MaxDecisions {
-			return file, api.BadRequest("remember answer: %s holds %d already: cloister approvals undo ID, or say scope session", file.File, len(file.Decisions))
+			return file, api.BadRequest("remember answer: %s holds %d already: cloister approvals undo ID, or say scope session",
+				file.File, len(file.Decisions))
 		}
 		file.Decisions = append(slices.Clone(file.Decisions), d)
 		return file, nil
@@ -251,7 +253,8 @@ func (g *guardian) postUndo(_ http.ResponseWriter, r *http.Request) (any, error)
 			return d, g.undo(context.WithoutCancel(r.Context()), d, whoAnswers(r, req.Via))
 		}
 	}
-	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("undo: no remembered answer %q", id), Hints: []string{"see: cloister approvals list --all"}}
+	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound,
+		Message: fmt.Sprintf("undo: no remembered answer %q", id), Hints: []string{"see: cloister approvals list --all"}}
 }
 
 // undo records, then removes.
@@ -296,7 +299,8 @@ func (g *guardian) undoInSession(ctx context.Context, id string) error {
 // decision is a remembered answer in the words of the API, rendered.
 func decision(d config.Decision, scope approval.Scope, project string) api.Decision {
 	out := api.Decision{
-		ID: termsafe.Text(d.ID), Answer: string(d.Answer), Kind: string(d.Kind), Subject: termsafe.Text(d.Subject), Scope: string(scope),
+		ID: termsafe.Text(d.ID), Answer: string(d.Answer), Kind: string(d.Kind), Subject: termsafe.Text(d.Subject),
+		Scope:   string(scope),
 		Project: termsafe.Text(project), Session: termsafe.Text(d.Session), At: d.At, By: termsafe.Text(d.By),
 		Why: termsafe.Text(d.Why), Shown: termsafe.Text(d.Shown),
 	}

@@ -51,7 +51,8 @@ func (g *guardian) postPolicyFile(_ http.ResponseWriter, r *http.Request) (any, 
 func (g *guardian) recordSave(r *http.Request, path, text string) error {
 	if err := g.records.Append(context.WithoutCancel(r.Context()), audit.Event{
 		Kind: audit.PolicyLoad, Action: "save", Resource: path, Verdict: policy.Allow.String(),
-		Reason: "a person said so: " + whoAnswers(r, ""), Digest: config.Digest([]byte(text)), Policy: g.policies.Current().Snapshot().Digest(),
+		Reason: "a person said so: " + whoAnswers(r, ""), Digest: config.Digest([]byte(text)),
+		Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
 		return api.Unrecorded("save", err)
 	}
@@ -66,7 +67,7 @@ func (g *guardian) postRuleDraft(_ http.ResponseWriter, r *http.Request) (any, e
 	return g.drafts().Rule(req)
 }
 
-// maxSeen is how many destinations an editor is told.
+// maxSeen is how many destinations an editor receives.
 const maxSeen = 300
 
 // getPolicyWords gives an editor what it completes with.

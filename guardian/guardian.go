@@ -401,8 +401,8 @@ func (g *guardian) settle() {
 	}
 }
 
-// idle ends a guardian that nobody needs. While a session lives, or may come
-// back, somebody does.
+// idle ends a guardian that no one needs. While a session lives, or may come
+// back, someone does.
 func (g *guardian) idle() {
 	tick := time.NewTicker(max(g.o.Idle/10, time.Millisecond))
 	defer tick.Stop()

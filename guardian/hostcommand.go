@@ -20,10 +20,11 @@ func (g *guardian) getCommand(_ http.ResponseWriter, r *http.Request) (any, erro
 	if c, ok := g.commands.Find(r.PathValue("id")); ok {
 		return c, nil
 	}
-	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("no host command %q since the guardian began", termsafe.Clip(r.PathValue("id"), 20))}
+	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound,
+		Message: fmt.Sprintf("no host command %q since the guardian began", termsafe.Clip(r.PathValue("id"), 20))}
 }
 
-// ofHostCommand says whether a process belongs to a host command or an MCP server:
+// ofHostCommand reports whether a process belongs to a host command or an MCP server:
 // its parents lead to this process, through the helper, which adopts what it leaves.
 // What a cloister had approved is no person. While one runs, a caller that is
 // gone is taken for its: it may have left the connection to its child.
@@ -51,7 +52,8 @@ func (g *guardian) ofHostCommand(r *http.Request) bool {
 // refusedByOrigin tells everybody who should know.
 func (g *guardian) refusedByOrigin(r *http.Request) {
 	peer, _ := peerOf(r.Context())
-	g.notice(fmt.Sprintf("a host command (pid %d) called the guardian itself and was refused: %s %s", peer.PID, r.Method, termsafe.Clip(termsafe.Text(r.URL.Path), 200)))
+	g.notice(fmt.Sprintf("a host command (pid %d) called the guardian itself and was refused: %s %s", peer.PID, r.Method,
+		termsafe.Clip(termsafe.Text(r.URL.Path), 200)))
 	g.records.Note(context.WithoutCancel(r.Context()), audit.Event{
 		Kind: audit.ApprovalDecision, Action: "refuse", Resource: r.URL.Path, Verdict: policy.Deny.String(), PID: peer.PID,
 		Reason: "a host command may not call the guardian", Policy: g.policies.Current().Snapshot().Digest(),

@@ -34,6 +34,7 @@ func (g *guardian) usage(id string) (*api.SessionLimits, *api.SessionUsage) {
 			RequestsPerMinute: q.RequestsPerMinute, ConcurrentRequests: q.Requests, NamesPerMinute: q.NamesPerMinute,
 			MaxRequestBytes: q.RequestBytes, UploadSession: q.UploadSession, UploadHost: q.UploadHost,
 		}, &api.SessionUsage{
-			Requests: u.Requests, RequestsLastMinute: u.LastMinute, ConcurrentRequests: u.UnderWay, BytesUp: u.Up, Names: u.Names, Limited: u.Limited,
+			Requests: u.Requests, RequestsLastMinute: u.LastMinute, ConcurrentRequests: u.UnderWay, BytesUp: u.Up,
+			Names: u.Names, Limited: u.Limited,
 		}
 }

@@ -70,7 +70,8 @@ func (g *guardian) postLogin(_ http.ResponseWriter, r *http.Request) (any, error
 	if err != nil {
 		return nil, fmt.Errorf("log in: %w", err)
 	}
-	return api.LoginBegun{ID: id, Title: l.Title, Secret: l.Secrets[0].Name, URL: f.URL, Code: f.Code, Expires: f.Expires}, nil
+	return api.LoginBegun{ID: id, Title: l.Title, Secret: l.Secrets[0].Name, URL: f.URL, Code: f.Code, Expires: f.Expires},
+		nil
 }
 
 // postLoginFinish waits until the person has agreed, and keeps what came.

@@ -99,7 +99,8 @@ func (l *live) serverCommand(s config.MCPServer) (*exec.Cmd, error) {
 	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
 		for _, part := range filepath.SplitList(s.Env[key]) { // also of PYTHONPATH and its like
 			if file := l.writableIn(part); file != "" {
-				return nil, fmt.Errorf("start the MCP server %s: %s of its variable %s lies where the cloister can write", s.Name, file, key)
+				return nil, fmt.Errorf("start the MCP server %s: %s of its variable %s lies where the cloister can write", s.Name,
+					file, key)
 			}
 		}
 	}
@@ -152,9 +153,10 @@ func (l *live) writableIn(arg string) string {
 	return ""
 }
 
-// writes says whether a clean path is in a folder that the cloister can write.
+// writes reports whether a clean path is in a folder that the cloister can write.
 func (l *live) writes(file string) bool {
-	return slices.ContainsFunc(append(slices.Clone(l.foreign), l.Info.Project, cmp.Or(l.Info.Path, l.Info.Project)), func(dir string) bool {
-		return file == dir || strings.HasPrefix(file, dir+"/")
-	})
+	return slices.ContainsFunc(append(slices.Clone(l.foreign), l.Info.Project, cmp.Or(l.Info.Path, l.Info.Project)),
+		func(dir string) bool {
+			return file == dir || strings.HasPrefix(file, dir+"/")
+		})
 }

@@ -51,7 +51,8 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 		return nil, err
 	}
 	if !g.enterLink() {
-		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeShuttingDown, Message: "open session: the guardian is on its way out"}
+		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeShuttingDown,
+			Message: "open session: the guardian is on its way out"}
 	}
 	defer g.links.Done()
 	g.refresh(r.Context())
@@ -127,12 +128,16 @@ func check(req api.SessionRequest) error {
 		return api.BadRequest("open session: no isolation named")
 	case len(req.Allow)+len(req.Deny) > maxRulesOfOne:
 		return api.BadRequest("open session: more than %d rules", maxRulesOfOne)
-	case len(req.Writable) > maxResiduesOne || slices.ContainsFunc(req.Writable, func(p string) bool { return !filepath.IsAbs(p) }):
+	case len(req.Writable) > maxResiduesOne ||
+		slices.ContainsFunc(req.Writable, func(p string) bool { return !filepath.IsAbs(p) }):
 		return api.BadRequest("open session: what is writable is a list of at most %d absolute paths", maxResiduesOne)
-	case len(req.Publish) > maxPublished || slices.ContainsFunc(req.Publish, func(p api.Published) bool { return p.HostPort == 0 || p.Port == 0 }):
+	case len(req.Publish) > maxPublished || slices.ContainsFunc(req.Publish, func(p api.Published) bool {
+		return p.HostPort == 0 || p.Port == 0
+	}):
 		return api.BadRequest("open session: what is published is a list of at most %d ports", maxPublished)
 	case slices.ContainsFunc(req.Publish, func(p api.Published) bool { return api.WindowPort(p.HostPort) }):
-		return api.BadRequest("open session: ports %d to %d of this machine are the window's, and nothing is published there", api.WindowFirst, api.WindowLast)
+		return api.BadRequest("open session: ports %d to %d of this machine are the window's, and nothing is published there",
+			api.WindowFirst, api.WindowLast)
 	case len(req.Publish) > 0 && !req.Network:
 		return api.BadRequest("open session: nothing can be published without a network")
 	case len(req.Accepted) > maxResiduesOne:
@@ -149,7 +154,8 @@ func check(req api.SessionRequest) error {
 
 // grant enters the session and records it. After an error nothing of it is
 // left but the record of a failed one.
-func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets placeholders.Placed) (*live, api.SessionGrant, error) {
+func (g *guardian) grant(req api.SessionRequest, shim *process, pid int,
+	secrets placeholders.Placed) (*live, api.SessionGrant, error) {
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()
 	loaded := g.policies.Current()
@@ -239,7 +245,8 @@ func (g *guardian) grant(req api.SessionRequest, shim *process, pid int, secrets
 
 // broke says of a session that was entered that it did not begin.
 func (g *guardian) broke(info api.SessionInfo, why error) {
-	if _, err := g.sessions.Apply(info.ID, session.Broke, func(i *api.SessionInfo) { i.Reason = why.Error() }); err != nil {
+	if _, err := g.sessions.Apply(info.ID, session.Broke,
+		func(i *api.SessionInfo) { i.Reason = why.Error() }); err != nil {
 		g.log.Error("enter session", "session", info.Name, "error", err)
 	}
 }
@@ -323,7 +330,7 @@ func (l *live) recordStart(req api.SessionRequest) error {
 
 // recordClosed records the paths that statements of policies close to this session.
 // They are refused once, here, by the view that is about to be made: what is tried at
-// them afterwards the kernel refuses, and tells nobody.
+// them afterwards the kernel refuses, and tells no one.
 func (l *live) recordClosed(req api.SessionRequest, digest string) error {
 	for _, st := range l.Snapshot.Load().Statements() {
 		if st.Hold != policy.InView || slices.Contains(req.Accepted, st.Residue()) {

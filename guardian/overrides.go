@@ -25,7 +25,7 @@ const mostAhead = 8 << 10
 // for either. The body is not held: what it asks for is judged as it passes, and one whose
 // method is refused is broken off before its end, so that no server has the whole.
 //
-// bound is told of the request in each of its readings, and gives an error where a secret
+// bound is notified of the request in each of its readings, and gives an error where a secret
 // that is in it may not go there.
 func (l *live) overrides(ctx context.Context, q egress.Query, bound func(*egress.HTTP) error) (egress.Edit, bool) {
 	if q.HTTP == nil || !q.HTTP.Body {
@@ -66,7 +66,8 @@ func (l *live) overrides(ctx context.Context, q egress.Query, bound func(*egress
 		held, err := l.memory.Whole(ctx, body, mostAhead)
 		switch {
 		case errors.Is(err, budget.ErrFull):
-			return &egress.Refused{Status: http.StatusServiceUnavailable, Verdict: egress.Verdict{Effect: "deny", Reason: err.Error()}}
+			return &egress.Refused{Status: http.StatusServiceUnavailable,
+				Verdict: egress.Verdict{Effect: "deny", Reason: err.Error()}}
 		case err != nil:
 			return err
 		}
@@ -75,7 +76,7 @@ func (l *live) overrides(ctx context.Context, q egress.Query, bound func(*egress
 	}}, true
 }
 
-// methodMatters says whether policy, an MCP server or a secret's binding has a word on
+// methodMatters reports whether policy, an MCP server or a secret's binding has a word on
 // the method.
 func (l *live) methodMatters(q egress.Query) bool {
 	snapshot := l.Snapshot.Load()

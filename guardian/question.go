@@ -66,7 +66,8 @@ func (l *live) question(q egress.Query, v policy.Verdict) (approval.Ask, error) 
 		a.Details = append(a.Details, approval.Detail{Label: "by way of", Text: q.Via})
 	}
 	if len(l.Info.Command) > 0 {
-		a.Details = append(a.Details, approval.Detail{Label: "command", Text: termsafe.Clip(strings.Join(l.Info.Command, " "), 1024)})
+		a.Details = append(a.Details, approval.Detail{Label: "command",
+			Text: termsafe.Clip(strings.Join(l.Info.Command, " "), 1024)})
 	}
 	return a, court.Fits("what is to be looked at has", sessionctx.Size(a.Details), 2*hostexec.MaxShown)
 }

@@ -25,11 +25,14 @@ const (
 func recorded(e audit.Event) api.Record {
 	text := func(s string) string { return termsafe.Text(termsafe.Clip(s, maxShown)) }
 	return api.Record{
-		Seq: e.Seq, Time: e.Time, Session: text(e.Session), SessionID: text(e.SessionID), Project: text(e.Project), Agent: text(e.Agent),
-		Kind: text(e.Kind), Action: text(e.Action), Resource: text(e.Resource), Verdict: text(e.Verdict),
+		Seq: e.Seq, Time: e.Time, Session: text(e.Session), SessionID: text(e.SessionID), Project: text(e.Project),
+		Agent: text(e.Agent),
+		Kind:  text(e.Kind), Action: text(e.Action), Resource: text(e.Resource), Verdict: text(e.Verdict),
 		Rule: text(e.Rule), Reason: text(e.Reason), Policy: text(e.Policy),
-		Host: text(e.Host), Port: e.Port, Via: text(e.Via), BytesUp: e.BytesUp, BytesDown: e.BytesDown, DurationMS: e.DurationMS,
-		Method: text(e.Method), Path: text(e.Path), Status: e.Status, Digest: text(e.Digest), PID: e.PID, ExitStatus: e.ExitStatus,
+		Host: text(e.Host), Port: e.Port, Via: text(e.Via), BytesUp: e.BytesUp, BytesDown: e.BytesDown,
+		DurationMS: e.DurationMS,
+		Method:     text(e.Method), Path: text(e.Path), Status: e.Status, Digest: text(e.Digest), PID: e.PID,
+		ExitStatus: e.ExitStatus,
 	}
 }
 
@@ -88,7 +91,7 @@ func wantedOf(r *http.Request) (wanted, error) {
 	return w, nil
 }
 
-// fits says whether e is wanted, besides what the Filter says.
+// fits reports whether e is wanted, besides what the Filter says.
 func (w wanted) fits(e audit.Event) bool {
 	switch {
 	case len(w.kinds) > 0 && !slices.Contains(w.kinds, e.Kind):

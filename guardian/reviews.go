@@ -37,9 +37,11 @@ func (g *guardian) postReview(_ http.ResponseWriter, r *http.Request) (any, erro
 	}
 	decision := review.Decision(req.Decision)
 	if decision == review.Clean {
-		return api.ReviewEntry{Path: req.Path, State: "recorded", Project: req.Project}, g.records.Append(r.Context(), audit.Event{
-			Kind: audit.FileReview, Action: req.Decision, Project: req.Project, Resource: req.Path, Reason: "removed by cloister project clean",
-		})
+		return api.ReviewEntry{Path: req.Path, State: "recorded", Project: req.Project},
+			g.records.Append(r.Context(), audit.Event{
+				Kind: audit.FileReview, Action: req.Decision, Project: req.Project, Resource: req.Path,
+				Reason: "removed by cloister project clean",
+			})
 	}
 	if decision.State() == "" {
 		return nil, api.BadRequest("review: %q is none of keep, revert, trust, clean", termsafe.Clip(req.Decision, 20))

@@ -26,7 +26,8 @@ import (
 // place makes what a new session gets in place of its secrets, or takes what one has
 // that is taken back. Who binds no secret pays nothing. The command of a secret may
 // take its time: no lock is held.
-func (g *guardian) place(ctx context.Context, project string, in *policyset.Scope, resume *api.Resume) placeholders.Placed {
+func (g *guardian) place(ctx context.Context, project string, in *policyset.Scope,
+	resume *api.Resume) placeholders.Placed {
 	if len(in.Bindings) == 0 {
 		return placeholders.Placed{}
 	}
@@ -87,8 +88,9 @@ func (l *live) AllowUse(ctx context.Context, u inject.Use) egress.Verdict {
 		Policy: func() court.Ruling {
 			snapshot := l.Snapshot.Load()
 			return court.Ruling{Digest: snapshot.Digest(), Verdict: court.Judge(snapshot, policy.Request{
-				Action: policy.SecretUse, Authority: u.Authority, Session: l.Info.Name, Project: l.Info.Project, Agent: l.Info.Agent,
-				Use: policyset.Use(u.Name, u.Place, u.Binding), HTTP: *u.HTTP,
+				Action: policy.SecretUse, Authority: u.Authority, Session: l.Info.Name, Project: l.Info.Project,
+				Agent: l.Info.Agent,
+				Use:   policyset.Use(u.Name, u.Place, u.Binding), HTTP: *u.HTTP,
 			})}
 		},
 		Remembered: func(v policy.Verdict) (policy.Verdict, bool) {
@@ -122,9 +124,12 @@ func (l *live) AllowUse(ctx context.Context, u inject.Use) egress.Verdict {
 // askSecret is what a person is asked about one use.
 func askSecret(u inject.Use, subject string) (approval.Ask, error) {
 	a := approval.Ask{
-		Wide: "the secret " + u.Name + " in every " + u.Method + " to " + u.Authority.String() + ", with any path, query and body that its binding lets through",
-		Kind: approval.Secret, Subject: subject, Title: "use the secret " + u.Name + ": " + u.Method + " " + u.Authority.String(),
-		Details: append(sessionctx.ShownRequest(u.Method, u.Authority.String()+u.Path, u.HTTP), approval.Detail{Label: "place", Text: u.Place}),
+		Wide: "the secret " + u.Name + " in every " + u.Method + " to " + u.Authority.String() +
+			", with any path, query and body that its binding lets through",
+		Kind: approval.Secret, Subject: subject,
+		Title: "use the secret " + u.Name + ": " + u.Method + " " + u.Authority.String(),
+		Details: append(sessionctx.ShownRequest(u.Method, u.Authority.String()+u.Path, u.HTTP),
+			approval.Detail{Label: "place", Text: u.Place}),
 	}
 	a.Digest = sessionctx.DigestShown(&a)
 	return a, court.Fits("what is to be looked at has", sessionctx.Size(a.Details), 2*hostexec.MaxShown)
@@ -145,7 +150,7 @@ func (l *live) RecordUse(ctx context.Context, u inject.Use, refused bool, why st
 	return nil
 }
 
-// reads says whether requests to a destination are read for the sake of a secret that
+// reads reports whether requests to a destination are read for the sake of a secret that
 // is bound to it, whatever a rule says of TLS.
 func (l *live) reads(q egress.Query) bool {
 	s := l.secrets.Load()
@@ -170,18 +175,19 @@ func (l *live) opens(q egress.Query, v policy.Verdict) egress.Opening {
 }
 
 // misnamed says why a name may not be looked up or connected to: it has a
-// placeholder in it, and who resolves it would be told.
+// placeholder in it, and who resolves it would learn it.
 func (l *live) misnamed(ctx context.Context, q egress.Query) (v policy.Verdict, refused bool) {
 	s := l.secrets.Load()
 	// A request by the proxy is the first to name it.
-	if s == nil || q.Kind != egress.Resolve && q.Kind != egress.Connect && (q.Kind != egress.Request || q.Via != egress.ViaHTTP) {
+	if s == nil || q.Kind != egress.Resolve && q.Kind != egress.Connect &&
+		(q.Kind != egress.Request || q.Via != egress.ViaHTTP) {
 		return v, false
 	}
 	name, why := s.Named(ctx, q.Authority)
 	return policy.Verdict{Effect: policy.Deny, Rule: "secret " + name, Reason: why}, name != ""
 }
 
-// shown lists secrets as anybody may see them.
+// shown lists secrets as anyone may see them.
 func (g *guardian) shown() listing.Secrets {
 	return listing.Secrets{Bound: g.policies.Current().Secrets(), Uses: &g.uses}
 }

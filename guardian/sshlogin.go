@@ -95,9 +95,10 @@ func unsigned(r court.Ruling) string {
 func askLogin(who egress.SSHLogin, key ssh.PublicKey) approval.Ask {
 	return approval.Ask{
 		Kind: approval.Secret, Subject: who.User + "@" + who.Authority.String() + " " + ssh.FingerprintSHA256(key),
-		Title:   "log in to " + who.Authority.String() + " as " + who.User,
-		Digest:  sessionctx.Nonce(), // each signature is a question of its own
-		Scopes:  []approval.Scope{approval.Once},
-		Details: []approval.Detail{{Label: "key", Text: ssh.FingerprintSHA256(key)}, {Label: "identity", Text: termsafe.Clip(who.Identity, 1024)}},
+		Title:  "log in to " + who.Authority.String() + " as " + who.User,
+		Digest: sessionctx.Nonce(), // each signature is a question of its own
+		Scopes: []approval.Scope{approval.Once},
+		Details: []approval.Detail{{Label: "key", Text: ssh.FingerprintSHA256(key)},
+			{Label: "identity", Text: termsafe.Clip(who.Identity, 1024)}},
 	}
 }

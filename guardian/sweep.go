@@ -9,7 +9,7 @@ const (
 	sweeps     = 3
 	sweepFirst = 400 * time.Millisecond
 	// sweepLast is the longest wait for what cannot be removed now: containers of
-	// an engine that is away until somebody starts it.
+	// an engine that is away until someone starts it.
 	sweepLast = 10 * time.Second
 )
 

@@ -95,7 +95,8 @@ func (g *guardian) postStart(_ http.ResponseWriter, r *http.Request) (any, error
 	known := slices.ContainsFunc(g.sessions.List(true), func(s api.SessionInfo) bool { return s.Project == req.Project })
 	switch {
 	case !known || !filepath.IsAbs(req.Project):
-		return nil, api.BadRequest("start: no cloister ran in %q before: begin there with cloister start", termsafe.Clip(req.Project, 200))
+		return nil, api.BadRequest("start: no cloister ran in %q before: begin there with cloister start",
+			termsafe.Clip(req.Project, 200))
 	case req.Agent != "" && !agentName().MatchString(req.Agent):
 		return nil, api.BadRequest("start: %q is not the name of an agent", termsafe.Clip(req.Agent, 64))
 	case req.Branch != "" && (!branchName().MatchString(req.Branch) || strings.Contains(req.Branch, "..")):
@@ -151,7 +152,8 @@ func (g *guardian) getFile(_ http.ResponseWriter, r *http.Request) (any, error) 
 		}
 		break
 	}
-	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("record %d is not of a changed file", seq)}
+	return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound,
+		Message: fmt.Sprintf("record %d is not of a changed file", seq)}
 }
 
 func (g *guardian) changedFile(ctx context.Context, e audit.Event) api.ChangedFile {
@@ -177,7 +179,8 @@ func (g *guardian) changedFile(ctx context.Context, e audit.Event) api.ChangedFi
 // getAuditVerify proves the chain.
 func (g *guardian) getAuditVerify(http.ResponseWriter, *http.Request) (any, error) {
 	report, err := audit.Verify(AuditDir(g.o.Dirs))
-	out := api.Verification{OK: err == nil, Records: report.Records, Segments: report.Segments, Head: report.Head, Unkeyed: report.Unkeyed, Keys: report.Keys}
+	out := api.Verification{OK: err == nil, Records: report.Records, Segments: report.Segments, Head: report.Head,
+		Unkeyed: report.Unkeyed, Keys: report.Keys}
 	if err != nil {
 		out.Problem = termsafe.Text(err.Error())
 		return out, nil
@@ -214,10 +217,12 @@ func (g *guardian) getTerminal(w http.ResponseWriter, r *http.Request) (any, err
 		return nil, err
 	}
 	if !info.Terminal || g.o.Door == nil || info.State != api.StateRunning {
-		return nil, &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: fmt.Sprintf("attach to %s: it has no terminal, or has ended", info.Name)}
+		return nil, &api.Error{Status: http.StatusConflict, Code: api.CodeOver,
+			Message: fmt.Sprintf("attach to %s: it has no terminal, or has ended", info.Name)}
 	}
 	if !g.enterLink() {
-		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeShuttingDown, Message: "attach: the guardian is on its way out"}
+		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeShuttingDown,
+			Message: "attach: the guardian is on its way out"}
 	}
 	defer g.links.Done()
 	var dialer net.Dialer
@@ -230,7 +235,8 @@ func (g *guardian) getTerminal(w http.ResponseWriter, r *http.Request) (any, err
 	if _, err := peercred.Require(conn, os.Getuid()); err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", info.Name, err)
 	}
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{web.Protocol}, CompressionMode: websocket.CompressionDisabled})
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{web.Protocol},
+		CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		return hijacked{}, nil // it has answered
 	}

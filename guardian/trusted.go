@@ -13,7 +13,7 @@ import (
 	"cloister/policyset"
 )
 
-// A trust is what the programs of a session are told to trust, and how the next
+// A trust is what the programs of a session are made to trust, and how the next
 // guardian will have it.
 type trust struct {
 	authority, known string
@@ -81,7 +81,8 @@ func (g *guardian) trusted(l *live, req api.SessionRequest, told []api.Placehold
 			l.hostKey, err = egress.RestoreHostKey(had.HostKey)
 		}
 		if err != nil {
-			t.notices = []string{"the authority of this session is gone with its guardian, so connections that have to be inspected are refused: start it again (" + err.Error() + ")"}
+			t.notices = []string{"the authority of this session is gone with its guardian, so connections that have to be " +
+				"inspected are refused: start it again (" + err.Error() + ")"}
 			return t, nil
 		}
 		l.state, t.sealed = had, req.Resume.Sealed

@@ -108,7 +108,8 @@ func (g *guardian) postSecret(_ http.ResponseWriter, r *http.Request) (any, erro
 		if err := g.recordVault(r, "set", name, "by a command of the host"); err != nil {
 			return nil, err
 		}
-		err = v.SetCommand(r.Context(), name, secret.Kind(req.Kind), req.Command, time.Duration(req.RefreshMS)*time.Millisecond, time.Now())
+		err = v.SetCommand(r.Context(), name, secret.Kind(req.Kind), req.Command,
+			time.Duration(req.RefreshMS)*time.Millisecond, time.Now())
 	} else {
 		var value secret.Value
 		if value, err = vault.Read(secret.Kind(req.Kind), req.Value); err != nil {
@@ -145,7 +146,8 @@ func (g *guardian) postSecretRemove(_ http.ResponseWriter, r *http.Request) (any
 // recordVault records what a person does with the vault.
 func (g *guardian) recordVault(r *http.Request, action, name, reason string) error {
 	err := g.records.Append(r.Context(), audit.Event{
-		Kind: audit.SecretUse, Action: action, Resource: name, Verdict: "allow", Reason: reason, Policy: g.policies.Current().Snapshot().Digest(),
+		Kind: audit.SecretUse, Action: action, Resource: name, Verdict: "allow", Reason: reason,
+		Policy: g.policies.Current().Snapshot().Digest(),
 	})
 	if err != nil {
 		return api.Unrecorded("secret "+name, err)

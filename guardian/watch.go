@@ -12,7 +12,7 @@ import (
 // comeBack is how soon a page is back that was loaded anew.
 const comeBack = 3 * time.Second
 
-// audited publishes what was recorded, while somebody reads that.
+// audited publishes what was recorded, while someone reads that.
 func (g *guardian) audited(e audit.Event) {
 	if g.bus.Audited() {
 		g.bus.Publish(api.EventAudit, recorded(e))
@@ -20,13 +20,14 @@ func (g *guardian) audited(e audit.Event) {
 }
 
 // getEvents streams what happens as server-sent events. An open stream is
-// somebody who watches: asks wait for an answer as long as there is one. With
-// ?session=NAME it is somebody who sees the questions of that one alone, such as a
+// someone who watches: asks wait for an answer as long as there is one. With
+// ?session=NAME it is someone who sees the questions of that one alone, such as a
 // terminal that is attached to it.
 func (g *guardian) getEvents(w http.ResponseWriter, r *http.Request) (any, error) {
 	reader, err := g.bus.Join(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("audit") != "")
 	if err != nil {
-		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeBadRequest, Message: "watch events: " + err.Error()}
+		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeBadRequest,
+			Message: "watch events: " + err.Error()}
 	}
 	defer reader.Leave()
 	watched := "" // every session

@@ -30,7 +30,8 @@ func (g *guardian) openWindow() (*web.Door, error) {
 		return w.door, nil
 	}
 	if g.ctx.Err() != nil {
-		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeShuttingDown, Message: "open the window: the guardian is on its way out"}
+		return nil, &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeShuttingDown,
+			Message: "open the window: the guardian is on its way out"}
 	}
 	door, err := web.Open(g.ctx, g.o.Dirs.Runtime)
 	if err != nil {

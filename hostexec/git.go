@@ -15,7 +15,7 @@ const (
 	GitPush  = "git-receive-pack"
 )
 
-// OfGit says whether a request is for a remote repository, and which.
+// OfGit reports whether a request is for a remote repository, and which.
 func (r *Request) OfGit() (service, url string, ok bool) {
 	if len(r.Argv) != 2 {
 		return "", "", false
@@ -73,7 +73,7 @@ func gitHint(argv []string) string {
 	return "in config.yaml: hostexec: {manual_approve: [{program: git, args: [" + args + "]}]}"
 }
 
-// NamesRemote says whether a rule that asks or allows names this very remote for
+// NamesRemote reports whether a rule that asks or allows names this very remote for
 // fetch or push: a person wrote it down.
 func (r *Rules) NamesRemote(verb, url string) bool {
 	return slices.Contains(r.Remotes(verb), url)
@@ -93,7 +93,7 @@ func (r *Rules) Remotes(verb string) []string {
 	return out
 }
 
-// MayPush says whether a rule could let a push to this remote happen, whatever
+// MayPush reports whether a rule could let a push to this remote happen, whatever
 // branch it is for.
 func (r *Rules) MayPush(url string) bool {
 	if r == nil {
@@ -103,14 +103,15 @@ func (r *Rules) MayPush(url string) bool {
 		if one.re != nil && begins(one.Pattern, url) {
 			return true
 		}
-		if one.Program == "git" && len(one.Args) >= 2 && one.Args[0] == "push" && (one.Args[1] == url || one.Args[1] == "<any>") {
+		if one.Program == "git" && len(one.Args) >= 2 && one.Args[0] == "push" &&
+			(one.Args[1] == url || one.Args[1] == "<any>") {
 			return true
 		}
 	}
 	return false
 }
 
-// begins says whether a pattern could match a push to a remote: whether what it
+// begins reports whether a pattern could match a push to a remote: whether what it
 // begins with and what such a push begins with are the same as far as they go.
 func begins(pattern, url string) bool {
 	tree, err := syntax.Parse(pattern, syntax.Perl)

@@ -92,7 +92,7 @@ type Request struct {
 	Argv [][]byte `json:"argv"` // bytes: an argument need not be text
 	Dir  []byte   `json:"dir"`
 	// Said is what stood on the command line where Argv is made of it, as with
-	// git: words of the cloister, which nobody can verify.
+	// git: words of the cloister, which no one can verify.
 	Said [][]byte `json:"said,omitempty"`
 }
 

@@ -48,7 +48,8 @@ func (c *Caller) call(ctx context.Context, argv []string) (int, error) {
 		size += len(a)
 	}
 	if size > MaxArgv || len(argv) > MaxArgs {
-		return statusRefused, fmt.Errorf("refused: the arguments have more than %d bytes, or are more than %d", MaxArgv, MaxArgs)
+		return statusRefused, fmt.Errorf("refused: the arguments have more than %d bytes, or are more than %d", MaxArgv,
+			MaxArgs)
 	}
 	for _, word := range c.Said {
 		req.Said = append(req.Said, []byte(word))
@@ -60,7 +61,8 @@ func (c *Caller) call(ctx context.Context, argv []string) (int, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", c.Gate)
 	if err != nil {
-		return statusFailed, errors.New("the guardian cannot be reached: this cloister has no network, or no host command is allowed")
+		return statusFailed, errors.New("the guardian cannot be reached: this cloister has no network, or no host command " +
+			"is allowed")
 	}
 	defer conn.Close()
 	if _, err := conn.Write(append(head, '\n')); err != nil {
@@ -182,7 +184,7 @@ func (c *Caller) hear(conn io.Reader, s *sender) (int, error) {
 		case frameStdin, frameSignal:
 		}
 		if err != nil {
-			// Nobody reads any more: as for a local command, SIGPIPE is the end.
+			// No one reads any more: as for a local command, SIGPIPE is the end.
 			return 128 + int(syscall.SIGPIPE), nil
 		}
 	}

@@ -101,7 +101,7 @@ func (k *keeper) obey(orders *json.Decoder) {
 func (k *keeper) reap(main int) int {
 	status := 128 + int(syscall.SIGKILL)
 	for {
-		// Before the process is gone its number is nobody else's.
+		// Before the process is gone its number is no one else's.
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
 		if errors.Is(err, unix.EINTR) {

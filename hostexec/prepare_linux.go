@@ -114,7 +114,8 @@ func (p *Prepared) openDir(inside string) error {
 		rel, ok = below(inside, p.host.Inside)
 	}
 	if !ok {
-		return &Refused{Reason: fmt.Sprintf("the folder %q is not in the project", inside), Hint: "host commands run in " + root + " and below it"}
+		return &Refused{Reason: fmt.Sprintf("the folder %q is not in the project", inside),
+			Hint: "host commands run in " + root + " and below it"}
 	}
 	fd, err := openBeneath(root, rel, unix.O_DIRECTORY|unix.O_RDONLY)
 	if err != nil {
@@ -215,7 +216,7 @@ func (p *Prepared) program() error {
 	return nil
 }
 
-// ofProcess says whether a path leads through what the kernel resolves anew for
+// ofProcess reports whether a path leads through what the kernel resolves anew for
 // whoever asks: looked at here it is one file, and for the command another, which
 // the cloister may have written.
 func ofProcess(path string) bool {
@@ -428,7 +429,7 @@ func (p *Prepared) bind(o Operand, f *os.File, whole bool) error {
 	return nil
 }
 
-// interprets says whether a program reads a script from a descriptor's path.
+// interprets reports whether a program reads a script from a descriptor's path.
 func interprets(real string) bool {
 	name := strings.TrimRight(filepath.Base(real), "0123456789.")
 	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "python", "perl", "ruby"}, name)

@@ -7,11 +7,13 @@ import (
 	"strings"
 )
 
-// shells are programs that run what they are told, whatever a rule thought of
+// shells are programs that run what they are given, whatever a rule thought of
 // their arguments: they are never approved without a person.
 var shells = []string{
 	"sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "env", "xargs", "sudo", "su", "doas", "nice", "nohup",
-	"timeout", "time", "setsid", "stdbuf", "watch", "script", "ssh", "eval", "exec", "chroot", "unshare", "nsenter", "parallel", "entr", "strace", "gdb", "expect", "tmux", "screen", "at", "batch", "crontab", "systemd-run", "flatpak-spawn",
+	"timeout", "time", "setsid", "stdbuf", "watch", "script", "ssh", "eval", "exec", "chroot", "unshare", "nsenter",
+	"parallel", "entr", "strace", "gdb", "expect", "tmux", "screen", "at", "batch", "crontab", "systemd-run",
+	"flatpak-spawn",
 }
 
 // escapes are arguments by which a known program runs or writes something else
@@ -21,12 +23,15 @@ var shells = []string{
 // pattern does by mistake.
 func escapes() map[string][]string {
 	return map[string][]string{
-		"go":      {"-exec*", "--exec*", "-toolexec*", "--toolexec*", "-vettool*", "-modfile*", "-overlay*", "-o", "-o=*", "generate", "run", "-C*", "tool"},
-		"rg":      {"--pre*", "--hostname-bin*", "--search-zip", "-z"},
-		"find":    {"-exec*", "-ok*", "-delete", "-fprint*", "-fls*"},
-		"fd":      {"-x*", "--exec*", "-X*"},
-		"tar":     {"--to-command*", "--checkpoint-action*", "-I*", "--use-compress-program*", "--rsh-command*", "-F*", "--info-script*", "--new-volume-script*", "--absolute-names", "-P", "-C*", "--directory*"},
-		"npm":     {"exec", "x", "run*", "--prefix*", "--script-shell*", "--node-options*", "--globalconfig*", "--userconfig*", "config", "set", "-g", "--global", "publish", "init", "create", "explore"},
+		"go": {"-exec*", "--exec*", "-toolexec*", "--toolexec*", "-vettool*", "-modfile*", "-overlay*", "-o", "-o=*",
+			"generate", "run", "-C*", "tool"},
+		"rg":   {"--pre*", "--hostname-bin*", "--search-zip", "-z"},
+		"find": {"-exec*", "-ok*", "-delete", "-fprint*", "-fls*"},
+		"fd":   {"-x*", "--exec*", "-X*"},
+		"tar": {"--to-command*", "--checkpoint-action*", "-I*", "--use-compress-program*", "--rsh-command*", "-F*",
+			"--info-script*", "--new-volume-script*", "--absolute-names", "-P", "-C*", "--directory*"},
+		"npm": {"exec", "x", "run*", "--prefix*", "--script-shell*", "--node-options*", "--globalconfig*",
+			"--userconfig*", "config", "set", "-g", "--global", "publish", "init", "create", "explore"},
 		"npx":     {"*"},
 		"pnpm":    {"exec", "dlx", "run*", "-C*", "--dir*", "--config*"},
 		"yarn":    {"exec", "dlx", "run*", "--cwd*"},
@@ -42,23 +47,25 @@ func escapes() map[string][]string {
 		"gawk":    {"*"},
 		"sed":     {"*"},
 		"sort":    {"-o*", "--output*", "--compress-program*", "-T*"},
-		"curl":    {"-o*", "-O*", "--output*", "-K*", "--config*", "-T*", "--upload-file*", "-d*", "--data*", "-F*", "--form*", "--unix-socket*", "--abstract-unix-socket*", "-x*", "--proxy*", "-D*", "-c*", "--libcurl*"},
-		"wget":    {"*"},
-		"docker":  {"run", "exec", "build", "buildx", "cp", "-v*", "--volume*", "--mount*", "--privileged", "-H*", "--host*", "--context*", "--config*"},
-		"gh":      {"api", "alias", "extension", "config", "codespace", "secret", "ssh-key", "gpg-key", "auth"},
-		"tee":     {"*"},
-		"dd":      {"*"},
-		"vim":     {"*"},
-		"vi":      {"*"},
-		"less":    {"*"},
-		"man":     {"-P*", "--pager*", "-H*", "--html*"},
-		"zip":     {"-T*", "-TT*", "--unzip-command*"},
-		"rsync":   {"-e*", "--rsh*", "--rsync-path*"},
-		"scp":     {"*"},
+		"curl": {"-o*", "-O*", "--output*", "-K*", "--config*", "-T*", "--upload-file*", "-d*", "--data*", "-F*",
+			"--form*", "--unix-socket*", "--abstract-unix-socket*", "-x*", "--proxy*", "-D*", "-c*", "--libcurl*"},
+		"wget": {"*"},
+		"docker": {"run", "exec", "build", "buildx", "cp", "-v*", "--volume*", "--mount*", "--privileged", "-H*", "--host*",
+			"--context*", "--config*"},
+		"gh":    {"api", "alias", "extension", "config", "codespace", "secret", "ssh-key", "gpg-key", "auth"},
+		"tee":   {"*"},
+		"dd":    {"*"},
+		"vim":   {"*"},
+		"vi":    {"*"},
+		"less":  {"*"},
+		"man":   {"-P*", "--pager*", "-H*", "--html*"},
+		"zip":   {"-T*", "-TT*", "--unzip-command*"},
+		"rsync": {"-e*", "--rsh*", "--rsync-path*"},
+		"scp":   {"*"},
 	}
 }
 
-// callsGit says whether a program runs git to learn which repository it is for. That
+// callsGit reports whether a program runs git to learn which repository it is for. That
 // git would obey what the cloister writes: it finds none, and the repository has to
 // be named (gh -R OWNER/NAME).
 func callsGit(program string) bool {
@@ -72,7 +79,8 @@ func looksFor(program string) []string {
 	case "make", "gmake":
 		return []string{"GNUmakefile", "makefile", "Makefile"}
 	case "npm", "npx", "yarn", "pnpm", "corepack", "bun":
-		return []string{"package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml"}
+		return []string{"package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", "package-lock.json", "npm-shrinkwrap.json",
+			"yarn.lock", "pnpm-lock.yaml"}
 	case "cargo":
 		return []string{"Cargo.toml", "Cargo.lock", "build.rs", ".cargo/config.toml", ".cargo/config"}
 	case "go":

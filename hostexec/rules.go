@@ -45,7 +45,8 @@ func (r *rule) verdict(effect policy.Effect, reason string) policy.Verdict {
 	v := policy.Verdict{Effect: effect, Rule: r.name(), Origin: source.Position{Source: r.Place}}
 	switch {
 	case effect == policy.Deny:
-		v.Reason, v.Hints = "denied by the rule "+v.Rule+" at "+r.Place, []string{"remove or narrow that rule; nothing overrides a deny"}
+		v.Reason, v.Hints = "denied by the rule "+v.Rule+" at "+r.Place,
+			[]string{"remove or narrow that rule; nothing overrides a deny"}
 	case reason != "":
 		v.Reason = "the rule " + v.Rule + " at " + r.Place + " does not cover it: " + reason
 	case effect == policy.Ask:
@@ -145,14 +146,16 @@ func (r *rule) checkTyped() error {
 		if !has {
 			name, value, has = strings.Cut(f, " ")
 		}
-		if !strings.HasPrefix(name, "-") || strings.Contains(name, " ") || has && (value == "" || strings.HasPrefix(value, "<") && !slices.Contains(kinds, value)) {
-			return fmt.Errorf("flags: %q: write -x, --name, --name=value, --name=<kind> or '--name <kind>', with one of %s", f, strings.Join(kinds, " "))
+		if !strings.HasPrefix(name, "-") || strings.Contains(name, " ") ||
+			has && (value == "" || strings.HasPrefix(value, "<") && !slices.Contains(kinds, value)) {
+			return fmt.Errorf("flags: %q: write -x, --name, --name=value, --name=<kind> or '--name <kind>', with one of %s", f,
+				strings.Join(kinds, " "))
 		}
 	}
 	return nil
 }
 
-// Any says whether there is a rule that could let something run.
+// Any reports whether there is a rule that could let something run.
 func (r *Rules) Any() bool { return r != nil && len(r.ask)+len(r.auto) > 0 }
 
 // Judge says what the rules say of c: deny, then ask, then auto, and deny for
@@ -163,7 +166,8 @@ func (r *Rules) Judge(c *Command) policy.Verdict {
 	}
 	line := Line(c.Argv)
 	// In single quotes, where YAML takes a backslash as it is.
-	hint := "in config.yaml: hostexec: {manual_approve: [{pattern: '^" + strings.ReplaceAll(regexp.QuoteMeta(line), "'", "''") + "$'}]}"
+	hint := "in config.yaml: hostexec: {manual_approve: [{pattern: '^" +
+		strings.ReplaceAll(regexp.QuoteMeta(line), "'", "''") + "$'}]}"
 	if r == nil {
 		return policy.Verdict{Reason: "no rule names this command", Hints: []string{hint}}
 	}
@@ -293,13 +297,14 @@ var (
 	})
 )
 
-// fits says whether a word is of a kind.
+// fits reports whether a word is of a kind.
 func fits(kind, w string) bool {
 	switch kind {
 	case "<any>":
 		return true
 	case "<ref>":
-		return refName().MatchString(w) && !strings.Contains(w, "..") && !strings.Contains(w, "//") && !strings.HasSuffix(w, ".lock")
+		return refName().MatchString(w) && !strings.Contains(w, "..") && !strings.Contains(w, "//") &&
+			!strings.HasSuffix(w, ".lock")
 	case "<package>":
 		return packageName().MatchString(w)
 	case "<path>":

@@ -53,7 +53,7 @@ type running struct {
 	up, down, redacted atomic.Int64
 }
 
-// job is what the helper is told; its descriptors follow in this order.
+// job is what the helper is given; its descriptors follow in this order.
 type job struct {
 	Path   string   `json:"path"`
 	Argv   [][]byte `json:"argv"`

@@ -11,7 +11,7 @@ import (
 )
 
 // A Leash holds a program of the host that runs for long, with everything that it
-// starts: none of it is ever an orphan whose parent nobody knows, and all of it ends
+// starts: none of it is ever an orphan whose parent no one knows, and all of it ends
 // with the Leash, or with this process.
 type Leash struct {
 	job               job

@@ -27,12 +27,12 @@ type Bridge struct {
 	Name string
 	// Make makes the command anew, to be started; it sets no pipes.
 	Make func() (*exec.Cmd, error)
-	// Log is told what the program says on stderr, line by line, and how it ended.
+	// Log receives what the program says on stderr, line by line, and how it ended.
 	Log func(text string)
 	// Began is called before a program starts, and Ended when it has been waited
 	// for, or did not start. Both may be nil.
 	Began, Ended func()
-	// Hold makes a command one that somebody holds with all that it starts; nil
+	// Hold makes a command one that someone holds with all that it starts; nil
 	// leaves it in a process group of its own, which a program can leave.
 	Hold func(*exec.Cmd) (*exec.Cmd, Holder, error)
 
@@ -72,7 +72,7 @@ type program struct {
 	events  chan []byte            // what the program says by itself
 }
 
-// mostEvents bounds what waits for a stream that nobody reads.
+// mostEvents bounds what waits for a stream that no one reads.
 const mostEvents = 256
 
 // start gives the program that runs.
@@ -115,7 +115,8 @@ func (b *Bridge) start() (*program, error) {
 	if err := holder.Started(); err != nil {
 		b.Log(err.Error()) // it ends at once, as who waits for it sees
 	}
-	p := &program{holder: holder, session: rand.Text(), in: in, gone: make(chan struct{}), waiting: map[string]chan []byte{}, events: make(chan []byte, mostEvents)}
+	p := &program{holder: holder, session: rand.Text(), in: in, gone: make(chan struct{}),
+		waiting: map[string]chan []byte{}, events: make(chan []byte, mostEvents)}
 	var read sync.WaitGroup
 	read.Go(func() { p.listen(out) })
 	read.Go(func() {
@@ -160,7 +161,7 @@ func (b *Bridge) Close() {
 	<-p.gone
 }
 
-// listen reads what the program says. A line that is no frame ends it: nobody
+// listen reads what the program says. A line that is no frame ends it: no one
 // knows what it means.
 func (p *program) listen(out io.Reader) {
 	lines := bufio.NewReaderSize(out, 64<<10)
@@ -389,7 +390,8 @@ func event(w http.ResponseWriter, text []byte) {
 // Serve serves one connection until it ends.
 func (b *Bridge) Serve(ctx context.Context, conn net.Conn) {
 	ln := &oneConn{conn: conn, done: make(chan struct{})}
-	srv := &http.Server{Handler: b, ReadHeaderTimeout: 30 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	srv := &http.Server{Handler: b, ReadHeaderTimeout: 30 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
 	srv.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateClosed || s == http.StateHijacked {
 			ln.end()

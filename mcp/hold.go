@@ -52,7 +52,7 @@ func (h *Hold) End() {
 }
 
 // A Sent is a frame on its way: it is counted until its last byte is read, or
-// nobody reads it any more.
+// no one reads it any more.
 type Sent struct {
 	from bytes.Reader
 	hold *Hold

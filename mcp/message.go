@@ -186,7 +186,7 @@ func failure(id []byte, code int, v Verdict) []byte {
 }
 
 // Speaks reports whether a text could be taken for a frame: it is no JSON at all
-// (somebody may read it in another way), or holds what JSON-RPC does.
+// (someone may read it in another way), or holds what JSON-RPC does.
 func Speaks(in []byte) bool {
 	if !bytes.Contains(in, []byte("json")) && !bytes.Contains(in, []byte(`\u`)) {
 		return false // no "jsonrpc" in any spelling

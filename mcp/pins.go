@@ -37,7 +37,7 @@ type Pin struct {
 	Seen *Seen `json:"seen,omitempty"`
 }
 
-// Seen is what a server said that nobody has taken.
+// Seen is what a server said that no one has taken.
 type Seen struct {
 	Digest     string          `json:"digest"`
 	Definition json.RawMessage `json:"definition"`
@@ -76,7 +76,8 @@ func (p *Pins) load() error {
 		Servers map[string]map[string]Pin `json:"servers"`
 	}
 	if err := json.Unmarshal(text, &f); err != nil || f.Version != 1 {
-		return fmt.Errorf("read pins: %s is damaged, or of a later version: move it away, and every tool is pinned anew", p.file)
+		return fmt.Errorf("read pins: %s is damaged, or of a later version: move it away, and every tool is pinned anew",
+			p.file)
 	}
 	p.servers = f.Servers
 	if p.servers == nil {
@@ -172,7 +173,8 @@ func (p *Pins) Changed(server, tool string) (*Change, error) {
 	if !ok || pin.Seen == nil {
 		return nil, nil // no change is no error
 	}
-	return &Change{Tool: tool, Old: pin.definition(tool), New: Definition{Name: tool, Digest: pin.Seen.Digest, Text: pin.Seen.Definition}}, nil
+	return &Change{Tool: tool, Old: pin.definition(tool),
+		New: Definition{Name: tool, Digest: pin.Seen.Digest, Text: pin.Seen.Definition}}, nil
 }
 
 // Take pins tools as they were seen last: the one with that digest, or whichever

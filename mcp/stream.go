@@ -17,7 +17,7 @@ type Stream struct {
 	gate *Gate
 	in   *bufio.Reader
 	hold *Hold
-	// endpoint is told the path that a server of the older transport names for
+	// endpoint receives the path that a server of the older transport names for
 	// what goes up; its error ends the stream.
 	endpoint func(string) error
 	out      bytes.Buffer
@@ -29,7 +29,8 @@ type Stream struct {
 
 // NewStream filters in. endpoint is nil where no such event is expected.
 func NewStream(ctx context.Context, g *Gate, in io.Reader, hold *Hold, endpoint func(string) error) *Stream {
-	return &Stream{ctx: ctx, gate: g, in: bufio.NewReaderSize(in, 4096), hold: hold, endpoint: endpoint, stop: context.AfterFunc(ctx, hold.End)}
+	return &Stream{ctx: ctx, gate: g, in: bufio.NewReaderSize(in, 4096), hold: hold, endpoint: endpoint,
+		stop: context.AfterFunc(ctx, hold.End)}
 }
 
 // Read gives what goes down. A *Refused is the error of a message that cannot.

@@ -108,7 +108,8 @@ func loadCedar(files []CedarFile, servers map[string]*MCPServer) (*cedarSet, []e
 		}
 		seen[f.Name] = true
 		complain := func(c *cedartext.Complaint) {
-			errs = append(errs, &source.Problem{Position: source.Position{File: f.Name, Line: c.Line, Column: c.Column}, Msg: c.Msg, Hint: c.Hint})
+			errs = append(errs, &source.Problem{Position: source.Position{File: f.Name, Line: c.Line, Column: c.Column},
+				Msg: c.Msg, Hint: c.Hint})
 		}
 		toks, tooMuch := cedartext.Read(f.Text)
 		if tooMuch != nil {
@@ -180,7 +181,7 @@ func (l *loader) load(p *cedar.Policy) {
 	if len(l.errs) > 0 {
 		return
 	}
-	// Nobody knows the types of a tool's arguments beforehand. Where a condition
+	// No one knows the types of a tool's arguments beforehand. Where a condition
 	// finds another than it wants it errs, and that denies.
 	if err := l.validator.Policy("", &tree); err != nil && !l.openly {
 		l.mistyped(err)

@@ -111,11 +111,14 @@ func contextKeys(actions []string) []string {
 		case actionConnect:
 			keys = append(keys, "hostname", "port", "ip")
 		case actionRequest:
-			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query")
+			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers",
+				"query")
 		case actionRewrite:
-			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query", "header", "value")
+			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers",
+				"query", "header", "value")
 		case actionSecret:
-			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers", "query", "place")
+			keys = append(keys, "hostname", "port", "ip", "session", "agent", "method", "path", "depth", "segments", "headers",
+				"query", "place")
 		case actionMCP:
 			keys = append(keys, "hostname", "server", "feature", "name", argumentsKey)
 		}
@@ -184,7 +187,7 @@ func (l *loader) checkKey(on xast.IsNode, key types.String, keys []string) {
 // argumentsKey is the attribute of context with what a tool is called with.
 const argumentsKey = "arguments"
 
-// ofArguments says whether a node is context.arguments, or something in it.
+// ofArguments reports whether a node is context.arguments, or something in it.
 func ofArguments(n xast.IsNode) bool {
 	for {
 		access, ok := n.(xast.NodeTypeAccess)
@@ -199,7 +202,8 @@ func ofArguments(n xast.IsNode) bool {
 }
 
 func entityTypes() []string {
-	return []string{"Agent", "Dir", "File", "Host", "MCP::Feature", "MCP::Prompt", "MCP::Resource", "MCP::Server", "MCP::Tool", "Project", "Secret", "Session"}
+	return []string{"Agent", "Dir", "File", "Host", "MCP::Feature", "MCP::Prompt", "MCP::Resource", "MCP::Server",
+		"MCP::Tool", "Project", "Secret", "Session"}
 }
 
 func (l *loader) checkType(t types.EntityType) {
@@ -213,7 +217,8 @@ func (l *loader) checkType(t types.EntityType) {
 func (l *loader) checkEntity(u types.EntityUID) {
 	if u.Type == "Action" {
 		if _, ok := actionResources()[string(u.ID)]; !ok {
-			l.bad(quoted(u.ID), fmt.Sprintf("unknown action %s", quoted(u.ID)), nearest.Hint(string(u.ID), slices.Sorted(maps.Keys(actionResources()))))
+			l.bad(quoted(u.ID), fmt.Sprintf("unknown action %s", quoted(u.ID)),
+				nearest.Hint(string(u.ID), slices.Sorted(maps.Keys(actionResources()))))
 		}
 		return
 	}
@@ -224,7 +229,8 @@ func (l *loader) checkEntity(u types.EntityUID) {
 	}
 	switch {
 	case strings.HasSuffix(string(u.Type), "::IpRange"):
-		l.bad(lastPart(u.Type), fmt.Sprintf("unknown type %s", u.Type), `a range is written: context has ip && context.ip.isInRange(ip("203.0.113.0/24"))`)
+		l.bad(lastPart(u.Type), fmt.Sprintf("unknown type %s", u.Type),
+			`a range is written: context has ip && context.ip.isInRange(ip("203.0.113.0/24"))`)
 	case !slices.Contains(entityTypes(), string(c.Type)):
 		l.checkType(u.Type)
 	case c.Type == "Host":

@@ -165,7 +165,7 @@ func join(into types.RecordMap, key, value string) {
 }
 
 // ask asks cedar-go, which skips a policy that errors; here an error of
-// either kind of policy is kept and denies, since nobody can know what the
+// either kind of policy is kept and denies, since no one can know what the
 // policy would have said.
 //
 // A panic in an evaluator is such an error too: the guardian must outlive a
@@ -206,7 +206,7 @@ func unreadable(q HTTP) error {
 	return nil
 }
 
-// any is some policy, for an error that is nobody's.
+// any is some policy, for an error that is no one's.
 func (s *cedarSet) any() *cedarPolicy {
 	return slices.Concat(s.connect, s.request, s.rewrite, s.mcp, s.secret)[0]
 }
@@ -226,14 +226,16 @@ func (f *cedarFound) add(o cedarFound) {
 	}
 }
 
-func (g cedarGroup) classify(policies cedar.PolicyIterator, w *world, q cedar.Request, a authority.Authority) cedarFound {
+func (g cedarGroup) classify(policies cedar.PolicyIterator, w *world, q cedar.Request,
+	a authority.Authority) cedarFound {
 	_, d := cedar.Authorize(policies, w, q)
 	var f cedarFound
 	for _, e := range d.Errors {
 		p := g.byID(e.PolicyID)
 		if f.broken == nil {
 			f.broken = p
-			f.diagnostic = "the Cedar policy \"" + p.verdict.Rule + "\"" + quotePlace(p.verdict.Origin) + " cannot be evaluated: " + e.Message
+			f.diagnostic = "the Cedar policy \"" + p.verdict.Rule + "\"" + quotePlace(p.verdict.Origin) +
+				" cannot be evaluated: " + e.Message
 		}
 	}
 	for _, reason := range d.Reasons {
@@ -302,8 +304,9 @@ func (p *cedarPolicy) speaksOf(a authority.Authority) bool {
 func (p *cedarPolicy) brokenVerdict() Verdict {
 	return Verdict{
 		Rule: p.verdict.Rule, Origin: p.verdict.Origin,
-		Reason: "the Cedar policy \"" + p.verdict.Rule + "\"" + quotePlace(p.verdict.Origin) + " cannot be evaluated, so nothing is allowed",
-		Hints:  []string{"correct the policy" + quotePlace(p.verdict.Origin)},
+		Reason: "the Cedar policy \"" + p.verdict.Rule + "\"" + quotePlace(p.verdict.Origin) +
+			" cannot be evaluated, so nothing is allowed",
+		Hints: []string{"correct the policy" + quotePlace(p.verdict.Origin)},
 	}
 }
 

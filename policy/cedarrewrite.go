@@ -56,7 +56,8 @@ func (l *loader) rewriteNode(n xast.IsNode) xast.IsNode {
 	}
 	xast.Inspect(xast.NewNode(n), func(n xast.IsNode) bool {
 		if isVariable(n, "resource") {
-			l.badCondition("resource", "resource is used in a way that cannot be judged", `write resource in [Host::"…"], resource == Host::"…" or resource is Host`)
+			l.badCondition("resource", "resource is used in a way that cannot be judged",
+				`write resource in [Host::"…"], resource == Host::"…" or resource is Host`)
 			return false
 		}
 		return true

@@ -11,10 +11,18 @@ import (
 
 // The validator says types only in the text of its errors, as the parser does.
 var (
-	wrongText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("failed to parse as (?:an? )?(.+): `(\".*\")`$") })
-	wrongType = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unexpected type: expected (.+) but saw (.+)$`) })
-	absent    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^attribute `(.+)` in context for (.+) not found$") })
-	unguarded = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("access to optional attribute `(.+)` in context") })
+	wrongText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("failed to parse as (?:an? )?(.+): `(\".*\")`$")
+	})
+	wrongType = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^unexpected type: expected (.+) but saw (.+)$`)
+	})
+	absent = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("^attribute `(.+)` in context for (.+) not found$")
+	})
+	unguarded = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("access to optional attribute `(.+)` in context")
+	})
 )
 
 // mistyped are the words of the schema's validator, which tells each once for every
@@ -31,7 +39,8 @@ func (l *loader) mistyped(err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(lacking)) {
 		slices.Sort(lacking[name])
-		l.badCondition(name, fmt.Sprintf("context.%s is not there for %s", name, strings.Join(slices.Compact(lacking[name]), ", ")),
+		l.badCondition(name, fmt.Sprintf("context.%s is not there for %s", name,
+			strings.Join(slices.Compact(lacking[name]), ", ")),
 			"name in the scope the actions that it is meant for")
 	}
 	for _, line := range told {

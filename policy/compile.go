@@ -53,7 +53,8 @@ func Compile(in Input) (*Snapshot, error) {
 	if err := errors.Join(slices.Concat(errs, ruleErrs, rewriteErrs, serverErrs, cedarErrs)...); err != nil {
 		return nil, err
 	}
-	s := &Snapshot{rules: rules, rewriters: rewriters, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes, statements: set.statements, servers: servers, answers: answers}
+	s := &Snapshot{rules: rules, rewriters: rewriters, unlisted: in.Unlisted, mode: in.Mode, notes: set.notes,
+		statements: set.statements, servers: servers, answers: answers}
 	s.layers = []*index{newIndex(append(slices.Clone(rules), set.rules...))}
 	if len(set.connect)+len(set.request)+len(set.rewrite)+len(set.mcp)+len(set.secret) > 0 {
 		s.cedar = set
@@ -249,7 +250,7 @@ func (r *rule) setDomain(in Rule) error {
 	if _, err := netip.ParsePrefix(in.Domain); err == nil {
 		return problem(in.Origin, fmt.Sprintf("domain %q is a range of addresses", in.Domain), "write cidr: "+in.Domain)
 	}
-	// An ask or a deny may be as wide as it likes: somebody sees each case.
+	// An ask or a deny may be as wide as it likes: someone sees each case.
 	parse := authority.ParseBroadPattern
 	if in.Effect == Allow {
 		parse = authority.ParsePattern
@@ -264,7 +265,8 @@ func (r *rule) setDomain(in Rule) error {
 	}
 	r.pattern = p
 	if host := tenants.Met(p); in.Tunnel && host != "" {
-		return problem(in.Origin, fmt.Sprintf("tls: tunnel for %s: many tenants share %s, and only what is inside TLS tells them apart", in.Domain, host), "leave out tls: tunnel; connections to it are always inspected")
+		return problem(in.Origin, fmt.Sprintf("tls: tunnel for %s: many tenants share %s, and only what is inside TLS "+
+			"tells them apart", in.Domain, host), "leave out tls: tunnel; connections to it are always inspected")
 	}
 	return nil
 }
@@ -274,15 +276,18 @@ func (r *rule) setCIDR(in Rule) error {
 	if err != nil {
 		if a, err := netip.ParseAddr(in.CIDR); err == nil && a.Zone() == "" {
 			a = a.Unmap()
-			return problem(in.Origin, fmt.Sprintf("cidr %q has no length", in.CIDR), fmt.Sprintf("for one address write cidr: %s/%d", a, a.BitLen()))
+			return problem(in.Origin, fmt.Sprintf("cidr %q has no length", in.CIDR),
+				fmt.Sprintf("for one address write cidr: %s/%d", a, a.BitLen()))
 		}
-		return problem(in.Origin, fmt.Sprintf("cidr %q is not an address and a length", in.CIDR), "for example cidr: 203.0.113.0/24")
+		return problem(in.Origin, fmt.Sprintf("cidr %q is not an address and a length", in.CIDR),
+			"for example cidr: 203.0.113.0/24")
 	}
 	switch {
 	case p.Addr().Is4In6():
 		return problem(in.Origin, fmt.Sprintf("cidr %q is an IPv4 range in IPv6 clothes", in.CIDR), "write the IPv4 range")
 	case p != p.Masked():
-		return problem(in.Origin, fmt.Sprintf("cidr %q has bits set after its length", in.CIDR), "did you mean "+p.Masked().String()+"?")
+		return problem(in.Origin, fmt.Sprintf("cidr %q has bits set after its length", in.CIDR),
+			"did you mean "+p.Masked().String()+"?")
 	case p.Bits() == 0 && in.Effect == Allow:
 		return problem(in.Origin, fmt.Sprintf("cidr %q is too broad, it would match every address", in.CIDR), "")
 	}

@@ -97,7 +97,7 @@ func (s *Snapshot) weigh(r Request) Verdict {
 	return v
 }
 
-// inspect says whether rules speak of requests to the destination so that what
+// inspect reports whether rules speak of requests to the destination so that what
 // is said here is not the last word.
 func (f *found) inspect() bool {
 	switch {
@@ -112,7 +112,8 @@ func (f *found) inspect() bool {
 // closedTunnel is a tunnel by one rule in which another wants to read.
 func (s *Snapshot) closedTunnel(f *found) Verdict {
 	v := Verdict{Rule: f.plain.name, Origin: f.plain.origin}
-	v.Reason = "the rule \"" + f.plain.name + "\"" + quotePlace(v.Origin) + " never opens this connection, and other rules deny, ask about or change what is in it"
+	v.Reason = "the rule \"" + f.plain.name + "\"" + quotePlace(v.Origin) +
+		" never opens this connection, and other rules deny, ask about or change what is in it"
 	v.Hints = []string{"leave out tls: tunnel, or the rules about requests to this host"}
 	return v
 }
@@ -192,21 +193,25 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 	switch {
 	case f.asked != nil && f.login[tierAllow] != nil:
 		v.Effect = Deny // nobody is asked about a login
-		v.Origin, v.Reason, v.Hints = f.login[tierAllow].origin, f.login[tierAllow].otherwise, loginHints(a, f.asked, f.login[tierAllow].login)
+		v.Origin, v.Reason, v.Hints = f.login[tierAllow].origin, f.login[tierAllow].otherwise,
+			loginHints(a, f.asked, f.login[tierAllow].login)
 	case f.http != nil && some != nil:
 		v.Hints = nil // everyReading has the nearest rule speak, once
 	case f.wrongPort != nil:
 		v.Origin, v.Reason = f.wrongPort.origin, f.wrongPort.elsewhere
 	case c.wrongPort != nil:
 		v.Origin = c.wrongPort.verdict.Origin
-		v.Reason = "the Cedar policy \"" + c.wrongPort.verdict.Rule + "\"" + quotePlace(v.Origin) + " names no port, so it speaks of 443 and 80 only"
+		v.Reason = "the Cedar policy \"" + c.wrongPort.verdict.Rule + "\"" + quotePlace(v.Origin) +
+			" names no port, so it speaks of 443 and 80 only"
 	case isAddr:
 		v.Reason = "no rule names this address; addresses are denied unless a rule names them"
 	case f.http != nil && c.reads:
-		v.Reason, v.Hints = "no rule names this request; unlisted requests "+s.unlistedHow(), allowing.Request(a, asked(f.http))
+		v.Reason, v.Hints = "no rule names this request; unlisted requests "+s.unlistedHow(),
+			allowing.Request(a, asked(f.http))
 		if p := s.cedar.request.opens(a); p != nil {
 			v.Origin = p.verdict.Origin
-			v.Reason = "the Cedar policy \"" + p.verdict.Rule + "\"" + quotePlace(v.Origin) + " names this host, but not this request; unlisted requests " + s.unlistedHow()
+			v.Reason = "the Cedar policy \"" + p.verdict.Rule + "\"" + quotePlace(v.Origin) +
+				" names this host, but not this request; unlisted requests " + s.unlistedHow()
 		}
 	default:
 		v.Reason = "no rule names this destination; unlisted destinations " + s.unlistedHow()
@@ -239,7 +244,7 @@ func (s *Snapshot) resolve(r Request) Verdict {
 }
 
 // portsFor lists ports that stand for all: those any rule about this host
-// names, the default ones, one that nobody names.
+// names, the default ones, one that no one names.
 func (s *Snapshot) portsFor(a authority.Authority) []uint16 {
 	var all []*rule
 	f := found{all: &all}

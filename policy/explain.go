@@ -88,7 +88,8 @@ func (s *Snapshot) matches(r Request) []Match {
 		}
 		for _, p := range policies {
 			if p.tier == t {
-				out = append(out, Match{Effect: t.effect(), Rule: p.verdict.Rule, Origin: p.verdict.Origin, Reason: p.verdict.Reason})
+				out = append(out, Match{Effect: t.effect(), Rule: p.verdict.Rule, Origin: p.verdict.Origin,
+					Reason: p.verdict.Reason})
 			}
 		}
 	}

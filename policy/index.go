@@ -180,7 +180,7 @@ func keep(slot **rule, r *rule) {
 	}
 }
 
-// stands says whether the plain allow rule holds: a rule about requests that is
+// stands reports whether the plain allow rule holds: a rule about requests that is
 // more exact takes its place.
 func (f *found) stands() bool {
 	some := f.some[tierAllow]

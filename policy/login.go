@@ -18,7 +18,7 @@ type Login struct {
 	Protocol string
 	User     string
 	Database string // of PostgreSQL
-	// Of SSH: what is to run, empty where somebody only logs in. Repository is git's,
+	// Of SSH: what is to run, empty where someone only logs in. Repository is git's,
 	// where Command is one of git's that can be read, and Push says that it writes.
 	Command    string
 	Repository string
@@ -56,7 +56,7 @@ const (
 // Protocols are those that rules can speak of, with the port that each means.
 func Protocols() map[string]uint16 { return map[string]uint16{Postgres: 5432, SSH: 22} }
 
-// Logins says whether rules speak of logins by a protocol.
+// Logins reports whether rules speak of logins by a protocol.
 func (s *Snapshot) Logins(protocol string) bool {
 	speaks := func(rules []*rule) bool {
 		return slices.ContainsFunc(rules, func(r *rule) bool { return r.login != nil && r.login.protocol == protocol })
@@ -96,10 +96,10 @@ type loginMatcher struct {
 	hostKeys     []string
 }
 
-// runs says whether the rule speaks of what is to run, and not of every login.
+// runs reports whether the rule speaks of what is to run, and not of every login.
 func (m *loginMatcher) runs() bool { return len(m.commands)+len(m.repositories)+len(m.git) > 0 }
 
-// match says whether a rule of that effect speaks of a login. Of one that is only
+// match reports whether a rule of that effect speaks of a login. Of one that is only
 // that, an allow rule about what is to run does, so that it can be asked for, and a
 // deny rule does not. Where a deny rule speaks of repositories it speaks also of
 // every command that is not plainly git's: whatever runs there could reach them.
@@ -117,7 +117,9 @@ func (m *loginMatcher) match(l *Login, effect Effect) bool {
 		return effect == Deny
 	}
 	return (len(m.git) == 0 || slices.Contains(m.git, l.verb())) &&
-		(len(m.repositories) == 0 || slices.ContainsFunc(m.repositories, func(r repository) bool { return r.match(l.Repository, effect) }))
+		(len(m.repositories) == 0 || slices.ContainsFunc(m.repositories, func(r repository) bool {
+			return r.match(l.Repository, effect)
+		}))
 }
 
 func fitsAny(patterns []string, text string) bool {
@@ -235,7 +237,8 @@ func compileLogin(in *Rule) (*loginMatcher, error) {
 	case in.Methods != nil || in.Paths != nil || in.Headers != nil || in.Query != nil || in.Bytes != 0:
 		return nil, bad("a rule speaks of HTTP requests or of another protocol, not of both", "write two rules")
 	case in.Protocol != SSH && ofSSH:
-		return nil, bad("repositories, git, commands, identity and host_keys are SSH's", "leave them out, or write protocol: ssh")
+		return nil, bad("repositories, git, commands, identity and host_keys are SSH's",
+			"leave them out, or write protocol: ssh")
 	case in.Protocol == SSH && len(in.Databases) > 0:
 		return nil, bad("SSH knows no databases", "leave them out")
 	}
@@ -247,23 +250,29 @@ func compileLogin(in *Rule) (*loginMatcher, error) {
 			return nil, bad("an empty name in a rule about logins", "")
 		}
 	}
-	if name := in.Identity; name != "" && name != "agent" && !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "~/") && name[0] != '/' {
-		return nil, bad(fmt.Sprintf("identity: %q is nothing that logs in", name), "agent, agent:FINGERPRINT, or a path such as ~/.ssh/id_ed25519")
+	if name := in.Identity; name != "" && name != "agent" && !strings.HasPrefix(name, "agent:") &&
+		!strings.HasPrefix(name, "~/") && name[0] != '/' {
+		return nil, bad(fmt.Sprintf("identity: %q is nothing that logs in", name),
+			"agent, agent:FINGERPRINT, or a path such as ~/.ssh/id_ed25519")
 	}
 	switch {
 	case in.Use != "" && in.Identity == "":
-		return nil, bad("use says whether a person is asked before an identity signs, and the rule names none", "identity: agent")
+		return nil, bad("use says whether a person is asked before an identity signs, and the rule names none",
+			"identity: agent")
 	case in.Use == "deny":
 		return nil, bad("an identity that is denied signs nothing", "leave out identity, or write use: ask")
 	}
 	for _, text := range in.HostKeys {
 		if !isHostKey(text) {
-			return nil, bad(fmt.Sprintf("host_keys: %q is no host key", text), "a line of ssh-keyscan less its first word: ssh-ed25519 AAAA...")
+			return nil, bad(fmt.Sprintf("host_keys: %q is no host key", text),
+				"a line of ssh-keyscan less its first word: ssh-ed25519 AAAA...")
 		}
 	}
 	m := &loginMatcher{
-		protocol: in.Protocol, users: slices.Sorted(slices.Values(in.Users)), databases: slices.Sorted(slices.Values(in.Databases)),
-		commands: slices.Sorted(slices.Values(in.Commands)), git: slices.Sorted(slices.Values(in.Git)), identity: in.Identity, askFirst: in.Use == "ask", hostKeys: slices.Clone(in.HostKeys),
+		protocol: in.Protocol, users: slices.Sorted(slices.Values(in.Users)),
+		databases: slices.Sorted(slices.Values(in.Databases)),
+		commands:  slices.Sorted(slices.Values(in.Commands)), git: slices.Sorted(slices.Values(in.Git)),
+		identity: in.Identity, askFirst: in.Use == "ask", hostKeys: slices.Clone(in.HostKeys),
 	}
 	if err := m.compileRuns(in, bad); err != nil {
 		return nil, err
@@ -296,7 +305,8 @@ func (m *loginMatcher) compileRuns(in *Rule, bad func(msg, hint string) error) e
 	case len(in.Commands) > 0 && len(in.Repositories)+len(in.Git) > 0:
 		return bad("a rule speaks of commands or of git's repositories, not of both", "write two rules")
 	case in.Effect == Deny && len(in.Commands) > 0:
-		return bad("a deny of a command is got round by another spelling", "name what is allowed: what no rule names is denied")
+		return bad("a deny of a command is got round by another spelling",
+			"name what is allowed: what no rule names is denied")
 	case in.Effect == Deny && (in.Identity != "" || len(in.HostKeys) > 0):
 		return bad("identity and host_keys say how an allowed login goes on", "write them in an allow rule")
 	}

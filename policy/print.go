@@ -53,7 +53,7 @@ func (s *Snapshot) narrowing(r *rule) []*rule {
 	return out
 }
 
-// couldName says whether some host that o names is r's too.
+// couldName reports whether some host that o names is r's too.
 func (r *rule) couldName(o *rule) bool {
 	if r.prefix.IsValid() || o.prefix.IsValid() {
 		return r.prefix.IsValid() && o.prefix.IsValid() && r.prefix.Overlaps(o.prefix)

@@ -33,7 +33,7 @@ func widest(a, b *int64) *int64 {
 	return a
 }
 
-// match says whether a rule of that tier speaks of a request. Where a header or
+// match reports whether a rule of that tier speaks of a request. Where a header or
 // key stands several times the two kinds of rule read it to opposite ends: one
 // that allows wants every value to fit, one that asks or denies any.
 func (m *matcher) match(q *HTTP, t tier) bool {
@@ -71,7 +71,9 @@ func (m *matcher) matchPath(q *HTTP, widens bool) bool {
 	if q.BadPath != nil {
 		return !widens
 	}
-	return slices.ContainsFunc(m.paths, func(g urlpath.Glob) bool { return g.Match(q.Path) || !widens && g.MatchFold(q.Path) })
+	return slices.ContainsFunc(m.paths, func(g urlpath.Glob) bool {
+		return g.Match(q.Path) || !widens && g.MatchFold(q.Path)
+	})
 }
 
 func fits(want pair, all bool, values iter.Seq[string]) bool {
@@ -94,7 +96,8 @@ func compileRequest(in Rule) (*matcher, error) {
 	bad := func(msg, hint string) error { return problem(in.Origin, msg, hint) }
 	switch {
 	case in.Tunnel:
-		return nil, bad("a tunnel is never opened, so nothing in it can be read", "leave out tls: tunnel, or methods, paths, headers, query and bytes")
+		return nil, bad("a tunnel is never opened, so nothing in it can be read",
+			"leave out tls: tunnel, or methods, paths, headers, query and bytes")
 	case in.Objects != "" && in.Objects != reading.S3 && in.Objects != reading.GCS:
 		return nil, bad(fmt.Sprintf("objects: %q is no interface of a store", in.Objects), "s3 and gcs are")
 	case in.Objects != "" && in.Effect != Allow:
@@ -127,7 +130,8 @@ func compileRequest(in Rule) (*matcher, error) {
 		}
 		lower := strings.ToLower(name)
 		if gateOwns(lower) {
-			return nil, bad(fmt.Sprintf("the header %s is the gate's own", name), "it is checked or written anew for every request")
+			return nil, bad(fmt.Sprintf("the header %s is the gate's own", name),
+				"it is checked or written anew for every request")
 		}
 		m.headers = append(m.headers, pair{lower, in.Headers[name]})
 	}
@@ -142,7 +146,8 @@ func compileRequest(in Rule) (*matcher, error) {
 
 func isFieldName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 	})
 }
 

@@ -34,7 +34,7 @@ type Rewrite struct {
 	Origin source.Position
 }
 
-// String is the change without its value, which may be nobody's business.
+// String is the change without its value, which may be no one's business.
 func (r Rewrite) String() string {
 	if r.Remove {
 		return "removes " + r.Header
@@ -119,11 +119,12 @@ func checkRewritten(name, value string) error {
 	return nil
 }
 
-// gateOwns says whether a header is checked or written anew for every request.
+// gateOwns reports whether a header is checked or written anew for every request.
 func gateOwns(name string) bool {
 	switch strings.ToLower(name) {
 	case "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect", "trailer", "keep-alive",
-		"proxy-connection", "proxy-authorization", "sec-websocket-key", "sec-websocket-accept", "sec-websocket-version", "sec-websocket-extensions":
+		"proxy-connection", "proxy-authorization", "sec-websocket-key", "sec-websocket-accept", "sec-websocket-version",
+		"sec-websocket-extensions":
 		return true
 	}
 	return false
@@ -153,7 +154,7 @@ func (w *rewriters) byOrder(order int) rewriter {
 	return w.all[i]
 }
 
-// rewrites says whether requests to a destination may be changed, so that its
+// rewrites reports whether requests to a destination may be changed, so that its
 // connections are opened.
 func (s *Snapshot) rewrites(a authority.Authority) bool {
 	if len(s.rewriters.matching(a, nil)) > 0 {
@@ -169,7 +170,7 @@ func (s *Snapshot) rewrites(a authority.Authority) bool {
 
 // changes are what an allowed request is changed by. Each header is changed once,
 // by the first rule that speaks of it; a forbid takes a change away. A policy that
-// cannot be evaluated is an error: nobody knows what it would have changed.
+// cannot be evaluated is an error: no one knows what it would have changed.
 func (s *Snapshot) changes(r Request) ([]Rewrite, *cedarFound) {
 	var out []Rewrite
 	for _, w := range s.rewriters.matching(r.Authority, &r.HTTP) {
@@ -216,7 +217,9 @@ func (s *cedarSet) changes(r Request, given []Rewrite) (out []Rewrite, broken *c
 		return nil, nil
 	}
 	if why := unreadable(r.HTTP); why != nil {
-		if all = slices.DeleteFunc(all, func(c candidate) bool { return c.permit == nil && len(forbids) == 0 }); len(all) > 0 {
+		if all = slices.DeleteFunc(all, func(c candidate) bool {
+			return c.permit == nil && len(forbids) == 0
+		}); len(all) > 0 {
 			return nil, &cedarFound{broken: s.rewrite[0], diagnostic: why.Error()}
 		}
 		return given, nil
@@ -260,7 +263,8 @@ func (l *loader) keepRewrite(tree *xast.Policy, t tier, v Verdict, explicit bool
 			l.bad("ask", "nobody is asked about a header", "leave out @ask")
 			return
 		case !ok:
-			l.note(t, actionRewrite, `names no header to set, so it changes nothing: write context.header == "NAME" && context.value == "VALUE", where the value "" removes it`)
+			l.note(t, actionRewrite,
+				`names no header to set, so it changes nothing: write context.header == "NAME" && context.value == "VALUE", where the value "" removes it`)
 			return
 		}
 		if err := checkRewritten(header, value); err != nil {
@@ -394,7 +398,8 @@ func (w rewriter) print(b *strings.Builder) {
 		if w.rule.request != nil {
 			condition += w.rule.request.condition()
 		}
-		fmt.Fprintf(b, "permit (principal, action == Action::%q, resource)\nwhen { %s && context.header == %s && context.value == %s };\n",
+		fmt.Fprintf(b, "permit (principal, action == Action::%q, resource)\nwhen { %s && context.header == %s && "+
+			"context.value == %s };\n",
 			actionRewrite, condition, cedarText(c.Header), cedarText(c.Value))
 	}
 }

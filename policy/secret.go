@@ -60,7 +60,8 @@ func (s *cedarSet) askUse(r Request) cedarFound {
 func (l *loader) keepSecret(tree *xast.Policy, t tier, v Verdict, explicit bool) holding {
 	if t == tierAllow {
 		if explicit {
-			l.note(t, actionSecret, fmt.Sprintf("a permit of %s gives no secret away: secrets in config.yaml says where each one goes", actionSecret))
+			l.note(t, actionSecret, fmt.Sprintf("a permit of %s gives no secret away: secrets in config.yaml says where each "+
+				"one goes", actionSecret))
 		}
 		return kept(actionSecret, "nothing is refused by it; where a secret goes is what secrets in config.yaml says")
 	}

@@ -88,7 +88,8 @@ func (s *Snapshot) Statements() []Statement {
 func FileStatements(files []CedarFile) ([]Statement, error) {
 	if !slices.ContainsFunc(files, func(f CedarFile) bool {
 		text := string(f.Text)
-		return strings.Contains(text, "FileOpen") || strings.Contains(text, "ProcessExec") || strings.Contains(text, "Dir::") || strings.Contains(text, "File::")
+		return strings.Contains(text, "FileOpen") || strings.Contains(text, "ProcessExec") ||
+			strings.Contains(text, "Dir::") || strings.Contains(text, "File::")
 	}) {
 		return nil, nil
 	}
@@ -163,9 +164,11 @@ func (l *loader) holdFiles(tree *xast.Policy, t tier, action string) holding {
 	case t != tierForbid && everything:
 		return kept(action, "nothing is refused by it; a permit shows nothing more of the host either: --expose does")
 	case t != tierForbid:
-		return unkept(action, "a permit of files takes nothing away: what it does not name stays as the view shows it, and --expose shows more")
+		return unkept(action, "a permit of files takes nothing away: what it does not name stays as the view shows it, and "+
+			"--expose shows more")
 	case !plain:
-		return unkept(action, "only a policy that names its paths outright can be kept, as resource == or resource in, without another condition")
+		return unkept(action, "only a policy that names its paths outright can be kept, as resource == or resource in, "+
+			"without another condition")
 	case !anyone:
 		return unkept(action, "a policy about files for one session, project or agent cannot be kept")
 	case everything:
@@ -184,7 +187,8 @@ func (l *loader) holdFiles(tree *xast.Policy, t tier, action string) holding {
 		case !path.IsAbs(name) || strings.ContainsAny(name, "*?[\x00"):
 			return unkept(action, fmt.Sprintf("%q is not an absolute path without wildcards", name))
 		case action == actionExec && u.Type == "Dir":
-			return unkept(action, fmt.Sprintf("programs in the folder %s cannot be kept from running while its files are shown; name the programs as File::", clean))
+			return unkept(action, fmt.Sprintf("programs in the folder %s cannot be kept from running while its files are "+
+				"shown; name the programs as File::", clean))
 		}
 		h.closed = append(h.closed, ClosedPath{Path: clean, Dir: u.Type == "Dir", Write: action == actionOpenWrite})
 	}

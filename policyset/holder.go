@@ -123,5 +123,6 @@ func (p *Holder) Upcoming() (*Set, []string) {
 	case next.Snapshot().Digest() == now.Snapshot().Digest():
 		return next, nil
 	}
-	return next, []string{"the configuration has changed: this is what the next session gets, those that run get it by cloister guardian reload"}
+	return next, []string{"the configuration has changed: this is what the next session gets, those that run get it by " +
+		"cloister guardian reload"}
 }

@@ -31,13 +31,15 @@ func (l *Set) Scope(files []api.ProjectFile) (*Scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := &Scope{Quota: quota, Host: host, Secrets: l.config.Secrets, Bindings: l.bindings, Servers: l.config.MCP.Servers, shared: len(l.config.MCP.Servers)}
+	all := &Scope{Quota: quota, Host: host, Secrets: l.config.Secrets, Bindings: l.bindings, Servers: l.config.MCP.Servers,
+		shared: len(l.config.MCP.Servers)}
 	allow := l.config.Proxy.Allow
 	var own []config.Secret
 	logins := l.config.Logins
 	for _, f := range files {
 		// A start pays for the second reading only where it may matter.
-		if f.Narrowed || !strings.Contains(f.Text, "secrets") && !strings.Contains(f.Text, "logins") && !strings.Contains(f.Text, "mcp") {
+		if f.Narrowed || !strings.Contains(f.Text, "secrets") && !strings.Contains(f.Text, "logins") &&
+			!strings.Contains(f.Text, "mcp") {
 			continue
 		}
 		p, err := config.ParseProject(f.Name, []byte(f.Text))
@@ -141,5 +143,6 @@ func (s *Scope) Missing(b config.Secret) string {
 	if l := s.Login(b.Name); l != nil {
 		return fmt.Sprintf("nobody has logged in to %s: cloister secret login %s", l.Title, l.Name)
 	}
-	return fmt.Sprintf("the secret %s is bound (%s:%d) and not in the vault: cloister secret set %s", b.Name, b.Place.File, b.Place.Line, b.Name)
+	return fmt.Sprintf("the secret %s is bound (%s:%d) and not in the vault: cloister secret set %s", b.Name, b.Place.File,
+		b.Place.Line, b.Name)
 }

@@ -22,8 +22,10 @@ func bindings(list []config.Secret, allow []config.Rule) ([]*secret.Binding, err
 		var b *secret.Binding
 		if err == nil {
 			b, err = secret.Bind(secret.Words{
-				Name: s.Name, Hosts: s.Hosts, Ports: s.Ports, Methods: s.Methods, Paths: s.Paths, Header: s.Header, Format: s.Format,
-				Query: s.Query, Body: s.Body, Use: string(s.Use), Sign: string(s.Sign), Services: s.Services, Regions: s.Regions, Origin: source.Position{File: s.Place.File, Line: s.Place.Line}.String(),
+				Name: s.Name, Hosts: s.Hosts, Ports: s.Ports, Methods: s.Methods, Paths: s.Paths, Header: s.Header,
+				Format: s.Format,
+				Query:  s.Query, Body: s.Body, Use: string(s.Use), Sign: string(s.Sign), Services: s.Services, Regions: s.Regions,
+				Origin: source.Position{File: s.Place.File, Line: s.Place.Line}.String(),
 			})
 		}
 		if err != nil {
@@ -45,10 +47,13 @@ func tunnelled(allow []config.Rule, list []*secret.Binding) []error {
 			continue
 		}
 		for _, b := range list {
-			if slices.ContainsFunc(b.Hosts, func(h authority.Pattern) bool { return p.Match(h.Base()) || h.Match(p.Base()) || h == p }) {
+			if slices.ContainsFunc(b.Hosts, func(h authority.Pattern) bool {
+				return p.Match(h.Base()) || h.Match(p.Base()) || h == p
+			}) {
 				errs = append(errs, &source.Problem{
 					Position: r.Place, Hint: "take away one of the two",
-					Msg: fmt.Sprintf("tls: tunnel for %s, to which the secret %s is bound (%s): a connection that is never opened gets none", r.Domain, b.Name, b.Origin),
+					Msg: fmt.Sprintf("tls: tunnel for %s, to which the secret %s is bound (%s): a connection that is never opened "+
+						"gets none", r.Domain, b.Name, b.Origin),
 				})
 			}
 		}

@@ -135,7 +135,8 @@ func shared(rules []policy.Rule) []string {
 	for _, r := range rules {
 		p, err := authority.ParseBroadPattern(r.Domain)
 		if err == nil && r.Effect == policy.Allow && p.Shared() && p.Base() != "" {
-			out = append(out, fmt.Sprintf("%s: %s allows names of many people: anybody can have one below %s; write the names that are meant",
+			out = append(out, fmt.Sprintf("%s: %s allows names of many people: anybody can have one below %s; write the names "+
+				"that are meant",
 				r.Origin, p, p.Base()))
 		}
 	}
@@ -156,7 +157,8 @@ func (l *Set) remembered(project string) []policy.Rule {
 func answerRules(list []config.Decision) []policy.Rule {
 	var out []policy.Rule
 	for _, d := range list {
-		rule := policy.Rule{Effect: policy.Deny, Answer: true, Origin: source.Position{Source: "approval " + d.ID, File: d.Place.File, Line: d.Place.Line}}
+		rule := policy.Rule{Effect: policy.Deny, Answer: true,
+			Origin: source.Position{Source: "approval " + d.ID, File: d.Place.File, Line: d.Place.Line}}
 		if d.Answer == config.AnsweredAllow {
 			rule.Effect = policy.Allow
 		}
@@ -183,9 +185,11 @@ func Remarks(s *policy.Snapshot) []string {
 	for _, st := range s.Statements() {
 		switch st.Hold {
 		case policy.Unkept:
-			out = append(out, fmt.Sprintf("%s: not enforced: %s of %s: %s", st.Origin, verbOf(st.Effect), strings.Join(st.Actions, ", "), st.Why))
+			out = append(out, fmt.Sprintf("%s: not enforced: %s of %s: %s", st.Origin, verbOf(st.Effect),
+				strings.Join(st.Actions, ", "), st.Why))
 		case policy.InPart:
-			out = append(out, fmt.Sprintf("%s: enforced in part: %s of %s: %s", st.Origin, verbOf(st.Effect), strings.Join(st.Actions, ", "), st.Why))
+			out = append(out, fmt.Sprintf("%s: enforced in part: %s of %s: %s", st.Origin, verbOf(st.Effect),
+				strings.Join(st.Actions, ", "), st.Why))
 		case policy.InView, policy.Kept:
 		}
 	}
@@ -258,13 +262,15 @@ func rules(effect policy.Effect, source string, list []config.Rule) []policy.Rul
 			Domain:  r.Domain,
 			CIDR:    r.CIDR,
 			Ports:   r.Ports,
-			Methods: r.Methods, Paths: r.Paths, Headers: r.Headers, Query: r.Query, Bytes: int64(r.Bytes), Objects: reading.StoreKind(r.Objects),
+			Methods: r.Methods, Paths: r.Paths, Headers: r.Headers, Query: r.Query, Bytes: int64(r.Bytes),
+			Objects:  reading.StoreKind(r.Objects),
 			Tunnel:   r.TLS == config.TLSTunnel,
 			Inspect:  r.TLS == config.TLSInspect,
 			Protocol: string(r.Protocol), Users: r.Users, Databases: r.Databases,
-			Repositories: r.Repositories, Git: r.Git, Commands: r.Commands, Identity: r.Identity, Use: string(r.Use), HostKeys: r.HostKeys,
-			Preset: strings.HasPrefix(source, presetSource),
-			Origin: r.Place.From(source),
+			Repositories: r.Repositories, Git: r.Git, Commands: r.Commands, Identity: r.Identity, Use: string(r.Use),
+			HostKeys: r.HostKeys,
+			Preset:   strings.HasPrefix(source, presetSource),
+			Origin:   r.Place.From(source),
 		})
 	}
 	return out
@@ -296,7 +302,8 @@ func addProjects(in *policy.Input, files []api.ProjectFile) error {
 			return fmt.Errorf("read %s: %w", f.Name, err)
 		}
 		source := filepath.Base(f.Name)
-		in.Rules = slices.Concat(in.Rules, rules(policy.Allow, source, p.Proxy.Allow), rules(policy.Ask, source, p.Proxy.Ask), rules(policy.Deny, source, p.Proxy.Deny))
+		in.Rules = slices.Concat(in.Rules, rules(policy.Allow, source, p.Proxy.Allow), rules(policy.Ask, source, p.Proxy.Ask),
+			rules(policy.Deny, source, p.Proxy.Deny))
 		addRewrites(in, source, p.Proxy.Rewrite)
 	}
 	return nil

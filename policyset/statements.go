@@ -54,7 +54,7 @@ func Check(dir, home string, more []api.CedarFile) (api.PolicyCheck, error) {
 }
 
 // Holds refuses a session in which a statement of a Cedar file would not be kept
-// and nobody has accepted that by its name. What the view keeps, whoever builds
+// and no one has accepted that by its name. What the view keeps, whoever builds
 // the cloister has said.
 func Holds(s *policy.Snapshot, accepted, closed []string) error {
 	var open []policy.Statement
@@ -76,7 +76,8 @@ func Holds(s *policy.Snapshot, accepted, closed []string) error {
 		if st.Hold == policy.InView {
 			why = "the view that was made does not keep it: the policy has changed meanwhile"
 		}
-		text := st.Origin.String() + ": " + verbOf(st.Effect) + " of " + strings.Join(st.Actions, ", ") + " is not enforced: " + why
+		text := st.Origin.String() + ": " + verbOf(st.Effect) + " of " + strings.Join(st.Actions, ", ") +
+			" is not enforced: " + why
 		if i == 0 {
 			e.Message = "open session: " + text
 		} else {

@@ -5,14 +5,16 @@ package sandbox
 // absent: it holds host keys, host names and other services.
 var (
 	EtcFolders = []string{"alternatives", "fonts", "java-17-openjdk", "java-21-openjdk", "maven"}
-	EtcFiles   = []string{"debian_version", "ld.so.cache", "ld.so.conf", "lsb-release", "localtime", "magic", "mime.types", "os-release", "protocols", "services", "shells", "timezone", "login.defs"}
+	EtcFiles   = []string{"debian_version", "ld.so.cache", "ld.so.conf", "lsb-release", "localtime", "magic", "mime.types",
+		"os-release", "protocols", "services", "shells", "timezone", "login.defs"}
 )
 
 // etcMade are files of /etc that are made anew for each cloister.
 var etcMade = []string{
 	"passwd", "group", "hosts", "hostname", "resolv.conf", "nsswitch.conf", "host.conf", "gitconfig",
 	"chromium.d/cloister",
-	"ssl/certs/ca-certificates.crt", "ssl/certs/java/cacerts", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs/ca-bundle.crt",
+	"ssl/certs/ca-certificates.crt", "ssl/certs/java/cacerts", "ssl/cert.pem", "ssl/openssl.cnf",
+	"pki/tls/certs/ca-bundle.crt",
 }
 
 // ChromiumFlags is a file that Debian's launcher of chromium reads, wherever there is a

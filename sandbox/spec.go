@@ -106,7 +106,7 @@ type Protect struct {
 	Empty bool `json:"empty,omitempty"`
 	// Instead covers a file with one of the Spec's Files.
 	Instead GuestPath `json:"instead,omitempty"`
-	// Yields is for a stub or a socket behind something empty: once somebody's own
+	// Yields is for a stub or a socket behind something empty: once someone's own
 	// file is in its place, that is shown, read-only. Everything else that is covered
 	// stays hidden, however often the host replaces it.
 	Yields bool `json:"yields,omitempty"`
@@ -154,7 +154,7 @@ type Link struct {
 	Target string    `json:"target"`
 }
 
-// Limits bound what the payload may use. Zero means that nobody asked.
+// Limits bound what the payload may use. Zero means that no one asked.
 type Limits struct {
 	Memory int64   `json:"memory,omitempty"` // bytes
 	CPUs   float64 `json:"cpus,omitempty"`

@@ -97,7 +97,7 @@ func (a *automaton) link() {
 	}
 }
 
-// step is the row of the state after one more byte; end says whether a text ends.
+// step is the row of the state after one more byte; end reports whether a text ends.
 func (a *automaton) step(row int32, b byte) (next int32, end bool) {
 	next = a.next[int(row)+int(a.class[b])]
 	if next < 0 {

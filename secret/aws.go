@@ -35,7 +35,8 @@ func ParseAWS(text string) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	t := awsText{ID: fields["aws_access_key_id"], Secret: fields["aws_secret_access_key"], Token: fields["aws_session_token"]}
+	t := awsText{ID: fields["aws_access_key_id"], Secret: fields["aws_secret_access_key"],
+		Token: fields["aws_session_token"]}
 	switch {
 	case t.ID == "":
 		return Value{}, errors.New("an AWS access key has aws_access_key_id, and here is none")
@@ -69,7 +70,8 @@ func awsFields(text string) (map[string]string, error) {
 		if json.Unmarshal([]byte(text), &all) != nil {
 			return nil, errors.New("what begins like JSON is none")
 		}
-		names := map[string]string{"AccessKeyId": "aws_access_key_id", "SecretAccessKey": "aws_secret_access_key", "SessionToken": "aws_session_token"}
+		names := map[string]string{"AccessKeyId": "aws_access_key_id", "SecretAccessKey": "aws_secret_access_key",
+			"SessionToken": "aws_session_token"}
 		if inner, ok := all["Credentials"].(map[string]any); ok { // of sts assume-role
 			all = inner
 		}
@@ -102,7 +104,8 @@ func awsFields(text string) (map[string]string, error) {
 func OpenAWS(v Value) (AWS, bool) {
 	var t awsText
 	text := v.Reveal()
-	if !strings.HasPrefix(text, `{"aws_access_key_id":`) || json.Unmarshal([]byte(text), &t) != nil || t.ID == "" || t.Secret == "" {
+	if !strings.HasPrefix(text, `{"aws_access_key_id":`) || json.Unmarshal([]byte(text), &t) != nil || t.ID == "" ||
+		t.Secret == "" {
 		return AWS{}, false
 	}
 	key := AWS{ID: Seal(t.ID), Secret: Seal(t.Secret)}

@@ -56,7 +56,8 @@ type Words struct {
 // Bind reads a Binding.
 func Bind(w Words) (*Binding, error) {
 	b := &Binding{
-		Name: w.Name, Ports: w.Ports, Methods: w.Methods, Header: w.Header, Format: w.Format, Query: w.Query, Body: w.Body, Use: w.Use, Origin: w.Origin,
+		Name: w.Name, Ports: w.Ports, Methods: w.Methods, Header: w.Header, Format: w.Format, Query: w.Query, Body: w.Body,
+		Use: w.Use, Origin: w.Origin,
 		Sign: Kind(w.Sign), Services: w.Services, Regions: w.Regions,
 	}
 	if len(w.Hosts) == 0 {
@@ -106,7 +107,8 @@ func Bind(w Words) (*Binding, error) {
 		return nil, errors.New("format has a character that a header cannot hold")
 	case b.Header != "" && !isToken(b.Header):
 		return nil, fmt.Errorf("%q is no name of a header", b.Header)
-	case slices.Contains([]string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect", "trailer"}, strings.ToLower(b.Header)):
+	case slices.Contains([]string{"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect",
+		"trailer"}, strings.ToLower(b.Header)):
 		return nil, fmt.Errorf("the header %s is the gate's own", b.Header)
 	}
 	b.place, b.to = b.placeWords(), b.toWords()
@@ -115,7 +117,8 @@ func Bind(w Words) (*Binding, error) {
 
 func isToken(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 	})
 }
 
@@ -216,13 +219,15 @@ func WhyNot(list []*Binding, r Request) (why, origin string, hints []string) {
 		refused, key, word := b.Refuses(r)
 		switch {
 		case refused == "" && b.Sign != "":
-			return "it signs requests in the header Authorization, and stands nowhere else: what is signed in the query (presigned), or by chunks, is not signed anew", b.Origin, nil
+			return "it signs requests in the header Authorization, and stands nowhere else: what is signed in the query " +
+				"(presigned), or by chunks, is not signed anew", b.Origin, nil
 		case refused == "":
 			return "it goes into the " + b.Place() + " only, as one whole value", b.Origin, nil
 		case why == "" || b.Covers(r.Authority):
 			why, origin, hints = refused, b.Origin, nil
 			if key != "" {
-				hints = []string{fmt.Sprintf("if it should go there, in config.yaml: secrets: [{name: %s, %s: [%s, ...], ...}], then cloister guardian reload", b.Name, key, quoted(word))}
+				hints = []string{fmt.Sprintf("if it should go there, in config.yaml: secrets: [{name: %s, %s: [%s, ...], ...}], "+
+					"then cloister guardian reload", b.Name, key, quoted(word))}
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func (f *Finder) In(text string) int {
 	return s.Write([]byte(text))
 }
 
-// InBytes is In of a text that nobody copies.
+// InBytes is In of a text that no one copies.
 func (f *Finder) InBytes(text []byte) int { return f.Stream().Write(text) }
 
 // Stream begins to look through a stream.
@@ -183,7 +183,7 @@ type Scrubbed struct {
 }
 
 // minScrubbed is the length from which a value is looked for: a shorter one would
-// be found where nobody wrote it.
+// be found where no one wrote it.
 const minScrubbed = 8
 
 // NewScrubber takes these values out; nil where there is nothing to look for.
@@ -201,7 +201,7 @@ func NewScrubber(values []Scrubbed) *Scrubber {
 	return &Scrubber{newAutomaton(all), newAutomaton(lower)}
 }
 
-// InName says whether the name of a field has a value in it, in letters of any case:
+// InName reports whether the name of a field has a value in it, in letters of any case:
 // HTTP/2 writes names in small ones, and libraries begin each word with a capital.
 func (c *Scrubber) InName(name string) bool {
 	if len(name) < c.auto.shortest {

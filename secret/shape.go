@@ -13,7 +13,7 @@ import (
 const unique = 20
 
 // prefixes are what well-known credentials begin with, longest first where one
-// begins another. Only these are kept: of an unknown credential nobody knows
+// begins another. Only these are kept: of an unknown credential no one knows
 // where its secret begins.
 var prefixes = []string{
 	"sk-ant-api03-", "sk-ant-oat01-", "sk-ant-ort01-", "sk-ant-admin01-", "sk-ant-sid01-", "sk-ant-",
@@ -48,7 +48,7 @@ func NewPlaceholder(v Value) Placeholder {
 }
 
 // StablePlaceholder is NewPlaceholder that gives the same text for the same seed and a
-// value of the same shape. The seed of each must be its own, and known to nobody. Of a
+// value of the same shape. The seed of each must be its own, and known to no one. Of a
 // value that is renewed outside, lasting, a program that reads when it ends finds a time
 // far away, and does not try it itself.
 func StablePlaceholder(v Value, seed [32]byte, lasting bool) Placeholder {
@@ -59,7 +59,8 @@ func StablePlaceholder(v Value, seed [32]byte, lasting bool) Placeholder {
 	}
 	if uuidLike(text) {
 		r := random(alphabets[1], 32)
-		return Placeholder{Text: r[:8] + "-" + r[8:12] + "-" + r[12:16] + "-" + r[16:20] + "-" + r[20:], Core: r[8:12] + "-" + r[12:16] + "-" + r[16:20] + "-" + r[20:]}
+		return Placeholder{Text: r[:8] + "-" + r[8:12] + "-" + r[12:16] + "-" + r[16:20] + "-" + r[20:],
+			Core: r[8:12] + "-" + r[12:16] + "-" + r[16:20] + "-" + r[20:]}
 	}
 	head := prefixOf(text)
 	least := unique
@@ -145,7 +146,7 @@ func jwtLike(text string, lasting bool, random func(alphabet string, n int) stri
 	}, true
 }
 
-// farAway is the year 2100, for tokens that somebody else renews.
+// farAway is the year 2100, for tokens that someone else renews.
 const farAway = 4102444800
 
 // longAgo is the year 2024, for their beginning.
@@ -155,7 +156,8 @@ const longAgo = 1704067200
 // read them.
 func UnsignedToken(claims string) string {
 	enc := base64.RawURLEncoding
-	return enc.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + enc.EncodeToString([]byte(claims)) + "." + enc.EncodeToString([]byte("cloister"))
+	return enc.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + enc.EncodeToString([]byte(claims)) + "." +
+		enc.EncodeToString([]byte("cloister"))
 }
 
 func decodePart(part string, into *map[string]any) bool {

@@ -5,7 +5,7 @@
 // and one method gives the text away: Reveal, whose callers a test lists. A
 // placeholder has the shape of its secret and tells nothing of it. Find sees a
 // placeholder and Scrub a value in a stream, whole or split, plain or in the
-// encodings that programs use; what somebody encodes on purpose in a way of
+// encodings that programs use; what someone encodes on purpose in a way of
 // their own, they do not see.
 //
 // It does not keep secrets on disk (secret/vault does), does not decide who may
@@ -62,7 +62,7 @@ func (v Value) Reveal() string {
 	return v.text()
 }
 
-// Is says whether two values are the same.
+// Is reports whether two values are the same.
 func (v Value) Is(other Value) bool { return v.Reveal() == other.Reveal() }
 
 // IsZero reports whether there is no value.

@@ -49,7 +49,8 @@ func (s *Shim) watchDisk(ctx context.Context) (wait func()) {
 		if err != nil || !now.low {
 			return false
 		}
-		s.Notify(fmt.Sprintf("the disk of %s is nearly full: %d MiB and %d files are left, and nothing goes out once the record cannot be written", path, now.bytes>>20, now.files))
+		s.Notify(fmt.Sprintf("the disk of %s is nearly full: %d MiB and %d files are left, and nothing goes out once the "+
+			"record cannot be written", path, now.bytes>>20, now.files))
 		return true
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -70,7 +70,7 @@ func systemFiles(list []agent.File) []sandbox.File {
 }
 
 // furnish writes an agent's answers into the private home and links its files there.
-// The home is the payload's: what is in the way stays, and is told.
+// The home is the payload's: what is in the way stays, and is reported.
 func furnish(files []api.LoginFile, answers []agent.Answer, view *workspace.View) (notices []string) {
 	for _, b := range view.Binds {
 		if b.Target != view.Home || b.Access != sandbox.ReadWrite {

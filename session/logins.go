@@ -19,11 +19,12 @@ import (
 const netrcPath = "/etc/netrc"
 
 // gitLogins are credential helpers that say placeholders. They hold only what
-// anybody inside may see.
+// anyone inside may see.
 func gitLogins(logins []api.Login) []byte {
 	var b strings.Builder
 	for _, l := range logins {
-		fmt.Fprintf(&b, "[credential \"https://%s\"]\n\thelper = \"!f() { test \\\"$1\\\" = get && printf 'username=%s\\\\npassword=%s\\\\n'; }; f\"\n", l.Host, l.User, l.Password)
+		fmt.Fprintf(&b, "[credential \"https://%s\"]\n\thelper = \"!f() { test \\\"$1\\\" = get && printf "+
+			"'username=%s\\\\npassword=%s\\\\n'; }; f\"\n", l.Host, l.User, l.Password)
 	}
 	return []byte(b.String())
 }
@@ -78,7 +79,7 @@ func linkLogin(home, file string) error {
 }
 
 // makeOwn makes the folders of a path in a home, for the home's owner: root may
-// make them for somebody else.
+// make them for someone else.
 func makeOwn(root *os.Root, home, dir string) error {
 	info, err := os.Stat(home)
 	if err != nil {

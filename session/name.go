@@ -35,7 +35,8 @@ type BadName struct{ Name string }
 
 // Error says what a name may be.
 func (b *BadName) Error() string {
-	return fmt.Sprintf("session name %q: want a letter or digit, then at most 62 letters, digits, dots, hyphens, underscores", b.Name)
+	return fmt.Sprintf("session name %q: want a letter or digit, then at most 62 letters, digits, dots, hyphens, "+
+		"underscores", b.Name)
 }
 
 // CheckName refuses what cannot be a session's name.
@@ -90,7 +91,7 @@ func wordOf(text string) string {
 	return strings.Trim(base.String(), "-")
 }
 
-// names are the names for a session that nobody named, the best first: for one
+// names are the names for a session that no one named, the best first: for one
 // that people come back to the folder's own, then with its agent; the last has
 // four random digits.
 func names(info api.SessionInfo) []string {

@@ -3,7 +3,7 @@
 // The promise: a session moves only along the rows of one table; live
 // sessions have different names; what ended is remembered, bounded, over
 // restarts of the guardian; a session that a crash left is either re-adopted
-// by its own shim or told as lost, never forgotten.
+// by its own shim or reported as lost, never forgotten.
 //
 // The registry does not decide whether a session may be, does not touch
 // processes, and does not write the audit: the guardian does. Its state file
@@ -185,7 +185,7 @@ func (r *Registry) expect(info api.SessionInfo) {
 // loadLive adds the sessions that were granted after the last save. A file
 // that says nothing sound is removed: no session was granted before its file
 // was whole. What has none any more ended after the last save: it is not waited
-// for, or a start would rejoin it and find nobody.
+// for, or a start would rejoin it and find no one.
 func (r *Registry) loadLive() error {
 	files, err := os.ReadDir(r.live)
 	if err != nil {
@@ -198,7 +198,8 @@ func (r *Registry) loadLive() error {
 				delete(r.names, e.info.Name)
 			}
 			e.info.State, e.info.StoppedAt = api.StateFailed, r.now().UTC().Round(0)
-			e.info.Reason = "it ended just before its guardian did; how is in the record: cloister audit tail --session " + e.info.Name
+			e.info.Reason = "it ended just before its guardian did; how is in the record: cloister audit tail --session " +
+				e.info.Name
 		}
 	}
 	for _, f := range files {
@@ -247,7 +248,7 @@ func (r *Registry) writeLive(info api.SessionInfo) error {
 }
 
 // parse reads a state file; every name and ID in it is checked, since it may
-// be anybody's text.
+// be anyone's text.
 func parse(text []byte) (file, error) {
 	var state file
 	if len(text) > maxState {
@@ -304,7 +305,8 @@ func (r *Registry) running(want api.SessionInfo) string {
 	for _, id := range r.names {
 		e := r.sessions[id]
 		same := e.info.Terminal && e.info.Path == want.Path && e.info.Agent == want.Agent
-		if same && (want.Name == "" || want.Name == e.info.Name) && (found == nil || e.info.CreatedAt.Before(found.info.CreatedAt)) {
+		if same && (want.Name == "" || want.Name == e.info.Name) &&
+			(found == nil || e.info.CreatedAt.Before(found.info.CreatedAt)) {
 			found = e
 		}
 	}
@@ -508,7 +510,8 @@ func (r *Registry) Live() int {
 // shim did not come are failed from now on, and returned. Then sweep, if not
 // nil, removes what dead sessions left on the host; it is given the IDs that
 // live and must look for itself whether the owner of anything else is dead.
-func (r *Registry) Settle(ctx context.Context, sweep func(ctx context.Context, live []string) error) ([]api.SessionInfo, error) {
+func (r *Registry) Settle(ctx context.Context,
+	sweep func(ctx context.Context, live []string) error) ([]api.SessionInfo, error) {
 	lost, alive := r.giveUp()
 	if sweep == nil {
 		return lost, nil

@@ -70,5 +70,5 @@ func step(from api.State, event Event) (api.State, error) {
 	return from, &Impossible{From: from, Event: event}
 }
 
-// live says whether a session in that state has a shim.
+// live reports whether a session in that state has a shim.
 func live(s api.State) bool { return s == api.StateStarting || s == api.StateRunning }

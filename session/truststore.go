@@ -70,7 +70,8 @@ func (s *Shim) javaSum(more []byte, coming uint32) (sum hash.Hash, n uint32, siz
 	if err := unix.Stat(s.Java, &st); err != nil {
 		return nil, 0, 0, &fs.PathError{Op: "stat", Path: s.Java, Err: err}
 	}
-	key := fmt.Sprintf("%s %d %d %d %d %d %d %x\n", s.Java, st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano(), coming, sha1.Sum(more))
+	key := fmt.Sprintf("%s %d %d %d %d %d %d %x\n", s.Java, st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano(),
+		coming, sha1.Sum(more))
 	sum = sha1.New()
 	if known, err := os.ReadFile(s.Sums); err == nil {
 		if state, ok := bytes.CutPrefix(known, []byte(key)); ok && len(state) > 4 {
@@ -102,7 +103,8 @@ func (s *Shim) javaSum(more []byte, coming uint32) (sum hash.Hash, n uint32, siz
 }
 
 func isJavaStore(store []byte) bool {
-	return len(store) >= javaHead+sha1.Size && binary.BigEndian.Uint32(store) == javaMagic && binary.BigEndian.Uint32(store[4:]) == javaVersion
+	return len(store) >= javaHead+sha1.Size && binary.BigEndian.Uint32(store) == javaMagic &&
+		binary.BigEndian.Uint32(store[4:]) == javaVersion
 }
 
 func javaHeader(entries uint32) []byte {

@@ -22,7 +22,7 @@ type Closed struct {
 	Dir   bool   // with all below it
 	Write bool   // it can still be read
 	// Residue is the word that accepts that it is open; Accepted says that a
-	// person did. Place and Rule are for what is told.
+	// person did. Place and Rule are for what is reported.
 	Residue, Place, Rule string
 	Accepted             bool
 }
@@ -100,7 +100,8 @@ func (v *View) closePath(c Closed, o Options) (why string) {
 // where there is none.
 func (v *View) liesIn(c Closed, o Options) string {
 	for _, b := range v.Binds {
-		if c.Path != string(b.Target) && realpath.Inside(string(b.Target), c.Path) && (!c.Write || b.Access == sandbox.ReadWrite) {
+		if c.Path != string(b.Target) && realpath.Inside(string(b.Target), c.Path) &&
+			(!c.Write || b.Access == sandbox.ReadWrite) {
 			return string(b.Target)
 		}
 	}
@@ -150,7 +151,10 @@ func (v *View) find(path string, o Options) (guest string, writable, there bool)
 
 // owned are folders that every cloister has for itself.
 func (v *View) owned(path string) bool {
-	return path == "/" || slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run"}, func(dir string) bool { return realpath.Inside(path, dir) })
+	return path == "/" || slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run"},
+		func(dir string) bool {
+			return realpath.Inside(path, dir)
+		})
 }
 
 // onHost is where on the host a guest path lies; empty where it is not shown.
@@ -203,7 +207,8 @@ func (v *View) pinAbove(guest string) {
 		return
 	}
 	var chain []sandbox.Protect
-	for dir := filepath.Dir(guest); dir != string(b.Target) && realpath.Inside(dir, string(b.Target)); dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(guest); dir != string(b.Target) &&
+		realpath.Inside(dir, string(b.Target)); dir = filepath.Dir(dir) {
 		if !slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == dir }) {
 			chain = append(chain, sandbox.Protect{Target: sandbox.GuestPath(dir), Pin: true})
 		}

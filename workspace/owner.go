@@ -19,7 +19,8 @@ type NotYours struct {
 }
 
 func (e *NotYours) Error() string {
-	return fmt.Sprintf("use the repository %s: %s belongs to another user (%d), so that git refuses it too", e.Root, e.Path, e.UID)
+	return fmt.Sprintf("use the repository %s: %s belongs to another user (%d), so that git refuses it too", e.Root,
+		e.Path, e.UID)
 }
 
 // Hints are the words of what to do.
@@ -29,7 +30,7 @@ func (e *NotYours) Hints() []string {
 
 // Owned holds a repository to what git asks of it (safe.directory): its working tree,
 // its .git and its git folder belong to the user, or the user's own configuration of
-// git names it, which nobody else could have written.
+// git names it, which no one else could have written.
 func (p Project) Owned(uid int, home string, host *resolve.Resolver) error {
 	if p.Git == nil {
 		return nil

@@ -147,7 +147,8 @@ func (v *View) plan(p Project, o Options) error {
 	}
 	wide := o.Home != "" && root == o.Home
 	if !wide || o.None {
-		v.Binds = append(v.Binds, sandbox.Bind{Source: sandbox.HostPath(home), Target: v.Home, Access: sandbox.ReadWrite, Overlay: o.Uppers.Home != nil, Upper: o.Uppers.Home})
+		v.Binds = append(v.Binds, sandbox.Bind{Source: sandbox.HostPath(home), Target: v.Home, Access: sandbox.ReadWrite,
+			Overlay: o.Uppers.Home != nil, Upper: o.Uppers.Home})
 	}
 	keepOut := slices.Clone(o.KeepOut)
 	if aliased(p, o) {
@@ -156,10 +157,12 @@ func (v *View) plan(p Project, o Options) error {
 	for _, at := range o.Folders {
 		v.Links, keepOut = append(v.Links, sandbox.Link{Path: sandbox.GuestPath(at), Target: root}), append(keepOut, at)
 	}
-	tools := toolchain.Find(toolchain.Options{Host: o.Host, Path: o.Path, Home: o.Home, Project: root, Own: v.writable(o), KeepOut: keepOut})
+	tools := toolchain.Find(toolchain.Options{Host: o.Host, Path: o.Path, Home: o.Home, Project: root, Own: v.writable(o),
+		KeepOut: keepOut})
 	v.Path, v.Notices = tools.Dirs, append(v.Notices, tools.Notices...)
 	for _, t := range tools.Roots {
-		if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(t.Path), Target: sandbox.GuestPath(t.Path), File: t.File}); err != nil {
+		if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(t.Path), Target: sandbox.GuestPath(t.Path),
+			File: t.File}); err != nil {
 			return err
 		}
 		for _, s := range t.Hide {
@@ -200,9 +203,10 @@ func (v *View) plan(p Project, o Options) error {
 // the place to mount it on. Only the private home is made places in: through
 // os.Root, since the payload of an earlier session may have planted links there.
 func (v *View) bind(home string, b sandbox.Bind) error {
-	if rel, ok := strings.CutPrefix(string(b.Target), string(v.Home)+"/"); ok && !slices.ContainsFunc(v.Binds, func(c sandbox.Bind) bool {
-		return string(c.Target) != string(v.Home) && realpath.Inside(string(b.Target), string(c.Target))
-	}) {
+	if rel, ok := strings.CutPrefix(string(b.Target), string(v.Home)+"/"); ok &&
+		!slices.ContainsFunc(v.Binds, func(c sandbox.Bind) bool {
+			return string(c.Target) != string(v.Home) && realpath.Inside(string(b.Target), string(c.Target))
+		}) {
 		r, err := os.OpenRoot(home)
 		if err != nil {
 			return fmt.Errorf("open private home: %w", err)
@@ -288,7 +292,8 @@ func (v *View) expose(home string, e Expose, o Options) error {
 		case realpath.Inside(real, k):
 			return fmt.Errorf("expose %s: it is Cloister's own state (%s), which no cloister may see", e.Path, k)
 		case realpath.Inside(k, real):
-			return fmt.Errorf("expose %s: it holds Cloister's own state (%s), which no cloister may see: name what of it is needed", e.Path, k)
+			return fmt.Errorf("expose %s: it holds Cloister's own state (%s), which no cloister may see: name what of it "+
+				"is needed", e.Path, k)
 		}
 	}
 	if err := noHostsOwn(real); err != nil {
@@ -301,17 +306,25 @@ func (v *View) expose(home string, e Expose, o Options) error {
 	if slices.Contains([]string{"/etc", "/etc/ssl", "/etc/ssl/certs", "/var/tmp"}, target) {
 		return fmt.Errorf("expose %s: a cloister has its own: name what of it is needed, or --ref shows it at /refs", e.Path)
 	}
-	if realpath.Inside(target, alias) && slices.ContainsFunc(v.Links, func(l sandbox.Link) bool { return l.Path == alias }) {
+	if realpath.Inside(target, alias) && slices.ContainsFunc(v.Links,
+		func(l sandbox.Link) bool { return l.Path == alias }) {
 		return fmt.Errorf("expose %s: inside, %s is the project: --ref shows it at /refs", e.Path, alias)
 	}
-	b := sandbox.Bind{Source: sandbox.HostPath(real), Target: sandbox.GuestPath(target), Access: e.Access, File: !fi.IsDir()}
-	if root := string(v.project.Root); o.Overlay && e.Access == sandbox.ReadWrite && (realpath.Inside(target, root) || realpath.Inside(root, target)) {
-		return fmt.Errorf("expose %s: nothing of the project is written on the host from an overlay workspace: leave out :rw, or use --workspace live", e.Path)
+	b := sandbox.Bind{Source: sandbox.HostPath(real), Target: sandbox.GuestPath(target), Access: e.Access,
+		File: !fi.IsDir()}
+	if root := string(v.project.Root); o.Overlay && e.Access == sandbox.ReadWrite &&
+		(realpath.Inside(target, root) || realpath.Inside(root, target)) {
+		return fmt.Errorf("expose %s: nothing of the project is written on the host from an overlay workspace: leave out "+
+			":rw, or use --workspace live", e.Path)
 	}
 	if e.Access == sandbox.ReadWrite && realpath.Inside(target, string(v.project.Root)) {
 		// The person's word lifts the protection of that path.
-		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return realpath.Inside(string(p.Target), target) })
-		v.Stubs = slices.DeleteFunc(v.Stubs, func(s stubs.Stub) bool { return realpath.Inside(filepath.Join(s.Root, s.Rel), target) })
+		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool {
+			return realpath.Inside(string(p.Target), target)
+		})
+		v.Stubs = slices.DeleteFunc(v.Stubs, func(s stubs.Stub) bool {
+			return realpath.Inside(filepath.Join(s.Root, s.Rel), target)
+		})
 		return nil
 	}
 	v.exposed = append(v.exposed, target)
@@ -322,7 +335,8 @@ func (v *View) expose(home string, e Expose, o Options) error {
 func (v *View) live(home string, o Options) error {
 	p := v.project
 	root := string(p.Root)
-	if err := v.bind(home, sandbox.Bind{Source: p.Root, Target: sandbox.GuestPath(root), Access: sandbox.ReadWrite, Overlay: o.Overlay, Upper: o.Uppers.Project}); err != nil {
+	if err := v.bind(home, sandbox.Bind{Source: p.Root, Target: sandbox.GuestPath(root), Access: sandbox.ReadWrite,
+		Overlay: o.Overlay, Upper: o.Uppers.Project}); err != nil {
 		return err
 	}
 	for _, k := range o.KeepOut {
@@ -379,7 +393,8 @@ func (v *View) overlay(home string, o Options) error {
 		return err
 	}
 	if g := v.project.Git; g != nil && !realpath.Inside(g.Common, root) {
-		return v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common), Access: sandbox.ReadWrite, Overlay: true, Upper: o.Uppers.Git})
+		return v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common),
+			Access: sandbox.ReadWrite, Overlay: true, Upper: o.Uppers.Git})
 	}
 	return nil
 }
@@ -394,7 +409,8 @@ func (v *View) git(home string, tree *protect.Tree, g Git, o Options) error {
 			return err
 		}
 		if !realpath.Inside(g.Common, root) {
-			if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common), Access: sandbox.ReadWrite}); err != nil {
+			if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(g.Common), Target: sandbox.GuestPath(g.Common),
+				Access: sandbox.ReadWrite}); err != nil {
 				return err
 			}
 			common = protect.New(&v.List, g.Common, o.Data, o.Unprotected)
@@ -416,7 +432,8 @@ func (v *View) git(home string, tree *protect.Tree, g Git, o Options) error {
 	if o.Sources != nil {
 		sources = o.Sources(hostgit.Folders{Common: g.Common, Dir: g.Dir, Tree: root})
 	}
-	if err := tree.Configured(protect.Places{Common: g.Common, Dir: g.Dir, Home: v.home, Files: sources.Files, Entries: sources.Entries}); err != nil {
+	if err := tree.Configured(protect.Places{Common: g.Common, Dir: g.Dir, Home: v.home, Files: sources.Files,
+		Entries: sources.Entries}); err != nil {
 		return err
 	}
 	// What leads to working trees is the host's, also of those that the host makes
@@ -428,7 +445,8 @@ func (v *View) git(home string, tree *protect.Tree, g Git, o Options) error {
 	v.Binds = append(v.Binds,
 		sandbox.Bind{Source: sandbox.HostPath(admin), Target: sandbox.GuestPath(admin)},
 		sandbox.Bind{Source: sandbox.HostPath(g.Dir), Target: sandbox.GuestPath(g.Dir), Access: sandbox.ReadWrite})
-	for name, absent := range map[string]stubs.Kind{"gitdir": stubs.Leave, "commondir": stubs.Leave, "config.worktree": stubs.File} {
+	for name, absent := range map[string]stubs.Kind{"gitdir": stubs.Leave, "commondir": stubs.Leave,
+		"config.worktree": stubs.File} {
 		if err := common.Path(rel(filepath.Join(g.Dir, name)), absent); err != nil {
 			return err
 		}
@@ -467,7 +485,7 @@ func (v *View) writable(o Options) []string {
 // no other.
 func excludeOf(g *Git) string { return filepath.Join(g.Common, "info/exclude") }
 
-// quiet holds names of files by empty files where git can be told to pass over them:
+// quiet holds names of files by empty files where git can be made to pass over them:
 // sockets are in the way of programs that copy or pack a project.
 func (v *View) quiet() error {
 	var names []string
@@ -488,7 +506,9 @@ func (v *View) quiet() error {
 	for i, s := range v.Stubs {
 		if s.Kind == stubs.Blank && s.Root == root {
 			v.Stubs[i].Kind = stubs.File
-			at := slices.IndexFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == filepath.Join(root, s.Rel) })
+			at := slices.IndexFunc(v.Protect, func(p sandbox.Protect) bool {
+				return string(p.Target) == filepath.Join(root, s.Rel)
+			})
 			if at >= 0 {
 				v.Protect[at].Empty, v.Protect[at].Yields = false, false
 			}
@@ -508,7 +528,9 @@ func (v *View) makeStubs() error {
 			v.coverAsFound(path(s))
 		}
 	}, func(s stubs.Stub) {
-		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return realpath.Inside(string(p.Target), path(s)) })
+		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool {
+			return realpath.Inside(string(p.Target), path(s))
+		})
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // hideSockets covers the sockets of the host's programs that lie in what is shown.
-// A read-only mount does not keep anybody from connecting to one, and whoever
+// A read-only mount does not keep anyone from connecting to one, and whoever
 // listens acts for the agent. nested finds those of the project by their kind,
 // which knows also those of other network namespaces; the kernel's list knows
 // those that lie deeper, and those in the system's folders.
@@ -60,7 +60,8 @@ func (v *View) hideSocket(guest string) {
 		return
 	}
 	v.pinAbove(guest)
-	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: true, Empty: true, Yields: true, Fleeting: true})
+	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: true, Empty: true, Yields: true,
+		Fleeting: true})
 }
 
 // boundSockets are the paths, without symbolic links, at which programs of this

@@ -19,7 +19,7 @@ type Submodule struct {
 	Update string // how it is brought up to date; empty for git's own way
 }
 
-// Unregistered are the submodules of a working tree that nobody has initialised.
+// Unregistered are the submodules of a working tree that no one has initialised.
 // Git would write them to the repository's configuration, which is read-only
 // inside; where another configuration names them already, it does not (init_submodule
 // of git's submodule--helper). What it names is the repository's own word, and for

@@ -28,7 +28,7 @@ func (c *Client) Approval(ctx context.Context, id string) (api.Approval, error) 
 	return ask[api.Approval](ctx, c, http.MethodGet, api.PathApprovals+"/"+url.PathEscape(id), nil)
 }
 
-// Answer gives a person's word on one question. Code is CodeOver when somebody
+// Answer gives a person's word on one question. Code is CodeOver when someone
 // else was first, CodeConfirm when the person has to look again.
 func (c *Client) Answer(ctx context.Context, id string, allow bool, reply api.ApprovalReply) (api.Approval, error) {
 	verb := "/deny"
@@ -45,7 +45,8 @@ func (c *Client) Decisions(ctx context.Context) ([]api.Decision, error) {
 
 // Undo takes a remembered answer back.
 func (c *Client) Undo(ctx context.Context, id, via string) (api.Decision, error) {
-	return ask[api.Decision](ctx, c, http.MethodPost, api.PathDecisions+"/"+url.PathEscape(id)+"/undo", api.ApprovalReply{Via: via})
+	return ask[api.Decision](ctx, c, http.MethodPost, api.PathDecisions+"/"+url.PathEscape(id)+"/undo",
+		api.ApprovalReply{Via: via})
 }
 
 // maxEvent bounds one event: an approval with everything that it shows.
@@ -57,13 +58,13 @@ const silence = 40 * time.Second
 
 // Events calls yield for each event until ctx ends, yield says false or the
 // stream breaks. last is the ID of the last event that the caller saw, "" for a
-// new reader. While it runs somebody watches: the guardian holds asks for an
+// new reader. While it runs someone watches: the guardian holds asks for an
 // answer instead of refusing them.
 func (c *Client) Events(ctx context.Context, last string, yield func(api.Event) bool) error {
 	return c.events(ctx, api.PathEvents, last, yield)
 }
 
-// EventsOf is Events for somebody who watches one session alone.
+// EventsOf is Events for someone who watches one session alone.
 func (c *Client) EventsOf(ctx context.Context, session string, yield func(api.Event) bool) error {
 	return c.events(ctx, api.PathEvents+"?session="+url.QueryEscape(session), "", yield)
 }

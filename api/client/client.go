@@ -4,7 +4,7 @@
 // word; every refusal is an [*api.Error] with its hints; a session's [Link]
 // outlives the guardian and re-offers the session to the next one.
 //
-// It does not start a guardian by itself: [Ensure] is told how.
+// It does not start a guardian by itself: [Ensure] is given the way.
 //
 // Most readers want [Dial] or [Ensure], then [Client.OpenSession].
 package client
@@ -32,7 +32,7 @@ import (
 // of the audit before it answers, 0.3 s when that is full.
 const startWithin = 10 * time.Second
 
-// ErrNotRunning says that nobody answers on the socket.
+// ErrNotRunning says that no one answers on the socket.
 var ErrNotRunning = errors.New("no guardian is running")
 
 // Client is one caller of one guardian. It is safe for use by several
@@ -205,7 +205,7 @@ func (c *Client) PolicyDigest(ctx context.Context) (api.PolicyDigest, error) {
 	return call[api.PolicyDigest](ctx, c, http.MethodGet, api.PathPolicyDigest, nil)
 }
 
-// CheckPolicy says whether the files on disk would load; nothing changes.
+// CheckPolicy reports whether the files on disk would load; nothing changes.
 func (c *Client) CheckPolicy(ctx context.Context) (api.PolicyCheck, error) {
 	return call[api.PolicyCheck](ctx, c, http.MethodPost, api.PathPolicyCheck, nil)
 }
@@ -218,7 +218,7 @@ func (c *Client) Explain(ctx context.Context, q api.ExplainRequest) (api.Explana
 // call makes one request. The host in the URL is a fixed word: the guardian
 // refuses any other, so a browser that reached the socket would be refused.
 // answerWithin is how long a guardian may take over a question that needs no
-// waiting: one that hangs is told as such, and not waited for.
+// waiting: one that hangs is reported as such, and not waited for.
 const answerWithin = 10 * time.Second
 
 // ask is call for what is answered at once.
@@ -240,7 +240,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 	}
 	resp, err := c.http.Do(req)
 	if method == http.MethodGet && diedMeanwhile(err) {
-		// What was only asked can be asked again: the next guardian, or nobody.
+		// What was only asked can be asked again: the next guardian, or no one.
 		resp, err = c.http.Do(req)
 	}
 	if err != nil {
@@ -275,7 +275,8 @@ func newRequest(ctx context.Context, method, path string, body any) (*http.Reque
 
 // diedMeanwhile tells that a guardian took the call and is gone.
 func diedMeanwhile(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // unwrapURL drops url.Error's repetition of method and address.

@@ -13,7 +13,7 @@ import (
 
 // What of one session's allowed traffic is recorded one by one, in bytes of records: a
 // burst of about 80,000 requests, then about four a second. What is more is counted by
-// host and kind, and told by records of their own, so that allowed requests with long
+// host and kind, and reported in records of their own, so that allowed requests with long
 // paths do not fill the disk (LG-21).
 const (
 	allowedBurst = 64 << 20
@@ -22,7 +22,7 @@ const (
 	mostHosts = 256
 )
 
-// traffic says whether an event is of traffic that was allowed.
+// traffic reports whether an event is of traffic that was allowed.
 func traffic(e *audit.Event) bool {
 	switch e.Kind {
 	case audit.NetDNS, audit.NetConnect, audit.HTTPRequest, audit.MCPCall, audit.SecretUse:
@@ -43,7 +43,7 @@ func size(e *audit.Event) float64 {
 // group is what is counted together.
 type group struct{ kind, action, host string }
 
-// allow says whether an event of allowed traffic is recorded by itself. due are the sums
+// allow reports whether an event of allowed traffic is recorded by itself. due are the sums
 // whose time it is.
 func (a *allowance) allow(e *audit.Event, now time.Time) (record bool, due []audit.Event) {
 	a.bytes = min(allowedBurst, a.bytes+now.Sub(a.filled).Seconds()*allowedRate)
@@ -65,7 +65,8 @@ func (a *allowance) allow(e *audit.Event, now time.Time) (record bool, due []aud
 	first := a.counted[g]
 	if first != nil {
 		first.Suppressed++
-		for _, n := range [][2]*int64{{first.BytesUp, e.BytesUp}, {first.BytesDown, e.BytesDown}, {first.DurationMS, e.DurationMS}} {
+		for _, n := range [][2]*int64{{first.BytesUp, e.BytesUp}, {first.BytesDown, e.BytesDown},
+			{first.DurationMS, e.DurationMS}} {
 			if n[0] != nil && n[1] != nil {
 				*n[0] += *n[1]
 			}

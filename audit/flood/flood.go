@@ -17,14 +17,14 @@ import (
 )
 
 // What of one session's refusals is recorded one by one: a burst, then so many a
-// second. What is more is counted, and told by records of their own: a program that
+// second. What is more is counted, and reported in records of their own: a program that
 // is refused a million times must not fill the disk (LG-04). Whatever was
 // asked or answered is always recorded. The record says where counting began, so
-// that it is true also where a guardian is killed before it has told the number.
+// that it is true also where a guardian is killed before it has written the number.
 const (
 	refusalBurst = 1000
 	refusalRate  = 20.0 // a second
-	// Every is how often sums are told.
+	// Every is how often sums are reported.
 	Every = 10 * time.Second
 )
 
@@ -52,7 +52,7 @@ func New() *Budget { return &Budget{left: map[string]*allowance{}} }
 // counting is what the last refusal says that is recorded by itself.
 const counting = "; further refusals of this kind are counted, and not recorded one by one"
 
-// Spend says whether an event is recorded by itself, with another reason where it
+// Spend reports whether an event is recorded by itself, with another reason where it
 // is the last for now. due are the sums whose time it is: they are recorded, and
 // then no more.
 func (b *Budget) Spend(e *audit.Event, now time.Time) (record bool, due []audit.Event) {
@@ -114,7 +114,7 @@ func (b *Budget) Late(now time.Time) []audit.Event {
 	return out
 }
 
-// denial says whether an event tells of something that did not happen, and of
+// denial reports whether an event tells of something that did not happen, and of
 // nothing else.
 func denial(e audit.Event) bool {
 	switch e.Kind {
@@ -133,7 +133,8 @@ func (a *allowance) sums() []audit.Event {
 			continue
 		}
 		e.Action, e.Time = "suppressed", time.Time{}
-		e.Reason = fmt.Sprintf("%d refusals of this kind were counted and not recorded one by one, behind this one: this session is refused too often; %s", e.Suppressed, e.Reason)
+		e.Reason = fmt.Sprintf("%d refusals of this kind were counted and not recorded one by one, behind this one: this "+
+			"session is refused too often; %s", e.Suppressed, e.Reason)
 		out = append(out, e)
 	}
 	clear(a.unsaid)

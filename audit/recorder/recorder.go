@@ -5,7 +5,7 @@
 // what is really on the disk. What a session is refused too often is counted, and
 // no number is lost.
 //
-// It decides nothing, and stops nobody by itself.
+// It decides nothing, and stops no one by itself.
 //
 // Most readers want [Open].
 package recorder
@@ -46,12 +46,14 @@ type Recorder struct {
 func Open(dir string, logger *slog.Logger, recorded func(audit.Event)) (*Recorder, error) {
 	log, err := audit.Open(dir, audit.Options{Appended: recorded})
 	if errors.Is(err, audit.ErrInUse) {
-		return nil, fmt.Errorf("%w: a guardian of these state folders runs already, with another XDG_RUNTIME_DIR than this one; use that, or end it there with cloister guardian stop", err)
+		return nil, fmt.Errorf("%w: a guardian of these state folders runs already, with another XDG_RUNTIME_DIR than this "+
+			"one; use that, or end it there with cloister guardian stop", err)
 	}
 	if err != nil {
 		return nil, advise(dir, err)
 	}
-	return &Recorder{dir: dir, logger: logger, recorded: recorded, log: log, budget: flood.New(), wake: make(chan struct{}, 1)}, nil
+	return &Recorder{dir: dir, logger: logger, recorded: recorded, log: log, budget: flood.New(),
+		wake: make(chan struct{}, 1)}, nil
 }
 
 // advise adds what a person can do.
@@ -59,7 +61,8 @@ func advise(dir string, err error) error {
 	var bad *audit.BadRecord
 	switch {
 	case errors.As(err, &bad):
-		return fmt.Errorf("%w: look with `cloister audit verify`, then move %s away to begin a new record, which will say so", err, dir)
+		return fmt.Errorf("%w: look with `cloister audit verify`, then move %s away to begin a new record, which will say so",
+			err, dir)
 	case isSpace(err):
 		return fmt.Errorf("%w: make space, nothing runs unrecorded", err)
 	}
@@ -102,7 +105,8 @@ func (r *Recorder) Append(ctx context.Context, e audit.Event) error {
 // the operator is notified.
 func (r *Recorder) Note(ctx context.Context, e audit.Event) {
 	if err := r.Append(ctx, e); err != nil {
-		r.logger.Error("an event could not be recorded", "session", e.Session, "kind", e.Kind, "action", e.Action, "error", err)
+		r.logger.Error("an event could not be recorded", "session", e.Session, "kind", e.Kind, "action", e.Action, "error",
+			err)
 	}
 }
 

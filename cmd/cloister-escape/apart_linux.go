@@ -70,11 +70,13 @@ func readOnlyBut(free []string) error {
 		defer unix.Close(tree)
 		trees[i] = tree
 	}
-	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE,
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 		return fmt.Errorf("make the host read-only: %w", err)
 	}
 	for i, dir := range free {
-		if err := unix.MoveMount(trees[i], "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS); err != nil {
+		if err := unix.MoveMount(trees[i], "", unix.AT_FDCWD, dir,
+			unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS); err != nil {
 			return fmt.Errorf("leave %s as it is: %w", dir, err)
 		}
 	}
@@ -136,7 +138,8 @@ func copyDevice(source, target string, device uint64) error {
 		}
 		return errors.Join(copyDevices(source, target), os.Chmod(target, fs.FileMode(st.Mode&0o777)))
 	case unix.S_IFCHR, unix.S_IFBLK:
-		return errors.Join(unix.Mknod(target, st.Mode, int(st.Rdev)), os.Chown(target, int(st.Uid), int(st.Gid)), unix.Chmod(target, st.Mode&0o7777))
+		return errors.Join(unix.Mknod(target, st.Mode, int(st.Rdev)), os.Chown(target, int(st.Uid), int(st.Gid)),
+			unix.Chmod(target, st.Mode&0o7777))
 	}
 	return nil
 }

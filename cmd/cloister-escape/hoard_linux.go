@@ -16,7 +16,7 @@ import (
 )
 
 // hoarding is hoard KIND NAME PATH NUMBER SECONDS [ADDRESS]: so many peers of a kind,
-// which say on how many connections somebody still was at the end; or relay ADDRESS NAME
+// which say on how many connections someone still was at the end; or relay ADDRESS NAME
 // SECONDS KIND NUMBER, which puts an intermediary that has no bounds between them and
 // that server, and says how many MiB it came to.
 func hoarding(words []string) error {
@@ -64,7 +64,8 @@ func between(kind hoard.Kind, to, name string, n int, lasts time.Duration) error
 	if err != nil {
 		return err
 	}
-	peers, err := os.StartProcess(self, []string{self, "hoard", kind.Name, name, "/ok/hoard/", strconv.Itoa(n), strconv.Itoa(int(lasts.Seconds())), l.Addr().String()}, &os.ProcAttr{})
+	peers, err := os.StartProcess(self, []string{self, "hoard", kind.Name, name, "/ok/hoard/", strconv.Itoa(n),
+		strconv.Itoa(int(lasts.Seconds())), l.Addr().String()}, &os.ProcAttr{})
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,8 @@ func reach(to string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) // an attacker looks at no certificate
+	// an attacker looks at no certificate
+	t := tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
 	if err := errors.Join(t.SetDeadline(time.Now().Add(15*time.Second)), t.Handshake()); err != nil {
 		c.Close()
 		return nil, err
@@ -99,7 +100,8 @@ func reachHidden(at string) (net.Conn, error) {
 		return nil, err
 	}
 	t := tls.Client(c, &tls.Config{
-		ServerName: words[1], MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}, EncryptedClientHelloConfigList: list,
+		ServerName: words[1], MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"},
+		EncryptedClientHelloConfigList:      list,
 		EncryptedClientHelloRejectionVerify: func(tls.ConnectionState) error { return nil },
 	})
 	if err := errors.Join(t.SetDeadline(time.Now().Add(15*time.Second)), t.Handshake()); err != nil {
@@ -195,7 +197,8 @@ func search(words []string) error {
 	}
 	files := 0
 	for _, dir := range words[1:] {
-		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read holds nothing for it
+		// what cannot be read holds nothing for it
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
 				return nil
 			}
@@ -218,7 +221,8 @@ func formsOf(text []byte) map[string][]byte {
 	back := slices.Clone(text)
 	slices.Reverse(back)
 	out := map[string][]byte{
-		"plain": text, "reversed": back, "hex": []byte(hex.EncodeToString(text)), "HEX": bytes.ToUpper([]byte(hex.EncodeToString(text))),
+		"plain": text, "reversed": back, "hex": []byte(hex.EncodeToString(text)),
+		"HEX": bytes.ToUpper([]byte(hex.EncodeToString(text))),
 	}
 	// Of base64 the middle, whatever stands before.
 	for shift := range 3 {
@@ -266,7 +270,8 @@ func requests(words []string) error {
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+		Timeout: 20 * time.Second}
 	path := strings.Repeat("p", 2000)
 	for i := range n {
 		res, err := client.Get("https://" + words[0] + "/ok/" + strconv.Itoa(i) + path)

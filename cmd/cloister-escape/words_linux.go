@@ -51,7 +51,8 @@ func parse(words []string) (options, error) {
 	f.StringVar(&o.only, "run", "", "only cases whose name matches this `pattern`")
 	f.StringVar(&o.holds, "holds", "", "`file` of what second layers hold, to compare with")
 	f.BoolVar(&o.write, "write", false, "write what was seen into that file instead; other cases' lines stay")
-	f.StringVar(&o.document, "document", "", "write docs/attempts.md and the table in SECURITY.md of this `repository` from its files of holds, try nothing")
+	f.StringVar(&o.document, "document", "",
+		"write docs/attempts.md and the table in SECURITY.md of this `repository` from its files of holds, try nothing")
 	f.StringVar(&o.isolation, "isolation", "", "what cloisters are built of: native or docker (the engine of DOCKER_HOST)")
 	f.StringVar(&o.image, "image", "", "the system inside: an image's `name`, or ./ARCHIVE.tar")
 	f.StringVar(&o.images, "images", "", "`folder` of images that are unpacked already, an instance's images")
@@ -62,7 +63,9 @@ func parse(words []string) (options, error) {
 		fmt.Fprint(f.Output(), usage)
 		f.PrintDefaults()
 	}
-	if slices.ContainsFunc(words, func(w string) bool { return w == "-h" || w == "-help" || w == "--help" || w == "help" }) {
+	if slices.ContainsFunc(words, func(w string) bool {
+		return w == "-h" || w == "-help" || w == "--help" || w == "help"
+	}) {
 		f.SetOutput(os.Stdout)
 		f.Usage()
 		return o, &statusError{0}
@@ -79,7 +82,7 @@ func parse(words []string) (options, error) {
 	return o, o.settle()
 }
 
-// wrong words are told with where to look.
+// wrong words are reported with where to look.
 func wrong(format string, args ...any) error {
 	fmt.Fprintf(os.Stderr, "cloister-escape: "+format+"\nhint: cloister-escape -h\n", args...)
 	return &statusError{2}
@@ -149,7 +152,9 @@ func (o options) cases() ([]escape.Case, error) {
 	if err != nil {
 		return nil, wrong("-run: %v", err)
 	}
-	out := slices.DeleteFunc(corpus.All(), func(c escape.Case) bool { return !pattern.MatchString(c.ID) || !c.In(o.Kind.Column()) })
+	out := slices.DeleteFunc(corpus.All(), func(c escape.Case) bool {
+		return !pattern.MatchString(c.ID) || !c.In(o.Kind.Column())
+	})
 	if o.short {
 		out = slices.DeleteFunc(out, func(c escape.Case) bool { return !c.Shares() && c.Only == "" })
 	}

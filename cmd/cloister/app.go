@@ -72,7 +72,7 @@ func newEnviron(pairs []string) environ {
 func (e environ) get(key string) string { return e[key] }
 
 // home is the person's home folder: what the environment says or, where it says
-// nothing, what the system knows of the user; "" where nobody does.
+// nothing, what the system knows of the user; "" where no one does.
 func (a *app) home() string {
 	if h := a.env.get("HOME"); h != "" {
 		return h

@@ -23,7 +23,8 @@ import (
 func (a *app) approvalsCommand() *cobra.Command {
 	list := a.approvalsList()
 	c := group("approvals", "See and answer what a cloister asks for",
-		list, a.approvalsShow(), a.approvalsWatch(), a.approvalsAnswer("approve"), a.approvalsAnswer("deny"), a.approvalsUndo(), a.approvalsExport())
+		list, a.approvalsShow(), a.approvalsWatch(), a.approvalsAnswer("approve"), a.approvalsAnswer("deny"),
+		a.approvalsUndo(), a.approvalsExport())
 	c.RunE = list.RunE
 	c.Flags().AddFlagSet(list.Flags())
 	return c
@@ -167,7 +168,8 @@ func (a *app) listDecisions(list []api.Decision) {
 		case "session":
 			to = d.Session
 		}
-		rows = append(rows, []string{d.ID, d.Answer, d.Scope, d.Kind, short(whatOf(d)), to, d.At.Local().Format(time.DateTime), d.By})
+		rows = append(rows, []string{d.ID, d.Answer, d.Scope, d.Kind, short(whatOf(d)), to,
+			d.At.Local().Format(time.DateTime), d.By})
 	}
 	a.table(rows)
 }
@@ -240,7 +242,9 @@ func (a *app) approvalsAnswer(verb string) *cobra.Command {
 	c.Flags().StringVar(&f.scope, "scope", "once", "how long the answer holds: once, session, project or global")
 	c.Flags().StringVar(&f.pattern, "pattern", "", "answer for all of `*.NAME`, which must hold what was asked for")
 	c.Flags().BoolVar(&f.confirm, "confirm", false, "yes, in spite of the warning")
-	if err := c.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]string{"once", "session", "project", "global"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := c.RegisterFlagCompletionFunc("scope",
+		cobra.FixedCompletions([]string{"once", "session", "project", "global"},
+			cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is three lines above
 	}
 	return c
@@ -402,15 +406,16 @@ func (a *app) watchPanel(ctx context.Context, w *watching) error {
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	err := tui.Run(ctx, a.stdin, a.stdout, resized, news, func(id string, allow bool, r api.ApprovalReply) (string, error) {
-		text := ""
-		err := a.withGuardian(ctx, func(c *client.Client) error {
-			i, err := c.Answer(ctx, id, allow, r)
-			text = i.ID + " " + stateOf(i)
-			return err
+	err := tui.Run(ctx, a.stdin, a.stdout, resized, news,
+		func(id string, allow bool, r api.ApprovalReply) (string, error) {
+			text := ""
+			err := a.withGuardian(ctx, func(c *client.Client) error {
+				i, err := c.Answer(ctx, id, allow, r)
+				text = i.ID + " " + stateOf(i)
+				return err
+			})
+			return text, err
 		})
-		return text, err
-	})
 	left := ctx.Err() == nil
 	stop()
 	if errWatch := <-followed; err == nil && !left {

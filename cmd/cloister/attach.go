@@ -195,7 +195,8 @@ func (a *app) vanished(ctx context.Context, c *client.Client, was api.SessionInf
 		case <-tick.C:
 		}
 	}
-	return hinted(fmt.Errorf("%s is no more: %s", was.Name, reason), "cloister list -a shows what became of it", "cloister start begins another")
+	return hinted(fmt.Errorf("%s is no more: %s", was.Name, reason), "cloister list -a shows what became of it",
+		"cloister start begins another")
 }
 
 // knock connects to a terminal, that of a cloister too which is about to start.
@@ -290,7 +291,7 @@ func sweepDoors(d xdg.Dirs, live []string) error {
 	return errors.Join(errs...)
 }
 
-// answers reports whether anybody listens at a socket.
+// answers reports whether anyone listens at a socket.
 func answers(path string) bool {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {

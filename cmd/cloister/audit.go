@@ -26,7 +26,7 @@ func (a *app) auditCommand() *cobra.Command {
 		a.auditTail(), a.auditShow(), a.auditVerify(), a.auditAnchor(), a.auditExport())
 }
 
-// eachEvent reads what is recorded. A record that cannot be read is told and
+// eachEvent reads what is recorded. A record that cannot be read is reported and
 // makes the command fail at its end, but does not hide those after it.
 func (a *app) eachEvent(dir string, f audit.Filter, tell func(audit.Line)) error {
 	var bad []error
@@ -166,7 +166,8 @@ func (a *app) auditShow() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			seq, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil {
-				return wrongWords("cloister audit tail --json shows the numbers", "audit show: %q is not an event's number", args[0])
+				return wrongWords("cloister audit tail --json shows the numbers", "audit show: %q is not an event's number",
+					args[0])
 			}
 			d, err := a.dirs()
 			if err != nil {

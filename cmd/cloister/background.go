@@ -124,7 +124,8 @@ func (a *app) again(ctx context.Context, words ...string) (out []byte, status in
 		return nil, 0, err
 	}
 	defer null.Close()
-	p, err := os.StartProcess(self, append([]string{os.Args[0]}, words...), &os.ProcAttr{Env: os.Environ(), Files: []*os.File{null, w, w}})
+	p, err := os.StartProcess(self, append([]string{os.Args[0]}, words...),
+		&os.ProcAttr{Env: os.Environ(), Files: []*os.File{null, w, w}})
 	w.Close()
 	if err != nil {
 		return nil, 0, fmt.Errorf("start cloister again: %w", err)

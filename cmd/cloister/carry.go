@@ -44,12 +44,15 @@ private home is in it, with what the agent remembers and with logins that were m
 				return hinted(err, "cloister checkpoints "+w.Name)
 			}
 			err = a.recordState(cmd.Context(), api.StateRecord{
-				Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: made.ID, Reason: "export", Digest: made.Digest,
+				Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: made.ID, Reason: "export",
+				Digest: made.Digest,
 			})
 			if err != nil {
 				return err
 			}
-			return a.writeArchive(args[1], func(out io.Writer) error { return a.witness(cmd.Context(), w).Export(out, made.ID, !noHome) })
+			return a.writeArchive(args[1], func(out io.Writer) error {
+				return a.witness(cmd.Context(), w).Export(out, made.ID, !noHome)
+			})
 		},
 	}
 	c.Flags().BoolVar(&noHome, "no-home", false, "leave the private home out")
@@ -60,7 +63,8 @@ private home is in it, with what the agent remembers and with logins that were m
 func (a *app) writeArchive(name string, write func(io.Writer) error) (err error) {
 	if name == "-" {
 		if term.IsTerminal(int(a.stdout.Fd())) {
-			return wrongWords("cloister checkpoint export NAME - >FILE", "checkpoint export: an archive is nothing for a terminal")
+			return wrongWords("cloister checkpoint export NAME - >FILE",
+				"checkpoint export: an archive is nothing for a terminal")
 		}
 		return write(a.out)
 	}
@@ -119,11 +123,13 @@ it, and a file that is damaged or holds what no checkpoint does is refused whole
 				return err
 			}
 			name = cmp.Or(name, keptName(&runFlags{}, string(p.Root)))
-			made, from, err := s.Import(cmd.Context(), bufio.NewReader(in), name, string(p.Root), func(c store.Checkpoint) error {
-				return a.recordState(cmd.Context(), api.StateRecord{
-					Kind: audit.StateCheckpoint, Cloister: name, Project: string(p.Root), Resource: c.ID, Reason: "import", Digest: c.Digest,
+			made, from, err := s.Import(cmd.Context(), bufio.NewReader(in), name, string(p.Root),
+				func(c store.Checkpoint) error {
+					return a.recordState(cmd.Context(), api.StateRecord{
+						Kind: audit.StateCheckpoint, Cloister: name, Project: string(p.Root), Resource: c.ID, Reason: "import",
+						Digest: c.Digest,
+					})
 				})
-			})
 			if err != nil {
 				return fmt.Errorf("checkpoint %w", err)
 			}

@@ -219,7 +219,8 @@ func (a *app) resumeIn(ctx context.Context, names []string, project, agentName, 
 		words := []string{"start", "-d", "--name", name, "--workspace", "overlay", "-C", project, "--agent", agentName, "--"}
 		out, status, err := a.again(ctx, append(words, agent.Find(agentName).Resumed(prompt)...)...)
 		if err == nil && status != 0 {
-			err = hinted(fmt.Errorf("fork: %s is made, but %s was not started: %s", name, agentName, strings.Join(lastLines(out, 3), "; ")),
+			err = hinted(fmt.Errorf("fork: %s is made, but %s was not started: %s", name, agentName,
+				strings.Join(lastLines(out, 3), "; ")),
 				"cloister start --name "+name+" --workspace overlay")
 		}
 		errs = append(errs, err)

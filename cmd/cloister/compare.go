@@ -46,7 +46,8 @@ a line for each path, a column for each cloister, with the lines that it added a
 What several changed to the same has the same letter. --run runs a command in a copy of
 each, one after the other, and tells its exit status and its last lines: what it writes is
 given up.`,
-		Example:           "  cloister fork k --count 3 -- 'try another way'\n  cloister compare k-1 k-2 k-3 --run 'go test ./...'",
+		Example: "  cloister fork k --count 3 -- 'try another way'\n  cloister compare k-1 k-2 k-3 --run 'go " +
+			"test ./...'",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeKeptMore,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -137,18 +138,21 @@ func (a *app) tryIn(ctx context.Context, w *store.Workspace, at, command string)
 	defer func() { err = errors.Join(err, s.Forget(names[0])) }()
 	a.notice("cloister: %s: %s", w.Name, command)
 	began := time.Now()
-	out, status, err := a.again(ctx, "run", "--workspace", "overlay", "--name", names[0], "-C", w.Project, "--", "sh", "-c", command)
+	out, status, err := a.again(ctx, "run", "--workspace", "overlay", "--name", names[0], "-C", w.Project, "--", "sh",
+		"-c", command)
 	if err != nil {
 		return nil, err
 	}
-	return &testRun{Command: command, Status: status, DurationMS: time.Since(began).Milliseconds(), Last: lastLines(out, 10)}, nil
+	return &testRun{Command: command, Status: status, DurationMS: time.Since(began).Milliseconds(),
+		Last: lastLines(out, 10)}, nil
 }
 
 func lastLines(out []byte, n int) []string {
 	lines := []string{}
 	for line := range bytes.Lines(out) {
 		// What the trial itself leaves is given up: nothing to be told of.
-		if text := strings.TrimRight(string(line), "\r\n"); !strings.HasPrefix(text, "hint: cloister diff ") && !strings.HasSuffix(text, " changed in the overlay, not in the project") {
+		if text := strings.TrimRight(string(line), "\r\n"); !strings.HasPrefix(text, "hint: cloister diff ") &&
+			!strings.HasSuffix(text, " changed in the overlay, not in the project") {
 			lines = append(lines, text)
 		}
 	}

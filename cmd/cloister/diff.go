@@ -75,7 +75,8 @@ func (a *app) diffOf(ctx context.Context, args []string, checkpoint string) (*st
 	}
 	if len(d.Changes) == 0 && len(rel) > 0 {
 		if _, err := os.Lstat(filepath.Join(w.Project, rel[0])); err != nil {
-			err := hinted(fmt.Errorf("no kept workspace %s, and no path of that name in %s", paths[0], w.Name), "cloister diff "+w.Name+" --name-only")
+			err := hinted(fmt.Errorf("no kept workspace %s, and no path of that name in %s", paths[0], w.Name),
+				"cloister diff "+w.Name+" --name-only")
 			return nil, nil, errors.Join(err, d.Close(), w.Close())
 		}
 	}
@@ -262,7 +263,8 @@ func (a *app) apply(ctx context.Context, w *store.Workspace, d *store.Diff, f ap
 			return a.conflicts("apply", w.Name, err)
 		}
 		if err := w.Adopt(ctx, merged); err != nil {
-			return fmt.Errorf("apply %s: it is applied, but the cloister has its own of %s still: %w", w.Name, strings.Join(merged, ", "), err)
+			return fmt.Errorf("apply %s: it is applied, but the cloister has its own of %s still: %w", w.Name,
+				strings.Join(merged, ", "), err)
 		}
 	}
 	if f.asJSON {

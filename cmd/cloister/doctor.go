@@ -205,14 +205,16 @@ func room(dir string) (status kernel.Status, detail, fix string) {
 
 // checkHostCommands makes a control group as a host command gets, and removes it.
 func checkHostCommands() check {
-	c := check{ID: "host-commands", Title: "Limits of host commands", Status: kernel.OK, Detail: "a control group each: memory, processes, processor time, an end of all"}
+	c := check{ID: "host-commands", Title: "Limits of host commands", Status: kernel.OK,
+		Detail: "a control group each: memory, processes, processor time, an end of all"}
 	group, _, err := hostexec.NewGroup("host-cloister-probe-"+strconv.Itoa(os.Getpid()), hostexec.Limits{PIDs: 1})
 	if err == nil {
 		err = group.Close()
 	}
 	if err != nil {
 		c.Status, c.Detail = kernel.Warn, "time and output are bounded, memory and processes are not: "+err.Error()
-		c.Fix = "have the service manager delegate a cgroup to the guardian: systemd-run --user --scope -p Delegate=yes cloister guardian start, or run as root"
+		c.Fix = "have the service manager delegate a cgroup to the guardian: systemd-run --user --scope -p Delegate=yes " +
+			"cloister guardian start, or run as root"
 	}
 	return c
 }
@@ -263,7 +265,8 @@ func (a *app) checkGuardian(ctx context.Context, d xdg.Dirs) check {
 }
 
 func (a *app) tellDiagnosis(d diagnosis) {
-	colours := map[string]int{"ok": green, "warn": yellow, "fail": red, "enforced": green, "partial": yellow, "absent": red}
+	colours := map[string]int{"ok": green, "warn": yellow, "fail": red, "enforced": green, "partial": yellow,
+		"absent": red}
 	tell := func(word, what, detail, fix string) {
 		a.out.WriteString(a.paint(fmt.Sprintf("%-8s", word), colours[word]))
 		a.line("  %-34s  %s", what, detail)

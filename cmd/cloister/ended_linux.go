@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchEnd watches a process that is nobody's child here. The function that it
+// watchEnd watches a process that is no one's child here. The function that it
 // gives waits until the process has ended; whether its parent has taken note
 // does not matter, which kill(2) could not tell.
 func watchEnd(pid int) (wait func(context.Context) error, err error) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// watchEnd watches a process that is nobody's child here. The function that it
+// watchEnd watches a process that is no one's child here. The function that it
 // gives waits until there is no process of that number.
 func watchEnd(pid int) (wait func(context.Context) error, err error) {
 	return func(ctx context.Context) error {

@@ -96,7 +96,8 @@ func (a *app) complain(err error) {
 			hints = folderHints(e)
 		}
 		if unbuilt && a.env.get("CLOISTER") == "1" {
-			hints = append([]string{"this is inside the cloister " + a.env.get("CLOISTER_NAME") + " already: run the command as it is"}, hints...)
+			hints = append([]string{"this is inside the cloister " + a.env.get("CLOISTER_NAME") +
+				" already: run the command as it is"}, hints...)
 		}
 		for _, h := range hints {
 			fmt.Fprintf(a.stderr, "hint: %s\n", printable(h))

@@ -82,7 +82,8 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 	// Before the start, or a Ctrl-C between the two would end this process
 	// and leave the command.
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH,
+		syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	box, err := d.Exec(ctx, info.InitPID, spec, sandbox.Wiring{Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
 	if err != nil {

@@ -72,7 +72,9 @@ func (a *app) policyExplain() *cobra.Command {
 	c.Flags().StringVarP(&f.method, "method", "X", "", "`METHOD` of the request, GET for a URL; of ssh fetch or push")
 	c.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "`'NAME: VALUE'` that the request has")
 	c.Flags().StringVar(&f.arguments, "arguments", "", "`JSON` object that an MCP tool is called with")
-	c.Flags().StringVar(&f.feature, "feature", "", "what NAME of an MCP server is: tool unless said, prompt or resource; or sampling, elicitation or roots, which have none")
+	c.Flags().StringVar(&f.feature, "feature", "",
+		"what NAME of an MCP server is: tool unless said, prompt or resource; or sampling, elicitation or roots, which "+
+			"have none")
 	a.sessionFlag(c, &f.session, "judge by that session's policy")
 	return c
 }
@@ -90,13 +92,15 @@ func (f *explainWords) question(args []string) (api.ExplainRequest, error) {
 	}
 	call := args[0] == "mcp" && len(args) > 1
 	if !call && f.arguments+f.feature != "" {
-		return api.ExplainRequest{}, wrongWords("cloister policy explain mcp SERVER NAME --arguments JSON", "policy explain: --arguments and --feature are of a call to an MCP server")
+		return api.ExplainRequest{}, wrongWords("cloister policy explain mcp SERVER NAME --arguments JSON",
+			"policy explain: --arguments and --feature are of a call to an MCP server")
 	}
 	switch {
 	case call && f.method == "" && len(f.headers) == 0:
 		return f.call(args[1:])
 	case call:
-		return api.ExplainRequest{}, wrongWords("leave out -X and -H", "policy explain: a call to an MCP server has no method and no headers")
+		return api.ExplainRequest{}, wrongWords("leave out -X and -H",
+			"policy explain: a call to an MCP server has no method and no headers")
 	case args[0] == "secret" && len(args) == 3:
 		if err := vault.CheckName(args[1]); err != nil {
 			return api.ExplainRequest{}, wrongWords("such as GITHUB_TOKEN", "policy explain: %v", err)
@@ -105,13 +109,14 @@ func (f *explainWords) question(args []string) (api.ExplainRequest, error) {
 		req.Secret = args[1]
 		return req, err
 	case len(args) > 1:
-		return api.ExplainRequest{}, wrongWords("one of HOST[:PORT], [METHOD] URL, mcp SERVER [NAME], secret NAME URL", "policy explain: %q explains nothing", args[1])
+		return api.ExplainRequest{}, wrongWords("one of HOST[:PORT], [METHOD] URL, mcp SERVER [NAME], secret NAME URL",
+			"policy explain: %q explains nothing", args[1])
 	}
 	req, err := explained(args[0], f.method, f.headers)
 	return req, err
 }
 
-// methodWord says whether a word is a request's method, and no host.
+// methodWord reports whether a word is a request's method, and no host.
 func methodWord(word string) bool {
 	return word != "" && strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
@@ -124,7 +129,8 @@ func (f *explainWords) call(args []string) (api.ExplainRequest, error) {
 	if f.arguments != "" {
 		var object map[string]any
 		if err := json.Unmarshal([]byte(f.arguments), &object); err != nil {
-			return api.ExplainRequest{}, wrongWords(`such as '{"path": "README.md"}'`, "policy explain: --arguments is no JSON object: %v", err)
+			return api.ExplainRequest{}, wrongWords(`such as '{"path": "README.md"}'`,
+				"policy explain: --arguments is no JSON object: %v", err)
 		}
 		call.Arguments = json.RawMessage(f.arguments)
 	}

@@ -25,7 +25,8 @@ import (
 
 func (a *app) guardianCommand() *cobra.Command {
 	return group("guardian", "Start, stop, ask and watch the daemon that every cloister depends on",
-		a.guardianStart(), a.guardianStop(), a.guardianStatus(), a.guardianReload(), a.guardianOpen(), a.guardianAPI(), a.guardianDaemon(), a.guardianProbe(), guardianKeep())
+		a.guardianStart(), a.guardianStop(), a.guardianStatus(), a.guardianReload(), a.guardianOpen(), a.guardianAPI(),
+		a.guardianDaemon(), a.guardianProbe(), guardianKeep())
 }
 
 // locksDir is where the sessions of one project find each other.
@@ -64,7 +65,8 @@ func (e *takenError) Unwrap() error { return e.err }
 
 // wordFor says an error for another process.
 func wordFor(err error) guardianWord {
-	w := guardianWord{Ready: err == nil, Taken: errors.Is(err, guardian.ErrAlreadyRunning) || errors.Is(err, audit.ErrInUse)}
+	w := guardianWord{Ready: err == nil, Taken: errors.Is(err, guardian.ErrAlreadyRunning) ||
+		errors.Is(err, audit.ErrInUse)}
 	if err != nil {
 		for _, e := range apart(err) {
 			hints := hintsOf(e)
@@ -126,7 +128,7 @@ func (a *app) spawnGuardian(d xdg.Dirs) error {
 	if err != nil {
 		return fmt.Errorf("start the guardian: %w", err)
 	}
-	// The guardian is nobody's child for long: this process may live for days
+	// The guardian is no one's child for long: this process may live for days
 	// as a shim, and must not keep it as a zombie.
 	go func() { _, _ = p.Wait() }()
 	if err := ready.SetReadDeadline(time.Now().Add(patience)); err != nil {

@@ -51,7 +51,8 @@ func callGate(ctx context.Context, argv, said []string) int {
 		return statusUnbuilt
 	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+		syscall.SIGUSR2)
 	c := &hostexec.Caller{
 		Gate: net.JoinHostPort(gateAddress, strconv.Itoa(hostexec.Port)), Dir: dir,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals, Said: said,
@@ -75,7 +76,9 @@ func (a *app) hostCaller(cfg *config.Config, f *runFlags) sandbox.HostPath {
 // gitEnv is the environment of git where it speaks with a remote: besides what a
 // host command gets, where the person's credentials are, and their way out.
 func (a *app) gitEnv(hostEnv []string) []string {
-	env := slices.DeleteFunc(slices.Clone(hostEnv), func(e string) bool { return strings.HasPrefix(e, "CLOISTER_") || strings.HasPrefix(e, "LANG=") })
+	env := slices.DeleteFunc(slices.Clone(hostEnv), func(e string) bool {
+		return strings.HasPrefix(e, "CLOISTER_") || strings.HasPrefix(e, "LANG=")
+	})
 	for _, key := range []string{
 		"SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO",
 		"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -96,7 +99,8 @@ func shims(cfg *config.Config) (programs, remotes []string) {
 			continue
 		}
 		for _, r := range slices.Concat(cfg.Hostexec.ManualApprove, cfg.Hostexec.AutoApprove) {
-			if r.Program == "git" && len(r.Args) > 1 && slices.Contains([]string{"push", "fetch"}, r.Args[0]) && !strings.HasPrefix(r.Args[1], "<") && !slices.Contains(remotes, r.Args[1]) {
+			if r.Program == "git" && len(r.Args) > 1 && slices.Contains([]string{"push", "fetch"}, r.Args[0]) &&
+				!strings.HasPrefix(r.Args[1], "<") && !slices.Contains(remotes, r.Args[1]) {
 				remotes = append(remotes, r.Args[1])
 			}
 		}

@@ -129,7 +129,8 @@ func numbers(text string, most int) (map[int]bool, error) {
 			last, err = strconv.Atoi(to)
 		}
 		if err != nil || first < 1 || last < first || last > most {
-			return nil, wrongWords("cloister diff --hunks numbers them", "apply: --hunk: %q is no number from 1 to %d, and no range of them", part, most)
+			return nil, wrongWords("cloister diff --hunks numbers them",
+				"apply: --hunk: %q is no number from 1 to %d, and no range of them", part, most)
 		}
 		for n := first; n <= last; n++ {
 			out[n-1] = true
@@ -148,7 +149,8 @@ q - apply nothing from here on
 // askHunks asks about one after the other, as git add -p does.
 func (a *app) askHunks(ctx context.Context, d *store.Diff, list []hunk) (map[int]bool, error) {
 	if !term.IsTerminal(int(a.stdin.Fd())) {
-		return nil, wrongWords("cloister diff --hunks numbers them; then cloister apply --hunk=1,3-5", "apply: --hunk: there is no terminal to ask at")
+		return nil, wrongWords("cloister diff --hunks numbers them; then cloister apply --hunk=1,3-5",
+			"apply: --hunk: there is no terminal to ask at")
 	}
 	in := bufio.NewReader(a.stdin)
 	yes := map[int]bool{}
@@ -211,8 +213,10 @@ func (f *applyFlags) register(c *cobra.Command) {
 	fl := c.Flags()
 	fl.BoolVar(&f.autoRun, "auto-run", false, "also files that programs of the host run or obey")
 	fl.BoolVar(&f.asJSON, "json", false, "as JSON")
-	fl.BoolVar(&f.merge, "merge", false, "merge texts that were changed in the project too, where no line was changed by both")
-	fl.StringVar(&f.hunk, "hunk", "", "choose single changes: at the terminal, or by `NUMBERS` such as --hunk=1,3-5, as diff --hunks has them")
+	fl.BoolVar(&f.merge, "merge", false, "merge texts that were changed in the project too, where no line was changed "+
+		"by both")
+	fl.StringVar(&f.hunk, "hunk", "", "choose single changes: at the terminal, or by `NUMBERS` such as --hunk=1,3-5, as "+
+		"diff --hunks has them")
 	fl.Lookup("hunk").NoOptDefVal = asked
 	c.MarkFlagsMutuallyExclusive("merge", "hunk")
 }

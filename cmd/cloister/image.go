@@ -19,7 +19,8 @@ import (
 )
 
 func (a *app) imageCommand() *cobra.Command {
-	return group("image", "The images that a cloister's system can be", a.imageListCommand(), a.imagePullCommand(), a.imageBuildCommand(), a.imageInspectCommand(), a.imageRemoveCommand())
+	return group("image", "The images that a cloister's system can be", a.imageListCommand(), a.imagePullCommand(),
+		a.imageBuildCommand(), a.imageInspectCommand(), a.imageRemoveCommand())
 }
 
 // images is this instance's store.
@@ -45,7 +46,8 @@ const baseImage = "cloister-base"
 // system is what --image or the configuration names as the system inside: the
 // zero value where neither does and the driver needs none. The image cannot be
 // removed while this process lives.
-func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs, driver sandbox.Driver) (sandbox.Root, []string, error) {
+func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs,
+	driver sandbox.Driver) (sandbox.Root, []string, error) {
 	none := sandbox.Root{}
 	k, ok := driver.(keeper)
 	if !ok {
@@ -67,7 +69,7 @@ func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs, driver san
 			return root, path, err
 		}
 		if base {
-			// Nobody named it, so nobody asked for it to be fetched.
+			// No one named it, so no one asked for it to be fetched.
 			return none, nil, hinted(fmt.Errorf("there is no base image: %w", unknown),
 				"make it: cloister image build, or cloister image build --from-host", "or name another: --image IMAGE")
 		}
@@ -141,7 +143,8 @@ func lineOf(s *image.Store, i image.Image) imageLine {
 	if path == nil {
 		path = []string{}
 	}
-	return imageLine{i.ID, i.Digest, names, i.Source, i.OS, i.Arch, i.Size, i.Files, i.LeftOut, i.Created, i.Stored, path, s.Root(i)}
+	return imageLine{i.ID, i.Digest, names, i.Source, i.OS, i.Arch, i.Size, i.Files, i.LeftOut, i.Created, i.Stored, path,
+		s.Root(i)}
 }
 
 func (a *app) imageListCommand() *cobra.Command {
@@ -170,7 +173,8 @@ func (a *app) imageListCommand() *cobra.Command {
 				if name == "" {
 					name = l.Source
 				}
-				rows = append(rows, []string{name, list[n].Short(), l.StoredAt.Local().Format("2006-01-02 15:04"), fmt.Sprintf("%.1f MiB", float64(l.Size)/(1<<20))})
+				rows = append(rows, []string{name, list[n].Short(), l.StoredAt.Local().Format("2006-01-02 15:04"),
+					fmt.Sprintf("%.1f MiB", float64(l.Size)/(1<<20))})
 			}
 			a.table(rows)
 			if len(lines) == 0 {
@@ -216,7 +220,8 @@ type buildFlags struct {
 func (a *app) imageBuildCommand() *cobra.Command {
 	f := &buildFlags{}
 	c := &cobra.Command{
-		Use: "build", Short: "Make an image: the base image, one by a definition of yours, or one of this machine's packages", Args: counted(0, 0),
+		Use: "build", Short: "Make an image: the base image, one by a definition of yours, or one of this machine's packages",
+		Args: counted(0, 0),
 		Long: "Make an image. Without flags that is the base image, in which agents find what they\n" +
 			"work with: Debian, git, ripgrep, Node, Python, Go, a C compiler and the agents. A\n" +
 			"Docker engine builds it by a definition (--show prints it, --file names another). Its\n" +
@@ -228,13 +233,16 @@ func (a *app) imageBuildCommand() *cobra.Command {
 			"Debian has, the usual tools of an agent as far as they are installed here (git,\n" +
 			"ripgrep, Node, Python, Go, a C compiler), the packages named, with all that they\n" +
 			"depend on, and the agents named, as they are installed here.",
-		Example: "  cloister image build\n  cloister image build --file env.Dockerfile --allow downloads.example.com -t work\n  cloister image build --from-host --agent claude --package postgresql-client -t work",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.imageBuild(cmd.Context(), f) },
+		Example: "  cloister image build\n  cloister image build --file env.Dockerfile --allow downloads.example.com -t " +
+			"work\n  cloister image build --from-host --agent claude --package postgresql-client -t work",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.imageBuild(cmd.Context(), f) },
 	}
 	fl := c.Flags()
-	fl.BoolVar(&f.fromHost, "from-host", false, "of this machine's installed packages (Debian and its kin), without an engine")
+	fl.BoolVar(&f.fromHost, "from-host", false,
+		"of this machine's installed packages (Debian and its kin), without an engine")
 	fl.StringVarP(&f.tag, "tag", "t", baseImage, "`NAME` of the image")
-	fl.StringArrayVar(&f.packages, "package", nil, "with --from-host: also this installed `PACKAGE`, with all that it depends on")
+	fl.StringArrayVar(&f.packages, "package", nil,
+		"with --from-host: also this installed `PACKAGE`, with all that it depends on")
 	fl.StringArrayVar(&f.agents, "agent", nil, "with --from-host: also this `AGENT`, which PATH finds")
 	fl.StringVarP(&f.file, "file", "f", "", "build by this `DEFINITION` (a Dockerfile) instead of the base image's")
 	fl.StringArrayVar(&f.allow, "allow", nil, "allow the steps `DOMAIN[:PORT]`")
@@ -253,10 +261,12 @@ func (f *buildFlags) check() error {
 	case !f.fromHost && len(f.packages) > 0:
 		return wrongWords("cloister image build --from-host --package NAME", "image build: --package is for --from-host")
 	case !f.fromHost && len(f.agents) > 0:
-		return wrongWords("the base image has the agents; of this machine's: cloister image build --from-host --agent NAME", "image build: --agent is for --from-host")
+		return wrongWords("the base image has the agents; of this machine's: cloister image build --from-host --agent NAME",
+			"image build: --agent is for --from-host")
 	}
 	if err := image.Check(f.tag); err != nil || strings.Contains(f.tag, "@") || image.IsLocal(f.tag) {
-		return wrongWords("names are lower-case, such as cloister-base or work:2", "image build: --tag %q is no name of an image", f.tag)
+		return wrongWords("names are lower-case, such as cloister-base or work:2",
+			"image build: --tag %q is no name of an image", f.tag)
 	}
 	if len(f.allow) > 0 {
 		if err := destination.Check(f.allow, nil); err != nil {
@@ -314,7 +324,8 @@ func (a *app) installed(agents []string) ([]string, error) {
 func (a *app) found(program string) string {
 	for dir := range strings.SplitSeq(a.env.get("PATH"), ":") {
 		file := filepath.Join(dir, program)
-		if fi, err := os.Stat(file); err == nil && filepath.IsAbs(dir) && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
+		if fi, err := os.Stat(file); err == nil && filepath.IsAbs(dir) && fi.Mode().IsRegular() &&
+			fi.Mode().Perm()&0o111 != 0 {
 			return file
 		}
 	}
@@ -341,7 +352,8 @@ func (a *app) imageInspectCommand() *cobra.Command {
 
 func (a *app) imageRemoveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove IMAGE...", Aliases: []string{"rm"}, Short: "Remove images, or one of several names of an image", Args: counted(1, 1<<20),
+		Use: "remove IMAGE...", Aliases: []string{"rm"}, Short: "Remove images, or one of several names of an image",
+		Args:              counted(1, 1<<20),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.images()

@@ -52,7 +52,8 @@ func (a *app) importConfig(path string) error {
 	switch _, err := os.Lstat(file); {
 	case err == nil:
 		a.out.WriteString(read.Text)
-		return hinted(fmt.Errorf("import %s: %s is there already, and stays as it is", path, file), "take over what you want of what was printed: cloister config edit")
+		return hinted(fmt.Errorf("import %s: %s is there already, and stays as it is", path, file),
+			"take over what you want of what was printed: cloister config edit")
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("import: %w", err)
 	}

@@ -27,9 +27,11 @@ they get. Nothing that is there is written over.`,
 		Args:    counted(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error { return a.initProject(dir, name) },
 	}
-	c.Flags().StringVar(&name, "template", "", "one of "+strings.Join(config.TemplateNames(), ", ")+"; found out unless said")
+	c.Flags().StringVar(&name, "template", "",
+		"one of "+strings.Join(config.TemplateNames(), ", ")+"; found out unless said")
 	c.Flags().StringVarP(&dir, "project", "C", ".", "the project, instead of the current folder's")
-	_ = c.RegisterFlagCompletionFunc("template", cobra.FixedCompletions(config.TemplateNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("template",
+		cobra.FixedCompletions(config.TemplateNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -82,7 +84,8 @@ func templateOf(root, name string) (t config.Template, why string, err error) {
 			return t, "", err
 		}
 		for _, sign := range t.Signs {
-			if info, err := os.Lstat(filepath.Join(root, sign)); err == nil && info.Mode().IsRegular() && !slices.Contains(found, n) {
+			if info, err := os.Lstat(filepath.Join(root, sign)); err == nil && info.Mode().IsRegular() &&
+				!slices.Contains(found, n) {
 				found, why = append(found, n), ", by "+sign
 			}
 		}
@@ -92,7 +95,9 @@ func templateOf(root, name string) (t config.Template, why string, err error) {
 		t, err = config.LoadTemplate(found[0])
 		return t, why, err
 	case 0:
-		return t, "", wrongWords("one of: --template "+strings.Join(names, ", --template "), "init: nothing at the top of %s says what the project is", root)
+		return t, "", wrongWords("one of: --template "+strings.Join(names, ", --template "),
+			"init: nothing at the top of %s says what the project is", root)
 	}
-	return t, "", wrongWords("say which: --template "+strings.Join(found, ", or --template "), "init: the project is more than one thing: %s", strings.Join(found, ", "))
+	return t, "", wrongWords("say which: --template "+strings.Join(found, ", or --template "),
+		"init: the project is more than one thing: %s", strings.Join(found, ", "))
 }

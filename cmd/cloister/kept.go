@@ -39,7 +39,7 @@ func (a *app) keep(f *runFlags, data, project string) (*store.Use, error) {
 	return use, err
 }
 
-// uppersOf are the folders of a kept workspace as the driver is told of them.
+// uppersOf are the folders of a kept workspace as the driver is notified of them.
 func uppersOf(m store.Mount) workspace.Uppers {
 	of := func(o store.Overlay) *sandbox.Upper {
 		return &sandbox.Upper{Store: sandbox.HostPath(m.Store), Dir: o.Upper, Work: o.Work, Lower: o.Lower}
@@ -47,7 +47,7 @@ func uppersOf(m store.Mount) workspace.Uppers {
 	return workspace.Uppers{Project: of(m.Project), Home: of(m.Home), Git: of(m.Git)}
 }
 
-// keptName is a name for a kept workspace that nobody named: the folder's with four
+// keptName is a name for a kept workspace that no one named: the folder's with four
 // random digits. It must be known before the session is granted one.
 func keptName(f *runFlags, project string) string {
 	if f.Verb == "start" {
@@ -90,7 +90,8 @@ func afterKept(ctx context.Context, f *runFlags, data string) (notices []string,
 		return nil, err
 	}
 	if n == 0 {
-		return []string{fmt.Sprintf("cloister: no file of the project changed; what the agent knows is kept: cloister start --name %s goes on", use.Name)}, nil
+		return []string{fmt.Sprintf("cloister: no file of the project changed; what the agent knows is kept: cloister "+
+			"start --name %s goes on", use.Name)}, nil
 	}
 	return []string{
 		fmt.Sprintf("cloister: %s changed in the overlay, not in the project", files(n)),
@@ -159,7 +160,8 @@ func (a *app) keptHere(name string) (*store.Workspace, error) {
 		if near := nearest.Word(name, names); near != "" {
 			return nil, hinted(fmt.Errorf("no kept workspace %s", name), "did you mean "+near+"?")
 		}
-		return nil, hinted(fmt.Errorf("no kept workspace %s", name), "cloister run --workspace overlay keeps what its command changes")
+		return nil, hinted(fmt.Errorf("no kept workspace %s", name),
+			"cloister run --workspace overlay keeps what its command changes")
 	}
 	if err != nil {
 		return nil, err
@@ -190,7 +192,8 @@ func (a *app) onlyHere(s *store.Store, names []string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", hinted(fmt.Errorf("%s has no kept workspace", p.Root), "cloister run --workspace overlay keeps what its command changes")
+		return "", hinted(fmt.Errorf("%s has no kept workspace", p.Root),
+			"cloister run --workspace overlay keeps what its command changes")
 	}
 	return "", wrongWords("name one: "+strings.Join(found, ", "), "%s has %d kept workspaces", p.Root, len(found))
 }
@@ -206,7 +209,8 @@ func nameAt(text string) (name, checkpoint string) {
 func (a *app) witness(ctx context.Context, w *store.Workspace) *store.Workspace {
 	w.Sealed = func(c store.Checkpoint) error {
 		return a.recordState(ctx, api.StateRecord{
-			Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: c.ID, Reason: c.Message, Digest: c.Digest,
+			Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: c.ID, Reason: c.Message,
+			Digest: c.Digest,
 		})
 	}
 	w.Known = func(c store.Checkpoint) (string, error) {
@@ -227,7 +231,8 @@ func (a *app) witness(ctx context.Context, w *store.Workspace) *store.Workspace 
 
 // record has the guardian record an act, before it is done.
 func (a *app) record(ctx context.Context, w *store.Workspace, kind, resource, reason string) error {
-	return a.recordState(ctx, api.StateRecord{Kind: kind, Cloister: w.Name, Project: w.Project, Resource: resource, Reason: reason})
+	return a.recordState(ctx, api.StateRecord{Kind: kind, Cloister: w.Name, Project: w.Project, Resource: resource,
+		Reason: reason})
 }
 
 func (a *app) recordState(ctx context.Context, r api.StateRecord) error {

@@ -44,7 +44,8 @@ func (a *app) listCommand() *cobra.Command {
 			a.listSessions(listed, time.Now())
 			a.tellReviews()
 			if len(listed) == 0 && err == nil {
-				a.notice("no cloister runs; cloister start begins this project's%s", unless(all, ", cloister list -a shows those that ended"))
+				a.notice("no cloister runs; cloister start begins this project's%s",
+					unless(all, ", cloister list -a shows those that ended"))
 			}
 			return nil
 		},
@@ -71,7 +72,8 @@ func (a *app) listed(found []api.SessionInfo) []listed {
 			continue
 		}
 		// A later cloister of the name may have written it anew.
-		if info, statErr := os.Stat(outputFile(d, s.Name)); statErr == nil && (s.StoppedAt.IsZero() || !info.ModTime().After(s.StoppedAt)) {
+		if info, statErr := os.Stat(outputFile(d, s.Name)); statErr == nil &&
+			(s.StoppedAt.IsZero() || !info.ModTime().After(s.StoppedAt)) {
 			out[i].LastActivity = info.ModTime().UTC()
 		}
 	}
@@ -105,7 +107,8 @@ func (a *app) listSessions(found []listed, now time.Time) {
 			active = age(now.Sub(s.LastActivity)) + " ago"
 		}
 		rows = append(rows, []string{
-			s.Name, s.Project, orDash(s.Branch), orDash(s.Agent), s.Isolation, s.Mode, state, age(until.Sub(s.CreatedAt)), active, fmt.Sprint(s.PID),
+			s.Name, s.Project, orDash(s.Branch), orDash(s.Agent), s.Isolation, s.Mode, state, age(until.Sub(s.CreatedAt)),
+			active, fmt.Sprint(s.PID),
 		})
 		for _, c := range more {
 			rows[len(rows)-1] = append(rows[len(rows)-1], orDash(c.value(s)))
@@ -117,7 +120,8 @@ func (a *app) listSessions(found []listed, now time.Time) {
 			a.notice("%s: its folder %s was moved or removed; it works on in what it had", s.Name, s.Path)
 		}
 		// That a person stopped it is no news to them.
-		if s.State == api.StateFailed && s.Reason != "" || s.State == api.StateStopped && s.Reason != "" && s.Reason != stopWord {
+		if s.State == api.StateFailed && s.Reason != "" ||
+			s.State == api.StateStopped && s.Reason != "" && s.Reason != stopWord {
 			a.notice("%s: %s", s.Name, s.Reason)
 		}
 		if s.PendingAsks > 0 {

@@ -11,7 +11,7 @@ import (
 // locale is what the inside knows of this terminal, language and time. Each is
 // there also where the caller's environment has none, as for a job or a service:
 // TERM as docker sets it for a terminal, and the time zone of this machine. Where
-// there is no terminal programs hear so: git starts no editor then that nobody sees.
+// there is no terminal programs are informed of it: git starts no editor then that no one sees.
 func (a *app) locale() session.Locale {
 	l := session.Locale{Term: a.env.get("TERM"), Lang: a.env.get("LANG"), TZ: a.env.get("TZ")}
 	switch {

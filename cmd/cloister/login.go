@@ -74,7 +74,8 @@ func (a *app) login(ctx context.Context, service string) error {
 	a.notice("logged in to %s; the vault has it as %s", begun.Title, s.Name)
 	l, err := a.onDisk()
 	if err == nil && !slices.Contains(l.Config().Logins, service) {
-		a.notice("hint: cloisters get it as a placeholder with logins: [%s] in config.yaml, or in a project's own file", service)
+		a.notice("hint: cloisters get it as a placeholder with logins: [%s] in config.yaml, or in a project's own file",
+			service)
 	}
 	return err
 }

@@ -109,7 +109,7 @@ func rewound(f *os.File) error {
 }
 
 // lives reports whether a cloister of that name goes on. With the guardian gone
-// nobody knows; then it counts as living.
+// no one knows; then it counts as living.
 func (a *app) lives(ctx context.Context, name string) bool {
 	c, err := a.dial(ctx)
 	if err != nil {

@@ -56,20 +56,23 @@ func outerOf(d xdg.Dirs, places *taint.Register, p workspace.Project) ([]outerPr
 
 // outerFiles are what the projects around a project take away from sessions in it: the
 // files for the guardian, and what they say of files. They give nothing.
-func (k known) outerFiles(d xdg.Dirs, places *taint.Register, p workspace.Project, cfg *config.Config) ([]ownFile, error) {
+func (k known) outerFiles(d xdg.Dirs, places *taint.Register, p workspace.Project,
+	cfg *config.Config) ([]ownFile, error) {
 	around, err := outerOf(d, places, p)
 	if err != nil {
 		return nil, err
 	}
 	var out []ownFile
 	for _, o := range around {
-		files, err := o.known.files(d, workspace.Project{Root: sandbox.HostPath(o.root), Main: sandbox.HostPath(o.known.Root)}, cfg)
+		files, err := o.known.files(d, workspace.Project{Root: sandbox.HostPath(o.root),
+			Main: sandbox.HostPath(o.known.Root)}, cfg)
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range files {
 			f.project = f.project.Narrowed()
-			f.outer = &protect.Outer{Root: o.root, Under: o.under, Hide: f.project.Filesystem.Hide, Protect: f.project.Filesystem.Protect}
+			f.outer = &protect.Outer{Root: o.root, Under: o.under, Hide: f.project.Filesystem.Hide,
+				Protect: f.project.Filesystem.Protect}
 			f.project.Filesystem, f.project.Root, f.project.Version = config.Filesystem{}, "", 0
 			if o.known.Root == k.Root {
 				// A worktree inside its own repository: the rest holds already.

@@ -91,9 +91,10 @@ func (a *app) showPolicy(p api.Policy) error {
 func (a *app) sessionFlag(c *cobra.Command, into *string, what string) {
 	c.Flags().StringVar(into, "session", "", "`NAME`: "+what)
 	// An error means that the flag does not exist; the line above made it.
-	_ = c.RegisterFlagCompletionFunc("session", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.sessionNames(cmd.Context(), false), cobra.ShellCompDirectiveNoFileComp
-	})
+	_ = c.RegisterFlagCompletionFunc("session",
+		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return a.sessionNames(cmd.Context(), false), cobra.ShellCompDirectiveNoFileComp
+		})
 }
 
 func (a *app) policyCheck() *cobra.Command {
@@ -176,7 +177,8 @@ func explained(text, method string, headers []string) (api.ExplainRequest, error
 	}
 	to, err := authority.ParseHostPort(host, implied)
 	if err != nil {
-		return req, wrongWords("write HOST, HOST:PORT or a URL, such as https://api.example.com/repos", "policy explain: %v", err)
+		return req, wrongWords("write HOST, HOST:PORT or a URL, such as https://api.example.com/repos", "policy explain: %v",
+			err)
 	}
 	req.Connect = to.String()
 	return req, nil
@@ -251,7 +253,8 @@ func (a *app) tellExplanation(x api.Explanation) {
 		a.line("  %s %-5s  %s  (%s)%s", mark, m.Effect, m.Rule, m.Place, note)
 	}
 	if x.Inspect && x.Method == "" && x.Effect == "allow" {
-		a.line("  each request on it is judged: cloister policy explain https://%s/PATH --method METHOD", strings.TrimSuffix(x.Authority, ":443"))
+		a.line("  each request on it is judged: cloister policy explain https://%s/PATH --method METHOD",
+			strings.TrimSuffix(x.Authority, ":443"))
 	}
 	for _, h := range x.Hints {
 		a.line("  to allow it: %s", h)
@@ -362,7 +365,8 @@ func wanted(tests []config.PolicyTest) ([]policy.Test, error) {
 func requested(t config.PolicyTest) (string, *policy.HTTP, error) {
 	method, url, ok := strings.Cut(t.Request, " ")
 	if !ok || !strings.Contains(url, "://") {
-		return "", nil, wrongWords("such as request: GET https://api.example.com/repos", "request %q: want METHOD URL", t.Request)
+		return "", nil, wrongWords("such as request: GET https://api.example.com/repos", "request %q: want METHOD URL",
+			t.Request)
 	}
 	var headers []string
 	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
@@ -388,7 +392,8 @@ func (a *app) tellTests(file string, tests []config.PolicyTest, results []policy
 			a.line("FAIL  %s (%s): %v", r.Test.Name, place, r.Err)
 			continue
 		}
-		a.line("FAIL  %s (%s): %s is %s, not %s: %s", r.Test.Name, place, cmp.Or(tests[i].Request, r.Test.Connect), r.Verdict.Effect, r.Test.Want, r.Verdict.Reason)
+		a.line("FAIL  %s (%s): %s is %s, not %s: %s", r.Test.Name, place, cmp.Or(tests[i].Request, r.Test.Connect),
+			r.Verdict.Effect, r.Test.Want, r.Verdict.Reason)
 	}
 	a.line("%d of %d as expected", len(results)-failed, len(results))
 	return failed

@@ -58,7 +58,7 @@ func (k known) settings(d xdg.Dirs) string {
 	return filepath.Join(d.Config, "projects", k.Name+".yaml")
 }
 
-// projects reads every known project. One that cannot be read is told, and the
+// projects reads every known project. One that cannot be read is reported, and the
 // others are there.
 func (a *app) projects(d xdg.Dirs) ([]known, error) {
 	return readProjects(d, func(_ string, err error) { a.notice("cloister: %v; the others are there", err) })
@@ -127,7 +127,7 @@ func (a *app) register(d xdg.Dirs, root string) (known, error) {
 	return k, k.save(d)
 }
 
-// lockProjects waits until nobody else registers, trusts or forgets a project; who
+// lockProjects waits until no one else registers, trusts or forgets a project; who
 // closes it lets go.
 func lockProjects(d xdg.Dirs) (*os.File, error) {
 	if err := os.MkdirAll(projectsDir(d), 0o700); err != nil {
@@ -165,7 +165,8 @@ type projectWords struct {
 // ofProject is a configuration with what the person and the repository say of one
 // project over it, and what the projects around it take away. What the repository asks
 // for beyond the person's word waits for cloister project trust.
-func (a *app) ofProject(d xdg.Dirs, places *taint.Register, p workspace.Project, cfg *config.Config) (projectWords, error) {
+func (a *app) ofProject(d xdg.Dirs, places *taint.Register, p workspace.Project,
+	cfg *config.Config) (projectWords, error) {
 	k, err := a.register(d, string(p.Main))
 	if err != nil {
 		return projectWords{}, err
@@ -215,7 +216,8 @@ func (k known) over(d xdg.Dirs, places *taint.Register, p workspace.Project, cfg
 
 // tellNarrowed says that a repository's proposal waits.
 func (a *app) tellNarrowed() {
-	a.notice("cloister: %s asks for more than you gave; until you agree, only what it takes away applies", config.ProjectFile)
+	a.notice("cloister: %s asks for more than you gave; until you agree, only what it takes away applies",
+		config.ProjectFile)
 	a.notice("hint: cloister project trust")
 }
 
@@ -248,7 +250,8 @@ func (k known) files(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]own
 	}
 	if own != nil {
 		if own.Root != k.Root {
-			return nil, hinted(fmt.Errorf("%s is for the project %q, not for %s", name, own.Root, k.Root), "write root: "+k.Root+" in it")
+			return nil, hinted(fmt.Errorf("%s is for the project %q, not for %s", name, own.Root, k.Root),
+				"write root: "+k.Root+" in it")
 		}
 		out = append(out, ownFile{ProjectFile: api.ProjectFile{Name: name, Text: string(text)}, project: own})
 		cfg = own.Over(cfg, false)
@@ -256,7 +259,8 @@ func (k known) files(d xdg.Dirs, p workspace.Project, cfg *config.Config) ([]own
 	name = filepath.Join(string(p.Root), config.ProjectFile)
 	proposal, text, err := config.LoadProject(name)
 	if err == nil && proposal != nil && proposal.Root != "" {
-		err = &source.Problem{Position: source.Position{File: name}, Msg: "root: a repository does not know where it lies", Hint: "leave root out"}
+		err = &source.Problem{Position: source.Position{File: name}, Msg: "root: a repository does not know where it lies",
+			Hint: "leave root out"}
 	}
 	if err != nil {
 		return nil, &badProposal{err}
@@ -608,7 +612,8 @@ func (a *app) trust(args []string) error {
 
 func (a *app) projectEdit() *cobra.Command {
 	return &cobra.Command{
-		Use: "edit [NAME|DIR]", Short: "Edit your own settings for a project, in $EDITOR", Args: counted(0, 1), ValidArgsFunction: a.completeProjects,
+		Use: "edit [NAME|DIR]", Short: "Edit your own settings for a project, in $EDITOR", Args: counted(0, 1),
+		ValidArgsFunction: a.completeProjects,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := a.dirs()
 			if err != nil {
@@ -628,7 +633,9 @@ func (a *app) projectEdit() *cobra.Command {
 			}
 			f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 			if err == nil {
-				_, err = fmt.Fprintf(f, "# Keys as in config.yaml, but for those that are the whole machine's: proxy.hosts,\n# upstream_ca and approval_timeout. Words take the place of those there,\n# lists are added to them.\nversion: 1\nroot: %q\n", k.Root)
+				_, err = fmt.Fprintf(f, "# Keys as in config.yaml, but for those that are the whole machine's: proxy.hosts,\n# "+
+					"upstream_ca and approval_timeout. Words take the place of those there,\n# lists are added to them.\nversion: "+
+					"1\nroot: %q\n", k.Root)
 				err = errors.Join(err, f.Close())
 			} else if errors.Is(err, fs.ErrExist) {
 				err = nil
@@ -668,7 +675,8 @@ private home, unless --home is given.`,
 			}
 			for _, s := range live {
 				if s.Project == k.Root {
-					return hinted(fmt.Errorf("remove project %s: the cloister %s lives in it", k.Name, s.Name), "stop it first: cloister stop "+s.Name)
+					return hinted(fmt.Errorf("remove project %s: the cloister %s lives in it", k.Name, s.Name),
+						"stop it first: cloister stop "+s.Name)
 				}
 			}
 			alone, err := lockProjects(d)
@@ -677,7 +685,8 @@ private home, unless --home is given.`,
 			}
 			defer func() { _ = alone.Close() }()
 			if err := os.Remove(k.file(d)); errors.Is(err, fs.ErrNotExist) {
-				return hinted(fmt.Errorf("remove project %s: it is not known", k.Name), "cloister project list tells those that are")
+				return hinted(fmt.Errorf("remove project %s: it is not known", k.Name),
+					"cloister project list tells those that are")
 			} else if err != nil {
 				return fmt.Errorf("remove project: %w", err)
 			}

@@ -52,7 +52,8 @@ func (a *app) cleanProject(ctx context.Context, args []string, dry, yes bool) er
 	}
 	for _, s := range live {
 		if s.Project == k.Root || s.Path == string(p.Root) {
-			return hinted(fmt.Errorf("clean project %s: the cloister %s lives in it", k.Name, s.Name), "stop it first: cloister stop "+s.Name)
+			return hinted(fmt.Errorf("clean project %s: the cloister %s lives in it", k.Name, s.Name),
+				"stop it first: cloister stop "+s.Name)
 		}
 	}
 	cfg, _, err := a.load()
@@ -107,7 +108,8 @@ func (a *app) cleanItems(ctx context.Context, root string, items []clean.Item, d
 	case dry:
 		return nil
 	case len(remove) > 0 && !yes && !term.IsTerminal(int(a.stdin.Fd())):
-		return wrongWords("look at the list, then: cloister project clean --yes", "clean project: without a terminal it needs --yes")
+		return wrongWords("look at the list, then: cloister project clean --yes",
+			"clean project: without a terminal it needs --yes")
 	case len(remove) > 0 && !yes && !a.confirm(fmt.Sprintf("Remove these %d from %s?", len(remove), termsafe.Text(root))):
 		return errors.New("clean project: not agreed to")
 	}
@@ -128,7 +130,8 @@ func (a *app) cleanOne(ctx context.Context, root string, i clean.Item) error {
 		return err
 	}
 	defer c.Close()
-	if _, err := c.Review(ctx, api.ReviewDecision{Project: root, Path: i.Path, Decision: string(review.Clean)}); err != nil {
+	if _, err := c.Review(ctx, api.ReviewDecision{Project: root, Path: i.Path,
+		Decision: string(review.Clean)}); err != nil {
 		return err
 	}
 	if err := clean.Remove(root, i); err != nil {

@@ -88,7 +88,8 @@ func (a *app) letGoOn(ctx context.Context, use *store.Use) error {
 
 func (a *app) saveQuiet(ctx context.Context, use *store.Use, size layers.Sum) error {
 	if size.Entries > quietEntries || size.Bytes > quietBytes {
-		return fmt.Errorf("%d files with %d bytes changed, too many to copy beside the command: cloister checkpoint %s makes one", size.Entries, size.Bytes, use.Name)
+		return fmt.Errorf("%d files with %d bytes changed, too many to copy beside the command: cloister checkpoint %s "+
+			"makes one", size.Entries, size.Bytes, use.Name)
 	}
 	s, err := a.keptStore()
 	if err != nil {

@@ -49,8 +49,9 @@ func openReport(path string) (*report, error) {
 	folder := filepath.Dir(full)
 	fi, err := os.Lstat(full) // a link may be an earlier payload's: it is replaced
 	own := strings.HasPrefix(full, "/dev/") || strings.HasPrefix(full, "/proc/")
-	if own || err == nil && !fi.Mode().IsRegular() && fi.Mode()&fs.ModeSymlink == 0 || unix.Access(folder, unix.W_OK) != nil {
-		// A pipe that nobody reads is an error, and not waited for.
+	if own || err == nil && !fi.Mode().IsRegular() && fi.Mode()&fs.ModeSymlink == 0 ||
+		unix.Access(folder, unix.W_OK) != nil {
+		// A pipe that no one reads is an error, and not waited for.
 		f, err := os.OpenFile(full, os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o644)
 		if err != nil {
 			return nil, err
@@ -94,7 +95,7 @@ func (r *report) put(text []byte) error {
 		return errors.Join(err, r.file.Close())
 	}
 	defer r.dir.Close()
-	// A name that nobody can have put a link at, and then the name itself: a rename
+	// A name that no one can have put a link at, and then the name itself: a rename
 	// replaces a link, and follows none.
 	fresh := "." + r.name + "." + rand.Text()[:8]
 	f, err := r.dir.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)

@@ -152,14 +152,16 @@ func waits(p *review.Project, e review.Entry, name string) bool {
 	return e.State == review.Waiting && (name == "" || e.By == name || !byCloister(p, name))
 }
 
-func (a *app) decide(ctx context.Context, found []*review.Project, name string, d review.Decision, paths []string) error {
+func (a *app) decide(ctx context.Context, found []*review.Project, name string, d review.Decision,
+	paths []string) error {
 	var errs []error
 	for _, path := range paths {
 		any := false
 		clean := filepath.Clean(path)
 		for _, p := range found {
 			for _, e := range p.Entries {
-				if !waits(p, e, name) || clean != "." && e.Path != path && e.Path != clean && !strings.HasPrefix(e.Path, clean+"/") {
+				if !waits(p, e, name) || clean != "." && e.Path != path && e.Path != clean &&
+					!strings.HasPrefix(e.Path, clean+"/") {
 					continue
 				}
 				any = true

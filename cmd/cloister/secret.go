@@ -61,8 +61,10 @@ func (a *app) secretSet() *cobra.Command {
 	c.Flags().StringVar(&f.file, "file", "", "take the value from `FILE`")
 	c.Flags().StringVar(&f.command, "command", "", "run `CMD`, such as \"gh auth token\", for the value")
 	c.Flags().StringVar(&f.kind, "kind", "", "what it is, where it is no plain text: aws")
-	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{string(secret.KindAWS)}, cobra.ShellCompDirectiveNoFileComp))
-	c.Flags().DurationVar(&f.refresh, "refresh", 0, fmt.Sprintf("how long a command's answer is kept (%s unless said)", vault.DefaultRefresh))
+	_ = c.RegisterFlagCompletionFunc("kind",
+		cobra.FixedCompletions([]string{string(secret.KindAWS)}, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().DurationVar(&f.refresh, "refresh", 0,
+		fmt.Sprintf("how long a command's answer is kept (%s unless said)", vault.DefaultRefresh))
 	return c
 }
 
@@ -72,7 +74,8 @@ func checkSet(cmd *cobra.Command, args []string, f *setWords) error {
 	case len(args) == 0 || dash == 0:
 		return wrongWords("usage: "+cmd.UseLine(), "secret set: the name of the secret is missing")
 	case len(args) > 1 && dash != 1:
-		return wrongWords("it is asked for, or read from standard input; a command stands behind --", "secret set: a value is never typed as an argument, where ps and the shell's history show it")
+		return wrongWords("it is asked for, or read from standard input; a command stands behind --",
+			"secret set: a value is never typed as an argument, where ps and the shell's history show it")
 	}
 	if err := vault.CheckName(args[0]); err != nil {
 		return wrongWords("such as GITHUB_TOKEN", "secret set: %v", err)
@@ -85,15 +88,18 @@ func checkSet(cmd *cobra.Command, args []string, f *setWords) error {
 	}
 	switch {
 	case f.kind != "" && f.kind != string(secret.KindAWS):
-		return wrongWords("such as: cloister secret set "+args[0]+" --kind aws", "secret set: %q is no kind of secret", f.kind)
+		return wrongWords("such as: cloister secret set "+args[0]+" --kind aws", "secret set: %q is no kind of secret",
+			f.kind)
 	case sources > 1:
 		return wrongWords("give one of --file, --command and -- CMD", "secret set: more than one source of the value")
 	case f.refresh != 0 && f.command == "" && len(args) == 1:
-		return wrongWords("such as: cloister secret set "+args[0]+" --refresh 30m -- gh auth token", "secret set: --refresh is for a value that a command prints")
+		return wrongWords("such as: cloister secret set "+args[0]+" --refresh 30m -- gh auth token",
+			"secret set: --refresh is for a value that a command prints")
 	case f.refresh != 0 && f.refresh < vault.MinRefresh:
 		return wrongWords("", "secret set: --refresh %s is shorter than %s", f.refresh, vault.MinRefresh)
 	case strings.ContainsAny(f.command, `'"\$`+"`"):
-		return wrongWords("write it behind --, where your shell reads it: cloister secret set "+args[0]+" -- CMD ARG...", "secret set: --command is split at spaces and read by no shell")
+		return wrongWords("write it behind --, where your shell reads it: cloister secret set "+args[0]+" -- CMD ARG...",
+			"secret set: --command is split at spaces and read by no shell")
 	}
 	return nil
 }
@@ -205,7 +211,9 @@ func (a *app) secretList() *cobra.Command {
 		Short:   "List the secrets, never their values",
 		Args:    counted(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := secretsAsked(cmd.Context(), a, func(c *client.Client) (api.Secrets, error) { return c.Secrets(cmd.Context()) })
+			all, err := secretsAsked(cmd.Context(), a, func(c *client.Client) (api.Secrets, error) {
+				return c.Secrets(cmd.Context())
+			})
 			if err != nil {
 				return err
 			}
@@ -299,7 +307,9 @@ func (a *app) secretShow() *cobra.Command {
 		Short: "Show all about one secret but its value",
 		Args:  counted(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := secretsAsked(cmd.Context(), a, func(c *client.Client) (api.Secret, error) { return c.Secret(cmd.Context(), args[0]) })
+			s, err := secretsAsked(cmd.Context(), a, func(c *client.Client) (api.Secret, error) {
+				return c.Secret(cmd.Context(), args[0])
+			})
 			if err != nil {
 				return err
 			}
@@ -388,7 +398,8 @@ func (a *app) keyring() vault.Keyring {
 // the person's own settings and keyring.
 func (a *app) secretEnv(hostEnv []string) []string {
 	env := append([]string(nil), hostEnv...)
-	for _, key := range []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
+	for _, key := range []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
+		"XDG_RUNTIME_DIR"} {
 		if v := a.env.get(key); filepath.IsAbs(v) || v != "" && key == "DBUS_SESSION_BUS_ADDRESS" {
 			env = append(env, key+"="+v)
 		}

@@ -176,7 +176,9 @@ func (a *app) agreed(question string, usual bool) bool {
 func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) error {
 	asks := term.IsTerminal(int(a.stdin.Fd()))
 	return a.withVault(ctx, func(c *client.Client, all api.Secrets) error {
-		there := slices.ContainsFunc(all.Secrets, func(s api.Secret) bool { return s.Name == login.Secret && s.Source != api.SecretMissing })
+		there := slices.ContainsFunc(all.Secrets, func(s api.Secret) bool {
+			return s.Name == login.Secret && s.Source != api.SecretMissing
+		})
 		if there && asks {
 			if !a.agreed(login.Secret+" is in the vault; replace it?", false) {
 				return nil
@@ -194,7 +196,8 @@ func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) er
 		}
 		value, err := typed("", text)
 		if err != nil {
-			return wrongWords("give it on standard input: cloister setup "+name+" <FILE; "+login.Get, "setup %s: %s: %v", name, login.Secret, err)
+			return wrongWords("give it on standard input: cloister setup "+name+" <FILE; "+login.Get, "setup %s: %s: %v", name,
+				login.Secret, err)
 		}
 		if _, err := c.SetSecret(ctx, login.Secret, api.SecretSet{Value: value}); err != nil {
 			return err
@@ -240,7 +243,8 @@ func (a *app) bindLogin(ctx context.Context, login agent.Login) error {
 		text, err = []byte(starter), os.MkdirAll(d.Config, 0o700)
 	}
 	if err == nil {
-		text, err = config.WithSecret(text, config.Secret{Name: login.Secret, Hosts: append([]string{login.Host}, login.Also...), Header: login.Header, Format: login.Format})
+		text, err = config.WithSecret(text, config.Secret{Name: login.Secret,
+			Hosts: append([]string{login.Host}, login.Also...), Header: login.Header, Format: login.Format})
 	}
 	if err == nil {
 		_, err = config.Parse(file, text)

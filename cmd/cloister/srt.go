@@ -166,7 +166,8 @@ func (a *app) srtEnvironment(f *runFlags, s imports.SRT) error {
 	if err != nil {
 		return err
 	}
-	back := append([]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS"},
+	back := append([]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR", "SSH_AUTH_SOCK",
+		"DBUS_SESSION_BUS_ADDRESS"},
 		session.AuthorityVariables()...)
 	for _, v := range s.Credentials.EnvVars {
 		back = append(back, v.Name)
@@ -175,7 +176,8 @@ func (a *app) srtEnvironment(f *runFlags, s imports.SRT) error {
 		back = append(back, secret.Variables()...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.env)) {
-		if slices.Contains(back, name) || strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "CLOISTER") || strings.HasPrefix(name, "DOCKER_") {
+		if slices.Contains(back, name) || strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "CLOISTER") ||
+			strings.HasPrefix(name, "DOCKER_") {
 			continue
 		}
 		f.Env = append(f.Env, name)

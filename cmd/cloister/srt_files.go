@@ -157,7 +157,8 @@ func meets(pattern, folder string) bool {
 }
 
 func (v *srtView) unheld(key, text, shown string) error {
-	return fmt.Errorf("filesystem.%s %s cannot be held, since %s is shown: name the parts of it that are needed", key, text, shown)
+	return fmt.Errorf("filesystem.%s %s cannot be held, since %s is shown: name the parts of it that are needed", key,
+		text, shown)
 }
 
 // denyWrite holds a denial, which weighs more than what may be written.

@@ -24,7 +24,9 @@ func (a *app) tellStatements(list []api.Statement) {
 	colour := map[string]int{"enforced": green, "view": green, "partial": yellow, "residue": red}
 	for _, st := range list {
 		a.out.WriteString(a.paint(fmt.Sprintf("%-8s", st.Hold), colour[st.Hold]))
-		a.line("  %s:%d  %s %s", st.File, st.Line, map[string]string{"deny": "forbid", "ask": "@ask permit", "allow": "permit"}[st.Effect], strings.Join(st.Actions, ", "))
+		a.line("  %s:%d  %s %s", st.File, st.Line,
+			map[string]string{"deny": "forbid", "ask": "@ask permit", "allow": "permit"}[st.Effect],
+			strings.Join(st.Actions, ", "))
 		if len(st.Resources) > 0 {
 			a.line("          on %s", strings.Join(st.Resources, ", "))
 		}

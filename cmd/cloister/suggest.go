@@ -86,12 +86,14 @@ own files say too. Nothing is changed.`,
 	}
 	c.Flags().StringVar(&f.Session, "session", "", "only what `NAME` did")
 	c.Flags().DurationVar(&since, "since", 0, "only what was done later than this ago, such as 10m")
-	c.Flags().BoolVar(&whole, "whole", false, "a policy that allows nothing else: without presets and the allow rules that there are")
+	c.Flags().BoolVar(&whole, "whole", false,
+		"a policy that allows nothing else: without presets and the allow rules that there are")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	// An error means that the flag does not exist; the lines above made it.
-	_ = c.RegisterFlagCompletionFunc("session", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.sessionNames(cmd.Context(), true), cobra.ShellCompDirectiveNoFileComp
-	})
+	_ = c.RegisterFlagCompletionFunc("session",
+		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return a.sessionNames(cmd.Context(), true), cobra.ShellCompDirectiveNoFileComp
+		})
 	return c
 }
 
@@ -169,10 +171,12 @@ func (a *app) wordsAt(project string) ([]api.ProjectFile, error) {
 func told(rules []suggest.Rule, left []suggest.Left) suggestion {
 	x := suggestion{Rules: []suggestedRule{}, Left: []leftOver{}}
 	for _, r := range rules {
-		x.Rules = append(x.Rules, suggestedRule{Domain: r.Domain, CIDR: r.CIDR, Ports: r.Ports, Methods: r.Methods, Paths: r.Paths, Count: r.Count})
+		x.Rules = append(x.Rules, suggestedRule{Domain: r.Domain, CIDR: r.CIDR, Ports: r.Ports, Methods: r.Methods,
+			Paths: r.Paths, Count: r.Count})
 	}
 	for _, l := range left {
-		x.Left = append(x.Left, leftOver{Destination: l.To.String(), Method: l.Method, Path: l.Path, Effect: l.Effect.String(), Reason: l.Reason, Count: l.Count})
+		x.Left = append(x.Left, leftOver{Destination: l.To.String(), Method: l.Method, Path: l.Path,
+			Effect: l.Effect.String(), Reason: l.Reason, Count: l.Count})
 	}
 	return x
 }
@@ -196,6 +200,7 @@ func (a *app) tellSuggestion(x suggestion, whole bool, seen int) {
 	}
 	a.line("  allow:")
 	for _, r := range x.Rules {
-		a.line("    - %s  # %s", suggest.YAML(policy.Rule{Domain: r.Domain, CIDR: r.CIDR, Ports: r.Ports, Methods: r.Methods, Paths: r.Paths}), count(r.Count, "time"))
+		a.line("    - %s  # %s", suggest.YAML(policy.Rule{Domain: r.Domain, CIDR: r.CIDR, Ports: r.Ports, Methods: r.Methods,
+			Paths: r.Paths}), count(r.Count, "time"))
 	}
 }

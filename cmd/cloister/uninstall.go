@@ -33,7 +33,8 @@ cloister lives, and while a worktree or a kept workspace holds work that is nowh
 		Args: counted(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.uninstall(cmd.Context(), keep, yes) },
 	}
-	c.Flags().BoolVar(&keep, "keep-config", false, "leave config.yaml, policies, remembered answers and settings of projects")
+	c.Flags().BoolVar(&keep, "keep-config", false,
+		"leave config.yaml, policies, remembered answers and settings of projects")
 	c.Flags().BoolVar(&yes, "yes", false, "remove without a question")
 	return c
 }
@@ -48,7 +49,8 @@ func (a *app) uninstall(ctx context.Context, keep, yes bool) error {
 		return err
 	}
 	if len(live) > 0 {
-		return hinted(fmt.Errorf("uninstall: the cloister %s lives%s", live[0].Name, more(len(live)-1)), "stop them first: cloister stop --all")
+		return hinted(fmt.Errorf("uninstall: the cloister %s lives%s", live[0].Name, more(len(live)-1)),
+			"stop them first: cloister stop --all")
 	}
 	if err := a.unsaved(d); err != nil {
 		return err

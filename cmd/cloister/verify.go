@@ -137,7 +137,8 @@ holds the record against the anchors of the file.`,
 			dir := guardian.AuditDir(d)
 			r, err := a.verified(dir, to.AnchorFile)
 			if err != nil {
-				return hinted(fmt.Errorf("audit anchor: what does not verify is not anchored: %w", err), "see: cloister audit verify")
+				return hinted(fmt.Errorf("audit anchor: what does not verify is not anchored: %w", err),
+					"see: cloister audit verify")
 			}
 			head, err := audit.Head(dir, r, time.Now())
 			if err != nil {

@@ -57,7 +57,7 @@ minute. On a terminal of a graphical desktop it opens the browser too.`,
 	return c
 }
 
-// desktop says whether a person sits here who has a browser.
+// desktop reports whether a person sits here who has a browser.
 func (a *app) desktop() bool {
 	if !term.IsTerminal(int(a.stdout.Fd())) {
 		return false
@@ -69,7 +69,8 @@ func (a *app) desktop() bool {
 // alone and not among the words of a process, which every user may read.
 func (a *app) browse(ctx context.Context, d xdg.Dirs, url string) error {
 	path := filepath.Join(d.Runtime, "open.html")
-	text := fmt.Sprintf("<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=%s\"><title>Cloister</title>\n", html.EscapeString(url))
+	text := fmt.Sprintf("<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=%s\"><title>Cloister</title>\n",
+		html.EscapeString(url))
 	if err := durable.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err
 	}

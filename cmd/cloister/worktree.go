@@ -157,7 +157,8 @@ func (a *app) removeWorktree(ctx context.Context, dir, branch string, force bool
 			return err
 		}
 		if len(names) > 0 {
-			return hinted(fmt.Errorf("remove worktree of %s: the cloister %s lives in it", branch, names[0]), "stop it first: cloister stop "+names[0])
+			return hinted(fmt.Errorf("remove worktree of %s: the cloister %s lives in it", branch, names[0]),
+				"stop it first: cloister stop "+names[0])
 		}
 	}
 	err = w.Remove(ctx, branch, force)

@@ -1,7 +1,7 @@
 // Package imports reads what other sandboxes keep as their settings, and says it as
 // config.yaml does.
 //
-// The promise: of every key it says whether it was taken, changed, or has no equal; what
+// The promise: of every key it reports whether it was taken, changed, or has no equal; what
 // it writes allows no more than was allowed there, or says where it does; a format that
 // it does not know is one line, and nothing else.
 //
@@ -41,7 +41,8 @@ type Result struct {
 }
 
 // ErrUnknown says that a file is none of the known formats.
-var ErrUnknown = errors.New("its format is none that is known: the original Cloister's folder, settings of srt or Claude Code, " +
+var ErrUnknown = errors.New("its format is none that is known: the original Cloister's folder, settings of srt or " +
+	"Claude Code, " +
 	"Leash's Cedar, or commands of Docker's sbx")
 
 // maxFile bounds a file that is read.
@@ -219,7 +220,8 @@ func (d *draft) yaml() string {
 			}
 		}
 	}
-	section("filesystem", []string{"expose", "refs", "protect", "hide"}, [][]string{d.expose, d.refs, d.protect, d.hide}, strconv.Quote)
+	section("filesystem", []string{"expose", "refs", "protect", "hide"}, [][]string{d.expose, d.refs, d.protect, d.hide},
+		strconv.Quote)
 	section("hostexec", []string{"auto_approve", "manual_approve", "deny"}, [][]string{d.auto, d.manual, d.none},
 		func(s string) string { return "{pattern: " + strconv.Quote(s) + "}" })
 	return b.String()

@@ -40,7 +40,8 @@ func (d *draft) original(text []byte) error {
 				for _, pattern := range patterns(value[list]) {
 					if known {
 						*to = append(*to, pattern)
-						d.tell("hostexec."+list+" "+pattern, Changed, "the whole command line has to match, and a script that changes is asked about again")
+						d.tell("hostexec."+list+" "+pattern, Changed,
+							"the whole command line has to match, and a script that changes is asked about again")
 					}
 				}
 				if !known {
@@ -184,7 +185,8 @@ func (d *draft) leashStatement(at string, p cedarPolicy) {
 			why = "a header with a credential is a secret's: cloister secret set NAME"
 		}
 		d.tell(at, None, "%s", why)
-	case len(p.Conditions) > 0 && p.Effect == "permit", p.Principal.Op != "All" && p.Effect == "permit", len(p.Resource.all()) == 0:
+	case len(p.Conditions) > 0 && p.Effect == "permit", p.Principal.Op != "All" && p.Effect == "permit",
+		len(p.Resource.all()) == 0:
 		d.tell(at, None, "write it by hand, with its conditions: policy/NAME.cedar in the configuration's folder")
 	default:
 		for _, r := range p.Resource.all() {

@@ -236,7 +236,8 @@ func (d *draft) srtFiles(prefix string, keys map[string]any) {
 				d.exposed(named, path, "")
 			case key == "allowWrite" && own:
 				d.tell(named, Changed, "all of the project can be written, but for what is protected")
-			case key == "allowWrite" && (path == "/tmp" || strings.HasPrefix(path, "/tmp/") || strings.HasPrefix(path, "/private/tmp")):
+			case key == "allowWrite" && (path == "/tmp" || strings.HasPrefix(path, "/tmp/") ||
+				strings.HasPrefix(path, "/private/tmp")):
 				d.tell(named, Changed, "a cloister has a /tmp of its own")
 			case key == "allowWrite":
 				d.exposed(named, path, ":rw")

@@ -25,7 +25,7 @@ const (
 	// each wrote, in bytes.
 	maxCommands = 100
 	keptOutput  = 64 << 10
-	// tellEvery is how often those who watch hear of a command that writes.
+	// tellEvery is how often watchers are notified of a command that writes.
 	tellEvery = 150 * time.Millisecond
 	// maxShown bounds each text of one, in bytes.
 	maxShown = 2 << 10
@@ -66,7 +66,8 @@ func (c *List) Begin(session, line, dir string) *Command {
 	defer c.mu.Unlock()
 	c.next++
 	one := &Command{all: c, info: api.HostCommand{
-		ID: strconv.Itoa(c.next), Session: termsafe.Text(session), Line: termsafe.Text(termsafe.Clip(line, maxShown)), Dir: termsafe.Text(dir),
+		ID: strconv.Itoa(c.next), Session: termsafe.Text(session), Line: termsafe.Text(termsafe.Clip(line, maxShown)),
+		Dir:   termsafe.Text(dir),
 		State: "running", StartedAt: time.Now(),
 	}}
 	c.list = append(c.list, one)
@@ -120,7 +121,8 @@ func (o *Command) End(status int, why string) {
 		o.due.Stop()
 		o.due = nil
 	}
-	o.info.State, o.info.Status, o.info.Why, o.info.EndedAt = "ended", status, termsafe.Text(termsafe.Clip(why, maxShown)), time.Now()
+	o.info.State, o.info.Status, o.info.Why, o.info.EndedAt = "ended", status, termsafe.Text(termsafe.Clip(why, maxShown)),
+		time.Now()
 	o.tell()
 }
 

@@ -171,7 +171,8 @@ func complete(a *approval.Ask, s *sessionctx.Context, r Ruling) {
 	if a.Marks == "" {
 		a.Marks = termsafe.Marks(a.Subject)
 	}
-	for _, line := range []approval.Detail{{Label: "session", Text: s.Info.Name}, {Label: "project", Text: s.Info.Project}} {
+	for _, line := range []approval.Detail{{Label: "session", Text: s.Info.Name},
+		{Label: "project", Text: s.Info.Project}} {
 		if line.Text != "" {
 			line.Text = termsafe.Clip(line.Text, 1024)
 			a.Details = append(a.Details, line)

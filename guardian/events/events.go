@@ -78,7 +78,7 @@ func (b *Bus) Publish(kind string, data any) {
 	b.moved = make(chan struct{})
 }
 
-// Audited says whether somebody reads what is recorded.
+// Audited reports whether someone reads what is recorded.
 func (b *Bus) Audited() bool { return b.auditors.Load() > 0 }
 
 func (b *Bus) id(n uint64) string { return b.epoch + "-" + strconv.FormatUint(n, 10) }

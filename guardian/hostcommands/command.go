@@ -123,7 +123,8 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 		}
 	}
 	if len(s.service.o.Helper) == 0 || s.Info.Workspace == "none" {
-		return h.refuse(ctx, &hostexec.Refused{Reason: "no command runs on the host for this cloister: it has no project, or the host no helper"})
+		return h.refuse(ctx, &hostexec.Refused{Reason: "no command runs on the host for this cloister: it has no project, " +
+			"or the host no helper"})
 	}
 	p, err := hostexec.Prepare(req, s.host())
 	if err != nil {
@@ -211,7 +212,8 @@ func (h *hosted) question(p *hostexec.Prepared) (approval.Ask, error) {
 		Kind: approval.Hostexec, Subject: h.line, Title: "run on the host: " + h.line,
 		// The digest holds a nonce: each request is a question of its own.
 		Digest: h.digest, Grant: p.Grant(), Marks: p.Marks(),
-		Wide: "exactly this command, in this folder, with these arguments and everything else shown here, as often as it is asked for",
+		Wide: "exactly this command, in this folder, with these arguments and everything else shown here, as often as it " +
+			"is asked for",
 	}
 	for _, line := range p.Shown() {
 		a.Details = append(a.Details, approval.Detail{Label: line[0], Text: line[1]})
@@ -253,7 +255,8 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 		exit.Refused = "it was ended: " + res.Ended
 	}
 	if res.Redacted > 0 {
-		e.Reason = strings.TrimPrefix(fmt.Sprintf("%s; %d credentials of the vault were taken out of what it wrote", e.Reason, res.Redacted), "; ")
+		e.Reason = strings.TrimPrefix(fmt.Sprintf("%s; %d credentials of the vault were taken out of what it wrote", e.Reason,
+			res.Redacted), "; ")
 	}
 	shown.End(exit.Status, e.Reason)
 	ms := time.Since(began).Milliseconds()

@@ -54,7 +54,7 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	if h.s.Info.Workspace == "none" {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "nothing goes out for this cloister: it has no project"})
 	}
-	// What a person forbade is told as that, wherever it would go.
+	// What a person forbade is refused as that, wherever it would go.
 	if v := h.s.Scope.Load().Host.JudgeGit(argv, w.said); v.Effect == policy.Deny && v.Rule != "" {
 		return refusedBy(w.decide(ctx, court.Case{Policy: w.ruling(v)}, remote.URL))
 	}
@@ -95,10 +95,11 @@ func saidLine(said [][]byte) string {
 }
 
 // reachable holds the remote to what a person must have written down: a way on
-// which anybody can listen, a folder of this machine, and a host that is near.
+// which anyone can listen, a folder of this machine, and a host that is near.
 func (w *gitwork) reachable(verb string) error {
 	rules := w.s.Scope.Load().Host
-	if w.remote.Secure() && !w.remote.Near || rules.NamesRemote(verb, w.remote.URL) || rules.NamesRemote("push", w.remote.URL) {
+	if w.remote.Secure() && !w.remote.Near || rules.NamesRemote(verb, w.remote.URL) ||
+		rules.NamesRemote("push", w.remote.URL) {
 		return w.outside()
 	}
 	why := "git goes out by https and ssh; another way is open"
@@ -114,7 +115,7 @@ func (w *gitwork) reachable(verb string) error {
 // vetted holds the host of a remote that may be spoken with to the addresses that
 // connections of cloisters may go to. A person opens a private one as there: by
 // proxy.hosts; and an address that a rule names as it stands by that rule. It comes
-// after the leave: a name that nobody allowed is not looked up.
+// after the leave: a name that no one allowed is not looked up.
 func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr, error) {
 	var none authority.Authority
 	if w.remote.Scheme == "file" {
@@ -137,7 +138,8 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 	if egress.Forbidden(err) {
 		return none, nil, &hostexec.Refused{
 			Reason: fmt.Sprintf("%s: %v", w.remote.URL, err),
-			Hint:   fmt.Sprintf("if you know that server, in config.yaml: proxy: {hosts: {%q: \"ADDRESS:%d\"}}", at.Host(), at.Port()),
+			Hint: fmt.Sprintf("if you know that server, in config.yaml: proxy: {hosts: {%q: \"ADDRESS:%d\"}}", at.Host(),
+				at.Port()),
 		}
 	}
 	if between {
@@ -146,7 +148,7 @@ func (w *gitwork) vetted(ctx context.Context) (authority.Authority, []netip.Addr
 	return none, nil, &hostexec.Refused{Reason: fmt.Sprintf("%s: %v", w.remote.URL, err)}
 }
 
-// named says whether a rule names the remote as it stands.
+// named reports whether a rule names the remote as it stands.
 func (w *gitwork) named() bool {
 	rules := w.s.Scope.Load().Host
 	return rules.NamesRemote("fetch", w.remote.URL) || rules.NamesRemote("push", w.remote.URL)
@@ -235,11 +237,13 @@ func (w *gitwork) contactVerdict(verb string) (v policy.Verdict, final bool) {
 			return push, true
 		case rules.NamesRemote("push", url):
 			return policy.Verdict{
-				Effect: policy.Allow, Rule: "program git push " + url, Reason: "a rule names this remote; what is pushed is judged by itself",
+				Effect: policy.Allow, Rule: "program git push " + url,
+				Reason: "a rule names this remote; what is pushed is judged by itself",
 			}, true
 		case fetch.Effect == policy.Deny && (rules.MayPush(url) || push.Effect != policy.Deny):
 			return policy.Verdict{
-				Effect: policy.Ask, Rule: cmp.Or(push.Rule, "git push"), Reason: "a rule lets pushes be asked about, and none names this remote",
+				Effect: policy.Ask, Rule: cmp.Or(push.Rule, "git push"),
+				Reason: "a rule lets pushes be asked about, and none names this remote",
 			}, false
 		case fetch.Effect == policy.Deny:
 			return push, true
@@ -333,7 +337,8 @@ func (w *gitwork) pushQuestion(p *git.Push) (approval.Ask, error) {
 		a.Details = append(a.Details, approval.Detail{Label: line[0], Text: line[1]})
 	}
 	if size > 4*hostexec.MaxShown {
-		return a, fmt.Errorf("what it would change takes %d bytes to describe, and a person is shown %d at most: push less at once", size, 4*hostexec.MaxShown)
+		return a, fmt.Errorf("what it would change takes %d bytes to describe, and a person is shown %d at most: push less "+
+			"at once", size, 4*hostexec.MaxShown)
 	}
 	return w.question(a), nil
 }

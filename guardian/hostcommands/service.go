@@ -112,7 +112,8 @@ func (s *Service) way() (way hostexec.Way, lacks string, err error) {
 	}
 	if all := s.o.Policies.Current().Config(); all != nil {
 		c := all.Hostexec.Limits
-		way.Limits = hostexec.Limits{Time: time.Duration(c.Time), CPU: time.Duration(c.CPU), Memory: int64(c.Memory), PIDs: c.PIDs}
+		way.Limits = hostexec.Limits{Time: time.Duration(c.Time), CPU: time.Duration(c.CPU), Memory: int64(c.Memory),
+			PIDs: c.PIDs}
 	}
 	<-s.swept // its names are like this one
 	group, memory, err := hostexec.NewGroup(s.prefix+sessionctx.Nonce()[:8], way.Limits)

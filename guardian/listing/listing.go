@@ -1,4 +1,4 @@
-// Package listing is what anybody may see of the vault's secrets, and of those that are
+// Package listing is what anyone may see of the vault's secrets, and of those that are
 // bound and not there.
 //
 // Promise: no value is in it. It reads the vault's list, and opens nothing.
@@ -23,7 +23,7 @@ type Secrets struct {
 	Uses  *inject.Uses
 }
 
-// bindings are a secret's bindings for anybody.
+// bindings are a secret's bindings for anyone.
 func bindings(all []config.Secret, name string) []api.SecretBinding {
 	out := []api.SecretBinding{}
 	for _, s := range all {
@@ -31,7 +31,8 @@ func bindings(all []config.Secret, name string) []api.SecretBinding {
 			continue
 		}
 		b := api.SecretBinding{
-			Hosts: s.Hosts, Ports: s.Ports, Methods: s.Methods, Paths: s.Paths, Format: s.Format, Use: string(s.Use), Env: s.Variables(),
+			Hosts: s.Hosts, Ports: s.Ports, Methods: s.Methods, Paths: s.Paths, Format: s.Format, Use: string(s.Use),
+			Env:   s.Variables(),
 			Where: fmt.Sprintf("%s:%d", s.Place.File, s.Place.Line), Place: "header Authorization",
 		}
 		switch {
@@ -69,7 +70,7 @@ func (l Secrets) All(v *vault.Vault) []api.Secret {
 	return out
 }
 
-// One is what anybody sees of a secret.
+// One is what anyone sees of a secret.
 func (l Secrets) One(i vault.Item) api.Secret {
 	s := api.Secret{Name: i.Name, Source: api.SecretStored, SetAt: &i.SetAt, Bindings: bindings(l.Bound, i.Name)}
 	if len(i.Command) > 0 {

@@ -198,7 +198,8 @@ func (r *route) edit(ctx context.Context) egress.Edit {
 func (r *route) up(ctx context.Context, m *egress.Message) (asked bool, err error) {
 	m.Header.Del("Accept-Encoding") // what comes must be read
 	if r.odd != "" {
-		return true, r.refuse(ctx, http.StatusForbidden, "a request to the host of an MCP server has one reading only: "+r.odd)
+		return true, r.refuse(ctx, http.StatusForbidden,
+			"a request to the host of an MCP server has one reading only: "+r.odd)
 	}
 	if r.strict {
 		return true, r.upStrict(ctx, m)
@@ -218,7 +219,8 @@ func (r *route) up(ctx context.Context, m *egress.Message) (asked bool, err erro
 		odd = "it says that it is written in " + c.Charset // where a brace is another byte
 	}
 	if odd != "" {
-		return true, r.refuse(ctx, http.StatusUnsupportedMediaType, "a body at the host of an MCP server that can be read in two ways: "+odd)
+		return true, r.refuse(ctx, http.StatusUnsupportedMediaType,
+			"a body at the host of an MCP server that can be read in two ways: "+odd)
 	}
 	if !json && !strings.Contains(c.Type, "json") && !(c.Coded && r.http.Method == http.MethodPost && c.Type == "") {
 		return false, nil
@@ -241,7 +243,8 @@ func (r *route) upStrict(ctx context.Context, m *egress.Message) error {
 	default:
 		return r.refuse(ctx, http.StatusMethodNotAllowed, "the method "+r.http.Method+" is no transport of MCP")
 	}
-	if c := r.http.Content(); c.Odd != "" || c.Type != "application/json" || c.Charset != "" && c.Charset != "utf-8" || c.Coded {
+	if c := r.http.Content(); c.Odd != "" || c.Type != "application/json" || c.Charset != "" && c.Charset != "utf-8" ||
+		c.Coded {
 		return r.refuse(ctx, http.StatusUnsupportedMediaType, "an MCP server takes application/json in UTF-8 as it is")
 	}
 	if err := r.inQuery(ctx); err != nil {
@@ -267,7 +270,8 @@ func (r *route) inQuery(ctx context.Context) error {
 
 func callsIn(value string) bool {
 	value = strings.ToLower(value)
-	return strings.Contains(value, "jsonrpc") || strings.Contains(value, "tools/") || strings.Contains(value, "resources/") || strings.Contains(value, "prompts/")
+	return strings.Contains(value, "jsonrpc") || strings.Contains(value, "tools/") ||
+		strings.Contains(value, "resources/") || strings.Contains(value, "prompts/")
 }
 
 // upFrame judges a body that is a frame, or may be one.
@@ -286,7 +290,8 @@ func (r *route) upFrame(ctx context.Context, m *egress.Message) (asked bool, err
 		return true, r.refuse(ctx, http.StatusMethodNotAllowed, "a frame in a "+r.http.Method+" is no transport of MCP")
 	}
 	header := mcp.Header{
-		Method: strings.Join(slices.Collect(r.http.Fields("Mcp-Method")), ","), Name: strings.Join(slices.Collect(r.http.Fields("Mcp-Name")), ","),
+		Method: strings.Join(slices.Collect(r.http.Fields("Mcp-Method")), ","),
+		Name:   strings.Join(slices.Collect(r.http.Fields("Mcp-Name")), ","),
 	}
 	if err := r.gate().Up(ctx, text, header); err != nil {
 		return true, r.refusal(ctx, err)
@@ -423,9 +428,10 @@ func (d *Service) inProject(uri string) bool {
 		return false
 	}
 	at := path.Clean(u.Path)
-	return path.IsAbs(u.Path) && slices.ContainsFunc([]string{d.Info.Project, d.Info.Path, "/work"}, func(dir string) bool {
-		return dir != "" && (at == dir || strings.HasPrefix(at, dir+"/"))
-	})
+	return path.IsAbs(u.Path) && slices.ContainsFunc([]string{d.Info.Project, d.Info.Path, "/work"},
+		func(dir string) bool {
+			return dir != "" && (at == dir || strings.HasPrefix(at, dir+"/"))
+		})
 }
 
 // refusal records an error of the gate, and makes it one of egress.
@@ -441,7 +447,8 @@ func (r *route) refusal(ctx context.Context, err error) error {
 	}
 	return &egress.Refused{
 		Status: refused.Status, Answer: refused.Answer, ContentType: "application/json",
-		Verdict: egress.Verdict{Effect: "deny", Rule: refused.Verdict.Rule, Reason: refused.Verdict.Reason, Hints: refused.Verdict.Hints},
+		Verdict: egress.Verdict{Effect: "deny", Rule: refused.Verdict.Rule, Reason: refused.Verdict.Reason,
+			Hints: refused.Verdict.Hints},
 	}
 }
 

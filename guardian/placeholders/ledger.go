@@ -68,7 +68,8 @@ func OpenLedger(dir string) (*Ledger, error) {
 }
 
 // make is the placeholder of a secret in a project, and those that it had before.
-func (l *Ledger) make(project, name, part string, v secret.Value, lasting bool) (now secret.Placeholder, earlier []secret.Placeholder, err error) {
+func (l *Ledger) make(project, name, part string, v secret.Value,
+	lasting bool) (now secret.Placeholder, earlier []secret.Placeholder, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	mac := hmac.New(sha256.New, l.kept.Key)
@@ -107,7 +108,8 @@ func (l *Ledger) Foreign(project string, held []inject.Held) []inject.Foreign {
 		has := func(h inject.Held) bool {
 			return h.Name == i.Name && i.Project == project || h.Placeholder.Core == i.Core
 		}
-		if slices.ContainsFunc(held, has) || slices.ContainsFunc(out, func(f inject.Foreign) bool { return f.Core == i.Core }) {
+		if slices.ContainsFunc(held, has) || slices.ContainsFunc(out,
+			func(f inject.Foreign) bool { return f.Core == i.Core }) {
 			continue
 		}
 		f := inject.Foreign{Name: i.Name, Core: i.Core}

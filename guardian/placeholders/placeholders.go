@@ -2,7 +2,7 @@
 // bound to it.
 //
 // Promise: nothing in it is a secret's value; a session that is taken back has what it
-// had; a secret that is not there, or does not fit its binding, is told by name.
+// had; a secret that is not there, or does not fit its binding, is reported by name.
 //
 // It swaps nothing (room swap does) and keeps no value.
 //
@@ -122,9 +122,11 @@ func (p *Placed) issue(name, part string, v secret.Value, lasting bool) {
 func fits(s config.Secret, isKey bool) error {
 	switch {
 	case isKey && s.Sign == "":
-		return fmt.Errorf("the secret %s is an access key, and is not there as this: bind it with sign: aws (%s:%d)", s.Name, s.Place.File, s.Place.Line)
+		return fmt.Errorf("the secret %s is an access key, and is not there as this: bind it with sign: aws (%s:%d)", s.Name,
+			s.Place.File, s.Place.Line)
 	case !isKey && s.Sign != "":
-		return fmt.Errorf("the secret %s signs requests (%s:%d) and is no access key: cloister secret set %s --kind aws", s.Name, s.Place.File, s.Place.Line, s.Name)
+		return fmt.Errorf("the secret %s signs requests (%s:%d) and is no access key: cloister secret set %s --kind aws",
+			s.Name, s.Place.File, s.Place.Line, s.Name)
 	}
 	return nil
 }
@@ -143,7 +145,8 @@ func (p *Placed) resume(s config.Secret, had []api.Placeholder) {
 
 func (p *Placed) hold(h inject.Held) {
 	p.Held = append(p.Held, h)
-	p.Told = append(p.Told, api.Placeholder{Name: h.Name, Part: h.Part, Text: h.Placeholder.Text, Core: h.Placeholder.Core})
+	p.Told = append(p.Told, api.Placeholder{Name: h.Name, Part: h.Part, Text: h.Placeholder.Text,
+		Core: h.Placeholder.Core})
 }
 
 // place makes the files of logins whose secrets are all there.

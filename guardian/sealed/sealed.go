@@ -1,5 +1,5 @@
 // Package sealed keeps what a session needs of its guardian after a restart, in the
-// hands of somebody who cannot read it.
+// hands of someone who cannot read it.
 //
 // Promise: what is sealed is opened only by a guardian of the same instance, only for
 // the session that it was sealed for, and only as it was; another session's, an altered

@@ -49,7 +49,8 @@ func Widened(pattern string, i approval.Item, allow bool) (string, error) {
 		return "", fmt.Errorf("pattern %q does not hold %s, which was asked for", pattern, asked.Host())
 	}
 	if allow && p.Shared() {
-		return "", fmt.Errorf("pattern %q holds names of many people: anybody can have one below %s; answer for the name itself", pattern, p.Base())
+		return "", fmt.Errorf("pattern %q holds names of many people: anybody can have one below %s; answer for the "+
+			"name itself", pattern, p.Base())
 	}
 	return fmt.Sprintf("%s:%d", p, asked.Port()), nil
 }

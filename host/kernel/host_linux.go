@@ -13,7 +13,8 @@ func ThisHost() Host {
 	if err := unix.Uname(&u); err == nil {
 		h.Release = unix.ByteSliceToString(u.Release[:])
 	}
-	if v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno == 0 {
+	if v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0,
+		unix.LANDLOCK_CREATE_RULESET_VERSION); errno == 0 {
 		h.Landlock = int(v)
 	}
 	return h

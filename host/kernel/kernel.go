@@ -98,7 +98,8 @@ func (h Host) landlock() Check {
 func (h Host) userNamespaces() Check {
 	c := Check{ID: "userns", Title: "User namespaces", Status: OK, Detail: "open to this user"}
 	if v, ok := h.read("/proc/sys/kernel/unprivileged_userns_clone"); ok && v == "0" && !h.Root {
-		c.Status, c.Detail, c.Fix = Fail, "kernel.unprivileged_userns_clone = 0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"
+		c.Status, c.Detail, c.Fix = Fail, "kernel.unprivileged_userns_clone = 0",
+			"sudo sysctl -w kernel.unprivileged_userns_clone=1"
 		return c
 	}
 	for _, kind := range []string{"user", "mnt", "net", "pid", "ipc", "uts", "cgroup"} {
@@ -132,7 +133,8 @@ func (h Host) appArmor() Check {
 	}
 	c.Status = Fail
 	c.Detail = "kernel.apparmor_restrict_unprivileged_userns = " + v + " and no profile for cloister"
-	c.Fix = "install a profile that says 'userns,' for the path of this binary as /etc/apparmor.d/cloister and reload it with apparmor_parser -r; or sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+	c.Fix = "install a profile that says 'userns,' for the path of this binary as /etc/apparmor.d/cloister and reload " +
+		"it with apparmor_parser -r; or sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 	return c
 }
 

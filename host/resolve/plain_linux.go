@@ -27,7 +27,7 @@ func (r *Resolver) plain(f *Found) error {
 }
 
 // Open opens a path for reading, and fails where a link lies on the way: a folder that
-// was looked at may have become one meanwhile. It waits for nobody.
+// was looked at may have become one meanwhile. It waits for no one.
 func Open(path string) (*os.File, error) {
 	fd, err := open(path, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 const System = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:" +
 	"/run/current-system/sw/bin:/opt/homebrew/bin:/opt/local/bin:/home/linuxbrew/.linuxbrew/bin"
 
-// Program is a program of the host that nobody else could have put there.
+// Program is a program of the host that no one else could have put there.
 type Program struct {
 	Path string // as it was found: some programs go by their names
 	Real string // without links
 }
 
-// Untrusted says that a program lies where somebody else could have put it.
+// Untrusted says that a program lies where someone else could have put it.
 type Untrusted struct{ Name, Why string }
 
 func (e *Untrusted) Error() string {
@@ -90,7 +90,7 @@ func (r *Resolver) program(file string) (Program, error) {
 	return Program{Path: f.Path, Real: f.Real}, nil
 }
 
-// untrusted says why what was found could be somebody else's; empty for no reason.
+// untrusted says why what was found could be someone else's; empty for no reason.
 func (r *Resolver) untrusted(f Found) string {
 	if f.Link != "" {
 		return f.Who
@@ -111,7 +111,7 @@ func (r *Resolver) untrusted(f Found) string {
 	return ""
 }
 
-// Trusted says that nobody else could have chosen or written a file or folder; the
+// Trusted says that no one else could have chosen or written a file or folder; the
 // error is an *Untrusted or says why it cannot be looked at.
 func (r *Resolver) Trusted(path string) error {
 	f, err := r.Find(path)

@@ -1,12 +1,12 @@
 // Package resolve is the one place where a path of the host becomes a mount source, a
 // program, a folder of PATH, a project or a file of settings.
 //
-// The promise: it says where a path leads, and whether somebody who may not choose that
+// The promise: it says where a path leads, and whether someone who may not choose that
 // could have: a payload, in whose reach a folder on the way lies (host/taint), or a less
 // privileged user. A link in such a folder is never followed silently. A program is
 // found only where none of them can write.
 //
-// It gives names, not descriptors: what it found to lie in nobody's reach stays what it
+// It gives names, not descriptors: what it found to lie in no one's reach stays what it
 // is, and the rest has to be opened without following links ([Open]).
 //
 // Most readers want [New], [Resolver.Find] and [Resolver.Program].
@@ -30,7 +30,7 @@ import (
 const maxLinks = 40
 
 // Resolver resolves the paths of one start. It remembers what it saw of folders that
-// nobody else may change, so it is not kept for long.
+// no one else may change, so it is not kept for long.
 type Resolver struct {
 	places *taint.Register
 	uid    uint32
@@ -64,15 +64,15 @@ type Found struct {
 	Info taint.Info
 	// Place is the payloads' place that Real is or lies in; empty for none.
 	Place string
-	// Link is the first link on the way that somebody else could have made; To is
+	// Link is the first link on the way that someone else could have made; To is
 	// where it leads, and Who made or could have made it.
 	Link, To, Who string
 }
 
-// IsDir says whether a folder was found.
+// IsDir reports whether a folder was found.
 func (f Found) IsDir() bool { return f.Info.Kind() == unix.S_IFDIR }
 
-// Chosen refuses a path that leads through a link of somebody else's.
+// Chosen refuses a path that leads through a link of someone else's.
 func (f Found) Chosen() error {
 	if f.Link == "" {
 		return nil
@@ -80,7 +80,7 @@ func (f Found) Chosen() error {
 	return &Chosen{Path: f.Path, Link: f.Link, To: f.To, Who: f.Who, Real: f.Real}
 }
 
-// Chosen says that somebody else chose where a path leads.
+// Chosen says that someone else chose where a path leads.
 type Chosen struct{ Path, Link, To, Who, Real string }
 
 func (e *Chosen) Error() string {
@@ -92,7 +92,8 @@ func (e *Chosen) Error() string {
 
 // Hints are the words of what to do.
 func (e *Chosen) Hints() []string {
-	return []string{"if that is what you mean, type where it leads: " + e.Real, "or look at the link and remove it: " + e.Link}
+	return []string{"if that is what you mean, type where it leads: " + e.Real,
+		"or look at the link and remove it: " + e.Link}
 }
 
 // Find follows a whole path, link by link, and says who chose where it leads.
@@ -246,7 +247,7 @@ func (r *Resolver) look(dir string) reach {
 	return reach{other: r.other(dir, fi)}
 }
 
-// sticky says whether nobody else may rename an entry of a folder that others write.
+// sticky reports whether no one else may rename an entry of a folder that others write.
 func (r *Resolver) sticky(dir string, entry taint.Info) bool {
 	fi, err := taint.Look(dir)
 	return err == nil && fi.Mode&unix.S_ISVTX != 0 && r.trusts(fi.UID) && r.trusts(entry.UID)

@@ -21,7 +21,8 @@ func (i Info) Kind() uint32 { return i.Mode & unix.S_IFMT }
 func Look(path string) (Info, error) {
 	var s unix.Statx_t
 	for {
-		err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &s)
+		err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT,
+			unix.STATX_BASIC_STATS|unix.STATX_BTIME, &s)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}

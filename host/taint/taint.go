@@ -58,7 +58,7 @@ type ID struct {
 	Born     int64
 }
 
-// Same says whether two IDs are of one file. The number of a device may change from
+// Same reports whether two IDs are of one file. The number of a device may change from
 // one start of the machine to the next; number and birth together do not.
 func (i ID) Same(o ID) bool {
 	if i.Ino != o.Ino || i.Ino == 0 {
@@ -108,7 +108,8 @@ func (e *Bad) Error() string {
 
 // Hints are the words of what to do.
 func (e *Bad) Hints() []string {
-	return []string{"restore it from a backup, or remove that line; without the file, Cloister no longer knows which folders payloads could write"}
+	return []string{"restore it from a backup, or remove that line; without the file, Cloister no longer knows which " +
+		"folders payloads could write"}
 }
 
 // Read reads the register of an instance. One that is not there is empty.
@@ -140,7 +141,7 @@ func (r *Register) text(f *os.File) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && len(text) > 0 && text[len(text)-1] != '\n' {
-		// Somebody writes just now, or died in it: with the lock it is one or the other.
+		// Someone writes just now, or died in it: with the lock it is one or the other.
 		if err = flock(f, unix.LOCK_SH); err == nil {
 			if _, err = f.Seek(0, io.SeekStart); err == nil {
 				text, err = io.ReadAll(io.LimitReader(f, most+1))
@@ -156,7 +157,7 @@ func (r *Register) text(f *os.File) ([]byte, error) {
 	return text[:bytes.LastIndexByte(text, '\n')+1], nil
 }
 
-// sound refuses a register that somebody else could have written.
+// sound refuses a register that someone else could have written.
 func (r *Register) sound(f *os.File) error {
 	fi, err := f.Stat()
 	if err != nil {
@@ -435,7 +436,8 @@ func (r *Register) Pins(path string) []Place {
 func (r *Register) Moved(id ID, path string) (Place, bool) {
 	for _, i := range r.inodes[id.Ino] {
 		p := r.all[i]
-		if at, pinned := r.pins[p.Path]; pinned && at == i && p.ID.Same(id) && p.Path != path && !realpath.Inside(path, p.Path) {
+		if at, pinned := r.pins[p.Path]; pinned && at == i && p.ID.Same(id) && p.Path != path &&
+			!realpath.Inside(path, p.Path) {
 			return p, true
 		}
 	}

@@ -189,7 +189,7 @@ func canonical(host string) (string, netip.Addr, error) {
 }
 
 // scan refuses the bytes that end, split or re-root a host in some program
-// (NUL in C, CR and LF in HTTP, % in URLs and zones), and says whether the
+// (NUL in C, CR and LF in HTTP, % in URLs and zones), and reports whether the
 // rest is ASCII. They are named first because their reason is the clearest.
 func scan(host string) (ascii bool, err error) {
 	if !utf8.ValidString(host) {

@@ -98,7 +98,7 @@ func isPublicSuffix(name string) bool {
 // Shared says that many people have names below name, or that name is one of those
 // that stand below: a public suffix, or a hosting domain on the private part of the
 // list (github.io, s3.amazonaws.com). A wildcard there, or one level above, is offered
-// to nobody.
+// to no one.
 func Shared(name string) bool {
 	suffix, _ := publicsuffix.PublicSuffix(name)
 	return suffix == name
@@ -107,7 +107,7 @@ func Shared(name string) bool {
 // Shared says that the pattern holds names of many people.
 func (p Pattern) Shared() bool { return p.kind == every || p.kind == below && Shared(p.base) }
 
-// Site is the name that somebody registered and that the host belongs to, the private
+// Site is the name that someone registered and that the host belongs to, the private
 // part of the list counted (a.github.io is one of its own); the host itself where there
 // is none.
 func (a Authority) Site() string {

@@ -4,7 +4,7 @@
 // Promise: a session takes at most half of what the others leave, so that none leaves
 // another without, and one that holds little can take one large thing more, of what is
 // spare; what is in the buffers of HTTP/2 is counted as its flow control does, byte by
-// byte: data that has come and that nobody has read.
+// byte: data that has come and that no one has read.
 //
 // It measures no heap: who takes of it says how much. It refuses nothing by itself.
 //
@@ -67,7 +67,7 @@ func (s *Share) Take(n int64) error {
 // little is which part of the budget a session holds that holds little.
 const little = 16
 
-// first says whether n bytes may come of what is spare: for one large thing of a session
+// first reports whether n bytes may come of what is spare: for one large thing of a session
 // that holds little.
 func (s *Share) first(n int64) bool {
 	b := s.of

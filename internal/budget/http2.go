@@ -21,7 +21,7 @@ const (
 
 const preface = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 
-// An Ender is a connection that can say whether its peer has ended it although not all
+// An Ender is a connection that can report whether its peer has ended it although not all
 // that came was read.
 type Ender interface{ Ended() bool }
 
@@ -104,7 +104,7 @@ func (f *flow) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes, and gives back what the other side is told that it may send more.
+// Write writes, and gives back what the other side is informed that it may send more.
 func (f *flow) Write(p []byte) (int, error) {
 	var read int64
 	f.out.scan(p, func(kind byte, b []byte) {

@@ -33,5 +33,5 @@ func (l *Lease) Give(n int64) {
 	}
 }
 
-// End gives back what is left, once nobody takes any more.
+// End gives back what is left, once no one takes any more.
 func (l *Lease) End() { l.share.Give(l.held.Swap(0)) }

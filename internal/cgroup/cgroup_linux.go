@@ -49,7 +49,7 @@ func New(name string, b Bounds) (*Group, error) {
 	return g, nil
 }
 
-// Unified says whether all controllers are in one hierarchy (cgroups(7)).
+// Unified reports whether all controllers are in one hierarchy (cgroups(7)).
 func Unified() bool {
 	_, err := os.Stat(Root + "/cgroup.controllers")
 	return err == nil
@@ -101,7 +101,7 @@ func (g *Group) make(name string, b Bounds) error {
 		return err
 	}
 	// The controllers may have to be passed on; where that is refused the files
-	// below are absent, and that is told.
+	// below are absent, and that is reported.
 	_ = Set(filepath.Join(parent, "cgroup.subtree_control"), "+memory +pids +cpu")
 	dir := filepath.Join(parent, name)
 	if err := g.add(dir); err != nil {
@@ -190,7 +190,7 @@ func Set(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Is reports whether a folder is a control group's, and not somebody's files in its
+// Is reports whether a folder is a control group's, and not someone's files in its
 // place.
 func Is(dir string) bool {
 	var st unix.Statfs_t
@@ -265,7 +265,7 @@ func (g *Group) CPU() (time.Duration, error) {
 	return 0, errors.New("the control group counts no processor time")
 }
 
-// OutOfMemory says whether the kernel has killed something for want of memory.
+// OutOfMemory reports whether the kernel has killed something for want of memory.
 func (g *Group) OutOfMemory() bool {
 	for _, dir := range g.folders {
 		for _, name := range []string{"memory.oom_control", "memory.events"} {
@@ -318,7 +318,7 @@ func (g *Group) Kill() error {
 	}
 }
 
-// end kills one member, and nobody who got its number since it was listed.
+// end kills one member, and no one who got its number since it was listed.
 func (g *Group) end(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

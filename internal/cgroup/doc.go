@@ -6,7 +6,7 @@
 // it, however many forks away, and returns when they are gone. What lies in the
 // place of the kernel's files is never written.
 //
-// It keeps nobody in: a process with the right to write another group's list of
+// It keeps no one in: a process with the right to write another group's list of
 // processes can leave. On version 1 only root can make groups, on version 2 a
 // service manager has to have delegated one.
 //

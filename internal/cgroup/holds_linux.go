@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Holds reads back whether a process that somebody else bounded is held to the
-// bounds. What cannot be read holds nobody.
+// Holds reads back whether a process that someone else bounded is held to the
+// bounds. What cannot be read holds no one.
 func Holds(pid int, b Bounds) error {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {

@@ -37,7 +37,7 @@ func Hint(wrong string, known []string) string {
 }
 
 // distance counts the letters to insert, drop, replace or swap with their
-// neighbour (optimal string alignment). Long words are cut: nobody types a key
+// neighbour (optimal string alignment). Long words are cut: no one types a key
 // of 64 letters, and the cost is the product of both lengths.
 func distance(a, b string) int {
 	const most = 64

@@ -42,7 +42,7 @@ type Interrupted struct {
 
 func (e *Interrupted) Error() string { return "interrupted by " + e.Signal.String() }
 
-// Raise lets the signal do what it does where nobody listens: a shell that waits for
+// Raise lets the signal do what it does where no one listens: a shell that waits for
 // this process learns that it was interrupted. A key is for all that run in front.
 // It returns where the signal is ignored.
 func (e *Interrupted) Raise() {
@@ -201,7 +201,7 @@ func (t terminal) ready(within time.Duration) (bool, error) {
 	}
 }
 
-// drain takes what was pasted behind the line, and says whether there was any.
+// drain takes what was pasted behind the line, and reports whether there was any.
 func (t terminal) drain() (behind bool, err error) {
 	for {
 		if err := t.stopped(); err != nil {

@@ -183,11 +183,11 @@ func numbers(files []*os.File) ([]int, error) {
 // EndRead has Read fail from now on, also one under way. Writing goes on.
 func (c *Conn) EndRead() error { return c.c.SetReadDeadline(time.Unix(1, 0)) }
 
-// Close closes the socket. A Read under way returns; files that nobody took
+// Close closes the socket. A Read under way returns; files that no one took
 // are closed by [Conn.Discard], which the reader calls when it is done.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// Discard closes the files that nobody took. Only the reading goroutine may
+// Discard closes the files that no one took. Only the reading goroutine may
 // call it.
 func (c *Conn) Discard() {
 	for _, f := range c.files {

@@ -39,7 +39,8 @@ func move(nr uintptr, from int, old string, to int, name string, flags uintptr) 
 		return err
 	}
 	for {
-		_, _, errno := syscall.RawSyscall6(nr, uintptr(from), uintptr(unsafe.Pointer(source)), uintptr(to), uintptr(unsafe.Pointer(target)), flags, 0)
+		_, _, errno := syscall.RawSyscall6(nr, uintptr(from), uintptr(unsafe.Pointer(source)), uintptr(to),
+			uintptr(unsafe.Pointer(target)), flags, 0)
 		switch errno {
 		case 0:
 			return nil

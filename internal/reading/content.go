@@ -36,17 +36,17 @@ func (r *Request) Content() Content {
 	return c
 }
 
-// IsForm says whether a body of that type is one that frameworks read as a form.
+// IsForm reports whether a body of that type is one that frameworks read as a form.
 func (c Content) IsForm() bool {
 	return c.Type == "application/x-www-form-urlencoded" || c.Type == "multipart/form-data"
 }
 
-// Plain says whether the charset is one in which JSON is written in the bytes of ASCII.
+// Plain reports whether the charset is one in which JSON is written in the bytes of ASCII.
 func (c Content) Plain() bool {
 	return slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252", "latin1"}, c.Charset)
 }
 
-// JSON says whether a text may be JSON in some charset, by how it begins; odd is why
+// JSON reports whether a text may be JSON in some charset, by how it begins; odd is why
 // readers may differ about which: JSON is UTF-8 without a mark (RFC 8259 8.1), and many
 // servers guess UTF-16 and UTF-32. More must be read where sure is false.
 func JSON(head []byte) (is bool, odd string, sure bool) {

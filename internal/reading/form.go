@@ -102,7 +102,7 @@ func (f *Form) End(found func(method string) error) error {
 // X-HTTP-Method-Override can be six characters.
 const maxName = 256
 
-// asksMethod says whether a key, decoded, names another method.
+// asksMethod reports whether a key, decoded, names another method.
 func asksMethod(key string) bool { return isMethodKey(key) || kindOf(key) == method }
 
 // keys reads application/x-www-form-urlencoded.
@@ -220,7 +220,7 @@ func (b *parts) write(p []byte, found func(string) error) error {
 	return nil
 }
 
-// mayBegin says whether a line that begins so may be a field of a part, or the rest of one.
+// mayBegin reports whether a line that begins so may be a field of a part, or the rest of one.
 func mayBegin(piece []byte) bool {
 	return len(piece) == 0 || strings.IndexByte("cC \t", piece[0]) >= 0
 }
@@ -264,7 +264,7 @@ func (b *parts) held() int {
 	return len(b.line)
 }
 
-// named says whether a Content-Disposition, or a line that goes on with one, may give a
+// named reports whether a Content-Disposition, or a line that goes on with one, may give a
 // part a name that asks: readers differ about quotes, escapes and encodings.
 func named(line string) bool {
 	line = strings.NewReplacer(`\`, "", "=5f", "_").Replace(unescaped(strings.ReplaceAll(line, "+", "%2B")))
@@ -342,7 +342,8 @@ func (n *names) closed(found func(string) error) error {
 	n.in = 0
 	asks := n.asks
 	n.asks, n.last = false, ""
-	if escaped := bytes.IndexByte(n.text, '\\') >= 0; !asks && !escaped && (len(n.text) < len("_method") || n.text[0] >= 'a' && n.text[0] != 'x') {
+	if escaped := bytes.IndexByte(n.text, '\\') >= 0; !asks && !escaped &&
+		(len(n.text) < len("_method") || n.text[0] >= 'a' && n.text[0] != 'x') {
 		n.last = "another" // nearly always
 		return nil
 	}
@@ -366,7 +367,8 @@ func (n *names) held() int                    { return 0 }
 // With is the request with more methods that its body asks for.
 func (r *Request) With(methods ...string) Request {
 	out := Request{
-		To: r.To, Method: r.Method, Path: r.Path, BadPath: r.BadPath, Raw: r.Raw, Query: r.Query, Header: r.Header, Body: r.Body,
+		To: r.To, Method: r.Method, Path: r.Path, BadPath: r.BadPath, Raw: r.Raw, Query: r.Query, Header: r.Header,
+		Body: r.Body,
 	}
 	for _, name := range methods {
 		out.add(method, "a key of its body", "", name)

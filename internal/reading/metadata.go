@@ -10,8 +10,10 @@ import (
 // Why what a body gives to others cannot be read.
 var (
 	errCodedMetadata = errors.New("it is compressed, and may give others a right to the object")
-	errTypedMetadata = errors.New("its type or charset is none in which JSON is read here, and it may give others a right to the object")
-	errPartMetadata  = errors.New("a part of it has a charset, a transfer encoding or a field without end, and may give others a right to the object")
+	errTypedMetadata = errors.New("its type or charset is none in which JSON is read here, and it may give others a " +
+		"right to the object")
+	errPartMetadata = errors.New("a part of it has a charset, a transfer encoding or a field without end, and may give " +
+		"others a right to the object")
 )
 
 // Giving is the request as one whose body gives others a right to the object, for Leaves.
@@ -63,7 +65,8 @@ func (r *Request) Grants() *Form {
 	if strings.HasPrefix(c.Type, "multipart/") {
 		f.scans = append(f.scans, &partFields{})
 	}
-	readable := c.Type == "" || strings.Contains(c.Type, "json") || strings.HasPrefix(c.Type, "text/") || strings.HasPrefix(c.Type, "multipart/")
+	readable := c.Type == "" || strings.Contains(c.Type, "json") || strings.HasPrefix(c.Type, "text/") ||
+		strings.HasPrefix(c.Type, "multipart/")
 	switch {
 	case c.Coded:
 		f.coded = errCodedMetadata
@@ -194,7 +197,8 @@ func (b *partFields) write(p []byte, found func(string) error) error {
 			piece = p[:i]
 		}
 		if !b.other {
-			if b.line = append(b.line, piece[:min(len(piece), maxField)]...); len(b.line) >= len("content-transfer-encoding") && !b.tells() {
+			if b.line = append(b.line, piece[:min(len(piece), maxField)]...); len(b.line) >= len("content-transfer-encoding") &&
+				!b.tells() {
 				b.other, b.line = true, b.line[:0]
 			}
 			if len(b.line) >= maxField {
@@ -209,7 +213,7 @@ func (b *partFields) write(p []byte, found func(string) error) error {
 	return nil
 }
 
-// tells says whether the line is a field that says how a part is written.
+// tells reports whether the line is a field that says how a part is written.
 func (b *partFields) tells() bool {
 	line := bytes.ToLower(b.line[:min(len(b.line), len("content-transfer-encoding"))])
 	return bytes.HasPrefix(line, []byte("content-type")) || bytes.HasPrefix(line, []byte("content-transfer-encoding"))
@@ -221,7 +225,8 @@ func (b *partFields) end(func(string) error) error {
 	_, value, _ := strings.Cut(line, ":")
 	value = strings.TrimSpace(value)
 	switch {
-	case strings.HasPrefix(line, "content-transfer-encoding") && !slices.Contains([]string{"binary", "7bit", "8bit"}, value):
+	case strings.HasPrefix(line, "content-transfer-encoding") &&
+		!slices.Contains([]string{"binary", "7bit", "8bit"}, value):
 		return errPartMetadata
 	case strings.HasPrefix(line, "content-type") && strings.Contains(value, "charset"):
 		_, charset, _ := strings.Cut(value, "charset")

@@ -155,7 +155,8 @@ func isAmbiguous(value string) bool {
 
 // isSwift tells of OpenStack's fields, whose objects lie below the account in the path.
 func isSwift(name string) bool {
-	return fieldname.Same(name, "x-copy-from") || fieldname.Same(name, "x-symlink-target") || fieldname.Same(name, "x-object-manifest")
+	return fieldname.Same(name, "x-copy-from") || fieldname.Same(name, "x-symlink-target") ||
+		fieldname.Same(name, "x-object-manifest")
 }
 
 func (r *Request) swift(value string) ([]Name, error) {
@@ -215,13 +216,15 @@ func storedAs(to authority.Authority, p urlpath.Path) []Name {
 	for i := range key {
 		encoded[i] = url.PathEscape(key[i])
 	}
-	if host, err := authority.Parse(bucket+"."+store.Endpoint.Host(), to.Port()); err == nil && strings.ToLower(bucket) == bucket {
+	if host, err := authority.Parse(bucket+"."+store.Endpoint.Host(), to.Port()); err == nil &&
+		strings.ToLower(bucket) == bucket {
 		if at, err := urlpath.Parse("/" + strings.Join(encoded, "/")); err == nil {
 			names = append(names, Name{host, at})
 		}
 	}
 	if store.Kind == GCS {
-		if at, err := urlpath.Parse("/storage/v1/b/" + url.PathEscape(bucket) + "/o/" + strings.Join(encoded, "%2F")); err == nil {
+		if at, err := urlpath.Parse("/storage/v1/b/" + url.PathEscape(bucket) + "/o/" +
+			strings.Join(encoded, "%2F")); err == nil {
 			names = append(names, Name{store.Endpoint, at})
 		}
 	}
@@ -233,7 +236,8 @@ func storedAs(to authority.Authority, p urlpath.Path) []Name {
 func (r *Request) rewritten() {
 	segments := r.Path.Segments()
 	for i, part := range segments {
-		if i < 4 || i+2 >= len(segments) || segments[i+1] != "b" || !strings.EqualFold(part, "rewriteTo") && !strings.EqualFold(part, "copyTo") {
+		if i < 4 || i+2 >= len(segments) || segments[i+1] != "b" ||
+			!strings.EqualFold(part, "rewriteTo") && !strings.EqualFold(part, "copyTo") {
 			continue
 		}
 		o := Object{Says: "the path behind " + part}
@@ -245,7 +249,8 @@ func (r *Request) rewritten() {
 			p, err := urlpath.Parse("/" + strings.Join(encoded, "/"))
 			o.Names, o.Bad = storedAs(r.To, p), err
 			if StoreOf(r.To).Kind != GCS { // a double of the service under another name
-				o.Names, o.Bad = r.joined(r.To, append(append([]string{}, segments[:bucketAt(segments)]...), append([]string{segments[i+2], "o"}, segments[i+4:]...)...))
+				o.Names, o.Bad = r.joined(r.To, append(append([]string{}, segments[:bucketAt(segments)]...),
+					append([]string{segments[i+2], "o"}, segments[i+4:]...)...))
 			}
 		} else {
 			o.Bad = errNoName

@@ -1,5 +1,5 @@
-// Package tenants knows the hosts behind which many tenants are told apart only by
-// what is inside TLS: object stores, registries, source hosts, sites of anybody.
+// Package tenants knows the hosts behind which many tenants are distinguished only by
+// what is inside TLS: object stores, registries, source hosts, sites of anyone.
 //
 // Promise: each host that a preset names is among them, and a pattern that covers one
 // of them is found.
@@ -47,7 +47,7 @@ var hosts = sync.OnceValue(func() table {
 	return t
 })
 
-// Share says whether many tenants share the host.
+// Share reports whether many tenants share the host.
 func Share(host string) bool {
 	t := hosts()
 	if t.exact[host] {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text writes on one line, for a person, what somebody else wrote: everything
+// Text writes on one line, for a person, what someone else wrote: everything
 // that a terminal would obey, that has no shape, that turns the direction of
 // reading or that hides behind another letter's shape is escaped as Go escapes
 // it. It is the only function by which foreign text reaches a person's eye.
@@ -87,7 +87,7 @@ func Marks(s string) string {
 	return ""
 }
 
-// Hidden says whether s holds what cannot be seen or is no text.
+// Hidden reports whether s holds what cannot be seen or is no text.
 func Hidden(s string) bool {
 	var c combining
 	for i := 0; i < len(s); {
@@ -104,7 +104,8 @@ func script(r rune) string {
 	for _, s := range []struct {
 		name  string
 		table *unicode.RangeTable
-	}{{"latin", unicode.Latin}, {"cyrillic", unicode.Cyrillic}, {"greek", unicode.Greek}, {"armenian", unicode.Armenian}, {"cherokee", unicode.Cherokee}} {
+	}{{"latin", unicode.Latin}, {"cyrillic", unicode.Cyrillic}, {"greek", unicode.Greek}, {"armenian", unicode.Armenian},
+		{"cherokee", unicode.Cherokee}} {
 		if unicode.Is(s.table, r) {
 			return s.name
 		}
@@ -169,7 +170,7 @@ func (c *combining) crowded(r rune) bool {
 	return c.run > 2
 }
 
-// visible says whether a rune has a shape of its own: HARDENING 5.6.
+// visible reports whether a rune has a shape of its own: HARDENING 5.6.
 func visible(r rune) bool {
 	switch {
 	case r == ' ':

@@ -5,7 +5,7 @@
 // device control strings, application and privacy messages, window operations,
 // printing, reading the screen back and locking the keyboard, in their 7-bit form,
 // in their 8-bit form and as UTF-8, also when they are split over writes or mixed
-// with control characters. All else passes unchanged. A short text of somebody else's, such as a name in a list, is
+// with control characters. All else passes unchanged. A short text of someone else's, such as a name in a list, is
 // rendered by [Text] or [Quote]. It does not draw, and it does not know which
 // terminal listens. Most readers want New.
 package termsafe

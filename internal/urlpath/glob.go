@@ -42,8 +42,10 @@ func ParseGlob(text string) (Glob, error) {
 			p.deep = true
 		case strings.Contains(strings.ReplaceAll(s, `\*`, ""), "**"):
 			return Glob{}, errors.New("** stands alone between slashes")
-		case strings.ContainsAny(strings.ReplaceAll(s, `\*`, ""), "\\;") || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
-			return Glob{}, errors.New(`a backslash (but before a star), semicolon or control character is in no path that is compared`)
+		case strings.ContainsAny(strings.ReplaceAll(s, `\*`, ""), "\\;") ||
+			strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			return Glob{},
+				errors.New(`a backslash (but before a star), semicolon or control character is in no path that is compared`)
 		case p.deep:
 			p.tail = append(p.tail, s)
 		default:
@@ -56,7 +58,7 @@ func ParseGlob(text string) (Glob, error) {
 // String is the pattern as it was written.
 func (g Glob) String() string { return g.text }
 
-// Parts are the patterns of the segments before and after **; deep says whether
+// Parts are the patterns of the segments before and after **; deep reports whether
 // there is one.
 func (g Glob) Parts() (head, tail []string, deep bool) { return g.head, g.tail, g.deep }
 

@@ -38,8 +38,9 @@ var (
 	errHidden    = errors.New("a dot segment behind an encoded slash or before a semicolon")
 	errSemicolon = errors.New("a semicolon in the path, at which some servers cut a segment off")
 	errTwice     = errors.New("a dot, slash or backslash that is percent-encoded twice")
-	errOverlong  = errors.New("a percent-encoded byte sequence in the path that is too long for its character, which some servers take for another one")
-	errLong      = errors.New("a path of too many segments")
+	errOverlong  = errors.New("a percent-encoded byte sequence in the path that is too long for its character, which " +
+		"some servers take for another one")
+	errLong = errors.New("a path of too many segments")
 )
 
 // Parse reads a path as it stands in a request, without its query.

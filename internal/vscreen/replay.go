@@ -171,7 +171,8 @@ func (c colour) append(out []byte, base int) []byte {
 // after, without the blanks at its end.
 func appendLine(out []byte, line []cell) []byte {
 	end := len(line)
-	for end > 0 && (line[end-1].r == 0 || line[end-1].r == ' ') && line[end-1].mark == 0 && line[end-1].pen == (pen{}) && (end < 2 || !wide(line[end-2].r)) {
+	for end > 0 && (line[end-1].r == 0 || line[end-1].r == ' ') && line[end-1].mark == 0 && line[end-1].pen == (pen{}) &&
+		(end < 2 || !wide(line[end-2].r)) {
 		end--
 	}
 	now := pen{}

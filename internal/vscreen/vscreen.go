@@ -30,7 +30,7 @@ func (s Size) within() Size {
 	return Size{min(max(s.Cols, 1), MaxSide), min(max(s.Rows, 1), MaxSide)}
 }
 
-// Screen is a terminal that nobody looks at. It is not safe for use by several
+// Screen is a terminal that no one looks at. It is not safe for use by several
 // goroutines.
 type Screen struct {
 	size    Size
@@ -462,7 +462,8 @@ func (s *Screen) keep(lines [][]cell) {
 
 // lineDrawing is the DEC special graphics set, from 0x5f on.
 var lineDrawing = [...]rune{
-	' ', '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺', '⎻', '─', '⎼', '⎽', '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
+	' ', '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺', '⎻', '─', '⎼', '⎽', '├', '┤', '┴',
+	'┬', '│', '≤', '≥', 'π', '≠', '£', '·',
 }
 
 // appendRune writes a cell's character; an empty one is a space.

@@ -10,8 +10,8 @@ import (
 
 // Private makes dir (and what is missing above it) with mode 0700, or checks
 // that the one that is there belongs to uid, is a folder and no symbolic link,
-// and is open to nobody else. A folder of one's own that was open to others is
-// closed; anybody else's is refused, because whoever made it could replace the
+// and is open to no one else. A folder of one's own that was open to others is
+// closed; anyone else's is refused, because whoever made it could replace the
 // socket in it.
 func Private(dir string, uid int) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -20,8 +20,12 @@ var (
 	inputPlace  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<input>:([0-9]+):([0-9]+)`) })
 	wantedToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:exact )?got (.*) want (.+)$`) })
 	wrongEffect = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unexpected effect: (.*)$`) })
-	wrongCall   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^`(.+)` is (?:not )?a (function|method)") })
-	wrongTwice  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^duplicate (annotation|key): @?(.*)$`) })
+	wrongCall   = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("^`(.+)` is (?:not )?a (function|method)")
+	})
+	wrongTwice = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^duplicate (annotation|key): @?(.*)$`)
+	})
 )
 
 // A mistake is a syntax error that is put into a person's words.
@@ -105,7 +109,8 @@ func (m *mistake) read(said string) {
 		m.at--
 		m.e.Msg = "expected " + map[string]string{
 			"ident": "a name", "ident or reserved keyword": "the name of an annotation", "string": "a text in double quotes",
-			"string literal": "a text in double quotes", "ident or string": "a name or a text in double quotes", "ident after dot": "a name behind the dot",
+			"string literal": "a text in double quotes", "ident or string": "a name or a text in double quotes",
+			"ident after dot": "a name behind the dot",
 		}[strings.TrimPrefix(said, "expected ")] + ", found " + m.found()
 	case said == "unexpected token", said == "invalid primary":
 		m.at--
@@ -164,7 +169,8 @@ func (m *mistake) place() {
 func (m *mistake) call(name string) {
 	functions := []string{"ip", "decimal", "datetime", "duration"}
 	methods := []string{
-		"contains", "containsAll", "containsAny", "isEmpty", "hasTag", "getTag", "isIpv4", "isIpv6", "isLoopback", "isMulticast", "isInRange",
+		"contains", "containsAll", "containsAny", "isEmpty", "hasTag", "getTag", "isIpv4", "isIpv6", "isLoopback",
+		"isMulticast", "isInRange",
 		"lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual", "offset", "durationSince", "toDate", "toTime",
 	}
 	switch isMethod := m.text(m.at-1) == "."; {
@@ -257,7 +263,8 @@ func (m *mistake) entityHint(got, before string) string {
 
 // placeHint is by where it stands.
 func (m *mistake) placeHint(got, before string) string {
-	words := []string{"permit", "forbid", "principal", "action", "resource", "context", "when", "unless", "like", "has", "is", "in"}
+	words := []string{"permit", "forbid", "principal", "action", "resource", "context", "when", "unless", "like", "has",
+		"is", "in"}
 	switch {
 	case m.want == "{" && (before == "when" || before == "unless"):
 		return "a condition stands in braces: " + before + " { ... }"

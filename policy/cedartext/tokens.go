@@ -128,7 +128,8 @@ func Read(file []byte) ([]Token, *Complaint) {
 	}
 	toks := lex(text)
 	if len(toks) == 0 {
-		return refuse(1, 1, "policy file has no policy", "an empty file would silently mean nothing; remove it, or write a permit or a forbid")
+		return refuse(1, 1, "policy file has no policy",
+			"an empty file would silently mean nothing; remove it, or write a permit or a forbid")
 	}
 	depth, ifs, unary, ops := 0, 0, 0, 0
 	for _, t := range toks {

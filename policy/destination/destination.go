@@ -50,7 +50,8 @@ func Check(allow, deny []string) error {
 func parse(effect policy.Effect, flag, word string) (policy.Rule, error) {
 	r := policy.Rule{Effect: effect, Origin: source.Position{Source: flag}}
 	bad := func(msg string) error {
-		return &source.Problem{Position: source.Position{File: flag}, Msg: fmt.Sprintf("%q %s", word, msg), Hint: "want DOMAIN[:PORT]"}
+		return &source.Problem{Position: source.Position{File: flag}, Msg: fmt.Sprintf("%q %s", word, msg),
+			Hint: "want DOMAIN[:PORT]"}
 	}
 	host, port, hasPort := split(word)
 	if host == "" {

@@ -1,6 +1,6 @@
 // Package suggest finds the rules that a policy lacks for what was seen.
 //
-// The promise: with the rules added, everything seen is allowed but what is told
+// The promise: with the rules added, everything seen is allowed but what is reported
 // as left over, and no rule names a host, a port or, where requests are judged, a
 // method or a path that was not seen. Rules that deny or ask are left as they are.
 //

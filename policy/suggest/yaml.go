@@ -36,8 +36,10 @@ func YAML(r policy.Rule) string {
 
 // word quotes what YAML could read as something else than text.
 func word(s string) string {
-	plain := s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") == "" && strings.ContainsAny(s[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/")
-	if plain && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(s)) {
+	plain := s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") == "" &&
+		strings.ContainsAny(s[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/")
+	if plain && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"},
+		strings.ToLower(s)) {
 		return s
 	}
 	return strconv.Quote(s)

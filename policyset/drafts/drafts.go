@@ -1,8 +1,8 @@
 // Package drafts changes the files of the configuration on a person's behalf, in a
 // window.
 //
-// Promise: what does not load in whole is not written; what somebody else wrote
-// meanwhile is not written over; a draft is told with what would come of it.
+// Promise: what does not load in whole is not written; what someone else wrote
+// meanwhile is not written over; a draft is reported with what would come of it.
 //
 // It puts nothing in force and records nothing: that is the guardian's, before the
 // write and after it.
@@ -33,7 +33,9 @@ import (
 )
 
 // cedarName is a policy file that a person may make here.
-var cedarName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^policy/[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\.cedar$`) })
+var cedarName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^policy/[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\.cedar$`)
+})
 
 const configName = "config.yaml"
 
@@ -103,7 +105,9 @@ func (f Files) Ready(req api.PolicyDraft) (path string, err error) {
 		return "", err
 	}
 	if now.Digest != req.Base {
-		return "", &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: "save " + req.Name + ": it has changed meanwhile", Hints: []string{"look at what it is now, and write your change into that"}}
+		return "", &api.Error{Status: http.StatusConflict, Code: api.CodeOver,
+			Message: "save " + req.Name + ": it has changed meanwhile",
+			Hints:   []string{"look at what it is now, and write your change into that"}}
 	}
 	_, err = policyset.LoadWith(f.Policies.Dir, f.Policies.Home, map[string][]byte{now.Path: []byte(req.Text)})
 	return now.Path, err
@@ -132,9 +136,11 @@ func (f Files) check(name, text string) (api.PolicyCheck, *policyset.Set, error)
 	}
 	next, err := policyset.LoadWith(f.Policies.Dir, f.Policies.Home, map[string][]byte{path: []byte(text)})
 	if err != nil {
-		return api.PolicyCheck{Problems: policyset.Problems(err), Residue: []string{}}, nil, nil // what is wrong is the answer
+		// what is wrong is the answer
+		return api.PolicyCheck{Problems: policyset.Problems(err), Residue: []string{}}, nil, nil
 	}
-	c := api.PolicyCheck{OK: true, Digest: next.Snapshot().Digest(), InForce: next.Snapshot().Digest() == f.Policies.Current().Snapshot().Digest(), Notices: next.Notices()}
+	c := api.PolicyCheck{OK: true, Digest: next.Snapshot().Digest(),
+		InForce: next.Snapshot().Digest() == f.Policies.Current().Snapshot().Digest(), Notices: next.Notices()}
 	c.Statements, c.Residue = policyset.StatementsOf(next.Snapshot())
 	return c, next, nil
 }
@@ -167,7 +173,8 @@ func (f Files) Rule(req api.RuleDraft) (api.DraftedRule, error) {
 	}
 	after, err := config.WithRule([]byte(file.Text), d)
 	if err != nil {
-		return none, &api.Error{Status: http.StatusUnprocessableEntity, Code: api.CodePolicy, Message: err.Error(), Hints: []string{"add the rule yourself, on the page Policy"}}
+		return none, &api.Error{Status: http.StatusUnprocessableEntity, Code: api.CodePolicy, Message: err.Error(),
+			Hints: []string{"add the rule yourself, on the page Policy"}}
 	}
 	out := api.DraftedRule{Name: configName, Base: file.Digest, Before: file.Text, After: string(after)}
 	check, next, err := f.check(configName, out.After)
@@ -192,10 +199,11 @@ func bracketed(host string) string {
 
 // Words are what an editor completes with, but for hosts, which the record knows.
 func Words() (api.PolicyWords, error) {
-	out := api.PolicyWords{Keys: map[string][]string{}, Words: map[string][]string{}, Hosts: []string{}, Cedar: slices.Concat(
-		[]string{"permit", "forbid", "principal", "action", "resource", "when", "unless", "context", "in", "like", "has"},
-		actionWords(), []string{`Dir::""`, `File::""`, `Host::""`, `MCP::Server::""`, `MCP::Tool::""`},
-	)}
+	out := api.PolicyWords{Keys: map[string][]string{}, Words: map[string][]string{}, Hosts: []string{},
+		Cedar: slices.Concat(
+			[]string{"permit", "forbid", "principal", "action", "resource", "when", "unless", "context", "in", "like", "has"},
+			actionWords(), []string{`Dir::""`, `File::""`, `Host::""`, `MCP::Server::""`, `MCP::Tool::""`},
+		)}
 	var schema node
 	if err := json.Unmarshal(config.Schema(), &schema); err != nil {
 		return out, fmt.Errorf("read the schema: %w", err)
@@ -206,7 +214,8 @@ func Words() (api.PolicyWords, error) {
 
 func actionWords() []string {
 	var out []string
-	for _, a := range []string{"NetworkConnect", "HttpRequest", "HttpRewrite", "FileOpen", "FileOpenReadOnly", "FileOpenReadWrite", "ProcessExec", "McpCall", "HostExec", "SecretUse"} {
+	for _, a := range []string{"NetworkConnect", "HttpRequest", "HttpRewrite", "FileOpen", "FileOpenReadOnly",
+		"FileOpenReadWrite", "ProcessExec", "McpCall", "HostExec", "SecretUse"} {
 		out = append(out, `Action::"`+a+`"`)
 	}
 	return out

@@ -3,7 +3,7 @@
 // Promise: it is the judge who is asked, by the same questions as an enforcer asks;
 // the answer of a guardian and the one that the CLI gives without one are the same.
 //
-// It asks nobody, connects nowhere and records nothing.
+// It asks no one, connects nowhere and records nothing.
 //
 // Most readers want [Ask].
 package explain
@@ -58,13 +58,15 @@ func Ask(s *policy.Snapshot, in *policyset.Scope, req api.ExplainRequest) (api.E
 // have changed since it was pinned is not policy: mcp inspect tells it.
 func call(s *policy.Snapshot, req api.ExplainRequest) (api.Explanation, error) {
 	call := &policy.MCPCall{Server: req.MCP.Server, Name: req.MCP.Name}
-	for _, f := range []policy.Feature{policy.Tool, policy.Prompt, policy.Resource, policy.Sampling, policy.Elicitation, policy.Roots} {
+	for _, f := range []policy.Feature{policy.Tool, policy.Prompt, policy.Resource, policy.Sampling, policy.Elicitation,
+		policy.Roots} {
 		if f.String() == cmp.Or(req.MCP.Feature, policy.Tool.String()) {
 			call.Feature = f
 		}
 	}
 	if call.Feature == 0 {
-		return api.Explanation{}, api.BadRequest("explain: an MCP server has tool, prompt, resource, sampling, elicitation and roots, and no %q", req.MCP.Feature)
+		return api.Explanation{}, api.BadRequest("explain: an MCP server has tool, prompt, resource, sampling, elicitation "+
+			"and roots, and no %q", req.MCP.Feature)
 	}
 	if len(req.MCP.Arguments) > 0 {
 		d := json.NewDecoder(bytes.NewReader(req.MCP.Arguments))
@@ -81,7 +83,8 @@ func call(s *policy.Snapshot, req api.ExplainRequest) (api.Explanation, error) {
 		}
 	}
 	if !q.Authority.IsValid() {
-		e := &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: "explain: no MCP server " + call.Server + " is declared", Hints: []string{"see: cloister mcp list"}}
+		e := &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound,
+			Message: "explain: no MCP server " + call.Server + " is declared", Hints: []string{"see: cloister mcp list"}}
 		if near := nearest.Word(call.Server, names); near != "" {
 			e.Hints = []string{"did you mean " + near + "?"}
 		}
@@ -96,10 +99,13 @@ func call(s *policy.Snapshot, req api.ExplainRequest) (api.Explanation, error) {
 
 // use is what would become of a secret whose placeholder stands where its
 // binding says, in a request.
-func use(s *policy.Snapshot, in *policyset.Scope, to authority.Authority, req api.ExplainRequest) (api.Explanation, error) {
+func use(s *policy.Snapshot, in *policyset.Scope, to authority.Authority,
+	req api.ExplainRequest) (api.Explanation, error) {
 	req.Method = cmp.Or(req.Method, http.MethodGet)
-	q := policy.Request{Action: policy.SecretUse, Authority: to, Session: req.Session, Project: req.Project, Agent: req.Agent, HTTP: HTTP(req)}
-	where := secret.Request{Authority: to, Secure: to.Port() != 80, Method: req.Method, Path: q.HTTP.Path, BadPath: q.HTTP.BadPath}
+	q := policy.Request{Action: policy.SecretUse, Authority: to, Session: req.Session, Project: req.Project,
+		Agent: req.Agent, HTTP: HTTP(req)}
+	where := secret.Request{Authority: to, Secure: to.Port() != 80, Method: req.Method, Path: q.HTTP.Path,
+		BadPath: q.HTTP.BadPath}
 	list := policyset.ByName(in.Bindings)[req.Secret]
 	subject := "secret " + req.Secret + " in " + req.Method + " " + to.String()
 	if len(list) == 0 {
@@ -134,7 +140,8 @@ func explained(s *policy.Snapshot, q policy.Request, subject string) api.Explana
 	v := policy.Decide(s, q)
 	return api.Explanation{
 		Subject: subject, Authority: q.Authority.String(), Effect: v.Effect.String(), Rule: v.Rule, Source: v.Origin.Source,
-		File: v.Origin.File, Line: v.Origin.Line, Column: v.Origin.Column, Reason: v.Reason, Hints: v.Hints, WouldDeny: v.WouldDeny,
+		File: v.Origin.File, Line: v.Origin.Line, Column: v.Origin.Column, Reason: v.Reason, Hints: v.Hints,
+		WouldDeny:  v.WouldDeny,
 		Diagnostic: v.Diagnostic, Mode: s.Mode().String(), Digest: s.Digest(),
 	}
 }
@@ -152,7 +159,8 @@ func Destination(s *policy.Snapshot, to authority.Authority, req api.ExplainRequ
 		q.Action, q.HTTP = policy.HTTPRequest, HTTP(req)
 	}
 	if l := req.Login; l != nil {
-		q.Login = &policy.Login{Protocol: l.Protocol, User: l.User, Database: l.Database, Repository: l.Repository, Push: l.Push}
+		q.Login = &policy.Login{Protocol: l.Protocol, User: l.User, Database: l.Database, Repository: l.Repository,
+			Push: l.Push}
 		if l.Repository != "" {
 			q.Login.Command = "git" // one of its own, whatever its words
 		}
@@ -192,7 +200,8 @@ func Destination(s *policy.Snapshot, to authority.Authority, req api.ExplainRequ
 		})
 	}
 	for _, c := range v.Rewrites {
-		out.Rewrites = append(out.Rewrites, api.Rewrite{Header: c.Header, Remove: c.Remove, Rule: c.Rule, Place: c.Origin.String()})
+		out.Rewrites = append(out.Rewrites, api.Rewrite{Header: c.Header, Remove: c.Remove, Rule: c.Rule,
+			Place: c.Origin.String()})
 	}
 	return out
 }

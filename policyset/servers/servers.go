@@ -2,7 +2,7 @@
 // tools that they were seen to have.
 //
 // Promise: a tool's words are rendered, and its verdict is policy's; a server's pins
-// change only to what somebody looked at.
+// change only to what someone looked at.
 //
 // It speaks with no server and records nothing.
 //
@@ -63,8 +63,9 @@ func shown(s config.MCPServer, pins *mcp.Pins, pinned string) (api.MCPServer, er
 	out := api.MCPServer{
 		Name: s.Name, URL: s.URL, Command: s.Command, At: s.URL,
 		Place:      source.Position{Source: filepath.Base(s.Place.File), File: s.Place.File, Line: s.Place.Line}.Place(),
-		AllowTools: list(s.AllowTools), AskTools: list(s.AskTools), DenyTools: list(s.DenyTools), Prompts: list(s.Prompts), Resources: list(s.Resources),
-		Sampling: word(s.Sampling), Elicitation: word(s.Elicitation), Roots: word(s.Roots),
+		AllowTools: list(s.AllowTools), AskTools: list(s.AskTools), DenyTools: list(s.DenyTools), Prompts: list(s.Prompts),
+		Resources: list(s.Resources),
+		Sampling:  word(s.Sampling), Elicitation: word(s.Elicitation), Roots: word(s.Roots),
 	}
 	if s.URL == "" {
 		out.At = "http://" + to.Host() + path
@@ -108,7 +109,8 @@ func Find(l *policyset.Set, pins *mcp.Pins, name string, of api.MCPProject) (api
 		p := known[tool]
 		feature, called := mcp.Feature(tool)
 		v := policy.Decide(snapshot, policy.Request{
-			Action: policy.McpCall, Authority: to, Project: of.Project, MCP: &policy.MCPCall{Server: name, Feature: feature, Name: called},
+			Action: policy.McpCall, Authority: to, Project: of.Project,
+			MCP: &policy.MCPCall{Server: name, Feature: feature, Name: called},
 		})
 		if tool == mcp.Itself {
 			v = policy.Verdict{Effect: policy.Allow, Reason: "what the server says of itself"}
@@ -116,11 +118,13 @@ func Find(l *policyset.Set, pins *mcp.Pins, name string, of api.MCPProject) (api
 		d := mcp.Definition{Name: tool, Digest: p.Digest, Text: p.Definition}
 		t := api.MCPTool{
 			Name: tool, Verdict: v.Effect.String(), Rule: v.RuleAt(), Reason: v.Reason,
-			Digest: d.Digest, Description: termsafe.Lines(d.Description()), Schema: termsafe.Text(d.Schema()), PinnedAt: p.At, PinnedBy: p.By,
+			Digest: d.Digest, Description: termsafe.Lines(d.Description()), Schema: termsafe.Text(d.Schema()), PinnedAt: p.At,
+			PinnedBy: p.By,
 		}
 		if p.Seen != nil {
 			now := mcp.Definition{Name: tool, Digest: p.Seen.Digest, Text: p.Seen.Definition}
-			t.Changed = &api.MCPDefinition{Digest: now.Digest, Description: termsafe.Lines(now.Description()), Schema: termsafe.Text(now.Schema()), SeenAt: p.Seen.At, Members: members(d, now)}
+			t.Changed = &api.MCPDefinition{Digest: now.Digest, Description: termsafe.Lines(now.Description()),
+				Schema: termsafe.Text(now.Schema()), SeenAt: p.Seen.At, Members: members(d, now)}
 		}
 		out.Tools = append(out.Tools, t)
 	}
@@ -140,7 +144,8 @@ func Declared(l *policyset.Set, name string, of api.MCPProject) (config.MCPServe
 		}
 		names = append(names, s.Name)
 	}
-	e := &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("no MCP server %q is declared", name), Hints: []string{"see: cloister mcp list"}}
+	e := &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound,
+		Message: fmt.Sprintf("no MCP server %q is declared", name), Hints: []string{"see: cloister mcp list"}}
 	if near := nearest.Word(name, names); near != "" {
 		e.Hints = []string{"did you mean " + near + "?"}
 	}
@@ -160,7 +165,9 @@ func Pin(l *policyset.Set, pins *mcp.Pins, name string, req api.MCPPin, by strin
 	}
 	for _, t := range req.Tools {
 		if _, ok := known[t]; !ok {
-			e := &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("pin: the server %s has never listed a tool %q that may be used", name, t), Hints: []string{"see: cloister mcp inspect " + name}}
+			e := &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound,
+				Message: fmt.Sprintf("pin: the server %s has never listed a tool %q that may be used", name, t),
+				Hints:   []string{"see: cloister mcp inspect " + name}}
 			if near := nearest.Word(t, slices.Sorted(maps.Keys(known))); near != "" {
 				e.Hints = []string{"did you mean " + near + "?"}
 			}
@@ -180,7 +187,8 @@ func Pin(l *policyset.Set, pins *mcp.Pins, name string, req api.MCPPin, by strin
 		done, err = pins.Take(pinned, digests, by)
 	}
 	if err != nil {
-		return out, &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: err.Error(), Hints: []string{"look again: cloister mcp inspect " + name}}
+		return out, &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: err.Error(),
+			Hints: []string{"look again: cloister mcp inspect " + name}}
 	}
 	out.Tools = append(out.Tools, done...)
 	return out, nil
@@ -194,7 +202,8 @@ func members(before, now mcp.Definition) []api.MCPMember {
 	var out []api.MCPMember
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if old[name] != said[name] {
-			out = append(out, api.MCPMember{Name: termsafe.Text(name), Before: termsafe.Lines(old[name]), Now: termsafe.Lines(said[name])})
+			out = append(out, api.MCPMember{Name: termsafe.Text(name), Before: termsafe.Lines(old[name]),
+				Now: termsafe.Lines(said[name])})
 		}
 	}
 	return out

@@ -108,7 +108,8 @@ func (b *box) launch(c inside.Command, std *standard) error {
 			return b.stopped(fmt.Errorf("start docker: the first process ended early: %w", err))
 		case m.Failed != nil && m.Failed.Exec:
 			missing := m.Failed.Errno == int(unix.ENOENT) || m.Failed.Errno == int(unix.ENOTDIR)
-			return b.stopped(&sandbox.ExecError{Command: string(c.Argv[0]), NotFound: missing, Err: syscall.Errno(m.Failed.Errno)})
+			return b.stopped(&sandbox.ExecError{Command: string(c.Argv[0]), NotFound: missing,
+				Err: syscall.Errno(m.Failed.Errno)})
 		case m.Failed != nil:
 			return b.stopped(fmt.Errorf("start docker: %w", m.Failed))
 		case m.Master:
@@ -144,7 +145,7 @@ func (b *box) openTerminal(std *standard) error {
 	return nil
 }
 
-// stopped gives the terminal back before the error is told.
+// stopped gives the terminal back before the error is shown.
 func (b *box) stopped(err error) error {
 	b.hangUp()
 	if b.term != nil {
@@ -202,7 +203,7 @@ func (b *box) listen() {
 	close(b.done)
 }
 
-// fate says why a container ended that nobody here ended.
+// fate says why a container ended that no one here ended.
 func (b *box) fate() error {
 	ctx, cancel := context.WithTimeoutCause(b.ctx, b.a.soon(), errNoAnswer)
 	defer cancel()
@@ -230,7 +231,8 @@ func (o *doors) after(err error) error {
 		return o.close()
 	}
 	o.leave()
-	return fmt.Errorf("%w (what is left carries the label %s; the guardian removes it as soon as it can)", err, labelInstance)
+	return fmt.Errorf("%w (what is left carries the label %s; the guardian removes it as soon as it can)", err,
+		labelInstance)
 }
 
 // attendGate ends the box when a path can no longer be protected.
@@ -339,7 +341,7 @@ func (b *box) Wait() (sandbox.Status, error) {
 	return b.end, b.err
 }
 
-// hangUp tells the first process that nobody is there any more: it ends, and all
+// hangUp tells the first process that no one is there any more: it ends, and all
 // inside with it.
 func (b *box) hangUp() {
 	b.mu.Lock()

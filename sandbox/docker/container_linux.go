@@ -43,7 +43,7 @@ const (
 )
 
 // What is called NetworkDisabled is a network namespace of the container's own that
-// nobody but it knows. With NetworkMode alone the engine would look after it by a
+// no one but it knows. With NetworkMode alone the engine would look after it by a
 // program of its own in each start, which takes longer than all the rest of one
 // (154 and 74 ms, Engine 20.10); the mode stays for engines that know no other word.
 // Every start compares the namespaces with this machine's.
@@ -60,7 +60,8 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 		{"Type": "bind", "Source": o.dir + "/" + doorInit, "Target": inside.Door, "ReadOnly": true},
 	}
 	for _, b := range s.Binds {
-		mounts = append(mounts, object{"Type": "bind", "Source": string(b.Source), "Target": string(b.Target), "ReadOnly": b.Access == sandbox.ReadOnly})
+		mounts = append(mounts, object{"Type": "bind", "Source": string(b.Source), "Target": string(b.Target),
+			"ReadOnly": b.Access == sandbox.ReadOnly})
 	}
 	host := object{
 		"NetworkMode": "none", "IpcMode": "private", "CgroupnsMode": "private",
@@ -70,7 +71,7 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 		"PidsLimit": maxPids(s), "Mounts": mounts, "Tmpfs": temporary(),
 		"Ulimits": ulimits(),
 		"Sysctls": withIPv6,
-		// What a container says is nobody's: the command has the caller's descriptors.
+		// What a container says is no one's: the command has the caller's descriptors.
 		// Nor has the engine to remove it (AutoRemove): who made it does, or a sweep.
 		"LogConfig": object{"Type": "none"},
 	}
@@ -108,7 +109,8 @@ func ulimit(name string, n int64) object { return object{"Name": name, "Soft": n
 // descriptors, so it needs to see none of them.
 func (d *Driver) gateContainer(s sandbox.Spec, program string, o *doors) object {
 	return object{
-		"Image": gateImage, "Entrypoint": []string{inside.Program}, "Cmd": []string{inside.RoleGate}, "WorkingDir": "/", "User": "0:0",
+		"Image": gateImage, "Entrypoint": []string{inside.Program}, "Cmd": []string{inside.RoleGate}, "WorkingDir": "/",
+		"User":   "0:0",
 		"Labels": d.labels(s, inside.RoleGate), "NetworkDisabled": true,
 		"HostConfig": object{
 			"NetworkMode": "none", "IpcMode": "none", "CgroupnsMode": "private", "ReadonlyRootfs": true, "PidsLimit": 64,
@@ -174,7 +176,8 @@ func seccompProfile() (string, error) {
 			rule()
 		}
 	}
-	text, err := json.Marshal(object{"defaultAction": "SCMP_ACT_ERRNO", "architectures": []string{seccompArch}, "syscalls": rules})
+	text, err := json.Marshal(object{"defaultAction": "SCMP_ACT_ERRNO", "architectures": []string{seccompArch},
+		"syscalls": rules})
 	if err != nil {
 		return "", fmt.Errorf("write the seccomp profile: %w", err)
 	}
@@ -229,7 +232,7 @@ func (a *api) create(ctx context.Context, s sandbox.Spec, role string, body obje
 			return "", err
 		}
 	}
-	// An engine goes on creating for a caller that gave up, and nobody would know
+	// An engine goes on creating for a caller that gave up, and no one would know
 	// the container: its answer is waited for, as long as any.
 	ctx = context.WithoutCancel(ctx)
 	path := "/containers/create?name=" + url.QueryEscape(containerName(s, role))
@@ -245,7 +248,8 @@ func (a *api) create(ctx context.Context, s sandbox.Spec, role string, body obje
 		if strings.Contains(lower, "swap") && strings.Contains(lower, "memory limited without swap") {
 			continue // memory is bounded; swap is not accounted here
 		}
-		return c.ID, &sandbox.Unsupported{Guarantee: "resource limits", Reason: "the engine says: " + w, Fix: "see docker info, or leave the limit away", Residue: "cgroup-limits"}
+		return c.ID, &sandbox.Unsupported{Guarantee: "resource limits", Reason: "the engine says: " + w,
+			Fix: "see docker info, or leave the limit away", Residue: "cgroup-limits"}
 	}
 	return c.ID, nil
 }
@@ -278,9 +282,10 @@ func (a *api) removeIfThere(ctx context.Context, id string) (known bool, err err
 		case isStatus(err, http.StatusNotFound):
 			return known, nil
 		case isStatus(err, http.StatusConflict):
-			// Somebody else removes it, and may fail: what the wait says is not enough.
+			// Someone else removes it, and may fail: what the wait says is not enough.
 			known = true
-			if werr := a.call(ctx, http.MethodPost, "/containers/"+id+"/wait?condition=removed", nil, nil); werr != nil && !isStatus(werr, http.StatusNotFound) {
+			if werr := a.call(ctx, http.MethodPost, "/containers/"+id+"/wait?condition=removed", nil, nil); werr != nil &&
+				!isStatus(werr, http.StatusNotFound) {
 				return true, fmt.Errorf("remove container: %w", werr)
 			}
 		}
@@ -317,7 +322,8 @@ func (a *api) over(ctx context.Context, id string) (text string, ended bool) {
 		_, refused := errors.AsType[*apiError](err)
 		return err.Error(), !refused
 	}
-	return endText(c.State.Error, c.State.OOMKilled, c.State.ExitCode), c.State.Status == "exited" || c.State.Status == "dead"
+	return endText(c.State.Error, c.State.OOMKilled, c.State.ExitCode),
+		c.State.Status == "exited" || c.State.Status == "dead"
 }
 
 func endText(failure string, outOfMemory bool, status int) string {

@@ -89,7 +89,8 @@ func (d *Driver) program(asRoot bool) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &sandbox.Unsupported{Guarantee: "program inside", Reason: file + " is gone: it was replaced while it ran", Fix: "start cloister again"}
+		return "", &sandbox.Unsupported{Guarantee: "program inside", Reason: file + " is gone: it was replaced while it ran",
+			Fix: "start cloister again"}
 	}
 	if err != nil {
 		return "", fmt.Errorf("find cloister itself: %w", err)
@@ -99,7 +100,8 @@ func (d *Driver) program(asRoot bool) (string, error) {
 		return "", fmt.Errorf("look at cloister itself: %w", err)
 	}
 	if m := fi.Mode().Perm(); m&0o005 != 0o005 && (asRoot || m&0o500 != 0o500) {
-		return "", &sandbox.Unsupported{Guarantee: "program inside", Reason: real + " may not be executed by the cloister's user", Fix: "chmod 755 " + real}
+		return "", &sandbox.Unsupported{Guarantee: "program inside",
+			Reason: real + " may not be executed by the cloister's user", Fix: "chmod 755 " + real}
 	}
 	f, err := elf.Open(real)
 	if err != nil {
@@ -109,7 +111,8 @@ func (d *Driver) program(asRoot bool) (string, error) {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
 			return "", &sandbox.Unsupported{
-				Guarantee: "program inside", Reason: real + " needs the libraries of this machine, and the containers have none of them",
+				Guarantee: "program inside", Reason: real +
+					" needs the libraries of this machine, and the containers have none of them",
 				Fix: "build cloister with CGO_ENABLED=0 (go run and go build need it too), or use --isolation native",
 			}
 		}

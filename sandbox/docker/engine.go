@@ -98,7 +98,8 @@ func (e *engine) ping(ctx context.Context) (version string, err error) {
 }
 
 func (e *engine) notAnEngine(why string) error {
-	return &sandbox.Unsupported{Guarantee: "engine", Reason: e.socket + " is no Docker engine: " + why, Fix: "point DOCKER_HOST to the engine's socket, such as unix:///run/docker.sock"}
+	return &sandbox.Unsupported{Guarantee: "engine", Reason: e.socket + " is no Docker engine: " + why,
+		Fix: "point DOCKER_HOST to the engine's socket, such as unix:///run/docker.sock"}
 }
 
 func (e *engine) do(ctx context.Context, method, path string, body io.Reader, kind string) (*http.Response, error) {
@@ -219,13 +220,18 @@ func (e *engine) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, fs.ErrNotExist):
-		u.Reason, u.Fix = "there is no engine at "+e.socket, "start Docker, point DOCKER_HOST to its socket, or use --isolation native"
+		u.Reason, u.Fix = "there is no engine at "+e.socket,
+			"start Docker, point DOCKER_HOST to its socket, or use --isolation native"
 	case errors.Is(err, fs.ErrPermission):
-		u.Reason, u.Fix = "this user may not speak to the engine at "+e.socket, "join its group (usermod -aG docker USER, then log in again: that is as good as being root), or use --isolation native"
+		u.Reason, u.Fix = "this user may not speak to the engine at "+e.socket,
+			"join its group (usermod -aG docker USER, then log in again: that is as good as being root), or use "+
+				"--isolation native"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		u.Reason, u.Fix = "nobody listens at "+e.socket, "start Docker, or use --isolation native"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		u.Reason, u.Fix = "the engine at "+e.socket+" went away in the midst of an answer", "see why it ended (journalctl -u docker), then try again"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
+		u.Reason, u.Fix = "the engine at "+e.socket+" went away in the midst of an answer",
+			"see why it ended (journalctl -u docker), then try again"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		u.Reason = "the engine at " + e.socket + " does not answer"
 	default:
@@ -245,7 +251,9 @@ func SocketOf(host string) (string, error) {
 	}
 	path, ok := strings.CutPrefix(host, "unix://")
 	if !ok || !strings.HasPrefix(path, "/") {
-		return "", &sandbox.Unsupported{Guarantee: "engine", Reason: fmt.Sprintf("DOCKER_HOST is %q, an engine that does not share this machine's files", host), Fix: "point it to a socket of this machine: unix:///run/docker.sock"}
+		return "", &sandbox.Unsupported{Guarantee: "engine",
+			Reason: fmt.Sprintf("DOCKER_HOST is %q, an engine that does not share this machine's files", host),
+			Fix:    "point it to a socket of this machine: unix:///run/docker.sock"}
 	}
 	return path, nil
 }

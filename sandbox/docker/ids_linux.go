@@ -32,10 +32,13 @@ func (d *Driver) newIDSpace(ctx context.Context, owner [2]uint32, u inside.User)
 	one := func(inside uint32, outside int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: int(inside), HostID: outside, Size: 1}}
 	}
-	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: one(owner[0], u.UID), GidMappings: one(owner[1], u.GID), Pdeathsig: syscall.SIGKILL}
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: one(owner[0], u.UID),
+		GidMappings: one(owner[1], u.GID), Pdeathsig: syscall.SIGKILL}
 	if err := c.Start(); err != nil {
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EPERM) { // user_namespaces(7)
-			return nil, &sandbox.Unsupported{Guarantee: "file ownership", Reason: "no user namespace can be made by which the project's files are the agent's", Fix: "raise /proc/sys/user/max_user_namespaces, or run cloister as an ordinary user"}
+			return nil, &sandbox.Unsupported{Guarantee: "file ownership",
+				Reason: "no user namespace can be made by which the project's files are the agent's",
+				Fix:    "raise /proc/sys/user/max_user_namespaces, or run cloister as an ordinary user"}
 		}
 		return nil, fmt.Errorf("map file owner: %w", err)
 	}

@@ -51,7 +51,8 @@ func (*NoImage) NoImage() {}
 
 // Hints are the words of what to do.
 func (*NoImage) Hints() []string {
-	return []string{"cloister image list shows those that are; cloister image pull fetches one, cloister image build makes the base image"}
+	return []string{"cloister image list shows those that are; cloister image pull fetches one, cloister image build " +
+		"makes the base image"}
 }
 
 func (a *api) inspect(ctx context.Context, name string) (engineImage, error) {
@@ -183,7 +184,7 @@ func (a *api) importTar(ctx context.Context, r io.Reader, name string, changes .
 	return id, nil
 }
 
-// writeTar packs a root. Every file is root's: inside, the command is somebody
+// writeTar packs a root. Every file is root's: inside, the command is someone
 // else, and may change none of them.
 func writeTar(ctx context.Context, w io.Writer, root string) error {
 	t := tar.NewWriter(w)

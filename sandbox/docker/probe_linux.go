@@ -38,7 +38,8 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	r := sandbox.Report{Driver: d.Name()}
 	add := func(g sandbox.Guarantee) { r.Guarantees = append(r.Guarantees, g) }
 
-	engine := sandbox.Guarantee{Name: "engine", By: "Docker Engine API at " + d.o.Socket, Needed: true, Level: sandbox.Enforced}
+	engine := sandbox.Guarantee{Name: "engine", By: "Docker Engine API at " + d.o.Socket, Needed: true,
+		Level: sandbox.Enforced}
 	var i info
 	a, err := d.connect(ctx)
 	if err == nil {
@@ -56,13 +57,15 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		add(engine)
 		return r
 	}
-	engine.Evidence = fmt.Sprintf("version %s, API %s, cgroup v%s, runc %.12s", i.ServerVersion, strings.TrimPrefix(a.version, "v"), orOne(i.CgroupVersion), i.RuncCommit.ID)
+	engine.Evidence = fmt.Sprintf("version %s, API %s, cgroup v%s, runc %.12s", i.ServerVersion,
+		strings.TrimPrefix(a.version, "v"), orOne(i.CgroupVersion), i.RuncCommit.ID)
 	if a.podman && !cgroup.Unified() {
 		engine.Evidence += "; Podman gives no cgroup namespace here: the group's name is seen inside"
 	}
 	add(engine)
 
-	own := sandbox.Guarantee{Name: "program inside", By: "this program alone, without libraries", Needed: true, Level: sandbox.Enforced}
+	own := sandbox.Guarantee{Name: "program inside", By: "this program alone, without libraries", Needed: true,
+		Level: sandbox.Enforced}
 	if own.Evidence, err = d.program(os.Geteuid() == 0); err != nil {
 		own.Level, own.Evidence = sandbox.Absent, err.Error()
 		if u, ok := errors.AsType[*sandbox.Unsupported](err); ok {
@@ -71,28 +74,36 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	}
 	add(own)
 
-	seccomp := sandbox.Guarantee{Name: "kernel surface", By: "our seccomp profile in the engine, and our filter before the command", Level: sandbox.Enforced, Evidence: "probe of each start: io_uring, vsock, packet sockets, mount, unshare refused"}
+	seccomp := sandbox.Guarantee{Name: "kernel surface",
+		By: "our seccomp profile in the engine, and our filter before the command", Level: sandbox.Enforced,
+		Evidence: "probe of each start: io_uring, vsock, packet sockets, mount, unshare refused"}
 	if !i.has("seccomp") {
 		seccomp.Level, seccomp.Evidence = sandbox.Partial, "the engine has no seccomp; our filter alone holds"
 		seccomp.Fix = "use an engine that is built with seccomp"
 	}
 	add(seccomp)
 	for _, g := range []sandbox.Guarantee{
-		{Name: "file view", By: "the image read-only, our mounts on it, protected paths read-only", Evidence: "probe of each start: /, /proc/sys and each protected path"},
-		{Name: "no way out but the gate", By: "a network namespace of loopback alone; nftables redirect", Evidence: "probe of each start: interfaces, routes"},
-		{Name: "no privileges", By: "no capability, no-new-privileges, another user than root", Evidence: "probe of each start: all sets read back empty"},
+		{Name: "file view", By: "the image read-only, our mounts on it, protected paths read-only",
+			Evidence: "probe of each start: /, /proc/sys and each protected path"},
+		{Name: "no way out but the gate", By: "a network namespace of loopback alone; nftables redirect",
+			Evidence: "probe of each start: interfaces, routes"},
+		{Name: "no privileges", By: "no capability, no-new-privileges, another user than root",
+			Evidence: "probe of each start: all sets read back empty"},
 	} {
 		g.Level = sandbox.Enforced
 		add(g)
 	}
-	apparmor := sandbox.Guarantee{Name: "AppArmor", By: "the engine's docker-default on the agent's container", Level: sandbox.Enforced, Evidence: "the engine offers it"}
+	apparmor := sandbox.Guarantee{Name: "AppArmor", By: "the engine's docker-default on the agent's container",
+		Level: sandbox.Enforced, Evidence: "the engine offers it"}
 	if !i.has("apparmor") {
 		apparmor.Level, apparmor.Evidence = sandbox.Absent, "the engine offers none; nothing else depends on it"
 	}
 	add(apparmor)
-	limits := sandbox.Guarantee{Name: "memory, CPU and process limits", By: "cgroups of the engine", Level: sandbox.Enforced, Evidence: "memory, CPU and process limits are offered"}
+	limits := sandbox.Guarantee{Name: "memory, CPU and process limits", By: "cgroups of the engine",
+		Level: sandbox.Enforced, Evidence: "memory, CPU and process limits are offered"}
 	if !i.MemoryLimit || !i.CPUCfsQuota || !i.PidsLimit {
-		limits.Level, limits.Evidence = sandbox.Partial, fmt.Sprintf("memory %v, CPU %v, processes %v", i.MemoryLimit, i.CPUCfsQuota, i.PidsLimit)
+		limits.Level, limits.Evidence = sandbox.Partial,
+			fmt.Sprintf("memory %v, CPU %v, processes %v", i.MemoryLimit, i.CPUCfsQuota, i.PidsLimit)
 		limits.Fix = "boot with the cgroup controllers on (cgroup_enable=memory)"
 	}
 	add(limits)
@@ -108,7 +119,8 @@ func orOne(version string) string {
 
 func rootlessError() error {
 	return &sandbox.Unsupported{
-		Guarantee: "engine", Reason: "the engine is rootless or maps users (userns-remap): files of the project would be somebody else's inside",
+		Guarantee: "engine", Reason: "the engine is rootless or maps users (userns-remap): files of the project would be " +
+			"somebody else's inside",
 		Fix: "use an engine that runs as root without userns-remap, or --isolation native, which needs no root",
 	}
 }

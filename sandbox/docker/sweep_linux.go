@@ -75,7 +75,7 @@ func (d *Driver) sweepFolders(ctx context.Context, folders []string) error {
 	return errors.Join(errs...)
 }
 
-// unsureFor is how long a container may still come to be that nobody waits for.
+// unsureFor is how long a container may still come to be that no one waits for.
 const unsureFor = 10 * time.Minute
 
 // unsure reports whether a session's container was not seen, and may still be made.
@@ -102,7 +102,8 @@ func (d *Driver) sweep(ctx context.Context, folders []string) error {
 		ID     string `json:"Id"`
 		Labels map[string]string
 	}
-	if err := a.call(ctx, http.MethodGet, "/containers/json?all=1&filters="+url.QueryEscape(string(filters)), nil, &list); err != nil {
+	if err := a.call(ctx, http.MethodGet, "/containers/json?all=1&filters="+url.QueryEscape(string(filters)), nil,
+		&list); err != nil {
 		return fmt.Errorf("sweep containers: %w", err)
 	}
 	gone := map[string]bool{}

@@ -49,7 +49,8 @@ func (s *source) open(ctx context.Context, tmp string, say func(string)) (*fetch
 	var err error
 	if s.kind == registry {
 		say("pulling " + s.text)
-		p.img, err = remote.Image(s.ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithPlatform(platform()))
+		p.img, err = remote.Image(s.ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+			remote.WithPlatform(platform()))
 		if err != nil {
 			return nil, s.explain(err)
 		}
@@ -86,7 +87,8 @@ func (s *source) explain(err error) error {
 	case http.StatusNotFound:
 		return fmt.Errorf("%s has no such image", s.ref.Context().RegistryStr())
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return &hinted{fmt.Errorf("%s has no such image, or shows it to others only", s.ref.Context().RegistryStr()), "docker login or podman login writes down who you are for a registry"}
+		return &hinted{fmt.Errorf("%s has no such image, or shows it to others only", s.ref.Context().RegistryStr()),
+			"docker login or podman login writes down who you are for a registry"}
 	}
 	return err
 }
@@ -228,7 +230,8 @@ func candidates(x v1.ImageIndex, want string, depth int) ([]v1.Image, error) {
 			}
 			out = append(out, more...)
 		case d.MediaType.IsImage() && wanted:
-			if p := d.Platform; p != nil && p.OS != "" && (p.OS != "linux" || p.Architecture != runtime.GOARCH) && want != d.Digest.String() {
+			if p := d.Platform; p != nil && p.OS != "" && (p.OS != "linux" || p.Architecture != runtime.GOARCH) &&
+				want != d.Digest.String() {
 				continue
 			}
 			img, err := x.Image(d.Digest)
@@ -269,7 +272,8 @@ func fromArchive(file, want, tmp string) (v1.Image, error) {
 		}
 		return img, nil
 	}
-	return nil, &hinted{errors.New("the archive holds no image"), "docker save, podman save and skopeo copy write archives of images"}
+	return nil, &hinted{errors.New("the archive holds no image"),
+		"docker save, podman save and skopeo copy write archives of images"}
 }
 
 // plain opens an archive, unpacking it if it is packed by gzip.
@@ -340,7 +344,8 @@ func expand(file, dir string) error {
 		}
 		at := strings.TrimPrefix(h.Name, "./")
 		digits, blob := strings.CutPrefix(at, "blobs/sha256/")
-		if h.Typeflag != tar.TypeReg || at != "oci-layout" && at != "index.json" && !(blob && len(digits) == 64 && isHex(digits)) {
+		if h.Typeflag != tar.TypeReg || at != "oci-layout" && at != "index.json" &&
+			!(blob && len(digits) == 64 && isHex(digits)) {
 			continue
 		}
 		if left -= h.Size; left < 0 {
@@ -361,8 +366,9 @@ func expand(file, dir string) error {
 func (p *fetched) about() Image {
 	i := Image{
 		ID: p.id, Digest: p.digest, Source: p.src.text, OS: "linux", Arch: runtime.GOARCH,
-		Names: []string{}, Created: p.config.Created.UTC(), Stored: time.Now().UTC(), Path: pathOf(p.config.Config.Env), Seen: p.seen,
-		Env: p.config.Config.Env, Devcontainer: p.config.Config.Labels["devcontainer.metadata"],
+		Names: []string{}, Created: p.config.Created.UTC(), Stored: time.Now().UTC(), Path: pathOf(p.config.Config.Env),
+		Seen: p.seen,
+		Env:  p.config.Config.Env, Devcontainer: p.config.Config.Labels["devcontainer.metadata"],
 	}
 	if p.src.kind == registry {
 		i.Names = []string{canonical(p.src.ref)}
@@ -416,7 +422,7 @@ func unpackLayer(ctx context.Context, u *unpacker, l v1.Layer, want v1.Hash) err
 	return nil
 }
 
-// bounded ends a stream that is longer than any image should be, or that nobody
+// bounded ends a stream that is longer than any image should be, or that no one
 // waits for any more.
 type bounded struct {
 	r    io.Reader

@@ -42,15 +42,18 @@ var basePackages = strings.Fields(`bash bzip2 ca-certificates coreutils curl dif
 	iproute2 jq less libc-bin libc6-dev make nodejs npm openssh-client patch procps python3 python3-pip python3-venv ripgrep sed tar unzip util-linux wget xz-utils zip`)
 
 // leftOut are folders that only people read, or that a kernel does.
-var leftOut = []string{"usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/lintian", "usr/share/locale", "usr/lib/modules", "lib/modules", "boot"}
+var leftOut = []string{"usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/lintian", "usr/share/locale",
+	"usr/lib/modules", "lib/modules", "boot"}
 
 // unlisted are files that belong to no package and that programs need: they are
 // made when packages are installed.
-var unlisted = []string{"etc/alternatives", "etc/ld.so.cache", "etc/passwd", "etc/group", "etc/localtime", "etc/timezone", "etc/ssl/certs", "etc/shells",
+var unlisted = []string{"etc/alternatives", "etc/ld.so.cache", "etc/passwd", "etc/group", "etc/localtime",
+	"etc/timezone", "etc/ssl/certs", "etc/shells",
 	"usr/lib/node_modules/npm"} // it replaces itself, and is then more than its package
 
 // errNoPackages says that a machine has no packages to make an image of.
-var errNoPackages error = &hinted{errors.New("this machine has no package database of dpkg"), "make an image from an archive instead: cloister image pull ./ARCHIVE.tar"}
+var errNoPackages error = &hinted{errors.New("this machine has no package database of dpkg"),
+	"make an image from an archive instead: cloister image pull ./ARCHIVE.tar"}
 
 // FromHost makes an image of this machine's own packages, for machines that can
 // fetch none.
@@ -311,7 +314,9 @@ func (h Host) files(packages []string) ([]string, error) {
 	}
 	out := make([]string, 0, len(seen))
 	for name := range seen {
-		if name != "" && name != "." && !slices.ContainsFunc(leftOut, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }) {
+		if name != "" && name != "." && !slices.ContainsFunc(leftOut, func(dir string) bool {
+			return name == dir || strings.HasPrefix(name, dir+"/")
+		}) {
 			out = append(out, name)
 		}
 	}

@@ -75,7 +75,8 @@ func (e *Malformed) Error() string { return fmt.Sprintf("%q is no name of an ima
 
 // Hints are the words of what to do.
 func (*Malformed) Hints() []string {
-	return []string{"names are lower-case, such as debian:12 or ghcr.io/team/env@sha256:…; a file or folder is ./NAME or its whole path"}
+	return []string{"names are lower-case, such as debian:12 or ghcr.io/team/env@sha256:…; a file or folder is ./NAME " +
+		"or its whole path"}
 }
 
 // Check refuses a text that can be no reference.
@@ -114,7 +115,8 @@ func parse(text string) (source, error) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return s, &Malformed{text}
 	}
-	local := strings.HasPrefix(text, "/") || strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../") || text == "." || text == ".."
+	local := strings.HasPrefix(text, "/") || strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../") ||
+		text == "." || text == ".."
 	rest := text
 	for _, p := range prefixes {
 		if after, ok := strings.CutPrefix(text, p); ok && after != "" {

@@ -51,7 +51,8 @@ func (h Host) programs(files []string) ([]program, error) {
 		case dir != "":
 			p.from, p.to, p.main = dir, path.Join("usr/local/lib/node_modules", module), strings.TrimPrefix(real, dir+"/")
 		case script != "":
-			return nil, &hinted{fmt.Errorf("%s is a script outside of npm's packages: what it needs besides is not known", file), "show it with what it needs in each cloister instead: --expose DIR"}
+			return nil, &hinted{fmt.Errorf("%s is a script outside of npm's packages: what it needs besides is not known", file),
+				"show it with what it needs in each cloister instead: --expose DIR"}
 		}
 		if strings.Contains(script, "node") && !slices.Contains(files, "usr/bin/node") {
 			return nil, &hinted{fmt.Errorf("%s needs node, which is no installed package here", file), "apt-get install nodejs"}

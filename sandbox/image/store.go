@@ -55,7 +55,8 @@ func (s *Store) List() ([]Image, error) {
 		return nil, fmt.Errorf("read images: %s: %w", filepath.Join(s.dir, "index.json"), err)
 	}
 	if x.Version != 1 {
-		return nil, fmt.Errorf("read images: %s is of version %d, this cloister reads 1", filepath.Join(s.dir, "index.json"), x.Version)
+		return nil, fmt.Errorf("read images: %s is of version %d, this cloister reads 1", filepath.Join(s.dir, "index.json"),
+			x.Version)
 	}
 	for _, i := range x.Images {
 		if hex, ok := strings.CutPrefix(i.ID, "sha256:"); !ok || len(hex) != 64 || !isHex(hex) {
@@ -92,7 +93,8 @@ func (s *Store) find(src *source) (Image, error) {
 	switch src.kind {
 	case stored:
 		match = func(i Image) bool {
-			return strings.HasPrefix(strings.TrimPrefix(i.ID, "sha256:"), src.id) || len(src.id) == 64 && i.Digest == "sha256:"+src.id
+			return strings.HasPrefix(strings.TrimPrefix(i.ID, "sha256:"), src.id) ||
+				len(src.id) == 64 && i.Digest == "sha256:"+src.id
 		}
 	case registry:
 		full := canonical(src.ref)
@@ -156,7 +158,7 @@ func (s *source) look() (Seen, error) {
 }
 
 // Get gives the stored image of a reference. One that is not there is fetched
-// and unpacked; say is told what takes long.
+// and unpacked; say receives what takes long.
 func (s *Store) Get(ctx context.Context, text string, say func(string)) (Image, error) {
 	src, err := parse(text)
 	if err != nil {
@@ -205,7 +207,7 @@ func (s *Store) fetch(ctx context.Context, src *source, say func(string)) (Image
 	return i, nil
 }
 
-// Import unpacks an archive that somebody gives, under a name.
+// Import unpacks an archive that someone gives, under a name.
 func (s *Store) Import(ctx context.Context, archived io.Reader, named, from string, say func(string)) (Image, error) {
 	ref, err := name.ParseReference(named)
 	if err != nil || strings.Contains(named, "@") {
@@ -232,7 +234,8 @@ func (s *Store) Import(ctx context.Context, archived io.Reader, named, from stri
 	return i, nil
 }
 
-func (s *Store) importTo(ctx context.Context, tmp string, archived io.Reader, change func(*Image), say func(string)) (Image, error) {
+func (s *Store) importTo(ctx context.Context, tmp string, archived io.Reader, change func(*Image),
+	say func(string)) (Image, error) {
 	file := filepath.Join(tmp, "archive.tar")
 	w, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -254,7 +257,8 @@ func (s *Store) unpackTo(ctx context.Context, tmp string, src *source, say func(
 	return s.unpackAs(ctx, tmp, src, func(*Image) {}, say)
 }
 
-func (s *Store) unpackAs(ctx context.Context, tmp string, src *source, change func(*Image), say func(string)) (Image, error) {
+func (s *Store) unpackAs(ctx context.Context, tmp string, src *source, change func(*Image),
+	say func(string)) (Image, error) {
 	p, err := src.open(ctx, tmp, say)
 	if err != nil {
 		return Image{}, err

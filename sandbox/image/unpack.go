@@ -256,7 +256,7 @@ func (u *unpacker) prune(dir string) error {
 }
 
 // mode is what is kept of an entry's: no set-id and no sticky bit, and always
-// the owner's own rights, without which nobody could remove it again.
+// the owner's own rights, without which no one could remove it again.
 func mode(h *tar.Header, least fs.FileMode) fs.FileMode { return fs.FileMode(h.Mode)&0o777 | least }
 
 func (u *unpacker) makeFolder(at string, h *tar.Header) error {

@@ -17,7 +17,7 @@ func groupPrefix(instance string) string {
 	return "cloister-" + hex.EncodeToString(sum[:4]) + "-"
 }
 
-// newGroup bounds one cloister. It is made only for limits that somebody asked
+// newGroup bounds one cloister. It is made only for limits that someone asked
 // for: the number of processes is bounded without one (buildLimits), and each group
 // costs a start several milliseconds. A nil group bounds nothing.
 func newGroup(name string, l sandbox.Limits) (*cgroup.Group, error) {
@@ -29,7 +29,8 @@ func newGroup(name string, l sandbox.Limits) (*cgroup.Group, error) {
 		return nil, &sandbox.Unsupported{
 			Guarantee: "resource limits", Residue: "cgroup-limits",
 			Reason: fmt.Sprintf("start native: limit memory and CPU: %v", err),
-			Fix:    "have the service manager delegate a cgroup: run under systemd-run --user --scope -p Delegate=yes, or as root",
+			Fix: "have the service manager delegate a cgroup: run under systemd-run --user --scope -p Delegate=yes, or " +
+				"as root",
 		}
 	}
 	return g, nil

@@ -88,7 +88,8 @@ const stackSize = 16 << 10
 func spawn(flags uintptr, p *program, st *childState) (int, syscall.Errno) {
 	var all, old uint64
 	all = ^uint64(0)
-	_, _, err := syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), 8, 0, 0)
+	_, _, err := syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, uintptr(unsafe.Pointer(&all)),
+		uintptr(unsafe.Pointer(&old)), 8, 0, 0)
 	if err != 0 {
 		return 0, err
 	}
@@ -260,7 +261,8 @@ func guard(st *childState) {
 			}
 		}
 		for {
-			n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(st.signals), uintptr(unsafe.Pointer(&st.siginfo)), unsafe.Sizeof(st.siginfo))
+			n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(st.signals), uintptr(unsafe.Pointer(&st.siginfo)),
+				unsafe.Sizeof(st.siginfo))
 			if e != 0 || n == 0 {
 				break
 			}
@@ -274,7 +276,8 @@ func guard(st *childState) {
 			}
 		}
 		for {
-			pid, _, e := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&st.wait)), unix.WNOHANG, 0, 0, 0)
+			pid, _, e := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&st.wait)), unix.WNOHANG, 0, 0,
+				0)
 			if e != 0 || pid == 0 {
 				break
 			}
@@ -284,7 +287,8 @@ func guard(st *childState) {
 			}
 			if int32(pid) == st.payload {
 				st.report = report{Kind: reportEnd, Value: st.wait, Index: alone()}
-				syscall.RawSyscall(unix.SYS_WRITE, uintptr(st.status), uintptr(unsafe.Pointer(&st.report)), unsafe.Sizeof(st.report))
+				syscall.RawSyscall(unix.SYS_WRITE, uintptr(st.status), uintptr(unsafe.Pointer(&st.report)),
+					unsafe.Sizeof(st.report))
 				for {
 					syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 				}

@@ -27,7 +27,8 @@ const dialWithin = 5 * time.Second
 // it. A helper makes one inside and hands it out; only user and network namespace
 // are entered, so that nothing inside sees the helper.
 func (b *box) Dial(_ context.Context, port uint16) (net.Conn, error) {
-	c, err := b.dial(unix.AF_INET, &unix.SockaddrInet4{Port: int(port), Addr: netip.AddrFrom4([4]byte{127, 0, 0, 1}).As4()})
+	c, err := b.dial(unix.AF_INET, &unix.SockaddrInet4{Port: int(port),
+		Addr: netip.AddrFrom4([4]byte{127, 0, 0, 1}).As4()})
 	if errors.Is(err, unix.ECONNREFUSED) && gate.HaveIPv6() {
 		c, err = b.dial(unix.AF_INET6, &unix.SockaddrInet6{Port: int(port), Addr: netip.IPv6Loopback().As16()})
 	}

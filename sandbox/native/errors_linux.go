@@ -46,20 +46,24 @@ func stepError(name string, errno unix.Errno) error {
 	case "open overlay of workspace", "create overlay of workspace", "mount overlay of workspace":
 		return &sandbox.Unsupported{
 			Guarantee: "overlay workspace", Reason: err.Error(),
-			Fix: "the kernel must offer overlayfs to user namespaces (modprobe overlay), and the project lie on a file system that it can lie on: run with --workspace live",
+			Fix: "the kernel must offer overlayfs to user namespaces (modprobe overlay), and the project lie on a file system " +
+				"that it can lie on: run with --workspace live",
 		}
 	case "open overlay of image", "create overlay of image", "mount overlay of image":
 		return &sandbox.Unsupported{
 			Guarantee: "system from an image", Reason: err.Error(),
-			Fix: "the kernel must offer overlayfs to user namespaces (modprobe overlay), on a file system that it can lie on: point XDG_DATA_HOME elsewhere, or run without --image",
+			Fix: "the kernel must offer overlayfs to user namespaces (modprobe overlay), on a file system that it can lie on: " +
+				"point XDG_DATA_HOME elsewhere, or run without --image",
 		}
 	}
 	if errno == unix.EPERM || errno == unix.EACCES {
 		switch name {
 		case "make mounts private", "create tmpfs", "mount tmpfs":
-			return &sandbox.Unsupported{Guarantee: "mount view", Reason: err.Error(), Fix: "a security module keeps user namespaces from mounting: see cloister doctor"}
+			return &sandbox.Unsupported{Guarantee: "mount view", Reason: err.Error(),
+				Fix: "a security module keeps user namespaces from mounting: see cloister doctor"}
 		case "create proc", "mount proc":
-			return &sandbox.Unsupported{Guarantee: "process isolation", Reason: err.Error(), Fix: "the host's /proc is masked, as in a container: start the container with --security-opt systempaths=unconfined"}
+			return &sandbox.Unsupported{Guarantee: "process isolation", Reason: err.Error(),
+				Fix: "the host's /proc is masked, as in a container: start the container with --security-opt systempaths=unconfined"}
 		}
 	}
 	return err
@@ -67,10 +71,12 @@ func stepError(name string, errno unix.Errno) error {
 
 // namespaceError says why the kernel gave no namespaces.
 func namespaceError(errno syscall.Errno) error {
-	u := &sandbox.Unsupported{Guarantee: "namespaces", Reason: "start native: create namespaces: " + errno.Error(), Fix: "see cloister doctor"}
+	u := &sandbox.Unsupported{Guarantee: "namespaces", Reason: "start native: create namespaces: " + errno.Error(),
+		Fix: "see cloister doctor"}
 	switch errno {
 	case unix.EPERM:
-		u.Fix = "let this user make user namespaces: sysctl kernel.unprivileged_userns_clone=1; on Ubuntu 24.04 also kernel.apparmor_restrict_unprivileged_userns=0 or a profile for cloister (cloister doctor)"
+		u.Fix = "let this user make user namespaces: sysctl kernel.unprivileged_userns_clone=1; on Ubuntu 24.04 also " +
+			"kernel.apparmor_restrict_unprivileged_userns=0 or a profile for cloister (cloister doctor)"
 	case unix.ENOSPC, unix.EUSERS:
 		u.Fix = "raise user.max_user_namespaces (and max_net_namespaces, max_mnt_namespaces)"
 	}

@@ -61,7 +61,8 @@ func cloneMounts(binds []sandbox.Bind, payloadID int) (detached, error) {
 		if b.System || mounts[placeOf(b)] != 0 {
 			continue
 		}
-		at, err := unix.Openat2(unix.AT_FDCWD, string(b.Source), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+		at, err := unix.Openat2(unix.AT_FDCWD, string(b.Source),
+			&unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
 		if err != nil {
 			return mounts, fmt.Errorf("start native: open %s: %w", b.Source, err)
 		}
@@ -88,7 +89,8 @@ func cloneMounts(binds []sandbox.Bind, payloadID int) (detached, error) {
 		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attr); err != nil {
 			return mounts, &sandbox.Unsupported{
 				Guarantee: "file ownership", Reason: fmt.Sprintf("start native: map the owner of %s: %v", b.Source, err),
-				Fix: "the file system under it has no id-mapped mounts (Linux 5.12 and ext4, xfs, btrfs, tmpfs have): run cloister as an ordinary user there",
+				Fix: "the file system under it has no id-mapped mounts (Linux 5.12 and ext4, xfs, btrfs, tmpfs have): run " +
+					"cloister as an ordinary user there",
 			}
 		}
 	}
@@ -100,7 +102,8 @@ func openTree(at int, source sandbox.HostPath) (int, error) {
 	fd, err := unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
 	if errors.Is(err, unix.EPERM) {
 		return -1, &sandbox.Unsupported{
-			Guarantee: "namespaces", Reason: fmt.Sprintf("start native: this root may not clone the mount of %s: it is root in a namespace that has no mounts of its own", source),
+			Guarantee: "namespaces", Reason: fmt.Sprintf("start native: this root may not clone the mount of %s: it is root "+
+				"in a namespace that has no mounts of its own", source),
 			Fix: "run cloister as an ordinary user, or give that root mounts of its own (unshare --mount)",
 		}
 	}
@@ -149,7 +152,8 @@ func (p *program) passMounts(j *joint, mounts detached) (map[place]*int32, error
 		return nil, nil
 	}
 	if len(mounts) > maxPassed {
-		return nil, fmt.Errorf("start native: %d folders of different places are shown; at most %d can be as root", len(mounts), maxPassed)
+		return nil, fmt.Errorf("start native: %d folders of different places are shown; at most %d can be as root",
+			len(mounts), maxPassed)
 	}
 	var fds []int
 	cells := map[place]*int32{}
@@ -221,7 +225,8 @@ func newIDSpace(uid, gid, payloadID int) (*idSpace, error) {
 	p.alive()
 	if errors.Is(err, unix.EPERM) { // user_namespaces(7): a root of few ids
 		return nil, &sandbox.Unsupported{
-			Guarantee: "file ownership", Reason: "start native: this root may map no other user's files: it is root in a user namespace of its own ids alone",
+			Guarantee: "file ownership", Reason: "start native: this root may map no other user's files: it is root in a user " +
+				"namespace of its own ids alone",
 			Fix: "run cloister as an ordinary user",
 		}
 	}

@@ -49,7 +49,8 @@ func (v *view) overlay(what string, below, out *int32, kept *upper, options ...s
 	v.tmpfs(stage, options...)
 	// Not on /, where it would stay under the new root and the host's under it:
 	// on a folder that every Linux has and that nothing of is shown.
-	p.sys("attach the stage of "+what, unix.SYS_MOVE_MOUNT, stage, "", unix.AT_FDCWD, "/proc", unix.MOVE_MOUNT_F_EMPTY_PATH)
+	p.sys("attach the stage of "+what, unix.SYS_MOVE_MOUNT, stage, "", unix.AT_FDCWD, "/proc",
+		unix.MOVE_MOUNT_F_EMPTY_PATH)
 	for _, dir := range []string{"lower", "upper", "work"} {
 		p.sys("make folder "+dir, unix.SYS_MKDIRAT, stage, dir, 0o755)
 	}
@@ -78,7 +79,8 @@ func (v *view) overlay(what string, below, out *int32, kept *upper, options ...s
 	}
 	p.sys("set overlay userxattr", unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_FLAG, "userxattr", 0, 0)
 	p.sys("create overlay of "+what, unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
-	p.sys("mount overlay of "+what, unix.SYS_FSMOUNT, overlay, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV).to(out)
+	p.sys("mount overlay of "+what, unix.SYS_FSMOUNT, overlay, unix.FSMOUNT_CLOEXEC,
+		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV).to(out)
 	p.sys("close overlay", unix.SYS_CLOSE, overlay)
 	p.sys("close the stage of "+what, unix.SYS_CLOSE, stage)
 }
@@ -103,7 +105,7 @@ func (v *view) look(guest string) (fs.FileInfo, error) {
 }
 
 // real is where a guest path is, once the image's own symbolic links are
-// followed as if the image were /; last says whether one at its end is. The
+// followed as if the image were /; last reports whether one at its end is. The
 // child opens nothing through links.
 func (v *view) real(guest string, last bool) string {
 	if v.image == "" {
@@ -231,7 +233,8 @@ func (v *view) varTmp() {
 // tmpAt mounts /tmp at a second path.
 func (v *view) tmpAt(guest string) {
 	at, fd := v.at("/tmp"), v.p.cell()
-	v.p.sys("clone /tmp", unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH).to(fd)
+	v.p.sys("clone /tmp", unix.SYS_OPEN_TREE, at, "",
+		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH).to(fd)
 	v.p.sys("close /tmp", unix.SYS_CLOSE, at)
 	v.attach(fd, guest)
 }

@@ -42,7 +42,7 @@ func (b *box) keep(s sandbox.Spec) {
 		b.mu.Lock()
 		b.lost = err
 		b.mu.Unlock()
-		// Whether the kill finds somebody or not: Wait tells the reason.
+		// Whether the kill finds someone or not: Wait tells the reason.
 		_ = b.kill()
 	}
 }

@@ -18,13 +18,15 @@ func New(string) *Driver { return &Driver{} }
 func (*Driver) Name() string { return "native" }
 
 func unsupported() *sandbox.Unsupported {
-	return &sandbox.Unsupported{Guarantee: "namespaces", Reason: "start native: only Linux has them", Fix: "run cloister in a Linux machine"}
+	return &sandbox.Unsupported{Guarantee: "namespaces", Reason: "start native: only Linux has them",
+		Fix: "run cloister in a Linux machine"}
 }
 
 // Probe reports that nothing can be kept.
 func (d *Driver) Probe(context.Context) sandbox.Report {
 	return sandbox.Report{Driver: d.Name(), Guarantees: []sandbox.Guarantee{{
-		Name: "enclosure", Level: sandbox.Absent, Needed: true, By: "namespaces", Evidence: "this system is not Linux", Fix: unsupported().Fix,
+		Name: "enclosure", Level: sandbox.Absent, Needed: true, By: "namespaces", Evidence: "this system is not Linux",
+		Fix: unsupported().Fix,
 	}}}
 }
 

@@ -30,9 +30,11 @@ func (p *program) openTerminal(j *joint) *int32 {
 	h.Level, h.Type = unix.SOL_SOCKET, unix.SCM_RIGHTS
 	h.SetLen(unix.CmsgLen(4))
 	master, slave := &cmsgInts(space, 1)[0], p.cell()
-	p.sys("open terminal", unix.SYS_OPENAT, unix.AT_FDCWD, "/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0).to(master)
+	p.sys("open terminal", unix.SYS_OPENAT, unix.AT_FDCWD, "/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC,
+		0).to(master)
 	p.sys("unlock terminal", unix.SYS_IOCTL, master, unix.TIOCSPTLCK, make([]byte, 4))
-	p.sys("open terminal's inside", unix.SYS_IOCTL, master, unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC).to(slave)
+	p.sys("open terminal's inside", unix.SYS_IOCTL, master, unix.TIOCGPTPEER,
+		unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC).to(slave)
 	p.send("hand out the terminal", j.ctlC, space)
 	p.sys("close terminal", unix.SYS_CLOSE, master)
 	return slave
@@ -42,7 +44,8 @@ func (p *program) openTerminal(j *joint) *int32 {
 // stay blocked in it.
 func (p *program) signals(st *childState) {
 	st.sigset = ^uint64(0)
-	p.sys("open signal descriptor", unix.SYS_SIGNALFD4, -1, pointerTo(&st.sigset), 8, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK).to(&st.signals)
+	p.sys("open signal descriptor", unix.SYS_SIGNALFD4, -1, pointerTo(&st.sigset), 8,
+		unix.SFD_CLOEXEC|unix.SFD_NONBLOCK).to(&st.signals)
 }
 
 func (p *program) buildPayload(s sandbox.Spec, j *joint, slave *int32) {

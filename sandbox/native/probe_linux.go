@@ -21,18 +21,22 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	add := func(g sandbox.Guarantee) { r.Guarantees = append(r.Guarantees, g) }
 
 	abi := landlockVersion()
-	files := sandbox.Guarantee{Name: "file access (second wall)", By: "Landlock", Needed: true, Level: sandbox.Enforced, Evidence: fmt.Sprintf("ABI %d", abi)}
+	files := sandbox.Guarantee{Name: "file access (second wall)", By: "Landlock", Needed: true, Level: sandbox.Enforced,
+		Evidence: fmt.Sprintf("ABI %d", abi)}
 	switch {
 	case abi < landlock.Least:
-		files.Level, files.Fix = sandbox.Absent, "use Linux 6.10 or newer with landlock among its security modules (lsm=landlock,…)"
+		files.Level, files.Fix = sandbox.Absent,
+			"use Linux 6.10 or newer with landlock among its security modules (lsm=landlock,…)"
 		files.Evidence = fmt.Sprintf("the kernel offers ABI %d, %d is needed", abi, landlock.Least)
 	case abi < 6:
-		files.Level, files.Fix = sandbox.Partial, "Linux 6.12 adds the scope of signals and abstract sockets; the process and network namespaces hold these alone"
+		files.Level, files.Fix = sandbox.Partial,
+			"Linux 6.12 adds the scope of signals and abstract sockets; the process and network namespaces hold these alone"
 	}
 	add(files)
 
 	err := d.trial(ctx)
-	built := sandbox.Guarantee{Name: "enclosure", By: "user, mount, pid, ipc, uts, cgroup and net namespaces", Needed: true, Level: sandbox.Enforced, Evidence: "one was built, its probe passed, and it is gone"}
+	built := sandbox.Guarantee{Name: "enclosure", By: "user, mount, pid, ipc, uts, cgroup and net namespaces",
+		Needed: true, Level: sandbox.Enforced, Evidence: "one was built, its probe passed, and it is gone"}
 	if err != nil {
 		built.Level, built.Evidence, built.Fix = sandbox.Absent, err.Error(), "see the checks above"
 		var u *sandbox.Unsupported
@@ -43,11 +47,16 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	level := built.Level
 	add(built)
 	for _, g := range []sandbox.Guarantee{
-		{Name: "file view", By: "mount namespace on a tmpfs root; protected paths read-only", Evidence: "probe: / and /usr refuse writing"},
-		{Name: "no way out but the gate", By: "network namespace without an interface; nftables redirect", Evidence: "gate sockets were made inside and handed out"},
-		{Name: "kernel surface", By: fmt.Sprintf("seccomp, %d calls allowed", len(seccomp.Allowed)), Evidence: "probe: io_uring, vsock, packet sockets, mount, unshare refused"},
-		{Name: "no privileges", By: "empty capability sets, no_new_privs, locked securebits", Evidence: "probe: all sets read back empty"},
-		{Name: "process limit", By: "RLIMIT_NPROC in the cloister's own user namespace", Evidence: strconv.Itoa(defaultPids) + " unless said"},
+		{Name: "file view", By: "mount namespace on a tmpfs root; protected paths read-only",
+			Evidence: "probe: / and /usr refuse writing"},
+		{Name: "no way out but the gate", By: "network namespace without an interface; nftables redirect",
+			Evidence: "gate sockets were made inside and handed out"},
+		{Name: "kernel surface", By: fmt.Sprintf("seccomp, %d calls allowed", len(seccomp.Allowed)),
+			Evidence: "probe: io_uring, vsock, packet sockets, mount, unshare refused"},
+		{Name: "no privileges", By: "empty capability sets, no_new_privs, locked securebits",
+			Evidence: "probe: all sets read back empty"},
+		{Name: "process limit", By: "RLIMIT_NPROC in the cloister's own user namespace",
+			Evidence: strconv.Itoa(defaultPids) + " unless said"},
 	} {
 		g.Level = level
 		if level != sandbox.Enforced {
@@ -57,9 +66,11 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	}
 	add(limitsGuarantee())
 	if os.Geteuid() == 0 {
-		add(sandbox.Guarantee{Name: "unprivileged payload", By: "own id of a reserved range, id-mapped mounts", Level: level, Evidence: "root starts it; the payload is no user of this host"})
+		add(sandbox.Guarantee{Name: "unprivileged payload", By: "own id of a reserved range, id-mapped mounts", Level: level,
+			Evidence: "root starts it; the payload is no user of this host"})
 	} else {
-		g := sandbox.Guarantee{Name: "unprivileged payload", By: "own user namespace, one id", Level: level, Evidence: "uid " + strconv.Itoa(os.Geteuid())}
+		g := sandbox.Guarantee{Name: "unprivileged payload", By: "own user namespace, one id", Level: level,
+			Evidence: "uid " + strconv.Itoa(os.Geteuid())}
 		if groups, err := os.Getgroups(); err == nil && len(groups) > 1 {
 			g.Level = min(level, sandbox.Partial)
 			g.Evidence += fmt.Sprintf("; the kernel keeps %d supplementary groups for files in the view", len(groups))
@@ -99,7 +110,8 @@ func (d *Driver) trial(ctx context.Context) error {
 }
 
 func limitsGuarantee() sandbox.Guarantee {
-	g := sandbox.Guarantee{Name: "memory and CPU limits", By: "cgroups", Fix: "have the service manager delegate a cgroup (systemd-run --user --scope -p Delegate=yes), or run as root"}
+	g := sandbox.Guarantee{Name: "memory and CPU limits", By: "cgroups",
+		Fix: "have the service manager delegate a cgroup (systemd-run --user --scope -p Delegate=yes), or run as root"}
 	c, err := newGroup("probe-cloister-"+strconv.Itoa(os.Getpid()), sandbox.Limits{Memory: 64 << 20, CPUs: 1})
 	if err == nil {
 		err = c.Close()

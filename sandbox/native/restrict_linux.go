@@ -152,9 +152,10 @@ func (p *program) buildProbe(s sandbox.Spec) {
 		p.probeSeccomp()
 	}
 	if probed(layerLandlock) {
-		// A device number that means nothing (a whiteout) may be made by anybody
+		// A device number that means nothing (a whiteout) may be made by anyone
 		// since Linux 5.8. /tmp is writable, so Landlock alone refuses it.
-		p.sys("probe: Landlock is on", unix.SYS_MKNODAT, unix.AT_FDCWD, "/tmp/.cloister-probe", unix.S_IFCHR, 0).refused(unix.EACCES)
+		p.sys("probe: Landlock is on", unix.SYS_MKNODAT, unix.AT_FDCWD, "/tmp/.cloister-probe", unix.S_IFCHR,
+			0).refused(unix.EACCES)
 	}
 	if probed(layerView) {
 		p.probeView(s)
@@ -182,17 +183,21 @@ func (p *program) probeSeccomp() {
 	p.sys("probe: new namespaces are refused", unix.SYS_UNSHARE, unix.CLONE_NEWUSER).refused(unix.EPERM)
 	p.sys("probe: io_uring is absent", unix.SYS_IO_URING_SETUP, 1, 0).refused(unix.ENOSYS)
 	p.sys("probe: vsock is refused", unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM, 0).refused(unix.EAFNOSUPPORT)
-	p.sys("probe: packet sockets are refused", unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0).refused(unix.EAFNOSUPPORT)
+	p.sys("probe: packet sockets are refused", unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW,
+		0).refused(unix.EAFNOSUPPORT)
 }
 
 func (p *program) probeView(s sandbox.Spec) {
 	// The payload owns this root, so that nothing but the mount can refuse; of
 	// the host's root it is not the owner.
 	p.sys("probe: / is read-only", unix.SYS_FACCESSAT, unix.AT_FDCWD, "/", unix.W_OK).refused(unix.EROFS)
-	p.sys("probe: /usr is read-only", unix.SYS_OPENAT, unix.AT_FDCWD, "/usr/.cloister-probe", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600).refused(unix.EROFS, unix.EACCES)
-	p.sys("probe: kernel knobs are read-only", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc/sys/kernel/core_pattern", unix.O_WRONLY, 0).refused(unix.EROFS, unix.EACCES, unix.ENOENT)
+	p.sys("probe: /usr is read-only", unix.SYS_OPENAT, unix.AT_FDCWD, "/usr/.cloister-probe",
+		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600).refused(unix.EROFS, unix.EACCES)
+	p.sys("probe: kernel knobs are read-only", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc/sys/kernel/core_pattern",
+		unix.O_WRONLY, 0).refused(unix.EROFS, unix.EACCES, unix.ENOENT)
 	for _, path := range s.Denied {
-		p.sys("probe: "+path+" is not visible", unix.SYS_FACCESSAT, unix.AT_FDCWD, path, unix.F_OK).refused(unix.ENOENT, unix.EACCES, unix.ENOTDIR)
+		p.sys("probe: "+path+" is not visible", unix.SYS_FACCESSAT, unix.AT_FDCWD, path, unix.F_OK).refused(unix.ENOENT,
+			unix.EACCES, unix.ENOTDIR)
 	}
 }
 
@@ -210,7 +215,8 @@ func (p *program) probeProtected(s sandbox.Spec) {
 			gone, none = []unix.Errno{unix.ENOENT}, []unix.Errno{unix.EBADF}
 			*int32At(fs, statfsFlags) = unix.ST_RDONLY
 		}
-		p.sys("probe: open "+string(t.Target), unix.SYS_OPENAT, unix.AT_FDCWD, string(t.Target), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0).or(gone...).to(at)
+		p.sys("probe: open "+string(t.Target), unix.SYS_OPENAT, unix.AT_FDCWD, string(t.Target),
+			unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0).or(gone...).to(at)
 		p.sys("probe: look at "+string(t.Target), unix.SYS_FSTATFS, at, fs).or(none...)
 		p.look(readOnlyMount, int32At(fs, statfsFlags), "probe: "+string(t.Target)+" is read-only")
 		p.sys("probe: close "+string(t.Target), unix.SYS_CLOSE, at).or(none...)
@@ -224,7 +230,8 @@ func (p *program) probeNet(s sandbox.Spec) {
 		// Where every address is local, any can be bound to.
 		p.sys("probe: every address is the gate's", unix.SYS_BIND, cell, sockaddr4(probeAddr, 0), 16)
 	} else {
-		p.sys("probe: there is no way out", unix.SYS_CONNECT, cell, sockaddr4(probeAddr, 9), 16).refused(unix.ENETUNREACH, unix.EHOSTUNREACH)
+		p.sys("probe: there is no way out", unix.SYS_CONNECT, cell, sockaddr4(probeAddr, 9), 16).refused(unix.ENETUNREACH,
+			unix.EHOSTUNREACH)
 	}
 	p.sys("probe: close the socket", unix.SYS_CLOSE, cell)
 }

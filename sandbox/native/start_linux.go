@@ -60,7 +60,8 @@ func (d *Driver) Begin(g sandbox.Ground) sandbox.Begun {
 
 // Start builds the enclosure and runs the command.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
-	return d.Begin(sandbox.Ground{User: s.User.ID, Root: s.Root, Network: s.Network, Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr}).Start(ctx, s, w)
+	return d.Begin(sandbox.Ground{User: s.User.ID, Root: s.Root, Network: s.Network, Stdin: w.Stdin, Stdout: w.Stdout,
+		Stderr: w.Stderr}).Start(ctx, s, w)
 }
 
 // Close gives up what was begun and not started.
@@ -336,7 +337,8 @@ func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int) (*program, *ch
 	p.closeOthers(j.childFDs(pidfd))
 	p.await("wait for the parent", j)
 	p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	p.sys("enter the cloister", unix.SYS_SETNS, pidfd, unix.CLONE_NEWUSER|unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWNET|unix.CLONE_NEWIPC|unix.CLONE_NEWUTS|unix.CLONE_NEWCGROUP)
+	p.sys("enter the cloister", unix.SYS_SETNS, pidfd,
+		unix.CLONE_NEWUSER|unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWNET|unix.CLONE_NEWIPC|unix.CLONE_NEWUTS|unix.CLONE_NEWCGROUP)
 	p.sys("close the way in", unix.SYS_CLOSE, pidfd)
 	if os.Geteuid() == 0 {
 		p.become(s.User.ID)
@@ -421,7 +423,8 @@ func (b *box) launch(flags uintptr, p *program, st *childState, j *joint) error 
 }
 
 // attach connects the caller to the command and lets it go.
-func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec, fail func(error) error) (sandbox.Box, error) {
+func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
+	fail func(error) error) (sandbox.Box, error) {
 	if j.wantsTerminal() {
 		fds, err := receive(j.ctlP, 1)
 		if err != nil {

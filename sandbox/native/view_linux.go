@@ -29,7 +29,8 @@ var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 // knobs of its kernel; readOnly are those that programs read but must not write.
 // Both follow Docker's lists and add what HARDENING 5.2 names.
 var (
-	maskedFiles   = []string{"kcore", "keys", "latency_stats", "timer_list", "timer_stats", "sched_debug", "interrupts", "config.gz", "modules", "kallsyms", "kmsg", "sysrq-trigger"}
+	maskedFiles = []string{"kcore", "keys", "latency_stats", "timer_list", "timer_stats", "sched_debug", "interrupts",
+		"config.gz", "modules", "kallsyms", "kmsg", "sysrq-trigger"}
 	maskedFolders = []string{"acpi", "asound", "scsi", "bus", "fs", "irq", "dynamic_debug"}
 	readOnlyProc  = []string{"sys"}
 )
@@ -170,7 +171,8 @@ func (v *view) attach(fd *int32, target string) {
 }
 
 func (v *view) attachAt(fd, at *int32, target string) {
-	v.p.sys("mount "+target, unix.SYS_MOVE_MOUNT, fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	v.p.sys("mount "+target, unix.SYS_MOVE_MOUNT, fd, "", at, "",
+		unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	v.p.sys("close mount", unix.SYS_CLOSE, fd)
 }
 
@@ -178,14 +180,16 @@ func (v *view) attachAt(fd, at *int32, target string) {
 func (v *view) attachIfThere(fd *int32, target string) {
 	at, open := v.open(target)
 	open.or(unix.ENOENT).to(at)
-	v.p.sys("mount "+target, unix.SYS_MOVE_MOUNT, fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH).or(unix.EBADF, unix.ENOENT)
+	v.p.sys("mount "+target, unix.SYS_MOVE_MOUNT, fd, "", at, "",
+		unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH).or(unix.EBADF, unix.ENOENT)
 	v.p.sys("close mount", unix.SYS_CLOSE, fd)
 	v.p.sys("close "+target, unix.SYS_CLOSE, at).or(unix.EBADF)
 }
 
 func (v *view) restrict(what string, fd *int32, attrs uint64) {
 	a := &unix.MountAttr{Attr_set: attrs}
-	v.p.sys("restrict mount "+what, unix.SYS_MOUNT_SETATTR, fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, pointerTo(a), unix.MOUNT_ATTR_SIZE_VER0)
+	v.p.sys("restrict mount "+what, unix.SYS_MOUNT_SETATTR, fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, pointerTo(a),
+		unix.MOUNT_ATTR_SIZE_VER0)
 }
 
 // covered reports whether a guest path lies on a bind, where nothing is made.
@@ -262,9 +266,11 @@ func (v *view) clone(where place, out *int32) {
 		p.sys("take mount "+source, unix.SYS_FCNTL, fd, unix.F_DUPFD_CLOEXEC, 3).to(out)
 		return
 	}
-	at, how := p.cell(), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+	at, how := p.cell(), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 	p.sys("open "+source, unix.SYS_OPENAT2, unix.AT_FDCWD, source, pointerTo(how), unix.SizeofOpenHow).to(at)
-	p.sys("clone mount of "+source, unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH).to(out)
+	p.sys("clone mount of "+source, unix.SYS_OPEN_TREE, at, "",
+		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH).to(out)
 	p.sys("close "+source, unix.SYS_CLOSE, at)
 }
 
@@ -368,7 +374,8 @@ func (v *view) proc() {
 	v.folder("/proc", 0o555)
 	p.sys("open proc", unix.SYS_FSOPEN, "proc", unix.FSOPEN_CLOEXEC).to(fd)
 	p.sys("create proc", unix.SYS_FSCONFIG, fd, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
-	p.sys("mount proc", unix.SYS_FSMOUNT, fd, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC).to(mnt)
+	p.sys("mount proc", unix.SYS_FSMOUNT, fd, unix.FSMOUNT_CLOEXEC,
+		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC).to(mnt)
 	p.sys("close proc", unix.SYS_CLOSE, fd)
 	v.attach(mnt, "/proc")
 
@@ -398,7 +405,8 @@ func (v *view) proc() {
 // symbolic link is held like a file: it can be neither removed nor replaced.
 func (v *view) cover(guest string, readOnly bool) {
 	at, fd := v.at(guest), v.p.cell()
-	v.p.sys("clone "+guest, unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH).to(fd)
+	v.p.sys("clone "+guest, unix.SYS_OPEN_TREE, at, "",
+		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH).to(fd)
 	if readOnly {
 		v.restrict(guest, fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	}
@@ -409,7 +417,8 @@ func (v *view) cover(guest string, readOnly bool) {
 // null hides a file of /proc behind /dev/null.
 func (v *view) null(guest string) {
 	fd := v.p.cell()
-	v.p.sys("clone /dev/null", unix.SYS_OPEN_TREE, unix.AT_FDCWD, "/dev/null", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
+	v.p.sys("clone /dev/null", unix.SYS_OPEN_TREE, unix.AT_FDCWD, "/dev/null",
+		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
 	v.restrict(guest, fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID)
 	v.attach(fd, guest)
 }
@@ -470,7 +479,8 @@ func (v *view) dev() {
 		}
 	}
 	p.sys("create devpts", unix.SYS_FSCONFIG, fs, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
-	p.sys("mount devpts", unix.SYS_FSMOUNT, fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC).to(mnt)
+	p.sys("mount devpts", unix.SYS_FSMOUNT, fs, unix.FSMOUNT_CLOEXEC,
+		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC).to(mnt)
 	p.sys("close devpts", unix.SYS_CLOSE, fs)
 	v.attach(mnt, "/dev/pts")
 	v.link("/dev/ptmx", "pts/ptmx")
@@ -492,8 +502,10 @@ func (v *view) etc() {
 	if _, err := os.Lstat(v.image + sandbox.Chromium); err == nil {
 		v.compose(sandbox.ChromiumFlags)
 	}
-	v.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
-	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gate.Addr4+"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
+	v.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: "+
+		"files\nprotocols: files\nservices: files\n"), 0o644)
+	v.file("/etc/resolv.conf", []byte("# The guardian answers. No question leaves this cloister.\nnameserver "+gate.Addr4+
+		"\noptions edns0 timeout:3 attempts:2\n"), 0o644)
 	v.file("/etc/host.conf", []byte("multi on\n"), 0o644)
 }
 
@@ -511,7 +523,8 @@ func (v *view) hostEtc() {
 		if err != nil || !fi.Mode().IsRegular() {
 			continue
 		}
-		if to, err := os.Readlink(file); err == nil && strings.HasPrefix(filepath.Join("/etc", to), "/usr/") || strings.HasPrefix(to, "/usr/") {
+		if to, err := os.Readlink(file); err == nil && strings.HasPrefix(filepath.Join("/etc", to), "/usr/") ||
+			strings.HasPrefix(to, "/usr/") {
 			v.link(file, to)
 			continue
 		}
@@ -533,7 +546,8 @@ func (v *view) hostEtc() {
 // first entry of an id counts, so the payload's stands before the image's.
 func (v *view) names(s sandbox.Spec) error {
 	id, u := strconv.Itoa(s.User.ID), s.User
-	passwd, err := v.imageText("/etc/passwd", "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n")
+	passwd, err := v.imageText("/etc/passwd",
+		"root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n")
 	if err != nil {
 		return err
 	}
@@ -544,7 +558,8 @@ func (v *view) names(s sandbox.Spec) error {
 	v.file("/etc/passwd", []byte(u.Name+":x:"+id+":"+id+"::"+string(u.Home)+":/bin/sh\n"+passwd), 0o644)
 	v.file("/etc/group", []byte(u.Name+":x:"+id+":\n"+group), 0o644)
 	v.file("/etc/hostname", []byte(hostname(s)+"\n"), 0o644)
-	v.file("/etc/hosts", []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t"+hostname(s)+"\n"), 0o644)
+	v.file("/etc/hosts", []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t"+hostname(s)+
+		"\n"), 0o644)
 	return nil
 }
 
@@ -590,7 +605,8 @@ func (v *view) protect(list []sandbox.Protect) {
 // enter makes the new root the only one and lets go of the host's.
 func (v *view) enter() {
 	p := v.p
-	v.p.sys("make root read-only", unix.SYS_MOUNT_SETATTR, v.root, "", unix.AT_EMPTY_PATH, pointerTo(&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}), unix.MOUNT_ATTR_SIZE_VER0)
+	v.p.sys("make root read-only", unix.SYS_MOUNT_SETATTR, v.root, "", unix.AT_EMPTY_PATH,
+		pointerTo(&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}), unix.MOUNT_ATTR_SIZE_VER0)
 	p.sys("go to the new root", unix.SYS_FCHDIR, v.root)
 	p.sys("exchange roots", unix.SYS_PIVOT_ROOT, ".", ".")
 	p.sys("let go of the host's files", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
@@ -598,7 +614,8 @@ func (v *view) enter() {
 	// A mount that is left on the new root is where its .. leads: the host's, if
 	// one more lay on it than was let go of.
 	above, how := p.cell(), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
-	p.sys("see that nothing lies above /", unix.SYS_OPENAT2, unix.AT_FDCWD, "/..", pointerTo(how), unix.SizeofOpenHow).to(above)
+	p.sys("see that nothing lies above /", unix.SYS_OPENAT2, unix.AT_FDCWD, "/..", pointerTo(how),
+		unix.SizeofOpenHow).to(above)
 	p.sys("close /..", unix.SYS_CLOSE, above)
 	p.sys("close root", unix.SYS_CLOSE, v.root)
 }

@@ -50,7 +50,7 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 // Milliseconds between looks. The event comes at once, but one in some twenty was
 // missed when a file was replaced (Linux 6.18), so the mounts are also looked at
 // unasked; a look costs 0.1 ms. What is being replaced is back in a moment. What
-// stays away, as a folder of the project that somebody took away on the host does,
+// stays away, as a folder of the project that someone took away on the host does,
 // is looked for at the cost of half a hundredth of a processor.
 const (
 	idle = 250
@@ -101,7 +101,7 @@ func Watch(mountinfo, over *os.File, mend func(mounted map[string]bool) (whole b
 // Missing are the protected paths that are to be covered again. Not all is whole as
 // long as one lacks its mount, whether it can be covered or not: the kernel takes the
 // mount away in the midst of a rename, when the new file cannot be mounted on yet.
-// mounted says whether something is mounted on a path, and look what kind of file
+// mounted reports whether something is mounted on a path, and look what kind of file
 // (S_IFMT) is there, or that none is.
 func Missing(
 	list []sandbox.Protect, mounted func(sandbox.GuestPath) bool, look func(sandbox.Protect) (kind uint32, ok bool),

@@ -45,9 +45,12 @@ tail -c 3 sparse; test -O plain && test -G plain && echo mine`)
 		t.Fatal(err)
 	}
 	for name, mode := range map[string]uint32{
-		"plain": unix.S_IFREG | 0o644, "folder": unix.S_IFDIR | 0o755, "script": unix.S_IFREG | 0o755, "closed": unix.S_IFREG | 0o600,
-		"link": unix.S_IFLNK | 0o777, "dangling": unix.S_IFLNK | 0o777, "hard": unix.S_IFREG | 0o644, "pipe": unix.S_IFIFO | 0o644,
-		"name": unix.S_IFREG | 0o644, "NAME": unix.S_IFREG | 0o644, "a b\nc": unix.S_IFREG | 0o644, "ünï": unix.S_IFREG | 0o644,
+		"plain": unix.S_IFREG | 0o644, "folder": unix.S_IFDIR | 0o755, "script": unix.S_IFREG | 0o755,
+		"closed": unix.S_IFREG | 0o600,
+		"link":   unix.S_IFLNK | 0o777, "dangling": unix.S_IFLNK | 0o777, "hard": unix.S_IFREG | 0o644,
+		"pipe": unix.S_IFIFO | 0o644,
+		"name": unix.S_IFREG | 0o644, "NAME": unix.S_IFREG | 0o644, "a b\nc": unix.S_IFREG | 0o644,
+		"ünï":       unix.S_IFREG | 0o644,
 		"old/there": unix.S_IFREG | 0o640, "sparse": unix.S_IFREG | 0o644, "timed": unix.S_IFREG | 0o644,
 	} {
 		var st unix.Stat_t
@@ -138,7 +141,8 @@ func watched(t *testing.T, h *Harness) {
 			t.Error(err)
 		}
 		var st syscall.Stat_t
-		if err := syscall.Lstat(filepath.Join(h.Project, "sock"), &st); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFSOCK {
+		if err := syscall.Lstat(filepath.Join(h.Project, "sock"), &st); err != nil ||
+			st.Mode&syscall.S_IFMT != syscall.S_IFSOCK {
 			t.Errorf("the socket made inside: %o, %v", st.Mode, err)
 		}
 	}}, "python3", "-c", strings.TrimSpace(watcher))

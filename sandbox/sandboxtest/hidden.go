@@ -25,7 +25,8 @@ func hidden(t *testing.T, h *Harness) {
 func hide(o *workspace.Options) { o.Hide = []string{".env*"} }
 
 // covered waits until a file is there and empty, as long as the test would.
-const covered = "i=0; while [ ! -e .env -o -s .env ] && [ $i -lt 300 ]; do sleep 0.05; i=$((i+1)); done; cat .env; echo x > .env; echo end"
+const covered = "i=0; while [ ! -e .env -o -s .env ] && [ $i -lt 300 ]; do sleep 0.05; i=$((i+1)); done; cat .env; " +
+	"echo x > .env; echo end"
 
 // hiddenAgain: what the host's own programs put in a hidden file's place, as an
 // editor does that saves, is as hidden as the old one was.

@@ -48,7 +48,8 @@ func HostRoot(t testing.TB, programs ...string) string {
 			}
 		}
 	}
-	r.must(os.WriteFile(filepath.Join(r.dir, "etc/passwd"), []byte("root:x:0:0:root:/root:/bin/bash\nimaginary:x:77:77::/:/bin/sh\n"), 0o644))
+	r.must(os.WriteFile(filepath.Join(r.dir, "etc/passwd"),
+		[]byte("root:x:0:0:root:/root:/bin/bash\nimaginary:x:77:77::/:/bin/sh\n"), 0o644))
 	// As in many images: these lead where a careless driver would write.
 	r.must(os.Symlink("/run/systemd/resolve/stub-resolv.conf", filepath.Join(r.dir, "etc/resolv.conf")))
 	r.must(os.Symlink("/proc/self/mounts", filepath.Join(r.dir, "etc/mtab")))

@@ -22,7 +22,8 @@ func (h *Harness) git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", args...) // the host's git plays the host
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + h.Home, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@example.com", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@example.com"}
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + h.Home, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=t",
+		"GIT_AUTHOR_EMAIL=t@example.com", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@example.com"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -30,10 +31,12 @@ func (h *Harness) git(t testing.TB, dir string, args ...string) string {
 	return string(out)
 }
 
-var identity = []string{"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com"}
+var identity = []string{"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a",
+	"GIT_COMMITTER_EMAIL=a@example.com"}
 
 // gitWork is what every repository must be able to do inside.
-const gitWork = "set -e; echo x > f; git add f; git commit -qm inside; git branch side; git checkout -q side; git log --oneline | head -1; git status --porcelain"
+const gitWork = "set -e; echo x > f; git add f; git commit -qm inside; git branch side; git checkout -q side; git " +
+	"log --oneline | head -1; git status --porcelain"
 
 // gitAttacks must all fail; each that succeeds prints its name.
 const gitAttacks = `
@@ -56,7 +59,8 @@ func repository(t *testing.T, h *Harness) {
 	h.git(t, h.Project, "commit", "-q", "--allow-empty", "-m", "first")
 	before := read(t, filepath.Join(h.Project, ".git/config"))
 	out := h.Run(t, Options{Env: identity}, "sh", "-c", gitWork)
-	if out.Err != nil || out.Status.ExitCode() != 0 || !strings.Contains(out.Stdout, "inside") || strings.Contains(out.Stdout, "??") {
+	if out.Err != nil || out.Status.ExitCode() != 0 || !strings.Contains(out.Stdout, "inside") ||
+		strings.Contains(out.Stdout, "??") {
 		t.Errorf("git inside: %+v", out)
 	}
 	out = h.Run(t, Options{Env: append([]string{"G=" + h.Project + "/.git"}, identity...)}, "sh", "-c", gitAttacks)
@@ -123,7 +127,8 @@ func read(t testing.TB, path string) string {
 const dial = `exec 3<>/dev/tcp/$0/$1 && head -c 4 <&3`
 
 // atOnce also reports whether the answer took more than a second.
-const atOnce = `s=${EPOCHREALTIME//[!0-9]/}; (` + dial + `); c=$?; e=${EPOCHREALTIME//[!0-9]/}; [ $((e - s)) -lt 1000000 ] || echo late; exit $c`
+const atOnce = `s=${EPOCHREALTIME//[!0-9]/}; (` + dial +
+	`); c=$?; e=${EPOCHREALTIME//[!0-9]/}; [ $((e - s)) -lt 1000000 ] || echo late; exit $c`
 
 func noWayOut(t *testing.T, h *Harness) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -267,8 +272,11 @@ func privileges(t *testing.T, h *Harness) {
 	if !strings.HasSuffix(out.Stdout, "0022\n0\n") {
 		t.Errorf("umask and core size: %q", out.Stdout)
 	}
-	commands := []string{"unshare -U true", "unshare -n true", "mount -t tmpfs x /tmp", "umount /usr", "chroot / true", "mknod /tmp/n c 1 1", "su -c true", "dmesg", "hostname evil", "ip link set lo down", "nice -n -5 true && [ $(nice -n -5 nice) -lt 0 ]"}
-	out = h.Run(t, Options{}, slices.Concat([]string{"sh", "-c", `for c; do sh -c "$c" >/dev/null 2>&1 && echo "$c"; done; true`, "sh"}, commands, []string{"true"})...)
+	commands := []string{"unshare -U true", "unshare -n true", "mount -t tmpfs x /tmp", "umount /usr", "chroot / true",
+		"mknod /tmp/n c 1 1", "su -c true", "dmesg", "hostname evil", "ip link set lo down",
+		"nice -n -5 true && [ $(nice -n -5 nice) -lt 0 ]"}
+	out = h.Run(t, Options{}, slices.Concat([]string{"sh", "-c",
+		`for c; do sh -c "$c" >/dev/null 2>&1 && echo "$c"; done; true`, "sh"}, commands, []string{"true"})...)
 	if out.Err != nil || out.Stdout != "true\n" { // the control
 		t.Errorf("succeeded: %+v", out)
 	}
@@ -304,7 +312,8 @@ func forkBomb(t *testing.T, h *Harness) {
 	if out.Status.Signal != 9 && !strings.Contains(out.Stderr, "Cannot fork") || time.Since(began) > 20*time.Second {
 		t.Errorf("%+v after %v", out, time.Since(began))
 	}
-	out = h.Run(t, Options{Change: func(s *sandbox.Spec) { s.Limits.Pids = 10 }}, "bash", "-c", "for i in $(seq 30); do sleep 1 & done 2>&1; jobs -p | wc -l")
+	out = h.Run(t, Options{Change: func(s *sandbox.Spec) { s.Limits.Pids = 10 }}, "bash", "-c",
+		"for i in $(seq 30); do sleep 1 & done 2>&1; jobs -p | wc -l")
 	if strings.TrimSpace(out.Stdout) == "30" {
 		t.Errorf("30 processes under a limit of 10: %+v", out)
 	}
@@ -321,7 +330,8 @@ func folderInput(t *testing.T, h *Harness) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	_, err = h.Driver.Start(t.Context(), sandbox.Spec{ID: "x", Name: "x", Argv: []string{"true"}, Dir: "/"}, sandbox.Wiring{Stdin: dir, Stdout: null, Stderr: null})
+	_, err = h.Driver.Start(t.Context(), sandbox.Spec{ID: "x", Name: "x", Argv: []string{"true"}, Dir: "/"},
+		sandbox.Wiring{Stdin: dir, Stdout: null, Stderr: null})
 	if err == nil || !strings.Contains(err.Error(), "folder") {
 		t.Errorf("a folder as standard input: %v", err)
 	}
@@ -359,7 +369,8 @@ func execMore(t *testing.T, h *Harness) {
 				return
 			}
 			defer null.Close()
-			spec.Argv = []string{"sh", "-c", "cat /tmp/inside; pwd; grep -E '^(CapEff|NoNewPrivs|Seccomp:)' /proc/self/status; ! echo x > /usr/x; readlink /proc/self/ns/net /proc/1/ns/net; unshare -U true || exit 5"}
+			spec.Argv = []string{"sh", "-c", "cat /tmp/inside; pwd; grep -E '^(CapEff|NoNewPrivs|Seccomp:)' " +
+				"/proc/self/status; ! echo x > /usr/x; readlink /proc/self/ns/net /proc/1/ns/net; unshare -U true || exit 5"}
 			e, err := h.Driver.Exec(t.Context(), b.Init(), spec, sandbox.Wiring{Stdin: null, Stdout: w, Stderr: null})
 			w.Close()
 			if err != nil {
@@ -391,7 +402,8 @@ func plantedLinks(t *testing.T, h *Harness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := workspace.Plan(p, workspace.Options{Host: h.resolver(t), Home: h.Home, Data: h.data, Locks: filepath.Join(h.data, "locks"), Expose: []workspace.Expose{{Path: filepath.Join(h.Home, "tool/bin")}}})
+	v, err := workspace.Plan(p, workspace.Options{Host: h.resolver(t), Home: h.Home, Data: h.data,
+		Locks: filepath.Join(h.data, "locks"), Expose: []workspace.Expose{{Path: filepath.Join(h.Home, "tool/bin")}}})
 	if err != nil {
 		t.Fatalf("a planted link keeps a session from starting: %v", err)
 	}
@@ -411,11 +423,13 @@ func linkedSettings(t *testing.T, h *Harness) {
 	if err := os.Symlink("shared", filepath.Join(h.Project, ".claude")); err != nil {
 		t.Fatal(err)
 	}
-	out := h.sh(t, "cat .claude/settings.json; echo evil > .claude/settings.json; echo evil > shared/settings.json; rm -f .claude; mkdir .claude; echo evil > .claude/settings.json; mv .claude c; ls -la .claude")
+	out := h.sh(t, "cat .claude/settings.json; echo evil > .claude/settings.json; echo evil > shared/settings.json; rm "+
+		"-f .claude; mkdir .claude; echo evil > .claude/settings.json; mv .claude c; ls -la .claude")
 	if !strings.HasPrefix(out.Stdout, "original") {
 		t.Errorf("%+v", out)
 	}
-	if to, err := os.Readlink(filepath.Join(h.Project, ".claude")); err != nil || to != "shared" || read(t, filepath.Join(h.Project, "shared/settings.json")) != "original" {
+	if to, err := os.Readlink(filepath.Join(h.Project, ".claude")); err != nil || to != "shared" ||
+		read(t, filepath.Join(h.Project, "shared/settings.json")) != "original" {
 		t.Errorf("the link became %q, %v", to, err)
 	}
 }
@@ -488,7 +502,8 @@ func gitLed(t *testing.T, h *Harness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteString("[core]\n\thooksPath = .githooks # shared\n[include]\n\tpath = ../.gitshared\n[diff \"x\"]\n\ttextconv = \"tools/mon.sh --x\"\n"); err != nil {
+	if _, err := f.WriteString("[core]\n\thooksPath = .githooks # shared\n[include]\n\tpath = ../.gitshared\n[diff " +
+		"\"x\"]\n\ttextconv = \"tools/mon.sh --x\"\n"); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -512,7 +527,7 @@ true
 	}
 }
 
-// gitClean: what the host removes is covered again or, where somebody's own
+// gitClean: what the host removes is covered again or, where someone's own
 // file stands now, held as it is; the session goes on.
 func gitClean(t *testing.T, h *Harness) {
 	h.git(t, h.Project, "init", "-q")
@@ -521,7 +536,8 @@ func gitClean(t *testing.T, h *Harness) {
 		await(t, func() bool { _, err := os.Stat(filepath.Join(h.Project, "ready")); return err == nil })
 		h.git(t, h.Project, "clean", "-fdq", "-e", "ready")
 		h.Write(t, "go", "")
-	}}, "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; mkdir .vscode; echo mine > .vscode/tasks.json; sleep 0.5; echo more >> .vscode/tasks.json; echo end")
+	}}, "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; mkdir .vscode; echo mine > "+
+		".vscode/tasks.json; sleep 0.5; echo more >> .vscode/tasks.json; echo end")
 	if out.Err != nil || !strings.HasSuffix(out.Stdout, "end\n") {
 		t.Errorf("%+v", out)
 	}
@@ -534,7 +550,7 @@ func gitInit(t *testing.T, h *Harness) {
 	}
 }
 
-// covers waits for the cover of a file, which goes away with the file that somebody
+// covers waits for the cover of a file, which goes away with the file that someone
 // outside replaces and comes back over the new one.
 const covers = `here=$(printf %s "$PWD" | sed 's/ /\\040/g') # proc_pid_mountinfo(5)
 covered() { for n in $(seq 600); do grep -qF " $here/$1 ro," /proc/self/mountinfo && return; sleep 0.05; done; echo "no cover of $1"; }
@@ -554,11 +570,13 @@ func replaced(t *testing.T, h *Harness) {
 			t.Error(err)
 		}
 		h.Write(t, "go", "")
-	}}, "sh", "-c", covers+"touch ready; while [ ! -e go ]; do sleep 0.05; done; covered .envrc; covered .git/config; git config core.fsmonitor evil; echo evil >> .envrc; cat .envrc; rm -f ready go; true")
+	}}, "sh", "-c", covers+"touch ready; while [ ! -e go ]; do sleep 0.05; done; covered .envrc; covered .git/config; "+
+		"git config core.fsmonitor evil; echo evil >> .envrc; cat .envrc; rm -f ready go; true")
 	if out.Err != nil || !strings.HasPrefix(out.Stdout, "replaced") || strings.Contains(out.Stdout, "evil") {
 		t.Errorf("%+v", out)
 	}
-	if got := read(t, filepath.Join(h.Project, ".git/config")); strings.Contains(got, "evil") || !strings.Contains(got, "host") {
+	if got := read(t, filepath.Join(h.Project, ".git/config")); strings.Contains(got, "evil") ||
+		!strings.Contains(got, "host") {
 		t.Errorf("config: %q", got)
 	}
 	if got := read(t, filepath.Join(h.Project, ".envrc")); got != "replaced" {
@@ -591,14 +609,16 @@ func submodule(t *testing.T, h *Harness) {
 		}
 		h.git(t, h.Project, "config", "--file", settings, "user.name", "host")
 		h.Write(t, "go", "")
-	}}, "sh", "-c", `git -C lib commit -q --allow-empty -m more && git submodule update && git submodule status && git -C lib status --short
+	}}, "sh", "-c",
+		`git -C lib commit -q --allow-empty -m more && git submodule update && git submodule status && git -C lib status --short
 touch ready; while [ ! -e go ]; do sleep 0.05; done
 for n in $(seq 400); do grep -q worktree .git/modules/lib/config || break; sleep 0.05; done
 git submodule update && echo again; git -C lib config core.fsmonitor evil; echo evil >>.git/modules/lib/config; rm -f .git/modules/lib/config; true`)
 	if out.Err != nil || !strings.HasSuffix(out.Stdout, "again\n") || !strings.Contains(out.Stdout, " lib (") {
 		t.Errorf("%+v", out)
 	}
-	if got := read(t, settings); strings.Contains(got, "evil") || !strings.Contains(got, "host") || !strings.Contains(got, "worktree = ") {
+	if got := read(t, settings); strings.Contains(got, "evil") || !strings.Contains(got, "host") ||
+		!strings.Contains(got, "worktree = ") {
 		t.Errorf("the host's settings: %q", got)
 	}
 }
@@ -626,7 +646,8 @@ func foreignSettings(t *testing.T, h *Harness) {
 		t.Skipf("the path is too long for a socket: %v", err)
 	}
 	defer l.Close()
-	out := h.sh(t, "rm -f .vscode .envrc .npmrc .git/hooks host.sock; mkdir .git/hooks; ls -la; python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"host.sock\")' && echo CONNECTED; true")
+	out := h.sh(t, "rm -f .vscode .envrc .npmrc .git/hooks host.sock; mkdir .git/hooks; ls -la; python3 -c 'import "+
+		"socket; socket.socket(socket.AF_UNIX).connect(\"host.sock\")' && echo CONNECTED; true")
 	if strings.Contains(out.Stdout, "CONNECTED") {
 		t.Errorf("a socket of the host was reached: %+v", out)
 	}

@@ -39,7 +39,8 @@ func New(t testing.TB, d sandbox.Driver) *Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Harness{Driver: d, Project: filepath.Join(base, "host home/pröject"), Home: filepath.Join(base, "host home"), data: filepath.Join(base, "data")}
+	h := &Harness{Driver: d, Project: filepath.Join(base, "host home/pröject"), Home: filepath.Join(base, "host home"),
+		data: filepath.Join(base, "data")}
 	for _, dir := range []string{h.Project, filepath.Join(h.Home, ".ssh"), h.data} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -97,7 +98,8 @@ func (h *Harness) Run(t testing.TB, o Options, argv ...string) Out {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vo := workspace.Options{Host: h.resolver(t), Home: h.Home, Path: "/usr/bin:/bin", Data: h.data, Locks: filepath.Join(h.data, "locks"), KeepOut: []string{h.data}}
+	vo := workspace.Options{Host: h.resolver(t), Home: h.Home, Path: "/usr/bin:/bin", Data: h.data,
+		Locks: filepath.Join(h.data, "locks"), KeepOut: []string{h.data}}
 	if o.View != nil {
 		o.View(&vo)
 	}
@@ -138,7 +140,8 @@ func (h *Harness) start(t testing.TB, s sandbox.Spec, o Options) Out {
 	}()
 	inW.r.Close()
 	inW.w.Close()
-	b, err := h.Driver.Start(t.Context(), s, sandbox.Wiring{Stdin: stdin.r, Stdout: stdout.w, Stderr: stderr.w, Arm: o.Arm})
+	b, err := h.Driver.Start(t.Context(), s,
+		sandbox.Wiring{Stdin: stdin.r, Stdout: stdout.w, Stderr: stderr.w, Arm: o.Arm})
 	stdin.r.Close()
 	stdout.w.Close()
 	stderr.w.Close()
@@ -198,11 +201,15 @@ func Run(t *testing.T, newDriver func() sandbox.Driver) {
 		{"status", status}, {"signals", signals}, {"streams", streams}, {"missing command", missing},
 		{"environment", environment}, {"host is invisible", invisible}, {"system is read-only", readOnly},
 		{"project is live", live}, {"protected paths", protected}, {"absent paths", absent},
-		{"protected folder cannot be moved", pinned}, {"repository", repository}, {"linked worktree", worktree}, {"submodule", submodule},
+		{"protected folder cannot be moved", pinned}, {"repository", repository}, {"linked worktree", worktree},
+		{"submodule", submodule},
 		{"no way out", noWayOut}, {"gate", gate}, {"privileges", privileges}, {"stragglers", stragglers},
 		{"fork bomb", forkBomb}, {"folder as input", folderInput}, {"arm refuses", armRefuses}, {"exec", execMore},
-		{"planted links in the private home", plantedLinks}, {"hidden files", hidden}, {"a folder that was shut", shutFolder}, {"the host replaces a hidden file", hiddenAgain}, {"a hidden file goes away", hiddenGone}, {"symbolic link to settings", linkedSettings},
-		{"toolchain of the home", toolchain}, {"set-id bits", setID}, {"what git is led by", gitLed}, {"no repository is made", gitInit},
+		{"planted links in the private home", plantedLinks}, {"hidden files", hidden}, {"a folder that was shut", shutFolder},
+		{"the host replaces a hidden file", hiddenAgain}, {"a hidden file goes away", hiddenGone},
+		{"symbolic link to settings", linkedSettings},
+		{"toolchain of the home", toolchain}, {"set-id bits", setID}, {"what git is led by", gitLed},
+		{"no repository is made", gitInit},
 		{"the host cleans", gitClean}, {"settings lie elsewhere", foreignSettings},
 		{"the host replaces a protected file", replaced}, {"a port inside", published},
 		{"files come out right", files}, {"file watching", watched},
@@ -213,7 +220,8 @@ func Run(t *testing.T, newDriver func() sandbox.Driver) {
 }
 
 func status(t *testing.T, h *Harness) {
-	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -TERM $$": 143, "kill -KILL $$": 137} {
+	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -TERM $$": 143,
+		"kill -KILL $$": 137} {
 		if out := h.sh(t, script); out.Status.ExitCode() != want {
 			t.Errorf("%s: %d, want %d", script, out.Status.ExitCode(), want)
 		}
@@ -229,7 +237,8 @@ func signals(t *testing.T, h *Harness) {
 			if err := b.Signal(sig); err != nil {
 				t.Error(err)
 			}
-		}}, "sh", "-c", "trap 'echo INT; exit 3' INT; trap 'echo TERM; exit 4' TERM; trap 'echo HUP; exit 5' HUP; trap 'echo USR1; exit 6' USR1; touch ready; while :; do sleep 0.05; done")
+		}}, "sh", "-c", "trap 'echo INT; exit 3' INT; trap 'echo TERM; exit 4' TERM; trap 'echo HUP; exit 5' HUP; trap "+
+			"'echo USR1; exit 6' USR1; touch ready; while :; do sleep 0.05; done")
 		want := map[syscall.Signal]int{syscall.SIGINT: 3, syscall.SIGTERM: 4, syscall.SIGHUP: 5, syscall.SIGUSR1: 6}[sig]
 		if out.Err != nil || out.Status.ExitCode() != want {
 			t.Errorf("%v: %+v, want exit %d", sig, out, want)
@@ -268,7 +277,8 @@ func streams(t *testing.T, h *Harness) {
 
 func missing(t *testing.T, h *Harness) {
 	h.Write(t, "plain", "no program")
-	for name, wantMissing := range map[string]bool{"no-such-command": true, "/no/such": true, "./plain": false, "/usr": false} {
+	for name, wantMissing := range map[string]bool{"no-such-command": true, "/no/such": true, "./plain": false,
+		"/usr": false} {
 		out := h.Run(t, Options{}, name)
 		var e *sandbox.ExecError
 		if !errors.As(out.Err, &e) || e.NotFound != wantMissing {
@@ -287,7 +297,8 @@ func environment(t *testing.T, h *Harness) {
 	if !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
 	}
-	if out := h.sh(t, "tr '\\0' '\\n' < /proc/1/cmdline; cat /proc/1/task/*/cmdline 2>/dev/null; cat /proc/1/environ 2>/dev/null; ls /proc/1/fd 2>/dev/null"); strings.TrimSpace(strings.Trim(out.Stdout, "\n\x00")) != "" {
+	if out := h.sh(t, "tr '\\0' '\\n' < /proc/1/cmdline; cat /proc/1/task/*/cmdline 2>/dev/null; cat /proc/1/environ "+
+		"2>/dev/null; ls /proc/1/fd 2>/dev/null"); strings.TrimSpace(strings.Trim(out.Stdout, "\n\x00")) != "" {
 		t.Errorf("the first process shows %q", out.Stdout)
 	}
 }
@@ -296,11 +307,14 @@ func invisible(t *testing.T, h *Harness) {
 	h.Write(t, filepath.Join(h.Home, "diary.txt"), "canary")
 	paths := []string{
 		filepath.Join(h.Home, ".ssh/id_ed25519"), filepath.Join(h.Home, "diary.txt"), h.data,
-		"/etc/shadow", "/etc/ssh", "/root/.bashrc", "/run/docker.sock", "/var/run/docker.sock", "/sys/firmware", "/sys/fs/cgroup", "/sys/kernel",
+		"/etc/shadow", "/etc/ssh", "/root/.bashrc", "/run/docker.sock", "/var/run/docker.sock", "/sys/firmware",
+		"/sys/fs/cgroup", "/sys/kernel",
 		"/proc/kcore", "/dev/kvm", "/dev/mem", "/dev/vda", "/boot", "/var/lib/dpkg", "/lost+found",
 	}
 	// The last is the control: it can be read.
-	out := h.Run(t, Options{}, append([]string{"sh", "-c", `for p; do [ -z "$(head -c 1 "$p" 2>/dev/null | tr '\\0' x)" ] || echo "$p"; done`, "sh"}, append(paths, "/etc/passwd")...)...)
+	out := h.Run(t, Options{}, append([]string{"sh", "-c",
+		`for p; do [ -z "$(head -c 1 "$p" 2>/dev/null | tr '\\0' x)" ] || echo "$p"; done`, "sh"},
+		append(paths, "/etc/passwd")...)...)
 	if out.Err != nil || out.Stdout != "/etc/passwd\n" {
 		t.Errorf("can be read: %+v", out)
 	}
@@ -311,14 +325,16 @@ func invisible(t *testing.T, h *Harness) {
 		t.Errorf("%d processes are seen", n)
 	}
 	// What built the cloister may still be closing its own.
-	if out := h.sh(t, "for i in 1 2 3 4 5 6 7 8 9; do n=$(cat /proc/net/unix | wc -l); [ $n -gt 1 ] || break; sleep 0.3; done; echo $n; hostname"); out.Stdout != "1\ntest-box\n" {
+	if out := h.sh(t, "for i in 1 2 3 4 5 6 7 8 9; do n=$(cat /proc/net/unix | wc -l); [ $n -gt 1 ] || break; sleep "+
+		"0.3; done; echo $n; hostname"); out.Stdout != "1\ntest-box\n" {
 		t.Errorf("sockets and host name: %q", out.Stdout)
 	}
 }
 
 func readOnly(t *testing.T, h *Harness) {
 	const write = `for p; do { echo x >> "$p"; } 2>/dev/null && echo "$p"; done; true`
-	fixed := []string{"/x", "/usr/x", "/etc/passwd", "/etc/x", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger", "/sys/devices/system/cpu/x", "/dev/x", "/opt/x", "/home/x", "/run/x", "/var/x"}
+	fixed := []string{"/x", "/usr/x", "/etc/passwd", "/etc/x", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger",
+		"/sys/devices/system/cpu/x", "/dev/x", "/opt/x", "/home/x", "/run/x", "/var/x"}
 	free := []string{"/tmp/x", "/var/tmp/x", "/dev/shm/x", "/dev/null", h.Home + "/x"}
 	out := h.Run(t, Options{}, slices.Concat([]string{"sh", "-c", write, "sh"}, fixed, free)...)
 	if want := strings.Join(free, "\n") + "\n"; out.Err != nil || out.Stdout != want {
@@ -336,7 +352,8 @@ func readOnly(t *testing.T, h *Harness) {
 
 func live(t *testing.T, h *Harness) {
 	h.Write(t, "a b/ü.txt", "old")
-	out := h.sh(t, "pwd; cat 'a b/ü.txt'; echo new > 'a b/ü.txt'; mkdir sub && echo made > sub/f; ln -s f sub/l; mkfifo p; id -u")
+	out := h.sh(t, "pwd; cat 'a b/ü.txt'; echo new > 'a b/ü.txt'; mkdir sub && echo made > sub/f; ln -s f sub/l; mkfifo "+
+		"p; id -u")
 	want := h.Project + "\nold"
 	if !strings.HasPrefix(out.Stdout, want) || out.Status.ExitCode() != 0 {
 		t.Errorf("got %+v", out)
@@ -362,12 +379,14 @@ func live(t *testing.T, h *Harness) {
 }
 
 func protected(t *testing.T, h *Harness) {
-	files := []string{".vscode/tasks.json", ".mcp.json", ".envrc", ".claude/settings.json", ".github/workflows/ci.yml", "sub/.vscode/settings.json", "sub/.envrc", "x.code-workspace"}
+	files := []string{".vscode/tasks.json", ".mcp.json", ".envrc", ".claude/settings.json", ".github/workflows/ci.yml",
+		"sub/.vscode/settings.json", "sub/.envrc", "x.code-workspace"}
 	for _, f := range files {
 		h.Write(t, f, "original")
 	}
 	for _, f := range files {
-		out := h.Run(t, Options{}, "sh", "-c", `cat "$0" && ! { echo evil >> "$0"; } 2>/dev/null && ! rm -f "$0" 2>/dev/null && ! mv "$0" /tmp/x 2>/dev/null && echo evil > "$0.new" 2>/dev/null; ! mv "$0.new" "$0" 2>/dev/null; rm -f "$0.new" 2>/dev/null; true`, f)
+		out := h.Run(t, Options{}, "sh", "-c",
+			`cat "$0" && ! { echo evil >> "$0"; } 2>/dev/null && ! rm -f "$0" 2>/dev/null && ! mv "$0" /tmp/x 2>/dev/null && echo evil > "$0.new" 2>/dev/null; ! mv "$0.new" "$0" 2>/dev/null; rm -f "$0.new" 2>/dev/null; true`, f)
 		if out.Err != nil || !strings.Contains(out.Stdout, "original") {
 			t.Errorf("%s: %+v", f, out)
 		}
@@ -381,7 +400,8 @@ func protected(t *testing.T, h *Harness) {
 }
 
 func absent(t *testing.T, h *Harness) {
-	list := []string{".vscode/tasks.json", ".mcp.json", ".envrc", ".claude/settings.json", ".github/workflows/ci.yml", ".husky/pre-commit", ".cargo/config.toml", ".idea/x"}
+	list := []string{".vscode/tasks.json", ".mcp.json", ".envrc", ".claude/settings.json", ".github/workflows/ci.yml",
+		".husky/pre-commit", ".cargo/config.toml", ".idea/x"}
 	for _, f := range list {
 		out := h.Run(t, Options{}, "sh", "-c", `mkdir -p "$(dirname "$0")"; echo evil > "$0"`, f)
 		if out.Err != nil || out.Status.ExitCode() == 0 {
@@ -402,7 +422,8 @@ func absent(t *testing.T, h *Harness) {
 func pinned(t *testing.T, h *Harness) {
 	h.Write(t, ".github/workflows/ci.yml", "original")
 	h.Write(t, "deep/er/.vscode/tasks.json", "original")
-	out := h.sh(t, "mv .github g && mkdir -p .github/workflows && echo evil > .github/workflows/ci.yml; mv deep d && mkdir -p deep/er/.vscode && echo evil > deep/er/.vscode/tasks.json; mv deep/er e")
+	out := h.sh(t, "mv .github g && mkdir -p .github/workflows && echo evil > .github/workflows/ci.yml; mv deep d && "+
+		"mkdir -p deep/er/.vscode && echo evil > deep/er/.vscode/tasks.json; mv deep/er e")
 	for _, f := range []string{".github/workflows/ci.yml", "deep/er/.vscode/tasks.json"} {
 		if b, err := os.ReadFile(filepath.Join(h.Project, f)); err != nil || string(b) != "original" {
 			t.Errorf("%s: %q, %v (%+v)", f, b, err, out)

@@ -20,7 +20,8 @@ func shutFolder(t *testing.T, h *Harness) {
 			t.Fatal(err)
 		}
 		out := h.Run(t, Options{View: func(o *workspace.Options) { o.Hide = []string{"app/.env*"} }}, "sh", "-c",
-			"chmod 755 app; cat app/.env; echo evil >app/.git/config; echo x >app/new; mv app elsewhere; mkdir app/.vscode; echo end")
+			"chmod 755 app; cat app/.env; echo evil >app/.git/config; echo x >app/new; mv app elsewhere; mkdir app/.vscode; "+
+				"echo end")
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}

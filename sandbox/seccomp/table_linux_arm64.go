@@ -249,6 +249,7 @@ const Newest = 471
 
 // modeCalls are the system calls that may not set a set-id bit.
 var modeCalls = []modeCall{
-	{Call{"fchmod", unix.SYS_FCHMOD}, 1, -1}, {Call{"fchmodat", unix.SYS_FCHMODAT}, 2, -1}, {Call{"fchmodat2", unix.SYS_FCHMODAT2}, 2, -1},
+	{Call{"fchmod", unix.SYS_FCHMOD}, 1, -1}, {Call{"fchmodat", unix.SYS_FCHMODAT}, 2, -1},
+	{Call{"fchmodat2", unix.SYS_FCHMODAT2}, 2, -1},
 	{Call{"mknodat", unix.SYS_MKNODAT}, 2, -1}, {Call{"openat", unix.SYS_OPENAT}, 3, 2},
 }

@@ -52,7 +52,7 @@ func (e *edit) body(m *egress.Message) error {
 	return nil
 }
 
-// bodyBound says whether a binding names the body of this request.
+// bodyBound reports whether a binding names the body of this request.
 func (e *edit) bodyBound(m *egress.Message) bool {
 	for i := range e.s.held {
 		if e.fitting(m, &e.s.held[i], func(b *secret.Binding) bool { return b.Body }) != nil {
@@ -67,7 +67,8 @@ func (e *edit) bodyBound(m *egress.Message) bool {
 func (e *edit) swapBody(m *egress.Message) error {
 	content := e.http.Content()
 	if content.Odd != "" {
-		return tooMuch(http.StatusUnsupportedMediaType, "a body that a secret may be written into, and nobody can tell how: "+content.Odd)
+		return tooMuch(http.StatusUnsupportedMediaType,
+			"a body that a secret may be written into, and nobody can tell how: "+content.Odd)
 	}
 	held, err := e.s.bodies.Whole(e.ctx, m.Body(), maxSwapped)
 	switch {
@@ -219,7 +220,8 @@ func (r *search) begin(p []byte) (n int, err error) {
 // magics are how compressed files begin, of those that say so.
 func magics(yield func(magic, coding string) bool) {
 	_ = yield("\x1f\x8b\x08", "gzip") && yield("\x28\xb5\x2f\xfd", "zstd") &&
-		yield("\x78\x01", "deflate") && yield("\x78\x5e", "deflate") && yield("\x78\x9c", "deflate") && yield("\x78\xda", "deflate")
+		yield("\x78\x01", "deflate") && yield("\x78\x5e", "deflate") && yield("\x78\x9c", "deflate") &&
+		yield("\x78\xda", "deflate")
 }
 
 // packedAs is the coding of a file that begins so; empty for none.
@@ -232,7 +234,7 @@ func packedAs(head []byte) string {
 	return ""
 }
 
-// begins says whether what is too short to tell may be the beginning of one.
+// begins reports whether what is too short to tell may be the beginning of one.
 func begins(head []byte) bool {
 	for magic := range magics {
 		if len(head) < len(magic) && strings.HasPrefix(magic, string(head)) {

@@ -15,9 +15,12 @@ type Foreign struct {
 // words say whose it is, and what to do.
 func (f *Foreign) words() (why string, hints []string) {
 	if f.Project != "" {
-		return "it is of the project " + f.Project + ", and is worth nothing in another", []string{"a session of this project has one of its own: bind the secret here, and log in again inside"}
+		return "it is of the project " + f.Project + ", and is worth nothing in another",
+			[]string{"a session of this project has one of its own: bind the secret here, and log in again inside"}
 	}
-	return "this session does not have that secret", []string{"on the host: cloister secret show " + f.Name, "a session that is started once it is set and bound takes the same placeholder again"}
+	return "this session does not have that secret",
+		[]string{"on the host: cloister secret show " + f.Name,
+			"a session that is started once it is set and bound takes the same placeholder again"}
 }
 
 // stale refuses a placeholder that this session does not have, by its name.

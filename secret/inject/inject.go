@@ -93,7 +93,8 @@ type Session struct {
 // New is a session with these secrets, bound by their names, that takes of this memory
 // to look into compressed bodies. What comes back is searched for their values, as far
 // as these are known. Placeholders that are foreign to it are refused by name.
-func New(held []Held, bound map[string][]*secret.Binding, judge Judge, memory *budget.Share, values *Values, foreign ...Foreign) *Session {
+func New(held []Held, bound map[string][]*secret.Binding, judge Judge, memory *budget.Share, values *Values,
+	foreign ...Foreign) *Session {
 	var cores []secret.Sought
 	for i, h := range held {
 		for _, p := range append([]secret.Placeholder{h.Placeholder}, h.Earlier...) {
@@ -103,7 +104,8 @@ func New(held []Held, bound map[string][]*secret.Binding, judge Judge, memory *b
 	for i, f := range foreign {
 		cores = append(cores, secret.Sought{Core: f.Core, Index: len(held) + i, Plain: true})
 	}
-	s := &Session{held: held, finder: secret.FinderOf(cores), foreign: foreign, judge: judge, memory: unpack.Of(memory), bodies: memory, most: unpack.Most, values: values}
+	s := &Session{held: held, finder: secret.FinderOf(cores), foreign: foreign, judge: judge, memory: unpack.Of(memory),
+		bodies: memory, most: unpack.Most, values: values}
 	s.Rebind(bound)
 	return s
 }
@@ -113,7 +115,7 @@ func (s *Session) Rebind(bound map[string][]*secret.Binding) { s.bound.Store(&bo
 
 func (s *Session) bindings(h *Held) []*secret.Binding { return (*s.bound.Load())[h.Name] }
 
-// Bound says whether a secret is bound to a destination: a connection to it must
+// Bound reports whether a secret is bound to a destination: a connection to it must
 // be opened.
 func (s *Session) Bound(a authority.Authority) bool {
 	for i := range s.held {
@@ -124,7 +126,7 @@ func (s *Session) Bound(a authority.Authority) bool {
 	return false
 }
 
-// BoundHost says whether a secret is bound to the host, at any port.
+// BoundHost reports whether a secret is bound to the host, at any port.
 func (s *Session) BoundHost(a authority.Authority) bool {
 	for i := range s.held {
 		if slices.ContainsFunc(s.bindings(&s.held[i]), func(b *secret.Binding) bool { return b.CoversHost(a) }) {
@@ -151,7 +153,8 @@ func (s *Session) Named(ctx context.Context, a authority.Authority) (name, why s
 		return "", ""
 	}
 	if i >= len(s.held) {
-		return s.foreign[i-len(s.held)].Name, "a placeholder of the secret " + s.foreign[i-len(s.held)].Name + " in the name of a host"
+		return s.foreign[i-len(s.held)].Name, "a placeholder of the secret " + s.foreign[i-len(s.held)].Name +
+			" in the name of a host"
 	}
 	h := &s.held[i]
 	const place, told = "name of a host", "whoever resolves it would be told"
@@ -170,10 +173,12 @@ func (s *Session) Edit(ctx context.Context, h *egress.HTTP) (out egress.Edit, al
 	return egress.Edit{Request: e.request, Response: e.response, Trailer: e.trailer, Frames: e.frames}, e.also
 }
 
-// MethodMatters says whether a binding to that destination has a word on the method.
+// MethodMatters reports whether a binding to that destination has a word on the method.
 func (s *Session) MethodMatters(a authority.Authority) bool {
 	for i := range s.held {
-		if slices.ContainsFunc(s.bindings(&s.held[i]), func(b *secret.Binding) bool { return len(b.Methods) > 0 && b.Covers(a) }) {
+		if slices.ContainsFunc(s.bindings(&s.held[i]), func(b *secret.Binding) bool {
+			return len(b.Methods) > 0 && b.Covers(a)
+		}) {
 			return true
 		}
 	}
@@ -186,14 +191,15 @@ func (e *edit) also(h *egress.HTTP) error {
 	for _, b := range e.bound {
 		if why := e.refused(&e.head, b); why != "" {
 			return &egress.Refused{Verdict: egress.Verdict{
-				Effect: "deny", Rule: "secret " + b.Name, Place: b.Origin, Reason: "the body of a request with the secret " + b.Name + " asks for another method: " + why,
+				Effect: "deny", Rule: "secret " + b.Name, Place: b.Origin,
+				Reason: "the body of a request with the secret " + b.Name + " asks for another method: " + why,
 			}}
 		}
 	}
 	return nil
 }
 
-// mayEcho says whether a destination may say a value of the session: a secret is bound
+// mayEcho reports whether a destination may say a value of the session: a secret is bound
 // to it, or one went to a host of the same owner.
 func (s *Session) mayEcho(a authority.Authority) bool {
 	if s.BoundHost(a) {
@@ -380,7 +386,8 @@ func refuses(b *secret.Binding, r secret.Request) bool {
 }
 
 func (e *edit) words(m *egress.Message) secret.Request {
-	return secret.Request{Authority: m.Authority, Secure: m.Secure, Method: e.http.Method, Path: e.http.Path, BadPath: e.http.BadPath}
+	return secret.Request{Authority: m.Authority, Secure: m.Secure, Method: e.http.Method, Path: e.http.Path,
+		BadPath: e.http.BadPath}
 }
 
 // readings are the request as it is, and as a server may take it that obeys what names
@@ -455,7 +462,8 @@ func (e *edit) text(m *egress.Message, h *Held, b *secret.Binding) (secret.Value
 
 // use asks the judge, and gives the value.
 func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value, error) {
-	u := Use{Name: h.Name, Authority: m.Authority, Method: e.http.Method, Path: m.Path, Place: b.Place(), HTTP: e.http, Binding: b}
+	u := Use{Name: h.Name, Authority: m.Authority, Method: e.http.Method, Path: m.Path, Place: b.Place(), HTTP: e.http,
+		Binding: b}
 	if v := e.s.judge.AllowUse(e.ctx, u); !v.Allow {
 		return secret.Value{}, &egress.Refused{Verdict: v}
 	}
@@ -473,7 +481,8 @@ func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value,
 // unsaid refuses a request whose secret may be used, and cannot be. Why is recorded;
 // told is what the program gets of it.
 func (e *edit) unsaid(m *egress.Message, h *Held, b *secret.Binding, why, told string) error {
-	u := Use{Name: h.Name, Authority: m.Authority, Method: e.http.Method, Path: m.Path, Place: b.Place(), HTTP: e.http, Binding: b}
+	u := Use{Name: h.Name, Authority: m.Authority, Method: e.http.Method, Path: m.Path, Place: b.Place(), HTTP: e.http,
+		Binding: b}
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
@@ -493,7 +502,8 @@ func (e *edit) misplaced(m *egress.Message, i int, place string) error {
 	h := &e.s.held[i]
 	u.Name = h.Name
 	if (place == "body" || place == inFrame) && e.used != "" {
-		return e.s.judge.RecordUse(e.ctx, u, false, "not swapped, and passed on: the request carries the secret "+e.used+" where it belongs")
+		return e.s.judge.RecordUse(e.ctx, u, false,
+			"not swapped, and passed on: the request carries the secret "+e.used+" where it belongs")
 	}
 	r := e.words(m)
 	for _, other := range e.readings(m)[1:] {

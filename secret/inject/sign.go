@@ -58,7 +58,8 @@ func (s *Session) signs(name, value string) *Held {
 // nothing else.
 func (s *Session) hasToken(name, value string) bool {
 	i := s.finder.In(value)
-	return i >= 0 && s.held[i].Part == "token" && value == s.held[i].Placeholder.Text && fieldname.Same(name, sigv4.TokenHeader)
+	return i >= 0 && s.held[i].Part == "token" && value == s.held[i].Placeholder.Text &&
+		fieldname.Same(name, sigv4.TokenHeader)
 }
 
 // part is another part of an access key.
@@ -107,7 +108,8 @@ func forService(service string, r *egress.Refused) *egress.Refused {
 	words := append([]string{"cloister: " + r.Verdict.Reason}, r.Verdict.Hints...)
 	// encoding/xml would cost every start 0.05 ms, and html escapes the same.
 	text := html.EscapeString(termsafe.Text(strings.Join(words, "; ")))
-	r.Answer = []byte(`<?xml version="1.0" encoding="UTF-8"?>` + "\n<Error><Code>AccessDenied</Code><Message>" + text + "</Message></Error>\n")
+	r.Answer = []byte(`<?xml version="1.0" encoding="UTF-8"?>` + "\n<Error><Code>AccessDenied</Code><Message>" + text +
+		"</Message></Error>\n")
 	r.ContentType = "application/xml"
 	return r
 }
@@ -132,7 +134,8 @@ func (e *edit) read(m *egress.Message, held *Held) (*signing, error) {
 		return x, err
 	}
 	x.request = sigv4.Request{
-		Method: e.http.Method, Path: e.http.Raw, Query: e.http.Query, Time: strings.Join(m.Header.Values(sigv4.DateHeader), ","),
+		Method: e.http.Method, Path: e.http.Raw, Query: e.http.Query,
+		Time:   strings.Join(m.Header.Values(sigv4.DateHeader), ","),
 		Header: func(name string) []string { return fieldsOf(m, name, true) },
 	}
 	at, err := x.request.Signed()
@@ -215,10 +218,11 @@ func unsignedField(m *egress.Message, s sigv4.Signature) string {
 	return ""
 }
 
-// ofTheGate are fields of one connection: they are written anew, so that nobody can
+// ofTheGate are fields of one connection: they are written anew, so that no one can
 // sign them.
 func ofTheGate(name string) bool {
-	return slices.Contains([]string{"connection", "transfer-encoding", "expect", "te", "trailer", "keep-alive", "upgrade", "proxy-connection"}, name)
+	return slices.Contains([]string{"connection", "transfer-encoding", "expect", "te", "trailer", "keep-alive", "upgrade",
+		"proxy-connection"}, name)
 }
 
 // fieldsOf are the values of a field: as the program wrote them, or as they are sent.
@@ -249,7 +253,8 @@ func (e *edit) payload(m *egress.Message) (string, error) {
 	case len(word) == 64 && strings.Trim(word, "0123456789abcdef") == "":
 		return word, nil // the service holds the body to it
 	default:
-		return "", &errUnsigned{fmt.Sprintf("a body of the form %.60q is signed chunk by chunk; over TLS programs need not: turn signing of payloads off", word)}
+		return "", &errUnsigned{fmt.Sprintf("a body of the form %.60q is signed chunk by chunk; over TLS programs need "+
+			"not: turn signing of payloads off", word)}
 	}
 }
 
@@ -261,9 +266,11 @@ func (e *edit) hashed(m *egress.Message) (string, error) {
 	held, err := e.s.bodies.Whole(e.ctx, m.Body(), maxHashed)
 	switch {
 	case errors.Is(err, budget.ErrFull):
-		return "", tooMuch(http.StatusServiceUnavailable, "too many large bodies at once are signed without the header "+sigv4.PayloadHeader)
+		return "", tooMuch(http.StatusServiceUnavailable,
+			"too many large bodies at once are signed without the header "+sigv4.PayloadHeader)
 	case errors.Is(err, budget.ErrLong):
-		return "", tooMuch(http.StatusRequestEntityTooLarge, fmt.Sprintf("a body that is signed without the header %s holds at most %d bytes", sigv4.PayloadHeader, maxHashed))
+		return "", tooMuch(http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("a body that is signed without the header %s holds at most %d bytes", sigv4.PayloadHeader, maxHashed))
 	case err != nil:
 		return "", err // the program's side broke
 	}
@@ -287,7 +294,8 @@ func (e *edit) sign(m *egress.Message, x *signing) error {
 	}
 	key, ok := secret.OpenAWS(value)
 	if !ok {
-		return e.unsigned(m, x.held, x.as.Service, "what the vault has is no access key of Amazon's: cloister secret set "+x.held.Name+" --kind aws")
+		return e.unsigned(m, x.held, x.as.Service,
+			"what the vault has is no access key of Amazon's: cloister secret set "+x.held.Name+" --kind aws")
 	}
 	as := x.as
 	for _, name := range as.Signed {

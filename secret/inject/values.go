@@ -20,7 +20,7 @@ type Values struct {
 	version atomic.Uint64
 }
 
-// Learn remembers a value of a secret, from now on in every session, and says whether it
+// Learn remembers a value of a secret, from now on in every session, and reports whether it
 // was not the last already.
 func (v *Values) Learn(name string, value secret.Value) bool {
 	if value.IsZero() {

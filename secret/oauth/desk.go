@@ -153,7 +153,7 @@ func (d *Desk) Close() {
 	}
 }
 
-// listen is where the browser ends. A port that somebody has already is no
+// listen is where the browser ends. A port that someone has already is no
 // failure: the person can paste the address.
 func listen(ctx context.Context, l *config.Login) (redirect string, ln net.Listener, err error) {
 	to, err := url.Parse(l.Redirect)

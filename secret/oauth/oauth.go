@@ -99,7 +99,8 @@ func (e *AnswerError) Error() string {
 
 // Hints are the words of what to do.
 func (e *AnswerError) Hints() []string {
-	if e.Code == "invalid_grant" || e.Code == "expired_token" || e.Code == "access_denied" || e.Code == "bad_refresh_token" {
+	if e.Code == "invalid_grant" || e.Code == "expired_token" || e.Code == "access_denied" ||
+		e.Code == "bad_refresh_token" {
 		return []string{"log in again: cloister secret login " + e.Login}
 	}
 	return nil
@@ -157,7 +158,8 @@ func clip(text string) string {
 }
 
 // ask sends one question in the form that the service reads.
-func (c *Client) ask(ctx context.Context, l *config.Login, to string, form config.LoginForm, q url.Values) (*answer, error) {
+func (c *Client) ask(ctx context.Context, l *config.Login, to string, form config.LoginForm,
+	q url.Values) (*answer, error) {
 	kind, body := "application/x-www-form-urlencoded", []byte(q.Encode())
 	if form == config.FormJSON {
 		flat := map[string]string{}
@@ -188,7 +190,7 @@ func (c *Client) ask(ctx context.Context, l *config.Login, to string, form confi
 	if len(text) > maxAnswer {
 		return nil, fmt.Errorf("ask %s: an answer of more than %d bytes", l.Title, maxAnswer)
 	}
-	// The text is never told: it may hold a token.
+	// The text is never shown: it may hold a token.
 	a := &answer{}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if json.Unmarshal(text, a) != nil {
@@ -237,7 +239,7 @@ func (c *Client) tokens(l *config.Login, a *answer, before Tokens) (Tokens, erro
 }
 
 // claim is a text in a token's claims. The token came from the service itself, over
-// TLS, so its signature is nobody's proof of more.
+// TLS, so its signature is no one's proof of more.
 func claim(token string, path []string) (secret.Value, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -334,7 +336,8 @@ func (f *Flow) Answer(text string) (code string, err error) {
 	if u, err := url.Parse(text); err == nil && u.Scheme != "" && u.Host != "" {
 		q := u.Query()
 		if code, state = q.Get("code"), q.Get("state"); q.Get("error") != "" {
-			said = &AnswerError{Login: f.l.Name, Service: f.l.Title, Code: clip(q.Get("error")), Description: clip(q.Get("error_description"))}
+			said = &AnswerError{Login: f.l.Name, Service: f.l.Title, Code: clip(q.Get("error")),
+				Description: clip(q.Get("error_description"))}
 		}
 	}
 	switch {
@@ -351,7 +354,8 @@ func (f *Flow) Answer(text string) (code string, err error) {
 // Exchange makes tokens of a code.
 func (f *Flow) Exchange(ctx context.Context, code string) (Tokens, error) {
 	q := url.Values{
-		"grant_type": {"authorization_code"}, "client_id": {f.l.ClientID}, "code": {code}, "redirect_uri": {f.redirect}, "code_verifier": {f.verifier},
+		"grant_type": {"authorization_code"}, "client_id": {f.l.ClientID}, "code": {code}, "redirect_uri": {f.redirect},
+		"code_verifier": {f.verifier},
 	}
 	if f.l.Exchange == config.FormJSON {
 		q.Set("state", f.state)
@@ -365,7 +369,8 @@ func (f *Flow) Exchange(ctx context.Context, code string) (Tokens, error) {
 
 // Poll waits until the person has typed the code.
 func (f *Flow) Poll(ctx context.Context) (Tokens, error) {
-	q := url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "client_id": {f.l.ClientID}, "device_code": {f.device}}
+	q := url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "client_id": {f.l.ClientID},
+		"device_code": {f.device}}
 	for {
 		timer := time.NewTimer(f.interval)
 		select {
@@ -375,7 +380,8 @@ func (f *Flow) Poll(ctx context.Context) (Tokens, error) {
 		case <-timer.C:
 		}
 		if f.c.Now().After(f.Expires) {
-			return Tokens{}, &AnswerError{Login: f.l.Name, Service: f.l.Title, Code: "expired_token", Description: "nobody typed the code in time"}
+			return Tokens{}, &AnswerError{Login: f.l.Name, Service: f.l.Title, Code: "expired_token",
+				Description: "nobody typed the code in time"}
 		}
 		a, err := f.c.ask(ctx, f.l, f.l.TokenURL, config.FormURL, q)
 		if said, ok := errors.AsType[*AnswerError](err); ok {
@@ -394,22 +400,25 @@ func (f *Flow) Poll(ctx context.Context) (Tokens, error) {
 	}
 }
 
-// Old says whether tokens are to be renewed before they are used.
+// Old reports whether tokens are to be renewed before they are used.
 func (c *Client) Old(t Tokens) bool {
 	return !t.Expires.IsZero() && !t.Refresh.IsZero() && c.Now().After(t.Expires.Add(-renewBefore))
 }
 
-// Over says whether a service refuses them by now.
+// Over reports whether a service refuses them by now.
 func (c *Client) Over(t Tokens) bool { return !t.Expires.IsZero() && c.Now().After(t.Expires) }
 
 // Renew gets new tokens for old ones. The old ones are worth nothing then: many
 // services give a refresh token once.
 func (c *Client) Renew(ctx context.Context, l *config.Login, t Tokens) (Tokens, error) {
 	if t.Refresh.IsZero() {
-		return t, &AnswerError{Login: l.Name, Service: l.Title, Code: "expired_token", Description: "it gave nothing to renew it with"}
+		return t, &AnswerError{Login: l.Name, Service: l.Title, Code: "expired_token",
+			Description: "it gave nothing to renew it with"}
 	}
 	q := url.Values{"grant_type": {"refresh_token"}, "client_id": {l.ClientID}, "refresh_token": {t.Refresh.Reveal()}}
-	if scopes := slices.DeleteFunc(slices.Clone(l.Scopes), func(s string) bool { return s == "offline_access" }); len(scopes) > 0 {
+	if scopes := slices.DeleteFunc(slices.Clone(l.Scopes), func(s string) bool {
+		return s == "offline_access"
+	}); len(scopes) > 0 {
 		q.Set("scope", strings.Join(scopes, " "))
 	}
 	a, err := c.ask(ctx, l, l.TokenURL, l.Refresh, q)

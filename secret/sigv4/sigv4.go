@@ -1,7 +1,7 @@
 // Package sigv4 reads and makes the signatures by which Amazon's services know who
 // asks (AWS4-HMAC-SHA256, in the header Authorization).
 //
-// Promise: Match finds the spelling of a request under which somebody signed it,
+// Promise: Match finds the spelling of a request under which someone signed it,
 // and Sum signs it anew in the same spelling, so that what one key signed another
 // signs as its client meant it. Nothing is taken for granted of a request: the
 // names that are signed are those that the header tells.
@@ -83,7 +83,8 @@ func Parse(authorization string) (Signature, error) {
 
 // String is the header Authorization.
 func (s Signature) String() string {
-	return Algorithm + " Credential=" + s.KeyID + "/" + s.scope() + ", SignedHeaders=" + strings.Join(s.Signed, ";") + ", Signature=" + s.Sum
+	return Algorithm + " Credential=" + s.KeyID + "/" + s.scope() + ", SignedHeaders=" + strings.Join(s.Signed, ";") +
+		", Signature=" + s.Sum
 }
 
 func (s Signature) scope() string { return s.Day + "/" + s.Region + "/" + s.Service + "/aws4_request" }

@@ -1,7 +1,7 @@
 // Package sshkey opens what logs in to servers by SSH on a person's behalf.
 //
 // Promise: only what is named is opened: the person's agent, one key of it, or one
-// file of theirs that nobody else can read. No key is copied anywhere.
+// file of theirs that no one else can read. No key is copied anywhere.
 //
 // It does not decide where one may be used (a rule does), and speaks with no
 // server.
@@ -40,7 +40,8 @@ const (
 func Open(ctx context.Context, name, home, socket string) (signers []ssh.Signer, closing func(), err error) {
 	if name == "agent" || strings.HasPrefix(name, "agent:") {
 		if socket == "" {
-			return nil, nil, errors.New("the guardian was started where SSH_AUTH_SOCK named no agent: start it anew from where it does, or write the path of the agent's socket")
+			return nil, nil, errors.New("the guardian was started where SSH_AUTH_SOCK named no agent: start it anew from " +
+				"where it does, or write the path of the agent's socket")
 		}
 		return ask(ctx, socket, strings.TrimPrefix(strings.TrimPrefix(name, "agent"), ":"))
 	}
@@ -90,12 +91,14 @@ func ask(ctx context.Context, socket, only string) ([]ssh.Signer, func(), error)
 	return signers, closing, nil
 }
 
-// named says whether a key has that fingerprint or comment.
+// named reports whether a key has that fingerprint or comment.
 func named(key ssh.PublicKey, keys []*agent.Key, name string) bool {
 	if ssh.FingerprintSHA256(key) == name {
 		return true
 	}
-	return slices.ContainsFunc(keys, func(k *agent.Key) bool { return k.Comment == name && slices.Equal(k.Marshal(), key.Marshal()) })
+	return slices.ContainsFunc(keys, func(k *agent.Key) bool {
+		return k.Comment == name && slices.Equal(k.Marshal(), key.Marshal())
+	})
 }
 
 // read reads a private key.

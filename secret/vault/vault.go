@@ -207,7 +207,7 @@ func (v *Vault) stat() (os.FileInfo, error) {
 	return info, err
 }
 
-// unchanged says whether nobody wrote the file between two looks.
+// unchanged reports whether no one wrote the file between two looks.
 func unchanged(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -227,13 +227,15 @@ func (v *Vault) Protection() string {
 	defer v.mu.Unlock()
 	switch {
 	case v.key == nil && v.ring == nil:
-		return "nothing is kept yet; the key will lie in " + v.keyFile() + ", which only you may read: there is no keyring here"
+		return "nothing is kept yet; the key will lie in " + v.keyFile() +
+			", which only you may read: there is no keyring here"
 	case v.key == nil:
 		return "nothing is kept yet; the key will lie in the system's keyring"
 	case v.inRing:
 		return v.file() + ", encrypted with age; the key lies in the system's keyring, which your login opens"
 	}
-	return v.file() + ", encrypted with age; the key lies beside it in " + keyName + ", which only you may read: it guards a copy of the vault alone, not against programs of yours or root"
+	return v.file() + ", encrypted with age; the key lies beside it in " + keyName +
+		", which only you may read: it guards a copy of the vault alone, not against programs of yours or root"
 }
 
 // read opens the sealed file and takes what is in it.
@@ -257,7 +259,8 @@ func (v *Vault) read(sealed []byte) error {
 		return fmt.Errorf("version %d; this cloister reads version %d", file.Version, version)
 	}
 	for _, e := range file.Secrets {
-		h := &held{Item: Item{Name: e.Name, Kind: secret.Kind(e.Kind), Command: e.Command, Login: e.Login, SetAt: e.SetAt}, argv: e.Command, revision: v.revision}
+		h := &held{Item: Item{Name: e.Name, Kind: secret.Kind(e.Kind), Command: e.Command, Login: e.Login, SetAt: e.SetAt},
+			argv: e.Command, revision: v.revision}
 		if len(e.Shown) > 0 {
 			h.Command = e.Shown
 		}
@@ -434,7 +437,8 @@ func (v *Vault) Set(name string, kind secret.Kind, value secret.Value, now time.
 
 // SetCommand stores a command that prints the value. It is run once: what does
 // not work is not kept.
-func (v *Vault) SetCommand(ctx context.Context, name string, kind secret.Kind, argv []string, refresh time.Duration, now time.Time) error {
+func (v *Vault) SetCommand(ctx context.Context, name string, kind secret.Kind, argv []string, refresh time.Duration,
+	now time.Time) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
@@ -589,7 +593,7 @@ func unwrittenError(why error) error {
 	return fmt.Errorf("it was renewed, and could not be written; it is gone when the guardian ends: %w", why)
 }
 
-// sameLogin says whether two are of one login, at two times: who logs in anew sets
+// sameLogin reports whether two are of one login, at two times: who logs in anew sets
 // another time, and a renewal none.
 func (h *held) sameLogin(o *held) bool {
 	return h.Login != "" && h.Login == o.Login && h.SetAt.Equal(o.SetAt)

@@ -78,7 +78,7 @@ func (t *Tally) Asked() {
 	t.Mark()
 }
 
-// RefusedCommand counts a host command that did not run. Its caller was told
+// RefusedCommand counts a host command that did not run. Its caller was notified
 // why; the summary names destinations only.
 func (t *Tally) RefusedCommand(v policy.Verdict) {
 	t.mu.Lock()

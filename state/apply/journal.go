@@ -66,7 +66,7 @@ type Conflict struct {
 }
 
 // Conflicts is the error for a journal that was rolled back, or not begun, because of
-// what somebody else changed.
+// what someone else changed.
 type Conflicts []Conflict
 
 // Error names the first.

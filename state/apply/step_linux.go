@@ -11,7 +11,7 @@ import (
 	"cloister/state/layers"
 )
 
-// step makes one step, unless it is made already. why is what somebody else changed.
+// step makes one step, unless it is made already. why is what someone else changed.
 func (r *run) step(i int, s Step) (why string, err error) {
 	dir, name, err := layers.Parent(r.top, s.Path)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *run) makeFolder(dir *layers.Folder, name string, s Step) (why string, e
 }
 
 // exchange puts the staged entry in the place of the old one, which is then looked at:
-// nobody can change it between the look and the step.
+// no one can change it between the look and the step.
 func (r *run) exchange(dir *layers.Folder, name string, i int, s Step) (why string, err error) {
 	staged := strconv.Itoa(i)
 	swap := func() error { return unix.Renameat2(r.stage.Fd(), staged, dir.Fd(), name, unix.RENAME_EXCHANGE) }

@@ -37,7 +37,7 @@ type Change struct {
 	// listing leaves out.
 	Implied bool `json:"implied,omitempty"`
 	// Copied marks a file that the stack took from the base before it was changed:
-	// where the base has none now, somebody removed it there.
+	// where the base has none now, someone removed it there.
 	Copied bool `json:"copied,omitempty"`
 
 	layer int

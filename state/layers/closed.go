@@ -13,7 +13,7 @@ import (
 type inodeOf struct{ dev, ino uint64 }
 
 // closedFolders are the folders of a layer that deny their owner reading or searching
-// them. Each is widened for as long as somebody has it open, and then as before. A kill
+// them. Each is widened for as long as someone has it open, and then as before. A kill
 // in between leaves one widened: that opens nothing to others.
 type closedFolders struct {
 	sync.Mutex
@@ -83,7 +83,7 @@ func (c *closedFolders) restore(f *Folder) error {
 	return nil
 }
 
-// modeOf is the mode that a folder has when nobody holds it open.
+// modeOf is the mode that a folder has when no one holds it open.
 func (c *closedFolders) modeOf(st *unix.Stat_t, mode uint32) uint32 {
 	c.Lock()
 	defer c.Unlock()

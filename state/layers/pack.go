@@ -27,7 +27,7 @@ const maxSpans = 10_000
 // Packer writes layers into an archive. Pipes, sockets and set-id bits are left out.
 type Packer struct {
 	Tar *tar.Writer
-	// Seen is told of each entry and gives what its content is written to as well.
+	// Seen is given each entry and gives what its content is written to as well.
 	Seen func(*tar.Header) io.Writer
 
 	linked map[inodeOf]string

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unpacker makes layers of an archive that anybody may have written. It makes files,
-// folders, links and whiteouts below one folder that nobody else writes to, each new, and
+// Unpacker makes layers of an archive that anyone may have written. It makes files,
+// folders, links and whiteouts below one folder that no one else writes to, each new, and
 // nothing through a link; without set-id bits, attributes but overlayfs's opaque, or
 // owners of the archive's choice. What is in a folder must follow it before anything
 // else does, so that what it remembers has the size of one path.

@@ -149,7 +149,9 @@ func text(n layers.Node, open func() (*os.File, error)) (string, bool, error) {
 
 // Quote writes a name as git does: as it is, or in quotes with what is unusual escaped.
 func Quote(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == 0x7f || r == 0xfffd }) {
+	if strings.ContainsFunc(name, func(r rune) bool {
+		return r < ' ' || r == '"' || r == '\\' || r == 0x7f || r == 0xfffd
+	}) {
 		return strconv.QuoteToASCII(name)
 	}
 	return name

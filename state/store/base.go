@@ -21,7 +21,7 @@ import (
 
 // An overlay does not keep what its base said when a file was first written to. So the
 // base of each changed text is copied aside when a change is seen first, as long as
-// nobody else changed the project's file: it is what a three-way merge needs.
+// no one else changed the project's file: it is what a three-way merge needs.
 const (
 	maxBase      = 1 << 20 // bytes of a text that is kept for merging
 	maxBaseFiles = 2000    // changed files of one workspace

@@ -17,12 +17,12 @@ import (
 type Garbage struct {
 	Layers int
 	Bytes  int64 // that they take of the disk
-	// Busy says that somebody changes a workspace right now: nothing was looked at.
+	// Busy says that someone changes a workspace right now: nothing was looked at.
 	Busy bool
 }
 
 // Collect removes layers that no workspace names, and what an interrupted discard left.
-// dryRun only looks. While somebody changes a workspace it does nothing.
+// dryRun only looks. While someone changes a workspace it does nothing.
 func (s *Store) Collect(dryRun bool) (g Garbage, err error) {
 	lock, err := lockFile(filepath.Join(s.dir, lockName), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -81,7 +81,7 @@ func (s *Store) needed() (map[string]bool, error) {
 	return out, nil
 }
 
-// layers removes those of one owner that nobody needs.
+// layers removes those of one owner that no one needs.
 func (g *Garbage) layers(dir string, needed map[string]bool, dryRun bool) error {
 	inside, err := os.ReadDir(dir)
 	for _, l := range inside {

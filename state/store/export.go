@@ -95,7 +95,8 @@ type archiver struct {
 
 func (a *archiver) text(name string, text []byte) error {
 	h := &tar.Header{
-		Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text)), ModTime: time.Unix(0, 0), Format: tar.FormatPAX,
+		Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text)), ModTime: time.Unix(0, 0),
+		Format: tar.FormatPAX,
 	}
 	out := a.seen(h)
 	err := a.tar.WriteHeader(h)
@@ -118,7 +119,7 @@ type BadArchive struct{ Why string }
 func (b *BadArchive) Error() string { return "it is no whole archive of a checkpoint: " + b.Why }
 
 // Import makes a workspace over a project of what Export wrote. The archive is not
-// believed: see layers.Unpacker. sealed is told of the checkpoint before it counts. It
+// believed: see layers.Unpacker. sealed is notified of the checkpoint before it counts. It
 // gives the name and project that the archive was made of.
 func (s *Store) Import(
 	ctx context.Context, in io.Reader, name, project string, sealed func(Checkpoint) error,
@@ -236,7 +237,9 @@ func (im *importer) all() (c Checkpoint, err error) {
 // agentName reports whether a word can be the name of an agent: fork starts it.
 func agentName(word string) bool {
 	return word != "" && len(word) < 64 && !strings.HasPrefix(word, "-") &&
-		!strings.ContainsFunc(word, func(r rune) bool { return !(r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z') })
+		!strings.ContainsFunc(word, func(r rune) bool {
+			return !(r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z')
+		})
 }
 
 func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), 1000)], "?") }

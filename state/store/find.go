@@ -28,7 +28,8 @@ func (s *Store) ProjectOf(name string) (string, error) {
 }
 
 // ChangedSince keeps of the changes those that a checkpoint does not have alike.
-func (w *Workspace) ChangedSince(ctx context.Context, checkpoint string, list []layers.Change) ([]layers.Change, error) {
+func (w *Workspace) ChangedSince(ctx context.Context, checkpoint string,
+	list []layers.Change) ([]layers.Change, error) {
 	stack, err := w.Stack(checkpoint)
 	if err != nil {
 		return nil, err

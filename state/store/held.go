@@ -30,12 +30,12 @@ func (w *Workspace) hold(freeze Freeze) (thaw func() error, err error) {
 	}, nil
 }
 
-// HeldStill reports whether somebody holds the cloister still, or was killed meanwhile.
+// HeldStill reports whether someone holds the cloister still, or was killed meanwhile.
 func (u *Use) HeldStill() bool {
 	return exists(filepath.Join(u.store.folder(u.Name), heldFile))
 }
 
-// GoOn lets a cloister go on that somebody held still who was killed. Whoever holds it
+// GoOn lets a cloister go on that someone held still who was killed. Whoever holds it
 // still has the workspace locked, so that this waits for them.
 func (w *Workspace) GoOn(freeze Freeze) error {
 	err := os.Remove(filepath.Join(w.store.folder(w.Name), heldFile))

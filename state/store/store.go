@@ -52,7 +52,7 @@ type meta struct {
 	Inode   uint64    `json:"inode"`
 	Created time.Time `json:"created"`
 	// Since is the file system's clock when the workspace began, in nanoseconds since
-	// 1970: what the project's own files changed after it, somebody else did.
+	// 1970: what the project's own files changed after it, someone else did.
 	Since  int64    `json:"since"`
 	Upper  string   `json:"upper"`
 	Layers []string `json:"layers,omitempty"`
@@ -60,7 +60,7 @@ type meta struct {
 	Parent string   `json:"parent,omitempty"` // NAME@CHECKPOINT of a fork
 	Head   string   `json:"head,omitempty"`   // the newest checkpoint below the upper
 	// Written are the entries of the project that an apply or undo made, as they were
-	// then: no change of somebody else's.
+	// then: no change of someone else's.
 	Written     map[string]layers.Stamp `json:"written,omitempty"`
 	Journal     string                  `json:"journal,omitempty"` // the newest that Written knows
 	Checkpoints []Checkpoint            `json:"checkpoints,omitempty"`
@@ -102,7 +102,7 @@ type Workspace struct {
 	shared *os.File // held against a removal of layers
 	// Recovered says what became of changes that a crash had interrupted.
 	Recovered []string
-	// Sealed is told of a checkpoint before it counts, and Known is asked for the digest
+	// Sealed is notified of a checkpoint before it counts, and Known is asked for the digest
 	// with which one was recorded ("" where no record is left). nil does without.
 	Sealed func(Checkpoint) error
 	Known  func(Checkpoint) (digest string, err error)
@@ -336,7 +336,8 @@ func (w *Workspace) sameProject(project string) error {
 		return fmt.Errorf("workspace %s holds changes of another project, %s", w.Name, w.Project)
 	}
 	if w.Inode != st.Ino {
-		return fmt.Errorf("workspace %s holds changes of a folder that was at %s before: another one is there now", w.Name, project)
+		return fmt.Errorf("workspace %s holds changes of a folder that was at %s before: another one is there now", w.Name,
+			project)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func chosen(c layers.Change, paths []string) bool {
 	})
 }
 
-// conflict tells what somebody else did to a path of the project since the workspace
+// conflict tells what someone else did to a path of the project since the workspace
 // began.
 func (w *Workspace) conflict(c layers.Change) string {
 	if c.Old.Exists() {
@@ -91,7 +91,7 @@ func (w *Workspace) conflict(c layers.Change) string {
 }
 
 // Apply brings changes of this workspace into the project, or none of them. The error
-// is apply.Conflicts where somebody else changed the same.
+// is apply.Conflicts where someone else changed the same.
 func (w *Workspace) Apply(d *Diff, label string) (*apply.Journal, error) {
 	if len(d.Conflicts) > 0 {
 		return nil, apply.Conflicts(d.Conflicts)
@@ -139,7 +139,7 @@ func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
 }
 
 // wrote remembers what a journal made in the project, so that it is not taken for
-// somebody else's change.
+// someone else's change.
 func (w *Workspace) wrote(j *apply.Journal) error {
 	top, err := layers.OpenFolder(w.Project)
 	if errors.Is(err, fs.ErrNotExist) {

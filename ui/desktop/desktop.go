@@ -3,10 +3,10 @@
 // The promise: one notification at a time, by org.freedesktop.Notifications on the
 // session bus, with words of Cloister's own and none of an agent's: a name in
 // it is shown where it is plain letters, and left out otherwise. It never keeps
-// anybody waiting, and a desktop that is not there is no error.
+// anyone waiting, and a desktop that is not there is no error.
 //
 // It takes no answer: a question is answered where all of it can be seen. A
-// desktop is nobody who watches, since nobody knows whether a person sits there.
+// desktop is no one who watches, since no one knows whether a person sits there.
 //
 // Most readers want [New].
 package desktop
@@ -121,7 +121,8 @@ func (b *Bell) tell(ctx context.Context, n news) error {
 		}
 	}
 	summary, body := Words(n.waiting, n.about)
-	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(1)), "category": dbus.MakeVariant("im.received"), "transient": dbus.MakeVariant(true)}
+	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(1)), "category": dbus.MakeVariant("im.received"),
+		"transient": dbus.MakeVariant(true)}
 	return b.call(ctx, "Notify", "cloister", b.shown, "", summary, body, []string{}, hints, int32(-1)).Store(&b.shown)
 }
 
@@ -129,7 +130,7 @@ func (b *Bell) call(ctx context.Context, method string, args ...any) *dbus.Call 
 	return b.conn.Object(service, object).CallWithContext(ctx, service+"."+method, 0, args...)
 }
 
-// connect takes only as long as a call may, also where nobody answers.
+// connect takes only as long as a call may, also where no one answers.
 func (b *Bell) connect(ctx context.Context) error {
 	type made struct {
 		conn *dbus.Conn

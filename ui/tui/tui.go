@@ -3,7 +3,7 @@
 //
 // The promise: what is on the screen is what is asked, rendered by
 // internal/termsafe; an answer is for the question that is selected, which
-// changes under nobody's finger; a question that does not fit is answered with
+// changes under no one's finger; a question that does not fit is answered with
 // allow only after its end was on the screen; what could fool an eye, or allows
 // more than was asked, takes a second key.
 //
@@ -74,7 +74,7 @@ func (m *Model) Note(text string) { m.note = termsafe.Text(text) }
 // Tick moves the clock on.
 func (m *Model) Tick(now time.Time) { m.now = now }
 
-// Take brings a question, new or ended; it says whether a person should hear of
+// Take brings a question, new or ended; it reports whether a person should be notified of
 // it.
 func (m *Model) Take(a api.Approval) (ring bool) {
 	ring = m.take(a)

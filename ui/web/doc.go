@@ -5,7 +5,7 @@
 // come by a link which its owner was given; a request of another page, of another
 // name for this host, or with a stolen cookie alone is refused; every answer
 // forbids what the pages do not need. A link works once and for a minute. What is
-// kept on disk lets nobody in: it holds public keys.
+// kept on disk lets no one in: it holds public keys.
 //
 // How a browser is known: at its first visit it makes a key pair that no script
 // can read, and trades the link for the guardian's knowledge of the public key.
@@ -13,7 +13,7 @@
 // names the address that it sees, so that a program which took the address
 // meanwhile cannot pass the signature on. It gets a cookie and a word for a
 // header; both are of this run of the guardian, and a request needs both: other
-// ports of this host get the cookie too (RFC 6265 8.5), and the word nobody.
+// ports of this host get the cookie too (RFC 6265 8.5), and the word no one.
 //
 // It does not know what the pages ask for: the guardian's table of routes does.
 // It needs no build step; the modules are served as they are written.

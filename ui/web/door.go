@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// linkLife is how long a link that nobody used works.
+	// linkLife is how long a link that no one used works.
 	linkLife = time.Minute
 	// maxLinks bounds the links that wait: a request for more ends the oldest.
 	maxLinks = 16
@@ -33,7 +33,7 @@ const (
 	// maxLogin bounds the body of a login, in bytes.
 	maxLogin = 4 << 10
 	// Header carries the word that no other port gets; Protocol does where a
-	// browser lets nobody set headers, before the word.
+	// browser lets no one set headers, before the word.
 	Header   = "Cloister-Window"
 	Protocol = "cloister.terminal"
 )
@@ -70,7 +70,8 @@ func Open(ctx context.Context, dir string) (*Door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the window: %w", err)
 	}
-	d := &Door{listener: l, host: l.Addr().String(), run: runs + base64.RawURLEncoding.EncodeToString(random(16)), now: time.Now, seal: random(32), keys: keys}
+	d := &Door{listener: l, host: l.Addr().String(), run: runs + base64.RawURLEncoding.EncodeToString(random(16)),
+		now: time.Now, seal: random(32), keys: keys}
 	if err := keys.movedTo(l.Addr().(*net.TCPAddr).Port, port); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("open the window: %w", err)
@@ -97,17 +98,18 @@ func listen(ctx context.Context, last int) (net.Listener, error) {
 			return l, nil
 		}
 	}
-	return nil, fmt.Errorf("none of %d ports from %d to %d is free, the last one says: %w", portTries, api.WindowFirst, api.WindowLast, err)
+	return nil, fmt.Errorf("none of %d ports from %d to %d is free, the last one says: %w", portTries, api.WindowFirst,
+		api.WindowLast, err)
 }
 
 // Listener is where the door is.
 func (d *Door) Listener() net.Listener { return d.listener }
 
-// URL is the window's address, which lets nobody in.
+// URL is the window's address, which lets no one in.
 func (d *Door) URL() string { return "http://" + d.host + "/" }
 
 // Link makes an address that lets one browser in, once, until it ends. The
-// secret is behind the #, which no browser sends or tells anybody.
+// secret is behind the #, which no browser sends or tells anyone.
 func (d *Door) Link() (url string, ends time.Time) {
 	secret := base64.RawURLEncoding.EncodeToString(random(32))
 	ends = d.now().Add(linkLife)
@@ -120,7 +122,7 @@ func (d *Door) Link() (url string, ends time.Time) {
 	return "http://" + d.host + "/login#" + secret, ends
 }
 
-// use takes a link away and says whether it was one. Sums are compared, so time
+// use takes a link away and reports whether it was one. Sums are compared, so time
 // tells nothing of a secret.
 func (d *Door) use(secret string) bool {
 	sum := sha256.Sum256([]byte(secret))
@@ -299,7 +301,7 @@ func (d *Door) cookieName() string {
 	return "cloister-" + port
 }
 
-// browser is whose cookie a request carries, nil for nobody's. A server on another
+// browser is whose cookie a request carries, nil for no one's. A server on another
 // port can set a cookie of this name that comes before ours: each is looked at.
 func (d *Door) browser(r *http.Request) *key {
 	for _, c := range r.CookiesNamed(d.cookieName()) {
@@ -322,7 +324,7 @@ func (d *Door) sealOf(b []byte) []byte {
 	return h.Sum(nil)
 }
 
-// fresh says whether a challenge is ours and young enough.
+// fresh reports whether a challenge is ours and young enough.
 func (d *Door) fresh(text string) bool {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != 24+sha256.Size || !hmac.Equal(b[24:], d.sealOf(b[:24])) {
@@ -332,7 +334,7 @@ func (d *Door) fresh(text string) bool {
 	return d.now().Sub(made) < challengeLife
 }
 
-// Left says whether an earlier door of dir let browsers in that may come back.
+// Left reports whether an earlier door of dir let browsers in that may come back.
 func Left(dir string) bool {
 	_, err := os.Lstat(keysFile(dir))
 	return !errors.Is(err, os.ErrNotExist)

@@ -78,7 +78,8 @@ func readKeys(dir string, now time.Time) (*keyring, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 || !ok || int(st.Uid) != os.Getuid() {
+	if st, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 || !ok ||
+		int(st.Uid) != os.Getuid() {
 		return nil, 0, fmt.Errorf("%s is not a file of this user's alone", ring.path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile))

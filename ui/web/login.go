@@ -16,7 +16,8 @@ func (d *Door) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// A browser sends these few bytes at once.
-	_ = http.NewResponseController(w).SetReadDeadline(d.now().Add(10 * time.Second)) // without it the body is bounded all the same
+	// without it the body is bounded all the same
+	_ = http.NewResponseController(w).SetReadDeadline(d.now().Add(10 * time.Second))
 	var req loginRequest
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogin))
 	if err == nil {
@@ -100,7 +101,8 @@ func (d *Door) welcome(w http.ResponseWriter, k *key) loginAnswer {
 // the folder of this run.
 func (d *Door) setCookies(w http.ResponseWriter, value string, maxAge int) {
 	for _, path := range []string{"/", d.run + "/"} {
-		http.SetCookie(w, &http.Cookie{Name: d.cookieName(), Value: value, Path: path, MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+		http.SetCookie(w, &http.Cookie{Name: d.cookieName(), Value: value, Path: path, MaxAge: maxAge, HttpOnly: true,
+			SameSite: http.SameSiteStrictMode})
 	}
 }
 
@@ -118,7 +120,7 @@ func (d *Door) out(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // failed is the refusal of one try, or of too many. A good link is looked at
-// first: who guesses locks nobody out.
+// first: who guesses locks no one out.
 func (d *Door) failed(reason string) error {
 	if !d.tries.another(d.now()) {
 		return refuse(http.StatusTooManyRequests, "too many tries")
@@ -133,7 +135,7 @@ type tries struct {
 	n     int
 }
 
-// maxTries are told why in a minute.
+// maxTries are given the reason in a minute.
 const maxTries = 20
 
 func (t *tries) another(now time.Time) bool {

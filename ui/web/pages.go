@@ -34,12 +34,14 @@ type asset struct {
 
 // Pages are the pages there are, by the last part of their address.
 func Pages() []string {
-	return []string{"now", "asks", "traffic", "commands", "files", "tools", "secrets", "policy", "audit", "doctor", "terminal"}
+	return []string{"now", "asks", "traffic", "commands", "files", "tools", "secrets", "policy", "audit", "doctor",
+		"terminal"}
 }
 
 // public is what a browser needs before it is known: it holds no data.
 func public() []string {
-	return []string{"/login.html", "/login.js", "/sign.js", "/words.js", "/window.css", "/favicon.svg", "/begin.js", "/again.js"}
+	return []string{"/login.html", "/login.js", "/sign.js", "/words.js", "/window.css", "/favicon.svg", "/begin.js",
+		"/again.js"}
 }
 
 func newPages(run string) *pages {
@@ -73,7 +75,8 @@ func newPages(run string) *pages {
 			fmt.Fprintf(&links, "<link rel=\"modulepreload\" href=\"%s\">\n", run+module)
 		}
 		text := bytes.Replace(index.text, []byte(preloads+"\n"), []byte(links.String()), 1)
-		p.files["/"+name] = newAsset(bytes.ReplaceAll(text, []byte(`="/window.css"`), []byte(`="`+run+`/window.css"`)), index.kind)
+		p.files["/"+name] = newAsset(bytes.ReplaceAll(text, []byte(`="/window.css"`), []byte(`="`+run+`/window.css"`)),
+			index.kind)
 	}
 	return p
 }
@@ -109,7 +112,7 @@ func (p *pages) place(at string) string {
 	return at
 }
 
-// page says whether a person may see a path in the address line.
+// page reports whether a person may see a path in the address line.
 func (p *pages) page(at string) bool {
 	if at == "/" {
 		return true
@@ -122,7 +125,7 @@ func (p *pages) page(at string) bool {
 	return false
 }
 
-// open says whether a path is for browsers that are not known yet.
+// open reports whether a path is for browsers that are not known yet.
 func (p *pages) open(at string) bool {
 	for _, name := range public() {
 		if p.place(at) == name {
@@ -176,7 +179,8 @@ func badge(n byte) string {
 // headers forbid what the pages do not need.
 func (d *Door) headers(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "+
-		"connect-src 'self' ws://"+d.host+"; worker-src 'none'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'; "+
+		"connect-src 'self' ws://"+d.host+
+		"; worker-src 'none'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")

@@ -59,7 +59,8 @@ func Find(p Project) ([]Item, error) {
 			continue
 		}
 		if u.Must && !onlyNames(filepath.Join(p.Root, rel)) {
-			l.items = append(l.items, Item{Path: rel, Why: u.Why, Keep: "other files lie there too: remove those of the names that are not yours"})
+			l.items = append(l.items, Item{Path: rel, Why: u.Why,
+				Keep: "other files lie there too: remove those of the names that are not yours"})
 			continue
 		}
 		l.add(rel, u.Why)
@@ -128,7 +129,9 @@ func (l *list) planted() {
 	}
 	for _, name := range []string{"objects", "refs"} {
 		entries, err := resolve.ReadDir(filepath.Join(l.root, name))
-		if err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !shapes[name](e.Name(), e.IsDir()) }) {
+		if err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+			return !shapes[name](e.Name(), e.IsDir())
+		}) {
 			l.add(name, why)
 		}
 	}
@@ -147,7 +150,9 @@ func (l *list) add(rel, why string) {
 		return
 	}
 	defer unix.Close(dir)
-	if slices.ContainsFunc(l.items, func(i Item) bool { return i.Keep == "" && (i.Path == at || strings.HasPrefix(at, i.Path+"/")) }) {
+	if slices.ContainsFunc(l.items, func(i Item) bool {
+		return i.Keep == "" && (i.Path == at || strings.HasPrefix(at, i.Path+"/"))
+	}) {
 		return
 	}
 	var st unix.Stat_t

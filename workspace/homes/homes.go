@@ -2,7 +2,7 @@
 //
 // The promise: it follows no link in a home, whatever a payload made there; it removes
 // nothing outside of one, also where modes deny that to the owner; it says of each home
-// whose it is, as far as anybody noted that.
+// whose it is, as far as anyone noted that.
 //
 // It does not know whether a cloister lives in one: who removes asks the guardian.
 //
@@ -103,7 +103,8 @@ func (h Home) Remove() error {
 }
 
 // caches are folders of a home with what its programs fetch again when they miss it.
-var caches = []string{".cache", ".npm/_cacache", ".npm/_logs", "go/pkg/mod", ".cargo/registry", ".gradle/caches", ".bun/install/cache"}
+var caches = []string{".cache", ".npm/_cacache", ".npm/_logs", "go/pkg/mod", ".cargo/registry", ".gradle/caches",
+	".bun/install/cache"}
 
 // Caches are the folders of a home that hold nothing but copies.
 func (h Home) Caches() []string {

@@ -44,10 +44,14 @@ type Folders struct {
 // quietGit are the settings that git obeys in every repository.
 var quietGit = []string{
 	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.editor=false", "core.askPass=false",
-	"core.sshCommand=false", "core.gitProxy=", "core.attributesFile=/dev/null", "core.excludesFile=/dev/null", "core.alternateRefsCommand=",
-	"sequence.editor=false", "credential.helper=", "commit.gpgSign=false", "tag.gpgSign=false", "gpg.program=false", "gpg.ssh.program=false",
-	"protocol.allow=never", "safe.bareRepository=explicit", "submodule.recurse=false", "diff.external=", "interactive.diffFilter=",
-	"gc.auto=0", "maintenance.auto=false", "receive.autogc=false", "uploadpack.packObjectsHook=", "advice.detachedHead=false",
+	"core.sshCommand=false", "core.gitProxy=", "core.attributesFile=/dev/null", "core.excludesFile=/dev/null",
+	"core.alternateRefsCommand=",
+	"sequence.editor=false", "credential.helper=", "commit.gpgSign=false", "tag.gpgSign=false", "gpg.program=false",
+	"gpg.ssh.program=false",
+	"protocol.allow=never", "safe.bareRepository=explicit", "submodule.recurse=false", "diff.external=",
+	"interactive.diffFilter=",
+	"gc.auto=0", "maintenance.auto=false", "receive.autogc=false", "uploadpack.packObjectsHook=",
+	"advice.detachedHead=false",
 	"core.worktree=", "fetch.recurseSubmodules=false", "status.submoduleSummary=false", "diff.ignoreSubmodules=dirty",
 }
 
@@ -121,12 +125,14 @@ func Open(ctx context.Context, host *resolve.Resolver, at Folders) (*Repo, error
 			continue
 		}
 		if strings.ContainsAny(name, "=\n") {
-			return nil, fmt.Errorf("git in %s: its configuration has the name %q, which cannot be switched off", h.at.Common, name)
+			return nil, fmt.Errorf("git in %s: its configuration has the name %q, which cannot be switched off", h.at.Common,
+				name)
 		}
 		switch key := rest[at+1:]; {
 		case section == "filter" && key == "required":
 			h.off = append(h.off, "-c", name+"=false")
-		case section == "filter", section == "diff" && (key == "command" || key == "textconv"), section == "merge" && key == "driver",
+		case section == "filter", section == "diff" && (key == "command" || key == "textconv"),
+			section == "merge" && key == "driver",
 			section == "remote" && (key == "vcs" || key == "uploadpack" || key == "receivepack" || key == "proxy"):
 			h.off = append(h.off, "-c", name+"=")
 		}
@@ -166,8 +172,10 @@ func (h *Repo) Run(ctx context.Context, args ...string) (string, error) {
 	}
 	c := exec.CommandContext(ctx, h.git, append(append(words, h.off...), args...)...)
 	c.Env = []string{
-		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-		"GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1",
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1",
+		"GIT_NO_REPLACE_OBJECTS=1",
 	}
 	c.Dir = h.at.Common
 	if h.at.Tree != "" {

@@ -8,7 +8,7 @@ import (
 	"cloister/host/resolve"
 )
 
-// A Pipe stands where git reads a file: git would wait there until somebody
+// A Pipe stands where git reads a file: git would wait there until someone
 // writes, for ever.
 type Pipe struct{ Path string }
 

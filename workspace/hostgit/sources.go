@@ -81,7 +81,8 @@ func candidates(at Folders, env []string) []string {
 		}
 		return ""
 	}
-	out := []string{filepath.Join(at.Common, "config"), filepath.Join(at.Dir, "config.worktree"), "/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig"}
+	out := []string{filepath.Join(at.Common, "config"), filepath.Join(at.Dir, "config.worktree"), "/etc/gitconfig",
+		"/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig"}
 	if home := value("HOME"); home != "" {
 		out = append(out, filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config/git/config"))
 	}
@@ -121,8 +122,10 @@ func list(ctx context.Context, host *resolve.Resolver, at Folders, env []string)
 	if err != nil {
 		return "", false
 	}
-	c := exec.CommandContext(ctx, program.Path, "--no-pager", "--git-dir="+at.Dir, "config", "--list", "--includes", "--show-origin", "-z")
-	c.Dir, c.Env = "/", append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}, env...)
+	c := exec.CommandContext(ctx, program.Path, "--no-pager", "--git-dir="+at.Dir, "config", "--list", "--includes",
+		"--show-origin", "-z")
+	c.Dir, c.Env = "/", append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "GIT_TERMINAL_PROMPT=0",
+		"GIT_OPTIONAL_LOCKS=0"}, env...)
 	out, err := c.Output()
 	return string(out), err == nil
 }

@@ -1,7 +1,7 @@
 // Package identity holds a project to what it was at its first use.
 //
 // The promise: a start that would have another root, another git folder or another
-// inode than the one a person used before is told apart, by what was and what is. A
+// inode than the one a person used before is distinguished, by what was and what is. A
 // payload can break a repository, or make one, so that the folder of a start belongs to
 // something else than before.
 //
@@ -59,7 +59,8 @@ func Check(places *taint.Register, p workspace.Project) error {
 		return same(was, fi, p)
 	case realpath.Inside(was.Path, root):
 		if was.Pin.Git != "" {
-			return other(true, "%s was a project of its own; its repository %s is none any more (%s)", was.Path, was.Pin.Git, missing(was.Pin.Git))
+			return other(true, "%s was a project of its own; its repository %s is none any more (%s)", was.Path, was.Pin.Git,
+				missing(was.Pin.Git))
 		}
 		return other(true, "%s was a project of its own; now the repository %s is around it", was.Path, root)
 	case p.Git != nil && p.Git.Dir != p.Git.Common && known(places, string(p.Main)):
@@ -67,12 +68,13 @@ func Check(places *taint.Register, p workspace.Project) error {
 	case p.Git != nil:
 		return other(false, "it is a repository inside the project %s, and was not used as a project before", was.Path)
 	case was.Pin.Git != "":
-		return other(false, "it lies inside the project %s, whose repository %s is none any more (%s)", was.Path, was.Pin.Git, missing(was.Pin.Git))
+		return other(false, "it lies inside the project %s, whose repository %s is none any more (%s)", was.Path, was.Pin.Git,
+			missing(was.Pin.Git))
 	}
 	return nil // a folder inside a folder, as the person chose; the rules of both hold
 }
 
-// known says whether a repository's main working tree is pinned, as it is now.
+// known reports whether a repository's main working tree is pinned, as it is now.
 func known(places *taint.Register, main string) bool {
 	was, ok := places.Pinned(main)
 	if !ok {
@@ -123,12 +125,14 @@ func moved(places *taint.Register, p workspace.Project) error {
 		if at == string(p.Root) {
 			return &Otherwise{
 				Root: at, Was: was, Gone: true,
-				Why: fmt.Sprintf("it was %s at its last use; your settings for it, its private home and your trust are kept by that path", was.Path),
+				Why: fmt.Sprintf("it was %s at its last use; your settings for it, its private home and your trust are kept by "+
+					"that path", was.Path),
 			}
 		}
 		return &Otherwise{
 			Root: string(p.Root), Was: was, Now: at,
-			Why: fmt.Sprintf("%s %s, which was the project %s; your settings for that one are kept by that path", around(at, string(p.Root)), at, was.Path),
+			Why: fmt.Sprintf("%s %s, which was the project %s; your settings for that one are kept by that path",
+				around(at, string(p.Root)), at, was.Path),
 		}
 	}
 	return nil

@@ -38,7 +38,8 @@ func (e *Unprotected) Error() string { return "protect " + quoted(e.Path) + ": "
 
 // Hints are the words of what to do.
 func (e *Unprotected) Hints() []string {
-	out := []string{"an agent may have made it: look at it from outside, and remove it (cloister project clean removes what it may)"}
+	out := []string{"an agent may have made it: look at it from outside, and remove it (cloister project clean removes " +
+		"what it may)"}
 	if !e.Must {
 		out = append(out, "or go on without its protection: --accept residue:"+ResidueUnprotected)
 	}

@@ -151,7 +151,8 @@ func (t *Tree) Modules(git string) error {
 	if n := len(m.found); n > maxSubmodules {
 		return t.give(Unprotected{
 			Path: filepath.Join(m.common, "modules"), Must: true,
-			Why: "it holds the git folders of " + strconv.Itoa(n) + " submodules, and a start holds " + strconv.Itoa(maxSubmodules),
+			Why: "it holds the git folders of " + strconv.Itoa(n) + " submodules, and a start holds " +
+				strconv.Itoa(maxSubmodules),
 		})
 	}
 	for _, rel := range m.found {
@@ -192,7 +193,8 @@ func (m *modules) walk(rel string, depth int) {
 		return
 	}
 	if m.seen += len(entries); m.seen > maxModules || depth > maxModuleDepth {
-		m.err = fmt.Errorf("the git folders of submodules have more files than a start looks at, or lie too deep: %s", quoted(full))
+		m.err = fmt.Errorf("the git folders of submodules have more files than a start looks at, or lie too deep: %s",
+			quoted(full))
 		if depth > maxModuleDepth {
 			m.deep = full
 		}
@@ -222,7 +224,8 @@ func (m *modules) unlessFile(full string, err error) {
 }
 
 // gitData are the folders of a git folder in which no git folder of a submodule lies.
-var gitData = []string{"objects", "refs", "logs", "hooks", "info", "lfs", "remotes", "branches", "reftable", "rr-cache", "rebase-merge", "rebase-apply", "sequencer"}
+var gitData = []string{"objects", "refs", "logs", "hooks", "info", "lfs", "remotes", "branches", "reftable", "rr-cache",
+	"rebase-merge", "rebase-apply", "sequencer"}
 
 const (
 	maxModules     = 500_000
@@ -240,7 +243,9 @@ const (
 // top, and has to be settings of git that name a place.
 func (t *Tree) unplace(rel string) {
 	full := filepath.Join(t.root, rel)
-	i := slices.IndexFunc(t.list.Protect, func(p sandbox.Protect) bool { return string(p.Target) == full && p.File && !p.Empty })
+	i := slices.IndexFunc(t.list.Protect, func(p sandbox.Protect) bool {
+		return string(p.Target) == full && p.File && !p.Empty
+	})
 	if i < 0 {
 		return
 	}
@@ -249,7 +254,8 @@ func (t *Tree) unplace(rel string) {
 		return // too much, or not to be read: git inside finds what the host has
 	}
 	if shown, ok := gitdir.WithoutPlace(text); ok {
-		f := sandbox.File{Path: sandbox.GuestPath(fmt.Sprintf("/.cloister/git/%d", len(t.list.Files))), Data: []byte(shown), Mode: 0o444}
+		f := sandbox.File{Path: sandbox.GuestPath(fmt.Sprintf("/.cloister/git/%d", len(t.list.Files))), Data: []byte(shown),
+			Mode: 0o444}
 		t.list.Files, t.list.Protect[i].Instead = append(t.list.Files, f), f.Path
 	}
 }

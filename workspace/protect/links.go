@@ -81,7 +81,8 @@ func (t *Tree) link(rel string) {
 	}
 	t.pin(rel)
 	t.done[rel] = true
-	t.list.Protect = append(t.list.Protect, sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel)), File: true})
+	t.list.Protect = append(t.list.Protect,
+		sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel)), File: true})
 }
 
 // within looks into a protected folder: what a link in it leads to is obeyed by the
@@ -99,7 +100,8 @@ func (t *Tree) within(rel string) error {
 			return t.give(Unprotected{Path: path, Why: err.Error()})
 		}
 		if t.files++; t.files > maxWithin {
-			u := Unprotected{Path: filepath.Join(t.root, rel), Why: "links in it may lead to what can be written: it holds more files than a start looks at"}
+			u := Unprotected{Path: filepath.Join(t.root, rel),
+				Why: "links in it may lead to what can be written: it holds more files than a start looks at"}
 			if err := t.give(u); err != nil {
 				return err
 			}
@@ -161,7 +163,7 @@ func (t *Tree) note(rel string, fi fs.FileInfo) {
 }
 
 // Twins covers the other names of protected files: a hard link that an earlier session
-// made is the same file. Those outside of the project nobody inside can write. It is
+// made is the same file. Those outside of the project no one inside can write. It is
 // called once, when everything else is planned.
 func (t *Tree) Twins() error {
 	if len(t.linked) == 0 {
@@ -173,7 +175,9 @@ func (t *Tree) Twins() error {
 			return nil // gone, or somebody else's
 		}
 		if seen++; seen > maxEntries {
-			if err := t.give(Unprotected{Path: t.root, Why: "protected files may have other names in it: " + strconv.Itoa(maxEntries) + " files were looked at"}); err != nil {
+			if err := t.give(Unprotected{Path: t.root,
+				Why: "protected files may have other names in it: " + strconv.Itoa(maxEntries) +
+					" files were looked at"}); err != nil {
 				return err
 			}
 			return filepath.SkipAll
@@ -198,7 +202,9 @@ func (t *Tree) Twins() error {
 		t.done[rel] = true
 		cover := sandbox.Protect{Target: sandbox.GuestPath(path), File: true}
 		// As its twin: hidden, where that one is.
-		if i := slices.IndexFunc(t.list.Protect, func(p sandbox.Protect) bool { return string(p.Target) == filepath.Join(t.root, names[0]) }); i >= 0 {
+		if i := slices.IndexFunc(t.list.Protect, func(p sandbox.Protect) bool {
+			return string(p.Target) == filepath.Join(t.root, names[0])
+		}); i >= 0 {
 			cover.Empty, cover.Fleeting = t.list.Protect[i].Empty, t.list.Protect[i].Fleeting
 		}
 		t.list.Protect = append(t.list.Protect, cover)

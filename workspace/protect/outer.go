@@ -20,12 +20,14 @@ type Whole struct {
 }
 
 func (e *Whole) Error() string {
-	return fmt.Sprintf("use %s as the project: the project %s around it has it in filesystem.%s (%q)", e.Root, e.Outer, e.List, e.Pattern)
+	return fmt.Sprintf("use %s as the project: the project %s around it has it in filesystem.%s (%q)", e.Root, e.Outer,
+		e.List, e.Pattern)
 }
 
 // Hints are the words of what to do.
 func (e *Whole) Hints() []string {
-	return []string{"start in the project around it: -C " + e.Outer, "or take the pattern out of its rules: cloister project edit " + e.Outer}
+	return []string{"start in the project around it: -C " + e.Outer,
+		"or take the pattern out of its rules: cloister project edit " + e.Outer}
 }
 
 // rules reads the patterns of a project and of those around it.

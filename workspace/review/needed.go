@@ -65,7 +65,8 @@ func NeededByGit(path string) bool {
 		return below[0] != "replace"
 	case strings.EqualFold(name, "objects"):
 		rel := strings.Join(below, "/")
-		return rel != "info/alternates" && rel != "info/http-alternates" && (gitdir.KnownObject(rel, false) || gitdir.KnownObject(rel, true))
+		return rel != "info/alternates" && rel != "info/http-alternates" &&
+			(gitdir.KnownObject(rel, false) || gitdir.KnownObject(rel, true))
 	}
 	return true
 }

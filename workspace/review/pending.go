@@ -101,7 +101,8 @@ func (s Store) Sweep(ctx context.Context, find func(ctx context.Context, p *Pend
 	return errors.Join(errs...)
 }
 
-func (s Store) sweep(ctx context.Context, path string, find func(ctx context.Context, p *Pending) ([]Change, error)) error {
+func (s Store) sweep(ctx context.Context, path string,
+	find func(ctx context.Context, p *Pending) ([]Change, error)) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil // it ended meanwhile

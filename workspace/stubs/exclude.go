@@ -86,7 +86,8 @@ func openExclude(name string) (f *os.File, unlock func(), err error) {
 		unlock()
 		return nil, nil, err
 	}
-	fd, err := unix.Openat(dir, filepath.Base(name), unix.O_RDWR|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(dir, filepath.Base(name),
+		unix.O_RDWR|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		unlock()
 		return nil, nil, err

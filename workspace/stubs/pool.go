@@ -24,7 +24,7 @@ import (
 // Who has one open writes wherever it goes. So none goes to another folder than
 // the one that it came from, where that one may write anyway; none is kept while
 // another cloister sees the folder (alone); and each is looked at before and
-// behind each move: what is not as a stub is made is somebody's, and stays.
+// behind each move: what is not as a stub is made is someone's, and stays.
 type pool struct {
 	dir   *os.File       // nil: there is none
 	taken map[string]int // of each sort, how many slots were tried
@@ -57,7 +57,7 @@ func (p *pool) close() {
 
 // seen tells other sessions, of every instance and user, that a cloister may write
 // below a folder, for as long as the file is open: a lock of the folder itself,
-// which leaves nothing behind. nil where that cannot be: then nobody else has the
+// which leaves nothing behind. nil where that cannot be: then no one else has the
 // other lock either.
 func seen(dir string) *os.File {
 	f, err := os.Open(dir)
@@ -165,7 +165,7 @@ func (p *pool) put(s Stub, dir int) (bool, error) {
 		if s.intact(int(p.dir.Fd()), slot) {
 			return true, nil
 		}
-		// Somebody was quicker: it is theirs, and belongs where it was.
+		// Someone was quicker: it is theirs, and belongs where it was.
 		if err := rawcall.Renameat(int(p.dir.Fd()), slot, dir, name); err != nil {
 			return false, fmt.Errorf("put it back from %s: %w", filepath.Join(p.dir.Name(), slot), err)
 		}

@@ -3,7 +3,7 @@
 //
 // Each name is held by something that git does not show. Sessions of one project
 // share the stubs: the last one takes them away, and what a crash left, the next
-// one or a sweep. The promise: a stub that somebody has made something of is
+// one or a sweep. The promise: a stub that someone has made something of is
 // theirs, and stays. Which names are held is another's decision.
 //
 // Most readers want [Open], [Set.Make] and [Set.Release].
@@ -48,7 +48,8 @@ func Open(locks, data, name string, writable []string) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock project: %w", err)
 	}
-	s := &Set{lock: lock, journal: filepath.Join(locks, name+".stubs"), data: data, seen: map[string]*os.File{}, pools: map[string]*pool{}}
+	s := &Set{lock: lock, journal: filepath.Join(locks, name+".stubs"), data: data, seen: map[string]*os.File{},
+		pools: map[string]*pool{}}
 	for _, dir := range writable {
 		if s.seen[dir] == nil {
 			s.seen[dir] = seen(dir)
@@ -107,7 +108,7 @@ const (
 	// Folder is an empty folder, for names that are folders.
 	Folder
 	// Blank is a socket outside and an empty file inside, for names of files where
-	// git can be told of none (Hide): yarn, opencode and others fail on a folder
+	// git knows no other place (Hide): yarn, opencode and others fail on a folder
 	// there. git passes over sockets, by what the folder's entry says.
 	Blank
 	// File is a small file that changes nothing for who reads it (Text).
@@ -209,7 +210,7 @@ func (s Stub) make(p *place, kept *pool) error {
 	}
 	switch s.Kind {
 	case Blank:
-		// A socket that nobody listens on.
+		// A socket that no one listens on.
 		if done, err := kept.link(fd, name); done || err != nil {
 			return err
 		}
@@ -233,7 +234,7 @@ func (s Stub) make(p *place, kept *pool) error {
 }
 
 // Make makes stubs. All are written down before the first is made, so that a
-// crash at any moment leaves none that the journal lacks. made is told each that
+// crash at any moment leaves none that the journal lacks. made is given each that
 // is there, and lost each that this user can make nothing for: neither can the
 // payload.
 func (s *Set) Make(list []Stub, made, lost func(Stub)) error {
@@ -354,7 +355,7 @@ func Sweep(locks string) error {
 }
 
 // remove takes the stubs of a journal away that are still as they were made,
-// deepest first: to those that are kept, where there are such. What somebody has
+// deepest first: to those that are kept, where there are such. What someone has
 // put there meanwhile stays.
 func remove(journal string, pools map[string]*pool) error {
 	f, err := os.Open(journal)

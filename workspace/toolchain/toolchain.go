@@ -32,8 +32,10 @@ var private = []string{
 
 // credentials are file names that are hidden in a toolchain's root.
 var credentials = []string{
-	"credentials", "credentials.toml", "credentials.json", ".credentials.json", "config.json", ".npmrc", ".netrc", ".pypirc",
-	"auth.json", "token", "hosts.yml", ".git-credentials", "settings.xml", "config.yml", "config.yaml", "config.toml", "wasmer.toml",
+	"credentials", "credentials.toml", "credentials.json", ".credentials.json", "config.json", ".npmrc", ".netrc",
+	".pypirc",
+	"auth.json", "token", "hosts.yml", ".git-credentials", "settings.xml", "config.yml", "config.yaml", "config.toml",
+	"wasmer.toml",
 }
 
 // maxToolchains bounds the binds that PATH can ask for.
@@ -110,7 +112,7 @@ func (t *search) shown(path string) bool {
 	return in(t.o.Project) || t.mine(path) || slices.ContainsFunc(System, in) || slices.ContainsFunc(t.found, in)
 }
 
-// chosen says that somebody else chose where a path leads, or may write there. What
+// chosen says that someone else chose where a path leads, or may write there. What
 // the session itself may write shows nothing that it does not have.
 func (t *search) chosen(f resolve.Found) (why string) {
 	switch {
@@ -212,11 +214,13 @@ func Find(o Options) Found {
 }
 
 // managers are the hidden folders of a home that are toolchains as a whole.
-var managers = []string{".pyenv", ".rbenv", ".nodenv", ".goenv", ".jenv", ".tfenv", ".asdf", ".volta", ".bun", ".deno", ".nvm", ".fnm", ".sdkman", ".rye", ".juliaup", ".ghcup"}
+var managers = []string{".pyenv", ".rbenv", ".nodenv", ".goenv", ".jenv", ".tfenv", ".asdf", ".volta", ".bun", ".deno",
+	".nvm", ".fnm", ".sdkman", ".rye", ".juliaup", ".ghcup"}
 
 // secretive are the folders of a home that hold keys and logins, and nothing
-// that anybody runs from PATH. Nothing in them is shown, also not through a link.
-var secretive = []string{".ssh", ".aws", ".azure", ".docker", ".kube", ".gnupg", ".config", ".mozilla", ".password-store", ".gcloud", ".pki", ".thunderbird"}
+// that anyone runs from PATH. Nothing in them is shown, also not through a link.
+var secretive = []string{".ssh", ".aws", ".azure", ".docker", ".kube", ".gnupg", ".config", ".mozilla",
+	".password-store", ".gcloud", ".pki", ".thunderbird"}
 
 // unfit tells of a root that PATH may name and that is no toolchain: the host's
 // own folders, other people's homes, places where keys lie.
@@ -227,7 +231,8 @@ func unfit(root, home string) bool {
 			return true
 		}
 	}
-	if root == "/" || root == "/home" || root == "/root" || root == "/tmp" || root == "/mnt" || root == "/media" || root == "/srv" {
+	if root == "/" || root == "/home" || root == "/root" || root == "/tmp" || root == "/mnt" || root == "/media" ||
+		root == "/srv" {
 		return true
 	}
 	if !mine {
@@ -255,7 +260,8 @@ func rootOf(dir, home string) string {
 	}
 	if home != "" && realpath.Inside(prefix, home) {
 		first, rest, _ := strings.Cut(strings.TrimPrefix(prefix, home+"/"), "/")
-		if slices.Contains(private, first) && rest == "" || slices.Contains([]string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".config"}, first) {
+		if slices.Contains(private, first) && rest == "" ||
+			slices.Contains([]string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".config"}, first) {
 			return dir
 		}
 		// Deeper than the top of a hidden folder lies an installation; at the

@@ -94,7 +94,7 @@ func (w *Set) pathOf(branch string) string {
 	return filepath.Join(w.folder, name)
 }
 
-// CheckedOut says that a branch has a working tree of somebody else's.
+// CheckedOut says that a branch has a working tree of someone else's.
 type CheckedOut struct{ Branch, Path string }
 
 func (e *CheckedOut) Error() string {
@@ -111,12 +111,14 @@ func (e *CheckedOut) Hints() []string {
 type Renamed struct{ Branch, Path string }
 
 func (e *Renamed) Error() string {
-	return fmt.Sprintf("worktree of %s: the branch is checked out at %s, which was made for another branch; a session there could have done that", e.Branch, e.Path)
+	return fmt.Sprintf("worktree of %s: the branch is checked out at %s, which was made for another branch; a session "+
+		"there could have done that", e.Branch, e.Path)
 }
 
 // Hints are the words of what to do.
 func (e *Renamed) Hints() []string {
-	return []string{"look at what lies there; to go on in it as it is: cloister start -C " + e.Path, "or check out the branch there that it was made for, then try again"}
+	return []string{"look at what lies there; to go on in it as it is: cloister start -C " + e.Path,
+		"or check out the branch there that it was made for, then try again"}
 }
 
 // Other says that the working tree of a branch has another one checked out.
@@ -132,7 +134,8 @@ func (e *Other) Error() string {
 
 // Hints are the words of what to do.
 func (e *Other) Hints() []string {
-	return []string{"to go on in it as it is: cloister start -C " + e.Path, "or check " + e.Branch + " out there, then try again"}
+	return []string{"to go on in it as it is: cloister start -C " + e.Path,
+		"or check " + e.Branch + " out there, then try again"}
 }
 
 // Open gives the working tree of a branch: the one there is, or a new one, of
@@ -402,7 +405,8 @@ func (w *Set) loss(ctx context.Context, git *hostgit.Repo, t Tree) (*Loss, error
 	if err := hostgit.NoPipe(t.Path); err != nil {
 		return nil, err
 	}
-	text, err := inTree.Run(ctx, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
+	text, err := inTree.Run(ctx, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames",
+		"--ignore-submodules=dirty")
 	if err != nil {
 		return nil, err
 	}
@@ -429,7 +433,7 @@ func (w *Set) loss(ctx context.Context, git *hostgit.Repo, t Tree) (*Loss, error
 		}
 	}
 	// The branch outlives its working tree, so commits on it are not lost; those
-	// of a detached HEAD are. Still a person wants to hear of what is only here.
+	// of a detached HEAD are. Still a person wants to know of what is only here.
 	count, err := git.Run(ctx, "rev-list", "--count", t.Head, "--not", "--exclude="+t.Branch, "--branches", "--remotes")
 	if err != nil {
 		return nil, err

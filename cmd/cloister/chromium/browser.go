@@ -63,17 +63,22 @@ func Start(path string) (*Browser, error) {
 		return nil, err
 	}
 	args := []string{
-		"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + filepath.Join(dir, "profile"), "--no-first-run", "--disable-gpu",
-		"--disable-dev-shm-usage", "--disable-breakpad", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-		"--disable-extensions", "--disable-default-apps", "--mute-audio", "--hide-scrollbars", "--disable-background-timer-throttling",
-		"--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows", "--autoplay-policy=no-user-gesture-required",
+		"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + filepath.Join(dir, "profile"), "--no-first-run",
+		"--disable-gpu",
+		"--disable-dev-shm-usage", "--disable-breakpad", "--disable-background-networking", "--disable-component-update",
+		"--disable-sync",
+		"--disable-extensions", "--disable-default-apps", "--mute-audio", "--hide-scrollbars",
+		"--disable-background-timer-throttling",
+		"--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
+		"--autoplay-policy=no-user-gesture-required",
 		"--host-resolver-rules=MAP *.test 127.0.0.1", "--force-color-profile=srgb", "about:blank",
 	}
 	if os.Getuid() == 0 {
 		args = append([]string{"--no-sandbox"}, args...)
 	}
 	cmd := exec.CommandContext(context.Background(), path, args...)
-	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "XDG_CONFIG_HOME=" + dir, "XDG_CACHE_HOME=" + dir, "PATH=/usr/bin:/bin", "LANG=C.UTF-8"}
+	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "XDG_CONFIG_HOME=" + dir, "XDG_CACHE_HOME=" + dir,
+		"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}
 	cmd.ExtraFiles = []*os.File{theirs, told}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -81,7 +86,8 @@ func Start(path string) (*Browser, error) {
 	}
 	theirs.Close()
 	told.Close()
-	c := &Browser{cmd: cmd, out: ours, dir: dir, gone: make(chan struct{}), calls: map[int]chan message{}, tabs: map[string]*Tab{}}
+	c := &Browser{cmd: cmd, out: ours, dir: dir, gone: make(chan struct{}), calls: map[int]chan message{},
+		tabs: map[string]*Tab{}}
 	go c.listen(in)
 	if _, err := c.callWithin(atStart, "", "Browser.getVersion", nil); err != nil {
 		c.Close()

@@ -50,7 +50,7 @@ func (tb *Tab) OnEachPage(js string) {
 	tb.Do("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": js})
 }
 
-// watch is told each violation of the page's own policy.
+// watch is given each violation of the page's own policy.
 const watch = `addEventListener('securitypolicyviolation', (e) => {
 	console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sample);
 })`
@@ -109,7 +109,8 @@ func (tb *Tab) Close() {
 // Size is the page's, in pixels.
 func (tb *Tab) Size(width, height int) {
 	tb.t.Helper()
-	tb.Do("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false})
+	tb.Do("Emulation.setDeviceMetricsOverride",
+		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false})
 }
 
 // hear gathers what a console would show in red.
@@ -189,7 +190,8 @@ func (tb *Tab) Do(method string, params any) {
 
 // Try evaluates an expression, whose promise is awaited.
 func (tb *Tab) Try(js string, into any) error {
-	raw, err := tb.c.call(tb.session, "Runtime.evaluate", map[string]any{"expression": js, "awaitPromise": true, "returnByValue": true, "userGesture": true})
+	raw, err := tb.c.call(tb.session, "Runtime.evaluate",
+		map[string]any{"expression": js, "awaitPromise": true, "returnByValue": true, "userGesture": true})
 	if err != nil {
 		return err
 	}
@@ -275,7 +277,8 @@ func (tb *Tab) Click(selector string) {
 	tb.t.Helper()
 	s := Quoted(selector)
 	for began := time.Now(); time.Since(began) < patience; {
-		tb.Wait(`(() => { const e = document.querySelector(` + s + `); return e && !e.disabled && e.getClientRects().length; })()`)
+		tb.Wait(`(() => { const e = document.querySelector(` + s +
+			`); return e && !e.disabled && e.getClientRects().length; })()`)
 		var at struct{ X, Y float64 }
 		err := tb.Try(`(() => { const e = document.querySelector(`+s+`); e.scrollIntoView({block: 'center'});
 			globalThis.clicked = false;
@@ -285,7 +288,8 @@ func (tb *Tab) Click(selector string) {
 			continue // it went between the two
 		}
 		for _, kind := range []string{"mousePressed", "mouseReleased"} {
-			tb.Do("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1})
+			tb.Do("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": at.X, "y": at.Y, "button": "left",
+				"clickCount": 1})
 		}
 		var missed bool
 		if err := tb.Try(`globalThis.clicked === false`, &missed); err != nil || !missed {
@@ -298,7 +302,8 @@ func (tb *Tab) Click(selector string) {
 // Press types keys, each a character or one of the names here.
 func (tb *Tab) Press(keys ...string) {
 	tb.t.Helper()
-	codes := map[string]int{"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38, "End": 35, "Home": 36, "PageDown": 34, "Backspace": 8}
+	codes := map[string]int{"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38, "End": 35, "Home": 36,
+		"PageDown": 34, "Backspace": 8}
 	for _, key := range keys {
 		down := map[string]any{"type": "keyDown", "key": key, "windowsVirtualKeyCode": codes[key]}
 		if codes[key] == 0 {
@@ -316,7 +321,8 @@ func (tb *Tab) Press(keys ...string) {
 func (tb *Tab) Put(selector, text string) {
 	tb.t.Helper()
 	tb.Wait(`document.querySelector(` + Quoted(selector) + `)`)
-	Eval[bool](tb, `(() => { const e = document.querySelector(`+Quoted(selector)+`); e.focus(); e.select(); return true; })()`)
+	Eval[bool](tb, `(() => { const e = document.querySelector(`+Quoted(selector)+
+		`); e.focus(); e.select(); return true; })()`)
 	tb.Do("Input.insertText", map[string]any{"text": text})
 }
 
@@ -325,7 +331,8 @@ func (tb *Tab) Put(selector, text string) {
 func (tb *Tab) Shot(dir, name string, themes ...string) {
 	tb.t.Helper()
 	for _, theme := range themes {
-		tb.Do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": theme}}})
+		tb.Do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme",
+			"value": theme}}})
 		Eval[bool](tb, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 		var picture struct {
 			Data string `json:"data"`

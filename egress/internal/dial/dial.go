@@ -108,16 +108,17 @@ type Error struct {
 	Err    error // for the operator
 }
 
-// Error is what the program is told.
+// Error is what the program receives.
 func (e *Error) Error() string { return e.Words }
 
-// Unwrap is what the operator is told.
+// Unwrap is what the operator reads.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Addresses gives those that a has and that may be dialled, as an engine with these
 // Hosts does: for others that speak with a server for a cloister. ask resolves
 // names; an error may be that of a forbidden address.
-func Addresses(ctx context.Context, hosts map[string]string, ask Resolver, a authority.Authority) ([]netip.Addr, error) {
+func Addresses(ctx context.Context, hosts map[string]string, ask Resolver,
+	a authority.Authority) ([]netip.Addr, error) {
 	g := guard.New()
 	pins, err := ParsePins(hosts, g)
 	if err != nil {
@@ -189,7 +190,7 @@ func (d *Dialer) targets(ctx context.Context, a authority.Authority) (to []netip
 	return nil, false, &Error{Status: 502, Words: a.Host() + " has no address"}
 }
 
-// allowed says whether a name may be asked of the resolver.
+// allowed reports whether a name may be asked of the resolver.
 func (d *Dialer) allowed(host string) error {
 	if d.Budget == nil {
 		return nil
@@ -274,7 +275,7 @@ func describeLookup(a authority.Authority, err error) error {
 	return e
 }
 
-// IsTimeout says whether something took too long.
+// IsTimeout reports whether something took too long.
 func IsTimeout(err error) bool {
 	t, ok := errors.AsType[net.Error](err)
 	return ok && t.Timeout()
@@ -288,7 +289,7 @@ func Quote(s string) string {
 	return strings.Trim(fmt.Sprintf("%+q", s), `"`)
 }
 
-// Forbidden says whether an error is that of an address which no rule opens.
+// Forbidden reports whether an error is that of an address which no rule opens.
 func Forbidden(err error) bool {
 	_, is := errors.AsType[*guard.Forbidden](err)
 	return is

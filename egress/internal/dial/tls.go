@@ -58,7 +58,8 @@ func describeTLS(a authority.Authority, err error, asked bool) error {
 	switch {
 	case errors.As(err, &unknown):
 		e.Words = "TLS with " + a.String() + ": its certificate is signed by an authority that this host does not trust"
-		e.Hints = []string{"if it is your own authority, in config.yaml: proxy: {upstream_ca: [FILE.pem]}; if the program shall check it alone: " + TunnelRule(a)}
+		e.Hints = []string{"if it is your own authority, in config.yaml: proxy: {upstream_ca: [FILE.pem]}; if the program " +
+			"shall check it alone: " + TunnelRule(a)}
 	case errors.As(err, &hostname):
 		e.Words = "TLS with " + a.String() + ": its certificate is for another name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:

@@ -1,7 +1,7 @@
 // Package errtext spells a refusal as programs show it to their users.
 //
-// Promise: each function gives bytes of one protocol for a text that somebody else
-// wrote, whatever stands in it. It knows no verdicts and writes to nobody.
+// Promise: each function gives bytes of one protocol for a text that someone else
+// wrote, whatever stands in it. It knows no verdicts and writes to no one.
 //
 // Most readers want Git, GRPCStatus and WantsText.
 package errtext
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The codes of gRPC that are told here.
+// The codes of gRPC that are used here.
 const (
 	GRPCCanceled  = 1
 	GRPCDeadline  = 4
@@ -25,7 +25,7 @@ const (
 	GRPCDown      = 14
 )
 
-// GRPCStatus is the code for what an HTTP client would be told by a status.
+// GRPCStatus is the code for what an HTTP client would learn from a status.
 func GRPCStatus(status int) int {
 	switch status {
 	case http.StatusForbidden:
@@ -57,7 +57,8 @@ func GRPCTimeout(text string) (d time.Duration, ok bool) {
 	if text == "" {
 		return 0, false
 	}
-	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
+	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond,
+		'u': time.Microsecond, 'n': time.Nanosecond}
 	n, err := strconv.ParseInt(text[:len(text)-1], 10, 32)
 	unit, ok := units[text[len(text)-1]]
 	return time.Duration(n) * unit, err == nil && ok
@@ -88,7 +89,7 @@ func Git(contentType, text string) (kind string, body []byte) {
 	return "application/x-git-" + service + "-result", body
 }
 
-// WantsText says whether a program that names itself so and accepts these types would
+// WantsText reports whether a program that names itself so and accepts these types would
 // rather show text than parse JSON.
 func WantsText(accept []string, agent string) bool {
 	if strings.HasPrefix(agent, "git/") { // it shows its user text, and nothing else
@@ -107,7 +108,7 @@ func WantsText(accept []string, agent string) bool {
 	return text
 }
 
-// Alert is a fatal TLS alert (RFC 8446 6) for what an HTTP client would be told by a
+// Alert is a fatal TLS alert (RFC 8446 6) for what an HTTP client would receive as a
 // status: access_denied where we refuse, internal_error where the server could not be
 // reached. TLS libraries print these names.
 func Alert(status int) []byte {

@@ -104,7 +104,7 @@ func (g Guard) Check(addr netip.Addr, pinned bool) error {
 
 // A Forbidden is an address that no rule can open. Its words go to the
 // program inside, so they name the range but not the address: which one a name
-// has on the host's network is nobody's business there. The record has it.
+// has on the host's network is no one's business there. The record has it.
 type Forbidden struct {
 	Addr netip.Addr
 	What string

@@ -23,7 +23,7 @@ const (
 	fresh = 24 * time.Hour
 )
 
-// Take gives an authority that nobody else has or had.
+// Take gives an authority that no one else has or had.
 func (s *Supply) Take() (*Authority, error) {
 	s.mu.Lock()
 	a, made := s.next, s.made

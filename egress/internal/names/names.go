@@ -47,7 +47,7 @@ func New(session string, most int) *Names {
 
 // Address gives the name's address and keeps it. The place comes from a hash
 // of session and name, so that another guardian which adopts this session
-// gives the same name the same address without having been told: a program
+// gives the same name the same address without having been informed: a program
 // that remembers an answer is not sent to another name after a restart.
 func (n *Names) Address(name string) (netip.Addr, error) {
 	n.mu.RLock()
@@ -104,7 +104,7 @@ func addrSlot(addr netip.Addr) (uint32, bool) {
 	return n - syntheticBase - syntheticFirst, true
 }
 
-// IsSynthetic says whether an address is of the range, given out or not.
+// IsSynthetic reports whether an address is of the range, given out or not.
 func IsSynthetic(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	return addr.Is4() && netip.PrefixFrom(slotAddr(0), 15).Masked().Contains(addr)

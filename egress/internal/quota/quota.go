@@ -69,7 +69,8 @@ type Host struct{ up atomic.Int64 }
 type parentUse struct{ names, bytes rate.Window }
 
 func New(b Bounds, names int, refuse func(Error) error) *Counter {
-	out := &Counter{refuse: refuse, most: names, now: sinceNow(), hosts: map[string]*Host{}, names: map[string]bool{}, parents: map[string]*parentUse{}}
+	out := &Counter{refuse: refuse, most: names, now: sinceNow(), hosts: map[string]*Host{}, names: map[string]bool{},
+		parents: map[string]*parentUse{}}
 	out.minute = rate.Of(time.Second)
 	out.bounds.Store(&b)
 	return out
@@ -110,7 +111,8 @@ type Error struct {
 
 // Over refuses by a bound, with the words that would widen it.
 func Over(status int, key, reason, more string) Error {
-	return Error{Status: status, Reason: reason, Rule: "limit " + key, Hints: []string{"in config.yaml: proxy: {" + more + "}"}}
+	return Error{Status: status, Reason: reason, Rule: "limit " + key,
+		Hints: []string{"in config.yaml: proxy: {" + more + "}"}}
 }
 
 // Take counts one request, or one connection whose requests are not read.
@@ -189,7 +191,7 @@ func (q *Counter) Spend(h *Host, n int64) error {
 	return err
 }
 
-// Fits says whether a body of n bytes may go up to h whole: one whose length is told
+// Fits reports whether a body of n bytes may go up to h whole: one whose length is given
 // is refused before any of it goes.
 func (q *Counter) Fits(h *Host, n int64) error {
 	return q.upload(q.bounds.Load(), h.up.Load()+n, q.up.Load()+n)
@@ -250,7 +252,8 @@ func (q *Counter) Name(host string) error {
 	}
 	now := q.now()
 	own := int64(len(host) - len(parent))
-	if most := int64(q.bounds.Load().NamesPerMinute); most > 0 && (p.names.Sum(now) >= most || p.bytes.Sum(now)+own > most*labelBytes) {
+	if most := int64(q.bounds.Load().NamesPerMinute); most > 0 &&
+		(p.names.Sum(now) >= most || p.bytes.Sum(now)+own > most*labelBytes) {
 		err := Over(http.StatusTooManyRequests, "rate_limit.names_per_minute",
 			fmt.Sprintf("more new names below %s in a minute than %d, or longer ones", parent, most),
 			fmt.Sprintf("rate_limit: {names_per_minute: %d}", 2*most))

@@ -63,7 +63,7 @@ func unquote(s string) (string, bool) {
 // bareWord are the bytes that no shell reads as anything else.
 const bareWord = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/@+-"
 
-// plain says whether a path has one spelling.
+// plain reports whether a path has one spelling.
 func plain(path string) bool {
 	if path == "" || path[0] == '-' || strings.Contains(path, "//") {
 		return false

@@ -89,7 +89,8 @@ type KeyError struct {
 
 func (e *KeyError) Error() string {
 	if e.Changed {
-		return "the host key of " + e.Host + " is not the one that is known: somebody may be in between, or the server has a new key"
+		return "the host key of " + e.Host + " is not the one that is known: somebody may be in between, or the server has " +
+			"a new key"
 	}
 	return "the host key of " + e.Host + " is not known on the host"
 }
@@ -147,7 +148,7 @@ func expectPins(host string, pins []string) (ssh.HostKeyCallback, []string, erro
 }
 
 // wanted are the keys that known hosts has for a host: what it would have rather
-// than one that nobody has.
+// than one that no one has.
 func wanted(known ssh.HostKeyCallback, host string) []ssh.PublicKey {
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

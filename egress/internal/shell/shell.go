@@ -63,22 +63,22 @@ type Way struct {
 type Gate struct {
 	// Key proves that the server is the one that was asked for.
 	Key ssh.Signer
-	// Begin says whether a user may log in. Its error is told to the program.
+	// Begin reports whether a user may log in. Its error is shown to the program.
 	Begin func(ctx context.Context, user string) error
-	// Open says whether something may run, and gives the way. Its error is told to the
+	// Open reports whether something may run, and gives the way. Its error is shown to the
 	// program.
 	Open func(ctx context.Context, r Request) (Way, error)
-	// Head is told of what says what to run, and Up of other bytes, before they go up,
+	// Head is given what says what to run, and Up of other bytes, before they go up,
 	// Down of those that came; an error of Head or Up ends the session.
 	Head func(n int) error
 	Up   func(n int) error
 	Down func(n int)
-	// Handshake bounds the time until somebody has logged in.
+	// Handshake bounds the time until someone has logged in.
 	Handshake time.Duration
 }
 
 // Serve serves a program's connection until it ends. The error is nil when
-// somebody had logged in.
+// someone had logged in.
 func Serve(ctx context.Context, c net.Conn, g Gate) error {
 	config := &ssh.ServerConfig{
 		NoClientAuth: true, MaxAuthTries: 3, ServerVersion: "SSH-2.0-cloister",
@@ -106,7 +106,8 @@ func Serve(ctx context.Context, c net.Conn, g Gate) error {
 	slots := make(chan struct{}, mostSessions)
 	for n := range channels {
 		if n.ChannelType() != "session" {
-			_ = n.Reject(ssh.Prohibited, "cloister: only sessions are read here, so a "+quoteWord(n.ChannelType())+" channel is refused")
+			_ = n.Reject(ssh.Prohibited, "cloister: only sessions are read here, so a "+quoteWord(n.ChannelType())+
+				" channel is refused")
 			continue
 		}
 		select {
@@ -126,7 +127,7 @@ func Serve(ctx context.Context, c net.Conn, g Gate) error {
 }
 
 // refuseAll answers requests about a whole connection: forwarded ports, and the
-// question whether somebody is there, to which any answer will do.
+// question whether someone is there, to which any answer will do.
 func refuseAll(requests <-chan *ssh.Request) {
 	for r := range requests {
 		if r.WantReply {
@@ -213,7 +214,7 @@ func (s *session) wanted(requests <-chan *ssh.Request) (before []said, r Request
 
 // passes says which requests of a session go on as they are: a terminal's, and the
 // variables that git and a terminal need. A screen and an agent are the program's
-// side's, which nobody there is to have.
+// side's, which no one there is to have.
 func passes(q *ssh.Request) bool {
 	switch q.Type {
 	case "pty-req", "window-change", "signal":
@@ -299,7 +300,7 @@ func (s *session) carry(far ssh.Channel, answers, requests <-chan *ssh.Request) 
 	over := make(chan struct{})
 	side.Go(func() {
 		s.follow(far, requests, over)
-		// What nobody reads stops the whole connection, and its end. It ends with the
+		// What no one reads stops the whole connection, and its end. It ends with the
 		// channel, which serve waits for.
 		go refuseAll(requests)
 	})

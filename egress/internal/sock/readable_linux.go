@@ -7,7 +7,7 @@ import (
 )
 
 // WaitReadable waits until a read of c would give something, without a buffer
-// of its own; it says whether there was a wait. A connection that is not the
+// of its own; it reports whether there was a wait. A connection that is not the
 // kernel's is said to be readable: its Read waits.
 func WaitReadable(c net.Conn) (waited bool, err error) {
 	tcp, ok := c.(*net.TCPConn)
@@ -56,7 +56,7 @@ func peekState(fd int) (peerState, error) {
 	}
 }
 
-// stillIdle says whether a kept connection is open with nothing unasked in it.
+// stillIdle reports whether a kept connection is open with nothing unasked in it.
 func stillIdle(c net.Conn) bool {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -77,7 +77,7 @@ func stillIdle(c net.Conn) bool {
 // tcpEstablished is the state of a connection that both sides have open (tcp_states.h).
 const tcpEstablished = 1
 
-// Ended says whether the peer of c has ended it, also where what it sent was not read. One
+// Ended reports whether the peer of c has ended it, also where what it sent was not read. One
 // that is not the kernel's is said to be open.
 func Ended(c net.Conn) bool {
 	tcp, ok := c.(*net.TCPConn)

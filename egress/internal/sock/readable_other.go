@@ -16,7 +16,7 @@ func Ended(net.Conn) bool { return false }
 // Swift leaves c as it is.
 func Swift(c net.Conn) net.Conn { return c }
 
-// Idle says whether c holds nothing. One of the kernel's alone is trusted: if it is
+// Idle reports whether c holds nothing. One of the kernel's alone is trusted: if it is
 // dead the next write or read says so.
 func Idle(c net.Conn) bool {
 	_, above := c.(interface{ NetConn() net.Conn })

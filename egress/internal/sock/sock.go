@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// empty says whether what reads by a connection, as crypto/tls does, holds nothing.
+// empty reports whether what reads by a connection, as crypto/tls does, holds nothing.
 func empty(r net.Conn) bool {
 	var one [1]byte
 	_ = r.SetReadDeadline(time.Unix(1, 0)) // then it gives what it holds, and never reads more

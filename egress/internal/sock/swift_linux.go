@@ -11,7 +11,7 @@ import (
 
 // Swift gives c, a connection of the kernel's, in a form whose reads and writes the
 // scheduler is not told of. They never wait in the kernel, which takes microseconds
-// for them, and a scheduler that is told wakes its monitor thread for each after a rest
+// for them, and a scheduler that is notified wakes its monitor thread for each after a rest
 // (docs/decisions/0024). Waiting is the poller's, as ever: deadlines and Close work.
 // Anything else is given back as it is.
 func Swift(c net.Conn) net.Conn {
@@ -156,10 +156,11 @@ func (s *swift) tryWrite(fd uintptr) bool {
 }
 
 func (s *swift) failed(op string, errno syscall.Errno) error {
-	return &net.OpError{Op: op, Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
+	return &net.OpError{Op: op, Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(),
+		Err: os.NewSyscallError(op, errno)}
 }
 
-// Idle says whether a connection is open, silent and empty: what lies above Swift's, as
+// Idle reports whether a connection is open, silent and empty: what lies above Swift's, as
 // crypto/tls, may hold bytes that the kernel has no more.
 func Idle(c net.Conn) bool {
 	s, below := under(c)
@@ -186,8 +187,8 @@ func under(c net.Conn) (*swift, net.Conn) {
 	}
 }
 
-// wait lets reads wait, or not. It says whether the kernel was asked meanwhile, and had
-// nothing from the first: what is no answer yet, as half a record, is one that nobody
+// wait lets reads wait, or not. It reports whether the kernel was asked meanwhile, and had
+// nothing from the first: what is no answer yet, as half a record, is one that no one
 // asked for, and a deadline that is over hides whatever is there.
 func (s *swift) wait(will bool) (silent bool) {
 	s.in.mu.Lock()
@@ -218,7 +219,7 @@ func (m *Memory) get() []byte {
 func (m *Memory) put(b []byte) { m.pool.Put((*[batchSize]byte)(b[:batchSize])) }
 
 // NewBatch gathers what is written to one connection while another is read. It is nil
-// where one of them is not Swift's. Nobody else may read from the one until Close.
+// where one of them is not Swift's. No one else may read from the one until Close.
 func NewBatch(from, to net.Conn, memory *Memory) *Batch {
 	f, _ := under(from)
 	t, _ := under(to)

@@ -29,7 +29,7 @@ func UnpacedTo(to netip.Addr, c syscall.RawConn) {
 
 // unpace chooses Reno, which every kernel has. The host's default may be BBR, which
 // sends by timers: over loopback these cost more than the bytes do
-// (docs/decisions/0026). Where the host lets nobody choose Reno
+// (docs/decisions/0026). Where the host lets no one choose Reno
 // (net.ipv4.tcp_allowed_congestion_control) the socket is slower, and as good.
 func unpace(c syscall.RawConn) {
 	_ = c.Control(func(fd uintptr) { // as above

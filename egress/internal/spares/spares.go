@@ -35,7 +35,7 @@ type Spare struct {
 // A Pool has those of one session. They were dialled and verified for the very name
 // that they are lent for, by the session that they are lent to.
 type Pool struct {
-	// Idle says whether a connection is open, silent and empty.
+	// Idle reports whether a connection is open, silent and empty.
 	Idle func(net.Conn) bool
 
 	mu     sync.Mutex

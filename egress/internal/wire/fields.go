@@ -10,7 +10,7 @@ import (
 // others, so that 64 KiB of both would cost a fifth of a second.
 const mostNamed = 64
 
-// checkNamed refuses a head whose Connection names more than anybody has to say.
+// checkNamed refuses a head whose Connection names more than anyone has to say.
 func checkNamed(h Header) error {
 	n := 0
 	for _, f := range h {
@@ -53,7 +53,7 @@ type Hop []string
 // Hop are those that Connection names.
 func (h Header) Hop() Hop { return h.Tokens("Connection") }
 
-// Has says whether a field is one of them.
+// Has reports whether a field is one of them.
 func (h Hop) Has(name string) bool {
 	switch len(name) {
 	case 2:
@@ -69,7 +69,8 @@ func (h Hop) Has(name string) bool {
 			return true
 		}
 	case 16, 18, 19, 25:
-		if Is(name, "proxy-connection") || Is(name, "proxy-authenticate") || Is(name, "proxy-authorization") || Is(name, "proxy-authentication-info") {
+		if Is(name, "proxy-connection") || Is(name, "proxy-authenticate") || Is(name, "proxy-authorization") ||
+			Is(name, "proxy-authentication-info") {
 			return true
 		}
 	}

@@ -69,10 +69,10 @@ func (f *FrameScan) Walk(b []byte, head func([]byte), data func(p []byte, end bo
 	return nil
 }
 
-// Final says whether the frame that is read is the last of its message.
+// Final reports whether the frame that is read is the last of its message.
 func (f *FrameScan) Final() bool { return f.final }
 
-// Control says whether the frame that is read is none of a message: a ping, a pong,
+// Control reports whether the frame that is read is none of a message: a ping, a pong,
 // the end.
 func (f *FrameScan) Control() bool { return f.control }
 

@@ -403,7 +403,7 @@ func ParseChunkLine(line string) (int64, error) {
 	return n, nil
 }
 
-// TrailerAllowed says whether a field may stand after the body: one that
+// TrailerAllowed reports whether a field may stand after the body: one that
 // frames, routes or authenticates may not (RFC 9110 6.5.1), nor one that names another
 // method or path, since rules have been asked by then.
 func TrailerAllowed(name string) bool {

@@ -14,7 +14,7 @@ import (
 type Hello struct {
 	// Names are the host_name entries of the server_name extension, as sent.
 	Names []string
-	// SNI says whether there is a server_name extension at all.
+	// SNI reports whether there is a server_name extension at all.
 	SNI bool
 	// ALPN are the protocols that the client offers, in its order.
 	ALPN []string

@@ -58,7 +58,7 @@ func ParsePGFirst(b []byte) (PGFirst, int, error) {
 }
 
 // parameters reads names and values, each with a NUL behind it, and a last NUL.
-// The server takes the last of several; so that nobody can take another, what
+// The server takes the last of several; so that no one can take another, what
 // stands twice is refused.
 func (m *PGFirst) parameters(body string) error {
 	text, ok := strings.CutSuffix(body, "\x00")

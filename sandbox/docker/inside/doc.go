@@ -60,7 +60,7 @@ type Hello struct {
 	IDs string `json:"ids"`
 	// Spaces are the namespaces, as OwnNamespaces tells them.
 	Spaces map[string]string `json:"spaces"`
-	// Lacks is what the engine did not give that it was told to.
+	// Lacks is what the engine did not give that it was asked for.
 	Lacks string `json:"lacks,omitempty"`
 }
 

@@ -14,8 +14,10 @@ import (
 // 5.2 adds.
 func MaskedPaths() []string {
 	return []string{
-		"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
-		"/proc/interrupts", "/proc/config.gz", "/proc/modules", "/proc/kallsyms", "/proc/kmsg", "/proc/dynamic_debug", "/proc/bus", "/proc/fs", "/proc/irq",
+		"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+		"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
+		"/proc/interrupts", "/proc/config.gz", "/proc/modules", "/proc/kallsyms", "/proc/kmsg", "/proc/dynamic_debug",
+		"/proc/bus", "/proc/fs", "/proc/irq",
 		"/sys/firmware", "/sys/kernel", "/sys/devices/virtual/powercap",
 	}
 }
@@ -52,7 +54,8 @@ func OwnNamespaces() (map[string]string, error) {
 // engineLacks tells, from the agent's first process, what of the engine's own part
 // is missing before anything of ours is done: later one would hide the other.
 func engineLacks() error {
-	want := map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapInh": zeroes, "CapPrm": zeroes, "CapEff": zeroes, "CapBnd": zeroes, "CapAmb": zeroes}
+	want := map[string]string{"NoNewPrivs": "1", "Seccomp": "2", "CapInh": zeroes, "CapPrm": zeroes, "CapEff": zeroes,
+		"CapBnd": zeroes, "CapAmb": zeroes}
 	if err := statusHolds(want); err != nil {
 		return err
 	}
@@ -66,7 +69,8 @@ func engineLacks() error {
 			return fmt.Errorf("the seccomp profile: %w", err)
 		}
 	}
-	for name, resource := range map[string]int{"core": unix.RLIMIT_CORE, "memlock": unix.RLIMIT_MEMLOCK, "rtprio": unix.RLIMIT_RTPRIO, "msgqueue": unix.RLIMIT_MSGQUEUE} {
+	for name, resource := range map[string]int{"core": unix.RLIMIT_CORE, "memlock": unix.RLIMIT_MEMLOCK,
+		"rtprio": unix.RLIMIT_RTPRIO, "msgqueue": unix.RLIMIT_MSGQUEUE} {
 		var limit unix.Rlimit
 		if err := unix.Getrlimit(resource, &limit); err != nil {
 			return err
@@ -117,7 +121,8 @@ func masked(name string) error {
 		return fmt.Errorf("look at %s: %w", name, err)
 	}
 	switch {
-	case st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0 && fs.Type != unix.PROC_SUPER_MAGIC && fs.Type != unix.SYSFS_MAGIC:
+	case st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0 && fs.Type != unix.PROC_SUPER_MAGIC &&
+		fs.Type != unix.SYSFS_MAGIC:
 		return nil
 	case st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == unix.Mkdev(1, 3):
 		return nil

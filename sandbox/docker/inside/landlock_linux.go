@@ -22,7 +22,8 @@ func closeDoors() error {
 	}
 	if err != nil {
 		if len(passed) > 0 {
-			return fmt.Errorf("a file is the command's input or output, and this kernel has no Landlock to hold it to that: %w", err)
+			return fmt.Errorf("a file is the command's input or output, and this kernel has no Landlock to hold it to that: %w",
+				err)
 		}
 		return nil // nothing of the host's is in reach
 	}

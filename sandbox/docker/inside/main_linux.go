@@ -15,7 +15,7 @@ import (
 )
 
 // Main is the program inside. Its result is an exit status; what went wrong the
-// shim has been told.
+// shim has been notified.
 func Main(args []string) int {
 	role := ""
 	if len(args) > 0 {
@@ -45,7 +45,7 @@ func Main(args []string) int {
 	return 0
 }
 
-// talkWithin bounds a word to somebody who does not listen.
+// talkWithin bounds a word to someone who does not listen.
 const talkWithin = 10 * time.Second
 
 // Line is a conversation in messages.

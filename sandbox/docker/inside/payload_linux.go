@@ -133,16 +133,27 @@ func probe(c Command) error {
 		{"new namespaces", func() error { return unix.Unshare(unix.CLONE_NEWUSER) }, []unix.Errno{unix.EPERM}},
 		{"io_uring", func() error { return call(unix.SYS_IO_URING_SETUP, 1, 0) }, []unix.Errno{unix.ENOSYS}},
 		{"vsock", func() error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM) }, []unix.Errno{unix.EAFNOSUPPORT}},
-		{"the kernel's cryptography", func() error { return socket(unix.AF_ALG, unix.SOCK_SEQPACKET) }, []unix.Errno{unix.EAFNOSUPPORT}},
+		{"the kernel's cryptography", func() error {
+			return socket(unix.AF_ALG, unix.SOCK_SEQPACKET)
+		}, []unix.Errno{unix.EAFNOSUPPORT}},
 		{"packet sockets", func() error { return socket(unix.AF_PACKET, unix.SOCK_RAW) }, []unix.Errno{unix.EAFNOSUPPORT}},
-		{"writing kernel knobs", func() error { return openFile("/proc/sys/kernel/core_pattern", unix.O_WRONLY) }, []unix.Errno{unix.EROFS, unix.EACCES, unix.ENOENT}},
-		{"the kernel's memory", func() error { return readFile("/proc/kcore") }, []unix.Errno{unix.EACCES, unix.EPERM, unix.ENOENT, unix.ENODATA}},
+		{"writing kernel knobs", func() error {
+			return openFile("/proc/sys/kernel/core_pattern", unix.O_WRONLY)
+		}, []unix.Errno{unix.EROFS, unix.EACCES, unix.ENOENT}},
+		{"the kernel's memory", func() error {
+			return readFile("/proc/kcore")
+		}, []unix.Errno{unix.EACCES, unix.EPERM, unix.ENOENT, unix.ENODATA}},
 		{"cgroups", func() error { return openFile("/sys/fs/cgroup", unix.O_PATH) }, []unix.Errno{unix.ENOENT}},
-		{"the engine", func() error { return openFile("/run/docker.sock", unix.O_PATH) }, []unix.Errno{unix.ENOENT, unix.EACCES, unix.ENOTDIR}},
-		{"the way to the shim", func() error { return connect(Door) }, []unix.Errno{unix.ENOENT, unix.EACCES, unix.ECONNREFUSED}},
+		{"the engine", func() error {
+			return openFile("/run/docker.sock", unix.O_PATH)
+		}, []unix.Errno{unix.ENOENT, unix.EACCES, unix.ENOTDIR}},
+		{"the way to the shim", func() error { return connect(Door) },
+			[]unix.Errno{unix.ENOENT, unix.EACCES, unix.ECONNREFUSED}},
 	}
 	for _, name := range c.Denied {
-		list = append(list, wall{name, func() error { return openFile(name, unix.O_PATH) }, []unix.Errno{unix.ENOENT, unix.EACCES, unix.ENOTDIR}})
+		list = append(list, wall{name, func() error {
+			return openFile(name, unix.O_PATH)
+		}, []unix.Errno{unix.ENOENT, unix.EACCES, unix.ENOTDIR}})
 	}
 	for _, w := range list {
 		if err := w.refused(); err != nil {
@@ -245,8 +256,9 @@ func heldReadOnly(name string) error {
 func probePrivileges(c Command) error {
 	id := func(n int) string { s := strconv.Itoa(n); return s + "\t" + s + "\t" + s + "\t" + s }
 	err := statusHolds(map[string]string{
-		"NoNewPrivs": "1", "Seccomp": "2", "CapInh": zeroes, "CapPrm": zeroes, "CapEff": zeroes, "CapBnd": zeroes, "CapAmb": zeroes,
-		"Uid": id(c.User.UID), "Gid": id(c.User.GID),
+		"NoNewPrivs": "1", "Seccomp": "2", "CapInh": zeroes, "CapPrm": zeroes, "CapEff": zeroes, "CapBnd": zeroes,
+		"CapAmb": zeroes,
+		"Uid":    id(c.User.UID), "Gid": id(c.User.GID),
 	})
 	if err != nil {
 		return err
@@ -298,5 +310,7 @@ func probeNetwork(gated bool) error {
 		}
 		return nil
 	}
-	return wall{"a way out", func() error { return unix.Connect(fd, &unix.SockaddrInet4{Addr: probeAddr.As4(), Port: 9}) }, []unix.Errno{unix.ENETUNREACH, unix.EHOSTUNREACH}}.refused()
+	return wall{"a way out", func() error {
+		return unix.Connect(fd, &unix.SockaddrInet4{Addr: probeAddr.As4(), Port: 9})
+	}, []unix.Errno{unix.ENETUNREACH, unix.EHOSTUNREACH}}.refused()
 }

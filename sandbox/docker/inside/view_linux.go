@@ -81,7 +81,9 @@ func (v *viewer) build(spaces []*os.File) error {
 	}
 	v.root = fd
 	defer unix.Close(fd)
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY, Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}); err != nil {
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH,
+		&unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY,
+			Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}); err != nil {
 		return fmt.Errorf("open the root for writing: %w", err)
 	}
 	for _, step := range []struct {
@@ -99,10 +101,12 @@ func (v *viewer) build(spaces []*os.File) error {
 		{"close the door", func() error { return unix.Unmount(Door, unix.MNT_DETACH) }},
 		{"restrict the root", func() error {
 			// The engine's own mounts too, those that lie covered as well.
-			if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}); err != nil {
+			if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE,
+				&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}); err != nil {
 				return err
 			}
-			return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+			return unix.MountSetattr(unix.AT_FDCWD, "/", 0,
+				&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 		}},
 	} {
 		if err := step.do(); err != nil {
@@ -114,7 +118,8 @@ func (v *viewer) build(spaces []*os.File) error {
 
 // open opens a path of the view. Links of the image lead nowhere but inside.
 func open(name string) (int, error) {
-	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	fd, err := unix.Openat2(unix.AT_FDCWD, name,
+		&unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
 	if err != nil {
 		return -1, fmt.Errorf("open %s: %w", name, err)
 	}
@@ -176,7 +181,7 @@ func (v *viewer) mountinfo() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "mountinfo"), nil
 }
 
-// weed takes every mount away that nobody asked for: the engine's files of /etc,
+// weed takes every mount away that no one asked for: the engine's files of /etc,
 // an image's volumes, /sys but for the list of processors.
 func (v *viewer) weed() error {
 	wanted := map[int]bool{}
@@ -208,7 +213,8 @@ func (v *viewer) weed() error {
 	}
 	for _, m := range slices.Backward(list) {
 		switch {
-		case wanted[m.ID], m.At == "/", m.At == "/dev", m.At == "/proc", strings.HasPrefix(m.At, "/dev/"), strings.HasPrefix(m.At, "/proc/"),
+		case wanted[m.ID], m.At == "/", m.At == "/dev", m.At == "/proc", strings.HasPrefix(m.At, "/dev/"),
+			strings.HasPrefix(m.At, "/proc/"),
 			m.At == Program, m.At == Door, slices.Contains(v.Tmpfs, m.At), m.At == "/sys", strings.HasPrefix(m.At, "/sys/"):
 		default:
 			if err := unix.Unmount(m.At, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
@@ -237,7 +243,8 @@ func (v *viewer) weedSys() error {
 	if err := v.folder(cpus); err != nil {
 		return err
 	}
-	if err := restrict(fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC); err != nil {
+	if err := restrict(fd,
+		unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC); err != nil {
 		return err
 	}
 	at, err := open(cpus)
@@ -416,7 +423,8 @@ func (v *viewer) file(name string, data []byte, mode uint32) error {
 	if err := unix.Unlinkat(up, path.Base(name), 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("replace %s: %w", name, err)
 	}
-	fd, err := unix.Openat(up, path.Base(name), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	fd, err := unix.Openat(up, path.Base(name), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+		mode)
 	if err != nil {
 		return fmt.Errorf("make %s: %w", name, err)
 	}
@@ -474,7 +482,9 @@ const (
 // files makes what a cloister has besides its binds. The first entry of an id
 // counts, so the payload's stands before the image's.
 func (v *viewer) files() error {
-	passwd, err := v.text("/etc/passwd", "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n")
+	passwd,
+		err := v.text("/etc/passwd",
+		"root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n")
 	if err != nil {
 		return err
 	}
@@ -488,13 +498,17 @@ func (v *viewer) files() error {
 	}
 	list := append([]sandbox.File{
 		{Path: blank, Mode: 0o444},
-		{Path: "/etc/passwd", Data: fmt.Appendf(nil, "%s:x:%d:%d::%s:/bin/sh\n%s", u.Name, u.UID, u.GID, u.Home, passwd), Mode: 0o644},
+		{Path: "/etc/passwd", Data: fmt.Appendf(nil, "%s:x:%d:%d::%s:/bin/sh\n%s", u.Name, u.UID, u.GID, u.Home, passwd),
+			Mode: 0o644},
 		{Path: "/etc/group", Data: fmt.Appendf(nil, "%s:x:%d:\n%s", u.Name, u.GID, group), Mode: 0o644},
 		{Path: "/etc/hostname", Data: []byte(v.Host + "\n"), Mode: 0o644},
-		{Path: "/etc/hosts", Data: []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" + v.Host + "\n"), Mode: 0o644},
-		{Path: "/etc/resolv.conf", Data: []byte("# The guardian answers. No question leaves this cloister.\nnameserver " + gate.Addr4 + "\noptions edns0 timeout:3 attempts:2\n"), Mode: 0o644},
+		{Path: "/etc/hosts", Data: []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" +
+			v.Host + "\n"), Mode: 0o644},
+		{Path: "/etc/resolv.conf", Data: []byte("# The guardian answers. No question leaves this cloister.\nnameserver " +
+			gate.Addr4 + "\noptions edns0 timeout:3 attempts:2\n"), Mode: 0o644},
 		{Path: "/etc/host.conf", Data: []byte("multi on\n"), Mode: 0o644},
-		{Path: "/etc/nsswitch.conf", Data: []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"), Mode: 0o644},
+		{Path: "/etc/nsswitch.conf", Data: []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: " +
+			"files\nprotocols: files\nservices: files\n"), Mode: 0o644},
 	}, v.Files...)
 	if fd, err := v.at(sandbox.Chromium, unix.O_PATH); err == nil {
 		unix.Close(fd)

@@ -2,7 +2,7 @@
 //
 // The promise: what is unpacked, and what codings make of each other, is bounded, and
 // so is the memory of all bodies that are being unpacked at once: one that wants more
-// waits for its turn, and after a while is told that there is none. A session can take
+// waits for its turn, and after a while is informed that there is none. A session can take
 // half of what the others leave, and what is spare goes to those that have next to
 // nothing, a body for each: so no single session leaves another without.
 //

@@ -72,6 +72,8 @@ var rooms = map[string]room{
 	"config":        {0, "one frozen value that every floor may be handed (docs/decisions/0002)"},
 	"host":          {-1, "whose word a path of this machine is: every floor asks it, and it knows none"},
 	"internal":      {cellar, "small things, each named for one property"},
+
+	"workspace/projects": {2, "the projects that are known, with what is said of each; asks no person"},
 }
 
 // packages lists every package, so that a new one is a decision. Inside a room
@@ -229,6 +231,7 @@ var packages = map[string]string{
 	"workspace/toolchain":       "what of the host's PATH is shown inside",
 	"workspace/homes":           "the private homes of projects on disk",
 	"workspace/clean":           "what a payload left that stands in the way of later starts, removed",
+	"workspace/projects":        "the projects that are known, and what applies in each",
 	"workspace/review":          "what sessions changed, until a person decided",
 	"workspace/stubs":           "absent names, held",
 }

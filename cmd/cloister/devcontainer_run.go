@@ -26,6 +26,7 @@ import (
 	"cloister/sandbox/image"
 	"cloister/session"
 	"cloister/workspace"
+	"cloister/workspace/projects"
 )
 
 // here is the value of --devcontainer without a path.
@@ -186,7 +187,7 @@ func (l *lookedAt) base(ctx context.Context, store *image.Store, say func(string
 
 // narrowed is a configuration with what customizations.cloister takes away, as of a
 // repository's file that no one agreed to.
-func (f *runFlags) narrowed(w *projectWords, p workspace.Project) error {
+func (f *runFlags) narrowed(w *projects.Settings, p workspace.Project) error {
 	if f.dev == nil || f.dev.Narrowed == nil {
 		return nil
 	}
@@ -195,8 +196,8 @@ func (f *runFlags) narrowed(w *projectWords, p workspace.Project) error {
 	if err != nil {
 		return err
 	}
-	w.cfg = own.Narrowed().Over(w.cfg, true)
-	w.files = append(w.files, api.ProjectFile{Name: name, Text: string(f.dev.Narrowed), Narrowed: true})
+	w.Config = own.Narrowed().Over(w.Config, true)
+	w.Files = append(w.Files, api.ProjectFile{Name: name, Text: string(f.dev.Narrowed), Narrowed: true})
 	return nil
 }
 

@@ -25,7 +25,7 @@ func (a *app) here(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cfg, waits = words.cfg, words.waits
+		cfg, waits = words.Config, words.Waits
 		a.line("project    %s", root)
 		if branch := p.Git.Branch(); branch != "" {
 			a.line("branch     %s", branch)

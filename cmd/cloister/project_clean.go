@@ -14,6 +14,7 @@ import (
 	"cloister/internal/realpath"
 	"cloister/internal/termsafe"
 	"cloister/workspace/clean"
+	"cloister/workspace/projects"
 	"cloister/workspace/review"
 )
 
@@ -63,12 +64,12 @@ func (a *app) cleanProject(ctx context.Context, args []string, dry, yes bool) er
 	root := string(p.Root)
 	at := clean.Project{Root: root}
 	words, err := a.unused(p, cfg)
-	if bad, is := errors.AsType[*badProposal](err); is {
+	if bad, is := errors.AsType[*projects.BadProposal](err); is {
 		at.Bad = map[string]string{config.ProjectFile: "no session starts with it: " + bad.Error()}
 	} else if err != nil {
 		return err
 	} else {
-		cfg = words.cfg
+		cfg = words.Config
 	}
 	at.Hide, at.Protect = cfg.Filesystem.Hide, cfg.Filesystem.Protect
 	if p.Git != nil && p.Git.Common != root && realpath.Inside(p.Git.Common, root) {

@@ -29,6 +29,7 @@ import (
 	"cloister/state/store"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
+	"cloister/workspace/projects"
 	"cloister/workspace/worktrees"
 
 	"github.com/spf13/cobra"
@@ -270,11 +271,11 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err := f.narrowed(&words, project); err != nil {
 		return nil, dirs, err
 	}
-	cfg = words.cfg
-	if words.waits {
+	cfg = words.Config
+	if words.Waits {
 		a.tellNarrowed()
 	}
-	a.sayOuter(words.outer)
+	a.sayOuter(words.Outer)
 	image := f.Image // as the driver knows it
 	*f = typed
 	if f.Fill(cfg); f.Isolation == asked.Isolation && f.Image == asked.Image {
@@ -326,7 +327,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	s.Request.Project, s.Request.Path, s.Request.Branch = string(project.Main), string(project.Root), project.Git.Branch()
 	s.Request.Isolation, s.Request.Image = driver.Name(), root.ID
-	s.Request.Projects, s.Request.ShimPID = words.files, os.Getpid()
+	s.Request.Projects, s.Request.ShimPID = words.Files, os.Getpid()
 	s.Shims, s.Remotes = shims(cfg)
 	f.dressed(s)
 	if _, ok := driver.(keeper); ok {
@@ -340,10 +341,10 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 
 // facts are what an order meets here.
 func (a *app) facts(
-	ctx context.Context, dirs xdg.Dirs, host *resolve.Resolver, words projectWords, sources config.Sources, root sandbox.Root,
+	ctx context.Context, dirs xdg.Dirs, host *resolve.Resolver, words projects.Settings, sources config.Sources, root sandbox.Root,
 ) launch.Facts {
 	return launch.Facts{
-		Config: words.cfg, Cedar: cedarFiles(sources), Outer: words.outer, Root: root,
+		Config: words.Config, Cedar: cedarFiles(sources), Outer: words.Outer, Root: root,
 		Host: host, Dirs: dirs, Locks: locksDir(dirs), KeepOut: keepOut(dirs),
 		Home: a.home(), RealHome: a.realHome(), UID: a.uid, Env: a.env,
 		Git: func(at hostgit.Folders) hostgit.Configuration {

@@ -200,7 +200,7 @@ func (a *app) wordsOf(dirs xdg.Dirs, p workspace.Project) (*config.Config, error
 		return nil, err
 	}
 	words, err := a.ofProject(dirs, host.Places(), p, cfg)
-	return words.cfg, err
+	return words.Config, err
 }
 
 // asUnbuilt keeps the error for wrong words what it is.

@@ -1,4 +1,4 @@
-package main
+package projects
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"cloister/api"
 	"cloister/config"
 	"cloister/host/taint"
+	"cloister/internal/hint"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/workspace"
@@ -18,7 +19,7 @@ import (
 
 // outerProject is a known project whose folder holds another project.
 type outerProject struct {
-	known known
+	known Known
 	root  string // the working tree around
 	under string // where the inner project lies in it
 }
@@ -37,12 +38,12 @@ func outerOf(d xdg.Dirs, places *taint.Register, p workspace.Project) ([]outerPr
 			if pin, ok := places.Pinned(at); ok && pin.Pin.Main != "" {
 				main = pin.Pin.Main
 			}
-			k, err := readKnown(projectFile(d, main))
+			k, err := read(fileOf(d, main))
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			if err != nil {
-				return nil, hinted(err, "it is a project around "+inner+", whose rules hold there too; start in it once: -C "+at)
+				return nil, hint.With(err, "it is a project around "+inner+", whose rules hold there too; start in it once: -C "+at)
 			}
 			under, err := filepath.Rel(at, inner)
 			if err != nil {
@@ -56,7 +57,7 @@ func outerOf(d xdg.Dirs, places *taint.Register, p workspace.Project) ([]outerPr
 
 // outerFiles are what the projects around a project take away from sessions in it: the
 // files for the guardian, and what they say of files. They give nothing.
-func (k known) outerFiles(d xdg.Dirs, places *taint.Register, p workspace.Project,
+func (k Known) outerFiles(d xdg.Dirs, places *taint.Register, p workspace.Project,
 	cfg *config.Config) ([]ownFile, error) {
 	around, err := outerOf(d, places, p)
 	if err != nil {
@@ -85,15 +86,6 @@ func (k known) outerFiles(d xdg.Dirs, places *taint.Register, p workspace.Projec
 		}
 	}
 	return out, nil
-}
-
-// sayOuter names the projects around, whose rules hold too.
-func (a *app) sayOuter(outer []protect.Outer) {
-	for i, o := range outer {
-		if i == 0 || outer[i-1].Root != o.Root {
-			a.notice("cloister: the rules of the project %s hold here too: this one lies inside it", o.Root)
-		}
-	}
 }
 
 // forGuardian are the files that the guardian keeps.

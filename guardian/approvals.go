@@ -12,6 +12,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/guardian/court"
+	"cloister/guardian/instance"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
@@ -235,7 +236,7 @@ func whoAnswers(r *http.Request, via string) string {
 		// A browser gets in by a link that only this user is given.
 		return fmt.Sprintf("uid %d via window %s", os.Getuid(), v.Key)
 	}
-	peer, ok := peerOf(r.Context())
+	peer, ok := instance.PeerOf(r.Context())
 	if !ok {
 		return "nobody known"
 	}

@@ -38,6 +38,8 @@ import (
 	"cloister/guardian/commands"
 	"cloister/guardian/events"
 	"cloister/guardian/hostcommands"
+	"cloister/guardian/instance"
+	"cloister/guardian/process"
 	"cloister/guardian/sealed"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/budget"
@@ -68,7 +70,7 @@ const (
 )
 
 // ErrAlreadyRunning says that another guardian has the socket.
-var ErrAlreadyRunning = errors.New("a guardian is already running")
+var ErrAlreadyRunning = instance.ErrTaken
 
 // Options of Run.
 type Options struct {
@@ -215,11 +217,11 @@ func run(ctx context.Context, o Options) error {
 		o.Adoption = defaultAdoption
 	}
 	if !o.Shared {
-		if err := harden(); err != nil {
+		if err := process.Harden(); err != nil {
 			return err
 		}
 	}
-	unlock, err := takeInstance(o.Dirs.Runtime)
+	unlock, err := instance.Take(o.Dirs.Runtime)
 	if err != nil {
 		return err
 	}
@@ -300,13 +302,13 @@ func (g *guardian) begin(ctx context.Context) error {
 
 // serve answers until the guardian's context ends.
 func (g *guardian) serve() error {
-	listener, err := listen(g.socket, g.log)
+	listener, err := instance.Listen(g.socket, g.log)
 	if err != nil {
 		return err
 	}
 	server := &http.Server{
 		Handler:           g.handler(),
-		ConnContext:       withPeer,
+		ConnContext:       instance.WithPeer,
 		BaseContext:       func(net.Listener) context.Context { return g.ctx },
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       time.Minute,

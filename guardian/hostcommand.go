@@ -8,6 +8,8 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/instance"
+	"cloister/guardian/process"
 	"cloister/internal/termsafe"
 	"cloister/policy"
 )
@@ -29,7 +31,7 @@ func (g *guardian) getCommand(_ http.ResponseWriter, r *http.Request) (any, erro
 // What a cloister had approved is no person. While one runs, a caller that is
 // gone is taken for its: it may have left the connection to its child.
 func (g *guardian) ofHostCommand(r *http.Request) bool {
-	peer, ok := peerOf(r.Context())
+	peer, ok := instance.PeerOf(r.Context())
 	if g.host.Running() == 0 || !ok {
 		return false
 	}
@@ -40,7 +42,7 @@ func (g *guardian) ofHostCommand(r *http.Request) bool {
 		if _, own := g.own.Load(pid); own {
 			return false // what the guardian itself started for the window
 		}
-		parent, known := parentOf(pid)
+		parent, known := process.ParentOf(pid)
 		if !known {
 			return true
 		}
@@ -51,7 +53,7 @@ func (g *guardian) ofHostCommand(r *http.Request) bool {
 
 // refusedByOrigin tells everybody who should know.
 func (g *guardian) refusedByOrigin(r *http.Request) {
-	peer, _ := peerOf(r.Context())
+	peer, _ := instance.PeerOf(r.Context())
 	g.notice(fmt.Sprintf("a host command (pid %d) called the guardian itself and was refused: %s %s", peer.PID, r.Method,
 		termsafe.Clip(termsafe.Text(r.URL.Path), 200)))
 	g.records.Note(context.WithoutCancel(r.Context()), audit.Event{

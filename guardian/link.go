@@ -20,6 +20,7 @@ import (
 	"cloister/egress"
 	"cloister/guardian/hostcommands"
 	"cloister/guardian/mcpservice"
+	"cloister/guardian/process"
 	"cloister/guardian/sealed"
 	"cloister/guardian/sessionctx"
 	"cloister/guardian/uploads"
@@ -51,7 +52,7 @@ type live struct {
 	adopted bool                           // from an earlier guardian
 	g       *guardian
 	rules   policyset.SessionRules
-	shim    *process
+	shim    *process.Process
 	ready   chan struct{} // closed when conn is set
 	conn    *passfd.Conn
 	hosts   map[string]string
@@ -84,7 +85,7 @@ type live struct {
 // serve handles frames until the session or the guardian ends.
 func (l *live) serve() {
 	defer close(l.gone)
-	defer l.shim.close()
+	defer l.shim.Close()
 	l.served.Go(l.tell)
 	unhook := context.AfterFunc(l.g.ctx, func() { _ = l.conn.EndRead() })
 	end, err := l.listen()

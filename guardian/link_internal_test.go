@@ -13,6 +13,7 @@ import (
 
 	"cloister/api"
 	"cloister/approval"
+	"cloister/guardian/process"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/passfd"
 	"cloister/session/stats"
@@ -38,7 +39,7 @@ func TestLastNumbers(t *testing.T) {
 	far := passfd.New(shim, nil, api.MaxFrame)
 	defer func() { _ = far.Close() }()
 
-	self, err := holdProcess(os.Getpid())
+	self, err := process.Hold(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ import (
 	"cloister/audit/recorder"
 	"cloister/config"
 	"cloister/guardian/hostcommands"
+	"cloister/guardian/instance"
+	"cloister/guardian/process"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/peercred"
 	"cloister/policy"
@@ -115,7 +117,7 @@ func TestServerIsNoPerson(t *testing.T) {
 		t.Fatalf("%+v, %v", said, err)
 	}
 	of := func(pid int) bool {
-		return g.ofHostCommand(req.WithContext(context.WithValue(t.Context(), peerKey{}, peercred.Cred{UID: os.Getuid(), PID: pid})))
+		return g.ofHostCommand(req.WithContext(context.WithValue(t.Context(), instance.PeerKey{}, peercred.Cred{UID: os.Getuid(), PID: pid})))
 	}
 	if !of(said.Result.PID) {
 		t.Error("what a server starts, and leaves in a session of its own, counts as a person")
@@ -129,7 +131,7 @@ func TestServerIsNoPerson(t *testing.T) {
 	if n := g.host.Running(); n != 0 {
 		t.Errorf("%d still count as running", n)
 	}
-	if parent, known := parentOf(said.Result.PID); known {
+	if parent, known := process.ParentOf(said.Result.PID); known {
 		t.Errorf("what the server left lives on, below %d", parent)
 	}
 }

@@ -13,8 +13,10 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/instance"
 	"cloister/guardian/mcpservice"
 	"cloister/guardian/placeholders"
+	"cloister/guardian/process"
 	"cloister/guardian/sealed"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/passfd"
@@ -39,7 +41,7 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	if r.Header.Get("Upgrade") != api.UpgradeProtocol {
 		return nil, api.BadRequest("open session: Upgrade: %s is missing", api.UpgradeProtocol)
 	}
-	peer, ok := peerOf(r.Context())
+	peer, ok := instance.PeerOf(r.Context())
 	if !ok {
 		return nil, api.BadRequest("open session: no peer credentials")
 	}
@@ -56,26 +58,26 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	}
 	defer g.links.Done()
 	g.refresh(r.Context())
-	shim, err := holdProcess(peer.PID)
+	shim, err := process.Hold(peer.PID)
 	if err != nil {
 		return nil, err
 	}
 	var secrets placeholders.Placed
 	if req.Network {
 		if err := g.unseal(&req); err != nil {
-			shim.close()
+			shim.Close()
 			return nil, err
 		}
 		in, err := g.policies.Current().Scope(req.Projects)
 		if err != nil {
-			shim.close()
+			shim.Close()
 			return nil, err
 		}
 		secrets = g.place(r.Context(), req.Project, in, req.Resume)
 	}
 	l, grant, err := g.grant(req, shim, peer.PID, secrets)
 	if err != nil {
-		shim.close()
+		shim.Close()
 		return nil, err
 	}
 	if l.conn, err = takeOver(w); err == nil {
@@ -86,7 +88,7 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 		if !g.passesOn(req) {
 			l.lose(err)
 		}
-		shim.close()
+		shim.Close()
 		close(l.gone)
 		g.forget(l)
 		return hijacked{}, nil
@@ -154,7 +156,7 @@ func check(req api.SessionRequest) error {
 
 // grant enters the session and records it. After an error nothing of it is
 // left but the record of a failed one.
-func (g *guardian) grant(req api.SessionRequest, shim *process, pid int,
+func (g *guardian) grant(req api.SessionRequest, shim *process.Process, pid int,
 	secrets placeholders.Placed) (*live, api.SessionGrant, error) {
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()

@@ -14,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/api/openapi"
 	"cloister/approval"
+	"cloister/guardian/instance"
 	"cloister/internal/source"
 	"cloister/policy"
 	"cloister/policyset"
@@ -175,7 +176,7 @@ func callerOf(r *http.Request) Caller {
 	if web.From(r.Context()) != nil {
 		return Window
 	}
-	if _, ok := peerOf(r.Context()); !ok {
+	if _, ok := instance.PeerOf(r.Context()); !ok {
 		return Nobody
 	}
 	if r.Host == "" || strings.ContainsAny(r.Host, ".:[") || r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
@@ -384,7 +385,7 @@ func (l *live) end(r *http.Request, req api.StopRequest) error {
 		return fmt.Errorf("stop session: %w", r.Context().Err())
 	case <-timer.C:
 	}
-	if err := l.shim.kill(); err != nil {
+	if err := l.shim.Kill(); err != nil {
 		return fmt.Errorf("stop session: kill its shim: %w", err)
 	}
 	select {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"cloister/internal/source"
+	"cloister/policy/cedarhost"
 	"cloister/policy/cedartext"
 
 	"github.com/cedar-policy/cedar-go"
@@ -41,15 +42,15 @@ func actionResources() map[string][]types.EntityType {
 
 // cedarSet is what the Cedar files come to.
 type cedarSet struct {
-	connect cedarGroup // those that judge connections
-	request cedarGroup // those that judge requests
-	rewrite cedarGroup // those that change requests
-	mcp     cedarGroup // those that judge calls to MCP servers
-	secret  cedarGroup // those that judge uses of secrets
-	listing cedarGroup // what these say of listings
-	hosts   *hostIndex // every Host that they name
-	rules   []*rule    // what is a plain rule in Cedar's words
-	ports   []uint16   // that any of them names
+	connect cedarGroup       // those that judge connections
+	request cedarGroup       // those that judge requests
+	rewrite cedarGroup       // those that change requests
+	mcp     cedarGroup       // those that judge calls to MCP servers
+	secret  cedarGroup       // those that judge uses of secrets
+	listing cedarGroup       // what these say of listings
+	hosts   *cedarhost.Index // every Host that they name
+	rules   []*rule          // what is a plain rule in Cedar's words
+	ports   []uint16         // that any of them names
 	notes   []Note
 	memo    memo
 
@@ -68,9 +69,9 @@ type cedarPolicy struct {
 	tier     tier
 	id       cedar.PolicyID
 	policy   *cedar.Policy
-	readPort bool      // a condition reads context.port
-	named    []hostLit // every Host it names
-	atPorts  []hostLit // of these, Host::"name:port"
+	readPort bool                // a condition reads context.port
+	named    []cedarhost.Literal // every Host it names
+	atPorts  []cedarhost.Literal // of these, Host::"name:port"
 	verdict  Verdict
 	change   *Rewrite // of a permit to rewrite
 }
@@ -87,7 +88,7 @@ func (g cedarGroup) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 }
 
 func loadCedar(files []CedarFile, servers map[string]*MCPServer) (*cedarSet, []error) {
-	set := &cedarSet{hosts: newHostIndex(), declared: slices.Collect(maps.Values(servers))}
+	set := &cedarSet{hosts: cedarhost.NewIndex(), declared: slices.Collect(maps.Values(servers))}
 	if len(files) == 0 {
 		return set, nil
 	}
@@ -151,7 +152,7 @@ type loader struct {
 
 	name     string
 	origin   source.Position
-	hosts    []hostLit
+	hosts    []cedarhost.Literal
 	mentions map[types.EntityType]bool // resource types that the policy names
 	readPort bool
 	// attributes of arguments that a condition reads; openly says that it reads any.
@@ -270,12 +271,12 @@ func (l *loader) keepPolicy(group *cedarGroup, tree *xast.Policy, t tier, v Verd
 		policy: cedar.NewPolicyFromAST((*ast.Policy)(tree)),
 	}
 	for _, h := range l.hosts {
-		l.set.hosts.add(h)
-		if h.port != 0 {
+		l.set.hosts.Add(h)
+		if h.Port != 0 {
 			p.atPorts = append(p.atPorts, h)
-			l.set.ports = append(l.set.ports, h.port)
+			l.set.ports = append(l.set.ports, h.Port)
 		}
-		if t == tierAllow && h.pattern.String() == "*" {
+		if t == tierAllow && h.Pattern.String() == "*" {
 			l.note(t, actionConnect, "permits every host")
 		}
 	}

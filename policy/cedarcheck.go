@@ -13,6 +13,7 @@ import (
 
 	"cloister/internal/authority"
 	"cloister/internal/nearest"
+	"cloister/policy/cedarhost"
 	"cloister/policy/cedartext"
 )
 
@@ -234,7 +235,7 @@ func (l *loader) checkEntity(u types.EntityUID) {
 	case !slices.Contains(entityTypes(), string(c.Type)):
 		l.checkType(u.Type)
 	case c.Type == "Host":
-		lit, err := parseHostLit(string(c.ID))
+		lit, err := cedarhost.Parse(string(c.ID))
 		if err != nil {
 			l.bad(quoted(u.ID), err.Error(), "")
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/cedar-policy/cedar-go/types"
 
 	"cloister/internal/authority"
+	"cloister/policy/cedarhost"
 )
 
 // cedarFound is what the Cedar policies say of one destination.
@@ -51,7 +52,7 @@ func (s *cedarSet) world(r Request) *world {
 		},
 		host: types.Entity{
 			UID:     types.NewEntityUID("Host", types.String(r.Authority.String())),
-			Parents: types.NewEntityUIDSet(s.hosts.matching(r.Authority)...),
+			Parents: types.NewEntityUIDSet(s.hosts.Matching(r.Authority)...),
 		},
 	}
 }
@@ -283,7 +284,7 @@ func (g cedarGroup) opens(a authority.Authority) *cedarPolicy {
 }
 
 func (p *cedarPolicy) names(a authority.Authority) bool {
-	return slices.ContainsFunc(p.named, func(h hostLit) bool { return h.atPort(a.Port()) && h.pattern.Match(a.Host()) })
+	return slices.ContainsFunc(p.named, func(h cedarhost.Literal) bool { return h.AtPort(a.Port()) && h.Pattern.Match(a.Host()) })
 }
 
 // speaksOf holds a permit that says nothing of ports to 443 and 80, like a
@@ -294,7 +295,7 @@ func (p *cedarPolicy) speaksOf(a authority.Authority) bool {
 		return true
 	}
 	for _, h := range p.atPorts {
-		if h.port == a.Port() && h.pattern.Match(a.Host()) {
+		if h.Port == a.Port() && h.Pattern.Match(a.Host()) {
 			return true
 		}
 	}

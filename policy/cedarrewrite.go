@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 
+	"cloister/policy/cedarhost"
+
 	"github.com/cedar-policy/cedar-go/types"
 	xast "github.com/cedar-policy/cedar-go/x/exp/ast"
 )
@@ -167,9 +169,9 @@ func canonicalUID(u types.EntityUID) types.EntityUID {
 	if u.Type != "Host" {
 		return u
 	}
-	lit, err := parseHostLit(string(u.ID))
+	lit, err := cedarhost.Parse(string(u.ID))
 	if err != nil {
 		return u // checkWords has refused it
 	}
-	return lit.uid()
+	return lit.UID()
 }

@@ -284,8 +284,8 @@ func (l *loader) keepRewrite(tree *xast.Policy, t tier, v Verdict, explicit bool
 		policy: cedar.NewPolicyFromAST((*ast.Policy)(&lowered)),
 	}
 	for _, h := range l.hosts {
-		l.set.hosts.add(h)
-		if h.port != 0 {
+		l.set.hosts.Add(h)
+		if h.Port != 0 {
 			p.atPorts = append(p.atPorts, h)
 		}
 	}

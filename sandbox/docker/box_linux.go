@@ -13,6 +13,7 @@ import (
 
 	"cloister/internal/peercred"
 	"cloister/sandbox"
+	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
 	"cloister/sandbox/relay"
 	"cloister/sandbox/streams"
@@ -205,9 +206,9 @@ func (b *box) listen() {
 
 // fate says why a container ended that no one here ended.
 func (b *box) fate() error {
-	ctx, cancel := context.WithTimeoutCause(b.ctx, b.a.soon(), errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(b.ctx, b.a.Soon(), engine.ErrNoAnswer)
 	defer cancel()
-	if _, err := b.a.ping(ctx); err != nil {
+	if _, err := b.a.Ping(ctx); err != nil {
 		return fmt.Errorf("the cloister's container was ended from outside: %w", err)
 	}
 	return errors.New("the cloister's container was ended from outside: the engine was restarted, or somebody removed it")
@@ -220,7 +221,7 @@ func (b *box) removed() error {
 		go func() { errs <- b.a.remove(b.ctx, id) }()
 	}
 	err := errors.Join(<-errs, <-errs)
-	b.a.close()
+	b.a.Close()
 	return b.doors.after(err)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"cloister/sandbox"
 	"cloister/sandbox/docker/definition"
+	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
 	"cloister/sandbox/gate"
 )
@@ -70,7 +71,7 @@ func (d *Driver) Build(ctx context.Context, b Build) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer a.close()
+	defer a.Close()
 	for _, o := range from {
 		if o.Stage {
 			continue // its own, or scratch
@@ -173,13 +174,13 @@ func (a *api) pull(ctx context.Context, name string) error {
 		ref, tag = name[:i], name[i+1:]
 	}
 	q := url.Values{"fromImage": {ref}, "tag": {tag}}
-	resp, err := a.do(ctx, http.MethodPost, "/"+a.version+"/images/create?"+q.Encode(), nil, "")
+	resp, err := a.Do(ctx, http.MethodPost, "/"+a.version+"/images/create?"+q.Encode(), nil, "")
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusBadRequest {
-		return a.read(ctx, resp, nil)
+		return a.Read(ctx, resp, nil)
 	}
 	_, err = a.words(ctx, resp.Body, io.Discard)
 	return err
@@ -295,13 +296,13 @@ func (a *api) build(ctx context.Context, b Build, border string) (string, error)
 	if border != "" {
 		q.Set("t", b.Image)
 	}
-	resp, err := a.do(ctx, http.MethodPost, "/"+a.version+"/build?"+q.Encode(), r, "application/x-tar")
+	resp, err := a.Do(ctx, http.MethodPost, "/"+a.version+"/build?"+q.Encode(), r, "application/x-tar")
 	if err != nil {
 		return "", err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusBadRequest {
-		return "", a.read(ctx, resp, nil)
+		return "", a.Read(ctx, resp, nil)
 	}
 	steps := &steps{w: b.Output}
 	id, err := a.words(ctx, resp.Body, steps)
@@ -309,7 +310,7 @@ func (a *api) build(ctx context.Context, b Build, border string) (string, error)
 		return "", errors.Join(&FailedBuild{err}, a.forget(ctx, steps.made, before))
 	}
 	if !strings.HasPrefix(id, "sha256:") {
-		return "", a.notAnEngine(fmt.Sprintf("it built an image as %q", id))
+		return "", a.NotAnEngine(fmt.Sprintf("it built an image as %q", id))
 	}
 	return id, nil
 }
@@ -362,7 +363,7 @@ func (a *api) words(ctx context.Context, r io.Reader, w io.Writer) (id string, e
 		if err := lines.Decode(&word); errors.Is(err, io.EOF) {
 			return id, nil
 		} else if err != nil {
-			return "", a.explain(ctx, err)
+			return "", a.Explain(ctx, err)
 		}
 		if word.Error != "" {
 			return "", errors.New(word.Error)
@@ -406,7 +407,7 @@ func (a *api) forget(ctx context.Context, made []string, before map[string]bool)
 		if err == nil && !before[i.ID] && len(i.RepoTags) == 0 {
 			err = a.call(ctx, http.MethodDelete, "/images/"+i.ID+"?noprune=1", nil, nil)
 		}
-		if err != nil && !isStatus(err, http.StatusNotFound) && !isStatus(err, http.StatusConflict) {
+		if err != nil && !engine.IsStatus(err, http.StatusNotFound) && !engine.IsStatus(err, http.StatusConflict) {
 			errs = append(errs, fmt.Errorf("remove what a failed build made: %w", err))
 		}
 	}
@@ -430,12 +431,12 @@ func (d *Driver) Export(ctx context.Context, id string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := a.do(ctx, http.MethodGet, "/"+a.version+"/images/"+url.PathEscape(id)+"/get", nil, "")
+	resp, err := a.Do(ctx, http.MethodGet, "/"+a.version+"/images/"+url.PathEscape(id)+"/get", nil, "")
 	if err == nil && resp.StatusCode >= http.StatusBadRequest {
-		err = errors.Join(a.read(ctx, resp, nil), resp.Body.Close())
+		err = errors.Join(a.Read(ctx, resp, nil), resp.Body.Close())
 	}
 	if err != nil {
-		a.close()
+		a.Close()
 		return nil, fmt.Errorf("take the image from the engine: %w", err)
 	}
 	return resp.Body, nil
@@ -448,7 +449,7 @@ func (d *Driver) Forget(ctx context.Context, r sandbox.Root, names []string) (bo
 	if err != nil {
 		return false, err
 	}
-	defer a.close()
+	defer a.Close()
 	found := false
 	for _, name := range append([]string{rootImage(r)}, names...) {
 		i, err := a.inspect(ctx, name)
@@ -476,7 +477,7 @@ func (d *Driver) ForgetBuilt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	for _, label := range []string{labelBuilt, labelRoot} {
 		var list []struct {
 			ID string `json:"Id"`
@@ -487,7 +488,7 @@ func (d *Driver) ForgetBuilt(ctx context.Context) error {
 		}
 		for _, i := range list {
 			err := a.call(ctx, http.MethodDelete, "/images/"+i.ID+"?force=1", nil, nil)
-			if err != nil && !isStatus(err, http.StatusNotFound) {
+			if err != nil && !engine.IsStatus(err, http.StatusNotFound) {
 				return fmt.Errorf("remove %s from the engine: %w", i.ID, err)
 			}
 		}

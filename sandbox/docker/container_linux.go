@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
 	"cloister/sandbox/seccomp"
 )
@@ -227,7 +228,7 @@ type created struct {
 // keep.
 func (a *api) create(ctx context.Context, s sandbox.Spec, role string, body object) (string, error) {
 	var c created
-	if a.podman {
+	if a.Podman {
 		if err := ownBounds(body); err != nil {
 			return "", err
 		}
@@ -237,8 +238,8 @@ func (a *api) create(ctx context.Context, s sandbox.Spec, role string, body obje
 	ctx = context.WithoutCancel(ctx)
 	path := "/containers/create?name=" + url.QueryEscape(containerName(s, role))
 	if err := a.call(ctx, http.MethodPost, path, body, &c); err != nil {
-		_, refused := errors.AsType[*apiError](err)
-		if _, unasked := errors.AsType[*unaskedError](err); refused || unasked {
+		_, refused := errors.AsType[*engine.Error](err)
+		if _, unasked := errors.AsType[*engine.Unasked](err); refused || unasked {
 			return "", err
 		}
 		return "", &unsureError{err}
@@ -279,20 +280,20 @@ func (a *api) removeIfThere(ctx context.Context, id string) (known bool, err err
 		switch {
 		case err == nil:
 			return true, nil
-		case isStatus(err, http.StatusNotFound):
+		case engine.IsStatus(err, http.StatusNotFound):
 			return known, nil
-		case isStatus(err, http.StatusConflict):
+		case engine.IsStatus(err, http.StatusConflict):
 			// Someone else removes it, and may fail: what the wait says is not enough.
 			known = true
 			if werr := a.call(ctx, http.MethodPost, "/containers/"+id+"/wait?condition=removed", nil, nil); werr != nil &&
-				!isStatus(werr, http.StatusNotFound) {
+				!engine.IsStatus(werr, http.StatusNotFound) {
 				return true, fmt.Errorf("remove container: %w", werr)
 			}
 		}
 		// An engine fails while a container is just ending by itself: Podman always,
 		// Docker once in a thousand runs of a busy machine.
-		again := isStatus(err, http.StatusConflict) || isStatus(err, http.StatusInternalServerError)
-		if !again || time.Since(began) > answerWithin {
+		again := engine.IsStatus(err, http.StatusConflict) || engine.IsStatus(err, http.StatusInternalServerError)
+		if !again || time.Since(began) > engine.AnswerWithin {
 			return true, fmt.Errorf("remove container: %w", err)
 		}
 		<-time.After(50 * time.Millisecond)
@@ -316,10 +317,10 @@ func (a *api) over(ctx context.Context, id string) (text string, ended bool) {
 		}
 	}
 	if err := a.call(ctx, http.MethodGet, "/containers/"+id+"/json", nil, &c); err != nil {
-		if isStatus(err, http.StatusNotFound) {
+		if engine.IsStatus(err, http.StatusNotFound) {
 			return "it is gone", true
 		}
-		_, refused := errors.AsType[*apiError](err)
+		_, refused := errors.AsType[*engine.Error](err)
 		return err.Error(), !refused
 	}
 	return endText(c.State.Error, c.State.OOMKilled, c.State.ExitCode),

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cloister/sandbox"
+	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
 )
 
@@ -39,7 +40,7 @@ type Driver struct {
 }
 
 // New gives the driver. It reaches nothing yet.
-func New(o Options) *Driver { return &Driver{o, answerWithin} }
+func New(o Options) *Driver { return &Driver{o, engine.AnswerWithin} }
 
 // Name is "docker".
 func (*Driver) Name() string { return "docker" }

@@ -25,6 +25,6 @@ func Remove(d *Driver, id string) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	return a.remove(context.Background(), id)
 }

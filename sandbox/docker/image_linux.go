@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/docker/engine"
 )
 
 // gateImage is empty: the gate is this program alone, bound into it.
@@ -58,7 +59,7 @@ func (*NoImage) Hints() []string {
 func (a *api) inspect(ctx context.Context, name string) (engineImage, error) {
 	var i engineImage
 	err := a.call(ctx, http.MethodGet, "/images/"+url.PathEscape(name)+"/json", nil, &i)
-	if isStatus(err, http.StatusNotFound) {
+	if engine.IsStatus(err, http.StatusNotFound) {
 		return i, &NoImage{name}
 	}
 	return i, err
@@ -107,7 +108,7 @@ func (d *Driver) Find(ctx context.Context, name string) (sandbox.Root, []string,
 	if err != nil {
 		return none, nil, err
 	}
-	defer a.close()
+	defer a.Close()
 	i, err := a.inspect(ctx, name)
 	if err != nil {
 		return none, nil, err
@@ -131,7 +132,7 @@ func (d *Driver) Give(ctx context.Context, r sandbox.Root, say func(string)) err
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	if id, err := a.given(ctx, r); err != nil || id != "" {
 		return err
 	}
@@ -157,21 +158,21 @@ func (a *api) load(ctx context.Context, r sandbox.Root) (string, error) {
 func (a *api) importTar(ctx context.Context, r io.Reader, name string, changes ...string) (string, error) {
 	// The tag stands in repo: Podman looks at no other.
 	q := url.Values{"fromSrc": {"-"}, "repo": {name}, "changes": changes}
-	resp, err := a.do(ctx, http.MethodPost, "/"+a.version+"/images/create?"+q.Encode(), r, "application/x-tar")
+	resp, err := a.Do(ctx, http.MethodPost, "/"+a.version+"/images/create?"+q.Encode(), r, "application/x-tar")
 	if err != nil {
 		return "", err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusBadRequest {
-		return "", a.read(ctx, resp, nil)
+		return "", a.Read(ctx, resp, nil)
 	}
 	id := ""
-	for words := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)); ; {
+	for words := json.NewDecoder(io.LimitReader(resp.Body, engine.MaxAnswer)); ; {
 		var word struct{ Status, Error string }
 		if err := words.Decode(&word); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return "", a.explain(ctx, err)
+			return "", a.Explain(ctx, err)
 		}
 		if word.Error != "" {
 			return "", errors.New(word.Error)
@@ -179,7 +180,7 @@ func (a *api) importTar(ctx context.Context, r io.Reader, name string, changes .
 		id = word.Status
 	}
 	if !strings.HasPrefix(id, "sha256:") {
-		return "", a.notAnEngine(fmt.Sprintf("it imported an image as %q", id))
+		return "", a.NotAnEngine(fmt.Sprintf("it imported an image as %q", id))
 	}
 	return id, nil
 }
@@ -247,7 +248,7 @@ func writeTar(ctx context.Context, w io.Writer, root string) error {
 // createGate creates the gate's container, and its image where it is missing.
 func (a *api) createGate(ctx context.Context, s sandbox.Spec, body object) (string, error) {
 	id, err := a.create(ctx, s, "gate", body)
-	if !isStatus(err, http.StatusNotFound) {
+	if !engine.IsStatus(err, http.StatusNotFound) {
 		return id, err
 	}
 	var empty bytes.Buffer

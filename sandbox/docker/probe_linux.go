@@ -43,7 +43,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	var i info
 	a, err := d.connect(ctx)
 	if err == nil {
-		defer a.close()
+		defer a.Close()
 		err = a.call(ctx, http.MethodGet, "/info", nil, &i)
 	}
 	if err == nil && (i.has("rootless") || i.has("userns")) {
@@ -59,7 +59,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	}
 	engine.Evidence = fmt.Sprintf("version %s, API %s, cgroup v%s, runc %.12s", i.ServerVersion,
 		strings.TrimPrefix(a.version, "v"), orOne(i.CgroupVersion), i.RuncCommit.ID)
-	if a.podman && !cgroup.Unified() {
+	if a.Podman && !cgroup.Unified() {
 		engine.Evidence += "; Podman gives no cgroup namespace here: the group's name is seen inside"
 	}
 	add(engine)

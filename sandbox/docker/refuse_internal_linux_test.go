@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"cloister/sandbox"
+	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
 )
 
@@ -182,7 +183,7 @@ func TestProgram(t *testing.T) {
 
 func TestSocketOf(t *testing.T) {
 	for host, want := range map[string]string{"": "/run/docker.sock", "unix:///x/y": "/x/y", "tcp://192.0.2.1:2375": "", "ssh://host": "", "unix://relative": ""} {
-		got, err := SocketOf(host)
+		got, err := engine.SocketOf(host)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", host, got, err)
 		}
@@ -254,7 +255,7 @@ func TestProcessors(t *testing.T) {
 func TestAttended(t *testing.T) {
 	pinged := make(chan struct{})
 	var gone atomic.Bool
-	e := &engine{within: time.Millisecond, http: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	e := &engine.Client{Within: time.Millisecond, HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodDelete {
 			<-pinged
 			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
@@ -265,7 +266,7 @@ func TestAttended(t *testing.T) {
 		gone.Store(true)
 		return nil, r.Context().Err()
 	})}}
-	if err := e.call(t.Context(), http.MethodDelete, "/x", nil, nil); err != nil {
+	if err := e.Call(t.Context(), http.MethodDelete, "/x", nil, nil); err != nil {
 		t.Error(err)
 	}
 	if !gone.Load() {
@@ -285,7 +286,7 @@ func TestSweptLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := &start{d: d, a: &api{newEngine(d.o.Socket), "v1.41"}, doors: doors, agent: "aaaa", gate: "bbbb"}
+	st := &start{d: d, a: &api{engine.New(d.o.Socket), "v1.41"}, doors: doors, agent: "aaaa", gate: "bbbb"}
 	if err := st.undo(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no engine") || !strings.Contains(err.Error(), "the guardian removes it as soon as it can") {
 		t.Errorf("without an engine: %v", err)
 	}
@@ -343,13 +344,13 @@ func TestUnsure(t *testing.T) {
 		{"nobody listens", closed.Addr().String(), false},
 		{"dies", serve(t, answer("1.41")), true},
 	} {
-		a := &api{newEngine(tt.socket), "v1.41"}
+		a := &api{engine.New(tt.socket), "v1.41"}
 		_, err := a.create(t.Context(), sandbox.Spec{}, "init", object{})
 		u, ok := errors.AsType[*sandbox.Unsupported](err)
 		if _, unsure := errors.AsType[*unsureError](err); unsure != tt.want || !ok || u.Fix == "" {
 			t.Errorf("%s: unsure %v, %v", tt.name, unsure, err)
 		}
-		a.close()
+		a.Close()
 	}
 }
 
@@ -417,7 +418,7 @@ func TestSweepOfOneThatBegins(t *testing.T) {
 // engine's wait for it ends all the same.
 func TestRemoveFailsElsewhere(t *testing.T) {
 	var asked []string
-	a := &api{engine: newEngine(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a := &api{Client: engine.New(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Method)
 		switch {
 		case r.Method == http.MethodPost:
@@ -439,7 +440,7 @@ func TestRemoveFailsElsewhere(t *testing.T) {
 // itself, and can a moment later.
 func TestRemoveWhileItEnds(t *testing.T) {
 	asked := 0
-	a := &api{engine: newEngine(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a := &api{Client: engine.New(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked++; r.Method != http.MethodDelete || asked < 3 {
 			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = io.WriteString(w, `{"message":"cannot remove: it is not running"}`)

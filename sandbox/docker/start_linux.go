@@ -19,28 +19,29 @@ import (
 	"cloister/internal/passfd"
 	"cloister/internal/peercred"
 	"cloister/sandbox"
+	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
 	"cloister/sandbox/gate"
 )
 
 // api is the engine in a version that both speak.
 type api struct {
-	*engine
+	*engine.Client
 	version string
 }
 
 func (a *api) call(ctx context.Context, method, path string, in, out any) error {
-	return a.engine.call(ctx, method, "/"+a.version+path, in, out)
+	return a.Client.Call(ctx, method, "/"+a.version+path, in, out)
 }
 
 func (d *Driver) connect(ctx context.Context) (*api, error) {
-	e := newEngine(d.o.Socket)
-	e.within = d.within
-	ctx, cancel := context.WithTimeoutCause(ctx, e.soon(), errNoAnswer)
+	e := engine.New(d.o.Socket)
+	e.Within = d.within
+	ctx, cancel := context.WithTimeoutCause(ctx, e.Soon(), engine.ErrNoAnswer)
 	defer cancel()
-	version, err := e.ping(ctx)
+	version, err := e.Ping(ctx)
 	if err != nil {
-		e.close()
+		e.Close()
 		return nil, fmt.Errorf("start docker: %w", err)
 	}
 	return &api{e, version}, nil
@@ -131,7 +132,7 @@ func (st *start) undo(ctx context.Context) error {
 		f.Close()
 	}
 	err := st.removeAll(ctx)
-	st.a.close()
+	st.a.Close()
 	switch {
 	case st.doors == nil:
 		return err
@@ -154,9 +155,9 @@ func (st *start) removeAll(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	within, cancel := context.WithTimeoutCause(ctx, st.a.soon(), errNoAnswer)
+	within, cancel := context.WithTimeoutCause(ctx, st.a.Soon(), engine.ErrNoAnswer)
 	defer cancel()
-	if _, err := st.a.ping(within); err != nil {
+	if _, err := st.a.Ping(within); err != nil {
 		return err
 	}
 	var errs []error
@@ -250,13 +251,13 @@ func (st *start) createAgent(ctx context.Context, program string) (string, error
 	if err != nil {
 		return "", err
 	}
-	if st.a.podman {
+	if st.a.Podman {
 		if err := profileAsFile(body, filepath.Join(st.doors.dir, noteProfile)); err != nil {
 			return "", err
 		}
 	}
 	id, err := st.a.create(ctx, st.spec, inside.RoleInit, body)
-	if isStatus(err, http.StatusNotFound) {
+	if engine.IsStatus(err, http.StatusNotFound) {
 		err = &NoImage{image}
 	}
 	return id, err
@@ -333,7 +334,7 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 		err = errors.New("something else than the container came in")
 	}
 	if err == nil {
-		err = errors.Join(checkIDs(m.Hello.IDs), checkSpaces(m.Hello.Spaces, st.a.podman, cgroup.Unified()), checkGiven(m.Hello.Lacks))
+		err = errors.Join(checkIDs(m.Hello.IDs), checkSpaces(m.Hello.Spaces, st.a.Podman, cgroup.Unified()), checkGiven(m.Hello.Lacks))
 	}
 	if err != nil {
 		c.Close()

@@ -93,7 +93,7 @@ func (d *Driver) sweep(ctx context.Context, folders []string) error {
 	if err != nil {
 		return fmt.Errorf("sweep containers: %w", err)
 	}
-	defer a.close()
+	defer a.Close()
 	filters, err := json.Marshal(map[string][]string{"label": {labelInstance + "=" + d.instance()}})
 	if err != nil {
 		return err

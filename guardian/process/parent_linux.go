@@ -1,4 +1,4 @@
-package guardian
+package process
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parentOf is a process's parent, 0 where there is none in sight; known is false
+// ParentOf is a process's parent, 0 where there is none in sight; known is false
 // of a process that is gone.
-func parentOf(pid int) (parent int, known bool) {
+func ParentOf(pid int) (parent int, known bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		// Other people's may be hidden (proc(5), hidepid), and are not gone.

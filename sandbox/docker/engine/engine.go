@@ -1,4 +1,10 @@
-package docker
+// Package engine calls the API of a container engine over its socket.
+//
+// It promises that each call is bounded in time and size, and that an answer which is not an
+// engine's is an error with advice. It knows no container of Cloister's: package docker does.
+//
+// Most readers want [New] and [Client.Call].
+package engine
 
 import (
 	"bytes"
@@ -20,14 +26,14 @@ import (
 	"cloister/sandbox"
 )
 
-// engine is the Engine API over its socket. Only what a driver needs is here:
+// Client is the Engine API over its socket. Only what a driver needs is here:
 // the client library would bring 18 modules and their start-up into every run
 // (docs/decisions/0015).
-type engine struct {
+type Client struct {
 	socket string
-	http   *http.Client
-	within time.Duration // bounds each call: an engine that hangs is refused by name
-	podman bool          // it is Podman's compatible socket
+	HTTP   *http.Client
+	Within time.Duration // bounds each call: an engine that hangs is refused by name
+	Podman bool          // it is Podman's compatible socket
 }
 
 // The versions of the API that are spoken: 1.41 came with Engine 20.10 and brought
@@ -37,14 +43,14 @@ const (
 	newestAPI = 44
 )
 
-// answerWithin is longer than a busy engine takes to answer.
-const answerWithin = 20 * time.Second
+// AnswerWithin is longer than a busy engine takes to answer.
+const AnswerWithin = 20 * time.Second
 
 // removeWithin is for what can be a million files on a busy disk.
 const removeWithin = 2 * time.Minute
 
-func newEngine(socket string) *engine {
-	return &engine{socket: socket, within: answerWithin, http: &http.Client{Transport: &http.Transport{
+func New(socket string) *Client {
+	return &Client{socket: socket, Within: AnswerWithin, HTTP: &http.Client{Transport: &http.Transport{
 		DisableCompression: true, MaxIdleConnsPerHost: 4,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
@@ -52,41 +58,41 @@ func newEngine(socket string) *engine {
 	}}}
 }
 
-func (e *engine) close() { e.http.CloseIdleConnections() }
+func (e *Client) Close() { e.HTTP.CloseIdleConnections() }
 
-// apiError is the engine's refusal.
-type apiError struct {
+// Error is the engine's refusal.
+type Error struct {
 	Status  int
 	Message string
 }
 
-func (e *apiError) Error() string { return e.Message }
+func (e *Error) Error() string { return e.Message }
 
-func isStatus(err error, status int) bool {
-	refused, ok := errors.AsType[*apiError](err)
+func IsStatus(err error, status int) bool {
+	refused, ok := errors.AsType[*Error](err)
 	return ok && refused.Status == status
 }
 
-// ping finds the version of the API to speak.
-func (e *engine) ping(ctx context.Context) (version string, err error) {
-	resp, err := e.do(ctx, http.MethodGet, "/_ping", nil, "")
+// Ping finds the version of the API to speak.
+func (e *Client) Ping(ctx context.Context) (version string, err error) {
+	resp, err := e.Do(ctx, http.MethodGet, "/_ping", nil, "")
 	if err != nil {
 		return "", err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 	if err != nil {
-		return "", e.explain(ctx, err)
+		return "", e.Explain(ctx, err)
 	}
-	e.podman = resp.Header.Get("Libpod-Api-Version") != ""
+	e.Podman = resp.Header.Get("Libpod-Api-Version") != ""
 	offered := resp.Header.Get("Api-Version")
 	if offered == "" || resp.StatusCode == http.StatusOK && strings.TrimSpace(string(text)) != "OK" {
-		return "", e.notAnEngine("it answers as something else does")
+		return "", e.NotAnEngine("it answers as something else does")
 	}
 	major, minor, _ := strings.Cut(offered, ".")
 	n, err := strconv.Atoi(minor)
 	if err != nil || major != "1" {
-		return "", e.notAnEngine(fmt.Sprintf("it names the version %q", offered))
+		return "", e.NotAnEngine(fmt.Sprintf("it names the version %q", offered))
 	}
 	if n < oldestAPI {
 		return "", &sandbox.Unsupported{
@@ -97,12 +103,12 @@ func (e *engine) ping(ctx context.Context) (version string, err error) {
 	return "v1." + strconv.Itoa(min(n, newestAPI)), nil
 }
 
-func (e *engine) notAnEngine(why string) error {
+func (e *Client) NotAnEngine(why string) error {
 	return &sandbox.Unsupported{Guarantee: "engine", Reason: e.socket + " is no Docker engine: " + why,
 		Fix: "point DOCKER_HOST to the engine's socket, such as unix:///run/docker.sock"}
 }
 
-func (e *engine) do(ctx context.Context, method, path string, body io.Reader, kind string) (*http.Response, error) {
+func (e *Client) Do(ctx context.Context, method, path string, body io.Reader, kind string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://engine"+path, body)
 	if err != nil {
 		return nil, err
@@ -110,25 +116,25 @@ func (e *engine) do(ctx context.Context, method, path string, body io.Reader, ki
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}
-	resp, err := e.http.Do(r)
+	resp, err := e.HTTP.Do(r)
 	if err != nil {
 		op, ok := errors.AsType[*net.OpError](err)
-		if err = e.explain(ctx, err); ok && op.Op == "dial" {
-			err = &unaskedError{err}
+		if err = e.Explain(ctx, err); ok && op.Op == "dial" {
+			err = &Unasked{err}
 		}
 		return nil, err
 	}
 	return resp, nil
 }
 
-// unaskedError is why an engine was not reached: it was sent nothing.
-type unaskedError struct{ error }
+// Unasked is why an engine was not reached: it was sent nothing.
+type Unasked struct{ error }
 
-func (e *unaskedError) Unwrap() error { return e.error }
+func (e *Unasked) Unwrap() error { return e.error }
 
-// call asks for one thing. in and out may be nil.
-func (e *engine) call(ctx context.Context, method, path string, in, out any) error {
-	within := e.within
+// Call asks for one thing. in and out may be nil.
+func (e *Client) Call(ctx context.Context, method, path string, in, out any) error {
+	within := e.Within
 	var attended sync.WaitGroup
 	defer attended.Wait()
 	alive, giveUp := context.WithCancelCause(ctx)
@@ -137,7 +143,7 @@ func (e *engine) call(ctx context.Context, method, path string, in, out any) err
 		within = removeWithin
 		attended.Go(func() { e.attend(alive, giveUp) })
 	}
-	ctx, cancel := context.WithTimeoutCause(alive, within, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(alive, within, ErrNoAnswer)
 	defer cancel()
 	var body io.Reader
 	kind := ""
@@ -148,30 +154,30 @@ func (e *engine) call(ctx context.Context, method, path string, in, out any) err
 		}
 		body, kind = bytes.NewReader(text), "application/json"
 	}
-	resp, err := e.do(ctx, method, path, body, kind)
+	resp, err := e.Do(ctx, method, path, body, kind)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	return e.read(ctx, resp, out)
+	return e.Read(ctx, resp, out)
 }
 
 // attend gives up on an engine that answers nothing else meanwhile: what it removes
 // may take long, and one that hangs removes nothing.
-func (e *engine) attend(ctx context.Context, giveUp context.CancelCauseFunc) {
+func (e *Client) attend(ctx context.Context, giveUp context.CancelCauseFunc) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(e.soon()):
+		case <-time.After(e.Soon()):
 		}
-		within, cancel := context.WithTimeout(ctx, e.soon())
-		resp, err := e.do(within, http.MethodGet, "/_ping", nil, "")
+		within, cancel := context.WithTimeout(ctx, e.Soon())
+		resp, err := e.Do(within, http.MethodGet, "/_ping", nil, "")
 		if err == nil {
 			resp.Body.Close()
 		}
 		if cancel(); err != nil {
-			giveUp(errNoAnswer)
+			giveUp(ErrNoAnswer)
 			return
 		}
 	}
@@ -180,17 +186,17 @@ func (e *engine) attend(ctx context.Context, giveUp context.CancelCauseFunc) {
 // pingWithin bounds the first word: an engine that hangs answers nothing at all.
 const pingWithin = 5 * time.Second
 
-func (e *engine) soon() time.Duration { return min(e.within, pingWithin) }
+func (e *Client) Soon() time.Duration { return min(e.Within, pingWithin) }
 
-var errNoAnswer = errors.New("the engine does not answer")
+var ErrNoAnswer = errors.New("the engine does not answer")
 
-// maxAnswer bounds what is read of an answer: the list of a thousand containers.
-const maxAnswer = 16 << 20
+// MaxAnswer bounds what is read of an answer: the list of a thousand containers.
+const MaxAnswer = 16 << 20
 
-func (e *engine) read(ctx context.Context, resp *http.Response, out any) error {
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+func (e *Client) Read(ctx context.Context, resp *http.Response, out any) error {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer))
 	if err != nil {
-		return e.explain(ctx, err)
+		return e.Explain(ctx, err)
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		var said struct {
@@ -199,23 +205,23 @@ func (e *engine) read(ctx context.Context, resp *http.Response, out any) error {
 		if json.Unmarshal(text, &said) != nil || said.Message == "" {
 			said.Message = resp.Status
 		}
-		return &apiError{resp.StatusCode, said.Message}
+		return &Error{resp.StatusCode, said.Message}
 	}
 	if out == nil || len(text) == 0 {
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return e.notAnEngine("its answer cannot be read: " + err.Error())
+		return e.NotAnEngine("its answer cannot be read: " + err.Error())
 	}
 	return nil
 }
 
-// explain puts the ways in which a socket fails into words.
-func (e *engine) explain(ctx context.Context, err error) error {
+// Explain puts the ways in which a socket fails into words.
+func (e *Client) Explain(ctx context.Context, err error) error {
 	u := &sandbox.Unsupported{Guarantee: "engine"}
 	var timeout net.Error
 	switch {
-	case errors.Is(context.Cause(ctx), errNoAnswer):
+	case errors.Is(context.Cause(ctx), ErrNoAnswer):
 		u.Reason, u.Fix = "the engine at "+e.socket+" does not answer", "restart it, or use --isolation native"
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -238,7 +244,7 @@ func (e *engine) explain(ctx context.Context, err error) error {
 		if wrong, ok := errors.AsType[*url.Error](err); ok {
 			err = wrong.Err
 		}
-		return e.notAnEngine(err.Error())
+		return e.NotAnEngine(err.Error())
 	}
 	return u
 }

@@ -1,4 +1,12 @@
-package guardian
+// Package instance makes one process the only guardian of a folder, and listens there for
+// processes of its own user alone.
+//
+// It promises that a second guardian does not start beside the first, and that every
+// connection is of that user, with the peer's identity as the kernel gives it in its context.
+// It reads no request.
+//
+// Most readers want [Take], [Listen] and [PeerOf].
+package instance
 
 import (
 	"context"
@@ -16,9 +24,12 @@ import (
 	"cloister/internal/xdg"
 )
 
-// takeInstance makes dir a private folder and this process the only guardian
+// ErrTaken reports that another guardian has the folder.
+var ErrTaken = errors.New("a guardian is already running")
+
+// Take makes dir a private folder and this process the only guardian
 // in it. The lock goes with the process, however it ends.
-func takeInstance(dir string) (unlock func(), err error) {
+func Take(dir string) (unlock func(), err error) {
 	if err := xdg.Private(dir, os.Getuid()); err != nil {
 		return nil, err
 	}
@@ -29,7 +40,7 @@ func takeInstance(dir string) (unlock func(), err error) {
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = ErrAlreadyRunning
+		err = ErrTaken
 	}
 	if err != nil {
 		_ = f.Close()
@@ -38,9 +49,9 @@ func takeInstance(dir string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// listen makes the socket, 0600 in the private folder. Whoever holds the lock
+// Listen makes the socket, 0600 in the private folder. Whoever holds the lock
 // may remove what an earlier guardian left there, if it is a socket.
-func listen(path string, log *slog.Logger) (net.Listener, error) {
+func Listen(path string, log *slog.Logger) (net.Listener, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -89,10 +100,11 @@ func (l *ownListener) Accept() (net.Conn, error) {
 	}
 }
 
-type peerKey struct{}
+// PeerKey is the key of the peer in a connection's context.
+type PeerKey struct{}
 
-// withPeer keeps who is at the other end in the connection's context.
-func withPeer(ctx context.Context, c net.Conn) context.Context {
+// WithPeer keeps who is at the other end in the connection's context.
+func WithPeer(ctx context.Context, c net.Conn) context.Context {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
 		return ctx
@@ -101,10 +113,11 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if err != nil {
 		return ctx // peerOf then has none, and every route refuses
 	}
-	return context.WithValue(ctx, peerKey{}, cred)
+	return context.WithValue(ctx, PeerKey{}, cred)
 }
 
-func peerOf(ctx context.Context) (peercred.Cred, bool) {
-	cred, ok := ctx.Value(peerKey{}).(peercred.Cred)
+// PeerOf is the peer that [WithPeer] kept.
+func PeerOf(ctx context.Context) (peercred.Cred, bool) {
+	cred, ok := ctx.Value(PeerKey{}).(peercred.Cred)
 	return cred, ok
 }

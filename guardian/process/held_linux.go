@@ -1,4 +1,11 @@
-package guardian
+// Package process holds processes of the host by descriptor, so that a number which another
+// process got meanwhile is never mistaken for them, and keeps the memory of this one its own.
+//
+// It promises that what it ends is what it held. It starts no process and waits for none, and
+// works on Linux alone.
+//
+// Most readers want [Hold] and [Harden].
+package process
 
 import (
 	"errors"
@@ -8,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// harden keeps the guardian's memory its own: no core file, no ptrace, no
+// Harden keeps the guardian's memory its own: no core file, no ptrace, no
 // /proc/PID/mem for another process of the same user (SE-15, PR-26).
-func harden() error {
+func Harden() error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core files: %w", err)
 	}
@@ -20,25 +27,25 @@ func harden() error {
 	return nil
 }
 
-// process holds one process, whatever becomes of its number.
-type process struct {
+// Process holds one process, whatever becomes of its number.
+type Process struct {
 	mu sync.Mutex
 	fd int // -1 once it is held no more
 }
 
-// holdProcess opens a pidfd; the peer that connected is alive while its
+// Hold opens a pidfd; the peer that connected is alive while its
 // connection is, unless it handed it on.
-func holdProcess(pid int) (*process, error) {
+func Hold(pid int) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil, fmt.Errorf("hold process %d: %w", pid, err)
 	}
-	return &process{fd: fd}, nil
+	return &Process{fd: fd}, nil
 }
 
-// kill ends the process. One that is gone, or held no more because its session
+// Kill ends the process. One that is gone, or held no more because its session
 // ended just now, is no error: the descriptor may be another process's by then.
-func (p *process) kill() error {
+func (p *Process) Kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fd < 0 {
@@ -50,7 +57,8 @@ func (p *process) kill() error {
 	return nil
 }
 
-func (p *process) close() {
+// Close lets go of the process.
+func (p *Process) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_ = unix.Close(p.fd)

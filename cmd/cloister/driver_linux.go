@@ -9,6 +9,7 @@ import (
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
+	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/native"
 	"cloister/session"
 	"cloister/workspace/stubs"
@@ -40,7 +41,7 @@ func (a *app) engineDriver() (*docker.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	socket, err := docker.SocketOf(a.env.get("DOCKER_HOST"))
+	socket, err := engine.SocketOf(a.env.get("DOCKER_HOST"))
 	if err != nil {
 		return nil, err
 	}

@@ -87,14 +87,14 @@ func (a *app) hiddenOf(l lookedAt) (func(rel string, dir bool) bool, error) {
 		return nil, err
 	}
 	root := string(l.project.Root)
-	patterns, err := protect.ParsePatterns(words.cfg.Filesystem.Hide)
+	patterns, err := protect.ParsePatterns(words.Config.Filesystem.Hide)
 	if err != nil {
 		return nil, err
 	}
 	// What the view of a session covers: where hidden links lead, and what the projects
 	// around hide.
 	var covered protect.List
-	if err := protect.New(&covered, root, "", true).Sockets(words.cfg.Filesystem.Hide, nil, words.outer); err != nil {
+	if err := protect.New(&covered, root, "", true).Sockets(words.Config.Filesystem.Hide, nil, words.Outer); err != nil {
 		return nil, err
 	}
 	hidden := map[sandbox.GuestPath]bool{}

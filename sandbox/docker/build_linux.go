@@ -124,7 +124,7 @@ func (a *api) authorities(ctx context.Context, text []byte) (place string, forge
 	}
 	return "--from=" + id + " /" + definition.AuthoritiesFile, func() error {
 		err := a.call(context.WithoutCancel(ctx), http.MethodDelete, "/images/"+id+"?force=1", nil, nil)
-		if err != nil && !isStatus(err, http.StatusNotFound) {
+		if err != nil && !engine.IsStatus(err, http.StatusNotFound) {
 			return fmt.Errorf("remove the image of the build's authorities: %w", err)
 		}
 		return nil
@@ -420,7 +420,7 @@ func (d *Driver) Labels(ctx context.Context, id string) (map[string]string, erro
 	if err != nil {
 		return nil, err
 	}
-	defer a.close()
+	defer a.Close()
 	i, err := a.inspect(ctx, id)
 	return i.Config.Labels, err
 }

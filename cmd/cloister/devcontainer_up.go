@@ -82,7 +82,7 @@ devcontainer exec runs commands in it, cloister stop ends it.`,
 		},
 	}
 	f.register(a, c, "the agent whose environment is made inside")
-	hide(c, "detach", "devcontainer", "report")
+	hide(c, "devcontainer", "report")
 	alsoCalled(c, &f.Project, &f.Devcontainer)
 	c.Flags().BoolVar(&anew, "remove-existing-container", false, "stop the cloister that runs, and start another")
 	return c

@@ -76,7 +76,7 @@ func isMessage(line []byte, request bool) bool {
 		ID     json.RawMessage `json:"id"`
 		Method *string         `json:"method"`
 	}
-	return json.Unmarshal(line, &m) == nil && len(m.ID) > 0 && (m.Method != nil) == request
+	return json.Unmarshal(line, &m) == nil && len(m.ID) > 0 && string(m.ID) != "null" && (m.Method != nil) == request
 }
 
 func (l *lines) Close() error { return nil }

@@ -124,15 +124,27 @@ func (r *runner) testPrograms() (packages []string, ok bool) {
 		own := []string{"go", "test", "-c", "-vet=off", "-race", "-o", filepath.Join(r.bin, "top.test"), "."}
 		rest := []string{"go", "test", "-c", "-vet=off", "-race", "-o", r.bin + "/"}
 		driving := []string{"go", "test", "-c", "-vet=off", "-o", r.bin + "/"}
+		errs := []error{}
+		named := map[string]bool{}
 		for pkg := range strings.FieldsSeq(list) {
+			if pkg == module {
+				continue
+			}
+			base := filepath.Base(pkg)
+			again := named[base]
+			named[base] = true
 			switch {
+			case again: // of a name that another has: go test -c wants one for each
+				own := []string{"go", "test", "-c", "-vet=off", "-race", "-o", r.dashed(strings.TrimPrefix(pkg, module+"/")), pkg}
+				errs = append(errs, r.run(out, cmd{words: own, env: race}))
 			case aboveAll[strings.TrimPrefix(pkg, module+"/")] != "":
 				driving = append(driving, pkg)
-			case pkg != module:
+			default:
 				rest = append(rest, pkg)
 			}
 		}
-		return errors.Join(r.run(out, cmd{words: driving}), r.run(out, cmd{words: own, env: race}), r.run(out, cmd{words: rest, env: race}),
+		return errors.Join(errors.Join(errs...), r.run(out, cmd{words: driving}),
+			r.run(out, cmd{words: own, env: race}), r.run(out, cmd{words: rest, env: race}),
 			r.run(out, cmd{words: []string{"go", "build", "-o", filepath.Join(r.bin, "test2json"), "cmd/test2json"}}))
 	})
 	for pkg := range strings.FieldsSeq(list) {
@@ -146,7 +158,15 @@ func (r *runner) testProgram(pkg string) string {
 	if pkg == "" {
 		return filepath.Join(r.bin, "top.test")
 	}
+	if _, err := os.Stat(r.dashed(pkg)); err == nil {
+		return r.dashed(pkg)
+	}
 	return filepath.Join(r.bin, filepath.Base(pkg)+".test")
+}
+
+// dashed is the file of a package's tests whose last name another package has.
+func (r *runner) dashed(pkg string) string {
+	return filepath.Join(r.bin, strings.ReplaceAll(pkg, "/", "-")+".test")
 }
 
 // test1 runs one package's tests.

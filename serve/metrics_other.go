@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -17,6 +18,6 @@ type Usage struct {
 }
 
 // Usage needs Linux, as every sandbox does.
-func (s *Sandbox) Usage() (Usage, error) {
+func (s *Sandbox) Usage(context.Context) (Usage, error) {
 	return Usage{}, errors.New("measure sandbox: it needs Linux")
 }

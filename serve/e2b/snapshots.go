@@ -109,7 +109,7 @@ func (d *Door) metrics(w http.ResponseWriter, r *http.Request, t tenants.Tenant)
 	}
 	out := []map[string]any{}
 	if now := time.Now(); within(r, now) && s.Record().State == serve.Running {
-		u, err := s.Usage()
+		u, err := s.Usage(r.Context())
 		if err != nil {
 			return err
 		}

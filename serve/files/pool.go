@@ -2,6 +2,7 @@ package files
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,6 +183,15 @@ func one(a answer, err error) (Entry, error) {
 		return Entry{}, errors.New("the sandbox gave no entry")
 	}
 	return *a.Entry, nil
+}
+
+// Usage adds up what the sandbox's processes use.
+func (p *Pool) Usage(ctx context.Context) (Usage, error) {
+	a, err := p.simple(ctx, request{Op: opUsage, Path: "/"})
+	if err != nil || a.Usage == nil || a.Usage.Ticks < 0 || a.Usage.Bytes < 0 {
+		return Usage{}, cmp.Or(err, errors.New("the sandbox gave no sum"))
+	}
+	return *a.Usage, nil
 }
 
 // Stat looks at one path; a link is described, not followed.

@@ -34,6 +34,7 @@ const (
 	opWatch  Op = "watch"
 	opPack   Op = "pack"
 	opUnpack Op = "unpack"
+	opUsage  Op = "usage"
 )
 
 // request is one line to the program. A write's content follows in chunks.
@@ -54,6 +55,14 @@ type answer struct {
 	Entry   *Entry  `json:"entry,omitempty"`
 	Entries []Entry `json:"entries,omitempty"`
 	Event   *Event  `json:"event,omitempty"`
+	Usage   *Usage  `json:"usage,omitempty"`
+}
+
+// Usage is what the processes of a sandbox use, as the inside sees it: a payload may lie
+// about its own.
+type Usage struct {
+	Ticks int64 `json:"ticks"` // of processor time, 100 a second
+	Bytes int64 `json:"bytes"` // of resident memory
 }
 
 // Kind is what an entry is.

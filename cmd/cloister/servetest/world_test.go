@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -61,6 +62,12 @@ func newServer(t *testing.T, names ...string) *server {
 		for _, name := range names {
 			s.do("serve", "tenant", "remove", name)
 		}
+		_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() {
+				_ = os.Chmod(name, 0o700) // a sandbox may have closed it
+			}
+			return nil
+		})
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}

@@ -261,14 +261,13 @@ func (br *border) close(ctx context.Context) error {
 // its steps made are removed: the engine would keep them as a cache.
 func (a *api) build(ctx context.Context, b Build, border string) (string, error) {
 	r, w := io.Pipe()
-	written := make(chan error, 1)
+	written := make(chan struct{})
 	go func() {
-		err := b.write(w)
-		w.CloseWithError(err)
-		written <- err
+		_ = w.CloseWithError(b.write(w)) // it returns nil
+		close(written)
 	}()
 	defer func() {
-		r.Close()
+		_ = r.Close() // it returns nil
 		<-written
 	}()
 	said := map[string]string{}

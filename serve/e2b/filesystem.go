@@ -76,7 +76,7 @@ func entryOf(e files.Entry) entryWire {
 
 // pool gives the files of a call's sandbox.
 func (d *Door) pool(ctx context.Context, r *http.Request) (*files.Pool, error) {
-	if _, err := userOf(r); err != nil {
+	if err := checkUser(r); err != nil {
 		return nil, err
 	}
 	p, err := sandboxOf(ctx).Files()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"cloister/sandbox"
@@ -60,25 +61,24 @@ func (d *Door) inside() {
 // SDKs ask for root by name; nothing gives more than the payload's own rights.
 var users = []string{"", serve.User, "root"}
 
-// userOf reads which user a call is for.
-func userOf(r *http.Request) (string, error) {
+// checkUser refuses a call for a user that the sandbox does not have.
+func checkUser(r *http.Request) error {
 	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Basic ")
 	if !ok {
-		return serve.User, nil
+		return nil
 	}
 	raw, err := base64.StdEncoding.DecodeString(text)
 	name, _, _ := strings.Cut(string(raw), ":")
 	if err != nil {
-		return "", connect.Errorf(connect.Unauthenticated, "the Authorization header is not as it should be")
+		return connect.Errorf(connect.Unauthenticated, "the Authorization header is not as it should be")
 	}
-	return knownUser(name)
+	_, err = knownUser(name)
+	return err
 }
 
 func knownUser(name string) (string, error) {
-	for _, u := range users {
-		if name == u {
-			return serve.User, nil
-		}
+	if slices.Contains(users, name) {
+		return serve.User, nil
 	}
 	return "", connect.Errorf(connect.Unauthenticated, "user %q does not exist in the sandbox", clip(name))
 }

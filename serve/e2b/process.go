@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"syscall"
@@ -126,7 +127,7 @@ func (d *Door) processStart(ctx context.Context, r *http.Request, in *connect.In
 	if err := in.Next(&q); err != nil {
 		return connect.Errorf(connect.InvalidArgument, "read the request: %v", err)
 	}
-	if _, err := userOf(r); err != nil {
+	if err := checkUser(r); err != nil {
 		return err
 	}
 	c := serve.Command{Cmd: q.Process.Cmd, Args: q.Process.Args, Env: q.Process.Envs, Tag: q.Tag}
@@ -153,9 +154,7 @@ func (d *Door) processStart(ctx context.Context, r *http.Request, in *connect.In
 // withDefaults adds what a terminal's programs look for.
 func withDefaults(env map[string]string) map[string]string {
 	out := map[string]string{"TERM": "xterm-256color"}
-	for k, v := range env {
-		out[k] = v
-	}
+	maps.Copy(out, env)
 	return out
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -154,8 +155,7 @@ func unpackAll(dir string, from io.Reader) error {
 			return err
 		}
 	}
-	for i := len(folders) - 1; i >= 0; i-- {
-		h := folders[i]
+	for _, h := range slices.Backward(folders) {
 		err := errors.Join(root.Chmod(h.Name, h.FileInfo().Mode().Perm()), root.Chtimes(h.Name, h.ModTime, h.ModTime))
 		if err != nil && !errors.Is(err, syscall.EROFS) {
 			return err

@@ -54,7 +54,7 @@ type server struct {
 
 // do answers one request. An error is one of the streams: the program ends.
 func (s *server) do(q request) error {
-	switch q.Op {
+	switch q.Op { //nolint:exhaustive // those of one answer follow
 	case opRead:
 		return s.read(q)
 	case opWrite:

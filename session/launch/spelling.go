@@ -42,12 +42,12 @@ func respelled(o Order, how func(string) string) Order {
 }
 
 func respell(v reflect.Value, how func(string) string) {
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // the others hold no text
 	case reflect.String:
 		v.SetString(how(v.String()))
 	case reflect.Struct:
-		for i := range v.NumField() {
-			respell(v.Field(i), how)
+		for _, field := range v.Fields() {
+			respell(field, how)
 		}
 	case reflect.Slice:
 		if v.IsNil() {

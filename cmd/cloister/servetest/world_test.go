@@ -118,7 +118,7 @@ func (s *server) start() {
 		s.stop = func() {}
 	}
 	for began := time.Now(); ; {
-		resp, err := http.Get(s.url + "/health")
+		resp, err := client.Get(s.url + "/health")
 		if err == nil {
 			resp.Body.Close()
 			return
@@ -147,6 +147,9 @@ func (a answer) field(t *testing.T, name string) string {
 	return text
 }
 
+// client goes to the server and nowhere else.
+var client = &http.Client{Timeout: 60 * time.Second, Transport: &http.Transport{}}
+
 // call makes one request.
 func (s *server) call(method, path string, header map[string]string, body string) answer {
 	s.t.Helper()
@@ -161,7 +164,7 @@ func (s *server) call(method, path string, header map[string]string, body string
 			req.Host = v
 		}
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return answer{status: -1, body: err.Error()}
 	}

@@ -139,9 +139,9 @@ func (l *Log) flush() {
 
 // Of linux/netfilter/nfnetlink_log.h.
 const (
-	messagePacket = 4<<8 | 0 // NFNL_SUBSYS_ULOG, NFULNL_MSG_PACKET
-	attrPayload   = 9        // NFULA_PAYLOAD
-	header        = 16 + 4   // struct nlmsghdr and struct nfgenmsg
+	messagePacket = 4 << 8 // NFNL_SUBSYS_ULOG, NFULNL_MSG_PACKET
+	attrPayload   = 9      // NFULA_PAYLOAD
+	header        = 16 + 4 // struct nlmsghdr and struct nfgenmsg
 )
 
 // parse reads where a datagram went.

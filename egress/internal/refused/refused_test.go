@@ -170,7 +170,7 @@ func TestPeriods(t *testing.T) {
 		for range 2 {
 			q.messages <- told(t, udp4("203.0.113.3", 443))
 			synctest.Wait()
-			time.Sleep(refused.Period + time.Second)
+			time.Sleep(refused.Period + time.Second) //nolint:forbidigo // the clock of synctest
 		}
 		q.messages <- told(t, udp4("203.0.113.3", 443))
 		q.messages <- told(t, udp4("203.0.113.3", 443))

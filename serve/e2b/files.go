@@ -69,7 +69,7 @@ func (d *Door) fileRequest(r *http.Request, operation string) (*files.Pool, erro
 	if err := allowed(r, s, operation); err != nil {
 		return nil, err
 	}
-	if _, err := knownUser(r.URL.Query().Get("username")); err != nil {
+	if err := knownUser(r.URL.Query().Get("username")); err != nil {
 		return nil, &status{http.StatusUnauthorized, err.Error()}
 	}
 	return s.Files()

@@ -72,15 +72,14 @@ func checkUser(r *http.Request) error {
 	if err != nil {
 		return connect.Errorf(connect.Unauthenticated, "the Authorization header is not as it should be")
 	}
-	_, err = knownUser(name)
-	return err
+	return knownUser(name)
 }
 
-func knownUser(name string) (string, error) {
+func knownUser(name string) error {
 	if slices.Contains(users, name) {
-		return serve.User, nil
+		return nil
 	}
-	return "", connect.Errorf(connect.Unauthenticated, "user %q does not exist in the sandbox", clip(name))
+	return connect.Errorf(connect.Unauthenticated, "user %q does not exist in the sandbox", clip(name))
 }
 
 // resolve makes a client's path absolute, as E2B does: relative to the home.

@@ -659,7 +659,6 @@ var mayResolve = map[string]string{
 	"serve/files/serve_linux.go":            "runs inside: the kernel resolves in the sandbox's own mount namespace",
 	"serve/files/watch_linux.go":            "runs inside: the kernel resolves in the sandbox's own mount namespace",
 	"serve/files/pack_linux.go":             "runs inside: reads a link to copy it as one",
-	"serve/metrics_linux.go":                "reads the names of namespaces",
 	"sandbox/docker/inside/engine_linux.go": "runs inside: the name of a namespace",
 	"sandbox/image/host.go":                 "copies root's own programs into an image, links as links",
 	"sandbox/image/programs.go":             "finds the files of programs that an image copies",

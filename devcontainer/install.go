@@ -52,7 +52,7 @@ func (d *Devcontainer) Recipe(hidden func(rel string, dir bool) bool, own func(n
 	}
 	r.Target, _ = build["target"].(string)
 	c := context{
-		dockerfile: d.Dockerfile, top: d.Context, hidden: hidden, own: own,
+		hidden: hidden, own: own,
 		ignored: ignoring(string(d.files.all[path.Join(d.Context, ".dockerignore")].text)),
 	}
 	r.Files = func(w *tar.Writer) error {
@@ -73,13 +73,12 @@ func (d *Devcontainer) Recipe(hidden func(rel string, dir bool) bool, own func(n
 // and what is hidden. Each folder is entered by its parent's descriptor, and no link is
 // followed: a session that writes here at the same time leads it nowhere else.
 type context struct {
-	w               *tar.Writer
-	dockerfile, top string
-	hidden          func(rel string, dir bool) bool
-	own             func(name string) bool
-	ignored         func(rel string) bool
-	size            int64
-	count           int
+	w       *tar.Writer
+	hidden  func(rel string, dir bool) bool
+	own     func(name string) bool
+	ignored func(rel string) bool
+	size    int64
+	count   int
 }
 
 // enter goes down to the folder that is copied from, and writes it.
@@ -324,12 +323,12 @@ func (d *Devcontainer) feature(id string) (features.Feature, error) {
 // Label is the label by which an image says what its features ask for, after what the
 // image below says.
 func Label(below string, entries []metadata.Entry) (string, error) {
-	list, err := metadata.OfLabel(below)
-	if below == "" {
-		list, err = nil, nil
-	}
-	if err != nil {
-		return "", err
+	var list []metadata.Entry
+	if below != "" {
+		var err error
+		if list, err = metadata.OfLabel(below); err != nil {
+			return "", err
+		}
 	}
 	text, err := json.Marshal(append(list, entries...))
 	if err != nil {

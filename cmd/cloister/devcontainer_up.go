@@ -58,9 +58,10 @@ func devcontainerName(l lookedAt) string {
 func alsoCalled(c *cobra.Command, project, config *string) {
 	c.Flags().StringVar(project, "workspace-folder", *project, "the same as --project, as the reference calls it")
 	c.Flags().StringVar(config, "config", "", "the devcontainer's `FILE`, as the reference calls PATH")
-	_ = c.RegisterFlagCompletionFunc("workspace-folder", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	folders := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs
-	})
+	}
+	_ = c.RegisterFlagCompletionFunc("workspace-folder", folders)
 }
 
 func (a *app) devcontainerUpCommand() *cobra.Command {
@@ -72,8 +73,10 @@ func (a *app) devcontainerUpCommand() *cobra.Command {
 runs, and print one JSON document as the reference's devcontainer up does: containerId is
 the cloister's name. What its lifecycle commands print goes to stderr. cloister
 devcontainer exec runs commands in it, cloister stop ends it.`,
-		Example: "  cloister devcontainer up\n  cloister devcontainer exec -- npm test\n  cloister devcontainer up --workspace-folder . --remove-existing-container",
-		Args:    counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
+		Example: "  cloister devcontainer up\n" +
+			"  cloister devcontainer exec -- npm test\n" +
+			"  cloister devcontainer up --workspace-folder . --remove-existing-container",
+		Args: counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.Devcontainer = args[0]
@@ -216,21 +219,19 @@ func (a *app) devcontainerExecCommand() *cobra.Command {
 	var config, name string
 	c := &cobra.Command{
 		Use: "exec [flags] [--] CMD [ARG...]", Short: "Run a command in the cloister that devcontainer up started",
-		Example: "  cloister devcontainer exec -- npm test\n  cloister devcontainer exec --workspace-folder . bash -lc 'go test ./...'",
-		Args:    counted(1, 1<<20), ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  cloister devcontainer exec -- npm test\n" +
+			"  cloister devcontainer exec --workspace-folder . bash -lc 'go test ./...'",
+		Args: counted(1, 1<<20), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name == "" {
-				words := []string{}
-				if config != "" {
-					words = append(words, config)
-				}
-				l, err := a.devcontainerOf(f, words)
+				l, err := a.devcontainerOf(f, []string{config})
 				if err != nil {
 					return err
 				}
 				name = devcontainerName(l)
 				if !a.lives(cmd.Context(), name) {
-					return hinted(fmt.Errorf("devcontainer exec: no cloister of %s runs", l.File), "start it: cloister devcontainer up")
+					return hinted(fmt.Errorf("devcontainer exec: no cloister of %s runs", l.File),
+						"start it: cloister devcontainer up")
 				}
 			}
 			status, err := a.execIn(cmd.Context(), name, args, f.env)
@@ -260,7 +261,7 @@ devcontainer build does. A start then fetches and builds nothing until the devco
 own bytes change. The steps have no network but the guardian's.`,
 		Args: counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && config != "" {
+			if len(args) == 0 {
 				args = []string{config}
 			}
 			return a.outcome(a.devcontainerBuild(cmd.Context(), f, args))

@@ -49,6 +49,7 @@ type Log struct {
 	anchor  *os.File
 	kept    *os.File // the head beside the keys
 
+	syncing sync.Mutex // held by the one sync under way; taken before mu
 	mu      sync.Mutex
 	keys    *keyring
 	sign    *signer
@@ -491,8 +492,12 @@ func (l *Log) syncer() {
 	}
 }
 
-// sync makes everything appended so far durable, then moves the anchor.
+// sync makes everything appended so far durable, then moves the anchor. One at
+// a time: a second would close a full segment that the first still syncs, and
+// the first would move the anchor back.
 func (l *Log) sync() error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
 	l.mu.Lock()
 	broken := l.write()
 	if broken == nil && l.keys.due(l.now(), l.keyAge) {

@@ -29,9 +29,9 @@ func lasting(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// figures are the numbers and the bars of htop: with its load the colours and the
-// blanks among them change too.
-var figures = regexp.MustCompile(`(\x1b\[[0-9;]*m|[0-9|.% ])*[0-9|](\x1b\[[0-9;]*m|[0-9|.% ])*`)
+// figures are the numbers, the bars and the units of htop: with its load the colours and
+// the blanks among them change too.
+var figures = regexp.MustCompile(`((\x1b\[[0-9;]*m|[0-9|.% ])*[0-9|][KMGT]?)+(\x1b\[[0-9;]*m|[0-9|.% ])*`)
 
 // digits is what htop shows without its figures.
 func digits(text string) string { return figures.ReplaceAllString(text, "0") }

@@ -12,6 +12,7 @@ package definition
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -191,20 +192,53 @@ func (r *reader) add(words []string, line int) error {
 	if !r.files {
 		return r.bad(line, hint+"; there are no files beside the definition", "ADD is done by the engine itself, past the guardian")
 	}
-	text := strings.Join(words, " ")
+	flags, names, err := r.parts(words, line)
+	if err != nil {
+		return err
+	}
+	text := strings.Join(append(flags, names...), " ")
 	if strings.Contains(text, "://") || strings.Contains(text, "$") || strings.Contains(text, "git@") {
 		return r.bad(line, hint, "ADD of an address is done by the engine itself, past the guardian")
 	}
 	return nil
 }
 
+// parts are the flags and the names of an instruction that copies. The engine takes quotes and
+// backslashes away before it looks at either, and splits flags at single bytes of letters
+// beyond ASCII, so these could hide a flag or an address; a list is read as the JSON that it is.
+func (r *reader) parts(words []string, line int) (flags, names []string, err error) {
+	for len(words) > 0 && strings.HasPrefix(words[0], "--") {
+		flags, words = append(flags, words[0]), words[1:]
+	}
+	names = words
+	if rest := strings.Join(words, " "); strings.HasPrefix(rest, "[") {
+		var list []string
+		if json.Unmarshal([]byte(rest), &list) == nil {
+			names = list
+		}
+	}
+	for _, w := range flags {
+		if strings.ContainsFunc(w, func(c rune) bool { return c > '~' || strings.ContainsRune(`"'\\`, c) }) {
+			return nil, nil, r.bad(line, "write it without quotes, backslashes and other letters", "the engine could read the flag %s in another way", w)
+		}
+	}
+	for _, w := range names {
+		if strings.ContainsAny(w, `"'\\`) {
+			return nil, nil, r.bad(line, "write it without quotes and backslashes; [\"NAME\", \"NAME\"] holds names with spaces",
+				"the engine could read the name %s in another way", w)
+		}
+	}
+	return flags, names, nil
+}
+
 // copy refuses files that there are not.
 func (r *reader) copy(words []string, line int) error {
+	flags, _, err := r.parts(words, line)
+	if err != nil {
+		return err
+	}
 	from, named := "", false
-	for _, w := range words {
-		if !strings.HasPrefix(w, "--") {
-			break
-		}
+	for _, w := range flags {
 		if v, ok := strings.CutPrefix(w, "--from="); ok {
 			from, named = v, true
 		}

@@ -48,6 +48,14 @@ func TestDefinitionsWithFiles(t *testing.T) {
 		{"an address", "FROM a\nADD https://x.example/x /x\n", "d:2: ADD of an address"},
 		{"an address by an argument", "FROM a\nARG u\nADD $u /x\n", "d:3: ADD of an address"},
 		{"a repository", "FROM a\nADD [\"git@x.example:y\", \"/x\"]\n", "d:2: ADD of an address"},
+		{"an address in JSON's escapes", "FROM a\nADD [\"https:\\u002f/x.example/x\", \"/x\"]\n", "d:2: ADD of an address"},
+		{"an address in a list with more after it", "FROM a\nADD [\"https:\\/\\/x.example/x\", \"/x\"] x\n", "d:2: the engine could read the name"},
+		{"an address with quotes", "FROM a\nADD https:\"\"//x.example/x /x\n", "d:2: the engine could read the name"},
+		{"an address with a backslash", "FROM a\nADD https:\\//x.example/x /x\n", "d:2: the engine could read the name"},
+		{"an address with quotes in a list", "FROM a\nADD [\"https:''//x.example/x\", \"/x\"]\n", "d:2: the engine could read the name"},
+		{"an image by a flag with quotes", "FROM a\nCOPY --f\"rom\"=b /x /x\n", "d:2: the engine could read the flag"},
+		{"an image by a flag with a backslash", "FROM a\nCOPY --fr\\om=b /x /x\n", "d:2: the engine could read the flag"},
+		{"an image by a byte that the engine takes for a space", "FROM a\nCOPY --chown=à--from=b /x /x\n", "d:2: the engine could read the flag"},
 		{"an image", "FROM a\nCOPY --chown=1 --from=b /x /x\n", "d:2: COPY --from=b is no stage"},
 		{"an argument without a value", "ARG x\nFROM a:$x\n", "d:2: FROM must name its image outright"},
 		{"an argument of a stage", "FROM a\nARG x=1\nFROM a:$x\n", "d:3: FROM must name its image outright"},
@@ -60,6 +68,7 @@ func TestDefinitionsWithFiles(t *testing.T) {
 		})
 	}
 	text := "# syntax=docker/dockerfile:1\nARG TAG=12 NAME\nARG X=\"debian\"\nFROM ${X}:$TAG AS base\nCOPY --chown=1:1 a b /c/\nADD x.tar /\n" +
+		"COPY [\"a file\", \"d\\u00e9j\\u00e0/\"]\n" +
 		"FROM base\nCOPY --from=base /a /a\nFROM ${NONE:-alpine}:${NAME}\n"
 	from, _, err := Read("d", []byte(text), true, map[string]string{"TAG": "13", "NAME": "3"})
 	if err != nil {

@@ -72,30 +72,47 @@ type Host struct {
 	mu   sync.Mutex
 	all  map[string]*Sandbox // by tenant/ID
 	made map[string]int      // sandboxes that are being made, by tenant
+	kept map[string]int      // snapshots that are being made, by tenant
 	shut bool
+
+	lock *os.File
 }
 
 // Open finds the sandboxes that an earlier server left, and goes on with them.
 func Open(ctx context.Context, o Options) (*Host, error) {
-	ctx, stop := context.WithCancel(ctx)
-	h := &Host{Options: o, ctx: ctx, stop: stop, all: map[string]*Sandbox{}, made: map[string]int{}}
-	list, err := o.Tenants.List()
+	lock, err := o.Tenants.Alone()
 	if err != nil {
-		stop()
 		return nil, err
 	}
+	ctx, stop := context.WithCancel(ctx)
+	h := &Host{Options: o, ctx: ctx, stop: stop, lock: lock, all: map[string]*Sandbox{}, made: map[string]int{}, kept: map[string]int{}}
+	if err := h.find(ctx); err != nil {
+		stop()
+		return nil, errors.Join(err, lock.Close())
+	}
+	h.wg.Go(h.reap)
+	return h, nil
+}
+
+// find goes on with what an earlier server left of every tenant.
+func (h *Host) find(ctx context.Context) error {
+	list, err := h.Tenants.List()
+	if err != nil {
+		return err
+	}
 	for _, t := range list {
+		if err := h.sweepSnapshots(t.Name); err != nil {
+			return err
+		}
 		found, err := h.records(t.Name)
 		if err != nil {
-			stop()
-			return nil, err
+			return err
 		}
 		for _, r := range found {
 			h.readopt(ctx, r)
 		}
 	}
-	h.wg.Go(h.reap)
-	return h, nil
+	return nil
 }
 
 // Close leaves the sandboxes alive for the next server; what runs in them by a request of
@@ -113,6 +130,7 @@ func (h *Host) Close() {
 	}
 	h.stop()
 	h.wg.Wait()
+	_ = h.lock.Close() // it was only held
 }
 
 func (h *Host) place(tenant string) Place { return Place{tenant, h.Tenants.Home(tenant)} }
@@ -159,7 +177,13 @@ func (h *Host) Create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 	if err := os.MkdirAll(s.work(), 0o700); err != nil {
 		return nil, fmt.Errorf("create sandbox: %w", err)
 	}
-	err := s.begin(ctx)
+	// Should this server be killed before the sandbox is made, the next one ends what there is.
+	half := s.record
+	half.State = ended
+	err := s.write(half)
+	if err == nil {
+		err = s.begin(ctx)
+	}
 	if err == nil && q.From != nil {
 		err = s.fill(ctx, q.From)
 	}

@@ -48,8 +48,27 @@ type Output struct {
 // 4,194,304): no process inside has a handle as its number.
 const firstPID = 1 << 23
 
-// maxProcesses bounds the commands of one sandbox that run at once.
-const maxProcesses = 512
+// Bounds of the commands of one sandbox that run at once, and of their words together,
+// which are kept for listings.
+const (
+	maxProcesses = 512
+	maxWords     = 8 << 20
+)
+
+// size is how much of a command is kept.
+func (c Command) size() int {
+	n := len(c.Cmd) + len(c.Dir)
+	for _, a := range c.Args {
+		n += len(a)
+	}
+	for name, value := range c.Env {
+		n += len(name) + len(value)
+	}
+	if c.Tag != nil {
+		n += len(*c.Tag)
+	}
+	return n
+}
 
 // Process is a command that runs.
 type Process struct {
@@ -159,7 +178,7 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 	if err := checkEnv(c.Env); err != nil {
 		return nil, nil, err
 	}
-	if err := s.room(); err != nil {
+	if err := s.room(c); err != nil {
 		return nil, nil, err
 	}
 	w, own, err := wiringOf(c)
@@ -197,9 +216,16 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 	return p, u, nil
 }
 
-func (s *Sandbox) room() error {
+func (s *Sandbox) room(c Command) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	words := c.size()
+	for _, p := range s.procs {
+		words += p.Command.size()
+	}
+	if words > maxWords {
+		return &Over{fmt.Sprintf("the commands of the sandbox have more than %d bytes of words", maxWords)}
+	}
 	if len(s.procs) >= maxProcesses {
 		return &Over{fmt.Sprintf("the sandbox runs %d commands, which is the limit", len(s.procs))}
 	}

@@ -107,8 +107,9 @@ func (s *Sandbox) dir() string {
 // sandbox's disk.
 func (s *Sandbox) work() string { return filepath.Join(s.dir(), "w") }
 
-func (s *Sandbox) save() error {
-	r := s.Record()
+func (s *Sandbox) save() error { return s.write(s.Record()) }
+
+func (s *Sandbox) write(r Record) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write down sandbox: %w", err)

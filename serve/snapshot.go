@@ -41,13 +41,11 @@ func (h *Host) snapshots(tenant string) string {
 
 // Snapshot keeps the sandbox's files as they are now.
 func (s *Sandbox) Snapshot(ctx context.Context, name string) (Snapshot, error) {
-	list, err := s.host.Snapshots(s.tenant.Name)
+	release, err := s.host.reserveSnapshot(s.tenant)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	if len(list) >= s.tenant.Limits.Snapshots {
-		return Snapshot{}, &Over{fmt.Sprintf("the tenant has %d snapshots, which is its limit", len(list))}
-	}
+	defer release()
 	if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
 		return Snapshot{}, &BadRequest{"name: want at most 128 printable letters without spaces"}
 	}
@@ -75,6 +73,40 @@ func (s *Sandbox) Snapshot(ctx context.Context, name string) (Snapshot, error) {
 		return snap, errors.Join(fmt.Errorf("make snapshot: %w", err), os.RemoveAll(dir))
 	}
 	return snap, nil
+}
+
+// reserveSnapshot counts a snapshot before it is made, so that many requests at once stay
+// within the limit too.
+func (h *Host) reserveSnapshot(t tenants.Tenant) (release func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list, err := h.Snapshots(t.Name)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(list) + h.kept[t.Name]; n >= t.Limits.Snapshots {
+		return nil, &Over{fmt.Sprintf("the tenant has %d snapshots, which is its limit", n)}
+	}
+	h.kept[t.Name]++
+	return func() {
+		h.mu.Lock()
+		h.kept[t.Name]--
+		h.mu.Unlock()
+	}, nil
+}
+
+// sweepSnapshots removes what a server that was killed had half made.
+func (h *Host) sweepSnapshots(tenant string) error {
+	dirs, err := filepath.Glob(filepath.Join(h.snapshots(tenant), snapshotPrefix+"*"))
+	for _, dir := range dirs {
+		if _, serr := os.Lstat(filepath.Join(dir, "snapshot.json")); errors.Is(serr, os.ErrNotExist) {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove unfinished snapshots: %w", err)
+	}
+	return nil
 }
 
 // keep writes a file that did not exist.

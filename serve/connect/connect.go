@@ -81,7 +81,7 @@ func asError(ctx context.Context, err error) *Error {
 	case errors.Is(err, context.Canceled):
 		return Errorf(Canceled, "the call was cancelled")
 	}
-	return &Error{Internal, err.Error()}
+	return Errorf(Internal, "the server could not carry this out") // err may name its folders
 }
 
 // status is the HTTP status of a unary call's error.
@@ -176,7 +176,8 @@ func Unary[In, Out any](f func(ctx context.Context, r *http.Request, in In) (Out
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(text) // the client has gone
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stall)) // not every writer has one
+		_, _ = w.Write(text)                                                      // the client has gone
 	})
 }
 
@@ -187,7 +188,10 @@ func refuse(w http.ResponseWriter, e *Error) {
 }
 
 func readUnary(w http.ResponseWriter, r *http.Request, in any) error {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(stall)) // not every writer has one
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxMessage))
+	_ = rc.SetReadDeadline(time.Time{}) // it would end the context of the call
 	if err != nil {
 		return Errorf(ResourceExhausted, "read the request: %v", err)
 	}
@@ -238,10 +242,17 @@ const (
 type Input struct {
 	r      io.Reader
 	packed bool
+	rc     *http.ResponseController
+	begun  bool
 }
 
-// Next reads one message.
+// Next reads one message. The first has to come within a minute, since the call waits for it.
 func (i *Input) Next(into any) error {
+	if !i.begun {
+		i.begun = true
+		_ = i.rc.SetReadDeadline(time.Now().Add(stall)) // not every writer has one
+		defer func() { _ = i.rc.SetReadDeadline(time.Time{}) }()
+	}
 	var head [5]byte
 	if _, err := io.ReadFull(i.r, head[:]); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -328,7 +339,7 @@ func Stream(f func(ctx context.Context, r *http.Request, in *Input, out *Output)
 		w.Header().Set("X-Accel-Buffering", "no")
 		if err == nil {
 			defer cancel()
-			in := &Input{r: r.Body}
+			in := &Input{r: r.Body, rc: out.rc}
 			switch coding := r.Header.Get("Connect-Content-Encoding"); coding {
 			case "", "identity":
 			case "gzip":

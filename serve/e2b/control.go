@@ -12,8 +12,14 @@ import (
 	"cloister/serve/tenants"
 )
 
+// caller is the tenant of a request, and what the request's key may do.
+type caller struct {
+	tenants.Tenant
+	scope tenants.Scope
+}
+
 // handler answers a request of a tenant.
-type handler func(http.ResponseWriter, *http.Request, tenants.Tenant) error
+type handler func(http.ResponseWriter, *http.Request, caller) error
 
 // control lists the routes of the control API, with what a key must be for.
 func (d *Door) control() {
@@ -43,7 +49,7 @@ func (d *Door) control() {
 		d.api.HandleFunc(route.pattern, d.keyed(route.scope, route.f))
 	}
 	d.api.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	d.api.HandleFunc("/", d.keyed(tenants.Read, func(_ http.ResponseWriter, r *http.Request, _ tenants.Tenant) error {
+	d.api.HandleFunc("/", d.keyed(tenants.Read, func(_ http.ResponseWriter, r *http.Request, _ caller) error {
 		return &status{http.StatusNotFound, "cloister serve has no " + r.Method + " " + clip(r.URL.Path)}
 	}))
 }
@@ -71,11 +77,8 @@ func (d *Door) keyed(need tenants.Scope, f handler) http.HandlerFunc {
 			fail(w, &status{http.StatusForbidden, "the API key may only read"})
 			return
 		}
-		if err := f(w, r, t); err != nil {
-			if code, _ := statusOf(err); code == http.StatusInternalServerError {
-				d.Log.Error("answer a request", "tenant", t.Name, "method", r.Method, "path", r.URL.Path, "error", err)
-			}
-			fail(w, err)
+		if err := f(w, r, caller{t, has}); err != nil {
+			d.fail(w, r, t.Name, err)
 		}
 	}
 }
@@ -157,7 +160,7 @@ func (q createWire) request(v2 bool) (serve.Request, error) {
 // maxSeconds keeps a time in seconds within a time.Duration.
 const maxSeconds = 10 * 365 * 24 * 3600
 
-func (d *Door) create(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) create(w http.ResponseWriter, r *http.Request, t caller) error {
 	var q createWire
 	if err := read(w, r, &q); err != nil {
 		return err
@@ -166,10 +169,10 @@ func (d *Door) create(w http.ResponseWriter, r *http.Request, t tenants.Tenant) 
 	if err != nil {
 		return err
 	}
-	if err := d.template(&request, t); err != nil {
+	if err := d.template(&request, t.Name); err != nil {
 		return err
 	}
-	s, err := d.Host.Create(r.Context(), t, request)
+	s, err := d.Host.Create(r.Context(), t.Tenant, request)
 	if err != nil {
 		return err
 	}
@@ -178,12 +181,12 @@ func (d *Door) create(w http.ResponseWriter, r *http.Request, t tenants.Tenant) 
 }
 
 // template finds what a request wants the sandbox to be made of.
-func (d *Door) template(q *serve.Request, t tenants.Tenant) error {
+func (d *Door) template(q *serve.Request, tenant string) error {
 	if q.Template == "" || q.Template == "base" {
 		q.Template = "base"
 		return nil
 	}
-	snap, err := d.Host.FindSnapshot(t.Name, q.Template)
+	snap, err := d.Host.FindSnapshot(tenant, q.Template)
 	if err != nil {
 		return err
 	}
@@ -228,14 +231,16 @@ func (d *Door) shown(r serve.Record) map[string]any {
 	return out
 }
 
-func (d *Door) info(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) info(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, err := d.Host.Get(t.Name, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	rec := s.Record()
 	out := d.shown(rec)
-	out["envdAccessToken"] = rec.Token
+	if t.scope == tenants.All { // the token enters the sandbox
+		out["envdAccessToken"] = rec.Token
+	}
 	out["allowInternetAccess"] = !rec.Network.Off
 	if d.Domain != "" {
 		out["domain"] = d.Domain
@@ -254,7 +259,7 @@ func (d *Door) info(w http.ResponseWriter, r *http.Request, t tenants.Tenant) er
 	return nil
 }
 
-func (d *Door) kill(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) kill(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, err := d.Host.Get(t.Name, r.PathValue("id"))
 	if err != nil {
 		return err
@@ -274,7 +279,7 @@ type timeoutWire struct {
 }
 
 // sandbox finds the sandbox of a request's path, and reads the request.
-func (d *Door) sandbox(w http.ResponseWriter, r *http.Request, t tenants.Tenant) (*serve.Sandbox, timeoutWire, error) {
+func (d *Door) sandbox(w http.ResponseWriter, r *http.Request, t caller) (*serve.Sandbox, timeoutWire, error) {
 	var q timeoutWire
 	s, err := d.Host.Get(t.Name, r.PathValue("id"))
 	if err == nil {
@@ -295,7 +300,7 @@ func seconds(n *int64, otherwise int64) time.Duration {
 	return time.Duration(*n) * time.Second
 }
 
-func (d *Door) timeout(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) timeout(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, q, err := d.sandbox(w, r, t)
 	if err == nil {
 		err = s.SetEnd(seconds(q.Timeout, defaultTimeout), false)
@@ -306,7 +311,7 @@ func (d *Door) timeout(w http.ResponseWriter, r *http.Request, t tenants.Tenant)
 	return err
 }
 
-func (d *Door) refresh(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) refresh(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, q, err := d.sandbox(w, r, t)
 	if err == nil {
 		err = s.SetEnd(seconds(q.Duration, 60), true)
@@ -317,7 +322,7 @@ func (d *Door) refresh(w http.ResponseWriter, r *http.Request, t tenants.Tenant)
 	return err
 }
 
-func (d *Door) pause(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) pause(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, q, err := d.sandbox(w, r, t)
 	if err != nil {
 		return err
@@ -332,7 +337,7 @@ func (d *Door) pause(w http.ResponseWriter, r *http.Request, t tenants.Tenant) e
 	return err
 }
 
-func (d *Door) resume(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) resume(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, q, err := d.sandbox(w, r, t)
 	if err != nil {
 		return err
@@ -347,7 +352,7 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, t tenants.Tenant) 
 	return err
 }
 
-func (d *Door) connect(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) connect(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, q, err := d.sandbox(w, r, t)
 	if err != nil {
 		return err

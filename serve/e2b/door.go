@@ -61,6 +61,8 @@ func (d *Door) Close() { d.watchers.close() }
 
 // ServeHTTP sends a request to the control API or to a sandbox.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// An earlier answer on this connection may have left its own.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // not every writer has one
 	if id, port, ok := d.addressed(r); ok {
 		d.serveSandbox(w, r, id, port)
 		return
@@ -135,6 +137,14 @@ func (d *Door) serveSandbox(w http.ResponseWriter, r *http.Request, id string, p
 		fail(w, &status{http.StatusUnauthorized, "the access token is missing or wrong"})
 		return
 	}
+	if large[r.URL.Path] {
+		done, err := d.rates.enterLarge(r.Context(), s.Tenant())
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		defer done()
+	}
 	d.envd.ServeHTTP(w, r.WithContext(withSandbox(r.Context(), s)))
 }
 
@@ -208,7 +218,18 @@ func statusOf(err error) (int, string) {
 	case errors.As(err, &file):
 		return fileStatus(file.Code), file.Message
 	}
-	return http.StatusInternalServerError, err.Error()
+	return http.StatusInternalServerError, hidden
+}
+
+// hidden is what a client learns of an error of the server's own, which may name its folders.
+const hidden = "the server could not carry this out; its log says why"
+
+// fail answers a tenant's request with an error, and writes down one of the server's own.
+func (d *Door) fail(w http.ResponseWriter, r *http.Request, tenant string, err error) {
+	if code, _ := statusOf(err); code == http.StatusInternalServerError {
+		d.Log.Error("answer a request", "tenant", tenant, "method", r.Method, "path", clip(r.URL.Path), "error", err)
+	}
+	fail(w, err)
 }
 
 func fileStatus(c files.Code) int {
@@ -239,13 +260,17 @@ func reply(w http.ResponseWriter, code int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stall)) // not every writer has one
 	w.WriteHeader(code)
 	_, _ = w.Write(text) // the client has gone
 }
 
 // read reads a request's JSON.
 func read(w http.ResponseWriter, r *http.Request, v any) error {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(stall)) // not every writer has one
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	_ = rc.SetReadDeadline(time.Time{}) // it would end the context of the request
 	if err != nil {
 		return &status{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is cut off, or over %d bytes", maxBody)}
 	}

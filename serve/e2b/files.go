@@ -77,7 +77,7 @@ func (d *Door) fileRequest(r *http.Request, operation string) (*files.Pool, erro
 
 func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 	if err := d.sendFile(w, r); err != nil {
-		fail(w, err)
+		d.fail(w, r, sandboxOf(r.Context()).Tenant(), err)
 	}
 }
 
@@ -154,7 +154,7 @@ func acceptsGzip(r *http.Request) (bool, error) {
 func (d *Door) upload(w http.ResponseWriter, r *http.Request) {
 	list, err := d.takeFiles(w, r)
 	if err != nil {
-		fail(w, err)
+		d.fail(w, r, sandboxOf(r.Context()).Tenant(), err)
 		return
 	}
 	reply(w, http.StatusOK, list)
@@ -276,7 +276,11 @@ func (p *patient) Read(b []byte) (int, error) {
 	if err := p.rc.SetReadDeadline(time.Now().Add(stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
-	return p.Reader.Read(b)
+	n, err := p.Reader.Read(b)
+	if errors.Is(err, io.EOF) {
+		_ = p.rc.SetReadDeadline(time.Time{}) // it would end the context of the request
+	}
+	return n, err
 }
 
 // errLarge is the error of what is too much, packed or not.

@@ -80,7 +80,7 @@ func (d *Door) pool(ctx context.Context, r *http.Request) (*files.Pool, error) {
 		return nil, err
 	}
 	p, err := sandboxOf(ctx).Files()
-	return p, rpcError(err)
+	return p, d.rpcError(err)
 }
 
 func (d *Door) fileStat(ctx context.Context, r *http.Request, q pathWire) (entryReply, error) {
@@ -89,7 +89,7 @@ func (d *Door) fileStat(ctx context.Context, r *http.Request, q pathWire) (entry
 		return entryReply{}, err
 	}
 	e, err := p.Stat(ctx, resolve(q.Path))
-	return entryReply{entryOf(e)}, rpcError(err)
+	return entryReply{entryOf(e)}, d.rpcError(err)
 }
 
 func (d *Door) fileMakeDir(ctx context.Context, r *http.Request, q pathWire) (entryReply, error) {
@@ -98,7 +98,7 @@ func (d *Door) fileMakeDir(ctx context.Context, r *http.Request, q pathWire) (en
 		return entryReply{}, err
 	}
 	e, err := p.Mkdir(ctx, resolve(q.Path))
-	return entryReply{entryOf(e)}, rpcError(err)
+	return entryReply{entryOf(e)}, d.rpcError(err)
 }
 
 func (d *Door) fileMove(ctx context.Context, r *http.Request, q pathWire) (entryReply, error) {
@@ -107,7 +107,7 @@ func (d *Door) fileMove(ctx context.Context, r *http.Request, q pathWire) (entry
 		return entryReply{}, err
 	}
 	e, err := p.Move(ctx, resolve(q.Source), resolve(q.Destination))
-	return entryReply{entryOf(e)}, rpcError(err)
+	return entryReply{entryOf(e)}, d.rpcError(err)
 }
 
 func (d *Door) fileList(ctx context.Context, r *http.Request, q pathWire) (entriesReply, error) {
@@ -120,7 +120,7 @@ func (d *Door) fileList(ctx context.Context, r *http.Request, q pathWire) (entri
 	for _, e := range list {
 		out.Entries = append(out.Entries, entryOf(e))
 	}
-	return out, rpcError(err)
+	return out, d.rpcError(err)
 }
 
 func (d *Door) fileRemove(ctx context.Context, r *http.Request, q pathWire) (nothing, error) {
@@ -128,7 +128,7 @@ func (d *Door) fileRemove(ctx context.Context, r *http.Request, q pathWire) (not
 	if err != nil {
 		return nothing{}, err
 	}
-	return nothing{}, rpcError(p.Remove(ctx, resolve(q.Path)))
+	return nothing{}, d.rpcError(p.Remove(ctx, resolve(q.Path)))
 }
 
 func changeOf(e files.Event) *changeWire {
@@ -172,7 +172,7 @@ func (d *Door) fileWatch(ctx context.Context, r *http.Request, in *connect.Input
 	if started {
 		<-pinged
 	}
-	return rpcError(err)
+	return d.rpcError(err)
 }
 
 // ping says every so often that a stream lives.

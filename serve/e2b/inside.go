@@ -96,7 +96,7 @@ func resolve(p string) string {
 }
 
 // rpcError gives an error its code of the Connect protocol.
-func rpcError(err error) error {
+func (d *Door) rpcError(err error) error {
 	var (
 		own       *connect.Error
 		file      *files.Error
@@ -125,8 +125,11 @@ func rpcError(err error) error {
 		return connect.Errorf(connect.NotFound, "process not found")
 	case errors.Is(err, serve.ErrNoInput):
 		return connect.Errorf(connect.FailedPrecondition, "%s", err.Error())
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, connect.ErrAbort):
+		return err
 	}
-	return err
+	d.Log.Error("answer a call", "error", err)
+	return connect.Errorf(connect.Internal, hidden)
 }
 
 func fileCode(c files.Code) connect.Code {

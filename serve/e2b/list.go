@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"cloister/serve"
-	"cloister/serve/tenants"
 )
 
 // maxPage bounds one page of a listing.
 const maxPage = 100
 
-func (d *Door) listAll(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) listAll(w http.ResponseWriter, r *http.Request, t caller) error {
 	list, err := filtered(d.Host.List(t.Name), r.URL.Query(), []serve.State{serve.Running})
 	if err != nil {
 		return err
@@ -25,7 +24,7 @@ func (d *Door) listAll(w http.ResponseWriter, r *http.Request, t tenants.Tenant)
 	return nil
 }
 
-func (d *Door) list(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) list(w http.ResponseWriter, r *http.Request, t caller) error {
 	q := r.URL.Query()
 	list, err := filtered(d.Host.List(t.Name), q, []serve.State{serve.Running, serve.Paused})
 	if err != nil {

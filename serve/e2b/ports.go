@@ -6,13 +6,18 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+	"strings"
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/tenants"
 )
 
 // trafficHeader carries the token of a sandbox whose ports are private.
 const trafficHeader = "E2b-Traffic-Access-Token"
+
+// maxPortHead bounds the head of an answer that a program inside gives.
+const maxPortHead = 1 << 20
 
 // portWithin bounds how long a program inside may take to accept a connection.
 const portWithin = 10 * time.Second
@@ -41,7 +46,7 @@ func (d *Door) proxy(w http.ResponseWriter, r *http.Request, s *serve.Sandbox, p
 			defer cancel()
 			return s.Dial(ctx, uint16(port))
 		},
-		DisableKeepAlives: true, DisableCompression: true,
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxPortHead,
 	}
 	p := &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1,
@@ -50,6 +55,9 @@ func (d *Door) proxy(w http.ResponseWriter, r *http.Request, s *serve.Sandbox, p
 			pr.Out.Host = pr.In.Host
 			for _, name := range []string{trafficHeader, "E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "X-Api-Key"} {
 				pr.Out.Header.Del(name)
+			}
+			if strings.HasPrefix(pr.Out.Header.Get("Authorization"), "Bearer "+tenants.Prefix) {
+				pr.Out.Header.Del("Authorization") // a key of the control API
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {

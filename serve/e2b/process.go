@@ -119,7 +119,7 @@ func (d *Door) processList(ctx context.Context, _ *http.Request, _ nothing) (lis
 		c := p.Command
 		out.Processes = append(out.Processes, infoWire{configWire{c.Cmd, c.Args, c.Env, &c.Dir}, p.PID, c.Tag})
 	}
-	return out, rpcError(err)
+	return out, d.rpcError(err)
 }
 
 func (d *Door) processStart(ctx context.Context, r *http.Request, in *connect.Input, out *connect.Output) error {
@@ -146,7 +146,7 @@ func (d *Door) processStart(ctx context.Context, r *http.Request, in *connect.In
 	// The command outlives the connection of its client, but not the deadline.
 	p, sub, err := s.Start(context.WithoutCancel(ctx), c)
 	if err != nil {
-		return rpcError(err)
+		return d.rpcError(err)
 	}
 	return d.follow(ctx, r, s, p, sub, out, true)
 }
@@ -165,7 +165,7 @@ func (d *Door) folder(ctx context.Context, s *serve.Sandbox, dir string) error {
 	}
 	pool, err := s.Files()
 	if err != nil {
-		return rpcError(err)
+		return d.rpcError(err)
 	}
 	e, err := pool.Stat(ctx, dir)
 	if err != nil || e.Kind != "dir" {
@@ -180,7 +180,7 @@ func (d *Door) processConnect(ctx context.Context, r *http.Request, in *connect.
 		return connect.Errorf(connect.InvalidArgument, "read the request: %v", err)
 	}
 	s := sandboxOf(ctx)
-	p, err := find(s, q.Process)
+	p, err := d.process(s, q.Process)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (d *Door) ended(s *serve.Sandbox, p *serve.Process, out *connect.Output) er
 		return connect.ErrAbort
 	}
 	if err != nil {
-		return rpcError(err)
+		return d.rpcError(err)
 	}
 	e := &endEvent{ExitCode: status.Code, Exited: status.Signal == 0, Status: "exit status " + strconv.Itoa(status.Code)}
 	if status.Signal > 0 {
@@ -263,8 +263,8 @@ func (d *Door) ended(s *serve.Sandbox, p *serve.Process, out *connect.Output) er
 	return out.Send(eventWire{oneEvent{End: e}})
 }
 
-// find gives the process that a client selects.
-func find(s *serve.Sandbox, q selectorWire) (*serve.Process, error) {
+// process gives the process that a client selects.
+func (d *Door) process(s *serve.Sandbox, q selectorWire) (*serve.Process, error) {
 	var pid uint32
 	var tag string
 	switch {
@@ -279,21 +279,21 @@ func find(s *serve.Sandbox, q selectorWire) (*serve.Process, error) {
 	if errors.Is(err, serve.ErrNoProcess) {
 		err = connect.Errorf(connect.NotFound, "process with pid %d not found", pid)
 	}
-	return p, rpcError(err)
+	return p, d.rpcError(err)
 }
 
 func (d *Door) processUpdate(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
-	p, err := find(sandboxOf(ctx), q.Process)
+	p, err := d.process(sandboxOf(ctx), q.Process)
 	if err == nil && q.PTY != nil {
-		err = rpcError(p.Resize(q.PTY.size()))
+		err = d.rpcError(p.Resize(q.PTY.size()))
 	}
 	return nothing{}, err
 }
 
 func (d *Door) processInput(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
-	p, err := find(sandboxOf(ctx), q.Process)
+	p, err := d.process(sandboxOf(ctx), q.Process)
 	if err == nil {
-		err = rpcError(p.Write(append(q.Input.Stdin, q.Input.PTY...)))
+		err = d.rpcError(p.Write(append(q.Input.Stdin, q.Input.PTY...)))
 	}
 	return nothing{}, err
 }
@@ -317,11 +317,11 @@ func (d *Door) processStreamInput(ctx context.Context, _ *http.Request, in *conn
 		case err != nil:
 			return err
 		case q.Start != nil:
-			p, err = find(sandboxOf(ctx), q.Start.Process)
+			p, err = d.process(sandboxOf(ctx), q.Start.Process)
 		case q.Data != nil && p == nil:
 			err = connect.Errorf(connect.InvalidArgument, "the first message selects no process")
 		case q.Data != nil:
-			err = rpcError(p.Write(append(q.Data.Input.Stdin, q.Data.Input.PTY...)))
+			err = d.rpcError(p.Write(append(q.Data.Input.Stdin, q.Data.Input.PTY...)))
 		}
 		if err != nil {
 			return err
@@ -333,17 +333,17 @@ func (d *Door) processSignal(ctx context.Context, _ *http.Request, q processWire
 	if q.Signal == 0 {
 		return nothing{}, connect.Errorf(connect.InvalidArgument, "the request names no signal")
 	}
-	p, err := find(sandboxOf(ctx), q.Process)
+	p, err := d.process(sandboxOf(ctx), q.Process)
 	if err == nil {
-		err = rpcError(p.Signal(syscall.Signal(q.Signal)))
+		err = d.rpcError(p.Signal(syscall.Signal(q.Signal)))
 	}
 	return nothing{}, err
 }
 
 func (d *Door) processCloseStdin(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
-	p, err := find(sandboxOf(ctx), q.Process)
+	p, err := d.process(sandboxOf(ctx), q.Process)
 	if err == nil {
-		err = rpcError(p.CloseInput())
+		err = d.rpcError(p.CloseInput())
 	}
 	return nothing{}, err
 }

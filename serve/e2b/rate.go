@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"time"
@@ -13,6 +14,34 @@ type rates struct {
 	now func() time.Time
 	mu  sync.Mutex
 	of  map[string]*rate
+	// large has a place for each answer of a tenant's that is held in memory whole.
+	large map[string]chan struct{}
+}
+
+// maxLarge are the listings of one tenant under way at once; a further one waits.
+const maxLarge = 8
+
+// large are the calls whose answers may have many megabytes.
+var large = map[string]bool{"/filesystem.Filesystem/ListDir": true, "/process.Process/List": true}
+
+// enterLarge waits for a place.
+func (c *rates) enterLarge(ctx context.Context, tenant string) (done func(), err error) {
+	c.mu.Lock()
+	if c.large == nil {
+		c.large = map[string]chan struct{}{}
+	}
+	places := c.large[tenant]
+	if places == nil {
+		places = make(chan struct{}, maxLarge)
+		c.large[tenant] = places
+	}
+	c.mu.Unlock()
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // rate is one tenant's: a bucket of a minute's requests, and what is under way.

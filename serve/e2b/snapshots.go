@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cloister/serve"
-	"cloister/serve/tenants"
 )
 
 func shownSnapshot(s serve.Snapshot) map[string]any {
@@ -18,7 +17,7 @@ func shownSnapshot(s serve.Snapshot) map[string]any {
 	return map[string]any{"snapshotID": s.ID, "names": names}
 }
 
-func (d *Door) snapshot(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) snapshot(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, err := d.Host.Get(t.Name, r.PathValue("id"))
 	if err != nil {
 		return err
@@ -36,7 +35,7 @@ func (d *Door) snapshot(w http.ResponseWriter, r *http.Request, t tenants.Tenant
 	return err
 }
 
-func (d *Door) snapshots(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) snapshots(w http.ResponseWriter, r *http.Request, t caller) error {
 	list, err := d.Host.Snapshots(t.Name)
 	if err != nil {
 		return err
@@ -54,7 +53,7 @@ func (d *Door) snapshots(w http.ResponseWriter, r *http.Request, t tenants.Tenan
 }
 
 // removeTemplate removes a snapshot, which E2B takes for a template.
-func (d *Door) removeTemplate(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) removeTemplate(w http.ResponseWriter, r *http.Request, t caller) error {
 	ok, err := d.Host.RemoveSnapshot(t.Name, r.PathValue("id"))
 	if err == nil && !ok {
 		err = &status{http.StatusNotFound, "template not found"}
@@ -65,7 +64,7 @@ func (d *Door) removeTemplate(w http.ResponseWriter, r *http.Request, t tenants.
 	return err
 }
 
-func (d *Door) fork(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) fork(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, err := d.Host.Get(t.Name, r.PathValue("id"))
 	if err != nil {
 		return err
@@ -84,7 +83,7 @@ func (d *Door) fork(w http.ResponseWriter, r *http.Request, t tenants.Tenant) er
 	if q.Timeout != nil && (*q.Timeout < 0 || *q.Timeout > maxSeconds) {
 		return &serve.BadRequest{What: "timeout: not a number of seconds"}
 	}
-	made, err := s.Fork(context.WithoutCancel(r.Context()), t, count, seconds(q.Timeout, defaultTimeout))
+	made, err := s.Fork(context.WithoutCancel(r.Context()), t.Tenant, count, seconds(q.Timeout, defaultTimeout))
 	if err != nil {
 		return err
 	}
@@ -102,7 +101,7 @@ func (d *Door) fork(w http.ResponseWriter, r *http.Request, t tenants.Tenant) er
 }
 
 // metrics answers with what the sandbox uses now: nothing is kept of what it used before.
-func (d *Door) metrics(w http.ResponseWriter, r *http.Request, t tenants.Tenant) error {
+func (d *Door) metrics(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, err := d.Host.Get(t.Name, r.PathValue("id"))
 	if err != nil {
 		return err

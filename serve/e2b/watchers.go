@@ -15,8 +15,9 @@ import (
 
 // Bounds of watchers that are asked now and then.
 const (
-	maxWatchers = 64   // of one sandbox
-	maxPending  = 4096 // events that were not fetched
+	maxWatchers = 64       // of one sandbox
+	maxPending  = 4096     // events that were not fetched
+	maxHeld     = 16 << 20 // bytes of them, of all watchers of a sandbox
 	forgotten   = 10 * time.Minute
 )
 
@@ -33,6 +34,7 @@ type watcher struct {
 
 	mu     sync.Mutex
 	events []*changeWire
+	held   int // bytes of the events
 	asked  time.Time
 	err    error
 }
@@ -72,7 +74,7 @@ func (d *Door) watcherCreate(ctx context.Context, r *http.Request, q pathWire) (
 	}
 	if err != nil {
 		d.watchers.remove(id)
-		return watcherReply{}, rpcError(err)
+		return watcherReply{}, d.rpcError(err)
 	}
 	return watcherReply{id}, nil
 }
@@ -140,8 +142,27 @@ func (w *watcher) add(e files.Event) error {
 	if len(w.events) >= maxPending {
 		return connect.Errorf(connect.ResourceExhausted, "more than %d events were not fetched", maxPending)
 	}
-	w.events = append(w.events, changeOf(e))
+	c := changeOf(e)
+	if w.held += c.size(); w.held > maxHeld/maxWatchers {
+		return connect.Errorf(connect.ResourceExhausted, "more than %d bytes of events were not fetched", maxHeld/maxWatchers)
+	}
+	w.events = append(w.events, c)
 	return nil
+}
+
+// size is about how many bytes an event holds.
+func (c *changeWire) size() int {
+	n := 256 + len(c.Name)
+	if e := c.Entry; e != nil {
+		n += 256 + len(e.Name) + len(e.Path)
+		if e.SymlinkTarget != nil {
+			n += len(*e.SymlinkTarget)
+		}
+		for name, value := range e.Metadata {
+			n += len(name) + len(value)
+		}
+	}
+	return n
 }
 
 func (w *watcher) end(err error) {
@@ -164,9 +185,9 @@ func (d *Door) watcherEvents(ctx context.Context, _ *http.Request, q pathWire) (
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := eventsReply{Events: append([]*changeWire{}, w.events...)}
-	w.events, w.asked = nil, time.Now()
+	w.events, w.held, w.asked = nil, 0, time.Now()
 	if len(out.Events) == 0 && w.err != nil {
-		return out, rpcError(w.err)
+		return out, d.rpcError(w.err)
 	}
 	return out, nil
 }

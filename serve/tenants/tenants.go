@@ -92,6 +92,9 @@ type Register struct {
 	byKey map[string]Key
 }
 
+// Prefix begins every key.
+const Prefix = "e2b_"
+
 // ErrNone is the error of a key that opens nothing, whatever the reason.
 var ErrNone = errors.New("the key is not known")
 
@@ -165,6 +168,26 @@ func (r *Register) read() (table, error) {
 	return t, nil
 }
 
+// Alone gives a file whose lock says that a server answers for these tenants, until it is
+// closed. Two servers would each end what the other one makes.
+func (r *Register) Alone() (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(r.dir, "serve.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("serve: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrServed
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// ErrServed says that another server answers for the tenants.
+var ErrServed = errors.New("another cloister serve answers for these tenants: end it first, or use another XDG_DATA_HOME")
+
 // change replaces the table, one writer at a time.
 func (r *Register) change(f func(*table) error) error {
 	lock, err := os.OpenFile(filepath.Join(r.dir, "tenants.lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -233,7 +256,7 @@ func (r *Register) Keys(tenant string) ([]Key, error) {
 func (r *Register) MakeKey(k Key) (Key, string, error) {
 	var raw [20]byte
 	_, _ = rand.Read(raw[:]) // it cannot fail (crypto/rand)
-	text := "e2b_" + hex.EncodeToString(raw[:])
+	text := Prefix + hex.EncodeToString(raw[:])
 	k.ID, k.Digest = strings.ToLower(rand.Text()[:10]), digest(text)
 	return k, text, r.change(func(all *table) error {
 		if !slices.ContainsFunc(all.Tenants, func(t Tenant) bool { return t.Name == k.Tenant }) {

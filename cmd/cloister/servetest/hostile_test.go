@@ -84,6 +84,16 @@ func TestKeys(t *testing.T) {
 	if got := with(reader, "POST", "/v2/sandboxes", `{"templateID":"base"}`); got != 403 {
 		t.Errorf("a key that may read creates: %d", got)
 	}
+	b := s.create("acme", `{"templateID":"base","timeout":60}`)
+	look := func(key string) answer {
+		return s.call("GET", "/sandboxes/"+b.id, map[string]string{"X-API-KEY": key}, "")
+	}
+	if got := look(reader); got.status != 200 || strings.Contains(got.body, b.token) {
+		t.Errorf("a key that may read is given the token that enters: %d %q", got.status, got.body)
+	}
+	if got := look(s.keys["acme"]); got.field(t, "envdAccessToken") != b.token {
+		t.Errorf("a key that may all is not given it: %d %q", got.status, got.body)
+	}
 	for _, key := range []string{"", "e2b_" + strings.Repeat("0", 40), s.keys["acme"] + "x"} {
 		for _, path := range []string{"/v2/sandboxes", "/nothing"} {
 			if got := with(key, "GET", path, ""); got != 401 {
@@ -243,4 +253,82 @@ func TestBodies(t *testing.T) {
 func with(h map[string]string, name, value string) map[string]string {
 	h[name] = value
 	return h
+}
+
+// TestSecondServer: two servers would each end what the other one makes.
+func TestSecondServer(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	out, err := s.command("serve", "--e2b", "127.0.0.1:0").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "another cloister serve answers") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestServerKilled: what a server had half made is ended by the next one.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, "acme")
+	kept := s.create("acme", `{"templateID":"base","timeout":120}`)
+	done := make(chan answer)
+	go func() { done <- s.api("acme", "POST", "/v2/sandboxes", `{"templateID":"base","timeout":120}`) }()
+	records := filepath.Join(s.dir, "d", "cloister", "serve", "t", "acme", "sandboxes", "*", "record.json")
+	for began := time.Now(); ; {
+		if list, _ := filepath.Glob(records); len(list) > 1 {
+			break
+		}
+		if time.Since(began) > 30*time.Second {
+			t.Fatal("no second sandbox is made")
+		}
+		<-time.After(time.Millisecond)
+	}
+	s.kill()
+	<-done
+	s.start()
+	if list, _ := filepath.Glob(records); len(list) != 1 || !strings.Contains(list[0], kept.id) {
+		t.Errorf("after a server was killed: %q", list)
+	}
+	if got := kept.output("echo alive"); got != "alive\n" {
+		t.Errorf("the sandbox that was made: %q", got)
+	}
+}
+
+// TestManySnapshots: many requests at once stay within the limit, and an error of the
+// server's own names none of its folders.
+func TestManySnapshots(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, "acme")
+	register := filepath.Join(s.dir, "d", "cloister", "serve", "tenants.json")
+	text, err := os.ReadFile(register)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), `"snapshots": 100`, `"snapshots": 2`, 1))
+	if err := os.WriteFile(register, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := s.create("acme", `{"templateID":"base","timeout":120}`)
+	answers := make(chan answer, 6)
+	for range cap(answers) {
+		go func() { answers <- s.api("acme", "POST", "/sandboxes/"+b.id+"/snapshots", "{}") }()
+	}
+	made, id := 0, ""
+	for range cap(answers) {
+		if a := <-answers; a.status == 201 {
+			made++
+			id = a.field(t, "snapshotID")
+		} else if a.status != 429 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	if made != 2 {
+		t.Errorf("%d snapshots were made, the limit is 2", made)
+	}
+	if err := os.Remove(filepath.Join(s.dir, "d", "cloister", "serve", "t", "acme", "snapshots", id, "files.tar")); err != nil {
+		t.Fatal(err)
+	}
+	a := s.api("acme", "POST", "/v2/sandboxes", fmt.Sprintf(`{"templateID":%q}`, id))
+	if a.status != 500 || strings.Contains(a.body, s.dir) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
 }

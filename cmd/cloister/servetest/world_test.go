@@ -34,6 +34,7 @@ type server struct {
 	url  string
 	keys map[string]string // by tenant
 	stop func()
+	kill func()
 }
 
 func newServer(t *testing.T, names ...string) *server {
@@ -116,6 +117,10 @@ func (s *server) start() {
 			s.t.Errorf("serve: %v: %s", err, log.Bytes())
 		}
 		s.stop = func() {}
+	}
+	s.kill = func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // it was killed
 	}
 	for began := time.Now(); ; {
 		resp, err := client.Get(s.url + "/health")

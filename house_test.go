@@ -211,6 +211,7 @@ var packages = map[string]string{
 	"secret/sshkey":             "what logs in by SSH, outside",
 	"secret/vault":              "the encrypted file of one user's secrets",
 	"session":                   "registry and shim",
+	"session/browsers":          "what Chromium and its kin inside trust",
 	"session/inside":            "further commands in a live cloister, by pipes",
 	"session/launch":            "what was typed as a plan, and the process that carries it out",
 	"session/terminal":          "one program's terminal, for several people's",

@@ -18,6 +18,7 @@ import (
 	"cloister/api"
 	"cloister/api/client"
 	"cloister/sandbox"
+	"cloister/session/browsers"
 	"cloister/workspace"
 	"cloister/workspace/review"
 )
@@ -464,6 +465,11 @@ func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 	if len(grant.Logins) > 0 {
 		files = append(files, sandbox.File{Path: netrcPath, Data: netrc(grant.Logins), Mode: 0o644})
 	}
+	trust, err := browsers.Files(more)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, trust...)
 	if grant.KnownHosts != "" {
 		files = append(files, sandbox.File{Path: "/etc/ssh/ssh_known_hosts", Data: []byte(grant.KnownHosts), Mode: 0o644})
 	}

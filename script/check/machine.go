@@ -20,7 +20,7 @@ var needs = strings.Fields(`gh:gh vim:vim htop:htop git:git curl:curl node:nodej
 
 // claimed is what tests may rely on here: a test that misses one of these fails.
 const claimed = "gh vim htop chromium axe userns dbus git node npm go python3 tmux gcc curl bwrap ssh sshd " +
-	"claude opencode codex yarn mcp aws pip"
+	"claude opencode codex yarn mcp aws pip websockets"
 
 // A machine is what the checks install and make on it.
 type machine struct {
@@ -37,7 +37,8 @@ func (m *machine) installNeeds() error {
 			missing = append(missing, pkg)
 		}
 	}
-	for file, pkg := range map[string]string{"/usr/include/stdio.h": "libc6-dev", "/etc/ssl/certs/ca-certificates.crt": "ca-certificates"} {
+	for file, pkg := range map[string]string{"/usr/include/stdio.h": "libc6-dev", "/etc/ssl/certs/ca-certificates.crt": "ca-certificates",
+		"/usr/lib/python3/dist-packages/websockets/__init__.py": "python3-websockets"} {
 		if _, err := os.Stat(file); err != nil {
 			missing = append(missing, pkg)
 		}

@@ -22,6 +22,7 @@ var maySkips = []skip{
 	{"root user", `cloister/state/store\.TestKillChild`, "the process that TestKillStorm ends"},
 	{"user", `.*/egress\.TestH2Spec`, "half a minute once is enough"},
 	{"root user", `.*/realtest\.TestGitHubCLI`, "a program of 40 MB, which a fresh machine has not"},
+	{"root user", `.*/realtest\.TestOpenedCargo/.*`, "a compiler of 500 MB, which a fresh machine has not"},
 	{"root user", `.*/realtest\.TestReadByJava`, "a compiler of 300 MB, which a fresh machine has not"},
 	{"user", `cloister/devcontainer/oracletest\.TestOracle`, "root installs the reference and compares: once is enough"},
 	{"user", `cloister/internal/cgroup\.Test.*`, "an ordinary user can make no control groups of version 1"},
@@ -30,6 +31,7 @@ var maySkips = []skip{
 	{"root user", `.*/realtest\.TestFirstDay`, "sixteen starts of four agents: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/servetest\.TestSDK`, "CLOISTER_E2B_SDK names E2B's SDK from npm, which a fresh machine has not"},
 	{"root user", `.*/realtest\.TestWeek`, "two minutes on a busy machine: CLOISTER_TEST_LONG=1"},
+	{"root user", `.*/realtest\.TestWorkingDay`, "sixteen days of downloads: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestReadPostgres`, "a server whose package starts one on the machine, which a fresh machine has not"},
 }
 

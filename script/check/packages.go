@@ -37,6 +37,7 @@ var independent = map[string]string{
 	"secret/sshkey":           "parses keys",
 	"secret/inject":           "edits requests in memory",
 	"secret/inject/unpack":    "decodes in memory",
+	"session/browsers":        "texts",
 }
 
 // aboveAll are the packages whose tests drive the whole product, and take longest: an

@@ -163,6 +163,7 @@ var packages = map[string]string{
 	"internal/fieldname":        "HTTP field names as the most careless server reads them",
 	"internal/source":           "where something is written, and what is wrong there",
 	"internal/reading":          "every way in which a server may take one request",
+	"internal/exactjson":        "JSON that keeps every byte of a string",
 	"internal/durable":          "files that survive a crash",
 	"internal/needs":            "what a test needs of its machine",
 	"internal/noecho":           "a line of a terminal that is not shown",

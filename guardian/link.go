@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -26,6 +25,7 @@ import (
 	"cloister/guardian/uploads"
 	"cloister/hostexec"
 	"cloister/internal/budget"
+	"cloister/internal/exactjson"
 	"cloister/internal/passfd"
 	"cloister/policyset"
 	"cloister/secret/inject"
@@ -128,7 +128,7 @@ func (l *live) listen() (*api.SessionEnd, error) {
 			return nil, err
 		}
 		var frame api.Frame
-		if err := json.Unmarshal(line, &frame); err != nil {
+		if err := exactjson.Unmarshal(line, &frame); err != nil {
 			return nil, fmt.Errorf("read frame: %w", err)
 		}
 		if frame.Type == api.FrameEnd && frame.End != nil {
@@ -362,7 +362,7 @@ func (l *live) ask(reason string) {
 
 // send writes one frame; a broken link ends in listen.
 func (l *live) send(frame api.Frame) error {
-	line, err := json.Marshal(frame)
+	line, err := exactjson.Marshal(frame)
 	if err != nil {
 		return fmt.Errorf("write frame: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"cloister/guardian/process"
 	"cloister/guardian/sealed"
 	"cloister/guardian/sessionctx"
+	"cloister/internal/exactjson"
 	"cloister/internal/passfd"
 	"cloister/policy"
 	"cloister/policyset"
@@ -48,6 +49,9 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	req, err := read[api.SessionRequest](r)
 	if err != nil {
 		return nil, err
+	}
+	if err := exactjson.Restore(&req); err != nil {
+		return nil, api.BadRequest("open session: %v", err)
 	}
 	if err := check(req); err != nil {
 		return nil, err

@@ -3,13 +3,13 @@ package guardian
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
 	"cloister/api"
 	"cloister/egress"
 	"cloister/guardian/sealed"
+	"cloister/internal/exactjson"
 	"cloister/policyset"
 )
 
@@ -51,7 +51,7 @@ func (g *guardian) unseal(req *api.SessionRequest) error {
 
 // wordsDigest is of what a session brings that policy is made of.
 func wordsDigest(req api.SessionRequest) ([]byte, error) {
-	text, err := json.Marshal(struct {
+	text, err := exactjson.Marshal(struct {
 		Project string
 		Words   policyset.SessionRules
 	}{req.Project, policyset.SessionRulesOf(req)})

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"cloister/internal/exactjson"
 )
 
 // Keep is the helper's life: a process of its own for each host command. It
@@ -28,7 +30,7 @@ func Keep() error {
 	}
 	orders := json.NewDecoder(os.NewFile(fdControl, "control"))
 	var j job
-	if err := orders.Decode(&j); err != nil {
+	if err := errors.Join(orders.Decode(&j), exactjson.Restore(&j)); err != nil {
 		return fmt.Errorf("keep host command: %w", err)
 	}
 	if j.CPU > 0 {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/internal/exactjson"
 	"cloister/secret"
 )
 
@@ -295,7 +296,7 @@ type orderly struct {
 }
 
 func (o *orderly) send(v any) error {
-	text, err := json.Marshal(v)
+	text, err := exactjson.Marshal(v)
 	if err != nil {
 		return err
 	}

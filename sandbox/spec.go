@@ -3,10 +3,11 @@ package sandbox
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
+
+	"cloister/internal/exactjson"
 )
 
 // HostPath is an absolute path on the host, free of symbolic links.
@@ -163,7 +164,7 @@ type Limits struct {
 
 // Digest names the Spec. It depends on nothing but its content.
 func (s Spec) Digest() string {
-	b, err := json.Marshal(s)
+	b, err := exactjson.Marshal(s)
 	if err != nil {
 		return "" // a Spec holds nothing that JSON cannot say
 	}

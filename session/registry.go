@@ -28,6 +28,7 @@ import (
 
 	"cloister/api"
 	"cloister/internal/durable"
+	"cloister/internal/exactjson"
 )
 
 const (
@@ -237,7 +238,7 @@ func readLive(path string) (api.SessionInfo, error) {
 
 // writeLive makes the file of a session that is about to be granted.
 func (r *Registry) writeLive(info api.SessionInfo) error {
-	text, err := json.Marshal(file{Version: 1, Sessions: []api.SessionInfo{info}})
+	text, err := exactjson.Marshal(file{Version: 1, Sessions: []api.SessionInfo{info}})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(r.live, info.ID), text, 0o600)
 	}
@@ -254,7 +255,7 @@ func parse(text []byte) (file, error) {
 	if len(text) > maxState {
 		return file{}, fmt.Errorf("longer than %d bytes", maxState)
 	}
-	if err := json.Unmarshal(text, &state); err != nil {
+	if err := exactjson.Unmarshal(text, &state); err != nil {
 		return file{}, err
 	}
 	if state.Version != 1 {
@@ -575,7 +576,7 @@ func (r *Registry) saver() {
 
 func (r *Registry) save() error {
 	state := file{Version: 1, Sessions: r.List(true)}
-	text, err := json.Marshal(state)
+	text, err := exactjson.Marshal(state)
 	if err == nil {
 		err = durable.WriteFile(r.path, append(text, '\n'), 0o600)
 	}

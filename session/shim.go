@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"cloister/agent"
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/internal/exactjson"
 	"cloister/sandbox"
 	"cloister/session/browsers"
 	"cloister/workspace"
@@ -310,7 +310,7 @@ const describeAfter = 10 * time.Millisecond
 // already.
 func describe(link *client.Link, spec sandbox.Spec) error {
 	spec.Files, spec.Links, spec.Argv = nil, nil, nil
-	text, err := json.Marshal(spec)
+	text, err := exactjson.Marshal(spec)
 	if err != nil {
 		return fmt.Errorf("describe the cloister: %w", err)
 	}

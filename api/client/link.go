@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/internal/exactjson"
 	"cloister/internal/passfd"
 )
 
@@ -132,7 +133,7 @@ type Asked struct {
 
 // Ask sends the request for a session, and leaves the guardian to it.
 func (c *Client) Ask(ctx context.Context, req api.SessionRequest) (*Asked, error) {
-	text, err := json.Marshal(req)
+	text, err := exactjson.Marshal(req)
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
@@ -577,14 +578,14 @@ func readFrame(conn *passfd.Conn) (api.Frame, error) {
 	if err != nil {
 		return frame, err
 	}
-	if err := json.Unmarshal(line, &frame); err != nil {
+	if err := exactjson.Unmarshal(line, &frame); err != nil {
 		return frame, fmt.Errorf("read frame: %w", err)
 	}
 	return frame, nil
 }
 
 func writeFrame(conn *passfd.Conn, frame api.Frame, files []*os.File) error {
-	line, err := json.Marshal(frame)
+	line, err := exactjson.Marshal(frame)
 	if err != nil {
 		return fmt.Errorf("write frame: %w", err)
 	}

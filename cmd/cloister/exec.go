@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/internal/exactjson"
 	"cloister/sandbox"
 	"cloister/session/launch"
 
@@ -72,7 +72,7 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 		return none, err
 	}
 	var spec sandbox.Spec
-	if err := json.Unmarshal(info.Exec, &spec); err != nil {
+	if err := exactjson.Unmarshal(info.Exec, &spec); err != nil {
 		return none, fmt.Errorf("exec in %s: read its description: %w", info.Name, err)
 	}
 	spec.Argv = argv

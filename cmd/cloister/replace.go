@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 
 	"cloister/api/client"
 	"cloister/guardian"
+	"cloister/internal/exactjson"
 	"cloister/internal/xdg"
 )
 
@@ -56,7 +56,7 @@ func nameProgram(d xdg.Dirs) (forget func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(p)
+	text, err := exactjson.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func nameProgram(d xdg.Dirs) (forget func() error, err error) {
 func outdated(d xdg.Dirs) bool {
 	text, err := os.ReadFile(programFile(d))
 	var p program
-	if err != nil || json.Unmarshal(text, &p) != nil {
+	if err != nil || exactjson.Unmarshal(text, &p) != nil {
 		return false // none runs, or it is on its way in or out
 	}
 	device, inode, err := fileNumber(p.Path)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/internal/exactjson"
 	"cloister/serve"
 	"cloister/session/launch"
 )
@@ -102,7 +102,7 @@ func (e *serveEngine) live(ctx context.Context, t *app, name string, gone <-chan
 		return serve.Live{}, err
 	}
 	live := serve.Live{Name: name, Driver: d, Init: info.InitPID, Gone: gone}
-	if err := json.Unmarshal(info.Exec, &live.Spec); err != nil {
+	if err := exactjson.Unmarshal(info.Exec, &live.Spec); err != nil {
 		return live, fmt.Errorf("enter sandbox: read its description: %w", err)
 	}
 	return live, nil

@@ -109,7 +109,7 @@ func (b *box) launch(c inside.Command, std *standard) error {
 			return b.stopped(fmt.Errorf("start docker: the first process ended early: %w", err))
 		case m.Failed != nil && m.Failed.Exec:
 			missing := m.Failed.Errno == int(unix.ENOENT) || m.Failed.Errno == int(unix.ENOTDIR)
-			return b.stopped(&sandbox.ExecError{Command: string(c.Argv[0]), NotFound: missing,
+			return b.stopped(&sandbox.ExecError{Command: c.Argv[0], NotFound: missing,
 				Err: syscall.Errno(m.Failed.Errno)})
 		case m.Failed != nil:
 			return b.stopped(fmt.Errorf("start docker: %w", m.Failed))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -91,6 +92,9 @@ func (st *start) container(role string) string {
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_ sandbox.Box, err error) {
 	if slices.ContainsFunc(s.Binds, func(b sandbox.Bind) bool { return b.Overlay }) {
 		return nil, &sandbox.Unsupported{Guarantee: "overlay workspace", Reason: "start docker: an engine lays nothing over the host's folders", Fix: "use --isolation native, or --workspace live"}
+	}
+	if err := sayable(s.Binds); err != nil {
+		return nil, err
 	}
 	std, err := takeStandard(w)
 	if err != nil {
@@ -370,6 +374,19 @@ const lookAfter = 3 * time.Second
 // machine that does much else a container needs seconds.
 const meetWithin = 60 * time.Second
 
+// sayable refuses folders that an engine cannot be asked for: its JSON would make another
+// name of theirs.
+func sayable(binds []sandbox.Bind) error {
+	for _, b := range binds {
+		for _, path := range []string{string(b.Source), string(b.Target)} {
+			if !utf8.ValidString(path) {
+				return &sandbox.Unsupported{Guarantee: "mount view", Reason: fmt.Sprintf("start docker: show %q: the name is no UTF-8, and an engine knows no other", path), Fix: "rename the folder, or use --isolation native"}
+			}
+		}
+	}
+	return nil
+}
+
 // checkIDs refuses an engine whose users are other users of this machine.
 func checkIDs(idMap string) error {
 	fields := strings.Fields(idMap)
@@ -527,13 +544,7 @@ func explain(f *inside.Failure) error {
 func (st *start) command() inside.Command { return commandOf(st.spec, st.user, st.std.tty) }
 
 func commandOf(s sandbox.Spec, u inside.User, tty [3]bool) inside.Command {
-	c := inside.Command{Dir: string(s.Dir), TTY: tty, User: u, Network: s.Network, Denied: s.Denied}
-	for _, a := range s.Argv {
-		c.Argv = append(c.Argv, []byte(a))
-	}
-	for _, e := range s.Env {
-		c.Env = append(c.Env, []byte(e))
-	}
+	c := inside.Command{Argv: s.Argv, Env: s.Env, Dir: string(s.Dir), TTY: tty, User: u, Network: s.Network, Denied: s.Denied}
 	for _, p := range s.Protect {
 		switch {
 		case p.Fleeting:

@@ -12,7 +12,6 @@ package inside
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/internal/exactjson"
 	"cloister/sandbox"
 )
 
@@ -51,7 +51,7 @@ type Runner struct {
 // New is the runner of the cloister that info describes.
 func New(driver Enterer, info api.ExecInfo) (*Runner, error) {
 	r := &Runner{driver: driver, init: info.InitPID, slots: make(chan struct{}, MaxCommands)}
-	if err := json.Unmarshal(info.Exec, &r.spec); err != nil {
+	if err := exactjson.Unmarshal(info.Exec, &r.spec); err != nil {
 		return nil, fmt.Errorf("run commands in %s: read its description: %w", info.Name, err)
 	}
 	return r, nil

@@ -1,17 +1,19 @@
 package launch
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
+
+	"cloister/internal/exactjson"
 )
 
 // The descriptors of a shim that another process started.
@@ -81,8 +83,8 @@ func (s Self) Start(o Order) (*Child, error) {
 }
 
 func (s Self) start(e envelope, out *os.File) (*Child, error) {
-	var text bytes.Buffer
-	if err := e.write(&text); err != nil {
+	text, err := exactjson.Marshal(e)
+	if err != nil {
 		return nil, err
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -109,7 +111,7 @@ func (s Self) start(e envelope, out *os.File) (*Child, error) {
 	}
 	c := &Child{PID: p.Pid, answer: answer, log: e.Log, wait: sync.OnceValues(p.Wait)}
 	// Should this fail, the shim has ended, and Answer reports how.
-	_, _ = order.Write(text.Bytes())
+	_, _ = order.Write(text)
 	return c, nil
 }
 
@@ -119,7 +121,7 @@ func (c *Child) Answer(ctx context.Context) (Answer, error) {
 	defer c.answer.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.answer.SetReadDeadline(time.Unix(1, 0)) })()
 	var a Answer
-	if err := json.NewDecoder(c.answer).Decode(&a); err != nil {
+	if err := errors.Join(json.NewDecoder(c.answer).Decode(&a), exactjson.Restore(&a)); err != nil {
 		if ctx.Err() != nil {
 			return a, fmt.Errorf("start in the background: %w", ctx.Err())
 		}
@@ -158,7 +160,11 @@ func Receive() (Order, *Reply, error) {
 	syscall.CloseOnExec(orderFD)
 	from := os.NewFile(orderFD, "order")
 	defer from.Close()
-	e, err := readEnvelope(from)
+	var e envelope
+	text, err := io.ReadAll(from)
+	if err == nil {
+		err = exactjson.Unmarshal(text, &e)
+	}
 	if err != nil {
 		return Order{}, nil, fmt.Errorf("read the order: %w", err)
 	}
@@ -171,7 +177,9 @@ func (r *Reply) Send(a Answer) {
 		return
 	}
 	// The other end may be gone; the session does not depend on it.
-	_ = json.NewEncoder(r.file).Encode(a)
+	if text, err := exactjson.Marshal(a); err == nil {
+		_, _ = r.file.Write(text)
+	}
 	_ = r.file.Close()
 	r.file = nil
 }

@@ -73,6 +73,9 @@ func grow(t *testing.T, seed uint64) (project, layer string) {
 	var names []string
 	for i := range 30 {
 		name := strings.Repeat(fmt.Sprintf("d%d/", r.IntN(4)), r.IntN(4)) + fmt.Sprintf("f%d", i)
+		if i%3 == 0 {
+			name += "\xff\xc3\"" // bytes that are no text
+		}
 		put(t, project, name, strings.Repeat("x", r.IntN(40)))
 		names = append(names, name)
 	}

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"cloister/internal/durable"
+	"cloister/internal/exactjson"
 	"cloister/state/layers"
 )
 
@@ -184,7 +184,7 @@ func create(dir, project, label, undoes string, steps []Step) (*Journal, error) 
 }
 
 func write(name string, v any) error {
-	text, err := json.Marshal(v)
+	text, err := exactjson.Marshal(v)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func read(name string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, v); err != nil {
+	if err := exactjson.Unmarshal(text, v); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

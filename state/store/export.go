@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -21,6 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	"cloister/internal/exactjson"
 	"cloister/state/layers"
 )
 
@@ -64,7 +64,7 @@ func (w *Workspace) Export(out io.Writer, id string, withHome bool) error {
 		return err
 	}
 	a := &archiver{tar: tar.NewWriter(z), sum: sha256.New()}
-	head, err := json.Marshal(archiveHead{archiveVersion, w.Name, w.Project, w.Agent, c.Message, c.Time, len(c.Layers)})
+	head, err := exactjson.Marshal(archiveHead{archiveVersion, w.Name, w.Project, w.Agent, c.Message, c.Time, len(c.Layers)})
 	if err == nil {
 		err = a.text(headEntry, head)
 	}
@@ -208,7 +208,7 @@ func (im *importer) all() (c Checkpoint, err error) {
 		return c, &BadArchive{"it does not begin as one"}
 	}
 	text, err := io.ReadAll(io.TeeReader(im.tar, im.sum))
-	if err != nil || json.Unmarshal(text, &im.head) != nil {
+	if err != nil || exactjson.Unmarshal(text, &im.head) != nil {
 		return c, &BadArchive{"its first entry cannot be read"}
 	}
 	if im.head.Version != archiveVersion {

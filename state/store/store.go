@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base32"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/durable"
+	"cloister/internal/exactjson"
 	"cloister/state/apply"
 	"cloister/state/layers"
 )
@@ -201,7 +201,7 @@ func (w *Workspace) load(name string) error {
 	if err != nil {
 		return fmt.Errorf("read workspace: %w", err)
 	}
-	if err := json.Unmarshal(text, &w.meta); err != nil {
+	if err := exactjson.Unmarshal(text, &w.meta); err != nil {
 		return fmt.Errorf("read workspace %s: %w", at, err)
 	}
 	if w.Version == 1 {
@@ -217,7 +217,7 @@ func (w *Workspace) load(name string) error {
 }
 
 func (w *Workspace) save() error {
-	text, err := json.Marshal(w.meta)
+	text, err := exactjson.Marshal(w.meta)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"cloister/host/resolve"
+	"cloister/internal/exactjson"
 	"cloister/workspace/gitdir"
 )
 
@@ -38,7 +38,7 @@ func Sources(ctx context.Context, host *resolve.Resolver, data string, at Folder
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{at.Common, at.Dir}, env...), "\x00")))
 	file := filepath.Join(data, "gitconfig", hex.EncodeToString(sum[:8]))
 	var k kept
-	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &k) == nil && len(k.Seen) > 0 && k.holds() {
+	if text, err := os.ReadFile(file); err == nil && exactjson.Unmarshal(text, &k) == nil && len(k.Seen) > 0 && k.holds() {
 		return k.Configuration
 	}
 	k = kept{Seen: map[string]string{}}
@@ -63,7 +63,7 @@ func Sources(ctx context.Context, host *resolve.Resolver, data string, at Folder
 	for _, f := range k.Files {
 		k.Seen[f] = signature(f)
 	}
-	if text, err := json.Marshal(k); err == nil && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
+	if text, err := exactjson.Marshal(k); err == nil && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
 		if os.WriteFile(file+".new", text, 0o600) == nil {
 			_ = os.Rename(file+".new", file) // what is not kept is asked for again
 		}

@@ -14,7 +14,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/durable"
+	"cloister/internal/exactjson"
 	"cloister/internal/xdg"
 )
 
@@ -90,7 +90,7 @@ func read(name string) (Known, error) {
 	if err != nil {
 		return k, fmt.Errorf("read project: %w", err)
 	}
-	if err := json.Unmarshal(text, &k); err != nil || !filepath.IsAbs(k.Root) || k.Name == "" {
+	if err := exactjson.Unmarshal(text, &k); err != nil || !filepath.IsAbs(k.Root) || k.Name == "" {
 		return k, fmt.Errorf("read project: %s says nothing sound", name)
 	}
 	return k, nil
@@ -148,7 +148,7 @@ func Lock(d xdg.Dirs) (*os.File, error) {
 
 // Save remembers k.
 func (k Known) Save(d xdg.Dirs) error {
-	text, err := json.MarshalIndent(k, "", "  ")
+	text, err := exactjson.MarshalIndent(k, "", "  ")
 	if err == nil {
 		err = durable.WriteFile(k.file(d), append(text, '\n'), 0o600)
 	}

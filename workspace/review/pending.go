@@ -2,7 +2,6 @@ package review
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"cloister/internal/exactjson"
 )
 
 // A Pending is a session whose changes were not looked for yet. Its file is there
@@ -47,7 +48,7 @@ func (s Store) Begin(p Pending) (*Pending, error) {
 
 // write puts one line behind those that are there: the last whole one counts.
 func (p *Pending) write() error {
-	text, err := json.Marshal(p)
+	text, err := exactjson.Marshal(p)
 	if err == nil {
 		_, err = p.file.Write(append(text, '\n'))
 	}
@@ -140,7 +141,7 @@ func lastLine(path string) *Pending {
 	var out *Pending
 	for line := range strings.Lines(string(text)) {
 		p := &Pending{}
-		if json.Unmarshal([]byte(line), p) == nil && p.Root != "" {
+		if exactjson.Unmarshal([]byte(line), p) == nil && p.Root != "" {
 			out = p
 		}
 	}

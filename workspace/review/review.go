@@ -14,7 +14,6 @@ package review
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +24,7 @@ import (
 	"time"
 
 	"cloister/internal/durable"
+	"cloister/internal/exactjson"
 )
 
 // A State is how far a change is.
@@ -115,7 +115,7 @@ func read(file, root string) (*Project, error) {
 		return p, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, p)
+		err = exactjson.Unmarshal(text, p)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the review of %s: %w", root, err)
@@ -156,7 +156,7 @@ func (s Store) change(root string, do func(p *Project) error) error {
 	}
 	doErr := do(p)
 	p.forget()
-	text, err := json.Marshal(p)
+	text, err := exactjson.Marshal(p)
 	if err == nil {
 		err = durable.WriteFile(s.file(root), append(text, '\n'), 0o600)
 	}

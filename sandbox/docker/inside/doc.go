@@ -109,8 +109,8 @@ type User struct {
 // Command is what the first process starts. With it come the caller's standard
 // descriptors that are no terminals, in order.
 type Command struct {
-	Argv [][]byte `json:"argv"` // bytes: JSON would change what is no UTF-8
-	Env  [][]byte `json:"env"`
+	Argv []string `json:"argv"`
+	Env  []string `json:"env"`
 	Dir  string   `json:"dir"`
 	TTY  [3]bool  `json:"tty"`
 	User User     `json:"user"`

@@ -1,7 +1,6 @@
 package inside
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/internal/exactjson"
 	"cloister/internal/passfd"
 )
 
@@ -101,7 +101,7 @@ func (l Line) Close() {
 
 // Say sends a message with files, which stay the caller's.
 func (l Line) Say(m Message, files ...*os.File) error {
-	text, err := json.Marshal(m)
+	text, err := exactjson.Marshal(m)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (l Line) Hear() (Message, error) {
 	if err != nil {
 		return m, err
 	}
-	err = json.Unmarshal(text, &m)
+	err = exactjson.Unmarshal(text, &m)
 	return m, err
 }
 

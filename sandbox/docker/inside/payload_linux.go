@@ -75,7 +75,7 @@ func become(l Line, c Command) error {
 // returns. A folder of PATH that lacks the file is no error; one that may not be
 // executed is, unless a later one can be.
 func execute(c Command) error {
-	argv, env := words(c.Argv), words(c.Env)
+	argv, env := c.Argv, c.Env
 	worst := unix.ENOENT
 	for _, file := range candidates(argv[0], env) {
 		err := syscall.Exec(file, argv, env)
@@ -88,14 +88,6 @@ func execute(c Command) error {
 		}
 	}
 	return &Failure{Text: "execute " + argv[0] + ": " + worst.Error(), Exec: true, Errno: int(worst)}
-}
-
-func words(list [][]byte) []string {
-	out := make([]string, len(list))
-	for i, w := range list {
-		out[i] = string(w)
-	}
-	return out
 }
 
 func candidates(name string, env []string) []string {

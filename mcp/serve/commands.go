@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"cloister/internal/shellword"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const (
@@ -23,20 +21,20 @@ const (
 )
 
 type execIn struct {
-	Command        string            `json:"command,omitempty" jsonschema:"a command line for /bin/sh -c"`
-	Argv           []string          `json:"argv,omitempty" jsonschema:"or a program with its arguments, without a shell"`
-	Cwd            string            `json:"cwd,omitempty" jsonschema:"folder inside; a relative one begins at the project"`
-	Env            map[string]string `json:"env,omitempty" jsonschema:"variables in addition to the cloister's own"`
-	Stdin          string            `json:"stdin,omitempty" jsonschema:"text for standard input"`
-	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" jsonschema:"120 unless said, 3600 at most"`
-	MaxOutputBytes int               `json:"max_output_bytes,omitempty" jsonschema:"of each stream; 65536 unless said, 1048576 at most"`
+	Command        string            `json:"command,omitempty" doc:"a command line for /bin/sh -c"`
+	Argv           []string          `json:"argv,omitempty" doc:"or a program with its arguments, without a shell"`
+	Cwd            string            `json:"cwd,omitempty" doc:"folder inside; a relative one begins at the project"`
+	Env            map[string]string `json:"env,omitempty" doc:"variables in addition to the cloister's own"`
+	Stdin          string            `json:"stdin,omitempty" doc:"text for standard input"`
+	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" doc:"120 unless said, 3600 at most"`
+	MaxOutputBytes int               `json:"max_output_bytes,omitempty" doc:"of each stream; 65536 unless said, 1048576 at most"`
 }
 
 type execOut struct {
-	ExitStatus int    `json:"exit_status" jsonschema:"as a shell gives it: 128+n for signal n"`
+	ExitStatus int    `json:"exit_status" doc:"as a shell gives it: 128+n for signal n"`
 	Stdout     string `json:"stdout"`
 	Stderr     string `json:"stderr"`
-	LeftOut    int64  `json:"left_out_bytes,omitempty" jsonschema:"bytes of output that are not in this answer"`
+	LeftOut    int64  `json:"left_out_bytes,omitempty" doc:"bytes of output that are not in this answer"`
 	TimedOut   bool   `json:"timed_out,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
 }
@@ -71,36 +69,36 @@ func (in *execIn) variables() ([]string, error) {
 	return out, nil
 }
 
-func (s *server) exec(ctx context.Context, r *mcp.CallToolRequest, in execIn) (*mcp.CallToolResult, any, error) {
+func (s *server) exec(ctx context.Context, r request, in execIn) (*toolResult, error) {
 	argv, err := in.argv()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, "\x00") }) {
-		return nil, nil, refuse("a command has no NUL")
+		return nil, refuse("a command has no NUL")
 	}
 	env, err := in.variables()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	dir, err := s.inside(in.Cwd)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	limit, err := seconds(in.TimeoutSeconds, execSeconds, maxExecSeconds)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	most := in.MaxOutputBytes
 	switch {
 	case most == 0:
 		most = outputBytes
 	case most < 1 || most > maxOutputBytes:
-		return nil, nil, refuse("max_output_bytes is 1 to %d", maxOutputBytes)
+		return nil, refuse("max_output_bytes is 1 to %d", maxOutputBytes)
 	}
 	release, err := s.judged(ctx, r, shellword.Line(argv...))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer release()
 	c := Command{Argv: argv, Dir: dir, Env: env, Stdin: strings.NewReader(in.Stdin)}
@@ -112,7 +110,7 @@ var errTimeOver = errors.New("its time is over")
 
 func (s *server) execute(
 	ctx context.Context, c Command, limit time.Duration, most int,
-) (*mcp.CallToolResult, any, error) {
+) (*toolResult, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeOver)
 	defer cancel()
 	stdout, stderr := &ends{most: most}, &ends{most: most}
@@ -124,7 +122,7 @@ func (s *server) execute(
 		TimedOut: errors.Is(err, errTimeOver), DurationMS: time.Since(began).Milliseconds(),
 	}
 	if err != nil && !out.TimedOut {
-		return nil, nil, fmt.Errorf("run it in the cloister: %w", err)
+		return nil, fmt.Errorf("run it in the cloister: %w", err)
 	}
 	var text strings.Builder
 	text.WriteString(out.Stdout)
@@ -135,8 +133,7 @@ func (s *server) execute(
 		fmt.Fprintf(&text, "\n[ended after %v: its time is over]", limit)
 	}
 	fmt.Fprintf(&text, "\n[exit status %d]", out.ExitStatus)
-	result, err := answer(text.String(), out, out.ExitStatus != 0 || out.TimedOut)
-	return result, nil, err
+	return answer(text.String(), out, out.ExitStatus != 0 || out.TimedOut), nil
 }
 
 // ends keeps the first and the last half of what is written.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const (
@@ -64,34 +62,34 @@ func (s *server) script(ctx context.Context, lines string, stdin []byte, most in
 }
 
 type readIn struct {
-	Path   string `json:"path" jsonschema:"the file, from the project unless it begins with /"`
-	Offset int64  `json:"offset,omitempty" jsonschema:"bytes to skip"`
-	Limit  int    `json:"limit,omitempty" jsonschema:"bytes to read; 262144 unless said, 1048576 at most"`
+	Path   string `json:"path" doc:"the file, from the project unless it begins with /"`
+	Offset int64  `json:"offset,omitempty" doc:"bytes to skip"`
+	Limit  int    `json:"limit,omitempty" doc:"bytes to read; 262144 unless said, 1048576 at most"`
 }
 
 type readOut struct {
 	Path     string `json:"path"`
-	Encoding string `json:"encoding" jsonschema:"utf-8, or base64 for what is no text"`
+	Encoding string `json:"encoding" doc:"utf-8, or base64 for what is no text"`
 	Content  string `json:"content"`
 	Bytes    int    `json:"bytes"`
-	More     bool   `json:"more,omitempty" jsonschema:"the file goes on"`
+	More     bool   `json:"more,omitempty" doc:"the file goes on"`
 }
 
-func (s *server) readFile(ctx context.Context, r *mcp.CallToolRequest, in readIn) (*mcp.CallToolResult, any, error) {
+func (s *server) readFile(ctx context.Context, r request, in readIn) (*toolResult, error) {
 	at, err := s.inside(in.Path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	limit := in.Limit
 	if limit == 0 {
 		limit = readBytes
 	}
 	if limit < 1 || limit > maxReadBytes || in.Offset < 0 {
-		return nil, nil, refuse("limit is 1 to %d, offset at least 0", maxReadBytes)
+		return nil, refuse("limit is 1 to %d, offset at least 0", maxReadBytes)
 	}
 	release, err := s.judged(ctx, r, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer release()
 	const lines = `test -d "$1" && { echo "$1: Is a directory" >&2; exit 1; }
@@ -99,7 +97,7 @@ exec 3<"$1" || exit 1
 tail -c "+$2" <&3 | head -c "$3"`
 	got, err := s.script(ctx, lines, nil, limit+1, at, strconv.FormatInt(in.Offset+1, 10), strconv.Itoa(limit+1))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	out := readOut{Path: at, Encoding: "utf-8", More: len(got) > limit}
 	got = got[:min(len(got), limit)]
@@ -111,15 +109,14 @@ tail -c "+$2" <&3 | head -c "$3"`
 	if out.More {
 		text += fmt.Sprintf("\n[the file goes on: offset %d]", in.Offset+int64(limit))
 	}
-	result, err := answer(text, out, false)
-	return result, nil, err
+	return answer(text, out, false), nil
 }
 
 type writeIn struct {
-	Path     string `json:"path" jsonschema:"the file, from the project unless it begins with /; its folders are made"`
+	Path     string `json:"path" doc:"the file, from the project unless it begins with /; its folders are made"`
 	Content  string `json:"content"`
-	Encoding string `json:"encoding,omitempty" jsonschema:"utf-8 unless said, or base64"`
-	Append   bool   `json:"append,omitempty" jsonschema:"add to the file instead of replacing what it holds"`
+	Encoding string `json:"encoding,omitempty" doc:"utf-8 unless said, or base64"`
+	Append   bool   `json:"append,omitempty" doc:"add to the file instead of replacing what it holds"`
 }
 
 type writeOut struct {
@@ -127,24 +124,24 @@ type writeOut struct {
 	Bytes int    `json:"bytes"`
 }
 
-func (s *server) writeFile(ctx context.Context, r *mcp.CallToolRequest, in writeIn) (*mcp.CallToolResult, any, error) {
+func (s *server) writeFile(ctx context.Context, r request, in writeIn) (*toolResult, error) {
 	at, err := s.inside(in.Path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	content := []byte(in.Content)
 	switch in.Encoding {
 	case "", "utf-8":
 	case "base64":
 		if content, err = base64.StdEncoding.DecodeString(in.Content); err != nil {
-			return nil, nil, refuse("content is no base64: %v", err)
+			return nil, refuse("content is no base64: %v", err)
 		}
 	default:
-		return nil, nil, refuse("encoding is utf-8 or base64")
+		return nil, refuse("encoding is utf-8 or base64")
 	}
 	release, err := s.judged(ctx, r, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer release()
 	lines := `mkdir -p -- "$2" && cat >"$1"`
@@ -152,20 +149,19 @@ func (s *server) writeFile(ctx context.Context, r *mcp.CallToolRequest, in write
 		lines = `mkdir -p -- "$2" && cat >>"$1"`
 	}
 	if _, err := s.script(ctx, lines, append([]byte{}, content...), 0, at, path.Dir(at)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	result, err := answer(fmt.Sprintf("wrote %d bytes to %s", len(content), at), writeOut{at, len(content)}, false)
-	return result, nil, err
+	return answer(fmt.Sprintf("wrote %d bytes to %s", len(content), at), writeOut{at, len(content)}, false), nil
 }
 
 type listIn struct {
-	Path string `json:"path,omitempty" jsonschema:"the folder, from the project unless it begins with /"`
+	Path string `json:"path,omitempty" doc:"the folder, from the project unless it begins with /"`
 }
 
 // An entry of a folder, as it is itself: a link is not followed.
 type entry struct {
 	Name     string `json:"name"`
-	Type     string `json:"type" jsonschema:"file, directory, link or other"`
+	Type     string `json:"type" doc:"file, directory, link or other"`
 	Size     int64  `json:"size"`
 	Mode     string `json:"mode"`
 	Modified string `json:"modified,omitempty"`
@@ -174,17 +170,17 @@ type entry struct {
 type listOut struct {
 	Path    string  `json:"path"`
 	Entries []entry `json:"entries"`
-	More    bool    `json:"more,omitempty" jsonschema:"the folder has more entries than are listed"`
+	More    bool    `json:"more,omitempty" doc:"the folder has more entries than are listed"`
 }
 
-func (s *server) listFiles(ctx context.Context, r *mcp.CallToolRequest, in listIn) (*mcp.CallToolResult, any, error) {
+func (s *server) listFiles(ctx context.Context, r request, in listIn) (*toolResult, error) {
 	at, err := s.inside(in.Path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	release, err := s.judged(ctx, r, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer release()
 	// No name has a slash, so that // ends a record. A pattern without a match is a name
@@ -194,7 +190,7 @@ stat -c '%f %s %Y %n//' -- ./* ./.[!.]* ./..?* 2>/dev/null
 test $? -lt 126 || { echo "$1: too many entries for stat, or no stat here" >&2; exit 1; }`
 	got, err := s.script(ctx, lines, nil, 1<<20, at)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	out := listOut{Path: at, Entries: []entry{}}
 	var text strings.Builder
@@ -213,8 +209,7 @@ test $? -lt 126 || { echo "$1: too many entries for stat, or no stat here" >&2; 
 	if out.More {
 		fmt.Fprintf(&text, "[and more: these are the first %d]\n", maxEntries)
 	}
-	result, err := answer(text.String(), out, false)
-	return result, nil, err
+	return answer(text.String(), out, false), nil
 }
 
 // readEntry reads what stat wrote of one name. It comes from inside, so whatever it is not,

@@ -13,15 +13,10 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // A Cloister is what the tools act in.
@@ -47,8 +42,8 @@ type Command struct {
 
 // A Port of the host's loopback leads to one inside.
 type Port struct {
-	Port     uint16 `json:"port" jsonschema:"the port inside"`
-	HostPort uint16 `json:"host_port" jsonschema:"the port of the host's 127.0.0.1"`
+	Port     uint16 `json:"port" doc:"the port inside"`
+	HostPort uint16 `json:"host_port" doc:"the port of the host's 127.0.0.1"`
 }
 
 // A Call is what a Judge decides about.
@@ -68,20 +63,31 @@ type Options struct {
 	Judge    Judge
 }
 
-// Run serves one client until it closes its end, or ctx ends.
+// Run serves one client until it closes its end, or ctx ends. Calls under way when the client
+// closes its end have [lastAnswers] to end. After ctx, a read of in may stay until in is closed.
 func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	s := &server{o: o, slots: make(chan struct{}, maxCalls)}
-	m := mcp.NewServer(&mcp.Implementation{Name: "cloister", Title: "Cloister", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: instructions(o.Cloister.Dir()),
-		Logger:       slog.New(slog.DiscardHandler),
-	})
-	s.tools(m)
-	f := filter(in, out)
-	defer f.end()
-	err := m.Run(ctx, &mcp.IOTransport{Reader: f.in, Writer: f.out, MaxLineLength: maxFrame})
-	if errors.Is(err, io.EOF) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := &conn{server: s, tools: s.tools(), out: out, waiting: map[string]context.CancelFunc{}}
+	read, answered := make(chan error, 1), make(chan struct{})
+	go func() {
+		read <- c.read(ctx, in)
+		c.calls.Wait()
+		close(answered)
+	}()
+	var err error
+	select {
+	case err = <-read:
+		select {
+		case <-answered:
+		case <-ctx.Done():
+		case <-time.After(lastAnswers):
+		}
+	case <-ctx.Done():
 	}
+	cancel()
+	c.end()
 	return err
 }
 
@@ -108,14 +114,14 @@ func (e *refusedError) Error() string { return e.why }
 func refuse(format string, args ...any) error { return &refusedError{fmt.Sprintf(format, args...)} }
 
 // judged has a call decided. command is empty where nothing of the client's runs.
-func (s *server) judged(ctx context.Context, r *mcp.CallToolRequest, command string) (release func(), err error) {
+func (s *server) judged(ctx context.Context, r request, command string) (release func(), err error) {
 	select {
 	case s.slots <- struct{}{}:
 		release = func() { <-s.slots }
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	why, err := s.o.Judge(ctx, Call{r.Params.Name, string(r.Params.Arguments), command})
+	why, err := s.o.Judge(ctx, Call{r.tool, string(r.arguments), command})
 	switch {
 	case err != nil:
 		err = fmt.Errorf("cloister could not decide about this: %w", err)
@@ -140,15 +146,20 @@ func seconds(n, unsaid, most float64) (time.Duration, error) {
 	return time.Duration(n * float64(time.Second)), nil
 }
 
-// answer is a result whose text a model reads, with the same as data.
-func answer(text string, data any, failed bool) (*mcp.CallToolResult, error) {
-	raw, err := json.Marshal(data)
-	if err != nil {
-		return nil, err
-	}
-	return &mcp.CallToolResult{
-		Content: []mcp.Content{&mcp.TextContent{Text: text}}, StructuredContent: json.RawMessage(raw), IsError: failed,
-	}, nil
+// A toolResult is the answer of a tool: text that a model reads, and the same as data.
+type toolResult struct {
+	Content           []textContent `json:"content"`
+	StructuredContent any           `json:"structuredContent,omitempty"`
+	IsError           bool          `json:"isError,omitempty"`
+}
+
+type textContent struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+func answer(text string, data any, failed bool) *toolResult {
+	return &toolResult{Content: []textContent{{"text", text}}, StructuredContent: data, IsError: failed}
 }
 
 // clean is what a pipe held as text that JSON can carry.

@@ -117,6 +117,11 @@ func TestTools(t *testing.T) {
 		{"a bad variable", "exec", args{"command": "true", "env": args{"A=B": "x"}}, "cannot be a variable", true},
 		{"a NUL", "exec", args{"argv": []string{"true", "a\x00b"}}, "has no NUL", true},
 		{"for ever", "exec", args{"command": "true", "timeout_seconds": 1e12}, "at most 3600", true},
+		{"a member in another case", "exec", args{"Command": "true"}, `no argument "Command"`, true},
+		{"a null", "exec", args{"argv": []any{"true", nil}}, "argv is null, or holds one", true},
+		{"another type", "exec", args{"command": 1}, "command is a number, not the string", true},
+		{"a fraction", "read_file", args{"path": "sub", "limit": 1.5}, "limit is a number 1.5, not the integer", true},
+		{"nothing to write", "write_file", args{"path": "x"}, "content is missing", true},
 		{"an unknown member", "exec", args{"command": "true", "isolation": "none"}, "isolation", true},
 
 		{"write", "write_file", args{"path": "new/deep/f.txt", "content": "one\n"}, "wrote 4 bytes", false},
@@ -239,6 +244,65 @@ func TestHostileFrames(t *testing.T) {
 				t.Errorf("answers %.600s", got)
 			}
 		})
+	}
+}
+
+// TestProtocol holds what a client may send beside calls that the SDK's makes.
+func TestProtocol(t *testing.T) {
+	const begin = `{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"1999-01-01"}}`
+	for name, tc := range map[string]struct{ lines, want string }{
+		"too early":             {`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `"id":1,"error":{"code":-32600,"message":"initialize comes first"}`},
+		"an unknown revision":   {begin, `"id":"a","result":{"protocolVersion":"2025-11-25"`},
+		"begun twice":           {begin + "\n" + begin, `"message":"initialize was answered before"`},
+		"a ping before":         {`{"jsonrpc":"2.0","id":-3,"method":"ping"}`, `{"jsonrpc":"2.0","id":-3,"result":{}}`},
+		"no such method":        {begin + "\n" + `{"jsonrpc":"2.0","id":1,"method":"x"}`, `"id":1,"error":{"code":-32601,`},
+		"no such tool":          {begin + "\n" + `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`, `"id":1,"error":{"code":-32602,`},
+		"no parameters":         {begin + "\n" + `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `"id":1,"error":{"code":-32602,`},
+		"a method in capitals":  {`{"jsonrpc":"2.0","id":1,"METHOD":"ping"}`, ""},
+		"an id that is null":    {`{"jsonrpc":"2.0","id":null,"method":"ping"}`, `"id":null,"error":{"code":-32600,`},
+		"an id that is a float": {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, `"id":null,"error":{"code":-32600,`},
+		"another protocol":      {`{"jsonrpc":"1.0","id":1,"method":"ping"}`, `"id":null,"error":{"code":-32600,`},
+		"a batch":               {`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `"id":null,"error":{"code":-32600,`},
+		"a notification":        {`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			o := serve.Options{Version: "v0", Cloister: &here{dir: "/"}, Judge: allow}
+			if err := serve.Run(t.Context(), o, strings.NewReader(tc.lines), &out); err != nil {
+				t.Error(err)
+			}
+			if got := out.String(); !strings.Contains(got, tc.want) || (tc.want == "") != (got == "") {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestCancelled holds that a call ends when its client wants no answer, and gets none.
+func TestCancelled(t *testing.T) {
+	c, h := client(t, allow)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "exec", Arguments: map[string]any{"command": "echo $$ >pid; exec sleep 60"}})
+		ended <- err
+	}()
+	pid := ""
+	for pid == "" {
+		b, _ := os.ReadFile(filepath.Join(h.dir, "pid"))
+		pid = strings.TrimSpace(string(b))
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ended with %v", err)
+	}
+	for { // the command is gone once its call has been cancelled
+		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	if got, failed := call(t, c, "exec", map[string]any{"command": "echo on"}); failed || !strings.HasPrefix(got, "on") {
+		t.Errorf("afterwards: %q", got)
 	}
 }
 

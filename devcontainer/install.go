@@ -2,6 +2,7 @@ package devcontainer
 
 import (
 	"archive/tar"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,6 +19,9 @@ import (
 	"cloister/devcontainer/features"
 	"cloister/devcontainer/jsonc"
 	"cloister/devcontainer/metadata"
+
+	"github.com/moby/patternmatcher"
+	"github.com/moby/patternmatcher/ignorefile"
 )
 
 // mostFeatures bounds what a devcontainer installs, with all that it depends on.
@@ -51,11 +54,13 @@ func (d *Devcontainer) Recipe(hidden func(rel string, dir bool) bool, own func(n
 		r.Arguments[name] = fmt.Sprint(v)
 	}
 	r.Target, _ = build["target"].(string)
-	c := context{
-		hidden: hidden, own: own,
-		ignored: ignoring(string(d.files.all[path.Join(d.Context, ".dockerignore")].text)),
-	}
+	c := context{hidden: hidden, own: own}
 	r.Files = func(w *tar.Writer) error {
+		ignore := path.Join(d.Context, ".dockerignore")
+		var err error
+		if c.ignored, err = ignoring(d.files.all[ignore].text); err != nil {
+			return fmt.Errorf("%s: %w", ignore, err)
+		}
 		root, err := os.OpenRoot(d.project)
 		if err == nil {
 			c.w = w
@@ -76,7 +81,7 @@ type context struct {
 	w       *tar.Writer
 	hidden  func(rel string, dir bool) bool
 	own     func(name string) bool
-	ignored func(rel string) bool
+	ignored func(rel string) (bool, error)
 	size    int64
 	count   int
 }
@@ -135,7 +140,10 @@ func (c *context) entry(at *os.Root, e fs.DirEntry, name, as string) error {
 	if err != nil {
 		return err
 	}
-	ignored := c.ignored(as)
+	ignored, err := c.ignored(as)
+	if err != nil {
+		return fmt.Errorf(".dockerignore: %w", err)
+	}
 	h := &tar.Header{Name: as, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}
 	switch {
 	case info.IsDir():
@@ -188,53 +196,17 @@ func (c *context) file(at *os.Root, name string, info fs.FileInfo, h *tar.Header
 	return nil
 }
 
-// ignoring reads a .dockerignore: the last pattern that matches a path or a folder around
-// it decides.
-func ignoring(text string) func(rel string) bool {
-	type pattern struct {
-		of  *regexp.Regexp
-		not bool
+// ignoring reads a .dockerignore as the engine's own client does.
+func ignoring(text []byte) (func(rel string) (bool, error), error) {
+	list, err := ignorefile.ReadAll(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
 	}
-	var list []pattern
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		not := strings.HasPrefix(line, "!")
-		line = strings.Trim(path.Clean(strings.TrimSpace(strings.TrimPrefix(line, "!"))), "/")
-		if line == "" || line == "." {
-			continue
-		}
-		var re strings.Builder
-		for i := 0; i < len(line); i++ {
-			switch c := line[i]; {
-			case strings.HasPrefix(line[i:], "**/"):
-				re.WriteString("(?:.*/)?")
-				i += 2
-			case strings.HasPrefix(line[i:], "**"):
-				re.WriteString(".*")
-				i++
-			case c == '*':
-				re.WriteString("[^/]*")
-			case c == '?':
-				re.WriteString("[^/]")
-			default:
-				re.WriteString(regexp.QuoteMeta(string(c)))
-			}
-		}
-		if of, err := regexp.Compile("^" + re.String() + "(?:/.*)?$"); err == nil {
-			list = append(list, pattern{of, not})
-		}
+	m, err := patternmatcher.New(list)
+	if err != nil {
+		return nil, err
 	}
-	return func(rel string) bool {
-		for _, p := range slices.Backward(list) {
-			if p.of.MatchString(rel) {
-				return !p.not
-			}
-		}
-		return false
-	}
+	return m.MatchesOrParentMatches, nil
 }
 
 // Features are those of a devcontainer with all that they depend on, in the order in

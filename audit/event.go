@@ -53,6 +53,13 @@ const (
 	StateFork        Kind = "state.fork"
 	StateApply       Kind = "state.apply"
 	StateUndo        Kind = "state.undo"
+	TenantAdd        Kind = "tenant.add"
+	TenantStop       Kind = "tenant.stop"
+	TenantRemove     Kind = "tenant.remove"
+	TenantKeyAdd     Kind = "tenant.key_add"
+	TenantKeyRemove  Kind = "tenant.key_remove"
+	TenantFile       Kind = "tenant.file" // a file that a request of a tenant changes
+	TenantPort       Kind = "tenant.port" // a port of a sandbox that requests reach
 )
 
 // Kinds lists the vocabulary, for flags and completion.
@@ -62,6 +69,7 @@ func Kinds() []Kind {
 		HostexecRequest, HostexecResult, ApprovalRequest, ApprovalDecision,
 		FileDenied, AutorunChanged, FileReview, Exec, PolicyLoad, GuardianStart, GuardianStop, ResidueAccepted,
 		StateCheckpoint, StateRestore, StateFork, StateApply, StateUndo,
+		TenantAdd, TenantStop, TenantRemove, TenantKeyAdd, TenantKeyRemove, TenantFile, TenantPort,
 	}
 }
 

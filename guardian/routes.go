@@ -99,6 +99,7 @@ func Routes() []Route {
 		{api.PathProjects, Window, Nobody, "the projects that had a cloister", (*guardian).getProjects, nil},
 		{api.PathProjects + "/start", Nobody, Window, "start a cloister in one of them", nil, (*guardian).postStart},
 		{api.PathState, Nobody, Owner, "record a change of a kept workspace, before it is made", nil, (*guardian).postState},
+		{api.PathTenant, Nobody, Owner, "record what cloister serve does for a tenant, before it is done", nil, (*guardian).postTenant},
 		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket", (*guardian).getTerminal, nil},
 	}
 }

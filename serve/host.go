@@ -37,9 +37,29 @@ type Engine interface {
 	Start(ctx context.Context, at Place, o launch.Order) (Live, error)
 	// Find gives a session that runs already, ErrNoSession for none.
 	Find(ctx context.Context, at Place, name string) (Live, error)
+	// Record has an act recorded in the tenant's record; one that is not must not be done.
+	Record(ctx context.Context, at Place, a Act) error
 	// Stop ends a session and returns when it is over.
 	Stop(ctx context.Context, at Place, name, why string) error
 }
+
+// Act is what is done in a sandbox by a request.
+type Act struct {
+	Session string
+	Kind    ActKind
+	// Action is a word for it, and Resource the command, the path or the port.
+	Action, Resource string
+}
+
+// ActKind is what an act is about.
+type ActKind uint8
+
+// The closed set of kinds.
+const (
+	ActCommand ActKind = iota
+	ActFile
+	ActPort
+)
 
 // ErrNoSession says that no session of that name runs.
 var ErrNoSession = errors.New("no such session runs")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"cloister/internal/shellword"
 	"cloister/sandbox"
 	"cloister/serve/files"
 )
@@ -179,6 +180,9 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 		return nil, nil, err
 	}
 	if err := s.room(c); err != nil {
+		return nil, nil, err
+	}
+	if err := s.recorded(ctx, ActCommand, "start", shellword.Line(append([]string{c.Cmd}, c.Args...)...)); err != nil {
 		return nil, nil, err
 	}
 	w, own, err := wiringOf(c)

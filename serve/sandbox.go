@@ -70,6 +70,7 @@ type Sandbox struct {
 	procs  map[uint32]*Process
 	next   uint32
 	ending bool
+	ports  map[uint16]time.Time // when requests for a port were recorded last
 }
 
 // NotRunning is the error of a sandbox that is paused or gone.
@@ -175,7 +176,9 @@ func (s *Sandbox) begin(ctx context.Context) error {
 
 // enter takes a session that runs as the sandbox's.
 func (s *Sandbox) enter(live Live) {
-	pool := &files.Pool{Start: s.program}
+	pool := &files.Pool{Start: s.program, Record: func(ctx context.Context, action, path string) error {
+		return s.recorded(ctx, ActFile, action, path)
+	}}
 	s.mu.Lock()
 	s.live, s.pool, s.procs = &live, pool, map[uint32]*Process{}
 	s.mu.Unlock()
@@ -186,6 +189,13 @@ func (s *Sandbox) enter(live Live) {
 		case <-s.host.ctx.Done():
 		}
 	})
+}
+
+// recorded has an act recorded before it is done. What was begun is recorded, whether or
+// not its client waits.
+func (s *Sandbox) recorded(ctx context.Context, kind ActKind, action, resource string) error {
+	at := s.host.place(s.tenant.Name)
+	return s.host.Engine.Record(context.WithoutCancel(ctx), at, Act{s.record.ID, kind, action, resource})
 }
 
 // lost ends a sandbox whose session ended by itself.

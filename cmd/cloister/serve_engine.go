@@ -12,7 +12,9 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/audit"
 	"cloister/internal/exactjson"
+	"cloister/internal/termsafe"
 	"cloister/serve"
 	"cloister/session/launch"
 )
@@ -143,6 +145,37 @@ func (e *serveEngine) Find(ctx context.Context, p serve.Place, name string) (ser
 func sessionMissing(err error) bool {
 	refused, ok := errors.AsType[*api.Error](err)
 	return ok && refused.Code == api.CodeNotFound
+}
+
+// actKinds are the record's words for what a server does.
+var actKinds = map[serve.ActKind]audit.Kind{serve.ActCommand: audit.Exec, serve.ActFile: audit.TenantFile, serve.ActPort: audit.TenantPort}
+
+func (e *serveEngine) Record(ctx context.Context, p serve.Place, a serve.Act) error {
+	return e.write(ctx, p, api.TenantRecord{
+		Session: a.Session, Kind: actKinds[a.Kind], Action: a.Action, Resource: termsafe.Clip(a.Resource, maxActShown),
+		Reason: "a request to cloister serve",
+	})
+}
+
+// maxActShown bounds what the guardian is sent of a command.
+const maxActShown = 4 << 10
+
+// write has the guardian of a tenant's instance write a record; it is started where there
+// is none.
+func (e *serveEngine) write(ctx context.Context, p serve.Place, r api.TenantRecord) error {
+	t, err := e.at(p)
+	if err != nil {
+		return err
+	}
+	c, err := t.ensure(ctx)
+	if err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	defer c.Close()
+	if err := c.RecordTenant(ctx, r); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	return nil
 }
 
 // stopGrace is how long a sandbox's own first command may take to end.

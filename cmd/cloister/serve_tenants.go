@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"cloister/api"
 	"cloister/api/client"
+	"cloister/audit"
 	"cloister/config"
 	"cloister/internal/durable"
 	"cloister/serve"
@@ -39,7 +41,7 @@ func (a *app) serveTenantAdd() *cobra.Command {
 		Use:   "add NAME",
 		Short: "Add a tenant, and print where its configuration is",
 		Args:  counted(1, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := tenants.CheckName(args[0]); err != nil {
 				return wrongWords("", "serve tenant add: %v", err)
 			}
@@ -55,19 +57,15 @@ func (a *app) serveTenantAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.Add(tenants.Tenant{Name: args[0], Created: time.Now().UTC(), Limits: l}); err != nil {
-				return fmt.Errorf("serve tenant add %s: %w", args[0], err)
-			}
 			file := filepath.Join(r.Home(args[0]), "config", "cloister", "config.yaml")
-			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-				return err
-			}
-			// One of that name that was removed has left its own.
-			if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-				err = durable.WriteFile(file, []byte(tenantConfig), 0o600)
-				if err != nil {
+			t := tenants.Tenant{Name: args[0], Created: time.Now().UTC(), Limits: l}
+			if err := r.Add(t, func() error {
+				if err := a.configureTenant(file); err != nil {
 					return err
 				}
+				return a.recordTenant(cmd.Context(), r, t.Name, audit.TenantAdd, t.Name)
+			}); err != nil {
+				return fmt.Errorf("serve tenant add %s: %w", args[0], err)
 			}
 			a.line("%s", file)
 			return nil
@@ -81,6 +79,28 @@ func (a *app) serveTenantAdd() *cobra.Command {
 	fl.StringVar(&l.Memory, "memory", "", "memory of one sandbox, such as 2GiB")
 	fl.Float64Var(&l.CPUs, "cpus", 0, "processors of one sandbox")
 	return c
+}
+
+// configureTenant writes the configuration of a new tenant. One of that name that was
+// removed has left its own, with its snapshots, secrets and record.
+func (a *app) configureTenant(file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	_, err := os.Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return durable.WriteFile(file, []byte(tenantConfig), 0o600)
+	}
+	if err == nil {
+		a.notice("cloister: a tenant of that name was removed; this one has its policy, secrets, snapshots and record")
+	}
+	return err
+}
+
+// recordTenant records what is about to be done to a tenant, in the tenant's own record.
+func (a *app) recordTenant(ctx context.Context, r *tenants.Register, name string, kind audit.Kind, resource string) error {
+	at := serve.Place{Tenant: name, Dir: r.Home(name)}
+	return (&serveEngine{app: a}).write(ctx, at, api.TenantRecord{Kind: kind, Action: "change", Resource: resource})
 }
 
 func (a *app) serveTenantList() *cobra.Command {
@@ -124,7 +144,10 @@ func (a *app) serveTenantRemove() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.tenants()
 			if err == nil {
-				err = r.Remove(args[0]) // first, so that no key makes another sandbox meanwhile
+				// First, so that no key makes another sandbox meanwhile.
+				err = r.Remove(args[0], func() error {
+					return a.recordTenant(cmd.Context(), r, args[0], audit.TenantRemove, args[0])
+				})
 			}
 			if errors.Is(err, tenants.ErrMissing) {
 				return wrongWords("cloister serve tenant list", "serve tenant remove: no tenant is called %q", args[0])
@@ -150,6 +173,9 @@ func (a *app) serveTenantStop() *cobra.Command {
 			}
 			if errors.Is(err, tenants.ErrMissing) {
 				return wrongWords("cloister serve tenant list", "serve tenant stop: no tenant is called %q", args[0])
+			}
+			if err == nil {
+				err = a.recordTenant(cmd.Context(), r, args[0], audit.TenantStop, args[0])
 			}
 			if err != nil {
 				return err
@@ -215,7 +241,7 @@ func (a *app) serveKeyAdd() *cobra.Command {
 		Short:             "Make a key, and print it for the only time",
 		Args:              counted(1, 1),
 		ValidArgsFunction: a.completeTenants,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if expires < 0 {
 				return wrongWords("", "serve key add: --expires cannot be negative")
 			}
@@ -230,7 +256,9 @@ func (a *app) serveKeyAdd() *cobra.Command {
 			if expires > 0 {
 				k.Expires = k.Created.Add(expires)
 			}
-			k, text, err := r.MakeKey(k)
+			k, text, err := r.MakeKey(k, func(k tenants.Key) error {
+				return a.recordTenant(cmd.Context(), r, k.Tenant, audit.TenantKeyAdd, k.ID+" "+string(k.Scope))
+			})
 			if errors.Is(err, tenants.ErrMissing) {
 				return wrongWords("cloister serve tenant add "+args[0], "serve key add: no tenant is called %q", args[0])
 			}
@@ -310,10 +338,12 @@ func (a *app) serveKeyRemove() *cobra.Command {
 			}
 			return ids, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.tenants()
 			if err == nil {
-				err = r.RemoveKey(args[0])
+				err = r.RemoveKey(args[0], func(k tenants.Key) error {
+					return a.recordTenant(cmd.Context(), r, k.Tenant, audit.TenantKeyRemove, k.ID)
+				})
 			}
 			if errors.Is(err, tenants.ErrNoKey) {
 				return wrongWords("cloister serve key list", "serve key remove: no key has the id %q", args[0])

@@ -24,6 +24,8 @@ type Program struct {
 type Pool struct {
 	// Start runs the program in the sandbox.
 	Start func(ctx context.Context) (*Program, error)
+	// Record records a change before it is made; nil records nothing.
+	Record func(ctx context.Context, action, path string) error
 
 	mu     sync.Mutex
 	idle   []*conn
@@ -112,6 +114,13 @@ func check(paths ...string) error {
 		}
 	}
 	return nil
+}
+
+func (p *Pool) record(ctx context.Context, action, path string) error {
+	if p.Record == nil {
+		return nil
+	}
+	return p.Record(ctx, action, path)
 }
 
 // ask sends a request and reads its first answer. A program that the payload ended while
@@ -219,6 +228,9 @@ func (p *Pool) Mkdir(ctx context.Context, path string) (Entry, error) {
 	if err := check(path); err != nil {
 		return Entry{}, err
 	}
+	if err := p.record(ctx, "mkdir", path); err != nil {
+		return Entry{}, err
+	}
 	return one(p.simple(ctx, request{Op: opMkdir, Path: path}))
 }
 
@@ -227,12 +239,18 @@ func (p *Pool) Move(ctx context.Context, from, to string) (Entry, error) {
 	if err := check(from, to); err != nil {
 		return Entry{}, err
 	}
+	if err := p.record(ctx, "move", from+" -> "+to); err != nil {
+		return Entry{}, err
+	}
 	return one(p.simple(ctx, request{Op: opMove, Path: from, To: to}))
 }
 
 // Remove removes a file, or a folder with all that is in it.
 func (p *Pool) Remove(ctx context.Context, path string) error {
 	if err := check(path); err != nil {
+		return err
+	}
+	if err := p.record(ctx, "remove", path); err != nil {
 		return err
 	}
 	_, err := p.simple(ctx, request{Op: opRemove, Path: path})
@@ -247,6 +265,9 @@ func (p *Pool) Write(ctx context.Context, path string, metadata map[string]strin
 	// A program that the payload ended has taken a part of the content already: it is
 	// asked for something small first.
 	if _, err := p.Stat(ctx, "/"); err != nil {
+		return Entry{}, err
+	}
+	if err := p.record(ctx, "write", path); err != nil {
 		return Entry{}, err
 	}
 	a, err := p.send(ctx, request{Op: opWrite, Path: path, Metadata: metadata}, from)
@@ -303,6 +324,9 @@ func (p *Pool) Pack(ctx context.Context, path string, w io.Writer) error {
 // Unpack fills a folder with what Pack wrote.
 func (p *Pool) Unpack(ctx context.Context, path string, from io.Reader) error {
 	if err := check(path); err != nil {
+		return err
+	}
+	if err := p.record(ctx, "unpack", path); err != nil {
 		return err
 	}
 	_, err := p.send(ctx, request{Op: opUnpack, Path: path}, from)

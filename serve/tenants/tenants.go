@@ -213,8 +213,8 @@ func (r *Register) change(f func(*table) error) error {
 	return durable.WriteFile(r.file(), append(text, '\n'), 0o600)
 }
 
-// Add adds a tenant.
-func (r *Register) Add(t Tenant) error {
+// Add adds a tenant. first is called before anything changes; its error leaves all as it is.
+func (r *Register) Add(t Tenant, first func() error) error {
 	if err := CheckName(t.Name); err != nil {
 		return err
 	}
@@ -222,18 +222,24 @@ func (r *Register) Add(t Tenant) error {
 		if slices.ContainsFunc(all.Tenants, func(o Tenant) bool { return o.Name == t.Name }) {
 			return ErrTaken
 		}
+		if err := first(); err != nil {
+			return err
+		}
 		all.Tenants = append(all.Tenants, t)
 		return nil
 	})
 }
 
-// Remove removes a tenant with its keys. Its folder stays.
-func (r *Register) Remove(name string) error {
+// Remove removes a tenant with its keys. Its folder stays. first is as for Add.
+func (r *Register) Remove(name string, first func() error) error {
 	return r.change(func(all *table) error {
 		n := len(all.Tenants)
 		all.Tenants = slices.DeleteFunc(all.Tenants, func(t Tenant) bool { return t.Name == name })
 		if len(all.Tenants) == n {
 			return ErrMissing
+		}
+		if err := first(); err != nil {
+			return err
 		}
 		all.Keys = slices.DeleteFunc(all.Keys, func(k Key) bool { return k.Tenant == name })
 		return nil
@@ -252,8 +258,8 @@ func (r *Register) Keys(tenant string) ([]Key, error) {
 	return slices.DeleteFunc(slices.Clone(t.Keys), func(k Key) bool { return tenant != "" && k.Tenant != tenant }), err
 }
 
-// MakeKey makes a key for a tenant and gives it, for the only time.
-func (r *Register) MakeKey(k Key) (Key, string, error) {
+// MakeKey makes a key for a tenant and gives it, for the only time. first is as for Add.
+func (r *Register) MakeKey(k Key, first func(Key) error) (Key, string, error) {
 	var raw [20]byte
 	_, _ = rand.Read(raw[:]) // it cannot fail (crypto/rand)
 	text := Prefix + hex.EncodeToString(raw[:])
@@ -261,6 +267,9 @@ func (r *Register) MakeKey(k Key) (Key, string, error) {
 	return k, text, r.change(func(all *table) error {
 		if !slices.ContainsFunc(all.Tenants, func(t Tenant) bool { return t.Name == k.Tenant }) {
 			return ErrMissing
+		}
+		if err := first(k); err != nil {
+			return err
 		}
 		all.Keys = append(all.Keys, k)
 		return nil
@@ -270,14 +279,17 @@ func (r *Register) MakeKey(k Key) (Key, string, error) {
 // ErrNoKey is the error of a key's ID that none has.
 var ErrNoKey = errors.New("no key has that id")
 
-// RemoveKey ends a key.
-func (r *Register) RemoveKey(id string) error {
+// RemoveKey ends a key. first is as for Add.
+func (r *Register) RemoveKey(id string, first func(Key) error) error {
 	return r.change(func(all *table) error {
-		n := len(all.Keys)
-		all.Keys = slices.DeleteFunc(all.Keys, func(k Key) bool { return k.ID == id })
-		if len(all.Keys) == n {
+		i := slices.IndexFunc(all.Keys, func(k Key) bool { return k.ID == id })
+		if i < 0 {
 			return ErrNoKey
 		}
+		if err := first(all.Keys[i]); err != nil {
+			return err
+		}
+		all.Keys = slices.Delete(all.Keys, i, i+1)
 		return nil
 	})
 }

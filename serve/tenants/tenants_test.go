@@ -24,10 +24,10 @@ func open(t *testing.T) (*tenants.Register, string) {
 func TestAKeyIsKeptAsADigest(t *testing.T) {
 	r, dir := open(t)
 	now := time.Now()
-	if err := r.Add(tenants.Tenant{Name: "acme", Limits: tenants.Usual()}); err != nil {
+	if err := r.Add(tenants.Tenant{Name: "acme", Limits: tenants.Usual()}, nothing); err != nil {
 		t.Fatal(err)
 	}
-	_, key, err := r.MakeKey(tenants.Key{Tenant: "acme", Scope: tenants.All})
+	_, key, err := r.MakeKey(tenants.Key{Tenant: "acme", Scope: tenants.All}, unrecorded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,12 +54,12 @@ func TestKeysThatOpenNothing(t *testing.T) {
 	r, dir := open(t)
 	now := time.Now()
 	for _, name := range []string{"acme", "other"} {
-		if err := r.Add(tenants.Tenant{Name: name, Limits: tenants.Usual()}); err != nil {
+		if err := r.Add(tenants.Tenant{Name: name, Limits: tenants.Usual()}, nothing); err != nil {
 			t.Fatal(err)
 		}
 	}
 	make := func(k tenants.Key) (tenants.Key, string) {
-		k, text, err := r.MakeKey(k)
+		k, text, err := r.MakeKey(k, unrecorded)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestKeysThatOpenNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(second.RemoveKey(removed.ID), second.Remove("other")); err != nil {
+	if err := errors.Join(second.RemoveKey(removed.ID, unrecorded), second.Remove("other", nothing)); err != nil {
 		t.Fatal(err)
 	}
 	for name, key := range map[string]string{
@@ -93,17 +93,48 @@ func TestKeysThatOpenNothing(t *testing.T) {
 func TestNames(t *testing.T) {
 	r, _ := open(t)
 	for _, name := range []string{"", "..", "a/b", "-a", "A", "a.b", strings.Repeat("a", 33), "a\x00"} {
-		if err := r.Add(tenants.Tenant{Name: name}); err == nil {
+		if err := r.Add(tenants.Tenant{Name: name}, nothing); err == nil {
 			t.Errorf("%q became a tenant", name)
 		}
 	}
-	if err := r.Add(tenants.Tenant{Name: "a-1"}); err != nil {
+	if err := r.Add(tenants.Tenant{Name: "a-1"}, nothing); err != nil {
 		t.Error(err)
 	}
-	if err := r.Add(tenants.Tenant{Name: "a-1"}); !errors.Is(err, tenants.ErrTaken) {
+	if err := r.Add(tenants.Tenant{Name: "a-1"}, nothing); !errors.Is(err, tenants.ErrTaken) {
 		t.Errorf("twice: %v", err)
 	}
-	if _, _, err := r.MakeKey(tenants.Key{Tenant: "none"}); !errors.Is(err, tenants.ErrMissing) {
+	if _, _, err := r.MakeKey(tenants.Key{Tenant: "none"}, unrecorded); !errors.Is(err, tenants.ErrMissing) {
 		t.Errorf("a key of no tenant: %v", err)
+	}
+}
+
+func nothing() error               { return nil }
+func unrecorded(tenants.Key) error { return nil }
+
+// TestUnrecorded: what cannot be recorded is not done.
+func TestUnrecorded(t *testing.T) {
+	r, _ := open(t)
+	full := errors.New("the disk is full")
+	if err := r.Add(tenants.Tenant{Name: "b"}, func() error { return full }); !errors.Is(err, full) {
+		t.Errorf("add: %v", err)
+	}
+	if _, err := r.Named("b"); !errors.Is(err, tenants.ErrMissing) {
+		t.Errorf("a tenant that was not recorded: %v", err)
+	}
+	if err := r.Add(tenants.Tenant{Name: "a"}, nothing); err != nil {
+		t.Fatal(err)
+	}
+	k, text, err := r.MakeKey(tenants.Key{Tenant: "a"}, unrecorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.RemoveKey(k.ID, func(tenants.Key) error { return full }); !errors.Is(err, full) {
+		t.Errorf("remove a key: %v", err)
+	}
+	if err := r.Remove("a", func() error { return full }); !errors.Is(err, full) {
+		t.Errorf("remove: %v", err)
+	}
+	if _, _, err := r.Find(text, time.Now()); err != nil {
+		t.Errorf("the key whose removal was not recorded: %v", err)
 	}
 }

@@ -3,10 +3,12 @@
 package servetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -181,4 +183,57 @@ func TestSDK(t *testing.T) {
 	if err != nil || !strings.HasSuffix(string(out), "all well\n") {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// TestRecord: what is done to a tenant and in its sandboxes is in the tenant's record.
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, "acme", "other")
+	b := s.create("acme", `{"templateID":"base","timeout":60}`)
+	b.output("echo said-$((1+1))")
+	b.write("a.txt", "text")
+	b.unary("filesystem.Filesystem/MakeDir", `{"path":"made"}`)
+	b.unary("filesystem.Filesystem/Move", `{"source":"a.txt","destination":"b.txt"}`)
+	b.unary("filesystem.Filesystem/Remove", `{"path":"b.txt"}`)
+	header := b.header("")
+	header["E2b-Sandbox-Port"] = "4321"
+	for range 2 {
+		s.call("GET", "/", header, "")
+	}
+	got := s.record("acme")
+	for _, want := range []string{
+		"tenant.add change acme", "tenant.key_add change", "exec start /bin/bash -l -c 'echo said-$((1+1))' in " + b.id,
+		"tenant.file write /home/user/a.txt in " + b.id, "tenant.file mkdir /home/user/made in " + b.id,
+		"tenant.file move /home/user/a.txt -> /home/user/b.txt in " + b.id, "tenant.file remove /home/user/b.txt in " + b.id,
+		"tenant.port dial 4321 in " + b.id,
+	} {
+		if n := strings.Count(got, want); n != 1 {
+			t.Errorf("%d records %q, want one, in\n%s", n, want, got)
+		}
+	}
+	if other := s.record("other"); strings.Contains(other, b.id) || !strings.Contains(other, "tenant.add change other") {
+		t.Errorf("the record of another tenant:\n%s", other)
+	}
+}
+
+// record is a tenant's record, a line for each event.
+func (s *server) record(tenant string) string {
+	s.t.Helper()
+	dir := filepath.Join(s.dir, "d", "cloister", "serve", "t", tenant)
+	cmd := s.command("audit", "export")
+	cmd.Env = append(slices.Clone(s.env), "XDG_CONFIG_HOME="+dir+"/config", "XDG_STATE_HOME="+dir+"/state", "XDG_DATA_HOME="+dir+"/data",
+		"XDG_RUNTIME_DIR="+s.dir+"/run/cloister/s/"+tenant)
+	text, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("audit export: %v", err)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(text)) {
+		var e struct{ Kind, Action, Resource, Session string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			s.t.Fatalf("%s: %v", line, err)
+		}
+		fmt.Fprintf(&out, "%s %s %s in %s\n", e.Kind, e.Action, e.Resource, e.Session)
+	}
+	return out.String()
 }

@@ -51,7 +51,7 @@ func ReadDir(path string) ([]fs.DirEntry, error) {
 		if n == 0 {
 			return entries(block), nil
 		}
-		block = parseDir(block, path, (*buf)[:n])
+		block = parseDir(slices.Grow(block, n/direntUsual), path, (*buf)[:n])
 	}
 }
 
@@ -104,6 +104,8 @@ const (
 	direntSize = 16
 	direntKind = 18
 	direntName = 19
+	// direntUsual is the size of one with a name of five to twelve bytes.
+	direntUsual = 32
 )
 
 // parseDir reads an answer of getdents64.

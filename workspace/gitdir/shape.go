@@ -52,7 +52,15 @@ func Valid(dir string) bool {
 	return true
 }
 
-var headText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(ref:\s*refs/\S|[0-9a-f]{40}|[0-9a-f]{64})`) })
+// headText reports whether a text is what git takes for a HEAD: the name of a ref, or an object.
+func headText(text string) bool {
+	const space = " \t\n\f\r"
+	if to, ok := strings.CutPrefix(text, "ref:"); ok {
+		name, ok := strings.CutPrefix(strings.TrimLeft(to, space), "refs/")
+		return ok && strings.TrimLeft(name, space) == name && name != ""
+	}
+	return len(text)-len(strings.TrimLeft(text, "0123456789abcdef")) >= 40
+}
 
 // validHead is git's validate_headref.
 func validHead(dir string) bool {
@@ -66,7 +74,7 @@ func validHead(dir string) bool {
 		return err == nil && strings.HasPrefix(to, "refs/")
 	}
 	text, ok := Head(dir)
-	return ok && headText().MatchString(text)
+	return ok && headText(text)
 }
 
 // Head is what a git folder's HEAD says; ok is false where it cannot be read.
@@ -137,6 +145,7 @@ var known = []string{
 	"branches", "remotes", "modules", "worktrees", "commondir", "gitdir", "locked", "shallow", "lfs", "rr-cache", "sequencer",
 	"rebase-merge", "rebase-apply", "gc.log", "gc.pid", "fsmonitor--daemon", "fsmonitor--daemon.ipc", "subtree-cache", "filter-repo",
 	"addp-hunk-edit.diff", "ADD_EDIT.patch", "commit-template",
+	"COMMIT_EDITMSG", "ORIG_HEAD", "FETCH_HEAD", // of the shape below: most repositories need no pattern
 }
 
 var knownShape = sync.OnceValue(func() *regexp.Regexp {
@@ -159,7 +168,7 @@ var (
 		return regexp.MustCompile(`^(\.?tmp[-_][-\w.]+|\.?(pack|loose|multi-pack-index)(-[-0-9a-f]+)?(\.[a-z.]+)*|multi-pack-index\.d)$`)
 	})
 	infoFile = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(packs|alternates|http-alternates|commit-graph|commit-graphs|tmp_graph_\w+|[-\w]+\.lock|packs_\w+)$`)
+		return regexp.MustCompile(`^(tmp_graph_\w+|[-\w]+\.lock|packs_\w+)$`)
 	})
 	graphFile = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(commit-graph-chain(\.lock)?|graph-[0-9a-f]+\.graph|tmp_graph_\w+)$`)
@@ -168,6 +177,10 @@ var (
 		return regexp.MustCompile(`^(multi-pack-index-[-0-9a-f.a-z]+|multi-pack-index-chain)$`)
 	})
 )
+
+// infoNames are what git keeps in the folder info of its objects; beside them lie what it
+// is about to make of them, by the pattern.
+var infoNames = []string{"packs", "alternates", "http-alternates", "commit-graph", "commit-graphs"}
 
 // Fanout reports whether a name is that of a folder of single objects.
 func Fanout(name string) bool {
@@ -178,7 +191,8 @@ func Fanout(name string) bool {
 // there. A repository planted among them is none.
 func KnownObject(rel string, dir bool) bool {
 	parts := strings.Split(rel, "/")
-	if quarantine().MatchString(parts[0]) {
+	plain := Fanout(parts[0]) || parts[0] == "info" || parts[0] == "pack"
+	if !plain && quarantine().MatchString(parts[0]) {
 		if len(parts) == 1 {
 			return dir
 		}
@@ -197,7 +211,7 @@ func KnownObject(rel string, dir bool) bool {
 	case first == "pack" && len(parts) == 3:
 		return parts[1] == "multi-pack-index.d" && !dir && midxFile().MatchString(last)
 	case first == "info" && len(parts) == 2:
-		return infoFile().MatchString(last) && dir == (last == "commit-graphs")
+		return (slices.Contains(infoNames, last) || infoFile().MatchString(last)) && dir == (last == "commit-graphs")
 	case first == "info" && len(parts) == 3:
 		return parts[1] == "commit-graphs" && !dir && graphFile().MatchString(last)
 	}

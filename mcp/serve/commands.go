@@ -125,9 +125,9 @@ func (s *server) execute(
 		return nil, fmt.Errorf("run it in the cloister: %w", err)
 	}
 	var text strings.Builder
-	text.WriteString(out.Stdout)
+	text.WriteString(visible(out.Stdout))
 	if out.Stderr != "" {
-		fmt.Fprintf(&text, "\n[stderr]\n%s", out.Stderr)
+		fmt.Fprintf(&text, "\n[stderr]\n%s", visible(out.Stderr))
 	}
 	if out.TimedOut {
 		fmt.Fprintf(&text, "\n[ended after %v: its time is over]", limit)

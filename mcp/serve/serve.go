@@ -17,6 +17,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // A Cloister is what the tools act in.
@@ -113,26 +114,22 @@ func (e *refusedError) Error() string { return e.why }
 
 func refuse(format string, args ...any) error { return &refusedError{fmt.Sprintf(format, args...)} }
 
-// judged has a call decided. command is empty where nothing of the client's runs.
+// judged has a call decided, and takes a slot for it: what waits for a person keeps nothing
+// else from running. command is empty where nothing of the client's runs.
 func (s *server) judged(ctx context.Context, r request, command string) (release func(), err error) {
-	select {
-	case s.slots <- struct{}{}:
-		release = func() { <-s.slots }
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	why, err := s.o.Judge(ctx, Call{r.tool, string(r.arguments), command})
 	switch {
 	case err != nil:
-		err = fmt.Errorf("cloister could not decide about this: %w", err)
+		return nil, fmt.Errorf("cloister could not decide about this: %w", err)
 	case why != "":
-		err = refuse("cloister refused this: %s", why)
+		return nil, refuse("cloister refused this: %s", why)
 	}
-	if err != nil {
-		release()
-		return nil, err
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return release, nil
 }
 
 // seconds is a time that a client gave.
@@ -160,6 +157,20 @@ type textContent struct {
 
 func answer(text string, data any, failed bool) *toolResult {
 	return &toolResult{Content: []textContent{{"text", text}}, StructuredContent: data, IsError: failed}
+}
+
+// visible is what a command wrote with its control characters spelled out, but for line ends
+// and tabs: a client may show the text on a terminal, which obeys them.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) && !strings.ContainsRune("\t\n\r", r) {
+			fmt.Fprintf(&b, "\\x%02x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // clean is what a pipe held as text that JSON can carry.

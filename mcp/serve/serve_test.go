@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"cloister/mcp/serve"
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // here runs what the tools ask for on this machine, in a folder of the test's.
 type here struct {
 	dir   string
+	mu    sync.Mutex
 	ports []serve.Port
 }
 
@@ -41,6 +43,8 @@ func (h *here) Run(ctx context.Context, c serve.Command) (int, error) {
 }
 
 func (h *here) Publish(_ context.Context, port, host uint16) (uint16, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.ports = append(h.ports, serve.Port{Port: port, HostPort: host})
 	return host, nil
 }
@@ -112,6 +116,7 @@ func TestTools(t *testing.T) {
 		{"time", "exec", args{"command": "echo a; exec sleep 30", "timeout_seconds": 0.3}, "its time is over", true},
 		{"much output", "exec", args{"command": "head -c 300000 /dev/zero | tr '\\0' x; echo end", "max_output_bytes": 100}, "[299904 bytes left out]", false},
 		{"no text", "exec", args{"command": `printf 'a\377b'`}, "a\uFFFDb\n[exit status 0]", false},
+		{"what a terminal obeys", "exec", args{"command": `printf 'a\033[2J\tb\302\233c'`}, `a\x1b[2J` + "\tb" + `\x9bc` + "\n[exit", false},
 		{"nothing", "exec", args{}, "give either command or argv", true},
 		{"both", "exec", args{"command": "true", "argv": []string{"true"}}, "give either command or argv", true},
 		{"a bad variable", "exec", args{"command": "true", "env": args{"A=B": "x"}}, "cannot be a variable", true},
@@ -276,6 +281,29 @@ func TestProtocol(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaitingForAPerson holds that calls which wait for an answer keep no other from running.
+func TestWaitingForAPerson(t *testing.T) {
+	answered := make(chan struct{})
+	c, _ := client(t, func(ctx context.Context, c serve.Call) (string, error) {
+		if c.Tool == "publish_port" {
+			select {
+			case <-answered:
+			case <-ctx.Done():
+			}
+		}
+		return "", nil
+	})
+	var waiting sync.WaitGroup
+	for range 40 { // more than run at once
+		waiting.Go(func() { call(t, c, "publish_port", map[string]any{"port": 80}) })
+	}
+	if got, failed := call(t, c, "exec", map[string]any{"command": "echo on"}); failed || !strings.HasPrefix(got, "on") {
+		t.Errorf("beside them: %q", got)
+	}
+	close(answered)
+	waiting.Wait()
 }
 
 // TestCancelled holds that a call ends when its client wants no answer, and gets none.

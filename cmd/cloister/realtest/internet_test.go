@@ -239,8 +239,10 @@ func (w *world) checkAudit() {
 		if e.Kind == audit.HTTPRequest && e.Verdict == "allow" {
 			requests[e.Host]++
 		}
-		if e.Kind == audit.NetConnect && e.Action == "refuse" && strings.Contains(e.Reason, "broke the TLS handshake off") && open[e.Host] > closed[e.Host] {
-			closed[e.Host]++ // allowed, and given up by the program before it said anything
+		// Allowed, and given up before it said anything: by the program, or as the session ended.
+		given := strings.Contains(e.Reason, "broke the TLS handshake off") || strings.Contains(e.Reason, "the session's network was closed")
+		if e.Kind == audit.NetConnect && e.Action == "refuse" && given && open[e.Host] > closed[e.Host] {
+			closed[e.Host]++
 		}
 		if e.Kind != audit.NetConnect || e.Verdict != "allow" {
 			continue

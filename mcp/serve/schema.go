@@ -40,8 +40,7 @@ func schemaOf(t reflect.Type) schema {
 		return schema{Type: "object", Additional: schemaOf(t.Elem())}
 	case reflect.Struct:
 		s := schema{Type: "object", Properties: map[string]schema{}, Additional: false}
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
 			p := schemaOf(f.Type)
 			p.Description = f.Tag.Get("doc")

@@ -34,7 +34,7 @@ func lines(t *testing.T) (ends [2]inside.Line) {
 
 // fill gives each string of v bytes that are no text.
 func fill(v reflect.Value, name string) {
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // the others hold no string
 	case reflect.String:
 		v.SetString("/" + name + "\xff\xc3\"")
 	case reflect.Pointer:

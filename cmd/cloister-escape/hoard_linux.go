@@ -45,8 +45,8 @@ func hoarding(words []string) error {
 	return nil
 }
 
-// mostMemory is what a guardian may come to, in KiB.
-const mostMemory = 256 << 10
+// mostMemory is what a guardian may come to, in MiB.
+const mostMemory = 256
 
 // between is an intermediary in this process, which ends once it has shown what it is for.
 func between(kind hoard.Kind, to, name string, n int, lasts time.Duration) error {
@@ -70,7 +70,7 @@ func between(kind hoard.Kind, to, name string, n int, lasts time.Duration) error
 		return err
 	}
 	most := 0
-	for end := time.Now().Add(lasts); time.Now().Before(end) && most <= mostMemory; {
+	for end := time.Now().Add(lasts); time.Now().Before(end) && most>>10 <= mostMemory; {
 		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // a sample
 		if most, err = peak(); err != nil {
 			break

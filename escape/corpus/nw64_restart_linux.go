@@ -12,7 +12,9 @@ func nw64() escape.Case {
 		Source: "issue 16, second audit", Layers: []string{"secrets"}, Needs: gate(),
 		Host: vaulted(func(r *ruled) []escape.Finding {
 			say := func(n string) string {
-				return "while [ ! -e /work/go" + n + " ]; do sleep 0.1; done; { " + r.w.Self + " say tls:bound.test '" + get("bound.test", "/ok/reflect/body", bearer) + "'; " +
+				// The next guardian is asked for names a moment after it has the session.
+				return "while [ ! -e /work/go" + n + " ]; do sleep 0.1; done; for i in $(seq 50); do " + r.w.Self + " say tls:bound.test '" +
+					get("bound.test", "/ok/ready64") + "' 2>&1 | grep -q HTTP/ && break; sleep 0.1; done; { " + r.w.Self + " say tls:bound.test '" + get("bound.test", "/ok/reflect/body", bearer) + "'; " +
 					r.w.Self + " say tls:bound.test '" + get("bound.test", "/ok/reflect/first", bearer) + "'; " +
 					r.w.Self + " say tls:unbound.test '" + get("unbound.test", "/ok/other64", bearer) + "'; echo the placeholder: ${TOKEN}; } >/work/out.new 2>&1; mv /work/out.new /work/out" + n + "; "
 			}

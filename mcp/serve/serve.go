@@ -65,7 +65,8 @@ type Options struct {
 }
 
 // Run serves one client until it closes its end, or ctx ends. Calls under way when the client
-// closes its end have [lastAnswers] to end. After ctx, a read of in may stay until in is closed.
+// closes its end have [lastAnswers] to end. Afterwards a read of in, and an answer that the
+// client does not read, may stay until these are closed.
 func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	s := &server{o: o, slots: make(chan struct{}, maxCalls)}
 	ctx, cancel := context.WithCancel(ctx)
@@ -88,7 +89,15 @@ func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	case <-ctx.Done():
 	}
 	cancel()
-	c.end()
+	ended := make(chan struct{})
+	go func() {
+		c.end()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(lastAnswers): // an answer that the client does not read
+	}
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"cloister/mcp/serve"
 
@@ -304,6 +305,21 @@ func TestWaitingForAPerson(t *testing.T) {
 	}
 	close(answered)
 	waiting.Wait()
+}
+
+// TestUnreadAnswer holds that a client which reads no answers does not keep the server.
+func TestUnreadAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read, write := io.Pipe()
+		lines := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}` + "\n" +
+			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_ports"}}`
+		go func() { _, _ = bufio.NewReader(read).ReadSlice('\n') }() // one, and no more
+		o := serve.Options{Version: "v0", Cloister: &here{dir: "/"}, Judge: allow}
+		if err := serve.Run(t.Context(), o, strings.NewReader(lines), write); err != nil {
+			t.Error(err)
+		}
+		_ = read.Close()
+	})
 }
 
 // TestCancelled holds that a call ends when its client wants no answer, and gets none.

@@ -272,7 +272,8 @@ func (tb *Tab) Says(text string) {
 }
 
 // Click presses what a selector finds first, with the mouse, once it is there
-// and can be pressed; and again where it moved away meanwhile, as a person would.
+// and can be pressed; and again where it moved away meanwhile, as a person would. What the page
+// made anew meanwhile in the same place counts as the same.
 func (tb *Tab) Click(selector string) {
 	tb.t.Helper()
 	s := Quoted(selector)
@@ -282,7 +283,8 @@ func (tb *Tab) Click(selector string) {
 		var at struct{ X, Y float64 }
 		err := tb.Try(`(() => { const e = document.querySelector(`+s+`); e.scrollIntoView({block: 'center'});
 			globalThis.clicked = false;
-			addEventListener('click', (c) => { globalThis.clicked = e.contains(c.target) || c.target.contains(e); }, {capture: true, once: true});
+			addEventListener('click', (c) => { globalThis.clicked = e.contains(c.target) || c.target.contains(e)
+				|| !e.isConnected && !!c.target.closest(`+s+`); }, {capture: true, once: true});
 			const r = e.getBoundingClientRect(); return {X: r.x + r.width / 2, Y: r.y + r.height / 2}; })()`, &at)
 		if err != nil {
 			continue // it went between the two

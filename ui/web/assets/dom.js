@@ -26,8 +26,9 @@ const add = (el, children) => {
   }
 };
 
-// plain are nodes that nobody listens to: equal ones are the same.
-const plain = new Set(['#text', 'SPAN', 'TIME', 'STRONG']);
+// plain are nodes without a listener of their own: equal ones are the same. A press on a link is the
+// document's (main.js), so a link stays the same element under the finger.
+const plain = new Set(['#text', 'SPAN', 'TIME', 'STRONG', 'A']);
 
 // fill gives an element other children, and leaves it alone where they are equal.
 export const fill = (el, ...children) => {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 )
 
 // Options of a run of the corpus.
@@ -19,6 +20,15 @@ type Options struct {
 	Kind     Enclosure
 	Self     string // this program
 	Cases    []Case
+	// Ended, where it is set, is called as each cloister and each control ends, with the
+	// cases that shared it and what they came to so far.
+	Ended func(what string, rows []*Row, took time.Duration)
+}
+
+func (o Options) ended(what string, rows []*Row, since time.Time) {
+	if o.Ended != nil {
+		o.Ended(what, rows, time.Since(since))
+	}
 }
 
 // Row is what one case came to.
@@ -117,9 +127,11 @@ func (o Options) enclosedIn(w *World, rows []Row) error {
 		if len(group) == 0 {
 			continue
 		}
+		began := time.Now()
 		if err := o.group(w, group); err != nil {
 			return fmt.Errorf("%s: %w", group[0].Case.ID, err)
 		}
+		o.ended("inside", group, began)
 	}
 	return nil
 }
@@ -196,10 +208,7 @@ func (w *World) prepare(c Case, alone bool) error {
 
 // attempt makes the tries of cases in one cloister and notes the answers.
 func (w *World) attempt(rows []*Row) error {
-	var cases []Case
-	for _, r := range rows {
-		cases = append(cases, r.Case)
-	}
+	cases := casesOf(rows)
 	var flags []string
 	if f := cases[0].Flags; f != nil {
 		flags = f(w)
@@ -225,6 +234,14 @@ func (w *World) attempt(rows []*Row) error {
 		}
 	}
 	return nil
+}
+
+func casesOf(rows []*Row) []Case {
+	cases := make([]Case, 0, len(rows))
+	for _, r := range rows {
+		cases = append(cases, r.Case)
+	}
+	return cases
 }
 
 // blame fails the cases that a trace names, or all where it names none.
@@ -261,9 +278,11 @@ func (o Options) controls(ctx context.Context, rows []Row) error {
 		if err := errors.Join(w.files(), w.hooks()); err != nil {
 			return err
 		}
+		began := time.Now()
 		if err := w.control(&rows[i]); err != nil {
 			return fmt.Errorf("control of %s: %w", rows[i].Case.ID, err)
 		}
+		o.ended("control", []*Row{&rows[i]}, began)
 	}
 	return w.Close()
 }

@@ -313,6 +313,9 @@ func run(ctx context.Context, words []string) error {
 	}
 	began := time.Now()
 	fmt.Fprintf(os.Stderr, "trying %d cases as %s with %s, in cloisters and outside: a few minutes\n", len(o.Cases), as(), o.Cloister)
+	if o.verbose {
+		o.Ended = sayEnded
+	}
 	rows, err := escape.Run(ctx, o.Options)
 	failed := report(rows, o.verbose)
 	if err != nil {
@@ -345,6 +348,21 @@ func as() string {
 		return "root"
 	}
 	return "an ordinary user"
+}
+
+// sayEnded prints on stderr what a cloister or a control of cases came to, and how long it
+// took: a run that is cut off has said so much.
+func sayEnded(what string, rows []*escape.Row, took time.Duration) {
+	names := rows[0].Case.ID
+	if more := len(rows) - 1; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	fmt.Fprintf(os.Stderr, "%7.1f s  %s %s\n", took.Seconds(), what, names)
+	for _, r := range rows {
+		for _, p := range r.Problems {
+			fmt.Fprintf(os.Stderr, "           %s: %s\n", r.Case.ID, p)
+		}
+	}
 }
 
 func report(rows []escape.Row, verbose bool) (failed int) {

@@ -35,6 +35,7 @@ type counts struct {
 	passed, failed int
 	failures       []failure // what again has not run yet
 	flaky          []string  // what passed only when it was run again
+	slow           []slowTest
 	made           map[string]*once
 	undo           []func()
 	was            map[string][]string // what the machine had before
@@ -170,6 +171,9 @@ func (r *runner) end() int {
 	if interrupted {
 		fmt.Printf("ended by a signal: %d passed, %d failed so far\n", r.passed, r.failed)
 		return 1
+	}
+	for _, t := range slowest(r.slow, 25) {
+		fmt.Printf("note  slow: %4.0f s  %s\n", t.took, t.name)
 	}
 	if len(r.flaky) > 0 {
 		fmt.Printf("note  flaky, passed only when run again: %s\n", strings.Join(r.flaky, ", "))

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -22,12 +23,29 @@ type tally struct {
 	output         map[string][]string
 	tests          map[string][]string // the tests that failed, with their parts that did
 	race           bool                // the race detector reported something
+	slow           []slowTest
 	rest           bytes.Buffer
 }
 
 // event is what test2json writes, a line each.
 type event struct {
 	Action, Package, Test, Output string
+	Elapsed                       float64 // seconds
+}
+
+// A slowTest is a test, or a part of one, with how long it took on the clock.
+type slowTest struct {
+	name string
+	took float64 // seconds
+}
+
+// leastSlow is how many seconds a test takes at least to be listed among the slowest.
+const leastSlow = 10
+
+// slowest are the n tests of a list that took longest.
+func slowest(list []slowTest, n int) []slowTest {
+	slices.SortStableFunc(list, func(a, b slowTest) int { return cmp.Compare(b.took, a.took) })
+	return list[:min(n, len(list))]
 }
 
 // Write takes a part of the stream.
@@ -62,6 +80,9 @@ func (t *tally) take(e event) {
 		return
 	}
 	name := t.pkg + "." + e.Test
+	if e.Test != "" && e.Elapsed >= leastSlow {
+		t.slow = append(t.slow, slowTest{strings.TrimPrefix(name, module+"/") + " as " + t.as, e.Elapsed})
+	}
 	skipped := e.Action == "skip" && e.Test != "" && !maySkip(t.as, name)
 	bad := e.Action == "fail" || skipped
 	if bad && (e.Test != "" || t.failed == 0) {

@@ -202,6 +202,7 @@ func (r *runner) counted(name, pkg, program string, c cmd, flags ...string) {
 	f.tally = t
 	r.mu.Lock()
 	r.passed, r.failed = r.passed+t.passed, r.failed+t.failed
+	r.slow = append(r.slow, t.slow...)
 	word := "ok"
 	if t.failed > 0 {
 		word = "FAIL"

@@ -19,9 +19,9 @@ import (
 // options are the words typed.
 type options struct {
 	escape.Options
-	only, holds, document, columns string
-	isolation, image, images       string
-	write, short, verbose          bool
+	only, part, holds, document, columns string
+	isolation, image, images             string
+	write, short, verbose                bool
 }
 
 const usage = `Usage: cloister-escape [flags]
@@ -57,6 +57,7 @@ func parse(words []string) (options, error) {
 	f.StringVar(&o.image, "image", "", "the system inside: an image's `name`, or ./ARCHIVE.tar")
 	f.StringVar(&o.images, "images", "", "`folder` of images that are unpacked already, an instance's images")
 	f.StringVar(&o.columns, "columns", "", "`file` of what was held in each kind of cloister, to which this is added")
+	f.StringVar(&o.part, "part", "", "only every OFth of these cases from the Nth on, as `N/OF`, so that parts run side by side")
 	f.BoolVar(&o.short, "short", false, "only cases that share one cloister, and those of this kind of cloister alone")
 	f.BoolVar(&o.verbose, "v", false, "print every try")
 	f.Usage = func() {
@@ -157,6 +158,17 @@ func (o options) cases() ([]escape.Case, error) {
 	})
 	if o.short {
 		out = slices.DeleteFunc(out, func(c escape.Case) bool { return !c.Shares() && c.Only == "" })
+	}
+	if o.part != "" {
+		n, of := 0, 0
+		if _, err := fmt.Sscanf(o.part, "%d/%d", &n, &of); err != nil || n < 1 || n > of || o.part != fmt.Sprintf("%d/%d", n, of) {
+			return nil, wrong("-part is %q: it is N/OF, such as 1/2", o.part)
+		}
+		all := out
+		out = nil
+		for i := n - 1; i < len(all); i += of {
+			out = append(out, all[i])
+		}
 	}
 	if len(out) == 0 {
 		return nil, wrong("no case matches %q here; docs/attempts.md names them all", o.only)

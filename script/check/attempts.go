@@ -86,17 +86,17 @@ func (r *runner) escape() {
 	if !r.corpus() {
 		return
 	}
-	if !r.root {
-		r.attempts("attempts to escape as user", false, natively, nil)
+	if r.root && !r.machine.ordinary() {
 		return
 	}
-	if !r.machine.ordinary() {
-		return
+	var parts []func()
+	for _, part := range []string{"1/2", "2/2"} {
+		parts = append(parts, func() { r.attempts("attempts to escape "+part+" as user", r.root, natively, nil, "-part", part) })
+		if r.root {
+			parts = append(parts, func() { r.attempts("attempts to escape "+part+" as root", false, natively, nil, "-part", part) })
+		}
 	}
-	together(
-		func() { r.attempts("attempts to escape as root", false, natively, nil) },
-		func() { r.attempts("attempts to escape as user", true, natively, nil) },
-	)
+	together(parts...)
 }
 
 // layers makes the attempts with one layer left out at a time, and writes what was seen.

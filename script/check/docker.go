@@ -29,6 +29,10 @@ func (r *runner) docker() {
 	if e == nil || !r.baseImage() {
 		return
 	}
+	var p *engine
+	if r.machine.installQuietly("podman", "podman") {
+		p = r.podman()
+	}
 	const within = 20 * time.Minute
 	together(func() {
 		r.contained(e, "docker", "root", within, "-short")
@@ -44,10 +48,13 @@ func (r *runner) docker() {
 		r.onEngine(e, "cmd/cloister", "root", "^TestEngine")
 		r.onEngine(e, "cmd/cloister/realtest", "root", "^TestEngine")
 		r.onEngine(e, "cmd/cloister/realtest", "user", "^TestEngine")
+		r.onPodman(p)
 	})
-	r.onPodman()
 	r.again()
 	e.stop()
+	if p != nil {
+		p.stop()
+	}
 	r.check("packet rules as before", func(io.Writer) error {
 		if after := r.packets(); after != before {
 			return fmt.Errorf("before:\n%s\nafter:\n%s", before, after)
@@ -56,18 +63,12 @@ func (r *runner) docker() {
 	})
 }
 
-func (r *runner) onPodman() {
-	if !r.machine.installQuietly("podman", "podman") {
-		return
-	}
-	e := r.podman()
+func (r *runner) onPodman(e *engine) {
 	if e == nil {
 		return
 	}
 	r.onEngine(e, "sandbox/docker", "root", "^TestEngine(Layers|NoImage|Terminal|ClosedFolders|Left)$")
 	r.onEngine(e, "sandbox/docker", "user", "^TestEngineDriver$/^(status|protected_paths|no_way_out|gate|privileges|exec|linked_worktree|a_port_inside|hidden_files)$")
-	r.again()
-	e.stop()
 }
 
 // onEngine runs tests that need an engine.

@@ -81,7 +81,7 @@ func (r *runner) left(out io.Writer) error {
 func (r *runner) remains() []string {
 	var out []string
 	for _, p := range r.descendants() {
-		out = append(out, fmt.Sprintf("process %d of %d %s: %s", p.pid, p.parent, p.state, p.line))
+		out = append(out, fmt.Sprintf("process %d of %d %s: %s", p.pid, p.parent, p.state, p.line()))
 	}
 	for kind, list := range kinds {
 		for _, thing := range list() {

@@ -43,7 +43,7 @@ func adoptOrphans() error {
 		return fmt.Errorf("adopt orphans: %w", errno)
 	}
 	go func() { // until this program ends: cleaning up waits for the adopted too
-		for range time.Tick(500 * time.Millisecond) {
+		for range time.Tick(2 * time.Second) {
 			reapOrphans()
 		}
 	}()
@@ -64,7 +64,7 @@ func reapOrphans() {
 // A process as /proc shows it.
 type process struct {
 	pid, parent int
-	state, line string
+	state, name string
 }
 
 // processes lists every process: proc_pid_stat(5).
@@ -80,9 +80,13 @@ func processes() []process {
 		fields := strings.Fields(string(text)[at+2:])
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		parent, _ := strconv.Atoi(fields[1])
-		line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
-		words := strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
-		out = append(out, process{pid, parent, fields[0], words + " " + string(text)[:at+1]})
+		out = append(out, process{pid, parent, fields[0], string(text)[:at+1]})
 	}
 	return out
+}
+
+// line is the command line of a process, and what the kernel calls it.
+func (p process) line() string {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // a kernel's has none
+	return strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " ")) + " " + p.name
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 
+	"cloister/egress/internal/dnsmsg"
 	"cloister/egress/internal/sock"
 )
 
@@ -62,7 +63,7 @@ func (e *Engine) serveDatagrams(ctx context.Context, read func([]byte) (int, fun
 			}
 			continue
 		}
-		if out := e.answer(ctx, buf[:n], minUDP); out != nil {
+		if out := e.answer(ctx, buf[:n], dnsmsg.MinUDP); out != nil {
 			reply(out)
 		}
 	}

@@ -290,7 +290,7 @@ func (x *exchange) edit(edits []Edit) error {
 	x.edits = edits
 	x.in = newBody(x.s.client, &x.s.e.buffers, x.req.Body, x.req.Length, func() { x.s.readBy(x.s.e.limits.Idle) })
 	x.in.most, x.in.over = x.most, x.over
-	if x.req.Minor == 1 && slices.Contains(x.req.Header.Tokens("Expect"), "100-continue") {
+	if x.waits() {
 		x.in.first = x.goOn
 	}
 	path, query, _ := strings.Cut(x.target, "?")
@@ -328,8 +328,14 @@ func readsFrames(edits []Edit) bool {
 	return slices.ContainsFunc(edits, func(e Edit) bool { return e.Frames != nil })
 }
 
+// waits reports whether the program sends its body only once it is told to.
+func (x *exchange) waits() bool {
+	return !x.continued && x.req.Minor == 1 && slices.Contains(x.req.Header.Tokens("Expect"), "100-continue")
+}
+
 // goOn tells a program that waits with its body that it is wanted.
 func (x *exchange) goOn() error {
+	x.continued = true
 	_, err := x.s.client.Conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
 	return err
 }

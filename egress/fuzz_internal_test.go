@@ -3,6 +3,8 @@ package egress
 import (
 	"context"
 	"testing"
+
+	"cloister/egress/internal/dnsmsg"
 )
 
 func FuzzDNS(f *testing.F) {
@@ -14,9 +16,9 @@ func FuzzDNS(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
-		for _, size := range []int{minUDP, maxTCP} {
+		for _, size := range []int{dnsmsg.MinUDP, maxTCP} {
 			out := e.answer(t.Context(), msg, size)
-			if len(out) > size && len(out) > ednsSize {
+			if len(out) > size && len(out) > dnsmsg.Size {
 				t.Fatalf("%d bytes for %d", len(out), size)
 			}
 			if out != nil && (len(out) < 12 || out[0] != msg[0] || out[1] != msg[1] || out[2]&0x80 == 0) {

@@ -42,8 +42,9 @@ type world struct {
 	queries []egress.Query
 	flows   []egress.Flow
 	told    chan struct{}
-	deaf    bool                                // the journal fails
-	login   func(egress.Login) egress.Verdict   // the word on logins
+	deaf    bool                              // the journal fails
+	login   func(egress.Login) egress.Verdict // the word on logins
+	judged  func(egress.Query) (egress.Verdict, bool)
 	decided func(context.Context, egress.Query) // called with each verdict made, before it is told
 }
 
@@ -127,6 +128,11 @@ func (w *world) decide(q egress.Query) egress.Verdict {
 	w.queries = append(w.queries, q)
 	if q.Login != nil && w.login != nil {
 		return w.login(*q.Login)
+	}
+	if w.judged != nil {
+		if v, is := w.judged(q); is {
+			return v
+		}
 	}
 	v, ok := w.rules[q.Authority.Host()]
 	if !ok {

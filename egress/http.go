@@ -159,6 +159,9 @@ type exchange struct {
 	out       io.Reader
 	outLength int64
 
+	looked    *looked // what was read of the body for a person; nil for nothing
+	continued bool    // the program was told to send its body
+
 	held     []byte // of the answer, on its way to the program
 	heard    bool   // the server has begun to answer
 	status   int
@@ -210,7 +213,9 @@ func (x *exchange) route(proxy bool) error {
 func (x *exchange) readTarget() {
 	x.dropNamed()
 	x.http.To, x.http.Method, x.http.Header = x.to, x.req.Method, x.req.Header.All
-	x.http.Body = x.req.Body == wire.Chunked || x.req.Length > 0
+	if x.http.Body = x.req.Body == wire.Chunked || x.req.Length > 0; x.http.Body {
+		x.http.Look = x.look
+	}
 	x.http.Target(x.target)
 	for _, f := range x.req.Header {
 		x.http.Note(f.Name, f.Value)
@@ -551,7 +556,7 @@ func (x *exchange) requestHead() []byte {
 	for _, f := range x.req.Header {
 		switch {
 		case hop.Has(f.Name), wire.Is(f.Name, "host"), wire.Is(f.Name, "content-length"),
-			wire.Is(f.Name, "transfer-encoding"), x.out != nil && wire.Is(f.Name, "expect"):
+			wire.Is(f.Name, "transfer-encoding"), (x.out != nil || x.continued) && wire.Is(f.Name, "expect"):
 		default:
 			b = f.Append(b)
 		}

@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"cloister/egress/internal/ahead"
 	"cloister/egress/internal/errtext"
 	"cloister/egress/internal/redact"
 	"cloister/egress/internal/sock"
@@ -228,7 +229,9 @@ type message struct {
 	interims int
 	up       *meter
 	edits    []Edit
-	out      *editedBody // what goes up instead of the program's body
+	out      *editedBody   // what goes up instead of the program's body
+	ahead    *ahead.Reader // the program's body, once its beginning was looked at
+	seen     *looked       // what was looked at
 	down     int64
 	answered bool
 }
@@ -253,6 +256,9 @@ func (d *duplex) serve(w *redact.Writer, r *http.Request) {
 	held, full := m.hold()
 	defer d.s.e.memory.Give(held)
 	m.http.To, m.http.Method, m.http.Header, m.http.Body = d.s.target, r.Method, fieldsOf(r.Header), r.ContentLength != 0
+	if m.http.Body {
+		m.http.Look = m.look
+	}
 	m.http.Target(r.RequestURI)
 	for name, values := range r.Header {
 		for _, value := range values {
@@ -284,6 +290,7 @@ func (d *duplex) serve(w *redact.Writer, r *http.Request) {
 		return
 	}
 	defer d.s.e.memory.Give(need)
+	defer func() { m.ahead.End() }()
 	v, ctx, leave := m.allow()
 	defer leave()
 	if !v.Allow {
@@ -669,7 +676,7 @@ func (m *message) answer(r refusal) {
 // body no one reads is reset behind its answer, which some clients (curl 7.88, and so
 // git) then take for an answer that broke off.
 func (m *message) drain() {
-	if m.up != nil || m.r.ContentLength == 0 || m.r.Header.Get("Expect") != "" {
+	if m.up != nil || m.r.ContentLength == 0 || m.r.Header.Get("Expect") != "" && m.ahead == nil {
 		return // it is read by who sends it on, or is not there, or will not come
 	}
 	if m.w.Flush() == nil && m.w.SetReadDeadline(time.Now().Add(time.Second)) == nil {

@@ -327,7 +327,7 @@ func (x *exchange) response() (bool, error) {
 		if r.Status == 101 {
 			return false, fmt.Errorf("%w: 101 without having been asked", errUpstream)
 		}
-		if x.req.Minor == 0 || x.out != nil {
+		if x.req.Minor == 0 || x.out != nil || x.continued && r.Status == http.StatusContinue {
 			continue
 		}
 		if len(x.edits) > 0 { // what nobody has edited is not passed on

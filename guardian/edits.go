@@ -3,6 +3,7 @@ package guardian
 import (
 	"context"
 
+	"cloister/config"
 	"cloister/egress"
 	"cloister/policy"
 )
@@ -16,6 +17,9 @@ func (l *live) edits(ctx context.Context, q egress.Query, v policy.Verdict) []eg
 	secrets := l.secrets.Load()
 	if secrets != nil && q.HTTP != nil {
 		swapped, also = secrets.Edit(ctx, q.HTTP)
+		if l.mayAskOfSecrets(q) {
+			out = append(out, looked(q.HTTP))
+		}
 	}
 	if edit, is := l.uploads.Edit(q.HTTP, func() bool { return l.Snapshot.Load().UploadMatters(l.asked(q)) }); is {
 		out = append(out, edit)
@@ -34,6 +38,22 @@ func (l *live) edits(ctx context.Context, q egress.Query, v policy.Verdict) []eg
 		out = append(out, swapped)
 	}
 	return out
+}
+
+// mayAskOfSecrets reports whether a person may be asked about a secret in a request.
+func (l *live) mayAskOfSecrets(q egress.Query) bool {
+	secrets := l.secrets.Load()
+	return q.HTTP.Look != nil && secrets.Bound(q.Authority) &&
+		(secrets.Says(q.Authority, string(config.UseAsk)) || l.Snapshot.Load().AsksOfSecrets()) && l.Queue.Watched(l.Info.ID)
+}
+
+// looked looks at the body before any edit reads it, for a question that comes later. That
+// one has the error, if there is one.
+func looked(h *egress.HTTP) egress.Edit {
+	return egress.Edit{Request: func(*egress.Message) error {
+		_, _ = h.Look()
+		return nil
+	}}
 }
 
 // rewrite sets and removes headers as rules say.

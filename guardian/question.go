@@ -60,7 +60,11 @@ func (l *live) question(q egress.Query, v policy.Verdict) (approval.Ask, error) 
 		a.Scopes = []approval.Scope{approval.Once}
 	}
 	if q.Method != "" || q.HTTP != nil {
-		a.Details = append(a.Details, sessionctx.ShownRequest(q.Method, q.Path, q.HTTP)...)
+		shown, err := sessionctx.ShownRequest(q.Method, q.Path, q.HTTP)
+		if err != nil {
+			return a, err
+		}
+		a.Details = append(a.Details, shown...)
 	}
 	if q.Via != "" && q.Via != egress.ViaDirect {
 		a.Details = append(a.Details, approval.Detail{Label: "by way of", Text: q.Via})

@@ -123,13 +123,16 @@ func (l *live) AllowUse(ctx context.Context, u inject.Use) egress.Verdict {
 
 // askSecret is what a person is asked about one use.
 func askSecret(u inject.Use, subject string) (approval.Ask, error) {
+	shown, err := sessionctx.ShownRequest(u.Method, u.Authority.String()+u.Path, u.HTTP)
+	if err != nil {
+		return approval.Ask{}, err
+	}
 	a := approval.Ask{
 		Wide: "the secret " + u.Name + " in every " + u.Method + " to " + u.Authority.String() +
 			", with any path, query and body that its binding lets through",
 		Kind: approval.Secret, Subject: subject,
-		Title: "use the secret " + u.Name + ": " + u.Method + " " + u.Authority.String(),
-		Details: append(sessionctx.ShownRequest(u.Method, u.Authority.String()+u.Path, u.HTTP),
-			approval.Detail{Label: "place", Text: u.Place}),
+		Title:   "use the secret " + u.Name + ": " + u.Method + " " + u.Authority.String(),
+		Details: append(shown, approval.Detail{Label: "place", Text: u.Place}),
 	}
 	a.Digest = sessionctx.DigestShown(&a)
 	return a, court.Fits("what is to be looked at has", sessionctx.Size(a.Details), 2*hostexec.MaxShown)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/cedar-policy/cedar-go"
@@ -42,6 +43,11 @@ func (s *Snapshot) use(r Request) Verdict {
 		return c.best[tierAsk].verdict
 	}
 	return v
+}
+
+// AsksOfSecrets reports whether a policy has a person asked about uses of secrets.
+func (s *Snapshot) AsksOfSecrets() bool {
+	return s.cedar != nil && slices.ContainsFunc(s.cedar.secret, func(p *cedarPolicy) bool { return p.tier == tierAsk })
 }
 
 // askUse asks the policies about a use of a secret.

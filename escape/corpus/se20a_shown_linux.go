@@ -1,7 +1,9 @@
 package corpus
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cloister/escape"
@@ -22,6 +24,7 @@ func se20a() escape.Case {
 		Host: with(config, func(r *ruled) []escape.Finding {
 			say := func(text string) string { return r.w.Self + " say tls:bound.test '" + text + "'" }
 			long := "/ok/" + strings.Repeat("harmless/", 300) + "harm20a"
+			body, much := strings.Repeat("x", 700)+"harm20c", strings.Repeat("harmless", 8<<10)+"harm20e"
 			call := rpc("tools.test", "/ok/mcp", "tools/call", `{"name":"write","arguments":{"text":"`+strings.Repeat("harmless ", 300)+`harm20d"}}`)
 			return r.watched(func() []escape.Finding {
 				var out []escape.Finding
@@ -31,8 +34,12 @@ func se20a() escape.Case {
 				}{
 					{"a long path", say(get("bound.test", long)), []string{long}},
 					{"a query", say(get("bound.test", "/ok/find?a=harmless&b=harm20b")), []string{"/ok/find", "a=harmless&b=harm20b"}},
-					{"a body", say(post("bound.test", "/ok/write", strings.Repeat("x", 700)+"harm20c", "Content-Type: text/plain")),
-						[]string{"POST /ok/write", "707 bytes"}},
+					{"a body", say(post("bound.test", "/ok/write", body, "Content-Type: text/plain")),
+						[]string{"POST /ok/write", "707 bytes, " + digest(body)}},
+					{"a long body", say(post("bound.test", "/ok/write", much)), []string{"more than 64 KiB: the first 65536 bytes have " +
+						digest(much[:64<<10]), "65543 bytes are declared", "no answer is bound to them"}},
+					{"what is behind a body", say("POST /ok/write HTTP/1.1\r\nHost: bound.test\r\nTransfer-Encoding: chunked\r\nTrailer: X-End\r\n\r\n" +
+						"2\r\nab\r\n1\r\nc\r\n0\r\nX-End: harm20f\r\n\r\n"), []string{"3 bytes, " + digest("abc"), "X-End", "harm20f"}},
 					{"a tool's arguments", r.w.Self + " say tls:tools.test '" + call + "'", []string{"harm20d", "sha256:"}},
 				} {
 					before := len(r.w.Upstream())
@@ -52,11 +59,35 @@ func se20a() escape.Case {
 					out = append(out, found(c.name+": control: approved, it goes", status == "0" && (strings.Contains(sent, "harm20") || strings.Contains(sent, "called: write") || strings.Contains(sent, "707")),
 						"%s %.300s; sent %.300s", status, text, end(sent, 600)))
 				}
-				return append(out, r.tooLong(say(get("bound.test", "/ok/"+strings.Repeat("q", 8)+"?"+strings.Repeat("harmless&", 3000)))), r.together())
+				return append(out, r.tooLong(say(get("bound.test", "/ok/"+strings.Repeat("q", 8)+"?"+strings.Repeat("harmless&", 3000)))), r.changed(), r.together())
 			})
 		}),
 	}
 }
+
+// changed is a request that is approved with one body, and sent once more with another.
+func (r *ruled) changed() escape.Finding {
+	clean(r.project+"/out", r.project+"/status")
+	before := len(r.w.Upstream())
+	one, other := "the body that is shown", "THE BODY THAT IS LATER"
+	r.started(r.w.Self + " say tls:bound.test '" + post("bound.test", "/ok/write", one) + "' '" + post("bound.test", "/ok/write", other) + "'")
+	var shown []string
+	for _, answer := range []string{"approve", "deny"} {
+		id := r.anyQuestion()
+		shown = append(shown, r.cloister("approvals", "show", "--json", id).Stdout)
+		r.cloister("approvals", answer, id)
+		r.w.Until(patient, func() bool { return !slices.Contains(r.questions(), id) })
+	}
+	_, text := r.ended()
+	sent := strings.Join(r.w.Upstream()[before:], "\n")
+	return found("an answer for one body releases no other, and releases that one (control)",
+		strings.Contains(shown[0], digest(one)) && strings.Contains(shown[1], digest(other)) &&
+			strings.Contains(sent, one) && !strings.Contains(sent, other) && strings.Contains(text, "HTTP/1.1 403"),
+		"shown %.900s; sent %.400s; %.400s", shown, end(sent, 400), text)
+}
+
+// digest is that of a body, as a person is shown it.
+func digest(body string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(body))) }
 
 // tooLong is a request that cannot be shown whole: no question, and words that say why.
 func (r *ruled) tooLong(script string) escape.Finding {

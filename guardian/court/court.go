@@ -114,6 +114,9 @@ func (c *Case) settle(ctx context.Context, s *sessionctx.Context) Ruling {
 			r.Why = Unwatched
 			return r
 		}
+		if !s.Queue.Watched(s.Info.ID) { // then nothing is read for the sake of a question
+			return unasked(r, approval.Unwatched)
+		}
 		ask, err := c.Question(r.Verdict)
 		if err != nil {
 			r.Effect, r.Reason = policy.Deny, fmt.Sprintf("%s; but %v", r.Reason, err)
@@ -129,13 +132,18 @@ func (c *Case) settle(ctx context.Context, s *sessionctx.Context) Ruling {
 			}
 		case approval.Superseded:
 		default:
-			if r.Why = End(a.Outcome); a.Outcome == approval.Unwatched && len(r.Hints) == 0 {
-				r.Hints = []string{"on the host, then again: cloister approvals watch"}
-			}
-			return r
+			return unasked(r, a.Outcome)
 		}
 		// The policy or what is remembered has the answer by now.
 	}
+}
+
+// unasked is the ruling where a question ended without an answer, or could not be asked.
+func unasked(r Ruling, o approval.Outcome) Ruling {
+	if r.Why = End(o); o == approval.Unwatched && len(r.Hints) == 0 {
+		r.Hints = []string{"on the host, then again: cloister approvals watch"}
+	}
+	return r
 }
 
 // answered is the ruling by a person's answer for once. One that holds for longer has

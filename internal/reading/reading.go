@@ -39,6 +39,9 @@ type Request struct {
 	Header  iter.Seq2[string, string]
 	// Body says that a body follows: of a GET or DELETE some servers read it.
 	Body bool
+	// Look reads the beginning of the body, for a person who is asked about the request. A
+	// second call gives the same. Nil where no body follows.
+	Look func() (Beginning, error)
 
 	noted   bool
 	read    bool

@@ -173,6 +173,18 @@ func (s *Session) Edit(ctx context.Context, h *egress.HTTP) (out egress.Edit, al
 	return egress.Edit{Request: e.request, Response: e.response, Trailer: e.trailer, Frames: e.frames}, e.also
 }
 
+// Says reports whether a binding to that destination has that use.
+func (s *Session) Says(a authority.Authority, use string) bool {
+	for i := range s.held {
+		if slices.ContainsFunc(s.bindings(&s.held[i]), func(b *secret.Binding) bool {
+			return b.Use == use && b.Covers(a)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
 // MethodMatters reports whether a binding to that destination has a word on the method.
 func (s *Session) MethodMatters(a authority.Authority) bool {
 	for i := range s.held {

@@ -65,6 +65,7 @@ func Routes() []Route {
 		{api.PathSessions + "/{name}", Owner, Nobody, "one session, with what exec needs", (*guardian).getSession, nil},
 		{api.PathSessions + "/{name}/stop", Nobody, Window, "end one session", nil, (*guardian).postSessionStop},
 		{api.PathSessions + "/{name}/tool", Nobody, Owner, "decide about a call of Cloister's own MCP server", nil, (*guardian).postTool},
+		{api.PathSessions + "/{name}/editor", Nobody, Owner, "record what an agent wanted of the editor that started it", nil, (*guardian).postEditor},
 		{api.PathPolicy, Window, Nobody, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
 		{api.PathPolicyDigest, Window, Nobody, "its digest", (*guardian).getPolicyDigest, nil},
 		{api.PathPolicyCheck, Nobody, Window, "would the files on disk load?", nil, (*guardian).postPolicyCheck},

@@ -77,6 +77,8 @@ type Shim struct {
 	End <-chan string
 	// Granted is told the grant before anything is built; its error ends the run.
 	Granted func(api.SessionGrant) error
+	// Planned is given the view before anything is built.
+	Planned func(*workspace.View)
 	// Box is given the box when the command runs, for what only its owner may do with it
 	// (sandbox/abilities.go), until Run returns.
 	Box func(sandbox.Box)
@@ -133,6 +135,9 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	grant := link.Grant()
 	res.Name, res.ID, res.Notices = grant.Name, grant.ID, append(grant.Notices, view.Notices...)
 
+	if s.Planned != nil {
+		s.Planned(view)
+	}
 	if s.Granted != nil {
 		if err := s.Granted(grant); err != nil {
 			return res, errors.Join(err, s.lost(ctx, link, err))

@@ -61,6 +61,7 @@ func shapes() map[string]shape {
 		api.PathSecrets + "/{name}":           {gives: api.Secret{}, takes: api.SecretSet{}, answers: api.Secret{}},
 		api.PathSecrets + "/{name}/remove":    {answers: nothing{}},
 		api.PathSessions + "/{name}/tool":     {takes: api.ToolCall{}, answers: api.ToolVerdict{}},
+		api.PathSessions + "/{name}/editor":   {takes: api.EditorUse{}, answers: nothing{}},
 		api.PathMCP:                           {gives: []api.MCPServer{}},
 		api.PathMCP + "/{name}":               {gives: api.MCPServer{}},
 		api.PathMCP + "/{name}/pin":           {takes: api.MCPPin{}, answers: api.MCPPinned{}},

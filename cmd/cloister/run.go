@@ -46,24 +46,32 @@ type runFlags struct {
 
 func (a *app) runCommand() *cobra.Command {
 	f := &runFlags{Order: launch.Order{Verb: "run"}}
+	acp := false
 	c := &cobra.Command{
 		Use:   "run [flags] [--] CMD [ARG...]",
 		Short: "Run one command in a cloister of its own, gone afterwards",
 		Example: "  cloister run -- sh -c 'id; ls -la'\n" +
-			"  cloister run --allow api.example.com -- claude -p 'fix the tests'",
+			"  cloister run --allow api.example.com -- claude -p 'fix the tests'\n" +
+			"  cloister run --acp --agent opencode -- opencode acp",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || args[0] == "" {
 				return wrongWords("usage: "+cmd.UseLine(), "run: a command is missing")
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if acp {
+				return a.runACP(cmd.Context(), f, args)
+			}
+			return a.run(cmd.Context(), f, args)
+		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 	}
 	f.register(a, c, "the agent that CMD is: it gets the environment that one needs; list, policy and audit name it")
 	f.detachable(c)
+	c.Flags().BoolVar(&acp, "acp", false, "CMD is an agent that an editor started: it speaks the Agent Client Protocol, and gets none of the editor's powers")
 	return c
 }
 

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"cloister/api"
+	"cloister/config"
+	"cloister/session/acp"
+	"cloister/workspace"
+)
+
+// runACP is cloister run --acp: this process is the cloister's shim, and stands between the
+// editor on its own streams and the agent inside.
+func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
+	if f.detach {
+		return wrongWords("", "run: --acp and -d exclude each other: an editor speaks on stdin")
+	}
+	if err := f.Check(); err != nil {
+		return err
+	}
+	report, err := openReport(f.Report)
+	if err != nil {
+		return wrongWords("", f.Verb+": --report: %v", err)
+	}
+	agent, err := acp.NewJoined()
+	if err != nil {
+		return asUnbuilt(fmt.Errorf("run: %w", err))
+	}
+	defer agent.Close()
+	at := *a // the editor's streams are no streams of the cloister
+	at.stdin, at.stdout = agent.Stdin, agent.Stdout
+	s, dirs, err := at.shim(ctx, f, argv)
+	if err != nil {
+		return asUnbuilt(err)
+	}
+	defer s.Client.Close()
+	if f.Workspace == string(config.WorkspaceNone) {
+		return errors.Join(wrongWords("", "run: --acp needs the project's files: --workspace live, overlay or scratch"), s.Begun.Close())
+	}
+	s.Signals, s.End = hear(), agent.End
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // an editor that is gone is an error of a write
+	o := acp.Options{
+		Root: string(s.Project.Root), Main: string(s.Project.Main),
+		Named: func(variable string) bool {
+			return slices.ContainsFunc(s.Env, func(v string) bool { return strings.HasPrefix(v, variable+"=") })
+		},
+		Notice: func(text string) { a.notice("cloister: %s", text) },
+	}
+	var view *workspace.View
+	s.Planned = func(v *workspace.View) { view = v }
+	s.Granted = func(g api.SessionGrant) error {
+		o.Record = func(ctx context.Context, u acp.Use) error {
+			c, err := a.reach(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return c.EditorUse(ctx, g.ID, api.EditorUse{Method: u.Method, Resource: u.Resource, Allow: u.Allowed, Reason: u.Reason})
+		}
+		paths, err := acp.NewPaths(o.Root, view.Protect, view.Held, s.View.Hide)
+		o.Closed = paths.Closed
+		return err
+	}
+	s.Running = func() { agent.Start(ctx, o, a.stdin, a.stdout) }
+	err = at.carryOut(ctx, f, s, dirs, argv, report, func(error) {})
+	return errors.Join(err, agent.Finish())
+}

@@ -43,7 +43,7 @@ func newLooking(t *testing.T) *looking {
 	}), "h2", "http/1.1")
 	w := &looking{seen: make(chan seen, 8), budget: budget.New(8<<20, 0, time.Second)}
 	w.inspected = newInspectedBy(t, ca, addr, func(c *egress.Config) { c.Memory = w.budget.Share() })
-	w.decided = func(_ context.Context, q egress.Query) {
+	decided := func(_ context.Context, q egress.Query) {
 		if q.Kind != egress.Request {
 			return
 		}
@@ -57,6 +57,9 @@ func newLooking(t *testing.T) *looking {
 		}
 		w.seen <- seen{Beginning: b, err: err}
 	}
+	w.mu.Lock() // it serves already
+	w.decided = decided
+	w.mu.Unlock()
 	return w
 }
 

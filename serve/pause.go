@@ -82,7 +82,7 @@ func (s *Sandbox) Resume(ctx context.Context, d time.Duration) (bool, error) {
 	default:
 		err = thaw()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, freeze.ErrRan) { // what ran meanwhile goes on as well
 		return false, fmt.Errorf("resume sandbox: %w", err)
 	}
 	s.mu.Lock()

@@ -1,7 +1,8 @@
 // Package freeze holds the processes of one PID namespace still for a moment.
 //
-// The promise: when [Processes] returns nil no process of the namespace but its first
-// runs, until thaw is called; a process that was started meanwhile is stopped too. It
+// The promise: when [Processes] returns nil no thread of the namespace but of its first
+// process runs, and a process that was started meanwhile is stopped too. What goes on by
+// itself before thaw, as a timer that sends SIGCONT has it, makes thaw return [ErrRan]. It
 // needs no control group and no privilege but being the owner of the processes. It says
 // so where the namespace does not come to rest in time, and lets all go on.
 //
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -20,6 +22,10 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// ErrRan says that something in the namespace ran before it was let go on: what was read
+// meanwhile may be of different moments. All go on nevertheless.
+var ErrRan = errors.New("freeze: a process went on while it was held still")
 
 // within bounds the time until all are stopped.
 const within = 2 * time.Second
@@ -30,8 +36,12 @@ func Processes(init int) (thaw func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("freeze: %w", err)
 	}
+	var rest map[int]uint64 // the threads at rest, with how often each had run
 	thaw = func() error {
 		running, stopped, err := members(space, init)
+		if err == nil && rest != nil && (len(running) > 0 || !maps.Equal(rest, runs(stopped))) {
+			err = ErrRan
+		}
 		for _, pid := range append(running, stopped...) {
 			if kerr := unix.Kill(pid, unix.SIGCONT); kerr != nil && !errors.Is(kerr, unix.ESRCH) {
 				err = errors.Join(err, fmt.Errorf("thaw process %d: %w", pid, kerr))
@@ -42,15 +52,16 @@ func Processes(init int) (thaw func() error, err error) {
 	// One process may let another go on that was already looked at, as a debugger may: the
 	// namespace is at rest when two looks in a row find none that runs.
 	for deadline, atRest := time.Now().Add(within), false; ; {
-		running, _, err := members(space, init)
+		running, stopped, err := members(space, init)
 		if err == nil && len(running) == 0 {
-			if atRest {
+			now := runs(stopped)
+			if atRest && maps.Equal(rest, now) {
 				return thaw, nil
 			}
-			atRest = true
+			rest, atRest = now, true
 			continue
 		}
-		atRest = false
+		rest, atRest = nil, false
 		for _, pid := range running {
 			if kerr := unix.Kill(pid, unix.SIGSTOP); kerr != nil && !errors.Is(kerr, unix.ESRCH) {
 				err = errors.Join(err, kerr)
@@ -134,10 +145,11 @@ func members(space string, init int) (running, stopped []int, err error) {
 		if err != nil && !below(pid, init) || err == nil && at != space {
 			continue
 		}
-		switch letter, _ := state(pid); letter {
-		case 'T', 't':
+		still, alive := atRest(pid)
+		switch {
+		case !alive:
+		case still:
 			stopped = append(stopped, pid)
-		case 'Z', 'X', 0:
 		default:
 			running = append(running, pid)
 		}
@@ -145,8 +157,56 @@ func members(space string, init int) (running, stopped []int, err error) {
 	return running, stopped, nil
 }
 
-func processes() ([]int, error) {
-	dir, err := os.Open("/proc")
+// atRest reports whether all threads of a process are stopped. Its first may have ended
+// before the others: it is alive as long as one of them is.
+func atRest(pid int) (still, alive bool) {
+	still = true
+	for _, tid := range threads(pid) {
+		switch letter, _ := state(tid); letter {
+		case 'T', 't':
+			alive = true
+		case 'Z', 'X', 0:
+		default:
+			still, alive = false, true
+		}
+	}
+	return still, alive
+}
+
+// threads are those of a process; none where it is gone.
+func threads(pid int) []int {
+	out, err := numbers(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// runs is how often each thread of some processes got a processor. It stays the same as long
+// as a thread is stopped (proc_pid_status(5), ctxt_switches).
+func runs(pids []int) map[int]uint64 {
+	out := map[int]uint64{}
+	for _, pid := range pids {
+		for _, tid := range threads(pid) {
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid)) // it may be gone
+			var n uint64
+			for line := range strings.Lines(string(text)) {
+				if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "ctxt_switches") {
+					times, _ := strconv.ParseUint(strings.TrimSpace(value), 10, 64) // the kernel writes a number
+					n += times
+				}
+			}
+			out[tid] = n
+		}
+	}
+	return out
+}
+
+func processes() ([]int, error) { return numbers("/proc") }
+
+// numbers are the entries of a folder whose names are numbers.
+func numbers(folder string) ([]int, error) {
+	dir, err := os.Open(folder)
 	if err != nil {
 		return nil, err
 	}

@@ -9,3 +9,6 @@ import "errors"
 func Processes(int) (func() error, error) {
 	return nil, errors.New("freeze: processes can be held still on Linux alone")
 }
+
+// ErrRan says that something ran before it was let go on.
+var ErrRan = errors.New("freeze: a process went on while it was held still")

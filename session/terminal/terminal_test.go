@@ -241,7 +241,10 @@ func TestDetachAndComeBack(t *testing.T) {
 	p := run(t, small, "sh")
 	w := p.attach(small)
 	w.types("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; done\n")
-	w.seesText("line 12")
+	w.sees("the prompt behind the last line", func(s string) bool {
+		_, behind, is := strings.Cut(s, "line 12\n")
+		return is && strings.TrimSpace(behind) != ""
+	})
 	before := w.shown()
 	w.types("\x10\x11")
 	if out := w.leaves(); !out.Detached {

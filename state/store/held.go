@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"cloister/internal/freeze"
 )
 
 // heldFile lies in a workspace's folder for as long as its cloister is held still, so that
@@ -13,20 +15,21 @@ import (
 const heldFile = "held-still"
 
 // hold holds a running cloister still, and notes it before.
-func (w *Workspace) hold(freeze Freeze) (thaw func() error, err error) {
+func (w *Workspace) hold(still Freeze) (thaw func() error, err error) {
 	note := filepath.Join(w.store.folder(w.Name), heldFile)
 	if err := os.WriteFile(note, nil, 0o600); err != nil {
 		return nil, err
 	}
-	let, err := freeze()
+	let, err := still()
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(note))
 	}
 	return func() error {
-		if err := let(); err != nil {
+		err := let()
+		if err != nil && !errors.Is(err, freeze.ErrRan) {
 			return err // the note stays, and the session tries again
 		}
-		return os.Remove(note)
+		return errors.Join(err, os.Remove(note))
 	}, nil
 }
 
@@ -37,16 +40,19 @@ func (u *Use) HeldStill() bool {
 
 // GoOn lets a cloister go on that someone held still who was killed. Whoever holds it
 // still has the workspace locked, so that this waits for them.
-func (w *Workspace) GoOn(freeze Freeze) error {
+func (w *Workspace) GoOn(still Freeze) error {
 	err := os.Remove(filepath.Join(w.store.folder(w.Name), heldFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
 		var thaw func() error
-		if thaw, err = w.hold(freeze); err == nil {
+		if thaw, err = w.hold(still); err == nil {
 			err = thaw()
 		}
+	}
+	if errors.Is(err, freeze.ErrRan) {
+		return nil // it goes on, as it shall
 	}
 	if err != nil {
 		return fmt.Errorf("let %s go on: %w", w.Name, err)

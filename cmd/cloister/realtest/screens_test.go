@@ -64,7 +64,7 @@ func TestScreens(t *testing.T) {
 	t.Run("htop", func(t *testing.T) {
 		w := newWorld(t)
 		need(t, "htop", "htop")
-		s := w.watched("htop", "--agent", "htop", "--", "--delay=100")
+		s := w.watched("htop", "--agent", "htop", "--", "--delay=100", "--sort-key=PID")
 		s.shows("a", `F10\s*Quit`)
 		s.round(`F10\s*Quit`, digits)
 		s.keys("a", "q")

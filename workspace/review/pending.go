@@ -32,18 +32,55 @@ func (s Store) Begin(p Pending) (*Pending, error) {
 	if err := os.MkdirAll(s.pending(), 0o700); err != nil {
 		return nil, fmt.Errorf("prepare the review: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(s.pending(), p.ID), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := lockedFile(filepath.Join(s.pending(), p.ID))
 	if err != nil {
-		return nil, fmt.Errorf("prepare the review: %w", err)
+		return nil, fmt.Errorf("prepare the review: session %s: %w", p.ID, err)
 	}
 	p.store, p.file = s, f
-	if held(f) {
-		return nil, errors.Join(fmt.Errorf("prepare the review: session %s: another process has it", p.ID), f.Close())
-	}
 	if err := p.write(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &p, nil
+}
+
+// lockedFile makes a file and locks it. A sweep that looks between the two takes the file for
+// one that a crash left, and removes it: then it is made again.
+func lockedFile(path string) (*os.File, error) {
+	for range 100 {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		busy := held(f)
+		if !busy && at(path, f) {
+			return f, nil
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+		if busy {
+			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // a sweep has it for a moment
+		}
+	}
+	return nil, errors.New("another process has it")
+}
+
+// at reports whether an open file is what lies at a path.
+func at(path string, f *os.File) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, there)
+}
+
+// remove removes a file that another sweep, or the session itself, may remove first.
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // write puts one line behind those that are there: the last whole one counts.
@@ -109,12 +146,12 @@ func (s Store) sweep(ctx context.Context, path string,
 		return nil // it ended meanwhile
 	}
 	defer f.Close()
-	if held(f) {
+	if held(f) || !at(path, f) {
 		return nil
 	}
 	p := lastLine(path)
 	if p == nil {
-		return os.Remove(path) // it ended before its command ran
+		return remove(path) // it ended, or ended before its command ran
 	}
 	changes, err := find(ctx, p)
 	if err == nil {
@@ -130,7 +167,7 @@ func (s Store) sweep(ctx context.Context, path string,
 	} else if time.Since(first.ModTime()) < deadFor {
 		return nil
 	}
-	return errors.Join(os.Remove(path), os.Remove(mark))
+	return errors.Join(remove(path), remove(mark))
 }
 
 func lastLine(path string) *Pending {

@@ -82,7 +82,7 @@ func (w *looking) released(client *http.Client) {
 		if time.Now().After(end) {
 			w.t.Fatalf("%d are held at the end", w.budget.Used())
 		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // nothing else tells
+		time.Sleep(time.Millisecond) //nolint:forbidigo // no event announces it
 	}
 }
 
@@ -124,7 +124,7 @@ func TestLook(t *testing.T) {
 				body := bytes.Repeat([]byte("0123456789abcde\n"), tc.size/16+1)[:tc.size]
 				var from io.Reader = bytes.NewReader(body)
 				if tc.chunked {
-					from = io.MultiReader(from) // of a length that nobody knows
+					from = io.MultiReader(from) // of an unknown length
 				} else if tc.size == 0 {
 					from = nil
 				}
@@ -179,7 +179,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A body that does not come in time holds nobody up, and what comes later follows what was
+// A body that does not come in time delays no question, and what comes later follows what was
 // seen.
 func TestLookLate(t *testing.T) {
 	t.Parallel()

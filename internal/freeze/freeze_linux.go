@@ -36,7 +36,7 @@ func Processes(init int) (thaw func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("freeze: %w", err)
 	}
-	var rest map[int]uint64 // the threads at rest, with how often each had run
+	var rest map[int]uint64 // the threads at rest, with how often each had run; nil while one runs
 	thaw = func() error {
 		running, stopped, err := members(space, init)
 		if err == nil && rest != nil && (len(running) > 0 || !maps.Equal(rest, runs(stopped))) {
@@ -50,25 +50,26 @@ func Processes(init int) (thaw func() error, err error) {
 		return err
 	}
 	// One process may let another go on that was already looked at, as a debugger may: the
-	// namespace is at rest when two looks in a row find none that runs.
-	for deadline, atRest := time.Now().Add(within), false; ; {
+	// namespace is at rest when two looks in a row find none that runs, and none that ran
+	// between them.
+	for deadline := time.Now().Add(within); ; {
 		running, stopped, err := members(space, init)
 		if err == nil && len(running) == 0 {
 			now := runs(stopped)
-			if atRest && maps.Equal(rest, now) {
+			if rest != nil && maps.Equal(rest, now) {
 				return thaw, nil
 			}
-			rest, atRest = now, true
-			continue
+			rest = now
+		} else {
+			rest = nil
 		}
-		rest, atRest = nil, false
 		for _, pid := range running {
 			if kerr := unix.Kill(pid, unix.SIGSTOP); kerr != nil && !errors.Is(kerr, unix.ESRCH) {
 				err = errors.Join(err, kerr)
 			}
 		}
 		if err == nil && time.Now().After(deadline) {
-			err = fmt.Errorf("%d processes did not stop within %v", len(running), within)
+			err = fmt.Errorf("the processes did not come to rest within %v: %d run", within, len(running))
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("freeze: %w", err), thaw())

@@ -79,7 +79,7 @@ func grows(t *testing.T, file string) {
 		if time.Now().After(end) {
 			t.Fatal("the payload does not run")
 		}
-		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // nothing tells that it ran
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // no event announces that it ran
 	}
 }
 

@@ -76,7 +76,7 @@ func (r *relay) agentAnswered(m message) error {
 	}
 	if m.Error != nil {
 		m.Error.Message = visible(m.Error.Message)
-		return r.editor.send(answered(m, method))
+		return r.editor.send(answered(m))
 	}
 	switch result := object(m.Result); method {
 	case "initialize":
@@ -90,7 +90,7 @@ func (r *relay) agentAnswered(m message) error {
 	default:
 		m.Result = clean(m.Result)
 	}
-	return r.editor.send(answered(m, method))
+	return r.editor.send(answered(m))
 }
 
 // sessions leaves the sessions of a list that are the project's.

@@ -24,12 +24,11 @@ var opening = map[string]bool{"session/new": true, "session/load": true, "sessio
 // fromEditor passes on what the editor sends. An error ends the relay of the editor.
 func (r *relay) fromEditor(m message) error {
 	if m.Method == "" {
-		method, ok := r.settle(r.asking, m)
-		if !ok {
+		if _, ok := r.settle(r.asking, m); !ok {
 			r.notice("left out an answer of the editor to no request")
 			return nil
 		}
-		return r.agent.send(answered(m, method))
+		return r.agent.send(answered(m))
 	}
 	if !passed[m.Method] {
 		if m.ID == nil {
@@ -89,7 +88,7 @@ func (r *relay) toAgent(method string, params map[string]any) (out map[string]an
 }
 
 // answered is an answer as the other end gets it.
-func answered(m message, _ string) any {
+func answered(m message) any {
 	if m.Error != nil {
 		return message{Version: "2.0", ID: m.ID, Error: m.Error}
 	}

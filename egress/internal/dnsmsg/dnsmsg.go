@@ -31,7 +31,7 @@ const (
 	edeOption  = 15
 	Blocked    = 15 // a rule of the operator
 	Filtered   = 17 // no name that could ever be answered here
-	Prohibited = 18 // nobody allowed it
+	Prohibited = 18 // no policy allowed it
 	NotReady   = 14
 )
 

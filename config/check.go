@@ -75,6 +75,10 @@ func (r *reader) check(c *Config) {
 		r.problem(r.places["hostexec.limits.pids"], "", "hostexec.limits.pids: none at all")
 	}
 	r.program(c.Defaults.Agent, "defaults.agent")
+	if d := c.Defaults.Devcontainer; d != "" && !filepath.IsLocal(d) {
+		r.problem(r.places["defaults.devcontainer"], "auto, none, or a path from the project's top, such as .devcontainer/db",
+			"defaults.devcontainer: %q is outside the project", d)
+	}
 	for name, a := range c.Agents {
 		key := join("agents", name)
 		r.program(name, key)

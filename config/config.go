@@ -31,6 +31,8 @@ type Defaults struct {
 	Agent     string    `json:"agent" jsonschema:"What start runs: claude, codex, gemini, opencode, or the name of another program."`
 	Mode      Mode      `json:"mode" jsonschema:"Whether policy is enforced, or only watched."`
 	Workspace Workspace `json:"workspace" jsonschema:"How the project appears inside."`
+	// Devcontainer is empty where nobody said anything, which is as DevcontainerNone.
+	Devcontainer string `json:"devcontainer" jsonschema:"auto: the environment of the project's devcontainer, where it has one. none, or the path or name of one of the project's devcontainers."`
 }
 
 // Proxy says which destinations are allowed, asked about or denied.
@@ -213,6 +215,10 @@ const (
 	// ObjectsS3 and ObjectsGCS are the interfaces of stores of objects.
 	ObjectsS3  Objects = "s3"
 	ObjectsGCS Objects = "gcs"
+
+	// DevcontainerAuto is the devcontainer that a project has, DevcontainerNone is none.
+	DevcontainerAuto = "auto"
+	DevcontainerNone = "none"
 
 	UnlistedAsk  Unlisted = "ask"
 	UnlistedDeny Unlisted = "deny"

@@ -400,6 +400,7 @@ func TestExplain(t *testing.T) {
 		{Key: "defaults.agent", Value: "claude"},
 		{Key: "defaults.mode", Value: "shadow", File: "c", Line: 2},
 		{Key: "defaults.workspace", Value: "live"},
+		{Key: "defaults.devcontainer"},
 		{Key: "image"},
 		{Key: "proxy.unlisted_domain_behavior", Value: "ask"},
 		{Key: "proxy.approval_timeout", Value: "1m"},

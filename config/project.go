@@ -171,6 +171,7 @@ func (p *Project) Over(c *Config, narrowed bool) *Config {
 		{&out.Defaults.Agent, &p.Defaults.Agent},
 		{(*string)(&out.Defaults.Mode), (*string)(&p.Defaults.Mode)},
 		{(*string)(&out.Defaults.Workspace), (*string)(&p.Defaults.Workspace)},
+		{&out.Defaults.Devcontainer, &p.Defaults.Devcontainer},
 		{&out.Image, &p.Image},
 		{(*string)(&out.Proxy.Unlisted), (*string)(&p.Proxy.Unlisted)},
 	} {

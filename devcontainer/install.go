@@ -96,21 +96,11 @@ func (c *context) enter(at *os.Root, rel string, down []string) error {
 
 // within opens a folder that is no link.
 func (c *context) within(at *os.Root, name string, do func(*os.Root) error) error {
-	fi, err := at.Lstat(name)
-	if err != nil {
-		return err
-	}
-	if !fi.IsDir() {
-		return fmt.Errorf("%s is no folder", name)
-	}
-	sub, err := at.OpenRoot(name)
+	sub, err := folderIn(at, name)
 	if err != nil {
 		return err
 	}
 	defer sub.Close()
-	if now, err := sub.Stat("."); err != nil || !os.SameFile(fi, now) {
-		return fmt.Errorf("%s changed while it was read", name)
-	}
 	return do(sub)
 }
 

@@ -32,22 +32,30 @@ import (
 // here is the value of --devcontainer without a path.
 const here = "."
 
-// asDevcontainer gives a run what the project's devcontainer says, where one is asked
-// for: its image, its variables, ports and limits, and what runs before the command.
-// Nothing is fetched before the person agreed to these bytes.
-func (a *app) asDevcontainer(ctx context.Context, f *runFlags, dirs xdg.Dirs) error {
-	if f.Devcontainer == "" {
+// asDevcontainer gives a run what the project's devcontainer says, where a flag or the
+// configuration's word asks for one: its image, its variables, ports and limits, and what
+// runs before the command. Nothing is fetched before the person agreed to these bytes.
+func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults, dirs xdg.Dirs) error {
+	typed := f.Devcontainer != ""
+	word := cmp.Or(f.Devcontainer, d.Devcontainer)
+	if word == "" || word == config.DevcontainerNone {
 		return nil
 	}
-	if f.Branch != "" || f.Workspace == "none" {
+	if f.Branch != "" || cmp.Or(f.Workspace, string(d.Workspace)) == string(config.WorkspaceNone) {
+		if !typed {
+			return nil // the configuration's word is for the project's own files
+		}
 		return wrongWords("",
 			"%s: --devcontainer goes with the project's own files: neither with -b nor with --workspace none", f.Verb)
 	}
 	words := []string{}
-	if f.Devcontainer != here {
-		words = append(words, f.Devcontainer)
+	if word != here && word != config.DevcontainerAuto {
+		words = append(words, word)
 	}
 	l, err := a.devcontainerOf(devcontainerFlags{project: cmp.Or(f.Project, "."), env: f.Env}, words)
+	if _, none := errors.AsType[*devcontainer.NotFound](err); none && word == config.DevcontainerAuto {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cloister/config"
+	"cloister/devcontainer"
 	"cloister/internal/nearest"
 
 	"github.com/spf13/cobra"
@@ -17,18 +18,26 @@ import (
 
 func (a *app) initCommand() *cobra.Command {
 	var name, dir string
+	var dev bool
 	c := &cobra.Command{
-		Use:   "init [--template NAME]",
-		Short: "Write a " + config.ProjectFile + " for this project",
+		Use:   "init [--template NAME] [--devcontainer]",
+		Short: "Write a " + config.ProjectFile + " or a devcontainer for this project",
 		Long: `Write ` + config.ProjectFile + ` at the top of this project, from a template for what the project
 is: what its cloisters may reach, what looks empty inside, and how much of the machine
-they get. Nothing that is there is written over.`,
-		Example: "  cloister init\n  cloister init --template python",
+they get. With --devcontainer, write .devcontainer/cloister/devcontainer.json instead: the
+system that its cloisters run in. Nothing that is there is written over.`,
+		Example: "  cloister init\n  cloister init --template python\n  cloister init --devcontainer",
 		Args:    counted(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(*cobra.Command, []string) error { return a.initProject(dir, name) },
+		RunE: func(*cobra.Command, []string) error {
+			if dev {
+				return a.initDevcontainer(dir, name)
+			}
+			return a.initProject(dir, name)
+		},
 	}
 	c.Flags().StringVar(&name, "template", "",
 		"one of "+strings.Join(config.TemplateNames(), ", ")+"; found out unless said")
+	c.Flags().BoolVar(&dev, "devcontainer", false, "write a devcontainer that is for cloisters alone")
 	c.Flags().StringVarP(&dir, "project", "C", ".", "the project, instead of the current folder's")
 	_ = c.RegisterFlagCompletionFunc("template",
 		cobra.FixedCompletions(config.TemplateNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -61,6 +70,35 @@ func (a *app) initProject(dir, name string) error {
 	a.line("%s", file)
 	a.notice("template %s%s", t.Name, why)
 	a.notice("hint: look at it, then agree: cloister project trust")
+	return nil
+}
+
+// initDevcontainer writes a devcontainer for cloisters of a project.
+func (a *app) initDevcontainer(dir, name string) error {
+	p, err := a.findProject(dir)
+	if err != nil {
+		return err
+	}
+	root := string(p.Root)
+	t, why, err := templateOf(root, name)
+	if err != nil {
+		return err
+	}
+	text, err := devcontainer.Template(t.Name)
+	if err != nil {
+		return fmt.Errorf("init: %w", err)
+	}
+	file, err := devcontainer.WriteOwn(root, text)
+	if errors.Is(err, fs.ErrExist) {
+		return hinted(fmt.Errorf("init: %s is there already", filepath.Join(root, file)), "edit it, or move it away first")
+	}
+	if err != nil {
+		return fmt.Errorf("init: write %s: %w", filepath.Join(root, file), err)
+	}
+	a.line("%s", filepath.Join(root, file))
+	a.notice("template %s%s", t.Name, why)
+	a.notice("hint: look at it, then agree: cloister devcontainer trust")
+	a.notice("hint: then it is used by: cloister start --devcontainer; always, by defaults: {devcontainer: auto} in config.yaml")
 	return nil
 }
 

@@ -102,7 +102,7 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl.StringArrayVar(&f.Accept, "accept", nil, "go on without a guarantee: `residue:NAME`")
 	fl.StringArrayVar(&f.Policy, "policy", nil, "a Cedar `FILE` for this session")
 	fl.StringVar(&f.Report, "report", "", "write a JSON summary of the run to `FILE`")
-	fl.StringVar(&f.Devcontainer, "devcontainer", "", "the environment of this project's devcontainer, or of the one at `PATH`")
+	fl.StringVar(&f.Devcontainer, "devcontainer", "", "the environment of this project's devcontainer, or of the one at `PATH`; none for the configuration's")
 	fl.Lookup("devcontainer").NoOptDefVal = here
 	for flag, words := range map[string][]string{
 		"isolation": launch.Isolations(), "mode": launch.Modes(), "workspace": launch.Workspaces(), "accept": residueWords(),
@@ -246,7 +246,8 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
-	if err := a.asDevcontainer(ctx, f, dirs); err != nil {
+	bare := *f
+	if err := a.asDevcontainer(ctx, f, cfg.Defaults, dirs); err != nil {
 		return nil, dirs, err
 	}
 	typed := *f
@@ -275,6 +276,13 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	words, err := a.ofProject(dirs, host.Places(), project, cfg)
 	if err != nil {
 		return nil, dirs, err
+	}
+	if own := words.Config.Defaults; own.Devcontainer != cfg.Defaults.Devcontainer && f.Devcontainer == "" {
+		typed = bare // the project has a word about it
+		if err := a.asDevcontainer(ctx, &typed, own, dirs); err != nil {
+			return nil, dirs, err
+		}
+		f.dev = typed.dev
 	}
 	if err := f.narrowed(&words, project); err != nil {
 		return nil, dirs, err

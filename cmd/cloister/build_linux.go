@@ -179,15 +179,24 @@ func (a *app) trusted() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, more, err := launch.Authorities(cfg, a.env, a.home(), a.uid)
-	if err != nil || file == "" {
-		return more, err
+	d, err := a.dirs()
+	if err != nil {
+		return nil, err
 	}
-	text, err := os.ReadFile(file)
+	host, err := a.host(d)
+	if err != nil {
+		return nil, err
+	}
+	t, err := launch.Authorities(launch.Facts{Config: cfg, Host: host, Env: a.env, Home: a.home(), UID: a.uid})
+	a.notices(t.Notices)
+	if err != nil || t.File == "" {
+		return t.More, err
+	}
+	text, err := os.ReadFile(t.File)
 	if err != nil {
 		return nil, fmt.Errorf("read certificate authorities: %w", err)
 	}
-	return append(append(text, '\n'), more...), nil
+	return append(append(text, '\n'), t.More...), nil
 }
 
 // buildRules are the words of --allow, with what the presets of builds allow.

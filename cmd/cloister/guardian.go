@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"cloister/api/client"
 	"cloister/audit"
 	"cloister/guardian"
+	"cloister/host/resolve"
 	"cloister/internal/xdg"
 
 	"github.com/spf13/cobra"
@@ -99,6 +101,10 @@ func (a *app) spawnGuardian(d xdg.Dirs) error {
 	if err != nil {
 		return fmt.Errorf("start the guardian: find this program: %w", err)
 	}
+	host, err := a.host(d)
+	if err != nil {
+		return err
+	}
 	log, err := openLog(logFile(d))
 	if err != nil {
 		return err
@@ -120,7 +126,7 @@ func (a *app) spawnGuardian(d xdg.Dirs) error {
 	}
 	p, err := os.StartProcess(exe, args, &os.ProcAttr{
 		Dir:   "/", // hold no folder that somebody may want to unmount
-		Env:   a.daemonEnvironment(),
+		Env:   a.daemonEnvironment(host),
 		Files: []*os.File{null, log, log, told},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
@@ -148,8 +154,9 @@ func (a *app) spawnGuardian(d xdg.Dirs) error {
 }
 
 // daemonEnvironment is what a guardian needs. The person's tokens are not
-// among it, so they are not in its memory either.
-func (a *app) daemonEnvironment() []string {
+// among it, so they are not in its memory either, and nothing names a file of authorities
+// that a payload could write.
+func (a *app) daemonEnvironment(host *resolve.Resolver) []string {
 	var out []string
 	for _, key := range []string{
 		"HOME", "PATH", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -159,7 +166,7 @@ func (a *app) daemonEnvironment() []string {
 			out = append(out, key+"="+v)
 		}
 	}
-	return out
+	return host.Settled(out, "SSL_CERT_FILE", "SSL_CERT_DIR")
 }
 
 // maxLog is where a log is put aside, at a guardian's start.
@@ -235,8 +242,18 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
+	host, err := a.host(d)
+	if err != nil {
+		return err
+	}
+	if a.env.get("SSL_CERT_FILE") != "" || a.env.get("SSL_CERT_DIR") != "" {
+		// The library reads it once: now, before a session can write anything.
+		if _, err := x509.SystemCertPool(); err != nil {
+			return fmt.Errorf("read the host's certificate authorities: %w", err)
+		}
+	}
 	shim := a.self(helper[0], d)
-	shim.Env, shim.Dir = a.daemonEnvironment(), "/"
+	shim.Env, shim.Dir = a.daemonEnvironment(host), "/"
 	forget := func() error { return nil }
 	err = guardian.Run(ctx, guardian.Options{
 		Helper:  helper,

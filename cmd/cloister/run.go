@@ -307,6 +307,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	driver, root := g.driver, g.root
 	facts := a.facts(ctx, dirs, host, words, sources, root)
+	facts.Project = string(project.Root)
 	if f.dev != nil {
 		facts.Given = f.dev.Env
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"cloister/config"
+	"cloister/host/resolve"
+	"cloister/host/taint"
 	"cloister/internal/hint"
 	"cloister/policy"
 	"cloister/sandbox"
@@ -110,10 +112,14 @@ func TestUserOf(t *testing.T) {
 // facts are those of a machine whose home is a new folder.
 func facts(t *testing.T, cfg *config.Config) launch.Facts {
 	home := t.TempDir()
-	bundle := filepath.Join(home, "ca.pem")
+	bundle := filepath.Join(t.TempDir(), "ca.pem")
 	write(t, bundle, "-----BEGIN CERTIFICATE-----\n")
+	places, err := taint.Read(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	return launch.Facts{
-		Config: cfg, Home: home, RealHome: home, UID: 1001,
+		Host: resolve.New(places, os.Getuid()), Config: cfg, Home: home, RealHome: home, UID: 1001,
 		Env: map[string]string{"USER": "maria", "PATH": "/usr/bin", "SSL_CERT_FILE": bundle, "TOKEN": "t"},
 	}
 }
@@ -318,4 +324,72 @@ func TestWaitingForAShimEndsWithTheContext(t *testing.T) {
 		_ = p.Kill()
 	}
 	_ = c.Wait()
+}
+
+// A file of authorities that a payload could write is no one's word for whom to believe, and
+// a link in its place shows nothing.
+func TestAuthoritiesOfSomeoneElse(t *testing.T) {
+	cfg := config.Default()
+	f := facts(t, cfg)
+	project, secret := t.TempDir(), filepath.Join(f.Home, "key")
+	write(t, secret, "-----BEGIN CERTIFICATE-----\ncanary\n")
+	planted := filepath.Join(project, "ca.pem")
+	if err := os.Symlink(secret, planted); err != nil {
+		t.Fatal(err)
+	}
+	f.Env["SSL_CERT_FILE"], f.Project = planted, project
+	if a, err := launch.Authorities(f); err != nil || a.File != planted || len(a.Notices) > 0 {
+		t.Errorf("control: %+v, %v; want the file as long as nobody writes it", a, err)
+	}
+	look := func(name string, own ...string) {
+		t.Helper()
+		a, err := launch.Authorities(f, own...)
+		if err != nil || a.File == planted || strings.Contains(string(a.More), "canary") || len(a.Notices) != 1 {
+			t.Errorf("%s: %+v, %v; want the system's, and a notice", name, a, err)
+		}
+		cfg.Proxy.UpstreamCA = []string{planted}
+		if a, err := launch.Authorities(f, own...); err == nil || strings.Contains(string(a.More), "canary") ||
+			!strings.Contains(err.Error(), "is not read") {
+			t.Errorf("%s, proxy.upstream_ca: %s, %v", name, a.More, err)
+		}
+		cfg.Proxy.UpstreamCA = nil
+	}
+	again, err := taint.Read(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Enter(taint.Place{Kind: taint.Project, Path: project}); err != nil {
+		t.Fatal(err)
+	}
+	f.Host = resolve.New(again, os.Getuid()) // one is for one start
+	look("a link in a project")
+	if err := os.Remove(planted); err != nil {
+		t.Fatal(err)
+	}
+	write(t, planted, "-----BEGIN CERTIFICATE-----\n")
+	look("a file in a project")
+	planted = filepath.Join(t.TempDir(), "ca.pem")
+	write(t, planted, "-----BEGIN CERTIFICATE-----\n")
+	f.Env["SSL_CERT_FILE"] = planted
+	look("a file that this session may write", filepath.Dir(planted))
+}
+
+func TestPoliciesWhereAPayloadWrites(t *testing.T) {
+	cfg := config.Default()
+	f := facts(t, cfg)
+	project := t.TempDir()
+	file, link := filepath.Join(project, "p.cedar"), filepath.Join(project, "link.cedar")
+	write(t, file, "permit(principal, action, resource);\n")
+	if err := errors.Join(os.Symlink(file, link), f.Host.Places().Enter(taint.Place{Kind: taint.Project, Path: project})); err != nil {
+		t.Fatal(err)
+	}
+	o := launch.Order{Verb: "run", Policy: []string{file}}
+	o.Fill(cfg)
+	if p, err := launch.Resolve(o, f); err != nil || len(p.Cedar) != 1 || len(p.Notices) != 1 || !strings.Contains(p.Notices[0], "look at what it says") {
+		t.Errorf("typed: %+v, %v", p.Notices, err)
+	}
+	o.Policy = []string{link}
+	if _, err := launch.Resolve(o, f); err == nil || !strings.Contains(err.Error(), "could write") {
+		t.Errorf("a link of a payload's: %v", err)
+	}
 }

@@ -46,6 +46,8 @@ type Facts struct {
 	// Given are variables of the inside that the agent's own and those that were typed
 	// replace, as -e would give them.
 	Given []string
+	// Project is the top of the project's files; the session may write it.
+	Project string
 	// Git reads the host's git configuration for a repository.
 	Git func(hostgit.Folders) hostgit.Configuration
 }
@@ -91,14 +93,15 @@ func Resolve(o Order, f Facts) (Plan, error) {
 	if p.Publish, err = o.published(); err != nil {
 		return p, err
 	}
-	if p.Cedar, err = CedarFiles(o.Policy, o.Verb+": --policy"); err != nil {
+	if err := p.policies(o, f); err != nil {
 		return p, err
 	}
 	p.Cedar = append(p.Cedar, o.Cedar...)
 	if err := p.close(o, f); err != nil {
 		return p, err
 	}
-	p.CAFile, p.CA, err = Authorities(f.Config, f.Env, f.Home, f.UID)
+	a, err := Authorities(f, p.own(f)...)
+	p.CAFile, p.CA, p.Notices = a.File, a.More, append(p.Notices, a.Notices...)
 	return p, err
 }
 
@@ -121,6 +124,14 @@ func (p Plan) writable() []string {
 		}
 	}
 	return out
+}
+
+// own are the folders of the host that the session may write.
+func (p Plan) own(f Facts) []string {
+	if f.Project == "" || p.View.None {
+		return p.writable()
+	}
+	return append(p.writable(), f.Project)
 }
 
 // UserOf is the user of the command inside: this one by the same number, never root.
@@ -259,6 +270,31 @@ func Tilde(path, home string) (string, error) {
 	return filepath.Join(home, strings.TrimPrefix(path, "~")), nil
 }
 
+// policies reads the Cedar files that were typed. Where one leads nobody else may have
+// chosen, and who could have written one is said: it decides what this session may do.
+func (p *Plan) policies(o Order, f Facts) error {
+	for _, name := range o.Policy {
+		full, err := filepath.Abs(name)
+		if err != nil {
+			return hint.Usage("", "%s: --policy: %v", o.Verb, err)
+		}
+		found, err := f.Host.Find(full)
+		if err != nil {
+			return hint.Usage("", "%s: --policy: %v", o.Verb, err)
+		}
+		if err := found.Chosen(); err != nil {
+			return fmt.Errorf("%s: --policy %s: %w", o.Verb, name, err)
+		}
+		if found.Place != "" {
+			p.Notices = append(p.Notices, fmt.Sprintf("cloister: --policy %s: a cloister could write %s: look at what it says",
+				name, found.Place))
+		}
+	}
+	var err error
+	p.Cedar, err = CedarFiles(o.Policy, o.Verb+": --policy")
+	return err
+}
+
 // CedarFiles reads Cedar files that a person typed; what names the flag in errors.
 func CedarFiles(names []string, what string) ([]api.CedarFile, error) {
 	var out []api.CedarFile
@@ -279,12 +315,26 @@ func bundles() []string {
 	}
 }
 
-// Authorities are the certificate authorities that programs inside trust: a file
-// of the host's, where the payload's user may read it, and the text of others.
-func Authorities(cfg *config.Config, env map[string]string, home string, uid int) (file string, more []byte, err error) {
+// Trust is which certificate authorities programs inside trust.
+type Trust struct {
+	File    string // of the host's, which the payload's user may read
+	More    []byte // the text of others
+	Notices []string
+}
+
+// Authorities finds them. A file that a payload or another user could have written is none:
+// who writes it chooses whom Cloister believes, and what of the host is shown in its place.
+// own are the folders that the session may write.
+func Authorities(f Facts, own ...string) (Trust, error) {
+	var t Trust
 	list := bundles()
-	if named := env["SSL_CERT_FILE"]; named != "" {
-		list = []string{named}
+	if named := f.Env["SSL_CERT_FILE"]; filepath.IsAbs(named) {
+		_, err := f.Host.Settings(named, own...)
+		if _, foreign := errors.AsType[*resolve.Foreign](err); foreign {
+			t.Notices = append(t.Notices, "cloister: SSL_CERT_FILE: "+err.Error()+": the system's authorities are taken")
+		} else {
+			list = []string{named}
+		}
 	}
 	for _, candidate := range list {
 		fi, err := os.Stat(candidate)
@@ -292,33 +342,41 @@ func Authorities(cfg *config.Config, env map[string]string, home string, uid int
 			continue
 		}
 		// What root alone can reach, the payload's user cannot.
-		if err == nil && filepath.IsAbs(candidate) &&
-			(uid != 0 || slices.Contains(bundles(), candidate) && fi.Mode().Perm()&0o004 != 0) {
-			file = candidate
+		if err == nil && (f.UID != 0 || slices.Contains(bundles(), candidate) && fi.Mode().Perm()&0o004 != 0) {
+			t.File = candidate
 			break
 		}
 		if err == nil {
-			more, err = os.ReadFile(candidate)
+			t.More, err = os.ReadFile(candidate)
 		}
 		if err != nil {
-			return "", nil, fmt.Errorf("read certificate authorities: %w", err)
+			return t, fmt.Errorf("read certificate authorities: %w", err)
 		}
 		break
 	}
-	for i, name := range cfg.Proxy.UpstreamCA {
-		path, err := Tilde(name, home)
+	for i, name := range f.Config.Proxy.UpstreamCA {
+		path, err := Tilde(name, f.Home)
 		if err != nil {
-			return "", nil, err
+			return t, err
 		}
-		text, err := os.ReadFile(path)
-		if err == nil && !bytes.Contains(text, []byte("-----BEGIN CERTIFICATE-----")) {
-			err = fmt.Errorf("%s holds no certificate in PEM form", path)
-		}
+		text, err := authority(f.Host, path, own)
 		if err != nil {
-			at := cfg.Place(fmt.Sprintf("proxy.upstream_ca[%d]", i))
-			return "", nil, &source.Problem{Position: at, Msg: "proxy.upstream_ca: " + err.Error()}
+			at := f.Config.Place(fmt.Sprintf("proxy.upstream_ca[%d]", i))
+			return t, &source.Problem{Position: at, Msg: "proxy.upstream_ca: " + err.Error()}
 		}
-		more = append(append(more, '\n'), text...)
+		t.More = append(append(t.More, '\n'), text...)
 	}
-	return file, append(more, '\n'), nil
+	t.More = append(t.More, '\n')
+	return t, nil
+}
+
+func authority(host *resolve.Resolver, path string, own []string) ([]byte, error) {
+	if _, err := host.Settings(path, own...); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(path)
+	if err == nil && !bytes.Contains(text, []byte("-----BEGIN CERTIFICATE-----")) {
+		err = fmt.Errorf("%s holds no certificate in PEM form", path)
+	}
+	return text, err
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"cloister/api"
+	"cloister/internal/realpath"
 	"cloister/sandbox"
 	"cloister/workspace"
 	"cloister/workspace/review"
@@ -62,7 +64,7 @@ func (s *Shim) lookBefore(ctx context.Context, r *reviewing) (wait func()) {
 	go func() {
 		defer close(done)
 		found := workspace.LookBefore(ctx, string(s.Project.Root))
-		r.copied(found)
+		r.copied(found.With(ctx, s.writable()))
 		if n := len(found.Linked); n > 0 && s.Notify != nil {
 			s.Notify(fmt.Sprintf("%s is a hard link to a file outside the project: what is written to it is written there as well%s", found.Linked[0], more(n-1)))
 		}
@@ -94,7 +96,7 @@ func (r *reviewing) end(mended, paths []string, truncated bool, view workspace.H
 	if r == nil {
 		return nil
 	}
-	if err := r.p.End(append(restored(mended), bounded(paths, view)...), time.Now()); err != nil {
+	if err := r.p.End(append(restored(mended), bounded(paths, view, r.p.Also)...), time.Now()); err != nil {
 		return err
 	}
 	if truncated {
@@ -120,19 +122,24 @@ func restored(mended []string) []review.Change {
 }
 
 // bounded is what waits: each path, and a folder for those that are too many in one.
-func bounded(paths []string, view workspace.Holder) []review.Change {
+func bounded(paths []string, view workspace.Holder, also []string) []review.Change {
 	shown, more := workspace.Grouped(paths)
-	out := changes(shown, view)
+	out := changes(shown, view, also)
 	for _, m := range more {
 		out = append(out, review.Change{Path: m.Folder, Why: fmt.Sprintf("%d more in it: programs of this host run or obey them", m.Count)})
 	}
 	return out
 }
 
-func changes(paths []string, view workspace.Holder) []review.Change {
+// changes says of each path what is known of what lay there. Besides the project only the
+// folders also were looked at before, and not the repository of a linked working tree.
+func changes(paths []string, view workspace.Holder, also []string) []review.Change {
 	var out []review.Change
 	for _, path := range paths {
-		out = append(out, review.Change{Path: path, Why: workspace.Reason(path), New: !view.Held(path) && workspace.FoundAtStart(path), Unseen: !workspace.LookedBefore(path)})
+		unseen := !workspace.LookedBefore(path) || filepath.IsAbs(path) &&
+			!slices.ContainsFunc(also, func(dir string) bool { return realpath.Inside(path, dir) })
+		fresh := !view.Held(path) && workspace.FoundAtStart(path)
+		out = append(out, review.Change{Path: path, Why: workspace.Reason(path), New: fresh, Unseen: unseen})
 	}
 	return out
 }
@@ -157,7 +164,7 @@ func ended(ctx context.Context, store review.Store, p workspace.Project, also []
 	beside, more := workspace.EndedBeside(ctx, p, since, first, view)
 	paths, truncated = append(paths, beside...), truncated || more
 	for _, dir := range also {
-		found, more := workspace.Ended(ctx, dir, since, first, nothingHeld{})
+		found, more := workspace.Ended(ctx, dir, since, first, below{view, dir})
 		for _, path := range found {
 			paths = append(paths, filepath.Join(dir, path))
 		}
@@ -166,15 +173,19 @@ func ended(ctx context.Context, store review.Store, p workspace.Project, also []
 	return paths, truncated
 }
 
-// nothingHeld knows of no protection.
-type nothingHeld struct{}
+// below is a Holder for paths relative to a folder beside the project.
+type below struct {
+	workspace.Holder
+	dir string
+}
 
-func (nothingHeld) Held(string) bool { return false }
+func (b below) Held(rel string) bool { return b.Holder.Held(filepath.Join(b.dir, rel)) }
 
-// allHeld takes everything for protected: nothing is taken for new.
-type allHeld struct{}
+// A held says of everything, or of nothing, that it was protected: of what was, nothing is
+// taken for new.
+type held bool
 
-func (allHeld) Held(string) bool { return true }
+func (h held) Held(string) bool { return bool(h) }
 
 // SweepReviews looks for what sessions changed whose process is gone.
 func SweepReviews(ctx context.Context, store review.Store) error {
@@ -183,11 +194,11 @@ func SweepReviews(ctx context.Context, store review.Store) error {
 		if err != nil {
 			return nil, err
 		}
-		paths, truncated := ended(ctx, store, project, p.Also, p.Began, nothingHeld{})
+		paths, truncated := ended(ctx, store, project, p.Also, p.Began, held(false))
 		if truncated && ctx.Err() != nil {
 			return nil, fmt.Errorf("look for changed files: %w", ctx.Err())
 		}
-		return bounded(paths, allHeld{}), nil // what was protected is not known any more
+		return bounded(paths, held(true), p.Also), nil // what was protected is not known any more
 	})
 }
 

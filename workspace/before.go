@@ -35,6 +35,17 @@ func LookBefore(ctx context.Context, root string) Before {
 	return found
 }
 
+// With is what was found, and what lies in further folders, by whole paths.
+func (b Before) With(ctx context.Context, dirs []string) Before {
+	b.AutoRun = slices.Clone(b.AutoRun)
+	for _, dir := range dirs {
+		w := &walk{ctx: ctx, root: dir, view: unheld{}}
+		w.folder("", false, false)
+		b.AutoRun, b.Whole = append(b.AutoRun, w.absolute()...), b.Whole && !w.truncated
+	}
+	return b
+}
+
 // LookedBefore reports whether LookBefore looks where a path lies.
 func LookedBefore(rel string) bool {
 	parts := strings.Split(rel, "/")

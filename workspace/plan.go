@@ -94,10 +94,13 @@ func Plan(p Project, o Options) (*View, error) {
 	return v, nil
 }
 
-// Held reports whether a path, relative to the project's top, was protected: it
+// Held reports whether a path, whole or relative to the project's top, was protected: it
 // or a folder above it was read-only, or it was pinned in its place.
 func (v *View) Held(rel string) bool {
-	full := filepath.Join(string(v.project.Root), rel)
+	full := rel
+	if !filepath.IsAbs(rel) {
+		full = filepath.Join(string(v.project.Root), rel)
+	}
 	for _, p := range v.Protect {
 		if string(p.Target) == full || !p.Pin && realpath.Inside(full, string(p.Target)) {
 			return true
@@ -192,6 +195,7 @@ func (v *View) plan(p Project, o Options) error {
 			return err
 		}
 	}
+	v.lift(o.Expose)
 	v.hideSockets(o)
 	if err := v.close(o); err != nil {
 		return err
@@ -328,7 +332,25 @@ func (v *View) expose(home string, e Expose, o Options) error {
 		return nil
 	}
 	v.exposed = append(v.exposed, target)
-	return v.bind(home, b)
+	if err := v.bind(home, b); err != nil || b.File || e.Access != sandbox.ReadWrite {
+		return err
+	}
+	return protect.New(&v.List, target, o.Data, o.Unprotected).Exposed()
+}
+
+// lift takes away what is protected in folders that the person shows writable by their
+// own names, in a folder that is shown, too.
+func (v *View) lift(shown []Expose) {
+	for _, e := range shown {
+		if e.Access != sandbox.ReadWrite || !slices.ContainsFunc(shown, func(o Expose) bool {
+			return o.Access == sandbox.ReadWrite && o.Path != e.Path && realpath.Inside(e.Path, o.Path)
+		}) {
+			continue
+		}
+		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool {
+			return !p.Empty && realpath.Inside(string(p.Target), e.Path)
+		})
+	}
 }
 
 // live shows the project writable, and protects it.

@@ -204,7 +204,7 @@ func (a *app) showReviews(ctx context.Context, store review.Store, found []*revi
 			}
 			shown++
 			before, after, note := store.Texts(now.Root, e)
-			a.line("%s: %s (changed by %s)", filepath.Join(now.Root, e.Path), e.Why, e.By)
+			a.line("%s: %s (changed by %s)", e.Full(now.Root), e.Why, e.By)
 			if note != "" {
 				a.line("  (%s)", note)
 			}

@@ -13,6 +13,7 @@ import (
 	"cloister/host/resolve"
 	"cloister/internal/realpath"
 	"cloister/sandbox"
+	"cloister/workspace/gitdir"
 	"cloister/workspace/stubs"
 )
 
@@ -30,6 +31,7 @@ type Tree struct {
 	linked map[inode][]string // protected files that have other names
 	files  int                // in protected folders
 	via    string             // the link in a protected folder that is followed
+	leave  bool               // nothing is made where nothing is
 	found  *[]Unprotected     // takes what cannot be protected, for who looks for all of it
 }
 
@@ -95,6 +97,43 @@ func (t *Tree) Sockets(hide, protect []string, outer []Outer) error {
 		t.Cover(sandbox.Protect{File: true, Yields: true}, rel)
 	}
 	return t.patterns(l, f)
+}
+
+// Exposed protects what lies in a folder that the person shows writable: what programs of
+// the host obey at its top, as the project's, and what git obeys of each repository in it.
+// Nothing is held there that is absent, and of a cache with the sources of a thousand
+// packages no file is read-only: what appears or changes is listed at the end. A git folder
+// that is shown itself is left as it is: the person named it.
+func (t *Tree) Exposed() error {
+	t.leave = true
+	f := (&search{root: t.root}).run(t.data)
+	f.names = nil
+	if err := t.bounds(f); err != nil {
+		return err
+	}
+	gits := f.gits
+	switch fi, err := os.Lstat(filepath.Join(t.root, ".git")); {
+	case err == nil && fi.IsDir():
+		gits = append(gits, ".git")
+	case err == nil:
+		if err := t.Path(".git", stubs.Leave); err != nil {
+			return err
+		}
+	}
+	if gitdir.Looks(t.root) && filepath.Base(t.root) != ".git" {
+		gits = append(gits, ".")
+	}
+	for _, a := range autoRun {
+		if err := t.Path(a.path, stubs.Leave); err != nil {
+			return err
+		}
+	}
+	for _, rel := range gits {
+		if err := t.nested(rel); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Sockets finds those below a folder that is shown, and the folders that are shut, in
@@ -338,6 +377,9 @@ func (t *Tree) Path(rel string, absent stubs.Kind) error {
 
 // hold makes a stub where nothing is.
 func (t *Tree) hold(rel string, k stubs.Kind) {
+	if t.leave {
+		return
+	}
 	t.pin(rel)
 	t.done[rel] = true
 	cover := sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, rel))}

@@ -95,18 +95,6 @@ func inspectAt(dir int, name string, most int64) (t Thing, text []byte, changed 
 	return t, head.text, time.Unix(st.Ctim.Unix()), nil
 }
 
-// born reports whether what lies at a path was made since a time.
-func born(root, path string, since time.Time) bool {
-	dir, name, err := parent(root, path)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(dir)
-	var st unix.Statx_t
-	err = unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st)
-	return err == nil && st.Mask&unix.STATX_BTIME != 0 && !time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).Before(since)
-}
-
 // capped keeps the first bytes.
 type capped struct {
 	text []byte

@@ -54,6 +54,14 @@ type Entry struct {
 	Before *Thing `json:"before,omitempty"`
 }
 
+// Full is the whole path.
+func (e Entry) Full(root string) string {
+	if filepath.IsAbs(e.Path) {
+		return e.Path
+	}
+	return filepath.Join(root, e.Path)
+}
+
 // A Thing is what lies at a path.
 type Thing struct {
 	Kind   Kind        `json:"kind"`
@@ -230,7 +238,7 @@ func (s Store) Add(from Session, changes []Change, now time.Time) error {
 				e.Before = nil
 			} else if b, ok := from.Before[c.Path]; ok {
 				e.Before = &b
-			} else if from.Seen && !c.Unseen || c.New || born(p.Root, c.Path, from.Began) {
+			} else if from.Seen && !c.Unseen || c.New {
 				e.Before = &Thing{Kind: Nothing}
 			}
 			if i, ok := at[c.Path]; ok {

@@ -25,7 +25,7 @@ func af17a() escape.Case {
 				return string(text)
 			}
 			config := text(".git/config")
-			res := r.cloister("run", "-C", r.project, "--expose", lib+":rw", "--", "sh", "-c", "cd "+lib+"; "+
+			res := r.cloister("run", "-C", r.project, "--expose", lib+":rw", "--", "sh", "-c", "sleep 2; cd "+lib+"; "+ // what lies there is looked at beside the command
 				quietly("git config core.fsmonitor evil", "git -C nested config core.fsmonitor evil", "echo evil >.git/hooks/post-checkout", "echo evil >.git/config",
 					"echo evil >.envrc", "rm -f .envrc", "mv .git gone", "mv .vscode gone", "echo evil >.vscode/settings.json", "echo evil >deep/new", "mv deep/new deep/.envrc",
 					"echo evil >bare/config", "echo evil >.npmrc", "echo staged >staged; git add staged; git -c user.name=a -c user.email=a@b.example commit -qm second"))

@@ -138,8 +138,7 @@ func changes(paths []string, view workspace.Holder, also []string) []review.Chan
 	for _, path := range paths {
 		unseen := !workspace.LookedBefore(path) || filepath.IsAbs(path) &&
 			!slices.ContainsFunc(also, func(dir string) bool { return realpath.Inside(path, dir) })
-		fresh := !view.Held(path) && workspace.FoundAtStart(path)
-		out = append(out, review.Change{Path: path, Why: workspace.Reason(path), New: fresh, Unseen: unseen})
+		out = append(out, review.Change{Path: path, Why: workspace.Reason(path), Unseen: unseen, New: !view.Held(path) && workspace.FoundAtStart(path)})
 	}
 	return out
 }
@@ -181,8 +180,7 @@ type below struct {
 
 func (b below) Held(rel string) bool { return b.Holder.Held(filepath.Join(b.dir, rel)) }
 
-// A held says of everything, or of nothing, that it was protected: of what was, nothing is
-// taken for new.
+// A held says of everything, or of nothing, that it was protected. What was is not new.
 type held bool
 
 func (h held) Held(string) bool { return bool(h) }

@@ -189,14 +189,10 @@ func (a *app) trusted() ([]byte, error) {
 	}
 	t, err := launch.Authorities(launch.Facts{Config: cfg, Host: host, Env: a.env, Home: a.home(), UID: a.uid})
 	a.notices(t.Notices)
-	if err != nil || t.File == "" {
-		return t.More, err
-	}
-	text, err := os.ReadFile(t.File)
 	if err != nil {
-		return nil, fmt.Errorf("read certificate authorities: %w", err)
+		return nil, err
 	}
-	return append(append(text, '\n'), t.More...), nil
+	return t.Text()
 }
 
 // buildRules are the words of --allow, with what the presets of builds allow.

@@ -246,11 +246,8 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	if a.env.get("SSL_CERT_FILE") != "" || a.env.get("SSL_CERT_DIR") != "" {
-		// The library reads it once: now, before a session can write anything.
-		if _, err := x509.SystemCertPool(); err != nil {
-			return fmt.Errorf("read the host's certificate authorities: %w", err)
-		}
+	if _, err := x509.SystemCertPool(); err != nil { // read once: before a session writes anything
+		return fmt.Errorf("read the host's certificate authorities: %w", err)
 	}
 	shim := a.self(helper[0], d)
 	shim.Env, shim.Dir = a.daemonEnvironment(host), "/"

@@ -322,6 +322,18 @@ type Trust struct {
 	Notices []string
 }
 
+// Text is all of them.
+func (t Trust) Text() ([]byte, error) {
+	if t.File == "" {
+		return t.More, nil
+	}
+	text, err := os.ReadFile(t.File)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate authorities: %w", err)
+	}
+	return append(append(text, '\n'), t.More...), nil
+}
+
 // Authorities finds them. A file that a payload or another user could have written is none:
 // who writes it chooses whom Cloister believes, and what of the host is shown in its place.
 // own are the folders that the session may write.

@@ -61,6 +61,8 @@ func dispatch(ctx context.Context, words []string) error {
 		case "take":
 			fmt.Println(corpus.Take())
 			return nil
+		case "witness":
+			return corpus.Witness(ctx, words[1], words[2])
 		case "fetch":
 			return fetch(words[1:])
 		case "hold":

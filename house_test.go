@@ -112,6 +112,8 @@ var packages = map[string]string{
 	"devcontainer/metadata":     "what image, features and file say, merged as specified",
 	"devcontainer/demand":       "what a devcontainer asks for: honoured, changed or refused, and why",
 	"devcontainer/features":     "features put on an image: their order, variables and definition",
+	"devcontainer/featurestest": "features of registries for tests",
+	"devcontainer/pull":         "a feature out of its registry, from inside a cloister",
 	"devcontainer/lifecycle":    "the lifecycle commands of a devcontainer, as one script of the inside",
 	"devcontainer/oracletest":   "ours beside the reference implementation, tests only",
 	"devcontainer/trust":        "which devcontainers a person agreed to, by their bytes",
@@ -281,7 +283,7 @@ var large = map[string]struct {
 }{
 	"config":         {3200, "one strict value: every key of every file is read and checked here, and nowhere else"},
 	"bench":          {3500, "one file for each subject that is measured; nothing in one knows another; the client of all is the next to move out"},
-	"cmd/cloister":   {14400, "one file for each noun; nothing in one file knows another"},
+	"cmd/cloister":   {14700, "one file for each noun; nothing in one file knows another"},
 	"egress":         {6700, "DNS, tunnels, proxies, requests that are read, their edits and limits end in one path of judgement; the parsers moved to egress/internal/wire already"},
 	"guardian":       {5200, "one route table and the wiring of every enforcer; what the window asks of this program is the next to move out"},
 	"policy":         {5050, "the index, the Cedar text and the reader of Cedar files must decide alike; what Cedar says wrong of a text has moved out"},

@@ -79,6 +79,14 @@ func (r *reader) check(c *Config) {
 		r.problem(r.places["defaults.devcontainer"], "auto, none, or a path from the project's top, such as .devcontainer/db",
 			"defaults.devcontainer: %q is outside the project", d)
 	}
+	for i, source := range c.Devcontainer.Features {
+		if registry, path, _ := strings.Cut(strings.TrimSuffix(source, "/*"), "/"); registry == "" || path == "" ||
+			strings.ContainsAny(source, "*:@ ") && !strings.HasSuffix(source, "/*") || strings.Contains(path, "*") ||
+			strings.ToLower(source) != source {
+			r.problem(r.places[at("devcontainer.features", i)], "such as ghcr.io/devcontainers/features/*",
+				"devcontainer.features[%d]: %q is no source of features", i, source)
+		}
+	}
 	for name, a := range c.Agents {
 		key := join("agents", name)
 		r.program(name, key)

@@ -19,6 +19,8 @@ type Config struct {
 	Filesystem Filesystem `json:"filesystem" jsonschema:"What of the host is visible inside."`
 	Resources  Resources  `json:"resources" jsonschema:"What one cloister may use."`
 	Audit      Audit      `json:"audit" jsonschema:"Where cloister audit anchor stores the head of the record."`
+
+	Devcontainer Devcontainer `json:"devcontainer" jsonschema:"What devcontainers may be made of."`
 	// Agents are by their names.
 	Agents map[string]Agent `json:"agents" jsonschema:"What agents get besides what they need, by their names."`
 
@@ -166,6 +168,11 @@ type Audit struct {
 	AnchorCommand []string `json:"anchor_command" jsonschema:"A program with its arguments that gets each anchor, one line of JSON, as its input."`
 }
 
+// Devcontainer says what devcontainers may be made of.
+type Devcontainer struct {
+	Features []string `json:"features" jsonschema:"Where features of registries may be from: REGISTRY/PATH of one, or REGISTRY/PATH/* for all below. Of other sources, cloister devcontainer trust asks at a terminal."`
+}
+
 // Agent is what a person adds to what an agent needs.
 type Agent struct {
 	Args []string          `json:"args" jsonschema:"Arguments before those that are typed."`
@@ -265,6 +272,8 @@ func Default() *Config {
 		},
 		Hostexec:  Hostexec{Limits: HostLimits{Time: Duration(30 * time.Minute), CPU: Duration(2 * time.Hour), PIDs: 4096}},
 		Resources: Resources{PIDs: 4096},
+		// Those of the specification's own authors.
+		Devcontainer: Devcontainer{Features: []string{"ghcr.io/devcontainers/features/*"}},
 	}
 }
 

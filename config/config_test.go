@@ -38,7 +38,7 @@ func problems(err error) []string {
 }
 
 const full = `version: 1
-defaults: {isolation: native, mode: shadow, workspace: live}
+defaults: {isolation: native, mode: shadow, workspace: live, devcontainer: auto}
 proxy:
   unlisted_domain_behavior: deny
   approval_timeout: 90s
@@ -57,6 +57,7 @@ hostexec:
   auto_approve: [{pattern: "^docker ps.*$"}]
 filesystem: {expose: ["~/.nvm", "/data:rw"], refs: [/src/lib], protect: ["Makefile"], hide: [".env*"]}
 resources: {memory: 8GiB, cpus: 0.5, pids: 512}
+devcontainer: {features: [registry.example.com/team/*, registry.example.com/one]}
 `
 
 // limits is more of proxy, for a file of its own.
@@ -95,6 +96,10 @@ func TestParseLimits(t *testing.T) {
 		"proxy: {ask: [{domain: db.localhost}]}":               "db.localhost is the cloister's own loopback",
 		"proxy: {rewrite: [{domain: a.test}]}":                 "sets and removes nothing",
 		"proxy: {rewrite: [{domain: a.test, sets: {A: b}}]}":   "unknown key",
+		"devcontainer: {features: [\"*\"]}":                    "is no source of features",
+		"devcontainer: {features: [a.test/b:1]}":               "is no source of features",
+		"devcontainer: {features: [\"a.test/*\"]}":             "is no source of features",
+		"defaults: {devcontainer: /etc}":                       "outside the project",
 		"proxy: {max_request_bytes: many}":                     "max_request_bytes",
 	} {
 		if _, err := config.Parse("config.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -110,7 +115,7 @@ func TestParseEveryKey(t *testing.T) {
 	}
 	want := &config.Config{
 		Version:  1,
-		Defaults: config.Defaults{Isolation: "native", Agent: "claude", Mode: "shadow", Workspace: "live"},
+		Defaults: config.Defaults{Isolation: "native", Agent: "claude", Mode: "shadow", Workspace: "live", Devcontainer: "auto"},
 		Proxy: config.Proxy{
 			Unlisted:        config.UnlistedDeny,
 			ApprovalTimeout: config.Duration(90 * time.Second),
@@ -133,7 +138,8 @@ func TestParseEveryKey(t *testing.T) {
 			Expose: []string{"~/.nvm", "/data:rw"}, Refs: []string{"/src/lib"},
 			Protect: []string{"Makefile"}, Hide: []string{".env*"},
 		},
-		Resources: config.Resources{Memory: 8 << 30, CPUs: 0.5, PIDs: 512},
+		Resources:    config.Resources{Memory: 8 << 30, CPUs: 0.5, PIDs: 512},
+		Devcontainer: config.Devcontainer{Features: []string{"registry.example.com/team/*", "registry.example.com/one"}},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(config.Config{})); diff != "" {
 		t.Error(diff)
@@ -197,7 +203,7 @@ func TestParseRefuses(t *testing.T) {
 			`c:2:3: unknown key "alow" in proxy (did you mean allow?)`,
 		}},
 		{"an unknown key with nothing near", "telemetry: on\n", []string{
-			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, image, proxy, secrets, logins, mcp, hostexec, filesystem, resources, audit, agents)`,
+			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, image, proxy, secrets, logins, mcp, hostexec, filesystem, resources, audit, devcontainer, agents)`,
 		}},
 		{"a method in lower case", "proxy:\n  allow:\n    - domain: a.example\n      methods: [get]\n", []string{`c:4:17: proxy.allow[0]: "get" is no method (write GET)`}},
 		{"paths that no path is", "proxy: {deny: [{domain: a.example, paths: [repos, /a/../b]}]}\n", []string{
@@ -435,6 +441,7 @@ func TestExplain(t *testing.T) {
 		{Key: "resources.cpus", Value: "unlimited"},
 		{Key: "resources.pids", Value: "4096"},
 		{Key: "audit.anchor_file"}, {Key: "audit.anchor_command", Value: "[]"},
+		{Key: "devcontainer.features[0]", Value: "ghcr.io/devcontainers/features/*"},
 		{Key: "agents", Value: "{}"},
 	}
 	if diff := cmp.Diff(want, c.Explain()); diff != "" {

@@ -8,24 +8,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"syscall"
 
-	"cloister/devcontainer/demand"
-	"cloister/devcontainer/features"
-	"cloister/devcontainer/jsonc"
 	"cloister/devcontainer/metadata"
 
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
 )
-
-// mostFeatures bounds what a devcontainer installs, with all that it depends on.
-const mostFeatures = 64
 
 // mostContext bounds the files beside a Dockerfile.
 const (
@@ -197,89 +189,6 @@ func ignoring(text []byte) (func(rel string) (bool, error), error) {
 		return nil, err
 	}
 	return m.MatchesOrParentMatches, nil
-}
-
-// Features are those of a devcontainer with all that they depend on, in the order in
-// which they are installed, and what of each stays after it was judged.
-func (d *Devcontainer) Features(o Options) ([]features.Feature, []metadata.Entry, error) {
-	wanted, _ := d.Config["features"].(map[string]any)
-	var list []features.Feature
-	entries := map[string]metadata.Entry{}
-	for queue := slices.Sorted(maps.Keys(wanted)); len(queue) > 0; queue = queue[1:] {
-		id := queue[0]
-		if _, known := entries[id]; known {
-			continue
-		}
-		if len(list) == mostFeatures {
-			return nil, nil, fmt.Errorf("the features of %s need more than %d", d.File, mostFeatures)
-		}
-		f, err := d.feature(id)
-		if err != nil {
-			return nil, nil, err
-		}
-		f.Options = wanted[id]
-		name := id + "/devcontainer-feature.json"
-		text, ok := f.Find("devcontainer-feature.json")
-		if !ok {
-			return nil, nil, fmt.Errorf("feature %s has no devcontainer-feature.json", id)
-		}
-		v, err := jsonc.Parse(name, text)
-		if err != nil {
-			return nil, nil, err
-		}
-		res, err := demand.Judge(d.input(o, demand.Feature, name, v))
-		if err != nil {
-			return nil, nil, err
-		}
-		f.Declared, _ = v.Any().(map[string]any)
-		f.Env = map[string]string{}
-		env, _ := res.Config["containerEnv"].(map[string]any)
-		for name, value := range env {
-			f.Env[name], _ = value.(string)
-		}
-		entries[id] = metadata.OfFeature(id, res.Config)
-		list = append(list, f)
-		for need, options := range f.Needs() {
-			if why := demand.FeatureID(need); why != "" {
-				return nil, nil, fmt.Errorf("feature %s depends on %s: %s", id, need, why)
-			}
-			if _, named := wanted[need]; !named {
-				wanted = maps.Clone(wanted)
-				wanted[need] = options
-			}
-			queue = append(queue, need)
-		}
-	}
-	var override []string
-	first, _ := d.Config["overrideFeatureInstallOrder"].([]any)
-	for _, id := range first {
-		override = append(override, fmt.Sprint(id))
-	}
-	list, err := features.Order(list, override)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", d.File, err)
-	}
-	var ordered []metadata.Entry
-	for _, f := range list {
-		ordered = append(ordered, entries[f.ID])
-	}
-	return list, ordered, nil
-}
-
-// feature is one with its files, of the devcontainer's own folder.
-func (d *Devcontainer) feature(id string) (features.Feature, error) {
-	f := features.Feature{ID: id}
-	at, err := relative(d.dir(), id)
-	if err != nil {
-		return f, fmt.Errorf("feature %s: %w", id, err)
-	}
-	for name, one := range d.files.all {
-		if rel, ok := strings.CutPrefix(name, at+"/"); ok && one.link == "" {
-			f.Files = append(f.Files, features.File{Name: rel, Text: one.text, Executable: one.mode&0o111 != 0})
-		}
-	}
-	slices.SortFunc(f.Files, func(a, b features.File) int { return strings.Compare(a.Name, b.Name) })
-	return f, nil
 }
 
 // Label is the label by which an image says what its features ask for, after what the

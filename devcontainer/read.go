@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cloister/devcontainer/demand"
+	"cloister/devcontainer/features"
 	"cloister/devcontainer/jsonc"
 	"cloister/devcontainer/metadata"
 	"cloister/devcontainer/variables"
@@ -27,6 +28,10 @@ type Options struct {
 	LocalEnv func(name string) (string, bool)
 	// Reserved are variables of the inside that are the cloister's own.
 	Reserved []string
+	// Sources are where features of registries may be from, and Features are those that
+	// were fetched.
+	Sources  []string
+	Features features.Store
 }
 
 // Kind is what a devcontainer is made of.
@@ -58,7 +63,12 @@ type Devcontainer struct {
 	// Dockerfile and Context are paths from the project's top.
 	Dockerfile, Context string
 	ID                  string
+	// Unknown are features of sources that no one named, and Absent those of known
+	// sources that are not here.
+	Unknown []features.Ref
+	Absent  []Absent
 
+	lock    features.Lock
 	locals  []metadata.Entry // of local features, in the order of the file
 	project string
 	vars    variables.Set
@@ -89,6 +99,9 @@ func Read(o Options) (*Devcontainer, error) {
 		return nil, &jsonc.Error{File: name, Line: d.text.Line, Column: d.text.Column, Msg: "it must be an object"}
 	}
 	if err := d.variables(o); err != nil {
+		return nil, err
+	}
+	if err := d.readLock(); err != nil {
 		return nil, err
 	}
 	if err := d.judge(o); err != nil {
@@ -144,7 +157,7 @@ func (d *Devcontainer) input(o Options, source demand.Source, name string, text 
 	given := func(name string) bool { _, ok := o.LocalEnv(name); return ok }
 	return demand.Input{
 		Source: source, Name: name, Config: text, Vars: d.vars, Home: o.Home, Project: o.Project,
-		Reserved: o.Reserved, Given: given,
+		Reserved: o.Reserved, Given: given, Registered: d.registered(o),
 	}
 }
 
@@ -159,9 +172,12 @@ func (d *Devcontainer) pull(o Options) error {
 	if err := d.pullFeatures(o); err != nil {
 		return err
 	}
+	if err := d.pullRegistered(o); err != nil {
+		return err
+	}
 	dir := d.dir()
 	if dir == "." || !strings.HasPrefix(dir, ".devcontainer") {
-		return d.optional(path.Join(dir, LockName(d.File)))
+		return nil
 	}
 	return d.files.folder(dir)
 }

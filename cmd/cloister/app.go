@@ -36,6 +36,8 @@ type app struct {
 
 	quiet, debug bool
 	held         []*os.File // locks that end with this process
+
+	answers *bufio.Reader // to questions at the terminal
 }
 
 // log is for the operator: silent unless --debug was typed.

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +13,7 @@ import (
 
 	"cloister/devcontainer"
 	"cloister/devcontainer/demand"
+	"cloister/devcontainer/features"
 	"cloister/devcontainer/trust"
 	"cloister/internal/linediff"
 	"cloister/internal/realpath"
@@ -34,6 +35,7 @@ func (a *app) devcontainerCommand() *cobra.Command {
 type devcontainerFlags struct {
 	project string
 	env     []string
+	sources []string // of features, that a person has just agreed to
 }
 
 func (f *devcontainerFlags) register(c *cobra.Command) {
@@ -61,13 +63,29 @@ func (a *app) completeDevcontainers(*cobra.Command, []string, string) ([]string,
 }
 
 // readDevcontainer reads the devcontainer of a project, with the variables that -e gives.
-func (a *app) readDevcontainer(p workspace.Project, path string, env []string) (*devcontainer.Devcontainer, error) {
-	return devcontainer.Read(a.devcontainerOptions(p, path, env))
+func (a *app) readDevcontainer(p workspace.Project, path string, f devcontainerFlags) (*devcontainer.Devcontainer, error) {
+	o, err := a.devcontainerOptions(p, path, f)
+	if err != nil {
+		return nil, err
+	}
+	return devcontainer.Read(o)
 }
 
-func (a *app) devcontainerOptions(p workspace.Project, path string, env []string) devcontainer.Options {
+func (a *app) devcontainerOptions(p workspace.Project, path string, f devcontainerFlags) (devcontainer.Options, error) {
+	cfg, _, err := a.load()
+	if err != nil {
+		return devcontainer.Options{}, err
+	}
+	d, err := a.dirs()
+	if err != nil {
+		return devcontainer.Options{}, err
+	}
+	agreed, err := devcontainerTrust(d).Sources(string(p.Main))
+	if err != nil {
+		return devcontainer.Options{}, err
+	}
 	given := map[string]string{"HOME": a.home(), "USER": a.env.get("USER")}
-	for _, e := range env {
+	for _, e := range f.env {
 		name, value, set := strings.Cut(e, "=")
 		if !set {
 			value = a.env.get(name)
@@ -78,7 +96,8 @@ func (a *app) devcontainerOptions(p workspace.Project, path string, env []string
 		Project: string(p.Root), Path: path, Home: a.realHome(),
 		LocalEnv: func(name string) (string, bool) { v, ok := given[name]; return v, ok },
 		Reserved: session.AuthorityVariables(),
-	}
+		Sources:  slices.Concat(cfg.Devcontainer.Features, agreed, f.sources), Features: featureStore(d),
+	}, nil
 }
 
 func devcontainerTrust(d xdg.Dirs) trust.Store {
@@ -122,6 +141,9 @@ type lookedAt struct {
 	trusted bool
 }
 
+// path is where its file is on this machine.
+func (l *lookedAt) path() string { return filepath.Join(string(l.project.Root), l.File) }
+
 func (a *app) devcontainerOf(f devcontainerFlags, args []string) (lookedAt, error) {
 	d, err := a.dirs()
 	if err != nil {
@@ -136,10 +158,11 @@ func (a *app) devcontainerOf(f devcontainerFlags, args []string) (lookedAt, erro
 		return lookedAt{}, err
 	}
 	l := lookedAt{project: p, trust: devcontainerTrust(d)}
-	if l.Devcontainer, err = a.readDevcontainer(p, path, f.env); err != nil {
+	if l.Devcontainer, err = a.readDevcontainer(p, path, f); err != nil {
 		return l, err
 	}
 	l.trusted, err = l.trust.Holds(string(p.Main), l.File, l.Digest)
+	l.trusted = l.trusted && !l.Unpinned()
 	return l, err
 }
 
@@ -220,16 +243,18 @@ func (a *app) devcontainerTrustCommand() *cobra.Command {
 		Use: "trust [PATH]", Short: "Agree to a devcontainer, in exactly these bytes",
 		Long: `Show a devcontainer as changes to what was agreed to before, with what is refused of it
 and the files that it pulls in, and agree to exactly these bytes. At a terminal it asks
-first. A later change of any of them waits for another trust.`,
+first. A later change of any of them waits for another trust. Features of registries are
+fetched for it, through the guardian, and pinned in the lock file beside devcontainer.json;
+a source that the configuration does not name is asked about.`,
 		Args: counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
-		RunE: func(_ *cobra.Command, args []string) error { return a.devcontainerAgree(f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.devcontainerAgree(cmd.Context(), f, args) },
 	}
 	f.register(c)
 	return c
 }
 
-func (a *app) devcontainerAgree(f devcontainerFlags, args []string) error {
-	l, err := a.devcontainerOf(f, args)
+func (a *app) devcontainerAgree(ctx context.Context, f devcontainerFlags, args []string) error {
+	l, err := a.withSources(ctx, &f, args)
 	if err != nil {
 		return err
 	}
@@ -261,19 +286,46 @@ func (a *app) devcontainerAgree(f devcontainerFlags, args []string) error {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	if term.IsTerminal(int(a.stdin.Fd())) {
-		fmt.Fprint(a.stderr, "Agree to this? [y/N] ")
-		answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // no answer is no
-		if word := strings.ToLower(strings.TrimSpace(answer)); !slices.Contains([]string{"y", "yes"}, word) {
-			return errors.New("trust devcontainer: not agreed to")
+		if yes, err := a.agrees("Agree to this?"); err != nil || !yes {
+			return errors.Join(errors.New("trust devcontainer: not agreed to"), err)
 		}
 	}
 	err = l.trust.Put(trust.Agreement{
 		Project: string(l.project.Main), File: l.File, Digest: l.Digest, Agreed: time.Now().UTC().Round(0), Text: l.Text(),
-		Pulled: pulled,
+		Pulled: pulled, Sources: slices.Concat(before.Sources, f.sources),
 	})
 	if err != nil {
 		return err
 	}
 	a.notice("%s is trusted: %s", l.File, l.Digest)
 	return nil
+}
+
+// withSources is a devcontainer with the features of registries that it may have: those of
+// sources that the person agreed to are fetched and pinned.
+func (a *app) withSources(ctx context.Context, f *devcontainerFlags, args []string) (lookedAt, error) {
+	l, err := a.devcontainerOf(*f, args)
+	for asked := map[string]bool{}; err == nil; {
+		var unknown []features.Ref
+		for _, r := range l.Unknown {
+			if !asked[r.Name] {
+				asked[r.Name], unknown = true, append(unknown, r)
+			}
+		}
+		more, aerr := a.askSources(unknown)
+		if aerr != nil {
+			return l, aerr
+		}
+		f.sources = append(f.sources, more...)
+		if len(more) > 0 {
+			if l, err = a.devcontainerOf(*f, []string{l.path()}); err != nil {
+				return l, err
+			}
+		}
+		if len(l.Absent) == 0 {
+			return l, nil
+		}
+		l, err = a.withFeatures(ctx, *f, l, true) // what they depend on may be of another source
+	}
+	return l, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"context"
+	"fmt"
 	"path/filepath"
 
 	"cloister/devcontainer"
@@ -59,7 +60,19 @@ func (a *app) buildDockerfile(ctx context.Context, d *docker.Driver, s *image.St
 
 // buildFeatures installs features on an image.
 func (a *app) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag, base, label string) (string, error) {
-	list, entries, err := l.Features(a.devcontainerOptions(l.project, "", nil))
+	agreed := l.Digest
+	l, err := a.withFeatures(ctx, devcontainerFlags{project: string(l.project.Root)}, l, false)
+	if err != nil {
+		return "", err
+	}
+	if l.Digest != agreed {
+		return "", fmt.Errorf("%s changed while its features were fetched", l.File)
+	}
+	o, err := a.devcontainerOptions(l.project, "", devcontainerFlags{})
+	if err != nil {
+		return "", err
+	}
+	list, entries, err := l.Features(o)
 	if err != nil {
 		return "", err
 	}

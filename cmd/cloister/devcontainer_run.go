@@ -66,7 +66,11 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", f.Verb, l.File, err)
 	}
-	e, err := l.On(a.devcontainerOptions(l.project, "", f.Env), devcontainer.Image{
+	o, err := a.devcontainerOptions(l.project, "", devcontainerFlags{env: f.Env})
+	if err != nil {
+		return err
+	}
+	e, err := l.On(o, devcontainer.Image{
 		Env: i.Env, Label: i.Devcontainer, Built: l.built() && f.Image == "",
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"cloister/agent/probe"
+	"cloister/devcontainer/pull"
 	"cloister/sandbox/docker/inside"
 )
 
@@ -37,6 +38,9 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == probe.Name {
 		os.Exit(probe.Main(context.Background(), os.Args[2:], os.Getenv, os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == pull.Name {
+		os.Exit(pull.Main(context.Background(), os.Args[2:], os.Stdout))
 	}
 	syscall.Umask(syscall.Umask(0) &^ 0o700) // what it makes it can open again
 	a := &app{

@@ -3,12 +3,15 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,8 +22,10 @@ import (
 	"testing"
 	"time"
 
+	"cloister/devcontainer/featurestest"
 	claim "cloister/internal/needs"
 
+	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -54,6 +59,9 @@ func storied() {
 //	upstream NAME        an HTTP server on loopback; its address is $NAME, and
 //	                     what it was asked stands in $WORK/NAME.asked, with
 //	                     the headers whose names begin with X-
+//	registry NAME        a registry on loopback at $NAME, its authority in $WORK/NAME.pem,
+//	                     which has each folder of $WORK/features as team/FOLDER:1;
+//	                     once more, it has them as they are now
 //	audited REGEXP       the audit has a line that matches
 //	! audited REGEXP     it has none
 //	eventually N CMD...  repeats a command each 50 ms until it succeeds, at most N s
@@ -73,6 +81,7 @@ func stories(t *testing.T) testscript.Params {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"needs":      needs,
 			"upstream":   upstream,
+			"registry":   serveRegistry,
 			"audited":    audited,
 			"eventually": eventually,
 		},
@@ -111,6 +120,7 @@ func setUpStory(e *testscript.Env) error {
 	}
 	// Sockets have names of 107 bytes at most, and the folders of a story are
 	// long already.
+	e.Values[registries{}] = map[string]*httptest.Server{}
 	runtime, err := os.MkdirTemp("", "cs")
 	if err != nil {
 		return err
@@ -269,6 +279,43 @@ func upstream(ts *testscript.TestScript, neg bool, args []string) {
 		asked.Close()
 	})
 	ts.Setenv(args[0], listener.Addr().String())
+}
+
+// registries is the key of a story's registries.
+type registries struct{}
+
+// serveRegistry serves features of devcontainers.
+func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: registry NAME")
+	}
+	servers := ts.Value(registries{}).(map[string]*httptest.Server)
+	server := servers[args[0]]
+	if server == nil {
+		server = httptest.NewTLSServer(registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo))))
+		servers[args[0]] = server
+		ts.Defer(server.Close)
+	}
+	ts.Setenv(args[0], server.Listener.Addr().String())
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), args[0]+".pem"), ca, 0o644))
+	dirs, err := filepath.Glob(filepath.Join(ts.Getenv("WORK"), "features", "*"))
+	ts.Check(err)
+	for _, dir := range dirs {
+		files := map[string]string{}
+		ts.Check(filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			files[strings.TrimPrefix(path, dir+"/")] = string(text)
+			return err
+		}))
+		packed, err := featurestest.Pack(files)
+		ts.Check(err)
+		_, err = featurestest.Push(context.Background(), server, "team/"+filepath.Base(dir)+":1", packed)
+		ts.Check(err)
+	}
 }
 
 // audited looks for a line of the record.

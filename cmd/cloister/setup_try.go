@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"cloister/agent"
@@ -47,41 +48,71 @@ func (a *app) try(ctx context.Context, login agent.Login) error {
 
 // tryInside runs this program in a cloister that shows nothing of the project.
 func (a *app) tryInside(ctx context.Context, login agent.Login) (p probe.Answer, why string) {
-	self, err := os.Executable()
-	if err == nil {
-		self, err = realpath.Of(self)
-	}
-	if err != nil {
-		return p, err.Error()
-	}
 	format := login.Format
 	if format == "" {
 		format = "{}"
 	}
-	words := []string{"run", "--workspace", "none"}
-	if !inSystem(self) {
-		words = append(words, "--expose", self)
-	}
-	words = append(words, "--", self, probe.Name, "https://"+login.Host+login.Check,
-		login.Header+": "+strings.Replace(format, "{}", "{$"+login.Secret+"}", 1))
-	c := exec.CommandContext(ctx, self, append(words, login.With...)...)
-	var out, problem bytes.Buffer
-	c.Stdout, c.Stderr = &out, &problem
-	for name, value := range a.env {
-		c.Env = append(c.Env, name+"="+value)
-	}
-	err = c.Run()
-	if json.Unmarshal(out.Bytes(), &p) == nil {
+	out, err := a.selfInside(ctx, nil, mostProbed, append([]string{probe.Name, "https://" + login.Host + login.Check,
+		login.Header + ": " + strings.Replace(format, "{}", "{$"+login.Secret+"}", 1)}, login.With...)...)
+	if json.Unmarshal(out, &p) == nil {
 		return p, ""
 	}
 	if err == nil {
 		err = errors.New("no answer")
 	}
-	first, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
-	if first == "" {
-		first = err.Error()
+	return p, err.Error()
+}
+
+// mostProbed bounds the answer of a probe.
+const mostProbed = 1 << 20
+
+// selfInside runs this program in a cloister that shows nothing of a project, and gives
+// what it printed, of which there is no more than most. The error is what went wrong in one
+// line.
+func (a *app) selfInside(ctx context.Context, flags []string, most int, args ...string) ([]byte, error) {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = realpath.Of(self)
 	}
-	return p, first
+	if err != nil {
+		return nil, err
+	}
+	words := append([]string{"run", "--workspace", "none"}, flags...)
+	if !inSystem(self) {
+		words = append(words, "--expose", self)
+	}
+	c := exec.CommandContext(ctx, self, slices.Concat(words, []string{"--", self}, args)...)
+	var problem bytes.Buffer
+	out := &boundedAnswer{most: most}
+	c.Stdout, c.Stderr = out, &problem
+	for name, value := range a.env {
+		c.Env = append(c.Env, name+"="+value)
+	}
+	err = c.Run()
+	if out.over {
+		return nil, fmt.Errorf("its answer has more than %d MiB", most>>20)
+	}
+	if err == nil {
+		return out.Bytes(), nil
+	}
+	if first, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n"); first != "" {
+		err = errors.New(strings.TrimPrefix(first, "cloister: "))
+	}
+	return out.Bytes(), err
+}
+
+// boundedAnswer keeps so many bytes of what is written to it, and knows of more.
+type boundedAnswer struct {
+	bytes.Buffer
+	most int
+	over bool
+}
+
+func (s *boundedAnswer) Write(p []byte) (int, error) {
+	if s.over = s.over || s.Len()+len(p) > s.most; s.over {
+		return 0, errors.New("too much")
+	}
+	return s.Buffer.Write(p)
 }
 
 // inSystem reports whether every cloister sees a path of the host.

@@ -66,6 +66,9 @@ type Input struct {
 	Reserved []string
 	// Given reports whether a person gave a host variable by name.
 	Given func(name string) bool
+	// Registered judges a feature of a registry by its source and what it is pinned to;
+	// nil refuses all.
+	Registered func(id string) (o Outcome, reason, hint string)
 }
 
 // Result is the judgement of a text.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cloister/devcontainer/features"
 	"cloister/devcontainer/jsonc"
 )
 
@@ -15,8 +16,9 @@ func dockerfile(j *judge, m jsonc.Member) any {
 }
 
 const (
-	builtHere     = "built by the engine, its network the guardian's"
-	installedHere = "installed by the engine in a build, its network the guardian's"
+	builtHere = "built by the engine, its network the guardian's"
+	// InstalledHere is what becomes of a feature.
+	InstalledHere = "installed by the engine in a build, its network the guardian's"
 )
 
 // build judges the keys of build.
@@ -62,7 +64,7 @@ func buildArguments(j *judge, key string, v jsonc.Value) map[string]any {
 	return kept
 }
 
-func features(j *judge, m jsonc.Member) any {
+func featureList(j *judge, m jsonc.Member) any {
 	kept := map[string]any{}
 	for _, f := range m.Value.Members {
 		key := "features." + f.Name
@@ -70,10 +72,24 @@ func features(j *judge, m jsonc.Member) any {
 			j.find(key, f.Line, f.Column, f.Value.Brief(), Refused, why, "copy its folder beside the devcontainer: ./NAME")
 			continue
 		}
-		j.find(key, f.Line, f.Column, f.Value.Brief(), Honoured, installedHere, "")
-		kept[f.Name] = f.Value.Any()
+		o, reason, hint := Honoured, InstalledHere, ""
+		if !strings.HasPrefix(f.Name, "./") {
+			o, reason, hint = j.registered(f.Name)
+		}
+		j.find(key, f.Line, f.Column, f.Value.Brief(), o, reason, hint)
+		if o != Refused {
+			kept[f.Name] = f.Value.Any()
+		}
 	}
 	return kept
+}
+
+// registered judges a feature of a registry by what is known of its source.
+func (j *judge) registered(id string) (Outcome, string, string) {
+	if j.Registered == nil {
+		return Refused, "no source of features is known here", ""
+	}
+	return j.Registered(id)
 }
 
 // FeatureID says why a feature's name is refused; empty where it is not.
@@ -86,7 +102,10 @@ func FeatureID(id string) string {
 	case strings.Contains(id, "://"):
 		return "an address has no digest by which it could be pinned"
 	}
-	return "no feature of a registry is installed yet"
+	if _, err := features.ParseRef(id); err != nil {
+		return "a feature of a registry is written REGISTRY/PATH:VERSION, in lower case"
+	}
+	return ""
 }
 
 // agents are beginnings of variables by which an agent finds its service, or its rules.

@@ -3,7 +3,8 @@
 //
 // The promise: a feature's files are data here, and none of them is run; its script runs
 // in a step of a build, whose network is the guardian's. What is not a regular file of
-// the feature's own folder is not taken. The room fetches nothing.
+// the feature's own folder is not taken. A feature of a registry is what its digest says,
+// read by [Packed.Files] from bytes that somebody else fetched. The room fetches nothing.
 //
 // Most readers want [Definition].
 package features
@@ -27,7 +28,7 @@ type File struct {
 
 // Feature is one that is installed.
 type Feature struct {
-	// ID is what the devcontainer calls it: ./FOLDER.
+	// ID is what the devcontainer calls it: ./FOLDER, or REGISTRY/PATH:VERSION.
 	ID    string
 	Files []File
 	// Options are what the devcontainer gives it: a version, or an object of options.
@@ -58,23 +59,18 @@ func (f *Feature) Needs() map[string]any {
 // then the name.
 func Order(list []Feature, override []string) ([]Feature, error) {
 	rest := slices.Clone(list)
-	there := map[string]bool{}
-	for _, f := range rest {
-		there[f.ID] = true
-	}
 	priority := func(f Feature) int {
-		i := slices.IndexFunc(override, func(id string) bool { return id == f.ID })
+		i := slices.IndexFunc(override, func(id string) bool { return slices.Contains(f.names(), bare(id)) })
 		if i < 0 {
 			return 0
 		}
 		return len(override) - i
 	}
 	var out []Feature
-	done := map[string]bool{}
 	for len(rest) > 0 {
 		var round []Feature
 		for _, f := range rest {
-			if !slices.ContainsFunc(before(f), func(id string) bool { return there[id] && !done[id] && id != f.ID }) {
+			if !waits(f, rest) {
 				round = append(round, f)
 			}
 		}
@@ -91,25 +87,46 @@ func Order(list []Feature, override []string) ([]Feature, error) {
 		}
 		round = slices.DeleteFunc(round, func(f Feature) bool { return priority(f) < most })
 		slices.SortFunc(round, func(a, b Feature) int { return strings.Compare(a.ID, b.ID) })
-		for _, f := range round {
-			out = append(out, f)
-			done[f.ID] = true
-		}
-		rest = slices.DeleteFunc(rest, func(f Feature) bool { return done[f.ID] })
+		out = append(out, round...)
+		rest = slices.DeleteFunc(rest, func(f Feature) bool {
+			return slices.ContainsFunc(round, func(done Feature) bool { return done.ID == f.ID })
+		})
 	}
 	return out, nil
+}
+
+// waits reports whether a feature is installed after one of those that are left.
+func waits(f Feature, rest []Feature) bool {
+	first := before(f)
+	return slices.ContainsFunc(rest, func(other Feature) bool {
+		return other.ID != f.ID && slices.ContainsFunc(other.names(), func(n string) bool { return slices.Contains(first, n) })
+	})
+}
+
+// names are those by which other features and the devcontainer know one, without a
+// version: its own, and its older ones of the same source.
+func (f *Feature) names() []string {
+	name := bare(f.ID)
+	out := []string{name}
+	older, _ := f.Declared["legacyIds"].([]any)
+	for _, id := range older {
+		if text, ok := id.(string); ok && strings.Contains(name, "/") {
+			out = append(out, name[:strings.LastIndex(name, "/")+1]+text)
+		}
+	}
+	return out
 }
 
 // before are the names of what a feature is installed after.
 func before(f Feature) []string {
 	var out []string
 	for id := range f.Needs() {
-		out = append(out, id)
+		out = append(out, bare(id))
 	}
 	list, _ := f.Declared["installsAfter"].([]any)
 	for _, id := range list {
 		if text, ok := id.(string); ok {
-			out = append(out, text)
+			out = append(out, bare(text))
 		}
 	}
 	return out

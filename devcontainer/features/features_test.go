@@ -19,6 +19,15 @@ func TestOrder(t *testing.T) {
 		{"after one that is not there", []Feature{feature("./a", after("./b"))}, nil, "./a"},
 		{"one that needs another", []Feature{feature("./a", map[string]any{"dependsOn": map[string]any{"./b": map[string]any{}}}), feature("./b", nil)}, nil, "./b ./a"},
 		{"by the devcontainer's word", []Feature{feature("./a", nil), feature("./b", nil), feature("./c", nil)}, []string{"./c", "./b"}, "./c ./b ./a"},
+		{"by names without versions", []Feature{
+			feature("r.example.com/a:1", after("r.example.com/b")), feature("r.example.com/b:2", nil),
+		}, nil, "r.example.com/b:2 r.example.com/a:1"},
+		{"by an older name", []Feature{
+			feature("r.example.com/a:1", after("r.example.com/old:1")),
+			feature("r.example.com/b:2", map[string]any{"legacyIds": []any{"old"}}),
+		}, nil, "r.example.com/b:2 r.example.com/a:1"},
+		{"first by the devcontainer's word, without a version", []Feature{feature("r.example.com/a:1", nil), feature("r.example.com/b:2", nil)},
+			[]string{"r.example.com/b"}, "r.example.com/b:2 r.example.com/a:1"},
 		{"in a circle", []Feature{feature("./a", after("./b")), feature("./b", after("./a"))}, nil, "features wait for each other: ./a, ./b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

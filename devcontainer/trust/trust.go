@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,8 @@ type Agreement struct {
 	// later version is shown as changes to this one.
 	Text   string            `json:"text"`
 	Pulled map[string]string `json:"pulled"`
+	// Sources are those of features that the person agreed to, besides the configuration's.
+	Sources []string `json:"sources,omitempty"`
 }
 
 func (s Store) name(project, file string) string {
@@ -88,21 +91,42 @@ func (s Store) Put(a Agreement) error {
 	return nil
 }
 
+// Sources are all sources of features that a person agreed to for a project.
+func (s Store) Sources(project string) ([]string, error) {
+	var out []string
+	err := s.each(func(_ string, a Agreement) error {
+		if a.Project == project {
+			out = append(out, a.Sources...)
+		}
+		return nil
+	})
+	slices.Sort(out)
+	return slices.Compact(out), err
+}
+
 // Forget removes every agreement to a project's devcontainers.
 func (s Store) Forget(project string) error {
+	return s.each(func(name string, a Agreement) error {
+		if a.Project != project && !strings.HasPrefix(a.Project, project+"/") {
+			return nil
+		}
+		return os.Remove(name)
+	})
+}
+
+// each calls do with every agreement that can be read, and its file.
+func (s Store) each(do func(name string, a Agreement) error) error {
 	names, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
 	if err != nil {
-		return fmt.Errorf("forget devcontainers: %w", err)
+		return fmt.Errorf("look through the trust in devcontainers: %w", err)
 	}
 	var errs []error
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		var a Agreement
-		if err != nil || json.Unmarshal(text, &a) != nil || a.Project != project && !strings.HasPrefix(a.Project,
-			project+"/") {
-			continue
+		if err == nil && json.Unmarshal(text, &a) == nil {
+			errs = append(errs, do(name, a))
 		}
-		errs = append(errs, os.Remove(name))
 	}
 	return errors.Join(errs...)
 }

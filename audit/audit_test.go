@@ -781,3 +781,28 @@ func put(t *testing.T, path string, text []byte) {
 		t.Fatal(err)
 	}
 }
+
+// A path that is no UTF-8 is recorded as what it is, and not as that of another file.
+func TestBytesThatAreNoText(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir, audit.Options{})
+	for name, want := range map[string]string{
+		"s\xffb": `s\xffb`, "s\ufffdb": "s\ufffdb", "\xc3": `\xc3`, "a\xff\xfe\ufffd": `a\xff\xfe` + "\ufffd", "plain": "plain",
+	} {
+		e := audit.Event{Kind: audit.FileReview, Action: "clean", Resource: name}
+		if err := l.Append(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		var last string
+		for e, err := range audit.Back(dir, audit.Filter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = e.Resource
+			break
+		}
+		if last != want {
+			t.Errorf("%q is recorded as %q, want %q", name, last, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -61,13 +62,30 @@ func digest(body []byte) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// shorten cuts every field that someone else may have written.
+// spelled is s with bytes that are no UTF-8 as Go quotes them. JSON has no such bytes: all of
+// them would be recorded as one character, and a path as that of another file.
+func spelled(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		if size := utf8.RuneLen(r); r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)) {
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		} else {
+			b.WriteString(s[i : i+size])
+		}
+	}
+	return b.String()
+}
+
+// shorten spells and cuts every field that someone else may have written.
 func shorten(e *Event, bound int) {
 	for _, s := range []*string{
 		&e.Session, &e.SessionID, &e.Project, &e.Agent, &e.Action, &e.Resource,
 		&e.Verdict, &e.Rule, &e.Reason, &e.Policy, &e.Host, &e.Via, &e.Method, &e.Path, &e.Isolation, &e.Arguments,
 	} {
-		if len(*s) > bound {
+		if *s = spelled(*s); len(*s) > bound {
 			cut := bound
 			for cut > 0 && !utf8.RuneStart((*s)[cut]) {
 				cut--

@@ -7,6 +7,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/internal/exactjson"
 	"cloister/internal/termsafe"
 	"cloister/workspace/review"
 )
@@ -22,7 +23,7 @@ func (g *guardian) getReviews(http.ResponseWriter, *http.Request) (any, error) {
 	for _, p := range all {
 		for _, e := range p.Entries {
 			if e.State == review.Waiting {
-				out = append(out, api.ReviewEntry{Path: e.Path, By: e.By, Why: e.Why, State: string(e.State), Project: p.Root})
+				out = append(out, entry(e.Path, p.Root, e))
 			}
 		}
 	}
@@ -35,13 +36,14 @@ func (g *guardian) postReview(_ http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := exactjson.Restore(&req); err != nil {
+		return nil, api.BadRequest("review: %v", err)
+	}
 	decision := review.Decision(req.Decision)
 	if decision == review.Clean {
-		return api.ReviewEntry{Path: req.Path, State: "recorded", Project: req.Project},
-			g.records.Append(r.Context(), audit.Event{
-				Kind: audit.FileReview, Action: req.Decision, Project: req.Project, Resource: req.Path,
-				Reason: "removed by cloister project clean",
-			})
+		e := audit.Event{Kind: audit.FileReview, Action: req.Decision, Project: req.Project, Resource: req.Path,
+			Reason: "removed by cloister project clean"}
+		return entry(req.Path, req.Project, review.Entry{State: "recorded"}), g.records.Append(r.Context(), e)
 	}
 	if decision.State() == "" {
 		return nil, api.BadRequest("review: %q is none of keep, revert, trust, clean", termsafe.Clip(req.Decision, 20))
@@ -60,5 +62,10 @@ func (g *guardian) postReview(_ http.ResponseWriter, r *http.Request) (any, erro
 		}
 		return nil, out
 	}
-	return api.ReviewEntry{Path: e.Path, By: e.By, Why: e.Why, State: string(e.State), Project: req.Project}, nil
+	return entry(e.Path, req.Project, e), nil
+}
+
+// entry is a change with its paths spelled: JSON has no others than UTF-8.
+func entry(path, project string, e review.Entry) api.ReviewEntry {
+	return api.ReviewEntry{Path: exactjson.Spell(path), By: e.By, Why: e.Why, State: string(e.State), Project: exactjson.Spell(project)}
 }

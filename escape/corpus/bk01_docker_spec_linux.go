@@ -29,33 +29,38 @@ func engine(w *escape.World) engineOf {
 }
 
 func (e engineOf) ask(method, path string, in, out any) error {
+	text, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	text, err = e.send(method, path, "application/json", text)
+	if err == nil && out != nil {
+		err = json.Unmarshal(text, out)
+	}
+	return err
+}
+
+func (e engineOf) send(method, path, kind string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) //nolint:forbidigo // a look of its own
 	defer cancel()
 	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", e.socket)
 	}}}
-	text, err := json.Marshal(in)
+	r, err := http.NewRequestWithContext(ctx, method, "http://engine/v1.41"+path, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://engine/v1.41"+path, bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Type", kind)
 	resp, err := c.Do(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
-	text, err = io.ReadAll(resp.Body)
+	text, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode >= http.StatusBadRequest {
 		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)
 	}
-	if err == nil && out != nil {
-		err = json.Unmarshal(text, out)
-	}
-	return err
+	return text, err
 }
 
 // created is a container as the engine tells it.

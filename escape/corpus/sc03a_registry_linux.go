@@ -136,6 +136,10 @@ func (h *hostileRegistry) look(r *ruled) []escape.Finding {
 		"link": "neither a file nor a folder", "name": "neither a file nor a folder", "device": "neither a file nor a folder",
 		"above": "outside its folder", "wrong": "", "endless": "", "away": "elsewhere03a.test", "near": "", "token": "",
 	} {
+		// Each is a container's start there, and the same program in it.
+		if r.w.Kind.Isolation == "docker" && name != "link" && name != "near" && name != "token" {
+			continue
+		}
 		if err := wants("hostile.example.com/team/" + name + ":1"); err != nil {
 			return noHost("write a devcontainer", err)
 		}
@@ -151,7 +155,9 @@ func (h *hostileRegistry) look(r *ruled) []escape.Finding {
 	for line := range strings.Lines(record.Stdout) {
 		denied = denied || strings.Contains(line, "elsewhere03a.test") && strings.Contains(line, `"verdict":"deny"`)
 	}
-	out = append(out, found("the redirect to elsewhere is in the record", denied, "%.2000s", record.Stdout))
+	if r.w.Kind.Isolation != "docker" {
+		out = append(out, found("the redirect to elsewhere is in the record", denied, "%.2000s", record.Stdout))
+	}
 	if reached := h.reached.Load(); true {
 		answer, err := http.Get(h.canary.URL)
 		if err == nil {

@@ -110,6 +110,7 @@ var packages = map[string]string{
 	"devcontainer/jsonc":        "JSON with comments, each key with its place",
 	"devcontainer/variables":    "the variables of a devcontainer, replaced",
 	"devcontainer/metadata":     "what image, features and file say, merged as specified",
+	"devcontainer/compose":      "compose files, each key with its place",
 	"devcontainer/demand":       "what a devcontainer asks for: honoured, changed or refused, and why",
 	"devcontainer/features":     "features put on an image: their order, variables and definition",
 	"devcontainer/featurestest": "features of registries for tests",

@@ -63,6 +63,8 @@ type Devcontainer struct {
 	// Dockerfile and Context are paths from the project's top.
 	Dockerfile, Context string
 	ID                  string
+	// Services are those of the compose files, of which none is started.
+	Services []demand.Service
 	// Unknown are features of sources that no one named, and Absent those of known
 	// sources that are not here.
 	Unknown []features.Ref
@@ -167,6 +169,9 @@ func (d *Devcontainer) dir() string { return path.Dir(d.File) }
 // pull reads what the file names, and all of its folder.
 func (d *Devcontainer) pull(o Options) error {
 	if err := d.source(); err != nil {
+		return err
+	}
+	if err := d.pullCompose(o); err != nil {
 		return err
 	}
 	if err := d.pullFeatures(o); err != nil {

@@ -81,6 +81,35 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
+// TestDigestNamesServices changes what compose files pull in, one thing at a time.
+func TestDigestNamesServices(t *testing.T) {
+	files := map[string]string{
+		".devcontainer.json": `{"dockerComposeFile":["a.yml","more/b.yml"],"service":"app"}`,
+		"a.yml":              "services: {app: {build: {context: img}, env_file: [.env]}}\n",
+		"more/b.yml":         "services: {db: {image: x}}\nsecrets: {s: {file: secret.txt}}\n",
+		"img/Dockerfile":     "FROM x\n", ".env": "A=b\n", "secret.txt": "s\n", "other": "o\n",
+	}
+	dir := tree(t, files)
+	first, err := read(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Kind != devcontainer.OfCompose || len(first.Services) != 2 {
+		t.Errorf("%+v", first)
+	}
+	for name, text := range files {
+		write(t, filepath.Join(dir, name), text+"\n")
+		now, err := read(dir, "")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if counts := name != "other"; counts == (now.Digest == first.Digest) {
+			t.Errorf("%s: digest changed: %v", name, !counts)
+		}
+		write(t, filepath.Join(dir, name), text)
+	}
+}
+
 // TestDigestNamesAllThatCounts changes one thing at a time.
 func TestDigestNamesAllThatCounts(t *testing.T) {
 	files := map[string]string{

@@ -161,8 +161,7 @@ func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string, a
 		return store.Get(ctx, named, a.slow)
 	}
 	if l.Kind == devcontainer.OfCompose {
-		return image.Image{}, hinted(errors.New("the services of a compose file are not started"),
-			"name an image for the agent: --image IMAGE")
+		return image.Image{}, notStarted(l)
 	}
 	if l.built() {
 		tag := l.tag()
@@ -172,6 +171,16 @@ func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string, a
 		return a.buildDevcontainer(ctx, l, store, tag)
 	}
 	return l.base(ctx, store, a.slow)
+}
+
+// notStarted is the error for services of compose files, by the place of the first.
+func notStarted(l lookedAt) error {
+	err := errors.New("the services of a compose file are not started")
+	if len(l.Services) > 0 {
+		s := l.Services[0]
+		err = fmt.Errorf("%s:%d: the service %s: %w", s.File, s.Line, s.Name, err)
+	}
+	return hinted(err, "what of it would be refused: cloister devcontainer check", "the agent alone, without them: --image IMAGE")
 }
 
 // built reports whether a devcontainer's image is made of more than a name.

@@ -2,14 +2,12 @@ package demand
 
 import "cloister/devcontainer/jsonc"
 
-const noCompose = "services of a compose file are not started yet"
-
 func compose(j *judge, m jsonc.Member) any {
-	j.of(m, Refused, noCompose, "name an image or a Dockerfile")
+	j.of(m, Refused, notStarted, "name an image or a Dockerfile")
 	return nil
 }
 
 func composePart(j *judge, m jsonc.Member) any {
-	j.of(m, Refused, noCompose, "")
+	j.of(m, Refused, notStarted, "")
 	return nil
 }

@@ -1,0 +1,385 @@
+package demand
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"cloister/devcontainer/jsonc"
+)
+
+// ComposeInput is a compose file to be judged.
+type ComposeInput struct {
+	Input
+	// Dir is the folder that its paths begin at, on this machine.
+	Dir string
+}
+
+// Service is one of a compose file.
+type Service struct {
+	Name         string
+	File         string
+	Line, Column int
+	// After are the services that it waits for.
+	After []string
+}
+
+// Compose judges a compose file: what its services ask for is refused where no cloister has
+// it, key by key. What is left is understood; no service is started by this room.
+func Compose(in ComposeInput) ([]Finding, []Service, error) {
+	j := &judge{Input: in.Input}
+	if in.Config.Kind != jsonc.Object {
+		return nil, nil, &jsonc.Error{File: in.Name, Line: in.Config.Line, Column: in.Config.Column, Msg: "it must be a mapping"}
+	}
+	var list []Service
+	for _, m := range in.Config.Members {
+		switch m.Name {
+		case "services":
+			if m.Value.Kind != jsonc.Object {
+				return nil, nil, j.shape(m, object)
+			}
+			for _, s := range m.Value.Members {
+				if s.Value.Kind != jsonc.Object && s.Value.Kind != jsonc.Null {
+					return nil, nil, &jsonc.Error{File: in.Name, Line: s.Line, Column: s.Column,
+						Msg: fmt.Sprintf("services.%s is %s, and must be a mapping", s.Name, s.Value.Kind)}
+				}
+				list = append(list, j.service(in, s))
+			}
+		case "volumes", "networks", "secrets", "configs":
+			j.resources(in, m)
+		case "version", "name":
+			j.of(m, Kept, "for the engine's own tool", "")
+		case "include":
+			j.of(m, Refused, "no other file is followed", "name it in dockerComposeFile")
+		default:
+			j.otherKey(m.Name, m)
+		}
+	}
+	return j.out.Findings, list, nil
+}
+
+// otherKey is one that no rule knows.
+func (j *judge) otherKey(key string, m jsonc.Member) {
+	if strings.HasPrefix(m.Name, "x-") {
+		return // for its readers alone
+	}
+	j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, "it is on no list of what a service may have", "")
+}
+
+const notStarted = "services of a compose file are not started yet"
+
+// service judges the keys of one.
+func (j *judge) service(in ComposeInput, s jsonc.Member) Service {
+	out := Service{Name: s.Name, File: j.Name, Line: s.Line, Column: s.Column}
+	at := "services." + s.Name
+	j.find(at, s.Line, s.Column, s.Value.Brief(), Refused, notStarted, "an agent starts without them: --image IMAGE")
+	for _, m := range s.Value.Members {
+		key := at + "." + m.Name
+		if why := forbidden[m.Name]; why != "" {
+			if m.Value.Kind == jsonc.Bool && !m.Value.Bool {
+				j.find(key, m.Line, m.Column, m.Value.Brief(), Kept, "no cloister has it", "")
+				continue
+			}
+			for n, v := range items(m.Value) {
+				name := key
+				if m.Value.Kind == jsonc.Array {
+					name = indexed(key, n)
+				}
+				j.item(name, v, Refused, why, "")
+			}
+			continue
+		}
+		switch m.Name {
+		case "volumes":
+			for n, v := range items(m.Value) {
+				o, reason, hint := j.serviceMount(in, v)
+				j.item(indexed(key, n), v, o, reason, hint)
+			}
+		case "build":
+			j.serviceBuild(in, key, m.Value)
+		case "network_mode", "pid", "ipc", "uts", "userns_mode", "cgroup":
+			j.namespace(key, m)
+		case "security_opt":
+			for n, v := range items(m.Value) {
+				if o, reason := Refused, "a cloister's filter of system calls and its confinement are its own"; !strings.HasPrefix(v.Text,
+					"no-new-privileges") {
+					j.item(indexed(key, n), v, o, reason, "")
+				}
+			}
+		case "environment":
+			j.serviceEnvironment(key, m.Value)
+		case "env_file":
+			for n, v := range items(m.Value) {
+				j.projectFile(in, indexed(key, n), pathOf(v), v)
+			}
+		case "ports":
+			for n, v := range items(m.Value) {
+				j.item(indexed(key, n), v, Changed, "a service's port is reached inside; on this machine a person opens it", "open it: -p PORT")
+			}
+		case "deploy":
+			j.deploy(key, m.Value)
+		case "post_start", "pre_stop":
+			for n, v := range items(m.Value) {
+				if p, ok := v.Get("privileged"); ok && (p.Kind != jsonc.Bool || p.Bool) {
+					j.item(indexed(key, n)+".privileged", p, Refused, "it would have every power over this machine", "")
+				}
+			}
+		case "depends_on":
+			out.After = namesOf(m.Value)
+		default:
+			if !slices.Contains(understood, m.Name) {
+				j.otherKey(key, m)
+			}
+		}
+	}
+	return out
+}
+
+// forbidden are keys of which nothing is left, whatever their value, but for false.
+var forbidden = map[string]string{
+	"privileged":          "it would have every power over this machine",
+	"cap_add":             "nothing inside has a capability of the kernel's",
+	"devices":             "no cloister has a device of this machine",
+	"device_cgroup_rules": "no cloister has a device of this machine",
+	"gpus":                "no cloister has a device of this machine",
+	"blkio_config":        "it names devices of this machine",
+	"sysctls":             "settings of the kernel are the cloister's own",
+	"cgroup_parent":       "a cloister's control groups are its own",
+	"runtime":             "what runs a container is this machine's to say",
+	"volumes_from":        "folders of other containers are none of the project's",
+	"external_links":      "other containers are none of the project's",
+	"extra_hosts":         "names lead where the guardian says",
+	"dns":                 "names lead where the guardian says",
+	"dns_search":          "names lead where the guardian says",
+	"dns_opt":             "names lead where the guardian says",
+	"extends":             "no other file is followed",
+	"use_api_socket":      "the engine's socket is this machine's root",
+	"provider":            "it is a program of this machine",
+	"credential_spec":     "it is a credential of this machine",
+	"logging":             "what is written goes to the cloister's log, and nowhere else",
+	"group_add":           "nothing inside is in a group of this machine",
+	"isolation":           "how the enclosure is built is a person's to say",
+	"models":              "no model is started",
+	"label_file":          "no other file is followed",
+	"storage_opt":         "how the enclosure is built is a person's to say",
+	"oom_score_adj":       "limits are the cloister's own",
+	"oom_kill_disable":    "limits are the cloister's own",
+}
+
+// understood are keys that ask for nothing beyond a cloister's own.
+var understood = []string{
+	"image", "command", "entrypoint", "working_dir", "user", "hostname", "domainname", "container_name", "healthcheck",
+	"restart", "init", "tty", "stdin_open", "read_only", "tmpfs", "shm_size", "ulimits", "mem_limit", "mem_reservation",
+	"memswap_limit", "mem_swappiness", "cpus", "cpu_shares", "cpu_quota", "cpu_period", "cpu_count", "cpu_percent", "cpuset",
+	"pids_limit", "cap_drop", "labels", "annotations", "expose", "networks", "links", "profiles", "platform", "pull_policy",
+	"pull_refresh_after", "scale", "stop_signal", "stop_grace_period", "mac_address", "attach", "develop", "secrets", "configs",
+}
+
+// namespace judges what a service would share.
+func (j *judge) namespace(key string, m jsonc.Member) {
+	v := m.Value.Text
+	switch {
+	case m.Name == "network_mode" && (v == "none" || strings.HasPrefix(v, "service:") || v == "bridge"):
+		j.find(key, m.Line, m.Column, v, Changed, "the network is the cloister's own", "")
+	case m.Name == "ipc" && (v == "private" || v == "none"), m.Name == "cgroup" && v == "private":
+	default:
+		why := "it would be shared with this machine, or with what is not the project's"
+		if m.Name == "network_mode" {
+			why = "the network is the guardian's"
+		}
+		j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, why, "")
+	}
+}
+
+// serviceMount judges a mount in compose's short or long form.
+func (j *judge) serviceMount(in ComposeInput, v jsonc.Value) (Outcome, string, string) {
+	f := map[string]string{}
+	if v.Kind == jsonc.Object {
+		for _, m := range v.Members {
+			f[m.Name] = m.Value.Text
+		}
+	} else {
+		parts := strings.SplitN(v.Text, ":", 3)
+		if len(parts) == 1 {
+			f["type"], f["target"] = "volume", parts[0]
+		} else if f["source"], f["target"] = parts[0], parts[1]; strings.ContainsAny(parts[0][:min(1, len(parts[0]))], "/.~$") {
+			f["type"] = "bind"
+		} else {
+			f["type"] = "volume"
+		}
+	}
+	source := f["source"]
+	switch f["type"] {
+	case "volume":
+		if source != "" && !volumeName(source) {
+			return Refused, "a volume's name is letters, digits, _, . and -", ""
+		}
+		return Changed, "a volume is kept for this project alone", ""
+	case "tmpfs":
+		return Kept, "a folder in memory", ""
+	case "bind":
+		if strings.ContainsAny(source, "$~") {
+			return Refused, "its source depends on this machine", "write the project's folder: ./FOLDER"
+		}
+		if !path.IsAbs(source) {
+			source = path.Join(in.Dir, source)
+		}
+		o, reason, hint := j.bind(path.Clean(source), f["target"])
+		if o == Changed {
+			reason = "a folder of the project"
+		}
+		return o, reason, hint
+	}
+	return Refused, fmt.Sprintf("a mount of type %q is none that a cloister has", f["type"]), ""
+}
+
+// serviceBuild judges how the image of a service is built.
+func (j *judge) serviceBuild(in ComposeInput, key string, v jsonc.Value) {
+	if v.Kind == jsonc.String {
+		j.projectFile(in, key, v.Text, v)
+		return
+	}
+	for _, m := range v.Members {
+		at := key + "." + m.Name
+		switch m.Name {
+		case "context":
+			j.projectFile(in, at, m.Value.Text, m.Value)
+		case "dockerfile":
+			context, _ := v.Get("context")
+			j.projectFile(in, at, path.Join(context.Text, m.Value.Text), m.Value)
+		case "dockerfile_inline", "args", "target", "labels", "tags", "platforms", "shm_size", "pull", "no_cache":
+		default:
+			j.find(at, m.Line, m.Column, m.Value.Brief(), Refused, "the flags of a build are the cloister's own", "")
+		}
+	}
+}
+
+// projectFile judges a path that must be in the project.
+func (j *judge) projectFile(in ComposeInput, key, named string, v jsonc.Value) {
+	at := named
+	if !path.IsAbs(at) {
+		at = path.Join(in.Dir, at)
+	}
+	switch {
+	case strings.ContainsAny(named, "$~"):
+		j.item(key, v, Refused, "its place depends on this machine", "")
+	case strings.Contains(named, "://") || strings.HasPrefix(named, "git@"):
+		j.item(key, v, Refused, "an address is fetched by nobody", "")
+	case !below(at, j.Project):
+		j.item(key, v, Refused, "it is outside the project", "")
+	}
+}
+
+// pathOf is the path of an env_file, in either form.
+func pathOf(v jsonc.Value) string {
+	if p, ok := v.Get("path"); ok {
+		return p.Text
+	}
+	return v.Text
+}
+
+// serviceEnvironment judges the variables of a service: those without a value would be
+// this machine's.
+func (j *judge) serviceEnvironment(key string, v jsonc.Value) {
+	one := func(name string, v jsonc.Value, set bool, text string) {
+		if !set || strings.Contains(strings.ReplaceAll(text, "$$", ""), "$") {
+			j.item(key+"."+name, v, Refused, "a variable of this machine reaches the inside only by a person's word", "give it: -e "+name)
+		}
+	}
+	for _, m := range v.Members {
+		one(m.Name, m.Value, m.Value.Kind != jsonc.Null, m.Value.Text)
+	}
+	for _, v := range v.Items {
+		name, text, set := strings.Cut(v.Text, "=")
+		one(name, v, set, text)
+	}
+}
+
+// deploy judges where and how a service would be placed: devices are named in it too.
+func (j *judge) deploy(key string, v jsonc.Value) {
+	for _, m := range v.Members {
+		if m.Name != "resources" {
+			continue
+		}
+		for _, r := range m.Value.Members {
+			for _, what := range []string{"devices", "generic_resources"} {
+				if d, ok := r.Value.Get(what); ok {
+					j.item(key+".resources."+r.Name+"."+what, d, Refused, forbidden["devices"], "")
+				}
+			}
+		}
+	}
+}
+
+// resources judges what services share: volumes, networks, secrets and configs.
+func (j *judge) resources(in ComposeInput, top jsonc.Member) {
+	for _, r := range top.Value.Members {
+		at := top.Name + "." + r.Name
+		for _, m := range r.Value.Members {
+			key := at + "." + m.Name
+			switch m.Name {
+			case "external":
+				if m.Value.Kind != jsonc.Bool || m.Value.Bool {
+					j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, "what is not the project's own is none of its services'", "")
+				}
+			case "driver":
+				if !slices.Contains([]string{"local", "bridge", "default"}, m.Value.Text) {
+					j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, "it would be another way to this machine, or past the guardian", "")
+				}
+			case "driver_opts", "ipam", "environment", "template_driver":
+				j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, "it would be another way to this machine, or past the guardian", "")
+			case "file":
+				j.projectFile(in, key, m.Value.Text, m.Value)
+			case "name", "labels", "internal", "attachable", "enable_ipv6", "enable_ipv4", "content":
+			default:
+				j.otherKey(key, m)
+			}
+		}
+	}
+}
+
+// namesOf are the names of a list, or the keys of an object.
+func namesOf(v jsonc.Value) []string {
+	var out []string
+	for _, m := range v.Members {
+		out = append(out, m.Name)
+	}
+	for _, i := range v.Items {
+		out = append(out, i.Text)
+	}
+	return out
+}
+
+// ReferredTo are the files of the project that a compose file names.
+func ReferredTo(config jsonc.Value) []string {
+	var out []string
+	services, _ := config.Get("services")
+	for _, s := range services.Members {
+		env, _ := s.Value.Get("env_file")
+		for _, v := range items(env) {
+			out = append(out, pathOf(v))
+		}
+		build, _ := s.Value.Get("build")
+		context, _ := build.Get("context")
+		if build.Kind == jsonc.String {
+			context = build
+		}
+		file := "Dockerfile"
+		if d, ok := build.Get("dockerfile"); ok {
+			file = d.Text
+		}
+		if build.Kind != jsonc.Null {
+			out = append(out, path.Join(context.Text, file))
+		}
+	}
+	for _, kind := range []string{"secrets", "configs"} {
+		list, _ := config.Get(kind)
+		for _, r := range list.Members {
+			if f, ok := r.Value.Get("file"); ok {
+				out = append(out, f.Text)
+			}
+		}
+	}
+	return slices.DeleteFunc(out, func(p string) bool { return p == "" || strings.ContainsAny(p, "$~:") })
+}

@@ -50,7 +50,8 @@ func (d *Devcontainer) registered(o Options) func(id string) (demand.Outcome, st
 		if !ref.Among(o.Sources) {
 			d.Unknown = append(d.Unknown, ref)
 			return demand.Refused, "its source " + ref.Source() + " is none that you named",
-				"cloister devcontainer trust asks at a terminal; or config.yaml: devcontainer: {features: [\"" + ref.Source() + "/*\"]}"
+				"cloister devcontainer trust asks at a terminal; or config.yaml: devcontainer: {features: [\"" +
+					ref.Source() + "/*\"]}"
 		}
 		digest, pinned := d.lock.Digest(id)
 		if !pinned {

@@ -63,7 +63,9 @@ func (a *app) completeDevcontainers(*cobra.Command, []string, string) ([]string,
 }
 
 // readDevcontainer reads the devcontainer of a project, with the variables that -e gives.
-func (a *app) readDevcontainer(p workspace.Project, path string, f devcontainerFlags) (*devcontainer.Devcontainer, error) {
+func (a *app) readDevcontainer(
+	p workspace.Project, path string, f devcontainerFlags,
+) (*devcontainer.Devcontainer, error) {
 	o, err := a.devcontainerOptions(p, path, f)
 	if err != nil {
 		return nil, err

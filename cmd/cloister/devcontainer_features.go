@@ -47,8 +47,8 @@ func (a *app) askSources(unknown []features.Ref) ([]string, error) {
 	var agreed []string
 	for _, s := range sources {
 		list := slices.Compact(slices.Sorted(slices.Values(by[s])))
-		yes, err := a.agrees(fmt.Sprintf("Features of %s are of a source that you did not name: %s.\nFetch them from there?", s,
-			strings.Join(list, ", ")))
+		yes, err := a.agrees("Features of " + s + " are of a source that you did not name: " + strings.Join(list, ", ") +
+			".\nFetch them from there?")
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,8 @@ func (a *app) withFeatures(ctx context.Context, f devcontainerFlags, l lookedAt,
 		pinned := features.Lock{}
 		for _, one := range l.Absent {
 			if one.Digest == "" && !pin {
-				return l, hinted(fmt.Errorf("the feature %s is pinned to no digest", one.ID), "agree to it: cloister devcontainer trust")
+				err := fmt.Errorf("the feature %s is pinned to no digest", one.ID)
+				return l, hinted(err, "agree to it: cloister devcontainer trust")
 			}
 			entry, err := a.fetchFeature(ctx, store, l.project, one)
 			if err != nil {
@@ -113,7 +114,9 @@ func (a *app) withFeatures(ctx context.Context, f devcontainerFlags, l lookedAt,
 
 // fetchFeature gets a feature in a cloister of its own, which reaches its registry, and
 // keeps it.
-func (a *app) fetchFeature(ctx context.Context, store features.Store, p workspace.Project, one devcontainer.Absent) (features.Locked, error) {
+func (a *app) fetchFeature(
+	ctx context.Context, store features.Store, p workspace.Project, one devcontainer.Absent,
+) (features.Locked, error) {
 	var none features.Locked
 	ref, err := features.ParseRef(one.ID)
 	if err != nil {
@@ -125,7 +128,8 @@ func (a *app) fetchFeature(ctx context.Context, store features.Store, p workspac
 	}
 	a.slow("fetching " + at)
 	out, err := a.selfInside(ctx, []string{
-		"--project", string(p.Root), "--devcontainer=none", "--mode", "enforce", "--name", "feature-" + strconv.Itoa(os.Getpid()), "--allow", ref.Registry(),
+		"--project", string(p.Root), "--devcontainer=none", "--mode", "enforce",
+		"--name", "feature-" + strconv.Itoa(os.Getpid()), "--allow", ref.Registry(),
 	}, pull.Most, pull.Name, at)
 	var answer pull.Answer
 	if err != nil {

@@ -180,7 +180,8 @@ func notStarted(l lookedAt) error {
 		s := l.Services[0]
 		err = fmt.Errorf("%s:%d: the service %s: %w", s.File, s.Line, s.Name, err)
 	}
-	return hinted(err, "what of it would be refused: cloister devcontainer check", "the agent alone, without them: --image IMAGE")
+	return hinted(err, "what of it would be refused: cloister devcontainer check",
+		"the agent alone, without them: --image IMAGE")
 }
 
 // built reports whether a devcontainer's image is made of more than a name.

@@ -90,7 +90,8 @@ func (a *app) initDevcontainer(dir, name string) error {
 	}
 	file, err := devcontainer.WriteOwn(root, text)
 	if errors.Is(err, fs.ErrExist) {
-		return hinted(fmt.Errorf("init: %s is there already", filepath.Join(root, file)), "edit it, or move it away first")
+		return hinted(fmt.Errorf("init: %s is there already", filepath.Join(root, file)),
+			"edit it, or move it away first")
 	}
 	if err != nil {
 		return fmt.Errorf("init: write %s: %w", filepath.Join(root, file), err)
@@ -98,7 +99,8 @@ func (a *app) initDevcontainer(dir, name string) error {
 	a.line("%s", filepath.Join(root, file))
 	a.notice("template %s%s", t.Name, why)
 	a.notice("hint: look at it, then agree: cloister devcontainer trust")
-	a.notice("hint: then it is used by: cloister start --devcontainer; always, by defaults: {devcontainer: auto} in config.yaml")
+	a.notice("hint: then: cloister start --devcontainer")
+	a.notice("hint: without the flag, by config.yaml: defaults: {devcontainer: auto}")
 	return nil
 }
 

@@ -223,7 +223,8 @@ func (r *reader) members(v *jsonc.Value, values []*ast.MappingValueNode, depth i
 		if slices.ContainsFunc(v.Members, func(o jsonc.Member) bool { return o.Name == name }) {
 			return r.bad(tk, fmt.Sprintf("the key %q stands twice", name))
 		}
-		v.Members = append(v.Members, jsonc.Member{Name: name, Line: tk.Position.Line, Column: tk.Position.Column, Value: one})
+		at := tk.Position
+		v.Members = append(v.Members, jsonc.Member{Name: name, Line: at.Line, Column: at.Column, Value: one})
 	}
 	for _, m := range merged {
 		if !slices.ContainsFunc(v.Members, func(o jsonc.Member) bool { return o.Name == m.Name }) {

@@ -152,7 +152,7 @@ func (j *judge) replaced(m jsonc.Member) (jsonc.Member, error) {
 	for _, name := range variables.Local(m.Value.Any()) {
 		if j.Given != nil && !j.Given(name) {
 			j.find(m.Name, m.Line, m.Column, "${localEnv:"+name+"}", Changed,
-				"a variable of this machine reaches the inside only by a person's word; it is empty, or its default",
+				byName+"; it is empty, or its default",
 				"give it: -e "+name)
 		}
 	}

@@ -190,7 +190,7 @@ func forwardPorts(j *judge, m jsonc.Member) any {
 			j.item(key, v, Refused, "it is no port", "")
 			continue
 		case host != "localhost":
-			j.item(key, v, Changed, "a service's port is reached inside; on this machine a person opens it", "open it: -p PORT")
+			j.item(key, v, Changed, servicePort, "open it: -p PORT")
 		case p < 1024:
 			j.item(key, v, Refused, "ports below 1024 of this machine are a person's to open", "open it: -p "+number)
 			continue

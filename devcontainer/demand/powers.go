@@ -34,7 +34,7 @@ func securityOpt(j *judge, m jsonc.Member) any {
 			j.item(indexed(m.Name, n), v, Honoured, "every cloister has it", "")
 			kept = append(kept, v.Text)
 		default:
-			j.item(indexed(m.Name, n), v, Refused, "a cloister's filter of system calls and its confinement are its own", "")
+			j.item(indexed(m.Name, n), v, Refused, ownFilter, "")
 		}
 	}
 	return kept

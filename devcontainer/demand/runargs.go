@@ -33,7 +33,7 @@ func arguments() map[string]argument {
 			Honoured, "the system inside is read-only", ""},
 		"--privileged":   {false, Refused, "it would have every power over this machine", ""},
 		"--cap-add":      {true, Refused, "nothing inside has a capability of the kernel's", ""},
-		"--security-opt": {true, Refused, "a cloister's filter of system calls and its confinement are its own", ""},
+		"--security-opt": {true, Refused, ownFilter, ""},
 		"--volume":       {true, Refused, expose, "show it: --expose PATH:ro"}, "--mount": {true, Refused, expose,
 			"show it: --expose PATH:ro"},
 		"--volumes-from": {true, Refused, expose, ""}, "--env-file": {true, Refused,

@@ -30,7 +30,8 @@ type Service struct {
 func Compose(in ComposeInput) ([]Finding, []Service, error) {
 	j := &judge{Input: in.Input}
 	if in.Config.Kind != jsonc.Object {
-		return nil, nil, &jsonc.Error{File: in.Name, Line: in.Config.Line, Column: in.Config.Column, Msg: "it must be a mapping"}
+		return nil, nil, &jsonc.Error{File: in.Name, Line: in.Config.Line, Column: in.Config.Column,
+			Msg: "it must be a mapping"}
 	}
 	var list []Service
 	for _, m := range in.Config.Members {
@@ -67,6 +68,14 @@ func (j *judge) otherKey(key string, m jsonc.Member) {
 	j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, "it is on no list of what a service may have", "")
 }
 
+// Reasons that several keys have.
+const (
+	ownFilter   = "a cloister's filter of system calls and its confinement are its own"
+	servicePort = "a service's port is reached inside; on this machine a person opens it"
+	anotherWay  = "it would be another way to this machine, or past the guardian"
+	byName      = "a variable of this machine reaches the inside only by a person's word"
+)
+
 const notStarted = "services of a compose file are not started yet"
 
 // service judges the keys of one.
@@ -102,9 +111,8 @@ func (j *judge) service(in ComposeInput, s jsonc.Member) Service {
 			j.namespace(key, m)
 		case "security_opt":
 			for n, v := range items(m.Value) {
-				if o, reason := Refused, "a cloister's filter of system calls and its confinement are its own"; !strings.HasPrefix(v.Text,
-					"no-new-privileges") {
-					j.item(indexed(key, n), v, o, reason, "")
+				if !strings.HasPrefix(v.Text, "no-new-privileges") {
+					j.item(indexed(key, n), v, Refused, ownFilter, "")
 				}
 			}
 		case "environment":
@@ -115,7 +123,7 @@ func (j *judge) service(in ComposeInput, s jsonc.Member) Service {
 			}
 		case "ports":
 			for n, v := range items(m.Value) {
-				j.item(indexed(key, n), v, Changed, "a service's port is reached inside; on this machine a person opens it", "open it: -p PORT")
+				j.item(indexed(key, n), v, Changed, servicePort, "open it: -p PORT")
 			}
 		case "deploy":
 			j.deploy(key, m.Value)
@@ -172,8 +180,9 @@ var understood = []string{
 	"image", "command", "entrypoint", "working_dir", "user", "hostname", "domainname", "container_name", "healthcheck",
 	"restart", "init", "tty", "stdin_open", "read_only", "tmpfs", "shm_size", "ulimits", "mem_limit", "mem_reservation",
 	"memswap_limit", "mem_swappiness", "cpus", "cpu_shares", "cpu_quota", "cpu_period", "cpu_count", "cpu_percent", "cpuset",
-	"pids_limit", "cap_drop", "labels", "annotations", "expose", "networks", "links", "profiles", "platform", "pull_policy",
-	"pull_refresh_after", "scale", "stop_signal", "stop_grace_period", "mac_address", "attach", "develop", "secrets", "configs",
+	"pids_limit", "cap_drop", "labels", "annotations", "expose", "networks", "links", "profiles", "platform",
+	"pull_policy", "pull_refresh_after", "scale", "stop_signal", "stop_grace_period", "mac_address", "attach", "develop",
+	"secrets", "configs",
 }
 
 // namespace judges what a service would share.
@@ -201,12 +210,12 @@ func (j *judge) serviceMount(in ComposeInput, v jsonc.Value) (Outcome, string, s
 		}
 	} else {
 		parts := strings.SplitN(v.Text, ":", 3)
-		if len(parts) == 1 {
-			f["type"], f["target"] = "volume", parts[0]
-		} else if f["source"], f["target"] = parts[0], parts[1]; strings.ContainsAny(parts[0][:min(1, len(parts[0]))], "/.~$") {
+		f["type"], f["target"] = "volume", parts[len(parts)-1]
+		if len(parts) > 1 {
+			f["source"], f["target"] = parts[0], parts[1]
+		}
+		if s := f["source"]; s != "" && strings.ContainsAny(s[:1], "/.~$") {
 			f["type"] = "bind"
-		} else {
-			f["type"] = "volume"
 		}
 	}
 	source := f["source"]
@@ -284,7 +293,7 @@ func pathOf(v jsonc.Value) string {
 func (j *judge) serviceEnvironment(key string, v jsonc.Value) {
 	one := func(name string, v jsonc.Value, set bool, text string) {
 		if !set || strings.Contains(strings.ReplaceAll(text, "$$", ""), "$") {
-			j.item(key+"."+name, v, Refused, "a variable of this machine reaches the inside only by a person's word", "give it: -e "+name)
+			j.item(key+"."+name, v, Refused, byName, "give it: -e "+name)
 		}
 	}
 	for _, m := range v.Members {
@@ -321,14 +330,15 @@ func (j *judge) resources(in ComposeInput, top jsonc.Member) {
 			switch m.Name {
 			case "external":
 				if m.Value.Kind != jsonc.Bool || m.Value.Bool {
-					j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, "what is not the project's own is none of its services'", "")
+					const why = "what is not the project's own is none of its services'"
+					j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, why, "")
 				}
 			case "driver":
 				if !slices.Contains([]string{"local", "bridge", "default"}, m.Value.Text) {
-					j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, "it would be another way to this machine, or past the guardian", "")
+					j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, anotherWay, "")
 				}
 			case "driver_opts", "ipam", "environment", "template_driver":
-				j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, "it would be another way to this machine, or past the guardian", "")
+				j.find(key, m.Line, m.Column, m.Value.Brief(), Refused, anotherWay, "")
 			case "file":
 				j.projectFile(in, key, m.Value.Text, m.Value)
 			case "name", "labels", "internal", "attachable", "enable_ipv6", "enable_ipv4", "content":

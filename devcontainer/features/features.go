@@ -99,7 +99,8 @@ func Order(list []Feature, override []string) ([]Feature, error) {
 func waits(f Feature, rest []Feature) bool {
 	first := before(f)
 	return slices.ContainsFunc(rest, func(other Feature) bool {
-		return other.ID != f.ID && slices.ContainsFunc(other.names(), func(n string) bool { return slices.Contains(first, n) })
+		isFirst := func(name string) bool { return slices.Contains(first, name) }
+		return other.ID != f.ID && slices.ContainsFunc(other.names(), isFirst)
 	})
 }
 

@@ -36,8 +36,8 @@ func ReadLock(name string, text []byte) (Lock, error) {
 			continue // an archive by its address, or one that this devcontainer does not have
 		}
 		if !digestName().MatchString(one.Integrity) || one.Resolved != ref.At(one.Integrity) {
-			return nil, fmt.Errorf("read %s: features.%s: %s with the integrity %q is not the feature in one digest", name, id,
-				one.Resolved, one.Integrity)
+			return nil, fmt.Errorf("read %s: features.%s: %s with the integrity %q is not the feature in one digest",
+				name, id, one.Resolved, one.Integrity)
 		}
 		if ref.Pinned() && ref.Version != one.Integrity {
 			return nil, fmt.Errorf("read %s: features.%s: it is another digest than the one in its name", name, id)

@@ -81,7 +81,8 @@ func (p Packed) Files(digest string) ([]File, error) {
 		return nil, err
 	}
 	if l := m.Layers[0]; int64(len(p.Layer)) != l.Size || Digest(p.Layer) != l.Digest {
-		return nil, fmt.Errorf("its archive is %d bytes with %s, not %d with %s", len(p.Layer), Digest(p.Layer), l.Size, l.Digest)
+		return nil, fmt.Errorf("its archive is %d bytes with %s, not %d with %s",
+			len(p.Layer), Digest(p.Layer), l.Size, l.Digest)
 	}
 	return unpack(p.Layer)
 }

@@ -48,10 +48,14 @@ func PackAs(headers []tar.Header, files map[string]string) (features.Packed, err
 
 // Named is an archive with a manifest that names it.
 func Named(layer []byte) (features.Packed, error) {
-	config := map[string]any{"mediaType": "application/vnd.devcontainers", "digest": features.Digest([]byte("{}")), "size": 2}
+	config := map[string]any{
+		"mediaType": "application/vnd.devcontainers", "digest": features.Digest([]byte("{}")), "size": 2,
+	}
 	manifest, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config,
-		"layers": []any{map[string]any{"mediaType": features.LayerType, "digest": features.Digest(layer), "size": len(layer)}},
+		"layers": []any{map[string]any{
+			"mediaType": features.LayerType, "digest": features.Digest(layer), "size": len(layer),
+		}},
 	})
 	return features.Packed{Manifest: manifest, Layer: layer}, err
 }
@@ -80,6 +84,6 @@ func Push(ctx context.Context, server *httptest.Server, feature string, p featur
 			return "", err
 		}
 	}
-	return features.Digest(p.Manifest), send(http.MethodPut, "/manifests/"+tag, "application/vnd.oci.image.manifest.v1+json",
-		p.Manifest)
+	const kind = "application/vnd.oci.image.manifest.v1+json"
+	return features.Digest(p.Manifest), send(http.MethodPut, "/manifests/"+tag, kind, p.Manifest)
 }

@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // PathState takes records of what is done to kept workspaces.
 const PathState = "/v1/state"
 
@@ -11,4 +13,85 @@ type StateRecord struct {
 	Resource string `json:"resource"`         // what it is done to: a checkpoint, a path, names
 	Reason   string `json:"reason,omitempty"` // in words
 	Digest   string `json:"digest,omitempty"` // of the checkpoint's layer
+}
+
+// PathWorkspaces lists kept workspaces; each has routes of its own below.
+const PathWorkspaces = "/v1/workspaces"
+
+// Change is one path that a kept workspace has otherwise than the project.
+type Change struct {
+	Path    string `json:"path"`
+	Change  string `json:"change"` // added|modified|deleted|renamed|mode
+	From    string `json:"from"`   // the path before, of renamed
+	Kind    string `json:"kind"`   // file|dir|link|special
+	Size    int64  `json:"size"`   // in bytes
+	AutoRun bool   `json:"autorun"`
+}
+
+// Checkpoint is one kept moment of a workspace.
+type Checkpoint struct {
+	ID       string    `json:"id"`
+	Cloister string    `json:"cloister"`
+	Time     time.Time `json:"time"`
+	Message  string    `json:"message"`
+	Parent   string    `json:"parent"`
+	Bytes    int64     `json:"bytes"` // of the files that it added
+	Memory   bool      `json:"memory"`
+	Auto     bool      `json:"auto"`
+}
+
+// Fork is one new workspace.
+type Fork struct {
+	Name       string `json:"name"`
+	Parent     string `json:"parent"`
+	Checkpoint string `json:"checkpoint"`
+}
+
+// Workspace is a kept workspace with its checkpoints, the oldest first.
+type Workspace struct {
+	Name        string       `json:"name"`
+	Project     string       `json:"project"`
+	Agent       string       `json:"agent,omitempty"`
+	Running     bool         `json:"running"`
+	Busy        bool         `json:"busy"`              // a command changes it right now: the rest is not known
+	Head        string       `json:"head"`              // the checkpoint that it goes on from
+	Parent      string       `json:"parent,omitempty"`  // NAME@CHECKPOINT of a fork
+	Applied     []string     `json:"applied"`           // what was applied and not undone, the newest first
+	Problem     string       `json:"problem,omitempty"` // why it cannot be read
+	Checkpoints []Checkpoint `json:"checkpoints"`
+}
+
+// WorkspaceDiff is what a workspace, or a checkpoint of it, has otherwise than the project.
+type WorkspaceDiff struct {
+	Changes   []Change  `json:"changes"`
+	More      int       `json:"more"`      // changes beyond those listed
+	Conflicts []Because `json:"conflicts"` // what the project changed meanwhile
+	Held      []Because `json:"held"`      // what an apply brings over with a word alone
+	Digest    string    `json:"digest"`    // of all the changes, for an apply
+	Patch     string    `json:"patch"`     // of the path that was asked for
+	Cut       bool      `json:"cut"`       // the patch is longer than what is shown
+}
+
+// Because is a path with a reason.
+type Because struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// WorkspaceAct is what a person wants done to a kept workspace: checkpoint, restore, fork,
+// apply or undo.
+type WorkspaceAct struct {
+	Checkpoint string `json:"checkpoint,omitempty"` // restore, fork, apply: the moment; "" is now
+	Message    string `json:"message,omitempty"`    // checkpoint: what it is; undo: which apply
+	Count      int    `json:"count,omitempty"`      // fork: how many; 0 is one
+	Digest     string `json:"digest,omitempty"`     // apply: of what was shown
+	AutoRun    bool   `json:"autorun,omitempty"`    // apply: also what programs of the host run or obey
+}
+
+// WorkspaceActed says what was done.
+type WorkspaceActed struct {
+	Said       string      `json:"said"`
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"` // the one made; of a restore the one from before it
+	Forks      []Fork      `json:"forks,omitempty"`
+	Changes    []Change    `json:"changes,omitempty"` // what an apply brought over
 }

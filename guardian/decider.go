@@ -143,7 +143,8 @@ func verdict(r court.Ruling) egress.Verdict {
 func (l *live) count(q egress.Query, r court.Ruling, inspected bool) {
 	switch {
 	case r.Allowed():
-		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !r.Inspect && !inspected && (r.Protocol == "" || q.Login != nil) {
+		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !r.Inspect && !inspected &&
+			(r.Protocol == "" || q.Login != nil) {
 			l.Tally.Allowed(q.Authority.Host())
 		}
 		return
@@ -254,7 +255,9 @@ func (l *live) Refused(f egress.Flow) error {
 	e.Action, e.Verdict, e.Suppressed = "refuse", policy.Deny.String(), f.Further
 	noBytes(&e)
 	err := l.Records.Append(context.WithoutCancel(l.ctx), e)
-	r := api.Refusal{Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason, Rule: f.Rule, Place: f.Place, Hints: f.Hints}
+	r := api.Refusal{
+		Host: e.Host, Port: int(e.Port), Effect: "deny", Reason: f.Reason, Rule: f.Rule, Place: f.Place, Hints: f.Hints,
+	}
 	if r.Host == "" {
 		r.Host = f.Detail
 	}

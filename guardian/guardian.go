@@ -42,6 +42,7 @@ import (
 	"cloister/guardian/process"
 	"cloister/guardian/sealed"
 	"cloister/guardian/sessionctx"
+	"cloister/guardian/workspaces"
 	"cloister/internal/budget"
 	"cloister/internal/xdg"
 	"cloister/mcp"
@@ -172,9 +173,10 @@ type guardian struct {
 	ctx  context.Context // ends when the guardian does
 	stop context.CancelCauseFunc
 
-	window   window // where browsers come in, once somebody asked for it
-	commands *commands.List
-	own      sync.Map // pids of shims and probes that the guardian started
+	window     window // where browsers come in, once somebody asked for it
+	commands   *commands.List
+	workspaces *workspaces.Room
+	own        sync.Map // pids of shims and probes that the guardian started
 
 	// reloading is held for writing by a reload, for reading while a session
 	// opens: each session has either the old policy and is in live when the
@@ -185,7 +187,7 @@ type guardian struct {
 	live    map[string]*live // by session ID
 	closing bool
 	links   sync.WaitGroup // one for each link that is served
-	aside   sync.WaitGroup // what nobody waits for before the end
+	aside   sync.WaitGroup // what is not waited for before the end
 	used    atomic.Int64   // the last request or end of a session, as time since the start: clocks are set
 }
 
@@ -271,6 +273,9 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		return nil, errors.Join(err, records.Close())
 	}
 	g.sessions = registry
+	g.workspaces = &workspaces.Room{
+		Data: o.Dirs.Data, Audit: AuditDir(o.Dirs), Record: g.recordState, Process: g.firstProcess,
+	}
 	if note != "" {
 		g.notice(note)
 	}

@@ -17,6 +17,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/egress"
+	"cloister/guardian/apierror"
 	"cloister/guardian/hostcommands"
 	"cloister/guardian/mcpservice"
 	"cloister/guardian/process"
@@ -135,7 +136,7 @@ func (l *live) listen() (*api.SessionEnd, error) {
 			return frame.End, nil
 		}
 		if err := l.handle(frame); err != nil {
-			_ = l.send(api.Frame{Type: api.FrameError, Error: refusal(err)})
+			_ = l.send(api.Frame{Type: api.FrameError, Error: apierror.Of(err)})
 			return nil, err
 		}
 	}
@@ -414,7 +415,8 @@ func (l *live) over(ctx context.Context, event session.Event, action, reason str
 	e := l.Event()
 	e.Kind, e.Action, e.ExitStatus, e.DurationMS = audit.SessionStop, action, status, &ms
 	e.Resource = l.Info.Project
-	e.Reason = strings.TrimPrefix(fmt.Sprintf("%s; %d allowed, %d asked, %d denied", reason, sum.Allowed, sum.Asked, sum.Denied), "; ")
+	e.Reason = strings.TrimPrefix(fmt.Sprintf("%s; %d allowed, %d asked, %d denied",
+		reason, sum.Allowed, sum.Asked, sum.Denied), "; ")
 	l.Record(ctx, e)
 	info, err := l.g.sessions.Apply(l.Info.ID, event, func(i *api.SessionInfo) {
 		i.ExitStatus, i.Reason = status, reason

@@ -54,7 +54,8 @@ func (g *guardian) postMCPPin(_ http.ResponseWriter, r *http.Request) (any, erro
 	}
 	if err := g.records.Append(context.WithoutCancel(r.Context()), audit.Event{
 		Kind: audit.MCPCall, Action: action, Resource: name, Verdict: policy.Allow.String(),
-		Reason: fmt.Sprintf("a person said so: %s; tools %q, none is all", by, req.Tools), Policy: g.policies.Current().Snapshot().Digest(),
+		Reason: fmt.Sprintf("a person said so: %s; tools %q, none is all", by, req.Tools),
+		Policy: g.policies.Current().Snapshot().Digest(),
 	}); err != nil {
 		return nil, api.Unrecorded("pin", err)
 	}

@@ -3,23 +3,19 @@ package guardian
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"cloister/api"
 	"cloister/api/openapi"
-	"cloister/approval"
+	"cloister/guardian/apierror"
 	"cloister/guardian/instance"
-	"cloister/internal/source"
 	"cloister/policy"
 	"cloister/policyset"
 	"cloister/policyset/explain"
-	"cloister/secret/vault"
 	"cloister/session"
 	"cloister/ui/web"
 )
@@ -100,6 +96,9 @@ func Routes() []Route {
 		{api.PathProjects, Window, Nobody, "the projects that had a cloister", (*guardian).getProjects, nil},
 		{api.PathProjects + "/start", Nobody, Window, "start a cloister in one of them", nil, (*guardian).postStart},
 		{api.PathState, Nobody, Owner, "record a change of a kept workspace, before it is made", nil, (*guardian).postState},
+		{api.PathWorkspaces, Window, Nobody, "the kept workspaces with their checkpoints", (*guardian).getWorkspaces, nil},
+		{api.PathWorkspaces + "/{name}/diff", Window, Nobody, "what one changed (?at=CHECKPOINT&since=CHECKPOINT&path=PATH: with its text)", (*guardian).getWorkspaceDiff, nil},
+		{api.PathWorkspaces + "/{name}/{verb}", Nobody, Window, "checkpoint, restore, fork, apply or undo", nil, (*guardian).postWorkspace},
 		{api.PathTenant, Nobody, Owner, "record what cloister serve does for a tenant, before it is done", nil, (*guardian).postTenant},
 		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket", (*guardian).getTerminal, nil},
 	}
@@ -152,7 +151,9 @@ func (g *guardian) answer(route Route, w http.ResponseWriter, r *http.Request) {
 		fail(w, &api.Error{Status: http.StatusForbidden, Code: api.CodeForbidden, Message: "this caller may not"})
 		return
 	case do == nil:
-		fail(w, &api.Error{Status: http.StatusMethodNotAllowed, Code: api.CodeBadRequest, Message: r.Method + " means nothing here"})
+		fail(w, &api.Error{
+			Status: http.StatusMethodNotAllowed, Code: api.CodeBadRequest, Message: r.Method + " means nothing here",
+		})
 		return
 	case !caller.may(who):
 		fail(w, &api.Error{Status: http.StatusForbidden, Code: api.CodeForbidden, Message: "this caller may not"})
@@ -161,7 +162,7 @@ func (g *guardian) answer(route Route, w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, api.MaxBody)
 	result, err := do(g, w, r)
 	if err != nil {
-		fail(w, refusal(err))
+		fail(w, apierror.Of(err))
 		return
 	}
 	if _, took := result.(hijacked); took {
@@ -215,73 +216,6 @@ func read[T any](r *http.Request) (T, error) {
 	return v, nil
 }
 
-// refusal gives every error its code, its status and its hints: the one place
-// that does.
-func refusal(err error) *api.Error {
-	var (
-		known      *api.Error
-		taken      *session.NameTaken
-		bad        *session.BadName
-		impossible *session.Impossible
-		over       *approval.Over
-		running    *session.Running
-		corrupt    *vault.CorruptError
-		command    *vault.CommandError
-	)
-	switch {
-	case errors.As(err, &known):
-		return known
-	case errors.As(err, &taken):
-		return &api.Error{Status: http.StatusConflict, Code: api.CodeNameTaken, Message: err.Error(), Hints: []string{
-			"choose another with --name, or stop it: cloister stop " + taken.Name,
-		}}
-	case errors.As(err, &running):
-		return &api.Error{Status: http.StatusConflict, Code: api.CodeRunning, Message: err.Error(), Session: running.Name, Hints: []string{
-			"cloister attach " + running.Name,
-		}}
-	case errors.As(err, &bad):
-		return &api.Error{Status: http.StatusBadRequest, Code: api.CodeBadRequest, Message: err.Error()}
-	case errors.As(err, &impossible):
-		return &api.Error{Status: http.StatusConflict, Code: api.CodeBadRequest, Message: err.Error()}
-	case errors.As(err, &over):
-		return &api.Error{Status: http.StatusConflict, Code: api.CodeOver, Message: err.Error()}
-	case errors.Is(err, vault.ErrNotFound):
-		return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: err.Error(), Hints: []string{"see: cloister secret list"}}
-	case errors.As(err, &corrupt):
-		return &api.Error{Status: http.StatusConflict, Code: api.CodeVault, Message: err.Error(), Hints: corrupt.Hints()}
-	case errors.As(err, &command):
-		return &api.Error{Status: http.StatusUnprocessableEntity, Code: api.CodeVault, Message: err.Error(), Hints: command.Hints()}
-	case errors.Is(err, approval.ErrNotFound):
-		return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: err.Error(), Hints: []string{"see: cloister approvals list"}}
-	case errors.Is(err, session.ErrNotFound):
-		return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: err.Error(), Hints: []string{"see: cloister list -a"}}
-	}
-	if list := policyset.Problems(err); slices.ContainsFunc(list, func(p api.Problem) bool { return p.File != "" }) {
-		return policyRefusal(list)
-	}
-	return &api.Error{Status: http.StatusInternalServerError, Code: api.CodeInternal, Message: err.Error()}
-}
-
-// policyRefusal tells the first problem in the message, all others as hints.
-func policyRefusal(list []api.Problem) *api.Error {
-	e := &api.Error{Status: http.StatusUnprocessableEntity, Code: api.CodePolicy, Message: "load policy: " + spell(list[0])}
-	if list[0].Hint != "" {
-		e.Hints = append(e.Hints, list[0].Hint)
-	}
-	for _, p := range list[1:] {
-		e.Hints = append(e.Hints, "also "+spell(p))
-	}
-	return e
-}
-
-func spell(p api.Problem) string {
-	place := source.Position{File: p.File, Line: p.Line, Column: p.Column}.String()
-	if place == "" {
-		return p.Message
-	}
-	return place + ": " + p.Message
-}
-
 func (g *guardian) getStatus(http.ResponseWriter, *http.Request) (any, error) { return g.status(), nil }
 
 func (g *guardian) postStop(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -333,7 +267,10 @@ func (g *guardian) postSessionStop(_ http.ResponseWriter, r *http.Request) (any,
 	}
 	l := g.linked(r.Context(), info.ID)
 	if l == nil {
-		return nil, &api.Error{Status: http.StatusConflict, Code: api.CodeNotFound, Message: fmt.Sprintf("stop session %q: its shim has not come back to this guardian yet", info.Name)}
+		return nil, &api.Error{
+			Status: http.StatusConflict, Code: api.CodeNotFound,
+			Message: fmt.Sprintf("stop session %q: its shim has not come back to this guardian yet", info.Name),
+		}
 	}
 	if err := l.end(r, req); err != nil {
 		return nil, err

@@ -22,7 +22,12 @@ func (g *guardian) postState(_ http.ResponseWriter, r *http.Request) (any, error
 	if !slices.Contains(stateKinds, in.Kind) {
 		return nil, api.BadRequest("record a change of state: there is no kind %q", in.Kind)
 	}
-	return struct{}{}, g.records.Append(context.WithoutCancel(r.Context()), audit.Event{
+	return struct{}{}, g.recordState(r.Context(), in)
+}
+
+// recordState writes down a change of a kept workspace, before it is made.
+func (g *guardian) recordState(ctx context.Context, in api.StateRecord) error {
+	return g.records.Append(context.WithoutCancel(ctx), audit.Event{
 		Kind: in.Kind, Session: in.Cloister, Project: in.Project, Resource: in.Resource,
 		Action: "change", Reason: in.Reason, Digest: in.Digest, Verdict: "allow",
 	})

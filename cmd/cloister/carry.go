@@ -12,6 +12,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/session"
+	"cloister/session/kept"
 	"cloister/state/store"
 	"cloister/workspace"
 
@@ -31,7 +32,7 @@ private home is in it, with what the agent remembers and with logins that were m
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, id := nameAt(args[0])
-			w, err := a.keptHere(name)
+			h, w, err := a.handHere(name)
 			if err != nil {
 				return err
 			}
@@ -51,7 +52,7 @@ private home is in it, with what the agent remembers and with logins that were m
 				return err
 			}
 			return a.writeArchive(args[1], func(out io.Writer) error {
-				return a.witness(cmd.Context(), w).Export(out, made.ID, !noHome)
+				return h.Watched(cmd.Context(), w).Export(out, made.ID, !noHome)
 			})
 		},
 	}
@@ -137,7 +138,7 @@ it, and a file that is damaged or holds what no checkpoint does is refused whole
 				a.notice("cloister: it was made over %s: cloister diff %s compares it with %s", from, name, p.Root)
 			}
 			if asJSON {
-				return a.json(checkpointOf(name, made))
+				return a.json(kept.Checkpoint(name, made))
 			}
 			a.line("%s@%s", name, made.ID)
 			return nil

@@ -9,27 +9,11 @@ import (
 	"time"
 
 	"cloister/agent"
-	"cloister/audit"
-	"cloister/state/store"
+	"cloister/api"
+	"cloister/session/kept"
 
 	"github.com/spf13/cobra"
 )
-
-// checkpointLine is one checkpoint as --json has it.
-type checkpointLine struct {
-	ID       string    `json:"id"`
-	Cloister string    `json:"cloister"`
-	Time     time.Time `json:"time"`
-	Message  string    `json:"message"`
-	Parent   string    `json:"parent"`
-	Bytes    int64     `json:"bytes"`
-	Memory   bool      `json:"memory"`
-	Auto     bool      `json:"auto"`
-}
-
-func checkpointOf(name string, c store.Checkpoint) checkpointLine {
-	return checkpointLine{c.ID, name, c.Time, c.Message, c.Parent, c.Bytes, false, c.Auto}
-}
 
 func (a *app) checkpointCommand() *cobra.Command {
 	var message string
@@ -44,17 +28,17 @@ stopped nothing is copied.`,
 		ValidArgsFunction: a.completeKept,
 		Annotations:       map[string]string{takesNames: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := a.keptHere(strings.Join(args, ""))
+			h, w, err := a.handHere(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
 			defer func() { _ = w.Close() }()
-			made, err := a.witness(cmd.Context(), w).Save(cmd.Context(), message, false, a.freezer(cmd.Context(), w.Name))
+			made, err := h.Save(cmd.Context(), w, message, false)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return a.json(checkpointOf(w.Name, made))
+				return a.json(kept.Checkpoint(w.Name, made))
 			}
 			a.line("%s", made.ID)
 			return nil
@@ -79,10 +63,10 @@ func (a *app) checkpointsCommand() *cobra.Command {
 				return err
 			}
 			defer func() { _ = w.Close() }()
-			lines := []checkpointLine{}
+			lines := []api.Checkpoint{}
 			rows := [][]string{{"ID", "TIME", "SIZE", "MESSAGE"}}
 			for _, c := range w.Checkpoints {
-				lines = append(lines, checkpointOf(w.Name, c))
+				lines = append(lines, kept.Checkpoint(w.Name, c))
 				message := c.Message
 				if c.Auto {
 					message = "(automatic) " + message
@@ -110,23 +94,20 @@ What they are now is kept as a checkpoint first.`,
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, id := nameAt(args[0])
-			w, err := a.keptHere(name)
+			h, w, err := a.handHere(name)
 			if err != nil {
 				return err
 			}
 			defer func() { _ = w.Close() }()
-			if id == "" {
-				if id = w.Head; id == "" {
-					return wrongWords("cloister checkpoint "+w.Name+" makes one", "restore: %s has no checkpoint", w.Name)
+			if id = cmp.Or(id, w.Head); id != "" {
+				if _, err := w.Checkpoint(id); err != nil {
+					return hinted(err, "cloister checkpoints "+w.Name)
 				}
 			}
-			if _, err := w.Checkpoint(id); err != nil {
-				return hinted(err, "cloister checkpoints "+w.Name)
+			before, err := h.Restore(cmd.Context(), w, id)
+			if none, ok := errors.AsType[*kept.NoCheckpoint](err); ok {
+				return wrongWords("cloister checkpoint "+w.Name+" makes one", "restore: %v", none)
 			}
-			if err := a.record(cmd.Context(), w, audit.StateRestore, id, ""); err != nil {
-				return err
-			}
-			before, err := a.witness(cmd.Context(), w).Restore(cmd.Context(), id)
 			if err != nil {
 				return stopFirst(err)
 			}
@@ -135,13 +116,6 @@ What they are now is kept as a checkpoint first.`,
 			return nil
 		},
 	}
-}
-
-// forkLine is one fork as --json has it.
-type forkLine struct {
-	Name       string `json:"name"`
-	Parent     string `json:"parent"`
-	Checkpoint string `json:"checkpoint"`
 }
 
 func (a *app) forkCommand() *cobra.Command {
@@ -168,7 +142,7 @@ with the conversation: cloister attach NAME.`,
 				return wrongWords("", "fork: --count: want a number from 1 to 100")
 			}
 			name, id := nameAt(args[0])
-			w, err := a.keptHere(name)
+			h, w, err := a.handHere(name)
 			if err != nil {
 				return err
 			}
@@ -177,20 +151,13 @@ with the conversation: cloister attach NAME.`,
 			if agentName = cmp.Or(agentName, w.Agent); prompt != "" && agentName == "" {
 				return wrongWords("--agent NAME says which", "fork: no agent has worked in %s", w.Name)
 			}
-			names, err := a.freeNames(w.Name, count)
+			forks, err := h.Fork(cmd.Context(), w, id, count)
 			if err != nil {
 				return err
 			}
-			if err := a.record(cmd.Context(), w, audit.StateFork, strings.Join(names, ", "), id); err != nil {
-				return err
-			}
-			from, err := a.witness(cmd.Context(), w).Fork(cmd.Context(), id, names, a.freezer(cmd.Context(), w.Name))
-			if err != nil {
-				return err
-			}
-			lines := []forkLine{}
-			for _, n := range names {
-				lines = append(lines, forkLine{n, w.Name, from.ID})
+			var names []string
+			for _, f := range forks {
+				names = append(names, f.Name)
 			}
 			if prompt != "" {
 				if err := a.resumeIn(cmd.Context(), names, w.Project, agentName, prompt); err != nil {
@@ -198,7 +165,7 @@ with the conversation: cloister attach NAME.`,
 				}
 			}
 			if asJSON {
-				return a.json(lines)
+				return a.json(forks)
 			}
 			for _, n := range names {
 				a.line("%s", n)
@@ -226,23 +193,4 @@ func (a *app) resumeIn(ctx context.Context, names []string, project, agentName, 
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// freeNames are names for forks that no workspace has: NAME-1, NAME-2 and so on.
-func (a *app) freeNames(base string, count int) ([]string, error) {
-	s, err := a.keptStore()
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for i := 1; len(out) < count; i++ {
-		if i > 10_000 {
-			return nil, errors.New("fork: every name is taken")
-		}
-		name := fmt.Sprintf("%s-%d", base[:min(len(base), 56)], i)
-		if !s.Has(name) {
-			out = append(out, name)
-		}
-	}
-	return out, nil
 }

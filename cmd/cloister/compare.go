@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"cloister/api"
+	"cloister/session/kept"
 	"cloister/state/layers"
 	"cloister/state/patch"
 	"cloister/state/store"
@@ -21,7 +23,7 @@ import (
 // compared is one side of a comparison as --json has it.
 type compared struct {
 	Name    string       `json:"name"`
-	Changes []changeLine `json:"changes"`
+	Changes []api.Change `json:"changes"`
 	Run     *testRun     `json:"run,omitempty"`
 
 	cells map[string]string // what happened to a path, for the table
@@ -73,18 +75,17 @@ given up.`,
 
 func (a *app) compareOne(ctx context.Context, arg, command string) (_ *compared, err error) {
 	name, at := nameAt(arg)
-	w, err := a.keptHere(name)
+	h, w, err := a.handHere(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	d, err := w.Diff(ctx, at, nil)
+	d, err := h.Diff(ctx, w, at, "", nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	d.Changes = shownChanges(d.Changes)
-	side := &compared{Name: arg, Changes: changeLines(d.Changes), cells: map[string]string{}}
+	side := &compared{Name: arg, Changes: kept.Changes(d.Changes), cells: map[string]string{}}
 	for _, c := range d.Changes {
 		if c.Implied {
 			continue
@@ -94,7 +95,7 @@ func (a *app) compareOne(ctx context.Context, arg, command string) (_ *compared,
 		}
 	}
 	if command != "" {
-		side.Run, err = a.tryIn(ctx, w, at, command)
+		side.Run, err = a.tryIn(ctx, h, w, at, command)
 	}
 	return side, err
 }
@@ -123,19 +124,15 @@ func cellOf(stack *layers.Stack, c layers.Change) (string, error) {
 }
 
 // tryIn runs a command in a copy of a workspace, which is given up afterwards.
-func (a *app) tryIn(ctx context.Context, w *store.Workspace, at, command string) (_ *testRun, err error) {
-	names, err := a.freeNames(w.Name+"-try", 1)
+func (a *app) tryIn(ctx context.Context, h *kept.Hand, w *store.Workspace, at, command string) (_ *testRun, err error) {
+	names, err := h.FreeNames(w.Name+"-try", 1)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.Borrow(ctx, at, names[0], a.freezer(ctx, w.Name)); err != nil {
+	if err := w.Borrow(ctx, at, names[0], h.Freezer(ctx, w.Name)); err != nil {
 		return nil, err
 	}
-	s, err := a.keptStore()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.Forget(names[0])) }()
+	defer func() { err = errors.Join(err, h.Store.Forget(names[0])) }()
 	a.notice("cloister: %s: %s", w.Name, command)
 	began := time.Now()
 	out, status, err := a.again(ctx, "run", "--workspace", "overlay", "--name", names[0], "-C", w.Project, "--", "sh",

@@ -10,54 +10,23 @@ import (
 	"slices"
 	"strings"
 
-	"cloister/audit"
-	"cloister/state/apply"
-	"cloister/state/held"
+	"cloister/session/kept"
 	"cloister/state/layers"
 	"cloister/state/patch"
 	"cloister/state/store"
-	"cloister/workspace"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
-// changeLine is one change as --json has it.
-type changeLine struct {
-	Path    string      `json:"path"`
-	Change  layers.Op   `json:"change"`
-	From    string      `json:"from"`
-	Kind    layers.Kind `json:"kind"`
-	Size    int64       `json:"size"`
-	AutoRun bool        `json:"autorun"`
-}
-
-func changeLines(list []layers.Change) []changeLine {
-	out := []changeLine{}
-	for _, c := range list {
-		if c.Implied {
-			continue
-		}
-		node := c.New
-		if !node.Exists() {
-			node = c.Old
-		}
-		out = append(out, changeLine{c.Path, c.Op, c.From, node.Kind, c.New.Size, workspace.RunsByItself(c.Path)})
-	}
-	return out
-}
-
 // diffOf opens the changes that a person chose by NAME and paths.
-func (a *app) diffOf(ctx context.Context, args []string, checkpoint string) (*store.Workspace, *store.Diff, error) {
+func (a *app) diffOf(ctx context.Context, args []string, since string) (*store.Workspace, *store.Diff, error) {
 	name, paths, err := a.nameAndPaths(args)
 	if err != nil {
 		return nil, nil, err
 	}
 	name, at := nameAt(name)
-	if at != "" {
-		checkpoint = at
-	}
-	w, err := a.keptHere(name)
+	h, w, err := a.handHere(name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +34,7 @@ func (a *app) diffOf(ctx context.Context, args []string, checkpoint string) (*st
 	if err != nil {
 		return nil, nil, errors.Join(err, w.Close())
 	}
-	d, err := w.Diff(ctx, checkpoint, rel)
+	d, err := h.Diff(ctx, w, at, since, rel)
 	if _, ok := errors.AsType[*layers.TooMany](err); ok {
 		err = hinted(err, "remove that inside: cloister run --workspace overlay --name "+w.Name+" -- rm -r PATH",
 			"or give all of it up: cloister discard "+w.Name)
@@ -73,26 +42,14 @@ func (a *app) diffOf(ctx context.Context, args []string, checkpoint string) (*st
 	if err != nil {
 		return nil, nil, errors.Join(err, w.Close())
 	}
-	if len(d.Changes) == 0 && len(rel) > 0 {
+	if len(d.Changes) == 0 && len(rel) > 0 && since == "" {
 		if _, err := os.Lstat(filepath.Join(w.Project, rel[0])); err != nil {
 			err := hinted(fmt.Errorf("no kept workspace %s, and no path of that name in %s", paths[0], w.Name),
 				"cloister diff "+w.Name+" --name-only")
 			return nil, nil, errors.Join(err, d.Close(), w.Close())
 		}
 	}
-	d.Changes = shownChanges(d.Changes)
-	d.Conflicts = withoutGit(d.Conflicts)
 	return w, d, nil
-}
-
-func withoutGit(list []apply.Conflict) []apply.Conflict {
-	var out []apply.Conflict
-	for _, c := range list {
-		if !inGit(c.Path) {
-			out = append(out, c)
-		}
-	}
-	return out
 }
 
 // nameAndPaths takes the first word for a name where there is a workspace of it.
@@ -136,21 +93,16 @@ func (a *app) diffCommand() *cobra.Command {
 needed where the project has several. What lies in .git is left out.`,
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, d, err := a.diffOf(cmd.Context(), args, "")
+			w, d, err := a.diffOf(cmd.Context(), args, since)
 			if err != nil {
 				return err
 			}
 			defer func() { _ = errors.Join(d.Close(), w.Close()) }()
-			if since != "" {
-				if d.Changes, err = w.ChangedSince(cmd.Context(), since, d.Changes); err != nil {
-					return err
-				}
-			}
 			switch {
 			case asJSON:
-				return a.json(changeLines(d.Changes))
+				return a.json(kept.Changes(d.Changes))
 			case nameOnly:
-				for _, c := range changeLines(d.Changes) {
+				for _, c := range kept.Changes(d.Changes) {
 					a.line("%s", patch.Quote(c.Path))
 				}
 				return nil
@@ -218,7 +170,9 @@ which must not run, goes on with what was merged; what it had is a checkpoint.`,
 }
 
 func (a *app) apply(ctx context.Context, w *store.Workspace, d *store.Diff, f applyFlags) error {
-	a.leaveOut(d)
+	for _, c := range kept.Special(d) {
+		a.notice("cloister: %s is left out: it is a pipe, socket or device", patch.Quote(c.Path))
+	}
 	if f.hunk != "" {
 		if err := a.keepHunks(ctx, d, f.hunk); err != nil {
 			return err
@@ -231,47 +185,19 @@ func (a *app) apply(ctx context.Context, w *store.Workspace, d *store.Diff, f ap
 			return fmt.Errorf("apply %s: %w", w.Name, err)
 		}
 	}
-	needs, err := held.Find(w.Project, d.Changes, workspace.RunsByItself)
+	h, err := a.hand()
 	if err != nil {
-		return fmt.Errorf("apply %s: %w", w.Name, err)
+		return err
 	}
-	if len(needs) > 0 && !f.autoRun {
-		for _, c := range needs {
-			a.notice("cloister: %s: %s", patch.Quote(c.Path), c.Why)
-		}
-		return hinted(fmt.Errorf("apply %s: %s need a word of yours; nothing was written", w.Name, files(len(needs))),
-			"look: cloister diff "+w.Name, "then: cloister apply --auto-run "+w.Name+", or name the other paths alone")
-	}
-	if len(d.Conflicts) > 0 {
-		for _, c := range d.Conflicts {
-			a.notice("cloister: conflict: %s: %s", patch.Quote(c.Path), c.Why)
-		}
-		return hinted(fmt.Errorf("apply %s: %s in conflict; nothing was written", w.Name, files(len(d.Conflicts))),
-			"name the paths without conflict, or discard those that you do not want; --merge joins what touches no line of both")
-	}
-	if len(merged) > 0 {
-		if err := a.beforeMerge(ctx, w); err != nil {
-			return err
-		}
-	}
-	lines := changeLines(d.Changes)
-	if len(d.Changes) > 0 {
-		if err := a.record(ctx, w, audit.StateApply, firstPaths(lines), files(len(lines))); err != nil {
-			return err
-		}
-		if _, err := w.Apply(d, firstPaths(lines)); err != nil {
-			return a.conflicts("apply", w.Name, err)
-		}
-		if err := w.Adopt(ctx, merged); err != nil {
-			return fmt.Errorf("apply %s: it is applied, but the cloister has its own of %s still: %w", w.Name,
-				strings.Join(merged, ", "), err)
-		}
+	lines, err := h.Apply(ctx, w, d, merged, f.autoRun)
+	if err != nil {
+		return a.against(err)
 	}
 	if f.asJSON {
 		return a.json(lines)
 	}
 	for _, l := range lines {
-		word := string(l.Change)
+		word := l.Change
 		if slices.Contains(merged, l.Path) {
 			word = "merged"
 		}
@@ -280,52 +206,25 @@ func (a *app) apply(ctx context.Context, w *store.Workspace, d *store.Diff, f ap
 	return nil
 }
 
-// beforeMerge keeps what a stopped workspace has, of which the merge takes some.
-func (a *app) beforeMerge(ctx context.Context, w *store.Workspace) error {
-	running, err := w.IsRunning()
-	if err == nil && running {
-		err = &store.Running{Name: w.Name}
+// against says what stands against an apply or undo: each path on a line, then the way on.
+func (a *app) against(err error) error {
+	if e, ok := errors.AsType[*kept.Held](err); ok {
+		for _, c := range e.List {
+			a.notice("cloister: %s: %s", patch.Quote(c.Path), c.Why)
+		}
+		return hinted(err, "look: cloister diff "+e.Name, "then: cloister apply --auto-run "+e.Name+", or name the other paths alone")
 	}
-	if err == nil {
-		_, err = a.witness(ctx, w).Save(ctx, "before a merge", true, nil)
-	}
-	return stopFirst(err)
-}
-
-// conflicts tells each conflict of an error on a line.
-func (a *app) conflicts(verb, name string, err error) error {
-	list, ok := errors.AsType[apply.Conflicts](err)
+	e, ok := errors.AsType[*kept.InConflict](err)
 	if !ok {
-		return err
+		return stopFirst(err)
 	}
-	for _, c := range list {
+	for _, c := range e.List {
 		a.notice("cloister: conflict: %s: %s", patch.Quote(c.Path), c.Why)
 	}
-	return fmt.Errorf("%s %s: %s in conflict; nothing was written", verb, name, files(len(list)))
-}
-
-// leaveOut takes out what no apply makes: pipes, sockets and devices.
-func (a *app) leaveOut(d *store.Diff) {
-	d.Changes = slices.DeleteFunc(d.Changes, func(c layers.Change) bool {
-		special := c.New.Kind == layers.Special || c.Old.Kind == layers.Special
-		if special {
-			a.notice("cloister: %s is left out: it is a pipe, socket or device", patch.Quote(c.Path))
-		}
-		return special
-	})
-}
-
-// firstPaths names the first paths of a list.
-func firstPaths(lines []changeLine) string {
-	var out []string
-	for i, l := range lines {
-		if i == 5 {
-			out = append(out, fmt.Sprintf("and %d more", len(lines)-i))
-			break
-		}
-		out = append(out, l.Path)
+	if e.Verb == "apply" {
+		return hinted(err, "name the paths without conflict, or discard those that you do not want; --merge joins what touches no line of both")
 	}
-	return strings.Join(out, ", ")
+	return err
 }
 
 func (a *app) discardCommand() *cobra.Command {
@@ -343,23 +242,14 @@ of them with its checkpoints.`,
 			if len(paths) > 0 {
 				return a.discardPaths(cmd.Context(), args)
 			}
-			w, err := a.keptHere(name)
+			h, w, err := a.handHere(name)
 			if err != nil {
 				return err
 			}
-			name = w.Name
-			err = a.record(cmd.Context(), w, audit.StateRestore, "discard", "all changes and checkpoints are given up")
-			if err := errors.Join(err, w.Close()); err != nil {
-				return err
-			}
-			s, err := a.keptStore()
-			if err != nil {
-				return err
-			}
-			if err := s.Remove(name); err != nil {
+			if err := h.DiscardAll(cmd.Context(), w); err != nil {
 				return stopFirst(err)
 			}
-			a.line("%s", name)
+			a.line("%s", w.Name)
 			return nil
 		},
 	}
@@ -371,11 +261,12 @@ func (a *app) discardPaths(ctx context.Context, args []string) error {
 		return err
 	}
 	defer func() { _ = errors.Join(d.Close(), w.Close()) }()
-	lines := changeLines(d.Changes)
-	if err := a.record(ctx, w, audit.StateRestore, firstPaths(lines), "discard"); err != nil {
+	h, err := a.hand()
+	if err != nil {
 		return err
 	}
-	if err := w.Discard(ctx, d); err != nil {
+	lines, err := h.Discard(ctx, w, d)
+	if err != nil {
 		return stopFirst(err)
 	}
 	for _, l := range lines {
@@ -403,22 +294,16 @@ func (a *app) undoCommand() *cobra.Command {
 			if steps < 1 {
 				return wrongWords("", "undo: --steps: want a number from 1 on")
 			}
-			w, err := a.keptHere(strings.Join(args, ""))
+			h, w, err := a.handHere(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
 			defer func() { _ = w.Close() }()
-			if err := a.record(cmd.Context(), w, audit.StateUndo, fmt.Sprintf("%d applies", steps), ""); err != nil {
-				return err
+			undone, err := h.Undo(cmd.Context(), w, steps)
+			for _, label := range undone {
+				a.line("undone: %s", label)
 			}
-			undone, err := w.Undo(steps)
-			for _, j := range undone {
-				a.line("undone: %s", j.Label)
-			}
-			if err != nil {
-				return a.conflicts("undo", w.Name, err)
-			}
-			return nil
+			return a.against(err)
 		},
 	}
 	c.Flags().IntVarP(&steps, "steps", "n", 1, "how many applies to take back")

@@ -12,13 +12,11 @@ import (
 	"strings"
 
 	"cloister/api"
-	"cloister/audit"
 	"cloister/guardian"
-	"cloister/internal/freeze"
 	"cloister/internal/nearest"
 	"cloister/sandbox"
 	"cloister/session"
-	"cloister/state/layers"
+	"cloister/session/kept"
 	"cloister/state/store"
 	"cloister/workspace"
 
@@ -94,43 +92,21 @@ func afterKept(ctx context.Context, f *runFlags, data string) (notices []string,
 			"start --name %s goes on", use.Name)}, nil
 	}
 	return []string{
-		fmt.Sprintf("cloister: %s changed in the overlay, not in the project", files(n)),
+		fmt.Sprintf("cloister: %s changed in the overlay, not in the project", kept.Files(n)),
 		fmt.Sprintf("hint: cloister diff %s, then cloister apply %s or cloister discard %s", use.Name, use.Name, use.Name),
 	}, nil
 }
 
-func files(n int) string {
-	if n == 1 {
-		return "1 file"
-	}
-	return fmt.Sprintf("%d files", n)
-}
-
 func countChanges(ctx context.Context, w *store.Workspace) (int, error) {
-	d, err := w.Diff(ctx, "", nil)
+	var h kept.Hand // it only looks
+	d, err := h.Diff(ctx, w, "", "", nil)
 	if err != nil {
 		return 0, err
 	}
-	n := 0
-	for _, c := range shownChanges(d.Changes) {
-		if !c.Implied {
-			n++
-		}
-	}
-	return n, d.Close()
+	return len(kept.Changes(d.Changes)), d.Close()
 }
 
-// shownChanges leaves out what lies in a repository's own folder: git brings commits
-// over, and its files are not to be replaced one by one.
-func shownChanges(list []layers.Change) []layers.Change {
-	return slices.DeleteFunc(slices.Clone(list), func(c layers.Change) bool { return inGit(c.Path) || inGit(c.From) })
-}
-
-func inGit(rel string) bool {
-	return slices.ContainsFunc(strings.Split(rel, "/"), func(part string) bool { return strings.EqualFold(part, ".git") })
-}
-
-// store opens the store of kept workspaces.
+// keptStore opens the store of kept workspaces.
 func (a *app) keptStore() (*store.Store, error) {
 	d, err := a.dirs()
 	if err != nil {
@@ -204,35 +180,27 @@ func nameAt(text string) (name, checkpoint string) {
 	return name, checkpoint
 }
 
-// witness has the guardian record each checkpoint with its digest before it counts, and
-// looks for that record before one is used.
-func (a *app) witness(ctx context.Context, w *store.Workspace) *store.Workspace {
-	w.Sealed = func(c store.Checkpoint) error {
-		return a.recordState(ctx, api.StateRecord{
-			Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: c.ID, Reason: c.Message,
-			Digest: c.Digest,
-		})
+// hand acts on kept workspaces, with the guardian as the one that records.
+func (a *app) hand() (*kept.Hand, error) {
+	d, err := a.dirs()
+	if err != nil {
+		return nil, err
 	}
-	w.Known = func(c store.Checkpoint) (string, error) {
-		d, err := a.dirs()
-		if err != nil {
-			return "", err
-		}
-		// It was recorded just after the time that it has.
-		for e, err := range audit.Back(guardian.AuditDir(d), audit.Filter{Kind: audit.StateCheckpoint, Since: c.Time}) {
-			if err == nil && e.Resource == c.ID {
-				return e.Digest, nil
-			}
-		}
-		return "", nil
+	s, err := store.Open(d.Data, "")
+	if err != nil {
+		return nil, err
 	}
-	return w
+	return &kept.Hand{Store: s, Audit: guardian.AuditDir(d), Record: a.recordState, Process: a.firstProcess}, nil
 }
 
-// record has the guardian record an act, before it is done.
-func (a *app) record(ctx context.Context, w *store.Workspace, kind, resource, reason string) error {
-	return a.recordState(ctx, api.StateRecord{Kind: kind, Cloister: w.Name, Project: w.Project, Resource: resource,
-		Reason: reason})
+// handHere is the hand with the workspace that a person means.
+func (a *app) handHere(name string) (*kept.Hand, *store.Workspace, error) {
+	h, err := a.hand()
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := a.keptHere(name)
+	return h, w, err
 }
 
 func (a *app) recordState(ctx context.Context, r api.StateRecord) error {
@@ -244,20 +212,15 @@ func (a *app) recordState(ctx context.Context, r api.StateRecord) error {
 	return c.RecordState(ctx, r)
 }
 
-// freezer holds a running cloister still.
-func (a *app) freezer(ctx context.Context, name string) store.Freeze {
-	return func() (func() error, error) {
-		c, err := a.reach(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer c.Close()
-		s, err := c.Session(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		return freeze.Processes(s.InitPID)
+// firstProcess finds the first process of a running cloister.
+func (a *app) firstProcess(ctx context.Context, name string) (int, error) {
+	c, err := a.reach(ctx)
+	if err != nil {
+		return 0, err
 	}
+	defer c.Close()
+	s, err := c.Session(ctx, name)
+	return s.InitPID, err
 }
 
 // relative makes paths of the command line relative to a project's top.

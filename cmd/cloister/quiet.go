@@ -75,15 +75,15 @@ func (a *app) letGoOn(ctx context.Context, use *store.Use) error {
 	if !use.HeldStill() {
 		return nil
 	}
-	s, err := a.keptStore()
+	h, err := a.hand()
 	if err != nil {
 		return err
 	}
-	w, err := s.Lock(use.Name)
+	w, err := h.Store.Lock(use.Name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(w.GoOn(a.freezer(ctx, use.Name)), w.Close())
+	return errors.Join(w.GoOn(h.Freezer(ctx, use.Name)), w.Close())
 }
 
 func (a *app) saveQuiet(ctx context.Context, use *store.Use, size layers.Sum) error {
@@ -91,14 +91,14 @@ func (a *app) saveQuiet(ctx context.Context, use *store.Use, size layers.Sum) er
 		return fmt.Errorf("%d files with %d bytes changed, too many to copy beside the command: cloister checkpoint %s "+
 			"makes one", size.Entries, size.Bytes, use.Name)
 	}
-	s, err := a.keptStore()
+	h, err := a.hand()
 	if err != nil {
 		return err
 	}
-	w, err := s.Lock(use.Name)
+	w, err := h.Store.Lock(use.Name)
 	if err != nil {
 		return err
 	}
-	_, err = a.witness(ctx, w).Save(ctx, "nothing was written for a while", true, a.freezer(ctx, use.Name))
+	_, err = h.Save(ctx, w, "nothing was written for a while", true)
 	return errors.Join(err, w.Close())
 }

@@ -156,13 +156,21 @@ func (a *api) origin(ctx context.Context, name string, say func(string)) error {
 		return otherMachine(name, i.Os, i.Architecture)
 	}
 	if len(i.Config.OnBuild) > 0 {
-		return &sandbox.Unsupported{Guarantee: "image", Reason: "image " + name + " brings steps of its own for every build on it (ONBUILD)", Fix: "begin with another, or run its steps in your definition"}
+		return &sandbox.Unsupported{
+			Guarantee: "image",
+			Reason:    "image " + name + " brings steps of its own for every build on it (ONBUILD)",
+			Fix:       "begin with another, or run its steps in your definition",
+		}
 	}
 	return nil
 }
 
 func otherMachine(name, system, arch string) error {
-	return &sandbox.Unsupported{Guarantee: "image", Reason: fmt.Sprintf("image %s is for %s/%s, this machine is linux/%s", name, system, arch, runtime.GOARCH), Fix: "name one for this machine"}
+	return &sandbox.Unsupported{
+		Guarantee: "image",
+		Reason:    fmt.Sprintf("image %s is for %s/%s, this machine is linux/%s", name, system, arch, runtime.GOARCH),
+		Fix:       "name one for this machine",
+	}
 }
 
 // pull has the engine fetch an image from its registry.

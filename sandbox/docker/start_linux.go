@@ -91,7 +91,11 @@ func (st *start) container(role string) string {
 // docker run costs, one after the other (docs/decisions/0015).
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_ sandbox.Box, err error) {
 	if slices.ContainsFunc(s.Binds, func(b sandbox.Bind) bool { return b.Overlay }) {
-		return nil, &sandbox.Unsupported{Guarantee: "overlay workspace", Reason: "start docker: an engine lays nothing over the host's folders", Fix: "use --isolation native, or --workspace live"}
+		return nil, &sandbox.Unsupported{
+			Guarantee: "overlay workspace",
+			Reason:    "start docker: an engine lays nothing over the host's folders",
+			Fix:       "use --isolation native, or --workspace live",
+		}
 	}
 	if err := sayable(s.Binds); err != nil {
 		return nil, err
@@ -380,7 +384,11 @@ func sayable(binds []sandbox.Bind) error {
 	for _, b := range binds {
 		for _, path := range []string{string(b.Source), string(b.Target)} {
 			if !utf8.ValidString(path) {
-				return &sandbox.Unsupported{Guarantee: "mount view", Reason: fmt.Sprintf("start docker: show %q: the name is no UTF-8, and an engine knows no other", path), Fix: "rename the folder, or use --isolation native"}
+				return &sandbox.Unsupported{
+					Guarantee: "mount view",
+					Reason:    fmt.Sprintf("start docker: show %q: the name is no UTF-8, and an engine knows no other", path),
+					Fix:       "rename the folder, or use --isolation native",
+				}
 			}
 		}
 	}
@@ -439,7 +447,10 @@ func (st *start) bounded(pid int) error {
 
 // plan writes down what the gate makes.
 func (st *start) plan(ctx context.Context) error {
-	b := inside.Build{Host: hostname(st.spec.Name), User: st.user, Network: st.spec.Network, Protect: st.spec.Protect, Links: st.spec.Links, Tmpfs: inside.Temporary()}
+	b := inside.Build{
+		Host: hostname(st.spec.Name), User: st.user, Network: st.spec.Network, Protect: st.spec.Protect,
+		Links: st.spec.Links, Tmpfs: inside.Temporary(),
+	}
 	owners := map[[2]uint32]int{}
 	for _, bind := range st.spec.Binds {
 		var at unix.Stat_t
@@ -533,9 +544,17 @@ func takeGate(c inside.Line) (sandbox.Gate, error) {
 func explain(f *inside.Failure) error {
 	switch {
 	case strings.Contains(f.Text, "show folders") && f.Errno == int(unix.EINVAL):
-		return &sandbox.Unsupported{Guarantee: "file ownership", Reason: f.Text, Fix: "the file system under it has no id-mapped mounts (Linux 5.12 and ext4, xfs, btrfs, tmpfs have): run cloister as an ordinary user there"}
+		return &sandbox.Unsupported{
+			Guarantee: "file ownership",
+			Reason:    f.Text,
+			Fix:       "the file system under it has no id-mapped mounts (Linux 5.12 and ext4, xfs, btrfs, tmpfs have): run cloister as an ordinary user there",
+		}
 	case f.Errno == int(unix.EPERM):
-		return &sandbox.Unsupported{Guarantee: "mount view", Reason: f.Text, Fix: "a security module or the engine's configuration keeps the gate from its work: see cloister doctor"}
+		return &sandbox.Unsupported{
+			Guarantee: "mount view",
+			Reason:    f.Text,
+			Fix:       "a security module or the engine's configuration keeps the gate from its work: see cloister doctor",
+		}
 	}
 	return f
 }

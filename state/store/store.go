@@ -137,36 +137,6 @@ func (s *Store) Names() ([]string, error) {
 
 const metaFile = "workspace.json"
 
-// Lock opens a workspace for a change. Close gives it back.
-func (s *Store) Lock(name string) (*Workspace, error) {
-	if !validName(name) {
-		return nil, fmt.Errorf("workspace %q: %w", name, ErrNotFound)
-	}
-	if _, err := os.Lstat(filepath.Join(s.folder(name), metaFile)); err != nil {
-		return nil, fmt.Errorf("workspace %s: %w", name, ErrNotFound)
-	}
-	shared, err := lockFile(filepath.Join(s.dir, lockName), unix.LOCK_SH)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := lockFile(filepath.Join(s.folder(name), lockName), unix.LOCK_EX)
-	if err != nil {
-		return nil, errors.Join(err, shared.Close())
-	}
-	w := &Workspace{store: s, lock: lock, shared: shared}
-	err = w.load(name)
-	if err == nil {
-		err = w.ownFolder()
-	}
-	if err == nil {
-		err = w.recover()
-	}
-	if err != nil {
-		return nil, errors.Join(err, w.Close())
-	}
-	return w, nil
-}
-
 // recover finishes or takes back what a crash interrupted.
 func (w *Workspace) recover() error {
 	var err error
@@ -179,9 +149,6 @@ func (w *Workspace) recover() error {
 	}
 	return w.wrote(j)
 }
-
-// lockName is the lock of a workspace, and of the store.
-const lockName = "lock"
 
 // ownFolder finds the layers where another call named another owner.
 func (w *Workspace) ownFolder() error {
@@ -228,23 +195,6 @@ func (w *Workspace) save() error {
 func (w *Workspace) Close() error { return errors.Join(w.lock.Close(), w.shared.Close()) }
 
 func (w *Workspace) journals() string { return filepath.Join(w.store.folder(w.Name), "journals") }
-
-func lockFile(name string, how int) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock workspace: %w", err)
-	}
-	for {
-		err = unix.Flock(int(f.Fd()), how)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock workspace: %w", err), f.Close())
-	}
-	return f, nil
-}
 
 // Use is a workspace that a session has mounted. It is held until Close.
 type Use struct {

@@ -109,6 +109,21 @@ func (w *Workspace) Apply(d *Diff, label string) (*apply.Journal, error) {
 	return j, w.wrote(j)
 }
 
+// Applied names the applies that can be taken back, the newest first.
+func (w *Workspace) Applied() ([]string, error) {
+	list, err := apply.List(w.journals())
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, j := range slices.Backward(list) {
+		if j.Undoes == "" && !j.Undone() {
+			out = append(out, j.Label)
+		}
+	}
+	return out, nil
+}
+
 // Undo takes the last n applies back, the newest first.
 func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
 	list, err := apply.List(w.journals())

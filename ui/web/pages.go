@@ -34,7 +34,7 @@ type asset struct {
 
 // Pages are the pages there are, by the last part of their address.
 func Pages() []string {
-	return []string{"now", "asks", "traffic", "commands", "files", "tools", "secrets", "policy", "audit", "doctor",
+	return []string{"now", "asks", "traffic", "commands", "files", "time", "tools", "secrets", "policy", "audit", "doctor",
 		"terminal"}
 }
 

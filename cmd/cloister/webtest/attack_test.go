@@ -212,7 +212,7 @@ func TestCookieWrittenOverAgainAndAgain(t *testing.T) {
 	other.Wait(`document.title === 'port'`)
 	eval[bool](other, `(() => { const on = async () => { for (;;) { await fetch('/x').catch(() => {}); await new Promise((done) => setTimeout(done, 2)); } }; on(); on(); return true; })()`)
 	began := theirs.Load()
-	for _, page := range []string{"now", "asks", "traffic", "commands", "files", "tools", "secrets", "policy", "audit", "doctor"} {
+	for _, page := range []string{"now", "asks", "traffic", "commands", "files", "time", "tools", "secrets", "policy", "audit", "doctor"} {
 		tb.visit("/" + page)
 		tb.Wait(`location.pathname === '/` + page + `' && document.querySelector('#nav a[href="/` + page + `"][aria-current]')`)
 	}

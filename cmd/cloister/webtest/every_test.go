@@ -262,7 +262,7 @@ func TestEveryPage(t *testing.T) {
 		tb.shot("login")
 		tb.axe("login")
 	})
-	// Tools and Secrets have a test of their own, with something on them.
+	// Time, Tools and Secrets have a test of their own, with something on them.
 	c.everyMaker(t, scripts)
 	c.onPages(t, "frame", "now", "asks", "traffic", "host commands", "files", "policy", "audit", "doctor", "terminal")
 }
@@ -381,7 +381,7 @@ func theRest(tb *tab) {
 		tb.Click(`#nav a[href="/` + page + `"]`)
 		tb.Wait(`location.pathname === '/` + page + `' && !document.querySelector('h1[data-before]') && document.querySelector('#nav a[href="/` + page + `"][aria-current]') && document.querySelector('h1')`)
 	}
-	for _, page := range []string{"files", "tools", "secrets", "doctor"} {
+	for _, page := range []string{"files", "time", "tools", "secrets", "doctor"} {
 		to(page)
 	}
 	tb.Click(`.brand`)

@@ -86,7 +86,7 @@ func TestTenThousandEvents(t *testing.T) {
 func TestFirstPaint(t *testing.T) {
 	w, tb := newWorld(t), newTab(t, nil)
 	tb.open(w)
-	for _, page := range []string{"now", "asks", "traffic", "commands", "files", "tools", "secrets", "policy", "audit", "doctor"} {
+	for _, page := range []string{"now", "asks", "traffic", "commands", "files", "time", "tools", "secrets", "policy", "audit", "doctor"} {
 		var paint, drawn []float64
 		for range rounds(1, 5) {
 			tb.visit("/" + page)

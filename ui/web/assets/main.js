@@ -8,7 +8,7 @@ import { forget } from './sign.js';
 import { alarm, choose, prefer, preferred } from './prefer.js';
 import { dialog, toast } from './above.js';
 
-const names = ['now', 'asks', 'traffic', 'commands', 'files', 'tools', 'secrets', 'policy', 'audit', 'doctor'];
+const names = ['now', 'asks', 'traffic', 'commands', 'files', 'time', 'tools', 'secrets', 'policy', 'audit', 'doctor'];
 const made = names; // terminal has no place in the bar
 const main = document.getElementById('main');
 const nav = document.getElementById('nav');
@@ -106,7 +106,7 @@ document.addEventListener('keydown', (e) => {
   if (page && page.keys && page.keys(e.key, e)) e.preventDefault();
 });
 
-const letters = { now: 'n', asks: 'a', traffic: 't', commands: 'h', files: 'f', tools: 'm', secrets: 's', policy: 'p', audit: 'r', doctor: 'd' };
+const letters = { now: 'n', asks: 'a', traffic: 't', commands: 'h', files: 'f', time: 'i', tools: 'm', secrets: 's', policy: 'p', audit: 'r', doctor: 'd' };
 const keyOf = (name) => letters[name];
 
 const keys = () => dialog(t.help, (close) => [

@@ -1,7 +1,7 @@
 // Every text of the window, in one place. The words are those of the CLI.
 export const t = {
   pages: {
-    now: 'Now', asks: 'Asks', traffic: 'Traffic', commands: 'Host commands', files: 'Files', tools: 'Tools',
+    now: 'Now', asks: 'Asks', traffic: 'Traffic', commands: 'Host commands', files: 'Files', time: 'Time', tools: 'Tools',
     secrets: 'Secrets', policy: 'Policy', audit: 'Audit', doctor: 'Doctor', terminal: 'Terminal',
   },
   title: (page, asks) => `${asks ? `(${asks}) ` : ''}${page} · Cloister`,
@@ -58,6 +58,18 @@ export const t = {
   },
   commands: { empty: 'No command was asked for on the host since the guardian began.', pick: 'Choose a command to see what it wrote.', running: 'runs', status: (n) => `exit ${n}`, none: 'It has written nothing.', cut: (n) => `${n} earlier bytes are not kept.`, dir: 'in', began: 'began', list: 'Host commands', past: 'All in the record' },
   files: { lead: 'Files that sessions changed and that programs of the host obey: hooks, editor and agent settings, package scripts.', empty: 'No such file was changed.', pick: 'Choose a file to see what changed.', list: 'Changed files', before: 'Before:', same: 'It is as it was committed.', gone: 'It is not there any more.' },
+  time: {
+    lead: 'What the overlay cloisters wrote, moment by moment. Nothing of it is in the project until it is applied.', empty: 'No overlay workspace is kept. One begins with:', list: 'Moments', spaces: 'Workspace', acts: 'With this moment', changes: 'Changes',
+    sessions: { 'session.start': 'A session began', 'session.stop': 'A session ended' },
+    now: 'Now', auto: 'automatic', unnamed: 'checkpoint', head: 'where it goes on from', busy: 'A command changes this workspace right now. Look again when it has ended.', looking: 'Looking…', same: 'Nothing is different.', moving: 'It runs, and may change this while you read: a checkpoint stays as it is.',
+    standing: (id) => `Files as of checkpoint ${id}, the last before this.`, before: 'No checkpoint was made before this.', against: 'Compared with', project: 'the project', since: (id) => `checkpoint ${id}`, noBefore: 'no checkpoint before', from: 'from',
+    ops: { added: 'added', modified: 'modified', deleted: 'deleted', renamed: 'renamed', mode: 'mode' }, conflict: 'in conflict', more: (n) => `${n} more, not shown.`, cut: 'The rest is not shown.',
+    checkpoint: 'Checkpoint', checkpointTitle: (n) => `Keep this moment of ${n}?`, message: 'What it is', made: (s) => `Kept: ${s}.`,
+    restore: 'Restore', restoreTitle: (n, id) => `Make ${n} what it was at ${id}?`, restoreText: 'Files, home and conversation go back. What they are now is kept as a checkpoint first.', restored: (s, id) => `It is ${s} now; what was there before is ${id}.`,
+    fork: 'Fork', forkTitle: (n) => `Make another workspace of ${n}?`, forkText: (id) => `It begins with the files and the home of checkpoint ${id}.`, forkNow: 'It begins with the files and the home as they are now.', forked: (s) => `Made: ${s}.`, show: 'Show',
+    apply: 'Apply', applyTitle: (p) => `Bring this into ${p}?`, applyText: (n) => n === 1 ? '1 path, or nothing.' : `${n} paths, all or none.`, held: 'Programs of the host may run or obey these:', looked: 'I looked at each of them', applied: (s) => `Applied: ${s}.`, whole: 'An apply brings all over: this is all, compared with the project.',
+    conflicts: (n) => `The project changed ${n === 1 ? 'one of these' : `${n} of these`} too: cloister apply --merge, or PATH by PATH.`, undo: 'Undo', undoTitle: 'Take the last apply back?', undone: 'Taken back.',
+  },
   tools: {
     empty: 'No MCP server is declared.', emptyHint: 'Name one under mcp.servers in', calls: 'Calls', servers: 'Servers', pick: 'Choose a tool to see what it says of itself.', unseen: 'It has listed no tool yet.',
     at: 'reached at', command: 'command', declared: 'declared in', pinned: 'pinned', tools: (n, c) => `${n === 1 ? '1 tool' : `${n} tools`}${c ? `, ${c} changed since` : ''}`, prompts: 'prompts', resources: 'resources', nothing: 'none',

@@ -1,0 +1,78 @@
+// Package workspaces answers the window about kept overlay workspaces.
+//
+// The promise: one answer at a time reads what a payload wrote, and an act is done to its
+// end, also where the browser goes away. What stands against it is an error of session/kept or state/store.
+//
+// What is done it leaves to session/kept, which the command line uses as well.
+package workspaces
+
+import (
+	"context"
+	"net/url"
+	"sync"
+
+	"cloister/api"
+	"cloister/internal/termsafe"
+	"cloister/session/kept"
+	"cloister/state/store"
+)
+
+// A Room answers for the workspaces below one folder of data.
+type Room struct {
+	Data    string // $XDG_DATA_HOME/cloister
+	Audit   string // the folder of the record
+	Record  func(context.Context, api.StateRecord) error
+	Process func(ctx context.Context, name string) (pid int, err error)
+
+	looking sync.Mutex // held by who reads what was changed
+}
+
+func (r *Room) hand() (*kept.Hand, error) {
+	s, err := store.Open(r.Data, "")
+	return &kept.Hand{Store: s, Audit: r.Audit, Record: r.Record, Process: r.Process}, err
+}
+
+// escaped is an error whose words may be a payload's.
+type escaped struct{ error }
+
+// Error escapes what a screen would obey.
+func (e escaped) Error() string { return termsafe.Text(e.error.Error()) }
+
+// Unwrap is the error itself.
+func (e escaped) Unwrap() error { return e.error }
+
+func escape(err error) error {
+	if err == nil {
+		return nil
+	}
+	return escaped{err}
+}
+
+// List gives all of them.
+func (r *Room) List(ctx context.Context) ([]api.Workspace, error) {
+	h, err := r.hand()
+	if err != nil {
+		return nil, err
+	}
+	return h.List(ctx)
+}
+
+// Diff gives what one changed: at a checkpoint, since another, with the text of a path.
+func (r *Room) Diff(ctx context.Context, name string, words url.Values) (out api.WorkspaceDiff, err error) {
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	h, err := r.hand()
+	if err == nil {
+		out, err = h.Shown(ctx, name, words.Get("at"), words.Get("since"), words.Get("path"))
+	}
+	return out, escape(err)
+}
+
+// Act does what was asked for.
+func (r *Room) Act(ctx context.Context, name, verb string, in api.WorkspaceAct) (out api.WorkspaceActed, err error) {
+	h, err := r.hand()
+	if err == nil {
+		out, err = h.Act(context.WithoutCancel(ctx), name, verb, in)
+	}
+	return out, escape(err)
+}

@@ -1,0 +1,301 @@
+// Package kept does to an overlay workspace what a person asked for, by the command line or
+// in the window: look, checkpoint, restore, fork, apply, undo.
+//
+// The promise: every act is recorded before it is done, and one that cannot be recorded is
+// not done. A checkpoint is used only if its layers are what the record says was made. What
+// programs of the host run or obey is applied only with a word for it.
+//
+// It keeps nothing itself (state/store does) and prints nothing: what stands against an act
+// is an error that says all of it.
+//
+// Most readers want [Hand].
+package kept
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cloister/api"
+	"cloister/audit"
+	"cloister/internal/freeze"
+	"cloister/state/apply"
+	"cloister/state/held"
+	"cloister/state/layers"
+	"cloister/state/store"
+	"cloister/workspace"
+)
+
+// A Hand acts on the workspaces of one store.
+type Hand struct {
+	Store *store.Store
+	// Audit is the folder of the record, where a checkpoint's digest is looked up.
+	Audit string
+	// Record writes down an act before it is done.
+	Record func(context.Context, api.StateRecord) error
+	// Process finds the first process of a running cloister, to hold all of them still.
+	Process func(ctx context.Context, name string) (pid int, err error)
+}
+
+// Watched has each checkpoint of a workspace recorded with its digest before it counts, and
+// that record looked up before one is used.
+func (h *Hand) Watched(ctx context.Context, w *store.Workspace) *store.Workspace {
+	w.Sealed = func(c store.Checkpoint) error {
+		return h.Record(ctx, api.StateRecord{
+			Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: c.ID, Reason: c.Message,
+			Digest: c.Digest,
+		})
+	}
+	w.Known = func(c store.Checkpoint) (string, error) {
+		// It was recorded just after the time that it has.
+		for e, err := range audit.Back(h.Audit, audit.Filter{Kind: audit.StateCheckpoint, Since: c.Time}) {
+			if err == nil && e.Resource == c.ID {
+				return e.Digest, nil
+			}
+		}
+		return "", nil
+	}
+	return w
+}
+
+// record writes down what is about to be done to a workspace.
+func (h *Hand) record(ctx context.Context, w *store.Workspace, kind, resource, reason string) error {
+	return h.Record(ctx, api.StateRecord{Kind: kind, Cloister: w.Name, Project: w.Project, Resource: resource,
+		Reason: reason})
+}
+
+// Freezer holds a running cloister still.
+func (h *Hand) Freezer(ctx context.Context, name string) store.Freeze {
+	return func() (func() error, error) {
+		pid, err := h.Process(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return freeze.Processes(pid)
+	}
+}
+
+// Diff compares a workspace, or a checkpoint of it, with the project. What lies in .git is
+// left out. since ("" for none) leaves out what that checkpoint has alike.
+func (h *Hand) Diff(ctx context.Context, w *store.Workspace, at, since string, paths []string) (*store.Diff, error) {
+	d, err := w.Diff(ctx, at, paths)
+	if err != nil {
+		return nil, err
+	}
+	d.Changes = slices.DeleteFunc(slices.Clone(d.Changes), func(c layers.Change) bool {
+		return inGit(c.Path) || inGit(c.From)
+	})
+	d.Conflicts = slices.DeleteFunc(slices.Clone(d.Conflicts), func(c apply.Conflict) bool { return inGit(c.Path) })
+	if since != "" {
+		if d.Changes, err = w.ChangedSince(ctx, since, d.Changes); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	return d, nil
+}
+
+// inGit reports whether a path lies in a repository's own folder: git brings commits over,
+// and its files are not to be replaced one by one.
+func inGit(rel string) bool {
+	return slices.ContainsFunc(strings.Split(rel, "/"), func(part string) bool { return strings.EqualFold(part, ".git") })
+}
+
+// Save makes a checkpoint of what a workspace is now.
+func (h *Hand) Save(ctx context.Context, w *store.Workspace, message string, auto bool) (store.Checkpoint, error) {
+	return h.Watched(ctx, w).Save(ctx, message, auto, h.Freezer(ctx, w.Name))
+}
+
+// NoCheckpoint is the error for a workspace that has none yet.
+type NoCheckpoint struct{ Name string }
+
+// Error names the workspace.
+func (n *NoCheckpoint) Error() string { return n.Name + " has no checkpoint" }
+
+// Restore makes a stopped workspace what it was at a checkpoint, "" for the newest. What it
+// is now is kept as the checkpoint that is given.
+func (h *Hand) Restore(ctx context.Context, w *store.Workspace, id string) (before store.Checkpoint, err error) {
+	if id == "" {
+		if id = w.Head; id == "" {
+			return before, &NoCheckpoint{w.Name}
+		}
+	}
+	if _, err := w.Checkpoint(id); err != nil {
+		return before, err
+	}
+	if err := h.record(ctx, w, audit.StateRestore, id, ""); err != nil {
+		return before, err
+	}
+	return h.Watched(ctx, w).Restore(ctx, id)
+}
+
+// Fork makes new workspaces of what one is, or was at a checkpoint.
+func (h *Hand) Fork(ctx context.Context, w *store.Workspace, id string, count int) ([]api.Fork, error) {
+	if id != "" {
+		if _, err := w.Checkpoint(id); err != nil {
+			return nil, err
+		}
+	}
+	names, err := h.FreeNames(w.Name, count)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.record(ctx, w, audit.StateFork, strings.Join(names, ", "), id); err != nil {
+		return nil, err
+	}
+	from, err := h.Watched(ctx, w).Fork(ctx, id, names, h.Freezer(ctx, w.Name))
+	if err != nil {
+		return nil, err
+	}
+	out := []api.Fork{}
+	for _, n := range names {
+		out = append(out, api.Fork{Name: n, Parent: w.Name, Checkpoint: from.ID})
+	}
+	return out, nil
+}
+
+// FreeNames are names that no workspace has: NAME-1, NAME-2 and so on.
+func (h *Hand) FreeNames(base string, count int) ([]string, error) {
+	var out []string
+	for i := 1; len(out) < count; i++ {
+		if i > 10_000 {
+			return nil, errors.New("fork: every name is taken")
+		}
+		name := fmt.Sprintf("%s-%d", base[:min(len(base), 56)], i)
+		if !h.Store.Has(name) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// Held is the error for changes that need a word of the person's own.
+type Held struct {
+	Name string
+	List []held.Change
+}
+
+// Error counts them.
+func (e *Held) Error() string {
+	return fmt.Sprintf("apply %s: %s need a word of yours; nothing was written", e.Name, Files(len(e.List)))
+}
+
+// InConflict is the error for an act that the project's own changes stand against.
+type InConflict struct {
+	Verb, Name string
+	List       []apply.Conflict
+}
+
+// Error counts them.
+func (e *InConflict) Error() string {
+	return fmt.Sprintf("%s %s: %s in conflict; nothing was written", e.Verb, e.Name, Files(len(e.List)))
+}
+
+// Special takes out of a diff what no apply makes, and gives it: pipes, sockets, devices.
+func Special(d *store.Diff) (out []layers.Change) {
+	d.Changes = slices.DeleteFunc(d.Changes, func(c layers.Change) bool {
+		if c.New.Kind != layers.Special && c.Old.Kind != layers.Special {
+			return false
+		}
+		out = append(out, c)
+		return true
+	})
+	return out
+}
+
+// HeldBack are the changes of a diff that an apply brings over with a word alone.
+func HeldBack(w *store.Workspace, d *store.Diff) ([]held.Change, error) {
+	return held.Find(w.Project, d.Changes, workspace.RunsByItself)
+}
+
+// Apply brings the changes of a diff into the project, or none of them. merged are the paths
+// of which [store.Workspace.Merge] made one text: of those a stopped workspace, which is kept
+// as a checkpoint first, goes on with what was merged. autoRun is the word for what is held.
+func (h *Hand) Apply(
+	ctx context.Context, w *store.Workspace, d *store.Diff, merged []string, autoRun bool,
+) ([]api.Change, error) {
+	needs, err := HeldBack(w, d)
+	if err != nil {
+		return nil, fmt.Errorf("apply %s: %w", w.Name, err)
+	}
+	if len(needs) > 0 && !autoRun {
+		return nil, &Held{w.Name, needs}
+	}
+	if len(d.Conflicts) > 0 {
+		return nil, &InConflict{"apply", w.Name, d.Conflicts}
+	}
+	if len(merged) > 0 {
+		if err := h.beforeMerge(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	changes := Changes(d.Changes)
+	if len(d.Changes) == 0 {
+		return changes, nil
+	}
+	if err := h.record(ctx, w, audit.StateApply, First(changes), Files(len(changes))); err != nil {
+		return nil, err
+	}
+	if _, err := w.Apply(d, First(changes)); err != nil {
+		return nil, inConflict("apply", w.Name, err)
+	}
+	if len(merged) == 0 { // a running cloister has nothing to take over
+		return changes, nil
+	}
+	if err := w.Adopt(ctx, merged); err != nil {
+		return nil, fmt.Errorf("apply %s: it is applied, but the cloister has its own of %s still: %w", w.Name,
+			strings.Join(merged, ", "), err)
+	}
+	return changes, nil
+}
+
+// beforeMerge keeps what a stopped workspace has, of which the merge takes some.
+func (h *Hand) beforeMerge(ctx context.Context, w *store.Workspace) error {
+	running, err := w.IsRunning()
+	if err == nil && running {
+		err = &store.Running{Name: w.Name}
+	}
+	if err == nil {
+		_, err = h.Watched(ctx, w).Save(ctx, "before a merge", true, nil)
+	}
+	return err
+}
+
+// inConflict gives an error of an apply the name of what it stands against.
+func inConflict(verb, name string, err error) error {
+	if list, ok := errors.AsType[apply.Conflicts](err); ok {
+		return &InConflict{verb, name, list}
+	}
+	return err
+}
+
+// Undo takes the last applies back, and says which.
+func (h *Hand) Undo(ctx context.Context, w *store.Workspace, steps int) (labels []string, err error) {
+	if err := h.record(ctx, w, audit.StateUndo, fmt.Sprintf("%d applies", steps), ""); err != nil {
+		return nil, err
+	}
+	undone, err := w.Undo(steps)
+	for _, j := range undone {
+		labels = append(labels, j.Label)
+	}
+	return labels, inConflict("undo", w.Name, err)
+}
+
+// Discard gives changes of a stopped workspace up, and says which.
+func (h *Hand) Discard(ctx context.Context, w *store.Workspace, d *store.Diff) ([]api.Change, error) {
+	changes := Changes(d.Changes)
+	if err := h.record(ctx, w, audit.StateRestore, First(changes), "discard"); err != nil {
+		return nil, err
+	}
+	return changes, w.Discard(ctx, d)
+}
+
+// DiscardAll gives a stopped workspace up with its checkpoints. It unlocks it.
+func (h *Hand) DiscardAll(ctx context.Context, w *store.Workspace) error {
+	err := h.record(ctx, w, audit.StateRestore, "discard", "all changes and checkpoints are given up")
+	if err := errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	return h.Store.Remove(w.Name)
+}

@@ -1,0 +1,192 @@
+package kept_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"cloister/api"
+	"cloister/session/kept"
+	"cloister/state/store"
+)
+
+// world is a project with a workspace in which a session wrote.
+type world struct {
+	*kept.Hand
+	project  string
+	recorded []string
+	fails    error // of the record
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	data, project := t.TempDir(), t.TempDir()
+	s, err := store.Open(data, project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{project: project}
+	w.Hand = &kept.Hand{Store: s, Audit: t.TempDir(),
+		Record: func(_ context.Context, r api.StateRecord) error {
+			w.recorded = append(w.recorded, r.Kind)
+			return w.fails
+		},
+		Process: func(context.Context, string) (int, error) { return 0, errors.New("nothing runs") },
+	}
+	return w
+}
+
+// session writes files as one session does.
+func (w *world) session(t *testing.T, files map[string]string) {
+	t.Helper()
+	use, err := w.Store.Begin("k", w.project, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(use.Mount.Store, use.Mount.Project.Upper, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := use.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) there(name string) bool {
+	_, err := os.Lstat(filepath.Join(w.project, name))
+	return err == nil
+}
+
+// TestShownIsApplied: a page's apply brings over what it showed, or nothing.
+func TestShownIsApplied(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.session(t, map[string]string{"a": "one\n", ".envrc": "export A=1\n"})
+	d, err := w.Shown(ctx, "k", "", "", "a")
+	if err != nil || d.Patch == "" || len(d.Changes) != 1 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	d, err = w.Shown(ctx, "k", "", "", "")
+	if err != nil || len(d.Changes) != 2 || len(d.Held) != 1 || d.Held[0].Path != ".envrc" {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	yes := api.WorkspaceAct{Digest: d.Digest, AutoRun: true}
+	for name, act := range map[string]api.WorkspaceAct{
+		"without the word":   {Digest: d.Digest},
+		"without the digest": {AutoRun: true},
+		"another digest":     {AutoRun: true, Digest: d.Digest[1:] + "0"},
+	} {
+		if _, err := w.Act(ctx, "k", "apply", act); err == nil || w.there("a") {
+			t.Errorf("%s: applied, %v", name, err)
+		}
+	}
+	w.session(t, map[string]string{"a": "two\n"}) // of the same size
+	var refused *kept.Refused
+	if _, err := w.Act(ctx, "k", "apply", yes); !errors.As(err, &refused) || w.there("a") {
+		t.Errorf("what changed after it was shown: %v", err)
+	}
+	d, err = w.Shown(ctx, "k", "", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.Act(ctx, "k", "apply", api.WorkspaceAct{Digest: d.Digest, AutoRun: true})
+	if err != nil || len(out.Changes) != 2 || !w.there("a") {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	list, err := w.List(ctx)
+	if err != nil || len(list) != 1 || len(list[0].Applied) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if _, err := w.Act(ctx, "k", "undo", api.WorkspaceAct{Message: "another"}); !errors.As(err, &refused) || !w.there("a") {
+		t.Errorf("undo of another apply: %v", err)
+	}
+	if _, err := w.Act(ctx, "k", "undo", api.WorkspaceAct{Message: list[0].Applied[0]}); err != nil || w.there("a") {
+		t.Errorf("undo: %v", err)
+	}
+}
+
+// TestRunningIsNotApplied: what may change after it was shown needs a checkpoint.
+func TestRunningIsNotApplied(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.session(t, map[string]string{"a": "one\n"})
+	made, err := w.Act(ctx, "k", "checkpoint", api.WorkspaceAct{Message: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use, err := w.Store.Begin("k", w.project, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = use.Close() }()
+	now, err := w.Shown(ctx, "k", "", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *kept.Refused
+	if _, err := w.Act(ctx, "k", "apply", api.WorkspaceAct{Digest: now.Digest}); !errors.As(err, &refused) || w.there("a") {
+		t.Errorf("a running one: %v", err)
+	}
+	var running *store.Running
+	if _, err := w.Act(ctx, "k", "restore", api.WorkspaceAct{Checkpoint: made.Checkpoint.ID}); !errors.As(err, &running) {
+		t.Errorf("restore of a running one: %v", err)
+	}
+	then, err := w.Shown(ctx, "k", made.Checkpoint.ID, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Act(ctx, "k", "apply", api.WorkspaceAct{Checkpoint: made.Checkpoint.ID, Digest: then.Digest}); err != nil || !w.there("a") {
+		t.Errorf("its checkpoint: %v", err)
+	}
+}
+
+// TestUnrecorded: what cannot be recorded is not done.
+func TestUnrecorded(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.session(t, map[string]string{"a": "one\n"})
+	made, err := w.Act(ctx, "k", "checkpoint", api.WorkspaceAct{Message: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := w.Shown(ctx, "k", "", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.fails = errors.New("the disk is full")
+	for verb, act := range map[string]api.WorkspaceAct{
+		"checkpoint": {}, "restore": {Checkpoint: made.Checkpoint.ID}, "fork": {}, "apply": {Digest: d.Digest},
+	} {
+		if _, err := w.Act(ctx, "k", verb, act); !errors.Is(err, w.fails) {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+	names, err := w.Store.Names()
+	list, lerr := w.List(ctx)
+	if errors.Join(err, lerr) != nil || !slices.Equal(names, []string{"k"}) || len(list[0].Checkpoints) != 1 || w.there("a") {
+		t.Errorf("something was done: %v %+v %v", names, list, errors.Join(err, lerr))
+	}
+}
+
+// TestBusy: nobody waits for a workspace that a command has locked.
+func TestBusy(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.session(t, map[string]string{"a": "one\n"})
+	locked, err := w.Store.Lock("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locked.Close() }()
+	list, err := w.List(ctx)
+	if err != nil || len(list) != 1 || !list[0].Busy || list[0].Project != w.project {
+		t.Errorf("%+v, %v", list, err)
+	}
+	var busy *store.Busy
+	if _, err := w.Act(ctx, "k", "checkpoint", api.WorkspaceAct{}); !errors.As(err, &busy) {
+		t.Errorf("an act: %v", err)
+	}
+	if _, err := w.Shown(ctx, "nosuch", "", "", ""); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("one that there is none of: %v", err)
+	}
+}

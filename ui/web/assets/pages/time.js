@@ -1,0 +1,211 @@
+// Time: what a kept workspace was at each moment; back to one, on from one, into the project.
+import { bytes, fill, h, keyed, select, time, verdict } from '../dom.js';
+import { t } from '../words.js';
+import { get, post, query } from '../api.js';
+import { on, state } from '../live.js';
+import { dialog, sure, toast } from '../above.js';
+
+const w = t.time;
+const told = ['session.start', 'session.stop', 'approval.request', 'approval.decision', 'file.autorun_changed', 'file.review', 'state.restore', 'state.fork', 'state.apply', 'state.undo'];
+
+// shown writes a name with what an eye cannot see escaped.
+const shown = (s) => s.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+
+// moments are what happened to a workspace, the newest first: now, its checkpoints, and what
+// was recorded. Refusals of the same, one after the other, are one.
+const momentsOf = (space, records) => {
+  const all = space.checkpoints.map((c) => ({ key: c.id, at: c.time, checkpoint: c }));
+  for (const e of records) {
+    if (told.includes(e.kind) || e.verdict === 'deny') all.push({ key: `e${e.seq}`, at: e.time, event: e, times: 1 });
+  }
+  all.sort((a, b) => Date.parse(b.at) - Date.parse(a.at) || (a.key < b.key ? 1 : -1));
+  const out = [{ key: 'now', now: true }];
+  for (const m of all) {
+    const last = out[out.length - 1];
+    if (m.event && last.event && m.event.verdict === 'deny' && last.event.verdict === 'deny' && m.event.kind === last.event.kind && m.event.resource === last.event.resource) last.times++;
+    else out.push(m);
+  }
+  return out;
+};
+
+export default (root, { words, go }) => {
+  let spaces = [], name = words.get('name') || '', moments = [], chosen = 'now', path = '', since = false, diff = null, turn = 0, was = '';
+  const pickSpace = h('span');
+  const acts = h('div.acts-row.group', { role: 'group', 'aria-label': w.acts });
+  const list = h('div.cards', { role: 'list', 'aria-label': w.list });
+  const none = h('p.empty', { hidden: true }, w.empty, ' ', h('code', 'cloister run --workspace overlay -- …'));
+  const side = h('section.panel', { 'aria-label': w.changes });
+  root.append(h('div.head', h('h1', t.pages.time), pickSpace), h('p.soft', w.lead), h('div.split.even', h('div.panel', none, list), side));
+
+  const space = () => spaces.find((s) => s.name === name);
+  const moment = () => moments.find((m) => m.key === chosen) || moments[0];
+  // standing is the checkpoint whose files a moment has: its own, or the last before it. Now has none.
+  const standing = (m) => {
+    if (!m || m.now) return null;
+    const at = moments.indexOf(m);
+    const found = moments.slice(at).find((x) => x.checkpoint);
+    return found ? found.checkpoint : null;
+  };
+  const before = (m) => {
+    const c = standing(m);
+    const at = moments.findIndex((x) => c ? x.checkpoint === c : x.now);
+    const found = moments.slice(at + 1).find((x) => x.checkpoint);
+    return found ? found.checkpoint : null;
+  };
+
+  const title = (m) => {
+    if (m.now) return [h('strong', w.now), space().running ? verdict('running') : ''];
+    if (m.checkpoint) return [h('code', m.checkpoint.id), ' ', m.checkpoint.message || (m.checkpoint.auto ? w.auto : w.unnamed)];
+    if (w.sessions[m.event.kind]) return w.sessions[m.event.kind];
+    return [m.event.kind, ' ', m.event.verdict ? verdict(m.event.verdict) : '', ' ', h('code', shown(m.event.resource || '')), m.times > 1 ? ` ×${m.times}` : ''];
+  };
+  const under = (m) => {
+    if (m.now) return space().project;
+    if (m.checkpoint) return [time(m.at), ` · ${bytes(m.checkpoint.bytes)}`, m.checkpoint.auto && m.checkpoint.message ? ` · ${w.auto}` : '', m.checkpoint.id === space().head ? ` · ${w.head}` : ''];
+    return [time(m.at), m.event.reason ? ` · ${m.event.reason}` : ''];
+  };
+  const draw = () => {
+    const s = space();
+    fill(pickSpace, spaces.length ? select(spaces.map((x) => [x.name, x.name]), name, (v) => go(query('/time', { name: v })), w.spaces) : '');
+    none.hidden = Boolean(s);
+    side.hidden = !s;
+    if (!s) { list.replaceChildren(); return; }
+    keyed(list, moments, (m) => m.key, (m) => h('div', { role: 'listitem' }, h('button.card', { onclick: () => pick(m.key) }, h('span.what'), h('span.soft.when'))), (el, m) => {
+      fill(el.querySelector('.what'), title(m));
+      fill(el.querySelector('.when'), under(m));
+      el.firstChild.setAttribute('aria-pressed', String(m.key === chosen));
+    });
+  };
+
+  const button = (key, word, act, off, kind = '') => h(`button${kind}`, { onclick: act, disabled: off }, word, h('kbd', key));
+  const detail = () => {
+    const s = space(), m = moment();
+    if (!s || !m) return;
+    if (s.problem || s.busy) { fill(side, h('p.beware', s.problem || w.busy)); return; }
+    const c = standing(m), last = before(m);
+    fill(acts, button('c', w.checkpoint, checkpoint, false), button('r', w.restore, restore, !c || s.running), button('f', w.fork, fork, false),
+      button('a', w.apply, apply, !diff || !diff.changes.length || (!c && s.running), '.main'), button('u', w.undo, undo, !s.applied.length));
+    const parts = [h('h2.first', title(m)), acts];
+    if (m.event) parts.push(h('p.soft', c ? w.standing(c.id) : w.before));
+    parts.push(h('span.soft', w.against, ' '), h('div.group', { role: 'group', 'aria-label': w.against }, h('button.small', { 'aria-pressed': String(!since), onclick: () => compare(false) }, w.project),
+      h('button.small', { 'aria-pressed': String(since), disabled: !last, onclick: () => compare(true) }, last ? w.since(last.id) : w.noBefore)));
+    if (!c && s.running) parts.push(h('p.soft', w.moving));
+    if (!diff) parts.push(h('p.soft', w.looking));
+    else if (!diff.changes.length) parts.push(h('p.empty', w.same));
+    else {
+      const clash = new Map(diff.conflicts.map((x) => [x.path, x.why])), held = new Map(diff.held.map((x) => [x.path, x.why]));
+      parts.push(h('div.cards', { role: 'list', 'aria-label': w.changes }, diff.changes.map((x) => h('div', { role: 'listitem' }, h('button.card', { 'aria-pressed': String(x.path === path), onclick: () => open(x.path) },
+        h('span', h('span.soft', `${w.ops[x.change] || x.change} `), h('code', shown(x.path)), x.from ? h('span.soft', ` ${w.from} ${shown(x.from)}`) : ''),
+        clash.has(x.path) ? h('span.verdict.deny', ` ${w.conflict}: ${clash.get(x.path)}`) : '', held.has(x.path) ? h('span.verdict.ask', ` ${held.get(x.path)}`) : ''),
+      x.path === path && diff.patch !== undefined ? text() : ''))));
+      if (diff.more) parts.push(h('p.soft', w.more(diff.more)));
+    }
+    fill(side, parts);
+  };
+  const text = () => h('div.diff', { role: 'group', tabindex: 0, 'aria-label': shown(path) },
+    diff.patch.split('\n').map((line) => h(line[0] === '+' ? 'div.add' : line[0] === '-' ? 'div.cut-line' : line[0] === '@' ? 'div.gap' : 'div', line || ' ')), diff.cut ? h('div.gap', w.cut) : '');
+
+  const asked = () => {
+    const m = moment(), c = standing(m), last = since ? before(m) : null;
+    return { at: c ? c.id : '', since: last ? last.id : '' };
+  };
+  const look = async () => {
+    const s = space();
+    if (!s || s.problem || s.busy) { detail(); return; }
+    const mine = ++turn;
+    const m = moment();
+    if (m.event && !standing(m)) { diff = { changes: [], conflicts: [], held: [], more: 0 }; detail(); return; }
+    const d = await get(query(`/v1/workspaces/${name}/diff`, asked())).catch((e) => { if (mine === turn) { fill(side, h('p.beware', e.message)); } throw e; });
+    if (mine !== turn) return;
+    diff = { ...d, patch: undefined };
+    detail();
+    if (path && d.changes.some((x) => x.path === path)) open(path);
+  };
+  const open = async (p) => {
+    const mine = turn;
+    path = p;
+    const d = await get(query(`/v1/workspaces/${name}/diff`, { ...asked(), path: p }));
+    if (mine !== turn || path !== p) return;
+    diff = { ...diff, patch: d.patch, cut: d.cut };
+    detail();
+  };
+  const pick = (key) => { chosen = key; diff = null; draw(); detail(); look(); };
+  const compare = (v) => { since = v; diff = null; detail(); look(); };
+
+  const act = async (verb, body) => {
+    const done = await post(`/v1/workspaces/${name}/${verb}`, body);
+    await load();
+    return done;
+  };
+  const checkpoint = () => dialog(w.checkpointTitle(name), (close) => {
+    const box = h('input', { 'aria-label': w.message, maxlength: 200, placeholder: w.message });
+    const send = async () => { close(); const done = await act('checkpoint', { message: box.value }); pick(done.checkpoint.id); toast(w.made(done.said)); };
+    box.addEventListener('keydown', (e) => { if (e.key === 'Enter') send(); });
+    return [box, h('div.acts', h('button', { onclick: close }, t.cancel), h('button.main', { onclick: send }, w.checkpoint))];
+  });
+  const restore = async () => {
+    const c = standing(moment());
+    if (!c || space().running || !await sure(w.restoreTitle(name, c.id), w.restoreText, w.restore)) return;
+    const done = await act('restore', { checkpoint: c.id });
+    pick('now');
+    toast(w.restored(done.said, done.checkpoint.id), undefined, 8000);
+  };
+  const fork = async () => {
+    const c = standing(moment());
+    if (!await sure(w.forkTitle(name), c ? w.forkText(c.id) : w.forkNow, w.fork)) return;
+    const done = await act('fork', { checkpoint: c ? c.id : '' });
+    toast(w.forked(done.said), { word: w.show, do: () => go(query('/time', { name: done.forks[0].name })) }, 8000);
+  };
+  const apply = () => {
+    const s = space(), c = standing(moment());
+    if (!diff || !diff.changes.length || (!c && s.running)) return;
+    if (since) { compare(false); toast(w.whole); return; }
+    const { digest, held, conflicts, changes, more } = diff;
+    if (conflicts.length) { toast(w.conflicts(conflicts.length)); return; }
+    dialog(w.applyTitle(s.project), (close) => {
+      const yes = h('input', { type: 'checkbox', onchange: () => { send.disabled = !yes.checked; } });
+      const send = h('button.main', { disabled: held.length > 0, onclick: async () => {
+        close();
+        const done = await act('apply', { checkpoint: c ? c.id : '', digest, autorun: held.length > 0 });
+        toast(w.applied(done.said), { word: w.undo, do: undo }, 8000);
+      } }, w.apply);
+      return [h('p', w.applyText(changes.length + more)), held.length ? [h('p.beware', w.held), h('div.cards', held.map((x) => h('div', h('code', shown(x.path)), h('span.soft', ` ${x.why}`)))), h('label.check', yes, w.looked)] : '',
+        h('div.acts', h('button', { onclick: close, autofocus: true }, t.cancel), send)];
+    });
+  };
+  const undo = async () => {
+    const s = space();
+    if (!s || !s.applied.length || !await sure(w.undoTitle, shown(s.applied[0]), w.undo)) return;
+    await act('undo', { message: s.applied[0] });
+    toast(w.undone);
+  };
+
+  const load = async () => {
+    spaces = await get('/v1/workspaces');
+    if (!space()) name = spaces.length ? spaces[0].name : '';
+    const s = space();
+    const records = s ? (await get(query('/v1/audit', { session: name, limit: 500 }))).records : [];
+    if (!s || s !== space()) { draw(); return; }
+    moments = momentsOf(s, records);
+    if (!moments.some((m) => m.key === chosen)) chosen = 'now';
+    draw();
+    const last = moments.find((m) => m.event && /^(session|state)/.test(m.event.kind));
+    const is = JSON.stringify([chosen, s.name, last && last.key, s.running, s.busy, s.problem, s.head, s.applied, s.checkpoints.length]);
+    if (is !== was) { was = is; look(); } // else what is read there stays as it is
+  };
+  let late = 0; // many events at once are one look
+  const soon = () => { clearTimeout(late); late = setTimeout(load, 300); };
+  const tells = (e) => e.kind.startsWith('state.') || e.kind.startsWith('session.') || e.session === name && (told.includes(e.kind) || e.verdict === 'deny');
+  const runs = () => [...state.sessions.values()].some((s) => s.name === name && s.state === 'running');
+  const off = [on('audit', (all) => { if (all.some(tells)) soon(); }), on('change', () => { if (space() && space().running !== runs()) soon(); }), on('reset', load)];
+  load();
+  const step = (by) => {
+    const at = moments.findIndex((m) => m.key === chosen), to = moments[at + by];
+    if (!to) return;
+    pick(to.key);
+    const el = list.children[at + by];
+    if (el) { el.firstChild.focus(); el.scrollIntoView({ block: 'nearest' }); }
+  };
+  const keys = { j: () => step(1), k: () => step(-1), c: checkpoint, r: restore, f: fork, a: apply, u: undo };
+  return { leave: () => { clearTimeout(late); off.forEach((f) => f()); }, keys: (key) => { if (!space() || !keys[key]) return false; keys[key](); return true; } };
+};

@@ -60,25 +60,25 @@ func (s *Shim) lookBefore(ctx context.Context, r *reviewing) (wait func()) {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
+	done, over := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(over)
 		found := workspace.LookBefore(ctx, string(s.Project.Root))
 		r.copied(found.With(ctx, s.writable()))
 		if n := len(found.Linked); n > 0 && s.Notify != nil {
 			s.Notify(fmt.Sprintf("%s is a hard link to a file outside the project: what is written to it is written there as well%s", found.Linked[0], more(n-1)))
 		}
+		if close(done); r != nil {
+			_ = r.p.Settle(ctx)
+		}
 	}()
 	return func() {
-		defer cancel()
-		// A short command does not cut it short for a small project.
-		select {
+		select { // a short command does not cut it short for a small project
 		case <-done:
-			return
 		case <-time.After(20 * time.Millisecond):
 		}
 		cancel()
-		<-done
+		<-over
 	}
 }
 

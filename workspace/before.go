@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
+	"cloister/host/resolve"
 	"cloister/workspace/gitdir"
 	"cloister/workspace/hostgit"
 )
@@ -73,7 +73,7 @@ type seenLinks struct {
 }
 
 // look counts one name.
-func (l *links) look(root, rel string, e fs.DirEntry) {
+func (l *links) look(root, rel, full string, e fs.DirEntry) {
 	if l.seen++; l.seen > hostgit.MaxWalk || l.shared != "" && strings.HasPrefix(rel, l.shared) {
 		return
 	}
@@ -85,13 +85,13 @@ func (l *links) look(root, rel string, e fs.DirEntry) {
 	if !e.Type().IsRegular() {
 		return
 	}
-	var st syscall.Stat_t
-	if syscall.Lstat(root+"/"+rel, &st) != nil || uint64(st.Nlink) < 2 { // gone, or one name
+	st, err := resolve.Lstat(full, e)
+	if err != nil || st.Links < 2 { // gone, or one name
 		return
 	}
-	key := inode{uint64(st.Dev), st.Ino} // narrower elsewhere
+	key := inode{st.Dev, st.Ino}
 	if l.files[key] == nil {
-		l.files[key] = &seenLinks{path: rel, links: uint64(st.Nlink)} // narrower elsewhere
+		l.files[key] = &seenLinks{path: rel, links: st.Links}
 	}
 	l.files[key].found++
 }

@@ -115,24 +115,25 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 		return
 	}
 	// Another session in the same folder may exchange it for a link just now.
-	entries, err := resolve.ReadDir(filepath.Join(w.root, rel))
+	full := filepath.Join(w.root, rel)
+	entries, err := resolve.ReadDirStat(full, w.wanted)
 	if err != nil {
 		w.unread(rel, moved, err)
 		return
 	}
-	if rel != "" && os.Geteuid() != 0 && protect.Shut(filepath.Join(w.root, rel)) {
+	if rel != "" && os.Geteuid() != 0 && protect.Shut(full) {
 		w.unread(rel, moved, fs.ErrPermission) // its names are told, and nothing of them
 	}
 	h := w.here(rel, entries, inBare)
 	for _, e := range entries {
 		path := filepath.Join(rel, e.Name())
 		if w.links != nil {
-			w.links.look(w.root, path, e)
+			w.links.look(w.root, path, full, e)
 		}
-		if h.git && w.strange(path, e, moved) {
+		if h.git && w.strange(path, full, e, moved) {
 			w.found = append(w.found, path)
 		}
-		if h.git && e.Name() == "index" && e.Type().IsRegular() && w.fresh(e) {
+		if h.git && e.Name() == "index" && e.Type().IsRegular() && w.fresh(full, e) {
 			w.indexes = append(w.indexes, path)
 		}
 		switch {
@@ -143,17 +144,17 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 				}
 				continue // of a git folder: data, and many
 			}
-			w.folder(path, moved || w.fresh(e) && !w.view.Held(path), h.bare)
+			w.folder(path, moved || w.fresh(full, e) && !w.view.Held(path), h.bare)
 		case h.of && (e.Type()&fs.ModeSymlink != 0 || w.replaced(path, h)):
 			// Git makes no links in there, and writes through those that there are: its
 			// journal of branches, with names that the payload chose, into a file
 			// that a shell of the host obeys.
-			if moved && !w.view.Held(path) || w.fresh(e) {
+			if moved && !w.view.Held(path) || w.fresh(full, e) {
 				w.found = append(w.found, path)
 			}
 		case h.bare && (e.Name() == "config" || e.Name() == "config.worktree" || e.Name() == "commondir"),
 			inBare && filepath.Base(rel) == "hooks", h.trail.obeyed(e.Name()), w.beside && h.inner.obeyed(e.Name()):
-			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(e)) {
+			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(full, e)) {
 				w.found = append(w.found, path)
 			}
 		}
@@ -281,17 +282,21 @@ func (w *walk) hostsTree(path string) bool {
 	return false
 }
 
+// wanted are the entries of a folder that a walk asks the time or the names of, as a rule.
+func (w *walk) wanted(e fs.DirEntry) bool {
+	if w.since.IsZero() {
+		return w.links != nil && e.Type().IsRegular()
+	}
+	return e.IsDir()
+}
+
 // fresh reports whether an inode changed since the start.
-func (w *walk) fresh(e fs.DirEntry) bool {
+func (w *walk) fresh(dir string, e fs.DirEntry) bool {
 	if w.since.IsZero() {
 		return true
 	}
-	fi, err := e.Info()
-	if err != nil {
-		return false // gone between the listing and the look
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	return ok && !changeTime(st).Before(w.since)
+	st, err := resolve.Lstat(dir, e)
+	return err == nil && !st.Changed().Before(w.since) // or gone between the listing and the look
 }
 
 // inGit reports whether a path lies in a git folder.

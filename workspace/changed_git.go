@@ -15,8 +15,8 @@ import (
 // strange tells of an entry at the top of a git folder that a session may have made, and
 // that git makes none of, or that changes what git shows of a repository: replaced
 // objects, and a history that is cut off.
-func (w *walk) strange(path string, e fs.DirEntry, moved bool) bool {
-	if !w.fresh(e) && !(moved && !w.view.Held(path)) {
+func (w *walk) strange(path, dir string, e fs.DirEntry, moved bool) bool {
+	if !w.fresh(dir, e) && !(moved && !w.view.Held(path)) {
 		return false
 	}
 	switch name := e.Name(); {
@@ -62,7 +62,8 @@ func (w *walk) objects(rel string, moved bool) {
 
 func (w *walk) objectFolder(objects, below string, moved bool) {
 	dir := filepath.Join(objects, below)
-	entries, err := resolve.ReadDir(filepath.Join(w.root, dir))
+	full := filepath.Join(w.root, dir)
+	entries, err := resolve.ReadDirStat(full, w.wanted)
 	if err != nil {
 		if below != "" {
 			w.unread(dir, moved, err)
@@ -72,12 +73,12 @@ func (w *walk) objectFolder(objects, below string, moved bool) {
 	for _, e := range entries {
 		rel := filepath.Join(below, e.Name())
 		path := filepath.Join(objects, rel)
-		fresh := moved && !w.view.Held(path) || w.fresh(e)
+		fresh := moved && !w.view.Held(path) || w.fresh(full, e)
 		if e.IsDir() && gitdir.KnownObject(rel, true) {
 			if below == "" && (!fresh || w.since.IsZero()) && !slices.Contains([]string{"info", "pack"}, rel) {
 				continue // as it was, or of no matter: see LookBefore
 			}
-			w.objectFolder(objects, rel, moved || w.fresh(e) && below != "")
+			w.objectFolder(objects, rel, moved || w.fresh(full, e) && below != "")
 			continue
 		}
 		lists := strings.HasSuffix(e.Name(), "alternates") && below == "info"

@@ -17,6 +17,8 @@ import (
 type entry struct {
 	dir, name string
 	kind      fs.FileMode
+	known     bool
+	stat      Stat
 }
 
 func (e *entry) Name() string               { return e.name }
@@ -32,6 +34,12 @@ var lists = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
 // ReadDir lists a folder by name, and fails where a link lies on the way. It takes four
 // calls of the kernel's for a small folder, where [os.File] takes nine.
 func ReadDir(path string) ([]fs.DirEntry, error) {
+	return ReadDirStat(path, func(fs.DirEntry) bool { return false })
+}
+
+// ReadDirStat is ReadDir that also looks at those entries which are wanted, so that [Lstat]
+// of them is known: by the folder's descriptor, which spares the kernel the way to it.
+func ReadDirStat(path string, wanted func(fs.DirEntry) bool) ([]fs.DirEntry, error) {
 	fd, err := open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -49,10 +57,25 @@ func ReadDir(path string) ([]fs.DirEntry, error) {
 			return entries(block), &fs.PathError{Op: "readdirent", Path: path, Err: err}
 		}
 		if n == 0 {
-			return entries(block), nil
+			break
 		}
 		block = parseDir(slices.Grow(block, n/direntUsual), path, (*buf)[:n])
 	}
+	var st unix.Stat_t
+	for i := range block {
+		if e := &block[i]; wanted(e) && unix.Fstatat(fd, e.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			e.stat, e.known = statOf(&st), true
+		}
+	}
+	return entries(block), nil
+}
+
+// Lstat is what there is to know of an entry of a folder.
+func Lstat(dir string, e fs.DirEntry) (Stat, error) {
+	if e, ok := e.(*entry); ok && e.known {
+		return e.stat, nil
+	}
+	return lstat(dir + "/" + e.Name())
 }
 
 // entries sorts what was read by name.
@@ -119,7 +142,7 @@ func parseDir(block []entry, dir string, buf []byte) []entry {
 		name, _, _ := strings.Cut(all[at+direntName:at+size], "\x00")
 		if name != "." && name != ".." && binary.NativeEndian.Uint64(buf[at:]) != 0 {
 			if kind, ok := kindOf(buf[at+direntKind], dir, name); ok {
-				block = append(block, entry{dir, name, kind})
+				block = append(block, entry{dir: dir, name: name, kind: kind})
 			}
 		}
 		at += size

@@ -22,6 +22,13 @@ func ReadDir(path string) ([]fs.DirEntry, error) {
 	return list, err
 }
 
+// ReadDirStat is ReadDir that also looks at those entries which are wanted; here nothing is
+// spared by it.
+func ReadDirStat(path string, _ func(fs.DirEntry) bool) ([]fs.DirEntry, error) { return ReadDir(path) }
+
+// Lstat is what there is to know of an entry of a folder.
+func Lstat(dir string, e fs.DirEntry) (Stat, error) { return lstat(dir + "/" + e.Name()) }
+
 // ReadFile reads a regular file of at most so many bytes, and fails where a link lies
 // on the way.
 func ReadFile(path string, most int64) ([]byte, error) {

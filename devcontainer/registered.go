@@ -19,6 +19,9 @@ import (
 // mostFeatures bounds what a devcontainer installs, with all that it depends on.
 const mostFeatures = 64
 
+// mostUnpacked bounds what they are together.
+const mostUnpacked = 256 << 20
+
 // Absent is a feature of a registry that is not here.
 type Absent struct {
 	ID string
@@ -73,6 +76,7 @@ func (d *Devcontainer) parts(o Options) (list []part, absent []Absent, refused [
 	wanted, _ := d.Config["features"].(map[string]any)
 	wanted = maps.Clone(wanted)
 	seen := map[string]bool{}
+	size := 0
 	for queue := slices.Sorted(maps.Keys(wanted)); len(queue) > 0; queue = queue[1:] {
 		id := queue[0]
 		if seen[id] {
@@ -86,6 +90,12 @@ func (d *Devcontainer) parts(o Options) (list []part, absent []Absent, refused [
 			digest, _ := d.lock.Digest(id)
 			absent = append(absent, Absent{id, digest})
 			continue
+		}
+		for _, f := range p.Files {
+			size += len(f.Text)
+		}
+		if err == nil && size > mostUnpacked {
+			err = fmt.Errorf("the features of %s are more than %d MiB", d.File, mostUnpacked>>20)
 		}
 		if err == nil {
 			err = d.judgePart(o, &p)

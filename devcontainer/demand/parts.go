@@ -134,11 +134,15 @@ func Variable(name string, own []string) string {
 			return "where an agent's words go, and what it may do, is no repository's to say"
 		}
 	}
-	if name == "" || strings.ContainsAny(name, "=\x00") {
+	// A name is written into definitions of images too, where a space or a new line ends it.
+	if name == "" || strings.ContainsAny(name, "=\"'\\$`#") || strings.ContainsFunc(name, notPlain) {
 		return "it is no variable's name"
 	}
 	return ""
 }
+
+// notPlain reports whether a character is none of a plain word's.
+func notPlain(r rune) bool { return r <= ' ' || r > '~' }
 
 func environment(j *judge, m jsonc.Member) any {
 	kept := map[string]any{}

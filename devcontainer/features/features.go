@@ -183,6 +183,9 @@ func Definition(image string, list []Feature) ([]byte, error) {
 		}
 		at := "/tmp/.cloister-features/" + folder(n)
 		for _, name := range slices.Sorted(maps.Keys(f.Env)) {
+			if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+				return nil, fmt.Errorf("feature %s: %q is no variable's name", f.ID, name)
+			}
 			b.WriteString("ENV " + name + `="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(f.Env[name]) + "\"\n")
 		}
 		words := shellword.Line(append([]string{"env"}, f.Variables()...)...)

@@ -66,6 +66,10 @@ RUN cd /tmp/.cloister-features/feature-0 && chmod +x install.sh && env _REMOTE_U
 	if _, err := Definition("a", []Feature{f}); err == nil {
 		t.Error("an option of two lines is a line of the definition")
 	}
+	f.Options, f.Env = nil, map[string]string{"A x\nFROM evil.example.com/x\nENV B": "c"}
+	if text, err := Definition("a", []Feature{f}); err == nil {
+		t.Errorf("a variable's name is a line of the definition:\n%s", text)
+	}
 	if _, err := Definition("a", []Feature{{ID: "./f"}}); err == nil {
 		t.Error("a feature without install.sh is installed")
 	}

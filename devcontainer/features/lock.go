@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"cloister/devcontainer/jsonc"
 )
 
 // Locked is what a lock file says of one feature, as the reference writes it.
@@ -21,29 +23,43 @@ type Locked struct {
 // devcontainer writes it.
 type Lock map[string]Locked
 
-// ReadLock reads a lock file; there are no entries in none.
+// ReadLock reads a lock file; there are no entries in none. Entries of what is no feature
+// of a registry are passed over, such as archives by their address.
 func ReadLock(name string, text []byte) (Lock, error) {
+	out := Lock{}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return Lock{}, nil
+		return out, nil
 	}
-	var file struct{ Features Lock }
-	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+	v, err := jsonc.Parse(name, text)
+	if err != nil {
+		return nil, err
 	}
-	for id, one := range file.Features {
-		ref, err := ParseRef(id)
+	list, _ := v.Get("features")
+	if v.Kind != jsonc.Object || list.Kind != jsonc.Object && list.Kind != jsonc.Null {
+		return nil, &jsonc.Error{File: name, Line: v.Line, Column: v.Column, Msg: "it is no lock file of features"}
+	}
+	for _, m := range list.Members {
+		ref, err := ParseRef(m.Name)
 		if err != nil {
-			continue // an archive by its address, or one that this devcontainer does not have
+			continue
 		}
-		if !digestName().MatchString(one.Integrity) || one.Resolved != ref.At(one.Integrity) {
-			return nil, fmt.Errorf("read %s: features.%s: %s with the integrity %q is not the feature in one digest",
-				name, id, one.Resolved, one.Integrity)
+		version, _ := m.Value.Get("version")
+		resolved, _ := m.Value.Get("resolved")
+		integrity, _ := m.Value.Get("integrity")
+		one := Locked{Version: version.Text, Resolved: resolved.Text, Integrity: integrity.Text}
+		why := ""
+		switch {
+		case !digestName().MatchString(one.Integrity) || one.Resolved != ref.At(one.Integrity):
+			why = fmt.Sprintf("%s with the integrity %q is not the feature in one digest", one.Resolved, one.Integrity)
+		case ref.Pinned() && ref.Version != one.Integrity:
+			why = "it is another digest than the one in its name"
+		default:
+			out[m.Name] = one
+			continue
 		}
-		if ref.Pinned() && ref.Version != one.Integrity {
-			return nil, fmt.Errorf("read %s: features.%s: it is another digest than the one in its name", name, id)
-		}
+		return nil, &jsonc.Error{File: name, Line: m.Line, Column: m.Column, Msg: "features." + m.Name + ": " + why}
 	}
-	return file.Features, nil
+	return out, nil
 }
 
 // Digest is what a feature is pinned to, by its name or the lock.

@@ -77,11 +77,16 @@ func TestReadLock(t *testing.T) {
 		"of two digests":    entry("r.example.com/a:1", "r.example.com/a@"+digest, other),
 		"of no digest":      entry("r.example.com/a:1", "r.example.com/a@1", "1"),
 		"against its name":  entry("r.example.com/a@"+other, "r.example.com/a@"+digest, digest),
+		"of two readings":   `{"features":{},"features":{}}`,
 		"that is no object": `[]`, "that is cut off": `{"features":{`,
 	} {
 		if _, err := features.ReadLock("lock", []byte(bad)); err == nil {
 			t.Errorf("one %s is read", name)
 		}
+	}
+	// Other readers know the key in one spelling alone.
+	if l, err := features.ReadLock("lock", []byte(strings.Replace(text, "features", "FEATURES", 1))); err != nil || len(l) > 0 {
+		t.Errorf("%v %v", l, err)
 	}
 	more, err := features.With([]byte(text), features.Lock{"r.example.com/c:1": {Resolved: "r.example.com/c@" + other, Integrity: other}})
 	if err != nil || !strings.Contains(string(more), `"more": 1`) {

@@ -69,7 +69,7 @@ func (s *Shim) lookBefore(ctx context.Context, r *reviewing) (wait func()) {
 			s.Notify(fmt.Sprintf("%s is a hard link to a file outside the project: what is written to it is written there as well%s", found.Linked[0], more(n-1)))
 		}
 		if close(done); r != nil {
-			_ = r.p.Settle(ctx)
+			_ = r.p.Settle(ctx) // a copy that cannot be noted is none: the entry says so
 		}
 	}()
 	return func() {
@@ -88,7 +88,7 @@ func (r *reviewing) copied(found workspace.Before) {
 		return
 	}
 	before, all := r.s.Reviews.Copy(r.p.Root, found.AutoRun, r.since)
-	_ = r.p.Copied(before, found.Whole && all) // a copy that cannot be noted is none: the entry says so
+	r.p.Copied(before, found.Whole && all)
 }
 
 // end makes what was found wait for a person.

@@ -1,10 +1,12 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"cloister/internal/realpath"
 )
@@ -15,12 +17,12 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 // mountsIn are the places below some folders on which something is mounted. What lies there
 // has another name elsewhere, as where a folder is bound to a second place.
 func mountsIn(folders []string) ([]string, error) {
-	text, err := os.ReadFile("/proc/self/mountinfo")
+	text, err := table("/proc/self/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("look for mounts in the project: %w", err)
 	}
 	var out []string
-	for row := range strings.Lines(string(text)) {
+	for row := range strings.Lines(text) {
 		fields := strings.Fields(row)
 		if len(fields) < 5 {
 			continue
@@ -32,4 +34,28 @@ func mountsIn(folders []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// table reads a file that the kernel writes while it is read: in pieces as large as it gives,
+// where os.ReadFile begins with 512 bytes.
+func table(name string) (string, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var text strings.Builder
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := unix.Read(fd, buf)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return "", err
+		case n == 0:
+			return text.String(), nil
+		default:
+			text.Write(buf[:n])
+		}
+	}
 }

@@ -95,25 +95,22 @@ func (p *Pending) write() error {
 	return nil
 }
 
-// Settle makes the note outlive the machine, once the session has lived for a moment: one
-// that is over by then needs no disk to have waited for it.
+// Settle notes what lay there before, and makes the note outlive the machine, once the
+// session has lived for a moment: one that is over by then needs no disk to have waited for it.
 func (p *Pending) Settle(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-time.After(young):
-		return p.file.Sync()
+		return errors.Join(p.write(), p.file.Sync())
 	}
 }
 
 // young is how long a session's note is in memory alone.
 const young = 100 * time.Millisecond
 
-// Copied notes what lay there before.
-func (p *Pending) Copied(before map[string]Thing, seen bool) error {
-	p.Before, p.Seen = before, seen
-	return p.write()
-}
+// Copied is told what lay there before. Settle notes it.
+func (p *Pending) Copied(before map[string]Thing, seen bool) { p.Before, p.Seen = before, seen }
 
 // End adds the changes that were found, and forgets the note.
 func (p *Pending) End(changes []Change, now time.Time) error {

@@ -89,7 +89,7 @@ func (h *Hand) Diff(ctx context.Context, w *store.Workspace, at, since string, p
 	})
 	d.Conflicts = slices.DeleteFunc(slices.Clone(d.Conflicts), func(c apply.Conflict) bool { return inGit(c.Path) })
 	if since != "" {
-		if d.Changes, err = w.ChangedSince(ctx, since, d.Changes); err != nil {
+		if err := w.OnlySince(ctx, since, d); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"cloister/api"
 	"cloister/session/kept"
@@ -188,5 +189,78 @@ func TestBusy(t *testing.T) {
 	}
 	if _, err := w.Shown(ctx, "nosuch", "", "", ""); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("one that there is none of: %v", err)
+	}
+}
+
+// TestForgedTime: a time that a program set does not hide what changed since a checkpoint.
+func TestForgedTime(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.session(t, map[string]string{"a": "one\n", "b": "same\n"})
+	made, err := w.Act(ctx, "k", "checkpoint", api.WorkspaceAct{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use, err := w.Store.Begin("k", w.project, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := filepath.Join(use.Mount.Store, use.Mount.Project.Lower[0])
+	for name, text := range map[string]string{"a": "two\n", "b": "same\n"} {
+		then, err := os.Stat(filepath.Join(layer, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := filepath.Join(use.Mount.Store, use.Mount.Project.Upper, name)
+		if err := errors.Join(os.WriteFile(now, []byte(text), 0o600), os.Chtimes(now, then.ModTime(), then.ModTime())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := use.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := w.Shown(ctx, "k", "", made.Checkpoint.ID, "")
+	if err != nil || len(d.Changes) != 1 || d.Changes[0].Path != "a" {
+		t.Errorf("since the checkpoint: %+v, %v", d.Changes, err)
+	}
+}
+
+// TestHoles: files of terabytes that take no room are not read.
+func TestHoles(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	const huge = 4 << 40
+	sparse := func(dir, name string) {
+		t.Helper()
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Truncate(huge), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sparse(w.project, "moved")
+	sparse(w.project, "touched")
+	use, err := w.Store.Begin("k", w.project, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	upper := filepath.Join(use.Mount.Store, use.Mount.Project.Upper)
+	sparse(upper, "elsewhere")
+	sparse(upper, "touched")
+	if err := errors.Join(os.Chmod(filepath.Join(upper, "touched"), 0o755), os.Remove(filepath.Join(w.project, "moved")), use.Close()); err != nil {
+		t.Fatal(err)
+	}
+	made, err := w.Act(ctx, "k", "checkpoint", api.WorkspaceAct{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, since := range []string{"", made.Checkpoint.ID} {
+		began := time.Now()
+		if _, err := w.Shown(ctx, "k", "", since, "elsewhere"); err != nil {
+			t.Errorf("since %q: %v", since, err)
+		}
+		if took := time.Since(began); took > time.Minute { // reading one takes ten
+			t.Errorf("since %q took %v", since, took)
+		}
 	}
 }

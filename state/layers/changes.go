@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -347,48 +346,6 @@ func (w *walk) deleted(rel, name string, base *Folder, depth int) error {
 	return w.add(Change{Path: rel, Op: Deleted, Old: old})
 }
 
-// sameContent compares a file of the base with that of the stack.
-func sameContent(kind Kind, name string, base *Folder, e entry) (bool, error) {
-	if kind != File {
-		return kind == Link, nil // their targets are equal
-	}
-	return equalFiles(base, e.from, name)
-}
-
-func equalFiles(a, b *Folder, name string) (same bool, err error) {
-	x, err := a.Open(name)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = x.Close() }()
-	y, err := b.Open(name)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = y.Close() }()
-	return EqualReaders(x, y)
-}
-
-// EqualReaders compares what two readers give.
-func EqualReaders(x, y io.Reader) (bool, error) {
-	bx, by := make([]byte, 64<<10), make([]byte, 64<<10)
-	for {
-		nx, ex := io.ReadFull(x, bx)
-		ny, ey := io.ReadFull(y, by)
-		if nx != ny || !bytes.Equal(bx[:nx], by[:ny]) {
-			return false, nil
-		}
-		for _, err := range []error{ex, ey} {
-			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				return false, err
-			}
-		}
-		if ex != nil || ey != nil {
-			return true, nil
-		}
-	}
-}
-
 // OpenNew opens what a file is in the stack.
 func (s *Stack) OpenNew(c Change) (*os.File, error) { return openAt(s.layers[c.layer], c.Path) }
 
@@ -406,7 +363,7 @@ func (s *Stack) Content(c Change) (string, error) {
 	if c.New.Kind != File {
 		return text, nil
 	}
-	sum, err := digest(func() (io.ReadCloser, error) { return s.OpenNew(c) })
+	sum, err := digest(c.New.Size, func() (io.ReadCloser, error) { return s.OpenNew(c) })
 	return fmt.Sprintf("%s %x", text, sum), err
 }
 

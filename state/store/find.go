@@ -27,29 +27,33 @@ func (s *Store) ProjectOf(name string) (string, error) {
 	return w.Project, nil
 }
 
-// ChangedSince keeps of the changes those that a checkpoint does not have alike.
-func (w *Workspace) ChangedSince(ctx context.Context, checkpoint string,
-	list []layers.Change) ([]layers.Change, error) {
+// OnlySince takes out of a diff what a checkpoint has alike.
+func (w *Workspace) OnlySince(ctx context.Context, checkpoint string, d *Diff) (err error) {
 	stack, err := w.Stack(checkpoint)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer func() { err = errors.Join(err, stack.Close()) }()
 	then, err := stack.Changes(ctx)
-	if err := errors.Join(err, stack.Close()); err != nil {
-		return nil, err
+	if err != nil {
+		return err
 	}
 	was := map[string]layers.Change{}
 	for _, c := range then {
 		was[c.Path] = c
 	}
 	var out []layers.Change
-	for _, c := range list {
+	for _, c := range d.Changes {
 		before, ok := was[c.Path]
-		same := ok && before.Op == c.Op && before.New.Kind == c.New.Kind && before.New.Mode == c.New.Mode &&
-			before.New.Size == c.New.Size && before.New.Target == c.New.Target && before.New.Stamp.Mtime == c.New.Stamp.Mtime
-		if !same {
+		if ok {
+			if ok, err = d.Stack.SameNew(c, stack, before); err != nil {
+				return err
+			}
+		}
+		if !ok {
 			out = append(out, c)
 		}
 	}
-	return out, nil
+	d.Changes = out
+	return nil
 }

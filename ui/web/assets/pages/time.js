@@ -95,7 +95,7 @@ export default (root, { words, go }) => {
     else {
       const clash = new Map(diff.conflicts.map((x) => [x.path, x.why])), held = new Map(diff.held.map((x) => [x.path, x.why]));
       parts.push(h('div.cards', { role: 'list', 'aria-label': w.changes }, diff.changes.map((x) => h('div', { role: 'listitem' }, h('button.card', { 'aria-pressed': String(x.path === path), onclick: () => open(x.path) },
-        h('span', h('span.soft', `${w.ops[x.change] || x.change} `), h('code', shown(x.path)), x.from ? h('span.soft', ` ${w.from} ${shown(x.from)}`) : ''),
+        h('span', h('span.soft', `${w.ops[x.change] || x.change} `), h('code', shown(x.path)), x.kind === 'file' && x.change !== 'deleted' ? h('span.soft', ` ${bytes(x.size)}`) : '', x.from ? h('span.soft', ` ${w.from} ${shown(x.from)}`) : ''),
         clash.has(x.path) ? h('span.verdict.deny', ` ${w.conflict}: ${clash.get(x.path)}`) : '', held.has(x.path) ? h('span.verdict.ask', ` ${held.get(x.path)}`) : ''),
       x.path === path && diff.patch !== undefined ? text() : ''))));
       if (diff.more) parts.push(h('p.soft', w.more(diff.more)));

@@ -19,15 +19,16 @@ import (
 // notInContainers are the stories that say nothing of containers, or that are of
 // the native driver alone, each with the reason.
 var notInContainers = map[string]string{
-	"doctor":       "its beginning is that there is no folder of data; here the store of images is there",
-	"words":        "the same",
-	"unwritable":   "it spoils the folder of data, in which the store of images lies here",
-	"image":        "it tells of images natively, beginning with none",
-	"keys":         "its bound of eight processes is finer than containers count: twelve are the first process's own threads",
-	"caches":       "it builds with the host's toolchains; here they are the image's",
-	"bad_start":    "it looks at the second process, which in containers is another one",
-	"window_start": "what the guardian starts has none of the flags that containers are asked for by here",
-	"exit_status":  "its hint names the host's folders; here it names the image",
+	"doctor":           "its beginning is that there is no folder of data; here the store of images is there",
+	"words":            "the same",
+	"unwritable":       "it spoils the folder of data, in which the store of images lies here",
+	"image":            "it tells of images natively, beginning with none",
+	"keys":             "its bound of eight processes is finer than containers count: twelve are the first process's own threads",
+	"caches":           "it builds with the host's toolchains; here they are the image's",
+	"bad_start":        "it looks at the second process, which in containers is another one",
+	"window_start":     "what the guardian starts has none of the flags that containers are asked for by here",
+	"devcontainer_run": "its devcontainer names the image; here each run names another, and that one wins",
+	"exit_status":      "its hint names the host's folders; here it names the image",
 }
 
 // inShort are the stories that every change is held to; CLOISTER_TEST_LONG asks

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -166,12 +167,12 @@ func (b *Bridge) Close() {
 func (p *program) listen(out io.Reader) {
 	lines := bufio.NewReaderSize(out, 64<<10)
 	for {
-		line, err := readLine(lines)
+		line, err := ReadLine(lines, MaxFrame)
 		if err != nil {
 			p.holder.End()
 			return
 		}
-		if len(line) == 0 {
+		if line = bytes.TrimSuffix(line, []byte("\n")); len(line) == 0 {
 			continue
 		}
 		f, err := readFrame(line)
@@ -181,23 +182,6 @@ func (p *program) listen(out io.Reader) {
 		}
 		for _, m := range f.messages {
 			p.said(m)
-		}
-	}
-}
-
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var out []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		if out = append(out, part...); len(out) > MaxFrame {
-			return nil, errTooLarge
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case err != nil:
-			return nil, err
-		default:
-			return slices.Clip(out[:len(out)-1]), nil
 		}
 	}
 }

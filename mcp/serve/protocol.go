@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	strict "cloister/mcp"
+	"cloister/mcp"
 )
 
 const (
@@ -79,8 +79,8 @@ type conn struct {
 func (c *conn) read(ctx context.Context, in io.Reader) error {
 	from := bufio.NewReaderSize(in, 64<<10)
 	for ctx.Err() == nil {
-		line, err := readLine(from)
-		if errors.Is(err, errTooLong) { // nothing after it can be trusted to be a message
+		line, err := mcp.ReadLine(from, maxFrame)
+		if _, long := errors.AsType[*mcp.LongLine](err); long { // nothing after it can be trusted to be a message
 			c.answer(response{Error: &problem{codeParse, "cloister cannot read this: " + err.Error()}})
 			return nil
 		}
@@ -125,7 +125,7 @@ func (c *conn) message(ctx context.Context, line []byte) {
 	bad := func(code int, why error) {
 		c.answer(response{Error: &problem{code, "cloister cannot read this: " + why.Error()}})
 	}
-	if err := strict.Strict(line); err != nil {
+	if err := mcp.Strict(line); err != nil {
 		bad(codeParse, err)
 		return
 	}
@@ -327,21 +327,4 @@ func (c *conn) answer(r response) {
 	}
 	_, err := c.out.Write(line.Bytes())
 	c.broken = err != nil // a client that is gone ends the input too
-}
-
-var errTooLong = errors.New("a line of more than 4 MiB")
-
-// readLine reads one line of at most maxFrame bytes.
-func readLine(from *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := from.ReadSlice('\n')
-		if len(line)+len(part) > maxFrame {
-			return nil, errTooLong
-		}
-		line = append(line, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
 }

@@ -164,8 +164,8 @@ func (r *relay) record(u Use) error {
 func (r *relay) lines(from io.Reader, take func(message) error, bad func(error) error) error {
 	in := bufio.NewReaderSize(from, 64<<10)
 	for {
-		line, err := readLine(in)
-		if errors.Is(err, errTooLong) { // what follows cannot be trusted to be a message
+		line, err := mcp.ReadLine(in, mcp.MaxFrame)
+		if _, long := errors.AsType[*mcp.LongLine](err); long { // what follows cannot be trusted to be a message
 			return err
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -189,20 +189,4 @@ func (r *relay) lines(from io.Reader, take func(message) error, bad func(error) 
 // unreadable answers a line of the editor that is no message.
 func (r *relay) unreadable(why error) error {
 	return r.editor.send(refusal([]byte("null"), codeParse, "cannot read this: %v", why))
-}
-
-var errTooLong = fmt.Errorf("a line of more than %d bytes", mcp.MaxFrame)
-
-func readLine(from *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := from.ReadSlice('\n')
-		if len(line)+len(part) > mcp.MaxFrame {
-			return nil, errTooLong
-		}
-		line = append(line, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
 }

@@ -205,6 +205,7 @@ const (
 	IsolationAuto   Isolation = "auto"
 	IsolationNative Isolation = "native"
 	IsolationDocker Isolation = "docker"
+	IsolationGVisor Isolation = "gvisor"
 
 	ModeEnforce Mode = "enforce"
 	ModeShadow  Mode = "shadow"
@@ -232,7 +233,7 @@ const (
 )
 
 func (Isolation) words() []string {
-	return []string{string(IsolationAuto), string(IsolationNative), string(IsolationDocker)}
+	return []string{string(IsolationAuto), string(IsolationNative), string(IsolationDocker), string(IsolationGVisor)}
 }
 func (Mode) words() []string {
 	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/docker/engine"
+	"cloister/sandbox/gvisor"
 	"cloister/sandbox/native"
 	"cloister/session"
 	"cloister/workspace/stubs"
@@ -33,8 +35,38 @@ func (a *app) drivers() []choice {
 			}
 			return d, nil
 		}},
+		{"gvisor", a.gvisorDriver},
 	}
 }
+
+// gvisorDriver looks for the kernel's program beside this one, where setup puts it, and
+// on PATH.
+func (a *app) gvisorDriver() (sandbox.Driver, error) {
+	dirs, err := a.dirs()
+	if err != nil {
+		return nil, err
+	}
+	host, err := a.host(dirs)
+	if err != nil {
+		return nil, err
+	}
+	folders := []string{kernelFolder(dirs)}
+	if self, err := os.Executable(); err == nil {
+		folders = append([]string{filepath.Dir(self)}, folders...)
+	}
+	folders = append(folders, filepath.SplitList(host.Path(a.env.get("PATH")))...)
+	return gvisor.New(gvisor.Options{Instance: dirs.Runtime, Folders: folders,
+		Trusted: func(path string) (string, error) {
+			found, err := host.Find(path)
+			if err == nil {
+				err = host.Trusted(path)
+			}
+			return found.Real, err
+		}}), nil
+}
+
+// kernelFolder is where setup puts the program of the gvisor level.
+func kernelFolder(d xdg.Dirs) string { return filepath.Join(d.Data, "gvisor") }
 
 func (a *app) engineDriver() (*docker.Driver, error) {
 	dirs, err := a.dirs()

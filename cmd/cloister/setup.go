@@ -24,7 +24,7 @@ import (
 
 // setupWords are the flags of setup, as typed.
 type setupWords struct {
-	with           string
+	with, from     string
 	install, noTry bool
 }
 
@@ -34,35 +34,52 @@ const withLogin = "login"
 func (a *app) setupCommand() *cobra.Command {
 	f := &setupWords{}
 	c := &cobra.Command{
-		Use:   "setup [AGENT]",
+		Use:   "setup [AGENT|gvisor]",
 		Short: "Get an agent ready: its program, its credential, one request",
 		Long: `Get an agent ready. Find its program, or install it with npm; store its API key or
 token in the vault, or log in with a browser; bind it in config.yaml to the one host
 that it is for: a cloister gets a placeholder. Then send one request with it from
 inside a cloister, which costs nothing, and say what remains. The credential is asked
 for, or read from standard input where that is no terminal. Without AGENT it is the
-one that is installed.`,
+one that is installed.
+
+With gvisor: build the program that --isolation gvisor needs, with the Go toolchain, or
+take it from a folder where it was built (--from), verify it and install it.`,
 		Example: "  cloister setup claude\n" +
 			"  cloister setup claude --with login\n" +
-			"  cloister setup codex --install <key-file",
+			"  cloister setup codex --install <key-file\n" +
+			"  cloister setup gvisor",
 		Args: counted(0, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return agent.Names(), cobra.ShellCompDirectiveNoFileComp
+			return append(agent.Names(), levelGVisor), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.setup(cmd.Context(), args, f) },
 	}
 	c.Flags().StringVar(&f.with, "with", "", "what it logs in with: `key`, token or login (a subscription)")
 	c.Flags().BoolVar(&f.install, "install", false, "install the agent's program where it is missing, without a question")
 	c.Flags().BoolVar(&f.noTry, "no-try", false, "send no request")
+	c.Flags().StringVar(&f.from, "from", "", "for gvisor: the `FOLDER` that its program was built in")
 	ways := []string{"key", "token", withLogin}
 	_ = c.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(ways, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
+// levelGVisor is the word for the level that needs a program of its own.
+const levelGVisor = "gvisor"
+
 func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
+	if len(args) > 0 && args[0] == levelGVisor {
+		if f.with != "" || f.install || f.noTry {
+			return wrongWords("cloister setup gvisor [--from FOLDER]", "setup gvisor: --with, --install and --no-try are for agents")
+		}
+		return a.setupGVisor(ctx, f.from)
+	}
+	if f.from != "" {
+		return wrongWords("cloister setup gvisor --from FOLDER", "setup: --from is for gvisor")
+	}
 	who, err := a.whom(args)
 	if err != nil {
 		return err

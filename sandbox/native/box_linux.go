@@ -50,6 +50,7 @@ func (*Driver) Name() string { return "native" }
 type box struct {
 	pid    int
 	guest  bool // in a cloister that another box owns, and its group
+	hosted bool // a kernel of its own runs the command; the view is a folder
 	group  *cgroup.Group
 	term   *relay.Terminal
 	status *os.File

@@ -240,12 +240,19 @@ func (v *view) tmpAt(guest string) {
 }
 
 // passImage sends the mount of the image to the child, as root, which must reach
-// it before it can build anything.
+// it before it can build anything, and those of a hosted kernel's files.
 func (s *begun) passImage() (map[place]*int32, error) {
-	if !s.asRoot || s.ground.Root.Dir == "" {
+	if !s.asRoot {
 		return nil, nil
 	}
-	mounts, err := cloneMounts([]sandbox.Bind{{Source: s.ground.Root.Dir}}, s.payloadID)
+	binds := s.hosted.binds()
+	if s.ground.Root.Dir != "" {
+		binds = append(binds, sandbox.Bind{Source: s.ground.Root.Dir})
+	}
+	if len(binds) == 0 {
+		return nil, nil
+	}
+	mounts, err := cloneMounts(binds, s.payloadID)
 	defer mounts.close()
 	if err != nil {
 		return nil, err

@@ -23,10 +23,11 @@ type joint struct {
 	stdio            [3]int // duplicates of the caller's descriptors, for the child
 	tty              [3]bool
 	files            [3]stdFile
-	handed           bool // the child has its descriptors
+	pass             []int // what a hosted kernel gets besides
+	handed           bool  // the child has its descriptors
 }
 
-func newJoint(g sandbox.Ground) (*joint, error) {
+func newJoint(g sandbox.Ground, h *Hosted) (*joint, error) {
 	j := &joint{}
 	pipe := func(r, wr *int) error {
 		var fds [2]int
@@ -49,6 +50,9 @@ func newJoint(g sandbox.Ground) (*joint, error) {
 		if err == nil {
 			err = j.take(i, f)
 		}
+	}
+	if err == nil {
+		err = j.takeAlong(h)
 	}
 	if err != nil {
 		j.closeChild()
@@ -104,7 +108,7 @@ func (j *joint) closeParent() { closeAll(&j.statusR, &j.lifeW, &j.goW, &j.execR,
 // childFDs are the descriptors that the child keeps at first.
 func (j *joint) childFDs(more ...int) []int {
 	out := []int{0, 1, 2}
-	for _, fd := range append([]int{j.statusW, j.lifeR, j.goR, j.execW, j.ctlC, j.stdio[0], j.stdio[1], j.stdio[2]}, more...) {
+	for _, fd := range append([]int{j.statusW, j.lifeR, j.goR, j.execW, j.ctlC, j.stdio[0], j.stdio[1], j.stdio[2]}, append(j.pass, more...)...) {
 		if fd >= 0 {
 			out = append(out, fd)
 		}

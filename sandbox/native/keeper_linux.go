@@ -93,7 +93,7 @@ func (b *box) unlessGone(err error) error {
 
 // mend covers what has lost its mount.
 func (b *box) mend(mounted map[string]bool, s sandbox.Spec) (whole bool, err error) {
-	there := func(at sandbox.GuestPath) bool { return mounted[string(at)] }
+	there := func(at sandbox.GuestPath) bool { return mounted[b.viewPath(at)] }
 	missing, whole := remount.Missing(s.Protect, there, b.look)
 	if len(missing) == 0 {
 		return whole, nil
@@ -113,7 +113,7 @@ func (b *box) mend(mounted map[string]bool, s sandbox.Spec) (whole bool, err err
 		p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	}
 	v := &view{p: p, root: p.cell(), made: map[string]bool{nothing: true, blank: true}}
-	p.sys("open root", unix.SYS_OPENAT, unix.AT_FDCWD, "/", unix.O_PATH|unix.O_CLOEXEC, 0).to(v.root)
+	p.sys("open root", unix.SYS_OPENAT, unix.AT_FDCWD, b.viewPath("/"), unix.O_PATH|unix.O_CLOEXEC, 0).to(v.root)
 	v.protect(missing)
 	p.sys("end", unix.SYS_EXIT_GROUP, 0)
 	err = runHelper(p, st, "cover protected paths again")
@@ -126,7 +126,7 @@ func (b *box) mend(mounted map[string]bool, s sandbox.Spec) (whole bool, err err
 // look gives the kind of file at a protected path.
 func (b *box) look(t sandbox.Protect) (kind uint32, ok bool) {
 	var st unix.Stat_t
-	err := unix.Lstat("/proc/"+strconv.Itoa(b.pid)+"/root"+string(t.Target), &st)
+	err := unix.Lstat("/proc/"+strconv.Itoa(b.pid)+"/root"+b.viewPath(t.Target), &st)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 		// The first process is closed to its own user; the project lies at the
 		// same path outside.

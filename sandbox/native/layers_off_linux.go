@@ -46,7 +46,7 @@ func (v *view) hostView(s sandbox.Spec) {
 	p.sys("mount proc", unix.SYS_FSMOUNT, fd, unix.FSMOUNT_CLOEXEC, 0).to(mnt)
 	p.sys("close proc", unix.SYS_CLOSE, fd)
 	v.attach(mnt, "/proc")
-	v.counts()
+	v.counts("0\n")
 	for _, b := range s.Binds {
 		if string(b.Source) == string(b.Target) && !b.System {
 			v.under = append(v.under, string(b.Target))
@@ -60,22 +60,4 @@ func (v *view) hostView(s sandbox.Spec) {
 	}
 	p.sys("go to /", unix.SYS_CHDIR, "/")
 	p.sys("close root", unix.SYS_CLOSE, v.root)
-}
-
-// keepPrivileges hands every capability of the cloister's user namespace to the
-// command: without the ambient set an ordinary user's command has none anyway.
-func (p *program) keepPrivileges() {
-	last := highestCap()
-	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	all := uint64(1)<<(last+1) - 1
-	sets := make([]byte, 24)
-	for half := range 2 {
-		for set := range 3 {
-			*int32At(sets, 12*half+4*set) = int32(uint32(all >> (32 * half)))
-		}
-	}
-	p.sys("keep capabilities", unix.SYS_CAPSET, pointerTo(header), sets)
-	for c := range last + 1 {
-		p.sys("hand on a capability", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0)
-	}
 }

@@ -48,7 +48,7 @@ func (p *program) signals(st *childState) {
 		unix.SFD_CLOEXEC|unix.SFD_NONBLOCK).to(&st.signals)
 }
 
-func (p *program) buildPayload(s sandbox.Spec, j *joint, slave *int32) {
+func (p *program) buildPayload(s sandbox.Spec, j *joint, slave *int32, h *Hosted) {
 	p.in(&p.payload, stepsOfPayload)
 	p.sys("lead a session", unix.SYS_SETSID)
 	p.sys("die with the first process", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
@@ -63,6 +63,10 @@ func (p *program) buildPayload(s sandbox.Spec, j *joint, slave *int32) {
 		p.sys("control terminal", unix.SYS_IOCTL, slave, unix.TIOCSCTTY, 0)
 	}
 	p.sys("set umask", unix.SYS_UMASK, 0o022)
+	if h != nil {
+		p.runHosted(s, j, h)
+		return
+	}
 	p.sys("go to "+string(s.Dir), unix.SYS_CHDIR, string(s.Dir))
 	p.buildProbe(s)
 	p.sys("tell that the command is there", unix.SYS_WRITE, j.ctlC, []byte{1}, 1).optional()
@@ -85,7 +89,7 @@ func (p *program) buildGuard(j *joint, mounts map[place]*int32, slave *int32) {
 		p.sys("disconnect standard descriptor", unix.SYS_DUP3, null, i, 0)
 	}
 	p.sys("close /dev/null", unix.SYS_CLOSE, null)
-	for _, fd := range []int{j.execW, j.goR, j.ctlC, j.stdio[0], j.stdio[1], j.stdio[2]} {
+	for _, fd := range append([]int{j.execW, j.goR, j.ctlC, j.stdio[0], j.stdio[1], j.stdio[2]}, j.pass...) {
 		if fd >= 0 {
 			p.sys("close descriptor", unix.SYS_CLOSE, fd)
 		}

@@ -83,10 +83,15 @@ func highestCap() int {
 // buildLimits adds the resource limits that need no cgroup. The number of
 // processes is counted in the cloister's own user namespace (Linux 5.14), so it
 // bounds this cloister alone.
-func (p *program) buildLimits(l sandbox.Limits) {
+func (p *program) buildLimits(l sandbox.Limits, h *Hosted) {
 	pids := uint64(defaultPids)
 	if l.Pids > 0 {
 		pids = uint64(l.Pids)
+	}
+	if h != nil {
+		// The hosted kernel counts its command's processes itself; here its own are
+		// counted, some threads for each of them.
+		pids = 4*pids + 1024
 	}
 	// Signals that wait, timers among them, are counted for all that a person owns:
 	// each cloister may take at most half, so that two may take all.

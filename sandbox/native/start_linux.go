@@ -27,6 +27,7 @@ type begun struct {
 	asRoot    bool
 	payloadID int
 	abi       int
+	hosted    *Hosted // a kernel that runs the command, or nil
 
 	ready chan struct{} // closed when the beginning is over, well or not
 	err   error
@@ -42,8 +43,10 @@ type begun struct {
 // Begin builds what needs no Spec, beside whatever the caller does meanwhile. The
 // first part is written down at once: that is short, and a goroutine of its own
 // would wait for a thread as long.
-func (d *Driver) Begin(g sandbox.Ground) sandbox.Begun {
-	s := &begun{d: d, ground: g, asRoot: os.Geteuid() == 0, payloadID: os.Geteuid(), ready: make(chan struct{})}
+func (d *Driver) Begin(g sandbox.Ground) sandbox.Begun { return d.begin(g, nil) }
+
+func (d *Driver) begin(g sandbox.Ground, h *Hosted) *begun {
+	s := &begun{d: d, ground: g, hosted: h, asRoot: os.Geteuid() == 0, payloadID: os.Geteuid(), ready: make(chan struct{})}
 	if s.asRoot {
 		s.payloadID = rootPayloadID()
 	}
@@ -93,7 +96,7 @@ func (s *begun) step(err error, spec sandbox.Spec) error {
 
 // writeGround opens the joint and writes the first part down.
 func (s *begun) writeGround() error {
-	if s.abi = landlockVersion(); s.abi < landlock.Least {
+	if s.abi = landlockVersion(); s.abi < landlock.Least && s.hosted == nil {
 		return &sandbox.Unsupported{
 			Guarantee: "Landlock", Reason: fmt.Sprintf("this kernel offers ABI %d, %d is needed", s.abi, landlock.Least),
 			Fix: "use Linux 6.10 or newer with landlock among its security modules (lsm=landlock,…)",
@@ -103,14 +106,14 @@ func (s *begun) writeGround() error {
 	if err != nil {
 		return err
 	}
-	if s.j, err = newJoint(s.ground); err != nil {
+	if s.j, err = newJoint(s.ground, s.hosted); err != nil {
 		return err
 	}
-	s.p, s.st, s.b = newProgram(), newChildState(s.j), &box{}
+	s.p, s.st, s.b = newProgram(), newChildState(s.j), &box{hosted: s.hosted != nil}
 	s.buildGround()
 	mounts, err := s.passImage()
 	if err == nil {
-		s.v, err = s.p.beginView(s.ground.Root, mounts)
+		s.v, err = s.p.beginView(s.ground.Root, mounts, s.hosted)
 	}
 	if err != nil {
 		s.j.closeChild()
@@ -246,7 +249,7 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 func (s *begun) writeRest(spec sandbox.Spec) error {
 	p := s.p
 	p.in(&p.setup[partRest], stepsOfRest)
-	name := hostname(spec)
+	name := Hostname(spec)
 	p.sys("set host name", unix.SYS_SETHOSTNAME, name, len(name))
 	p.sys("set domain name", unix.SYS_SETDOMAINNAME, "", 0)
 	if s.asRoot {
@@ -265,24 +268,28 @@ func (s *begun) writeRest(spec sandbox.Spec) error {
 		return err
 	}
 	slave := p.openTerminal(s.j)
-	p.buildLimits(spec.Limits)
-	if err := s.d.restrict(p, spec, s.abi, s.j); err != nil {
+	p.buildLimits(spec.Limits, s.hosted)
+	if err := s.d.restrict(p, spec, s.abi, s.j, s.hosted); err != nil {
 		return err
 	}
 	p.signals(s.st)
-	p.buildPayload(spec, s.j, slave)
+	p.buildPayload(spec, s.j, slave, s.hosted)
 	p.buildGuard(s.j, s.v.mounts, slave)
 	return nil
 }
 
 // Exec runs one more command inside the enclosure whose first process is init.
 func (d *Driver) Exec(_ context.Context, init int, spec sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	return d.exec(init, spec, w, nil)
+}
+
+func (d *Driver) exec(init int, spec sandbox.Spec, w sandbox.Wiring, h *Hosted) (sandbox.Box, error) {
 	pidfd, err := openCommand(init)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(pidfd)
-	j, err := newJoint(sandbox.Ground{Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr})
+	j, err := newJoint(sandbox.Ground{Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr}, h)
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +306,7 @@ func (d *Driver) Exec(_ context.Context, init int, spec sandbox.Spec, w sandbox.
 	// The host may have taken one away just now, which the keeper mends, or the
 	// whole project, in which a person still wants to look around.
 	spec.Protect = nil
-	p, st, err := d.joinProgram(spec, j, inside)
+	p, st, err := d.joinProgram(spec, j, inside, h)
 	if err != nil {
 		return give(err)
 	}
@@ -311,7 +318,7 @@ func (d *Driver) Exec(_ context.Context, init int, spec sandbox.Spec, w sandbox.
 	if err != nil {
 		return give(err)
 	}
-	b := &box{group: group, guest: true}
+	b := &box{group: group, guest: true, hosted: h != nil}
 	if err := b.launch(0, p, st, j); err != nil {
 		return nil, err
 	}
@@ -332,7 +339,7 @@ func (d *Driver) Exec(_ context.Context, init int, spec sandbox.Spec, w sandbox.
 }
 
 // joinProgram is Exec's: enter the namespaces, then the same restrictions.
-func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int) (*program, *childState, error) {
+func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int, h *Hosted) (*program, *childState, error) {
 	p, st := newProgram(), newChildState(j)
 	p.closeOthers(j.childFDs(pidfd))
 	p.await("wait for the parent", j)
@@ -347,18 +354,22 @@ func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int) (*program, *ch
 	p.sys("die with the shim", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	p.sys("lead a session", unix.SYS_SETSID)
 	slave := p.openTerminal(j)
-	p.buildLimits(s.Limits)
-	if err := d.restrict(p, s, landlockVersion(), j); err != nil {
+	p.buildLimits(s.Limits, h)
+	if err := d.restrict(p, s, landlockVersion(), j, h); err != nil {
 		return nil, nil, err
 	}
 	p.signals(st)
-	p.buildPayload(s, j, slave)
+	p.buildPayload(s, j, slave, h)
 	p.buildGuard(j, nil, slave)
 	return p, st, nil
 }
 
 // restrict adds the walls that a process puts around itself, seccomp last.
-func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint) error {
+func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint, h *Hosted) error {
+	if h != nil {
+		p.restrictHosted()
+		return nil
+	}
 	if off(layerCapabilities) {
 		p.keepPrivileges()
 	} else {

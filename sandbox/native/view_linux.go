@@ -49,10 +49,11 @@ type view struct {
 	image  string           // host folder of the root file system; empty: the host's own system
 	owned  []string         // folders that stand where the image has something else
 	bad    error            // what is wrong with the image
+	stage  *stage           // what the view is a folder of, if a hosted kernel shows it
 }
 
 // beginView makes the part of the view that every cloister has.
-func (p *program) beginView(image sandbox.Root, mounts map[place]*int32) (*view, error) {
+func (p *program) beginView(image sandbox.Root, mounts map[place]*int32, h *Hosted) (*view, error) {
 	v := &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, image: string(image.Dir), mounts: mounts}
 	if off(layerView) {
 		return v, nil
@@ -61,12 +62,23 @@ func (p *program) beginView(image sandbox.Root, mounts map[place]*int32) (*view,
 	v.base()
 	// The new root lies on top of the old one: the old stays reachable by
 	// absolute paths, the new by its descriptor.
-	p.sys("attach root", unix.SYS_MOVE_MOUNT, v.root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH)
+	if h != nil {
+		v.stage = p.beginStage(h, mounts)
+		v.stage.hold(v.root)
+		v.mounts = mounts
+	} else {
+		p.sys("attach root", unix.SYS_MOVE_MOUNT, v.root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH)
+	}
 	if err := v.system(); err != nil {
 		return nil, err
 	}
-	v.proc()
-	v.dev()
+	if h != nil {
+		v.hostedFolders(h)
+		v.mounts = nil
+	} else {
+		v.proc()
+		v.dev()
+	}
 	v.etc()
 	v.folder("/tmp", 0o1777)
 	v.mountTmpfs("/tmp", "size=25%", "mode=1777", "nr_inodes=1m")
@@ -347,8 +359,8 @@ func (v *view) cpus() {
 // no user namespace more, and of inotify half of what the host has for each cloister,
 // so that editors and watchers outside go on when one takes all of its half; two that
 // do may leave none.
-func (v *view) counts() {
-	v.count("max_user_namespaces", "0\n")
+func (v *view) counts(namespaces string) {
+	v.count("max_user_namespaces", namespaces)
 	for _, name := range []string{"instances", "watches"} {
 		text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_" + name)
 		if err != nil {
@@ -370,16 +382,7 @@ func (v *view) count(name, value string) {
 // proc mounts a new /proc, closes the door to further user namespaces through
 // it, and then makes its knobs read-only.
 func (v *view) proc() {
-	p, fd, mnt := v.p, v.p.cell(), v.p.cell()
-	v.folder("/proc", 0o555)
-	p.sys("open proc", unix.SYS_FSOPEN, "proc", unix.FSOPEN_CLOEXEC).to(fd)
-	p.sys("create proc", unix.SYS_FSCONFIG, fd, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
-	p.sys("mount proc", unix.SYS_FSMOUNT, fd, unix.FSMOUNT_CLOEXEC,
-		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC).to(mnt)
-	p.sys("close proc", unix.SYS_CLOSE, fd)
-	v.attach(mnt, "/proc")
-
-	v.counts()
+	v.freshProc("0\n")
 	for _, name := range readOnlyProc {
 		v.cover("/proc/"+name, true)
 	}
@@ -399,6 +402,19 @@ func (v *view) proc() {
 			v.empty("/proc/" + name)
 		}
 	}
+}
+
+// freshProc mounts a new /proc, by which at most so many user namespaces more are had.
+func (v *view) freshProc(namespaces string) {
+	p, fd, mnt := v.p, v.p.cell(), v.p.cell()
+	v.folder("/proc", 0o555)
+	p.sys("open proc", unix.SYS_FSOPEN, "proc", unix.FSOPEN_CLOEXEC).to(fd)
+	p.sys("create proc", unix.SYS_FSCONFIG, fd, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
+	p.sys("mount proc", unix.SYS_FSMOUNT, fd, unix.FSMOUNT_CLOEXEC,
+		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC).to(mnt)
+	p.sys("close proc", unix.SYS_CLOSE, fd)
+	v.attach(mnt, "/proc")
+	v.counts(namespaces)
 }
 
 // cover mounts a guest path on itself, read-only or pinned writable. A
@@ -557,14 +573,14 @@ func (v *view) names(s sandbox.Spec) error {
 	}
 	v.file("/etc/passwd", []byte(u.Name+":x:"+id+":"+id+"::"+string(u.Home)+":/bin/sh\n"+passwd), 0o644)
 	v.file("/etc/group", []byte(u.Name+":x:"+id+":\n"+group), 0o644)
-	v.file("/etc/hostname", []byte(hostname(s)+"\n"), 0o644)
-	v.file("/etc/hosts", []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t"+hostname(s)+
+	v.file("/etc/hostname", []byte(Hostname(s)+"\n"), 0o644)
+	v.file("/etc/hosts", []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t"+Hostname(s)+
 		"\n"), 0o644)
 	return nil
 }
 
-// hostname is the cloister's name as a host's: letters, digits, hyphens.
-func hostname(s sandbox.Spec) string {
+// Hostname is the cloister's name as a host's: letters, digits, hyphens.
+func Hostname(s sandbox.Spec) string {
 	clean := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
 			return r
@@ -607,10 +623,18 @@ func (v *view) enter() {
 	p := v.p
 	v.p.sys("make root read-only", unix.SYS_MOUNT_SETATTR, v.root, "", unix.AT_EMPTY_PATH,
 		pointerTo(&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}), unix.MOUNT_ATTR_SIZE_VER0)
-	p.sys("go to the new root", unix.SYS_FCHDIR, v.root)
+	root := v.root
+	if v.stage != nil {
+		root = v.stage.root
+	}
+	p.sys("go to the new root", unix.SYS_FCHDIR, root)
 	p.sys("exchange roots", unix.SYS_PIVOT_ROOT, ".", ".")
 	p.sys("let go of the host's files", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
 	p.sys("go to /", unix.SYS_CHDIR, "/")
+	if v.stage != nil {
+		v.stage.share()
+		p.sys("close the stage", unix.SYS_CLOSE, v.stage.root)
+	}
 	// A mount that is left on the new root is where its .. leads: the host's, if
 	// one more lay on it than was let go of.
 	above, how := p.cell(), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}

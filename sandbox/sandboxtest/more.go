@@ -275,6 +275,9 @@ func privileges(t *testing.T, h *Harness) {
 	commands := []string{"unshare -U true", "unshare -n true", "mount -t tmpfs x /tmp", "umount /usr", "chroot / true",
 		"mknod /tmp/n c 1 1", "su -c true", "dmesg", "hostname evil", "ip link set lo down",
 		"nice -n -5 true && [ $(nice -n -5 nice) -lt 0 ]"}
+	if h.differ(Niceness) {
+		commands = commands[:len(commands)-1]
+	}
 	out = h.Run(t, Options{}, slices.Concat([]string{"sh", "-c",
 		`for c; do sh -c "$c" >/dev/null 2>&1 && echo "$c"; done; true`, "sh"}, commands, []string{"true"})...)
 	if out.Err != nil || out.Stdout != "true\n" { // the control
@@ -551,9 +554,9 @@ func gitInit(t *testing.T, h *Harness) {
 }
 
 // covers waits for the cover of a file, which goes away with the file that someone
-// outside replaces and comes back over the new one.
-const covers = `here=$(printf %s "$PWD" | sed 's/ /\\040/g') # proc_pid_mountinfo(5)
-covered() { for n in $(seq 600); do grep -qF " $here/$1 ro," /proc/self/mountinfo && return; sleep 0.05; done; echo "no cover of $1"; }
+// outside replaces and comes back over the new one. Whether it is there is tried, as a
+// kernel of the cloister's own has a list of mounts of its own.
+const covers = `covered() { for n in $(seq 600); do (exec 3>>"$1") 2>/dev/null || return; sleep 0.05; done; echo "no cover of $1"; }
 `
 
 // replaced: what the host's own programs put in a protected file's place is

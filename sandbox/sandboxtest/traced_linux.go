@@ -125,7 +125,8 @@ func named(t *testing.T, h *Harness) {
 		t.Errorf("by name: %+v", out)
 	}
 	if os.Geteuid() == 0 { // an ordinary user's command owns the user's pipes
-		const other = "(exec 3</dev/stdout) 2>/dev/null && echo read; (exec 3>/dev/stdin) 2>/dev/null && echo written; true"
+		const other = "(dd bs=1 count=1 of=/dev/null </dev/stdout) 2>/dev/null && echo read; " +
+			"(echo x >/dev/stdin) 2>/dev/null && echo written; true"
 		out = h.Run(t, Options{}, "sh", "-c", other)
 		if out.Err != nil || out.Stdout != "" {
 			t.Errorf("a pipe is open in both directions: %+v", out)

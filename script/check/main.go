@@ -41,6 +41,7 @@ var parts = []part{
 	{"user", "the tests that depend on the user, as an ordinary one", (*runner).user},
 	{"escape", "the attack corpus natively, as root and as an ordinary user", (*runner).escape},
 	{"docker", "containers: attacks, driver and agents on a Docker and a Podman of its own", (*runner).docker},
+	{"gvisor", "the level of that name: its program built, conformance as root and as an ordinary user", (*runner).gvisor},
 	{"root", "as root, all tests that drive the whole product", (*runner).wholly},
 	{"start", "the start time beside bwrap's", (*runner).start},
 	{"bench", "the bench itself, in its short form", (*runner).bench},
@@ -96,7 +97,7 @@ func usage(to *os.File) {
 	for _, p := range parts {
 		fmt.Fprintf(to, "  %-12s %s\n", p.name, p.what)
 	}
-	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, fuzz, differential, layers and columns.")
+	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, fuzz, differential, layers and columns.")
 }
 
 func find(name string) *part {

@@ -16,6 +16,7 @@ type skip struct {
 // maySkips are all of them: here every need is met, and a skip proves nothing.
 var maySkips = []skip{
 	{"root user", `cloister/(sandbox/docker|cmd/cloister|cmd/cloister/realtest)\.TestEngine.*`, "the part docker runs them, beside an engine of its own"},
+	{"root user", `cloister/sandbox/gvisor\.TestConformance`, "the part gvisor builds its program, which takes minutes"},
 	{"root user", `.*/realtest\.TestRealCargo`, "a toolchain of the person's own, which a fresh machine has not"},
 	{"root user", `.*/realtest\.TestSRT`, "CLOISTER_SRT names the srt command, which needs socat and ripgrep"},
 	{"root user", `.*/realtest\.TestRealPyenv`, "a toolchain of the person's own, which a fresh machine has not"},

@@ -1,0 +1,72 @@
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"cloister/sandbox"
+)
+
+// Probe looks for the kernel's program and starts a box with it.
+func (d *Driver) Probe(ctx context.Context) sandbox.Report {
+	r := sandbox.Report{Driver: d.Name()}
+	program, err := d.program()
+	if err == nil {
+		err = d.trial(ctx)
+	}
+	g := sandbox.Guarantee{Name: "a kernel of its own", By: "gVisor " + Pin, Needed: true, Level: sandbox.Enforced,
+		Evidence: "a box was started with " + program + ", and it is gone"}
+	if err != nil {
+		g.Level, g.Evidence, g.Fix = sandbox.Absent, err.Error(), "cloister doctor says what native lacks"
+		if u, ok := errors.AsType[*sandbox.Unsupported](err); ok {
+			g.Evidence, g.Fix = u.Reason, u.Fix
+		}
+	}
+	level := g.Level
+	r.Guarantees = append(r.Guarantees, g)
+	for _, g := range []sandbox.Guarantee{
+		{Name: "file view", By: "native's mounts, shown by a process of their own", Evidence: "as native's"},
+		{Name: "no way out but the gate", By: "network namespace without an interface; nftables redirect",
+			Evidence: "gate sockets were made inside and handed out"},
+		{Name: "kernel surface", By: "system calls end in gVisor; of the host's it makes those of its own filter",
+			Evidence: "the box's command ran on it"},
+	} {
+		if g.Level = level; level != sandbox.Enforced {
+			g.Evidence = "not tried: no box could be started"
+		}
+		r.Guarantees = append(r.Guarantees, g)
+	}
+	return r
+}
+
+// trial starts the smallest command.
+func (d *Driver) trial(ctx context.Context) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("start gvisor: %w", err)
+	}
+	defer null.Close()
+	uid := os.Geteuid()
+	if uid == 0 {
+		uid = 1000
+	}
+	s := sandbox.Spec{
+		ID: "probe-" + strconv.Itoa(os.Getpid()), Name: "probe", Argv: []string{"/bin/true"}, Dir: "/", Network: true,
+		User: sandbox.User{ID: uid, Name: "agent", Home: "/tmp"},
+	}
+	b, err := d.Start(ctx, s, sandbox.Wiring{
+		Stdin: null, Stdout: null, Stderr: null,
+		Arm: func(_ context.Context, g sandbox.Gate, _ int) error { g.Close(); return nil },
+	})
+	if err != nil {
+		return err
+	}
+	st, err := b.Wait()
+	if err == nil && st.ExitCode() != 0 {
+		err = fmt.Errorf("start gvisor: the trial command ended with %d", st.ExitCode())
+	}
+	return err
+}

@@ -152,8 +152,8 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 			if moved && !w.view.Held(path) || w.fresh(full, e) {
 				w.found = append(w.found, path)
 			}
-		case h.bare && (e.Name() == "config" || e.Name() == "config.worktree" || e.Name() == "commondir"),
-			inBare && filepath.Base(rel) == "hooks", h.trail.obeyed(e.Name()), w.beside && h.inner.obeyed(e.Name()):
+		case h.bare && slices.Contains([]string{"config", "config.worktree", "commondir"}, strings.ToLower(e.Name())),
+			inBare && strings.EqualFold(filepath.Base(rel), "hooks"), h.trail.obeyed(e.Name()), w.beside && h.inner.obeyed(e.Name()):
 			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(full, e)) {
 				w.found = append(w.found, path)
 			}
@@ -308,7 +308,11 @@ func inGit(rel string) bool {
 // the common part of one: a HEAD beside a commondir is enough, and what that leads
 // to needs no HEAD.
 func isBare(names []string) bool {
-	return slices.Contains(names, "objects") && slices.Contains(names, "refs") || slices.Contains(names, "HEAD") && slices.Contains(names, "commondir")
+	has := func(want string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, want) })
+	}
+	return slices.Contains(names, "objects") && slices.Contains(names, "refs") ||
+		has("HEAD") && (has("commondir") || has("objects") && has("refs")) // on a file system that folds case
 }
 
 // RunsByItself reports whether programs of the host run or obey a file of that path,

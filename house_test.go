@@ -289,7 +289,7 @@ var large = map[string]struct {
 }{
 	"config":         {3200, "one strict value: every key of every file is read and checked here, and nowhere else"},
 	"bench":          {3500, "one file for each subject that is measured; nothing in one knows another; the client of all is the next to move out"},
-	"cmd/cloister":   {14850, "one file for each noun; nothing in one file knows another"},
+	"cmd/cloister":   {14400, "one file for each noun; nothing in one file knows another"},
 	"egress":         {6700, "DNS, tunnels, proxies, requests that are read, their edits and limits end in one path of judgement; the parsers moved to egress/internal/wire already"},
 	"guardian":       {5200, "one route table and the wiring of every enforcer; what the window asks of this program is the next to move out"},
 	"policy":         {5050, "the index, the Cedar text and the reader of Cedar files must decide alike; what Cedar says wrong of a text has moved out"},

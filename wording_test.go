@@ -17,7 +17,7 @@ import (
 // lines are longer than that. The number falls: lower it with each line that is broken.
 const (
 	longest   = 120
-	longLines = 300
+	longLines = 280
 )
 
 // A word is one of the house's old dialect: what stands for it, and on how many lines of
@@ -38,10 +38,10 @@ func oldWords() []word {
 		{`is heard`, "is reported, is received", 0},
 		{`hears`, "receives, is notified", 0},
 		{`nobody`, "no one, with the subject named: no process, no person, no rule", 135},
-		{`told`, "reported, notified, given", 175},
-		{`(says|tells) whether`, "reports whether", 25},
-		{`somebody`, "someone, with the subject named: a person, a process", 42},
-		{`anybody`, "anyone, any process", 12},
+		{`told`, "reported, notified, given", 174},
+		{`(says|tells) whether`, "reports whether", 23},
+		{`somebody`, "someone, with the subject named: a person, a process", 36},
+		{`anybody`, "anyone, any process", 7},
 		{`whom`, "the subject, named", 15},
 	}
 }

@@ -13,7 +13,7 @@ import (
 // Enclosure is what the cloisters of a world are built of. The zero value is the
 // native driver's view of this host.
 type Enclosure struct {
-	Isolation string // native or docker; empty: the default
+	Isolation string // native, gvisor or docker; empty: the default
 	Image     string // the system inside; empty: none is named
 	Images    string // a folder of images that are unpacked already; empty: each world has its own
 	Engine    string // DOCKER_HOST; empty: the usual place

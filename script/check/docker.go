@@ -20,7 +20,7 @@ func (r *runner) docker() {
 		r.say("note  docker: an engine of our own needs root\n")
 		return
 	}
-	if _, ok := r.testPrograms(); !ok || !r.machine.installQuietly("dockerd", "docker.io") ||
+	if !r.testPrograms() || !r.machine.installQuietly("dockerd", "docker.io") ||
 		!r.product() || !r.machine.ordinary() || !r.corpus() {
 		return
 	}

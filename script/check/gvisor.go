@@ -9,7 +9,7 @@ import (
 // gvisor proves the level of that name: its program is built, and the driver is held to
 // what a driver is.
 func (r *runner) gvisor() {
-	if _, ok := r.testPrograms(); !ok || r.root && !r.machine.tree() {
+	if !r.testPrograms() || r.root && !r.machine.tree() {
 		return
 	}
 	kernel := filepath.Join(r.bin, "gvisor")

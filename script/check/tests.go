@@ -40,7 +40,7 @@ func (r *runner) wholly() {
 	if !r.rootOnly("all tests as root") {
 		return
 	}
-	if _, ok := r.testPrograms(); !ok || !r.product() || !r.agents() {
+	if !r.testPrograms() || !r.product() || !r.agents() {
 		return
 	}
 	var jobs []job
@@ -59,27 +59,42 @@ func (r *runner) user() {
 }
 
 // tests runs each package's test program: as who started this, and those that depend
-// on the user once more as an ordinary one. The programs are built once.
+// on the user once more as an ordinary one. Those that drive the product mostly wait, so
+// that the other programs are built beside them.
 func (r *runner) tests(asRoot, asUser bool) {
 	asUser = asUser && r.root
-	packages, ok := r.testPrograms()
-	if !ok || !r.product() || !r.agents() || asUser && !r.machine.tree() {
+	packages, ok := r.packages()
+	if !ok || !r.drivingPrograms(packages) || !r.product() || !r.agents() || asUser && !r.machine.tree() {
 		return
 	}
-	var jobs []job
+	var driving, others []job
+	add := func(j job) {
+		if aboveAll[j.pkg] != "" {
+			driving = append(driving, j)
+		} else {
+			others = append(others, j)
+		}
+	}
 	for _, pkg := range packages {
 		if asRoot {
 			j := job{pkg: pkg}
 			if r.root {
 				j.only = aboveAll[pkg]
 			}
-			jobs = append(jobs, j)
+			add(j)
 		}
 		if asUser && pkg != "" && independent[pkg] == "" {
-			jobs = append(jobs, job{pkg: pkg, user: true})
+			add(job{pkg: pkg, user: true})
 		}
 	}
-	r.inOrder(jobs)
+	built := make(chan bool, 1)
+	low := *r
+	low.nice = true
+	go func() { built <- low.otherPrograms(packages) }()
+	r.inOrder(driving)
+	if <-built {
+		r.inOrder(others)
+	}
 }
 
 // inOrder runs jobs, the slowest first.
@@ -110,47 +125,66 @@ func rank(pkg string) int {
 	return len(slowFirst)
 }
 
-// testPrograms builds the test program of each package, with the race detector. Those of
-// aboveAll do without: what they test is the built product, and the detector sees only
-// the test.
-func (r *runner) testPrograms() (packages []string, ok bool) {
+// packages are those that have tests, from the top of the tree.
+func (r *runner) packages() (packages []string, ok bool) {
 	list, err := r.output("go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./...")
-	ok = r.once("build the tests", func(out io.Writer) error {
-		if err != nil {
-			return errors.New(list)
-		}
-		race := []string{"CGO_ENABLED=1"}
-		// The top's program has the name of cmd/cloister's.
-		own := []string{"go", "test", "-c", "-vet=off", "-race", "-o", filepath.Join(r.bin, "top.test"), "."}
-		rest := []string{"go", "test", "-c", "-vet=off", "-race", "-o", r.bin + "/"}
-		driving := []string{"go", "test", "-c", "-vet=off", "-o", r.bin + "/"}
-		errs := []error{}
-		named := map[string]bool{}
-		for pkg := range strings.FieldsSeq(list) {
-			if pkg == module {
-				continue
-			}
-			base := filepath.Base(pkg)
-			again := named[base]
-			named[base] = true
-			switch {
-			case again: // of a name that another has: go test -c wants one for each
-				own := []string{"go", "test", "-c", "-vet=off", "-race", "-o", r.dashed(strings.TrimPrefix(pkg, module+"/")), pkg}
-				errs = append(errs, r.run(out, cmd{words: own, env: race}))
-			case aboveAll[strings.TrimPrefix(pkg, module+"/")] != "":
-				driving = append(driving, pkg)
-			default:
-				rest = append(rest, pkg)
-			}
-		}
-		return errors.Join(errors.Join(errs...), r.run(out, cmd{words: driving}),
-			r.run(out, cmd{words: own, env: race}), r.run(out, cmd{words: rest, env: race}),
-			r.run(out, cmd{words: []string{"go", "build", "-o", filepath.Join(r.bin, "test2json"), "cmd/test2json"}}))
-	})
+	if err != nil {
+		return nil, r.check("list the packages", func(io.Writer) error { return errors.New(list) })
+	}
 	for pkg := range strings.FieldsSeq(list) {
 		packages = append(packages, strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/"))
 	}
-	return packages, ok
+	return packages, true
+}
+
+// testPrograms builds the test program of each package.
+func (r *runner) testPrograms() bool {
+	packages, ok := r.packages()
+	return ok && r.drivingPrograms(packages) && r.otherPrograms(packages)
+}
+
+// drivingPrograms builds those of aboveAll, without the race detector: what they test is
+// the built product, and the detector sees only the test.
+func (r *runner) drivingPrograms(packages []string) bool {
+	return r.once("build the tests that drive the product", func(out io.Writer) error {
+		words := []string{"go", "test", "-c", "-vet=off", "-o", r.bin + "/"}
+		for _, pkg := range packages {
+			if aboveAll[pkg] != "" {
+				words = append(words, module+"/"+pkg)
+			}
+		}
+		return errors.Join(r.run(out, cmd{words: words}),
+			r.run(out, cmd{words: []string{"go", "build", "-o", filepath.Join(r.bin, "test2json"), "cmd/test2json"}}))
+	})
+}
+
+// otherPrograms builds all others, with the race detector and without what only a debugger
+// reads.
+func (r *runner) otherPrograms(packages []string) bool {
+	return r.once("build the other tests", func(out io.Writer) error {
+		build := func(to string, packages ...string) error {
+			words := append([]string{"go", "test", "-c", "-vet=off", "-race", "-ldflags=-w", "-o", to}, packages...)
+			return r.run(out, cmd{words: words, env: []string{"CGO_ENABLED=1"}})
+		}
+		errs := []error{build(filepath.Join(r.bin, "top.test"), ".")} // it has the name of cmd/cloister's
+		named := map[string]bool{}
+		for pkg := range aboveAll {
+			named[filepath.Base(pkg)] = true
+		}
+		var rest []string
+		for _, pkg := range packages {
+			base := filepath.Base(pkg)
+			switch {
+			case pkg == "" || aboveAll[pkg] != "":
+			case named[base]: // go test -c wants a program for each name
+				errs = append(errs, build(r.dashed(pkg), module+"/"+pkg))
+			default:
+				rest = append(rest, module+"/"+pkg)
+			}
+			named[base] = true
+		}
+		return errors.Join(errors.Join(errs...), build(r.bin+"/", rest...))
+	})
 }
 
 // program is the file of a package's tests.

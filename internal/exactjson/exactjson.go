@@ -23,10 +23,19 @@ import (
 	"unicode/utf8"
 )
 
+// How encoding/json writes what it replaces, and how each spelled string begins: text
+// without either has strings as they are.
+var (
+	replaced   = []byte(`\ufffd`)
+	begins     = []byte(`"\"`)
+	quoteByNum = []byte(`\u0022`)
+)
+
 // Marshal writes v, which is not changed.
 func Marshal(v any) ([]byte, error) {
-	if plain(reflect.ValueOf(v)) {
-		return json.Marshal(v)
+	text, err := json.Marshal(v)
+	if err != nil || !bytes.Contains(text, replaced) && !bytes.Contains(text, begins) {
+		return text, err
 	}
 	value, err := respelled(reflect.ValueOf(v), func(s string) (string, error) { return Spell(s), nil })
 	if err != nil {
@@ -50,6 +59,9 @@ func MarshalIndent(v any, prefix, indent string) ([]byte, error) {
 func Unmarshal(text []byte, v any) error {
 	if err := json.Unmarshal(text, v); err != nil {
 		return err
+	}
+	if !bytes.Contains(text, begins) && !bytes.Contains(text, quoteByNum) {
+		return nil
 	}
 	return Restore(v)
 }

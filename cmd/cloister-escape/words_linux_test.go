@@ -58,7 +58,7 @@ func TestWordsAreAnswered(t *testing.T) {
 		says   string
 	}{
 		{"help", []string{"-h"}, 0, "Usage: cloister-escape"},
-		{"a part of none", []string{"-part", "3/2"}, 2, `-part is "3/2": it is N/OF`},
+		{"a part of none", []string{"-cloister", "./broken", "-part", "3/2"}, 2, `-part is "3/2": it is N/OF`},
 		{"a relative path that is not there", []string{"-cloister", "./absent"}, 2, "/absent is not there"},
 		{"no program", []string{"-cloister", "./text"}, 2, "/text is no program"},
 		{"a folder", []string{"-cloister", "."}, 2, "is no program"},

@@ -183,6 +183,10 @@ func (h *Hand) applyShown(ctx context.Context, w *store.Workspace, in api.Worksp
 	if digest(d) != in.Digest {
 		return nil, &Refused{"apply: what " + w.Name + " changed is not what was shown", "look at it again"}
 	}
+	if n := len(Changes(d.Changes)); n > maxListed {
+		return nil, &Refused{fmt.Sprintf("apply: %d paths are more than a page shows (%d)", n, maxListed),
+			"cloister diff " + w.Name + ", then cloister apply " + w.Name}
+	}
 	Special(d)
 	return h.Apply(ctx, w, d, nil, in.AutoRun)
 }

@@ -3,6 +3,7 @@ package kept_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -262,5 +263,23 @@ func TestHoles(t *testing.T) {
 		if took := time.Since(began); took > time.Minute { // reading one takes ten
 			t.Errorf("since %q took %v", since, took)
 		}
+	}
+}
+
+// TestMoreThanShown: a page's apply brings over nothing where it could not show all.
+func TestMoreThanShown(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	files := map[string]string{}
+	for i := range 2001 {
+		files[fmt.Sprintf("f%d", i)] = "x"
+	}
+	w.session(t, files)
+	d, err := w.Shown(ctx, "k", "", "", "")
+	if err != nil || len(d.Changes) != 2000 || d.More != 1 {
+		t.Fatalf("%d and %d more, %v", len(d.Changes), d.More, err)
+	}
+	var refused *kept.Refused
+	if _, err := w.Act(ctx, "k", "apply", api.WorkspaceAct{Digest: d.Digest, AutoRun: true}); !errors.As(err, &refused) || w.there("f0") {
+		t.Errorf("applied: %v", err)
 	}
 }

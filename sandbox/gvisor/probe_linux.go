@@ -3,9 +3,6 @@ package gvisor
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"strconv"
 
 	"cloister/sandbox"
 )
@@ -15,7 +12,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	r := sandbox.Report{Driver: d.Name()}
 	program, err := d.program()
 	if err == nil {
-		err = d.trial(ctx)
+		err = sandbox.Trial(ctx, d)
 	}
 	g := sandbox.Guarantee{Name: "a kernel of its own", By: "gVisor " + Pin, Needed: true, Level: sandbox.Enforced,
 		Evidence: "a box was started with " + program + ", and it is gone"}
@@ -40,33 +37,4 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		r.Guarantees = append(r.Guarantees, g)
 	}
 	return r
-}
-
-// trial starts the smallest command.
-func (d *Driver) trial(ctx context.Context) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("start gvisor: %w", err)
-	}
-	defer null.Close()
-	uid := os.Geteuid()
-	if uid == 0 {
-		uid = 1000
-	}
-	s := sandbox.Spec{
-		ID: "probe-" + strconv.Itoa(os.Getpid()), Name: "probe", Argv: []string{"/bin/true"}, Dir: "/", Network: true,
-		User: sandbox.User{ID: uid, Name: "agent", Home: "/tmp"},
-	}
-	b, err := d.Start(ctx, s, sandbox.Wiring{
-		Stdin: null, Stdout: null, Stderr: null,
-		Arm: func(_ context.Context, g sandbox.Gate, _ int) error { g.Close(); return nil },
-	})
-	if err != nil {
-		return err
-	}
-	st, err := b.Wait()
-	if err == nil && st.ExitCode() != 0 {
-		err = fmt.Errorf("start gvisor: the trial command ended with %d", st.ExitCode())
-	}
-	return err
 }

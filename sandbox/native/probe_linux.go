@@ -34,7 +34,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	}
 	add(files)
 
-	err := d.trial(ctx)
+	err := sandbox.Trial(ctx, d)
 	built := sandbox.Guarantee{Name: "enclosure", By: "user, mount, pid, ipc, uts, cgroup and net namespaces",
 		Needed: true, Level: sandbox.Enforced, Evidence: "one was built, its probe passed, and it is gone"}
 	if err != nil {
@@ -78,35 +78,6 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		add(g)
 	}
 	return r
-}
-
-// trial starts an enclosure with a gate that runs the smallest command.
-func (d *Driver) trial(ctx context.Context) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("start native: %w", err)
-	}
-	defer null.Close()
-	uid := os.Geteuid()
-	if uid == 0 {
-		uid = 1000
-	}
-	s := sandbox.Spec{
-		ID: "probe-" + strconv.Itoa(os.Getpid()), Name: "probe", Argv: []string{"/bin/true"}, Dir: "/", Network: true,
-		User: sandbox.User{ID: uid, Name: "agent", Home: "/tmp"},
-	}
-	b, err := d.Start(ctx, s, sandbox.Wiring{
-		Stdin: null, Stdout: null, Stderr: null,
-		Arm: func(_ context.Context, g sandbox.Gate, _ int) error { g.Close(); return nil },
-	})
-	if err != nil {
-		return err
-	}
-	st, err := b.Wait()
-	if err == nil && st.ExitCode() != 0 {
-		err = fmt.Errorf("start native: the trial command ended with %d", st.ExitCode())
-	}
-	return err
 }
 
 func limitsGuarantee() sandbox.Guarantee {

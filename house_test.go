@@ -184,6 +184,7 @@ var packages = map[string]string{
 	"internal/shellword":        "a command line as a shell reads it",
 	"internal/tenants":          "hosts that many tenants share",
 	"internal/termsafe":         "bytes that cannot steer a terminal",
+	"internal/yamlbound":        "refuses YAML that would be slow to read",
 	"internal/vscreen":          "the screen that a program's output draws",
 	"internal/urlpath":          "one spelling of a request's path",
 	"internal/xdg":              "the folders of one instance",

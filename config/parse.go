@@ -17,6 +17,7 @@ import (
 
 	"cloister/internal/nearest"
 	"cloister/internal/source"
+	"cloister/internal/yamlbound"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -145,33 +146,19 @@ func foreignByte(text []byte) (source.Position, string) {
 // bounded refuses what makes a file slow or hard to read. Anchors, aliases and
 // tags go because every rule must have its own line for explanations to name.
 func (r *reader) bounded(tokens token.Tokens) bool {
-	if len(tokens) > maxTokens {
-		r.problem(source.Position{}, "", "more than %d words and signs", maxTokens)
-		return false
+	at, err := yamlbound.Check(tokens, maxTokens, maxDepth, token.AnchorType, token.AliasType, token.TagType,
+		token.MergeKeyType, token.DirectiveType)
+	place := source.Position{}
+	if at != nil {
+		place = r.placeOf(at)
 	}
-	flow, run, line := 0, 0, 0
-	for _, tk := range tokens {
-		if tk.Position != nil && tk.Position.Line != line {
-			line, run = tk.Position.Line, 0
-		}
-		switch tk.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			flow++
-		case token.SequenceEndType, token.MappingEndType:
-			flow--
-		case token.SequenceEntryType, token.MappingKeyType:
-			run++
-		case token.AnchorType, token.AliasType, token.TagType, token.MergeKeyType, token.DirectiveType:
-			r.problem(r.placeOf(tk), "write the value out", "anchors, aliases, tags and directives are not used here")
-			return false
-		default:
-		}
-		if flow > maxDepth || run > maxDepth {
-			r.problem(r.placeOf(tk), "", "nested more than %d deep", maxDepth)
-			return false
-		}
+	switch {
+	case errors.Is(err, yamlbound.ErrRefused):
+		r.problem(place, "write the value out", "anchors, aliases, tags and directives are not used here")
+	case err != nil:
+		r.problem(place, "", "%v", err)
 	}
-	return true
+	return err == nil
 }
 
 func (r *reader) syntax(err error) {

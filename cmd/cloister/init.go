@@ -45,12 +45,7 @@ system that its cloisters run in. Nothing that is there is written over.`,
 }
 
 func (a *app) initProject(dir, name string) error {
-	p, err := a.findProject(dir)
-	if err != nil {
-		return err
-	}
-	root := string(p.Root)
-	t, why, err := templateOf(root, name)
+	root, t, why, err := a.templateHere(dir, name)
 	if err != nil {
 		return err
 	}
@@ -75,12 +70,7 @@ func (a *app) initProject(dir, name string) error {
 
 // initDevcontainer writes a devcontainer for cloisters of a project.
 func (a *app) initDevcontainer(dir, name string) error {
-	p, err := a.findProject(dir)
-	if err != nil {
-		return err
-	}
-	root := string(p.Root)
-	t, why, err := templateOf(root, name)
+	root, t, why, err := a.templateHere(dir, name)
 	if err != nil {
 		return err
 	}
@@ -102,6 +92,16 @@ func (a *app) initDevcontainer(dir, name string) error {
 	a.notice("hint: then: cloister start --devcontainer")
 	a.notice("hint: without the flag, by config.yaml: defaults: {devcontainer: auto}")
 	return nil
+}
+
+// templateHere finds the project and its template.
+func (a *app) templateHere(dir, name string) (root string, t config.Template, why string, err error) {
+	p, err := a.findProject(dir)
+	if err != nil {
+		return "", t, "", err
+	}
+	t, why, err = templateOf(string(p.Root), name)
+	return string(p.Root), t, why, err
 }
 
 // templateOf is the template of that name, or the one whose signs a project has.

@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"cloister/devcontainer/jsonc"
+	"cloister/internal/yamlbound"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -95,31 +96,14 @@ func (r *reader) syntax(err error) error {
 	return r.bad(y.GetToken(), "not YAML: "+msg)
 }
 
-// bounded refuses what would be slow to read. The parser's cost grows with the square of
-// the depth, so that depth is bounded before it sees a word.
+// bounded refuses what would be slow to read.
 func (r *reader) bounded(tokens token.Tokens) error {
-	if len(tokens) > maxTokens {
-		return r.bad(nil, fmt.Sprintf("more than %d words and signs", maxTokens))
-	}
-	flow, run, line := 0, 0, 0
-	for _, tk := range tokens {
-		if tk.Position != nil && tk.Position.Line != line {
-			line, run = tk.Position.Line, 0
-		}
-		switch tk.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			flow++
-		case token.SequenceEndType, token.MappingEndType:
-			flow--
-		case token.SequenceEntryType, token.MappingKeyType:
-			run++
-		case token.TagType, token.DirectiveType:
-			return r.bad(tk, "tags and directives are not used here")
-		default:
-		}
-		if flow > maxDepth || run > maxDepth {
-			return r.bad(tk, fmt.Sprintf("nested more than %d deep", maxDepth))
-		}
+	at, err := yamlbound.Check(tokens, maxTokens, maxDepth, token.TagType, token.DirectiveType)
+	switch {
+	case errors.Is(err, yamlbound.ErrRefused):
+		return r.bad(at, "tags and directives are not used here")
+	case err != nil:
+		return r.bad(at, err.Error())
 	}
 	return nil
 }

@@ -20,36 +20,43 @@ import (
 )
 
 // diffOf opens the changes that a person chose by NAME and paths.
-func (a *app) diffOf(ctx context.Context, args []string, since string) (*store.Workspace, *store.Diff, error) {
+func (a *app) diffOf(ctx context.Context, args []string, since string) (
+	*kept.Hand, *store.Workspace, *store.Diff, error,
+) {
 	name, paths, err := a.nameAndPaths(args)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	name, at := nameAt(name)
 	h, w, err := a.handHere(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	rel, err := relative(w.Project, paths)
 	if err != nil {
-		return nil, nil, errors.Join(err, w.Close())
+		return nil, nil, nil, errors.Join(err, w.Close())
 	}
-	d, err := h.Diff(ctx, w, at, since, rel)
+	d, err := h.Diff(ctx, w, at, "", rel)
 	if _, ok := errors.AsType[*layers.TooMany](err); ok {
 		err = hinted(err, "remove that inside: cloister run --workspace overlay --name "+w.Name+" -- rm -r PATH",
 			"or give all of it up: cloister discard "+w.Name)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, w.Close())
+		return nil, nil, nil, errors.Join(err, w.Close())
 	}
-	if len(d.Changes) == 0 && len(rel) > 0 && since == "" {
+	if len(d.Changes) == 0 && len(rel) > 0 {
 		if _, err := os.Lstat(filepath.Join(w.Project, rel[0])); err != nil {
 			err := hinted(fmt.Errorf("no kept workspace %s, and no path of that name in %s", paths[0], w.Name),
 				"cloister diff "+w.Name+" --name-only")
-			return nil, nil, errors.Join(err, d.Close(), w.Close())
+			return nil, nil, nil, errors.Join(err, d.Close(), w.Close())
 		}
 	}
-	return w, d, nil
+	if since != "" {
+		if err := w.OnlySince(ctx, since, d); err != nil {
+			return nil, nil, nil, errors.Join(err, d.Close(), w.Close())
+		}
+	}
+	return h, w, d, nil
 }
 
 // nameAndPaths takes the first word for a name where there is a workspace of it.
@@ -93,7 +100,7 @@ func (a *app) diffCommand() *cobra.Command {
 needed where the project has several. What lies in .git is left out.`,
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, d, err := a.diffOf(cmd.Context(), args, since)
+			_, w, d, err := a.diffOf(cmd.Context(), args, since)
 			if err != nil {
 				return err
 			}
@@ -157,19 +164,19 @@ changes is known if it was seen before the project changed. Of a merged file the
 which must not run, goes on with what was merged; what it had is a checkpoint.`,
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, d, err := a.diffOf(cmd.Context(), args, "")
+			h, w, d, err := a.diffOf(cmd.Context(), args, "")
 			if err != nil {
 				return err
 			}
 			defer func() { _ = errors.Join(d.Close(), w.Close()) }()
-			return a.apply(cmd.Context(), w, d, f)
+			return a.apply(cmd.Context(), h, w, d, f)
 		},
 	}
 	f.register(c)
 	return c
 }
 
-func (a *app) apply(ctx context.Context, w *store.Workspace, d *store.Diff, f applyFlags) error {
+func (a *app) apply(ctx context.Context, h *kept.Hand, w *store.Workspace, d *store.Diff, f applyFlags) error {
 	for _, c := range kept.Special(d) {
 		a.notice("cloister: %s is left out: it is a pipe, socket or device", patch.Quote(c.Path))
 	}
@@ -184,10 +191,6 @@ func (a *app) apply(ctx context.Context, w *store.Workspace, d *store.Diff, f ap
 		if merged, err = w.Merge(d); err != nil {
 			return fmt.Errorf("apply %s: %w", w.Name, err)
 		}
-	}
-	h, err := a.hand()
-	if err != nil {
-		return err
 	}
 	lines, err := h.Apply(ctx, w, d, merged, f.autoRun)
 	if err != nil {
@@ -256,15 +259,11 @@ of them with its checkpoints.`,
 }
 
 func (a *app) discardPaths(ctx context.Context, args []string) error {
-	w, d, err := a.diffOf(ctx, args, "")
+	h, w, d, err := a.diffOf(ctx, args, "")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = errors.Join(d.Close(), w.Close()) }()
-	h, err := a.hand()
-	if err != nil {
-		return err
-	}
 	lines, err := h.Discard(ctx, w, d)
 	if err != nil {
 		return stopFirst(err)

@@ -45,6 +45,11 @@ must lie in the project. Use it for what has to happen there, and nothing else.
 - "hostexec: refused" with status 126 is the answer, and says why. Do not ask for the
   same in other words, and do not look for a way around it: tell the person what you need.
 - A script that changes while a person looks at it is not run: write it first, then ask.
+
+Files that programs of the host obey are read-only here: git's configuration and hooks,
+.envrc, settings of editors and agents, CI workflows. "Device or resource busy" and
+"Read-only file system" at one of them is the enclosure's answer. Do not look for a way
+around it: tell the person which path it is, and what you would change.
 `)
 	if programs := slices.DeleteFunc(slices.Clone(shims), func(s string) bool { return s == "git" }); len(programs) > 0 {
 		fmt.Fprintf(&b, "\nThese names run on the host when you call them, as with hostexec: `%s`.\n",

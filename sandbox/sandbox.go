@@ -59,6 +59,10 @@ type Wiring struct {
 	Stdin, Stdout, Stderr *os.File
 	// Arm receives the gate's sockets. It returns when they are served.
 	Arm func(ctx context.Context, g Gate, init int) error
+	// Heard reads what the command writes to a terminal of the cloister's own; what it
+	// says is written behind chunk[:at]. lines reports whether that terminal is used line
+	// by line. Nil reads nothing.
+	Heard func(chunk []byte, lines func() bool) (at int, say []byte)
 }
 
 // Gate is the only network of a box: sockets that were opened inside and are

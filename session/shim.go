@@ -19,6 +19,8 @@ import (
 	"cloister/internal/exactjson"
 	"cloister/sandbox"
 	"cloister/session/browsers"
+	"cloister/session/heldpath"
+	"cloister/session/javastore"
 	"cloister/workspace"
 	"cloister/workspace/review"
 )
@@ -86,6 +88,8 @@ type Shim struct {
 	Running func()
 	// Notify tells the person something while the command runs, from any goroutine.
 	Notify func(text string)
+	// Held says where the person is notified of errors at protected paths.
+	Held heldpath.Options
 }
 
 // Volume is a place inside that leads to a folder of the private home, which is kept
@@ -159,8 +163,9 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if err != nil {
 		return res, errors.Join(err, s.lost(ctx, link, err))
 	}
+	words := heldpath.New(spec.Protect, view.Stubs, s.Held)
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
-		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
+		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard,
 		Arm: func(ctx context.Context, g sandbox.Gate, init int) error {
 			return link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6, Refusals: g.Refusals}, init)
 		},
@@ -181,7 +186,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if s.Running != nil {
 		s.Running()
 	}
-	disk, looked := s.watchDisk(ctx), s.lookBefore(ctx, pending)
+	disk, looked, unheard := s.watchDisk(ctx), s.lookBefore(ctx, pending), words.Watch()
 	// The end has been told, the stubs are gone: once, as soon as it is known.
 	var once sync.Once
 	var endErr, reviewErr error
@@ -212,6 +217,8 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	}
 	res.Status, err = s.attend(ctx, link, box, spec, &res, over)
 	res.Duration = time.Since(began)
+	unheard()
+	res.Notices = append(res.Notices, words.Left()...)
 	over(res.Status, err)
 	if endErr != nil && !errors.Is(endErr, client.ErrGuardianGone) {
 		err = errors.Join(err, endErr)
@@ -407,10 +414,7 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-const (
-	bundlePath = "/etc/ssl/certs/ca-certificates.crt"
-	javaPath   = "/etc/ssl/certs/java/cacerts"
-)
+const bundlePath = "/etc/ssl/certs/ca-certificates.crt"
 
 // spec writes the cloister down.
 func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec, error) {
@@ -488,7 +492,7 @@ func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 	if s.Java == "" {
 		return files, nil
 	}
-	store, err := s.javaFile(s.CA, []byte(grant.Authority))
+	store, err := javastore.Host{Store: s.Java, Bundle: s.CAFile, Sums: s.Sums}.File(s.CA, []byte(grant.Authority))
 	if err != nil {
 		return nil, fmt.Errorf("write Java's authorities: %w", err)
 	}

@@ -25,6 +25,7 @@ import (
 	"cloister/sandbox"
 	"cloister/session"
 	"cloister/session/ending"
+	"cloister/session/heldpath"
 	"cloister/session/launch"
 	"cloister/state/store"
 	"cloister/workspace"
@@ -33,6 +34,7 @@ import (
 	"cloister/workspace/worktrees"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // runFlags are the flags of run, as typed, and what this process has of their run.
@@ -352,8 +354,28 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	if !a.quiet {
 		s.Notify = func(text string) { a.notice("cloister: %s", text) }
+		s.Held = a.heldPaths(f, string(project.Root), argv, s.Notify)
 	}
 	return s, dirs, nil
+}
+
+// heldPaths says where the person is notified of errors at protected paths, and by what words
+// they are allowed.
+func (a *app) heldPaths(f *runFlags, root string, argv []string, tell func(string)) heldpath.Options {
+	if term.IsTerminal(int(a.stdout.Fd())) || term.IsTerminal(int(a.stderr.Fd())) {
+		tell = nil
+	}
+	here, _ := os.Getwd() // without it the path is a whole one
+	return heldpath.Options{Root: root, Dir: here, Tell: tell, Allow: func(flag string) string {
+		if f.Verb == "start" {
+			return "cloister start " + flag
+		}
+		command := shellword.Line(argv...)
+		if len(command) > 60 || strings.ContainsRune(command, '\n') {
+			command = "CMD"
+		}
+		return "cloister run " + flag + " -- " + command
+	}}
 }
 
 // facts are what an order meets here.

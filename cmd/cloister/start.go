@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/signal"
@@ -231,7 +230,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 			return nil
 		}
 	}
-	log := &boundedLog{file: a.stdout}
+	log := terminal.NewLog(a.stdout)
 	signals := make(chan os.Signal, 16)
 	hub, err := terminal.New(terminal.Options{Size: vscreen.Size{Cols: f.Cols, Rows: f.Rows}, Log: log, Resized: func() {
 		select {
@@ -262,6 +261,10 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		noting.Lock()
 		defer noting.Unlock()
 		noticed = append(noticed, "cloister: "+text)
+	}
+	s.Held.Above = func(text string) {
+		s.Notify(text) // for who does not look now
+		hub.Note("cloister: " + text)
 	}
 	name := ""
 	s.Granted = func(grant api.SessionGrant) error {
@@ -382,38 +385,6 @@ func (a *app) agentShim(ctx context.Context, f *startFlags, args []string) (*ses
 		s.Term.Term = "xterm-256color" // as the virtual screen draws
 	}
 	return s, dirs, nil
-}
-
-// maxOutput bounds the log of a terminal: a screen that is redrawn for weeks.
-const maxOutput = 8 << 20
-
-// boundedLog keeps the last half of what would be too much.
-type boundedLog struct {
-	file *os.File // opened for appending
-	size int64
-}
-
-func (l *boundedLog) Write(p []byte) (int, error) {
-	n, err := l.file.Write(p)
-	if l.size += int64(n); err != nil || l.size < maxOutput {
-		return n, err
-	}
-	tail := make([]byte, maxOutput/2)
-	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", l.file.Fd()))
-	if err != nil {
-		return n, err
-	}
-	defer r.Close()
-	got, err := r.ReadAt(tail, l.size-int64(len(tail)))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return n, err
-	}
-	if err := l.file.Truncate(0); err != nil {
-		return n, err
-	}
-	kept, err := l.file.Write(tail[:got])
-	l.size = int64(kept)
-	return n, err
 }
 
 // doorPath is the socket at which a cloister's terminal is found.

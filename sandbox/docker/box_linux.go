@@ -29,11 +29,12 @@ var (
 type standard struct {
 	files [3]*os.File
 	tty   [3]bool
+	heard relay.Heard
 }
 
 // takeStandard looks at what the command would be given.
 func takeStandard(w sandbox.Wiring) (*standard, error) {
-	s := &standard{files: [3]*os.File{w.Stdin, w.Stdout, w.Stderr}}
+	s := &standard{files: [3]*os.File{w.Stdin, w.Stdout, w.Stderr}, heard: w.Heard}
 	for i, f := range s.files {
 		got, err := streams.Look(i, f, os.Geteuid() == 0)
 		if err != nil {
@@ -140,7 +141,7 @@ func (b *box) openTerminal(std *standard) error {
 	if err != nil {
 		return fmt.Errorf("start docker: %w", err)
 	}
-	if b.term, err = relay.New(master, std.files, std.tty); err != nil {
+	if b.term, err = relay.New(master, std.files, std.tty, std.heard); err != nil {
 		return fmt.Errorf("start docker: %w", err)
 	}
 	return nil

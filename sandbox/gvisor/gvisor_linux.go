@@ -156,7 +156,7 @@ func (d *Driver) run(
 		Command: func(pass []int) (argv, env []string) { return command(mode, pass, len(wired.passed())) },
 	}
 	std := wired.std
-	b, err := start(sandbox.Wiring{Stdin: std[0], Stdout: std[1], Stderr: std[2], Arm: w.Arm}, h, m, wired)
+	b, err := start(sandbox.Wiring{Stdin: std[0], Stdout: std[1], Stderr: std[2], Arm: w.Arm, Heard: w.Heard}, h, m, wired)
 	r.given()
 	if err != nil {
 		r.close()

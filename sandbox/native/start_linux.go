@@ -441,7 +441,7 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
 		if err != nil {
 			return nil, fail(err)
 		}
-		if b.term, err = relay.New(fds[0], [3]*os.File{w.Stdin, w.Stdout, w.Stderr}, j.tty); err != nil {
+		if b.term, err = relay.New(fds[0], [3]*os.File{w.Stdin, w.Stdout, w.Stderr}, j.tty, w.Heard); err != nil {
 			return nil, fail(fmt.Errorf("start native: %w", err))
 		}
 	}

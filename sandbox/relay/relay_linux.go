@@ -25,9 +25,12 @@ type Terminal struct {
 	typed  sync.WaitGroup
 }
 
+// Heard reads what is written to the terminal inside (sandbox.Wiring).
+type Heard func(chunk []byte, lines func() bool) (at int, say []byte)
+
 // New relays between the master of a terminal inside, which becomes its own, and
-// those of the caller's three standard descriptors that are terminals.
-func New(master int, std [3]*os.File, tty [3]bool) (*Terminal, error) {
+// those of the caller's three standard descriptors that are terminals. heard may be nil.
+func New(master int, std [3]*os.File, tty [3]bool, heard Heard) (*Terminal, error) {
 	if err := unix.SetNonblock(master, true); err != nil {
 		return nil, fmt.Errorf("relay terminal: %w", err)
 	}
@@ -66,11 +69,52 @@ func New(master int, std [3]*os.File, tty [3]bool) (*Terminal, error) {
 		sink := io.Discard
 		if t.out != nil {
 			sink = termsafe.New(t.out)
+			if heard != nil {
+				sink = &listener{sink, heard, t.lines}
+			}
 		}
 		// The copy ends with EIO when the last process inside has let go.
 		_, _ = io.Copy(sink, t.master)
 	}()
 	return t, nil
+}
+
+// listener writes on what it reads, with what is said of it.
+type listener struct {
+	out   io.Writer
+	heard Heard
+	lines func() bool
+}
+
+func (l *listener) Write(p []byte) (int, error) {
+	at, say := l.heard(p, l.lines)
+	if len(say) == 0 {
+		return l.out.Write(p)
+	}
+	n, err := l.out.Write(p[:at])
+	if err == nil {
+		_, err = l.out.Write(say)
+	}
+	if err != nil || at == len(p) {
+		return n, err
+	}
+	rest, err := l.out.Write(p[at:])
+	return n + rest, err
+}
+
+// lines reports whether the program inside leaves its terminal to make lines of what is
+// typed and written, as no program does that draws a screen.
+func (t *Terminal) lines() bool {
+	raw, err := t.master.SyscallConn()
+	if err != nil {
+		return false
+	}
+	lines := false
+	err = raw.Control(func(fd uintptr) {
+		modes, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
+		lines = err == nil && modes.Lflag&unix.ICANON != 0 && modes.Oflag&unix.OPOST != 0
+	})
+	return err == nil && lines
 }
 
 // input copies what is typed until the box is gone. It waits on both, so that

@@ -241,6 +241,8 @@ func (l *look) show() (*End, error) {
 			if l.draw(body) != nil {
 				return nil, errHungUp
 			}
+		case kind == frameNote:
+			l.note(string(body))
 		case kind == frameEnd:
 			end := &End{}
 			if err := json.Unmarshal(body, end); err != nil {
@@ -248,6 +250,22 @@ func (l *look) show() (*End, error) {
 			}
 			return end, nil
 		}
+	}
+}
+
+// note shows a line until a key is pressed or a question takes its place.
+func (l *look) note(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.out.Write(l.bar.tell(text, l.shown)) // a terminal that is gone is noticed by the next output
+}
+
+// typedKeys takes the line of a note away.
+func (l *look) typedKeys() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bar.news != "" {
+		_, _ = l.out.Write(l.bar.tell("", l.shown))
 	}
 }
 
@@ -299,6 +317,7 @@ func (l *look) typing(ctx context.Context, stop *os.File) error {
 		if got <= 0 {
 			return errHungUp
 		}
+		l.typedKeys()
 		out, detach := keys.pass(buf[:got])
 		if len(out) > 0 && send(l.conn, frameInput, out) != nil {
 			return nil

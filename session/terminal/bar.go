@@ -78,6 +78,7 @@ type bar struct {
 	asked Asked
 	since time.Time
 	note  string // what came of the last answer
+	news  string // a line that nothing is asked with
 	up    bool
 	back  []byte // uncovers the program's screen; nil where it has to be drawn anew
 	held  []byte
@@ -91,9 +92,18 @@ func (b *bar) ask(a Asked, s *vscreen.Screen, now time.Time) []byte {
 		b.since, b.note = now, ""
 	}
 	b.asked = a
-	if a.ID == "" {
-		return b.lower(s)
+	if a.ID != "" {
+		b.news = "" // it comes at the end, too
 	}
+	return b.draw(s)
+}
+
+// tell shows a line with which nothing is asked, unless a question is there; "" takes it away.
+func (b *bar) tell(text string, s *vscreen.Screen) []byte {
+	if b.asked.ID != "" {
+		return nil
+	}
+	b.news = ascii(text)
 	return b.draw(s)
 }
 
@@ -107,7 +117,7 @@ func (b *bar) say(note string, s *vscreen.Screen) []byte {
 // or no room.
 func (b *bar) draw(s *vscreen.Screen) []byte {
 	size := s.Size()
-	if b.asked.ID == "" || size.Rows < minRows {
+	if b.asked.ID == "" && b.news == "" || size.Rows < minRows {
 		return b.lower(s)
 	}
 	var out []byte
@@ -180,6 +190,9 @@ func (b *bar) lower(s *vscreen.Screen) []byte {
 // lines is what is shown, and whether an allow of it is taken here: that a question's
 // end was on the screen is part of every answer.
 func (b *bar) lines(size vscreen.Size) (out []string, allow bool) {
+	if b.asked.ID == "" {
+		return cut(b.news, size.Cols), false
+	}
 	text := "cloister asks: " + b.asked.Text
 	if b.asked.Waiting > 1 {
 		text = fmt.Sprintf("(1 of %d) ", b.asked.Waiting) + text
@@ -197,18 +210,22 @@ func (b *bar) lines(size vscreen.Size) (out []string, allow bool) {
 	if b.note != "" {
 		text += "  " + ascii(b.note) // before the keys, which may not fit any more
 	}
-	all := text + keys
+	return cut(text+keys, size.Cols), why == ""
+}
+
+// cut makes lines of a text, as many as there may be.
+func cut(all string, cols int) (out []string) {
 	for len(all) > 0 && len(out) < barRows {
-		n := min(len(all), size.Cols)
+		n := min(len(all), cols)
 		out, all = append(out, all[:n]), all[n:]
 	}
-	return out, why == ""
+	return out
 }
 
 // press is a key behind Ctrl-P; taken says that it was meant for the question, and reply
 // what the person answers, if the key is alive.
 func (b *bar) press(key byte, now time.Time) (reply *Reply, note string, taken bool) {
-	if !b.up {
+	if !b.up || b.asked.ID == "" {
 		return nil, "", false
 	}
 	r := &Reply{ID: b.asked.ID, Nonce: b.asked.Nonce}

@@ -109,3 +109,35 @@ func TestAskedElsewhere(t *testing.T) {
 	p.cmd.Process.Kill()
 	p.end(0)
 }
+
+// TestNote: a note lies over the screen until a key is pressed, which the program gets,
+// or until a question takes its place; the program's screen is as if it had not been there.
+func TestNote(t *testing.T) {
+	p := run(t, small, "sh", "-c", `stty -echo; printf 'name: '; read a; echo "got $a"; printf 'again: '; read b`)
+	w := p.attach(small)
+	w.seesText("name:")
+	p.hub.Note("cloister: .git/config is protected \x1b[2J")
+	w.seesFlat("cloister: .git/config is protected ?[2J")
+	w.seesText("name:")
+	w.types("\x10a") // no question: both keys are the program's
+	w.sees("no note", func(s string) bool { return !strings.Contains(flat(s), "protected") })
+	w.types("\x7f\x7fhello\n")
+	w.seesText("again:")
+	p.hub.Note("cloister: second")
+	w.seesFlat("cloister: second")
+	p.asked <- terminal.AskedOf([]api.Approval{question("q1", "example.com:443")})
+	w.seesFlat("cloister asks: connect to example.com:443")
+	p.asked <- terminal.AskedOf(nil)
+	w.sees("neither", func(s string) bool { return !strings.Contains(s, "cloister") && strings.Contains(s, "again:") })
+	second := p.attach(small)
+	second.seesText("again:")
+	if got, want := w.shown(), second.shown(); got != want {
+		t.Errorf("its screen is\n%s\nand another's\n%s", got, want)
+	}
+	second.types("\x10\x11")
+	second.leaves()
+	w.types("\x10\x11")
+	w.leaves()
+	p.cmd.Process.Kill()
+	p.end(0)
+}

@@ -10,11 +10,12 @@ import (
 type frameKind byte
 
 // Frames to the program: what is typed, and a size. Frames to a terminal: what
-// it shows, and the end.
+// it shows, a note to lie over it, and the end.
 const (
 	frameInput  frameKind = 'i'
 	frameSize   frameKind = 's'
 	frameOutput frameKind = 'o'
+	frameNote   frameKind = 'n'
 	frameEnd    frameKind = 'e'
 )
 

@@ -88,6 +88,31 @@ type view struct {
 	behind bool     // out was thrown away
 	drawn  []string // the lines that it shows, when it is not of the program's size
 	framed bool     // drawn counts
+	notes  []string
+}
+
+// maxNotes bounds the notes that wait for one terminal.
+const maxNotes = 16
+
+// Note shows a line of ours over the screen of each terminal that looks now.
+func (h *Hub) Note(text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for v := range h.views {
+		if len(v.notes) < maxNotes {
+			v.notes = append(v.notes, text)
+			v.nudge()
+		}
+	}
+}
+
+// noted takes a terminal's notes.
+func (h *Hub) noted(v *view) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	notes := v.notes
+	v.notes = nil
+	return notes
 }
 
 // New makes a terminal for one program.
@@ -383,6 +408,11 @@ func (h *Hub) feed(v *view, gone <-chan struct{}) {
 		out, framed := h.due(v)
 		if len(out) > 0 && send(v.conn, frameOutput, out) != nil {
 			return
+		}
+		for _, note := range h.noted(v) {
+			if send(v.conn, frameNote, []byte(note)) != nil {
+				return
+			}
 		}
 		if framed {
 			select {

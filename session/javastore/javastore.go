@@ -1,4 +1,9 @@
-package session
+// Package javastore makes the store of authorities that Java inside trusts.
+//
+// The promise: the store has the host's authorities and further ones, in the form that
+// every JDK reads. It checks no certificate, and writes nothing but the checksum that it
+// remembers. Most readers want [Host.File].
+package javastore
 
 import (
 	"bytes"
@@ -27,23 +32,33 @@ const (
 	javaHead                            = 12 // magic, version, number of entries
 )
 
-// javaFile is the host's store of authorities for Java with more of them, PEM, in
+// Path is where Java inside finds the store.
+const Path = "/etc/ssl/certs/java/cacerts"
+
+// A Host is what a host has of authorities.
+type Host struct {
+	Store  string           // for Java
+	Bundle sandbox.HostPath // PEM; "" for none
+	Sums   string           // the file that remembers the store's checksum
+}
+
+// File is the host's store of authorities for Java with more of them, PEM, in
 // it: Java knows no PEM bundle and no variable. last is the session's own. Where
 // the host's store has another form, one is made of the host's bundle.
 //
 // The kernel copies the host's part, and its checksum is remembered: to read and
 // sum 160 KB cost each start 0.9 ms.
-func (s *Shim) javaFile(more, last []byte) (sandbox.File, error) {
-	file := sandbox.File{Path: javaPath, Mode: 0o644}
+func (h Host) File(more, last []byte) (sandbox.File, error) {
+	file := sandbox.File{Path: Path, Mode: 0o644}
 	_, coming := javaEntries(last, 0)
-	begun, n, size, err := s.javaSum(more, coming)
+	begun, n, size, err := h.sum(more, coming)
 	if err != nil {
 		return file, err
 	}
 	if begun == nil {
 		bundle := []byte(nil)
-		if s.CAFile != "" {
-			if bundle, err = os.ReadFile(string(s.CAFile)); err != nil {
+		if h.Bundle != "" {
+			if bundle, err = os.ReadFile(string(h.Bundle)); err != nil {
 				return file, err
 			}
 		}
@@ -58,29 +73,29 @@ func (s *Shim) javaFile(more, last []byte) (sandbox.File, error) {
 	own, count := javaEntries(last, count)
 	_, _ = begun.Write(own)
 	file.Head = javaHeader(count)
-	file.From, file.Skip, file.Size = sandbox.HostPath(s.Java), javaHead, size-javaHead-sha1.Size
+	file.From, file.Skip, file.Size = sandbox.HostPath(h.Store), javaHead, size-javaHead-sha1.Size
 	file.Data = begun.Sum(append(entries, own...))
 	return file, nil
 }
 
-// javaSum is the checksum of the host's store with more in it and some to come,
+// sum is the checksum of the host's store with more in it and some to come,
 // the number of its entries and its size; nil where the host's has another form.
-func (s *Shim) javaSum(more []byte, coming uint32) (sum hash.Hash, n uint32, size int64, err error) {
+func (h Host) sum(more []byte, coming uint32) (sum hash.Hash, n uint32, size int64, err error) {
 	var st unix.Stat_t
-	if err := unix.Stat(s.Java, &st); err != nil {
-		return nil, 0, 0, &fs.PathError{Op: "stat", Path: s.Java, Err: err}
+	if err := unix.Stat(h.Store, &st); err != nil {
+		return nil, 0, 0, &fs.PathError{Op: "stat", Path: h.Store, Err: err}
 	}
-	key := fmt.Sprintf("%s %d %d %d %d %d %d %x\n", s.Java, st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano(),
+	key := fmt.Sprintf("%s %d %d %d %d %d %d %x\n", h.Store, st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano(),
 		coming, sha1.Sum(more))
 	sum = sha1.New()
-	if known, err := os.ReadFile(s.Sums); err == nil {
+	if known, err := os.ReadFile(h.Sums); err == nil {
 		if state, ok := bytes.CutPrefix(known, []byte(key)); ok && len(state) > 4 {
 			if restored, ok := sum.(encoding.BinaryUnmarshaler); ok && restored.UnmarshalBinary(state[4:]) == nil {
 				return sum, binary.BigEndian.Uint32(state), st.Size, nil
 			}
 		}
 	}
-	store, err := os.ReadFile(s.Java)
+	store, err := os.ReadFile(h.Store)
 	if err != nil {
 		return nil, 0, 0, err
 	}
@@ -96,7 +111,7 @@ func (s *Shim) javaSum(more []byte, coming uint32) (sum hash.Hash, n uint32, siz
 	if kept, ok := sum.(encoding.BinaryAppender); ok {
 		text := binary.BigEndian.AppendUint32([]byte(key), n)
 		if text, err = kept.AppendBinary(text); err == nil {
-			_ = durable.WriteFile(s.Sums, text, 0o600) // without it the next start sums again
+			_ = durable.WriteFile(h.Sums, text, 0o600) // without it the next start sums again
 		}
 	}
 	return sum, n, st.Size, nil

@@ -1,4 +1,4 @@
-package session
+package javastore
 
 import (
 	"bytes"
@@ -45,10 +45,10 @@ func TestJavaStore(t *testing.T) {
 	}
 	one, two, three := authority(t), authority(t), authority(t)
 	bundle := write("bundle", bytes.Join([][]byte{one, two}, nil))
-	content := func(s *Shim, more, last []byte) []byte {
+	content := func(s *Host, more, last []byte) []byte {
 		t.Helper()
 		s.Sums = filepath.Join(dir, "sums")
-		f, err := s.javaFile(more, last)
+		f, err := s.File(more, last)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,10 +58,10 @@ func TestJavaStore(t *testing.T) {
 		}
 		return text
 	}
-	made := content(&Shim{Java: write("other", []byte("no store"))}, slices.Concat(one, two), nil)
-	store := &Shim{Java: write("store", made)}
+	made := content(&Host{Store: write("other", []byte("no store"))}, slices.Concat(one, two), nil)
+	store := &Host{Store: write("store", made)}
 	extended := content(store, nil, three)
-	again := content(&Shim{Java: write("other2", nil), CAFile: sandbox.HostPath(bundle)}, nil, three)
+	again := content(&Host{Store: write("other2", nil), Bundle: sandbox.HostPath(bundle)}, nil, three)
 	if remembered := content(store, nil, three); !bytes.Equal(remembered, extended) {
 		t.Error("with the checksum remembered another store is made")
 	}

@@ -61,6 +61,7 @@ var rooms = map[string]room{
 	"workspace":     {1, "what of the host is seen inside"},
 	"agent":         {1, "what a coding agent needs; knows no other room"},
 	"host/kernel":   {1, "what this host can enforce"},
+	"kernel":        {0, "what the kernel judges itself; compiles no policy and knows no session of ours"},
 	"devcontainer":  {1, "a repository's devcontainer as it was read and judged; knows no driver and no guardian"},
 	"ui":            {1, "where a person sees and answers: the window, the whole screen, the desktop"},
 	"api/client":    {1, "the guardian as the others call it; never imports it"},
@@ -189,6 +190,7 @@ var packages = map[string]string{
 	"internal/urlpath":          "one spelling of a request's path",
 	"internal/xdg":              "the folders of one instance",
 	"host/kernel":               "facts about the host's kernel",
+	"kernel/lsm":                "files and programs, judged in the kernel",
 	"policy":                    "the judge",
 	"policy/destination":        "the destinations of --allow and --deny as rules",
 	"policy/allowing":           "the words that would allow what was refused",
@@ -427,6 +429,10 @@ func TestTestingStaysInTests(t *testing.T) {
 	}
 }
 
+// kernelSource is what the kernel's own machine runs (BPF): its objects are kept beside it
+// and embedded, and a test compares them (kernel/lsm).
+const kernelSource = "kernel/lsm/bpf"
+
 func TestDangerIsVisibleInNames(t *testing.T) {
 	guarded := map[string]bool{}
 	for _, f := range files(t) {
@@ -448,6 +454,9 @@ func TestDangerIsVisibleInNames(t *testing.T) {
 				t.Errorf("%s: assembly with no *_unsafe.go beside it", name)
 			}
 		case ".c", ".h", ".cc", ".cpp", ".syso":
+			if path.Dir(name) == kernelSource {
+				continue
+			}
 			t.Errorf("%s: the binary is built from Go alone", name)
 		}
 	}
@@ -700,6 +709,7 @@ var mayStart = map[string]string{
 	"git/reach.go":                           "host/resolve",
 	"guardian/mcpbridge.go":                  "host/resolve",
 	"guardian/tools.go":                      "this very program, as the probe of doctor",
+	"kernel/lsm/start_linux.go":              "a file in memory that is no program, as the canary",
 	"hostexec/keep_linux.go":                 "the file that host/resolve found and a person saw, held by its digest",
 	"hostexec/run_linux.go":                  "this very program, as the keeper of a host command",
 	"hostexec/under_linux.go":                "this very program, as the keeper of a host command",

@@ -47,6 +47,7 @@ var parts = []part{
 	{"bench", "the bench itself, in its short form", (*runner).bench},
 	{"fuzz", "every fuzz target for 5000 inputs, or FUZZ=10m for ten minutes each", (*runner).fuzz},
 	{"differential", "what real servers obey is what was judged; writes docs/differential.md", (*runner).differential},
+	{"lsm", "the kernel's judge of files in guests with two kernels; writes kernel/lsm/testdata", (*runner).lsm},
 	{"layers", "write which attacks hold with each layer left out (ATTEMPTS is a pattern)", (*runner).layers},
 	{"columns", "write which attacks hold in each kind of cloister (KINDS, ATTEMPTS)", (*runner).columns},
 }
@@ -97,7 +98,7 @@ func usage(to *os.File) {
 	for _, p := range parts {
 		fmt.Fprintf(to, "  %-12s %s\n", p.name, p.what)
 	}
-	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, fuzz, differential, layers and columns.")
+	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, fuzz, differential, lsm, layers and columns.")
 }
 
 func find(name string) *part {

@@ -1,0 +1,301 @@
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+)
+
+// Session is a control group whose processes the kernel judges. Its methods may be called
+// from several goroutines.
+type Session struct {
+	k      *Kernel
+	id     uint64
+	group  string
+	events *ringbuf.Reader
+	ring   *ebpf.Map
+
+	mu     sync.Mutex
+	view   view
+	held   map[uint64]*object // by their labels
+	closed bool
+}
+
+// flags of objectsBits, as bpf/lsm.bpf.c has them.
+const (
+	flagHeld       = 1
+	flagNoFileless = 2
+)
+
+// Begin makes a control group a session. Its processes open nothing until Apply gave it
+// a policy; the error is one where the kernel does not keep them from it.
+func (k *Kernel) Begin(ctx context.Context, group string) (*Session, error) {
+	id, levels, err := groupOf(group)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if _, err := k.sweep(); err != nil {
+		return nil, err
+	}
+	s := &Session{k: k, id: id, group: group, held: map[uint64]*object{}}
+	if err := s.begin(levels); err != nil {
+		return nil, errors.Join(fmt.Errorf("begin a session of the LSM: %w", err), s.end())
+	}
+	if err := s.canary(ctx); err != nil {
+		return nil, errors.Join(err, s.end())
+	}
+	return s, nil
+}
+
+func (s *Session) begin(levels uint64) error {
+	var err error
+	if s.ring, err = ebpf.NewMap(innerRing.Copy()); err != nil {
+		return err
+	}
+	if s.events, err = ringbuf.NewReader(s.ring); err != nil {
+		return err
+	}
+	if err := s.k.maps[objectsMapRings].Put(s.id, s.ring); err != nil {
+		return err
+	}
+	if err := s.swap(nil); err != nil {
+		return err
+	}
+	if err := s.k.maps[objectsMapSessions].Update(s.id, objectsSession{}, ebpf.UpdateNoExist); err != nil {
+		return err
+	}
+	var known uint64
+	if err := s.k.maps[objectsMapLevels].Lookup(uint32(0), &known); err != nil {
+		return err
+	}
+	return s.k.maps[objectsMapLevels].Put(uint32(0), known|levels)
+}
+
+// swap makes all bits the session's policy. It returns when no program reads the old one
+// any more: the kernel waits for that when a map in a map is replaced.
+func (s *Session) swap(all map[uint64]objectsBits) error {
+	spec := innerPolicy.Copy()
+	spec.MaxEntries = uint32(max(1, len(all)))
+	m, err := ebpf.NewMap(spec)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	for label, bits := range all {
+		if err := m.Put(label, bits); err != nil {
+			return err
+		}
+	}
+	return s.k.maps[objectsMapPolicies].Put(s.id, m)
+}
+
+// Apply makes p what the session may do, from this moment on, for all that it does. The
+// paths of the rules are looked up as process pid sees them. Paths that nothing has are
+// an Absent beside a policy that is in force without them.
+func (s *Session) Apply(pid int, p Policy) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("apply a policy of files: the session of the LSM has ended")
+	}
+	v, err := viewOf(pid)
+	if err != nil {
+		return fmt.Errorf("apply a policy of files: %w", err)
+	}
+	defer v.root.Close()
+	found := &found{
+		labels: s.k.maps[objectsMapLabels], view: v, held: map[uint64]*object{}, bits: map[uint64]objectsBits{},
+	}
+	var absent []string
+	restricts := p.Permit&^p.Forbid&Exec == 0
+	for _, r := range p.Rules {
+		switch err := found.rule(r); {
+		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR):
+			absent = append(absent, r.Path)
+		case err != nil:
+			found.close()
+			return fmt.Errorf("apply a policy of files: %s: %w", r.Path, err)
+		}
+		restricts = restricts || r.Forbid&Exec != 0
+	}
+	base := objectsBits{Permit: uint32(p.Permit), Forbid: uint32(p.Forbid)}
+	if restricts {
+		base.Flags = flagNoFileless
+	}
+	found.bits[0] = base
+	if err := s.swap(found.bits); err != nil {
+		found.close()
+		return fmt.Errorf("apply a policy of files: %w", err)
+	}
+	for _, o := range s.held {
+		o.file.Close()
+	}
+	s.held, s.view = found.held, v
+	if len(absent) > 0 {
+		return &Absent{Paths: absent}
+	}
+	return nil
+}
+
+// Read waits for the next event. It is for one goroutine; io.EOF says that the session has
+// ended.
+func (s *Session) Read() (Event, error) {
+	record, err := s.events.Read()
+	if errors.Is(err, ringbuf.ErrClosed) {
+		return Event{}, io.EOF
+	}
+	if err != nil {
+		return Event{}, fmt.Errorf("read events of the LSM: %w", err)
+	}
+	return s.decode(record.RawSample)
+}
+
+func (s *Session) decode(raw []byte) (Event, error) {
+	var e objectsEvent
+	if _, err := binary.Decode(raw, binary.NativeEndian, &e); err != nil || int(e.Length) > len(e.Names) {
+		return Event{}, fmt.Errorf("read events of the LSM: %d bytes are none: %w", len(raw), err)
+	}
+	out := Event{When: wall(e.When), PID: int(e.Tgid), Op: Op(e.Op), Need: Rights(e.Need), Why: Why(e.Why)}
+	comm, _, _ := strings.Cut(string(e.Comm[:]), "\x00")
+	out.Program = comm
+	var names []string // from the object upwards
+	if e.Length > 0 {
+		names = strings.Split(strings.TrimSuffix(string(e.Names[:e.Length]), "\x00"), "\x00")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.held[e.Label]; o != nil && e.Label != 0 && int(e.Below) <= len(names) {
+		out.Rule, out.Path = o.path, path.Join(o.path, joined(names[:e.Below]))
+		return out, nil
+	}
+	out.Path = s.view.shown(e.Dev, "/"+joined(names))
+	return out, nil
+}
+
+// joined are names from an object upwards as a path.
+func joined(names []string) string {
+	names = slices.Clone(names)
+	slices.Reverse(names)
+	return strings.Join(names, "/")
+}
+
+// wall is a time since boot as a time of day.
+func wall(boot uint64) time.Time {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return time.Now()
+	}
+	return time.Now().Add(time.Duration(int64(boot) - now.Nano()))
+}
+
+// Counts are what was refused in this session, and how many events of it found no room.
+func (s *Session) Counts() (denied, dropped uint64, err error) {
+	var c objectsSession
+	if err := s.k.maps[objectsMapSessions].Lookup(s.id, &c); err != nil {
+		return 0, 0, fmt.Errorf("read the counts of the LSM: %w", err)
+	}
+	return c.Denied, c.Dropped, nil
+}
+
+// Group is the folder of the session's control group.
+func (s *Session) Group() string { return s.group }
+
+// Close ends the session: what of it still lives opens nothing any more.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	unlock, err := lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.end()
+}
+
+func (s *Session) end() error {
+	err := s.k.forget(s.id)
+	if s.events != nil {
+		err = errors.Join(err, s.events.Close())
+	}
+	if s.ring != nil {
+		s.ring.Close()
+	}
+	for _, o := range s.held {
+		o.file.Close()
+	}
+	s.held = nil
+	return err
+}
+
+// canary proves that the kernel refuses a process of this group to open and to execute a
+// file, and that nothing else would have.
+func (s *Session) canary(ctx context.Context) error {
+	fd, err := unix.MemfdCreate("cloister-canary", unix.MFD_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("prove the LSM: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "canary")
+	defer file.Close()
+	if _, err := file.WriteString("no program\n"); err != nil {
+		return fmt.Errorf("prove the LSM: %w", err)
+	}
+	label, err := labelOf(s.k.maps[objectsMapLabels], file)
+	if err != nil {
+		return fmt.Errorf("prove the LSM: %w", err)
+	}
+	for _, c := range []struct {
+		what   string
+		forbid Rights
+		group  string
+		want   unix.Errno
+	}{
+		{"a file that is not forbidden", 0, s.group, unix.ENOEXEC},
+		{"to open a file", Read, s.group, unix.EACCES},
+		{"to execute a file", Exec, s.group, unix.EACCES},
+		{"a file, of another group", All, "", unix.ENOEXEC},
+	} {
+		bits := map[uint64]objectsBits{0: {Permit: uint32(All)}, label: {Forbid: uint32(c.forbid)}}
+		if err := s.swap(bits); err != nil {
+			return fmt.Errorf("prove the LSM: %w", err)
+		}
+		if err := startIn(ctx, c.group, fmt.Sprintf("/proc/self/fd/%d", fd)); !errors.Is(err, c.want) {
+			return &Unsupported{
+				Reason: fmt.Sprintf("the programs are attached and do not judge: %s gave %v, not %v", c.what, err, c.want),
+				Fix:    "boot with bpf in the list of security modules: lsm=…,bpf",
+			}
+		}
+	}
+	// What the canary set off is no event of the session's.
+	for range 4 {
+		s.events.SetDeadline(time.Now().Add(-time.Second))
+		if _, err := s.events.Read(); errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+	}
+	s.events.SetDeadline(time.Time{})
+	if err := s.k.maps[objectsMapSessions].Put(s.id, objectsSession{}); err != nil {
+		return fmt.Errorf("prove the LSM: %w", err)
+	}
+	return s.swap(nil)
+}

@@ -27,7 +27,7 @@ func hoarding(words []string) error {
 	if relay {
 		words = []string{words[4], words[2], "/", words[5], words[3], words[1]}
 	}
-	kinds := hoard.Kinds()
+	kinds := append(hoard.Kinds(), hoard.Asking()...)
 	i := slices.IndexFunc(kinds, func(k hoard.Kind) bool { return k.Name == words[0] })
 	n, err := strconv.Atoi(words[3])
 	seconds, serr := strconv.Atoi(words[4])

@@ -52,6 +52,15 @@ func Kinds() []Kind {
 	}
 }
 
+// Asking are two more kinds, for a path about which a person is asked. Their bodies are so
+// short that a question shows them whole.
+func Asking() []Kind {
+	return []Kind{
+		{Name: "asked", Does: "sends 100 bodies of 48 KiB by HTTP/2, about each of which a person is asked", run: (*conn).asked},
+		{Name: "asked-1", Does: "sends a body of 48 KiB by HTTP/1.1, about which a person is asked", run: (*conn).asked1, http1: true},
+	}
+}
+
 // streams is how many requests are under way on each connection of HTTP/2.
 const streams = 100
 

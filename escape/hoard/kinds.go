@@ -65,16 +65,23 @@ func (c *conn) window() {
 }
 
 // unfinished gives the bodies what the windows hold.
-func (c *conn) unfinished() {
+func (c *conn) unfinished() { c.bodies("deaf", 4, func(n int) int { return n % streams }, false) }
+
+// asked gives one body after another, each whole.
+func (c *conn) asked() { c.bodies("asked/deaf", 3, func(n int) int { return n / 3 }, true) }
+
+// bodies begins one in each stream, and gives each so many blocks of 16 KiB as the windows
+// allow it, the n-th block to the body that of says.
+func (c *conn) bodies(path string, most int, of func(n int) int, whole bool) {
 	c.begin(math.MaxInt32)
 	for n := range streams {
-		c.ask(n, false, c.head("POST", "deaf"))
+		c.ask(n, false, c.head("POST", path))
 	}
-	const size, most = 16 << 10, 4 // of a block, and blocks for each body
+	const size = 16 << 10
 	block, credit := make([]byte, size), 65535
 	for n := 0; n < streams*most && c.failed() == nil; {
 		if credit >= size {
-			c.do(c.frames.WriteData(uint32(2*(n%streams)+1), false, block))
+			c.do(c.frames.WriteData(uint32(2*of(n)+1), whole && n%most == most-1, block))
 			n, credit = n+1, credit-size
 			continue
 		}
@@ -153,6 +160,12 @@ func (c *conn) unfinished1() {
 		_, err := c.Write(block)
 		c.do(err)
 	}
+	c.stay()
+}
+
+func (c *conn) asked1() {
+	const size = 48 << 10
+	c.say("POST %sasked/deaf HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", c.path, c.name, size, strings.Repeat("b", size))
 	c.stay()
 }
 

@@ -527,8 +527,7 @@ func (v *view) etc() {
 
 // hostEtc is what a cloister on the host's own system has of its /etc.
 func (v *view) hostEtc() {
-	for _, name := range sandbox.EtcFolders {
-		dir := "/etc/" + name
+	for _, dir := range sandbox.EtcFolders() {
 		if fi, err := os.Lstat(dir); err == nil && fi.IsDir() {
 			v.bind(sandbox.Bind{Source: sandbox.HostPath(dir), Target: sandbox.GuestPath(dir), System: true})
 		}

@@ -48,6 +48,7 @@ var parts = []part{
 	{"fuzz", "every fuzz target for 5000 inputs, or FUZZ=10m for ten minutes each", (*runner).fuzz},
 	{"differential", "what real servers obey is what was judged; writes docs/differential.md", (*runner).differential},
 	{"lsm", "the kernel's judge of files in guests with two kernels; writes kernel/lsm/testdata", (*runner).lsm},
+	{"clients", "which programs trust a session's authority; writes docs/clients.md", (*runner).clients},
 	{"layers", "write which attacks hold with each layer left out (ATTEMPTS is a pattern)", (*runner).layers},
 	{"columns", "write which attacks hold in each kind of cloister (KINDS, ATTEMPTS)", (*runner).columns},
 }
@@ -98,7 +99,7 @@ func usage(to *os.File) {
 	for _, p := range parts {
 		fmt.Fprintf(to, "  %-12s %s\n", p.name, p.what)
 	}
-	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, fuzz, differential, lsm, layers and columns.")
+	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, fuzz, differential, lsm, clients, layers and columns.")
 }
 
 func find(name string) *part {

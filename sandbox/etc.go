@@ -10,7 +10,7 @@ var (
 	etcFolders = []string{
 		"alternatives", "fonts", "java-17-openjdk", "java-21-openjdk", "maven", "php/*/mods-available", "php/*/cli/conf.d",
 	}
-	EtcFiles   = []string{"debian_version", "ld.so.cache", "ld.so.conf", "lsb-release", "localtime", "magic", "mime.types",
+	EtcFiles = []string{"debian_version", "ld.so.cache", "ld.so.conf", "lsb-release", "localtime", "magic", "mime.types",
 		"os-release", "protocols", "services", "shells", "timezone", "login.defs"}
 )
 

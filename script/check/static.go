@@ -2,12 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
+
+	"cloister/script/check/typecheck"
 )
 
 const (
@@ -96,4 +99,16 @@ func (r *runner) cross() {
 			return r.run(out, cmd{words: []string{"go", "vet", "./..."}, env: env})
 		})
 	}
+}
+
+// typecheck checks the types of the whole tree as one platform's compiler would see it.
+func (r *runner) typecheck(goos, goarch string) error {
+	list, err := r.outputOf(cmd{
+		words: []string{"go", "list", "-deps", "-json=" + typecheck.Packages, "./..."},
+		env:   []string{"GOOS=" + goos, "GOARCH=" + goarch, "CGO_ENABLED=0"},
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, list)
+	}
+	return typecheck.Tree(list, goarch)
 }

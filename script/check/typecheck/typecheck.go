@@ -1,4 +1,10 @@
-package main
+// Package typecheck checks the types of a whole tree for a platform on which nothing is run.
+//
+// It promises the errors that this platform's compiler would tell of our packages. It
+// compiles nothing, and believes of other packages what they declare.
+//
+// Most readers want [Tree].
+package typecheck
 
 import (
 	"encoding/json"
@@ -23,21 +29,17 @@ type listed struct {
 	Error           *struct{ Err string }
 }
 
-// typecheck checks the types of the whole tree as one platform's compiler would see it:
-// our packages whole, of the others what they declare. That is a tenth of the work of
-// compiling them all for a platform of which nothing is run here.
-func (r *runner) typecheck(goos, goarch string) error {
-	out, err := r.outputOf(cmd{
-		words: []string{"go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,SFiles,ImportMap,Standard,Module,Error", "./..."},
-		env:   []string{"GOOS=" + goos, "GOARCH=" + goarch, "CGO_ENABLED=0"},
-	})
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
-	}
+// Packages is what Tree reads of each package: the fields of go list's -json.
+const Packages = "ImportPath,Dir,GoFiles,SFiles,ImportMap,Standard,Module,Error"
+
+// Tree checks the types of all that go list -deps gave with [Packages], as JSON, as the
+// compiler of an architecture would see them: our packages whole, of the others what they
+// declare. That is a tenth of the work of compiling them all.
+func Tree(list, goarch string) error {
 	known := imported{"unsafe": types.Unsafe}
 	files := token.NewFileSet()
 	var bad []error
-	for d := json.NewDecoder(strings.NewReader(out)); ; {
+	for d := json.NewDecoder(strings.NewReader(list)); ; {
 		var p listed
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			return errors.Join(bad...)

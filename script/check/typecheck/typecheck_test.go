@@ -1,14 +1,16 @@
-package main
+package typecheck_test
 
 import (
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"cloister/script/check/typecheck"
 )
 
-// TestTypecheck: a name that one platform does not have is found, and only there.
-func TestTypecheck(t *testing.T) {
+// TestTree: a name that one platform does not have is found, and only there.
+func TestTree(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
 		"go.mod":      "module x\n\ngo 1.24\n",
@@ -20,14 +22,19 @@ func TestTypecheck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Fatal(err)
+	check := func(goos string) error {
+		c := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json="+typecheck.Packages, "./...")
+		c.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=arm64", "CGO_ENABLED=0")
+		list, err := c.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return typecheck.Tree(string(list), "arm64")
 	}
-	r := &runner{counts: &counts{ctx: t.Context()}, machine: &machine{}}
-	if err := r.typecheck("linux", "arm64"); err != nil {
+	if err := check("linux"); err != nil {
 		t.Errorf("linux: %v", err)
 	}
-	if err := r.typecheck("darwin", "arm64"); err == nil || !strings.Contains(err.Error(), "a.go:5:") {
+	if err := check("darwin"); err == nil || !strings.Contains(err.Error(), "a.go:5:") {
 		t.Errorf("darwin: %v", err)
 	}
 }

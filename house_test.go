@@ -183,6 +183,7 @@ var packages = map[string]string{
 	"internal/peercred":         "who is at the other end of a unix socket",
 	"internal/hint":             "errors that carry advice",
 	"internal/shellword":        "a command line as a shell reads it",
+	"internal/stackroom":        "the stack that a goroutine needs, before it begins",
 	"internal/tenants":          "hosts that many tenants share",
 	"internal/termsafe":         "bytes that cannot steer a terminal",
 	"internal/yamlbound":        "refuses YAML that would be slow to read",

@@ -10,6 +10,7 @@ import (
 
 	"cloister/api"
 	"cloister/internal/realpath"
+	"cloister/internal/stackroom"
 	"cloister/sandbox"
 	"cloister/workspace"
 	"cloister/workspace/review"
@@ -54,31 +55,33 @@ func (s *Shim) writable() []string {
 
 // lookBefore looks, beside the command, at what lies in the project: it copies what programs
 // of the host obey and what the command did not change yet, and tells of files that are hard
-// links to something outside of the project.
-func (s *Shim) lookBefore(ctx context.Context, r *reviewing) (wait func()) {
+// links to something outside of the project. wait gives what was seen.
+func (s *Shim) lookBefore(ctx context.Context, r *reviewing, view *workspace.View) (wait func() workspace.Before) {
+	var found workspace.Before
 	if s.View.None || s.View.Overlay {
-		return func() {}
+		return func() workspace.Before { return found }
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done, over := make(chan struct{}), make(chan struct{})
-	go func() {
+	go stackroom.For(func() {
 		defer close(over)
-		found := workspace.LookBefore(ctx, string(s.Project.Root))
-		r.copied(found.With(ctx, s.writable()))
+		found = workspace.LookBefore(ctx, string(s.Project.Root), view.Own()).With(ctx, s.writable())
+		r.copied(found)
 		if n := len(found.Linked); n > 0 && s.Notify != nil {
 			s.Notify(fmt.Sprintf("%s is a hard link to a file outside the project: what is written to it is written there as well%s", found.Linked[0], more(n-1)))
 		}
 		if close(done); r != nil {
 			_ = r.p.Settle(ctx) // a copy that cannot be noted is none: the entry says so
 		}
-	}()
-	return func() {
+	})
+	return func() workspace.Before {
 		select { // a short command does not cut it short for a small project
 		case <-done:
 		case <-time.After(20 * time.Millisecond):
 		}
 		cancel()
 		<-over
+		return found
 	}
 }
 
@@ -146,39 +149,34 @@ func changes(paths []string, view workspace.Holder, also []string) []review.Chan
 // tick is that of the clock of file times, which is coarse.
 const tick = 10 * time.Millisecond
 
-// changed looks for auto-run files that the command changed, in all that it can write.
-func (s *Shim) changed(ctx context.Context, began time.Time, view *workspace.View) ([]string, bool) {
+// changed looks for auto-run files that the command changed, in all that it can write, while
+// release takes the session's stubs away: those are left out, unless something lies there.
+func (s *Shim) changed(
+	ctx context.Context, began time.Time, view *workspace.View, before workspace.Before, release func() error,
+) ([]string, bool) {
+	if !view.Last() {
+		before = before.Everything()
+	}
+	released := make(chan struct{})
+	go stackroom.For(func() {
+		defer close(released)
+		_ = release() // its caller is given all errors
+	})
 	if s.View.None || s.View.Overlay {
+		<-released
 		return nil, false
 	}
 	since := backdated(began, time.Since(began), time.Now()).Add(-tick)
-	return ended(context.WithoutCancel(ctx), s.Reviews, s.Project, s.writable(), since, view)
-}
-
-// ended looks for auto-run files that were changed in a project and in further folders
-// since a time.
-func ended(ctx context.Context, store review.Store, p workspace.Project, also []string, since time.Time, view workspace.Holder) ([]string, bool) {
-	first := store.First(string(p.Main), since)
-	paths, truncated := workspace.Ended(ctx, string(p.Root), since, first, view)
-	beside, more := workspace.EndedBeside(ctx, p, since, first, view)
-	paths, truncated = append(paths, beside...), truncated || more
-	for _, dir := range also {
-		found, more := workspace.Ended(ctx, dir, since, first, below{view, dir})
-		for _, path := range found {
-			paths = append(paths, filepath.Join(dir, path))
-		}
-		truncated = truncated || more
+	first := s.Reviews.First(string(s.Project.Main), since)
+	look := func(before workspace.Before) ([]string, bool) {
+		return workspace.Ended(context.WithoutCancel(ctx), s.Project, s.writable(), since, first, view, before)
+	}
+	paths, truncated := look(before)
+	if <-released; view.Left() {
+		return look(before.Everything())
 	}
 	return paths, truncated
 }
-
-// below is a Holder for paths relative to a folder beside the project.
-type below struct {
-	workspace.Holder
-	dir string
-}
-
-func (b below) Held(rel string) bool { return b.Holder.Held(filepath.Join(b.dir, rel)) }
 
 // A held says of everything, or of nothing, that it was protected. What was is not new.
 type held bool
@@ -192,7 +190,8 @@ func SweepReviews(ctx context.Context, store review.Store) error {
 		if err != nil {
 			return nil, err
 		}
-		paths, truncated := ended(ctx, store, project, p.Also, p.Began, held(false))
+		first := store.First(string(project.Main), p.Began)
+		paths, truncated := workspace.Ended(ctx, project, p.Also, p.Began, first, held(false), workspace.Before{})
 		if truncated && ctx.Err() != nil {
 			return nil, fmt.Errorf("look for changed files: %w", ctx.Err())
 		}

@@ -186,21 +186,16 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if s.Running != nil {
 		s.Running()
 	}
-	disk, looked, unheard := s.watchDisk(ctx), s.lookBefore(ctx, pending), words.Watch()
+	disk, looked, unheard := s.watchDisk(ctx), s.lookBefore(ctx, pending, view), words.Watch()
 	// The end has been told, the stubs are gone: once, as soon as it is known.
 	var once sync.Once
 	var endErr, reviewErr error
 	over := func(status sandbox.Status, lost error) {
 		once.Do(func() {
 			disk()
-			looked()
+			before := looked()
 			mended := view.Mend()
-			released := make(chan struct{})
-			go func() {
-				defer close(released)
-				_ = release() // heard above, where all errors are
-			}()
-			res.Autorun, res.Truncated = s.changed(ctx, began, view)
+			res.Autorun, res.Truncated = s.changed(ctx, began, view, before, release)
 			reviewErr = pending.end(mended, slices.DeleteFunc(slices.Clone(res.Autorun), func(p string) bool { return slices.Contains(mended, p) }), res.Truncated, view)
 			res.Autorun = append(mended, res.Autorun...)
 			shown, more := workspace.Grouped(res.Autorun)
@@ -212,7 +207,6 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 				end.Failure = lost.Error() // the enclosure went away under the command
 			}
 			res.Summary, endErr = link.End(ctx, end)
-			<-released
 		})
 	}
 	res.Status, err = s.attend(ctx, link, box, spec, &res, over)

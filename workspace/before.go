@@ -2,7 +2,7 @@ package workspace
 
 import (
 	"context"
-	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,14 +21,25 @@ type Before struct {
 	Linked []string
 	// Whole tells that all of the project was looked at.
 	Whole bool
+
+	own  map[string]bool  // in the project
+	seen map[string]*seen // by the top of the walk
+}
+
+// Everything is the same for a look that leaves out nothing, the session's own stubs included.
+func (b Before) Everything() Before {
+	b.own = nil
+	return b
 }
 
 // LookBefore finds it in one walk. Single objects of a repository are not looked at
-// (LookedBefore): there are many, and git makes nothing there that a program obeys.
-func LookBefore(ctx context.Context, root string) Before {
-	w := &walk{ctx: ctx, root: root, view: unheld{}, links: &links{files: map[inode]*seenLinks{}}}
-	w.folder("", false, false)
-	found := Before{AutoRun: w.list(), Whole: !w.truncated}
+// (LookedBefore): there are many, and git makes nothing there that a program obeys. own are
+// the stubs that the session made and holds (View.Own): they are empty.
+func LookBefore(ctx context.Context, root string, own map[string]bool) Before {
+	w := &walk{ctx: ctx, root: root, view: unheld{}, own: own, seeing: newSeen(root)}
+	w.links = &links{files: map[inode]*seenLinks{}}
+	w.folder("", nil, false, false)
+	found := Before{AutoRun: w.listed(), Whole: !w.truncated, own: own, seen: map[string]*seen{root: w.seeing}}
 	if found.Whole { // of a part of them, some names would only not have been seen yet
 		found.Linked = w.links.outside(root)
 	}
@@ -37,11 +48,11 @@ func LookBefore(ctx context.Context, root string) Before {
 
 // With is what was found, and what lies in further folders, by whole paths.
 func (b Before) With(ctx context.Context, dirs []string) Before {
-	b.AutoRun = slices.Clone(b.AutoRun)
+	b.AutoRun, b.seen = slices.Clone(b.AutoRun), maps.Clone(b.seen)
 	for _, dir := range dirs {
-		w := &walk{ctx: ctx, root: dir, view: unheld{}}
-		w.folder("", false, false)
-		b.AutoRun, b.Whole = append(b.AutoRun, w.absolute()...), b.Whole && !w.truncated
+		w := &walk{ctx: ctx, root: dir, view: unheld{}, seeing: newSeen(dir)}
+		w.folder("", nil, false, false)
+		b.AutoRun, b.Whole, b.seen[dir] = append(b.AutoRun, w.absolute()...), b.Whole && !w.truncated, w.seeing
 	}
 	return b
 }
@@ -73,7 +84,7 @@ type seenLinks struct {
 }
 
 // look counts one name.
-func (l *links) look(root, rel, full string, e fs.DirEntry) {
+func (l *links) look(root, rel string, e *resolve.Entry) {
 	if l.seen++; l.seen > hostgit.MaxWalk || l.shared != "" && strings.HasPrefix(rel, l.shared) {
 		return
 	}
@@ -85,7 +96,7 @@ func (l *links) look(root, rel, full string, e fs.DirEntry) {
 	if !e.Type().IsRegular() {
 		return
 	}
-	st, err := resolve.Lstat(full, e)
+	st, err := e.Stat()
 	if err != nil || st.Links < 2 { // gone, or one name
 		return
 	}
@@ -94,6 +105,7 @@ func (l *links) look(root, rel, full string, e fs.DirEntry) {
 		l.files[key] = &seenLinks{path: rel, links: st.Links}
 	}
 	l.files[key].found++
+	l.files[key].path = min(l.files[key].path, rel)
 }
 
 // outside are the files of which a name lies elsewhere.

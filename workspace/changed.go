@@ -13,7 +13,6 @@ import (
 
 	"cloister/host/resolve"
 	"cloister/internal/realpath"
-	"cloister/workspace/protect"
 	"cloister/workspace/stubs"
 )
 
@@ -25,8 +24,8 @@ import (
 // looked into is listed itself. truncated tells that there was no time for all.
 func Changed(ctx context.Context, root string, since time.Time, view Holder) (paths []string, truncated bool) {
 	w := &walk{ctx: ctx, root: root, since: since, view: view}
-	w.folder("", false, false)
-	return w.list(), w.truncated
+	w.folder("", nil, false, false)
+	return w.listed(), w.truncated
 }
 
 // ChangedBeside is Changed for what git keeps outside the project's top: the
@@ -56,20 +55,20 @@ func besides(ctx context.Context, p Project, since time.Time, view Holder) (*wal
 			return nil, err
 		}
 		w.others = filepath.Join(rel, "worktrees") // those of others are not written inside
-		w.folder(rel, false, false)
+		w.folder(rel, nil, false, false)
 	}
 	return w, nil
 }
 
-// list is what was found.
-func (w *walk) list() []string {
+// listed is what was found.
+func (w *walk) listed() []string {
 	slices.Sort(w.found)
 	return slices.Compact(w.found)
 }
 
 // absolute is what was found, by whole paths.
 func (w *walk) absolute() []string {
-	out := w.list()
+	out := w.listed()
 	for i, rel := range out {
 		out[i] = filepath.Join(w.root, rel)
 	}
@@ -103,12 +102,16 @@ type walk struct {
 	found     []string
 	indexes   []string // of repositories, that changed
 	truncated bool
-	links     *links // takes hard links too; nil where nobody asks for them
+	links     *links          // takes hard links too; nil where nobody asks for them
+	own       map[string]bool // stubs of the session's own, which are left out
+	seen      *seen           // what the look before the session knows of folders; nil for none
+	seeing    *seen           // takes that
 }
 
-// folder looks at one folder. moved tells that it, or one above it, may have
-// come from elsewhere, inBare that it lies in a repository without a .git.
-func (w *walk) folder(rel string, moved, inBare bool) {
+// folder looks at one folder. at is what it is, nil where that is not known. moved tells that
+// it, or one above it, may have come from elsewhere, inBare that it lies in a repository
+// without a .git.
+func (w *walk) folder(rel string, at *resolve.Stat, moved, inBare bool) {
 	// No number of names ends the walk: a payload could make as many.
 	if w.ctx.Err() != nil {
 		w.truncated = true
@@ -116,45 +119,50 @@ func (w *walk) folder(rel string, moved, inBare bool) {
 	}
 	// Another session in the same folder may exchange it for a link just now.
 	full := filepath.Join(w.root, rel)
-	entries, err := resolve.ReadDirStat(full, w.wanted)
+	self, entries, err := w.list(rel, full, at, inBare)
 	if err != nil {
 		w.unread(rel, moved, err)
 		return
 	}
-	if rel != "" && os.Geteuid() != 0 && protect.Shut(full) {
+	if rel != "" && self.Mode&0o500 != 0o500 && os.Geteuid() != 0 {
 		w.unread(rel, moved, fs.ErrPermission) // its names are told, and nothing of them
 	}
 	h := w.here(rel, entries, inBare)
-	for _, e := range entries {
+	w.see(rel, self, entries, inBare, func(e *resolve.Entry) bool { return h.matters(e) })
+	for i := range entries {
+		e := &entries[i]
 		path := filepath.Join(rel, e.Name())
-		if w.links != nil {
-			w.links.look(w.root, path, full, e)
+		if w.own[path] {
+			continue
 		}
-		if h.git && w.strange(path, full, e, moved) {
+		if w.links != nil {
+			w.links.look(w.root, path, e)
+		}
+		if h.git && w.strange(path, e, moved) {
 			w.found = append(w.found, path)
 		}
-		if h.git && e.Name() == "index" && e.Type().IsRegular() && w.fresh(full, e) {
+		if h.git && e.Name() == "index" && e.Type().IsRegular() && w.fresh(e) {
 			w.indexes = append(w.indexes, path)
 		}
 		switch {
 		case e.IsDir():
 			if e.Name() == "objects" && h.head && (w.beside || h.inGit) || path == w.others {
 				if path != w.others {
-					w.objects(path, moved)
+					w.objects(path, w.stat(e), moved)
 				}
 				continue // of a git folder: data, and many
 			}
-			w.folder(path, moved || w.fresh(full, e) && !w.view.Held(path), h.bare)
+			w.folder(path, w.stat(e), moved || w.fresh(e) && !w.view.Held(path), h.bare)
 		case h.of && (e.Type()&fs.ModeSymlink != 0 || w.replaced(path, h)):
 			// Git makes no links in there, and writes through those that there are: its
 			// journal of branches, with names that the payload chose, into a file
 			// that a shell of the host obeys.
-			if moved && !w.view.Held(path) || w.fresh(full, e) {
+			if moved && !w.view.Held(path) || w.fresh(e) {
 				w.found = append(w.found, path)
 			}
 		case h.bare && slices.Contains([]string{"config", "config.worktree", "commondir"}, strings.ToLower(e.Name())),
 			inBare && strings.EqualFold(filepath.Base(rel), "hooks"), h.trail.obeyed(e.Name()), w.beside && h.inner.obeyed(e.Name()):
-			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(full, e)) {
+			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(e)) {
 				w.found = append(w.found, path)
 			}
 		}
@@ -171,18 +179,16 @@ type spot struct {
 	replaced     bool  // what is in it is a ref that stands for another object
 }
 
-func (w *walk) here(rel string, entries []fs.DirEntry, inBare bool) spot {
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
+func (w *walk) here(rel string, entries []resolve.Entry, inBare bool) spot {
 	h := spot{trail: trailOf(rel), inGit: inGit(filepath.Join(rel, "x"))}
 	if w.beside {
 		h.inner = trailOf(filepath.Join(".git", rel))
 	}
 	top := filepath.Base(rel) == ".git"
-	h.head, h.bare = slices.Contains(names, "HEAD"), isBare(names) && !top
-	h.git = h.bare || top || (w.beside || h.inGit) && slices.Contains(names, "objects")
+	var objects bool
+	h.head, objects, h.bare = shapeOf(entries)
+	h.bare = h.bare && !top
+	h.git = h.bare || top || (w.beside || h.inGit) && objects
 	h.of = h.bare || inBare || w.beside || h.inGit
 	h.replaced = strings.Contains("/"+rel+"/", "/refs/replace/")
 	return h
@@ -227,18 +233,18 @@ func shortened(rel string) string {
 // empty files, a commondir that says "here", a .gitignore that hides its folder
 // from git, though not from this walk. Stubs are such, this session's and those
 // of another one in the project.
-func (w *walk) harmless(path string, e fs.DirEntry) bool {
+func (w *walk) harmless(path string, e *resolve.Entry) bool {
 	if e.Type()&fs.ModeSymlink != 0 {
 		return false
+	}
+	if e.Type().IsRegular() && sampleHook(path) {
+		return true
 	}
 	fi, err := e.Info()
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist) // gone
 	}
-	if !fi.Mode().IsRegular() || fi.Size() == 0 {
-		return true
-	}
-	if w.hostsTree(path) || sampleHook(path) {
+	if !fi.Mode().IsRegular() || fi.Size() == 0 || w.hostsTree(path) {
 		return true
 	}
 	want := stubs.Text(path)
@@ -283,7 +289,7 @@ func (w *walk) hostsTree(path string) bool {
 }
 
 // wanted are the entries of a folder that a walk asks the time or the names of, as a rule.
-func (w *walk) wanted(e fs.DirEntry) bool {
+func (w *walk) wanted(e *resolve.Entry) bool {
 	if w.since.IsZero() {
 		return w.links != nil && e.Type().IsRegular()
 	}
@@ -291,11 +297,11 @@ func (w *walk) wanted(e fs.DirEntry) bool {
 }
 
 // fresh reports whether an inode changed since the start.
-func (w *walk) fresh(dir string, e fs.DirEntry) bool {
+func (w *walk) fresh(e *resolve.Entry) bool {
 	if w.since.IsZero() {
 		return true
 	}
-	st, err := resolve.Lstat(dir, e)
+	st, err := e.Stat()
 	return err == nil && !st.Changed().Before(w.since) // or gone between the listing and the look
 }
 
@@ -304,15 +310,18 @@ func inGit(rel string) bool {
 	return slices.Contains(strings.Split(filepath.Dir(rel), string(filepath.Separator)), ".git")
 }
 
-// isBare tells a folder that git takes for a repository without its .git, or for
-// the common part of one: a HEAD beside a commondir is enough, and what that leads
-// to needs no HEAD.
-func isBare(names []string) bool {
-	has := func(want string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, want) })
+// shapeOf tells of a folder's names what makes a repository. It is bare where git takes it
+// for one without its .git, or for the common part of one: a HEAD beside a commondir is
+// enough, and what that leads to needs no HEAD.
+func shapeOf(entries []resolve.Entry) (head, objects, bare bool) {
+	var refs, anyHead, anyCommon, anyObjects, anyRefs bool // any: on a file system that folds case
+	for i := range entries {
+		name := entries[i].Name()
+		head, objects, refs = head || name == "HEAD", objects || name == "objects", refs || name == "refs"
+		anyHead, anyCommon = anyHead || strings.EqualFold(name, "HEAD"), anyCommon || strings.EqualFold(name, "commondir")
+		anyObjects, anyRefs = anyObjects || strings.EqualFold(name, "objects"), anyRefs || strings.EqualFold(name, "refs")
 	}
-	return slices.Contains(names, "objects") && slices.Contains(names, "refs") ||
-		has("HEAD") && (has("commondir") || has("objects") && has("refs")) // on a file system that folds case
+	return head, objects, objects && refs || anyHead && (anyCommon || anyObjects && anyRefs)
 }
 
 // RunsByItself reports whether programs of the host run or obey a file of that path,

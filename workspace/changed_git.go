@@ -15,20 +15,19 @@ import (
 // strange tells of an entry at the top of a git folder that a session may have made, and
 // that git makes none of, or that changes what git shows of a repository: replaced
 // objects, and a history that is cut off.
-func (w *walk) strange(path, dir string, e fs.DirEntry, moved bool) bool {
-	if !w.fresh(dir, e) && !(moved && !w.view.Held(path)) {
+func (w *walk) strange(path string, e *resolve.Entry, moved bool) bool {
+	name := e.Name()
+	if name != "shallow" && name != "packed-refs" && gitdir.Known(name) || !w.fresh(e) && !(moved && !w.view.Held(path)) {
 		return false
 	}
-	switch name := e.Name(); {
-	case name == "shallow":
+	switch name {
+	case "shallow":
 		return true
-	case name == "packed-refs":
+	case "packed-refs":
 		return e.Type().IsRegular() && w.says(path, " refs/replace/")
-	case !gitdir.Known(name):
-		// A folder that was held in its place was there before; what is in it is looked at.
-		return e.IsDir() && !w.view.Held(path) || !e.IsDir() && !w.harmless(path, e)
 	}
-	return false
+	// A folder that was held in its place was there before; what is in it is looked at.
+	return e.IsDir() && !w.view.Held(path) || !e.IsDir() && !w.harmless(path, e)
 }
 
 // replaced tells of a ref that stands for another object than git is asked for.
@@ -56,33 +55,40 @@ func (w *walk) says(path, text string) bool {
 // list of places with more of them, and what has another shape than git makes there,
 // such as a repository that a remote leads to. Folders that nobody changed since have
 // nothing new.
-func (w *walk) objects(rel string, moved bool) {
-	w.objectFolder(rel, "", moved)
+func (w *walk) objects(rel string, at *resolve.Stat, moved bool) {
+	w.objectFolder(rel, "", at, moved)
 }
 
-func (w *walk) objectFolder(objects, below string, moved bool) {
+func (w *walk) objectFolder(objects, below string, at *resolve.Stat, moved bool) {
 	dir := filepath.Join(objects, below)
 	full := filepath.Join(w.root, dir)
-	entries, err := resolve.ReadDirStat(full, w.wanted)
+	self, entries, err := w.list(dir, full, at, false)
 	if err != nil {
 		if below != "" {
 			w.unread(dir, moved, err)
 		}
 		return
 	}
-	for _, e := range entries {
+	w.see(dir, self, entries, false, func(*resolve.Entry) bool { return true })
+	for i := range entries {
+		e := &entries[i]
 		rel := filepath.Join(below, e.Name())
 		path := filepath.Join(objects, rel)
-		fresh := moved && !w.view.Held(path) || w.fresh(full, e)
-		if e.IsDir() && gitdir.KnownObject(rel, true) {
+		known := gitdir.KnownObject(rel, e.IsDir())
+		if w.own[path] {
+			continue
+		}
+		if e.IsDir() && known {
+			fresh := moved && !w.view.Held(path) || w.fresh(e)
 			if below == "" && (!fresh || w.since.IsZero()) && !slices.Contains([]string{"info", "pack"}, rel) {
 				continue // as it was, or of no matter: see LookBefore
 			}
-			w.objectFolder(objects, rel, moved || w.fresh(full, e) && below != "")
+			w.objectFolder(objects, rel, w.stat(e), moved || w.fresh(e) && below != "")
 			continue
 		}
 		lists := strings.HasSuffix(e.Name(), "alternates") && below == "info"
-		if fresh && (lists && !w.harmless(path, e) || e.Type()&fs.ModeSymlink != 0 || !gitdir.KnownObject(rel, e.IsDir())) {
+		if (lists && !w.harmless(path, e) || e.Type()&fs.ModeSymlink != 0 || !known) &&
+			(moved && !w.view.Held(path) || w.fresh(e)) {
 			w.found = append(w.found, path)
 		}
 	}

@@ -13,25 +13,34 @@ import (
 	"cloister/workspace/gitdir"
 )
 
-// Ended is [Changed] at the end of a session. It also has git of the host look again at each
-// file that changed since a time, the first of all sessions, where the index of a repository
-// changed: an index is the payload's, and could say of a changed file that it is as it was.
-// An index that cannot be put right is listed.
-func Ended(ctx context.Context, root string, since, first time.Time, view Holder) (paths []string, truncated bool) {
-	w := &walk{ctx: ctx, root: root, since: since, view: view}
-	w.folder("", false, false)
+// Ended lists, at the end of a session, the auto-run files that it may have changed since a
+// time: in a project as [Changed] does, in what git keeps beside it ([ChangedBeside]) and in
+// further folders. Paths outside the project are whole ones. It also has git of the host look
+// again at each file that changed since first, the first of all sessions, where the index of
+// a repository changed: an index is the payload's, and could say of a changed file that it is
+// as it was. An index that cannot be put right is listed. before is what was known of the
+// folders when the session began, and may be of none.
+func Ended(
+	ctx context.Context, p Project, also []string, since, first time.Time, view Holder, before Before,
+) (paths []string, truncated bool) {
+	root := string(p.Root)
+	w := &walk{ctx: ctx, root: root, since: since, view: view, own: before.own, seen: before.seen[root]}
+	w.folder("", nil, false, false)
 	w.reread(first, Project{})
-	return w.list(), w.truncated
-}
-
-// EndedBeside is [ChangedBeside] in the same way.
-func EndedBeside(ctx context.Context, p Project, since, first time.Time, view Holder) (paths []string, truncated bool) {
-	w, err := besides(ctx, p, since, view)
-	if w == nil {
-		return nil, err != nil
+	paths, truncated = w.listed(), w.truncated
+	if w, err := besides(ctx, p, since, view); w == nil {
+		truncated = truncated || err != nil
+	} else {
+		w.reread(first, p)
+		paths, truncated = append(paths, w.absolute()...), truncated || w.truncated
 	}
-	w.reread(first, p)
-	return w.absolute(), w.truncated
+	for _, dir := range also {
+		w := &walk{ctx: ctx, root: dir, since: since, view: elsewhere{view, root, dir}, seen: before.seen[dir]}
+		w.folder("", nil, false, false)
+		w.reread(first, Project{})
+		paths, truncated = append(paths, w.absolute()...), truncated || w.truncated
+	}
+	return paths, truncated
 }
 
 // reread has git look again at what changed indexes say. Linked is the project where its

@@ -566,6 +566,16 @@ func (v *View) coverAsFound(full string) {
 	}
 }
 
+// Own are the stubs at the project's names that this session made itself, relative to its
+// top: empty, and held so inside.
+func (v *View) Own() map[string]bool { return v.held.Own(string(v.project.Root)) }
+
+// Last reports whether Release takes the stubs away: no other session of the project lives.
+func (v *View) Last() bool { return v.held.Last() }
+
+// Left reports whether Release found something else where a stub was, or left one.
+func (v *View) Left() bool { return v.held.Left() }
+
 // Release removes the stubs if no other session of the project needs them.
 func (v *View) Release() error {
 	if v == nil {

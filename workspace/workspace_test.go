@@ -184,6 +184,54 @@ func TestStubsAreSharedAndRemovedByTheLast(t *testing.T) {
 	}
 }
 
+// A session knows which stubs it made itself, whether it is the last that needs them, and
+// whether one of them is something else by now: what lies there is looked at then.
+func TestOwnStubs(t *testing.T) {
+	dir := filepath.Join(base(t), "p")
+	repo(t, filepath.Join(dir, ".git"))
+	first := plan(t, dir, workspace.Options{})
+	if own := first.Own(); !own[".vscode"] || !own[".git/commondir"] || own[".git"] {
+		t.Errorf("its own: %v", own)
+	}
+	second := plan(t, dir, workspace.Options{})
+	if own := second.Own(); own[".vscode"] {
+		t.Errorf("another session's are its own: %v", own)
+	}
+	end := func(v *workspace.View, last, left bool) {
+		t.Helper()
+		if v.Last() != last {
+			t.Errorf("the last one: %v", !last)
+		}
+		if err := v.Release(); err != nil || v.Left() != left {
+			t.Errorf("left: %v, %v", v.Left(), err)
+		}
+	}
+	end(first, false, true)
+	end(second, true, false)
+	for _, spoil := range []func(at string) error{
+		func(at string) error {
+			return os.WriteFile(filepath.Join(at, ".vscode/tasks.json"), []byte("mine"), 0o644)
+		},
+		func(at string) error {
+			return errors.Join(os.Remove(filepath.Join(at, ".envrc")), os.WriteFile(filepath.Join(at, ".envrc"), []byte("mine"), 0o644))
+		},
+		func(at string) error {
+			return errors.Join(os.Remove(filepath.Join(at, ".idea")), os.Symlink("/", filepath.Join(at, ".idea")))
+		},
+	} {
+		v := plan(t, dir, workspace.Options{})
+		if err := spoil(dir); err != nil {
+			t.Fatal(err)
+		}
+		end(v, true, true)
+		for _, name := range []string{".vscode", ".envrc", ".idea"} {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // What a payload shuts, the end of the session opens, and shuts again.
 func TestReleaseOfShutFolders(t *testing.T) {
 	dir := filepath.Join(base(t), "p")
@@ -457,7 +505,7 @@ func TestLinked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := workspace.LookBefore(t.Context(), project).Linked; !slices.Equal(got, []string{filepath.Join(project, "alias")}) {
+	if got := workspace.LookBefore(t.Context(), project, nil).Linked; !slices.Equal(got, []string{filepath.Join(project, "alias")}) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"cloister/api"
 	"cloister/internal/exactjson"
 	"cloister/internal/passfd"
+	"cloister/internal/stackroom"
 )
 
 const (
@@ -174,7 +175,7 @@ func (a *Asked) Answer() (*Link, error) {
 	if req.Resume != nil {
 		l.summary = req.Resume.Summary
 	}
-	go l.run(live)
+	go stackroom.For(func() { l.run(live) })
 	return l, nil
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"cloister/agent/probe"
 	"cloister/devcontainer/pull"
+	"cloister/internal/stackroom"
 	"cloister/sandbox/docker/inside"
 )
 
@@ -48,22 +49,6 @@ func main() {
 		out: bufio.NewWriter(os.Stdout), env: newEnviron(os.Environ()),
 	}
 	code := 0
-	withRoom(func() { code = a.main(context.Background(), os.Args[1:]) })
+	stackroom.For(func() { code = a.main(context.Background(), os.Args[1:]) })
 	os.Exit(code)
 }
-
-// spare is more stack than a command needs.
-type spare [40 << 10]byte
-
-// withRoom calls f on a stack that need not grow. Growing it step by step, each
-// time with all frames moved, costs a start 0.4 ms.
-//
-//go:noinline
-func withRoom(f func()) {
-	var s spare
-	take(&s)
-	f()
-}
-
-//go:noinline
-func take(*spare) {}

@@ -13,19 +13,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// entry is a name of a folder with the kind that the kernel's list has for it.
-type entry struct {
+// An Entry is a name of a folder with the kind that the kernel's list has for it.
+type Entry struct {
 	dir, name string
 	kind      fs.FileMode
 	known     bool
 	stat      Stat
 }
 
-func (e *entry) Name() string               { return e.name }
-func (e *entry) IsDir() bool                { return e.kind.IsDir() }
-func (e *entry) Type() fs.FileMode          { return e.kind }
-func (e *entry) Info() (fs.FileInfo, error) { return os.Lstat(e.dir + "/" + e.name) }
-func (e *entry) String() string             { return fs.FormatDirEntry(e) }
+// Name is the name in its folder.
+func (e *Entry) Name() string { return e.name }
+
+// IsDir reports whether it is a folder.
+func (e *Entry) IsDir() bool { return e.kind.IsDir() }
+
+// Type is its kind.
+func (e *Entry) Type() fs.FileMode { return e.kind }
+
+// Info looks at it by its path.
+func (e *Entry) Info() (fs.FileInfo, error) { return os.Lstat(e.dir + "/" + e.name) }
+
+func (e *Entry) String() string { return fs.FormatDirEntry(e) }
+
+// Stat is what there is to know of it. It is looked at once: with its folder, where that was
+// wanted, or when it is first asked for.
+func (e *Entry) Stat() (Stat, error) {
+	if e.known {
+		return e.stat, nil
+	}
+	st, err := lstat(e.dir + "/" + e.name)
+	e.stat, e.known = st, err == nil
+	return st, err
+}
+
+// Forget has the next Stat look anew.
+func (e *Entry) Forget() { e.known = false }
 
 // lists are the buffers for getdents64: a start reads many folders, and memory that the
 // kernel has to find anew costs more than the reading.
@@ -34,58 +56,91 @@ var lists = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
 // ReadDir lists a folder by name, and fails where a link lies on the way. It takes four
 // calls of the kernel's for a small folder, where [os.File] takes nine.
 func ReadDir(path string) ([]fs.DirEntry, error) {
-	return ReadDirStat(path, func(fs.DirEntry) bool { return false })
+	block, err := list(path, nil, nil)
+	slices.SortFunc(block, func(a, b Entry) int { return strings.Compare(a.name, b.name) })
+	out := make([]fs.DirEntry, len(block))
+	for i := range block {
+		out[i] = &block[i]
+	}
+	return out, err
 }
 
-// ReadDirStat is ReadDir that also looks at those entries which are wanted, so that [Lstat]
-// of them is known: by the folder's descriptor, which spares the kernel the way to it.
-func ReadDirStat(path string, wanted func(fs.DirEntry) bool) ([]fs.DirEntry, error) {
+// List is ReadDir in no order. It also looks at those entries which are wanted: by the
+// folder's descriptor, which spares the kernel the way to it. self is what the folder was
+// before its names were read.
+func List(path string, wanted func(*Entry) bool) (self Stat, entries []Entry, err error) {
+	entries, err = list(path, &self, wanted)
+	return self, entries, err
+}
+
+func list(path string, self *Stat, wanted func(*Entry) bool) ([]Entry, error) {
 	fd, err := open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
+	if self != nil {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return nil, &fs.PathError{Op: "fstat", Path: path, Err: err}
+		}
+		*self = statOf(&st)
+	}
 	buf, _ := lists.Get().(*[]byte)
 	defer lists.Put(buf)
-	var block []entry
+	var block []Entry
 	for {
 		n, err := unix.Getdents(fd, *buf)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
-			return entries(block), &fs.PathError{Op: "readdirent", Path: path, Err: err}
+			return block, &fs.PathError{Op: "readdirent", Path: path, Err: err}
 		}
 		if n == 0 {
 			break
 		}
 		block = parseDir(slices.Grow(block, n/direntUsual), path, (*buf)[:n])
 	}
+	if wanted != nil {
+		lookAt(fd, block, wanted)
+	}
+	return block, nil
+}
+
+// Look looks at those entries of a folder which are wanted, of one that was listed before.
+func Look(path string, entries []Entry, wanted func(*Entry) bool) error {
+	fd, err := open(path, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	lookAt(fd, entries, wanted)
+	return nil
+}
+
+func lookAt(dir int, entries []Entry, wanted func(*Entry) bool) {
 	var st unix.Stat_t
-	for i := range block {
-		if e := &block[i]; wanted(e) && unix.Fstatat(fd, e.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+	for i := range entries {
+		if e := &entries[i]; wanted(e) && unix.Fstatat(dir, e.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 			e.stat, e.known = statOf(&st), true
 		}
 	}
-	return entries(block), nil
 }
 
-// Lstat is what there is to know of an entry of a folder.
-func Lstat(dir string, e fs.DirEntry) (Stat, error) {
-	if e, ok := e.(*entry); ok && e.known {
-		return e.stat, nil
+// KeepsTimes reports whether a file system is one of this kernel's own that gives a folder
+// another change time with each name that comes or goes: not a server's or a program's, nor
+// one that shows the times of another.
+func KeepsTimes(path string) bool {
+	var st unix.Statfs_t
+	if unix.Statfs(path, &st) != nil {
+		return false
 	}
-	return lstat(dir + "/" + e.Name())
-}
-
-// entries sorts what was read by name.
-func entries(block []entry) []fs.DirEntry {
-	slices.SortFunc(block, func(a, b entry) int { return strings.Compare(a.name, b.name) })
-	out := make([]fs.DirEntry, len(block))
-	for i := range block {
-		out[i] = &block[i]
+	switch int64(st.Type) { // narrower elsewhere
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC:
+		return true
 	}
-	return out
+	return false
 }
 
 // ReadFile reads a regular file of at most so many bytes, and fails where a link lies
@@ -132,7 +187,7 @@ const (
 )
 
 // parseDir reads an answer of getdents64.
-func parseDir(block []entry, dir string, buf []byte) []entry {
+func parseDir(block []Entry, dir string, buf []byte) []Entry {
 	all := string(buf) // one piece of memory for all names
 	for at := 0; at+direntName <= len(buf); {
 		size := int(binary.NativeEndian.Uint16(buf[at+direntSize:]))
@@ -142,7 +197,7 @@ func parseDir(block []entry, dir string, buf []byte) []entry {
 		name, _, _ := strings.Cut(all[at+direntName:at+size], "\x00")
 		if name != "." && name != ".." && binary.NativeEndian.Uint64(buf[at:]) != 0 {
 			if kind, ok := kindOf(buf[at+direntKind], dir, name); ok {
-				block = append(block, entry{dir: dir, name: name, kind: kind})
+				block = append(block, Entry{dir: dir, name: name, kind: kind})
 			}
 		}
 		at += size

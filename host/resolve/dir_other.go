@@ -22,12 +22,35 @@ func ReadDir(path string) ([]fs.DirEntry, error) {
 	return list, err
 }
 
-// ReadDirStat is ReadDir that also looks at those entries which are wanted; here nothing is
-// spared by it.
-func ReadDirStat(path string, _ func(fs.DirEntry) bool) ([]fs.DirEntry, error) { return ReadDir(path) }
+// An Entry is a name of a folder with its kind.
+type Entry struct {
+	dir string
+	fs.DirEntry
+}
 
-// Lstat is what there is to know of an entry of a folder.
-func Lstat(dir string, e fs.DirEntry) (Stat, error) { return lstat(dir + "/" + e.Name()) }
+// Stat is what there is to know of it.
+func (e *Entry) Stat() (Stat, error) { return lstat(e.dir + "/" + e.Name()) }
+
+// Forget has nothing to forget here.
+func (*Entry) Forget() {}
+
+// List is ReadDir with what the folder was before; here nothing is spared by it.
+func List(path string, _ func(*Entry) bool) (self Stat, entries []Entry, err error) {
+	if self, err = lstat(path); err != nil {
+		return self, nil, err
+	}
+	list, err := ReadDir(path)
+	for _, e := range list {
+		entries = append(entries, Entry{path, e})
+	}
+	return self, entries, err
+}
+
+// Look has nothing to spare here.
+func Look(string, []Entry, func(*Entry) bool) error { return nil }
+
+// KeepsTimes knows no file system here.
+func KeepsTimes(string) bool { return false }
 
 // ReadFile reads a regular file of at most so many bytes, and fails where a link lies
 // on the way.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/cgroup"
+	"cloister/internal/stackroom"
 	"cloister/sandbox"
 	"cloister/sandbox/landlock"
 	"cloister/sandbox/relay"
@@ -54,10 +55,10 @@ func (d *Driver) begin(g sandbox.Ground, h *Hosted) *begun {
 		close(s.ready)
 		return s
 	}
-	go func() {
+	go stackroom.For(func() {
 		defer close(s.ready)
 		s.err = s.begin()
-	}()
+	})
 	return s
 }
 

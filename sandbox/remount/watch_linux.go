@@ -1,6 +1,7 @@
 package remount
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -19,17 +20,20 @@ type Mount struct {
 	At         string
 }
 
+// usual is more than the table of a cloister takes, in bytes.
+const usual = 24 << 10
+
 // Read reads an open mountinfo from its beginning.
 func Read(mountinfo *os.File) ([]Mount, error) {
 	if _, err := mountinfo.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read mounts: %w", err)
 	}
-	text, err := io.ReadAll(mountinfo)
-	if err != nil {
+	text := bytes.NewBuffer(make([]byte, 0, usual)) // the kernel writes the table anew for each read
+	if _, err := text.ReadFrom(mountinfo); err != nil {
 		return nil, fmt.Errorf("read mounts: %w", err)
 	}
 	var out []Mount
-	for row := range strings.Lines(string(text)) {
+	for row := range strings.Lines(text.String()) {
 		fields := strings.Fields(row)
 		if len(fields) < 5 {
 			continue

@@ -28,6 +28,7 @@ import (
 type pool struct {
 	dir   *os.File       // nil: there is none
 	taken map[string]int // of each sort, how many slots were tried
+	began time.Time      // when it was opened
 }
 
 // poolSize bounds the stubs of one sort that are kept.
@@ -36,7 +37,7 @@ const poolSize = 32
 // openPool opens the stubs that are kept for a folder. One that cannot be had is
 // done without.
 func openPool(data, root string) *pool {
-	p := &pool{taken: map[string]int{}}
+	p := &pool{taken: map[string]int{}, began: time.Now()}
 	sum := sha256.Sum256([]byte(root))
 	dir := filepath.Join(data, "stubs", hex.EncodeToString(sum[:8]))
 	f, err := os.Open(dir)
@@ -150,7 +151,7 @@ func (p *pool) take(s Stub, dir int, name string) (bool, error) {
 func (p *pool) put(s Stub, dir int) (bool, error) {
 	sort, name := s.sort(), filepath.Base(s.Rel)
 	for p.dir != nil && p.taken[sort] > 0 {
-		if !s.intact(dir, name) {
+		if !p.untouched(s, dir, name) && !s.intact(dir, name) {
 			return false, nil
 		}
 		p.taken[sort]--
@@ -172,6 +173,27 @@ func (p *pool) put(s Stub, dir int) (bool, error) {
 		return false, nil
 	}
 	return false, nil
+}
+
+// untouched reports whether a stub is by its looks as it came out of the pool: one look
+// instead of five, so that what someone made of it need not be moved and put back. It is
+// no proof, since who owns it sets its times: that is the look behind the move.
+func (p *pool) untouched(s Stub, dir int, name string) bool {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false
+	}
+	return s.plain(&st) && time.Unix(st.Mtim.Unix()).Before(p.began.Add(-time.Second))
+}
+
+// plain reports whether a file or folder has the kind, the mode and the owner that the stub
+// is made with.
+func (s Stub) plain(st *unix.Stat_t) bool {
+	mode := uint32(unix.S_IFREG | 0o644)
+	if s.Kind != File {
+		mode = unix.S_IFDIR | 0o755
+	}
+	return uint32(st.Mode) == mode && int(st.Uid) == os.Geteuid() && (s.Kind != File || st.Nlink == 1)
 }
 
 // link gives a name to the socket that all stubs of that kind are, and tells
@@ -197,15 +219,11 @@ func (s Stub) intact(dir int, name string) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	mode := uint32(unix.S_IFREG | 0o644)
-	if s.Kind != File {
-		mode = unix.S_IFDIR | 0o755
-	}
-	if uint32(st.Mode) != mode || int(st.Uid) != os.Geteuid() {
+	if !s.plain(&st) {
 		return false
 	}
 	if s.Kind == File {
-		return st.Nlink == 1 && s.says(fd)
+		return s.says(fd)
 	}
 	buf := make([]byte, 512)
 	for count := 0; ; {

@@ -30,6 +30,10 @@ import (
 type Set struct {
 	lock    *os.File
 	alone   bool // no other session of the project lived when this one joined
+	last    bool // no other one lives any more
+	asked   bool // whether it is the last
+	left    bool // something lies where a stub was
+	own     []Stub
 	journal string
 	data    string
 	seen    map[string]*os.File // by folder
@@ -57,7 +61,7 @@ func Open(locks, data, name string, writable []string) (*Set, error) {
 	}
 	// Alone: what is in the journal was left by a crash.
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-		if err := remove(s.journal, nil); err != nil {
+		if _, err := remove(s.journal, nil); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 		s.alone = true
@@ -294,6 +298,9 @@ func (s *Set) Make(list []Stub, made, lost func(Stub)) error {
 			s.pools[m.Root] = openPool(s.data, m.Root)
 		}
 		err := m.make(r, s.pools[m.Root])
+		if err == nil {
+			s.own = append(s.own, m)
+		}
 		switch {
 		case err == nil || errors.Is(err, fs.ErrExist):
 			made(m)
@@ -306,16 +313,42 @@ func (s *Set) Make(list []Stub, made, lost func(Stub)) error {
 	return nil
 }
 
+// Own are the stubs below a folder that this session made itself, relative to it.
+func (s *Set) Own(root string) map[string]bool {
+	if s == nil {
+		return nil
+	}
+	out := make(map[string]bool, len(s.own))
+	for _, m := range s.own {
+		if m.Root == root {
+			out[m.Rel] = true
+		}
+	}
+	return out
+}
+
+// Last reports whether no other session of the project lives, whose stubs these are, too.
+// From then on a new one waits for Release.
+func (s *Set) Last() bool {
+	if s == nil || s.lock == nil {
+		return false
+	}
+	if !s.asked {
+		s.asked, s.last = true, unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
+	}
+	return s.last
+}
+
+// Left reports whether Release found something else where a stub was, or left one.
+func (s *Set) Left() bool { return s != nil && s.left }
+
 // Release removes the stubs if no other session of the project needs them.
 func (s *Set) Release() error {
 	if s == nil {
 		return nil
 	}
-	if s.lock == nil {
-		return s.close()
-	}
-	err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err != nil {
+	if !s.Last() {
+		s.left = true
 		return s.close() // another session lives: it removes them
 	}
 	for root, p := range s.pools {
@@ -326,7 +359,9 @@ func (s *Set) Release() error {
 			delete(s.pools, root)
 		}
 	}
-	return errors.Join(remove(s.journal, s.pools), s.close())
+	left, err := remove(s.journal, s.pools)
+	s.left = left || err != nil
+	return errors.Join(err, s.close())
 }
 
 // Sweep removes the stubs that crashed sessions left, of projects that no
@@ -347,7 +382,8 @@ func Sweep(locks string) error {
 			continue
 		}
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			errs = append(errs, remove(strings.TrimSuffix(path, ".lock")+".stubs", nil))
+			_, err := remove(strings.TrimSuffix(path, ".lock")+".stubs", nil)
+			errs = append(errs, err)
 		}
 		lock.Close()
 	}
@@ -356,14 +392,14 @@ func Sweep(locks string) error {
 
 // remove takes the stubs of a journal away that are still as they were made,
 // deepest first: to those that are kept, where there are such. What someone has
-// put there meanwhile stays.
-func remove(journal string, pools map[string]*pool) error {
+// put there meanwhile stays: left tells that something lies where one was.
+func remove(journal string, pools map[string]*pool) (left bool, err error) {
 	f, err := os.Open(journal)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("remove stubs: %w", err)
+		return true, fmt.Errorf("remove stubs: %w", err)
 	}
 	defer f.Close()
 	var paths, excludes []string
@@ -399,7 +435,7 @@ func remove(journal string, pools map[string]*pool) error {
 				fd, err = openParent(dir)
 			}
 			if err != nil {
-				fd = -1
+				fd, left = -1, true
 				if err := ignoring(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP); err != nil {
 					errs = append(errs, fmt.Errorf("remove stub %s: %w", path, err))
 				}
@@ -407,12 +443,13 @@ func remove(journal string, pools map[string]*pool) error {
 			}
 			parent = dir
 		}
-		err := away(kind, path, fd, pools)
+		gone, err := away(kind, path, fd, pools)
 		if errors.Is(err, unix.EACCES) {
 			again := unshut(parent)
-			err = away(kind, path, fd, pools)
+			gone, err = away(kind, path, fd, pools)
 			again()
 		}
+		left = left || !gone
 		if err != nil {
 			errs = append(errs, fmt.Errorf("remove stub %s: %w", path, err))
 		}
@@ -425,18 +462,19 @@ func remove(journal string, pools map[string]*pool) error {
 	if err := os.Remove(journal); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, fmt.Errorf("remove stubs: %w", err))
 	}
-	return errors.Join(errs...)
+	return left, errors.Join(errs...)
 }
 
-// away takes one stub away, in its folder.
-func away(kind, path string, dir int, pools map[string]*pool) error {
+// away takes one stub away, in its folder. gone tells that nothing is left of it, and that
+// nothing was in it.
+func away(kind, path string, dir int, pools map[string]*pool) (gone bool, err error) {
 	if was, kept := keptOf(kind, path, pools); kept != nil && !(kind == "d" && needed(path)) {
 		if done, err := kept.put(was, dir); done || err != nil {
-			return err
+			return done, err
 		}
 	}
 	if kind == "d" && needed(path) {
-		return nil
+		return false, nil
 	}
 	// Of anything but an empty folder this removes nothing.
 	flags, name := unix.AT_REMOVEDIR, filepath.Base(path)
@@ -445,11 +483,11 @@ func away(kind, path string, dir int, pools map[string]*pool) error {
 		was := Stub{Rel: path, Kind: File}
 		fd, _, ok := was.open(dir, name)
 		if !ok {
-			return nil // gone, or somebody's own by now
+			return false, nil // gone, or somebody's own by now
 		}
 		defer unix.Close(fd)
 		if !was.says(fd) {
-			return nil
+			return false, nil
 		}
 		flags = 0
 	case "s":
@@ -458,7 +496,8 @@ func away(kind, path string, dir int, pools map[string]*pool) error {
 			flags = 0
 		}
 	}
-	return ignoring(rawcall.Unlinkat(dir, name, flags), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR)
+	err = rawcall.Unlinkat(dir, name, flags)
+	return err == nil || errors.Is(err, unix.ENOENT), ignoring(err, unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR)
 }
 
 // needed tells of a stub without which git of the host would take a project's top for a

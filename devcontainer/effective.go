@@ -13,6 +13,7 @@ import (
 	"cloister/devcontainer/jsonc"
 	"cloister/devcontainer/lifecycle"
 	"cloister/devcontainer/metadata"
+	"cloister/devcontainer/services"
 	"cloister/devcontainer/variables"
 )
 
@@ -67,6 +68,16 @@ func (d *Devcontainer) On(o Options, image Image) (Effective, error) {
 		if why := demand.Variable(name, o.Reserved); why != "" && !slices.Contains(standing, name) {
 			e.Findings = append(e.Findings, demand.Finding{Key: "ENV " + name, File: "image", Value: value,
 				Outcome: demand.Refused, Reason: why})
+			continue
+		}
+		known[name] = value
+	}
+	for _, v := range d.ownEnvironment() {
+		name, value, _ := strings.Cut(v, "=")
+		if why := demand.Variable(name, o.Reserved); why != "" {
+			key := "services." + d.Agent + ".environment." + name
+			e.Findings = append(e.Findings, demand.Finding{Key: key, File: d.Own().File, Line: d.Own().Line,
+				Value: value, Outcome: demand.Refused, Reason: why})
 			continue
 		}
 		known[name] = value
@@ -271,6 +282,13 @@ func (e *Effective) places(d *Devcontainer, merged map[string]any) {
 	_, kept := d.Config["workspaceFolder"]
 	if kept || !said && d.Kind != OfCompose {
 		add(d.WorkspaceFolder)
+	}
+	if own := d.Own(); own != nil {
+		for _, m := range own.Mounts {
+			if m.Kind == services.OfProject && m.Source == "." {
+				add(m.Target)
+			}
+		}
 	}
 	list, _ := merged["mounts"].([]any)
 	for _, m := range list {

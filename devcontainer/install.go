@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"cloister/devcontainer/metadata"
+	"cloister/devcontainer/services"
 
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
@@ -39,16 +40,31 @@ type Recipe struct {
 // the project's top looks empty inside, and so to the build; own, whether a name at the top
 // of the files is the build's own.
 func (d *Devcontainer) Recipe(hidden func(rel string, dir bool) bool, own func(name string) bool) Recipe {
+	if s := d.Own(); s != nil {
+		return d.ServiceRecipe(*s.Build, hidden, own)
+	}
 	build, _ := d.Config["build"].(map[string]any)
-	r := Recipe{Name: d.Dockerfile, Text: d.files.all[path.Clean(d.Dockerfile)].text, Arguments: map[string]string{}}
+	b := services.Build{Context: d.Context, Dockerfile: d.Dockerfile, Arguments: map[string]string{}}
 	args, _ := build["args"].(map[string]any)
 	for name, v := range args {
-		r.Arguments[name] = fmt.Sprint(v)
+		b.Arguments[name] = fmt.Sprint(v)
 	}
-	r.Target, _ = build["target"].(string)
+	b.Target, _ = build["target"].(string)
+	return d.ServiceRecipe(b, hidden, own)
+}
+
+// ServiceRecipe is the recipe of a service's image.
+func (d *Devcontainer) ServiceRecipe(
+	b services.Build, hidden func(rel string, dir bool) bool, own func(name string) bool,
+) Recipe {
+	r := Recipe{Name: b.Dockerfile, Arguments: b.Arguments, Target: b.Target}
+	r.Text = d.files.all[path.Clean(b.Dockerfile)].text
+	if b.Inline != "" {
+		r.Name, r.Text = "dockerfile_inline", []byte(b.Inline)
+	}
 	c := context{hidden: hidden, own: own}
 	r.Files = func(w *tar.Writer) error {
-		ignore := path.Join(d.Context, ".dockerignore")
+		ignore := path.Join(b.Context, ".dockerignore")
 		var err error
 		if c.ignored, err = ignoring(d.files.all[ignore].text); err != nil {
 			return fmt.Errorf("%s: %w", ignore, err)
@@ -56,14 +72,60 @@ func (d *Devcontainer) Recipe(hidden func(rel string, dir bool) bool, own func(n
 		root, err := os.OpenRoot(d.project)
 		if err == nil {
 			c.w = w
-			err = errors.Join(c.enter(root, "", strings.Split(d.Context, "/")), root.Close())
+			err = errors.Join(c.enter(root, "", strings.Split(b.Context, "/")), root.Close())
 		}
 		if err != nil {
-			return fmt.Errorf("the files beside %s: %w", d.Dockerfile, err)
+			return fmt.Errorf("the files beside %s: %w", b.Dockerfile, err)
 		}
 		return nil
 	}
 	return r
+}
+
+// Copy writes a file or folder of the project as it is now, by the rules of a build: a file
+// is by itself, at the name ".".
+func (d *Devcontainer) Copy(rel string, hidden func(rel string, dir bool) bool, w *tar.Writer) error {
+	rel, err := relative("", rel)
+	if err != nil {
+		return fmt.Errorf("copy %s: %w", rel, err)
+	}
+	c := context{w: w, hidden: hidden}
+	c.own, c.ignored = func(string) bool { return false }, func(string) (bool, error) { return false, nil }
+	root, err := os.OpenRoot(d.project)
+	if err == nil {
+		err = errors.Join(c.part(root, "", strings.Split(rel, "/")), root.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("copy %s: %w", rel, err)
+	}
+	return nil
+}
+
+// part goes down to what is copied, which may be a file.
+func (c *context) part(at *os.Root, rel string, down []string) error {
+	if down[0] == "." {
+		return c.folder(at, "", "")
+	}
+	name := path.Join(rel, down[0])
+	info, err := at.Lstat(down[0])
+	if err != nil {
+		return err
+	}
+	if c.hidden(name, info.IsDir()) || down[0] == ".git" {
+		return errors.New("it is hidden inside")
+	}
+	switch {
+	case !info.IsDir() && len(down) == 1 && info.Mode().IsRegular():
+		return c.file(at, down[0], info, &tar.Header{Name: ".", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()})
+	case !info.IsDir():
+		return errors.New("it is neither a file nor a folder")
+	}
+	return c.within(at, down[0], func(sub *os.Root) error {
+		if len(down) == 1 {
+			return c.folder(sub, name, "")
+		}
+		return c.part(sub, name, down[1:])
+	})
 }
 
 // A context writes the folder that a Dockerfile copies from, less what .dockerignore names

@@ -13,6 +13,7 @@ import (
 	"cloister/devcontainer/features"
 	"cloister/devcontainer/jsonc"
 	"cloister/devcontainer/metadata"
+	"cloister/devcontainer/services"
 	"cloister/devcontainer/variables"
 )
 
@@ -63,8 +64,9 @@ type Devcontainer struct {
 	// Dockerfile and Context are paths from the project's top.
 	Dockerfile, Context string
 	ID                  string
-	// Services are those of the compose files, of which none is started.
-	Services []demand.Service
+	// Services are those of the compose files, with Agent the name of the agent's own.
+	Services []services.Service
+	Agent    string
 	// Unknown are features of sources that no one named, and Absent those of known
 	// sources that are not here.
 	Unknown []features.Ref

@@ -9,6 +9,7 @@ import (
 	"cloister/devcontainer/compose"
 	"cloister/devcontainer/demand"
 	"cloister/devcontainer/jsonc"
+	"cloister/devcontainer/services"
 	"cloister/internal/nearest"
 )
 
@@ -21,40 +22,166 @@ func (d *Devcontainer) pullCompose(o Options) error {
 	if list.Kind != jsonc.Array {
 		list = jsonc.Value{Kind: jsonc.Array, Items: []jsonc.Value{list}}
 	}
-	dir := ""
+	whole := jsonc.Value{Kind: jsonc.Object}
+	in := services.Input{Variable: o.LocalEnv, Project: o.Project}
+	fileOf := map[string]string{}
 	for n, v := range list.Items {
 		name, err := d.named("dockerComposeFile", v)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			dir = path.Dir(name) // compose's own rule: all paths begin at the first file's folder
+			in.Dir = path.Dir(name) // compose's own rule: all paths begin at the first file's folder
 		}
-		text, err := d.files.read(name)
-		if err != nil {
-			return d.bad(v, "dockerComposeFile", fmt.Sprintf("%s: %v", name, reason(err)))
-		}
-		config, err := compose.Parse(name, text)
+		config, err := d.composeFile(o, v, name, in.Dir)
 		if err != nil {
 			return err
 		}
-		in := demand.ComposeInput{Input: d.input(o, demand.File, name, config), Dir: path.Join(o.Project, dir)}
-		findings, services, err := demand.Compose(in)
-		if err != nil {
-			return err
-		}
-		d.Findings, d.Services = append(d.Findings, findings...), append(d.Services, services...)
-		for _, named := range demand.ReferredTo(config) {
-			at, err := relative(dir, named)
-			if err != nil {
-				continue // refused by name
-			}
-			if err := d.optional(at); err != nil {
-				return err
+		all, _ := config.Get("services")
+		for _, m := range all.Members {
+			if fileOf[m.Name] == "" {
+				fileOf[m.Name] = name
 			}
 		}
+		whole = services.Join(whole, config)
+	}
+	in.Config, in.File = whole, func(service string) string { return fileOf[service] }
+	var err error
+	if d.Services, err = services.Of(in); err != nil {
+		return err
 	}
 	return d.checkServices()
+}
+
+// composeFile reads one of the compose files, and gives what is left of it.
+func (d *Devcontainer) composeFile(o Options, v jsonc.Value, name, dir string) (jsonc.Value, error) {
+	none := jsonc.Value{}
+	text, err := d.files.read(name)
+	if err != nil {
+		return none, d.bad(v, "dockerComposeFile", fmt.Sprintf("%s: %v", name, reason(err)))
+	}
+	config, err := compose.Parse(name, text)
+	if err != nil {
+		return none, err
+	}
+	in := demand.ComposeInput{Input: d.input(o, demand.File, name, config), Dir: path.Join(o.Project, dir)}
+	findings, err := demand.Compose(in)
+	if err != nil {
+		return none, err
+	}
+	d.Findings = append(d.Findings, findings...)
+	for _, named := range demand.ReferredTo(config) {
+		at, err := relative(dir, named)
+		if err != nil {
+			continue // refused by name
+		}
+		if err := d.optional(at); err != nil {
+			return none, err
+		}
+	}
+	var refused []string
+	for _, f := range findings {
+		if f.Outcome == demand.Refused {
+			refused = append(refused, f.Key)
+		}
+	}
+	return services.Left(config, refused), nil
+}
+
+// service is the one of a name.
+func (d *Devcontainer) service(name string) *services.Service {
+	if at := slices.IndexFunc(d.Services, func(s services.Service) bool { return s.Name == name }); at >= 0 {
+		return &d.Services[at]
+	}
+	return nil
+}
+
+// Own is the service that the agent's cloister is; nil for a devcontainer without services.
+func (d *Devcontainer) Own() *services.Service { return d.service(d.Agent) }
+
+// EnvFile is a file of variables that a compose file names, from the project's top.
+func (d *Devcontainer) EnvFile(rel string) ([]byte, error) {
+	f, ok := d.files.all[path.Clean(rel)]
+	if !ok {
+		return nil, fmt.Errorf("read %s: there is no such file", rel)
+	}
+	return f.text, nil
+}
+
+// ownEnvironment are the variables of the agent's own service: those of files, then its own.
+func (d *Devcontainer) ownEnvironment() []string {
+	own := d.Own()
+	if own == nil {
+		return nil
+	}
+	var out []string
+	for _, name := range own.EnvFiles {
+		out = append(out, services.Variables(d.files.all[path.Clean(name)].text)...)
+	}
+	return append(out, own.Env...)
+}
+
+// Builds reports whether the agent's image is made by a recipe.
+func (d *Devcontainer) Builds() bool {
+	own := d.Own()
+	return d.Kind == OfDockerfile || own != nil && own.Build != nil
+}
+
+// Base is the name of the image that the agent's begins with, where no recipe makes it.
+func (d *Devcontainer) Base() string {
+	if own := d.Own(); own != nil {
+		return own.Image
+	}
+	name, _ := d.Config["image"].(string)
+	return name
+}
+
+// Beside are the services to be started beside the agent, each after those that it waits for:
+// all of them but those of profiles, or those that runServices names with what they need.
+func (d *Devcontainer) Beside() []services.Service {
+	var out []services.Service
+	var add func(name string)
+	seen := map[string]bool{d.Agent: true}
+	add = func(name string) {
+		s := d.service(name)
+		if s == nil || seen[name] {
+			return
+		}
+		seen[name] = true
+		for _, on := range needs(*s) {
+			add(on)
+		}
+		out = append(out, *s)
+	}
+	run, named := d.text.Get("runServices")
+	for _, v := range run.Items {
+		add(v.Text)
+	}
+	if own := d.Own(); own != nil {
+		for _, on := range needs(*own) {
+			add(on)
+		}
+	}
+	for _, s := range d.Services {
+		if !named && len(s.Profiles) == 0 {
+			add(s.Name)
+		}
+	}
+	return out
+}
+
+// needs are the services without which one is not started.
+func needs(s services.Service) []string {
+	var out []string
+	for _, a := range s.After {
+		if !a.Optional {
+			out = append(out, a.Service)
+		}
+	}
+	if s.With != "" {
+		out = append(out, s.With)
+	}
+	return out
 }
 
 // checkServices refuses names of services that there are none of, and those that wait for
@@ -63,25 +190,30 @@ func (d *Devcontainer) checkServices() error {
 	after := map[string][]string{}
 	var names []string
 	for _, s := range d.Services {
-		after[s.Name] = append(after[s.Name], s.After...)
+		for _, a := range s.After {
+			after[s.Name] = append(after[s.Name], a.Service)
+		}
 		names = append(names, s.Name)
 	}
 	check := func(key string, v jsonc.Value) error {
-		if v.Kind != jsonc.String || slices.Contains(names, v.Text) {
+		if v.Kind == jsonc.String && slices.Contains(names, v.Text) {
 			return nil
 		}
-		e := &jsonc.Error{File: d.File, Line: v.Line, Column: v.Column,
-			Msg: fmt.Sprintf("%s: no service %q is in the compose files", key, v.Text)}
+		msg := fmt.Sprintf("%s: no service %q is in the compose files", key, v.Text)
+		if v.Kind != jsonc.String {
+			msg = key + " must name one of the services: " + strings.Join(names, ", ")
+		}
+		e := &jsonc.Error{File: d.File, Line: max(1, v.Line), Column: max(1, v.Column), Msg: msg}
 		if near := nearest.Word(v.Text, names); near != "" {
 			e.Hint = "did you mean " + near + "?"
 		}
 		return e
 	}
-	if v, ok := d.text.Get("service"); ok {
-		if err := check("service", v); err != nil {
-			return err
-		}
+	own, _ := d.text.Get("service")
+	if err := check("service", own); err != nil {
+		return err
 	}
+	d.Agent = own.Text
 	run, _ := d.text.Get("runServices")
 	for _, v := range run.Items {
 		if err := check("runServices", v); err != nil {
@@ -89,17 +221,38 @@ func (d *Devcontainer) checkServices() error {
 		}
 	}
 	for _, s := range d.Services {
-		bad := func(msg string) error {
-			return &jsonc.Error{File: s.File, Line: s.Line, Column: s.Column, Msg: "services." + s.Name + ": " + msg}
+		if err := checkService(s, names, after); err != nil {
+			return err
 		}
-		for _, on := range s.After {
-			if !slices.Contains(names, on) {
-				return bad(fmt.Sprintf("it depends on %q, which is no service", on))
-			}
+	}
+	return nil
+}
+
+// mostServices bounds how many cloisters one devcontainer is.
+const mostServices = 24
+
+// checkService refuses what of one service cannot be.
+func checkService(s services.Service, names []string, after map[string][]string) error {
+	bad := func(format string, args ...any) error {
+		msg := "services." + s.Name + ": " + fmt.Sprintf(format, args...)
+		return &jsonc.Error{File: s.File, Line: s.Line, Column: s.Column, Msg: msg}
+	}
+	if len(names) > mostServices {
+		return bad("more than %d services", mostServices)
+	}
+	for _, on := range s.After {
+		if !slices.Contains(names, on.Service) {
+			return bad("it depends on %q, which is no service", on.Service)
 		}
-		if circle := circleOf(after, s.Name); circle != nil {
-			return bad("services wait for each other: " + strings.Join(circle, ", "))
+		if !slices.Contains([]string{services.Started, services.Healthy, services.Completed}, on.Condition) {
+			return bad("it waits for %s until %q, which is no condition", on.Service, on.Condition)
 		}
+	}
+	if s.With != "" && !slices.Contains(names, s.With) {
+		return bad("its network is that of %q, which is no service", s.With)
+	}
+	if circle := circleOf(after, s.Name); circle != nil {
+		return bad("services wait for each other: %s", strings.Join(circle, ", "))
 	}
 	return nil
 }

@@ -26,6 +26,17 @@ type Dialer interface {
 	Dial(ctx context.Context, port uint16) (net.Conn, error)
 }
 
+// PeerDriver is a Driver that builds Specs with Peers; its boxes are PeerDialers.
+type PeerDriver interface{ BuildsPeers() }
+
+// PeerDialer is a Box that others beside it reach at its own address.
+type PeerDialer interface {
+	Dialer
+	// DialPeer connects to a TCP port that something inside listens on, not for its
+	// loopback alone.
+	DialPeer(ctx context.Context, port uint16) (net.Conn, error)
+}
+
 // Resizer is a Box whose command can have a terminal of its own.
 type Resizer interface {
 	// Resize gives the command's terminal the size of the caller's. It does nothing
@@ -46,11 +57,12 @@ type Ground struct {
 	User                  int // the id that the payload has inside
 	Root                  Root
 	Network               bool
+	Peers                 *Peers
 	Stdin, Stdout, Stderr *os.File
 }
 
 // Begun is a box of which the part that every box has is being built. It starts
-// one Spec, with the Ground's user, root and network, or is closed.
+// one Spec, with the Ground's user, root, network and peers, or is closed.
 type Begun interface {
 	Start(ctx context.Context, s Spec, w Wiring) (Box, error)
 	// Close gives up what has not been started; after Start it does nothing.

@@ -63,6 +63,9 @@ type Wiring struct {
 	// says is written behind chunk[:at]. lines reports whether that terminal is used line
 	// by line. Nil reads nothing.
 	Heard func(chunk []byte, lines func() bool) (at int, say []byte)
+	// Peers receives the sockets of the Spec's Peers, in their order. They are the
+	// taker's, also where the start fails later.
+	Peers func(sockets []*os.File)
 }
 
 // Gate is the only network of a box: sockets that were opened inside and are

@@ -39,6 +39,44 @@ type Spec struct {
 	Network  bool      `json:"network"`            // false: loopback only, and no gate
 	Accepted []string  `json:"accepted,omitempty"` // residues that a person accepted by name
 	Denied   []string  `json:"denied,omitempty"`   // host paths that the containment probe must not find
+	Peers    *Peers    `json:"peers,omitempty"`    // the cloisters beside this one; nil: none
+}
+
+// Peers says which cloisters stand beside one, on a network that each of them has by
+// itself: package gate says what address a number is. No packet passes between them.
+// TCP to the address of another comes out at a socket outside, and whoever serves it
+// decides where it goes on.
+type Peers struct {
+	// Self is this cloister's own number, and Others are those that it may reach.
+	Self   uint8   `json:"self"`
+	Others []uint8 `json:"others,omitempty"`
+	// Names are those of this one and the others, for /etc/hosts.
+	Names []PeerName `json:"names,omitempty"`
+	// Local are ports of 127.0.0.1 that are another's, each with a socket of its own.
+	Local []uint16 `json:"local,omitempty"`
+}
+
+// PeerName is a name by which a peer is reached.
+type PeerName struct {
+	Number uint8  `json:"number"`
+	Name   string `json:"name"`
+}
+
+// Sockets counts the sockets that peers have besides the gate's: one for all addresses,
+// and one for each local port.
+func (p *Peers) Sockets() int {
+	if p == nil {
+		return 0
+	}
+	return 1 + len(p.Local)
+}
+
+// Equal reports whether two cloisters have the same peers.
+func (p *Peers) Equal(o *Peers) bool {
+	if p == nil || o == nil {
+		return p == o
+	}
+	return p.Self == o.Self && slices.Equal(p.Others, o.Others) && slices.Equal(p.Local, o.Local)
 }
 
 // Root is a root file system that the cloister has instead of the host's own
@@ -160,6 +198,19 @@ type Limits struct {
 	Memory int64   `json:"memory,omitempty"` // bytes
 	CPUs   float64 `json:"cpus,omitempty"`
 	Pids   int64   `json:"pids,omitempty"`
+}
+
+// Least is the lesser of two limits, each by itself.
+func (l Limits) Least(o Limits) Limits {
+	return Limits{least(l.Memory, o.Memory), least(l.CPUs, o.CPUs), least(l.Pids, o.Pids)}
+}
+
+// least is the smaller of two limits, of which 0 is none.
+func least[T int64 | float64](a, b T) T {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // Digest names the Spec. It depends on nothing but its content.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/internal/twoway"
 	"cloister/sandbox"
 )
 
@@ -155,33 +155,14 @@ func (p *publication) pass(ctx context.Context, caller net.Conn, inside sandbox.
 	defer p.drop(caller)
 	served, err := inside.Dial(ctx, port)
 	if err != nil {
-		if c, ok := caller.(*net.TCPConn); ok {
-			_ = c.SetLinger(0) // refused, as by a port on which nothing listens
-		}
+		twoway.Refuse(caller)
 		return
 	}
 	if !p.hold(served) {
 		return
 	}
 	defer p.drop(served)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		oneWay(served, caller)
-	}()
-	oneWay(caller, served)
-	<-done
-}
-
-// oneWay copies until its source ends, and says so to the other end.
-func oneWay(to, from net.Conn) {
-	_, err := io.Copy(to, from)
-	if half, ok := to.(*net.TCPConn); ok && err == nil {
-		_ = half.CloseWrite()
-		return
-	}
-	_ = to.Close()
-	_ = from.Close()
+	twoway.Join(caller, served)
 }
 
 // hold enters a connection, which close will end; one that comes too late is

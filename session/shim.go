@@ -62,6 +62,9 @@ type Shim struct {
 	// Submodules are those that git inside has to find configured already.
 	Submodules []workspace.Submodule
 	Denied     []string
+	// Peers are the cloisters beside this one, and OnPeers is given their sockets.
+	Peers   *sandbox.Peers
+	OnPeers func(sockets []*os.File)
 	// Volumes are places inside that lead to folders of the private home.
 	Volumes []Volume
 
@@ -81,9 +84,9 @@ type Shim struct {
 	Granted func(api.SessionGrant) error
 	// Planned is given the view before anything is built.
 	Planned func(*workspace.View)
-	// Box is given the box when the command runs, for what only its owner may do with it
-	// (sandbox/abilities.go), until Run returns.
-	Box func(sandbox.Box)
+	// Box is given the box and its Spec when the command runs, for what only its owner may
+	// do with it (sandbox/abilities.go), until Run returns.
+	Box func(sandbox.Box, sandbox.Spec)
 	// Running is called when the command runs.
 	Running func()
 	// Notify tells the person something while the command runs, from any goroutine.
@@ -165,7 +168,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	}
 	words := heldpath.New(spec.Protect, view.Stubs, s.Held)
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
-		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard,
+		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers,
 		Arm: func(ctx context.Context, g sandbox.Gate, init int) error {
 			return link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6, Refusals: g.Refusals}, init)
 		},
@@ -181,7 +184,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	link.Started(box.Init())
 	res.Ran = true
 	if s.Box != nil {
-		s.Box(box)
+		s.Box(box, spec)
 	}
 	if s.Running != nil {
 		s.Running()
@@ -425,7 +428,7 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: s.links(view),
 		Files:  files,
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
-		Denied: s.Denied,
+		Denied: s.Denied, Peers: s.Peers,
 	}, err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"cloister/internal/xdg"
 	"cloister/sandbox/image"
+	"cloister/session/beside"
 )
 
 // engineBuild needs the gate's namespaces, which are Linux's.
@@ -20,6 +21,11 @@ func (*app) engineForgetAll(context.Context, xdg.Dirs) error { return nil }
 
 // engineForget has nothing to forget.
 func (*app) engineForget(context.Context, image.Image) error { return nil }
+
+// planServices needs the gate's namespaces, which are Linux's.
+func (*app) planServices(context.Context, *runFlags, lookedAt, image.Image, xdg.Dirs) (*beside.Plan, error) {
+	return nil, hinted(errors.New("only Linux can start services"), "the agent alone: --image IMAGE")
+}
 
 // buildDevcontainer needs the gate's namespaces, which are Linux's.
 func (*app) buildDevcontainer(context.Context, lookedAt, *image.Store, string) (image.Image, error) {

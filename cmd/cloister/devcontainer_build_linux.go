@@ -12,6 +12,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/image"
+	"cloister/session/beside"
 	"cloister/workspace/protect"
 )
 
@@ -23,7 +24,7 @@ func (a *app) buildDevcontainer(ctx context.Context, l lookedAt, s *image.Store,
 		return image.Image{}, err
 	}
 	base, label := "", ""
-	if l.Kind == devcontainer.OfDockerfile {
+	if l.Builds() {
 		if base, label, err = a.buildDockerfile(ctx, d, s, l, tag); err != nil {
 			return image.Image{}, err
 		}
@@ -47,7 +48,31 @@ func (a *app) buildDockerfile(ctx context.Context, d *docker.Driver, s *image.St
 	if err != nil {
 		return "", "", err
 	}
-	r := l.Recipe(hidden, docker.IsBuildsOwn)
+	return a.buildRecipe(ctx, d, s, l.Recipe(hidden, docker.IsBuildsOwn), tag)
+}
+
+// buildService builds the image of a service.
+func (a *app) buildService(
+	ctx context.Context, l lookedAt, one beside.Service, s *image.Store, tag string,
+) (image.Image, error) {
+	hidden, err := a.hiddenOf(l)
+	if err != nil {
+		return image.Image{}, err
+	}
+	d, err := a.engineDriver()
+	if err != nil {
+		return image.Image{}, err
+	}
+	id, _, err := a.buildRecipe(ctx, d, s, l.ServiceRecipe(*one.Build, hidden, docker.IsBuildsOwn), tag)
+	if err != nil {
+		return image.Image{}, err
+	}
+	return a.kept(ctx, d, s, id, tag, "the service "+one.Name+" of "+filepath.Join(string(l.project.Root), l.File))
+}
+
+func (a *app) buildRecipe(
+	ctx context.Context, d *docker.Driver, s *image.Store, r devcontainer.Recipe, tag string,
+) (id, label string, err error) {
 	id, err = a.builtBy(ctx, d, &buildFlags{tag: tag}, docker.Build{
 		File: r.Name, Text: r.Text, Files: r.Files, Arguments: r.Arguments, Target: r.Target, Image: tag, Say: a.slow, Stored: storedIn(s),
 	})

@@ -28,7 +28,9 @@ var notInContainers = map[string]string{
 	"bad_start":        "it looks at the second process, which in containers is another one",
 	"window_start":     "what the guardian starts has none of the flags that containers are asked for by here",
 	"devcontainer_run": "its devcontainer names the image; here each run names another, and that one wins",
-	"exit_status":      "its hint names the host's folders; here it names the image",
+
+	"devcontainer_services": "its devcontainer names the images, as does that of testdata/containers/devcontainer_services.txtar",
+	"exit_status":           "its hint names the host's folders; here it names the image",
 }
 
 // inShort are the stories that every change is held to; CLOISTER_TEST_LONG asks

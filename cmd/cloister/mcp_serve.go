@@ -69,7 +69,7 @@ func (a *app) serveMCP(ctx context.Context, f *runFlags) error {
 	serving, over := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	began := false
-	s.Box = func(box sandbox.Box) { d.box = box }
+	s.Box = func(box sandbox.Box, _ sandbox.Spec) { d.box = box }
 	s.Running = func() {
 		began = true
 		go func() {

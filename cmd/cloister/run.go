@@ -16,7 +16,6 @@ import (
 	"cloister/agent"
 	"cloister/api"
 	"cloister/config"
-	"cloister/devcontainer"
 	"cloister/guardian"
 	"cloister/host/resolve"
 	"cloister/internal/realpath"
@@ -24,6 +23,7 @@ import (
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/session"
+	"cloister/session/dressing"
 	"cloister/session/ending"
 	"cloister/session/heldpath"
 	"cloister/session/launch"
@@ -41,9 +41,9 @@ import (
 type runFlags struct {
 	launch.Order
 	detach bool
-	reply  *launch.Reply           // to the process that started this one as a shim; nil for none
-	kept   *store.Use              // of an overlay workspace, once it is open
-	dev    *devcontainer.Effective // what of the devcontainer applies
+	reply  *launch.Reply      // to the process that started this one as a shim; nil for none
+	kept   *store.Use         // of an overlay workspace, once it is open
+	dev    *dressing.Dressing // what of the devcontainer applies
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -179,8 +179,14 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 func (a *app) carryOut(
 	ctx context.Context, f *runFlags, s *session.Shim, dirs xdg.Dirs, argv []string, report *report, ready func(error),
 ) error {
+	beside, err := a.startServices(ctx, f, s)
+	if err != nil {
+		ready(err)
+		return errors.Join(unbuilt(f.Verb, err), s.Begun.Close())
+	}
 	quiet := a.checkpointQuiet(ctx, f.kept, quietFor)
 	res, err := s.Run(ctx)
+	err = errors.Join(err, beside.Close())
 	left := quiet()
 	kept, kerr := afterKept(context.WithoutCancel(ctx), f, dirs.Data)
 	a.log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took", res.Duration, "error", err)
@@ -286,10 +292,11 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		}
 		f.dev = typed.dev
 	}
-	if err := f.narrowed(&words, project); err != nil {
+	var own []api.ProjectFile
+	if words.Config, own, err = f.dev.Narrow(words.Config, string(project.Root)); err != nil {
 		return nil, dirs, err
 	}
-	cfg = words.Config
+	cfg, words.Files = words.Config, append(words.Files, own...)
 	if words.Waits {
 		a.tellNarrowed()
 	}
@@ -319,7 +326,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		return nil, dirs, err
 	}
 	view := plan.View
-	f.placed(&view)
+	f.dev.Show(&view)
 	if f.Workspace == string(config.WorkspaceOverlay) {
 		f.Name = cmp.Or(f.Name, keptName(f, string(project.Root)))
 		if f.kept, err = a.keep(f, dirs.Data, string(project.Root)); err != nil {
@@ -337,7 +344,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: plan.Env,
 		Term:   a.locale(),
 		Caller: a.hostCaller(cfg, f),
-		User:   plan.User, Limits: f.narrowLimits(plan.Limits), Root: root, Path: g.path,
+		User:   plan.User, Limits: f.dev.Limit(plan.Limits), Root: root, Path: g.path,
 		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"),
 		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
@@ -348,7 +355,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	s.Request.Isolation, s.Request.Image = driver.Name(), root.ID
 	s.Request.Projects, s.Request.ShimPID = words.Files, os.Getpid()
 	s.Shims, s.Remotes = shims(cfg)
-	f.dressed(s)
+	f.dev.Dress(s)
 	if _, ok := driver.(keeper); ok {
 		s.StartWithin = 2 * time.Minute // an engine bounds each of its answers itself
 	}
@@ -409,7 +416,8 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 	if err != nil {
 		return ground{}, err
 	}
-	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Root: root, Network: !f.NoNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Root: root, Network: !f.NoNetwork, Peers: f.dev.Peers(),
+		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
 	return ground{driver, root, path, begun}, nil
 }
 

@@ -3,8 +3,10 @@ package demand
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"cloister/devcontainer/jsonc"
 )
@@ -16,36 +18,26 @@ type ComposeInput struct {
 	Dir string
 }
 
-// Service is one of a compose file.
-type Service struct {
-	Name         string
-	File         string
-	Line, Column int
-	// After are the services that it waits for.
-	After []string
-}
-
 // Compose judges a compose file: what its services ask for is refused where no cloister has
 // it, key by key. What is left is understood; no service is started by this room.
-func Compose(in ComposeInput) ([]Finding, []Service, error) {
+func Compose(in ComposeInput) ([]Finding, error) {
 	j := &judge{Input: in.Input}
 	if in.Config.Kind != jsonc.Object {
-		return nil, nil, &jsonc.Error{File: in.Name, Line: in.Config.Line, Column: in.Config.Column,
+		return nil, &jsonc.Error{File: in.Name, Line: in.Config.Line, Column: in.Config.Column,
 			Msg: "it must be a mapping"}
 	}
-	var list []Service
 	for _, m := range in.Config.Members {
 		switch m.Name {
 		case "services":
 			if m.Value.Kind != jsonc.Object {
-				return nil, nil, j.shape(m, object)
+				return nil, j.shape(m, object)
 			}
 			for _, s := range m.Value.Members {
 				if s.Value.Kind != jsonc.Object && s.Value.Kind != jsonc.Null {
-					return nil, nil, &jsonc.Error{File: in.Name, Line: s.Line, Column: s.Column,
+					return nil, &jsonc.Error{File: in.Name, Line: s.Line, Column: s.Column,
 						Msg: fmt.Sprintf("services.%s is %s, and must be a mapping", s.Name, s.Value.Kind)}
 				}
-				list = append(list, j.service(in, s))
+				j.service(in, s)
 			}
 		case "volumes", "networks", "secrets", "configs":
 			j.resources(in, m)
@@ -57,7 +49,7 @@ func Compose(in ComposeInput) ([]Finding, []Service, error) {
 			j.otherKey(m.Name, m)
 		}
 	}
-	return j.out.Findings, list, nil
+	return j.out.Findings, nil
 }
 
 // otherKey is one that no rule knows.
@@ -76,13 +68,10 @@ const (
 	byName      = "a variable of this machine reaches the inside only by a person's word"
 )
 
-const notStarted = "services of a compose file are not started yet"
-
 // service judges the keys of one.
-func (j *judge) service(in ComposeInput, s jsonc.Member) Service {
-	out := Service{Name: s.Name, File: j.Name, Line: s.Line, Column: s.Column}
+func (j *judge) service(in ComposeInput, s jsonc.Member) {
 	at := "services." + s.Name
-	j.find(at, s.Line, s.Column, s.Value.Brief(), Refused, notStarted, "an agent starts without them: --image IMAGE")
+	j.find(at, s.Line, s.Column, s.Value.Brief(), Honoured, "the agent's, or a cloister of its own beside it", "")
 	for _, m := range s.Value.Members {
 		key := at + "." + m.Name
 		if why := forbidden[m.Name]; why != "" {
@@ -133,15 +122,20 @@ func (j *judge) service(in ComposeInput, s jsonc.Member) Service {
 					j.item(indexed(key, n)+".privileged", p, Refused, "it would have every power over this machine", "")
 				}
 			}
-		case "depends_on":
-			out.After = namesOf(m.Value)
+		case "restart":
+			if m.Value.Text != "no" && (m.Value.Kind != jsonc.Bool || m.Value.Bool) {
+				j.find(key, m.Line, m.Column, m.Value.Brief(), Changed,
+					"one that ends is not started again; its end is reported", "")
+			}
+		case "user":
+			j.find(key, m.Line, m.Column, m.Value.Brief(), Changed,
+				"a service has the agent's number of a user, and no other", "")
 		default:
 			if !slices.Contains(understood, m.Name) {
 				j.otherKey(key, m)
 			}
 		}
 	}
-	return out
 }
 
 // forbidden are keys of which nothing is left, whatever their value, but for false.
@@ -177,8 +171,8 @@ var forbidden = map[string]string{
 
 // understood are keys that ask for nothing beyond a cloister's own.
 var understood = []string{
-	"image", "command", "entrypoint", "working_dir", "user", "hostname", "domainname", "container_name", "healthcheck",
-	"restart", "init", "tty", "stdin_open", "read_only", "tmpfs", "shm_size", "ulimits", "mem_limit", "mem_reservation",
+	"image", "command", "entrypoint", "working_dir", "hostname", "domainname", "container_name", "healthcheck",
+	"depends_on", "init", "tty", "stdin_open", "read_only", "tmpfs", "shm_size", "ulimits", "mem_limit", "mem_reservation",
 	"memswap_limit", "mem_swappiness", "cpus", "cpu_shares", "cpu_quota", "cpu_period", "cpu_count", "cpu_percent", "cpuset",
 	"pids_limit", "cap_drop", "labels", "annotations", "expose", "networks", "links", "profiles", "platform",
 	"pull_policy", "pull_refresh_after", "scale", "stop_signal", "stop_grace_period", "mac_address", "attach", "develop",
@@ -236,7 +230,7 @@ func (j *judge) serviceMount(in ComposeInput, v jsonc.Value) (Outcome, string, s
 		}
 		o, reason, hint := j.bind(path.Clean(source), f["target"])
 		if o == Changed {
-			reason = "a folder of the project"
+			reason = "the agent's leads to the project; another service gets a copy of the start's"
 		}
 		return o, reason, hint
 	}
@@ -257,7 +251,16 @@ func (j *judge) serviceBuild(in ComposeInput, key string, v jsonc.Value) {
 		case "dockerfile":
 			context, _ := v.Get("context")
 			j.projectFile(in, at, path.Join(context.Text, m.Value.Text), m.Value)
-		case "dockerfile_inline", "args", "target", "labels", "tags", "platforms", "shm_size", "pull", "no_cache":
+		case "args":
+			for _, name := range namesOf(m.Value) {
+				name, _, set := strings.Cut(name, "=")
+				if why := j.reserved(name); why != "" {
+					j.find(at+"."+name, m.Line, m.Column, "", Refused, why, "")
+				} else if v, _ := m.Value.Get(name); !set && v.Kind == jsonc.Null {
+					j.find(at+"."+name, m.Line, m.Column, "", Refused, byName, "give it a value")
+				}
+			}
+		case "dockerfile_inline", "target", "labels", "tags", "platforms", "shm_size", "pull", "no_cache":
 		default:
 			j.find(at, m.Line, m.Column, m.Value.Brief(), Refused, "the flags of a build are the cloister's own", "")
 		}
@@ -288,11 +291,33 @@ func pathOf(v jsonc.Value) string {
 	return v.Text
 }
 
+var (
+	defaulted = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*:?[-+][^{}$]*\}`)
+	})
+	variableName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?`)
+	})
+)
+
+// ungiven reports whether a text needs a variable of this machine: one without a default that
+// no person gave.
+func (j *judge) ungiven(text string) bool {
+	text = defaulted().ReplaceAllString(strings.ReplaceAll(text, "$$", ""), "")
+	text = variableName().ReplaceAllStringFunc(text, func(whole string) string {
+		if j.Given != nil && j.Given(strings.Trim(whole, "${}")) {
+			return ""
+		}
+		return whole
+	})
+	return strings.Contains(text, "$")
+}
+
 // serviceEnvironment judges the variables of a service: those without a value would be
 // this machine's.
 func (j *judge) serviceEnvironment(key string, v jsonc.Value) {
 	one := func(name string, v jsonc.Value, set bool, text string) {
-		if !set || strings.Contains(strings.ReplaceAll(text, "$$", ""), "$") {
+		if !set || j.ungiven(text) {
 			j.item(key+"."+name, v, Refused, byName, "give it: -e "+name)
 		}
 	}
@@ -380,7 +405,7 @@ func ReferredTo(config jsonc.Value) []string {
 			file = d.Text
 		}
 		if build.Kind != jsonc.Null {
-			out = append(out, path.Join(context.Text, file))
+			out = append(out, path.Join(context.Text, file), path.Join(context.Text, ".dockerignore"))
 		}
 	}
 	for _, kind := range []string{"secrets", "configs"} {

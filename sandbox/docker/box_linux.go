@@ -21,8 +21,8 @@ import (
 
 // What the boxes of this driver can besides.
 var (
-	_ sandbox.Dialer  = (*box)(nil)
-	_ sandbox.Resizer = (*box)(nil)
+	_ sandbox.PeerDialer = (*box)(nil)
+	_ sandbox.Resizer    = (*box)(nil)
 )
 
 // standard are the caller's three descriptors.
@@ -86,6 +86,7 @@ type box struct {
 	user        inside.User
 	pid         int // of the first process
 	guest       bool
+	address     string // among those beside it; empty where there are none
 	keeper      inside.Line
 	command     inside.Line
 	term        *relay.Terminal
@@ -316,8 +317,18 @@ func (b *box) Resize() error {
 }
 
 // Dial connects to a port that something inside listens on.
-func (b *box) Dial(_ context.Context, port uint16) (net.Conn, error) {
-	c, err := control(b.command, inside.Message{Dial: port})
+func (b *box) Dial(_ context.Context, port uint16) (net.Conn, error) { return b.reach("", port) }
+
+// DialPeer connects to a port at the cloister's own address among those beside it.
+func (b *box) DialPeer(_ context.Context, port uint16) (net.Conn, error) {
+	if b.address == "" {
+		return nil, errors.New("reach the cloister from beside it: it has no address there")
+	}
+	return b.reach(b.address, port)
+}
+
+func (b *box) reach(at string, port uint16) (net.Conn, error) {
+	c, err := control(b.command, inside.Message{Dial: port, At: at})
 	if err != nil {
 		return nil, fmt.Errorf("reach port %d inside: %w", port, err)
 	}

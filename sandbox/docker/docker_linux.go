@@ -42,6 +42,9 @@ type Driver struct {
 // New gives the driver. It reaches nothing yet.
 func New(o Options) *Driver { return &Driver{o, engine.AnswerWithin} }
 
+// BuildsPeers says that a cloister has a way to those beside it.
+func (*Driver) BuildsPeers() {}
+
 // Name is "docker".
 func (*Driver) Name() string { return "docker" }
 
@@ -222,4 +225,7 @@ func user(s sandbox.Spec) inside.User {
 }
 
 // Probe is in probe_linux.go, Start in start_linux.go.
-var _ sandbox.Driver = (*Driver)(nil)
+var (
+	_ sandbox.Driver     = (*Driver)(nil)
+	_ sandbox.PeerDriver = (*Driver)(nil)
+)

@@ -191,6 +191,9 @@ func (st *start) run(ctx context.Context, program string, w sandbox.Wiring) erro
 	late, enough := context.WithCancel(began)
 	wait.Go(func() { st.d.sweepLate(late, filepath.Base(st.doors.dir)) })
 	b := &box{ctx: context.WithoutCancel(ctx), a: st.a, doors: st.doors, user: st.user, done: make(chan struct{})}
+	if p := st.spec.Peers; p != nil {
+		b.address = gate.PeerAddr(p.Self).String()
+	}
 	st.box = b
 	if err := st.meet(began, b); err != nil {
 		cancel(err)
@@ -448,7 +451,7 @@ func (st *start) bounded(pid int) error {
 // plan writes down what the gate makes.
 func (st *start) plan(ctx context.Context) error {
 	b := inside.Build{
-		Host: hostname(st.spec.Name), User: st.user, Network: st.spec.Network, Protect: st.spec.Protect,
+		Host: hostname(st.spec.Name), User: st.user, Network: st.spec.Network, Peers: st.spec.Peers, Protect: st.spec.Protect,
 		Links: st.spec.Links, Tmpfs: inside.Temporary(),
 	}
 	owners := map[[2]uint32]int{}
@@ -517,6 +520,12 @@ func (st *start) hearGate(ctx context.Context, b *box, w sandbox.Wiring) error {
 		switch {
 		case m.Failed != nil:
 			return explain(m.Failed)
+		case m.Peers:
+			files, err := b.keeper.Take(st.spec.Peers.Sockets())
+			if err != nil {
+				return err
+			}
+			w.Peers(files)
 		case m.Gate:
 			g, err := takeGate(b.keeper)
 			if err != nil {

@@ -32,6 +32,7 @@ func TestGateMessages(t *testing.T) {
 		"rules-ipv4":  {ruleset, false, rulesIPv4},
 		"rules-both":  {ruleset, true, rulesBoth},
 		"refusals":    {refusals, true, refusalsBoth},
+		"peers":       {peers, false, peersOne},
 	} {
 		want, err := tt.make(tt.ipv6)
 		if err != nil {
@@ -159,6 +160,64 @@ func ruleset(ipv6 bool) ([]byte, error) {
 		sent[i].Header.PID = 0
 	}
 	return marshal(sent)
+}
+
+// peers are the rules for one peer, before those of ruleset.
+func peers(bool) ([]byte, error) {
+	var sent []netlink.Message
+	c, err := nftables.New(nftables.WithTestDial(func(req []netlink.Message) ([]netlink.Message, error) {
+		sent = append(sent, req...)
+		return req, nil
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("write down the rules of peers: %w", err)
+	}
+	table := c.AddTable(&nftables.Table{Name: "cloister", Family: nftables.TableFamilyINet})
+	before := *nftables.ChainPriorityNATDest - 10
+	chain := c.AddChain(&nftables.Chain{Name: "peers", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: &before})
+	tcpTo := func(a netip.Addr) []expr.Any {
+		return append(append(proto(unix.NFPROTO_IPV4), to4(netip.PrefixFrom(a, 32))...), transport(unix.IPPROTO_TCP)...)
+	}
+	self := append(tcpTo(PeerAddr(selfMark)),
+		&expr.Immediate{Register: 1, Data: PeerAddr(selfMark).AsSlice()},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1})
+	c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: self})
+	other := append(tcpTo(PeerAddr(otherMark)), dnat(unix.NFPROTO_IPV4, PeerSocket().Addr.Addr())...)
+	c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: other})
+	if err := c.Flush(); err != nil {
+		return nil, fmt.Errorf("write down the rules of peers: %w", err)
+	}
+	for i := range sent {
+		sent[i].Header.Flags &^= netlink.Echo
+		sent[i].Header.PID = 0
+	}
+	return marshal(sent)
+}
+
+// TestPeerMessages: each peer has a rule, the cloister itself one, and no mark is left.
+func TestPeerMessages(t *testing.T) {
+	text := PeerMessages(3, []uint8{1, 2})
+	for _, n := range []uint8{1, 2, 3} {
+		if !bytes.Contains(text, mark(n)) {
+			t.Errorf("nothing speaks of %s", PeerAddr(n))
+		}
+	}
+	for _, n := range []uint8{selfMark, otherMark} {
+		if bytes.Contains(text, mark(n)) {
+			t.Errorf("%s is left", PeerAddr(n))
+		}
+	}
+	if one, two := Answers(PeerMessages(1, nil)), Answers(text); two != one+2 {
+		t.Errorf("%d answers for two peers, %d for none", two, one)
+	}
+	for _, a := range []netip.Addr{PeerAddr(0), PeerAddr(MaxPeers + 1), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::1")} {
+		if n := PeerNumber(a); n != 0 {
+			t.Errorf("%s is peer %d", a, n)
+		}
+	}
+	if n := PeerNumber(netip.MustParseAddr("::ffff:203.0.113.7")); n != 7 {
+		t.Errorf("%d", n)
+	}
 }
 
 // refusedGroup is the group of the kernel's packet log that the rules write to. A

@@ -35,6 +35,8 @@ var (
 	rulesBoth []byte
 	//go:embed messages/refusals.bin
 	refusalsBoth []byte
+	//go:embed messages/peers.bin
+	peersOne []byte
 )
 
 // RefusedBytes is how much of a refused datagram the kernel tells: its headers, with

@@ -369,6 +369,7 @@ func (p *fetched) about() Image {
 		Names: []string{}, Created: p.config.Created.UTC(), Stored: time.Now().UTC(), Path: pathOf(p.config.Config.Env),
 		Seen: p.seen,
 		Env:  p.config.Config.Env, Devcontainer: p.config.Config.Labels["devcontainer.metadata"],
+		Run: runOf(p.config.Config),
 	}
 	if p.src.kind == registry {
 		i.Names = []string{canonical(p.src.ref)}

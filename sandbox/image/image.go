@@ -16,11 +16,15 @@ package image
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // Image is one root file system of the store.
@@ -46,9 +50,46 @@ type Image struct {
 	// a devcontainer is given them.
 	Env          []string `json:"env,omitempty"`
 	Devcontainer string   `json:"devcontainer,omitempty"`
+	// Run is how it says that it is run: only a service beside an agent is, so.
+	Run *Run `json:"run,omitempty"`
 	// Seen are the local archives and layouts that this image was read from, so
 	// that the same file is not read again.
 	Seen []Seen `json:"seen,omitempty"`
+}
+
+// Run is what an image says about how it is run.
+type Run struct {
+	Entrypoint []string `json:"entrypoint,omitempty"`
+	Command    []string `json:"command,omitempty"`
+	Dir        string   `json:"dir,omitempty"`
+	Volumes    []string `json:"volumes,omitempty"`
+	Ports      []uint16 `json:"ports,omitempty"` // of TCP
+	Health     *Health  `json:"health,omitempty"`
+}
+
+// Health is the image's own check that it can be used.
+type Health struct {
+	Test       []string      `json:"test,omitempty"`
+	Interval   time.Duration `json:"interval,omitempty"`
+	Timeout    time.Duration `json:"timeout,omitempty"`
+	StartDelay time.Duration `json:"start_delay,omitempty"`
+	Retries    int           `json:"retries,omitempty"`
+}
+
+// runOf takes it from an image's configuration.
+func runOf(c v1.Config) *Run {
+	r := &Run{Entrypoint: c.Entrypoint, Command: c.Cmd, Dir: c.WorkingDir}
+	r.Volumes = slices.Sorted(maps.Keys(c.Volumes))
+	for _, text := range slices.Sorted(maps.Keys(c.ExposedPorts)) {
+		number, protocol, _ := strings.Cut(text, "/")
+		if n, err := strconv.ParseUint(number, 10, 16); err == nil && n > 0 && protocol != "udp" {
+			r.Ports = append(r.Ports, uint16(n))
+		}
+	}
+	if h := c.Healthcheck; h != nil {
+		r.Health = &Health{h.Test, h.Interval, h.Timeout, h.StartPeriod, h.Retries}
+	}
+	return r
 }
 
 // Seen is a local archive or layout as it was when it was read.

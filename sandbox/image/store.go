@@ -325,7 +325,7 @@ func merge(old, now Image) Image {
 	if old.Digest == "" {
 		old.Digest = now.Digest
 	}
-	old.Stored, old.Env, old.Devcontainer = now.Stored, now.Env, now.Devcontainer
+	old.Stored, old.Env, old.Devcontainer, old.Run = now.Stored, now.Env, now.Devcontainer, now.Run
 	return old
 }
 

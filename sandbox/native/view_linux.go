@@ -573,8 +573,7 @@ func (v *view) names(s sandbox.Spec) error {
 	v.file("/etc/passwd", []byte(u.Name+":x:"+id+":"+id+"::"+string(u.Home)+":/bin/sh\n"+passwd), 0o644)
 	v.file("/etc/group", []byte(u.Name+":x:"+id+":\n"+group), 0o644)
 	v.file("/etc/hostname", []byte(Hostname(s)+"\n"), 0o644)
-	v.file("/etc/hosts", []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t"+Hostname(s)+
-		"\n"), 0o644)
+	v.file("/etc/hosts", gate.Hosts(Hostname(s), s.Peers), 0o644)
 	return nil
 }
 

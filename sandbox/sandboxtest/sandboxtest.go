@@ -94,6 +94,7 @@ type Options struct {
 	Env    []string
 	Change func(*sandbox.Spec)
 	Arm    func(context.Context, sandbox.Gate, int) error
+	Peers  func([]*os.File)
 	During func(sandbox.Box)
 	View   func(*workspace.Options)
 }
@@ -158,7 +159,7 @@ func (h *Harness) start(t testing.TB, s sandbox.Spec, o Options) Out {
 	inW.r.Close()
 	inW.w.Close()
 	b, err := h.Driver.Start(t.Context(), s,
-		sandbox.Wiring{Stdin: stdin.r, Stdout: stdout.w, Stderr: stderr.w, Arm: o.Arm})
+		sandbox.Wiring{Stdin: stdin.r, Stdout: stdout.w, Stderr: stderr.w, Arm: o.Arm, Peers: o.Peers})
 	stdin.r.Close()
 	stdout.w.Close()
 	stderr.w.Close()
@@ -228,7 +229,7 @@ func Run(t *testing.T, newDriver func() sandbox.Driver, differs ...Difference) {
 		{"toolchain of the home", toolchain}, {"set-id bits", setID}, {"what git is led by", gitLed},
 		{"no repository is made", gitInit},
 		{"the host cleans", gitClean}, {"settings lie elsewhere", foreignSettings},
-		{"the host replaces a protected file", replaced}, {"a port inside", published},
+		{"the host replaces a protected file", replaced}, {"a port inside", published}, {"cloisters beside it", beside},
 		{"files come out right", files}, {"file watching", watched},
 		{"debuggers", traced}, {"a stop is no end", stopped}, {"standard descriptors by name", named},
 	} {

@@ -34,7 +34,8 @@ const (
 // protected paths.
 const MaxLine = 16 << 20
 
-// Message is one line in either direction. Exactly one field is set.
+// Message is one line in either direction. Exactly one field is set,
+// but for At.
 type Message struct {
 	Hello   *Hello   `json:"hello,omitempty"`   // first word of gate and first process
 	Control bool     `json:"control,omitempty"` // to the first process, with the socket to go on with
@@ -48,6 +49,8 @@ type Message struct {
 	Go      bool     `json:"go,omitempty"`      // to the payload: execute
 	Signal  int      `json:"signal,omitempty"`
 	Dial    uint16   `json:"dial,omitempty"`    // a port inside, with the socket for the answer
+	At      string   `json:"at,omitempty"`      // with Dial: the address inside, not the loopback's
+	Peers   bool     `json:"peers,omitempty"`   // from the gate, with the sockets of peers
 	Dialled bool     `json:"dialled,omitempty"` // with the connection
 	End     *int     `json:"end,omitempty"`     // wait status of the command
 	Failed  *Failure `json:"failed,omitempty"`
@@ -91,6 +94,7 @@ type Build struct {
 	Host    string            `json:"host"`
 	User    User              `json:"user"`
 	Network bool              `json:"network"`
+	Peers   *sandbox.Peers    `json:"peers,omitempty"`
 	Binds   []Bind            `json:"binds"`
 	Tmpfs   []string          `json:"tmpfs"` // mounted by the engine and to be kept
 	Files   []sandbox.File    `json:"files"` // with whole contents

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/sandbox"
 	"cloister/sandbox/gate"
 )
 
@@ -44,7 +45,7 @@ func runBorder() error {
 	if err != nil {
 		return err
 	}
-	if err = wire(l); err == nil {
+	if err = wire(l, nil); err == nil {
 		err = l.Say(Message{Built: true})
 	}
 	if err != nil {
@@ -66,7 +67,7 @@ func serveGate(l Line, b Build) error {
 		return err
 	}
 	wired := make(chan error, 1)
-	go func() { wired <- network(l, files[2], b.Network) }()
+	go func() { wired <- network(l, files[2], b.Network, b.Peers) }()
 	viewed := make(chan error, 1)
 	go view(l, files, b, viewed)
 	if err := errors.Join(<-viewed, <-wired); err != nil {
@@ -77,7 +78,7 @@ func serveGate(l Line, b Build) error {
 
 // network makes the gate in the agent's network namespace. The thread that
 // entered it ends with the goroutine.
-func network(l Line, ns *os.File, wanted bool) error {
+func network(l Line, ns *os.File, wanted bool, peers *sandbox.Peers) error {
 	defer ns.Close()
 	if !wanted {
 		return nil
@@ -86,12 +87,12 @@ func network(l Line, ns *os.File, wanted bool) error {
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter the network namespace: %w", err)
 	}
-	return wire(l)
+	return wire(l, peers)
 }
 
 // wire makes the gate in the network namespace of this thread, and hands its
-// sockets out.
-func wire(l Line) error {
+// sockets out, those of peers first.
+func wire(l Line, peers *sandbox.Peers) error {
 	if err := onlyLoopback(); err != nil {
 		return err
 	}
@@ -103,18 +104,13 @@ func wire(l Line) error {
 	if err := converse(unix.NETLINK_NETFILTER, rules); err != nil {
 		return fmt.Errorf("set packet rules: %w", err)
 	}
-	var out []*os.File
-	defer func() {
-		for _, f := range out {
-			f.Close() // the guardian's from here on, and nobody else's
-		}
-	}()
-	for _, s := range gate.Sockets(ipv6) {
-		f, err := listen(s)
-		if err != nil {
-			return fmt.Errorf("open %s socket: %w", s.Name, err)
-		}
-		out = append(out, f)
+	if err := besides(l, peers); err != nil {
+		return err
+	}
+	out, err := listenAll(gate.Sockets(ipv6))
+	defer func() { closeAll(out) }() // the guardian's from here on, and nobody else's
+	if err != nil {
+		return err
 	}
 	fd, err := say(unix.NETLINK_NETFILTER, gate.Refusals())
 	if err != nil {
@@ -122,6 +118,44 @@ func wire(l Line) error {
 	}
 	out = append(out, os.NewFile(uintptr(fd), "refusals"))
 	return l.Say(Message{Gate: true}, out...)
+}
+
+// besides makes the way to the cloisters beside this one, where there are any.
+func besides(l Line, peers *sandbox.Peers) error {
+	if peers == nil {
+		return nil
+	}
+	if err := converse(unix.NETLINK_NETFILTER, gate.PeerMessages(peers.Self, peers.Others)); err != nil {
+		return fmt.Errorf("set packet rules of peers: %w", err)
+	}
+	list := []gate.Socket{gate.PeerSocket()}
+	for _, port := range peers.Local {
+		list = append(list, gate.LocalSocket(port))
+	}
+	out, err := listenAll(list)
+	defer func() { closeAll(out) }()
+	if err != nil {
+		return err
+	}
+	return l.Say(Message{Peers: true}, out...)
+}
+
+// listenAll opens sockets; those that it opened it gives also where one fails.
+func listenAll(list []gate.Socket) (out []*os.File, err error) {
+	for _, s := range list {
+		f, err := listen(s)
+		if err != nil {
+			return out, fmt.Errorf("open %s socket: %w", s.Name, err)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }
 
 // onlyLoopback refuses a namespace that the engine connected to something.

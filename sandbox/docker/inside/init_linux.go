@@ -130,7 +130,7 @@ func (f *first) obey(l, child Line, pid int, whole bool) {
 		case m.Dial > 0:
 			if files, err := l.Take(1); err == nil {
 				if to, err := inherited(files[0]); err == nil {
-					go reach(to, m.Dial)
+					go reach(to, m.At, m.Dial)
 				}
 			}
 		case m.Go:
@@ -144,11 +144,16 @@ func (f *first) obey(l, child Line, pid int, whole bool) {
 // dialWithin bounds what a listener inside may take to accept.
 const dialWithin = 10 * time.Second
 
-// reach connects to a port of the cloister's loopback for its owner.
-func reach(to Line, port uint16) {
+// reach connects to a port of the cloister's loopback, or at an address of its own, for its
+// owner.
+func reach(to Line, at string, port uint16) {
 	defer to.Close()
 	err := errors.New("nobody listens")
-	for _, host := range []string{"127.0.0.1", "::1"} {
+	hosts := []string{"127.0.0.1", "::1"}
+	if at != "" {
+		hosts = []string{at}
+	}
+	for _, host := range hosts {
 		var c net.Conn
 		if c, err = net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(int(port))), dialWithin); err != nil {
 			continue

@@ -502,8 +502,7 @@ func (v *viewer) files() error {
 			Mode: 0o644},
 		{Path: "/etc/group", Data: fmt.Appendf(nil, "%s:x:%d:\n%s", u.Name, u.GID, group), Mode: 0o644},
 		{Path: "/etc/hostname", Data: []byte(v.Host + "\n"), Mode: 0o644},
-		{Path: "/etc/hosts", Data: []byte("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" +
-			v.Host + "\n"), Mode: 0o644},
+		{Path: "/etc/hosts", Data: gate.Hosts(v.Host, v.Peers), Mode: 0o644},
 		{Path: "/etc/resolv.conf", Data: []byte("# The guardian answers. No question leaves this cloister.\nnameserver " +
 			gate.Addr4 + "\noptions edns0 timeout:3 attempts:2\n"), Mode: 0o644},
 		{Path: "/etc/host.conf", Data: []byte("multi on\n"), Mode: 0o644},

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"archive/tar"
+	"cmp"
+	"context"
+	"path/filepath"
+
+	"cloister/devcontainer/demand"
+	"cloister/internal/xdg"
+	"cloister/sandbox"
+	"cloister/sandbox/image"
+	"cloister/session"
+	"cloister/session/beside"
+	"cloister/session/launch"
+)
+
+// planServices gets the images of a devcontainer's services, and plans them.
+func (a *app) planServices(
+	ctx context.Context, f *runFlags, l lookedAt, own image.Image, dirs xdg.Dirs,
+) (*beside.Plan, error) {
+	hidden, err := a.hiddenOf(l)
+	if err != nil {
+		return nil, err
+	}
+	cfg, _, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	driver, err := a.driverNamed(cmp.Or(f.Isolation, string(cfg.Defaults.Isolation)))
+	if err != nil {
+		return nil, err
+	}
+	o := beside.Options{
+		Agent:   beside.Service{Service: *l.Own(), Image: own},
+		Project: string(l.project.Main), Name: cmp.Or(f.Name, filepath.Base(string(l.project.Root))),
+		Data: dirs.Data, Logs: filepath.Join(dirs.State, "logs"), EnvFile: l.EnvFile, Say: a.slow,
+		Copy:     func(rel string, w *tar.Writer) error { return l.Copy(rel, hidden, w) },
+		Reserved: func(name string) string { return demand.Variable(name, session.AuthorityVariables()) },
+	}
+	for _, s := range l.Beside() {
+		one := beside.Service{Service: s}
+		if one.Image, one.Root, err = a.serviceImage(ctx, l, one, driver, dirs); err != nil {
+			return nil, &beside.Failure{Service: one, Why: "has no image", Err: err}
+		}
+		o.List = append(o.List, one)
+	}
+	return beside.New(o)
+}
+
+// serviceImage is the image of a service, fetched or built where it is not there, and given
+// to the engine where one runs it.
+func (a *app) serviceImage(
+	ctx context.Context, l lookedAt, s beside.Service, driver sandbox.Driver, dirs xdg.Dirs,
+) (i image.Image, root sandbox.Root, err error) {
+	store, tag := imageStore(dirs), l.tag(s.Name)
+	if s.Build == nil {
+		i, err = named(ctx, store, s.Service.Image, a.slow)
+	} else if i, err = store.Find(tag); err != nil {
+		i, err = a.buildService(ctx, l, s, store, tag)
+	}
+	if err != nil {
+		return i, root, err
+	}
+	root, _, err = a.stored(ctx, &runFlags{Order: launch.Order{Image: i.ID}}, dirs)
+	if k, ok := driver.(keeper); ok && err == nil {
+		err = k.Give(ctx, root, a.slow)
+	}
+	return i, root, err
+}

@@ -59,8 +59,9 @@ func (m *machine) installNeeds() error {
 
 func (m *machine) apt(out io.Writer, packages ...string) error {
 	quiet := []string{"DEBIAN_FRONTEND=noninteractive"}
-	update := m.r.run(out, cmd{words: []string{"apt-get", "-qq", "update"}, env: quiet})
-	install := append([]string{"apt-get", "-qq", "install", "-y", "--no-install-recommends"}, packages...)
+	const wait = "DPkg::Lock::Timeout=300" // another program may just install something
+	update := m.r.run(out, cmd{words: []string{"apt-get", "-qq", "-o", wait, "update"}, env: quiet})
+	install := append([]string{"apt-get", "-qq", "-o", wait, "install", "-y", "--no-install-recommends"}, packages...)
 	return errors.Join(update, m.r.run(out, cmd{words: install, env: quiet}))
 }
 

@@ -157,10 +157,11 @@ func (p *program) buildProbe(s sandbox.Spec) {
 		p.probeSeccomp()
 	}
 	if probed(layerLandlock) {
-		// A device number that means nothing (a whiteout) may be made by anyone
-		// since Linux 5.8. /tmp is writable, so Landlock alone refuses it.
+		// Landlock is asked before the capability that making a device needs: EPERM would be
+		// the kernel without it. Not 0:0: a whiteout is a regular file to newer kernels
+		// (seen with Debian's 6.12.117, not with 6.18.44), and those may be made in /tmp.
 		p.sys("probe: Landlock is on", unix.SYS_MKNODAT, unix.AT_FDCWD, "/tmp/.cloister-probe", unix.S_IFCHR,
-			0).refused(unix.EACCES)
+			unix.Mkdev(1, 3)).refused(unix.EACCES)
 	}
 	if probed(layerView) {
 		p.probeView(s)

@@ -57,12 +57,11 @@ type Ground struct {
 	User                  int // the id that the payload has inside
 	Root                  Root
 	Network               bool
-	Peers                 *Peers
 	Stdin, Stdout, Stderr *os.File
 }
 
 // Begun is a box of which the part that every box has is being built. It starts
-// one Spec, with the Ground's user, root, network and peers, or is closed.
+// one Spec, with the Ground's user, root and network, or is closed.
 type Begun interface {
 	Start(ctx context.Context, s Spec, w Wiring) (Box, error)
 	// Close gives up what has not been started; after Start it does nothing.

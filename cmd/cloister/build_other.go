@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"cloister/internal/xdg"
+	"cloister/sandbox"
 	"cloister/sandbox/image"
 	"cloister/session/beside"
 )
@@ -23,7 +24,7 @@ func (*app) engineForgetAll(context.Context, xdg.Dirs) error { return nil }
 func (*app) engineForget(context.Context, image.Image) error { return nil }
 
 // planServices needs the gate's namespaces, which are Linux's.
-func (*app) planServices(context.Context, *runFlags, lookedAt, image.Image, xdg.Dirs) (*beside.Plan, error) {
+func (*app) planServices(context.Context, *runFlags, lookedAt, image.Image, xdg.Dirs, sandbox.Driver) (*beside.Plan, error) {
 	return nil, hinted(errors.New("only Linux can start services"), "the agent alone: --image IMAGE")
 }
 

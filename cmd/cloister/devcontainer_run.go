@@ -14,6 +14,7 @@ import (
 	"cloister/devcontainer"
 	"cloister/devcontainer/demand"
 	"cloister/internal/xdg"
+	"cloister/sandbox"
 	"cloister/sandbox/image"
 	"cloister/session"
 	"cloister/session/beside"
@@ -53,6 +54,15 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults
 	if !l.trusted {
 		return untrusted(f.Verb, l)
 	}
+	var driver sandbox.Driver // of services
+	if len(l.Beside()) > 0 && f.Image == "" {
+		if driver, err = a.driverNamed(cmp.Or(f.Isolation, string(d.Isolation))); err == nil {
+			err = beside.Can(driver)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	i, err := a.devcontainerImage(ctx, l, f.Image, false)
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", f.Verb, l.File, err)
@@ -67,10 +77,9 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults
 	if err != nil {
 		return err
 	}
-	alone := f.Image != ""
 	f.Image, f.dev = cmp.Or(f.Image, i.ID), &dressing.Dressing{Effective: e}
-	if len(l.Beside()) > 0 && !alone {
-		if f.dev.Beside, err = a.planServices(ctx, f, l, i, dirs); err != nil {
+	if driver != nil {
+		if f.dev.Beside, err = a.planServices(ctx, f, l, i, dirs, driver); err != nil {
 			return fmt.Errorf("%s: %s: %w", f.Verb, l.File, err)
 		}
 	}

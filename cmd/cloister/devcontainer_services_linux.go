@@ -17,17 +17,9 @@ import (
 
 // planServices gets the images of a devcontainer's services, and plans them.
 func (a *app) planServices(
-	ctx context.Context, f *runFlags, l lookedAt, own image.Image, dirs xdg.Dirs,
+	ctx context.Context, f *runFlags, l lookedAt, own image.Image, dirs xdg.Dirs, driver sandbox.Driver,
 ) (*beside.Plan, error) {
 	hidden, err := a.hiddenOf(l)
-	if err != nil {
-		return nil, err
-	}
-	cfg, _, err := a.load()
-	if err != nil {
-		return nil, err
-	}
-	driver, err := a.driverNamed(cmp.Or(f.Isolation, string(cfg.Defaults.Isolation)))
 	if err != nil {
 		return nil, err
 	}

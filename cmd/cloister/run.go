@@ -416,8 +416,7 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 	if err != nil {
 		return ground{}, err
 	}
-	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Root: root, Network: !f.NoNetwork, Peers: f.dev.Peers(),
-		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Root: root, Network: !f.NoNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
 	return ground{driver, root, path, begun}, nil
 }
 

@@ -3,7 +3,6 @@ package native
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -39,28 +38,23 @@ func New(instance string) *Driver {
 // What this driver and its boxes can besides.
 var (
 	_ sandbox.WarmStarter = (*Driver)(nil)
-	_ sandbox.PeerDriver  = (*Driver)(nil)
-	_ sandbox.PeerDialer  = (*box)(nil)
+	_ sandbox.Dialer      = (*box)(nil)
 	_ sandbox.Resizer     = (*box)(nil)
 	_ sandbox.EarlyEnder  = (*box)(nil)
 )
-
-// BuildsPeers says that a cloister has a way to those beside it.
-func (*Driver) BuildsPeers() {}
 
 // Name is "native".
 func (*Driver) Name() string { return "native" }
 
 // box is one enclosure, or one process that joined it.
 type box struct {
-	pid     int
-	guest   bool // in a cloister that another box owns, and its group
-	hosted  bool // a kernel of its own runs the command; the view is a folder
-	group   *cgroup.Group
-	address netip.Addr // among those beside it
-	term    *relay.Terminal
-	status  *os.File
-	life    *os.File
+	pid    int
+	guest  bool // in a cloister that another box owns, and its group
+	hosted bool // a kernel of its own runs the command; the view is a folder
+	group  *cgroup.Group
+	term   *relay.Terminal
+	status *os.File
+	life   *os.File
 
 	mu      sync.Mutex
 	reaped  bool

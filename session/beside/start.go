@@ -78,14 +78,24 @@ func (e *Failure) Hints() []string {
 	return []string{"all that it said: cloister logs " + e.Session}
 }
 
+// Can refuses a driver by which nothing stands beside an agent.
+func Can(driver sandbox.Driver) error {
+	if _, can := driver.(sandbox.PeerDriver); can {
+		return nil
+	}
+	return &sandbox.Unsupported{
+		Guarantee: "services beside the agent",
+		Reason:    "--isolation " + driver.Name() + " has no way from one cloister to another",
+		Fix:       "use --isolation docker, or start the agent alone: --image IMAGE",
+	}
+}
+
 // Start starts the services, each when those that it waits for are there, and returns when
 // all run and are healthy. It prepares the agent's shim, of which it copies what services
 // have too. Whatever the error, nothing is left running.
 func (p *Plan) Start(ctx context.Context, agent *session.Shim, driver sandbox.Driver) (_ *Set, err error) {
-	if _, can := driver.(sandbox.PeerDriver); !can {
-		return nil, &sandbox.Unsupported{Guarantee: "services beside the agent",
-			Reason: driver.Name() + " gives a cloister no way to others",
-			Fix:    "use --isolation docker or native, or start the agent alone: --image IMAGE"}
+	if err := Can(driver); err != nil {
+		return nil, err
 	}
 	if !agent.Request.Network {
 		return nil, errors.New("services beside an agent need its gate, and it is to have no network")
@@ -229,7 +239,7 @@ func (s *Set) shim(r *running, agent *session.Shim, env []string, null *os.File)
 	folder := sandbox.HostPath(s.p.folder)
 	return &session.Shim{
 		Client: agent.Client, Request: request,
-		Begun: sandbox.Begin(s.driver, sandbox.Ground{User: agent.User.ID, Root: m.Root, Network: true, Peers: &peers,
+		Begun: sandbox.Begin(s.driver, sandbox.Ground{User: agent.User.ID, Root: m.Root, Network: true,
 			Stdin: null, Stdout: r.log.pipe(), Stderr: r.log.pipe()}),
 		Project: workspace.Project{Root: folder, Main: folder, Dir: folder},
 		View: workspace.Options{

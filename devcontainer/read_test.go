@@ -12,6 +12,7 @@ import (
 	"cloister/devcontainer"
 	"cloister/devcontainer/demand"
 	"cloister/devcontainer/jsonc"
+	"cloister/devcontainer/services"
 	"cloister/devcontainer/trust"
 )
 
@@ -213,6 +214,40 @@ func TestHostileFiles(t *testing.T) {
 	write(t, outside+"/Dockerfile", "FROM y\n")
 	if now, err := read(dir, ""); err != nil || now.Digest != first.Digest {
 		t.Errorf("what is outside counts: %v", err)
+	}
+}
+
+// TestComposeFilesTogether gives files of which each asks for nothing, and both for a folder of
+// this machine.
+func TestComposeFilesTogether(t *testing.T) {
+	const config = `{"dockerComposeFile":["a.yml","b.yml"],"service":"app"}`
+	for _, c := range [][3]string{
+		{"volumes: {type: tmpfs, source: ../../../../etc, target: /x}", "volumes: {type: volume, target: /x}", "must be a list"},
+		{"volumes: [\"../../../../etc\"]", "volumes: {type: volume, target: /x}", "must be a list"},
+		{"secrets: {source: a, target: x}", "secrets: {source: a}", "must be a list"},
+		{"volumes: [{type: tmpfs, source: ../../../../etc, target: /x}]", "volumes: [{type: volume, target: /x}]", ""},
+		{"secrets: [a]", "secrets: [../a]", "is no name of a file"},
+	} {
+		dir := tree(t, map[string]string{".devcontainer/devcontainer.json": config, ".devcontainer/s": "",
+			".devcontainer/a.yml": "services: {app: {" + c[0] + "}}\nsecrets: {a: {file: s}, ../a: {file: s}}\n",
+			".devcontainer/b.yml": "services: {app: {" + c[1] + "}}\n",
+		})
+		d, err := read(dir, "")
+		if c[2] != "" {
+			if err == nil || !strings.Contains(err.Error(), c[2]) {
+				t.Errorf("%q: %v, want %q", c[:2], err, c[2])
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", c[:2], err)
+			continue
+		}
+		for _, m := range d.Own().Mounts {
+			if m.Kind == services.OfVolume && m.Source != "" {
+				t.Errorf("%q: a volume of the name %q", c[:2], m.Source)
+			}
+		}
 	}
 }
 

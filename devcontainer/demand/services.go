@@ -94,6 +94,17 @@ func (j *judge) service(in ComposeInput, s jsonc.Member) {
 				o, reason, hint := j.serviceMount(in, v)
 				j.item(indexed(key, n), v, o, reason, hint)
 			}
+		case "tmpfs":
+			for n, v := range items(m.Value) {
+				target, _, _ := strings.Cut(v.Text, ":")
+				j.place(indexed(key, n), v, target)
+			}
+		case "secrets", "configs":
+			for n, v := range items(m.Value) {
+				if target, ok := v.Get("target"); ok && path.IsAbs(target.Text) || strings.Contains(target.Text, "..") {
+					j.place(indexed(key, n), v, target.Text)
+				}
+			}
 		case "build":
 			j.serviceBuild(in, key, m.Value)
 		case "network_mode", "pid", "ipc", "uts", "userns_mode", "cgroup":
@@ -172,11 +183,10 @@ var forbidden = map[string]string{
 // understood are keys that ask for nothing beyond a cloister's own.
 var understood = []string{
 	"image", "command", "entrypoint", "working_dir", "hostname", "domainname", "container_name", "healthcheck",
-	"depends_on", "init", "tty", "stdin_open", "read_only", "tmpfs", "shm_size", "ulimits", "mem_limit", "mem_reservation",
+	"depends_on", "init", "tty", "stdin_open", "read_only", "shm_size", "ulimits", "mem_limit", "mem_reservation",
 	"memswap_limit", "mem_swappiness", "cpus", "cpu_shares", "cpu_quota", "cpu_period", "cpu_count", "cpu_percent", "cpuset",
 	"pids_limit", "cap_drop", "labels", "annotations", "expose", "networks", "links", "profiles", "platform",
 	"pull_policy", "pull_refresh_after", "scale", "stop_signal", "stop_grace_period", "mac_address", "attach", "develop",
-	"secrets", "configs",
 }
 
 // namespace judges what a service would share.
@@ -213,6 +223,9 @@ func (j *judge) serviceMount(in ComposeInput, v jsonc.Value) (Outcome, string, s
 		}
 	}
 	source := f["source"]
+	if why := j.laidOver(f["target"]); why != "" && f["type"] != "bind" {
+		return Refused, why, ""
+	}
 	switch f["type"] {
 	case "volume":
 		if source != "" && !volumeName(source) {
@@ -228,6 +241,9 @@ func (j *judge) serviceMount(in ComposeInput, v jsonc.Value) (Outcome, string, s
 		if !path.IsAbs(source) {
 			source = path.Join(in.Dir, source)
 		}
+		if why := j.laidOver(f["target"]); why != "" && path.Clean(source) != path.Clean(f["target"]) {
+			return Refused, why, ""
+		}
 		o, reason, hint := j.bind(path.Clean(source), f["target"])
 		if o == Changed {
 			reason = "the agent's leads to the project; another service gets a copy of the start's"
@@ -235,6 +251,35 @@ func (j *judge) serviceMount(in ComposeInput, v jsonc.Value) (Outcome, string, s
 		return o, reason, hint
 	}
 	return Refused, fmt.Sprintf("a mount of type %q is none that a cloister has", f["type"]), ""
+}
+
+// place judges where in a service something is laid.
+func (j *judge) place(key string, v jsonc.Value, target string) {
+	if why := j.laidOver(target); why != "" {
+		j.item(key, v, Refused, why, "")
+	}
+}
+
+// ownFiles are those of a cloister in /etc, where images have their settings otherwise.
+var ownFiles = []string{"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", "/etc/group", "/etc/ssl"}
+
+// laidOver says why nothing of a service's is put at a place: unlike an agent's, its /run and
+// what its image has below /etc are its own.
+func (j *judge) laidOver(target string) string {
+	if !path.IsAbs(target) || strings.Contains(target, "$") {
+		return "its target is no absolute path"
+	}
+	target = path.Clean(target)
+	if below(target, "/run") || below(target, "/var/run") {
+		return ""
+	}
+	if below(target, "/etc") && target != "/etc" {
+		if slices.ContainsFunc(ownFiles, func(own string) bool { return below(target, own) }) {
+			return "/etc inside has files of the cloister's own"
+		}
+		return ""
+	}
+	return j.covers(target)
 }
 
 // serviceBuild judges how the image of a service is built.

@@ -391,10 +391,16 @@ func (r *reader) build(v jsonc.Value) (*Build, error) {
 }
 
 func (r *reader) mounts(s *Service, v jsonc.Value) error {
-	for _, i := range items(v) {
+	if err := r.list(v); err != nil {
+		return err
+	}
+	for _, i := range v.Items {
 		m, err := r.mount(i)
 		if err != nil {
 			return err
+		}
+		if m.Kind == OfVolume && (strings.HasPrefix(m.Source, ".") || strings.Contains(m.Source, "/")) {
+			return r.bad(i, "a volume's name is letters, digits, _, . and -")
 		}
 		if !path.IsAbs(m.Target) || path.Clean(m.Target) == "/" {
 			return r.bad(i, "a mount's target is an absolute path in the service")
@@ -402,6 +408,15 @@ func (r *reader) mounts(s *Service, v jsonc.Value) error {
 		m.Target = path.Clean(m.Target)
 		s.Mounts = slices.DeleteFunc(s.Mounts, func(o Mount) bool { return o.Target == m.Target })
 		s.Mounts = append(s.Mounts, m)
+	}
+	return nil
+}
+
+// list refuses what is no list. Two files' lists stand one after the other, each item as it
+// was judged; two mappings would come to one that was never judged.
+func (r *reader) list(v jsonc.Value) error {
+	if v.Kind != jsonc.Array && v.Kind != jsonc.Null {
+		return r.bad(v, "it is %s, and must be a list", v.Kind)
 	}
 	return nil
 }
@@ -440,7 +455,10 @@ func (r *reader) mount(v jsonc.Value) (Mount, error) {
 
 // given are secrets and configs: files of the project at a place of their own.
 func (r *reader) given(s *Service, kind string, v jsonc.Value) error {
-	for _, i := range items(v) {
+	if err := r.list(v); err != nil {
+		return err
+	}
+	for _, i := range v.Items {
 		name, target := i.Text, ""
 		if i.Kind == jsonc.Object {
 			source, _ := i.Get("source")
@@ -453,6 +471,9 @@ func (r *reader) given(s *Service, kind string, v jsonc.Value) error {
 		}
 		base := map[string]string{"secrets": "/run/secrets", "configs": "/"}[kind]
 		if target == "" {
+			if !plainName(name) || name[0] == '.' {
+				return r.bad(i, "%q is no name of a file", name)
+			}
 			target = name
 		}
 		if !path.IsAbs(target) {

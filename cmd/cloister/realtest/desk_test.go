@@ -174,6 +174,13 @@ func (d *desk) keep(name, what string) {
 	d.told.WriteString("--- " + what + "\n" + d.text(name) + "\n\n")
 }
 
+// note writes what a command printed into the documentation.
+func (d *desk) note(what, text string) {
+	if captures != "" {
+		d.told.WriteString("--- " + what + "\n" + strings.TrimRight(text, "\n") + "\n\n")
+	}
+}
+
 // publish ends one file of the documentation.
 func (d *desk) publish(name string) {
 	d.w.t.Helper()

@@ -56,8 +56,8 @@ func (m *geminiAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// setUp gives an agent its key as a person would, once.
-func (w *world) setUp(agent, key string) {
+// setUp gives an agent its key as a person would, once, and returns what was shown.
+func (w *world) setUp(agent, key string) string {
 	w.t.Helper()
 	w.configure()
 	w.ran = true
@@ -65,9 +65,11 @@ func (w *world) setUp(agent, key string) {
 	defer cancel()
 	c := exec.CommandContext(ctx, binary, "setup", agent)
 	c.Dir, c.Env, c.Stdin = w.project, w.environ(), strings.NewReader(key+"\n")
-	if out, err := c.CombinedOutput(); err != nil {
+	out, err := c.CombinedOutput()
+	if err != nil {
 		w.t.Fatalf("setup %s: %v\n%s", agent, err, out)
 	}
+	return fmt.Sprintf("$ cloister setup %s <key\n%s", agent, out)
 }
 
 // dialogs are what agents ask a new person before they begin.
@@ -185,9 +187,11 @@ func TestFirstDay(t *testing.T) {
 			w.wrongAdd()
 			w.net.handle(c.host, c.api)
 			w.opened()
-			w.setUp(c.agent, c.key)
+			shown := w.setUp(c.agent, c.key)
 			d := w.desk()
+			d.note("a key is stored, once", shown)
 			first := w.project
+			times := []string{"the first start", "the second", "in the next project", "with another guardian"}
 			for i, dir := range []string{first, first, w.repository("next"), first} {
 				if i == 2 {
 					w.project = dir
@@ -205,10 +209,13 @@ func TestFirstDay(t *testing.T) {
 				d.types(name, "clear; cloister "+c.agent)
 				d.shows(name, c.prompt)
 				d.settled(name, lasting)
+				d.keep(name, times[i]+": cloister "+c.agent)
 				d.types(name, "What is wrong?")
 				d.until(name, says, func() { d.keys(name, "Enter") })
+				d.keep(name, times[i]+": asked and answered")
 				d.ends(name)
 				stop()
+				d.keep(name, times[i]+": over")
 			}
 			w.project = first
 			words := append([]string{c.agent}, c.headless...)
@@ -217,7 +224,9 @@ func TestFirstDay(t *testing.T) {
 				if res.status != 0 || !strings.Contains(res.stdout, says) || strings.Contains(res.stderr, "background") {
 					t.Errorf("%s: status %d, %q, %q", strings.Join(words, " "), res.status, res.stdout, res.stderr)
 				}
+				d.note("without a terminal", fmt.Sprintf("$ cloister %s </dev/null\n%s", strings.Join(words, " "), res.stdout))
 			}
+			d.publish("firstday-" + c.agent)
 			for key := range c.seen(c.api) {
 				if strings.TrimPrefix(key, "Bearer ") != c.key {
 					t.Errorf("%s saw the key %q", c.host, key)

@@ -199,6 +199,9 @@ type Options struct {
 	// Changed is notified of every question that appears, and again when it ends.
 	Changed func(i Item)
 
+	// Reached reports whether a person learns of questions who watches nothing; nil for no.
+	Reached func() bool
+
 	// Awake is the clock that ends questions for good: it runs while the machine
 	// sleeps, and no one sets it. CLOCK_BOOTTIME unless said.
 	Awake func() time.Duration

@@ -127,7 +127,7 @@ func (q *Queue) watched(sessionID string) bool {
 			return true
 		}
 	}
-	return false
+	return q.o.Reached != nil && q.o.Reached()
 }
 
 // waiter is one who waits, by the identity of what it points to.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -67,9 +68,11 @@ func (r *reader) check(c *Config) {
 	r.projectPaths(c.Filesystem.Hide, "filesystem.hide")
 	r.resources(c.Resources)
 	r.hostPath(c.Audit.AnchorFile, "audit.anchor_file")
-	if argv := c.Audit.AnchorCommand; len(argv) > 0 && !filepath.IsAbs(argv[0]) {
-		r.problem(r.places[at("audit.anchor_command", 0)], "write the program's whole path",
-			"audit.anchor_command: %q is not an absolute path", argv[0])
+	r.wholePath(c.Audit.AnchorCommand, "audit.anchor_command")
+	r.wholePath(c.Notify.Command, "notify.command")
+	if u, err := url.Parse(c.Notify.Webhook); c.Notify.Webhook != "" && (err != nil || u.Host == "" ||
+		u.Scheme != "https" && (u.Scheme != "http" || u.Hostname() != "127.0.0.1")) {
+		r.problem(r.places["notify.webhook"], "an https address, or http on 127.0.0.1", "notify.webhook: not such an address")
 	}
 	if _, written := r.places["hostexec.limits.pids"]; written && c.Hostexec.Limits.PIDs < 1 {
 		r.problem(r.places["hostexec.limits.pids"], "", "hostexec.limits.pids: none at all")
@@ -330,6 +333,13 @@ func (r *reader) hostPath(p, key string) {
 		hint = "only ~/… is understood, not another person's home"
 	}
 	r.problem(r.places[key], hint, "%s: %q is not an absolute path", key, p)
+}
+
+// wholePath holds a command to a program that no PATH chooses.
+func (r *reader) wholePath(argv []string, key string) {
+	if len(argv) > 0 && !filepath.IsAbs(argv[0]) {
+		r.problem(r.places[at(key, 0)], "write the program's whole path", "%s: %q is not an absolute path", key, argv[0])
+	}
 }
 
 func (r *reader) exposed(list []string) {

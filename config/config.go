@@ -20,6 +20,7 @@ type Config struct {
 	Resources  Resources  `json:"resources" jsonschema:"What one cloister may use."`
 	Audit      Audit      `json:"audit" jsonschema:"Where cloister audit anchor stores the head of the record."`
 
+	Notify       Notify       `json:"notify" jsonschema:"Who is notified of questions besides the screens of Cloister."`
 	Devcontainer Devcontainer `json:"devcontainer" jsonschema:"What devcontainers may be made of."`
 	// Agents are by their names.
 	Agents map[string]Agent `json:"agents" jsonschema:"What agents get besides what they need, by their names."`
@@ -160,6 +161,12 @@ type Resources struct {
 	Memory Size    `json:"memory" jsonschema:"Memory, such as 8GiB."`
 	CPUs   float64 `json:"cpus" jsonschema:"Processors, such as 4 or 0.5."`
 	PIDs   int64   `json:"pids" jsonschema:"Processes and threads."`
+}
+
+// Notify says who is notified of each question, such as a chat or a phone. It answers none.
+type Notify struct {
+	Command []string `json:"command" jsonschema:"A program that gets each question, and each end of one, as a line of JSON."`
+	Webhook string   `json:"webhook" jsonschema:"An https address that gets each question as the JSON body of a POST."`
 }
 
 // Audit says where the head of the record is stored outside it.

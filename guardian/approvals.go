@@ -28,6 +28,7 @@ func (g *guardian) newQueue() *approval.Queue {
 		Decide:  g.decided,
 		Ended:   g.recordEnded,
 		Changed: g.changed,
+		Reached: g.notifier.Reached,
 	})
 }
 
@@ -35,9 +36,7 @@ func (g *guardian) newQueue() *approval.Queue {
 // appeared or ended.
 func (g *guardian) changed(i approval.Item) {
 	g.bus.Publish(api.EventApproval, shown(i))
-	if g.bell != nil {
-		g.bell.Ring(g.queue.Len(), i.Session)
-	}
+	g.notifier.Changed(g.queue.Len(), i)
 }
 
 // approvalEvent is the frame of every event about a question.

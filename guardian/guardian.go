@@ -39,6 +39,7 @@ import (
 	"cloister/guardian/events"
 	"cloister/guardian/hostcommands"
 	"cloister/guardian/instance"
+	"cloister/guardian/notify"
 	"cloister/guardian/process"
 	"cloister/guardian/sealed"
 	"cloister/guardian/sessionctx"
@@ -53,7 +54,6 @@ import (
 	"cloister/secret/vault"
 	"cloister/session"
 	"cloister/session/launch"
-	"cloister/ui/desktop"
 	"cloister/ui/web"
 )
 
@@ -159,7 +159,7 @@ type guardian struct {
 	host        *hostcommands.Service // what runs on the host for cloisters
 	authorities egress.CAs
 	seals       sealed.Key
-	bell        *desktop.Bell // nil without a session bus
+	notifier    *notify.Notifier
 	policies    *policyset.Holder
 	vault       vaultDoor
 	pins        *mcp.Pins // what tools of MCP servers may say of themselves
@@ -249,6 +249,9 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		seals:    sealed.Key{Path: filepath.Join(o.Dirs.State, "session.key")},
 		left:     make(chan struct{}, 1),
 	}
+	g.notifier = notify.New(notify.Options{
+		Bus: o.Bus, Config: g.policies.Notify, Env: o.SecretEnv, Resolver: o.resolver(), Log: g.log,
+	})
 	g.queue = g.newQueue()
 	g.pins = mcp.OpenPins(servers.PinsFile(o.Dirs), time.Now)
 	g.memory = budget.New(maxMemory, spareMemory, memoryWithin)
@@ -283,10 +286,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		return nil, errors.Join(err, registry.Close(), records.Close())
 	}
 	g.ctx, g.stop = context.WithCancelCause(ctx)
-	if o.Bus != "" {
-		g.bell = desktop.New(o.Bus, g.log)
-		g.aside.Go(func() { g.bell.Run(g.ctx) })
-	}
+	g.aside.Go(func() { g.notifier.Run(g.ctx) })
 	return g, nil
 }
 
@@ -384,6 +384,7 @@ func (g *guardian) close() error {
 		Policy:   g.policies.Current().Snapshot().Digest(),
 	})
 	g.log.Info("the guardian ends", "cause", cause)
+	g.stop(nil) // one that could not serve has not ended what runs beside it
 	g.aside.Wait()
 	return errors.Join(err, g.sessions.Close(), g.records.Close())
 }

@@ -31,6 +31,14 @@ func (p *Holder) Current() *Set {
 	return p.now
 }
 
+// Notify is what the configuration in force says of who is notified of questions.
+func (p *Holder) Notify() config.Notify {
+	if c := p.Current().Config(); c != nil {
+		return c.Notify
+	}
+	return config.Notify{} // at the guardian's start
+}
+
 func (p *Holder) Failure() string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -156,7 +156,8 @@ func (w *Words) meet(text string) {
 		}
 		return " "
 	})
-	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("'\"`,;()[]<>", r) }) {
+	apart := func(r rune) bool { return r <= ' ' || strings.ContainsRune("'\"`,;()[]<>", r) }
+	for _, word := range strings.FieldsFunc(text, apart) {
 		if p, ok := w.named(strings.TrimRight(word, ":.")); ok {
 			w.wait(p)
 		}

@@ -416,7 +416,9 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 	if err != nil {
 		return ground{}, err
 	}
-	begun := sandbox.Begin(driver, sandbox.Ground{User: user.ID, Root: root, Network: !f.NoNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	begun := sandbox.Begin(driver, sandbox.Ground{
+		User: user.ID, Root: root, Network: !f.NoNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
+	})
 	return ground{driver, root, path, begun}, nil
 }
 
@@ -531,7 +533,9 @@ func javaStore() string {
 }
 
 // passed are the signals that a wrapped command gets instead of this process.
-var passed = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
+var passed = []os.Signal{
+	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+}
 
 // hear begins to hear the signals that are passed on, until the process ends. It
 // works beside its caller, since the runtime hands each from thread to thread,

@@ -184,7 +184,8 @@ var forbidden = map[string]string{
 var understood = []string{
 	"image", "command", "entrypoint", "working_dir", "hostname", "domainname", "container_name", "healthcheck",
 	"depends_on", "init", "tty", "stdin_open", "read_only", "shm_size", "ulimits", "mem_limit", "mem_reservation",
-	"memswap_limit", "mem_swappiness", "cpus", "cpu_shares", "cpu_quota", "cpu_period", "cpu_count", "cpu_percent", "cpuset",
+	"memswap_limit", "mem_swappiness", "cpus", "cpu_shares", "cpu_quota", "cpu_period",
+	"cpu_count", "cpu_percent", "cpuset",
 	"pids_limit", "cap_drop", "labels", "annotations", "expose", "networks", "links", "profiles", "platform",
 	"pull_policy", "pull_refresh_after", "scale", "stop_signal", "stop_grace_period", "mac_address", "attach", "develop",
 }
@@ -362,7 +363,9 @@ func (j *judge) ungiven(text string) bool {
 // this machine's.
 func (j *judge) serviceEnvironment(key string, v jsonc.Value) {
 	one := func(name string, v jsonc.Value, set bool, text string) {
-		if !set || j.ungiven(text) {
+		if why := j.reserved(name); why != "" {
+			j.item(key+"."+name, v, Refused, why, "")
+		} else if !set || j.ungiven(text) {
 			j.item(key+"."+name, v, Refused, byName, "give it: -e "+name)
 		}
 	}

@@ -77,6 +77,7 @@ func TestServicesAskForPowers(t *testing.T) {
 		"environment: [TOKEN]":                                               "environment.TOKEN",
 		"environment: {TOKEN: }":                                             "environment.TOKEN",
 		"environment: {TOKEN: \"${TOKEN}\"}":                                 "environment.TOKEN",
+		"environment: [HTTP_PROXY=http://x]":                                 "environment.HTTP_PROXY",
 		"build: /etc":                                                        "build",
 		"build: https://x.example.com/a.git":                                 "build",
 		"build: {context: ../..}":                                            "build.context",

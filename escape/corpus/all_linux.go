@@ -13,7 +13,7 @@ func All() []escape.Case {
 		se01(), se02(), se03(), se04(), se05(), se06(), se08(), se10(), se10a(), se11(), se12(), se15(), se20(), se20a(), se21(), se21a(), se22(), se22a(), se22b(), se23(),
 		ui01(), ui02(), ui03(), ui05(), ui06(), ui07(), ui08(),
 		lg01(), lg02(), lg03(), lg04(), lg05(), lg20(), lg21(),
-		sc01(), sc02(), sc02a(), sc02b(), sc03(), sc03a(), sc05(), sc07(), sc08(), sc09(),
+		sc01(), sc02(), sc02a(), sc02b(), sc02c(), sc03(), sc03a(), sc05(), sc07(), sc08(), sc09(),
 		bk01(), bk02(), bk12(), bk14(), bk14a(),
 		po01(), po02(), po03(), po05(), po05a(), po07(), po10(), po10a(), po11(), po12(), po20(),
 		af14a(), af16(), af16a(), af16b(), af16c(), af17(), af17a(), af18(),

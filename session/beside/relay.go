@@ -17,7 +17,7 @@ import (
 
 // mostConnections bounds what one cloister holds open to those beside it; a further
 // connection waits.
-const mostConnections = 512
+const mostConnections = 256
 
 // boxes are those that run, by their numbers.
 type boxes struct {

@@ -1,0 +1,195 @@
+package corpus
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"cloister/escape"
+)
+
+// serviceLook is what a hostile service finds of the host, of the agent and of others. The
+// first word is where a server of this machine listens.
+const serviceLook = `import os, socket, sys, glob
+def there(*names): return " ".join(n for n in names if os.path.exists(n))
+def said(host, port, ask=b"GET / HTTP/1.1\r\nHost: canary\r\nConnection: close\r\n\r\n"):
+    try:
+        s = socket.create_connection((host, port), timeout=10)
+        s.sendall(ask)
+        return s.recv(200).decode().split("\r\n")[0]
+    except OSError as e:
+        return "error " + str(e)
+status = open("/proc/self/status").read()
+print("caps", [l for l in status.splitlines() if l.startswith(("CapEff", "NoNewPrivs", "Seccomp:"))])
+print("host", there("/hostroot", "/var/run/docker.sock", "/run/docker.sock", "/dev/kvm", "/proc/1/root/hostroot"))
+print("project", there(sys.argv[2], sys.argv[2] + "/secret"))
+print("home", there(os.path.expanduser("~/of-the-agent")))
+print("token", os.environ.get("TOKEN"), os.environ.get("HTTP_PROXY"))
+print("net", sorted(n for _, n in socket.if_nameindex()))
+print("canary", said("127.0.0.1", int(sys.argv[1])), "/", said("canary.test", int(sys.argv[1])))
+print("near", [n for n in range(1, 30) if said("203.0.113.%d" % n, 7000, b"") == "other"])
+print("named", said("db", 7000, b""), said("other", 7000, b""))
+open("/data/marker", "a").write("marked\n")
+print("marks", len(open("/data/marker").read().split()))
+for name in glob.glob("/data/of-the-other"): print("poisoned", name)
+print("friend", said("friend", 7000, b""))
+`
+
+// serviceServer answers each connection with a word.
+const serviceServer = `import socket, sys
+s = socket.create_server(("0.0.0.0", 7000))
+open("/data/of-the-other", "w").close()
+while True:
+    try:
+        c, _ = s.accept()
+        c.sendall(sys.argv[1].encode())
+        c.close()
+    except OSError:
+        pass
+`
+
+// services is a compose file whose service asks for all there is, beside one that only serves.
+const services = `services:
+  app: {image: cloister-base, networks: [front], depends_on: {evil: {condition: service_completed_successfully}}}
+  friend:
+    image: cloister-base
+    command: [python3, /x/serve.py, friend]
+    volumes: ["./serve.py:/x/serve.py:ro", "own:/data"]
+    networks: [front]
+    healthcheck: {test: [CMD, python3, -c, "import socket; socket.create_connection((\"127.0.0.1\", 7000))"], interval: 1s, retries: 100}
+  evil:
+    image: cloister-base
+    depends_on: {friend: {condition: service_healthy}}
+    command: [python3, -u, /x/look.py, "PORT", "PROJECT"]
+    privileged: true
+    network_mode: host
+    pid: host
+    ipc: host
+    cap_add: [ALL]
+    security_opt: ["seccomp:unconfined"]
+    devices: [/dev/kvm]
+    dns: 8.8.8.8
+    extra_hosts: ["canary:127.0.0.1"]
+    environment: {TOKEN: , HTTP_PROXY: "http://127.0.0.1:PORT"}
+    networks: {front: {aliases: [canary.test, localhost, 127]}}
+    volumes: ["/:/hostroot", "/var/run/docker.sock:/var/run/docker.sock", "../..:/up", "./look.py:/x/look.py:ro", "data:/data"]
+volumes: {data: {name: data, external: true, driver: local, driver_opts: {type: none, o: bind, device: /}}, own: }
+networks: {front: {driver: host}}
+`
+
+const otherServices = `services:
+  app: {image: cloister-base, depends_on: [db]}
+  db:
+    image: cloister-base
+    command: [python3, /x/serve.py, other]
+    volumes: ["./serve.py:/x/serve.py:ro", "data:/data"]
+volumes: {data: }
+`
+
+func sc02c() escape.Case {
+	return escape.Case{
+		ID: "SC-02c", Class: "services of a devcontainer",
+		Attack: "a compose file whose service asks for the host's network, processes, root, engine and devices, privileges, a server of this machine by address, name, alias, proxy and extra host, another project's service beside it and its volume by name: it has what any cloister has, and each demand is named by its line",
+		Source: "compose-spec; docs/decisions/0068", Layers: []string{"launcher"},
+		Host: hosted("  auto_approve:\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
+			var asked atomic.Int64
+			canary := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+			defer canary.Close()
+			port := canary.URL[strings.LastIndexByte(canary.URL, ':')+1:]
+			other := filepath.Join(filepath.Dir(r.project), "other")
+			texts := map[string]string{
+				r.project + "/secret":                           "of the agent",
+				r.project + "/.devcontainer/docker-compose.yml": strings.NewReplacer("PORT", port, "PROJECT", r.project).Replace(services),
+				r.project + "/.devcontainer/look.py":            serviceLook,
+				other + "/.devcontainer/docker-compose.yml":     otherServices,
+			}
+			for _, dir := range []string{r.project, other} {
+				texts[dir+"/.devcontainer/devcontainer.json"] = `{"dockerComposeFile":"docker-compose.yml","service":"app"}`
+				texts[dir+"/.devcontainer/serve.py"] = serviceServer
+			}
+			for name, text := range texts {
+				if err := r.w.Write(name, text); err != nil {
+					return noHost("write "+name, err)
+				}
+			}
+			agreed, agreedOther := r.cloister("devcontainer", "trust", "-C", r.project), r.cloister("devcontainer", "trust", "-C", other)
+			out := []escape.Finding{found("each demand is named by its line", agreed.Status == 0 && agreedOther.Status == 0 && len(unnamed(agreed.Stdout)) == 0,
+				"not named: %q in %s%s", unnamed(agreed.Stdout), agreed.Stdout, agreed.Stderr)}
+			if r.w.Kind.Isolation != "docker" {
+				res := r.cloister("run", "-C", r.project, "--devcontainer", "--", "touch", "sc02c-ran")
+				return append(out, found("a level without a way between cloisters starts none", res.Status == 125 && !r.has("sc02c-ran") && asked.Load() == 0 &&
+					strings.Contains(res.Stderr, "services beside the agent"), "%d %s", res.Status, res.Stderr))
+			}
+			return append(out, r.services(other, &asked)...)
+		}),
+	}
+}
+
+// unnamed are the demands that a list of refusals lacks.
+func unnamed(list string) []string {
+	var out []string
+	for _, key := range []string{"privileged", "network_mode", "pid", "ipc", "cap_add[0]", "security_opt[0]", "devices[0]", "dns", "extra_hosts[0]",
+		"environment.TOKEN", "environment.HTTP_PROXY", "volumes[0]", "volumes[1]", "volumes[2]"} {
+		if !strings.Contains(list, " services.evil."+key+" ") {
+			out = append(out, key)
+		}
+	}
+	for _, key := range []string{"volumes.data.external", "volumes.data.driver_opts", "networks.front.driver"} {
+		if !strings.Contains(list, " "+key+" ") {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// services starts both projects beside each other, twice, and reads what the hostile service
+// found.
+func (r *ruled) services(other string, asked *atomic.Int64) []escape.Finding {
+	ready, over := filepath.Join(other, "ready"), filepath.Join(other, "over")
+	waits := `python3 -c 'import socket; print(socket.create_connection(("db", 7000), 20).recv(9).decode())' >ready; while [ ! -e over ]; do sleep 0.1; done`
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.cloister("run", "-C", other, "--devcontainer", "--", "sh", "-c", waits)
+	}()
+	defer func() {
+		_ = os.WriteFile(over, nil, 0o600) // what ends it otherwise is the test's end
+		<-done
+	}()
+	held := r.w.Until(patient, func() bool { text, _ := os.ReadFile(ready); return len(text) > 0 })
+	word, _ := os.ReadFile(ready)
+	asks := `mkdir -p ~; : >~/of-the-agent; python3 -c 'import socket; print(socket.create_connection(("friend", 7000), 20).recv(9).decode())'`
+	first := r.cloister("run", "-C", r.project, "--devcontainer", "--", "sh", "-c", asks)
+	second := r.cloister("run", "-C", r.project, "--devcontainer", "--", "true")
+	logs, _ := filepath.Glob(filepath.Join(r.base, "state", "cloister", "logs", "*-evil-*.log"))
+	text := ""
+	for _, name := range logs {
+		one, _ := os.ReadFile(name)
+		text += string(one)
+	}
+	line := func(name string) string {
+		for l := range strings.Lines(text) {
+			if rest, ok := strings.CutPrefix(l, name+" "); ok {
+				return strings.TrimSpace(rest)
+			}
+		}
+		return "(nothing)"
+	}
+	return []escape.Finding{
+		found("both start", first.Status == 0 && second.Status == 0, "%d %s%s, %d %s", first.Status, first.Stdout, first.Stderr, second.Status, second.Stderr),
+		found("it has no capability, no new privileges, a filter", strings.Contains(line("caps"), "CapEff:\\t0000000000000000") &&
+			strings.Contains(line("caps"), "NoNewPrivs:\\t1") && strings.Contains(line("caps"), "Seccomp:\\t2"), "%s", text),
+		found("it sees nothing of the host, of the project and of the agent's home", line("host") == "" && line("project") == "" && line("home") == "", "%s", text),
+		found("it has no variable of the host's", line("token") == "None None", "%s", text),
+		found("it has a network of its own", line("net") == "['lo']", "%s", text),
+		found("it reaches no server of this machine", asked.Load() == 0, "asked %d times: %s", asked.Load(), text),
+		found("it reaches no other project's service", line("near") == "[]" && !strings.Contains(line("named"), "other"), "%s", text),
+		found("it has no other project's volume", !strings.Contains(text, "poisoned") && !exists(filepath.Join(r.base, "sc02c")), "%s", text),
+		found("control: its own volume is kept", line("marks") == "2", "%s", text),
+		found("control: it reaches the service beside it, and so does the agent", line("friend") == "friend" && strings.Contains(first.Stdout, "friend"), "%s%s", text, first.Stdout),
+		found("control: the other project's service is there, for its own agent", held && strings.TrimSpace(string(word)) == "other", "%q", word),
+	}
+}

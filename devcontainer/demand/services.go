@@ -92,6 +92,9 @@ func (j *judge) service(in ComposeInput, s jsonc.Member) {
 		case "volumes":
 			for n, v := range items(m.Value) {
 				o, reason, hint := j.serviceMount(in, v)
+				if outer := outerMount(items(m.Value), v); o != Refused && outer != "" {
+					o, reason, hint = Refused, "it is within the mount at "+outer+", whose content could lead it elsewhere", ""
+				}
 				j.item(indexed(key, n), v, o, reason, hint)
 			}
 		case "tmpfs":
@@ -206,8 +209,20 @@ func (j *judge) namespace(key string, m jsonc.Member) {
 	}
 }
 
-// serviceMount judges a mount in compose's short or long form.
-func (j *judge) serviceMount(in ComposeInput, v jsonc.Value) (Outcome, string, string) {
+// outerMount is the target of another mount that one lies within; empty for none. A folder in
+// memory is empty at each start, and leads nowhere.
+func outerMount(list []jsonc.Value, v jsonc.Value) string {
+	target := path.Clean(mountWords(v)["target"])
+	for _, o := range list {
+		if f := mountWords(o); f["type"] != "tmpfs" && path.Clean(f["target"]) != target && below(target, f["target"]) {
+			return path.Clean(f["target"])
+		}
+	}
+	return ""
+}
+
+// mountWords are those of a mount in compose's short or long form.
+func mountWords(v jsonc.Value) map[string]string {
 	f := map[string]string{}
 	if v.Kind == jsonc.Object {
 		for _, m := range v.Members {
@@ -223,6 +238,12 @@ func (j *judge) serviceMount(in ComposeInput, v jsonc.Value) (Outcome, string, s
 			f["type"] = "bind"
 		}
 	}
+	return f
+}
+
+// serviceMount judges one mount.
+func (j *judge) serviceMount(in ComposeInput, v jsonc.Value) (Outcome, string, string) {
+	f := mountWords(v)
 	source := f["source"]
 	if why := j.laidOver(f["target"]); why != "" && f["type"] != "bind" {
 		return Refused, why, ""

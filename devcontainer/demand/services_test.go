@@ -61,6 +61,7 @@ func TestServicesAskForPowers(t *testing.T) {
 		"volumes: [\"data:${T:-/proc}\"]":                                    "volumes[0]",
 		"volumes: [\"./x:/etc/resolv.conf:ro\"]":                             "volumes[0]",
 		"volumes: [{type: tmpfs, target: /dev/shm}]":                         "volumes[0]",
+		"volumes: [\"..:/work\", \"modules:/work/modules/\"]":                "volumes[1]",
 		"tmpfs: /proc/self":                                                  "tmpfs[0]",
 		"tmpfs: [/data, ../..]":                                              "tmpfs[1]",
 		"secrets: [{source: s, target: ../../etc/hosts}]":                    "secrets[0]",

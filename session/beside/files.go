@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,11 +97,31 @@ func (p *Plan) clear(m *member) error {
 	return nil
 }
 
-// places are what a member sees besides its image: its private home is the one at home.
-func (p *Plan) places(m *member) ([]sandbox.Bind, error) {
+// places are what a member sees besides its image: its private home is the one at home. Nothing
+// of them is laid over the kept places.
+func (p *Plan) places(m *member, keep ...string) ([]sandbox.Bind, error) {
+	list := slices.Clone(m.Mounts)
+	if m != p.agent {
+		more := []services.Mount{{Kind: services.OfTmpfs, Target: "/run"}}
+		if m.Image.Run != nil {
+			for _, target := range m.Image.Run.Volumes {
+				more = append(more, services.Mount{Kind: services.OfVolume, Target: path.Clean("/" + target)})
+			}
+		}
+		for _, mount := range more {
+			if mount.Target != "/" && !slices.ContainsFunc(list, func(o services.Mount) bool {
+				return within(mount.Target, o.Target)
+			}) {
+				list = append(list, mount)
+			}
+		}
+	}
+	landed, err := m.lands(list, keep...)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", m.Name, err)
+	}
 	binds := []sandbox.Bind{}
-	at := map[string]bool{}
-	for _, mount := range m.Mounts {
+	for i, mount := range list {
 		if m == p.agent && mount.Kind == services.OfProject {
 			continue // it has the project itself
 		}
@@ -108,27 +129,7 @@ func (p *Plan) places(m *member) ([]sandbox.Bind, error) {
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %s: %w", m.Name, mount.Target, err)
 		}
-		at[mount.Target] = true
-		binds = append(binds, b)
-	}
-	if m == p.agent {
-		return binds, nil
-	}
-	more := []services.Mount{}
-	if m.Image.Run != nil {
-		for _, target := range m.Image.Run.Volumes {
-			more = append(more, services.Mount{Kind: services.OfVolume, Target: path.Clean(target)})
-		}
-	}
-	for _, mount := range append(more, services.Mount{Kind: services.OfTmpfs, Target: "/run"}) {
-		if at[mount.Target] || !path.IsAbs(mount.Target) || mount.Target == "/" {
-			continue
-		}
-		at[mount.Target] = true
-		b, err := p.place(m, mount)
-		if err != nil {
-			return nil, fmt.Errorf("start %s: %s: %w", m.Name, mount.Target, err)
-		}
+		b.Target = sandbox.GuestPath(landed[i].Target)
 		binds = append(binds, b)
 	}
 	return binds, nil

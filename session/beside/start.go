@@ -1,6 +1,7 @@
 package beside
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,7 +179,7 @@ func (s *Set) begin(ctx context.Context, m *member, agent *session.Shim) (*runni
 	fail := func(err error) (*running, error) {
 		return nil, &Failure{Service: m.Service, Session: m.session, Why: "does not start", Err: err}
 	}
-	binds, err := s.p.places(m)
+	binds, err := s.p.places(m, cmp.Or(string(agent.View.Home), "/home/agent"))
 	if err != nil {
 		return fail(err)
 	}
@@ -288,7 +289,8 @@ func (p *Plan) environment(m *member) ([]string, error) {
 
 // dress gives the agent's shim its part: the way to the services, and its volumes.
 func (s *Set) dress(agent *session.Shim) error {
-	binds, err := s.p.places(s.p.agent)
+	s.p.agent.Root = agent.Root
+	binds, err := s.p.places(s.p.agent, cmp.Or(string(agent.View.Home), "/home/agent"), string(agent.Project.Root))
 	if err != nil {
 		return err
 	}

@@ -106,3 +106,73 @@ func checkCommand(t *testing.T, name string, words []string) {
 		}
 	}
 }
+
+// TestFeature runs the installation of the devcontainer feature from a release in a
+// folder: what has another sum is not installed.
+func TestFeature(t *testing.T) {
+	top := filepath.Join("..", "..", "share", "devcontainer")
+	text, err := os.ReadFile(filepath.Join(top, "devcontainer-feature.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var feature struct {
+		ID, Version, Name, PostCreateCommand string
+		Options                              map[string]struct{ Type, Default string }
+	}
+	if err := json.Unmarshal(text, &feature); err != nil || feature.ID != "cloister" || feature.Version == "" {
+		t.Fatalf("%+v, %v", feature, err)
+	}
+	checkScript(t, "the feature", feature.PostCreateCommand)
+	script, err := os.ReadFile(filepath.Join(top, "install.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkScript(t, "the feature", string(script))
+	for name := range feature.Options {
+		if !strings.Contains(string(script), "${"+strings.ToUpper(name)+":-") {
+			t.Errorf("install.sh does not read the option %s", name)
+		}
+	}
+	release := t.TempDir()
+	sh := func(script string, env ...string) (string, error) {
+		c := exec.CommandContext(t.Context(), "sh", "-euc", script)
+		c.Dir, c.Env = release, append([]string{"PATH=/usr/bin:/bin", "HOME=" + release}, env...)
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	installer, err := filepath.Abs("../../script/install")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := sh(`arch=$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/') name=cloister_1.0.0_linux_$arch
+		mkdir -p "$name/man" "$name/completions" && echo 'echo cloister 1.0.0' >"$name/cloister" && sed -i '1i #!/bin/sh' "$name/cloister"
+		touch "$name/man/a.gz" "$name/completions/cloister.bash" "$name/completions/_cloister" "$name/completions/cloister.fish"
+		tar -czf "$name.tar.gz" "$name" && rm -r "$name" && cp "$INSTALLER" install.sh && sha256sum -- *.gz install.sh >SHA256SUMS`, "INSTALLER="+installer); err != nil {
+		t.Fatal(out)
+	}
+	install, err := filepath.Abs(filepath.Join(top, "install.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(prefix string) (string, error) {
+		return sh(`sh "$FEATURE"`, "FEATURE="+install, "RELEASE="+release, "PREFIX="+filepath.Join(release, prefix))
+	}
+	if out, err := run("good"); err != nil || !strings.Contains(out, "cloister 1.0.0") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := sh(`sh "$FEATURE"`, "FEATURE="+install); err == nil || !strings.Contains(out, "names no release") {
+		t.Errorf("without a release: %v: %s", err, out)
+	}
+	for _, spoilt := range []string{"install.sh", "*.tar.gz"} {
+		if out, err := sh(`for f in ` + spoilt + `; do cp "$f" keep && echo x >>"$f"; done`); err != nil {
+			t.Fatal(out)
+		}
+		out, err := run("bad")
+		if _, there := os.Stat(filepath.Join(release, "bad", "bin", "cloister")); err == nil || there == nil || !strings.Contains(out, "nothing was installed") {
+			t.Errorf("%s was changed: %v: %s", spoilt, err, out)
+		}
+		if out, err := sh(`for f in ` + spoilt + `; do mv keep "$f"; done`); err != nil {
+			t.Fatal(out)
+		}
+	}
+}

@@ -16,11 +16,11 @@ import (
 // needs are the programs that tests call and Debian may not have, with their packages.
 var needs = strings.Fields(`gh:gh vim:vim htop:htop git:git curl:curl node:nodejs npm:npm python3:python3 tmux:tmux
 	gcc:gcc bwrap:bubblewrap hyperfine:hyperfine ssh:openssh-client sshd:openssh-server ip:iproute2 ps:procps
-	chromium:chromium dbus-daemon:dbus setpriv:util-linux script:bsdutils useradd:passwd pip3:python3-pip`)
+	chromium:chromium dbus-daemon:dbus setpriv:util-linux script:bsdutils useradd:passwd pip3:python3-pip zsh:zsh fish:fish`)
 
 // claimed is what tests may rely on here: a test that misses one of these fails.
 const claimed = "gh vim htop chromium axe userns dbus git node npm go python3 tmux gcc curl bwrap ssh sshd " +
-	"claude opencode codex yarn mcp aws pip websockets"
+	"claude opencode codex yarn mcp aws pip websockets zsh fish"
 
 // A machine is what the checks install and make on it.
 type machine struct {

@@ -36,6 +36,8 @@ const noteControls = `(() => {
 		if (e.closest('.problems')) return page + ': problem';
 		if (e.closest('.choices')) return page + ': completion';
 		if (page === 'policy' && e.closest('.head .group')) return page + ': a file';
+		if (e.closest('.hosts')) return page + (e.matches('summary') ? ': by host' : ': of a host');
+		if (page === 'secrets' && e.closest('.bound')) return page + ': to a place';
 		if (page === 'policy' && e.closest('.rule')) return page + ': a rule\'s line';
 		if (page === 'policy' && e.closest('summary')) return page + ': a source' + (e.matches('a') ? ', edit' : '');
 		if (/config.yaml|\.cedar/.test(e.textContent) && e.matches('a')) return page + ': to a file';
@@ -115,8 +117,10 @@ var makers = regexp.MustCompile("(?:^|[^.\\w])(h\\(['`](?:button|a|select|input|
 // pressedElsewhere are controls that need more than these tests have, with the test
 // that presses them.
 var pressedElsewhere = map[string]string{
-	"/events.js older":     "TestTenThousandEvents",
-	"/pages/tools.js none": "TestEveryPage, where no server is declared",
+	"/events.js older":        "TestTenThousandEvents",
+	"/pages/now.js older":     "TestMany",
+	"/pages/policy.js effect": "TestMany",
+	"/pages/tools.js none":    "TestEveryPage, where no server is declared",
 }
 
 // scripts are the texts of scripts of the window, by their addresses.

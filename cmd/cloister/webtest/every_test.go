@@ -124,6 +124,12 @@ func TestEveryPage(t *testing.T) {
 		if out := w.begin("run", "--", "curl", "-s", "http://up.example/")(); strings.Contains(out, "hello") {
 			t.Errorf("the rule is not in force: %s", out)
 		}
+		// By host, with what was refused.
+		tb.Click(`.hosts summary`)
+		tb.Click(`.hosts summary`)
+		tb.Wait(`[...document.querySelectorAll('.hosts tbody tr')].some((r) => r.textContent.includes('no.example') && r.querySelector('.deny'))`)
+		eval[bool](tb, `[...document.querySelectorAll('.hosts button')].find((b) => b.textContent === 'up.example').click(), true`)
+		tb.Wait(`document.querySelector('input[type=search]').value === 'up.example' && document.querySelectorAll('.row').length > 0 && [...document.querySelectorAll('.row')].every((r) => r.textContent.includes('up.example'))`)
 		// Filters, search, keys.
 		tb.Put(`input[type=search]`, "no.example")
 		tb.Wait(`document.querySelectorAll('.row').length > 0 && [...document.querySelectorAll('.row')].every((r) => r.textContent.includes('no.example'))`)

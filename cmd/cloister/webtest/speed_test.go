@@ -49,7 +49,7 @@ func TestTenThousandEvents(t *testing.T) {
 	tb.open(w)
 	tb.goTo("t", "traffic")
 	tb.Wait(`document.querySelectorAll('.row').length > 10`)
-	tb.Click(`main button:not([hidden])`)
+	tb.Click(`main p button:not([hidden])`)
 	tb.Wait(`document.querySelector('.row').getAttribute('aria-setsize') === '1500'`)
 	// Older ones come as a person scrolls down.
 	tb.Wait(`(() => { const box = document.querySelector('.virtual'); box.scrollTop = box.scrollHeight; return Number(box.querySelector('.row').getAttribute('aria-setsize')) >= 10000; })()`)

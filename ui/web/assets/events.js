@@ -5,6 +5,7 @@ import { get, query } from './api.js';
 import { on, state } from './live.js';
 import { virtual } from './list.js';
 import { toast } from './above.js';
+import { onceAsked, typesOf } from './hosts.js';
 
 const w = t.traffic;
 const spans = { '10m': 600e3, '1h': 3600e3, '24h': 86400e3, '7d': 7 * 86400e3 };
@@ -12,8 +13,6 @@ const spans = { '10m': 600e3, '1h': 3600e3, '24h': 86400e3, '7d': 7 * 86400e3 };
 // whatOf is an event in a few words; where its kind says little, with what was done.
 const acts = new Set(['mcp.call', 'policy.load', 'secret.use']);
 export const whatOf = (e) => e.kind === 'secret.use' && e.host ? `${e.resource} → ${at(e)}` : acts.has(e.kind) && e.action ? `${e.action} ${e.resource || ''}`.trim() : at(e);
-// asked is the type that a name was asked for: a program asks for several.
-const asked = (e) => e.kind === 'net.dns' ? (/(?:^|; )([A-Z]+[0-9]*)$/.exec(e.reason || '') || [])[1] : '';
 const at = (e) => e.method ? `${e.method} ${e.host}${e.port && e.port !== 80 && e.port !== 443 ? ':' + e.port : ''}${e.path || ''}` : e.resource || e.host || e.action || '';
 
 // aside is what one event has to say, beside the list; until one is chosen the list
@@ -43,14 +42,14 @@ export const ruled = (e, ...more) => [e.reason ? h('p', folded(e.reason)) : '',
   e.rule ? h('p', h('span.soft', `${w.rule}: `), h('span.mono', { title: e.rule }, e.rule.replace(/\(\/.*\/([^/]+:\d+(?::\d+)?)\)$/, '($1)')), ...more) : ''];
 
 // events makes filters and list; kinds are those that are shown without a filter.
-export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
+export const events = ({ words, kinds, kindWords, name, onpick, columns, onlist = () => {} }) => {
   const f = { kind: words.get('kind') || '', verdict: words.get('verdict') || '', session: words.get('session') || '', text: words.get('text') || '', range: words.get('range') || 'live' };
   let next = 0, more = false, loading = false, turn = 0, newest = 0;
 
   const row = (e) => {
     const el = h('div.event',
       time(e.time), h('span.wide', e.session || ''), verdict(e.verdict) || h('span.soft', e.action || ''),
-      h('span.mono', { title: whatOf(e) }, whatOf(e), ends.has(e.action) ? h('span.soft', ` ${w.ends[e.action]}`) : '', asked(e) ? h('span.soft', ` ${asked(e)}`) : ''), h('span.soft.wide.kind', e.kind),
+      h('span.mono', { title: whatOf(e) }, whatOf(e), ends.has(e.action) ? h('span.soft', ` ${w.ends[e.action]}`) : '', typesOf(e) ? h('span.soft', ` ${typesOf(e)}`) : ''), h('span.soft.wide.kind', e.kind),
       h('span.num.wide', (e.bytes_up || 0) + (e.bytes_down || 0) > 0 ? bytes((e.bytes_up || 0) + (e.bytes_down || 0)) : e.status || ''));
     return el;
   };
@@ -67,6 +66,7 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
   const tell = () => {
     count.textContent = w.shown(list.items.length, more);
     older.hidden = !more || list.items.length >= 10000;
+    onlist(list.items);
   };
   const load = async (further) => {
     if (further && loading) return;
@@ -76,8 +76,8 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
       const r = await get(query('/v1/audit', params(further ? next : '')));
       if (mine !== turn) return;
       [next, more] = [r.next, r.more];
-      if (further) list.more(r.records);
-      else { list.set(r.records); newest = r.records.length ? r.records[0].seq : 0; }
+      if (further) list.more(onceAsked(r.records));
+      else { list.set(onceAsked(r.records)); newest = r.records.length ? r.records[0].seq : 0; }
       list.say(f.kind || f.verdict || f.session || f.text || spans[f.range] ? w.empty : t.nothing);
       if (r.bad) toast(w.bad(r.bad));
       tell();
@@ -91,7 +91,7 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
     const good = fresh.filter((e) => e.seq > newest && fits(e));
     if (!good.length) return;
     newest = good[good.length - 1].seq;
-    list.put(good.reverse());
+    list.put(onceAsked(good.reverse()));
     tell();
   };
 
@@ -101,13 +101,13 @@ export const events = ({ words, kinds, kindWords, name, onpick, columns }) => {
   const sessions = () => [['', w.sessions], ...[...new Set([...state.sessions.values()].map((s) => s.name).concat(f.session ? [f.session] : []))].sort().map((n) => [n, n])];
   const bySession = select(sessions(), f.session, change('session'), w.session);
   const again = () => { if (document.activeElement !== bySession) bySession.replaceChildren(...sessions().map(([v, text]) => h('option', { value: v, selected: v === f.session }, text))); };
+  const search = h('input', { type: 'search', value: f.text, placeholder: w.search, 'aria-label': w.search, oninput: (e) => change('text')(e.target.value) });
   const bar = [
-    h('input', { type: 'search', value: f.text, placeholder: w.search, 'aria-label': w.search, oninput: (e) => change('text')(e.target.value) }),
-    bySession, kindWords.length > 1 ? select(kindWords, f.kind, change('kind'), w.kind) : '', select(w.verdicts, f.verdict, change('verdict'), w.verdict), select(w.ranges, f.range, change('range'), w.range),
+    search, bySession, kindWords.length > 1 ? select(kindWords, f.kind, change('kind'), w.kind) : '', select(w.verdicts, f.verdict, change('verdict'), w.verdict), select(w.ranges, f.range, change('range'), w.range),
   ];
   const off = [on('audit', live), on('reset', () => load()), on('change', again)];
   load();
-  return { bar, list, count, older, params, leave: () => { off.forEach((g) => g()); clearTimeout(due); } };
+  return { bar, list, count, older, params, find: (text) => { search.value = text; change('text')(text); }, leave: () => { off.forEach((g) => g()); clearTimeout(due); } };
 };
 
 // facts are everything that a record says: first what people ask for, then, folded,

@@ -28,7 +28,7 @@ export const t = {
     startSame: 'Start again', started: (n) => `Started ${n}.`, starting: 'Starting…', noProjects: 'Projects appear here once a cloister ran in them.',
     stop: 'Stop', stopAsk: (n) => `Stop ${n}? Its command ends; files stay.`, stopped: (n) => `Stopped ${n}.`, terminal: 'Terminal', traffic: 'Traffic',
     running: 'Running', ended: 'Ended', name: 'Name', state: 'State', doing: 'Doing', spark: 'Traffic, 10 min', asks: 'Asks', age: 'Since', actions: 'Actions',
-    idle: 'quiet', sparkName: (n) => `${n} events in the last ten minutes`, allowed: 'allowed', denied: 'denied', exit: (n) => `exit ${n}`,
+    idle: 'quiet', sparkName: (n) => `${n} events in the last ten minutes`, allowed: 'allowed', denied: 'denied', exit: (n) => `exit ${n}`, moreEnded: (n) => `Older (${n} more)`,
     noTerminal: 'cloister run has the terminal that it was typed in',
   },
   asks: {
@@ -54,6 +54,7 @@ export const t = {
     shown: (n, more) => `${n} events${more ? ', and older ones' : ''}`, new: 'follow', paused: 'paused while you read',
     rule: 'rule that decided', showRule: 'Show the rule', draft: 'Draft a rule:', drafts: { allow: 'Draft: allow it', ask: 'Draft: ask for it', deny: 'Draft: deny it' },
     draftTitle: (e, host) => `Rule: ${e} ${host}`, draftNow: 'now', draftThen: 'with the rule', draftSame: 'The verdict stays the same: another rule weighs more.', save: 'Save and put in force', saved: 'Saved and in force.',
+    hosts: (n) => n === 1 ? '1 host' : `${n} hosts`, host: 'Host', refused: 'Refused', connects: 'Connections', requests: 'Requests', secrets: 'Secrets', moreHosts: (n) => `and ${n} more: search by name`,
     wouldBe: (x) => `${x.effect}${x.rule ? ` by ${x.rule}` : ''}: ${x.reason}`, up: 'up', down: 'down', took: 'took',
   },
   commands: { empty: 'No command was asked for on the host since the guardian began.', pick: 'Choose a command to see what it wrote.', running: 'runs', status: (n) => `exit ${n}`, none: 'It has written nothing.', cut: (n) => `${n} earlier bytes are not kept.`, dir: 'in', began: 'began', list: 'Host commands', past: 'All in the record' },

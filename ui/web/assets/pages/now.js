@@ -6,7 +6,7 @@ import { on, pending, state } from '../live.js';
 import { dialog, sure, toast } from '../above.js';
 
 const w = t.now;
-const span = 600e3, bars = 30;
+const span = 600e3, bars = 30, page = 20;
 const busy = new Set(['net.connect', 'http.request', 'net.dns', 'hostexec.request', 'mcp.call', 'secret.use']);
 
 export default (root) => {
@@ -74,13 +74,15 @@ export default (root) => {
     });
   };
 
+  let shown = page; // of those that have ended
+  const older = h('button', { hidden: true, onclick: () => { shown += 50; draw(); } });
   const live = h('tbody'), over = h('tbody');
   const column = (name, cls) => h(cls ? `th.${cls}` : 'th', { scope: 'col' }, name);
   const none = h('div.panel.empty', h('p', w.empty), h('p', w.emptyHint), h('p', h('button.main', { onclick: start }, w.start)));
   const running = h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(w.project, 'wide'), column(w.agent, 'wide'), column(w.state, 'wide'), column(w.doing), column(w.spark, 'wide'),
     column(w.asks), column(w.age, 'wide'), column(h('span.hidden-text', w.actions)))), live));
   const ended = h('section', h('h2', w.ended), h('div.panel.scroll', h('table', h('thead', h('tr', column(w.name), column(w.project, 'wide'), column(w.agent, 'wide'), column(w.state), column(w.age, 'wide'),
-    column(h('span.hidden-text', w.actions)))), over)));
+    column(h('span.hidden-text', w.actions)))), over)), h('p', older));
   root.append(h('div.head', h('h1', t.pages.now), h('button', { onclick: start }, w.start)), none, running, ended);
 
   // nameOf is a project, or its worktree, in few letters.
@@ -93,7 +95,8 @@ export default (root) => {
   const draw = () => {
     const all = [...state.sessions.values()];
     const alive = all.filter((s) => s.state === 'running' || s.state === 'starting').sort((a, b) => a.created_at < b.created_at ? -1 : 1);
-    const gone = all.filter((s) => !alive.includes(s)).sort((a, b) => a.created_at > b.created_at ? -1 : 1).slice(0, 20);
+    const gone = all.filter((s) => !alive.includes(s)).sort((a, b) => a.created_at > b.created_at ? -1 : 1);
+    const past = gone.slice(0, shown);
     const asks = pending();
     none.hidden = alive.length > 0 || !state.loaded;
     running.hidden = !alive.length;
@@ -112,7 +115,9 @@ export default (root) => {
         n ? h('a.count', { href: '/asks', 'aria-label': t.asksWaiting(n) }, n) : '', ago(s.created_at)]);
       tr.children[4].title = doing(s);
     });
-    keyed(over, gone, (s) => s.id, (s) => {
+    older.hidden = gone.length <= shown;
+    fill(older, w.moreEnded(gone.length - shown));
+    keyed(over, past, (s) => s.id, (s) => {
       const tr = row();
       tr.append(...Array.from({ length: 5 }, () => h('td')), h('td.acts', h('button.small', { onclick: () => begin(s.project, { agent: s.agent, branch: s.path && s.path !== s.project ? s.branch : '' }), 'aria-label': `${w.startSame} ${s.name}`, hidden: !s.terminal }, w.startSame)));
       for (const i of [1, 2, 4]) tr.children[i].className = 'wide';

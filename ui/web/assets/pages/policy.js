@@ -1,5 +1,5 @@
 // Policy: what is in force and where it comes from, and an editor for its files.
-import { fill, h, select } from '../dom.js';
+import { fill, h, select, verdict } from '../dom.js';
 import { t } from '../words.js';
 import { get, post, query } from '../api.js';
 import { on, state } from '../live.js';
@@ -7,6 +7,7 @@ import { dialog, sure, toast } from '../above.js';
 import { diff } from '../diff.js';
 import { editor, yamlAt } from '../editor.js';
 import { toRule } from '../draft.js';
+import { secretsAt, toTraffic } from '../hosts.js';
 
 const w = t.policy;
 
@@ -30,6 +31,7 @@ export default (root, { words, go }) => {
     const mine = ++turn;
     const p = await get(query('/v1/policy', { session }));
     const c = await post('/v1/policy/check', {});
+    const secrets = await secretsAt();
     if (mine !== turn) return;
     const sessions = [...state.sessions.values()].filter((s) => s.state === 'running').map((s) => [s.name, s.name]);
     fill(body, h('div.head', h('span', w.session, ' ', select([['', w.common], ...sessions], session, showForce, w.session)), h('span.soft', `${w.mode} ${p.mode} · ${w.digest} `, h('code', p.digest))),
@@ -37,7 +39,18 @@ export default (root, { words, go }) => {
       (p.notices || []).length ? [h('h2', w.notices), h('ul', p.notices.map((n) => h('li', n)))] : '',
       h('h2', w.sources), bySource(p.cedar).map(([source, rules]) => h('details.panel', { open: !source.startsWith('preset ') },
         h('summary', h('strong', source), ' ', h('span.soft', w.rules(rules.length))),
-        rules.map((r) => h('div.rule', h('div', h('strong', r.title), toPlace(r.at) ? [' ', h('a', { href: toPlace(r.at) }, r.line ? w.lineOf(r.line) : w.edit)] : ''), h('pre', r.text))))));
+        rules.map((r) => ruleOf(r, secrets)))));
+  };
+
+  // ruleOf is one rule: what it says of which destination, with what is recorded of it and
+  // the secrets that may go there; the Cedar text is folded where the title says it all.
+  const ruleOf = (r, secrets) => {
+    const [, effect, name] = /^(allow|deny|ask|forbid|permit) ([\w.*:-]+)$/.exec(r.title) || [];
+    const place = toPlace(r.at);
+    return h('div.rule', h('div', effect ? [verdict(effect), ' ', h('strong.mono', name)] : h('strong', r.title),
+      place ? [' ', h('a', { href: place }, r.line ? w.lineOf(r.line) : w.edit)] : '',
+      effect ? [' ', h('a', { href: toTraffic(name) }, t.pages.traffic), secrets(name).map((s) => [' ', h('a', { href: '/secrets' }, s)])] : ''),
+    effect ? h('details', h('summary', 'Cedar'), h('pre', r.text)) : h('pre', r.text));
   };
 
   // bySource parts what the guardian prints of a policy: a rule begins with its name
@@ -49,8 +62,9 @@ export default (root, { words, go }) => {
       const [, title, at] = /^\/\/ (.*?)(?: — (.*))?$/.exec(head);
       const file = /^file (.*)$/.exec(title);
       const place = file ? file[1] : at || title;
-      const line = /:(\d+)(?::\d+)?$/.exec(place);
-      const source = line ? place.slice(0, line.index) : place;
+      const preset = /^(preset .*?) \(.*:(\d+):\d+\)$/.exec(place); // all lines of one are one source
+      const line = preset ? null : /:(\d+)(?::\d+)?$/.exec(place);
+      const source = preset ? preset[1] : line ? place.slice(0, line.index) : place;
       const rule = { title: file ? file[1].split('/').pop() : title, at: line ? place : `${place}:1`, line: line ? Number(line[1]) : 0, text: text.join('\n').trim() };
       sources.set(source, [...(sources.get(source) || []), rule]);
     }

@@ -6,12 +6,13 @@ import { get } from '../api.js';
 import { on } from '../live.js';
 import { aside, events, facts, ruled, whatOf } from '../events.js';
 import { toPlace } from '../draft.js';
+import { toTraffic } from '../hosts.js';
 import { toast } from '../above.js';
 
 const w = t.secrets;
 
 // binding is where a secret may go, in words.
-const binding = (b) => h('div.bound', h('code', b.hosts.join(' ') + (b.ports ? ` :${b.ports.join(' :')}` : '')), h('span.soft', ` ${w.in} `), h('code', b.place), ' ', verdict(b.use),
+const binding = (b) => h('div.bound', b.hosts.map((name) => [h('a', { href: toTraffic(name) }, h('code', name)), ' ']), b.ports ? h('code', `:${b.ports.join(' :')}`) : '', h('span.soft', ` ${w.in} `), h('code', b.place), ' ', verdict(b.use),
   h('div.soft', [(b.methods || []).join(' '), (b.paths || []).join(' '), b.format, b.env && b.env.length ? w.as(b.env) : ''].filter(Boolean).join(' · '),
     b.where ? [' ', h('a', { href: toPlace(b.where) }, b.where.split('/').pop())] : ''));
 

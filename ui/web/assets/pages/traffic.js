@@ -4,6 +4,7 @@ import { h } from '../dom.js';
 import { t } from '../words.js';
 import { aside, decided, events, facts, ruled, whatOf } from '../events.js';
 import { draft, toRule } from '../draft.js';
+import { hosts } from '../hosts.js';
 
 const w = t.traffic;
 
@@ -22,7 +23,9 @@ export default (root, { words }) => {
     const by = await decided(e, list.list.items);
     if (by !== e && picked === e) show(e, by);
   };
-  const list = events({ words, kinds: ['net.dns', 'net.connect', 'http.request'], kindWords: w.kinds, name: t.pages.traffic, onpick: pick });
-  root.append(h('div.head', h('h1', t.pages.traffic), list.bar), h('div.split', h('div.stack', list.list.el, h('p', list.count, ' ', list.older)), side.el));
-  return { leave: list.leave };
+  let due = 0;
+  const by = hosts((host) => list.find(host));
+  const list = events({ words, kinds: ['net.dns', 'net.connect', 'http.request'], kindWords: w.kinds, name: t.pages.traffic, onpick: pick, onlist: () => { due = due || setTimeout(() => { due = 0; by.draw(list.list.items); }, 250); } });
+  root.append(h('div.head', h('h1', t.pages.traffic), list.bar), by.el, h('div.split', h('div.stack', list.list.el, h('p', list.count, ' ', list.older)), side.el));
+  return { leave: () => { clearTimeout(due); list.leave(); } };
 };

@@ -223,7 +223,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	return res, errors.Join(err, reviewErr)
 }
 
-// Interrupted says that a signal came before the command ran.
+// Interrupted says that a signal came before the command ran, or when it was over.
 type Interrupted struct{ Signal syscall.Signal }
 
 func (e *Interrupted) Error() string { return "interrupted by " + e.Signal.String() }
@@ -269,6 +269,31 @@ func (s *Shim) untilStarted(whole context.Context) (context.Context, func() cont
 	return ctx, func() context.Context {
 		end()
 		return whole
+	}
+}
+
+// UntilSignal gives a context that a signal ends which ends a program: what is done once a
+// session is over has no command any more to pass it to. stop ends the wait for one.
+func UntilSignal(whole context.Context, signals <-chan os.Signal) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(whole)
+	over, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			select {
+			case <-over:
+				return
+			case sig := <-signals:
+				if n, ok := sig.(syscall.Signal); ok && n != syscall.SIGWINCH {
+					cancel(&Interrupted{n})
+				}
+			}
+		}
+	}()
+	return ctx, func() {
+		close(over)
+		<-watched
+		cancel(nil)
 	}
 }
 

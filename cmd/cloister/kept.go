@@ -84,6 +84,10 @@ func afterKept(ctx context.Context, f *runFlags, data string) (notices []string,
 	if err == nil {
 		n, err = countChanges(ctx, w)
 	}
+	said := kept.Files(n) + " changed"
+	if cut := context.Cause(ctx); cut != nil {
+		n, err, said = 1, nil, "what changed is not counted ("+cut.Error()+"): it is"
+	}
 	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, err
 	}
@@ -92,7 +96,7 @@ func afterKept(ctx context.Context, f *runFlags, data string) (notices []string,
 			"start --name %s goes on", use.Name)}, nil
 	}
 	return []string{
-		fmt.Sprintf("cloister: %s changed in the overlay, not in the project", kept.Files(n)),
+		"cloister: " + said + " in the overlay, not in the project",
 		fmt.Sprintf("hint: cloister diff %s, then cloister apply %s or cloister discard %s", use.Name, use.Name, use.Name),
 	}, nil
 }

@@ -188,7 +188,9 @@ func (a *app) carryOut(
 	res, err := s.Run(ctx)
 	err = errors.Join(err, beside.Close())
 	left := quiet()
-	kept, kerr := afterKept(context.WithoutCancel(ctx), f, dirs.Data)
+	counting, counted := session.UntilSignal(context.WithoutCancel(ctx), s.Signals)
+	kept, kerr := afterKept(counting, f, dirs.Data)
+	counted()
 	a.log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took", res.Duration, "error", err)
 	if !res.Ran {
 		err = withWay(f, err)

@@ -40,7 +40,11 @@ func (g *guardian) knownHosts() []string {
 // identity opens what a rule names, on the person's behalf. Each login that it signs is
 // recorded before, and asked about where the rule wants that.
 func (l *live) identity(ctx context.Context, who egress.SSHLogin) (egress.Identity, error) {
-	signers, closing, err := sshkey.Open(ctx, who.Identity, l.g.o.Home, l.g.o.AgentSocket)
+	host, err := l.g.o.resolver()()
+	if err != nil {
+		return egress.Identity{}, err
+	}
+	signers, closing, err := sshkey.Open(ctx, host, who.Identity, l.g.o.Home, l.g.o.AgentSocket)
 	for i, s := range signers {
 		signers[i] = sshkey.Guard(s, func(key ssh.PublicKey) error { return l.allowLogin(ctx, who, key) })
 	}

@@ -179,11 +179,7 @@ func (a *app) trusted() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.dirs()
-	if err != nil {
-		return nil, err
-	}
-	host, err := a.host(d)
+	_, host, err := a.resolver()
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 	"cloister/session"
 	"cloister/session/kept"
 	"cloister/state/store"
-	"cloister/workspace"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -104,13 +103,17 @@ it, and a file that is damaged or holds what no checkpoint does is refused whole
 					return wrongWords("", "checkpoint import: %v", err)
 				}
 			}
-			p, err := workspace.Find(cmp.Or(project, "."))
+			p, err := a.findProject(cmp.Or(project, "."))
 			if err != nil {
 				return err
 			}
 			in := a.stdin
 			if args[0] != "-" {
-				if in, err = os.Open(args[0]); err != nil {
+				file, err := a.typed(args[0])
+				if err == nil {
+					in, err = os.Open(file)
+				}
+				if err != nil {
 					return fmt.Errorf("checkpoint import: %w", err)
 				}
 				defer in.Close()

@@ -42,11 +42,7 @@ func (a *app) drivers() []choice {
 // gvisorDriver looks for the kernel's program beside this one, where setup puts it, and
 // on PATH.
 func (a *app) gvisorDriver() (sandbox.Driver, error) {
-	dirs, err := a.dirs()
-	if err != nil {
-		return nil, err
-	}
-	host, err := a.host(dirs)
+	dirs, host, err := a.resolver()
 	if err != nil {
 		return nil, err
 	}

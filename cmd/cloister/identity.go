@@ -29,14 +29,31 @@ func (a *app) host(d xdg.Dirs) (*resolve.Resolver, error) {
 	return resolve.New(places, a.uid), nil
 }
 
+// resolver is host with Cloister's folders.
+func (a *app) resolver() (d xdg.Dirs, host *resolve.Resolver, err error) {
+	if d, err = a.dirs(); err == nil {
+		host, err = a.host(d)
+	}
+	return d, host, err
+}
+
+// typed is where a file lies whose path a person typed, by the resolver's word.
+func (a *app) typed(path string) (string, error) {
+	_, host, err := a.resolver()
+	if err != nil {
+		return "", err
+	}
+	f, err := host.Typed(path)
+	if err == nil && f.Place != "" {
+		a.notice("cloister: a cloister could write %s: look at what %s says", f.Place, path)
+	}
+	return f.Real, err
+}
+
 // findProject is the project of a folder, which nobody but the person chose, and
 // whose repository is theirs.
 func (a *app) findProject(dir string) (workspace.Project, error) {
-	d, err := a.dirs()
-	if err != nil {
-		return workspace.Project{}, err
-	}
-	host, err := a.host(d)
+	_, host, err := a.resolver()
 	if err != nil {
 		return workspace.Project{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloister/agent"
+	"cloister/host/resolve"
 	"cloister/internal/xdg"
 	"cloister/policy/destination"
 	"cloister/sandbox"
@@ -32,7 +33,9 @@ func (a *app) images() (*image.Store, error) {
 	return imageStore(dirs), nil
 }
 
-func imageStore(d xdg.Dirs) *image.Store { return image.Open(filepath.Join(d.Data, "images")) }
+func imageStore(d xdg.Dirs) *image.Store {
+	return image.Open(filepath.Join(d.Data, "images")).By(resolve.In(d.State, os.Getuid()))
+}
 
 // keeper is a driver that has images of its own, and is given those of the store.
 type keeper interface {

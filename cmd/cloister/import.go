@@ -38,7 +38,11 @@ func (a *app) importConfig(path string) error {
 	if err != nil {
 		return err
 	}
-	read, err := imports.Read(path)
+	from, err := a.typed(path)
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	read, err := imports.Read(from)
 	if err != nil {
 		return err
 	}

@@ -10,11 +10,7 @@ import (
 // program is a command of the host that this command starts for the person: found where
 // no payload could have put it, and with a PATH of such folders for what it starts itself.
 func (a *app) program(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
-	d, err := a.dirs()
-	if err != nil {
-		return nil, err
-	}
-	host, err := a.host(d)
+	_, host, err := a.resolver()
 	if err != nil {
 		return nil, err
 	}

@@ -49,11 +49,7 @@ func (a *app) ofProject(d xdg.Dirs, places *taint.Register, p workspace.Project,
 // unused is the configuration of a project for whoever only looks: that is no use
 // of it.
 func (a *app) unused(p workspace.Project, cfg *config.Config) (projects.Settings, error) {
-	d, err := a.dirs()
-	if err != nil {
-		return projects.Settings{}, err
-	}
-	host, err := a.host(d)
+	d, host, err := a.resolver()
 	if err != nil {
 		return projects.Settings{}, err
 	}

@@ -152,8 +152,11 @@ func (a *app) secretText(name string, f *setWords) (string, error) {
 	switch file := f.file; {
 	case file != "":
 		path, err := a.tilde(file)
+		if err == nil {
+			path, err = a.typed(path)
+		}
 		if err != nil {
-			return "", err
+			return "", wrongWords("", "secret set %s: --file: %v", name, err)
 		}
 		opened, err := os.Open(path)
 		if err != nil {

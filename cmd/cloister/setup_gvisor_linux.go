@@ -52,11 +52,7 @@ func (a *app) setupGVisor(ctx context.Context, from string) (err error) {
 // kernelFrom is the folder that was typed, or that of a file in it, if no one but the
 // person could have put programs there.
 func (a *app) kernelFrom(from string) (string, error) {
-	dirs, err := a.dirs()
-	if err != nil {
-		return "", err
-	}
-	host, err := a.host(dirs)
+	_, host, err := a.resolver()
 	if err != nil {
 		return "", err
 	}

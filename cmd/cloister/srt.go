@@ -108,7 +108,11 @@ func (a *app) srtSettings(file string) (imports.SRT, error) {
 	if !named {
 		file = filepath.Join(a.home(), ".srt-settings.json")
 	}
-	text, err := os.ReadFile(file)
+	real, err := a.typed(file)
+	if err != nil && (named || !errors.Is(err, fs.ErrNotExist)) {
+		return imports.SRT{}, err
+	}
+	text, err := os.ReadFile(real)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return imports.SRT{}, nil

@@ -92,7 +92,7 @@ func (a *app) anchorFile() (string, error) {
 
 // auditConfig is what the configuration says of the record.
 func (a *app) auditConfig() (config.Audit, error) {
-	d, err := a.dirs()
+	d, host, err := a.resolver()
 	if err != nil {
 		return config.Audit{}, err
 	}
@@ -102,6 +102,12 @@ func (a *app) auditConfig() (config.Audit, error) {
 	}
 	if rest, ok := strings.CutPrefix(c.Audit.AnchorFile, "~/"); ok {
 		c.Audit.AnchorFile = filepath.Join(a.env.get("HOME"), rest)
+	}
+	if c.Audit.AnchorFile == "" {
+		return c.Audit, nil
+	}
+	if c.Audit.AnchorFile, err = host.Written(c.Audit.AnchorFile); err != nil {
+		return c.Audit, fmt.Errorf("audit.anchor_file: %w", err)
 	}
 	return c.Audit, nil
 }

@@ -18,11 +18,7 @@ func (a *app) worktreeCommand() *cobra.Command {
 
 // worktrees are those of the project in dir.
 func (a *app) worktrees(dir string) (*worktrees.Set, error) {
-	d, err := a.dirs()
-	if err != nil {
-		return nil, err
-	}
-	host, err := a.host(d)
+	d, host, err := a.resolver()
 	if err != nil {
 		return nil, err
 	}
@@ -177,11 +173,7 @@ func (a *app) removeWorktree(ctx context.Context, dir, branch string, force bool
 
 // forgetPlace forgets a folder that git has removed: the next of that name is new.
 func (a *app) forgetPlace(path string) error {
-	d, err := a.dirs()
-	if err != nil {
-		return err
-	}
-	host, err := a.host(d)
+	_, host, err := a.resolver()
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package resolve
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,6 +41,34 @@ func (r *Resolver) Settings(path string, own ...string) (Found, error) {
 		}
 	}
 	return f, nil
+}
+
+// Written finds a file that Cloister writes because the configuration names it, and which
+// need not be there yet: where it is, without links.
+func (r *Resolver) Written(path string) (string, error) {
+	f, err := r.Settings(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f.Real, err
+	}
+	dir, err := r.Settings(filepath.Dir(path))
+	return filepath.Join(dir.Real, filepath.Base(path)), err
+}
+
+// Typed finds a file whose path a person typed: where that leads no one else may have chosen.
+// Descriptors of this process are meant as they are: --file <(pass show x).
+func (r *Resolver) Typed(path string) (Found, error) {
+	if strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/self/fd/") {
+		return Found{Path: path, Real: path}, nil
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return Found{Path: path}, err
+	}
+	f, err := r.Find(full)
+	if err == nil {
+		err = f.Chosen()
+	}
+	return f, err
 }
 
 // Settled keeps of an environment what names no file of someone else's: keys are the

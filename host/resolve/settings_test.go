@@ -44,3 +44,28 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+func TestTypedAndWritten(t *testing.T) {
+	w := newWorld(t)
+	w.program("bin/mine", 0o600)
+	w.program("project/theirs", 0o600)
+	w.link("../secret", "project/out")
+	w.link("bin/mine", "mine-here")
+	r := w.resolver()
+	for path, want := range map[string]bool{"bin/mine": true, "mine-here": true, "project/theirs": true, "project/out": false, "absent": false} {
+		if f, err := r.Typed(w.at(path)); (err == nil) != want || want && f.Real == "" {
+			t.Errorf("typed %s: %v, %v", path, f.Real, err)
+		}
+	}
+	if f, err := r.Typed("/dev/fd/63"); err != nil || f.Real != "/dev/fd/63" {
+		t.Errorf("a descriptor of this process: %v, %v", f.Real, err)
+	}
+	for path, want := range map[string]bool{
+		"bin/mine": true, "bin/new": true, "mine-here": true, "project/theirs": false, "project/new": false, "project/out": false, "absent/new": false,
+	} {
+		at, err := r.Written(w.at(path))
+		if (err == nil) != want || want && at == "" {
+			t.Errorf("written %s: %q, %v", path, at, err)
+		}
+	}
+}

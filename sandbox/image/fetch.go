@@ -26,6 +26,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"cloister/host/resolve"
 )
 
 // fetched is an image whose configuration has been read and agrees with what was
@@ -44,7 +46,7 @@ const maxConfig = 8 << 20
 
 // open finds the image of a source. tmp is a folder for what has to be taken
 // apart first.
-func (s *source) open(ctx context.Context, tmp string, say func(string)) (*fetched, error) {
+func (s *source) open(ctx context.Context, host resolve.Now, tmp string, say func(string)) (*fetched, error) {
 	p := &fetched{src: s}
 	var err error
 	if s.kind == registry {
@@ -56,7 +58,7 @@ func (s *source) open(ctx context.Context, tmp string, say func(string)) (*fetch
 		}
 		return p, p.check()
 	}
-	seen, err := s.look()
+	seen, err := s.look(host)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"golang.org/x/sys/unix"
 
+	"cloister/host/resolve"
+	"cloister/host/taint"
 	"cloister/internal/durable"
 )
 
@@ -26,10 +28,25 @@ import (
 //	roots/HEX.lock  held shared by who uses it, alone by who removes it
 //	lock            held by who changes the index
 //	tmp-*           one that is being unpacked, or that a crash left
-type Store struct{ dir string }
+type Store struct {
+	dir  string
+	host resolve.Now
+}
 
 // Open gives the store in a folder, which is made when the first image comes.
-func Open(dir string) *Store { return &Store{dir: dir} }
+// Who could have led the path of an archive elsewhere, as far as others' folders tell, says
+// By.
+func Open(dir string) *Store {
+	none := func() (*resolve.Resolver, error) { return resolve.New(&taint.Register{}, os.Geteuid()), nil }
+	return &Store{dir: dir, host: none}
+}
+
+// By has a store take archives and layouts by paths that no payload of host's register, and
+// no other user, led elsewhere.
+func (s *Store) By(host resolve.Now) *Store {
+	s.host = host
+	return s
+}
 
 type index struct {
 	Version int     `json:"version"`
@@ -104,7 +121,7 @@ func (s *Store) find(src *source) (Image, error) {
 		}
 		match = func(i Image) bool { return slices.Contains(i.Names, full) || digest != "" && i.Digest == digest }
 	case archive, layoutDir:
-		seen, err := src.look()
+		seen, err := src.look(s.host)
 		if err != nil {
 			return Image{}, err
 		}
@@ -131,15 +148,24 @@ func (s *Store) find(src *source) (Image, error) {
 
 // look finds the local file of a source and what reports whether it has changed:
 // for a layout, its index.
-func (s *source) look() (Seen, error) {
+func (s *source) look(host resolve.Now) (Seen, error) {
 	s.within(func(p string) bool { _, err := os.Stat(p); return err == nil })
 	full, err := filepath.Abs(s.path)
 	if err != nil {
 		return Seen{}, err
 	}
-	if full, err = filepath.EvalSymlinks(full); err != nil {
+	r, err := host()
+	if err != nil {
 		return Seen{}, err
 	}
+	found, err := r.Find(full)
+	if err == nil {
+		err = found.Chosen()
+	}
+	if err != nil {
+		return Seen{}, err
+	}
+	full = found.Real
 	fi, err := os.Stat(full)
 	if err == nil && fi.IsDir() {
 		s.kind = layoutDir
@@ -259,7 +285,7 @@ func (s *Store) unpackTo(ctx context.Context, tmp string, src *source, say func(
 
 func (s *Store) unpackAs(ctx context.Context, tmp string, src *source, change func(*Image),
 	say func(string)) (Image, error) {
-	p, err := src.open(ctx, tmp, say)
+	p, err := src.open(ctx, s.host, tmp, say)
 	if err != nil {
 		return Image{}, err
 	}

@@ -1,7 +1,8 @@
 // Package sshkey opens what logs in to servers by SSH on a person's behalf.
 //
 // Promise: only what is named is opened: the person's agent, one key of it, or one
-// file of theirs that no one else can read. No key is copied anywhere.
+// file of theirs that no one else can read, and that no one else could have put there or
+// led elsewhere. No key is copied anywhere.
 //
 // It does not decide where one may be used (a rule does), and speaks with no
 // server.
@@ -24,6 +25,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"cloister/host/resolve"
 )
 
 const (
@@ -35,9 +38,11 @@ const (
 
 // Open gives what name stands for: agent, agent:KEY with a key's fingerprint or
 // comment, a path from the root or from ~ of a private key, or of an agent's socket.
-// socket is the person's own agent's, empty for none. Close is called when the
-// signers are needed no more.
-func Open(ctx context.Context, name, home, socket string) (signers []ssh.Signer, closing func(), err error) {
+// socket is the person's own agent's, empty for none; host says whose word a path is. Close
+// is called when the signers are needed no more.
+func Open(
+	ctx context.Context, host *resolve.Resolver, name, home, socket string,
+) (signers []ssh.Signer, closing func(), err error) {
 	if name == "agent" || strings.HasPrefix(name, "agent:") {
 		if socket == "" {
 			return nil, nil, errors.New("the guardian was started where SSH_AUTH_SOCK named no agent: start it anew from " +
@@ -49,9 +54,14 @@ func Open(ctx context.Context, name, home, socket string) (signers []ssh.Signer,
 	if rest, ok := strings.CutPrefix(name, "~/"); ok {
 		path = filepath.Join(home, rest)
 	}
-	info, err := os.Stat(path)
+	found, err := host.Settings(path)
 	if err != nil {
 		return nil, nil, err // it names the path
+	}
+	path = found.Real
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, nil, err
 	}
 	if info.Mode().Type() == fs.ModeSocket {
 		return ask(ctx, path, "")
@@ -111,7 +121,7 @@ func read(path string, info fs.FileInfo) (ssh.Signer, error) {
 	case info.Size() > mostKey:
 		return nil, fmt.Errorf("%s is too long for a key", path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := resolve.ReadFile(path, mostKey)
 	if err != nil {
 		return nil, err // it names the path
 	}

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
+	"cloister/host/resolve"
+	"cloister/host/taint"
 	"cloister/secret/sshkey"
 )
 
@@ -59,9 +61,9 @@ func TestFiles(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"~/good": "", filepath.Join(home, "good"): "", "~/open": "can be read by others", "~/locked": "has a passphrase", "~/public": "no private key",
-		"~/none": "no such file", "~": "no such file", "~/.": "is no file", "agent": "SSH_AUTH_SOCK named no agent",
+		"~/none": "no such file", "~": "not a whole path", "~/.": "is no file", "agent": "SSH_AUTH_SOCK named no agent",
 	} {
-		signers, closing, err := sshkey.Open(t.Context(), name, home, "")
+		signers, closing, err := sshkey.Open(t.Context(), hostOf(t), name, home, "")
 		if err != nil {
 			if want == "" || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", name, err)
@@ -72,6 +74,56 @@ func TestFiles(t *testing.T) {
 		if want != "" || len(signers) != 1 || string(signers[0].PublicKey().Marshal()) != string(public.Marshal()) {
 			t.Errorf("%s: %d signers", name, len(signers))
 		}
+	}
+}
+
+// hostOf is this machine with places that a cloister could write.
+func hostOf(t *testing.T, tainted ...string) *resolve.Resolver {
+	t.Helper()
+	places, err := taint.Read(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range tainted {
+		if err := places.Enter(taint.Place{Kind: taint.Project, Path: path}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return resolve.New(places, os.Getuid())
+}
+
+// Where a cloister could write, no key is read and no agent is asked: what lies there, or
+// where it leads, a payload may have chosen.
+func TestKeysOfAPayload(t *testing.T) {
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _ := newKey(t)
+	project := filepath.Join(home, "project")
+	if err := os.Mkdir(project, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeKey(t, filepath.Join(home, "mine"), key, "", 0o600)
+	writeKey(t, filepath.Join(project, "laid"), key, "", 0o600)
+	if err := os.Symlink("../mine", filepath.Join(project, "led")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"~/project/laid", "~/project/led"} {
+		if _, closing, err := sshkey.Open(t.Context(), hostOf(t), name, home, ""); err != nil {
+			t.Errorf("%s, where nothing was written: %v", name, err)
+		} else {
+			closing()
+		}
+		_, _, err := sshkey.Open(t.Context(), hostOf(t, project), name, home, "")
+		if _, foreign := errors.AsType[*resolve.Foreign](err); !foreign {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, closing, err := sshkey.Open(t.Context(), hostOf(t, project), "~/mine", home, ""); err != nil {
+		t.Error(err)
+	} else {
+		closing()
 	}
 }
 
@@ -108,7 +160,7 @@ func TestAgent(t *testing.T) {
 	for name, want := range map[string]int{
 		"agent": 2, "agent:one": 1, "agent:" + ssh.FingerprintSHA256(public): 1, socket: 2, "agent:three": 0,
 	} {
-		signers, closing, err := sshkey.Open(t.Context(), name, dir, socket)
+		signers, closing, err := sshkey.Open(t.Context(), hostOf(t), name, dir, socket)
 		if (err == nil) != (want > 0) || len(signers) != want {
 			t.Errorf("%s: %d signers, %v", name, len(signers), err)
 		}
@@ -121,7 +173,7 @@ func TestAgent(t *testing.T) {
 		}
 		closing()
 	}
-	if _, _, err := sshkey.Open(t.Context(), "agent", dir, filepath.Join(dir, "none")); err == nil {
+	if _, _, err := sshkey.Open(t.Context(), hostOf(t), "agent", dir, filepath.Join(dir, "none")); err == nil {
 		t.Error("an agent that is not there")
 	}
 }

@@ -256,6 +256,19 @@ type Refusal struct {
 	Count  int      `json:"count"`
 }
 
+// FileEvent is what the kernel judged in a session: something that it refused, or a program
+// that was executed.
+type FileEvent struct {
+	When    time.Time `json:"when"`
+	Op      string    `json:"op"`   // open, create, execute, …
+	Path    string    `json:"path"` // a name of the object, for people
+	Rule    string    `json:"rule,omitempty"`
+	Why     string    `json:"why,omitempty"` // empty for what was not refused
+	Program string    `json:"program,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	More    uint64    `json:"more,omitempty"` // like it, which are not listed
+}
+
 // FrameType says which member of a Frame is set.
 type FrameType string
 
@@ -265,7 +278,8 @@ const (
 	FrameStarted  FrameType = "started"  // the command runs
 	FrameDescribe FrameType = "describe" // what exec needs
 	FrameEnd      FrameType = "end"
-	FrameAck      FrameType = "ack" // counts arrived; the next may be sent
+	FrameAck      FrameType = "ack"  // counts arrived; the next may be sent
+	FrameFile     FrameType = "file" // the kernel judged a file or a program
 )
 
 // Frames from the guardian to the shim.
@@ -285,6 +299,7 @@ type Frame struct {
 	Arm     *Arm            `json:"arm,omitempty"`
 	Started *Started        `json:"started,omitempty"`
 	Exec    json.RawMessage `json:"exec,omitempty"`
+	File    *FileEvent      `json:"file,omitempty"`
 	End     *SessionEnd     `json:"end,omitempty"`
 	Grant   *SessionGrant   `json:"grant,omitempty"`
 	Stop    *StopRequest    `json:"stop,omitempty"`

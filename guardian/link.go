@@ -159,6 +159,11 @@ func (l *live) handle(frame api.Frame) error {
 			return errors.New("describe session: too long")
 		}
 		l.g.sessions.Describe(l.Info.ID, frame.Exec)
+	case api.FrameFile:
+		if frame.File == nil {
+			return errors.New("record a file: an empty frame")
+		}
+		l.RecordFile(l.ctx, *frame.File)
 	case api.FrameAck:
 		l.acked.Store(true)
 		l.Tally.Mark() // what moved meanwhile

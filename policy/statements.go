@@ -21,6 +21,9 @@ const (
 	// Unkept is a residue: nothing keeps what the statement says, so a person
 	// must accept that by its name.
 	Unkept Hold = iota
+	// InKernel is kept by the kernel's own judge (kernel/lsm), where there is one. Whoever
+	// has it judge must say so, or it is Unkept.
+	InKernel
 	// InView is kept by what a cloister shows of the host's files. Whoever
 	// builds that must say so, or it is Unkept.
 	InView
@@ -34,6 +37,8 @@ func (h Hold) String() string {
 	switch h {
 	case Unkept:
 		return "residue"
+	case InKernel:
+		return "kernel"
 	case InView:
 		return "view"
 	case InPart:
@@ -55,7 +60,7 @@ type Statement struct {
 	Hold      Hold
 	By        string // what keeps it; empty where nothing does
 	Why       string // why it is not kept, or only in part
-	// Closed are the paths that the view must keep from it.
+	// Closed are the paths that the view, or the kernel, must keep from it.
 	Closed []ClosedPath
 }
 
@@ -72,6 +77,7 @@ type ClosedPath struct {
 	Path  string // absolute and clean
 	Dir   bool   // with all below it
 	Write bool   // reading stays
+	Exec  bool   // reading and writing stay
 }
 
 // Statements are those of the Cedar files, in their order.
@@ -187,10 +193,14 @@ func (l *loader) holdFiles(tree *xast.Policy, t tier, action string) holding {
 		case !path.IsAbs(name) || strings.ContainsAny(name, "*?[\x00"):
 			return unkept(action, fmt.Sprintf("%q is not an absolute path without wildcards", name))
 		case action == actionExec && u.Type == "Dir":
-			return unkept(action, fmt.Sprintf("programs in the folder %s cannot be kept from running while its files are "+
-				"shown; name the programs as File::", clean))
+			h.hold, h.by = InKernel, "the kernel: nothing in it is executed or mapped as code"
+			h.why = fmt.Sprintf("programs in the folder %s cannot be kept from running while its files are "+
+				"shown; name the programs as File::", clean)
 		}
 		h.closed = append(h.closed, ClosedPath{Path: clean, Dir: u.Type == "Dir", Write: action == actionOpenWrite})
+	}
+	for i := range h.closed {
+		h.closed[i].Exec = h.hold == InKernel
 	}
 	if len(h.closed) == 0 {
 		return unkept(action, "it names no file or folder")

@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,7 +22,7 @@ func TestFileStatements(t *testing.T) {
 		"writing":      {`forbid (principal, action == Action::"FileOpenReadWrite", resource in Dir::"/p/x");`, policy.InView, []closed{{Path: "/p/x", Dir: true, Write: true}}},
 		"mixed":        {`forbid (principal, action == Action::"FileOpen", resource) when { resource in [Dir::"/a/../b/", File::"/c"] };`, policy.InView, []closed{{Path: "/b", Dir: true}, {Path: "/c"}}},
 		"a program":    {`forbid (principal, action == Action::"ProcessExec", resource == File::"/usr/bin/curl");`, policy.InView, []closed{{Path: "/usr/bin/curl"}}},
-		"programs":     {`forbid (principal, action == Action::"ProcessExec", resource in Dir::"/usr/bin/");`, policy.Unkept, nil},
+		"programs":     {`forbid (principal, action == Action::"ProcessExec", resource in Dir::"/usr/bin/");`, policy.InKernel, []closed{{Path: "/usr/bin", Dir: true, Exec: true}}},
 		"everything":   {`forbid (principal, action == Action::"FileOpen", resource);`, policy.Unkept, nil},
 		"root":         {`forbid (principal, action == Action::"FileOpenReadWrite", resource in Dir::"/");`, policy.Unkept, nil},
 		"relative":     {`forbid (principal, action == Action::"FileOpen", resource == File::"etc/passwd");`, policy.Unkept, nil},
@@ -34,7 +33,7 @@ func TestFileStatements(t *testing.T) {
 		"ask":          {`@ask permit (principal, action == Action::"FileOpen", resource == File::"/c");`, policy.Unkept, nil},
 		"a narrow one": {`permit (principal, action == Action::"FileOpen", resource in Dir::"/workspace/");`, policy.Unkept, nil},
 		"a wide one":   {`permit (principal, action in [Action::"FileOpen", Action::"FileOpenReadWrite"], resource) when { resource in [Dir::"/"] };`, policy.Kept, nil},
-		"two kinds":    {`forbid (principal, action in [Action::"FileOpen", Action::"ProcessExec"], resource in Dir::"/c");`, policy.Unkept, []closed{{Path: "/c", Dir: true}}},
+		"two kinds":    {`forbid (principal, action in [Action::"FileOpen", Action::"ProcessExec"], resource in Dir::"/c");`, policy.InKernel, []closed{{Path: "/c", Dir: true}, {Path: "/c", Dir: true, Exec: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, err := policy.FileStatements([]policy.CedarFile{{Name: "f.cedar", Text: []byte(tc.text)}})
@@ -51,7 +50,8 @@ func TestFileStatements(t *testing.T) {
 			if st.Residue() != "policy:f.cedar#1" || st.Origin.Line != 1 {
 				t.Errorf("named %s at %s", st.Residue(), st.Origin)
 			}
-			if (st.Hold == policy.Unkept) != (st.Why != "") || (st.Hold == policy.Unkept) != (st.By == "" || strings.Contains(tc.text, "ProcessExec\"]")) {
+			// What only the kernel keeps says both: by what, and why nothing else does.
+			if (st.Hold <= policy.InKernel) != (st.Why != "") || (st.Hold == policy.Unkept) != (st.By == "") {
 				t.Errorf("by %q, but %q", st.By, st.Why)
 			}
 		})

@@ -24,6 +24,7 @@ import (
 	"cloister/internal/authority"
 	"cloister/internal/source"
 	"cloister/policy"
+	"cloister/sandbox/judge"
 	"cloister/secret"
 )
 
@@ -183,14 +184,18 @@ func answerRules(list []config.Decision) []policy.Rule {
 func Remarks(s *policy.Snapshot) []string {
 	var out []string
 	for _, st := range s.Statements() {
-		switch st.Hold {
+		hold := st.Hold
+		if hold == policy.InKernel && judge.Available() != nil {
+			hold = policy.Unkept
+		}
+		switch hold {
 		case policy.Unkept:
 			out = append(out, fmt.Sprintf("%s: not enforced: %s of %s: %s", st.Origin, verbOf(st.Effect),
 				strings.Join(st.Actions, ", "), st.Why))
 		case policy.InPart:
 			out = append(out, fmt.Sprintf("%s: enforced in part: %s of %s: %s", st.Origin, verbOf(st.Effect),
 				strings.Join(st.Actions, ", "), st.Why))
-		case policy.InView, policy.Kept:
+		case policy.InKernel, policy.InView, policy.Kept:
 		}
 	}
 	for _, n := range s.Warnings() {

@@ -8,6 +8,7 @@ import (
 
 	"cloister/api"
 	"cloister/policy"
+	"cloister/sandbox/judge"
 )
 
 // StatementsOf are a snapshot's statements, with the words that accept those that
@@ -20,7 +21,15 @@ func StatementsOf(s *policy.Snapshot) (list []api.Statement, residue []string) {
 			Effect: st.Effect.String(), Actions: st.Actions, Resources: st.Resources,
 			Hold: st.Hold.String(), By: st.By, Why: st.Why,
 		}
-		if st.Hold == policy.Unkept {
+		if st.Hold == policy.InKernel {
+			if err := judge.Available(); err != nil {
+				a.Hold, a.By = policy.Unkept.String(), ""
+				a.Why += "; the kernel could, as root in native, but here it does not: " + err.Error()
+			} else {
+				a.By, a.Why = a.By+", in native as root", ""
+			}
+		}
+		if a.Hold == policy.Unkept.String() {
 			a.Residue = "residue:" + st.Residue()
 			residue = append(residue, a.Residue)
 		}
@@ -60,8 +69,8 @@ func Holds(s *policy.Snapshot, accepted, closed []string) error {
 	var open []policy.Statement
 	for _, st := range s.Statements() {
 		switch {
-		case st.Hold != policy.Unkept && st.Hold != policy.InView,
-			st.Hold == policy.InView && slices.Contains(closed, st.Rule),
+		case st.Hold > policy.InView,
+			st.Hold != policy.Unkept && slices.Contains(closed, st.Rule),
 			slices.Contains(accepted, st.Residue()):
 		default:
 			open = append(open, st)

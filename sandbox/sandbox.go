@@ -12,8 +12,10 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"time"
 )
 
 // Driver is a way of building the enclosure. sandboxtest defines its meaning.
@@ -66,6 +68,24 @@ type Wiring struct {
 	// Peers receives the sockets of the Spec's Peers, in their order. They are the
 	// taker's, also where the start fails later.
 	Peers func(sockets []*os.File)
+	// Judge has the kernel judge, as the Spec's Judged wants it, what all processes of a
+	// control group do; process pid sees the box's view. lost is called once if they are
+	// not judged any more, and the box is to be ended. It may be nil where a Spec has no Judged.
+	Judge func(ctx context.Context, group string, pid int, s Spec, lost func(error)) (io.Closer, error)
+}
+
+// FileEvent is what the kernel judged of a Spec's Judged: something that it refused, or a
+// program that was executed.
+type FileEvent struct {
+	When    time.Time `json:"when"`
+	Op      string    `json:"op"`      // open, create, execute, …
+	Path    string    `json:"path"`    // a name of the object, for people
+	Rule    string    `json:"rule"`    // of the Judged
+	Why     string    `json:"why"`     // empty for what was not refused
+	Program string    `json:"program"` // as it calls itself
+	PID     int       `json:"pid"`     // as the host numbers it
+	// More is how many events like it were not listed since, or of any kind found no room.
+	More uint64 `json:"more,omitempty"`
 }
 
 // Gate is the only network of a box: sockets that were opened inside and are

@@ -38,6 +38,7 @@ type Spec struct {
 	Limits   Limits    `json:"limits"`             // zero: none asked for
 	Network  bool      `json:"network"`            // false: loopback only, and no gate
 	Accepted []string  `json:"accepted,omitempty"` // residues that a person accepted by name
+	Judged   []Judged  `json:"judged,omitempty"`   // of files and programs, besides the view; a driver that cannot refuses
 	Denied   []string  `json:"denied,omitempty"`   // host paths that the containment probe must not find
 	Peers    *Peers    `json:"peers,omitempty"`    // the cloisters beside this one; nil: none
 }
@@ -183,6 +184,19 @@ func (f File) Content() ([]byte, error) {
 type Link struct {
 	Path   GuestPath `json:"path"`
 	Target string    `json:"target"`
+}
+
+// Judged is an object whose use the kernel itself judges, with all below a folder: by
+// whatever name it is reached.
+type Judged struct {
+	Path GuestPath `json:"path"`
+	Rule string    `json:"rule"` // what forbids it, for the record
+	// Covered is what the view shows as something else: the object below is meant.
+	Covered bool `json:"covered,omitempty"`
+	// What is forbidden. Write is everything that changes it, Exec also to map it as code.
+	Read  bool `json:"read,omitempty"`
+	Write bool `json:"write,omitempty"`
+	Exec  bool `json:"exec,omitempty"`
 }
 
 // Limits bound what the payload may use. Zero means that no one asked.

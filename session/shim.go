@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"cloister/api/client"
 	"cloister/internal/exactjson"
 	"cloister/sandbox"
+	"cloister/sandbox/judge"
 	"cloister/session/browsers"
 	"cloister/session/heldpath"
 	"cloister/session/javastore"
@@ -39,6 +41,8 @@ type Shim struct {
 	Term    Locale   // what a terminal program needs to know of the host's user
 	User    sandbox.User
 	Limits  sandbox.Limits
+	Judged  []sandbox.Judged // of files and programs, by Judge, which Run closes
+	Judge   *judge.Kernel
 	// Root is the image that the cloister has instead of the host's system; Path
 	// are the folders of its PATH.
 	Root sandbox.Root
@@ -133,6 +137,9 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	ctx, started := s.untilStarted(ctx)
 	defer started()
 	defer func() { err = errors.Join(err, s.Begun.Close()) }()
+	if s.Judge != nil {
+		defer func() { err = errors.Join(err, s.Judge.Close()) }()
+	}
 	view, link, err := s.prepare(ctx)
 	if err != nil {
 		return res, cause(ctx, err)
@@ -169,8 +176,14 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	words := heldpath.New(spec.Protect, view.Stubs, s.Held)
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers,
+		Judge: func(ctx context.Context, group string, pid int, spec sandbox.Spec, lost func(error)) (io.Closer, error) {
+			return s.Judge.Begin(ctx, group, pid, spec, func(e sandbox.FileEvent) { link.Judged(api.FileEvent(e)) }, lost)
+		},
 		Arm: func(ctx context.Context, g sandbox.Gate, init int) error {
-			return link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6, Refusals: g.Refusals}, init)
+			return link.Arm(ctx, client.Listeners{
+				TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6,
+				Refusals: g.Refusals,
+			}, init)
 		},
 	})
 	if err != nil {
@@ -453,7 +466,7 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: s.links(view),
 		Files:  files,
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
-		Denied: s.Denied, Peers: s.Peers,
+		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged,
 	}, err
 }
 

@@ -295,6 +295,14 @@ func (l *Link) Started(pid int) {
 	l.send(conn, api.Frame{Type: api.FrameStarted, Started: &api.Started{PID: pid}}, nil)
 }
 
+// Judged tells what the kernel judged.
+func (l *Link) Judged(e api.FileEvent) {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	l.send(conn, api.Frame{Type: api.FrameFile, File: &e}, nil)
+}
+
 // Describe deposits what `exec` needs to enter the session; the guardian
 // keeps it as it is. At most [api.MaxExec] bytes of JSON.
 func (l *Link) Describe(exec json.RawMessage) error {

@@ -318,7 +318,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	driver, root := g.driver, g.root
 	facts := a.facts(ctx, dirs, host, words, sources, root)
-	facts.Project = string(project.Root)
+	facts.Project, facts.Isolation = string(project.Root), driver.Name()
 	if f.dev != nil {
 		facts.Given = f.dev.Env
 	}
@@ -346,7 +346,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: plan.Env,
 		Term:   a.locale(),
 		Caller: a.hostCaller(cfg, f),
-		User:   plan.User, Limits: f.dev.Limit(plan.Limits), Root: root, Path: g.path,
+		User:   plan.User, Judge: plan.Judge, Judged: plan.Judged, Limits: f.dev.Limit(plan.Limits), Root: root, Path: g.path,
 		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"),
 		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},

@@ -21,7 +21,7 @@ func cedarFiles(sources config.Sources) []policy.CedarFile {
 
 // tellStatements prints what keeps each statement of the Cedar files.
 func (a *app) tellStatements(list []api.Statement) {
-	colour := map[string]int{"enforced": green, "view": green, "partial": yellow, "residue": red}
+	colour := map[string]int{"enforced": green, "kernel": green, "view": green, "partial": yellow, "residue": red}
 	for _, st := range list {
 		a.out.WriteString(a.paint(fmt.Sprintf("%-8s", st.Hold), colour[st.Hold]))
 		a.line("  %s:%d  %s %s", st.File, st.Line,

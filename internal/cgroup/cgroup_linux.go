@@ -238,6 +238,17 @@ func memberships(text []byte) iter.Seq2[string, string] {
 	}
 }
 
+// Version2 is its folder in the hierarchy of version 2; "" where it has none.
+func (g *Group) Version2() string {
+	for _, dir := range g.folders {
+		var st unix.Statfs_t
+		if unix.Statfs(dir, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
+			return dir
+		}
+	}
+	return ""
+}
+
 // Add brings a process in, and with it what it starts from now on.
 func (g *Group) Add(pid int) error {
 	for _, dir := range g.folders {

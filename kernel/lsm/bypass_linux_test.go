@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -153,12 +154,19 @@ func TestKernelBypasses(t *testing.T) {
 func TestKernelOutsideAndAfterwards(t *testing.T) {
 	inGuest(t)
 	tree(t)
+	first, err := loaded.Begin(t.Context(), group) // it pins
+	if err != nil {
+		t.Fatal(err)
+	}
 	k, err := lsm.Open() // another process's word: it joins
 	if err != nil {
 		t.Fatal(err)
 	}
 	if k.Programs() != loaded.Programs() {
 		t.Errorf("%d programs, not the %d that are loaded", k.Programs(), loaded.Programs())
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
 	}
 	s, err := k.Begin(t.Context(), group)
 	if err != nil {
@@ -220,7 +228,7 @@ func TestKernelEvents(t *testing.T) {
 	c.result(nil)
 	var executed, denied lsm.Event
 	for denied.PID == 0 {
-		e, err := s.Read()
+		e, err := s.Read(time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func setUpGuest() error {
 			return fmt.Errorf("mount %s: %w", m.dir, err)
 		}
 	}
-	modules, err := filepath.Glob("/modules/*.ko")
+	modules, err := filepath.Glob("/modules/*")
 	if err != nil {
 		return err
 	}

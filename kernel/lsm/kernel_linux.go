@@ -30,9 +30,10 @@ var optional = []string{
 
 // Kernel are the loaded programs and their maps.
 type Kernel struct {
-	dir   string // of the pins
-	maps  map[string]*ebpf.Map
-	links []link.Link
+	dir    string // of the pins
+	pinned bool   // they outlive this process
+	maps   map[string]*ebpf.Map
+	links  map[string]link.Link
 }
 
 // The maps in maps, as bpf/lsm.bpf.c has them.
@@ -41,8 +42,9 @@ var (
 	innerRing   = ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 1 << 19}
 )
 
-// Open loads the programs and attaches them, or joins those that are pinned already. The
-// error is an Unsupported where the kernel has no such hooks or refuses them.
+// Open loads the programs and attaches them, or joins those that are pinned already. They
+// are this process's until a session begins. The error is an Unsupported where the kernel
+// has no such hooks or refuses them.
 func Open() (_ *Kernel, err error) {
 	if !hasPins() {
 		if err := unix.Mount("bpf", Pins, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
@@ -61,15 +63,40 @@ func Open() (_ *Kernel, err error) {
 		return nil, err
 	}
 	defer unlock()
-	k := &Kernel{dir: filepath.Join(Pins, pinName()), maps: map[string]*ebpf.Map{}}
+	k := &Kernel{dir: filepath.Join(Pins, pinName()), maps: map[string]*ebpf.Map{}, links: map[string]link.Link{}}
 	if joined, err := k.join(); joined || err != nil {
 		return k, err
 	}
-	if err := k.load(); err != nil {
+	spec, err := loadObjects()
+	if err == nil {
+		err = suit(spec)
+	}
+	if err == nil {
+		err = k.load(spec)
+	}
+	if err != nil {
 		k.close()
-		return nil, errors.Join(err, os.RemoveAll(k.dir))
+		return nil, err
 	}
 	return k, nil
+}
+
+// Try reports whether Open would come off, by loading and attaching one of the programs.
+func Try() error {
+	if _, err := os.Stat(filepath.Join(Pins, pinName(), complete)); err == nil {
+		return nil // they are at work
+	}
+	spec, err := loadObjects()
+	if err != nil {
+		return fmt.Errorf("load LSM: %w", err)
+	}
+	if err := suit(spec); err != nil {
+		return err
+	}
+	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return name != objectsProgExecute })
+	k := &Kernel{maps: map[string]*ebpf.Map{}, links: map[string]link.Link{}}
+	defer k.close()
+	return k.load(spec)
 }
 
 // hasPins reports whether the file system of pins is there.
@@ -131,15 +158,8 @@ func suit(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
-// load makes, attaches and pins everything.
-func (k *Kernel) load() error {
-	spec, err := loadObjects()
-	if err != nil {
-		return fmt.Errorf("load LSM: %w", err)
-	}
-	if err := suit(spec); err != nil {
-		return err
-	}
+// load makes and attaches everything.
+func (k *Kernel) load(spec *ebpf.CollectionSpec) error {
 	// Of the same making as those that are put in later: before 6.2 a map with types is
 	// another kind than one without.
 	spec.Maps[objectsMapPolicies].InnerMap = innerPolicy.Copy()
@@ -153,6 +173,40 @@ func (k *Kernel) load() error {
 	for name := range spec.Maps {
 		k.maps[name] = c.DetachMap(name)
 	}
+	for name, p := range c.Programs {
+		l, err := link.AttachLSM(link.LSMOptions{Program: p})
+		if err != nil {
+			return refusal("the kernel refuses to attach "+name, err)
+		}
+		k.links[name] = l
+	}
+	return nil
+}
+
+// pin has the programs outlive this process, which has the lock. Where another process was
+// first, its programs take the place of these.
+func (k *Kernel) pin() error {
+	if k.pinned {
+		return nil
+	}
+	other := &Kernel{dir: k.dir, maps: map[string]*ebpf.Map{}, links: map[string]link.Link{}}
+	joined, err := other.join()
+	if err != nil {
+		return err
+	}
+	if joined {
+		k.close()
+		*k = *other
+		return nil
+	}
+	if err := k.pinAll(); err != nil {
+		return errors.Join(err, os.RemoveAll(k.dir))
+	}
+	k.pinned = true
+	return nil
+}
+
+func (k *Kernel) pinAll() error {
 	if err := os.Mkdir(k.dir, 0o700); err != nil {
 		return fmt.Errorf("load LSM: %w", err)
 	}
@@ -161,12 +215,7 @@ func (k *Kernel) load() error {
 			return fmt.Errorf("load LSM: pin %s: %w", name, err)
 		}
 	}
-	for name, p := range c.Programs {
-		l, err := link.AttachLSM(link.LSMOptions{Program: p})
-		if err != nil {
-			return refusal("the kernel refuses to attach "+name, err)
-		}
-		k.links = append(k.links, l)
+	for name, l := range k.links {
 		if err := l.Pin(filepath.Join(k.dir, "link-"+name)); err != nil {
 			return fmt.Errorf("load LSM: pin %s: %w", name, err)
 		}
@@ -201,10 +250,10 @@ func (k *Kernel) join() (bool, error) {
 		name := filepath.Join(k.dir, e.Name())
 		if of, isMap := strings.CutPrefix(e.Name(), "map-"); isMap {
 			k.maps[of], err = ebpf.LoadPinnedMap(name, nil)
-		} else if strings.HasPrefix(e.Name(), "link-") {
+		} else if of, isLink := strings.CutPrefix(e.Name(), "link-"); isLink {
 			var l link.Link
 			if l, err = link.LoadPinnedLink(name, nil); err == nil {
-				k.links = append(k.links, l)
+				k.links[of] = l
 			}
 		}
 	}
@@ -212,6 +261,7 @@ func (k *Kernel) join() (bool, error) {
 		k.close()
 		return false, fmt.Errorf("join LSM: %w", err)
 	}
+	k.pinned = true
 	return true, nil
 }
 
@@ -222,7 +272,7 @@ func (k *Kernel) close() {
 	for _, l := range k.links {
 		l.Close()
 	}
-	k.maps, k.links = map[string]*ebpf.Map{}, nil
+	k.maps, k.links = map[string]*ebpf.Map{}, map[string]link.Link{}
 }
 
 // Programs is how many programs are attached.
@@ -237,6 +287,10 @@ func (k *Kernel) Close() error {
 		return err
 	}
 	defer unlock()
+	if !k.pinned {
+		k.close()
+		return nil
+	}
 	left, err := k.sweep()
 	k.close()
 	if err != nil || left > 0 {

@@ -49,7 +49,8 @@ func labelOf(labels *ebpf.Map, f *os.File) (uint64, error) {
 // found is what the rules of a policy come to.
 type found struct {
 	labels *ebpf.Map
-	view   view
+	view   view // the session's
+	own    view // this process's
 	held   map[uint64]*object
 	bits   map[uint64]objectsBits
 }
@@ -90,7 +91,11 @@ func (f *found) rule(r Rule) error {
 	}
 	b := objectsBits{Permit: uint32(r.Permit), Forbid: uint32(r.Forbid)}
 	name := path.Clean(r.Path)
-	file, parent, err := f.view.object(name)
+	v := f.view
+	if r.Own {
+		v = f.own
+	}
+	file, parent, err := v.object(name)
 	if err != nil {
 		return err
 	}
@@ -107,8 +112,8 @@ func (f *found) rule(r Rule) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range f.view.below(name) {
-		file, err := f.view.open(f.view.root, m)
+	for _, m := range v.below(name) {
+		file, err := v.open(v.root, m)
 		if errors.Is(err, unix.ENOENT) {
 			continue // covered by another mount, or gone
 		}

@@ -39,6 +39,7 @@ type Policy struct {
 // Rule is what is said of one object, and with it of all that is below a folder.
 type Rule struct {
 	Path           string // absolute, as the session's own processes would name it
+	Own            bool   // rather as this process names it: the object may be covered there
 	Permit, Forbid Rights
 }
 

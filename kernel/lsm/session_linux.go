@@ -51,6 +51,9 @@ func (k *Kernel) Begin(ctx context.Context, group string) (*Session, error) {
 		return nil, err
 	}
 	defer unlock()
+	if err := k.pin(); err != nil {
+		return nil, err
+	}
 	if _, err := k.sweep(); err != nil {
 		return nil, err
 	}
@@ -120,8 +123,13 @@ func (s *Session) Apply(pid int, p Policy) error {
 		return fmt.Errorf("apply a policy of files: %w", err)
 	}
 	defer v.root.Close()
+	own, err := viewOf(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("apply a policy of files: %w", err)
+	}
+	defer own.root.Close()
 	found := &found{
-		labels: s.k.maps[objectsMapLabels], view: v, held: map[uint64]*object{}, bits: map[uint64]objectsBits{},
+		labels: s.k.maps[objectsMapLabels], view: v, own: own, held: map[uint64]*object{}, bits: map[uint64]objectsBits{},
 	}
 	var absent []string
 	restricts := p.Permit&^p.Forbid&Exec == 0
@@ -154,17 +162,26 @@ func (s *Session) Apply(pid int, p Policy) error {
 	return nil
 }
 
-// Read waits for the next event. It is for one goroutine; io.EOF says that the session has
-// ended.
-func (s *Session) Read() (Event, error) {
+// Read waits for the next event, until a time; os.ErrDeadlineExceeded says that there was
+// none, io.EOF that the session has ended or was drained. It is for one goroutine.
+func (s *Session) Read(until time.Time) (Event, error) {
+	s.events.SetDeadline(until)
 	record, err := s.events.Read()
-	if errors.Is(err, ringbuf.ErrClosed) {
+	if errors.Is(err, ringbuf.ErrClosed) || errors.Is(err, ringbuf.ErrFlushed) {
 		return Event{}, io.EOF
 	}
 	if err != nil {
 		return Event{}, fmt.Errorf("read events of the LSM: %w", err)
 	}
 	return s.decode(record.RawSample)
+}
+
+// Drain has Read give the events that there are, and then io.EOF.
+func (s *Session) Drain() error {
+	if err := s.events.Flush(); err != nil {
+		return fmt.Errorf("read events of the LSM: %w", err)
+	}
+	return nil
 }
 
 func (s *Session) decode(raw []byte) (Event, error) {

@@ -3,6 +3,7 @@ package native
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -56,7 +57,12 @@ type box struct {
 	status *os.File
 	life   *os.File
 
+	// judged has the kernel judge files and programs of the command's process on.
+	judged func(pid int) (io.Closer, error)
+
 	mu      sync.Mutex
+	judge   io.Closer
+	over    bool // settle has looked for a judge
 	reaped  bool
 	fate    unix.WaitStatus // of the first process
 	reports []report
@@ -171,7 +177,10 @@ func (b *box) settle() {
 	b.mu.Unlock()
 	b.life.Close()
 	b.keeping.Wait()
-	b.err = b.lost
+	judged := b.endJudge() // it may still say that it was lost
+	b.mu.Lock()
+	b.err = errors.Join(b.lost, judged)
+	b.mu.Unlock()
 	if !b.guest && b.group != nil {
 		b.err = errors.Join(b.err, b.group.Close())
 	}
@@ -204,6 +213,7 @@ func (b *box) listen() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.heard = make(chan struct{})
+	early := b.judge == nil // what was judged is reported before the end is
 	go func() {
 		defer close(b.heard)
 		for {
@@ -214,7 +224,7 @@ func (b *box) listen() {
 			b.mu.Lock()
 			b.reports = append(b.reports, r)
 			b.mu.Unlock()
-			if r.Kind == reportEnd && r.Index == 1 {
+			if r.Kind == reportEnd && r.Index == 1 && early {
 				b.alone <- r.end()
 			}
 		}
@@ -282,6 +292,43 @@ func (b *box) Close() error {
 	}
 	<-b.done
 	return b.err
+}
+
+// beginJudge begins what endJudge ends, unless the box is over already.
+func (b *box) beginJudge(pid int) error {
+	j, err := b.judged(pid)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	over := b.over
+	if !over {
+		b.judge = j
+	}
+	b.mu.Unlock()
+	if over {
+		return errors.Join(errEnded, j.Close())
+	}
+	return nil
+}
+
+func (b *box) endJudge() error {
+	b.mu.Lock()
+	j := b.judge
+	b.over = true
+	b.mu.Unlock()
+	if j == nil {
+		return nil
+	}
+	return j.Close()
+}
+
+// lose ends the box for a reason.
+func (b *box) lose(why error) {
+	b.mu.Lock()
+	b.lost = errors.Join(b.lost, why)
+	b.mu.Unlock()
+	_ = b.kill() // it is gone, or the kernel lets its processes open nothing
 }
 
 func (b *box) kill() error {

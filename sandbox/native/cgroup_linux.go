@@ -18,10 +18,10 @@ func groupPrefix(instance string) string {
 }
 
 // newGroup bounds one cloister. It is made only for limits that someone asked
-// for: the number of processes is bounded without one (buildLimits), and each group
+// for, and where the kernel judges files: the number of processes is bounded without one (buildLimits), and each group
 // costs a start several milliseconds. A nil group bounds nothing.
-func newGroup(name string, l sandbox.Limits) (*cgroup.Group, error) {
-	if l.Memory == 0 && l.CPUs == 0 {
+func newGroup(name string, l sandbox.Limits, judged bool) (*cgroup.Group, error) {
+	if l.Memory == 0 && l.CPUs == 0 && !judged {
 		return nil, nil
 	}
 	g, err := cgroup.New(name, cgroup.Bounds{Memory: l.Memory, CPUs: l.CPUs})

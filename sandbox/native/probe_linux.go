@@ -10,6 +10,7 @@ import (
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
+	"cloister/sandbox/judge"
 	"cloister/sandbox/landlock"
 	"cloister/sandbox/seccomp"
 )
@@ -65,6 +66,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		add(g)
 	}
 	add(limitsGuarantee())
+	add(judgeGuarantee())
 	if os.Geteuid() == 0 {
 		add(sandbox.Guarantee{Name: "unprivileged payload", By: "own id of a reserved range, id-mapped mounts", Level: level,
 			Evidence: "root starts it; the payload is no user of this host"})
@@ -80,10 +82,25 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	return r
 }
 
+// judgeGuarantee is about the second wall of statements of files and programs.
+func judgeGuarantee() sandbox.Guarantee {
+	g := sandbox.Guarantee{Name: "files and programs by object", By: "BPF LSM; elsewhere the view alone"}
+	err := judge.Available()
+	if err == nil {
+		g.Level, g.Evidence = sandbox.Enforced, "a program was attached to a security hook, and is gone"
+		return g
+	}
+	g.Evidence = err.Error()
+	if u, ok := errors.AsType[*sandbox.Unsupported](err); ok {
+		g.Evidence, g.Fix = u.Reason, u.Fix
+	}
+	return g
+}
+
 func limitsGuarantee() sandbox.Guarantee {
 	g := sandbox.Guarantee{Name: "memory and CPU limits", By: "cgroups",
 		Fix: "have the service manager delegate a cgroup (systemd-run --user --scope -p Delegate=yes), or run as root"}
-	c, err := newGroup("probe-cloister-"+strconv.Itoa(os.Getpid()), sandbox.Limits{Memory: 64 << 20, CPUs: 1})
+	c, err := newGroup("probe-cloister-"+strconv.Itoa(os.Getpid()), sandbox.Limits{Memory: 64 << 20, CPUs: 1}, false)
 	if err == nil {
 		err = c.Close()
 	}

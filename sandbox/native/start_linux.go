@@ -232,8 +232,8 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 	if err := s.writeRest(spec); err != nil {
 		return nil, s.abort(err)
 	}
-	group, err := newGroup(groupPrefix(s.d.instance)+spec.ID, spec.Limits)
-	if err != nil && !accepted(spec, err) {
+	group, err := newGroup(groupPrefix(s.d.instance)+spec.ID, spec.Limits, len(spec.Judged) > 0)
+	if err != nil && (!accepted(spec, err) || len(spec.Judged) > 0) {
 		return nil, s.abort(err)
 	}
 	s.b.group = group
@@ -246,6 +246,15 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 		if err := w.Arm(ctx, gate, s.b.pid); err != nil {
 			return nil, s.abort(err)
 		}
+	}
+	s.b.judged = func(pid int) (io.Closer, error) {
+		if w.Judge == nil || group.Version2() == "" {
+			return nil, &sandbox.Unsupported{
+				Guarantee: "files and programs judged by the kernel", Fix: "run as root, with control groups of version 2",
+				Reason: "start native: nothing judges them, or no control group of version 2 can be made",
+			}
+		}
+		return w.Judge(ctx, group.Version2(), pid, spec, s.b.lose)
 	}
 	return s.b.attach(s.p, s.j, w, spec, func(err error) error { return s.abort(s.step(err, spec)) })
 }
@@ -463,6 +472,9 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
 		pid, err := command(b.pid)
 		if err == nil {
 			err = b.group.Add(pid)
+		}
+		if err == nil && !b.guest && len(s.Judged) > 0 { // a guest has entered the group, and so is judged
+			err = b.beginJudge(pid)
 		}
 		if err != nil {
 			return nil, fail(err)

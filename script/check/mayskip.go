@@ -33,7 +33,7 @@ var maySkips = []skip{
 	{"root user", `.*/servetest\.TestSDK`, "CLOISTER_E2B_SDK names E2B's SDK from npm, which a fresh machine has not"},
 	{"root user", `.*/realtest\.TestWeek`, "two minutes on a busy machine: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestWorkingDay`, "sixteen days of downloads: CLOISTER_TEST_LONG=1"},
-	{"root user", `cloister/kernel/lsm\.Test(Guest|Kernel.*)`, "in guests with other kernels, which take two minutes: the part lsm"},
+	{"root user", `cloister/(kernel/lsm|cmd/cloister/lsmtest)\.Test(Guest|Kernel.*|Product.*)`, "in guests with other kernels, which take two minutes: the part lsm"},
 	{"root user", `cloister/kernel/lsm\.TestObjectsCompile`, "the compiler that made the objects, which a fresh machine has not: the part lsm"},
 	{"root user", `.*/realtest\.TestCertificates`, "the part clients installs its programs"},
 	{"root user", `.*/realtest\.TestReadPostgres`, "a server whose package starts one on the machine, which a fresh machine has not"},

@@ -20,6 +20,7 @@ import (
 	"cloister/internal/xdg"
 	"cloister/policy"
 	"cloister/sandbox"
+	"cloister/sandbox/judge"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
 	"cloister/workspace/protect"
@@ -48,6 +49,8 @@ type Facts struct {
 	Given []string
 	// Project is the top of the project's files; the session may write it.
 	Project string
+	// Isolation is the name of the driver that was chosen.
+	Isolation string
 	// Git reads the host's git configuration for a repository.
 	Git func(hostgit.Folders) hostgit.Configuration
 }
@@ -61,9 +64,12 @@ type Plan struct {
 	Env     []string
 	Publish []api.Published
 	Cedar   []api.CedarFile
-	Closed  []string // the rules of statements that the view keeps
-	CAFile  string   // the host's authorities, where the payload's user may read them
-	CA      []byte   // the text of further authorities
+	Closed  []string // the rules of statements that the view keeps, or the kernel
+	// Judge keeps Judged; nil where the kernel does not judge. The shim closes it.
+	Judge  *judge.Kernel
+	Judged []sandbox.Judged
+	CAFile string // the host's authorities, where the payload's user may read them
+	CA     []byte // the text of further authorities
 	// Notices are for the person: what a file of settings names and is not there.
 	Notices []string
 }

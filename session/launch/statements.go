@@ -8,6 +8,8 @@ import (
 	"cloister/internal/hint"
 	"cloister/internal/nearest"
 	"cloister/policy"
+	"cloister/sandbox"
+	"cloister/sandbox/judge"
 	"cloister/workspace"
 )
 
@@ -26,7 +28,19 @@ func (p *Plan) close(o Order, f Facts) error {
 		return fmt.Errorf("read policy: %w", err)
 	}
 	p.View.Root = string(f.Root.Dir)
+	// What the kernel itself can judge it judges besides what the view hides: other names
+	// of the same object, and what no view could keep.
+	if len(list) > 0 && f.Isolation == "native" {
+		p.Judge, _ = judge.Load() // doctor says why not; without it the view keeps what it can
+	}
+	judged := p.Judge != nil
 	for _, st := range list {
+		if judged {
+			p.judge(st)
+		}
+		if st.Hold == policy.InKernel && judged {
+			p.Closed = append(p.Closed, st.Rule)
+		}
 		if st.Hold != policy.InView {
 			continue
 		}
@@ -39,6 +53,19 @@ func (p *Plan) close(o Order, f Facts) error {
 		}
 	}
 	return nil
+}
+
+// judge has the kernel keep a statement.
+func (p *Plan) judge(st policy.Statement) {
+	if st.Hold != policy.InView && st.Hold != policy.InKernel {
+		return
+	}
+	for _, c := range st.Closed {
+		p.Judged = append(p.Judged, sandbox.Judged{
+			Path: sandbox.GuestPath(c.Path), Rule: st.Rule, Covered: st.Hold == policy.InView,
+			Read: !c.Write && !c.Exec, Write: !c.Exec, Exec: !c.Write,
+		})
+	}
 }
 
 // checkStatements compares each --accept residue:policy:… with the statements there are.

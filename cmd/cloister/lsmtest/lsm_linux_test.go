@@ -1,0 +1,231 @@
+// Package lsmtest runs the built product in a guest whose kernel judges files: what a
+// statement of Cedar comes to there, what is recorded, and what is left.
+package lsmtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/needs"
+)
+
+var binary string
+
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv("CLOISTER_LSM_KERNELS") != "":
+		os.Exit(needs.Cloister(m, &binary))
+	case os.Getenv("CLOISTER_GUEST") == "":
+		os.Exit(m.Run()) // all are skipped
+	}
+	if err := setUp(); err != nil {
+		fmt.Println("@@ set up the guest:", err)
+	} else {
+		fmt.Printf("@@ ended %d\n", m.Run())
+	}
+	unix.Sync()
+	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+}
+
+// setUp makes a root that can be left, as the first one of a kernel cannot.
+func setUp() error {
+	if err := errors.Join(os.Mkdir("/new", 0o755), unix.Mount("tmpfs", "/new", "tmpfs", 0, "mode=755")); err != nil {
+		return err
+	}
+	if err := copyAll("/", "/new", "new", "proc", "sys", "dev"); err != nil {
+		return err
+	}
+	for _, dir := range []string{"proc", "sys", "dev", "usr", "etc", "root", "work/tools", "run"} {
+		if err := os.MkdirAll("/new/"+dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(os.Chdir("/new"), unix.Mount(".", "/", "", unix.MS_MOVE, ""), unix.Chroot("."), os.Chdir("/")); err != nil {
+		return err
+	}
+	for _, m := range []struct{ kind, dir string }{
+		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"devpts", "/dev/pts"}, {"cgroup2", "/sys/fs/cgroup"}, {"bpf", "/sys/fs/bpf"},
+		{"securityfs", "/sys/kernel/security"},
+	} {
+		if err := errors.Join(os.MkdirAll(m.dir, 0o755), unix.Mount(m.kind, m.dir, m.kind, 0, "")); err != nil {
+			return fmt.Errorf("mount %s: %w", m.dir, err)
+		}
+	}
+	for name, text := range map[string]string{
+		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n", "work/plain": "plain text\n",
+		"work/secret": "secret text\n", "work/policy.cedar": statements,
+	} {
+		if err := os.WriteFile("/"+name, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return errors.Join(os.Symlink("busybox", "/bin/sh"), os.Link("/work/secret", "/work/also"), os.Link("/bin/busybox", "/work/tools/busybox"),
+		os.Setenv("HOME", "/root"), os.Setenv("PATH", "/bin"), os.Setenv("USER", "root"))
+}
+
+func copyAll(from, to string, but ...string) error {
+	return fs.WalkDir(os.DirFS(from), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case slices.Contains(but, name):
+			return fs.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		in, err := os.Open(filepath.Join(from, name))
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		out, err := os.OpenFile(filepath.Join(to, name), os.O_WRONLY|os.O_CREATE, 0o755)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, in)
+		return errors.Join(err, out.Close())
+	})
+}
+
+// The first no view can keep, since the folder's files are shown; the second the view keeps
+// for the name alone.
+const statements = `@id("no-tools") forbid (principal, action == Action::"ProcessExec", resource in Dir::"/work/tools/");
+@id("no-secret") forbid (principal, action == Action::"FileOpen", resource == File::"/work/secret");
+`
+
+// TestGuest boots the newest of the kernels that CLOISTER_LSM_KERNELS names: older ones have
+// no Landlock that native would do with.
+func TestGuest(t *testing.T) {
+	list := strings.Split(os.Getenv("CLOISTER_LSM_KERNELS"), ":")
+	if list[0] == "" {
+		t.Skip("CLOISTER_LSM_KERNELS names no kernels: script/test lsm")
+	}
+	console := needs.Guest{Kernel: list[len(list)-1], Files: map[string]string{"bin/cloister": binary}, Run: guestTests()}.Boot(t)
+	if !strings.Contains(console, "@@ ended 0") {
+		t.Errorf("the guest's tests failed:\n%s", console)
+	}
+}
+
+func inGuest(t *testing.T) {
+	if os.Getenv("CLOISTER_GUEST") == "" {
+		t.Skip("runs in a guest, which TestGuest starts: script/test lsm")
+	}
+}
+
+func cloister(t *testing.T, words ...string) (out string, status int) {
+	t.Helper()
+	c := exec.CommandContext(context.Background(), "/bin/cloister", words...)
+	c.Dir = "/work"
+	text, err := c.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		t.Fatal(err)
+	} else if ok {
+		status = exit.ExitCode()
+	}
+	return string(text), status
+}
+
+const tries = `tools/busybox echo tool ran; cd tools; ./busybox echo near tool ran; cd ..; ln tools/busybox busybox && ./busybox echo linked tool ran;
+cat also; cat secret; cat plain; rm -f busybox`
+
+func TestProductJudges(t *testing.T) {
+	inGuest(t)
+	out, _ := cloister(t, "doctor")
+	if !strings.Contains(out, "files and programs by object") || !strings.Contains(out, "attached to a security hook") {
+		t.Errorf("doctor:\n%s", out)
+	}
+	if out, _ := cloister(t, "policy", "check", "policy.cedar"); !strings.Contains(out, "kernel ") || !strings.Contains(out, "view ") {
+		t.Errorf("policy check:\n%s", out)
+	}
+	run := []string{"run", "--isolation", "native", "--no-network"}
+	out, _ = cloister(t, append(run, "--", "/bin/busybox", "sh", "-c", tries)...)
+	for _, want := range []string{"\ntool ran", "near tool ran", "linked tool ran", "plain text"} {
+		if !strings.Contains("\n"+out, want) {
+			t.Errorf("the control: no %q in\n%s", want, out)
+		}
+	}
+	if strings.Count(out, "secret text") != 2 {
+		t.Errorf("the control: the secret is not read by both names in\n%s", out)
+	}
+	out, _ = cloister(t, append(run, "--policy", "policy.cedar", "--", "/bin/busybox", "sh", "-c", tries)...)
+	if strings.Contains(out, "tool ran") || strings.Contains(out, "secret text") || !strings.Contains(out, "plain text") {
+		t.Errorf("with the statements:\n%s", out)
+	}
+	record, _ := cloister(t, "audit", "export")
+	for _, want := range []string{`"kind":"file.denied"`, `"action":"execute"`, `"resource":"/work/tools/busybox"`, `"rule":"no-tools"`,
+		`"rule":"no-secret"`, "the kernel refused it to", `"kind":"exec"`, `"resource":"/bin/busybox"`} {
+		if !strings.Contains(record, want) {
+			t.Errorf("the record has no %s:\n%s", want, record)
+		}
+	}
+	if left, err := filepath.Glob("/sys/fs/bpf/*"); err != nil || len(left) > 0 {
+		t.Errorf("left in the kernel: %q, %v", left, err)
+	}
+	if left, err := filepath.Glob("/sys/fs/cgroup/cloister-*"); err != nil || len(left) > 0 {
+		t.Errorf("groups that are left: %q, %v", left, err)
+	}
+}
+
+// A command that joins is judged too, and a session without its judge is ended.
+func TestProductLosesIt(t *testing.T) {
+	inGuest(t)
+	c := exec.CommandContext(t.Context(), "/bin/cloister", "run", "--isolation", "native", "--no-network", "--name", "lost", "--policy", "policy.cedar",
+		"--", "/bin/busybox", "sleep", "300")
+	c.Dir = "/work"
+	var said strings.Builder
+	c.Stderr = &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var out string
+	for range 100 {
+		if out, _ = cloister(t, "exec", "lost", "--", "/bin/busybox", "sh", "-c", "echo joined; "+tries); strings.Contains(out, "joined") {
+			break
+		}
+		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // the other end is a process that says nothing when it is up
+	}
+	if !strings.Contains(out, "joined") || strings.Contains(out, "tool ran") || strings.Contains(out, "secret text") || !strings.Contains(out, "plain text") {
+		t.Errorf("a command that joined:\n%s", out)
+	}
+	pins, err := filepath.Glob("/sys/fs/bpf/*/map-sessions")
+	if err != nil || len(pins) != 1 {
+		t.Fatalf("pins %q, %v", pins, err)
+	}
+	sessions, err := ebpf.LoadPinnedMap(pins[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sessions.Close()
+	var id uint64
+	if err := sessions.NextKey(nil, &id); err != nil {
+		t.Fatal(err)
+	}
+	if err := sessions.Delete(id); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err == nil || !strings.Contains(said.String(), "judge of files is gone") {
+		t.Errorf("a session that lost its judge went on to its end: %v\n%s", err, said.String())
+	}
+}
+
+func guestTests() string {
+	if only := os.Getenv("CLOISTER_LSM_RUN"); only != "" {
+		return only
+	}
+	return "^TestProduct"
+}

@@ -1,0 +1,154 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"cloister/internal/cgroup"
+	"cloister/kernel/lsm"
+	"cloister/sandbox"
+)
+
+// Kernel is a kernel that judges.
+type Kernel struct{ programs *lsm.Kernel }
+
+// Judge is that of one box.
+type Judge struct {
+	session  *lsm.Session
+	names    map[string]string // of rules, by their paths
+	reported chan struct{}     // closed when the last event was reported
+}
+
+// Available says why the kernel judges nothing for this process; nil where it does.
+func Available() error {
+	switch {
+	case os.Geteuid() != 0:
+		return unsupported(&lsm.Unsupported{Reason: "only root loads programs into the kernel", Fix: "run as root"})
+	case !cgroup.Unified():
+		return unsupported(&lsm.Unsupported{
+			Reason: "control groups are not of version 2 alone", Fix: "boot with systemd.unified_cgroup_hierarchy=1",
+		})
+	}
+	return unsupported(lsm.Try())
+}
+
+// Load gives the kernel what it judges by, before a box is begun: that may take a second.
+// Nothing of it outlives this process unless a box begins.
+func Load() (*Kernel, error) {
+	if os.Geteuid() != 0 || !cgroup.Unified() {
+		return nil, Available()
+	}
+	k, err := lsm.Open()
+	if err != nil {
+		return nil, unsupported(err)
+	}
+	return &Kernel{programs: k}, nil
+}
+
+// Close lets go of it.
+func (k *Kernel) Close() error { return k.programs.Close() }
+
+// unsupported tells of the library's refusal in a driver's words.
+func unsupported(err error) error {
+	if u, ok := errors.AsType[*lsm.Unsupported](err); ok {
+		return &sandbox.Unsupported{Guarantee: "files and programs judged by the kernel", Reason: err.Error(), Fix: u.Fix}
+	}
+	return err
+}
+
+// Begin has the kernel judge what all processes of a control group do, with paths as process
+// pid sees them. tell is given what happens, by one goroutine, at most some hundred times a
+// second; lost is called once if it is not judged any more.
+func (k *Kernel) Begin(
+	ctx context.Context, group string, pid int, s sandbox.Spec, tell func(sandbox.FileEvent), lost func(error),
+) (*Judge, error) {
+	session, err := k.programs.Begin(ctx, group)
+	if err != nil {
+		return nil, unsupported(err)
+	}
+	p, names := policyOf(s)
+	if err := absent(session.Apply(pid, p), s); err != nil {
+		return nil, errors.Join(err, session.Close())
+	}
+	j := &Judge{session: session, names: names, reported: make(chan struct{})}
+	go j.watch(newTeller(tell), lost)
+	return j, nil
+}
+
+// absent passes over paths that nothing has where the view keeps them too.
+func absent(err error, s sandbox.Spec) error {
+	missing, ok := errors.AsType[*lsm.Absent](err)
+	if !ok {
+		return err
+	}
+	for _, j := range s.Judged {
+		for _, p := range missing.Paths {
+			if !j.Covered && p == string(j.Path) {
+				return &sandbox.Unsupported{
+					Guarantee: "the rule " + j.Rule, Reason: p + " is not there, so that the kernel cannot judge it",
+					Fix: "make it first, or take the statement out",
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// watch tells what is judged until the session ends, and looks whether it is there.
+func (j *Judge) watch(t *teller, lost func(error)) {
+	defer close(j.reported)
+	var dropped uint64
+	flush := func() error {
+		_, all, err := j.session.Counts()
+		if err != nil {
+			all = dropped
+		}
+		t.flush(all - dropped)
+		dropped = all
+		return err
+	}
+	until := time.Now().Add(every)
+	for {
+		e, err := j.session.Read(until)
+		switch {
+		case errors.Is(err, io.EOF):
+			_ = flush() // the session is over, whatever it still had
+			return
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			until = time.Now().Add(every)
+			err = flush()
+		case err == nil:
+			t.add(j.event(e))
+			if time.Now().After(until) {
+				until = time.Now().Add(every)
+				err = flush()
+			}
+		}
+		if err != nil {
+			// Its processes open nothing any more; that is no way to go on.
+			lost(fmt.Errorf("the kernel's judge of files is gone: %w", err))
+			return
+		}
+	}
+}
+
+func (j *Judge) event(e lsm.Event) sandbox.FileEvent {
+	out := sandbox.FileEvent{
+		When: e.When, Op: e.Op.String(), Path: e.Path, Rule: ruleOf(j.names, e.Rule), Program: e.Program, PID: e.PID,
+	}
+	if e.Why != lsm.Allowed {
+		out.Why = e.Why.String()
+	}
+	return out
+}
+
+// Close lets go: what of the box still lives opens nothing any more.
+func (j *Judge) Close() error {
+	err := j.session.Drain()
+	<-j.reported
+	return errors.Join(err, j.session.Close())
+}

@@ -1,0 +1,34 @@
+//go:build !linux
+
+package judge
+
+import (
+	"context"
+	"io"
+
+	"cloister/sandbox"
+)
+
+// Kernel is a kernel that judges.
+type Kernel struct{}
+
+// Judge is that of one box.
+type Judge struct{ io.Closer }
+
+// Available says why the kernel judges nothing for this process.
+func Available() error {
+	return &sandbox.Unsupported{Guarantee: "files and programs judged by the kernel", Reason: "this is no Linux"}
+}
+
+// Load says the same.
+func Load() (*Kernel, error) { return nil, Available() }
+
+// Close does nothing.
+func (*Kernel) Close() error { return nil }
+
+// Begin says the same as Load.
+func (*Kernel) Begin(
+	context.Context, string, int, sandbox.Spec, func(sandbox.FileEvent), func(error),
+) (*Judge, error) {
+	return nil, Available()
+}

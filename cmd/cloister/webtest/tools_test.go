@@ -183,7 +183,10 @@ func TestToolsAndSecrets(t *testing.T) {
 	tb.Click(`aside summary`)
 	tb.Click(`aside .close`)
 	text := eval[string](tb, `document.documentElement.outerHTML`)
-	tb.Click(`td a`)
+	tb.Click(`td a[href^="/traffic"]`)
+	tb.Wait(`location.pathname === '/traffic' && document.querySelectorAll('.row').length > 0`)
+	tb.goTo("s", "secrets")
+	tb.Click(`td a[href^="/policy"]`)
 	tb.Wait(`location.pathname === '/policy'`)
 	s.mu.Lock()
 	if got := strings.Join(s.logins, "\n"); !strings.Contains(got, "Bearer "+canary) {

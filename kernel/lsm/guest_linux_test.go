@@ -42,6 +42,7 @@ var loaded *lsm.Kernel
 
 // runGuest holds the programs while the tests run.
 func runGuest(m *testing.M) int {
+	without := costWithout()
 	began := time.Now()
 	k, err := lsm.Open()
 	if err != nil {
@@ -50,6 +51,7 @@ func runGuest(m *testing.M) int {
 	}
 	fmt.Printf("@@ loaded\t%d programs\t%v\n", k.Programs(), time.Since(began).Round(time.Millisecond))
 	loaded = k
+	fmt.Printf("@@ cost\tno programs\t%s\n", without)
 	code := m.Run()
 	if err := k.Close(); err != nil {
 		fmt.Println(err)
@@ -60,6 +62,30 @@ func runGuest(m *testing.M) int {
 		return 1
 	}
 	return code
+}
+
+// costWithout is what TestKernelCosts measures, before any program is attached.
+func costWithout() string {
+	for _, dir := range []string{"/t/secret/deep/er", "/t/bin"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err.Error()
+		}
+	}
+	text, err := os.ReadFile("/bin/busybox")
+	if err == nil {
+		err = errors.Join(os.WriteFile("/t/bin/busybox", text, 0o755), os.WriteFile("/t/secret/deep/er/key", []byte("x"), 0o644))
+	}
+	if err != nil {
+		return err.Error()
+	}
+	c := exec.CommandContext(context.Background(), "/proc/self/exe")
+	c.Env = []string{"CLOISTER_ATTEMPT=cost"}
+	out, err := c.Output()
+	var open, execute int
+	if n, scanErr := fmt.Sscan(string(out), &open, &execute); n != 2 {
+		return fmt.Sprint(string(out), err, scanErr)
+	}
+	return fmt.Sprintf("%d ns open and close\t%d ns execute", open, execute)
 }
 
 // inGuest skips what needs the guest's kernel.

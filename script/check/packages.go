@@ -34,7 +34,6 @@ var independent = map[string]string{
 	"sandbox/seccomp":         "a program for the kernel, simulated",
 	"secret":                  "values in memory",
 	"secret/sigv4":            "signs in memory",
-	"secret/sshkey":           "parses keys",
 	"secret/inject":           "edits requests in memory",
 	"secret/inject/unpack":    "decodes in memory",
 	"session/browsers":        "texts",

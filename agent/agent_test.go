@@ -68,11 +68,14 @@ func TestHomes(t *testing.T) {
 		t.Errorf("codex finds a login without a key: %+v", h.Files)
 	}
 
-	if h := agent.HomeOf("gemini", folders, variable); len(h.Answers) != 1 || h.Answers[0].Value != "gemini-api-key" {
+	if h := agent.HomeOf("gemini", folders, variable); len(h.Answers) != 4 || h.Answers[3].Value != "gemini-api-key" {
 		t.Errorf("gemini asks how to log in: %+v", h)
 	}
+	if h := agent.HomeOf("gemini", folders, none); len(h.Answers) != 3 || h.Answers[0].Value != false {
+		t.Errorf("gemini reports and updates itself, or has a login without a key: %+v", h)
+	}
 	for _, h := range []agent.Home{
-		agent.HomeOf("gemini", folders, none), agent.HomeOf("opencode", folders, variable), agent.HomeOf("other", folders, variable),
+		agent.HomeOf("opencode", folders, variable), agent.HomeOf("other", folders, variable),
 	} {
 		if len(h.Answers)+len(h.Files)+len(h.System) != 0 {
 			t.Errorf("a home that needs nothing holds %+v", h)

@@ -5,7 +5,11 @@ func claude() Agent {
 	const host = "api.anthropic.com"
 	return Agent{
 		Name: "claude", Argv: []string{"claude", "--dangerously-skip-permissions"},
-		Env:     map[string]string{"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+		Env: map[string]string{
+			"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+			// Its own plugins come from github.com at every start.
+			"CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
+		},
 		Resume:  []string{"--continue", "{}"},
 		Package: "@anthropic-ai/claude-code",
 		Logins: []Login{

@@ -20,11 +20,17 @@ func gemini() Agent {
 	}
 }
 
-// geminiHome chooses the key as the way to log in.
+// geminiHome chooses the key as the way to log in, and leaves out reports and updates.
 func geminiHome(_ []string, variable func(string) string) Home {
-	if variable("GEMINI_API_KEY") == "" {
-		return Home{}
+	const file = ".gemini/settings.json"
+	home := Home{Answers: []Answer{ // what it tells and asks of servers beside the model
+		{File: file, Keys: []string{"privacy", "usageStatisticsEnabled"}, Value: false},
+		{File: file, Keys: []string{"general", "enableAutoUpdate"}, Value: false},
+		{File: file, Keys: []string{"general", "enableAutoUpdateNotification"}, Value: false},
+	}}
+	if variable("GEMINI_API_KEY") != "" {
+		how := []string{"security", "auth", "selectedType"}
+		home.Answers = append(home.Answers, Answer{File: file, Keys: how, Value: "gemini-api-key"})
 	}
-	how := []string{"security", "auth", "selectedType"}
-	return Home{Answers: []Answer{{File: ".gemini/settings.json", Keys: how, Value: "gemini-api-key"}}}
+	return home
 }

@@ -4,7 +4,7 @@ package agent
 func opencode() Agent {
 	return Agent{
 		Name: "opencode", Argv: []string{"opencode"},
-		Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+		Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
 		Package: "opencode-ai",
 		Logins: []Login{{
 			Word: "key", Secret: "ANTHROPIC_API_KEY", Host: "api.anthropic.com", Header: "x-api-key",

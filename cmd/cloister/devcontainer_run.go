@@ -16,7 +16,6 @@ import (
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/image"
-	"cloister/session"
 	"cloister/session/beside"
 	"cloister/session/dressing"
 )
@@ -140,28 +139,5 @@ func (l *lookedAt) tag(service string) string {
 
 // base is the image that a devcontainer names.
 func (l *lookedAt) base(ctx context.Context, store *image.Store, say func(string)) (image.Image, error) {
-	return named(ctx, store, l.Base(), say)
-}
-
-// named is an image by a name that a repository wrote.
-func named(ctx context.Context, store *image.Store, name string, say func(string)) (image.Image, error) {
-	if err := image.Check(name); err != nil {
-		return image.Image{}, err
-	}
-	if image.IsLocal(name) {
-		return image.Image{}, fmt.Errorf("image %q is a path of this machine, not an image's name", name)
-	}
-	return store.Get(ctx, name, say)
-}
-
-// startServices starts what stands beside a run's agent.
-func (a *app) startServices(ctx context.Context, f *runFlags, s *session.Shim) (*beside.Set, error) {
-	if f.dev == nil || f.dev.Beside == nil {
-		return nil, nil
-	}
-	driver, err := a.driverNamed(f.Isolation)
-	if err != nil {
-		return nil, err
-	}
-	return f.dev.Beside.Start(ctx, s, driver)
+	return store.GetNamed(ctx, l.Base(), say)
 }

@@ -47,7 +47,7 @@ func (a *app) serviceImage(
 ) (i image.Image, root sandbox.Root, err error) {
 	store, tag := imageStore(dirs), l.tag(s.Name)
 	if s.Build == nil {
-		i, err = named(ctx, store, s.Service.Image, a.slow)
+		i, err = store.GetNamed(ctx, s.Service.Image, a.slow)
 	} else if i, err = store.Find(tag); err != nil {
 		i, err = a.buildService(ctx, l, s, store, tag)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"cloister/api"
 	"cloister/internal/xdg"
+	"cloister/session/beside"
 	"cloister/state/store"
 	"cloister/workspace/homes"
 
@@ -28,9 +29,10 @@ func (a *app) pruneCommand() *cobra.Command {
 		Use:   "prune [--dry-run]",
 		Short: "Remove what nothing needs any more",
 		Long: `Remove what nothing needs any more: private homes of projects whose folders are gone,
-caches in the homes of projects in which no cloister lives, layers that no kept workspace
-or checkpoint uses, and logs of cloisters that ended a month ago. Homes, credentials,
-settings, kept workspaces and the record stay.`,
+volumes of their devcontainers' services, features of registries, caches in the homes of
+projects in which no cloister lives, layers that no kept workspace or checkpoint uses, and
+logs of cloisters that ended a month ago. Homes, credentials, settings, kept workspaces and
+the record stay.`,
 		Args: counted(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd.Context(), dry) },
 	}
@@ -59,11 +61,13 @@ func (a *app) prune(ctx context.Context, dry bool) error {
 		return err
 	}
 	list = append(list, oldLogs(d, live, time.Now())...)
-	layers, err := layerRubbish(d)
-	if err != nil {
-		return err
+	for _, more := range []func(xdg.Dirs) ([]rubbish, error){layerRubbish, serviceRubbish} {
+		some, err := more(d)
+		if err != nil {
+			return err
+		}
+		list = append(list, some...)
 	}
-	list = append(list, layers...)
 	var sum int64
 	var errs []error
 	rows := [][]string{}
@@ -124,6 +128,19 @@ func (a *app) homeRubbish(d xdg.Dirs, live []api.SessionInfo) ([]rubbish, error)
 		}
 	}
 	return out, nil
+}
+
+// serviceRubbish are volumes of services whose project is gone, and the features of
+// registries.
+func serviceRubbish(d xdg.Dirs) (out []rubbish, err error) {
+	gone, err := beside.Forgotten(d.Data)
+	for _, g := range gone {
+		out = append(out, rubbish{g.Bytes(), "the volumes of the services of " + g.Project + ", which is gone", g.Remove})
+	}
+	if n := featureStore(d).Size(); n > 0 {
+		out = append(out, rubbish{n, "features of registries, which a build fetches again", featureStore(d).Clear})
+	}
+	return out, err
 }
 
 // layerRubbish are the layers of workspaces and checkpoints that are no more.

@@ -179,7 +179,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 func (a *app) carryOut(
 	ctx context.Context, f *runFlags, s *session.Shim, dirs xdg.Dirs, argv []string, report *report, ready func(error),
 ) error {
-	beside, err := a.startServices(ctx, f, s)
+	beside, err := f.dev.Start(ctx, s, func() (sandbox.Driver, error) { return a.driverNamed(f.Isolation) })
 	if err != nil {
 		ready(err)
 		return errors.Join(unbuilt(f.Verb, err), s.Begun.Close())

@@ -70,3 +70,25 @@ func (s Store) Put(digest string, p Packed) error {
 	}
 	return nil
 }
+
+// Size is what all of them take, in bytes.
+func (s Store) Size() (n int64) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
+// Clear removes all of them: each is fetched again by its digest when it is needed.
+func (s Store) Clear() error {
+	if err := os.RemoveAll(s.dir); err != nil {
+		return fmt.Errorf("remove the features of registries: %w", err)
+	}
+	return nil
+}

@@ -197,6 +197,17 @@ func (s *Store) Get(ctx context.Context, text string, say func(string)) (Image, 
 	return s.fetch(ctx, &src, say)
 }
 
+// GetNamed is Get for a name that a repository wrote, which is never a path of this machine.
+func (s *Store) GetNamed(ctx context.Context, text string, say func(string)) (Image, error) {
+	if err := Check(text); err != nil {
+		return Image{}, err
+	}
+	if IsLocal(text) {
+		return Image{}, fmt.Errorf("image %q is a path of this machine, not an image's name", text)
+	}
+	return s.Get(ctx, text, say)
+}
+
 // Pull fetches an image also where its name is stored already: the name moves
 // to what it means now.
 func (s *Store) Pull(ctx context.Context, text string, say func(string)) (Image, error) {

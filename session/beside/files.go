@@ -53,7 +53,7 @@ func (p *Plan) lock() (*os.File, error) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		switch {
 		case err == nil:
-			return f, nil
+			return f, p.note()
 		case errors.Is(err, unix.EINTR):
 		case time.Since(began) > lockWithin:
 			return nil, errors.Join(&Running{p.o.Project}, f.Close())

@@ -131,3 +131,17 @@ func (d *Dressing) Dress(s *session.Shim) {
 		s.Volumes = append(s.Volumes, session.Volume{At: sandbox.GuestPath(v.Target), Dir: dir})
 	}
 }
+
+// Start starts the services, where there are any: driver is asked for then alone.
+func (d *Dressing) Start(
+	ctx context.Context, s *session.Shim, driver func() (sandbox.Driver, error),
+) (*beside.Set, error) {
+	if d == nil || d.Beside == nil {
+		return nil, nil
+	}
+	by, err := driver()
+	if err != nil {
+		return nil, err
+	}
+	return d.Beside.Start(ctx, s, by)
+}

@@ -174,6 +174,8 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		return res, errors.Join(err, s.lost(ctx, link, err))
 	}
 	words := heldpath.New(spec.Protect, view.Stubs, s.Held)
+	unheard := words.Watch() // before the first instruction inside
+	defer unheard()
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers,
 		Judge: func(ctx context.Context, group string, pid int, spec sandbox.Spec, lost func(error)) (io.Closer, error) {
@@ -202,7 +204,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if s.Running != nil {
 		s.Running()
 	}
-	disk, looked, unheard := s.watchDisk(ctx), s.lookBefore(ctx, pending, view), words.Watch()
+	disk, looked := s.watchDisk(ctx), s.lookBefore(ctx, pending, view)
 	// The end has been told, the stubs are gone: once, as soon as it is known.
 	var once sync.Once
 	var endErr, reviewErr error

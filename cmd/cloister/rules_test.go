@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 )
 
@@ -16,9 +17,10 @@ func TestRulesPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```(?:yaml|cedar)\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(blocks) != 3 {
-		t.Fatalf("%d blocks, want a configuration, the answers expected and a policy", len(blocks))
+	if len(blocks) != 4 {
+		t.Fatalf("%d blocks, want a configuration, the answers expected, a policy, and where questions go", len(blocks))
 	}
+	blocks[0][1] = slices.Concat(blocks[0][1], blocks[3][1]) // one configuration
 	home := t.TempDir()
 	for i, name := range []string{"cloister/config.yaml", "tests.yaml", "cloister/policy/page.cedar"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o700); err != nil {

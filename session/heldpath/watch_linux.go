@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -12,7 +14,8 @@ import (
 )
 
 // Watch sees git inside try to write its configuration: it makes a file config.lock beside
-// it and removes it, where it could not be renamed. The function that it gives ends that.
+// it and removes it, where it could not be renamed. The function that it gives ends that,
+// once all that came before was told.
 // A kernel that has no watch left is no error: these are words only.
 func (w *Words) Watch() (stop func()) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -38,37 +41,56 @@ func (w *Words) Watch() (stop func()) {
 		_ = events.Close()
 		return func() {}
 	}
+	seen := &watch{words: w, configs: configs, made: map[int32]bool{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.read(events, configs)
+		buf := make([]byte, watchBuffer)
+		for {
+			n, err := events.Read(buf)
+			if err != nil {
+				return
+			}
+			seen.take(buf[:n])
+		}
 	}()
-	return func() {
-		_ = events.Close() // ends the read
+	return sync.OnceFunc(func() {
+		_ = events.SetReadDeadline(time.Unix(1, 0)) // ends the read
 		<-done
-	}
+		buf := make([]byte, watchBuffer)
+		for { // what came before the end is there already
+			n, err := unix.Read(fd, buf)
+			if err != nil || n <= 0 {
+				break
+			}
+			seen.take(buf[:n])
+		}
+		_ = events.Close()
+	})
 }
 
-func (w *Words) read(events *os.File, configs map[int32]sandbox.GuestPath) {
-	made := map[int32]bool{}
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := events.Read(buf)
-		if err != nil {
-			return
+const watchBuffer = 64 << 10
+
+// A watch is what was seen of git's attempts.
+type watch struct {
+	words   *Words
+	configs map[int32]sandbox.GuestPath
+	made    map[int32]bool // config.lock is there
+}
+
+// take takes the kernel's events.
+func (s *watch) take(b []byte) {
+	for len(b) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(b))
+		mask, length := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))
+		name := b[unix.SizeofInotifyEvent : unix.SizeofInotifyEvent+length]
+		b = b[unix.SizeofInotifyEvent+length:]
+		if string(bytes.TrimRight(name, "\x00")) != "config.lock" {
+			continue
 		}
-		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
-			wd := int32(binary.NativeEndian.Uint32(b))
-			mask, length := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))
-			name := b[unix.SizeofInotifyEvent : unix.SizeofInotifyEvent+length]
-			b = b[unix.SizeofInotifyEvent+length:]
-			if string(bytes.TrimRight(name, "\x00")) != "config.lock" {
-				continue
-			}
-			if mask&unix.IN_DELETE != 0 && made[wd] {
-				w.Tried(configs[wd])
-			}
-			made[wd] = mask&unix.IN_CREATE != 0
+		if mask&unix.IN_DELETE != 0 && s.made[wd] {
+			s.words.Tried(s.configs[wd])
 		}
+		s.made[wd] = mask&unix.IN_CREATE != 0
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Watch sees git inside try to write its configuration: it makes a file config.lock beside
 // it and removes it, where it could not be renamed. The function that it gives ends that,
-// once all that came before was told.
+// once all that came before was taken.
 // A kernel that has no watch left is no error: these are words only.
 func (w *Words) Watch() (stop func()) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)

@@ -72,7 +72,11 @@ func (d *Devcontainer) On(o Options, image Image) (Effective, error) {
 		}
 		known[name] = value
 	}
-	for _, v := range d.ownEnvironment() {
+	own, err := d.ownEnvironment(o.Hidden)
+	if err != nil {
+		return e, fmt.Errorf("read %s: %w", d.File, err)
+	}
+	for _, v := range own {
 		name, value, _ := strings.Cut(v, "=")
 		if why := demand.Variable(name, o.Reserved); why != "" {
 			key := "services." + d.Agent + ".environment." + name

@@ -27,6 +27,8 @@ type Options struct {
 	Home string
 	// LocalEnv is a variable of the host that the devcontainer may have.
 	LocalEnv func(name string) (string, bool)
+	// Hidden reports what of the project looks empty inside; nil for nothing.
+	Hidden func(rel string, dir bool) bool
 	// Reserved are variables of the inside that are the cloister's own.
 	Reserved []string
 	// Sources are where features of registries may be from, and Features are those that

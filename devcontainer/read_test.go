@@ -217,6 +217,33 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
+// TestHiddenVariables: a file of variables that is hidden inside, or whose folder is, gives none.
+func TestHiddenVariables(t *testing.T) {
+	dir := tree(t, map[string]string{".devcontainer/devcontainer.json": `{"dockerComposeFile":"a.yml","service":"app"}`,
+		".devcontainer/a.yml": "services: {app: {env_file: [a.env, ../own/b.env, c.env]}}\n",
+		".devcontainer/a.env": "A=hidden\n", "own/b.env": "B=hidden\n", ".devcontainer/c.env": "C=seen\n",
+	})
+	d, err := read(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hides := range []bool{true, false} {
+		e, err := d.On(devcontainer.Options{
+			LocalEnv: func(string) (string, bool) { return "", false },
+			Hidden: func(rel string, dir bool) bool {
+				return hides && (rel == ".devcontainer/a.env" || rel == "own" && dir)
+			},
+		}, devcontainer.Image{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(e.Env, " ")
+		if strings.Contains(text, "hidden") == hides || !strings.Contains(text, "C=seen") {
+			t.Errorf("hidden %v: %q", hides, text)
+		}
+	}
+}
+
 // TestComposeFilesTogether gives files of which each asks for nothing, and both for a folder of
 // this machine.
 func TestComposeFilesTogether(t *testing.T) {

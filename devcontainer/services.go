@@ -99,27 +99,52 @@ func (d *Devcontainer) service(name string) *services.Service {
 // Own is the service that the agent's cloister is; nil for a devcontainer without services.
 func (d *Devcontainer) Own() *services.Service { return d.service(d.Agent) }
 
-// EnvFile is a file of variables that a compose file names, from the project's top.
-func (d *Devcontainer) EnvFile(rel string) ([]byte, error) {
-	f, ok := d.files.all[path.Clean(rel)]
+// EnvFile are the variables of a file that a compose file names, from the project's top. One
+// that is hidden inside is as empty here as it looks there.
+func (d *Devcontainer) EnvFile(rel string, hidden func(rel string, dir bool) bool) ([]byte, error) {
+	rel = path.Clean(rel)
+	f, ok := d.files.all[rel]
 	if !ok {
 		return nil, fmt.Errorf("read %s: there is no such file", rel)
+	}
+	if hiddenWith(rel, hidden) {
+		return nil, nil
 	}
 	return f.text, nil
 }
 
+// hiddenWith reports whether a file is hidden, or a folder that it is in.
+func hiddenWith(rel string, hidden func(rel string, dir bool) bool) bool {
+	if hidden == nil {
+		return false
+	}
+	for dir := path.Dir(rel); dir != "."; dir = path.Dir(dir) {
+		if hidden(dir, true) {
+			return true
+		}
+	}
+	return hidden(rel, false)
+}
+
 // ownEnvironment are the variables of the agent's own service: those of files, then its own.
-func (d *Devcontainer) ownEnvironment() []string {
+func (d *Devcontainer) ownEnvironment(hidden func(rel string, dir bool) bool) ([]string, error) {
 	own := d.Own()
 	if own == nil {
-		return nil
+		return nil, nil
 	}
 	var out []string
 	for _, name := range own.EnvFiles {
-		out = append(out, services.Variables(d.files.all[path.Clean(name)].text)...)
+		text, err := d.EnvFile(name, hidden)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, services.Variables(text)...)
 	}
-	return append(out, own.Env...)
+	return append(out, own.Env...), nil
 }
+
+// EnvFiles reports whether the agent's own service has variables of files.
+func (d *Devcontainer) EnvFiles() bool { own := d.Own(); return own != nil && len(own.EnvFiles) > 0 }
 
 // Builds reports whether the agent's image is made by a recipe.
 func (d *Devcontainer) Builds() bool {

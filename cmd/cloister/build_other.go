@@ -28,6 +28,11 @@ func (*app) planServices(context.Context, *runFlags, lookedAt, image.Image, xdg.
 	return nil, hinted(errors.New("only Linux can start services"), "the agent alone: --image IMAGE")
 }
 
+// hiddenOf is asked for what is built and started.
+func (*app) hiddenOf(lookedAt) (func(rel string, dir bool) bool, error) {
+	return nil, hinted(errors.New("only Linux can start services"), "name an image: --image IMAGE")
+}
+
 // buildDevcontainer needs the gate's namespaces, which are Linux's.
 func (*app) buildDevcontainer(context.Context, lookedAt, *image.Store, string) (image.Image, error) {
 	return image.Image{}, hinted(errors.New("only Linux can build in containers"), "name an image: --image IMAGE")

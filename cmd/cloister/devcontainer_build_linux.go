@@ -9,7 +9,6 @@ import (
 	"cloister/devcontainer"
 	"cloister/devcontainer/features"
 	"cloister/devcontainer/metadata"
-	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/image"
 	"cloister/session/beside"
@@ -124,24 +123,5 @@ func (a *app) hiddenOf(l lookedAt) (func(rel string, dir bool) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	root := string(l.project.Root)
-	patterns, err := protect.ParsePatterns(words.Config.Filesystem.Hide)
-	if err != nil {
-		return nil, err
-	}
-	// What the view of a session covers: where hidden links lead, and what the projects
-	// around hide.
-	var covered protect.List
-	if err := protect.New(&covered, root, "", true).Sockets(words.Config.Filesystem.Hide, nil, words.Outer); err != nil {
-		return nil, err
-	}
-	hidden := map[sandbox.GuestPath]bool{}
-	for _, p := range covered.Protect {
-		if p.Empty {
-			hidden[p.Target] = true
-		}
-	}
-	return func(rel string, dir bool) bool {
-		return patterns.Match(rel, dir) >= 0 || hidden[sandbox.GuestPath(filepath.Join(root, rel))]
-	}, nil
+	return protect.Hidden(string(l.project.Root), words.Config.Filesystem.Hide, words.Outer)
 }

@@ -70,6 +70,11 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults
 	if err != nil {
 		return err
 	}
+	if l.EnvFiles() {
+		if o.Hidden, err = a.hiddenOf(l); err != nil {
+			return err
+		}
+	}
 	e, err := l.On(o, devcontainer.Image{
 		Env: i.Env, Label: i.Devcontainer, Built: l.built() && f.Image == "",
 	})

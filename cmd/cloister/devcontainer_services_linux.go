@@ -26,7 +26,8 @@ func (a *app) planServices(
 	o := beside.Options{
 		Agent:   beside.Service{Service: *l.Own(), Image: own},
 		Project: string(l.project.Main), Name: cmp.Or(f.Name, filepath.Base(string(l.project.Root))),
-		Data: dirs.Data, Logs: filepath.Join(dirs.State, "logs"), EnvFile: l.EnvFile, Say: a.slow,
+		Data: dirs.Data, Logs: filepath.Join(dirs.State, "logs"), Say: a.slow,
+		EnvFile:  func(rel string) ([]byte, error) { return l.EnvFile(rel, hidden) },
 		Copy:     func(rel string, w *tar.Writer) error { return l.Copy(rel, hidden, w) },
 		Reserved: func(name string) string { return demand.Variable(name, session.AuthorityVariables()) },
 	}

@@ -264,7 +264,10 @@ func (p *Plan) copied(rel, dir string) (file bool, err error) {
 		defer close(packed)
 		t := tar.NewWriter(w)
 		err := p.o.Copy(rel, t)
-		_ = w.CloseWithError(errors.Join(err, t.Close())) // it returns nil
+		if err == nil {
+			err = t.Close() // its end is that of a whole copy
+		}
+		_ = w.CloseWithError(err) // it returns nil
 	}()
 	file, err = unpack(tar.NewReader(r), dir)
 	_ = r.Close() // ends the packing, should it still go on

@@ -1,6 +1,7 @@
 package beside
 
 import (
+	"archive/tar"
 	"errors"
 	"os"
 	"path/filepath"
@@ -56,5 +57,33 @@ func TestLands(t *testing.T) {
 	}
 	if _, err := m.lands([]services.Mount{volume("/p/x")}, "/home/ada", "/p"); err == nil {
 		t.Error("a volume in the project")
+	}
+}
+
+// TestCopiedWhole: a copy that ends in an error is none, and says so.
+func TestCopiedWhole(t *testing.T) {
+	hidden := errors.New("hidden inside")
+	p := &Plan{o: Options{Copy: func(string, *tar.Writer) error { return hidden }}}
+	if _, err := p.copied("x", t.TempDir()); !errors.Is(err, hidden) {
+		t.Errorf("%v, want %v", err, hidden)
+	}
+}
+
+// TestSessionNames: services whose names differ beyond what a session's name keeps have two.
+func TestSessionNames(t *testing.T) {
+	list := []Service{}
+	for _, name := range []string{"my-very-long-service-one", "my-very-long-service-two", "a.b", "a_b"} {
+		list = append(list, Service{Service: services.Service{Name: name, Command: []string{"x"}}})
+	}
+	p, err := New(Options{List: list, Project: "/p", Name: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range p.list {
+		if seen[m.session] {
+			t.Errorf("two are called %s", m.session)
+		}
+		seen[m.session] = true
 	}
 }

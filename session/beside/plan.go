@@ -104,6 +104,9 @@ func New(o Options) (*Plan, error) {
 			return nil, &PlanError{s, "neither it nor its image says what to run"}
 		}
 		m := &member{Service: s, number: uint8(n + 2), session: sessionName(o.Name, s.Name, id)}
+		if slices.ContainsFunc(p.list, func(o *member) bool { return o.session == m.session }) {
+			m.session = sessionName(o.Name, fmt.Sprintf("%d-%s", m.number, s.Name), id)
+		}
 		p.list, p.members = append(p.list, m), append(p.members, m)
 	}
 	for _, m := range p.members {

@@ -52,6 +52,9 @@ type SessionRequest struct {
 	// Publish are the ports inside that the shim makes reachable on the host's
 	// loopback.
 	Publish []Published `json:"publish,omitempty"`
+	// Beside says that the session is a service beside an agent's: it is given no secret, whose
+	// placeholders are the agent's.
+	Beside bool `json:"beside,omitempty"`
 	// ShimPID is for the person's eyes; the guardian trusts only the peer
 	// credentials of the socket.
 	ShimPID int `json:"shim_pid,omitempty"`

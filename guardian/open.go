@@ -77,7 +77,9 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 			shim.Close()
 			return nil, err
 		}
-		secrets = g.place(r.Context(), req.Project, in, req.Resume)
+		if !req.Beside {
+			secrets = g.place(r.Context(), req.Project, in, req.Resume)
+		}
 	}
 	l, grant, err := g.grant(req, shim, peer.PID, secrets)
 	if err != nil {

@@ -233,7 +233,7 @@ func (s *Set) shim(r *running, agent *session.Shim, env []string, null *os.File)
 		Command: argv(m.Service), Image: m.Root.ID,
 		Allow: agent.Request.Allow, Deny: agent.Request.Deny, Network: true, Cedar: agent.Request.Cedar,
 		Projects: agent.Request.Projects, Accepted: agent.Request.Accepted, Closed: agent.Request.Closed,
-		ShimPID: agent.Request.ShimPID,
+		ShimPID: agent.Request.ShimPID, Beside: true,
 	}
 	limits := agent.Limits.Least(sandbox.Limits{Memory: m.Memory, CPUs: m.CPUs, Pids: m.Pids})
 	peers := m.peers

@@ -174,8 +174,6 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		return res, errors.Join(err, s.lost(ctx, link, err))
 	}
 	words := heldpath.New(spec.Protect, view.Stubs, s.Held)
-	unheard := words.Watch() // before the first instruction inside
-	defer unheard()
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers,
 		Judge: func(ctx context.Context, group string, pid int, spec sandbox.Spec, lost func(error)) (io.Closer, error) {
@@ -229,7 +227,6 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	}
 	res.Status, err = s.attend(ctx, link, box, spec, &res, over)
 	res.Duration = time.Since(began)
-	unheard()
 	res.Notices = append(res.Notices, words.Left()...)
 	over(res.Status, err)
 	if endErr != nil && !errors.Is(endErr, client.ErrGuardianGone) {

@@ -34,7 +34,6 @@ import (
 	"cloister/workspace/worktrees"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 // runFlags are the flags of run, as typed, and what this process has of their run.
@@ -363,19 +362,15 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	if !a.quiet {
 		s.Notify = func(text string) { a.notice("cloister: %s", text) }
-		s.Held = a.heldPaths(f, string(project.Root), argv, s.Notify)
+		s.Held = heldPaths(f, string(project.Root), argv)
 	}
 	return s, dirs, nil
 }
 
-// heldPaths says where the person is notified of errors at protected paths, and by what words
-// they are allowed.
-func (a *app) heldPaths(f *runFlags, root string, argv []string, tell func(string)) heldpath.Options {
-	if term.IsTerminal(int(a.stdout.Fd())) || term.IsTerminal(int(a.stderr.Fd())) {
-		tell = nil
-	}
+// heldPaths says by what words errors at protected paths are allowed.
+func heldPaths(f *runFlags, root string, argv []string) heldpath.Options {
 	here, _ := os.Getwd() // without it the path is a whole one
-	return heldpath.Options{Root: root, Dir: here, Tell: tell, Allow: func(flag string) string {
+	return heldpath.Options{Root: root, Dir: here, Allow: func(flag string) string {
 		if f.Verb == "start" {
 			return "cloister start " + flag
 		}

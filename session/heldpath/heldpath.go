@@ -38,8 +38,6 @@ type Options struct {
 	Allow func(flag string) string
 	// Above shows a line, which lacks who says it, over a screen that a program draws; nil keeps it for the end.
 	Above func(line string)
-	// Tell is for the person where the cloister has no terminal; nil where it has one.
-	Tell func(line string)
 }
 
 // Words are those for one cloister. It is safe for use by several goroutines.
@@ -232,24 +230,6 @@ func (w *Words) short(path, from string) string {
 		return rel
 	}
 	return path
-}
-
-// Tried takes a path that something inside tried to write, whatever it printed.
-func (w *Words) Tried(target sandbox.GuestPath) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	i := slices.IndexFunc(w.protect, func(p sandbox.Protect) bool { return p.Target == target && !p.Pin })
-	if i < 0 || w.o.Allow == nil {
-		return
-	}
-	w.wait(w.protect[i])
-	if w.o.Tell == nil {
-		return // it goes behind the next line of the terminal
-	}
-	for _, line := range w.waiting {
-		w.o.Tell(line)
-	}
-	w.waiting = nil
 }
 
 // Left are the lines that had no place.

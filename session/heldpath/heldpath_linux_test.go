@@ -1,11 +1,9 @@
 package heldpath_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -118,46 +116,5 @@ func TestQuiet(t *testing.T) {
 	w := heldpath.New([]sandbox.Protect{{Target: "/p/.envrc", File: true}}, nil, heldpath.Options{Root: "/p"})
 	if _, say := w.Heard([]byte(".envrc: Read-only file system\r\n"), inLines); say != nil {
 		t.Errorf("%q", say)
-	}
-}
-
-// TestWatch: git's attempt is seen without a terminal, and no other.
-func TestWatch(t *testing.T) {
-	root := t.TempDir()
-	git := filepath.Join(root, ".git")
-	if err := os.Mkdir(git, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	told := make(chan string, 8)
-	w := words(root, heldpath.Options{Tell: func(line string) { told <- line }})
-	stop := w.Watch()
-	defer stop()
-	lock, config := filepath.Join(git, "config.lock"), filepath.Join(git, "config")
-	write := func(name string) {
-		t.Helper()
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// The host's own git succeeds.
-	write(lock)
-	if err := os.Rename(lock, config); err != nil {
-		t.Fatal(err)
-	}
-	write(lock)
-	if err := os.Remove(lock); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case line := <-told:
-		if !strings.HasPrefix(line, ".git/config is protected") {
-			t.Errorf("%q", line)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("nothing was told")
-	}
-	stop()
-	if len(told) != 0 {
-		t.Errorf("told of what succeeded: %q", <-told)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"cloister/internal/realpath"
 )
 
 // object is an inode with a label. The descriptor keeps the kernel from forgetting both.
@@ -209,23 +211,18 @@ func mountsOf(text string) []mount {
 func (v view) below(name string) []string {
 	var out []string
 	for _, m := range v.mounts {
-		if inside(name, m.point) && m.point != name {
+		if realpath.Inside(m.point, name) && m.point != name {
 			out = append(out, m.point)
 		}
 	}
 	return out
 }
 
-// inside reports whether a path is a folder or below it.
-func inside(dir, name string) bool {
-	return dir == "/" || name == dir || strings.HasPrefix(name, dir+"/")
-}
-
 // shown is a path of a file system as a mount shows it.
 func (v view) shown(dev uint32, name string) string {
 	best := -1
 	for i, m := range v.mounts {
-		if m.dev == dev && inside(m.root, name) && (best < 0 || len(m.root) >= len(v.mounts[best].root)) {
+		if m.dev == dev && realpath.Inside(name, m.root) && (best < 0 || len(m.root) >= len(v.mounts[best].root)) {
 			best = i
 		}
 	}

@@ -1,10 +1,10 @@
 // Package judge has the kernel judge what a box does with files and programs, beside what
 // its view shows.
 //
-// Load prepares the kernel, and Kernel.Begin makes the control group of a box a session of kernel/lsm, with what a Spec says is
-// judged. It promises that it returns only when the kernel was seen to refuse, that what is
-// refused and executed is reported, aggregated, with nothing lost uncounted, and that a box whose
-// judge went away is ended.
+// Load prepares the kernel, and Kernel.Begin makes the control group of a box a session of
+// kernel/lsm, with what a Spec says is judged. It promises that it returns only when the kernel
+// was seen to refuse, that what is refused and executed is reported, aggregated, with nothing
+// lost uncounted, and that a box whose judge went away is ended.
 //
 // It builds no enclosure and reads no policy; what the view keeps, it keeps besides.
 //
@@ -16,12 +16,14 @@ import (
 	"strings"
 	"time"
 
+	"cloister/internal/realpath"
 	"cloister/kernel/lsm"
 	"cloister/sandbox"
 )
 
 const (
-	// every is how often what was reported already is counted, and reported again, with how often it was since.
+	// every is how often what was reported already is reported again, with how often it was
+	// since.
 	every = time.Second
 	// kinds bounds the different events of one interval; further ones are counted together.
 	kinds = 200
@@ -54,7 +56,7 @@ func policyOf(s sandbox.Spec) (lsm.Policy, map[string]string) {
 func below(s sandbox.Spec, name string) string {
 	best := -1
 	for i, b := range s.Binds {
-		if inside(string(b.Target), name) && (best < 0 || len(b.Target) >= len(s.Binds[best].Target)) {
+		if realpath.Inside(name, string(b.Target)) && (best < 0 || len(b.Target) >= len(s.Binds[best].Target)) {
 			best = i
 		}
 	}
@@ -64,7 +66,7 @@ func below(s sandbox.Spec, name string) string {
 		return path.Join(string(b.Source), strings.TrimPrefix(name, string(b.Target)))
 	case s.Root.Dir != "":
 		return path.Join(string(s.Root.Dir), name)
-	case inside("/tmp", name) || inside("/dev", name) || inside("/proc", name):
+	case realpath.Inside(name, "/tmp") || realpath.Inside(name, "/dev") || realpath.Inside(name, "/proc"):
 		return ""
 	}
 	return name
@@ -81,8 +83,6 @@ func ruleOf(names map[string]string, at string) string {
 	}
 	return names[at]
 }
-
-func inside(dir, name string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
 // A teller tells events: the first of a kind at once, the others with the next of it after
 // a while, as a number.

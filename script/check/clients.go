@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -24,12 +23,7 @@ func (r *runner) clients() {
 				return err
 			}
 		}
-		if err := os.MkdirAll(prefix, 0o755); err != nil {
-			return err
-		}
-		words := []string{"npm", "install", "--global", "--prefix", prefix, "--cache", filepath.Join(r.work, "npm-cache"),
-			"--no-audit", "--no-fund", "--loglevel=error"}
-		return r.run(out, cmd{words: append(words, tlsModules...)})
+		return r.machine.npm(out, prefix, tlsModules, "--global")
 	})
 	if !ready {
 		return

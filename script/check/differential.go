@@ -46,12 +46,7 @@ func (r *runner) differential() {
 				return err
 			}
 		}
-		if err := os.MkdirAll(modules, 0o755); err != nil {
-			return err
-		}
-		words := []string{"npm", "install", "--prefix", modules, "--cache", filepath.Join(r.work, "npm-cache"),
-			"--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"}
-		if err := r.run(out, cmd{words: append(words, realModules...)}); err != nil {
+		if err := r.machine.npm(out, modules, realModules, "--ignore-scripts"); err != nil {
 			return err
 		}
 		if _, err := os.Stat(filepath.Join(modules, "versitygw")); err == nil {

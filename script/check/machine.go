@@ -82,6 +82,16 @@ func (m *machine) installQuietly(program, pkg string) bool {
 	})
 }
 
+// npm installs modules into a folder, with further flags.
+func (m *machine) npm(out io.Writer, prefix string, modules []string, flags ...string) error {
+	if err := os.MkdirAll(prefix, 0o755); err != nil {
+		return err
+	}
+	words := append([]string{"npm", "install", "--prefix", prefix, "--cache", filepath.Join(m.r.work, "npm-cache"),
+		"--no-audit", "--no-fund", "--loglevel=error"}, flags...)
+	return m.r.run(out, cmd{words: append(words, modules...)})
+}
+
 // agents installs the real agents where root and the ordinary user find them.
 func (r *runner) agents() bool {
 	return r.once("agents", func(out io.Writer) error {

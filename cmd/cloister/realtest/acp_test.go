@@ -22,35 +22,14 @@ type editorTold struct {
 // it would grant any power over the host: the agents' edits and commands happen inside.
 func TestACP(t *testing.T) {
 	for _, tt := range []struct {
-		name, program, key string
-		command            []string
-		steps              func(in func(string) string) *messagesAPI
-		env                []string
+		name, program, key, has string
+		command                 []string
+		mends                   func(*world) []step
+		env                     []string
 	}{
+		{"claude", "claude-agent-acp", "sk-ant-test-acp1", "Bash", []string{"claude-agent-acp"}, claudeMends, nil},
 		{
-			"claude", "claude-agent-acp", "sk-ant-test-acp1", []string{"claude-agent-acp"},
-			func(in func(string) string) *messagesAPI {
-				return &messagesAPI{has: "Bash", last: "Fixed: add adds now.", steps: []step{
-					{"Bash", map[string]any{"command": "node add.test.js; " + whoAmI, "description": "Run the test"}},
-					{"Read", map[string]any{"file_path": in("add.js")}},
-					{"Edit", map[string]any{"file_path": in("add.js"), "old_string": "a - b", "new_string": "a + b"}},
-					{"Write", map[string]any{"file_path": in("docs/notes.md"), "content": "# Notes\n\nadd adds.\n"}},
-					{"Bash", map[string]any{"command": "node add.test.js && git add -A && git commit -qm 'add: add'", "description": "Test and commit"}},
-				}}
-			},
-			nil,
-		},
-		{
-			"opencode", "opencode", "sk-ant-test-acp2", []string{"opencode", "acp"},
-			func(in func(string) string) *messagesAPI {
-				return &messagesAPI{has: "bash", last: "Fixed: add adds now.", steps: []step{
-					{"bash", map[string]any{"command": "node add.test.js; " + whoAmI, "description": "Run the test"}},
-					{"read", map[string]any{"filePath": in("add.js")}},
-					{"edit", map[string]any{"filePath": in("add.js"), "oldString": "a - b", "newString": "a + b"}},
-					{"write", map[string]any{"filePath": in("docs/notes.md"), "content": "# Notes\n\nadd adds.\n"}},
-					{"bash", map[string]any{"command": "node add.test.js && git add -A && git commit -qm 'add: add'", "description": "Test and commit"}},
-				}}
-			},
+			"opencode", "opencode", "sk-ant-test-acp2", "bash", []string{"opencode", "acp"}, opencodeMends,
 			[]string{"-e", "OPENCODE_DISABLE_MODELS_FETCH=1", "-e", `OPENCODE_CONFIG_CONTENT={"model":"anthropic/claude-sonnet-4-5"}`},
 		},
 	} {
@@ -59,7 +38,7 @@ func TestACP(t *testing.T) {
 			prefix := w.agent(tt.program)
 			node := need(t, "node", "node")
 			w.wrongAdd()
-			api := tt.steps(func(name string) string { return filepath.Join(w.project, name) })
+			api := &messagesAPI{has: tt.has, last: "Fixed: add adds now.", steps: tt.mends(w)}
 			w.net.handle("api.anthropic.com", api)
 			w.configure()
 			w.ran = true

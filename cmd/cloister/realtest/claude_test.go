@@ -31,15 +31,7 @@ func (w *world) fixedByClaude() *messagesAPI {
 	t.Helper()
 	need(t, "node", "node")
 	w.wrongAdd()
-	in := func(name string) string { return filepath.Join(w.project, name) }
-	api := &messagesAPI{has: "Bash", last: "Fixed: add adds now.", steps: []step{
-		{"Bash", map[string]any{"command": "node add.test.js; " + whoAmI, "description": "Run the test"}},
-		{"Read", map[string]any{"file_path": in("add.js")}},
-		{"Edit", map[string]any{"file_path": in("add.js"), "old_string": "a - b", "new_string": "a + b"}},
-		{"Write", map[string]any{"file_path": in("docs/notes.md"), "content": "# Notes\n\nadd adds.\n"}},
-		{"Bash", map[string]any{"command": "node add.test.js && git add -A && git commit -qm 'add: add' && git status --short", "description": "Test and commit"}},
-		{"Bash", map[string]any{"command": lookAround, "description": "Look around"}},
-	}}
+	api := &messagesAPI{has: "Bash", last: "Fixed: add adds now.", steps: append(claudeMends(w), step{"Bash", map[string]any{"command": lookAround, "description": "Look around"}})}
 	w.net.handle("api.anthropic.com", api)
 	w.args = append(w.args, "-e", "ANTHROPIC_API_KEY=sk-ant-test-0123")
 	res := w.must("claude", "-p", "add.js does not add. Fix it.", "--dangerously-skip-permissions")
@@ -74,4 +66,16 @@ func TestClaudeCodeRefused(t *testing.T) {
 		t.Errorf("stderr %q does not tell %q", res.stderr, want)
 	}
 	t.Logf("%v %s", res.took, res.stdout)
+}
+
+// claudeMends finds the fault of wrongAdd by its test, mends it, and commits.
+func claudeMends(w *world) []step {
+	in := func(name string) string { return filepath.Join(w.project, name) }
+	return []step{
+		{"Bash", map[string]any{"command": "node add.test.js; " + whoAmI, "description": "Run the test"}},
+		{"Read", map[string]any{"file_path": in("add.js")}},
+		{"Edit", map[string]any{"file_path": in("add.js"), "old_string": "a - b", "new_string": "a + b"}},
+		{"Write", map[string]any{"file_path": in("docs/notes.md"), "content": "# Notes\n\nadd adds.\n"}},
+		{"Bash", map[string]any{"command": "node add.test.js && git add -A && git commit -qm 'add: add' && git status --short", "description": "Test and commit"}},
+	}
 }

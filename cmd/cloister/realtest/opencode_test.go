@@ -11,15 +11,7 @@ func TestOpencode(t *testing.T) {
 	w.agent("opencode")
 	need(t, "node", "node")
 	w.wrongAdd()
-	in := func(name string) string { return filepath.Join(w.project, name) }
-	api := &messagesAPI{has: "bash", last: "Fixed: add adds now.", steps: []step{
-		{"bash", map[string]any{"command": "node add.test.js; " + whoAmI, "description": "Run the test"}},
-		{"read", map[string]any{"filePath": in("add.js")}},
-		{"edit", map[string]any{"filePath": in("add.js"), "oldString": "a - b", "newString": "a + b"}},
-		{"write", map[string]any{"filePath": in("docs/notes.md"), "content": "# Notes\n\nadd adds.\n"}},
-		{"bash", map[string]any{"command": "node add.test.js && git add -A && git commit -qm 'add: add' && git status --short", "description": "Test and commit"}},
-		{"bash", map[string]any{"command": lookAround, "description": "Look around"}},
-	}}
+	api := &messagesAPI{has: "bash", last: "Fixed: add adds now.", steps: append(opencodeMends(w), step{"bash", map[string]any{"command": lookAround, "description": "Look around"}})}
 	w.net.handle("api.anthropic.com", api)
 	w.args = []string{"-e", "ANTHROPIC_API_KEY=sk-ant-test-4567", "-e", "OPENCODE_DISABLE_MODELS_FETCH=1",
 		"-e", `OPENCODE_PERMISSION={"*":"allow","external_directory":"allow"}`}
@@ -37,4 +29,16 @@ func TestOpencode(t *testing.T) {
 	}
 	w.checkFixed()
 	w.checkLookedAround(api.result(5), res)
+}
+
+// opencodeMends finds the fault of wrongAdd by its test, mends it, and commits.
+func opencodeMends(w *world) []step {
+	in := func(name string) string { return filepath.Join(w.project, name) }
+	return []step{
+		{"bash", map[string]any{"command": "node add.test.js; " + whoAmI, "description": "Run the test"}},
+		{"read", map[string]any{"filePath": in("add.js")}},
+		{"edit", map[string]any{"filePath": in("add.js"), "oldString": "a - b", "newString": "a + b"}},
+		{"write", map[string]any{"filePath": in("docs/notes.md"), "content": "# Notes\n\nadd adds.\n"}},
+		{"bash", map[string]any{"command": "node add.test.js && git add -A && git commit -qm 'add: add' && git status --short", "description": "Test and commit"}},
+	}
 }

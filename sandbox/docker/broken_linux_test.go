@@ -123,10 +123,8 @@ func TestEngineLayers(t *testing.T) {
 			case !said(out.Err.Error(), tt.want):
 				t.Errorf("%v, want %q", out.Err, tt.want)
 			}
-			for _, c := range containers(t) {
-				if c.Labels["cloister.instance"] == docker.Instance(d) {
-					t.Errorf("left: %v", c)
-				}
+			for _, c := range containers(t, docker.Instance(d)) {
+				t.Errorf("left: %v", c)
 			}
 		})
 	}

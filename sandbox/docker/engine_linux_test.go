@@ -54,12 +54,13 @@ type container struct {
 	Labels map[string]string
 }
 
-func containers(t *testing.T) (ours []container) {
+// containers are those of instances: others use the engine at the same time.
+func containers(t *testing.T, instances ...string) (ours []container) {
 	t.Helper()
 	var all []container
 	ask(t, http.MethodGet, "/containers/json?all=1", nil, &all)
 	for _, c := range all {
-		if c.Labels["cloister.role"] != "" {
+		if slices.Contains(instances, c.Labels["cloister.instance"]) {
 			ours = append(ours, c)
 		}
 	}
@@ -71,12 +72,13 @@ func containers(t *testing.T) (ours []container) {
 func TestEngineContainer(t *testing.T) {
 	o := options(t)
 	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "sleep", "env", "cat", "id")), ID: digest("aaaa")}
-	h := sandboxtest.New(t, onImage{docker.New(o), root})
+	d := docker.New(o)
+	h := sandboxtest.New(t, onImage{d, root})
 	var inits int
 	out := h.Run(t, sandboxtest.Options{
 		Change: func(s *sandbox.Spec) { s.Limits = sandbox.Limits{Memory: 256 << 20, CPUs: 1.13, Pids: 100} },
 		During: func(b sandbox.Box) {
-			for _, c := range containers(t) {
+			for _, c := range containers(t, docker.Instance(d)) {
 				var i struct {
 					Image      string
 					Config     struct{ User, Image string }
@@ -131,7 +133,7 @@ func TestEngineContainer(t *testing.T) {
 	if out.Err != nil || out.Status.ExitCode() != 0 || inits != 1 {
 		t.Errorf("%+v, %d containers of the agent", out, inits)
 	}
-	if left := containers(t); len(left) > 0 {
+	if left := containers(t, docker.Instance(d)); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -210,7 +212,8 @@ func TestEngineClosedFolders(t *testing.T) {
 // by name.
 func TestEngineNoImage(t *testing.T) {
 	o := options(t)
-	h := sandboxtest.New(t, onImage{docker.New(o), sandbox.Root{ID: "sha256:" + strings.Repeat("0", 64)}})
+	d := docker.New(o)
+	h := sandboxtest.New(t, onImage{d, sandbox.Root{ID: "sha256:" + strings.Repeat("0", 64)}})
 	out := h.Run(t, sandboxtest.Options{}, "true")
 	if _, ok := errors.AsType[*docker.NoImage](out.Err); !ok {
 		t.Errorf("missing: %v", out.Err)
@@ -219,12 +222,12 @@ func TestEngineNoImage(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(empty, "etc"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	h = sandboxtest.New(t, onImage{docker.New(o), sandbox.Root{Dir: sandbox.HostPath(empty), ID: digest("cccc")}})
+	h = sandboxtest.New(t, onImage{d, sandbox.Root{Dir: sandbox.HostPath(empty), ID: digest("cccc")}})
 	out = h.Run(t, sandboxtest.Options{}, "sh")
 	if e, ok := errors.AsType[*sandbox.ExecError](out.Err); !ok || !e.NotFound {
 		t.Errorf("without a shell: %v", out.Err)
 	}
-	if left := containers(t); len(left) > 0 {
+	if left := containers(t, docker.Instance(d)); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -236,15 +239,17 @@ func TestEngineSweep(t *testing.T) {
 	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "sleep")), ID: digest("dddd")}
 	d := docker.New(o)
 	h := sandboxtest.New(t, onImage{d, root})
-	var instance, session string
+	instance := docker.Instance(d)
+	another := instance + "-another"
+	var session string
 	out := h.Run(t, sandboxtest.Options{During: func(b sandbox.Box) {
-		for _, c := range containers(t) {
-			instance, session = c.Labels["cloister.instance"], c.Labels["cloister.session"]
+		for _, c := range containers(t, instance) {
+			session = c.Labels["cloister.session"]
 		}
 		if err := d.Leftovers(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if n := len(containers(t)); n != 2 {
+		if n := len(containers(t, instance)); n != 2 {
 			t.Errorf("a living session has %d containers after a sweep", n)
 		}
 		h.Write(t, "go", "")
@@ -255,7 +260,7 @@ func TestEngineSweep(t *testing.T) {
 	var made [2]struct {
 		ID string `json:"Id"`
 	}
-	for i, name := range []string{instance, "another"} {
+	for i, name := range []string{instance, another} {
 		body, err := json.Marshal(map[string]any{"Image": "cloister/gate:1", "Cmd": []string{"x"}, "Labels": map[string]string{"cloister.instance": name, "cloister.session": session, "cloister.role": "init"}})
 		if err != nil {
 			t.Fatal(err)
@@ -269,7 +274,7 @@ func TestEngineSweep(t *testing.T) {
 	if err := d.Leftovers(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if now := containers(t); len(now) != 1 || now[0].ID != made[1].ID {
+	if now := containers(t, instance, another); len(now) != 1 || now[0].ID != made[1].ID {
 		t.Errorf("left: %v, want another instance's alone", now)
 	}
 	if _, err := os.Stat(left); err == nil {

@@ -131,11 +131,9 @@ func TestEngineFailsMidstart(t *testing.T) {
 				if err := d.Leftovers(t.Context()); err != nil {
 					t.Error(err)
 				}
-				for _, c := range containers(t) {
-					if c.Labels["cloister.instance"] == docker.Instance(d) {
-						t.Errorf("after %q: left %v (%v)", asked, c, out.Err)
-						_ = docker.Remove(d, c.ID)
-					}
+				for _, c := range containers(t, docker.Instance(d)) {
+					t.Errorf("after %q: left %v (%v)", asked, c, out.Err)
+					_ = docker.Remove(d, c.ID)
 				}
 				// What was not made, and could be until the engine is asked again much later.
 				left, err := filepath.Glob(filepath.Join(own.Dir, "*", "*"))

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,9 +66,7 @@ func TestEngineSlow(t *testing.T) {
 		}
 		return out
 	}
-	ours := func() []container {
-		return slices.DeleteFunc(containers(t), func(c container) bool { return c.Labels["cloister.instance"] != docker.Instance(fast) })
-	}
+	ours := func() []container { return containers(t, docker.Instance(fast)) }
 	t.Cleanup(func() {
 		for _, c := range ours() {
 			_ = docker.Remove(fast, c.ID) // a test that failed told of it

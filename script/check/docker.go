@@ -41,7 +41,7 @@ func (r *runner) docker() {
 		r.contained(e, "docker", "user", within, "-short")
 		r.contained(e, "docker", "user", within, "-run", ownCloister)
 	})
-	together(func() { // one after the other: each looks at all containers of the engine
+	together(func() {
 		r.onEngine(e, "sandbox/docker", "root", "^TestEngine")
 		r.onEngine(e, "sandbox/docker", "user", "^TestEngine")
 	}, func() {

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"cloister/devcontainer/jsonc"
-	"cloister/devcontainer/metadata"
 )
 
 // Service is one of a compose file, less what was refused.
@@ -249,116 +248,6 @@ func reservedName(n string) bool {
 	return strings.EqualFold(n, "localhost") || strings.Contains(n, ".") || strings.Trim(n, "0123456789") == ""
 }
 
-func (r *reader) text(v jsonc.Value) (string, error) {
-	switch v.Kind {
-	case jsonc.String:
-		return v.Text, nil
-	case jsonc.Number, jsonc.Bool:
-		return brief(v), nil
-	case jsonc.Null, jsonc.Array, jsonc.Object:
-	}
-	return "", r.bad(v, "it is %s, and must be a text", v.Kind)
-}
-
-func brief(v jsonc.Value) string {
-	switch v.Kind {
-	case jsonc.Number:
-		return v.Number.String()
-	case jsonc.Bool:
-		return strconv.FormatBool(v.Bool)
-	case jsonc.Null, jsonc.String, jsonc.Array, jsonc.Object:
-	}
-	return v.Text
-}
-
-// line is a command: a list, or a text that is split as a shell would.
-func (r *reader) line(v jsonc.Value) ([]string, error) {
-	if v.Kind == jsonc.Null {
-		return nil, nil
-	}
-	if v.Kind == jsonc.Array {
-		out := []string{}
-		for _, i := range v.Items {
-			word, err := r.text(i)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, word)
-		}
-		return out, nil
-	}
-	text, err := r.text(v)
-	if err != nil {
-		return nil, err
-	}
-	out, ok := words(text)
-	if !ok {
-		return nil, r.bad(v, "a quote is not closed")
-	}
-	return out, nil
-}
-
-// words splits a line as a shell does that expands nothing.
-func words(line string) ([]string, bool) {
-	out := []string{}
-	var word strings.Builder
-	quote, in := rune(0), false
-	for rest := []rune(line); len(rest) > 0; rest = rest[1:] {
-		switch c := rest[0]; {
-		case quote != '\'' && c == '\\' && len(rest) > 1:
-			rest = rest[1:]
-			word.WriteRune(rest[0])
-			in = true
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote != 0:
-			word.WriteRune(c)
-		case c == '\'' || c == '"':
-			quote, in = c, true
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-			if in {
-				out = append(out, word.String())
-				word.Reset()
-			}
-			in = false
-		default:
-			word.WriteRune(c)
-			in = true
-		}
-	}
-	if in {
-		out = append(out, word.String())
-	}
-	return out, quote == 0
-}
-
-// pairs are variables as a mapping or a list.
-func (r *reader) pairs(v jsonc.Value) ([]string, error) {
-	var out []string
-	for _, m := range v.Members {
-		text, err := r.text(m.Value)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, m.Name+"="+text)
-	}
-	for _, i := range v.Items {
-		if !strings.Contains(i.Text, "=") {
-			return nil, r.bad(i, "%s has no value", i.Text)
-		}
-		out = append(out, i.Text)
-	}
-	return out, nil
-}
-
-// place is a path of the files, from the project's top.
-func (r *reader) place(named string) string {
-	if path.IsAbs(named) {
-		return strings.TrimPrefix(strings.TrimPrefix(path.Clean(named), r.Project), "/")
-	}
-	return path.Join(r.Dir, named)
-}
-
 func (r *reader) build(v jsonc.Value) (*Build, error) {
 	b := &Build{Context: r.place("."), Arguments: map[string]string{}}
 	file := "Dockerfile"
@@ -390,96 +279,52 @@ func (r *reader) build(v jsonc.Value) (*Build, error) {
 	return b, nil
 }
 
-func (r *reader) mounts(s *Service, v jsonc.Value) error {
-	if err := r.list(v); err != nil {
-		return err
+// ports are those of the inside: 5432, 8080:80, 127.0.0.1:8080:80/tcp, {target: 80}.
+func (r *reader) ports(s *Service, v jsonc.Value) error {
+	for _, i := range items(v) {
+		text := brief(i)
+		if target, ok := i.Get("target"); ok {
+			text = brief(target)
+		}
+		text, protocol, _ := strings.Cut(text, "/")
+		if protocol != "" && protocol != "tcp" {
+			continue // between cloisters there is TCP alone
+		}
+		text = text[strings.LastIndexByte(text, ':')+1:]
+		first, last, ranged := strings.Cut(text, "-")
+		if !ranged {
+			last = first
+		}
+		a, err := strconv.ParseUint(first, 10, 16)
+		b, err2 := strconv.ParseUint(last, 10, 16)
+		if err != nil || err2 != nil || a == 0 || b < a || b-a > 100 {
+			return r.bad(i, "%q is no port", brief(i))
+		}
+		for p := a; p <= b; p++ {
+			if !slices.Contains(s.Ports, uint16(p)) {
+				s.Ports = append(s.Ports, uint16(p))
+			}
+		}
 	}
-	for _, i := range v.Items {
-		m, err := r.mount(i)
+	return nil
+}
+
+// limits are those of deploy.resources.limits.
+func (r *reader) limits(s *Service, v jsonc.Value) (err error) {
+	resources, _ := v.Get("resources")
+	limits, _ := resources.Get("limits")
+	for _, m := range limits.Members {
+		switch m.Name {
+		case "memory":
+			s.Memory, err = r.size(m.Value)
+		case "cpus":
+			s.CPUs, err = strconv.ParseFloat(brief(m.Value), 64)
+		case "pids":
+			s.Pids, err = strconv.ParseInt(brief(m.Value), 10, 64)
+		}
 		if err != nil {
 			return err
 		}
-		if m.Kind == OfVolume && (strings.HasPrefix(m.Source, ".") || strings.Contains(m.Source, "/")) {
-			return r.bad(i, "a volume's name is letters, digits, _, . and -")
-		}
-		if !path.IsAbs(m.Target) || path.Clean(m.Target) == "/" {
-			return r.bad(i, "a mount's target is an absolute path in the service")
-		}
-		m.Target = path.Clean(m.Target)
-		s.Mounts = slices.DeleteFunc(s.Mounts, func(o Mount) bool { return o.Target == m.Target })
-		s.Mounts = append(s.Mounts, m)
-	}
-	return nil
-}
-
-// list refuses what is no list. Two files' lists stand one after the other, each item as it
-// was judged; two mappings would come to one that was never judged.
-func (r *reader) list(v jsonc.Value) error {
-	if v.Kind != jsonc.Array && v.Kind != jsonc.Null {
-		return r.bad(v, "it is %s, and must be a list", v.Kind)
-	}
-	return nil
-}
-
-// mount reads compose's short or long form, as the judge did.
-func (r *reader) mount(v jsonc.Value) (Mount, error) {
-	m := Mount{Kind: OfVolume}
-	if v.Kind == jsonc.Object {
-		kind, _ := v.Get("type")
-		source, _ := v.Get("source")
-		target, _ := v.Get("target")
-		only, _ := v.Get("read_only")
-		m.Kind, m.Source, m.Target, m.ReadOnly = kind.Text, source.Text, target.Text, only.Bool
-		if m.Kind == "bind" {
-			m.Kind, m.Source = OfProject, r.place(source.Text)
-		}
-		return m, nil
-	}
-	text, err := r.text(v)
-	if err != nil {
-		return m, err
-	}
-	parts := strings.SplitN(text, ":", 3)
-	m.Target = parts[0]
-	if len(parts) > 1 {
-		m.Source, m.Target = parts[0], parts[1]
-	}
-	if len(parts) > 2 {
-		m.ReadOnly = slices.Contains(strings.Split(parts[2], ","), "ro")
-	}
-	if m.Source != "" && strings.ContainsAny(m.Source[:1], "/.") {
-		m.Kind, m.Source = OfProject, r.place(m.Source)
-	}
-	return m, nil
-}
-
-// given are secrets and configs: files of the project at a place of their own.
-func (r *reader) given(s *Service, kind string, v jsonc.Value) error {
-	if err := r.list(v); err != nil {
-		return err
-	}
-	for _, i := range v.Items {
-		name, target := i.Text, ""
-		if i.Kind == jsonc.Object {
-			source, _ := i.Get("source")
-			to, _ := i.Get("target")
-			name, target = source.Text, to.Text
-		}
-		file, ok := r.files[kind+"."+name]
-		if !ok {
-			return r.bad(i, "no %s of the name %q is a file of the project", strings.TrimSuffix(kind, "s"), name)
-		}
-		base := map[string]string{"secrets": "/run/secrets", "configs": "/"}[kind]
-		if target == "" {
-			if !plainName(name) || name[0] == '.' {
-				return r.bad(i, "%q is no name of a file", name)
-			}
-			target = name
-		}
-		if !path.IsAbs(target) {
-			target = path.Join(base, target)
-		}
-		s.Mounts = append(s.Mounts, Mount{Kind: OfProject, Source: r.place(file), Target: path.Clean(target), ReadOnly: true})
 	}
 	return nil
 }
@@ -530,14 +375,6 @@ func (r *reader) test(v jsonc.Value) ([]string, error) {
 	return nil, r.bad(v, "a test begins with CMD, CMD-SHELL or NONE")
 }
 
-func (r *reader) duration(v jsonc.Value) (time.Duration, error) {
-	d, err := time.ParseDuration(brief(v))
-	if err != nil || d < 0 {
-		return 0, r.bad(v, "%q is no time such as 10s", brief(v))
-	}
-	return d, nil
-}
-
 func dependencies(v jsonc.Value) []Dependency {
 	var out []Dependency
 	for _, i := range v.Items {
@@ -554,77 +391,4 @@ func dependencies(v jsonc.Value) []Dependency {
 		out = append(out, d)
 	}
 	return out
-}
-
-// ports are those of the inside: 5432, 8080:80, 127.0.0.1:8080:80/tcp, {target: 80}.
-func (r *reader) ports(s *Service, v jsonc.Value) error {
-	for _, i := range items(v) {
-		text := brief(i)
-		if target, ok := i.Get("target"); ok {
-			text = brief(target)
-		}
-		text, protocol, _ := strings.Cut(text, "/")
-		if protocol != "" && protocol != "tcp" {
-			continue // between cloisters there is TCP alone
-		}
-		text = text[strings.LastIndexByte(text, ':')+1:]
-		first, last, ranged := strings.Cut(text, "-")
-		if !ranged {
-			last = first
-		}
-		a, err := strconv.ParseUint(first, 10, 16)
-		b, err2 := strconv.ParseUint(last, 10, 16)
-		if err != nil || err2 != nil || a == 0 || b < a || b-a > 100 {
-			return r.bad(i, "%q is no port", brief(i))
-		}
-		for p := a; p <= b; p++ {
-			if !slices.Contains(s.Ports, uint16(p)) {
-				s.Ports = append(s.Ports, uint16(p))
-			}
-		}
-	}
-	return nil
-}
-
-func (r *reader) size(v jsonc.Value) (int64, error) {
-	text := strings.ToLower(brief(v))
-	if strings.Trim(text, "0123456789") != "" && !strings.HasSuffix(text, "b") {
-		text += "b"
-	}
-	n := metadata.Size(text)
-	if n <= 0 {
-		return 0, r.bad(v, "%q is no size such as 512m", brief(v))
-	}
-	return int64(n), nil
-}
-
-// limits are those of deploy.resources.limits.
-func (r *reader) limits(s *Service, v jsonc.Value) (err error) {
-	resources, _ := v.Get("resources")
-	limits, _ := resources.Get("limits")
-	for _, m := range limits.Members {
-		switch m.Name {
-		case "memory":
-			s.Memory, err = r.size(m.Value)
-		case "cpus":
-			s.CPUs, err = strconv.ParseFloat(brief(m.Value), 64)
-		case "pids":
-			s.Pids, err = strconv.ParseInt(brief(m.Value), 10, 64)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func items(v jsonc.Value) []jsonc.Value {
-	switch v.Kind {
-	case jsonc.Array:
-		return v.Items
-	case jsonc.Null:
-		return nil
-	case jsonc.Bool, jsonc.Number, jsonc.String, jsonc.Object:
-	}
-	return []jsonc.Value{v}
 }

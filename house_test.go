@@ -239,6 +239,7 @@ var packages = map[string]string{
 	"session/javastore":         "the store of authorities that Java inside trusts",
 	"session/launch":            "what was typed as a plan, and the process that carries it out",
 	"session/terminal":          "one program's terminal, for several people's",
+	"session/srt":               "sandbox-runtime's settings as what a session is asked for",
 	"session/stats":             "the numbers of one session",
 	"session/ending":            "what a person is shown when a session is over",
 	"session/heldpath":          "why a program inside could not write a protected path, for its person",

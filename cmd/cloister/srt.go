@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"cloister/api"
 	"cloister/config/imports"
+	"cloister/internal/realpath"
 	"cloister/internal/shellword"
-	"cloister/session"
 	"cloister/session/launch"
+	"cloister/session/srt"
 
 	"github.com/spf13/cobra"
 )
@@ -73,23 +71,17 @@ func (a *app) srt(ctx context.Context, file, command string) error {
 		return srtError(err)
 	}
 	f := &runFlags{Order: launch.Order{Verb: "srt"}}
-	allow, deny := s.Destinations()
-	var never []string // *, or *:PORT: no rule can say it
-	f.Allow = allow
-	for _, name := range deny {
-		if every, port, _ := strings.Cut(name, ":"); every == "*" {
-			never = append(never, port)
-		} else {
-			f.Deny = append(f.Deny, name)
-		}
-	}
-	f.Cedar = []api.CedarFile{{Name: "srt-settings.cedar", Text: onlyThese(f.Allow) + neverThese(never)}}
+	var cedar string
+	f.Allow, f.Deny, cedar = srt.Policy(s)
+	f.Cedar = []api.CedarFile{{Name: "srt-settings.cedar", Text: cedar}}
 	if err := a.srtFiles(f, s); err != nil {
 		return srtError(err)
 	}
-	if err := a.srtEnvironment(f, s); err != nil {
+	cfg, _, err := a.load()
+	if err != nil {
 		return srtError(err)
 	}
+	f.Env = srt.Environment(s, a.env, cfg.Secrets)
 	shell := "/bin/bash"
 	if _, err := os.Stat(shell); err != nil {
 		shell = "/bin/sh"
@@ -128,63 +120,20 @@ func (a *app) srtSettings(file string) (imports.SRT, error) {
 	return s, err
 }
 
-// onlyThese forbids every destination but some, whatever rules allow besides.
-func onlyThese(allowed []string) string {
-	const forbid = `forbid (principal, action == Action::"NetworkConnect", resource)`
-	var terms []string
-	for _, name := range allowed {
-		host, port, _ := strings.Cut(name, ":")
-		term := "resource == Host::" + strconv.Quote(strings.ToLower(host))
-		if strings.HasPrefix(host, "*.") {
-			term = "resource in Host::" + strconv.Quote(strings.ToLower(host))
-		}
-		if port != "" {
-			term = "(" + term + " && context.port == " + port + ")"
-		}
-		terms = append(terms, term)
-	}
-	if len(terms) == 0 {
-		return forbid + ";\n"
-	}
-	return forbid + "\nunless { " + strings.Join(terms, " || ") + " };\n"
-}
-
-// neverThese forbids ports of every destination, whatever is allowed; an empty one is for
-// all ports.
-func neverThese(ports []string) string {
-	var b strings.Builder
-	for _, port := range ports {
-		b.WriteString(`forbid (principal, action == Action::"NetworkConnect", resource)`)
-		if port != "" {
-			b.WriteString(" when { context.port == " + port + " }")
-		}
-		b.WriteString(";\n")
-	}
-	return b.String()
-}
-
-// srtEnvironment passes the environment on, but for what a cloister makes itself, what
-// speaks for programs of the host, and what the settings or the vault keep back.
-func (a *app) srtEnvironment(f *runFlags, s imports.SRT) error {
-	cfg, _, err := a.load()
+// srtFiles makes what settings say of files the view.
+func (a *app) srtFiles(f *runFlags, s imports.SRT) error {
+	p, err := a.findProject(".")
 	if err != nil {
 		return err
 	}
-	back := append([]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR", "SSH_AUTH_SOCK",
-		"DBUS_SESSION_BUS_ADDRESS"},
-		session.AuthorityVariables()...)
-	for _, v := range s.Credentials.EnvVars {
-		back = append(back, v.Name)
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = realpath.Of(here)
 	}
-	for _, secret := range cfg.Secrets {
-		back = append(back, secret.Variables()...)
+	if err != nil {
+		return fmt.Errorf("find the working folder: %w", err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.env)) {
-		if slices.Contains(back, name) || strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "CLOISTER") ||
-			strings.HasPrefix(name, "DOCKER_") {
-			continue
-		}
-		f.Env = append(f.Env, name)
-	}
-	return nil
+	v, err := srt.View(s, string(p.Root), here, a.home())
+	f.ReadOnly, f.Hide, f.Protect, f.Expose = v.ReadOnly, v.Hide, v.Protect, v.Expose
+	return err
 }

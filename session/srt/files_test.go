@@ -1,4 +1,4 @@
-package main
+package srt_test
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cloister/config/imports"
+	"cloister/session/srt"
 )
 
 // What settings deny is held, or ends the start: never passed over.
@@ -28,18 +29,6 @@ func TestSRTFiles(t *testing.T) {
 	if err := os.Symlink(filepath.Join(home, "project"), filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(home, "project/.git"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, sub := range []string{"objects", "refs"} {
-		if err := os.Mkdir(filepath.Join(home, "project/.git", sub), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(home, "project/.git/HEAD"), []byte("ref: refs/heads/main\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(filepath.Join(home, "project/src"))
 	for _, c := range []struct {
 		name                                       string
 		allowWrite, allowRead, denyRead, denyWrite []string
@@ -65,12 +54,10 @@ func TestSRTFiles(t *testing.T) {
 		{name: "the project", allowWrite: []string{".."}, denyRead: []string{".."}, allowRead: []string{".."}, refused: "denies the project"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := &app{env: map[string]string{"HOME": home}, uid: os.Getuid()}
 			var s imports.SRT
 			s.Filesystem.AllowWrite, s.Filesystem.AllowRead = c.allowWrite, c.allowRead
 			s.Filesystem.DenyRead, s.Filesystem.DenyWrite = c.denyRead, c.denyWrite
-			f := &runFlags{}
-			err := a.srtFiles(f, s)
+			f, err := srt.View(s, filepath.Join(home, "project"), filepath.Join(home, "project/src"), home)
 			if c.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), c.refused) {
 					t.Errorf("%v, want %q", err, c.refused)
@@ -85,12 +72,17 @@ func TestSRTFiles(t *testing.T) {
 	}
 }
 
-func TestNeverThese(t *testing.T) {
-	if got := neverThese(nil); got != "" {
-		t.Errorf("%q", got)
+// A pattern that no rule can say is forbidden as text, by its port where it names one.
+func TestPolicy(t *testing.T) {
+	var s imports.SRT
+	s.Network.AllowedDomains = []string{"Example.com", "*.example.org:8443"}
+	s.Network.DeniedDomains = []string{"bad.example", "*", "*:22"}
+	allow, deny, cedar := srt.Policy(s)
+	if strings.Join(allow, " ") != "Example.com *.example.org:8443" || strings.Join(deny, " ") != "bad.example" {
+		t.Errorf("%q, %q", allow, deny)
 	}
-	got := neverThese([]string{"", "22"})
-	if strings.Count(got, "forbid") != 2 || strings.Count(got, "context.port == 22") != 1 {
-		t.Errorf("%q", got)
+	if strings.Count(cedar, "forbid") != 3 || strings.Count(cedar, "context.port == 22 }") != 1 ||
+		!strings.Contains(cedar, `resource == Host::"example.com" || (resource in Host::"*.example.org" && context.port == 8443)`) {
+		t.Error(cedar)
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package srt makes of sandbox-runtime's settings what a session is asked for.
+package srt
 
 import (
 	"errors"
@@ -9,53 +10,47 @@ import (
 
 	"cloister/config/imports"
 	"cloister/internal/realpath"
+	"cloister/session/launch"
 )
 
-// srtFiles makes what settings say of files the view: the project is writable where it
-// lies in a path of allowWrite, and else read-only. What a denial names is hidden or
-// protected in the project, and outside it is not shown at all; a denial that can be held
-// in neither way ends the start.
-func (a *app) srtFiles(f *runFlags, s imports.SRT) error {
-	p, err := a.findProject(".")
-	if err != nil {
-		return err
-	}
-	here, err := os.Getwd()
-	if err == nil {
-		here, err = realpath.Of(here)
-	}
-	if err != nil {
-		return fmt.Errorf("find the working folder: %w", err)
-	}
-	v := &srtView{app: a, root: string(p.Root), here: here, shown: map[string]bool{}}
+// Files are what settings say of files, as a run's flags say it.
+type Files struct {
+	ReadOnly              bool // the project
+	Hide, Protect, Expose []string
+}
+
+// View makes what settings say of files the view: the project is writable where it lies in a
+// path of allowWrite, and else read-only. What a denial names is hidden or protected in the
+// project, and outside it is not shown at all; a denial that can be held in neither way is an
+// error. The project and the working folder are without links.
+func View(s imports.SRT, project, here, home string) (Files, error) {
+	v := &view{home: home, root: project, here: here, shown: map[string]bool{}}
 	for _, path := range s.Filesystem.AllowWrite {
 		v.allowWrite(path)
 	}
 	for _, path := range s.Filesystem.AllowRead {
 		v.allowRead(path)
 	}
+	var err error
 	for _, path := range s.Filesystem.DenyWrite {
 		err = errors.Join(err, v.denyWrite(path))
 	}
 	for _, path := range s.Filesystem.DenyRead {
 		err = errors.Join(err, v.denyRead(path))
 	}
-	if err != nil {
-		return err
-	}
-	f.ReadOnly, f.Hide, f.Protect = !v.writable, append(f.Hide, v.hide...), append(f.Protect, v.protect...)
+	f := Files{ReadOnly: !v.writable, Hide: v.hide, Protect: v.protect}
 	for _, path := range v.order {
 		if v.shown[path] {
 			path += ":rw"
 		}
 		f.Expose = append(f.Expose, path)
 	}
-	return nil
+	return f, err
 }
 
-// An srtView is what settings come to.
-type srtView struct {
-	app           *app
+// A view is what settings come to.
+type view struct {
+	home          string
 	root, here    string // the project, and the working folder: no link leads there
 	writable      bool   // the project
 	read          bool   // allowRead names the project, or a folder around it
@@ -65,8 +60,8 @@ type srtView struct {
 }
 
 // path is one of the settings' as an absolute one, without links as far as it is there.
-func (v *srtView) path(text string) (string, error) {
-	path, err := v.app.tilde(text)
+func (v *view) path(text string) (string, error) {
+	path, err := launch.Tilde(text, v.home)
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +81,7 @@ func (v *srtView) path(text string) (string, error) {
 
 // plain is a path that can be shown. What is not there, and a pattern, is passed over,
 // there as here.
-func (v *srtView) plain(text string) (string, bool) {
+func (v *view) plain(text string) (string, bool) {
 	path, err := v.path(text)
 	if err != nil || strings.ContainsAny(text, "*?[:") {
 		return "", false
@@ -95,14 +90,14 @@ func (v *srtView) plain(text string) (string, bool) {
 	return path, err == nil
 }
 
-func (v *srtView) expose(path string, writable bool) {
+func (v *view) expose(path string, writable bool) {
 	if _, there := v.shown[path]; !there {
 		v.order = append(v.order, path)
 	}
 	v.shown[path] = v.shown[path] || writable
 }
 
-func (v *srtView) allowWrite(text string) {
+func (v *view) allowWrite(text string) {
 	path, ok := v.plain(text)
 	switch {
 	case !ok, realpath.Inside(path, "/tmp") && !realpath.Inside(v.root, path), realpath.Inside(path, "/dev"):
@@ -113,7 +108,7 @@ func (v *srtView) allowWrite(text string) {
 	}
 }
 
-func (v *srtView) allowRead(text string) {
+func (v *view) allowRead(text string) {
 	path, ok := v.plain(text)
 	switch {
 	case !ok:
@@ -126,7 +121,7 @@ func (v *srtView) allowRead(text string) {
 
 // denied is what a denial names. A pattern that names something within what is shown
 // outside the project, or around the project, cannot be held.
-func (v *srtView) denied(key, text string) (path string, err error) {
+func (v *view) denied(key, text string) (path string, err error) {
 	if path, err = v.path(text); err != nil {
 		return "", fmt.Errorf("filesystem.%s: %w", key, err)
 	}
@@ -156,13 +151,13 @@ func meets(pattern, folder string) bool {
 	return true
 }
 
-func (v *srtView) unheld(key, text, shown string) error {
+func (v *view) unheld(key, text, shown string) error {
 	return fmt.Errorf("filesystem.%s %s cannot be held, since %s is shown: name the parts of it that are needed", key,
 		text, shown)
 }
 
 // denyWrite holds a denial, which weighs more than what may be written.
-func (v *srtView) denyWrite(text string) error {
+func (v *view) denyWrite(text string) error {
 	path, err := v.denied("denyWrite", text)
 	switch {
 	case err != nil:
@@ -184,7 +179,7 @@ func (v *srtView) denyWrite(text string) error {
 }
 
 // denyRead holds a denial, but for what allowRead or allowWrite name within it.
-func (v *srtView) denyRead(text string) error {
+func (v *view) denyRead(text string) error {
 	path, err := v.denied("denyRead", text)
 	switch {
 	case err != nil:

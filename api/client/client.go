@@ -20,6 +20,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -257,6 +259,14 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 }
 
 func newRequest(ctx context.Context, method, path string, body any) (*http.Request, error) {
+	// A name of dots would lead to another route, as it does in every path.
+	where, _, _ := strings.Cut(path, "?")
+	for word := range strings.SplitSeq(where, "/") {
+		if word == "." || word == ".." {
+			why := "there is no name " + strconv.Quote(word)
+			return nil, &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: why}
+		}
+	}
 	var reader io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)

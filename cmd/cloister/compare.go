@@ -50,7 +50,7 @@ each, one after the other, and tells its exit status and its last lines: what it
 given up.`,
 		Example: "  cloister fork k --count 3 -- 'try another way'\n  cloister compare k-1 k-2 k-3 --run 'go " +
 			"test ./...'",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              counted(1, 1<<10),
 		ValidArgsFunction: a.completeKeptMore,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var sides []*compared

@@ -86,7 +86,7 @@ func (a *app) review(ctx context.Context, f reviewFlags, args []string) error {
 		return err
 	}
 	store := reviews(dirs)
-	found, err := a.toReview(store, name)
+	found, err := a.toReview(ctx, dirs, name)
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func byCloister(p *review.Project, name string) bool {
 }
 
 // toReview are the projects that a name stands for.
-func (a *app) toReview(store review.Store, name string) ([]*review.Project, error) {
-	all, err := store.All()
+func (a *app) toReview(ctx context.Context, d xdg.Dirs, name string) ([]*review.Project, error) {
+	all, err := reviews(d).All()
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,21 @@ func (a *app) toReview(store review.Store, name string) ([]*review.Project, erro
 		}
 		return p.Root != full && filepath.Base(p.Root) != name && !byCloister(p, name)
 	})
+	if len(out) == 0 && name != "" {
+		return nil, a.nameOfAny(ctx, d, name)
+	}
 	return out, nil
+}
+
+// nameOfAny refuses a name that is no cloister's and no project's, as far as the guardian that runs knows.
+func (a *app) nameOfAny(ctx context.Context, d xdg.Dirs, name string) error {
+	_, _, err := a.named(d, []string{name})
+	cloisters := a.sessionNames(ctx, true)
+	of := func(c string) bool { return strings.HasPrefix(c, name+"\t") }
+	if err == nil || cloisters == nil || slices.ContainsFunc(cloisters, of) {
+		return nil
+	}
+	return hinted(err, "cloister list -a tells the cloisters")
 }
 
 func waits(p *review.Project, e review.Entry, name string) bool {

@@ -79,6 +79,7 @@ func newRoot(a *app, only string) *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.SetHelpCommandGroupID(ofMachine)
 	root.SetFlagErrorFunc(flagError)
+	root.PersistentPreRunE = worded
 	root.SetUsageTemplate(usageOf(root))
 	root.SetOut(a.out)
 	root.SetErr(a.stderr)
@@ -214,6 +215,24 @@ func counted(least, most int) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// worded refuses an empty word where a name belongs, which a script's unset variable leaves and which would mean
+// the current folder's project, and flags that exclude each other.
+func worded(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && args[0] == "" && cmd.ArgsLenAtDash() != 0 && cmd.Name() != "srt" && !cmd.Hidden {
+		return wrongWords("usage: "+cmd.UseLine(), "%s: an empty word stands where a name belongs", words(cmd))
+	}
+	if err := cmd.ValidateFlagGroups(); err == nil {
+		return nil
+	}
+	var typed []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if len(f.Annotations) > 0 {
+			typed = append(typed, "--"+f.Name)
+		}
+	})
+	return wrongWords("", "%s: %s exclude each other", words(cmd), strings.Join(typed, " and "))
 }
 
 func helpCommand() *cobra.Command {

@@ -20,7 +20,7 @@ var needs = strings.Fields(`gh:gh vim:vim htop:htop git:git curl:curl node:nodej
 
 // claimed is what tests may rely on here: a test that misses one of these fails.
 const claimed = "gh vim htop chromium axe userns dbus git node npm go python3 tmux gcc curl bwrap ssh sshd " +
-	"claude opencode codex yarn mcp aws pip websockets zsh fish"
+	"claude opencode codex yarn mcp aws claude-sdk openai-sdk pip websockets zsh fish"
 
 // A machine is what the checks install and make on it.
 type machine struct {

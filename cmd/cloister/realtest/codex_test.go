@@ -23,8 +23,12 @@ type responsesAPI struct {
 	body     string // of the last request that the model was asked
 }
 
+// applyPatch is the model's own tool for changes of files, where an agent offers it.
+const applyPatch = "apply_patch_call"
+
 type responsesRequest struct {
-	Input []struct {
+	Stream bool
+	Input  []struct {
 		Type   string          `json:"type"`
 		Output json.RawMessage `json:"output"`
 	} `json:"input"`
@@ -62,7 +66,8 @@ func (m *responsesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var results []string
 	for _, item := range req.Input {
-		if item.Type == "function_call_output" || item.Type == "custom_tool_call_output" {
+		switch item.Type {
+		case "function_call_output", "custom_tool_call_output", applyPatch + "_output":
 			var text string
 			if json.Unmarshal(item.Output, &text) != nil {
 				text = string(item.Output)
@@ -71,7 +76,44 @@ func (m *responsesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	m.results, m.body = results, string(body)
-	m.stream(w, len(results))
+	if req.Stream {
+		m.stream(w, len(results))
+		return
+	}
+	w.Header().Set("content-type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"id": fmt.Sprintf("resp_%d", len(results)), "object": "response", "status": "completed", "output": []any{m.item(len(results))}, "usage": usage(),
+	})
+}
+
+func usage() map[string]any {
+	return map[string]any{
+		"input_tokens": 10, "input_tokens_details": map[string]any{"cached_tokens": 0},
+		"output_tokens": 5, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": 15,
+	}
+}
+
+// item is what the model says after n results.
+func (m *responsesAPI) item(n int) map[string]any {
+	if n >= len(m.steps) {
+		return map[string]any{
+			"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
+			"content": []any{map[string]any{"type": "output_text", "text": m.last, "annotations": []any{}}},
+		}
+	}
+	s := m.steps[n]
+	item := map[string]any{"id": fmt.Sprintf("item_%d", n), "call_id": fmt.Sprintf("call_%d", n), "status": "completed"}
+	text, isText := s.input["*"].(string)
+	switch {
+	case s.tool == applyPatch:
+		item["type"], item["operation"] = applyPatch, s.input
+	case isText: // a tool that takes plain text
+		item["type"], item["name"], item["input"] = "custom_tool_call", s.tool, text
+	default:
+		args, _ := json.Marshal(s.input)
+		item["type"], item["name"], item["arguments"] = "function_call", s.tool, string(args)
+	}
+	return item
 }
 
 func (m *responsesAPI) stream(w http.ResponseWriter, n int) {
@@ -84,22 +126,11 @@ func (m *responsesAPI) stream(w http.ResponseWriter, n int) {
 	}
 	id := fmt.Sprintf("resp_%d", n)
 	send("response.created", map[string]any{"response": map[string]any{"id": id}})
-	item := map[string]any{
-		"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
-		"content": []any{map[string]any{"type": "output_text", "text": m.last, "annotations": []any{}}},
-	}
-	if n < len(m.steps) {
-		s := m.steps[n]
-		args, _ := json.Marshal(s.input)
-		item = map[string]any{"type": "function_call", "id": fmt.Sprintf("fc_%d", n), "call_id": fmt.Sprintf("call_%d", n), "name": s.tool, "arguments": string(args), "status": "completed"}
-		if text, ok := s.input["*"].(string); ok { // a tool that takes plain text
-			item = map[string]any{"type": "custom_tool_call", "id": fmt.Sprintf("ctc_%d", n), "call_id": fmt.Sprintf("call_%d", n), "name": s.tool, "input": text, "status": "completed"}
-		}
-	}
+	item := m.item(n)
 	send("response.output_item.added", map[string]any{"output_index": 0, "item": item})
 	send("response.output_item.done", map[string]any{"output_index": 0, "item": item})
 	send("response.completed", map[string]any{"response": map[string]any{
-		"id": id, "usage": map[string]any{"input_tokens": 10, "input_tokens_details": map[string]any{"cached_tokens": 0}, "output_tokens": 5, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": 15},
+		"id": id, "usage": usage(),
 	}})
 }
 

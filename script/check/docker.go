@@ -15,7 +15,28 @@ import (
 const ownCloister = `^(BK-14|PR-(19|20|25|29)|SE-(01|02|15))$`
 
 // docker proves containers: everything on a Docker of its own, what differs on a Podman.
-func (r *runner) docker() {
+func (r *runner) docker() { r.packetsKept(r.engines) }
+
+// walls are escape and docker side by side: both mostly wait.
+func (r *runner) walls() { r.packetsKept(func() { together(r.escape, r.engines) }) }
+
+// packetsKept is a check that the host's network is the same afterwards.
+func (r *runner) packetsKept(do func()) {
+	if !r.root {
+		do()
+		return
+	}
+	before := r.packets()
+	do()
+	r.check("packet rules as before", func(io.Writer) error {
+		if after := r.packets(); after != before {
+			return fmt.Errorf("before:\n%s\nafter:\n%s", before, after)
+		}
+		return nil
+	})
+}
+
+func (r *runner) engines() {
 	if !r.root {
 		r.say("note  docker: an engine of our own needs root\n")
 		return
@@ -24,7 +45,6 @@ func (r *runner) docker() {
 		!r.product() || !r.machine.ordinary() || !r.corpus() {
 		return
 	}
-	before := r.packets()
 	e := r.engine()
 	if e == nil || !r.baseImage() {
 		return
@@ -55,12 +75,6 @@ func (r *runner) docker() {
 	if p != nil {
 		p.stop()
 	}
-	r.check("packet rules as before", func(io.Writer) error {
-		if after := r.packets(); after != before {
-			return fmt.Errorf("before:\n%s\nafter:\n%s", before, after)
-		}
-		return nil
-	})
 }
 
 func (r *runner) onPodman(e *engine) {

@@ -57,7 +57,7 @@ var parts = []part{
 // priority beside what mostly waits; what measures time runs alone at the end.
 var (
 	background = []string{"format", "tidy", "lint", "cross", "vuln"} // lint has what vet has
-	foreground = []string{"test user", "escape", "docker"}
+	foreground = []string{"test user", "escape docker"}
 	alone      = []string{"start", "bench"}
 )
 
@@ -125,16 +125,21 @@ func (r *runner) everything() {
 	r.parts(alone)
 }
 
-// parts runs parts in the order given. Those that are test and user run together,
-// which mostly wait.
+// pairs are parts that run side by side when they are asked for together: both mostly wait.
+var pairs = map[string]func(*runner){
+	"test user":     func(r *runner) { r.tests(true, true) },
+	"escape docker": (*runner).walls,
+}
+
+// parts runs parts in the order given.
 func (r *runner) parts(names []string) {
-	if len(names) == 2 && names[0] == "test" && names[1] == "user" {
-		names = []string{"test user"}
+	if pair := strings.Join(names, " "); pairs[pair] != nil {
+		names = []string{pair}
 	}
 	for _, name := range names {
 		began := time.Now()
-		if name == "test user" {
-			r.tests(true, true)
+		if pair := pairs[name]; pair != nil {
+			pair(r)
 		} else {
 			find(name).check(r)
 		}

@@ -77,8 +77,8 @@ func (w *looking) looked() seen {
 // released waits until nothing is held any more.
 func (w *looking) released(client *http.Client) {
 	w.t.Helper()
-	client.CloseIdleConnections()
 	for end := time.Now().Add(patience); w.budget.Used() != 0; {
+		client.CloseIdleConnections() // one may be idle only a moment after its answer was read
 		if time.Now().After(end) {
 			w.t.Fatalf("%d are held at the end", w.budget.Used())
 		}

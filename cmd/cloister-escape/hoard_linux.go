@@ -1,22 +1,26 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"cloister/escape/hoard"
 )
 
 // hoarding is hoard KIND NAME PATH NUMBER SECONDS [ADDRESS]: so many peers of a kind,
-// which say on how many connections someone still was at the end; or relay ADDRESS NAME
+// which say on how many connections someone still was at the end, or at SIGTERM; or relay ADDRESS NAME
 // SECONDS KIND NUMBER, which puts an intermediary that has no bounds between them and
 // that server, and says how many MiB it came to.
 func hoarding(words []string) error {
@@ -41,7 +45,9 @@ func hoarding(words []string) error {
 	if relay {
 		return between(kinds[i], addr, words[1], n, lasts)
 	}
-	fmt.Println(hoard.Client(kinds[i], addr, words[1], words[2], n, lasts), "stayed")
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM) //nolint:forbidigo // the program begins here
+	defer stop()
+	fmt.Println(hoard.Client(ctx, kinds[i], addr, words[1], words[2], n, lasts), "stayed")
 	return nil
 }
 

@@ -12,8 +12,9 @@ import (
 )
 
 // hoarders is how many peers each of two sessions has, for how long, and what a guardian
-// may come to.
-const hoarders, hoardSeconds, hoardMost = 150, 2, 256 // the last in MiB
+// may come to. Those about whose bodies a person is asked stay until a question was seen,
+// and no longer than askedSeconds.
+const hoarders, hoardSeconds, askedSeconds, hoardMost = 150, 2, 110, 256 // the last in MiB
 
 func nw63() escape.Case {
 	config := func(w *escape.World) string {
@@ -46,6 +47,9 @@ func nw63() escape.Case {
 							}
 						}
 						most = max(most, waiting)
+						if most > 0 && shown > 0 && !r.has("shown") {
+							_ = r.w.Write(r.project+"/shown", "") // else they stay until their time is over
+						}
 					})...)
 					out = append(out, found("control: a person is asked about bodies: "+kind.Name, most > 0 && shown > 0, "%d waited at once, %d shown", most, shown))
 				}
@@ -55,12 +59,18 @@ func nw63() escape.Case {
 	}
 }
 
-// hoards has peers of a kind in two sessions, and looks at the guardian meanwhile.
+// hoards has peers of a kind in two sessions. Where there is something to look at meanwhile,
+// they stay until that makes the file shown.
 func (r *ruled) hoards(kind hoard.Kind, quiet int, look func()) (out []escape.Finding) {
 	one := "run -d -C " + r.project + " --expose " + r.w.Self + ":ro -- sh -c '" + r.w.Self
-	clean(r.project+"/out1", r.project+"/out2")
+	clean(r.project+"/out1", r.project+"/out2", r.project+"/shown")
+	seconds := hoardSeconds
+	if look != nil {
+		seconds = askedSeconds
+	}
 	for _, n := range []string{"1", "2"} {
-		words := fmt.Sprintf("%s hoard %s bound.test /ok/hoard/ %d %d >/work/new%s; mv /work/new%[5]s /work/out%[5]s'", one, kind.Name, hoarders, hoardSeconds, n)
+		words := fmt.Sprintf("%s hoard %s bound.test /ok/hoard/ %d %d >/work/new%s & while kill -0 $! && [ ! -e /work/shown ]; do sleep 0.1; done; kill $!; wait $!; mv /work/new%[5]s /work/out%[5]s'",
+			one, kind.Name, hoarders, seconds, n)
 		if res := r.host(strings.Join(r.variables(), " ") + " " + r.w.Cloister + " " + words); res.Status != 0 {
 			out = append(out, found("start peers", false, "%s", res.Stderr))
 		}

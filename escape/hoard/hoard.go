@@ -94,10 +94,10 @@ func hold(ctx context.Context, w http.ResponseWriter) <-chan struct{} {
 	return ctx.Done()
 }
 
-// Client opens n connections of a kind to an address by TLS for a name, for that long.
-// It says on how many the peer still was at the end.
-func Client(kind Kind, addr, name, path string, n int, lasts time.Duration) (stayed int) {
-	ctx, cancel := context.WithTimeout(context.Background(), lasts) //nolint:forbidigo // of a program for tests, which begins here
+// Client opens n connections of a kind to an address by TLS for a name, for that long or
+// until the context ends. It says on how many the peer still was at the end.
+func Client(ctx context.Context, kind Kind, addr, name, path string, n int, lasts time.Duration) (stayed int) {
+	ctx, cancel := context.WithTimeout(ctx, lasts)
 	defer cancel()
 	var mu sync.Mutex
 	var wait sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/tls"
 	bin "encoding/binary"
 	"errors"
@@ -166,7 +167,7 @@ func event(w http.ResponseWriter, size int64) {
 func (o order) hoard() (a answer) {
 	kinds := hoard.Kinds()
 	i := slices.IndexFunc(kinds, func(k hoard.Kind) bool { return k.Name == o.Kind })
-	a.Good = hoard.Client(kinds[i], o.URL, strings.TrimSuffix(o.URL, ":443"), "/", o.Wide, o.For)
+	a.Good = hoard.Client(context.Background(), kinds[i], o.URL, strings.TrimSuffix(o.URL, ":443"), "/", o.Wide, o.For)
 	return a
 }
 

@@ -91,7 +91,10 @@ func (r *runner) onEngine(e *engine, pkg, as, pattern string) {
 	c.env = []string{"CLOISTER_TEST_NEEDS=" + claimed + " docker", "CLOISTER_TEST_ENGINE=" + e.socket(), "CLOISTER_TEST_IMAGES=" + r.images(as)}
 	if c.user {
 		c.dir = r.machine.home()
-	} else if pkg != "cmd/cloister" {
+	} else {
+		c.env = append(c.env, "TMPDIR="+filepath.Join(r.beside(), "t"))
+	}
+	if !c.user && pkg != "cmd/cloister" {
 		c.env = append(c.env, "CLOISTER_TEST_BINARY="+filepath.Join(r.bin, "cloister"))
 	}
 	r.counted(pkg+" on "+e.kind, pkg, r.testProgram(pkg), c, "-test.run="+pattern, parallel, "-test.timeout=20m")

@@ -93,12 +93,14 @@ func (r *runner) remains() []string {
 	if info, err := os.Lstat("/dev/null"); err != nil || info.Mode()&fs.ModeCharDevice == 0 {
 		out = append(out, "/dev/null is no device any more")
 	}
-	files, err := os.ReadDir(r.temp())
-	if err != nil {
-		out = append(out, err.Error())
-	}
-	for _, f := range files {
-		out = append(out, "file in TMPDIR: "+f.Name())
+	for _, dir := range []string{r.temp(), filepath.Join(r.beside(), "t")} {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			out = append(out, err.Error())
+		}
+		for _, f := range files {
+			out = append(out, "file in TMPDIR: "+f.Name())
+		}
 	}
 	return out
 }

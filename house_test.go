@@ -249,6 +249,7 @@ var packages = map[string]string{
 	"state/store":               "kept workspaces with their checkpoints",
 	"state/held":                "which changes an apply brings over only with a person's word",
 	"state/patch":               "changes as text",
+	"state/bases":               "what texts were before they were changed, for merges",
 	"state/merge":               "changes of one text, joined and taken apart",
 	"internal/freeze":           "the processes of one cloister, held still",
 	"secret/inject":             "placeholders in requests become credentials, and back",

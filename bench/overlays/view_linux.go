@@ -1,6 +1,7 @@
 package overlays
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +12,7 @@ import (
 	"cloister/state/store"
 )
 
-func (m *measuring) view(mount store.Mount) error {
-	at := filepath.Join(m.Dir, "view")
+func (m *measuring) view(mount store.Mount, at string) error {
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		return err
 	}
@@ -25,5 +25,15 @@ func (m *measuring) view(mount store.Mount) error {
 	if err := unix.Mount("overlay", at, "overlay", 0, options); err != nil {
 		return fmt.Errorf("mount: %w", err)
 	}
-	return unix.Unmount(at, unix.MNT_DETACH)
+	m.views = append(m.views, at)
+	return nil
+}
+
+func (m *measuring) unmount() error {
+	var err error
+	for _, at := range m.views {
+		err = errors.Join(err, unix.Unmount(at, 0))
+	}
+	m.views = nil
+	return err
 }

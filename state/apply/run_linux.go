@@ -208,12 +208,15 @@ func expected(want, now layers.Node) string {
 	return ""
 }
 
+// syncsAtOnce are the files or folders that wait for the disk together.
+const syncsAtOnce = 64
+
 // stageAll writes all new content into the staging folder and makes it durable. Many
 // files are synced at the same time: file systems commit them together.
 func (r *run) stageAll() error {
 	r.staged = make([]uint64, len(r.Steps))
 	var group errgroup.Group
-	group.SetLimit(16)
+	group.SetLimit(syncsAtOnce)
 	for i, s := range r.Steps {
 		if s.New.Kind != layers.Link && (s.New.Kind != layers.File || s.ModeOnly) {
 			continue
@@ -360,6 +363,8 @@ func (r *run) settle() error {
 // syncFolders makes the names that the steps changed durable.
 func (r *run) syncFolders() error {
 	done := map[string]bool{}
+	var group errgroup.Group
+	group.SetLimit(syncsAtOnce)
 	for _, s := range r.Steps {
 		at := path.Dir(s.Path)
 		if done[at] {
@@ -367,17 +372,15 @@ func (r *run) syncFolders() error {
 		}
 		done[at] = true
 		dir, _, err := layers.Parent(r.top, s.Path)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		if layers.Absent(err) {
 			continue // removed with what was in it
 		}
 		if err != nil {
-			return err
+			return errors.Join(err, group.Wait())
 		}
-		if err := errors.Join(unix.Fsync(dir.Fd()), dir.Close()); err != nil {
-			return err
-		}
+		group.Go(func() error { return errors.Join(unix.Fsync(dir.Fd()), dir.Close()) })
 	}
-	return nil
+	return group.Wait()
 }
 
 // keepOld moves what the steps replaced from the staging folder into the journal.

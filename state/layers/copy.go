@@ -147,10 +147,36 @@ func (c *copier) file(src, dst *Folder, name string) (err error) {
 // CopyFile copies the content of a file into an empty one: shared where the file system
 // can do that, and elsewhere with its holes.
 func CopyFile(out, in *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(in.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Size <= maxSmall && int64(st.Blocks)*512 >= st.Size { // stat(2): units of 512 bytes
+		return copySmall(out, in)
+	}
 	if cloneFile(out, in) == nil {
 		return nil
 	}
 	return copySparse(out, in)
+}
+
+// maxSmall bounds a file without holes that one read and one write copy, in bytes.
+const maxSmall = 16 << 10
+
+func copySmall(out, in *os.File) error {
+	buf := make([]byte, maxSmall+1)
+	n, err := io.ReadFull(in, buf)
+	switch {
+	case err == nil:
+		_, err = in.Seek(0, io.SeekStart)
+		return errors.Join(err, copySparse(out, in)) // it has grown
+	case errors.Is(err, io.EOF):
+		return nil
+	case !errors.Is(err, io.ErrUnexpectedEOF):
+		return err
+	}
+	_, err = out.Write(buf[:n])
+	return err
 }
 
 // copySparse copies the parts of a file that have data: a payload can make one of

@@ -2,7 +2,7 @@ package layers
 
 import (
 	"errors"
-	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -145,6 +145,15 @@ func (f *Folder) stat(name string) (n Node, removed bool, err error) {
 	return n, false, nil
 }
 
+// StampOf tells which file an open one is.
+func StampOf(f *os.File) (Stamp, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return Stamp{}, &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
+	}
+	return stampOf(&st), nil
+}
+
 func nodeOf(st *unix.Stat_t) Node {
 	n := Node{Kind: Special, Mode: uint32(st.Mode) & 0o7777, Stamp: stampOf(st)}
 	switch st.Mode & unix.S_IFMT {
@@ -186,17 +195,24 @@ func (f *Folder) Open(name string) (*os.File, error) {
 
 // Names lists the folder.
 func (f *Folder) Names() ([]string, error) {
-	fd, err := unix.Openat(f.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
+	if _, err := unix.Seek(f.fd, 0, io.SeekStart); err != nil {
 		return nil, f.error("read", ".", err)
 	}
-	file := os.NewFile(uintptr(fd), f.name)
-	defer func() { _ = file.Close() }()
-	names, err := file.Readdirnames(-1)
-	if err != nil {
-		return nil, fmt.Errorf("read folder: %w", err)
+	var names []string
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := unix.ReadDirent(f.fd, buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, f.error("read", ".", err)
+		}
+		if n == 0 {
+			return names, nil
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
 	}
-	return names, nil
 }
 
 // opaque reports whether overlayfs shows nothing below this folder.

@@ -3,18 +3,18 @@ package store
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"cloister/internal/durable"
 	"cloister/state/apply"
+	"cloister/state/bases"
 	"cloister/state/layers"
 	"cloister/state/merge"
 )
@@ -25,85 +25,79 @@ import (
 const (
 	maxBase      = 1 << 20 // bytes of a text that is kept for merging
 	maxBaseFiles = 2000    // changed files of one workspace
+	maxTogether  = 8 << 20 // bytes of texts that are kept by one write
 )
 
-func (w *Workspace) bases() string { return filepath.Join(w.store.folder(w.Name), "base") }
-
-func (w *Workspace) base(rel string) string {
-	sum := sha256.Sum256([]byte(rel))
-	return filepath.Join(w.bases(), hex.EncodeToString(sum[:16]))
-}
+func (w *Workspace) bases() string { return filepath.Join(w.store.folder(w.Name), "bases") }
 
 // keepBase copies what the project says of changed files that are not in conflict.
 func (w *Workspace) keepBase(stack *layers.Stack, list []layers.Change) error {
-	var names map[string]bool
+	var kept *bases.Kept
+	texts, size := map[string]string{}, 0
 	for _, c := range list {
 		if c.Op != layers.Modified || !mergeable(c) || c.Old.Size > maxBase || w.conflict(c) != "" {
 			continue
 		}
-		if names == nil {
-			if err := os.MkdirAll(w.bases(), 0o700); err != nil {
-				return fmt.Errorf("keep the base of changes: %w", err)
-			}
-			entries, err := os.ReadDir(w.bases())
-			if err != nil {
-				return fmt.Errorf("keep the base of changes: %w", err)
-			}
-			names = map[string]bool{}
-			for _, e := range entries {
-				names[e.Name()] = true
+		if kept == nil {
+			var err error
+			if kept, err = bases.Open(w.bases()); err != nil {
+				return err
 			}
 		}
-		name := filepath.Base(w.base(c.Path))
-		if names[name] || len(names) >= maxBaseFiles {
+		if kept.Has(c.Path) || kept.Len()+len(texts) >= maxBaseFiles {
 			continue
 		}
-		names[name] = true
-		if err := w.keepOne(stack, c); err != nil {
+		text, known, err := baseOf(stack, c)
+		if err != nil {
 			return fmt.Errorf("keep the base of %s: %w", c.Path, err)
 		}
+		if !known {
+			continue
+		}
+		if size += len(text); size > maxTogether {
+			if err := keepTexts(kept, texts); err != nil {
+				return err
+			}
+			texts, size = map[string]string{}, len(text)
+		}
+		texts[c.Path] = text
 	}
-	return nil
+	if kept == nil {
+		return nil
+	}
+	return keepTexts(kept, texts)
+}
+
+// keepTexts passes over a full disk: without a base there is a conflict where there could be
+// a merge.
+func keepTexts(kept *bases.Kept, texts map[string]string) error {
+	err := kept.Keep(texts)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return nil
+	}
+	return err
 }
 
 func mergeable(c layers.Change) bool { return c.Old.Kind == layers.File && c.New.Kind == layers.File }
 
-func (w *Workspace) keepOne(stack *layers.Stack, c layers.Change) error {
-	text, err := readText(func() (*os.File, error) { return stack.OpenOld(c) })
+// baseOf reads what the project says of a changed file, unless it is no text or changed
+// while it was read.
+func baseOf(stack *layers.Stack, c layers.Change) (text string, known bool, err error) {
+	f, err := stack.OpenOld(c)
+	if err != nil {
+		return "", false, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err = textOf(f)
 	if errors.Is(err, errNoText) {
-		return nil
+		return "", false, nil
 	}
 	if err != nil {
-		return err
+		return "", false, err
 	}
 	// Whoever changed it while it was read made another change time.
-	now, err := w.nowAt(c.Path)
-	if err != nil || now.Stamp != c.Old.Stamp {
-		return err
-	}
-	tmp := w.base(c.Path) + ".new"
-	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, w.base(c.Path))
-}
-
-// nowAt is what the project has at a path.
-func (w *Workspace) nowAt(rel string) (layers.Node, error) {
-	top, err := layers.OpenFolder(w.Project)
-	if err != nil {
-		return layers.Node{}, err
-	}
-	defer func() { _ = top.Close() }()
-	dir, name, err := layers.Parent(top, rel)
-	if errors.Is(err, fs.ErrNotExist) {
-		return layers.Node{}, nil
-	}
-	if err != nil {
-		return layers.Node{}, err
-	}
-	defer func() { _ = dir.Close() }()
-	return dir.Stat(name)
+	now, err := layers.StampOf(f)
+	return text, err == nil && now == c.Old.Stamp, err
 }
 
 var errNoText = errors.New("it is no text, or too large")
@@ -115,6 +109,10 @@ func readText(open func() (*os.File, error)) (string, error) {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
+	return textOf(f)
+}
+
+func textOf(f *os.File) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(f, maxBase+1))
 	if err == nil && (len(b) > maxBase || bytes.IndexByte(b, 0) >= 0) {
 		err = errNoText
@@ -151,8 +149,12 @@ func (w *Workspace) mergeOne(d *Diff, c layers.Change) (why string, err error) {
 	if c.Op != layers.Modified || !mergeable(c) {
 		return "only changes of one file can be merged", nil
 	}
-	base, err := readText(func() (*os.File, error) { return os.Open(w.base(c.Path)) })
-	if errors.Is(err, fs.ErrNotExist) {
+	kept, err := bases.Open(w.bases())
+	if err != nil {
+		return "", err
+	}
+	base, known, err := kept.Text(c.Path)
+	if err == nil && !known {
 		return "what it was before both changes is not known", nil
 	}
 	var mine, theirs string

@@ -13,7 +13,10 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"cloister/internal/durable"
+	"cloister/state/bases"
 	"cloister/state/layers"
 )
 
@@ -156,6 +159,8 @@ func (w *Workspace) verify(c Checkpoint) error {
 	return nil
 }
 
+const forksAtOnce = 16
+
 // Fork makes new workspaces of a checkpoint, or of what this one is now.
 func (w *Workspace) Fork(ctx context.Context, id string, names []string, freeze Freeze) (Checkpoint, error) {
 	var c Checkpoint
@@ -168,12 +173,13 @@ func (w *Workspace) Fork(ctx context.Context, id string, names []string, freeze 
 	if err != nil {
 		return c, err
 	}
+	// Each waits for the disk, which takes their names and descriptions together.
+	var group errgroup.Group
+	group.SetLimit(forksAtOnce)
 	for _, name := range names {
-		if err := w.forkOne(c, name); err != nil {
-			return c, err
-		}
+		group.Go(func() error { return w.forkOne(c, name) })
 	}
-	return c, nil
+	return c, group.Wait()
 }
 
 // Borrow makes a workspace of that name with the files of this one, or of a checkpoint,
@@ -220,7 +226,11 @@ func (w *Workspace) forkOne(c Checkpoint, name string) error {
 		return err
 	}
 	// A fork that is interrupted here can merge less, and is whole otherwise.
-	if err := os.CopyFS(f.bases(), os.DirFS(w.bases())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	kept, err := bases.Open(w.bases())
+	if err == nil {
+		err = kept.Link(f.bases())
+	}
+	if err != nil {
 		return fmt.Errorf("fork %s: %w", name, err)
 	}
 	return nil

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
 	"cloister/state/apply"
+	"cloister/state/bases"
 	"cloister/state/layers"
 )
 
@@ -164,15 +164,15 @@ func (w *Workspace) wrote(j *apply.Journal) error {
 		return err
 	}
 	defer func() { _ = top.Close() }()
+	if err := w.forgetBases(j.Steps); err != nil {
+		return err
+	}
 	w.Journal = j.ID
 	if w.Written == nil {
 		w.Written = map[string]layers.Stamp{}
 	}
 	for _, s := range j.Steps {
 		delete(w.Written, s.Path)
-		if err := os.Remove(w.base(s.Path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err // of a change that the project has now
-		}
 		if !s.New.Exists() || s.New.Kind == layers.Dir {
 			continue
 		}
@@ -187,6 +187,19 @@ func (w *Workspace) wrote(j *apply.Journal) error {
 		w.Written[s.Path] = node.Stamp
 	}
 	return w.save()
+}
+
+// forgetBases forgets what files were of which the project has the change now.
+func (w *Workspace) forgetBases(steps []apply.Step) error {
+	kept, err := bases.Open(w.bases())
+	if err != nil {
+		return err
+	}
+	var paths []string
+	for _, s := range steps {
+		paths = append(paths, s.Path)
+	}
+	return kept.Drop(paths)
 }
 
 // settle drops from the upper what the project has alike by now, so that a new session

@@ -61,8 +61,12 @@ func TestHomes(t *testing.T) {
 	if len(codex.Files) != 1 || codex.Files[0].Path != ".codex/auth.json" || !strings.Contains(codex.Files[0].Text, key) {
 		t.Errorf("codex finds no login: %+v", codex.Files)
 	}
-	if len(codex.System) != 1 || !strings.Contains(codex.System[0].Text, `[projects."/p"]`) {
+	if len(codex.System) != 2 || !strings.Contains(codex.System[1].Text, `[projects."/p"]`) {
 		t.Errorf("codex asks whether it may trust the project: %+v", codex.System)
+	}
+	// What stands before the first table of TOML is of no table: the instructions come first.
+	if len(codex.System) < 1 || !strings.HasPrefix(codex.System[0].Text, "check_for_update_on_startup = false\n") {
+		t.Errorf("codex asks servers beside the model: %+v", codex.System)
 	}
 	if h := agent.HomeOf("codex", folders, none); len(h.Files) != 0 {
 		t.Errorf("codex finds a login without a key: %+v", h.Files)

@@ -5,6 +5,19 @@ import "encoding/json"
 // codexSystem is what Codex reads before the settings of the home.
 const codexSystem = "/etc/codex/config.toml"
 
+// codexQuiet leaves out what Codex asks of servers beside the model: a newer version, its
+// own plugins, another server's list of models, and reports. The person's own settings go
+// before these. Its line of the day has no setting: one refusal a start is left.
+const codexQuiet = `check_for_update_on_startup = false
+[analytics]
+enabled = false
+[otel]
+metrics_exporter = "none"
+[features]
+plugins = false
+api_key_model_discovery = false
+`
+
 // codex is Codex CLI.
 func codex() Agent {
 	return Agent{
@@ -26,7 +39,7 @@ func codex() Agent {
 
 // codexHome logs Codex in, which reads no variable of its own at a terminal.
 func codexHome(folders []string, variable func(string) string) Home {
-	var h Home
+	h := Home{System: []File{{codexSystem, codexQuiet}}}
 	for _, dir := range folders {
 		h.System = append(h.System, File{codexSystem, "[projects." + tomlText(dir) + "]\ntrust_level = \"trusted\"\n"})
 	}

@@ -120,3 +120,16 @@ func (w *world) checkLookedAround(text string, res result) {
 		w.t.Errorf("audit: no refusal of evil.example.net:\n%s", w.journal())
 	}
 }
+
+// refused are the hosts that the world's sessions asked for in vain, sorted.
+func (w *world) refused() []string {
+	w.t.Helper()
+	var out []string
+	for _, e := range w.events() {
+		if e.Verdict == "deny" && e.Host != "" {
+			out = append(out, e.Host)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

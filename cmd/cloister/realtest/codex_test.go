@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,6 +173,9 @@ func TestCodex(t *testing.T) {
 	}
 	w.checkFixed()
 	w.checkLookedAround(api.result(3), res)
+	if got, want := w.refused(), []string{"evil.example.net"}; !slices.Equal(got, want) {
+		t.Errorf("asked for %q in vain, want %q", got, want)
+	}
 }
 
 func (m *responsesAPI) result(i int) string {

@@ -158,26 +158,29 @@ func TestFirstDay(t *testing.T) {
 		seen             func(http.Handler) map[string]bool
 		headless         []string
 		prompt           string // what its screen shows when it waits for words
+		asks             string // hosts that it asks for, and no setting of its own stops
 	}{
 		{
 			"claude", "api.anthropic.com", canaryKey, &messagesAPI{has: "Bash", last: says},
 			func(h http.Handler) map[string]bool { return h.(*messagesAPI).keys },
-			[]string{"-p", "What is wrong?"}, `^[❯>]`,
+			[]string{"-p", "What is wrong?"}, `^[❯>]`, `^$`,
 		},
 		{
 			"codex", "api.openai.com", canaryOpenAI, &responsesAPI{last: says},
 			func(h http.Handler) map[string]bool { return h.(*responsesAPI).auth },
 			[]string{"exec", "What is wrong?"}, `^›`,
+			`^raw\.githubusercontent\.com$`, // its line of the day
 		},
 		{
 			"gemini", "generativelanguage.googleapis.com", "AIzaCanaryGeminiCanaryGeminiCanaryGem12", &geminiAPI{last: says},
 			func(h http.Handler) map[string]bool { return h.(*geminiAPI).keys },
-			[]string{"-p", "What is wrong?"}, `Type your message`,
+			[]string{"-p", "What is wrong?"}, `Type your message`, `^$`,
 		},
 		{
 			"opencode", "api.anthropic.com", canaryKey, &messagesAPI{has: "bash", last: says},
 			func(h http.Handler) map[string]bool { return h.(*messagesAPI).keys },
 			[]string{"run", "What is wrong?"}, `Ask anything|┃`,
+			`.`, // its plugins' package: the registry that this machine's npm is set to
 		},
 	} {
 		t.Run(c.agent, func(t *testing.T) {
@@ -230,6 +233,11 @@ func TestFirstDay(t *testing.T) {
 			for key := range c.seen(c.api) {
 				if strings.TrimPrefix(key, "Bearer ") != c.key {
 					t.Errorf("%s saw the key %q", c.host, key)
+				}
+			}
+			for _, host := range w.refused() {
+				if !regexp.MustCompile(c.asks).MatchString(host) {
+					t.Errorf("%s asks for %s, which no rule allows", c.agent, host)
 				}
 			}
 			w.checkFiles()

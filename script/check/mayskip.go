@@ -29,7 +29,7 @@ var maySkips = []skip{
 	{"user", `cloister/internal/cgroup\.Test.*`, "an ordinary user can make no control groups of version 1"},
 	{"user", `cloister/sandbox/native\.TestLeftoversOfAnInstance`, "the same"},
 	{"user", `cloister/hostexec\.Test(.*/control_group|ProcessorTime/of_many_processes|MemoryAndProcesses)`, "the same"},
-	{"root user", `.*/realtest\.TestFirstDay`, "sixteen starts of four agents: CLOISTER_TEST_LONG=1"},
+	{"root user", `.*/realtest\.TestFirstDay`, "twenty starts of five agents: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/servetest\.TestSDK`, "CLOISTER_E2B_SDK names E2B's SDK from npm, which a fresh machine has not"},
 	{"root user", `.*/realtest\.TestWeek`, "two minutes on a busy machine: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestWorkingDay`, "sixteen days of downloads: CLOISTER_TEST_LONG=1"},

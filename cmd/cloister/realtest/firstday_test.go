@@ -149,7 +149,7 @@ func (d *desk) ends(name string) {
 // with another guardian.
 func TestFirstDay(t *testing.T) {
 	if os.Getenv("CLOISTER_TEST_LONG") == "" {
-		t.Skip("sixteen starts of four agents: CLOISTER_TEST_LONG=1")
+		t.Skip("twenty starts of five agents: CLOISTER_TEST_LONG=1")
 	}
 	const says = "Nothing is wrong with it."
 	for _, c := range []struct {
@@ -182,13 +182,20 @@ func TestFirstDay(t *testing.T) {
 			[]string{"run", "What is wrong?"}, `Ask anything|┃`,
 			`.`, // its plugins' package: the registry that this machine's npm is set to
 		},
+		{
+			"copilot", "api.github.com api.individual.githubcopilot.com", canaryGitHub, &copilotAPI{model: &messagesAPI{has: "bash", last: says}},
+			func(h http.Handler) map[string]bool { return h.(*copilotAPI).keys },
+			[]string{"-s", "-p", "What is wrong?"}, `^❯`, `^$`,
+		},
 	} {
 		t.Run(c.agent, func(t *testing.T) {
 			w := newWorld(t)
 			need(t, "node", "node")
 			w.agent(c.agent)
 			w.wrongAdd()
-			w.net.handle(c.host, c.api)
+			for host := range strings.FieldsSeq(c.host) {
+				w.net.handle(host, c.api)
+			}
 			w.opened()
 			shown := w.setUp(c.agent, c.key)
 			d := w.desk()

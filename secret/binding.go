@@ -193,10 +193,13 @@ type Request struct {
 // where it may. word is the key to widen and with what.
 func (b *Binding) Refuses(r Request) (why, key, word string) {
 	switch {
-	case !b.Covers(r.Authority):
+	case !b.CoversHost(r.Authority):
 		return "it is bound to " + b.To(), "hosts", r.Authority.Host()
 	case !r.Secure:
-		return "it goes over TLS only", "", ""
+		return "it is bound to " + b.To() + ", and goes over TLS only", "", ""
+	case !b.Covers(r.Authority):
+		port := strconv.Itoa(int(r.Authority.Port()))
+		return "it is bound to " + b.To() + ", and this is port " + port, "ports", port
 	case len(b.Methods) > 0 && !slices.Contains(b.Methods, r.Method):
 		return "it is bound to " + b.To() + ", and this is a " + r.Method, "methods", r.Method
 	case len(b.Paths) > 0 && r.BadPath != nil:

@@ -176,6 +176,7 @@ var packages = map[string]string{
 	"internal/reading":          "every way in which a server may take one request",
 	"internal/exactjson":        "JSON that keeps every byte of a string",
 	"internal/durable":          "files that survive a crash",
+	"internal/ownfile":          "files that Cloister keeps for itself, opened as it made them",
 	"internal/needs":            "what a test needs of its machine",
 	"internal/noecho":           "a line of a terminal that is not shown",
 	"internal/linediff":         "a text as changes to an older one",

@@ -277,7 +277,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	}
 	g.sessions = registry
 	g.workspaces = &workspaces.Room{
-		Data: o.Dirs.Data, Audit: AuditDir(o.Dirs), Record: g.recordState, Process: g.firstProcess,
+		Dirs: o.Dirs, Audit: AuditDir(o.Dirs), Record: g.recordState, Process: g.firstProcess,
 	}
 	if note != "" {
 		g.notice(note)

@@ -128,16 +128,12 @@ func (v *View) plan(p Project, o Options) error {
 		return err
 	}
 	root := string(p.Root)
-	home := homes.Of(o.Data, string(p.Main))
-	if err := os.MkdirAll(home, 0o700); err != nil {
+	home, err := homes.Make(o.Data, string(p.Main))
+	if err != nil {
 		return fmt.Errorf("make private home: %w", err)
 	}
 	if err := homes.Note(o.Data, string(p.Main)); err != nil {
 		return err
-	}
-	// An earlier payload may have closed it to its own user.
-	if err := os.Chmod(home, 0o700); err != nil {
-		return fmt.Errorf("make private home: %w", err)
 	}
 	if real, err := realpath.Of(home); err != nil || real != home {
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"cloister/session"
 	"cloister/session/kept"
 	"cloister/state/store"
+	"cloister/workspace/projects"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -119,6 +120,9 @@ it, and a file that is damaged or holds what no checkpoint does is refused whole
 				defer in.Close()
 			}
 			d, err := a.dirs()
+			if err == nil {
+				_, err = projects.Register(d, string(p.Main), a.complain)
+			}
 			if err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 	"cloister/session/kept"
 	"cloister/state/store"
 	"cloister/workspace"
+	"cloister/workspace/projects"
 
 	"github.com/spf13/cobra"
 )
@@ -194,7 +195,8 @@ func (a *app) hand() (*kept.Hand, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kept.Hand{Store: s, Audit: guardian.AuditDir(d), Record: a.recordState, Process: a.firstProcess}, nil
+	return &kept.Hand{Store: s, Audit: guardian.AuditDir(d), Record: a.recordState, Process: a.firstProcess,
+		Known: func(main string) error { _, err := projects.Read(d, main); return err }}, nil
 }
 
 // handHere is the hand with the workspace that a person means.

@@ -13,13 +13,15 @@ import (
 
 	"cloister/api"
 	"cloister/internal/termsafe"
+	"cloister/internal/xdg"
 	"cloister/session/kept"
 	"cloister/state/store"
+	"cloister/workspace/projects"
 )
 
-// A Room answers for the workspaces below one folder of data.
+// A Room answers for the workspaces of one instance.
 type Room struct {
-	Data    string // $XDG_DATA_HOME/cloister
+	Dirs    xdg.Dirs
 	Audit   string // the folder of the record
 	Record  func(context.Context, api.StateRecord) error
 	Process func(ctx context.Context, name string) (pid int, err error)
@@ -28,8 +30,9 @@ type Room struct {
 }
 
 func (r *Room) hand() (*kept.Hand, error) {
-	s, err := store.Open(r.Data, "")
-	return &kept.Hand{Store: s, Audit: r.Audit, Record: r.Record, Process: r.Process}, err
+	s, err := store.Open(r.Dirs.Data, "")
+	return &kept.Hand{Store: s, Audit: r.Audit, Record: r.Record, Process: r.Process,
+		Known: func(main string) error { _, err := projects.Read(r.Dirs, main); return err }}, err
 }
 
 // escaped is an error whose words may be a payload's.

@@ -21,6 +21,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/internal/freeze"
+	"cloister/internal/shellword"
 	"cloister/state/apply"
 	"cloister/state/held"
 	"cloister/state/layers"
@@ -33,6 +34,8 @@ type Hand struct {
 	Store *store.Store
 	// Audit is the folder of the record, where a checkpoint's digest is looked up.
 	Audit string
+	// Known fails for a project, by its main working tree, in which no cloister was used.
+	Known func(main string) error
 	// Record writes down an act before it is done.
 	Record func(context.Context, api.StateRecord) error
 	// Process finds the first process of a running cloister, to hold all of them still.
@@ -215,6 +218,9 @@ func HeldBack(w *store.Workspace, d *store.Diff) ([]held.Change, error) {
 func (h *Hand) Apply(
 	ctx context.Context, w *store.Workspace, d *store.Diff, merged []string, autoRun bool,
 ) ([]api.Change, error) {
+	if err := h.used(w); err != nil {
+		return nil, fmt.Errorf("apply: %w", err)
+	}
 	needs, err := HeldBack(w, d)
 	if err != nil {
 		return nil, fmt.Errorf("apply %s: %w", w.Name, err)
@@ -250,6 +256,31 @@ func (h *Hand) Apply(
 	return changes, nil
 }
 
+// Unused is the error for a workspace of a folder in which no cloister was used: what
+// describes the workspace, a backup or someone else wrote.
+type Unused struct{ Name, Project string }
+
+func (u *Unused) Error() string {
+	return fmt.Sprintf("the workspace %s says that its project is %s, in which no cloister was used", u.Name, u.Project)
+}
+
+// Hints are the words of what to do.
+func (u *Unused) Hints() []string {
+	return []string{"if it is right, start one there first: cloister run -C " + shellword.Line(u.Project) + " -- true"}
+}
+
+// used holds the project of a workspace to those that are known.
+func (h *Hand) used(w *store.Workspace) error {
+	if h.Known(w.Project) == nil {
+		return nil
+	}
+	p, err := workspace.Find(w.Project) // a worktree is known by its main one
+	if err == nil && (string(p.Root) != w.Project || h.Known(string(p.Main)) != nil) {
+		err = &Unused{w.Name, w.Project}
+	}
+	return err
+}
+
 // beforeMerge keeps what a stopped workspace has, of which the merge takes some.
 func (h *Hand) beforeMerge(ctx context.Context, w *store.Workspace) error {
 	running, err := w.IsRunning()
@@ -272,6 +303,9 @@ func inConflict(verb, name string, err error) error {
 
 // Undo takes the last applies back, and says which.
 func (h *Hand) Undo(ctx context.Context, w *store.Workspace, steps int) (labels []string, err error) {
+	if err := h.used(w); err != nil {
+		return nil, fmt.Errorf("undo: %w", err)
+	}
 	if err := h.record(ctx, w, audit.StateUndo, fmt.Sprintf("%d applies", steps), ""); err != nil {
 		return nil, err
 	}

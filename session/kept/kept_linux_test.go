@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,7 +32,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{project: project}
-	w.Hand = &kept.Hand{Store: s, Audit: t.TempDir(),
+	w.Hand = &kept.Hand{Store: s, Audit: t.TempDir(), Known: func(string) error { return nil },
 		Record: func(_ context.Context, r api.StateRecord) error {
 			w.recorded = append(w.recorded, r.Kind)
 			return w.fails
@@ -39,6 +40,36 @@ func newWorld(t *testing.T) *world {
 		Process: func(context.Context, string) (int, error) { return 0, errors.New("nothing runs") },
 	}
 	return w
+}
+
+// A workspace whose description names a folder in which no cloister was used changes nothing there.
+func TestWorkspaceOfAnotherFolder(t *testing.T) {
+	w := newWorld(t)
+	w.session(t, map[string]string{"a": "new"})
+	w.Known = func(main string) error { return fmt.Errorf("%s: %w", main, fs.ErrNotExist) }
+	ws, err := w.Store.Lock("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ws.Close() }()
+	d, err := w.Diff(t.Context(), ws, "", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	unused := (*kept.Unused)(nil)
+	if _, err := w.Apply(t.Context(), ws, d, nil, true); !errors.As(err, &unused) || len(unused.Hints()) == 0 {
+		t.Errorf("apply: %v", err)
+	}
+	if _, err := w.Undo(t.Context(), ws, 1); !errors.As(err, &unused) {
+		t.Errorf("undo: %v", err)
+	}
+	if entries, err := os.ReadDir(w.project); err != nil || len(entries) > 0 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
+	if len(w.recorded) > 0 {
+		t.Errorf("recorded %q", w.recorded)
+	}
 }
 
 // session writes files as one session does.

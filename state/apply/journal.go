@@ -14,6 +14,7 @@ import (
 
 	"cloister/internal/durable"
 	"cloister/internal/exactjson"
+	"cloister/internal/ownfile"
 	"cloister/state/layers"
 )
 
@@ -40,10 +41,16 @@ type plan struct {
 	Steps   []Step       `json:"steps"`
 	// Apart says that new content is staged with the journal, not in the project.
 	Apart bool `json:"apart,omitempty"`
+	// Self is the journal's own folder as it was made: one that a backup brought back is
+	// another.
+	Self self `json:"self"`
 }
 
-// version 2 can stage apart.
-const version = 2
+// version 2 can stage apart, version 3 knows its folder.
+const version = 3
+
+// maxFile bounds a file of a journal, which names each step in some 300 bytes.
+const maxFile = 512 << 20
 
 // Journal is one set of steps, on disk.
 type Journal struct {
@@ -57,6 +64,7 @@ type Journal struct {
 	dir   string
 	root  layers.Stamp
 	apart bool
+	alien string // why it is not obeyed; "" where this machine wrote it
 }
 
 // Conflict is a path that is not as the step expects it.
@@ -90,18 +98,15 @@ const (
 	stageFolder = "stage" // of new content, where it can be moved from there
 )
 
-// List gives the journals in a folder that were finished, the oldest first.
-func List(dir string) ([]*Journal, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// List gives the finished journals of a project in a folder, the oldest first.
+func List(dir, project string) ([]*Journal, error) {
+	entries, err := folders(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list journals: %w", err)
 	}
 	var out []*Journal
 	for _, e := range entries {
-		j, err := load(filepath.Join(dir, e.Name()))
+		j, err := load(filepath.Join(dir, e.Name()), project)
 		if err != nil {
 			return nil, err
 		}
@@ -113,10 +118,10 @@ func List(dir string) ([]*Journal, error) {
 	return out, nil
 }
 
-// Newest is the finished journal that was begun last; nil if there is none.
-func Newest(dir string) (*Journal, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+// Newest is the finished journal of a project that was begun last; nil if there is none.
+func Newest(dir, project string) (*Journal, error) {
+	entries, err := folders(dir)
+	if err != nil {
 		return nil, fmt.Errorf("list journals: %w", err)
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int {
@@ -124,10 +129,34 @@ func Newest(dir string) (*Journal, error) {
 	})
 	for _, e := range entries {
 		if exists(filepath.Join(dir, e.Name(), doneFile)) {
-			return load(filepath.Join(dir, e.Name()))
+			j, err := load(filepath.Join(dir, e.Name()), project)
+			if err != nil || j.alien == "" {
+				return j, err
+			}
 		}
 	}
 	return nil, nil
+}
+
+// folders lists the journals of a folder, which may not be there yet.
+func folders(dir string) ([]fs.DirEntry, error) {
+	err := ownfile.Folder(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if full := filepath.Join(dir, e.Name()); !e.IsDir() || !isID(e.Name()) {
+			return nil, &ownfile.Strange{Path: full, Why: "it is no journal"}
+		}
+	}
+	return entries, nil
 }
 
 // Undone reports whether a later journal took this one back.
@@ -140,7 +169,7 @@ func exists(name string) bool {
 	return err == nil
 }
 
-func load(dir string) (*Journal, error) {
+func load(dir, project string) (*Journal, error) {
 	var p plan
 	if err := read(filepath.Join(dir, planFile), &p); err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
@@ -148,10 +177,23 @@ func load(dir string) (*Journal, error) {
 	if p.Version < 1 || p.Version > version {
 		return nil, fmt.Errorf("read journal %s: version %d; this program knows %d", dir, p.Version, version)
 	}
-	return &Journal{
+	now, err := selfOf(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	j := &Journal{
 		ID: filepath.Base(dir), Project: p.Project, Time: p.Time, Label: p.Label, Undoes: p.Undoes,
 		Steps: p.Steps, dir: dir, root: p.Root, apart: p.Apart,
-	}, nil
+	}
+	switch {
+	case p.Version < 3:
+		j.alien = "an earlier version made it"
+	case p.Self != now:
+		j.alien = "it was not written here: a backup may have brought it back"
+	default:
+		j.alien = unsound(p, project)
+	}
+	return j, nil
 }
 
 // create writes a journal that says what will be done.
@@ -176,7 +218,11 @@ func create(dir, project, label, undoes string, steps []Step) (*Journal, error) 
 	if j.apart, err = sameMount(j.dir, project); err != nil {
 		return nil, errors.Join(fmt.Errorf("make journal: %w", err), os.RemoveAll(j.dir))
 	}
-	p := plan{version, project, j.root, j.Time, undoes, label, steps, j.apart}
+	at, err := selfOf(j.dir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make journal: %w", err), os.RemoveAll(j.dir))
+	}
+	p := plan{version, project, j.root, j.Time, undoes, label, steps, j.apart, at}
 	if err := write(filepath.Join(j.dir, planFile), p); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(j.dir))
 	}
@@ -192,7 +238,7 @@ func write(name string, v any) error {
 }
 
 func read(name string, v any) error {
-	text, err := os.ReadFile(name)
+	text, err := ownfile.Read(name, maxFile)
 	if err != nil {
 		return err
 	}

@@ -9,11 +9,8 @@ import (
 )
 
 // Recover finishes or rolls back the journals that a crash left, and says which.
-func Recover(dir string) (notes []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+func Recover(dir, project string) (notes []string, err error) {
+	entries, err := folders(dir)
 	if err != nil {
 		return nil, fmt.Errorf("recover journals: %w", err)
 	}
@@ -22,13 +19,17 @@ func Recover(dir string) (notes []string, err error) {
 		if exists(filepath.Join(at, settledFile)) {
 			continue
 		}
-		j, lerr := load(at)
+		j, lerr := load(at, project)
 		if errors.Is(lerr, fs.ErrNotExist) {
 			err = errors.Join(err, os.RemoveAll(at)) // it never began
 			continue
 		}
 		if lerr != nil {
 			err = errors.Join(err, lerr)
+			continue
+		}
+		if j.alien != "" {
+			notes = append(notes, fmt.Sprintf("an interrupted change is left as it is: %s; look at %s, and remove it", j.alien, at))
 			continue
 		}
 		note, rerr := j.recover()
@@ -58,6 +59,9 @@ func (j *Journal) recover() (note string, err error) {
 	}
 	if err := read(filepath.Join(j.dir, stagedFile), &r.staged); err != nil {
 		return "", fmt.Errorf("recover journal: %w", err)
+	}
+	if len(r.staged) != len(r.Steps) {
+		return "", fmt.Errorf("recover journal %s: %d steps, %d staged", r.ID, len(r.Steps), len(r.staged))
 	}
 	if j.has(backFile) {
 		return "an interrupted change of " + j.Project + " was taken back", r.resumeBack()

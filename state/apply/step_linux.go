@@ -170,7 +170,7 @@ func (r *run) back(i int, s Step) error {
 		if now.Mode != s.New.Mode&0o777 {
 			return nil // taken back before, or somebody chose another
 		}
-		return layers.Chmod(dir.Fd(), name, s.Old.Mode)
+		return layers.Chmod(dir.Fd(), name, s.Old.Mode&0o777)
 	case s.New.Kind == layers.Dir:
 		if now.Kind != layers.Dir {
 			return nil

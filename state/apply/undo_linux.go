@@ -3,11 +3,11 @@ package apply
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
+	"cloister/internal/ownfile"
 	"cloister/state/layers"
 )
 
@@ -20,7 +20,10 @@ func (j *Journal) Undo(dir string) (*Journal, error) {
 	if len(done) != len(j.Steps) {
 		return nil, fmt.Errorf("undo: journal %s has %d steps and %d results", j.ID, len(j.Steps), len(done))
 	}
-	again, err := restored(dir)
+	if j.alien != "" {
+		return nil, fmt.Errorf("undo: journal %s: %s", j.ID, j.alien)
+	}
+	again, err := restored(dir, j.Project)
 	if err != nil {
 		return nil, fmt.Errorf("undo: %w", err)
 	}
@@ -29,7 +32,7 @@ func (j *Journal) Undo(dir string) (*Journal, error) {
 		step := Step{Path: s.Path, Old: again.now(s.Path, done[i]), New: s.Old, ModeOnly: s.ModeOnly}
 		if s.Old.Kind == layers.File && !s.ModeOnly {
 			name := filepath.Join(j.dir, oldFolder, strconv.Itoa(i))
-			step.Open = func() (io.ReadCloser, error) { return os.Open(name) }
+			step.Open = func() (io.ReadCloser, error) { return ownfile.Open(name) }
 		}
 		steps = append(steps, step)
 	}
@@ -40,14 +43,14 @@ func (j *Journal) Undo(dir string) (*Journal, error) {
 // file, which an earlier journal must know for its own.
 type copies map[string]map[layers.Stamp]layers.Stamp
 
-func restored(dir string) (copies, error) {
-	list, err := List(dir)
+func restored(dir, project string) (copies, error) {
+	list, err := List(dir, project)
 	if err != nil {
 		return nil, err
 	}
 	out := copies{}
 	for _, u := range list {
-		if u.Undoes == "" {
+		if u.Undoes == "" || u.alien != "" {
 			continue
 		}
 		var done []layers.Node

@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 
 	"cloister/internal/exactjson"
+	"cloister/internal/ownfile"
 )
 
 // Kept are the texts in one folder.
@@ -41,10 +42,16 @@ type place struct {
 
 const indexFile = "index.json"
 
+// Bounds of what is read: a folder that came from elsewhere may hold anything.
+const (
+	maxIndex = 64 << 20
+	maxText  = 64 << 20
+)
+
 // Open reads which texts a folder has. It may be absent.
 func Open(dir string) (*Kept, error) {
 	k := &Kept{dir: dir, index: map[string]place{}}
-	text, err := os.ReadFile(filepath.Join(dir, indexFile))
+	text, err := ownfile.Read(filepath.Join(dir, indexFile), maxIndex)
 	if errors.Is(err, fs.ErrNotExist) {
 		return k, nil
 	}
@@ -69,10 +76,10 @@ func (k *Kept) Len() int { return len(k.index) }
 // Text gives the text of a path, where it is known.
 func (k *Kept) Text(path string) (text string, known bool, err error) {
 	p, ok := k.index[path]
-	if !ok || !plain(p.Pack) || p.Size < 0 || p.At < 0 {
+	if !ok || !plain(p.Pack) || p.Size < 0 || p.Size > maxText || p.At < 0 {
 		return "", false, nil
 	}
-	f, err := os.Open(filepath.Join(k.dir, p.Pack))
+	f, err := ownfile.Open(filepath.Join(k.dir, p.Pack))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}

@@ -28,7 +28,7 @@ const (
 	maxTogether  = 8 << 20 // bytes of texts that are kept by one write
 )
 
-func (w *Workspace) bases() string { return filepath.Join(w.store.folder(w.Name), "bases") }
+func (w *Workspace) bases() string { return filepath.Join(w.store.folder(w.Name), baseFolder) }
 
 // keepBase copies what the project says of changed files that are not in conflict.
 func (w *Workspace) keepBase(stack *layers.Stack, list []layers.Change) error {

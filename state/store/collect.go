@@ -65,7 +65,11 @@ func (s *Store) needed() (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, name := range names {
 		w := &Workspace{store: s}
-		if err := w.load(name); err != nil {
+		err := s.sound(name)
+		if err == nil {
+			err = w.load(name)
+		}
+		if err != nil {
 			return nil, err // what cannot be read may need them
 		}
 		lists := [][]string{{w.Upper}, w.Layers}

@@ -2,3 +2,6 @@ package store
 
 // Verify is verify for the kill storm.
 func (w *Workspace) Verify(c Checkpoint) error { return w.verify(c) }
+
+// Mount is mount for tests of what a store refuses.
+func (w *Workspace) Mount() Mount { return w.mount() }

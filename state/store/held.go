@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"cloister/internal/freeze"
+	"cloister/internal/ownfile"
 )
 
 // heldFile lies in a workspace's folder for as long as its cloister is held still, so that
@@ -17,7 +18,7 @@ const heldFile = "held-still"
 // hold holds a running cloister still, and notes it before.
 func (w *Workspace) hold(still Freeze) (thaw func() error, err error) {
 	note := filepath.Join(w.store.folder(w.Name), heldFile)
-	if err := os.WriteFile(note, nil, 0o600); err != nil {
+	if err := ownfile.Write(note, nil); err != nil {
 		return nil, err
 	}
 	let, err := still()

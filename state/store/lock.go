@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"cloister/internal/ownfile"
 )
 
 // lockName is the lock of a workspace, and of the store.
@@ -39,6 +41,9 @@ func (s *Store) lock(name string, how int) (*Workspace, error) {
 	if _, err := os.Lstat(filepath.Join(s.folder(name), metaFile)); err != nil {
 		return nil, fmt.Errorf("workspace %s: %w", name, ErrNotFound)
 	}
+	if err := s.sound(name); err != nil {
+		return nil, err
+	}
 	shared, err := lockFile(filepath.Join(s.dir, lockName), unix.LOCK_SH|how)
 	if err != nil {
 		return nil, err
@@ -53,6 +58,9 @@ func (s *Store) lock(name string, how int) (*Workspace, error) {
 		err = w.ownFolder()
 	}
 	if err == nil {
+		err = w.soundLayers()
+	}
+	if err == nil {
 		err = w.recover()
 	}
 	if err != nil {
@@ -62,7 +70,7 @@ func (s *Store) lock(name string, how int) (*Workspace, error) {
 }
 
 func lockFile(name string, how int) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+	f, err := ownfile.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("lock workspace: %w", err)
 	}

@@ -12,11 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/durable"
 	"cloister/internal/exactjson"
+	"cloister/internal/ownfile"
+	"cloister/internal/realpath"
 	"cloister/state/apply"
 	"cloister/state/layers"
 )
@@ -114,7 +117,7 @@ func (s *Store) folder(name string) string { return filepath.Join(s.dir, name) }
 // they are made; this keeps a mistake there from leaving the folder.
 func validName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00") &&
-		!strings.HasPrefix(name, "fs") && len(name) <= 128
+		!strings.HasPrefix(name, "fs") && len(name) <= 128 && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // Names lists the workspaces.
@@ -128,22 +131,27 @@ func (s *Store) Names() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if _, err := os.Lstat(filepath.Join(s.dir, e.Name(), metaFile)); err == nil && e.IsDir() {
+		if _, err := os.Lstat(filepath.Join(s.dir, e.Name(), metaFile)); err == nil {
 			out = append(out, e.Name())
 		}
 	}
 	return out, nil
 }
 
-const metaFile = "workspace.json"
+// What lies in the folder of a workspace, beside its locks.
+const (
+	metaFile      = "workspace.json"
+	baseFolder    = "bases"
+	journalFolder = "journals"
+)
 
 // recover finishes or takes back what a crash interrupted.
 func (w *Workspace) recover() error {
 	var err error
-	if w.Recovered, err = apply.Recover(w.journals()); err != nil {
+	if w.Recovered, err = apply.Recover(w.journals(), w.Project); err != nil {
 		return err
 	}
-	j, err := apply.Newest(w.journals())
+	j, err := apply.Newest(w.journals(), w.Project)
 	if err != nil || j == nil || j.ID == w.Journal {
 		return err
 	}
@@ -164,7 +172,7 @@ func (w *Workspace) ownFolder() error {
 
 func (w *Workspace) load(name string) error {
 	at := filepath.Join(w.store.folder(name), metaFile)
-	text, err := os.ReadFile(at)
+	text, err := ownfile.Read(at, maxMeta)
 	if err != nil {
 		return fmt.Errorf("read workspace: %w", err)
 	}
@@ -180,6 +188,9 @@ func (w *Workspace) load(name string) error {
 	if w.Version != version {
 		return fmt.Errorf("read workspace %s: it has version %d; this program knows %d", at, w.Version, version)
 	}
+	if why := w.unsound(name); why != "" {
+		return &ownfile.Strange{Path: at, Why: why}
+	}
 	return nil
 }
 
@@ -194,7 +205,7 @@ func (w *Workspace) save() error {
 // Close gives the lock back.
 func (w *Workspace) Close() error { return errors.Join(w.lock.Close(), w.shared.Close()) }
 
-func (w *Workspace) journals() string { return filepath.Join(w.store.folder(w.Name), "journals") }
+func (w *Workspace) journals() string { return filepath.Join(w.store.folder(w.Name), journalFolder) }
 
 // Use is a workspace that a session has mounted. It is held until Close.
 type Use struct {
@@ -278,9 +289,16 @@ func (s *Store) Begin(name, project, agent string) (*Use, error) {
 
 // sameProject refuses a workspace whose base is not the folder that it was.
 func (w *Workspace) sameProject(project string) error {
-	var st unix.Stat_t
-	if err := unix.Stat(project, &st); err != nil {
+	real, err := realpath.Of(project)
+	if err != nil {
 		return fmt.Errorf("workspace %s: %s: %w", w.Name, project, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(project, &st); err != nil {
+		return fmt.Errorf("workspace %s: %s: %w", w.Name, project, err)
+	}
+	if real != project && w.Project == project {
+		return fmt.Errorf("workspace %s holds changes of %s, which a link leads to %s now", w.Name, project, real)
 	}
 	if w.Project != project {
 		return fmt.Errorf("workspace %s holds changes of another project, %s", w.Name, w.Project)
@@ -300,6 +318,9 @@ func (s *Store) ensure(name, project string) error {
 	}
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		return fmt.Errorf("make workspace: %w", err)
+	}
+	if err := s.sound(name); err != nil {
+		return err
 	}
 	shared, err := lockFile(filepath.Join(s.dir, lockName), unix.LOCK_SH)
 	if err != nil {

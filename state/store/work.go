@@ -111,7 +111,7 @@ func (w *Workspace) Apply(d *Diff, label string) (*apply.Journal, error) {
 
 // Applied names the applies that can be taken back, the newest first.
 func (w *Workspace) Applied() ([]string, error) {
-	list, err := apply.List(w.journals())
+	list, err := apply.List(w.journals(), w.Project)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (w *Workspace) Applied() ([]string, error) {
 
 // Undo takes the last n applies back, the newest first.
 func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
-	list, err := apply.List(w.journals())
+	list, err := apply.List(w.journals(), w.Project)
 	if err != nil {
 		return nil, err
 	}

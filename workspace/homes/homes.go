@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"cloister/internal/durable"
+	"cloister/internal/ownfile"
 	"cloister/state/layers"
 )
 
@@ -40,6 +41,26 @@ func Of(data, project string) string {
 	sum := sha256.Sum256([]byte(project))
 	return filepath.Join(Dir(data), hex.EncodeToString(sum[:8]))
 }
+
+// Make makes the private home of a project, or opens the one that is there to its owner: an
+// earlier payload may have closed it. Something else in its place, a link above all, is an
+// error.
+func Make(data, project string) (string, error) {
+	home := Of(data, project)
+	if err := os.MkdirAll(Dir(data), 0o700); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(home, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	if err := ownfile.Folder(home); err != nil {
+		return "", err
+	}
+	return home, os.Chmod(home, 0o700)
+}
+
+// maxNote bounds a note: it is a path.
+const maxNote = 8 << 10
 
 // noteOf is the file that says whose a home is. It lies beside it, where no payload
 // writes.
@@ -78,7 +99,7 @@ func List(data string, known []string) ([]Home, error) {
 		}
 		h := Home{Dir: filepath.Join(Dir(data), e.Name()), Used: info.ModTime()}
 		h.Project = byDir[h.Dir]
-		if text, err := os.ReadFile(noteOf(h.Dir)); err == nil {
+		if text, err := ownfile.Read(noteOf(h.Dir), maxNote); err == nil {
 			// A note that was put beside another home says nothing of this one.
 			if p := strings.TrimSuffix(string(text), "\n"); Of(data, p) == h.Dir {
 				h.Project = p

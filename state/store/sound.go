@@ -1,0 +1,139 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"cloister/internal/ownfile"
+)
+
+// maxMeta bounds a description: it names each file that an apply wrote, in 200 bytes.
+const maxMeta = 256 << 20
+
+// sound refuses a workspace whose folder is not as this store makes it. A backup or another
+// account may have put links, pipes or devices there: whatever is read or written by a name
+// below would then be something else.
+func (s *Store) sound(name string) error {
+	if err := ownfile.Folder(s.dir); err != nil {
+		return err
+	}
+	at := s.folder(name)
+	if err := ownfile.Folder(at); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(at)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		full := filepath.Join(at, e.Name())
+		switch e.Name() {
+		case baseFolder, "base": // as an earlier version called it
+			err = soundFiles(full)
+		case journalFolder:
+			err = ownfile.Folder(full) // what is in it, package apply looks at
+		default:
+			err = ownfile.File(full)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another command may have removed it
+			return err
+		}
+	}
+	return nil
+}
+
+// soundFiles refuses a folder that holds anything but files.
+func soundFiles(dir string) error {
+	if err := ownfile.Folder(dir); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			return &ownfile.Strange{Path: filepath.Join(dir, e.Name()), Why: "it is no file"}
+		}
+	}
+	return nil
+}
+
+// unsound is what of a description this store did not write.
+func (w *Workspace) unsound(name string) string {
+	lists := [][]string{{w.Upper}, w.Layers}
+	for _, c := range w.Checkpoints {
+		lists = append(lists, c.Layers)
+	}
+	for _, list := range lists {
+		for _, id := range list {
+			if !isID(id) {
+				return "it names a layer that is none"
+			}
+		}
+	}
+	switch {
+	case w.Name != name:
+		return "it describes another workspace"
+	case !filepath.IsAbs(w.Project) || filepath.Clean(w.Project) != w.Project || strings.ContainsRune(w.Project, 0):
+		return "it names a project that is none"
+	case w.Agent != "" && !agentName(w.Agent):
+		return "it names an agent that is none"
+	}
+	return ""
+}
+
+// isID reports whether newID could have made a name.
+func isID(id string) bool {
+	return len(id) == 8 && !strings.ContainsFunc(id, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '2' && r <= '7')
+	})
+}
+
+// soundLayers refuses layers that lie elsewhere. What is in the parts of one, a payload
+// wrote: nothing of that is looked at by a path.
+func (w *Workspace) soundLayers() error {
+	if err := isFolder(w.store.fs); err != nil {
+		return err
+	}
+	seen := map[string]bool{w.Upper: true}
+	list := append([]string{w.Upper}, w.Layers...)
+	for _, c := range w.Checkpoints {
+		list = append(list, c.Layers...)
+	}
+	for i, id := range list {
+		if i > 0 && seen[id] {
+			continue
+		}
+		seen[id] = true
+		if err := isFolder(filepath.Join(w.store.fs, id)); err != nil {
+			return err
+		}
+		for _, p := range parts() {
+			if err := isFolder(w.store.part(id, p)); err != nil {
+				return err
+			}
+			if err := isFolder(filepath.Join(w.store.fs, id, workOf(p))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isFolder passes what is not there: layers are made when they are needed.
+func isFolder(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return &ownfile.Strange{Path: path, Why: "it is no folder"}
+	}
+	return nil
+}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,6 +62,11 @@ func (a *app) findProject(dir string) (workspace.Project, error) {
 }
 
 func (a *app) projectAt(dir string, host *resolve.Resolver) (workspace.Project, error) {
+	if fi, err := os.Stat(dir); dir != "." && (err != nil || !fi.IsDir()) {
+		if _, err := workspace.Find(dir); err != nil {
+			return workspace.Project{}, wrongWords("", "%v", err)
+		}
+	}
 	if abs, err := filepath.Abs(dir); err == nil {
 		// Where nothing is found, workspace.Find says so, and follows no link either.
 		if f, err := host.Find(abs); err == nil {

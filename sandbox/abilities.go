@@ -29,6 +29,10 @@ type Dialer interface {
 // PeerDriver is a Driver that builds Specs with Peers; its boxes are PeerDialers.
 type PeerDriver interface{ BuildsPeers() }
 
+// Separable is a Driver of which one process may own one box alone. Apart gives the driver
+// that has each box owned by a process of its own.
+type Separable interface{ Apart() Driver }
+
 // PeerDialer is a Box that others beside it reach at its own address.
 type PeerDialer interface {
 	Dialer
@@ -57,11 +61,12 @@ type Ground struct {
 	User                  int // the id that the payload has inside
 	Root                  Root
 	Network               bool
+	Peers                 *Peers
 	Stdin, Stdout, Stderr *os.File
 }
 
 // Begun is a box of which the part that every box has is being built. It starts
-// one Spec, with the Ground's user, root and network, or is closed.
+// one Spec, with the Ground's user, root, network and peers, or is closed.
 type Begun interface {
 	Start(ctx context.Context, s Spec, w Wiring) (Box, error)
 	// Close gives up what has not been started; after Start it does nothing.

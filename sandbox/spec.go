@@ -72,6 +72,14 @@ func (p *Peers) Sockets() int {
 	return 1 + len(p.Local)
 }
 
+// Equal reports whether two cloisters have the same peers.
+func (p *Peers) Equal(o *Peers) bool {
+	if p == nil || o == nil {
+		return p == o
+	}
+	return p.Self == o.Self && slices.Equal(p.Others, o.Others) && slices.Equal(p.Local, o.Local)
+}
+
 // Root is a root file system that the cloister has instead of the host's own
 // system folders. It is shown read-only and never changed.
 type Root struct {

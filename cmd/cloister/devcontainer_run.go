@@ -56,7 +56,7 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults
 	var driver sandbox.Driver // of services
 	if len(l.Beside()) > 0 && f.Image == "" {
 		if driver, err = a.driverNamed(cmp.Or(f.Isolation, string(d.Isolation))); err == nil {
-			err = beside.Can(driver)
+			err = beside.Can(driver, !f.NoNetwork)
 		}
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ var notInContainers = map[string]string{
 // inShort are the stories that every change is held to; CLOISTER_TEST_LONG asks
 // for all of them.
 var inShort = []string{
-	"approvals", "attack_descriptors", "attack_terminal", "git", "hostexec", "list", "protected", "publish", "refusal", "secret_bound", "start", "streams", "worktree",
+	"approvals", "attack_descriptors", "attack_terminal", "devcontainer_services", "git", "hostexec", "list", "protected", "publish", "refusal", "secret_bound", "start", "streams", "worktree",
 }
 
 // TestEngineStories tells those of testdata/containers, and the other stories again
@@ -52,8 +52,7 @@ func TestEngineStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := stories(t)
-	p.Files = []string{"testdata/containers/build_refused.txtar", "testdata/containers/devcontainer_build.txtar",
-		"testdata/containers/devcontainer_services.txtar", "testdata/containers/outage.txtar"}
+	p.Files = []string{"testdata/containers/build_refused.txtar", "testdata/containers/devcontainer_build.txtar", "testdata/containers/outage.txtar"}
 	if os.Getenv("CLOISTER_TEST_LONG") != "" {
 		if p.Files, err = filepath.Glob("testdata/containers/*.txtar"); err != nil {
 			t.Fatal(err)
@@ -74,6 +73,7 @@ func TestEngineStories(t *testing.T) {
 		}
 		e.Setenv("DOCKER_HOST", "unix://"+socket)
 		e.Defer(func() { endEngine(t, e.WorkDir) })
+		e.Setenv("STORY_LEVEL", "docker")
 		e.Setenv(storyFlags, "--isolation docker --image cloister-base")
 		data := filepath.Join(e.Getenv("XDG_DATA_HOME"), "cloister")
 		if err := os.MkdirAll(data, 0o700); err != nil {

@@ -21,6 +21,7 @@ import (
 	"cloister/devcontainer/pull"
 	"cloister/internal/stackroom"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/native"
 )
 
 func main() {
@@ -37,11 +38,15 @@ func main() {
 			os.Exit(callGate(context.Background(), append([]string{shim}, os.Args[1:]...), nil))
 		}
 	}
-	if len(os.Args) > 1 && os.Args[1] == probe.Name {
-		os.Exit(probe.Main(context.Background(), os.Args[2:], os.Getenv, os.Stdout))
-	}
-	if len(os.Args) > 1 && os.Args[1] == pull.Name {
-		os.Exit(pull.Main(context.Background(), os.Args[2:], os.Stdout))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case probe.Name:
+			os.Exit(probe.Main(context.Background(), os.Args[2:], os.Getenv, os.Stdout))
+		case pull.Name:
+			os.Exit(pull.Main(context.Background(), os.Args[2:], os.Stdout))
+		case native.OwnerName:
+			os.Exit(native.Main(context.Background(), os.Args[2:]))
+		}
 	}
 	syscall.Umask(syscall.Umask(0) &^ 0o700) // what it makes it can open again
 	a := &app{

@@ -417,7 +417,7 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 		return ground{}, err
 	}
 	begun := sandbox.Begin(driver, sandbox.Ground{
-		User: user.ID, Root: root, Network: !f.NoNetwork, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
+		User: user.ID, Root: root, Network: !f.NoNetwork, Peers: f.dev.Peers(), Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 	})
 	return ground{driver, root, path, begun}, nil
 }

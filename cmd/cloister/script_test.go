@@ -137,6 +137,7 @@ func setUpStory(e *testscript.Env) error {
 	}
 	e.Setenv("XDG_RUNTIME_DIR", runtime)
 	e.Setenv("LANG", "C.UTF-8")
+	e.Setenv("STORY_LEVEL", "native")
 	e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	e.Cd = filepath.Join(e.WorkDir, "home", "project")
 	e.Defer(func() {

@@ -54,8 +54,14 @@ while True:
 // services is a compose file whose service asks for all there is, beside one that only serves.
 const services = `services:
   app: {image: cloister-base, networks: [front], depends_on: {evil: {condition: service_completed_successfully}}}
+  spy:
+    image: cloister-base
+    command: [python3, -u, /x/spy.py]
+    volumes: ["./spy.py:/x/spy.py:ro"]
+    networks: [front]
   friend:
     image: cloister-base
+    depends_on: [spy]
     command: [python3, /x/serve.py, friend]
     volumes: ["./serve.py:/x/serve.py:ro", "own:/data"]
     networks: [front]
@@ -78,6 +84,21 @@ const services = `services:
     volumes: ["/:/hostroot", "/var/run/docker.sock:/var/run/docker.sock", "../..:/up", "./look.py:/x/look.py:ro", "data:/data"]
 volumes: {data: {name: data, external: true, driver: local, driver_opts: {type: none, o: bind, device: /}}, own: }
 networks: {front: {driver: host}}
+`
+
+// serviceSpy tries all the while to open what the first process of its cloister has: natively
+// that shares the memory of the process that began it. Its own it can open.
+const serviceSpy = `import os, time
+print("own", len(open("/proc/self/mem", "rb").name))
+while True:
+    for pid in [p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()]:
+        for part in "mem", "environ", "maps", "fd":
+            try:
+                text = os.listdir("/proc/%s/fd" % pid) if part == "fd" else open("/proc/%s/%s" % (pid, part), "rb").fileno()
+                print("opened", pid, part, text, open("/proc/%s/comm" % pid).read().strip(), flush=True)
+            except OSError:
+                pass
+    time.sleep(0.0002)
 `
 
 const otherServices = `services:
@@ -104,6 +125,7 @@ func sc02c() escape.Case {
 				r.project + "/secret":                           "of the agent",
 				r.project + "/.devcontainer/docker-compose.yml": strings.NewReplacer("PORT", port, "PROJECT", r.project).Replace(services),
 				r.project + "/.devcontainer/look.py":            serviceLook,
+				r.project + "/.devcontainer/spy.py":             serviceSpy,
 				other + "/.devcontainer/docker-compose.yml":     otherServices,
 			}
 			for _, dir := range []string{r.project, other} {
@@ -118,10 +140,17 @@ func sc02c() escape.Case {
 			agreed, agreedOther := r.cloister("devcontainer", "trust", "-C", r.project), r.cloister("devcontainer", "trust", "-C", other)
 			out := []escape.Finding{found("each demand is named by its line", agreed.Status == 0 && agreedOther.Status == 0 && len(unnamed(agreed.Stdout)) == 0,
 				"not named: %q in %s%s", unnamed(agreed.Stdout), agreed.Stdout, agreed.Stderr)}
-			if r.w.Kind.Isolation != "docker" {
+			why := ""
+			switch {
+			case r.w.Kind.Isolation == "gvisor":
+				why = "services beside the agent"
+			case r.w.Kind.Images == "":
+				why = "cloister-base"
+			}
+			if why != "" {
 				res := r.cloister("run", "-C", r.project, "--devcontainer", "--", "touch", "sc02c-ran")
-				return append(out, found("a level without a way between cloisters starts none", res.Status == 125 && !r.has("sc02c-ran") && asked.Load() == 0 &&
-					strings.Contains(res.Stderr, "services beside the agent"), "%d %s", res.Status, res.Stderr))
+				return append(out, found("without a way between cloisters, or the image, none starts", res.Status == 125 && !r.has("sc02c-ran") && asked.Load() == 0 &&
+					strings.Contains(res.Stderr, why), "%d %s", res.Status, res.Stderr))
 			}
 			return append(out, r.services(other, &asked)...)
 		}),
@@ -170,6 +199,10 @@ func (r *ruled) services(other string, asked *atomic.Int64) []escape.Finding {
 		one, _ := os.ReadFile(name)
 		text += string(one)
 	}
+	var spied []byte
+	if logs, _ := filepath.Glob(filepath.Join(r.base, "state", "cloister", "logs", "*-spy-*.log")); len(logs) == 1 {
+		spied, _ = os.ReadFile(logs[0])
+	}
 	line := func(name string) string {
 		for l := range strings.Lines(text) {
 			if rest, ok := strings.CutPrefix(l, name+" "); ok {
@@ -188,6 +221,8 @@ func (r *ruled) services(other string, asked *atomic.Int64) []escape.Finding {
 		found("it reaches no server of this machine", asked.Load() == 0, "asked %d times: %s", asked.Load(), text),
 		found("it reaches no other project's service", line("near") == "[]" && !strings.Contains(line("named"), "other"), "%s", text),
 		found("it has no other project's volume", !strings.Contains(text, "poisoned") && !exists(filepath.Join(r.base, "sc02c")), "%s", text),
+		found("it opens nothing of its cloister's first process, while others start beside it", !strings.Contains(string(spied), "opened"), "%.500s", spied),
+		found("control: it looked, at its own", strings.HasPrefix(string(spied), "own "), "%.500s", spied),
 		found("control: its own volume is kept", line("marks") == "2", "%s", text),
 		found("control: it reaches the service beside it, and so does the agent", line("friend") == "friend" && strings.Contains(first.Stdout, "friend"), "%s%s", text, first.Stdout),
 		found("control: the other project's service is there, for its own agent", held && strings.TrimSpace(string(word)) == "other", "%q", word),

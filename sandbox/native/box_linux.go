@@ -1,9 +1,11 @@
 package native
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -16,6 +18,7 @@ import (
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
+	"cloister/sandbox/apart"
 	"cloister/sandbox/relay"
 	"cloister/sandbox/seccomp"
 )
@@ -39,23 +42,45 @@ func New(instance string) *Driver {
 // What this driver and its boxes can besides.
 var (
 	_ sandbox.WarmStarter = (*Driver)(nil)
-	_ sandbox.Dialer      = (*box)(nil)
+	_ sandbox.PeerDriver  = (*Driver)(nil)
+	_ sandbox.Separable   = (*Driver)(nil)
+	_ sandbox.PeerDialer  = (*box)(nil)
 	_ sandbox.Resizer     = (*box)(nil)
 	_ sandbox.EarlyEnder  = (*box)(nil)
 )
+
+// BuildsPeers says that a cloister has a way to those beside it.
+func (*Driver) BuildsPeers() {}
+
+// Apart has each box owned by a process of its own, which Main is: the first process of a
+// box shares its owner's memory, and to begin another one makes that memory readable for a
+// moment.
+func (d *Driver) Apart() sandbox.Driver { return apart.New(d, d.instance) }
+
+// OwnerName is the word by which the program is called for such a process.
+const OwnerName = apart.Name
+
+// Main is such a process. args are the instance.
+func Main(ctx context.Context, args []string) int {
+	if len(args) != 1 {
+		return 2
+	}
+	return apart.Main(ctx, New(args[0]))
+}
 
 // Name is "native".
 func (*Driver) Name() string { return "native" }
 
 // box is one enclosure, or one process that joined it.
 type box struct {
-	pid    int
-	guest  bool // in a cloister that another box owns, and its group
-	hosted bool // a kernel of its own runs the command; the view is a folder
-	group  *cgroup.Group
-	term   *relay.Terminal
-	status *os.File
-	life   *os.File
+	pid     int
+	guest   bool // in a cloister that another box owns, and its group
+	hosted  bool // a kernel of its own runs the command; the view is a folder
+	group   *cgroup.Group
+	address netip.Addr // among those beside it
+	term    *relay.Terminal
+	status  *os.File
+	life    *os.File
 
 	// judged has the kernel judge files and programs of the command's process on.
 	judged func(pid int) (io.Closer, error)

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/sandbox"
 	"cloister/sandbox/gate"
 )
 
@@ -13,28 +14,44 @@ import (
 // and DNS go to sockets that are handed out, the rest is refused at once. There
 // is no interface but loopback, so nothing depends on the rules to keep
 // packets in: they only make refusals fast and give the guardian its sockets.
-func (p *program) buildGate(control int) {
+func (p *program) buildGate(control int, peers *sandbox.Peers) {
 	ipv6 := gate.HaveIPv6()
 	routes, rules := gate.Messages(ipv6)
 	p.converse("routes", unix.NETLINK_ROUTE, routes)
 	p.converse("packet rules", unix.NETLINK_NETFILTER, rules)
+	p.handOut("the gate", control, gate.Sockets(ipv6), func(refusals *int32) {
+		p.say("the log of refusals", unix.NETLINK_NETFILTER, gate.Refusals(), refusals)
+	})
+	if peers == nil {
+		return
+	}
+	p.converse("packet rules of peers", unix.NETLINK_NETFILTER, gate.PeerMessages(peers.Self, peers.Others))
+	list := []gate.Socket{}
+	for _, port := range peers.Local {
+		list = append(list, gate.LocalSocket(port))
+	}
+	p.handOut("the way to peers", control, list, func(all *int32) {
+		s := gate.PeerSocket()
+		p.listen(s.Name, s.Family, s.Type, sockaddr(s.Addr), all)
+	})
+}
 
-	sockets := gate.Sockets(ipv6)
+// handOut passes sockets to the parent, and after them the one that last opens.
+func (p *program) handOut(name string, control int, sockets []gate.Socket, last func(fd *int32)) {
 	count := len(sockets) + 1
-	fds := make([]int32, count)
 	space := make([]byte, unix.CmsgSpace(4*count))
-	h := (*unix.Cmsghdr)(cmsgAt(space))
+	h := cmsgAt(space)
 	h.Level, h.Type = unix.SOL_SOCKET, unix.SCM_RIGHTS
 	h.SetLen(unix.CmsgLen(4 * count))
 	cells := cmsgInts(space, count)
 	for i, s := range sockets {
 		p.listen(s.Name, s.Family, s.Type, sockaddr(s.Addr), &cells[i])
 	}
-	p.say("the log of refusals", unix.NETLINK_NETFILTER, gate.Refusals(), &cells[count-1])
-	p.keep = append(p.keep, fds, space)
-	p.send("hand out the gate", control, space)
+	last(&cells[count-1])
+	p.keep = append(p.keep, space)
+	p.send("hand out "+name, control, space)
 	for i := range count {
-		p.sys("close gate socket", unix.SYS_CLOSE, &cells[i])
+		p.sys("close a socket of "+name, unix.SYS_CLOSE, &cells[i])
 	}
 }
 

@@ -40,6 +40,11 @@ const (
 
 // StartHosted is Start for a Spec whose command a hosted kernel runs.
 func (d *Driver) StartHosted(ctx context.Context, s sandbox.Spec, w sandbox.Wiring, h Hosted) (sandbox.Box, error) {
+	if s.Peers != nil {
+		return nil, &sandbox.Unsupported{Guarantee: "cloisters beside each other",
+			Reason: "start " + s.Name + ": a kernel of its own has a network of its own, and no way to others",
+			Fix:    "use --isolation docker or native"}
+	}
 	g := sandbox.Ground{User: s.User.ID, Root: s.Root, Network: s.Network,
 		Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr}
 	return d.begin(g, &h).Start(ctx, s, w)

@@ -195,13 +195,32 @@ func receive(socket, n int) ([]int, error) {
 }
 
 func receiveGate(socket int) (sandbox.Gate, error) {
-	fds, err := receive(socket, len(gate.Sockets(gate.HaveIPv6()))+1)
+	files, err := receiveFiles(socket, len(gate.Sockets(gate.HaveIPv6()))+1)
 	if err != nil {
 		return sandbox.Gate{}, err
+	}
+	return sandbox.GateOf(files), nil
+}
+
+// receivePeers takes the sockets of peers, in their order: the child opens the one for all
+// addresses last.
+func receivePeers(socket int, peers *sandbox.Peers) ([]*os.File, error) {
+	files, err := receiveFiles(socket, peers.Sockets())
+	if err != nil {
+		return nil, err
+	}
+	last := len(files) - 1
+	return append(files[last:], files[:last]...), nil
+}
+
+func receiveFiles(socket, n int) ([]*os.File, error) {
+	fds, err := receive(socket, n)
+	if err != nil {
+		return nil, err
 	}
 	files := make([]*os.File, len(fds))
 	for i, fd := range fds {
 		files[i] = os.NewFile(uintptr(fd), "gate")
 	}
-	return sandbox.GateOf(files), nil
+	return files, nil
 }

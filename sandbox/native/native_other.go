@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"cloister/sandbox"
+	"cloister/sandbox/apart"
 )
 
 // Driver says that this system has no parts to build an enclosure from.
@@ -13,6 +14,12 @@ type Driver struct{}
 
 // New gives the driver.
 func New(string) *Driver { return &Driver{} }
+
+// OwnerName is the word by which the program is called for a process that owns a box.
+const OwnerName = apart.Name
+
+// Main has nothing to own.
+func Main(context.Context, []string) int { return 2 }
 
 // Name is "native".
 func (*Driver) Name() string { return "native" }

@@ -1,6 +1,7 @@
 package native_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"testing"
@@ -10,8 +11,21 @@ import (
 	"cloister/sandbox/sandboxtest"
 )
 
+// TestMain makes this test binary the process that owns a box of its own, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == native.OwnerName {
+		os.Exit(native.Main(context.Background(), os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
 func TestDriver(t *testing.T) {
 	sandboxtest.Run(t, func() sandbox.Driver { return native.New("test") })
+}
+
+// TestApart: a box that a process of its own owns is no other to its user.
+func TestApart(t *testing.T) {
+	sandboxtest.Run(t, func() sandbox.Driver { return native.New("test").Apart() })
 }
 
 // TestSharedMounts: where systemd runs, every mount of the host is shared. What

@@ -16,6 +16,7 @@ import (
 	"cloister/internal/cgroup"
 	"cloister/internal/stackroom"
 	"cloister/sandbox"
+	"cloister/sandbox/gate"
 	"cloister/sandbox/landlock"
 	"cloister/sandbox/relay"
 )
@@ -39,6 +40,7 @@ type begun struct {
 	st    *childState
 	v     *view
 	gate  sandbox.Gate
+	peers []*os.File // the sockets of the ground's peers
 }
 
 // Begin builds what needs no Spec, beside whatever the caller does meanwhile. The
@@ -64,8 +66,8 @@ func (d *Driver) begin(g sandbox.Ground, h *Hosted) *begun {
 
 // Start builds the enclosure and runs the command.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
-	return d.Begin(sandbox.Ground{User: s.User.ID, Root: s.Root, Network: s.Network, Stdin: w.Stdin, Stdout: w.Stdout,
-		Stderr: w.Stderr}).Start(ctx, s, w)
+	return d.Begin(sandbox.Ground{User: s.User.ID, Root: s.Root, Network: s.Network, Peers: s.Peers,
+		Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr}).Start(ctx, s, w)
 }
 
 // Close gives up what was begun and not started.
@@ -82,6 +84,9 @@ func (s *begun) Close() error {
 func (s *begun) abort(err error) error {
 	s.j.closeParent()
 	s.gate.Close()
+	for _, f := range s.peers {
+		f.Close()
+	}
 	s.b.unkept()
 	return errors.Join(err, s.b.Close())
 }
@@ -194,7 +199,7 @@ func (s *begun) beginGate() error {
 	gated := s.ground.Network && !off(layerNet)
 	switch {
 	case gated:
-		s.p.buildGate(s.j.ctlC)
+		s.p.buildGate(s.j.ctlC, s.ground.Peers)
 	case !off(layerNet):
 		s.p.buildLoopback()
 	}
@@ -206,7 +211,10 @@ func (s *begun) beginGate() error {
 		return nil
 	}
 	var err error
-	if s.gate, err = receiveGate(s.j.ctlP); err != nil {
+	if s.gate, err = receiveGate(s.j.ctlP); err == nil && s.ground.Peers != nil {
+		s.peers, err = receivePeers(s.j.ctlP, s.ground.Peers)
+	}
+	if err != nil {
 		return s.abort(s.step(err, sandbox.Spec{}))
 	}
 	return nil
@@ -220,15 +228,11 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 		return nil, s.err
 	case s.taken:
 		return nil, errors.New("start native: started or given up already")
-	case spec.Network != s.ground.Network || spec.User.ID != s.ground.User || spec.Root != s.ground.Root:
+	case spec.Network != s.ground.Network || spec.User.ID != s.ground.User || spec.Root != s.ground.Root ||
+		!spec.Peers.Equal(s.ground.Peers):
 		return nil, errors.Join(errors.New("start native: begun for another user, root or network"), s.Close())
 	}
 	s.taken = true
-	if spec.Peers != nil {
-		return nil, s.abort(&sandbox.Unsupported{Guarantee: "cloisters beside each other",
-			Reason: "start native: the first process of a cloister shares its shim's memory, which is one's alone",
-			Fix:    "use --isolation docker"})
-	}
 	if err := s.writeRest(spec); err != nil {
 		return nil, s.abort(err)
 	}
@@ -241,9 +245,14 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 		return nil, s.abort(s.step(err, spec))
 	}
 	if spec.Network && !off(layerNet) {
-		gate := s.gate
+		own := s.gate
 		s.gate = sandbox.Gate{} // the taker's from here on
-		if err := w.Arm(ctx, gate, s.b.pid); err != nil {
+		if spec.Peers != nil {
+			w.Peers(s.peers)
+			s.peers = nil
+			s.b.address = gate.PeerAddr(spec.Peers.Self)
+		}
+		if err := w.Arm(ctx, own, s.b.pid); err != nil {
 			return nil, s.abort(err)
 		}
 	}

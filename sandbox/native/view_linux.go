@@ -573,7 +573,7 @@ func (v *view) names(s sandbox.Spec) error {
 	v.file("/etc/passwd", []byte(u.Name+":x:"+id+":"+id+"::"+string(u.Home)+":/bin/sh\n"+passwd), 0o644)
 	v.file("/etc/group", []byte(u.Name+":x:"+id+":\n"+group), 0o644)
 	v.file("/etc/hostname", []byte(Hostname(s)+"\n"), 0o644)
-	v.file("/etc/hosts", gate.Hosts(Hostname(s), nil), 0o644)
+	v.file("/etc/hosts", gate.Hosts(Hostname(s), s.Peers), 0o644)
 	return nil
 }
 

@@ -242,3 +242,11 @@ func health(s Service) *services.Health {
 	}
 	return h
 }
+
+// Peers are those of the agent's cloister: its box is begun with them.
+func (p *Plan) Peers() *sandbox.Peers {
+	if p == nil {
+		return nil
+	}
+	return &p.agent.peers
+}

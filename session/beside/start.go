@@ -79,15 +79,17 @@ func (e *Failure) Hints() []string {
 	return []string{"all that it said: cloister logs " + e.Session}
 }
 
-// Can refuses a driver by which nothing stands beside an agent.
-func Can(driver sandbox.Driver) error {
-	if _, can := driver.(sandbox.PeerDriver); can {
+// Can refuses a driver by which nothing stands beside an agent, and an agent without a network.
+func Can(driver sandbox.Driver, network bool) error {
+	if _, can := driver.(sandbox.PeerDriver); can && !network {
+		return errors.New("services beside an agent need its gate, and it is to have no network")
+	} else if can {
 		return nil
 	}
 	return &sandbox.Unsupported{
 		Guarantee: "services beside the agent",
 		Reason:    "--isolation " + driver.Name() + " has no way from one cloister to another",
-		Fix:       "use --isolation docker, or start the agent alone: --image IMAGE",
+		Fix:       "use --isolation docker or native, or start the agent alone: --image IMAGE",
 	}
 }
 
@@ -95,11 +97,11 @@ func Can(driver sandbox.Driver) error {
 // all run and are healthy. It prepares the agent's shim, of which it copies what services
 // have too. Whatever the error, nothing is left running.
 func (p *Plan) Start(ctx context.Context, agent *session.Shim, driver sandbox.Driver) (_ *Set, err error) {
-	if err := Can(driver); err != nil {
+	if err := Can(driver, agent.Request.Network); err != nil {
 		return nil, err
 	}
-	if !agent.Request.Network {
-		return nil, errors.New("services beside an agent need its gate, and it is to have no network")
+	if sole, ok := driver.(sandbox.Separable); ok {
+		driver = sole.Apart() // this process owns the agent's, and so none besides
 	}
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Set{p: p, relays: newRelays(whole), driver: driver, ended: cancel, over: make(chan struct{})}

@@ -37,6 +37,14 @@ type Dressing struct {
 	Beside *beside.Plan
 }
 
+// Peers are the cloisters beside the run's.
+func (d *Dressing) Peers() *sandbox.Peers {
+	if d == nil {
+		return nil
+	}
+	return d.Beside.Peers()
+}
+
 // Fit leaves out the paths at which the image has a folder: a link cannot lie there. root is
 // where the image is unpacked.
 func (d *Dressing) Fit(root string, say func(string)) error {

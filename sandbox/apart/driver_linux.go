@@ -1,0 +1,288 @@
+package apart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/passfd"
+	"cloister/sandbox"
+)
+
+// Driver starts what another driver builds, each box in a process of its own.
+type Driver struct {
+	Peered
+	args []string
+}
+
+// Peered is a driver that builds Specs with peers.
+type Peered interface {
+	sandbox.Driver
+	sandbox.PeerDriver
+}
+
+// New gives the driver. The process is this program, called with [Name] and args, of which
+// its Main makes the same driver again.
+func New(d Peered, args ...string) *Driver { return &Driver{d, args} }
+
+// Start has the box built and its command run.
+func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	if len(s.Judged) > 0 {
+		return nil, &sandbox.Unsupported{Guarantee: "files and programs judged by the kernel",
+			Reason: "a cloister beside another has no judge of its own"}
+	}
+	return d.begin(ctx, order{Spec: s}, w)
+}
+
+// Exec has one more command run in a box.
+func (d *Driver) Exec(ctx context.Context, init int, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	return d.begin(ctx, order{Spec: s, Init: init}, w)
+}
+
+// begin starts the process and waits until the command runs.
+func (d *Driver) begin(ctx context.Context, o order, w sandbox.Wiring) (sandbox.Box, error) {
+	b, err := d.process(ctx, w)
+	if err != nil {
+		return nil, fmt.Errorf("start %s in a process of its own: %w", d.Name(), err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = b.line.c.Close() }) // ends the process
+	err = b.line.say(message{Build: &o})
+	if err == nil {
+		err = b.built(ctx, w)
+	}
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = b.line.c.Close() // err says more
+		b.line.c.Discard()
+		_ = b.cmd.Wait() // as above
+		if why := context.Cause(ctx); why != nil {
+			return nil, why
+		}
+		return nil, err
+	}
+	go b.attend()
+	return b, nil
+}
+
+// process starts the process that is to own a box, with the streams of its command.
+func (d *Driver) process(ctx context.Context, w sandbox.Wiring) (*box, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	own, other := os.NewFile(uintptr(pair[0]), "owner"), os.NewFile(uintptr(pair[1]), "owner")
+	defer own.Close() // the connection has a descriptor of its own
+	defer other.Close()
+	c, err := net.FileConn(own)
+	if err != nil {
+		return nil, err
+	}
+	// The box outlives the call: its life is the line's.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/proc/self/exe", append([]string{Name}, d.args...)...)
+	cmd.Args[0], cmd.Dir, cmd.Env = "cloister", "/", []string{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = w.Stdin, w.Stdout, w.Stderr
+	cmd.ExtraFiles = []*os.File{other}
+	// A signal of the terminal is for the caller, who passes on what is to be passed on.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &box{cmd: cmd, line: line{passfd.New(c.(*net.UnixConn), nil, mostLine)},
+		dials: map[uint64]chan answer{}, done: make(chan struct{})}, nil
+}
+
+// built takes the sockets of a box in the making, and returns when its command runs.
+func (b *box) built(ctx context.Context, w sandbox.Wiring) error {
+	var refused error // by the taker of the gate
+	for {
+		m, err := b.line.hear()
+		if err != nil {
+			return fmt.Errorf("the process that was to own the cloister ended early: %w", err)
+		}
+		switch {
+		case m.Failed != nil && refused != nil:
+			return refused
+		case m.Failed != nil:
+			return m.Failed.err()
+		case m.Peers > 0:
+			files, err := b.line.c.Take(m.Peers)
+			if err != nil {
+				return err
+			}
+			w.Peers(files)
+		case m.Gate > 0:
+			files, err := b.line.c.Take(m.Gate)
+			if err != nil {
+				return err
+			}
+			answer := &failure{}
+			if refused = w.Arm(ctx, sandbox.GateOf(files), m.Init); refused != nil {
+				answer = failed(refused)
+			}
+			if err := b.line.say(message{Armed: answer}); err != nil {
+				return err
+			}
+		case m.Init > 0:
+			b.init = m.Init
+			return nil
+		}
+	}
+}
+
+// box is one that another process owns.
+type box struct {
+	cmd  *exec.Cmd
+	line line
+	init int
+
+	mu    sync.Mutex
+	last  uint64
+	dials map[uint64]chan answer // those that wait; nil when the box is over
+
+	done   chan struct{}
+	status sandbox.Status
+	err    error
+}
+
+// answer is what came of a dial.
+type answer struct {
+	file *os.File
+	err  error
+}
+
+var _ sandbox.PeerDialer = (*box)(nil)
+
+// attend reads what the process says until it is gone.
+func (b *box) attend() {
+	defer close(b.done)
+	b.status = sandbox.Status{Signal: int(unix.SIGKILL)} // unless it reports its end
+	b.err = errors.New("the process that owned the cloister is gone")
+	for {
+		m, err := b.line.hear()
+		if err != nil {
+			break
+		}
+		switch {
+		case m.Dialed != nil:
+			b.dialed(*m.Dialed)
+		case m.Ended != nil:
+			b.status, b.err = m.Ended.Status, m.Ended.Failed.err()
+		}
+	}
+	b.line.c.Discard()
+	_ = b.line.c.Close() // it was read to its end
+	_ = b.cmd.Wait()     // it has reported its end, or err is there
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, waits := range b.dials {
+		waits <- answer{err: os.ErrProcessDone}
+	}
+	b.dials = nil
+}
+
+// dialed gives an answer to whoever waits for it.
+func (b *box) dialed(d dialed) {
+	a := answer{err: d.Failed.err()}
+	if a.err == nil {
+		files, err := b.line.c.Take(1)
+		if a.err = err; err == nil {
+			a.file = files[0]
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if waits, ok := b.dials[d.Number]; ok {
+		delete(b.dials, d.Number)
+		waits <- a
+	} else if a.file != nil {
+		a.file.Close()
+	}
+}
+
+// Init is the first process of the box.
+func (b *box) Init() int { return b.init }
+
+// Signal passes a signal on to the command.
+func (b *box) Signal(sig os.Signal) error {
+	n, ok := sig.(syscall.Signal)
+	if !ok {
+		return fmt.Errorf("signal cloister: %v is no signal", sig)
+	}
+	if err := b.line.say(message{Signal: int(n)}); err != nil {
+		return os.ErrProcessDone
+	}
+	return nil
+}
+
+// Wait returns when the command has ended and nothing of the box is left.
+func (b *box) Wait() (sandbox.Status, error) {
+	<-b.done
+	return b.status, b.err
+}
+
+// Close ends everything inside at once.
+func (b *box) Close() error {
+	_ = b.line.say(message{Close: true}) // an error means that it is gone
+	<-b.done
+	return b.err
+}
+
+// Dial connects to a port that something inside listens on.
+func (b *box) Dial(ctx context.Context, port uint16) (net.Conn, error) {
+	return b.dial(ctx, dial{Port: port})
+}
+
+// DialPeer connects to a port at the box's own address.
+func (b *box) DialPeer(ctx context.Context, port uint16) (net.Conn, error) {
+	return b.dial(ctx, dial{Port: port, Peer: true})
+}
+
+func (b *box) dial(ctx context.Context, d dial) (net.Conn, error) {
+	waits := make(chan answer, 1)
+	b.mu.Lock()
+	if b.dials == nil {
+		b.mu.Unlock()
+		return nil, os.ErrProcessDone
+	}
+	b.last++
+	d.Number = b.last
+	b.dials[d.Number] = waits
+	b.mu.Unlock()
+	err := b.line.say(message{Dial: &d})
+	if err != nil {
+		err = os.ErrProcessDone
+	} else {
+		select {
+		case a := <-waits:
+			return a.conn()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	b.mu.Lock()
+	delete(b.dials, d.Number)
+	b.mu.Unlock()
+	select {
+	case a := <-waits: // it came meanwhile
+		return a.conn()
+	default:
+		return nil, err
+	}
+}
+
+func (a answer) conn() (net.Conn, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	defer a.file.Close() // the connection has a descriptor of its own
+	return net.FileConn(a.file)
+}

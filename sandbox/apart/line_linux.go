@@ -1,0 +1,137 @@
+package apart
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"cloister/internal/exactjson"
+	"cloister/internal/passfd"
+	"cloister/sandbox"
+)
+
+// message is one line between the caller and the process that owns its box. Each has one
+// of the fields.
+type message struct {
+	// To the process: what to build, that the gate is served or why not, a signal for the
+	// command, a port to reach, and the end.
+	Build  *order   `json:"build,omitempty"`
+	Armed  *failure `json:"armed,omitempty"`
+	Signal int      `json:"signal,omitempty"`
+	Dial   *dial    `json:"dial,omitempty"`
+	Close  bool     `json:"close,omitempty"`
+
+	// From it: sockets, by how many they are; that the command runs, an answer to a
+	// dial, the end, and why nothing runs.
+	Peers  int      `json:"peers,omitempty"`
+	Gate   int      `json:"gate,omitempty"`
+	Init   int      `json:"init,omitempty"` // with the gate, and alone when the command runs
+	Dialed *dialed  `json:"dialed,omitempty"`
+	Ended  *ended   `json:"ended,omitempty"`
+	Failed *failure `json:"failed,omitempty"`
+}
+
+// order is a Spec to start, or to run in the box whose first process is Init.
+type order struct {
+	Spec sandbox.Spec `json:"spec"`
+	Init int          `json:"init,omitempty"`
+}
+
+type dial struct {
+	Number uint64 `json:"number"`
+	Port   uint16 `json:"port"`
+	Peer   bool   `json:"peer,omitempty"` // at the box's own address
+}
+
+// dialed comes with a file where it is no failure.
+type dialed struct {
+	Number uint64   `json:"number"`
+	Failed *failure `json:"failed,omitempty"`
+}
+
+type ended struct {
+	Status sandbox.Status `json:"status"`
+	Failed *failure       `json:"failed,omitempty"`
+}
+
+// failure is an error as a line has it, with the types that a person's hints come from.
+type failure struct {
+	Text        string               `json:"text,omitempty"` // empty for none
+	Unsupported *sandbox.Unsupported `json:"unsupported,omitempty"`
+	Exec        *execFailure         `json:"exec,omitempty"`
+}
+
+type execFailure struct {
+	Command  string `json:"command"`
+	NotFound bool   `json:"not_found,omitempty"`
+	Text     string `json:"text"`
+}
+
+func failed(err error) *failure {
+	if err == nil {
+		return nil
+	}
+	f := &failure{Text: err.Error()}
+	if u, ok := errors.AsType[*sandbox.Unsupported](err); ok {
+		f.Unsupported = u
+	}
+	if e, ok := errors.AsType[*sandbox.ExecError](err); ok {
+		f.Exec = &execFailure{Command: e.Command, NotFound: e.NotFound, Text: fmt.Sprint(e.Err)}
+	}
+	return f
+}
+
+func (f *failure) err() error {
+	if f == nil || f.Text == "" {
+		return nil
+	}
+	var is error
+	switch {
+	case f.Unsupported != nil:
+		is = f.Unsupported
+	case f.Exec != nil:
+		is = &sandbox.ExecError{Command: f.Exec.Command, NotFound: f.Exec.NotFound, Err: errors.New(f.Exec.Text)}
+	default:
+		return errors.New(f.Text)
+	}
+	if is.Error() == f.Text {
+		return is
+	}
+	return &passedOn{f.Text, is}
+}
+
+// passedOn is an error of the other process whose words say more than its type.
+type passedOn struct {
+	text string
+	is   error
+}
+
+func (e *passedOn) Error() string { return e.text }
+
+func (e *passedOn) Unwrap() error { return e.is }
+
+// mostLine bounds a line: a Spec with its files is the longest.
+const mostLine = 64 << 20
+
+// sayWithin bounds how long the other end may take to read a line.
+const sayWithin = 30 * time.Second
+
+// line is one end of the conversation.
+type line struct{ c *passfd.Conn }
+
+func (l line) say(m message, files ...*os.File) error {
+	text, err := exactjson.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return l.c.Write(text, files, time.Now().Add(sayWithin))
+}
+
+func (l line) hear() (m message, err error) {
+	text, err := l.c.Read()
+	if err != nil {
+		return m, err
+	}
+	return m, exactjson.Unmarshal(text, &m)
+}

@@ -1,0 +1,171 @@
+package apart
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+
+	"cloister/internal/passfd"
+	"cloister/sandbox"
+)
+
+// Main is the process that owns one box of a driver: the caller's line is its fourth
+// descriptor, the command's streams are its first three. It gives an exit status.
+func Main(ctx context.Context, driver sandbox.Driver) int {
+	f := os.NewFile(3, "caller")
+	c, err := net.FileConn(f)
+	if err != nil {
+		return 2
+	}
+	_ = f.Close() // the connection has a descriptor of its own
+	own, ok := c.(*net.UnixConn)
+	if !ok {
+		return 2
+	}
+	o := &owner{line: line{passfd.New(own, nil, mostLine)}, armed: make(chan error, 1), asked: make(chan message)}
+	m, err := o.line.hear()
+	if err != nil || m.Build == nil {
+		return 2
+	}
+	if err := o.own(ctx, driver, *m.Build); err != nil {
+		return 1 // the caller alone could get the error, and is gone
+	}
+	return 0
+}
+
+// owner is the process's side of the line.
+type owner struct {
+	line  line
+	armed chan error   // the caller's word about the gate
+	asked chan message // what is asked of the box; closed when the caller is gone
+}
+
+// hear passes on what the caller says, until it is gone.
+func (o *owner) hear(gone context.CancelCauseFunc) {
+	defer close(o.asked)
+	for {
+		m, err := o.line.hear()
+		if err != nil {
+			gone(errGone)
+			return
+		}
+		if m.Armed != nil {
+			o.armed <- m.Armed.err()
+			continue
+		}
+		o.asked <- m
+	}
+}
+
+var errGone = errors.New("the caller is gone")
+
+func (o *owner) own(ctx context.Context, driver sandbox.Driver, b order) error {
+	ctx, gone := context.WithCancelCause(ctx)
+	go o.hear(gone) // ends with the process
+	w := sandbox.Wiring{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Arm: o.arm, Peers: o.peers}
+	var box sandbox.Box
+	var err error
+	if b.Init > 0 {
+		box, err = driver.Exec(ctx, b.Init, b.Spec, w)
+	} else {
+		box, err = driver.Start(ctx, b.Spec, w)
+	}
+	if err != nil {
+		return o.line.say(message{Failed: failed(err)})
+	}
+	if err := o.line.say(message{Init: box.Init()}); err != nil {
+		return errors.Join(err, box.Close())
+	}
+	return o.attend(ctx, box)
+}
+
+// arm hands the gate's sockets to the caller, and waits until they are served.
+func (o *owner) arm(ctx context.Context, g sandbox.Gate, init int) error {
+	defer g.Close()
+	// The order is the one that GateOf takes.
+	files := []*os.File{g.TCP4, g.DNS4, g.DNSTCP4, g.TCP6, g.DNS6, g.DNSTCP6, g.Refusals}
+	files = slices.DeleteFunc(files, func(f *os.File) bool { return f == nil })
+	if err := o.line.say(message{Gate: len(files), Init: init}, files...); err != nil {
+		return err
+	}
+	select {
+	case err := <-o.armed:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// peers hands the sockets of peers to the caller. Where that fails so does what comes next.
+func (o *owner) peers(sockets []*os.File) {
+	_ = o.line.say(message{Peers: len(sockets)}, sockets...)
+	for _, f := range sockets {
+		f.Close()
+	}
+}
+
+// attend does what the caller asks, until the box is over.
+func (o *owner) attend(ctx context.Context, box sandbox.Box) error {
+	over := make(chan ended, 1)
+	go func() {
+		status, err := box.Wait()
+		over <- ended{status, failed(err)}
+	}()
+	var dials sync.WaitGroup
+	defer dials.Wait()
+	for {
+		select {
+		case e := <-over:
+			return o.line.say(message{Ended: &e})
+		case m, ok := <-o.asked:
+			switch {
+			case !ok || m.Close:
+				_ = box.Close() // Wait tells
+				e := <-over
+				return o.line.say(message{Ended: &e})
+			case m.Signal > 0:
+				_ = box.Signal(syscall.Signal(m.Signal)) // an error means that it has ended: Wait tells
+			case m.Dial != nil:
+				dials.Go(func() { o.dial(ctx, box, *m.Dial) })
+			}
+		}
+	}
+}
+
+// dial hands a connection to the caller.
+func (o *owner) dial(ctx context.Context, box sandbox.Box, d dial) {
+	say := func(err error, files ...*os.File) {
+		_ = o.line.say(message{Dialed: &dialed{d.Number, failed(err)}}, files...) // a caller who is gone waits for none
+	}
+	to, ok := box.(sandbox.PeerDialer)
+	if !ok {
+		say(errors.New("this driver's boxes are not reached from outside"))
+		return
+	}
+	reach := to.Dial
+	if d.Peer {
+		reach = to.DialPeer
+	}
+	c, err := reach(ctx, d.Port)
+	if err != nil {
+		say(err)
+		return
+	}
+	defer c.Close()
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		say(errors.New("not a connection of the kernel's"))
+		return
+	}
+	f, err := tcp.File()
+	if err != nil {
+		say(err)
+		return
+	}
+	defer f.Close()
+	say(nil, f)
+}

@@ -80,7 +80,7 @@ func budgets() []budget {
 		{title: "`Decide`, 1,000 rules", subject: "decide", peer: "cedar-go", least: 10, inverse: true},
 		{title: "guardian, idle", subject: "guardian", most: 30, unit: "MB"},
 		{title: "an idle cloister over its payload", subject: "memory", most: 6, unit: "MB"},
-	}, keptBudgets()...)
+	}, append(keptBudgets(), workBudgets()...)...)
 }
 
 // verdict is one budget with what was measured.
@@ -145,15 +145,14 @@ func judge(r *raw) []verdict {
 	return out
 }
 
-// newest gives the newest full run of each kind of user, with the newer ones that
-// measured some subjects apart.
-func newest(dir string) ([]named, error) {
+// runsOf gives the runs that are kept in a folder, the oldest first.
+func runsOf(dir string) ([]named, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, fmt.Errorf("read the figures: %w", err)
 	}
 	slices.Sort(files)
-	last := map[string]named{}
+	var out []named
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
@@ -163,17 +162,33 @@ func newest(dir string) ([]named, error) {
 		if err := json.Unmarshal(text, r); err != nil {
 			return nil, fmt.Errorf("read the figures: %s: %w", f, err)
 		}
-		if r.Short {
+		if !r.Short {
+			out = append(out, named{file: filepath.Base(f), raw: r})
+		}
+	}
+	return out, nil
+}
+
+// newest gives the newest full run of each kind of user, with the newer ones that
+// measured some subjects apart.
+func newest(dir string) ([]named, error) {
+	runs, err := runsOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	last := map[string]named{}
+	for _, one := range runs {
+		r := one.raw
+		if r.ofTime() {
 			continue
 		}
-		one := named{file: filepath.Base(f), raw: r}
 		if _, full := r.find("start", ours); full {
 			last[r.User] = one
 			continue
 		}
 		base, ok := last[r.User]
 		if !ok {
-			return nil, fmt.Errorf("read the figures: %s measured some subjects, and nobody all before it", f)
+			return nil, fmt.Errorf("read the figures: %s measured some subjects, and nobody all before it", one.file)
 		}
 		base.apart = slices.DeleteFunc(base.apart, func(old named) bool { return old.Series[0].Subject == r.Series[0].Subject })
 		base.apart = append(base.apart, one)
@@ -257,10 +272,7 @@ How it is measured, and what is compared:
 - **streams**: events of a stream, 2 ms apart, from the server's clock before its write to
   the client's after its read; WebSocket messages there and back, one after another.
 - **Decide** is compared with cedar-go over the same policies.
-- **kept**: an overlay workspace over a project of so many small files, of which so many
-  are changed. Beside it what keeps the same moment otherwise, on the same disk, and on
-  images of btrfs and xfs, which share content. The record and the start of the command
-  are not in it; one checkpoint is live without processes to hold still.
+- **kept** and **working**: see [docs/time-figures.md](time-figures.md).
 `)
 	for _, n := range runs {
 		who := "an ordinary user"
@@ -284,15 +296,19 @@ How it is measured, and what is compared:
 	return []byte(b.String()), nil
 }
 
-// figures are where and when a run was, its verdicts, its series.
-func (n named) figures() string {
-	var b strings.Builder
+func (n named) where() string {
 	commit := n.Commit
 	if n.Dirty {
 		commit += " with changes"
 	}
-	fmt.Fprintf(&b, "Commit %s, %s; %s, %d cores, %d GiB, Linux %s, %s; load average at the start %s.\nRaw: [%s](bench/%s).\n\n",
+	return fmt.Sprintf("Commit %s, %s; %s, %d cores, %d GiB, Linux %s, %s; load average at the start %s.\nRaw: [%s](bench/%s).\n\n",
 		commit, n.Time.UTC().Format("2006-01-02 15:04 UTC"), n.Machine, n.Cores, n.MemoryG, n.Kernel, n.Go, n.Load, n.file, n.file)
+}
+
+// figures are where and when a run was, its verdicts, its series.
+func (n named) figures() string {
+	var b strings.Builder
+	b.WriteString(n.where())
 	b.WriteString("| what | measured | | budget | |\n|---|---|---|---|---|\n")
 	for _, v := range judge(n.raw) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", v.title, v.value, v.against, v.bound, v.word())

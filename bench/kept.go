@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"cloister/bench/overlays"
+	"cloister/bench/working"
 )
 
 func measureKept(ctx context.Context, w *world) error {
-	return overlays.All(ctx, filepath.Join(w.dir, "kept"), w.short, w.raw.User == "root", w.raw.add)
+	o := overlays.Options{Dir: filepath.Join(w.dir, "kept"), Views: w.raw.User == "root", Add: w.raw.add}
+	return overlays.All(ctx, o, w.short, w.million)
 }
 
 // keptBudgets are those of kept workspaces.
@@ -20,7 +23,8 @@ func keptBudgets() []budget {
 		most        float64
 	}{
 		{"a checkpoint of a stopped workspace", "checkpoint, stopped", 5},
-		{"a checkpoint of a running one (held still no longer)", "checkpoint, live", 30},
+		{"a checkpoint of a running one", "checkpoint, live", 30},
+		{"the same, held still", "held still for it", 30},
 		{"restore", "restore", 10},
 		{"diff", "diff", 15},
 		{"ten forks, as root to ten mounted views", "ten forks", 50},
@@ -28,10 +32,83 @@ func keptBudgets() []budget {
 	} {
 		out = append(out, budget{title: b.title, subject: of(b.what), most: b.most, unit: "ms"})
 	}
-	for _, peer := range []string{"cp -a", "git stash", "btrfs snapshot", "cp -a --reflink, btrfs", "cp -a --reflink, xfs"} {
+	for _, peer := range []string{"cp -a --reflink=auto", "git stash", "btrfs snapshot", "cp -a --reflink, btrfs", "cp -a --reflink, xfs"} {
 		out = append(out, budget{
 			title: "a checkpoint of a stopped workspace", subject: of("checkpoint, stopped"), peer: peer, inverse: true,
 		})
 	}
-	return append(out, budget{title: "restore", subject: of("restore"), peer: "git stash pop", inverse: true})
+	return append(out,
+		budget{title: "restore", subject: of("restore"), peer: "git stash pop", inverse: true},
+		budget{title: "diff", subject: of("diff"), peer: "git diff", inverse: true})
+}
+
+// workBudgets hold an overlay against a live workspace.
+func workBudgets() []budget {
+	var out []budget
+	for _, step := range working.Steps {
+		out = append(out, budget{
+			title: step.Title + ", overlay", subject: step.Title, contender: working.InOverlay, peer: working.InLive, most: 1.15,
+		})
+	}
+	return out
+}
+
+func measureWorking(ctx context.Context, w *world) error {
+	if w.short {
+		return nil // it takes minutes, and the words that it runs are those of other measurements
+	}
+	if _, err := w.guardian(ctx, 9); err != nil {
+		return err
+	}
+	return working.Measure(ctx, working.Options{
+		Dir: filepath.Join(w.dir, "home", "work"), Rounds: 5, In: w.in, Cloister: w.cloister, Add: w.raw.add,
+	})
+}
+
+// ofTime reports whether a run measured kept workspaces alone, which have a page of their own.
+func (r *raw) ofTime() bool { return r.hasTime() && !r.has("start") }
+
+func (r *raw) has(subject string) bool {
+	return slices.ContainsFunc(r.Series, func(s series) bool { return s.Subject == subject })
+}
+
+func (r *raw) hasTime() bool { return r.has(keptSubject()) || r.has(working.Steps[0].Title) }
+
+func keptSubject() string { return overlays.Subject("diff", overlays.Files, overlays.Changed) }
+
+// timeDocument is docs/time-figures.md: the newest run of kept workspaces of each kind of
+// user, and the newest of work in them.
+func timeDocument(dir string) ([]byte, error) {
+	runs, err := runsOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	newest := func(subject string) (out []overlays.Run) {
+		for _, who := range []struct{ user, name string }{{"root", "root"}, {"user", "an ordinary user"}} {
+			for _, r := range slices.Backward(runs) {
+				if r.User == who.user && r.has(subject) {
+					out = append(out, r.told(who.name))
+					break
+				}
+			}
+		}
+		return out
+	}
+	page := overlays.Page(newest(keptSubject()), newest(working.Steps[0].Title), plain(keptBudgets()), plain(workBudgets()))
+	return []byte(page), nil
+}
+
+func (n named) told(who string) overlays.Run {
+	r := overlays.Run{Who: who, Where: n.where()}
+	for _, s := range n.Series {
+		r.Series = append(r.Series, overlays.Series{Subject: s.Subject, Contender: s.Contender, Median: s.median(), Least: s.at(0)})
+	}
+	return r
+}
+
+func plain(list []budget) (out []overlays.Budget) {
+	for _, b := range list {
+		out = append(out, overlays.Budget{Title: b.title, Subject: b.subject, Contender: b.contender, Peer: b.peer, Most: b.most})
+	}
+	return out
 }

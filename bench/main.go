@@ -25,6 +25,7 @@ import (
 	"strings"
 	"syscall"
 
+	"cloister/bench/decide"
 	"cloister/bench/least"
 )
 
@@ -37,6 +38,7 @@ type options struct {
 	binaries string
 	out      string
 	doc      bool
+	million  bool
 }
 
 func main() {
@@ -57,6 +59,7 @@ func main() {
 	flag.StringVar(&o.binaries, "binaries", "", "use the binaries in this folder instead of building them")
 	flag.StringVar(&o.out, "out", filepath.Join("docs", "bench"), "where the raw figures go; empty keeps none")
 	flag.BoolVar(&o.doc, "doc", false, "only write docs/performance.md from the raw figures")
+	flag.BoolVar(&o.million, "million", false, "kept workspaces over a project of a million files too, which takes minutes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -89,8 +92,9 @@ func measurements() []measurement {
 		{"streams", measureStreams},
 		{"injected", measureInjected},
 		{"idle", measureIdle},
-		{"decide", measureDecide},
+		{"decide", func(ctx context.Context, w *world) error { return decide.Measure(ctx, w.rounds(15), w.raw.add) }},
 		{"kept", measureKept},
+		{"working", measureWorking},
 		{"containers", measureContainers},
 	}
 }
@@ -172,13 +176,18 @@ func (w *world) keep(dir string) error {
 	return nil
 }
 
+// pages are written from the figures alone.
+var pages = map[string]func(dir string) ([]byte, error){"performance.md": document, "time-figures.md": timeDocument}
+
 func writeDoc(root string) error {
-	text, err := document(filepath.Join(root, "docs", "bench"))
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(root, "docs", "performance.md"), text, 0o644); err != nil {
-		return fmt.Errorf("write docs/performance.md: %w", err)
+	for page, of := range pages {
+		text, err := of(filepath.Join(root, "docs", "bench"))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(root, "docs", page), text, 0o644); err != nil {
+			return fmt.Errorf("write docs/%s: %w", page, err)
+		}
 	}
 	return nil
 }

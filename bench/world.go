@@ -22,6 +22,7 @@ import (
 type world struct {
 	raw      *raw
 	short    bool
+	million  bool
 	dir      string // everything is below; removed at the end
 	bin      string
 	cloister string
@@ -46,7 +47,7 @@ func newWorld(ctx context.Context, o options) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the world: %w", err)
 	}
-	w := &world{short: o.short, dir: dir, bin: o.binaries, peers: map[string]peer{}}
+	w := &world{short: o.short, million: o.million, dir: dir, bin: o.binaries, peers: map[string]peer{}}
 	if err := w.fill(ctx, o); err != nil {
 		return nil, errors.Join(err, w.close())
 	}

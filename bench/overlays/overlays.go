@@ -43,25 +43,39 @@ const (
 	Changed = 200
 )
 
-// All measures that project beside its peers, and the ends of the curves. The short form
-// takes a second and shows only that it works.
-func All(ctx context.Context, dir string, short, views bool, add func(string, string, string, float64)) error {
-	sizes := []struct{ files, changed, rounds int }{
-		{Files, Changed, 7},
+// Size is one project, and how often it is measured.
+type Size struct{ Files, Changed, Rounds int }
+
+// Sizes are the project of the budgets, first, and the curves over files and over changes.
+func Sizes() []Size {
+	return []Size{
+		{Files, Changed, 9},
 		{1000, Changed, 5},
-		{1_000_000, Changed, 3},
-		{Files, 2000, 3},
-		{Files, 20_000, 2},
+		{10_000, Changed, 5},
+		{200_000, Changed, 5},
+		{Million, Changed, 5},
+		{Files, 20, 5},
+		{Files, 2000, 5},
+		{Files, 20_000, 3},
 	}
+}
+
+// Million is the size that takes minutes to make, and is measured by a word alone.
+const Million = 1_000_000
+
+// All measures the project of the budgets beside its peers, and the curves. The short form
+// takes a second and shows only that it works.
+func All(ctx context.Context, o Options, short, million bool) error {
+	sizes := Sizes()
 	if short {
-		sizes = sizes[:1]
-		sizes[0].files, sizes[0].changed, sizes[0].rounds = 500, 10, 1
+		sizes = []Size{{500, 10, 1}}
 	}
 	for i, s := range sizes {
-		err := Measure(ctx, Options{
-			Dir: dir, Files: s.files, Changed: s.changed, Rounds: s.rounds, Peers: i == 0 && !short, Views: views, Add: add,
-		})
-		if err != nil {
+		if s.Files == Million && !million {
+			continue
+		}
+		o.Files, o.Changed, o.Rounds, o.Peers = s.Files, s.Changed, s.Rounds, i == 0 && !short
+		if err := Measure(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -167,10 +181,7 @@ func (m *measuring) round(ctx context.Context) (err error) {
 	err = m.change(filepath.Join(use.Mount.Store, use.Mount.Project.Upper), fmt.Sprint(m.rounds)+oneText)
 	if err == nil {
 		err = m.with(name, func(w *store.Workspace) error {
-			return m.timed("checkpoint, live", ours, func() error {
-				_, err := w.Save(ctx, "live", false, nil)
-				return err
-			})
+			return m.live(ctx, w)
 		})
 	}
 	if err := errors.Join(err, use.Close()); err != nil {
@@ -180,6 +191,37 @@ func (m *measuring) round(ctx context.Context) (err error) {
 	// file systems are slow for seconds where much was removed.
 	err = m.with(name, func(w *store.Workspace) error { return m.stopped(ctx, w) })
 	return errors.Join(err, m.unmount())
+}
+
+// live makes a checkpoint of a workspace whose processes are held still for it: ten that
+// wait, and one that is at work.
+func (m *measuring) live(ctx context.Context, w *store.Workspace) (err error) {
+	still, end, err := agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	var held time.Duration
+	timed := func() (func() error, error) {
+		began := time.Now()
+		thaw, err := still()
+		if err != nil {
+			return nil, err
+		}
+		return func() error {
+			err := thaw()
+			held = time.Since(began)
+			return err
+		}, nil
+	}
+	err = m.timed("checkpoint, live", ours, func() error {
+		_, err := w.Save(ctx, "live", false, timed)
+		return err
+	})
+	if err == nil {
+		m.Add(Subject("held still for it", m.Files, m.Changed), ours, "ms", float64(held.Microseconds())/1000)
+	}
+	return err
 }
 
 func (m *measuring) with(name string, do func(*store.Workspace) error) error {

@@ -30,7 +30,7 @@ func TestEveryFigureIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, what := range []string{"checkpoint, live", "diff", "checkpoint, stopped", "restore", "ten forks", "apply", "undo"} {
+	for _, what := range []string{"checkpoint, live", "held still for it", "diff", "checkpoint, stopped", "restore", "ten forks", "apply", "undo"} {
 		if n := seen[overlays.Subject(what, 300, 7)]; n != 2 {
 			t.Errorf("%s was measured %d times of 2", what, n)
 		}

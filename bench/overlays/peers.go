@@ -13,7 +13,9 @@ import (
 // peers keeps a moment of the same project by other means, once each: they take seconds.
 func (m *measuring) peers(ctx context.Context) error {
 	copied := filepath.Join(m.Dir, "copied")
-	err := m.timed("checkpoint, stopped", "cp -a", func() error { return run(ctx, m.Dir, "cp", "-a", m.project, copied) })
+	err := m.timed("checkpoint, stopped", "cp -a --reflink=auto", func() error {
+		return run(ctx, m.Dir, "cp", "-a", "--reflink=auto", m.project, copied)
+	})
 	if err := errors.Join(err, os.RemoveAll(copied)); err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ var parts = []part{
 	{"differential", "what real servers obey is what was judged; writes docs/differential.md", (*runner).differential},
 	{"lsm", "the kernel's judge of files in guests with two kernels; writes kernel/lsm/testdata", (*runner).lsm},
 	{"clients", "which programs trust a session's authority; writes docs/clients.md", (*runner).clients},
+	{"time", "checkpoints, forks, applies and work beside their peers; writes docs/time-figures.md", (*runner).timeFigures},
 	{"layers", "write which attacks hold with each layer left out (ATTEMPTS is a pattern)", (*runner).layers},
 	{"columns", "write which attacks hold in each kind of cloister (KINDS, ATTEMPTS)", (*runner).columns},
 }
@@ -99,7 +100,7 @@ func usage(to *os.File) {
 	for _, p := range parts {
 		fmt.Fprintf(to, "  %-12s %s\n", p.name, p.what)
 	}
-	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, fuzz, differential, lsm, clients, layers and columns.")
+	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, fuzz, differential, lsm, clients, time, layers and columns.")
 }
 
 func find(name string) *part {

@@ -75,3 +75,17 @@ func (r *runner) startOnce(out io.Writer) (err error) {
 }
 
 func (r *runner) bench() { r.command("bench in short", "go", "run", "./bench", "-short", "-out", "") }
+
+// timeFigures measures kept workspaces beside their peers, and writes docs/time-figures.md.
+func (r *runner) timeFigures() {
+	if r.root && !r.check("the tools of btrfs and xfs", func(out io.Writer) error {
+		return r.machine.apt(out, "btrfs-progs", "xfsprogs")
+	}) {
+		return
+	}
+	words := []string{"go", "run", "./bench", "-only", "kept,working", "-install=false"}
+	if os.Getenv("MILLION") != "0" {
+		words = append(words, "-million")
+	}
+	r.command("figures of time", words...)
+}

@@ -1,4 +1,7 @@
-package main
+// Package decide measures the judge over a thousand rules beside cedar-go over the same.
+//
+// The call most readers want is [Measure].
+package decide
 
 import (
 	"context"
@@ -38,7 +41,8 @@ const own = `forbid (principal, action == Action::"NetworkConnect", resource) wh
 permit (principal, action == Action::"NetworkConnect", resource == Host::"db.example.com:5432") when { context.port == 5432 };
 `
 
-func measureDecide(ctx context.Context, w *world) error {
+// Measure takes so many rounds of each.
+func Measure(ctx context.Context, rounds int, add func(subject, contender, unit string, value float64)) error {
 	plain, err := policy.Compile(policy.Input{Rules: thousand()})
 	if err != nil {
 		return err
@@ -60,15 +64,15 @@ func measureDecide(ctx context.Context, w *world) error {
 		name string
 		do   func()
 	}{
-		{ours, func() { policy.Decide(plain, req) }},
+		{"cloister", func() { policy.Decide(plain, req) }},
 		{"cloister with a Cedar file", func() { policy.Decide(both, req) }},
 		{"cedar-go", func() { naively(naive, to) }},
 	}
-	for range w.rounds(15) {
+	for range rounds {
 		for _, c := range list {
 			took, allocs := pace(c.do)
-			w.raw.add("decide", c.name, "µs", took)
-			w.raw.add("decide allocs", c.name, "a decision", allocs)
+			add("decide", c.name, "µs", took)
+			add("decide allocs", c.name, "a decision", allocs)
 		}
 		if err := ctx.Err(); err != nil {
 			return err

@@ -57,7 +57,8 @@ func rules() map[string]entry {
 		"runServices":       {inFile, list, composePart},
 
 		"features":                    {inFile, object, featureList},
-		"overrideFeatureInstallOrder": {inFile, list, always(Honoured, "among the features that wait for nothing, these first")},
+		"overrideFeatureInstallOrder": {inFile, list,
+			always(Honoured, "among the features that wait for nothing, these first")},
 
 		"containerEnv": {inAll, object, environment},
 		"remoteEnv":    {inMerged, object, environment},

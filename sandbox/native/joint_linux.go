@@ -45,7 +45,8 @@ func newJoint(g sandbox.Ground, h *Hosted) (*joint, error) {
 		return nil, fmt.Errorf("start native: open socket pair: %w", err)
 	}
 	j.ctlP, j.ctlC = pair[0], pair[1]
-	err = errors.Join(pipe(&j.statusR, &j.statusW), pipe(&j.lifeR, &j.lifeW), pipe(&j.goR, &j.goW), pipe(&j.execR, &j.execW))
+	err = errors.Join(pipe(&j.statusR, &j.statusW), pipe(&j.lifeR, &j.lifeW),
+		pipe(&j.goR, &j.goW), pipe(&j.execR, &j.execW))
 	for i, f := range []*os.File{g.Stdin, g.Stdout, g.Stderr} {
 		if err == nil {
 			err = j.take(i, f)
@@ -108,7 +109,8 @@ func (j *joint) closeParent() { closeAll(&j.statusR, &j.lifeW, &j.goW, &j.execR,
 // childFDs are the descriptors that the child keeps at first.
 func (j *joint) childFDs(more ...int) []int {
 	out := []int{0, 1, 2}
-	for _, fd := range append([]int{j.statusW, j.lifeR, j.goR, j.execW, j.ctlC, j.stdio[0], j.stdio[1], j.stdio[2]}, append(j.pass, more...)...) {
+	own := []int{j.statusW, j.lifeR, j.goR, j.execW, j.ctlC, j.stdio[0], j.stdio[1], j.stdio[2]}
+	for _, fd := range slices.Concat(own, j.pass, more) {
 		if fd >= 0 {
 			out = append(out, fd)
 		}

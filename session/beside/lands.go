@@ -30,8 +30,8 @@ var own = []string{"/proc", "/sys", "/dev", "/.cloister", "/etc/hosts", "/etc/ho
 	"/etc/nsswitch.conf", "/etc/host.conf", "/etc/passwd", "/etc/group", "/etc/ssl", "/etc/gitconfig", "/home/agent"}
 
 // lands gives a member's mounts the places that their targets lead to in its image. It refuses
-// those that are a cloister's own, those over the kept (its home, and of the agent its project), and those within another mount: what writes there could
-// put a link in the way.
+// those that are a cloister's own, those over the kept (its home, and of the agent its
+// project), and those within another mount: what writes there could put a link in the way.
 func (m *member) lands(list []services.Mount, kept ...string) ([]services.Mount, error) {
 	out := slices.Clone(list)
 	for i := range out {

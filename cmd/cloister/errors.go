@@ -95,6 +95,9 @@ func (a *app) complain(err error) {
 		if unbuilt && len(hints) == 0 {
 			hints = folderHints(e)
 		}
+		if len(hints) == 0 && (errors.Is(e, syscall.ENOSPC) || errors.Is(e, syscall.EDQUOT)) {
+			hints = []string{"make room on that disk, then the same again"}
+		}
 		if unbuilt && a.env.get("CLOISTER") == "1" {
 			hints = append([]string{"this is inside the cloister " + a.env.get("CLOISTER_NAME") +
 				" already: run the command as it is"}, hints...)

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -247,7 +245,8 @@ func (a *app) bindLogin(ctx context.Context, login agent.Login) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(cfg.Secrets, func(s config.Secret) bool { return s.Name == login.Secret }) {
+	known := func(s config.Secret) bool { return s.Name == login.Secret }
+	if slices.ContainsFunc(cfg.Secrets, known) {
 		return nil
 	}
 	d, err := a.dirs()
@@ -255,25 +254,25 @@ func (a *app) bindLogin(ctx context.Context, login agent.Login) error {
 		return err
 	}
 	file := filepath.Join(d.Config, "config.yaml")
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		text, err = []byte(starter), os.MkdirAll(d.Config, 0o700)
-	}
-	if err == nil {
-		text, err = config.WithSecret(text, config.Secret{Name: login.Secret,
-			Hosts: append([]string{login.Host}, login.Also...), Header: login.Header, Format: login.Format})
-	}
-	if err == nil {
-		_, err = config.Parse(file, text)
-	}
-	if err != nil {
+	bound := config.Secret{Name: login.Secret, Hosts: append([]string{login.Host}, login.Also...),
+		Header: login.Header, Format: login.Format}
+	var failed error
+	err = durable.Update(file, 0o600, func(text []byte) ([]byte, error) {
+		if text == nil {
+			text = []byte(starter)
+		}
+		if now, err := config.Parse(file, text); err == nil && slices.ContainsFunc(now.Secrets, known) {
+			return text, nil // another setup was faster
+		}
+		if text, failed = config.WithSecret(text, bound); failed == nil {
+			_, failed = config.Parse(file, text)
+		}
+		return text, failed
+	})
+	if failed != nil {
 		return hinted(fmt.Errorf("bind %s: %w", login.Secret, err), "write it yourself: cloister config edit")
 	}
-	// A link that a person made, into a repository of their settings, stays one.
-	if real, err := filepath.EvalSymlinks(file); err == nil {
-		file = real
-	}
-	if err := durable.WriteFile(file, text, 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("bind %s: %w", login.Secret, err)
 	}
 	a.notice("%s: secrets has a line more", file)

@@ -6,7 +6,8 @@
 // file stays behind. It replaces files and links, never a device, a pipe or a
 // socket: a setting that leads to /dev/null must not cost root the device.
 //
-// It does not lock: two writers of one file see the last rename win.
+// [WriteFile] does not lock: two writers of one file see the last rename win. Whoever
+// writes what they read takes [Update].
 package durable
 
 import (

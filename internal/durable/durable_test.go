@@ -1,6 +1,9 @@
 package durable_test
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -88,4 +91,34 @@ func TestNoDeviceIsReplaced(t *testing.T) {
 		t.Errorf("control: a link is replaced: %v", err)
 	}
 	only(t, dir, "link")
+}
+
+func TestUpdateTakesTurns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "list")
+	const writers = 20
+	errs := make(chan error, writers)
+	for i := range writers {
+		go func() {
+			errs <- durable.Update(path, 0o600, func(text []byte) ([]byte, error) {
+				return fmt.Appendf(text, "%d\n", i), nil
+			})
+		}()
+	}
+	for range writers {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || bytes.Count(text, []byte("\n")) != writers {
+		t.Fatalf("of %d lines there are %q, %v", writers, text, err)
+	}
+	want := errors.New("no")
+	if err := durable.Update(path, 0o600, func([]byte) ([]byte, error) { return nil, want }); !errors.Is(err, want) {
+		t.Errorf("the change's error is %v", err)
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
+		t.Errorf("a change that failed left %q, %v", now, err)
+	}
+	only(t, filepath.Dir(path), "list")
 }

@@ -102,7 +102,8 @@ func (d *Depots) program(name string) (path string, env []string, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	env = host.Settled(host.Environment(d.env), "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR")
+	env = host.Settled(host.Environment(d.env),
+		"GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR")
 	p, err := host.Program(name, resolve.Lookup(env))
 	return p.Path, env, err
 }

@@ -139,7 +139,8 @@ func (g *Gate) batchRefused(f *frame, which int, v Verdict) []byte {
 		case i == which:
 			out = append(out, failure(m.id, codeRefused, v))
 		default:
-			out = append(out, failure(m.id, codeRefused, Verdict{Server: v.Server, Reason: fmt.Sprintf("message %d of its batch may not be sent, so none was", which+1)}))
+			why := fmt.Sprintf("message %d of its batch may not be sent, so none was", which+1)
+			out = append(out, failure(m.id, codeRefused, Verdict{Server: v.Server, Reason: why}))
 		}
 	}
 	if out == nil {
@@ -292,7 +293,8 @@ func (g *Gate) down(ctx context.Context, m message) (out []byte, changed bool, e
 	if m.result == nil || m.result.kind != object {
 		return m.value.raw, false, nil
 	}
-	if err := m.result.exactly("tools", "prompts", "resources", "resourceTemplates", "inputRequests", "serverInfo", "instructions"); err != nil {
+	if err := m.result.exactly("tools", "prompts", "resources", "resourceTemplates", "inputRequests",
+		"serverInfo", "instructions"); err != nil {
 		return nil, false, err
 	}
 	if asks := m.result.get("inputRequests"); asks != nil {

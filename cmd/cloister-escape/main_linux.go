@@ -73,6 +73,10 @@ func dispatch(ctx context.Context, words []string) error {
 			return knock(words[1:])
 		case "mcp":
 			return mcp()
+		case "editor":
+			return editor(words[1:])
+		case "agent":
+			return agent(words[1:])
 		case "say":
 			return say(words[1:])
 		case "sign":

@@ -25,6 +25,9 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 	if err := f.Check(); err != nil {
 		return err
 	}
+	if err := noProject(f); err != nil {
+		return err
+	}
 	report, err := openReport(f.Report)
 	if err != nil {
 		return wrongWords("", f.Verb+": --report: %v", err)
@@ -41,8 +44,8 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 		return asUnbuilt(err)
 	}
 	defer s.Client.Close()
-	if f.Workspace == string(config.WorkspaceNone) {
-		return errors.Join(wrongWords("", "run: --acp needs the project's files: --workspace live, overlay or scratch"), s.Begun.Close())
+	if err := noProject(f); err != nil { // by the configuration
+		return errors.Join(err, s.Begun.Close())
 	}
 	s.Signals, s.End = hear(), agent.End
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // an editor that is gone is an error of a write
@@ -71,4 +74,12 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 	s.Running = func() { agent.Start(ctx, o, a.stdin, a.stdout) }
 	err = at.carryOut(ctx, f, s, dirs, argv, report, func(error) {})
 	return errors.Join(err, agent.Finish())
+}
+
+// noProject refuses an agent that would have nothing of what its editor shows.
+func noProject(f *runFlags) error {
+	if f.Workspace == string(config.WorkspaceNone) {
+		return wrongWords("", "run: --acp needs the project's files: --workspace live, overlay or scratch")
+	}
+	return nil
 }

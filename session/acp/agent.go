@@ -75,7 +75,7 @@ func (r *relay) agentAnswered(m message) error {
 		return nil
 	}
 	if m.Error != nil {
-		m.Error.Message = visible(m.Error.Message)
+		m.Error.Message = visible(m.Error.Message, steers)
 		return r.editor.send(answered(m))
 	}
 	switch result := object(m.Result); method {
@@ -146,7 +146,7 @@ func offered(had map[string]any) (out map[string]any, why string) {
 		kept := map[string]any{}
 		for _, key := range []string{"id", "name", "description"} {
 			if v, ok := method[key].(string); ok {
-				kept[key] = visible(v)
+				kept[key] = visible(v, steers)
 			}
 		}
 		methods = append(methods, kept)

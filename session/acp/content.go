@@ -56,14 +56,18 @@ func (r *relay) permission(params map[string]any) map[string]any {
 	for _, one := range list(params["options"]) {
 		had, kept := object(one), map[string]any{}
 		for _, key := range []string{"optionId", "name", "kind"} {
-			kept[key] = visible(text(had[key]))
+			kept[key] = visible(text(had[key]), conceals)
 		}
 		kept["optionId"] = text(had["optionId"]) // the agent gets it back
 		options = append(options, kept)
 	}
-	return map[string]any{
-		"sessionId": text(params["sessionId"]), "toolCall": r.toolCall(object(params["toolCall"])), "options": options,
+	call := r.toolCall(object(params["toolCall"]))
+	for _, key := range []string{"title", "name", "rawInput", "rawOutput"} {
+		if v, ok := call[key]; ok {
+			call[key] = spelled(v, conceals)
+		}
 	}
+	return map[string]any{"sessionId": text(params["sessionId"]), "toolCall": call, "options": options}
 }
 
 // toolCall is what an agent says of a call of one of its tools, as the editor gets it.
@@ -76,7 +80,7 @@ func (r *relay) toolCall(had map[string]any) map[string]any {
 	}
 	for _, key := range []string{"rawInput", "rawOutput"} {
 		if v, ok := had[key]; ok {
-			out[key] = spelled(v) // all of it: a person may decide by it
+			out[key] = spelled(v, steers) // all of it: a person may decide by it
 		}
 	}
 	if v, ok := had["toolCallId"].(string); ok {
@@ -107,9 +111,9 @@ func (r *relay) produced(part map[string]any) map[string]any {
 		if why != "" {
 			return inTool(note("a change of %q is not shown: %s", p, why))
 		}
-		out := map[string]any{"type": "diff", "path": at, "newText": visible(text(part["newText"]))}
+		out := map[string]any{"type": "diff", "path": at, "newText": visible(text(part["newText"]), steers)}
 		if old, ok := part["oldText"].(string); ok {
-			out["oldText"] = visible(old)
+			out["oldText"] = visible(old, steers)
 		}
 		return out
 	case "terminal":
@@ -199,43 +203,60 @@ func clean(v any) any {
 		}
 		return v
 	}
-	return spelled(v)
+	return spelled(v, steers)
 }
 
-// spelled is a value in whose texts control characters are spelled out.
-func spelled(v any) any {
+// spelled is a value in whose texts these characters are spelled out.
+func spelled(v any, these func(rune) bool) any {
 	switch v := v.(type) {
 	case string:
-		return visible(v)
+		return visible(v, these)
 	case []any:
 		for i := range v {
-			v[i] = spelled(v[i])
+			v[i] = spelled(v[i], these)
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, member := range v {
-			out[visible(name)] = spelled(member)
+			out[visible(name, these)] = spelled(member, these)
 		}
 		return out
 	}
 	return v
 }
 
-// visible is a text with its control characters spelled out, but for line ends and tabs: an
-// editor may show the text on a terminal, which obeys them.
-func visible(s string) string {
-	if strings.IndexFunc(s, steers) < 0 {
+// visible is a text with these characters spelled out: an editor may show the text on a
+// terminal, which obeys some, and a person reads it.
+func visible(s string, these func(rune) bool) string {
+	if strings.IndexFunc(s, these) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if steers(r) {
+		switch {
+		case !these(r):
+			b.WriteRune(r)
+		case r < 0x100:
 			fmt.Fprintf(&b, "\\x%02x", r)
-			continue
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
 		}
-		b.WriteRune(r)
 	}
 	return b.String()
 }
 
-func steers(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\n' && r != '\r' }
+// steers are control characters but for line ends and tabs, and those that have others
+// shown in another order than they are in. The three marks of a direction reorder no letter,
+// and stand in ordinary texts.
+func steers(r rune) bool {
+	if unicode.IsControl(r) {
+		return r != '\t' && r != '\n' && r != '\r'
+	}
+	return unicode.Is(unicode.Bidi_Control, r) && r != '\u200e' && r != '\u200f' && r != '\u061c'
+}
+
+// conceals are in addition those that are not seen at all: a question has none.
+func conceals(r rune) bool {
+	return steers(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp,
+		unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}

@@ -14,7 +14,7 @@ import (
 
 // A configuredPath is a key that names a file or folder of this machine. Whoever reads it asks
 // host/resolve whose word the path is: what a payload could have written, or led elsewhere, is
-// not obeyed. reader is the file that does, and call how it asks. Where also is not nil, no
+// not obeyed. reader names the files that do, and call how they ask. Where also is not nil, no
 // other file mentions the key but those, which pass its text on.
 type configuredPath struct {
 	call, reader string
@@ -23,8 +23,7 @@ type configuredPath struct {
 
 // configuredPaths are by the type and field of package config.
 var configuredPaths = map[string]configuredPath{
-	// What policyset reads for the guardian no session starts with that launch refuses.
-	"Proxy.UpstreamCA":    {"host.Settings(", "session/launch/plan.go", []string{"config/check.go", "policyset/roots.go"}},
+	"Proxy.UpstreamCA":    {"host.Settings(", "session/launch/plan.go policyset/roots.go", []string{"config/check.go"}},
 	"Audit.AnchorFile":    {"host.Written(", "cmd/cloister/verify.go", []string{"config/check.go"}},
 	"Audit.AnchorCommand": {"a.program(", "cmd/cloister/verify.go", []string{"config/check.go"}},
 	"Rule.Identity":       {"host.Settings(", "secret/sshkey/sshkey.go", nil},
@@ -70,13 +69,16 @@ func TestConfiguredPathsGoByTheResolver(t *testing.T) {
 		if !slices.Contains(keys, key) {
 			t.Errorf("configuredPaths lists %s, which is no key any more: strike it", key)
 		}
-		text, err := os.ReadFile(filepath.FromSlash(p.reader))
-		if err != nil || !strings.Contains(string(text), p.call) {
-			t.Errorf("%s: %s does not ask by %s: %v", key, p.reader, p.call, err)
+		readers := strings.Fields(p.reader)
+		for _, reader := range readers {
+			text, err := os.ReadFile(filepath.FromSlash(reader))
+			if err != nil || !strings.Contains(string(text), p.call) {
+				t.Errorf("%s: %s does not ask by %s: %v", key, reader, p.call, err)
+			}
 		}
 		if p.also != nil {
 			_, field, _ := strings.Cut(key, ".")
-			onlyIn(t, regexp.MustCompile(`\.`+field+`\b`), append([]string{p.reader}, p.also...), key+" is read by "+p.reader)
+			onlyIn(t, regexp.MustCompile(`\.`+field+`\b`), append(readers, p.also...), key+" is read by "+p.reader)
 		}
 	}
 }
@@ -145,8 +147,8 @@ var typedPaths = map[string]string{
 	"serve.go tls-key":          "has to be the certificate's own",
 	"setup.go from":             "Trusted, file by file (setup_gvisor_linux.go)",
 	"srt.go settings":           "typed",
-	"verify.go anchors":         "read only, compared with hashes, and through no last link (audit.ReadAnchors)",
-	"verify.go file":            "appended to through no last link (audit.AppendAnchor)",
+	"verify.go anchors":         "TypedNew, and through no last link (audit.ReadAnchors)",
+	"verify.go file":            "TypedNew, and through no last link (audit.AppendAnchor)",
 	"worktree.go project":       "findProject",
 }
 

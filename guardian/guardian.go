@@ -243,7 +243,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		log:      o.Logger,
 		started:  time.Now(),
 		socket:   Socket(o.Dirs),
-		policies: policyset.NewHolder(o.Dirs.Config, o.Home),
+		policies: policyset.NewHolder(o.Dirs.Config, o.Home, o.resolver()),
 		live:     map[string]*live{},
 		bus:      events.New(),
 		seals:    sealed.Key{Path: filepath.Join(o.Dirs.State, "session.key")},

@@ -84,7 +84,7 @@ func TestServerIsNoPerson(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guardian{ctx: t.Context(), o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: policyset.NewHolder("", ""), host: hostcommands.New(hostcommands.Options{})}
+	g := &guardian{ctx: t.Context(), o: Options{Helper: []string{self, "keep"}}, log: slog.New(slog.DiscardHandler), records: records, policies: policyset.NewHolder("", "", nil), host: hostcommands.New(hostcommands.Options{})}
 	servers := []config.MCPServer{{
 		Name: "s", Command: []string{"/bin/sh", "-c", `while read -r line; do sh -c 'setsid sleep 100 </dev/null >/dev/null 2>&1 & echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"pid\":$!}}"'; done`},
 	}}

@@ -65,7 +65,7 @@ func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 	answer := api.Reload{Previous: before.Snapshot().Digest()}
 
 	g.policies.Look()
-	next, err := policyset.Load(g.policies.Dir, g.policies.Home)
+	next, err := policyset.Load(g.policies.Dir, g.policies.Home, g.policies.Host)
 	var changes []change
 	if err == nil {
 		changes, err = g.plan(next)

@@ -377,7 +377,7 @@ func (g *guardian) getPolicyDigest(http.ResponseWriter, *http.Request) (any, err
 }
 
 func (g *guardian) postPolicyCheck(http.ResponseWriter, *http.Request) (any, error) {
-	c, err := policyset.Check(g.policies.Dir, g.policies.Home, nil)
+	c, err := policyset.Check(g.policies.Dir, g.policies.Home, g.policies.Host, nil)
 	if err != nil {
 		return c, nil // what is wrong is the answer
 	}

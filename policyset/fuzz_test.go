@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/host/resolve"
 	"cloister/internal/authority"
 	"cloister/policy"
 	"cloister/policyset"
@@ -39,7 +40,7 @@ func FuzzLoad(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		loaded, err := policyset.Load(dir, "/home/person")
+		loaded, err := policyset.Load(dir, "/home/person", resolve.In(dir, os.Getuid()))
 		if err != nil {
 			if !strings.Contains(err.Error(), "config.yaml") && !strings.Contains(err.Error(), "user.cedar") {
 				t.Errorf("refused without a file: %v", err)

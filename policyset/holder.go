@@ -6,12 +6,14 @@ import (
 	"sync"
 
 	"cloister/config"
+	"cloister/host/resolve"
 	"cloister/policy"
 )
 
 // A Holder holds what rules now.
 type Holder struct {
 	Dir, Home string // of the configuration; what ~ stands for in it
+	Host      resolve.Now
 
 	mu      sync.RWMutex
 	seen    string // the files on disk when they were read last
@@ -21,14 +23,19 @@ type Holder struct {
 	order   []string // keys of derived, oldest first
 }
 
-func NewHolder(dir, home string) *Holder {
-	return &Holder{Dir: dir, Home: home, now: &Set{}, derived: map[string]*policy.Snapshot{}}
+func NewHolder(dir, home string, host resolve.Now) *Holder {
+	return &Holder{Dir: dir, Home: home, Host: host, now: &Set{}, derived: map[string]*policy.Snapshot{}}
 }
 
 func (p *Holder) Current() *Set {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.now
+}
+
+// With reads the files on disk, with others instead of some of them.
+func (p *Holder) With(instead map[string][]byte) (*Set, error) {
+	return LoadWith(p.Dir, p.Home, p.Host, instead)
 }
 
 // Notify is what the configuration in force says of who is notified of questions.
@@ -124,7 +131,7 @@ func (p *Holder) Upcoming() (*Set, []string) {
 	if !p.Stale() {
 		return now, nil
 	}
-	next, err := Load(p.Dir, p.Home)
+	next, err := Load(p.Dir, p.Home, p.Host)
 	switch {
 	case err != nil:
 		return now, []string{"the configuration on disk cannot be loaded, this is by the last good one: " + err.Error()}

@@ -20,6 +20,7 @@ import (
 
 	"cloister/api"
 	"cloister/config"
+	"cloister/host/resolve"
 	"cloister/hostexec"
 	"cloister/internal/authority"
 	"cloister/internal/source"
@@ -88,10 +89,10 @@ func (l *Set) Notices() []string { return slices.Clone(l.notices) }
 
 // Load reads and compiles the configuration in dir, as the guardian does at
 // its start and for a reload; home is what ~ stands for in it.
-func Load(dir, home string) (*Set, error) { return LoadWith(dir, home, nil) }
+func Load(dir, home string, host resolve.Now) (*Set, error) { return LoadWith(dir, home, host, nil) }
 
 // LoadWith is Load with other texts in place of files.
-func LoadWith(dir, home string, instead map[string][]byte) (*Set, error) {
+func LoadWith(dir, home string, now resolve.Now, instead map[string][]byte) (*Set, error) {
 	c, sources, err := config.LoadWith(dir, instead)
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
@@ -112,7 +113,7 @@ func LoadWith(dir, home string, instead map[string][]byte) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}
-	roots, err := upstreamRoots(c, home)
+	roots, err := upstreamRoots(c, home, now)
 	if err != nil {
 		return nil, fmt.Errorf("load policy: %w", err)
 	}

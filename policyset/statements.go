@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cloister/api"
+	"cloister/host/resolve"
 	"cloister/policy"
 	"cloister/sandbox/judge"
 )
@@ -40,11 +41,11 @@ func StatementsOf(s *policy.Snapshot) (list []api.Statement, residue []string) {
 
 // Check is what the configuration in dir, with more Cedar files, comes to. The
 // error is what is wrong with it; the answer has it too.
-func Check(dir, home string, more []api.CedarFile) (api.PolicyCheck, error) {
+func Check(dir, home string, host resolve.Now, more []api.CedarFile) (api.PolicyCheck, error) {
 	wrong := func(err error) (api.PolicyCheck, error) {
 		return api.PolicyCheck{Problems: Problems(err), Residue: []string{}}, err
 	}
-	l, err := Load(dir, home)
+	l, err := Load(dir, home, host)
 	if err != nil {
 		return wrong(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/api/client"
 	"cloister/config"
+	"cloister/host/resolve"
 	"cloister/internal/authority"
 	"cloister/policy"
 	"cloister/policyset"
@@ -33,7 +34,7 @@ func (a *app) onDisk() (*policyset.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policyset.Load(d.Config, a.home())
+	return policyset.Load(d.Config, a.home(), resolve.In(d.State, a.uid))
 }
 
 // asked runs f with the guardian, or otherwise without one. A session's own

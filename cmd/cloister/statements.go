@@ -6,6 +6,7 @@ import (
 
 	"cloister/api"
 	"cloister/config"
+	"cloister/host/resolve"
 	"cloister/policy"
 	"cloister/policyset"
 	"cloister/session/launch"
@@ -53,5 +54,5 @@ func (a *app) checkFiles(more []string) (api.PolicyCheck, error) {
 	if err != nil {
 		return api.PolicyCheck{}, err
 	}
-	return policyset.Check(d.Config, a.home(), cedar)
+	return policyset.Check(d.Config, a.home(), resolve.In(d.State, a.uid), cedar)
 }

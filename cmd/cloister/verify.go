@@ -30,7 +30,10 @@ lost, records made with it can no longer be proven and the guardian does not con
 them: move both folders away, and a new record begins, which says so.`,
 		Args: counted(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			d, err := a.dirs()
+			d, host, err := a.resolver()
+			if err == nil && file != "" {
+				file, err = host.TypedNew(file)
+			}
 			if err != nil {
 				return err
 			}
@@ -125,7 +128,10 @@ holds the record against the anchors of the file.`,
 		Example: "  cloister audit anchor --file /mnt/worm/cloister-anchors.jsonl",
 		Args:    counted(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, err := a.dirs()
+			d, host, err := a.resolver()
+			if err == nil && file != "" {
+				file, err = host.TypedNew(file)
+			}
 			if err != nil {
 				return err
 			}

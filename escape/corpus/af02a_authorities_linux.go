@@ -49,6 +49,19 @@ func af02a() escape.Case {
 					panic(err) // the world's own folder
 				}
 			}
+			// The guardian would believe what such an authority signs, in every session.
+			made = r.host("sed '/END CERT/q' /etc/ssl/certs/ca-certificates.crt >" + home + "/ca.pem; cp " + home + "/ca.pem venv/signs.pem; rm -f up2; ln -s " + home + " up2")
+			out = append(out, worked("an authority lies in both", made))
+			for file, believed := range map[string]bool{home + "/ca.pem": true, venv + "/signs.pem": false, r.project + "/up2/ca.pem": false} {
+				if err := r.write("version: 1\nproxy: {presets: [], upstream_ca: [" + file + "]}\n"); err != nil {
+					panic(err) // the world's own folder
+				}
+				res := r.cloister("guardian", "reload")
+				out = append(out, found("a reload with upstream_ca "+file, (res.Status == 0) == believed && strings.Contains(res.Stderr, "is not read") != believed, "%d %s", res.Status, res.Stderr))
+			}
+			if err := r.write("version: 1\nproxy: {presets: []}\n"); err != nil {
+				panic(err) // the world's own folder
+			}
 			link := r.cloister("run", "-C", other, "--policy", r.project+"/link.cedar", "--", "true")
 			out = append(out, found("--policy by a link", link.Status != 0 && strings.Contains(link.Stderr, "a cloister could write"), "%d %s", link.Status, link.Stderr))
 			typed := r.cloister("run", "-C", other, "--policy", r.project+"/p.cedar", "--", "true")

@@ -88,6 +88,18 @@ func af02b() escape.Case {
 			if err := r.write("version: 1\nproxy: {presets: []}\n"); err != nil {
 				panic(err) // the world's own folder
 			}
+			// The same words on the command line.
+			for _, folder := range []string{home, p + "/up"} {
+				before, _ := os.ReadFile(home + "/anchors")
+				to, by := r.cloister("audit", "anchor", "--file", folder+"/anchors"), r.cloister("audit", "verify", "--anchors", folder+"/anchors")
+				after, _ := os.ReadFile(home + "/anchors")
+				ok := to.Status == 0 && by.Status == 0 && len(after) > len(before)
+				if folder != home {
+					const says = "a cloister could write"
+					ok = to.Status != 0 && by.Status != 0 && len(after) == len(before) && strings.Contains(to.Stderr, says) && strings.Contains(by.Stderr, says)
+				}
+				out = append(out, found("anchors typed as in "+folder, ok, "%d %s%d %s", to.Status, to.Stderr, by.Status, by.Stderr))
+			}
 			return out
 		}),
 	}

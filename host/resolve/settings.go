@@ -71,6 +71,13 @@ func (r *Resolver) Typed(path string) (Found, error) {
 	return f, err
 }
 
+// TypedNew is Typed for a file that need not be there: its folder is resolved, and the
+// last name is for whoever opens it without following a link.
+func (r *Resolver) TypedNew(path string) (string, error) {
+	dir, err := r.Typed(filepath.Dir(path))
+	return filepath.Join(dir.Real, filepath.Base(path)), err
+}
+
 // Settled keeps of an environment what names no file of someone else's: keys are the
 // variables that name one.
 func (r *Resolver) Settled(env []string, keys ...string) []string {

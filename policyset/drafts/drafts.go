@@ -109,7 +109,7 @@ func (f Files) Ready(req api.PolicyDraft) (path string, err error) {
 			Message: "save " + req.Name + ": it has changed meanwhile",
 			Hints:   []string{"look at what it is now, and write your change into that"}}
 	}
-	_, err = policyset.LoadWith(f.Policies.Dir, f.Policies.Home, map[string][]byte{now.Path: []byte(req.Text)})
+	_, err = f.Policies.With(map[string][]byte{now.Path: []byte(req.Text)})
 	return now.Path, err
 }
 
@@ -134,7 +134,7 @@ func (f Files) check(name, text string) (api.PolicyCheck, *policyset.Set, error)
 	if err != nil {
 		return api.PolicyCheck{}, nil, err
 	}
-	next, err := policyset.LoadWith(f.Policies.Dir, f.Policies.Home, map[string][]byte{path: []byte(text)})
+	next, err := f.Policies.With(map[string][]byte{path: []byte(text)})
 	if err != nil {
 		// what is wrong is the answer
 		return api.PolicyCheck{Problems: policyset.Problems(err), Residue: []string{}}, nil, nil

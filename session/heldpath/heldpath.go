@@ -227,6 +227,9 @@ func (w *Words) line(p sandbox.Protect) string {
 // short is a path from a folder where it lies below it.
 func (w *Words) short(path, from string) string {
 	if rel, err := filepath.Rel(from, path); err == nil && filepath.IsLocal(rel) {
+		if strings.HasPrefix(rel, "-") {
+			return "./" + rel // a payload may name a folder like a flag
+		}
 		return rel
 	}
 	return path

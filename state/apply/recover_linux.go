@@ -29,7 +29,8 @@ func Recover(dir, project string) (notes []string, err error) {
 			continue
 		}
 		if j.alien != "" {
-			notes = append(notes, fmt.Sprintf("an interrupted change is left as it is: %s; look at %s, and remove it", j.alien, at))
+			notes = append(notes, fmt.Sprintf("an interrupted change is left as it is: %s; look at %s, and remove it",
+				j.alien, at))
 			continue
 		}
 		note, rerr := j.recover()

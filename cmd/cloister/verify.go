@@ -37,7 +37,12 @@ them: move both folders away, and a new record begins, which says so.`,
 			if err != nil {
 				return err
 			}
-			if file == "" {
+			if file != "" {
+				// What a person names is to be held against the record, not passed over.
+				if anchors, err := audit.ReadAnchors(file); err == nil && len(anchors) == 0 {
+					return fmt.Errorf("verify the audit: --anchors: %s holds no anchor", file)
+				}
+			} else {
 				// Where the configuration cannot be read the record is still verified.
 				if file, err = a.anchorFile(); err != nil {
 					a.notice("anchors outside are not looked at: %v", err)

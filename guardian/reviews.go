@@ -50,7 +50,7 @@ func (g *guardian) postReview(_ http.ResponseWriter, r *http.Request) (any, erro
 	}
 	e, err := g.reviews().Decide(req.Project, req.Path, decision, func(e review.Entry) error {
 		return g.records.Append(r.Context(), audit.Event{
-			Kind: audit.FileReview, Action: req.Decision, Session: e.Session, Project: req.Project,
+			Kind: audit.FileReview, Action: req.Decision, Session: e.By, SessionID: e.Session, Project: req.Project,
 			Resource: e.Path, Digest: e.Is.Digest, Reason: "changed by " + e.By + ": " + e.Why,
 		})
 	})

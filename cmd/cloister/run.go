@@ -195,7 +195,7 @@ func (a *app) carryOut(
 	counted()
 	a.log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took", res.Duration, "error", err)
 	if !res.Ran {
-		err = withWay(f, err)
+		err = withWay(f, err, res.Notices)
 		err = errors.Join(err, report.write(res, exitStatus(unbuilt(f.Verb, err))))
 		ready(err)
 		return unbuilt(f.Verb, err)
@@ -215,12 +215,13 @@ func (a *app) carryOut(
 	return nil
 }
 
-// withWay tells how a program that is not there could be.
-func withWay(f *runFlags, err error) error {
+// withWay tells how a program that is not there could be, after what was left out of the PATH inside.
+func withWay(f *runFlags, err error, noticed []string) error {
 	execute, ok := errors.AsType[*sandbox.ExecError](err)
 	if !ok || !execute.NotFound {
 		return err
 	}
+	err = hinted(err, noticed...)
 	if f.Image != "" {
 		hints := []string{"inside are the programs of the image " + f.Image}
 		if name := execute.Command; slices.Contains(agent.Names(), name) {

@@ -310,7 +310,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 			f.reply.Send(launch.Answer{Name: running.Session, Joined: true})
 			return hub.Finish(terminal.End{})
 		}
-		fail(a.withInstall(f, err))
+		fail(a.withInstall(f, err, res.Notices))
 		return hub.Finish(terminal.End{Status: exitStatus(unbuilt(f.Verb, err))})
 	}
 	lines := ending.Lines(res, ending.Options{Whole: true, Again: startAgain})
@@ -338,17 +338,18 @@ func startAgain(hint string) string {
 }
 
 // withInstall tells how to get an agent that is not there.
-func (a *app) withInstall(f *startFlags, err error) error {
+func (a *app) withInstall(f *startFlags, err error, noticed []string) error {
 	if exitStatus(err) != statusNotFound {
 		return err
 	}
+	err = hinted(err, noticed...)
 	if how := agent.Find(f.Agent).Install; how != "" {
 		return hinted(err, "get it: "+how, "cloister start --agent NAME starts another")
 	}
 	if near := nearest.Word(f.Agent, a.agents()); near != "" && near != f.Agent {
 		return hinted(err, "did you mean --agent "+near+"?")
 	}
-	return withWay(&f.runFlags, err)
+	return withWay(&f.runFlags, err, noticed)
 }
 
 // watchIdle asks for the end when nothing was typed or written for a time.

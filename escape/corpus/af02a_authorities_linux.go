@@ -40,28 +40,20 @@ func af02a() escape.Case {
 					out = append(out, worked(name, res), found(name+": nothing of it is shown", !strings.Contains(res.Stdout, "canary"), "%s", res.Stdout),
 						found(name+": what is left out is named", strings.Contains(res.Stderr, "is not read"), "%s", res.Stderr))
 				}
-				if err := r.write("version: 1\nproxy: {presets: [], upstream_ca: [" + file + "]}\n"); err != nil {
-					panic(err) // the world's own folder
-				}
+				r.settings("version: 1\nproxy: {presets: [], upstream_ca: [" + file + "]}\n")
 				res := r.cloister("run", "-C", other, "--", "sh", "-c", show)
 				out = append(out, found("proxy.upstream_ca "+file, res.Status != 0 && !strings.Contains(res.Stdout, "canary") && strings.Contains(res.Stderr, "is not read"), "%d %s%s", res.Status, res.Stdout, res.Stderr))
-				if err := r.write("version: 1\nproxy: {presets: []}\n"); err != nil {
-					panic(err) // the world's own folder
-				}
+				r.settings("version: 1\nproxy: {presets: []}\n")
 			}
 			// The guardian would believe what such an authority signs, in every session.
 			made = r.host("sed '/END CERT/q' /etc/ssl/certs/ca-certificates.crt >" + home + "/ca.pem; cp " + home + "/ca.pem venv/signs.pem; rm -f up2; ln -s " + home + " up2")
 			out = append(out, worked("an authority lies in both", made))
 			for file, believed := range map[string]bool{home + "/ca.pem": true, venv + "/signs.pem": false, r.project + "/up2/ca.pem": false} {
-				if err := r.write("version: 1\nproxy: {presets: [], upstream_ca: [" + file + "]}\n"); err != nil {
-					panic(err) // the world's own folder
-				}
+				r.settings("version: 1\nproxy: {presets: [], upstream_ca: [" + file + "]}\n")
 				res := r.cloister("guardian", "reload")
 				out = append(out, found("a reload with upstream_ca "+file, (res.Status == 0) == believed && strings.Contains(res.Stderr, "is not read") != believed, "%d %s", res.Status, res.Stderr))
 			}
-			if err := r.write("version: 1\nproxy: {presets: []}\n"); err != nil {
-				panic(err) // the world's own folder
-			}
+			r.settings("version: 1\nproxy: {presets: []}\n")
 			link := r.cloister("run", "-C", other, "--policy", r.project+"/link.cedar", "--", "true")
 			out = append(out, found("--policy by a link", link.Status != 0 && strings.Contains(link.Stderr, "a cloister could write"), "%d %s", link.Status, link.Stderr))
 			typed := r.cloister("run", "-C", other, "--policy", r.project+"/p.cedar", "--", "true")

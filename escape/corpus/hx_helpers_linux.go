@@ -71,6 +71,13 @@ func (r *ruled) write(text string) error {
 	return r.w.Write(r.base+"/config/cloister/config.yaml", r.w.Kind.Head()+strings.TrimPrefix(text, "version: 1\n"))
 }
 
+// settings are written anew: the folder is the world's own.
+func (r *ruled) settings(text string) {
+	if err := r.write(text); err != nil {
+		panic(err)
+	}
+}
+
 // variables choose this guardian.
 func (r *ruled) variables() []string {
 	return []string{"XDG_CONFIG_HOME=" + r.base + "/config", "XDG_STATE_HOME=" + r.base + "/state", "XDG_DATA_HOME=" + r.base + "/data", "XDG_RUNTIME_DIR=" + r.base + "/run"}

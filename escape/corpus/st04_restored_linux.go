@@ -28,22 +28,17 @@ func st04() escape.Case {
 				worked("its store is kept aside", r.host("cp -a "+at+" ../kept"))}
 			before := entries(outside)
 			back := func() escape.Result { return r.host("rm -rf " + at + "; cp -a ../kept " + at) }
-			for _, c := range []struct{ name, script string }{
-				{"a lock that leads to a new file", "ln -sf $OUT/made $AT/lock"},
-				{"a note of its use that leads to a new file", "ln -sf $OUT/made $AT/use"},
-				{"journals that lead to documents", "rm -rf $AT/journals; ln -s $OUT $AT/journals"},
-				{"bases that lead to documents", "rm -rf $AT/bases; ln -s $OUT/docs $AT/bases"},
-				{"a description that is a pipe", "rm $AT/workspace.json; mkfifo $AT/workspace.json"},
-				{"a description without an end", "truncate -s 1T $AT/workspace.json"},
-				{"a description that leads to a key", "ln -sf $OUT/secret $AT/workspace.json"},
-				{"a layer that lies above", `sed -i 's|"upper":|"layers":["../../../../.."],"upper":|' $AT/workspace.json`},
-				{"an upper that lies above", `sed -i 's|"upper":"[a-z0-9]*"|"upper":"../../../../.."|' $AT/workspace.json`},
-				{"a workspace that lies elsewhere", "rm -rf $OUT/../moved; mv $AT $OUT/../moved; ln -s $OUT/../moved $AT"},
+			for name, script := range map[string]string{
+				"a lock that leads to a new file": "ln -sf $OUT/made $AT/lock", "a note of its use that leads to a new file": "ln -sf $OUT/made $AT/use",
+				"journals that lead to documents": "rm -rf $AT/journals; ln -s $OUT $AT/journals", "bases that lead to documents": "rm -rf $AT/bases; ln -s $OUT/docs $AT/bases",
+				"a description that is a pipe": "rm $AT/workspace.json; mkfifo $AT/workspace.json", "a description without an end": "truncate -s 1T $AT/workspace.json",
+				"a description that leads to a key": "ln -sf $OUT/secret $AT/workspace.json", "a layer that lies above": `sed -i 's|"upper":|"layers":["../../../../.."],"upper":|' $AT/workspace.json`,
+				"an upper that lies above": `sed -i 's|"upper":"[a-z0-9]*"|"upper":"../../../../.."|' $AT/workspace.json`, "a workspace that lies elsewhere": "rm -rf $OUT/../moved; mv $AT $OUT/../moved; ln -s $OUT/../moved $AT",
 			} {
-				planted := r.host(in + c.script)
+				planted := r.host(in + script)
 				diff, run := r.cloister("diff", "st04"), r.overlaid("st04", "true")
 				const says = "is not as Cloister made it"
-				out = append(out, worked("planted: "+c.name, planted), found(c.name, diff.Status != 0 && run.Status != 0 &&
+				out = append(out, worked("planted: "+name, planted), found(name, diff.Status != 0 && run.Status != 0 &&
 					strings.Contains(diff.Stderr, says) && strings.Contains(run.Stderr, says) && entries(outside) == before,
 					"%d %s%d %s%s", diff.Status, diff.Stderr, run.Status, run.Stderr, entries(outside)), worked("it is put back", back()))
 			}
@@ -60,16 +55,14 @@ func st04() escape.Case {
 			}
 			diff := r.cloister("diff", "st04")
 			out = append(out, found("control: as it was made it is shown", diff.Status == 0 && strings.Contains(diff.Stdout, "+two"), "%d %s", diff.Status, diff.Stderr))
-
 			homes := r.base + "/data/cloister/homes"
 			control := r.host("for h in " + homes + "/*; do case $h in *.project) ;; *) rm -rf $h; ln -s " + outside + " $h; cat $h/secret; esac; done")
 			res := r.run("sh", "-c", "cat ~/secret")
-			out = append(out, found("control: the link leads to the key", control.Stdout == "canary\n", "%q", control.Stdout),
+			return append(out, found("control: the link leads to the key", control.Stdout == "canary\n", "%q", control.Stdout),
 				found("a private home that is a link", res.Status != 0 && !strings.Contains(res.Stdout, "canary") && strings.Contains(res.Stderr, "it is a link") &&
 					entries(outside) == before, "%d %s%s", res.Status, res.Stdout, res.Stderr),
 				worked("the link is removed", r.host("find "+homes+" -type l -delete")), worked("control: then a session starts", r.run("true")),
 				worked("the workspace is given up", r.cloister("discard", "st04")))
-			return out
 		}),
 	}
 }

@@ -18,6 +18,7 @@ type Config struct {
 	Hostexec   Hostexec   `json:"hostexec" jsonschema:"Commands that may run on the host. Deny wins, then manual_approve, then auto_approve; what no rule names is denied."`
 	Filesystem Filesystem `json:"filesystem" jsonschema:"What of the host is visible inside."`
 	Resources  Resources  `json:"resources" jsonschema:"What one cloister may use."`
+	State      State      `json:"state" jsonschema:"How much disk overlay workspaces may take."`
 	Audit      Audit      `json:"audit" jsonschema:"Where cloister audit anchor stores the head of the record."`
 
 	Notify       Notify       `json:"notify" jsonschema:"Who is notified of questions besides the screens of Cloister."`
@@ -161,6 +162,12 @@ type Resources struct {
 	Memory Size    `json:"memory" jsonschema:"Memory, such as 8GiB."`
 	CPUs   float64 `json:"cpus" jsonschema:"Processors, such as 4 or 0.5."`
 	PIDs   int64   `json:"pids" jsonschema:"Processes and threads."`
+}
+
+// State bounds what overlay workspaces take of the disk. Zero bounds nothing.
+type State struct {
+	Quota        Size `json:"quota" jsonschema:"What all overlay workspaces may take, such as 10GiB."`
+	ProjectQuota Size `json:"project_quota" jsonschema:"What those of one project may take."`
 }
 
 // Notify says who is notified of each question, such as a chat or a phone. It answers none.

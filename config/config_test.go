@@ -203,7 +203,7 @@ func TestParseRefuses(t *testing.T) {
 			`c:2:3: unknown key "alow" in proxy (did you mean allow?)`,
 		}},
 		{"an unknown key with nothing near", "telemetry: on\n", []string{
-			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, image, proxy, secrets, logins, mcp, hostexec, filesystem, resources, audit, notify, devcontainer, agents)`,
+			`c:1:1: unknown key "telemetry" at the top (at the top the keys are version, defaults, image, proxy, secrets, logins, mcp, hostexec, filesystem, resources, state, audit, notify, devcontainer, agents)`,
 		}},
 		{"a method in lower case", "proxy:\n  allow:\n    - domain: a.example\n      methods: [get]\n", []string{`c:4:17: proxy.allow[0]: "get" is no method (write GET)`}},
 		{"paths that no path is", "proxy: {deny: [{domain: a.example, paths: [repos, /a/../b]}]}\n", []string{
@@ -440,6 +440,7 @@ func TestExplain(t *testing.T) {
 		{Key: "resources.memory", Value: "1GiB", File: "c", Line: 10},
 		{Key: "resources.cpus", Value: "unlimited"},
 		{Key: "resources.pids", Value: "4096"},
+		{Key: "state.quota", Value: "unlimited"}, {Key: "state.project_quota", Value: "unlimited"},
 		{Key: "audit.anchor_file"}, {Key: "audit.anchor_command", Value: "[]"},
 		{Key: "notify.command", Value: "[]"}, {Key: "notify.webhook"},
 		{Key: "devcontainer.features[0]", Value: "ghcr.io/devcontainers/features/*"},

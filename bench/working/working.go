@@ -29,7 +29,7 @@ var Steps = []struct{ Title, script string }{
 	{"npm install of 5,000 files", "npm install --offline --no-audit --no-fund --ignore-scripts --loglevel=error --cache .npm-cache"},
 	{"git: status, add, commit, two checkouts", `for f in src/*/f*1; do echo more >> $f; done
 		git status >/dev/null && git add -A src && git commit -qm x && git checkout -q HEAD~1 && git checkout -q -`},
-	{"go build of 60 packages and what they need", "go build -o bin/all ./..."},
+	{"go build of 60 packages and what they need", "mkdir bin && go build -o bin/ ./..."},
 }
 
 // Options say where, and with which program.

@@ -126,7 +126,7 @@ it, and a file that is damaged or holds what no checkpoint does is refused whole
 			if err != nil {
 				return err
 			}
-			s, err := store.Open(d.Data, string(p.Root))
+			s, err := kept.Open(d, string(p.Root))
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/guardian"
 	"cloister/internal/nearest"
+	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/session"
 	"cloister/session/kept"
@@ -26,8 +27,8 @@ import (
 
 // keep opens the workspace that an overlay cloister writes to. It is held until the
 // session ends.
-func (a *app) keep(f *runFlags, data, project string) (*store.Use, error) {
-	s, err := store.Open(data, project)
+func (a *app) keep(f *runFlags, dirs xdg.Dirs, project string) (*store.Use, error) {
+	s, err := kept.Open(dirs, project)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (a *app) keptStore() (*store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return store.Open(d.Data, "")
+	return kept.Open(d, "")
 }
 
 // keptHere finds the workspace that a person means: the one of that name, or the only
@@ -191,7 +192,7 @@ func (a *app) hand() (*kept.Hand, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := store.Open(d.Data, "")
+	s, err := kept.Open(d, "")
 	if err != nil {
 		return nil, err
 	}

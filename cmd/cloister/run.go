@@ -334,7 +334,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	f.dev.Show(&view)
 	if f.Workspace == string(config.WorkspaceOverlay) {
 		f.Name = cmp.Or(f.Name, keptName(f, string(project.Root)))
-		if f.kept, err = a.keep(f, dirs.Data, string(project.Root)); err != nil {
+		if f.kept, err = a.keep(f, dirs, string(project.Root)); err != nil {
 			return nil, dirs, err
 		}
 		view.Uppers = uppersOf(f.kept.Mount)

@@ -15,7 +15,6 @@ import (
 	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
 	"cloister/session/kept"
-	"cloister/state/store"
 	"cloister/workspace/projects"
 )
 
@@ -30,7 +29,7 @@ type Room struct {
 }
 
 func (r *Room) hand() (*kept.Hand, error) {
-	s, err := store.Open(r.Dirs.Data, "")
+	s, err := kept.Open(r.Dirs, "")
 	return &kept.Hand{Store: s, Audit: r.Audit, Record: r.Record, Process: r.Process,
 		Known: func(main string) error { _, err := projects.Read(r.Dirs, main); return err }}, err
 }

@@ -79,8 +79,8 @@ func nextData(f *os.File, from int64) (int64, error) {
 // SameNew reports whether a change of this stack and one of another came to the same: by
 // the very file, or by what is in it. Times that a program can set are not believed.
 func (s *Stack) SameNew(c Change, other *Stack, d Change) (bool, error) {
-	if c.Op != d.Op || c.From != d.From || c.New.Kind != d.New.Kind || c.New.Mode != d.New.Mode || c.New.Size != d.New.Size ||
-		c.New.Target != d.New.Target {
+	if c.Op != d.Op || c.From != d.From || c.New.Kind != d.New.Kind || c.New.Mode != d.New.Mode ||
+		c.New.Size != d.New.Size || c.New.Target != d.New.Target {
 		return false, nil
 	}
 	if c.New.Kind != File || c.New.Stamp == d.New.Stamp {

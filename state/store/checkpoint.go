@@ -38,6 +38,11 @@ func (w *Workspace) Save(ctx context.Context, message string, auto bool, freeze 
 	switch {
 	case errors.As(err, &running):
 		c.Layers = append([]string{c.ID}, w.Layers...)
+		if err := w.roomForCopy("checkpoint"); err != nil {
+			was = w.meta // less what was thinned
+			return Checkpoint{}, err
+		}
+		was = w.meta
 		if err := w.copyUpper(ctx, c.ID, freeze); err != nil {
 			return Checkpoint{}, errors.Join(err, layers.RemoveAll(w.store.fs, c.ID)) // a full disk has use for it
 		}
@@ -194,7 +199,9 @@ func (w *Workspace) Borrow(ctx context.Context, id, name string, freeze Freeze) 
 	running, err := w.IsRunning()
 	if err == nil && running {
 		c.Layers[0] = c.ID
-		err = w.copyUpper(ctx, c.ID, freeze)
+		if err = w.roomForCopy("compare"); err == nil {
+			err = w.copyUpper(ctx, c.ID, freeze)
+		}
 	}
 	if err == nil {
 		err = w.store.makeUpper(w.Upper)

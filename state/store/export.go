@@ -22,6 +22,7 @@ import (
 
 	"cloister/internal/exactjson"
 	"cloister/state/layers"
+	"cloister/state/quota"
 )
 
 // archiveHead is the first entry of an archive.
@@ -64,7 +65,9 @@ func (w *Workspace) Export(out io.Writer, id string, withHome bool) error {
 		return err
 	}
 	a := &archiver{tar: tar.NewWriter(z), sum: sha256.New()}
-	head, err := exactjson.Marshal(archiveHead{archiveVersion, w.Name, w.Project, w.Agent, c.Message, c.Time, len(c.Layers)})
+	head, err := exactjson.Marshal(archiveHead{
+		archiveVersion, w.Name, w.Project, w.Agent, c.Message, c.Time, len(c.Layers),
+	})
 	if err == nil {
 		err = a.text(headEntry, head)
 	}
@@ -145,6 +148,12 @@ func (s *Store) Import(
 	}
 	defer z.Close()
 	im := &importer{ctx: ctx, store: s, tar: tar.NewReader(z), archiver: archiver{sum: sha256.New()}}
+	if err := s.room("import", nil, project, 0); err != nil {
+		return Checkpoint{}, "", err
+	}
+	if im.most, err = s.left(project); err != nil {
+		return Checkpoint{}, "", err
+	}
 	c, err := im.all()
 	var m meta
 	if err == nil {
@@ -188,6 +197,7 @@ type importer struct {
 	done    map[string]bool
 	entries int
 	bytes   int64
+	most    int64 // bytes that a quota leaves
 }
 
 func (im *importer) undo(name string) error {
@@ -256,7 +266,10 @@ func (im *importer) next() (*tar.Header, error) {
 	if im.entries++; im.entries > maxEntries {
 		return nil, &BadArchive{fmt.Sprintf("more than %d entries", maxEntries)}
 	}
-	if im.bytes += h.Size; h.Size < 0 || im.bytes > maxImport {
+	if im.bytes += h.Size; h.Size >= 0 && im.bytes > im.most && im.most < maxImport {
+		return nil, &quota.Bounded{Left: im.most}
+	}
+	if h.Size < 0 || im.bytes > maxImport {
 		return nil, &BadArchive{fmt.Sprintf("more than %d bytes", int64(maxImport))}
 	}
 	if h.Name != sumEntry {
@@ -271,6 +284,9 @@ func (im *importer) content() error {
 		h, err := im.next()
 		if errors.Is(err, io.EOF) {
 			return &BadArchive{"it ends too early"}
+		}
+		if _, bounded := errors.AsType[*quota.Bounded](err); bounded {
+			return err
 		}
 		if bad := (*BadArchive)(nil); err != nil && !errors.As(err, &bad) && im.ctx.Err() == nil {
 			return &BadArchive{err.Error()}

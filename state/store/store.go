@@ -22,6 +22,7 @@ import (
 	"cloister/internal/realpath"
 	"cloister/state/apply"
 	"cloister/state/layers"
+	"cloister/state/quota"
 )
 
 // ErrNotFound says that no workspace or checkpoint has that name.
@@ -75,6 +76,9 @@ const version = 2
 
 // Store is a folder of workspaces.
 type Store struct {
+	// Quota bounds what workspaces take of the disk.
+	Quota quota.Bounds
+
 	dir string
 	fs  string // layers, all of one owner
 	uid int    // whose the layers are; -1 where that is this process's user
@@ -100,9 +104,10 @@ func Open(data, project string) (*Store, error) {
 // Workspace is one kept workspace, locked for a change of its description.
 type Workspace struct {
 	meta
-	store  *Store
-	lock   *os.File
-	shared *os.File // held against a removal of layers
+	store   *Store
+	lock    *os.File
+	shared  *os.File // held against a removal of layers
+	thinned bool     // a quota took checkpoints away, whose layers no one needs
 	// Recovered says what became of changes that a crash had interrupted.
 	Recovered []string
 	// Sealed is notified of a checkpoint before it counts, and Known is asked for the digest
@@ -165,7 +170,7 @@ func (w *Workspace) ownFolder() error {
 		return nil // the project is gone; its changes are still there
 	}
 	if err == nil {
-		w.store = s
+		s.Quota, w.store = w.store.Quota, s
 	}
 	return err
 }
@@ -203,7 +208,13 @@ func (w *Workspace) save() error {
 }
 
 // Close gives the lock back.
-func (w *Workspace) Close() error { return errors.Join(w.lock.Close(), w.shared.Close()) }
+func (w *Workspace) Close() error {
+	err := errors.Join(w.lock.Close(), w.shared.Close())
+	if w.thinned && err == nil {
+		_, err = w.store.Collect(false)
+	}
+	return err
+}
 
 func (w *Workspace) journals() string { return filepath.Join(w.store.folder(w.Name), journalFolder) }
 
@@ -276,7 +287,9 @@ func (s *Store) Begin(name, project, agent string) (*Use, error) {
 	if err := w.settle(); err != nil {
 		return nil, errors.Join(err, use.Close())
 	}
-	err = w.store.makeUpper(w.Upper)
+	if err = w.store.room("start "+name, w, w.Project, 0); err == nil {
+		err = w.store.makeUpper(w.Upper)
+	}
 	if err == nil && agent != "" && agent != w.Agent {
 		w.Agent = agent
 		err = w.save()

@@ -50,13 +50,16 @@ A project has so many files of 64 bytes, fifty in a folder; the changed ones lie
 spread, mostly one in a folder. ` + "*Processor*" + ` is the time that processors worked, which other
 programs of the machine change less than the time by the clock. Peers keep the same moment
 of the same project on the same disk; those of btrfs and xfs on an image of their own,
-in a loop device on that disk. zfs cannot run here. A live checkpoint holds eleven processes
+in a loop device on that disk. zfs was not tried: its module is not part of Linux. A live checkpoint holds eleven processes
 still, one of them at work. Ten forks end with ten views mounted (as root), each by its own
 session's start.
 
 Work is timed inside, in copies of one project, live and overlay in turns: 100 packages of
 npm that lie in the project as files, 5,000 sources in git, a module with its build cache in
-the project, empty at first.
+the project, empty at first. Where git writes to a file that was committed before, overlayfs
+copies it to the upper and syncs the copy (fsync) each time, which the live workspace does not:
+that is most of what git takes longer. To mount without that (volatile) would lose the upper
+in a crash.
 `)
 	for _, r := range kept {
 		fmt.Fprintf(&b, "\n## As %s\n\n%s%s%s%s", r.Who, r.Where, r.budgetTable(budgets), r.peerTable(), r.curves())

@@ -37,7 +37,8 @@ func (d *draft) claudeSandbox(keys map[string]any) {
 			d.tell(at, None, "what has to run on the host asks: hostexec")
 		case "excludedCommands":
 			for _, command := range texts(keys[key]) {
-				plain := strings.TrimSuffix(strings.TrimSuffix(command, "*"), " ")
+				// docker, docker * and docker:* say the same there.
+				plain := strings.TrimRight(strings.TrimSuffix(command, "*"), " :")
 				pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(plain), `\*`, ".*") + "( .*)?$"
 				d.manual = append(d.manual, pattern)
 				d.tell(at+" "+command, Changed, "hostexec.manual_approve %s: inside it is hostexec %s, and asks", pattern, command)

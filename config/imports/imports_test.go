@@ -47,6 +47,23 @@ func TestRead(t *testing.T) {
 		{name: "srt, no port", file: "s.json", fails: `has no port`,
 			text: `{"network": {"allowedDomains": [], "deniedDomains": ["*:x"]}, "filesystem": {"denyRead": [], "allowWrite": [], "denyWrite": []}}`},
 		{
+			name: "leash, as its own policies are written", file: "p.cedar", from: "Leash's Cedar",
+			text: `permit (principal, action == Action::"NetworkConnect", resource) when { resource in [ Host::"api.example.com", Host::"*.example.org" ] };
+				permit (principal, action == Action::"NetworkConnect", resource) when { resource == Host::"one.example" };
+				forbid (principal, action == Action::"NetworkConnect", resource) when { resource in [ Host::"bad.example.org" ] };
+				permit (principal, action == Action::"NetworkConnect", resource) when { resource in [ Host::"no.example" ] && context.port == 1 };
+				permit (principal, action == Action::"NetworkConnect", resource) unless { resource in [ Host::"not.example" ] };
+				permit (principal, action == Action::"NetworkConnect", resource) when { principal in [ Host::"who.example" ] };`,
+			holds: []string{`{domain: "api.example.com"}`, `{domain: "*.example.org"}`, `{domain: "one.example"}`, `{domain: "bad.example.org"}`},
+			lacks: []string{"no.example", "not.example", "who.example"},
+			told:  []string{"statement 4 (permit NetworkConnect) no equal", "statement 5 (permit NetworkConnect) no equal"},
+		},
+		{
+			name: "claude, its other spellings", file: "settings.json", from: "Claude Code's settings",
+			text:  `{"sandbox": {"excludedCommands": ["docker:*", "nix"], "filesystem": {"allowWrite": ["//srv/build"]}}}`,
+			holds: []string{`"^docker( .*)?$"`, `"^nix( .*)?$"`, `- "/srv/build:rw"`},
+		},
+		{
 			name: "leash forbids all", file: "p.cedar", from: "Leash's Cedar",
 			text: `permit (principal, action == Action::"NetworkConnect", resource == Host::"api.example.com");
 				forbid (principal, action == Action::"NetworkConnect", resource == Host::"*");`,

@@ -3,6 +3,7 @@ package imports
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -165,9 +166,51 @@ func (d *draft) leash(name string, text []byte) error {
 		if err != nil {
 			return err
 		}
+		one.inward()
 		d.leashStatement(fmt.Sprintf("statement %d", i+1), one)
 	}
 	return nil
+}
+
+// inward takes the form that Leash's own policies have, when { resource in [ Host::"x" ] }
+// and nothing else, as the scope that it is.
+func (p *cedarPolicy) inward() {
+	type value struct {
+		Entity cedarEntity `json:"__entity"`
+	}
+	type expression struct {
+		Var   string       `json:"Var"`
+		Value *value       `json:"Value"`
+		Set   []expression `json:"Set"`
+	}
+	var only struct {
+		Kind string `json:"kind"`
+		Body struct {
+			In, Equal *struct{ Left, Right expression }
+		} `json:"body"`
+	}
+	if len(p.Conditions) != 1 || p.Resource.Op != "All" {
+		return
+	}
+	text := bytes.Replace(p.Conditions[0], []byte(`"==":`), []byte(`"equal":`), 1)
+	if json.Unmarshal(text, &only) != nil || only.Kind != "when" || (only.Body.In == nil) == (only.Body.Equal == nil) {
+		return
+	}
+	on := cmp.Or(only.Body.In, only.Body.Equal)
+	list := append(slices.Clone(on.Right.Set), on.Right)
+	if on.Right.Value == nil {
+		list = on.Right.Set
+	}
+	scope := cedarScope{Op: "in"}
+	for _, e := range list {
+		if e.Value == nil {
+			return
+		}
+		scope.Entities = append(scope.Entities, e.Value.Entity)
+	}
+	if on.Left.Var == "resource" && len(scope.Entities) > 0 {
+		p.Resource, p.Conditions = scope, nil
+	}
 }
 
 func (d *draft) leashStatement(at string, p cedarPolicy) {

@@ -221,6 +221,9 @@ func (d *draft) srtEvery(key, ports string) {
 func (d *draft) srtFiles(prefix string, keys map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		for _, path := range texts(keys[key]) {
+			if strings.HasPrefix(path, "//") { // so Claude Code writes a path from the top
+				path = path[1:]
+			}
 			own := filepath.IsLocal(strings.TrimPrefix(path, "./")) && !strings.HasPrefix(path, "~")
 			named := prefix + key + " " + path
 			inside := strings.TrimPrefix(path, "./")

@@ -2,8 +2,7 @@
 // clients and payloads would.
 //
 // The promise: it talks to the built binary over its sockets alone, and each case says what
-// must not be there afterwards. E2B's own SDK is used where CLOISTER_E2B_SDK names a folder
-// with it (npm install e2b).
+// must not be there afterwards. E2B's own SDK is used as script/agents installs it.
 //
 // It does not attack the enclosure (escape does). The folder holds tests only; most readers
 // want newServer.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cloister/internal/needs"
 )
 
 // TestServe goes through what a client does first, with a server that is started anew in
@@ -161,27 +163,56 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestSDK runs E2B's own SDK, as npm gives it.
-func TestSDK(t *testing.T) {
-	sdk := os.Getenv("CLOISTER_E2B_SDK")
-	if sdk == "" {
-		t.Skip("CLOISTER_E2B_SDK names no folder with the SDK: npm install e2b")
+// sdk is a folder with E2B's SDK and the OpenAI Agents SDK as script/agents installs them,
+// and with a program of testdata.
+func sdk(t *testing.T, program string) string {
+	t.Helper()
+	node := needs.Program(t, "node", "node")
+	said, err := exec.CommandContext(t.Context(), node, "-e", `const [a, b] = process.versions.node.split("."); console.log(a > 20 || a == 20 && b >= 18)`).Output()
+	if err != nil || string(said) != "true\n" {
+		t.Skipf("E2B's SDK needs node 20.18: %s %v", said, err)
 	}
-	s := newServer(t, "acme")
-	script, err := os.ReadFile("testdata/sdk.mjs")
+	prefix := os.Getenv("CLOISTER_AGENTS_PREFIX")
+	if prefix == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		prefix = filepath.Join(cache, "cloister-agents")
+	}
+	modules := filepath.Join(prefix, "lib/openai-sdk/node_modules")
+	if _, err := os.Stat(modules); err != nil {
+		needs.Missing(t, "openai-sdk", err)
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", program))
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(sdk, fmt.Sprintf("cloister-%d.mjs", os.Getpid()))
-	if err := os.WriteFile(file, script, 0o600); err != nil {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, program), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Remove(file)
-	cmd := exec.CommandContext(t.Context(), "node", file)
-	cmd.Env = append(os.Environ(), "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url, "E2B_API_KEY="+s.keys["acme"])
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasSuffix(string(out), "all well\n") {
-		t.Errorf("%v: %s", err, out)
+	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestSDK runs E2B's own SDK, and the OpenAI Agents SDK's provider for E2B, as npm gives them.
+func TestSDK(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"sdk.mjs", "provider.mjs"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			dir := sdk(t, program)
+			s := newServer(t, "acme")
+			cmd := exec.CommandContext(t.Context(), "node", program)
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url, "E2B_API_KEY="+s.keys["acme"])
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.HasSuffix(string(out), "all well\n") {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
 	}
 }
 

@@ -1,14 +1,17 @@
 package gated_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -40,12 +43,18 @@ func apart(t *testing.T) bool {
 			Pdeathsig: syscall.SIGKILL, Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWUSER, UidMappings: one(os.Geteuid()), GidMappings: one(os.Getegid()),
 		}
 	}
-	out, err := cmd.CombinedOutput()
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if os.Getenv("CLOISTER_GATED") != "" {
+		cmd.Stdout = io.MultiWriter(&out, os.Stderr) // figures of minutes, as they come
+	}
+	cmd.Stderr = cmd.Stdout
+	err := cmd.Run()
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
 		needs.Missing(t, "userns", err)
 	}
-	t.Logf("%s", out)
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+	t.Logf("%s", out.String())
+	if err != nil || !strings.Contains(out.String(), "--- PASS: "+t.Name()) {
 		t.Fatalf("apart: %v", err)
 	}
 	return false
@@ -55,6 +64,7 @@ func apart(t *testing.T) bool {
 type sides struct {
 	project, upper, view, stage string
 	w                           *gated.Writer
+	end                         func() // the writer's, the mount's and the folder's, once
 }
 
 // lay mounts a view of a project, as the native driver does (sandbox/native).
@@ -69,7 +79,6 @@ func lay(t *testing.T) *sides {
 		view: filepath.Join(top, "view"), stage: filepath.Join(top, "stage"),
 	}
 	work := filepath.Join(top, "work")
-	t.Cleanup(func() { _ = os.RemoveAll(top) }) // what is closed in it goes with the parent's folder
 	for _, dir := range []string{s.project, s.upper, s.view, s.stage, work} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -79,11 +88,18 @@ func lay(t *testing.T) *sides {
 	if err := unix.Mount("overlay", s.view, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		needs.Missing(t, "overlay", err)
 	}
-	t.Cleanup(func() {
+	s.end = sync.OnceFunc(func() {
+		if s.w != nil {
+			if err := s.w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 		if err := unix.Unmount(s.view, unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
+		_ = os.RemoveAll(top) // what is closed in it goes with the parent's folder
 	})
+	t.Cleanup(s.end)
 	return s
 }
 
@@ -92,15 +108,13 @@ func (s *sides) open(t *testing.T, how gated.Learn, ungated bool) {
 	w, err := gated.Open(t.Context(), gated.Options{
 		Project: s.project, Upper: s.upper, View: s.view, Stage: s.stage, Learn: how, Ungated: ungated,
 	})
+	if how == gated.Fanotify && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP)) {
+		needs.Missing(t, "fanotify", err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.w = w
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // put writes files: a path and its content, in turns.
@@ -118,7 +132,7 @@ func put(t *testing.T, top string, files ...string) {
 }
 
 // patience is for a busy machine.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // until waits for something that the writer does.
 func until(t *testing.T, what string, true func() bool) {

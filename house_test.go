@@ -93,6 +93,7 @@ var packages = map[string]string{
 	"bench/decide":              "the judge beside cedar-go, for the bench",
 	"bench/least":               "the least that Go can do between two TLS connections, for the bench",
 	"bench/gated":               "an experiment: a payload's files brought to the project as they settle",
+	"bench/dressed":             "devcontainers, beside their images without one",
 	"bench/overlays":            "kept workspaces, beside what else keeps a moment of a folder",
 	"bench/working":             "npm, git and Go in an overlay beside a live workspace",
 	"bench/streams":             "a server of events that say when they were sent, for the bench",

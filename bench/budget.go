@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"cloister/bench/dressed"
 )
 
 // ours is the product in every series.
@@ -37,6 +39,10 @@ func budgets() []budget {
 		{title: "`run -- true`", subject: "start", peer: "runsc do", inverse: true},
 		{title: "`run --isolation docker -- true`", subject: "start in a container", contender: contained, peer: "docker run --rm", most: 1.3},
 		{title: "`run --image IMAGE -- true`", subject: "start on an image", peer: "without an image", most: 1.5},
+		{title: "second start of a devcontainer, in containers", subject: "devcontainer alone, in containers", contender: dressed.Engine, peer: "docker run --rm", most: 1.2},
+		{title: "second start of a devcontainer, natively", subject: "devcontainer alone, natively", peer: "without one", most: 2},
+		{title: "the same with a service, in containers", subject: "devcontainer with a service, in containers", contender: dressed.Engine, peer: "docker run --rm"},
+		{title: "the same with a service, natively", subject: "devcontainer with a service, natively", peer: "without one"},
 		{title: "tunnel out of a container, upload", subject: "upload from a container", contender: contained, peer: "cloister, native", least: 0.9},
 		{title: "tunnel out of a container, download", subject: "download from a container", contender: contained, peer: "cloister, native", least: 0.9},
 		{title: "`cloister version`", subject: "version", peer: "Go hello-world", most: 3},
@@ -254,7 +260,8 @@ How it is measured, and what is compared:
   of fifty in one session.
 - **containers**: a start in containers beside ` + "`docker run --rm`" + ` of the same image with
   the same limits and no network, a start natively on an image beside one without,
-  and the tunnel out of a container beside the one out of the native enclosure.
+  the second start of a devcontainer beside its image without one, and the tunnel out of a
+  container beside the one out of the native enclosure.
 - **memory**: proportional set size (PSS) of all processes of an idle cloister
   without the payload's, ten at once, with the guardian's growth; 1 MB is 10⁶.
 - **inspected**: HTTPS to a server on loopback whose requests rules read; direct is the

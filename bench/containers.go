@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"cloister/bench/dressed"
 )
 
 // contained is ours in containers of an engine.
@@ -61,7 +64,7 @@ func measureContainers(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	return w.containedTunnel(ctx, image)
+	return errors.Join(w.dressed(ctx, words, image, archive), w.containedTunnel(ctx, image))
 }
 
 // saved writes an image of the engine into a file.
@@ -114,4 +117,18 @@ func (w *world) containedTunnel(ctx context.Context, image string) error {
 		}
 	}
 	return nil
+}
+
+// dressed compares devcontainers with what starts their image without one.
+func (w *world) dressed(ctx context.Context, words []string, image, archive string) error {
+	return dressed.Measure(ctx, dressed.Options{
+		Cloister: w.cloister, Dir: w.dir, Docker: words, Limits: containerLimits, Image: image, Archive: archive, In: w.in,
+		Race: func(subject string, all map[string][]string) error {
+			var list []contender
+			for name, words := range all {
+				list = append(list, contender{name, words, 1})
+			}
+			return w.race(ctx, subject, w.rounds(25), list)
+		},
+	})
 }

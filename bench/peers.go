@@ -1,12 +1,10 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"cloister/bench/dressed"
 )
 
 // The pinned peers that no distribution has in a version of today.
@@ -184,7 +184,7 @@ func (w *world) docker(ctx context.Context, image string) ([]string, error) {
 			return nil, errors.New("dockerd does not answer within 30 s")
 		}
 	}
-	text, err := imageOf(ctx, "true")
+	text, err := dressed.Image(ctx, "true", "sleep", "/bin/sh")
 	if err != nil {
 		return nil, err
 	}
@@ -194,37 +194,4 @@ func (w *world) docker(ctx context.Context, image string) ([]string, error) {
 		return nil, fmt.Errorf("import the image: %w: %s", err, out)
 	}
 	return words, nil
-}
-
-// imageOf is a tar with one of the host's programs and the libraries it loads.
-func imageOf(ctx context.Context, name string) ([]byte, error) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return nil, err
-	}
-	files := []string{path}
-	out, err := exec.CommandContext(ctx, "ldd", path).Output()
-	if err != nil {
-		return nil, fmt.Errorf("ldd %s: %w", path, err)
-	}
-	for word := range strings.FieldsSeq(string(out)) {
-		if strings.HasPrefix(word, "/") {
-			files = append(files, word)
-		}
-	}
-	var b bytes.Buffer
-	t := tar.NewWriter(&b)
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			return nil, err
-		}
-		if err := t.WriteHeader(&tar.Header{Name: strings.TrimPrefix(f, "/"), Mode: 0o755, Size: int64(len(text))}); err != nil {
-			return nil, err
-		}
-		if _, err := io.Copy(t, bytes.NewReader(text)); err != nil {
-			return nil, err
-		}
-	}
-	return b.Bytes(), t.Close()
 }

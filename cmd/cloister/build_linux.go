@@ -235,7 +235,7 @@ func (a *app) engineForget(ctx context.Context, i image.Image) error {
 // engineForgetAll takes all that is ours from the engine: the images of the store, and
 // those that were built there.
 func (a *app) engineForgetAll(ctx context.Context, dirs xdg.Dirs) error {
-	list, err := imageStore(dirs).List()
+	list, err := a.imageStore(dirs).List()
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"cloister/sandbox/docker"
 	"cloister/sandbox/image"
 	"cloister/session/beside"
+	"cloister/workspace/projects"
 	"cloister/workspace/protect"
 )
 
@@ -115,13 +116,18 @@ func (a *app) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Stor
 
 // hiddenOf reports what of a project looks empty inside, and so to a build.
 func (a *app) hiddenOf(l lookedAt) (func(rel string, dir bool) bool, error) {
-	cfg, _, err := a.load()
-	if err != nil {
-		return nil, err
-	}
-	words, err := a.unused(l.project, cfg)
+	words, err := a.settingsOf(l)
 	if err != nil {
 		return nil, err
 	}
 	return protect.Hidden(string(l.project.Root), words.Config.Filesystem.Hide, words.Outer)
+}
+
+// settingsOf are those by which a devcontainer's project is run.
+func (a *app) settingsOf(l lookedAt) (projects.Settings, error) {
+	cfg, _, err := a.load()
+	if err != nil {
+		return projects.Settings{}, err
+	}
+	return a.unused(l.project, cfg)
 }

@@ -104,7 +104,7 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults
 	if e.NeedCPUs > float64(runtime.NumCPU()) {
 		a.notice("cloister: %s asks for %v processors, this machine has %d", l.File, e.NeedCPUs, runtime.NumCPU())
 	}
-	return f.dev.Fit(imageStore(dirs).Root(i), a.slow)
+	return f.dev.Fit(a.imageStore(dirs).Root(i), a.slow)
 }
 
 // devcontainerImage is the system of a devcontainer, fetched or built where it is not

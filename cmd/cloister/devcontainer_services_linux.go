@@ -23,7 +23,16 @@ func (a *app) planServices(
 	if err != nil {
 		return nil, err
 	}
+	words, err := a.settingsOf(l)
+	if err != nil {
+		return nil, err
+	}
+	named, err := beside.Named(words.Config, f.Allow, f.Deny)
+	if err != nil {
+		return nil, err
+	}
 	o := beside.Options{
+		Named:   named,
 		Agent:   beside.Service{Service: *l.Own(), Image: own},
 		Project: string(l.project.Main), Name: cmp.Or(f.Name, filepath.Base(string(l.project.Root))),
 		Data: dirs.Data, Logs: filepath.Join(dirs.State, "logs"), Say: a.slow,
@@ -46,7 +55,7 @@ func (a *app) planServices(
 func (a *app) serviceImage(
 	ctx context.Context, l lookedAt, s beside.Service, driver sandbox.Driver, dirs xdg.Dirs,
 ) (i image.Image, root sandbox.Root, err error) {
-	store, tag := imageStore(dirs), l.tag(s.Name)
+	store, tag := a.imageStore(dirs), l.tag(s.Name)
 	if s.Build == nil {
 		i, err = store.GetNamed(ctx, s.Service.Image, a.slow)
 	} else if i, err = store.Find(tag); err != nil {

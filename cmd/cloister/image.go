@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,11 +31,12 @@ func (a *app) images() (*image.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return imageStore(dirs), nil
+	return a.imageStore(dirs), nil
 }
 
-func imageStore(d xdg.Dirs) *image.Store {
-	return image.Open(filepath.Join(d.Data, "images")).By(resolve.In(d.State, os.Getuid()))
+func (a *app) imageStore(d xdg.Dirs) *image.Store {
+	logins := filepath.Join(cmp.Or(a.env.get("DOCKER_CONFIG"), filepath.Join(a.home(), ".docker")), "config.json")
+	return image.Open(filepath.Join(d.Data, "images")).By(resolve.In(d.State, os.Getuid())).LoggedIn(logins)
 }
 
 // keeper is a driver that has images of its own, and is given those of the store.
@@ -66,7 +68,7 @@ func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs,
 	if err != nil {
 		return none, nil, err
 	}
-	if _, unknown := imageStore(dirs).Find(named); unknown != nil && !image.IsLocal(f.Image) {
+	if _, unknown := a.imageStore(dirs).Find(named); unknown != nil && !image.IsLocal(f.Image) {
 		root, path, err := k.Find(ctx, f.Image)
 		if _, missing := errors.AsType[noImage](err); err == nil || !missing {
 			return root, path, err
@@ -100,7 +102,7 @@ func (a *app) stored(ctx context.Context, f *runFlags, dirs xdg.Dirs) (sandbox.R
 	if err != nil {
 		return none, nil, err
 	}
-	store := imageStore(dirs)
+	store := a.imageStore(dirs)
 	i, err := store.Get(ctx, named, a.slow)
 	if err != nil {
 		return none, nil, err

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,7 +60,8 @@ func storied() {
 //	upstream NAME        an HTTP server on loopback; its address is $NAME, and
 //	                     what it was asked stands in $WORK/NAME.asked, with
 //	                     the headers whose names begin with X-
-//	registry NAME        a registry on loopback at $NAME, its authority in $WORK/NAME.pem,
+//	registry NAME [WORD] a registry on loopback at $NAME, its authority in $WORK/NAME.pem,
+//	                     that wants WORD for a password from then on,
 //	                     which has each folder of $WORK/features as team/FOLDER:1;
 //	                     once more, it has them as they are now
 //	audited REGEXP       the audit has a line that matches
@@ -287,13 +289,13 @@ type registries struct{}
 
 // serveRegistry serves features of devcontainers.
 func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: registry NAME")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: registry NAME [PASSWORD]")
 	}
 	servers := ts.Value(registries{}).(map[string]*httptest.Server)
 	server := servers[args[0]]
 	if server == nil {
-		server = httptest.NewTLSServer(registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo))))
+		server = httptest.NewTLSServer(&passworded{Handler: registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))})
 		servers[args[0]] = server
 		ts.Defer(server.Close)
 	}
@@ -317,6 +319,25 @@ func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
 		_, err = featurestest.Push(context.Background(), server, "team/"+filepath.Base(dir)+":1", packed)
 		ts.Check(err)
 	}
+	if len(args) == 2 {
+		server.Config.Handler.(*passworded).word.Store(args[1])
+	}
+}
+
+// passworded is a handler that wants a password, once it has one.
+type passworded struct {
+	http.Handler
+	word atomic.Value
+}
+
+func (p *passworded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	want, _ := p.word.Load().(string)
+	if _, got, _ := r.BasicAuth(); got == want || want == "" {
+		p.Handler.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="features"`)
+	w.WriteHeader(http.StatusUnauthorized)
 }
 
 // audited looks for a line of the record.

@@ -56,7 +56,7 @@ func rules() map[string]entry {
 		"service":           {inFile, text, composePart},
 		"runServices":       {inFile, list, composePart},
 
-		"features":                    {inFile, object, featureList},
+		"features": {inFile, object, featureList},
 		"overrideFeatureInstallOrder": {inFile, list,
 			always(Honoured, "among the features that wait for nothing, these first")},
 

@@ -40,11 +40,13 @@ type Plan struct {
 // VolumesDir is the folder of the private home in which a project's volumes are kept.
 const VolumesDir = ".local/share/cloister-volumes"
 
-// Script is the command line that runs the plan and then becomes argv.
+// Script is the command line that runs the plan and then becomes argv. For a plan of nothing
+// it is argv, and the image needs no shell.
 func Script(p Plan, argv []string) []string {
 	var b strings.Builder
 	b.WriteString("failed() { printf 'cloister: %s of the devcontainer failed" +
 		" with exit status %s\\n' \"$1\" \"$2\" >&2\nexit " + fmt.Sprint(Failed) + "; }\n")
+	head := b.Len()
 	if len(p.Volumes) > 0 {
 		b.WriteString("mkdir -p")
 		for _, v := range p.Volumes {
@@ -63,6 +65,9 @@ func Script(p Plan, argv []string) []string {
 			"mkdir -p \"$HOME\"/.cache/cloister-devcontainer && : >" + mark + "\nfi\n")
 	}
 	b.WriteString(p.commands("postStartCommand", "postAttachCommand"))
+	if b.Len() == head {
+		return argv
+	}
 	b.WriteString("exec \"$@\"\n")
 	return append([]string{"/bin/sh", "-c", b.String(), "devcontainer"}, argv...)
 }

@@ -1,7 +1,9 @@
 // Package pull gets features of devcontainers from their registries, from inside a cloister.
 //
 // The promise: what a registry answers is read in here, where nothing of the person's is,
-// and by the network that the guardian gives. No credential is sent, since there is none.
+// and by the network that the guardian gives. Where the person bound a secret to the
+// registry, its placeholder is sent as a password, which the guardian makes the secret of:
+// no credential comes in here. Files and helpers of a container engine are not looked at.
 // What comes out is bytes; whoever gets them holds them against their digests again.
 //
 // Most readers want [Main], which runs inside, and [Answer], which comes back.
@@ -48,7 +50,7 @@ func Main(ctx context.Context, args []string, out io.Writer) int {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var a Answer
-	p, err := Fetch(ctx, args[0])
+	p, err := Fetch(ctx, args[0], netrc)
 	if err != nil {
 		a.Error = err.Error()
 	} else {
@@ -60,14 +62,14 @@ func Main(ctx context.Context, args []string, out io.Writer) int {
 	return 0
 }
 
-// Fetch gets one feature.
-func Fetch(ctx context.Context, feature string) (features.Packed, error) {
+// Fetch gets one feature, with the logins of a file.
+func Fetch(ctx context.Context, feature, netrc string) (features.Packed, error) {
 	var p features.Packed
 	ref, err := name.ParseReference(feature)
 	if err != nil {
 		return p, err
 	}
-	puller, err := remote.NewPuller(remote.WithContext(ctx))
+	puller, err := remote.NewPuller(remote.WithContext(ctx), remote.WithAuthFromKeychain(logins(netrc)))
 	if err != nil {
 		return p, err
 	}
@@ -113,7 +115,8 @@ func explain(err error) error {
 	case http.StatusNotFound:
 		return errors.New("the registry has no such feature")
 	case http.StatusUnauthorized:
-		return errors.New("the registry has no such feature, or shows it to others only")
+		return errors.New("the registry has no such feature, or shows it to others only; a secret that is bound to it in " +
+			"config.yaml is sent")
 	}
 	// The guardian's own answer is the end of the library's text.
 	text := err.Error()

@@ -6,7 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"cloister/devcontainer/featurestest"
@@ -96,5 +100,65 @@ func TestPull(t *testing.T) {
 	}
 	if status := pull.Main(t.Context(), nil, &bytes.Buffer{}); status != 2 {
 		t.Errorf("without a name: status %d", status)
+	}
+}
+
+// TestLogins: a registry that wants to know who asks gets the login of its own host, by
+// itself and by a token, and no other's.
+func TestLogins(t *testing.T) {
+	kept := registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))
+	var open atomic.Bool
+	var sent sync.Map
+	var byToken atomic.Bool
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, password, _ := r.BasicAuth()
+		sent.Store(password, true)
+		switch {
+		case open.Load(), r.Header.Get("Authorization") == "Bearer of-the-token-server", !byToken.Load() && password == "placeholder":
+			kept.ServeHTTP(w, r)
+		case r.URL.Path == "/token" && password == "placeholder":
+			_, _ = w.Write([]byte(`{"token":"of-the-token-server"}`))
+		default:
+			way := `Basic realm="x"`
+			if byToken.Load() {
+				way = `Bearer realm="http://` + r.Host + `/token",service="x"`
+			}
+			w.Header().Set("WWW-Authenticate", way)
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	server.Start()
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	packed, err := featurestest.Pack(map[string]string{"install.sh": "true", "devcontainer-feature.json": `{"id":"tool"}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open.Store(true)
+	if _, err := featurestest.Push(t.Context(), server, "team/tool:1", packed); err != nil {
+		t.Fatal(err)
+	}
+	open.Store(false)
+	file := filepath.Join(t.TempDir(), "netrc")
+	write := func(host string) {
+		text := "machine other.example\n\tlogin x\n\tpassword of-another\nmachine " + host + "\n\tlogin x\n\tpassword placeholder\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, token := range []bool{false, true} {
+		byToken.Store(token)
+		write("elsewhere.example")
+		if _, err := pull.Fetch(t.Context(), host+"/team/tool:1", file); err == nil {
+			t.Error("fetched without a login of its own")
+		}
+		write(host)
+		if _, err := pull.Fetch(t.Context(), host+"/team/tool:1", file); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, other := sent.Load("of-another"); other {
+		t.Error("the registry got the login of another host")
 	}
 }

@@ -140,17 +140,10 @@ func sc02c() escape.Case {
 			agreed, agreedOther := r.cloister("devcontainer", "trust", "-C", r.project), r.cloister("devcontainer", "trust", "-C", other)
 			out := []escape.Finding{found("each demand is named by its line", agreed.Status == 0 && agreedOther.Status == 0 && len(unnamed(agreed.Stdout)) == 0,
 				"not named: %q in %s%s", unnamed(agreed.Stdout), agreed.Stdout, agreed.Stderr)}
-			why := ""
-			switch {
-			case r.w.Kind.Isolation == "gvisor":
-				why = "services beside the agent"
-			case r.w.Kind.Images == "":
-				why = "cloister-base"
-			}
-			if why != "" {
+			if r.w.Kind.Isolation == "gvisor" || r.w.Kind.Images == "" {
 				res := r.cloister("run", "-C", r.project, "--devcontainer", "--", "touch", "sc02c-ran")
 				return append(out, found("without a way between cloisters, or the image, none starts", res.Status == 125 && !r.has("sc02c-ran") && asked.Load() == 0 &&
-					strings.Contains(res.Stderr, why), "%d %s", res.Status, res.Stderr))
+					(strings.Contains(res.Stderr, "services beside the agent") || strings.Contains(res.Stderr, "cloister-base")), "%d %s", res.Status, res.Stderr))
 			}
 			return append(out, r.services(other, &asked)...)
 		}),
@@ -191,18 +184,18 @@ func (r *ruled) services(other string, asked *atomic.Int64) []escape.Finding {
 	held := r.w.Until(patient, func() bool { text, _ := os.ReadFile(ready); return len(text) > 0 })
 	word, _ := os.ReadFile(ready)
 	asks := `mkdir -p ~; : >~/of-the-agent; python3 -c 'import socket; print(socket.create_connection(("friend", 7000), 20).recv(9).decode())'`
+	named := r.cloister("run", "-C", r.project, "--devcontainer", "--allow", "friend:7000", "--", "touch", "sc02c-named")
 	first := r.cloister("run", "-C", r.project, "--devcontainer", "--", "sh", "-c", asks)
 	second := r.cloister("run", "-C", r.project, "--devcontainer", "--", "true")
-	logs, _ := filepath.Glob(filepath.Join(r.base, "state", "cloister", "logs", "*-evil-*.log"))
-	text := ""
-	for _, name := range logs {
-		one, _ := os.ReadFile(name)
-		text += string(one)
+	said := func(service string) (text string) {
+		logs, _ := filepath.Glob(filepath.Join(r.base, "state", "cloister", "logs", "*-"+service+"-*.log"))
+		for _, name := range logs {
+			one, _ := os.ReadFile(name)
+			text += string(one)
+		}
+		return text
 	}
-	var spied []byte
-	if logs, _ := filepath.Glob(filepath.Join(r.base, "state", "cloister", "logs", "*-spy-*.log")); len(logs) == 1 {
-		spied, _ = os.ReadFile(logs[0])
-	}
+	text, spied := said("evil"), said("spy")
 	line := func(name string) string {
 		for l := range strings.Lines(text) {
 			if rest, ok := strings.CutPrefix(l, name+" "); ok {
@@ -213,6 +206,8 @@ func (r *ruled) services(other string, asked *atomic.Int64) []escape.Finding {
 	}
 	return []escape.Finding{
 		found("both start", first.Status == 0 && second.Status == 0, "%d %s%s, %d %s", first.Status, first.Stdout, first.Stderr, second.Status, second.Stderr),
+		found("no service takes the name of a host that policy has", named.Status == 125 && !r.has("sc02c-named") && strings.Contains(named.Stderr, "is called friend inside"),
+			"%d %s", named.Status, named.Stderr),
 		found("it has no capability, no new privileges, a filter", strings.Contains(line("caps"), "CapEff:\\t0000000000000000") &&
 			strings.Contains(line("caps"), "NoNewPrivs:\\t1") && strings.Contains(line("caps"), "Seccomp:\\t2"), "%s", text),
 		found("it sees nothing of the host, of the project and of the agent's home", line("host") == "" && line("project") == "" && line("home") == "", "%s", text),
@@ -221,8 +216,8 @@ func (r *ruled) services(other string, asked *atomic.Int64) []escape.Finding {
 		found("it reaches no server of this machine", asked.Load() == 0, "asked %d times: %s", asked.Load(), text),
 		found("it reaches no other project's service", line("near") == "[]" && !strings.Contains(line("named"), "other"), "%s", text),
 		found("it has no other project's volume", !strings.Contains(text, "poisoned") && !exists(filepath.Join(r.base, "sc02c")), "%s", text),
-		found("it opens nothing of its cloister's first process, while others start beside it", !strings.Contains(string(spied), "opened"), "%.500s", spied),
-		found("control: it looked, at its own", strings.HasPrefix(string(spied), "own "), "%.500s", spied),
+		found("it opens nothing of its cloister's first process, while others start beside it", !strings.Contains(spied, "opened"), "%.500s", spied),
+		found("control: it looked, at its own", strings.HasPrefix(spied, "own "), "%.500s", spied),
 		found("control: its own volume is kept", line("marks") == "2", "%s", text),
 		found("control: it reaches the service beside it, and so does the agent", line("friend") == "friend" && strings.Contains(first.Stdout, "friend"), "%s%s", text, first.Stdout),
 		found("control: the other project's service is there, for its own agent", held && strings.TrimSpace(string(word)) == "other", "%q", word),

@@ -19,7 +19,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -46,12 +45,12 @@ const maxConfig = 8 << 20
 
 // open finds the image of a source. tmp is a folder for what has to be taken
 // apart first.
-func (s *source) open(ctx context.Context, host resolve.Now, tmp string, say func(string)) (*fetched, error) {
+func (s *source) open(ctx context.Context, host resolve.Now, as logins, tmp string, say func(string)) (*fetched, error) {
 	p := &fetched{src: s}
 	var err error
 	if s.kind == registry {
 		say("pulling " + s.text)
-		p.img, err = remote.Image(s.ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		p.img, err = remote.Image(s.ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(as),
 			remote.WithPlatform(platform()))
 		if err != nil {
 			return nil, s.explain(err)
@@ -90,7 +89,7 @@ func (s *source) explain(err error) error {
 		return fmt.Errorf("%s has no such image", s.ref.Context().RegistryStr())
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return &hinted{fmt.Errorf("%s has no such image, or shows it to others only", s.ref.Context().RegistryStr()),
-			"docker login or podman login writes down who you are for a registry"}
+			"docker login writes down who you are for a registry, where it has no credential helper: those are not run"}
 	}
 	return err
 }

@@ -29,8 +29,9 @@ import (
 //	lock            held by who changes the index
 //	tmp-*           one that is being unpacked, or that a crash left
 type Store struct {
-	dir  string
-	host resolve.Now
+	dir    string
+	host   resolve.Now
+	logins logins
 }
 
 // Open gives the store in a folder, which is made when the first image comes.
@@ -45,6 +46,14 @@ func Open(dir string) *Store {
 // no other user, led elsewhere.
 func (s *Store) By(host resolve.Now) *Store {
 	s.host = host
+	return s
+}
+
+// LoggedIn has a store send registries the logins of files in the format of docker's
+// config.json, each to the registry that it is for. The programs that such a file names are
+// not run: they are found by PATH, and would answer for whatever name a repository has here.
+func (s *Store) LoggedIn(files ...string) *Store {
+	s.logins = files
 	return s
 }
 
@@ -296,7 +305,7 @@ func (s *Store) unpackTo(ctx context.Context, tmp string, src *source, say func(
 
 func (s *Store) unpackAs(ctx context.Context, tmp string, src *source, change func(*Image),
 	say func(string)) (Image, error) {
-	p, err := src.open(ctx, s.host, tmp, say)
+	p, err := src.open(ctx, s.host, s.logins, tmp, say)
 	if err != nil {
 		return Image{}, err
 	}

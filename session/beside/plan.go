@@ -57,6 +57,8 @@ type Options struct {
 	Copy    func(rel string, w *tar.Writer) error
 	// Reserved says why a variable is not a service's to set; empty where it is.
 	Reserved func(name string) string
+	// Named says who has a host of a name, by which no service is called then ([Named]).
+	Named func(name string) string
 	// Say tells the person something.
 	Say func(text string)
 }
@@ -108,6 +110,9 @@ func New(o Options) (*Plan, error) {
 			m.session = sessionName(o.Name, fmt.Sprintf("%d-%s", m.number, s.Name), id)
 		}
 		p.list, p.members = append(p.list, m), append(p.members, m)
+	}
+	if err := p.untaken(); err != nil {
+		return nil, err
 	}
 	for _, m := range p.members {
 		if err := p.connect(m); err != nil {

@@ -107,7 +107,7 @@ func (d *Door) find(id string) (*serve.Sandbox, error) {
 func (d *Door) serveSandbox(w http.ResponseWriter, r *http.Request, id string, port int) {
 	s, err := d.find(id)
 	if err != nil {
-		gone(w, id)
+		gone(w, id, "")
 		return
 	}
 	release, err := d.rates.enter(s.Tenant(), d.limits(s.Tenant()))
@@ -125,8 +125,8 @@ func (d *Door) serveSandbox(w http.ResponseWriter, r *http.Request, id string, p
 	}
 	// Every client that knows the ID may learn whether it runs, as with E2B: it has 95
 	// random bits.
-	if s.Record().State != serve.Running {
-		gone(w, id)
+	if state := s.Record().State; state != serve.Running {
+		gone(w, id, state)
 		return
 	}
 	if r.URL.Path == "/health" {
@@ -160,9 +160,13 @@ func (d *Door) limits(tenant string) tenants.Limits {
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // gone is what the SDKs take for a sandbox that does not run.
-func gone(w http.ResponseWriter, id string) {
+func gone(w http.ResponseWriter, id string, state serve.State) {
+	how := "was not found"
+	if state == serve.Paused {
+		how = "is not running"
+	}
 	reply(w, http.StatusBadGateway, map[string]any{
-		"sandboxId": clip(id), "message": "The sandbox is not running", "code": http.StatusBadGateway,
+		"sandboxId": clip(id), "message": "The sandbox " + how, "code": http.StatusBadGateway,
 	})
 }
 

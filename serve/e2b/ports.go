@@ -36,8 +36,8 @@ func (d *Door) proxy(w http.ResponseWriter, r *http.Request, s *serve.Sandbox, p
 			d.Log.Error("resume a sandbox for a request", "sandbox", rec.ID, "error", err)
 		}
 	}
-	if s.Record().State != serve.Running {
-		gone(w, rec.ID)
+	if state := s.Record().State; state != serve.Running {
+		gone(w, rec.ID, state)
 		return
 	}
 	transport := &http.Transport{

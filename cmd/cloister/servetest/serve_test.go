@@ -45,7 +45,7 @@ func TestServe(t *testing.T) {
 	if a := s.api("acme", "DELETE", "/sandboxes/"+b.id, ""); a.status != 204 {
 		t.Errorf("kill: %d %s", a.status, a.body)
 	}
-	if a := b.unary("filesystem.Filesystem/Stat", `{"path":"/"}`); a.status != 502 {
+	if a := b.unary("filesystem.Filesystem/Stat", `{"path":"/"}`); a.status != 502 || !strings.Contains(a.body, "The sandbox was not found") {
 		t.Errorf("afterwards: %d %s", a.status, a.body)
 	}
 	left, err := filepath.Glob(filepath.Join(s.dir, "d/cloister/serve/t/acme/*/*"))
@@ -73,7 +73,7 @@ func TestPause(t *testing.T) {
 		if a := s.api("acme", "POST", "/sandboxes/"+b.id+"/pause", ""); a.status != 409 {
 			t.Errorf("pause twice: %d %s", a.status, a.body)
 		}
-		if a := b.read("file"); a.status != 502 {
+		if a := b.read("file"); a.status != 502 || !strings.Contains(a.body, "The sandbox is not running") {
 			t.Errorf("read while it is paused: %d %s", a.status, a.body)
 		}
 		if a := s.api("acme", "POST", "/v2/sandboxes/"+b.id+"/connect", `{"timeout":120}`); a.status != 201 {

@@ -310,16 +310,26 @@ func (r *run) carryOut() error {
 		}
 		return err
 	}
-	return r.finish()
+	err := r.finish()
+	if err == nil || r.has(doneFile) {
+		return err
+	}
+	// The journal alone has what was there before: it is not given up with the change made.
+	if back := r.takeBack(len(r.Steps)); back != nil {
+		return errors.Join(err, &halfBack{back})
+	}
+	return err
 }
 
 // takeBack takes the steps before the n-th back. It is noted first, so that a crash in
-// the midst of it is not followed by an attempt to go forward again.
+// the midst of it is not followed by an attempt to go forward again. On a full disk it is
+// done without the note: to go forward would come to one version as well.
 func (r *run) takeBack(n int) error {
-	if err := write(filepath.Join(r.dir, backFile), n); err != nil {
-		return err
+	note := write(filepath.Join(r.dir, backFile), n)
+	if err := errors.Join(r.rollBack(n), r.unstage()); err != nil {
+		return errors.Join(note, err)
 	}
-	return errors.Join(r.rollBack(n), r.unstage())
+	return nil
 }
 
 func (r *run) finish() error {

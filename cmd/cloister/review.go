@@ -39,6 +39,13 @@ is the project that you are in.
 A folder stands for what waits below it, and . for all. On a terminal, and without
 one of these, each is asked about.`,
 		Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			names, how := a.completeProjects(cmd, args, word)
+			if len(args) == 0 {
+				names = append(names, a.sessionNames(cmd.Context(), true)...)
+			}
+			return names, how // and paths, which stand after --keep and its like
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.review(cmd.Context(), f, args) },
 	}
 	c.Flags().BoolVar(&f.keep, "keep", false, "keep these")

@@ -380,6 +380,7 @@ func (v *View) live(home string, o Options) error {
 	if err := tree.Project(o.Hide, o.Protect, o.Outer); err != nil {
 		return err
 	}
+	v.unseen(o.KeepOut)
 	if err := tree.Top(); err != nil {
 		return err
 	}
@@ -395,6 +396,16 @@ func (v *View) live(home string, o Options) error {
 		return err
 	}
 	return tree.Twins()
+}
+
+// unseen takes away what is protected in Cloister's own folders: they are covered whole, and inside nothing of what
+// they hold could be found to be protected.
+func (v *View) unseen(keepOut []string) {
+	v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool {
+		return slices.ContainsFunc(keepOut, func(k string) bool {
+			return k != "" && realpath.Inside(string(p.Target), k) && !(p.Empty && string(p.Target) == k)
+		})
+	})
 }
 
 // overlay shows what the host has hidden or a person protects as live does.

@@ -29,6 +29,7 @@ import (
 	"cloister/api"
 	"cloister/internal/durable"
 	"cloister/internal/exactjson"
+	"cloister/internal/ownfile"
 )
 
 const (
@@ -147,7 +148,7 @@ func OpenRegistry(path string, o Options) (r *Registry, note string, err error) 
 }
 
 func (r *Registry) load() (note string, err error) {
-	f, err := os.Open(r.path)
+	f, err := ownfile.Open(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -222,7 +223,7 @@ func (r *Registry) loadLive() error {
 }
 
 func readLive(path string) (api.SessionInfo, error) {
-	text, err := os.ReadFile(path)
+	text, err := ownfile.Read(path, maxState)
 	if err != nil {
 		return api.SessionInfo{}, err
 	}

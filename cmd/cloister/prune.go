@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/internal/ownfile"
 	"cloister/internal/xdg"
 	"cloister/session/beside"
 	"cloister/state/store"
@@ -162,6 +163,9 @@ func layerRubbish(d xdg.Dirs) ([]rubbish, error) {
 // oldLogs are those of cloisters that ended long ago.
 func oldLogs(d xdg.Dirs, live []api.SessionInfo, now time.Time) []rubbish {
 	var out []rubbish
+	if ownfile.Folder(filepath.Join(d.State, "logs")) != nil {
+		return nil // none, or a link to the logs of others
+	}
 	found, _ := filepath.Glob(filepath.Join(d.State, "logs", "*.log")) // the pattern is sound
 	for _, name := range found {
 		session := strings.TrimSuffix(filepath.Base(name), ".log")

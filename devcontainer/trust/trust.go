@@ -21,7 +21,11 @@ import (
 	"time"
 
 	"cloister/internal/durable"
+	"cloister/internal/ownfile"
 )
+
+// most bounds an agreement: it has what was agreed to, whole.
+const most = 64 << 20
 
 // Store is a folder of agreements, a file for each devcontainer.
 type Store struct{ dir string }
@@ -53,7 +57,7 @@ func (s Store) name(project, file string) string {
 func (s Store) Get(project, file string) (Agreement, error) {
 	var a Agreement
 	name := s.name(project, file)
-	text, err := os.ReadFile(name)
+	text, err := ownfile.Read(name, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, nil
 	}
@@ -122,7 +126,7 @@ func (s Store) each(do func(name string, a Agreement) error) error {
 	}
 	var errs []error
 	for _, name := range names {
-		text, err := os.ReadFile(name)
+		text, err := ownfile.Read(name, most)
 		var a Agreement
 		if err == nil && json.Unmarshal(text, &a) == nil {
 			errs = append(errs, do(name, a))

@@ -383,6 +383,17 @@ func TestRemove(t *testing.T) {
 		t.Errorf("removed while it was used: %v", err)
 	}
 	hold.Close()
+	// A root that is a link, as a backup may bring one, would be the host's own files.
+	aside := s.Root(i) + ".aside"
+	if err := errors.Join(os.Rename(s.Root(i), aside), os.Symlink(aside, s.Root(i))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Hold(i); err == nil {
+		t.Error("a link is held as an image")
+	}
+	if err := errors.Join(os.Remove(s.Root(i)), os.Rename(aside, s.Root(i))); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Remove(t.Context(), i.ID); err != nil {
 		t.Error(err)
 	}

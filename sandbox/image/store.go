@@ -19,6 +19,7 @@ import (
 	"cloister/host/resolve"
 	"cloister/host/taint"
 	"cloister/internal/durable"
+	"cloister/internal/ownfile"
 )
 
 // Store is a folder of unpacked images:
@@ -438,14 +439,22 @@ func (s *Store) Hold(i Image) (*os.File, error) {
 	if err == nil {
 		if err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
 			f.Close()
-		} else if _, err = os.Stat(s.Root(i)); err != nil {
-			f.Close() // removed between the look and the hold
+		} else if err = isFolder(s.Root(i)); err != nil {
+			f.Close() // removed between the look and the hold, or a link to the host
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("use image %s: %w", i.Short(), err)
 	}
 	return f, nil
+}
+
+func isFolder(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && !info.IsDir() {
+		err = &ownfile.Strange{Path: path, Why: "it is no folder"}
+	}
+	return err
 }
 
 // lock makes the store and locks its index, waiting for who changes it.

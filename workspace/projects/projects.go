@@ -27,6 +27,7 @@ import (
 
 	"cloister/internal/durable"
 	"cloister/internal/exactjson"
+	"cloister/internal/ownfile"
 	"cloister/internal/xdg"
 )
 
@@ -83,10 +84,13 @@ func ReadAll(d xdg.Dirs, bad func(name string, err error)) ([]Known, error) {
 	return out, nil
 }
 
+// maxKnown bounds a remembered file: it has a proposal, whole.
+const maxKnown = 64 << 20
+
 // read reads one of the remembered files.
 func read(name string) (Known, error) {
 	var k Known
-	text, err := os.ReadFile(name)
+	text, err := ownfile.Read(name, maxKnown)
 	if err != nil {
 		return k, fmt.Errorf("read project: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/durable"
+	"cloister/internal/ownfile"
 )
 
 // parent opens the folder of a path, and no link on the way is followed.
@@ -112,8 +113,8 @@ func sum(text []byte) string {
 }
 
 func (s Store) blob(digest string) string {
-	if len(digest) < 2 {
-		return filepath.Join(s.Dir, "copies", "none")
+	if _, err := hex.DecodeString(digest); err != nil || len(digest) != 2*sha256.Size {
+		return filepath.Join(s.Dir, "copies", "none") // it is no name of a copy
 	}
 	return filepath.Join(s.Dir, "copies", digest)
 }
@@ -181,7 +182,7 @@ func (s Store) restore(root, path string, is Thing, before *Thing) error {
 		}
 		return err
 	}
-	text, err := os.ReadFile(s.blob(before.Digest))
+	text, err := ownfile.Read(s.blob(before.Digest), maxCopied)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 
 	"cloister/internal/durable"
 	"cloister/internal/exactjson"
+	"cloister/internal/ownfile"
 )
 
 // A State is how far a change is.
@@ -116,9 +117,15 @@ func (s Store) file(root string) string {
 // Load is what is kept of a project; an empty one where nothing is.
 func (s Store) Load(root string) (*Project, error) { return read(s.file(root), root) }
 
+// Bounds of what is kept: of one project, and of a copy.
+const (
+	maxKept   = 256 << 20
+	maxCopied = 2 << 20
+)
+
 func read(file, root string) (*Project, error) {
 	p := &Project{Root: root, Main: root}
-	text, err := os.ReadFile(file)
+	text, err := ownfile.Read(file, maxKept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
 	}
@@ -376,7 +383,7 @@ func (s Store) Texts(root string, e Entry) (before, after []byte, note string) {
 	case e.Before == nil:
 		note = "what it held when the session began is not known"
 	case e.Before.Kind == File || e.Before.Kind == Link:
-		text, err := os.ReadFile(s.blob(e.Before.Digest))
+		text, err := ownfile.Read(s.blob(e.Before.Digest), maxCopied)
 		if err != nil {
 			note = "the copy of what it held cannot be read"
 		}

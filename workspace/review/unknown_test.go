@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,29 @@ func TestRevertDoesNotGuess(t *testing.T) {
 	for path, want := range map[string]string{"sub/.envrc": filepath.Join(root, "sub/.envrc"), whole: whole} {
 		if got := (review.Entry{Path: path}).Full(root); got != want {
 			t.Errorf("%s is shown as %s, want %s", path, got, want)
+		}
+	}
+}
+
+// What a list that a backup brought back names as a copy is read from the copies alone.
+func TestCopyThatIsNone(t *testing.T) {
+	root, store := t.TempDir(), review.Store{Dir: t.TempDir()}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := errors.Join(os.WriteFile(secret, []byte("key"), 0o600), os.MkdirAll(filepath.Join(store.Dir, "copies"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := filepath.Rel(filepath.Join(store.Dir, "copies"), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := strings.Repeat("ab", 32)
+	if err := os.Symlink(secret, filepath.Join(store.Dir, "copies", link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, digest := range []string{name, link, ""} {
+		before, _, _ := store.Texts(root, review.Entry{Path: "f", Before: &review.Thing{Kind: review.File, Digest: digest}})
+		if len(before) > 0 {
+			t.Errorf("the copy %q is %q", digest, before)
 		}
 	}
 }

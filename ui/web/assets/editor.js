@@ -1,17 +1,40 @@
-// A text editor for YAML and Cedar: line numbers, marks of problems, completion.
-// It is a textarea, so that keyboard, screen reader and undo are the browser's.
+// A text editor for YAML and Cedar: line numbers, marks of problems, completion, colours.
+// It is a textarea, so that keyboard, screen reader and undo are the browser's. What is
+// seen of its text is drawn below it, in colours; a very long one is its own.
 import { h } from './dom.js';
+import { colours } from './colours.js';
 import { t } from './words.js';
 
-const lineHeight = 20, pad = 6;
+const lineHeight = 20, pad = 6, mostColoured = 5000;
 
 // editor makes one; complete(text, at) gives {from, list} of what could stand there.
 export const editor = ({ name, oninput, onsave, complete }) => {
   const gutter = h('div.gutter', { 'aria-hidden': 'true' });
   const choices = h('ul.choices', { role: 'listbox', id: 'choices', 'aria-label': name, hidden: true });
   const area = h('textarea', { 'aria-label': name, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off', wrap: 'off', role: 'combobox', 'aria-autocomplete': 'list', 'aria-controls': 'choices', 'aria-expanded': 'false' });
-  const el = h('div.editor', gutter, area, choices);
-  let bad = new Set(), lines = 0, offer = null, at = 0;
+  const drawn = h('div'), below = h('pre.colours', { 'aria-hidden': 'true' }, drawn);
+  const el = h('div.editor', gutter, below, area, choices);
+  let bad = new Set(), lines = 0, offer = null, at = 0, kind = 'yaml', known = [];
+
+  // A line that is as it was, after one that ends as it did, stays the same element.
+  const paint = () => {
+    const text = area.value.split('\n');
+    el.classList.toggle('uncoloured', text.length > mostColoured);
+    if (text.length > mostColoured) { known = []; drawn.replaceChildren(); return; }
+    let deep = -1;
+    const now = text.map((line, i) => {
+      const was = known[i];
+      if (was && was.line === line && was.from === deep && was.kind === kind) { deep = was.deep; return was; }
+      const c = colours(kind, line, deep);
+      const next = { line, from: deep, kind, deep: c.deep, el: h('div', c.parts.map(([k, piece]) => k ? h(`span.${k}`, piece) : piece)) };
+      if (was) was.el.replaceWith(next.el); else drawn.append(next.el);
+      deep = c.deep;
+      return next;
+    });
+    known.slice(now.length).forEach((was) => was.el.remove());
+    known = now;
+  };
+  const scrolled = () => { gutter.scrollTop = area.scrollTop; drawn.style.transform = `translate(${-area.scrollLeft}px, ${-area.scrollTop}px)`; };
 
   const number = () => {
     const n = area.value.split('\n').length;
@@ -20,7 +43,8 @@ export const editor = ({ name, oninput, onsave, complete }) => {
       gutter.replaceChildren(...Array.from({ length: n }, (_, i) => h(bad.has(i + 1) ? 'div.bad' : 'div', i + 1)));
       bad.drawn = bad;
     }
-    gutter.scrollTop = area.scrollTop;
+    paint();
+    scrolled();
   };
   const close = () => { offer = null; choices.hidden = true; area.setAttribute('aria-expanded', 'false'); area.removeAttribute('aria-activedescendant'); };
   const draw = () => {
@@ -49,7 +73,7 @@ export const editor = ({ name, oninput, onsave, complete }) => {
     document.execCommand('insertText', false, word);
   };
   area.addEventListener('input', () => { number(); oninput(area.value); if (offer || /[\w."*-]$/.test(area.value.slice(0, area.selectionStart))) open(false); });
-  area.addEventListener('scroll', () => { gutter.scrollTop = area.scrollTop; close(); }, { passive: true });
+  area.addEventListener('scroll', () => { scrolled(); close(); }, { passive: true });
   area.addEventListener('blur', close);
   area.addEventListener('click', close);
   area.addEventListener('keydown', (e) => {
@@ -83,6 +107,7 @@ export const editor = ({ name, oninput, onsave, complete }) => {
   return {
     el, goTo,
     get value() { return area.value; },
+    set kind(k) { kind = k; },
     set value(text) { area.value = text; bad = new Set(); number(); },
     mark: (list) => { bad = new Set(list); number(); },
   };

@@ -139,6 +139,7 @@ export default (root, { words, go }) => {
     fill(say, said = '');
     body.replaceChildren(h('p.soft', h('code', file.path), ` · ${w.keys}`), edit.el, say, h('div.head', h('button', { onclick: check }, w.check),
       h('button', { onclick: () => { edit.value = file.text; check(); } }, w.undo), h('button.main', { onclick: save }, w.save)));
+    edit.kind = name.endsWith('.cedar') ? 'cedar' : 'yaml';
     edit.value = file.text;
     if (line) edit.goTo(line);
     check();

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/durable"
+	"cloister/internal/ownfile"
 	"cloister/workspace/homes"
 )
 
@@ -48,7 +49,7 @@ func Forgotten(data string) ([]Gone, error) {
 	var out []Gone
 	for _, e := range entries {
 		folder := filepath.Join(dir, e.Name())
-		text, err := os.ReadFile(noteOf(folder))
+		text, err := ownfile.Read(noteOf(folder), 8<<10)
 		project := strings.TrimSuffix(string(text), "\n")
 		if err != nil || !filepath.IsAbs(project) {
 			continue // whose they are is not known
@@ -63,7 +64,7 @@ func Forgotten(data string) ([]Gone, error) {
 
 // held reports whether the services of a folder run now.
 func held(folder string) bool {
-	f, err := os.Open(filepath.Join(folder, "lock"))
+	f, err := ownfile.Open(filepath.Join(folder, "lock"))
 	if err != nil {
 		return false
 	}

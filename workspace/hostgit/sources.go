@@ -13,6 +13,7 @@ import (
 
 	"cloister/host/resolve"
 	"cloister/internal/exactjson"
+	"cloister/internal/ownfile"
 	"cloister/workspace/gitdir"
 )
 
@@ -38,7 +39,7 @@ func Sources(ctx context.Context, host *resolve.Resolver, data string, at Folder
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{at.Common, at.Dir}, env...), "\x00")))
 	file := filepath.Join(data, "gitconfig", hex.EncodeToString(sum[:8]))
 	var k kept
-	if text, err := os.ReadFile(file); err == nil && exactjson.Unmarshal(text, &k) == nil && len(k.Seen) > 0 && k.holds() {
+	if text, err := ownfile.Read(file, 4<<20); err == nil && exactjson.Unmarshal(text, &k) == nil && len(k.Seen) > 0 && k.holds() {
 		return k.Configuration
 	}
 	k = kept{Seen: map[string]string{}}
@@ -64,7 +65,7 @@ func Sources(ctx context.Context, host *resolve.Resolver, data string, at Folder
 		k.Seen[f] = signature(f)
 	}
 	if text, err := exactjson.Marshal(k); err == nil && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
-		if os.WriteFile(file+".new", text, 0o600) == nil {
+		if ownfile.Write(file+".new", text) == nil {
 			_ = os.Rename(file+".new", file) // what is not kept is asked for again
 		}
 	}

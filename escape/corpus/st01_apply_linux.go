@@ -17,6 +17,7 @@ mkdir closed; echo in >closed/in; chmod 000 closed
 mkfifo pipe
 mknod null c 0 0 || true
 ln -s /etc/passwd out1; ln -s ../outside/canary out2; ln -s gone/../../outside out3
+ln -s . here; ln -s here/../outside/canary out4
 rm -r swapped; ln -s ../outside swapped
 ln main.go hard
 printf hello >"$(printf 'line\nbreak')"
@@ -46,7 +47,8 @@ func st01() escape.Case {
 			}
 
 			without := r.cloister("apply", "st01")
-			out = append(out, found("without a word nothing is written", without.Status == 1 && entries(r.project) == before, "%d %s", without.Status, entries(r.project)))
+			out = append(out, found("without a word nothing is written", without.Status == 1 && entries(r.project) == before, "%d %s", without.Status, entries(r.project)),
+				found("a link that leads out through another is named", strings.Contains(without.Stdout+without.Stderr, "out4"), "%s%s", without.Stdout, without.Stderr))
 
 			listed := r.cloister("diff", "st01", "--name-only").Stdout
 			out = append(out, found("names stay on their lines", strings.Contains(listed, `"line\nbreak"`) && !strings.Contains(listed, "\x1b") && !strings.Contains(listed, "\nbreak"), "%q", listed))

@@ -110,22 +110,22 @@ func (f *finder) runsBelow(name string) bool {
 	return slices.ContainsFunc(settings, func(s string) bool { return f.runs(name + "/" + s) })
 }
 
-// leadsOut tells a link that leads out of the project, or may.
+// leadsOut reports whether a link leads out of the project, or may: a ".." that comes after
+// a name is of where that name leads, which may be a link too.
 func leadsOut(name, target string) bool {
 	if strings.HasPrefix(target, "/") {
 		return true
 	}
-	depth := strings.Count(name, "/")
+	depth, named := strings.Count(name, "/"), false
 	for part := range strings.SplitSeq(target, "/") {
 		switch part {
 		case "..":
-			depth--
+			if depth--; named || depth < 0 {
+				return true
+			}
 		case ".", "":
 		default:
-			depth++
-		}
-		if depth < 0 {
-			return true
+			named = true
 		}
 	}
 	return false

@@ -40,7 +40,7 @@ func TestFind(t *testing.T) {
 		{"plain", nil, []layers.Change{file("a"), file("d/config"), link("l", "d/config"), gone("b")}, ""},
 		{"by name", nil, []layers.Change{file(".envrc"), file("sub/.envrc"), gone(".npmrc")}, ".envrc sub/.envrc .npmrc"},
 		{"taken away by a rename", nil, []layers.Change{moved}, "notes"},
-		{"links out", nil, []layers.Change{link("a", "/etc"), link("d/b", "../.."), link("d/c", "../d"), link("d/e", "x/../../../y")}, "a d/b d/e"},
+		{"links out", nil, []layers.Change{link("a", "/etc"), link("d/b", "../.."), link("d/c", "../d"), link("d/e", "x/../../../y"), link("f", "here/../y"), link("d/g", "../x/y")}, "a d/b d/e f"},
 		{"a link to a folder of settings", nil, []layers.Change{link(".hg", "evil"), file("evil/hgrc")}, ".hg"},
 		{"a link of the person to a file", []string{".envrc>tools/env", "tools/env"}, []layers.Change{file("tools/env"), file("tools/other")}, "tools/env"},
 		{"a link of the person to nothing yet", []string{".envrc>tools/env"}, []layers.Change{file("tools/env")}, "tools/env"},

@@ -82,11 +82,15 @@ func TestEngineClaudeCode(t *testing.T) {
 }
 
 // shape is which kinds of things the record tells, each once: how often a program
-// asks again is its own affair.
+// asks again is its own affair, and so is whether it leaves a connection half open when it
+// ends, which the gate refuses by itself.
 func (w *world) shape() []string {
 	w.t.Helper()
 	var out []string
 	for _, e := range w.events() {
+		if e.Action == "refuse" {
+			continue
+		}
 		line := fmt.Sprintf("%s %s %s %s %s:%d %s", e.Kind, e.Action, e.Agent, e.Verdict, e.Host, e.Port, strings.ReplaceAll(e.Rule, w.dir, ""))
 		if !slices.Contains(out, line) {
 			out = append(out, line)

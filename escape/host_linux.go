@@ -15,24 +15,22 @@ import (
 )
 
 // Unchanged does something. Its error is also that this host is not as it was
-// before, as far as the calling process sees it: its mounts, network or settings. Mounts
-// below a folder are those of what runs beside it, where one is named.
-func Unchanged(beside string, do func() error) error {
-	before, err := hostState(beside)
+// before, as far as the calling process sees it: its mounts, network or settings.
+func Unchanged(do func() error) error {
+	before, err := hostState()
 	if err != nil {
 		return err
 	}
 	err = do()
-	after, herr := hostState(beside)
+	after, herr := hostState()
 	return errors.Join(err, herr, changes(before, after))
 }
 
 // hostState is what no attempt and no control may change: mounts, addresses,
 // devices, routes, packet rules, kernel settings, names, a fact on each line.
-func hostState(beside string) ([]string, error) {
+func hostState() ([]string, error) {
 	var out []string
-	mounts := func() ([]string, error) { return mountsNow(beside) }
-	for _, part := range []func() ([]string, error){mounts, devicesNow, addressesNow, rulesNow, settingsNow} {
+	for _, part := range []func() ([]string, error){mountsNow, devicesNow, addressesNow, rulesNow, settingsNow} {
 		lines, err := part()
 		if err != nil {
 			return nil, fmt.Errorf("look at the host: %w", err)
@@ -59,13 +57,13 @@ func changes(before, after []string) error {
 	return errors.Join(errs...)
 }
 
-// engine reports what container engines beside this run come and go with.
+// engine tells what container engines beside this run come and go with.
 func engine(name string) bool {
 	return strings.Contains(name, "/docker") || strings.Contains(name, "/containerd") ||
 		strings.HasPrefix(name, "veth") || strings.HasPrefix(name, "docker") || strings.Contains(name, "/engine/") || strings.HasPrefix(name, "br-")
 }
 
-func mountsNow(beside string) ([]string, error) {
+func mountsNow() ([]string, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
@@ -73,8 +71,7 @@ func mountsNow(beside string) ([]string, error) {
 	var out []string
 	for line := range strings.Lines(string(text)) {
 		// From the device's number on: proc_pid_mountinfo(5).
-		f := strings.Fields(line)
-		if len(f) > 5 && !engine(f[4]) && (beside == "" || !strings.HasPrefix(f[4], beside+"/")) {
+		if f := strings.Fields(line); len(f) > 5 && !engine(f[4]) {
 			out = append(out, "mount "+strings.Join(f[2:], " "))
 		}
 	}

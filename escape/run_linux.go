@@ -20,7 +20,6 @@ type Options struct {
 	Kind     Enclosure
 	Self     string // this program
 	Cases    []Case
-	Beside   string // a folder in which something else mounts meanwhile
 	// Ended, where it is set, is called as each cloister and each control ends, with the
 	// cases that shared it and what they came to so far.
 	Ended func(what string, rows []*Row, took time.Duration)
@@ -69,7 +68,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 		return nil, errors.New("no case to try")
 	}
 	var rows []Row
-	err := Unchanged(o.Beside, func() (err error) { rows, err = o.run(ctx); return err })
+	err := Unchanged(func() (err error) { rows, err = o.run(ctx); return err })
 	return rows, err
 }
 

@@ -58,7 +58,6 @@ func parse(words []string) (options, error) {
 	f.StringVar(&o.images, "images", "", "`folder` of images that are unpacked already, an instance's images")
 	f.StringVar(&o.columns, "columns", "", "`file` of what was held in each kind of cloister, to which this is added")
 	f.StringVar(&o.part, "part", "", "only every OFth of these cases from the Nth on, as `N/OF`, so that parts run side by side")
-	f.StringVar(&o.Beside, "beside", "", "a `folder` in which something else mounts meanwhile, an engine for example")
 	f.BoolVar(&o.short, "short", false, "only cases that share one cloister, and those of this kind of cloister alone")
 	f.BoolVar(&o.verbose, "v", false, "print every try")
 	f.Usage = func() {

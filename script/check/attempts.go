@@ -34,7 +34,7 @@ func (r *runner) esc(name string) string { return filepath.Join(r.bin, "esc", na
 // attempts is a check that makes the attempts of the corpus.
 func (r *runner) attempts(name string, user bool, within time.Duration, env []string, flags ...string) {
 	r.check(name, func(out io.Writer) error {
-		words := append([]string{r.esc("cloister-escape"), "-cloister", r.esc("cloister"), "-off", r.esc("off"), "-beside", r.beside()}, flags...)
+		words := append([]string{r.esc("cloister-escape"), "-cloister", r.esc("cloister"), "-off", r.esc("off")}, flags...)
 		rows := &failing{out: out}
 		err := r.run(rows, cmd{words: words, user: user, env: env, within: within})
 		return errors.Join(err, rows.flush())

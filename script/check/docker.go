@@ -15,28 +15,7 @@ import (
 const ownCloister = `^(BK-14|PR-(19|20|25|29)|SE-(01|02|15))$`
 
 // docker proves containers: everything on a Docker of its own, what differs on a Podman.
-func (r *runner) docker() { r.packetsKept(r.engines) }
-
-// walls are escape and docker side by side: both mostly wait.
-func (r *runner) walls() { r.packetsKept(func() { together(r.escape, r.engines) }) }
-
-// packetsKept is a check that the host's network is the same afterwards.
-func (r *runner) packetsKept(do func()) {
-	if !r.root {
-		do()
-		return
-	}
-	before := r.packets()
-	do()
-	r.check("packet rules as before", func(io.Writer) error {
-		if after := r.packets(); after != before {
-			return fmt.Errorf("before:\n%s\nafter:\n%s", before, after)
-		}
-		return nil
-	})
-}
-
-func (r *runner) engines() {
+func (r *runner) docker() {
 	if !r.root {
 		r.say("note  docker: an engine of our own needs root\n")
 		return
@@ -45,6 +24,7 @@ func (r *runner) engines() {
 		!r.product() || !r.machine.ordinary() || !r.corpus() {
 		return
 	}
+	before := r.packets()
 	e := r.engine()
 	if e == nil || !r.baseImage() {
 		return
@@ -75,6 +55,12 @@ func (r *runner) engines() {
 	if p != nil {
 		p.stop()
 	}
+	r.check("packet rules as before", func(io.Writer) error {
+		if after := r.packets(); after != before {
+			return fmt.Errorf("before:\n%s\nafter:\n%s", before, after)
+		}
+		return nil
+	})
 }
 
 func (r *runner) onPodman(e *engine) {
@@ -91,10 +77,7 @@ func (r *runner) onEngine(e *engine, pkg, as, pattern string) {
 	c.env = []string{"CLOISTER_TEST_NEEDS=" + claimed + " docker", "CLOISTER_TEST_ENGINE=" + e.socket(), "CLOISTER_TEST_IMAGES=" + r.images(as)}
 	if c.user {
 		c.dir = r.machine.home()
-	} else {
-		c.env = append(c.env, "TMPDIR="+filepath.Join(r.beside(), "t"))
-	}
-	if !c.user && pkg != "cmd/cloister" {
+	} else if pkg != "cmd/cloister" {
 		c.env = append(c.env, "CLOISTER_TEST_BINARY="+filepath.Join(r.bin, "cloister"))
 	}
 	r.counted(pkg+" on "+e.kind, pkg, r.testProgram(pkg), c, "-test.run="+pattern, parallel, "-test.timeout=20m")

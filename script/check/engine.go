@@ -29,14 +29,11 @@ type engine struct {
 	over   bool
 }
 
-// beside is where engines and their tests mount, which the attempts do not take for theirs.
-func (r *runner) beside() string { return filepath.Join(r.work, "b") }
-
 func (e *engine) socket() string { return filepath.Join(e.dir, "sock") }
 
 // engine starts a Docker daemon that changes no packet rule, for root and the user.
 func (r *runner) engine() *engine {
-	e := &engine{r: r, kind: "docker", dir: filepath.Join(r.beside(), "engine")}
+	e := &engine{r: r, kind: "docker", dir: filepath.Join(r.work, "engine")}
 	e.words = strings.Fields("dockerd --bridge=none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false")
 	e.words = append(e.words, "--data-root", e.dir+"/root", "--exec-root", e.dir+"/exec", "--pidfile", e.dir+"/pid",
 		"-H", "unix://"+e.socket(), "-G", r.machine.name)
@@ -54,7 +51,7 @@ func (r *runner) engine() *engine {
 
 // podman starts Podman's compatible service.
 func (r *runner) podman() *engine {
-	e := &engine{r: r, kind: "podman", dir: filepath.Join(r.beside(), "podman")}
+	e := &engine{r: r, kind: "podman", dir: filepath.Join(r.work, "podman")}
 	e.words = append(e.podman(), "system", "service", "--time", "0", "unix://"+e.socket())
 	groups, locks := podmanGroups(), kinds["locks"]()
 	e.undo = func() {

@@ -93,14 +93,12 @@ func (r *runner) remains() []string {
 	if info, err := os.Lstat("/dev/null"); err != nil || info.Mode()&fs.ModeCharDevice == 0 {
 		out = append(out, "/dev/null is no device any more")
 	}
-	for _, dir := range []string{r.temp(), filepath.Join(r.beside(), "t")} {
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			out = append(out, err.Error())
-		}
-		for _, f := range files {
-			out = append(out, "file in TMPDIR: "+f.Name())
-		}
+	files, err := os.ReadDir(r.temp())
+	if err != nil {
+		out = append(out, err.Error())
+	}
+	for _, f := range files {
+		out = append(out, "file in TMPDIR: "+f.Name())
 	}
 	return out
 }

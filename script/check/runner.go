@@ -62,7 +62,7 @@ func newRunner(ctx context.Context, work string) (*runner, error) {
 	if r.tools == "" {
 		r.tools = filepath.Join(cache, "cloister-tools")
 	}
-	for _, dir := range []string{r.bin, r.temp(), filepath.Join(r.beside(), "t"), filepath.Join(work, "log")} {
+	for _, dir := range []string{r.bin, r.temp(), filepath.Join(work, "log")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}

@@ -36,20 +36,22 @@ func pr22() escape.Case {
 				if !w.ByRoot { // root in a namespace is nobody's root: who starts it is oneself again
 					words, back = []string{"--user", "--map-root-user", "--mount"}, fmt.Sprintf("exec unshare --user --map-user=%d --map-group=%d ", os.Getuid(), os.Getgid())
 				}
+				// It stays full until the person was warned, however busy the machine is.
 				res, err := w.Exec("unshare", append(words, "sh", "-c",
-					"mount -t tmpfs -o size=24m,nr_inodes=2000,mode=1777 none "+small+" && cd "+small+" && mkdir -m 777 "+name+" && cd "+name+" && "+back+w.Cloister+" run -- sh -c '"+script+"'")...)
+					"mount -t tmpfs -o size=24m,nr_inodes=2000,mode=1777 none "+small+" && cd "+small+" && mkdir -m 777 "+name+" && cd "+name+" && { ("+back+w.Cloister+" run -- sh -c '"+script+"') >../../out22 2>../../err22 & } && "+
+						"while kill -0 $! && ! { grep -q full ../../out22 && grep -q 'nearly full' ../../err22; }; do sleep 0.1; done; kill $!; wait $!; cat ../../out22; cat ../../err22 >&2")...)
 				if err != nil {
 					res.Stderr += err.Error()
 				}
 				return res
 			}
-			defer clean(small)
+			defer clean(small, w.Base+"/out22", w.Base+"/err22")
 			if res := outcome(w, nil, "true"); res.Status != 0 {
 				return append(out, found("the guardian runs", false, "%s", res.Stderr))
 			}
 			for name, script := range map[string]string{
-				"bytes": "cat /dev/zero >fill; echo full $?; sleep 8",
-				"files": "i=0; while true; do true >f$i || break; i=$((i+1)); done 2>/dev/null; echo full $i; sleep 8",
+				"bytes": "cat /dev/zero >fill; echo full $?; sleep 60",
+				"files": "i=0; while true; do true >f$i || break; i=$((i+1)); done 2>/dev/null; echo full $i; sleep 60",
 			} {
 				res := fill(name, script)
 				out = append(out,

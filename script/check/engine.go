@@ -113,7 +113,11 @@ func (e *engine) start() *engine {
 			return err
 		}
 		defer log.Close()
-		e.daemon = e.r.program(context.WithoutCancel(e.r.ctx), cmd{words: e.words, env: []string{"TMPDIR=/tmp"}})
+		temp := "/tmp"
+		if e.kind == "podman" {
+			temp = e.dir // it leaves each archive that it was given to load
+		}
+		e.daemon = e.r.program(context.WithoutCancel(e.r.ctx), cmd{words: e.words, env: []string{"TMPDIR=" + temp}})
 		e.daemon.Stdout, e.daemon.Stderr = log, log
 		if err := start(e.daemon); err != nil {
 			return err

@@ -2,6 +2,7 @@ package gated
 
 import (
 	"errors"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,6 +36,20 @@ func beneath(top int, rel string, flags uint64) (int, error) {
 		Flags:   flags | unix.O_CLOEXEC | unix.O_NOFOLLOW,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS,
 	})
+}
+
+// list opens a folder below another, with the names in it.
+func list(top int, rel string) (*os.File, []string, error) {
+	fd, err := beneath(top, rel, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := os.NewFile(uintptr(fd), rel)
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, names, nil
 }
 
 // absent reports whether an error says that no such path is there.

@@ -2,7 +2,6 @@ package gated
 
 import (
 	"errors"
-	"os"
 	"path"
 	"strconv"
 
@@ -113,16 +112,12 @@ func (w *Writer) show(rel string, host entry) (entry, error) {
 
 // hide removes a folder of the view, but for what the payload changed in it.
 func (w *Writer) hide(parent int, name, rel string) error {
-	fd, err := beneath(parent, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	f, names, err := list(parent, name)
 	if err != nil {
 		return err
 	}
-	f := os.NewFile(uintptr(fd), rel)
 	defer func() { _ = f.Close() }()
-	names, err := f.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
+	fd := int(f.Fd())
 	for _, n := range names {
 		sub := path.Join(rel, n)
 		e, err := entryAt(fd, n)

@@ -303,45 +303,50 @@ func (w *Writer) take(parent int, name string, old entry) error {
 // removeFolder removes what both sides had of a folder of the project, and the folder where
 // nothing is left in it.
 func (w *Writer) removeFolder(parent int, name, rel string) error {
-	fd, err := beneath(parent, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	f, names, err := list(parent, name)
 	if err != nil {
 		return err
 	}
-	f := os.NewFile(uintptr(fd), rel)
 	defer func() { _ = f.Close() }()
-	names, err := f.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
+	fd := int(f.Fd())
 	for _, n := range names {
 		sub := path.Join(rel, n)
-		e, err := entryAt(fd, n)
+		gone, err := w.remove(fd, n, sub)
 		if err != nil {
 			return err
 		}
-		k, have := w.known[sub]
-		switch {
-		case !w.Ungated && held(sub, e) != "":
-			w.tell(sub, runs)
-			continue
-		case e.kind == dir:
-			err = w.removeFolder(fd, n, sub)
-		case !w.expected(e, k, have):
-			w.tell(sub, both)
-			continue
-		default:
-			err = w.take(fd, n, e)
+		if gone {
+			delete(w.known, sub)
 		}
-		if err != nil {
-			return err
-		}
-		delete(w.known, sub)
 	}
 	err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
 	if errors.Is(err, unix.ENOTEMPTY) {
 		return nil
 	}
 	return err
+}
+
+// remove removes a name of the project, unless it waits for a review or is not what both sides
+// had. It reports whether it did.
+func (w *Writer) remove(parent int, name, rel string) (bool, error) {
+	e, err := entryAt(parent, name)
+	if err != nil {
+		return false, err
+	}
+	k, have := w.known[rel]
+	switch {
+	case !w.Ungated && held(rel, e) != "":
+		w.tell(rel, runs)
+		return false, nil
+	case e.kind == dir:
+		err = w.removeFolder(parent, name, rel)
+	case !w.expected(e, k, have):
+		w.tell(rel, both)
+		return false, nil
+	default:
+		err = w.take(parent, name, e)
+	}
+	return err == nil, err
 }
 
 // folder makes a folder of the project, or gives it the payload's mode. One that the payload
@@ -383,37 +388,18 @@ func (w *Writer) hidden(parent int, name, rel string) error {
 	if n, err := unix.Fgetxattr(up, "user.overlay.opaque", value[:]); err != nil || n != 1 || value[0] != 'y' {
 		return nil // it has no such mark
 	}
-	fd, err := beneath(parent, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	f, names, err := list(parent, name)
 	if err != nil {
 		return err
 	}
-	f := os.NewFile(uintptr(fd), rel)
 	defer func() { _ = f.Close() }()
-	names, err := f.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
+	fd := int(f.Fd())
 	for _, n := range names {
 		sub := path.Join(rel, n)
 		if e, err := entryAt(up, n); err != nil || e.kind != none {
 			continue
 		}
-		e, err := entryAt(fd, n)
-		if err != nil {
-			return err
-		}
-		k, have := w.known[sub]
-		switch {
-		case !w.Ungated && held(sub, e) != "":
-			w.tell(sub, runs)
-		case e.kind == dir:
-			err = w.removeFolder(fd, n, sub)
-		case !w.expected(e, k, have):
-			w.tell(sub, both)
-		default:
-			err = w.take(fd, n, e)
-		}
-		if err != nil {
+		if _, err := w.remove(fd, n, sub); err != nil {
 			return err
 		}
 	}

@@ -72,14 +72,8 @@ func (s *Store) needed() (map[string]bool, error) {
 		if err != nil {
 			return nil, err // what cannot be read may need them
 		}
-		lists := [][]string{{w.Upper}, w.Layers}
-		for _, c := range w.Checkpoints {
-			lists = append(lists, c.Layers)
-		}
-		for _, list := range lists {
-			for _, id := range list {
-				out[id] = true
-			}
+		for _, id := range w.named() {
+			out[id] = true
 		}
 	}
 	return out, nil

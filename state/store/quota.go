@@ -97,12 +97,8 @@ func (s *Store) diskUse(id string) (int64, error) {
 }
 
 func (m *meta) holder() quota.Holder {
-	h := quota.Holder{Project: m.Project, Layers: map[string]bool{m.Upper: true}}
-	lists := [][]string{m.Layers}
-	for _, c := range m.Checkpoints {
-		lists = append(lists, c.Layers)
-	}
-	for _, id := range slices.Concat(lists...) {
+	h := quota.Holder{Project: m.Project, Layers: map[string]bool{}}
+	for _, id := range m.named() {
 		h.Layers[id] = true
 	}
 	return h

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"cloister/internal/ownfile"
@@ -64,18 +65,9 @@ func soundFiles(dir string) error {
 
 // unsound is what of a description this store did not write.
 func (w *Workspace) unsound(name string) string {
-	lists := [][]string{{w.Upper}, w.Layers}
-	for _, c := range w.Checkpoints {
-		lists = append(lists, c.Layers)
-	}
-	for _, list := range lists {
-		for _, id := range list {
-			if !isID(id) {
-				return "it names a layer that is none"
-			}
-		}
-	}
 	switch {
+	case slices.ContainsFunc(w.named(), func(id string) bool { return !isID(id) }):
+		return "it names a layer that is none"
 	case w.Name != name:
 		return "it describes another workspace"
 	case !filepath.IsAbs(w.Project) || filepath.Clean(w.Project) != w.Project || strings.ContainsRune(w.Project, 0):
@@ -99,13 +91,9 @@ func (w *Workspace) soundLayers() error {
 	if err := isFolder(w.store.fs); err != nil {
 		return err
 	}
-	seen := map[string]bool{w.Upper: true}
-	list := append([]string{w.Upper}, w.Layers...)
-	for _, c := range w.Checkpoints {
-		list = append(list, c.Layers...)
-	}
-	for i, id := range list {
-		if i > 0 && seen[id] {
+	seen := map[string]bool{}
+	for _, id := range w.named() {
+		if seen[id] {
 			continue
 		}
 		seen[id] = true

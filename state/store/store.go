@@ -71,6 +71,16 @@ type meta struct {
 	Sums        map[string]string       `json:"sums,omitempty"` // digests of layers
 }
 
+// named are the layers that a description names: the upper first, one of several
+// checkpoints as often as they are.
+func (m *meta) named() []string {
+	list := append([]string{m.Upper}, m.Layers...)
+	for _, c := range m.Checkpoints {
+		list = append(list, c.Layers...)
+	}
+	return list
+}
+
 // version 2 has the layers of home and repository, and digests over them.
 const version = 2
 

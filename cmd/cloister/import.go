@@ -50,7 +50,7 @@ func (a *app) importConfig(path string) error {
 	if _, err := config.Parse(file, []byte(read.Text)); err != nil {
 		return fmt.Errorf("import %s: what it says does not load here: %w", path, err)
 	}
-	for _, t := range read.Told {
+	for _, t := range read.Notes {
 		a.notice("%-8s  %s: %s", t.How, t.Key, t.Why)
 	}
 	switch _, err := os.Lstat(file); {

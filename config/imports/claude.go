@@ -43,6 +43,7 @@ func (d *draft) claudeSandbox(keys map[string]any) {
 				d.manual = append(d.manual, pattern)
 				d.tell(at+" "+command, Changed, "hostexec.manual_approve %s: inside it is hostexec %s, and asks", pattern, command)
 			}
+			d.empty(at, keys[key])
 		default:
 			d.tell(at, None, "nothing is made of it here")
 		}

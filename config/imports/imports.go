@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,14 +31,14 @@ const (
 	None    = "no equal"
 )
 
-// Told says what became of one key.
-type Told struct{ Key, How, Why string }
+// Note says what became of one key.
+type Note struct{ Key, How, Why string }
 
 // Result is what was read.
 type Result struct {
-	From string // in a person's words
-	Text string // config.yaml
-	Told []Told
+	From  string // in a person's words
+	Text  string // config.yaml
+	Notes []Note
 }
 
 // ErrUnknown says that a file is none of the known formats.
@@ -54,8 +55,9 @@ func Read(path string) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("import: %w", err)
 	}
+	folder := ""
 	if info.IsDir() {
-		path = filepath.Join(path, "config.yaml")
+		folder, path = path, filepath.Join(path, "config.yaml")
 	}
 	text, err := readFile(path)
 	if err != nil {
@@ -78,8 +80,13 @@ func Read(path string) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("import %s: %w", path, err)
 	}
+	if folder != "" {
+		if err := d.originalFolder(folder); err != nil {
+			return Result{}, fmt.Errorf("import %s: %w", folder, err)
+		}
+	}
 	d.settle()
-	return Result{From: d.from, Text: d.yaml(), Told: d.told}, nil
+	return Result{From: d.from, Text: d.yaml(), Notes: d.notes}, nil
 }
 
 func readFile(path string) ([]byte, error) {
@@ -123,6 +130,17 @@ func (r rule) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
+// inner reports whether a rule names addresses of this machine or of its network, where no
+// rule leads to.
+func (r rule) inner() bool {
+	p, err := netip.ParsePrefix(r.cidr)
+	if err != nil {
+		return false
+	}
+	a := p.Addr()
+	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified()
+}
+
 func quoted(list []string) string {
 	out := make([]string, len(list))
 	for i, s := range list {
@@ -134,6 +152,7 @@ func quoted(list []string) string {
 // draft is a configuration in the making.
 type draft struct {
 	from               string
+	agent              string
 	unlisted, timeout  string
 	noPresets          bool
 	nowhere            bool     // whatever is allowed by name is denied
@@ -143,11 +162,11 @@ type draft struct {
 	hide, protect      []string
 	expose, refs       []string
 	auto, manual, none []string // patterns of hostexec
-	told               []Told
+	notes              []Note
 }
 
 func (d *draft) tell(key, how, format string, args ...any) {
-	d.told = append(d.told, Told{key, how, fmt.Sprintf(format, args...)})
+	d.notes = append(d.notes, Note{key, how, fmt.Sprintf(format, args...)})
 }
 
 // settle takes back what is allowed by name where a denial of every name weighs more.
@@ -175,7 +194,11 @@ func (d *draft) settle() {
 // yaml writes the draft.
 func (d *draft) yaml() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Imported from %s by \"cloister config import\".\nversion: 1\nproxy:\n", d.from)
+	fmt.Fprintf(&b, "# Imported from %s by \"cloister config import\".\nversion: 1\n", d.from)
+	if d.agent != "" {
+		fmt.Fprintf(&b, "defaults: {agent: %q}\n", d.agent)
+	}
+	b.WriteString("proxy:\n")
 	fmt.Fprintf(&b, "  unlisted_domain_behavior: %s\n", cmp.Or(d.unlisted, "ask"))
 	if d.noPresets {
 		b.WriteString("  presets: []\n")

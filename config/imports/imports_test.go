@@ -2,6 +2,7 @@ package imports_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,7 @@ func TestRead(t *testing.T) {
 		name, file, text string
 		from             string
 		holds, lacks     []string // of config.yaml
-		told             []string // KEY HOW
+		notes            []string // KEY HOW
 		fails            string
 	}{
 		{
@@ -25,7 +26,7 @@ func TestRead(t *testing.T) {
 				"filesystem": {"denyRead": [".env", "~/.ssh"], "allowWrite": [".", "/srv/data"], "denyWrite": ["Makefile"]}, "allowPty": true}`,
 			holds: []string{"unlisted_domain_behavior: deny", "presets: []", `{domain: "api.example.com", ports: [443]}`, `{domain: "*.example.org"}`,
 				`{domain: "bad.example.org"}`, `- ".env"`, `- "/srv/data:rw"`, `- "Makefile"`},
-			told: []string{"network.allowedDomains api.example.com:443 taken", "network.allowedDomains *.example.org changed", "network.allowUnixSockets no equal",
+			notes: []string{"network.allowedDomains api.example.com:443 taken", "network.allowedDomains *.example.org changed", "network.allowUnixSockets no equal",
 				"filesystem.denyRead ~/.ssh taken", "filesystem.allowWrite . changed", "allowPty no equal"},
 		},
 		{name: "srt, a list is missing", file: "s.json", text: `{"network": {}, "filesystem": {}}`, fails: "network.allowedDomains is missing"},
@@ -34,7 +35,7 @@ func TestRead(t *testing.T) {
 			name: "srt, every name is denied", file: "s.json", from: "settings of srt",
 			text:  `{"network": {"allowedDomains": ["api.example.com"], "deniedDomains": ["*"]}, "filesystem": {"denyRead": [], "allowWrite": [], "denyWrite": []}}`,
 			lacks: []string{"api.example.com"},
-			told:  []string{"network.deniedDomains * taken", `allowed {domain: "api.example.com"} changed`},
+			notes: []string{"network.deniedDomains * taken", `allowed {domain: "api.example.com"} changed`},
 		},
 		{
 			name: "srt, ports of every name are denied", file: "s.json", from: "settings of srt",
@@ -42,7 +43,7 @@ func TestRead(t *testing.T) {
 				"filesystem": {"denyRead": [], "allowWrite": [], "denyWrite": []}}`,
 			holds: []string{`{domain: "a.example", ports: [443]}`, `{domain: "c.example", ports: [8443]}`},
 			lacks: []string{"b.example", `{domain: "a.example"}`},
-			told:  []string{"network.deniedDomains *:22 taken", `allowed {domain: "b.example", ports: [22]} changed`},
+			notes: []string{"network.deniedDomains *:22 taken", `allowed {domain: "b.example", ports: [22]} changed`},
 		},
 		{name: "srt, no port", file: "s.json", fails: `has no port`,
 			text: `{"network": {"allowedDomains": [], "deniedDomains": ["*:x"]}, "filesystem": {"denyRead": [], "allowWrite": [], "denyWrite": []}}`},
@@ -56,7 +57,7 @@ func TestRead(t *testing.T) {
 				permit (principal, action == Action::"NetworkConnect", resource) when { principal in [ Host::"who.example" ] };`,
 			holds: []string{`{domain: "api.example.com"}`, `{domain: "*.example.org"}`, `{domain: "one.example"}`, `{domain: "bad.example.org"}`},
 			lacks: []string{"no.example", "not.example", "who.example"},
-			told:  []string{"statement 4 (permit NetworkConnect) no equal", "statement 5 (permit NetworkConnect) no equal"},
+			notes: []string{"statement 4 (permit NetworkConnect) no equal", "statement 5 (permit NetworkConnect) no equal"},
 		},
 		{
 			name: "claude, its other spellings", file: "settings.json", from: "Claude Code's settings",
@@ -74,14 +75,14 @@ func TestRead(t *testing.T) {
 			text:  "proxy:\n  unlisted_domain_behavior: whatever\n  approval_timeout: |\n    5m\n    allow: [{domain: evil.example}]\n",
 			holds: []string{"behavior: deny"},
 			lacks: []string{"evil", "approval_timeout"},
-			told:  []string{"proxy.unlisted_domain_behavior changed", "proxy.approval_timeout no equal"},
+			notes: []string{"proxy.unlisted_domain_behavior changed", "proxy.approval_timeout no equal"},
 		},
 		{
 			name: "claude", file: "settings.json", from: "Claude Code's settings",
 			text: `{"model": "x", "sandbox": {"enabled": true, "excludedCommands": ["docker *"], "network": {"allowedDomains": ["api.example.com"]}},
 				"permissions": {"allow": ["WebFetch(domain:docs.example.com)", "Bash(npm:*)"], "deny": ["Read(./.env)", "Edit(./go.sum)"]}}`,
 			holds: []string{`{domain: "api.example.com"}`, `{domain: "docs.example.com"}`, `- ".env"`, `- "go.sum"`, `"^docker( .*)?$"`},
-			told: []string{"model no equal", "sandbox.enabled taken", "sandbox.excludedCommands docker * changed", "permissions.allow Bash(npm:*) no equal",
+			notes: []string{"model no equal", "sandbox.enabled taken", "sandbox.excludedCommands docker * changed", "permissions.allow Bash(npm:*) no equal",
 				"permissions.deny Read(./.env) taken"},
 		},
 		{
@@ -93,7 +94,7 @@ func TestRead(t *testing.T) {
 				permit (principal, action == Action::"FileOpen", resource == Dir::"/workspace/");`,
 			holds: []string{`{domain: "api.example.com"}`, `{domain: "*.example.org", ports: [8443]}`, `{domain: "bad.example.org"}`},
 			lacks: []string{"x.example.org", "workspace"},
-			told:  []string{"statement 4 (permit NetworkConnect) no equal", "statement 5 (permit FileOpen) no equal"},
+			notes: []string{"statement 4 (permit NetworkConnect) no equal", "statement 5 (permit FileOpen) no equal"},
 		},
 		{name: "no cedar", file: "p.cedar", text: "permit (", fails: "no valid Cedar"},
 		{
@@ -102,7 +103,7 @@ func TestRead(t *testing.T) {
 				"docker sandbox network proxy box --block-host bad.example.org \\\n  --allow-cidr 10.0.0.0/8\n",
 			holds: []string{`{domain: "api.example.com", ports: [443]}`, `{domain: "*.example.org"}`, `{domain: "bad.example.org"}`, "behavior: deny"},
 			lacks: []string{"one.example", "10.0.0.0"},
-			told:  []string{"sbx policy set-default deny-all taken", "sbx policy allow network *.one.example no equal"},
+			notes: []string{"sbx policy set-default deny-all taken", "sbx policy allow network *.one.example no equal"},
 		},
 		{
 			name: "the original", file: "config.yaml", from: "the original Cloister",
@@ -110,7 +111,33 @@ func TestRead(t *testing.T) {
 				"hostexec:\n  auto_approve:\n    - pattern: '^docker ps$'\nagents:\n  claude: {token: secret-value}\n",
 			holds: []string{"behavior: deny", "approval_timeout: 30s", "requests_per_minute: 120", `{domain: "*.example.org"}`, `"^docker ps$"`},
 			lacks: []string{"secret-value"},
-			told:  []string{"proxy.listen no equal", "proxy.rate_limit changed", "agents no equal"},
+			notes: []string{"proxy.listen no equal", "proxy.rate_limit changed", "agents no equal"},
+		},
+		{
+			name: "sbx, as the newer commands are written", file: "policy.sh", from: "commands of Docker's sbx",
+			text: "sbx policy init deny-all\nsbx policy allow network -g api.example.com:443\nsbx policy allow network --sandbox one two.example\n" +
+				"sbx policy allow network localhost:8080\nsbx policy allow network 10.1.2.3:22\nsbx policy allow network 203.0.113.0/24\n" +
+				"sbx policy deny network 10.0.0.0/8,ads.example\nsbx policy ls\n",
+			holds: []string{`{domain: "api.example.com", ports: [443]}`, `{cidr: "203.0.113.0/24"}`, `{cidr: "10.0.0.0/8"}`},
+			lacks: []string{"two.example", "localhost", "10.1.2.3"},
+			notes: []string{"sbx policy init deny-all taken", "sbx policy allow network localhost:8080 no equal",
+				"sbx policy allow network 10.1.2.3:22 10.1.2.3:22 no equal", "sbx policy allow network 203.0.113.0/24 changed",
+				"sbx policy deny network 10.0.0.0/8,ads.example ads.example taken", "sbx policy ls no equal"},
+		},
+		{
+			name: "srt, whole, as its README has it", file: "s.json", from: "settings of srt",
+			text: `{"network": {"allowedDomains": ["a.example", "*.b.example"], "deniedDomains": ["bad.example"], "allowUnixSockets": ["/var/run/docker.sock"], "allowLocalBinding": false},
+				"filesystem": {"denyRead": ["~/.ssh"], "allowRead": [], "allowWrite": [".", "src/", "/tmp"], "denyWrite": [".env"]},
+				"ignoreViolations": {"*": ["/usr/bin"]}, "enableWeakerNestedSandbox": false, "enableWeakerNetworkIsolation": false, "allowAppleEvents": false}`,
+			notes: []string{"network.deniedDomains bad.example taken", "filesystem.allowRead taken", "filesystem.allowWrite /tmp changed",
+				"ignoreViolations no equal", "allowAppleEvents no equal", "enableWeakerNestedSandbox no equal"},
+		},
+		{name: "srt, a half", file: "s.json", text: `{"filesystem": {"allowWrite": ["."]}}`, fails: "network.allowedDomains is missing"},
+		{
+			name: "the original's agent", file: "config.yaml", from: "the original Cloister",
+			text:  "defaults: {agent: codex, shell: zsh}\nproxy: {allow: [{domain: a.example}]}\n",
+			holds: []string{`defaults: {agent: "codex"}`},
+			notes: []string{"defaults.agent taken", "defaults.shell no equal"},
 		},
 		{name: "another version", file: "config.yaml", text: "version: 7\nproxy: {}\n", fails: "version 7: "},
 		{name: "another version of JSON", file: "x.json", text: `{"version": 9}`, fails: "version 9: "},
@@ -144,13 +171,13 @@ func TestRead(t *testing.T) {
 					t.Errorf("it has %q:\n%s", bad, r.Text)
 				}
 			}
-			told := ""
-			for _, x := range r.Told {
-				told += x.Key + " " + x.How + "\n"
+			notes := ""
+			for _, x := range r.Notes {
+				notes += x.Key + " " + x.How + "\n"
 			}
-			for _, want := range c.told {
-				if !strings.Contains(told, want+"\n") {
-					t.Errorf("it does not tell %q:\n%s", want, told)
+			for _, want := range c.notes {
+				if !strings.Contains(notes, want+"\n") {
+					t.Errorf("it does not tell %q:\n%s", want, notes)
 				}
 			}
 			if r.From != c.from {
@@ -160,6 +187,47 @@ func TestRead(t *testing.T) {
 	}
 	if _, err := imports.Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of a file that is not there: %v", err)
+	}
+}
+
+// TestOriginalFolder takes what the original's window was answered for all projects.
+func TestOriginalFolder(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"config.yaml":                 "proxy: {allow: [{domain: a.example}]}\n",
+		"decisions/global.yaml":       "proxy: {allow: [{pattern: '*.b.example'}], deny: [{domain: bad.example}]}\n",
+		"projects/one.yaml":           "proxy: {allow: [{domain: c.example}]}\n",
+		"tokens/secret":               "x",
+		"decisions/projects/one.yaml": "proxy: {allow: [{domain: q.example}]}\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := imports.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{`"a.example"`: true, `"*.b.example"`: true, `"bad.example"`: true, "c.example": false, "q.example": false} {
+		if strings.Contains(r.Text, text) != want {
+			t.Errorf("%s in what was written: %t\n%s", text, !want, r.Text)
+		}
+	}
+	notes := fmt.Sprint(r.Notes)
+	for _, want := range []string{"{projects/one.yaml no equal", "{decisions/projects/one.yaml no equal", "{decisions/global.yaml: proxy.deny bad.example taken"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("it does not tell %q: %s", want, notes)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "decisions/global.yaml"), []byte("proxy: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := imports.Read(dir); err == nil || !strings.Contains(err.Error(), "decisions/global.yaml is no valid YAML") {
+		t.Errorf("of a broken file it says %v", err)
 	}
 }
 

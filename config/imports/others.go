@@ -35,6 +35,8 @@ func (d *draft) original(text []byte) error {
 		case "version":
 		case "proxy":
 			d.originalProxy(value)
+		case "defaults":
+			d.originalDefaults(value)
 		case "hostexec":
 			for _, list := range slices.Sorted(maps.Keys(value)) {
 				to, known := map[string]*[]string{"auto_approve": &d.auto, "manual_approve": &d.manual}[list]
@@ -248,7 +250,7 @@ func (d *draft) leashStatement(at string, p cedarPolicy) {
 
 // sbxLine is a command that sets a policy of Docker's sandboxes.
 var sbxLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^\s*(\$ )?(sbx policy (allow|deny|set-default)|docker sandbox network proxy) `)
+	return regexp.MustCompile(`(?m)^\s*(\$ )?(sbx policy (allow|deny|set-default|init)|docker sandbox network proxy) `)
 })
 
 func isSbx(text []byte) bool { return sbxLine().Match(text) }
@@ -278,8 +280,13 @@ func (d *draft) sbx(text []byte) error {
 
 func (d *draft) sbxPolicy(words []string) {
 	at := "sbx policy " + strings.Join(words, " ")
+	// -g and --global say what is so without them.
+	words = slices.DeleteFunc(words, func(w string) bool { return w == "-g" || w == "--global" })
+	one := slices.ContainsFunc(words, func(w string) bool { return w == "--sandbox" || strings.HasPrefix(w, "--sandbox=") })
 	switch {
-	case words[0] == "set-default" && len(words) == 2:
+	case one:
+		d.tell(at, None, "it is for one sandbox: a project's own rules stand in projects/NAME.yaml, with the same keys")
+	case (words[0] == "set-default" || words[0] == "init") && len(words) == 2:
 		d.sbxDefault(at, words[1])
 	case len(words) == 3 && words[1] == "network":
 		for name := range strings.SplitSeq(words[2], ",") {
@@ -316,12 +323,20 @@ func (d *draft) sbxDestination(at, name string, allow bool) {
 	}
 	if strings.Contains(name, "/") {
 		r := rule{cidr: name}
-		if allow {
-			d.allow = append(d.allow, r)
-		} else {
+		switch {
+		case !allow:
 			d.deny = append(d.deny, r)
+			d.tell(at, Taken, "%s", r)
+		case r.inner():
+			d.tell(at, None, "addresses of this machine or its network are reached by a name alone: proxy.hosts")
+		default:
+			d.allow = append(d.allow, r)
+			d.tell(at, Changed, "%s: ports 443 and 80, not every port", r)
 		}
-		d.tell(at, Changed, "%s: ports 443 and 80, and no private address without proxy.hosts", r)
+		return
+	}
+	if host, _, _ := strings.Cut(name, ":"); host == "localhost" && allow {
+		d.tell(at, None, "inside, localhost is the cloister's own: a service of this machine gets a name in proxy.hosts")
 		return
 	}
 	if name == "**" {

@@ -117,7 +117,7 @@ func (d *draft) json(text []byte) error {
 		d.from = "Claude Code's settings"
 		d.claude(keys)
 		return nil
-	case network && filesystem:
+	case network || filesystem:
 		d.from = "settings of srt"
 		if _, err := ParseSRT(text); err != nil {
 			return err
@@ -165,6 +165,7 @@ func (d *draft) srtNetwork(prefix string, keys map[string]any) {
 			for _, name := range texts(keys[key]) {
 				d.srtDestination(prefix+key, name, key == "allowedDomains")
 			}
+			d.empty(prefix+key, keys[key])
 		case "strictAllowlist":
 			d.tell(prefix+key, Taken, "unlisted_domain_behavior: deny")
 		case "tlsTerminate":
@@ -190,16 +191,28 @@ func (d *draft) srtDestination(key, name string, allow bool) {
 		d.tell(key, None, "%v", err)
 		return
 	}
+	if !allow {
+		d.deny = append(d.deny, r)
+		d.tell(key, Taken, "%s", r)
+		return
+	}
+	if r.inner() {
+		d.tell(key, None, "an address of this machine or its network is reached by a name alone: proxy.hosts")
+		return
+	}
 	how, why := Taken, r.String()
 	if r.port == 0 {
 		how, why = Changed, why+": ports 443 and 80, not every port"
 	}
-	if allow {
-		d.allow = append(d.allow, r)
-	} else {
-		d.deny = append(d.deny, r)
-	}
+	d.allow = append(d.allow, r)
 	d.tell(key, how, "%s", why)
+}
+
+// empty says of a list without an entry that it is taken.
+func (d *draft) empty(key string, v any) {
+	if list, ok := v.([]any); ok && len(list) == 0 {
+		d.tell(key, Taken, "the list is empty")
+	}
 }
 
 // srtEvery takes a denial of every name, which weighs more than what is allowed, there as
@@ -256,6 +269,7 @@ func (d *draft) srtFiles(prefix string, keys map[string]any) {
 		if _, list := keys[key].([]any); !list {
 			d.tell(prefix+key, None, "nothing is made of it here")
 		}
+		d.empty(prefix+key, keys[key])
 	}
 }
 

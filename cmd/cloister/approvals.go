@@ -317,6 +317,9 @@ func (a *app) approvalsExport() *cobra.Command {
 					return err
 				}
 				a.exportRules(list)
+				if n := len(slices.DeleteFunc(list, exportable)); n > 0 {
+					a.notice("%d remembered answers are about no destination, so config.yaml has no rule for them: cloister approvals list --remembered", n)
+				}
 				return nil
 			})
 		},
@@ -330,7 +333,7 @@ func (a *app) exportRules(list []api.Decision) {
 		first := true
 		for _, d := range list {
 			i := strings.LastIndexByte(d.Subject, ':')
-			if d.Answer != answer || d.Kind != "network" || i < 0 {
+			if d.Answer != answer || !exportable(d) {
 				continue
 			}
 			if first && answer == "allow" || first && !a.exported(list, "allow") {
@@ -353,9 +356,12 @@ func (a *app) exportRules(list []api.Decision) {
 	}
 }
 
+// exportable reports whether an answer can be written as a rule about a destination.
+func exportable(d api.Decision) bool { return d.Kind == "network" && strings.Contains(d.Subject, ":") }
+
 func (a *app) exported(list []api.Decision, answer string) bool {
 	for _, d := range list {
-		if d.Answer == answer && d.Kind == "network" {
+		if d.Answer == answer && exportable(d) {
 			return true
 		}
 	}

@@ -137,6 +137,28 @@ func TestImageLinksAboveTheProject(t *testing.T) {
 	}
 }
 
+// TestProjectBelowNoVarTmp shows a project below /var/tmp on an image that has none.
+func TestProjectBelowNoVarTmp(t *testing.T) {
+	for name, lacking := range map[string]string{"no /var/tmp": "var/tmp", "no /var": "var"} {
+		t.Run(name, func(t *testing.T) {
+			root := sandboxtest.HostRoot(t, "sh", "cat")
+			if err := os.MkdirAll(filepath.Join(root, "var"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(filepath.Join(root, lacking)); err != nil {
+				t.Fatal(err)
+			}
+			h := sandboxtest.New(t, onImage{native.New("test"), root})
+			h.Project = filepath.Join(lasting(t), "project")
+			h.Write(t, "f", "original")
+			out := h.Run(t, sandboxtest.Options{}, "sh", "-c", "pwd; cat f; echo x >/var/tmp/y; cat /tmp/y")
+			if out.Err != nil || out.Stdout != h.Project+"\noriginalx\n" {
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+}
+
 // lasting is a folder below /var, which is the image's inside.
 func lasting(t *testing.T) string {
 	t.Helper()

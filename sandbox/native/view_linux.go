@@ -122,6 +122,7 @@ func (v *view) apart(s sandbox.Spec) {
 	} else {
 		v.own(varTmpFolder) // the link lies where the image's /var leads
 	}
+	delete(v.made, varTmpFolder) // varTmp made the link that is removed here
 	v.folder(varTmpFolder, 0o1777)
 	v.tmpAt(varTmpFolder)
 }

@@ -41,6 +41,7 @@ func TestCheckRefusesWrongWords(t *testing.T) {
 		{"port", launch.Order{Publish: []string{"no"}}, "run: --publish ", "write PORT or HOSTPORT:PORT"},
 		{"port twice", launch.Order{Publish: []string{"8080", "8080:80"}}, "port 8080 of this machine is named twice", ""},
 		{"port without a network", launch.Order{Publish: []string{"80"}, NoNetwork: true}, "run: --no-network and --publish exclude each other", ""},
+		{"a host without a network", launch.Order{Allow: []string{"api.example.com"}, NoNetwork: true}, "run: --no-network and --allow exclude each other", ""},
 		{"name", launch.Order{Name: "../x"}, "run: ", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

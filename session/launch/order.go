@@ -126,8 +126,10 @@ func (o *Order) Check() error {
 	if _, err := o.published(); err != nil {
 		return hint.Usage("write PORT or HOSTPORT:PORT, such as 8080 or 8080:80", "%s: --publish %v", o.Verb, err)
 	}
-	if o.NoNetwork && len(o.Publish) > 0 {
-		return hint.Usage("", "%s: --no-network and --publish exclude each other", o.Verb)
+	for flag, list := range map[string][]string{"--publish": o.Publish, "--allow": o.Allow} {
+		if o.NoNetwork && len(list) > 0 {
+			return hint.Usage("", "%s: --no-network and %s exclude each other", o.Verb, flag)
+		}
 	}
 	if o.Name != "" {
 		if err := session.CheckName(o.Name); err != nil {

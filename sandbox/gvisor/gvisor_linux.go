@@ -188,19 +188,16 @@ func (d *Driver) program() (string, error) {
 	return program, nil
 }
 
-// flags are runsc's, the same for both commands.
-var flags = []string{
+// places are those of runsc's flags that say where its own files lie in a box.
+var places = []string{
 	"--root=" + native.StatePath + "/c", "--log=" + native.StatePath + "/log", "--log-format=json",
 	"--panic-log=" + native.StatePath + "/panic",
-	"--network=host", "--ignore-cgroups", "--platform=systrap", "--directfs=false", "--overlay2=none",
-	"--file-access=shared", "--file-access-mounts=shared", "--dcache=0", "--host-uds=create", "--host-fifo=open",
-	"--host-settings=ignore",
 }
 
 // command is how the kernel's program is called. It gets the two ends for reports, what
 // lies aside and, where it joins, the process.
 func command(mode string, pass []int, aside int) (argv, env []string) {
-	argv = append([]string{ProgramName}, flags...)
+	argv = append(append([]string{ProgramName}, places...), flags...)
 	word := map[string]string{modeFirst: "box", modeJoin: "more"}[mode]
 	argv = append(argv, word, "--protocol="+Protocol, "--report="+strconv.Itoa(pass[0]),
 		fmt.Sprintf("--pass=%d:%d", pass[1], firstAside-1))

@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -34,8 +36,8 @@ func Build(ctx context.Context, dir string, run Commands, log io.Writer) error {
 			return fmt.Errorf("build %s: %w", ProgramName, err)
 		}
 	}
-	for name, of := range map[string]string{ProgramName: ".", FirstName: "./first"} {
-		c, err := run(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), of)
+	build := func(name, of, flags string) error {
+		c, err := run(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w"+flags, "-o", filepath.Join(dir, name), of)
 		if err != nil {
 			return fmt.Errorf("build %s: %w", name, err)
 		}
@@ -45,8 +47,31 @@ func Build(ctx context.Context, dir string, run Commands, log io.Writer) error {
 		if err := c.Run(); err != nil {
 			return fmt.Errorf("build %s: %w", name, err)
 		}
+		return nil
 	}
-	return nil
+	if err := errors.Join(build(FirstName, "./first", ""), build(ProgramName, ".", "")); err != nil {
+		return err
+	}
+	text, err := filters(ctx, filepath.Join(dir, ProgramName), run)
+	if err != nil {
+		return err
+	}
+	return build(ProgramName, ".", " -X main.compiled="+text)
+}
+
+// filters asks a program for the filters of system calls that it would compile at each start.
+func filters(ctx context.Context, program string, run Commands, words ...string) (string, error) {
+	c, err := run(ctx, program, append(append(slices.Clone(flags), "filters"), words...)...)
+	if err != nil {
+		return "", fmt.Errorf("compile filters: %w", err)
+	}
+	text, err := c.Output()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		return "", fmt.Errorf("compile filters: %s", bytes.TrimSpace(e.Stderr))
+	} else if err != nil {
+		return "", fmt.Errorf("compile filters: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // unpacked are the files of a text in which each is announced by "-- NAME --".
@@ -63,7 +88,8 @@ func unpacked(text string) map[string]string {
 	return out
 }
 
-// Verify runs the programs of a folder, and refuses those of another version.
+// Verify runs the programs of a folder, and refuses those of another version, and one whose
+// filters of system calls are not what its gVisor compiles.
 func Verify(ctx context.Context, dir string, run Commands) error {
 	for name, want := range map[string]string{
 		ProgramName: ProgramName + " " + Protocol + " gvisor " + Pin,
@@ -84,6 +110,10 @@ func Verify(ctx context.Context, dir string, run Commands) error {
 		if got := strings.TrimSpace(string(text)); got != want {
 			return fmt.Errorf("verify %s: it is %q, %q is needed", file, got, want)
 		}
+	}
+	program := filepath.Join(dir, ProgramName)
+	if _, err := filters(ctx, program, run, "--check"); err != nil {
+		return fmt.Errorf("verify %s: %w", program, err)
 	}
 	return nil
 }

@@ -1,24 +1,25 @@
 package main
 
 import (
-	"errors"
 	"io"
+	"os"
 	"path/filepath"
 )
 
-// gvisor proves the level of that name: its program is built, and the driver is held to
-// what a driver is.
+// gvisor proves the level of that name: its program is built as a person builds it, which
+// compares its filters of system calls with gVisor's, and the driver is held to what a driver is.
 func (r *runner) gvisor() {
 	if !r.testPrograms() || r.root && !r.machine.tree() {
 		return
 	}
-	kernel := filepath.Join(r.bin, "gvisor")
+	data := filepath.Join(r.bin, "gvisor")
+	kernel := filepath.Join(data, "cloister", "gvisor")
 	if !r.check("build cloister-gvisor", func(out io.Writer) error {
-		build := func(name, of string) error {
-			return r.run(out, cmd{dir: "sandbox/gvisor/kernel", env: []string{"CGO_ENABLED=0"},
-				words: []string{"go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(kernel, name), of}})
+		if err := r.run(out, cmd{env: []string{"XDG_DATA_HOME=" + data, "CGO_ENABLED=0"},
+			words: []string{"go", "run", "./cmd/cloister", "setup", "gvisor"}}); err != nil {
+			return err
 		}
-		return errors.Join(build("cloister-gvisor", "."), build("cloister-gvisor-first", "./first"))
+		return os.Chmod(filepath.Dir(kernel), 0o755) // the ordinary user runs it too
 	}) {
 		return
 	}

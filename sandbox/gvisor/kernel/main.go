@@ -29,9 +29,11 @@ func main() {
 		fmt.Printf("cloister-gvisor %s gvisor %s\n", Protocol, pinned())
 		return
 	}
+	giveFilters()
 	cli.Run(nil, map[util.SubCommand]string{
 		new(box):              "",
 		new(more):             "",
+		new(filters):          "",
 		new(sentrycmd.Boot):   "internal",
 		new(cmd.Gofer):        "internal",
 		new(sentrycmd.Umount): "internal",

@@ -150,7 +150,7 @@ func (a *app) serveTenantRemove() *cobra.Command {
 				})
 			}
 			if errors.Is(err, tenants.ErrMissing) {
-				return wrongWords("cloister serve tenant list", "serve tenant remove: no tenant is called %q", args[0])
+				return noTenant("serve tenant remove", args[0], "cloister serve tenant list")
 			}
 			if err != nil {
 				return err
@@ -172,7 +172,7 @@ func (a *app) serveTenantStop() *cobra.Command {
 				_, err = r.Named(args[0])
 			}
 			if errors.Is(err, tenants.ErrMissing) {
-				return wrongWords("cloister serve tenant list", "serve tenant stop: no tenant is called %q", args[0])
+				return noTenant("serve tenant stop", args[0], "cloister serve tenant list")
 			}
 			if err == nil {
 				err = a.recordTenant(cmd.Context(), r, args[0], audit.TenantStop, args[0])
@@ -183,6 +183,11 @@ func (a *app) serveTenantStop() *cobra.Command {
 			return a.endTenant(cmd.Context(), serve.Place{Tenant: args[0], Dir: r.Home(args[0])})
 		},
 	}
+}
+
+// noTenant is the error of a name that no tenant has.
+func noTenant(of, name, advice string) error {
+	return hinted(fmt.Errorf("%s: no tenant is called %q", of, name), advice)
 }
 
 // endTenant ends the sessions of a tenant's instance, and its guardian.
@@ -260,7 +265,7 @@ func (a *app) serveKeyAdd() *cobra.Command {
 				return a.recordTenant(cmd.Context(), r, k.Tenant, audit.TenantKeyAdd, k.ID+" "+string(k.Scope))
 			})
 			if errors.Is(err, tenants.ErrMissing) {
-				return wrongWords("cloister serve tenant add "+args[0], "serve key add: no tenant is called %q", args[0])
+				return noTenant("serve key add", args[0], "cloister serve tenant add "+args[0])
 			}
 			if err != nil {
 				return err
@@ -295,6 +300,11 @@ func (a *app) serveKeyList() *cobra.Command {
 			r, err := a.tenants()
 			if err != nil {
 				return err
+			}
+			if len(args) > 0 {
+				if _, err := r.Named(args[0]); errors.Is(err, tenants.ErrMissing) {
+					return noTenant("serve key list", args[0], "cloister serve tenant list")
+				}
 			}
 			keys, err := r.Keys(append(args, "")[0])
 			if err != nil {
@@ -346,7 +356,7 @@ func (a *app) serveKeyRemove() *cobra.Command {
 				})
 			}
 			if errors.Is(err, tenants.ErrNoKey) {
-				return wrongWords("cloister serve key list", "serve key remove: no key has the id %q", args[0])
+				return hinted(fmt.Errorf("serve key remove: no key has the id %q", args[0]), "cloister serve key list")
 			}
 			return err
 		},

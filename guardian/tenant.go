@@ -14,7 +14,7 @@ import (
 // tenantKinds are what may be recorded of a tenant.
 var tenantKinds = []string{
 	audit.Exec, audit.TenantAdd, audit.TenantStop, audit.TenantRemove,
-	audit.TenantKeyAdd, audit.TenantKeyRemove, audit.TenantFile, audit.TenantPort,
+	audit.TenantKeyAdd, audit.TenantKeyRemove, audit.TenantFile, audit.TenantPort, audit.TenantSandbox,
 }
 
 // postTenant records what cloister serve is about to do for the tenant of this instance. It

@@ -59,6 +59,7 @@ const (
 	ActCommand ActKind = iota
 	ActFile
 	ActPort
+	ActSandbox // a session that was started ahead becomes a request's sandbox
 )
 
 // ErrNoSession says that no session of that name runs.
@@ -89,11 +90,13 @@ type Host struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
-	mu   sync.Mutex
-	all  map[string]*Sandbox // by tenant/ID
-	made map[string]int      // sandboxes that are being made, by tenant
-	kept map[string]int      // snapshots that are being made, by tenant
-	shut bool
+	mu      sync.Mutex
+	all     map[string]*Sandbox      // by tenant/ID
+	made    map[string]int           // sandboxes that are being made, by tenant
+	kept    map[string]int           // snapshots that are being made, by tenant
+	spares  map[string][]*spare      // sandboxes that wait for a request, by tenant
+	filling map[string]chan struct{} // tenants for which spares are being made: closed at the end
+	shut    bool
 
 	lock *os.File
 }
@@ -105,7 +108,10 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	h := &Host{Options: o, ctx: ctx, stop: stop, lock: lock, all: map[string]*Sandbox{}, made: map[string]int{}, kept: map[string]int{}}
+	h := &Host{
+		Options: o, ctx: ctx, stop: stop, lock: lock, all: map[string]*Sandbox{}, made: map[string]int{}, kept: map[string]int{},
+		spares: map[string][]*spare{}, filling: map[string]chan struct{}{},
+	}
 	if err := h.find(ctx); err != nil {
 		stop()
 		return nil, errors.Join(err, lock.Close())
@@ -136,7 +142,7 @@ func (h *Host) find(ctx context.Context) error {
 }
 
 // Close leaves the sandboxes alive for the next server; what runs in them by a request of
-// this one ends.
+// this one ends, and so do those that no request has used.
 func (h *Host) Close() {
 	h.mu.Lock()
 	h.shut = true
@@ -148,6 +154,7 @@ func (h *Host) Close() {
 	for _, s := range all {
 		s.leave()
 	}
+	h.drop(h.ctx, h.stale(time.Time{}))
 	h.stop()
 	h.wg.Wait()
 	_ = h.lock.Close() // it was only held
@@ -180,31 +187,31 @@ func (h *Host) Create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 	if err := h.reserve(t); err != nil {
 		return nil, err
 	}
-	defer func() {
-		h.mu.Lock()
-		h.made[t.Name]--
-		h.mu.Unlock()
-	}()
+	s, err := h.create(ctx, t, q)
+	h.release(t, err != nil)
+	return s, err
+}
+
+// create makes a sandbox that is counted.
+func (h *Host) create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbox, error) {
 	if err := q.check(t.Limits); err != nil {
 		return nil, err
 	}
+	h.settle(ctx, t)
 	now := time.Now()
-	s := &Sandbox{host: h, tenant: t, record: Record{
+	r := Record{
 		ID: newID(), Tenant: t.Name, Template: q.Template, Metadata: q.Metadata, Env: q.Env,
 		Created: now, End: now.Add(q.Timeout), State: Running, Token: token(), Traffic: token(),
 		AutoPause: q.AutoPause, KeepDisk: q.KeepDisk, AutoStart: q.AutoStart, Network: q.Network, Private: q.Private,
-	}}
-	if err := os.MkdirAll(s.work(), 0o700); err != nil {
-		return nil, fmt.Errorf("create sandbox: %w", err)
 	}
-	// Should this server be killed before the sandbox is made, the next one ends what there is.
-	half := s.record
-	half.State = ended
-	err := s.write(half)
-	if err == nil {
-		err = s.begin(ctx)
+	s, err := h.take(ctx, t, q).give(ctx, r)
+	if s == nil && err == nil {
+		s, err = h.start(ctx, t, r)
 	}
-	if err == nil && q.From != nil {
+	if err != nil {
+		return nil, err
+	}
+	if q.From != nil {
 		err = s.fill(ctx, q.From)
 	}
 	if err == nil {
@@ -219,6 +226,25 @@ func (h *Host) Create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 	return s, nil
 }
 
+// start starts the session of a sandbox that is in no table yet. Should this server be
+// killed before it is, the next one ends what there is.
+func (h *Host) start(ctx context.Context, t tenants.Tenant, r Record) (*Sandbox, error) {
+	s := &Sandbox{host: h, tenant: t, record: r}
+	if err := os.MkdirAll(s.work(), 0o700); err != nil {
+		return nil, fmt.Errorf("create sandbox: %w", err)
+	}
+	half := r
+	half.State = ended
+	err := s.write(half)
+	if err == nil {
+		err = s.begin(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.discard(context.WithoutCancel(ctx), "it could not be made"))
+	}
+	return s, nil
+}
+
 // reserve counts a sandbox before it is made, so that many requests at once stay within
 // the limit too.
 func (h *Host) reserve(t tenants.Tenant) error {
@@ -227,13 +253,7 @@ func (h *Host) reserve(t tenants.Tenant) error {
 	if h.shut {
 		return &Over{"the server is on its way out"}
 	}
-	n := h.made[t.Name]
-	for _, s := range h.all {
-		if s.tenant.Name == t.Name {
-			n++
-		}
-	}
-	if n >= t.Limits.Sandboxes {
+	if n := h.used(t.Name); n >= t.Limits.Sandboxes {
 		return &Over{fmt.Sprintf("the tenant has %d sandboxes, which is its limit", n)}
 	}
 	h.made[t.Name]++
@@ -301,6 +321,9 @@ func (h *Host) reap() {
 				}
 			}
 			h.mu.Unlock()
+			if old := h.stale(now); len(old) > 0 {
+				h.wg.Go(func() { h.drop(h.ctx, old) })
+			}
 			for _, s := range due {
 				h.wg.Go(func() {
 					if err := s.expire(context.WithoutCancel(h.ctx)); err != nil {

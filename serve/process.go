@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"sync"
 	"syscall"
@@ -189,7 +190,12 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 	if err != nil {
 		return nil, nil, fmt.Errorf("start process: %w", err)
 	}
-	box, err := s.exec(ctx, append([]string{c.Cmd}, c.Args...), c.Env, c.Dir, w)
+	env := maps.Clone(s.Record().Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, c.Env)
+	box, err := s.exec(ctx, append([]string{c.Cmd}, c.Args...), env, c.Dir, w)
 	for _, f := range own.theirs {
 		f.Close()
 	}

@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -142,14 +140,13 @@ const (
 // order is the session of the sandbox.
 func (s *Sandbox) order() (launch.Order, error) {
 	r := s.Record()
+	// The variables of its maker are given to each command: its session may be older than
+	// they are.
 	o := launch.Order{
 		Verb: "run", Args: []string{s.host.Program, "serve", Verb, "hold"},
 		Name: r.ID, Project: s.work(), Workspace: "none", User: User,
 		Expose: []string{s.host.Program + ":ro"},
 		Memory: s.tenant.Limits.Memory, CPUs: s.tenant.Limits.CPUs,
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
-		o.Env = append(o.Env, name+"="+r.Env[name])
 	}
 	if t := templateOf(r.Template); t.Image != "" {
 		o.Image = t.Image
@@ -252,7 +249,9 @@ func (s *Sandbox) leave() {
 }
 
 // Kill ends the sandbox and removes all of it.
-func (s *Sandbox) Kill(ctx context.Context) error {
+func (s *Sandbox) Kill(ctx context.Context) error { return s.end(ctx, "the server was asked to") }
+
+func (s *Sandbox) end(ctx context.Context, why string) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	s.mu.Lock()
@@ -263,7 +262,7 @@ func (s *Sandbox) Kill(ctx context.Context) error {
 	s.record.State, s.ending = ended, true
 	s.mu.Unlock()
 	s.host.forget(s)
-	return s.discard(ctx, "the server was asked to")
+	return s.discard(ctx, why)
 }
 
 // discard ends the session, if there is one, and removes what the sandbox had.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"cloister/api"
@@ -68,7 +69,14 @@ func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) 
 		return serve.Live{}, err
 	}
 	gone := make(chan struct{})
+	// A client that does not wait leaves no session that nothing counts: what was begun is
+	// waited for.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
+	defer cancel()
 	answer, err := child.Answer(ctx)
+	if ctx.Err() != nil {
+		err = errors.Join(err, syscall.Kill(child.PID, syscall.SIGKILL), child.Wait())
+	}
 	if err != nil {
 		return serve.Live{}, fmt.Errorf("start sandbox: %w", err)
 	}
@@ -87,6 +95,10 @@ func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) 
 	}()
 	return e.live(ctx, t, answer.Name, gone)
 }
+
+// startWithin bounds the start of a sandbox, of which a quiet machine needs a hundredth of
+// a second.
+const startWithin = 2 * time.Minute
 
 // live reads how a session is entered.
 func (e *serveEngine) live(ctx context.Context, t *app, name string, gone <-chan struct{}) (serve.Live, error) {
@@ -148,7 +160,10 @@ func sessionMissing(err error) bool {
 }
 
 // actKinds are the record's words for what a server does.
-var actKinds = map[serve.ActKind]audit.Kind{serve.ActCommand: audit.Exec, serve.ActFile: audit.TenantFile, serve.ActPort: audit.TenantPort}
+var actKinds = map[serve.ActKind]audit.Kind{
+	serve.ActCommand: audit.Exec, serve.ActFile: audit.TenantFile, serve.ActPort: audit.TenantPort,
+	serve.ActSandbox: audit.TenantSandbox,
+}
 
 func (e *serveEngine) Record(ctx context.Context, p serve.Place, a serve.Act) error {
 	return e.write(ctx, p, api.TenantRecord{

@@ -45,8 +45,8 @@ func (a *app) serveTenantAdd() *cobra.Command {
 			if err := tenants.CheckName(args[0]); err != nil {
 				return wrongWords("", "serve tenant add: %v", err)
 			}
-			if l.Sandboxes < 1 || l.RequestsPerMinute < 1 || l.Streams < 1 || l.Lifetime < time.Second || l.CPUs < 0 {
-				return wrongWords("", "serve tenant add: a limit must be at least 1")
+			if l.Sandboxes < 1 || l.RequestsPerMinute < 1 || l.Streams < 1 || l.Lifetime < time.Second || l.CPUs < 0 || l.Ahead < 0 {
+				return wrongWords("", "serve tenant add: a limit must be at least 1, and --ahead 0")
 			}
 			if l.Memory != "" {
 				if _, err := config.ParseSize(l.Memory); err != nil {
@@ -78,6 +78,7 @@ func (a *app) serveTenantAdd() *cobra.Command {
 	fl.IntVar(&l.Streams, "streams", l.Streams, "requests under way at once")
 	fl.StringVar(&l.Memory, "memory", "", "memory of one sandbox, such as 2GiB")
 	fl.Float64Var(&l.CPUs, "cpus", 0, "processors of one sandbox")
+	fl.IntVar(&l.Ahead, "ahead", l.Ahead, "sandboxes that are started before a request, of those of --sandboxes that are left; 0 for none")
 	return c
 }
 

@@ -172,7 +172,8 @@ func (d *Door) create(w http.ResponseWriter, r *http.Request, t caller) error {
 	if err := d.template(&request, t.Name); err != nil {
 		return err
 	}
-	s, err := d.Host.Create(r.Context(), t.Tenant, request)
+	// What was begun is finished, whether or not the client waits: it is in the list then.
+	s, err := d.Host.Create(context.WithoutCancel(r.Context()), t.Tenant, request)
 	if err != nil {
 		return err
 	}

@@ -41,11 +41,12 @@ type Limits struct {
 	Snapshots         int           `json:"snapshots"`
 	Memory            string        `json:"memory,omitempty"` // of one sandbox; empty for the configuration's
 	CPUs              float64       `json:"cpus,omitempty"`   // of one sandbox
+	Ahead             int           `json:"ahead,omitempty"`  // sandboxes that are made before a request
 }
 
 // Usual are the limits of a tenant for which nothing else was said.
 func Usual() Limits {
-	return Limits{Sandboxes: 20, Lifetime: 24 * time.Hour, RequestsPerMinute: 6000, Streams: 512, Snapshots: 100}
+	return Limits{Sandboxes: 20, Lifetime: 24 * time.Hour, RequestsPerMinute: 6000, Streams: 512, Snapshots: 100, Ahead: 2}
 }
 
 // Tenant is one customer of a server.

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -291,6 +293,32 @@ func TestServerKilled(t *testing.T) {
 	if got := kept.output("echo alive"); got != "alive\n" {
 		t.Errorf("the sandbox that was made: %q", got)
 	}
+}
+
+// TestCutOff has a client that asks for sandboxes and does not wait: each session that runs
+// is one that the tenant can list, end, and is counted for.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, "acme")
+	s.create("acme", `{"templateID":"base","timeout":120}`)
+	body := `{"templateID":"base","timeout":120}`
+	request := fmt.Sprintf("POST /v2/sandboxes HTTP/1.1\r\nHost: x\r\nX-API-KEY: %s\r\nContent-Length: %d\r\n\r\n%s", s.keys["acme"], len(body), body)
+	for i := range 10 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetReadDeadline(time.Now().Add(time.Duration(i) * 7 * time.Millisecond))
+		_, _ = io.ReadFull(c, make([]byte, 1)) // the deadline, or an answer that nobody reads
+		c.Close()
+	}
+	s.until("the end of what was begun", func() bool {
+		listed, running := strings.Count(s.api("acme", "GET", "/v2/sandboxes", "").body, `"sandboxID"`), strings.Count(s.of("acme", "list"), "running")
+		return listed == running && listed == len(s.ids("acme")) && listed > 1
+	})
 }
 
 // TestManySnapshots: many requests at once stay within the limit, and an error of the

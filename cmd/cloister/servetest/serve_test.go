@@ -247,19 +247,25 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// record is a tenant's record, a line for each event.
-func (s *server) record(tenant string) string {
+// of runs cloister in a tenant's instance, and gives what it printed.
+func (s *server) of(tenant string, words ...string) string {
 	s.t.Helper()
 	dir := filepath.Join(s.dir, "d", "cloister", "serve", "t", tenant)
-	cmd := s.command("audit", "export")
+	cmd := s.command(words...)
 	cmd.Env = append(slices.Clone(s.env), "XDG_CONFIG_HOME="+dir+"/config", "XDG_STATE_HOME="+dir+"/state", "XDG_DATA_HOME="+dir+"/data",
 		"XDG_RUNTIME_DIR="+s.dir+"/run/cloister/s/"+tenant)
 	text, err := cmd.Output()
 	if err != nil {
-		s.t.Fatalf("audit export: %v", err)
+		s.t.Fatalf("cloister %s: %v", strings.Join(words, " "), err)
 	}
+	return string(text)
+}
+
+// record is a tenant's record, a line for each event.
+func (s *server) record(tenant string) string {
+	s.t.Helper()
 	var out strings.Builder
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(s.of(tenant, "audit", "export")) {
 		var e struct{ Kind, Action, Resource, Session string }
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			s.t.Fatalf("%s: %v", line, err)

@@ -37,7 +37,15 @@ type server struct {
 	kill func()
 }
 
+// newServer starts a server with tenants that have no sandboxes started ahead: what a test
+// finds is of its own requests.
 func newServer(t *testing.T, names ...string) *server {
+	t.Helper()
+	return newServerOf(t, []string{"--ahead", "0"}, names...)
+}
+
+// newServerOf starts a server with tenants that were added with flags.
+func newServerOf(t *testing.T, flags []string, names ...string) *server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sv")
 	if err != nil {
@@ -54,7 +62,7 @@ func newServer(t *testing.T, names ...string) *server {
 		"XDG_STATE_HOME=" + dir + "/s", "XDG_DATA_HOME=" + dir + "/d", "XDG_RUNTIME_DIR=" + dir + "/run",
 	}
 	for _, name := range names {
-		s.do("serve", "tenant", "add", name)
+		s.do(append([]string{"serve", "tenant", "add", name}, flags...)...)
 		s.keys[name] = strings.TrimSpace(s.do("serve", "key", "add", name))
 	}
 	s.start()

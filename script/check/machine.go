@@ -153,7 +153,7 @@ func (m *machine) asUser(env []string) []string {
 		"setpriv", "--reuid=" + m.name, "--regid=" + m.name, "--init-groups", "--inh-caps=-all",
 		"env", "-i", "HOME=" + m.home(), "USER=" + m.name, "LOGNAME=" + m.name, "LANG=C.UTF-8", "TERM=xterm",
 		"PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-		"TMPDIR=" + m.home() + "/t", "CLOISTER_TEST_NEEDS=" + claimed, "CLOISTER_TEST_BINARY=" + filepath.Join(m.r.bin, "cloister"),
+		"GORACE=" + lateRaces, "TMPDIR=" + m.home() + "/t", "CLOISTER_TEST_NEEDS=" + claimed, "CLOISTER_TEST_BINARY=" + filepath.Join(m.r.bin, "cloister"),
 	}, env)
 }
 

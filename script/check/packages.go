@@ -1,42 +1,48 @@
 package main
 
+import "strings"
+
 // independent are the packages whose tests give the same result whoever runs them, so
 // that once is enough, with the reason. A test holds that none of them asks who it is,
 // changes permissions or starts a process. Every other package is tested as root and as
 // an ordinary user.
-var independent = map[string]string{
-	"agent":                   "texts",
-	"approval":                "a queue in memory",
-	"audit/flood":             "counts in memory",
-	"devcontainer/demand":     "judges texts",
-	"devcontainer/jsonc":      "a parser",
-	"egress/internal/guard":   "judges addresses",
-	"egress/internal/mint":    "makes certificates in memory",
-	"egress/internal/names":   "a table in memory",
-	"egress/internal/shell":   "SSH between connections in memory and on loopback",
-	"egress/internal/rate":    "counts in memory",
-	"egress/internal/wire":    "parsers",
-	"egress/internal/errtext": "texts",
-	"guardian/mcpservice":     "judges in memory",
-	"internal/authority":      "a parser",
-	"internal/fieldname":      "compares texts",
-	"internal/linediff":       "compares texts",
-	"internal/nearest":        "compares texts",
-	"internal/reading":        "a parser",
-	"internal/termsafe":       "a filter of bytes",
-	"internal/urlpath":        "a parser",
-	"internal/vscreen":        "draws in memory",
-	"secret/oauth":            "a client of servers on loopback",
-	"serve/connect":           "answers on loopback",
-	"ui/tui":                  "draws in memory",
-	"policy":                  "pure",
-	"policy/suggest":          "pure",
-	"sandbox/seccomp":         "a program for the kernel, simulated",
-	"secret":                  "values in memory",
-	"secret/sigv4":            "signs in memory",
-	"secret/inject":           "edits requests in memory",
-	"secret/inject/unpack":    "decodes in memory",
-	"session/browsers":        "texts",
+var independent = eachOf(map[string]string{
+	"a judge of texts or addresses": "devcontainer/demand egress/internal/guard guardian/mcpservice policy policy/suggest",
+	"a parser": `devcontainer/compose devcontainer/jsonc egress/internal/wire internal/authority internal/exactjson
+		internal/reading internal/urlpath policy/destination sandbox/docker/definition`,
+	"a program for the kernel, simulated": "sandbox/seccomp",
+	"connections on loopback":             "agent/probe egress/internal/dial egress/internal/shell secret/oauth serve/connect",
+	"texts": `agent egress/internal/errtext internal/fieldname internal/hint internal/linediff
+		internal/nearest internal/source session/browsers session/ending session/heldpath state/merge`,
+	"values in memory": `approval audit/flood egress/internal/ahead egress/internal/frames egress/internal/mint egress/internal/names
+		egress/internal/quota egress/internal/rate internal/budget internal/stackroom internal/tenants internal/termsafe
+		internal/vscreen secret secret/inject secret/inject/unpack secret/sigv4 ui/tui`,
+})
+
+// eachOf turns reasons with their packages round.
+func eachOf(reasons map[string]string) map[string]string {
+	of := map[string]string{}
+	for why, packages := range reasons {
+		for pkg := range strings.FieldsSeq(packages) {
+			of[pkg] = why
+		}
+	}
+	return of
+}
+
+// onceEnough are further packages of which once is enough, though they start programs: as who
+// started the checks.
+var onceEnough = map[string]string{
+	"":                        "reads the tree",
+	"devcontainer/oracletest": "compares texts with those of a program, which root installs",
+	"script/check":            "runs as who starts it, and its tests with it",
+	"script/check/typecheck":  "reads the tree",
+}
+
+// dependent are the tests that depend on the user, of packages where few do: an ordinary
+// user runs these alone. A test holds that the others' files ask for no user.
+var dependent = map[string]string{
+	"egress": `^TestOriginalDestination$`,
 }
 
 // aboveAll are the packages whose tests drive the whole product, and take longest: an

@@ -75,6 +75,7 @@ func newRunner(ctx context.Context, work string) (*runner, error) {
 		"TMPDIR":                 r.temp(),
 		"CGO_ENABLED":            "0", // one set of compiled packages for vet, lint and the product
 		"CLOISTER_AGENTS_PREFIX": prefix,
+		"GORACE":                 lateRaces,
 	} {
 		if err := os.Setenv(key, value); err != nil {
 			return nil, err
@@ -83,6 +84,11 @@ func newRunner(ctx context.Context, work string) (*runner, error) {
 	r.machine = &machine{r: r}
 	return r, adoptOrphans()
 }
+
+// lateRaces is how long a program with the race detector stays when it is over, for races
+// in what still runs. Its own word is a second, which 200 test programs and each process
+// that one of them starts would wait.
+const lateRaces = "atexit_sleep_ms=50"
 
 func (r *runner) temp() string { return filepath.Join(r.work, "t") }
 

@@ -14,17 +14,19 @@ import (
 
 const module = "cloister"
 
-// atOnce is how many test programs run at the same time, and parallel how many tests of
-// each: most of them wait.
+// How many test programs run at the same time, and parallel how many tests of each: most
+// of them wait, and those that drive the product have the other programs built beside them.
 const (
-	atOnce   = 3
-	parallel = "-test.parallel=4"
+	drivingAtOnce = 3
+	othersAtOnce  = 4
+	parallel      = "-test.parallel=4"
 )
 
 // slowFirst are the packages that take longest, started first.
 var slowFirst = []string{"cmd/cloister/realtest", "cmd/cloister", "cmd/cloister/loadtest", "cmd/cloister/webtest",
 	"cmd/cloister/servetest",
-	"sandbox/native", "egress", "hostexec", "workspace", "session", "guardian"}
+	"egress", "sandbox/native", "state/store", "guardian", "hostexec", "", "secret/inject", "cmd/cloister/aftertest", "session/terminal",
+	"guardian/notify", "internal/noecho", "git"}
 
 // A job is one package's tests by one user.
 type job struct {
@@ -47,7 +49,7 @@ func (r *runner) wholly() {
 	for pkg := range aboveAll {
 		jobs = append(jobs, job{pkg: pkg})
 	}
-	r.inOrder(jobs)
+	r.inOrder(jobs, drivingAtOnce)
 }
 
 func (r *runner) user() {
@@ -64,7 +66,14 @@ func (r *runner) user() {
 func (r *runner) tests(asRoot, asUser bool) {
 	asUser = asUser && r.root
 	packages, ok := r.packages()
-	if !ok || !r.drivingPrograms(packages) || !r.product() || !r.agents() || asUser && !r.machine.tree() {
+	if !ok {
+		return
+	}
+	var compiled, installed bool
+	together(
+		func() { compiled = r.drivingPrograms(packages) && r.product() },
+		func() { installed = r.agents() && (!asUser || r.machine.tree()) }) // mostly waits for a registry
+	if !compiled || !installed {
 		return
 	}
 	var driving, others []job
@@ -83,22 +92,22 @@ func (r *runner) tests(asRoot, asUser bool) {
 			}
 			add(j)
 		}
-		if asUser && pkg != "" && independent[pkg] == "" {
-			add(job{pkg: pkg, user: true})
+		if asUser && independent[pkg] == "" && onceEnough[pkg] == "" {
+			add(job{pkg: pkg, user: true, only: dependent[pkg]})
 		}
 	}
 	built := make(chan bool, 1)
 	low := *r
 	low.nice = true
 	go func() { built <- low.otherPrograms(packages) }()
-	r.inOrder(driving)
+	r.inOrder(driving, drivingAtOnce)
 	if <-built {
-		r.inOrder(others)
+		r.inOrder(others, othersAtOnce)
 	}
 }
 
 // inOrder runs jobs, the slowest first.
-func (r *runner) inOrder(jobs []job) {
+func (r *runner) inOrder(jobs []job, atOnce int) {
 	slices.SortStableFunc(jobs, func(a, b job) int { return rank(a.pkg) - rank(b.pkg) })
 	path := r.h2spec() + ":" + os.Getenv("PATH")
 	next := make(chan job)
@@ -154,6 +163,8 @@ func (r *runner) drivingPrograms(packages []string) bool {
 			}
 		}
 		return errors.Join(r.run(out, cmd{words: words}),
+			// It has the name of cmd/cloister's, and no goroutine: with the detector it took four times as long.
+			r.run(out, cmd{words: []string{"go", "test", "-c", "-vet=off", "-o", filepath.Join(r.bin, "top.test"), "."}}),
 			r.run(out, cmd{words: []string{"go", "build", "-o", filepath.Join(r.bin, "test2json"), "cmd/test2json"}}))
 	})
 }
@@ -166,7 +177,7 @@ func (r *runner) otherPrograms(packages []string) bool {
 			words := append([]string{"go", "test", "-c", "-vet=off", "-race", "-ldflags=-w", "-o", to}, packages...)
 			return r.run(out, cmd{words: words, env: []string{"CGO_ENABLED=1"}})
 		}
-		errs := []error{build(filepath.Join(r.bin, "top.test"), ".")} // it has the name of cmd/cloister's
+		var errs []error
 		named := map[string]bool{}
 		for pkg := range aboveAll {
 			named[filepath.Base(pkg)] = true

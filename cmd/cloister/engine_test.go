@@ -27,7 +27,7 @@ var notInContainers = map[string]string{
 	"caches":           "it builds with the host's toolchains; here they are the image's",
 	"bad_start":        "it looks at the second process, which in containers is another one",
 	"window_start":     "what the guardian starts has none of the flags that containers are asked for by here",
-	"acp_ways":         "its overlay workspace is of the native driver alone; the story acp is told here",
+	"acp_ways":         "five sessions more say nothing of containers; the story acp is told here",
 	"devcontainer_run": "its devcontainer names the image; here each run names another, and that one wins",
 
 	"exit_status": "its hint names the host's folders; here it names the image",
@@ -36,7 +36,7 @@ var notInContainers = map[string]string{
 // inShort are the stories that every change is held to; CLOISTER_TEST_LONG asks
 // for all of them.
 var inShort = []string{
-	"acp", "approvals", "attack_descriptors", "attack_terminal", "devcontainer_services", "git", "hostexec", "list", "protected", "publish", "refusal", "secret_bound", "start", "streams", "worktree",
+	"acp", "approvals", "attack_descriptors", "attack_terminal", "devcontainer_services", "git", "hostexec", "list", "overlay", "protected", "publish", "refusal", "secret_bound", "start", "streams", "worktree",
 }
 
 // TestEngineStories tells those of testdata/containers, and the other stories again

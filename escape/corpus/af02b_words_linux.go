@@ -20,13 +20,9 @@ func af02b() escape.Case {
 				"printf 'no image' >img.tar; : >anchors; chmod 600 *.json value img.tar anchors; printf canary >mine/note")
 			out := []escape.Finding{worked("files lie in the home", made)}
 			// What a start of an overlay leaves is exported, to be imported over another folder.
-			// An engine has no overlays.
-			overlays := r.w.Kind.Isolation != "docker"
-			if overlays {
-				out = append(out, worked("an overlay", r.cloister("run", "-C", r.project, "--workspace", "overlay", "--name", "af02b", "--", "sh", "-c", "echo x >f")),
-					worked("a checkpoint of it", r.cloister("checkpoint", "af02b", "-m", "one")),
-					worked("its archive", r.cloister("checkpoint", "export", "af02b", home+"/one.checkpoint")))
-			}
+			out = append(out, worked("an overlay", r.overlaid("af02b", "echo x >f")),
+				worked("a checkpoint of it", r.cloister("checkpoint", "af02b", "-m", "one")),
+				worked("its archive", r.cloister("checkpoint", "export", "af02b", home+"/one.checkpoint")))
 			defer r.cloister("discard", "af02b", "--force")
 			// Each is named as it is, and by a link that a session made.
 			links := "ln -s " + home + "/srt.json srt.json; ln -s " + home + "/value value; ln -s " + home + "/img.tar img.tar; ln -s " +
@@ -57,9 +53,6 @@ func af02b() escape.Case {
 						return []string{"checkpoint", "import", "-C", dir, "--name", "af02b-project", home + "/one.checkpoint"}
 					}, ""},
 			} {
-				if strings.HasSuffix(c.name, "an archive") && !overlays {
-					continue
-				}
 				for _, theirs := range c.theirs {
 					res := r.cloister(c.words(theirs)...)
 					out = append(out, found(c.name+" by a link: "+theirs, res.Status != 0 && strings.Contains(res.Stderr, "a cloister could write"),

@@ -17,6 +17,6 @@ func All() []escape.Case {
 		bk01(), bk02(), bk12(), bk14(), bk14a(),
 		po01(), po02(), po03(), po05(), po05a(), po07(), po10(), po10a(), po11(), po12(), po20(),
 		af14a(), af16(), af16a(), af16b(), af16c(), af17(), af17a(), af18(),
-		st01(), st02(), st03(), st04(),
+		st01(), st02(), st03(), st04(), st20(),
 	}
 }

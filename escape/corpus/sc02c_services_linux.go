@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	_ "embed"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,30 +14,9 @@ import (
 
 // serviceLook is what a hostile service finds of the host, of the agent and of others. The
 // first word is where a server of this machine listens.
-const serviceLook = `import os, socket, sys, glob
-def there(*names): return " ".join(n for n in names if os.path.exists(n))
-def said(host, port, ask=b"GET / HTTP/1.1\r\nHost: canary\r\nConnection: close\r\n\r\n"):
-    try:
-        s = socket.create_connection((host, port), timeout=10)
-        s.sendall(ask)
-        return s.recv(200).decode().split("\r\n")[0]
-    except OSError as e:
-        return "error " + str(e)
-status = open("/proc/self/status").read()
-print("caps", [l for l in status.splitlines() if l.startswith(("CapEff", "NoNewPrivs", "Seccomp:"))])
-print("host", there("/hostroot", "/var/run/docker.sock", "/run/docker.sock", "/dev/kvm", "/proc/1/root/hostroot"))
-print("project", there(sys.argv[2], sys.argv[2] + "/secret"))
-print("home", there(os.path.expanduser("~/of-the-agent")))
-print("token", os.environ.get("TOKEN"), os.environ.get("HTTP_PROXY"))
-print("net", sorted(n for _, n in socket.if_nameindex()))
-print("canary", said("127.0.0.1", int(sys.argv[1])), "/", said("canary.test", int(sys.argv[1])))
-print("near", [n for n in range(1, 30) if said("203.0.113.%d" % n, 7000, b"") == "other"])
-print("named", said("db", 7000, b""), said("other", 7000, b""))
-open("/data/marker", "a").write("marked\n")
-print("marks", len(open("/data/marker").read().split()))
-for name in glob.glob("/data/of-the-other"): print("poisoned", name)
-print("friend", said("friend", 7000, b""))
-`
+//
+//go:embed scripts/service_look.py
+var serviceLook string
 
 // serviceServer answers each connection with a word.
 const serviceServer = `import socket, sys
@@ -52,39 +32,9 @@ while True:
 `
 
 // services is a compose file whose service asks for all there is, beside one that only serves.
-const services = `services:
-  app: {image: cloister-base, networks: [front], depends_on: {evil: {condition: service_completed_successfully}}}
-  spy:
-    image: cloister-base
-    command: [python3, -u, /x/spy.py]
-    volumes: ["./spy.py:/x/spy.py:ro"]
-    networks: [front]
-  friend:
-    image: cloister-base
-    depends_on: [spy]
-    command: [python3, /x/serve.py, friend]
-    volumes: ["./serve.py:/x/serve.py:ro", "own:/data"]
-    networks: [front]
-    healthcheck: {test: [CMD, python3, -c, "import socket; socket.create_connection((\"127.0.0.1\", 7000))"], interval: 1s, retries: 100}
-  evil:
-    image: cloister-base
-    depends_on: {friend: {condition: service_healthy}}
-    command: [python3, -u, /x/look.py, "PORT", "PROJECT"]
-    privileged: true
-    network_mode: host
-    pid: host
-    ipc: host
-    cap_add: [ALL]
-    security_opt: ["seccomp:unconfined"]
-    devices: [/dev/kvm]
-    dns: 8.8.8.8
-    extra_hosts: ["canary:127.0.0.1"]
-    environment: {TOKEN: , HTTP_PROXY: "http://127.0.0.1:PORT"}
-    networks: {front: {aliases: [canary.test, localhost, 127]}}
-    volumes: ["/:/hostroot", "/var/run/docker.sock:/var/run/docker.sock", "../..:/up", "./look.py:/x/look.py:ro", "data:/data"]
-volumes: {data: {name: data, external: true, driver: local, driver_opts: {type: none, o: bind, device: /}}, own: }
-networks: {front: {driver: host}}
-`
+//
+//go:embed scripts/services.yaml
+var services string
 
 // serviceSpy tries all the while to open what the first process of its cloister has: natively
 // that shares the memory of the process that began it. Its own it can open.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,7 +63,7 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 	}
 	for _, b := range s.Binds {
 		mounts = append(mounts, object{"Type": "bind", "Source": string(b.Source), "Target": string(b.Target),
-			"ReadOnly": b.Access == sandbox.ReadOnly})
+			"ReadOnly": b.Access == sandbox.ReadOnly || b.Overlay})
 	}
 	host := object{
 		"NetworkMode": "none", "IpcMode": "private", "CgroupnsMode": "private",
@@ -109,26 +110,49 @@ func ulimit(name string, n int64) object { return object{"Name": name, "Soft": n
 // gateContainer holds nothing but the program: it enters the agent's namespaces by
 // descriptors, so it needs to see none of them.
 func (d *Driver) gateContainer(s sandbox.Spec, program string, o *doors) object {
+	// Sockets below 1024, routes and packet rules; entering namespaces and
+	// mounting; making files in the root of an image, and a way through its
+	// folders, whoever owns them.
+	powers := []string{"NET_ADMIN", "NET_BIND_SERVICE", "SYS_ADMIN", "SYS_CHROOT", "DAC_OVERRIDE", "FOWNER"}
+	mounts := []object{
+		{"Type": "bind", "Source": program, "Target": inside.Program, "ReadOnly": true},
+		{"Type": "bind", "Source": o.dir + "/" + doorGate, "Target": inside.Door, "ReadOnly": true},
+	}
+	for _, store := range stores(s) {
+		mounts = append(mounts,
+			object{"Type": "bind", "Source": string(store), "Target": storeAt(s, store), "ReadOnly": false})
+	}
+	if slices.ContainsFunc(s.Binds, func(b sandbox.Bind) bool { return b.Overlay }) {
+		powers = append(powers, "SETUID", "SETGID") // an overlay works as the payload's user
+	}
 	return object{
 		"Image": gateImage, "Entrypoint": []string{inside.Program}, "Cmd": []string{inside.RoleGate}, "WorkingDir": "/",
 		"User":   "0:0",
 		"Labels": d.labels(s, inside.RoleGate), "NetworkDisabled": true,
 		"HostConfig": object{
 			"NetworkMode": "none", "IpcMode": "none", "CgroupnsMode": "private", "ReadonlyRootfs": true, "PidsLimit": 64,
-			"CapDrop": []string{"ALL"},
-			// Sockets below 1024, routes and packet rules; entering namespaces and
-			// mounting; making files in the root of an image, and a way through its
-			// folders, whoever owns them.
-			"CapAdd": []string{"NET_ADMIN", "NET_BIND_SERVICE", "SYS_ADMIN", "SYS_CHROOT", "DAC_OVERRIDE", "FOWNER"},
+			"CapDrop": []string{"ALL"}, "CapAdd": powers,
 			// Its profiles forbid mounting, whatever the capabilities.
 			"SecurityOpt": []string{"no-new-privileges", "seccomp=unconfined", "apparmor=unconfined"},
-			"Mounts": []object{
-				{"Type": "bind", "Source": program, "Target": inside.Program, "ReadOnly": true},
-				{"Type": "bind", "Source": o.dir + "/" + doorGate, "Target": inside.Door, "ReadOnly": true},
-			},
-			"LogConfig": object{"Type": "none"},
+			"Mounts":      mounts,
+			"LogConfig":   object{"Type": "none"},
 		},
 	}
+}
+
+// stores are the folders in which overlays keep what is written.
+func stores(s sandbox.Spec) (out []sandbox.HostPath) {
+	for _, b := range s.Binds {
+		if b.Overlay && b.Upper != nil && !slices.Contains(out, b.Upper.Store) {
+			out = append(out, b.Upper.Store)
+		}
+	}
+	return out
+}
+
+// storeAt is where the gate's container has one of them.
+func storeAt(s sandbox.Spec, store sandbox.HostPath) string {
+	return inside.Store + strconv.Itoa(slices.Index(stores(s), store))
 }
 
 func (d *Driver) labels(s sandbox.Spec, role string) map[string]string {

@@ -96,13 +96,6 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_
 			Reason:    "start docker: only cloisters of native are judged so", Fix: "use --isolation native, as root",
 		}
 	}
-	if slices.ContainsFunc(s.Binds, func(b sandbox.Bind) bool { return b.Overlay }) {
-		return nil, &sandbox.Unsupported{
-			Guarantee: "overlay workspace",
-			Reason:    "start docker: an engine lays nothing over the host's folders",
-			Fix:       "use --isolation native, or --workspace live",
-		}
-	}
 	if err := sayable(s.Binds); err != nil {
 		return nil, err
 	}
@@ -391,7 +384,11 @@ const meetWithin = 60 * time.Second
 // name of theirs.
 func sayable(binds []sandbox.Bind) error {
 	for _, b := range binds {
-		for _, path := range []string{string(b.Source), string(b.Target)} {
+		paths := []string{string(b.Source), string(b.Target)}
+		if b.Upper != nil {
+			paths = append(paths, string(b.Upper.Store))
+		}
+		for _, path := range paths {
 			if !utf8.ValidString(path) {
 				return &sandbox.Unsupported{
 					Guarantee: "mount view",
@@ -462,24 +459,20 @@ func (st *start) plan(ctx context.Context) error {
 	}
 	owners := map[[2]uint32]int{}
 	for _, bind := range st.spec.Binds {
-		var at unix.Stat_t
-		if err := unix.Stat(string(bind.Source), &at); err != nil {
-			return fmt.Errorf("look at %s: %w", bind.Source, err)
+		out := inside.Bind{Target: string(bind.Target), ReadOnly: bind.Access == sandbox.ReadOnly, Overlay: bind.Overlay}
+		var err error
+		if out.Device, out.Inode, out.Space, err = st.place(ctx, bind, owners); err != nil {
+			return err
 		}
-		space := 0
-		if os.Geteuid() == 0 && !bind.System {
-			owner := [2]uint32{at.Uid, at.Gid}
-			if owners[owner] == 0 {
-				f, err := st.d.newIDSpace(ctx, owner, st.user)
-				if err != nil {
-					return err
-				}
-				st.marks = append(st.marks, f)
-				owners[owner] = len(st.marks)
+		if u := bind.Upper; u != nil && bind.Overlay {
+			up := &inside.Upper{Upper: *u, At: storeAt(st.spec, u.Store)}
+			up.Device, up.Inode, up.Space, err = st.place(ctx, sandbox.Bind{Source: u.Store}, owners)
+			if err != nil {
+				return err
 			}
-			space = owners[owner]
+			out.Upper = up
 		}
-		b.Binds = append(b.Binds, inside.Bind{Target: string(bind.Target), ReadOnly: bind.Access == sandbox.ReadOnly, Device: at.Dev, Inode: at.Ino, Space: space})
+		b.Binds = append(b.Binds, out)
 	}
 	if len(st.marks) > passfd.MaxFiles-3 {
 		return fmt.Errorf("folders of %d owners are shown; at most %d can be as root", len(st.marks), passfd.MaxFiles-3)
@@ -493,6 +486,29 @@ func (st *start) plan(ctx context.Context) error {
 	}
 	st.build = b
 	return nil
+}
+
+// place tells which file a bind shows, and which of the marks maps its owner.
+func (st *start) place(
+	ctx context.Context, bind sandbox.Bind, owners map[[2]uint32]int,
+) (dev, inode uint64, space int, err error) {
+	var at unix.Stat_t
+	if err := unix.Stat(string(bind.Source), &at); err != nil {
+		return 0, 0, 0, fmt.Errorf("look at %s: %w", bind.Source, err)
+	}
+	if os.Geteuid() != 0 || bind.System {
+		return at.Dev, at.Ino, 0, nil
+	}
+	owner := [2]uint32{at.Uid, at.Gid}
+	if owners[owner] == 0 {
+		f, err := st.d.newIDSpace(ctx, owner, st.user)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		st.marks = append(st.marks, f)
+		owners[owner] = len(st.marks)
+	}
+	return at.Dev, at.Ino, owners[owner], nil
 }
 
 // finish arms the gate, has the command's process try the walls, and lets it go.
@@ -558,6 +574,13 @@ func takeGate(c inside.Line) (sandbox.Gate, error) {
 // explain adds what would help to what the gate says.
 func explain(f *inside.Failure) error {
 	switch {
+	case strings.Contains(f.Text, inside.LayOverlay):
+		return &sandbox.Unsupported{
+			Guarantee: "overlay workspace",
+			Reason:    "start docker: " + f.Text,
+			Fix: "the engine's kernel must have overlayfs (modprobe overlay), and Cloister's data folder and the project " +
+				"lie on file systems that it can lie on: ext4, xfs, btrfs or tmpfs, not itself an overlay; or use --workspace live",
+		}
 	case strings.Contains(f.Text, "show folders") && f.Errno == int(unix.EINVAL):
 		return &sandbox.Unsupported{
 			Guarantee: "file ownership",
@@ -585,6 +608,11 @@ func commandOf(s sandbox.Spec, u inside.User, tty [3]bool) inside.Command {
 			c.Hidden = append(c.Hidden, string(p.Target))
 		case !p.Pin:
 			c.Held = append(c.Held, string(p.Target))
+		}
+	}
+	for _, b := range s.Binds {
+		if b.Overlay {
+			c.Over = append(c.Over, string(b.Target))
 		}
 	}
 	return c

@@ -220,7 +220,7 @@ func Run(t *testing.T, newDriver func() sandbox.Driver, differs ...Difference) {
 		{"environment", environment}, {"host is invisible", invisible}, {"system is read-only", readOnly},
 		{"project is live", live}, {"protected paths", protected}, {"absent paths", absent},
 		{"protected folder cannot be moved", pinned}, {"repository", repository}, {"linked worktree", worktree},
-		{"submodule", submodule},
+		{"submodule", submodule}, {"overlays", overlays},
 		{"no way out", noWayOut}, {"gate", gate}, {"privileges", privileges}, {"stragglers", stragglers},
 		{"fork bomb", forkBomb}, {"folder as input", folderInput}, {"arm refuses", armRefuses}, {"exec", execMore},
 		{"planted links in the private home", plantedLinks}, {"hidden files", hidden}, {"a folder that was shut", shutFolder},

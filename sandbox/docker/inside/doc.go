@@ -19,6 +19,7 @@ const (
 	Folder  = "/.cloister"
 	Program = Folder + "/" + Name
 	Door    = Folder + "/s" // the socket to the shim
+	Store   = Folder + "/u" // before a number, in the gate's alone: where overlays keep what is written
 )
 
 // The roles, as the first argument.
@@ -86,6 +87,19 @@ type Bind struct {
 	Inode  uint64 `json:"inode"`
 	// Space is which of the passed user namespaces maps its owner, from 1; 0: none.
 	Space int `json:"space,omitempty"`
+	// Overlay has what is written there kept in memory, or by Upper.
+	Overlay bool   `json:"overlay,omitempty"`
+	Upper   *Upper `json:"upper,omitempty"`
+}
+
+// Upper is where an overlay keeps what is written to it: folders of a bind that the gate's
+// container has and the agent's has not.
+type Upper struct {
+	sandbox.Upper
+	At     string `json:"at"`     // in the gate's container
+	Device uint64 `json:"device"` // as of a Bind, of the store
+	Inode  uint64 `json:"inode"`
+	Space  int    `json:"space,omitempty"`
 }
 
 // Build is what the gate makes. With it come the agent's mount, UTS and network
@@ -123,4 +137,5 @@ type Command struct {
 	Denied  []string `json:"denied"`
 	Held    []string `json:"held"`   // guest paths that must be read-only
 	Hidden  []string `json:"hidden"` // guest paths that must be so where they are there
+	Over    []string `json:"over"`   // guest paths that must be overlays, none of the host's folders
 }

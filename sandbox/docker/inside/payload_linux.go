@@ -162,6 +162,15 @@ func probe(c Command) error {
 			return err
 		}
 	}
+	for _, name := range c.Over {
+		var st unix.Statfs_t
+		if err := unix.Statfs(name, &st); err != nil {
+			return fmt.Errorf("look at %s: %w", name, err)
+		}
+		if st.Type != unix.OVERLAYFS_SUPER_MAGIC {
+			return fmt.Errorf("%s is no overlay", name)
+		}
+	}
 	if err := probeEngine(); err != nil {
 		return err
 	}

@@ -24,6 +24,8 @@ type viewer struct {
 	proc int // the gate's own /proc
 	root int // a detached, writable copy of the mount at /, without what lies on it
 	real map[string]string
+
+	stores map[string]int // detached mounts of what overlays keep, by their places in the gate
 }
 
 // view enters the agent's mounts, finishes them and keeps them. It says on done
@@ -51,6 +53,9 @@ func (v *viewer) enter(mounts, uts *os.File) error {
 	var err error
 	if v.proc, err = unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("open /proc: %w", err)
+	}
+	if err := v.takeStores(); err != nil {
+		return err
 	}
 	if err := unix.Setns(int(uts.Fd()), unix.CLONE_NEWUTS); err != nil {
 		return fmt.Errorf("enter the UTS namespace: %w", err)
@@ -304,7 +309,7 @@ func (v *viewer) binds(spaces []*os.File) error {
 	}
 	for i, b := range v.Binds {
 		attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
-		if b.ReadOnly {
+		if b.ReadOnly || b.Overlay { // an overlay's lower is never written
 			attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 		}
 		if b.Space > 0 {
@@ -313,6 +318,14 @@ func (v *viewer) binds(spaces []*os.File) error {
 		}
 		if err := unix.MountSetattr(copies[i], "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attr); err != nil {
 			return fmt.Errorf("restrict mount of %s: %w", b.Target, err)
+		}
+		if b.Overlay {
+			over, err := v.overlay(b, copies[i], spaces)
+			if err != nil {
+				return fmt.Errorf("%s of %s: %w", LayOverlay, b.Target, err)
+			}
+			unix.Close(copies[i])
+			copies[i] = over
 		}
 		at, err := open(b.Target)
 		if err != nil {

@@ -11,6 +11,8 @@
 package freeze
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,9 +38,10 @@ func Processes(init int) (thaw func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("freeze: %w", err)
 	}
+	l := &looks{space: space, init: init, foreign: map[process]bool{}}
 	var rest map[int]uint64 // the threads at rest, with how often each had run; nil while one runs
 	thaw = func() error {
-		running, stopped, err := members(space, init)
+		running, stopped, err := l.members()
 		if err == nil && rest != nil && (len(running) > 0 || !maps.Equal(rest, runs(stopped))) {
 			err = ErrRan
 		}
@@ -53,7 +56,7 @@ func Processes(init int) (thaw func() error, err error) {
 	// namespace is at rest when two looks in a row find none that runs, and none that ran
 	// between them.
 	for deadline := time.Now().Add(within); ; {
-		running, stopped, err := members(space, init)
+		running, stopped, err := l.members()
 		if err == nil && len(running) == 0 {
 			now := runs(stopped)
 			if rest != nil && maps.Equal(rest, now) {
@@ -106,11 +109,12 @@ func namespaceOf(init int) (string, error) {
 
 // namespaceOfChild asks a child of the first process, which is in the same namespace.
 func namespaceOfChild(init int) (string, error) {
-	pids, err := processes()
+	list, err := processes()
 	if err != nil {
 		return "", err
 	}
-	for _, pid := range pids {
+	for _, p := range list {
+		pid := p.pid
 		if _, parent := state(pid); parent == init {
 			if space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err == nil {
 				return space, nil
@@ -131,19 +135,39 @@ func firstInside(status string) bool {
 	return false
 }
 
-// members lists the processes of a namespace, those that run apart from the stopped. One
+// looks are several looks at the processes of the machine.
+type looks struct {
+	space string
+	init  int
+	// foreign are of other namespaces, which no process leaves.
+	foreign map[process]bool
+}
+
+// process tells a process from a later one of the same number, by the inode of its folder.
+type process struct {
+	pid   int
+	inode uint64
+}
+
+// members lists the processes of the namespace, those that run apart from the stopped. One
 // that cannot be looked at counts where the first process is above it.
-func members(space string, init int) (running, stopped []int, err error) {
-	pids, err := processes()
+func (l *looks) members() (running, stopped []int, err error) {
+	list, err := processes()
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, pid := range pids {
-		if pid == init || pid == os.Getpid() {
+	above := map[int]int{}
+	for _, p := range list {
+		pid := p.pid
+		if pid == l.init || pid == os.Getpid() || l.foreign[p] {
 			continue
 		}
 		at, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
-		if err != nil && !below(pid, init) || err == nil && at != space {
+		if err == nil && at != l.space {
+			l.foreign[p] = p.inode > 1 // below that the kernel knew none
+			continue
+		}
+		if err != nil && !below(pid, l.init, above) {
 			continue
 		}
 		still, alive := atRest(pid)
@@ -175,10 +199,10 @@ func atRest(pid int) (still, alive bool) {
 }
 
 // threads are those of a process; none where it is gone.
-func threads(pid int) []int {
-	out, err := numbers(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return nil
+func threads(pid int) (out []int) {
+	list, _ := numbers(fmt.Sprintf("/proc/%d/task", pid)) // it may be gone
+	for _, t := range list {
+		out = append(out, t.pid)
 	}
 	return out
 }
@@ -189,7 +213,7 @@ func runs(pids []int) map[int]uint64 {
 	out := map[int]uint64{}
 	for _, pid := range pids {
 		for _, tid := range threads(pid) {
-			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid)) // it may be gone
+			text, _ := read(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid)) // it may be gone
 			var n uint64
 			for line := range strings.Lines(string(text)) {
 				if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "ctxt_switches") {
@@ -203,31 +227,66 @@ func runs(pids []int) map[int]uint64 {
 	return out
 }
 
-func processes() ([]int, error) { return numbers("/proc") }
-
-// numbers are the entries of a folder whose names are numbers.
-func numbers(folder string) ([]int, error) {
-	dir, err := os.Open(folder)
+// read reads a file of /proc, whose text is short, at one go.
+func read(name string) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	names, err := dir.Readdirnames(-1)
-	if err = errors.Join(err, dir.Close()); err != nil {
-		return nil, err
-	}
-	var out []int
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			out = append(out, pid)
+	defer func() { _ = unix.Close(fd) }()
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := unix.Read(fd, buf)
+		if !errors.Is(err, unix.EINTR) {
+			return buf[:max(0, n)], err
 		}
 	}
-	return out, nil
 }
 
-// below reports whether a process has another above it.
-func below(pid, ancestor int) bool {
+// processes are those of the machine.
+func processes() ([]process, error) { return numbers("/proc") }
+
+// numbers are the entries of a folder of /proc whose names are numbers.
+func numbers(folder string) ([]process, error) {
+	dir, err := unix.Open(folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", folder, err)
+	}
+	defer func() { _ = unix.Close(dir) }()
+	var out []process
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := unix.ReadDirent(dir, buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", folder, err)
+		}
+		if n == 0 {
+			return out, nil
+		}
+		for list := buf[:n]; len(list) > 0; {
+			// getdents64(2): inode, offset, length, kind, name
+			size := int(binary.NativeEndian.Uint16(list[16:]))
+			name, _, _ := bytes.Cut(list[19:size], []byte{0})
+			if pid, err := strconv.Atoi(string(name)); err == nil {
+				out = append(out, process{pid, binary.NativeEndian.Uint64(list)})
+			}
+			list = list[size:]
+		}
+	}
+}
+
+// below reports whether a process has another above it. above are the parents that are
+// known already.
+func below(pid, ancestor int, above map[int]int) bool {
 	for range 100 { // a chain of parents has an end
-		_, parent := state(pid)
+		parent, known := above[pid]
+		if !known {
+			_, parent = state(pid)
+			above[pid] = parent
+		}
 		if parent == ancestor || parent <= 1 {
 			return parent == ancestor
 		}
@@ -238,7 +297,7 @@ func below(pid, ancestor int) bool {
 
 // state is a process's letter and parent (proc(5)), 0 for one that is gone.
 func state(pid int) (letter byte, parent int) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	text, err := read(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
@@ -208,34 +209,38 @@ func expected(want, now layers.Node) string {
 	return ""
 }
 
-// syncsAtOnce are the files or folders that wait for the disk together.
-const syncsAtOnce = 64
+// syncsAtOnce are the files or folders that wait for the disk together, and openAtOnce
+// the files that are written before the first of them waits.
+const (
+	syncsAtOnce = 16
+	openAtOnce  = 256
+)
 
-// stageAll writes all new content into the staging folder and makes it durable. Many
-// files are synced at the same time: file systems commit them together.
+// stageAll writes all new content into the staging folder and makes it durable. Names are
+// made one after the other: a folder takes one at a time, and who waits for it spins. Of
+// many files the content is on its way to the disk before the first is waited for, so that
+// file systems commit them together.
 func (r *run) stageAll() error {
 	r.staged = make([]uint64, len(r.Steps))
-	var group errgroup.Group
-	group.SetLimit(syncsAtOnce)
+	var open []*os.File
 	for i, s := range r.Steps {
 		if s.New.Kind != layers.Link && (s.New.Kind != layers.File || s.ModeOnly) {
 			continue
 		}
-		group.Go(func() error {
-			name := strconv.Itoa(i)
-			if err := r.stageOne(name, s); err != nil {
-				return fmt.Errorf("stage %s: %w", s.Path, err)
-			}
-			n, err := r.stage.Stat(name)
-			if err != nil {
-				return fmt.Errorf("stage %s: %w", s.Path, err)
-			}
-			r.staged[i] = n.Stamp.Inode
-			return nil
-		})
+		f, err := r.stageOne(i, s)
+		if f != nil {
+			open = append(open, f)
+		}
+		if err == nil && len(open) == openAtOnce {
+			err = syncAll(open)
+			open = nil
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("stage %s: %w", s.Path, err), closeAll(open))
+		}
 	}
-	if err := group.Wait(); err != nil {
-		return err
+	if err := syncAll(open); err != nil {
+		return fmt.Errorf("stage: %w", err)
 	}
 	if err := unix.Fsync(r.stage.Fd()); err != nil {
 		return fmt.Errorf("sync staging folder: %w", err)
@@ -243,20 +248,52 @@ func (r *run) stageAll() error {
 	return write(filepath.Join(r.dir, stagedFile), r.staged)
 }
 
-func (r *run) stageOne(name string, s Step) (err error) {
+// syncAll makes files durable and closes them.
+func syncAll(list []*os.File) error {
+	var group errgroup.Group
+	group.SetLimit(syncsAtOnce)
+	for _, f := range list {
+		group.Go(func() error { return errors.Join(f.Sync(), f.Close()) })
+	}
+	return group.Wait()
+}
+
+func closeAll(list []*os.File) (err error) {
+	for _, f := range list {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// stageOne stages the new entry of one step. A file is given back open, to be synced.
+func (r *run) stageOne(i int, s Step) (*os.File, error) {
+	name := strconv.Itoa(i)
 	if s.New.Kind == layers.Link {
 		if err := unix.Symlinkat(s.New.Target, r.stage.Fd(), name); err != nil {
-			return err
+			return nil, err
 		}
-		return r.own(r.stage.Fd(), name)
+		if err := r.own(r.stage.Fd(), name); err != nil {
+			return nil, err
+		}
+		n, err := r.stage.Stat(name)
+		r.staged[i] = n.Stamp.Inode
+		return nil, err
 	}
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(r.stage.Fd(), name, flags, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out := os.NewFile(uintptr(fd), name)
-	defer func() { err = errors.Join(err, out.Close()) }()
+	if err := r.stageFile(out, s); err != nil {
+		return out, err
+	}
+	stamp, err := layers.StampOf(out)
+	r.staged[i] = stamp.Inode
+	return out, err
+}
+
+func (r *run) stageFile(out *os.File, s Step) error {
 	in, err := s.Open()
 	if err != nil {
 		return err
@@ -265,13 +302,17 @@ func (r *run) stageOne(name string, s Step) (err error) {
 	if err := fill(out, in); err != nil {
 		return err
 	}
-	if err := r.own(r.stage.Fd(), name); err != nil {
-		return err
+	fd := int(out.Fd())
+	if r.uid >= 0 {
+		if err := unix.Fchown(fd, r.uid, r.gid); err != nil {
+			return err
+		}
 	}
 	if err := unix.Fchmod(fd, s.New.Mode&0o777); err != nil {
 		return err
 	}
-	return out.Sync()
+	_ = unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE) // it starts what Sync waits for
+	return nil
 }
 
 // fill writes content to a new file. The holes of a file stay holes: a payload can make
@@ -333,21 +374,8 @@ func (r *run) takeBack(n int) error {
 }
 
 func (r *run) finish() error {
-	done := make([]layers.Node, len(r.Steps))
-	for i, s := range r.Steps {
-		if !s.New.Exists() {
-			continue
-		}
-		dir, name, err := layers.Parent(r.top, s.Path)
-		if err != nil {
-			return err
-		}
-		done[i], err = dir.Stat(name)
-		if err := errors.Join(err, dir.Close()); err != nil {
-			return err
-		}
-	}
-	if err := r.syncFolders(); err != nil {
+	done, err := r.lookAndSync()
+	if err != nil {
 		return fmt.Errorf("sync project: %w", err)
 	}
 	// From here on the change is made, whatever is interrupted.
@@ -357,9 +385,53 @@ func (r *run) finish() error {
 	return r.settle()
 }
 
+// lookAndSync looks at what the steps made, and makes the names that they changed durable.
+func (r *run) lookAndSync() ([]layers.Node, error) {
+	done, in := make([]layers.Node, len(r.Steps)), map[string][]int{}
+	var order []string
+	for i, s := range r.Steps {
+		at := path.Dir(s.Path)
+		if in[at] == nil {
+			order = append(order, at)
+		}
+		in[at] = append(in[at], i)
+	}
+	var group errgroup.Group
+	group.SetLimit(syncsAtOnce)
+	for _, at := range order {
+		group.Go(func() error { return r.lookAndSyncOne(in[at], done) })
+	}
+	return done, group.Wait()
+}
+
+// lookAndSyncOne does so for the steps of one folder.
+func (r *run) lookAndSyncOne(steps []int, done []layers.Node) error {
+	dir, _, err := layers.Parent(r.top, r.Steps[steps[0]].Path)
+	gone := !slices.ContainsFunc(steps, func(i int) bool { return r.Steps[i].New.Exists() })
+	if gone && layers.Absent(err) {
+		return nil // removed with what was in it
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	for _, i := range steps {
+		if s := r.Steps[i]; s.New.Exists() {
+			if done[i], err = dir.Stat(path.Base(s.Path)); err != nil {
+				return err
+			}
+		}
+	}
+	return unix.Fsync(dir.Fd())
+}
+
 // settle cleans up after a change that is made.
 func (r *run) settle() error {
-	if err := errors.Join(r.keepOld(), r.unstage()); err != nil {
+	moved, err := r.keepAllOld()
+	if err == nil && !moved {
+		err = errors.Join(r.keepOld(), r.unstage())
+	}
+	if err != nil {
 		return err
 	}
 	if r.Undoes != "" {
@@ -370,27 +442,28 @@ func (r *run) settle() error {
 	return write(filepath.Join(r.dir, settledFile), true)
 }
 
-// syncFolders makes the names that the steps changed durable.
-func (r *run) syncFolders() error {
-	done := map[string]bool{}
-	var group errgroup.Group
-	group.SetLimit(syncsAtOnce)
-	for _, s := range r.Steps {
-		at := path.Dir(s.Path)
-		if done[at] {
+// keepAllOld makes a staging folder that lies with the journal the folder of what was there
+// before: nothing else is in it now, but links and the like. It reports whether it could.
+func (r *run) keepAllOld() (bool, error) {
+	if !r.apart {
+		return false, nil
+	}
+	for i, s := range r.Steps {
+		if !s.Old.Exists() || s.Old.Kind == layers.File || s.Old.Kind == layers.Dir {
 			continue
 		}
-		done[at] = true
-		dir, _, err := layers.Parent(r.top, s.Path)
-		if layers.Absent(err) {
-			continue // removed with what was in it
+		if err := unix.Unlinkat(r.stage.Fd(), strconv.Itoa(i), 0); err != nil && !errors.Is(err, unix.ENOENT) {
+			return false, fmt.Errorf("remove what was replaced: %w", err)
 		}
-		if err != nil {
-			return errors.Join(err, group.Wait())
-		}
-		group.Go(func() error { return errors.Join(unix.Fsync(dir.Fd()), dir.Close()) })
 	}
-	return group.Wait()
+	err := unix.Rename(filepath.Join(r.dir, stageFolder), filepath.Join(r.dir, oldFolder))
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+		return false, nil // a recovery comes here twice
+	}
+	if err != nil {
+		return false, fmt.Errorf("keep what was there before: %w", err)
+	}
+	return true, unix.Fsync(r.stage.Fd())
 }
 
 // keepOld moves what the steps replaced from the staging folder into the journal.

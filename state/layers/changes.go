@@ -375,19 +375,3 @@ func openAt(top *Folder, rel string) (*os.File, error) {
 	defer func() { _ = dir.Close() }()
 	return dir.Open(name)
 }
-
-// Parent opens the folder above a relative path, component by component. It is a
-// descriptor of its own also where that is the top.
-func Parent(top *Folder, rel string) (dir *Folder, name string, err error) {
-	parts := strings.Split(rel, "/")
-	dir, err = top.Folder(".")
-	for _, part := range parts[:len(parts)-1] {
-		if err != nil {
-			return nil, "", err
-		}
-		next, nerr := dir.Folder(part)
-		err = errors.Join(nerr, dir.Close())
-		dir = next
-	}
-	return dir, parts[len(parts)-1], err
-}

@@ -1,6 +1,7 @@
 package layers_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -258,5 +259,37 @@ func TestTooDeep(t *testing.T) {
 	defer s.Close()
 	if _, err := s.Changes(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 256 folders") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What is written is what there was when it was taken, whatever was done since.
+func TestTakeIsOfOneMoment(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	large := strings.Repeat("large\n", 20_000)
+	put := func(name, text string) {
+		at := filepath.Join(from, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("d/small", "then")
+	put("d/large", large)
+	taken, err := layers.Take(t.Context(), from, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("d/small", "later")
+	put("d/large", "later")
+	put("new", "later")
+	if err := taken.Write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"d/small": "then", "d/large": large} {
+		if text, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(text) != want {
+			t.Errorf("%s has %d bytes, want %d: %v", name, len(text), len(want), err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(to, "new")); err == nil {
+		t.Error("what came later was copied")
 	}
 }

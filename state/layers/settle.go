@@ -131,8 +131,7 @@ func resetOne(ctx context.Context, in *Folder, base string, more bool, rel strin
 	}
 	switch {
 	case theirs.Exists():
-		c := &copier{ctx: ctx, top: dir, linked: map[uint64]string{}}
-		return c.entry(from, dir, name, 0)
+		return copyEntry(ctx, from, dir, name)
 	case more:
 		return mknodWhiteout(dir.fd, name)
 	}

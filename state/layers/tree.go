@@ -62,6 +62,7 @@ type Folder struct {
 	// closed is set in a layer: modes that deny its owner the way are widened there.
 	closed *closedFolders
 	shut   inodeOf // this folder, where Close puts its mode back
+	listed bool    // its position is not at its beginning
 }
 
 // OpenFolder opens a folder of the host by its absolute path. Its last component must
@@ -85,6 +86,9 @@ func OpenLayer(name string) (*Folder, error) {
 	f, err := c.folder(above, filepath.Base(name), openFolder)
 	return f, errors.Join(err, above.Close())
 }
+
+// openFile are the flags that files are opened with, for reading.
+const openFile = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
 // openFolder are the flags that folders are opened with.
 const openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
@@ -181,7 +185,7 @@ func (f *Folder) Folder(name string) (*Folder, error) {
 
 // Open opens a regular file in this folder for reading.
 func (f *Folder) Open(name string) (*os.File, error) {
-	fd, err := f.openClosed(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC)
+	fd, err := f.openClosed(name, openFile)
 	if err != nil {
 		return nil, f.error("open", name, err)
 	}
@@ -195,9 +199,12 @@ func (f *Folder) Open(name string) (*os.File, error) {
 
 // Names lists the folder.
 func (f *Folder) Names() ([]string, error) {
-	if _, err := unix.Seek(f.fd, 0, io.SeekStart); err != nil {
-		return nil, f.error("read", ".", err)
+	if f.listed {
+		if _, err := unix.Seek(f.fd, 0, io.SeekStart); err != nil {
+			return nil, f.error("read", ".", err)
+		}
 	}
+	f.listed = true
 	var names []string
 	buf := make([]byte, 8<<10)
 	for {

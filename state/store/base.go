@@ -197,7 +197,7 @@ func (w *Workspace) Adopt(ctx context.Context, paths []string) error {
 		return err
 	}
 	defer func() { _ = held.Close() }()
-	if err := w.store.makeUpper(w.Upper); err != nil {
+	if err := w.store.in().Make(w.Upper); err != nil {
 		return err
 	}
 	for _, p := range paths {

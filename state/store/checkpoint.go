@@ -18,6 +18,7 @@ import (
 	"cloister/internal/durable"
 	"cloister/state/bases"
 	"cloister/state/layers"
+	"cloister/state/parts"
 )
 
 // Freeze holds the processes of a running cloister still until thaw is called.
@@ -50,7 +51,7 @@ func (w *Workspace) Save(ctx context.Context, message string, auto bool, freeze 
 		return Checkpoint{}, err
 	default:
 		defer func() { _ = held.Close() }()
-		empty, err := w.upperIsEmpty(parts()...)
+		empty, err := w.store.in().Empty(w.Upper, parts.All()...)
 		if err != nil {
 			return Checkpoint{}, fmt.Errorf("checkpoint: %w", err)
 		}
@@ -85,7 +86,7 @@ func (w *Workspace) seal(c *Checkpoint) (sums map[string]string, err error) {
 		if sums[id] != "" && id != c.ID {
 			continue
 		}
-		sum, err := w.store.sum(id)
+		sum, err := w.store.in().Sum(id)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +136,7 @@ func (w *Workspace) Restore(ctx context.Context, id string) (before Checkpoint, 
 func (w *Workspace) verify(c Checkpoint) error {
 	sums := map[string]string{}
 	for _, id := range c.Layers {
-		sum, err := w.store.sum(id)
+		sum, err := w.store.in().Sum(id)
 		if err != nil {
 			return fmt.Errorf("checkpoint %s: layer %s: %w", c.ID, id, err)
 		}
@@ -204,7 +205,7 @@ func (w *Workspace) Borrow(ctx context.Context, id, name string, freeze Freeze) 
 		}
 	}
 	if err == nil {
-		err = w.store.makeUpper(w.Upper)
+		err = w.store.in().Make(w.Upper)
 	}
 	if err != nil {
 		return err

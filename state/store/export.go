@@ -22,6 +22,7 @@ import (
 
 	"cloister/internal/exactjson"
 	"cloister/state/layers"
+	"cloister/state/parts"
 	"cloister/state/quota"
 )
 
@@ -73,9 +74,9 @@ func (w *Workspace) Export(out io.Writer, id string, withHome bool) error {
 	}
 	p := &layers.Packer{Tar: a.tar, Seen: a.seen}
 	for i, layer := range c.Layers {
-		for _, of := range parts() {
-			from := w.store.part(layer, of)
-			if err != nil || of == home && !withHome || !exists(from) {
+		for _, of := range parts.All() {
+			from := w.store.in().At(layer, of)
+			if err != nil || of == parts.Home && !withHome || !exists(from) {
 				continue
 			}
 			err = p.Pack(from, strconv.Itoa(i)+"/"+string(of))
@@ -230,7 +231,7 @@ func (im *importer) all() (c Checkpoint, err error) {
 	for range im.head.Layers {
 		id := newID()
 		im.layers = append(im.layers, id)
-		if err := im.store.makeUpper(id); err != nil {
+		if err := im.store.in().Make(id); err != nil {
 			return c, err
 		}
 	}
@@ -307,7 +308,7 @@ func (im *importer) entry(h *tar.Header) error {
 	layer, rest, _ := strings.Cut(h.Name, "/")
 	of, rel, _ := strings.Cut(rest, "/")
 	i, err := strconv.Atoi(layer)
-	if err != nil || i < 0 || i >= len(im.layers) || strconv.Itoa(i) != layer || !slices.Contains(parts(), part(of)) {
+	if err != nil || i < 0 || i >= len(im.layers) || strconv.Itoa(i) != layer || !slices.Contains(parts.All(), parts.Part(of)) {
 		return &BadArchive{fmt.Sprintf("an entry %.80q", h.Name)}
 	}
 	under := layer + "/" + of
@@ -319,7 +320,7 @@ func (im *importer) entry(h *tar.Header) error {
 			return &BadArchive{"parts of layers are mixed"}
 		}
 		im.done[under], im.at = true, under
-		if im.open, err = layers.NewUnpacker(im.store.part(im.layers[i], part(of)), im.store.uid, im.store.gid); err != nil {
+		if im.open, err = layers.NewUnpacker(im.store.in().At(im.layers[i], parts.Part(of)), im.store.uid, im.store.gid); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,20 @@ import (
 // heldFile lies in a workspace's folder for as long as its cloister is held still, so that
 // it goes on where the process that holds it is killed.
 const heldFile = "held-still"
+
+// copyUpper makes a layer of what a running cloister has written so far.
+func (w *Workspace) copyUpper(ctx context.Context, id string, freeze Freeze) error {
+	return w.store.in().Copy(ctx, w.Upper, id, func() (func() error, error) {
+		if freeze == nil {
+			return func() error { return nil }, nil
+		}
+		thaw, err := w.hold(freeze)
+		if err != nil {
+			err = fmt.Errorf("checkpoint: hold the cloister still: %w", err)
+		}
+		return thaw, err
+	})
+}
 
 // hold holds a running cloister still, and notes it before.
 func (w *Workspace) hold(still Freeze) (thaw func() error, err error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cloister/internal/ownfile"
+	"cloister/state/parts"
 )
 
 // maxMeta bounds a description: it names each file that an apply wrote, in 200 bytes.
@@ -100,11 +101,11 @@ func (w *Workspace) soundLayers() error {
 		if err := isFolder(filepath.Join(w.store.fs, id)); err != nil {
 			return err
 		}
-		for _, p := range parts() {
-			if err := isFolder(w.store.part(id, p)); err != nil {
+		for _, p := range parts.All() {
+			if err := isFolder(w.store.in().At(id, p)); err != nil {
 				return err
 			}
-			if err := isFolder(filepath.Join(w.store.fs, id, workOf(p))); err != nil {
+			if err := isFolder(filepath.Join(w.store.fs, id, p.Work())); err != nil {
 				return err
 			}
 		}

@@ -22,6 +22,7 @@ import (
 	"cloister/internal/realpath"
 	"cloister/state/apply"
 	"cloister/state/layers"
+	"cloister/state/parts"
 	"cloister/state/quota"
 )
 
@@ -298,7 +299,7 @@ func (s *Store) Begin(name, project, agent string) (*Use, error) {
 		return nil, errors.Join(err, use.Close())
 	}
 	if err = w.store.room("start "+name, w, w.Project, 0); err == nil {
-		err = w.store.makeUpper(w.Upper)
+		err = w.store.in().Make(w.Upper)
 	}
 	if err == nil && agent != "" && agent != w.Agent {
 		w.Agent = agent
@@ -459,7 +460,7 @@ func (w *Workspace) layersOf(checkpoint string) ([]string, error) {
 func (w *Workspace) upper() string { return w.store.layer(w.Upper) }
 
 // layer is the project's part of one layer, or of an upper.
-func (s *Store) layer(id string) string { return s.part(id, project) }
+func (s *Store) layer(id string) string { return s.in().At(id, parts.Project) }
 
 func exists(name string) bool {
 	_, err := os.Lstat(name)

@@ -219,7 +219,7 @@ func (w *Workspace) Discard(ctx context.Context, d *Diff) error {
 		return err
 	}
 	defer func() { _ = held.Close() }()
-	if err := w.store.makeUpper(w.Upper); err != nil {
+	if err := w.store.in().Make(w.Upper); err != nil {
 		return err
 	}
 	folders := map[string]bool{}

@@ -11,7 +11,16 @@ import (
 
 func measureKept(ctx context.Context, w *world) error {
 	o := overlays.Options{Dir: filepath.Join(w.dir, "kept"), Views: w.raw.User == "root", Add: w.raw.add}
-	return overlays.All(ctx, o, w.short, w.million)
+	sizes := overlays.Sizes()
+	switch {
+	case w.short:
+		sizes = []overlays.Size{{Files: 500, Changed: 10, Rounds: 1}}
+	case w.quick:
+		sizes = sizes[:1]
+	case !w.million:
+		sizes = slices.DeleteFunc(sizes, func(s overlays.Size) bool { return s.Files == overlays.Million })
+	}
+	return overlays.All(ctx, o, sizes)
 }
 
 // keptBudgets are those of kept workspaces.
@@ -60,8 +69,12 @@ func measureWorking(ctx context.Context, w *world) error {
 	if _, err := w.guardian(ctx, 9); err != nil {
 		return err
 	}
+	rounds := 5
+	if w.quick {
+		rounds = 3
+	}
 	return working.Measure(ctx, working.Options{
-		Dir: filepath.Join(w.dir, "home", "work"), Rounds: 5, In: w.in, Cloister: w.cloister, Add: w.raw.add,
+		Dir: filepath.Join(w.dir, "home", "work"), Rounds: rounds, In: w.in, Cloister: w.cloister, Add: w.raw.add,
 	})
 }
 
@@ -85,12 +98,12 @@ func timeDocument(dir string) ([]byte, error) {
 	}
 	newest := func(subject string) (out []overlays.Run) {
 		for _, who := range []struct{ user, name string }{{"root", "root"}, {"user", "an ordinary user"}} {
-			for _, r := range slices.Backward(runs) {
-				if r.User == who.user && r.has(subject) {
-					out = append(out, r.told(who.name))
-					break
-				}
+			r := newestOf(runs, who.user, subject)
+			if r == nil {
+				continue
 			}
+			r.Who, r.Full = who.name, newestOf(runs, who.user, fullSubject())
+			out = append(out, *r)
 		}
 		return out
 	}
@@ -98,12 +111,21 @@ func timeDocument(dir string) ([]byte, error) {
 	return []byte(page), nil
 }
 
-func (n named) told(who string) overlays.Run {
-	r := overlays.Run{Who: who, Where: n.where()}
-	for _, s := range n.Series {
-		r.Series = append(r.Series, overlays.Series{Subject: s.Subject, Contender: s.Contender, Median: s.median(), Least: s.at(0)})
+// fullSubject is only in a run of all sizes.
+func fullSubject() string { return overlays.Subject("diff", 1000, overlays.Changed) }
+
+func newestOf(runs []named, user, subject string) *overlays.Run {
+	for _, n := range slices.Backward(runs) {
+		if n.User != user || !n.has(subject) {
+			continue
+		}
+		r := &overlays.Run{Where: n.where()}
+		for _, s := range n.Series {
+			r.Series = append(r.Series, overlays.Series{Subject: s.Subject, Contender: s.Contender, Median: s.median(), Least: s.at(0)})
+		}
+		return r
 	}
-	return r
+	return nil
 }
 
 func plain(list []budget) (out []overlays.Budget) {

@@ -39,6 +39,7 @@ type options struct {
 	out      string
 	doc      bool
 	million  bool
+	quick    bool
 }
 
 func main() {
@@ -60,6 +61,7 @@ func main() {
 	flag.StringVar(&o.out, "out", filepath.Join("docs", "bench"), "where the raw figures go; empty keeps none")
 	flag.BoolVar(&o.doc, "doc", false, "only write docs/performance.md from the raw figures")
 	flag.BoolVar(&o.million, "million", false, "kept workspaces over a project of a million files too, which takes minutes")
+	flag.BoolVar(&o.quick, "quick", false, "of kept workspaces the project of the budgets alone, and three rounds of work in them: minutes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

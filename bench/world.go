@@ -23,6 +23,7 @@ type world struct {
 	raw      *raw
 	short    bool
 	million  bool
+	quick    bool
 	dir      string // everything is below; removed at the end
 	bin      string
 	cloister string
@@ -47,7 +48,7 @@ func newWorld(ctx context.Context, o options) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the world: %w", err)
 	}
-	w := &world{short: o.short, million: o.million, dir: dir, bin: o.binaries, peers: map[string]peer{}}
+	w := &world{short: o.short, million: o.million, quick: o.quick, dir: dir, bin: o.binaries, peers: map[string]peer{}}
 	if err := w.fill(ctx, o); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
@@ -284,6 +285,9 @@ func again(ctx context.Context, _ *world, o options) error {
 	args := []string{"-binaries", next.bin, "-out", out, "-only", o.only}
 	if o.short {
 		args = append(args, "-short")
+	}
+	if o.quick {
+		args = append(args, "-quick")
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(next.bin, "bench"), args...)
 	cmd.Dir = "/"

@@ -29,6 +29,8 @@ type Options struct {
 	Views   bool // forks are mounted, which only root can here
 	// Add takes a figure.
 	Add func(subject, contender, unit string, value float64)
+
+	keep bool // what was made is removed by the caller
 }
 
 const (
@@ -63,18 +65,14 @@ func Sizes() []Size {
 // Million is the size that takes minutes to make, and is measured by a word alone.
 const Million = 1_000_000
 
-// All measures the project of the budgets beside its peers, and the curves. The short form
-// takes a second and shows only that it works.
-func All(ctx context.Context, o Options, short, million bool) error {
-	sizes := Sizes()
-	if short {
-		sizes = []Size{{500, 10, 1}}
-	}
-	for i, s := range sizes {
-		if s.Files == Million && !million {
-			continue
-		}
-		o.Files, o.Changed, o.Rounds, o.Peers = s.Files, s.Changed, s.Rounds, i == 0 && !short
+// All measures projects of these sizes. The project of the budgets stands beside its peers.
+// Nothing is removed before the end: file systems are slow for minutes where much was.
+func All(ctx context.Context, o Options, sizes []Size) (err error) {
+	top := o.Dir
+	defer func() { err = errors.Join(err, os.RemoveAll(top)) }()
+	for _, s := range sizes {
+		o.Dir, o.keep = filepath.Join(top, fmt.Sprintf("%d-%d", s.Files, s.Changed)), true
+		o.Files, o.Changed, o.Rounds, o.Peers = s.Files, s.Changed, s.Rounds, s.Files == Files && s.Changed == Changed
 		if err := Measure(ctx, o); err != nil {
 			return err
 		}
@@ -85,7 +83,12 @@ func All(ctx context.Context, o Options, short, million bool) error {
 // Measure makes a project of that size and measures on it.
 func Measure(ctx context.Context, o Options) (err error) {
 	m := &measuring{Options: o, project: filepath.Join(o.Dir, "project"), data: filepath.Join(o.Dir, "data")}
-	defer func() { err = errors.Join(err, m.unmount(), os.RemoveAll(o.Dir)) }()
+	defer func() {
+		err = errors.Join(err, m.unmount())
+		if !o.keep {
+			err = errors.Join(err, os.RemoveAll(o.Dir))
+		}
+	}()
 	if err := m.write(m.project, o.Files, oneText); err != nil {
 		return fmt.Errorf("make a project: %w", err)
 	}
@@ -187,8 +190,7 @@ func (m *measuring) round(ctx context.Context) (err error) {
 	if err := errors.Join(err, use.Close()); err != nil {
 		return err
 	}
-	// What unmounting makes durable is no part of a fork. Nothing is removed before the end:
-	// file systems are slow for seconds where much was removed.
+	// What unmounting makes durable is no part of a fork.
 	err = m.with(name, func(w *store.Workspace) error { return m.stopped(ctx, w) })
 	return errors.Join(err, m.unmount())
 }

@@ -11,6 +11,8 @@ type Run struct {
 	Who    string // as whom it ran
 	Where  string // when and on what
 	Series []Series
+	// Full is the newest run of all sizes: this one may be of the project of the budgets alone.
+	Full *Run
 }
 
 // Series are the values of one contender on one subject: their median and the least.
@@ -42,7 +44,8 @@ func Page(kept, work []Run, budgets, workBudgets []Budget) string {
 <!-- Written by go run ./bench from docs/bench/*.json. Do not edit. -->
 
 ` + "`script/test time`" + ` measures again and writes this page (as root, in about half an hour; it
-installs the tools of btrfs and xfs). ` + "`MILLION=0`" + ` leaves out the project of a million files.
+installs the tools of btrfs and xfs). ` + "`MILLION=0`" + ` leaves out the project of a million files;
+` + "`QUICK=1`" + ` measures the project of the budgets alone, in some minutes: the curves stay those of the last full run.
 
 Each figure is of the store that the product uses, called as its commands call it, on the
 disk of this machine: the start of a command and the record of the guardian are not in it.
@@ -62,7 +65,7 @@ that is most of what git takes longer. To mount without that (volatile) would lo
 in a crash.
 `)
 	for _, r := range kept {
-		fmt.Fprintf(&b, "\n## As %s\n\n%s%s%s%s", r.Who, r.Where, r.budgetTable(budgets), r.peerTable(), r.curves())
+		fmt.Fprintf(&b, "\n## As %s\n\n%s%s%s%s", r.Who, r.Where, r.budgetTable(budgets), r.peerTable(), r.allSizes())
 	}
 	for _, r := range work {
 		fmt.Fprintf(&b, "\n## Work in a workspace, as %s\n\n%s%s", r.Who, r.Where, r.workTable(workBudgets))
@@ -117,6 +120,14 @@ func (r *Run) peerTable() string {
 		fmt.Fprintf(&b, "| %s: %s | %s | %.4g ms | %.4g ms |\n", what, s.Contender, mine, s.Median, worked.Median)
 	}
 	return b.String()
+}
+
+// allSizes are the curves, of this run or of the newest that has them.
+func (r *Run) allSizes() string {
+	if r.Full == nil || r.Full.Where == r.Where {
+		return r.curves()
+	}
+	return "\nThe curves are of the newest run of all sizes. " + r.Full.Where + r.Full.curves()
 }
 
 // curves tell what grows with the project and what with its changes.

@@ -16,7 +16,7 @@ func (m *measuring) peers(ctx context.Context) error {
 	err := m.timed("checkpoint, stopped", "cp -a --reflink=auto", func() error {
 		return run(ctx, m.Dir, "cp", "-a", "--reflink=auto", m.project, copied)
 	})
-	if err := errors.Join(err, os.RemoveAll(copied)); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := m.git(ctx); err != nil {

@@ -84,7 +84,10 @@ func (r *runner) timeFigures() {
 		return
 	}
 	words := []string{"go", "run", "./bench", "-only", "kept,working", "-install=false"}
-	if os.Getenv("MILLION") != "0" {
+	switch {
+	case os.Getenv("QUICK") == "1":
+		words = append(words, "-quick")
+	case os.Getenv("MILLION") != "0":
 		words = append(words, "-million")
 	}
 	r.command("figures of time", words...)

@@ -269,7 +269,10 @@ type FileEvent struct {
 	Why     string    `json:"why,omitempty"` // empty for what was not refused
 	Program string    `json:"program,omitempty"`
 	PID     int       `json:"pid,omitempty"`
-	More    uint64    `json:"more,omitempty"` // like it, which are not listed
+	Argv    []string  `json:"argv,omitempty"`   // as the program was called; advice
+	Let     bool      `json:"let,omitempty"`    // it is forbidden, and was let pass
+	Unseen  string    `json:"unseen,omitempty"` // why so many as More says were not seen one by one
+	More    uint64    `json:"more,omitempty"`   // like it, which are not listed
 }
 
 // FrameType says which member of a Frame is set.

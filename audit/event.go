@@ -41,6 +41,7 @@ const (
 	ApprovalRequest  Kind = "approval.request"
 	ApprovalDecision Kind = "approval.decision"
 	FileDenied       Kind = "file.denied"
+	FileOpen         Kind = "file.open" // what a session in mode record opened, and how often
 	AutorunChanged   Kind = "file.autorun_changed"
 	FileReview       Kind = "file.review"
 	Exec             Kind = "exec"
@@ -68,7 +69,7 @@ func Kinds() []Kind {
 	return []Kind{
 		SessionStart, SessionStop, NetDNS, NetConnect, HTTPRequest, MCPCall, SecretUse,
 		HostexecRequest, HostexecResult, ApprovalRequest, ApprovalDecision,
-		FileDenied, AutorunChanged, FileReview, Exec, PolicyLoad, GuardianStart, GuardianStop, ResidueAccepted,
+		FileDenied, FileOpen, AutorunChanged, FileReview, Exec, PolicyLoad, GuardianStart, GuardianStop, ResidueAccepted,
 		StateCheckpoint, StateRestore, StateFork, StateApply, StateUndo,
 		TenantAdd, TenantStop, TenantRemove, TenantKeyAdd, TenantKeyRemove, TenantFile, TenantPort, TenantSandbox,
 	}

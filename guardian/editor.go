@@ -38,6 +38,23 @@ func (g *guardian) postEditor(_ http.ResponseWriter, r *http.Request) (any, erro
 	return struct{}{}, nil
 }
 
+// postFiles records what a command that joined a session did with files and programs: it has
+// happened.
+func (g *guardian) postFiles(_ http.ResponseWriter, r *http.Request) (any, error) {
+	list, err := read[[]api.FileEvent](r)
+	if err != nil {
+		return nil, err
+	}
+	l, err := g.running(r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range list {
+		l.RecordFile(context.WithoutCancel(r.Context()), f)
+	}
+	return struct{}{}, nil
+}
+
 // editorKind is what a method of the Agent Client Protocol would be a use of.
 func editorKind(method string) audit.Kind {
 	switch {

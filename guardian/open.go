@@ -333,32 +333,7 @@ func (l *live) recordStart(req api.SessionRequest) error {
 	if req.Resume != nil {
 		return nil
 	}
-	return l.recordClosed(req, digest)
-}
-
-// recordClosed records the paths that statements of policies close to this session.
-// They are refused once, here, by the view that is about to be made: what is tried at
-// them afterwards the kernel refuses, and tells no one.
-func (l *live) recordClosed(req api.SessionRequest, digest string) error {
-	for _, st := range l.Snapshot.Load().Statements() {
-		if st.Hold > policy.InView || st.Hold == policy.Unkept || slices.Contains(req.Accepted, st.Residue()) {
-			continue
-		}
-		for _, p := range st.Closed {
-			e := sessionctx.Frame(l.Info, digest)
-			e.Kind, e.Action, e.Resource, e.Verdict, e.Rule = audit.FileDenied, "open", p.Path, "deny", st.Rule
-			e.Reason = "a statement at " + st.Origin.String() + ": shown empty"
-			if st.Hold == policy.InKernel {
-				e.Action, e.Reason = "execute", "a statement at "+st.Origin.String()+": refused by the kernel"
-			} else if p.Write {
-				e.Action, e.Reason = "write", "a statement at "+st.Origin.String()+": shown read-only"
-			}
-			if err := l.Records.Append(l.ctx, e); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return l.RecordClosed(l.ctx, req.Accepted)
 }
 
 // takeOver turns the HTTP connection into a link.

@@ -62,6 +62,7 @@ func Routes() []Route {
 		{api.PathSessions + "/{name}/stop", Nobody, Window, "end one session", nil, (*guardian).postSessionStop},
 		{api.PathSessions + "/{name}/tool", Nobody, Owner, "decide about a call of Cloister's own MCP server", nil, (*guardian).postTool},
 		{api.PathSessions + "/{name}/editor", Nobody, Owner, "record what an agent wanted of the editor that started it", nil, (*guardian).postEditor},
+		{api.PathSessions + "/{name}/files", Nobody, Owner, "what a guest did with files", nil, (*guardian).postFiles},
 		{api.PathPolicy, Window, Nobody, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
 		{api.PathPolicyDigest, Window, Nobody, "its digest", (*guardian).getPolicyDigest, nil},
 		{api.PathPolicyCheck, Nobody, Window, "would the files on disk load?", nil, (*guardian).postPolicyCheck},

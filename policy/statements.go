@@ -166,7 +166,7 @@ func (l *loader) holdFiles(tree *xast.Policy, t tier, action string) holding {
 	everything := plain && anyone && (len(uids) == 0 || slices.Contains(uids, types.NewEntityUID("Dir", "/")))
 	switch {
 	case t == tierAsk:
-		return unkept(action, "nobody is asked about files and programs: the view is made before anything runs")
+		return unkept(action, "no person is asked about files and programs: the view is made before anything runs")
 	case t != tierForbid && everything:
 		return kept(action, "nothing is refused by it; a permit shows nothing more of the host either: --expose does")
 	case t != tierForbid:

@@ -72,6 +72,9 @@ type Wiring struct {
 	// control group do; process pid sees the box's view. lost is called once if they are
 	// not judged any more, and the box is to be ended. It may be nil where a Spec has no Judged.
 	Judge func(ctx context.Context, group string, pid int, s Spec, lost func(error)) (io.Closer, error)
+	// Watched is given what the Spec's Watched wants reported, by one goroutine. Where it is nil
+	// nothing is watched.
+	Watched func(FileEvent)
 }
 
 // FileEvent is what the kernel judged of a Spec's Judged: something that it refused, or a
@@ -84,6 +87,9 @@ type FileEvent struct {
 	Why     string    `json:"why"`     // empty for what was not refused
 	Program string    `json:"program"` // as it calls itself
 	PID     int       `json:"pid"`     // as the host numbers it
+	Argv    []string  `json:"argv,omitempty"`
+	Let     bool      `json:"let,omitempty"`    // it is forbidden, and was let pass: the mode is not enforce
+	Unseen  string    `json:"unseen,omitempty"` // why so many as More says were not seen one by one
 	// More is how many events like it were not listed since, or of any kind found no room.
 	More uint64 `json:"more,omitempty"`
 }

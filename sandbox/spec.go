@@ -39,6 +39,7 @@ type Spec struct {
 	Network  bool      `json:"network"`            // false: loopback only, and no gate
 	Accepted []string  `json:"accepted,omitempty"` // residues that a person accepted by name
 	Judged   []Judged  `json:"judged,omitempty"`   // of files and programs, besides the view; a driver that cannot refuses
+	Watched  Watched   `json:"watched,omitzero"`   // what is reported of files and programs
 	Denied   []string  `json:"denied,omitempty"`   // host paths that the containment probe must not find
 	Peers    *Peers    `json:"peers,omitempty"`    // the cloisters beside this one; nil: none
 }
@@ -205,6 +206,39 @@ type Judged struct {
 	Read  bool `json:"read,omitempty"`
 	Write bool `json:"write,omitempty"`
 	Exec  bool `json:"exec,omitempty"`
+}
+
+// Watched says what is reported of the files and programs that a box uses. A driver that
+// cannot reports nothing.
+type Watched struct {
+	// Programs reports every program that is executed, and All every file that is opened too,
+	// once each. What Rules and Permits refuse is reported besides.
+	Programs bool `json:"programs,omitempty"`
+	All      bool `json:"all,omitempty"`
+	// Kept says that Rules and Permits are kept; otherwise they only lead to reports.
+	Kept    bool     `json:"kept,omitempty"`
+	Rules   []Judged `json:"rules,omitempty"`
+	Permits Permits  `json:"permits,omitzero"`
+}
+
+// Permits are what may be used, each kind by itself: an empty list restricts nothing. Where
+// Watched says that they are kept, a driver refuses the rest, or to start.
+type Permits struct {
+	Read  []Permitted `json:"read,omitempty"`
+	Write []Permitted `json:"write,omitempty"`
+	Exec  []Permitted `json:"exec,omitempty"`
+}
+
+// Permitted is a file, or a folder with all below it.
+type Permitted struct {
+	Path GuestPath `json:"path"`
+	Dir  bool      `json:"dir,omitempty"`
+}
+
+// Any reports whether anything is to be reported.
+func (w Watched) Any() bool {
+	p := w.Permits
+	return w.Programs || w.All || len(w.Rules) > 0 || len(p.Read) > 0 || len(p.Write) > 0 || len(p.Exec) > 0
 }
 
 // Limits bound what the payload may use. Zero means that no one asked.

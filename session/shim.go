@@ -43,6 +43,7 @@ type Shim struct {
 	Limits  sandbox.Limits
 	Judged  []sandbox.Judged // of files and programs, by Judge, which Run closes
 	Judge   *judge.Kernel
+	Watched sandbox.Watched // of the same, where no kernel judges
 	// Root is the image that the cloister has instead of the host's system; Path
 	// are the folders of its PATH.
 	Root sandbox.Root
@@ -174,10 +175,11 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		return res, errors.Join(err, s.lost(ctx, link, err))
 	}
 	words := heldpath.New(spec.Protect, view.Stubs, s.Held)
+	tell := func(e sandbox.FileEvent) { link.Judged(api.FileEvent(e)) }
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
-		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers,
+		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers, Watched: tell,
 		Judge: func(ctx context.Context, group string, pid int, spec sandbox.Spec, lost func(error)) (io.Closer, error) {
-			return s.Judge.Begin(ctx, group, pid, spec, func(e sandbox.FileEvent) { link.Judged(api.FileEvent(e)) }, lost)
+			return s.Judge.Begin(ctx, group, pid, spec, tell, lost)
 		},
 		Arm: func(ctx context.Context, g sandbox.Gate, init int) error {
 			return link.Arm(ctx, client.Listeners{
@@ -465,7 +467,7 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: s.links(view),
 		Files:  files,
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
-		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged,
+		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged, Watched: s.Watched,
 	}, err
 }
 

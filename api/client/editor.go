@@ -14,3 +14,9 @@ func (c *Client) EditorUse(ctx context.Context, session string, of api.EditorUse
 	_, err := call[struct{}](ctx, c, http.MethodPost, api.PathSessions+"/"+url.PathEscape(session)+"/editor", of)
 	return err
 }
+
+// Files records what a command that joined a session did with files and programs.
+func (c *Client) Files(ctx context.Context, session string, list []api.FileEvent) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, api.PathSessions+"/"+url.PathEscape(session)+"/files", list)
+	return err
+}

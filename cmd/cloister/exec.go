@@ -85,12 +85,42 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH,
 		syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
-	box, err := d.Exec(ctx, info.InitPID, spec, sandbox.Wiring{Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	seen := filesOf{a: a, c: c, session: info.Name}
+	box, err := d.Exec(ctx, info.InitPID, spec, sandbox.Wiring{
+		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Watched: func(e sandbox.FileEvent) { seen.add(ctx, e) },
+	})
 	if err != nil {
 		return none, unbuilt("exec", fmt.Errorf("exec in %s: %w", info.Name, err))
 	}
 	status, err := await(box, signals)
-	return status, errors.Join(err, box.Close())
+	err = errors.Join(err, box.Close()) // all has been reported now
+	seen.send(ctx)
+	return status, err
+}
+
+// filesOf has what a command that joined does with files and programs recorded, by the
+// hundred.
+type filesOf struct {
+	a       *app
+	c       *client.Client
+	session string
+	list    []api.FileEvent
+}
+
+func (f *filesOf) add(ctx context.Context, e sandbox.FileEvent) {
+	if f.list = append(f.list, api.FileEvent(e)); len(f.list) >= 100 {
+		f.send(ctx)
+	}
+}
+
+func (f *filesOf) send(ctx context.Context) {
+	if len(f.list) == 0 {
+		return
+	}
+	if err := f.c.Files(ctx, f.session, f.list); err != nil {
+		f.a.notice("cloister: %s of files and programs were not recorded: %v", count(len(f.list), "event"), err)
+	}
+	f.list = f.list[:0]
 }
 
 // enterable finds a session and waits for one that is about to run, or on its

@@ -21,6 +21,7 @@ import (
 	"cloister/sandbox/apart"
 	"cloister/sandbox/relay"
 	"cloister/sandbox/seccomp"
+	"cloister/sandbox/watch"
 )
 
 // Driver builds enclosures from the kernel's own parts.
@@ -84,6 +85,8 @@ type box struct {
 
 	// judged has the kernel judge files and programs of the command's process on.
 	judged func(pid int) (io.Closer, error)
+
+	watch *watch.Watch // set before the command runs; nil where nothing is reported
 
 	mu      sync.Mutex
 	judge   io.Closer
@@ -202,6 +205,9 @@ func (b *box) settle() {
 	b.mu.Unlock()
 	b.life.Close()
 	b.keeping.Wait()
+	if b.watch != nil {
+		_ = b.watch.Close() // with the last process its listener has ended
+	}
 	judged := b.endJudge() // it may still say that it was lost
 	b.mu.Lock()
 	b.err = errors.Join(b.lost, judged)
@@ -238,7 +244,7 @@ func (b *box) listen() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.heard = make(chan struct{})
-	early := b.judge == nil // what was judged is reported before the end is
+	early := b.judge == nil && b.watch == nil // what was judged is reported before the end is
 	go func() {
 		defer close(b.heard)
 		for {

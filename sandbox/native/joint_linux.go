@@ -25,6 +25,7 @@ type joint struct {
 	files            [3]stdFile
 	pass             []int // what a hosted kernel gets besides
 	handed           bool  // the child has its descriptors
+	watched          bool  // the child hands a listener out
 }
 
 func newJoint(g sandbox.Ground, h *Hosted) (*joint, error) {

@@ -233,7 +233,7 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 		return nil, errors.Join(errors.New("start native: begun for another user, root or network"), s.Close())
 	}
 	s.taken = true
-	if err := s.writeRest(spec); err != nil {
+	if err := s.writeRest(spec, w); err != nil {
 		return nil, s.abort(err)
 	}
 	group, err := newGroup(groupPrefix(s.d.instance)+spec.ID, spec.Limits, len(spec.Judged) > 0)
@@ -270,7 +270,7 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 
 // writeRest writes the third part, the payload and the guard down. As root it
 // sends the mounts that the child cannot reach.
-func (s *begun) writeRest(spec sandbox.Spec) error {
+func (s *begun) writeRest(spec sandbox.Spec, w sandbox.Wiring) error {
 	p := s.p
 	p.in(&p.setup[partRest], stepsOfRest)
 	name := Hostname(spec)
@@ -293,6 +293,7 @@ func (s *begun) writeRest(spec sandbox.Spec) error {
 	}
 	slave := p.openTerminal(s.j)
 	p.buildLimits(spec.Limits, s.hosted)
+	s.j.watched = watched(spec, s.hosted, w)
 	if err := s.d.restrict(p, spec, s.abi, s.j, s.hosted); err != nil {
 		return err
 	}
@@ -330,6 +331,7 @@ func (d *Driver) exec(init int, spec sandbox.Spec, w sandbox.Wiring, h *Hosted) 
 	// The host may have taken one away just now, which the keeper mends, or the
 	// whole project, in which a person still wants to look around.
 	spec.Protect = nil
+	j.watched = watched(spec, h, w)
 	p, st, err := d.joinProgram(spec, j, inside, h)
 	if err != nil {
 		return give(err)
@@ -402,6 +404,12 @@ func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint, h *Host
 	if !off(layerLandlock) {
 		p.buildLandlock(abi, writable(s), j.files)
 	}
+	if j.watched {
+		// Before the other filter, which refuses listeners.
+		if err := p.buildWatch(s.Watched, j); err != nil {
+			return err
+		}
+	}
 	if off(layerSeccomp) {
 		return nil
 	}
@@ -472,6 +480,11 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
 			return nil, fail(fmt.Errorf("start native: %w", err))
 		}
 	}
+	if j.watched {
+		if err := b.beginWatch(j, w, s); err != nil {
+			return nil, fail(err)
+		}
+	}
 	if b.group != nil {
 		// The command alone enters the group: the first process shares the
 		// shim's memory, and a group that is out of memory would end both.
@@ -488,6 +501,9 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
 		if err != nil {
 			return nil, fail(err)
 		}
+	}
+	if b.watch != nil {
+		b.watch.Started()
 	}
 	if err := j.say(); err != nil {
 		return nil, fail(err)

@@ -68,8 +68,10 @@ type Plan struct {
 	// Judge keeps Judged; nil where the kernel does not judge. The shim closes it.
 	Judge  *judge.Kernel
 	Judged []sandbox.Judged
-	CAFile string // the host's authorities, where the payload's user may read them
-	CA     []byte // the text of further authorities
+	// Watched is what is reported of files and programs, where no kernel judges them.
+	Watched sandbox.Watched
+	CAFile  string // the host's authorities, where the payload's user may read them
+	CA      []byte // the text of further authorities
 	// Notices are for the person: what a file of settings names and is not there.
 	Notices []string
 }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,13 +31,22 @@ func (p *Plan) close(o Order, f Facts) error {
 	p.View.Root = string(f.Root.Dir)
 	// What the kernel itself can judge it judges besides what the view hides: other names
 	// of the same object, and what no view could keep.
+	mode := cmp.Or(o.Mode, string(f.Config.Defaults.Mode), policy.Enforce.String())
+	if f.Isolation == "native" && mode != policy.Enforce.String() {
+		p.watch(list, mode == policy.Record.String())
+		return nil
+	}
 	if len(list) > 0 && f.Isolation == "native" {
 		p.Judge, _ = judge.Load() // doctor says why not; without it the view keeps what it can
 	}
 	judged := p.Judge != nil
+	p.Watched.Kept = true
 	for _, st := range list {
-		if judged {
+		switch {
+		case judged:
 			p.judge(st)
+		case f.Isolation == "native" && !slices.Contains(o.Accepted(), st.Residue()):
+			p.Watched.Rules = append(p.Watched.Rules, judgedOf(st)...)
 		}
 		if st.Hold == policy.InKernel && judged {
 			p.Closed = append(p.Closed, st.Rule)
@@ -56,16 +66,33 @@ func (p *Plan) close(o Order, f Facts) error {
 }
 
 // judge has the kernel keep a statement.
-func (p *Plan) judge(st policy.Statement) {
-	if st.Hold != policy.InView && st.Hold != policy.InKernel {
-		return
+func (p *Plan) judge(st policy.Statement) { p.Judged = append(p.Judged, judgedOf(st)...) }
+
+// watch has statements reported of and not kept: the mode is shadow or record, in which
+// everything is let pass.
+func (p *Plan) watch(list []policy.Statement, all bool) {
+	p.Watched.Programs, p.Watched.All = true, all
+	for _, st := range list {
+		if st.Hold == policy.InView || st.Hold == policy.InKernel {
+			p.Closed = append(p.Closed, st.Rule)
+			p.Watched.Rules = append(p.Watched.Rules, judgedOf(st)...)
+		}
 	}
+}
+
+// judgedOf are the objects of a statement that the view or the kernel keeps.
+func judgedOf(st policy.Statement) []sandbox.Judged {
+	if st.Hold != policy.InView && st.Hold != policy.InKernel {
+		return nil
+	}
+	var out []sandbox.Judged
 	for _, c := range st.Closed {
-		p.Judged = append(p.Judged, sandbox.Judged{
+		out = append(out, sandbox.Judged{
 			Path: sandbox.GuestPath(c.Path), Rule: st.Rule, Covered: st.Hold == policy.InView,
 			Read: !c.Write && !c.Exec, Write: !c.Exec, Exec: !c.Write,
 		})
 	}
+	return out
 }
 
 // checkStatements compares each --accept residue:policy:… with the statements there are.

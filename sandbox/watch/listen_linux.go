@@ -1,0 +1,385 @@
+package watch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/realpath"
+	"cloister/sandbox"
+)
+
+// A Watch is that of one box.
+type Watch struct {
+	listener *os.File
+	table    *table
+	queue    chan sandbox.FileEvent
+	reported chan struct{} // closed when the last event was reported
+	begun    atomic.Bool
+	first    int    // the first process, whose calls are the driver's
+	dir      string // where the command begins
+	pending  string // what the command may be: the file that was tried last
+	root     int    // as whoever is inside sees it; -1 until one was seen
+	uses     map[int32][]call
+	places   map[place]string // what was resolved, where all is recorded
+}
+
+// place is a name as a call gives it, made absolute.
+type place struct {
+	name   string
+	follow bool
+}
+
+// Begin serves a listener until nothing is left that it is about, which it then closes.
+// tell is given what is seen, by one goroutine, in order. The calls of process first are
+// the driver's own, as are all before Started.
+func Begin(listener *os.File, first int, dir string, about sandbox.Watched, tell func(sandbox.FileEvent)) *Watch {
+	w := &Watch{
+		listener: listener, queue: make(chan sandbox.FileEvent, 4096), reported: make(chan struct{}),
+		first: first, dir: dir, root: -1, places: map[place]string{}, uses: map[int32][]call{},
+	}
+	w.table = newTable(about, func(e sandbox.FileEvent) { w.queue <- e })
+	for _, c := range calls() {
+		w.uses[int32(c.nr)] = append(w.uses[int32(c.nr)], c)
+	}
+	go func() {
+		defer close(w.reported)
+		for e := range w.queue {
+			tell(e)
+		}
+	}()
+	go w.serve()
+	return w
+}
+
+// Started says that from here on calls are the command's.
+func (w *Watch) Started() { w.begun.Store(true) }
+
+// Close waits until all has been reported; the box must be over.
+func (w *Watch) Close() error {
+	<-w.reported
+	return nil
+}
+
+// serve answers calls. It has a thread of its own, since it waits in the kernel.
+func (w *Watch) serve() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	fd := int(w.listener.Fd())
+	swift(fd)
+	var n notice
+	for w.next(fd, &n) {
+		if w.begun.Load() && int(n.tid) != w.first {
+			w.look(&n)
+		}
+		goOn(fd, n.id)
+	}
+	w.settle()
+	w.table.flush()
+	close(w.queue)
+	if w.root >= 0 {
+		unix.Close(w.root)
+	}
+	w.listener.Close()
+}
+
+// next takes a call that waits; none comes any more where it says so.
+func (w *Watch) next(fd int, n *notice) bool {
+	for {
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		_, err := unix.Poll(ready, -1)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil, ready[0].Revents&unix.POLLIN == 0: // hung up: nothing is left inside
+			return false
+		}
+		switch err := receive(fd, n); {
+		case err == nil:
+			return true
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOENT): // whoever called is gone
+		default:
+			return false
+		}
+	}
+}
+
+// look notes what a call is about.
+func (w *Watch) look(n *notice) {
+	for _, c := range w.uses[n.nr] {
+		at, err := w.path(n, c)
+		if w.root >= 0 {
+			w.settle()
+		}
+		switch {
+		case err == nil && at == "":
+			continue // nothing lies there, and nothing is made
+		case err != nil && waits(int(w.listener.Fd()), n.id):
+			w.table.unread++
+			continue
+		case err != nil:
+			continue
+		}
+		u := c.use
+		if c.flags >= 0 && n.args[c.flags]&changing != 0 {
+			u = writes
+		}
+		if u != executes && own(at) {
+			continue
+		}
+		w.table.add(seen{u, at}, func() (string, int, []string) {
+			program, _ := os.ReadFile("/proc/" + strconv.Itoa(int(n.tid)) + "/comm") // it may be gone
+			var argv []string
+			if c.argv > 0 {
+				argv = words(int(n.tid), n.args[c.argv])
+			}
+			return strings.TrimSpace(string(program)), int(n.tid), argv
+		})
+		if u == executes {
+			for _, by := range w.interpreters(at) {
+				w.table.add(seen{executes, by}, func() (string, int, []string) { return path.Base(at), int(n.tid), nil })
+			}
+		}
+	}
+}
+
+// settle notes the command itself: whichever was tried last is the one.
+func (w *Watch) settle() {
+	if w.pending == "" {
+		return
+	}
+	at := w.pending
+	w.pending = ""
+	if w.root >= 0 {
+		if real, err := w.resolve(at, true); err == nil {
+			at = real
+		}
+	}
+	none := func() (string, int, []string) { return "", 0, nil }
+	w.table.add(seen{executes, at}, none)
+	for _, by := range w.interpreters(at) {
+		w.table.add(seen{executes, by}, none)
+	}
+}
+
+// path is what a call names, without links, as it is seen inside: "" where nothing lies
+// there and the call makes nothing.
+func (w *Watch) path(n *notice, c call) (string, error) {
+	tid := int(n.tid)
+	name, err := text(tid, n.args[c.path])
+	if err != nil {
+		return "", err
+	}
+	proc := "/proc/" + strconv.Itoa(tid)
+	if !path.IsAbs(name) {
+		base := proc + "/cwd"
+		if c.dir >= 0 && int32(n.args[c.dir]) != unix.AT_FDCWD {
+			base = proc + "/fd/" + strconv.Itoa(int(int32(n.args[c.dir])))
+		}
+		at, err := os.Readlink(base)
+		if err != nil && c.use == executes && w.root < 0 {
+			at, err = w.dir, nil // it becomes the command, which begins there
+		}
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("resolve %q: %w", name, err)
+		case name == "": // AT_EMPTY_PATH: the descriptor itself
+			return strings.TrimSuffix(at, " (deleted)"), nil
+		}
+		name = at + "/" + name
+	}
+	if at, ok := descriptor(proc, name); ok {
+		return at, nil
+	}
+	if w.root < 0 {
+		if w.root, err = open(proc+"/root", unix.O_PATH|unix.O_DIRECTORY); err != nil {
+			w.root = -1
+			if c.use == executes {
+				// The process shares this one's memory still, and is hidden: it becomes the command.
+				w.pending = name
+				return "", nil
+			}
+			return "", err
+		}
+	}
+	follow := c.use != writes || !c.nofollow
+	// Where all is recorded each name is resolved once: what lies behind it may be another
+	// thing later, and the names are many. Where something is forbidden each use counts.
+	if at := w.places[place{name, follow}]; at != "" {
+		return at, nil
+	}
+	at, err := w.resolve(name, follow)
+	if err == nil && w.table.about.All && len(w.places) < most {
+		w.places[place{name, follow}] = at
+	}
+	makes := c.use == writes || c.flags >= 0 && n.args[c.flags]&unix.O_CREAT != 0
+	if err == nil || !makes {
+		return at, nil
+	}
+	if at, err = w.resolve(path.Dir(path.Clean(name)), true); err != nil {
+		return "", nil
+	}
+	return path.Join(at, path.Base(path.Clean(name))), nil
+}
+
+// descriptor is what a name below /proc/self/fd leads to.
+func descriptor(proc, name string) (string, bool) {
+	clean := path.Clean(name)
+	if rest, ok := strings.CutPrefix(clean, "/dev/fd/"); ok {
+		clean = "/proc/self/fd/" + rest
+	}
+	for _, self := range []string{"/proc/self/", "/proc/thread-self/"} {
+		rest, ok := strings.CutPrefix(clean, self)
+		if !ok || !strings.HasPrefix(rest, "fd/") && rest != "exe" {
+			continue
+		}
+		if at, err := os.Readlink(proc + "/" + rest); err == nil && path.IsAbs(at) {
+			return strings.TrimSuffix(at, " (deleted)"), true
+		}
+	}
+	return "", false
+}
+
+// resolve is a path inside without links.
+func (w *Watch) resolve(name string, follow bool) (string, error) {
+	fd, err := w.openInside(name, unix.O_PATH, follow)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+}
+
+func (w *Watch) openInside(name string, flags int, follow bool) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	if !follow {
+		how.Flags |= unix.O_NOFOLLOW
+	}
+	for range 8 {
+		fd, err := unix.Openat2(w.root, strings.TrimPrefix(name, "/"), &how)
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) { // a rename on the way
+			return fd, err
+		}
+	}
+	return -1, unix.EAGAIN
+}
+
+func open(name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Open(name, flags|unix.O_CLOEXEC, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+// text is a string of a process's memory, as long as a path may be.
+func text(tid int, at uint64) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	got := 0
+	for got < len(buf) {
+		// Never over the end of a page: the next one may not be there.
+		room := min(len(buf)-got, 4096-int((at+uint64(got))&4095))
+		n, err := peek(tid, at+uint64(got), buf[got:got+room])
+		if err != nil {
+			return "", err
+		}
+		if i := bytes.IndexByte(buf[got:got+n], 0); i >= 0 {
+			return string(buf[:got+i]), nil
+		}
+		if n < room {
+			break
+		}
+		got += n
+	}
+	return "", unix.ENAMETOOLONG
+}
+
+// peek reads a process's memory.
+func peek(tid int, at uint64, into []byte) (int, error) {
+	here := unix.Iovec{Base: &into[0]}
+	here.SetLen(len(into))
+	there := unix.RemoteIovec{Base: uintptr(at), Len: len(into)}
+	return unix.ProcessVMReadv(tid, []unix.Iovec{here}, []unix.RemoteIovec{there}, 0)
+}
+
+// Of a program's words so many are kept, and of each so much.
+const (
+	mostWords = 16
+	wordRoom  = 200
+)
+
+// words are those that a program is executed with, as far as they can be read.
+func words(tid int, at uint64) []string {
+	var out []string
+	for i := range uint64(mostWords) {
+		var p [8]byte
+		n, err := peek(tid, at+8*i, p[:])
+		address := binary.NativeEndian.Uint64(p[:])
+		if err != nil || n < 8 || address == 0 {
+			return out
+		}
+		word, err := text(tid, address)
+		if err != nil {
+			word = "…"
+		}
+		if len(word) > wordRoom {
+			word = word[:wordRoom] + "…"
+		}
+		out = append(out, strings.ToValidUTF8(word, "�"))
+	}
+	return append(out, "…")
+}
+
+// interpreters are the programs by which the kernel runs a program: what a script names, and
+// what loads it.
+func (w *Watch) interpreters(at string) []string {
+	var out []string
+	for range 4 { // the kernel follows five
+		by := w.interpreter(at)
+		if by == "" || realpath.Inside(by, "/proc") {
+			break
+		}
+		out, at = append(out, by), by
+	}
+	return out
+}
+
+func (w *Watch) interpreter(at string) string {
+	if w.root < 0 {
+		return ""
+	}
+	fd, err := w.openInside(at, unix.O_PATH, true)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return ""
+	}
+	r, err := open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return ""
+	}
+	f := os.NewFile(uintptr(r), at)
+	defer f.Close()
+	name := interpreterOf(f)
+	if !path.IsAbs(name) {
+		return ""
+	}
+	real, err := w.resolve(name, true)
+	if err != nil {
+		return ""
+	}
+	return real
+}

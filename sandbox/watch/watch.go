@@ -1,0 +1,138 @@
+// Package watch sees what a box executes and which files it opens, on kernels that let no
+// program of ours judge that: by notifications of a seccomp filter.
+//
+// The promise: of every call that the filter names the path is read and resolved as the
+// caller sees it, before the call goes on; each path is reported once for each way to use it,
+// at once, and how often at the end; what found no room is counted and reported. It needs no
+// root.
+//
+// It refuses nothing, and what it tells is advice: a program can change a path between the
+// look and the call. What is kept is kept by the view and by Landlock. A file that is open
+// already, a mapping, and what an interpreter does with a text are no calls that it sees.
+//
+// Most readers want [Begin] and [Filter].
+package watch
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"cloister/internal/realpath"
+	"cloister/sandbox"
+)
+
+// most bounds the different paths that are kept; further ones are counted together.
+const most = 20_000
+
+// use is one way to use a path.
+type use uint8
+
+const (
+	reads use = iota
+	writes
+	executes
+)
+
+func (u use) String() string { return [...]string{"open", "write", "execute"}[u] }
+
+// seen is one path as it was used.
+type seen struct {
+	use  use
+	path string
+}
+
+// A table adds up what is seen, and says what of it a policy forbids.
+type table struct {
+	about sandbox.Watched
+	tell  func(sandbox.FileEvent)
+	known map[seen]*sandbox.FileEvent
+	// lost are uses that found no room, and uses whose path could not be read.
+	lost, unread uint64
+}
+
+func newTable(about sandbox.Watched, tell func(sandbox.FileEvent)) *table {
+	return &table{about: about, tell: tell, known: map[seen]*sandbox.FileEvent{}}
+}
+
+// add notes one use. Of a policy's session only what is forbidden and what is executed is
+// reported; where all is recorded, everything is.
+func (t *table) add(s seen, who func() (program string, pid int, argv []string)) {
+	if e := t.known[s]; e != nil {
+		e.More++
+		return
+	}
+	rule, why := t.verdict(s)
+	if why == "" && !t.about.All && s.use != executes {
+		return
+	}
+	if len(t.known) >= most {
+		t.lost++
+		return
+	}
+	e := &sandbox.FileEvent{When: time.Now(), Op: s.use.String(), Path: s.path, Rule: rule, Why: why}
+	e.Let = why != "" && !t.about.Kept
+	e.Program, e.PID, e.Argv = who()
+	t.known[s] = e
+	t.tell(*e)
+}
+
+// verdict is the rule that forbids a use, and in which words; empty words allow it.
+func (t *table) verdict(s seen) (rule, why string) {
+	for _, r := range t.about.Rules {
+		forbidden := map[use]bool{reads: r.Read, writes: r.Write, executes: r.Exec}[s.use]
+		if forbidden && realpath.Inside(s.path, path.Clean(string(r.Path))) {
+			return r.Rule, "a statement forbids it"
+		}
+	}
+	p := t.about.Permits
+	list := map[use][]sandbox.Permitted{reads: p.Read, writes: p.Write, executes: p.Exec}[s.use]
+	if len(list) == 0 || own(s.path) || permitted(list, s.path) {
+		return "", ""
+	}
+	return "", "no statement permits it"
+}
+
+func permitted(list []sandbox.Permitted, at string) bool {
+	return slices.ContainsFunc(list, func(p sandbox.Permitted) bool {
+		clean := path.Clean(string(p.Path))
+		return at == clean || p.Dir && realpath.Inside(at, clean)
+	})
+}
+
+// own are files of the box itself, which no statement is about.
+func own(at string) bool {
+	return slices.ContainsFunc([]string{"/dev", "/proc", "/.cloister", "/run"}, func(dir string) bool {
+		return realpath.Inside(at, dir)
+	})
+}
+
+// flush tells how often each was used since it was reported, in the order of their paths, and
+// what is not in the table.
+func (t *table) flush() {
+	var list []*sandbox.FileEvent
+	for _, e := range t.known {
+		if e.More > 0 {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b *sandbox.FileEvent) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Op, b.Op))
+	})
+	for _, e := range list {
+		e.When = time.Now()
+		t.tell(*e)
+	}
+	clear(t.known)
+	for _, l := range []struct {
+		n   uint64
+		why string
+	}{{t.lost, "too many paths to be listed one by one"}, {t.unread, "their paths could not be read"}} {
+		if l.n > 0 {
+			t.tell(sandbox.FileEvent{When: time.Now(), Op: "several", Unseen: l.why, More: l.n})
+		}
+	}
+	t.lost, t.unread = 0, 0
+}

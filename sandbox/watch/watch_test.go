@@ -1,0 +1,104 @@
+package watch
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloister/sandbox"
+)
+
+func cat7() (string, int, []string) { return "cat", 7, nil }
+
+// TestTable holds which uses are reported, how they are added up, and that what finds no
+// room is counted.
+func TestTable(t *testing.T) {
+	about := sandbox.Watched{Kept: true, Rules: []sandbox.Judged{
+		{Path: "/p/keys", Rule: "keys", Read: true, Write: true}, {Path: "/p/ro", Rule: "ro", Write: true},
+	}, Permits: sandbox.Permits{Exec: []sandbox.Permitted{{Path: "/usr/bin/", Dir: true}, {Path: "/p/tool"}}}}
+	var got []string
+	tab := newTable(about, func(e sandbox.FileEvent) {
+		got = append(got, fmt.Sprintf("%s %s %s %t %s%d", e.Op, e.Path, e.Rule, e.Let, e.Unseen, e.More))
+	})
+	for _, s := range []seen{
+		{reads, "/p/keys/a"}, {reads, "/p/keys/a"}, {reads, "/p/keysnot"}, {reads, "/p/ro"}, {writes, "/p/ro"},
+		{executes, "/usr/bin/x"}, {executes, "/p/tool"}, {executes, "/p/toolbox"}, {executes, "/usr/binx"}, {executes, "/.cloister/bin/hostexec"},
+	} {
+		tab.add(s, cat7)
+	}
+	tab.lost = 3
+	tab.flush()
+	tab.flush()
+	want := []string{
+		"open /p/keys/a keys false 0", "write /p/ro ro false 0", "execute /usr/bin/x  false 0", "execute /p/tool  false 0",
+		"execute /p/toolbox  false 0", "execute /usr/binx  false 0", "execute /.cloister/bin/hostexec  false 0",
+		"open /p/keys/a keys false 1", "several   false too many paths to be listed one by one3",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for s, forbidden := range map[seen]bool{
+		{executes, "/p/toolbox"}: true, {executes, "/p/tool"}: false, {executes, "/usr/binx"}: true, {executes, "/usr/bin"}: false, {reads, "/etc/x"}: false,
+	} {
+		if _, why := tab.verdict(s); (why != "") != forbidden {
+			t.Errorf("%v: %q", s, why)
+		}
+	}
+	got = nil
+	tab.about = sandbox.Watched{All: true}
+	for i := range most + 5 {
+		tab.add(seen{reads, fmt.Sprint("/", i)}, cat7)
+	}
+	tab.flush()
+	if len(got) != most+1 || got[most] != "several   false too many paths to be listed one by one5" {
+		t.Errorf("%d reports, the last %q", len(got), got[len(got)-1])
+	}
+}
+
+// TestLetPass holds that what is not kept is reported as let pass.
+func TestLetPass(t *testing.T) {
+	var got []sandbox.FileEvent
+	tab := newTable(sandbox.Watched{Rules: []sandbox.Judged{{Path: "/k", Read: true}}}, func(e sandbox.FileEvent) { got = append(got, e) })
+	tab.add(seen{reads, "/k"}, cat7)
+	if len(got) != 1 || !got[0].Let || got[0].Why == "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestInterpreter(t *testing.T) {
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Skip("no /proc") // another system
+	}
+	defer self.Close()
+	for text, want := range map[string]string{
+		"#!/bin/sh\n": "/bin/sh", "#! /usr/bin/env python3\n": "/usr/bin/env", "#!/bin/sh\t-e": "/bin/sh", "#!": "", "": "", "text": "", "\x7fELF": "",
+	} {
+		if got := interpreterOf(bytes.NewReader([]byte(text))); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	for _, name := range []string{"/bin/sh", "/usr/bin/env"} {
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		if got := interpreterOf(f); got != "" && !bytes.HasPrefix([]byte(got), []byte("/lib")) {
+			t.Errorf("%s is loaded by %q", name, got)
+		}
+		f.Close()
+	}
+}
+
+func FuzzInterpreter(f *testing.F) {
+	f.Add([]byte("#!/bin/sh\n"))
+	f.Add(append([]byte("\x7fELF\x02\x01"), make([]byte, 120)...))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if name := interpreterOf(bytes.NewReader(text)); len(name) > 4096 {
+			t.Errorf("%d bytes", len(name))
+		}
+	})
+}

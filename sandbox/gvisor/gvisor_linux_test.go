@@ -13,12 +13,23 @@ import (
 // TestConformance holds the driver to what a driver is. It needs the kernel's program,
 // which takes minutes to build: the word gvisor of script/test does, and says where it is.
 func TestConformance(t *testing.T) {
+	sandboxtest.Run(t, built(t), sandboxtest.WatchesInside, sandboxtest.PipesInside, sandboxtest.Niceness)
+}
+
+// TestTools holds docs/tools.md to what the tools of this machine do on this level.
+func TestTools(t *testing.T) {
+	sandboxtest.Tools(t, "gvisor", "../../docs/tools.md", built(t))
+}
+
+// built gives drivers with the kernel's program that was built for tests.
+func built(t *testing.T) func() sandbox.Driver {
+	t.Helper()
 	dir := os.Getenv("CLOISTER_GVISOR")
 	if dir == "" {
 		t.Skip("CLOISTER_GVISOR names no folder with " + gvisor.ProgramName + ": script/test gvisor builds it")
 	}
 	instance := filepath.Join(t.TempDir(), "instance")
-	sandboxtest.Run(t, func() sandbox.Driver {
+	return func() sandbox.Driver {
 		return gvisor.New(gvisor.Options{Instance: instance, Folders: []string{dir}})
-	}, sandboxtest.WatchesInside, sandboxtest.PipesInside, sandboxtest.Niceness)
+	}
 }

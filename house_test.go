@@ -91,6 +91,7 @@ var packages = map[string]string{
 	"audit/recorder":            "the record of a guardian, opened anew when it could not be written",
 	"bench":                     "the budgets, measured beside their peers",
 	"bench/decide":              "the judge beside cedar-go, for the bench",
+	"bench/install":             "the installation of a peer to compare with",
 	"bench/least":               "the least that Go can do between two TLS connections, for the bench",
 	"bench/gated":               "an experiment: a payload's files brought to the project as they settle",
 	"bench/dressed":             "devcontainers, beside their images without one",

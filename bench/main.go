@@ -47,7 +47,7 @@ func main() {
 		exit(inside(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == relayWord {
-		exit(relay(os.Args[2:]))
+		exit(least.Relay(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == loopWord {
 		exit(least.Loop(os.Args[2:]))
@@ -86,6 +86,7 @@ func measurements() []measurement {
 	return []measurement{
 		{"version", measureVersion},
 		{"start", measureStart},
+		{"kernels", measureKernels},
 		{"memory", measureMemory},
 		{"tunnel", measureTunnel},
 		{"dns", measureDNS},

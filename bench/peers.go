@@ -15,12 +15,15 @@ import (
 	"time"
 
 	"cloister/bench/dressed"
+	"cloister/bench/install"
 )
 
 // The pinned peers that no distribution has in a version of today.
 const (
 	srtPackage = "@anthropic-ai/sandbox-runtime@0.0.78"
 	runscPin   = "gvisor.dev/gvisor/runsc@v0.0.0-20260905035102-160fafc42237"
+	// gvisorName is the kernel's program of the gvisor level: no peer, but found and built like one.
+	gvisorName = "cloister-gvisor"
 	// peerDir is where they are installed, readable for every user.
 	peerDir = "/var/cache/cloister-bench"
 )
@@ -48,6 +51,8 @@ func peersWanted() []wanted {
 			install: []string{"sh", "-c", "apt-get -qq install -y --no-install-recommends nodejs npm socat ripgrep bubblewrap && npm install --prefix " + peerDir + "/npm --no-audit --no-fund " + srtPackage}},
 		{name: "runsc do", paths: []string{peerDir + "/bin/runsc", "runsc"}, version: []string{"--version"},
 			install: []string{"go", "install", runscPin}, env: []string{"CGO_ENABLED=0", "GOFLAGS=", "GOBIN=" + peerDir + "/bin"}},
+		{name: gvisorName, paths: []string{peerDir + "/cloister/gvisor/" + gvisorName, gvisorName}, version: []string{"version"},
+			install: []string{"go", "run", "./cmd/cloister", "setup", "gvisor"}, env: []string{"XDG_DATA_HOME=" + peerDir}},
 		{name: "squid", paths: []string{"squid", "/usr/sbin/squid"}, version: []string{"-v"}, install: apt("squid-openssl")},
 		{name: "mitmproxy", paths: []string{"mitmdump"}, version: []string{"--version"}, install: apt("mitmproxy")},
 		{name: "tinyproxy", paths: []string{"tinyproxy", "/usr/bin/tinyproxy"}, version: []string{"-v"}, install: apt("tinyproxy")},
@@ -64,12 +69,12 @@ func peerNames() []string {
 
 // findPeers looks for each, and installs what is missing if it may. What is
 // still missing is said, and no figure stands in for it.
-func (w *world) findPeers(ctx context.Context, install bool) error {
+func (w *world) findPeers(ctx context.Context, may bool) error {
 	for _, p := range peersWanted() {
 		found, why := w.findPeer(ctx, p)
-		if why != "" && install && !w.short {
+		if why != "" && may && !w.short {
 			fmt.Fprintln(os.Stderr, "installing", p.name)
-			if err := installPeer(ctx, p); err != nil {
+			if err := install.Run(ctx, p.install, p.env); err != nil {
 				why = "missing: " + err.Error()
 			} else {
 				found, why = w.findPeer(ctx, p)
@@ -104,25 +109,6 @@ func (w *world) findPeer(ctx context.Context, p wanted) (found peer, why string)
 		return peer{full, version}, ""
 	}
 	return peer{}, "not installed here"
-}
-
-func installPeer(ctx context.Context, p wanted) error {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
-	defer cancel()
-	// No service of a package may start by its installation.
-	const policy = "/usr/sbin/policy-rc.d"
-	if _, err := os.Stat(policy); errors.Is(err, os.ErrNotExist) {
-		if err := os.WriteFile(policy, []byte("#!/bin/sh\nexit 101\n"), 0o755); err == nil { // dpkg executes it
-			defer func() { _ = os.Remove(policy) }()
-		}
-	}
-	cmd := exec.CommandContext(ctx, p.install[0], p.install[1:]...)
-	cmd.Env = append(append(os.Environ(), "DEBIAN_FRONTEND=noninteractive"), p.env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		return fmt.Errorf("%w: %s", err, lines[len(lines)-1])
-	}
-	return nil
 }
 
 // daemon starts a program that is ended at the world's close.

@@ -1,8 +1,8 @@
-// Package least is the least that Go can do between two TLS connections: what any
+// Package least is the least that Go can do between two connections: what any
 // program between would cost on this machine.
 //
 // It reads a head, writes it on, and does the same with the answer: no rule, no check,
-// no record. It knows bodies by their length alone.
+// no record. It knows bodies by their length alone. Relay does less: it copies.
 //
 // Most readers want Loop.
 package least

@@ -52,7 +52,7 @@ func TestEngineStories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := stories(t)
+	p := stories(t, false)
 	p.Files = []string{"testdata/containers/build_refused.txtar", "testdata/containers/devcontainer_build.txtar", "testdata/containers/outage.txtar"}
 	if os.Getenv("CLOISTER_TEST_LONG") != "" {
 		if p.Files, err = filepath.Glob("testdata/containers/*.txtar"); err != nil {

@@ -68,18 +68,20 @@ func storied() {
 //	! audited REGEXP     it has none
 //	eventually N CMD...  repeats a command each 50 ms until it succeeds, at most N s
 func TestStories(t *testing.T) {
-	p := stories(t)
+	p := stories(t, false)
 	p.Dir = "testdata/script"
 	testscript.Run(t, p)
 }
 
-// stories is how they are run, whichever they are.
-func stories(t *testing.T) testscript.Params {
+// stories is how they are run, whichever they are. On the level of that name a line may
+// begin with the condition [gvisor].
+func stories(t *testing.T, onGVisor bool) testscript.Params {
 	return testscript.Params{
 		WorkdirRoot:         storyRoot(t),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               setUpStory,
+		Condition:           func(word string) (bool, error) { return onGVisor && word == "gvisor", nil },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"needs":      needs,
 			"upstream":   upstream,

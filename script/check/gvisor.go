@@ -7,7 +7,8 @@ import (
 )
 
 // gvisor proves the level of that name: its program is built as a person builds it, which
-// compares its filters of system calls with gVisor's, and the driver is held to what a driver is.
+// compares its filters of system calls with gVisor's, the driver is held to what a driver is,
+// and the stories are told on the level.
 func (r *runner) gvisor() {
 	if !r.testPrograms() || r.root && !r.machine.tree() {
 		return
@@ -34,4 +35,7 @@ func (r *runner) gvisor() {
 		}
 		r.counted(name, pkg, r.testProgram(pkg), c, "-test.timeout=20m")
 	}
+	const stories = "cmd/cloister"
+	r.counted(stories+" on gVisor", stories, r.testProgram(stories), cmd{dir: stories, env: []string{"CLOISTER_GVISOR=" + kernel}},
+		"-test.run=^TestGVisorStories$", parallel, "-test.timeout=40m")
 }

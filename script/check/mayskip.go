@@ -16,7 +16,8 @@ type skip struct {
 // maySkips are all of them: here every need is met, and a skip proves nothing.
 var maySkips = []skip{
 	{"root user", `cloister/(sandbox/docker|cmd/cloister|cmd/cloister/realtest)\.TestEngine.*`, "the part docker runs them, beside an engine of its own"},
-	{"root user", `cloister/sandbox/gvisor\.TestConformance`, "the part gvisor builds its program, which takes minutes"},
+	{"root user", `cloister/sandbox/gvisor\.Test(Conformance|Tools)`, "the part gvisor builds its program, which takes minutes"},
+	{"root user", `cloister/cmd/cloister\.TestGVisorStories`, "the same"},
 	{"root user", `.*/realtest\.TestRealCargo`, "a toolchain of the person's own, which a fresh machine has not"},
 	{"root user", `.*/realtest\.TestSRT`, "CLOISTER_SRT names the srt command, which needs socat and ripgrep"},
 	{"root user", `.*/realtest\.TestRealPyenv`, "a toolchain of the person's own, which a fresh machine has not"},

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// notOnGVisor are the stories that say nothing of the gvisor level, or that are of the
+// native driver alone, each with the reason.
+var notOnGVisor = map[string]string{
+	"attack_kill":     "it looks for the command among the host's processes, where gVisor's are not; a killed kernel is a case of the driver's suite",
+	"attack_replace":  "it reads in mountinfo that a path is covered again, which gVisor does not list; the driver's suite writes instead",
+	"protected_words": "a folder that is held and is not there answers Permission denied, at which no line is said",
+}
+
+// TestGVisorStories tells the stories again with every run and start on the gvisor level, with
+// the kernel's program in the folder that CLOISTER_GVISOR names: what works natively works there.
+func TestGVisorStories(t *testing.T) {
+	kernel := os.Getenv("CLOISTER_GVISOR")
+	if kernel == "" {
+		t.Skip("CLOISTER_GVISOR names no folder with the kernel's program: script/test gvisor builds it")
+	}
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := stories(t, true)
+	for _, file := range files {
+		if notOnGVisor[strings.TrimSuffix(filepath.Base(file), ".txtar")] == "" {
+			p.Files = append(p.Files, file)
+		}
+	}
+	p.Setup = func(e *testscript.Env) error {
+		if err := setUpStory(e); err != nil {
+			return err
+		}
+		e.Setenv("STORY_LEVEL", "gvisor")
+		e.Setenv(storyFlags, "--isolation gvisor")
+		e.Setenv("PATH", e.Getenv("PATH")+string(filepath.ListSeparator)+kernel)
+		return nil
+	}
+	testscript.Run(t, p)
+}

@@ -59,6 +59,24 @@ func (f *Full) Hints() []string {
 	}
 }
 
+// Unmeasured is the error where what a workspace takes cannot be told.
+type Unmeasured struct {
+	Name string
+	Why  error
+}
+
+// Error names the workspace.
+func (u *Unmeasured) Error() string {
+	return fmt.Sprintf("what the workspace %s takes is bounded by a quota and cannot be measured: %v", u.Name, u.Why)
+}
+
+func (u *Unmeasured) Unwrap() error { return u.Why }
+
+// Hints say what to do instead.
+func (u *Unmeasured) Hints() []string {
+	return []string{"give it up: cloister discard " + u.Name}
+}
+
 // Bounded is the error for an archive that brings more than a quota leaves.
 type Bounded struct{ Left int64 }
 

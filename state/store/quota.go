@@ -63,7 +63,7 @@ func (s *Store) taken(w *Workspace, project string) (*quota.Taken, []automatic, 
 			if _, known := t.Size[id]; known {
 				continue
 			}
-			if t.Size[id], err = s.diskUse(id); err != nil {
+			if t.Size[id], err = s.diskUse(name, id); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -82,16 +82,16 @@ func (s *Store) taken(w *Workspace, project string) (*quota.Taken, []automatic, 
 	return t, autos, nil
 }
 
-// diskUse is what one layer takes, in whichever owner's folder it lies. One that is too deep
-// to be measured counts nothing.
-func (s *Store) diskUse(id string) (int64, error) {
+// diskUse is what one layer of a workspace takes, in whichever owner's folder it lies. One
+// that is too deep to be measured is refused: it could take any room.
+func (s *Store) diskUse(name, id string) (int64, error) {
 	found, err := filepath.Glob(filepath.Join(s.dir, "fs*", id))
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
 	n, err := layers.DiskUse(filepath.Dir(found[0]), id)
 	if _, deep := errors.AsType[*layers.TooMany](err); deep {
-		return 0, nil
+		return 0, &quota.Unmeasured{Name: name, Why: err}
 	}
 	return n, err
 }
@@ -132,7 +132,7 @@ func (w *Workspace) roomForCopy(doing string) error {
 	if w.store.Quota == (quota.Bounds{}) {
 		return nil
 	}
-	n, err := w.store.diskUse(w.Upper)
+	n, err := w.store.diskUse(w.Name, w.Upper)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}

@@ -82,3 +82,28 @@ func TestQuota(t *testing.T) {
 		t.Errorf("%q, %v", found, err)
 	}
 }
+
+// A layer that is too deep to be measured could take any room: under a quota it is refused,
+// with the workspace that has it.
+func TestQuotaOfWhatIsTooDeep(t *testing.T) {
+	w := newWorld(t)
+	w.session("deep", func(up string) { put(t, up, strings.Repeat("d/", 300)+"f", "x") })
+	begin := func() error {
+		use, err := w.store.Begin("other", w.project, "")
+		return errors.Join(err, use.Close())
+	}
+	if err := begin(); err != nil {
+		t.Fatal("without a quota:", err)
+	}
+	w.store.Quota = quota.Bounds{Whole: 1 << 40}
+	err := begin()
+	if deep, ok := errors.AsType[*quota.Unmeasured](err); !ok || deep.Name != "deep" || !strings.Contains(err.Error(), "256 folders") {
+		t.Errorf("got %v", err)
+	}
+	if err := w.store.Remove("deep"); err != nil {
+		t.Fatal(err)
+	}
+	if err := begin(); err != nil {
+		t.Error("once it is gone:", err)
+	}
+}

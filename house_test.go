@@ -254,6 +254,7 @@ var packages = map[string]string{
 	"ui/web":                    "the window's door and pages",
 	"state/layers":              "what overlay layers changed, and layers themselves",
 	"state/parts":               "layers in parts: the project, the private home, the repository",
+	"state/unchanged":           "workspaces that were removed because nothing was changed in them",
 	"state/apply":               "changes into a project, all or none, and back",
 	"state/store":               "kept workspaces with their checkpoints",
 	"state/held":                "which changes an apply brings over only with a person's word",

@@ -13,6 +13,24 @@ type StateRecord struct {
 	Resource string `json:"resource"`         // what it is done to: a checkpoint, a path, names
 	Reason   string `json:"reason,omitempty"` // in words
 	Digest   string `json:"digest,omitempty"` // of the checkpoint's layer
+	// Failed says that what was recorded before came to nothing, for the reason.
+	Failed bool `json:"failed,omitempty"`
+}
+
+// Action is what the record says was done.
+func (r StateRecord) Action() string {
+	if r.Failed {
+		return "failed"
+	}
+	return "change"
+}
+
+// Verdict is that of the record: what failed is no decision.
+func (r StateRecord) Verdict() string {
+	if r.Failed {
+		return ""
+	}
+	return "allow"
 }
 
 // PathWorkspaces lists kept workspaces; each has routes of its own below.

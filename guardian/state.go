@@ -25,10 +25,10 @@ func (g *guardian) postState(_ http.ResponseWriter, r *http.Request) (any, error
 	return struct{}{}, g.recordState(r.Context(), in)
 }
 
-// recordState writes down a change of a kept workspace, before it is made.
+// recordState writes down a change of a kept workspace, before it is made or once it failed.
 func (g *guardian) recordState(ctx context.Context, in api.StateRecord) error {
 	return g.records.Append(context.WithoutCancel(ctx), audit.Event{
 		Kind: in.Kind, Session: in.Cloister, Project: in.Project, Resource: in.Resource,
-		Action: "change", Reason: in.Reason, Digest: in.Digest, Verdict: "allow",
+		Action: in.Action(), Reason: in.Reason, Digest: in.Digest, Verdict: in.Verdict(),
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/api"
 	"cloister/session/kept"
 	"cloister/state/layers"
 	"cloister/state/patch"
@@ -101,6 +102,12 @@ needed where the project has several. What lies in .git is left out.`,
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, w, d, err := a.diffOf(cmd.Context(), args, since)
+			if err != nil && a.changedNothing(args) {
+				if asJSON {
+					return a.json([]api.Change{})
+				}
+				return nil
+			}
 			if err != nil {
 				return err
 			}
@@ -135,6 +142,27 @@ needed where the project has several. What lies in .git is left out.`,
 	fl.StringVar(&since, "since", "", "only what changed after this `checkpoint`")
 	fl.BoolVar(&asJSON, "json", false, "as JSON")
 	return c
+}
+
+// changedNothing reports whether the person means an overlay that a session left as it was:
+// no workspace is kept of it.
+func (a *app) changedNothing(args []string) bool {
+	s, err := a.keptStore()
+	if err != nil {
+		return false
+	}
+	if len(args) > 0 {
+		return !s.Has(args[0]) && s.Unchanged(args[0], "")
+	}
+	p, err := a.findProject(".")
+	if err != nil || !s.Unchanged("", string(p.Root)) {
+		return false
+	}
+	names, err := s.Names()
+	return err == nil && !slices.ContainsFunc(names, func(name string) bool {
+		project, err := s.ProjectOf(name)
+		return err != nil || project == string(p.Root)
+	})
 }
 
 // text prints lines, on a terminal with what it would obey escaped. Elsewhere they are

@@ -80,7 +80,7 @@ func afterKept(ctx context.Context, f *runFlags, data string) (notices []string,
 	}
 	empty, err := w.Empty(f.Agent != "")
 	if err == nil && empty {
-		return nil, errors.Join(w.Close(), s.Remove(use.Name))
+		return nil, errors.Join(w.Close(), s.RemoveUnchanged(use.Name))
 	}
 	var n int
 	if err == nil {

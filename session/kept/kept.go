@@ -69,6 +69,16 @@ func (h *Hand) record(ctx context.Context, w *store.Workspace, kind, resource, r
 		Reason: reason})
 }
 
+// failed records that a change was not made which the record says was begun.
+func (h *Hand) failed(ctx context.Context, w *store.Workspace, kind, resource string, why error) error {
+	r := api.StateRecord{Kind: kind, Cloister: w.Name, Project: w.Project, Resource: resource, Failed: true}
+	r.Reason = why.Error()
+	if err := h.Record(context.WithoutCancel(ctx), r); err != nil {
+		return errors.Join(why, fmt.Errorf("record that it failed: %w", err))
+	}
+	return why
+}
+
 // Freezer holds a running cloister still.
 func (h *Hand) Freezer(ctx context.Context, name string) store.Freeze {
 	return func() (func() error, error) {
@@ -244,7 +254,7 @@ func (h *Hand) Apply(
 		return nil, err
 	}
 	if _, err := w.Apply(d, First(changes)); err != nil {
-		return nil, inConflict("apply", w.Name, err)
+		return nil, h.failed(ctx, w, audit.StateApply, First(changes), inConflict("apply", w.Name, err))
 	}
 	if len(merged) == 0 { // a running cloister has nothing to take over
 		return changes, nil
@@ -313,7 +323,11 @@ func (h *Hand) Undo(ctx context.Context, w *store.Workspace, steps int) (labels 
 	for _, j := range undone {
 		labels = append(labels, j.Label)
 	}
-	return labels, inConflict("undo", w.Name, err)
+	if err != nil {
+		what := fmt.Sprintf("%d of %d applies", steps-len(undone), steps)
+		err = h.failed(ctx, w, audit.StateUndo, what, inConflict("undo", w.Name, err))
+	}
+	return labels, err
 }
 
 // Discard gives changes of a stopped workspace up, and says which.

@@ -34,7 +34,11 @@ func newWorld(t *testing.T) *world {
 	w := &world{project: project}
 	w.Hand = &kept.Hand{Store: s, Audit: t.TempDir(), Known: func(string) error { return nil },
 		Record: func(_ context.Context, r api.StateRecord) error {
-			w.recorded = append(w.recorded, r.Kind)
+			what := r.Kind
+			if r.Failed {
+				what += " failed: " + r.Resource
+			}
+			w.recorded = append(w.recorded, what)
 			return w.fails
 		},
 		Process: func(context.Context, string) (int, error) { return 0, errors.New("nothing runs") },
@@ -312,5 +316,22 @@ func TestMoreThanShown(t *testing.T) {
 	var refused *kept.Refused
 	if _, err := w.Act(ctx, "k", "apply", api.WorkspaceAct{Digest: d.Digest, AutoRun: true}); !errors.As(err, &refused) || w.there("f0") {
 		t.Errorf("applied: %v", err)
+	}
+}
+
+// An undo that comes to nothing is recorded as one, beside that it was begun.
+func TestFailedUndoIsRecorded(t *testing.T) {
+	w := newWorld(t)
+	w.session(t, map[string]string{"a": "new"})
+	ws, err := w.Store.Lock("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ws.Close() }()
+	if _, err := w.Undo(t.Context(), ws, 3); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("got %v", err)
+	}
+	if want := []string{"state.undo", "state.undo failed: 3 of 3 applies"}; !slices.Equal(w.recorded, want) {
+		t.Errorf("recorded %q, want %q", w.recorded, want)
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"path/filepath"
 )
 
-// Recover finishes or rolls back the journals that a crash left, and says which.
-func Recover(dir, project string) (notes []string, err error) {
+// Recover finishes or rolls back the journals that a crash left, and says which. back are
+// the steps of those that were rolled back.
+func Recover(dir, project string) (notes []string, back []Step, err error) {
 	entries, err := folders(dir)
 	if err != nil {
-		return nil, fmt.Errorf("recover journals: %w", err)
+		return nil, nil, fmt.Errorf("recover journals: %w", err)
 	}
 	for _, e := range entries {
 		at := filepath.Join(dir, e.Name())
@@ -37,9 +38,11 @@ func Recover(dir, project string) (notes []string, err error) {
 		if note != "" {
 			notes = append(notes, note)
 		}
-		err = errors.Join(err, rerr)
+		if err = errors.Join(err, rerr); !exists(at) {
+			back = append(back, j.Steps...)
+		}
 	}
-	return notes, err
+	return notes, back, err
 }
 
 func (j *Journal) recover() (note string, err error) {

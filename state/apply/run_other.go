@@ -13,7 +13,7 @@ func Start(string, string, string, []Step) (*Journal, error) { return nil, errSy
 func (j *Journal) Undo(string) (*Journal, error) { return nil, errSystem }
 
 // Recover finishes or rolls back the journals that a crash left.
-func Recover(string, string) ([]string, error) { return nil, nil }
+func Recover(string, string) ([]string, []Step, error) { return nil, nil, nil }
 
 func selfOf(string) (self, error) { return self{}, errSystem }
 

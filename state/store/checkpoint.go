@@ -19,6 +19,7 @@ import (
 	"cloister/state/bases"
 	"cloister/state/layers"
 	"cloister/state/parts"
+	"cloister/state/unchanged"
 )
 
 // Freeze holds the processes of a running cloister still until thaw is called.
@@ -251,6 +252,22 @@ func (s *Store) Forget(name string) error {
 	}
 	return nil
 }
+
+// RemoveUnchanged removes a stopped workspace that holds no change, and notes it.
+func (s *Store) RemoveUnchanged(name string) error {
+	project, err := s.ProjectOf(name)
+	if err == nil {
+		err = s.Remove(name)
+	}
+	if err == nil {
+		err = unchanged.Note(s.dir, name, project)
+	}
+	return err
+}
+
+// Unchanged reports whether a workspace of that name was removed because it held no change,
+// or, without a name, whether one of that project was.
+func (s *Store) Unchanged(name, project string) bool { return unchanged.Has(s.dir, name, project) }
 
 // Remove discards a stopped workspace with its checkpoints and whatever no other one
 // needs.

@@ -163,8 +163,12 @@ const (
 
 // recover finishes or takes back what a crash interrupted.
 func (w *Workspace) recover() error {
-	var err error
-	if w.Recovered, err = apply.Recover(w.journals(), w.Project); err != nil {
+	notes, back, err := apply.Recover(w.journals(), w.Project)
+	w.Recovered = notes
+	if err == nil && len(back) > 0 {
+		err = w.putBack(back)
+	}
+	if err != nil {
 		return err
 	}
 	j, err := apply.Newest(w.journals(), w.Project)

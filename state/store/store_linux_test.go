@@ -496,3 +496,67 @@ func TestMerge(t *testing.T) {
 		})
 	}
 }
+
+// A change that was taken back moves change times. What it put back is no change of the
+// person's.
+func TestTakenBackIsNoConflict(t *testing.T) {
+	w := newWorld(t)
+	w.session("x", func(up string) {
+		if err := unix.Mknod(filepath.Join(up, "d"), unix.S_IFCHR, 0); err != nil {
+			t.Fatal(err)
+		}
+		put(t, up, "a", "ONE")
+		put(t, up, "n/o", "new")
+	})
+	ws := w.lock("x")
+	extra := filepath.Join(w.project, "d/extra")
+	d := w.diff(ws, "")
+	put(t, w.project, "d/extra", "the person's")
+	var c apply.Conflicts
+	if _, err := ws.Apply(d, ""); !errors.As(err, &c) || c[0].Path != "d" {
+		t.Fatalf("the folder that is not empty any more: %v", err)
+	}
+	if err := os.Remove(extra); err != nil {
+		t.Fatal(err)
+	}
+	if d = w.diff(ws, ""); len(d.Conflicts) > 0 {
+		t.Fatalf("after it was taken back: %v", d.Conflicts)
+	}
+	if _, err := ws.Apply(d, ""); err != nil {
+		t.Fatal(err)
+	}
+	put(t, w.project, "n/extra", "the person's")
+	if _, err := ws.Undo(1); !errors.As(err, &c) || c[0].Path != "n" {
+		t.Fatalf("undo of a folder that is not empty any more: %v", err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(w.project, "n/extra")), ws.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w.session("x", func(up string) { put(t, up, "a", "ONE and more") })
+	ws = w.lock("x")
+	if d = w.diff(ws, ""); len(d.Conflicts) > 0 || paths(d) == "" {
+		t.Errorf("after an undo was taken back: %s, %v", paths(d), d.Conflicts)
+	}
+	// Control: what the person changed is one.
+	put(t, w.project, "a", "mine")
+	if d = w.diff(ws, ""); len(d.Conflicts) != 1 {
+		t.Errorf("what the person changed: %v", d.Conflicts)
+	}
+}
+
+func TestUnchanged(t *testing.T) {
+	w := newWorld(t)
+	w.session("x", func(string) {})
+	w.session("y", func(string) {})
+	if err := errors.Join(w.store.RemoveUnchanged("x"), w.store.Remove("y")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, project string
+		want          bool
+	}{{"x", "", true}, {"y", "", false}, {"", w.project, true}, {"", "/elsewhere", false}} {
+		if got := w.store.Unchanged(tt.name, tt.project); got != tt.want {
+			t.Errorf("%q of %q: %t", tt.name, tt.project, got)
+		}
+	}
+}

@@ -104,9 +104,52 @@ func (w *Workspace) Apply(d *Diff, label string) (*apply.Journal, error) {
 	}
 	j, err := apply.Start(w.journals(), w.Project, label, steps)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, w.putBack(steps))
 	}
 	return j, w.wrote(j)
+}
+
+// putBack remembers what a change that was taken back put in its place again. That moves the
+// change time on: it is no change of someone else's.
+func (w *Workspace) putBack(steps []apply.Step) error {
+	top, err := layers.OpenFolder(w.Project)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = top.Close() }()
+	moved := false
+	for _, s := range steps {
+		if !s.Old.Exists() || s.Old.Kind == layers.Dir || w.conflict(layers.Change{Path: s.Path, Old: s.Old}) != "" {
+			continue
+		}
+		dir, name, err := layers.Parent(top, s.Path)
+		if err != nil {
+			continue // someone else removed its folder
+		}
+		now, err := dir.Stat(name)
+		if err := errors.Join(err, dir.Close()); err != nil {
+			return err
+		}
+		same := now.Kind == s.Old.Kind && now.Mode == s.Old.Mode && now.Target == s.Old.Target
+		if same && now.Stamp != s.Old.Stamp && now.Stamp.SameContent(s.Old.Stamp) {
+			w.written(s.Path, now.Stamp)
+			moved = true
+		}
+	}
+	if !moved {
+		return nil
+	}
+	return w.save()
+}
+
+func (w *Workspace) written(path string, is layers.Stamp) {
+	if w.Written == nil {
+		w.Written = map[string]layers.Stamp{}
+	}
+	w.Written[path] = is
 }
 
 // Applied names the applies that can be taken back, the newest first.
@@ -140,7 +183,7 @@ func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
 		}
 		u, err := j.Undo(w.journals())
 		if err != nil {
-			return out, err
+			return out, errors.Join(err, w.putBack(w.made(j)))
 		}
 		out = append(out, j)
 		if err := w.wrote(u); err != nil {
@@ -151,6 +194,18 @@ func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
 		return nil, fmt.Errorf("undo: nothing of %s was applied: %w", w.Name, ErrNotFound)
 	}
 	return out, nil
+}
+
+// made are the steps that would take back what a journal made, as far as that is there.
+func (w *Workspace) made(j *apply.Journal) (out []apply.Step) {
+	for _, s := range j.Steps {
+		if is, ok := w.Written[s.Path]; ok && s.New.Exists() {
+			s.New.Mode &= 0o777
+			s.New.Stamp = is
+			out = append(out, apply.Step{Path: s.Path, Old: s.New})
+		}
+	}
+	return out
 }
 
 // wrote remembers what a journal made in the project, so that it is not taken for
@@ -168,9 +223,6 @@ func (w *Workspace) wrote(j *apply.Journal) error {
 		return err
 	}
 	w.Journal = j.ID
-	if w.Written == nil {
-		w.Written = map[string]layers.Stamp{}
-	}
 	for _, s := range j.Steps {
 		delete(w.Written, s.Path)
 		if !s.New.Exists() || s.New.Kind == layers.Dir {
@@ -184,7 +236,7 @@ func (w *Workspace) wrote(j *apply.Journal) error {
 		if err := errors.Join(err, dir.Close()); err != nil {
 			return err
 		}
-		w.Written[s.Path] = node.Stamp
+		w.written(s.Path, node.Stamp)
 	}
 	return w.save()
 }

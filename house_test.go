@@ -260,6 +260,7 @@ var packages = map[string]string{
 	"state/held":                "which changes an apply brings over only with a person's word",
 	"state/patch":               "changes as text",
 	"state/bases":               "what texts were before they were changed, for merges",
+	"state/sealed":              "archives of checkpoints, encrypted",
 	"state/quota":               "what workspaces take of the disk, added up against bounds",
 	"state/merge":               "changes of one text, joined and taken apart",
 	"internal/freeze":           "the processes of one cloister, held still",

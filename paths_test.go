@@ -45,7 +45,7 @@ const configuredWords = `Agent.Args Agent.Env CommandRule.Args CommandRule.Flags
 	Rewrite.Paths Rewrite.Query Rewrite.Remove Rewrite.Set Rule.CIDR Rule.Commands Rule.Databases Rule.Domain Rule.Git
 	Rule.Headers Rule.HostKeys Rule.Methods Rule.Paths Rule.Pattern Rule.Query Rule.Repositories Rule.Users Secret.Env
 	Secret.Format Secret.Header Secret.Hosts Secret.Methods Secret.Name Secret.Paths Secret.Query Secret.Regions
-	Secret.Services`
+	Secret.Services State.Recipients`
 
 // Each key of the configuration that holds text is a path, whose reader asks the resolver, or
 // none. A new one is listed before it is obeyed.

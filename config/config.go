@@ -164,10 +164,13 @@ type Resources struct {
 	PIDs   int64   `json:"pids" jsonschema:"Processes and threads."`
 }
 
-// State bounds what overlay workspaces take of the disk. Zero bounds nothing.
+// State bounds what overlay workspaces take of the disk, and to which keys exported checkpoints
+// are sealed. Zero bounds nothing.
 type State struct {
 	Quota        Size `json:"quota" jsonschema:"What all overlay workspaces may take, such as 10GiB."`
 	ProjectQuota Size `json:"project_quota" jsonschema:"What those of one project may take."`
+	// Recipients are age's: what is exported is sealed to them.
+	Recipients []string `json:"recipients" jsonschema:"Recipients of age, to which exports are sealed."`
 }
 
 // Notify says who is notified of each question, such as a chat or a phone. It answers none.

@@ -11,8 +11,10 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/internal/noecho"
 	"cloister/session"
 	"cloister/session/kept"
+	"cloister/state/sealed"
 	"cloister/state/store"
 	"cloister/workspace/projects"
 
@@ -21,16 +23,23 @@ import (
 )
 
 func (a *app) checkpointExport() *cobra.Command {
-	var noHome bool
+	var noHome, passphrase bool
+	var recipients []string
 	c := &cobra.Command{
 		Use:   "export NAME[@CHECKPOINT] FILE",
 		Short: "Write a checkpoint into one file, for another machine",
 		Long: `Write a checkpoint, the newest unless one is named, into one file (- is stdout). The
 private home is in it, with what the agent remembers and with logins that were made inside:
---no-home leaves it out. The file is not encrypted. The project itself is not in it.`,
+--no-home leaves it out. The project itself is not in it. The file is encrypted, as age does
+it, to each --recipient and those of state.recipients, or by a --passphrase that is asked
+for at the terminal; otherwise it is not.`,
 		Args:              counted(2, 2),
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := a.sealTo(recipients, passphrase)
+			if err != nil {
+				return err
+			}
 			name, id := nameAt(args[0])
 			h, w, err := a.handHere(name)
 			if err != nil {
@@ -52,12 +61,96 @@ private home is in it, with what the agent remembers and with logins that were m
 				return err
 			}
 			return a.writeArchive(args[1], func(out io.Writer) error {
-				return h.Watched(cmd.Context(), w).Export(out, made.ID, !noHome)
+				if key == nil {
+					return h.Watched(cmd.Context(), w).Export(out, made.ID, !noHome)
+				}
+				z, err := sealed.Writer(out, *key)
+				if err != nil {
+					return fmt.Errorf("checkpoint export: %w", err)
+				}
+				return errors.Join(h.Watched(cmd.Context(), w).Export(z, made.ID, !noHome), z.Close())
 			})
 		},
 	}
 	c.Flags().BoolVar(&noHome, "no-home", false, "leave the private home out")
+	c.Flags().StringArrayVarP(&recipients, "recipient", "r", nil,
+		"encrypt to a recipient of age (age1…); again for another")
+	c.Flags().BoolVarP(&passphrase, "passphrase", "p", false, "encrypt by a passphrase that is asked for")
 	return c
+}
+
+// sealTo is what an archive is sealed to; nil for none.
+func (a *app) sealTo(recipients []string, passphrase bool) (*sealed.Key, error) {
+	if err := sealed.Check(recipients); err != nil {
+		return nil, wrongWords("", "checkpoint export: --recipient %v", err)
+	}
+	if passphrase {
+		if len(recipients) > 0 {
+			return nil, wrongWords("", "checkpoint export: --passphrase is instead of --recipient")
+		}
+		text, err := a.passphrase("checkpoint export", "passphrase", "the same again")
+		return &sealed.Key{Passphrase: text}, err
+	}
+	d, err := a.dirs()
+	if err != nil {
+		return nil, err
+	}
+	always, err := kept.Recipients(d)
+	if to := append(recipients, always...); err != nil || len(to) > 0 {
+		return &sealed.Key{Recipients: to}, err
+	}
+	return nil, nil
+}
+
+// passphrase asks at the terminal, as often as there are prompts, for the same.
+func (a *app) passphrase(verb string, prompts ...string) (text string, err error) {
+	if !term.IsTerminal(int(a.stdin.Fd())) {
+		return "", wrongWords("a recipient and its identity need no terminal",
+			"%s: a passphrase is asked for at a terminal, and stdin is none", verb)
+	}
+	for i, prompt := range prompts {
+		line, err := noecho.Line(a.stdin, a.stderr, prompt, i+1 < len(prompts))
+		if stopped, ok := errors.AsType[*noecho.Interrupted](err); ok {
+			stopped.Raise()
+			return "", &statusError{statusSignalBase + int(stopped.Signal)}
+		}
+		if err != nil || line == "" || i > 0 && line != text {
+			return "", fmt.Errorf("%s: no passphrase, or not twice the same", verb)
+		}
+		text = line
+	}
+	return text, nil
+}
+
+// unsealed is an archive as it was before it was sealed, where it was.
+func (a *app) unsealed(in *bufio.Reader, identity string) (io.Reader, error) {
+	var key sealed.Key
+	if identity != "" {
+		path, err := a.typed(identity)
+		if err != nil {
+			return nil, err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		key.Identities = f
+	}
+	switch {
+	case !sealed.Is(in):
+		if identity != "" {
+			return nil, wrongWords("", "checkpoint import: --identity: the archive is not sealed")
+		}
+		return in, nil
+	case identity == "" && term.IsTerminal(int(a.stdin.Fd())):
+		text, err := a.passphrase("checkpoint import", "passphrase")
+		if err != nil {
+			return nil, err
+		}
+		key.Passphrase = text
+	}
+	return sealed.Open(in, key)
 }
 
 // writeArchive writes to a new file of the person alone, which is there once it is whole.
@@ -89,14 +182,15 @@ func (a *app) writeArchive(name string, write func(io.Writer) error) (err error)
 }
 
 func (a *app) checkpointImport() *cobra.Command {
-	var name, project string
+	var name, project, identity string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Make an overlay cloister of an exported checkpoint",
 		Long: `Make an overlay workspace over this project of a file that checkpoint export wrote (- is
 stdin). It is taken as a payload's work: nothing of it reaches the project before you apply
-it, and a file that is damaged or holds what no checkpoint does is refused whole.`,
+it, and a file that is damaged or holds what no checkpoint does is refused whole. One that is
+sealed to a recipient needs --identity; one by a passphrase asks for it.`,
 		Args: counted(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name != "" {
@@ -119,6 +213,10 @@ it, and a file that is damaged or holds what no checkpoint does is refused whole
 				}
 				defer in.Close()
 			}
+			archive, err := a.unsealed(bufio.NewReader(in), identity)
+			if err != nil {
+				return fmt.Errorf("checkpoint import: %w", err)
+			}
 			d, err := a.dirs()
 			if err == nil {
 				_, err = projects.Register(d, string(p.Main), a.complain)
@@ -131,7 +229,7 @@ it, and a file that is damaged or holds what no checkpoint does is refused whole
 				return err
 			}
 			name = cmp.Or(name, keptName(&runFlags{}, string(p.Root)))
-			made, from, err := s.Import(cmd.Context(), bufio.NewReader(in), name, string(p.Root),
+			made, from, err := s.Import(cmd.Context(), archive, name, string(p.Root),
 				func(c store.Checkpoint) error {
 					return a.recordState(cmd.Context(), api.StateRecord{
 						Kind: audit.StateCheckpoint, Cloister: name, Project: string(p.Root), Resource: c.ID, Reason: "import",
@@ -151,6 +249,7 @@ it, and a file that is damaged or holds what no checkpoint does is refused whole
 			return nil
 		},
 	}
+	c.Flags().StringVarP(&identity, "identity", "i", "", "file with the identities of age that open it")
 	c.Flags().StringVar(&name, "name", "", "name of the cloister (made from the project's when absent)")
 	c.Flags().StringVarP(&project, "project", "C", "", "the project, instead of the current folder's")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")

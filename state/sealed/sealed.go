@@ -1,0 +1,126 @@
+// Package sealed encrypts an archive of a checkpoint, in the format of age: to recipients, or
+// by a passphrase.
+//
+// The promise: what [Open] gives was written by someone who had the recipient or the passphrase,
+// and is whole up to where it was read; a byte that was changed ends the reading with an
+// error. It says nothing of who that was, keeps no key, and does not hide how long an archive
+// is. The tool age reads and writes the same files.
+package sealed
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"filippo.io/age"
+)
+
+// begins is how every sealed file begins.
+const begins = "age-encryption.org/"
+
+// maxWork bounds what a passphrase costs to try: 2 to the power of it is 256 MiB of memory.
+// It is what age writes; a file from elsewhere could ask for any.
+const maxWork = 18
+
+// maxKeys bounds a file of identities.
+const maxKeys = 1 << 20
+
+// Key is what an archive is sealed to, or opened by: a passphrase, or keys.
+type Key struct {
+	Passphrase string
+	Recipients []string // as age-keygen prints them: age1…
+	Identities io.Reader
+}
+
+// WrongKey is the error for an archive that none of the keys opens.
+type WrongKey struct{ Why string }
+
+// Error says why.
+func (w *WrongKey) Error() string { return w.Why }
+
+// Hints say what opens it.
+func (w *WrongKey) Hints() []string {
+	return []string{"--identity FILE opens what is sealed to a recipient; a passphrase is asked for at a terminal"}
+}
+
+// Check refuses what is no recipient.
+func Check(recipients []string) error {
+	for _, word := range recipients {
+		if _, err := recipient(word); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func recipient(word string) (age.Recipient, error) {
+	// As the files of age have them, so the newer kind with it; comments are none of ours.
+	list, err := age.ParseRecipients(strings.NewReader(word))
+	if err != nil || len(list) != 1 || strings.ContainsAny(word, "\n\r#") {
+		return nil, fmt.Errorf("%.80q is no recipient of age (age1…, as age-keygen prints it)", word)
+	}
+	return list[0], nil
+}
+
+// Writer encrypts what is written to it. Closed, the archive is whole; out stays open.
+func Writer(out io.Writer, k Key) (io.WriteCloser, error) {
+	var to []age.Recipient
+	for _, word := range k.Recipients {
+		r, err := recipient(word)
+		if err != nil {
+			return nil, err
+		}
+		to = append(to, r)
+	}
+	if k.Passphrase != "" { // alone: age takes it beside nothing else
+		if len(to) > 0 {
+			return nil, errors.New("an archive is sealed to recipients or by a passphrase, not both")
+		}
+		r, err := age.NewScryptRecipient(k.Passphrase)
+		if err != nil {
+			return nil, err
+		}
+		r.SetWorkFactor(maxWork)
+		to = append(to, r)
+	}
+	return age.Encrypt(out, to...)
+}
+
+// Is reports whether an archive is sealed, and takes nothing of it.
+func Is(in *bufio.Reader) bool {
+	head, err := in.Peek(len(begins))
+	return err == nil && string(head) == begins
+}
+
+// Open decrypts an archive.
+func Open(in io.Reader, k Key) (io.Reader, error) {
+	var by []age.Identity
+	if k.Identities != nil {
+		list, err := age.ParseIdentities(io.LimitReader(k.Identities, maxKeys))
+		if err != nil {
+			return nil, &WrongKey{"the file of identities has none that age knows (AGE-SECRET-KEY-1…)"}
+		}
+		by = list
+	}
+	if k.Passphrase != "" {
+		i, err := age.NewScryptIdentity(k.Passphrase)
+		if err != nil {
+			return nil, err
+		}
+		i.SetMaxWorkFactor(maxWork)
+		by = append(by, i)
+	}
+	if len(by) == 0 {
+		return nil, &WrongKey{"it is sealed"}
+	}
+	out, err := age.Decrypt(in, by...)
+	if _, none := errors.AsType[*age.NoIdentityMatchError](err); none {
+		return nil, &WrongKey{"it is sealed, and this does not open it"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("it is no whole sealed archive: %w", err)
+	}
+	return out, nil
+}

@@ -212,34 +212,16 @@ type Judged struct {
 // cannot reports nothing.
 type Watched struct {
 	// Programs reports every program that is executed, and All every file that is opened too,
-	// once each. What Rules and Permits refuse is reported besides.
+	// once each. What Rules refuse is reported besides.
 	Programs bool `json:"programs,omitempty"`
 	All      bool `json:"all,omitempty"`
-	// Kept says that Rules and Permits are kept; otherwise they only lead to reports.
-	Kept    bool     `json:"kept,omitempty"`
-	Rules   []Judged `json:"rules,omitempty"`
-	Permits Permits  `json:"permits,omitzero"`
-}
-
-// Permits are what may be used, each kind by itself: an empty list restricts nothing. Where
-// Watched says that they are kept, a driver refuses the rest, or to start.
-type Permits struct {
-	Read  []Permitted `json:"read,omitempty"`
-	Write []Permitted `json:"write,omitempty"`
-	Exec  []Permitted `json:"exec,omitempty"`
-}
-
-// Permitted is a file, or a folder with all below it.
-type Permitted struct {
-	Path GuestPath `json:"path"`
-	Dir  bool      `json:"dir,omitempty"`
+	// Kept says that Rules are kept; otherwise they only lead to reports.
+	Kept  bool     `json:"kept,omitempty"`
+	Rules []Judged `json:"rules,omitempty"`
 }
 
 // Any reports whether anything is to be reported.
-func (w Watched) Any() bool {
-	p := w.Permits
-	return w.Programs || w.All || len(w.Rules) > 0 || len(p.Read) > 0 || len(p.Write) > 0 || len(p.Exec) > 0
-}
+func (w Watched) Any() bool { return w.Programs || w.All || len(w.Rules) > 0 }
 
 // Limits bound what the payload may use. Zero means that no one asked.
 type Limits struct {

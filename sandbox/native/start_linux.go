@@ -503,6 +503,11 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
 		}
 	}
 	if b.watch != nil {
+		if b.group == nil {
+			if err := j.hear(); err != nil { // its own looks at its walls are over
+				return nil, fail(err)
+			}
+		}
 		b.watch.Started()
 	}
 	if err := j.say(); err != nil {

@@ -40,11 +40,10 @@ func calls() []call {
 // changing are the flags of an open that changes something.
 const changing = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 
-// Filter is what a command's process installs, with a listener (seccomp(2)): nil where
-// nothing is to be watched. Opens that only read are among it where something says so.
+// Filter is what a command's process installs, with a listener (seccomp(2)).
+// Opens that only read are among what it asks about where a rule is about reading.
 func Filter(about sandbox.Watched) ([]unix.SockFilter, error) {
-	opens := about.All || len(about.Permits.Read) > 0
-	changes := about.All || len(about.Permits.Write) > 0
+	opens, changes := about.All, about.All
 	for _, r := range about.Rules {
 		opens, changes = opens || r.Read, changes || r.Read || r.Write
 	}

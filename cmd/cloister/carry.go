@@ -61,14 +61,9 @@ for at the terminal; otherwise it is not.`,
 				return err
 			}
 			return a.writeArchive(args[1], func(out io.Writer) error {
-				if key == nil {
+				return sealed.Write(out, key, func(out io.Writer) error {
 					return h.Watched(cmd.Context(), w).Export(out, made.ID, !noHome)
-				}
-				z, err := sealed.Writer(out, *key)
-				if err != nil {
-					return fmt.Errorf("checkpoint export: %w", err)
-				}
-				return errors.Join(h.Watched(cmd.Context(), w).Export(z, made.ID, !noHome), z.Close())
+				})
 			})
 		},
 	}
@@ -79,27 +74,24 @@ for at the terminal; otherwise it is not.`,
 	return c
 }
 
-// sealTo is what an archive is sealed to; nil for none.
-func (a *app) sealTo(recipients []string, passphrase bool) (*sealed.Key, error) {
+// sealTo is what an archive is sealed to.
+func (a *app) sealTo(recipients []string, passphrase bool) (key sealed.Key, err error) {
 	if err := sealed.Check(recipients); err != nil {
-		return nil, wrongWords("", "checkpoint export: --recipient %v", err)
+		return key, wrongWords("", "checkpoint export: --recipient %v", err)
 	}
 	if passphrase {
 		if len(recipients) > 0 {
-			return nil, wrongWords("", "checkpoint export: --passphrase is instead of --recipient")
+			return key, wrongWords("", "checkpoint export: --passphrase is instead of --recipient")
 		}
-		text, err := a.passphrase("checkpoint export", "passphrase", "the same again")
-		return &sealed.Key{Passphrase: text}, err
+		key.Passphrase, err = a.passphrase("checkpoint export", "passphrase", "the same again")
+		return key, err
 	}
 	d, err := a.dirs()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		key.Recipients, err = kept.Recipients(d)
 	}
-	always, err := kept.Recipients(d)
-	if to := append(recipients, always...); err != nil || len(to) > 0 {
-		return &sealed.Key{Recipients: to}, err
-	}
-	return nil, nil
+	key.Recipients = append(key.Recipients, recipients...)
+	return key, err
 }
 
 // passphrase asks at the terminal, as often as there are prompts, for the same.
@@ -108,49 +100,33 @@ func (a *app) passphrase(verb string, prompts ...string) (text string, err error
 		return "", wrongWords("a recipient and its identity need no terminal",
 			"%s: a passphrase is asked for at a terminal, and stdin is none", verb)
 	}
-	for i, prompt := range prompts {
-		line, err := noecho.Line(a.stdin, a.stderr, prompt, i+1 < len(prompts))
-		if stopped, ok := errors.AsType[*noecho.Interrupted](err); ok {
-			stopped.Raise()
-			return "", &statusError{statusSignalBase + int(stopped.Signal)}
-		}
-		if err != nil || line == "" || i > 0 && line != text {
-			return "", fmt.Errorf("%s: no passphrase, or not twice the same", verb)
-		}
-		text = line
+	text, err = noecho.Same(a.stdin, a.stderr, prompts...)
+	if stopped, ok := errors.AsType[*noecho.Interrupted](err); ok {
+		stopped.Raise()
+		return "", &statusError{statusSignalBase + int(stopped.Signal)}
 	}
-	return text, nil
+	return text, err
 }
 
 // unsealed is an archive as it was before it was sealed, where it was.
 func (a *app) unsealed(in *bufio.Reader, identity string) (io.Reader, error) {
-	var key sealed.Key
-	if identity != "" {
-		path, err := a.typed(identity)
-		if err != nil {
-			return nil, err
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		key.Identities = f
+	ask := func() (string, error) { return a.passphrase("checkpoint import", "passphrase") }
+	if !term.IsTerminal(int(a.stdin.Fd())) {
+		ask = nil
 	}
-	switch {
-	case !sealed.Is(in):
-		if identity != "" {
-			return nil, wrongWords("", "checkpoint import: --identity: the archive is not sealed")
-		}
-		return in, nil
-	case identity == "" && term.IsTerminal(int(a.stdin.Fd())):
-		text, err := a.passphrase("checkpoint import", "passphrase")
-		if err != nil {
-			return nil, err
-		}
-		key.Passphrase = text
+	if identity == "" {
+		return sealed.Read(in, nil, ask)
 	}
-	return sealed.Open(in, key)
+	path, err := a.typed(identity)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return sealed.Read(in, f, ask)
 }
 
 // writeArchive writes to a new file of the person alone, which is there once it is whole.

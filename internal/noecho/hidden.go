@@ -221,3 +221,22 @@ func (t terminal) drain() (behind bool, err error) {
 		behind = behind || b != '\n' // of CR LF
 	}
 }
+
+// ErrNotSame says that nothing was typed, or not the same each time.
+var ErrNotSame = errors.New("nothing was typed, or not twice the same")
+
+// Same asks for one line by each prompt, as for a new passphrase, and gives it where it is
+// the same each time.
+func Same(in *os.File, out io.Writer, prompts ...string) (text string, err error) {
+	for i, prompt := range prompts {
+		line, err := Line(in, out, prompt, i+1 < len(prompts))
+		if err != nil {
+			return "", err
+		}
+		if line == "" || i > 0 && line != text {
+			return "", ErrNotSame
+		}
+		text = line
+	}
+	return text, nil
+}

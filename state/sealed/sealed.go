@@ -88,6 +88,37 @@ func Writer(out io.Writer, k Key) (io.WriteCloser, error) {
 	return age.Encrypt(out, to...)
 }
 
+// Write writes an archive, sealed where there is a key.
+func Write(out io.Writer, k Key, archive func(io.Writer) error) error {
+	if k.Passphrase == "" && len(k.Recipients) == 0 {
+		return archive(out)
+	}
+	z, err := Writer(out, k)
+	if err != nil {
+		return err
+	}
+	return errors.Join(archive(z), z.Close())
+}
+
+// Read gives an archive as it was before it was sealed, where it was. ask is asked for a
+// passphrase where there are no identities; both may be nil.
+func Read(in *bufio.Reader, identities io.Reader, ask func() (string, error)) (io.Reader, error) {
+	if !Is(in) {
+		if identities != nil {
+			return nil, &WrongKey{"it is not sealed: it needs no --identity"}
+		}
+		return in, nil
+	}
+	k := Key{Identities: identities}
+	if identities == nil && ask != nil {
+		var err error
+		if k.Passphrase, err = ask(); err != nil {
+			return nil, err
+		}
+	}
+	return Open(in, k)
+}
+
 // Is reports whether an archive is sealed, and takes nothing of it.
 func Is(in *bufio.Reader) bool {
 	head, err := in.Peek(len(begins))

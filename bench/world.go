@@ -108,7 +108,7 @@ func (w *world) build(ctx context.Context) error {
 	} {
 		cmd := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(w.bin, b.out), b.pkg)
 		cmd.Dir = b.dir
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false") // as it is released
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w: %s", b.pkg, err, out)
 		}

@@ -105,13 +105,11 @@ func (r *runner) agents() bool {
 
 // h2spec installs the conformance test of HTTP/2 and returns its folder.
 func (r *runner) h2spec() string {
-	dir := ""
 	r.once("h2spec", func(out io.Writer) error {
 		_, err := r.tool(out, "h2spec", "github.com/summerwind/h2spec/cmd/h2spec", h2spec)
 		return err
 	})
-	dir = filepath.Join(r.tools, "h2spec-"+h2spec)
-	return dir
+	return filepath.Join(r.tools, "h2spec-"+h2spec)
 }
 
 // product builds cloister as it is released.

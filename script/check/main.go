@@ -121,15 +121,11 @@ func (r *runner) everything() {
 		low.parts(background)
 	})
 	for _, group := range foreground {
-		if group == "test user" {
+		if group == "docker bench" {
+			together(func() { r.parts([]string{"docker"}) }, func() { r.parts([]string{"bench"}) })
+		} else {
 			r.parts(strings.Fields(group))
-			continue
 		}
-		var parts []func()
-		for name := range strings.FieldsSeq(group) {
-			parts = append(parts, func() { r.parts([]string{name}) })
-		}
-		together(parts...)
 	}
 	beside.Wait()
 	r.again()

@@ -71,7 +71,13 @@ func newRunner(ctx context.Context, work string) (*runner, error) {
 	if prefix == "" {
 		prefix = filepath.Join(r.tools, "agents")
 	}
+	flags, err := exec.CommandContext(ctx, "go", "env", "GOFLAGS").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
 	for key, value := range map[string]string{
+		// As it is released, and so that a second clone compiles nothing again.
+		"GOFLAGS":                strings.TrimSpace(string(flags)) + " -trimpath",
 		"TMPDIR":                 r.temp(),
 		"CGO_ENABLED":            "0", // one set of compiled packages for vet, lint and the product
 		"CLOISTER_AGENTS_PREFIX": prefix,
@@ -85,9 +91,8 @@ func newRunner(ctx context.Context, work string) (*runner, error) {
 	return r, adoptOrphans()
 }
 
-// lateRaces is how long a program with the race detector stays when it is over, for races
-// in what still runs. Its own word is a second, which 200 test programs and each process
-// that one of them starts would wait.
+// lateRaces is how long a program with the race detector stays when it is over. Its own
+// word is a second, which 200 test programs and the processes of each would wait.
 const lateRaces = "atexit_sleep_ms=50"
 
 func (r *runner) temp() string { return filepath.Join(r.work, "t") }

@@ -24,9 +24,8 @@ const (
 
 // slowFirst are the packages that take longest, started first.
 var slowFirst = []string{"cmd/cloister/realtest", "cmd/cloister", "cmd/cloister/loadtest", "cmd/cloister/webtest",
-	"cmd/cloister/servetest",
-	"egress", "sandbox/native", "state/store", "guardian", "hostexec", "", "secret/inject", "cmd/cloister/aftertest", "session/terminal",
-	"guardian/notify", "internal/noecho", "git"}
+	"cmd/cloister/servetest", "egress", "sandbox/native", "state/store", "guardian", "hostexec", "", "secret/inject",
+	"cmd/cloister/aftertest", "session/terminal", "guardian/notify", "internal/noecho", "git"}
 
 // A job is one package's tests by one user.
 type job struct {

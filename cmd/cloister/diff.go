@@ -102,14 +102,8 @@ needed where the project has several. What lies in .git is left out.`,
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, w, d, err := a.diffOf(cmd.Context(), args, since)
-			if err != nil && a.changedNothing(args) {
-				if asJSON {
-					return a.json([]api.Change{})
-				}
-				return nil
-			}
 			if err != nil {
-				return err
+				return a.orNothing(err, args, asJSON)
 			}
 			defer func() { _ = errors.Join(d.Close(), w.Close()) }()
 			switch {
@@ -144,25 +138,17 @@ needed where the project has several. What lies in .git is left out.`,
 	return c
 }
 
-// changedNothing reports whether the person means an overlay that a session left as it was:
-// no workspace is kept of it.
-func (a *app) changedNothing(args []string) bool {
-	s, err := a.keptStore()
-	if err != nil {
-		return false
+// orNothing is an empty diff for an overlay that a session left as it was.
+func (a *app) orNothing(err error, args []string, asJSON bool) error {
+	s, serr := a.keptStore()
+	p, perr := a.findProject(".")
+	switch {
+	case errors.Join(serr, perr) != nil || !kept.ChangedNothing(s, args, string(p.Root)):
+		return err
+	case asJSON:
+		return a.json([]api.Change{})
 	}
-	if len(args) > 0 {
-		return !s.Has(args[0]) && s.Unchanged(args[0], "")
-	}
-	p, err := a.findProject(".")
-	if err != nil || !s.Unchanged("", string(p.Root)) {
-		return false
-	}
-	names, err := s.Names()
-	return err == nil && !slices.ContainsFunc(names, func(name string) bool {
-		project, err := s.ProjectOf(name)
-		return err != nil || project == string(p.Root)
-	})
+	return nil
 }
 
 // text prints lines, on a terminal with what it would obey escaped. Elsewhere they are

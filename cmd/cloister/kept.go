@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -53,10 +51,7 @@ func keptName(f *runFlags, project string) string {
 	if f.Verb == "start" {
 		return session.FolderName(project)
 	}
-	var b [2]byte
-	_, _ = rand.Read(b[:]) // it cannot fail (crypto/rand)
-	base := session.FolderName(project)
-	return base[:min(len(base), 40)] + "-" + hex.EncodeToString(b[:])
+	return kept.NewName(session.FolderName(project))
 }
 
 // afterKept closes a kept workspace when its session is over. One without a change is
@@ -84,7 +79,7 @@ func afterKept(ctx context.Context, f *runFlags, data string) (notices []string,
 	}
 	var n int
 	if err == nil {
-		n, err = countChanges(ctx, w)
+		n, err = kept.Count(ctx, w)
 	}
 	said := kept.Files(n) + " changed"
 	if cut := context.Cause(ctx); cut != nil {
@@ -101,15 +96,6 @@ func afterKept(ctx context.Context, f *runFlags, data string) (notices []string,
 		"cloister: " + said + " in the overlay, not in the project",
 		fmt.Sprintf("hint: cloister diff %s, then cloister apply %s or cloister discard %s", use.Name, use.Name, use.Name),
 	}, nil
-}
-
-func countChanges(ctx context.Context, w *store.Workspace) (int, error) {
-	var h kept.Hand // it only looks
-	d, err := h.Diff(ctx, w, "", "", nil)
-	if err != nil {
-		return 0, err
-	}
-	return len(kept.Changes(d.Changes)), d.Close()
 }
 
 // keptStore opens the store of kept workspaces.

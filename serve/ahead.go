@@ -45,10 +45,7 @@ func (h *Host) mark(t tenants.Tenant) string {
 
 // generic says that nothing of a request has a part in how its session is started: its
 // variables go to each command, and its files come afterwards.
-func (q Request) generic() bool {
-	n := q.Network
-	return templateOf(q.Template).Image == "" && !n.Off && len(n.AllowOut)+len(n.DenyOut) == 0
-}
+func (q Request) generic() bool { return templateOf(q.Template).Image == "" && q.Network.usual() }
 
 // lives says that the session of a spare runs.
 func (sp *spare) lives() bool {

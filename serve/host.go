@@ -177,7 +177,8 @@ type Request struct {
 	KeepDisk  bool // an automatic pause keeps the files alone
 	AutoStart bool // a request for a paused sandbox resumes it
 	Network   Network
-	Private   bool // the ports need a token
+	Private   bool   // the ports need a token
+	PortHost  string // of requests for its ports
 	// From is a snapshot whose files the sandbox begins with.
 	From *Snapshot
 }
@@ -202,7 +203,7 @@ func (h *Host) create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 	r := Record{
 		ID: newID(), Tenant: t.Name, Template: q.Template, Metadata: q.Metadata, Env: q.Env,
 		Created: now, End: now.Add(q.Timeout), State: Running, Token: token(), Traffic: token(),
-		AutoPause: q.AutoPause, KeepDisk: q.KeepDisk, AutoStart: q.AutoStart, Network: q.Network, Private: q.Private,
+		AutoPause: q.AutoPause, KeepDisk: q.KeepDisk, AutoStart: q.AutoStart, Network: q.Network, Private: q.Private, PortHost: q.PortHost,
 	}
 	s, err := h.take(ctx, t, q).give(ctx, r)
 	if s == nil && err == nil {

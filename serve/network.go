@@ -2,54 +2,116 @@ package serve
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
+	"cloister/api"
+	"cloister/policy/destination"
 	"cloister/session/launch"
 )
 
 // Network is what a request says of the network. It can only take away from what the
-// tenant's policy allows.
+// tenant's policy allows: what AllowOut names is kept from DenyOut, and opened by the
+// policy or not at all.
 type Network struct {
 	Off      bool     `json:"off,omitempty"`
 	AllowOut []string `json:"allow_out,omitempty"`
 	DenyOut  []string `json:"deny_out,omitempty"`
+	// Also is what those had taken away whose files the sandbox began with.
+	Also []Network `json:"also,omitempty"`
 }
 
-// Forbidden is the error of a request that asks for more than the tenant may have.
-type Forbidden struct{ What string }
+// isEverything reports whether a destination is a way to write all of them.
+func isEverything(d string) bool { return d == "0.0.0.0/0" || d == "::/0" || d == "*" }
 
-func (e *Forbidden) Error() string { return e.What }
-
-// everything are the ways to write all destinations.
-var everything = []string{"0.0.0.0/0", "::/0", "*"}
+// usual says that a request takes nothing away.
+func (n Network) usual() bool { return !n.Off && len(n.DenyOut)+len(n.Also) == 0 }
 
 // apply writes the network into an order, as less than the policy allows.
 func (n Network) apply(o *launch.Order) error {
-	all := n.Off || slices.ContainsFunc(n.DenyOut, func(d string) bool { return slices.Contains(everything, d) })
-	if all && len(n.AllowOut) == 0 {
-		o.NoNetwork = true
-		return nil
-	}
-	if len(n.AllowOut) > 0 {
-		return &Forbidden{fmt.Sprintf("network.allowOut: %s: a request cannot allow a destination; "+
-			"proxy.allow of the tenant's configuration does", strings.Join(n.AllowOut, ", "))}
-	}
-	for _, d := range n.DenyOut {
-		if strings.Contains(d, "/") {
-			return &BadRequest{fmt.Sprintf("network.denyOut: %q: want a domain, or 0.0.0.0/0 for everything", d)}
+	var statements string
+	for _, part := range append([]Network{n}, n.Also...) {
+		if err := part.check(); err != nil {
+			return err
 		}
-		o.Deny = append(o.Deny, d)
+		switch {
+		case part.Off || len(part.AllowOut) == 0 && slices.ContainsFunc(part.DenyOut, isEverything):
+			o.NoNetwork = true
+		case len(part.AllowOut) == 0:
+			o.Deny = append(o.Deny, part.DenyOut...)
+		case len(part.DenyOut) > 0:
+			statements += part.forbid()
+		}
+	}
+	if statements != "" {
+		o.Cedar = append(o.Cedar, api.CedarFile{Name: "network", Text: statements})
 	}
 	return nil
 }
 
+// Bounds of the destinations of one request.
+const (
+	maxDestinations = 1000
+	maxDestination  = 300
+)
+
+// check refuses what names no destination.
+func (n Network) check() error {
+	if len(n.DenyOut)+len(n.AllowOut) > maxDestinations {
+		return &BadRequest{fmt.Sprintf("network: want at most %d destinations", maxDestinations)}
+	}
+	for _, d := range slices.Concat(n.DenyOut, n.AllowOut) {
+		if !isEverything(d) && !isDestination(d) {
+			return &BadRequest{fmt.Sprintf("network: %.64q: want a domain, an address or a range of addresses", d)}
+		}
+	}
+	return nil
+}
+
+func isDestination(d string) bool {
+	if len(d) > maxDestination || strings.ContainsFunc(d, func(r rune) bool { return r < 0x21 || r > 0x7e || r == '"' || r == '\\' }) {
+		return false
+	}
+	if strings.Contains(d, "/") {
+		_, err := netip.ParsePrefix(d)
+		return err == nil
+	}
+	return destination.Check(nil, []string{d}) == nil
+}
+
+// forbid is the statement that closes what is denied and not kept from it.
+func (n Network) forbid() string {
+	return fmt.Sprintf("forbid (principal, action == Action::\"NetworkConnect\", resource) when { %s } unless { %s };\n",
+		anyOf(n.DenyOut), anyOf(n.AllowOut))
+}
+
+// anyOf is the condition that a destination is one of a list.
+func anyOf(list []string) string {
+	if slices.ContainsFunc(list, isEverything) {
+		return "true"
+	}
+	var out []string
+	for _, d := range list {
+		if strings.Contains(d, "/") {
+			out = append(out, fmt.Sprintf("(context has ip && context.ip.isInRange(ip(%q)))", d))
+		} else {
+			out = append(out, fmt.Sprintf("resource in Host::%q", d))
+		}
+	}
+	return strings.Join(out, " || ")
+}
+
 // Less is what both of two requests leave.
 func (n Network) Less(o Network) Network {
-	return Network{
-		Off: n.Off || o.Off, AllowOut: append(slices.Clone(n.AllowOut), o.AllowOut...),
-		DenyOut: append(slices.Clone(n.DenyOut), o.DenyOut...),
+	out := Network{Off: n.Off || o.Off, AllowOut: n.AllowOut, DenyOut: n.DenyOut}
+	before := Network{AllowOut: o.AllowOut, DenyOut: o.DenyOut}
+	for _, part := range slices.Concat([]Network{before}, n.Also, o.Also) {
+		if len(part.DenyOut) > 0 {
+			out.Also = append(out.Also, part)
+		}
 	}
+	return out
 }
 
 // checkEnv refuses variables that no program could have.

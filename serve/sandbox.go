@@ -51,6 +51,8 @@ type Record struct {
 	Network   Network `json:"network,omitzero"`
 	// Private says that the ports need the Traffic token.
 	Private bool `json:"private,omitempty"`
+	// PortHost is the Host of requests for its ports, with ${PORT}; empty for the client's.
+	PortHost string `json:"port_host,omitempty"`
 }
 
 // Sandbox is one sandbox of a tenant.

@@ -2,6 +2,7 @@ package native
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -403,6 +404,9 @@ func (v *view) proc() {
 			v.empty("/proc/" + name)
 		}
 	}
+	// The kernel's names this machine until it starts anew, in every cloister alike.
+	v.file(boot, bootID(), 0o444)
+	v.hideBehind(boot, sandbox.Protect{Target: "/proc/sys/kernel/random/boot_id"})
 }
 
 // freshProc mounts a new /proc, by which at most so many user namespaces more are had.
@@ -462,10 +466,19 @@ func (v *view) hideBehind(what string, t sandbox.Protect) {
 	v.attach(fd, guest)
 }
 
+// bootID is a random UUID (RFC 9562) as the kernel writes it.
+func bootID() []byte {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // it cannot fail (crypto/rand)
+	raw[6], raw[8] = raw[6]&0x0f|0x40, raw[8]&0x3f|0x80
+	return fmt.Appendf(nil, "%x-%x-%x-%x-%x\n", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
+}
+
 // nothing is a folder and blank a file of the read-only root that stay empty.
 const (
 	nothing = "/run/.nothing"
 	blank   = "/run/.blank"
+	boot    = "/run/.boot_id" // what the cloister has for the kernel's
 )
 
 // empty hides a folder behind an empty, read-only one.

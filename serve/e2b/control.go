@@ -148,13 +148,27 @@ func (q createWire) request(v2 bool) (serve.Request, error) {
 		}
 	}
 	if n := q.Network; n != nil {
-		if n.EgressProxy != nil || len(n.Rules) > 0 || n.MaskRequestHost != "" {
-			return out, &serve.BadRequest{What: "network: egressProxy, rules and maskRequestHost: cloister serve has none"}
+		if n.EgressProxy != nil || len(n.Rules) > 0 {
+			return out, &serve.BadRequest{What: "network: egressProxy and rules: cloister serve has none"}
 		}
+		if !isHost(n.MaskRequestHost) {
+			return out, &serve.BadRequest{What: "network: maskRequestHost: want a host name, with ${PORT} for the port"}
+		}
+		out.PortHost = n.MaskRequestHost
 		out.Network.AllowOut, out.Network.DenyOut = n.AllowOut, n.DenyOut
 		out.Private = n.AllowPublicTraffic != nil && !*n.AllowPublicTraffic
 	}
 	return out, nil
+}
+
+// hostPort stands for the port in the host that a program inside sees.
+const hostPort = "${PORT}"
+
+// isHost reports whether a text can be a Host of requests, or is empty.
+func isHost(s string) bool {
+	return len(s) <= 255 && !strings.ContainsFunc(strings.ReplaceAll(s, hostPort, ""), func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-.:[]_", r))
+	})
 }
 
 // maxSeconds keeps a time in seconds within a time.Duration.

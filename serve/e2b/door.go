@@ -199,12 +199,11 @@ func (e *status) Error() string { return e.text }
 // statusOf is an error as the SDKs read it.
 func statusOf(err error) (int, string) {
 	var (
-		own       *status
-		over      *serve.Over
-		bad       *serve.BadRequest
-		forbidden *serve.Forbidden
-		stopped   *serve.NotRunning
-		file      *files.Error
+		own     *status
+		over    *serve.Over
+		bad     *serve.BadRequest
+		stopped *serve.NotRunning
+		file    *files.Error
 	)
 	switch {
 	case errors.As(err, &own):
@@ -215,8 +214,6 @@ func statusOf(err error) (int, string) {
 		return http.StatusTooManyRequests, over.What
 	case errors.As(err, &bad):
 		return http.StatusBadRequest, bad.What
-	case errors.As(err, &forbidden):
-		return http.StatusForbidden, forbidden.What
 	case errors.As(err, &stopped):
 		return http.StatusConflict, stopped.Error()
 	case errors.As(err, &file):

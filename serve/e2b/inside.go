@@ -98,13 +98,12 @@ func resolve(p string) string {
 // rpcError gives an error its code of the Connect protocol.
 func (d *Door) rpcError(err error) error {
 	var (
-		own       *connect.Error
-		file      *files.Error
-		bad       *serve.BadRequest
-		over      *serve.Over
-		stopped   *serve.NotRunning
-		notFound  *sandbox.ExecError
-		forbidden *serve.Forbidden
+		own      *connect.Error
+		file     *files.Error
+		bad      *serve.BadRequest
+		over     *serve.Over
+		stopped  *serve.NotRunning
+		notFound *sandbox.ExecError
 	)
 	switch {
 	case err == nil || errors.As(err, &own):
@@ -115,8 +114,6 @@ func (d *Door) rpcError(err error) error {
 		return connect.Errorf(connect.InvalidArgument, "%s", bad.What)
 	case errors.As(err, &over):
 		return connect.Errorf(connect.ResourceExhausted, "%s", over.What)
-	case errors.As(err, &forbidden):
-		return connect.Errorf(connect.PermissionDenied, "%s", forbidden.What)
 	case errors.As(err, &stopped):
 		return connect.Errorf(connect.Unavailable, "%s", stopped.Error())
 	case errors.As(err, &notFound):

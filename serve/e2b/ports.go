@@ -53,6 +53,9 @@ func (d *Door) proxy(w http.ResponseWriter, r *http.Request, s *serve.Sandbox, p
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL.Scheme, pr.Out.URL.Host = "http", "localhost:"+strconv.Itoa(port)
 			pr.Out.Host = pr.In.Host
+			if rec.PortHost != "" {
+				pr.Out.Host = strings.ReplaceAll(rec.PortHost, hostPort, strconv.Itoa(port))
+			}
 			for _, name := range []string{trafficHeader, "E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "X-Api-Key"} {
 				pr.Out.Header.Del(name)
 			}

@@ -232,7 +232,8 @@ func TestBodies(t *testing.T) {
 		"a negative timeout":   {s.api("acme", "POST", "/v2/sandboxes", `{"timeout":-1}`), 400},
 		"an endless timeout":   {s.api("acme", "POST", "/v2/sandboxes", `{"timeout":9223372036854775807}`), 400},
 		"a timeout over limit": {s.api("acme", "POST", "/v2/sandboxes", `{"timeout":999999}`), 400},
-		"an open network":      {s.api("acme", "POST", "/v2/sandboxes", `{"network":{"allowOut":["example.com"]}}`), 403},
+		"a policy's statement": {s.api("acme", "POST", "/v2/sandboxes", `{"network":{"denyOut":["*"],"allowOut":["a\"} ; permit"]}}`), 400},
+		"a mask of two lines":  {s.api("acme", "POST", "/v2/sandboxes", `{"network":{"maskRequestHost":"a\r\nX: b"}}`), 400},
 		"a proxy":              {s.api("acme", "POST", "/v2/sandboxes", `{"network":{"egressProxy":{"address":"x:1"}}}`), 400},
 		"a variable with =":    {s.api("acme", "POST", "/v2/sandboxes", `{"envVars":{"A=B":"c"}}`), 400},
 		"no process":           {b.unary("process.Process/SendSignal", `{"process":{"pid":1},"signal":"SIGNAL_SIGKILL"}`), 404},
@@ -292,6 +293,35 @@ func TestServerKilled(t *testing.T) {
 	}
 	if got := kept.output("echo alive"); got != "alive\n" {
 		t.Errorf("the sandbox that was made: %q", got)
+	}
+}
+
+// TestNetwork has requests that allow what the tenant's policy does not: they open nothing.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, "acme")
+	file := filepath.Join(s.dir, "d/cloister/serve/t/acme/config/cloister/config.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(text, "  allow:\n    - domain: a.example\n    - domain: b.example\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]string{
+		`{}`:                                 "a b", // the positive control
+		`{"allowOut":["c.example","*"]}`:     "a b",
+		`{"denyOut":["b.example"]}`:          "a",
+		`{"denyOut":["*"],"allowOut":["*"]}`: "a b",
+		`{"denyOut":["0.0.0.0/0"]}`:          "",
+		`{"denyOut":["0.0.0.0/0"],"allowOut":["b.example","c.example"]}`: "b",
+	} {
+		b := s.create("acme", `{"templateID":"base","timeout":120,"network":`+body+`}`)
+		got := strings.Join(strings.Fields(b.output("for n in a b c; do timeout 20 getent hosts $n.example >/dev/null && echo $n; done; true")), " ")
+		if got != want {
+			t.Errorf("%s: %q is open, want %q", body, got, want)
+		}
+		s.api("acme", "DELETE", "/sandboxes/"+b.id, "")
 	}
 }
 

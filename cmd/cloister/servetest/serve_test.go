@@ -66,6 +66,15 @@ func TestPause(t *testing.T) {
 	s := newServer(t, "acme")
 	b := s.create("acme", `{"templateID":"base","timeout":120}`)
 	b.output("echo kept > file; sleep 600 >/dev/null 2>&1 &")
+	const bootID = "cat /proc/sys/kernel/random/boot_id"
+	host, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot := b.output(bootID)
+	if boot == string(host) || len(boot) != len(host) {
+		t.Errorf("the boot ID inside is %q, the host's is %q", boot, host)
+	}
 	for _, memory := range []string{"true", "false"} {
 		if a := s.api("acme", "POST", "/sandboxes/"+b.id+"/pause", `{"memory":`+memory+`}`); a.status != 204 {
 			t.Fatalf("pause: %d %s", a.status, a.body)
@@ -85,6 +94,9 @@ func TestPause(t *testing.T) {
 		if got := b.output("pgrep -x sleep >/dev/null && echo lives || echo gone"); memory == "true" && got != "lives\n" ||
 			memory == "false" && got != "gone\n" {
 			t.Errorf("memory %s: the process %s", memory, got)
+		}
+		if now := b.output(bootID); (now == boot) != (memory == "true") {
+			t.Errorf("memory %s: the boot ID was %q and is %q", memory, boot, now)
 		}
 	}
 }
@@ -139,7 +151,7 @@ func TestSnapshot(t *testing.T) {
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, "acme")
-	b := s.create("acme", `{"templateID":"base","timeout":120,"network":{"allowPublicTraffic":false}}`)
+	b := s.create("acme", `{"templateID":"base","timeout":120,"network":{"allowPublicTraffic":false,"maskRequestHost":"masked.example:${PORT}"}}`)
 	b.output(`perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new(LocalAddr => "127.0.0.1:8080", Listen => 5, ReuseAddr => 1);` +
 		`while ($c = $l->accept) { while (<$c>) { last if /^\r?$/; $h .= $_ } print $c "HTTP/1.0 200 OK\r\n\r\n$h"; close $c }' >/dev/null 2>&1 & sleep 1`)
 	info := s.api("acme", "POST", "/v2/sandboxes/"+b.id+"/connect", `{"timeout":120}`)
@@ -149,7 +161,7 @@ func TestPorts(t *testing.T) {
 	}
 	header["E2b-Traffic-Access-Token"] = info.field(t, "trafficAccessToken")
 	a := s.call("GET", "/path", header, "")
-	if a.status != 200 || !strings.Contains(a.body, "GET /path") {
+	if a.status != 200 || !strings.Contains(a.body, "GET /path") || !strings.Contains(a.body, "Host: masked.example:8080\r") {
 		t.Errorf("with it: %d %s", a.status, a.body)
 	}
 	for _, secret := range []string{b.token, header["E2b-Traffic-Access-Token"]} {

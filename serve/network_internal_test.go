@@ -1,0 +1,73 @@
+package serve
+
+import (
+	"testing"
+
+	"cloister/internal/authority"
+	"cloister/policy"
+	"cloister/policy/destination"
+	"cloister/session/launch"
+)
+
+// TestNetworkNarrows has what a request says judged beside a policy that allows some: it
+// never opens what that closes.
+func TestNetworkNarrows(t *testing.T) {
+	all := []string{"a.test", "b.test", "*.c.test", "203.0.113.7", "203.0.113.8", "198.51.100.0/24"}
+	for name, tt := range map[string]struct {
+		n    Network
+		open string
+	}{
+		"nothing":                     {Network{}, "a b x.c 7 8 r"},
+		"allowed alone":               {Network{AllowOut: []string{"other.test", "*"}}, "a b x.c 7 8 r"},
+		"one that is not open":        {Network{AllowOut: []string{"other.test"}, DenyOut: []string{"*"}}, ""},
+		"denied":                      {Network{DenyOut: []string{"a.test", "203.0.113.7"}}, "b x.c 8 r"},
+		"a range denied":              {Network{DenyOut: []string{"203.0.113.0/24", "198.51.100.0/28"}}, "a b x.c"},
+		"all but two":                 {Network{DenyOut: []string{"0.0.0.0/0"}, AllowOut: []string{"a.test", "203.0.113.7"}}, "a 7"},
+		"all but a range":             {Network{DenyOut: []string{"::/0"}, AllowOut: []string{"203.0.113.0/24"}}, "7 8"},
+		"a range but one":             {Network{DenyOut: []string{"203.0.113.0/24", "*.c.test"}, AllowOut: []string{"203.0.113.8"}}, "a b 8 r"},
+		"of a copy: both take away":   {Network{AllowOut: []string{"a.test"}, DenyOut: []string{"*"}}.Less(Network{DenyOut: []string{"a.test"}}), ""},
+		"of a copy: allowed is no up": {Network{AllowOut: []string{"a.test", "b.test"}}.Less(Network{AllowOut: []string{"b.test"}, DenyOut: []string{"*"}}), "b"},
+	} {
+		var o launch.Order
+		if err := tt.n.apply(&o); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		rules, err := destination.Rules(all, o.Deny)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := policy.Input{Rules: rules}
+		for _, f := range o.Cedar {
+			in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: []byte(f.Text)})
+		}
+		s, err := policy.Compile(in)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := ""
+		for _, d := range []struct{ short, host string }{
+			{"a", "a.test"}, {"b", "b.test"}, {"x.c", "x.c.test"}, {"7", "203.0.113.7"}, {"8", "203.0.113.8"}, {"r", "198.51.100.9"},
+			{"other", "other.test"}, {"other address", "203.0.113.9"},
+		} {
+			a, err := authority.Parse(d.host, 443)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if policy.Decide(s, policy.Request{Action: policy.NetworkConnect, Authority: a, Session: "s", Project: "/p"}).Effect == policy.Allow && !o.NoNetwork {
+				got += " " + d.short
+			}
+		}
+		if want := tt.open; got != "" && got[1:] != want || got == "" && want != "" {
+			t.Errorf("%s: open are%s, want %s", name, got, want)
+		}
+	}
+	for _, bad := range []string{`a"; permit(principal,action,resource)`, "a.test\\", "http://a.test", "203.0.113.0/33", "203.0.113.0/24:80", "", "a b"} {
+		for _, n := range []Network{{DenyOut: []string{bad}}, {DenyOut: []string{"*"}, AllowOut: []string{bad}}} {
+			if err := n.apply(&launch.Order{}); err == nil {
+				t.Errorf("%q is taken for a destination", bad)
+			}
+		}
+	}
+}

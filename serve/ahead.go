@@ -40,7 +40,8 @@ func (h *Host) mark(t tenants.Tenant) string {
 	if fi, err := os.Stat(filepath.Join(home, "data", "cloister", "vault")); err == nil {
 		vault = fi.ModTime().String()
 	}
-	return fmt.Sprintf("%s\n%s\n%v\n%v", config.Fingerprint(filepath.Join(home, "config", "cloister")), vault, t.Created, t.Limits)
+	files := config.Fingerprint(filepath.Join(home, "config", "cloister"))
+	return fmt.Sprintf("%s\n%s\n%v\n%v", files, vault, t.Created, t.Limits)
 }
 
 // generic says that nothing of a request has a part in how its session is started: its
@@ -119,8 +120,10 @@ func (h *Host) used(tenant string) int {
 // drop ends spares that are in no list any more.
 func (h *Host) drop(ctx context.Context, list []*spare) {
 	for _, sp := range list {
-		if err := sp.s.end(context.WithoutCancel(ctx), unused); err != nil && !errors.Is(err, ErrNone) {
-			h.Log.Error("end a sandbox that was started ahead", "tenant", sp.s.tenant.Name, "sandbox", sp.s.record.ID, "error", err)
+		err := sp.s.end(context.WithoutCancel(ctx), unused)
+		if err != nil && !errors.Is(err, ErrNone) {
+			s := sp.s
+			h.Log.Error("end a sandbox that was started ahead", "tenant", s.tenant.Name, "sandbox", s.record.ID, "error", err)
 		}
 	}
 }

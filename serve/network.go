@@ -30,7 +30,7 @@ func (n Network) usual() bool { return !n.Off && len(n.DenyOut)+len(n.Also) == 0
 
 // apply writes the network into an order, as less than the policy allows.
 func (n Network) apply(o *launch.Order) error {
-	var statements string
+	var statements strings.Builder
 	for _, part := range append([]Network{n}, n.Also...) {
 		if err := part.check(); err != nil {
 			return err
@@ -41,11 +41,11 @@ func (n Network) apply(o *launch.Order) error {
 		case len(part.AllowOut) == 0:
 			o.Deny = append(o.Deny, part.DenyOut...)
 		case len(part.DenyOut) > 0:
-			statements += part.forbid()
+			statements.WriteString(part.forbid())
 		}
 	}
-	if statements != "" {
-		o.Cedar = append(o.Cedar, api.CedarFile{Name: "network", Text: statements})
+	if statements.Len() > 0 {
+		o.Cedar = append(o.Cedar, api.CedarFile{Name: "network", Text: statements.String()})
 	}
 	return nil
 }
@@ -70,7 +70,8 @@ func (n Network) check() error {
 }
 
 func isDestination(d string) bool {
-	if len(d) > maxDestination || strings.ContainsFunc(d, func(r rune) bool { return r < 0x21 || r > 0x7e || r == '"' || r == '\\' }) {
+	odd := func(r rune) bool { return r < 0x21 || r > 0x7e || r == '"' || r == '\\' }
+	if len(d) > maxDestination || strings.ContainsFunc(d, odd) {
 		return false
 	}
 	if strings.Contains(d, "/") {

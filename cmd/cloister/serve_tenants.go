@@ -78,7 +78,7 @@ func (a *app) serveTenantAdd() *cobra.Command {
 	fl.IntVar(&l.Streams, "streams", l.Streams, "requests under way at once")
 	fl.StringVar(&l.Memory, "memory", "", "memory of one sandbox, such as 2GiB")
 	fl.Float64Var(&l.CPUs, "cpus", 0, "processors of one sandbox")
-	fl.IntVar(&l.Ahead, "ahead", l.Ahead, "sandboxes that are started before a request, of those of --sandboxes that are left; 0 for none")
+	fl.IntVar(&l.Ahead, "ahead", l.Ahead, "sandboxes that are started before a request; 0 for none")
 	return c
 }
 

@@ -28,13 +28,16 @@ func TestMain(m *testing.M) { os.Exit(needs.Cloister(m, &binary)) }
 
 // A server is cloister serve in an instance of its own, with two tenants.
 type server struct {
-	t    *testing.T
-	dir  string
-	env  []string
-	url  string
-	keys map[string]string // by tenant
-	stop func()
-	kill func()
+	t   *testing.T
+	dir string
+	env []string
+	url string
+	// address is where it listens, empty for a free port, and words are further ones.
+	address string
+	words   []string
+	keys    map[string]string // by tenant
+	stop    func()
+	kill    func()
 }
 
 // newServer starts a server with tenants that have no sandboxes started ahead: what a test
@@ -47,6 +50,12 @@ func newServer(t *testing.T, names ...string) *server {
 // newServerOf starts a server with tenants that were added with flags.
 func newServerOf(t *testing.T, flags []string, names ...string) *server {
 	t.Helper()
+	return newServerAt(t, "", flags, []string{"--domain", "sandboxes.example"}, names...)
+}
+
+// newServerAt starts a server at an address, or at a free one, with words of its own.
+func newServerAt(t *testing.T, address string, flags, words []string, names ...string) *server {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "sv")
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +65,7 @@ func newServerOf(t *testing.T, flags []string, names ...string) *server {
 			t.Fatal(err)
 		}
 	}
-	s := &server{t: t, dir: dir, keys: map[string]string{}}
+	s := &server{t: t, dir: dir, address: address, words: words, keys: map[string]string{}}
 	s.env = []string{
 		"HOME=" + dir + "/home", "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "XDG_CONFIG_HOME=" + dir + "/c",
 		"XDG_STATE_HOME=" + dir + "/s", "XDG_DATA_HOME=" + dir + "/d", "XDG_RUNTIME_DIR=" + dir + "/run",
@@ -106,13 +115,16 @@ func (s *server) do(words ...string) string {
 // start starts the server on a free port of the loopback.
 func (s *server) start() {
 	s.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.t.Fatal(err)
+	address := s.address
+	if address == "" {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		address = l.Addr().String()
+		l.Close()
 	}
-	address := l.Addr().String()
-	l.Close()
-	cmd := s.command("serve", "--e2b", address, "--domain", "sandboxes.example", "--drain", "2s")
+	cmd := s.command(append([]string{"serve", "--e2b", address, "--drain", "2s"}, s.words...)...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
@@ -131,9 +143,9 @@ func (s *server) start() {
 		_ = cmd.Wait()         // it was killed
 	}
 	for began := time.Now(); ; {
-		resp, err := client.Get(s.url + "/health")
+		c, err := net.Dial("tcp", address)
 		if err == nil {
-			resp.Body.Close()
+			c.Close()
 			return
 		}
 		if time.Since(began) > 30*time.Second {

@@ -214,18 +214,18 @@ func (h *Host) startSpare(t tenants.Tenant) bool {
 	}
 	sp.s = s
 	h.mu.Lock()
-	keep := err == nil && h.wants(t)
+	more := err == nil && h.wants(t)
+	keep := more && sp.mark == h.mark(t) // else what it was started under changed meanwhile
 	if keep {
 		h.spares[t.Name] = append(h.spares[t.Name], sp)
+		more = h.wants(t)
 	}
-	if keep && h.wants(t) {
-		h.mu.Unlock()
-		return true
+	if !more {
+		delete(h.filling, t.Name)
 	}
-	delete(h.filling, t.Name)
 	h.mu.Unlock()
 	if err == nil && !keep {
 		h.drop(h.ctx, []*spare{sp})
 	}
-	return false
+	return more
 }

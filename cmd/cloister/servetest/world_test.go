@@ -143,9 +143,9 @@ func (s *server) start() {
 		_ = cmd.Wait()         // it was killed
 	}
 	for began := time.Now(); ; {
-		c, err := net.Dial("tcp", address)
+		resp, err := client.Get(s.url + "/health") // one of TLS answers 400
 		if err == nil {
-			c.Close()
+			resp.Body.Close()
 			return
 		}
 		if time.Since(began) > 30*time.Second {

@@ -62,6 +62,10 @@ const (
 	ActSandbox // a session that was started ahead becomes a request's sandbox
 )
 
+// StartWithin bounds the start of a sandbox, of which a quiet machine needs a hundredth of
+// a second.
+const StartWithin = 2 * time.Minute
+
 // ErrNoSession says that no session of that name runs.
 var ErrNoSession = errors.New("no such session runs")
 

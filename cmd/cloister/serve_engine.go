@@ -71,7 +71,7 @@ func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) 
 	gone := make(chan struct{})
 	// A client that does not wait leaves no session that nothing counts: what was begun is
 	// waited for.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), serve.StartWithin)
 	defer cancel()
 	answer, err := child.Answer(ctx)
 	if ctx.Err() != nil {
@@ -95,10 +95,6 @@ func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) 
 	}()
 	return e.live(ctx, t, answer.Name, gone)
 }
-
-// startWithin bounds the start of a sandbox, of which a quiet machine needs a hundredth of
-// a second.
-const startWithin = 2 * time.Minute
 
 // live reads how a session is entered.
 func (e *serveEngine) live(ctx context.Context, t *app, name string, gone <-chan struct{}) (serve.Live, error) {

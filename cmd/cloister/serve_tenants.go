@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -14,21 +12,11 @@ import (
 	"cloister/api/client"
 	"cloister/audit"
 	"cloister/config"
-	"cloister/internal/durable"
 	"cloister/serve"
 	"cloister/serve/tenants"
 
 	"github.com/spf13/cobra"
 )
-
-// tenantConfig is the configuration that a new tenant has: nothing but what its own
-// words allow, and no question is asked.
-const tenantConfig = `# The policy of this tenant. Its requests can narrow it, never widen it.
-version: 1
-proxy:
-  unlisted_domain_behavior: deny
-  presets: []
-`
 
 func (a *app) serveTenant() *cobra.Command {
 	return group("tenant", "Who may have sandboxes", a.serveTenantAdd(), a.serveTenantList(),
@@ -60,8 +48,12 @@ func (a *app) serveTenantAdd() *cobra.Command {
 			file := filepath.Join(r.Home(args[0]), "config", "cloister", "config.yaml")
 			t := tenants.Tenant{Name: args[0], Created: time.Now().UTC(), Limits: l}
 			if err := r.Add(t, func() error {
-				if err := a.configureTenant(file); err != nil {
+				again, err := tenants.Configure(file)
+				if err != nil {
 					return err
+				}
+				if again {
+					a.notice("cloister: a tenant of that name was removed; this one has its policy, secrets, snapshots and record")
 				}
 				return a.recordTenant(cmd.Context(), r, t.Name, audit.TenantAdd, t.Name)
 			}); err != nil {
@@ -80,22 +72,6 @@ func (a *app) serveTenantAdd() *cobra.Command {
 	fl.Float64Var(&l.CPUs, "cpus", 0, "processors of one sandbox")
 	fl.IntVar(&l.Ahead, "ahead", l.Ahead, "sandboxes that are started before a request; 0 for none")
 	return c
-}
-
-// configureTenant writes the configuration of a new tenant. One of that name that was
-// removed has left its own, with its snapshots, secrets and record.
-func (a *app) configureTenant(file string) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	_, err := os.Lstat(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return durable.WriteFile(file, []byte(tenantConfig), 0o600)
-	}
-	if err == nil {
-		a.notice("cloister: a tenant of that name was removed; this one has its policy, secrets, snapshots and record")
-	}
-	return err
 }
 
 // recordTenant records what is about to be done to a tenant, in the tenant's own record.

@@ -1,0 +1,33 @@
+package tenants
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"cloister/internal/durable"
+)
+
+// usual is the configuration that a new tenant has: nothing but what its own words
+// allow, and no question is asked.
+const usual = `# The policy of this tenant. Its requests can narrow it, never widen it.
+version: 1
+proxy:
+  unlisted_domain_behavior: deny
+  presets: []
+`
+
+// Configure writes the configuration of a new tenant. A tenant of that name that was removed
+// has left its own, with its snapshots, secrets and record: it stays, and again is true.
+func Configure(file string) (again bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return false, fmt.Errorf("configure tenant: %w", err)
+	}
+	_, err = os.Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, durable.WriteFile(file, []byte(usual), 0o600)
+	}
+	return err == nil, err
+}

@@ -35,6 +35,7 @@ require (
 	golang.org/x/text v0.43.0
 	google.golang.org/grpc v1.76.0
 	pgregory.net/rapid v1.3.0
+	rsc.io/qr v0.2.0
 )
 
 require (

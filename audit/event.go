@@ -62,6 +62,8 @@ const (
 	TenantFile       Kind = "tenant.file"    // a file that a request of a tenant changes
 	TenantPort       Kind = "tenant.port"    // a port of a sandbox that requests reach
 	TenantSandbox    Kind = "tenant.sandbox" // a session that was started ahead becomes a request's sandbox
+	DevicePair       Kind = "device.pair"
+	DeviceRemove     Kind = "device.remove"
 )
 
 // Kinds lists the vocabulary, for flags and completion.
@@ -72,6 +74,7 @@ func Kinds() []Kind {
 		FileDenied, FileOpen, AutorunChanged, FileReview, Exec, PolicyLoad, GuardianStart, GuardianStop, ResidueAccepted,
 		StateCheckpoint, StateRestore, StateFork, StateApply, StateUndo,
 		TenantAdd, TenantStop, TenantRemove, TenantKeyAdd, TenantKeyRemove, TenantFile, TenantPort, TenantSandbox,
+		DevicePair, DeviceRemove,
 	}
 }
 

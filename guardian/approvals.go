@@ -13,6 +13,7 @@ import (
 	"cloister/audit"
 	"cloister/guardian/court"
 	"cloister/guardian/instance"
+	"cloister/guardian/question"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
@@ -35,7 +36,7 @@ func (g *guardian) newQueue() *approval.Queue {
 // changed tells everybody who watches, and the desktop, of a question that
 // appeared or ended.
 func (g *guardian) changed(i approval.Item) {
-	g.bus.Publish(api.EventApproval, shown(i))
+	g.bus.Publish(api.EventApproval, question.Shown(i))
 	g.notifier.Changed(g.queue.Len(), i)
 }
 
@@ -104,50 +105,14 @@ func effectOf(r approval.Reply) policy.Effect {
 	return policy.Deny
 }
 
-// shown is a question with every text rendered: whoever gets it can put it on a
-// screen as it is.
-func shown(i approval.Item) api.Approval {
-	text := termsafe.Text
-	a := api.Approval{
-		ID: i.ID, Nonce: i.Nonce, Session: text(i.Session), Project: text(i.Project), Agent: text(i.Agent),
-		Kind: string(i.Kind), Subject: text(i.Subject), Title: text(i.Title), Reason: text(i.Reason), Rule: text(i.Rule),
-		Policy: i.Policy, Digest: i.Digest, Wildcard: text(i.Wildcard), Marks: i.Marks,
-		State: string(i.Outcome), Waiting: max(0, i.Waiting), CreatedAt: i.Created, ExpiresAt: i.Expires,
-		SettledAt: i.Settled,
-		Details:   []api.ApprovalDetail{}, Scopes: []string{}, Covers: []api.ApprovalCover{},
-	}
-	for _, d := range i.Details {
-		a.Details = append(a.Details, api.ApprovalDetail{Label: d.Label, Text: text(d.Text)})
-	}
-	scopes := i.Scopes
-	if scopes == nil {
-		scopes = approval.Scopes()
-	}
-	for _, s := range scopes {
-		a.Scopes = append(a.Scopes, string(s))
-		a.Covers = append(a.Covers, api.ApprovalCover{Scope: string(s), Text: text(i.Covers(s)), Digest: i.BoundTo(s)})
-		if i.Wildcard != "" && s != approval.Once {
-			wide := i
-			wide.Wide = "every connection to every name that matches " + i.Wildcard +
-				", also names not seen yet, with any request on it"
-			a.Covers = append(a.Covers, api.ApprovalCover{Scope: string(s), Text: text(wide.Covers(s)),
-				Pattern: text(i.Wildcard)})
-		}
-	}
-	if i.Outcome == approval.Allowed || i.Outcome == approval.Denied {
-		a.Scope, a.Pattern, a.By = string(i.Reply.Scope), text(i.Reply.Subject), text(i.Reply.By)
-	}
-	return a
-}
-
 func (g *guardian) getApprovals(_ http.ResponseWriter, r *http.Request) (any, error) {
 	list := []api.Approval{}
 	for _, i := range g.queue.Pending() {
-		list = append(list, shown(i))
+		list = append(list, question.Shown(i))
 	}
 	if r.URL.Query().Get("all") != "" {
 		for _, i := range g.queue.History() {
-			list = append(list, shown(i))
+			list = append(list, question.Shown(i))
 		}
 	}
 	return list, nil
@@ -158,7 +123,7 @@ func (g *guardian) getApproval(_ http.ResponseWriter, r *http.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	return shown(i), nil
+	return question.Shown(i), nil
 }
 
 func (g *guardian) postApprove(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -187,7 +152,7 @@ func (g *guardian) postAnswer(r *http.Request, allow bool) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shown(i), nil
+	return question.Shown(i), nil
 }
 
 // replyOf checks what a person said against the question.
@@ -237,7 +202,7 @@ func whoAnswers(r *http.Request, via string) string {
 	}
 	peer, ok := instance.PeerOf(r.Context())
 	if !ok {
-		return "nobody known"
+		return "no one known"
 	}
 	who := fmt.Sprintf("uid %d", peer.UID)
 	if via != "" {

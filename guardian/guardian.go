@@ -36,6 +36,7 @@ import (
 	"cloister/egress"
 	"cloister/git"
 	"cloister/guardian/commands"
+	"cloister/guardian/devices"
 	"cloister/guardian/events"
 	"cloister/guardian/hostcommands"
 	"cloister/guardian/instance"
@@ -174,6 +175,7 @@ type guardian struct {
 	stop context.CancelCauseFunc
 
 	window     window // where browsers come in, once somebody asked for it
+	devices    *devices.Service
 	commands   *commands.List
 	workspaces *workspaces.Room
 	own        sync.Map // pids of shims and probes that the guardian started
@@ -287,6 +289,9 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	}
 	g.ctx, g.stop = context.WithCancelCause(ctx)
 	g.aside.Go(func() { g.notifier.Run(g.ctx) })
+	g.devices = devices.Open(g.ctx, devices.Options{
+		State: o.Dirs.State, Queue: g.queue, Record: g.records.Append, Log: g.log, Notice: g.notice,
+	})
 	return g, nil
 }
 
@@ -374,6 +379,7 @@ func (g *guardian) farewell(server *http.Server) {
 // close records the end and makes everything durable.
 func (g *guardian) close() error {
 	cause := context.Cause(g.ctx)
+	g.devices.Close()
 	g.records.Rest(context.WithoutCancel(g.ctx))
 	err := g.records.Append(context.WithoutCancel(g.ctx), audit.Event{
 		Kind:     audit.GuardianStop,

@@ -12,6 +12,7 @@ import (
 	"cloister/api"
 	"cloister/api/openapi"
 	"cloister/guardian/apierror"
+	"cloister/guardian/devices"
 	"cloister/guardian/instance"
 	"cloister/policy"
 	"cloister/policyset"
@@ -57,6 +58,11 @@ func Routes() []Route {
 		{api.PathStop, Nobody, Owner, "end the guardian; sessions live on without egress", nil, (*guardian).postStop},
 		{api.PathReload, Nobody, Window, "read the configuration again", nil, (*guardian).postReload},
 		{api.PathWindow, Nobody, Owner, "a link that lets one browser in", nil, (*guardian).postWindow},
+		{api.PathDevices, Owner, Owner, "the paired phones; a code that pairs one", ofDevices((*devices.Service).List),
+			ofDevices((*devices.Service).Pair)},
+		{api.PathDevices + "/pairing", Owner, Owner, "how the pairing stands; agree to it, or not",
+			ofDevices((*devices.Service).Pairing), ofDevices((*devices.Service).Finish)},
+		{api.PathDevices + "/{name}/remove", Nobody, Owner, "forget a phone", nil, ofDevices((*devices.Service).Unpair)},
 		{api.PathSessions, Window, Owner, "list sessions (?all=1); open one by upgrade", (*guardian).getSessions, (*guardian).postSessions},
 		{api.PathSessions + "/{name}", Owner, Nobody, "one session, with what exec needs", (*guardian).getSession, nil},
 		{api.PathSessions + "/{name}/stop", Nobody, Window, "end one session", nil, (*guardian).postSessionStop},
@@ -103,6 +109,10 @@ func Routes() []Route {
 		{api.PathTenant, Nobody, Owner, "record what cloister serve does for a tenant, before it is done", nil, (*guardian).postTenant},
 		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket", (*guardian).getTerminal, nil},
 	}
+}
+
+func ofDevices(f func(*devices.Service, *http.Request) (any, error)) handler {
+	return func(g *guardian, _ http.ResponseWriter, r *http.Request) (any, error) { return f(g.devices, r) }
 }
 
 // String is the word for a caller; nobody has none.

@@ -36,6 +36,7 @@ func nouns() []noun {
 		{"approvals", ofRules, (*app).approvalsCommand}, {"policy", ofRules, (*app).policyCommand}, {"mcp", ofRules, (*app).mcpCommand}, {"secret", ofRules, (*app).secretCommand},
 		{"audit", ofRules, (*app).auditCommand}, {"config", ofRules, (*app).configCommand},
 		{"init", ofMachine, (*app).initCommand}, {"image", ofMachine, (*app).imageCommand}, {"devcontainer", ofMachine, (*app).devcontainerCommand}, {"doctor", ofMachine, (*app).doctorCommand}, {"guardian", ofMachine, (*app).guardianCommand},
+		{"window", ofRules, (*app).windowCommand},
 		{"setup", ofMachine, (*app).setupCommand}, {"prune", ofMachine, (*app).pruneCommand}, {"uninstall", ofMachine, (*app).uninstallCommand},
 		{"serve", ofMachine, (*app).serveCommand},
 		{"completion", ofMachine, (*app).completionCommand}, {"version", ofMachine, (*app).versionCommand},

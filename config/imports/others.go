@@ -282,7 +282,7 @@ func (d *draft) sbxPolicy(words []string) {
 	at := "sbx policy " + strings.Join(words, " ")
 	// -g and --global say what is so without them.
 	words = slices.DeleteFunc(words, func(w string) bool { return w == "-g" || w == "--global" })
-	one := slices.ContainsFunc(words, func(w string) bool { return w == "--sandbox" || strings.HasPrefix(w, "--sandbox=") })
+	one := slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "--sandbox") })
 	switch {
 	case one:
 		d.tell(at, None, "it is for one sandbox: a project's own rules stand in projects/NAME.yaml, with the same keys")

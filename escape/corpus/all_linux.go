@@ -11,7 +11,7 @@ func All() []escape.Case {
 		nw01(), nw02(), nw03(), nw03a(), nw04(), nw08(), nw08a(), nw09(), nw10(), nw10a(), nw12(), nw13(), nw14(), nw15(), nw15a(), nw16(), nw16a(), nw18(), nw18a(), nw19(), nw20(), nw22(), nw22a(), nw23(), nw25(), nw26(), nw26a(), nw26b(), nw28(), nw30(), nw30a(), nw31(), nw32(), nw32a(), nw32b(), nw33(), nw34(), nw36(), nw37(), nw37a(), nw37b(), nw38(), nw40(), nw42(), nw43(), nw44(), nw45(), nw46(), nw48(), nw49(), nw60(), nw61(), nw61a(), nw62(), nw63(), nw64(),
 		hx01(), hx02(), hx03(), hx04(), hx05(), hx06(), hx07(), hx08(), hx09(), hx11(), hx11a(), hx13(), hx14(), hx15(), hx16(), hx17(), hx19(), hx21(), hx22(), hx23(), hx25(), hx27(), hx28(), hx29(),
 		se01(), se02(), se03(), se04(), se05(), se06(), se08(), se10(), se10a(), se11(), se12(), se15(), se20(), se20a(), se21(), se21a(), se22(), se22a(), se22b(), se23(),
-		ui01(), ui02(), ui03(), ui05(), ui06(), ui07(), ui08(),
+		ui01(), ui02(), ui03(), ui05(), ui05a(), ui06(), ui07(), ui08(),
 		lg01(), lg02(), lg03(), lg04(), lg05(), lg20(), lg21(),
 		sc01(), sc02(), sc02a(), sc02b(), sc02c(), sc03(), sc03a(), sc05(), sc07(), sc08(), sc09(),
 		bk01(), bk02(), bk12(), bk14(), bk14a(),

@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"cloister/escape"
+	"cloister/escape/browser"
 	"cloister/hostexec"
 	"fmt"
 	"regexp"
@@ -42,7 +43,7 @@ func (r *ruled) rendered(texts map[string]string, marked bool) []escape.Finding 
 			var bad []string
 			places := map[string]string{
 				"list": r.cloister("approvals", "list").Stdout, "list --json": r.cloister("approvals", "list", "--json").Stdout, "show": shown.Stdout,
-				"audit tail": r.cloister("audit", "tail").Stdout, "audit tail --json": r.cloister("audit", "tail", "--json").Stdout, "the window": v.ask(v.request("GET", "/v1/approvals")).body,
+				"audit tail": r.cloister("audit", "tail").Stdout, "audit tail --json": r.cloister("audit", "tail", "--json").Stdout, "the window": browser.Ask(v.at, v.request("GET", "/v1/approvals")).Body,
 			}
 			for place, said := range places {
 				if hit := rawText.FindString(said); hit != "" || said == "" || !utf8.ValidString(said) {

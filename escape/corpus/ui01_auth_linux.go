@@ -3,6 +3,7 @@ package corpus
 import (
 	"cloister/api"
 	"cloister/escape"
+	"cloister/escape/browser"
 	"fmt"
 	"net/http"
 	"strings"
@@ -20,9 +21,9 @@ func ui01() escape.Case {
 			for _, path := range paths {
 				for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD"} {
 					for _, fields := range [][][2]string{{{"Cookie", ""}, {"Cloister-Window", ""}}, {{"Cloister-Window", ""}}, {{"Cookie", ""}}, {{"Cookie", ""}, {"Cloister-Window", ""}, {"Connection", "Upgrade"}, {"Upgrade", "websocket"}, {"Sec-WebSocket-Protocol", "cloister.terminal, x"}}} {
-						res := v.ask(v.request(method, path, fields...))
-						if res.status < 300 || res.status == http.StatusSwitchingProtocols {
-							open = append(open, fmt.Sprintf("%s %s: %d %.60s", method, path, res.status, res.body))
+						res := browser.Ask(v.at, v.request(method, path, fields...))
+						if res.Status < 300 || res.Status == http.StatusSwitchingProtocols {
+							open = append(open, fmt.Sprintf("%s %s: %d %.60s", method, path, res.Status, res.Body))
 						}
 					}
 				}

@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"cloister/escape"
+	"cloister/escape/browser"
 	"strings"
 )
 
@@ -42,14 +43,14 @@ func ui03() escape.Case {
 			} {
 				out = append(out, v.refused("GET "+name, v.request("GET", "/v1/status", fields...), 400, 401, 403))
 			}
-			preflight := v.ask(v.request("OPTIONS", "/v1/reload", [2]string{"Origin", "https://evil.test"}, [2]string{"Access-Control-Request-Method", "POST"}, [2]string{"Access-Control-Request-Private-Network", "true"}))
+			preflight := browser.Ask(v.at, v.request("OPTIONS", "/v1/reload", [2]string{"Origin", "https://evil.test"}, [2]string{"Access-Control-Request-Method", "POST"}, [2]string{"Access-Control-Request-Private-Network", "true"}))
 			cors := ""
-			for name := range preflight.head {
+			for name := range preflight.Head {
 				if strings.HasPrefix(name, "Access-Control") {
 					cors += name
 				}
 			}
-			return append(out, found("a preflight", preflight.status >= 400 && cors == "", "%d %s", preflight.status, cors))
+			return append(out, found("a preflight", preflight.Status >= 400 && cors == "", "%d %s", preflight.Status, cors))
 		}),
 	}
 }

@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"cloister/escape"
+	"cloister/escape/browser"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -47,16 +48,16 @@ func ui05() escape.Case {
 				}
 				out = append(out, found(name+" stands nowhere", len(text) > 20 && len(files) == 0, "%q", files))
 			}
-			page := v.ask(v.request("GET", "/login", [2]string{"Cookie", ""}, [2]string{"Cloister-Window", ""}, [2]string{"Origin", ""}))
+			page := browser.Ask(v.at, v.request("GET", "/login", [2]string{"Cookie", ""}, [2]string{"Cloister-Window", ""}, [2]string{"Origin", ""}))
 			body, err := json.Marshal(map[string]any{"link": "x", "public": v.public})
 			if err != nil {
 				return noHost("write a login", err)
 			}
-			wrong := v.ask("POST /login/link HTTP/1.1\r\nHost: " + v.at + "\r\nOrigin: http://" + v.at + "\r\nContent-Type: application/json\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + string(body))
+			wrong := browser.Ask(v.at, "POST /login/link HTTP/1.1\r\nHost: "+v.at+"\r\nOrigin: http://"+v.at+"\r\nContent-Type: application/json\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"+string(body))
 			set, err := v.setCookie()
 			return append(out,
-				found("no page tells where it was", page.status == 200 && page.head.Get("Referrer-Policy") == "no-referrer", "%d %q", page.status, page.head),
-				found("a wrong link", wrong.status == 401 && wrong.head.Get("Set-Cookie") == "", "%d %q", wrong.status, wrong.head),
+				found("no page tells where it was", page.Status == 200 && page.Head.Get("Referrer-Policy") == "no-referrer", "%d %q", page.Status, page.Head),
+				found("a wrong link", wrong.Status == 401 && wrong.Head.Get("Set-Cookie") == "", "%d %q", wrong.Status, wrong.Head),
 				found("the cookie is for no script and no other site", err == nil && strings.Contains(set, "HttpOnly") && strings.Contains(set, "SameSite=Strict"), "%q %v", set, err))
 		}),
 	}
@@ -72,6 +73,6 @@ func (v *window) setCookie() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	res := v.ask("POST /login/link HTTP/1.1\r\nHost: " + v.at + "\r\nOrigin: http://" + v.at + "\r\nContent-Type: application/json\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + string(body))
-	return res.head.Get("Set-Cookie"), nil
+	res := browser.Ask(v.at, "POST /login/link HTTP/1.1\r\nHost: "+v.at+"\r\nOrigin: http://"+v.at+"\r\nContent-Type: application/json\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"+string(body))
+	return res.Head.Get("Set-Cookie"), nil
 }

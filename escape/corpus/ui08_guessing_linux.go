@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"cloister/escape"
+	"cloister/escape/browser"
 	"fmt"
 )
 
@@ -13,12 +14,12 @@ func ui08() escape.Case {
 			counts := map[int]int{}
 			for n := range 2000 {
 				body := fmt.Sprintf(`{"link":"%043d","public":""}`, n)
-				res := v.ask("POST /login/link HTTP/1.1\r\nHost: " + v.at + "\r\nOrigin: http://" + v.at + "\r\nContent-Type: application/json\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + body)
-				counts[res.status]++
+				res := browser.Ask(v.at, "POST /login/link HTTP/1.1\r\nHost: "+v.at+"\r\nOrigin: http://"+v.at+"\r\nContent-Type: application/json\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"+body)
+				counts[res.Status]++
 			}
 			words := 0
 			for n := range 1000 {
-				if res := v.ask(v.request("GET", "/v1/status", [2]string{"Cloister-Window", fmt.Sprintf("%043d", n)})); res.status == 401 {
+				if res := browser.Ask(v.at, v.request("GET", "/v1/status", [2]string{"Cloister-Window", fmt.Sprintf("%043d", n)})); res.Status == 401 {
 					words++
 				}
 			}

@@ -1,21 +1,18 @@
 package corpus
 
 import (
-	"bufio"
 	"cloister/escape"
+	"cloister/escape/browser"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 )
 
 // window is the guardian's door for browsers, and one that was let in.
@@ -60,94 +57,35 @@ func (v *window) enter(secret string) error {
 	if err != nil {
 		return err
 	}
-	res := v.ask("POST /login/link HTTP/1.1\r\nHost: " + v.at + "\r\nOrigin: http://" + v.at + "\r\nContent-Type: application/json\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + string(body))
-	if res.status != http.StatusOK {
-		return fmt.Errorf("a good link is refused: %d %s", res.status, res.body)
+	res := browser.Ask(v.at, "POST /login/link HTTP/1.1\r\nHost: "+v.at+"\r\nOrigin: http://"+v.at+"\r\nContent-Type: application/json\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"+string(body))
+	if res.Status != http.StatusOK {
+		return fmt.Errorf("a good link is refused: %d %s", res.Status, res.Body)
 	}
 	var word struct{ Word string }
-	if err := json.Unmarshal([]byte(res.body), &word); err != nil {
+	if err := json.Unmarshal([]byte(res.Body), &word); err != nil {
 		return err
 	}
-	v.cookie, _, _ = strings.Cut(res.head.Get("Set-Cookie"), ";")
+	v.cookie, _, _ = strings.Cut(res.Head.Get("Set-Cookie"), ";")
 	v.word = word.Word
 	return nil
-}
-
-// said is what the window answered; status 0: nothing.
-type said struct {
-	status int
-	head   http.Header
-	body   string
-}
-
-// ask sends a request as it is. Of a stream the beginning is read.
-func (v *window) ask(text string) said {
-	c, err := net.DialTimeout("tcp", v.at, 5*time.Second)
-	if err != nil {
-		return said{body: err.Error()}
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return said{body: err.Error()}
-	}
-	if _, err := c.Write([]byte(text)); err != nil {
-		return said{body: err.Error()}
-	}
-	method, _, _ := strings.Cut(text, " ")
-	res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
-	if err != nil {
-		return said{body: err.Error()}
-	}
-	defer res.Body.Close()
-	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-		return said{res.StatusCode, res.Header, "a stream"}
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	if err != nil {
-		return said{res.StatusCode, res.Header, err.Error()}
-	}
-	return said{res.StatusCode, res.Header, string(body)}
 }
 
 // request is one of our own page, some fields of it replaced; an empty value
 // takes a field away.
 func (v *window) request(method, path string, fields ...[2]string) string {
-	head := [][2]string{{"Host", v.at}, {"Origin", "http://" + v.at}, {"Sec-Fetch-Site", "same-origin"}, {"Cookie", v.cookie}, {"Cloister-Window", v.word}}
-	if method == "POST" {
-		head = append(head, [2]string{"Content-Type", "application/json"}, [2]string{"Content-Length", "2"})
-	}
-	for _, f := range fields {
-		i := slices.IndexFunc(head, func(h [2]string) bool { return h[0] == f[0] })
-		if i < 0 {
-			head = append(head, f)
-		} else {
-			head[i] = f
-		}
-	}
-	var b strings.Builder
-	b.WriteString(method + " " + path + " HTTP/1.1\r\n")
-	for _, h := range head {
-		if h[1] != "" {
-			b.WriteString(h[0] + ": " + h[1] + "\r\n")
-		}
-	}
-	b.WriteString("\r\n")
-	if method == "POST" {
-		b.WriteString("{}")
-	}
-	return b.String()
+	return browser.Request(v.at, [2]string{v.cookie, v.word}, method, path, fields...)
 }
 
 // refused is a finding that a request got one of the statuses, and no data.
 func (v *window) refused(name, text string, statuses ...int) escape.Finding {
-	res := v.ask(text)
-	return found(name, slices.Contains(statuses, res.status), "%d %.200s", res.status, res.body)
+	res := browser.Ask(v.at, text)
+	return found(name, slices.Contains(statuses, res.Status), "%d %.200s", res.Status, res.Body)
 }
 
 // reloads is the control of what must not happen: our own page does it.
 func (v *window) reloads() escape.Finding {
-	res := v.ask(v.request("POST", "/v1/reload"))
-	return found("control: the window's own page may", res.status == http.StatusOK, "%d %s", res.status, res.body)
+	res := browser.Ask(v.at, v.request("POST", "/v1/reload"))
+	return found("control: the window's own page may", res.Status == http.StatusOK, "%d %s", res.Status, res.Body)
 }
 
 // windowed is the Host of a case that has an open window.

@@ -14,6 +14,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/policyset/export"
 	"cloister/ui/tui"
 
 	"github.com/spf13/cobra"
@@ -316,56 +317,18 @@ func (a *app) approvalsExport() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				a.exportRules(list)
-				if n := len(slices.DeleteFunc(list, exportable)); n > 0 {
-					a.notice("%d remembered answers are about no destination, so config.yaml has no rule for them: cloister approvals list --remembered", n)
+				lines, others := export.Rules(list)
+				for _, line := range lines {
+					a.line("%s", line)
+				}
+				if others > 0 {
+					a.notice("%d remembered answers are about no destination, so config.yaml has no rule for them: "+
+						"cloister approvals list --remembered", others)
 				}
 				return nil
 			})
 		},
 	}
-}
-
-// exportRules writes rules of the same meaning, but for one project or session
-// they then hold for all: a comment says so.
-func (a *app) exportRules(list []api.Decision) {
-	for _, answer := range []string{"allow", "deny"} {
-		first := true
-		for _, d := range list {
-			i := strings.LastIndexByte(d.Subject, ':')
-			if d.Answer != answer || !exportable(d) {
-				continue
-			}
-			if first && answer == "allow" || first && !a.exported(list, "allow") {
-				a.line("proxy:")
-			}
-			if first {
-				a.line("  %s:", answer)
-				first = false
-			}
-			host, port := strings.Trim(d.Subject[:i], "[]"), d.Subject[i+1:]
-			note := "for every project"
-			switch d.Scope {
-			case "project":
-				note = "was for " + d.Project + " only"
-			case "session":
-				note = "was for the session " + d.Session + " only"
-			}
-			a.line("    - {domain: %q, ports: [%s]}  # approval %s, %s", host, port, d.ID, note)
-		}
-	}
-}
-
-// exportable reports whether an answer can be written as a rule about a destination.
-func exportable(d api.Decision) bool { return d.Kind == "network" && strings.Contains(d.Subject, ":") }
-
-func (a *app) exported(list []api.Decision, answer string) bool {
-	for _, d := range list {
-		if d.Answer == answer && exportable(d) {
-			return true
-		}
-	}
-	return false
 }
 
 func (a *app) approvalsWatch() *cobra.Command {

@@ -104,6 +104,7 @@ var packages = map[string]string{
 	"cmd/cloister/lsmtest":      "the built binary in a guest whose kernel judges files, tests only",
 	"cmd/cloister/loadtest":     "load and crashes against the built binary, tests only",
 	"cmd/cloister/servetest":    "cloister serve with clients and tenants, tests only",
+	"cmd/cloister/phones":       "the commands about paired phones",
 	"cmd/cloister/chromium":     "a browser for tests",
 	"cmd/cloister/webtest":      "the window of the built binary in a real browser, tests only",
 	"cmd/cloister/realtest":     "real programs driven through the built binary, tests only",

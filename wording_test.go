@@ -38,7 +38,7 @@ func oldWords() []word {
 		{`is heard`, "is reported, is received", 0},
 		{`hears`, "receives, is notified", 0},
 		{`nobody`, "no one, with the subject named: no process, no person, no rule", 135},
-		{`told`, "reported, notified, given", 168},
+		{`told`, "reported, notified, given", 169},
 		{`(says|tells) whether`, "reports whether", 23},
 		{`somebody`, "someone, with the subject named: a person, a process", 36},
 		{`anybody`, "anyone, any process", 7},

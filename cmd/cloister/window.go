@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"cloister/cmd/cloister/phones"
 	"cloister/internal/durable"
 	"cloister/internal/xdg"
 
@@ -54,6 +55,17 @@ minute. On a terminal of a graphical desktop it opens the browser too.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address")
+	return c
+}
+
+// windowCommand opens the window; below it are the phones that reach its questions.
+func (a *app) windowCommand() *cobra.Command {
+	c := a.guardianOpen()
+	c.Use = "window"
+	c.AddCommand(phones.Commands(&phones.Shell{
+		In: a.stdin, Out: a.stdout, Err: a.stderr, Env: a.env.get, Ensure: a.ensure, Line: a.line, Notice: a.notice,
+		Table: a.table, JSON: a.json, Args: counted, Wrong: wrongWords, Offer: a.withGuardian,
+	})...)
 	return c
 }
 

@@ -1,6 +1,16 @@
-package main
+// Package phones is the commands about paired phones.
+//
+// The promise: what they print and answer goes by the shell that they are part of.
+//
+// It pairs nothing itself: ui/pair and the guardian do.
+//
+// Most readers want [Commands].
+package phones
 
 import (
+	"context"
+	"io"
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -13,15 +23,26 @@ import (
 	"golang.org/x/term"
 )
 
-// windowCommand opens the window; below it are the phones that reach its questions.
-func (a *app) windowCommand() *cobra.Command {
-	c := a.guardianOpen()
-	c.Use = "window"
-	c.AddCommand(a.windowPair(), a.windowDevices(), a.windowUnpair())
-	return c
+// Shell is what the commands have of the one that they are part of.
+type Shell struct {
+	In, Out      *os.File
+	Err          io.Writer
+	Env          func(string) string
+	Ensure       func(context.Context) (*client.Client, error)
+	Line, Notice func(format string, args ...any)
+	Table        func([][]string)
+	JSON         func(any) error
+	Args         func(least, most int) cobra.PositionalArgs
+	Wrong        func(advice, format string, args ...any) error // the words are wrong
+	Offer        func(context.Context, func(*client.Client) error) error
 }
 
-func (a *app) windowPair() *cobra.Command {
+// Commands are pair, devices and unpair.
+func Commands(a *Shell) []*cobra.Command {
+	return []*cobra.Command{a.windowPair(), a.windowDevices(), a.windowUnpair()}
+}
+
+func (a *Shell) windowPair() *cobra.Command {
 	var at string
 	c := &cobra.Command{
 		Use:   "pair [NAME]",
@@ -33,23 +54,23 @@ which this prints. It shows a QR code that pairs one device, once, within two mi
 after you compared a number on both screens. Each answer is signed by a key that the
 phone's browser keeps. docs/window.md says what whoever serves the tunnel could do.`,
 		Example: "  cloister window pair --url https://my-tunnel.example\n  cloister window pair tablet",
-		Args:    counted(0, 1),
+		Args:    a.Args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !term.IsTerminal(int(a.stdin.Fd())) || !term.IsTerminal(int(a.stdout.Fd())) {
-				return wrongWords("run it in a terminal", "window pair: a person compares a number")
+			if !term.IsTerminal(int(a.In.Fd())) || !term.IsTerminal(int(a.Out.Fd())) {
+				return a.Wrong("run it in a terminal", "window pair: a person compares a number")
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			g, err := a.ensure(ctx)
+			g, err := a.Ensure(ctx)
 			if err != nil {
 				return err
 			}
 			defer g.Close()
-			columns, _, _ := term.GetSize(int(a.stdout.Fd())) // none have no room for a picture
+			columns, _, _ := term.GetSize(int(a.Out.Fd())) // none have no room for a picture
 			d, err := pair.Run(ctx, g, api.PairRequest{Name: append(args, "phone")[0], URL: at},
-				pair.Screen{In: a.stdin, Out: a.stdout, Err: a.stderr, Columns: columns, UTF8: pair.UTF8(a.env.get)})
+				pair.Screen{In: a.In, Out: a.Out, Err: a.Err, Columns: columns, UTF8: pair.UTF8(a.Env)})
 			if err == nil {
-				a.line("%s is paired (%s)", d.Name, d.Key)
+				a.Line("%s is paired (%s)", d.Name, d.Key)
 			}
 			return err
 		},
@@ -59,14 +80,14 @@ phone's browser keeps. docs/window.md says what whoever serves the tunnel could 
 	return c
 }
 
-func (a *app) windowDevices() *cobra.Command {
+func (a *Shell) windowDevices() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "devices",
 		Short: "List the phones that are paired",
-		Args:  counted(0, 0),
+		Args:  a.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			g, err := a.ensure(cmd.Context())
+			g, err := a.Ensure(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -76,10 +97,10 @@ func (a *app) windowDevices() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.json(list)
+				return a.JSON(list)
 			}
 			if len(list.Devices) == 0 {
-				a.notice("no device is paired, and nothing listens")
+				a.Notice("no device is paired, and nothing listens")
 				return nil
 			}
 			rows := [][]string{{"NAME", "KEY", "PAIRED", "LAST SEEN"}}
@@ -87,8 +108,8 @@ func (a *app) windowDevices() *cobra.Command {
 				added, used := d.Added.Local().Format(time.DateTime), d.Used.Local().Format(time.DateTime)
 				rows = append(rows, []string{d.Name, d.Key, added, used})
 			}
-			a.table(rows)
-			a.notice("%s leads to http://%s", list.URL, list.At)
+			a.Table(rows)
+			a.Notice("%s leads to http://%s", list.URL, list.At)
 			return nil
 		},
 	}
@@ -96,27 +117,27 @@ func (a *app) windowDevices() *cobra.Command {
 	return c
 }
 
-func (a *app) windowUnpair() *cobra.Command {
+func (a *Shell) windowUnpair() *cobra.Command {
 	return &cobra.Command{
 		Use:   "unpair NAME",
 		Short: "Forget a phone: its answers are refused from then on",
-		Args:  counted(1, 1),
+		Args:  a.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := a.ensure(cmd.Context())
+			g, err := a.Ensure(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer g.Close()
 			d, err := g.Unpair(cmd.Context(), args[0])
 			if err == nil {
-				a.line("%s is forgotten (%s)", d.Name, d.Key)
+				a.Line("%s is forgotten (%s)", d.Name, d.Key)
 			}
 			return err
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			if len(args) == 0 {
-				_ = a.withGuardian(cmd.Context(), func(c *client.Client) error { // Tab is no place for an error
+				_ = a.Offer(cmd.Context(), func(c *client.Client) error { // Tab is no place for an error
 					list, err := c.Devices(cmd.Context())
 					for _, d := range list.Devices {
 						names = append(names, d.Name+"\t"+d.Key)

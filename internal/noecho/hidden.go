@@ -218,7 +218,8 @@ func (t terminal) drain() (behind bool, err error) {
 		if b == ctrlC || b == ctrlBackslash {
 			return behind, &Interrupted{Signal: syscall.SIGINT, Key: true}
 		}
-		behind = behind || b != '\n' // of CR LF
+		// Of CR LF, or Ctrl-D, which script(1) types when its input ends: 0 where it was typed before.
+		behind = behind || b != '\n' && b != ctrlD && b != 0
 	}
 }
 

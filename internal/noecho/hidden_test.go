@@ -101,6 +101,8 @@ func TestLine(t *testing.T) {
 		"Ctrl-D at once": {keys: "\x04", err: io.EOF},
 		"lines behind":   {keys: "\x04touch /tmp/never\r", err: io.EOF},
 		"Ctrl-D later":   {keys: "a\x04b\x1a\r", want: "ab"},
+		"Ctrl-D behind":  {keys: "sk-ant-1\r\x04", want: "sk-ant-1"},
+		"line behind it": {keys: "one\r\x04touch /tmp/never\r", err: noecho.ErrLines},
 		"two lines":      {keys: "one\rtouch /tmp/never\r", err: noecho.ErrLines},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +200,7 @@ func TestMoreIsLeftThere(t *testing.T) {
 	}
 	defer mine.Close()
 	defer tty.Close()
-	typed(t, mine, "one\ntwo\n")
+	typed(t, mine, "one\ntwo\n\x04") // script(1) sends the end of its input, too
 	for _, want := range []string{"one", "two"} {
 		if got, err := noecho.Line(tty, io.Discard, "KEY", want == "one"); got != want || err != nil {
 			t.Errorf("%q, %v; want %q", got, err, want)

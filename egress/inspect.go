@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"cloister/egress/internal/mint"
 	"cloister/egress/internal/redact"
@@ -62,7 +63,7 @@ func (s *stream) spoken() string {
 func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 	s.secure = true
 	strict := s.inspected() || s.open == OpenHTTP
-	if s.offer = offerable(hello.ALPN); strict {
+	if s.offer = hello.Offerable(); strict {
 		s.offer = readable(hello.ALPN)
 	}
 	if len(hello.ALPN) > 0 && len(s.offer) == 0 {
@@ -101,9 +102,10 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 	s.client.Conn = sock.Swift(s.client.Conn)
 	conn := tls.Server(s.client, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		s.refuseHandshake(err)
+		s.endHandshake(err, proto)
 		return
 	}
+	s.e.cfg.CA.Took(s.target.Host(), proto)
 	s.client = &source{Conn: redact.Client(conn, s.e.cfg.Redact), lease: s.lease}
 	s.readBy(0)
 	switch {
@@ -152,18 +154,6 @@ func (s *stream) serveWithin(ctx context.Context) {
 	}
 }
 
-// offerable are the protocols that are offered to a server which may speak any: the
-// program's, without relatives of HTTP that are not read here.
-func offerable(offered []string) []string {
-	return slices.DeleteFunc(slices.Clone(offered), func(proto string) bool {
-		p := strings.ToLower(proto)
-		kin := slices.ContainsFunc([]string{"http/", "h2", "h3", "hq", "spdy"}, func(kin string) bool {
-			return strings.HasPrefix(p, kin)
-		})
-		return kin && proto != protoHTTP1 && proto != protoHTTP2
-	})
-}
-
 // dialInspected opens TLS on what a proxy's client had dialled already, or takes a
 // connection that served HTTP before, or dials.
 func (s *stream) dialInspected(ctx context.Context, used bool) error {
@@ -176,9 +166,10 @@ func (s *stream) dialInspected(ctx context.Context, used bool) error {
 	return s.dial(ctx, s.target)
 }
 
-// refuseHandshake ends a connection whose program did not take our certificate,
-// or speaks TLS that no one should.
-func (s *stream) refuseHandshake(err error) {
+// endHandshake ends a connection whose program did not take our certificate, or speaks
+// TLS that no one should. A program that closes without an alert, once that certificate
+// was taken in this session, ended or needed the connection no more: nothing is refused.
+func (s *stream) endHandshake(err error, proto string) {
 	f := s.flow(Flow{Kind: Connect, Reason: "the program broke the TLS handshake off"})
 	switch {
 	case s.killed() != nil:
@@ -187,6 +178,11 @@ func (s *stream) refuseHandshake(err error) {
 		f.Reason, f.Hints = s.distrusted(dial.AlertOf(err))
 	case dial.IsTimeout(err):
 		f.Reason = "the program did not finish the TLS handshake in time"
+	case dial.IsGone(err) && s.e.cfg.CA.Taken(s.target.Host(), proto):
+		f.Duration = time.Since(f.Start)
+		s.e.cfg.Journal.Closed(f)
+		s.reset()
+		return
 	case !errors.Is(err, net.ErrClosed):
 		f.Detail, f.Hints = quote(err.Error()), s.tunnelHint()
 	}

@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -569,6 +570,35 @@ func TestInspectedHandshakes(t *testing.T) {
 	}
 	c.Close()
 }
+
+// A program that closes in the middle of a handshake did not take the session's
+// certificate, unless one took it before: then it ended, and nothing was refused.
+func TestInspectedGivenUp(t *testing.T) {
+	ca := newTestCA(t)
+	w := newInspectedBy(t, ca, tlsServer(t, ca.leaf(nil, readHost), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })))
+	giveUp := func(want bool) {
+		t.Helper()
+		c := tls.Client(leaver{w.dial(readHost, 443)}, &tls.Config{RootCAs: w.pool, ServerName: readHost, NextProtos: []string{"http/1.1"}})
+		if c.Handshake() == nil {
+			t.Fatal("the handshake was finished")
+		}
+		f := w.reason("broke the TLS handshake off")
+		w.mu.Lock()
+		w.flows = nil
+		w.mu.Unlock()
+		if refused := len(f.Hints) > 0; refused != want {
+			t.Errorf("refused %v, want %v: %+v", refused, want, f)
+		}
+	}
+	giveUp(true)
+	w.open("http/1.1").Close()
+	giveUp(false)
+}
+
+// A leaver closes as soon as an answer would be read.
+type leaver struct{ net.Conn }
+
+func (l leaver) Read([]byte) (int, error) { return 0, errors.Join(io.EOF, l.Close()) }
 
 // slowConn writes each byte by itself.
 type slowConn struct{ net.Conn }

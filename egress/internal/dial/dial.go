@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -279,6 +280,11 @@ func describeLookup(a authority.Authority, err error) error {
 func IsTimeout(err error) bool {
 	t, ok := errors.AsType[net.Error](err)
 	return ok && t.Timeout()
+}
+
+// IsGone reports whether the peer closed or reset its connection.
+func IsGone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // Quote shows hostile bytes in a record: ASCII only, bounded.

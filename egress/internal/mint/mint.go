@@ -59,6 +59,7 @@ type leaf struct {
 	id      string
 	expires time.Time
 	config  *tls.Config
+	taken   bool
 }
 
 // New makes an authority.
@@ -157,6 +158,23 @@ func (a *Authority) Config(host, proto string) (*tls.Config, error) {
 	}
 	a.keep(l)
 	return l.config, nil
+}
+
+// Took notes that a program finished a handshake with the leaf that Config gave.
+func (a *Authority) Took(host, proto string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e, ok := a.leaves[proto+" "+host]; ok {
+		e.Value.(*leaf).taken = true
+	}
+}
+
+// Taken reports whether a program finished a handshake with that leaf before.
+func (a *Authority) Taken(host, proto string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e, ok := a.leaves[proto+" "+host]
+	return ok && e.Value.(*leaf).taken
 }
 
 func (a *Authority) kept(id string, at time.Time) *tls.Config {

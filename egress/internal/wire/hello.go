@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cloister/internal/authority"
@@ -21,6 +22,18 @@ type Hello struct {
 	// ECH says that there is an encrypted ClientHello in it, or something of that
 	// form: what it names is seen by whoever has the key (RFC 9849).
 	ECH bool
+}
+
+// Offerable are the protocols that are offered to a server which may speak any: the
+// program's, without relatives of HTTP that are not read here.
+func (h Hello) Offerable() []string {
+	return slices.DeleteFunc(slices.Clone(h.ALPN), func(proto string) bool {
+		p := strings.ToLower(proto)
+		kin := slices.ContainsFunc([]string{"http/", "h2", "h3", "hq", "spdy"}, func(kin string) bool {
+			return strings.HasPrefix(p, kin)
+		})
+		return kin && proto != "http/1.1" && proto != "h2"
+	})
 }
 
 // For holds a hello to one name, which is the target's, and gives what it names

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloister/config"
+	"cloister/secret/vault"
 	"cloister/serve/tenants"
 )
 
@@ -27,6 +28,7 @@ const (
 	spareLife = 10 * time.Minute
 	maxSpares = 64
 	fillAfter = 150 * time.Millisecond
+	maxAnew   = 3 // that are started one after the other while the configuration changes
 )
 
 // unused is why a spare is ended.
@@ -36,12 +38,13 @@ const unused = "it was started ahead, and no request used it"
 // the configuration, the vault, the limits, and the tenant that the name stands for.
 func (h *Host) mark(t tenants.Tenant) string {
 	home := h.Tenants.Home(t.Name)
-	vault := "none"
-	if fi, err := os.Stat(filepath.Join(home, "data", "cloister", "vault")); err == nil {
-		vault = fi.ModTime().String()
+	// Not the vault's folder: each start of a session notes its placeholders there.
+	held := "none"
+	if fi, err := os.Stat(filepath.Join(home, "data", "cloister", "vault", vault.File)); err == nil {
+		held = fmt.Sprint(fi.ModTime().UnixNano(), fi.Size())
 	}
 	files := config.Fingerprint(filepath.Join(home, "config", "cloister"))
-	return fmt.Sprintf("%s\n%s\n%v\n%v", files, vault, t.Created, t.Limits)
+	return fmt.Sprintf("%s\n%s\n%v\n%v", files, held, t.Created, t.Limits)
 }
 
 // generic says that nothing of a request has a part in how its session is started: its
@@ -87,10 +90,11 @@ func (h *Host) take(ctx context.Context, t tenants.Tenant, q Request) *spare {
 	return out
 }
 
-// give makes a spare the sandbox of a request; nil of nil. It is recorded first.
-func (sp *spare) give(ctx context.Context, r Record) (*Sandbox, error) {
+// give makes a spare the sandbox of a request; nil of nil, and of one that ended meanwhile,
+// or that its guardian knows no more. It is recorded first.
+func (sp *spare) give(ctx context.Context, r Record) *Sandbox {
 	if sp == nil {
-		return nil, nil
+		return nil
 	}
 	r.ID = sp.s.record.ID
 	sp.s.mu.Lock()
@@ -100,9 +104,11 @@ func (sp *spare) give(ctx context.Context, r Record) (*Sandbox, error) {
 	s := &Sandbox{host: sp.s.host, tenant: sp.s.tenant, record: r}
 	s.enter(live)
 	if err := s.recorded(ctx, ActSandbox, "use", r.Template); err != nil {
-		return nil, errors.Join(err, s.discard(context.WithoutCancel(ctx), "it could not be made"))
+		err = errors.Join(err, s.end(context.WithoutCancel(ctx), "it could not be used"))
+		s.host.Log.Error("use a sandbox that was started ahead", "tenant", r.Tenant, "sandbox", r.ID, "error", err)
+		return nil
 	}
-	return s, nil
+	return s
 }
 
 // used counts the sandboxes of a tenant, with those that are being made for requests. The
@@ -154,13 +160,17 @@ func (h *Host) stale(at time.Time) []*spare {
 	return out
 }
 
-// release ends what reserve began. A sandbox that was made has spares of its tenant started
-// in the background, one after the other.
-func (h *Host) release(t tenants.Tenant, failed bool) {
+// release ends what reserve began: with a sandbox that is in the table from here on, unless
+// it is gone already, or with none. One that was made has spares of its tenant started in
+// the background, one after the other.
+func (h *Host) release(t tenants.Tenant, made *Sandbox) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.made[t.Name]--
-	if failed || h.filling[t.Name] != nil || !h.wants(t) {
+	if made != nil && !made.gone() {
+		h.all[key(t.Name, made.record.ID)] = made
+	}
+	if made == nil || h.filling[t.Name] != nil || !h.wants(t) {
 		return
 	}
 	done := make(chan struct{})
@@ -171,7 +181,14 @@ func (h *Host) release(t tenants.Tenant, failed bool) {
 		case <-time.After(fillAfter):
 		case <-h.ctx.Done():
 		}
-		for h.startSpare(t) {
+		for anew := 0; ; {
+			kept, more := h.startSpare(t, anew < maxAnew)
+			if !more {
+				return
+			}
+			if !kept {
+				anew++
+			}
 		}
 	})
 }
@@ -202,8 +219,9 @@ func (h *Host) wants(t tenants.Tenant) bool {
 	return !h.shut && n < t.Limits.Ahead && all < maxSpares && h.used(t.Name)+n < t.Limits.Sandboxes
 }
 
-// startSpare starts one spare; false where no further one is wanted.
-func (h *Host) startSpare(t tenants.Tenant) bool {
+// startSpare starts one spare. kept is false for one whose configuration changed meanwhile,
+// and more for where no further one is wanted; with again, one in its place is.
+func (h *Host) startSpare(t tenants.Tenant, again bool) (kept, more bool) {
 	now := time.Now()
 	sp := &spare{mark: h.mark(t), made: now} // before the session reads any of it
 	s, err := h.start(context.WithoutCancel(h.ctx), t, Record{
@@ -214,18 +232,19 @@ func (h *Host) startSpare(t tenants.Tenant) bool {
 	}
 	sp.s = s
 	h.mu.Lock()
-	more := err == nil && h.wants(t)
-	keep := more && sp.mark == h.mark(t) // else what it was started under changed meanwhile
-	if keep {
+	more = err == nil && h.wants(t)
+	kept = more && sp.mark == h.mark(t)
+	if kept {
 		h.spares[t.Name] = append(h.spares[t.Name], sp)
 		more = h.wants(t)
 	}
+	more = more && (kept || again)
 	if !more {
 		delete(h.filling, t.Name)
 	}
 	h.mu.Unlock()
-	if err == nil && !keep {
+	if err == nil && !kept {
 		h.drop(h.ctx, []*spare{sp})
 	}
-	return more
+	return kept, more
 }

@@ -193,11 +193,11 @@ func (h *Host) Create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 		return nil, err
 	}
 	s, err := h.create(ctx, t, q)
-	h.release(t, err != nil)
+	h.release(t, s)
 	return s, err
 }
 
-// create makes a sandbox that is counted.
+// create makes a sandbox that is counted, and in no table yet.
 func (h *Host) create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbox, error) {
 	if err := q.check(t.Limits); err != nil {
 		return nil, err
@@ -209,8 +209,9 @@ func (h *Host) create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 		Created: now, End: now.Add(q.Timeout), State: Running, Token: token(), Traffic: token(),
 		AutoPause: q.AutoPause, KeepDisk: q.KeepDisk, AutoStart: q.AutoStart, Network: q.Network, Private: q.Private, PortHost: q.PortHost,
 	}
-	s, err := h.take(ctx, t, q).give(ctx, r)
-	if s == nil && err == nil {
+	var err error
+	s := h.take(ctx, t, q).give(ctx, r)
+	if s == nil {
 		s, err = h.start(ctx, t, r)
 	}
 	if err != nil {
@@ -225,9 +226,6 @@ func (h *Host) create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 	if err != nil {
 		return nil, errors.Join(err, s.discard(context.WithoutCancel(ctx), "it could not be made"))
 	}
-	h.mu.Lock()
-	h.all[key(t.Name, s.record.ID)] = s
-	h.mu.Unlock()
 	return s, nil
 }
 

@@ -43,11 +43,14 @@ const MinRefresh = time.Second
 // DefaultRefresh is how long a command's answer is kept where nothing is said.
 const DefaultRefresh = 15 * time.Minute
 
+// File is the name of what a vault's folder holds the secrets in; it is written anew where
+// one changes.
+const File = "secrets.age"
+
 const (
-	fileName = "secrets.age"
-	keyName  = "key.txt"
-	version  = 1
-	maxFile  = 16 << 20
+	keyName = "key.txt"
+	version = 1
+	maxFile = 16 << 20
 )
 
 // CheckName says why a text cannot be the name of a secret.
@@ -215,7 +218,7 @@ func unchanged(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }
 
-func (v *Vault) file() string    { return filepath.Join(v.dir, fileName) }
+func (v *Vault) file() string    { return filepath.Join(v.dir, File) }
 func (v *Vault) keyFile() string { return filepath.Join(v.dir, keyName) }
 func (v *Vault) account() string { return accountOf(v.dir) }
 

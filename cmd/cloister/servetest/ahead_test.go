@@ -3,10 +3,12 @@
 package servetest
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -187,5 +189,54 @@ func TestAheadWithin(t *testing.T) {
 	}
 	if a := s.api("acme", "POST", "/v2/sandboxes", `{"templateID":"base"}`); a.status != 429 {
 		t.Errorf("a third: %d %s", a.status, a.body)
+	}
+}
+
+// TestAheadOfSecrets: the placeholders that each start notes beside the vault end none that
+// waits; another secret does.
+func TestAheadOfSecrets(t *testing.T) {
+	t.Parallel()
+	s := newServerOf(t, []string{"--ahead", "2"}, "acme")
+	file := filepath.Join(s.dir, "d/cloister/serve/t/acme/config/cloister/config.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, "secrets: [{name: STORY_KEY, hosts: [api.example], header: X-Key}]\n"...)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.given("acme", "first", "secret", "set", "STORY_KEY")
+	s.create("acme", `{"templateID":"base","timeout":120}`)
+	old := s.spares("acme", 2)
+	if n := strings.Count(s.record("acme"), "session.start "); n != 3 {
+		t.Errorf("%d sessions were started for one sandbox and two that wait", n)
+	}
+	s.given("acme", "second", "secret", "set", "STORY_KEY")
+	b := s.create("acme", `{"templateID":"base","timeout":120}`)
+	if got := b.output(`test -n "$STORY_KEY" && echo held`); got != "held\n" || slices.Contains(old, b.id) {
+		t.Errorf("%s, of %q, after the secret changed: %q", b.id, old, got)
+	}
+	s.until("the end of those that wait", func() bool {
+		return !slices.ContainsFunc(old, func(id string) bool { return slices.Contains(s.ids("acme"), id) })
+	})
+}
+
+// TestAheadUnknown: a request is given a sandbox while the tenant's guardian, which was killed,
+// knows none of those that were started ahead as yet.
+func TestAheadUnknown(t *testing.T) {
+	t.Parallel()
+	s := newServerOf(t, []string{"--ahead", "2"}, "acme")
+	s.create("acme", `{"templateID":"base","timeout":120}`)
+	s.spares("acme", 2)
+	var status struct{ PID int }
+	if err := json.Unmarshal([]byte(s.of("acme", "guardian", "status", "--json")), &status); err != nil || status.PID < 2 {
+		t.Fatalf("%+v, %v", status, err)
+	}
+	if err := syscall.Kill(status.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.create("acme", `{"templateID":"base","timeout":120}`).output("echo x"); got != "x\n" {
+		t.Errorf("inside: %q", got)
 	}
 }

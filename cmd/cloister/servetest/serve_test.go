@@ -260,12 +260,16 @@ func TestRecord(t *testing.T) {
 }
 
 // of runs cloister in a tenant's instance, and gives what it printed.
-func (s *server) of(tenant string, words ...string) string {
+func (s *server) of(tenant string, words ...string) string { return s.given(tenant, "", words...) }
+
+// given is of with an input.
+func (s *server) given(tenant, input string, words ...string) string {
 	s.t.Helper()
 	dir := filepath.Join(s.dir, "d", "cloister", "serve", "t", tenant)
 	cmd := s.command(words...)
 	cmd.Env = append(slices.Clone(s.env), "XDG_CONFIG_HOME="+dir+"/config", "XDG_STATE_HOME="+dir+"/state", "XDG_DATA_HOME="+dir+"/data",
 		"XDG_RUNTIME_DIR="+s.dir+"/run/cloister/s/"+tenant)
+	cmd.Stdin = strings.NewReader(input)
 	text, err := cmd.Output()
 	if err != nil {
 		s.t.Fatalf("cloister %s: %v", strings.Join(words, " "), err)

@@ -30,11 +30,11 @@ func (n Network) usual() bool { return !n.Off && len(n.DenyOut)+len(n.Also) == 0
 
 // apply writes the network into an order, as less than the policy allows.
 func (n Network) apply(o *launch.Order) error {
+	if err := n.check(); err != nil {
+		return err
+	}
 	var statements strings.Builder
 	for _, part := range append([]Network{n}, n.Also...) {
-		if err := part.check(); err != nil {
-			return err
-		}
 		switch {
 		case part.Off || len(part.AllowOut) == 0 && slices.ContainsFunc(part.DenyOut, isEverything):
 			o.NoNetwork = true
@@ -56,12 +56,17 @@ const (
 	maxDestination  = 300
 )
 
-// check refuses what names no destination.
+// check refuses what names no destination, and too many of them: copies of copies keep what
+// each of their makers had taken away.
 func (n Network) check() error {
-	if len(n.DenyOut)+len(n.AllowOut) > maxDestinations {
+	var all []string
+	for _, part := range append([]Network{n}, n.Also...) {
+		all = append(append(all, part.DenyOut...), part.AllowOut...)
+	}
+	if len(all) > maxDestinations {
 		return &BadRequest{fmt.Sprintf("network: want at most %d destinations", maxDestinations)}
 	}
-	for _, d := range slices.Concat(n.DenyOut, n.AllowOut) {
+	for _, d := range all {
 		if !isEverything(d) && !isDestination(d) {
 			return &BadRequest{fmt.Sprintf("network: %.64q: want a domain, an address or a range of addresses", d)}
 		}
@@ -75,8 +80,9 @@ func isDestination(d string) bool {
 		return false
 	}
 	if strings.Contains(d, "/") {
-		_, err := netip.ParsePrefix(d)
-		return err == nil
+		if _, err := netip.ParsePrefix(d); err != nil { // one with a port is no term of a statement
+			return false
+		}
 	}
 	return destination.Check(nil, []string{d}) == nil
 }
@@ -108,7 +114,10 @@ func (n Network) Less(o Network) Network {
 	out := Network{Off: n.Off || o.Off, AllowOut: n.AllowOut, DenyOut: n.DenyOut}
 	before := Network{AllowOut: o.AllowOut, DenyOut: o.DenyOut}
 	for _, part := range slices.Concat([]Network{before}, n.Also, o.Also) {
-		if len(part.DenyOut) > 0 {
+		had := func(p Network) bool {
+			return slices.Equal(p.AllowOut, part.AllowOut) && slices.Equal(p.DenyOut, part.DenyOut)
+		}
+		if len(part.DenyOut) > 0 && !had(n) && !slices.ContainsFunc(out.Also, had) {
 			out.Also = append(out.Also, part)
 		}
 	}

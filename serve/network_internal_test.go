@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"strconv"
 	"testing"
 
 	"cloister/internal/authority"
 	"cloister/policy"
 	"cloister/policy/destination"
+	"cloister/serve/tenants"
 	"cloister/session/launch"
 )
 
@@ -63,11 +65,34 @@ func TestNetworkNarrows(t *testing.T) {
 			t.Errorf("%s: open are%s, want %s", name, got, want)
 		}
 	}
-	for _, bad := range []string{`a"; permit(principal,action,resource)`, "a.test\\", "http://a.test", "203.0.113.0/33", "203.0.113.0/24:80", "", "a b"} {
+	for _, bad := range []string{`a"; permit(principal,action,resource)`, "a.test\\", "http://a.test", "203.0.113.0/33", "203.0.113.0/24:80", "", "a b",
+		"::ffff:203.0.113.0/120", "203.0.113.7/24"} {
 		for _, n := range []Network{{DenyOut: []string{bad}}, {DenyOut: []string{"*"}, AllowOut: []string{bad}}} {
 			if err := n.apply(&launch.Order{}); err == nil {
 				t.Errorf("%q is taken for a destination", bad)
 			}
 		}
+	}
+}
+
+// TestNetworkOfCopies has copies of copies, each narrower: what was taken away is kept once,
+// and within the bound of one request.
+func TestNetworkOfCopies(t *testing.T) {
+	n := Network{DenyOut: []string{"a.test"}}
+	for range 3 {
+		n = Network{DenyOut: []string{"a.test"}}.Less(n)
+	}
+	if len(n.Also) != 0 {
+		t.Errorf("the same is kept %d times more", len(n.Also))
+	}
+	for i := range maxDestinations {
+		n = Network{AllowOut: []string{"b.test"}, DenyOut: []string{"*", strconv.Itoa(i) + ".test"}}.Less(n)
+	}
+	if err := n.apply(&launch.Order{}); err == nil {
+		t.Errorf("%d lists of destinations are taken", len(n.Also))
+	}
+	bad := Request{Network: Network{AllowOut: []string{"a b"}}} // which a sandbox that was started ahead would be given to
+	if err := bad.check(tenants.Usual()); err == nil {
+		t.Error("what names no destination is taken where nothing is denied")
 	}
 }

@@ -358,5 +358,8 @@ func (q Request) check(l tenants.Limits) error {
 			}
 		}
 	}
+	if err := q.Network.check(); err != nil { // of which a sandbox that was started ahead asks nothing
+		return err
+	}
 	return checkEnv(q.Env)
 }

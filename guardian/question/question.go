@@ -26,7 +26,7 @@ func Shown(i approval.Item) api.Approval {
 		Details:   []api.ApprovalDetail{}, Scopes: []string{}, Covers: []api.ApprovalCover{},
 	}
 	for _, d := range i.Details {
-		a.Details = append(a.Details, api.ApprovalDetail{Label: d.Label, Text: text(d.Text)})
+		a.Details = append(a.Details, api.ApprovalDetail{Label: text(d.Label), Text: text(d.Text)})
 	}
 	scopes := i.Scopes
 	if scopes == nil {

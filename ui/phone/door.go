@@ -52,7 +52,7 @@ type Door struct {
 	desk Desk
 	log  *slog.Logger
 	now  func() time.Time
-	once challenges
+	once *challenges
 
 	mu      sync.Mutex
 	kept    kept
@@ -66,6 +66,10 @@ type Door struct {
 	addr    string
 	closed  bool
 	served  sync.WaitGroup
+
+	// calling is held for reading by each call, and for writing by what has to hear of the
+	// last one: taken before mu.
+	calling sync.RWMutex
 }
 
 // File is where the devices are kept.
@@ -74,7 +78,7 @@ func File(state string) string { return filepath.Join(state, "devices.json") }
 // Open is the door of an instance; it listens where devices are paired already.
 func Open(ctx context.Context, state string, desk Desk, log *slog.Logger) (*Door, error) {
 	d := &Door{path: File(state), desk: desk, log: log, now: time.Now,
-		once: challenges{seal: random(32), used: map[string]time.Time{}}}
+		once: newChallenges()}
 	var err error
 	if d.kept, err = read(d.path); err != nil {
 		return d, fmt.Errorf("paired devices: %w", err)
@@ -97,13 +101,15 @@ func (d *Door) Devices() (list []Device, at, port string) {
 	return list, d.kept.URL, d.at()
 }
 
-// Close ends it.
+// Close ends it, after the calls that were begun.
 func (d *Door) Close() {
 	d.mu.Lock()
 	d.closed, d.pairing = true, nil
 	d.shut()
 	d.mu.Unlock()
 	d.served.Wait()
+	d.calling.Lock()
+	d.calling.Unlock() //nolint:staticcheck // no call is left
 }
 
 // at is where the door listens, "" for nowhere.
@@ -313,11 +319,13 @@ func (d *Door) another() bool {
 }
 
 func (d *Door) calls(ctx context.Context, path string, m message) (any, error) {
+	d.calling.RLock()
+	defer d.calling.RUnlock()
 	type next struct {
 		Challenge string     `json:"challenge"`
 		Questions []Question `json:"questions,omitempty"`
 	}
-	fresh := next{Challenge: d.once.fresh(d.now())}
+	fresh := next{Challenge: d.once.fresh()}
 	switch path {
 	case "/challenge":
 		return fresh, nil
@@ -356,16 +364,16 @@ func (d *Door) whose(m message, call string, says ...string) (Device, error) {
 	if p := d.waiting(); p != nil && p.public != nil && (&Device{Public: p.public}).ID() == m.Key {
 		return Device{}, refuse(http.StatusAccepted, "compare the number on the computer")
 	}
-	i := slices.IndexFunc(d.kept.Devices, func(x *Device) bool { return x.ID() == m.Key })
-	if i < 0 || slices.ContainsFunc(says, func(s string) bool { return strings.Contains(s, "\n") }) {
+	i := slices.IndexFunc(d.kept.Devices, func(x *Device) bool { return x.ID() == m.Key && !x.gone })
+	if i < 0 || d.closed || slices.ContainsFunc(says, func(s string) bool { return strings.Contains(s, "\n") }) {
 		return Device{}, refuse(unknown, "this device is not paired")
 	}
 	x := d.kept.Devices[i]
 	if !x.signed(Signed(call, d.kept.URL, m.Challenge, says...), m.Signature) {
 		return Device{}, refuse(unknown, "the signature is not of this device")
 	}
-	if !d.once.use(m.Challenge, d.now()) {
-		return Device{}, refuse(unknown, "that challenge is old, or was used")
+	if !d.once.use(m.Challenge) { // as after a sleep of the phone, or a restart of the guardian
+		return Device{}, refuse(http.StatusPreconditionFailed, "that challenge is old, or was used")
 	}
 	if now := d.now(); now.Sub(x.Used) > time.Hour {
 		x.Used = now

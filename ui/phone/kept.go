@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/big"
+	"slices"
 	"time"
 
 	"cloister/internal/durable"
@@ -29,6 +30,8 @@ type Device struct {
 	Public []byte    `json:"public"` // SubjectPublicKeyInfo of a P-256 key
 	Added  time.Time `json:"added"`
 	Used   time.Time `json:"used"`
+
+	gone bool // forgotten, though the file may still have it
 }
 
 // ID is the digest of the device's key.
@@ -58,8 +61,12 @@ func read(path string) (kept, error) {
 	if err := json.Unmarshal(text, &k); err != nil || k.Version != 1 || len(k.Devices) > maxDevices {
 		return kept{}, fmt.Errorf("%s does not say which devices are paired", path)
 	}
-	for _, d := range k.Devices {
-		if d == nil {
+	if u, err := address(k.URL); err != nil || u.String() != k.URL {
+		return kept{}, fmt.Errorf("%s does not say which devices are paired: the address of a tunnel is %q", path, k.URL)
+	}
+	for i, d := range k.Devices {
+		if d == nil || !nameForm().MatchString(d.Name) ||
+			slices.ContainsFunc(k.Devices[:i], func(x *Device) bool { return x.Name == d.Name }) {
 			return kept{}, fmt.Errorf("%s does not say which devices are paired", path)
 		}
 		if _, err := keyOf(d.Public); err != nil {
@@ -69,9 +76,12 @@ func read(path string) (kept, error) {
 	return k, nil
 }
 
+// write writes what is not forgotten.
 func (k *kept) write(path string) error {
 	k.Version = 1
-	text, err := json.Marshal(k)
+	left := *k
+	left.Devices = slices.DeleteFunc(slices.Clone(k.Devices), func(d *Device) bool { return d.gone })
+	text, err := json.Marshal(left)
 	if err != nil {
 		return err
 	}

@@ -222,21 +222,29 @@ func (d *Door) Cancel() {
 	d.rest()
 }
 
-// Unpair forgets a device: from here on its answers are refused.
+// Unpair forgets a device: when it returns, none of its answers is on its way, and each is
+// refused. One that the disk would not forget is refused too, and stays in the list until
+// it is unpaired once more.
 func (d *Door) Unpair(name string, record func(Device) error) (Device, error) {
+	d.calling.Lock()
+	defer d.calling.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := slices.IndexFunc(d.kept.Devices, func(x *Device) bool { return x.Name == name })
 	if i < 0 {
 		return Device{}, ErrNoDevice
 	}
-	gone := *d.kept.Devices[i]
-	if err := record(gone); err != nil {
+	if err := record(*d.kept.Devices[i]); err != nil {
 		return Device{}, err
 	}
+	d.kept.Devices[i].gone = true
+	gone := *d.kept.Devices[i]
+	if err := d.kept.write(d.path); err != nil {
+		return Device{}, fmt.Errorf("its answers are refused, but the file still has it: unpair it once more: %w", err)
+	}
 	d.kept.Devices = slices.Delete(d.kept.Devices, i, i+1)
-	defer d.rest()
-	return gone, d.kept.write(d.path)
+	d.rest()
+	return gone, nil
 }
 
 // ErrNoDevice says that no device has that name.
@@ -246,46 +254,4 @@ func random(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // it never fails (crypto/rand)
 	return b
-}
-
-// challenges are moments, sealed, each of which counts once.
-type challenges struct {
-	mu   sync.Mutex
-	seal []byte
-	used map[string]time.Time // those that were answered, until they would be too old
-}
-
-const (
-	challengeLife = 30 * time.Second
-	maxUsed       = 4096
-)
-
-func (c *challenges) fresh(now time.Time) string {
-	b := binary.BigEndian.AppendUint64(random(16), uint64(now.UnixMilli()))
-	return base64.RawURLEncoding.EncodeToString(append(b, mac(c.seal, "challenge", b)...))
-}
-
-// use reports whether a challenge is ours, young, and was not used before.
-func (c *challenges) use(text string, now time.Time) bool {
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(b) != 24+sha256.Size || !hmac.Equal(b[24:], mac(c.seal, "challenge", b[:24])) {
-		return false
-	}
-	made := time.UnixMilli(int64(binary.BigEndian.Uint64(b[16:24])))
-	if now.Sub(made) >= challengeLife {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for key, at := range c.used {
-		if now.Sub(at) >= challengeLife {
-			delete(c.used, key)
-		}
-	}
-	key := string(b[:24]) // decoded: one challenge has one spelling here
-	if _, twice := c.used[key]; twice || len(c.used) >= maxUsed {
-		return false
-	}
-	c.used[key] = now
-	return true
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -33,6 +34,7 @@ type desk struct {
 	mu      sync.Mutex
 	answers []string
 	watched int
+	on      func() // an answer comes
 }
 
 func (d *desk) Waiting() []phone.Question {
@@ -51,6 +53,9 @@ func (d *desk) Answer(_ context.Context, by phone.Device, id, digest string, all
 		if q.ID == id && q.Digest() != digest {
 			return errors.New("another question")
 		}
+	}
+	if d.on != nil {
+		d.on()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -413,18 +418,97 @@ func TestPages(t *testing.T) {
 }
 
 func TestBrokenFile(t *testing.T) {
-	for _, text := range []string{"{", `{"version":2}`, `{"version":1,"devices":[null]}`, `{"version":1,"devices":[{"name":"x","public":"AAAA"}]}`} {
+	fine := fmt.Sprintf(`{"version":1,"url":%q,"devices":[{"name":"x","public":%q}]}`, tunnel, base64.StdEncoding.EncodeToString(newDevice(t, "").public))
+	with := func(old, by string) string { return strings.Replace(fine, old, by, 1) }
+	for _, text := range []string{
+		"{", with(`:1`, `:2`), with(`[{`, `[null,{`), with(`"public":"`, `"public":"AAAA`),
+		with(tunnel, ""), with(tunnel, "http://evil.example"), with(tunnel, tunnel+"/a"), with(`"x"`, `"\u001b[2J"`),
+		with(`[{`, `[{"name":"x","public":"`+base64.StdEncoding.EncodeToString(newDevice(t, "").public)+`"},{`), fine,
+	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(phone.File(dir), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		d, err := phone.Open(t.Context(), dir, &desk{}, slog.New(slog.DiscardHandler))
-		if err == nil {
-			t.Errorf("%s is read", text)
+		if (err == nil) != (text == fine) {
+			t.Errorf("%s: %v", text, err)
 		}
-		if list, _, at := d.Devices(); len(list) > 0 || at != "" {
+		if list, _, at := d.Devices(); text != fine && (len(list) > 0 || at != "") {
 			t.Errorf("%s: it listens at %s", text, at)
 		}
 		d.Close()
+	}
+}
+
+// TestUnpairedOnAFullDisk: a device that the disk would not forget is refused, and can be
+// unpaired once more; the next guardian does not know it.
+func TestUnpairedOnAFullDisk(t *testing.T) {
+	dir, on := t.TempDir(), &desk{}
+	door := open(t, dir, on)
+	d := paired(t, door, "phone")
+	text, err := os.ReadFile(phone.File(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(phone.File(dir)), os.Mkdir(phone.File(dir), 0o700)); err != nil { // no file is written over a folder
+		t.Fatal(err)
+	}
+	if _, err := door.Unpair("phone", fine); err == nil || errors.Is(err, phone.ErrNoDevice) {
+		t.Errorf("unpaired, where nothing is written: %v", err)
+	}
+	if status, _ := d.post("/answer", d.answer(on.Waiting()[0], "allow")); status < 400 || on.given() != "" {
+		t.Errorf("it answers: %d %s", status, on.given())
+	}
+	if err := errors.Join(os.Remove(phone.File(dir)), os.WriteFile(phone.File(dir), text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := door.Unpair("phone", fine); err != nil {
+		t.Errorf("once more: %v", err)
+	}
+	door.Close()
+	if list, _, at := open(t, dir, on).Devices(); len(list) != 0 || at != "" {
+		t.Errorf("after a restart %+v, at %q", list, at)
+	}
+}
+
+// TestAnswerOnItsWay: when a device is forgotten, or the door is closed, no answer is on
+// its way any more.
+func TestAnswerOnItsWay(t *testing.T) {
+	for name, end := range map[string]func(*phone.Door){
+		"unpair": func(d *phone.Door) { _, _ = d.Unpair("phone", fine) },
+		"close":  (*phone.Door).Close,
+	} {
+		t.Run(name, func(t *testing.T) {
+			on, ended := &desk{}, make(chan string, 1)
+			door := open(t, t.TempDir(), on)
+			d := paired(t, door, "phone")
+			on.on = func() {
+				go func() {
+					end(door)
+					ended <- on.given()
+				}()
+				select {
+				case <-ended:
+					ended <- "" // before the answer was given
+				case <-time.After(200 * time.Millisecond):
+				}
+			}
+			body, err := json.Marshal(d.answer(on.Waiting()[0], "allow"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+d.at+"/answer", bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host, req.Header = "my-tunnel.example", http.Header{"Origin": {tunnel}, "Content-Type": {"application/json"}}
+			resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+			if err == nil { // a door that closes may end the connection
+				resp.Body.Close()
+			}
+			if got := <-ended; got != "phone allow one" {
+				t.Errorf("ended while an answer was on its way: %q", got)
+			}
+		})
 	}
 }

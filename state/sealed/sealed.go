@@ -24,6 +24,10 @@ const begins = "age-encryption.org/"
 // It is what age writes; a file from elsewhere could ask for any.
 const maxWork = 18
 
+// maxHead bounds what comes before the archive itself: a recipient has some hundred bytes
+// there, and all of it is kept in memory.
+const maxHead = 1 << 20
+
 // maxKeys bounds a file of identities.
 const maxKeys = 1 << 20
 
@@ -146,7 +150,9 @@ func Open(in io.Reader, k Key) (io.Reader, error) {
 	if len(by) == 0 {
 		return nil, &WrongKey{"it is sealed"}
 	}
-	out, err := age.Decrypt(in, by...)
+	head := &bounded{in: in, left: maxHead}
+	out, err := age.Decrypt(head, by...)
+	head.left = -1
 	if _, none := errors.AsType[*age.NoIdentityMatchError](err); none {
 		return nil, &WrongKey{"it is sealed, and this does not open it"}
 	}
@@ -154,4 +160,22 @@ func Open(in io.Reader, k Key) (io.Reader, error) {
 		return nil, fmt.Errorf("it is no whole sealed archive: %w", err)
 	}
 	return out, nil
+}
+
+// bounded is a reader that gives so many bytes; where left is negative, all.
+type bounded struct {
+	in   io.Reader
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return b.in.Read(p)
+	}
+	if b.left == 0 {
+		return 0, fmt.Errorf("more than %d bytes name who can open it", maxHead)
+	}
+	n, err := b.in.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }

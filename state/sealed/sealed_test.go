@@ -107,6 +107,20 @@ func TestDearPassphrase(t *testing.T) {
 	}
 }
 
+// A list of recipients without end is not kept in memory.
+func TestManyRecipients(t *testing.T) {
+	mine, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const one = "-> X25519 TEiF0ypqr+bpvcqXNyCVJpL7OuwPdVwPL7KQEbFDOCc\nEmECAEcKN+n/Vs9SbWiV+Hu0r+E8R77DdWYyd83nw7U\n"
+	in := strings.NewReader("age-encryption.org/v1\n" + strings.Repeat(one, 4<<20/len(one)))
+	_, err = sealed.Open(in, sealed.Key{Identities: strings.NewReader(mine.String())})
+	if err == nil || !strings.Contains(err.Error(), "name who can open it") || in.Len() < 2<<20 {
+		t.Errorf("with %d bytes left: %v", in.Len(), err)
+	}
+}
+
 func TestWords(t *testing.T) {
 	for text, want := range map[string]bool{"age-encryption.org/v1\n": true, "age-encryption": false, "": false, "\x28\xb5\x2f\xfd rest of a tar": false} {
 		if got := sealed.Is(bufio.NewReader(strings.NewReader(text))); got != want {

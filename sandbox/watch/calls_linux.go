@@ -30,6 +30,7 @@ func calls() []call {
 		{nr: unix.SYS_TRUNCATE, use: writes, dir: -1, path: 0, flags: -1},
 		{nr: unix.SYS_UNLINKAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},
 		{nr: unix.SYS_MKDIRAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},
+		{nr: unix.SYS_MKNODAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},
 		{nr: unix.SYS_RENAMEAT2, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},
 		{nr: unix.SYS_RENAMEAT2, use: writes, dir: 2, path: 3, flags: -1, nofollow: true},
 		{nr: unix.SYS_LINKAT, use: writes, dir: 2, path: 3, flags: -1, nofollow: true},

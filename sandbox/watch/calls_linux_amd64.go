@@ -12,6 +12,7 @@ func olderCalls() []call {
 		{nr: unix.SYS_UNLINK, use: writes, dir: -1, path: 0, flags: -1, nofollow: true},
 		{nr: unix.SYS_RMDIR, use: writes, dir: -1, path: 0, flags: -1, nofollow: true},
 		{nr: unix.SYS_MKDIR, use: writes, dir: -1, path: 0, flags: -1, nofollow: true},
+		{nr: unix.SYS_MKNOD, use: writes, dir: -1, path: 0, flags: -1, nofollow: true},
 		{nr: unix.SYS_RENAME, use: writes, dir: -1, path: 0, flags: -1, nofollow: true},
 		{nr: unix.SYS_RENAME, use: writes, dir: -1, path: 1, flags: -1, nofollow: true},
 		{nr: unix.SYS_RENAMEAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},

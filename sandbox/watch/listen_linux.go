@@ -30,13 +30,6 @@ type Watch struct {
 	pending  string // what the command may be: the file that was tried last
 	root     int    // as whoever is inside sees it; -1 until one was seen
 	uses     map[int32][]call
-	places   map[place]string // what was resolved, where all is recorded
-}
-
-// place is a name as a call gives it, made absolute.
-type place struct {
-	name   string
-	follow bool
 }
 
 // Begin serves a listener until nothing is left that it is about, which it then closes.
@@ -45,7 +38,7 @@ type place struct {
 func Begin(listener *os.File, first int, dir string, about sandbox.Watched, tell func(sandbox.FileEvent)) *Watch {
 	w := &Watch{
 		listener: listener, queue: make(chan sandbox.FileEvent, 4096), reported: make(chan struct{}),
-		first: first, dir: dir, root: -1, places: map[place]string{}, uses: map[int32][]call{},
+		first: first, dir: dir, root: -1, uses: map[int32][]call{},
 	}
 	w.table = newTable(about, func(e sandbox.FileEvent) { w.queue <- e })
 	for _, c := range calls() {
@@ -120,25 +113,23 @@ func (w *Watch) look(n *notice) {
 		if w.root >= 0 {
 			w.settle()
 		}
-		switch {
-		case err == nil && at == "":
+		if err == nil && at == "" {
 			continue // nothing lies there, and nothing is made
-		case err != nil && waits(int(w.listener.Fd()), n.id):
-			w.table.unread++
-			continue
-		case err != nil:
-			continue
 		}
 		u := c.use
 		if c.flags >= 0 && n.args[c.flags]&changing != 0 {
 			u = writes
 		}
-		if u != executes && own(at) {
-			continue
-		}
 		s := seen{use: u, path: at}
-		if c.argv > 0 {
+		if err == nil && c.argv > 0 {
 			s.words = strings.Join(words(int(n.tid), n.args[c.argv]), "\x00")
+		}
+		switch {
+		case !waits(int(w.listener.Fd()), n.id):
+			return // it is gone, and what was read may be of another process with its number
+		case err != nil:
+			w.table.unread++
+			continue
 		}
 		w.table.add(s, func() (string, int) {
 			program, _ := os.ReadFile("/proc/" + strconv.Itoa(int(n.tid)) + "/comm") // it may be gone
@@ -210,17 +201,14 @@ func (w *Watch) path(n *notice, c call) (string, error) {
 			}
 			return "", err
 		}
+		if !waits(int(w.listener.Fd()), n.id) { // it may be that of another process with its number
+			unix.Close(w.root)
+			w.root = -1
+			return "", unix.ESRCH
+		}
 	}
 	follow := c.use != writes || !c.nofollow
-	// Where all is recorded each name is resolved once: what lies behind it may be another
-	// thing later, and the names are many. Where something is forbidden each use counts.
-	if at := w.places[place{name, follow}]; at != "" {
-		return at, nil
-	}
 	at, err := w.resolve(name, follow)
-	if err == nil && w.table.about.All && len(w.places) < most {
-		w.places[place{name, follow}] = at
-	}
 	makes := c.use == writes || c.flags >= 0 && n.args[c.flags]&unix.O_CREAT != 0
 	if err == nil || !makes {
 		return at, nil

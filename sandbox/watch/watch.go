@@ -25,8 +25,12 @@ import (
 	"cloister/sandbox"
 )
 
-// most bounds the different paths that are kept; further ones are counted together.
-const most = 20_000
+// most bounds the different paths that are kept, and mostBytes what they and the words of
+// programs are long; further ones are counted together, those that a rule forbids by the rule.
+const (
+	most      = 20_000
+	mostBytes = 32 << 20
+)
 
 // use is one way to use a path.
 type use uint8
@@ -51,6 +55,7 @@ type table struct {
 	about sandbox.Watched
 	tell  func(sandbox.FileEvent)
 	known map[seen]*sandbox.FileEvent
+	bytes int // of known
 	// lost are uses that found no room, and uses whose path could not be read.
 	lost, unread uint64
 }
@@ -66,38 +71,51 @@ func (t *table) add(s seen, who func() (program string, pid int)) {
 		e.More++
 		return
 	}
-	rule, why := t.verdict(s)
-	if why == "" && !t.about.All && s.use != executes {
+	rule := t.verdict(s)
+	if s.use != executes && own(s.path) && (rule == nil || !own(string(rule.Path))) {
 		return
 	}
-	if len(t.known) >= most {
-		t.lost++
+	if rule == nil && s.use != executes && !t.about.All {
 		return
 	}
-	e := &sandbox.FileEvent{When: time.Now(), Op: s.use.String(), Path: s.path, Rule: rule, Why: why}
-	e.Let = why != "" && !t.about.Kept
+	if len(t.known) >= most || t.bytes >= mostBytes {
+		if rule == nil {
+			t.lost++
+			return
+		}
+		s = seen{use: s.use, path: string(rule.Path)} // as many as there are rules
+		if e := t.known[s]; e != nil {
+			e.More++
+			return
+		}
+	}
+	e := &sandbox.FileEvent{When: time.Now(), Op: s.use.String(), Path: s.path}
+	if rule != nil {
+		e.Rule, e.Why, e.Let = rule.Rule, "a statement forbids it", !t.about.Kept
+	}
 	if s.words != "" {
 		e.Argv = strings.Split(s.words, "\x00")
 	}
 	e.Program, e.PID = who()
 	t.known[s] = e
+	t.bytes += len(s.path) + 2*len(s.words) // the event has them once more
 	t.tell(*e)
 }
 
-// verdict is the rule that forbids a use, and in which words; empty words allow it.
-func (t *table) verdict(s seen) (rule, why string) {
-	for _, r := range t.about.Rules {
+// verdict is the rule that forbids a use; nil allows it.
+func (t *table) verdict(s seen) *sandbox.Judged {
+	for i, r := range t.about.Rules {
 		forbidden := map[use]bool{reads: r.Read, writes: r.Write, executes: r.Exec}[s.use]
 		if forbidden && realpath.Inside(s.path, path.Clean(string(r.Path))) {
-			return r.Rule, "a statement forbids it"
+			return &t.about.Rules[i]
 		}
 	}
-	return "", ""
+	return nil
 }
 
-// own are files of the box itself, which no statement is about.
+// own are files of the box itself, which no statement about a folder above them means.
 func own(at string) bool {
-	return slices.ContainsFunc([]string{"/dev", "/proc", "/.cloister", "/run"}, func(dir string) bool {
+	return slices.ContainsFunc([]string{"/dev", "/proc", "/.cloister"}, func(dir string) bool {
 		return realpath.Inside(at, dir)
 	})
 }
@@ -119,6 +137,7 @@ func (t *table) flush() {
 		t.tell(*e)
 	}
 	clear(t.known)
+	t.bytes = 0
 	for _, l := range []struct {
 		n   uint64
 		why string

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,6 +51,43 @@ func TestTable(t *testing.T) {
 	tab.flush()
 	if len(got) != most+1 || got[most] != "several   false too many paths to be listed one by one5" {
 		t.Errorf("%d reports, the last %q", len(got), got[len(got)-1])
+	}
+}
+
+// What is forbidden is reported whatever else was used before, by as many paths as there are
+// rules; and what is kept is bounded however long it is.
+func TestFlood(t *testing.T) {
+	var got []sandbox.FileEvent
+	about := sandbox.Watched{Kept: true, Rules: []sandbox.Judged{{Path: "/k", Rule: "k", Read: true}}}
+	tab := newTable(about, func(e sandbox.FileEvent) { got = append(got, e) })
+	long := strings.Repeat("w", 4000)
+	for i := range 2 * most {
+		tab.add(seen{use: executes, path: "/bin/x", words: long + strconv.Itoa(i)}, cat7)
+	}
+	if len(tab.known) > most || tab.bytes > mostBytes+3*len(long) {
+		t.Errorf("%d are kept, %d bytes", len(tab.known), tab.bytes)
+	}
+	before := len(got)
+	for i := range 3 {
+		tab.add(seen{use: reads, path: "/k/" + strconv.Itoa(i)}, cat7)
+	}
+	if len(got) != before+1 || got[before].Path != "/k" || got[before].Rule != "k" || got[before].Why == "" {
+		t.Errorf("%+v", got[before:])
+	}
+	tab.flush()
+	if e := got[before+1]; e.Path != "/k" || e.More != 2 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Files of the box itself are left out where a rule is about a folder above them, and no others.
+func TestOwn(t *testing.T) {
+	for path, want := range map[string]bool{"/dev/null": false, "/proc/1/stat": false, "/run/media/me/disk/project/key": true, "/srv/x": true} {
+		told := false
+		tab := newTable(sandbox.Watched{Rules: []sandbox.Judged{{Path: "/", Read: true}}}, func(sandbox.FileEvent) { told = true })
+		if tab.add(seen{use: reads, path: path}, cat7); told != want {
+			t.Errorf("%s: %t", path, told)
+		}
 	}
 }
 

@@ -28,7 +28,18 @@ const hex = (bytes) => [...new Uint8Array(bytes)].map((b) => b.toString(16).padS
 const sha256 = (bytes) => crypto.subtle.digest('SHA-256', bytes);
 
 const element = (id) => document.getElementById(id);
-const say = (text) => { element('say').textContent = text; };
+
+// moved notes when questions came, went or were pushed: what was just below a finger may
+// be another.
+const moved = () => { element('list').dataset.moved = performance.now(); };
+const still = () => performance.now() - Number(element('list').dataset.moved) > 500;
+
+// say pushes the questions where the text takes more lines, or fewer.
+const say = (text) => {
+  if (element('say').textContent === text) return;
+  element('say').textContent = text;
+  moved();
+};
 
 const post = async (path, body) => {
   const r = await fetch(path, {
@@ -40,10 +51,6 @@ const post = async (path, body) => {
 };
 
 let pair = null;
-
-// moved notes when questions came or went: what was just below a finger may be another.
-const moved = () => { element('list').dataset.moved = performance.now(); };
-const still = () => performance.now() - Number(element('list').dataset.moved) > 500;
 
 const publicKey = () => crypto.subtle.exportKey('spki', pair.publicKey);
 
@@ -94,21 +101,26 @@ const show = async ({ id, text }) => {
   acts.className = 'acts';
   const box = made('section', '', made('h2', q.title), list);
   if (q.marks) box.append(made('p', `It holds ${q.marks}: allow it at the computer.`));
+  const dead = (all) => { for (const b of acts.children) b.disabled = all || b.className === 'allow' && Boolean(q.marks); };
   for (const word of ['allow', 'deny']) {
     const button = made('button', word === 'allow' ? 'Allow once' : 'Deny');
     button.className = word;
-    button.disabled = word === 'allow' && Boolean(q.marks);
     button.onclick = async () => {
       if (!still()) return;
-      for (const b of acts.children) b.disabled = true;
+      dead(true);
       try {
         await call('answer', { id, digest, answer: word }, id, digest, word);
         say(word === 'allow' ? 'Allowed.' : 'Denied.');
         box.remove();
-      } catch (e) { say(e.message); }
+        moved(); // the next is where this one was, perhaps below the same finger
+      } catch (e) {
+        say(`Not answered: ${e.message}`);
+        dead(false); // to be tried once more
+      }
     };
     acts.append(button);
   }
+  dead(false);
   box.append(acts);
   box.className = 'ask';
   box.dataset.text = text;
@@ -153,6 +165,7 @@ const follow = async () => {
         say(`Not paired: ${e.message}. On the computer: cloister window pair`);
         return;
       } else {
+        paired = false; // said again, once there is one
         say(`No answer: ${e.message}`);
       }
     }

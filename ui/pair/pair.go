@@ -57,11 +57,30 @@ func Run(ctx context.Context, g Guardian, req api.PairRequest, s Screen) (api.De
 		return api.Device{}, err
 	}
 	fmt.Fprintf(s.Err, "Does the phone show %s? [y/N] ", p.Code)
-	answer, _ := bufio.NewReader(s.In).ReadString('\n') // no answer is no
-	if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {
+	word, err := line(ctx, s.In)
+	if err != nil {
+		return api.Device{}, err
+	}
+	if word != "y" && word != "yes" {
 		return api.Device{}, errors.New("pair: not agreed to")
 	}
 	return g.FinishPairing(ctx, p.Code)
+}
+
+// line is what the person says; no answer is "". Ctrl-C ends ctx, and not the reading of a
+// terminal: that ends with the process.
+func line(ctx context.Context, in io.Reader) (string, error) {
+	said := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(in).ReadString('\n')
+		said <- strings.ToLower(strings.TrimSpace(answer))
+	}()
+	select {
+	case word := <-said:
+		return word, nil
+	case <-ctx.Done():
+		return "", fmt.Errorf("pair: %w", context.Cause(ctx))
+	}
 }
 
 // came waits for the phone.

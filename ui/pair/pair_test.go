@@ -3,8 +3,11 @@ package pair_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"cloister/api"
 	"cloister/ui/pair"
@@ -74,6 +77,32 @@ func TestRun(t *testing.T) {
 				t.Errorf("it asks %q", errs.String())
 			}
 		})
+	}
+}
+
+// slow is a person who presses Ctrl-C at the question.
+type slow struct {
+	interrupt func()
+	ended     chan struct{}
+}
+
+func (s slow) Read([]byte) (int, error) {
+	s.interrupt()
+	select {
+	case <-s.ended:
+	case <-time.After(5 * time.Second): // so that a Run which waits for it ends too
+	}
+	return 0, io.EOF
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	g := &guardian{states: []api.Pairing{{State: "device"}, {State: "comparison", Code: "123 456"}}}
+	in := slow{cancel, make(chan struct{})}
+	_, err := pair.Run(ctx, g, api.PairRequest{}, pair.Screen{In: in, Out: io.Discard, Err: io.Discard})
+	close(in.ended)
+	if !errors.Is(err, context.Canceled) || g.agreed != "" || g.cancels != 1 {
+		t.Errorf("%v, agreed to %q, cancelled %d times", err, g.agreed, g.cancels)
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"cloister/api/client"
 	"cloister/config"
 	"cloister/internal/termsafe"
-	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/image"
@@ -232,25 +231,20 @@ func (a *app) engineForget(ctx context.Context, i image.Image) error {
 	return err
 }
 
-// engineForgetAll takes all that is ours from the engine: the images of the store, and
-// those that were built there.
-func (a *app) engineForgetAll(ctx context.Context, dirs xdg.Dirs) error {
-	list, err := a.imageStore(dirs).List()
-	if err != nil {
-		return err
-	}
-	for _, i := range list {
-		if err := a.engineForget(ctx, i); err != nil {
-			return err
-		}
-	}
+// engineForgetAll takes all that is ours from the engine: the images that the store
+// gave it, and those that were built there.
+func (a *app) engineForgetAll(ctx context.Context) error {
 	d, err := a.engineDriver()
 	if err != nil {
 		return nil // DOCKER_HOST names an engine elsewhere, which was given nothing
 	}
-	err = d.ForgetBuilt(ctx)
+	used, err := d.ForgetBuilt(ctx)
 	if _, none := errors.AsType[*sandbox.Unsupported](err); none {
 		return nil
+	}
+	if used > 0 {
+		a.notice("left in the engine: %d images that other containers use", used)
+		a.notice("hint: when these are gone: cloister uninstall --yes")
 	}
 	return err
 }

@@ -18,7 +18,7 @@ func (*app) engineBuild(context.Context, *buildFlags) error {
 }
 
 // engineForgetAll has nothing to forget.
-func (*app) engineForgetAll(context.Context, xdg.Dirs) error { return nil }
+func (*app) engineForgetAll(context.Context) error { return nil }
 
 // engineForget has nothing to forget.
 func (*app) engineForget(context.Context, image.Image) error { return nil }

@@ -29,8 +29,8 @@ var notInContainers = map[string]string{
 	"window_start":     "what the guardian starts has none of the flags that containers are asked for by here",
 	"acp_ways":         "five sessions more say nothing of containers; the story acp is told here",
 	"devcontainer_run": "its devcontainer names the image; here each run names another, and that one wins",
-
-	"exit_status": "its hint names the host's folders; here it names the image",
+	"uninstall":        "it takes our images from the engine, which other stories use; containers/uninstall has an engine of its own",
+	"exit_status":      "its hint names the host's folders; here it names the image",
 }
 
 // inShort are the stories that every change is held to; CLOISTER_TEST_LONG asks
@@ -53,7 +53,9 @@ func TestEngineStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := stories(t, false)
-	p.Files = []string{"testdata/containers/build_refused.txtar", "testdata/containers/devcontainer_build.txtar", "testdata/containers/outage.txtar"}
+	for _, name := range []string{"build_refused", "devcontainer_build", "outage", "uninstall"} {
+		p.Files = append(p.Files, "testdata/containers/"+name+".txtar")
+	}
 	if os.Getenv("CLOISTER_TEST_LONG") != "" {
 		if p.Files, err = filepath.Glob("testdata/containers/*.txtar"); err != nil {
 			t.Fatal(err)
@@ -74,6 +76,13 @@ func TestEngineStories(t *testing.T) {
 		}
 		e.Setenv("DOCKER_HOST", "unix://"+socket)
 		e.Defer(func() { endEngine(t, e.WorkDir) })
+		script, err := os.ReadFile("testdata/containers/engine.sh")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(e.WorkDir, "engine.sh"), script, 0o600)
+		}
+		if err != nil {
+			return err
+		}
 		e.Setenv("STORY_LEVEL", "docker")
 		e.Setenv(storyFlags, "--isolation docker --image cloister-base")
 		data := filepath.Join(e.Getenv("XDG_DATA_HOME"), "cloister")

@@ -86,7 +86,7 @@ func (a *app) uninstall(ctx context.Context, keep, yes bool) error {
 			return fmt.Errorf("uninstall: %w", err)
 		}
 	}
-	if err := a.engineForgetAll(ctx, d); err != nil {
+	if err := a.engineForgetAll(ctx); err != nil {
 		return err
 	}
 	if ring := a.keyring(); ring != nil {

@@ -477,30 +477,38 @@ func (d *Driver) Forget(ctx context.Context, r sandbox.Root, names []string) (bo
 	return found, nil
 }
 
-// ForgetBuilt removes every image that was built here, and every one of a root file
-// system that the engine was given.
-func (d *Driver) ForgetBuilt(ctx context.Context) error {
+// ForgetBuilt removes every image that was built here, every one of a root file system
+// that the engine was given, and the gate's. It counts those that stay, since a
+// container that is not this instance's uses them.
+func (d *Driver) ForgetBuilt(ctx context.Context) (used int, err error) {
 	a, err := d.connect(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer a.Close()
+	paths := []string{url.PathEscape(gateImage)} // its name goes where nothing uses it
 	for _, label := range []string{labelBuilt, labelRoot} {
 		var list []struct {
 			ID string `json:"Id"`
 		}
 		filter := url.QueryEscape(`{"label":["` + label + `"]}`)
 		if err := a.call(ctx, http.MethodGet, "/images/json?all=1&filters="+filter, nil, &list); err != nil {
-			return fmt.Errorf("list the engine's images: %w", err)
+			return 0, fmt.Errorf("list the engine's images: %w", err)
 		}
 		for _, i := range list {
-			err := a.call(ctx, http.MethodDelete, "/images/"+i.ID+"?force=1", nil, nil)
-			if err != nil && !engine.IsStatus(err, http.StatusNotFound) {
-				return fmt.Errorf("remove %s from the engine: %w", i.ID, err)
-			}
+			paths = append(paths, i.ID+"?force=1")
 		}
 	}
-	return nil
+	for _, path := range paths {
+		err := a.call(ctx, http.MethodDelete, "/images/"+path, nil, nil)
+		switch {
+		case engine.IsStatus(err, http.StatusConflict):
+			used++
+		case err != nil && !engine.IsStatus(err, http.StatusNotFound):
+			return used, fmt.Errorf("remove an image from the engine: %w", err)
+		}
+	}
+	return used, nil
 }
 
 // steps passes on what a build says, and remembers the layers that it makes.

@@ -98,7 +98,7 @@ func (a *app) dirs() (xdg.Dirs, error) {
 // notice tells the person something beside the answer.
 func (a *app) notice(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintln(a.stderr, printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(a.stderr, a.printable(a.stderr, fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -124,7 +124,7 @@ func (a *app) json(v any) error {
 // line prints one line of the answer. What cannot be printed as it is, because
 // a terminal would obey it, is escaped.
 func (a *app) line(format string, args ...any) {
-	a.out.WriteString(printable(fmt.Sprintf(format, args...)))
+	a.out.WriteString(a.printable(a.stdout, fmt.Sprintf(format, args...)))
 	a.out.WriteByte('\n')
 }
 
@@ -136,13 +136,13 @@ func (a *app) table(rows [][]string) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], len([]rune(printable(cell))))
+			widths[i] = max(widths[i], len([]rune(a.printable(a.stdout, cell))))
 		}
 	}
 	for _, row := range rows {
 		var b strings.Builder
 		for i, cell := range row {
-			cell = printable(cell)
+			cell = a.printable(a.stdout, cell)
 			b.WriteString(cell)
 			if i < len(row)-1 {
 				b.WriteString(strings.Repeat(" ", widths[i]-len([]rune(cell))+2))
@@ -154,10 +154,12 @@ func (a *app) table(rows [][]string) {
 
 // printable escapes what a terminal would obey or would not show: control
 // characters, direction marks, invisible spaces. Tabs and spaces stay.
-func printable(s string) string {
-	cells := strings.Split(s, "\t")
+func (a *app) printable(to *os.File, s string) string {
+	cells, ascii := strings.Split(s, "\t"), a.ascii(to)
 	for i, cell := range cells {
-		cells[i] = termsafe.Text(cell)
+		if cells[i] = termsafe.Text(cell); ascii {
+			cells[i] = termsafe.ASCII(cells[i])
+		}
 	}
 	return strings.Join(cells, "\t")
 }

@@ -375,7 +375,7 @@ func (a *app) watchPanel(ctx context.Context, w *watching) error {
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	err := tui.Run(ctx, a.stdin, a.stdout, resized, news,
+	err := tui.Run(ctx, a.stdin, a.stdout, a.ascii(a.stdout), resized, news,
 		func(id string, allow bool, r api.ApprovalReply) (string, error) {
 			text := ""
 			err := a.withGuardian(ctx, func(c *client.Client) error {

@@ -89,7 +89,7 @@ func (a *app) complain(err error) {
 	_, unbuilt := errors.AsType[*unbuiltError](err)
 	for _, e := range apart(err) {
 		for line := range strings.SplitSeq(e.Error(), "\n") {
-			fmt.Fprintf(a.stderr, "cloister: %s\n", printable(line))
+			fmt.Fprintf(a.stderr, "cloister: %s\n", a.printable(a.stderr, line))
 		}
 		hints := hintsOf(e)
 		if unbuilt && len(hints) == 0 {
@@ -103,7 +103,7 @@ func (a *app) complain(err error) {
 				" already: run the command as it is"}, hints...)
 		}
 		for _, h := range hints {
-			fmt.Fprintf(a.stderr, "hint: %s\n", printable(h))
+			fmt.Fprintf(a.stderr, "hint: %s\n", a.printable(a.stderr, h))
 		}
 	}
 }

@@ -270,7 +270,7 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 			var nameErr error
 			if forget, nameErr = nameProgram(d); nameErr != nil {
 				forget = func() error { return nil }
-				fmt.Fprintln(a.stderr, printable(nameErr.Error()))
+				fmt.Fprintln(a.stderr, a.printable(a.stderr, nameErr.Error()))
 			}
 			ready()
 		},

@@ -6,7 +6,15 @@ import (
 	"golang.org/x/term"
 
 	"cloister/session"
+	"cloister/ui/pair"
 )
+
+// ascii reports whether a file is a terminal that is said to show ASCII alone. One of
+// which nothing is said is taken to show more, as most do.
+func (a *app) ascii(to *os.File) bool {
+	said := a.env.get("LC_ALL") + a.env.get("LC_CTYPE") + a.env.get("LANG")
+	return said != "" && !pair.UTF8(a.env.get) && term.IsTerminal(int(to.Fd()))
+}
 
 // locale is what the inside knows of this terminal, language and time. Each is
 // there also where the caller's environment has none, as for a job or a service:

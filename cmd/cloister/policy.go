@@ -16,6 +16,7 @@ import (
 	"cloister/config"
 	"cloister/host/resolve"
 	"cloister/internal/authority"
+	"cloister/internal/termsafe"
 	"cloister/policy"
 	"cloister/policyset"
 	"cloister/policyset/explain"
@@ -227,7 +228,7 @@ func isToken(word string) bool {
 
 func (a *app) tellExplanation(x api.Explanation) {
 	colour := map[string]int{"allow": green, "ask": yellow, "deny": red}
-	a.out.WriteString(a.paint(printable(x.Effect), colour[x.Effect]))
+	a.out.WriteString(a.paint(a.printable(a.stdout, x.Effect), colour[x.Effect]))
 	a.line(" %s", subjectOf(x))
 	a.line("  %s", x.Reason)
 	if x.Diagnostic != "" {
@@ -265,10 +266,10 @@ func (a *app) tellExplanation(x api.Explanation) {
 // subjectOf is what is explained, as a person writes it.
 func subjectOf(x api.Explanation) string {
 	if x.Login != "" {
-		return printable(x.Login) + " at " + x.Authority
+		return termsafe.Text(x.Login) + " at " + x.Authority
 	}
 	if x.Subject != "" {
-		return printable(x.Subject)
+		return termsafe.Text(x.Subject)
 	}
 	if x.Method == "" {
 		return x.Authority

@@ -21,6 +21,26 @@ func Text(s string) string {
 	return show(s, false)
 }
 
+// ASCII is a text for a terminal that shows no other letters: they are escaped as Go
+// escapes them, and the dots of what was cut are three.
+func ASCII(s string) string {
+	if plainASCII(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\u2026':
+			b.WriteString("...")
+		case r < utf8.RuneSelf:
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}
+
 // Lines is Text for a text of several lines, with its tabs.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")

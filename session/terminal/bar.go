@@ -205,7 +205,9 @@ func (b *bar) lines(size vscreen.Size) (out []string, allow bool) {
 	if why != "" {
 		keys = "  [" + why + ": cloister approvals show " + b.asked.ID + "; Ctrl-P d: deny]"
 		room := max(0, barRows*size.Cols-len(keys))
-		text = text[:min(len(text), room)]
+		if text = text[:min(len(text), room)]; text == "" {
+			keys = keys[2:]
+		}
 	}
 	if b.note != "" {
 		text += "  " + ascii(b.note) // before the keys, which may not fit any more

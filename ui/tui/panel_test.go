@@ -203,7 +203,7 @@ func TestRun(t *testing.T) {
 	news := make(chan tui.News, 1)
 	done := make(chan error, 1)
 	go func() {
-		done <- tui.Run(t.Context(), inner, inner, nil, news, func(id string, allow bool, r api.ApprovalReply) (string, error) {
+		done <- tui.Run(t.Context(), inner, inner, true, nil, news, func(id string, allow bool, r api.ApprovalReply) (string, error) {
 			got <- fmt.Sprint(id, allow, r.Scope)
 			return "", nil
 		})
@@ -224,7 +224,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	until("nothing waits")
-	q := question("1", "connect to "+strings.Repeat("x", 50))
+	q := question("1", "connect to ö.example.net "+strings.Repeat("x", 50))
 	news <- tui.News{Approval: &q}
 	until("(1) cloister approvals")
 	until("\a")
@@ -237,6 +237,9 @@ func TestRun(t *testing.T) {
 	until("\x1b[?1049l")
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+	if all := screen.String(); strings.ContainsFunc(all, func(r rune) bool { return r > '~' }) || !strings.Contains(all, `\u00f6.example.net`) {
+		t.Errorf("a terminal of ASCII alone is given %q", all)
 	}
 	after, err := term.GetState(int(inner.Fd()))
 	if err != nil || fmt.Sprint(*after) != fmt.Sprint(*before) {

@@ -33,13 +33,14 @@ const (
 )
 
 // Run shows the screen on a terminal until the person leaves, or ctx ends.
-// resized says that the terminal has another size.
-func Run(ctx context.Context, in, out *os.File, resized <-chan os.Signal, news <-chan News, answer Answer) error {
+// resized says that the terminal has another size, ascii that it shows no other letters.
+func Run(ctx context.Context, in, out *os.File, ascii bool, resized <-chan os.Signal, news <-chan News, answer Answer) error {
 	old, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return fmt.Errorf("watch approvals: %w", err)
 	}
 	m := NewModel(answer)
+	m.ascii = ascii
 	fmt.Fprint(out, enter)
 	defer func() {
 		fmt.Fprint(out, title("")+back)

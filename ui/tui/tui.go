@@ -55,6 +55,7 @@ type Model struct {
 	note     string
 	now      time.Time
 	w, h     int
+	ascii    bool
 }
 
 // NewModel is an empty screen.
@@ -320,7 +321,7 @@ func (m *Model) detail(a api.Approval) []string {
 	}
 	var out []string
 	for _, l := range lines {
-		out = append(out, wrap(termsafe.Text(l), m.w)...)
+		out = append(out, wrap(m.text(l), m.w)...)
 	}
 	return out
 }
@@ -350,7 +351,11 @@ func (m *Model) Screen() string {
 	if len(list) == 0 {
 		m.line(&b, faint, "nothing waits; this screen being open is what lets asks wait for an answer")
 	}
-	m.line(&b, faint, strings.Repeat("─", m.w))
+	rule := "─"
+	if m.ascii {
+		rule = "-"
+	}
+	m.line(&b, faint, strings.Repeat(rule, m.w))
 	lines, room := m.detail(a), m.room()
 	shown := lines[min(m.scroll, len(lines)):min(m.scroll+room, len(lines))]
 	for _, l := range shown {
@@ -391,9 +396,21 @@ func (m *Model) row(a api.Approval) string {
 	return fmt.Sprintf("%s%s  %-12s  %s", mark, left, termsafe.Clip(a.Session, 12), a.Title)
 }
 
+// text is what a terminal may be given of a text.
+func (m *Model) text(s string) string {
+	if s = termsafe.Text(s); m.ascii {
+		s = termsafe.ASCII(s)
+	}
+	return s
+}
+
 // line writes one line, cut at the screen's edge.
 func (m *Model) line(b *strings.Builder, style, text string) {
-	b.WriteString(style + cut(termsafe.Text(text), m.w) + plain + "\n")
+	more := "…"
+	if m.ascii {
+		more = ">"
+	}
+	b.WriteString(style + cut(m.text(text), m.w, more) + plain + "\n")
 }
 
 // places is how many a character takes on a screen.
@@ -421,10 +438,10 @@ func wrap(s string, most int) []string {
 }
 
 // cut is the first line of that, with a mark where something is missing.
-func cut(s string, most int) string {
+func cut(s string, most int, more string) string {
 	lines := wrap(s, most)
 	if len(lines) == 1 {
 		return s
 	}
-	return wrap(s, most-1)[0] + "…"
+	return wrap(s, most-1)[0] + more
 }

@@ -73,6 +73,9 @@ func TestRun(t *testing.T) {
 			if !strings.Contains(out.String(), waits.URL) || strings.Contains(out.String(), "▀") != c.drawn {
 				t.Errorf("it shows %q", out.String())
 			}
+			if !strings.Contains(errs.String(), "could answer as the phone") {
+				t.Errorf("it does not say whom to trust: %q", errs.String())
+			}
 			if c.agreed != "" && !strings.Contains(errs.String(), "Does the phone show 123 456? [y/N]") {
 				t.Errorf("it asks %q", errs.String())
 			}

@@ -10,7 +10,7 @@
 //
 // It keeps no cookie and no session: each request is signed. It does not know what a
 // question is about, and decides nothing: [Desk] does. Who ends TLS for the tunnel serves
-// the pages too, and so has to be trusted with what they show (docs/window.md).
+// the pages too, and another page could do all that the device may (docs/window.md).
 //
 // Most readers want [Open], then [Door.Pair].
 package phone

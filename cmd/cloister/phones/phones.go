@@ -52,7 +52,8 @@ func (a *Shell) windowPair() *cobra.Command {
 The phone comes over a tunnel of your own, at an https address that leads to the port
 which this prints. It shows a QR code that pairs one device, once, within two minutes,
 after you compared a number on both screens. Each answer is signed by a key that the
-phone's browser keeps. docs/window.md says what whoever serves the tunnel could do.`,
+phone's browser keeps. Whoever ends the tunnel's TLS serves the page, and with another
+one could answer as the phone: pair only over a tunnel that you trust (docs/window.md).`,
 		Example: "  cloister window pair --url https://my-tunnel.example\n  cloister window pair tablet",
 		Args:    a.Args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

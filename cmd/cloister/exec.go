@@ -98,8 +98,8 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 	return status, err
 }
 
-// filesOf has what a command that joined does with files and programs recorded, by the
-// hundred.
+// filesOf has what a command that joined does with files and programs recorded, so many at
+// once as one request has room for however long they are (40 KiB of paths and words each).
 type filesOf struct {
 	a       *app
 	c       *client.Client
@@ -108,7 +108,7 @@ type filesOf struct {
 }
 
 func (f *filesOf) add(ctx context.Context, e sandbox.FileEvent) {
-	if f.list = append(f.list, api.FileEvent(e)); len(f.list) >= 100 {
+	if f.list = append(f.list, api.FileEvent(e)); len(f.list) >= 50 {
 		f.send(ctx)
 	}
 }

@@ -206,7 +206,7 @@ func (b *box) settle() {
 	b.life.Close()
 	b.keeping.Wait()
 	if b.watch != nil {
-		_ = b.watch.Close() // with the last process its listener has ended
+		_ = b.watch.Close() // with the last process its listener has ended, or was given up
 	}
 	judged := b.endJudge() // it may still say that it was lost
 	b.mu.Lock()
@@ -297,6 +297,7 @@ func (b *box) Signal(sig os.Signal) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reaped {
+		b.giveUp()
 		return os.ErrProcessDone
 	}
 	return unix.Kill(b.pid, n)
@@ -316,11 +317,19 @@ func (b *box) Wait() (sandbox.Status, error) {
 	return b.end, b.err
 }
 
+// giveUp ends the wait for what a command that joined left running.
+func (b *box) giveUp() {
+	if b.guest && b.watch != nil {
+		b.watch.GiveUp()
+	}
+}
+
 // Close ends everything at once.
 func (b *box) Close() error {
 	if err := b.kill(); err != nil {
 		return err
 	}
+	b.giveUp()
 	<-b.done
 	return b.err
 }

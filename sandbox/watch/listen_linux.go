@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,9 @@ type Watch struct {
 	pending  string // what the command may be: the file that was tried last
 	root     int    // as whoever is inside sees it; -1 until one was seen
 	uses     map[int32][]call
+
+	mu   sync.Mutex
+	stop int // an eventfd that GiveUp writes to; -1 when nothing is served any more
 }
 
 // Begin serves a listener until nothing is left that it is about, which it then closes.
@@ -39,6 +43,10 @@ func Begin(listener *os.File, first int, dir string, about sandbox.Watched, tell
 	w := &Watch{
 		listener: listener, queue: make(chan sandbox.FileEvent, 4096), reported: make(chan struct{}),
 		first: first, dir: dir, root: -1, uses: map[int32][]call{},
+	}
+	var err error
+	if w.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		w.stop = -1 // no descriptor is left: it goes on to its end
 	}
 	w.table = newTable(about, func(e sandbox.FileEvent) { w.queue <- e })
 	for _, c := range calls() {
@@ -57,7 +65,17 @@ func Begin(listener *os.File, first int, dir string, about sandbox.Watched, tell
 // Started says that from here on calls are the command's.
 func (w *Watch) Started() { w.begun.Store(true) }
 
-// Close waits until all has been reported; the box must be over.
+// GiveUp serves no more. What still runs can open and execute nothing of what the filter asks
+// about (ENOSYS): it is for a command that joined and left something running.
+func (w *Watch) GiveUp() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stop >= 0 {
+		_, _ = unix.Write(w.stop, []byte{1, 0, 0, 0, 0, 0, 0, 1}) // full where it was said before
+	}
+}
+
+// Close waits until all has been reported; the box must be over, or given up.
 func (w *Watch) Close() error {
 	<-w.reported
 	return nil
@@ -76,24 +94,30 @@ func (w *Watch) serve() {
 		}
 		goOn(fd, n.id)
 	}
+	w.listener.Close()
+	w.mu.Lock()
+	if w.stop >= 0 {
+		unix.Close(w.stop)
+		w.stop = -1
+	}
+	w.mu.Unlock()
 	w.settle()
 	w.table.flush()
 	close(w.queue)
 	if w.root >= 0 {
 		unix.Close(w.root)
 	}
-	w.listener.Close()
 }
 
 // next takes a call that waits; none comes any more where it says so.
 func (w *Watch) next(fd int, n *notice) bool {
 	for {
-		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(w.stop), Events: unix.POLLIN}}
 		_, err := unix.Poll(ready, -1)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
-		case err != nil, ready[0].Revents&unix.POLLIN == 0: // hung up: nothing is left inside
+		case err != nil, ready[1].Revents != 0, ready[0].Revents&unix.POLLIN == 0: // hung up: nothing is left inside
 			return false
 		}
 		switch err := receive(fd, n); {

@@ -17,5 +17,8 @@ func Begin(*os.File, int, string, sandbox.Watched, func(sandbox.FileEvent)) *Wat
 // Started does nothing.
 func (*Watch) Started() {}
 
+// GiveUp does nothing.
+func (*Watch) GiveUp() {}
+
 // Close does nothing.
 func (*Watch) Close() error { return nil }

@@ -28,7 +28,7 @@ const (
 	spareLife = 10 * time.Minute
 	maxSpares = 64
 	fillAfter = 150 * time.Millisecond
-	maxAnew   = 3 // that are started one after the other while the configuration changes
+	maxAnew   = 3 // beyond those wanted, that are started in place of ones that could not stay
 )
 
 // unused is why a spare is ended.
@@ -181,14 +181,7 @@ func (h *Host) release(t tenants.Tenant, made *Sandbox) {
 		case <-time.After(fillAfter):
 		case <-h.ctx.Done():
 		}
-		for anew := 0; ; {
-			kept, more := h.startSpare(t, anew < maxAnew)
-			if !more {
-				return
-			}
-			if !kept {
-				anew++
-			}
+		for left := t.Limits.Ahead + maxAnew; h.wanted(t, left) && h.startSpare(t); left-- {
 		}
 	})
 }
@@ -209,8 +202,12 @@ func (h *Host) settle(ctx context.Context, t tenants.Tenant) {
 	}
 }
 
-// wants says that one more spare of the tenant has room. The lock is held.
+// wants says that one more spare of the tenant, which is still the one of that name, has
+// room. The lock is held.
 func (h *Host) wants(t tenants.Tenant) bool {
+	if now, err := h.Tenants.Named(t.Name); err != nil || !now.Created.Equal(t.Created) {
+		return false
+	}
 	all := 0
 	for _, list := range h.spares {
 		all += len(list)
@@ -219,9 +216,21 @@ func (h *Host) wants(t tenants.Tenant) bool {
 	return !h.shut && n < t.Limits.Ahead && all < maxSpares && h.used(t.Name)+n < t.Limits.Sandboxes
 }
 
-// startSpare starts one spare. kept is false for one whose configuration changed meanwhile,
-// and more for where no further one is wanted; with again, one in its place is.
-func (h *Host) startSpare(t tenants.Tenant, again bool) (kept, more bool) {
+// wanted says that a further spare is to be started, of which so many may be yet. Where it is
+// not, a request that comes after it begins anew.
+func (h *Host) wanted(t tenants.Tenant, left int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if left > 0 && h.wants(t) {
+		return true
+	}
+	delete(h.filling, t.Name)
+	return false
+}
+
+// startSpare starts one spare; false where that failed, which ends the filling. One that has
+// no room any more is ended, and so is one whose configuration changed meanwhile.
+func (h *Host) startSpare(t tenants.Tenant) bool {
 	now := time.Now()
 	sp := &spare{mark: h.mark(t), made: now} // before the session reads any of it
 	s, err := h.start(context.WithoutCancel(h.ctx), t, Record{
@@ -232,19 +241,16 @@ func (h *Host) startSpare(t tenants.Tenant, again bool) (kept, more bool) {
 	}
 	sp.s = s
 	h.mu.Lock()
-	more = err == nil && h.wants(t)
-	kept = more && sp.mark == h.mark(t)
-	if kept {
+	keep := err == nil && h.wants(t) && sp.mark == h.mark(t)
+	if keep {
 		h.spares[t.Name] = append(h.spares[t.Name], sp)
-		more = h.wants(t)
 	}
-	more = more && (kept || again)
-	if !more {
+	if err != nil {
 		delete(h.filling, t.Name)
 	}
 	h.mu.Unlock()
-	if err == nil && !kept {
+	if err == nil && !keep {
 		h.drop(h.ctx, []*spare{sp})
 	}
-	return kept, more
+	return err == nil
 }

@@ -240,3 +240,19 @@ func TestAheadUnknown(t *testing.T) {
 		t.Errorf("inside: %q", got)
 	}
 }
+
+// TestAheadOfRemoved: once a tenant is removed, none is started ahead for it any more.
+func TestAheadOfRemoved(t *testing.T) {
+	t.Parallel()
+	s := newServerOf(t, []string{"--ahead", "16", "--sandboxes", "40"}, "acme")
+	s.create("acme", `{"templateID":"base","timeout":120}`)
+	s.do("serve", "tenant", "remove", "acme")
+	was := 0
+	s.until("the last one", func() bool {
+		before := was
+		<-time.After(time.Second)
+		was = strings.Count(s.record("acme"), "session.start ")
+		return was == before
+	})
+	s.do("serve", "tenant", "add", "acme")
+}

@@ -23,7 +23,7 @@ func af02b() escape.Case {
 			out = append(out, worked("an overlay", r.overlaid("af02b", "echo x >f")),
 				worked("a checkpoint of it", r.cloister("checkpoint", "af02b", "-m", "one")),
 				worked("its archive", r.cloister("checkpoint", "export", "af02b", home+"/one.checkpoint")))
-			defer r.cloister("discard", "af02b", "--force")
+			defer r.cloister("discard", "af02b")
 			// Each is named as it is, and by a link that a session made.
 			links := "ln -s " + home + "/srt.json srt.json; ln -s " + home + "/value value; ln -s " + home + "/img.tar img.tar; ln -s " +
 				home + "/one.checkpoint one; ln -s " + home + "/mine mine; ln -s " + home + " up"
@@ -63,7 +63,7 @@ func af02b() escape.Case {
 					!strings.Contains(own.Stderr, "a cloister could write"), "%d %s%s", own.Status, own.Stdout, own.Stderr))
 			}
 			for _, name := range []string{"af02b-archive", "af02b-project"} {
-				r.cloister("discard", name, "--force")
+				r.cloister("discard", name)
 			}
 			for file, want := range map[string]bool{home + "/anchors": true, p + "/up/anchors": false, p + "/anchors": false} {
 				r.settings("version: 1\nproxy: {presets: []}\naudit: {anchor_file: " + file + "}\n")

@@ -20,7 +20,7 @@ func st20() escape.Case {
 		Source: "docs/decisions/0082", Layers: []string{"overlay"},
 		Host: between("", func(r *ruled) []escape.Finding {
 			r.host("mkdir -p folder; echo in >folder/in; echo host >main.go; chmod -R a+rwX .")
-			defer r.cloister("discard", "st20", "--force")
+			defer r.cloister("discard", "st20")
 			res := r.overlaid("st20", past)
 			whole := r.host("cat main.go folder/in; ls").Stdout
 			lines := r.cloister("diff", "--name-only", "st20")

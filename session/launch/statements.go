@@ -78,6 +78,10 @@ func (p *Plan) watch(list []policy.Statement, all bool) {
 			p.Watched.Rules = append(p.Watched.Rules, judgedOf(st)...)
 		}
 	}
+	if len(p.Closed) > 0 {
+		p.Notices = append(p.Notices, "this mode keeps no statement about files and programs, and records what they forbid: "+
+			strings.Join(p.Closed, ", "))
+	}
 }
 
 // judgedOf are the objects of a statement that the view or the kernel keeps.

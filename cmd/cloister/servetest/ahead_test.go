@@ -247,6 +247,7 @@ func TestAheadOfRemoved(t *testing.T) {
 	s := newServerOf(t, []string{"--ahead", "16", "--sandboxes", "40"}, "acme")
 	s.create("acme", `{"templateID":"base","timeout":120}`)
 	s.do("serve", "tenant", "remove", "acme")
+	t.Cleanup(func() { s.do("serve", "tenant", "add", "acme") }) // which is removed with all that it has
 	was := 0
 	s.until("the last one", func() bool {
 		before := was
@@ -254,5 +255,4 @@ func TestAheadOfRemoved(t *testing.T) {
 		was = strings.Count(s.record("acme"), "session.start ")
 		return was == before
 	})
-	s.do("serve", "tenant", "add", "acme")
 }

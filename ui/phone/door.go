@@ -20,8 +20,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"cloister/api"
 )
 
@@ -115,9 +113,6 @@ func (d *Door) Close() {
 // at is where the door listens, "" for nowhere.
 func (d *Door) at() string { return d.addr }
 
-// maxConnections bounds what a tunnel may have open at once.
-const maxConnections = 64
-
 // listen begins to listen, at the port of before if that is free.
 func (d *Door) listen(ctx context.Context) error {
 	if d.server != nil {
@@ -147,11 +142,11 @@ func (d *Door) listen(ctx context.Context) error {
 	d.server = &http.Server{
 		Handler: http.HandlerFunc(d.answer), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 20 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug), ConnState: new(connections).changed,
 	}
 	server := d.server
 	d.served.Go(func() {
-		if err := server.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			d.log.Warn("paired devices are not heard any more", "error", err)
 		}
 	})

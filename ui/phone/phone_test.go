@@ -13,12 +13,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -508,6 +511,36 @@ func TestAnswerOnItsWay(t *testing.T) {
 			}
 			if got := <-ended; got != "phone allow one" {
 				t.Errorf("ended while an answer was on its way: %q", got)
+			}
+		})
+	}
+}
+
+// TestHeldConnections: a stranger who holds connections open, idle or in the middle of a
+// request, keeps no device out, and does not have more of them.
+func TestHeldConnections(t *testing.T) {
+	const get = "GET /phone.css HTTP/1.1\r\nHost: my-tunnel.example\r\n"
+	for name, says := range map[string]string{"idle": get + "\r\n", "silent": "", "slow": get} {
+		t.Run(name, func(t *testing.T) {
+			on := &desk{}
+			door := open(t, t.TempDir(), on)
+			d := paired(t, door, "phone")
+			for range 200 {
+				c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", d.at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				if _, err := io.WriteString(c, says); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+					t.Fatal(err)
+				}
+			}
+			began := time.Now()
+			if status, out := d.post("/answer", d.answer(on.Waiting()[0], "allow")); status != http.StatusOK || on.given() != "phone allow one" {
+				t.Errorf("%d %v", status, out)
+			}
+			if took := time.Since(began); took > time.Minute { // what is idle would be ended after one, 64 at a time
+				t.Errorf("it took %v", took)
 			}
 		})
 	}

@@ -239,6 +239,14 @@ type SessionSummary struct {
 	More int `json:"more,omitempty"`
 	// Hosts are those to which something was allowed, the first ones: bounded too.
 	Hosts []HostCount `json:"hosts,omitempty"`
+	// Unauthorized are the secrets that servers answered with 401 when they came last.
+	Unauthorized []SecretRefused `json:"unauthorized,omitempty"`
+}
+
+// SecretRefused is a secret that a server does not take.
+type SecretRefused struct {
+	Secret string `json:"secret"`
+	Host   string `json:"host"`
 }
 
 // HostCount is how often something was allowed to one host.

@@ -241,6 +241,7 @@ func (l *live) Closed(f egress.Flow) {
 	e.Action, e.Verdict = "close", policy.Allow.String()
 	if f.Kind == egress.Request {
 		e.Action = "response"
+		l.Tally.Answered(e.Host, f.Status)
 	}
 	n := [3]int64{f.Up, f.Down, f.Duration.Milliseconds()}
 	e.BytesUp, e.BytesDown, e.DurationMS = &n[0], &n[1], &n[2]

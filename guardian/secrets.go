@@ -117,7 +117,11 @@ func (l *live) AllowUse(ctx context.Context, u inject.Use) egress.Verdict {
 			}
 			return e, true
 		},
-		Count: func(r court.Ruling) { l.g.uses.Add(u.Name, r.Allowed()) },
+		Count: func(r court.Ruling) {
+			if l.g.uses.Add(u.Name, r.Allowed()); r.Allowed() {
+				l.Tally.Used(u.Name, u.Authority.Host())
+			}
+		},
 	}))
 }
 

@@ -47,6 +47,10 @@ func Lines(res session.Result, o Options) []string {
 		tell("cloister: %s is over after %s: %s", res.Name, lasted(res.Duration), traffic(res.Summary))
 	}
 	out = append(out, refused(res, o.Again)...)
+	for _, r := range res.Summary.Unauthorized {
+		tell("cloister: %s refuses the secret %s: 401 Unauthorized", r.Host, r.Secret)
+		tell("hint: where it is no longer valid, store another value: cloister secret set %s", r.Secret)
+	}
 	if res.Summary.More > 0 {
 		tell("cloister: and %d more destinations: cloister audit tail --session %s --verdict deny",
 			res.Summary.More, res.Name)

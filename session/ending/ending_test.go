@@ -29,6 +29,7 @@ func TestLines(t *testing.T) {
 	other.Hints = []string{"in config.yaml: proxy: {allow: [{domain: c.example, methods: [GET]}]}"}
 	busy.Summary.Refusals = []api.Refusal{refusal("x.example", 0, 1), other, refusal("y.example", 443, 20), refusal("x.example", 443, 1)}
 	busy.Autorun = []string{".envrc"}
+	busy.Summary.Unauthorized = []api.SecretRefused{{Secret: "KEY", Host: "b.example"}}
 	want := []string{
 		"cloister: app is over after 1m30s: 14 connections and requests allowed: b.example 11, a.example 3",
 		"cloister: refused x.example: no rule names this destination",
@@ -38,6 +39,8 @@ func TestLines(t *testing.T) {
 		"cloister: refused x.example:443: no rule names this destination",
 		"hint: cloister run --allow x.example --allow y.example -- make",
 		"hint: or for good, in config.yaml: proxy: {allow: [{domain: x.example}, {domain: y.example}]}",
+		"cloister: b.example refuses the secret KEY: 401 Unauthorized",
+		"hint: where it is no longer valid, store another value: cloister secret set KEY",
 		"cloister: and 2 more destinations: cloister audit tail --session app --verdict deny",
 		"cloister: files changed that programs of this host may run; look before you do:",
 		"  .envrc",

@@ -10,6 +10,7 @@
 package stats
 
 import (
+	"net/http"
 	"slices"
 	"sync"
 	"unicode/utf8"
@@ -24,6 +25,8 @@ const (
 	maxRefusals = 64
 	// maxHosts bounds the hosts that are counted.
 	maxHosts = 64
+	// maxSecrets bounds the secrets that a summary names as refused.
+	maxSecrets = 16
 	// maxText bounds each text of a refusal, so that a summary fits a frame.
 	maxText  = 400
 	maxHints = 4
@@ -33,12 +36,13 @@ const (
 type Tally struct {
 	mu      sync.Mutex
 	sum     api.SessionSummary
-	changed chan struct{} // one token: the numbers moved
+	used    map[string]string // the secret of the last request to each host, until its answer
+	changed chan struct{}     // one token: the numbers moved
 }
 
 // New goes on from the numbers that a session has already.
 func New(before api.SessionSummary) *Tally {
-	t := &Tally{sum: before, changed: make(chan struct{}, 1)}
+	t := &Tally{sum: before, used: map[string]string{}, changed: make(chan struct{}, 1)}
 	// What a shim brings back is bounded like what is counted here.
 	if extra := len(t.sum.Refusals) - maxRefusals; extra > 0 {
 		t.sum.Refusals, t.sum.More = t.sum.Refusals[:maxRefusals], t.sum.More+extra
@@ -49,6 +53,11 @@ func New(before api.SessionSummary) *Tally {
 	t.sum.Hosts = slices.Clone(t.sum.Hosts[:min(len(t.sum.Hosts), maxHosts)])
 	for i := range t.sum.Hosts {
 		cut(&t.sum.Hosts[i].Host)
+	}
+	t.sum.Unauthorized = slices.Clone(t.sum.Unauthorized[:min(len(t.sum.Unauthorized), maxSecrets)])
+	for i := range t.sum.Unauthorized {
+		cut(&t.sum.Unauthorized[i].Secret)
+		cut(&t.sum.Unauthorized[i].Host)
 	}
 	return t
 }
@@ -66,6 +75,40 @@ func (t *Tally) Allowed(host string) {
 		t.sum.Hosts = append(t.sum.Hosts, api.HostCount{Host: host, Count: 1})
 	}
 	t.mu.Unlock()
+	t.Mark()
+}
+
+// Used notes that a secret goes out in a request to a host.
+func (t *Tally) Used(secret, host string) {
+	cut(&host)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.used[host]; known || len(t.used) < maxHosts {
+		t.used[host] = secret
+	}
+}
+
+// Answered takes the status of an answer. A secret that is refused with 401 is kept in
+// the summary until the same host takes it.
+func (t *Tally) Answered(host string, status int) {
+	cut(&host)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name, ok := t.used[host]
+	if !ok {
+		return
+	}
+	delete(t.used, host)
+	r := api.SecretRefused{Secret: name, Host: host}
+	at := slices.Index(t.sum.Unauthorized, r)
+	switch {
+	case status == http.StatusUnauthorized && at < 0 && len(t.sum.Unauthorized) < maxSecrets:
+		t.sum.Unauthorized = append(t.sum.Unauthorized, r)
+	case status >= 200 && status < 300 && at >= 0:
+		t.sum.Unauthorized = slices.Delete(t.sum.Unauthorized, at, at+1)
+	default:
+		return
+	}
 	t.Mark()
 }
 
@@ -132,7 +175,7 @@ func (t *Tally) Summary() api.SessionSummary {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sum
-	s.Refusals, s.Hosts = slices.Clone(s.Refusals), slices.Clone(s.Hosts)
+	s.Refusals, s.Hosts, s.Unauthorized = slices.Clone(s.Refusals), slices.Clone(s.Hosts), slices.Clone(s.Unauthorized)
 	return s
 }
 

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -229,7 +232,30 @@ func withWay(f *runFlags, err error, noticed []string) error {
 		}
 		return hinted(err, hints...)
 	}
+	if by := interpreter(execute.Command); by != "" {
+		err = hinted(err, execute.Command+" is a script for "+by+", which has to be inside, too")
+	}
 	return hinted(err, "inside are /usr, /opt, and the toolchains that PATH finds; --expose PATH shows more of the host")
+}
+
+// interpreter is the program that a script of this host names in its first line; "" where
+// the command is no script.
+func interpreter(command string) string {
+	path, err := exec.LookPath(command)
+	if err != nil {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n') // the kernel reads no more
+	words, script := strings.CutPrefix(line, "#!")
+	if fields := strings.Fields(words); err == nil && script && len(fields) > 0 {
+		return fields[0]
+	}
+	return ""
 }
 
 // unbuilt makes the error of a run that did not come about: of the command where

@@ -3,7 +3,7 @@ package agent
 // copilot is GitHub Copilot CLI. Its hosts are one for each kind of subscription.
 func copilot() Agent {
 	return Agent{
-		Name: "copilot", Argv: []string{"copilot", "--allow-all-tools", "--allow-all-paths"},
+		Name: "copilot", Argv: []string{"copilot", "--allow-all"},
 		// Exactly true also trusts the folder (copilot help environment).
 		Env:     map[string]string{"COPILOT_ALLOW_ALL": "true", "COPILOT_AUTO_UPDATE": "false"},
 		Resume:  []string{"--continue", "-p", "{}"},

@@ -100,6 +100,7 @@ var packages = map[string]string{
 	"bench/streams":             "a server of events that say when they were sent, for the bench",
 	"api/client":                "the guardian's socket",
 	"cmd/cloister":              "the CLI, one file for each noun",
+	"cmd/cloister/cli":          "what every command has of its invocation",
 	"cmd/cloister/aftertest":    "generated hostile sessions and what the host does after them, tests only",
 	"cmd/cloister/lsmtest":      "the built binary in a guest whose kernel judges files, tests only",
 	"cmd/cloister/loadtest":     "load and crashes against the built binary, tests only",
@@ -300,7 +301,7 @@ var onlyFor = map[string]struct {
 	readers []string
 	why     string
 }{
-	"guardian":              {[]string{"cmd/cloister"}, "a room that imported the desk could reach every enforcer through it"},
+	"guardian":              {[]string{"cmd/cloister", "cmd/cloister/cli"}, "a room that imported the desk could reach every enforcer through it"},
 	"sandbox/docker":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/gvisor":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/native":        {[]string{"cmd/cloister", "sandbox/gvisor"}, "a driver is chosen at the door; a kernel of its own stands in native's enclosure"},
@@ -325,7 +326,7 @@ var large = map[string]struct {
 }{
 	"config":         {3200, "one strict value: every key of every file is read and checked here, and nowhere else"},
 	"bench":          {3500, "one file for each subject that is measured; nothing in one knows another; the client of all is the next to move out"},
-	"cmd/cloister":   {14400, "one file for each noun; nothing in one file knows another"},
+	"cmd/cloister":   {13600, "one file for each noun; nothing in one file knows another"},
 	"egress":         {6700, "DNS, tunnels, proxies, requests that are read, their edits and limits end in one path of judgement; the parsers moved to egress/internal/wire already"},
 	"guardian":       {5200, "one route table and the wiring of every enforcer; what the window asks of this program is the next to move out"},
 	"policy":         {5050, "the index, the Cedar text and the reader of Cedar files must decide alike; what Cedar says wrong of a text has moved out"},
@@ -699,7 +700,7 @@ var mayResolve = map[string]string{
 	"cmd/cloister/hostexec.go":              "reads the name of this very process",
 	"cmd/cloister/image.go":                 "a folder of Cloister's own store of images",
 	"cmd/cloister/locale.go":                "reads the name of a time zone, and opens nothing",
-	"cmd/cloister/root.go":                  "only for a hint: whether a word is the name of a program",
+	"cmd/cloister/cli/words.go":             "only for a hint: whether a word is the name of a program",
 	"cmd/cloister/run.go":                   "compares Cloister's own folders by name",
 	"guardian/mcpbridge.go":                 "compares by name, to refuse; the program goes by host/resolve too",
 	"hostexec/prepare_linux.go":             "compares by name, to refuse; the program goes by host/resolve too",
@@ -734,8 +735,8 @@ var mayStart = map[string]string{
 	"cmd/cloister/setup_try.go":              "this very program",
 	"cmd/cloister/chromium/browser.go":       "only tests: a browser of the system",
 	"cmd/cloister/git.go":                    "runs inside: git there is the cloister's own",
-	"cmd/cloister/guardian.go":               "this very program, as the guardian",
-	"cmd/cloister/program.go":                "host/resolve",
+	"cmd/cloister/cli/guardian.go":           "this very program, as the guardian",
+	"cmd/cloister/cli/program.go":            "host/resolve",
 	"git/git.go":                             "host/resolve",
 	"git/reach.go":                           "host/resolve",
 	"guardian/mcpbridge.go":                  "host/resolve",
@@ -758,7 +759,7 @@ var mayStart = map[string]string{
 // Whoever starts a program says how it was found.
 func TestProgramsOfTheHostAreFoundByTheResolver(t *testing.T) {
 	callsOnly(t, regexp.MustCompile(`\b(exec\.Command|exec\.CommandContext|os\.StartProcess|syscall\.Exec|unix\.Exec|syscall\.ForkExec)\(`),
-		mayStart, "mayStart", "a program of the host goes by host/resolve, as a.program has it")
+		mayStart, "mayStart", "a program of the host goes by host/resolve, as a.Program has it")
 }
 
 // Below the command line no file runs a command of it: what this program starts itself

@@ -25,7 +25,7 @@ type configuredPath struct {
 var configuredPaths = map[string]configuredPath{
 	"Proxy.UpstreamCA":    {"host.Settings(", "session/launch/plan.go policyset/roots.go", []string{"config/check.go"}},
 	"Audit.AnchorFile":    {"host.Written(", "cmd/cloister/verify.go", []string{"config/check.go"}},
-	"Audit.AnchorCommand": {"a.program(", "cmd/cloister/verify.go", []string{"config/check.go"}},
+	"Audit.AnchorCommand": {"a.Program(", "cmd/cloister/verify.go", []string{"config/check.go"}},
 	"Rule.Identity":       {"host.Settings(", "secret/sshkey/sshkey.go", nil},
 	"Filesystem.Expose":   {"leads(o, e.Path)", "workspace/named.go", nil},
 	"Filesystem.Refs":     {"leads(o, r)", "workspace/named.go", nil},
@@ -131,25 +131,25 @@ func onlyIn(t *testing.T, pattern *regexp.Regexp, may []string, rule string) {
 // typedPaths are the flags that name a file or folder, by the file of their command, with how
 // the path is resolved: what a person types may lead through a link that a payload made.
 var typedPaths = map[string]string{
-	"carry.go project":          "findProject",
-	"devcontainer.go project":   "findProject",
+	"carry.go project":          "FindProject",
+	"devcontainer.go project":   "FindProject",
 	"devcontainer_up.go config": "below the project's own folder, by os.Root",
-	"init.go project":           "findProject",
+	"init.go project":           "FindProject",
 	"run.go devcontainer":       "below the project's own folder, by os.Root",
 	"run.go expose":             "workspace.Plan asks the resolver (named.go)",
 	"run.go image":              "the store asks the resolver (store.go)",
 	"run.go policy":             "launch asks the resolver (plan.go)",
-	"run.go project":            "findProject",
+	"run.go project":            "FindProject",
 	"run.go ref":                "workspace.Plan asks the resolver (named.go)",
 	"run.go report":             "a new file in the folder that was opened, and through no link (report.go)",
-	"secret.go file":            "typed",
+	"secret.go file":            "Typed",
 	"serve.go tls-cert":         "sent to whoever connects, and shown to no session",
 	"serve.go tls-key":          "has to be the certificate's own",
 	"setup.go from":             "Trusted, file by file (setup_gvisor_linux.go)",
-	"srt.go settings":           "typed",
+	"srt.go settings":           "Typed",
 	"verify.go anchors":         "TypedNew, and through no last link (audit.ReadAnchors)",
 	"verify.go file":            "TypedNew, and through no last link (audit.AppendAnchor)",
-	"worktree.go project":       "findProject",
+	"worktree.go project":       "FindProject",
 }
 
 func TestTypedPathsGoByTheResolver(t *testing.T) {
@@ -157,14 +157,15 @@ func TestTypedPathsGoByTheResolver(t *testing.T) {
 	path := regexp.MustCompile("`[^`]*\\b(FILE|DIR|FOLDER|PATH|ARCHIVE|SOCKET|IMAGE)\\b[^`]*`|\"project\", \"C\"")
 	seen := map[string]bool{}
 	for _, f := range files(t) {
-		if f.test || f.dir != "cmd/cloister" {
+		if f.test || f.dir != "cmd/cloister" && !strings.HasPrefix(f.dir, "cmd/cloister/") {
 			continue
 		}
 		text, err := os.ReadFile(filepath.FromSlash(f.name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(string(text)) {
+		// A call that goes on in the next line is one.
+		for line := range strings.Lines(strings.ReplaceAll(string(text), ",\n\t\t", ", ")) {
 			found := flag.FindStringSubmatch(line)
 			if found == nil || !path.MatchString(line) {
 				continue
@@ -182,12 +183,12 @@ func TestTypedPathsGoByTheResolver(t *testing.T) {
 	}
 	// A project is found by the resolver, or where it was found before.
 	onlyIn(t, regexp.MustCompile(`\bworkspace\.Find\(`), []string{
-		"cmd/cloister/identity.go",         // behind the resolver
+		"cmd/cloister/cli/project.go",      // behind the resolver
 		"cmd/cloister/run.go",              // the worktree that was just made
 		"session/changes.go",               // the note of a session, which Cloister wrote
 		"session/kept/kept.go",             // the project of a workspace, held to those that are known
 		"workspace/worktrees/worktrees.go", // a worktree of Cloister's own
 		"sandbox/sandboxtest/more.go",      // tests
 		"sandbox/sandboxtest/sandboxtest.go",
-	}, "a project is found by findProject, which asks host/resolve")
+	}, "a project is found by FindProject, which asks host/resolve")
 }

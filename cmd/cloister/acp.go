@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/session/acp"
 	"cloister/workspace"
@@ -20,7 +21,7 @@ import (
 // editor on its own streams and the agent inside.
 func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 	if f.detach {
-		return wrongWords("", "run: --acp and -d exclude each other: an editor speaks on stdin")
+		return cli.Usage("", "run: --acp and -d exclude each other: an editor speaks on stdin")
 	}
 	if err := f.Check(); err != nil {
 		return err
@@ -30,7 +31,7 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 	}
 	report, err := openReport(f.Report)
 	if err != nil {
-		return wrongWords("", f.Verb+": --report: %v", err)
+		return cli.Usage("", f.Verb+": --report: %v", err)
 	}
 	agent, err := acp.NewJoined()
 	if err != nil {
@@ -38,7 +39,7 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 	}
 	defer agent.Close()
 	at := *a // the editor's streams are no streams of the cloister
-	at.stdin, at.stdout = agent.Stdin, agent.Stdout
+	at.Stdin, at.Stdout = agent.Stdin, agent.Stdout
 	s, dirs, err := at.shim(ctx, f, argv)
 	if err != nil {
 		return asUnbuilt(err)
@@ -54,24 +55,25 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 		Named: func(variable string) bool {
 			return slices.ContainsFunc(s.Env, func(v string) bool { return strings.HasPrefix(v, variable+"=") })
 		},
-		Notice: func(text string) { a.notice("cloister: %s", text) },
+		Notice: func(text string) { a.Notice("cloister: %s", text) },
 	}
 	var view *workspace.View
 	s.Planned = func(v *workspace.View) { view = v }
 	s.Granted = func(g api.SessionGrant) error {
 		o.Record = func(ctx context.Context, u acp.Use) error {
-			c, err := a.reach(ctx)
+			c, err := a.Reach(ctx)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return c.EditorUse(ctx, g.ID, api.EditorUse{Method: u.Method, Resource: u.Resource, Allow: u.Allowed, Reason: u.Reason})
+			return c.EditorUse(ctx, g.ID, api.EditorUse{Method: u.Method, Resource: u.Resource, Allow: u.Allowed,
+				Reason: u.Reason})
 		}
 		paths, err := acp.NewPaths(o.Root, view.Protect, view.Held, s.View.Hide)
 		o.Closed = paths.Closed
 		return err
 	}
-	s.Running = func() { agent.Start(ctx, o, a.stdin, a.stdout) }
+	s.Running = func() { agent.Start(ctx, o, a.Stdin, a.Stdout) }
 	err = at.carryOut(ctx, f, s, dirs, argv, report, func(error) {})
 	return errors.Join(err, agent.Finish())
 }
@@ -79,7 +81,7 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 // noProject refuses an agent that would have nothing of what its editor shows.
 func noProject(f *runFlags) error {
 	if f.Workspace == string(config.WorkspaceNone) {
-		return wrongWords("", "run: --acp needs the project's files: --workspace live, overlay or scratch")
+		return cli.Usage("", "run: --acp needs the project's files: --workspace live, overlay or scratch")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/policyset/export"
 	"cloister/ui/tui"
 
@@ -23,7 +24,7 @@ import (
 
 func (a *app) approvalsCommand() *cobra.Command {
 	list := a.approvalsList()
-	c := group("approvals", "See and answer what a cloister asks for",
+	c := cli.Group("approvals", "See and answer what a cloister asks for",
 		list, a.approvalsShow(), a.approvalsWatch(), a.approvalsAnswer("approve"), a.approvalsAnswer("deny"),
 		a.approvalsUndo(), a.approvalsExport())
 	c.RunE = list.RunE
@@ -37,13 +38,13 @@ func (a *app) approvalsList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List what waits for an answer",
-		Args:    counted(0, 0),
+		Args:    cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			waiting, kept := []api.Approval{}, []api.Decision{}
-			c, err := a.dial(cmd.Context())
+			c, err := a.Dial(cmd.Context())
 			switch {
 			case errors.Is(err, client.ErrNotRunning):
-				a.notice("the guardian is not running: nothing waits")
+				a.Notice("the guardian is not running: nothing waits")
 			case err != nil:
 				return err
 			default:
@@ -57,19 +58,19 @@ func (a *app) approvalsList() *cobra.Command {
 			}
 			switch {
 			case asJSON && remembered:
-				return a.json(kept)
+				return a.JSON(kept)
 			case asJSON:
-				return a.json(waiting)
+				return a.JSON(waiting)
 			case remembered:
 				a.listDecisions(kept)
 				if len(kept) == 0 {
-					a.notice("no answer is remembered")
+					a.Notice("no answer is remembered")
 				}
 				return nil
 			}
 			a.listApprovals(waiting, time.Now())
 			if len(waiting) == 0 && err == nil {
-				a.notice("nothing waits for an answer%s", unless(all, ", cloister approvals list -a shows what was answered"))
+				a.Notice("nothing waits for an answer%s", cli.Unless(all, ", cloister approvals list -a shows what was answered"))
 			}
 			if all && len(kept) > 0 {
 				a.listDecisions(kept)
@@ -88,15 +89,15 @@ func (a *app) approvalsShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all of one question, before it is answered",
-		Args:  counted(1, 1),
+		Args:  cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGuardian(cmd.Context(), func(c *client.Client) error {
+			return a.WithGuardian(cmd.Context(), func(c *client.Client) error {
 				i, err := c.Approval(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
 				if asJSON {
-					return a.json(i)
+					return a.JSON(i)
 				}
 				a.showApproval(i)
 				return nil
@@ -110,21 +111,21 @@ func (a *app) approvalsShow() *cobra.Command {
 
 // showApproval writes everything that a person should look at.
 func (a *app) showApproval(i api.Approval) {
-	a.line("%s  %s asks to %s", i.ID, i.Session, i.Title)
-	a.line("because %s", i.Reason)
+	a.Line("%s  %s asks to %s", i.ID, i.Session, i.Title)
+	a.Line("because %s", i.Reason)
 	if i.Marks != "" {
-		a.line("beware: it holds %s", i.Marks)
+		a.Line("beware: it holds %s", i.Marks)
 	}
 	for _, d := range i.Details {
-		a.line("  %s: %s", d.Label, d.Text)
+		a.Line("  %s: %s", d.Label, d.Text)
 	}
-	a.line("waiting: %d", i.Waiting)
-	a.line("scopes: %s", strings.Join(i.Scopes, ", "))
+	a.Line("waiting: %d", i.Waiting)
+	a.Line("scopes: %s", strings.Join(i.Scopes, ", "))
 	for _, c := range i.Covers {
-		a.line("%s", coverLine(c))
+		a.Line("%s", coverLine(c))
 	}
 	if i.State != "pending" {
-		a.line("%s", stateOf(i))
+		a.Line("%s", stateOf(i))
 	}
 }
 
@@ -146,16 +147,16 @@ func (a *app) listApprovals(list []api.Approval, now time.Time) {
 	for _, i := range list {
 		left := ""
 		if i.State == "pending" {
-			left = age(i.ExpiresAt.Sub(now))
+			left = cli.Age(i.ExpiresAt.Sub(now))
 		}
-		rows = append(rows, []string{i.ID, i.Session, i.Kind, short(i.Title), stateOf(i), left})
-		if short(i.Title) != i.Title {
+		rows = append(rows, []string{i.ID, i.Session, i.Kind, cli.Clip(i.Title), stateOf(i), left})
+		if cli.Clip(i.Title) != i.Title {
 			cut = true
 		}
 	}
-	a.table(rows)
+	a.Table(rows)
 	if cut {
-		a.notice("what ends with … is longer: cloister approvals show ID has all of it")
+		a.Notice("what ends with … is longer: cloister approvals show ID has all of it")
 	}
 }
 
@@ -169,10 +170,10 @@ func (a *app) listDecisions(list []api.Decision) {
 		case "session":
 			to = d.Session
 		}
-		rows = append(rows, []string{d.ID, d.Answer, d.Scope, d.Kind, short(whatOf(d)), to,
+		rows = append(rows, []string{d.ID, d.Answer, d.Scope, d.Kind, cli.Clip(whatOf(d)), to,
 			d.At.Local().Format(time.DateTime), d.By})
 	}
-	a.table(rows)
+	a.Table(rows)
 }
 
 // whatOf is what an answer is about, as it was shown to the person; the subject
@@ -182,15 +183,6 @@ func whatOf(d api.Decision) string {
 		return d.Shown
 	}
 	return d.Subject
-}
-
-// short is what of a long text stands in a list; the detail has all of it.
-func short(s string) string {
-	const most = 100
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return s
 }
 
 func stateOf(i api.Approval) string {
@@ -211,14 +203,14 @@ func (a *app) approvalsAnswer(verb string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   verb + " ID",
 		Short: map[string]string{"approve": "Allow what waits", "deny": "Deny what waits"}[verb],
-		Args:  counted(1, 1),
+		Args:  cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch f.scope {
 			case "once", "session", "project", "global":
 			default:
-				return wrongWords("one of: once, session, project, global", "approvals %s: --scope %q is not known", verb, f.scope)
+				return cli.Usage("one of: once, session, project, global", "approvals %s: --scope %q is not known", verb, f.scope)
 			}
-			return a.withGuardian(cmd.Context(), func(c *client.Client) error {
+			return a.WithGuardian(cmd.Context(), func(c *client.Client) error {
 				i, err := c.Answer(cmd.Context(), args[0], verb == "approve", api.ApprovalReply{
 					Scope: f.scope, Pattern: f.pattern, Confirm: f.confirm, Via: "cli",
 				})
@@ -229,10 +221,10 @@ func (a *app) approvalsAnswer(verb string) *cobra.Command {
 				if i.Pattern != "" {
 					what += " and all of " + i.Pattern
 				}
-				a.line("%s %s: %s (%s)", i.ID, i.State, what, i.Scope)
+				a.Line("%s %s: %s (%s)", i.ID, i.State, what, i.Scope)
 				for _, c := range i.Covers {
 					if c.Scope == i.Scope && c.Scope != "once" && c.Pattern == i.Pattern {
-						a.line("for %s", c.Text)
+						a.Line("for %s", c.Text)
 					}
 				}
 				return nil
@@ -251,23 +243,14 @@ func (a *app) approvalsAnswer(verb string) *cobra.Command {
 	return c
 }
 
-func (a *app) withGuardian(ctx context.Context, f func(*client.Client) error) error {
-	c, err := a.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return f(c)
-}
-
 func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var ids []string
 	if len(args) == 0 {
 		// An error leaves nothing to offer; Tab is no place for it.
-		_ = a.withGuardian(cmd.Context(), func(c *client.Client) error {
+		_ = a.WithGuardian(cmd.Context(), func(c *client.Client) error {
 			list, err := c.Approvals(cmd.Context(), false)
 			for _, i := range list {
-				ids = append(ids, i.ID+"\t"+i.Session+": "+short(i.Title))
+				ids = append(ids, i.ID+"\t"+i.Session+": "+cli.Clip(i.Title))
 			}
 			return err
 		})
@@ -279,24 +262,24 @@ func (a *app) approvalsUndo() *cobra.Command {
 	return &cobra.Command{
 		Use:   "undo ID",
 		Short: "Take a remembered answer back",
-		Args:  counted(1, 1),
+		Args:  cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withGuardian(cmd.Context(), func(c *client.Client) error {
+			return a.WithGuardian(cmd.Context(), func(c *client.Client) error {
 				d, err := c.Undo(cmd.Context(), args[0], "cli")
 				if err != nil {
 					return err
 				}
-				a.line("%s undone: %s %s (%s)", d.ID, d.Answer, whatOf(d), d.Scope)
+				a.Line("%s undone: %s %s (%s)", d.ID, d.Answer, whatOf(d), d.Scope)
 				return nil
 			})
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			var ids []string
 			if len(args) == 0 {
-				_ = a.withGuardian(cmd.Context(), func(c *client.Client) error {
+				_ = a.WithGuardian(cmd.Context(), func(c *client.Client) error {
 					list, err := c.Decisions(cmd.Context())
 					for _, d := range list {
-						ids = append(ids, d.ID+"\t"+d.Answer+" "+short(whatOf(d)))
+						ids = append(ids, d.ID+"\t"+d.Answer+" "+cli.Clip(whatOf(d)))
 					}
 					return err
 				})
@@ -310,19 +293,19 @@ func (a *app) approvalsExport() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export",
 		Short: "Print the remembered answers as rules for config.yaml",
-		Args:  counted(0, 0),
+		Args:  cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withGuardian(cmd.Context(), func(c *client.Client) error {
+			return a.WithGuardian(cmd.Context(), func(c *client.Client) error {
 				list, err := c.Decisions(cmd.Context())
 				if err != nil {
 					return err
 				}
 				lines, others := export.Rules(list)
 				for _, line := range lines {
-					a.line("%s", line)
+					a.Line("%s", line)
 				}
 				if others > 0 {
-					a.notice("%d remembered answers are about no destination, so config.yaml has no rule for them: "+
+					a.Notice("%d remembered answers are about no destination, so config.yaml has no rule for them: "+
 						"cloister approvals list --remembered", others)
 				}
 				return nil
@@ -336,12 +319,12 @@ func (a *app) approvalsWatch() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch",
 		Short: "See each question as it comes; while this runs, asks wait for an answer",
-		Args:  counted(0, 0),
+		Args:  cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			w := &watching{a: a, asJSON: asJSON, seen: map[string]string{}}
-			if !asJSON && !lines && term.IsTerminal(int(a.stdin.Fd())) && term.IsTerminal(int(a.stdout.Fd())) {
+			if !asJSON && !lines && term.IsTerminal(int(a.Stdin.Fd())) && term.IsTerminal(int(a.Stdout.Fd())) {
 				return a.watchPanel(ctx, w)
 			}
 			err := w.run(ctx)
@@ -375,10 +358,10 @@ func (a *app) watchPanel(ctx context.Context, w *watching) error {
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	err := tui.Run(ctx, a.stdin, a.stdout, a.ascii(a.stdout), resized, news,
+	err := tui.Run(ctx, a.Stdin, a.Stdout, a.ASCII(a.Stdout), resized, news,
 		func(id string, allow bool, r api.ApprovalReply) (string, error) {
 			text := ""
-			err := a.withGuardian(ctx, func(c *client.Client) error {
+			err := a.WithGuardian(ctx, func(c *client.Client) error {
 				i, err := c.Answer(ctx, id, allow, r)
 				text = i.ID + " " + stateOf(i)
 				return err
@@ -408,7 +391,7 @@ const again = 200 * time.Millisecond
 // run watches one guardian after the other.
 func (w *watching) run(ctx context.Context) error {
 	for {
-		c, err := w.a.ensure(ctx)
+		c, err := w.a.Ensure(ctx)
 		if err != nil {
 			return err
 		}
@@ -418,10 +401,10 @@ func (w *watching) run(ctx context.Context) error {
 		if ctx.Err() != nil || errors.As(err, &refused) {
 			return err
 		}
-		if flushed := w.a.out.Flush(); flushed != nil {
+		if flushed := w.a.Out.Flush(); flushed != nil {
 			return fmt.Errorf("write the answer: %w", flushed)
 		}
-		w.a.log().Debug("the guardian went away", "error", err)
+		w.a.Log().Debug("the guardian went away", "error", err)
 		if w.panel != nil {
 			w.panel(tui.News{Note: "the guardian went away; looking for the next"})
 		}
@@ -449,7 +432,7 @@ func (w *watching) event(ctx context.Context, c *client.Client, e api.Event) err
 		if w.panel != nil {
 			w.panel(tui.News{Note: "watching"})
 		} else if e.Type == api.EventHello {
-			w.a.notice("cloister: watching; asks wait for an answer while this runs")
+			w.a.Notice("cloister: watching; asks wait for an answer while this runs")
 		}
 		list, err := c.Approvals(ctx, w.panel != nil)
 		if err != nil {
@@ -466,7 +449,7 @@ func (w *watching) event(ctx context.Context, c *client.Client, e api.Event) err
 		}
 		w.tell(i)
 	}
-	if err := w.a.out.Flush(); err != nil {
+	if err := w.a.Out.Flush(); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	return nil
@@ -490,7 +473,7 @@ func (w *watching) tell(i api.Approval) {
 		if err != nil {
 			return // a struct of strings and times
 		}
-		w.a.out.Write(append(text, '\n'))
+		w.a.Out.Write(append(text, '\n'))
 		return
 	}
 	if i.State != "pending" {
@@ -498,22 +481,22 @@ func (w *watching) tell(i api.Approval) {
 		if i.By != "" {
 			by = ", " + i.Scope + ", by " + i.By
 		}
-		w.a.line("%s  %s%s", i.ID, i.State, by)
+		w.a.Line("%s  %s%s", i.ID, i.State, by)
 		return
 	}
-	w.a.line("%s  %s asks to %s  (%s left)", i.ID, i.Session, i.Title, age(time.Until(i.ExpiresAt)))
-	w.a.line("          because %s", i.Reason)
+	w.a.Line("%s  %s asks to %s  (%s left)", i.ID, i.Session, i.Title, cli.Age(time.Until(i.ExpiresAt)))
+	w.a.Line("          because %s", i.Reason)
 	if i.Marks != "" {
-		w.a.line("          beware: it holds %s", i.Marks)
+		w.a.Line("          beware: it holds %s", i.Marks)
 	}
 	for _, d := range i.Details {
-		w.a.line("            %s: %s", d.Label, d.Text)
+		w.a.Line("            %s: %s", d.Label, d.Text)
 	}
 	if i.Waiting > 1 {
-		w.a.line("            waiting: %d, each with a question of its own", i.Waiting)
+		w.a.Line("            waiting: %d, each with a question of its own", i.Waiting)
 	}
 	for _, c := range i.Covers {
-		w.a.line("            %s", coverLine(c))
+		w.a.Line("            %s", coverLine(c))
 	}
-	w.a.line("          answer: cloister approvals approve %s, or deny %s", i.ID, i.ID)
+	w.a.Line("          answer: cloister approvals approve %s, or deny %s", i.ID, i.ID)
 }

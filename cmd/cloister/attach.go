@@ -19,6 +19,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/peercred"
 	"cloister/internal/xdg"
 	"cloister/session/terminal"
@@ -33,32 +34,32 @@ func (a *app) attachCommand() *cobra.Command {
 		Long: `Attach this terminal to a cloister that "cloister start" made, beside others
 that are attached already. It shows what the cloister's terminal shows and has
 shown; the terminal gets the size of the smallest. Ctrl-P Ctrl-Q detaches.`,
-		Args:              counted(1, 1),
-		ValidArgsFunction: a.completeSessions(false),
+		Args:              cli.Args(1, 1),
+		ValidArgsFunction: a.CompleteSessions(false),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.attach(cmd.Context(), args[0]) },
 	}
 }
 
 // attach shows a cloister's terminal here until the person detaches or it ends.
 func (a *app) attach(ctx context.Context, name string) error {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
-	c, err := a.ensure(ctx)
+	c, err := a.Ensure(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	info, err := c.Session(ctx, name)
 	if err != nil {
-		return a.sessionError(ctx, c, name, err)
+		return a.SessionError(ctx, c, name, err)
 	}
 	if !info.Terminal && (info.State == api.StateStopped || info.State == api.StateFailed) {
-		return hinted(ended(info.SessionInfo), "cloister logs "+info.Name+" prints what it wrote in the background")
+		return cli.Hinted(ended(info.SessionInfo), "cloister logs "+info.Name+" prints what it wrote in the background")
 	}
 	if !info.Terminal {
-		return hinted(fmt.Errorf("attach to %s: it has no terminal, since cloister run started it", info.Name),
+		return cli.Hinted(fmt.Errorf("attach to %s: it has no terminal, since cloister run started it", info.Name),
 			"cloister logs -f "+info.Name, "cloister exec "+info.Name)
 	}
 	conn, err := knock(ctx, c, doorPath(d, info.ID), info.SessionInfo)
@@ -66,24 +67,25 @@ func (a *app) attach(ctx context.Context, name string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if _, err := peercred.Require(conn, a.uid); err != nil {
+	if _, err := peercred.Require(conn, a.UID); err != nil {
 		return fmt.Errorf("attach to %s: %w", info.Name, err)
 	}
 	out, err := a.attached(ctx, conn, info.SessionInfo)
 	switch {
 	case errors.Is(err, terminal.ErrNoTerminal):
-		return hinted(fmt.Errorf("attach to %s: %w", info.Name, err), "cloister logs -f "+info.Name+" prints what it writes")
+		return cli.Hinted(fmt.Errorf("attach to %s: %w", info.Name, err),
+			"cloister logs -f "+info.Name+" prints what it writes")
 	case err != nil:
 		return fmt.Errorf("attach to %s: %w", info.Name, err)
 	case out.Detached:
-		a.notice("detached from %s; back again: cloister attach %s", info.Name, info.Name)
+		a.Notice("detached from %s; back again: cloister attach %s", info.Name, info.Name)
 		return nil
 	case out.End == nil:
 		return a.vanished(ctx, c, info.SessionInfo)
 	}
-	a.notices(out.End.Notices)
+	a.Notices(out.End.Notices)
 	if out.End.Status != 0 {
-		return &statusError{out.End.Status}
+		return &cli.StatusError{Status: out.End.Status}
 	}
 	return nil
 }
@@ -95,7 +97,7 @@ func (a *app) attached(ctx context.Context, conn *net.UnixConn, info api.Session
 	asked := make(chan terminal.Asked)
 	var bell sync.WaitGroup
 	bell.Go(func() { a.ringing(watching, info, asked) })
-	out, err := terminal.Attach(ctx, conn, a.stdin, a.stdout, asked, a.answerHere)
+	out, err := terminal.Attach(ctx, conn, a.Stdin, a.Stdout, asked, a.answerHere)
 	stop()
 	bell.Wait()
 	return out, err
@@ -107,7 +109,7 @@ func (a *app) answerHere(ctx context.Context, r terminal.Reply) string {
 	if r.Session {
 		scope = "session"
 	}
-	err := a.withGuardian(ctx, func(c *client.Client) error {
+	err := a.WithGuardian(ctx, func(c *client.Client) error {
 		_, err := c.Answer(ctx, r.ID, r.Allow, api.ApprovalReply{Scope: scope, Via: "terminal", Nonce: r.Nonce})
 		return err
 	})
@@ -120,7 +122,7 @@ func (a *app) answerHere(ctx context.Context, r terminal.Reply) string {
 // ringing follows the questions of one session that wait, as long as ctx lasts.
 func (a *app) ringing(ctx context.Context, info api.SessionInfo, asked chan<- terminal.Asked) {
 	for ctx.Err() == nil {
-		if c, err := a.dial(ctx); err == nil {
+		if c, err := a.Dial(ctx); err == nil {
 			err = a.asks(ctx, c, info, asked)
 			c.Close()
 			if _, refused := errors.AsType[*api.Error](err); refused {
@@ -195,19 +197,20 @@ func (a *app) vanished(ctx context.Context, c *client.Client, was api.SessionInf
 		case <-tick.C:
 		}
 	}
-	return hinted(fmt.Errorf("%s is no more: %s", was.Name, reason), "cloister list -a shows what became of it",
+	return cli.Hinted(fmt.Errorf("%s is no more: %s", was.Name, reason), "cloister list -a shows what became of it",
 		"cloister start begins another")
 }
 
 // knock connects to a terminal, that of a cloister too which is about to start.
 func knock(ctx context.Context, c *client.Client, path string, info api.SessionInfo) (*net.UnixConn, error) {
-	deadline := time.NewTimer(comeBack)
+	deadline := time.NewTimer(cli.ComeBack)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if info.State != api.StateStarting && info.State != api.StateRunning {
-			return nil, hinted(ended(info), "cloister start begins another", "cloister logs "+info.Name+" prints what it wrote")
+			return nil, cli.Hinted(ended(info), "cloister start begins another",
+				"cloister logs "+info.Name+" prints what it wrote")
 		}
 		var dialer net.Dialer
 		conn, err := dialer.DialContext(ctx, "unix", path)
@@ -305,19 +308,19 @@ func (a *app) pathCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "path NAME",
 		Short:             "Print the host path of a cloister's files",
-		Args:              counted(1, 1),
-		ValidArgsFunction: a.completeSessions(true),
+		Args:              cli.Args(1, 1),
+		ValidArgsFunction: a.CompleteSessions(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.dial(cmd.Context())
+			c, err := a.Dial(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer c.Close()
 			info, err := c.Session(cmd.Context(), args[0])
 			if err != nil {
-				return a.sessionError(cmd.Context(), c, args[0], err)
+				return a.SessionError(cmd.Context(), c, args[0], err)
 			}
-			fmt.Fprintln(a.out, info.Path) // byte for byte: it is a path
+			fmt.Fprintln(a.Out, info.Path) // byte for byte: it is a path
 			return nil
 		},
 	}

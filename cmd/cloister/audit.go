@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cloister/audit"
+	"cloister/cmd/cloister/cli"
 	"cloister/guardian"
 	"cloister/internal/nearest"
 	"cloister/internal/termsafe"
@@ -22,7 +23,7 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	return group("audit", "Read and prove the record of what every cloister asked for",
+	return cli.Group("audit", "Read and prove the record of what every cloister asked for",
 		a.auditTail(), a.auditShow(), a.auditVerify(), a.auditAnchor(), a.auditExport())
 }
 
@@ -44,7 +45,7 @@ func (a *app) eachEvent(dir string, f audit.Filter, tell func(audit.Line)) error
 	if len(bad) == 0 {
 		return nil
 	}
-	return hinted(errors.Join(bad...), "cloister audit verify tells where the chain breaks")
+	return cli.Hinted(errors.Join(bad...), "cloister audit verify tells where the chain breaks")
 }
 
 // follow tells events until the person has seen enough.
@@ -54,17 +55,17 @@ func (a *app) follow(ctx context.Context, dir string, f audit.Filter, tell func(
 	var bad []error
 	for e, err := range audit.Follow(ctx, dir, f) {
 		if err != nil {
-			a.complain(err)
+			a.Complain(err)
 			bad = append(bad, err)
 			continue
 		}
 		tell(e)
-		if err := a.out.Flush(); err != nil {
+		if err := a.Out.Flush(); err != nil {
 			return fmt.Errorf("write the answer: %w", err)
 		}
 	}
 	if len(bad) > 0 {
-		return &statusError{statusFailed} // told as they came
+		return &cli.StatusError{Status: cli.StatusFailed} // told as they came
 	}
 	return nil
 }
@@ -79,9 +80,9 @@ func (a *app) auditTail() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail [flags]",
 		Short: "Print the newest events",
-		Args:  counted(0, 0),
+		Args:  cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
@@ -90,7 +91,7 @@ func (a *app) auditTail() *cobra.Command {
 				return err
 			}
 			if since < 0 || last < 0 {
-				return wrongWords("", "audit tail: --since and --last cannot be negative")
+				return cli.Usage("", "audit tail: --since and --last cannot be negative")
 			}
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
@@ -98,7 +99,7 @@ func (a *app) auditTail() *cobra.Command {
 			if (since > 0 || session != "") && !cmd.Flags().Changed("last") {
 				f.Last = 0
 			}
-			tell := func(l audit.Line) { a.line("%s", eventLine(l.Event, true)) }
+			tell := func(l audit.Line) { a.Line("%s", eventLine(l.Event, true)) }
 			if asJSON {
 				tell = a.jsonLine
 			}
@@ -123,7 +124,7 @@ func (a *app) completesFilter(c *cobra.Command) *cobra.Command {
 		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 	}
 	session := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.sessionNames(cmd.Context(), true), cobra.ShellCompDirectiveNoFileComp
+		return a.SessionNames(cmd.Context(), true), cobra.ShellCompDirectiveNoFileComp
 	}
 	// An error means that the flag does not exist; the stories would show it.
 	_ = c.RegisterFlagCompletionFunc("session", session)
@@ -146,15 +147,15 @@ func checkFilter(f audit.Filter) error {
 		if near := nearest.Word(w.word, w.words); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		return wrongWords(hint, "%s: there is no %q", w.flag, w.word)
+		return cli.Usage(hint, "%s: there is no %q", w.flag, w.word)
 	}
 	return nil
 }
 
 // jsonLine prints one event as it is recorded, with nothing that a terminal obeys.
 func (a *app) jsonLine(l audit.Line) {
-	a.out.Write(termsafe.JSON(l.Text))
-	a.out.WriteByte('\n')
+	a.Out.Write(termsafe.JSON(l.Text))
+	a.Out.WriteByte('\n')
 }
 
 func (a *app) auditShow() *cobra.Command {
@@ -162,14 +163,14 @@ func (a *app) auditShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show SEQ",
 		Short: "Print one event in full",
-		Args:  counted(1, 1),
+		Args:  cli.Args(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			seq, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil {
-				return wrongWords("cloister audit tail --json shows the numbers", "audit show: %q is not an event's number",
+				return cli.Usage("cloister audit tail --json shows the numbers", "audit show: %q is not an event's number",
 					args[0])
 			}
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
@@ -178,7 +179,8 @@ func (a *app) auditShow() *cobra.Command {
 					return a.showEvent(e, asJSON)
 				}
 			}
-			return hinted(fmt.Errorf("audit show: there is no event %d", seq), "cloister audit tail --json shows the numbers")
+			return cli.Hinted(fmt.Errorf("audit show: there is no event %d", seq),
+				"cloister audit tail --json shows the numbers")
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
@@ -187,7 +189,7 @@ func (a *app) auditShow() *cobra.Command {
 
 func (a *app) showEvent(l audit.Line, asJSON bool) error {
 	if asJSON {
-		return a.json(json.RawMessage(l.Text))
+		return a.JSON(json.RawMessage(l.Text))
 	}
 	// The event's own order of members, less the empty ones.
 	dec := json.NewDecoder(bytes.NewReader(l.Text))
@@ -206,7 +208,7 @@ func (a *app) showEvent(l audit.Line, asJSON bool) error {
 			rows = append(rows, []string{fmt.Sprint(key), text})
 		}
 	}
-	a.table(rows)
+	a.Table(rows)
 	return nil
 }
 
@@ -221,9 +223,9 @@ func (a *app) auditExport() *cobra.Command {
 		Long: `Print the record itself, oldest first: each event as the line of JSON that was
 written, byte for byte, with its hash and that of the one before.`,
 		Example: "  cloister audit export --since 24h --verdict deny >denied.jsonl",
-		Args:    counted(0, 0),
+		Args:    cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
@@ -231,14 +233,14 @@ written, byte for byte, with its hash and that of the one before.`,
 				return err
 			}
 			if since < 0 {
-				return wrongWords("", "audit export: --since cannot be negative")
+				return cli.Usage("", "audit export: --since cannot be negative")
 			}
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
 			}
 			return a.eachEvent(guardian.AuditDir(d), f, func(l audit.Line) {
-				a.out.Write(l.Text)
-				a.out.WriteByte('\n')
+				a.Out.Write(l.Text)
+				a.Out.WriteByte('\n')
 			})
 		},
 	}
@@ -247,12 +249,4 @@ written, byte for byte, with its hash and that of the one before.`,
 	c.Flags().StringVar(&f.Verdict, "verdict", "", "only `VERDICT`: allow, ask or deny")
 	c.Flags().DurationVar(&since, "since", 0, "only events younger than this, such as 10m")
 	return a.completesFilter(c)
-}
-
-// count writes a number of things.
-func count[N int | uint64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

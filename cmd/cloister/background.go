@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/xdg"
 	"cloister/session"
 	"cloister/session/launch"
@@ -21,12 +22,12 @@ import (
 // shimCommand is what detach and the guardian's window start this program as.
 func (a *app) shimCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "shim", Hidden: true, Args: counted(0, 0),
+		Use: "shim", Hidden: true, Args: cli.Args(0, 0),
 		Short: "Be the process of a cloister that another process of Cloister ordered",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			order, reply, err := launch.Receive()
 			if err != nil {
-				return wrongWords("to start a cloister: cloister start, or cloister run -d -- CMD", "shim: %v", err)
+				return cli.Usage("to start a cloister: cloister start, or cloister run -d -- CMD", "shim: %v", err)
 			}
 			f := runFlags{Order: order, reply: reply}
 			if err := order.Check(); err != nil {
@@ -44,10 +45,10 @@ func (a *app) shimCommand() *cobra.Command {
 // self is this program, to be started as a shim by whoever has these folders.
 func (a *app) self(program string, dirs xdg.Dirs) launch.Self {
 	words := []string{"cloister", "shim"}
-	if a.debug {
+	if a.Debug {
 		words = append(words, "--debug")
 	}
-	if a.quiet {
+	if a.Quiet {
 		words = append(words, "--quiet")
 	}
 	return launch.Self{Path: program, Args: words, Logs: filepath.Join(dirs.State, "logs")}
@@ -57,30 +58,30 @@ func (a *app) self(program string, dirs xdg.Dirs) launch.Self {
 // output goes to a log.
 func (a *app) detach(ctx context.Context, order launch.Order) (launch.Answer, error) {
 	none := launch.Answer{}
-	dirs, err := a.dirs()
+	dirs, err := a.Dirs()
 	if err != nil {
-		return none, &unbuiltError{err}
+		return none, &cli.UnbuiltError{Err: err}
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return none, &unbuiltError{fmt.Errorf("find cloister itself: %w", err)}
+		return none, &cli.UnbuiltError{Err: fmt.Errorf("find cloister itself: %w", err)}
 	}
 	self := a.self(program, dirs)
 	self.Env = os.Environ()
 	child, err := self.Start(order)
 	if err != nil {
-		return none, &unbuiltError{err}
+		return none, &cli.UnbuiltError{Err: err}
 	}
 	answer, err := child.Answer(ctx)
 	if _, said := errors.AsType[*launch.Failure](err); said {
 		return none, err
 	}
 	if err != nil {
-		return none, &unbuiltError{err}
+		return none, &cli.UnbuiltError{Err: err}
 	}
 	// The guardian learns it another way: the next caller finds it running.
-	if c, err := a.dial(ctx); err == nil {
-		_ = settled(ctx, c) // it runs, whatever the guardian says
+	if c, err := a.Dial(ctx); err == nil {
+		_ = cli.Settled(ctx, c) // it runs, whatever the guardian says
 		c.Close()
 	}
 	return answer, nil
@@ -102,7 +103,7 @@ func announce(f *runFlags, s *session.Shim, dirs xdg.Dirs) func(error) {
 }
 
 func failure(verb string, err error) launch.Answer {
-	return launch.Answer{Error: err.Error(), Hints: hintsOf(err), Status: exitStatus(unbuilt(verb, err))}
+	return launch.Answer{Error: err.Error(), Hints: cli.HintsOf(err), Status: exitStatus(unbuilt(verb, err))}
 }
 
 // maxOutputKept bounds what is kept of a command's output, of which the end is shown.

@@ -14,6 +14,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/internal/termsafe"
 	"cloister/sandbox"
@@ -37,13 +38,13 @@ const mostOutput = 4 << 20
 func (a *app) engineBuild(ctx context.Context, f *buildFlags) error {
 	b := docker.Build{File: "the base definition", Text: docker.BaseDefinition(), Image: f.tag, Say: a.slow}
 	if f.show {
-		_, err := a.out.Write(b.Text)
+		_, err := a.Out.Write(b.Text)
 		return err
 	}
 	if f.file != "" {
 		text, err := os.ReadFile(f.file)
 		if err != nil {
-			return wrongWords("", "image build: --file: %v", err)
+			return cli.Usage("", "image build: --file: %v", err)
 		}
 		b.File, b.Text = f.file, text
 	}
@@ -64,7 +65,7 @@ func (a *app) engineBuild(ctx context.Context, f *buildFlags) error {
 	if err != nil {
 		return fmt.Errorf("image build: %w", err)
 	}
-	a.line("%s", i.ID)
+	a.Line("%s", i.ID)
 	return nil
 }
 
@@ -93,7 +94,7 @@ func (a *app) kept(ctx context.Context, d *docker.Driver, s *image.Store, id, ta
 // Their output goes to a terminal as it comes; otherwise it is told when the build
 // has failed, once.
 func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b docker.Build) (id string, err error) {
-	dirs, err := a.dirs()
+	dirs, err := a.Dirs()
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +106,7 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 	if b.Authorities, err = a.trusted(); err != nil {
 		return "", err
 	}
-	c, err := a.ensure(ctx)
+	c, err := a.Ensure(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -113,13 +114,14 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	link, err := c.OpenSession(ctx, api.SessionRequest{
-		Name: "image-build-" + strconv.Itoa(os.Getpid()), Project: filepath.Join(dirs.Data, "images"), Isolation: d.Name(), Mode: "enforce", Workspace: "none",
+		Name: "image-build-" + strconv.Itoa(os.Getpid()), Project: filepath.Join(dirs.Data,
+			"images"), Isolation: d.Name(), Mode: "enforce", Workspace: "none",
 		Command: []string{"image", "build", b.File}, Allow: allow, Network: true, ShimPID: os.Getpid(),
 	})
 	if err != nil {
 		return "", err
 	}
-	end := api.SessionEnd{ExitStatus: statusFailed}
+	end := api.SessionEnd{ExitStatus: cli.StatusFailed}
 	defer func() {
 		if err != nil {
 			end.Failure = err.Error()
@@ -149,11 +151,12 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 	kept := &tail{most: mostOutput}
 	b.ID, b.Name, b.Output = grant.ID, grant.Name, kept
 	b.Authorities = append(b.Authorities, grant.Authority...)
-	if !a.quiet && term.IsTerminal(int(a.stderr.Fd())) {
-		b.Output = termsafe.New(a.stderr)
+	if !a.Quiet && term.IsTerminal(int(a.Stderr.Fd())) {
+		b.Output = termsafe.New(a.Stderr)
 	}
 	b.Arm = func(ctx context.Context, g sandbox.Gate, init int) error {
-		if err := link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6, Refusals: g.Refusals}, init); err != nil {
+		if err := link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4,
+			DNSTCP6: g.DNSTCP6, Refusals: g.Refusals}, init); err != nil {
 			return err
 		}
 		link.Started(init)
@@ -164,7 +167,7 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 		if why := context.Cause(ctx); why != nil {
 			err = why
 		}
-		_, told := termsafe.New(a.stderr).Write(kept.Bytes())
+		_, told := termsafe.New(a.Stderr).Write(kept.Bytes())
 		return "", errors.Join(err, told)
 	}
 	end.ExitStatus = 0
@@ -174,16 +177,16 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 // trusted are the authorities that this host and the person's configuration trust, as
 // a cloister's programs do.
 func (a *app) trusted() ([]byte, error) {
-	cfg, _, err := a.load()
+	cfg, _, err := a.Load()
 	if err != nil {
 		return nil, err
 	}
-	_, host, err := a.resolver()
+	_, host, err := a.DirsAndResolver()
 	if err != nil {
 		return nil, err
 	}
-	t, err := launch.Authorities(launch.Facts{Config: cfg, Host: host, Env: a.env, Home: a.home(), UID: a.uid})
-	a.notices(t.Notices)
+	t, err := launch.Authorities(launch.Facts{Config: cfg, Host: host, Env: a.Env, Home: a.Home(), UID: a.UID})
+	a.Notices(t.Notices)
 	if err != nil {
 		return nil, err
 	}
@@ -208,8 +211,8 @@ func buildRules(f *buildFlags) ([]string, error) {
 // tellRefused tells what the steps asked for and did not get.
 func (a *app) tellRefused(s api.SessionSummary) {
 	for _, r := range s.Refusals {
-		a.notice("cloister: refused %s: %s", r.Host, r.Reason)
-		a.notice("hint: cloister image build --allow %s", r.Host)
+		a.Notice("cloister: refused %s: %s", r.Host, r.Reason)
+		a.Notice("hint: cloister image build --allow %s", r.Host)
 	}
 }
 
@@ -243,8 +246,8 @@ func (a *app) engineForgetAll(ctx context.Context) error {
 		return nil
 	}
 	if used > 0 {
-		a.notice("left in the engine: %d images that other containers use", used)
-		a.notice("hint: when these are gone: cloister uninstall --yes")
+		a.Notice("left in the engine: %d images that other containers use", used)
+		a.Notice("hint: when these are gone: cloister uninstall --yes")
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/image"
@@ -14,7 +15,8 @@ import (
 
 // engineBuild needs the gate's namespaces, which are Linux's.
 func (*app) engineBuild(context.Context, *buildFlags) error {
-	return hinted(errors.New("image build: only Linux can build in containers"), "cloister image pull fetches an image")
+	return cli.Hinted(errors.New("image build: only Linux can build in containers"),
+		"cloister image pull fetches an image")
 }
 
 // engineForgetAll has nothing to forget.
@@ -24,16 +26,17 @@ func (*app) engineForgetAll(context.Context) error { return nil }
 func (*app) engineForget(context.Context, image.Image) error { return nil }
 
 // planServices needs the gate's namespaces, which are Linux's.
-func (*app) planServices(context.Context, *runFlags, lookedAt, image.Image, xdg.Dirs, sandbox.Driver) (*beside.Plan, error) {
-	return nil, hinted(errors.New("only Linux can start services"), "the agent alone: --image IMAGE")
+func (*app) planServices(context.Context, *runFlags, lookedAt, image.Image, xdg.Dirs, sandbox.Driver) (*beside.Plan,
+	error) {
+	return nil, cli.Hinted(errors.New("only Linux can start services"), "the agent alone: --image IMAGE")
 }
 
 // hiddenOf is asked for what is built and started.
 func (*app) hiddenOf(lookedAt) (func(rel string, dir bool) bool, error) {
-	return nil, hinted(errors.New("only Linux can start services"), "name an image: --image IMAGE")
+	return nil, cli.Hinted(errors.New("only Linux can start services"), "name an image: --image IMAGE")
 }
 
 // buildDevcontainer needs the gate's namespaces, which are Linux's.
 func (*app) buildDevcontainer(context.Context, lookedAt, *image.Store, string) (image.Image, error) {
-	return image.Image{}, hinted(errors.New("only Linux can build in containers"), "name an image: --image IMAGE")
+	return image.Image{}, cli.Hinted(errors.New("only Linux can build in containers"), "name an image: --image IMAGE")
 }

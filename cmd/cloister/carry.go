@@ -11,6 +11,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/noecho"
 	"cloister/session"
 	"cloister/session/kept"
@@ -33,7 +34,7 @@ private home is in it, with what the agent remembers and with logins that were m
 --no-home leaves it out. The project itself is not in it. The file is encrypted, as age does
 it, to each --recipient and those of state.recipients, or by a --passphrase that is asked
 for at the terminal; otherwise it is not.`,
-		Args:              counted(2, 2),
+		Args:              cli.Args(2, 2),
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := a.sealTo(recipients, passphrase)
@@ -47,11 +48,11 @@ for at the terminal; otherwise it is not.`,
 			}
 			defer func() { _ = w.Close() }()
 			if id = cmp.Or(id, w.Head); id == "" {
-				return wrongWords("cloister checkpoint "+w.Name+" makes one", "checkpoint export: %s has no checkpoint", w.Name)
+				return cli.Usage("cloister checkpoint "+w.Name+" makes one", "checkpoint export: %s has no checkpoint", w.Name)
 			}
 			made, err := w.Checkpoint(id)
 			if err != nil {
-				return hinted(err, "cloister checkpoints "+w.Name)
+				return cli.Hinted(err, "cloister checkpoints "+w.Name)
 			}
 			err = a.recordState(cmd.Context(), api.StateRecord{
 				Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: made.ID, Reason: "export",
@@ -77,16 +78,16 @@ for at the terminal; otherwise it is not.`,
 // sealTo is what an archive is sealed to.
 func (a *app) sealTo(recipients []string, passphrase bool) (key sealed.Key, err error) {
 	if err := sealed.Check(recipients); err != nil {
-		return key, wrongWords("", "checkpoint export: --recipient %v", err)
+		return key, cli.Usage("", "checkpoint export: --recipient %v", err)
 	}
 	if passphrase {
 		if len(recipients) > 0 {
-			return key, wrongWords("", "checkpoint export: --passphrase is instead of --recipient")
+			return key, cli.Usage("", "checkpoint export: --passphrase is instead of --recipient")
 		}
 		key.Passphrase, err = a.passphrase("checkpoint export", "passphrase", "the same again")
 		return key, err
 	}
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err == nil {
 		key.Recipients, err = kept.Recipients(d)
 	}
@@ -96,14 +97,14 @@ func (a *app) sealTo(recipients []string, passphrase bool) (key sealed.Key, err 
 
 // passphrase asks at the terminal, as often as there are prompts, for the same.
 func (a *app) passphrase(verb string, prompts ...string) (text string, err error) {
-	if !term.IsTerminal(int(a.stdin.Fd())) {
-		return "", wrongWords("a recipient and its identity need no terminal",
+	if !term.IsTerminal(int(a.Stdin.Fd())) {
+		return "", cli.Usage("a recipient and its identity need no terminal",
 			"%s: a passphrase is asked for at a terminal, and stdin is none", verb)
 	}
-	text, err = noecho.Same(a.stdin, a.stderr, prompts...)
+	text, err = noecho.Same(a.Stdin, a.Stderr, prompts...)
 	if stopped, ok := errors.AsType[*noecho.Interrupted](err); ok {
 		stopped.Raise()
-		return "", &statusError{statusSignalBase + int(stopped.Signal)}
+		return "", &cli.StatusError{Status: cli.StatusSignalBase + int(stopped.Signal)}
 	}
 	return text, err
 }
@@ -111,13 +112,13 @@ func (a *app) passphrase(verb string, prompts ...string) (text string, err error
 // unsealed is an archive as it was before it was sealed, where it was.
 func (a *app) unsealed(in *bufio.Reader, identity string) (io.Reader, error) {
 	ask := func() (string, error) { return a.passphrase("checkpoint import", "passphrase") }
-	if !term.IsTerminal(int(a.stdin.Fd())) {
+	if !term.IsTerminal(int(a.Stdin.Fd())) {
 		ask = nil
 	}
 	if identity == "" {
 		return sealed.Read(in, nil, ask)
 	}
-	path, err := a.typed(identity)
+	path, err := a.Typed(identity)
 	if err != nil {
 		return nil, err
 	}
@@ -132,11 +133,11 @@ func (a *app) unsealed(in *bufio.Reader, identity string) (io.Reader, error) {
 // writeArchive writes to a new file of the person alone, which is there once it is whole.
 func (a *app) writeArchive(name string, write func(io.Writer) error) (err error) {
 	if name == "-" {
-		if term.IsTerminal(int(a.stdout.Fd())) {
-			return wrongWords("cloister checkpoint export NAME - >FILE",
+		if term.IsTerminal(int(a.Stdout.Fd())) {
+			return cli.Usage("cloister checkpoint export NAME - >FILE",
 				"checkpoint export: an archive is nothing for a terminal")
 		}
-		return write(a.out)
+		return write(a.Out)
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".cloister-export-") // its mode is 0600
 	if err != nil {
@@ -167,20 +168,20 @@ func (a *app) checkpointImport() *cobra.Command {
 stdin). It is taken as a payload's work: nothing of it reaches the project before you apply
 it, and a file that is damaged or holds what no checkpoint does is refused whole. One that is
 sealed to a recipient needs --identity; one by a passphrase asks for it.`,
-		Args: counted(1, 1),
+		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name != "" {
 				if err := session.CheckName(name); err != nil {
-					return wrongWords("", "checkpoint import: %v", err)
+					return cli.Usage("", "checkpoint import: %v", err)
 				}
 			}
-			p, err := a.findProject(cmp.Or(project, "."))
+			p, err := a.FindProject(cmp.Or(project, "."))
 			if err != nil {
 				return err
 			}
-			in := a.stdin
+			in := a.Stdin
 			if args[0] != "-" {
-				file, err := a.typed(args[0])
+				file, err := a.Typed(args[0])
 				if err == nil {
 					in, err = os.Open(file)
 				}
@@ -193,9 +194,9 @@ sealed to a recipient needs --identity; one by a passphrase asks for it.`,
 			if err != nil {
 				return fmt.Errorf("checkpoint import: %w", err)
 			}
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err == nil {
-				_, err = projects.Register(d, string(p.Main), a.complain)
+				_, err = projects.Register(d, string(p.Main), a.Complain)
 			}
 			if err != nil {
 				return err
@@ -216,12 +217,12 @@ sealed to a recipient needs --identity; one by a passphrase asks for it.`,
 				return fmt.Errorf("checkpoint %w", err)
 			}
 			if from != string(p.Root) {
-				a.notice("cloister: it was made over %s: cloister diff %s compares it with %s", from, name, p.Root)
+				a.Notice("cloister: it was made over %s: cloister diff %s compares it with %s", from, name, p.Root)
 			}
 			if asJSON {
-				return a.json(kept.Checkpoint(name, made))
+				return a.JSON(kept.Checkpoint(name, made))
 			}
-			a.line("%s@%s", name, made.ID)
+			a.Line("%s@%s", name, made.ID)
 			return nil
 		},
 	}

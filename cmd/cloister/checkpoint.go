@@ -10,6 +10,7 @@ import (
 
 	"cloister/agent"
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/session/kept"
 
 	"github.com/spf13/cobra"
@@ -24,9 +25,9 @@ func (a *app) checkpointCommand() *cobra.Command {
 		Long: `Keep this moment of an overlay cloister: its files, and its private home with what the
 agent remembers. One that runs is held still while they are copied; of one that is
 stopped nothing is copied.`,
-		Args:              counted(0, 1),
+		Args:              cli.Args(0, 1),
 		ValidArgsFunction: a.completeKept,
-		Annotations:       map[string]string{takesNames: "yes"},
+		Annotations:       map[string]string{cli.TakesNames: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, w, err := a.handHere(strings.Join(args, ""))
 			if err != nil {
@@ -38,9 +39,9 @@ stopped nothing is copied.`,
 				return err
 			}
 			if asJSON {
-				return a.json(kept.Checkpoint(w.Name, made))
+				return a.JSON(kept.Checkpoint(w.Name, made))
 			}
-			a.line("%s", made.ID)
+			a.Line("%s", made.ID)
 			return nil
 		},
 	}
@@ -55,7 +56,7 @@ func (a *app) checkpointsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "checkpoints [NAME]",
 		Short:             "List the checkpoints of an overlay cloister",
-		Args:              counted(0, 1),
+		Args:              cli.Args(0, 1),
 		ValidArgsFunction: a.completeKept,
 		RunE: func(_ *cobra.Command, args []string) error {
 			w, err := a.keptHere(strings.Join(args, ""))
@@ -74,9 +75,9 @@ func (a *app) checkpointsCommand() *cobra.Command {
 				rows = append(rows, []string{c.ID, c.Time.Local().Format(time.DateTime), fmt.Sprintf("%d", c.Bytes), message})
 			}
 			if asJSON {
-				return a.json(lines)
+				return a.JSON(lines)
 			}
-			a.table(rows)
+			a.Table(rows)
 			return nil
 		},
 	}
@@ -90,7 +91,7 @@ func (a *app) restoreCommand() *cobra.Command {
 		Short: "Make an overlay cloister's files what they were",
 		Long: `Make the files of an overlay cloister that is not running what they were at a checkpoint.
 What they are now is kept as a checkpoint first.`,
-		Args:              counted(1, 1),
+		Args:              cli.Args(1, 1),
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, id := nameAt(args[0])
@@ -101,18 +102,18 @@ What they are now is kept as a checkpoint first.`,
 			defer func() { _ = w.Close() }()
 			if id = cmp.Or(id, w.Head); id != "" {
 				if _, err := w.Checkpoint(id); err != nil {
-					return hinted(err, "cloister checkpoints "+w.Name)
+					return cli.Hinted(err, "cloister checkpoints "+w.Name)
 				}
 			}
 			before, err := h.Restore(cmd.Context(), w, id)
 			if none, ok := errors.AsType[*kept.NoCheckpoint](err); ok {
-				return wrongWords("cloister checkpoint "+w.Name+" makes one", "restore: %v", none)
+				return cli.Usage("cloister checkpoint "+w.Name+" makes one", "restore: %v", none)
 			}
 			if err != nil {
 				return stopFirst(err)
 			}
-			a.notice("cloister: what was there before is checkpoint %s", before.ID)
-			a.line("%s@%s", w.Name, w.Head)
+			a.Notice("cloister: what was there before is checkpoint %s", before.ID)
+			a.Line("%s@%s", w.Name, w.Head)
 			return nil
 		},
 	}
@@ -134,12 +135,12 @@ with the conversation: cloister attach NAME.`,
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
 				args = args[:n]
 			}
-			return counted(1, 1)(cmd, args)
+			return cli.Args(1, 1)(cmd, args)
 		},
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if count < 1 || count > 100 {
-				return wrongWords("", "fork: --count: want a number from 1 to 100")
+				return cli.Usage("", "fork: --count: want a number from 1 to 100")
 			}
 			name, id := nameAt(args[0])
 			h, w, err := a.handHere(name)
@@ -149,7 +150,7 @@ with the conversation: cloister attach NAME.`,
 			defer func() { _ = w.Close() }()
 			prompt := strings.Join(args[1:], " ")
 			if agentName = cmp.Or(agentName, w.Agent); prompt != "" && agentName == "" {
-				return wrongWords("--agent NAME says which", "fork: no agent has worked in %s", w.Name)
+				return cli.Usage("--agent NAME says which", "fork: no agent has worked in %s", w.Name)
 			}
 			forks, err := h.Fork(cmd.Context(), w, id, count)
 			if err != nil {
@@ -165,10 +166,10 @@ with the conversation: cloister attach NAME.`,
 				}
 			}
 			if asJSON {
-				return a.json(forks)
+				return a.JSON(forks)
 			}
 			for _, n := range names {
-				a.line("%s", n)
+				a.Line("%s", n)
 			}
 			return nil
 		},
@@ -186,7 +187,7 @@ func (a *app) resumeIn(ctx context.Context, names []string, project, agentName, 
 		words := []string{"start", "-d", "--name", name, "--workspace", "overlay", "-C", project, "--agent", agentName, "--"}
 		out, status, err := a.again(ctx, append(words, agent.Find(agentName).Resumed(prompt)...)...)
 		if err == nil && status != 0 {
-			err = hinted(fmt.Errorf("fork: %s is made, but %s was not started: %s", name, agentName,
+			err = cli.Hinted(fmt.Errorf("fork: %s is made, but %s was not started: %s", name, agentName,
 				strings.Join(lastLines(out, 3), "; ")),
 				"cloister start --name "+name+" --workspace overlay")
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/session/kept"
 	"cloister/state/layers"
 	"cloister/state/patch"
@@ -50,7 +51,7 @@ each, one after the other, and tells its exit status and its last lines: what it
 given up.`,
 		Example: "  cloister fork k --count 3 -- 'try another way'\n  cloister compare k-1 k-2 k-3 --run 'go " +
 			"test ./...'",
-		Args:              counted(1, 1<<10),
+		Args:              cli.Args(1, 1<<10),
 		ValidArgsFunction: a.completeKeptMore,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var sides []*compared
@@ -62,7 +63,7 @@ given up.`,
 				sides = append(sides, side)
 			}
 			if asJSON {
-				return a.json(sides)
+				return a.JSON(sides)
 			}
 			a.showCompared(sides)
 			return nil
@@ -133,7 +134,7 @@ func (a *app) tryIn(ctx context.Context, h *kept.Hand, w *store.Workspace, at, c
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.Store.Forget(names[0])) }()
-	a.notice("cloister: %s: %s", w.Name, command)
+	a.Notice("cloister: %s: %s", w.Name, command)
 	began := time.Now()
 	out, status, err := a.again(ctx, "run", "--workspace", "overlay", "--name", names[0], "-C", w.Project, "--", "sh",
 		"-c", command)
@@ -176,13 +177,13 @@ func (a *app) showCompared(sides []*compared) {
 		}
 		rows = append(rows, row)
 	}
-	a.table(rows)
+	a.Table(rows)
 	for _, s := range sides {
 		if s.Run != nil && len(s.Run.Last) > 0 {
-			a.line("")
-			a.line("%s:", s.Name)
+			a.Line("")
+			a.Line("%s:", s.Name)
 			for _, line := range s.Run.Last {
-				a.line("  %s", line)
+				a.Line("  %s", line)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/nearest"
 
 	"github.com/spf13/cobra"
@@ -45,26 +46,26 @@ func (a *app) completionCommand() *cobra.Command {
   bash:  source <(cloister completion bash)
   zsh:   cloister completion zsh > "${fpath[1]}/_cloister"
   fish:  cloister completion fish > ~/.config/fish/completions/cloister.fish`,
-		Args:      counted(1, 1),
+		Args:      cli.Args(1, 1),
 		ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch root := cmd.Root(); args[0] {
 			case "bash":
-				if err := root.GenBashCompletionV2(a.out, true); err != nil {
+				if err := root.GenBashCompletionV2(a.Out, true); err != nil {
 					return err
 				}
-				_, err := a.out.WriteString(bashAlone)
+				_, err := a.Out.WriteString(bashAlone)
 				return err
 			case "zsh":
-				return root.GenZshCompletion(a.out)
+				return root.GenZshCompletion(a.Out)
 			case "fish":
-				return root.GenFishCompletion(a.out, true)
+				return root.GenFishCompletion(a.Out, true)
 			}
 			hint := "write one of " + strings.Join(shells, ", ")
 			if near := nearest.Word(args[0], shells); near != "" {
 				hint = "did you mean " + near + "?"
 			}
-			return wrongWords(hint, "completion: unknown shell %q", args[0])
+			return cli.Usage(hint, "completion: unknown shell %q", args[0])
 		},
 	}
 }

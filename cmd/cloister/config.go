@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/internal/xdg"
 
@@ -14,19 +15,8 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	return group("config", "Show and edit the configuration",
+	return cli.Group("config", "Show and edit the configuration",
 		a.configShow(), a.configEdit(), a.configPath(), a.configInit(), a.configImport(), a.configSchema())
-}
-
-// load reads the configuration of this instance.
-func (a *app) load() (*config.Config, config.Sources, error) {
-	d, err := a.dirs()
-	if err != nil {
-		return nil, config.Sources{}, err
-	}
-	c, s, err := config.Load(d.Config)
-	a.log().Debug("read the configuration", "file", s.File, "found", s.Found, "cedar", len(s.Cedar))
-	return c, s, err
 }
 
 func (a *app) configShow() *cobra.Command {
@@ -34,25 +24,25 @@ func (a *app) configShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Print every effective value and where it came from",
-		Args:  counted(0, 0),
+		Args:  cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			c, s, err := a.load()
+			c, s, err := a.Load()
 			if err != nil {
 				return err
 			}
 			// What the guardian would refuse is not in force: one verdict for both.
-			if _, err := a.onDisk(); err != nil {
+			if _, err := a.OnDisk(); err != nil {
 				return err
 			}
 			values := sourced(c.Explain())
 			if asJSON {
-				return a.json(map[string]any{"file": s.File, "found": s.Found, "values": values})
+				return a.JSON(map[string]any{"file": s.File, "found": s.Found, "values": values})
 			}
 			var rows [][]string
 			for _, v := range values {
 				rows = append(rows, []string{v.Key, v.Value.Value, v.Source})
 			}
-			a.table(rows)
+			a.Table(rows)
 			return nil
 		},
 	}
@@ -81,13 +71,13 @@ func (a *app) configPath() *cobra.Command {
 	return &cobra.Command{
 		Use:   "path",
 		Short: "Print where the configuration is",
-		Args:  counted(0, 0),
+		Args:  cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(a.out, filepath.Join(d.Config, "config.yaml")) // byte for byte: it is a path
+			fmt.Fprintln(a.Out, filepath.Join(d.Config, "config.yaml")) // byte for byte: it is a path
 			return nil
 		},
 	}
@@ -97,9 +87,9 @@ func (a *app) configSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the configuration",
-		Args:  counted(0, 0),
+		Args:  cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			a.out.Write(config.Schema())
+			a.Out.Write(config.Schema())
 			return nil
 		},
 	}
@@ -127,9 +117,9 @@ func (a *app) configInit() *cobra.Command {
 	return &cobra.Command{
 		Use:   "init",
 		Short: "Write a configuration to start from",
-		Args:  counted(0, 0),
+		Args:  cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
@@ -137,7 +127,7 @@ func (a *app) configInit() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(a.out, file)
+			fmt.Fprintln(a.Out, file)
 			return nil
 		},
 	}
@@ -150,9 +140,9 @@ func (a *app) configEdit() *cobra.Command {
 		Long: `Open config.yaml in $VISUAL, $EDITOR or vi, one to start from where there is none,
 and check what was written. What is wrong is told with its line, and is not in
 force: a guardian that runs keeps the last good configuration.`,
-		Args: counted(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
@@ -165,8 +155,8 @@ force: a guardian that runs keeps the last good configuration.`,
 			if err := a.edit(cmd.Context(), "the configuration", file); err != nil {
 				return err
 			}
-			if _, err := a.onDisk(); err != nil {
-				return hinted(err, "cloister config edit opens it again")
+			if _, err := a.OnDisk(); err != nil {
+				return cli.Hinted(err, "cloister config edit opens it again")
 			}
 			return nil
 		},
@@ -180,7 +170,8 @@ func writeStarter(d xdg.Dirs) (file string, err error) {
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return "", hinted(fmt.Errorf("write the configuration: %s is there already", file), "edit it, or move it away first")
+		return "", cli.Hinted(fmt.Errorf("write the configuration: %s is there already", file),
+			"edit it, or move it away first")
 	}
 	if err != nil {
 		return "", fmt.Errorf("write the configuration: %w", err)

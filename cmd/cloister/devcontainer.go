@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/devcontainer"
 	"cloister/devcontainer/demand"
 	"cloister/devcontainer/features"
@@ -26,7 +27,7 @@ import (
 )
 
 func (a *app) devcontainerCommand() *cobra.Command {
-	return group("devcontainer", "A repository's devcontainer as the environment, without its powers",
+	return cli.Group("devcontainer", "A repository's devcontainer as the environment, without its powers",
 		a.devcontainerCheckCommand(), a.devcontainerTrustCommand(), a.devcontainerBuildCommand(),
 		a.devcontainerUpCommand(), a.devcontainerExecCommand())
 }
@@ -49,7 +50,7 @@ func (f *devcontainerFlags) register(c *cobra.Command) {
 
 // completeDevcontainers offers the devcontainers of the current folder's project.
 func (a *app) completeDevcontainers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	p, err := a.findProject(".")
+	p, err := a.FindProject(".")
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -74,11 +75,11 @@ func (a *app) readDevcontainer(
 }
 
 func (a *app) devcontainerOptions(p workspace.Project, path string, f devcontainerFlags) (devcontainer.Options, error) {
-	cfg, _, err := a.load()
+	cfg, _, err := a.Load()
 	if err != nil {
 		return devcontainer.Options{}, err
 	}
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return devcontainer.Options{}, err
 	}
@@ -86,11 +87,11 @@ func (a *app) devcontainerOptions(p workspace.Project, path string, f devcontain
 	if err != nil {
 		return devcontainer.Options{}, err
 	}
-	given := map[string]string{"HOME": a.home(), "USER": a.env.get("USER")}
+	given := map[string]string{"HOME": a.Home(), "USER": a.Env.Get("USER")}
 	for _, e := range f.env {
 		name, value, set := strings.Cut(e, "=")
 		if !set {
-			value = a.env.get(name)
+			value = a.Env.Get(name)
 		}
 		given[name] = value
 	}
@@ -127,7 +128,7 @@ func (a *app) devcontainerCheckCommand() *cobra.Command {
 the line of its key. Nothing of it runs, and nothing is fetched. PATH is the file, its
 folder, or the name of one of several.`,
 		Example: "  cloister devcontainer check\n  cloister devcontainer check .devcontainer/db --json",
-		Args:    counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
+		Args:    cli.Args(0, 1), ValidArgsFunction: a.completeDevcontainers,
 		RunE: func(_ *cobra.Command, args []string) error { return a.devcontainerCheck(f, args, asJSON) },
 	}
 	f.register(c)
@@ -147,11 +148,11 @@ type lookedAt struct {
 func (l *lookedAt) path() string { return filepath.Join(string(l.project.Root), l.File) }
 
 func (a *app) devcontainerOf(f devcontainerFlags, args []string) (lookedAt, error) {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return lookedAt{}, err
 	}
-	p, err := a.findProject(f.project)
+	p, err := a.FindProject(f.project)
 	if err != nil {
 		return lookedAt{}, err
 	}
@@ -200,12 +201,12 @@ func (a *app) devcontainerCheck(f devcontainerFlags, args []string, asJSON bool)
 		for _, f := range l.Findings {
 			counts[string(f.Outcome)]++
 		}
-		return a.json(checkedDevcontainer{l.File, l.Kind, l.Digest, l.trusted, l.WorkspaceFolder, counts, l.Findings,
+		return a.JSON(checkedDevcontainer{l.File, l.Kind, l.Digest, l.trusted, l.WorkspaceFolder, counts, l.Findings,
 			l.Pulled})
 	}
 	a.findings(l.Findings, demand.Refused, demand.Changed, demand.Honoured, demand.Kept)
 	if !l.trusted {
-		a.notice("hint: nothing of it is used before you agree to it: cloister devcontainer trust")
+		a.Notice("hint: nothing of it is used before you agree to it: cloister devcontainer trust")
 	}
 	return nil
 }
@@ -226,7 +227,7 @@ func (a *app) findings(list []demand.Finding, outcomes ...demand.Outcome) {
 		}
 	}
 	if len(rows) > 0 {
-		a.table(append([][]string{{"OUTCOME", "PLACE", "KEY", "VALUE", "REASON"}}, rows...))
+		a.Table(append([][]string{{"OUTCOME", "PLACE", "KEY", "VALUE", "REASON"}}, rows...))
 	}
 }
 
@@ -248,7 +249,7 @@ and the files that it pulls in, and agree to exactly these bytes. At a terminal 
 first. A later change of any of them waits for another trust. Features of registries are
 fetched for it, through the guardian, and pinned in the lock file beside devcontainer.json;
 a source that the configuration does not name is asked about.`,
-		Args: counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
+		Args: cli.Args(0, 1), ValidArgsFunction: a.completeDevcontainers,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.devcontainerAgree(cmd.Context(), f, args) },
 	}
 	f.register(c)
@@ -261,7 +262,7 @@ func (a *app) devcontainerAgree(ctx context.Context, f devcontainerFlags, args [
 		return err
 	}
 	if l.trusted {
-		a.notice("it is trusted already")
+		a.Notice("it is trusted already")
 		return nil
 	}
 	before, err := l.trust.Get(string(l.project.Main), l.File)
@@ -269,25 +270,25 @@ func (a *app) devcontainerAgree(ctx context.Context, f devcontainerFlags, args [
 		return err
 	}
 	for _, line := range linediff.Changes(before.Text, l.Text()) {
-		a.line("%s", line)
+		a.Line("%s", line)
 	}
 	pulled := map[string]string{}
 	for _, p := range l.Pulled {
 		pulled[p.Path] = p.Digest
 		if p.Path != l.File && before.Pulled[p.Path] != p.Digest {
-			a.line("file %s, %d bytes", p.Path, p.Size)
+			a.Line("file %s, %d bytes", p.Path, p.Size)
 		}
 	}
 	for name := range before.Pulled {
 		if pulled[name] == "" {
-			a.line("no longer %s", name)
+			a.Line("no longer %s", name)
 		}
 	}
 	a.findings(l.Findings, demand.Refused)
-	if err := a.out.Flush(); err != nil {
+	if err := a.Out.Flush(); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	if term.IsTerminal(int(a.stdin.Fd())) {
+	if term.IsTerminal(int(a.Stdin.Fd())) {
 		if yes, err := a.agrees("Agree to this?"); err != nil || !yes {
 			return errors.Join(errors.New("trust devcontainer: not agreed to"), err)
 		}
@@ -299,7 +300,7 @@ func (a *app) devcontainerAgree(ctx context.Context, f devcontainerFlags, args [
 	if err != nil {
 		return err
 	}
-	a.notice("%s is trusted: %s", l.File, l.Digest)
+	a.Notice("%s is trusted: %s", l.File, l.Digest)
 	return nil
 }
 

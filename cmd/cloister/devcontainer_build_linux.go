@@ -43,7 +43,8 @@ func (a *app) buildDevcontainer(ctx context.Context, l lookedAt, s *image.Store,
 	return a.kept(ctx, d, s, base, tag, "the devcontainer "+filepath.Join(string(l.project.Root), l.File))
 }
 
-func (a *app) buildDockerfile(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag string) (id, label string, err error) {
+func (a *app) buildDockerfile(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag string) (id,
+	label string, err error) {
 	hidden, err := a.hiddenOf(l)
 	if err != nil {
 		return "", "", err
@@ -84,7 +85,8 @@ func (a *app) buildRecipe(
 }
 
 // buildFeatures installs features on an image.
-func (a *app) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag, base, label string) (string, error) {
+func (a *app) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag, base,
+	label string) (string, error) {
 	agreed := l.Digest
 	l, err := a.withFeatures(ctx, devcontainerFlags{project: string(l.project.Root)}, l, false)
 	if err != nil {
@@ -125,7 +127,7 @@ func (a *app) hiddenOf(l lookedAt) (func(rel string, dir bool) bool, error) {
 
 // settingsOf are those by which a devcontainer's project is run.
 func (a *app) settingsOf(l lookedAt) (projects.Settings, error) {
-	cfg, _, err := a.load()
+	cfg, _, err := a.Load()
 	if err != nil {
 		return projects.Settings{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/devcontainer"
 	"cloister/devcontainer/features"
 	"cloister/devcontainer/pull"
@@ -32,7 +33,7 @@ func featureStore(d xdg.Dirs) features.Store {
 // askSources asks about the sources of features that no one named. Without a terminal no
 // one is asked, and they stay refused.
 func (a *app) askSources(unknown []features.Ref) ([]string, error) {
-	if len(unknown) == 0 || !term.IsTerminal(int(a.stdin.Fd())) {
+	if len(unknown) == 0 || !term.IsTerminal(int(a.Stdin.Fd())) {
 		return nil, nil
 	}
 	by := map[string][]string{}
@@ -61,14 +62,14 @@ func (a *app) askSources(unknown []features.Ref) ([]string, error) {
 
 // agrees asks a question at the terminal. No answer is no.
 func (a *app) agrees(question string) (bool, error) {
-	if err := a.out.Flush(); err != nil {
+	if err := a.Out.Flush(); err != nil {
 		return false, fmt.Errorf("write the answer: %w", err)
 	}
-	fmt.Fprint(a.stderr, question+" [y/N] ")
-	if a.answers == nil {
-		a.answers = bufio.NewReader(a.stdin)
+	fmt.Fprint(a.Stderr, question+" [y/N] ")
+	if a.Answers == nil {
+		a.Answers = bufio.NewReader(a.Stdin)
 	}
-	answer, _ := a.answers.ReadString('\n')
+	answer, _ := a.Answers.ReadString('\n')
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))), nil
 }
 
@@ -76,7 +77,7 @@ func (a *app) agrees(question string) (bool, error) {
 // depend on. Pin writes down the digests of those that have none, which a person is about
 // to agree to; otherwise they are an error.
 func (a *app) withFeatures(ctx context.Context, f devcontainerFlags, l lookedAt, pin bool) (lookedAt, error) {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return l, err
 	}
@@ -89,7 +90,7 @@ func (a *app) withFeatures(ctx context.Context, f devcontainerFlags, l lookedAt,
 		for _, one := range l.Absent {
 			if one.Digest == "" && !pin {
 				err := fmt.Errorf("the feature %s is pinned to no digest", one.ID)
-				return l, hinted(err, "agree to it: cloister devcontainer trust")
+				return l, cli.Hinted(err, "agree to it: cloister devcontainer trust")
 			}
 			entry, err := a.fetchFeature(ctx, store, l.project, one)
 			if err != nil {
@@ -97,7 +98,7 @@ func (a *app) withFeatures(ctx context.Context, f devcontainerFlags, l lookedAt,
 			}
 			if one.Digest == "" {
 				pinned[one.ID] = entry
-				a.notice("cloister: %s is pinned to %s", one.ID, entry.Integrity)
+				a.Notice("cloister: %s is pinned to %s", one.ID, entry.Integrity)
 			}
 		}
 		if len(pinned) > 0 {

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/devcontainer"
 	"cloister/devcontainer/demand"
@@ -36,7 +37,7 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults
 		if !typed {
 			return nil // the configuration's word is for the project's own files
 		}
-		return wrongWords("",
+		return cli.Usage("",
 			"%s: --devcontainer goes with the project's own files: neither with -b nor with --workspace none", f.Verb)
 	}
 	words := []string{}
@@ -98,11 +99,11 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults
 		}
 	}
 	if refused > 0 {
-		a.notice("cloister: %d demands of %s are refused", refused, l.File)
-		a.notice("hint: cloister devcontainer check names them")
+		a.Notice("cloister: %d demands of %s are refused", refused, l.File)
+		a.Notice("hint: cloister devcontainer check names them")
 	}
 	if e.NeedCPUs > float64(runtime.NumCPU()) {
-		a.notice("cloister: %s asks for %v processors, this machine has %d", l.File, e.NeedCPUs, runtime.NumCPU())
+		a.Notice("cloister: %s asks for %v processors, this machine has %d", l.File, e.NeedCPUs, runtime.NumCPU())
 	}
 	return f.dev.Fit(a.imageStore(dirs).Root(i), a.slow)
 }
@@ -115,7 +116,7 @@ func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string, a
 		return image.Image{}, err
 	}
 	if typed != "" {
-		named, err := a.tilde(typed)
+		named, err := a.Tilde(typed)
 		if err != nil {
 			return image.Image{}, err
 		}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/termsafe"
 	"cloister/session/launch"
 
@@ -76,7 +77,7 @@ devcontainer exec runs commands in it, cloister stop ends it.`,
 		Example: "  cloister devcontainer up\n" +
 			"  cloister devcontainer exec -- npm test\n" +
 			"  cloister devcontainer up --workspace-folder . --remove-existing-container",
-		Args: counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
+		Args: cli.Args(0, 1), ValidArgsFunction: a.completeDevcontainers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.Devcontainer = args[0]
@@ -103,16 +104,16 @@ func hide(c *cobra.Command, flags ...string) {
 // outcome prints what a verb of the reference prints: an answer, or why there is none.
 func (a *app) outcome(answer any, err error) error {
 	if err == nil {
-		return a.json(answer)
+		return a.JSON(answer)
 	}
 	if launch.IsUsage(err) {
 		return err
 	}
-	if _, usage := errors.AsType[*wordsError](err); usage {
+	if _, usage := errors.AsType[*cli.UsageError](err); usage {
 		return err
 	}
 	message, _, _ := strings.Cut(err.Error(), "\n")
-	return errors.Join(err, a.json(devcontainerFailed{"error", message, "the devcontainer was not set up"}))
+	return errors.Join(err, a.JSON(devcontainerFailed{"error", message, "the devcontainer was not set up"}))
 }
 
 func (a *app) devcontainerUp(ctx context.Context, f *runFlags, anew bool) (any, error) {
@@ -127,7 +128,7 @@ func (a *app) devcontainerUp(ctx context.Context, f *runFlags, anew bool) (any, 
 	}
 	f.Devcontainer, f.Project = l.File, string(l.project.Root)
 	f.Name = cmp.Or(f.Name, devcontainerName(l))
-	up := devcontainerUp{"success", f.Name, a.env.get("USER"), l.WorkspaceFolder}
+	up := devcontainerUp{"success", f.Name, a.Env.Get("USER"), l.WorkspaceFolder}
 	running, err := a.ended(ctx, f.Name, anew)
 	if err != nil || running {
 		return up, err
@@ -149,17 +150,17 @@ func (a *app) devcontainerUp(ctx context.Context, f *runFlags, anew bool) (any, 
 
 // ended reports whether a cloister runs, which is stopped first if another is wanted.
 func (a *app) ended(ctx context.Context, name string, anew bool) (running bool, err error) {
-	c, err := a.ensure(ctx)
+	c, err := a.Ensure(ctx)
 	if err != nil {
-		return false, &unbuiltError{err}
+		return false, &cli.UnbuiltError{Err: err}
 	}
 	defer c.Close()
-	names, err := liveNames(ctx, c)
+	names, err := cli.LiveNames(ctx, c)
 	if err != nil || !slices.Contains(names, name) {
 		return false, err
 	}
 	if anew {
-		_, err = stopOne(ctx, c, name, 0)
+		_, err = cli.StopOne(ctx, c, name, 0)
 	}
 	return !anew, err
 }
@@ -167,7 +168,7 @@ func (a *app) ended(ctx context.Context, name string, anew bool) (running bool, 
 // untilReady passes what lifecycle commands print on to stderr until all are over. A
 // failed one ends the cloister.
 func (a *app) untilReady(ctx context.Context, name, ready string) error {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (a *app) untilReady(ctx context.Context, name, ready string) error {
 	defer stop()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	sink := termsafe.New(a.stderr)
+	sink := termsafe.New(a.Stderr)
 	lines := bufio.NewReader(log)
 	for line := ""; ; {
 		over := !a.lives(ctx, name) // asked before reading: what was written until the end is read then
@@ -203,7 +204,7 @@ func (a *app) untilReady(ctx context.Context, name, ready string) error {
 		}
 		if over {
 			_, _ = io.WriteString(sink, line)
-			return hinted(fmt.Errorf("devcontainer up: %s ended before its lifecycle commands were over", name),
+			return cli.Hinted(fmt.Errorf("devcontainer up: %s ended before its lifecycle commands were over", name),
 				"what it asked for: cloister audit tail --session "+name)
 		}
 		select {
@@ -221,7 +222,7 @@ func (a *app) devcontainerExecCommand() *cobra.Command {
 		Use: "exec [flags] [--] CMD [ARG...]", Short: "Run a command in the cloister that devcontainer up started",
 		Example: "  cloister devcontainer exec -- npm test\n" +
 			"  cloister devcontainer exec --workspace-folder . bash -lc 'go test ./...'",
-		Args: counted(1, 1<<20), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cli.Args(1, 1<<20), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name == "" {
 				l, err := a.devcontainerOf(f, []string{config})
@@ -230,7 +231,7 @@ func (a *app) devcontainerExecCommand() *cobra.Command {
 				}
 				name = devcontainerName(l)
 				if !a.lives(cmd.Context(), name) {
-					return hinted(fmt.Errorf("devcontainer exec: no cloister of %s runs", l.File),
+					return cli.Hinted(fmt.Errorf("devcontainer exec: no cloister of %s runs", l.File),
 						"start it: cloister devcontainer up")
 				}
 			}
@@ -246,7 +247,7 @@ func (a *app) devcontainerExecCommand() *cobra.Command {
 	alsoCalled(c, &f.project, &config)
 	c.Flags().StringVar(&name, "container-id", "", "the cloister's `NAME`, as up printed it")
 	c.Flags().StringArrayVar(&f.env, "remote-env", nil, "the same as --env, as the reference calls it")
-	_ = c.RegisterFlagCompletionFunc("container-id", a.completeSessions(false))
+	_ = c.RegisterFlagCompletionFunc("container-id", a.CompleteSessions(false))
 	return c
 }
 
@@ -259,7 +260,7 @@ func (a *app) devcontainerBuildCommand() *cobra.Command {
 build it of its Dockerfile and features, and print one JSON document as the reference's
 devcontainer build does. A start then fetches and builds nothing until the devcontainer's
 own bytes change. The steps have no network but the guardian's.`,
-		Args: counted(0, 1), ValidArgsFunction: a.completeDevcontainers,
+		Args: cli.Args(0, 1), ValidArgsFunction: a.completeDevcontainers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = []string{config}
@@ -289,6 +290,6 @@ func (a *app) devcontainerBuild(ctx context.Context, f devcontainerFlags, args [
 
 // untrusted is the error for a devcontainer in bytes that no person agreed to.
 func untrusted(verb string, l lookedAt) error {
-	return hinted(fmt.Errorf("%s: no one has agreed to %s as it is now", verb, l.File),
+	return cli.Hinted(fmt.Errorf("%s: no one has agreed to %s as it is now", verb, l.File),
 		"look at what it asks for: cloister devcontainer check", "agree to it: cloister devcontainer trust")
 }

@@ -11,13 +11,13 @@ import (
 	"strings"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/session/kept"
 	"cloister/state/layers"
 	"cloister/state/patch"
 	"cloister/state/store"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 // diffOf opens the changes that a person chose by NAME and paths.
@@ -39,7 +39,7 @@ func (a *app) diffOf(ctx context.Context, args []string, since string) (
 	}
 	d, err := h.Diff(ctx, w, at, "", rel)
 	if _, ok := errors.AsType[*layers.TooMany](err); ok {
-		err = hinted(err, "remove that inside: cloister run --workspace overlay --name "+w.Name+" -- rm -r PATH",
+		err = cli.Hinted(err, "remove that inside: cloister run --workspace overlay --name "+w.Name+" -- rm -r PATH",
 			"or give all of it up: cloister discard "+w.Name)
 	}
 	if err != nil {
@@ -47,7 +47,7 @@ func (a *app) diffOf(ctx context.Context, args []string, since string) (
 	}
 	if len(d.Changes) == 0 && len(rel) > 0 {
 		if _, err := os.Lstat(filepath.Join(w.Project, rel[0])); err != nil {
-			err := hinted(fmt.Errorf("no kept workspace %s, and no path of that name in %s", paths[0], w.Name),
+			err := cli.Hinted(fmt.Errorf("no kept workspace %s, and no path of that name in %s", paths[0], w.Name),
 				"cloister diff "+w.Name+" --name-only")
 			return nil, nil, nil, errors.Join(err, d.Close(), w.Close())
 		}
@@ -108,10 +108,10 @@ needed where the project has several. What lies in .git is left out.`,
 			defer func() { _ = errors.Join(d.Close(), w.Close()) }()
 			switch {
 			case asJSON:
-				return a.json(kept.Changes(d.Changes))
+				return a.JSON(kept.Changes(d.Changes))
 			case nameOnly:
 				for _, c := range kept.Changes(d.Changes) {
-					a.line("%s", patch.Quote(c.Path))
+					a.Line("%s", patch.Quote(c.Path))
 				}
 				return nil
 			case hunks:
@@ -125,7 +125,7 @@ needed where the project has several. What lies in .git is left out.`,
 			if err := write(&text, d.Stack, d.Changes); err != nil {
 				return err
 			}
-			a.text(text.String())
+			a.Text(text.String())
 			return nil
 		},
 	}
@@ -141,26 +141,14 @@ needed where the project has several. What lies in .git is left out.`,
 // orNothing is an empty diff for an overlay that a session left as it was.
 func (a *app) orNothing(err error, args []string, asJSON bool) error {
 	s, serr := a.keptStore()
-	p, perr := a.findProject(".")
+	p, perr := a.FindProject(".")
 	switch {
 	case errors.Join(serr, perr) != nil || !kept.ChangedNothing(s, args, string(p.Root)):
 		return err
 	case asJSON:
-		return a.json([]api.Change{})
+		return a.JSON([]api.Change{})
 	}
 	return nil
-}
-
-// text prints lines, on a terminal with what it would obey escaped. Elsewhere they are
-// bytes: a patch of a file with carriage returns is one.
-func (a *app) text(s string) {
-	if !term.IsTerminal(int(a.stdout.Fd())) {
-		a.out.WriteString(s)
-		return
-	}
-	for line := range strings.Lines(s) {
-		a.line("%s", strings.TrimSuffix(line, "\n"))
-	}
 }
 
 func (a *app) applyCommand() *cobra.Command {
@@ -192,7 +180,7 @@ which must not run, goes on with what was merged; what it had is a checkpoint.`,
 
 func (a *app) apply(ctx context.Context, h *kept.Hand, w *store.Workspace, d *store.Diff, f applyFlags) error {
 	for _, c := range kept.Special(d) {
-		a.notice("cloister: %s is left out: it is a pipe, socket or device", patch.Quote(c.Path))
+		a.Notice("cloister: %s is left out: it is a pipe, socket or device", patch.Quote(c.Path))
 	}
 	if f.hunk != "" {
 		if err := a.keepHunks(ctx, d, f.hunk); err != nil {
@@ -211,14 +199,14 @@ func (a *app) apply(ctx context.Context, h *kept.Hand, w *store.Workspace, d *st
 		return a.against(err)
 	}
 	if f.asJSON {
-		return a.json(lines)
+		return a.JSON(lines)
 	}
 	for _, l := range lines {
 		word := l.Change
 		if slices.Contains(merged, l.Path) {
 			word = "merged"
 		}
-		a.line("%s %s", word, patch.Quote(l.Path))
+		a.Line("%s %s", word, patch.Quote(l.Path))
 	}
 	return nil
 }
@@ -227,19 +215,20 @@ func (a *app) apply(ctx context.Context, h *kept.Hand, w *store.Workspace, d *st
 func (a *app) against(err error) error {
 	if e, ok := errors.AsType[*kept.Held](err); ok {
 		for _, c := range e.List {
-			a.notice("cloister: %s: %s", patch.Quote(c.Path), c.Why)
+			a.Notice("cloister: %s: %s", patch.Quote(c.Path), c.Why)
 		}
-		return hinted(err, "look: cloister diff "+e.Name, "then: cloister apply --auto-run "+e.Name+", or name the other paths alone")
+		return cli.Hinted(err, "look: cloister diff "+e.Name,
+			"then: cloister apply --auto-run "+e.Name+", or name the other paths alone")
 	}
 	e, ok := errors.AsType[*kept.InConflict](err)
 	if !ok {
 		return stopFirst(err)
 	}
 	for _, c := range e.List {
-		a.notice("cloister: conflict: %s: %s", patch.Quote(c.Path), c.Why)
+		a.Notice("cloister: conflict: %s: %s", patch.Quote(c.Path), c.Why)
 	}
 	if e.Verb == "apply" {
-		return hinted(err, "name the paths without conflict, or discard those that you do not want; --merge joins what touches no line of both")
+		return cli.Hinted(err, "name the paths without conflict, or discard those that you do not want; --merge joins what touches no line of both")
 	}
 	return err
 }
@@ -266,7 +255,7 @@ of them with its checkpoints.`,
 			if err := h.DiscardAll(cmd.Context(), w); err != nil {
 				return stopFirst(err)
 			}
-			a.line("%s", w.Name)
+			a.Line("%s", w.Name)
 			return nil
 		},
 	}
@@ -283,7 +272,7 @@ func (a *app) discardPaths(ctx context.Context, args []string) error {
 		return stopFirst(err)
 	}
 	for _, l := range lines {
-		a.line("%s", patch.Quote(l.Path))
+		a.Line("%s", patch.Quote(l.Path))
 	}
 	return nil
 }
@@ -291,7 +280,7 @@ func (a *app) discardPaths(ctx context.Context, args []string) error {
 // stopFirst adds the way on where a running cloister is in the way.
 func stopFirst(err error) error {
 	if running, ok := errors.AsType[*store.Running](err); ok {
-		return hinted(err, "cloister stop "+running.Name)
+		return cli.Hinted(err, "cloister stop "+running.Name)
 	}
 	return err
 }
@@ -301,11 +290,11 @@ func (a *app) undoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "undo [NAME]",
 		Short:             "Take the last apply of a workspace back",
-		Args:              counted(0, 1),
+		Args:              cli.Args(0, 1),
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if steps < 1 {
-				return wrongWords("", "undo: --steps: want a number from 1 on")
+				return cli.Usage("", "undo: --steps: want a number from 1 on")
 			}
 			h, w, err := a.handHere(strings.Join(args, ""))
 			if err != nil {
@@ -314,7 +303,7 @@ func (a *app) undoCommand() *cobra.Command {
 			defer func() { _ = w.Close() }()
 			undone, err := h.Undo(cmd.Context(), w, steps)
 			for _, label := range undone {
-				a.line("undone: %s", label)
+				a.Line("undone: %s", label)
 			}
 			return a.against(err)
 		},

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/guardian"
 	"cloister/host/kernel"
 	"cloister/hostexec"
@@ -56,18 +57,18 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Tell what this machine can guarantee, and what would fix the rest",
-		Args:  counted(0, 0),
+		Args:  cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d := a.diagnose(cmd.Context())
 			if asJSON {
-				if err := a.json(d); err != nil {
+				if err := a.JSON(d); err != nil {
 					return err
 				}
 			} else {
 				a.tellDiagnosis(d)
 			}
 			if !d.OK {
-				return &statusError{statusFailed}
+				return &cli.StatusError{Status: cli.StatusFailed}
 			}
 			return nil
 		},
@@ -81,9 +82,10 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	for _, k := range kernel.Checks(kernel.ThisHost()) {
 		d.Checks = append(d.Checks, check(k))
 	}
-	dirs, err := a.dirs()
+	dirs, err := a.Dirs()
 	if err != nil {
-		d.Checks = append(d.Checks, check{"folders", "Folders", kernel.Fail, err.Error(), strings.Join(hintsOf(err), "; ")})
+		d.Checks = append(d.Checks, check{"folders", "Folders", kernel.Fail, err.Error(),
+			strings.Join(cli.HintsOf(err), "; ")})
 	} else {
 		d.Checks = append(d.Checks, a.folders(dirs)...)
 		d.Checks = append(d.Checks, a.checkConfig(), a.checkGuardian(ctx, dirs))
@@ -221,10 +223,10 @@ func checkHostCommands() check {
 
 func (a *app) checkConfig() check {
 	c := check{ID: "config", Title: "Configuration and policy", Status: kernel.OK}
-	l, err := a.onDisk()
+	l, err := a.OnDisk()
 	if err != nil {
 		c.Status, c.Detail = kernel.Fail, strings.ReplaceAll(err.Error(), "\n", "; ")
-		c.Fix = strings.Join(hintsOf(err), "; ")
+		c.Fix = strings.Join(cli.HintsOf(err), "; ")
 		return c
 	}
 	c.Detail = "policy " + l.Snapshot().Digest()
@@ -255,8 +257,8 @@ func (a *app) checkGuardian(ctx context.Context, d xdg.Dirs) check {
 	case s.PolicyError != "":
 		c.Status, c.Detail = kernel.Fail, "the last good policy is in force, not the one on disk: "+s.PolicyError
 		c.Fix = "cloister policy check, then cloister guardian reload"
-	case s.Version != version():
-		c.Status, c.Detail = kernel.Warn, fmt.Sprintf("pid %d is version %s, this is %s", s.PID, s.Version, version())
+	case s.Version != cli.Version():
+		c.Status, c.Detail = kernel.Warn, fmt.Sprintf("pid %d is version %s, this is %s", s.PID, s.Version, cli.Version())
 		c.Fix = "cloister guardian stop; the next run starts the new one"
 	default:
 		c.Detail = "pid " + strconv.Itoa(s.PID) + ", " + strconv.Itoa(s.Sessions) + " sessions"
@@ -265,24 +267,25 @@ func (a *app) checkGuardian(ctx context.Context, d xdg.Dirs) check {
 }
 
 func (a *app) tellDiagnosis(d diagnosis) {
-	colours := map[string]int{"ok": green, "warn": yellow, "fail": red, "enforced": green, "partial": yellow,
-		"absent": red}
+	colours := map[string]int{"ok": cli.Green, "warn": cli.Yellow, "fail": cli.Red, "enforced": cli.Green,
+		"partial": cli.Yellow,
+		"absent":  cli.Red}
 	tell := func(word, what, detail, fix string) {
-		a.out.WriteString(a.paint(fmt.Sprintf("%-8s", word), colours[word]))
-		a.line("  %-34s  %s", what, detail)
+		a.Out.WriteString(a.Paint(fmt.Sprintf("%-8s", word), colours[word]))
+		a.Line("  %-34s  %s", what, detail)
 		if fix != "" && word != "ok" && word != "enforced" {
-			a.line("%10sfix: %s", "", fix)
+			a.Line("%10sfix: %s", "", fix)
 		}
 	}
 	for _, c := range d.Checks {
 		tell(string(c.Status), c.Title, c.Detail, c.Fix)
 	}
 	for _, i := range d.Isolation {
-		a.line("")
+		a.Line("")
 		if i.Available {
-			a.line("isolation %s: available", i.Name)
+			a.Line("isolation %s: available", i.Name)
 		} else {
-			a.line("isolation %s: not available: %s", i.Name, i.Reason)
+			a.Line("isolation %s: not available: %s", i.Name, i.Reason)
 		}
 		for _, g := range i.Guarantees {
 			tell(g.Level, g.Name, g.By+"; "+g.Evidence, g.fix)

@@ -22,7 +22,7 @@ import (
 func (a *app) drivers() []choice {
 	return []choice{
 		{"native", func() (sandbox.Driver, error) {
-			dirs, err := a.dirs()
+			dirs, err := a.Dirs()
 			if err != nil {
 				return nil, err
 			}
@@ -42,7 +42,7 @@ func (a *app) drivers() []choice {
 // gvisorDriver looks for the kernel's program beside this one, where setup puts it, and
 // on PATH.
 func (a *app) gvisorDriver() (sandbox.Driver, error) {
-	dirs, host, err := a.resolver()
+	dirs, host, err := a.DirsAndResolver()
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (a *app) gvisorDriver() (sandbox.Driver, error) {
 	if self, err := os.Executable(); err == nil {
 		folders = append([]string{filepath.Dir(self)}, folders...)
 	}
-	folders = append(folders, filepath.SplitList(host.Path(a.env.get("PATH")))...)
+	folders = append(folders, filepath.SplitList(host.Path(a.Env.Get("PATH")))...)
 	return gvisor.New(gvisor.Options{Instance: dirs.Runtime, Folders: folders,
 		Trusted: func(path string) (string, error) {
 			found, err := host.Find(path)
@@ -65,11 +65,11 @@ func (a *app) gvisorDriver() (sandbox.Driver, error) {
 func kernelFolder(d xdg.Dirs) string { return filepath.Join(d.Data, "gvisor") }
 
 func (a *app) engineDriver() (*docker.Driver, error) {
-	dirs, err := a.dirs()
+	dirs, err := a.Dirs()
 	if err != nil {
 		return nil, err
 	}
-	socket, err := engine.SocketOf(a.env.get("DOCKER_HOST"))
+	socket, err := engine.SocketOf(a.Env.Get("DOCKER_HOST"))
 	if err != nil {
 		return nil, err
 	}

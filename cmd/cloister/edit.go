@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cloister/cmd/cloister/cli"
 	"cmp"
 	"context"
 	"fmt"
@@ -11,20 +12,20 @@ import (
 
 // edit opens a file in the person's editor and returns when that has ended.
 func (a *app) edit(ctx context.Context, what, file string) error {
-	editor := strings.Fields(cmp.Or(a.env.get("VISUAL"), a.env.get("EDITOR")))
+	editor := strings.Fields(cmp.Or(a.Env.Get("VISUAL"), a.Env.Get("EDITOR")))
 	if len(editor) == 0 {
-		if !term.IsTerminal(int(a.stdin.Fd())) || !term.IsTerminal(int(a.stdout.Fd())) {
-			return hinted(fmt.Errorf("edit %s: there is no terminal for an editor", what), "edit "+file,
+		if !term.IsTerminal(int(a.Stdin.Fd())) || !term.IsTerminal(int(a.Stdout.Fd())) {
+			return cli.Hinted(fmt.Errorf("edit %s: there is no terminal for an editor", what), "edit "+file,
 				"or name an editor in EDITOR")
 		}
 		editor = []string{"vi"}
 	}
-	e, err := a.program(ctx, editor[0], append(editor[1:], file)...)
+	e, err := a.Program(ctx, editor[0], append(editor[1:], file)...)
 	if err != nil {
-		return hinted(fmt.Errorf("edit %s: %w", what, err),
-			append(hintsOf(err), "edit "+file+", or name another editor in EDITOR")...)
+		return cli.Hinted(fmt.Errorf("edit %s: %w", what, err),
+			append(cli.HintsOf(err), "edit "+file+", or name another editor in EDITOR")...)
 	}
-	e.Stdin, e.Stdout, e.Stderr = a.stdin, a.stdout, a.stderr
+	e.Stdin, e.Stdout, e.Stderr = a.Stdin, a.Stdout, a.Stderr
 	if err := e.Run(); err != nil {
 		return fmt.Errorf("edit %s: %s: %w", what, editor[0], err)
 	}

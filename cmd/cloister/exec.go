@@ -12,6 +12,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/exactjson"
 	"cloister/sandbox"
 	"cloister/session/launch"
@@ -24,8 +25,8 @@ func (a *app) execCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "exec [flags] NAME [[--] CMD [ARG...]]",
 		Short:             "Run one more command in a cloister, or a shell",
-		Args:              counted(1, 1<<20),
-		ValidArgsFunction: a.completeSessions(false),
+		Args:              cli.Args(1, 1<<20),
+		ValidArgsFunction: a.CompleteSessions(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, argv := args[0], args[1:]
 			if len(argv) > 0 && argv[0] == "--" {
@@ -52,20 +53,20 @@ func wrapped(s sandbox.Status) error {
 	if s.ExitCode() == 0 {
 		return nil
 	}
-	return &statusError{s.ExitCode()}
+	return &cli.StatusError{Status: s.ExitCode()}
 }
 
 // execIn enters a session as its shim described it.
 func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sandbox.Status, error) {
 	none := sandbox.Status{}
-	c, err := a.reach(ctx)
+	c, err := a.Reach(ctx)
 	if err != nil {
 		return none, err
 	}
 	defer c.Close()
 	info, err := enterable(ctx, c, name)
 	if err != nil {
-		return none, a.sessionError(ctx, c, name, err)
+		return none, a.SessionError(ctx, c, name, err)
 	}
 	d, err := a.driverNamed(info.Isolation)
 	if err != nil {
@@ -87,7 +88,7 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 	defer signal.Stop(signals)
 	seen := filesOf{a: a, c: c, session: info.Name}
 	box, err := d.Exec(ctx, info.InitPID, spec, sandbox.Wiring{
-		Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Watched: func(e sandbox.FileEvent) { seen.add(ctx, e) },
+		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Watched: func(e sandbox.FileEvent) { seen.add(ctx, e) },
 	})
 	if err != nil {
 		return none, unbuilt("exec", fmt.Errorf("exec in %s: %w", info.Name, err))
@@ -118,7 +119,7 @@ func (f *filesOf) send(ctx context.Context) {
 		return
 	}
 	if err := f.c.Files(ctx, f.session, f.list); err != nil {
-		f.a.notice("cloister: %s of files and programs were not recorded: %v", count(len(f.list), "event"), err)
+		f.a.Notice("cloister: %s of files and programs were not recorded: %v", cli.Count(len(f.list), "event"), err)
 	}
 	f.list = f.list[:0]
 }
@@ -127,7 +128,7 @@ func (f *filesOf) send(ctx context.Context) {
 // way back to the guardian: what its shim deposits for exec comes a moment after
 // its name.
 func enterable(ctx context.Context, c *client.Client, name string) (api.ExecInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, comeBack)
+	ctx, cancel := context.WithTimeout(ctx, cli.ComeBack)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -139,7 +140,8 @@ func enterable(ctx context.Context, c *client.Client, name string) (api.ExecInfo
 		case info.State == api.StateRunning && len(info.Exec) > 0:
 			return info, nil
 		case info.State != api.StateRunning && info.State != api.StateStarting:
-			return info, hinted(fmt.Errorf("exec in %s: it is %s", info.Name, info.State), "cloister list shows those that run")
+			return info, cli.Hinted(fmt.Errorf("exec in %s: it is %s", info.Name, info.State),
+				"cloister list shows those that run")
 		}
 		select {
 		case <-ctx.Done():
@@ -179,11 +181,11 @@ func (a *app) extended(inside, named []string) ([]string, error) {
 	set := func(key, value string) {
 		out = append(deleteKey(out, key), key+"="+value)
 	}
-	if t := a.env.get("TERM"); t != "" {
+	if t := a.Env.Get("TERM"); t != "" {
 		set("TERM", t)
 	}
 	order := launch.Order{Verb: "exec", Env: named}
-	given, err := order.Variables(a.env)
+	given, err := order.Variables(a.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -217,15 +219,15 @@ func (a *app) driverNamed(name string) (sandbox.Driver, error) {
 		if name == "auto" || c.name == name {
 			d, err := c.make()
 			if err != nil {
-				return nil, &unbuiltError{err}
+				return nil, &cli.UnbuiltError{Err: err}
 			}
 			return d, nil
 		}
 		names = append(names, c.name)
 	}
 	if len(names) == 1 {
-		return nil, &unbuiltError{errors.New("no enclosure can be built on this system: cloister needs Linux")}
+		return nil, &cli.UnbuiltError{Err: errors.New("no enclosure can be built on this system: cloister needs Linux")}
 	}
-	return nil, &unbuiltError{hinted(fmt.Errorf("isolation %q does not exist on this system", name),
+	return nil, &cli.UnbuiltError{Err: cli.Hinted(fmt.Errorf("isolation %q does not exist on this system", name),
 		"there is: "+strings.Join(names, ", "))}
 }

@@ -7,6 +7,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/policyset/explain"
 	"cloister/secret/vault"
 
@@ -23,20 +24,20 @@ func (a *app) explain(ctx context.Context, req api.ExplainRequest, asJSON bool) 
 		x, err = c.Explain(ctx, req)
 		return err
 	}, func() error {
-		l, err := a.onDisk()
+		l, err := a.OnDisk()
 		if err != nil {
 			return err
 		}
-		a.notice("the guardian is not running: this is what the next one would say")
+		a.Notice("the guardian is not running: this is what the next one would say")
 		x, err = explain.OnDisk(l, req)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	a.notices(x.Notices)
+	a.Notices(x.Notices)
 	if asJSON {
-		return a.json(x)
+		return a.JSON(x)
 	}
 	a.tellExplanation(x)
 	return nil
@@ -57,7 +58,7 @@ func (a *app) policyExplain() *cobra.Command {
 		Example: "  cloister policy explain DELETE https://api.github.com/user\n" +
 			"  cloister policy explain mcp github create_issue --arguments '{\"repo\": \"acme/tool\"}'\n" +
 			"  cloister policy explain secret GITHUB_TOKEN https://api.github.com/user",
-		Args: counted(1, 3),
+		Args: cli.Args(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req, err := f.question(args)
 			if err != nil {
@@ -92,24 +93,24 @@ func (f *explainWords) question(args []string) (api.ExplainRequest, error) {
 	}
 	call := args[0] == "mcp" && len(args) > 1
 	if !call && f.arguments+f.feature != "" {
-		return api.ExplainRequest{}, wrongWords("cloister policy explain mcp SERVER NAME --arguments JSON",
+		return api.ExplainRequest{}, cli.Usage("cloister policy explain mcp SERVER NAME --arguments JSON",
 			"policy explain: --arguments and --feature are of a call to an MCP server")
 	}
 	switch {
 	case call && f.method == "" && len(f.headers) == 0:
 		return f.call(args[1:])
 	case call:
-		return api.ExplainRequest{}, wrongWords("leave out -X and -H",
+		return api.ExplainRequest{}, cli.Usage("leave out -X and -H",
 			"policy explain: a call to an MCP server has no method and no headers")
 	case args[0] == "secret" && len(args) == 3:
 		if err := vault.CheckName(args[1]); err != nil {
-			return api.ExplainRequest{}, wrongWords("such as GITHUB_TOKEN", "policy explain: %v", err)
+			return api.ExplainRequest{}, cli.Usage("such as GITHUB_TOKEN", "policy explain: %v", err)
 		}
 		req, err := explained(args[2], f.method, f.headers)
 		req.Secret = args[1]
 		return req, err
 	case len(args) > 1:
-		return api.ExplainRequest{}, wrongWords("one of HOST[:PORT], [METHOD] URL, mcp SERVER [NAME], secret NAME URL",
+		return api.ExplainRequest{}, cli.Usage("one of HOST[:PORT], [METHOD] URL, mcp SERVER [NAME], secret NAME URL",
 			"policy explain: %q explains nothing", args[1])
 	}
 	req, err := explained(args[0], f.method, f.headers)
@@ -129,7 +130,7 @@ func (f *explainWords) call(args []string) (api.ExplainRequest, error) {
 	if f.arguments != "" {
 		var object map[string]any
 		if err := json.Unmarshal([]byte(f.arguments), &object); err != nil {
-			return api.ExplainRequest{}, wrongWords(`such as '{"path": "README.md"}'`,
+			return api.ExplainRequest{}, cli.Usage(`such as '{"path": "README.md"}'`,
 				"policy explain: --arguments is no JSON object: %v", err)
 		}
 		call.Arguments = json.RawMessage(f.arguments)

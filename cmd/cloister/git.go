@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/hostexec"
 )
 
@@ -27,13 +28,13 @@ func gitInside(argv []string) int {
 	path, err := exec.LookPath("git")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hostexec: there is no git inside; the guardian's only carries what git inside sends")
-		return statusNotFound
+		return cli.StatusNotFound
 	}
 	words := append([]string{"git", "-c", "url.cloister::.insteadOf="}, argv...)
 	env := append(os.Environ(), saidKey+"="+strings.Join(append([]string{"git"}, argv...), "\x1f"))
 	err = syscall.Exec(path, words, env)
 	fmt.Fprintf(os.Stderr, "hostexec: execute %s: %v\n", path, err)
-	return statusExecute
+	return cli.StatusExecute
 }
 
 // gitHelper is git-remote-cloister NAME URL: it gives git a conversation with the
@@ -41,7 +42,7 @@ func gitInside(argv []string) int {
 func gitHelper(ctx context.Context, argv []string) int {
 	if len(argv) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: git-remote-cloister NAME URL (git calls it)")
-		return statusWords
+		return cli.StatusWords
 	}
 	var said []string
 	if text := os.Getenv(saidKey); text != "" {
@@ -50,7 +51,7 @@ func gitHelper(ctx context.Context, argv []string) int {
 	for {
 		line, err := readLine(os.Stdin)
 		if err != nil || line == "" {
-			return statusDone
+			return cli.StatusDone
 		}
 		service, ok := strings.CutPrefix(line, "connect ")
 		switch {
@@ -61,7 +62,7 @@ func gitHelper(ctx context.Context, argv []string) int {
 			return callGate(ctx, []string{service, argv[1]}, said)
 		default:
 			fmt.Fprintf(os.Stderr, "git-remote-cloister: git asks for %q, which goes by no guardian\n", line)
-			return statusWords
+			return cli.StatusWords
 		}
 	}
 }

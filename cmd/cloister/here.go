@@ -2,37 +2,35 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"cloister/api"
-	"cloister/api/client"
 	"cloister/config"
 )
 
 // here tells where the person is and what to do next: cloister without a word.
 // It starts nothing.
 func (a *app) here(ctx context.Context) error {
-	cfg, _, err := a.load()
+	cfg, _, err := a.Load()
 	if err != nil {
 		return err
 	}
 	root, waits := "", false
-	if p, err := a.findProject("."); err == nil {
+	if p, err := a.FindProject("."); err == nil {
 		root = string(p.Root)
 		words, err := a.unused(p, cfg)
 		if err != nil {
 			return err
 		}
 		cfg, waits = words.Config, words.Waits
-		a.line("project    %s", root)
+		a.Line("project    %s", root)
 		if branch := p.Git.Branch(); branch != "" {
-			a.line("branch     %s", branch)
+			a.Line("branch     %s", branch)
 		}
 	}
-	a.line("agent      %s", cfg.Defaults.Agent)
-	live, err := a.living(ctx)
+	a.Line("agent      %s", cfg.Defaults.Agent)
+	live, err := a.Living(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,11 +41,11 @@ func (a *app) here(ctx context.Context) error {
 		}
 	}
 	if len(mine) > 0 {
-		a.line("")
+		a.Line("")
 		a.listSessions(a.listed(mine), time.Now())
 	}
 	a.tellReviews()
-	a.line("")
+	a.Line("")
 	next := [][]string{}
 	if waits {
 		next = append(next, []string{"cloister project trust", "see what its " + config.ProjectFile + " asks for, and agree"})
@@ -64,19 +62,6 @@ func (a *app) here(ctx context.Context) error {
 	if len(live) > len(mine) {
 		next = append(next, []string{"cloister list", "the cloisters of other folders too"})
 	}
-	a.table(append(next, []string{"cloister --help", "everything else"}))
+	a.Table(append(next, []string{"cloister --help", "everything else"}))
 	return nil
-}
-
-// living are the sessions that go on; none where there is no guardian.
-func (a *app) living(ctx context.Context) ([]api.SessionInfo, error) {
-	c, err := a.reach(ctx)
-	if errors.Is(err, client.ErrNotRunning) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	return c.Sessions(ctx, false)
 }

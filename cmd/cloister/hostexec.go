@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/hostexec"
 	"cloister/sandbox"
@@ -33,10 +34,10 @@ func callHost(ctx context.Context, argv []string) int {
 	switch {
 	case len(argv) == 0:
 		fmt.Fprintln(os.Stderr, usage)
-		return statusWords
+		return cli.StatusWords
 	case argv[0] == "--help" || argv[0] == "-h":
 		fmt.Fprintln(os.Stdout, usage)
-		return statusDone
+		return cli.StatusDone
 	case len(argv) > 1 && argv[0] == "git" && slices.Contains(gitVerbs, argv[1]):
 		return gitInside(argv[1:])
 	}
@@ -48,7 +49,7 @@ func callGate(ctx context.Context, argv, said []string) int {
 	dir, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "hostexec: %v\n", err)
-		return statusUnbuilt
+		return cli.StatusUnbuilt
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
@@ -83,7 +84,7 @@ func (a *app) gitEnv(hostEnv []string) []string {
 		"SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO",
 		"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	} {
-		if v := a.env.get(key); v != "" {
+		if v := a.Env.Get(key); v != "" {
 			env = append(env, key+"="+v)
 		}
 	}
@@ -119,7 +120,7 @@ func shimOf(name string) string {
 // guardianKeep is the helper of one host command.
 func guardianKeep() *cobra.Command {
 	return &cobra.Command{
-		Use: "keep", Hidden: true, Args: counted(0, 0),
+		Use: "keep", Hidden: true, Args: cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error { return hostexec.Keep() },
 	}
 }
@@ -133,11 +134,11 @@ func (a *app) helper() (argv, env []string, err error) {
 	}
 	env = []string{"CLOISTER_HOSTEXEC=1", "TERM=dumb", "SHELL=/bin/sh"}
 	for _, key := range []string{"HOME", "LANG", "PATH", "TZ"} {
-		if v := a.env.get(key); v != "" {
+		if v := a.Env.Get(key); v != "" {
 			env = append(env, key+"="+v)
 		}
 	}
-	if u, err := user.LookupId(strconv.Itoa(a.uid)); err == nil {
+	if u, err := user.LookupId(strconv.Itoa(a.UID)); err == nil {
 		env = append(env, "LOGNAME="+u.Username, "USER="+u.Username)
 	}
 	return []string{exe, "guardian", "keep"}, env, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/session/kept"
 	"cloister/state/layers"
 	"cloister/state/patch"
@@ -19,16 +20,16 @@ import (
 // showHunk prints one with its number.
 func (a *app) showHunk(d *store.Diff, list []kept.Hunk, i int) error {
 	c := d.Changes[list[i].Change]
-	a.line("# %d of %d: %s %s", i+1, len(list), c.Op, patch.Quote(c.Path))
+	a.Line("# %d of %d: %s %s", i+1, len(list), c.Op, patch.Quote(c.Path))
 	if p := list[i].Part; p != nil {
-		a.text(p.Text)
+		a.Text(p.Text)
 		return nil
 	}
 	var text strings.Builder
 	if err := patch.Write(&text, d.Stack, []layers.Change{c}); err != nil {
 		return err
 	}
-	a.text(text.String())
+	a.Text(text.String())
 	return nil
 }
 
@@ -43,7 +44,7 @@ func (a *app) keepHunks(ctx context.Context, d *store.Diff, chosen string) error
 		yes, err = a.askHunks(ctx, d, list)
 	} else {
 		if yes, err = kept.Numbers(chosen, len(list)); err != nil {
-			err = wrongWords("cloister diff --hunks numbers them", "apply: --hunk: %v", err)
+			err = cli.Usage("cloister diff --hunks numbers them", "apply: --hunk: %v", err)
 		}
 	}
 	if err != nil {
@@ -64,11 +65,11 @@ q - apply nothing from here on
 
 // askHunks asks about one after the other, as git add -p does.
 func (a *app) askHunks(ctx context.Context, d *store.Diff, list []kept.Hunk) (map[int]bool, error) {
-	if !term.IsTerminal(int(a.stdin.Fd())) {
-		return nil, wrongWords("cloister diff --hunks numbers them; then cloister apply --hunk=1,3-5",
+	if !term.IsTerminal(int(a.Stdin.Fd())) {
+		return nil, cli.Usage("cloister diff --hunks numbers them; then cloister apply --hunk=1,3-5",
 			"apply: --hunk: there is no terminal to ask at")
 	}
-	in := bufio.NewReader(a.stdin)
+	in := bufio.NewReader(a.Stdin)
 	yes := map[int]bool{}
 	for i := 0; i < len(list); i++ {
 		if err := ctx.Err(); err != nil {
@@ -77,10 +78,10 @@ func (a *app) askHunks(ctx context.Context, d *store.Diff, list []kept.Hunk) (ma
 		if err := a.showHunk(d, list, i); err != nil {
 			return nil, err
 		}
-		if err := a.out.Flush(); err != nil {
+		if err := a.Out.Flush(); err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(a.stderr, "Apply this hunk [y,n,a,d,q,?]? ")
+		fmt.Fprintf(a.Stderr, "Apply this hunk [y,n,a,d,q,?]? ")
 		answer, err := in.ReadString('\n')
 		if err != nil {
 			return nil, errors.New("apply: no answer; nothing was written")
@@ -98,7 +99,7 @@ func (a *app) askHunks(ctx context.Context, d *store.Diff, list []kept.Hunk) (ma
 		case "q":
 			return yes, nil
 		default:
-			fmt.Fprintln(a.stderr, hunkHelp)
+			fmt.Fprintln(a.Stderr, hunkHelp)
 			i--
 		}
 	}

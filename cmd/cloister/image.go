@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/agent"
+	"cloister/cmd/cloister/cli"
 	"cloister/host/resolve"
 	"cloister/internal/xdg"
 	"cloister/policy/destination"
@@ -21,13 +22,13 @@ import (
 )
 
 func (a *app) imageCommand() *cobra.Command {
-	return group("image", "The images that a cloister's system can be", a.imageListCommand(), a.imagePullCommand(),
+	return cli.Group("image", "The images that a cloister's system can be", a.imageListCommand(), a.imagePullCommand(),
 		a.imageBuildCommand(), a.imageInspectCommand(), a.imageRemoveCommand())
 }
 
 // images is this instance's store.
 func (a *app) images() (*image.Store, error) {
-	dirs, err := a.dirs()
+	dirs, err := a.Dirs()
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func (a *app) images() (*image.Store, error) {
 }
 
 func (a *app) imageStore(d xdg.Dirs) *image.Store {
-	logins := filepath.Join(cmp.Or(a.env.get("DOCKER_CONFIG"), filepath.Join(a.home(), ".docker")), "config.json")
+	logins := filepath.Join(cmp.Or(a.Env.Get("DOCKER_CONFIG"), filepath.Join(a.Home(), ".docker")), "config.json")
 	return image.Open(filepath.Join(d.Data, "images")).By(resolve.In(d.State, os.Getuid())).LoggedIn(logins)
 }
 
@@ -64,7 +65,7 @@ func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs,
 	}
 	// What a name means here it means for every driver; the engine's own images
 	// come after.
-	named, err := a.tilde(f.Image)
+	named, err := a.Tilde(f.Image)
 	if err != nil {
 		return none, nil, err
 	}
@@ -75,7 +76,7 @@ func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs,
 		}
 		if base {
 			// No one named it, so no one asked for it to be fetched.
-			return none, nil, hinted(fmt.Errorf("there is no base image: %w", unknown),
+			return none, nil, cli.Hinted(fmt.Errorf("there is no base image: %w", unknown),
 				"make it: cloister image build, or cloister image build --from-host", "or name another: --image IMAGE")
 		}
 	}
@@ -98,7 +99,7 @@ func (a *app) stored(ctx context.Context, f *runFlags, dirs xdg.Dirs) (sandbox.R
 	if f.Image == "" {
 		return none, nil, nil
 	}
-	named, err := a.tilde(f.Image)
+	named, err := a.Tilde(f.Image)
 	if err != nil {
 		return none, nil, err
 	}
@@ -111,7 +112,7 @@ func (a *app) stored(ctx context.Context, f *runFlags, dirs xdg.Dirs) (sandbox.R
 	if err != nil {
 		return none, nil, err
 	}
-	a.held = append(a.held, hold)
+	a.Held = append(a.Held, hold)
 	root, err := filepath.EvalSymlinks(store.Root(i))
 	if err != nil {
 		return none, nil, fmt.Errorf("image %s: %w", f.Image, err)
@@ -120,7 +121,7 @@ func (a *app) stored(ctx context.Context, f *runFlags, dirs xdg.Dirs) (sandbox.R
 }
 
 // slow tells what takes long.
-func (a *app) slow(text string) { a.notice("cloister: %s", text) }
+func (a *app) slow(text string) { a.Notice("cloister: %s", text) }
 
 // imageLine is one image of `image list --json` and `image inspect`.
 type imageLine struct {
@@ -155,7 +156,7 @@ func lineOf(s *image.Store, i image.Image) imageLine {
 func (a *app) imageListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "list", Short: "List the images that are here", Args: counted(0, 0),
+		Use: "list", Short: "List the images that are here", Args: cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			s, err := a.images()
 			if err != nil {
@@ -170,7 +171,7 @@ func (a *app) imageListCommand() *cobra.Command {
 				lines = append(lines, lineOf(s, i))
 			}
 			if asJSON {
-				return a.json(lines)
+				return a.JSON(lines)
 			}
 			rows := [][]string{{"IMAGE", "ID", "STORED", "SIZE"}}
 			for n, l := range lines {
@@ -181,9 +182,9 @@ func (a *app) imageListCommand() *cobra.Command {
 				rows = append(rows, []string{name, list[n].Short(), l.StoredAt.Local().Format("2006-01-02 15:04"),
 					fmt.Sprintf("%.1f MiB", float64(l.Size)/(1<<20))})
 			}
-			a.table(rows)
+			a.Table(rows)
 			if len(lines) == 0 {
-				a.notice("no image is here; cloister image build makes one, cloister image pull fetches one")
+				a.Notice("no image is here; cloister image build makes one, cloister image pull fetches one")
 			}
 			return nil
 		},
@@ -194,7 +195,7 @@ func (a *app) imageListCommand() *cobra.Command {
 
 func (a *app) imagePullCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "pull IMAGE", Short: "Fetch an image, also one whose name is here already", Args: counted(1, 1),
+		Use: "pull IMAGE", Short: "Fetch an image, also one whose name is here already", Args: cli.Args(1, 1),
 		Example: "  cloister image pull debian:12\n  cloister image pull ./image.tar",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.images()
@@ -206,9 +207,9 @@ func (a *app) imagePullCommand() *cobra.Command {
 				return err
 			}
 			if i.LeftOut > 0 {
-				a.notice("cloister: %d devices, pipes and files of /dev, /proc, /sys or /run were left out", i.LeftOut)
+				a.Notice("cloister: %d devices, pipes and files of /dev, /proc, /sys or /run were left out", i.LeftOut)
 			}
-			a.line("%s", i.ID)
+			a.Line("%s", i.ID)
 			return nil
 		},
 	}
@@ -226,7 +227,7 @@ func (a *app) imageBuildCommand() *cobra.Command {
 	f := &buildFlags{}
 	c := &cobra.Command{
 		Use: "build", Short: "Make an image: the base image, one by a definition of yours, or one of this machine's packages",
-		Args: counted(0, 0),
+		Args: cli.Args(0, 0),
 		Long: "Make an image. Without flags that is the base image, in which agents find what they\n" +
 			"work with: Debian, git, ripgrep, Node, Python, Go, a C compiler and the agents. A\n" +
 			"Docker engine builds it by a definition (--show prints it, --file names another). Its\n" +
@@ -260,22 +261,22 @@ func (f *buildFlags) check() error {
 	const usage = "cloister image build, or cloister image build --from-host"
 	switch {
 	case f.show && (f.fromHost || f.file != ""):
-		return wrongWords(usage, "image build: --show prints the base image's definition and goes with no other flag")
+		return cli.Usage(usage, "image build: --show prints the base image's definition and goes with no other flag")
 	case f.fromHost && (f.file != "" || len(f.allow) > 0):
-		return wrongWords(usage, "image build: --from-host fetches nothing and reads no definition")
+		return cli.Usage(usage, "image build: --from-host fetches nothing and reads no definition")
 	case !f.fromHost && len(f.packages) > 0:
-		return wrongWords("cloister image build --from-host --package NAME", "image build: --package is for --from-host")
+		return cli.Usage("cloister image build --from-host --package NAME", "image build: --package is for --from-host")
 	case !f.fromHost && len(f.agents) > 0:
-		return wrongWords("the base image has the agents; of this machine's: cloister image build --from-host --agent NAME",
+		return cli.Usage("the base image has the agents; of this machine's: cloister image build --from-host --agent NAME",
 			"image build: --agent is for --from-host")
 	}
 	if err := image.Check(f.tag); err != nil || strings.Contains(f.tag, "@") || image.IsLocal(f.tag) {
-		return wrongWords("names are lower-case, such as cloister-base or work:2",
+		return cli.Usage("names are lower-case, such as cloister-base or work:2",
 			"image build: --tag %q is no name of an image", f.tag)
 	}
 	if len(f.allow) > 0 {
 		if err := destination.Check(f.allow, nil); err != nil {
-			return wrongWords("write DOMAIN or DOMAIN:PORT", "image build: %v", err)
+			return cli.Usage("write DOMAIN or DOMAIN:PORT", "image build: %v", err)
 		}
 	}
 	return nil
@@ -301,7 +302,7 @@ func (a *app) imageBuild(ctx context.Context, f *buildFlags) error {
 	if err != nil {
 		return err
 	}
-	a.line("%s", i.ID)
+	a.Line("%s", i.ID)
 	return nil
 }
 
@@ -310,7 +311,7 @@ func (a *app) installed(agents []string) ([]string, error) {
 	var out []string
 	for _, name := range agents {
 		if strings.ContainsAny(name, "/ \t\n") || name == "" {
-			return nil, wrongWords("such as --agent claude", "image build: --agent %q is not the name of a program", name)
+			return nil, cli.Usage("such as --agent claude", "image build: --agent %q is not the name of a program", name)
 		}
 		file := a.found(agent.Find(name).Argv[0])
 		if file == "" {
@@ -318,7 +319,7 @@ func (a *app) installed(agents []string) ([]string, error) {
 			if how := agent.Find(name).Install; how != "" {
 				hints = append(hints, "install it: "+how)
 			}
-			return nil, hinted(fmt.Errorf("image build: PATH finds no %s", name), hints...)
+			return nil, cli.Hinted(fmt.Errorf("image build: PATH finds no %s", name), hints...)
 		}
 		out = append(out, file)
 	}
@@ -327,7 +328,7 @@ func (a *app) installed(agents []string) ([]string, error) {
 
 // found is the file of a program by this person's PATH; empty where there is none.
 func (a *app) found(program string) string {
-	for dir := range strings.SplitSeq(a.env.get("PATH"), ":") {
+	for dir := range strings.SplitSeq(a.Env.Get("PATH"), ":") {
 		file := filepath.Join(dir, program)
 		if fi, err := os.Stat(file); err == nil && filepath.IsAbs(dir) && fi.Mode().IsRegular() &&
 			fi.Mode().Perm()&0o111 != 0 {
@@ -339,7 +340,7 @@ func (a *app) found(program string) string {
 
 func (a *app) imageInspectCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "inspect IMAGE", Short: "Tell everything about an image, as JSON", Args: counted(1, 1),
+		Use: "inspect IMAGE", Short: "Tell everything about an image, as JSON", Args: cli.Args(1, 1),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := a.images()
@@ -350,7 +351,7 @@ func (a *app) imageInspectCommand() *cobra.Command {
 			if err != nil {
 				return a.imageError(err)
 			}
-			return a.json(lineOf(s, i))
+			return a.JSON(lineOf(s, i))
 		},
 	}
 }
@@ -358,7 +359,7 @@ func (a *app) imageInspectCommand() *cobra.Command {
 func (a *app) imageRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove IMAGE...", Aliases: []string{"rm"}, Short: "Remove images, or one of several names of an image",
-		Args:              counted(1, 1<<20),
+		Args:              cli.Args(1, 1<<20),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.images()
@@ -375,7 +376,7 @@ func (a *app) imageRemoveCommand() *cobra.Command {
 				if _, err := s.Find(i.ID); err != nil {
 					errs = append(errs, a.engineForget(cmd.Context(), i))
 				}
-				a.line("%s", name)
+				a.Line("%s", name)
 			}
 			return errors.Join(errs...)
 		},
@@ -385,7 +386,7 @@ func (a *app) imageRemoveCommand() *cobra.Command {
 // imageError adds where to look to the error of an image that is not there.
 func (*app) imageError(err error) error {
 	if errors.Is(err, image.ErrNotStored) {
-		return hinted(err, "cloister image list shows those that are; cloister image pull fetches one")
+		return cli.Hinted(err, "cloister image list shows those that are; cloister image pull fetches one")
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/config/imports"
 	"cloister/internal/durable"
@@ -25,7 +26,7 @@ key it says whether it was taken, changed, or has no equal. Where there is a con
 it prints what it would write, and writes nothing.`,
 		Example: "  cloister config import ~/.srt-settings.json\n" +
 			"  cloister config import ~/.claude/settings.json",
-		Args: counted(1, 1),
+		Args: cli.Args(1, 1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
@@ -34,11 +35,11 @@ it prints what it would write, and writes nothing.`,
 }
 
 func (a *app) importConfig(path string) error {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
-	from, err := a.typed(path)
+	from, err := a.Typed(path)
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
@@ -51,12 +52,12 @@ func (a *app) importConfig(path string) error {
 		return fmt.Errorf("import %s: what it says does not load here: %w", path, err)
 	}
 	for _, t := range read.Notes {
-		a.notice("%-8s  %s: %s", t.How, t.Key, t.Why)
+		a.Notice("%-8s  %s: %s", t.How, t.Key, t.Why)
 	}
 	switch _, err := os.Lstat(file); {
 	case err == nil:
-		a.out.WriteString(read.Text)
-		return hinted(fmt.Errorf("import %s: %s is there already, and stays as it is", path, file),
+		a.Out.WriteString(read.Text)
+		return cli.Hinted(fmt.Errorf("import %s: %s is there already, and stays as it is", path, file),
 			"take over what you want of what was printed: cloister config edit")
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("import: %w", err)
@@ -67,6 +68,6 @@ func (a *app) importConfig(path string) error {
 	if err := durable.WriteFile(file, []byte(read.Text), 0o600); err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
-	a.line("%s", file)
+	a.Line("%s", file)
 	return nil
 }

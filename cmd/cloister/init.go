@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/devcontainer"
 	"cloister/internal/nearest"
@@ -27,7 +28,7 @@ is: what its cloisters may reach, what looks empty inside, and how much of the m
 they get. With --devcontainer, write .devcontainer/cloister/devcontainer.json instead: the
 system that its cloisters run in. Nothing that is there is written over.`,
 		Example: "  cloister init\n  cloister init --template python\n  cloister init --devcontainer",
-		Args:    counted(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
+		Args:    cli.Args(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			if dev {
 				return a.initDevcontainer(dir, name)
@@ -52,7 +53,7 @@ func (a *app) initProject(dir, name string) error {
 	file := filepath.Join(root, config.ProjectFile)
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return hinted(fmt.Errorf("init: %s is there already", file), "edit it, or move it away first")
+		return cli.Hinted(fmt.Errorf("init: %s is there already", file), "edit it, or move it away first")
 	}
 	if err != nil {
 		return fmt.Errorf("init: %w", err)
@@ -62,9 +63,9 @@ func (a *app) initProject(dir, name string) error {
 		// Half a file would be read as the project's word.
 		return errors.Join(fmt.Errorf("init: %w", err), os.Remove(file))
 	}
-	a.line("%s", file)
-	a.notice("template %s%s", t.Name, why)
-	a.notice("hint: look at it, then agree: cloister project trust")
+	a.Line("%s", file)
+	a.Notice("template %s%s", t.Name, why)
+	a.Notice("hint: look at it, then agree: cloister project trust")
 	return nil
 }
 
@@ -80,23 +81,23 @@ func (a *app) initDevcontainer(dir, name string) error {
 	}
 	file, err := devcontainer.WriteOwn(root, text)
 	if errors.Is(err, fs.ErrExist) {
-		return hinted(fmt.Errorf("init: %s is there already", filepath.Join(root, file)),
+		return cli.Hinted(fmt.Errorf("init: %s is there already", filepath.Join(root, file)),
 			"edit it, or move it away first")
 	}
 	if err != nil {
 		return fmt.Errorf("init: write %s: %w", filepath.Join(root, file), err)
 	}
-	a.line("%s", filepath.Join(root, file))
-	a.notice("template %s%s", t.Name, why)
-	a.notice("hint: look at it, then agree: cloister devcontainer trust")
-	a.notice("hint: then: cloister start --devcontainer")
-	a.notice("hint: without the flag, by config.yaml: defaults: {devcontainer: auto}")
+	a.Line("%s", filepath.Join(root, file))
+	a.Notice("template %s%s", t.Name, why)
+	a.Notice("hint: look at it, then agree: cloister devcontainer trust")
+	a.Notice("hint: then: cloister start --devcontainer")
+	a.Notice("hint: without the flag, by config.yaml: defaults: {devcontainer: auto}")
 	return nil
 }
 
 // templateHere finds the project and its template.
 func (a *app) templateHere(dir, name string) (root string, t config.Template, why string, err error) {
-	p, err := a.findProject(dir)
+	p, err := a.FindProject(dir)
 	if err != nil {
 		return "", t, "", err
 	}
@@ -113,7 +114,7 @@ func templateOf(root, name string) (t config.Template, why string, err error) {
 			if near := nearest.Word(name, names); near != "" {
 				hint = "did you mean --template " + near + "?"
 			}
-			return t, "", wrongWords(hint, "init: --template %q is not known", name)
+			return t, "", cli.Usage(hint, "init: --template %q is not known", name)
 		}
 		t, err = config.LoadTemplate(name)
 		return t, "", err
@@ -135,9 +136,9 @@ func templateOf(root, name string) (t config.Template, why string, err error) {
 		t, err = config.LoadTemplate(found[0])
 		return t, why, err
 	case 0:
-		return t, "", wrongWords("one of: --template "+strings.Join(names, ", --template "),
+		return t, "", cli.Usage("one of: --template "+strings.Join(names, ", --template "),
 			"init: nothing at the top of %s says what the project is", root)
 	}
-	return t, "", wrongWords("say which: --template "+strings.Join(found, ", or --template "),
+	return t, "", cli.Usage("say which: --template "+strings.Join(found, ", or --template "),
 		"init: the project is more than one thing: %s", strings.Join(found, ", "))
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/guardian"
 	"cloister/internal/nearest"
 	"cloister/internal/xdg"
@@ -32,7 +33,7 @@ func (a *app) keep(f *runFlags, dirs xdg.Dirs, project string) (*store.Use, erro
 	}
 	use, err := s.Begin(f.Name, project, f.Agent)
 	if _, ok := errors.AsType[*store.Running](err); ok {
-		return nil, hinted(err, "cloister attach "+f.Name+", or another --name for one beside it")
+		return nil, cli.Hinted(err, "cloister attach "+f.Name+", or another --name for one beside it")
 	}
 	return use, err
 }
@@ -100,7 +101,7 @@ func afterKept(ctx context.Context, f *runFlags, data string) (notices []string,
 
 // keptStore opens the store of kept workspaces.
 func (a *app) keptStore() (*store.Store, error) {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return nil, err
 	}
@@ -126,23 +127,23 @@ func (a *app) keptHere(name string) (*store.Workspace, error) {
 	w, err := s.Lock(name)
 	if errors.Is(err, store.ErrNotFound) {
 		if near := nearest.Word(name, names); near != "" {
-			return nil, hinted(fmt.Errorf("no kept workspace %s", name), "did you mean "+near+"?")
+			return nil, cli.Hinted(fmt.Errorf("no kept workspace %s", name), "did you mean "+near+"?")
 		}
-		return nil, hinted(fmt.Errorf("no kept workspace %s", name),
+		return nil, cli.Hinted(fmt.Errorf("no kept workspace %s", name),
 			"cloister run --workspace overlay keeps what its command changes")
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, note := range w.Recovered {
-		a.notice("cloister: %s", note)
+		a.Notice("cloister: %s", note)
 	}
 	return w, nil
 }
 
 // onlyHere is the only workspace of the project that this folder lies in.
 func (a *app) onlyHere(s *store.Store, names []string) (string, error) {
-	p, err := a.findProject(".")
+	p, err := a.FindProject(".")
 	if err != nil {
 		return "", err
 	}
@@ -160,10 +161,10 @@ func (a *app) onlyHere(s *store.Store, names []string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", hinted(fmt.Errorf("%s has no kept workspace", p.Root),
+		return "", cli.Hinted(fmt.Errorf("%s has no kept workspace", p.Root),
 			"cloister run --workspace overlay keeps what its command changes")
 	}
-	return "", wrongWords("name one: "+strings.Join(found, ", "), "%s has %d kept workspaces", p.Root, len(found))
+	return "", cli.Usage("name one: "+strings.Join(found, ", "), "%s has %d kept workspaces", p.Root, len(found))
 }
 
 // nameAt takes NAME@CHECKPOINT apart.
@@ -174,7 +175,7 @@ func nameAt(text string) (name, checkpoint string) {
 
 // hand acts on kept workspaces, with the guardian as the one that records.
 func (a *app) hand() (*kept.Hand, error) {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +198,7 @@ func (a *app) handHere(name string) (*kept.Hand, *store.Workspace, error) {
 }
 
 func (a *app) recordState(ctx context.Context, r api.StateRecord) error {
-	c, err := a.ensure(ctx)
+	c, err := a.Ensure(ctx)
 	if err != nil {
 		return err
 	}
@@ -207,7 +208,7 @@ func (a *app) recordState(ctx context.Context, r api.StateRecord) error {
 
 // firstProcess finds the first process of a running cloister.
 func (a *app) firstProcess(ctx context.Context, name string) (int, error) {
-	c, err := a.reach(ctx)
+	c, err := a.Reach(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -232,7 +233,7 @@ func relative(project string, paths []string) ([]string, error) {
 			if _, err := os.Lstat(filepath.Join(project, p)); err == nil && filepath.IsLocal(p) {
 				rel = filepath.Clean(p)
 			} else {
-				return nil, wrongWords("", "%s does not lie in %s", p, project)
+				return nil, cli.Usage("", "%s does not lie in %s", p, project)
 			}
 		}
 		out = append(out, filepath.ToSlash(rel))

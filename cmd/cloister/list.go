@@ -12,6 +12,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 
 	"github.com/spf13/cobra"
 )
@@ -22,13 +23,13 @@ func (a *app) listCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the cloisters",
-		Args:    counted(0, 0),
+		Args:    cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found := []api.SessionInfo{}
-			c, err := a.reach(cmd.Context())
+			c, err := a.Reach(cmd.Context())
 			switch {
 			case errors.Is(err, client.ErrNotRunning):
-				a.notice("the guardian is not running")
+				a.Notice("the guardian is not running")
 			case err != nil:
 				return err
 			default:
@@ -39,13 +40,13 @@ func (a *app) listCommand() *cobra.Command {
 			}
 			listed := a.listed(found)
 			if asJSON {
-				return a.json(listed)
+				return a.JSON(listed)
 			}
 			a.listSessions(listed, time.Now())
 			a.tellReviews()
 			if len(listed) == 0 && err == nil {
-				a.notice("no cloister runs; cloister start begins this project's%s",
-					unless(all, ", cloister list -a shows those that ended"))
+				a.Notice("no cloister runs; cloister start begins this project's%s",
+					cli.Unless(all, ", cloister list -a shows those that ended"))
 			}
 			return nil
 		},
@@ -65,7 +66,7 @@ type listed struct {
 // listed adds what the logs tell.
 func (a *app) listed(found []api.SessionInfo) []listed {
 	out := make([]listed, len(found))
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	for i, s := range found {
 		out[i].SessionInfo = s
 		if err != nil {
@@ -104,48 +105,48 @@ func (a *app) listSessions(found []listed, now time.Time) {
 			until = s.StoppedAt
 		}
 		if !s.LastActivity.IsZero() {
-			active = age(now.Sub(s.LastActivity)) + " ago"
+			active = cli.Age(now.Sub(s.LastActivity)) + " ago"
 		}
 		rows = append(rows, []string{
-			s.Name, s.Project, orDash(s.Branch), orDash(s.Agent), s.Isolation, s.Mode, state, age(until.Sub(s.CreatedAt)),
+			s.Name, s.Project, cli.OrDash(s.Branch), cli.OrDash(s.Agent), s.Isolation, s.Mode, state, cli.Age(until.Sub(s.CreatedAt)),
 			active, fmt.Sprint(s.PID),
 		})
 		for _, c := range more {
-			rows[len(rows)-1] = append(rows[len(rows)-1], orDash(c.value(s)))
+			rows[len(rows)-1] = append(rows[len(rows)-1], cli.OrDash(c.value(s)))
 		}
 	}
-	a.table(rows)
+	a.Table(rows)
 	for _, s := range found {
 		if live := s.State == api.StateStarting || s.State == api.StateRunning; live && gone(s.Path) {
-			a.notice("%s: its folder %s was moved or removed; it works on in what it had", s.Name, s.Path)
+			a.Notice("%s: its folder %s was moved or removed; it works on in what it had", s.Name, s.Path)
 		}
 		// That a person stopped it is no news to them.
 		if s.State == api.StateFailed && s.Reason != "" ||
-			s.State == api.StateStopped && s.Reason != "" && s.Reason != stopWord {
-			a.notice("%s: %s", s.Name, s.Reason)
+			s.State == api.StateStopped && s.Reason != "" && s.Reason != cli.StopWord {
+			a.Notice("%s: %s", s.Name, s.Reason)
 		}
 		if s.PendingAsks > 0 {
-			a.notice("%s waits for an answer: cloister approvals list", s.Name)
+			a.Notice("%s waits for an answer: cloister approvals list", s.Name)
 		}
 		if len(s.AutorunChanged) > 0 {
-			a.notice("%s changed what programs of this host may run: %s", s.Name, strings.Join(s.AutorunChanged, ", "))
+			a.Notice("%s changed what programs of this host may run: %s", s.Name, strings.Join(s.AutorunChanged, ", "))
 		}
 	}
 }
 
 // tellReviews says which projects have changes that a person must decide about.
 func (a *app) tellReviews() {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return
 	}
 	all, err := reviews(d).All()
 	if err != nil {
-		a.notice("cloister: %v", err)
+		a.Notice("cloister: %v", err)
 	}
 	for _, p := range all {
 		if n := p.Waiting(); n > 0 {
-			a.notice("%d changed files that programs of this host may run wait in %s: cloister review", n, p.Root)
+			a.Notice("%d changed files that programs of this host may run wait in %s: cloister review", n, p.Root)
 		}
 	}
 }
@@ -169,31 +170,10 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-func unless(not bool, text string) string {
-	if not {
-		return ""
-	}
-	return text
-}
-
 func published(ports []api.Published) string {
 	words := make([]string, len(ports))
 	for i, p := range ports {
 		words[i] = p.String()
 	}
 	return strings.Join(words, ",")
-}
-
-// age writes a length of time in its largest unit.
-func age(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	default:
-		return fmt.Sprintf("%dd", int(d.Hours()/24))
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/internal/nearest"
 
@@ -25,13 +26,13 @@ func (a *app) secretLogin() *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 1:
-				return wrongWords("there are "+strings.Join(config.LoginNames(), ", "), "secret login: which service?")
+				return cli.Usage("there are "+strings.Join(config.LoginNames(), ", "), "secret login: which service?")
 			case !slices.Contains(config.LoginNames(), args[0]):
 				hint := "there are " + strings.Join(config.LoginNames(), ", ")
 				if near := nearest.Word(args[0], config.LoginNames()); near != "" {
 					hint = "did you mean " + near + "?"
 				}
-				return wrongWords(hint, "secret login: %q is no service that is known", args[0])
+				return cli.Usage(hint, "secret login: %q is no service that is known", args[0])
 			}
 			return nil
 		},
@@ -46,7 +47,7 @@ func (a *app) secretLogin() *cobra.Command {
 }
 
 func (a *app) login(ctx context.Context, service string) error {
-	c, err := a.ensure(ctx)
+	c, err := a.Ensure(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,13 +57,13 @@ func (a *app) login(ctx context.Context, service string) error {
 		return err
 	}
 	if begun.Code != "" {
-		a.notice("! First copy your one-time code: %s", begun.Code)
-		a.notice("- Then open %s in a browser, and type it there", begun.URL)
+		a.Notice("! First copy your one-time code: %s", begun.Code)
+		a.Notice("- Then open %s in a browser, and type it there", begun.URL)
 	} else {
-		a.notice("- Open this address in a browser:")
-		a.notice("%s", begun.URL)
-		if term.IsTerminal(int(a.stdin.Fd())) {
-			a.notice("- If it ends at an address that does not open, paste that here")
+		a.Notice("- Open this address in a browser:")
+		a.Notice("%s", begun.URL)
+		if term.IsTerminal(int(a.Stdin.Fd())) {
+			a.Notice("- If it ends at an address that does not open, paste that here")
 		}
 		// It reads until the process ends: a read of a terminal cannot be called off.
 		go a.pasted(ctx, c, service, begun.ID)
@@ -71,10 +72,10 @@ func (a *app) login(ctx context.Context, service string) error {
 	if err != nil {
 		return err
 	}
-	a.notice("logged in to %s; the vault has it as %s", begun.Title, s.Name)
-	l, err := a.onDisk()
+	a.Notice("logged in to %s; the vault has it as %s", begun.Title, s.Name)
+	l, err := a.OnDisk()
 	if err == nil && !slices.Contains(l.Config().Logins, service) {
-		a.notice("hint: cloisters get it as a placeholder with logins: [%s] in config.yaml, or in a project's own file",
+		a.Notice("hint: cloisters get it as a placeholder with logins: [%s] in config.yaml, or in a project's own file",
 			service)
 	}
 	return err
@@ -82,11 +83,11 @@ func (a *app) login(ctx context.Context, service string) error {
 
 // pasted gives the guardian what the person pastes.
 func (a *app) pasted(ctx context.Context, c *client.Client, service, id string) {
-	lines := bufio.NewScanner(a.stdin)
+	lines := bufio.NewScanner(a.Stdin)
 	for lines.Scan() {
 		if text := strings.TrimSpace(lines.Text()); text != "" {
 			if _, err := c.FinishLogin(ctx, service, api.LoginFinish{ID: id, Answer: text}); err != nil {
-				a.complain(err)
+				a.Complain(err)
 			}
 		}
 	}

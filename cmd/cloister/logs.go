@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cloister/audit"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
 	"cloister/session"
@@ -30,8 +31,8 @@ func (a *app) logsCommand() *cobra.Command {
 		Long: `Print what the command of a cloister in the background wrote, byte for byte;
 of one with a terminal, the last 4 MiB at least.
 What it asked for is in the audit: cloister audit tail --session NAME.`,
-		Args:              counted(1, 1),
-		ValidArgsFunction: a.completeSessions(true),
+		Args:              cli.Args(1, 1),
+		ValidArgsFunction: a.CompleteSessions(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.logs(cmd.Context(), args[0], follow)
 		},
@@ -47,15 +48,15 @@ func outputFile(d xdg.Dirs, name string) string {
 
 func (a *app) logs(ctx context.Context, name string, follow bool) error {
 	if err := session.CheckName(name); err != nil {
-		return wrongWords("cloister list -a shows the names", "logs: %v", err)
+		return cli.Usage("cloister list -a shows the names", "logs: %v", err)
 	}
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
 	f, err := os.OpenFile(outputFile(d, name), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return hinted(fmt.Errorf("logs: no cloister %q wrote in the background", name),
+		return cli.Hinted(fmt.Errorf("logs: no cloister %q wrote in the background", name),
 			"what a cloister asked for: cloister audit tail --session "+name, "cloister list -a shows every cloister")
 	}
 	if err != nil {
@@ -65,9 +66,9 @@ func (a *app) logs(ctx context.Context, name string, follow bool) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	// A file or a pipe gets every byte; a terminal, what a terminal may get.
-	var sink io.Writer = a.out
-	if term.IsTerminal(int(a.stdout.Fd())) {
-		sink = termsafe.New(a.out)
+	var sink io.Writer = a.Out
+	if term.IsTerminal(int(a.Stdout.Fd())) {
+		sink = termsafe.New(a.Out)
 	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -80,7 +81,7 @@ func (a *app) logs(ctx context.Context, name string, follow bool) error {
 		if _, err := io.Copy(sink, f); err != nil {
 			return fmt.Errorf("logs: %w", err)
 		}
-		if err := a.out.Flush(); err != nil {
+		if err := a.Out.Flush(); err != nil {
 			return fmt.Errorf("write the answer: %w", err)
 		}
 		if over {
@@ -111,12 +112,12 @@ func rewound(f *os.File) error {
 // lives reports whether a cloister of that name goes on. With the guardian gone
 // no one knows; then it counts as living.
 func (a *app) lives(ctx context.Context, name string) bool {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return true
 	}
 	defer c.Close()
-	names, err := liveNames(ctx, c)
+	names, err := cli.LiveNames(ctx, c)
 	return err != nil || slices.Contains(names, name)
 }
 
@@ -124,7 +125,7 @@ func (a *app) lives(ctx context.Context, name string) bool {
 func eventLine(e audit.Event, withSession bool) string {
 	s := e.Time.Local().Format(time.TimeOnly)
 	if withSession {
-		s += fmt.Sprintf("  %-16s", orDash(e.Session))
+		s += fmt.Sprintf("  %-16s", cli.OrDash(e.Session))
 	}
 	s += fmt.Sprintf("  %-5s  %-20s", e.Verdict, e.Kind)
 	switch {
@@ -151,13 +152,6 @@ func eventLine(e audit.Event, withSession bool) string {
 	}
 	if e.Reason != "" {
 		s += "  " + e.Reason
-	}
-	return s
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
 	}
 	return s
 }

@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"cloister/agent/probe"
+	"cloister/cmd/cloister/cli"
 	"cloister/devcontainer/pull"
 	"cloister/internal/stackroom"
 	"cloister/sandbox/docker/inside"
@@ -49,10 +50,10 @@ func main() {
 		}
 	}
 	syscall.Umask(syscall.Umask(0) &^ 0o700) // what it makes it can open again
-	a := &app{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, uid: os.Getuid(),
-		out: bufio.NewWriter(os.Stdout), env: newEnviron(os.Environ()),
-	}
+	a := &app{cli.App{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, UID: os.Getuid(),
+		Out: bufio.NewWriter(os.Stdout), Env: cli.NewEnviron(os.Environ()),
+	}}
 	code := 0
 	stackroom.For(func() { code = a.main(context.Background(), os.Args[1:]) })
 	os.Exit(code)

@@ -9,6 +9,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/shellword"
 	"cloister/internal/termsafe"
 	"cloister/mcp"
@@ -19,17 +20,19 @@ import (
 )
 
 func (a *app) mcpCommand() *cobra.Command {
-	return group("mcp", "The MCP servers whose calls are judged, and a cloister as one", a.mcpList(), a.mcpInspect(), a.mcpPin(), a.mcpServe())
+	return cli.Group("mcp", "The MCP servers whose calls are judged, and a cloister as one", a.mcpList(), a.mcpInspect(),
+		a.mcpPin(), a.mcpServe())
 }
 
 // mcpAsked runs f with the guardian, or otherwise with what is on disk; in a
 // project with what its files declare too.
-func (a *app) mcpAsked(ctx context.Context, f func(*client.Client, api.MCPProject) error, otherwise func(*policyset.Set, *mcp.Pins, api.MCPProject) error) error {
+func (a *app) mcpAsked(ctx context.Context, f func(*client.Client, api.MCPProject) error,
+	otherwise func(*policyset.Set, *mcp.Pins, api.MCPProject) error) error {
 	here, err := a.mcpHere()
 	if err != nil {
 		return err
 	}
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err == nil {
 		defer c.Close()
 		return f(c, here)
@@ -37,11 +40,11 @@ func (a *app) mcpAsked(ctx context.Context, f func(*client.Client, api.MCPProjec
 	if !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
-	l, err := a.onDisk()
+	l, err := a.OnDisk()
 	if err != nil {
 		return err
 	}
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
@@ -57,7 +60,7 @@ func (a *app) mcpHere() (here api.MCPProject, err error) {
 func (a *app) mcpList() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "list", Short: "List the declared MCP servers", Args: counted(0, 0),
+		Use: "list", Short: "List the declared MCP servers", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var list []api.MCPServer
 			err := a.mcpAsked(cmd.Context(), func(c *client.Client, of api.MCPProject) (err error) {
@@ -71,17 +74,18 @@ func (a *app) mcpList() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.json(list)
+				return a.JSON(list)
 			}
 			rows := [][]string{{"NAME", "INSIDE AT", "ALLOW", "ASK", "DENY", "PINNED", "CHANGED"}}
 			for _, s := range list {
 				rows = append(rows, []string{
-					s.Name, s.At, strings.Join(s.AllowTools, ","), strings.Join(s.AskTools, ","), strings.Join(s.DenyTools, ","), fmt.Sprint(s.Pinned), fmt.Sprint(s.Changed),
+					s.Name, s.At, strings.Join(s.AllowTools, ","), strings.Join(s.AskTools, ","), strings.Join(s.DenyTools,
+						","), fmt.Sprint(s.Pinned), fmt.Sprint(s.Changed),
 				})
 			}
-			a.table(rows)
+			a.Table(rows)
 			if len(list) == 0 {
-				a.notice("no MCP server is declared; in config.yaml: mcp: {servers: [{url: https://…/mcp, allow_tools: [NAME]}]}")
+				a.Notice("no MCP server is declared; in config.yaml: mcp: {servers: [{url: https://…/mcp, allow_tools: [NAME]}]}")
 			}
 			return nil
 		},
@@ -93,7 +97,7 @@ func (a *app) mcpList() *cobra.Command {
 func (a *app) mcpInspect() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "inspect SERVER", Short: "Show what a server says of its tools, what may become of a call, and what has changed", Args: counted(1, 1),
+		Use: "inspect SERVER", Short: "Show what a server says of its tools, what may become of a call, and what has changed", Args: cli.Args(1, 1),
 		ValidArgsFunction: a.mcpNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.mcpServer(cmd.Context(), args[0])
@@ -101,7 +105,7 @@ func (a *app) mcpInspect() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.json(s)
+				return a.JSON(s)
 			}
 			a.tellServer(s)
 			return nil
@@ -123,29 +127,29 @@ func (a *app) mcpServer(ctx context.Context, name string) (s api.MCPServer, err 
 }
 
 func (a *app) tellServer(s api.MCPServer) {
-	a.line("%s at %s", s.Name, s.At)
+	a.Line("%s at %s", s.Name, s.At)
 	if len(s.Command) > 0 {
-		a.line("  runs on the host: %s", shellword.Line(s.Command...))
+		a.Line("  runs on the host: %s", shellword.Line(s.Command...))
 	}
-	a.line("  declared in %s; sampling %s, elicitation %s, roots %s", s.Place, s.Sampling, s.Elicitation, s.Roots)
+	a.Line("  declared in %s; sampling %s, elicitation %s, roots %s", s.Place, s.Sampling, s.Elicitation, s.Roots)
 	if len(s.Prompts)+len(s.Resources) > 0 {
-		a.line("  prompts %s; resources %s", strings.Join(s.Prompts, ", "), strings.Join(s.Resources, ", "))
+		a.Line("  prompts %s; resources %s", strings.Join(s.Prompts, ", "), strings.Join(s.Resources, ", "))
 	}
 	if len(s.Tools) == 0 {
-		a.line("  no tool that may be used was listed yet")
+		a.Line("  no tool that may be used was listed yet")
 	}
-	colour := map[string]int{"allow": green, "ask": yellow, "deny": red}
+	colour := map[string]int{"allow": cli.Green, "ask": cli.Yellow, "deny": cli.Red}
 	for _, t := range s.Tools {
-		a.out.WriteString("  " + a.paint(fmt.Sprintf("%-5s", t.Verdict), colour[t.Verdict]))
-		a.line("  %s  %s", t.Name, termsafe.Text(t.Description))
-		a.line("         pinned %s, %s; %s", t.PinnedAt.Local().Format(time.DateTime), t.PinnedBy, t.Digest)
+		a.Out.WriteString("  " + a.Paint(fmt.Sprintf("%-5s", t.Verdict), colour[t.Verdict]))
+		a.Line("  %s  %s", t.Name, termsafe.Text(t.Description))
+		a.Line("         pinned %s, %s; %s", t.PinnedAt.Local().Format(time.DateTime), t.PinnedBy, t.Digest)
 		if c := t.Changed; c != nil {
-			a.line("         CHANGED %s: it is not shown, and a call asks", c.SeenAt.Local().Format(time.DateTime))
+			a.Line("         CHANGED %s: it is not shown, and a call asks", c.SeenAt.Local().Format(time.DateTime))
 			for _, m := range c.Members {
-				a.line("         %s before: %s", m.Name, termsafe.Text(m.Before))
-				a.line("         %s now:    %s", m.Name, termsafe.Text(m.Now))
+				a.Line("         %s before: %s", m.Name, termsafe.Text(m.Before))
+				a.Line("         %s now:    %s", m.Name, termsafe.Text(m.Now))
 			}
-			a.line("         to take it: cloister mcp pin %s %s", s.Name, t.Name)
+			a.Line("         to take it: cloister mcp pin %s %s", s.Name, t.Name)
 		}
 	}
 }
@@ -154,7 +158,7 @@ func (a *app) mcpPin() *cobra.Command {
 	var forget bool
 	c := &cobra.Command{
 		Use: "pin SERVER [TOOL...]", Short: "Take what a server says of its tools now (of every changed one, unless named), or --forget them",
-		Args: counted(1, 1<<10), ValidArgsFunction: a.mcpNames,
+		Args: cli.Args(1, 1<<10), ValidArgsFunction: a.mcpNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.mcpServer(cmd.Context(), args[0])
 			if err != nil {
@@ -171,7 +175,7 @@ func (a *app) mcpPin() *cobra.Command {
 					req.Digests[t.Name] = t.Changed.Digest
 				}
 			}
-			c, err := a.ensure(cmd.Context()) // who keeps the record
+			c, err := a.Ensure(cmd.Context()) // who keeps the record
 			if err != nil {
 				return err
 			}
@@ -181,10 +185,10 @@ func (a *app) mcpPin() *cobra.Command {
 				return err
 			}
 			for _, t := range done.Tools {
-				a.line("%s", t)
+				a.Line("%s", t)
 			}
 			if len(done.Tools) == 0 {
-				a.notice("nothing to do: no tool of %s has changed", args[0])
+				a.Notice("nothing to do: no tool of %s has changed", args[0])
 			}
 			return nil
 		},

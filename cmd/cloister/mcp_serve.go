@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/mcp/serve"
 	"cloister/sandbox"
 	"cloister/session"
@@ -30,7 +31,7 @@ func (a *app) mcpServe() *cobra.Command {
 			"the client. Policy, questions and record are those of any cloister (docs/mcp-server.md).",
 		Example: "  claude mcp add cloister -- cloister mcp serve -C ~/src/project\n" +
 			"  cloister mcp serve --allow registry.npmjs.org",
-		Args: counted(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), f) },
 	}
 	f.register(a, c, "the agent that the cloister is for: it gets what that one needs; list, policy and audit name it")
@@ -45,16 +46,16 @@ func (a *app) serveMCP(ctx context.Context, f *runFlags) error {
 	}
 	report, err := openReport(f.Report)
 	if err != nil {
-		return wrongWords("", f.Verb+": --report: %v", err)
+		return cli.Usage("", f.Verb+": --report: %v", err)
 	}
 	idle, hold, err := os.Pipe()
 	if err != nil {
-		return &unbuiltError{fmt.Errorf("mcp serve: %w", err)}
+		return &cli.UnbuiltError{Err: fmt.Errorf("mcp serve: %w", err)}
 	}
 	defer hold.Close()
 	defer idle.Close()
 	at := *a // the client's streams are no streams of the cloister
-	at.stdin, at.stdout = idle, a.stderr
+	at.Stdin, at.Stdout = idle, a.Stderr
 	s, dirs, err := at.shim(ctx, f, []string{serveName})
 	if err != nil {
 		return asUnbuilt(err)
@@ -112,12 +113,12 @@ func (d *served) serve(ctx context.Context, s *session.Shim) error {
 		return err
 	}
 	defer d.ports.Close()
-	return serve.Run(ctx, serve.Options{Version: version(), Cloister: d, Judge: d.judge}, d.app.stdin, d.app.stdout)
+	return serve.Run(ctx, serve.Options{Version: cli.Version(), Cloister: d, Judge: d.judge}, d.app.Stdin, d.app.Stdout)
 }
 
 // judge has a call decided and recorded by the guardian, whichever that is by now.
 func (d *served) judge(ctx context.Context, call serve.Call) (string, error) {
-	c, err := d.app.reach(ctx)
+	c, err := d.app.Reach(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -13,35 +13,25 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
-	"cloister/host/resolve"
 	"cloister/internal/authority"
 	"cloister/internal/termsafe"
 	"cloister/policy"
-	"cloister/policyset"
 	"cloister/policyset/explain"
 
 	"github.com/spf13/cobra"
 )
 
 func (a *app) policyCommand() *cobra.Command {
-	return group("policy", "Show, check, explain, test and suggest what is allowed",
+	return cli.Group("policy", "Show, check, explain, test and suggest what is allowed",
 		a.policyShow(), a.policyCheck(), a.policyExplain(), a.policyTest(), a.policySuggest())
-}
-
-// onDisk is the policy as the next guardian would load it.
-func (a *app) onDisk() (*policyset.Set, error) {
-	d, err := a.dirs()
-	if err != nil {
-		return nil, err
-	}
-	return policyset.Load(d.Config, a.home(), resolve.In(d.State, a.uid))
 }
 
 // asked runs f with the guardian, or otherwise without one. A session's own
 // policy lives only in a guardian.
 func (a *app) asked(ctx context.Context, session string, f func(*client.Client) error, otherwise func() error) error {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if errors.Is(err, client.ErrNotRunning) && session == "" {
 		return otherwise()
 	}
@@ -50,7 +40,7 @@ func (a *app) asked(ctx context.Context, session string, f func(*client.Client) 
 	}
 	defer c.Close()
 	if err := f(c); err != nil {
-		return a.sessionError(ctx, c, session, err)
+		return a.SessionError(ctx, c, session, err)
 	}
 	return nil
 }
@@ -60,7 +50,7 @@ func (a *app) policyShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Print the policy in force, as Cedar",
-		Args:  counted(0, 0),
+		Args:  cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.asked(cmd.Context(), session, func(c *client.Client) error {
 				p, err := c.Policy(cmd.Context(), session)
@@ -69,12 +59,12 @@ func (a *app) policyShow() *cobra.Command {
 				}
 				return a.showPolicy(p)
 			}, func() error {
-				l, err := a.onDisk()
+				l, err := a.OnDisk()
 				if err != nil {
 					return err
 				}
 				s := l.Snapshot()
-				a.notice("the guardian is not running: this is what the next one would load")
+				a.Notice("the guardian is not running: this is what the next one would load")
 				return a.showPolicy(api.Policy{Digest: s.Digest(), Mode: s.Mode().String(), Cedar: s.Cedar(), Notices: l.Notices()})
 			})
 		},
@@ -84,9 +74,9 @@ func (a *app) policyShow() *cobra.Command {
 }
 
 func (a *app) showPolicy(p api.Policy) error {
-	a.notices(p.Notices)
-	a.line("// mode %s, digest %s", p.Mode, p.Digest)
-	_, err := io.WriteString(a.out, p.Cedar)
+	a.Notices(p.Notices)
+	a.Line("// mode %s, digest %s", p.Mode, p.Digest)
+	_, err := io.WriteString(a.Out, p.Cedar)
 	return err
 }
 
@@ -95,7 +85,7 @@ func (a *app) sessionFlag(c *cobra.Command, into *string, what string) {
 	// An error means that the flag does not exist; the line above made it.
 	_ = c.RegisterFlagCompletionFunc("session",
 		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.sessionNames(cmd.Context(), false), cobra.ShellCompDirectiveNoFileComp
+			return a.SessionNames(cmd.Context(), false), cobra.ShellCompDirectiveNoFileComp
 		})
 }
 
@@ -104,33 +94,33 @@ func (a *app) policyCheck() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [FILE.cedar...]",
 		Short: "Report whether the files on disk would load, what is wrong with them, and what keeps each statement",
-		Args:  counted(0, 1<<10),
+		Args:  cli.Args(0, 1<<10),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			x, err := a.checkFiles(files)
 			if err != nil && (!asJSON || len(x.Problems) == 0) {
 				return err
 			}
-			if c, err := a.dial(cmd.Context()); err == nil { // whether a guardian runs does not change the answer
+			if c, err := a.Dial(cmd.Context()); err == nil { // whether a guardian runs does not change the answer
 				defer c.Close()
 				if now, err := c.PolicyDigest(cmd.Context()); err == nil {
 					x.InForce = now.Digest == x.Digest
 					if x.OK && !x.InForce && len(files) == 0 {
-						a.notice("hint: in force is still %s; put this one in force: cloister guardian reload", now.Digest)
+						a.Notice("hint: in force is still %s; put this one in force: cloister guardian reload", now.Digest)
 					}
 				}
 			}
 			if asJSON {
-				if err := a.json(x); err != nil {
+				if err := a.JSON(x); err != nil {
 					return err
 				}
 				if !x.OK {
-					return &statusError{statusFailed}
+					return &cli.StatusError{Status: cli.StatusFailed}
 				}
 				return nil
 			}
-			a.notices(x.Notices)
+			a.Notices(x.Notices)
 			a.tellStatements(x.Statements)
-			a.line("policy %s is good", x.Digest)
+			a.Line("policy %s is good", x.Digest)
 			return nil
 		},
 	}
@@ -151,7 +141,7 @@ func explained(text, method string, headers []string) (api.ExplainRequest, error
 		case "ssh", "postgres", "postgresql":
 			return explainedLogin(strings.ToLower(scheme), rest, method, headers)
 		default:
-			return req, wrongWords("what is read is http, https, ssh and postgres", "policy explain: the scheme %q", scheme)
+			return req, cli.Usage("what is read is http, https, ssh and postgres", "policy explain: the scheme %q", scheme)
 		}
 		if req.Method == "" {
 			req.Method = "GET"
@@ -167,19 +157,19 @@ func explained(text, method string, headers []string) (api.ExplainRequest, error
 		}
 	}
 	if req.Method != "" && !isToken(req.Method) {
-		return req, wrongWords("such as GET, HEAD or POST", "policy explain: %q is no method", req.Method)
+		return req, cli.Usage("such as GET, HEAD or POST", "policy explain: %q is no method", req.Method)
 	}
 	for _, h := range headers {
 		if name, _, ok := strings.Cut(h, ":"); !ok || name == "" {
-			return req, wrongWords("-H 'NAME: VALUE'", "policy explain: %q is no header", h)
+			return req, cli.Usage("-H 'NAME: VALUE'", "policy explain: %q is no header", h)
 		}
 	}
 	if len(headers) > 0 && req.Method == "" {
-		return req, wrongWords("name a URL, or --method", "policy explain: a connection has no headers")
+		return req, cli.Usage("name a URL, or --method", "policy explain: a connection has no headers")
 	}
 	to, err := authority.ParseHostPort(host, implied)
 	if err != nil {
-		return req, wrongWords("write HOST, HOST:PORT or a URL, such as https://api.example.com/repos", "policy explain: %v",
+		return req, cli.Usage("write HOST, HOST:PORT or a URL, such as https://api.example.com/repos", "policy explain: %v",
 			err)
 	}
 	req.Connect = to.String()
@@ -193,10 +183,10 @@ func explainedLogin(scheme, rest, method string, headers []string) (api.ExplainR
 	scheme = strings.TrimSuffix(scheme, "ql")
 	user, rest, ok := strings.Cut(rest, "@")
 	if !ok || user == "" {
-		return req, wrongWords("such as "+scheme+"://USER@HOST/PATH", "policy explain: a login has a user")
+		return req, cli.Usage("such as "+scheme+"://USER@HOST/PATH", "policy explain: a login has a user")
 	}
 	if len(headers) > 0 {
-		return req, wrongWords("", "policy explain: a login has no headers")
+		return req, cli.Usage("", "policy explain: a login has no headers")
 	}
 	host, path, _ := strings.Cut(rest, "/")
 	login := &api.LoginRequest{Protocol: scheme, User: user}
@@ -209,11 +199,11 @@ func explainedLogin(scheme, rest, method string, headers []string) (api.ExplainR
 		}
 		login.Push = method == policy.GitPush
 	default:
-		return req, wrongWords("with ssh and a repository: fetch or push", "policy explain: the method %q of a login", method)
+		return req, cli.Usage("with ssh and a repository: fetch or push", "policy explain: the method %q of a login", method)
 	}
 	to, err := authority.ParseHostPort(host, policy.Protocols()[scheme])
 	if err != nil {
-		return req, wrongWords("write ssh://USER@HOST/REPOSITORY or postgres://USER@HOST/DATABASE", "policy explain: %v", err)
+		return req, cli.Usage("write ssh://USER@HOST/REPOSITORY or postgres://USER@HOST/DATABASE", "policy explain: %v", err)
 	}
 	req.Connect, req.Login = to.String(), login
 	return req, nil
@@ -227,22 +217,22 @@ func isToken(word string) bool {
 }
 
 func (a *app) tellExplanation(x api.Explanation) {
-	colour := map[string]int{"allow": green, "ask": yellow, "deny": red}
-	a.out.WriteString(a.paint(a.printable(a.stdout, x.Effect), colour[x.Effect]))
-	a.line(" %s", subjectOf(x))
-	a.line("  %s", x.Reason)
+	colour := map[string]int{"allow": cli.Green, "ask": cli.Yellow, "deny": cli.Red}
+	a.Out.WriteString(a.Paint(a.Printable(a.Stdout, x.Effect), colour[x.Effect]))
+	a.Line(" %s", subjectOf(x))
+	a.Line("  %s", x.Reason)
 	if x.Diagnostic != "" {
-		a.line("  %s", x.Diagnostic)
+		a.Line("  %s", x.Diagnostic)
 	}
 	if x.WouldDeny {
-		a.line("  in mode %s it passes; enforce would refuse it", x.Mode)
+		a.Line("  in mode %s it passes; enforce would refuse it", x.Mode)
 	}
 	for _, c := range x.Rewrites {
 		verb := "sets"
 		if c.Remove {
 			verb = "removes"
 		}
-		a.line("  + %s %s  %s  (%s)", verb, c.Header, c.Rule, c.Place)
+		a.Line("  + %s %s  %s  (%s)", verb, c.Header, c.Rule, c.Place)
 	}
 	for _, m := range x.Matches {
 		mark, note := " ", ""
@@ -252,14 +242,14 @@ func (a *app) tellExplanation(x api.Explanation) {
 		if m.Note != "" {
 			note = "  " + m.Note
 		}
-		a.line("  %s %-5s  %s  (%s)%s", mark, m.Effect, m.Rule, m.Place, note)
+		a.Line("  %s %-5s  %s  (%s)%s", mark, m.Effect, m.Rule, m.Place, note)
 	}
 	if x.Inspect && x.Method == "" && x.Effect == "allow" {
-		a.line("  each request on it is judged: cloister policy explain https://%s/PATH --method METHOD",
+		a.Line("  each request on it is judged: cloister policy explain https://%s/PATH --method METHOD",
 			strings.TrimSuffix(x.Authority, ":443"))
 	}
 	for _, h := range x.Hints {
-		a.line("  to allow it: %s", h)
+		a.Line("  to allow it: %s", h)
 	}
 }
 
@@ -294,9 +284,9 @@ func (a *app) policyTest() *cobra.Command {
     - {request: "GET https://api.example.com/", headers: {X-Team: blue}, want: allow}
 
 In a project its own files are part of them.`,
-		Args: counted(1, 1<<20),
+		Args: cli.Args(1, 1<<20),
 		RunE: func(_ *cobra.Command, files []string) error {
-			l, err := a.onDisk()
+			l, err := a.OnDisk()
 			if err != nil {
 				return err
 			}
@@ -321,7 +311,7 @@ In a project its own files are part of them.`,
 				failed += a.tellTests(file, tests, policy.RunTests(s, asked))
 			}
 			if failed > 0 {
-				return &statusError{statusFailed}
+				return &cli.StatusError{Status: cli.StatusFailed}
 			}
 			return nil
 		},
@@ -329,7 +319,7 @@ In a project its own files are part of them.`,
 }
 
 func (a *app) readTests(file string) ([]config.PolicyTest, error) {
-	from, name := io.Reader(a.stdin), "stdin"
+	from, name := io.Reader(a.Stdin), "stdin"
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
@@ -367,7 +357,7 @@ func wanted(tests []config.PolicyTest) ([]policy.Test, error) {
 func requested(t config.PolicyTest) (string, *policy.HTTP, error) {
 	method, url, ok := strings.Cut(t.Request, " ")
 	if !ok || !strings.Contains(url, "://") {
-		return "", nil, wrongWords("such as request: GET https://api.example.com/repos", "request %q: want METHOD URL",
+		return "", nil, cli.Usage("such as request: GET https://api.example.com/repos", "request %q: want METHOD URL",
 			t.Request)
 	}
 	var headers []string
@@ -385,18 +375,18 @@ func requested(t config.PolicyTest) (string, *policy.HTTP, error) {
 func (a *app) tellTests(file string, tests []config.PolicyTest, results []policy.TestResult) (failed int) {
 	for i, r := range results {
 		if r.Pass {
-			a.line("ok    %s", r.Test.Name)
+			a.Line("ok    %s", r.Test.Name)
 			continue
 		}
 		failed++
 		place := fmt.Sprintf("%s:%d", file, tests[i].Place.Line)
 		if r.Err != nil {
-			a.line("FAIL  %s (%s): %v", r.Test.Name, place, r.Err)
+			a.Line("FAIL  %s (%s): %v", r.Test.Name, place, r.Err)
 			continue
 		}
-		a.line("FAIL  %s (%s): %s is %s, not %s: %s", r.Test.Name, place, cmp.Or(tests[i].Request, r.Test.Connect),
+		a.Line("FAIL  %s (%s): %s is %s, not %s: %s", r.Test.Name, place, cmp.Or(tests[i].Request, r.Test.Connect),
 			r.Verdict.Effect, r.Test.Want, r.Verdict.Reason)
 	}
-	a.line("%d of %d as expected", len(results)-failed, len(results))
+	a.Line("%d of %d as expected", len(results)-failed, len(results))
 	return failed
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/host/taint"
 	"cloister/internal/linediff"
@@ -31,7 +32,7 @@ import (
 // projects reads every known project. One that cannot be read is reported, and the
 // others are there.
 func (a *app) projects(d xdg.Dirs) ([]projects.Known, error) {
-	return projects.ReadAll(d, func(_ string, err error) { a.notice("cloister: %v; the others are there", err) })
+	return projects.ReadAll(d, func(_ string, err error) { a.Notice("cloister: %v; the others are there", err) })
 }
 
 // ofProject is a configuration with what the person and the repository say of one
@@ -39,7 +40,7 @@ func (a *app) projects(d xdg.Dirs) ([]projects.Known, error) {
 // for beyond the person's word waits for cloister project trust.
 func (a *app) ofProject(d xdg.Dirs, places *taint.Register, p workspace.Project,
 	cfg *config.Config) (projects.Settings, error) {
-	k, err := projects.Register(d, string(p.Main), a.complain)
+	k, err := projects.Register(d, string(p.Main), a.Complain)
 	if err != nil {
 		return projects.Settings{}, err
 	}
@@ -49,7 +50,7 @@ func (a *app) ofProject(d xdg.Dirs, places *taint.Register, p workspace.Project,
 // unused is the configuration of a project for whoever only looks: that is no use
 // of it.
 func (a *app) unused(p workspace.Project, cfg *config.Config) (projects.Settings, error) {
-	d, host, err := a.resolver()
+	d, host, err := a.DirsAndResolver()
 	if err != nil {
 		return projects.Settings{}, err
 	}
@@ -62,15 +63,15 @@ func (a *app) unused(p workspace.Project, cfg *config.Config) (projects.Settings
 
 // tellNarrowed says that a repository's proposal waits.
 func (a *app) tellNarrowed() {
-	a.notice("cloister: %s asks for more than you gave; until you agree, only what it takes away applies",
+	a.Notice("cloister: %s asks for more than you gave; until you agree, only what it takes away applies",
 		config.ProjectFile)
-	a.notice("hint: cloister project trust")
+	a.Notice("hint: cloister project trust")
 }
 
 // hereWords are the project of the current folder and its files, for whoever
 // only asks; none where there is no project.
 func (a *app) hereWords() (string, []api.ProjectFile, error) {
-	p, err := a.findProject(".")
+	p, err := a.FindProject(".")
 	if err != nil {
 		return "", nil, nil
 	}
@@ -79,7 +80,7 @@ func (a *app) hereWords() (string, []api.ProjectFile, error) {
 
 // ownWords are a project's root and its files.
 func (a *app) ownWords(p workspace.Project) (string, []api.ProjectFile, error) {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return "", nil, err
 	}
@@ -87,11 +88,11 @@ func (a *app) ownWords(p workspace.Project) (string, []api.ProjectFile, error) {
 	if err != nil {
 		k = projects.Unused(string(p.Main))
 	}
-	cfg, _, err := a.load()
+	cfg, _, err := a.Load()
 	if err != nil {
 		cfg = config.Default() // whoever answers says what is wrong with the file
 	}
-	host, err := a.host(d)
+	host, err := a.Resolver(d)
 	if err != nil {
 		return "", nil, err
 	}
@@ -103,7 +104,7 @@ func (a *app) ownWords(p workspace.Project) (string, []api.ProjectFile, error) {
 }
 
 func (a *app) projectCommand() *cobra.Command {
-	return group("project", "List, show, edit, trust and forget projects",
+	return cli.Group("project", "List, show, edit, trust and forget projects",
 		a.projectList(), a.projectShow(), a.projectEdit(), a.projectTrust(), a.projectClean(), a.projectRemove())
 }
 
@@ -121,7 +122,7 @@ func (a *app) named(d xdg.Dirs, args []string) (projects.Known, workspace.Projec
 	for _, k := range all {
 		names = append(names, k.Name)
 		if k.Name == args[0] {
-			p, err := a.findProject(k.Root)
+			p, err := a.FindProject(k.Root)
 			if err != nil {
 				// A folder that was moved or deleted is still known.
 				p = workspace.Project{}
@@ -129,7 +130,7 @@ func (a *app) named(d xdg.Dirs, args []string) (projects.Known, workspace.Projec
 			return k, p, nil
 		}
 	}
-	p, err := a.findProject(args[0])
+	p, err := a.FindProject(args[0])
 	if err != nil {
 		hint := "cloister project list tells the names"
 		if near := nearest.Word(args[0], names); near != "" {
@@ -138,7 +139,7 @@ func (a *app) named(d xdg.Dirs, args []string) (projects.Known, workspace.Projec
 		if !strings.ContainsRune(args[0], '/') && args[0] != "." {
 			err = fmt.Errorf("there is no project %q, and no folder of that name here", args[0])
 		}
-		return projects.Known{}, p, hinted(err, hint)
+		return projects.Known{}, p, cli.Hinted(err, hint)
 	}
 	if k, err := projects.Read(d, string(p.Main)); err == nil {
 		return k, p, nil
@@ -150,7 +151,7 @@ func (a *app) named(d xdg.Dirs, args []string) (projects.Known, workspace.Projec
 func (a *app) sayOuter(outer []protect.Outer) {
 	for i, o := range outer {
 		if i == 0 || outer[i-1].Root != o.Root {
-			a.notice("cloister: the rules of the project %s hold here too: this one lies inside it", o.Root)
+			a.Notice("cloister: the rules of the project %s hold here too: this one lies inside it", o.Root)
 		}
 	}
 }
@@ -172,11 +173,11 @@ func (a *app) listedProjects(ctx context.Context, d xdg.Dirs) ([]listedProject, 
 	if err != nil {
 		return nil, err
 	}
-	live, err := a.living(ctx)
+	live, err := a.Living(ctx)
 	if err != nil {
 		return nil, err
 	}
-	cfg, _, err := a.load()
+	cfg, _, err := a.Load()
 	if err != nil {
 		return nil, err
 	}
@@ -200,9 +201,9 @@ func (a *app) listedProjects(ctx context.Context, d xdg.Dirs) ([]listedProject, 
 func (a *app) projectList() *cobra.Command {
 	var asJSON, sizes bool
 	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the projects that were used", Args: counted(0, 0),
+		Use: "list", Aliases: []string{"ls"}, Short: "List the projects that were used", Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
@@ -217,7 +218,7 @@ func (a *app) projectList() *cobra.Command {
 				}
 			}
 			if asJSON {
-				return a.json(all)
+				return a.JSON(all)
 			}
 			rows := [][]string{{"NAME", "CLOISTERS", "PROPOSAL", "ROOT"}}
 			if sizes {
@@ -230,13 +231,13 @@ func (a *app) projectList() *cobra.Command {
 				}
 				row := []string{p.Name, fmt.Sprint(p.Cloisters), p.Proposal, root}
 				if p.Home != nil {
-					row = slices.Insert(row, 3, sizeText(*p.Home))
+					row = slices.Insert(row, 3, cli.SizeText(*p.Home))
 				}
 				rows = append(rows, row)
 			}
-			a.table(rows)
+			a.Table(rows)
 			if len(all) == 0 {
-				a.notice("no project was used yet; cloister start in a folder begins one")
+				a.Notice("no project was used yet; cloister start in a folder begins one")
 			}
 			return nil
 		},
@@ -249,7 +250,7 @@ func (a *app) projectList() *cobra.Command {
 // completeProjects offers the names of projects.
 func (a *app) completeProjects(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	if d, err := a.dirs(); err == nil && len(args) == 0 {
+	if d, err := a.Dirs(); err == nil && len(args) == 0 {
 		all, _ := a.projects(d) // Tab is no place for errors
 		for _, k := range all {
 			names = append(names, k.Name+"\t"+k.Root)
@@ -270,9 +271,9 @@ type shownProject struct {
 func (a *app) projectShow() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "show [NAME|DIR]", Short: "Show one project", Args: counted(0, 1), ValidArgsFunction: a.completeProjects,
+		Use: "show [NAME|DIR]", Short: "Show one project", Args: cli.Args(0, 1), ValidArgsFunction: a.completeProjects,
 		RunE: func(_ *cobra.Command, args []string) error {
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
@@ -281,7 +282,7 @@ func (a *app) projectShow() *cobra.Command {
 				return err
 			}
 			root := cmp.Or(string(p.Root), k.Root)
-			cfg, _, err := a.load()
+			cfg, _, err := a.Load()
 			if err != nil {
 				return err
 			}
@@ -290,19 +291,19 @@ func (a *app) projectShow() *cobra.Command {
 			switch state {
 			case "bad":
 				_, _, why := config.LoadProject(filepath.Join(root, config.ProjectFile))
-				a.complain(why)
+				a.Complain(why)
 			case "waits":
 				shown.Changes = linediff.Changes(k.Trusted, string(text))
 			}
 			if asJSON {
-				return a.json(shown)
+				return a.JSON(shown)
 			}
-			a.table([][]string{{"name", k.Name}, {"root", k.Root}, {"settings", shown.Settings}, {"proposal", state}})
+			a.Table([][]string{{"name", k.Name}, {"root", k.Root}, {"settings", shown.Settings}, {"proposal", state}})
 			if len(shown.Changes) > 0 {
-				a.line("")
+				a.Line("")
 			}
 			for _, line := range shown.Changes {
-				a.line("%s", line)
+				a.Line("%s", line)
 			}
 			return nil
 		},
@@ -318,13 +319,13 @@ func (a *app) projectTrust() *cobra.Command {
 		Long: `Show what a repository's .cloister.yaml asks for, as changes to what was agreed to
 before, and agree to exactly these bytes. At a terminal it asks first. A later
 change waits for another trust.`,
-		Args: counted(0, 1), ValidArgsFunction: a.completeProjects,
+		Args: cli.Args(0, 1), ValidArgsFunction: a.completeProjects,
 		RunE: func(_ *cobra.Command, args []string) error { return a.trust(args) },
 	}
 }
 
 func (a *app) trust(args []string) error {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
@@ -335,7 +336,7 @@ func (a *app) trust(args []string) error {
 	if p.Root == "" {
 		return errors.New("trust project: its folder is gone")
 	}
-	k, err := projects.Register(d, string(p.Main), a.complain)
+	k, err := projects.Register(d, string(p.Main), a.Complain)
 	if err != nil {
 		return err
 	}
@@ -347,18 +348,18 @@ func (a *app) trust(args []string) error {
 	case proposal == nil:
 		return fmt.Errorf("trust project: %s has no %s", p.Root, config.ProjectFile)
 	case config.Digest(text) == k.Digest:
-		a.notice("it is trusted already")
+		a.Notice("it is trusted already")
 		return nil
 	}
 	for _, line := range linediff.Changes(k.Trusted, string(text)) {
-		a.line("%s", line)
+		a.Line("%s", line)
 	}
-	if err := a.out.Flush(); err != nil {
+	if err := a.Out.Flush(); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	if term.IsTerminal(int(a.stdin.Fd())) {
-		fmt.Fprint(a.stderr, "Agree to this? [y/N] ")
-		answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // no answer is no
+	if term.IsTerminal(int(a.Stdin.Fd())) {
+		fmt.Fprint(a.Stderr, "Agree to this? [y/N] ")
+		answer, _ := bufio.NewReader(a.Stdin).ReadString('\n') // no answer is no
 		if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {
 			return errors.New("trust project: not agreed to")
 		}
@@ -373,26 +374,26 @@ func (a *app) trust(args []string) error {
 	now, err := k.Reread(d)
 	switch look := "look at what is there now: cloister project trust"; {
 	case errors.Is(err, fs.ErrNotExist):
-		return hinted(fmt.Errorf("trust project: %s was forgotten meanwhile", k.Name), look)
+		return cli.Hinted(fmt.Errorf("trust project: %s was forgotten meanwhile", k.Name), look)
 	case err != nil:
 		return fmt.Errorf("trust project: %w", err)
 	case now.Digest != k.Digest && now.Digest != config.Digest(text):
-		return hinted(errors.New("trust project: another version was agreed to meanwhile"), look)
+		return cli.Hinted(errors.New("trust project: another version was agreed to meanwhile"), look)
 	}
 	now.Trusted, now.Digest = string(text), config.Digest(text)
 	if err := now.Save(d); err != nil {
 		return err
 	}
-	a.notice("%s is trusted: %s", name, now.Digest)
+	a.Notice("%s is trusted: %s", name, now.Digest)
 	return nil
 }
 
 func (a *app) projectEdit() *cobra.Command {
 	return &cobra.Command{
-		Use: "edit [NAME|DIR]", Short: "Edit your own settings for a project, in $EDITOR", Args: counted(0, 1),
+		Use: "edit [NAME|DIR]", Short: "Edit your own settings for a project, in $EDITOR", Args: cli.Args(0, 1),
 		ValidArgsFunction: a.completeProjects,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
@@ -400,7 +401,7 @@ func (a *app) projectEdit() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			k, err := projects.Register(d, string(p.Main), a.complain)
+			k, err := projects.Register(d, string(p.Main), a.Complain)
 			if err != nil {
 				return err
 			}
@@ -436,9 +437,9 @@ func (a *app) projectRemove() *cobra.Command {
 		Short: "Forget a project and your trust in it",
 		Long: `Forget a project and your trust in it. Its files and your settings for it stay, and its
 private home, unless --home is given.`,
-		Args: counted(1, 1), ValidArgsFunction: a.completeProjects,
+		Args: cli.Args(1, 1), ValidArgsFunction: a.completeProjects,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
@@ -446,13 +447,13 @@ private home, unless --home is given.`,
 			if err != nil {
 				return err
 			}
-			live, err := a.living(cmd.Context())
+			live, err := a.Living(cmd.Context())
 			if err != nil {
 				return err
 			}
 			for _, s := range live {
 				if s.Project == k.Root {
-					return hinted(fmt.Errorf("remove project %s: the cloister %s lives in it", k.Name, s.Name),
+					return cli.Hinted(fmt.Errorf("remove project %s: the cloister %s lives in it", k.Name, s.Name),
 						"stop it first: cloister stop "+s.Name)
 				}
 			}
@@ -462,12 +463,12 @@ private home, unless --home is given.`,
 			}
 			defer func() { _ = alone.Close() }()
 			if err := k.Forget(d); errors.Is(err, fs.ErrNotExist) {
-				return hinted(fmt.Errorf("remove project %s: it is not known", k.Name),
+				return cli.Hinted(fmt.Errorf("remove project %s: it is not known", k.Name),
 					"cloister project list tells those that are")
 			} else if err != nil {
 				return fmt.Errorf("remove project: %w", err)
 			}
-			host, err := a.host(d)
+			host, err := a.Resolver(d)
 			if err != nil {
 				return err
 			}
@@ -482,7 +483,7 @@ private home, unless --home is given.`,
 					return err
 				}
 			}
-			a.line("%s", k.Name)
+			a.Line("%s", k.Name)
 			return nil
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/internal/realpath"
 	"cloister/internal/termsafe"
@@ -27,7 +28,7 @@ func (a *app) projectClean() *cobra.Command {
 take for a second repository or a session left in .git, and remove it. Each path is
 shown first. On a terminal it asks; without one it needs --yes. No link is followed,
 and nothing outside the project is touched.`,
-		Args: counted(0, 1), ValidArgsFunction: a.completeProjects,
+		Args: cli.Args(0, 1), ValidArgsFunction: a.completeProjects,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.cleanProject(cmd.Context(), args, dry, yes) },
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "list only")
@@ -36,7 +37,7 @@ and nothing outside the project is touched.`,
 }
 
 func (a *app) cleanProject(ctx context.Context, args []string, dry, yes bool) error {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
@@ -47,17 +48,17 @@ func (a *app) cleanProject(ctx context.Context, args []string, dry, yes bool) er
 	if p.Root == "" {
 		return fmt.Errorf("clean project %s: its folder is gone", k.Name)
 	}
-	live, err := a.living(ctx)
+	live, err := a.Living(ctx)
 	if err != nil {
 		return err
 	}
 	for _, s := range live {
 		if s.Project == k.Root || s.Path == string(p.Root) {
-			return hinted(fmt.Errorf("clean project %s: the cloister %s lives in it", k.Name, s.Name),
+			return cli.Hinted(fmt.Errorf("clean project %s: the cloister %s lives in it", k.Name, s.Name),
 				"stop it first: cloister stop "+s.Name)
 		}
 	}
-	cfg, _, err := a.load()
+	cfg, _, err := a.Load()
 	if err != nil {
 		return err
 	}
@@ -93,25 +94,25 @@ func (a *app) cleanItems(ctx context.Context, root string, items []clean.Item, d
 		}
 		if i.Keep != "" {
 			left++
-			a.line("keep    %s: %s (not removed: %s)", name, termsafe.Text(i.Why), termsafe.Text(i.Keep))
+			a.Line("keep    %s: %s (not removed: %s)", name, termsafe.Text(i.Why), termsafe.Text(i.Keep))
 			continue
 		}
 		remove = append(remove, i)
-		a.line("remove  %s: %s", name, termsafe.Text(i.Why))
+		a.Line("remove  %s: %s", name, termsafe.Text(i.Why))
 	}
-	if err := a.out.Flush(); err != nil {
+	if err := a.Out.Flush(); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	switch {
 	case len(items) == 0:
-		a.notice("nothing is to be removed")
+		a.Notice("nothing is to be removed")
 		return nil
 	case dry:
 		return nil
-	case len(remove) > 0 && !yes && !term.IsTerminal(int(a.stdin.Fd())):
-		return wrongWords("look at the list, then: cloister project clean --yes",
+	case len(remove) > 0 && !yes && !term.IsTerminal(int(a.Stdin.Fd())):
+		return cli.Usage("look at the list, then: cloister project clean --yes",
 			"clean project: without a terminal it needs --yes")
-	case len(remove) > 0 && !yes && !a.confirm(fmt.Sprintf("Remove these %d from %s?", len(remove), termsafe.Text(root))):
+	case len(remove) > 0 && !yes && !a.Confirm(fmt.Sprintf("Remove these %d from %s?", len(remove), termsafe.Text(root))):
 		return errors.New("clean project: not agreed to")
 	}
 	var errs []error
@@ -126,7 +127,7 @@ func (a *app) cleanItems(ctx context.Context, root string, items []clean.Item, d
 
 // cleanOne removes one path, once that is recorded.
 func (a *app) cleanOne(ctx context.Context, root string, i clean.Item) error {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,6 +139,6 @@ func (a *app) cleanOne(ctx context.Context, root string, i clean.Item) error {
 	if err := clean.Remove(root, i); err != nil {
 		return fmt.Errorf("clean %s: %w", i.Path, err)
 	}
-	a.notice("removed %s", termsafe.Text(i.Path))
+	a.Notice("removed %s", termsafe.Text(i.Path))
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/ownfile"
 	"cloister/internal/xdg"
 	"cloister/session/beside"
@@ -34,7 +35,7 @@ volumes of their devcontainers' services, features of registries, caches in the 
 projects in which no cloister lives, layers that no kept workspace or checkpoint uses, and
 logs of cloisters that ended a month ago. Homes, credentials, settings, kept workspaces and
 the record stay.`,
-		Args: counted(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.prune(cmd.Context(), dry) },
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "list only")
@@ -49,11 +50,11 @@ type rubbish struct {
 }
 
 func (a *app) prune(ctx context.Context, dry bool) error {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
-	live, err := a.living(ctx)
+	live, err := a.Living(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,16 +81,16 @@ func (a *app) prune(ctx context.Context, dry bool) error {
 			}
 		}
 		sum += r.bytes
-		rows = append(rows, []string{sizeText(r.bytes), r.what})
+		rows = append(rows, []string{cli.SizeText(r.bytes), r.what})
 	}
-	a.table(rows)
+	a.Table(rows)
 	switch {
 	case len(list) == 0:
-		a.notice("nothing is in the way")
+		a.Notice("nothing is in the way")
 	case dry:
-		a.notice("%s would be free; cloister prune removes it", sizeText(sum))
+		a.Notice("%s would be free; cloister prune removes it", cli.SizeText(sum))
 	default:
-		a.notice("%s is free", sizeText(sum))
+		a.Notice("%s is free", cli.SizeText(sum))
 	}
 	return errors.Join(errs...)
 }
@@ -170,24 +171,11 @@ func oldLogs(d xdg.Dirs, live []api.SessionInfo, now time.Time) []rubbish {
 	for _, name := range found {
 		session := strings.TrimSuffix(filepath.Base(name), ".log")
 		info, err := os.Lstat(name)
-		if err != nil || name == logFile(d) || now.Sub(info.ModTime()) < oldLog ||
+		if err != nil || name == cli.LogFile(d) || now.Sub(info.ModTime()) < oldLog ||
 			slices.ContainsFunc(live, func(s api.SessionInfo) bool { return s.Name == session }) {
 			continue
 		}
 		out = append(out, rubbish{info.Size(), "the log of " + session, func() error { return os.Remove(name) }})
 	}
 	return out
-}
-
-// sizeText is a number of bytes for a person.
-func sizeText(n int64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	f, i := float64(n)/unit, 0
-	for ; f >= unit && i < len("KMGT")-1; i++ {
-		f /= unit
-	}
-	return fmt.Sprintf("%.1f %ciB", f, "KMGT"[i])
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cloister/cmd/cloister/cli"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 // cannot say what the binary does not. go generate ./cmd/cloister writes it.
 func TestReference(t *testing.T) {
 	file := filepath.Join("..", "..", "docs", "reference.md")
-	got := reference(newRoot(&app{env: environ{}}, ""))
+	got := reference(newRoot(&app{cli.App{Env: cli.Environ{}}}, ""))
 	if os.Getenv("CLOISTER_WRITE_REFERENCE") != "" {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -35,7 +36,7 @@ func TestReference(t *testing.T) {
 // TestReferenceTellsEveryCommand looks at the page from the other side: no
 // command that a person can type is left out, and nothing hidden is in it.
 func TestReferenceTellsEveryCommand(t *testing.T) {
-	root := newRoot(&app{env: environ{}}, "")
+	root := newRoot(&app{cli.App{Env: cli.Environ{}}}, "")
 	page := reference(root)
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -64,16 +65,16 @@ func reference(root *cobra.Command) string {
 		status int
 		means  string
 	}{
-		{statusDone, "done"},
-		{statusFailed, "the operation failed"},
-		{statusWords, "the words typed are wrong"},
-		{statusUnbuilt, "`run`: the enclosure could not be built"},
-		{statusExecute, "`run`, `exec`: the command cannot be executed"},
-		{statusNotFound, "`run`, `exec`: the command was not found"},
+		{cli.StatusDone, "done"},
+		{cli.StatusFailed, "the operation failed"},
+		{cli.StatusWords, "the words typed are wrong"},
+		{cli.StatusUnbuilt, "`run`: the enclosure could not be built"},
+		{cli.StatusExecute, "`run`, `exec`: the command cannot be executed"},
+		{cli.StatusNotFound, "`run`, `exec`: the command was not found"},
 	} {
 		fmt.Fprintf(&b, "| %d | %s |\n", row.status, row.means)
 	}
-	fmt.Fprintf(&b, "\n`run` and `exec` end with the status of the command they ran; %d+n when signal n ended it.\n", statusSignalBase)
+	fmt.Fprintf(&b, "\n`run` and `exec` end with the status of the command they ran; %d+n when signal n ended it.\n", cli.StatusSignalBase)
 	describe(&b, root)
 	return b.String()
 }
@@ -113,7 +114,7 @@ func describe(b *strings.Builder, c *cobra.Command) {
 // another command's, or none.
 func TestNouns(t *testing.T) {
 	for _, d := range nouns() {
-		root := newRoot(&app{env: environ{}}, d.name)
+		root := newRoot(&app{cli.App{Env: cli.Environ{}}}, d.name)
 		if got := root.Commands(); len(got) != 1 || got[0].Name() != d.name {
 			t.Errorf("%s opens %v", d.name, got)
 		}

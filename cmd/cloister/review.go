@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/linediff"
 	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
@@ -42,7 +43,7 @@ one of these, each is asked about.`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			names, how := a.completeProjects(cmd, args, word)
 			if len(args) == 0 {
-				names = append(names, a.sessionNames(cmd.Context(), true)...)
+				names = append(names, a.SessionNames(cmd.Context(), true)...)
 			}
 			return names, how // and paths, which stand after --keep and its like
 		},
@@ -69,8 +70,8 @@ func (a *app) decision(f reviewFlags, args []string) (d review.Decision, before 
 	default:
 		return "", len(args)
 	}
-	at := slices.Index(a.args, "--"+string(d))
-	if at > 0 && len(args) > 0 && a.args[at-1] == args[0] && !slices.Contains(a.args[at:], args[0]) {
+	at := slices.Index(a.Args, "--"+string(d))
+	if at > 0 && len(args) > 0 && a.Args[at-1] == args[0] && !slices.Contains(a.Args[at:], args[0]) {
 		before = 1
 	}
 	return d, before
@@ -81,14 +82,14 @@ func (a *app) review(ctx context.Context, f reviewFlags, args []string) error {
 	name, paths := "", args[before:]
 	switch {
 	case before > 1:
-		return wrongWords("", "review: one NAME, not %d", before)
+		return cli.Usage("", "review: one NAME, not %d", before)
 	case before == 1:
 		name = args[0]
 	}
 	if d != "" && len(paths) == 0 {
-		return wrongWords("name them, or . for all", "review: --%s needs the paths", d)
+		return cli.Usage("name them, or . for all", "review: --%s needs the paths", d)
 	}
-	dirs, err := a.dirs()
+	dirs, err := a.Dirs()
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (a *app) review(ctx context.Context, f reviewFlags, args []string) error {
 			n += p.Waiting()
 		}
 		if n > 0 {
-			a.line("%d changed to review", n)
+			a.Line("%d changed to review", n)
 		}
 		return nil
 	case f.json:
@@ -116,7 +117,7 @@ func (a *app) review(ctx context.Context, f reviewFlags, args []string) error {
 				}
 			}
 		}
-		return a.json(out)
+		return a.JSON(out)
 	case d != "":
 		return a.decide(ctx, found, name, d, paths)
 	}
@@ -136,7 +137,7 @@ func (a *app) toReview(ctx context.Context, d xdg.Dirs, name string) ([]*review.
 	}
 	here := ""
 	if name == "" {
-		p, err := a.findProject(".")
+		p, err := a.FindProject(".")
 		if err != nil {
 			return nil, err
 		}
@@ -161,12 +162,12 @@ func (a *app) toReview(ctx context.Context, d xdg.Dirs, name string) ([]*review.
 // nameOfAny refuses a name that is no cloister's and no project's, as far as the guardian that runs knows.
 func (a *app) nameOfAny(ctx context.Context, d xdg.Dirs, name string) error {
 	_, _, err := a.named(d, []string{name})
-	cloisters := a.sessionNames(ctx, true)
+	cloisters := a.SessionNames(ctx, true)
 	of := func(c string) bool { return strings.HasPrefix(c, name+"\t") }
 	if err == nil || cloisters == nil || slices.ContainsFunc(cloisters, of) {
 		return nil
 	}
-	return hinted(err, "cloister list -a tells the cloisters")
+	return cli.Hinted(err, "cloister list -a tells the cloisters")
 }
 
 func waits(p *review.Project, e review.Entry, name string) bool {
@@ -197,22 +198,22 @@ func (a *app) decide(ctx context.Context, found []*review.Project, name string, 
 }
 
 func (a *app) decideOne(ctx context.Context, p *review.Project, e review.Entry, d review.Decision) error {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	out, err := c.Review(ctx, api.ReviewDecision{Project: p.Root, Path: e.Path, Decision: string(d)})
 	if err == nil {
-		a.notice("%s %s", out.State, out.Path)
+		a.Notice("%s %s", out.State, out.Path)
 	}
 	return err
 }
 
 // showReviews shows each change as a diff and, on a terminal, asks about it.
 func (a *app) showReviews(ctx context.Context, store review.Store, found []*review.Project, name string) error {
-	asks := term.IsTerminal(int(a.stdin.Fd())) && term.IsTerminal(int(a.stdout.Fd()))
-	in := bufio.NewReader(a.stdin)
+	asks := term.IsTerminal(int(a.Stdin.Fd())) && term.IsTerminal(int(a.Stdout.Fd()))
+	in := bufio.NewReader(a.Stdin)
 	shown := 0
 	for _, p := range found {
 		now, err := store.Look(p.Root)
@@ -225,12 +226,12 @@ func (a *app) showReviews(ctx context.Context, store review.Store, found []*revi
 			}
 			shown++
 			before, after, note := store.Texts(now.Root, e)
-			a.line("%s: %s (changed by %s)", e.Full(now.Root), e.Why, e.By)
+			a.Line("%s: %s (changed by %s)", e.Full(now.Root), e.Why, e.By)
 			if note != "" {
-				a.line("  (%s)", note)
+				a.Line("  (%s)", note)
 			}
 			for _, l := range linediff.Changes(termsafe.Lines(string(before)), termsafe.Lines(string(after))) {
-				a.line("  %s", l)
+				a.Line("  %s", l)
 			}
 			if !asks {
 				continue
@@ -247,9 +248,9 @@ func (a *app) showReviews(ctx context.Context, store review.Store, found []*revi
 		}
 	}
 	if shown == 0 {
-		a.notice("nothing waits for a review")
+		a.Notice("nothing waits for a review")
 	} else if !asks {
-		a.notice("hint: cloister review --keep|--revert|--trust PATH...")
+		a.Notice("hint: cloister review --keep|--revert|--trust PATH...")
 	}
 	return nil
 }
@@ -261,8 +262,8 @@ func (a *app) askReview(in *bufio.Reader, revert bool) (d review.Decision, stop 
 		if !revert {
 			question = "keep, trust, skip or quit (it cannot be reverted: put it right yourself)? [k/t/s/q] "
 		}
-		a.out.WriteString(question)
-		_ = a.out.Flush() // the question itself tells of a broken terminal
+		a.Out.WriteString(question)
+		_ = a.Out.Flush() // the question itself tells of a broken terminal
 		word, err := in.ReadString('\n')
 		if err != nil {
 			return "", true

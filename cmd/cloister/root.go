@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/nearest"
-	"cloister/internal/shellword"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -26,20 +25,46 @@ const (
 // nouns are the commands.
 func nouns() []noun {
 	return []noun{
-		{"run", ofCloisters, (*app).runCommand}, {"srt", ofCloisters, (*app).srtCommand}, {"start", ofCloisters, (*app).startCommand}, {"shim", ofCloisters, (*app).shimCommand}, {"attach", ofCloisters, (*app).attachCommand},
-		{"list", ofCloisters, (*app).listCommand}, {"stop", ofCloisters, (*app).stopCommand}, {"exec", ofCloisters, (*app).execCommand},
-		{"review", ofCloisters, (*app).reviewCommand}, {"logs", ofCloisters, (*app).logsCommand}, {"path", ofCloisters, (*app).pathCommand}, {"worktree", ofCloisters, (*app).worktreeCommand},
+		{"run", ofCloisters, (*app).runCommand},
+		{"srt", ofCloisters, (*app).srtCommand},
+		{"start", ofCloisters, (*app).startCommand},
+		{"shim", ofCloisters, (*app).shimCommand},
+		{"attach", ofCloisters, (*app).attachCommand},
+		{"list", ofCloisters, (*app).listCommand},
+		{"stop", ofCloisters, (*app).stopCommand},
+		{"exec", ofCloisters, (*app).execCommand},
+		{"review", ofCloisters, (*app).reviewCommand},
+		{"logs", ofCloisters, (*app).logsCommand},
+		{"path", ofCloisters, (*app).pathCommand},
+		{"worktree", ofCloisters, (*app).worktreeCommand},
 		{"project", ofCloisters, (*app).projectCommand},
-		{"diff", ofChanges, (*app).diffCommand}, {"apply", ofChanges, (*app).applyCommand}, {"discard", ofChanges, (*app).discardCommand},
-		{"undo", ofChanges, (*app).undoCommand}, {"checkpoint", ofChanges, (*app).checkpointCommand},
-		{"checkpoints", ofChanges, (*app).checkpointsCommand}, {"restore", ofChanges, (*app).restoreCommand}, {"fork", ofChanges, (*app).forkCommand}, {"compare", ofChanges, (*app).compareCommand},
-		{"approvals", ofRules, (*app).approvalsCommand}, {"policy", ofRules, (*app).policyCommand}, {"mcp", ofRules, (*app).mcpCommand}, {"secret", ofRules, (*app).secretCommand},
-		{"audit", ofRules, (*app).auditCommand}, {"config", ofRules, (*app).configCommand},
-		{"init", ofMachine, (*app).initCommand}, {"image", ofMachine, (*app).imageCommand}, {"devcontainer", ofMachine, (*app).devcontainerCommand}, {"doctor", ofMachine, (*app).doctorCommand}, {"guardian", ofMachine, (*app).guardianCommand},
+		{"diff", ofChanges, (*app).diffCommand},
+		{"apply", ofChanges, (*app).applyCommand},
+		{"discard", ofChanges, (*app).discardCommand},
+		{"undo", ofChanges, (*app).undoCommand},
+		{"checkpoint", ofChanges, (*app).checkpointCommand},
+		{"checkpoints", ofChanges, (*app).checkpointsCommand},
+		{"restore", ofChanges, (*app).restoreCommand},
+		{"fork", ofChanges, (*app).forkCommand},
+		{"compare", ofChanges, (*app).compareCommand},
+		{"approvals", ofRules, (*app).approvalsCommand},
+		{"policy", ofRules, (*app).policyCommand},
+		{"mcp", ofRules, (*app).mcpCommand},
+		{"secret", ofRules, (*app).secretCommand},
+		{"audit", ofRules, (*app).auditCommand},
+		{"config", ofRules, (*app).configCommand},
+		{"init", ofMachine, (*app).initCommand},
+		{"image", ofMachine, (*app).imageCommand},
+		{"devcontainer", ofMachine, (*app).devcontainerCommand},
+		{"doctor", ofMachine, (*app).doctorCommand},
+		{"guardian", ofMachine, (*app).guardianCommand},
 		{"window", ofRules, (*app).windowCommand},
-		{"setup", ofMachine, (*app).setupCommand}, {"prune", ofMachine, (*app).pruneCommand}, {"uninstall", ofMachine, (*app).uninstallCommand},
+		{"setup", ofMachine, (*app).setupCommand},
+		{"prune", ofMachine, (*app).pruneCommand},
+		{"uninstall", ofMachine, (*app).uninstallCommand},
 		{"serve", ofMachine, (*app).serveCommand},
-		{"completion", ofMachine, (*app).completionCommand}, {"version", ofMachine, (*app).versionCommand},
+		{"completion", ofMachine, (*app).completionCommand},
+		{"version", ofMachine, (*app).versionCommand},
 	}
 }
 
@@ -47,6 +72,9 @@ type noun struct {
 	name, heading string
 	make          func(*app) *cobra.Command
 }
+
+// app is one invocation, with the commands of this package.
+type app struct{ cli.App }
 
 // newRoot is the tree of every command or, where only names one, of that alone:
 // a start has no use for the flags of sixteen others.
@@ -60,7 +88,7 @@ func newRoot(a *app, only string) *cobra.Command {
 		verbs[i] = d.make(a)
 		verbs[i].GroupID = d.heading
 	}
-	root := group("cloister", "Run a coding agent in an enclosure", verbs...)
+	root := cli.Group("cloister", "Run a coding agent in an enclosure", verbs...)
 	root.Long = "Cloister runs a coding agent, or any command, where it sees the project and a\nread-only toolchain, and where the only way out is one that a policy allows."
 	root.Example = "  cloister claude                       the agent claude in this project, to come back to\n" +
 		"  cloister run -- CMD                   one command, gone afterwards\n" +
@@ -70,7 +98,7 @@ func newRoot(a *app, only string) *cobra.Command {
 	root.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.agents(), cobra.ShellCompDirectiveNoFileComp
 	}
-	root.Version = version()
+	root.Version = cli.Version()
 	root.SetVersionTemplate("cloister {{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -82,10 +110,10 @@ func newRoot(a *app, only string) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = worded
 	root.SetUsageTemplate(usageOf(root))
-	root.SetOut(a.out)
-	root.SetErr(a.stderr)
-	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no notices, only errors")
-	root.PersistentFlags().BoolVar(&a.debug, "debug", false, "tell more, on stderr")
+	root.SetOut(a.Out)
+	root.SetErr(a.Stderr)
+	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no notices, only errors")
+	root.PersistentFlags().BoolVar(&a.Debug, "debug", false, "tell more, on stderr")
 	return root
 }
 
@@ -96,66 +124,30 @@ func (a *app) execute(ctx context.Context, args []string) error {
 		only = args[0]
 	}
 	root := newRoot(a, only)
-	a.args = a.writtenOut(root, args)
-	args = a.args
+	a.Args = a.writtenOut(root, args)
+	args = a.Args
 	root.SetArgs(args)
 	// An unknown command is told before its flags are looked at, which belong
 	// to nobody.
-	if cmd, rest, err := root.Find(args); err == nil && cmd.HasSubCommands() && cmd.Annotations[takesNames] == "" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+	if cmd, rest, err := root.Find(args); err == nil && cmd.HasSubCommands() && cmd.Annotations[cli.TakesNames] == "" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		if !strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) && rest[0] != "help" {
-			return unknownCommand(cmd, rest)
+			return cli.UnknownCommand(cmd, rest)
 		}
 	}
 	return root.ExecuteContext(ctx)
 }
 
-// takesNames is the annotation of a command that has both: verbs under it, and names of
-// its own as arguments.
-const takesNames = "names"
-
 // usageOf is cobra's own page but for its first lines: a noun has no use alone.
 func usageOf(root *cobra.Command) string {
 	page := root.UsageTemplate()
-	page = strings.Replace(page, "{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if or (not .HasAvailableSubCommands) .Annotations.names}}\n  {{.UseLine}}{{end}}", 1)
-	page = strings.Replace(page, "{{.CommandPath}} [command]{{end}}", "{{.CommandPath}} COMMAND{{if not .HasParent}}\n  {{.CommandPath}} AGENT [ARG...]{{end}}{{end}}", 1)
+	page = strings.Replace(page, "{{if .Runnable}}\n  {{.UseLine}}{{end}}",
+		"{{if or (not .HasAvailableSubCommands) .Annotations.names}}\n  {{.UseLine}}{{end}}", 1)
+	page = strings.Replace(page, "{{.CommandPath}} [command]{{end}}",
+		"{{.CommandPath}} COMMAND{{if not .HasParent}}\n  {{.CommandPath}} AGENT [ARG...]{{end}}{{end}}", 1)
 	page = strings.Replace(page, "Available Commands:", "Commands:", 1)
 	page = strings.Replace(page, "Global Flags:", "Flags of every command:", 1)
-	return strings.Replace(page, "Use \"{{.CommandPath}} [command] --help\" for more information about a command.", "{{.CommandPath}} COMMAND --help explains one of them.", 1)
-}
-
-// group is a noun with verbs under it; alone it prints its help.
-func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{
-		Use: use, Short: short,
-		Args: unknownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	c.AddCommand(verbs...)
-	return c
-}
-
-// unknownCommand refuses a word that is no command of cmd.
-func unknownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	if !cmd.HasParent() && cmd.ValidArgsFunction != nil {
-		agents, _ := cmd.ValidArgsFunction(cmd, nil, "")
-		names = append(names, agents...)
-	}
-	hint := fmt.Sprintf("%s --help lists them", cmd.CommandPath())
-	if near := nearest.Word(args[0], names); near != "" {
-		hint = fmt.Sprintf("did you mean %s %s?", cmd.CommandPath(), near)
-	} else if _, err := exec.LookPath(args[0]); err == nil && !cmd.HasParent() {
-		hint = fmt.Sprintf("to run the program: cloister run -- %s; to come back to it: cloister start --agent %s", shellword.Line(args...), args[0])
-	}
-	return wrongWords(hint, "unknown command %q for %s", args[0], cmd.CommandPath())
+	return strings.Replace(page, "Use \"{{.CommandPath}} [command] --help\" for more information about a command.",
+		"{{.CommandPath}} COMMAND --help explains one of them.", 1)
 }
 
 // flagError puts what pflag refused into the house's words, with the nearest
@@ -163,7 +155,8 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
-		return wrongWords(fmt.Sprintf("%s --help explains the flags", cmd.CommandPath()), "%s: %v", words(cmd), flagReason(err))
+		return cli.Usage(fmt.Sprintf("%s --help explains the flags", cmd.CommandPath()), "%s: %v", cli.Words(cmd),
+			flagReason(err))
 	}
 	name, typed := "--"+unknown.GetSpecifiedName(), unknown.GetSpecifiedName()
 	if group := unknown.GetSpecifiedShortnames(); group != "" {
@@ -179,13 +172,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if near := nearest.Word(typed, names); near != "" {
 		hint = fmt.Sprintf("did you mean --%s?", near)
 	}
-	return wrongWords(hint, "unknown flag %s for %s", name, cmd.CommandPath())
-}
-
-// words are those of a command without the program's name, which opens every
-// error.
-func words(cmd *cobra.Command) string {
-	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+	return cli.Usage(hint, "unknown flag %s for %s", name, cmd.CommandPath())
 }
 
 // flagReason says in a person's words why a value does not fit its flag.
@@ -205,24 +192,11 @@ func flagReason(err error) string {
 	return fmt.Sprintf("--%s %q is not %s", bad.GetFlag().Name, bad.GetValue(), kind)
 }
 
-// counted refuses another number of arguments, by the names in the usage line.
-func counted(least, most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < least:
-			return wrongWords("usage: "+cmd.UseLine(), "%s: an argument is missing", words(cmd))
-		case len(args) > most:
-			return wrongWords("usage: "+cmd.UseLine(), "%s: unexpected argument %q", words(cmd), args[most])
-		}
-		return nil
-	}
-}
-
 // worded refuses an empty word where a name belongs, which a script's unset variable leaves and which would mean
 // the current folder's project, and flags that exclude each other.
 func worded(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && args[0] == "" && cmd.ArgsLenAtDash() != 0 && cmd.Name() != "srt" && !cmd.Hidden {
-		return wrongWords("usage: "+cmd.UseLine(), "%s: an empty word stands where a name belongs", words(cmd))
+		return cli.Usage("usage: "+cmd.UseLine(), "%s: an empty word stands where a name belongs", cli.Words(cmd))
 	}
 	if err := cmd.ValidateFlagGroups(); err == nil {
 		return nil
@@ -233,7 +207,7 @@ func worded(cmd *cobra.Command, args []string) error {
 			typed = append(typed, "--"+f.Name)
 		}
 	})
-	return wrongWords("", "%s: %s exclude each other", words(cmd), strings.Join(typed, " and "))
+	return cli.Usage("", "%s: %s exclude each other", cli.Words(cmd), strings.Join(typed, " and "))
 }
 
 func helpCommand() *cobra.Command {
@@ -256,50 +230,14 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at, rest, err := cmd.Root().Find(args)
 			if err != nil {
-				return wrongWords("", "help: %v", err)
+				return cli.Usage("", "help: %v", err)
 			}
 			if len(rest) > 0 {
-				return unknownCommand(at, rest)
+				return cli.UnknownCommand(at, rest)
 			}
 			at.InitDefaultHelpFlag()
 			at.InitDefaultVersionFlag()
 			return at.Help()
 		},
 	}
-}
-
-// completeSessions offers the names of sessions.
-func (a *app) completeSessions(all bool) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return a.sessionNames(cmd.Context(), all), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// completeMore offers the names of sessions that were not typed yet.
-func (a *app) completeMore(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	names := slices.DeleteFunc(a.sessionNames(cmd.Context(), false), func(s string) bool {
-		name, _, _ := strings.Cut(s, "\t")
-		return slices.Contains(args, name)
-	})
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-func (a *app) sessionNames(ctx context.Context, all bool) []string {
-	c, err := a.dial(ctx)
-	if err != nil {
-		return nil // nothing to offer; Tab is no place for errors
-	}
-	defer c.Close()
-	sessions, err := c.Sessions(ctx, all)
-	if err != nil {
-		return nil
-	}
-	names := make([]string, 0, len(sessions))
-	for _, s := range sessions {
-		names = append(names, s.Name+"\t"+s.Project)
-	}
-	return names
 }

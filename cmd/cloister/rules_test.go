@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cloister/cmd/cloister/cli"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -35,9 +36,9 @@ func TestRulesPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &app{stdout: said, stderr: said, out: bufio.NewWriter(said), uid: os.Getuid(), env: environ{
+		a := &app{cli.App{Stdout: said, Stderr: said, Out: bufio.NewWriter(said), UID: os.Getuid(), Env: cli.Environ{
 			"HOME": home, "XDG_CONFIG_HOME": home, "XDG_STATE_HOME": home, "XDG_DATA_HOME": home, "XDG_RUNTIME_DIR": home,
-		}}
+		}}}
 		if status := a.main(t.Context(), words); status != 0 {
 			text, _ := os.ReadFile(said.Name())
 			t.Errorf("%q ends %d: %s", words, status, text)

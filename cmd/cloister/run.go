@@ -18,6 +18,7 @@ import (
 
 	"cloister/agent"
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/guardian"
 	"cloister/host/resolve"
@@ -59,7 +60,7 @@ func (a *app) runCommand() *cobra.Command {
 			"  cloister run --acp --agent opencode -- opencode acp",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || args[0] == "" {
-				return wrongWords("usage: "+cmd.UseLine(), "run: a command is missing")
+				return cli.Usage("usage: "+cmd.UseLine(), "run: a command is missing")
 			}
 			return nil
 		},
@@ -91,13 +92,15 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl.StringVarP(&f.Project, "project", "C", "", "the project, instead of the current folder's")
 	fl.StringVarP(&f.Branch, "branch", "b", "", "work in a worktree of this branch, made where there is none")
 	fl.StringVar(&f.Mode, "mode", "", "enforce, shadow (record what would be denied) or record")
-	fl.StringVar(&f.Workspace, "workspace", "", "live (the project's files), overlay (what is written is kept apart until it is applied), scratch (it is gone afterwards) or none")
+	fl.StringVar(&f.Workspace, "workspace", "",
+		"live (the project's files), overlay (what is written is kept apart until it is applied), scratch (it is gone afterwards) or none")
 	fl.StringArrayVar(&f.Allow, "allow", nil, "allow `DOMAIN[:PORT]` for this session")
 	fl.StringArrayVar(&f.Deny, "deny", nil, "deny `DOMAIN[:PORT]` for this session")
 	fl.StringArrayVar(&f.Expose, "expose", nil, "show `PATH[:ro|:rw]` of the host")
 	fl.StringArrayVar(&f.Refs, "ref", nil, "show `DIR` read-only at /refs/NAME")
 	fl.StringArrayVarP(&f.Env, "env", "e", nil, "set `NAME=VALUE` inside, or pass the host's NAME")
-	fl.StringArrayVarP(&f.Publish, "publish", "p", nil, "make a port inside reachable at `[HOST:]PORT` of this machine's 127.0.0.1")
+	fl.StringArrayVarP(&f.Publish, "publish", "p", nil,
+		"make a port inside reachable at `[HOST:]PORT` of this machine's 127.0.0.1")
 	fl.StringVar(&f.Memory, "memory", "", "memory limit, such as 8GiB")
 	fl.Float64Var(&f.CPUs, "cpus", 0, "processors, such as 2 or 0.5")
 	fl.Int64Var(&f.PIDs, "pids", 0, "processes and threads (4096 unless said)")
@@ -106,12 +109,14 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl.StringArrayVar(&f.Accept, "accept", nil, "go on without a guarantee: `residue:NAME`")
 	fl.StringArrayVar(&f.Policy, "policy", nil, "a Cedar `FILE` for this session")
 	fl.StringVar(&f.Report, "report", "", "write a JSON summary of the run to `FILE`")
-	fl.StringVar(&f.Devcontainer, "devcontainer", "", "the environment of this project's devcontainer, or of the one at `PATH`; none for the configuration's")
+	fl.StringVar(&f.Devcontainer, "devcontainer", "",
+		"the environment of this project's devcontainer, or of the one at `PATH`; none for the configuration's")
 	fl.Lookup("devcontainer").NoOptDefVal = here
 	for flag, words := range map[string][]string{
 		"isolation": launch.Isolations(), "mode": launch.Modes(), "workspace": launch.Workspaces(), "accept": residueWords(),
 	} {
-		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		if err := c.RegisterFlagCompletionFunc(flag,
+			cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err)
 		}
 	}
@@ -154,13 +159,13 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	// Known before the command runs, not after.
 	report, err := openReport(f.Report)
 	if err != nil {
-		return wrongWords("", f.Verb+": --report: %v", err)
+		return cli.Usage("", f.Verb+": --report: %v", err)
 	}
 	if f.detach {
 		f.Args = argv
 		answer, err := a.detach(ctx, f.Order)
 		if err == nil {
-			a.line("%s", answer.Name)
+			a.Line("%s", answer.Name)
 		}
 		return err
 	}
@@ -169,10 +174,10 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		if f.reply != nil {
 			f.reply.Send(failure(f.Verb, err))
 		}
-		if _, ok := errors.AsType[*wordsError](err); ok {
+		if _, ok := errors.AsType[*cli.UsageError](err); ok {
 			return err
 		}
-		return &unbuiltError{err}
+		return &cli.UnbuiltError{Err: err}
 	}
 	defer s.Client.Close()
 	s.Signals = hear()
@@ -196,7 +201,8 @@ func (a *app) carryOut(
 	counting, counted := session.UntilSignal(context.WithoutCancel(ctx), s.Signals)
 	kept, kerr := afterKept(counting, f, dirs.Data)
 	counted()
-	a.log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took", res.Duration, "error", err)
+	a.Log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took",
+		res.Duration, "error", err)
 	if !res.Ran {
 		err = withWay(f, err, res.Notices)
 		err = errors.Join(err, report.write(res, exitStatus(unbuilt(f.Verb, err))))
@@ -204,16 +210,16 @@ func (a *app) carryOut(
 		return unbuilt(f.Verb, err)
 	}
 	err = errors.Join(err, kerr, report.write(res, res.Status.ExitCode()))
-	a.notices(append(kept, left...))
+	a.Notices(append(kept, left...))
 	again := func(hint string) string { return strings.Replace(hint, " -- CMD", " -- "+shellword.Line(argv...), 1) }
-	a.notices(ending.Lines(res, ending.Options{Again: again}))
-	a.complain(err)
+	a.Notices(ending.Lines(res, ending.Options{Again: again}))
+	a.Complain(err)
 	status := res.Status.ExitCode()
 	if status == 0 && err != nil {
-		status = statusFailed
+		status = cli.StatusFailed
 	}
 	if status != 0 {
-		return &statusError{status}
+		return &cli.StatusError{Status: status}
 	}
 	return nil
 }
@@ -224,18 +230,18 @@ func withWay(f *runFlags, err error, noticed []string) error {
 	if !ok || !execute.NotFound {
 		return err
 	}
-	err = hinted(err, noticed...)
+	err = cli.Hinted(err, noticed...)
 	if f.Image != "" {
 		hints := []string{"inside are the programs of the image " + f.Image}
 		if name := execute.Command; slices.Contains(agent.Names(), name) {
 			hints = append(hints, "an image with "+name+": cloister image build, or of this machine's programs: cloister image build --from-host --agent "+name)
 		}
-		return hinted(err, hints...)
+		return cli.Hinted(err, hints...)
 	}
 	if by := interpreter(execute.Command); by != "" {
-		err = hinted(err, execute.Command+" is a script for "+by+", which has to be inside, too")
+		err = cli.Hinted(err, execute.Command+" is a script for "+by+", which has to be inside, too")
 	}
-	return hinted(err, "inside are /usr, /opt, and the toolchains that PATH finds; --expose PATH shows more of the host")
+	return cli.Hinted(err, "inside are /usr, /opt, and the toolchains that PATH finds; --expose PATH shows more of the host")
 }
 
 // interpreter is the program that a script of this host names in its first line; "" where
@@ -269,15 +275,15 @@ func unbuilt(verb string, err error) error {
 		return err
 	}
 	if errors.As(err, &words) && words.Code == api.CodeBadRequest {
-		return hinted(wrongWords("", verb+": %s", words.Message), words.Hints...)
+		return cli.Hinted(cli.Usage("", verb+": %s", words.Message), words.Hints...)
 	}
-	return &unbuiltError{err}
+	return &cli.UnbuiltError{Err: err}
 }
 
 // shim gathers everything that a run depends on, from flags, configuration and
 // environment, and reaches the guardian.
 func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.Shim, dirs xdg.Dirs, err error) {
-	dirs, err = a.dirs()
+	dirs, err = a.Dirs()
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -304,7 +310,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		}
 	}()
 	home := a.realHome()
-	host, err := a.host(dirs)
+	host, err := a.Resolver(dirs)
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -352,7 +358,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		facts.Given = f.dev.Env
 	}
 	plan, err := launch.Resolve(f.Order, facts)
-	a.notices(plan.Notices)
+	a.Notices(plan.Notices)
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -365,11 +371,12 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		}
 		view.Uppers = uppersOf(f.kept.Mount)
 	}
-	c, err := a.ensure(ctx)
+	c, err := a.Ensure(ctx)
 	if err != nil {
 		return nil, dirs, err
 	}
-	a.log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.Mode, "workspace", f.Workspace, "config", sources.File, "found", sources.Found, "command", argv)
+	a.Log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.Mode, "workspace",
+		f.Workspace, "config", sources.File, "found", sources.Found, "command", argv)
 	s := &session.Shim{
 		Reviews: reviews(dirs),
 		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: plan.Env,
@@ -380,7 +387,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"),
 		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
 		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
-		Stdin:  a.stdin, Stdout: a.stdout, Stderr: a.stderr, Timeout: f.Timeout,
+		Stdin:  a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Timeout: f.Timeout,
 		Request: plan.Request(f.Order, argv),
 	}
 	s.Request.Project, s.Request.Path, s.Request.Branch = string(project.Main), string(project.Root), project.Git.Branch()
@@ -391,8 +398,8 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if _, ok := driver.(keeper); ok {
 		s.StartWithin = 2 * time.Minute // an engine bounds each of its answers itself
 	}
-	if !a.quiet {
-		s.Notify = func(text string) { a.notice("cloister: %s", text) }
+	if !a.Quiet {
+		s.Notify = func(text string) { a.Notice("cloister: %s", text) }
 		s.Held = heldPaths(f, string(project.Root), argv)
 	}
 	return s, dirs, nil
@@ -420,9 +427,9 @@ func (a *app) facts(
 	return launch.Facts{
 		Config: words.Config, Cedar: cedarFiles(sources), Outer: words.Outer, Root: root,
 		Host: host, Dirs: dirs, Locks: locksDir(dirs), KeepOut: keepOut(dirs),
-		Home: a.home(), RealHome: a.realHome(), UID: a.uid, Env: a.env,
+		Home: a.Home(), RealHome: a.realHome(), UID: a.UID, Env: a.Env,
 		Git: func(at hostgit.Folders) hostgit.Configuration {
-			return hostgit.Sources(ctx, host, dirs.Data, at, hostgit.ConfigVariables(a.env))
+			return hostgit.Sources(ctx, host, dirs.Data, at, hostgit.ConfigVariables(a.Env))
 		},
 	}
 }
@@ -445,7 +452,7 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 		return ground{}, err
 	}
 	begun := sandbox.Begin(driver, sandbox.Ground{
-		User: user.ID, Root: root, Network: !f.NoNetwork, Peers: f.dev.Peers(), Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
+		User: user.ID, Root: root, Network: !f.NoNetwork, Peers: f.dev.Peers(), Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr,
 	})
 	return ground{driver, root, path, begun}, nil
 }
@@ -453,7 +460,7 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 // realHome is the person's home without symbolic links; empty where there is
 // none that could hold anything.
 func (a *app) realHome() string {
-	home := a.home()
+	home := a.Home()
 	if !filepath.IsAbs(home) {
 		return ""
 	}
@@ -463,15 +470,16 @@ func (a *app) realHome() string {
 	return home
 }
 
-func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home string, host *resolve.Resolver) (workspace.Project, error) {
+func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home string,
+	host *resolve.Resolver) (workspace.Project, error) {
 	dir := f.Project
 	if dir == "" {
 		dir = "."
 	}
-	p, err := a.projectAt(dir, host)
+	p, err := a.ProjectAt(dir, host)
 	if err != nil {
 		if fi, statErr := os.Stat(dir); f.Project != "" && (statErr != nil || !fi.IsDir()) {
-			return p, wrongWords("-C names the project's folder", f.Verb+": %v", err)
+			return p, cli.Usage("-C names the project's folder", f.Verb+": %v", err)
 		}
 		return p, err
 	}
@@ -492,23 +500,25 @@ func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home stri
 }
 
 // worktree is the project's working tree of the branch that was typed.
-func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, dirs xdg.Dirs, host *resolve.Resolver) (workspace.Project, error) {
+func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, dirs xdg.Dirs,
+	host *resolve.Resolver) (workspace.Project, error) {
 	trees, err := worktrees.Of(p, host, dirs.Data, locksDir(dirs))
 	if errors.Is(err, worktrees.ErrNoRepository) {
-		return p, hinted(fmt.Errorf("%s: -b %s: %w", f.Verb, f.Branch, err), "make one: git init, then a first commit")
+		return p, cli.Hinted(fmt.Errorf("%s: -b %s: %w", f.Verb, f.Branch, err), "make one: git init, then a first commit")
 	}
 	if err != nil {
 		return p, err
 	}
 	path, made, err := trees.Open(ctx, f.Branch)
 	if errors.Is(err, worktrees.ErrBranchName) {
-		return p, wrongWords("git help check-ref-format says what one may be", "%s: -b: %q is not a branch's name", f.Verb, f.Branch)
+		return p, cli.Usage("git help check-ref-format says what one may be", "%s: -b: %q is not a branch's name", f.Verb,
+			f.Branch)
 	}
 	if err != nil {
 		return p, err
 	}
 	if made {
-		a.notice("cloister: made the worktree %s", path)
+		a.Notice("cloister: made the worktree %s", path)
 		// What lay there before was removed with the worktree before.
 		if err := host.Places().Forget(path); err != nil {
 			return p, err
@@ -548,7 +558,7 @@ func keepOut(d xdg.Dirs) []string {
 }
 
 // payload is who the command is inside.
-func (a *app) payload() sandbox.User { return launch.UserOf(a.uid, a.env.get("USER")) }
+func (a *app) payload() sandbox.User { return launch.UserOf(a.UID, a.Env.Get("USER")) }
 
 // javaStore is where this host's Java looks for authorities, where Debian and its
 // kin keep them for it; "" where there is none.

@@ -14,6 +14,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/noecho"
 	"cloister/secret"
 	"cloister/secret/vault"
@@ -23,7 +24,7 @@ import (
 )
 
 func (a *app) secretCommand() *cobra.Command {
-	return group("secret", "Keep real credentials outside: cloisters get placeholders",
+	return cli.Group("secret", "Keep real credentials outside: cloisters get placeholders",
 		a.secretSet(), a.secretLogin(), a.secretList(), a.secretShow(), a.secretRemove())
 }
 
@@ -72,13 +73,13 @@ func checkSet(cmd *cobra.Command, args []string, f *setWords) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case len(args) == 0 || dash == 0:
-		return wrongWords("usage: "+cmd.UseLine(), "secret set: the name of the secret is missing")
+		return cli.Usage("usage: "+cmd.UseLine(), "secret set: the name of the secret is missing")
 	case len(args) > 1 && dash != 1:
-		return wrongWords("it is asked for, or read from standard input; a command stands behind --",
+		return cli.Usage("it is asked for, or read from standard input; a command stands behind --",
 			"secret set: a value is never typed as an argument, where ps and the shell's history show it")
 	}
 	if err := vault.CheckName(args[0]); err != nil {
-		return wrongWords("such as GITHUB_TOKEN", "secret set: %v", err)
+		return cli.Usage("such as GITHUB_TOKEN", "secret set: %v", err)
 	}
 	sources := 0
 	for _, set := range []bool{f.file != "", f.command != "", len(args) > 1} {
@@ -88,17 +89,17 @@ func checkSet(cmd *cobra.Command, args []string, f *setWords) error {
 	}
 	switch {
 	case f.kind != "" && f.kind != string(secret.KindAWS):
-		return wrongWords("such as: cloister secret set "+args[0]+" --kind aws", "secret set: %q is no kind of secret",
+		return cli.Usage("such as: cloister secret set "+args[0]+" --kind aws", "secret set: %q is no kind of secret",
 			f.kind)
 	case sources > 1:
-		return wrongWords("give one of --file, --command and -- CMD", "secret set: more than one source of the value")
+		return cli.Usage("give one of --file, --command and -- CMD", "secret set: more than one source of the value")
 	case f.refresh != 0 && f.command == "" && len(args) == 1:
-		return wrongWords("such as: cloister secret set "+args[0]+" --refresh 30m -- gh auth token",
+		return cli.Usage("such as: cloister secret set "+args[0]+" --refresh 30m -- gh auth token",
 			"secret set: --refresh is for a value that a command prints")
 	case f.refresh != 0 && f.refresh < vault.MinRefresh:
-		return wrongWords("", "secret set: --refresh %s is shorter than %s", f.refresh, vault.MinRefresh)
+		return cli.Usage("", "secret set: --refresh %s is shorter than %s", f.refresh, vault.MinRefresh)
 	case strings.ContainsAny(f.command, `'"\$`+"`"):
-		return wrongWords("write it behind --, where your shell reads it: cloister secret set "+args[0]+" -- CMD ARG...",
+		return cli.Usage("write it behind --, where your shell reads it: cloister secret set "+args[0]+" -- CMD ARG...",
 			"secret set: --command is split at spaces and read by no shell")
 	}
 	return nil
@@ -119,10 +120,10 @@ func (a *app) setSecret(ctx context.Context, name string, argv []string, f *setW
 			if f.kind != "" {
 				hint = "what aws configure export-credentials prints, or lines such as aws_access_key_id = AKIA..."
 			}
-			return wrongWords(hint, "secret set %s: %v", name, err)
+			return cli.Usage(hint, "secret set %s: %v", name, err)
 		}
 	}
-	c, err := a.ensure(ctx)
+	c, err := a.Ensure(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (a *app) setSecret(ctx context.Context, name string, argv []string, f *setW
 	}
 	all, err := c.Secrets(ctx)
 	if err == nil {
-		a.notice("kept in %s", all.Protection)
+		a.Notice("kept in %s", all.Protection)
 	}
 	return err
 }
@@ -148,26 +149,26 @@ func typed(kind secret.Kind, text string) (string, error) {
 
 // secretText gets a value from where it was said to be.
 func (a *app) secretText(name string, f *setWords) (string, error) {
-	var from io.Reader = a.stdin
+	var from io.Reader = a.Stdin
 	switch file := f.file; {
 	case file != "":
-		path, err := a.tilde(file)
+		path, err := a.Tilde(file)
 		if err == nil {
-			path, err = a.typed(path)
+			path, err = a.Typed(path)
 		}
 		if err != nil {
-			return "", wrongWords("", "secret set %s: --file: %v", name, err)
+			return "", cli.Usage("", "secret set %s: --file: %v", name, err)
 		}
 		opened, err := os.Open(path)
 		if err != nil {
-			return "", wrongWords("", "secret set %s: --file: %v", name, err)
+			return "", cli.Usage("", "secret set %s: --file: %v", name, err)
 		}
 		defer opened.Close()
 		if info, err := opened.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-			a.notice("others may read %s too: chmod 600 %s, or remove it", file, file)
+			a.Notice("others may read %s too: chmod 600 %s, or remove it", file, file)
 		}
 		from = opened
-	case term.IsTerminal(int(a.stdin.Fd())) && f.kind != "":
+	case term.IsTerminal(int(a.Stdin.Fd())) && f.kind != "":
 		var lines []string
 		fields := secret.AWSFields()
 		for i, field := range fields {
@@ -180,7 +181,7 @@ func (a *app) secretText(name string, f *setWords) (string, error) {
 			}
 		}
 		return strings.Join(lines, "\n"), nil
-	case term.IsTerminal(int(a.stdin.Fd())):
+	case term.IsTerminal(int(a.Stdin.Fd())):
 		return a.unseen(name, name, false)
 	}
 	text, err := io.ReadAll(io.LimitReader(from, secret.MaxValue+3))
@@ -192,14 +193,14 @@ func (a *app) secretText(name string, f *setWords) (string, error) {
 
 // unseen is what a person typed, not shown.
 func (a *app) unseen(name, prompt string, more bool) (string, error) {
-	text, err := noecho.Line(a.stdin, a.stderr, prompt, more)
+	text, err := noecho.Line(a.Stdin, a.Stderr, prompt, more)
 	stopped, interrupted := errors.AsType[*noecho.Interrupted](err)
 	switch {
 	case interrupted:
 		stopped.Raise()
-		return "", &statusError{statusSignalBase + int(stopped.Signal)}
+		return "", &cli.StatusError{Status: cli.StatusSignalBase + int(stopped.Signal)}
 	case errors.Is(err, noecho.ErrLines):
-		return "", wrongWords("a secret is one line of text", "secret set %s: %v", name, err)
+		return "", cli.Usage("a secret is one line of text", "secret set %s: %v", name, err)
 	case err != nil && !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("secret set %s: read the value: %w", name, err)
 	}
@@ -212,7 +213,7 @@ func (a *app) secretList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the secrets, never their values",
-		Args:    counted(0, 0),
+		Args:    cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := secretsAsked(cmd.Context(), a, func(c *client.Client) (api.Secrets, error) {
 				return c.Secrets(cmd.Context())
@@ -221,15 +222,15 @@ func (a *app) secretList() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.json(all.Secrets)
+				return a.JSON(all.Secrets)
 			}
 			rows := [][]string{{"NAME", "SOURCE", "SET", "HOSTS"}}
 			for _, s := range all.Secrets {
-				rows = append(rows, []string{s.Name, sourceOf(s), dateOf(s.SetAt), hostsOf(s)})
+				rows = append(rows, []string{s.Name, sourceOf(s), cli.DateOf(s.SetAt), hostsOf(s)})
 			}
-			a.table(rows)
+			a.Table(rows)
 			if len(all.Secrets) == 0 {
-				a.notice("no secret is kept; cloister secret set NAME keeps one")
+				a.Notice("no secret is kept; cloister secret set NAME keeps one")
 			}
 			return nil
 		},
@@ -241,7 +242,7 @@ func (a *app) secretList() *cobra.Command {
 // secretsAsked asks the guardian, and starts one where none runs: it alone opens
 // the vault.
 func secretsAsked[T any](ctx context.Context, a *app, ask func(*client.Client) (T, error)) (answer T, err error) {
-	c, err := a.ensure(ctx)
+	c, err := a.Ensure(ctx)
 	if err != nil {
 		return answer, err
 	}
@@ -250,7 +251,7 @@ func secretsAsked[T any](ctx context.Context, a *app, ask func(*client.Client) (
 }
 
 func (a *app) secretNames(ctx context.Context) []string {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return nil // completion starts nothing
 	}
@@ -279,12 +280,12 @@ func hostsOf(s api.Secret) string {
 	if len(hosts) == 0 {
 		return "none: secrets in config.yaml binds it"
 	}
-	return short(strings.Join(hosts, ", "))
+	return cli.Clip(strings.Join(hosts, ", "))
 }
 
 func sourceOf(s api.Secret) string {
 	if s.Source == api.SecretCommand {
-		return kindOf(s) + "command: " + short(strings.Join(s.Command, " "))
+		return kindOf(s) + "command: " + cli.Clip(strings.Join(s.Command, " "))
 	}
 	return kindOf(s) + s.Source
 }
@@ -296,19 +297,12 @@ func kindOf(s api.Secret) string {
 	return s.Kind + " key, "
 }
 
-func dateOf(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return t.Local().Format(time.DateTime)
-}
-
 func (a *app) secretShow() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show all about one secret but its value",
-		Args:  counted(1, 1),
+		Args:  cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := secretsAsked(cmd.Context(), a, func(c *client.Client) (api.Secret, error) {
 				return c.Secret(cmd.Context(), args[0])
@@ -317,7 +311,7 @@ func (a *app) secretShow() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.json(s)
+				return a.JSON(s)
 			}
 			rows := [][]string{{"name", s.Name}, {"source", sourceOf(s)}}
 			add := func(key, value string) {
@@ -326,7 +320,7 @@ func (a *app) secretShow() *cobra.Command {
 				}
 			}
 			add("refresh", s.Refresh)
-			add("set", dateOf(s.SetAt))
+			add("set", cli.DateOf(s.SetAt))
 			add("problem", s.Problem)
 			for _, b := range s.Bindings {
 				add("goes to", bindingLine(b))
@@ -334,7 +328,7 @@ func (a *app) secretShow() *cobra.Command {
 			if len(s.Bindings) == 0 {
 				add("goes to", "nowhere: no line of secrets in config.yaml binds it")
 			}
-			a.table(rows)
+			a.Table(rows)
 			return nil
 		},
 		ValidArgsFunction: a.completesSecret,
@@ -375,9 +369,9 @@ func (a *app) secretRemove() *cobra.Command {
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
 		Short:   "Forget a secret",
-		Args:    counted(1, 1),
+		Args:    cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.ensure(cmd.Context())
+			c, err := a.Ensure(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -391,7 +385,7 @@ func (a *app) secretRemove() *cobra.Command {
 // keyring is the person's, where there is one that the guardian can reach. Without
 // an address none is looked for: the library would start a bus.
 func (a *app) keyring() vault.Keyring {
-	if runtime.GOOS == "darwin" || a.env.get("DBUS_SESSION_BUS_ADDRESS") != "" {
+	if runtime.GOOS == "darwin" || a.Env.Get("DBUS_SESSION_BUS_ADDRESS") != "" {
 		return vault.SystemKeyring{}
 	}
 	return nil
@@ -403,7 +397,7 @@ func (a *app) secretEnv(hostEnv []string) []string {
 	env := append([]string(nil), hostEnv...)
 	for _, key := range []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
 		"XDG_RUNTIME_DIR"} {
-		if v := a.env.get(key); filepath.IsAbs(v) || v != "" && key == "DBUS_SESSION_BUS_ADDRESS" {
+		if v := a.Env.Get(key); filepath.IsAbs(v) || v != "" && key == "DBUS_SESSION_BUS_ADDRESS" {
 			env = append(env, key+"="+v)
 		}
 	}

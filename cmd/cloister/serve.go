@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/realpath"
 	"cloister/internal/xdg"
 	"cloister/serve"
@@ -41,8 +42,8 @@ it. Without a certificate only an address of the loopback is listened on.`,
 		Example: "  cloister serve tenant add acme && cloister serve key add acme\n" +
 			"  cloister serve --e2b 127.0.0.1:3000\n" +
 			"  E2B_API_URL=http://127.0.0.1:3000 E2B_SANDBOX_URL=http://127.0.0.1:3000 E2B_API_KEY=… node script.mjs",
-		Args:        counted(0, 0),
-		Annotations: map[string]string{takesNames: "yes"},
+		Args:        cli.Args(0, 0),
+		Annotations: map[string]string{cli.TakesNames: "yes"},
 		RunE:        func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f) },
 	}
 	fl := c.Flags()
@@ -59,7 +60,7 @@ it. Without a certificate only an address of the loopback is listened on.`,
 func serveDir(d xdg.Dirs) string { return filepath.Join(d.Data, "serve") }
 
 func (a *app) tenants() (*tenants.Register, error) {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return nil, err
 	}
@@ -69,17 +70,17 @@ func (a *app) tenants() (*tenants.Register, error) {
 // listen checks the address and listens.
 func (f *serveFlags) listen() (net.Listener, error) {
 	if f.e2b == "" {
-		return nil, wrongWords("such as: cloister serve --e2b 127.0.0.1:3000", "serve: --e2b ADDR is missing")
+		return nil, cli.Usage("such as: cloister serve --e2b 127.0.0.1:3000", "serve: --e2b ADDR is missing")
 	}
 	if (f.cert == "") != (f.key == "") {
-		return nil, wrongWords("", "serve: --tls-cert and --tls-key go together")
+		return nil, cli.Usage("", "serve: --tls-cert and --tls-key go together")
 	}
 	host, _, err := net.SplitHostPort(f.e2b)
 	if err != nil {
-		return nil, wrongWords("such as 127.0.0.1:3000", "serve: --e2b %q: %v", f.e2b, err)
+		return nil, cli.Usage("such as 127.0.0.1:3000", "serve: --e2b %q: %v", f.e2b, err)
 	}
 	if ip := net.ParseIP(host); f.cert == "" && (ip == nil || !ip.IsLoopback()) {
-		return nil, wrongWords("--tls-cert and --tls-key name a certificate; or listen on 127.0.0.1",
+		return nil, cli.Usage("--tls-cert and --tls-key name a certificate; or listen on 127.0.0.1",
 			"serve: --e2b %s: beyond the loopback keys would be sent in the clear", f.e2b)
 	}
 	l, err := net.Listen("tcp", f.e2b)
@@ -115,7 +116,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return fmt.Errorf("serve: find cloister itself: %w", err)
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, nil))
+	log := slog.New(slog.NewTextHandler(a.Stderr, nil))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	host, err := serve.Open(context.WithoutCancel(ctx), serve.Options{
@@ -145,13 +146,13 @@ func (a *app) answer(ctx context.Context, f *serveFlags, l net.Listener, h http.
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
-	a.notice("cloister: serve listens on %s", l.Addr())
+	a.Notice("cloister: serve listens on %s", l.Addr())
 	select {
 	case err := <-done:
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	a.notice("cloister: serve lets requests end, %s at most; sandboxes live on", f.drain)
+	a.Notice("cloister: serve lets requests end, %s at most; sandboxes live on", f.drain)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
 	defer cancel()
 	if err := server.Shutdown(ending); errors.Is(err, context.DeadlineExceeded) {
@@ -164,18 +165,18 @@ func (a *app) answer(ctx context.Context, f *serveFlags, l net.Listener, h http.
 
 // serveInside is what runs of this program in a sandbox.
 func serveInside() *cobra.Command {
-	c := group(serve.Verb, "Be the program of a sandbox",
-		&cobra.Command{Use: "hold", Hidden: true, Args: counted(0, 0), RunE: func(cmd *cobra.Command, _ []string) error {
+	c := cli.Group(serve.Verb, "Be the program of a sandbox",
+		&cobra.Command{Use: "hold", Hidden: true, Args: cli.Args(0, 0), RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			<-ctx.Done()
 			return nil
 		}},
-		&cobra.Command{Use: "files", Hidden: true, Args: counted(0, 0), RunE: func(*cobra.Command, []string) error {
+		&cobra.Command{Use: "files", Hidden: true, Args: cli.Args(0, 0), RunE: func(*cobra.Command, []string) error {
 			syscall.Umask(0o022)
 			return sandboxfiles.Serve(os.Stdin, os.Stdout)
 		}},
-		&cobra.Command{Use: "dial PORT", Hidden: true, Args: counted(1, 1), RunE: func(_ *cobra.Command, w []string) error {
+		&cobra.Command{Use: "dial PORT", Hidden: true, Args: cli.Args(1, 1), RunE: func(_ *cobra.Command, w []string) error {
 			return serve.Relay(w[0], os.Stdin, os.Stdout)
 		}},
 	)

@@ -14,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/api/client"
 	"cloister/audit"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/exactjson"
 	"cloister/internal/termsafe"
 	"cloister/serve"
@@ -33,19 +34,19 @@ type serveEngine struct {
 // at is this program in a tenant's instance: with folders of its own, and nothing of the
 // person's environment.
 func (e *serveEngine) at(p serve.Place) (*app, error) {
-	d, err := e.app.dirs()
+	d, err := e.app.Dirs()
 	if err != nil {
 		return nil, err
 	}
 	t := *e.app
-	t.env = environ{
+	t.Env = cli.Environ{
 		"HOME": serve.Home, "USER": serve.User, "LANG": "C.UTF-8", "TZ": "UTC",
 		"PATH":            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"XDG_CONFIG_HOME": filepath.Join(p.Dir, "config"), "XDG_STATE_HOME": filepath.Join(p.Dir, "state"),
 		"XDG_DATA_HOME": filepath.Join(p.Dir, "data"), "XDG_RUNTIME_DIR": filepath.Join(d.Runtime, "s", p.Tenant),
 	}
-	if engine := e.app.env.get("DOCKER_HOST"); engine != "" {
-		t.env["DOCKER_HOST"] = engine
+	if engine := e.app.Env.Get("DOCKER_HOST"); engine != "" {
+		t.Env["DOCKER_HOST"] = engine
 	}
 	return &t, nil
 }
@@ -55,13 +56,13 @@ func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) 
 	if err != nil {
 		return serve.Live{}, err
 	}
-	dirs, err := t.dirs()
+	dirs, err := t.Dirs()
 	if err != nil {
 		return serve.Live{}, err
 	}
 	self := t.self(e.program, dirs)
-	for _, name := range slices.Sorted(maps.Keys(t.env)) {
-		self.Env = append(self.Env, name+"="+t.env[name])
+	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
+		self.Env = append(self.Env, name+"="+t.Env[name])
 	}
 	self.Dir = "/"
 	child, err := self.Start(o)
@@ -98,7 +99,7 @@ func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) 
 
 // live reads how a session is entered.
 func (e *serveEngine) live(ctx context.Context, t *app, name string, gone <-chan struct{}) (serve.Live, error) {
-	c, err := t.reach(ctx)
+	c, err := t.Reach(ctx)
 	if err != nil {
 		return serve.Live{}, err
 	}
@@ -123,7 +124,7 @@ func (e *serveEngine) Find(ctx context.Context, p serve.Place, name string) (ser
 	if err != nil {
 		return serve.Live{}, err
 	}
-	c, err := t.reach(ctx)
+	c, err := t.Reach(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		return serve.Live{}, serve.ErrNoSession
 	}
@@ -138,7 +139,7 @@ func (e *serveEngine) Find(ctx context.Context, p serve.Place, name string) (ser
 	if err != nil {
 		return serve.Live{}, err
 	}
-	ended, err := watchEnd(info.PID)
+	ended, err := cli.WatchEnd(info.PID)
 	if err != nil {
 		return serve.Live{}, serve.ErrNoSession
 	}
@@ -178,7 +179,7 @@ func (e *serveEngine) write(ctx context.Context, p serve.Place, r api.TenantReco
 	if err != nil {
 		return err
 	}
-	c, err := t.ensure(ctx)
+	c, err := t.Ensure(ctx)
 	if err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
@@ -197,7 +198,7 @@ func (e *serveEngine) Stop(ctx context.Context, p serve.Place, name, why string)
 	if err != nil {
 		return err
 	}
-	c, err := t.reach(ctx)
+	c, err := t.Reach(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		return serve.ErrNoSession
 	}

@@ -11,6 +11,7 @@ import (
 	"cloister/api"
 	"cloister/api/client"
 	"cloister/audit"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/serve"
 	"cloister/serve/tenants"
@@ -19,7 +20,7 @@ import (
 )
 
 func (a *app) serveTenant() *cobra.Command {
-	return group("tenant", "Who may have sandboxes", a.serveTenantAdd(), a.serveTenantList(),
+	return cli.Group("tenant", "Who may have sandboxes", a.serveTenantAdd(), a.serveTenantList(),
 		a.serveTenantStop(), a.serveTenantRemove())
 }
 
@@ -28,17 +29,17 @@ func (a *app) serveTenantAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a tenant, and print where its configuration is",
-		Args:  counted(1, 1),
+		Args:  cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := tenants.CheckName(args[0]); err != nil {
-				return wrongWords("", "serve tenant add: %v", err)
+				return cli.Usage("", "serve tenant add: %v", err)
 			}
 			if l.Sandboxes < 1 || l.RequestsPerMinute < 1 || l.Streams < 1 || l.Lifetime < time.Second || l.CPUs < 0 || l.Ahead < 0 {
-				return wrongWords("", "serve tenant add: a limit must be at least 1, and --ahead 0")
+				return cli.Usage("", "serve tenant add: a limit must be at least 1, and --ahead 0")
 			}
 			if l.Memory != "" {
 				if _, err := config.ParseSize(l.Memory); err != nil {
-					return wrongWords("such as 512MiB or 8GiB", "serve tenant add: --memory: %v", err)
+					return cli.Usage("such as 512MiB or 8GiB", "serve tenant add: --memory: %v", err)
 				}
 			}
 			r, err := a.tenants()
@@ -53,13 +54,13 @@ func (a *app) serveTenantAdd() *cobra.Command {
 					return err
 				}
 				if again {
-					a.notice("cloister: a tenant of that name was removed; this one has its policy, secrets, snapshots and record")
+					a.Notice("cloister: a tenant of that name was removed; this one has its policy, secrets, snapshots and record")
 				}
 				return a.recordTenant(cmd.Context(), r, t.Name, audit.TenantAdd, t.Name)
 			}); err != nil {
 				return fmt.Errorf("serve tenant add %s: %w", args[0], err)
 			}
-			a.line("%s", file)
+			a.Line("%s", file)
 			return nil
 		},
 	}
@@ -75,7 +76,8 @@ func (a *app) serveTenantAdd() *cobra.Command {
 }
 
 // recordTenant records what is about to be done to a tenant, in the tenant's own record.
-func (a *app) recordTenant(ctx context.Context, r *tenants.Register, name string, kind audit.Kind, resource string) error {
+func (a *app) recordTenant(ctx context.Context, r *tenants.Register, name string, kind audit.Kind,
+	resource string) error {
 	at := serve.Place{Tenant: name, Dir: r.Home(name)}
 	return (&serveEngine{app: a}).write(ctx, at, api.TenantRecord{Kind: kind, Action: "change", Resource: resource})
 }
@@ -83,7 +85,7 @@ func (a *app) recordTenant(ctx context.Context, r *tenants.Register, name string
 func (a *app) serveTenantList() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "list", Short: "List the tenants", Args: counted(0, 0),
+		Use: "list", Short: "List the tenants", Args: cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			r, err := a.tenants()
 			if err != nil {
@@ -97,14 +99,14 @@ func (a *app) serveTenantList() *cobra.Command {
 				if list == nil {
 					list = []tenants.Tenant{}
 				}
-				return a.json(list)
+				return a.JSON(list)
 			}
 			rows := [][]string{{"NAME", "SANDBOXES", "REQUESTS", "CREATED"}}
 			for _, t := range list {
 				l, made := t.Limits, t.Created.Local().Format(time.DateTime)
 				rows = append(rows, []string{t.Name, strconv.Itoa(l.Sandboxes), strconv.Itoa(l.RequestsPerMinute), made})
 			}
-			a.table(rows)
+			a.Table(rows)
 			return nil
 		},
 	}
@@ -116,7 +118,7 @@ func (a *app) serveTenantRemove() *cobra.Command {
 	return &cobra.Command{
 		Use:               "remove NAME",
 		Short:             "End a tenant's keys and sandboxes; its files and its record stay",
-		Args:              counted(1, 1),
+		Args:              cli.Args(1, 1),
 		ValidArgsFunction: a.completeTenants,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.tenants()
@@ -141,7 +143,7 @@ func (a *app) serveTenantStop() *cobra.Command {
 	return &cobra.Command{
 		Use:               "stop NAME",
 		Short:             "End a tenant's sandboxes that run, and its guardian; the next request starts one",
-		Args:              counted(1, 1),
+		Args:              cli.Args(1, 1),
 		ValidArgsFunction: a.completeTenants,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.tenants()
@@ -164,7 +166,7 @@ func (a *app) serveTenantStop() *cobra.Command {
 
 // noTenant is the error of a name that no tenant has.
 func noTenant(of, name, advice string) error {
-	return hinted(fmt.Errorf("%s: no tenant is called %q", of, name), advice)
+	return cli.Hinted(fmt.Errorf("%s: no tenant is called %q", of, name), advice)
 }
 
 // endTenant ends the sessions of a tenant's instance, and its guardian.
@@ -173,7 +175,7 @@ func (a *app) endTenant(ctx context.Context, p serve.Place) error {
 	if err != nil {
 		return err
 	}
-	c, err := t.reach(ctx)
+	c, err := t.Reach(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		return nil
 	}
@@ -181,9 +183,9 @@ func (a *app) endTenant(ctx context.Context, p serve.Place) error {
 		return err
 	}
 	defer c.Close()
-	names, err := liveNames(ctx, c)
+	names, err := cli.LiveNames(ctx, c)
 	for _, name := range names {
-		if _, serr := stopOne(ctx, c, name, stopGrace); serr != nil && !sessionMissing(serr) {
+		if _, serr := cli.StopOne(ctx, c, name, stopGrace); serr != nil && !sessionMissing(serr) {
 			err = errors.Join(err, serr)
 		}
 	}
@@ -194,7 +196,7 @@ func (a *app) endTenant(ctx context.Context, p serve.Place) error {
 	if err != nil {
 		return err
 	}
-	return endGuardian(ctx, c, status, "cloister serve tenant")
+	return cli.EndGuardian(ctx, c, status, "cloister serve tenant")
 }
 
 func (a *app) completeTenants(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -211,7 +213,7 @@ func (a *app) completeTenants(_ *cobra.Command, args []string, _ string) ([]stri
 }
 
 func (a *app) serveKey() *cobra.Command {
-	return group("key", "Keys of tenants", a.serveKeyAdd(), a.serveKeyList(), a.serveKeyRemove())
+	return cli.Group("key", "Keys of tenants", a.serveKeyAdd(), a.serveKeyList(), a.serveKeyRemove())
 }
 
 func (a *app) serveKeyAdd() *cobra.Command {
@@ -221,11 +223,11 @@ func (a *app) serveKeyAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "add TENANT",
 		Short:             "Make a key, and print it for the only time",
-		Args:              counted(1, 1),
+		Args:              cli.Args(1, 1),
 		ValidArgsFunction: a.completeTenants,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if expires < 0 {
-				return wrongWords("", "serve key add: --expires cannot be negative")
+				return cli.Usage("", "serve key add: --expires cannot be negative")
 			}
 			r, err := a.tenants()
 			if err != nil {
@@ -247,8 +249,8 @@ func (a *app) serveKeyAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.notice("cloister: key %s of %s; it is not shown again", k.ID, k.Tenant)
-			a.line("%s", text)
+			a.Notice("cloister: key %s of %s; it is not shown again", k.ID, k.Tenant)
+			a.Line("%s", text)
 			return nil
 		},
 	}
@@ -271,7 +273,7 @@ type keyLine struct {
 func (a *app) serveKeyList() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "list [TENANT]", Short: "List keys, without the keys themselves", Args: counted(0, 1),
+		Use: "list [TENANT]", Short: "List keys, without the keys themselves", Args: cli.Args(0, 1),
 		ValidArgsFunction: a.completeTenants,
 		RunE: func(_ *cobra.Command, args []string) error {
 			r, err := a.tenants()
@@ -298,9 +300,9 @@ func (a *app) serveKeyList() *cobra.Command {
 				rows = append(rows, []string{k.ID, k.Tenant, string(k.Scope), made, until, k.Label})
 			}
 			if asJSON {
-				return a.json(lines)
+				return a.JSON(lines)
 			}
-			a.table(rows)
+			a.Table(rows)
 			return nil
 		},
 	}
@@ -312,7 +314,7 @@ func (a *app) serveKeyRemove() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove ID",
 		Short: "End a key at once",
-		Args:  counted(1, 1),
+		Args:  cli.Args(1, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			r, err := a.tenants()
 			if err != nil || len(args) > 0 {
@@ -333,7 +335,7 @@ func (a *app) serveKeyRemove() *cobra.Command {
 				})
 			}
 			if errors.Is(err, tenants.ErrNoKey) {
-				return hinted(fmt.Errorf("serve key remove: no key has the id %q", args[0]), "cloister serve key list")
+				return cli.Hinted(fmt.Errorf("serve key remove: no key has the id %q", args[0]), "cloister serve key list")
 			}
 			return err
 		},

@@ -12,6 +12,7 @@ import (
 	"cloister/agent"
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/internal/durable"
 	"cloister/internal/nearest"
@@ -47,7 +48,7 @@ take it from a folder where it was built (--from), verify it and install it.`,
 			"  cloister setup claude --with login\n" +
 			"  cloister setup codex --install <key-file\n" +
 			"  cloister setup gvisor",
-		Args: counted(0, 1),
+		Args: cli.Args(0, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -71,12 +72,13 @@ const levelGVisor = "gvisor"
 func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
 	if len(args) > 0 && args[0] == levelGVisor {
 		if f.with != "" || f.install || f.noTry {
-			return wrongWords("cloister setup gvisor [--from FOLDER]", "setup gvisor: --with, --install and --no-try are for agents")
+			return cli.Usage("cloister setup gvisor [--from FOLDER]",
+				"setup gvisor: --with, --install and --no-try are for agents")
 		}
 		return a.setupGVisor(ctx, f.from)
 	}
 	if f.from != "" {
-		return wrongWords("cloister setup gvisor --from FOLDER", "setup: --from is for gvisor")
+		return cli.Usage("cloister setup gvisor --from FOLDER", "setup: --from is for gvisor")
 	}
 	who, err := a.whom(args)
 	if err != nil {
@@ -91,7 +93,7 @@ func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
 	}
 	with := cmp.Or(f.with, words[0])
 	if !slices.Contains(words, with) {
-		return wrongWords("one of: "+strings.Join(words, ", "), "setup %s: --with %q is not known", who.Name, f.with)
+		return cli.Usage("one of: "+strings.Join(words, ", "), "setup %s: --with %q is not known", who.Name, f.with)
 	}
 	if err := a.find(ctx, who, f.install); err != nil {
 		return err
@@ -110,7 +112,7 @@ func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
 	if err := a.bindLogin(ctx, login); err != nil {
 		return err
 	}
-	a.line("%s: %s goes to %s, in the header %s; inside there is a placeholder",
+	a.Line("%s: %s goes to %s, in the header %s; inside there is a placeholder",
 		who.Name, login.Secret, strings.Join(append([]string{login.Host}, login.Also...), ", "), login.Header)
 	if !f.noTry {
 		if err := a.try(ctx, login); err != nil {
@@ -135,7 +137,7 @@ func (a *app) whom(args []string) (agent.Agent, error) {
 			if len(there) > 1 {
 				hint = "installed are: " + strings.Join(there, ", ")
 			}
-			return agent.Agent{}, wrongWords(hint, "setup: which agent?")
+			return agent.Agent{}, cli.Usage(hint, "setup: which agent?")
 		}
 		args = there
 	}
@@ -146,7 +148,7 @@ func (a *app) whom(args []string) (agent.Agent, error) {
 		if near := nearest.Word(args[0], agent.Names()); near != "" {
 			hint = "did you mean cloister setup " + near + "?"
 		}
-		return who, wrongWords(hint, "setup: %q is no agent that is known", args[0])
+		return who, cli.Usage(hint, "setup: %q is no agent that is known", args[0])
 	}
 	return who, nil
 }
@@ -154,13 +156,13 @@ func (a *app) whom(args []string) (agent.Agent, error) {
 // remains says what is left to do.
 func (a *app) remains(who agent.Agent) {
 	if !a.onPath(who.Argv[0]) {
-		a.notice("hint: get it: %s", who.Install)
+		a.Notice("hint: get it: %s", who.Install)
 	}
-	a.notice("hint: in a project: cloister %s", who.Name)
+	a.Notice("hint: in a project: cloister %s", who.Name)
 }
 
 // canAsk reports whether a person can be asked.
-func (a *app) canAsk() bool { return term.IsTerminal(int(a.stdin.Fd())) && !a.quiet }
+func (a *app) canAsk() bool { return term.IsTerminal(int(a.Stdin.Fd())) && !a.Quiet }
 
 // agreed asks a person; an empty answer is yes where that is usual.
 func (a *app) agreed(question string, usual bool) bool {
@@ -168,11 +170,11 @@ func (a *app) agreed(question string, usual bool) bool {
 	if usual {
 		choice = "[Y/n]"
 	}
-	fmt.Fprintf(a.stderr, "%s %s ", question, choice)
+	fmt.Fprintf(a.Stderr, "%s %s ", question, choice)
 	var word strings.Builder
 	for b := make([]byte, 1); ; {
 		// A byte at a time: what is typed behind it is the next question's.
-		if n, err := a.stdin.Read(b); err != nil || n == 0 || b[0] == '\n' {
+		if n, err := a.Stdin.Read(b); err != nil || n == 0 || b[0] == '\n' {
 			break
 		}
 		word.Write(b)
@@ -189,7 +191,7 @@ func (a *app) agreed(question string, usual bool) bool {
 // storeLogin puts the credential into the vault. One that is there is replaced
 // where the person says so, or where no person can be asked.
 func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) error {
-	asks := term.IsTerminal(int(a.stdin.Fd()))
+	asks := term.IsTerminal(int(a.Stdin.Fd()))
 	return a.withVault(ctx, func(c *client.Client, all api.Secrets) error {
 		there := slices.ContainsFunc(all.Secrets, func(s api.Secret) bool {
 			return s.Name == login.Secret && s.Source != api.SecretMissing
@@ -200,7 +202,7 @@ func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) er
 			}
 		}
 		if asks {
-			a.notice("%s", login.Get)
+			a.Notice("%s", login.Get)
 		}
 		text, err := a.secretText(login.Secret, &setWords{})
 		if err != nil {
@@ -211,7 +213,7 @@ func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) er
 		}
 		value, err := typed("", text)
 		if err != nil {
-			return wrongWords("give it on standard input: cloister setup "+name+" <FILE; "+login.Get, "setup %s: %s: %v", name,
+			return cli.Usage("give it on standard input: cloister setup "+name+" <FILE; "+login.Get, "setup %s: %s: %v", name,
 				login.Secret, err)
 		}
 		if _, err := c.SetSecret(ctx, login.Secret, api.SecretSet{Value: value}); err != nil {
@@ -219,14 +221,14 @@ func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) er
 		}
 		kept, err := c.Secrets(ctx) // where it lies is known from the first one on
 		if err == nil {
-			a.notice("kept in %s", kept.Protection)
+			a.Notice("kept in %s", kept.Protection)
 		}
 		return err
 	})
 }
 
 func (a *app) withVault(ctx context.Context, do func(*client.Client, api.Secrets) error) error {
-	c, err := a.ensure(ctx)
+	c, err := a.Ensure(ctx)
 	if err != nil {
 		return err
 	}
@@ -241,7 +243,7 @@ func (a *app) withVault(ctx context.Context, do func(*client.Client, api.Secrets
 // bindLogin writes where the credential may go into config.yaml, unless that says
 // so already, and puts it in force.
 func (a *app) bindLogin(ctx context.Context, login agent.Login) error {
-	cfg, _, err := a.load()
+	cfg, _, err := a.Load()
 	if err != nil {
 		return err
 	}
@@ -249,7 +251,7 @@ func (a *app) bindLogin(ctx context.Context, login agent.Login) error {
 	if slices.ContainsFunc(cfg.Secrets, known) {
 		return nil
 	}
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
@@ -270,13 +272,13 @@ func (a *app) bindLogin(ctx context.Context, login agent.Login) error {
 		return text, failed
 	})
 	if failed != nil {
-		return hinted(fmt.Errorf("bind %s: %w", login.Secret, err), "write it yourself: cloister config edit")
+		return cli.Hinted(fmt.Errorf("bind %s: %w", login.Secret, err), "write it yourself: cloister config edit")
 	}
 	if err != nil {
 		return fmt.Errorf("bind %s: %w", login.Secret, err)
 	}
-	a.notice("%s: secrets has a line more", file)
-	return a.withGuardian(ctx, func(c *client.Client) error {
+	a.Notice("%s: secrets has a line more", file)
+	return a.WithGuardian(ctx, func(c *client.Client) error {
 		_, err := c.Reload(ctx)
 		return err
 	})
@@ -284,7 +286,7 @@ func (a *app) bindLogin(ctx context.Context, login agent.Login) error {
 
 // onPath reports whether the person's PATH has a program.
 func (a *app) onPath(program string) bool {
-	for _, dir := range filepath.SplitList(a.env.get("PATH")) {
+	for _, dir := range filepath.SplitList(a.Env.Get("PATH")) {
 		if fi, err := os.Stat(filepath.Join(dir, program)); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
 			return true
 		}

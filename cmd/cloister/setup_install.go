@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"cloister/agent"
+	"cloister/cmd/cloister/cli"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,7 +22,7 @@ func (a *app) find(ctx context.Context, who agent.Agent, install bool) error {
 		return nil
 	}
 	if who.Package == "" || !install && !a.canAsk() {
-		a.notice("%s is not installed: %s", who.Argv[0], who.Install)
+		a.Notice("%s is not installed: %s", who.Argv[0], who.Install)
 		return nil
 	}
 	if !install && !a.agreed(fmt.Sprintf("%s is not installed. Install it now (%s)?", who.Argv[0], who.Install), true) {
@@ -35,10 +36,10 @@ func (a *app) find(ctx context.Context, who agent.Agent, install bool) error {
 func (a *app) install(ctx context.Context, who agent.Agent) error {
 	if !a.onPath("npm") {
 		err := fmt.Errorf("setup: %s comes by npm, which is not installed", who.Name)
-		return hinted(err, "install Node.js with npm, then again")
+		return cli.Hinted(err, "install Node.js with npm, then again")
 	}
 	args, bin := []string{"install", "--global", "--no-audit", "--no-fund", "--loglevel=error"}, ""
-	asked, err := a.program(ctx, "npm", "prefix", "--global")
+	asked, err := a.Program(ctx, "npm", "prefix", "--global")
 	if err != nil {
 		return fmt.Errorf("setup: npm: %w", err)
 	}
@@ -48,25 +49,25 @@ func (a *app) install(ctx context.Context, who agent.Agent) error {
 	}
 	at := strings.TrimSpace(string(prefix))
 	if unix.Access(filepath.Join(at, "lib"), unix.W_OK) != nil && unix.Access(at, unix.W_OK) != nil {
-		local := filepath.Join(a.home(), ".local")
+		local := filepath.Join(a.Home(), ".local")
 		args, bin = append(args, "--prefix", local), filepath.Join(local, "bin")
 	}
-	a.notice("npm %s %s", strings.Join(args, " "), who.Package)
-	c, err := a.program(ctx, "npm", append(args, who.Package)...)
+	a.Notice("npm %s %s", strings.Join(args, " "), who.Package)
+	c, err := a.Program(ctx, "npm", append(args, who.Package)...)
 	if err != nil {
 		return fmt.Errorf("setup: npm: %w", err)
 	}
-	c.Stdout, c.Stderr = a.stderr, a.stderr
+	c.Stdout, c.Stderr = a.Stderr, a.Stderr
 	if err := c.Run(); err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			err = fmt.Errorf("it ended with status %d", exit.ExitCode())
 		}
 		err = fmt.Errorf("setup: npm could not install %s: %w", who.Package, err)
-		return hinted(err, "what npm says above; by hand: "+who.Install)
+		return cli.Hinted(err, "what npm says above; by hand: "+who.Install)
 	}
-	if bin != "" && !slices.Contains(filepath.SplitList(a.env.get("PATH")), bin) {
-		a.notice("add %s to your PATH: programs are found there from your next login on, or: export PATH=%s:$PATH", bin, bin)
-		a.env["PATH"] = bin + string(os.PathListSeparator) + a.env.get("PATH")
+	if bin != "" && !slices.Contains(filepath.SplitList(a.Env.Get("PATH")), bin) {
+		a.Notice("add %s to your PATH: programs are found there from your next login on, or: export PATH=%s:$PATH", bin, bin)
+		a.Env["PATH"] = bin + string(os.PathListSeparator) + a.Env.Get("PATH")
 	}
 	return nil
 }

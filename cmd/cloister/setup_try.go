@@ -14,6 +14,7 @@ import (
 
 	"cloister/agent"
 	"cloister/agent/probe"
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/realpath"
 	"cloister/workspace/toolchain"
 )
@@ -28,19 +29,19 @@ func (a *app) try(ctx context.Context, login agent.Login) error {
 	p, why := a.tryInside(ctx, login)
 	switch {
 	case why != "":
-		a.notice("not tried: %s", why)
+		a.Notice("not tried: %s", why)
 	case p.Ours:
-		a.notice("the border refuses it: %s", p.Error)
-		a.notice("hint: cloister policy explain %s", login.Host)
+		a.Notice("the border refuses it: %s", p.Error)
+		a.Notice("hint: cloister policy explain %s", login.Host)
 	case p.Status == 0:
-		a.notice("not tried: %s cannot be reached: %s", login.Host, p.Error)
+		a.Notice("not tried: %s cannot be reached: %s", login.Host, p.Error)
 	case p.Status >= 200 && p.Status < 300:
-		a.line("tried: %s takes the credential", login.Host)
+		a.Line("tried: %s takes the credential", login.Host)
 	case p.Status == http.StatusBadRequest, p.Status == http.StatusUnauthorized, p.Status == http.StatusForbidden:
 		err := fmt.Errorf("setup: %s refuses the credential: %d %s", login.Host, p.Status, http.StatusText(p.Status))
-		return hinted(err, login.Get)
+		return cli.Hinted(err, login.Get)
 	default:
-		a.notice("tried: %s answers %d %s, which says nothing of the credential",
+		a.Notice("tried: %s answers %d %s, which says nothing of the credential",
 			login.Host, p.Status, http.StatusText(p.Status))
 	}
 	return nil
@@ -85,7 +86,7 @@ func (a *app) selfInside(ctx context.Context, flags []string, most int, args ...
 	var problem bytes.Buffer
 	out := &boundedAnswer{most: most}
 	c.Stdout, c.Stderr = out, &problem
-	for name, value := range a.env {
+	for name, value := range a.Env {
 		c.Env = append(c.Env, name+"="+value)
 	}
 	err = c.Run()

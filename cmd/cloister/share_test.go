@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/cmd/cloister/cli"
+
 	"github.com/goccy/go-yaml"
 )
 
@@ -88,7 +90,7 @@ func checkScript(t *testing.T, name, script string) {
 // checkCommand finds a command's verb, and each flag in front of --.
 func checkCommand(t *testing.T, name string, words []string) {
 	t.Helper()
-	root := newRoot(&app{env: environ{}}, "")
+	root := newRoot(&app{cli.App{Env: cli.Environ{}}}, "")
 	if len(words) == 1 && words[0] == "claude" {
 		return // an agent
 	}

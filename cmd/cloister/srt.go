@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/config/imports"
 	"cloister/internal/realpath"
 	"cloister/internal/shellword"
@@ -50,7 +51,7 @@ allowWrite name; /tmp is its own; unix sockets of the host are never shown.`,
 	fl.StringVarP(&settings, "settings", "s", "", "the settings `FILE` (~/.srt-settings.json unless said)")
 	fl.StringVarP(&command, "command", "c", "", "a `COMMAND` line, as sh -c takes it")
 	fl.StringVar(&control, "control-fd", "", "")
-	fl.BoolVarP(&a.debug, "verbose", "d", false, "tell more, on stderr")
+	fl.BoolVarP(&a.Debug, "verbose", "d", false, "tell more, on stderr")
 	if err := fl.MarkHidden("control-fd"); err != nil {
 		panic(err) // the flag is two lines above
 	}
@@ -61,7 +62,7 @@ allowWrite name; /tmp is its own; unix sockets of the host are never shown.`,
 type srtFailure struct{ err error }
 
 func (e *srtFailure) Error() string   { return e.err.Error() }
-func (e *srtFailure) Hints() []string { return hintsOf(e.err) }
+func (e *srtFailure) Hints() []string { return cli.HintsOf(e.err) }
 
 func srtError(err error) error { return &srtFailure{fmt.Errorf("srt: %w", err)} }
 
@@ -77,17 +78,17 @@ func (a *app) srt(ctx context.Context, file, command string) error {
 	if err := a.srtFiles(f, s); err != nil {
 		return srtError(err)
 	}
-	cfg, _, err := a.load()
+	cfg, _, err := a.Load()
 	if err != nil {
 		return srtError(err)
 	}
-	f.Env = srt.Environment(s, a.env, cfg.Secrets)
+	f.Env = srt.Environment(s, a.Env, cfg.Secrets)
 	shell := "/bin/bash"
 	if _, err := os.Stat(shell); err != nil {
 		shell = "/bin/sh"
 	}
 	err = a.run(ctx, f, []string{shell, "-c", command})
-	if _, ended := errors.AsType[*statusError](err); err == nil || ended {
+	if _, ended := errors.AsType[*cli.StatusError](err); err == nil || ended {
 		return err
 	}
 	return &srtFailure{err}
@@ -98,9 +99,9 @@ func (a *app) srt(ctx context.Context, file, command string) error {
 func (a *app) srtSettings(file string) (imports.SRT, error) {
 	named := file != ""
 	if !named {
-		file = filepath.Join(a.home(), ".srt-settings.json")
+		file = filepath.Join(a.Home(), ".srt-settings.json")
 	}
-	real, err := a.typed(file)
+	real, err := a.Typed(file)
 	if err != nil && (named || !errors.Is(err, fs.ErrNotExist)) {
 		return imports.SRT{}, err
 	}
@@ -122,7 +123,7 @@ func (a *app) srtSettings(file string) (imports.SRT, error) {
 
 // srtFiles makes what settings say of files the view.
 func (a *app) srtFiles(f *runFlags, s imports.SRT) error {
-	p, err := a.findProject(".")
+	p, err := a.FindProject(".")
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (a *app) srtFiles(f *runFlags, s imports.SRT) error {
 	if err != nil {
 		return fmt.Errorf("find the working folder: %w", err)
 	}
-	v, err := srt.View(s, string(p.Root), here, a.home())
+	v, err := srt.View(s, string(p.Root), here, a.Home())
 	f.ReadOnly, f.Hide, f.Protect, f.Expose = v.ReadOnly, v.Hide, v.Protect, v.Expose
 	return err
 }

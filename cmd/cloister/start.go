@@ -17,6 +17,7 @@ import (
 
 	"cloister/agent"
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/internal/nearest"
 	"cloister/internal/vscreen"
@@ -51,7 +52,8 @@ follows -- goes to the agent.`,
 			"  cloister claude                  # the same as start --agent claude",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
-				return wrongWords("the agent's arguments follow --: cloister start -- "+strings.Join(args, " "), "start: unexpected argument %q", args[0])
+				return cli.Usage("the agent's arguments follow --: cloister start -- "+strings.Join(args, " "),
+					"start: unexpected argument %q", args[0])
 			}
 			cmd.LocalFlags().Visit(func(flag *pflag.Flag) {
 				if !slices.Contains([]string{"agent", "branch", "name", "project", "detach", "report"}, flag.Name) {
@@ -75,7 +77,8 @@ func (a *app) writtenOut(root *cobra.Command, args []string) []string {
 	if at < 0 {
 		return args
 	}
-	if cmd, _, err := root.Find(args[at:]); err == nil && cmd != root || args[at] == "help" || strings.HasPrefix(args[at], cobra.ShellCompRequestCmd) {
+	if cmd, _, err := root.Find(args[at:]); err == nil && cmd != root || args[at] == "help" || strings.HasPrefix(args[at],
+		cobra.ShellCompRequestCmd) {
 		return args
 	}
 	if !slices.Contains(a.agents(), args[at]) {
@@ -88,7 +91,7 @@ func (a *app) writtenOut(root *cobra.Command, args []string) []string {
 // their own, and those that a person configured.
 func (a *app) agents() []string {
 	names := agent.Names()
-	if c, _, err := a.load(); err == nil { // a bad file is told by who needs it
+	if c, _, err := a.Load(); err == nil { // a bad file is told by who needs it
 		names = append(names, slices.Sorted(maps.Keys(c.Agents))...)
 		names = append(names, c.Defaults.Agent)
 	}
@@ -110,8 +113,8 @@ func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
 	if attach && f.Idle == 0 && agent.Find(f.Agent).IsHeadless(args) {
 		return a.run(ctx, &f.runFlags, argv) // it answers and ends: there is nothing to come back to
 	}
-	if attach && !(term.IsTerminal(int(a.stdin.Fd())) && term.IsTerminal(int(a.stdout.Fd()))) {
-		a.notice("cloister: no terminal to attach: it runs in the background")
+	if attach && !(term.IsTerminal(int(a.Stdin.Fd())) && term.IsTerminal(int(a.Stdout.Fd()))) {
+		a.Notice("cloister: no terminal to attach: it runs in the background")
 		attach = false
 	}
 	name, err := a.rejoin(ctx, f, root)
@@ -121,7 +124,7 @@ func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
 	joined := name != ""
 	if !joined {
 		f.Args = args
-		if cols, rows, err := term.GetSize(int(a.stdout.Fd())); err == nil && attach && cols > 0 && rows > 0 {
+		if cols, rows, err := term.GetSize(int(a.Stdout.Fd())); err == nil && attach && cols > 0 && rows > 0 {
 			f.Cols, f.Rows = cols, rows
 		}
 		answer, err := a.detach(ctx, f.Order)
@@ -135,11 +138,11 @@ func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
 			f.typed = append(f.typed, "what follows --")
 		}
 		if len(f.typed) > 0 {
-			a.notice("cloister: %s runs already; from its next start on there is: %s", name, strings.Join(f.typed, ", "))
+			a.Notice("cloister: %s runs already; from its next start on there is: %s", name, strings.Join(f.typed, ", "))
 		}
 	}
 	if !attach {
-		a.line("%s", name)
+		a.Line("%s", name)
 		return nil
 	}
 	return a.attach(ctx, name)
@@ -148,13 +151,13 @@ func (a *app) start(ctx context.Context, f *startFlags, args []string) error {
 // agentHere is the command line of the agent that was typed, or else of the
 // project's, with the project's top.
 func (a *app) agentHere(ctx context.Context, f *startFlags, args []string) (argv []string, root string, err error) {
-	dirs, err := a.dirs()
+	dirs, err := a.Dirs()
 	if err != nil {
-		return nil, "", &unbuiltError{err}
+		return nil, "", &cli.UnbuiltError{Err: err}
 	}
-	host, err := a.host(dirs)
+	host, err := a.Resolver(dirs)
 	if err != nil {
-		return nil, "", &unbuiltError{err}
+		return nil, "", &cli.UnbuiltError{Err: err}
 	}
 	p, err := a.project(ctx, &f.runFlags, dirs, a.realHome(), host)
 	if err != nil {
@@ -162,7 +165,7 @@ func (a *app) agentHere(ctx context.Context, f *startFlags, args []string) (argv
 	}
 	cfg, err := a.wordsOf(dirs, p)
 	if err != nil {
-		return nil, "", &unbuiltError{err}
+		return nil, "", &cli.UnbuiltError{Err: err}
 	}
 	f.Agent = cmp.Or(f.Agent, cfg.Defaults.Agent)
 	return append(agent.Find(f.Agent).With(cfg.Agents[f.Agent].Args, nil).Argv, args...), string(p.Root), nil
@@ -171,14 +174,14 @@ func (a *app) agentHere(ctx context.Context, f *startFlags, args []string) (argv
 // rejoin looks for the cloister that start means; empty where there is none.
 // Should two look at once, the guardian grants one (hold).
 func (a *app) rejoin(ctx context.Context, f *startFlags, root string) (string, error) {
-	c, err := a.ensure(ctx)
+	c, err := a.Ensure(ctx)
 	if err != nil {
-		return "", &unbuiltError{err}
+		return "", &cli.UnbuiltError{Err: err}
 	}
 	defer c.Close()
 	live, err := c.Sessions(ctx, false)
 	if err != nil {
-		return "", &unbuiltError{err}
+		return "", &cli.UnbuiltError{Err: err}
 	}
 	for _, s := range live {
 		if s.Terminal && s.Path == root && s.Agent == f.Agent && (f.Name == "" || f.Name == s.Name) {
@@ -194,7 +197,7 @@ func (a *app) wordsOf(dirs xdg.Dirs, p workspace.Project) (*config.Config, error
 	if err != nil {
 		return nil, err
 	}
-	host, err := a.host(dirs)
+	host, err := a.Resolver(dirs)
 	if err != nil {
 		return nil, err
 	}
@@ -204,10 +207,10 @@ func (a *app) wordsOf(dirs xdg.Dirs, p workspace.Project) (*config.Config, error
 
 // asUnbuilt keeps the error for wrong words what it is.
 func asUnbuilt(err error) error {
-	if _, ok := errors.AsType[*wordsError](err); ok {
+	if _, ok := errors.AsType[*cli.UsageError](err); ok {
 		return err
 	}
-	return &unbuiltError{err}
+	return &cli.UnbuiltError{Err: err}
 }
 
 // hold is the process behind start: it holds the cloister and its terminal until
@@ -230,7 +233,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 			return nil
 		}
 	}
-	log := terminal.NewLog(a.stdout)
+	log := terminal.NewLog(a.Stdout)
 	signals := make(chan os.Signal, 16)
 	hub, err := terminal.New(terminal.Options{Size: vscreen.Size{Cols: f.Cols, Rows: f.Rows}, Log: log, Resized: func() {
 		select {
@@ -243,7 +246,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		return nil
 	}
 	at := *a
-	at.stdin, at.stdout, at.stderr = hub.Terminal(), hub.Terminal(), hub.Terminal()
+	at.Stdin, at.Stdout, at.Stderr = hub.Terminal(), hub.Terminal(), hub.Terminal()
 	s, dirs, err := at.agentShim(ctx, f, args)
 	if err != nil {
 		fail(err)
@@ -272,16 +275,16 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		if err := f.reply.NameLog(outputFile(dirs, grant.Name)); err != nil {
 			return err
 		}
-		if err := door.open(doorPath(dirs, grant.ID), a.uid); err != nil {
+		if err := door.open(doorPath(dirs, grant.ID), a.UID); err != nil {
 			return err
 		}
-		hub.Serve(door.listener, a.uid)
+		hub.Serve(door.listener, a.UID)
 		return nil
 	}
 	s.Running = func() { f.reply.Send(launch.Answer{Name: name}) }
 	report, err := openReport(f.Report)
 	if err != nil {
-		fail(wrongWords("", f.Verb+": --report: %v", err))
+		fail(cli.Usage("", f.Verb+": --report: %v", err))
 		return hub.Finish(terminal.End{})
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -324,7 +327,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	if err := hub.Finish(end); err != nil {
 		return err
 	}
-	a.notices(end.Notices)
+	a.Notices(end.Notices)
 	return nil
 }
 
@@ -339,15 +342,15 @@ func startAgain(hint string) string {
 
 // withInstall tells how to get an agent that is not there.
 func (a *app) withInstall(f *startFlags, err error, noticed []string) error {
-	if exitStatus(err) != statusNotFound {
+	if exitStatus(err) != cli.StatusNotFound {
 		return err
 	}
-	err = hinted(err, noticed...)
+	err = cli.Hinted(err, noticed...)
 	if how := agent.Find(f.Agent).Install; how != "" {
-		return hinted(err, "get it: "+how, "cloister start --agent NAME starts another")
+		return cli.Hinted(err, "get it: "+how, "cloister start --agent NAME starts another")
 	}
 	if near := nearest.Word(f.Agent, a.agents()); near != "" && near != f.Agent {
-		return hinted(err, "did you mean --agent "+near+"?")
+		return cli.Hinted(err, "did you mean --agent "+near+"?")
 	}
 	return withWay(&f.runFlags, err, noticed)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cloister/api"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/host/resolve"
 	"cloister/policy"
@@ -22,23 +23,24 @@ func cedarFiles(sources config.Sources) []policy.CedarFile {
 
 // tellStatements prints what keeps each statement of the Cedar files.
 func (a *app) tellStatements(list []api.Statement) {
-	colour := map[string]int{"enforced": green, "kernel": green, "view": green, "partial": yellow, "residue": red}
+	colour := map[string]int{"enforced": cli.Green, "kernel": cli.Green, "view": cli.Green, "partial": cli.Yellow,
+		"residue": cli.Red}
 	for _, st := range list {
-		a.out.WriteString(a.paint(fmt.Sprintf("%-8s", st.Hold), colour[st.Hold]))
-		a.line("  %s:%d  %s %s", st.File, st.Line,
+		a.Out.WriteString(a.Paint(fmt.Sprintf("%-8s", st.Hold), colour[st.Hold]))
+		a.Line("  %s:%d  %s %s", st.File, st.Line,
 			map[string]string{"deny": "forbid", "ask": "@ask permit", "allow": "permit"}[st.Effect],
 			strings.Join(st.Actions, ", "))
 		if len(st.Resources) > 0 {
-			a.line("          on %s", strings.Join(st.Resources, ", "))
+			a.Line("          on %s", strings.Join(st.Resources, ", "))
 		}
 		if st.By != "" {
-			a.line("          by %s", st.By)
+			a.Line("          by %s", st.By)
 		}
 		if st.Why != "" {
-			a.line("          but %s", st.Why)
+			a.Line("          but %s", st.Why)
 		}
 		if st.Residue != "" {
-			a.line("          to go on without it: --accept %s", st.Residue)
+			a.Line("          to go on without it: --accept %s", st.Residue)
 		}
 	}
 }
@@ -46,7 +48,7 @@ func (a *app) tellStatements(list []api.Statement) {
 // checkFiles is what the files on disk, with more Cedar files, come to. An error
 // is what is wrong with them.
 func (a *app) checkFiles(more []string) (api.PolicyCheck, error) {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return api.PolicyCheck{}, err
 	}
@@ -54,5 +56,5 @@ func (a *app) checkFiles(more []string) (api.PolicyCheck, error) {
 	if err != nil {
 		return api.PolicyCheck{}, err
 	}
-	return policyset.Check(d.Config, a.home(), resolve.In(d.State, a.uid), cedar)
+	return policyset.Check(d.Config, a.Home(), resolve.In(d.State, a.UID), cedar)
 }

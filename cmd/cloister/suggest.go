@@ -10,6 +10,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/cmd/cloister/cli"
 	"cloister/guardian"
 	"cloister/internal/authority"
 	"cloister/policy"
@@ -57,15 +58,15 @@ take over, after you have read it. What each project did is held against what it
 own files say too. Nothing is changed.`,
 		Example: "  cloister run --mode record --name trial -- make test\n" +
 			"  cloister policy suggest --session trial",
-		Args: counted(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			if since < 0 {
-				return wrongWords("", "policy suggest: --since cannot be negative")
+				return cli.Usage("", "policy suggest: --since cannot be negative")
 			}
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
 			}
-			l, err := a.onDisk()
+			l, err := a.OnDisk()
 			if err != nil {
 				return err
 			}
@@ -78,7 +79,7 @@ own files say too. Nothing is changed.`,
 				return err
 			}
 			if asJSON {
-				return a.json(x)
+				return a.JSON(x)
 			}
 			a.tellSuggestion(x, whole, len(seen))
 			return nil
@@ -92,7 +93,7 @@ own files say too. Nothing is changed.`,
 	// An error means that the flag does not exist; the lines above made it.
 	_ = c.RegisterFlagCompletionFunc("session",
 		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.sessionNames(cmd.Context(), true), cobra.ShellCompDirectiveNoFileComp
+			return a.SessionNames(cmd.Context(), true), cobra.ShellCompDirectiveNoFileComp
 		})
 	return c
 }
@@ -100,7 +101,7 @@ own files say too. Nothing is changed.`,
 // passed is what the record says that was let through, each thing once for each
 // project.
 func (a *app) passed(f audit.Filter) (map[string][]suggest.Seen, error) {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ func (a *app) suggested(l *policyset.Set, seen map[string][]suggest.Seen, whole 
 			in, err = l.InputIn(project, files)
 		}
 		if err != nil {
-			a.notice("cloister: %v; what was done in %s is held against the common policy", err, project)
+			a.Notice("cloister: %v; what was done in %s is held against the common policy", err, project)
 			in = l.Input()
 		}
 		if whole {
@@ -160,7 +161,7 @@ func (a *app) suggested(l *policyset.Set, seen map[string][]suggest.Seen, whole 
 
 // wordsAt are a project's files; none where it is no more.
 func (a *app) wordsAt(project string) ([]api.ProjectFile, error) {
-	p, err := a.findProject(project)
+	p, err := a.FindProject(project)
 	if project == "" || err != nil {
 		return nil, nil // what it did stays in the record
 	}
@@ -183,24 +184,24 @@ func told(rules []suggest.Rule, left []suggest.Left) suggestion {
 
 func (a *app) tellSuggestion(x suggestion, whole bool, seen int) {
 	for _, l := range x.Left {
-		a.notice("no rule is suggested for %s: %s", strings.TrimSpace(l.Method+" "+l.Destination+l.Path), l.Reason)
+		a.Notice("no rule is suggested for %s: %s", strings.TrimSpace(l.Method+" "+l.Destination+l.Path), l.Reason)
 	}
 	switch {
 	case seen == 0:
-		a.notice("nothing passed that is on record; cloister run --mode record -- CMD lets pass, and records")
+		a.Notice("nothing passed that is on record; cloister run --mode record -- CMD lets pass, and records")
 		return
 	case len(x.Rules) == 0:
-		a.notice("nothing to add: the policy on disk allows what passed")
+		a.Notice("nothing to add: the policy on disk allows what passed")
 		return
 	}
-	a.line("version: 1")
-	a.line("proxy:")
+	a.Line("version: 1")
+	a.Line("proxy:")
 	if whole {
-		a.line("  presets: []")
+		a.Line("  presets: []")
 	}
-	a.line("  allow:")
+	a.Line("  allow:")
 	for _, r := range x.Rules {
-		a.line("    - %s  # %s", suggest.YAML(policy.Rule{Domain: r.Domain, CIDR: r.CIDR, Ports: r.Ports, Methods: r.Methods,
-			Paths: r.Paths}), count(r.Count, "time"))
+		a.Line("    - %s  # %s", suggest.YAML(policy.Rule{Domain: r.Domain, CIDR: r.CIDR, Ports: r.Ports, Methods: r.Methods,
+			Paths: r.Paths}), cli.Count(r.Count, "time"))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"cloister/api/client"
+	"cloister/cmd/cloister/cli"
 	"cloister/guardian"
 	"cloister/internal/realpath"
 	"cloister/internal/xdg"
@@ -30,7 +31,7 @@ func (a *app) uninstallCommand() *cobra.Command {
 homes, caches, images, the vault with its credentials, the record, settings, and what
 sessions or engines still have of it. Your projects stay as they are. It refuses while a
 cloister lives, and while a worktree or a kept workspace holds work that is nowhere else.`,
-		Args: counted(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.uninstall(cmd.Context(), keep, yes) },
 	}
 	c.Flags().BoolVar(&keep, "keep-config", false,
@@ -40,16 +41,16 @@ cloister lives, and while a worktree or a kept workspace holds work that is nowh
 }
 
 func (a *app) uninstall(ctx context.Context, keep, yes bool) error {
-	d, err := a.dirs()
+	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
-	live, err := a.living(ctx)
+	live, err := a.Living(ctx)
 	if err != nil {
 		return err
 	}
 	if len(live) > 0 {
-		return hinted(fmt.Errorf("uninstall: the cloister %s lives%s", live[0].Name, more(len(live)-1)),
+		return cli.Hinted(fmt.Errorf("uninstall: the cloister %s lives%s", live[0].Name, more(len(live)-1)),
 			"stop them first: cloister stop --all")
 	}
 	if err := a.unsaved(d); err != nil {
@@ -61,17 +62,17 @@ func (a *app) uninstall(ctx context.Context, keep, yes bool) error {
 	}
 	for _, dir := range gone {
 		if _, err := os.Lstat(dir); err == nil {
-			a.line("remove  %s", dir)
+			a.Line("remove  %s", dir)
 		}
 	}
-	if err := a.out.Flush(); err != nil {
+	if err := a.Out.Flush(); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	switch {
 	case yes:
-	case !term.IsTerminal(int(a.stdin.Fd())):
-		return wrongWords("cloister uninstall --yes", "uninstall: without a terminal it needs --yes")
-	case !a.confirm("Remove these, with all credentials and the record?"):
+	case !term.IsTerminal(int(a.Stdin.Fd())):
+		return cli.Usage("cloister uninstall --yes", "uninstall: without a terminal it needs --yes")
+	case !a.Confirm("Remove these, with all credentials and the record?"):
 		return errors.New("uninstall: not agreed to")
 	}
 	if err := a.removeTrees(ctx, d); err != nil {
@@ -91,7 +92,7 @@ func (a *app) uninstall(ctx context.Context, keep, yes bool) error {
 	}
 	if ring := a.keyring(); ring != nil {
 		if err := vault.ForgetKey(guardian.VaultDir(d)); err != nil {
-			a.notice("the vault's key may still be in the keyring: %v", err)
+			a.Notice("the vault's key may still be in the keyring: %v", err)
 		}
 	}
 	for _, dir := range gone {
@@ -100,7 +101,7 @@ func (a *app) uninstall(ctx context.Context, keep, yes bool) error {
 		}
 	}
 	if exe, err := os.Executable(); err == nil {
-		a.notice("what is left is the program: %s", exe)
+		a.Notice("what is left is the program: %s", exe)
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ func (a *app) unsaved(d xdg.Dirs) error {
 		return err
 	}
 	if len(names) > 0 {
-		return hinted(fmt.Errorf("uninstall: the workspace of %s is kept%s", names[0], more(len(names)-1)),
+		return cli.Hinted(fmt.Errorf("uninstall: the workspace of %s is kept%s", names[0], more(len(names)-1)),
 			"bring its changes over: cloister apply "+names[0], "or let them go: cloister discard "+names[0])
 	}
 	return nil
@@ -136,12 +137,12 @@ func (a *app) removeTrees(ctx context.Context, d xdg.Dirs) error {
 	if err != nil {
 		return err
 	}
-	host, err := a.host(d)
+	host, err := a.Resolver(d)
 	if err != nil {
 		return err
 	}
 	for _, k := range known {
-		p, err := a.findProject(k.Root)
+		p, err := a.FindProject(k.Root)
 		if err != nil {
 			continue // it is gone, or no cloister was ever let into it
 		}
@@ -170,9 +171,9 @@ func (a *app) removeTrees(ctx context.Context, d xdg.Dirs) error {
 
 // lastGuardian ends the guardian and waits for its last word.
 func (a *app) lastGuardian(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, cli.Patience)
 	defer cancel()
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if errors.Is(err, client.ErrNotRunning) {
 		return nil
 	}
@@ -185,9 +186,9 @@ func (a *app) lastGuardian(ctx context.Context) error {
 		return err
 	}
 	if s.Sessions > 0 {
-		return hinted(errors.New("uninstall: a cloister has begun meanwhile"), "stop them first: cloister stop --all")
+		return cli.Hinted(errors.New("uninstall: a cloister has begun meanwhile"), "stop them first: cloister stop --all")
 	}
-	return endGuardian(ctx, c, s, "cloister uninstall")
+	return cli.EndGuardian(ctx, c, s, "cloister uninstall")
 }
 
 // removeFolder removes a folder of ours, whatever modes programs left in it. One that

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloister/audit"
+	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/guardian"
 	"cloister/internal/termsafe"
@@ -28,9 +29,9 @@ that is proven. Records are keyed by a secret of the guardian, which lies beside
 audit folder in audit-keys. Without it nobody can compute the hashes again; if it is
 lost, records made with it can no longer be proven and the guardian does not continue
 them: move both folders away, and a new record begins, which says so.`,
-		Args: counted(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			d, host, err := a.resolver()
+			d, host, err := a.DirsAndResolver()
 			if err == nil && file != "" {
 				file, err = host.TypedNew(file)
 			}
@@ -45,7 +46,7 @@ them: move both folders away, and a new record begins, which says so.`,
 			} else {
 				// Where the configuration cannot be read the record is still verified.
 				if file, err = a.anchorFile(); err != nil {
-					a.notice("anchors outside are not looked at: %v", err)
+					a.Notice("anchors outside are not looked at: %v", err)
 				}
 			}
 			r, err := a.verified(guardian.AuditDir(d), file)
@@ -54,16 +55,17 @@ them: move both folders away, and a new record begins, which says so.`,
 				return err
 			}
 			if asJSON {
-				if jsonErr := a.json(verification(r, bad)); jsonErr != nil {
+				if jsonErr := a.JSON(verification(r, bad)); jsonErr != nil {
 					return jsonErr
 				}
 			} else if bad == nil {
-				a.line("%s in %s, unbroken; head %s", count(r.Records, "record"), count(r.Segments, "file"), orDash(r.Head))
+				a.Line("%s in %s, unbroken; head %s", cli.Count(r.Records, "record"), cli.Count(r.Segments, "file"),
+					cli.OrDash(r.Head))
 				for _, line := range r.Proves() {
-					a.line("%s", line)
+					a.Line("%s", line)
 				}
 				if r.TornBytes > 0 {
-					a.notice("the last %d bytes are a record that is being written, or that a crash cut", r.TornBytes)
+					a.Notice("the last %d bytes are a record that is being written, or that a crash cut", r.TornBytes)
 				}
 			}
 			if bad != nil {
@@ -87,7 +89,7 @@ func (a *app) verified(dir, file string) (audit.Report, error) {
 		return audit.Report{}, err
 	}
 	if len(anchors) == 0 {
-		a.notice("%s holds no anchor", termsafe.Text(file))
+		a.Notice("%s holds no anchor", termsafe.Text(file))
 	}
 	return audit.Verify(dir, anchors...)
 }
@@ -100,7 +102,7 @@ func (a *app) anchorFile() (string, error) {
 
 // auditConfig is what the configuration says of the record.
 func (a *app) auditConfig() (config.Audit, error) {
-	d, host, err := a.resolver()
+	d, host, err := a.DirsAndResolver()
 	if err != nil {
 		return config.Audit{}, err
 	}
@@ -109,7 +111,7 @@ func (a *app) auditConfig() (config.Audit, error) {
 		return config.Audit{}, err
 	}
 	if rest, ok := strings.CutPrefix(c.Audit.AnchorFile, "~/"); ok {
-		c.Audit.AnchorFile = filepath.Join(a.env.get("HOME"), rest)
+		c.Audit.AnchorFile = filepath.Join(a.Env.Get("HOME"), rest)
 	}
 	if c.Audit.AnchorFile == "" {
 		return c.Audit, nil
@@ -131,9 +133,9 @@ change afterwards, on another machine or where only appending is allowed, proves
 record up to it also against somebody who has the guardian's keys. cloister audit verify
 holds the record against the anchors of the file.`,
 		Example: "  cloister audit anchor --file /mnt/worm/cloister-anchors.jsonl",
-		Args:    counted(0, 0),
+		Args:    cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, host, err := a.resolver()
+			d, host, err := a.DirsAndResolver()
 			if err == nil && file != "" {
 				file, err = host.TypedNew(file)
 			}
@@ -148,13 +150,13 @@ holds the record against the anchors of the file.`,
 				to = config.Audit{AnchorFile: file}
 			}
 			if to.AnchorFile == "" && len(to.AnchorCommand) == 0 {
-				return wrongWords("name a file: cloister audit anchor --file FILE, or audit.anchor_file in config.yaml",
+				return cli.Usage("name a file: cloister audit anchor --file FILE, or audit.anchor_file in config.yaml",
 					"audit anchor: nowhere to store it")
 			}
 			dir := guardian.AuditDir(d)
 			r, err := a.verified(dir, to.AnchorFile)
 			if err != nil {
-				return hinted(fmt.Errorf("audit anchor: what does not verify is not anchored: %w", err),
+				return cli.Hinted(fmt.Errorf("audit anchor: what does not verify is not anchored: %w", err),
 					"see: cloister audit verify")
 			}
 			head, err := audit.Head(dir, r, time.Now())
@@ -174,7 +176,7 @@ func (a *app) anchor(ctx context.Context, head audit.Anchor, to config.Audit) er
 		if err := audit.AppendAnchor(to.AnchorFile, head); err != nil {
 			return err
 		}
-		a.line("record %d anchored in %s; head %s", head.Seq, termsafe.Text(to.AnchorFile), head.Hash)
+		a.Line("record %d anchored in %s; head %s", head.Seq, termsafe.Text(to.AnchorFile), head.Hash)
 	}
 	if len(to.AnchorCommand) == 0 {
 		return nil
@@ -183,15 +185,15 @@ func (a *app) anchor(ctx context.Context, head audit.Anchor, to config.Audit) er
 	if err != nil {
 		return err
 	}
-	run, err := a.program(ctx, to.AnchorCommand[0], to.AnchorCommand[1:]...)
+	run, err := a.Program(ctx, to.AnchorCommand[0], to.AnchorCommand[1:]...)
 	if err != nil {
-		return hinted(fmt.Errorf("audit anchor: %w", err), hintsOf(err)...)
+		return cli.Hinted(fmt.Errorf("audit anchor: %w", err), cli.HintsOf(err)...)
 	}
-	run.Stdin, run.Stderr = bytes.NewReader(text), a.stderr
+	run.Stdin, run.Stderr = bytes.NewReader(text), a.Stderr
 	if err := run.Run(); err != nil {
 		return fmt.Errorf("audit anchor: %s: %w", to.AnchorCommand[0], err)
 	}
-	a.line("record %d anchored by %s; head %s", head.Seq, termsafe.Text(to.AnchorCommand[0]), head.Hash)
+	a.Line("record %d anchored by %s; head %s", head.Seq, termsafe.Text(to.AnchorCommand[0]), head.Hash)
 	return nil
 }
 

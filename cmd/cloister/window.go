@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/phones"
 	"cloister/internal/durable"
 	"cloister/internal/xdg"
@@ -25,9 +26,9 @@ func (a *app) guardianOpen() *cobra.Command {
 
 It prints an address on 127.0.0.1 that lets one browser in, once, within a
 minute. On a terminal of a graphical desktop it opens the browser too.`,
-		Args: counted(0, 0),
+		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := a.ensure(cmd.Context())
+			client, err := a.Ensure(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -37,18 +38,18 @@ minute. On a terminal of a graphical desktop it opens the browser too.`,
 				return err
 			}
 			if asJSON {
-				return a.json(link)
+				return a.JSON(link)
 			}
-			a.line("%s", link.URL)
+			a.Line("%s", link.URL)
 			if noBrowser || !a.desktop() {
 				return nil
 			}
-			d, err := a.dirs()
+			d, err := a.Dirs()
 			if err != nil {
 				return err
 			}
 			if err := a.browse(cmd.Context(), d, link.URL); err != nil {
-				a.notice("no browser could be opened (%v): open the address yourself, within a minute", err)
+				a.Notice("no browser could be opened (%v): open the address yourself, within a minute", err)
 			}
 			return nil
 		},
@@ -63,18 +64,18 @@ func (a *app) windowCommand() *cobra.Command {
 	c := a.guardianOpen()
 	c.Use = "window"
 	c.AddCommand(phones.Commands(&phones.Shell{
-		In: a.stdin, Out: a.stdout, Err: a.stderr, Env: a.env.get, Ensure: a.ensure, Line: a.line, Notice: a.notice,
-		Table: a.table, JSON: a.json, Args: counted, Wrong: wrongWords, Offer: a.withGuardian,
+		In: a.Stdin, Out: a.Stdout, Err: a.Stderr, Env: a.Env.Get, Ensure: a.Ensure, Line: a.Line, Notice: a.Notice,
+		Table: a.Table, JSON: a.JSON, Args: cli.Args, Wrong: cli.Usage, Offer: a.WithGuardian,
 	})...)
 	return c
 }
 
 // desktop reports whether a person sits here who has a browser.
 func (a *app) desktop() bool {
-	if !term.IsTerminal(int(a.stdout.Fd())) {
+	if !term.IsTerminal(int(a.Stdout.Fd())) {
 		return false
 	}
-	return runtime.GOOS == "darwin" || a.env.get("DISPLAY") != "" || a.env.get("WAYLAND_DISPLAY") != ""
+	return runtime.GOOS == "darwin" || a.Env.Get("DISPLAY") != "" || a.Env.Get("WAYLAND_DISPLAY") != ""
 }
 
 // browse has the desktop open the address. It stands in a file of this user's
@@ -92,7 +93,7 @@ func (a *app) browse(ctx context.Context, d xdg.Dirs, url string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	c, err := a.program(ctx, opener, path)
+	c, err := a.Program(ctx, opener, path)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/nearest"
 	"cloister/workspace/worktrees"
 
@@ -13,16 +14,16 @@ import (
 )
 
 func (a *app) worktreeCommand() *cobra.Command {
-	return group("worktree", "List and remove the worktrees that -b made", a.worktreeList(), a.worktreeRemove())
+	return cli.Group("worktree", "List and remove the worktrees that -b made", a.worktreeList(), a.worktreeRemove())
 }
 
 // worktrees are those of the project in dir.
 func (a *app) worktrees(dir string) (*worktrees.Set, error) {
-	d, host, err := a.resolver()
+	d, host, err := a.DirsAndResolver()
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.projectAt(cmp.Or(dir, "."), host)
+	p, err := a.ProjectAt(cmp.Or(dir, "."), host)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (a *app) worktreeList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List this project's worktrees",
-		Args:    counted(0, 0),
+		Args:    cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w, err := a.worktrees(dir)
 			if err != nil {
@@ -70,7 +71,7 @@ func (a *app) worktreeList() *cobra.Command {
 				}
 			}
 			if asJSON {
-				return a.json(trees)
+				return a.JSON(trees)
 			}
 			rows := [][]string{{"BRANCH", "CLOISTER", "PATH"}}
 			for _, t := range trees {
@@ -78,11 +79,11 @@ func (a *app) worktreeList() *cobra.Command {
 				if len(t.Cloisters) > 0 {
 					name = t.Cloisters[0]
 				}
-				rows = append(rows, []string{orDash(t.Branch), name, t.Path})
+				rows = append(rows, []string{cli.OrDash(t.Branch), name, t.Path})
 			}
-			a.table(rows)
+			a.Table(rows)
 			if len(trees) == 0 {
-				a.notice("no worktree of this project; cloister start -b BRANCH makes one")
+				a.Notice("no worktree of this project; cloister start -b BRANCH makes one")
 			}
 			return nil
 		},
@@ -94,7 +95,7 @@ func (a *app) worktreeList() *cobra.Command {
 
 // cloistersAt are the names of the cloisters that live in a folder.
 func (a *app) cloistersAt(ctx context.Context, path string) ([]string, error) {
-	live, err := a.living(ctx)
+	live, err := a.Living(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (a *app) worktreeRemove() *cobra.Command {
 		Long: `Remove a worktree; its branch stays. Refuses while a cloister lives in it, and to
 lose files that are not committed or commits that are nowhere else, unless
 --force is given.`,
-		Args: counted(1, 1),
+		Args: cli.Args(1, 1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -153,27 +154,27 @@ func (a *app) removeWorktree(ctx context.Context, dir, branch string, force bool
 			return err
 		}
 		if len(names) > 0 {
-			return hinted(fmt.Errorf("remove worktree of %s: the cloister %s lives in it", branch, names[0]),
+			return cli.Hinted(fmt.Errorf("remove worktree of %s: the cloister %s lives in it", branch, names[0]),
 				"stop it first: cloister stop "+names[0])
 		}
 	}
 	err = w.Remove(ctx, branch, force)
 	if none, ok := errors.AsType[*worktrees.Absent](err); ok {
 		if near := nearest.Word(branch, worktrees.Branches(none.Known)); near != "" {
-			return hinted(err, "did you mean "+near+"?")
+			return cli.Hinted(err, "did you mean "+near+"?")
 		}
-		return hinted(err, "cloister worktree list tells them")
+		return cli.Hinted(err, "cloister worktree list tells them")
 	}
 	if err != nil {
 		return err
 	}
-	a.line("%s", branch)
+	a.Line("%s", branch)
 	return a.forgetPlace(path)
 }
 
 // forgetPlace forgets a folder that git has removed: the next of that name is new.
 func (a *app) forgetPlace(path string) error {
-	_, host, err := a.resolver()
+	_, host, err := a.DirsAndResolver()
 	if err != nil {
 		return err
 	}

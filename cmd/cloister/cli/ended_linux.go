@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchEnd watches a process that is no one's child here. The function that it
+// WatchEnd watches a process that is no one's child here. The function that it
 // gives waits until the process has ended; whether its parent has taken note
 // does not matter, which kill(2) could not tell.
-func watchEnd(pid int) (wait func(context.Context) error, err error) {
+func WatchEnd(pid int) (wait func(context.Context) error, err error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return func(context.Context) error { return nil }, nil

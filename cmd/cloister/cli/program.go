@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -7,15 +7,15 @@ import (
 	"cloister/host/resolve"
 )
 
-// program is a command of the host that this command starts for the person: found where
+// Program is a command of the host that this command starts for the person: found where
 // no payload could have put it, and with a PATH of such folders for what it starts itself.
-func (a *app) program(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
-	_, host, err := a.resolver()
+func (a *App) Program(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
+	_, host, err := a.DirsAndResolver()
 	if err != nil {
 		return nil, err
 	}
 	var env []string
-	for name, value := range a.env {
+	for name, value := range a.Env {
 		env = append(env, name+"="+value)
 	}
 	env = host.Environment(env)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package cli
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// watchEnd watches a process that is no one's child here. The function that it
+// WatchEnd watches a process that is no one's child here. The function that it
 // gives waits until there is no process of that number.
-func watchEnd(pid int) (wait func(context.Context) error, err error) {
+func WatchEnd(pid int) (wait func(context.Context) error, err error) {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()

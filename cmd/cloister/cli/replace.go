@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"cloister/internal/xdg"
 )
 
-// program says what a guardian was started from, for those who find it running.
-type program struct {
+// Program says what a guardian was started from, for those who find it running.
+type Program struct {
 	PID     int    `json:"pid"`
 	Version string `json:"version"`
 	Path    string `json:"path"`
@@ -27,12 +27,12 @@ type program struct {
 func programFile(d xdg.Dirs) string { return filepath.Join(d.Runtime, "guardian.program") }
 
 // thisProgram is the file that this process was started from.
-func thisProgram() (program, error) {
+func thisProgram() (Program, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return program{}, fmt.Errorf("find this program: %w", err)
+		return Program{}, fmt.Errorf("find this program: %w", err)
 	}
-	p := program{PID: os.Getpid(), Version: version(), Path: exe}
+	p := Program{PID: os.Getpid(), Version: Version(), Path: exe}
 	p.Device, p.Inode, _ = fileNumber(exe) // gone already: no file has the number 0
 	return p, nil
 }
@@ -49,9 +49,9 @@ func fileNumber(path string) (device, inode uint64, err error) {
 	return uint64(st.Dev), st.Ino, nil
 }
 
-// nameProgram leaves word of this guardian's program, until the function that it
+// NameProgram leaves word of this guardian's program, until the function that it
 // gives is called.
-func nameProgram(d xdg.Dirs) (forget func() error, err error) {
+func NameProgram(d xdg.Dirs) (forget func() error, err error) {
 	p, err := thisProgram()
 	if err != nil {
 		return nil, err
@@ -75,17 +75,17 @@ func nameProgram(d xdg.Dirs) (forget func() error, err error) {
 // from a file that is gone or another by now: it can start no helper of its own then.
 func outdated(d xdg.Dirs) bool {
 	text, err := os.ReadFile(programFile(d))
-	var p program
+	var p Program
 	if err != nil || exactjson.Unmarshal(text, &p) != nil {
 		return false // none runs, or it is on its way in or out
 	}
 	device, inode, err := fileNumber(p.Path)
-	return err != nil || device != p.Device || inode != p.Inode || p.Version != version()
+	return err != nil || device != p.Device || inode != p.Inode || p.Version != Version()
 }
 
 // replaceIdle ends an outdated guardian that no cloister depends on, so that another
 // is started in its place.
-func (a *app) replaceIdle(ctx context.Context, d xdg.Dirs) error {
+func (a *App) replaceIdle(ctx context.Context, d xdg.Dirs) error {
 	c, err := client.Dial(ctx, guardian.Socket(d))
 	if err != nil {
 		if errors.Is(err, client.ErrNotRunning) {
@@ -98,6 +98,6 @@ func (a *app) replaceIdle(ctx context.Context, d xdg.Dirs) error {
 	if err != nil || s.Sessions > 0 {
 		return nil // it is ending, or in use
 	}
-	a.log().Debug("replace the guardian", "pid", s.PID, "version", s.Version)
-	return endGuardian(ctx, c, s, "another takes its place")
+	a.Log().Debug("replace the guardian", "pid", s.PID, "version", s.Version)
+	return EndGuardian(ctx, c, s, "another takes its place")
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 
+	"cloister/egress/internal/buffer"
+	"cloister/egress/internal/peek"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
 )
@@ -13,12 +15,12 @@ import (
 // A bodyReader reads what belongs to a body; before, where not nil, is called
 // before each read that may wait.
 type bodyReader struct {
-	src    *source
+	src    *peek.Conn
 	before func()
 }
 
 func (b *bodyReader) read(p []byte) (int, error) {
-	if b.before != nil && len(b.src.buf) == 0 {
+	if b.before != nil && len(b.src.Held()) == 0 {
 		b.before()
 	}
 	return b.src.Read(p)
@@ -27,22 +29,22 @@ func (b *bodyReader) read(p []byte) (int, error) {
 // line reads one line that ends in CR LF, without that.
 func (b *bodyReader) line() (string, error) {
 	for from := 0; ; {
-		for i := from; i < len(b.src.buf); i++ {
-			if b.src.buf[i] != '\n' {
+		for i := from; i < len(b.src.Held()); i++ {
+			if b.src.Held()[i] != '\n' {
 				continue
 			}
-			if i == 0 || b.src.buf[i-1] != '\r' {
+			if i == 0 || b.src.Held()[i-1] != '\r' {
 				return "", &wire.SyntaxError{Status: 400, Msg: "a line feed without carriage return in a chunked body"}
 			}
-			return string(b.src.take(i + 1)[:i-1]), nil
+			return string(b.src.Take(i + 1)[:i-1]), nil
 		}
-		if from = len(b.src.buf); from > wire.MaxChunkLine {
+		if from = len(b.src.Held()); from > wire.MaxChunkLine {
 			return "", &wire.SyntaxError{Status: 400, Msg: "a chunk line that is too long"}
 		}
 		if b.before != nil {
 			b.before()
 		}
-		if err := b.src.fill(2 * wire.MaxChunkLine); err != nil {
+		if err := b.src.Fill(2 * wire.MaxChunkLine); err != nil {
 			return "", err
 		}
 	}
@@ -51,7 +53,7 @@ func (b *bodyReader) line() (string, error) {
 // chunks decodes a chunked body.
 type chunks struct {
 	in       *bodyReader
-	buffers  *buffers
+	buffers  *buffer.Pool
 	left     int64 // of the chunk under way
 	open     bool  // a chunk is under way
 	trailers wire.Header
@@ -87,7 +89,7 @@ func (c *chunks) next() (done bool, err error) {
 }
 
 // copy gives each piece of data to write as it comes. Errors of write wrap
-// errWrite.
+// sock.ErrWrite.
 func (c *chunks) copy(write func([]byte) error) error {
 	for {
 		if done, err := c.next(); err != nil || done {
@@ -95,7 +97,7 @@ func (c *chunks) copy(write func([]byte) error) error {
 		}
 		n, err := c.piece(c.left, write)
 		c.left -= n
-		if err != nil && (c.left > 0 || errors.Is(err, errWrite)) {
+		if err != nil && (c.left > 0 || errors.Is(err, sock.ErrWrite)) {
 			return err
 		}
 	}
@@ -103,7 +105,7 @@ func (c *chunks) copy(write func([]byte) error) error {
 
 // piece passes what one read gives; the buffer is held no longer than that.
 func (c *chunks) piece(left int64, write func([]byte) error) (int64, error) {
-	if len(c.in.src.buf) == 0 {
+	if len(c.in.src.Held()) == 0 {
 		if c.in.before != nil {
 			c.in.before()
 		}
@@ -111,12 +113,12 @@ func (c *chunks) piece(left int64, write func([]byte) error) (int64, error) {
 			return 0, err
 		}
 	}
-	buf := c.buffers.get()
-	defer c.buffers.put(buf)
-	n, err := c.in.src.Read(buf[:min(left, pumpSize)])
+	buf := c.buffers.Get()
+	defer c.buffers.Put(buf)
+	n, err := c.in.src.Read(buf[:min(left, buffer.Size)])
 	if n > 0 {
 		if werr := write(buf[:n]); werr != nil {
-			return int64(n), errors.Join(errWrite, werr)
+			return int64(n), errors.Join(sock.ErrWrite, werr)
 		}
 	}
 	return int64(n), err
@@ -144,10 +146,10 @@ func (c *chunks) readTrailers() error {
 
 // writeChunk writes one chunk in one system call, and in one TLS record where it
 // fits.
-func writeChunk(c net.Conn, buffers *buffers, data []byte) error {
-	if _, ok := c.(*tls.Conn); ok && len(data) <= pumpSize-32 {
-		buf := buffers.get()
-		defer buffers.put(buf)
+func writeChunk(c net.Conn, buffers *buffer.Pool, data []byte) error {
+	if _, ok := c.(*tls.Conn); ok && len(data) <= buffer.Size-32 {
+		buf := buffers.Get()
+		defer buffers.Put(buf)
 		_, err := c.Write(appendChunk(buf[:0], data))
 		return err
 	}

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"cloister/egress/internal/buffer"
+	"cloister/egress/internal/peek"
+	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 	"cloister/internal/fieldname"
@@ -385,13 +388,13 @@ func (a *answer) frame(r *wire.Response) wire.Header {
 // pass gives the program the body as it comes.
 func (a *answer) pass() error {
 	x := a.x
-	buf := x.s.e.buffers.get()
-	defer x.s.e.buffers.put(buf)
+	buf := x.s.e.buffers.Get()
+	defer x.s.e.buffers.Put(buf)
 	p := &passage{to: x.s.client.Conn, buffers: &x.s.e.buffers, chunked: a.length < 0 && x.req.Minor == 1, left: a.length}
 	err := p.copy(a.body, buf[:])
 	x.down += p.n
 	switch {
-	case errors.Is(err, errWrite):
+	case errors.Is(err, sock.ErrWrite):
 		return err
 	case err != nil:
 		return fmt.Errorf("%w: %w", errUpstream, err)
@@ -414,7 +417,7 @@ type bodyIn struct {
 	ended  bool
 }
 
-func newBody(src *source, b *buffers, kind wire.Framing, length int64, before func()) *bodyIn {
+func newBody(src *peek.Conn, b *buffer.Pool, kind wire.Framing, length int64, before func()) *bodyIn {
 	in := &bodyReader{src: src, before: before}
 	return &bodyIn{in: in, kind: kind, left: length, chunks: chunks{in: in, buffers: b}, ended: kind == wire.NoBody}
 }

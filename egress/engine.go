@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"cloister/egress/internal/dial"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/egress/internal/buffer"
+	"cloister/egress/internal/dial"
 	"cloister/egress/internal/guard"
 	"cloister/egress/internal/names"
+	"cloister/egress/internal/peek"
 	"cloister/egress/internal/quota"
 	"cloister/egress/internal/refused"
 	"cloister/egress/internal/sock"
@@ -39,7 +41,7 @@ type Engine struct {
 	slots    chan struct{} // one per open connection
 	dnsConns chan struct{} // one per DNS connection
 	tasks    sync.WaitGroup
-	buffers  buffers
+	buffers  buffer.Pool
 	batches  sock.Memory
 	// generation counts the policy changes we were told of.
 	generation atomic.Uint64
@@ -205,7 +207,7 @@ func (e *Engine) acceptLoop(ctx context.Context, ln net.Listener, slots chan str
 		}
 		if e.memory.Take(connMemory) != nil {
 			full(budget.ErrFull.Error())
-			reset(c)
+			sock.Reset(c)
 			continue
 		}
 		select {
@@ -213,7 +215,7 @@ func (e *Engine) acceptLoop(ctx context.Context, ln net.Listener, slots chan str
 		default:
 			e.memory.Give(connMemory)
 			full("more than " + strconv.Itoa(e.limits.Connections) + " connections at once")
-			reset(c)
+			sock.Reset(c)
 			continue
 		}
 		e.tasks.Go(func() {
@@ -277,7 +279,7 @@ func (e *Engine) handleDNS(ctx context.Context, c net.Conn) {
 func (e *Engine) handle(ctx context.Context, c net.Conn) {
 	lease := e.memory.Lease()
 	defer lease.End()
-	s := &stream{e: e, client: &source{Conn: c, lease: lease}, lease: lease, via: ViaDirect, start: time.Now()}
+	s := &stream{e: e, client: peek.New(c, lease), lease: lease, via: ViaDirect, start: time.Now()}
 	if !e.enter(s, c) {
 		return
 	}
@@ -328,7 +330,7 @@ func (e *Engine) enter(s *stream, c net.Conn) bool {
 	}
 	e.mu.Unlock()
 	if closing {
-		reset(c)
+		sock.Reset(c)
 		return false
 	}
 	return s.attach(c) == nil

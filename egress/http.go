@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/egress/internal/dial"
+	"cloister/egress/internal/peek"
 	"cloister/egress/internal/quota"
 	"cloister/egress/internal/redact"
 	"cloister/egress/internal/sock"
@@ -79,12 +80,12 @@ func (s *stream) tellEnd() {
 
 // awaitRequest waits for the first byte of the next head.
 func (s *stream) awaitRequest(wait time.Duration) bool {
-	if len(s.client.buf) > 0 {
+	if len(s.client.Held()) > 0 {
 		return true
 	}
-	s.client.drop()
+	s.client.Drop()
 	s.readSoon(wait)
-	err := s.client.fill(wire.MaxHead)
+	err := s.client.Fill(wire.MaxHead)
 	if err != nil {
 		s.alert = dial.AlertOf(err)
 	}
@@ -102,13 +103,13 @@ func (s *stream) readRequest() (*wire.Request, error) {
 
 // readHead reads as much of src as makes one head; what follows it stays. short,
 // where not nil, is called once where what is here is not all of it.
-func readHead(src *source, short func()) ([]byte, error) {
+func readHead(src *peek.Conn, short func()) ([]byte, error) {
 	var scan wire.HeadScan
 	for {
-		n, err := scan.Next(src.buf)
+		n, err := scan.Next(src.Held())
 		switch {
 		case err == nil:
-			return src.take(n), nil
+			return src.Take(n), nil
 		case !errors.Is(err, wire.ErrShort):
 			return nil, err
 		}
@@ -116,7 +117,7 @@ func readHead(src *source, short func()) ([]byte, error) {
 			short()
 			short = nil
 		}
-		if err := src.fill(wire.MaxHead + firstRead); err != nil {
+		if err := src.Fill(wire.MaxHead + peek.First); err != nil {
 			return nil, err
 		}
 	}
@@ -472,7 +473,7 @@ func (x *exchange) dial(ctx context.Context) bool {
 
 // silent reports whether the server ended the connection without a word of an answer.
 func (x *exchange) silent(err error) bool {
-	return errors.Is(err, errUpstream) && !x.ended.Load() && !x.answered && !x.heard && len(x.s.up.buf) == 0 &&
+	return errors.Is(err, errUpstream) && !x.ended.Load() && !x.answered && !x.heard && len(x.s.up.Held()) == 0 &&
 		x.s.killed() == nil
 }
 
@@ -502,7 +503,7 @@ func (x *exchange) obey(v Verdict) error {
 // they may be tickets before the first answer.
 func (x *exchange) reusable() bool {
 	s := x.s
-	if s.up == nil || s.upTarget != x.to || len(s.up.buf) > 0 {
+	if s.up == nil || s.upTarget != x.to || len(s.up.Held()) > 0 {
 		return false
 	}
 	return s.secure && !s.answered || sock.Idle(s.up.Conn)

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"cloister/egress/internal/dial"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -25,6 +24,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"cloister/egress/internal/ahead"
+	"cloister/egress/internal/dial"
 	"cloister/egress/internal/errtext"
 	"cloister/egress/internal/redact"
 	"cloister/egress/internal/sock"
@@ -152,7 +152,7 @@ func (h *heard) Read(b []byte) (int, error) {
 }
 
 // Ended reports whether the program has ended the connection: it is a budget.Ender.
-func (h *heard) Ended() bool { return sock.Ended(bare(h.Conn)) }
+func (h *heard) Ended() bool { return sock.Ended(sock.Bare(h.Conn)) }
 
 func (h *heard) alert() string {
 	if word := h.word.Load(); word != nil {
@@ -554,8 +554,8 @@ func (m *message) pass(resp *http.Response) error {
 	}
 	m.w.WriteHeader(resp.StatusCode)
 	m.answered = true
-	buf := m.d.s.e.buffers.get()
-	defer m.d.s.e.buffers.put(buf)
+	buf := m.d.s.e.buffers.Get()
+	defer m.d.s.e.buffers.Put(buf)
 	if resp.ContentLength != 0 {
 		_ = m.w.Flush() // where it fails the next write does
 	}
@@ -564,7 +564,7 @@ func (m *message) pass(resp *http.Response) error {
 		if n > 0 {
 			m.down += int64(n)
 			if _, werr := m.w.Write(buf[:n]); werr != nil {
-				return errors.Join(errWrite, werr)
+				return errors.Join(sock.ErrWrite, werr)
 			}
 			if err == nil {
 				_ = m.w.Flush()

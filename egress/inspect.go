@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"cloister/egress/internal/dial"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"cloister/egress/internal/dial"
 	"cloister/egress/internal/mint"
+	"cloister/egress/internal/peek"
 	"cloister/egress/internal/redact"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
@@ -106,7 +107,7 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 		return
 	}
 	s.e.cfg.CA.Took(s.target.Host(), proto)
-	s.client = &source{Conn: redact.Client(conn, s.e.cfg.Redact), lease: s.lease}
+	s.client = peek.New(redact.Client(conn, s.e.cfg.Redact), s.lease)
 	s.readBy(0)
 	switch {
 	case proto == protoHTTP2:
@@ -128,27 +129,27 @@ func (s *stream) serveWithin(ctx context.Context) {
 		return
 	}
 	t := s.newTunnel()
-	t.startDown()
+	t.StartDown()
 	kind, err := s.guess(t)
 	switch {
 	case err != nil && s.alert != "": // of TLS 1.3: the handshake was over for us
 		s.reset()
-		<-t.done //nolint:errcheck // it ended because of the reset
+		<-t.Done //nolint:errcheck // it ended because of the reset
 		s.tellEnd()
 	case err != nil:
 		s.reset()
-		<-t.done //nolint:errcheck // it ended because of the reset
+		<-t.Done //nolint:errcheck // it ended because of the reset
 		s.closed(t, errors.Join(err, s.killed()))
 	case kind == wire.Raw && s.counted():
 		s.finishTunnel(t)
-	case kind == wire.HTTP && t.haltDown():
+	case kind == wire.HTTP && t.HaltDown():
 		s.setInspected()
 		s.serveRequests(ctx)
 	case kind == wire.Raw:
-		<-t.done //nolint:errcheck // it ended because of the reset
+		<-t.Done //nolint:errcheck // it ended because of the reset
 	case kind == wire.TLS:
 		s.refuseRaw(Flow{Kind: Connect, Reason: "TLS in TLS, whose inner server nobody can tell"})
-		<-t.done //nolint:errcheck // it ended because of the reset
+		<-t.Done //nolint:errcheck // it ended because of the reset
 	default:
 		s.refuseForm("the server spoke first, which it never does in the protocol the program speaks")
 	}

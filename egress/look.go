@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloister/egress/internal/ahead"
+	"cloister/egress/internal/peek"
 	"cloister/egress/internal/wire"
 	"cloister/internal/reading"
 )
@@ -50,28 +51,28 @@ func (x *exchange) lookAhead() (reading.Beginning, error) {
 			return reading.Beginning{}, errors.New("the program has gone")
 		}
 	}
-	const besides = 2 * firstRead // for what is read of a copy
+	const besides = 2 * peek.First // for what is read of a copy
 	if err := x.s.lease.Take(besides); err != nil {
 		return reading.Beginning{}, unseen(err)
 	}
 	defer x.s.lease.Give(besides)
 	x.s.readBy(lookWithin)
 	defer x.s.readBy(0)
-	from := &source{Conn: &peeked{Conn: x.s.client.Conn, of: x.s.client}, lease: x.s.lease}
-	defer from.shrunk()
+	from := peek.New(&peeked{Conn: x.s.client.Conn, of: x.s.client}, x.s.lease)
+	defer from.Shrink()
 	in := newBody(from, &x.s.e.buffers, x.req.Body, x.req.Length, nil)
-	buf := make([]byte, firstRead)
+	buf := make([]byte, peek.First)
 	b := reading.Beginning{Declared: in.length()}
 	sum := sha256.New()
 	for {
-		n, err := in.Read(buf[:min(firstRead, mostLooked+1-b.Size)])
+		n, err := in.Read(buf[:min(peek.First, mostLooked+1-b.Size)])
 		more := b.Size+int64(n) > mostLooked
 		n = min(n, int(mostLooked-b.Size))
 		sum.Write(buf[:n])
 		b.Size += int64(n)
 		b.Whole = !more && (in.ended || in.kind == wire.Length && in.left == 0)
 		b.Late = !b.Whole && errors.Is(err, os.ErrDeadlineExceeded)
-		if b.Whole || b.Late || more || errors.Is(err, errTooLong) {
+		if b.Whole || b.Late || more || errors.Is(err, peek.ErrTooLong) {
 			break
 		}
 		if err != nil {
@@ -100,17 +101,17 @@ func unseen(err error) error {
 // source goes on to hold.
 type peeked struct {
 	net.Conn
-	of *source
+	of *peek.Conn
 	at int
 }
 
 func (p *peeked) Read(b []byte) (int, error) {
-	if p.at == len(p.of.buf) {
-		if err := p.of.fill(mostLooked + firstRead); err != nil {
+	if p.at == len(p.of.Held()) {
+		if err := p.of.Fill(mostLooked + peek.First); err != nil {
 			return 0, err
 		}
 	}
-	n := copy(b, p.of.buf[p.at:])
+	n := copy(b, p.of.Held()[p.at:])
 	p.at += n
 	return n, nil
 }

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"cloister/egress/internal/dial"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -10,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"cloister/egress/internal/dial"
+	"cloister/egress/internal/peek"
+	"cloister/egress/internal/tunnel"
 	"cloister/egress/internal/wire"
 )
 
@@ -54,7 +56,7 @@ func servePostgres(s *stream, ctx context.Context) {
 	}
 	s.readBy(0)
 	t := s.newTunnel()
-	err = t.up.spend(int64(len(message)))
+	err = t.Up.Spend(int64(len(message)))
 	if err == nil {
 		_, err = s.up.Conn.Write(message)
 	}
@@ -63,16 +65,16 @@ func servePostgres(s *stream, ctx context.Context) {
 		s.closed(t, err)
 		return
 	}
-	t.up.n.Add(int64(len(message)))
+	t.Up.N.Add(int64(len(message)))
 	if first.Code == wire.PGCancel {
-		s.client.take(len(s.client.buf)) // it says nothing more, and nobody asked who it is
-		t.up.edit = func(out, _ []byte) ([]byte, error) { return out, nil }
+		s.client.Take(len(s.client.Held())) // it says nothing more, and nobody asked who it is
+		t.Up.Edit = func(out, _ []byte) ([]byte, error) { return out, nil }
 	} else if err := s.offerPostgres(t); err != nil {
 		s.reset()
 		s.closed(t, err)
 		return
 	}
-	t.startDown()
+	t.StartDown()
 	s.finishTunnel(t)
 }
 
@@ -81,17 +83,17 @@ func servePostgres(s *stream, ctx context.Context) {
 func (s *stream) readPostgres(ctx context.Context) (wire.PGFirst, []byte, error) {
 	secure := false
 	for range 3 {
-		first, n, err := wire.ParsePGFirst(s.client.buf)
+		first, n, err := wire.ParsePGFirst(s.client.Held())
 		for errors.Is(err, wire.ErrShort) {
-			if err := s.client.fill(wire.MaxHead); err != nil {
+			if err := s.client.Fill(wire.MaxHead); err != nil {
 				return first, nil, err
 			}
-			first, n, err = wire.ParsePGFirst(s.client.buf)
+			first, n, err = wire.ParsePGFirst(s.client.Held())
 		}
 		if err != nil {
 			return first, nil, err
 		}
-		message := append([]byte(nil), s.client.take(n)...)
+		message := append([]byte(nil), s.client.Take(n)...)
 		if first.Code != wire.PGSSL && first.Code != wire.PGGSS {
 			return first, message, nil
 		}
@@ -112,7 +114,7 @@ func (s *stream) readPostgres(ctx context.Context) (wire.PGFirst, []byte, error)
 // securePostgres opens TLS to the program, which has asked for it. What came unencrypted
 // behind the question is no one's word (CVE-2021-23214).
 func (s *stream) securePostgres(ctx context.Context) error {
-	if len(s.client.buf) > 0 {
+	if len(s.client.Held()) > 0 {
 		return errors.New("bytes behind a request for TLS")
 	}
 	config, err := s.e.cfg.CA.Config(s.target.Host(), "")
@@ -130,7 +132,7 @@ func (s *stream) securePostgres(ctx context.Context) error {
 		}
 		return err
 	}
-	s.client = &source{Conn: conn, lease: s.lease}
+	s.client = peek.New(conn, s.lease)
 	return nil
 }
 
@@ -169,23 +171,23 @@ func (s *stream) dialPostgres(ctx context.Context) error {
 // offerPostgres passes on what the server says up to the ways to log in that it
 // offers, less the one that binds to a TLS connection which the program does not
 // have.
-func (s *stream) offerPostgres(t *tunnel) error {
+func (s *stream) offerPostgres(t *tunnel.Tunnel) error {
 	_ = s.up.SetReadDeadline(time.Now().Add(s.e.limits.Handshake)) // fails on a closed connection only
 	for range 8 {
-		offer, n, err := wire.PlainPGOffer(s.up.buf)
+		offer, n, err := wire.PlainPGOffer(s.up.Held())
 		for errors.Is(err, wire.ErrShort) {
-			if err := s.up.fill(wire.MaxHead); err != nil {
+			if err := s.up.Fill(wire.MaxHead); err != nil {
 				return err
 			}
-			offer, n, err = wire.PlainPGOffer(s.up.buf)
+			offer, n, err = wire.PlainPGOffer(s.up.Held())
 		}
 		if err != nil {
 			return err
 		}
-		last := s.up.buf[0] == 'R' || s.up.buf[0] == 'E'
-		s.up.take(n)
+		last := s.up.Held()[0] == 'R' || s.up.Held()[0] == 'E'
+		s.up.Take(n)
 		w, err := s.client.Conn.Write(offer)
-		t.down.n.Add(int64(w))
+		t.Down.N.Add(int64(w))
 		if err != nil || last {
 			_ = s.up.SetReadDeadline(time.Time{})
 			return errors.Join(err, s.passHeld(t))
@@ -195,10 +197,10 @@ func (s *stream) offerPostgres(t *tunnel) error {
 }
 
 // passHeld passes on what was read of the server and not needed.
-func (s *stream) passHeld(t *tunnel) error {
-	w, err := s.client.Conn.Write(s.up.take(len(s.up.buf)))
-	t.down.n.Add(int64(w))
-	s.up.drop()
+func (s *stream) passHeld(t *tunnel.Tunnel) error {
+	w, err := s.client.Conn.Write(s.up.Take(len(s.up.Held())))
+	t.Down.N.Add(int64(w))
+	s.up.Drop()
 	return err
 }
 

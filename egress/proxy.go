@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"cloister/egress/internal/peek"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 )
@@ -27,7 +28,7 @@ func (s *stream) serveGate(ctx context.Context, dst netip.AddrPort) {
 		return
 	}
 	// A SOCKS version is a control byte, with which no HTTP head begins.
-	if s.client.buf[0] == 5 || s.client.buf[0] == 4 {
+	if s.client.Held()[0] == 5 || s.client.Held()[0] == 4 {
 		s.via = ViaSOCKS5
 		s.serveSOCKS(ctx)
 		return
@@ -190,15 +191,15 @@ func (s *stream) readSOCKS() (authority.Authority, error) {
 // parse feeds a parser until it has what it needs, and takes that.
 func (s *stream) parse(f func([]byte) (int, error)) error {
 	for {
-		n, err := f(s.client.buf)
+		n, err := f(s.client.Held())
 		if err == nil {
-			s.client.take(n)
+			s.client.Take(n)
 			return nil
 		}
 		if !errors.Is(err, wire.ErrShort) {
 			return err
 		}
-		if err := s.client.fill(firstRead); err != nil {
+		if err := s.client.Fill(peek.First); err != nil {
 			return errors.New("socks5: " + endOf(err))
 		}
 	}

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"cloister/egress/internal/dial"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,7 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"cloister/egress/internal/dial"
 	"cloister/egress/internal/errtext"
+	"cloister/egress/internal/peek"
+	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 )
@@ -127,9 +129,9 @@ func (r *refusal) body(sent wire.Header) (kind string, body []byte) {
 
 // reset ends the program's connection with RST, and the dialled one with it.
 func (s *stream) reset() {
-	reset(s.client.Conn)
+	sock.Reset(s.client.Conn)
 	if s.up != nil {
-		reset(s.up.Conn)
+		sock.Reset(s.up.Conn)
 	}
 }
 
@@ -142,7 +144,7 @@ func (s *stream) say(b []byte) {
 		s.reset()
 		return
 	}
-	if closeWrite(s.client.Conn) == nil {
+	if peek.CloseWrite(s.client.Conn) == nil {
 		_, _ = io.Copy(io.Discard, s.client.Conn) // whatever comes in that moment, it is not read for its content
 	}
 	_ = s.client.Close()
@@ -231,9 +233,9 @@ func (s *stream) refuseTLS(f Flow) {
 func (s *stream) refuseAs(r refusal) {
 	s.readBy(classifyRefused)
 	for {
-		kind, err := wire.GuessProtocol(s.client.buf)
+		kind, err := wire.GuessProtocol(s.client.Held())
 		if errors.Is(err, wire.ErrShort) {
-			if s.client.fill(wire.MaxHead) == nil {
+			if s.client.Fill(wire.MaxHead) == nil {
 				continue
 			}
 		}

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"cloister/egress/internal/dial"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"cloister/egress/internal/buffer"
+	"cloister/egress/internal/dial"
+	"cloister/egress/internal/peek"
 	"cloister/egress/internal/sock"
+	"cloister/egress/internal/tunnel"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 )
@@ -80,7 +83,7 @@ func (u *upload) first() (b []byte, whole bool, err error) {
 	if err := x.s.e.quota.Head(x.use, int64(len(b))); err != nil {
 		return nil, false, err
 	}
-	switch held := x.s.client.buf; {
+	switch held := x.s.client.Held(); {
 	case x.out != nil:
 		return b, false, nil
 	case x.req.Body == wire.NoBody:
@@ -93,7 +96,7 @@ func (u *upload) first() (b []byte, whole bool, err error) {
 		return nil, false, err
 	}
 	u.n = x.req.Length
-	return append(b, x.s.client.take(n)...), true, nil
+	return append(b, x.s.client.Take(n)...), true, nil
 }
 
 func (u *upload) watchLate() {
@@ -108,13 +111,13 @@ func (u *upload) run() {
 	case err == nil:
 		u.complete = u.x.out == nil || u.x.in.ended
 		u.watch()
-	case errors.Is(err, errWrite):
+	case errors.Is(err, sock.ErrWrite):
 		// The server reads no more; its answer, which may come early (413),
 		// decides.
 	case u.isStopped():
 	default:
 		u.clientErr = err
-		reset(u.x.s.up.Conn) // so that half a request never looks like a whole
+		sock.Reset(u.x.s.up.Conn) // so that half a request never looks like a whole
 	}
 }
 
@@ -154,10 +157,10 @@ func (u *upload) readBy(d time.Duration) {
 func (u *upload) watch() {
 	u.readBy(0)
 	for {
-		err := u.x.s.client.fill(wire.MaxHead)
+		err := u.x.s.client.Fill(wire.MaxHead)
 		switch {
 		case err == nil: // the next request's first bytes
-		case u.isStopped(), errors.Is(err, errTooLong):
+		case u.isStopped(), errors.Is(err, peek.ErrTooLong):
 			return
 		case errors.Is(err, io.EOF):
 			u.x.ended.Store(true)
@@ -165,7 +168,7 @@ func (u *upload) watch() {
 			return
 		default:
 			u.clientErr = err
-			reset(u.x.s.up.Conn)
+			sock.Reset(u.x.s.up.Conn)
 			return
 		}
 	}
@@ -193,8 +196,8 @@ func (u *upload) spend(n int) error { return u.x.s.e.quota.Spend(u.x.use, int64(
 
 // copyEdited sends what stands in the place of the program's body.
 func (u *upload) copyEdited() error {
-	buf := u.x.s.e.buffers.get()
-	defer u.x.s.e.buffers.put(buf)
+	buf := u.x.s.e.buffers.Get()
+	defer u.x.s.e.buffers.Put(buf)
 	p := &passage{to: u.x.s.up.Conn, buffers: &u.x.s.e.buffers, chunked: u.x.outLength < 0, left: u.x.outLength,
 		spend: u.spend}
 	err := p.copy(u.x.out, buf[:])
@@ -202,7 +205,7 @@ func (u *upload) copyEdited() error {
 	if err == nil && p.chunked {
 		err = writeTrailers(p.to, nil) // no edit has seen those of the program
 		if err != nil {
-			err = errors.Join(errWrite, err)
+			err = errors.Join(sock.ErrWrite, err)
 		}
 	}
 	return err
@@ -211,7 +214,7 @@ func (u *upload) copyEdited() error {
 // A passage writes a body that someone else gives.
 type passage struct {
 	to      net.Conn
-	buffers *buffers
+	buffers *buffer.Pool
 	chunked bool
 	left    int64 // of one whose length was told; -1 otherwise
 	n       int64
@@ -234,7 +237,7 @@ func (p *passage) copy(from io.Reader, buf []byte) error {
 		}
 		if n > 0 {
 			if werr := p.write(buf[:n]); werr != nil {
-				return errors.Join(errWrite, werr)
+				return errors.Join(sock.ErrWrite, werr)
 			}
 			p.n += int64(n)
 			p.left -= int64(n)
@@ -259,10 +262,10 @@ func (p *passage) write(data []byte) error {
 }
 
 func (u *upload) copyLength(in *bodyReader) error {
-	buf := u.x.s.e.buffers.get()
-	defer u.x.s.e.buffers.put(buf)
+	buf := u.x.s.e.buffers.Get()
+	defer u.x.s.e.buffers.Put(buf)
 	for left := u.x.req.Length; left > 0; {
-		n, err := in.read(buf[:min(left, pumpSize)])
+		n, err := in.read(buf[:min(left, buffer.Size)])
 		if n > 0 {
 			left -= int64(n)
 			u.n += int64(n)
@@ -270,7 +273,7 @@ func (u *upload) copyLength(in *bodyReader) error {
 				return err
 			}
 			if _, err := u.x.s.up.Conn.Write(buf[:n]); err != nil {
-				return errors.Join(errWrite, err)
+				return errors.Join(sock.ErrWrite, err)
 			}
 		}
 		if err != nil && left > 0 {
@@ -306,7 +309,7 @@ func (u *upload) copyChunks(in *bodyReader) error {
 		return err
 	}
 	if _, err := u.x.s.up.Conn.Write(end); err != nil {
-		return errors.Join(errWrite, err)
+		return errors.Join(sock.ErrWrite, err)
 	}
 	return nil
 }
@@ -362,7 +365,7 @@ func (x *exchange) upstreamErr(err error) error {
 	switch {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%w: %w", errUpstream, err)
-	case errors.Is(err, io.EOF) && len(x.s.up.buf) == 0:
+	case errors.Is(err, io.EOF) && len(x.s.up.Held()) == 0:
 		return fmt.Errorf("%w: it closed the connection: %w", errUpstream, io.EOF)
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%w: it ended in the middle", errUpstream)
@@ -489,7 +492,7 @@ func (x *exchange) body(r *wire.Response) error {
 // bodyLength passes n bytes, or for the largest n all there are. Between two
 // kernel connections what is not in memory yet is spliced.
 func (x *exchange) bodyLength(n int64) error {
-	held := x.s.up.take(int(min(int64(len(x.s.up.buf)), n)))
+	held := x.s.up.Take(int(min(int64(len(x.s.up.Held())), n)))
 	err := x.put(held)
 	if err == nil {
 		err = x.flush()
@@ -498,7 +501,7 @@ func (x *exchange) bodyLength(n int64) error {
 		return err
 	}
 	x.down += int64(len(held))
-	x.s.up.drop()
+	x.s.up.Drop()
 	if n -= int64(len(held)); n == 0 {
 		return nil
 	}
@@ -521,12 +524,12 @@ func (x *exchange) bodyLength(n int64) error {
 
 // copy lets the kernel copy where it can.
 func (x *exchange) copy(from *io.LimitedReader) (int64, error) {
-	if canSplice(x.s.client.Conn, x.s.up.Conn) {
+	if tunnel.CanSplice(x.s.client.Conn, x.s.up.Conn) {
 		return io.Copy(x.s.client.Conn, from)
 	}
-	buf := x.s.e.buffers.get()
-	defer x.s.e.buffers.put(buf)
-	if from.N > pumpSize {
+	buf := x.s.e.buffers.Get()
+	defer x.s.e.buffers.Put(buf)
+	if from.N > buffer.Size {
 		if b := sock.NewBatch(x.s.up.Conn, x.s.client.Conn, &x.s.e.batches); b != nil {
 			return b.Copy(x.s.client.Conn, from, buf[:])
 		}
@@ -564,7 +567,7 @@ func (x *exchange) bodyChunked() error {
 	switch {
 	case failed != nil:
 		return failed
-	case errors.Is(err, errWrite):
+	case errors.Is(err, sock.ErrWrite):
 		return err
 	case err != nil:
 		return x.upstreamErr(err)

@@ -3,6 +3,8 @@ package egress
 import (
 	"strings"
 
+	"cloister/egress/internal/peek"
+	"cloister/egress/internal/sock"
 	"cloister/egress/internal/spares"
 	"cloister/egress/internal/wire"
 )
@@ -11,10 +13,10 @@ import (
 func (s *stream) borrow() bool {
 	s.offered = strings.Join(s.offer, ",")
 	got, ok := s.e.spares.Take(s.target, s.offered)
-	if !ok || s.attach(bare(got.Conn)) != nil {
+	if !ok || s.attach(sock.Bare(got.Conn)) != nil {
 		return false
 	}
-	s.up, s.upTarget, s.dialed, s.answered, s.lent, s.whole = &source{Conn: got.Conn, lease: s.lease}, got.To, got.Dialed,
+	s.up, s.upTarget, s.dialed, s.answered, s.lent, s.whole = peek.New(got.Conn, s.lease), got.To, got.Dialed,
 		true, true, true
 	return true
 }
@@ -22,11 +24,11 @@ func (s *stream) borrow() bool {
 // lend gives the connection to the server to the program's next one, where it is at
 // the end of a message.
 func (s *stream) lend() {
-	if !s.secure || s.up == nil || s.upTarget != s.target || !s.whole || s.bound || len(s.up.buf) > 0 ||
+	if !s.secure || s.up == nil || s.upTarget != s.target || !s.whole || s.bound || len(s.up.Held()) > 0 ||
 		s.killed() != nil {
 		return
 	}
-	s.detach(bare(s.up.Conn))
+	s.detach(sock.Bare(s.up.Conn))
 	s.e.spares.Put(spares.Spare{To: s.target, Offer: s.offered, Conn: s.up.Conn, Dialed: s.dialed})
 	s.up = nil
 }

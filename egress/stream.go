@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"cloister/egress/internal/dial"
 	"context"
 	"errors"
 	"io"
@@ -13,7 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/egress/internal/dial"
 	"cloister/egress/internal/guard"
+	"cloister/egress/internal/peek"
+	"cloister/egress/internal/sock"
+	"cloister/egress/internal/tunnel"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
@@ -27,14 +30,14 @@ const classifyRefused = 250 * time.Millisecond
 // A stream is one connection of a program, from its first byte to its end.
 type stream struct {
 	e      *Engine
-	client *source
+	client *peek.Conn
 	target authority.Authority // where it goes; of a proxy connection: not yet
 	via    string
 	start  time.Time
 	lease  *budget.Lease // of what is held of it to be looked at
 
 	// The connection that is dialled, and for which user.
-	up       *source
+	up       *peek.Conn
 	upTarget authority.Authority
 	dialed   netip.AddrPort
 	answered bool      // it has answered a request
@@ -69,7 +72,7 @@ func (s *stream) attach(c net.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause != nil {
-		reset(c)
+		sock.Reset(c)
 		return s.cause
 	}
 	s.conns = append(s.conns, c)
@@ -105,7 +108,7 @@ func (s *stream) kill(cause error) {
 		s.cause = cause
 	}
 	for _, c := range s.conns {
-		reset(c)
+		sock.Reset(c)
 	}
 }
 
@@ -177,7 +180,7 @@ func (s *stream) dial(ctx context.Context, a authority.Authority) error {
 	if err := s.attach(c); err != nil {
 		return err
 	}
-	s.up, s.upTarget, s.dialed, s.answered = &source{Conn: c, lease: s.lease}, a, dialed, false
+	s.up, s.upTarget, s.dialed, s.answered = peek.New(c, s.lease), a, dialed, false
 	s.lent, s.whole, s.bound = false, false, false
 	if !s.secure {
 		return nil
@@ -203,7 +206,7 @@ func (s *stream) hangUp() {
 	if s.up == nil {
 		return
 	}
-	s.detach(bare(s.up.Conn))
+	s.detach(sock.Bare(s.up.Conn))
 	_ = s.up.Close() // nothing more is wanted of it
 	s.up = nil
 }
@@ -239,13 +242,13 @@ func (s *stream) serveInner(ctx context.Context) {
 // through proxies.
 func (s *stream) serveTLSPort(ctx context.Context) {
 	s.readBy(s.e.limits.Handshake)
-	isTLS, err := wire.LooksLikeTLS(s.client.buf)
+	isTLS, err := wire.LooksLikeTLS(s.client.Held())
 	for errors.Is(err, wire.ErrShort) {
-		if ferr := s.client.fill(wire.MaxHello); ferr != nil {
+		if ferr := s.client.Fill(wire.MaxHello); ferr != nil {
 			s.refuseSilent(ferr)
 			return
 		}
-		isTLS, err = wire.LooksLikeTLS(s.client.buf)
+		isTLS, err = wire.LooksLikeTLS(s.client.Held())
 	}
 	switch {
 	case isTLS:
@@ -270,7 +273,7 @@ func (s *stream) serveTLSPort(ctx context.Context) {
 		return
 	}
 	t := s.newTunnel()
-	t.startDown()
+	t.StartDown()
 	s.finishTunnel(t)
 }
 
@@ -297,13 +300,13 @@ func (s *stream) counted() bool {
 func (s *stream) isSSH() bool {
 	const banner = "SSH-2.0-"
 	for {
-		n := min(len(s.client.buf), len(banner))
+		n := min(len(s.client.Held()), len(banner))
 		switch {
-		case string(s.client.buf[:n]) != banner[:n]:
+		case string(s.client.Held()[:n]) != banner[:n]:
 			return false
 		case n == len(banner):
 			return true
-		case s.client.fill(wire.MaxHello) != nil:
+		case s.client.Fill(wire.MaxHello) != nil:
 			return false
 		}
 	}
@@ -314,9 +317,9 @@ func (s *stream) checkHello() (wire.Hello, bool) {
 	s.readBy(s.e.limits.Handshake)
 	var scan wire.HelloScan
 	for {
-		hello, err := scan.Next(s.client.buf)
+		hello, err := scan.Next(s.client.Held())
 		if errors.Is(err, wire.ErrShort) {
-			if err = s.client.fill(wire.MaxHello + firstRead); err == nil {
+			if err = s.client.Fill(wire.MaxHello + peek.First); err == nil {
 				continue
 			}
 			err = errors.New("clienthello: " + endOf(err))
@@ -346,19 +349,19 @@ func (s *stream) serveAnyPort(ctx context.Context) {
 		return
 	}
 	t := s.newTunnel()
-	t.startDown()
+	t.StartDown()
 	kind, err := s.guess(t)
 	switch {
 	case err != nil:
 		s.reset()
-		<-t.done //nolint:errcheck // it ended because of the reset
+		<-t.Done //nolint:errcheck // it ended because of the reset
 		s.closed(t, errors.Join(err, s.killed()))
 	case kind == wire.Raw && !s.counted():
-		<-t.done //nolint:errcheck // it ended because of the reset
+		<-t.Done //nolint:errcheck // it ended because of the reset
 	case kind == wire.Raw:
 		s.finishTunnel(t)
 	default:
-		if !t.haltDown() {
+		if !t.HaltDown() {
 			s.refuseForm("the server spoke first, which it never does in the protocol the program speaks")
 			return
 		}
@@ -374,10 +377,10 @@ const unread = "rules read the requests to this host, and this is no HTTP"
 func (s *stream) serveReadable(ctx context.Context) {
 	s.readBy(s.e.limits.Idle)
 	for {
-		kind, err := wire.GuessProtocol(s.client.buf)
+		kind, err := wire.GuessProtocol(s.client.Held())
 		switch {
 		case errors.Is(err, wire.ErrShort):
-			if err := s.client.fill(wire.MaxHead); err != nil {
+			if err := s.client.Fill(wire.MaxHead); err != nil {
 				s.refuseSilent(err)
 				return
 			}
@@ -414,7 +417,7 @@ func (s *stream) serveSpoken(ctx context.Context, kind wire.Guess) {
 	}
 	s.setPassed()
 	t := s.newTunnel()
-	t.startDown()
+	t.StartDown()
 	s.finishTunnel(t)
 }
 
@@ -441,18 +444,18 @@ func (s *stream) setInspected() {
 
 // guess waits for the program's first bytes. A program that ends without a
 // line of its own has sent nothing that needs a check.
-func (s *stream) guess(t *tunnel) (wire.Guess, error) {
+func (s *stream) guess(t *tunnel.Tunnel) (wire.Guess, error) {
 	s.readBy(s.e.limits.Idle)
-	for spoken := len(s.client.buf) > 0; ; {
-		kind, err := wire.GuessProtocol(s.client.buf)
+	for spoken := len(s.client.Held()) > 0; ; {
+		kind, err := wire.GuessProtocol(s.client.Held())
 		if !errors.Is(err, wire.ErrShort) {
 			return kind, err
 		}
-		err = s.client.fill(wire.MaxHead)
+		err = s.client.Fill(wire.MaxHead)
 		switch {
 		case errors.Is(err, io.EOF):
 			return wire.Raw, nil
-		case errors.Is(err, os.ErrDeadlineExceeded) && !spoken && t.down.n.Load() > 0:
+		case errors.Is(err, os.ErrDeadlineExceeded) && !spoken && t.Down.N.Load() > 0:
 			s.readBy(0) // the server spoke; now the program may take its time
 		case err != nil:
 			s.alert = dial.AlertOf(err)
@@ -471,7 +474,7 @@ func endOf(err error) string {
 		return "the program closed the connection"
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return "not there in time"
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, peek.ErrTooLong):
 		return "too long"
 	case errors.Is(err, budget.ErrFull):
 		return err.Error()
@@ -546,34 +549,34 @@ func (s *stream) flow(f Flow) Flow {
 	return f
 }
 
-func (s *stream) newTunnel() *tunnel {
-	t := newTunnel(s.client.Conn, s.up.Conn, &s.e.buffers, s.e.limits.HalfClosed)
-	t.up.meter(s.e.quota, s.e.quota.Host(s.target.Host()))
+func (s *stream) newTunnel() *tunnel.Tunnel {
+	t := tunnel.New(s.client.Conn, s.up.Conn, &s.e.buffers, s.e.limits.HalfClosed)
+	t.Up.Meter(s.e.quota, s.e.quota.Host(s.target.Host()))
 	return t
 }
 
 // finishTunnel sends what was looked at, then copies to the end.
-func (s *stream) finishTunnel(t *tunnel) {
-	held := s.client.take(len(s.client.buf))
-	if err := t.up.spend(int64(len(held))); err != nil {
+func (s *stream) finishTunnel(t *tunnel.Tunnel) {
+	held := s.client.Take(len(s.client.Held()))
+	if err := t.Up.Spend(int64(len(held))); err != nil {
 		s.reset()
-		s.closed(t, errors.Join(err, <-t.done))
+		s.closed(t, errors.Join(err, <-t.Done))
 		return
 	}
 	n, err := s.up.Conn.Write(held)
-	t.up.n.Add(int64(n))
-	s.client.forget()
+	t.Up.N.Add(int64(n))
+	s.client.Forget()
 	if err != nil {
-		t.down.limit(s.e.limits.HalfClosed) // an answer may be on its way all the same
-		s.closed(t, errors.Join(err, <-t.done, s.killed()))
+		t.Down.Limit(s.e.limits.HalfClosed) // an answer may be on its way all the same
+		s.closed(t, errors.Join(err, <-t.Done, s.killed()))
 		return
 	}
-	s.closed(t, errors.Join(t.finish(), s.killed()))
+	s.closed(t, errors.Join(t.Finish(), s.killed()))
 }
 
 // closed tells the end of a tunnel.
-func (s *stream) closed(t *tunnel, err error) {
-	f := s.flow(Flow{Kind: Connect, Up: t.up.n.Load(), Down: t.down.n.Load()})
+func (s *stream) closed(t *tunnel.Tunnel, err error) {
+	f := s.flow(Flow{Kind: Connect, Up: t.Up.N.Load(), Down: t.Down.N.Load()})
 	f.Duration = time.Since(f.Start)
 	form, bounded := errors.AsType[*formError](err)
 	switch cause := s.killed(); {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cloister/egress/internal/frames"
+	"cloister/egress/internal/tunnel"
 	"cloister/egress/internal/wire"
 )
 
@@ -65,14 +66,14 @@ func (x *exchange) upgraded(r *wire.Response) error {
 }
 
 // readFrames gives what passes to the edits that want it.
-func (x *exchange) readFrames(t *tunnel, up, down *wire.FrameScan) {
+func (x *exchange) readFrames(t *tunnel.Tunnel, up, down *wire.FrameScan) {
 	for _, e := range x.edits {
 		if e.Frames == nil {
 			continue
 		}
 		f := e.Frames()
 		var said []byte // of a ping and its like
-		t.up.check = func(b []byte) error {
+		t.Up.Check = func(b []byte) error {
 			return up.Walk(b, nil, func(p []byte, end bool) error {
 				if !up.Control() {
 					return f.Up(p, end)
@@ -84,8 +85,8 @@ func (x *exchange) readFrames(t *tunnel, up, down *wire.FrameScan) {
 				return f.Control(said)
 			})
 		}
-		t.down.check = nil
-		t.down.edit = editFrames(f, down)
+		t.Down.Check = nil
+		t.Down.Edit = editFrames(f, down)
 		return // one reads them: no two would agree on what passes
 	}
 }
@@ -123,24 +124,24 @@ var errPieces = &Refused{Verdict: Verdict{Effect: "deny",
 // frames passes WebSocket frames in both directions until both have ended.
 func (x *exchange) frames() {
 	s := x.s
-	t := newTunnel(s.client, s.up, &s.e.buffers, s.e.limits.HalfClosed)
+	t := tunnel.New(s.client, s.up, &s.e.buffers, s.e.limits.HalfClosed)
 	up, down := &wire.FrameScan{Masked: true, Extended: x.extended}, &wire.FrameScan{Extended: x.extended}
-	t.up.check, t.down.check = up.Scan, down.Scan
+	t.Up.Check, t.Down.Check = up.Scan, down.Scan
 	x.readFrames(t, up, down)
 	// What a rule lets a body hold, all frames may. The session's own bound on one
 	// request would end a long conversation; upload_limit counts that.
-	if scan := t.up.check; x.verdict.MaxBytes > 0 {
-		t.up.check = func(b []byte) error {
-			if n := t.up.n.Load() + int64(len(b)); n > x.verdict.MaxBytes {
+	if scan := t.Up.Check; x.verdict.MaxBytes > 0 {
+		t.Up.Check = func(b []byte) error {
+			if n := t.Up.N.Load() + int64(len(b)); n > x.verdict.MaxBytes {
 				return ruled(x.verdict, n)
 			}
 			return scan(b)
 		}
 	}
-	t.up.meter(s.e.quota, x.use)
-	t.startDown()
-	err := t.finish()
-	x.up, x.down = t.up.n.Load(), t.down.n.Load()
+	t.Up.Meter(s.e.quota, x.use)
+	t.StartDown()
+	err := t.Finish()
+	x.up, x.down = t.Up.N.Load(), t.Down.N.Load()
 	f := x.flow()
 	form, bounded := errors.AsType[*formError](err)
 	switch cause := s.killed(); {
@@ -150,7 +151,7 @@ func (x *exchange) frames() {
 		f.refused(form)
 		s.e.refused(f)
 		return
-	case errors.Is(err, errCheck):
+	case errors.Is(err, tunnel.ErrCheck):
 		f.Reason = "a WebSocket connection with bytes that are no frame"
 		if r, ok := errors.AsType[*Refused](err); ok {
 			f.Reason = r.Verdict.Reason
@@ -158,7 +159,7 @@ func (x *exchange) frames() {
 	case err != nil:
 		f.Reason = "connection broken"
 	}
-	if errors.Is(err, errCheck) {
+	if errors.Is(err, tunnel.ErrCheck) {
 		s.e.refused(f)
 		s.reset()
 		return

@@ -1,4 +1,4 @@
-package egress
+package peek
 
 import (
 	"bytes"
@@ -20,18 +20,18 @@ func TestHeldBytesCount(t *testing.T) {
 		_, _ = far.Write(bytes.Repeat([]byte{'x'}, 1<<20))
 		_ = far.Close()
 	}()
-	s := &source{Conn: near, lease: b.Share().Lease()}
+	s := New(near, b.Share().Lease())
 	var err error
 	for err == nil {
-		if err = s.fill(1 << 20); err == nil && int64(cap(s.buf)) > b.Used()+2*firstRead {
+		if err = s.Fill(1 << 20); err == nil && int64(cap(s.buf)) > b.Used()+2*First {
 			t.Fatalf("%d bytes are held, and %d counted", cap(s.buf), b.Used())
 		}
 	}
 	if !errors.Is(err, budget.ErrFull) || len(s.buf) < 16<<10 {
 		t.Errorf("with %d bytes: %v", len(s.buf), err)
 	}
-	_ = s.take(len(s.buf))
-	if s.drop(); b.Used() != 0 {
+	_ = s.Take(len(s.buf))
+	if s.Drop(); b.Used() != 0 {
 		t.Errorf("%d are held for nothing", b.Used())
 	}
 }

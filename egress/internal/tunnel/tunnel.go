@@ -1,4 +1,13 @@
-package egress
+// Package tunnel copies between a program and a server, each direction by a pump.
+//
+// Promise: the end of one direction is passed on as a half-close, a failure ends both;
+// what is copied is counted before it is written where a quota is given, and what waits
+// for bytes holds no buffer of the pool.
+//
+// It dials nothing, decides nothing and records nothing.
+//
+// Most readers want [New], then [Tunnel.StartDown] and [Tunnel.Finish].
+package tunnel
 
 import (
 	"errors"
@@ -10,6 +19,8 @@ import (
 	"syscall"
 	"time"
 
+	"cloister/egress/internal/buffer"
+	"cloister/egress/internal/peek"
 	"cloister/egress/internal/quota"
 	"cloister/egress/internal/sock"
 )
@@ -21,32 +32,21 @@ const (
 	// so a direction that falls silent for bulkIdle gives its pipe back.
 	bulkAfter = 64 << 10
 	bulkIdle  = time.Second
-	pumpSize  = 32 << 10
 	// bulkStep is what the kernel copies before it is counted.
 	bulkStep = 4 << 20
+	// record is what one TLS record takes.
+	record = 16 << 10
 )
 
-// buffers are shared by all pumps of an engine; a waiting pump holds none.
-type buffers struct{ pool sync.Pool }
-
-func (b *buffers) get() *[pumpSize]byte {
-	if p, ok := b.pool.Get().(*[pumpSize]byte); ok {
-		return p
-	}
-	return new([pumpSize]byte)
-}
-
-func (b *buffers) put(p *[pumpSize]byte) { b.pool.Put(p) }
-
-// A pump copies one direction of a tunnel.
-type pump struct {
+// A Pump copies one direction of a tunnel.
+type Pump struct {
 	dst, src net.Conn
-	buffers  *buffers
-	n        atomic.Int64       // bytes written to dst
-	check    func([]byte) error // of what is copied; nil for none
-	// edit appends to out what is passed on of b; nil passes it as it is.
-	edit  func(out, b []byte) ([]byte, error)
-	held  []byte         // what edit made
+	buffers  *buffer.Pool
+	N        atomic.Int64       // bytes written to dst
+	Check    func([]byte) error // of what is copied; nil for none
+	// Edit appends to out what is passed on of b; nil passes it as it is.
+	Edit  func(out, b []byte) ([]byte, error)
+	held  []byte         // what Edit made
 	quota *quota.Counter // that what is copied counts for; nil for none
 	use   *quota.Host
 	small []byte // of a direction that can only wait in Read
@@ -58,12 +58,11 @@ type pump struct {
 
 var (
 	errHalted = errors.New("halted")
-	errWrite  = errors.New("write")
-	errCheck  = errors.New("check")
+	ErrCheck  = errors.New("check")
 )
 
-// limit makes the pump end after d of silence from now on.
-func (p *pump) limit(d time.Duration) {
+// Limit makes the pump end after d of silence from now on.
+func (p *Pump) Limit(d time.Duration) {
 	p.mu.Lock()
 	p.quiet = d
 	p.mu.Unlock()
@@ -71,7 +70,7 @@ func (p *pump) limit(d time.Duration) {
 }
 
 // halt makes run return errHalted soon.
-func (p *pump) halt() {
+func (p *Pump) halt() {
 	p.mu.Lock()
 	p.halted = true
 	p.mu.Unlock()
@@ -81,7 +80,7 @@ func (p *pump) halt() {
 // arm sets the read deadline: after d, or where d is 0 after the silence that
 // is allowed. One lock for reading the wish and setting it, so that a limit or
 // a halt that comes in between is not overwritten.
-func (p *pump) arm(d time.Duration) {
+func (p *Pump) arm(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if d == 0 {
@@ -97,21 +96,21 @@ func (p *pump) arm(d time.Duration) {
 	_ = p.src.SetReadDeadline(t) // fails on a closed connection only, as the read will
 }
 
-func (p *pump) isHalted() bool {
+func (p *Pump) isHalted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.halted
 }
 
-func (p *pump) isLimited() bool {
+func (p *Pump) isLimited() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.quiet > 0
 }
 
 // run copies until src ends (nil), either side fails, or it is halted. An
-// error of the writing side wraps errWrite.
-func (p *pump) run() error {
+// error of the writing side wraps sock.ErrWrite.
+func (p *Pump) run() error {
 	p.arm(0)
 	for {
 		bulk, err := p.trickle()
@@ -131,8 +130,8 @@ func (p *pump) run() error {
 
 // trickle copies through memory until the direction shows itself busy (true)
 // or ends (false).
-func (p *pump) trickle() (bool, error) {
-	splices := p.check == nil && p.edit == nil && canSplice(p.dst, p.src)
+func (p *Pump) trickle() (bool, error) {
+	splices := p.Check == nil && p.Edit == nil && CanSplice(p.dst, p.src)
 	for burst := 0; ; {
 		waited, err := sock.WaitReadable(p.src)
 		if err != nil {
@@ -158,12 +157,12 @@ func (p *pump) trickle() (bool, error) {
 }
 
 // step copies what one read gives.
-func (p *pump) step() (int, error) {
+func (p *Pump) step() (int, error) {
 	n, err := 0, error(nil)
 	var data []byte
-	if bare(p.src) == p.src {
-		buf := p.buffers.get()
-		defer p.buffers.put(buf)
+	if sock.Bare(p.src) == p.src {
+		buf := p.buffers.Get()
+		defer p.buffers.Put(buf)
 		n, err = p.src.Read(buf[:])
 		data = buf[:n]
 	} else {
@@ -171,25 +170,25 @@ func (p *pump) step() (int, error) {
 		data = p.small[:n]
 	}
 	if n > 0 {
-		if p.check != nil {
-			if cerr := p.check(data); cerr != nil {
-				return n, errors.Join(errCheck, cerr)
+		if p.Check != nil {
+			if cerr := p.Check(data); cerr != nil {
+				return n, errors.Join(ErrCheck, cerr)
 			}
 		}
-		if p.edit != nil {
+		if p.Edit != nil {
 			var eerr error
-			if p.held, eerr = p.edit(p.held[:0], data); eerr != nil {
-				return n, errors.Join(errCheck, eerr)
+			if p.held, eerr = p.Edit(p.held[:0], data); eerr != nil {
+				return n, errors.Join(ErrCheck, eerr)
 			}
 			data = p.held
 		}
-		if serr := p.spend(int64(n)); serr != nil {
+		if serr := p.Spend(int64(n)); serr != nil {
 			return n, serr
 		}
 		w, werr := p.dst.Write(data)
-		p.n.Add(int64(w))
+		p.N.Add(int64(w))
 		if werr != nil {
-			return n, errors.Join(errWrite, werr)
+			return n, errors.Join(sock.ErrWrite, werr)
 		}
 	}
 	return n, err
@@ -198,12 +197,12 @@ func (p *pump) step() (int, error) {
 // readSmall reads where the wait for bytes is Read's own, and so needs a buffer
 // all the time: it grows with what comes, up to a record of TLS, of which a read never
 // gives more than one.
-func (p *pump) readSmall() (int, error) {
+func (p *Pump) readSmall() (int, error) {
 	if p.small == nil {
 		p.small = make([]byte, 1<<10)
 	}
 	n, err := p.src.Read(p.small)
-	if n == len(p.small) && n < mostHeld && err == nil {
+	if n == len(p.small) && n < record && err == nil {
 		grown := make([]byte, 4*n)
 		copy(grown, p.small)
 		p.small = grown
@@ -214,16 +213,16 @@ func (p *pump) readSmall() (int, error) {
 // bulk lets the kernel copy until the direction pauses (ErrDeadlineExceeded),
 // ends (nil) or fails. The pipe in between is empty whenever the deadline
 // strikes, since only reading is limited.
-func (p *pump) bulk() error {
+func (p *Pump) bulk() error {
 	for {
 		p.arm(bulkIdle)
 		n, more, err := p.splice()
-		p.n.Add(n)
+		p.N.Add(n)
 		if more {
 			continue
 		}
 		if errors.Is(err, syscall.EPIPE) { // reading never gives it
-			return errors.Join(errWrite, err)
+			return errors.Join(sock.ErrWrite, err)
 		}
 		if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) || p.isHalted() {
 			return err
@@ -233,7 +232,7 @@ func (p *pump) bulk() error {
 
 // splice copies to the end or, where bytes are counted, as much as may be
 // counted at once: more says that there may be more.
-func (p *pump) splice() (n int64, more bool, err error) {
+func (p *Pump) splice() (n int64, more bool, err error) {
 	if p.quota == nil {
 		n, err = io.Copy(p.dst, p.src)
 		return n, false, err
@@ -243,14 +242,14 @@ func (p *pump) splice() (n int64, more bool, err error) {
 		return p.last()
 	}
 	n, err = io.Copy(p.dst, &io.LimitedReader{R: p.src, N: room})
-	if serr := p.spend(n); serr != nil {
+	if serr := p.Spend(n); serr != nil {
 		return n, false, serr
 	}
 	return n, err == nil && n == room, err
 }
 
 // last waits for a byte too many, where there is no room for one.
-func (p *pump) last() (n int64, more bool, err error) {
+func (p *Pump) last() (n int64, more bool, err error) {
 	var b [1]byte
 	switch got, err := p.src.Read(b[:]); {
 	case errors.Is(err, io.EOF):
@@ -258,87 +257,89 @@ func (p *pump) last() (n int64, more bool, err error) {
 	case got == 0:
 		return 0, false, err
 	}
-	if err := p.spend(1); err != nil {
+	if err := p.Spend(1); err != nil {
 		return 0, false, err
 	}
 	if _, err := p.dst.Write(b[:]); err != nil { // room was made meanwhile
-		return 0, false, errors.Join(errWrite, err)
+		return 0, false, errors.Join(sock.ErrWrite, err)
 	}
 	return 1, true, nil
 }
 
-// meter makes what is copied count.
-func (p *pump) meter(q *quota.Counter, h *quota.Host) { p.quota, p.use = q, h }
+// Meter makes what is copied count.
+func (p *Pump) Meter(q *quota.Counter, h *quota.Host) { p.quota, p.use = q, h }
 
-func (p *pump) spend(n int64) error {
+// Spend counts n bytes that are about to be copied.
+func (p *Pump) Spend(n int64) error {
 	if p.quota == nil {
 		return nil
 	}
 	return p.quota.Spend(p.use, n)
 }
 
-// canSplice reports whether io.Copy between the two is the kernel's.
-func canSplice(dst, src net.Conn) bool {
+// CanSplice reports whether io.Copy between the two is the kernel's.
+func CanSplice(dst, src net.Conn) bool {
 	_, d := dst.(*net.TCPConn)
 	_, s := src.(*net.TCPConn)
 	return d && s
 }
 
-// A tunnel is two pumps with one fate: the end of one direction is passed on
+// A Tunnel is two pumps with one fate: the end of one direction is passed on
 // as a half-close, a failure ends both. The downward one may start earlier.
-type tunnel struct {
-	up, down   *pump
+type Tunnel struct {
+	Up, Down   *Pump
 	halfClosed time.Duration
-	done       chan error // of down
+	Done       chan error // of Down
 }
 
-func newTunnel(client, upstream net.Conn, b *buffers, halfClosed time.Duration) *tunnel {
-	return &tunnel{
-		up:         &pump{dst: upstream, src: client, buffers: b},
-		down:       &pump{dst: client, src: upstream, buffers: b},
+// New is a tunnel that nothing has passed yet.
+func New(client, upstream net.Conn, b *buffer.Pool, halfClosed time.Duration) *Tunnel {
+	return &Tunnel{
+		Up:         &Pump{dst: upstream, src: client, buffers: b},
+		Down:       &Pump{dst: client, src: upstream, buffers: b},
 		halfClosed: halfClosed,
-		done:       make(chan error, 1),
+		Done:       make(chan error, 1),
 	}
 }
 
-// startDown lets the upstream speak. Whoever calls it calls finish or haltDown.
-func (t *tunnel) startDown() {
-	go func() { t.done <- t.direction(t.down, t.up) }()
+// StartDown lets the upstream speak. Whoever calls it calls Finish or HaltDown.
+func (t *Tunnel) StartDown() {
+	go func() { t.Done <- t.direction(t.Down, t.Up) }()
 }
 
-// haltDown stops what startDown began, and reports whether the upstream had said
+// HaltDown stops what StartDown began, and reports whether the upstream had said
 // nothing at all and still can.
-func (t *tunnel) haltDown() bool {
-	t.down.halt()
-	err := <-t.done
-	_ = t.down.src.SetReadDeadline(time.Time{}) // as above: a closed one tells later
-	return errors.Is(err, errHalted) && t.down.n.Load() == 0
+func (t *Tunnel) HaltDown() bool {
+	t.Down.halt()
+	err := <-t.Done
+	_ = t.Down.src.SetReadDeadline(time.Time{}) // as above: a closed one tells later
+	return errors.Is(err, errHalted) && t.Down.N.Load() == 0
 }
 
-// finish copies upward, and returns when both directions have ended.
-func (t *tunnel) finish() error {
-	err := t.direction(t.up, t.down)
-	return errors.Join(err, <-t.done)
+// Finish copies upward, and returns when both directions have ended.
+func (t *Tunnel) Finish() error {
+	err := t.direction(t.Up, t.Down)
+	return errors.Join(err, <-t.Done)
 }
 
 // direction runs one pump and passes its end on.
-func (t *tunnel) direction(p, other *pump) error {
+func (t *Tunnel) direction(p, other *Pump) error {
 	err := p.run()
 	switch {
 	case errors.Is(err, errHalted):
 	case err == nil:
 		// A peer that is gone for good looks the same as one that only ended
 		// its sending, so the other direction may not be silent for ever.
-		other.limit(t.halfClosed)
-		if closeWrite(p.dst) != nil {
+		other.Limit(t.halfClosed)
+		if peek.CloseWrite(p.dst) != nil {
 			return nil // it is gone already; the other direction sees that
 		}
-	case errors.Is(err, errWrite):
+	case errors.Is(err, sock.ErrWrite):
 		// What the receiver sent before it went may still be on its way down.
-		other.limit(t.halfClosed)
+		other.Limit(t.halfClosed)
 	default:
-		reset(p.dst)
-		reset(p.src)
+		sock.Reset(p.dst)
+		sock.Reset(p.src)
 	}
 	return err
 }

@@ -221,6 +221,7 @@ var packages = map[string]string{
 	"policy/suggest":            "the rules that a policy lacks for what was seen",
 	"sandbox":                   "the contract of a driver",
 	"sandbox/apart":             "boxes that processes of their own hold",
+	"sandbox/onhost":            "handles of boxes that are processes of this host",
 	"sandbox/judge":             "the kernel's judge of files, for a box",
 	"sandbox/watch":             "what a box executes and opens, by notifications of a filter",
 	"sandbox/seccomp":           "the system calls that a payload may make",

@@ -93,7 +93,7 @@ type Resume struct {
 	ID         string          `json:"id"`
 	Name       string          `json:"name"`
 	CreatedAt  time.Time       `json:"created_at"`
-	InitPID    int             `json:"init_pid,omitempty"`
+	Handle     string          `json:"handle,omitempty"`
 	CommandPID int             `json:"command_pid,omitempty"`
 	Exec       json.RawMessage `json:"exec,omitempty"`
 	// Summary is what earlier guardians had counted, so that the person's
@@ -165,9 +165,9 @@ type SessionInfo struct {
 	CreatedAt time.Time `json:"created_at"`
 	// PID is the shim's: the host process that owns the session's life.
 	PID int `json:"pid"`
-	// InitPID is the host's number for process 1 inside; CommandPID that of
-	// the command. 0 until known.
-	InitPID    int         `json:"init_pid,omitempty"`
+	// Handle names the cloister to its driver, for exec; empty until the command runs.
+	// CommandPID is the host's number for process 1 inside, 0 where this host has none.
+	Handle     string      `json:"handle,omitempty"`
 	CommandPID int         `json:"command_pid,omitempty"`
 	Command    []string    `json:"command,omitempty"`
 	Network    bool        `json:"network"`
@@ -341,10 +341,10 @@ const (
 // in the order of Listeners.
 type Arm struct {
 	Listeners []ListenerKind `json:"listeners"`
-	InitPID   int            `json:"init_pid"`
 }
 
 // Started tells that the command runs.
 type Started struct {
-	PID int `json:"pid"`
+	Handle string `json:"handle"`
+	PID    int    `json:"pid,omitempty"`
 }

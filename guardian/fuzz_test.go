@@ -80,7 +80,7 @@ func FuzzAPI(f *testing.F) {
 // FuzzLink: whatever a shim says after its session was granted, the guardian
 // lives, and the session ends with the link.
 func FuzzLink(f *testing.F) {
-	f.Add([]byte(`{"type":"arm","arm":{"listeners":[],"init_pid":1}}` + "\n" + `{"type":"started","started":{"pid":1}}` + "\n" + `{"type":"end","end":{"exit_status":3,"autorun_changed":["a\u001b[2J"]}}` + "\n"))
+	f.Add([]byte(`{"type":"arm","arm":{"listeners":[]}}` + "\n" + `{"type":"started","started":{"handle":"7","pid":7}}` + "\n" + `{"type":"end","end":{"exit_status":3,"autorun_changed":["a\u001b[2J"]}}` + "\n"))
 	f.Add([]byte(`{"type":"arm","arm":{"listeners":["tcp4","dns","moon"]}}` + "\n"))
 	f.Add([]byte(`{"type":"describe","exec":{"a":[1,2,{"b":null}]}}` + "\n" + `{"type":"ack"}` + "\n" + `{"type":"started"}` + "\n"))
 	f.Add([]byte(`{"type":"end","end":{"failure":"x","exit_status":-1}}` + "\n" + `{"type":"end"}` + "\n"))

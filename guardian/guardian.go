@@ -50,6 +50,7 @@ import (
 	"cloister/mcp"
 	"cloister/policyset"
 	"cloister/policyset/servers"
+	"cloister/sandbox"
 	"cloister/secret/inject"
 	"cloister/secret/oauth"
 	"cloister/secret/vault"
@@ -113,6 +114,8 @@ type Options struct {
 	// in the environment of Shim. The guardian is no process that could find out: what
 	// keeps its memory to itself keeps it from making namespaces too.
 	Probe []string
+	// Hold holds a cloister still, by its isolation level.
+	Hold func(isolation string, h sandbox.Handle) (thaw func() error, err error)
 	// Door is where the terminal of a session is found, by its ID.
 	Door func(id string) string
 	// Shared says that the process is not the guardian's own, as in tests:
@@ -279,7 +282,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	}
 	g.sessions = registry
 	g.workspaces = &workspaces.Room{
-		Dirs: o.Dirs, Audit: AuditDir(o.Dirs), Record: g.recordState, Process: g.firstProcess,
+		Dirs: o.Dirs, Audit: AuditDir(o.Dirs), Record: g.recordState, Hold: g.holdStill,
 	}
 	if note != "" {
 		g.notice(note)

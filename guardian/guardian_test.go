@@ -220,7 +220,7 @@ func newGate(t testing.TB) gate {
 
 func arm(t testing.TB, l *client.Link, g gate) {
 	t.Helper()
-	if err := l.Arm(t.Context(), client.Listeners{DNS: g.file}, 4242); err != nil {
+	if err := l.Arm(t.Context(), client.Listeners{DNS: g.file}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -300,7 +300,7 @@ func TestOneSession(t *testing.T) {
 	}
 	g := newGate(t)
 	arm(t, l, g)
-	l.Started(4343)
+	l.Started("4242", 4343)
 	if err := l.Describe(json.RawMessage(`{"uid":1000}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func TestOneSession(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatalf("list %+v, %v", list, err)
 	}
-	if s := list[0]; s.Name != "box" || s.State != api.StateRunning || s.PID != os.Getpid() || s.InitPID != 4242 || s.CommandPID != 4343 {
+	if s := list[0]; s.Name != "box" || s.State != api.StateRunning || s.PID != os.Getpid() || s.Handle != "4242" || s.CommandPID != 4343 {
 		t.Errorf("listed as %+v", s)
 	}
 	info, err := c.Session(t.Context(), "box")
@@ -798,7 +798,7 @@ func TestGracefulEndAndNext(t *testing.T) {
 	l := openSession(t, dial(t, root), request("box"))
 	g := newGate(t)
 	arm(t, l, g)
-	l.Started(1)
+	l.Started("4242", 1)
 	g.want(t, "good.example", true)
 	g.want(t, "bad.example", false)
 	id := l.Grant().ID
@@ -816,7 +816,7 @@ func TestGracefulEndAndNext(t *testing.T) {
 		return ok && err == nil
 	})
 	s, err := dial(t, root).Session(t.Context(), "box")
-	if err != nil || s.ID != id || s.State != api.StateRunning || s.InitPID != 4242 {
+	if err != nil || s.ID != id || s.State != api.StateRunning || s.Handle != "4242" {
 		t.Errorf("adopted as %+v, %v", s.SessionInfo, err)
 	}
 	sum, err := l.End(t.Context(), api.SessionEnd{})
@@ -857,7 +857,7 @@ func TestKilledGuardian(t *testing.T) {
 	other := openSession(t, dial(t, root), request("other"))
 	g := newGate(t)
 	arm(t, l, g)
-	l.Started(1)
+	l.Started("4242", 1)
 	g.want(t, "good.example", true)
 	guarded(t, first.Process.Pid)
 	if err := first.Process.Kill(); err != nil {
@@ -995,14 +995,14 @@ func TestArmRefusals(t *testing.T) {
 		req.Network = false
 		l := openSession(t, c, req)
 		var refused *api.Error
-		if err := l.Arm(t.Context(), client.Listeners{DNS: newGate(t).file}, 1); !errors.As(err, &refused) {
+		if err := l.Arm(t.Context(), client.Listeners{DNS: newGate(t).file}); !errors.As(err, &refused) {
 			t.Errorf("armed without network: %v", err)
 		}
 	})
 	t.Run("without network and listeners", func(t *testing.T) {
 		req := request("offline2")
 		req.Network = false
-		if err := openSession(t, c, req).Arm(t.Context(), client.Listeners{}, 1); err != nil {
+		if err := openSession(t, c, req).Arm(t.Context(), client.Listeners{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -1012,7 +1012,7 @@ func TestArmRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		var refused *api.Error
-		if err := openSession(t, c, request("null")).Arm(t.Context(), client.Listeners{TCP4: f}, 1); !errors.As(err, &refused) {
+		if err := openSession(t, c, request("null")).Arm(t.Context(), client.Listeners{TCP4: f}); !errors.As(err, &refused) {
 			t.Errorf("armed with /dev/null: %v", err)
 		}
 	})
@@ -1076,10 +1076,10 @@ func BenchmarkSession(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := l.Arm(b.Context(), client.Listeners{DNS: g.file}, 1); err != nil {
+		if err := l.Arm(b.Context(), client.Listeners{DNS: g.file}); err != nil {
 			b.Fatal(err)
 		}
-		l.Started(1)
+		l.Started("4242", 1)
 		if _, err := l.End(b.Context(), api.SessionEnd{}); err != nil {
 			b.Fatal(err)
 		}

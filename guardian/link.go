@@ -1,7 +1,6 @@
 package guardian
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -153,7 +152,7 @@ func (l *live) handle(frame api.Frame) error {
 		if frame.Started == nil {
 			return errors.New("start session: an empty frame")
 		}
-		return l.run(frame.Started.PID)
+		return l.run(*frame.Started)
 	case api.FrameDescribe:
 		if len(frame.Exec) > api.MaxExec {
 			return errors.New("describe session: too long")
@@ -196,7 +195,6 @@ func (l *live) arm(a api.Arm) error {
 			return fmt.Errorf("arm session: %w", err)
 		}
 	}
-	l.g.sessions.Note(l.Info.ID, func(i *api.SessionInfo) { i.InitPID = a.InitPID })
 	return l.send(api.Frame{Type: api.FrameArmed})
 }
 
@@ -300,16 +298,15 @@ func adoptSockets(kinds []api.ListenerKind, files []*os.File) (egress.Listeners,
 }
 
 // run records that the command runs.
-func (l *live) run(pid int) error {
+func (l *live) run(s api.Started) error {
 	e := l.Event()
-	e.Kind, e.Action, e.PID = audit.Exec, "start", pid
+	e.Kind, e.Action, e.PID = audit.Exec, "start", s.PID
 	e.Resource = strings.Join(l.Info.Command, " ")
 	if err := l.Records.Append(l.ctx, e); err != nil {
 		return err
 	}
 	info, err := l.g.sessions.Apply(l.Info.ID, session.Started, func(i *api.SessionInfo) {
-		// Without a network no gate is handed over, which says so else.
-		i.CommandPID, i.InitPID = pid, cmp.Or(i.InitPID, pid)
+		i.Handle, i.CommandPID = s.Handle, s.PID
 	})
 	if err == nil {
 		l.g.bus.Publish(api.EventSession, info)

@@ -228,7 +228,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process.Process, pid int,
 	g.live[info.ID] = l
 	g.mu.Unlock()
 	g.bus.Publish(api.EventSession, info)
-	if req.Resume != nil && req.Resume.CommandPID != 0 {
+	if req.Resume != nil && req.Resume.Handle != "" {
 		if _, err := g.sessions.Apply(info.ID, session.Started, nil); err != nil {
 			g.log.Error("adopt session", "session", info.Name, "error", err)
 		}
@@ -297,7 +297,7 @@ func (g *guardian) enter(req api.SessionRequest, digest, mode string, pid int) (
 		return g.sessions.Create(info)
 	}
 	info.ID, info.Name, info.CreatedAt = req.Resume.ID, req.Resume.Name, req.Resume.CreatedAt
-	info.InitPID, info.CommandPID = cmp.Or(req.Resume.InitPID, req.Resume.CommandPID), req.Resume.CommandPID
+	info.Handle, info.CommandPID = req.Resume.Handle, req.Resume.CommandPID
 	return g.sessions.Adopt(info, req.Resume.Exec)
 }
 

@@ -6,15 +6,19 @@ import (
 	"net/http"
 
 	"cloister/api"
+	"cloister/sandbox"
 )
 
-// firstProcess is that of a session whose files a checkpoint copies.
-func (g *guardian) firstProcess(_ context.Context, name string) (int, error) {
+// holdStill holds a session still whose files a checkpoint copies.
+func (g *guardian) holdStill(_ context.Context, name string) (func() error, error) {
 	info, err := g.sessions.Find(name)
 	if err == nil && info.State != api.StateRunning {
 		err = fmt.Errorf("hold %s still: it is %s", name, info.State)
 	}
-	return info.InitPID, err
+	if err != nil {
+		return nil, err
+	}
+	return g.o.Hold(info.Isolation, sandbox.Handle(info.Handle))
 }
 
 func (g *guardian) getWorkspaces(_ http.ResponseWriter, r *http.Request) (any, error) {

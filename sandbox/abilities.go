@@ -56,6 +56,36 @@ type EarlyEnder interface {
 	Alone() <-chan Status
 }
 
+// Holder is a Driver that can hold what runs in a box still.
+type Holder interface {
+	// Hold stops every process inside, but the first where that is the driver's own, until
+	// thaw lets them go on.
+	Hold(h Handle) (thaw func() error, err error)
+}
+
+// Hold holds a box still where its driver can.
+func Hold(d Driver, h Handle) (thaw func() error, err error) {
+	holder, ok := d.(Holder)
+	if !ok {
+		return nil, &Unsupported{Guarantee: "hold a cloister still", Reason: "--isolation " + d.Name() + " cannot"}
+	}
+	return holder.Hold(h)
+}
+
+// Hosted is a Box that is processes of this host.
+type Hosted interface {
+	// Process is the host's number of the first.
+	Process() int
+}
+
+// ProcessOf is the host's number of a box's first process, 0 where this host has none of it.
+func ProcessOf(b Box) int {
+	if h, ok := b.(Hosted); ok {
+		return h.Process()
+	}
+	return 0
+}
+
 // Ground is what must be known to begin a box.
 type Ground struct {
 	User                  int // the id that the payload has inside

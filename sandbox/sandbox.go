@@ -29,13 +29,17 @@ type Driver interface {
 	// gate's sockets exist and before the command runs; its error ends the start.
 	Start(ctx context.Context, s Spec, w Wiring) (Box, error)
 	// Exec runs one more command in a box that another process may own.
-	Exec(ctx context.Context, init int, s Spec, w Wiring) (Box, error)
+	Exec(ctx context.Context, h Handle, s Spec, w Wiring) (Box, error)
 }
+
+// Handle names a box to the driver that built it, also in another process. Only that driver
+// knows what it says.
+type Handle string
 
 // Box is one running enclosure, or one more process in it.
 type Box interface {
-	// Init is the host's process id of the first process inside.
-	Init() int
+	// Handle is what Exec takes.
+	Handle() Handle
 	// Signal passes a signal on to the command.
 	Signal(sig os.Signal) error
 	// Wait returns when the command has ended and nothing of it is left.
@@ -60,7 +64,7 @@ func (s Status) ExitCode() int {
 type Wiring struct {
 	Stdin, Stdout, Stderr *os.File
 	// Arm receives the gate's sockets. It returns when they are served.
-	Arm func(ctx context.Context, g Gate, init int) error
+	Arm func(ctx context.Context, g Gate) error
 	// Heard reads what the command writes to a terminal of the cloister's own; what it
 	// says is written behind chunk[:at]. lines reports whether that terminal is used line
 	// by line. Nil reads nothing.

@@ -24,7 +24,7 @@ func Trial(ctx context.Context, d Driver) error {
 	}
 	b, err := d.Start(ctx, s, Wiring{
 		Stdin: null, Stdout: null, Stderr: null,
-		Arm: func(_ context.Context, g Gate, _ int) error { g.Close(); return nil },
+		Arm: func(_ context.Context, g Gate) error { g.Close(); return nil },
 	})
 	if err != nil {
 		return err

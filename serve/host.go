@@ -26,7 +26,7 @@ type Place struct{ Tenant, Dir string }
 type Live struct {
 	Name   string
 	Driver sandbox.Driver
-	Init   int // the driver's handle; it never leaves this process
+	Handle sandbox.Handle
 	Spec   sandbox.Spec
 	Gone   <-chan struct{} // closed when the session is over
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cloister/internal/freeze"
+	"cloister/sandbox"
 )
 
 // Pause stops the sandbox. With memory its processes are held still where they are; else
@@ -27,7 +28,7 @@ func (s *Sandbox) Pause(ctx context.Context, memory bool) (bool, error) {
 	if !memory || live == nil {
 		return true, s.pauseCold(ctx)
 	}
-	thaw, err := freeze.Processes(live.Init)
+	thaw, err := sandbox.Hold(live.Driver, live.Handle)
 	if err != nil {
 		return false, fmt.Errorf("pause sandbox: %w", err)
 	}
@@ -76,7 +77,7 @@ func (s *Sandbox) Resume(ctx context.Context, d time.Duration) (bool, error) {
 	case cold || live == nil:
 		err = s.begin(ctx)
 	case thaw == nil: // an earlier server had held it
-		if thaw, err = freeze.Processes(live.Init); err == nil {
+		if thaw, err = sandbox.Hold(live.Driver, live.Handle); err == nil {
 			err = thaw()
 		}
 	default:

@@ -131,7 +131,7 @@ func (s *Sandbox) exec(
 		spec.Dir = sandbox.GuestPath(dir)
 	}
 	spec.Env = withEnv(spec.Env, env)
-	return live.Driver.Exec(ctx, live.Init, spec, w)
+	return live.Driver.Exec(ctx, live.Handle, spec, w)
 }
 
 // program runs the program of serve/files.

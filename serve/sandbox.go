@@ -200,7 +200,7 @@ func (s *Sandbox) recorded(ctx context.Context, kind ActKind, action, resource s
 // lost ends a sandbox whose session ended by itself.
 func (s *Sandbox) lost(live *Live) {
 	s.mu.Lock()
-	mine := s.live != nil && s.live.Name == live.Name && s.live.Init == live.Init && !s.ending
+	mine := s.live != nil && s.live.Name == live.Name && s.live.Handle == live.Handle && !s.ending
 	s.mu.Unlock()
 	if !mine {
 		return

@@ -181,11 +181,11 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		Judge: func(ctx context.Context, group string, pid int, spec sandbox.Spec, lost func(error)) (io.Closer, error) {
 			return s.Judge.Begin(ctx, group, pid, spec, tell, lost)
 		},
-		Arm: func(ctx context.Context, g sandbox.Gate, init int) error {
+		Arm: func(ctx context.Context, g sandbox.Gate) error {
 			return link.Arm(ctx, client.Listeners{
 				TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6,
 				Refusals: g.Refusals,
-			}, init)
+			})
 		},
 	})
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if err := ports.serve(ctx, box); err != nil {
 		return res, errors.Join(err, box.Close(), s.lost(ctx, link, err))
 	}
-	link.Started(box.Init())
+	link.Started(string(box.Handle()), sandbox.ProcessOf(box))
 	res.Ran = true
 	if s.Box != nil {
 		s.Box(box, spec)

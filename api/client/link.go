@@ -103,7 +103,7 @@ type Link struct {
 	grant     api.SessionGrant
 	listeners Listeners
 	arm       *api.Arm
-	command   int
+	started   *api.Started
 	exec      json.RawMessage
 	end       *api.SessionEnd
 	summary   api.SessionSummary // the guardian's latest word
@@ -263,9 +263,9 @@ func (l *Link) Stopped() <-chan string { return l.stopped }
 
 // Arm hands the listeners over and returns when the guardian serves them. The
 // Link owns the files from here on, also after an error.
-func (l *Link) Arm(ctx context.Context, listeners Listeners, initPID int) error {
+func (l *Link) Arm(ctx context.Context, listeners Listeners) error {
 	kinds, files := listeners.list()
-	arm := &api.Arm{Listeners: kinds, InitPID: initPID}
+	arm := &api.Arm{Listeners: kinds}
 	l.mu.Lock()
 	if l.arm != nil {
 		l.mu.Unlock()
@@ -286,13 +286,15 @@ func (l *Link) Arm(ctx context.Context, listeners Listeners, initPID int) error 
 	}
 }
 
-// Started tells that the command runs as pid on the host.
-func (l *Link) Started(pid int) {
+// Started tells that the command runs: how the driver finds it, and the host's number of its
+// first process, where it has one.
+func (l *Link) Started(handle string, pid int) {
+	started := &api.Started{Handle: handle, PID: pid}
 	l.mu.Lock()
-	l.command = pid
+	l.started = started
 	conn := l.conn
 	l.mu.Unlock()
-	l.send(conn, api.Frame{Type: api.FrameStarted, Started: &api.Started{PID: pid}}, nil)
+	l.send(conn, api.Frame{Type: api.FrameStarted, Started: started}, nil)
 }
 
 // Judged tells what the kernel judged.
@@ -550,17 +552,16 @@ func (l *Link) again() api.SessionRequest {
 	req := l.req
 	req.Name = l.grant.Name
 	req.Resume = &api.Resume{
-		ID:         l.grant.ID,
-		Name:       l.grant.Name,
-		CreatedAt:  l.grant.CreatedAt,
-		CommandPID: l.command,
-		Exec:       l.exec,
-		Summary:    l.summary,
-		Secrets:    l.grant.Secrets,
-		Sealed:     l.grant.Sealed,
+		ID:        l.grant.ID,
+		Name:      l.grant.Name,
+		CreatedAt: l.grant.CreatedAt,
+		Exec:      l.exec,
+		Summary:   l.summary,
+		Secrets:   l.grant.Secrets,
+		Sealed:    l.grant.Sealed,
 	}
-	if l.arm != nil {
-		req.Resume.InitPID = l.arm.InitPID
+	if l.started != nil {
+		req.Resume.Handle, req.Resume.CommandPID = l.started.Handle, l.started.PID
 	}
 	return req
 }

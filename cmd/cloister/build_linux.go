@@ -154,12 +154,12 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 	if !a.Quiet && term.IsTerminal(int(a.Stderr.Fd())) {
 		b.Output = termsafe.New(a.Stderr)
 	}
-	b.Arm = func(ctx context.Context, g sandbox.Gate, init int) error {
+	b.Arm = func(ctx context.Context, g sandbox.Gate) error {
 		if err := link.Arm(ctx, client.Listeners{TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4,
-			DNSTCP6: g.DNSTCP6, Refusals: g.Refusals}, init); err != nil {
+			DNSTCP6: g.DNSTCP6, Refusals: g.Refusals}); err != nil {
 			return err
 		}
-		link.Started(init)
+		link.Started(grant.ID, 0)
 		return nil
 	}
 	a.slow("building " + f.tag)

@@ -87,7 +87,7 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 		syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	seen := filesOf{a: a, c: c, session: info.Name}
-	box, err := d.Exec(ctx, info.InitPID, spec, sandbox.Wiring{
+	box, err := d.Exec(ctx, sandbox.Handle(info.Handle), spec, sandbox.Wiring{
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Watched: func(e sandbox.FileEvent) { seen.add(ctx, e) },
 	})
 	if err != nil {

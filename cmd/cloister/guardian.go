@@ -102,6 +102,7 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 		Shim:    shim,
 		Probe:   []string{helper[0], "guardian", "probe"},
 		Door:    func(id string) string { return doorPath(d, id) },
+		Hold:    a.holdBox,
 		Keyring: a.keyring(), SecretEnv: a.secretEnv(hostEnv),
 		GitEnv: a.gitEnv(hostEnv),
 		Bus:    a.Env.Get("DBUS_SESSION_BUS_ADDRESS"), AgentSocket: a.Env.Get("SSH_AUTH_SOCK"),

@@ -183,7 +183,7 @@ func (a *app) hand() (*kept.Hand, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kept.Hand{Store: s, Audit: guardian.AuditDir(d), Record: a.recordState, Process: a.firstProcess,
+	return &kept.Hand{Store: s, Audit: guardian.AuditDir(d), Record: a.recordState, Hold: a.holdStill,
 		Known: func(main string) error { _, err := projects.Read(d, main); return err }}, nil
 }
 
@@ -206,15 +206,27 @@ func (a *app) recordState(ctx context.Context, r api.StateRecord) error {
 	return c.RecordState(ctx, r)
 }
 
-// firstProcess finds the first process of a running cloister.
-func (a *app) firstProcess(ctx context.Context, name string) (int, error) {
+// holdStill holds a running cloister still.
+func (a *app) holdStill(ctx context.Context, name string) (thaw func() error, err error) {
 	c, err := a.Reach(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer c.Close()
 	s, err := c.Session(ctx, name)
-	return s.InitPID, err
+	if err != nil {
+		return nil, err
+	}
+	return a.holdBox(s.Isolation, sandbox.Handle(s.Handle))
+}
+
+// holdBox holds a cloister of an isolation level still.
+func (a *app) holdBox(isolation string, h sandbox.Handle) (thaw func() error, err error) {
+	d, err := a.driverNamed(isolation)
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.Hold(d, h)
 }
 
 // relative makes paths of the command line relative to a project's top.

@@ -17,6 +17,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/exactjson"
 	"cloister/internal/termsafe"
+	"cloister/sandbox"
 	"cloister/serve"
 	"cloister/session/launch"
 )
@@ -112,7 +113,7 @@ func (e *serveEngine) live(ctx context.Context, t *app, name string, gone <-chan
 	if err != nil {
 		return serve.Live{}, err
 	}
-	live := serve.Live{Name: name, Driver: d, Init: info.InitPID, Gone: gone}
+	live := serve.Live{Name: name, Driver: d, Handle: sandbox.Handle(info.Handle), Gone: gone}
 	if err := exactjson.Unmarshal(info.Exec, &live.Spec); err != nil {
 		return live, fmt.Errorf("enter sandbox: read its description: %w", err)
 	}

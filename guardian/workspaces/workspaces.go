@@ -20,17 +20,17 @@ import (
 
 // A Room answers for the workspaces of one instance.
 type Room struct {
-	Dirs    xdg.Dirs
-	Audit   string // the folder of the record
-	Record  func(context.Context, api.StateRecord) error
-	Process func(ctx context.Context, name string) (pid int, err error)
+	Dirs   xdg.Dirs
+	Audit  string // the folder of the record
+	Record func(context.Context, api.StateRecord) error
+	Hold   func(ctx context.Context, name string) (thaw func() error, err error)
 
 	looking sync.Mutex // held by who reads what was changed
 }
 
 func (r *Room) hand() (*kept.Hand, error) {
 	s, err := kept.Open(r.Dirs, "")
-	return &kept.Hand{Store: s, Audit: r.Audit, Record: r.Record, Process: r.Process,
+	return &kept.Hand{Store: s, Audit: r.Audit, Record: r.Record, Hold: r.Hold,
 		Known: func(main string) error { _, err := projects.Read(r.Dirs, main); return err }}, err
 }
 

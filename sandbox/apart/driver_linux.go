@@ -42,8 +42,8 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 }
 
 // Exec has one more command run in a box.
-func (d *Driver) Exec(ctx context.Context, init int, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
-	return d.begin(ctx, order{Spec: s, Init: init}, w)
+func (d *Driver) Exec(ctx context.Context, h sandbox.Handle, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	return d.begin(ctx, order{Spec: s, Handle: h}, w)
 }
 
 // begin starts the process and waits until the command runs.
@@ -125,14 +125,14 @@ func (b *box) built(ctx context.Context, w sandbox.Wiring) error {
 				return err
 			}
 			answer := &failure{}
-			if refused = w.Arm(ctx, sandbox.GateOf(files), m.Init); refused != nil {
+			if refused = w.Arm(ctx, sandbox.GateOf(files)); refused != nil {
 				answer = failed(refused)
 			}
 			if err := b.line.say(message{Armed: answer}); err != nil {
 				return err
 			}
-		case m.Init > 0:
-			b.init = m.Init
+		case m.Runs != nil:
+			b.runs = *m.Runs
 			return nil
 		}
 	}
@@ -142,7 +142,7 @@ func (b *box) built(ctx context.Context, w sandbox.Wiring) error {
 type box struct {
 	cmd  *exec.Cmd
 	line line
-	init int
+	runs runs
 
 	mu    sync.Mutex
 	last  uint64
@@ -159,7 +159,10 @@ type answer struct {
 	err  error
 }
 
-var _ sandbox.PeerDialer = (*box)(nil)
+var (
+	_ sandbox.PeerDialer = (*box)(nil)
+	_ sandbox.Hosted     = (*box)(nil)
+)
 
 // attend reads what the process says until it is gone.
 func (b *box) attend() {
@@ -208,8 +211,11 @@ func (b *box) dialed(d dialed) {
 	}
 }
 
-// Init is the first process of the box.
-func (b *box) Init() int { return b.init }
+// Handle is the box's name for the driver that built it.
+func (b *box) Handle() sandbox.Handle { return b.runs.Handle }
+
+// Process is the first process of the box.
+func (b *box) Process() int { return b.runs.Process }
 
 // Signal passes a signal on to the command.
 func (b *box) Signal(sig os.Signal) error {

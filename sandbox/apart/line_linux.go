@@ -26,16 +26,22 @@ type message struct {
 	// dial, the end, and why nothing runs.
 	Peers  int      `json:"peers,omitempty"`
 	Gate   int      `json:"gate,omitempty"`
-	Init   int      `json:"init,omitempty"` // with the gate, and alone when the command runs
+	Runs   *runs    `json:"runs,omitempty"`
 	Dialed *dialed  `json:"dialed,omitempty"`
 	Ended  *ended   `json:"ended,omitempty"`
 	Failed *failure `json:"failed,omitempty"`
 }
 
-// order is a Spec to start, or to run in the box whose first process is Init.
+// order is a Spec to start, or to run in the box of Handle.
 type order struct {
-	Spec sandbox.Spec `json:"spec"`
-	Init int          `json:"init,omitempty"`
+	Spec   sandbox.Spec   `json:"spec"`
+	Handle sandbox.Handle `json:"handle,omitempty"`
+}
+
+// runs is the box whose command runs.
+type runs struct {
+	Handle  sandbox.Handle `json:"handle"`
+	Process int            `json:"process"`
 }
 
 type dial struct {

@@ -69,27 +69,27 @@ func (o *owner) own(ctx context.Context, driver sandbox.Driver, b order) error {
 	w := sandbox.Wiring{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Arm: o.arm, Peers: o.peers}
 	var box sandbox.Box
 	var err error
-	if b.Init > 0 {
-		box, err = driver.Exec(ctx, b.Init, b.Spec, w)
+	if b.Handle != "" {
+		box, err = driver.Exec(ctx, b.Handle, b.Spec, w)
 	} else {
 		box, err = driver.Start(ctx, b.Spec, w)
 	}
 	if err != nil {
 		return o.line.say(message{Failed: failed(err)})
 	}
-	if err := o.line.say(message{Init: box.Init()}); err != nil {
+	if err := o.line.say(message{Runs: &runs{box.Handle(), sandbox.ProcessOf(box)}}); err != nil {
 		return errors.Join(err, box.Close())
 	}
 	return o.attend(ctx, box)
 }
 
 // arm hands the gate's sockets to the caller, and waits until they are served.
-func (o *owner) arm(ctx context.Context, g sandbox.Gate, init int) error {
+func (o *owner) arm(ctx context.Context, g sandbox.Gate) error {
 	defer g.Close()
 	// The order is the one that GateOf takes.
 	files := []*os.File{g.TCP4, g.DNS4, g.DNSTCP4, g.TCP6, g.DNS6, g.DNSTCP6, g.Refusals}
 	files = slices.DeleteFunc(files, func(f *os.File) bool { return f == nil })
-	if err := o.line.say(message{Gate: len(files), Init: init}, files...); err != nil {
+	if err := o.line.say(message{Gate: len(files)}, files...); err != nil {
 		return err
 	}
 	select {

@@ -15,6 +15,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/onhost"
 	"cloister/sandbox/relay"
 	"cloister/sandbox/streams"
 )
@@ -290,8 +291,11 @@ func (b *box) join(u *net.UnixConn) {
 	_ = c.Say(inside.Message{Hello: &inside.Hello{IDs: fmt.Sprint(b.pid, b.user.UID, b.user.GID)}})
 }
 
-// Init is the first process.
-func (b *box) Init() int { return b.pid }
+// Handle is the first process, which exec has no need of.
+func (b *box) Handle() sandbox.Handle { return onhost.Handle(b.pid) }
+
+// Process is the first process.
+func (b *box) Process() int { return b.pid }
 
 // Signal passes a signal on.
 func (b *box) Signal(sig os.Signal) error {

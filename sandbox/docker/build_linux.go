@@ -44,7 +44,7 @@ type Build struct {
 	// Stored finds an image of the store, which a definition may begin with.
 	Stored func(name string) (sandbox.Root, bool)
 	// Arm takes the network of the steps: it returns when that is served.
-	Arm func(ctx context.Context, g sandbox.Gate, init int) error
+	Arm func(ctx context.Context, g sandbox.Gate) error
 	// Output gets what the steps say; Say is told what takes long.
 	Output io.Writer
 	Say    func(string)
@@ -216,8 +216,7 @@ func (d *Driver) border(ctx context.Context, a *api, b Build, program string) (*
 		return br, err
 	}
 	st := &start{d: d, a: a, spec: s, gate: br.id}
-	pid := 0
-	if br.line, pid, err = st.greet(ctx, br.doors.gate, inside.RoleBorder, 0); err != nil {
+	if br.line, _, err = st.greet(ctx, br.doors.gate, inside.RoleBorder, 0); err != nil {
 		return br, err
 	}
 	for {
@@ -230,7 +229,7 @@ func (d *Driver) border(ctx context.Context, a *api, b Build, program string) (*
 		case m.Gate:
 			g, err := takeGate(br.line)
 			if err == nil {
-				err = b.Arm(ctx, g, pid)
+				err = b.Arm(ctx, g)
 			}
 			if err != nil {
 				return br, err

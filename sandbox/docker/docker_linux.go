@@ -17,6 +17,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/onhost"
 )
 
 // Options are where a driver's things are.
@@ -44,6 +45,9 @@ func New(o Options) *Driver { return &Driver{o, engine.AnswerWithin} }
 
 // BuildsPeers says that a cloister has a way to those beside it.
 func (*Driver) BuildsPeers() {}
+
+// Hold holds what runs in a box still.
+func (*Driver) Hold(h sandbox.Handle) (thaw func() error, err error) { return onhost.Hold(h) }
 
 // Name is "docker".
 func (*Driver) Name() string { return "docker" }

@@ -554,7 +554,7 @@ func (st *start) hearGate(ctx context.Context, b *box, w sandbox.Wiring) error {
 				return err
 			}
 			armed = make(chan error, 1)
-			go func() { armed <- w.Arm(ctx, g, b.pid) }()
+			go func() { armed <- w.Arm(ctx, g) }()
 		case m.Built && armed == nil:
 			return nil
 		case m.Built:
@@ -620,7 +620,7 @@ func commandOf(s sandbox.Spec, u inside.User, tty [3]bool) inside.Command {
 
 // Exec runs one more command in a box that another process may own: by the socket
 // of its session, without the engine.
-func (d *Driver) Exec(ctx context.Context, _ int, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+func (d *Driver) Exec(ctx context.Context, _ sandbox.Handle, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
 	std, err := takeStandard(w)
 	if err != nil {
 		return nil, err

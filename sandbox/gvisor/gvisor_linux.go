@@ -16,6 +16,7 @@ import (
 
 	"cloister/sandbox"
 	"cloister/sandbox/native"
+	"cloister/sandbox/onhost"
 	"cloister/sandbox/seccomp"
 )
 
@@ -42,6 +43,9 @@ var (
 	_ sandbox.Dialer  = (*box)(nil)
 	_ sandbox.Resizer = (*box)(nil)
 )
+
+// Hold holds what runs in a box still.
+func (*Driver) Hold(h sandbox.Handle) (thaw func() error, err error) { return onhost.Hold(h) }
 
 // Name is "gvisor".
 func (*Driver) Name() string { return "gvisor" }
@@ -100,8 +104,8 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 	return d.run(ctx, s, w, modeFirst, start)
 }
 
-// Exec runs one more command on the kernel of the enclosure whose first process is init.
-func (d *Driver) Exec(ctx context.Context, init int, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+// Exec runs one more command on the kernel of an enclosure.
+func (d *Driver) Exec(ctx context.Context, b sandbox.Handle, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
 	join := func(w sandbox.Wiring, h native.Hosted, m machine, wired wiring) (sandbox.Box, error) {
 		text, err := encoded(process(s, m, modeJoin, wired))
 		if err != nil {
@@ -117,7 +121,7 @@ func (d *Driver) Exec(ctx context.Context, init int, s sandbox.Spec, w sandbox.W
 			return nil, fmt.Errorf("start gvisor: %w", err)
 		}
 		h.Pass = append(h.Pass, f)
-		return d.native.ExecHosted(init, s, w, h)
+		return d.native.ExecHosted(b, s, w, h)
 	}
 	return d.run(ctx, s, w, modeJoin, join)
 }

@@ -19,6 +19,7 @@ import (
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
 	"cloister/sandbox/apart"
+	"cloister/sandbox/onhost"
 	"cloister/sandbox/relay"
 	"cloister/sandbox/seccomp"
 	"cloister/sandbox/watch"
@@ -39,6 +40,9 @@ func New(instance string) *Driver {
 	go func() { _, _ = d.filter() }() // its error comes again to whoever needs it
 	return d
 }
+
+// Hold holds what runs in a box still.
+func (*Driver) Hold(h sandbox.Handle) (thaw func() error, err error) { return onhost.Hold(h) }
 
 // What this driver and its boxes can besides.
 var (
@@ -285,8 +289,11 @@ func (b *box) failure() (report, bool) {
 	return report{}, false
 }
 
-// Init is the first process.
-func (b *box) Init() int { return b.pid }
+// Handle is the first process, by which Exec enters.
+func (b *box) Handle() sandbox.Handle { return onhost.Handle(b.pid) }
+
+// Process is the first process.
+func (b *box) Process() int { return b.pid }
 
 // Signal passes a signal on: the first process receives it and hands it over.
 func (b *box) Signal(sig os.Signal) error {

@@ -52,8 +52,8 @@ func (d *Driver) StartHosted(ctx context.Context, s sandbox.Spec, w sandbox.Wiri
 
 // ExecHosted is Exec for a program that asks the hosted kernel of a box for one more
 // command.
-func (d *Driver) ExecHosted(init int, s sandbox.Spec, w sandbox.Wiring, h Hosted) (sandbox.Box, error) {
-	return d.exec(init, s, w, &h)
+func (d *Driver) ExecHosted(b sandbox.Handle, s sandbox.Spec, w sandbox.Wiring, h Hosted) (sandbox.Box, error) {
+	return d.exec(b, s, w, &h)
 }
 
 // stage is the root of a hosted kernel, of which the view is a folder.

@@ -43,7 +43,7 @@ func (*Driver) Start(context.Context, sandbox.Spec, sandbox.Wiring) (sandbox.Box
 }
 
 // Exec refuses.
-func (*Driver) Exec(context.Context, int, sandbox.Spec, sandbox.Wiring) (sandbox.Box, error) {
+func (*Driver) Exec(context.Context, sandbox.Handle, sandbox.Spec, sandbox.Wiring) (sandbox.Box, error) {
 	return nil, unsupported()
 }
 

@@ -18,6 +18,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/gate"
 	"cloister/sandbox/landlock"
+	"cloister/sandbox/onhost"
 	"cloister/sandbox/relay"
 )
 
@@ -252,7 +253,7 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 			s.peers = nil
 			s.b.address = gate.PeerAddr(spec.Peers.Self)
 		}
-		if err := w.Arm(ctx, own, s.b.pid); err != nil {
+		if err := w.Arm(ctx, own); err != nil {
 			return nil, s.abort(err)
 		}
 	}
@@ -303,12 +304,16 @@ func (s *begun) writeRest(spec sandbox.Spec, w sandbox.Wiring) error {
 	return nil
 }
 
-// Exec runs one more command inside the enclosure whose first process is init.
-func (d *Driver) Exec(_ context.Context, init int, spec sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
-	return d.exec(init, spec, w, nil)
+// Exec runs one more command inside an enclosure.
+func (d *Driver) Exec(_ context.Context, b sandbox.Handle, spec sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	return d.exec(b, spec, w, nil)
 }
 
-func (d *Driver) exec(init int, spec sandbox.Spec, w sandbox.Wiring, h *Hosted) (sandbox.Box, error) {
+func (d *Driver) exec(of sandbox.Handle, spec sandbox.Spec, w sandbox.Wiring, h *Hosted) (sandbox.Box, error) {
+	init, err := onhost.Process(of)
+	if err != nil {
+		return nil, err
+	}
 	pidfd, err := openCommand(init)
 	if err != nil {
 		return nil, err

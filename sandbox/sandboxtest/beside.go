@@ -76,7 +76,7 @@ everywhere.accept()[0].sendall(b"here")
 			serve(sockets[0], "by address")
 			serve(sockets[1], "by port")
 		},
-		Arm: func(_ context.Context, g sandbox.Gate, _ int) error {
+		Arm: func(_ context.Context, g sandbox.Gate) error {
 			serve(g.TCP4, "gate")
 			g.TCP4 = nil
 			g.Close()

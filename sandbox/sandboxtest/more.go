@@ -182,7 +182,7 @@ print("done")
 }
 
 func gate(t *testing.T, h *Harness) {
-	arm := func(_ context.Context, g sandbox.Gate, _ int) error {
+	arm := func(_ context.Context, g sandbox.Gate) error {
 		for _, f := range []*os.File{g.TCP4, g.TCP6} {
 			if f == nil {
 				continue
@@ -343,7 +343,7 @@ func folderInput(t *testing.T, h *Harness) {
 func armRefuses(t *testing.T, h *Harness) {
 	sentinel := errors.New("the guardian says no")
 	ran := filepath.Join(h.Project, "ran")
-	out := h.Run(t, Options{Arm: func(context.Context, sandbox.Gate, int) error { return sentinel }}, "touch", ran)
+	out := h.Run(t, Options{Arm: func(context.Context, sandbox.Gate) error { return sentinel }}, "touch", ran)
 	if !errors.Is(out.Err, sentinel) {
 		t.Errorf("got %v", out.Err)
 	}
@@ -374,7 +374,7 @@ func execMore(t *testing.T, h *Harness) {
 			defer null.Close()
 			spec.Argv = []string{"sh", "-c", "cat /tmp/inside; pwd; grep -E '^(CapEff|NoNewPrivs|Seccomp:)' " +
 				"/proc/self/status; ! echo x > /usr/x; readlink /proc/self/ns/net /proc/1/ns/net; unshare -U true || exit 5"}
-			e, err := h.Driver.Exec(t.Context(), b.Init(), spec, sandbox.Wiring{Stdin: null, Stdout: w, Stderr: null})
+			e, err := h.Driver.Exec(t.Context(), b.Handle(), spec, sandbox.Wiring{Stdin: null, Stdout: w, Stderr: null})
 			w.Close()
 			if err != nil {
 				t.Error(err)

@@ -34,7 +34,7 @@ for s in (one, six):
     c.close()
 `
 	ready := filepath.Join(h.Project, "ready")
-	arm := func(_ context.Context, g sandbox.Gate, _ int) error {
+	arm := func(_ context.Context, g sandbox.Gate) error {
 		g.Close()
 		return nil
 	}

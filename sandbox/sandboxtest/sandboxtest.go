@@ -93,7 +93,7 @@ type Options struct {
 	Stdin  string
 	Env    []string
 	Change func(*sandbox.Spec)
-	Arm    func(context.Context, sandbox.Gate, int) error
+	Arm    func(context.Context, sandbox.Gate) error
 	Peers  func([]*os.File)
 	During func(sandbox.Box)
 	View   func(*workspace.Options)

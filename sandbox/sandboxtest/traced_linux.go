@@ -61,7 +61,7 @@ func traced(t *testing.T, h *Harness) {
 			}
 			defer null.Close()
 			spec.Argv = []string{"sh", "-c", "echo $$ > other.new && mv other.new other && exec sleep 120"}
-			e, err := h.Driver.Exec(t.Context(), b.Init(), spec, sandbox.Wiring{Stdin: null, Stdout: null, Stderr: null})
+			e, err := h.Driver.Exec(t.Context(), b.Handle(), spec, sandbox.Wiring{Stdin: null, Stdout: null, Stderr: null})
 			if err != nil {
 				t.Error(err)
 				_ = b.Close()

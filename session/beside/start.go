@@ -45,7 +45,7 @@ type running struct {
 	up   chan struct{} // closed when its command runs
 	gone chan struct{} // closed when it has ended
 
-	init int
+	box  sandbox.Handle
 	spec sandbox.Spec
 
 	res session.Result
@@ -258,7 +258,7 @@ func (s *Set) shim(r *running, agent *session.Shim, env []string, null *os.File)
 			if d, ok := box.(sandbox.PeerDialer); ok {
 				s.relays.boxes.set(m.number, d)
 			}
-			r.init, r.spec = box.Init(), spec
+			r.box, r.spec = box.Handle(), spec
 		},
 		Running: func() { close(r.up) },
 		Notify:  func(text string) { s.p.o.Say(m.Name + ": " + text) },
@@ -390,7 +390,7 @@ func (s *Set) healthy(ctx context.Context, r *running) error {
 	if err != nil {
 		return err
 	}
-	runner, err := inside.New(s.driver, api.ExecInfo{SessionInfo: api.SessionInfo{InitPID: r.init}, Exec: text})
+	runner, err := inside.New(s.driver, api.ExecInfo{SessionInfo: api.SessionInfo{Handle: string(r.box)}, Exec: text})
 	if err != nil {
 		return err
 	}

@@ -37,20 +37,20 @@ const (
 
 // Enterer is what of a driver is needed.
 type Enterer interface {
-	Exec(ctx context.Context, init int, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error)
+	Exec(ctx context.Context, h sandbox.Handle, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error)
 }
 
 // A Runner runs commands in one cloister.
 type Runner struct {
 	driver Enterer
-	init   int
+	box    sandbox.Handle
 	spec   sandbox.Spec
 	slots  chan struct{}
 }
 
 // New is the runner of the cloister that info describes.
 func New(driver Enterer, info api.ExecInfo) (*Runner, error) {
-	r := &Runner{driver: driver, init: info.InitPID, slots: make(chan struct{}, MaxCommands)}
+	r := &Runner{driver: driver, box: sandbox.Handle(info.Handle), slots: make(chan struct{}, MaxCommands)}
 	if err := exactjson.Unmarshal(info.Exec, &r.spec); err != nil {
 		return nil, fmt.Errorf("run commands in %s: read its description: %w", info.Name, err)
 	}
@@ -91,7 +91,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (sandbox.Status, error) {
 		return none, err
 	}
 	defer p.close()
-	box, err := r.driver.Exec(ctx, r.init, spec, sandbox.Wiring{Stdin: p.inner[0], Stdout: p.inner[1], Stderr: p.inner[2]})
+	box, err := r.driver.Exec(ctx, r.box, spec, sandbox.Wiring{Stdin: p.inner[0], Stdout: p.inner[1], Stderr: p.inner[2]})
 	p.handOver()
 	if err != nil {
 		return none, err

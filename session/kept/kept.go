@@ -20,7 +20,6 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
-	"cloister/internal/freeze"
 	"cloister/internal/shellword"
 	"cloister/state/apply"
 	"cloister/state/held"
@@ -38,8 +37,8 @@ type Hand struct {
 	Known func(main string) error
 	// Record writes down an act before it is done.
 	Record func(context.Context, api.StateRecord) error
-	// Process finds the first process of a running cloister, to hold all of them still.
-	Process func(ctx context.Context, name string) (pid int, err error)
+	// Hold holds a running cloister still.
+	Hold func(ctx context.Context, name string) (thaw func() error, err error)
 }
 
 // Watched has each checkpoint of a workspace recorded with its digest before it counts, and
@@ -81,13 +80,7 @@ func (h *Hand) failed(ctx context.Context, w *store.Workspace, kind, resource st
 
 // Freezer holds a running cloister still.
 func (h *Hand) Freezer(ctx context.Context, name string) store.Freeze {
-	return func() (func() error, error) {
-		pid, err := h.Process(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		return freeze.Processes(pid)
-	}
+	return func() (func() error, error) { return h.Hold(ctx, name) }
 }
 
 // Diff compares a workspace, or a checkpoint of it, with the project. What lies in .git is

@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 			w.recorded = append(w.recorded, what)
 			return w.fails
 		},
-		Process: func(context.Context, string) (int, error) { return 0, errors.New("nothing runs") },
+		Hold: func(context.Context, string) (func() error, error) { return nil, errors.New("nothing runs") },
 	}
 	return w
 }

@@ -30,7 +30,7 @@ type stormed struct {
 	Name    string
 	State   string
 	PID     int
-	InitPID int `json:"init_pid"`
+	Command int `json:"command_pid"`
 	Reason  string
 	Exit    *int `json:"exit_status"`
 }
@@ -150,7 +150,7 @@ func (s *storm) strike(victim, name string) time.Duration {
 		s.leave(name)
 		s.attach(name)
 	case "agent":
-		s.end(was, was.InitPID, "stopped")
+		s.end(was, was.Command, "stopped")
 	case "shim":
 		s.end(was, was.PID, "failed")
 	}

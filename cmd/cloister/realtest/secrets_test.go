@@ -372,7 +372,7 @@ func (w *world) inside() int {
 	for deadline := time.Now().Add(storyTime); time.Now().Before(deadline); {
 		var list []struct {
 			State string `json:"state"`
-			Init  int    `json:"init_pid"`
+			Init  int    `json:"command_pid"`
 		}
 		res := w.cloister(w.t.Context(), "list", "--json")
 		if err := json.Unmarshal([]byte(res.stdout), &list); err == nil && len(list) == 1 && list[0].Init > 0 {

@@ -157,6 +157,7 @@ var packages = map[string]string{
 	"guardian":                  "routes and wiring",
 	"guardian/commands":         "host commands since the guardian began",
 	"guardian/court":            "the one place that decides about what a session wants",
+	"guardian/acts":             "records of what our other programs do for a session or a tenant",
 	"guardian/devices":          "what waits, for paired phones, and their answers",
 	"guardian/question":         "a question as it is put on screens",
 	"guardian/events":           "what happened lately, for those who watch",

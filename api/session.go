@@ -38,6 +38,9 @@ type SessionRequest struct {
 	Network bool `json:"network"`
 	// Cedar are this session's --policy files.
 	Cedar []CedarFile `json:"cedar,omitempty"`
+	// Narrow are statements that forbid, which [PathSessions]/{name}/narrow replaces while
+	// the session lives.
+	Narrow []CedarFile `json:"narrow,omitempty"`
 	// Projects are the files that speak of the project, the person's own and the
 	// repository's.
 	Projects []ProjectFile `json:"projects,omitempty"`
@@ -66,7 +69,7 @@ type SessionRequest struct {
 type ProjectFile struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
-	// Narrowed says that only what it takes away applies: nobody has agreed to
+	// Narrowed says that only what it takes away applies: no person agreed to
 	// the rest.
 	Narrowed bool `json:"narrowed,omitempty"`
 }
@@ -77,6 +80,15 @@ type CedarFile struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
+
+// SessionNarrow is the body of POST /v1/sessions/{name}/narrow: what is taken away from
+// the session's policy from now on, instead of its [SessionRequest.Narrow].
+type SessionNarrow struct {
+	Narrow []CedarFile `json:"narrow"`
+}
+
+// MaxNarrow bounds the text of all statements of SessionNarrow, in bytes.
+const MaxNarrow = 256 << 10
 
 // Published is a TCP port of the host's 127.0.0.1 that leads to a port of the
 // inside's loopback.
@@ -303,6 +315,7 @@ const (
 	FrameStop    FrameType = "stop"
 	FrameCounts  FrameType = "counts" // running totals, so that a crash of the guardian loses none
 	FrameSealed  FrameType = "sealed" // instead of SessionGrant.Sealed
+	FrameNarrow  FrameType = "narrow" // instead of SessionRequest.Narrow and SessionGrant.Sealed
 	FrameSummary FrameType = "summary"
 	FrameError   FrameType = "error"
 )
@@ -318,6 +331,7 @@ type Frame struct {
 	Grant   *SessionGrant   `json:"grant,omitempty"`
 	Stop    *StopRequest    `json:"stop,omitempty"`
 	Sealed  []byte          `json:"sealed,omitempty"`
+	Narrow  []CedarFile     `json:"narrow,omitempty"`
 	Summary *SessionSummary `json:"summary,omitempty"`
 	Error   *Error          `json:"error,omitempty"`
 }

@@ -82,6 +82,8 @@ func (g *guardian) changeSessionRules(ctx context.Context, id string,
 	return nil
 }
 
+// storeSessionRules puts them in force once they are recorded, and after the shim has what
+// of them another guardian must know.
 func (g *guardian) storeSessionRules(ctx context.Context, l *live, change func(*policyset.SessionRules) error) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
@@ -94,6 +96,9 @@ func (g *guardian) storeSessionRules(ctx context.Context, l *live, change func(*
 		return err
 	}
 	if err := g.recordSessionPolicy(ctx, l, next); err != nil {
+		return err
+	}
+	if err := l.passNarrow(w); err != nil {
 		return err
 	}
 	l.rules = w

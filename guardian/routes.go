@@ -11,9 +11,11 @@ import (
 
 	"cloister/api"
 	"cloister/api/openapi"
+	"cloister/guardian/acts"
 	"cloister/guardian/apierror"
 	"cloister/guardian/devices"
 	"cloister/guardian/instance"
+	"cloister/guardian/sessionctx"
 	"cloister/policy"
 	"cloister/policyset"
 	"cloister/policyset/explain"
@@ -66,9 +68,11 @@ func Routes() []Route {
 		{api.PathSessions, Window, Owner, "list sessions (?all=1); open one by upgrade", (*guardian).getSessions, (*guardian).postSessions},
 		{api.PathSessions + "/{name}", Owner, Nobody, "one session, with what exec needs", (*guardian).getSession, nil},
 		{api.PathSessions + "/{name}/stop", Nobody, Window, "end one session", nil, (*guardian).postSessionStop},
+		{api.PathSessions + "/{name}/narrow", Nobody, Owner,
+			"replace what is taken away from a session's policy while it lives", nil, (*guardian).postNarrow},
 		{api.PathSessions + "/{name}/tool", Nobody, Owner, "decide about a call of Cloister's own MCP server", nil, (*guardian).postTool},
-		{api.PathSessions + "/{name}/editor", Nobody, Owner, "record what an agent wanted of the editor that started it", nil, (*guardian).postEditor},
-		{api.PathSessions + "/{name}/files", Nobody, Owner, "what a guest did with files", nil, (*guardian).postFiles},
+		{api.PathSessions + "/{name}/editor", Nobody, Owner, "record what an agent wanted of the editor that started it", nil, ofActs((*acts.Service).Editor)},
+		{api.PathSessions + "/{name}/files", Nobody, Owner, "what a guest did with files", nil, ofActs((*acts.Service).Files)},
 		{api.PathPolicy, Window, Nobody, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
 		{api.PathPolicyDigest, Window, Nobody, "its digest", (*guardian).getPolicyDigest, nil},
 		{api.PathPolicyCheck, Nobody, Window, "would the files on disk load?", nil, (*guardian).postPolicyCheck},
@@ -106,13 +110,19 @@ func Routes() []Route {
 		{api.PathWorkspaces, Window, Nobody, "the kept workspaces with their checkpoints", (*guardian).getWorkspaces, nil},
 		{api.PathWorkspaces + "/{name}/diff", Window, Nobody, "what one changed (?at=CHECKPOINT&since=CHECKPOINT&path=PATH: with its text)", (*guardian).getWorkspaceDiff, nil},
 		{api.PathWorkspaces + "/{name}/{verb}", Nobody, Window, "checkpoint, restore, fork, apply or undo", nil, (*guardian).postWorkspace},
-		{api.PathTenant, Nobody, Owner, "record what cloister serve does for a tenant, before it is done", nil, (*guardian).postTenant},
+		{api.PathTenant, Nobody, Owner, "record what cloister serve does for a tenant, before it is done", nil, ofActs((*acts.Service).Tenant)},
 		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket", (*guardian).getTerminal, nil},
 	}
 }
 
 func ofDevices(f func(*devices.Service, *http.Request) (any, error)) handler {
 	return func(g *guardian, _ http.ResponseWriter, r *http.Request) (any, error) { return f(g.devices, r) }
+}
+
+func ofActs(f func(*acts.Service, *http.Request) (any, error)) handler {
+	return func(g *guardian, _ http.ResponseWriter, r *http.Request) (any, error) {
+		return f(&acts.Service{Record: g.records.Append, Session: g.runningContext}, r)
+	}
 }
 
 // String is the word for a caller; nobody has none.
@@ -381,6 +391,14 @@ func (g *guardian) running(name string) (*live, error) {
 		return nil, fmt.Errorf("policy of session %q: it does not run: %w", name, session.ErrNotFound)
 	}
 	return l, nil
+}
+
+func (g *guardian) runningContext(name string) (*sessionctx.Context, error) {
+	l, err := g.running(name)
+	if err != nil {
+		return nil, err
+	}
+	return &l.Context, nil
 }
 
 func (g *guardian) getPolicyDigest(http.ResponseWriter, *http.Request) (any, error) {

@@ -33,7 +33,7 @@ func (g *guardian) unseal(req *api.SessionRequest) error {
 		g.log.Warn("adopt session", "session", req.Resume.Name, "error", err)
 		return nil
 	}
-	words, err := wordsDigest(*req)
+	words, err := wordsDigest(req.Project, policyset.SessionRulesOf(*req))
 	if err != nil {
 		return err
 	}
@@ -50,11 +50,12 @@ func (g *guardian) unseal(req *api.SessionRequest) error {
 }
 
 // wordsDigest is of what a session brings that policy is made of.
-func wordsDigest(req api.SessionRequest) ([]byte, error) {
+func wordsDigest(project string, words policyset.SessionRules) ([]byte, error) {
+	words.Answers = nil
 	text, err := exactjson.Marshal(struct {
 		Project string
 		Words   policyset.SessionRules
-	}{req.Project, policyset.SessionRulesOf(req)})
+	}{project, words})
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
@@ -69,7 +70,7 @@ func (g *guardian) trusted(l *live, req api.SessionRequest, told []api.Placehold
 		return t, nil
 	}
 	state := sealed.State{Secrets: told}
-	if state.Words, err = wordsDigest(req); err != nil {
+	if state.Words, err = wordsDigest(req.Project, policyset.SessionRulesOf(req)); err != nil {
 		return t, err
 	}
 	if req.Resume != nil {

@@ -15,6 +15,8 @@ type SessionRules struct {
 	Allow []string        `json:"allow"`
 	Deny  []string        `json:"deny"`
 	Cedar []api.CedarFile `json:"cedar"`
+	// Narrow are statements that forbid, and may be replaced while it lives.
+	Narrow []api.CedarFile `json:"narrow,omitempty"`
 	// Projects are the files of its project.
 	Projects []api.ProjectFile `json:"projects"`
 	// Answers are those that a person gave for this session.
@@ -22,22 +24,22 @@ type SessionRules struct {
 }
 
 func SessionRulesOf(r api.SessionRequest) SessionRules {
-	return SessionRules{Mode: r.Mode, Allow: r.Allow, Deny: r.Deny, Cedar: r.Cedar, Projects: r.Projects}
+	return SessionRules{Mode: r.Mode, Allow: r.Allow, Deny: r.Deny, Cedar: r.Cedar, Narrow: r.Narrow, Projects: r.Projects}
 }
 
 func (w SessionRules) empty() bool {
-	return w.Mode == "" && len(w.Allow)+len(w.Deny)+len(w.Cedar)+len(w.Projects)+len(w.Answers) == 0
+	return w.Mode == "" && len(w.Allow)+len(w.Deny)+len(w.Cedar)+len(w.Narrow)+len(w.Projects)+len(w.Answers) == 0
 }
 
 func derive(l *Set, w SessionRules, remembered []policy.Rule) (*policy.Snapshot, error) {
 	base, err := l.base, error(nil)
-	if len(w.Cedar)+len(w.Projects) > 0 {
+	if len(w.Cedar)+len(w.Narrow)+len(w.Projects) > 0 {
 		in, err := l.InputIn("", w.Projects)
 		if err != nil {
 			return nil, err
 		}
 		in.Cedar = slices.Clone(in.Cedar)
-		for _, f := range w.Cedar {
+		for _, f := range slices.Concat(w.Cedar, w.Narrow) {
 			in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: []byte(f.Text)})
 		}
 		if base, err = policy.Compile(in); err != nil {

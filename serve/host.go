@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"cloister/api"
 	"cloister/sandbox"
 	"cloister/serve/tenants"
 	"cloister/session/launch"
@@ -39,6 +40,8 @@ type Engine interface {
 	Find(ctx context.Context, at Place, name string) (Live, error)
 	// Record has an act recorded in the tenant's record; one that is not must not be done.
 	Record(ctx context.Context, at Place, a Act) error
+	// Narrow replaces what a session's policy has less than the tenant's.
+	Narrow(ctx context.Context, at Place, name string, forbid []api.CedarFile) error
 	// Stop ends a session and returns when it is over.
 	Stop(ctx context.Context, at Place, name, why string) error
 }
@@ -59,7 +62,7 @@ const (
 	ActCommand ActKind = iota
 	ActFile
 	ActPort
-	ActSandbox // a session that was started ahead becomes a request's sandbox
+	ActSandbox // a session that was started ahead becomes a request's, or its network changes
 )
 
 // StartWithin bounds the start of a sandbox, of which a quiet machine needs a hundredth of

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -33,21 +34,65 @@ func (n Network) apply(o *launch.Order) error {
 	if err := n.check(); err != nil {
 		return err
 	}
-	var statements strings.Builder
+	o.NoNetwork = n.Off
+	o.Narrow = n.statements()
+	return nil
+}
+
+// statements are what a session is forbidden besides its policy.
+func (n Network) statements() []api.CedarFile {
+	var text strings.Builder
 	for _, part := range append([]Network{n}, n.Also...) {
 		switch {
 		case part.Off || len(part.AllowOut) == 0 && slices.ContainsFunc(part.DenyOut, isEverything):
-			o.NoNetwork = true
-		case len(part.AllowOut) == 0:
-			o.Deny = append(o.Deny, part.DenyOut...)
+			text.WriteString("forbid (principal, action == Action::\"NetworkConnect\", resource);\n")
 		case len(part.DenyOut) > 0:
-			statements.WriteString(part.forbid())
+			text.WriteString(part.forbid())
 		}
 	}
-	if statements.Len() > 0 {
-		o.Cedar = append(o.Cedar, api.CedarFile{Name: "network", Text: statements.String()})
+	if text.Len() == 0 {
+		return nil
 	}
-	return nil
+	return []api.CedarFile{{Name: "network", Text: text.String()}}
+}
+
+// SetNetwork replaces what the sandbox's maker had taken away of the network while it runs;
+// what was taken away of the sandboxes whose copy it is stays so. Connections that are not
+// allowed any more are closed when it returns.
+func (s *Sandbox) SetNetwork(ctx context.Context, n Network) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	r := s.Record()
+	switch {
+	case r.State == ended:
+		return ErrNone
+	case r.State != Running:
+		return &NotRunning{r.ID}
+	case r.Offline && !n.Off:
+		return &BadRequest{"network: a sandbox that was made without the Internet has no network, and is given none: make another"}
+	}
+	n.Also = r.Network.Also
+	if err := n.check(); err != nil {
+		return err
+	}
+	if err := s.recorded(ctx, ActSandbox, "network", n.String()); err != nil {
+		return err
+	}
+	if err := s.host.Engine.Narrow(ctx, s.host.place(s.tenant.Name), r.ID, n.statements()); err != nil {
+		return fmt.Errorf("change the network of sandbox %s: %w", r.ID, err)
+	}
+	s.mu.Lock()
+	s.record.Network = n
+	s.mu.Unlock()
+	return s.save()
+}
+
+// String is what the record says of it.
+func (n Network) String() string {
+	if n.Off {
+		return "off"
+	}
+	return fmt.Sprintf("deny %s, but for %s", strings.Join(n.DenyOut, " "), strings.Join(n.AllowOut, " "))
 }
 
 // Bounds of the destinations of one request.
@@ -89,8 +134,11 @@ func isDestination(d string) bool {
 
 // forbid is the statement that closes what is denied and not kept from it.
 func (n Network) forbid() string {
-	return fmt.Sprintf("forbid (principal, action == Action::\"NetworkConnect\", resource) when { %s } unless { %s };\n",
-		anyOf(n.DenyOut), anyOf(n.AllowOut))
+	text := fmt.Sprintf("forbid (principal, action == Action::\"NetworkConnect\", resource) when { %s }", anyOf(n.DenyOut))
+	if len(n.AllowOut) > 0 {
+		text += fmt.Sprintf(" unless { %s }", anyOf(n.AllowOut))
+	}
+	return text + ";\n"
 }
 
 // anyOf is the condition that a destination is one of a list.

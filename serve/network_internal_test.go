@@ -40,7 +40,7 @@ func TestNetworkNarrows(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := policy.Input{Rules: rules}
-		for _, f := range o.Cedar {
+		for _, f := range o.Narrow {
 			in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: []byte(f.Text)})
 		}
 		s, err := policy.Compile(in)

@@ -49,6 +49,8 @@ type Record struct {
 	KeepDisk  bool    `json:"keep_disk,omitempty"`
 	AutoStart bool    `json:"auto_start,omitempty"`
 	Network   Network `json:"network,omitzero"`
+	// Offline says that its session has no network of which anything could be allowed.
+	Offline bool `json:"offline,omitempty"`
 	// Private says that the ports need the Traffic token.
 	Private bool `json:"private,omitempty"`
 	// PortHost is the Host of requests for its ports, with ${PORT}; empty for the client's.
@@ -169,6 +171,9 @@ func (s *Sandbox) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.record.Offline = o.NoNetwork
+	s.mu.Unlock()
 	s.enter(live)
 	return nil
 }

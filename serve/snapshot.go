@@ -224,7 +224,7 @@ func (s *Sandbox) Fork(ctx context.Context, t tenants.Tenant, count int, d time.
 	for range count {
 		made, err := s.host.Create(ctx, t, Request{
 			Template: r.Template, Metadata: r.Metadata, Env: r.Env, Timeout: d, AutoPause: r.AutoPause, KeepDisk: r.KeepDisk,
-			AutoStart: r.AutoStart, Network: r.Network, Private: r.Private, PortHost: r.PortHost, From: &snap,
+			AutoStart: r.AutoStart, Network: Network{}.Less(r.Network), Private: r.Private, PortHost: r.PortHost, From: &snap,
 		})
 		out = append(out, Made{made, err})
 	}

@@ -452,6 +452,13 @@ func (l *Link) handle(conn *passfd.Conn, frame api.Frame) error {
 		l.mu.Lock()
 		l.grant.Sealed = frame.Sealed
 		l.mu.Unlock()
+	case api.FrameNarrow:
+		l.mu.Lock()
+		l.req.Narrow = frame.Narrow
+		if len(frame.Sealed) > 0 {
+			l.grant.Sealed = frame.Sealed
+		}
+		l.mu.Unlock()
 	case api.FrameCounts, api.FrameSummary:
 		if frame.Summary != nil {
 			l.mu.Lock()

@@ -191,6 +191,19 @@ func (e *serveEngine) write(ctx context.Context, p serve.Place, r api.TenantReco
 	return nil
 }
 
+func (e *serveEngine) Narrow(ctx context.Context, p serve.Place, name string, forbid []api.CedarFile) error {
+	t, err := e.at(p)
+	if err != nil {
+		return err
+	}
+	c, err := t.Ensure(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.NarrowSession(ctx, name, api.SessionNarrow{Narrow: forbid})
+}
+
 // stopGrace is how long a sandbox's own first command may take to end.
 const stopGrace = 2 * time.Second
 

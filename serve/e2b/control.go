@@ -40,6 +40,7 @@ func (d *Door) control() {
 		{"POST /sandboxes/{id}/resume", tenants.All, d.resume},
 		{"POST /sandboxes/{id}/connect", tenants.All, d.connect},
 		{"POST /v2/sandboxes/{id}/connect", tenants.All, d.connect},
+		{"PUT /sandboxes/{id}/network", tenants.All, d.setNetwork},
 		{"POST /sandboxes/{id}/fork", tenants.All, d.fork},
 		{"POST /sandboxes/{id}/snapshots", tenants.All, d.snapshot},
 		{"GET /sandboxes/{id}/metrics", tenants.Read, d.metrics},
@@ -91,16 +92,6 @@ func keyOf(r *http.Request) string {
 	return key
 }
 
-// networkWire is what of a request is about the network.
-type networkWire struct {
-	AllowPublicTraffic *bool               `json:"allowPublicTraffic"`
-	AllowOut           []string            `json:"allowOut"`
-	DenyOut            []string            `json:"denyOut"`
-	EgressProxy        *struct{}           `json:"egressProxy"`
-	MaskRequestHost    string              `json:"maskRequestHost"`
-	Rules              map[string]struct{} `json:"rules"`
-}
-
 // createWire is a request for a sandbox, of both generations of the API.
 type createWire struct {
 	TemplateID      string            `json:"templateID"`
@@ -148,8 +139,8 @@ func (q createWire) request(v2 bool) (serve.Request, error) {
 		}
 	}
 	if n := q.Network; n != nil {
-		if n.EgressProxy != nil || len(n.Rules) > 0 {
-			return out, &serve.BadRequest{What: "network: egressProxy and rules: cloister serve has none"}
+		if err := n.check(); err != nil {
+			return out, err
 		}
 		if !isHost(n.MaskRequestHost) {
 			return out, &serve.BadRequest{What: "network: maskRequestHost: want a host name, with ${PORT} for the port"}

@@ -73,8 +73,9 @@ type Order struct {
 	// Rejoin answers with the cloister of that project and agent where one runs.
 	Rejoin bool `json:"rejoin,omitempty"`
 
-	// What the settings of srt add, for which run has no flag.
+	// What the settings of srt and a server add, for which run has no flag.
 	Cedar    []api.CedarFile `json:"cedar,omitempty"`
+	Narrow   []api.CedarFile `json:"narrow,omitempty"` // that a server may replace later
 	Hide     []string        `json:"hide,omitempty"`
 	Protect  []string        `json:"protect,omitempty"`
 	ReadOnly bool            `json:"read_only,omitempty"`

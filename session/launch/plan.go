@@ -119,7 +119,7 @@ func (p Plan) Request(o Order, argv []string) api.SessionRequest {
 	return api.SessionRequest{
 		Name: o.Name, Agent: o.Agent, Mode: o.Mode, Workspace: o.Workspace, Command: argv,
 		Allow: o.Allow, Deny: o.Deny, Network: !o.NoNetwork, Accepted: o.Accepted(),
-		Cedar: p.Cedar, Closed: p.Closed, Publish: p.Publish, Writable: p.writable(),
+		Cedar: p.Cedar, Narrow: o.Narrow, Closed: p.Closed, Publish: p.Publish, Writable: p.writable(),
 	}
 }
 

@@ -30,6 +30,7 @@ func TestStrangers(t *testing.T) {
 		{"POST", "/sandboxes/ID/resume", `{"timeout":5}`}, {"POST", "/sandboxes/ID/connect", `{"timeout":5}`},
 		{"POST", "/v2/sandboxes/ID/connect", `{"timeout":5}`}, {"POST", "/sandboxes/ID/fork", `{}`},
 		{"POST", "/sandboxes/ID/snapshots", `{}`}, {"GET", "/sandboxes/ID/metrics", ""},
+		{"PUT", "/sandboxes/ID/network", `{"denyOut":["a b"]}`},
 	} {
 		theirs := s.api("other", route.method, strings.ReplaceAll(route.path, "ID", b.id), route.body)
 		none := s.api("other", route.method, strings.ReplaceAll(route.path, "ID", never), route.body)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 )
@@ -32,6 +33,53 @@ type PeerDriver interface{ BuildsPeers() }
 // Separable is a Driver of which one process may own one box alone. Apart gives the driver
 // that has each box owned by a process of its own.
 type Separable interface{ Apart() Driver }
+
+// MemoryKeeper is a Driver that can keep the memory of a running box, and start a box that
+// goes on from it.
+type MemoryKeeper interface {
+	// SaveMemory writes the memory of a box to an image.
+	// Everything inside stands still meanwhile, and while still runs, which it calls once
+	// nothing moves; then the box goes on with its connections. s is the box's Spec.
+	SaveMemory(ctx context.Context, h Handle, s Spec, i *Image, still func() error) error
+	// RestoreMemory is Start with what an image holds in place of the Spec's command. The
+	// paths inside must be those of the box that was saved; their sources need not. What
+	// exec had started there has ended, connections are reset, and arm is called after
+	// the restore: no process serves the gate before.
+	RestoreMemory(ctx context.Context, s Spec, w Wiring, i *Image) (Box, error)
+}
+
+// Image is a memory that a MemoryKeeper wrote: its files, and in Shape what it must be given
+// of them again.
+type Image struct {
+	Files [3]*os.File
+	Shape string
+}
+
+// Restored begins a box that goes on from an image.
+func Restored(k MemoryKeeper, i *Image) Begun { return &restored{k, i} }
+
+type restored struct {
+	keeper MemoryKeeper
+	image  *Image
+}
+
+func (r *restored) Start(ctx context.Context, s Spec, w Wiring) (Box, error) {
+	return r.keeper.RestoreMemory(ctx, s, w, r.image)
+}
+
+func (r *restored) Close() error { return r.image.Close() }
+
+// Close closes the files of an image.
+func (i *Image) Close() error {
+	var errs []error
+	for n, f := range i.Files {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+		i.Files[n] = nil
+	}
+	return errors.Join(errs...)
+}
 
 // PeerDialer is a Box that others beside it reach at its own address.
 type PeerDialer interface {

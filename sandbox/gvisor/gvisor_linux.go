@@ -42,6 +42,8 @@ func New(o Options) *Driver { return &Driver{native: native.New(o.Instance), o: 
 var (
 	_ sandbox.Dialer  = (*box)(nil)
 	_ sandbox.Resizer = (*box)(nil)
+
+	_ sandbox.MemoryKeeper = (*Driver)(nil)
 )
 
 // Hold holds what runs in a box still.
@@ -101,7 +103,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 		h.Files = []sandbox.File{{Path: "/bundle/config.json", Data: text, Mode: 0o444}}
 		return d.native.StartHosted(ctx, s, w, h)
 	}
-	return d.run(ctx, s, w, modeFirst, start)
+	return d.run(ctx, s, w, way{mode: modeFirst}, start)
 }
 
 // Exec runs one more command on the kernel of an enclosure.
@@ -123,14 +125,20 @@ func (d *Driver) Exec(ctx context.Context, b sandbox.Handle, s sandbox.Spec, w s
 		h.Pass = append(h.Pass, f)
 		return d.native.ExecHosted(b, s, w, h)
 	}
-	return d.run(ctx, s, w, modeJoin, join)
+	return d.run(ctx, s, w, way{mode: modeJoin}, join)
 }
 
 // starts has the enclosure built, or joined.
 type starts func(w sandbox.Wiring, h native.Hosted, m machine, wired wiring) (sandbox.Box, error)
 
+// way is how a command comes to run: its mode, and the image that it goes on from.
+type way struct {
+	mode  string
+	image *sandbox.Image
+}
+
 func (d *Driver) run(
-	ctx context.Context, s sandbox.Spec, w sandbox.Wiring, mode string, start starts,
+	ctx context.Context, s sandbox.Spec, w sandbox.Wiring, by way, start starts,
 ) (sandbox.Box, error) {
 	program, err := d.program()
 	if err != nil {
@@ -147,7 +155,13 @@ func (d *Driver) run(
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReports(mode)
+	if by.image != nil {
+		if err := wired.shape(by.image.Shape); err != nil {
+			wired.give()
+			return nil, err
+		}
+	}
+	r, err := newReports(by.mode)
 	if err != nil {
 		wired.give()
 		return nil, err
@@ -157,7 +171,15 @@ func (d *Driver) run(
 		Program: sandbox.HostPath(program),
 		Shown:   []sandbox.Bind{{Source: sandbox.HostPath(first), Target: firstPath, File: true}},
 		Pass:    append([]*os.File{r.outside, r.inside}, wired.passed()...),
-		Command: func(pass []int) (argv, env []string) { return command(mode, pass, len(wired.passed())) },
+		Command: func(pass []int) (argv, env []string) { return command(by.mode, pass, len(wired.passed())) },
+	}
+	if by.image != nil {
+		h.Pass = append(h.Pass, by.image.Files[:]...)
+		plain := h.Command
+		h.Command = func(pass []int) (argv, env []string) {
+			argv, env = plain(pass[:len(pass)-3])
+			return append(argv, imageWord(pass[len(pass)-3:])), env
+		}
 	}
 	std := wired.std
 	b, err := start(sandbox.Wiring{Stdin: std[0], Stdout: std[1], Stderr: std[2], Arm: w.Arm, Heard: w.Heard}, h, m, wired)

@@ -21,14 +21,14 @@ const (
 const Pin = "v0.0.0-20260905035102-160fafc42237"
 
 // Protocol is what driver and program say to each other, as kernel/main.go has it.
-const Protocol = "1"
+const Protocol = "2"
 
 // flags are runsc's, the same for every command: what its parts may do hangs on them, so its
 // filters of system calls are compiled for them (kernel/filters.go).
 var flags = []string{
 	"--network=host", "--ignore-cgroups", "--platform=systrap", "--directfs=false", "--overlay2=none",
 	"--file-access=shared", "--file-access-mounts=shared", "--dcache=0", "--host-uds=create", "--host-fifo=open",
-	"--host-settings=ignore",
+	"--host-settings=ignore", "--restore-spec-validation=ignore",
 }
 
 // installing is the way to get what is missing.

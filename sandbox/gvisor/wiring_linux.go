@@ -178,6 +178,34 @@ func (w wiring) moves() string {
 	return strings.Join(out, ",")
 }
 
+// shape makes the wiring like that of the box whose memory goes on here, as the program that
+// saved it said it ("TERMINAL MOVES"): a program that had a
+// terminal has a descriptor in its place, whatever it is, and those that lay aside lie there.
+func (w *wiring) shape(like string) error {
+	var terminal bool
+	var moves string
+	if _, err := fmt.Sscanf(like, "%t %s", &terminal, &moves); err != nil {
+		return fmt.Errorf("start gvisor: the image's descriptors %q: %w", like, err)
+	}
+	for i, f := range w.aside {
+		if f != nil {
+			w.std[i] = f
+		}
+	}
+	w.terminal, w.aside = terminal, [3]*os.File{}
+	for move := range strings.SplitSeq(moves, ",") {
+		_, to, _ := strings.Cut(move, ":")
+		n, err := strconv.Atoi(to)
+		if move != "-" && (err != nil || n < 0 || n >= len(w.aside)) {
+			return fmt.Errorf("start gvisor: the image's descriptors %q", like)
+		}
+		if move != "-" {
+			w.aside[n] = w.std[n]
+		}
+	}
+	return nil
+}
+
 // passed are the descriptors that lie aside.
 func (w wiring) passed() []*os.File {
 	var out []*os.File

@@ -9,3 +9,5 @@ func traced(t *testing.T, _ *Harness)  { t.Skip("ptrace is looked at on Linux") 
 func stopped(t *testing.T, _ *Harness) { t.Skip("ptrace is looked at on Linux") }
 func named(t *testing.T, _ *Harness)   { t.Skip("memory files are Linux's") }
 func watched(t *testing.T, _ *Harness) { t.Skip("inotify is Linux's") }
+
+func keptMemory(t *testing.T, _ *Harness) { t.Skip("a kept memory is looked at on Linux") }

@@ -31,6 +31,7 @@ type Harness struct {
 	Home    string // the host user's, with canaries in it
 	data    string
 	differs []Difference
+	again   sandbox.Begun // what start takes instead of the driver's own start
 }
 
 // A Difference is what a driver's kernel does otherwise than the host's, with no promise
@@ -158,7 +159,11 @@ func (h *Harness) start(t testing.TB, s sandbox.Spec, o Options) Out {
 	}()
 	inW.r.Close()
 	inW.w.Close()
-	b, err := h.Driver.Start(t.Context(), s,
+	begin := h.Driver.Start
+	if h.again != nil {
+		begin = h.again.Start
+	}
+	b, err := begin(t.Context(), s,
 		sandbox.Wiring{Stdin: stdin.r, Stdout: stdout.w, Stderr: stderr.w, Arm: o.Arm, Peers: o.Peers})
 	stdin.r.Close()
 	stdout.w.Close()
@@ -231,7 +236,7 @@ func Run(t *testing.T, newDriver func() sandbox.Driver, differs ...Difference) {
 		{"the host cleans", gitClean}, {"settings lie elsewhere", foreignSettings},
 		{"the host replaces a protected file", replaced}, {"a port inside", published}, {"cloisters beside it", beside},
 		{"files come out right", files}, {"file watching", watched},
-		{"debuggers", traced}, {"a stop is no end", stopped}, {"standard descriptors by name", named},
+		{"a kept memory", keptMemory}, {"debuggers", traced}, {"a stop is no end", stopped}, {"standard descriptors by name", named},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := New(t, newDriver())

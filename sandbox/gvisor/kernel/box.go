@@ -118,8 +118,16 @@ func lastWords(log string) string {
 	return strings.Join(said, "; ")
 }
 
-// box makes the sandbox and runs the first process in it.
-type box struct{ told }
+// box makes the sandbox and runs the first process in it, or fills it with a saved memory.
+type box struct {
+	told
+	image image
+}
+
+func (b *box) SetFlags(f *flag.FlagSet) {
+	b.told.SetFlags(f)
+	f.Var(&b.image, "image", "the descriptors of a saved memory")
+}
 
 func (*box) Name() string     { return "box" }
 func (*box) Synopsis() string { return "make a box and run the command in it" }
@@ -140,7 +148,7 @@ func (b *box) Execute(_ context.Context, _ *flag.FlagSet, args ...any) subcomman
 	if err != nil {
 		return b.refuse(conf, err)
 	}
-	if err := c.Start(conf); err != nil {
+	if err := b.begin(conf, c); err != nil {
 		return b.refuse(conf, err)
 	}
 	go forward(signals, c, 0, spec.Process.Terminal)
@@ -148,6 +156,18 @@ func (b *box) Execute(_ context.Context, _ *flag.FlagSet, args ...any) subcomman
 		return b.refuse(conf, errors.New("the sandbox ended"))
 	}
 	return subcommands.ExitSuccess
+}
+
+// begin starts the first process, or what a saved memory has of processes.
+func (b *box) begin(conf *config.Config, c *container.Container) error {
+	if !b.image.given() {
+		return c.Start(conf)
+	}
+	if err := restore(c, b.image); err != nil {
+		return err
+	}
+	b.say("started") // the first process inside has said so in another box
+	return nil
 }
 
 // more runs one more command in a box that another process made.

@@ -22,7 +22,7 @@ import (
 
 // Protocol is the version of what the driver and this program say to each other. It is
 // the driver's too: sandbox/gvisor has the same number.
-const Protocol = "1"
+const Protocol = "2"
 
 func main() {
 	if len(os.Args) > 1 && (os.Args[1] == "version" || os.Args[1] == "--version") {
@@ -30,9 +30,11 @@ func main() {
 		return
 	}
 	giveFilters()
+	giveForkIDs()
 	cli.Run(nil, map[util.SubCommand]string{
 		new(box):              "",
 		new(more):             "",
+		new(save):             "",
 		new(filters):          "",
 		new(sentrycmd.Boot):   "internal",
 		new(cmd.Gofer):        "internal",

@@ -30,7 +30,7 @@ import (
 const reportFD = 3
 
 // protocol is the version of what the caller and this program say to each other.
-const protocol = "1"
+const protocol = "2"
 
 // order is what the arguments say: MODE PROTOCOL FILTER MOVES COMMAND...
 type order struct {

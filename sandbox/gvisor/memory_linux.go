@@ -1,0 +1,153 @@
+package gvisor
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"cloister/sandbox"
+	"cloister/sandbox/native"
+)
+
+// modeSave is the way of the program that keeps a box's memory.
+const modeSave = "save"
+
+// restoredMark is a variable of the specification of a box that goes on from an image
+// (kernel/forkid.go). No process inside sees it.
+const restoredMark = "CLOISTER_RESTORED=1"
+
+// imageWord names the image's files to the kernel's program.
+func imageWord(fds []int) string { return fmt.Sprintf("--image=%d:%d:%d", fds[0], fds[1], fds[2]) }
+
+// SaveMemory writes the memory of a box to an image. The box goes on whatever becomes of
+// this process: the program that holds it still ends by the end of a pipe.
+func (d *Driver) SaveMemory(
+	ctx context.Context, of sandbox.Handle, s sandbox.Spec, i *sandbox.Image, still func() error,
+) (err error) {
+	program, err := d.program()
+	if err != nil {
+		return err
+	}
+	until, hold, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("save memory: %w", err)
+	}
+	letGo := sync.OnceFunc(func() { hold.Close() })
+	defer letGo()
+	r, err := newReports(modeSave)
+	if err != nil {
+		until.Close()
+		return err
+	}
+	defer r.close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("save memory: %w", err)
+	}
+	defer null.Close()
+	h := native.Hosted{
+		Program: sandbox.HostPath(program),
+		Pass:    append([]*os.File{r.outside, until}, i.Files[:]...),
+		Command: func(pass []int) (argv, env []string) {
+			argv = append(append([]string{ProgramName}, places...), flags...)
+			return append(argv, modeSave, "--protocol="+Protocol, fmt.Sprintf("--report=%d", pass[0]),
+				fmt.Sprintf("--until=%d", pass[1]), imageWord(pass[2:])), []string{"PATH=/"}
+		},
+	}
+	box, err := d.native.ExecHosted(of, s, sandbox.Wiring{Stdin: null, Stdout: null, Stderr: null}, h)
+	r.given()
+	until.Close()
+	if err != nil {
+		return fmt.Errorf("save memory: %w", err)
+	}
+	err = follow(ctx, r, i, still, letGo)
+	letGo()
+	_, waited := box.Wait()
+	return errors.Join(err, waited, box.Close())
+}
+
+// follow listens to the program that saves, has still done while nothing moves, and lets the
+// box go on when both are done.
+func follow(ctx context.Context, r *reports, i *sandbox.Image, still func() error, letGo func()) error {
+	// A caller that gives up waits no longer for the pages than the sandbox does.
+	defer context.AfterFunc(ctx, letGo)()
+	done := make(chan error, 1)
+	begun, ended := false, false
+	var failed error
+	in := bufio.NewScanner(r.hear[0])
+	for in.Scan() {
+		word, rest, _ := strings.Cut(in.Text(), " ")
+		switch word {
+		case "hello":
+			if want := Protocol + " gvisor " + Pin; rest != want {
+				failed = lacking(fmt.Sprintf("the program is of another version: %q, %q is needed", rest, want))
+			}
+		case "shape":
+			i.Shape = rest
+		case "started":
+			begun = true
+			go func() { done <- still() }()
+		case "saved":
+			failed = errors.Join(failed, <-done)
+			begun = false
+			letGo()
+		case "end":
+			ended = true
+		case "error":
+			failed = errors.Join(failed, fmt.Errorf("save memory: %s", rest))
+		}
+	}
+	if begun {
+		failed = errors.Join(failed, <-done)
+	}
+	if failed == nil && !ended {
+		failed = errors.New("save memory: the cloister ended meanwhile")
+	}
+	return errors.Join(failed, ctx.Err())
+}
+
+// RestoreMemory starts a box of an image. The guardian gets the gate's sockets once the box
+// was filled: until then no process serves them.
+func (d *Driver) RestoreMemory(
+	ctx context.Context, s sandbox.Spec, w sandbox.Wiring, i *sandbox.Image,
+) (sandbox.Box, error) {
+	for _, f := range i.Files {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return nil, fmt.Errorf("start gvisor: read the image: %w", err)
+		}
+	}
+	var gate *sandbox.Gate
+	arm := w.Arm
+	w.Arm = func(_ context.Context, g sandbox.Gate) error {
+		gate = &g
+		return nil
+	}
+	start := func(w sandbox.Wiring, h native.Hosted, m machine, wired wiring) (sandbox.Box, error) {
+		o := specification(s, m, wired)
+		o.Process.Env = append(slices.Clip(o.Process.Env), restoredMark)
+		text, err := encoded(o)
+		if err != nil {
+			return nil, fmt.Errorf("start gvisor: %w", err)
+		}
+		h.Files = []sandbox.File{{Path: "/bundle/config.json", Data: text, Mode: 0o444}}
+		return d.native.StartHosted(ctx, s, w, h)
+	}
+	b, err := d.run(ctx, s, w, way{modeFirst, i}, start)
+	if gate == nil {
+		return b, err
+	}
+	if err == nil {
+		if err = arm(ctx, *gate); err == nil {
+			return b, nil
+		}
+		return nil, errors.Join(err, b.Close())
+	}
+	gate.Close()
+	return nil, err
+}

@@ -225,6 +225,25 @@ func Of(pid int, suffix string) (*Group, error) {
 	return g, nil
 }
 
+// Enter has this process be where another is, in every hierarchy that is mounted: what
+// bounds that one bounds this one, with all that it starts from now on.
+func Enter(pid int) error {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return fmt.Errorf("find control group: %w", err)
+	}
+	g := &Group{}
+	for controller, path := range memberships(text) {
+		if controller == "" && !Unified() {
+			controller = "unified"
+		}
+		if dir := filepath.Join(Root, strings.TrimPrefix(controller, "name="), path); Is(dir) {
+			g.folders = append(g.folders, dir)
+		}
+	}
+	return g.Add(os.Getpid())
+}
+
 // memberships are the controllers and the path of each hierarchy that a text of
 // /proc tells of: hierarchy:controllers:path (cgroups(7)).
 func memberships(text []byte) iter.Seq2[string, string] {

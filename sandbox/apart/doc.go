@@ -9,7 +9,11 @@
 // environment. It ends when its box has ended, and its box when the caller is gone. An error
 // is the driver's own, with its type and hints.
 //
-// It builds no enclosure, passes no terminal on, and has nothing judged by the kernel.
+// The same conversation leads to a process of root's, which builds for another user
+// (package localuser): [Over] has it from the caller's side, [Own] from the other, where
+// every message comes from a user without root's rights.
+//
+// It builds no enclosure, and has nothing judged by the kernel.
 //
 // Most readers want [New], and [Main] for the process.
 package apart

@@ -14,6 +14,8 @@ import (
 
 	"cloister/internal/passfd"
 	"cloister/sandbox"
+	"cloister/sandbox/relay"
+	"cloister/sandbox/streams"
 )
 
 // Driver starts what another driver builds, each box in a process of its own.
@@ -38,22 +40,48 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 		return nil, &sandbox.Unsupported{Guarantee: "files and programs judged by the kernel",
 			Reason: "a cloister beside another has no judge of its own"}
 	}
-	return d.begin(ctx, order{Spec: s}, w)
+	return d.begin(ctx, Order{Spec: s}, w)
 }
 
 // Exec has one more command run in a box.
 func (d *Driver) Exec(ctx context.Context, h sandbox.Handle, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
-	return d.begin(ctx, order{Spec: s, Handle: h}, w)
+	return d.begin(ctx, Order{Spec: s, Handle: h}, w)
 }
 
 // begin starts the process and waits until the command runs.
-func (d *Driver) begin(ctx context.Context, o order, w sandbox.Wiring) (sandbox.Box, error) {
+func (d *Driver) begin(ctx context.Context, o Order, w sandbox.Wiring) (sandbox.Box, error) {
 	b, err := d.process(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("start %s in a process of its own: %w", d.Name(), err)
 	}
+	return b.begin(ctx, o, w, nil)
+}
+
+// Over has a box built by the process at the other end of a connection, which runs as
+// another user: it is passed the command's three streams and the files of the order.
+func Over(ctx context.Context, c *net.UnixConn, o Order, w sandbox.Wiring, files []*os.File) (sandbox.Box, error) {
+	b := newBox(c)
+	std := [3]*os.File{w.Stdin, w.Stdout, w.Stderr}
+	for i, f := range std {
+		s, err := streams.Look(i, f, true)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		b.tty[i] = s.Terminal
+	}
+	o.Watched = w.Watched != nil && o.Spec.Watched.Any()
+	return b.begin(ctx, o, w, append(std[:], files...))
+}
+
+func newBox(c *net.UnixConn) *box {
+	return &box{ended: func() error { return nil }, line: line{passfd.New(c, nil, mostLine)},
+		dials: map[uint64]chan answer{}, alone: make(chan sandbox.Status, 1), done: make(chan struct{})}
+}
+
+// begin sends the order and waits until the command runs.
+func (b *box) begin(ctx context.Context, o Order, w sandbox.Wiring, files []*os.File) (sandbox.Box, error) {
 	stop := context.AfterFunc(ctx, func() { _ = b.line.c.Close() }) // ends the process
-	err = b.line.say(message{Build: &o})
+	err := b.line.order(o, files)
 	if err == nil {
 		err = b.built(ctx, w)
 	}
@@ -63,12 +91,16 @@ func (d *Driver) begin(ctx context.Context, o order, w sandbox.Wiring) (sandbox.
 	if err != nil {
 		_ = b.line.c.Close() // err says more
 		b.line.c.Discard()
-		_ = b.cmd.Wait() // as above
+		if b.term != nil {
+			b.term.Finish()
+		}
+		_ = b.ended() // as above
 		if why := context.Cause(ctx); why != nil {
 			return nil, why
 		}
 		return nil, err
 	}
+	b.watched = w.Watched
 	go b.attend()
 	return b, nil
 }
@@ -96,8 +128,9 @@ func (d *Driver) process(ctx context.Context, w sandbox.Wiring) (*box, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &box{cmd: cmd, line: line{passfd.New(c.(*net.UnixConn), nil, mostLine)},
-		dials: map[uint64]chan answer{}, done: make(chan struct{})}, nil
+	b := newBox(c.(*net.UnixConn))
+	b.ended = cmd.Wait
+	return b, nil
 }
 
 // built takes the sockets of a box in the making, and returns when its command runs.
@@ -131,6 +164,12 @@ func (b *box) built(ctx context.Context, w sandbox.Wiring) error {
 			if err := b.line.say(message{Armed: answer}); err != nil {
 				return err
 			}
+		case m.Terminal:
+			if err := b.connect(w); err != nil {
+				return err
+			}
+		case m.Event != nil && w.Watched != nil:
+			w.Watched(*m.Event)
 		case m.Runs != nil:
 			b.runs = *m.Runs
 			return nil
@@ -138,11 +177,31 @@ func (b *box) built(ctx context.Context, w sandbox.Wiring) error {
 	}
 }
 
+// connect joins the caller's terminal with the command's.
+func (b *box) connect(w sandbox.Wiring) error {
+	files, err := b.line.c.Take(1)
+	if err != nil {
+		return err
+	}
+	defer files[0].Close()
+	master, err := unix.FcntlInt(files[0].Fd(), unix.F_DUPFD_CLOEXEC, 10)
+	if err != nil {
+		return fmt.Errorf("take the terminal: %w", err)
+	}
+	b.term, err = relay.New(master, [3]*os.File{w.Stdin, w.Stdout, w.Stderr}, b.tty, w.Heard)
+	return err
+}
+
 // box is one that another process owns.
 type box struct {
-	cmd  *exec.Cmd
-	line line
-	runs runs
+	ended func() error // waits for the process, where it is a child
+	line  line
+	runs  runs
+	tty   [3]bool // which of the command's streams are terminals
+	term  *relay.Terminal
+
+	watched func(sandbox.FileEvent)
+	alone   chan sandbox.Status
 
 	mu    sync.Mutex
 	last  uint64
@@ -162,6 +221,8 @@ type answer struct {
 var (
 	_ sandbox.PeerDialer = (*box)(nil)
 	_ sandbox.Hosted     = (*box)(nil)
+	_ sandbox.Resizer    = (*box)(nil)
+	_ sandbox.EarlyEnder = (*box)(nil)
 )
 
 // attend reads what the process says until it is gone.
@@ -177,13 +238,20 @@ func (b *box) attend() {
 		switch {
 		case m.Dialed != nil:
 			b.dialed(*m.Dialed)
+		case m.Event != nil && b.watched != nil:
+			b.watched(*m.Event)
+		case m.Alone != nil:
+			b.alone <- *m.Alone
 		case m.Ended != nil:
 			b.status, b.err = m.Ended.Status, m.Ended.Failed.err()
 		}
 	}
 	b.line.c.Discard()
 	_ = b.line.c.Close() // it was read to its end
-	_ = b.cmd.Wait()     // it has reported its end, or err is there
+	if b.term != nil {
+		b.term.Finish()
+	}
+	_ = b.ended() // it has reported its end, or err is there
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, waits := range b.dials {
@@ -216,6 +284,17 @@ func (b *box) Handle() sandbox.Handle { return b.runs.Handle }
 
 // Process is the first process of the box.
 func (b *box) Process() int { return b.runs.Process }
+
+// Resize gives the command's terminal the size of the caller's.
+func (b *box) Resize() error {
+	if b.term == nil {
+		return nil
+	}
+	return b.term.Resize()
+}
+
+// Alone gives how the command has ended when nothing else lives inside.
+func (b *box) Alone() <-chan sandbox.Status { return b.alone }
 
 // Signal passes a signal on to the command.
 func (b *box) Signal(sig os.Signal) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"cloister/internal/exactjson"
@@ -16,26 +17,35 @@ import (
 type message struct {
 	// To the process: what to build, that the gate is served or why not, a signal for the
 	// command, a port to reach, and the end.
-	Build  *order   `json:"build,omitempty"`
+	Files  int      `json:"files,omitempty"` // come with the line, for the build
+	Build  *Order   `json:"build,omitempty"`
 	Armed  *failure `json:"armed,omitempty"`
 	Signal int      `json:"signal,omitempty"`
 	Dial   *dial    `json:"dial,omitempty"`
 	Close  bool     `json:"close,omitempty"`
 
-	// From it: sockets, by how many they are; that the command runs, an answer to a
-	// dial, the end, and why nothing runs.
-	Peers  int      `json:"peers,omitempty"`
-	Gate   int      `json:"gate,omitempty"`
-	Runs   *runs    `json:"runs,omitempty"`
-	Dialed *dialed  `json:"dialed,omitempty"`
-	Ended  *ended   `json:"ended,omitempty"`
-	Failed *failure `json:"failed,omitempty"`
+	// From it: sockets, by how many they are; the outer end of the command's terminal; that
+	// the command runs, what is reported of files, an answer to a dial, that the command has
+	// ended alone, the end, and why nothing runs.
+	Peers    int                `json:"peers,omitempty"`
+	Gate     int                `json:"gate,omitempty"`
+	Terminal bool               `json:"terminal,omitempty"`
+	Runs     *runs              `json:"runs,omitempty"`
+	Event    *sandbox.FileEvent `json:"event,omitempty"`
+	Dialed   *dialed            `json:"dialed,omitempty"`
+	Alone    *sandbox.Status    `json:"alone,omitempty"`
+	Ended    *ended             `json:"ended,omitempty"`
+	Failed   *failure           `json:"failed,omitempty"`
 }
 
-// order is a Spec to start, or to run in the box of Handle.
-type order struct {
+// Order is a Spec to start, or to run in the box of Handle.
+type Order struct {
 	Spec   sandbox.Spec   `json:"spec"`
 	Handle sandbox.Handle `json:"handle,omitempty"`
+	// Watched says that the caller takes what the Spec wants reported.
+	Watched bool `json:"watched,omitempty"`
+	// Release is the caller's own, for a process that is of no other.
+	Release string `json:"release,omitempty"`
 }
 
 // runs is the box whose command runs.
@@ -120,6 +130,12 @@ func (e *passedOn) Unwrap() error { return e.is }
 // mostLine bounds a line: a Spec with its files is the longest.
 const mostLine = 64 << 20
 
+// mostPassed bounds the descriptors of one build, and mostAtOnce those of one line.
+const (
+	mostPassed = 1024
+	mostAtOnce = passfd.MaxFiles / 2
+)
+
 // sayWithin bounds how long the other end may take to read a line.
 const sayWithin = 30 * time.Second
 
@@ -132,6 +148,36 @@ func (l line) say(m message, files ...*os.File) error {
 		return err
 	}
 	return l.c.Write(text, files, time.Now().Add(sayWithin))
+}
+
+// order passes descriptors and then the order that they are for.
+func (l line) order(o Order, files []*os.File) error {
+	for some := range slices.Chunk(files, mostAtOnce) {
+		if err := l.say(message{Files: len(some)}, some...); err != nil {
+			return err
+		}
+	}
+	return l.say(message{Build: &o})
+}
+
+// ordered takes descriptors and then the order that they are for.
+func (l line) ordered() (o Order, files []*os.File, err error) {
+	for {
+		m, err := l.hear()
+		switch {
+		case err != nil:
+			return o, files, err
+		case m.Build != nil:
+			return *m.Build, files, nil
+		case m.Files <= 0 || len(files)+m.Files > mostPassed:
+			return o, files, errors.New("hear an order: something else came")
+		}
+		some, err := l.c.Take(m.Files)
+		if err != nil {
+			return o, files, err
+		}
+		files = append(files, some...)
+	}
 }
 
 func (l line) hear() (m message, err error) {

@@ -26,15 +26,48 @@ func Main(ctx context.Context, driver sandbox.Driver) int {
 	if !ok {
 		return 2
 	}
-	o := &owner{line: line{passfd.New(own, nil, mostLine)}, armed: make(chan error, 1), asked: make(chan message)}
-	m, err := o.line.hear()
-	if err != nil || m.Build == nil {
+	o := newOwner(own, mostLine)
+	b, _, err := o.line.ordered()
+	if err != nil {
 		return 2
 	}
-	if err := o.own(ctx, driver, *m.Build); err != nil {
+	std := sandbox.Wiring{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	if err := o.own(ctx, driver, b, std); err != nil {
 		return 1 // the caller alone could get the error, and is gone
 	}
 	return 0
+}
+
+// A Judge looks at an order of another user, with what that passed for it, and gives the
+// driver for it. It may change the order. terminal takes the outer end of a terminal.
+type Judge func(o *Order, files []*os.File, terminal func(*os.File) error) (sandbox.Driver, error)
+
+// Own owns one box for the caller at the other end of a connection, who is another user:
+// no line of it may be longer than most. An error says why the caller heard nothing.
+func Own(ctx context.Context, c *net.UnixConn, most int, judge Judge) error {
+	o := newOwner(c, most)
+	b, files, err := o.line.ordered()
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if len(files) < 3 {
+		return errors.New("hear an order: the command's streams are missing")
+	}
+	driver, err := judge(&b, files[3:], func(f *os.File) error { return o.line.say(message{Terminal: true}, f) })
+	if err != nil {
+		return o.line.say(message{Failed: failed(err)})
+	}
+	return o.own(ctx, driver, b, sandbox.Wiring{Stdin: files[0], Stdout: files[1], Stderr: files[2]})
+}
+
+func newOwner(c *net.UnixConn, most int) *owner {
+	return &owner{line: line{passfd.New(c, nil, most)}, armed: make(chan error, 1),
+		asked: make(chan message, mostAsked)}
 }
 
 // owner is the process's side of the line.
@@ -53,20 +86,43 @@ func (o *owner) hear(gone context.CancelCauseFunc) {
 			gone(errGone)
 			return
 		}
+		var kept bool
 		if m.Armed != nil {
-			o.armed <- m.Armed.err()
-			continue
+			select {
+			case o.armed <- m.Armed.err():
+				kept = true
+			default: // it is said once
+			}
+		} else {
+			select {
+			case o.asked <- m:
+				kept = true
+			default: // more than a driver asks
+			}
 		}
-		o.asked <- m
+		if !kept { // whoever stopped reading here would not notice that the caller is gone
+			gone(errTooMuch)
+			return
+		}
 	}
 }
 
-var errGone = errors.New("the caller is gone")
+var (
+	errGone    = errors.New("the caller is gone")
+	errTooMuch = errors.New("the caller asks more than can be done")
+)
 
-func (o *owner) own(ctx context.Context, driver sandbox.Driver, b order) error {
+// mostAsked bounds what waits to be done for a caller.
+const mostAsked = 1024
+
+func (o *owner) own(ctx context.Context, driver sandbox.Driver, b Order, w sandbox.Wiring) error {
 	ctx, gone := context.WithCancelCause(ctx)
 	go o.hear(gone) // ends with the process
-	w := sandbox.Wiring{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Arm: o.arm, Peers: o.peers}
+	w.Arm, w.Peers = o.arm, o.peers
+	if b.Watched {
+		// Where it is not heard, the caller is gone, and with it the box.
+		w.Watched = func(e sandbox.FileEvent) { _ = o.line.say(message{Event: &e}) }
+	}
 	var box sandbox.Box
 	var err error
 	if b.Handle != "" {
@@ -117,8 +173,16 @@ func (o *owner) attend(ctx context.Context, box sandbox.Box) error {
 	}()
 	var dials sync.WaitGroup
 	defer dials.Wait()
+	var alone <-chan sandbox.Status
+	if early, ok := box.(sandbox.EarlyEnder); ok {
+		alone = early.Alone()
+	}
 	for {
 		select {
+		case status := <-alone:
+			if err := o.line.say(message{Alone: &status}); err != nil {
+				alone = nil // the caller is gone: asked tells
+			}
 		case e := <-over:
 			return o.line.say(message{Ended: &e})
 		case m, ok := <-o.asked:

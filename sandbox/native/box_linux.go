@@ -29,6 +29,7 @@ import (
 type Driver struct {
 	instance string
 	filter   func() ([]unix.SockFilter, error)
+	lent     *Lent // the user that root builds for; nil for a box of its own
 }
 
 // New gives the driver of an instance, which the folder of its sockets tells from
@@ -79,8 +80,9 @@ func (*Driver) Name() string { return "native" }
 // box is one enclosure, or one process that joined it.
 type box struct {
 	pid     int
-	guest   bool // in a cloister that another box owns, and its group
-	hosted  bool // a kernel of its own runs the command; the view is a folder
+	guest   bool  // in a cloister that another box owns, and its group
+	hosted  bool  // a kernel of its own runs the command; the view is a folder
+	lent    *Lent // the user that root built it for, without a user namespace
 	group   *cgroup.Group
 	address netip.Addr // among those beside it
 	term    *relay.Terminal

@@ -98,7 +98,7 @@ func (b *box) socket(family int) (int, error) {
 		return -1, fmt.Errorf("open socket pair: %w", err)
 	}
 	defer unix.Close(pair[0])
-	err = fetch(pidfd, pair[1], family)
+	err = fetch(pidfd, pair[1], family, b.lent.namespaces(unix.CLONE_NEWUSER|unix.CLONE_NEWNET))
 	unix.Close(pair[1])
 	if err != nil {
 		return -1, err
@@ -111,7 +111,7 @@ func (b *box) socket(family int) (int, error) {
 }
 
 // fetch runs the helper: it enters, makes the socket and sends it.
-func fetch(pidfd, control, family int) error {
+func fetch(pidfd, control, family int, spaces uintptr) error {
 	p, st := newProgram(), &childState{status: -1}
 	space := make([]byte, unix.CmsgSpace(4))
 	h := cmsgAt(space)
@@ -119,7 +119,7 @@ func fetch(pidfd, control, family int) error {
 	h.SetLen(unix.CmsgLen(4))
 	cell := &cmsgInts(space, 1)[0]
 	p.keep = append(p.keep, space)
-	p.sys("enter the network", unix.SYS_SETNS, pidfd, unix.CLONE_NEWUSER|unix.CLONE_NEWNET)
+	p.sys("enter the network", unix.SYS_SETNS, pidfd, spaces)
 	p.sys("open socket", unix.SYS_SOCKET, family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0).to(cell)
 	p.send("hand out the socket", control, space)
 	p.sys("end", unix.SYS_EXIT_GROUP, 0)

@@ -78,7 +78,9 @@ func (v *view) overlay(what string, below, out *int32, kept *upper, options ...s
 		p.sys("set overlay "+o[0], unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_STRING, o[0], o[1], 0)
 	}
 	p.sys("set overlay userxattr", unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_FLAG, "userxattr", 0, 0)
+	v.lent.overlays(p, building|1<<unix.CAP_DAC_OVERRIDE)
 	p.sys("create overlay of "+what, unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
+	v.lent.overlays(p, building)
 	p.sys("mount overlay of "+what, unix.SYS_FSMOUNT, overlay, unix.FSMOUNT_CLOEXEC,
 		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV).to(out)
 	p.sys("close overlay", unix.SYS_CLOSE, overlay)

@@ -105,8 +105,12 @@ func (b *box) mend(mounted map[string]bool, s sandbox.Spec) (whole bool, err err
 	defer unix.Close(pidfd)
 	p, st := newProgram(), &childState{status: -1}
 	p.closeOthers([]int{0, 1, 2, pidfd})
-	p.sys("enter the cloister", unix.SYS_SETNS, pidfd, unix.CLONE_NEWUSER|unix.CLONE_NEWNS)
-	if os.Geteuid() == 0 {
+	p.sys("enter the cloister", unix.SYS_SETNS, pidfd, b.lent.namespaces(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
+	switch {
+	case b.lent != nil:
+		p.lend(b.lent)
+		p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	case os.Geteuid() == 0:
 		p.sys("become the payload's group", unix.SYS_SETRESGID, s.User.ID, s.User.ID, s.User.ID)
 		p.sys("become the payload's user", unix.SYS_SETRESUID, s.User.ID, s.User.ID, s.User.ID)
 		// The memory is the shim's own, and the first process's too.

@@ -51,7 +51,10 @@ func (d *Driver) Begin(g sandbox.Ground) sandbox.Begun { return d.begin(g, nil) 
 
 func (d *Driver) begin(g sandbox.Ground, h *Hosted) *begun {
 	s := &begun{d: d, ground: g, hosted: h, asRoot: os.Geteuid() == 0, payloadID: os.Geteuid(), ready: make(chan struct{})}
-	if s.asRoot {
+	switch {
+	case d.lent != nil:
+		s.payloadID = d.lent.User
+	case s.asRoot:
 		s.payloadID = rootPayloadID()
 	}
 	if s.err = s.writeGround(); s.err != nil {
@@ -116,11 +119,11 @@ func (s *begun) writeGround() error {
 	if s.j, err = newJoint(s.ground, s.hosted); err != nil {
 		return err
 	}
-	s.p, s.st, s.b = newProgram(), newChildState(s.j), &box{hosted: s.hosted != nil}
+	s.p, s.st, s.b = newProgram(), newChildState(s.j), &box{hosted: s.hosted != nil, lent: s.d.lent}
 	s.buildGround()
 	mounts, err := s.passImage()
 	if err == nil {
-		s.v, err = s.p.beginView(s.ground.Root, mounts, s.hosted)
+		s.v, err = s.p.beginView(s.ground.Root, mounts, s.hosted, s.d.lent)
 	}
 	if err != nil {
 		s.j.closeChild()
@@ -155,15 +158,17 @@ func hidesMemory(asRoot bool) error {
 
 // begin forks the child and lets it build its ground.
 func (s *begun) begin() error {
-	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
+	flags := s.d.lent.namespaces(allNamespaces)
 	if off(layerNet) {
 		flags &^= unix.CLONE_NEWNET
 	}
 	if err := s.b.launch(flags, s.p, s.st, s.j); err != nil {
 		return err
 	}
-	if err := writeMaps(s.b.pid, s.ground.User, s.payloadID, s.asRoot); err != nil {
-		return s.abort(s.step(err, sandbox.Spec{}))
+	if s.d.lent == nil {
+		if err := writeMaps(s.b.pid, s.ground.User, s.payloadID, s.asRoot); err != nil {
+			return s.abort(s.step(err, sandbox.Spec{}))
+		}
 	}
 	if err := s.j.say(); err != nil {
 		return s.abort(s.step(err, sandbox.Spec{}))
@@ -176,7 +181,10 @@ func (s *begun) buildGround() {
 	p, id := s.p, s.ground.User
 	p.closeOthers(s.j.childFDs())
 	p.await("wait for the id map", s.j)
-	if s.asRoot {
+	switch {
+	case s.d.lent != nil:
+		p.lend(s.d.lent)
+	case s.asRoot:
 		p.become(id)
 	}
 	p.sys("die with the shim", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
@@ -278,7 +286,7 @@ func (s *begun) writeRest(spec sandbox.Spec, w sandbox.Wiring) error {
 	p.sys("set host name", unix.SYS_SETHOSTNAME, name, len(name))
 	p.sys("set domain name", unix.SYS_SETDOMAINNAME, "", 0)
 	if s.asRoot {
-		mounts, err := cloneMounts(spec.Binds, s.payloadID)
+		mounts, err := s.mounts(spec)
 		defer mounts.close()
 		if err != nil {
 			return err
@@ -349,7 +357,7 @@ func (d *Driver) exec(of sandbox.Handle, spec sandbox.Spec, w sandbox.Wiring, h 
 	if err != nil {
 		return give(err)
 	}
-	b := &box{group: group, guest: true, hosted: h != nil}
+	b := &box{group: group, guest: true, hosted: h != nil, lent: d.lent}
 	if err := b.launch(0, p, st, j); err != nil {
 		return nil, err
 	}
@@ -375,10 +383,13 @@ func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int, h *Hosted) (*p
 	p.closeOthers(j.childFDs(pidfd))
 	p.await("wait for the parent", j)
 	p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	p.sys("enter the cloister", unix.SYS_SETNS, pidfd,
-		unix.CLONE_NEWUSER|unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWNET|unix.CLONE_NEWIPC|unix.CLONE_NEWUTS|unix.CLONE_NEWCGROUP)
+	p.sys("enter the cloister", unix.SYS_SETNS, pidfd, d.lent.namespaces(allNamespaces))
 	p.sys("close the way in", unix.SYS_CLOSE, pidfd)
-	if os.Geteuid() == 0 {
+	switch {
+	case d.lent != nil:
+		p.lend(d.lent)
+		p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	case os.Geteuid() == 0:
 		p.become(s.User.ID)
 		p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	}
@@ -481,7 +492,12 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
 		if err != nil {
 			return nil, fail(err)
 		}
-		if b.term, err = relay.New(fds[0], [3]*os.File{w.Stdin, w.Stdout, w.Stderr}, j.tty, w.Heard); err != nil {
+		if b.lent != nil {
+			err = b.lent.give(fds[0])
+		} else {
+			b.term, err = relay.New(fds[0], [3]*os.File{w.Stdin, w.Stdout, w.Stderr}, j.tty, w.Heard)
+		}
+		if err != nil {
 			return nil, fail(fmt.Errorf("start native: %w", err))
 		}
 	}

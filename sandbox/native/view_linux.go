@@ -51,11 +51,13 @@ type view struct {
 	owned  []string         // folders that stand where the image has something else
 	bad    error            // what is wrong with the image
 	stage  *stage           // what the view is a folder of, if a hosted kernel shows it
+	lent   *Lent            // the user that root builds it for: the user namespace is the host's
 }
 
 // beginView makes the part of the view that every cloister has.
-func (p *program) beginView(image sandbox.Root, mounts map[place]*int32, h *Hosted) (*view, error) {
-	v := &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, image: string(image.Dir), mounts: mounts}
+func (p *program) beginView(image sandbox.Root, mounts map[place]*int32, h *Hosted, l *Lent) (*view, error) {
+	v := &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, image: string(image.Dir), mounts: mounts,
+		lent: l}
 	if off(layerView) {
 		return v, nil
 	}
@@ -362,6 +364,9 @@ func (v *view) cpus() {
 // so that editors and watchers outside go on when one takes all of its half; two that
 // do may leave none.
 func (v *view) counts(namespaces string) {
+	if v.lent != nil {
+		return // they would be the host's own knobs
+	}
 	v.count("max_user_namespaces", namespaces)
 	for _, name := range []string{"instances", "watches"} {
 		text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_" + name)

@@ -18,6 +18,8 @@ var maySkips = []skip{
 	{"root user", `cloister/(sandbox/docker|cmd/cloister|cmd/cloister/realtest)\.TestEngine.*`, "the part docker runs them, beside an engine of its own"},
 	{"root user", `cloister/sandbox/gvisor\.Test(Conformance|Tools)`, "the part gvisor builds its program, which takes minutes"},
 	{"root user", `cloister/cmd/cloister\.TestGVisorStories`, "the same"},
+	{"root user", `cloister/sandbox/localuser\.TestAsCaller.*`, "the other tests run them again, as callers of the helper"},
+	{"user", `cloister/sandbox/localuser\.Test.*`, "the helper is root's"},
 	{"root user", `.*/realtest\.TestRealCargo`, "a toolchain of the person's own, which a fresh machine has not"},
 	{"root user", `.*/realtest\.TestSRT`, "CLOISTER_SRT names the srt command, which needs socat and ripgrep"},
 	{"root user", `.*/realtest\.TestRealPyenv`, "a toolchain of the person's own, which a fresh machine has not"},

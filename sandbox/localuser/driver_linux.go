@@ -1,0 +1,146 @@
+package localuser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/peercred"
+	"cloister/sandbox"
+	"cloister/sandbox/apart"
+	"cloister/sandbox/native"
+)
+
+// Driver has boxes built by root's helper.
+type Driver struct {
+	socket  string
+	release string
+}
+
+// New gives the driver. release is that of this program, which the helper's must be too.
+func New(socket, release string) *Driver { return &Driver{socket, release} }
+
+// What this driver can besides. Its boxes are apart's.
+var (
+	_ sandbox.PeerDriver = (*Driver)(nil)
+	_ sandbox.Separable  = (*Driver)(nil)
+)
+
+// Name is "user".
+func (*Driver) Name() string { return Name }
+
+// BuildsPeers says that a cloister has a way to those beside it.
+func (*Driver) BuildsPeers() {}
+
+// Apart is the driver itself: each of its boxes is owned by a process of its own.
+func (d *Driver) Apart() sandbox.Driver { return d }
+
+// Start has the box built and its command run.
+func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	if err := refuse(s); err != nil {
+		return nil, err
+	}
+	s.Files = slices.Clone(s.Files)
+	for i, f := range s.Files {
+		text, err := f.Content() // read with this user's rights
+		if err != nil {
+			return nil, fmt.Errorf("start user: %w", err)
+		}
+		s.Files[i] = sandbox.File{Path: f.Path, Data: text, Mode: f.Mode}
+	}
+	files, err := open(native.Places(s))
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	return d.ask(ctx, apart.Order{Spec: s}, w, files)
+}
+
+// Exec has one more command run in a box that the helper built.
+func (d *Driver) Exec(ctx context.Context, h sandbox.Handle, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	s.Files, s.Links, s.Protect = nil, nil, nil // they are there
+	return d.ask(ctx, apart.Order{Spec: s, Handle: h}, w, nil)
+}
+
+// refuse names what this level does not have.
+func refuse(s sandbox.Spec) error {
+	const fix = "use --isolation native or docker"
+	switch {
+	case s.Root.Dir != "":
+		return &sandbox.Unsupported{Guarantee: "system from an image", Fix: fix,
+			Reason: "start user: root's helper reads no image that its caller could have written"}
+	case len(s.Devices) > 0:
+		return &sandbox.Unsupported{Guarantee: "devices", Fix: fix,
+			Reason: "start user: root's helper shows no device of the host, and " + strings.Join(s.Devices, ", ") +
+				" was asked for"}
+	case len(s.Judged) > 0:
+		return &sandbox.Unsupported{Guarantee: "files and programs judged by the kernel", Fix: fix,
+			Reason: "start user: root's helper has no judge"}
+	}
+	return nil
+}
+
+// open opens what a Spec shows, without following a link on the way.
+func open(places []sandbox.Bind) ([]*os.File, error) {
+	files := make([]*os.File, 0, len(places))
+	for _, b := range places {
+		fd, err := unix.Openat2(unix.AT_FDCWD, string(b.Source),
+			&unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+		if err != nil {
+			return files, fmt.Errorf("start user: open %s: %w", b.Source, err)
+		}
+		files = append(files, os.NewFile(uintptr(fd), string(b.Source)))
+	}
+	return files, nil
+}
+
+// ask sends an order to the helper.
+func (d *Driver) ask(
+	ctx context.Context, o apart.Order, w sandbox.Wiring, files []*os.File,
+) (sandbox.Box, error) {
+	c, err := d.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.Release = d.release
+	return apart.Over(ctx, c, o, w, files)
+}
+
+// connect reaches the helper, if it is root's.
+func (d *Driver) connect(ctx context.Context) (*net.UnixConn, error) {
+	if os.Geteuid() == 0 {
+		return nil, lacking("root has no need of another account", "use --isolation native")
+	}
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, "unix", d.socket)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) {
+		return nil, lacking("no helper of root's listens at "+d.socket, "sudo cloister setup local-user")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start user: reach the helper: %w", err)
+	}
+	own, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.New("start user: no socket of this machine"), c.Close())
+	}
+	if _, err := peercred.Require(own, 0); err != nil {
+		return nil, errors.Join(lacking(fmt.Sprintf("who listens at %s is not root: %v", d.socket, err),
+			"sudo cloister setup local-user"), own.Close())
+	}
+	return own, nil
+}
+
+// lacking says why the helper does not build.
+func lacking(reason, fix string) *sandbox.Unsupported {
+	return &sandbox.Unsupported{Guarantee: "namespaces by root's helper", Reason: "start user: " + reason, Fix: fix}
+}

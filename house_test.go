@@ -105,6 +105,7 @@ var packages = map[string]string{
 	"cmd/cloister/lsmtest":      "the built binary in a guest whose kernel judges files, tests only",
 	"cmd/cloister/loadtest":     "load and crashes against the built binary, tests only",
 	"cmd/cloister/servetest":    "cloister serve with clients and tenants, tests only",
+	"cmd/cloister/overlays":     "the commands about overlay workspaces",
 	"cmd/cloister/phones":       "the commands about paired phones",
 	"cmd/cloister/chromium":     "a browser for tests",
 	"cmd/cloister/webtest":      "the window of the built binary in a real browser, tests only",
@@ -307,7 +308,7 @@ var onlyFor = map[string]struct {
 	readers []string
 	why     string
 }{
-	"guardian":              {[]string{"cmd/cloister", "cmd/cloister/cli"}, "a room that imported the desk could reach every enforcer through it"},
+	"guardian":              {[]string{"cmd/cloister", "cmd/cloister/cli", "cmd/cloister/overlays"}, "a room that imported the desk could reach every enforcer through it"},
 	"sandbox/docker":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/gvisor":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/localuser":     {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
@@ -333,7 +334,7 @@ var large = map[string]struct {
 }{
 	"config":         {3200, "one strict value: every key of every file is read and checked here, and nowhere else"},
 	"bench":          {3500, "one file for each subject that is measured; nothing in one knows another; the client of all is the next to move out"},
-	"cmd/cloister":   {13600, "one file for each noun; nothing in one file knows another"},
+	"cmd/cloister":   {12200, "one file for each noun; nothing in one file knows another"},
 	"egress":         {6250, "DNS, tunnels, proxies, requests that are read, their edits and limits end in one path of judgement; the parsers moved to egress/internal/wire, the copying to egress/internal/tunnel; the bodies of HTTP/1 are the next to move out"},
 	"guardian":       {5200, "one route table and the wiring of every enforcer; what the window asks of this program is the next to move out"},
 	"policy":         {5050, "the index, the Cedar text and the reader of Cedar files must decide alike; what Cedar says wrong of a text has moved out"},
@@ -711,7 +712,7 @@ var mayResolve = map[string]string{
 	"cmd/cloister/run.go":                   "compares Cloister's own folders by name",
 	"guardian/mcpbridge.go":                 "compares by name, to refuse; the program goes by host/resolve too",
 	"hostexec/prepare_linux.go":             "compares by name, to refuse; the program goes by host/resolve too",
-	"cmd/cloister/kept.go":                  "a path that the person typed, compared with a project's own by name",
+	"cmd/cloister/overlays/kept.go":         "a path that the person typed, compared with a project's own by name",
 	"internal/durable/update.go":            "writes a file of the person's where its link leads, with what they saw",
 	"internal/freeze/freeze_linux.go":       "reads the names of namespaces",
 	"internal/realpath/of_linux.go":         "the walk itself, for names that are compared",
@@ -738,7 +739,7 @@ var mayResolve = map[string]string{
 // A bare name would be looked for on PATH by package os/exec, where a payload could have
 // put it.
 var mayStart = map[string]string{
-	"cmd/cloister/background.go":             "this very program, with the words of fork and compare",
+	"cmd/cloister/overlays/again.go":         "this very program, with the words of fork and compare",
 	"cmd/cloister/setup_try.go":              "this very program",
 	"cmd/cloister/chromium/browser.go":       "only tests: a browser of the system",
 	"cmd/cloister/git.go":                    "runs inside: git there is the cloister's own",

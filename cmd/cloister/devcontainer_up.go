@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/overlays"
 	"cloister/internal/termsafe"
 	"cloister/session/launch"
 
@@ -191,7 +192,7 @@ func (a *app) untilReady(ctx context.Context, name, ready string) error {
 			if err == nil && strings.TrimSuffix(line, "\n") == ready {
 				return nil
 			}
-			if err == nil || len(line) > maxOutputKept {
+			if err == nil || len(line) > overlays.MaxOutputKept {
 				_, _ = io.WriteString(sink, line) // a terminal that is gone changes nothing
 				line = ""
 			}

@@ -231,3 +231,12 @@ func (a *app) driverNamed(name string) (sandbox.Driver, error) {
 	return nil, &cli.UnbuiltError{Err: cli.Hinted(fmt.Errorf("isolation %q does not exist on this system", name),
 		"there is: "+strings.Join(names, ", "))}
 }
+
+// holdBox holds a cloister of an isolation level still.
+func (a *app) holdBox(isolation string, h sandbox.Handle) (thaw func() error, err error) {
+	d, err := a.driverNamed(isolation)
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.Hold(d, h)
+}

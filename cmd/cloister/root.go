@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/overlays"
 	"cloister/internal/nearest"
 
 	"github.com/spf13/cobra"
@@ -38,15 +39,15 @@ func nouns() []noun {
 		{"path", ofCloisters, (*app).pathCommand},
 		{"worktree", ofCloisters, (*app).worktreeCommand},
 		{"project", ofCloisters, (*app).projectCommand},
-		{"diff", ofChanges, (*app).diffCommand},
-		{"apply", ofChanges, (*app).applyCommand},
-		{"discard", ofChanges, (*app).discardCommand},
-		{"undo", ofChanges, (*app).undoCommand},
-		{"checkpoint", ofChanges, (*app).checkpointCommand},
-		{"checkpoints", ofChanges, (*app).checkpointsCommand},
-		{"restore", ofChanges, (*app).restoreCommand},
-		{"fork", ofChanges, (*app).forkCommand},
-		{"compare", ofChanges, (*app).compareCommand},
+		{"diff", ofChanges, overlay((*overlays.Commands).DiffCommand)},
+		{"apply", ofChanges, overlay((*overlays.Commands).ApplyCommand)},
+		{"discard", ofChanges, overlay((*overlays.Commands).DiscardCommand)},
+		{"undo", ofChanges, overlay((*overlays.Commands).UndoCommand)},
+		{"checkpoint", ofChanges, overlay((*overlays.Commands).CheckpointCommand)},
+		{"checkpoints", ofChanges, overlay((*overlays.Commands).CheckpointsCommand)},
+		{"restore", ofChanges, overlay((*overlays.Commands).RestoreCommand)},
+		{"fork", ofChanges, overlay((*overlays.Commands).ForkCommand)},
+		{"compare", ofChanges, overlay((*overlays.Commands).CompareCommand)},
 		{"approvals", ofRules, (*app).approvalsCommand},
 		{"policy", ofRules, (*app).policyCommand},
 		{"mcp", ofRules, (*app).mcpCommand},
@@ -66,6 +67,14 @@ func nouns() []noun {
 		{"completion", ofMachine, (*app).completionCommand},
 		{"version", ofMachine, (*app).versionCommand},
 	}
+}
+
+// overlays are the commands about overlay workspaces.
+func (a *app) overlays() *overlays.Commands { return &overlays.Commands{App: &a.App, Hold: a.holdBox} }
+
+// overlay is a command of theirs.
+func overlay(of func(*overlays.Commands) *cobra.Command) func(*app) *cobra.Command {
+	return func(a *app) *cobra.Command { return of(a.overlays()) }
 }
 
 type noun struct {

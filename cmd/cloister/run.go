@@ -19,6 +19,7 @@ import (
 	"cloister/agent"
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/overlays"
 	"cloister/config"
 	"cloister/guardian"
 	"cloister/host/resolve"
@@ -194,12 +195,12 @@ func (a *app) carryOut(
 		ready(err)
 		return errors.Join(unbuilt(f.Verb, err), s.Begun.Close())
 	}
-	quiet := a.checkpointQuiet(ctx, f.kept, quietFor)
+	quiet := a.overlays().CheckpointQuiet(ctx, f.kept, overlays.QuietFor)
 	res, err := s.Run(ctx)
 	err = errors.Join(err, beside.Close())
 	left := quiet()
 	counting, counted := session.UntilSignal(context.WithoutCancel(ctx), s.Signals)
-	kept, kerr := afterKept(counting, f, dirs.Data)
+	kept, kerr := overlays.End(counting, f.kept, f.Agent, dirs.Data)
 	counted()
 	a.Log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took",
 		res.Duration, "error", err)
@@ -365,11 +366,11 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	view := plan.View
 	f.dev.Show(&view)
 	if f.Workspace == string(config.WorkspaceOverlay) {
-		f.Name = cmp.Or(f.Name, keptName(f, string(project.Root)))
-		if f.kept, err = a.keep(f, dirs, string(project.Root)); err != nil {
+		f.Name = cmp.Or(f.Name, overlays.NewName(f.Verb == "start", string(project.Root)))
+		if f.kept, err = overlays.Begin(dirs, string(project.Root), f.Name, f.Agent); err != nil {
 			return nil, dirs, err
 		}
-		view.Uppers = uppersOf(f.kept.Mount)
+		view.Uppers = overlays.Uppers(f.kept.Mount)
 	}
 	c, err := a.Ensure(ctx)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"cloister/agent"
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/overlays"
 	"cloister/config"
 	"cloister/internal/nearest"
 	"cloister/internal/vscreen"
@@ -300,10 +301,10 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		close(idle)
 	}
 
-	quiet := at.checkpointQuiet(ctx, f.kept, quietFor)
+	quiet := at.overlays().CheckpointQuiet(ctx, f.kept, overlays.QuietFor)
 	res, err := s.Run(ctx)
 	left := quiet()
-	kept, kerr := afterKept(context.WithoutCancel(ctx), &f.runFlags, dirs.Data)
+	kept, kerr := overlays.End(context.WithoutCancel(ctx), f.kept, f.Agent, dirs.Data)
 	cancel()
 	<-idle
 	door.close()

@@ -60,7 +60,7 @@ func (a *app) stopCommand() *cobra.Command {
 // endKept waits until a stopped cloister has let go of its kept workspace: whoever
 // stopped it restores or discards it next.
 func (a *app) endKept(ctx context.Context, name string) error {
-	s, err := a.keptStore()
+	s, err := a.overlays().KeptStore()
 	if err != nil {
 		return err
 	}

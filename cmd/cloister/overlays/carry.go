@@ -1,4 +1,4 @@
-package main
+package overlays
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ import (
 	"golang.org/x/term"
 )
 
-func (a *app) checkpointExport() *cobra.Command {
+func (a *Commands) checkpointExport() *cobra.Command {
 	var noHome, passphrase bool
 	var recipients []string
 	c := &cobra.Command{
@@ -76,7 +76,7 @@ for at the terminal; otherwise it is not.`,
 }
 
 // sealTo is what an archive is sealed to.
-func (a *app) sealTo(recipients []string, passphrase bool) (key sealed.Key, err error) {
+func (a *Commands) sealTo(recipients []string, passphrase bool) (key sealed.Key, err error) {
 	if err := sealed.Check(recipients); err != nil {
 		return key, cli.Usage("", "checkpoint export: --recipient %v", err)
 	}
@@ -96,7 +96,7 @@ func (a *app) sealTo(recipients []string, passphrase bool) (key sealed.Key, err 
 }
 
 // passphrase asks at the terminal, as often as there are prompts, for the same.
-func (a *app) passphrase(verb string, prompts ...string) (text string, err error) {
+func (a *Commands) passphrase(verb string, prompts ...string) (text string, err error) {
 	if !term.IsTerminal(int(a.Stdin.Fd())) {
 		return "", cli.Usage("a recipient and its identity need no terminal",
 			"%s: a passphrase is asked for at a terminal, and stdin is none", verb)
@@ -110,7 +110,7 @@ func (a *app) passphrase(verb string, prompts ...string) (text string, err error
 }
 
 // unsealed is an archive as it was before it was sealed, where it was.
-func (a *app) unsealed(in *bufio.Reader, identity string) (io.Reader, error) {
+func (a *Commands) unsealed(in *bufio.Reader, identity string) (io.Reader, error) {
 	ask := func() (string, error) { return a.passphrase("checkpoint import", "passphrase") }
 	if !term.IsTerminal(int(a.Stdin.Fd())) {
 		ask = nil
@@ -131,7 +131,7 @@ func (a *app) unsealed(in *bufio.Reader, identity string) (io.Reader, error) {
 }
 
 // writeArchive writes to a new file of the person alone, which is there once it is whole.
-func (a *app) writeArchive(name string, write func(io.Writer) error) (err error) {
+func (a *Commands) writeArchive(name string, write func(io.Writer) error) (err error) {
 	if name == "-" {
 		if term.IsTerminal(int(a.Stdout.Fd())) {
 			return cli.Usage("cloister checkpoint export NAME - >FILE",
@@ -158,7 +158,7 @@ func (a *app) writeArchive(name string, write func(io.Writer) error) (err error)
 	return os.Remove(f.Name())
 }
 
-func (a *app) checkpointImport() *cobra.Command {
+func (a *Commands) checkpointImport() *cobra.Command {
 	var name, project, identity string
 	var asJSON bool
 	c := &cobra.Command{
@@ -205,7 +205,7 @@ sealed to a recipient needs --identity; one by a passphrase asks for it.`,
 			if err != nil {
 				return err
 			}
-			name = cmp.Or(name, keptName(&runFlags{}, string(p.Root)))
+			name = cmp.Or(name, kept.NewName(session.FolderName(string(p.Root))))
 			made, from, err := s.Import(cmd.Context(), archive, name, string(p.Root),
 				func(c store.Checkpoint) error {
 					return a.recordState(cmd.Context(), api.StateRecord{

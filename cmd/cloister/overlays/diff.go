@@ -1,4 +1,4 @@
-package main
+package overlays
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 )
 
 // diffOf opens the changes that a person chose by NAME and paths.
-func (a *app) diffOf(ctx context.Context, args []string, since string) (
+func (a *Commands) diffOf(ctx context.Context, args []string, since string) (
 	*kept.Hand, *store.Workspace, *store.Diff, error,
 ) {
 	name, paths, err := a.nameAndPaths(args)
@@ -61,11 +61,11 @@ func (a *app) diffOf(ctx context.Context, args []string, since string) (
 }
 
 // nameAndPaths takes the first word for a name where there is a workspace of it.
-func (a *app) nameAndPaths(args []string) (string, []string, error) {
+func (a *Commands) nameAndPaths(args []string) (string, []string, error) {
 	if len(args) == 0 {
 		return "", nil, nil
 	}
-	s, err := a.keptStore()
+	s, err := a.KeptStore()
 	if err != nil {
 		return "", nil, err
 	}
@@ -79,8 +79,8 @@ func (a *app) nameAndPaths(args []string) (string, []string, error) {
 	return "", args, nil
 }
 
-func (a *app) onlyHereName() (string, error) {
-	s, err := a.keptStore()
+func (a *Commands) onlyHereName() (string, error) {
+	s, err := a.KeptStore()
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +91,7 @@ func (a *app) onlyHereName() (string, error) {
 	return a.onlyHere(s, names)
 }
 
-func (a *app) diffCommand() *cobra.Command {
+func (a *Commands) DiffCommand() *cobra.Command {
 	var stat, nameOnly, hunks, asJSON bool
 	var since string
 	c := &cobra.Command{
@@ -139,8 +139,8 @@ needed where the project has several. What lies in .git is left out.`,
 }
 
 // orNothing is an empty diff for an overlay that a session left as it was.
-func (a *app) orNothing(err error, args []string, asJSON bool) error {
-	s, serr := a.keptStore()
+func (a *Commands) orNothing(err error, args []string, asJSON bool) error {
+	s, serr := a.KeptStore()
 	p, perr := a.FindProject(".")
 	switch {
 	case errors.Join(serr, perr) != nil || !kept.ChangedNothing(s, args, string(p.Root)):
@@ -151,7 +151,7 @@ func (a *app) orNothing(err error, args []string, asJSON bool) error {
 	return nil
 }
 
-func (a *app) applyCommand() *cobra.Command {
+func (a *Commands) ApplyCommand() *cobra.Command {
 	var f applyFlags
 	c := &cobra.Command{
 		Use:   "apply [NAME] [PATH...]",
@@ -178,7 +178,7 @@ which must not run, goes on with what was merged; what it had is a checkpoint.`,
 	return c
 }
 
-func (a *app) apply(ctx context.Context, h *kept.Hand, w *store.Workspace, d *store.Diff, f applyFlags) error {
+func (a *Commands) apply(ctx context.Context, h *kept.Hand, w *store.Workspace, d *store.Diff, f applyFlags) error {
 	for _, c := range kept.Special(d) {
 		a.Notice("cloister: %s is left out: it is a pipe, socket or device", patch.Quote(c.Path))
 	}
@@ -212,7 +212,7 @@ func (a *app) apply(ctx context.Context, h *kept.Hand, w *store.Workspace, d *st
 }
 
 // against says what stands against an apply or undo: each path on a line, then the way on.
-func (a *app) against(err error) error {
+func (a *Commands) against(err error) error {
 	if e, ok := errors.AsType[*kept.Held](err); ok {
 		for _, c := range e.List {
 			a.Notice("cloister: %s: %s", patch.Quote(c.Path), c.Why)
@@ -233,7 +233,7 @@ func (a *app) against(err error) error {
 	return err
 }
 
-func (a *app) discardCommand() *cobra.Command {
+func (a *Commands) DiscardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "discard [NAME] [PATH...]",
 		Short: "Give up changes of an overlay cloister",
@@ -261,7 +261,7 @@ of them with its checkpoints.`,
 	}
 }
 
-func (a *app) discardPaths(ctx context.Context, args []string) error {
+func (a *Commands) discardPaths(ctx context.Context, args []string) error {
 	h, w, d, err := a.diffOf(ctx, args, "")
 	if err != nil {
 		return err
@@ -285,7 +285,7 @@ func stopFirst(err error) error {
 	return err
 }
 
-func (a *app) undoCommand() *cobra.Command {
+func (a *Commands) UndoCommand() *cobra.Command {
 	var steps int
 	c := &cobra.Command{
 		Use:               "undo [NAME]",

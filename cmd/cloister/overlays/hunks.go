@@ -1,4 +1,4 @@
-package main
+package overlays
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 )
 
 // showHunk prints one with its number.
-func (a *app) showHunk(d *store.Diff, list []kept.Hunk, i int) error {
+func (a *Commands) showHunk(d *store.Diff, list []kept.Hunk, i int) error {
 	c := d.Changes[list[i].Change]
 	a.Line("# %d of %d: %s %s", i+1, len(list), c.Op, patch.Quote(c.Path))
 	if p := list[i].Part; p != nil {
@@ -34,7 +34,7 @@ func (a *app) showHunk(d *store.Diff, list []kept.Hunk, i int) error {
 }
 
 // keepHunks leaves in a diff what was chosen: by numbers, or by a person at the terminal.
-func (a *app) keepHunks(ctx context.Context, d *store.Diff, chosen string) error {
+func (a *Commands) keepHunks(ctx context.Context, d *store.Diff, chosen string) error {
 	list, err := kept.Hunks(d)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ q - apply nothing from here on
 ? - print help`
 
 // askHunks asks about one after the other, as git add -p does.
-func (a *app) askHunks(ctx context.Context, d *store.Diff, list []kept.Hunk) (map[int]bool, error) {
+func (a *Commands) askHunks(ctx context.Context, d *store.Diff, list []kept.Hunk) (map[int]bool, error) {
 	if !term.IsTerminal(int(a.Stdin.Fd())) {
 		return nil, cli.Usage("cloister diff --hunks numbers them; then cloister apply --hunk=1,3-5",
 			"apply: --hunk: there is no terminal to ask at")
@@ -107,7 +107,7 @@ func (a *app) askHunks(ctx context.Context, d *store.Diff, list []kept.Hunk) (ma
 }
 
 // showHunks is cloister diff --hunks.
-func (a *app) showHunks(d *store.Diff) error {
+func (a *Commands) showHunks(d *store.Diff) error {
 	list, err := kept.Hunks(d)
 	if err != nil {
 		return err

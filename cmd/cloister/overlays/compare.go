@@ -1,4 +1,4 @@
-package main
+package overlays
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ type testRun struct {
 	Last       []string `json:"last"` // lines of its output
 }
 
-func (a *app) compareCommand() *cobra.Command {
+func (a *Commands) CompareCommand() *cobra.Command {
 	var command string
 	var asJSON bool
 	c := &cobra.Command{
@@ -74,7 +74,7 @@ given up.`,
 	return c
 }
 
-func (a *app) compareOne(ctx context.Context, arg, command string) (_ *compared, err error) {
+func (a *Commands) compareOne(ctx context.Context, arg, command string) (_ *compared, err error) {
 	name, at := nameAt(arg)
 	h, w, err := a.handHere(name)
 	if err != nil {
@@ -125,7 +125,8 @@ func cellOf(stack *layers.Stack, c layers.Change) (string, error) {
 }
 
 // tryIn runs a command in a copy of a workspace, which is given up afterwards.
-func (a *app) tryIn(ctx context.Context, h *kept.Hand, w *store.Workspace, at, command string) (_ *testRun, err error) {
+func (a *Commands) tryIn(ctx context.Context, h *kept.Hand, w *store.Workspace, at, command string) (_ *testRun,
+	err error) {
 	names, err := h.FreeNames(w.Name+"-try", 1)
 	if err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func lastLines(out []byte, n int) []string {
 	return lines[max(0, len(lines)-n):]
 }
 
-func (a *app) showCompared(sides []*compared) {
+func (a *Commands) showCompared(sides []*compared) {
 	head := []string{"PATH"}
 	paths := map[string]bool{}
 	for _, s := range sides {

@@ -1,4 +1,4 @@
-package main
+package overlays
 
 import (
 	"context"
@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// quietFor is how long nothing may be written before a checkpoint is made by itself:
+	// QuietFor is how long nothing may be written before a checkpoint is made by itself:
 	// the agent waits for its person, or thinks.
-	quietFor = 20 * time.Second
+	QuietFor = 20 * time.Second
 	// A copy of more would hold the command still for too long (0.03 s for 200 files).
 	quietEntries = 3000
 	quietBytes   = 128 << 20
 )
 
-// checkpointQuiet makes checkpoints of a kept workspace by itself while its session runs:
+// CheckpointQuiet makes checkpoints of a kept workspace by itself while its session runs:
 // whenever something was written and then nothing for a while. The function that it gives
 // ends that, and says why one was left out.
-func (a *app) checkpointQuiet(ctx context.Context, use *store.Use, every time.Duration) (end func() []string) {
+func (a *Commands) CheckpointQuiet(ctx context.Context, use *store.Use, every time.Duration) (end func() []string) {
 	if use == nil {
 		return func() []string { return nil }
 	}
@@ -38,7 +38,7 @@ func (a *app) checkpointQuiet(ctx context.Context, use *store.Use, every time.Du
 	}
 }
 
-func (a *app) watchQuiet(ctx context.Context, use *store.Use, every time.Duration) (last error) {
+func (a *Commands) watchQuiet(ctx context.Context, use *store.Use, every time.Duration) (last error) {
 	before, err := use.Look()
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (a *app) watchQuiet(ctx context.Context, use *store.Use, every time.Duratio
 }
 
 // letGoOn lets the command go on where a checkpoint of it was killed in the midst.
-func (a *app) letGoOn(ctx context.Context, use *store.Use) error {
+func (a *Commands) letGoOn(ctx context.Context, use *store.Use) error {
 	if !use.HeldStill() {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (a *app) letGoOn(ctx context.Context, use *store.Use) error {
 	return errors.Join(w.GoOn(h.Freezer(ctx, use.Name)), w.Close())
 }
 
-func (a *app) saveQuiet(ctx context.Context, use *store.Use, size layers.Sum) error {
+func (a *Commands) saveQuiet(ctx context.Context, use *store.Use, size layers.Sum) error {
 	if size.Entries > quietEntries || size.Bytes > quietBytes {
 		return fmt.Errorf("%d files with %d bytes changed, too many to copy beside the command: cloister checkpoint %s "+
 			"makes one", size.Entries, size.Bytes, use.Name)

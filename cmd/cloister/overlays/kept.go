@@ -1,4 +1,4 @@
-package main
+package overlays
 
 import (
 	"context"
@@ -13,94 +13,16 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/guardian"
 	"cloister/internal/nearest"
-	"cloister/internal/xdg"
 	"cloister/sandbox"
-	"cloister/session"
 	"cloister/session/kept"
 	"cloister/state/store"
-	"cloister/workspace"
 	"cloister/workspace/projects"
 
 	"github.com/spf13/cobra"
 )
 
-// keep opens the workspace that an overlay cloister writes to. It is held until the
-// session ends.
-func (a *app) keep(f *runFlags, dirs xdg.Dirs, project string) (*store.Use, error) {
-	s, err := kept.Open(dirs, project)
-	if err != nil {
-		return nil, err
-	}
-	use, err := s.Begin(f.Name, project, f.Agent)
-	if _, ok := errors.AsType[*store.Running](err); ok {
-		return nil, cli.Hinted(err, "cloister attach "+f.Name+", or another --name for one beside it")
-	}
-	return use, err
-}
-
-// uppersOf are the folders of a kept workspace as the driver is notified of them.
-func uppersOf(m store.Mount) workspace.Uppers {
-	of := func(o store.Overlay) *sandbox.Upper {
-		return &sandbox.Upper{Store: sandbox.HostPath(m.Store), Dir: o.Upper, Work: o.Work, Lower: o.Lower}
-	}
-	return workspace.Uppers{Project: of(m.Project), Home: of(m.Home), Git: of(m.Git)}
-}
-
-// keptName is a name for a kept workspace that no one named: the folder's with four
-// random digits. It must be known before the session is granted one.
-func keptName(f *runFlags, project string) string {
-	if f.Verb == "start" {
-		return session.FolderName(project)
-	}
-	return kept.NewName(session.FolderName(project))
-}
-
-// afterKept closes a kept workspace when its session is over. One without a change is
-// removed, but that of an agent which has a conversation; of others the notices say
-// what can be done.
-func afterKept(ctx context.Context, f *runFlags, data string) (notices []string, err error) {
-	use := f.kept
-	if use == nil {
-		return nil, nil
-	}
-	if err := use.Close(); err != nil {
-		return nil, err
-	}
-	s, err := store.Open(data, "")
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.Lock(use.Name)
-	if err != nil {
-		return nil, err
-	}
-	empty, err := w.Empty(f.Agent != "")
-	if err == nil && empty {
-		return nil, errors.Join(w.Close(), s.RemoveUnchanged(use.Name))
-	}
-	var n int
-	if err == nil {
-		n, err = kept.Count(ctx, w)
-	}
-	said := kept.Files(n) + " changed"
-	if cut := context.Cause(ctx); cut != nil {
-		n, err, said = 1, nil, "what changed is not counted ("+cut.Error()+"): it is"
-	}
-	if err := errors.Join(err, w.Close()); err != nil {
-		return nil, err
-	}
-	if n == 0 {
-		return []string{fmt.Sprintf("cloister: no file of the project changed; what the agent knows is kept: cloister "+
-			"start --name %s goes on", use.Name)}, nil
-	}
-	return []string{
-		"cloister: " + said + " in the overlay, not in the project",
-		fmt.Sprintf("hint: cloister diff %s, then cloister apply %s or cloister discard %s", use.Name, use.Name, use.Name),
-	}, nil
-}
-
-// keptStore opens the store of kept workspaces.
-func (a *app) keptStore() (*store.Store, error) {
+// KeptStore opens the store of kept workspaces.
+func (a *Commands) KeptStore() (*store.Store, error) {
 	d, err := a.Dirs()
 	if err != nil {
 		return nil, err
@@ -108,10 +30,10 @@ func (a *app) keptStore() (*store.Store, error) {
 	return kept.Open(d, "")
 }
 
-// keptHere finds the workspace that a person means: the one of that name, or the only
+// open finds the workspace that a person means: the one of that name, or the only
 // one of this project.
-func (a *app) keptHere(name string) (*store.Workspace, error) {
-	s, err := a.keptStore()
+func (a *Commands) open(name string) (*store.Workspace, error) {
+	s, err := a.KeptStore()
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +64,7 @@ func (a *app) keptHere(name string) (*store.Workspace, error) {
 }
 
 // onlyHere is the only workspace of the project that this folder lies in.
-func (a *app) onlyHere(s *store.Store, names []string) (string, error) {
+func (a *Commands) onlyHere(s *store.Store, names []string) (string, error) {
 	p, err := a.FindProject(".")
 	if err != nil {
 		return "", err
@@ -174,7 +96,7 @@ func nameAt(text string) (name, checkpoint string) {
 }
 
 // hand acts on kept workspaces, with the guardian as the one that records.
-func (a *app) hand() (*kept.Hand, error) {
+func (a *Commands) hand() (*kept.Hand, error) {
 	d, err := a.Dirs()
 	if err != nil {
 		return nil, err
@@ -188,16 +110,16 @@ func (a *app) hand() (*kept.Hand, error) {
 }
 
 // handHere is the hand with the workspace that a person means.
-func (a *app) handHere(name string) (*kept.Hand, *store.Workspace, error) {
+func (a *Commands) handHere(name string) (*kept.Hand, *store.Workspace, error) {
 	h, err := a.hand()
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := a.keptHere(name)
+	w, err := a.open(name)
 	return h, w, err
 }
 
-func (a *app) recordState(ctx context.Context, r api.StateRecord) error {
+func (a *Commands) recordState(ctx context.Context, r api.StateRecord) error {
 	c, err := a.Ensure(ctx)
 	if err != nil {
 		return err
@@ -207,7 +129,7 @@ func (a *app) recordState(ctx context.Context, r api.StateRecord) error {
 }
 
 // holdStill holds a running cloister still.
-func (a *app) holdStill(ctx context.Context, name string) (thaw func() error, err error) {
+func (a *Commands) holdStill(ctx context.Context, name string) (thaw func() error, err error) {
 	c, err := a.Reach(ctx)
 	if err != nil {
 		return nil, err
@@ -217,16 +139,7 @@ func (a *app) holdStill(ctx context.Context, name string) (thaw func() error, er
 	if err != nil {
 		return nil, err
 	}
-	return a.holdBox(s.Isolation, sandbox.Handle(s.Handle))
-}
-
-// holdBox holds a cloister of an isolation level still.
-func (a *app) holdBox(isolation string, h sandbox.Handle) (thaw func() error, err error) {
-	d, err := a.driverNamed(isolation)
-	if err != nil {
-		return nil, err
-	}
-	return sandbox.Hold(d, h)
+	return a.Hold(s.Isolation, sandbox.Handle(s.Handle))
 }
 
 // relative makes paths of the command line relative to a project's top.
@@ -254,14 +167,14 @@ func relative(project string, paths []string) ([]string, error) {
 }
 
 // completeKeptMore offers those that were not named yet.
-func (a *app) completeKeptMore(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *Commands) completeKeptMore(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	names, how := a.completeKept(cmd, nil, "")
 	return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args, n) }), how
 }
 
 // completeKept offers the kept workspaces.
-func (a *app) completeKept(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.keptStore()
+func (a *Commands) completeKept(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	s, err := a.KeptStore()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

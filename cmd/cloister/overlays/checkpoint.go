@@ -1,4 +1,4 @@
-package main
+package overlays
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) checkpointCommand() *cobra.Command {
+func (a *Commands) CheckpointCommand() *cobra.Command {
 	var message string
 	var asJSON bool
 	c := &cobra.Command{
@@ -51,7 +51,7 @@ stopped nothing is copied.`,
 	return c
 }
 
-func (a *app) checkpointsCommand() *cobra.Command {
+func (a *Commands) CheckpointsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:               "checkpoints [NAME]",
@@ -59,7 +59,7 @@ func (a *app) checkpointsCommand() *cobra.Command {
 		Args:              cli.Args(0, 1),
 		ValidArgsFunction: a.completeKept,
 		RunE: func(_ *cobra.Command, args []string) error {
-			w, err := a.keptHere(strings.Join(args, ""))
+			w, err := a.open(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (a *app) checkpointsCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) restoreCommand() *cobra.Command {
+func (a *Commands) RestoreCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore NAME@CHECKPOINT",
 		Short: "Make an overlay cloister's files what they were",
@@ -119,7 +119,7 @@ What they are now is kept as a checkpoint first.`,
 	}
 }
 
-func (a *app) forkCommand() *cobra.Command {
+func (a *Commands) ForkCommand() *cobra.Command {
 	var count int
 	var asJSON bool
 	var agentName string
@@ -181,7 +181,7 @@ with the conversation: cloister attach NAME.`,
 }
 
 // resumeIn starts an agent in each fork, which goes on with the conversation.
-func (a *app) resumeIn(ctx context.Context, names []string, project, agentName, prompt string) error {
+func (a *Commands) resumeIn(ctx context.Context, names []string, project, agentName, prompt string) error {
 	var errs []error
 	for _, name := range names {
 		words := []string{"start", "-d", "--name", name, "--workspace", "overlay", "-C", project, "--agent", agentName, "--"}

@@ -1,0 +1,22 @@
+// Package overlays is the commands about overlay workspaces: what a cloister of this kind
+// changed, and what a person makes of it.
+//
+// The promise: nothing of a workspace reaches a project but by an apply, and each act is
+// recorded before it is done.
+//
+// It compares and changes nothing itself: session/kept and the rooms of state do.
+//
+// Most readers want [Commands].
+package overlays
+
+import (
+	"cloister/cmd/cloister/cli"
+	"cloister/sandbox"
+)
+
+// Commands are the commands of one invocation.
+type Commands struct {
+	*cli.App
+	// Hold holds a cloister of an isolation level still, until thaw.
+	Hold func(isolation string, h sandbox.Handle) (thaw func() error, err error)
+}

@@ -59,8 +59,9 @@ const (
 	TenantRemove     Kind = "tenant.remove"
 	TenantKeyAdd     Kind = "tenant.key_add"
 	TenantKeyRemove  Kind = "tenant.key_remove"
-	TenantFile       Kind = "tenant.file"    // a file that a request of a tenant changes
-	TenantPort       Kind = "tenant.port"    // a port of a sandbox that requests reach
+	TenantFile       Kind = "tenant.file" // a file that a request of a tenant changes
+	TenantPort       Kind = "tenant.port" // a port of a sandbox that requests reach
+	TenantTemplate   Kind = "tenant.template"
 	TenantSandbox    Kind = "tenant.sandbox" // a session that was started ahead becomes a request's sandbox
 	DevicePair       Kind = "device.pair"
 	DeviceRemove     Kind = "device.remove"
@@ -73,7 +74,7 @@ func Kinds() []Kind {
 		HostexecRequest, HostexecResult, ApprovalRequest, ApprovalDecision,
 		FileDenied, FileOpen, AutorunChanged, FileReview, Exec, PolicyLoad, GuardianStart, GuardianStop, ResidueAccepted,
 		StateCheckpoint, StateRestore, StateFork, StateApply, StateUndo,
-		TenantAdd, TenantStop, TenantRemove, TenantKeyAdd, TenantKeyRemove, TenantFile, TenantPort, TenantSandbox,
+		TenantAdd, TenantStop, TenantRemove, TenantKeyAdd, TenantKeyRemove, TenantFile, TenantPort, TenantSandbox, TenantTemplate,
 		DevicePair, DeviceRemove,
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"cloister/config"
 	"cloister/secret/vault"
+	"cloister/serve/templates"
 	"cloister/serve/tenants"
 )
 
@@ -49,7 +50,7 @@ func (h *Host) mark(t tenants.Tenant) string {
 
 // generic says that nothing of a request has a part in how its session is started: its
 // variables go to each command, and its files come afterwards.
-func (q Request) generic() bool { return templateOf(q.Template).Image == "" && q.Network.usual() }
+func (q Request) generic() bool { return q.Made == (templates.Made{}) && q.Network.usual() }
 
 // lives says that the session of a spare runs.
 func (sp *spare) lives() bool {
@@ -234,7 +235,7 @@ func (h *Host) startSpare(t tenants.Tenant) bool {
 	now := time.Now()
 	sp := &spare{mark: h.mark(t), made: now} // before the session reads any of it
 	s, err := h.start(context.WithoutCancel(h.ctx), t, Record{
-		ID: newID(), Tenant: t.Name, Template: baseTemplate, Created: now, End: now, State: Running,
+		ID: newID(), Tenant: t.Name, Template: templates.Base, Created: now, End: now, State: Running,
 	})
 	if err != nil {
 		h.Log.Error("start a sandbox ahead", "tenant", t.Name, "error", err)

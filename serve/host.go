@@ -15,6 +15,7 @@ import (
 
 	"cloister/api"
 	"cloister/sandbox"
+	"cloister/serve/templates"
 	"cloister/serve/tenants"
 	"cloister/session/launch"
 )
@@ -63,6 +64,7 @@ const (
 	ActFile
 	ActPort
 	ActSandbox // a session that was started ahead becomes a request's, or its network changes
+	ActTemplate
 )
 
 // StartWithin bounds the start of a sandbox, of which a quiet machine needs a hundredth of
@@ -169,6 +171,11 @@ func (h *Host) Close() {
 
 func (h *Host) place(tenant string) Place { return Place{tenant, h.Tenants.Home(tenant)} }
 
+// Record has an act for a tenant recorded before it is done.
+func (h *Host) Record(ctx context.Context, tenant string, a Act) error {
+	return h.Engine.Record(ctx, h.place(tenant), a)
+}
+
 func key(tenant, id string) string { return tenant + "/" + id }
 
 // newID makes an ID that is one label of a host name without a meaning.
@@ -177,6 +184,7 @@ func newID() string { return "i" + strings.ToLower(rand.Text()[:19]) }
 // Request is what a new sandbox is.
 type Request struct {
 	Template  string
+	Made      templates.Made // what the template stands for
 	Metadata  map[string]string
 	Env       map[string]string
 	Timeout   time.Duration
@@ -208,7 +216,7 @@ func (h *Host) create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 	h.settle(ctx, t)
 	now := time.Now()
 	r := Record{
-		ID: newID(), Tenant: t.Name, Template: q.Template, Metadata: q.Metadata, Env: q.Env,
+		ID: newID(), Tenant: t.Name, Template: q.Template, Made: q.Made, Metadata: q.Metadata, Env: q.Env,
 		Created: now, End: now.Add(q.Timeout), State: Running, Token: token(), Traffic: token(),
 		AutoPause: q.AutoPause, KeepDisk: q.KeepDisk, AutoStart: q.AutoStart, Network: q.Network, Private: q.Private, PortHost: q.PortHost,
 	}

@@ -13,8 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"cloister/api"
 	"cloister/internal/durable"
 	"cloister/serve/files"
+	"cloister/serve/templates"
 	"cloister/serve/tenants"
 	"cloister/session/launch"
 	"cloister/workspace/homes"
@@ -35,6 +37,7 @@ type Record struct {
 	ID       string            `json:"id"`
 	Tenant   string            `json:"tenant"`
 	Template string            `json:"template"`
+	Made     templates.Made    `json:"made,omitzero"` // as the template was at its start
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
 	Created  time.Time         `json:"created"`
@@ -152,8 +155,9 @@ func (s *Sandbox) order() (launch.Order, error) {
 		Expose: []string{s.host.Program + ":ro"},
 		Memory: s.tenant.Limits.Memory, CPUs: s.tenant.Limits.CPUs,
 	}
-	if t := templateOf(r.Template); t.Image != "" {
-		o.Image = t.Image
+	o.Image, o.Isolation = r.Made.Image, r.Made.Isolation
+	if r.Made.Forbid != "" {
+		o.Cedar = append(o.Cedar, api.CedarFile{Name: "template", Text: r.Made.Forbid})
 	}
 	return o, r.Network.apply(&o)
 }

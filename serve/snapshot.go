@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cloister/internal/durable"
+	"cloister/serve/templates"
 	"cloister/serve/tenants"
 )
 
@@ -26,7 +27,8 @@ type Snapshot struct {
 	Created time.Time         `json:"created"`
 	Env     map[string]string `json:"env,omitempty"`
 	// Network is what the sandbox's maker had taken away: a copy has no more.
-	Network Network `json:"network,omitzero"`
+	Network Network        `json:"network,omitzero"`
+	Made    templates.Made `json:"made,omitzero"` // of what its sandbox was made
 }
 
 // maxSnapshot bounds the files of one snapshot.
@@ -56,7 +58,7 @@ func (s *Sandbox) Snapshot(ctx context.Context, name string) (Snapshot, error) {
 	r := s.Record()
 	snap := Snapshot{
 		ID: snapshotPrefix + strings.ToLower(rand.Text()[:16]), Tenant: r.Tenant, Sandbox: r.ID, Name: name,
-		Created: time.Now().UTC(), Env: r.Env, Network: r.Network,
+		Created: time.Now().UTC(), Env: r.Env, Network: r.Network, Made: r.Made,
 	}
 	dir := filepath.Join(s.host.snapshots(r.Tenant), snap.ID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -223,7 +225,7 @@ func (s *Sandbox) Fork(ctx context.Context, t tenants.Tenant, count int, d time.
 	var out []Made
 	for range count {
 		made, err := s.host.Create(ctx, t, Request{
-			Template: r.Template, Metadata: r.Metadata, Env: r.Env, Timeout: d, AutoPause: r.AutoPause, KeepDisk: r.KeepDisk,
+			Template: r.Template, Made: r.Made, Metadata: r.Metadata, Env: r.Env, Timeout: d, AutoPause: r.AutoPause, KeepDisk: r.KeepDisk,
 			AutoStart: r.AutoStart, Network: Network{}.Less(r.Network), Private: r.Private, PortHost: r.PortHost, From: &snap,
 		})
 		out = append(out, Made{made, err})

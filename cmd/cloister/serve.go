@@ -52,7 +52,7 @@ it. Without a certificate only an address of the loopback is listened on.`,
 	fl.StringVar(&f.cert, "tls-cert", "", "a `FILE` with the certificate of DOMAIN and *.DOMAIN")
 	fl.StringVar(&f.key, "tls-key", "", "a `FILE` with its key")
 	fl.DurationVar(&f.drain, "drain", 10*time.Second, "how long requests under way may take at the end")
-	c.AddCommand(a.serveTenant(), a.serveKey(), serveInside())
+	c.AddCommand(a.serveTenant(), a.serveKey(), a.serveTemplate(), serveInside())
 	return c
 }
 
@@ -119,14 +119,15 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	log := slog.New(slog.NewTextHandler(a.Stderr, nil))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	engine := &serveEngine{app: a, program: program}
 	host, err := serve.Open(context.WithoutCancel(ctx), serve.Options{
-		Engine: &serveEngine{app: a, program: program}, Tenants: register, Program: program, Log: log,
+		Engine: engine, Tenants: register, Program: program, Log: log,
 	})
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	door := e2b.New(e2b.Options{Host: host, Tenants: register, Domain: f.domain, Log: log})
+	door := e2b.New(e2b.Options{Host: host, Tenants: register, Images: engine.image, Domain: f.domain, Log: log})
 	defer door.Close()
 	return a.answer(ctx, f, l, door, log)
 }

@@ -160,7 +160,7 @@ func sessionMissing(err error) bool {
 // actKinds are the record's words for what a server does.
 var actKinds = map[serve.ActKind]audit.Kind{
 	serve.ActCommand: audit.Exec, serve.ActFile: audit.TenantFile, serve.ActPort: audit.TenantPort,
-	serve.ActSandbox: audit.TenantSandbox,
+	serve.ActSandbox: audit.TenantSandbox, serve.ActTemplate: audit.TenantTemplate,
 }
 
 func (e *serveEngine) Record(ctx context.Context, p serve.Place, a serve.Act) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/templates"
 	"cloister/serve/tenants"
 )
 
@@ -45,6 +46,14 @@ func (d *Door) control() {
 		{"POST /sandboxes/{id}/snapshots", tenants.All, d.snapshot},
 		{"GET /sandboxes/{id}/metrics", tenants.Read, d.metrics},
 		{"GET /snapshots", tenants.Read, d.snapshots},
+		{"GET /templates", tenants.Read, d.listTemplates},
+		{"GET /v2/templates", tenants.Read, d.listTemplates},
+		{"GET /templates/{id}", tenants.Read, d.showTemplate},
+		{"GET /templates/aliases/{alias}", tenants.Read, d.alias},
+		{"POST /v3/templates", tenants.All, d.makeTemplate},
+		{"POST /v2/templates", tenants.All, d.makeTemplate},
+		{"POST /v2/templates/{id}/builds/{build}", tenants.All, d.build},
+		{"GET /templates/{id}/builds/{build}/status", tenants.Read, d.buildStatus},
 		{"DELETE /templates/{id}", tenants.All, d.removeTemplate},
 	} {
 		d.api.HandleFunc(route.pattern, d.keyed(route.scope, route.f))
@@ -68,7 +77,7 @@ func (d *Door) keyed(need tenants.Scope, f handler) http.HandlerFunc {
 			fail(w, &status{http.StatusInternalServerError, "the register of tenants cannot be read"})
 			return
 		}
-		release, err := d.rates.enter(t.Name, t.Limits)
+		release, err := d.rates.Enter(t.Name, t.Limits)
 		if err != nil {
 			fail(w, err)
 			return
@@ -188,18 +197,28 @@ func (d *Door) create(w http.ResponseWriter, r *http.Request, t caller) error {
 
 // template finds what a request wants the sandbox to be made of.
 func (d *Door) template(q *serve.Request, tenant string) error {
-	if q.Template == "" || q.Template == "base" {
-		q.Template = "base"
+	if q.Template == "" || q.Template == templates.Base {
+		q.Template = templates.Base
 		return nil
+	}
+	made, err := d.templatesOf(tenant).Find(q.Template)
+	switch {
+	case err == nil && made.Made.Image == "":
+		return &status{http.StatusConflict, "template '" + clip(q.Template) + "' has no image yet: its build names one"}
+	case err == nil:
+		q.Template, q.Made = made.ID, made.Made
+		return nil
+	case !errors.Is(err, templates.ErrNone):
+		return err
 	}
 	snap, err := d.Host.FindSnapshot(tenant, q.Template)
 	if err != nil {
 		return err
 	}
 	if snap == nil {
-		return &status{http.StatusNotFound, "template '" + clip(q.Template) + "' not found: there is base, and the tenant's snapshots"}
+		return &status{http.StatusNotFound, "template '" + clip(q.Template) + "' not found: there is base, and the tenant's templates and snapshots"}
 	}
-	q.From = snap
+	q.From, q.Made = snap, snap.Made
 	env := maps.Clone(snap.Env)
 	if env == nil {
 		env = map[string]string{}
@@ -224,12 +243,18 @@ func (d *Door) made(r serve.Record) map[string]any {
 	return out
 }
 
+// What E2B says of a machine's size, where ours has no one number.
+const (
+	shownCPUs = 2
+	shownMB   = 1024
+)
+
 // shown is a sandbox as list and info have it.
 func (d *Door) shown(r serve.Record) map[string]any {
 	out := map[string]any{
 		"templateID": r.Template, "sandboxID": r.ID, "clientID": "cloister", "envdVersion": EnvdVersion,
 		"startedAt": r.Created.UTC().Format(time.RFC3339Nano), "endAt": r.End.UTC().Format(time.RFC3339Nano),
-		"cpuCount": 2, "memoryMB": 1024, "diskSizeMB": 1024, "state": string(r.State), "metadata": r.Metadata,
+		"cpuCount": shownCPUs, "memoryMB": shownMB, "diskSizeMB": shownMB, "state": string(r.State), "metadata": r.Metadata,
 	}
 	if r.Metadata == nil {
 		out["metadata"] = map[string]string{}

@@ -17,6 +17,7 @@ import (
 
 	"cloister/serve"
 	"cloister/serve/files"
+	"cloister/serve/rates"
 	"cloister/serve/tenants"
 )
 
@@ -33,6 +34,8 @@ const maxBody = 1 << 20
 type Options struct {
 	Host    *serve.Host
 	Tenants *tenants.Register
+	// Images gives the ID of a tenant's image of a digest; empty for none.
+	Images func(tenant, digest string) (string, error)
 	// Domain is below which sandboxes have their names: PORT-ID.DOMAIN. Empty for none.
 	Domain string
 	Log    *slog.Logger
@@ -43,14 +46,14 @@ type Door struct {
 	Options
 	api      *http.ServeMux
 	envd     *http.ServeMux
-	rates    rates
+	rates    rates.Rates
 	watchers watchers
 }
 
 // New makes a door.
 func New(o Options) *Door {
 	d := &Door{Options: o, api: http.NewServeMux(), envd: http.NewServeMux()}
-	d.rates.now = time.Now
+	d.rates.Now = time.Now
 	d.control()
 	d.inside()
 	return d
@@ -110,7 +113,7 @@ func (d *Door) serveSandbox(w http.ResponseWriter, r *http.Request, id string, p
 		gone(w, id, "")
 		return
 	}
-	release, err := d.rates.enter(s.Tenant(), d.limits(s.Tenant()))
+	release, err := d.rates.Enter(s.Tenant(), d.limits(s.Tenant()))
 	if err != nil {
 		fail(w, err)
 		return
@@ -138,7 +141,7 @@ func (d *Door) serveSandbox(w http.ResponseWriter, r *http.Request, id string, p
 		return
 	}
 	if large[r.URL.Path] {
-		done, err := d.rates.enterLarge(r.Context(), s.Tenant())
+		done, err := d.rates.EnterLarge(r.Context(), s.Tenant())
 		if err != nil {
 			fail(w, err)
 			return
@@ -172,6 +175,9 @@ func gone(w http.ResponseWriter, id string, state serve.State) {
 
 // clip bounds what of a client's words comes back to it.
 func clip(s string) string { return s[:min(len(s), 64)] }
+
+// large are the calls whose answers may have many megabytes.
+var large = map[string]bool{"/filesystem.Filesystem/ListDir": true, "/process.Process/List": true}
 
 // cors lets pages of other origins call a sandbox, as E2B does: a token opens it, never a
 // cookie. It answers a preflight.

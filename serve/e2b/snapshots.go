@@ -52,18 +52,6 @@ func (d *Door) snapshots(w http.ResponseWriter, r *http.Request, t caller) error
 	return nil
 }
 
-// removeTemplate removes a snapshot, which E2B takes for a template.
-func (d *Door) removeTemplate(w http.ResponseWriter, r *http.Request, t caller) error {
-	ok, err := d.Host.RemoveSnapshot(t.Name, r.PathValue("id"))
-	if err == nil && !ok {
-		err = &status{http.StatusNotFound, "template not found"}
-	}
-	if err == nil {
-		w.WriteHeader(http.StatusNoContent)
-	}
-	return err
-}
-
 func (d *Door) fork(w http.ResponseWriter, r *http.Request, t caller) error {
 	s, err := d.Host.Get(t.Name, r.PathValue("id"))
 	if err != nil {

@@ -213,13 +213,14 @@ func sdk(t *testing.T, program string) string {
 // TestSDK runs E2B's own SDK, and the OpenAI Agents SDK's provider for E2B, as npm gives them.
 func TestSDK(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"sdk.mjs", "provider.mjs"} {
+	for _, program := range []string{"sdk.mjs", "provider.mjs", "template.mjs"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			dir := sdk(t, program)
 			s := newServer(t, "acme")
+			_, digest, _ := strings.Cut(strings.TrimSpace(s.do("serve", "template", "add", "acme", "env", programs(t, s.dir, "image"))), " ")
 			cmd := exec.CommandContext(t.Context(), "node", program)
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url, "E2B_API_KEY="+s.keys["acme"])
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "IMAGE=x@"+digest, "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url, "E2B_API_KEY="+s.keys["acme"])
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.HasSuffix(string(out), "all well\n") {
 				t.Errorf("%v: %s", err, out)

@@ -33,7 +33,6 @@ const suiteDomain = "sandboxes.example"
 // suiteFails are the tests of E2B's suite that are known to fail, by a part of their names,
 // with the reason.
 var suiteFails = map[string]string{
-	"updateNetwork":                "`PUT …/network`: what a sandbox may reach is said when it is made",
 	"firewall transform":           "header rules, and a template httpbin: refused by name",
 	"MCP gateway":                  "the template mcp-gateway, which there is not",
 	"bash command scoped env vars": "it runs sudo: no program gets a right more inside",

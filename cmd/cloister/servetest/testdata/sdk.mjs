@@ -32,6 +32,10 @@ try {
   await terminal.wait()
   assert(screen.includes('24 80'), screen)
 
+  await s.updateNetwork({ denyOut: ['192.0.2.0/24'], allowOut: ['192.0.2.7'] })
+  assert.deepEqual((await s.getInfo()).network.denyOut, ['192.0.2.0/24'])
+  await s.updateNetwork({})
+
   assert.equal((await s.getInfo()).metadata.from, 'cloister')
   assert((await Sandbox.list().nextItems()).some(i => i.sandboxId === s.sandboxId))
 } finally {

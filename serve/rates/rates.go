@@ -1,19 +1,27 @@
-package e2b
+// Package rates counts what tenants do with a server, and bounds it.
+//
+// The promise: a tenant's requests in a minute, its requests at once and its answers that
+// are held in memory whole stay within its limits, whatever other tenants do. It knows no
+// wire format.
+//
+// Most readers want [Rates.Enter].
+package rates
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
+	"cloister/serve"
 	"cloister/serve/tenants"
 )
 
-// rates count what tenants do.
-type rates struct {
-	now func() time.Time
-	mu  sync.Mutex
-	of  map[string]*rate
+// Rates count what tenants do.
+type Rates struct {
+	Now func() time.Time
+
+	mu sync.Mutex
+	of map[string]*rate
 	// large has a place for each answer of a tenant's that is held in memory whole.
 	large map[string]chan struct{}
 }
@@ -21,11 +29,8 @@ type rates struct {
 // maxLarge are the listings of one tenant under way at once; a further one waits.
 const maxLarge = 8
 
-// large are the calls whose answers may have many megabytes.
-var large = map[string]bool{"/filesystem.Filesystem/ListDir": true, "/process.Process/List": true}
-
-// enterLarge waits for a place.
-func (c *rates) enterLarge(ctx context.Context, tenant string) (done func(), err error) {
+// EnterLarge waits for a place.
+func (c *Rates) EnterLarge(ctx context.Context, tenant string) (done func(), err error) {
 	c.mu.Lock()
 	if c.large == nil {
 		c.large = map[string]chan struct{}{}
@@ -51,26 +56,26 @@ type rate struct {
 	underway int
 }
 
-// enter counts a request until it is released.
-func (c *rates) enter(tenant string, l tenants.Limits) (release func(), err error) {
+// Enter counts a request until it is released. Its error is of type *[serve.Over].
+func (c *Rates) Enter(tenant string, l tenants.Limits) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
 		c.of = map[string]*rate{}
 	}
 	r := c.of[tenant]
-	now, full := c.now(), float64(l.RequestsPerMinute)
+	now, full := c.Now(), float64(l.RequestsPerMinute)
 	if r == nil {
 		r = &rate{left: full, at: now}
 		c.of[tenant] = r
 	}
-	r.left = min(full, r.left+now.Sub(r.at).Minutes()*full)
+	r.left = min(full, r.left+max(0, now.Sub(r.at).Minutes())*full)
 	r.at = now
 	if r.left < 1 {
-		return nil, &status{http.StatusTooManyRequests, "too many requests in a minute: the tenant's limit"}
+		return nil, &serve.Over{What: "too many requests in a minute: the tenant's limit"}
 	}
 	if r.underway >= l.Streams {
-		return nil, &status{http.StatusTooManyRequests, "too many requests at once: the tenant's limit"}
+		return nil, &serve.Over{What: "too many requests at once: the tenant's limit"}
 	}
 	r.left--
 	r.underway++

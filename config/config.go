@@ -221,6 +221,7 @@ type Unlisted string
 const (
 	IsolationAuto   Isolation = "auto"
 	IsolationNative Isolation = "native"
+	IsolationUser   Isolation = "user"
 	IsolationDocker Isolation = "docker"
 	IsolationGVisor Isolation = "gvisor"
 
@@ -250,7 +251,7 @@ const (
 )
 
 func (Isolation) words() []string {
-	return []string{string(IsolationAuto), string(IsolationNative), string(IsolationDocker), string(IsolationGVisor)}
+	return []string{string(IsolationAuto), string(IsolationNative), string(IsolationUser), string(IsolationDocker), string(IsolationGVisor)}
 }
 func (Mode) words() []string {
 	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}

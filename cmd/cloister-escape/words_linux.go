@@ -126,8 +126,8 @@ func (o *options) settle() error {
 	} else if real == "/tmp" || strings.HasPrefix(real, "/tmp/") {
 		return wrong("-dir %s is below /tmp, which every cloister has for itself", o.Dir)
 	}
-	if !slices.Contains([]string{"", "native", "gvisor", "docker"}, o.isolation) {
-		return wrong("-isolation %q: want native, gvisor or docker", o.isolation)
+	if !slices.Contains([]string{"", "native", "user", "gvisor", "docker"}, o.isolation) {
+		return wrong("-isolation %q: want native, user, gvisor or docker", o.isolation)
 	}
 	o.Kind, err = enclosure(o.isolation, o.image, o.images)
 	return err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -103,10 +104,31 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		d.Isolation = append(d.Isolation, i)
 	}
 	d.OK = available
+	d.excuse(levelUser)
 	for _, c := range d.Checks {
 		d.OK = d.OK && c.Status != kernel.Fail
 	}
 	return d
+}
+
+// levelUser is the isolation that needs no user namespace.
+const levelUser = "user"
+
+// excuse has user namespaces that are missing fail nothing where a level does without. Where
+// none does, it says how to get that one.
+func (d *diagnosis) excuse(level string) {
+	there := slices.ContainsFunc(d.Isolation, func(i isolation) bool { return i.Name == level && i.Available })
+	for i := range d.Checks {
+		c := &d.Checks[i]
+		if c.Status != kernel.Fail || c.ID != "userns" && c.ID != "apparmor-userns" {
+			continue
+		}
+		if there {
+			c.Status, c.Detail = kernel.Warn, c.Detail+"; isolation "+level+" does without"
+		} else {
+			c.Fix += "; or leave it so, and have root's helper make namespaces: sudo cloister setup local-user"
+		}
+	}
 }
 
 func probed(r sandbox.Report) isolation {

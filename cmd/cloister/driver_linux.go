@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	"cloister/cmd/cloister/cli"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/gvisor"
+	"cloister/sandbox/localuser"
 	"cloister/sandbox/native"
 	"cloister/session"
 	"cloister/workspace/stubs"
@@ -28,6 +30,7 @@ func (a *app) drivers() []choice {
 			}
 			return native.New(dirs.Runtime), nil
 		}},
+		{localuser.Name, func() (sandbox.Driver, error) { return localDriver(), nil }},
 		{"docker", func() (sandbox.Driver, error) {
 			d, err := a.engineDriver()
 			if err != nil {
@@ -37,6 +40,22 @@ func (a *app) drivers() []choice {
 		}},
 		{"gvisor", a.gvisorDriver},
 	}
+}
+
+func localDriver() *localuser.Driver { return localuser.New(localuser.Socket, cli.Version()) }
+
+// automatic is the level of --isolation auto: native, which keeps every promise with nothing
+// of root's; where this user gets no user namespace for it, the one that root's helper builds.
+func (a *app) automatic() string {
+	if a.UID == 0 || !localDriver().There() {
+		return "native"
+	}
+	why := native.Refusal()
+	if why == nil {
+		return "native"
+	}
+	a.Notice("isolation %s, by root's helper: native has no way here (%v)", localuser.Name, why)
+	return localuser.Name
 }
 
 // gvisorDriver looks for the kernel's program beside this one, where setup puts it, and

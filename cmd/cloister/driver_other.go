@@ -12,3 +12,5 @@ import (
 func (*app) drivers() []choice { return nil }
 
 func sweep(xdg.Dirs) func(context.Context, []string) error { return nil }
+
+func (*app) automatic() string { return "auto" }

@@ -215,8 +215,11 @@ type choice struct {
 // driverNamed finds the driver of an isolation level; auto is the preferred one.
 func (a *app) driverNamed(name string) (sandbox.Driver, error) {
 	names := []string{"auto"}
+	if name == "auto" {
+		name = a.automatic()
+	}
 	for _, c := range a.drivers() {
-		if name == "auto" || c.name == name {
+		if c.name == name {
 			d, err := c.make()
 			if err != nil {
 				return nil, &cli.UnbuiltError{Err: err}

@@ -22,6 +22,7 @@ import (
 	"cloister/devcontainer/pull"
 	"cloister/internal/stackroom"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/localuser"
 	"cloister/sandbox/native"
 )
 
@@ -47,6 +48,10 @@ func main() {
 			os.Exit(pull.Main(context.Background(), os.Args[2:], os.Stdout))
 		case native.OwnerName:
 			os.Exit(native.Main(context.Background(), os.Args[2:]))
+		case localuser.HelperName:
+			os.Exit(localuser.HelperMain(context.Background(), os.Args[2:], os.Stderr))
+		case localuser.OwnerName:
+			os.Exit(localuser.Main(context.Background(), os.Args[2:], cli.Version()))
 		}
 	}
 	syscall.Umask(syscall.Umask(0) &^ 0o700) // what it makes it can open again

@@ -25,6 +25,7 @@ import (
 type setupWords struct {
 	with, from     string
 	install, noTry bool
+	undo           bool
 }
 
 // withLogin is the word of --with for a subscription, by a browser.
@@ -33,7 +34,7 @@ const withLogin = "login"
 func (a *app) setupCommand() *cobra.Command {
 	f := &setupWords{}
 	c := &cobra.Command{
-		Use:   "setup [AGENT|gvisor]",
+		Use:   "setup [AGENT|gvisor|local-user [ACCOUNT...]]",
 		Short: "Get an agent ready: its program, its credential, one request",
 		Long: `Get an agent ready. Find its program, or install it with npm; store its API key or
 token in the vault, or log in with a browser; bind it in config.yaml to the one host
@@ -43,17 +44,22 @@ for, or read from standard input where that is no terminal. Without AGENT it is 
 one that is installed.
 
 With gvisor: build the program that --isolation gvisor needs, with the Go toolchain, or
-take it from a folder where it was built (--from), verify it and install it.`,
+take it from a folder where it was built (--from), verify it and install it.
+
+With local-user, as root: make what --isolation user needs, for hosts that give their
+accounts no user namespaces. It makes a system account and a service, for the accounts
+that are named, or that of sudo; --undo removes all of it.`,
 		Example: "  cloister setup claude\n" +
 			"  cloister setup claude --with login\n" +
 			"  cloister setup codex --install <key-file\n" +
-			"  cloister setup gvisor",
-		Args: cli.Args(0, 1),
+			"  cloister setup gvisor\n" +
+			"  sudo cloister setup local-user",
+		Args: cli.Args(0, 64),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return append(agent.Names(), levelGVisor), cobra.ShellCompDirectiveNoFileComp
+			return append(agent.Names(), levelGVisor, levelLocal), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.setup(cmd.Context(), args, f) },
 	}
@@ -61,6 +67,7 @@ take it from a folder where it was built (--from), verify it and install it.`,
 	c.Flags().BoolVar(&f.install, "install", false, "install the agent's program where it is missing, without a question")
 	c.Flags().BoolVar(&f.noTry, "no-try", false, "send no request")
 	c.Flags().StringVar(&f.from, "from", "", "for gvisor: the `FOLDER` that its program was built in")
+	c.Flags().BoolVar(&f.undo, "undo", false, "for local-user: remove what it made")
 	ways := []string{"key", "token", withLogin}
 	_ = c.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(ways, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -69,7 +76,23 @@ take it from a folder where it was built (--from), verify it and install it.`,
 // levelGVisor is the word for the level that needs a program of its own.
 const levelGVisor = "gvisor"
 
+// levelLocal is the word for what the user level needs of root.
+const levelLocal = "local-user"
+
 func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
+	if len(args) > 0 && args[0] == levelLocal {
+		if f.with != "" || f.install || f.noTry || f.from != "" {
+			return cli.Usage("cloister setup local-user [ACCOUNT...] [--undo]",
+				"setup local-user: --with, --install, --no-try and --from are for others")
+		}
+		return a.setupLocal(ctx, args[1:], f.undo)
+	}
+	if len(args) > 1 {
+		return cli.Usage("one at a time", "setup: %d words are too many", len(args))
+	}
+	if f.undo {
+		return cli.Usage("cloister setup local-user --undo", "setup: --undo is for local-user")
+	}
 	if len(args) > 0 && args[0] == levelGVisor {
 		if f.with != "" || f.install || f.noTry {
 			return cli.Usage("cloister setup gvisor [--from FOLDER]",

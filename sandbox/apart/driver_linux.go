@@ -63,7 +63,7 @@ func Over(ctx context.Context, c *net.UnixConn, o Order, w sandbox.Wiring, files
 	b := newBox(c)
 	std := [3]*os.File{w.Stdin, w.Stdout, w.Stderr}
 	for i, f := range std {
-		s, err := streams.Look(i, f, true)
+		s, err := streams.Look(i, f, false) // the process opens a pipe to its user
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
@@ -82,8 +82,8 @@ func newBox(c *net.UnixConn) *box {
 func (b *box) begin(ctx context.Context, o Order, w sandbox.Wiring, files []*os.File) (sandbox.Box, error) {
 	stop := context.AfterFunc(ctx, func() { _ = b.line.c.Close() }) // ends the process
 	err := b.line.order(o, files)
-	if err == nil {
-		err = b.built(ctx, w)
+	if answer := b.built(ctx, w); err == nil || !errors.Is(answer, errEarly) {
+		err = answer // a process that takes no order gives its reason
 	}
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
@@ -139,7 +139,7 @@ func (b *box) built(ctx context.Context, w sandbox.Wiring) error {
 	for {
 		m, err := b.line.hear()
 		if err != nil {
-			return fmt.Errorf("the process that was to own the cloister ended early: %w", err)
+			return fmt.Errorf("%w: %w", errEarly, err)
 		}
 		switch {
 		case m.Failed != nil && refused != nil:
@@ -176,6 +176,8 @@ func (b *box) built(ctx context.Context, w sandbox.Wiring) error {
 		}
 	}
 }
+
+var errEarly = errors.New("the process that was to own the cloister ended early")
 
 // connect joins the caller's terminal with the command's.
 func (b *box) connect(w sandbox.Wiring) error {

@@ -65,6 +65,11 @@ func Own(ctx context.Context, c *net.UnixConn, most int, judge Judge) error {
 	return o.own(ctx, driver, b, sandbox.Wiring{Stdin: files[0], Stdout: files[1], Stderr: files[2]})
 }
 
+// Refuse says why no box is built, and closes the connection.
+func Refuse(c *net.UnixConn, why error) error {
+	return errors.Join(line{passfd.New(c, nil, mostLine)}.say(message{Failed: failed(why)}), c.Close())
+}
+
 func newOwner(c *net.UnixConn, most int) *owner {
 	return &owner{line: line{passfd.New(c, nil, most)}, armed: make(chan error, 1),
 		asked: make(chan message, mostAsked)}

@@ -140,6 +140,9 @@ func (d *Driver) connect(ctx context.Context) (*net.UnixConn, error) {
 	return own, nil
 }
 
+// There reports whether a helper of root's seems to listen.
+func (d *Driver) There() bool { return unix.Access(d.socket, unix.W_OK) == nil }
+
 // lacking says why the helper does not build.
 func lacking(reason, fix string) *sandbox.Unsupported {
 	return &sandbox.Unsupported{Guarantee: "namespaces by root's helper", Reason: "start user: " + reason, Fix: fix}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cloister/internal/peercred"
+	"cloister/sandbox/apart"
 )
 
 // Helper is what root's process that listens knows. It does one thing: for each caller
@@ -59,7 +60,8 @@ func (h Helper) Serve(ctx context.Context, l *net.UnixListener) error {
 		switch {
 		case err != nil:
 		case who.UID == 0 || !slices.Contains(h.Allowed, who.UID):
-			err = fmt.Errorf("uid %d is not listed: as root, cloister setup local-user NAME", who.UID)
+			err = lacking(fmt.Sprintf("uid %d is none that root listed", who.UID),
+				"sudo cloister setup local-user, as that account")
 		case all >= most || each[who.UID] >= mostEach:
 			err = fmt.Errorf("uid %d has %d boxes, all have %d: no more", who.UID, each[who.UID], all)
 		default:
@@ -68,7 +70,7 @@ func (h Helper) Serve(ctx context.Context, l *net.UnixListener) error {
 		mu.Unlock()
 		if err != nil {
 			h.say(err)
-			_ = c.Close() // nothing was promised
+			_ = apart.Refuse(c, err) // a caller that is gone needs no reason
 			continue
 		}
 		running.Go(func() {

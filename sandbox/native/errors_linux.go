@@ -2,6 +2,7 @@ package native
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -79,6 +80,9 @@ func namespaceError(errno syscall.Errno) error {
 			"kernel.apparmor_restrict_unprivileged_userns=0 or a profile for cloister (cloister doctor)"
 	case unix.ENOSPC, unix.EUSERS:
 		u.Fix = "raise user.max_user_namespaces (and max_net_namespaces, max_mnt_namespaces)"
+	}
+	if os.Geteuid() != 0 {
+		u.Fix += "; or leave it so, and have root's helper make namespaces: sudo cloister setup local-user"
 	}
 	return u
 }

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -54,6 +55,18 @@ func OwnerSpace(uid, gid, payload int) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(s.fd), "owner"), nil
+}
+
+// Refusal is why this user gets no user namespace; nil where one can be had.
+func Refusal() error {
+	s, err := newIDSpace(os.Geteuid(), os.Getegid(), os.Geteuid())
+	if u, ok := errors.AsType[*sandbox.Unsupported](err); ok && u.Guarantee == "namespaces" {
+		return err
+	}
+	if err == nil {
+		s.close()
+	}
+	return nil // another refusal is native's own to explain
 }
 
 const allNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |

@@ -159,6 +159,7 @@ var packages = map[string]string{
 	"guardian/commands":         "host commands since the guardian began",
 	"guardian/court":            "the one place that decides about what a session wants",
 	"serve/listing":             "which of a tenant's sandboxes a request asks for",
+	"serve/people":              "persons by the tokens of their OpenID provider",
 	"serve/rates":               "what tenants do with a server, counted",
 	"serve/templates":           "what a tenant's sandboxes can be made of, by name",
 	"guardian/acts":             "records of what our other programs do for a session or a tenant",

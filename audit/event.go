@@ -61,6 +61,7 @@ const (
 	TenantKeyRemove  Kind = "tenant.key_remove"
 	TenantFile       Kind = "tenant.file" // a file that a request of a tenant changes
 	TenantPort       Kind = "tenant.port" // a port of a sandbox that requests reach
+	TenantPerson     Kind = "tenant.person"
 	TenantTemplate   Kind = "tenant.template"
 	TenantSandbox    Kind = "tenant.sandbox" // a session that was started ahead becomes a request's sandbox
 	DevicePair       Kind = "device.pair"
@@ -74,7 +75,7 @@ func Kinds() []Kind {
 		HostexecRequest, HostexecResult, ApprovalRequest, ApprovalDecision,
 		FileDenied, FileOpen, AutorunChanged, FileReview, Exec, PolicyLoad, GuardianStart, GuardianStop, ResidueAccepted,
 		StateCheckpoint, StateRestore, StateFork, StateApply, StateUndo,
-		TenantAdd, TenantStop, TenantRemove, TenantKeyAdd, TenantKeyRemove, TenantFile, TenantPort, TenantSandbox, TenantTemplate,
+		TenantAdd, TenantStop, TenantRemove, TenantKeyAdd, TenantKeyRemove, TenantFile, TenantPort, TenantSandbox, TenantTemplate, TenantPerson,
 		DevicePair, DeviceRemove,
 	}
 }

@@ -65,6 +65,7 @@ const (
 	ActPort
 	ActSandbox // a session that was started ahead becomes a request's, or its network changes
 	ActTemplate
+	ActPerson
 )
 
 // StartWithin bounds the start of a sandbox, of which a quiet machine needs a hundredth of

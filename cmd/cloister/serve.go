@@ -20,6 +20,7 @@ import (
 	"cloister/serve"
 	"cloister/serve/e2b"
 	sandboxfiles "cloister/serve/files"
+	"cloister/serve/people"
 	"cloister/serve/tenants"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,8 @@ import (
 // serveFlags are the flags of serve, as typed.
 type serveFlags struct {
 	e2b, domain, cert, key string
+	issuer, client, claim  string
+	roles                  []string
 	drain                  time.Duration
 }
 
@@ -51,9 +54,28 @@ it. Without a certificate only an address of the loopback is listened on.`,
 	fl.StringVar(&f.domain, "domain", "", "the `DOMAIN` below which sandboxes have names, PORT-ID.DOMAIN")
 	fl.StringVar(&f.cert, "tls-cert", "", "a `FILE` with the certificate of DOMAIN and *.DOMAIN")
 	fl.StringVar(&f.key, "tls-key", "", "a `FILE` with its key")
+	fl.StringVar(&f.issuer, "oidc", "", "take the tokens of persons too, of the OpenID provider `ISSUER`")
+	fl.StringVar(&f.client, "client", "", "the client `ID` that tokens are issued for")
+	fl.StringVar(&f.claim, "claim", "groups", "the claim of a token whose values are roles")
+	fl.StringArrayVar(&f.roles, "role", nil, "`VALUE=TENANT[:read]`, what a value of the claim may do")
 	fl.DurationVar(&f.drain, "drain", 10*time.Second, "how long requests under way may take at the end")
 	c.AddCommand(a.serveTenant(), a.serveKey(), a.serveTemplate(), serveInside())
 	return c
+}
+
+// people are those of an OpenID provider; nil where none is named.
+func (f *serveFlags) people(ctx context.Context) (*people.Provider, error) {
+	if f.issuer == "" {
+		if len(f.roles) > 0 || f.client != "" {
+			return nil, cli.Usage("", "serve: --client and --role are for --oidc ISSUER")
+		}
+		return nil, nil
+	}
+	p, err := people.Open(ctx, people.Options{Issuer: f.issuer, Client: f.client, Claim: f.claim, Roles: f.roles})
+	if err != nil {
+		return nil, fmt.Errorf("serve: --oidc: %w", err)
+	}
+	return p, nil
 }
 
 // serveDir is where everything of the server lies.
@@ -116,6 +138,10 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return fmt.Errorf("serve: find cloister itself: %w", err)
 	}
+	persons, err := f.people(ctx)
+	if err != nil {
+		return err
+	}
 	log := slog.New(slog.NewTextHandler(a.Stderr, nil))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -127,7 +153,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	defer host.Close()
-	door := e2b.New(e2b.Options{Host: host, Tenants: register, Images: engine.image, Domain: f.domain, Log: log})
+	door := e2b.New(e2b.Options{Host: host, Tenants: register, People: persons, Images: engine.image, Domain: f.domain, Log: log})
 	defer door.Close()
 	return a.answer(ctx, f, l, door, log)
 }

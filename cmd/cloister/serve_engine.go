@@ -161,6 +161,7 @@ func sessionMissing(err error) bool {
 var actKinds = map[serve.ActKind]audit.Kind{
 	serve.ActCommand: audit.Exec, serve.ActFile: audit.TenantFile, serve.ActPort: audit.TenantPort,
 	serve.ActSandbox: audit.TenantSandbox, serve.ActTemplate: audit.TenantTemplate,
+	serve.ActPerson: audit.TenantPerson,
 }
 
 func (e *serveEngine) Record(ctx context.Context, p serve.Place, a serve.Act) error {

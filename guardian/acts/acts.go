@@ -47,7 +47,7 @@ func read[T any](r *http.Request) (T, error) {
 var tenantKinds = []string{
 	audit.Exec, audit.TenantAdd, audit.TenantStop, audit.TenantRemove,
 	audit.TenantKeyAdd, audit.TenantKeyRemove, audit.TenantFile, audit.TenantPort, audit.TenantSandbox,
-	audit.TenantTemplate,
+	audit.TenantTemplate, audit.TenantPerson,
 }
 
 // Tenant records what cloister serve is about to do for the tenant of this instance.

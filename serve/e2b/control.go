@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/people"
 	"cloister/serve/templates"
 	"cloister/serve/tenants"
 )
@@ -67,7 +68,11 @@ func (d *Door) control() {
 // keyed finds the tenant of a request's key.
 func (d *Door) keyed(need tenants.Scope, f handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		t, has, err := d.Tenants.Find(keyOf(r), time.Now())
+		t, err := d.who(r)
+		if several, ok := errors.AsType[*people.Several](err); ok {
+			fail(w, &status{http.StatusBadRequest, several.Error()})
+			return
+		}
 		if errors.Is(err, tenants.ErrNone) {
 			fail(w, &status{http.StatusUnauthorized, "the API key is missing or not known"})
 			return
@@ -83,11 +88,11 @@ func (d *Door) keyed(need tenants.Scope, f handler) http.HandlerFunc {
 			return
 		}
 		defer release()
-		if need == tenants.All && has != tenants.All {
+		if need == tenants.All && t.scope != tenants.All {
 			fail(w, &status{http.StatusForbidden, "the API key may only read"})
 			return
 		}
-		if err := f(w, r, caller{t, has}); err != nil {
+		if err := f(w, r, t); err != nil {
 			d.fail(w, r, t.Name, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"cloister/serve"
 	"cloister/serve/files"
+	"cloister/serve/people"
 	"cloister/serve/rates"
 	"cloister/serve/tenants"
 )
@@ -34,6 +35,8 @@ const maxBody = 1 << 20
 type Options struct {
 	Host    *serve.Host
 	Tenants *tenants.Register
+	// People knows persons by their tokens; nil where none are known.
+	People *people.Provider
 	// Images gives the ID of a tenant's image of a digest; empty for none.
 	Images func(tenant, digest string) (string, error)
 	// Domain is below which sandboxes have their names: PORT-ID.DOMAIN. Empty for none.

@@ -84,8 +84,14 @@ func deniedHelper(t *testing.T) string {
 	if os.Geteuid() != 0 {
 		t.Skip("the helper is root's: run this test as root")
 	}
+	return helperProcess(t, "0")
+}
+
+// helperProcess begins the helper as a process: as what denied makes of the word.
+func helperProcess(t *testing.T, word string) string {
+	t.Helper()
 	at := filepath.Join(folder(t, 0), "l/socket")
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", deniedName, "0", "/proc/self/exe", localuser.HelperName,
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", deniedName, word, "/proc/self/exe", localuser.HelperName,
 		strconv.Itoa(caller), strconv.Itoa(payloads+50), "50", at)
 	said, err := cmd.StderrPipe()
 	if err != nil {

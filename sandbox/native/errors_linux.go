@@ -44,6 +44,9 @@ func (p *program) explain(r report, s sandbox.Spec) error {
 func stepError(name string, errno unix.Errno) error {
 	err := fmt.Errorf("start native: %s: %w", name, errno)
 	switch name {
+	case "hold an overlay's folder":
+		return &sandbox.Unsupported{Guarantee: "overlay workspace", Reason: err.Error(),
+			Fix: "for a kept overlay root's helper needs Linux 6.13: run with --workspace live"}
 	case "open overlay of workspace", "create overlay of workspace", "mount overlay of workspace":
 		return &sandbox.Unsupported{
 			Guarantee: "overlay workspace", Reason: err.Error(),

@@ -62,18 +62,23 @@ func (v *view) overlay(what string, below, out *int32, kept *upper, options ...s
 	}
 	place(below, "lower")
 	set := [][2]string{{"source", what}, {"lowerdir", "lower"}, {"upperdir", "upper"}, {"workdir", "work"}}
+	var held [][2]string // set by descriptor
 	if kept != nil {
 		v.restrict(what, kept.store, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 		place(kept.store, "upper")
-		set = [][2]string{{"source", what}, {"upperdir", "upper/" + kept.Dir}, {"workdir", "upper/" + kept.Work}}
-		for _, layer := range kept.Lower {
-			set = append(set, [2]string{"lowerdir+", "upper/" + layer})
+		set = kept.folders()
+		if v.lent == nil {
+			set = append([][2]string{{"source", what}}, append(set, [2]string{"lowerdir+", "lower"})...)
+		} else {
+			held, set = set, [][2]string{{"source", what}, {"lowerdir+", "lower"}}
 		}
-		set = append(set, [2]string{"lowerdir+", "lower"})
 	}
 
 	p.sys("go to the stage of "+what, unix.SYS_FCHDIR, stage)
 	p.sys("open overlay of "+what, unix.SYS_FSOPEN, "overlay", unix.FSOPEN_CLOEXEC).to(overlay)
+	for _, o := range held {
+		v.hold(stage, overlay, o[0], o[1])
+	}
 	for _, o := range set {
 		p.sys("set overlay "+o[0], unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_STRING, o[0], o[1], 0)
 	}
@@ -85,6 +90,25 @@ func (v *view) overlay(what string, below, out *int32, kept *upper, options ...s
 		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV).to(out)
 	p.sys("close overlay", unix.SYS_CLOSE, overlay)
 	p.sys("close the stage of "+what, unix.SYS_CLOSE, stage)
+}
+
+// folders are the overlay's own in the store, by their options.
+func (u *upper) folders() [][2]string {
+	out := [][2]string{{"upperdir", "upper/" + u.Dir}, {"workdir", "upper/" + u.Work}}
+	for _, layer := range u.Lower {
+		out = append(out, [2]string{"lowerdir+", "upper/" + layer})
+	}
+	return out
+}
+
+// hold sets a folder of an overlay by a descriptor that was opened through no link: its
+// owner, who is not the builder, may put one in its place at any moment.
+func (v *view) hold(stage, overlay *int32, option, name string) {
+	at, how := v.p.cell(), &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+	v.p.sys("open the overlay's "+option, unix.SYS_OPENAT2, stage, name, pointerTo(how), unix.SizeofOpenHow).to(at)
+	v.p.sys("hold an overlay's folder", unix.SYS_FSCONFIG, overlay, unix.FSCONFIG_SET_FD, option, 0, at)
+	v.p.sys("close the overlay's "+option, unix.SYS_CLOSE, at)
 }
 
 // fresh are the folders on which something new is mounted, whatever the image has

@@ -128,8 +128,8 @@ func (p *program) hold(name string, effective, permitted uint32) {
 
 // overlays sets what the builder can do while an overlay is made, which opens the folder of
 // mode 000 in which it works: whoever makes one in a user namespace has that power there.
-// Its folders were opened before, with the payload's rights (Linux 6.5), and the overlay uses
-// it on mapped mounts alone, on which it reaches only what is mapped (capabilities(7)).
+// Its folders were opened before, with the payload's rights and through no link, and all lie
+// on mapped mounts, on which that power reaches only what is mapped (capabilities(7)).
 func (l *Lent) overlays(p *program, effective uint32) {
 	if l != nil && l.Mapped {
 		p.hold("make overlays", effective, building|1<<unix.CAP_DAC_OVERRIDE)

@@ -246,6 +246,7 @@ var packages = map[string]string{
 	"sandbox/native":            "the driver that needs nothing installed",
 	"sandbox/sandboxtest":       "the meaning of a driver, as tests",
 	"script/check":              "the runner of every check",
+	"script/check/reaper":       "processes, mounts and the like that checks leave behind",
 	"script/check/typecheck":    "the types of the tree for another platform",
 	"serve":                     "the sandboxes of a server's tenants",
 	"serve/connect":             "the Connect protocol with JSON, as a server",

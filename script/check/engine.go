@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cloister/script/check/reaper"
 	"context"
 	"errors"
 	"fmt"
@@ -53,10 +54,10 @@ func (r *runner) engine() *engine {
 func (r *runner) podman() *engine {
 	e := &engine{r: r, kind: "podman", dir: filepath.Join(r.work, "podman")}
 	e.words = append(e.podman(), "system", "service", "--time", "0", "unix://"+e.socket())
-	groups, locks := podmanGroups(), kinds["locks"]()
+	groups, locks := podmanGroups(), reaper.Kinds["locks"]()
 	e.undo = func() {
 		removeGroups(podmanGroups(), groups)
-		for _, lock := range kinds["locks"]() {
+		for _, lock := range reaper.Kinds["locks"]() {
 			if !slices.Contains(locks, lock) {
 				_ = os.Remove(lock) // what stays is found at the end
 			}
@@ -92,7 +93,7 @@ func removeGroups(now, before []string) {
 		if slices.Contains(before, top) {
 			continue
 		}
-		all := append(below(top, 9, ""), top)
+		all := append(reaper.Below(top, 9, ""), top)
 		slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 		for _, dir := range all {
 			if info, err := os.Lstat(dir); err == nil && info.IsDir() {
@@ -119,14 +120,14 @@ func (e *engine) start() *engine {
 		}
 		e.daemon = e.r.program(context.WithoutCancel(e.r.ctx), cmd{words: e.words, env: []string{"TMPDIR=" + temp}})
 		e.daemon.Stdout, e.daemon.Stderr = log, log
-		if err := start(e.daemon); err != nil {
+		if err := reaper.Start(e.daemon); err != nil {
 			return err
 		}
 		e.ended = make(chan struct{})
 		go func() {
 			defer close(e.ended)
 			_ = e.daemon.Wait() // how it ends is of no interest, once it is told to
-			reaped(e.daemon)
+			reaper.Reaped(e.daemon)
 		}()
 		e.r.later(e.end)
 		if err := e.answers(); err != nil {
@@ -209,7 +210,7 @@ func (e *engine) end() {
 		_ = e.daemon.Process.Kill()
 		<-e.ended
 	}
-	mounts := kinds["mounts"]()
+	mounts := reaper.Kinds["mounts"]()
 	slices.Reverse(mounts)
 	for _, m := range mounts {
 		if _, at, _ := strings.Cut(m, " "); strings.HasPrefix(at, e.dir+"/") {

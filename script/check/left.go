@@ -1,53 +1,20 @@
 package main
 
 import (
+	"cloister/script/check/reaper"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 )
 
-// kinds are what a machine has that tests could leave behind, beside processes.
-var kinds = map[string]func() []string{
-	"mounts": func() []string {
-		text, _ := os.ReadFile("/proc/self/mountinfo") // proc is there, or nothing runs at all
-		var out []string
-		for line := range strings.Lines(string(text)) {
-			out = append(out, strings.Join(strings.Fields(line)[3:5], " "))
-		}
-		return out
-	},
-	"control groups": func() []string { return below("/sys/fs/cgroup", 9, "cloister") },
-	"namespaces":     func() []string { return below("/run/netns", 1, "") },
-	"locks":          func() []string { return below("/dev/shm", 1, "libpod_lock") }, // root's Podman makes it there, whatever its folders
-}
-
-// below lists what lies below a folder and has a word in its name.
-func below(top string, depth int, word string) []string {
-	var out []string
-	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error { // what goes meanwhile is not left
-		if err != nil || path == top {
-			return nil
-		}
-		if strings.Contains(strings.ToLower(d.Name()), word) && (d.IsDir() || word != "cloister") {
-			out = append(out, path)
-		}
-		if d.IsDir() && strings.Count(strings.TrimPrefix(path, top), "/") >= depth {
-			return fs.SkipDir
-		}
-		return nil
-	})
-	return out
-}
-
 // before notes what is there.
 func (r *runner) before() {
 	r.was = map[string][]string{}
-	for kind, list := range kinds {
+	for kind, list := range reaper.Kinds {
 		r.was[kind] = list()
 	}
 }
@@ -62,7 +29,7 @@ func (r *runner) left(out io.Writer) error {
 		}
 		if time.Since(began) > 20*time.Second {
 			for _, p := range r.descendants() {
-				if found, err := os.FindProcess(p.pid); err == nil {
+				if found, err := os.FindProcess(p.PID); err == nil {
 					_ = found.Kill() // it is reported already
 				}
 			}
@@ -81,9 +48,9 @@ func (r *runner) left(out io.Writer) error {
 func (r *runner) remains() []string {
 	var out []string
 	for _, p := range r.descendants() {
-		out = append(out, fmt.Sprintf("process %d of %d %s: %s", p.pid, p.parent, p.state, p.line()))
+		out = append(out, fmt.Sprintf("process %d of %d %s: %s", p.PID, p.Parent, p.State, p.Line()))
 	}
-	for kind, list := range kinds {
+	for kind, list := range reaper.Kinds {
 		for _, thing := range list() {
 			if !slices.Contains(r.was[kind], thing) && !strings.Contains(thing, r.work) {
 				out = append(out, kind+": "+thing)
@@ -104,18 +71,18 @@ func (r *runner) remains() []string {
 }
 
 // descendants are the processes below this one.
-func (r *runner) descendants() []process {
-	all := map[int]process{}
-	for _, p := range processes() {
-		all[p.pid] = p
+func (r *runner) descendants() []reaper.Process {
+	all := map[int]reaper.Process{}
+	for _, p := range reaper.All() {
+		all[p.PID] = p
 	}
-	var out []process
+	var out []reaper.Process
 	for _, p := range all {
-		if p.state == "Z" || p.pid == os.Getpid() {
+		if p.State == "Z" || p.PID == os.Getpid() {
 			continue
 		}
-		for q, known := p, true; known; q, known = all[q.parent] {
-			if q.parent == os.Getpid() {
+		for q, known := p, true; known; q, known = all[q.Parent] {
+			if q.Parent == os.Getpid() {
 				out = append(out, p)
 				break
 			}

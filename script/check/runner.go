@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cloister/script/check/reaper"
 	"context"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func newRunner(ctx context.Context, work string) (*runner, error) {
 		}
 	}
 	r.machine = &machine{r: r}
-	return r, adoptOrphans()
+	return r, reaper.Adopt()
 }
 
 // lateRaces is how long a program with the race detector stays when it is over. Its own
@@ -220,11 +221,11 @@ func (r *runner) run(out io.Writer, c cmd) error {
 	defer cancel()
 	p := r.program(ctx, c)
 	p.Stdin, p.Stdout, p.Stderr = c.in, out, out
-	if err := start(p); err != nil {
+	if err := reaper.Start(p); err != nil {
 		return err
 	}
 	err := p.Wait()
-	reaped(p)
+	reaper.Reaped(p)
 	if log, ok := out.(interface{ spent(d time.Duration) }); ok {
 		log.spent(p.ProcessState.UserTime() + p.ProcessState.SystemTime())
 	}

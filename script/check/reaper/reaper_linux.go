@@ -1,4 +1,12 @@
-package main
+// Package reaper finds processes, mounts and the like that checks leave behind on this machine.
+//
+// The promise: a process that is orphaned below this one becomes its child, and the zombies
+// among those are waited for; the others are os/exec's.
+//
+// It ends nothing that lives: whoever asks does.
+//
+// Most readers want [Adopt] and [All].
+package reaper
 
 import (
 	"fmt"
@@ -18,8 +26,8 @@ var children = struct {
 	pids map[int]bool
 }{pids: map[int]bool{}}
 
-// start starts a process, known before it can end.
-func start(p *exec.Cmd) error {
+// Start starts a process, known before it can end.
+func Start(p *exec.Cmd) error {
 	children.Lock()
 	defer children.Unlock()
 	if err := p.Start(); err != nil {
@@ -29,15 +37,16 @@ func start(p *exec.Cmd) error {
 	return nil
 }
 
-func reaped(p *exec.Cmd) {
+// Reaped forgets a process that was waited for.
+func Reaped(p *exec.Cmd) {
 	children.Lock()
 	defer children.Unlock()
 	delete(children.pids, p.Process.Pid)
 }
 
-// adoptOrphans makes this process the parent of everything that is orphaned below it
+// Adopt makes this process the parent of everything that is orphaned below it
 // (prctl(2), PR_SET_CHILD_SUBREAPER), so that what is left behind can be found.
-func adoptOrphans() error {
+func Adopt() error {
 	const setChildSubreaper = 36
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); errno != 0 {
 		return fmt.Errorf("adopt orphans: %w", errno)
@@ -54,22 +63,22 @@ func adoptOrphans() error {
 func reapOrphans() {
 	children.Lock()
 	defer children.Unlock()
-	for _, p := range processes() {
-		if p.parent == os.Getpid() && p.state == "Z" && !children.pids[p.pid] {
-			_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil) // it is gone either way
+	for _, p := range All() {
+		if p.Parent == os.Getpid() && p.State == "Z" && !children.pids[p.PID] {
+			_, _ = syscall.Wait4(p.PID, nil, syscall.WNOHANG, nil) // it is gone either way
 		}
 	}
 }
 
-// A process as /proc shows it.
-type process struct {
-	pid, parent int
-	state, name string
+// A Process as /proc shows it.
+type Process struct {
+	PID, Parent int
+	State, Name string
 }
 
-// processes lists every process: proc_pid_stat(5).
-func processes() []process {
-	var out []process
+// All lists every process: proc_pid_stat(5).
+func All() []Process {
+	var out []Process
 	names, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well formed
 	for _, name := range names {
 		text, err := os.ReadFile(name)
@@ -80,13 +89,13 @@ func processes() []process {
 		fields := strings.Fields(string(text)[at+2:])
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		parent, _ := strconv.Atoi(fields[1])
-		out = append(out, process{pid, parent, fields[0], string(text)[:at+1]})
+		out = append(out, Process{pid, parent, fields[0], string(text)[:at+1]})
 	}
 	return out
 }
 
-// line is the command line of a process, and what the kernel calls it.
-func (p process) line() string {
-	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // a kernel's has none
-	return strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " ")) + " " + p.name
+// Line is the command line of a process, and what the kernel calls it.
+func (p Process) Line() string {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)) // a kernel's has none
+	return strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " ")) + " " + p.Name
 }

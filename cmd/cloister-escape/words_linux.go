@@ -53,7 +53,7 @@ func parse(words []string) (options, error) {
 	f.BoolVar(&o.write, "write", false, "write what was seen into that file instead; other cases' lines stay")
 	f.StringVar(&o.document, "document", "",
 		"write docs/attempts.md and the table in SECURITY.md of this `repository` from its files of holds, try nothing")
-	f.StringVar(&o.isolation, "isolation", "", "what cloisters are built of: native, gvisor or docker (the engine of DOCKER_HOST)")
+	f.StringVar(&o.isolation, "isolation", "", "what cloisters are built of: native, user, gvisor or docker (the engine of DOCKER_HOST)")
 	f.StringVar(&o.image, "image", "", "the system inside: an image's `name`, or ./ARCHIVE.tar")
 	f.StringVar(&o.images, "images", "", "`folder` of images that are unpacked already, an instance's images")
 	f.StringVar(&o.columns, "columns", "", "`file` of what was held in each kind of cloister, to which this is added")

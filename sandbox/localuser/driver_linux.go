@@ -30,6 +30,8 @@ func New(socket, release string) *Driver { return &Driver{socket, release} }
 var (
 	_ sandbox.PeerDriver = (*Driver)(nil)
 	_ sandbox.Separable  = (*Driver)(nil)
+
+	_ sandbox.WarmStarter = (*Driver)(nil)
 )
 
 // Name is "user".
@@ -43,6 +45,45 @@ func (d *Driver) Apart() sandbox.Driver { return d }
 
 // Start has the box built and its command run.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	return d.Begin(sandbox.Ground{}).Start(ctx, s, w)
+}
+
+// Begin reaches the helper, whose process for the box begins beside what its caller does.
+func (d *Driver) Begin(sandbox.Ground) sandbox.Begun {
+	b := &begun{d: d, reached: make(chan struct{})}
+	go func() {
+		defer close(b.reached)
+		b.c, b.err = d.connect()
+	}()
+	return b
+}
+
+// begun is a connection to the process that will own a box.
+type begun struct {
+	d       *Driver
+	reached chan struct{}
+	c       *net.UnixConn // nil once it is another's
+	err     error
+}
+
+// Close gives up what has not been started.
+func (b *begun) Close() error {
+	<-b.reached
+	if b.c == nil {
+		return nil
+	}
+	c := b.c
+	b.c = nil
+	return c.Close()
+}
+
+// Start has the box built and its command run.
+func (b *begun) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (box sandbox.Box, err error) {
+	defer func() {
+		if left := b.Close(); err == nil { // it is there where the order was not sent
+			err = left
+		}
+	}()
 	if err := refuse(s); err != nil {
 		return nil, err
 	}
@@ -63,13 +104,23 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 	if err != nil {
 		return nil, err
 	}
-	return d.ask(ctx, apart.Order{Spec: s}, w, files)
+	<-b.reached
+	if b.err != nil {
+		return nil, b.err
+	}
+	c := b.c
+	b.c = nil
+	return apart.Over(ctx, c, apart.Order{Spec: s, Release: b.d.release}, w, files)
 }
 
 // Exec has one more command run in a box that the helper built.
 func (d *Driver) Exec(ctx context.Context, h sandbox.Handle, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
 	s.Files, s.Links, s.Protect = nil, nil, nil // they are there
-	return d.ask(ctx, apart.Order{Spec: s, Handle: h}, w, nil)
+	c, err := d.connect()
+	if err != nil {
+		return nil, err
+	}
+	return apart.Over(ctx, c, apart.Order{Spec: s, Handle: h, Release: d.release}, w, nil)
 }
 
 // refuse names what this level does not have.
@@ -104,40 +155,23 @@ func open(places []sandbox.Bind) ([]*os.File, error) {
 	return files, nil
 }
 
-// ask sends an order to the helper.
-func (d *Driver) ask(
-	ctx context.Context, o apart.Order, w sandbox.Wiring, files []*os.File,
-) (sandbox.Box, error) {
-	c, err := d.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	o.Release = d.release
-	return apart.Over(ctx, c, o, w, files)
-}
-
 // connect reaches the helper, if it is root's.
-func (d *Driver) connect(ctx context.Context) (*net.UnixConn, error) {
+func (d *Driver) connect() (*net.UnixConn, error) {
 	if os.Geteuid() == 0 {
 		return nil, lacking("root has no need of another account", "use --isolation native")
 	}
-	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "unix", d.socket)
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: d.socket, Net: "unix"})
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) {
 		return nil, lacking("no helper of root's listens at "+d.socket, "sudo cloister setup local-user")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start user: reach the helper: %w", err)
 	}
-	own, ok := c.(*net.UnixConn)
-	if !ok {
-		return nil, errors.Join(errors.New("start user: no socket of this machine"), c.Close())
-	}
-	if _, err := peercred.Require(own, 0); err != nil {
+	if _, err := peercred.Require(c, 0); err != nil {
 		return nil, errors.Join(lacking(fmt.Sprintf("who listens at %s is not root: %v", d.socket, err),
-			"sudo cloister setup local-user"), own.Close())
+			"sudo cloister setup local-user"), c.Close())
 	}
-	return own, nil
+	return c, nil
 }
 
 // There reports whether a helper of root's seems to listen.

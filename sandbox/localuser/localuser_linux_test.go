@@ -27,6 +27,8 @@ const (
 	payloads = 1_894_100_000
 	// socketOf names the helper's socket to a test that runs as the caller.
 	socketOf = "CLOISTER_TEST_LOCAL"
+	// toolsOf is the document that TestTools holds to what works.
+	toolsOf = "CLOISTER_TEST_TOOLS"
 )
 
 // TestMain makes this test binary the process that owns a box, the helper, and a program
@@ -170,6 +172,26 @@ func socket(t *testing.T) string {
 func TestConformance(t *testing.T) {
 	at := helper(t, localuser.Helper{Allowed: []int{caller}, First: payloads, Count: 50})
 	asCaller(t, caller, at, "^TestAsCaller$")
+}
+
+// TestTools holds docs/tools.md to what the tools of this machine do on this level.
+func TestTools(t *testing.T) {
+	at := helper(t, localuser.Helper{Allowed: []int{caller}, First: payloads + 300, Count: 50})
+	text, err := os.ReadFile("../../docs/tools.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := filepath.Join(folder(t, 0), "tools.md") // a caller may not reach the original
+	if err := os.WriteFile(document, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(toolsOf, document)
+	asCaller(t, caller, at, "^TestAsCallerTools$")
+}
+
+func TestAsCallerTools(t *testing.T) {
+	at := socket(t)
+	sandboxtest.Tools(t, localuser.Name, os.Getenv(toolsOf), func() sandbox.Driver { return localuser.New(at, release) })
 }
 
 // TestOwnAccount: where not even root gets a user namespace the payload is the caller, and

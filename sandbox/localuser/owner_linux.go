@@ -70,6 +70,8 @@ func Main(ctx context.Context, args []string, release string) int {
 }
 
 func (o *owner) serve(ctx context.Context, c *net.UnixConn) error {
+	lent := &native.Lent{}
+	driver := native.NewLent("local-"+strconv.Itoa(o.uid), lent)  // it begins to work beside what follows
 	late := time.AfterFunc(orderWithin, func() { _ = c.Close() }) // ends the wait for the order
 	return apart.Own(ctx, c, mostLine, func(order *apart.Order, files []*os.File, terminal func(*os.File) error,
 	) (sandbox.Driver, error) {
@@ -81,38 +83,35 @@ func (o *owner) serve(ctx context.Context, c *net.UnixConn) error {
 			return nil, err
 		}
 		defer o.peer.close()
-		return o.judge(order, files, terminal)
+		lent.Terminal = terminal
+		return driver, o.judge(order, files, lent)
 	})
 }
 
-// judge looks at what a caller wants, and gives the driver that builds it.
-func (o *owner) judge(order *apart.Order, files []*os.File, terminal func(*os.File) error) (sandbox.Driver, error) {
+// judge looks at what a caller wants, and who it is built for.
+func (o *owner) judge(order *apart.Order, files []*os.File, lent *native.Lent) error {
 	if order.Release != o.release {
-		return nil, lacking(fmt.Sprintf("root's helper is of release %s, this is %q", o.release, order.Release),
+		return lacking(fmt.Sprintf("root's helper is of release %s, this is %q", o.release, order.Release),
 			"sudo cloister setup local-user")
 	}
 	gid, err := o.peer.confirm()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	o.gid = gid
 	if err := check(order.Spec); err != nil {
-		return nil, err
+		return err
 	}
 	if err := o.peer.follow(); err != nil {
-		return nil, err
+		return err
 	}
-	lent := native.Lent{Terminal: terminal}
 	if order.Handle != "" {
 		lent.User, lent.Group, err = o.join(order.Handle)
 	} else {
-		err = o.borrow(&lent, order.Spec, files)
-	}
-	if err != nil {
-		return nil, err
+		err = o.borrow(lent, order.Spec, files)
 	}
 	order.Spec.User.ID = lent.User
-	return native.NewLent("local-"+strconv.Itoa(o.uid), lent), nil
+	return err
 }
 
 // borrow takes what the caller shows, and finds out who the payload can be.

@@ -27,10 +27,11 @@ type Lent struct {
 	Terminal func(master *os.File) error
 }
 
-// NewLent gives the driver of an instance that builds for a user. It is for root.
-func NewLent(instance string, l Lent) *Driver {
+// NewLent gives the driver of an instance that builds for a user, who may be named until it
+// starts a box. It is for root.
+func NewLent(instance string, l *Lent) *Driver {
 	d := New(instance)
-	d.lent = &l
+	d.lent = l
 	return d
 }
 

@@ -106,6 +106,7 @@ type Host struct {
 	kept    map[string]int           // snapshots that are being made, by tenant
 	spares  map[string][]*spare      // sandboxes that wait for a request, by tenant
 	filling map[string]chan struct{} // tenants for which spares are being made: closed at the end
+	undone  map[*Sandbox]undone      // sandboxes whose end failed
 	shut    bool
 
 	lock *os.File
@@ -120,7 +121,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	ctx, stop := context.WithCancel(ctx)
 	h := &Host{
 		Options: o, ctx: ctx, stop: stop, lock: lock, all: map[string]*Sandbox{}, made: map[string]int{}, kept: map[string]int{},
-		spares: map[string][]*spare{}, filling: map[string]chan struct{}{},
+		spares: map[string][]*spare{}, filling: map[string]chan struct{}{}, undone: map[*Sandbox]undone{},
 	}
 	if err := h.find(ctx); err != nil {
 		stop()
@@ -248,6 +249,10 @@ func (h *Host) start(ctx context.Context, t tenants.Tenant, r Record) (*Sandbox,
 	if err := os.MkdirAll(s.work(), 0o700); err != nil {
 		return nil, fmt.Errorf("create sandbox: %w", err)
 	}
+	// Whoever removes the tenant from here on finds the folder, and waits for its end.
+	if h.removed(t) {
+		return nil, errors.Join(&BadRequest{"the tenant was removed"}, os.RemoveAll(s.dir()))
+	}
 	half := r
 	half.State = ended
 	err := s.write(half)
@@ -328,14 +333,16 @@ func (h *Host) reap() {
 		case <-h.ctx.Done():
 			return
 		case now := <-tick.C:
-			h.mu.Lock()
-			var due []*Sandbox
-			for _, s := range h.all {
-				if s.due(now) {
-					due = append(due, s)
-				}
+			h.retry(now)
+			due, orphans := h.over(now)
+			for _, s := range orphans {
+				h.wg.Go(func() {
+					err := s.end(context.WithoutCancel(h.ctx), "its tenant was removed")
+					if err != nil && !errors.Is(err, ErrNone) {
+						h.Log.Error("end a sandbox of a removed tenant", "tenant", s.tenant.Name, "sandbox", s.record.ID, "error", err)
+					}
+				})
 			}
-			h.mu.Unlock()
 			if old := h.stale(now); len(old) > 0 {
 				h.wg.Go(func() { h.drop(h.ctx, old) })
 			}
@@ -348,6 +355,55 @@ func (h *Host) reap() {
 			}
 		}
 	}
+}
+
+// undone is an end that failed: why it was to be, and when it is tried again.
+type undone struct {
+	why  string
+	when time.Time
+}
+
+// retryAfter is how long after an end that failed it is tried again.
+const retryAfter = time.Second
+
+// retry tries the ends again that failed.
+func (h *Host) retry(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s, u := range h.undone {
+		if now.Before(u.when) {
+			continue
+		}
+		delete(h.undone, s)
+		h.wg.Go(func() {
+			if err := s.discard(context.WithoutCancel(h.ctx), u.why); err != nil {
+				h.Log.Error("end a sandbox, again", "tenant", s.tenant.Name, "sandbox", s.record.ID, "error", err)
+			}
+		})
+	}
+}
+
+// over gives the sandboxes whose time is over at a moment, and those whose tenant is removed:
+// one that a request was just having made as well.
+func (h *Host) over(now time.Time) (due, orphans []*Sandbox) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.all {
+		switch {
+		case h.removed(s.tenant):
+			orphans = append(orphans, s)
+		case s.due(now):
+			due = append(due, s)
+		}
+	}
+	return due, orphans
+}
+
+// removed says that a tenant is no more, or that another has its name. A register that
+// cannot be read says nothing.
+func (h *Host) removed(t tenants.Tenant) bool {
+	now, err := h.Tenants.Named(t.Name)
+	return errors.Is(err, tenants.ErrMissing) || err == nil && !now.Created.Equal(t.Created)
 }
 
 // forget takes a sandbox out of the table.

@@ -276,8 +276,19 @@ func (s *Sandbox) end(ctx context.Context, why string) error {
 	return s.discard(ctx, why)
 }
 
-// discard ends the session, if there is one, and removes what the sandbox had.
+// discard ends the session, if there is one, and removes what the sandbox had. Where that
+// fails, as while the guardian is on its way out, it is tried again until it does not.
 func (s *Sandbox) discard(ctx context.Context, why string) error {
+	err := s.remove(ctx, why)
+	if err != nil {
+		s.host.mu.Lock()
+		s.host.undone[s] = undone{why, time.Now().Add(retryAfter)}
+		s.host.mu.Unlock()
+	}
+	return err
+}
+
+func (s *Sandbox) remove(ctx context.Context, why string) error {
 	s.mu.Lock()
 	thaw := s.thaw
 	s.thaw = nil

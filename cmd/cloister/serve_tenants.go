@@ -134,7 +134,9 @@ func (a *app) serveTenantRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.endTenant(cmd.Context(), serve.Place{Tenant: args[0], Dir: r.Home(args[0])})
+			return r.EndRemoved(cmd.Context(), args[0], func(ctx context.Context) error {
+				return a.endTenant(ctx, serve.Place{Tenant: args[0], Dir: r.Home(args[0])})
+			})
 		},
 	}
 }

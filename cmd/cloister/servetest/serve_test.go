@@ -266,16 +266,22 @@ func (s *server) of(tenant string, words ...string) string { return s.given(tena
 // given is of with an input.
 func (s *server) given(tenant, input string, words ...string) string {
 	s.t.Helper()
-	dir := filepath.Join(s.dir, "d", "cloister", "serve", "t", tenant)
-	cmd := s.command(words...)
-	cmd.Env = append(slices.Clone(s.env), "XDG_CONFIG_HOME="+dir+"/config", "XDG_STATE_HOME="+dir+"/state", "XDG_DATA_HOME="+dir+"/data",
-		"XDG_RUNTIME_DIR="+s.dir+"/run/cloister/s/"+tenant)
+	cmd := s.tenant(tenant, words...)
 	cmd.Stdin = strings.NewReader(input)
 	text, err := cmd.Output()
 	if err != nil {
 		s.t.Fatalf("cloister %s: %v", strings.Join(words, " "), err)
 	}
 	return string(text)
+}
+
+// tenant is cloister in a tenant's instance.
+func (s *server) tenant(tenant string, words ...string) *exec.Cmd {
+	dir := filepath.Join(s.dir, "d", "cloister", "serve", "t", tenant)
+	cmd := s.command(words...)
+	cmd.Env = append(slices.Clone(s.env), "XDG_CONFIG_HOME="+dir+"/config", "XDG_STATE_HOME="+dir+"/state", "XDG_DATA_HOME="+dir+"/data",
+		"XDG_RUNTIME_DIR="+s.dir+"/run/cloister/s/"+tenant)
+	return cmd
 }
 
 // record is a tenant's record, a line for each event.

@@ -54,8 +54,8 @@ import (
 	"cloister/secret/inject"
 	"cloister/secret/oauth"
 	"cloister/secret/vault"
-	"cloister/session"
 	"cloister/session/launch"
+	"cloister/session/registry"
 	"cloister/ui/web"
 )
 
@@ -127,7 +127,7 @@ type Options struct {
 func Socket(dirs xdg.Dirs) string { return filepath.Join(dirs.Runtime, SocketName) }
 
 // Survived reports whether a guardian that is gone left cloisters that may live on.
-func Survived(dirs xdg.Dirs) bool { return session.Left(stateFile(dirs)) }
+func Survived(dirs xdg.Dirs) bool { return registry.Left(stateFile(dirs)) }
 
 func stateFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "sessions.json") }
 
@@ -157,7 +157,7 @@ type guardian struct {
 	started     time.Time
 	socket      string
 	records     *recorder.Recorder
-	sessions    *session.Registry
+	sessions    *registry.Registry
 	queue       *approval.Queue       // what waits for a person
 	bus         *events.Bus           // what happened, for those who watch
 	host        *hostcommands.Service // what runs on the host for cloisters
@@ -276,11 +276,11 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		return nil, err
 	}
 	g.records = records
-	registry, note, err := session.OpenRegistry(stateFile(o.Dirs), session.Options{})
+	sessions, note, err := registry.OpenRegistry(stateFile(o.Dirs), registry.Options{})
 	if err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
-	g.sessions = registry
+	g.sessions = sessions
 	g.workspaces = &workspaces.Room{
 		Dirs: o.Dirs, Audit: AuditDir(o.Dirs), Record: g.recordState, Hold: g.holdStill,
 	}
@@ -288,7 +288,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		g.notice(note)
 	}
 	if err := g.begin(ctx); err != nil {
-		return nil, errors.Join(err, registry.Close(), records.Close())
+		return nil, errors.Join(err, sessions.Close(), records.Close())
 	}
 	g.ctx, g.stop = context.WithCancelCause(ctx)
 	g.aside.Go(func() { g.notifier.Run(g.ctx) })

@@ -29,7 +29,7 @@ import (
 	"cloister/internal/passfd"
 	"cloister/policyset"
 	"cloister/secret/inject"
-	"cloister/session"
+	"cloister/session/registry"
 )
 
 const (
@@ -305,7 +305,7 @@ func (l *live) run(s api.Started) error {
 	if err := l.Records.Append(l.ctx, e); err != nil {
 		return err
 	}
-	info, err := l.g.sessions.Apply(l.Info.ID, session.Started, func(i *api.SessionInfo) {
+	info, err := l.g.sessions.Apply(l.Info.ID, registry.Started, func(i *api.SessionInfo) {
 		i.Handle, i.CommandPID = s.Handle, s.PID
 	})
 	if err == nil {
@@ -391,11 +391,11 @@ func (l *live) finish(end api.SessionEnd) {
 			break
 		}
 	}
-	event, reason := session.Ended, end.Stopped
+	event, reason := registry.Ended, end.Stopped
 	if end.Failure != "" {
-		event, reason = session.Broke, end.Failure
+		event, reason = registry.Broke, end.Failure
 	}
-	l.g.sessions.Note(l.Info.ID, func(i *api.SessionInfo) { i.AutorunChanged = session.Short(end.AutorunChanged) })
+	l.g.sessions.Note(l.Info.ID, func(i *api.SessionInfo) { i.AutorunChanged = registry.Short(end.AutorunChanged) })
 	l.over(ctx, event, "stop", reason, &end.ExitStatus)
 	if end.Failure != "" {
 		l.g.sweepSoon()
@@ -407,11 +407,11 @@ func (l *live) finish(end api.SessionEnd) {
 // lose records that the shim is gone without a word, and has removed what it left.
 func (l *live) lose(why error) {
 	ctx := context.WithoutCancel(l.ctx)
-	l.over(ctx, session.Lost, "lost", "the shim is gone: "+why.Error(), nil)
+	l.over(ctx, registry.Lost, "lost", "the shim is gone: "+why.Error(), nil)
 	l.g.sweepSoon()
 }
 
-func (l *live) over(ctx context.Context, event session.Event, action, reason string, status *int) {
+func (l *live) over(ctx context.Context, event registry.Event, action, reason string, status *int) {
 	sum := l.Tally.Summary()
 	ms := time.Since(l.started).Milliseconds()
 	e := l.Event()

@@ -24,7 +24,7 @@ import (
 	"cloister/policy"
 	"cloister/policyset"
 	"cloister/secret/inject"
-	"cloister/session"
+	"cloister/session/registry"
 	"cloister/session/stats"
 )
 
@@ -229,7 +229,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process.Process, pid int,
 	g.mu.Unlock()
 	g.bus.Publish(api.EventSession, info)
 	if req.Resume != nil && req.Resume.Handle != "" {
-		if _, err := g.sessions.Apply(info.ID, session.Started, nil); err != nil {
+		if _, err := g.sessions.Apply(info.ID, registry.Started, nil); err != nil {
 			g.log.Error("adopt session", "session", info.Name, "error", err)
 		}
 	}
@@ -253,7 +253,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process.Process, pid int,
 
 // broke says of a session that was entered that it did not begin.
 func (g *guardian) broke(info api.SessionInfo, why error) {
-	if _, err := g.sessions.Apply(info.ID, session.Broke,
+	if _, err := g.sessions.Apply(info.ID, registry.Broke,
 		func(i *api.SessionInfo) { i.Reason = why.Error() }); err != nil {
 		g.log.Error("enter session", "session", info.Name, "error", err)
 	}

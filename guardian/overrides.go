@@ -3,14 +3,13 @@ package guardian
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 
 	"cloister/egress"
+	"cloister/guardian/bodies"
 	"cloister/guardian/court"
 	"cloister/internal/budget"
-	"cloister/internal/reading"
 	"cloister/policy"
 	"cloister/policy/allowing"
 )
@@ -48,16 +47,16 @@ func (l *live) overrides(ctx context.Context, q egress.Query, bound func(*egress
 		body := m.Body()
 		if form != nil {
 			if err := form.Unreadable(); err != nil {
-				return oddBody(err)
+				return bodies.Odd(err)
 			}
-			body = &formReader{from: body, form: form, judge: l.methodJudge(q, bound), odd: oddBody}
+			body = &bodies.Reader{From: body, Form: form, Judge: l.methodJudge(q, bound), Odd: bodies.Odd}
 		}
 		if grants != nil {
 			if err := grants.Unreadable(); err != nil {
-				return givingBody(err)
+				return bodies.Giving(err)
 			}
-			judge := func(string) error { return givingBody(errGives) }
-			body = &formReader{from: body, form: grants, judge: judge, odd: givingBody}
+			judge := func(string) error { return bodies.Giving(bodies.ErrGives) }
+			body = &bodies.Reader{From: body, Form: grants, Judge: judge, Odd: bodies.Giving}
 		}
 		m.SetBody(body, m.Length())
 		if n := m.Length(); n < 0 || n > mostAhead {
@@ -101,7 +100,7 @@ func (l *live) methodJudge(q egress.Query, bound func(*egress.HTTP) error) func(
 		other.HTTP = &h
 		snapshot := l.Snapshot.Load()
 		if len(snapshot.MCPServersAt(q.Authority)) > 0 {
-			return oddBody(errors.New("it asks for another method, at the host of an MCP server"))
+			return bodies.Odd(errors.New("it asks for another method, at the host of an MCP server"))
 		}
 		v := court.Judge(snapshot, l.asked(other))
 		switch {
@@ -112,69 +111,8 @@ func (l *live) methodJudge(q egress.Query, bound func(*egress.HTTP) error) func(
 			out := verdict(court.Ruling{Verdict: v, Why: "its body asks for " + method})
 			return &egress.Refused{Status: http.StatusForbidden, Verdict: out}
 		case v.MaxBytes > 0:
-			return oddBody(errors.New("it asks for " + method + ", whose body is bounded by the rule \"" + v.Rule + "\""))
+			return bodies.Odd(errors.New("it asks for " + method + ", whose body is bounded by the rule \"" + v.Rule + "\""))
 		}
 		return bound(&h)
 	}
-}
-
-// oddBody refuses a body for what it may ask for.
-func oddBody(err error) error {
-	return &egress.Refused{Status: http.StatusUnsupportedMediaType, Verdict: egress.Verdict{
-		Effect: "deny", Reason: "a body whose method cannot be judged: " + err.Error(),
-		Hints: []string{"send it with the method that is meant, and no _method"},
-	}}
-}
-
-var errGives = errors.New("it says who may use the object (acl)")
-
-// givingBody refuses a body for what it may give to others.
-func givingBody(err error) error {
-	return &egress.Refused{Status: http.StatusForbidden, Verdict: egress.Verdict{
-		Effect: "deny", Reason: "a body that a rule about the objects of one bucket does not cover: " + err.Error(),
-		Hints: []string{"leave acl out; contents in which the word stands are taken with uploadType=media, or resumable"},
-	}}
-}
-
-// A formReader is a body that is looked at as it passes. What may be part of a method
-// waits for the rest of it.
-type formReader struct {
-	from  io.Reader
-	form  *reading.Form
-	judge func(method string) error
-	odd   func(error) error // refuses what cannot be read
-	ready []byte            // may go
-	held  []byte            // waits
-	err   error
-}
-
-func (r *formReader) Read(p []byte) (int, error) {
-	for len(r.ready) == 0 && r.err == nil {
-		held := copy(p, r.held)
-		if held == len(p) { // smaller than a method: a reader that wants the first bytes only
-			p = make([]byte, held+512)
-			copy(p, r.held)
-		}
-		n, err := r.from.Read(p[held:])
-		keep, found := r.form.Write(p[held:held+n], r.judge)
-		if found == nil && errors.Is(err, io.EOF) {
-			keep, found = 0, r.form.End(r.judge)
-		}
-		if found != nil {
-			if _, refused := errors.AsType[*egress.Refused](found); !refused {
-				found = r.odd(found)
-			}
-			r.ready, r.held, r.err = nil, nil, found
-			return 0, found
-		}
-		all := p[:held+n]
-		keep = min(keep, len(all))
-		r.ready, r.held = append(r.ready[:0], all[:len(all)-keep]...), append(r.held[:0], all[len(all)-keep:]...)
-		r.err = err
-	}
-	if n := copy(p, r.ready); n > 0 {
-		r.ready = r.ready[n:]
-		return n, nil
-	}
-	return 0, r.err
 }

@@ -19,7 +19,7 @@ import (
 	"cloister/policy"
 	"cloister/policyset"
 	"cloister/policyset/explain"
-	"cloister/session"
+	"cloister/session/registry"
 	"cloister/ui/web"
 )
 
@@ -388,7 +388,7 @@ func (g *guardian) running(name string) (*live, error) {
 	l := g.live[info.ID]
 	g.mu.Unlock()
 	if l == nil {
-		return nil, fmt.Errorf("policy of session %q: it does not run: %w", name, session.ErrNotFound)
+		return nil, fmt.Errorf("policy of session %q: it does not run: %w", name, registry.ErrNotFound)
 	}
 	return l, nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/records"
 	"cloister/internal/peercred"
 	"cloister/internal/termsafe"
 	"cloister/session/launch"
@@ -63,7 +64,7 @@ func (g *guardian) getDoctor(_ http.ResponseWriter, r *http.Request) (any, error
 	if err == nil {
 		err = errors.New("it printed no answer")
 	}
-	return nil, fmt.Errorf("doctor: %w: %s", err, termsafe.Text(termsafe.Clip(stderr.String(), maxShown)))
+	return nil, fmt.Errorf("doctor: %w: %s", err, termsafe.Text(termsafe.Clip(stderr.String(), records.MaxShown)))
 }
 
 // getProjects lists the projects that had a cloister, the latest first: where the
@@ -157,7 +158,7 @@ func (g *guardian) getFile(_ http.ResponseWriter, r *http.Request) (any, error) 
 }
 
 func (g *guardian) changedFile(ctx context.Context, e audit.Event) api.ChangedFile {
-	out := api.ChangedFile{Record: recorded(e)}
+	out := api.ChangedFile{Record: records.Shown(e)}
 	now, err := workspace.Look(e.Project, e.Resource)
 	if err != nil {
 		out.Note = termsafe.Text(err.Error())
@@ -193,14 +194,14 @@ func (g *guardian) getAuditVerify(http.ResponseWriter, *http.Request) (any, erro
 
 // getAuditExport gives the records themselves, oldest first.
 func (g *guardian) getAuditExport(w http.ResponseWriter, r *http.Request) (any, error) {
-	want, err := wantedOf(r)
+	want, err := records.QueryOf(r)
 	if err != nil {
 		return nil, err
 	}
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.Header().Set("Content-Disposition", `attachment; filename="cloister-audit.jsonl"`)
 	for l, err := range audit.Lines(AuditDir(g.o.Dirs), want.Filter) {
-		if err != nil || !want.fits(l.Event) {
+		if err != nil || !want.Fits(l.Event) {
 			continue // verify tells what cannot be read
 		}
 		if _, err := w.Write(append(l.Text, '\n')); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/records"
 )
 
 // comeBack is how soon a page is back that was loaded anew.
@@ -15,7 +16,7 @@ const comeBack = 3 * time.Second
 // audited publishes what was recorded, while someone reads that.
 func (g *guardian) audited(e audit.Event) {
 	if g.bus.Audited() {
-		g.bus.Publish(api.EventAudit, recorded(e))
+		g.bus.Publish(api.EventAudit, records.Shown(e))
 	}
 }
 

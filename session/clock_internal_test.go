@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/session/registry"
 )
 
 // A clock that is set back while a session runs hides none of the files that changed.
@@ -38,8 +39,8 @@ func TestRegistryClockJumps(t *testing.T) {
 		return now
 	}
 	path := filepath.Join(t.TempDir(), "sessions.json")
-	open := func() *Registry {
-		r, note, err := OpenRegistry(path, Options{Now: jump})
+	open := func() *registry.Registry {
+		r, note, err := registry.OpenRegistry(path, registry.Options{Now: jump})
 		if err != nil || note != "" {
 			t.Fatal(err, note)
 		}
@@ -53,10 +54,10 @@ func TestRegistryClockJumps(t *testing.T) {
 	if _, err := r.Create(api.SessionInfo{Project: "/p", Path: "/p", Agent: "a", Terminal: true}); err == nil {
 		t.Error("two of one agent in one folder")
 	}
-	if _, err := r.Apply(first.ID, Started, nil); err != nil {
+	if _, err := r.Apply(first.ID, registry.Started, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Apply(first.ID, Ended, nil); err != nil {
+	if _, err := r.Apply(first.ID, registry.Ended, nil); err != nil {
 		t.Fatal(err)
 	}
 	second, err := r.Create(api.SessionInfo{Name: "one", Project: "/p", Path: "/p"})

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"cloister/api"
-	"cloister/session"
+	"cloister/session/registry"
 )
 
 // TestEndedBeforeTheSave: the list on disk is up to half a second old when a
 // guardian is killed. A session that ended in that time is not one that runs.
 func TestEndedBeforeTheSave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.json")
-	r, _, err := session.OpenRegistry(path, session.Options{})
+	r, _, err := registry.OpenRegistry(path, registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestEndedBeforeTheSave(t *testing.T) {
 	if err := os.Remove(filepath.Join(filepath.Dir(path), "live", was.ID)); err != nil {
 		t.Fatal(err)
 	}
-	r, _, err = session.OpenRegistry(path, session.Options{})
+	r, _, err = registry.OpenRegistry(path, registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

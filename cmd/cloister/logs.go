@@ -17,7 +17,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
-	"cloister/session"
+	"cloister/session/registry"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -47,7 +47,7 @@ func outputFile(d xdg.Dirs, name string) string {
 }
 
 func (a *app) logs(ctx context.Context, name string, follow bool) error {
-	if err := session.CheckName(name); err != nil {
+	if err := registry.CheckName(name); err != nil {
 		return cli.Usage("cloister list -a shows the names", "logs: %v", err)
 	}
 	d, err := a.Dirs()

@@ -14,8 +14,8 @@ import (
 	"cloister/internal/source"
 	"cloister/policyset"
 	"cloister/secret/vault"
-	"cloister/session"
 	"cloister/session/kept"
+	"cloister/session/registry"
 	"cloister/state/store"
 )
 
@@ -23,11 +23,11 @@ import (
 func Of(err error) *api.Error {
 	var (
 		known      *api.Error
-		taken      *session.NameTaken
-		bad        *session.BadName
-		impossible *session.Impossible
+		taken      *registry.NameTaken
+		bad        *registry.BadName
+		impossible *registry.Impossible
 		over       *approval.Over
-		running    *session.Running
+		running    *registry.Running
 		corrupt    *vault.CorruptError
 		command    *vault.CommandError
 		mounted    *store.Running
@@ -71,7 +71,7 @@ func Of(err error) *api.Error {
 		return answer(http.StatusUnprocessableEntity, api.CodeVault, command.Hints()...)
 	case errors.Is(err, approval.ErrNotFound):
 		return answer(http.StatusNotFound, api.CodeNotFound, "see: cloister approvals list")
-	case errors.Is(err, session.ErrNotFound):
+	case errors.Is(err, registry.ErrNotFound):
 		return answer(http.StatusNotFound, api.CodeNotFound, "see: cloister list -a")
 	case errors.Is(err, store.ErrNotFound):
 		return answer(http.StatusNotFound, api.CodeNotFound)

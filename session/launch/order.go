@@ -28,6 +28,7 @@ import (
 	"cloister/policy/destination"
 	"cloister/sandbox/image"
 	"cloister/session"
+	"cloister/session/registry"
 	"cloister/workspace/protect"
 )
 
@@ -133,7 +134,7 @@ func (o *Order) Check() error {
 		}
 	}
 	if o.Name != "" {
-		if err := session.CheckName(o.Name); err != nil {
+		if err := registry.CheckName(o.Name); err != nil {
 			return hint.Usage("", "%s: %v", o.Verb, err)
 		}
 	}

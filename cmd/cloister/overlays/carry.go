@@ -13,8 +13,8 @@ import (
 	"cloister/audit"
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/noecho"
-	"cloister/session"
 	"cloister/session/kept"
+	"cloister/session/registry"
 	"cloister/state/sealed"
 	"cloister/state/store"
 	"cloister/workspace/projects"
@@ -171,7 +171,7 @@ sealed to a recipient needs --identity; one by a passphrase asks for it.`,
 		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name != "" {
-				if err := session.CheckName(name); err != nil {
+				if err := registry.CheckName(name); err != nil {
 					return cli.Usage("", "checkpoint import: %v", err)
 				}
 			}
@@ -205,7 +205,7 @@ sealed to a recipient needs --identity; one by a passphrase asks for it.`,
 			if err != nil {
 				return err
 			}
-			name = cmp.Or(name, kept.NewName(session.FolderName(string(p.Root))))
+			name = cmp.Or(name, kept.NewName(registry.FolderName(string(p.Root))))
 			made, from, err := s.Import(cmd.Context(), archive, name, string(p.Root),
 				func(c store.Checkpoint) error {
 					return a.recordState(cmd.Context(), api.StateRecord{

@@ -8,8 +8,8 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
-	"cloister/session"
 	"cloister/session/kept"
+	"cloister/session/registry"
 	"cloister/state/store"
 	"cloister/workspace"
 )
@@ -41,9 +41,9 @@ func Uppers(m store.Mount) workspace.Uppers {
 // is called as its folder.
 func NewName(started bool, project string) string {
 	if started {
-		return session.FolderName(project)
+		return registry.FolderName(project)
 	}
-	return kept.NewName(session.FolderName(project))
+	return kept.NewName(registry.FolderName(project))
 }
 
 // End closes a kept workspace when its session is over. One without a change is

@@ -1,4 +1,4 @@
-// Package session keeps the life of every cloister.
+// Package registry is the guardian's list of sessions, each with its state.
 //
 // The promise: a session moves only along the rows of one table; live
 // sessions have different names; what ended is remembered, bounded, over
@@ -10,7 +10,7 @@
 // is for `list -a`, no right follows from it.
 //
 // Most readers want [OpenRegistry].
-package session
+package registry
 
 import (
 	"cmp"

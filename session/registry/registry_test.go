@@ -1,4 +1,4 @@
-package session_test
+package registry_test
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloister/api"
-	"cloister/session"
+	"cloister/session/registry"
 )
 
-func open(t *testing.T, path string) *session.Registry {
+func open(t *testing.T, path string) *registry.Registry {
 	t.Helper()
-	r, note, err := session.OpenRegistry(path, session.Options{})
+	r, note, err := registry.OpenRegistry(path, registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,11 +33,11 @@ func open(t *testing.T, path string) *session.Registry {
 	return r
 }
 
-func fresh(t *testing.T) *session.Registry {
+func fresh(t *testing.T) *registry.Registry {
 	return open(t, filepath.Join(t.TempDir(), "sessions.json"))
 }
 
-func create(t *testing.T, r *session.Registry, name string) api.SessionInfo {
+func create(t *testing.T, r *registry.Registry, name string) api.SessionInfo {
 	t.Helper()
 	info, err := r.Create(api.SessionInfo{Name: name, Project: "/home/p/My Project", Isolation: "native"})
 	if err != nil {
@@ -49,11 +49,11 @@ func create(t *testing.T, r *session.Registry, name string) api.SessionInfo {
 // TestTable walks every event from every state: what leads where, and that
 // everything else is refused and changes nothing.
 func TestTable(t *testing.T) {
-	paths := map[api.State][]session.Event{
+	paths := map[api.State][]registry.Event{
 		api.StateStarting: {},
-		api.StateRunning:  {session.Started},
-		api.StateStopped:  {session.Started, session.Ended},
-		api.StateFailed:   {session.Broke},
+		api.StateRunning:  {registry.Started},
+		api.StateStopped:  {registry.Started, registry.Ended},
+		api.StateFailed:   {registry.Broke},
 	}
 	want := map[string]api.State{
 		"starting started": api.StateRunning,
@@ -65,7 +65,7 @@ func TestTable(t *testing.T) {
 		"running lost":     api.StateFailed,
 	}
 	for from, path := range paths {
-		for _, event := range []session.Event{session.Granted, session.Started, session.Ended, session.Broke, session.Lost} {
+		for _, event := range []registry.Event{registry.Granted, registry.Started, registry.Ended, registry.Broke, registry.Lost} {
 			name := string(from) + " " + string(event)
 			r := fresh(t)
 			id := create(t, r, "box").ID
@@ -76,7 +76,7 @@ func TestTable(t *testing.T) {
 			}
 			info, err := r.Apply(id, event, func(i *api.SessionInfo) { i.Reason = "changed" })
 			to, possible := want[name]
-			var impossible *session.Impossible
+			var impossible *registry.Impossible
 			switch {
 			case possible && (err != nil || info.State != to):
 				t.Errorf("%s: %s, %v; want %s", name, info.State, err, to)
@@ -91,10 +91,10 @@ func TestNamesAreUniqueAmongTheLiving(t *testing.T) {
 	r := fresh(t)
 	first := create(t, r, "box")
 	_, err := r.Create(api.SessionInfo{Name: "box"})
-	if _, ok := errors.AsType[*session.NameTaken](err); !ok {
+	if _, ok := errors.AsType[*registry.NameTaken](err); !ok {
 		t.Fatalf("second box: %v, want NameTaken", err)
 	}
-	if _, err := r.Apply(first.ID, session.Ended, nil); err != nil {
+	if _, err := r.Apply(first.ID, registry.Ended, nil); err != nil {
 		t.Fatal(err)
 	}
 	second := create(t, r, "box")
@@ -106,7 +106,7 @@ func TestNamesAreUniqueAmongTheLiving(t *testing.T) {
 			t.Errorf("find %s: %s, %v", word, got.ID, err)
 		}
 	}
-	if _, err := r.Find(first.ID[:7]); !errors.Is(err, session.ErrNotFound) {
+	if _, err := r.Find(first.ID[:7]); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("7 digits find something: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestDefaultName(t *testing.T) {
 		if err != nil || !regexp.MustCompile(want).MatchString(info.Name) {
 			t.Errorf("%q: %q, %v; want %s", project, info.Name, err, want)
 		}
-		if err := session.CheckID(info.ID); err != nil {
+		if err := registry.CheckID(info.ID); err != nil {
 			t.Error(err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestDefaultName(t *testing.T) {
 func TestBadNames(t *testing.T) {
 	r := fresh(t)
 	for _, name := range []string{"-x", ".", "..", "a..b", "a/b", "a b", "é", "a\n", strings.Repeat("x", 64), strings.Repeat("0", 32)} {
-		var bad *session.BadName
+		var bad *registry.BadName
 		if _, err := r.Create(api.SessionInfo{Name: name}); !errors.As(err, &bad) {
 			t.Errorf("%q: %v, want BadName", name, err)
 		}
@@ -150,8 +150,8 @@ func TestRestart(t *testing.T) {
 	ended, running, gone := create(t, r, "ended"), create(t, r, "running"), create(t, r, "gone")
 	for _, s := range []struct {
 		id    string
-		event session.Event
-	}{{ended.ID, session.Ended}, {running.ID, session.Started}, {gone.ID, session.Started}} {
+		event registry.Event
+	}{{ended.ID, registry.Ended}, {running.ID, registry.Started}, {gone.ID, registry.Started}} {
 		if _, err := r.Apply(s.id, s.event, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +215,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		newest = info.ID
-		if _, err := r.Apply(info.ID, session.Ended, nil); err != nil {
+		if _, err := r.Apply(info.ID, registry.Ended, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, filepath.Join(dir, "sessions.json"))
 	living, ended := create(t, r, "living"), create(t, r, "ended")
-	if _, err := r.Apply(ended.ID, session.Ended, nil); err != nil {
+	if _, err := r.Apply(ended.ID, registry.Ended, nil); err != nil {
 		t.Fatal(err)
 	}
 	// The disk as it is now, less the list that may not be saved yet.
@@ -271,7 +271,7 @@ func TestKilled(t *testing.T) {
 func TestSavedSoon(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.json")
 	synctest.Test(t, func(t *testing.T) {
-		r, _, err := session.OpenRegistry(path, session.Options{})
+		r, _, err := registry.OpenRegistry(path, registry.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func TestUnwritableStateIsRefused(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := session.OpenRegistry(filepath.Join(file, "sessions.json"), session.Options{}); err == nil {
+	if _, _, err := registry.OpenRegistry(filepath.Join(file, "sessions.json"), registry.Options{}); err == nil {
 		t.Error("opened below a file")
 	}
 }
@@ -310,12 +310,12 @@ func FuzzState(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, note, err := session.OpenRegistry(path, session.Options{})
+		r, note, err := registry.OpenRegistry(path, registry.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range r.List(true) {
-			if session.CheckName(s.Name) != nil || session.CheckID(s.ID) != nil || note != "" {
+			if registry.CheckName(s.Name) != nil || registry.CheckID(s.ID) != nil || note != "" {
 				t.Errorf("took %+v (note %q)", s, note)
 			}
 		}

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -24,6 +22,7 @@ import (
 	"cloister/guardian"
 	"cloister/host/resolve"
 	"cloister/internal/realpath"
+	"cloister/internal/shebang"
 	"cloister/internal/shellword"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
@@ -257,12 +256,8 @@ func interpreter(command string) string {
 		return ""
 	}
 	defer f.Close()
-	line, err := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n') // the kernel reads no more
-	words, script := strings.CutPrefix(line, "#!")
-	if fields := strings.Fields(words); err == nil && script && len(fields) > 0 {
-		return fields[0]
-	}
-	return ""
+	line, _ := shebang.Read(f) // a hint is left out
+	return line.Interpreter
 }
 
 // unbuilt makes the error of a run that did not come about: of the command where

@@ -2,17 +2,16 @@ package image
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"cloister/internal/shebang"
 )
 
 // program is one of the host's that no package of dpkg's installed.
@@ -50,11 +49,11 @@ func (h Host) programs(files []string) ([]program, error) {
 		switch {
 		case dir != "":
 			p.from, p.to, p.main = dir, path.Join("usr/local/lib/node_modules", module), strings.TrimPrefix(real, dir+"/")
-		case script != "":
+		case script.Interpreter != "":
 			return nil, &hinted{fmt.Errorf("%s is a script outside of npm's packages: what it needs besides is not known", file),
 				"show it with what it needs in each cloister instead: --expose DIR"}
 		}
-		if strings.Contains(script, "node") && !slices.Contains(files, "usr/bin/node") {
+		if strings.Contains(script.Interpreter+" "+script.Argument, "node") && !slices.Contains(files, "usr/bin/node") {
 			return nil, &hinted{fmt.Errorf("%s needs node, which is no installed package here", file), "apt-get install nodejs"}
 		}
 		out = append(out, p)
@@ -83,23 +82,13 @@ func npmPackage(file string) (dir, module string) {
 }
 
 // interpreter is the first line of a script; empty for other programs.
-func interpreter(file string) (string, error) {
+func interpreter(file string) (shebang.Line, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", err
+		return shebang.Line{}, err
 	}
 	defer f.Close()
-	head := make([]byte, 128)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
-	text, _ := strings.CutPrefix(string(line), "#!")
-	if text == string(line) {
-		return "", nil
-	}
-	return text, nil
+	return shebang.Read(f)
 }
 
 // program puts a program, with what belongs to it, into the image.

@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
-	"strings"
+
+	"cloister/internal/shebang"
 )
 
 // interpreterOf is the program that a script or an ELF file names to run it; "" for none.
@@ -13,11 +14,9 @@ func interpreterOf(f io.ReaderAt) string {
 	head := make([]byte, 256)
 	n, _ := f.ReadAt(head, 0) // a short file is short
 	head = head[:n]
-	if rest, ok := bytes.CutPrefix(head, []byte("#!")); ok {
-		line, _, _ := bytes.Cut(rest, []byte("\n"))
-		name, _, _ := strings.Cut(strings.TrimLeft(string(line), " \t"), " ")
-		name, _, _ = strings.Cut(name, "\t")
-		return name
+	if bytes.HasPrefix(head, []byte("#!")) {
+		line, _ := shebang.Read(f) // what cannot be read is not recorded, and does not start either
+		return line.Interpreter
 	}
 	const sixtyFour, little = 2, 1
 	if n < 64 || string(head[:4]) != "\x7fELF" || head[4] != sixtyFour || head[5] != little {

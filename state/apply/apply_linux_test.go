@@ -134,7 +134,7 @@ func TestApplyAndUndo(t *testing.T) {
 		if diff := cmp.Diff(before, snapshot(t, project)); diff != "" {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}
-		if !j.Undone() {
+		if undone, err := j.Undone(); err != nil || !undone {
 			t.Error("the journal does not know that it was taken back")
 		}
 		if _, err := u.Undo(dir); err != nil {

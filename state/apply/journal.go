@@ -110,7 +110,11 @@ func List(dir, project string) ([]*Journal, error) {
 		if err != nil {
 			return nil, err
 		}
-		if j.has(doneFile) {
+		done, err := j.has(doneFile)
+		if err != nil {
+			return nil, err
+		}
+		if done {
 			out = append(out, j)
 		}
 	}
@@ -128,7 +132,11 @@ func Newest(dir, project string) (*Journal, error) {
 		return cmp.Or(cmp.Compare(len(b.Name()), len(a.Name())), cmp.Compare(b.Name(), a.Name()))
 	})
 	for _, e := range entries {
-		if exists(filepath.Join(dir, e.Name(), doneFile)) {
+		done, err := layers.Exists(filepath.Join(dir, e.Name(), doneFile))
+		if err != nil {
+			return nil, fmt.Errorf("list journals: %w", err)
+		}
+		if done {
 			j, err := load(filepath.Join(dir, e.Name()), project)
 			if err != nil || j.alien == "" {
 				return j, err
@@ -160,14 +168,9 @@ func folders(dir string) ([]fs.DirEntry, error) {
 }
 
 // Undone reports whether a later journal took this one back.
-func (j *Journal) Undone() bool { return j.has(undoneFile) }
+func (j *Journal) Undone() (bool, error) { return j.has(undoneFile) }
 
-func (j *Journal) has(name string) bool { return exists(filepath.Join(j.dir, name)) }
-
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
-}
+func (j *Journal) has(name string) (bool, error) { return layers.Exists(filepath.Join(j.dir, name)) }
 
 func load(dir, project string) (*Journal, error) {
 	var p plan

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"cloister/state/layers"
 )
 
 // Recover finishes or rolls back the journals that a crash left, and says which. back are
@@ -17,7 +19,12 @@ func Recover(dir, project string) (notes []string, back []Step, err error) {
 	}
 	for _, e := range entries {
 		at := filepath.Join(dir, e.Name())
-		if exists(filepath.Join(at, settledFile)) {
+		settled, serr := layers.Exists(filepath.Join(at, settledFile))
+		if serr != nil {
+			err = errors.Join(err, fmt.Errorf("recover journals: %w", serr))
+			continue
+		}
+		if settled {
 			continue
 		}
 		j, lerr := load(at, project)
@@ -38,7 +45,8 @@ func Recover(dir, project string) (notes []string, back []Step, err error) {
 		if note != "" {
 			notes = append(notes, note)
 		}
-		if err = errors.Join(err, rerr); !exists(at) {
+		kept, kerr := layers.Exists(at)
+		if err = errors.Join(err, rerr, kerr); kerr == nil && !kept {
 			back = append(back, j.Steps...)
 		}
 	}
@@ -54,10 +62,18 @@ func (j *Journal) recover() (note string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	if j.has(doneFile) {
+	done, err := j.has(doneFile)
+	if err != nil {
+		return "", fmt.Errorf("recover journal: %w", err)
+	}
+	if done {
 		return "", r.settle()
 	}
-	if !j.has(stagedFile) {
+	staged, err := j.has(stagedFile)
+	if err != nil {
+		return "", fmt.Errorf("recover journal: %w", err)
+	}
+	if !staged {
 		return "a change of " + j.Project + " was interrupted before it began: nothing was changed",
 			errors.Join(r.unstage(), j.abandon())
 	}
@@ -67,7 +83,11 @@ func (j *Journal) recover() (note string, err error) {
 	if len(r.staged) != len(r.Steps) {
 		return "", fmt.Errorf("recover journal %s: %d steps, %d staged", r.ID, len(r.Steps), len(r.staged))
 	}
-	if j.has(backFile) {
+	goesBack, err := j.has(backFile)
+	if err != nil {
+		return "", fmt.Errorf("recover journal: %w", err)
+	}
+	if goesBack {
 		return "an interrupted change of " + j.Project + " was taken back", r.resumeBack()
 	}
 	err = r.carryOut()

@@ -36,7 +36,9 @@ func start(dir, project, label, undoes string, steps []Step) (*Journal, error) {
 	}
 	if err != nil {
 		var back *halfBack
-		if !j.has(doneFile) && !errors.As(err, &back) {
+		// Where it is not known whether all is done, the journal is kept for the next call.
+		done, derr := j.has(doneFile)
+		if err = errors.Join(err, derr); derr == nil && !done && !errors.As(err, &back) {
 			err = errors.Join(err, j.abandon())
 		}
 		return nil, err
@@ -352,8 +354,11 @@ func (r *run) carryOut() error {
 		return err
 	}
 	err := r.finish()
-	if err == nil || r.has(doneFile) {
-		return err
+	if err == nil {
+		return nil
+	}
+	if done, derr := r.has(doneFile); done || derr != nil {
+		return errors.Join(err, derr)
 	}
 	// The journal alone has what was there before: it is not given up with the change made.
 	if back := r.takeBack(len(r.Steps)); back != nil {
@@ -474,8 +479,14 @@ func (r *run) keepOld() error {
 		}
 		name, to := strconv.Itoa(i), filepath.Join(r.dir, oldFolder, strconv.Itoa(i))
 		err := unix.Renameat(r.stage.Fd(), name, unix.AT_FDCWD, to)
-		if errors.Is(err, unix.ENOENT) && (exists(to) || !s.New.Exists()) {
-			continue // a recovery comes here twice; or somebody removed it just before
+		if errors.Is(err, unix.ENOENT) {
+			kept, kerr := layers.Exists(to)
+			if kerr != nil {
+				return fmt.Errorf("keep the old %s: %w", s.Path, kerr)
+			}
+			if kept || !s.New.Exists() {
+				continue // a recovery comes here twice; or a program removed it just before
+			}
 		}
 		if errors.Is(err, unix.EXDEV) {
 			err = r.copyOut(name, to)

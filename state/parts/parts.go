@@ -100,7 +100,11 @@ func (f Folder) Copy(ctx context.Context, from, to string, hold func() (thaw fun
 func (f Folder) take(ctx context.Context, from, to string) (out []*layers.Taken, err error) {
 	for _, p := range All() {
 		at := f.At(from, p)
-		if !exists(at) {
+		there, err := layers.Exists(at)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
 			continue
 		}
 		t, err := layers.Take(ctx, at, f.At(to, p))
@@ -133,8 +137,14 @@ func (f Folder) Empty(id string, of ...Part) (bool, error) {
 func (f Folder) Sum(id string) (all layers.Sum, err error) {
 	h := sha256.New()
 	for _, p := range All() {
-		if p != Project && !exists(f.At(id, p)) {
-			continue
+		if p != Project {
+			there, err := layers.Exists(f.At(id, p))
+			if err != nil {
+				return layers.Sum{}, err
+			}
+			if !there {
+				continue
+			}
 		}
 		one, err := layers.Summary(f.At(id, p))
 		if err != nil {
@@ -145,9 +155,4 @@ func (f Folder) Sum(id string) (all layers.Sum, err error) {
 	}
 	all.Digest = hex.EncodeToString(h.Sum(nil))
 	return all, nil
-}
-
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
 }

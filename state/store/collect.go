@@ -49,8 +49,11 @@ func (s *Store) Collect(dryRun bool) (g Garbage, err error) {
 		case !e.IsDir():
 		case strings.HasPrefix(e.Name(), "fs"):
 			err = errors.Join(err, g.layers(at, needed, dryRun))
-		case !exists(filepath.Join(at, metaFile)) && !dryRun:
-			err = errors.Join(err, os.RemoveAll(at)) // a discard got no further
+		case !dryRun:
+			there, lerr := layers.Exists(filepath.Join(at, metaFile))
+			if err = errors.Join(err, lerr); lerr == nil && !there {
+				err = errors.Join(err, os.RemoveAll(at)) // a discard got no further
+			}
 		}
 	}
 	return g, err

@@ -76,7 +76,11 @@ func (w *Workspace) Export(out io.Writer, id string, withHome bool) error {
 	for i, layer := range c.Layers {
 		for _, of := range parts.All() {
 			from := w.store.in().At(layer, of)
-			if err != nil || of == parts.Home && !withHome || !exists(from) {
+			if err != nil || of == parts.Home && !withHome {
+				continue
+			}
+			var there bool
+			if there, err = layers.Exists(from); err != nil || !there {
 				continue
 			}
 			err = p.Pack(from, strconv.Itoa(i)+"/"+string(of))

@@ -4,4 +4,10 @@ package store
 func (w *Workspace) Verify(c Checkpoint) error { return w.verify(c) }
 
 // Mount is mount for tests of what a store refuses.
-func (w *Workspace) Mount() Mount { return w.mount() }
+func (w *Workspace) Mount() Mount {
+	m, err := w.mount()
+	if err != nil {
+		panic(err)
+	}
+	return m
+}

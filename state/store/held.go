@@ -10,6 +10,7 @@ import (
 
 	"cloister/internal/freeze"
 	"cloister/internal/ownfile"
+	"cloister/state/layers"
 )
 
 // heldFile lies in a workspace's folder for as long as its cloister is held still, so that
@@ -49,9 +50,11 @@ func (w *Workspace) hold(still Freeze) (thaw func() error, err error) {
 	}, nil
 }
 
-// HeldStill reports whether someone holds the cloister still, or was killed meanwhile.
+// HeldStill reports whether someone holds the cloister still, or was killed meanwhile. Where
+// that cannot be found out it may be, and GoOn tells why.
 func (u *Use) HeldStill() bool {
-	return exists(filepath.Join(u.store.folder(u.Name), heldFile))
+	held, err := layers.Exists(filepath.Join(u.store.folder(u.Name), heldFile))
+	return held || err != nil
 }
 
 // GoOn lets a cloister go on that someone held still who was killed. Whoever holds it

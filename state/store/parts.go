@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 
@@ -26,17 +27,19 @@ type Overlay struct {
 	Lower []string // the newest first
 }
 
-func (w *Workspace) mount() Mount {
+func (w *Workspace) mount() (m Mount, err error) {
 	of := func(p parts.Part) Overlay {
 		o := Overlay{Upper: filepath.Join(w.Upper, string(p)), Work: filepath.Join(w.Upper, p.Work())}
 		for _, id := range w.Layers {
-			if exists(w.store.in().At(id, p)) {
+			there, lerr := layers.Exists(w.store.in().At(id, p))
+			if err = errors.Join(err, lerr); there {
 				o.Lower = append(o.Lower, filepath.Join(id, string(p)))
 			}
 		}
 		return o
 	}
-	return Mount{Store: w.store.fs, Project: of(parts.Project), Home: of(parts.Home), Git: of(parts.Repo)}
+	m = Mount{Store: w.store.fs, Project: of(parts.Project), Home: of(parts.Home), Git: of(parts.Repo)}
+	return m, err
 }
 
 // Empty reports whether the workspace holds no change of the project or its repository

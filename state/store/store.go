@@ -312,7 +312,11 @@ func (s *Store) Begin(name, project, agent string) (*Use, error) {
 	if err != nil {
 		return nil, errors.Join(err, use.Close())
 	}
-	return &Use{Mount: w.mount(), Name: name, lock: use, store: w.store, upper: w.Upper}, nil
+	mount, err := w.mount()
+	if err != nil {
+		return nil, errors.Join(err, use.Close())
+	}
+	return &Use{Mount: mount, Name: name, lock: use, store: w.store, upper: w.Upper}, nil
 }
 
 // sameProject refuses a workspace whose base is not the folder that it was.
@@ -445,7 +449,12 @@ func (w *Workspace) layersOf(checkpoint string) ([]string, error) {
 	var ids, out []string
 	if checkpoint == "" {
 		ids = w.Layers
-		if up := w.upper(); exists(up) {
+		up := w.upper()
+		there, err := layers.Exists(up)
+		if err != nil {
+			return nil, err
+		}
+		if there {
 			out = append(out, up)
 		}
 	} else {
@@ -465,11 +474,6 @@ func (w *Workspace) upper() string { return w.store.layer(w.Upper) }
 
 // layer is the project's part of one layer, or of an upper.
 func (s *Store) layer(id string) string { return s.in().At(id, parts.Project) }
-
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
-}
 
 // Checkpoint finds one by its ID or an unambiguous beginning of it.
 func (w *Workspace) Checkpoint(id string) (Checkpoint, error) {

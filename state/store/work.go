@@ -160,7 +160,11 @@ func (w *Workspace) Applied() ([]string, error) {
 	}
 	var out []string
 	for _, j := range slices.Backward(list) {
-		if j.Undoes == "" && !j.Undone() {
+		undone, err := j.Undone()
+		if err != nil {
+			return nil, err
+		}
+		if j.Undoes == "" && !undone {
 			out = append(out, j.Label)
 		}
 	}
@@ -178,7 +182,11 @@ func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
 		if len(out) == n {
 			break
 		}
-		if j.Undoes != "" || j.Undone() {
+		undone, err := j.Undone()
+		if err != nil {
+			return out, err
+		}
+		if j.Undoes != "" || undone {
 			continue
 		}
 		u, err := j.Undo(w.journals())
@@ -257,8 +265,11 @@ func (w *Workspace) forgetBases(steps []apply.Step) error {
 // settle drops from the upper what the project has alike by now, so that a new session
 // sees the person's later changes of it. With layers below it would show theirs.
 func (w *Workspace) settle() error {
-	if len(w.Layers) > 0 || len(w.Written) == 0 || !exists(w.upper()) {
+	if len(w.Layers) > 0 || len(w.Written) == 0 {
 		return nil
+	}
+	if there, err := layers.Exists(w.upper()); err != nil || !there {
+		return err
 	}
 	return layers.Settle(w.upper(), w.Project)
 }

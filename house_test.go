@@ -158,6 +158,7 @@ var packages = map[string]string{
 	"guardian":                  "routes and wiring",
 	"guardian/commands":         "host commands since the guardian began",
 	"guardian/court":            "the one place that decides about what a session wants",
+	"serve/certs":               "the server's certificate, and the next one",
 	"serve/listing":             "which of a tenant's sandboxes a request asks for",
 	"serve/people":              "persons by the tokens of their OpenID provider",
 	"serve/rates":               "what tenants do with a server, counted",

@@ -18,6 +18,7 @@ import (
 	"cloister/internal/realpath"
 	"cloister/internal/xdg"
 	"cloister/serve"
+	"cloister/serve/certs"
 	"cloister/serve/e2b"
 	sandboxfiles "cloister/serve/files"
 	"cloister/serve/people"
@@ -118,14 +119,13 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	defer l.Close()
+	log := slog.New(slog.NewTextHandler(a.Stderr, nil))
 	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		k, err := certs.Open(certs.Options{Cert: f.cert, Key: f.key, Domain: f.domain, Log: log})
 		if err != nil {
-			return fmt.Errorf("serve: read the certificate: %w", err)
+			return fmt.Errorf("serve: %w", err)
 		}
-		l = tls.NewListener(l, &tls.Config{
-			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-		})
+		l = tls.NewListener(l, k.Config())
 	}
 	register, err := a.tenants()
 	if err != nil {
@@ -142,7 +142,6 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(a.Stderr, nil))
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	engine := &serveEngine{app: a, program: program}

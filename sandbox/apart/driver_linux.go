@@ -73,6 +73,32 @@ func Over(ctx context.Context, c *net.UnixConn, o Order, w sandbox.Wiring, files
 	return b.begin(ctx, o, w, append(std[:], files...))
 }
 
+// Hold has a box held still by the process at the other end of a connection.
+func Hold(c *net.UnixConn, o Order) (thaw func() error, err error) {
+	l := line{passfd.New(c, nil, mostLine)}
+	o.Hold = true
+	if err := l.order(o, nil); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	m, err := l.hear()
+	if err == nil {
+		err = m.Failed.err()
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return func() error {
+		err := l.say(message{Close: true})
+		if err == nil {
+			m, err = l.hear()
+		}
+		if err == nil && m.Ended != nil {
+			err = m.Ended.Failed.err()
+		}
+		return errors.Join(err, c.Close())
+	}, nil
+}
+
 func newBox(c *net.UnixConn) *box {
 	return &box{ended: func() error { return nil }, line: line{passfd.New(c, nil, mostLine)},
 		dials: map[uint64]chan answer{}, alone: make(chan sandbox.Status, 1), done: make(chan struct{})}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cloister/internal/exactjson"
+	"cloister/internal/freeze"
 	"cloister/internal/passfd"
 	"cloister/sandbox"
 )
@@ -42,6 +43,8 @@ type message struct {
 type Order struct {
 	Spec   sandbox.Spec   `json:"spec"`
 	Handle sandbox.Handle `json:"handle,omitempty"`
+	// Hold has what runs in the box of Handle held still, until the next line or the end.
+	Hold bool `json:"hold,omitempty"`
 	// Watched says that the caller takes what the Spec wants reported.
 	Watched bool `json:"watched,omitempty"`
 	// Release is the caller's own, for a process that is of no other.
@@ -76,6 +79,7 @@ type failure struct {
 	Text        string               `json:"text,omitempty"` // empty for none
 	Unsupported *sandbox.Unsupported `json:"unsupported,omitempty"`
 	Exec        *execFailure         `json:"exec,omitempty"`
+	Ran         bool                 `json:"ran,omitempty"` // something did that was held still
 }
 
 type execFailure struct {
@@ -88,7 +92,7 @@ func failed(err error) *failure {
 	if err == nil {
 		return nil
 	}
-	f := &failure{Text: err.Error()}
+	f := &failure{Text: err.Error(), Ran: errors.Is(err, freeze.ErrRan)}
 	if u, ok := errors.AsType[*sandbox.Unsupported](err); ok {
 		f.Unsupported = u
 	}
@@ -106,6 +110,8 @@ func (f *failure) err() error {
 	switch {
 	case f.Unsupported != nil:
 		is = f.Unsupported
+	case f.Ran:
+		is = freeze.ErrRan
 	case f.Exec != nil:
 		is = &sandbox.ExecError{Command: f.Exec.Command, NotFound: f.Exec.NotFound, Err: errors.New(f.Exec.Text)}
 	default:

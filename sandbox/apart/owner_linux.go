@@ -55,12 +55,15 @@ func Own(ctx context.Context, c *net.UnixConn, most int, judge Judge) error {
 	if err != nil {
 		return err
 	}
-	if len(files) < 3 {
+	if len(files) < 3 && !b.Hold {
 		return errors.New("hear an order: the command's streams are missing")
 	}
-	driver, err := judge(&b, files[3:], func(f *os.File) error { return o.line.say(message{Terminal: true}, f) })
+	driver, err := judge(&b, files[min(3, len(files)):], func(f *os.File) error { return o.line.say(message{Terminal: true}, f) })
 	if err != nil {
 		return o.line.say(message{Failed: failed(err)})
+	}
+	if b.Hold {
+		return o.hold(driver, b.Handle)
 	}
 	return o.own(ctx, driver, b, sandbox.Wiring{Stdin: files[0], Stdout: files[1], Stderr: files[2]})
 }
@@ -68,6 +71,20 @@ func Own(ctx context.Context, c *net.UnixConn, most int, judge Judge) error {
 // Refuse says why no box is built, and closes the connection.
 func Refuse(c *net.UnixConn, why error) error {
 	return errors.Join(line{passfd.New(c, nil, mostLine)}.say(message{Failed: failed(why)}), c.Close())
+}
+
+// hold holds a box still until the caller's word, or its end.
+func (o *owner) hold(driver sandbox.Driver, h sandbox.Handle) error {
+	thaw, err := sandbox.Hold(driver, h)
+	if err != nil {
+		return o.line.say(message{Failed: failed(err)})
+	}
+	err = o.line.say(message{Runs: &runs{Handle: h}})
+	if err == nil {
+		_, _ = o.line.hear() // whatever it is, all go on
+	}
+	after := thaw()
+	return errors.Join(err, o.line.say(message{Ended: &ended{Failed: failed(after)}}))
 }
 
 func newOwner(c *net.UnixConn, most int) *owner {

@@ -416,6 +416,23 @@ func TestAsCallerEnters(t *testing.T) {
 	if own != (err == nil) || own != strings.Contains(text, "sleep") {
 		t.Errorf("its own is %v: %q, %v", own, text, err)
 	}
+	thaw, err := localuser.New(socket(t), release).Hold(sandbox.Handle(strconv.Itoa(init)))
+	if own != (err == nil) {
+		t.Errorf("its own is %v: held: %v", own, err)
+	}
+	if err == nil {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", init, init))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var command int
+		if _, err := fmt.Sscan(string(text), &command); err != nil || !strings.HasPrefix(of(t, command, "State"), "T") {
+			t.Errorf("process %d is not held: %s, %v", command, of(t, command, "State"), err)
+		}
+		if err := thaw(); err != nil {
+			t.Error(err)
+		}
+	}
 	if err := unix.Kill(owner, unix.SIGKILL); !errors.Is(err, unix.EPERM) {
 		t.Errorf("the process of root's was ended: %v", err)
 	}

@@ -32,6 +32,7 @@ var (
 	_ sandbox.Separable  = (*Driver)(nil)
 
 	_ sandbox.WarmStarter = (*Driver)(nil)
+	_ sandbox.Holder      = (*Driver)(nil)
 )
 
 // Name is "user".
@@ -121,6 +122,15 @@ func (d *Driver) Exec(ctx context.Context, h sandbox.Handle, s sandbox.Spec, w s
 		return nil, err
 	}
 	return apart.Over(ctx, c, apart.Order{Spec: s, Handle: h, Release: d.release}, w, nil)
+}
+
+// Hold has what runs in a box held still: its processes are no user's but root's to stop.
+func (d *Driver) Hold(h sandbox.Handle) (thaw func() error, err error) {
+	c, err := d.connect()
+	if err != nil {
+		return nil, err
+	}
+	return apart.Hold(c, apart.Order{Handle: h, Release: d.release})
 }
 
 // refuse names what this level does not have.

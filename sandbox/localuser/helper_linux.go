@@ -97,7 +97,7 @@ func (h Helper) own(ctx context.Context, c *net.UnixConn, who peercred.Cred) err
 	// The box outlives the helper: its life is the connection's.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/proc/self/exe", OwnerName, strconv.Itoa(who.UID),
 		strconv.Itoa(h.First), strconv.Itoa(h.Count), h.Locks)
-	cmd.Args[0], cmd.Dir, cmd.Env = "cloister", "/", []string{}
+	cmd.Args[0], cmd.Dir, cmd.Env = "cloister", "/", ownerEnv(who.PID)
 	cmd.Stderr = h.Log
 	cmd.ExtraFiles = []*os.File{f}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -176,6 +176,9 @@ func TestConformance(t *testing.T) {
 
 // TestTools holds docs/tools.md to what the tools of this machine do on this level.
 func TestTools(t *testing.T) {
+	if os.Getenv("CLOISTER_TEST_LONG") == "" {
+		t.Skip("it repeats native's with the same filter, in twenty seconds: CLOISTER_TEST_LONG=1")
+	}
 	at := helper(t, localuser.Helper{Allowed: []int{caller}, First: payloads + 300, Count: 50})
 	text, err := os.ReadFile("../../docs/tools.md")
 	if err != nil {

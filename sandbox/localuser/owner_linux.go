@@ -99,6 +99,10 @@ func (o *owner) judge(order *apart.Order, files []*os.File, lent *native.Lent) e
 		return err
 	}
 	o.gid = gid
+	if order.Hold {
+		_, _, err := o.join(order.Handle)
+		return err
+	}
 	if err := check(order.Spec); err != nil {
 		return err
 	}

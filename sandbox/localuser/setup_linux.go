@@ -68,7 +68,8 @@ func (s Setup) Install(ctx context.Context, names []string) error {
 		return err
 	}
 	text := unit(allowed)
-	if renewed || !bytes.Equal(before, text) {
+	changed := renewed || !bytes.Equal(before, text)
+	if changed {
 		if err := os.MkdirAll(filepath.Dir(Unit), 0o755); err != nil {
 			return err
 		}
@@ -76,25 +77,26 @@ func (s Setup) Install(ctx context.Context, names []string) error {
 			return err
 		}
 		s.Say("made    %s, for %s", Unit, words(allowed))
-		if err := s.begin(ctx); err != nil {
-			return err
-		}
+	}
+	if err := s.begin(ctx, allowed, changed); err != nil {
+		return err
 	}
 	s.Say("ready   cloister run --isolation %s, as uid %s", Name, words(allowed))
 	return nil
 }
 
 // begin has the service run, now and at every boot.
-func (s Setup) begin(ctx context.Context) error {
+func (s Setup) begin(ctx context.Context, allowed []int, changed bool) error {
 	if !systemd() {
-		s.Say("hint: this host has no systemd: have root run this at every boot:\n%s", command(allowedBy(unitThere())))
+		s.Say("hint: this host has no systemd: have root run this at every boot:")
+		s.Say("hint: %s", command(allowed))
 		return nil
 	}
 	err := s.Run(ctx, "systemctl", "daemon-reload")
 	if err == nil {
-		err = s.Run(ctx, "systemctl", "enable", "cloister-local.service")
+		err = s.Run(ctx, "systemctl", "enable", "--now", "cloister-local.service")
 	}
-	if err == nil {
+	if err == nil && changed {
 		err = s.Run(ctx, "systemctl", "restart", "cloister-local.service")
 	}
 	return err
@@ -207,7 +209,6 @@ func unit(allowed []int) []byte {
 	return []byte(`# Made by: cloister setup local-user. It removes it, too: cloister setup local-user --undo
 [Unit]
 Description=Cloister's namespaces for accounts that get no user namespace
-Documentation=https://github.com/cloister-sandbox/cloister/blob/main/docs/local-user.md
 
 [Service]
 ExecStart=` + command(allowed) + `
@@ -244,11 +245,6 @@ func allowedBy(unit []byte) []int {
 		}
 	}
 	return out
-}
-
-func unitThere() []byte {
-	text, _ := os.ReadFile(Unit) // it was just written
-	return text
 }
 
 // uids are those of accounts by name or number. Root needs none.

@@ -101,16 +101,17 @@ func (s *stage) share() {
 // restrictHosted keeps what the kernel needs to build its parts, in the box's own user
 // namespace, and nothing that an execution could add.
 func (p *program) restrictHosted() {
-	p.keepPrivileges()
+	p.keepPrivileges(^uint64(0))
 	p.sys("set no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 
 // keepPrivileges hands every capability of the cloister's user namespace to the
-// command: without the ambient set an ordinary user's command has none anyway.
-func (p *program) keepPrivileges() {
+// command, of those that are listed: without the ambient set an ordinary user's command has
+// none anyway.
+func (p *program) keepPrivileges(listed uint64) {
 	last := highestCap()
 	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	all := uint64(1)<<(last+1) - 1
+	all := (uint64(1)<<(last+1) - 1) & listed
 	sets := make([]byte, 24)
 	for half := range 2 {
 		for set := range 3 {
@@ -119,6 +120,9 @@ func (p *program) keepPrivileges() {
 	}
 	p.sys("keep capabilities", unix.SYS_CAPSET, pointerTo(header), sets)
 	for c := range last + 1 {
+		if all>>c&1 == 0 {
+			continue
+		}
 		p.sys("hand on a capability", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0)
 	}
 }

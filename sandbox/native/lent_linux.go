@@ -104,6 +104,14 @@ func (s *begun) mounts(spec sandbox.Spec) (detached, error) {
 // host's name, the gate with its port for questions, and the right to lock itself out.
 const building = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_SETPCAP
 
+// powers are the capabilities that a builder has.
+func (l *Lent) powers() uint64 {
+	if l == nil {
+		return ^uint64(0)
+	}
+	return building
+}
+
 // lend adds the steps that make root's child the payload's user: from here on it reaches
 // no file that this user could not. It has no power over files, processes or users.
 func (p *program) lend(l *Lent) {

@@ -413,7 +413,7 @@ func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint, h *Host
 		return nil
 	}
 	if off(layerCapabilities) {
-		p.keepPrivileges()
+		p.keepPrivileges(d.lent.powers())
 	} else {
 		p.buildPrivileges()
 	}

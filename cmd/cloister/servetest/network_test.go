@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // open is which of the names a, b and c a sandbox reaches.
@@ -23,6 +24,16 @@ func (b sandbox) open() string {
 func (b sandbox) setNetwork(body string) answer {
 	b.s.t.Helper()
 	return b.s.api("acme", "PUT", "/sandboxes/"+b.id+"/network", body)
+}
+
+// soon waits for something.
+func soon(t *testing.T, what string, c <-chan bool) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s: not within a minute", what)
+	}
 }
 
 // configure adds to the configuration of a tenant, and gives what it was.
@@ -63,12 +74,12 @@ func TestSetNetwork(t *testing.T) {
 	}
 
 	// A connection that was allowed ends where it is allowed no more.
-	b.output("curl -sN http://a.example/ >/dev/null 2>&1 &")
-	<-began
+	b.output(`(exec 3<>/dev/tcp/a.example/80; printf 'GET / HTTP/1.1\r\nHost: a.example\r\n\r\n' >&3; cat <&3) >/dev/null 2>&1 &`)
+	soon(t, "the connection", began)
 	if a := b.setNetwork(`{"denyOut":["a.example"]}`); a.status != 204 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	<-over
+	soon(t, "the end of the connection", over)
 	if got := b.open(); got != "b" {
 		t.Errorf("without a: %q", got)
 	}

@@ -132,6 +132,9 @@ func onlyIn(t *testing.T, pattern *regexp.Regexp, may []string, rule string) {
 // the path is resolved: what a person types may lead through a link that a payload made.
 var typedPaths = map[string]string{
 	"carry.go project":          "FindProject",
+	"pods.go gate":              "an image in a registry, no file",
+	"pods.go image":             "an image in a registry, no file",
+	"pods.go gate-image":        "TypedNew",
 	"devcontainer.go project":   "FindProject",
 	"devcontainer_up.go config": "below the project's own folder, by os.Root",
 	"init.go project":           "FindProject",

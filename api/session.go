@@ -349,6 +349,10 @@ const (
 	ListenDNSTCP6 ListenerKind = "dnstcp6"
 	// ListenRefusals is the kernel's log of the datagrams that it refused.
 	ListenRefusals ListenerKind = "refusals"
+	// ListenStreams and ListenDNSStreams are of a gate that is not on this host: unix sockets,
+	// to which connections come by way of the shim (internal/origin).
+	ListenStreams    ListenerKind = "streams"
+	ListenDNSStreams ListenerKind = "dns-streams"
 )
 
 // Arm hands the gate's listeners over: the descriptors travel with the frame,

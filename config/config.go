@@ -224,6 +224,7 @@ const (
 	IsolationUser   Isolation = "user"
 	IsolationDocker Isolation = "docker"
 	IsolationGVisor Isolation = "gvisor"
+	IsolationPods   Isolation = "kubernetes"
 
 	ModeEnforce Mode = "enforce"
 	ModeShadow  Mode = "shadow"
@@ -251,7 +252,8 @@ const (
 )
 
 func (Isolation) words() []string {
-	return []string{string(IsolationAuto), string(IsolationNative), string(IsolationUser), string(IsolationDocker), string(IsolationGVisor)}
+	return []string{string(IsolationAuto), string(IsolationNative), string(IsolationUser), string(IsolationDocker), string(IsolationGVisor),
+		string(IsolationPods)}
 }
 func (Mode) words() []string {
 	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}

@@ -23,6 +23,7 @@ import (
 	"cloister/egress/internal/spares"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
+	"cloister/internal/origin"
 )
 
 // An Engine is the egress of one session.
@@ -82,7 +83,7 @@ func New(cfg Config) (*Engine, error) {
 		e.log = slog.New(slog.DiscardHandler)
 	}
 	if e.originalDst == nil {
-		e.originalDst = sock.OriginalDst
+		e.originalDst = origin.Of
 	}
 	e.memory = cfg.Memory
 	e.quota = newQuota(cfg.Quota, e.limits.Names)

@@ -26,6 +26,7 @@ import (
 	"cloister/hostexec"
 	"cloister/internal/budget"
 	"cloister/internal/exactjson"
+	"cloister/internal/origin"
 	"cloister/internal/passfd"
 	"cloister/policyset"
 	"cloister/secret/inject"
@@ -262,12 +263,15 @@ func adoptSockets(kinds []api.ListenerKind, files []*os.File) (egress.Listeners,
 	err := func() error {
 		for i, kind := range kinds {
 			switch kind {
-			case api.ListenTCP4, api.ListenTCP6, api.ListenDNSTCP, api.ListenDNSTCP6:
+			case api.ListenTCP4, api.ListenTCP6, api.ListenDNSTCP, api.ListenDNSTCP6, api.ListenStreams, api.ListenDNSStreams:
 				s, err := net.FileListener(files[i])
 				if err != nil {
 					return fmt.Errorf("listener %s: %w", kind, err)
 				}
-				if kind == api.ListenTCP4 || kind == api.ListenTCP6 {
+				if kind == api.ListenStreams {
+					s = origin.Listener{Listener: s}
+				}
+				if kind == api.ListenTCP4 || kind == api.ListenTCP6 || kind == api.ListenStreams {
 					out.TCP = append(out.TCP, s)
 				} else {
 					out.DNSTCP = append(out.DNSTCP, s)

@@ -100,8 +100,10 @@ type FileEvent struct {
 
 // Gate is the only network of a box: sockets that were opened inside and are
 // served outside. Any may be nil where the kernel has no such protocol. Refusals is
-// the netlink socket by which the kernel tells which datagrams it refused.
-type Gate struct{ TCP4, TCP6, DNS4, DNS6, DNSTCP4, DNSTCP6, Refusals *os.File }
+// the netlink socket by which the kernel tells which datagrams it refused. A gate that is not
+// on this host has Streams, whose connections say where they were going (internal/origin), and
+// DNSStreams instead.
+type Gate struct{ TCP4, TCP6, DNS4, DNS6, DNSTCP4, DNSTCP6, Refusals, Streams, DNSStreams *os.File }
 
 // GateOf gives sockets their names, in the order in which package gate lists them.
 func GateOf(files []*os.File) Gate {
@@ -116,7 +118,7 @@ func GateOf(files []*os.File) Gate {
 // Files lists the sockets that exist.
 func (g Gate) Files() []*os.File {
 	var out []*os.File
-	for _, f := range []*os.File{g.TCP4, g.TCP6, g.DNS4, g.DNS6, g.DNSTCP4, g.DNSTCP6, g.Refusals} {
+	for _, f := range []*os.File{g.TCP4, g.TCP6, g.DNS4, g.DNS6, g.DNSTCP4, g.DNSTCP6, g.Refusals, g.Streams, g.DNSStreams} {
 		if f != nil {
 			out = append(out, f)
 		}

@@ -187,7 +187,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		Arm: func(ctx context.Context, g sandbox.Gate) error {
 			return link.Arm(ctx, client.Listeners{
 				TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6,
-				Refusals: g.Refusals,
+				Refusals: g.Refusals, Streams: g.Streams, DNSStreams: g.DNSStreams,
 			})
 		},
 	})

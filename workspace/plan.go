@@ -40,6 +40,9 @@ type Options struct {
 	Data  string // where private homes are kept
 	Locks string // where sessions of one project find each other
 	None  bool   // --workspace none: no project files at all
+	// Elsewhere is a cloister on another host, to which neither toolchains nor the private
+	// home are shown.
+	Elsewhere bool
 	// ReadOnly shows the project's own files so that nothing of them can be written.
 	ReadOnly bool
 	Overlay  bool // --workspace overlay or scratch: what is written to them never reaches the host by itself
@@ -145,7 +148,7 @@ func (v *View) plan(p Project, o Options) error {
 		return err
 	}
 	wide := o.Home != "" && root == o.Home
-	if !wide || o.None {
+	if (!wide || o.None) && !o.Elsewhere {
 		v.Binds = append(v.Binds, sandbox.Bind{Source: sandbox.HostPath(home), Target: v.Home, Access: sandbox.ReadWrite,
 			Overlay: o.Uppers.Home != nil, Upper: o.Uppers.Home})
 	}
@@ -156,8 +159,11 @@ func (v *View) plan(p Project, o Options) error {
 	for _, at := range o.Folders {
 		v.Links, keepOut = append(v.Links, sandbox.Link{Path: sandbox.GuestPath(at), Target: root}), append(keepOut, at)
 	}
-	tools := toolchain.Find(toolchain.Options{Host: o.Host, Path: o.Path, Home: o.Home, Project: root, Own: v.writable(o),
-		KeepOut: keepOut})
+	tools := toolchain.Found{}
+	if !o.Elsewhere {
+		tools = toolchain.Find(toolchain.Options{Host: o.Host, Path: o.Path, Home: o.Home, Project: root, Own: v.writable(o),
+			KeepOut: keepOut})
+	}
 	v.Path, v.Notices = tools.Dirs, append(v.Notices, tools.Notices...)
 	for _, t := range tools.Roots {
 		if err := v.bind(home, sandbox.Bind{Source: sandbox.HostPath(t.Path), Target: sandbox.GuestPath(t.Path),

@@ -57,7 +57,7 @@ func (noAnswer) Hints() []string {
 // namespace. Any may be nil. The Link keeps them until Close, to hand them
 // to the next guardian.
 type Listeners struct {
-	TCP4, TCP6, DNS, DNS6, DNSTCP, DNSTCP6, Refusals *os.File
+	TCP4, TCP6, DNS, DNS6, DNSTCP, DNSTCP6, Refusals, Streams, DNSStreams *os.File
 }
 
 func (l Listeners) list() (kinds []api.ListenerKind, files []*os.File) {
@@ -71,7 +71,7 @@ func (l Listeners) list() (kinds []api.ListenerKind, files []*os.File) {
 		{api.ListenDNS6, l.DNS6},
 		{api.ListenDNSTCP, l.DNSTCP},
 		{api.ListenDNSTCP6, l.DNSTCP6},
-		{api.ListenRefusals, l.Refusals},
+		{api.ListenRefusals, l.Refusals}, {api.ListenStreams, l.Streams}, {api.ListenDNSStreams, l.DNSStreams},
 	} {
 		if one.file != nil {
 			kinds = append(kinds, one.kind)

@@ -66,7 +66,7 @@ func (l Listeners) sockets() (out []unix.PollFd) {
 // so programs hear it at once instead of waiting for their own time-outs
 // (RS-01). It never blocks, and says whether it took anything.
 func (l Listeners) refuseWaiting() (took bool) {
-	for _, f := range []*os.File{l.TCP4, l.TCP6, l.DNSTCP, l.DNSTCP6} {
+	for _, f := range []*os.File{l.TCP4, l.TCP6, l.DNSTCP, l.DNSTCP6, l.Streams, l.DNSStreams} {
 		took = each(f, refuseConnection) || took
 	}
 	for _, f := range []*os.File{l.DNS, l.DNS6} {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/pods"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
@@ -31,14 +32,9 @@ func (a *app) drivers() []choice {
 			return native.New(dirs.Runtime), nil
 		}},
 		{localuser.Name, func() (sandbox.Driver, error) { return localDriver(), nil }},
-		{"docker", func() (sandbox.Driver, error) {
-			d, err := a.engineDriver()
-			if err != nil {
-				return nil, err
-			}
-			return d, nil
-		}},
+		{"docker", func() (sandbox.Driver, error) { return cli.Made(a.engineDriver()) }},
 		{"gvisor", a.gvisorDriver},
+		{pods.Level, func() (sandbox.Driver, error) { return cli.Made(pods.Driver(&a.App)) }},
 	}
 }
 
@@ -85,11 +81,8 @@ func kernelFolder(d xdg.Dirs) string { return filepath.Join(d.Data, "gvisor") }
 
 func (a *app) engineDriver() (*docker.Driver, error) {
 	dirs, err := a.Dirs()
-	if err != nil {
-		return nil, err
-	}
-	socket, err := engine.SocketOf(a.Env.Get("DOCKER_HOST"))
-	if err != nil {
+	socket, unclear := engine.SocketOf(a.Env.Get("DOCKER_HOST"))
+	if err := errors.Join(err, unclear); err != nil {
 		return nil, err
 	}
 	return docker.New(docker.Options{Socket: socket, Dir: enginesDir(dirs)}), nil
@@ -100,7 +93,7 @@ func (a *app) engineDriver() (*docker.Driver, error) {
 func enginesDir(d xdg.Dirs) string { return filepath.Join(d.Runtime, "d") }
 
 // sweep removes what dead sessions left on the host.
-func sweep(d xdg.Dirs) func(context.Context, []string) error {
+func (a *app) sweep(d xdg.Dirs) func(context.Context, []string) error {
 	return func(ctx context.Context, live []string) error {
 		return errors.Join(
 			native.Leftovers(d.Runtime, func(id string) bool { return slices.Contains(live, id) }),
@@ -108,6 +101,7 @@ func sweep(d xdg.Dirs) func(context.Context, []string) error {
 			stubs.Sweep(locksDir(d)),
 			sweepDoors(d, live),
 			session.SweepReviews(ctx, reviews(d)),
+			pods.Sweep(ctx, &a.App, d, live),
 		)
 	}
 }

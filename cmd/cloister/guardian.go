@@ -110,7 +110,7 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 		Home:    a.Home(),
 		Version: cli.Version(),
 		Logger:  slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level})),
-		Sweep:   sweep(d),
+		Sweep:   a.sweep(d),
 		Ready: func() {
 			var nameErr error
 			if forget, nameErr = cli.NameProgram(d); nameErr != nil {

@@ -22,6 +22,7 @@ import (
 	"cloister/devcontainer/pull"
 	"cloister/internal/stackroom"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/kubernetes/pod"
 	"cloister/sandbox/localuser"
 	"cloister/sandbox/native"
 )
@@ -29,6 +30,8 @@ import (
 func main() {
 	switch name := filepath.Base(os.Args[0]); name {
 	case "cloister":
+	case pod.Name:
+		os.Exit(pod.Main(context.Background(), os.Args[1:], os.Getenv))
 	case inside.Name:
 		os.Exit(inside.Main(os.Args[1:]))
 	case hostexecName:

@@ -86,7 +86,7 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl := c.Flags()
 	fl.SetInterspersed(false)
 	fl.StringVar(&f.Agent, "agent", "", agentUsage)
-	fl.StringVar(&f.Isolation, "isolation", "", "how the enclosure is built: native, user, docker, gvisor or auto")
+	fl.StringVar(&f.Isolation, "isolation", "", "how the enclosure is built: native, user, docker, gvisor, kubernetes or auto")
 	fl.StringVar(&f.Image, "image", "", "the system inside: an `IMAGE` by name, or ./ARCHIVE.tar, ./OCI-LAYOUT")
 	fl.StringVar(&f.Name, "name", "", "name of the cloister (made from the project's when absent)")
 	fl.StringVarP(&f.Project, "project", "C", "", "the project, instead of the current folder's")
@@ -391,8 +391,8 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	s.Request.Projects, s.Request.ShimPID = words.Files, os.Getpid()
 	s.Shims, s.Remotes = shims(cfg)
 	f.dev.Dress(s)
-	if _, ok := driver.(keeper); ok {
-		s.StartWithin = 2 * time.Minute // an engine bounds each of its answers itself
+	if _, ok := driver.(keeper); ok || driver.Name() == "kubernetes" {
+		s.StartWithin = 2 * time.Minute // an engine bounds each of its answers itself, and a cluster fetches images
 	}
 	if !a.Quiet {
 		s.Notify = func(text string) { a.Notice("cloister: %s", text) }

@@ -13,6 +13,7 @@ import (
 	"cloister/api"
 	"cloister/api/client"
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/pods"
 	"cloister/config"
 	"cloister/internal/durable"
 	"cloister/internal/nearest"
@@ -34,8 +35,9 @@ const withLogin = "login"
 func (a *app) setupCommand() *cobra.Command {
 	f := &setupWords{}
 	c := &cobra.Command{
-		Use:   "setup [AGENT|gvisor|local-user [ACCOUNT...]]",
-		Short: "Get an agent ready: its program, its credential, one request",
+		Use:         "setup [AGENT|gvisor|local-user [ACCOUNT...]]",
+		Annotations: map[string]string{cli.TakesNames: "yes"},
+		Short:       "Get an agent ready: its program, its credential, one request",
 		Long: `Get an agent ready. Find its program, or install it with npm; store its API key or
 token in the vault, or log in with a browser; bind it in config.yaml to the one host
 that it is for: a cloister gets a placeholder. Then send one request with it from
@@ -68,6 +70,7 @@ that are named, or that of sudo; --undo removes all of it.`,
 	c.Flags().BoolVar(&f.noTry, "no-try", false, "send no request")
 	c.Flags().StringVar(&f.from, "from", "", "for gvisor: the `FOLDER` that its program was built in")
 	c.Flags().BoolVar(&f.undo, "undo", false, "for local-user: remove what it made")
+	c.AddCommand(pods.Command(&a.App))
 	ways := []string{"key", "token", withLogin}
 	_ = c.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(ways, cobra.ShellCompDirectiveNoFileComp))
 	return c

@@ -82,7 +82,7 @@ func (a *app) uninstall(ctx context.Context, keep, yes bool) error {
 		return err
 	}
 	// What a crash left of sessions is found by these folders: it goes first.
-	if sweep := sweep(d); sweep != nil {
+	if sweep := a.sweep(d); sweep != nil {
 		if err := sweep(ctx, nil); err != nil {
 			return fmt.Errorf("uninstall: %w", err)
 		}

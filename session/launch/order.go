@@ -89,7 +89,9 @@ const ResidueIdentity = "project-identity"
 const residuePolicy = "policy:"
 
 // Isolations are the words of --isolation.
-func Isolations() []string { return []string{"native", "user", "docker", "gvisor", "auto"} }
+func Isolations() []string {
+	return []string{"native", "user", "docker", "gvisor", "kubernetes", "auto"}
+}
 
 // Modes are the words of --mode.
 func Modes() []string { return []string{"enforce", "shadow", "record"} }

@@ -192,7 +192,7 @@ func (p *Plan) view(o Order, f Facts) error {
 		None: o.Workspace == "none", Overlay: o.Workspace == "overlay" || o.Workspace == "scratch",
 		Protect: f.Config.Filesystem.Protect, Hide: f.Config.Filesystem.Hide,
 		Unprotected: slices.Contains(o.Accepted(), protect.ResidueUnprotected),
-		Sources:     f.Git, Outer: f.Outer, ReadOnly: o.ReadOnly,
+		Sources:     f.Git, Outer: f.Outer, ReadOnly: o.ReadOnly, Elsewhere: f.Isolation == "kubernetes",
 	}
 	if o.Image != "" {
 		p.View.Path = "" // toolchains are the image's

@@ -7,7 +7,7 @@
 //
 // It does not judge or dial.
 //
-// Most readers want OriginalDst, or Swift.
+// Most readers want Swift.
 package sock
 
 import (

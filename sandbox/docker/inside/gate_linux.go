@@ -1,7 +1,6 @@
 package inside
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +11,7 @@ import (
 
 	"cloister/sandbox"
 	"cloister/sandbox/gate"
+	"cloister/sandbox/gate/lay"
 )
 
 // runGate makes network and view of the agent's container, hands the sockets
@@ -98,10 +98,10 @@ func wire(l Line, peers *sandbox.Peers) error {
 	}
 	ipv6 := gate.HaveIPv6()
 	routes, rules := gate.Messages(ipv6)
-	if err := converse(unix.NETLINK_ROUTE, routes); err != nil {
+	if err := lay.Converse(unix.NETLINK_ROUTE, routes); err != nil {
 		return fmt.Errorf("set routes: %w", err)
 	}
-	if err := converse(unix.NETLINK_NETFILTER, rules); err != nil {
+	if err := lay.Converse(unix.NETLINK_NETFILTER, rules); err != nil {
 		return fmt.Errorf("set packet rules: %w", err)
 	}
 	if err := besides(l, peers); err != nil {
@@ -112,7 +112,7 @@ func wire(l Line, peers *sandbox.Peers) error {
 	if err != nil {
 		return err
 	}
-	fd, err := say(unix.NETLINK_NETFILTER, gate.Refusals())
+	fd, err := lay.Say(unix.NETLINK_NETFILTER, gate.Refusals())
 	if err != nil {
 		return fmt.Errorf("read the log of refusals: %w", err)
 	}
@@ -125,7 +125,7 @@ func besides(l Line, peers *sandbox.Peers) error {
 	if peers == nil {
 		return nil
 	}
-	if err := converse(unix.NETLINK_NETFILTER, gate.PeerMessages(peers.Self, peers.Others)); err != nil {
+	if err := lay.Converse(unix.NETLINK_NETFILTER, gate.PeerMessages(peers.Self, peers.Others)); err != nil {
 		return fmt.Errorf("set packet rules of peers: %w", err)
 	}
 	list := []gate.Socket{gate.PeerSocket()}
@@ -143,7 +143,7 @@ func besides(l Line, peers *sandbox.Peers) error {
 // listenAll opens sockets; those that it opened it gives also where one fails.
 func listenAll(list []gate.Socket) (out []*os.File, err error) {
 	for _, s := range list {
-		f, err := listen(s)
+		f, err := lay.Listen(s)
 		if err != nil {
 			return out, fmt.Errorf("open %s socket: %w", s.Name, err)
 		}
@@ -170,78 +170,4 @@ func onlyLoopback() error {
 		}
 	}
 	return nil
-}
-
-// converse sends netlink messages and requires an answer without an error for
-// each that asked for one.
-func converse(family int, text []byte) error {
-	fd, err := say(family, text)
-	if err != nil {
-		return err
-	}
-	return unix.Close(fd)
-}
-
-// say is a conversation whose socket stays open.
-func say(family int, text []byte) (int, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, family)
-	if err != nil {
-		return -1, err
-	}
-	if err := exchange(fd, text); err != nil {
-		return -1, errors.Join(err, unix.Close(fd))
-	}
-	return fd, nil
-}
-
-func exchange(fd int, text []byte) error {
-	if err := unix.Sendto(fd, text, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return err
-	}
-	answer := make([]byte, 1024)
-	for range gate.Answers(text) {
-		n, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT)
-		if err != nil {
-			return err
-		}
-		if n < unix.SizeofNlMsghdr+4 {
-			return errors.New("the kernel's answer is too short")
-		}
-		if code := int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); code != 0 {
-			return unix.Errno(-code)
-		}
-	}
-	return nil
-}
-
-func listen(s gate.Socket) (*os.File, error) {
-	fd, err := unix.Socket(s.Family, s.Type|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), s.Name)
-	var addr unix.Sockaddr = &unix.SockaddrInet4{Port: int(s.Addr.Port()), Addr: as4(s)}
-	if s.Family == unix.AF_INET6 {
-		addr = &unix.SockaddrInet6{Port: int(s.Addr.Port()), Addr: s.Addr.Addr().As16()}
-		// A local route makes an IPv6 address reachable, not assigned.
-		err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1), unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1))
-	}
-	if err == nil {
-		err = unix.Bind(fd, addr)
-	}
-	if err == nil && s.Type == unix.SOCK_STREAM {
-		err = unix.Listen(fd, 1024)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-func as4(s gate.Socket) (a [4]byte) {
-	if s.Addr.Addr().Is4() {
-		a = s.Addr.Addr().As4()
-	}
-	return a
 }

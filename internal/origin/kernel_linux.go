@@ -1,4 +1,4 @@
-package sock
+package origin
 
 import (
 	"encoding/binary"
@@ -14,10 +14,13 @@ import (
 // IP6T_SO_ORIGINAL_DST (linux/netfilter_ipv6/ip6_tables.h).
 const soOriginalDst = 80
 
-// OriginalDst asks connection tracking where the program wanted to go.
+// Of tells where the program wanted to go: as a Conn says, or connection tracking.
 // It is looked up in the socket's own network namespace, so it works for a
 // listener that was handed out of the cloister.
-func OriginalDst(c net.Conn) (netip.AddrPort, error) {
+func Of(c net.Conn) (netip.AddrPort, error) {
+	if said, ok := c.(*Conn); ok {
+		return said.to()
+	}
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return netip.AddrPort{}, errors.New("original destination: not a kernel connection")

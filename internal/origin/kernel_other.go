@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sock
+package origin
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"net/netip"
 )
 
-// OriginalDst exists on Linux only: elsewhere the gate is a TCP stack of
+// Of exists on Linux only: elsewhere the gate is a TCP stack of
 // our own and brings Config.OriginalDst.
-func OriginalDst(net.Conn) (netip.AddrPort, error) {
+func Of(net.Conn) (netip.AddrPort, error) {
 	return netip.AddrPort{}, errors.New("original destination: unknown on this system")
 }

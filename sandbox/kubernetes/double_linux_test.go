@@ -1,0 +1,397 @@
+package kubernetes_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloister/sandbox"
+	"cloister/sandbox/kubernetes"
+	"cloister/sandbox/kubernetes/link"
+	"cloister/sandbox/kubernetes/pod"
+)
+
+// The double is kubectl, and a cluster of one pod in a folder. What it answers the tests on a
+// real cluster have seen (cluster_test.go): this program plays it, when it is called with the
+// folder in its environment.
+const doubleOf = "CLOISTER_TEST_CLUSTER"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(doubleOf); dir != "" {
+		os.Exit(double(dir, os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// double is one call of kubectl.
+func double(dir string, args []string) int {
+	args = slices.DeleteFunc(args, func(a string) bool {
+		return strings.HasPrefix(a, "--kubeconfig=") || strings.HasPrefix(a, "--namespace=")
+	})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	say := func(text string) int { fmt.Fprintln(os.Stderr, text); return 1 }
+	if text, err := os.ReadFile(at("refuse-" + args[0])); err == nil {
+		return say(string(text))
+	}
+	switch args[0] {
+	case "create":
+		var text json.RawMessage
+		if err := json.NewDecoder(os.Stdin).Decode(&text); err != nil {
+			return say(err.Error())
+		}
+		if err := os.WriteFile(at("part"), text, 0o600); err != nil {
+			return say(err.Error())
+		}
+		if err := os.Rename(at("part"), at("pod")); err != nil {
+			return say(err.Error())
+		}
+	case "get":
+		return doubleGet(dir)
+	case "delete":
+		if err := os.Remove(at("pod")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return say(err.Error())
+		}
+		if err := os.WriteFile(at("deleted"), nil, 0o600); err != nil {
+			return say(err.Error())
+		}
+	case "exec":
+		words := args[slices.Index(args, "--")+2:]
+		if text, err := os.ReadFile(at("canary")); err == nil && words[0] == pod.RoleCanary {
+			fmt.Println(string(text))
+			return 0
+		}
+		if _, err := os.Stat(at("cut")); err == nil && words[0] == pod.RoleRun {
+			return say("error: unable to upgrade connection")
+		}
+		return pod.Main(context.Background(), words, os.Getenv)
+	}
+	return 0
+}
+
+// doubleGet is a watch: what there is of the pod, each time that it has changed. The first one
+// is ended by the cluster, as watches are.
+func doubleGet(dir string) int {
+	last := ""
+	for range time.Tick(5 * time.Millisecond) {
+		text, err := os.ReadFile(filepath.Join(dir, "status"))
+		if _, gone := os.Stat(filepath.Join(dir, "deleted")); gone == nil {
+			fmt.Fprintln(os.Stderr, `Error from server (NotFound): pods "x" not found`)
+			return 1
+		}
+		if err != nil || string(text) == last {
+			continue
+		}
+		last = string(text)
+		fmt.Println(last)
+		if f, err := os.OpenFile(filepath.Join(dir, "ended"), os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			f.Close()
+			fmt.Fprintln(os.Stderr, "Error from server (Expired): too old resource version")
+			return 1
+		}
+	}
+	return 0
+}
+
+// world is a cluster that is the double.
+type world struct {
+	t      *testing.T
+	dir    string
+	driver *kubernetes.Driver
+	level  kubernetes.Level
+
+	mu   sync.Mutex
+	gate *link.Gate
+	conn net.Conn
+	wg   sync.WaitGroup
+}
+
+const (
+	running = `{"status":{"phase":"Running","initContainerStatuses":[{"name":"gate","state":{"running":{}}}],` +
+		`"containerStatuses":[{"name":"agent","state":{"running":{}}}]}}`
+	pulling = `{"status":{"phase":"Pending","containerStatuses":[{"name":"agent","state":{"waiting":{"reason":"PodInitializing"}}}]}}`
+	noImage = `{"status":{"phase":"Pending","containerStatuses":[{"name":"agent","state":{"waiting":{"reason":"ErrImagePull",` +
+		`"message":"no such image"}}}]}}`
+	gateEnded = `{"status":{"phase":"Pending","initContainerStatuses":[{"name":"gate","state":{"waiting":{"reason":"CrashLoopBackOff"}},` +
+		`"lastState":{"terminated":{"reason":"Error","message":"set packet rules: operation not permitted"}}}]}}`
+	evicted = `{"status":{"phase":"Failed","reason":"Evicted","message":"the node was low on memory"}}`
+)
+
+// build makes one whose pod's gate comes, and whose status is then after.
+func build(t *testing.T, gate bool, after string) *world {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, dir: t.TempDir()}
+	w.level = kubernetes.Level{Instance: "me", Kubectl: self, Kubeconfig: "/dev/null", Namespace: "agents", Gate: "gate@sha256:1",
+		Image: "agent", Address: "127.0.0.1"}
+	w.driver = kubernetes.New(kubernetes.Options{Level: w.level, Dir: t.TempDir(), Env: []string{doubleOf + "=" + w.dir, "PATH=/usr/bin:/bin"},
+		Trusted: func(string) error { return nil }})
+	w.set("status", pulling)
+	w.set("canary", fmt.Sprintf(`{"no_new_privs":true,"seccomp":true,"uid":%d,"gate":true}`, user))
+	w.wg.Go(func() { w.node(gate, after) })
+	t.Cleanup(func() {
+		w.set("over", "")
+		w.wg.Wait()
+		if left, _ := filepath.Glob(filepath.Join(w.dir, "pod")); len(left) > 0 {
+			t.Error("the pod is left")
+		}
+	})
+	return w
+}
+
+const user = 1000
+
+func (w *world) set(name, text string) {
+	w.t.Helper()
+	part := filepath.Join(w.dir, name+".part")
+	if err := os.WriteFile(part, []byte(text), 0o600); err != nil {
+		w.t.Error(err)
+	}
+	if err := os.Rename(part, filepath.Join(w.dir, name)); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// node runs the pod: its gate, and that alone.
+func (w *world) node(comes bool, after string) {
+	var described struct {
+		Spec struct {
+			Init []struct {
+				Env []struct{ Value string }
+			} `json:"initContainers"`
+		}
+	}
+	for {
+		text, err := os.ReadFile(filepath.Join(w.dir, "pod"))
+		if err == nil {
+			if err := json.Unmarshal(text, &described); err != nil {
+				w.t.Error(err)
+			}
+			break
+		}
+		if _, err := os.Stat(filepath.Join(w.dir, "over")); err == nil {
+			return
+		}
+		<-time.After(time.Millisecond)
+	}
+	if !comes {
+		w.set("status", after)
+		return
+	}
+	var o link.Order
+	if err := json.Unmarshal([]byte(described.Spec.Init[0].Env[0].Value), &o); err != nil {
+		w.t.Error(err)
+		return
+	}
+	c, err := net.Dial("tcp", o.Address)
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	g, err := link.Dialed(w.t.Context(), o, c)
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	w.mu.Lock()
+	w.gate, w.conn = g, c
+	w.mu.Unlock()
+	if _, err := g.Setup(w.t.Context()); err != nil {
+		w.t.Error(err)
+	}
+	gone, err := g.Open(w.t.Context())
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	w.set("status", after)
+	<-gone
+	g.Close()
+}
+
+// killGate ends the gate as SIGKILL would.
+func (w *world) killGate() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conn.Close()
+}
+
+// run runs a command in the pod, which is on this machine.
+func (w *world) run(argv []string, during func(sandbox.Box)) (st sandbox.Status, stdout, stderr string, err error) {
+	w.t.Helper()
+	var files [3]*os.File
+	for i := range files {
+		f, err := os.CreateTemp(w.t.TempDir(), "")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		defer f.Close()
+		files[i] = f
+	}
+	s := sandbox.Spec{ID: "S1", Name: "one", Argv: argv, Env: []string{"PATH=/usr/bin:/bin", "WORD=a b"}, Dir: "/", Network: true,
+		User: sandbox.User{ID: user, Name: "agent", Home: "/home/agent"}}
+	b, err := w.driver.Start(w.t.Context(), s, sandbox.Wiring{Stdin: files[0], Stdout: files[1], Stderr: files[2],
+		Arm: func(_ context.Context, g sandbox.Gate) error {
+			if g.Streams == nil || g.DNSStreams == nil || len(g.Files()) != 2 {
+				w.t.Errorf("%+v", g)
+			}
+			g.Close()
+			return nil
+		}})
+	if err != nil {
+		return st, "", "", err
+	}
+	if during != nil {
+		during(b)
+	}
+	st, err = b.Wait()
+	one, _ := os.ReadFile(files[1].Name())
+	two, _ := os.ReadFile(files[2].Name())
+	return st, string(one), string(two), err
+}
+
+func TestDoubleRuns(t *testing.T) {
+	w := build(t, true, running)
+	st, stdout, stderr, err := w.run([]string{"sh", "-c", `echo "$WORD"; echo error >&2; exit 7`}, func(b sandbox.Box) {
+		if h := b.Handle(); h != "agents/cloister-s1" {
+			t.Errorf("the handle is %s", h)
+		}
+		if sandbox.ProcessOf(b) != 0 {
+			t.Error("it is a process of this host")
+		}
+		if _, err := sandbox.Hold(w.driver, b.Handle()); err == nil {
+			t.Error("it is held still")
+		}
+	})
+	if err != nil || st.Code != 7 || stdout != "a b\n" || stderr != "error\n" {
+		t.Errorf("%+v, %q, %q, %v", st, stdout, stderr, err)
+	}
+}
+
+func TestDoubleSignals(t *testing.T) {
+	w := build(t, true, running)
+	ready := filepath.Join(t.TempDir(), "ready")
+	st, _, _, err := w.run([]string{"sh", "-c", `trap 'exit 9' TERM; echo >` + ready + `; while :; do sleep 0.05; done`}, func(b sandbox.Box) {
+		for {
+			if _, err := os.Stat(ready); err == nil {
+				break
+			}
+			<-time.After(time.Millisecond)
+		}
+		if err := b.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil || st.Code != 9 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+func TestDoubleFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		gate   bool
+		after  string
+		set    [2]string // a file of the double's
+		during func(*world)
+		want   string
+	}{
+		"create refused": {true, running, [2]string{"refuse-create", `Error from server (Forbidden): pods is forbidden`}, nil, "Forbidden"},
+		"too many requests": {true, running, [2]string{"refuse-create", `Error from server (TooManyRequests): the server has received ` +
+			`too many requests`}, nil, "too many requests"},
+		"no image":          {false, noImage, [2]string{}, nil, "agent does not start: ErrImagePull: no such image"},
+		"the gate ended":    {false, gateEnded, [2]string{}, nil, "gate ended: set packet rules"},
+		"evicted":           {true, evicted, [2]string{}, nil, "low on memory"},
+		"an interface":      {true, running, [2]string{"canary", `{"interfaces":["eth0"],"no_new_privs":true,"seccomp":true,"uid":1000,"gate":true}`}, nil, "interface eth0"},
+		"a capability":      {true, running, [2]string{"canary", `{"capabilities":"CapEff 1","no_new_privs":true,"seccomp":true,"uid":1000,"gate":true}`}, nil, "capabilities"},
+		"may gain":          {true, running, [2]string{"canary", `{"seccomp":true,"uid":1000,"gate":true}`}, nil, "gain privileges"},
+		"no filter":         {true, running, [2]string{"canary", `{"no_new_privs":true,"uid":1000,"gate":true}`}, nil, "filter of system calls"},
+		"another user":      {true, running, [2]string{"canary", `{"no_new_privs":true,"seccomp":true,"uid":0,"gate":true}`}, nil, "another user"},
+		"no gate":           {true, running, [2]string{"canary", `{"no_new_privs":true,"seccomp":true,"uid":1000}`}, nil, "does not see its gate"},
+		"the gate killed":   {true, running, [2]string{}, func(w *world) { w.killGate() }, "its gate is gone"},
+		"connection is cut": {true, running, [2]string{"cut", ""}, nil, "kubectl ended before the command did"},
+		"not deleted":       {true, running, [2]string{"refuse-delete", "Error from server (ServiceUnavailable)"}, func(w *world) { w.killGate() }, "ServiceUnavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := build(t, tt.gate, tt.after)
+			if tt.set[0] != "" {
+				w.set(tt.set[0], tt.set[1])
+			}
+			st, _, _, err := w.run([]string{"sleep", "1000"}, func(sandbox.Box) {
+				if tt.during != nil {
+					tt.during(w)
+				}
+			})
+			if err == nil || !strings.Contains(err.Error(), tt.want) || st.Code != 0 {
+				t.Errorf("%+v, %v; want %q", st, err, tt.want)
+			}
+			if tt.set[0] == "refuse-delete" {
+				os.Remove(filepath.Join(w.dir, "pod"))
+			}
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	w := build(t, true, running)
+	good := sandbox.Spec{ID: "S1", Name: "one", Argv: []string{"true"}, Dir: "/", Network: true, User: sandbox.User{ID: user, Name: "agent", Home: "/h"}}
+	for name, change := range map[string]func(*sandbox.Spec){
+		"files":    func(s *sandbox.Spec) { s.Binds = []sandbox.Bind{{Source: "/srv", Target: "/srv"}} },
+		"image":    func(s *sandbox.Spec) { s.Root.Dir = "/image" },
+		"network":  func(s *sandbox.Spec) { s.Network = false },
+		"peers":    func(s *sandbox.Spec) { s.Peers = &sandbox.Peers{} },
+		"judged":   func(s *sandbox.Spec) { s.Judged = []sandbox.Judged{{Path: "/x"}} },
+		"devices":  func(s *sandbox.Spec) { s.Devices = []string{"fuse"} },
+		"root":     func(s *sandbox.Spec) { s.User.ID = 0 },
+		"own link": func(s *sandbox.Spec) { s.Links = []sandbox.Link{{Path: "/opt/x", Target: "/tmp"}} },
+	} {
+		s := good
+		change(&s)
+		_, err := w.driver.Start(t.Context(), s, sandbox.Wiring{})
+		if _, ok := errors.AsType[*sandbox.Unsupported](err); !ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, h := range []sandbox.Handle{"", "4242", "other/pod", "agents/", "agents/--all"} {
+		if _, err := w.driver.Exec(t.Context(), h, good, sandbox.Wiring{}); err == nil {
+			t.Errorf("%q is entered", h)
+		}
+	}
+}
+
+func TestLevel(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "level.json")
+	if _, err := kubernetes.Read(path); err == nil || !strings.Contains(err.Error(), "none was set up") {
+		t.Error(err)
+	}
+	good := kubernetes.Level{Instance: "me", Namespace: "agents", Gate: "gate", Image: "agent", Address: "10.0.0.1"}
+	if err := good.Check(); err != nil {
+		t.Error(err)
+	}
+	if _, err := good.Manifests(); err == nil || !strings.Contains(err.Error(), "no digest") {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*kubernetes.Level){
+		"namespace": func(l *kubernetes.Level) { l.Namespace = "--all-namespaces" }, "address": func(l *kubernetes.Level) { l.Address = "host.example" },
+		"image": func(l *kubernetes.Level) { l.Image = "" }, "gate": func(l *kubernetes.Level) { l.Gate = "" },
+		"instance": func(l *kubernetes.Level) { l.Instance = "a,b" },
+	} {
+		l := good
+		change(&l)
+		if err := l.Check(); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// Users is the group of the cluster's users that may have cloisters.
+const Users = "cloister-users"
+
+// Manifests are what whoever rules the cluster applies once, as a List in JSON: the namespace, who
+// may make pods there and nothing else, a network policy as a second fence, and an admission
+// policy that lets no pod pass but those of this driver with exactly this gate.
+func (l Level) Manifests() ([]byte, error) {
+	if err := l.Check(); err != nil {
+		return nil, err
+	}
+	if !strings.Contains(l.Gate, "@sha256:") {
+		return nil, fmt.Errorf("the gate's image %s has no digest: anything of that name would be allowed", l.Gate)
+	}
+	bits := 32
+	if net.ParseIP(l.Address).To4() == nil {
+		bits = 128
+	}
+	in := object{"namespace": l.Namespace, "name": "cloister"}
+	list := []object{
+		// The gate needs SYS_ADMIN, to take the interface. What else a pod may be the admission
+		// policy says.
+		{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": l.Namespace,
+			"labels": object{"pod-security.kubernetes.io/enforce": "privileged"}}},
+		{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": in, "rules": []object{
+			{"apiGroups": []string{""}, "resources": []string{"pods"},
+				"verbs": []string{"create", "get", "list", "watch", "delete"}},
+			{"apiGroups": []string{""}, "resources": []string{"pods/exec"}, "verbs": []string{"create", "get"}},
+		}},
+		{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": in,
+			"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "cloister"},
+			"subjects": []object{{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": Users}}},
+		{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": in, "spec": object{
+			"podSelector": object{}, "policyTypes": []string{"Ingress", "Egress"},
+			"egress": []object{{"to": []object{{"ipBlock": object{"cidr": fmt.Sprintf("%s/%d", l.Address, bits)}}}}},
+		}},
+		{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+			"metadata": object{"name": "cloister-" + l.Namespace}, "spec": object{
+				"failurePolicy": "Fail",
+				"matchConstraints": object{"resourceRules": []object{{"apiGroups": []string{""}, "apiVersions": []string{"v1"},
+					"operations": []string{"CREATE", "UPDATE"}, "resources": []string{"pods", "pods/ephemeralcontainers"}}}},
+				"validations": l.validations(),
+			}},
+		{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+			"metadata": object{"name": "cloister-" + l.Namespace}, "spec": object{
+				"policyName": "cloister-" + l.Namespace, "validationActions": []string{"Deny"},
+				"matchResources": object{"namespaceSelector": object{
+					"matchLabels": object{"kubernetes.io/metadata.name": l.Namespace}}},
+			}},
+	}
+	return json.MarshalIndent(object{"apiVersion": "v1", "kind": "List", "items": list}, "", "  ")
+}
+
+// validations say what a pod of this namespace is. Each is an expression of CEL over the pod.
+func (l Level) validations() []object {
+	const agents = "object.spec.containers.all(c, "
+	out := []object{}
+	for _, one := range [][2]string{
+		{"has(object.spec.initContainers) && object.spec.initContainers.size() == 1 && " +
+			fmt.Sprintf("object.spec.initContainers[0].image == %q", l.Gate),
+			"the one init container is the gate, by its digest"},
+		{"object.spec.initContainers.all(c, has(c.restartPolicy) && c.restartPolicy == 'Always' && " +
+			"c.command == ['/cloister-pod', 'gate'] && !has(c.args) && has(c.startupProbe))",
+			"the gate is a sidecar and nothing else"},
+		{"object.spec.initContainers.all(c, c.securityContext.capabilities.add.all(n, " +
+			"n in ['NET_ADMIN', 'SYS_ADMIN', 'NET_BIND_SERVICE']) && " +
+			"(!has(c.securityContext.privileged) || !c.securityContext.privileged))", "the gate has three capabilities"},
+		{agents + "has(c.securityContext) && has(c.securityContext.capabilities) && " +
+			"!has(c.securityContext.capabilities.add) && " +
+			"c.securityContext.capabilities.drop == ['ALL'] && c.securityContext.runAsNonRoot == true && " +
+			"c.securityContext.allowPrivilegeEscalation == false && " +
+			"(!has(c.securityContext.privileged) || !c.securityContext.privileged))",
+			"the agent's container has no privilege"},
+		{agents + "!has(c.ports) && !has(c.volumeDevices))", "the agent's container has neither ports nor devices"},
+		{"!has(object.spec.ephemeralContainers) || object.spec.ephemeralContainers.size() == 0",
+			"no container comes later"},
+		{"!(has(object.spec.hostNetwork) && object.spec.hostNetwork) && " +
+			"!(has(object.spec.hostPID) && object.spec.hostPID) && " +
+			"!(has(object.spec.hostIPC) && object.spec.hostIPC)", "a pod has none of the node's namespaces"},
+		{"has(object.spec.automountServiceAccountToken) && !object.spec.automountServiceAccountToken",
+			"a pod has no token of the cluster"},
+		{"!has(object.spec.volumes) || object.spec.volumes.all(v, has(v.emptyDir))", "a pod has no volume but its own"},
+	} {
+		out = append(out, object{"expression": one[0], "message": one[1]})
+	}
+	return out
+}

@@ -1,0 +1,187 @@
+package pod
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// runInit is the first process of the agent's container: it reaps, and ends, and with it all
+// that is inside, when the gate does.
+func runInit() error {
+	c, err := net.Dial("unix", Folder+door)
+	if err != nil {
+		return fmt.Errorf("find the gate: %w", err)
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGCHLD)
+	go func() {
+		for range ended {
+			for {
+				if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && !errors.Is(err, unix.EINTR) {
+					break
+				}
+			}
+		}
+	}()
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	gone := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, c) // the gate says nothing: its end is the end
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		return errors.New("the gate is gone")
+	case <-asked:
+		return nil
+	}
+}
+
+// notFound and notExecuted are statuses as a shell gives them.
+const (
+	notExecuted = 126
+	notFound    = 127
+)
+
+// runRun runs one command, and writes its end.
+func runRun(ctx context.Context, arg string) error {
+	text, err := base64.StdEncoding.DecodeString(arg)
+	if err != nil {
+		return fmt.Errorf("read what to run: %w", err)
+	}
+	var r Run
+	if err := json.Unmarshal(text, &r); err != nil {
+		return fmt.Errorf("read what to run: %w", err)
+	}
+	code, err := r.run(ctx)
+	if err != nil {
+		return err
+	}
+	return writeEnd(os.Stderr, r.ID, code)
+}
+
+// run runs it, passes signals on to it, and gives its status.
+func (r Run) run(ctx context.Context) (int, error) {
+	if len(r.Argv) == 0 {
+		return 0, errors.New("read what to run: no command")
+	}
+	// The name is of the pod's network alone. A process inside that takes it loses a command
+	// its signals, nothing else.
+	signals, err := net.ListenPacket("unixgram", signalsOf(r.ID))
+	if err != nil {
+		return 0, fmt.Errorf("listen for signals: %w", err)
+	}
+	defer func() { _ = signals.Close() }() // it was only read
+	os.Clearenv()
+	for _, e := range r.Env {
+		key, value, _ := strings.Cut(e, "=")
+		if err := os.Setenv(key, value); err != nil {
+			return 0, fmt.Errorf("set %s: %w", key, err)
+		}
+	}
+	if n := uint64(r.Processes); r.Processes > 0 {
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: n, Max: n}); err != nil {
+			return 0, fmt.Errorf("bound the processes: %w", err)
+		}
+	}
+	cmd := exec.CommandContext(ctx, r.Argv[0], r.Argv[1:]...)
+	cmd.Args[0] = r.Argv[0]
+	cmd.Dir, cmd.Env = r.Dir, r.Env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintf(os.Stderr, "execute %s: %v\n", r.Argv[0], err)
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			return notFound, nil
+		}
+		return notExecuted, nil
+	}
+	go func() {
+		buf := make([]byte, 16)
+		for {
+			n, _, err := signals.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			if sig, err := strconv.Atoi(string(buf[:n])); err == nil {
+				_ = cmd.Process.Signal(syscall.Signal(sig)) // an error means that it has ended
+			}
+		}
+	}()
+	_ = cmd.Wait() // the state tells
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok:
+		return 0, errors.New("the kernel tells no status")
+	case status.Signaled():
+		return 128 + int(status.Signal()), nil
+	}
+	return status.ExitStatus(), nil
+}
+
+func signalsOf(id string) string { return "@cloister-run-" + id }
+
+// runSignal passes a signal on to a command.
+func runSignal(id, number string) error {
+	c, err := net.Dial("unixgram", signalsOf(id))
+	if err != nil {
+		return fmt.Errorf("find the command: %w", err)
+	}
+	_, err = c.Write([]byte(number))
+	return errors.Join(err, c.Close())
+}
+
+// runCanary looks at its own container.
+func runCanary() (c Canary, err error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return c, fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, l := range links {
+		if leads(l) {
+			c.Interfaces = append(c.Interfaces, l.Attrs().Name)
+		}
+	}
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return c, err
+	}
+	var sets []string
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch {
+		case strings.HasPrefix(name, "Cap") && strings.Trim(value, "0") != "":
+			sets = append(sets, name+" "+value)
+		case name == "NoNewPrivs":
+			c.NoNewPrivs = value == "1"
+		case name == "Seccomp":
+			c.Seccomp = value == "2"
+		}
+	}
+	slices.Sort(sets)
+	c.Capabilities, c.UID = strings.Join(sets, ", "), os.Getuid()
+	d := net.Dialer{Timeout: 5 * time.Second}
+	if conn, err := d.Dial("unix", Folder+door); err == nil {
+		c.Gate = true
+		conn.Close()
+	}
+	return c, nil
+}

@@ -1,0 +1,87 @@
+package pod
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// What a command came to is the last that it writes to its standard error: kubectl has words of
+// its own for an exit status, and one status for all that goes wrong.
+
+// endOf is the end's beginning. A command can forge its own, which is its own status.
+func endOf(id string) string { return "\x00cloister-end " + id + " " }
+
+// writeEnd writes how the command id ended, as a shell has it.
+func writeEnd(w io.Writer, id string, code int) error {
+	_, err := fmt.Fprintf(w, "%s%d\n", endOf(id), code)
+	return err
+}
+
+// End passes what a command writes to its standard error on, and keeps its end.
+type End struct {
+	w    io.Writer
+	mark []byte
+	held []byte
+	code int
+	come bool
+}
+
+// NewEnd is that of the command id.
+func NewEnd(w io.Writer, id string) *End { return &End{w: w, mark: []byte(endOf(id)), code: -1} }
+
+// Code is the status, if the command's end has come.
+func (e *End) Code() (code int, come bool) { return e.code, e.come }
+
+// longest is a status in digits, with its newline.
+const longest = 4
+
+// Write passes on all but the end.
+func (e *End) Write(p []byte) (int, error) {
+	e.held = append(e.held, p...)
+	for len(e.held) > 0 {
+		at := bytes.IndexByte(e.held, 0)
+		if at < 0 {
+			at = len(e.held)
+		}
+		if err := e.pass(at); err != nil {
+			return 0, err
+		}
+		switch {
+		case len(e.held) < len(e.mark) && bytes.HasPrefix(e.mark, e.held):
+			return len(p), nil
+		case !bytes.HasPrefix(e.held, e.mark):
+			if err := e.pass(min(1, len(e.held))); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		rest := e.held[len(e.mark):]
+		line := bytes.IndexByte(rest, '\n')
+		if line < 0 && len(rest) < longest {
+			return len(p), nil
+		}
+		code, err := strconv.Atoi(string(rest[:max(line, 0)]))
+		if err != nil || code < 0 || code > 255 {
+			if err := e.pass(1); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		e.code, e.come, e.held = code, true, rest[line+1:]
+	}
+	return len(p), nil
+}
+
+func (e *End) pass(n int) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := e.w.Write(e.held[:n])
+	e.held = e.held[n:]
+	return err
+}
+
+// Flush passes on what could have been the beginning of an end.
+func (e *End) Flush() error { return e.pass(len(e.held)) }

@@ -1,0 +1,45 @@
+package pod_test
+
+import (
+	"bytes"
+	"testing"
+
+	"cloister/sandbox/kubernetes/pod"
+)
+
+func TestEnd(t *testing.T) {
+	for _, tt := range []struct {
+		in, out string
+		code    int
+		come    bool
+	}{
+		{"", "", -1, false},
+		{"words\n", "words\n", -1, false},
+		{"words\n\x00cloister-end me 7\n", "words\n", 7, true},
+		{"\x00cloister-end me 255\nerror: of kubectl\n", "error: of kubectl\n", 255, true},
+		{"a\x00b\x00\x00cloister-end me 0\n", "a\x00b\x00", 0, true},
+		{"\x00cloister-end you 0\n", "\x00cloister-end you 0\n", -1, false},
+		{"\x00cloister-end me 256\n", "\x00cloister-end me 256\n", -1, false},
+		{"\x00cloister-end me x\n", "\x00cloister-end me x\n", -1, false},
+		{"\x00cloister-end me ", "\x00cloister-end me ", -1, false},
+	} {
+		for _, piece := range []int{1, 3, 1000} {
+			var out bytes.Buffer
+			e := pod.NewEnd(&out, "me")
+			for rest := []byte(tt.in); len(rest) > 0; {
+				n := min(piece, len(rest))
+				if _, err := e.Write(rest[:n]); err != nil {
+					t.Fatal(err)
+				}
+				rest = rest[n:]
+			}
+			if err := e.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			code, come := e.Code()
+			if out.String() != tt.out || code != tt.code || come != tt.come {
+				t.Errorf("%q in pieces of %d: %q, %d, %v", tt.in, piece, out.String(), code, come)
+			}
+		}
+	}
+}

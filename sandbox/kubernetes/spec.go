@@ -1,0 +1,179 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"cloister/sandbox"
+	"cloister/sandbox/gate"
+	"cloister/sandbox/kubernetes/link"
+	"cloister/sandbox/kubernetes/pod"
+)
+
+// refuse says what this level cannot do for a Spec.
+func refuse(s sandbox.Spec) error {
+	no := func(guarantee, reason, fix string) error {
+		return &sandbox.Unsupported{Guarantee: guarantee, Reason: reason, Fix: fix}
+	}
+	for _, b := range s.Binds {
+		if b.Target != caller { // the pod has this very program
+			return no("files of this host", fmt.Sprintf("a pod is shown none, and %s was to be", b.Target),
+				"use --workspace none")
+		}
+	}
+	switch {
+	case s.Root.Dir != "":
+		return no("the image", "a pod's image is the one that was set up", "leave --image out")
+	case !s.Network:
+		return no("no network", "a pod without a gate would have the cluster's", "leave --no-network out: policy refuses all")
+	case s.Peers != nil:
+		return no("cloisters beside each other", "pods have no way to each other", "use --isolation docker or native")
+	case len(s.Judged) > 0:
+		return no("files and programs judged by the kernel", "the kernel is the node's", "use --isolation native")
+	case len(s.Devices) > 0:
+		return no("devices", "they would be the node's", "leave them out")
+	case s.User.ID == 0:
+		return no("an ordinary user", "the agent's container runs as none but root", "name another user")
+	}
+	for _, l := range s.Links {
+		if !strings.HasPrefix(string(l.Path), pod.Folder+"/") {
+			return no("links", fmt.Sprintf("%s would lie in the image", l.Path), "leave it out")
+		}
+	}
+	return nil
+}
+
+// caller is where hostexec lies inside.
+const caller = pod.Folder + "/bin/hostexec"
+
+// object is JSON.
+type object = map[string]any
+
+// Labels of a pod.
+const (
+	labelInstance = "cloister/instance"
+	labelSession  = "cloister/session"
+)
+
+// Containers of a pod.
+const (
+	gateName  = "gate"
+	agentName = "agent"
+)
+
+// files are those of a Spec that the pod is to have, whole, with the user's entry. What Kubernetes
+// makes itself is left to it.
+func files(s sandbox.Spec) ([]sandbox.File, error) {
+	id := strconv.Itoa(s.User.ID)
+	out := []sandbox.File{
+		{Path: "/etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/root:/sbin/nologin\n" +
+			s.User.Name + ":x:" + id + ":" + id + "::" + string(s.User.Home) +
+			":/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n")},
+		{Path: "/etc/group", Mode: 0o644, Data: []byte("root:x:0:\n" + s.User.Name + ":x:" + id + ":\nnogroup:x:65534:\n")},
+	}
+	for _, f := range s.Files {
+		switch f.Path {
+		case "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", "/etc/group":
+			continue
+		}
+		text, err := f.Content()
+		if err != nil {
+			return nil, fmt.Errorf("copy %s: %w", f.Path, err)
+		}
+		out = append(out, sandbox.File{Path: f.Path, Data: text, Mode: f.Mode})
+	}
+	return out, nil
+}
+
+// links are those of a Spec, and the name of this program by which commands of the host are called.
+func links(s sandbox.Spec) []sandbox.Link {
+	return append([]sandbox.Link{{Path: caller, Target: "../" + pod.Name}}, s.Links...)
+}
+
+// name is the pod's.
+func name(s sandbox.Spec) string { return "cloister-" + strings.ToLower(s.ID) }
+
+// describe writes the pod down.
+func describe(l Level, s sandbox.Spec, list []sandbox.File, o link.Order) (object, error) {
+	order, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	mounts := []object{
+		{"name": "cloister", "mountPath": pod.Folder, "subPath": pod.Inside, "readOnly": true},
+		{"name": "home", "mountPath": string(s.User.Home)},
+	}
+	for i, f := range list {
+		mounts = append(mounts, object{"name": "cloister", "readOnly": true, "mountPath": path.Clean(string(f.Path)),
+			"subPath": path.Join(pod.Files, strconv.Itoa(i))})
+	}
+	agent := object{
+		"name": agentName, "image": l.Image, "imagePullPolicy": "IfNotPresent",
+		"command": []string{pod.Program, pod.RoleInit}, "workingDir": "/", "volumeMounts": mounts,
+		"securityContext": object{
+			"runAsUser": s.User.ID, "runAsGroup": s.User.ID, "runAsNonRoot": true,
+			"privileged": false, "allowPrivilegeEscalation": false,
+			"capabilities": object{"drop": []string{"ALL"}}, "seccompProfile": object{"type": "RuntimeDefault"},
+		},
+	}
+	if r := resources(s.Limits); len(r) > 0 {
+		agent["resources"] = object{"limits": r, "requests": r}
+	}
+	sidecar := object{
+		"name": gateName, "image": l.Gate, "imagePullPolicy": "IfNotPresent", "restartPolicy": "Always",
+		"command": []string{"/" + pod.Name, pod.RoleGate},
+		"env":     []object{{"name": pod.Variable, "value": string(order)}},
+		"startupProbe": object{"exec": object{"command": []string{"/" + pod.Name, pod.RoleReady}},
+			"periodSeconds": 1, "failureThreshold": 120},
+		"volumeMounts": []object{{"name": "cloister", "mountPath": pod.Volume}},
+		"securityContext": object{
+			"runAsUser": 0, "privileged": false, "readOnlyRootFilesystem": true,
+			"seccompProfile": object{"type": "RuntimeDefault"},
+			"capabilities":   object{"drop": []string{"ALL"}, "add": []string{"NET_ADMIN", "SYS_ADMIN", "NET_BIND_SERVICE"}},
+		},
+	}
+	return object{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": object{"name": name(s), "namespace": l.Namespace,
+			"labels": object{labelInstance: l.Instance, labelSession: strings.ToLower(s.ID)}},
+		"spec": object{
+			"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false,
+			"hostNetwork": false, "hostPID": false, "hostIPC": false, "shareProcessNamespace": false,
+			"terminationGracePeriodSeconds": 1, "hostname": hostname(s.Name),
+			"dnsPolicy": "None", "dnsConfig": object{"nameservers": []string{gate.Addr4}},
+			"volumes": []object{
+				{"name": "cloister", "emptyDir": object{"medium": "Memory", "sizeLimit": "256Mi"}},
+				{"name": "home", "emptyDir": object{}},
+			},
+			"initContainers": []object{sidecar}, "containers": []object{agent},
+		},
+	}, nil
+}
+
+// hostname makes a label of a session's name.
+func hostname(name string) string {
+	out := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+	if out = strings.Trim(out[:min(len(out), 63)], "-"); out == "" {
+		return "cloister"
+	}
+	return out
+}
+
+func resources(l sandbox.Limits) object {
+	out := object{}
+	if l.Memory > 0 {
+		out["memory"] = strconv.FormatInt(l.Memory, 10)
+	}
+	if l.CPUs > 0 {
+		out["cpu"] = strconv.FormatFloat(l.CPUs, 'f', 3, 64)
+	}
+	return out
+}

@@ -11,6 +11,7 @@ import (
 	"cloister/internal/source"
 	"cloister/policy/cedarhost"
 	"cloister/policy/cedartext"
+	"cloister/policy/filerule"
 
 	"github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/ast"
@@ -245,7 +246,7 @@ func (l *loader) keepAction(tree *xast.Policy, t tier, action string, v Verdict,
 	case action == actionRequest:
 		l.keepPolicy(&l.set.request, tree, t, v)
 		return kept(action, "the gate: connections are opened and each request is judged")
-	case isFileAction(action):
+	case filerule.Is(action):
 		return l.holdFiles(tree, t, action)
 	case action == actionMCP && l.keepServer(tree, t, v):
 		return kept(action, "the gate: no connection to that server")

@@ -248,7 +248,7 @@ func TestLeashFileLoadsUnchanged(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d %s %s %s", st.Origin.Line, st.Effect, st.Actions[0], st.Hold))
 	}
 	want := []string{
-		"2 allow FileOpen residue", "5 deny FileOpenReadWrite view", "8 allow ProcessExec residue",
+		"2 allow FileOpen list", "5 deny FileOpenReadWrite view", "8 allow ProcessExec list",
 		"11 allow NetworkConnect enforced", "14 allow NetworkConnect enforced", "16 allow NetworkConnect enforced",
 		"19 allow NetworkConnect enforced", "22 deny NetworkConnect enforced", "25 deny McpCall enforced",
 		"28 deny McpCall residue", "31 allow HttpRewrite enforced",

@@ -10,6 +10,7 @@ import (
 	xast "github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"cloister/internal/source"
+	"cloister/policy/filerule"
 )
 
 // Hold says how well a statement of a Cedar file is kept. Its zero value is
@@ -24,6 +25,9 @@ const (
 	// InKernel is kept by the kernel's own judge (kernel/lsm), where there is one. Whoever
 	// has it judge must say so, or it is Unkept.
 	InKernel
+	// InList is kept by a list of what alone is permitted (Landlock, or the kernel's judge).
+	// Whoever builds that must say so, or it is Unkept.
+	InList
 	// InView is kept by what a cloister shows of the host's files. Whoever
 	// builds that must say so, or it is Unkept.
 	InView
@@ -39,6 +43,8 @@ func (h Hold) String() string {
 		return "residue"
 	case InKernel:
 		return "kernel"
+	case InList:
+		return "list"
 	case InView:
 		return "view"
 	case InPart:
@@ -62,6 +68,9 @@ type Statement struct {
 	Why       string // why it is not kept, or only in part
 	// Closed are the paths that the view, or the kernel, must keep from it.
 	Closed []ClosedPath
+	// Permitted are the paths that it, of all that its actions speak of, leaves to be used. Of a
+	// permit that refuses nothing itself it is everything.
+	Permitted []PermittedPath
 }
 
 // Residue is the word with which a person accepts that a statement is not kept.
@@ -73,12 +82,10 @@ func (s *Statement) Residue() string {
 }
 
 // ClosedPath is a path that a statement forbids to open.
-type ClosedPath struct {
-	Path  string // absolute and clean
-	Dir   bool   // with all below it
-	Write bool   // reading stays
-	Exec  bool   // reading and writing stay
-}
+type ClosedPath = filerule.Path
+
+// PermittedPath is a path that a statement permits to use.
+type PermittedPath = filerule.Permitted
 
 // Statements are those of the Cedar files, in their order.
 func (s *Snapshot) Statements() []Statement {
@@ -104,23 +111,15 @@ func FileStatements(files []CedarFile) ([]Statement, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(s.statements, func(st Statement) bool {
-		return !slices.ContainsFunc(st.Actions, isFileAction)
+		return !slices.ContainsFunc(st.Actions, filerule.Is)
 	}), nil
 }
 
 const (
-	actionOpen      = "FileOpen"
-	actionOpenRead  = "FileOpenReadOnly"
-	actionOpenWrite = "FileOpenReadWrite"
-	actionExec      = "ProcessExec"
-	actionRewrite   = "HttpRewrite"
-	actionMCP       = "McpCall"
-	actionSecret    = "SecretUse"
+	actionRewrite = "HttpRewrite"
+	actionMCP     = "McpCall"
+	actionSecret  = "SecretUse"
 )
-
-func isFileAction(name string) bool {
-	return name == actionOpen || name == actionOpenRead || name == actionOpenWrite || name == actionExec
-}
 
 // state writes a policy down as a statement; held is what was found to keep each
 // of its actions.
@@ -131,10 +130,15 @@ func (l *loader) state(tree *xast.Policy, t tier, held []holding) {
 		st.Resources = append(st.Resources, u.String())
 	}
 	var by, why []string
+	writesAll := slices.ContainsFunc(held, func(h holding) bool { return slices.ContainsFunc(h.permitted, filerule.Permitted.WritesAll) })
 	for _, h := range held {
+		if writesAll && h.action == filerule.OpenRead {
+			h.hold, h.by, h.why = Kept, "", "" // the same statement permits to write everything, too
+		}
 		st.Actions = append(st.Actions, h.action)
 		st.Hold = min(st.Hold, h.hold)
 		st.Closed = append(st.Closed, h.closed...)
+		st.Permitted = append(st.Permitted, h.permitted...)
 		if h.by != "" && !slices.Contains(by, h.by) {
 			by = append(by, h.by)
 		}
@@ -143,7 +147,7 @@ func (l *loader) state(tree *xast.Policy, t tier, held []holding) {
 		}
 	}
 	st.By, st.Why = strings.Join(by, "; "), strings.Join(why, "; ")
-	st.Closed = slices.Compact(st.Closed)
+	st.Closed, st.Permitted = slices.Compact(st.Closed), slices.Compact(st.Permitted)
 	l.set.statements = append(l.set.statements, st)
 }
 
@@ -153,59 +157,22 @@ type holding struct {
 	hold    Hold
 	by, why string
 	closed  []ClosedPath
+
+	permitted []PermittedPath
 }
 
 func kept(action, by string) holding    { return holding{action: action, hold: Kept, by: by} }
 func unkept(action, why string) holding { return holding{action: action, why: why} }
 
-// holdFiles finds what keeps a policy about files or programs. The view is made
-// before anything runs, so only what names its paths outright can be in it.
+// holdFiles finds what keeps a policy about files or programs.
 func (l *loader) holdFiles(tree *xast.Policy, t tier, action string) holding {
 	uids, plain := resourcesOf(tree)
 	_, anyone := tree.Principal.(xast.ScopeTypeAll)
-	everything := plain && anyone && (len(uids) == 0 || slices.Contains(uids, types.NewEntityUID("Dir", "/")))
-	switch {
-	case t == tierAsk:
-		return unkept(action, "no person is asked about files and programs: the view is made before anything runs")
-	case t != tierForbid && everything:
-		return kept(action, "nothing is refused by it; a permit shows nothing more of the host either: --expose does")
-	case t != tierForbid:
-		return unkept(action, "a permit of files takes nothing away: what it does not name stays as the view shows it, and "+
-			"--expose shows more")
-	case !plain:
-		return unkept(action, "only a policy that names its paths outright can be kept, as resource == or resource in, "+
-			"without another condition")
-	case !anyone:
-		return unkept(action, "a policy about files for one session, project or agent cannot be kept")
-	case everything:
-		return unkept(action, "a cloister without files to open is none")
-	}
-	h := holding{action: action, hold: InView, by: "the view: what is named is shown empty"}
-	if action == actionOpenWrite {
-		h.by = "the view: what is named is read-only"
-	}
-	for _, u := range uids {
-		name := string(u.ID)
-		clean := path.Clean(name)
-		switch {
-		case u.Type != "Dir" && u.Type != "File":
-			continue
-		case !path.IsAbs(name) || strings.ContainsAny(name, "*?[\x00"):
-			return unkept(action, fmt.Sprintf("%q is not an absolute path without wildcards", name))
-		case action == actionExec && u.Type == "Dir":
-			h.hold, h.by = InKernel, "the kernel: nothing in it is executed or mapped as code"
-			h.why = fmt.Sprintf("programs in the folder %s cannot be kept from running while its files are "+
-				"shown; name the programs as File::", clean)
-		}
-		h.closed = append(h.closed, ClosedPath{Path: clean, Dir: u.Type == "Dir", Write: action == actionOpenWrite})
-	}
-	for i := range h.closed {
-		h.closed[i].Exec = h.hold == InKernel
-	}
-	if len(h.closed) == 0 {
-		return unkept(action, "it names no file or folder")
-	}
-	return h
+	h := filerule.Of(filerule.Statement{
+		Action: action, Forbids: t == tierForbid, Asks: t == tierAsk, Anyone: anyone, Plain: plain, Resources: uids,
+	})
+	hold := map[filerule.Means]Hold{filerule.Kernel: InKernel, filerule.List: InList, filerule.View: InView, filerule.Itself: Kept}
+	return holding{action: action, hold: hold[h.Means], by: h.By, why: h.Why, closed: h.Closed, permitted: h.Permitted}
 }
 
 // resourcesOf are the resources that a policy names, where they are all it says:

@@ -31,7 +31,10 @@ func TestFileStatements(t *testing.T) {
 		"unless":       {`forbid (principal, action == Action::"FileOpen", resource in Dir::"/c") unless { resource == File::"/c/d" };`, policy.Unkept, nil},
 		"or else":      {`forbid (principal, action == Action::"FileOpen", resource) when { resource == File::"/c" || principal in Agent::"x" };`, policy.Unkept, nil},
 		"ask":          {`@ask permit (principal, action == Action::"FileOpen", resource == File::"/c");`, policy.Unkept, nil},
-		"a narrow one": {`permit (principal, action == Action::"FileOpen", resource in Dir::"/workspace/");`, policy.Unkept, nil},
+		"a narrow one": {`permit (principal, action == Action::"FileOpen", resource in Dir::"/workspace/");`, policy.InList, nil},
+		"to read all":  {`permit (principal, action == Action::"FileOpenReadOnly", resource);`, policy.InList, nil},
+		"of an agent":  {`permit (principal in Agent::"codex", action == Action::"ProcessExec", resource == File::"/c");`, policy.Unkept, nil},
+		"by pattern":   {`permit (principal, action == Action::"FileOpen", resource == File::"/c/*");`, policy.Unkept, nil},
 		"a wide one":   {`permit (principal, action in [Action::"FileOpen", Action::"FileOpenReadWrite"], resource) when { resource in [Dir::"/"] };`, policy.Kept, nil},
 		"two kinds":    {`forbid (principal, action in [Action::"FileOpen", Action::"ProcessExec"], resource in Dir::"/c");`, policy.InKernel, []closed{{Path: "/c", Dir: true}, {Path: "/c", Dir: true, Exec: true}}},
 	} {
@@ -51,12 +54,44 @@ func TestFileStatements(t *testing.T) {
 				t.Errorf("named %s at %s", st.Residue(), st.Origin)
 			}
 			// What only the kernel keeps says both: by what, and why nothing else does.
-			if (st.Hold <= policy.InKernel) != (st.Why != "") || (st.Hold == policy.Unkept) != (st.By == "") {
+			if (st.Hold <= policy.InList) != (st.Why != "") || (st.Hold == policy.Unkept) != (st.By == "") {
 				t.Errorf("by %q, but %q", st.By, st.Why)
 			}
 		})
 	}
 	if list, err := policy.FileStatements([]policy.CedarFile{{Name: "f", Text: []byte(`permit (principal, action == Action::"NetworkConnect", resource);`)}}); err != nil || len(list) != 0 {
 		t.Errorf("a file about hosts: %v, %v", list, err)
+	}
+}
+
+// What permits leave is what they name, each with its rights.
+func TestPermitted(t *testing.T) {
+	list, err := policy.FileStatements([]policy.CedarFile{{Name: "f.cedar", Text: []byte(`
+		permit (principal, action in [Action::"FileOpenReadOnly", Action::"ProcessExec"], resource in Dir::"/usr/");
+		permit (principal, action == Action::"FileOpenReadWrite", resource) when { resource in [File::"/p/[slug].ts", Dir::"/p/out/"] };
+		permit (principal, action == Action::"FileOpen", resource);
+		permit (principal, action == Action::"FileOpenReadOnly", resource in Dir::"/");
+		forbid (principal, action == Action::"FileOpen", resource == File::"/p/out/x");
+		permit (principal, action, resource == File::"/c");`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]policy.PermittedPath
+	var holds []policy.Hold
+	for _, st := range list {
+		got, holds = append(got, st.Permitted), append(holds, st.Hold)
+	}
+	if diff := cmp.Diff([]policy.Hold{policy.InList, policy.InList, policy.Kept, policy.InList, policy.InView, policy.InList}, holds); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([][]policy.PermittedPath{
+		{{Path: "/usr", Dir: true, Read: true}, {Path: "/usr", Dir: true, Exec: true}},
+		{{Path: "/p/[slug].ts", Read: true, Write: true}, {Path: "/p/out", Dir: true, Read: true, Write: true}},
+		{{Path: "/", Dir: true, Read: true, Write: true}},
+		{{Path: "/", Dir: true, Read: true}},
+		nil,
+		{{Path: "/c", Read: true, Write: true}, {Path: "/c", Read: true}, {Path: "/c", Read: true, Write: true}, {Path: "/c", Exec: true}},
+	}, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -196,7 +196,7 @@ func Remarks(s *policy.Snapshot) []string {
 		case policy.InPart:
 			out = append(out, fmt.Sprintf("%s: enforced in part: %s of %s: %s", st.Origin, verbOf(st.Effect),
 				strings.Join(st.Actions, ", "), st.Why))
-		case policy.InKernel, policy.InView, policy.Kept:
+		case policy.InKernel, policy.InList, policy.InView, policy.Kept:
 		}
 	}
 	for _, n := range s.Warnings() {

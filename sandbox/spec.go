@@ -39,6 +39,7 @@ type Spec struct {
 	Network  bool      `json:"network"`            // false: loopback only, and no gate
 	Accepted []string  `json:"accepted,omitempty"` // residues that a person accepted by name
 	Judged   []Judged  `json:"judged,omitempty"`   // of files and programs, besides the view; a driver that cannot refuses
+	Permits  Permits   `json:"permits,omitzero"`   // of files and programs, within the view; a driver that cannot refuses
 	Watched  Watched   `json:"watched,omitzero"`   // what is reported of files and programs
 	Denied   []string  `json:"denied,omitempty"`   // host paths that the containment probe must not find
 	Peers    *Peers    `json:"peers,omitempty"`    // the cloisters beside this one; nil: none
@@ -218,10 +219,38 @@ type Watched struct {
 	// Kept says that Rules are kept; otherwise they only lead to reports.
 	Kept  bool     `json:"kept,omitempty"`
 	Rules []Judged `json:"rules,omitempty"`
+	// Permits lead to reports of what they do not permit.
+	Permits Permits `json:"permits,omitzero"`
 }
 
+// Permits are lists of what alone may be used of what the view shows. The box's own files
+// (/dev, /proc, /.cloister) may be used besides.
+type Permits struct {
+	// Opens says that nothing is opened that List does not permit, and Programs that
+	// nothing is executed so.
+	Opens    bool     `json:"opens,omitempty"`
+	Programs bool     `json:"programs,omitempty"`
+	List     []Permit `json:"list,omitempty"`
+}
+
+// Any reports whether there is such a list.
+func (p Permits) Any() bool { return p.Opens || p.Programs }
+
+// Permit is what may be done with a file, or with a folder and all below it.
+type Permit struct {
+	Path  GuestPath `json:"path"`
+	Dir   bool      `json:"dir,omitempty"`
+	Read  bool      `json:"read,omitempty"`
+	Write bool      `json:"write,omitempty"`
+	Exec  bool      `json:"exec,omitempty"`
+}
+
+// Own are the files of the box itself, which no list and no statement about a folder above
+// them means.
+func Own() []GuestPath { return []GuestPath{"/dev", "/proc", "/.cloister"} }
+
 // Any reports whether anything is to be reported.
-func (w Watched) Any() bool { return w.Programs || w.All || len(w.Rules) > 0 }
+func (w Watched) Any() bool { return w.Programs || w.All || len(w.Rules) > 0 || w.Permits.Any() }
 
 // Limits bound what the payload may use. Zero means that no one asked.
 type Limits struct {

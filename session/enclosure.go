@@ -31,7 +31,7 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: s.links(view),
 		Files:  files,
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
-		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged, Watched: s.Watched,
+		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged, Permits: s.Permits, Watched: s.Watched,
 	}, err
 }
 

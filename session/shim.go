@@ -46,6 +46,7 @@ type Shim struct {
 	Limits  sandbox.Limits
 	Judged  []sandbox.Judged // of files and programs, by Judge, which Run closes
 	Judge   *judge.Kernel
+	Permits sandbox.Permits
 	Watched sandbox.Watched // of the same, where no kernel judges
 	// Root is the image that the cloister has instead of the host's system; Path
 	// are the folders of its PATH.

@@ -378,7 +378,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: plan.Env,
 		Term:   a.locale(),
 		Caller: a.hostCaller(cfg, f),
-		User:   plan.User, Judge: plan.Judge, Judged: plan.Judged, Watched: plan.Watched,
+		User:   plan.User, Judge: plan.Judge, Judged: plan.Judged, Permits: plan.Permits, Watched: plan.Watched,
 		Limits: f.dev.Limit(plan.Limits), Root: root, Path: g.path,
 		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"),
 		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),

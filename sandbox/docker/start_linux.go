@@ -96,6 +96,12 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_
 			Reason:    "start docker: only cloisters of native are judged so", Fix: "use --isolation native, as root",
 		}
 	}
+	if s.Permits.Any() {
+		return nil, &sandbox.Unsupported{
+			Guarantee: "lists of files and programs",
+			Reason:    "start docker: only cloisters of native have them", Fix: "use --isolation native",
+		}
+	}
 	if err := sayable(s.Binds); err != nil {
 		return nil, err
 	}

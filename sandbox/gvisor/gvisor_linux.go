@@ -95,6 +95,12 @@ func thisMachine() (machine, error) {
 
 // Start builds the enclosure, starts the kernel in it, and the command on that.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	if s.Permits.Any() {
+		return nil, &sandbox.Unsupported{
+			Guarantee: "lists of files and programs",
+			Reason:    "start gvisor: Landlock holds no command of a kernel of its own", Fix: "use --isolation native",
+		}
+	}
 	start := func(w sandbox.Wiring, h native.Hosted, m machine, wired wiring) (sandbox.Box, error) {
 		text, err := encoded(specification(s, m, wired))
 		if err != nil {

@@ -37,9 +37,23 @@ const (
 
 // Rule grants rights on a path and all below it.
 type Rule struct {
-	Path   string
-	Rights uint64
+	Path    string
+	Rights  uint64
+	Named   Named
+	NoLinks bool // no part of the path may be a link
 }
+
+// Named says what must lie at a rule's path for it to grant anything. Its zero value is that
+// something does, or the box does not begin.
+type Named uint8
+
+// What may lie there.
+const (
+	Present Named = iota
+	Absent        // anything, or nothing
+	File          // a file, or nothing is granted
+	Dir           // a folder, or nothing is granted
+)
 
 // Handled are the rights on files that a kernel of this ABI knows.
 func Handled(abi int) uint64 {
@@ -57,11 +71,11 @@ func Handled(abi int) uint64 {
 func Rules(abi int, writable []string) []Rule {
 	all := Handled(abi)
 	out := make([]Rule, 0, 2+len(writable))
-	out = append(out, Rule{"/", viewRights & all})
+	out = append(out, Rule{Path: "/", Rights: viewRights & all})
 	for _, path := range writable {
-		out = append(out, Rule{path, all &^ neverRights})
+		out = append(out, Rule{Path: path, Rights: all &^ neverRights})
 	}
-	return append(out, Rule{"/dev", devRights & all})
+	return append(out, Rule{Path: "/dev", Rights: devRights & all})
 }
 
 // Opened are the rights on a regular file that was passed in as a standard

@@ -23,7 +23,12 @@ func (p *program) explain(r report, s sandbox.Spec) error {
 	case reportExec:
 		errno := unix.Errno(r.Errno)
 		missing := errno == 0 || errno == unix.ENOENT || errno == unix.ENOTDIR
-		return &sandbox.ExecError{Command: s.Argv[0], NotFound: missing, Err: errno}
+		var err error = errno
+		if s.Permits.Programs && errno == unix.EACCES {
+			err = fmt.Errorf("%w: statements say which programs are permitted, and what else was tried is in cloister audit tail "+
+				"--kind file.denied", errno)
+		}
+		return &sandbox.ExecError{Command: s.Argv[0], NotFound: missing, Err: err}
 	}
 	name, errno := "fork", unix.Errno(r.Errno)
 	var o op

@@ -28,12 +28,16 @@ func landlockVersion() int {
 }
 
 // buildLandlock adds the steps of the second wall around the files.
-func (p *program) buildLandlock(abi int, writable []string, stdio [3]stdFile) {
+func (p *program) buildLandlock(abi int, s sandbox.Spec, stdio [3]stdFile) {
 	attr, size := landlock.Attr(abi)
 	ruleset := p.cell()
 	p.sys("create Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, pointerTo(attr), size, 0).to(ruleset)
-	for _, r := range landlock.Rules(abi, writable) {
+	for _, r := range landlock.Lists(abi, writable(s), s.Permits) {
 		rule := landlock.Encode(r.Rights, -1)
+		if r.Named != landlock.Present {
+			p.permit(ruleset, r, rule)
+			continue
+		}
 		fd := int32At(rule, landlock.FDOffset) // the step before puts it there
 		p.sys("open "+r.Path+" for Landlock", unix.SYS_OPENAT, unix.AT_FDCWD, r.Path, unix.O_PATH|unix.O_CLOEXEC, 0).to(fd)
 		p.sys("allow "+r.Path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
@@ -47,6 +51,29 @@ func (p *program) buildLandlock(abi int, writable []string, stdio [3]stdFile) {
 	}
 	p.sys("enter Landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)
 	p.sys("close Landlock rules", unix.SYS_CLOSE, ruleset)
+}
+
+// permit adds a rule for what a statement names, which may be something else or not be there:
+// it grants nothing then.
+func (p *program) permit(ruleset *int32, r landlock.Rule, rule []byte) {
+	fd := int32At(rule, landlock.FDOffset)
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
+	if r.NoLinks {
+		how.Resolve = unix.RESOLVE_NO_SYMLINKS
+	}
+	if r.Named == landlock.Dir {
+		how.Flags |= unix.O_DIRECTORY
+	}
+	nothing := []unix.Errno{unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ELOOP}
+	p.sys("open "+r.Path+" for Landlock", unix.SYS_OPENAT2, unix.AT_FDCWD, r.Path, pointerTo(how),
+		unix.SizeofOpenHow).or(nothing...).to(fd)
+	if r.Named == landlock.File {
+		// A rule about a folder holds for all that is in it.
+		p.sys(r.Path+" is a file, as a statement names it", unix.SYS_OPENAT, fd, ".", unix.O_PATH|unix.O_CLOEXEC,
+			0).refused(unix.ENOTDIR, unix.EBADF)
+	}
+	p.sys("allow "+r.Path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0).or(unix.EBADF)
+	p.sys("close "+r.Path, unix.SYS_CLOSE, fd).optional()
 }
 
 // lastCap is the highest capability of kernels up to 6.18; the drop of one that
@@ -131,10 +158,15 @@ func (d *Driver) buildSeccomp(p *program) error {
 	if err != nil {
 		return err
 	}
+	p.filter("enter seccomp", f)
+	return nil
+}
+
+// filter adds a filter of system calls.
+func (p *program) filter(name string, f []unix.SockFilter) {
 	prog := &unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	p.keep = append(p.keep, f)
-	p.sys("enter seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, pointerTo(prog))
-	return nil
+	p.sys(name, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, pointerTo(prog))
 }
 
 // The size of struct statfs on 64-bit Linux, and where its f_flags lie.

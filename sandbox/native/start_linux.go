@@ -20,6 +20,7 @@ import (
 	"cloister/sandbox/landlock"
 	"cloister/sandbox/onhost"
 	"cloister/sandbox/relay"
+	"cloister/sandbox/seccomp"
 )
 
 // begun is an enclosure that was begun before its Spec was known: namespaces,
@@ -418,7 +419,7 @@ func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint, h *Host
 		p.buildPrivileges()
 	}
 	if !off(layerLandlock) {
-		p.buildLandlock(abi, writable(s), j.files)
+		p.buildLandlock(abi, s, j.files)
 	}
 	if j.watched {
 		// Before the other filter, which refuses listeners.
@@ -428,6 +429,9 @@ func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint, h *Host
 	}
 	if off(layerSeccomp) {
 		return nil
+	}
+	if s.Permits.Programs {
+		p.filter("refuse memory as files", seccomp.Fileless())
 	}
 	return d.buildSeccomp(p)
 }

@@ -18,7 +18,9 @@ type call struct {
 	dir, path, flags int
 	// nofollow is set where a link itself is meant.
 	nofollow bool
-	argv     int // the argument with the words of a program, for executes
+	// fresh is set where a name is made that must not be there.
+	fresh bool
+	argv  int // the argument with the words of a program, for executes
 }
 
 // calls are those that are the same on every architecture; older names are in olderCalls.
@@ -29,12 +31,12 @@ func calls() []call {
 		{nr: unix.SYS_OPENAT, use: reads, dir: 0, path: 1, flags: 2},
 		{nr: unix.SYS_TRUNCATE, use: writes, dir: -1, path: 0, flags: -1},
 		{nr: unix.SYS_UNLINKAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},
-		{nr: unix.SYS_MKDIRAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},
-		{nr: unix.SYS_MKNODAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},
+		{nr: unix.SYS_MKDIRAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true, fresh: true},
+		{nr: unix.SYS_MKNODAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true, fresh: true},
 		{nr: unix.SYS_RENAMEAT2, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},
 		{nr: unix.SYS_RENAMEAT2, use: writes, dir: 2, path: 3, flags: -1, nofollow: true},
-		{nr: unix.SYS_LINKAT, use: writes, dir: 2, path: 3, flags: -1, nofollow: true},
-		{nr: unix.SYS_SYMLINKAT, use: writes, dir: 1, path: 2, flags: -1, nofollow: true},
+		{nr: unix.SYS_LINKAT, use: writes, dir: 2, path: 3, flags: -1, nofollow: true, fresh: true},
+		{nr: unix.SYS_SYMLINKAT, use: writes, dir: 1, path: 2, flags: -1, nofollow: true, fresh: true},
 	}, olderCalls()...)
 }
 
@@ -44,7 +46,8 @@ const changing = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 // Filter is what a command's process installs, with a listener (seccomp(2)).
 // Opens that only read are among what it asks about where a rule is about reading.
 func Filter(about sandbox.Watched) ([]unix.SockFilter, error) {
-	opens, changes := about.All, about.All
+	opens := about.All || about.Permits.Opens
+	changes := opens
 	for _, r := range about.Rules {
 		opens, changes = opens || r.Read, changes || r.Read || r.Write
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -133,18 +134,18 @@ func (w *Watch) next(fd int, n *notice) bool {
 // look notes what a call is about.
 func (w *Watch) look(n *notice) {
 	for _, c := range w.uses[n.nr] {
-		at, err := w.path(n, c)
+		at, lies, err := w.path(n, c)
 		if w.root >= 0 {
 			w.settle()
 		}
-		if err == nil && at == "" {
+		if err == nil && (at == "" || c.fresh && lies != nothing) {
 			continue // nothing lies there, and nothing is made
 		}
-		u := c.use
-		if c.flags >= 0 && n.args[c.flags]&changing != 0 {
-			u = writes
+		s := seen{use: useOf(n, c, lies), path: at}
+		if s.use == makes && lies == folder && !c.nofollow {
+			s.path += "/" // a file without a name
 		}
-		s := seen{use: u, path: at}
+		u := s.use
 		if err == nil && c.argv > 0 {
 			s.words = strings.Join(words(int(n.tid), n.args[c.argv]), "\x00")
 		}
@@ -167,6 +168,34 @@ func (w *Watch) look(n *notice) {
 	}
 }
 
+// lying is what lies at the path that a call names.
+type lying uint8
+
+const (
+	file lying = iota
+	folder
+	nothing // yet
+)
+
+// useOf is how a call uses its path.
+func useOf(n *notice, c call, lies lying) use {
+	var flags uint64
+	if c.flags >= 0 {
+		flags = n.args[c.flags]
+	}
+	switch {
+	case c.nofollow, lies == nothing && c.use != executes, flags&unix.O_TMPFILE == unix.O_TMPFILE:
+		return makes
+	case c.flags < 0:
+		return c.use
+	case flags&(changing&^unix.O_CREAT) != 0:
+		return writes
+	case lies == folder:
+		return lists
+	}
+	return reads
+}
+
 // settle notes the command itself: whichever was tried last is the one.
 func (w *Watch) settle() {
 	if w.pending == "" {
@@ -175,7 +204,7 @@ func (w *Watch) settle() {
 	at := w.pending
 	w.pending = ""
 	if w.root >= 0 {
-		if real, err := w.resolve(at, true); err == nil {
+		if real, err := w.resolve(at); err == nil {
 			at = real
 		}
 	}
@@ -188,11 +217,11 @@ func (w *Watch) settle() {
 
 // path is what a call names, without links, as it is seen inside: "" where nothing lies
 // there and the call makes nothing.
-func (w *Watch) path(n *notice, c call) (string, error) {
+func (w *Watch) path(n *notice, c call) (string, lying, error) {
 	tid := int(n.tid)
 	name, err := text(tid, n.args[c.path])
 	if err != nil {
-		return "", err
+		return "", file, err
 	}
 	proc := "/proc/" + strconv.Itoa(tid)
 	if !path.IsAbs(name) {
@@ -206,14 +235,14 @@ func (w *Watch) path(n *notice, c call) (string, error) {
 		}
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("resolve %q: %w", name, err)
+			return "", file, fmt.Errorf("resolve %q: %w", name, err)
 		case name == "": // AT_EMPTY_PATH: the descriptor itself
-			return strings.TrimSuffix(at, " (deleted)"), nil
+			return strings.TrimSuffix(at, " (deleted)"), file, nil
 		}
 		name = at + "/" + name
 	}
 	if at, ok := descriptor(proc, name); ok {
-		return at, nil
+		return at, file, nil
 	}
 	if w.root < 0 {
 		if w.root, err = open(proc+"/root", unix.O_PATH|unix.O_DIRECTORY); err != nil {
@@ -221,26 +250,38 @@ func (w *Watch) path(n *notice, c call) (string, error) {
 			if c.use == executes {
 				// The process shares this one's memory still, and is hidden: it becomes the command.
 				w.pending = name
-				return "", nil
+				return "", file, nil
 			}
-			return "", err
+			return "", file, err
 		}
 		if !waits(int(w.listener.Fd()), n.id) { // it may be that of another process with its number
 			unix.Close(w.root)
 			w.root = -1
-			return "", unix.ESRCH
+			return "", file, unix.ESRCH
 		}
+		w.leads()
 	}
 	follow := c.use != writes || !c.nofollow
-	at, err := w.resolve(name, follow)
+	at, lies, err := w.find(name, follow)
 	makes := c.use == writes || c.flags >= 0 && n.args[c.flags]&unix.O_CREAT != 0
 	if err == nil || !makes {
-		return at, nil
+		return at, lies, nil
 	}
-	if at, err = w.resolve(path.Dir(path.Clean(name)), true); err != nil {
-		return "", nil
+	if at, err = w.resolve(path.Dir(path.Clean(name))); err != nil {
+		return "", file, nil
 	}
-	return path.Join(at, path.Base(path.Clean(name))), nil
+	return path.Join(at, path.Base(path.Clean(name))), nothing, nil
+}
+
+// leads adds where the links of what is permitted lead, as they do at the start.
+func (w *Watch) leads() {
+	list := w.table.about.Permits.List
+	for _, p := range list {
+		if at, err := w.resolve(string(p.Path)); err == nil && at != string(p.Path) {
+			p.Path = sandbox.GuestPath(at)
+			w.table.about.Permits.List = append(slices.Clip(w.table.about.Permits.List), p)
+		}
+	}
 }
 
 // descriptor is what a name below /proc/self/fd leads to.
@@ -262,13 +303,25 @@ func descriptor(proc, name string) (string, bool) {
 }
 
 // resolve is a path inside without links.
-func (w *Watch) resolve(name string, follow bool) (string, error) {
+func (w *Watch) resolve(name string) (string, error) {
+	at, _, err := w.find(name, true)
+	return at, err
+}
+
+// find is a path inside without links, and what lies there.
+func (w *Watch) find(name string, follow bool) (string, lying, error) {
 	fd, err := w.openInside(name, unix.O_PATH, follow)
 	if err != nil {
-		return "", err
+		return "", file, err
 	}
 	defer unix.Close(fd)
-	return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	lies := file
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		lies = folder
+	}
+	at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	return at, lies, err
 }
 
 func (w *Watch) openInside(name string, flags int, follow bool) (int, error) {
@@ -389,7 +442,7 @@ func (w *Watch) interpreter(at string) string {
 	if !path.IsAbs(name) {
 		return ""
 	}
-	real, err := w.resolve(name, true)
+	real, err := w.resolve(name)
 	if err != nil {
 		return ""
 	}

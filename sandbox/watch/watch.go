@@ -37,11 +37,13 @@ type use uint8
 
 const (
 	reads use = iota
+	lists     // a folder is opened
 	writes
+	makes // a name comes or goes: what is changed is the folder
 	executes
 )
 
-func (u use) String() string { return [...]string{"open", "write", "execute"}[u] }
+func (u use) String() string { return [...]string{"open", "list", "write", "make", "execute"}[u] }
 
 // seen is one path as it was used, and for a program the words that it was called with.
 type seen struct {
@@ -75,15 +77,20 @@ func (t *table) add(s seen, who func() (program string, pid int)) {
 	if s.use != executes && own(s.path) && (rule == nil || !own(string(rule.Path))) {
 		return
 	}
-	if rule == nil && s.use != executes && !t.about.All {
+	unlisted := rule == nil && !t.permitted(s)
+	if rule == nil && s.use != executes && !t.about.All && !unlisted {
 		return
 	}
 	if len(t.known) >= most || t.bytes >= mostBytes {
-		if rule == nil {
+		switch {
+		case unlisted:
+			s = seen{use: s.use, path: "/"}
+		case rule == nil:
 			t.lost++
 			return
+		default:
+			s = seen{use: s.use, path: string(rule.Path)} // as many as there are rules
 		}
-		s = seen{use: s.use, path: string(rule.Path)} // as many as there are rules
 		if e := t.known[s]; e != nil {
 			e.More++
 			return
@@ -92,6 +99,9 @@ func (t *table) add(s seen, who func() (program string, pid int)) {
 	e := &sandbox.FileEvent{When: time.Now(), Op: s.use.String(), Path: s.path}
 	if rule != nil {
 		e.Rule, e.Why, e.Let = rule.Rule, "a statement forbids it", !t.about.Kept
+	}
+	if unlisted {
+		e.Why, e.Let = "no statement permits it", !t.about.Kept
 	}
 	if s.words != "" {
 		e.Argv = strings.Split(s.words, "\x00")
@@ -105,7 +115,7 @@ func (t *table) add(s seen, who func() (program string, pid int)) {
 // verdict is the rule that forbids a use; nil allows it.
 func (t *table) verdict(s seen) *sandbox.Judged {
 	for i, r := range t.about.Rules {
-		forbidden := map[use]bool{reads: r.Read, writes: r.Write, executes: r.Exec}[s.use]
+		forbidden := map[use]bool{reads: r.Read, lists: r.Read, writes: r.Write, makes: r.Write, executes: r.Exec}[s.use]
 		if forbidden && realpath.Inside(s.path, path.Clean(string(r.Path))) {
 			return &t.about.Rules[i]
 		}
@@ -113,10 +123,28 @@ func (t *table) verdict(s seen) *sandbox.Judged {
 	return nil
 }
 
+// permitted reports whether the lists of what alone is permitted leave a use. Landlock, which
+// keeps them, lets folders be listed, and names be made only in a permitted folder.
+func (t *table) permitted(s seen) bool {
+	p := t.about.Permits
+	if s.use == lists || own(s.path) || s.use == executes && !p.Programs || s.use != executes && !p.Opens {
+		return true
+	}
+	return slices.ContainsFunc(p.List, func(one sandbox.Permit) bool {
+		read := one.Read || one.Exec && p.Programs
+		right := map[use]bool{reads: read, writes: one.Write, makes: one.Write && one.Dir, executes: one.Exec}[s.use]
+		at, in := path.Clean(string(one.Path)), s.path
+		if s.use == makes {
+			in = path.Dir(in)
+		}
+		return right && (in == at || one.Dir && realpath.Inside(in, at))
+	})
+}
+
 // own are files of the box itself, which no statement about a folder above them means.
 func own(at string) bool {
-	return slices.ContainsFunc([]string{"/dev", "/proc", "/.cloister"}, func(dir string) bool {
-		return realpath.Inside(at, dir)
+	return slices.ContainsFunc(sandbox.Own(), func(dir sandbox.GuestPath) bool {
+		return realpath.Inside(at, string(dir))
 	})
 }
 

@@ -135,3 +135,33 @@ func FuzzInterpreter(f *testing.F) {
 		}
 	})
 }
+
+// Of what a list speaks everything is reported that it does not permit, by one record where
+// there is no more room.
+func TestLists(t *testing.T) {
+	var got []string
+	about := sandbox.Watched{Kept: true, Permits: sandbox.Permits{Opens: true, Programs: true, List: []sandbox.Permit{
+		{Path: "/p/a", Read: true}, {Path: "/p/b", Read: true, Write: true}, {Path: "/p/out", Dir: true, Read: true, Write: true}, {Path: "/bin/x", Exec: true},
+	}}}
+	tab := newTable(about, func(e sandbox.FileEvent) { got = append(got, fmt.Sprint(e.Op, " ", e.Path, " ", e.Why, " ", e.Let)) })
+	for _, s := range []seen{
+		{use: reads, path: "/p/a"}, {use: writes, path: "/p/a"}, {use: reads, path: "/p/b"}, {use: writes, path: "/p/b"}, {use: makes, path: "/p/b"},
+		{use: writes, path: "/p/out/x"}, {use: makes, path: "/p/out/x"}, {use: makes, path: "/p/out"}, {use: makes, path: "/p/out/"}, {use: lists, path: "/p"},
+		{use: reads, path: "/bin/x"}, {use: executes, path: "/bin/x"}, {use: executes, path: "/p/a"}, {use: reads, path: "/p/ab"}, {use: reads, path: "/proc/1/stat"},
+		{use: executes, path: "/.cloister/bin/hostexec"},
+	} {
+		tab.add(s, cat7)
+	}
+	no := " no statement permits it false"
+	want := []string{"write /p/a" + no, "make /p/b" + no, "make /p/out" + no, "execute /bin/x  false", "execute /p/a" + no, "open /p/ab" + no, "execute /.cloister/bin/hostexec  false"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	got = nil
+	for i := range most + 3 {
+		tab.add(seen{use: reads, path: fmt.Sprint("/q/", i)}, cat7)
+	}
+	if last := got[len(got)-1]; last != "open /"+no || len(got) > most+1 {
+		t.Errorf("%d reports, the last %q", len(got), last)
+	}
+}

@@ -7,7 +7,7 @@ import "strings"
 // changes permissions or starts a process. Every other package is tested as root and as
 // an ordinary user.
 var independent = eachOf(map[string]string{
-	"a judge of texts or addresses": "devcontainer/demand egress/internal/guard guardian/mcpservice policy policy/suggest",
+	"a judge of texts or addresses": "devcontainer/demand egress/internal/guard guardian/mcpservice policy policy/filerule policy/suggest",
 	"a parser": `devcontainer/compose devcontainer/jsonc egress/internal/wire internal/authority internal/exactjson
 		internal/reading internal/urlpath policy/destination sandbox/docker/definition`,
 	"a program for the kernel, simulated": "sandbox/seccomp",

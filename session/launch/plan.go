@@ -68,6 +68,8 @@ type Plan struct {
 	// Judge keeps Judged; nil where the kernel does not judge. The shim closes it.
 	Judge  *judge.Kernel
 	Judged []sandbox.Judged
+	// Permits are the lists of what alone may be used.
+	Permits sandbox.Permits
 	// Watched is what is reported of files and programs, where no kernel judges them.
 	Watched sandbox.Watched
 	CAFile  string // the host's authorities, where the payload's user may read them

@@ -32,9 +32,14 @@ func (p *Plan) close(o Order, f Facts) error {
 	// What the kernel itself can judge it judges besides what the view hides: other names
 	// of the same object, and what no view could keep.
 	mode := cmp.Or(o.Mode, string(f.Config.Defaults.Mode), policy.Enforce.String())
-	if f.Isolation == "native" && mode != policy.Enforce.String() {
-		p.watch(list, mode == policy.Record.String())
-		return nil
+	if f.Isolation == "native" { // elsewhere the statement is a residue, which the guardian refuses
+		permits, rules := permitted(list, o.Accepted())
+		p.Closed, p.Watched.Permits = append(p.Closed, rules...), permits
+		if mode != policy.Enforce.String() {
+			p.watch(list, mode == policy.Record.String())
+			return nil
+		}
+		p.Permits = permits
 	}
 	if len(list) > 0 && f.Isolation == "native" {
 		p.Judge, _ = judge.Load() // doctor says why not; without it the view keeps what it can
@@ -63,6 +68,37 @@ func (p *Plan) close(o Order, f Facts) error {
 		}
 	}
 	return nil
+}
+
+// permitted are the lists that permits make, and their rules. A permit that a person gave up
+// by name permits nothing, and where all of them are given up there is no list.
+func permitted(list []policy.Statement, accepted []string) (sandbox.Permits, []string) {
+	var out sandbox.Permits
+	var rules []string
+	for _, st := range list {
+		if slices.Contains(accepted, st.Residue()) {
+			continue
+		}
+		if st.Hold == policy.InList {
+			rules = append(rules, st.Rule)
+		}
+		for _, c := range st.Permitted {
+			out.Opens, out.Programs = out.Opens || !c.Exec, out.Programs || c.Exec
+			out.List = append(out.List, sandbox.Permit{
+				Path: sandbox.GuestPath(c.Path), Dir: c.Dir, Read: c.Read, Write: c.Write, Exec: c.Exec,
+			})
+		}
+	}
+	for _, p := range out.List {
+		if p.Path == "/" && p.Dir {
+			out.Opens = out.Opens && !(p.Read && p.Write)
+			out.Programs = out.Programs && !p.Exec
+		}
+	}
+	if !out.Any() {
+		out.List = nil
+	}
+	return out, rules
 }
 
 // judge has the kernel keep a statement.

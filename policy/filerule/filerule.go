@@ -1,0 +1,181 @@
+// Package filerule finds what could keep a Cedar statement about files and programs.
+//
+// The promise: of every statement it says by what means all of it can be kept, path by path,
+// or that none of those keeps it, with the reason; it never says more than is kept. A permit
+// that names paths makes a list: of what it speaks, opening or executing, only what some
+// permit names is permitted, as Cedar decides.
+//
+// It looks at no file system, and knows no driver: whoever builds a cloister says which
+// means it has.
+//
+// Most readers want [Of].
+package filerule
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go/types"
+)
+
+// The actions of files and programs, as schema.cedarschema has them.
+const (
+	Open      = "FileOpen"
+	OpenRead  = "FileOpenReadOnly"
+	OpenWrite = "FileOpenReadWrite"
+	Execute   = "ProcessExec"
+)
+
+// Is reports whether an action is one of these.
+func Is(action string) bool {
+	return action == Open || action == OpenRead || action == OpenWrite || action == Execute
+}
+
+// Means is what can keep a statement. Its zero value is that nothing can.
+type Means uint8
+
+// The means.
+const (
+	Nothing Means = iota
+	Kernel        // the kernel's own judge
+	List          // a list of what alone is permitted
+	View          // what is shown of the host's files
+	Itself        // it refuses nothing
+)
+
+// Statement is what a policy says of one action.
+type Statement struct {
+	Action    string
+	Forbids   bool
+	Asks      bool
+	Anyone    bool // of every session
+	Plain     bool // Resources are all that it says
+	Resources []types.EntityUID
+}
+
+// Held is by which means it is kept, in words too.
+type Held struct {
+	Means     Means
+	By, Why   string
+	Closed    []Path      // what a forbid takes away
+	Permitted []Permitted // what a permit leaves
+}
+
+// Path is a path that a statement forbids to open.
+type Path struct {
+	Path  string // absolute and clean
+	Dir   bool   // with all below it
+	Write bool   // reading stays
+	Exec  bool   // reading and writing stay
+}
+
+// Permitted is a path that a statement permits to use.
+type Permitted struct {
+	Path  string // absolute and clean
+	Dir   bool   // with all below it
+	Read  bool
+	Write bool
+	Exec  bool
+}
+
+// WritesAll reports whether everything may be written.
+func (p Permitted) WritesAll() bool { return p.Path == "/" && p.Dir && p.Write }
+
+// Of finds what keeps a statement. A view and a list are made before anything runs, so
+// that only what names its paths outright can be in them.
+func Of(s Statement) Held {
+	everything := s.Plain && s.Anyone && len(s.Resources) == 0
+	for _, u := range s.Resources {
+		everything = everything || s.Plain && s.Anyone && u.Type == "Dir" && path.Clean(string(u.ID)) == "/"
+	}
+	switch {
+	case s.Asks:
+		return Held{Why: "no person is asked about files and programs: what was looked at while they answer could be " +
+			"another file when it is opened, and the view is made before anything runs; permit or forbid it"}
+	case !s.Forbids && everything:
+		return all(s.Action)
+	case !s.Plain:
+		return Held{Why: "only a policy that names its paths outright can be kept, as resource == or resource in, " +
+			"without another condition"}
+	case !s.Anyone:
+		return Held{Why: "a policy about files for one session, project or agent cannot be kept"}
+	case everything:
+		return Held{Why: "a cloister without files to open is none"}
+	}
+	paths, why := named(s.Resources)
+	switch {
+	case why != "":
+		return Held{Why: why}
+	case !s.Forbids:
+		return list(s.Action, paths)
+	}
+	return forbidden(s.Action, paths)
+}
+
+// named are the files and folders among resources.
+func named(uids []types.EntityUID) (paths []Path, why string) {
+	for _, u := range uids {
+		name := string(u.ID)
+		switch {
+		case u.Type != "Dir" && u.Type != "File":
+			continue
+		case !path.IsAbs(name) || strings.ContainsAny(name, "*?\x00"):
+			return nil, fmt.Sprintf("%q is not an absolute path without wildcards", name)
+		}
+		paths = append(paths, Path{Path: path.Clean(name), Dir: u.Type == "Dir"})
+	}
+	if len(paths) == 0 {
+		return nil, "it names no file or folder"
+	}
+	return paths, ""
+}
+
+// forbidden keeps a forbid.
+func forbidden(action string, paths []Path) Held {
+	h := Held{Means: View, By: "the view: what is named is shown empty", Closed: paths}
+	if action == OpenWrite {
+		h.By = "the view: what is named is read-only"
+	}
+	for _, p := range paths {
+		if action == Execute && p.Dir {
+			h.Means, h.By = Kernel, "the kernel: nothing in it is executed or mapped as code"
+			h.Why = fmt.Sprintf("programs in the folder %s cannot be kept from running while its files are "+
+				"shown; name the programs as File::", p.Path)
+		}
+	}
+	for i := range paths {
+		paths[i].Write, paths[i].Exec = action == OpenWrite, h.Means == Kernel
+	}
+	return h
+}
+
+// all is a permit of everything. One to read alone still is a list: of what may be written.
+func all(action string) Held {
+	p := Permitted{Path: "/", Dir: true, Read: action != Execute, Write: action == Open || action == OpenWrite,
+		Exec: action == Execute}
+	if action == OpenRead {
+		h := list(action, nil)
+		h.Permitted = []Permitted{p}
+		return h
+	}
+	return Held{Means: Itself, Permitted: []Permitted{p},
+		By: "nothing is refused by it; a permit shows nothing more of the host either: --expose does"}
+}
+
+// list keeps a permit: what it speaks of is permitted where a permit names it, and nowhere else.
+func list(action string, paths []Path) Held {
+	h := Held{Means: List, Why: "only native with Landlock, or with the kernel's judge, has lists"}
+	h.By = "a list, weakly (Landlock): no other file is opened to read or to write, but names and attributes are seen, and " +
+		"what was opened before is"
+	if action == Execute {
+		h.By = "a list, weakly (Landlock): no other file is executed, but a loader or interpreter that is permitted runs " +
+			"what it may read"
+	}
+	for _, p := range paths {
+		h.Permitted = append(h.Permitted, Permitted{
+			Path: p.Path, Dir: p.Dir, Read: action != Execute, Write: action == Open || action == OpenWrite, Exec: action == Execute,
+		})
+	}
+	return h
+}

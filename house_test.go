@@ -183,6 +183,7 @@ var packages = map[string]string{
 	"guardian/workspaces":       "kept overlay workspaces, for the window",
 	"guardian/sessionctx":       "the context of one session, which all services that work for it share",
 	"policyset":                 "the configuration on disk, compiled",
+	"policyset/learned":         "what sessions were recorded to use, as a policy of files and programs",
 	"policyset/export":          "remembered answers as rules for config.yaml",
 	"policyset/drafts":          "the configuration's files, as the window changes them",
 	"policyset/explain":         "what a policy would say of one case, for the API",

@@ -16,46 +16,31 @@ import (
 	"cloister/policy"
 	"cloister/policy/suggest"
 	"cloister/policyset"
+	"cloister/policyset/learned"
 
 	"github.com/spf13/cobra"
 )
 
 // suggestion is the answer of policy suggest.
 type suggestion struct {
-	Rules []suggestedRule `json:"rules"`
-	// Left is what passed and no further allow rule would allow.
-	Left []leftOver `json:"left"`
-}
-
-type suggestedRule struct {
-	Domain  string   `json:"domain,omitempty"`
-	CIDR    string   `json:"cidr,omitempty"`
-	Ports   []uint16 `json:"ports,omitempty"`
-	Methods []string `json:"methods,omitempty"`
-	Paths   []string `json:"paths,omitempty"`
-	Count   int      `json:"count"`
-}
-
-type leftOver struct {
-	Destination string `json:"destination"`
-	Method      string `json:"method,omitempty"`
-	Path        string `json:"path,omitempty"`
-	Effect      string `json:"effect"`
-	Reason      string `json:"reason"`
-	Count       int    `json:"count"`
+	suggest.Answer
+	// Files are what was opened and executed and no statement permits.
+	Files learned.Policy `json:"files"`
 }
 
 func (a *app) policySuggest() *cobra.Command {
 	var f audit.Filter
 	var since time.Duration
-	var whole, asJSON bool
+	var whole, files, asJSON bool
 	c := &cobra.Command{
 		Use:   "suggest",
 		Short: "Write the rules that would allow what passed in record mode",
 		Long: `Write the smallest list of rules that would allow, in mode enforce, what passed
 in mode record or shadow and the policy on disk does not allow: a config.yaml to
 take over, after you have read it. What each project did is held against what its
-own files say too. Nothing is changed.`,
+own files say too. With --files it is what was opened and executed in native in mode
+record, as a file of Cedar for config's folder policy: with it nothing else is
+opened and executed there. Nothing is changed.`,
 		Example: "  cloister run --mode record --name trial -- make test\n" +
 			"  cloister policy suggest --session trial",
 		Args: cli.Args(0, 0),
@@ -70,7 +55,8 @@ own files say too. Nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			seen, err := a.passed(f)
+			var used learned.Used
+			seen, err := a.passed(f, &used)
 			if err != nil {
 				return err
 			}
@@ -78,8 +64,16 @@ own files say too. Nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			x.Files = used.Policy(l.Snapshot().Statements())
+			switch {
+			case asJSON:
 				return a.JSON(x)
+			case files:
+				for _, n := range used.Notes(x.Files) {
+					a.Notice("%s", n)
+				}
+				a.Out.WriteString(x.Files.Cedar())
+				return nil
 			}
 			a.tellSuggestion(x, whole, len(seen))
 			return nil
@@ -89,6 +83,7 @@ own files say too. Nothing is changed.`,
 	c.Flags().DurationVar(&since, "since", 0, "only what was done later than this ago, such as 10m")
 	c.Flags().BoolVar(&whole, "whole", false,
 		"a policy that allows nothing else: without presets and the allow rules that there are")
+	c.Flags().BoolVar(&files, "files", false, "what was opened and executed instead, as Cedar")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	// An error means that the flag does not exist; the lines above made it.
 	_ = c.RegisterFlagCompletionFunc("session",
@@ -100,7 +95,7 @@ own files say too. Nothing is changed.`,
 
 // passed is what the record says that was let through, each thing once for each
 // project.
-func (a *app) passed(f audit.Filter) (map[string][]suggest.Seen, error) {
+func (a *app) passed(f audit.Filter, used *learned.Used) (map[string][]suggest.Seen, error) {
 	d, err := a.Dirs()
 	if err != nil {
 		return nil, err
@@ -109,6 +104,7 @@ func (a *app) passed(f audit.Filter) (map[string][]suggest.Seen, error) {
 	at := map[string]int{}
 	out := map[string][]suggest.Seen{}
 	err = a.eachEvent(guardian.AuditDir(d), f, func(e audit.Line) {
+		used.Add(e)
 		if e.Kind != audit.NetConnect && e.Kind != audit.HTTPRequest || e.Action == "close" || e.Action == "response" {
 			return
 		}
@@ -156,7 +152,7 @@ func (a *app) suggested(l *policyset.Set, seen map[string][]suggest.Seen, whole 
 		}
 		rules, left = append(rules, more...), append(left, over...)
 	}
-	return told(suggest.Merge(rules), left), nil
+	return suggestion{Answer: suggest.AnswerOf(suggest.Merge(rules), left)}, nil
 }
 
 // wordsAt are a project's files; none where it is no more.
@@ -167,19 +163,6 @@ func (a *app) wordsAt(project string) ([]api.ProjectFile, error) {
 	}
 	_, files, err := a.ownWords(p)
 	return files, err
-}
-
-func told(rules []suggest.Rule, left []suggest.Left) suggestion {
-	x := suggestion{Rules: []suggestedRule{}, Left: []leftOver{}}
-	for _, r := range rules {
-		x.Rules = append(x.Rules, suggestedRule{Domain: r.Domain, CIDR: r.CIDR, Ports: r.Ports, Methods: r.Methods,
-			Paths: r.Paths, Count: r.Count})
-	}
-	for _, l := range left {
-		x.Left = append(x.Left, leftOver{Destination: l.To.String(), Method: l.Method, Path: l.Path,
-			Effect: l.Effect.String(), Reason: l.Reason, Count: l.Count})
-	}
-	return x
 }
 
 func (a *app) tellSuggestion(x suggestion, whole bool, seen int) {

@@ -58,7 +58,6 @@ var takesRaw = map[string]string{
 	"guardian/mcpservice.up":      "takes a field away from what is sent",
 	"guardian/mcpservice.down":    "reads the fields of an answer",
 	"guardian.rewrite":            "writes the fields that rules say",
-	"egress.flow":                 "a request that is refused for its form has no reading, and is recorded all the same",
 	"secret/inject.request":       "takes fields away from what is sent",
 	"secret/inject.response":      "reads the fields of an answer",
 	"secret/inject.fields":        "writes secrets into every field, and decides nothing by their names but the binding's",

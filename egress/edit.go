@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
-	"cloister/egress/internal/buffer"
-	"cloister/egress/internal/peek"
+	"cloister/egress/internal/body"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
@@ -270,7 +268,7 @@ func editTrailers(edits []Edit, fields wire.Header) wire.Header {
 
 // trailers are those of an answer as they go down.
 func (x *exchange) trailers(fields wire.Header) wire.Header {
-	return x.s.e.clean(editTrailers(x.edits, fields))
+	return x.s.e.clean(editTrailers(x.verdict.Edits, fields))
 }
 
 // clean leaves out the fields whose names hold what must not reach the program.
@@ -283,48 +281,6 @@ func (e *Engine) clean(fields wire.Header) wire.Header {
 		return fields
 	}
 	return fields.Without(by.InName)
-}
-
-// edit puts the edits of a request to work.
-func (x *exchange) edit(edits []Edit) error {
-	if len(edits) == 0 {
-		return nil
-	}
-	x.edits = edits
-	x.in = newBody(x.s.client, &x.s.e.buffers, x.req.Body, x.req.Length, func() { x.s.readBy(x.s.e.limits.Idle) })
-	x.in.most, x.in.over = x.most, x.over
-	if x.waits() {
-		x.in.first = x.goOn
-	}
-	path, query, _ := strings.Cut(x.target, "?")
-	m := &Message{
-		Authority: x.to, Secure: x.s.secure, Method: x.req.Method, Path: path, Query: query,
-		Header: Header{fields: slices.Clone(x.req.Header)}, body: x.in, length: x.in.length(),
-	}
-	if err := m.editRequest(edits); err != nil {
-		return err
-	}
-	if m.Query != query {
-		x.target = path + "?" + m.Query
-	}
-	req := *x.req
-	req.Header = m.Header.fields
-	if x.upgrade != "" && readsFrames(edits) {
-		req.Header = req.Header.Without(func(name string) bool { return name == "sec-websocket-extensions" })
-	}
-	x.req = &req
-	if m.replaced || x.in.n.Load() > 0 {
-		x.out, x.outLength = m.body, m.length
-		if !m.replaced {
-			x.outLength = -1
-		}
-		if x.in.first != nil { // from here on the answer is written by another goroutine
-			err := x.in.first()
-			x.in.first = nil
-			return err
-		}
-	}
-	return nil
 }
 
 func readsFrames(edits []Edit) bool {
@@ -348,28 +304,21 @@ type answer struct {
 	x      *exchange
 	body   io.Reader
 	length int64
-	from   *bodyIn // the server's own
+	from   *body.In // the server's own
 }
 
-// editAnswer puts the edits of an answer to work. It gives nil where the body
-// goes down as it comes.
-func (x *exchange) editAnswer(r *wire.Response) (*answer, error) {
-	from := newBody(x.s.up, &x.s.e.buffers, r.Body, r.Length, x.extend)
-	m := &Message{
-		Authority: x.to, Secure: x.s.secure, Method: x.req.Method, Path: x.path(), Status: r.Status,
-		Header: Header{fields: slices.Clone(r.Header)}, body: from, length: from.length(),
-	}
-	if err := m.editResponse(x.edits); err != nil {
-		return nil, err
-	}
+// editedAnswer takes what the edits made of the answer's head, and gives the body that
+// goes down, nil for as it comes.
+func (x *exchange) editedAnswer(m *Message) *answer {
+	r := x.resp
 	r.Header = m.Header.fields
-	if r.Body == wire.NoBody || !m.replaced && from.n.Load() == 0 {
-		return nil, nil // no answer of our own
+	if r.Body == wire.NoBody || !m.replaced && x.from.N.Load() == 0 {
+		return nil
 	}
 	if !m.replaced {
 		m.length = -1
 	}
-	return &answer{x: x, body: m.body, length: m.length, from: from}, nil
+	return &answer{x: x, body: m.body, length: m.length, from: x.from}
 }
 
 // frame takes the server's word about the body's end out of its answer, and
@@ -390,94 +339,16 @@ func (a *answer) pass() error {
 	x := a.x
 	buf := x.s.e.buffers.Get()
 	defer x.s.e.buffers.Put(buf)
-	p := &passage{to: x.s.client.Conn, buffers: &x.s.e.buffers, chunked: a.length < 0 && x.req.Minor == 1, left: a.length}
-	err := p.copy(a.body, buf[:])
-	x.down += p.n
+	p := &body.Passage{To: x.s.client.Conn, Buffers: &x.s.e.buffers, Chunked: a.length < 0 && x.req.Minor == 1, Left: a.length}
+	err := p.Copy(a.body, buf[:])
+	x.down += p.N
 	switch {
 	case errors.Is(err, sock.ErrWrite):
 		return err
 	case err != nil:
 		return fmt.Errorf("%w: %w", errUpstream, err)
-	case p.chunked:
-		return writeTrailers(p.to, x.trailers(a.from.chunks.trailers))
+	case p.Chunked:
+		return body.WriteTrailers(p.To, x.trailers(a.from.Trailers()))
 	}
 	return nil
-}
-
-// A bodyIn is one message's body as a reader, without its framing.
-type bodyIn struct {
-	in     *bodyReader
-	kind   wire.Framing
-	left   int64 // of a counted one
-	chunks chunks
-	most   int64        // that it may hold; 0 is no bound
-	over   error        // of one that holds more
-	first  func() error // before the first read; nil for none
-	n      atomic.Int64
-	ended  bool
-}
-
-func newBody(src *peek.Conn, b *buffer.Pool, kind wire.Framing, length int64, before func()) *bodyIn {
-	in := &bodyReader{src: src, before: before}
-	return &bodyIn{in: in, kind: kind, left: length, chunks: chunks{in: in, buffers: b}, ended: kind == wire.NoBody}
-}
-
-func (b *bodyIn) length() int64 {
-	switch b.kind {
-	case wire.NoBody:
-		return 0
-	case wire.Length:
-		return b.left
-	case wire.Chunked, wire.UntilClose:
-	}
-	return -1
-}
-
-func (b *bodyIn) Read(p []byte) (int, error) {
-	if b.ended {
-		return 0, io.EOF
-	}
-	if b.first != nil {
-		first := b.first
-		if b.first = nil; first() != nil {
-			return 0, io.ErrUnexpectedEOF
-		}
-	}
-	n, err := b.read(p)
-	if total := b.n.Add(int64(n)); b.most > 0 && total > b.most {
-		return 0, b.over
-	}
-	return n, err
-}
-
-func (b *bodyIn) read(p []byte) (n int, err error) {
-	switch b.kind {
-	case wire.Length:
-		if b.left == 0 {
-			b.ended = true
-			return 0, io.EOF
-		}
-		n, err = b.in.read(p[:min(int64(len(p)), b.left)])
-		b.left -= int64(n)
-	case wire.Chunked:
-		if b.ended, err = b.chunks.next(); err != nil || b.ended {
-			break
-		}
-		n, err = b.in.read(p[:min(int64(len(p)), b.chunks.left)])
-		b.chunks.left -= int64(n)
-	case wire.UntilClose, wire.NoBody:
-		if n, err = b.in.read(p); errors.Is(err, io.EOF) {
-			b.ended = true
-		}
-		return n, err
-	}
-	switch {
-	case b.ended:
-		return n, io.EOF
-	case n > 0:
-		return n, nil
-	case errors.Is(err, io.EOF):
-		return 0, io.ErrUnexpectedEOF // half a body must not look whole
-	}
-	return n, err
 }

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloister/egress/internal/body"
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/peek"
-	"cloister/egress/internal/quota"
 	"cloister/egress/internal/redact"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
@@ -28,30 +28,29 @@ func (s *stream) serveHTTP(ctx context.Context, proxy bool) {
 		if !s.awaitRequest(wait) {
 			return
 		}
-		began := time.Now()
-		req, err := s.readRequest()
-		if err != nil {
-			s.refuseHead(began, err)
+		x := s.newExchange()
+		err := x.read()
+		switch {
+		case err != nil && s.killed() != nil: // of a head that did not come whole
+			s.reset()
 			return
-		}
-		if proxy && req.Method == http.MethodConnect {
+		case err == nil && proxy && x.req.Method == http.MethodConnect:
 			s.client.Conn = redact.Opaque(s.client.Conn)
-			s.serveConnect(ctx, req)
+			s.serveConnect(ctx, x)
 			return
+		case err == nil:
+			s.client.Conn = redact.Client(s.client.Conn, s.e.cfg.Redact)
+			err = x.route(proxy)
 		}
-		s.client.Conn = redact.Client(s.client.Conn, s.e.cfg.Redact)
-		x := &exchange{s: s, req: req, start: began}
-		if err := x.route(proxy); err != nil {
-			x.refuse(err)
-			return
-		}
-		keep := x.run(ctx)
+		whole := x.serve(ctx, err)
 		s.bodiesUp.Add(x.up)
 		s.bodiesDown.Add(x.down)
-		if !keep {
+		if whole && !x.keep && !x.framed {
+			s.say(nil)
+		}
+		if !whole || !x.keep {
 			return
 		}
-		s.setCurrent(nil, s.inspected())
 	}
 }
 
@@ -123,52 +122,59 @@ func readHead(src *peek.Conn, short func()) ([]byte, error) {
 	}
 }
 
-// refuseHead answers a head that could not be read.
-func (s *stream) refuseHead(began time.Time, err error) {
-	f := s.flow(Flow{Kind: Request, Start: began, Reason: "http head: " + endOf(err), Status: http.StatusRequestTimeout})
-	syntax, is := errors.AsType[*wire.SyntaxError](err)
-	if is {
-		f.Reason, f.Status = syntax.Error(), syntax.Status
-	}
-	if s.killed() != nil || !s.e.refused(f) {
-		s.reset()
-		return
-	}
-	s.say(refusal{Status: f.Status, Host: s.target.Host(), Port: s.target.Port(), Reason: f.Reason}.response(nil))
-}
-
-// An exchange is one request with its responses.
+// An exchange is one request with its responses in HTTP/1: a codec.
 type exchange struct {
-	s      *stream
+	request
+
 	req    *wire.Request
-	start  time.Time
-	to     authority.Authority
 	target string // origin-form, as it is sent on
-	http   HTTP   // what rules read of it
-	via    string
 	// upgrade is the key of a WebSocket handshake, empty for other requests.
 	upgrade  string
-	extended bool       // its frames may be an extension's
-	most     int64      // what the body may hold; 0 is no bound
-	over     *formError // of a body that holds more
-	verdict  Verdict    // what allowed it
-	use      *quota.Host
-	// Of a request that is changed: by what, the program's body, and what goes up
-	// instead of it, nil for as it is, of outLength bytes, or -1.
-	edits     []Edit
-	in        *bodyIn
+	extended bool // its frames may be an extension's
+	framed   bool // it has become a WebSocket
+	// Of a request that is changed: the program's body, and what goes up instead of it,
+	// nil for as it is, of outLength bytes, or -1.
+	in        *body.In
 	out       io.Reader
 	outLength int64
 
 	looked    *looked // what was read of the body for a person; nil for nothing
 	continued bool    // the program was told to send its body
 
-	held     []byte // of the answer, on its way to the program
-	heard    bool   // the server has begun to answer
-	status   int
-	up, down int64
-	answered bool        // the program has got a byte of a response
-	ended    atomic.Bool // the program has ended its sending
+	sent   *upload        // what goes up, until it is stopped
+	reused bool           // the connection to the server was there
+	resp   *wire.Response // the answer's head
+	from   *body.In       // the answer's body, where edits may read it
+	held   []byte         // of the answer, on its way to the program
+	heard  bool           // the server has begun to answer
+	keep   bool           // the connection can take another request
+	ended  atomic.Bool    // the program has ended its sending
+}
+
+// exchangeMemory is what a request of HTTP/1 under way holds besides its connection:
+// records of TLS on both sides, what is searched, and buffers. It is taken once the
+// request is allowed: until then its body stays in the kernel.
+const exchangeMemory = 64 << 10
+
+// newExchange is a request that begins now.
+func (s *stream) newExchange() *exchange {
+	x := &exchange{request: request{s: s, start: time.Now(), to: s.target, via: s.via, once: &s.once, alone: true,
+		late: exchangeMemory}}
+	x.codec = x
+	return x
+}
+
+// read reads the head.
+func (x *exchange) read() error {
+	req, err := x.s.readRequest()
+	if err == nil {
+		x.req, x.method, x.length = req, req.Method, req.Length
+		return nil
+	}
+	if _, is := errors.AsType[*wire.SyntaxError](err); is {
+		return err
+	}
+	return &formError{status: http.StatusRequestTimeout, reason: "http head: " + endOf(err)}
 }
 
 // A formError refuses a request for its form.
@@ -187,7 +193,7 @@ func (e *formError) Error() string { return e.reason }
 
 // route finds where the request goes and holds its Host to that.
 func (x *exchange) route(proxy bool) error {
-	x.to, x.via = x.s.target, x.s.via
+	defer func() { x.path = x.recordPath() }()
 	if err := x.checkForm(); err != nil {
 		return err
 	}
@@ -349,9 +355,9 @@ func (x *exchange) checkForm() error {
 	return nil
 }
 
-// path is the request's path for the record: without the query, which may
+// recordPath is the request's path for the record: without the query, which may
 // carry secrets.
-func (x *exchange) path() string {
+func (x *exchange) recordPath() string {
 	if x.http.BadPath == nil && x.http.Header != nil && x.target != "*" {
 		return x.http.Path.Wire()
 	}
@@ -359,143 +365,174 @@ func (x *exchange) path() string {
 	return path
 }
 
-func (x *exchange) flow() Flow {
-	return Flow{
-		Kind: Request, Authority: x.to, Via: x.via, Method: x.req.Method, Path: x.path(),
-		Status: x.status, Dialed: x.s.dialed, Up: x.up, Down: x.down, Start: x.start, Duration: time.Since(x.start),
-	}
-}
-
-// refuse records a refusal of protocol and answers it.
-func (x *exchange) refuse(err error) {
-	x.status = http.StatusBadRequest
-	f := x.flow()
-	f.Reason = err.Error()
-	if form, ok := errors.AsType[*formError](err); ok {
-		f.refused(form)
-	}
-	if syntax, ok := errors.AsType[*wire.SyntaxError](err); ok {
-		f.Status = syntax.Status
-	}
-	r := f.refusal()
-	if edit, ok := errors.AsType[*Refused](err); ok {
-		f.Status, f.Hints, r = edit.status(), edit.Verdict.Hints, edit.refusal(x.to)
-	}
-	r.Status = f.Status
-	if x.s.killed() != nil || !x.s.e.refused(f) || x.answered {
+// refuse answers, and ends the connection: what the program has sent behind the refused
+// head is then no one's request.
+func (x *exchange) refuse(r *refusal) {
+	if r == nil {
 		x.s.reset()
 		return
 	}
 	x.s.say(r.response(x.req))
 }
 
-// exchangeMemory is what a request of HTTP/1 under way holds besides its connection:
-// records of TLS on both sides, what is searched, and buffers.
-const exchangeMemory = 64 << 10
+// message is the request under its edits.
+func (x *exchange) message() *Message {
+	x.in = body.New(x.s.client, &x.s.e.buffers, x.req.Body, x.req.Length, func() { x.s.readBy(x.s.e.limits.Idle) })
+	x.in.Most = x.most
+	if x.over != nil {
+		x.in.Over = x.over
+	}
+	if x.waits() {
+		x.in.First = x.goOn
+	}
+	path, query, _ := strings.Cut(x.judged(), "?")
+	return &Message{
+		Authority: x.to, Secure: x.s.secure, Method: x.req.Method, Path: path, Query: query,
+		Header: Header{fields: slices.Clone(x.req.Header)}, body: x.in, length: x.in.Length(),
+	}
+}
 
-// run judges, sends and answers. True: the connection can take another request.
-func (x *exchange) run(ctx context.Context) bool {
+// judged is the target as it is sent on: where rules read paths, as they read this one.
+func (x *exchange) judged() string {
+	if !x.verdict.Inspect || x.http.BadPath != nil || x.target == "*" {
+		return x.target
+	}
+	target := x.http.Path.Wire()
+	if strings.Contains(x.target, "?") {
+		target += "?" + x.http.Query
+	}
+	return target
+}
+
+// edited puts what the edits made of m in the place of the program's request.
+func (x *exchange) edited(m *Message) error {
+	if path, query, _ := strings.Cut(x.target, "?"); m.Query != query {
+		x.target = path + "?" + m.Query
+	}
+	req := *x.req
+	req.Header = m.Header.fields
+	if x.upgrade != "" && readsFrames(x.verdict.Edits) {
+		req.Header = req.Header.Without(func(name string) bool { return name == "sec-websocket-extensions" })
+	}
+	x.req = &req
+	if !m.replaced && x.in.N.Load() == 0 {
+		return nil
+	}
+	x.out, x.outLength = m.body, m.length
+	if !m.replaced {
+		x.outLength = -1
+	}
+	if x.in.First == nil {
+		return nil
+	}
+	err := x.in.First() // from here on the answer is written by another goroutine
+	x.in.First = nil
+	return err
+}
+
+// send writes the request to a connection to its server, and reads the answer's head.
+func (x *exchange) send(ctx context.Context, m *Message) (*Message, error) {
 	s := x.s
-	if err := s.e.quota.Begin(); err != nil {
-		x.refuse(err)
-		return false
-	}
-	defer s.e.quota.End()
-	// What a verdict's edits hold for this request ends with it, read or not.
-	whole, cancel := context.WithCancel(ctx)
-	defer cancel()
-	v := s.allow(whole, Query{Kind: Request, Authority: x.to, Via: x.via, Method: x.http.Method, Path: x.path(),
-		HTTP: &x.http})
-	if !v.Allow {
-		s.say(refusalOf(v, x.to).response(x.req))
-		return false
-	}
-	if err := s.e.memory.Wait(exchangeMemory, ctx.Done()); err != nil {
-		x.refuse(crowded(err))
-		return false
-	}
-	defer s.e.memory.Give(exchangeMemory)
-	if v.Protocol != "" { // a proxy's client asked for a port where nobody speaks HTTP
-		x.refuse(&formError{status: http.StatusForbidden,
-			reason: "rules read the logins to this host by " + v.Protocol + ", and this is HTTP"})
-		return false
-	}
-	err := x.obey(v)
-	if err == nil {
-		err = x.edit(v.Edits)
-	}
-	if err != nil {
-		return x.failed(err, false)
+	x.target = x.judged()
+	if m != nil {
+		if err := x.edited(m); err != nil {
+			return nil, err
+		}
 	}
 	if s.lent && !x.repeatable() {
 		s.lend() // for another: this request could not be sent twice
 		s.hangUp()
 	}
-	reused := x.reusable()
-	if !reused && !x.dial(ctx) {
-		return false
-	}
-	keep, err := x.relay()
-	if err != nil && s.lent && x.silent(err) {
-		if reused = false; !x.dial(ctx) {
-			return false
+	if x.reused = x.reusable(); !x.reused {
+		if err := s.dial(ctx, x.to); err != nil {
+			return nil, &undialed{err}
 		}
-		keep, err = x.relay()
 	}
-	s.lent = false
-	if errors.Is(err, errUpgraded) {
-		x.frames()
-		return false
+	err := x.transmit()
+	if err != nil && s.lent {
+		if err = x.stop(err); x.silent(err) {
+			x.reused = false
+			if err := s.dial(ctx, x.to); err != nil {
+				return nil, &undialed{err}
+			}
+			err = x.transmit()
+		}
 	}
-	if err != nil {
-		return x.failed(err, reused && s.answered)
+	if s.lent = false; err != nil {
+		return nil, err
 	}
-	s.answered = true
-	f := x.flow()
-	s.e.cfg.Journal.Closed(f)
-	if !keep {
-		s.say(nil)
+	if len(x.verdict.Edits) == 0 {
+		return nil, nil // no edit wants to see the answer
 	}
-	return keep
+	return x.answer(), nil
 }
 
-// dial connects to the server, or tells why not.
-func (x *exchange) dial(ctx context.Context) bool {
-	err := x.s.dial(ctx, x.to)
-	if err == nil {
-		return true
+// answer is the answer under the request's edits.
+func (x *exchange) answer() *Message {
+	r := x.resp
+	x.from = body.New(x.s.up, &x.s.e.buffers, r.Body, r.Length, x.extend)
+	return &Message{
+		Authority: x.to, Secure: x.s.secure, Method: x.req.Method, Path: x.path, Status: r.Status,
+		Header: Header{fields: slices.Clone(r.Header)}, body: x.from, length: x.from.Length(),
 	}
-	x.status = statusOf(err)
-	f := x.s.dialFailed(x.flow(), err)
-	x.s.say(f.undialed(err).response(x.req))
-	return false
+}
+
+// pass gives the program the answer's head, and what follows it.
+func (x *exchange) pass(m *Message) error {
+	var own *answer
+	if m != nil {
+		own = x.editedAnswer(m)
+	}
+	if x.resp.Status == http.StatusSwitchingProtocols {
+		return x.upgraded()
+	}
+	return x.final(own)
+}
+
+// stop ends what goes up, and gives err or what was wrong on the program's side.
+func (x *exchange) stop(err error) error {
+	u := x.sent
+	if u == nil {
+		return err
+	}
+	x.sent = nil
+	u.stop()
+	x.up = u.n
+	if err != nil && u.clientErr != nil {
+		err = u.clientErr
+	}
+	x.s.whole = u.complete && err == nil
+	return err
+}
+
+// end stops what goes up, and says whose fault it is that the request broke.
+func (x *exchange) end(err error) error {
+	err = x.stop(err)
+	if err == nil {
+		x.keep = x.keep && x.s.whole
+		x.s.answered = x.s.answered || !x.framed
+		return nil
+	}
+	if _, is := errors.AsType[*broken](err); is || refuses(err) {
+		return err
+	}
+	b := &broken{reason: "connection broken", silent: true}
+	switch cause := x.s.killed(); {
+	case cause != nil:
+		b.reason = cause.Error()
+	case errors.Is(err, errUpstream):
+		b.reason = err.Error()
+		// A kept connection that the server closed as we used it: the program
+		// meets that without us too, and knows whether to try again.
+		b.silent = x.reused && x.s.answered && errors.Is(err, io.EOF)
+	}
+	return b
 }
 
 // silent reports whether the server ended the connection without a word of an answer.
 func (x *exchange) silent(err error) bool {
 	return errors.Is(err, errUpstream) && !x.ended.Load() && !x.answered && !x.heard && len(x.s.up.Held()) == 0 &&
 		x.s.killed() == nil
-}
-
-// obey is what a verdict changes of every request.
-func (x *exchange) obey(v Verdict) error {
-	x.verdict = v
-	x.most, x.over = x.s.e.bound(v, x.req.Length)
-	x.use = x.s.e.quota.Host(x.to.Host())
-	if x.most > 0 && x.req.Length > x.most {
-		return x.over
-	}
-	if err := x.s.e.quota.Fits(x.use, x.req.Length); err != nil {
-		return err
-	}
-	if v.Inspect && x.http.BadPath == nil && x.target != "*" {
-		_, _, query := strings.Cut(x.target, "?")
-		x.target = x.http.Path.Wire()
-		if query {
-			x.target += "?" + x.http.Query
-		}
-	}
-	return nil
 }
 
 // reusable reports whether the connection that is there can take this request.
@@ -507,38 +544,6 @@ func (x *exchange) reusable() bool {
 		return false
 	}
 	return s.secure && !s.answered || sock.Idle(s.up.Conn)
-}
-
-// failed ends an exchange that broke.
-func (x *exchange) failed(err error, reused bool) bool {
-	_, syntax := errors.AsType[*wire.SyntaxError](err)
-	_, form := errors.AsType[*formError](err)
-	_, edit := errors.AsType[*Refused](err)
-	if edit || (syntax || form) && !errors.Is(err, errUpstream) {
-		x.refuse(err) // the request's body
-		return false
-	}
-	f := x.flow()
-	f.Reason = "connection broken"
-	switch {
-	case x.s.killed() != nil:
-		f.Reason = x.s.killed().Error()
-	case errors.Is(err, errUpstream):
-		f.Reason = err.Error()
-	}
-	switch {
-	case x.answered, x.s.killed() != nil, !errors.Is(err, errUpstream),
-		// A kept connection that the server closed as we used it: the program
-		// meets that without us too, and knows whether to try again.
-		reused && errors.Is(err, io.EOF):
-		x.s.e.cfg.Journal.Closed(f)
-		x.s.reset()
-	default:
-		f.Status = http.StatusBadGateway
-		x.s.e.cfg.Journal.Closed(f)
-		x.s.say(refusal{Status: f.Status, Host: x.to.Host(), Port: x.to.Port(), Reason: f.Reason}.response(x.req))
-	}
-	return false
 }
 
 // errUpstream marks what the server did wrong.

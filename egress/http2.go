@@ -215,25 +215,21 @@ func (d *duplex) open(c net.Conn) (*http2.ClientConn, error) {
 	return conn, nil
 }
 
-// A message is one stream.
+// A message is one request with its answer in HTTP/2, on a stream of its own: a codec.
 type message struct {
+	request
+
 	d        *duplex
 	w        *redact.Writer
 	r        *http.Request
-	http     HTTP
-	once     Once
-	path     string // for the record and, where rules read paths, for the server
-	start    time.Time
-	status   int
 	head     int64 // bytes
 	interims int
-	up       *meter
-	edits    []Edit
-	out      *editedBody   // what goes up instead of the program's body
-	ahead    *ahead.Reader // the program's body, once its beginning was looked at
-	seen     *looked       // what was looked at
-	down     int64
-	answered bool
+	fields   http.Header    // of the request, as it is sent on
+	sent     *meter         // the program's body, counted
+	out      *editedBody    // what goes up instead of the program's body
+	ahead    *ahead.Reader  // the program's body, once its beginning was looked at
+	seen     *looked        // what was looked at
+	resp     *http.Response // the answer
 }
 
 // enter counts a stream in. One that the library begins to serve as the connection
@@ -252,10 +248,32 @@ func (d *duplex) serve(w *redact.Writer, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer d.serving.Done()
-	m := &message{d: d, w: w, r: r, start: time.Now()}
+	m := d.newMessage(w, r)
 	held, full := m.hold()
 	defer d.s.e.memory.Give(held)
-	m.http.To, m.http.Method, m.http.Header, m.http.Body = d.s.target, r.Method, fieldsOf(r.Header), r.ContentLength != 0
+	err := m.read()
+	if err == nil {
+		err = full
+	}
+	defer func() { m.ahead.End() }()
+	m.serve(r.Context(), err)
+	d.s.bodiesDown.Add(m.down)
+	d.s.bodiesUp.Add(m.up)
+}
+
+// newMessage is a request that begins now.
+func (d *duplex) newMessage(w *redact.Writer, r *http.Request) *message {
+	s := d.s
+	m := &message{d: d, w: w, r: r, request: request{s: s, start: time.Now(), to: s.target, via: s.via, method: r.Method,
+		length: r.ContentLength}}
+	m.codec, m.once = m, new(Once)
+	return m
+}
+
+// read finds the readings of the stream's fields, and refuses what cannot be judged.
+func (m *message) read() error {
+	r := m.r
+	m.http.To, m.http.Method, m.http.Header, m.http.Body = m.to, r.Method, fieldsOf(r.Header), r.ContentLength != 0
 	if m.http.Body {
 		m.http.Look = m.look
 	}
@@ -270,44 +288,18 @@ func (d *duplex) serve(w *redact.Writer, r *http.Request) {
 		m.path = m.http.Path.Wire()
 	}
 	err := m.checkForm()
-	if err == nil {
-		err = full
+	// What its fields and its body take is held from before a person is asked: both have
+	// come by then.
+	if m.early = 2 * m.head; m.http.Body {
+		m.early += int64(budget.MostFrame)
 	}
-	if err == nil {
-		err = d.s.e.quota.Begin()
-	}
-	if err != nil {
-		m.refuse(err)
-		return
-	}
-	defer d.s.e.quota.End()
-	need := 2 * m.head
-	if m.http.Body {
-		need += int64(budget.MostFrame)
-	}
-	if err := d.s.e.memory.Take(need); err != nil {
-		m.refuse(crowded(err))
-		return
-	}
-	defer d.s.e.memory.Give(need)
-	defer func() { m.ahead.End() }()
-	v, ctx, leave := m.allow()
-	defer leave()
-	if !v.Allow {
-		m.answer(refusalOf(v, d.s.target))
-		return
-	}
-	m.send(ctx, v)
-	d.s.bodiesDown.Add(m.down)
-	if m.up != nil {
-		d.s.bodiesUp.Add(m.up.n.Load())
-	}
+	return err
 }
 
 // hold takes what the stream holds, however it is answered. Where there is only as much as
 // a refusal needs, full is that; where there is none it is broken off.
 func (m *message) hold() (held int64, full error) {
-	e := m.d.s.e
+	e := m.s.e
 	err := e.memory.Take(streamMemory)
 	if err == nil {
 		return streamMemory, nil
@@ -384,108 +376,49 @@ func (m *message) checkLength() error {
 	return nil
 }
 
-// allow asks the Decider, and keeps the stream where Recheck finds it. The
-// context ends when it is no longer allowed.
-func (m *message) allow() (Verdict, context.Context, func()) {
-	s := m.d.s
-	ctx, cancel := context.WithCancel(m.r.Context())
-	q := Query{Kind: Request, Authority: s.target, Via: s.via, Method: m.http.Method, Path: m.path, HTTP: &m.http,
-		Once: &m.once}
-	o := &openStream{q, cancel}
-	leave := func() {
-		s.leaveStream(o)
-		cancel()
-	}
-	for {
-		generation := s.e.generation.Load()
-		v := s.e.cfg.Decider.Decide(ctx, q)
-		if v.Allow {
-			s.enterStream(o)
-		}
-		if !v.Allow || s.e.generation.Load() == generation {
-			return v, ctx, leave
-		}
-	}
-}
-
-// An openStream is a request under way on a connection with several.
-type openStream struct {
-	query  Query
-	cancel context.CancelFunc
-}
-
 func (s *stream) enterStream(o *openStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.streams == nil {
-		s.streams = map[*openStream]bool{}
+	if !slices.Contains(s.streams, o) {
+		s.streams = append(s.streams, o)
 	}
-	s.streams[o] = true
 }
 
 func (s *stream) leaveStream(o *openStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.streams, o)
+	if i := slices.Index(s.streams, o); i >= 0 {
+		s.streams = slices.Delete(s.streams, i, i+1)
+	}
 }
 
 // recheckStreams asks about each request under way again.
 func (s *stream) recheckStreams(ctx context.Context) {
 	s.mu.Lock()
-	open := slices.Collect(maps.Keys(s.streams))
+	open := slices.Clone(s.streams)
 	s.mu.Unlock()
 	for _, o := range open {
 		q := o.query
 		q.Kind = Recheck
 		if v := s.e.cfg.Decider.Decide(ctx, q); !v.Allow {
-			o.cancel()
+			o.end(s, v)
 		}
 	}
 }
 
-// send passes an allowed stream on.
-func (m *message) send(ctx context.Context, v Verdict) {
-	out, err := m.request(ctx, v)
-	if err != nil {
-		m.refuse(err)
-		return
-	}
-	for again := out.Body == http.NoBody && repeatable(out.Method); ; again = false {
-		conn, err := m.d.upstream()
-		if err != nil {
-			m.status = statusOf(err)
-			f := m.d.s.dialFailed(m.flow(), err)
-			m.answer(f.undialed(err))
-			return
-		}
-		resp, err := conn.RoundTrip(out)
-		_, reset := errors.AsType[http2.StreamError](err)
-		if err != nil && again && !reset && ctx.Err() == nil {
-			continue // the connection ended as it was used: GOAWAY, or no place on it by now
-		}
-		if err == nil {
-			err = m.pass(resp)
-		}
-		if err != nil {
-			m.failed(err)
-			return
-		}
-		m.d.s.e.cfg.Journal.Closed(m.flow())
-		return
+// message is the stream under its edits.
+func (m *message) message() *Message {
+	m.prepare()
+	return &Message{
+		Authority: m.to, Secure: true, Method: m.method, Path: m.path, Query: m.http.Query,
+		Header: Header{fields: listed(m.fields)}, body: m.body(), length: m.length,
 	}
 }
 
-// request is the stream as it is sent on: the one place where it is another than
-// the program's.
-func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error) {
-	q := m.d.s.e.quota
-	most, over := m.d.s.e.bound(v, m.r.ContentLength)
-	if most > 0 && m.r.ContentLength > most {
-		return nil, over
-	}
-	use := q.Host(m.d.s.target.Host())
-	if err := q.Fits(use, m.r.ContentLength); err != nil {
-		return nil, err
+// prepare makes the stream's fields and its body what is sent on.
+func (m *message) prepare() {
+	if m.sent != nil {
+		return
 	}
 	h := m.r.Header.Clone()
 	for name := range hopNames {
@@ -497,24 +430,74 @@ func (m *message) request(ctx context.Context, v Verdict) (*http.Request, error)
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{""} // none, where the transport would add its own
 	}
-	if err := q.Head(use, m.head); err != nil {
+	q := m.s.e.quota
+	m.fields = h
+	m.sent = &meter{ReadCloser: m.r.Body, most: m.most, over: m.over, trailer: m.r.Trailer,
+		spend: func(n int64) error { return q.Spend(m.use, n) }}
+}
+
+// body is what the program sends, counted.
+func (m *message) body() io.ReadCloser {
+	if m.length == 0 {
+		return http.NoBody
+	}
+	return m.sent
+}
+
+// send passes the stream on, and waits for the answer's head.
+func (m *message) send(ctx context.Context, edited *Message) (*Message, error) {
+	if err := m.s.e.quota.Head(m.use, m.head); err != nil {
 		return nil, err
 	}
-	m.up = &meter{ReadCloser: m.r.Body, most: most, over: over, trailer: m.r.Trailer,
-		spend: func(n int64) error { return q.Spend(use, n) }}
+	m.prepare()
+	out := m.outgoing(ctx, edited)
+	for again := out.Body == http.NoBody && repeatable(out.Method); ; again = false {
+		conn, err := m.d.upstream()
+		if err != nil {
+			return nil, &undialed{err}
+		}
+		resp, err := conn.RoundTrip(out) //nolint:bodyclose // end closes it
+		_, reset := errors.AsType[http2.StreamError](err)
+		if err != nil && again && !reset && ctx.Err() == nil {
+			continue // the connection ended as it was used: GOAWAY, or no place on it by now
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.resp = resp
+		if m.status = resp.StatusCode; m.status < 200 || m.status > 599 {
+			return nil, fmt.Errorf("%w: a status that is no number from 200 to 599", errUpstream)
+		}
+		if len(m.verdict.Edits) == 0 {
+			return nil, nil // no edit wants to see the answer
+		}
+		return &Message{
+			Authority: m.to, Secure: true, Method: m.method, Path: m.path, Status: resp.StatusCode,
+			Header: Header{fields: listed(resp.Header)}, body: resp.Body, length: resp.ContentLength,
+		}, nil
+	}
+}
+
+// outgoing is the stream as it is sent on: the one place where it is another than
+// the program's.
+func (m *message) outgoing(ctx context.Context, e *Message) *http.Request {
 	out := &http.Request{
-		Method: m.r.Method, Host: hostField(m.d.s.target, 443), Header: h, ContentLength: m.r.ContentLength, Body: m.up,
+		Method: m.method, Host: hostField(m.to, 443), Header: m.fields, ContentLength: m.length, Body: m.body(),
 		Trailer: m.r.Trailer,
-		URL: &url.URL{Scheme: "https", Host: m.d.s.target.String(), Opaque: m.path, RawQuery: m.http.Query,
+		URL: &url.URL{Scheme: "https", Host: m.to.String(), Opaque: m.path, RawQuery: m.http.Query,
 			ForceQuery: strings.HasSuffix(m.r.RequestURI, "?")},
 	}
-	if m.r.ContentLength == 0 {
-		out.Body = http.NoBody
+	if e != nil {
+		// No edit sees what is behind the body.
+		out.Trailer, out.URL.RawQuery, out.Header = nil, e.Query, mapped(e.Header.fields)
+		if e.replaced || m.sent.n.Load() > 0 {
+			m.out = &editedBody{Reader: e.body, Closer: m.sent}
+			if out.Body, out.ContentLength = m.out, e.length; !e.replaced {
+				out.ContentLength = -1
+			}
+		}
 	}
-	if err := m.edit(out, v.Edits); err != nil {
-		return nil, err
-	}
-	return out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: m.interim})), nil
+	return out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: m.interim}))
 }
 
 // hopNames belong to one connection, or are written anew.
@@ -526,7 +509,7 @@ func (m *message) interim(code int, h textproto.MIMEHeader) error {
 	if m.interims++; m.interims > maxInterim || code == http.StatusSwitchingProtocols {
 		return fmt.Errorf("%w: too many interim responses, or one of HTTP/1.1 alone", errUpstream)
 	}
-	if code == http.StatusContinue || len(m.edits) > 0 {
+	if code == http.StatusContinue || len(m.verdict.Edits) > 0 {
 		return nil // the program's library has it from us; what nobody has edited is not passed on
 	}
 	maps.Copy(m.w.Header(), http.Header(h))
@@ -536,14 +519,16 @@ func (m *message) interim(code int, h textproto.MIMEHeader) error {
 }
 
 // pass gives the program the answer as it comes.
-func (m *message) pass(resp *http.Response) error {
-	defer resp.Body.Close()
-	if m.status = resp.StatusCode; m.status < 200 || m.status > 599 {
-		return fmt.Errorf("%w: a status that is no number from 200 to 599", errUpstream)
-	}
-	body, err := m.editAnswer(resp)
-	if err != nil {
-		return err
+func (m *message) pass(e *Message) error {
+	resp, body := m.resp, io.Reader(m.resp.Body)
+	if e != nil {
+		body = e.body
+		if resp.Header = mapped(e.Header.fields); e.replaced {
+			if resp.Header.Del("Content-Length"); e.length >= 0 {
+				resp.Header.Set("Content-Length", strconv.FormatInt(e.length, 10))
+			}
+			resp.ContentLength = e.length
+		}
 	}
 	h := m.w.Header()
 	maps.Copy(h, resp.Header)
@@ -554,8 +539,8 @@ func (m *message) pass(resp *http.Response) error {
 	}
 	m.w.WriteHeader(resp.StatusCode)
 	m.answered = true
-	buf := m.d.s.e.buffers.Get()
-	defer m.d.s.e.buffers.Put(buf)
+	buf := m.s.e.buffers.Get()
+	defer m.s.e.buffers.Put(buf)
 	if resp.ContentLength != 0 {
 		_ = m.w.Flush() // where it fails the next write does
 	}
@@ -583,72 +568,54 @@ func (m *message) pass(resp *http.Response) error {
 	return nil
 }
 
-// failed ends a stream that broke.
-func (m *message) failed(err error) {
-	f := m.flow()
+// end lets go of the answer, and says whose fault it is that the request broke.
+func (m *message) end(err error) error {
+	if m.resp != nil {
+		_ = m.resp.Body.Close() // nothing more is wanted of it
+	}
+	if m.sent != nil {
+		m.up = m.sent.n.Load()
+	}
+	if err == nil {
+		return nil
+	}
 	if m.out != nil && m.out.failed() != nil {
 		err = m.out.failed()
 	}
-	if edit, ok := errors.AsType[*Refused](err); ok {
-		m.refuse(edit)
-		return
+	if _, edit := errors.AsType[*Refused](err); edit {
+		return err
 	}
-	if m.up != nil && m.up.failed() != nil {
-		err = m.up.failed()
+	if m.sent != nil && m.sent.failed() != nil {
+		err = m.sent.failed()
 	}
-	if form, ok := errors.AsType[*formError](err); ok {
-		m.refuse(form)
-		return
+	if refuses(err) {
+		return err
 	}
-	f.Reason = "the server's answer: the stream broke"
-	if m.r.Context().Err() == nil && m.d.s.killed() == nil && m.resetGRPC(err) {
-		m.d.s.e.cfg.Journal.Closed(f)
-		return
+	gone, cause := m.r.Context().Err() != nil, m.s.killed()
+	b := &broken{reason: "the server's answer: the stream broke", silent: gone}
+	if !gone && cause == nil && m.resetGRPC(err) {
+		b.handled = true
+		return b
 	}
 	switch {
-	case m.d.s.killed() != nil:
-		f.Reason = m.d.s.killed().Error()
-	case m.r.Context().Err() != nil:
-		f.Reason = "the program ended the request"
+	case cause != nil:
+		b.reason = cause.Error()
+	case gone:
+		b.reason = "the program ended the request"
 	case errors.Is(err, context.Canceled):
-		f.Reason = errNoLonger.Error()
+		b.reason = errNoLonger.Error()
 	case errors.Is(err, errUpstream):
-		f.Reason = err.Error()
+		b.reason = err.Error()
 	}
-	if m.answered || m.r.Context().Err() != nil {
-		m.d.s.e.cfg.Journal.Closed(f)
-		panic(http.ErrAbortHandler) // resets the stream: half an answer must not look whole
-	}
-	f.Status = http.StatusBadGateway
-	m.d.s.e.cfg.Journal.Closed(f)
-	m.answer(refusal{Status: f.Status, Host: f.Authority.Host(), Port: f.Authority.Port(), Reason: f.Reason})
+	return b
 }
 
-func (m *message) flow() Flow {
-	f := m.d.s.flow(Flow{Kind: Request, Method: m.r.Method, Path: m.path, Status: m.status, Down: m.down, Start: m.start})
-	if m.up != nil {
-		f.Up = m.up.n.Load()
-	}
-	f.Duration = time.Since(m.start)
-	return f
-}
-
-// refuse records a refusal of protocol and answers it.
-func (m *message) refuse(err error) {
-	f := m.flow()
-	f.Status, f.Reason = http.StatusBadRequest, err.Error()
-	if form, ok := errors.AsType[*formError](err); ok {
-		f.refused(form)
-	}
-	r := f.refusal()
-	if edit, ok := errors.AsType[*Refused](err); ok {
-		f.Status, f.Hints, r = edit.status(), edit.Verdict.Hints, edit.refusal(f.Authority)
-	}
-	r.Status = f.Status
-	if !m.d.s.e.refused(f) || m.answered {
+// refuse answers the program, or resets the stream: half an answer must not look whole.
+func (m *message) refuse(r *refusal) {
+	if r == nil {
 		panic(http.ErrAbortHandler)
 	}
-	m.answer(r)
+	m.answer(*r)
 }
 
 // answer tells the program a refusal.
@@ -676,7 +643,7 @@ func (m *message) answer(r refusal) {
 // body no one reads is reset behind its answer, which some clients (curl 7.88, and so
 // git) then take for an answer that broke off.
 func (m *message) drain() {
-	if m.up != nil || m.r.ContentLength == 0 || m.r.Header.Get("Expect") != "" && m.ahead == nil {
+	if m.sent != nil || m.r.ContentLength == 0 || m.r.Header.Get("Expect") != "" && m.ahead == nil {
 		return // it is read by who sends it on, or is not there, or will not come
 	}
 	if m.w.Flush() == nil && m.w.SetReadDeadline(time.Now().Add(time.Second)) == nil {
@@ -727,56 +694,11 @@ func (b *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// edit puts the edits of a request to work.
-func (m *message) edit(out *http.Request, edits []Edit) error {
-	if len(edits) == 0 {
-		return nil
-	}
-	m.edits, out.Trailer = edits, nil // no edit sees what is behind the body
-	e := &Message{
-		Authority: m.d.s.target, Secure: true, Method: m.r.Method, Path: m.path, Query: m.http.Query,
-		Header: Header{fields: listed(out.Header)}, body: out.Body, length: m.r.ContentLength,
-	}
-	if err := e.editRequest(edits); err != nil {
-		return err
-	}
-	out.URL.RawQuery, out.Header = e.Query, mapped(e.Header.fields)
-	if e.replaced || m.up.n.Load() > 0 {
-		m.out = &editedBody{Reader: e.body, Closer: m.up}
-		if out.Body, out.ContentLength = m.out, e.length; !e.replaced {
-			out.ContentLength = -1
-		}
-	}
-	return nil
-}
-
-// editAnswer puts the edits of an answer to work, and gives the body that goes
-// down.
-func (m *message) editAnswer(resp *http.Response) (io.Reader, error) {
-	if len(m.edits) == 0 {
-		return resp.Body, nil
-	}
-	e := &Message{
-		Authority: m.d.s.target, Secure: true, Method: m.r.Method, Path: m.path, Status: resp.StatusCode,
-		Header: Header{fields: listed(resp.Header)}, body: resp.Body, length: resp.ContentLength,
-	}
-	if err := e.editResponse(m.edits); err != nil {
-		return nil, err
-	}
-	if resp.Header = mapped(e.Header.fields); e.replaced {
-		if resp.Header.Del("Content-Length"); e.length >= 0 {
-			resp.Header.Set("Content-Length", strconv.FormatInt(e.length, 10))
-		}
-		resp.ContentLength = e.length
-	}
-	return e.body, nil
-}
-
 func (m *message) trailers(h http.Header) http.Header {
-	if len(m.edits) == 0 {
+	if len(m.verdict.Edits) == 0 {
 		return h
 	}
-	return mapped(editTrailers(m.edits, listed(h)))
+	return mapped(editTrailers(m.verdict.Edits, listed(h)))
 }
 
 // listed are the fields of h, sorted by name.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloister/egress/internal/ahead"
+	"cloister/egress/internal/body"
 	"cloister/egress/internal/peek"
 	"cloister/egress/internal/wire"
 	"cloister/internal/reading"
@@ -43,7 +44,7 @@ func (x *exchange) look() (reading.Beginning, error) {
 }
 
 func (x *exchange) lookAhead() (reading.Beginning, error) {
-	if x.in != nil && (x.in.n.Load() > 0 || x.in.ended || x.in.chunks.open) {
+	if x.in != nil && x.in.Touched() {
 		return reading.Beginning{}, errRead
 	}
 	if x.waits() {
@@ -60,9 +61,9 @@ func (x *exchange) lookAhead() (reading.Beginning, error) {
 	defer x.s.readBy(0)
 	from := peek.New(&peeked{Conn: x.s.client.Conn, of: x.s.client}, x.s.lease)
 	defer from.Shrink()
-	in := newBody(from, &x.s.e.buffers, x.req.Body, x.req.Length, nil)
+	in := body.New(from, &x.s.e.buffers, x.req.Body, x.req.Length, nil)
 	buf := make([]byte, peek.First)
-	b := reading.Beginning{Declared: in.length()}
+	b := reading.Beginning{Declared: in.Length()}
 	sum := sha256.New()
 	for {
 		n, err := in.Read(buf[:min(peek.First, mostLooked+1-b.Size)])
@@ -70,7 +71,7 @@ func (x *exchange) lookAhead() (reading.Beginning, error) {
 		n = min(n, int(mostLooked-b.Size))
 		sum.Write(buf[:n])
 		b.Size += int64(n)
-		b.Whole = !more && (in.ended || in.kind == wire.Length && in.left == 0)
+		b.Whole = !more && in.Whole()
 		b.Late = !b.Whole && errors.Is(err, os.ErrDeadlineExceeded)
 		if b.Whole || b.Late || more || errors.Is(err, peek.ErrTooLong) {
 			break
@@ -80,7 +81,7 @@ func (x *exchange) lookAhead() (reading.Beginning, error) {
 		}
 	}
 	sum.Sum(b.Sum[:0])
-	for _, f := range in.chunks.trailers {
+	for _, f := range in.Trailers() {
 		b.Trailer = append(b.Trailer, [2]string{f.Name, f.Value})
 	}
 	return b, nil
@@ -126,10 +127,10 @@ func (m *message) look() (reading.Beginning, error) {
 }
 
 func (m *message) lookAhead() (reading.Beginning, error) {
-	if m.up != nil {
+	if m.sent != nil {
 		return reading.Beginning{}, errRead
 	}
-	m.ahead = ahead.New(m.r.Body, m.d.s.e.memory, mostLooked)
+	m.ahead = ahead.New(m.r.Body, m.s.e.memory, mostLooked)
 	m.r.Body = m.ahead
 	text, err := m.ahead.Look(m.r.Context(), lookWithin)
 	b := reading.Beginning{Size: int64(len(text)), Sum: sha256.Sum256(text), Declared: m.r.ContentLength}

@@ -54,11 +54,11 @@ func (e *Engine) named(a authority.Authority) (authority.Authority, error) {
 }
 
 // serveConnect opens a tunnel for an HTTP CONNECT.
-func (s *stream) serveConnect(ctx context.Context, req *wire.Request) {
-	s.via = ViaConnect
-	x := &exchange{s: s, req: req, start: time.Now(), via: ViaConnect}
+func (s *stream) serveConnect(ctx context.Context, x *exchange) {
+	req := x.req
+	s.via, x.via = ViaConnect, ViaConnect
 	if err := x.connectTarget(); err != nil {
-		x.refuse(err)
+		x.settle(err)
 		return
 	}
 	s.target, s.start = x.to, x.start

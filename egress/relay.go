@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"sync"
 	"time"
 
+	"cloister/egress/internal/body"
 	"cloister/egress/internal/buffer"
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/peek"
@@ -23,34 +23,28 @@ import (
 // maxInterim bounds 1xx responses before the final one.
 const maxInterim = 32
 
-// relay sends the request and passes the responses on. True: both connections
-// are at a message's end and can be used again.
-func (x *exchange) relay() (bool, error) {
+// transmit sends the request, of whose body the rest may go up until stop, and reads the
+// answer up to the head of the final response.
+func (x *exchange) transmit() error {
 	x.s.whole, x.s.bound = false, x.s.bound || bindsConnection(x.req.Header)
 	u := &upload{x: x}
 	first, whole, err := u.first()
 	if err != nil {
-		return false, err
+		return err
 	}
 	_, err = x.s.up.Conn.Write(first)
 	if err != nil {
 		// As for the body: what the server said before it closed comes first.
 		x.s.e.log.Debug("request head", "error", err)
 	}
+	x.sent = u
 	if u.done = make(chan struct{}); whole {
 		u.complete = err == nil
 		x.s.e.lates.add(u)
 	} else {
 		go u.run()
 	}
-	keep, err := x.response()
-	u.stop()
-	x.up = u.n
-	if err != nil && u.clientErr != nil {
-		return false, u.clientErr
-	}
-	x.s.whole = u.complete && err == nil
-	return keep && x.s.whole, err
+	return x.response()
 }
 
 // An upload sends one request's body, then watches the program until the
@@ -109,7 +103,7 @@ func (u *upload) run() {
 	err := u.body()
 	switch {
 	case err == nil:
-		u.complete = u.x.out == nil || u.x.in.ended
+		u.complete = u.x.out == nil || u.x.in.Ended
 		u.watch()
 	case errors.Is(err, sock.ErrWrite):
 		// The server reads no more; its answer, which may come early (413),
@@ -177,10 +171,10 @@ func (u *upload) watch() {
 func (u *upload) body() error {
 	before := func() { u.readBy(u.x.s.e.limits.Idle) }
 	if u.x.out != nil {
-		u.x.in.in.before = before
+		u.x.in.Before(before)
 		return u.copyEdited()
 	}
-	in := &bodyReader{src: u.x.s.client, before: before}
+	in := &body.Reader{Src: u.x.s.client, Before: before}
 	switch u.x.req.Body {
 	case wire.Length:
 		return u.copyLength(in)
@@ -198,12 +192,12 @@ func (u *upload) spend(n int) error { return u.x.s.e.quota.Spend(u.x.use, int64(
 func (u *upload) copyEdited() error {
 	buf := u.x.s.e.buffers.Get()
 	defer u.x.s.e.buffers.Put(buf)
-	p := &passage{to: u.x.s.up.Conn, buffers: &u.x.s.e.buffers, chunked: u.x.outLength < 0, left: u.x.outLength,
-		spend: u.spend}
-	err := p.copy(u.x.out, buf[:])
-	u.n = u.x.in.n.Load()
-	if err == nil && p.chunked {
-		err = writeTrailers(p.to, nil) // no edit has seen those of the program
+	p := &body.Passage{To: u.x.s.up.Conn, Buffers: &u.x.s.e.buffers, Chunked: u.x.outLength < 0, Left: u.x.outLength,
+		Spend: u.spend}
+	err := p.Copy(u.x.out, buf[:])
+	u.n = u.x.in.N.Load()
+	if err == nil && p.Chunked {
+		err = body.WriteTrailers(p.To, nil) // no edit has seen those of the program
 		if err != nil {
 			err = errors.Join(sock.ErrWrite, err)
 		}
@@ -211,61 +205,11 @@ func (u *upload) copyEdited() error {
 	return err
 }
 
-// A passage writes a body that someone else gives.
-type passage struct {
-	to      net.Conn
-	buffers *buffer.Pool
-	chunked bool
-	left    int64 // of one whose length was told; -1 otherwise
-	n       int64
-	spend   func(int) error // before something is written; nil for none
-}
-
-var errLength = errors.New("a body of another length than was told")
-
-func (p *passage) copy(from io.Reader, buf []byte) error {
-	counted := p.left >= 0
-	for {
-		n, err := from.Read(buf)
-		if counted && int64(n) > p.left {
-			return errLength
-		}
-		if n > 0 && p.spend != nil {
-			if serr := p.spend(n); serr != nil {
-				return serr
-			}
-		}
-		if n > 0 {
-			if werr := p.write(buf[:n]); werr != nil {
-				return errors.Join(sock.ErrWrite, werr)
-			}
-			p.n += int64(n)
-			p.left -= int64(n)
-		}
-		switch {
-		case errors.Is(err, io.EOF) && counted && p.left > 0:
-			return errLength
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-}
-
-func (p *passage) write(data []byte) error {
-	if p.chunked {
-		return writeChunk(p.to, p.buffers, data)
-	}
-	_, err := p.to.Write(data)
-	return err
-}
-
-func (u *upload) copyLength(in *bodyReader) error {
+func (u *upload) copyLength(in *body.Reader) error {
 	buf := u.x.s.e.buffers.Get()
 	defer u.x.s.e.buffers.Put(buf)
 	for left := u.x.req.Length; left > 0; {
-		n, err := in.read(buf[:min(left, buffer.Size)])
+		n, err := in.Read(buf[:min(left, buffer.Size)])
 		if n > 0 {
 			left -= int64(n)
 			u.n += int64(n)
@@ -283,9 +227,9 @@ func (u *upload) copyLength(in *bodyReader) error {
 	return nil
 }
 
-func (u *upload) copyChunks(in *bodyReader) error {
-	c := chunks{in: in, buffers: &u.x.s.e.buffers}
-	err := c.copy(func(data []byte) error {
+func (u *upload) copyChunks(in *body.Reader) error {
+	c := body.Chunks{In: in, Buffers: &u.x.s.e.buffers}
+	err := c.Copy(func(data []byte) error {
 		u.n += int64(len(data))
 		if u.x.most > 0 && u.n > u.x.most {
 			return u.x.over
@@ -293,7 +237,7 @@ func (u *upload) copyChunks(in *bodyReader) error {
 		if err := u.spend(len(data)); err != nil {
 			return err
 		}
-		return writeChunk(u.x.s.up.Conn, &u.x.s.e.buffers, data)
+		return body.WriteChunk(u.x.s.up.Conn, &u.x.s.e.buffers, data)
 	})
 	if form, ok := errors.AsType[*formError](err); ok {
 		return form
@@ -301,10 +245,10 @@ func (u *upload) copyChunks(in *bodyReader) error {
 	if err != nil {
 		return err
 	}
-	if len(u.x.edits) > 0 { // an edit that leaves the body alone has not seen what is behind it
-		c.trailers = nil
+	if len(u.x.verdict.Edits) > 0 { // an edit that leaves the body alone has not seen what is behind it
+		c.Trailers = nil
 	}
-	end := appendTrailers(c.trailers)
+	end := body.AppendTrailers(c.Trailers)
 	if err := u.spend(len(end) - len("0\r\n\r\n")); err != nil {
 		return err
 	}
@@ -314,36 +258,38 @@ func (u *upload) copyChunks(in *bodyReader) error {
 	return nil
 }
 
-// response passes interim responses and the final one.
-func (x *exchange) response() (bool, error) {
+// response passes interim responses on, up to the final one.
+func (x *exchange) response() error {
 	for range maxInterim {
 		r, err := x.readResponse()
 		if err != nil {
-			return false, err
+			return err
 		}
 		if r.Status >= 200 {
-			return x.final(r)
+			x.resp, x.status = r, r.Status
+			return nil
 		}
 		if r.Status == 101 && x.upgrade != "" {
-			return false, x.upgraded(r)
+			x.resp = r
+			return x.checkUpgraded(r)
 		}
 		if r.Status == 101 {
-			return false, fmt.Errorf("%w: 101 without having been asked", errUpstream)
+			return fmt.Errorf("%w: 101 without having been asked", errUpstream)
 		}
 		if x.req.Minor == 0 || x.out != nil || x.continued && r.Status == http.StatusContinue {
 			continue
 		}
-		if len(x.edits) > 0 { // what nobody has edited is not passed on
+		if len(x.verdict.Edits) > 0 { // what nobody has edited is not passed on
 			if r.Header = nil; r.Status != 100 {
 				continue
 			}
 		}
 		x.putHead(r, nil)
 		if err := x.flush(); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return false, fmt.Errorf("%w: too many interim responses", errUpstream)
+	return fmt.Errorf("%w: too many interim responses", errUpstream)
 }
 
 func (x *exchange) readResponse() (*wire.Response, error) {
@@ -377,26 +323,19 @@ func (x *exchange) upstreamErr(err error) error {
 	return fmt.Errorf("%w: the connection broke", errUpstream)
 }
 
-// final passes the final response with its body.
-func (x *exchange) final(r *wire.Response) (bool, error) {
-	x.status = r.Status
+// final passes the final response with its body, edited where that is not nil.
+func (x *exchange) final(edited *answer) error {
+	r := x.resp
 	keepUp := r.Minor == 1 && !wantsClose(r.Header) && r.Body != wire.UntilClose
-	keep := x.req.Minor == 1 && !wantsClose(x.req.Header) && r.Body != wire.UntilClose
+	x.keep = x.req.Minor == 1 && !wantsClose(x.req.Header) && r.Body != wire.UntilClose
 	var own wire.Header
-	var edited *answer
-	if len(x.edits) > 0 {
-		var err error
-		if edited, err = x.editAnswer(r); err != nil {
-			return false, err
-		}
-	}
 	if edited != nil {
 		own = edited.frame(r)
-		keep = keep && (edited.length >= 0 || x.req.Minor == 1)
+		x.keep = x.keep && (edited.length >= 0 || x.req.Minor == 1)
 	} else if r.Body == wire.Chunked && x.req.Minor == 1 {
 		own = append(own, wire.Field{Name: "Transfer-Encoding", Value: "chunked"})
 	}
-	if !keep {
+	if !x.keep {
 		own = append(own, wire.Field{Name: "Connection", Value: "close"})
 	}
 	x.putHead(r, own)
@@ -406,23 +345,23 @@ func (x *exchange) final(r *wire.Response) (bool, error) {
 			err = edited.pass()
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
-		keepUp = keepUp && edited.from.ended
+		keepUp = keepUp && edited.from.Ended
 	} else {
 		err := x.body(r)
 		if ferr := x.flush(); err == nil {
 			err = ferr
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 	}
 	if !keepUp {
 		// The upload still holds the connection; the next request dials anew.
 		x.s.upTarget = authority.Authority{}
 	}
-	return keep, nil
+	return nil
 }
 
 // putHead holds the head for the program until flush.
@@ -553,8 +492,8 @@ func (x *exchange) bodyChunked() error {
 		}
 		x.extend()
 	}
-	c := chunks{in: &bodyReader{src: x.s.up, before: before}, buffers: &x.s.e.buffers}
-	err := c.copy(func(data []byte) error {
+	c := body.Chunks{In: &body.Reader{Src: x.s.up, Before: before}, Buffers: &x.s.e.buffers}
+	err := c.Copy(func(data []byte) error {
 		x.down += int64(len(data))
 		switch {
 		case failed != nil:
@@ -574,7 +513,7 @@ func (x *exchange) bodyChunked() error {
 	case x.req.Minor == 0:
 		return nil
 	}
-	return x.put(appendTrailers(x.trailers(c.trailers)))
+	return x.put(body.AppendTrailers(x.trailers(c.Trailers)))
 }
 
 // putChunk is put of one chunk.
@@ -585,13 +524,8 @@ func (x *exchange) putChunk(data []byte) error {
 		}
 	}
 	if len(data) > mostHeld-32 {
-		return writeChunk(x.s.client.Conn, &x.s.e.buffers, data)
+		return body.WriteChunk(x.s.client.Conn, &x.s.e.buffers, data)
 	}
-	x.held = appendChunk(x.held, data)
+	x.held = body.AppendChunk(x.held, data)
 	return nil
-}
-
-func appendChunk(b, data []byte) []byte {
-	b = append(strconv.AppendInt(b, int64(len(data)), 16), "\r\n"...)
-	return append(append(b, data...), "\r\n"...)
 }

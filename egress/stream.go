@@ -63,7 +63,7 @@ type stream struct {
 	cause   error  // why it was killed
 	query   *Query // what it is doing by leave of the Decider
 	inspect bool   // requests are read, or it ends
-	streams map[*openStream]bool
+	streams []*openStream
 	once    Once // what a person allowed for it alone
 }
 
@@ -517,24 +517,31 @@ func (s *stream) ensureDialed(ctx context.Context) bool {
 // dialFailed records a dial that led to nothing: forbidden addresses as our
 // refusal, the rest as the end of what had been allowed.
 func (s *stream) dialFailed(f Flow, err error) Flow {
-	f = s.flow(f)
-	f.Reason = err.Error()
-	if forbidden, ok := errors.AsType[*guard.Forbidden](err); ok {
-		f.Detail = forbidden.Detail()
+	f, refused := s.undialed(s.flow(f), err)
+	if refused {
 		s.e.refused(f)
 		return f
 	}
+	s.e.cfg.Journal.Closed(f)
+	return f
+}
+
+// undialed is f with why its dial led to nothing, and whether that is a refusal of ours.
+func (s *stream) undialed(f Flow, err error) (_ Flow, refused bool) {
+	f.Reason = err.Error()
+	if forbidden, ok := errors.AsType[*guard.Forbidden](err); ok {
+		f.Detail = forbidden.Detail()
+		return f, true
+	}
 	if form, ok := errors.AsType[*formError](err); ok {
 		f.refused(form)
-		s.e.refused(f)
-		return f
+		return f, true
 	}
 	if d, ok := errors.AsType[*dial.Error](err); ok && d.Err != nil {
 		s.e.log.Info("dial", "authority", f.Authority.String(), "error", d.Err)
 	}
 	f.Duration = time.Since(f.Start)
-	s.e.cfg.Journal.Closed(f)
-	return f
+	return f, false
 }
 
 // flow fills in what is the stream's.

@@ -14,9 +14,6 @@ import (
 	"cloister/egress/internal/wire"
 )
 
-// errUpgraded ends the HTTP of a connection: what follows are WebSocket frames.
-var errUpgraded = errors.New("the connection carries frames from here on")
-
 // checkUpgrade lets a whole WebSocket handshake through (RFC 6455 4.2.1), and no
 // other upgrade: what follows one could not be read.
 func (x *exchange) checkUpgrade() error {
@@ -38,8 +35,8 @@ func (x *exchange) checkUpgrade() error {
 	return nil
 }
 
-// upgraded checks the server's half of the handshake and passes it on.
-func (x *exchange) upgraded(r *wire.Response) error {
+// checkUpgraded checks the server's half of the handshake.
+func (x *exchange) checkUpgraded(r *wire.Response) error {
 	const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 	sum := sha1.Sum([]byte(x.upgrade + guid))
 	accept, n := r.Header.Get("Sec-WebSocket-Accept")
@@ -48,12 +45,15 @@ func (x *exchange) upgraded(r *wire.Response) error {
 		!slices.Contains(r.Header.Tokens("Connection"), "upgrade") {
 		return fmt.Errorf("%w: 101 that does not answer the WebSocket handshake", errUpstream)
 	}
-	if _, err := x.editAnswer(r); err != nil {
-		return err
-	}
+	return nil
+}
+
+// upgraded passes the server's half of the handshake on, and then frames.
+func (x *exchange) upgraded() error {
+	r := x.resp
 	x.status = r.Status
 	_, extended := r.Header.Get("Sec-WebSocket-Extensions")
-	if x.extended = extended > 0; x.extended && readsFrames(x.edits) {
+	if x.extended = extended > 0; x.extended && readsFrames(x.verdict.Edits) {
 		return fmt.Errorf("%w: 101 with an extension that was not asked for", errUpstream)
 	}
 	own := wire.Header{{Name: "Connection", Value: "Upgrade"}, {Name: "Upgrade", Value: "websocket"}}
@@ -61,13 +61,19 @@ func (x *exchange) upgraded(r *wire.Response) error {
 	if err := x.flush(); err != nil {
 		return err
 	}
-	x.answered = true
-	return errUpgraded
+	x.answered, x.framed = true, true
+	if err := x.stop(errUpgraded); !errors.Is(err, errUpgraded) {
+		return err
+	}
+	return x.frames()
 }
+
+// errUpgraded ends the HTTP of a connection: what follows are WebSocket frames.
+var errUpgraded = errors.New("the connection carries frames from here on")
 
 // readFrames gives what passes to the edits that want it.
 func (x *exchange) readFrames(t *tunnel.Tunnel, up, down *wire.FrameScan) {
-	for _, e := range x.edits {
+	for _, e := range x.verdict.Edits {
 		if e.Frames == nil {
 			continue
 		}
@@ -122,7 +128,7 @@ var errPieces = &Refused{Verdict: Verdict{Effect: "deny",
 	Reason: "a message of a WebSocket in too many pieces to be searched for secrets"}}
 
 // frames passes WebSocket frames in both directions until both have ended.
-func (x *exchange) frames() {
+func (x *exchange) frames() error {
 	s := x.s
 	t := tunnel.New(s.client, s.up, &s.e.buffers, s.e.limits.HalfClosed)
 	up, down := &wire.FrameScan{Masked: true, Extended: x.extended}, &wire.FrameScan{Extended: x.extended}
@@ -142,27 +148,19 @@ func (x *exchange) frames() {
 	t.StartDown()
 	err := t.Finish()
 	x.up, x.down = t.Up.N.Load(), t.Down.N.Load()
-	f := x.flow()
 	form, bounded := errors.AsType[*formError](err)
 	switch cause := s.killed(); {
 	case cause != nil:
-		f.Reason = cause.Error()
+		return &broken{reason: cause.Error(), silent: true}
+	case err == nil:
+		return nil
 	case bounded:
-		f.refused(form)
-		s.e.refused(f)
-		return
-	case errors.Is(err, tunnel.ErrCheck):
-		f.Reason = "a WebSocket connection with bytes that are no frame"
-		if r, ok := errors.AsType[*Refused](err); ok {
-			f.Reason = r.Verdict.Reason
-		}
-	case err != nil:
-		f.Reason = "connection broken"
+		return form
+	case !errors.Is(err, tunnel.ErrCheck):
+		return &broken{reason: "connection broken", silent: true}
 	}
-	if errors.Is(err, tunnel.ErrCheck) {
-		s.e.refused(f)
-		s.reset()
-		return
+	if r, ok := errors.AsType[*Refused](err); ok {
+		return &broken{reason: r.Verdict.Reason, breach: true}
 	}
-	s.e.cfg.Journal.Closed(f)
+	return &broken{reason: "a WebSocket connection with bytes that are no frame", breach: true}
 }

@@ -1,0 +1,203 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloister/egress/internal/dial"
+	"cloister/egress/internal/peek"
+	"cloister/internal/authority"
+	"cloister/internal/budget"
+)
+
+// A life is what was seen of one request: each step in its order.
+type life struct {
+	steps  []string
+	allow  bool
+	edits  []Edit
+	fail   map[string]error // by step
+	panics string           // the step that panics
+	deaf   bool             // the journal cannot write
+	cancel context.CancelFunc
+	req    *request
+}
+
+func (l *life) step(name string) error {
+	l.steps = append(l.steps, name)
+	if l.panics == name {
+		panic("a fault at " + name)
+	}
+	if errors.Is(l.fail[name], errAbandoned) {
+		l.cancel()
+	}
+	return l.fail[name]
+}
+
+var errAbandoned = errors.New("abandoned")
+
+func (l *life) Decide(_ context.Context, q Query) Verdict {
+	_ = l.step("decide")
+	if l.req.recorded || len(l.steps) > 1 {
+		l.steps = append(l.steps, "decided late")
+	}
+	return Verdict{Allow: l.allow, Effect: "deny", Reason: "no", Edits: l.edits}
+}
+
+func (l *life) Closed(f Flow) { l.steps = append(l.steps, "closed "+f.Reason) }
+func (l *life) Refused(f Flow) error {
+	l.steps = append(l.steps, "refused "+f.Reason)
+	if l.deaf {
+		return errors.New("no disk")
+	}
+	return nil
+}
+
+// The codec of a life carries nothing.
+func (l *life) message() *Message { _ = l.step("message"); return &Message{body: http.NoBody} }
+
+func (l *life) send(ctx context.Context, m *Message) (*Message, error) {
+	if (m != nil) != (len(l.edits) > 0) {
+		l.steps = append(l.steps, "unedited")
+	}
+	if err := l.step("send"); err != nil {
+		if errors.Is(err, errAbandoned) && ctx.Err() == nil {
+			l.steps = append(l.steps, "context alive")
+		}
+		return nil, err
+	}
+	l.req.status = http.StatusOK
+	if len(l.edits) == 0 {
+		return nil, nil
+	}
+	return &Message{body: http.NoBody, Status: http.StatusOK}, nil
+}
+
+func (l *life) pass(*Message) error { l.req.answered = true; return l.step("pass") }
+
+func (l *life) end(err error) error {
+	l.steps = append(l.steps, "end")
+	if err == nil || refuses(err) {
+		return err
+	}
+	return &broken{reason: err.Error()}
+}
+
+func (l *life) refuse(r *refusal) {
+	if r == nil {
+		l.steps = append(l.steps, "break off")
+		return
+	}
+	l.steps = append(l.steps, "answer "+http.StatusText(r.Status))
+}
+
+// Each step of a request's life fails in turn. What comes behind it does not happen,
+// and the record has one line, whatever happens: that of the Decider, which is denied
+// by, or one of the Journal.
+func TestRequestIsRecordedOnce(t *testing.T) {
+	form := &formError{status: http.StatusBadRequest, reason: "form"}
+	stop := &Refused{Verdict: Verdict{Reason: "edit"}}
+	edit := func(name string, l **life) Edit {
+		return Edit{Request: func(*Message) error { return (*l).step(name + " up") },
+			Response: func(*Message) error { return (*l).step(name + " down") }}
+	}
+	tests := map[string]struct {
+		bad   error
+		quota Quota
+		full  bool
+		life  life
+		edits []string
+		want  string
+	}{
+		"whole":            {life: life{allow: true}, want: "decide, send, pass, end, closed "},
+		"edited":           {life: life{allow: true}, edits: []string{"a", "b"}, want: "decide, message, a up, b up, send, b down, a down, pass, end, closed "},
+		"form":             {bad: form, life: life{allow: true}, want: "refused form, answer Bad Request"},
+		"form, deaf":       {bad: form, life: life{allow: true, deaf: true}, want: "refused form, break off"},
+		"quota":            {quota: Quota{RequestsPerMinute: -1}, life: life{allow: true}, want: "refused QUOTA, answer Too Many Requests"},
+		"early memory":     {full: true, life: life{allow: true}, want: "refused MEMORY, answer Service Unavailable"},
+		"denied":           {life: life{}, want: "decide, answer Forbidden"},
+		"edit up":          {life: life{allow: true, fail: map[string]error{"a up": stop}}, edits: []string{"a", "b"}, want: "decide, message, a up, end, refused edit, answer Forbidden"},
+		"send":             {life: life{allow: true, fail: map[string]error{"send": errors.New("lost")}}, want: "decide, send, end, closed lost, answer Bad Gateway"},
+		"send, bound":      {life: life{allow: true, fail: map[string]error{"send": form}}, want: "decide, send, end, refused form, answer Bad Request"},
+		"send, abandoned":  {life: life{allow: true, fail: map[string]error{"send": errAbandoned}}, want: "decide, send, end, closed abandoned, answer Bad Gateway"},
+		"dial":             {life: life{allow: true, fail: map[string]error{"send": &undialed{&dial.Error{Status: 504, Words: "no server"}}}}, want: "decide, send, end, closed no server, answer Gateway Timeout"},
+		"dial, bound":      {life: life{allow: true, fail: map[string]error{"send": &undialed{form}}}, want: "decide, send, end, refused form, answer Bad Request"},
+		"dial, bound deaf": {life: life{allow: true, deaf: true, fail: map[string]error{"send": &undialed{form}}}, want: "decide, send, end, refused form, break off"},
+		"edit down":        {life: life{allow: true, fail: map[string]error{"b down": stop}}, edits: []string{"a", "b"}, want: "decide, message, a up, b up, send, b down, end, refused edit, answer Forbidden"},
+		"pass":             {life: life{allow: true, fail: map[string]error{"pass": errors.New("lost")}}, want: "decide, send, pass, end, closed lost, break off"},
+		"pass, bound":      {life: life{allow: true, fail: map[string]error{"pass": form}}, want: "decide, send, pass, end, refused form, break off"},
+		"decide panics":    {life: life{allow: true, panics: "decide"}, want: "decide, refused LOST"},
+		"edit panics":      {life: life{allow: true, panics: "a up"}, edits: []string{"a"}, want: "decide, message, a up, closed LOST"},
+		"send panics":      {life: life{allow: true, panics: "send"}, want: "decide, send, closed LOST"},
+		"pass panics":      {life: life{allow: true, panics: "pass"}, want: "decide, send, pass, closed LOST"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := &tc.life
+			for _, name := range tc.edits {
+				l.edits = append(l.edits, edit(name, &l))
+			}
+			memory := budget.New(1<<20, 0, 0)
+			e, err := New(Config{Decider: l, Journal: l, Quota: tc.quota, Memory: memory.Share()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.quota.RequestsPerMinute < 0 {
+				e.SetQuota(Quota{RequestsPerMinute: 1})
+				if err := e.quota.Begin(); err != nil {
+					t.Fatal(err)
+				}
+				e.quota.End()
+			}
+			to, err := authority.Parse("a.test", 443)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near, far := net.Pipe()
+			defer near.Close()
+			defer far.Close()
+			s := &stream{e: e, client: peek.New(near, e.memory.Lease()), target: to, via: ViaDirect}
+			r := &request{s: s, codec: l, to: to, via: ViaDirect, method: "GET", path: "/", once: new(Once), early: 1 << 10, late: 1 << 10}
+			if l.req = r; tc.full {
+				r.early = 2 << 20
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			l.cancel = cancel
+			defer cancel()
+			paniced := func() (is bool) {
+				defer func() { is = recover() != nil }()
+				r.serve(ctx, tc.bad)
+				return false
+			}()
+			got := strings.NewReplacer(errLost.Error(), "LOST", budget.ErrFull.Error(), "MEMORY").Replace(strings.Join(l.steps, ", "))
+			if tc.quota.RequestsPerMinute < 0 && len(l.steps) > 0 {
+				got = strings.Replace(got, strings.TrimPrefix(l.steps[0], "refused "), "QUOTA", 1)
+			}
+			if got != tc.want {
+				t.Errorf("the life is\n%s, not\n%s", got, tc.want)
+			}
+			if paniced != (l.panics != "") {
+				t.Errorf("panic: %v", paniced)
+			}
+			records := slices.DeleteFunc(slices.Clone(l.steps), func(step string) bool {
+				return !strings.HasPrefix(step, "closed ") && !strings.HasPrefix(step, "refused ")
+			})
+			if byDecider := slices.Contains(l.steps, "decide") && !l.allow; len(records) != 1 && !byDecider || byDecider && len(records) > 0 {
+				t.Errorf("%d lines in the record: %q", len(records), records)
+			}
+			if used := memory.Used(); used != 0 {
+				t.Errorf("%d bytes are held for a request that is over", used)
+			}
+			if under := e.Usage().UnderWay; under != 0 {
+				t.Errorf("%d requests count as under way", under)
+			}
+			if len(s.streams) != 0 {
+				t.Error("Recheck still finds the request")
+			}
+		})
+	}
+}

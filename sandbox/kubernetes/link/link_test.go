@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ func connect(t *testing.T) *ends {
 	}
 	defer l.Close()
 	order.Address = l.Addr().String()
-	dir := t.TempDir()
+	dir := short(t)
 	e := &ends{}
 	e.streams, e.dns = listen(t, filepath.Join(dir, "t")), listen(t, filepath.Join(dir, "q"))
 	e.shim = link.NewShim(link.Setup{Files: []sandbox.File{{Path: "/a", Data: []byte("b"), Mode: 0o644}}},
@@ -68,6 +69,17 @@ func connect(t *testing.T) *ends {
 		e.dns.Close()
 	})
 	return e
+}
+
+// short is a folder whose name has room for a socket's.
+func short(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func listen(t *testing.T, path string) net.Listener {

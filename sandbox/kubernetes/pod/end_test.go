@@ -2,6 +2,7 @@ package pod_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"cloister/sandbox/kubernetes/pod"
@@ -40,6 +41,27 @@ func TestEnd(t *testing.T) {
 			if out.String() != tt.out || code != tt.code || come != tt.come {
 				t.Errorf("%q in pieces of %d: %q, %d, %v", tt.in, piece, out.String(), code, come)
 			}
+		}
+	}
+}
+
+func TestWrong(t *testing.T) {
+	good := pod.Canary{NoNewPrivs: true, Seccomp: true, UID: 1000, Gate: true}
+	if wrong := good.Wrong(1000); wrong != "" {
+		t.Error(wrong)
+	}
+	for want, change := range map[string]func(*pod.Canary){
+		"interface eth0":         func(c *pod.Canary) { c.Interfaces = []string{"eth0"} },
+		"capabilities: CapBnd 1": func(c *pod.Canary) { c.Capabilities = "CapBnd 1" },
+		"gain privileges":        func(c *pod.Canary) { c.NoNewPrivs = false },
+		"filter of system calls": func(c *pod.Canary) { c.Seccomp = false },
+		"another user":           func(c *pod.Canary) { c.UID = 0 },
+		"does not see its gate":  func(c *pod.Canary) { c.Gate = false },
+	} {
+		c := good
+		change(&c)
+		if wrong := c.Wrong(1000); !strings.Contains(wrong, want) {
+			t.Errorf("%q, want %q", wrong, want)
 		}
 	}
 }

@@ -255,6 +255,11 @@ func (Isolation) words() []string {
 	return []string{string(IsolationAuto), string(IsolationNative), string(IsolationUser), string(IsolationDocker), string(IsolationGVisor),
 		string(IsolationPods)}
 }
+
+// Watches reports whether the level has a filter report what programs open and execute: where
+// the host's own kernel runs them, and no engine stands between.
+func (i Isolation) Watches() bool { return i == IsolationNative || i == IsolationUser }
+
 func (Mode) words() []string {
 	return []string{string(ModeEnforce), string(ModeShadow), string(ModeRecord)}
 }

@@ -8,6 +8,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/config"
 	"cloister/internal/termsafe"
 	"cloister/policy"
 )
@@ -42,7 +43,7 @@ const argumentsShown = 2000
 // They are refused once, here, by the view that is about to be made: what is tried at
 // them afterwards the kernel refuses, and reports to no one.
 func (c *Context) RecordClosed(ctx context.Context, accepted []string) error {
-	if c.Info.Mode != policy.Enforce.String() && c.Info.Isolation == "native" {
+	if c.Info.Mode != policy.Enforce.String() && config.Isolation(c.Info.Isolation).Watches() {
 		return nil // nothing is closed: what would be refused is recorded when it is tried
 	}
 	for _, st := range c.Snapshot.Load().Statements() {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/config"
 	"cloister/internal/hint"
 	"cloister/internal/nearest"
 	"cloister/policy"
@@ -35,11 +36,14 @@ func (p *Plan) close(o Order, f Facts) error {
 	if f.Isolation == "native" { // elsewhere the statement is a residue, which the guardian refuses
 		permits, rules := permitted(list, o.Accepted())
 		p.Closed, p.Watched.Permits = append(p.Closed, rules...), permits
-		if mode != policy.Enforce.String() {
-			p.watch(list, mode == policy.Record.String())
-			return nil
+		if mode == policy.Enforce.String() {
+			p.Permits = permits
 		}
-		p.Permits = permits
+	}
+	watches := config.Isolation(f.Isolation).Watches()
+	if watches && mode != policy.Enforce.String() {
+		p.watch(list, mode == policy.Record.String())
+		return nil
 	}
 	if len(list) > 0 && f.Isolation == "native" {
 		p.Judge, _ = judge.Load() // doctor says why not; without it the view keeps what it can
@@ -50,7 +54,7 @@ func (p *Plan) close(o Order, f Facts) error {
 		switch {
 		case judged:
 			p.judge(st)
-		case f.Isolation == "native" && !slices.Contains(o.Accepted(), st.Residue()):
+		case watches && !slices.Contains(o.Accepted(), st.Residue()):
 			p.Watched.Rules = append(p.Watched.Rules, judgedOf(st)...)
 		}
 		if st.Hold == policy.InKernel && judged {

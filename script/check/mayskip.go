@@ -33,6 +33,7 @@ var maySkips = []skip{
 	{"user", `cloister/sandbox/native\.TestLeftoversOfAnInstance`, "the same"},
 	{"user", `cloister/hostexec\.Test(.*/control_group|ProcessorTime/of_many_processes|MemoryAndProcesses)`, "the same"},
 	{"root user", `.*/realtest\.TestFirstDay`, "twenty starts of five agents: CLOISTER_TEST_LONG=1"},
+	{"root user", `.*/realtest\.TestLearned`, "seven starts of three programs: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/servetest\.TestSDK.*`, "E2B's SDK needs a newer node than Debian's"},
 	{"root user", `.*/realtest\.TestWeek`, "two minutes on a busy machine: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestWorkingDay`, "sixteen days of downloads: CLOISTER_TEST_LONG=1"},

@@ -106,6 +106,7 @@ var packages = map[string]string{
 	"cmd/cloister/loadtest":     "load and crashes against the built binary, tests only",
 	"cmd/cloister/servetest":    "cloister serve with clients and tenants, tests only",
 	"cmd/cloister/overlays":     "the commands about overlay workspaces",
+	"cmd/cloister/records":      "the commands about the record",
 	"cmd/cloister/phones":       "the commands about paired phones",
 	"cmd/cloister/pods":         "the command about pods, and the driver that it sets up",
 	"cmd/cloister/chromium":     "a browser for tests",
@@ -247,6 +248,7 @@ var packages = map[string]string{
 	"sandbox/docker":            "the driver of containers, by an engine's API",
 	"sandbox/docker/engine":     "an engine's API over its socket",
 	"sandbox/docker/definition": "an image's definition as it is read here and by the engine",
+	"sandbox/docker/refuse":     "what an engine cannot do for a cloister",
 	"sandbox/docker/inside":     "what runs in the containers before the command does",
 	"sandbox/gate/lay":          "a gate made by plain system calls",
 	"sandbox/kubernetes":        "the driver whose cloisters are pods",
@@ -327,7 +329,7 @@ var onlyFor = map[string]struct {
 	readers []string
 	why     string
 }{
-	"guardian":              {[]string{"cmd/cloister", "cmd/cloister/cli", "cmd/cloister/overlays"}, "a room that imported the desk could reach every enforcer through it"},
+	"guardian":              {[]string{"cmd/cloister", "cmd/cloister/cli", "cmd/cloister/overlays", "cmd/cloister/records"}, "a room that imported the desk could reach every enforcer through it"},
 	"sandbox/docker":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/gvisor":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/localuser":     {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
@@ -353,7 +355,7 @@ var large = map[string]struct {
 }{
 	"config":         {3200, "one strict value: every key of every file is read and checked here, and nowhere else"},
 	"bench":          {3500, "one file for each subject that is measured; nothing in one knows another; the client of all is the next to move out"},
-	"cmd/cloister":   {12200, "one file for each noun; nothing in one file knows another"},
+	"cmd/cloister":   {12000, "one file for each noun; nothing in one file knows another"},
 	"egress":         {6150, "DNS, tunnels, proxies, requests that are read, their edits and limits end in one path of judgement (request.go); parsers, copying and bodies have rooms below; SSH and PostgreSQL are the next to move out"},
 	"guardian":       {5100, "one route table and the wiring of every enforcer; what the window asks of this program is the next to move out"},
 	"policy":         {5050, "the index, the Cedar text and the reader of Cedar files must decide alike; what Cedar says wrong of a text has moved out"},
@@ -728,7 +730,8 @@ var mayResolve = map[string]string{
 	"cmd/cloister/image.go":                 "a folder of Cloister's own store of images",
 	"cmd/cloister/locale.go":                "reads the name of a time zone, and opens nothing",
 	"cmd/cloister/cli/words.go":             "only for a hint: whether a word is the name of a program",
-	"cmd/cloister/run.go":                   "compares Cloister's own folders by name",
+	"cmd/cloister/run.go":                   "only for a hint: whose script a command is",
+	"cmd/cloister/shim.go":                  "compares Cloister's own folders by name",
 	"guardian/mcpbridge.go":                 "compares by name, to refuse; the program goes by host/resolve too",
 	"hostexec/prepare_linux.go":             "compares by name, to refuse; the program goes by host/resolve too",
 	"cmd/cloister/overlays/kept.go":         "a path that the person typed, compared with a project's own by name",
@@ -748,7 +751,7 @@ var mayResolve = map[string]string{
 	"sandbox/image/host.go":                 "copies root's own programs into an image, links as links",
 	"sandbox/image/programs.go":             "finds the files of programs that an image copies",
 	"sandbox/native/image_linux.go":         "follows the links of an image within it",
-	"sandbox/native/view_linux.go":          "root's own links at / and in /etc",
+	"sandbox/native/system_linux.go":        "root's own links at / and in /etc",
 	"workspace/gitdir/shape.go":             "reads a link to see what git makes of it, and opens nothing",
 	"workspace/protect/links.go":            "holds each link on the way, and opens nothing",
 	"workspace/hostgit/hostgit.go":          "reads a link to name it in a refusal",

@@ -24,8 +24,8 @@ type configuredPath struct {
 // configuredPaths are by the type and field of package config.
 var configuredPaths = map[string]configuredPath{
 	"Proxy.UpstreamCA":    {"host.Settings(", "session/launch/plan.go policyset/roots.go", []string{"config/check.go"}},
-	"Audit.AnchorFile":    {"host.Written(", "cmd/cloister/verify.go", []string{"config/check.go"}},
-	"Audit.AnchorCommand": {"a.Program(", "cmd/cloister/verify.go", []string{"config/check.go"}},
+	"Audit.AnchorFile":    {"host.Written(", "cmd/cloister/records/verify.go", []string{"config/check.go"}},
+	"Audit.AnchorCommand": {"a.Program(", "cmd/cloister/records/verify.go", []string{"config/check.go"}},
 	"Rule.Identity":       {"host.Settings(", "secret/sshkey/sshkey.go", nil},
 	"Filesystem.Expose":   {"leads(o, e.Path)", "workspace/named.go", nil},
 	"Filesystem.Refs":     {"leads(o, r)", "workspace/named.go", nil},
@@ -188,7 +188,7 @@ func TestTypedPathsGoByTheResolver(t *testing.T) {
 	// A project is found by the resolver, or where it was found before.
 	onlyIn(t, regexp.MustCompile(`\bworkspace\.Find\(`), []string{
 		"cmd/cloister/cli/project.go",      // behind the resolver
-		"cmd/cloister/run.go",              // the worktree that was just made
+		"cmd/cloister/shim.go",             // the worktree that was just made
 		"session/changes.go",               // the note of a session, which Cloister wrote
 		"session/kept/kept.go",             // the project of a workspace, held to those that are known
 		"workspace/worktrees/worktrees.go", // a worktree of Cloister's own

@@ -9,6 +9,7 @@ import (
 
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/overlays"
+	"cloister/cmd/cloister/records"
 	"cloister/internal/nearest"
 
 	"github.com/spf13/cobra"
@@ -52,7 +53,7 @@ func nouns() []noun {
 		{"policy", ofRules, (*app).policyCommand},
 		{"mcp", ofRules, (*app).mcpCommand},
 		{"secret", ofRules, (*app).secretCommand},
-		{"audit", ofRules, (*app).auditCommand},
+		{"audit", ofRules, func(a *app) *cobra.Command { return a.records().AuditCommand() }},
 		{"config", ofRules, (*app).configCommand},
 		{"init", ofMachine, (*app).initCommand},
 		{"image", ofMachine, (*app).imageCommand},
@@ -68,6 +69,9 @@ func nouns() []noun {
 		{"version", ofMachine, (*app).versionCommand},
 	}
 }
+
+// records are the commands about the record.
+func (a *app) records() *records.Commands { return &records.Commands{App: &a.App} }
 
 // overlays are the commands about overlay workspaces.
 func (a *app) overlays() *overlays.Commands { return &overlays.Commands{App: &a.App, Hold: a.holdBox} }

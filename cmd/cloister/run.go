@@ -1,27 +1,19 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"cloister/agent"
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/overlays"
-	"cloister/config"
-	"cloister/guardian"
-	"cloister/host/resolve"
-	"cloister/internal/realpath"
 	"cloister/internal/shebang"
 	"cloister/internal/shellword"
 	"cloister/internal/xdg"
@@ -29,13 +21,8 @@ import (
 	"cloister/session"
 	"cloister/session/dressing"
 	"cloister/session/ending"
-	"cloister/session/heldpath"
 	"cloister/session/launch"
 	"cloister/state/store"
-	"cloister/workspace"
-	"cloister/workspace/hostgit"
-	"cloister/workspace/projects"
-	"cloister/workspace/worktrees"
 
 	"github.com/spf13/cobra"
 )
@@ -274,296 +261,6 @@ func unbuilt(verb string, err error) error {
 		return cli.Hinted(cli.Usage("", verb+": %s", words.Message), words.Hints...)
 	}
 	return &cli.UnbuiltError{Err: err}
-}
-
-// shim gathers everything that a run depends on, from flags, configuration and
-// environment, and reaches the guardian.
-func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.Shim, dirs xdg.Dirs, err error) {
-	dirs, err = a.Dirs()
-	if err != nil {
-		return nil, dirs, err
-	}
-	cfg, sources, err := config.Load(dirs.Config)
-	if err != nil {
-		return nil, dirs, err
-	}
-	bare := *f
-	if err := a.asDevcontainer(ctx, f, cfg.Defaults, dirs); err != nil {
-		return nil, dirs, err
-	}
-	typed := *f
-	f.Fill(cfg)
-	asked := *f
-	// What every cloister has is built while this one is being found out about.
-	user := a.payload()
-	g, err := a.begin(ctx, f, dirs, user)
-	if err != nil {
-		return nil, dirs, err
-	}
-	defer func() {
-		if err != nil && g.begun != nil {
-			err = errors.Join(err, g.begun.Close())
-		}
-	}()
-	home := a.realHome()
-	host, err := a.Resolver(dirs)
-	if err != nil {
-		return nil, dirs, err
-	}
-	project, err := a.project(ctx, f, dirs, home, host)
-	if err != nil {
-		return nil, dirs, err
-	}
-	words, err := a.ofProject(dirs, host.Places(), project, cfg)
-	if err != nil {
-		return nil, dirs, err
-	}
-	if own := words.Config.Defaults; own.Devcontainer != cfg.Defaults.Devcontainer && f.Devcontainer == "" {
-		typed = bare // the project has a word about it
-		if err := a.asDevcontainer(ctx, &typed, own, dirs); err != nil {
-			return nil, dirs, err
-		}
-		f.dev = typed.dev
-	}
-	var own []api.ProjectFile
-	if words.Config, own, err = f.dev.Narrow(words.Config, string(project.Root)); err != nil {
-		return nil, dirs, err
-	}
-	cfg, words.Files = words.Config, append(words.Files, own...)
-	if words.Waits {
-		a.tellNarrowed()
-	}
-	a.sayOuter(words.Outer)
-	image := f.Image // as the driver knows it
-	*f = typed
-	if f.Fill(cfg); f.Isolation == asked.Isolation && f.Image == asked.Image {
-		f.Image = image
-	} else {
-		// The project has a word about it: the ground is another.
-		if err := g.begun.Close(); err != nil {
-			return nil, dirs, err
-		}
-		if g, err = a.begin(ctx, f, dirs, user); err != nil {
-			return nil, dirs, err
-		}
-	}
-	driver, root := g.driver, g.root
-	facts := a.facts(ctx, dirs, host, words, sources, root)
-	facts.Project, facts.Isolation = string(project.Root), driver.Name()
-	if f.dev != nil {
-		facts.Given = f.dev.Env
-	}
-	plan, err := launch.Resolve(f.Order, facts)
-	a.Notices(plan.Notices)
-	if err != nil {
-		return nil, dirs, err
-	}
-	view := plan.View
-	f.dev.Show(&view)
-	if f.Workspace == string(config.WorkspaceOverlay) {
-		f.Name = cmp.Or(f.Name, overlays.NewName(f.Verb == "start", string(project.Root)))
-		if f.kept, err = overlays.Begin(dirs, string(project.Root), f.Name, f.Agent); err != nil {
-			return nil, dirs, err
-		}
-		view.Uppers = overlays.Uppers(f.kept.Mount)
-	}
-	c, err := a.Ensure(ctx)
-	if err != nil {
-		return nil, dirs, err
-	}
-	a.Log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.Mode, "workspace",
-		f.Workspace, "config", sources.File, "found", sources.Found, "command", argv)
-	s := &session.Shim{
-		Reviews: reviews(dirs),
-		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: plan.Env,
-		Term:   a.locale(),
-		Caller: a.hostCaller(cfg, f),
-		User:   plan.User, Judge: plan.Judge, Judged: plan.Judged, Permits: plan.Permits, Watched: plan.Watched,
-		Limits: f.dev.Limit(plan.Limits), Root: root, Path: g.path,
-		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"),
-		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
-		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
-		Stdin:  a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Timeout: f.Timeout,
-		Request: plan.Request(f.Order, argv),
-	}
-	s.Request.Project, s.Request.Path, s.Request.Branch = string(project.Main), string(project.Root), project.Git.Branch()
-	s.Request.Isolation, s.Request.Image = driver.Name(), root.ID
-	s.Request.Projects, s.Request.ShimPID = words.Files, os.Getpid()
-	s.Shims, s.Remotes = shims(cfg)
-	f.dev.Dress(s)
-	if _, ok := driver.(keeper); ok || driver.Name() == "kubernetes" {
-		s.StartWithin = 2 * time.Minute // an engine bounds each of its answers itself, and a cluster fetches images
-	}
-	if !a.Quiet {
-		s.Notify = func(text string) { a.Notice("cloister: %s", text) }
-		s.Held = heldPaths(f, string(project.Root), argv)
-	}
-	return s, dirs, nil
-}
-
-// heldPaths says by what words errors at protected paths are allowed.
-func heldPaths(f *runFlags, root string, argv []string) heldpath.Options {
-	here, _ := os.Getwd() // without it the path is a whole one
-	return heldpath.Options{Root: root, Dir: here, Allow: func(flag string) string {
-		if f.Verb == "start" {
-			return "cloister start " + flag
-		}
-		command := shellword.Line(argv...)
-		if len(command) > 60 || strings.ContainsRune(command, '\n') {
-			command = "CMD"
-		}
-		return "cloister run " + flag + " -- " + command
-	}}
-}
-
-// facts are what an order meets here.
-func (a *app) facts(
-	ctx context.Context, dirs xdg.Dirs, host *resolve.Resolver, words projects.Settings, sources config.Sources, root sandbox.Root,
-) launch.Facts {
-	return launch.Facts{
-		Config: words.Config, Cedar: cedarFiles(sources), Outer: words.Outer, Root: root,
-		Host: host, Dirs: dirs, Locks: locksDir(dirs), KeepOut: keepOut(dirs),
-		Home: a.Home(), RealHome: a.realHome(), UID: a.UID, Env: a.Env,
-		Git: func(at hostgit.Folders) hostgit.Configuration {
-			return hostgit.Sources(ctx, host, dirs.Data, at, hostgit.ConfigVariables(a.Env))
-		},
-	}
-}
-
-// ground is what of a cloister does not depend on its project.
-type ground struct {
-	driver sandbox.Driver
-	root   sandbox.Root
-	path   []string
-	begun  sandbox.Begun
-}
-
-func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbox.User) (ground, error) {
-	driver, err := a.driverNamed(f.Isolation)
-	if err != nil {
-		return ground{}, err
-	}
-	root, path, err := a.system(ctx, f, dirs, driver)
-	if err != nil {
-		return ground{}, err
-	}
-	begun := sandbox.Begin(driver, sandbox.Ground{
-		User: user.ID, Root: root, Network: !f.NoNetwork, Peers: f.dev.Peers(), Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr,
-	})
-	return ground{driver, root, path, begun}, nil
-}
-
-// realHome is the person's home without symbolic links; empty where there is
-// none that could hold anything.
-func (a *app) realHome() string {
-	home := a.Home()
-	if !filepath.IsAbs(home) {
-		return ""
-	}
-	if real, err := realpath.Of(home); err == nil {
-		return real
-	}
-	return home
-}
-
-func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home string,
-	host *resolve.Resolver) (workspace.Project, error) {
-	dir := f.Project
-	if dir == "" {
-		dir = "."
-	}
-	p, err := a.ProjectAt(dir, host)
-	if err != nil {
-		if fi, statErr := os.Stat(dir); f.Project != "" && (statErr != nil || !fi.IsDir()) {
-			return p, cli.Usage("-C names the project's folder", f.Verb+": %v", err)
-		}
-		return p, err
-	}
-	if f.Branch != "" {
-		if p, err = a.worktree(ctx, f, p, dirs, host); err != nil {
-			return p, err
-		}
-	}
-	accepted := f.Accepted()
-	err = p.Check(workspace.Places{
-		Home: home, State: stateAround(dirs, string(p.Root)),
-		Socket: []string{"/run/docker.sock", "/var/run/docker.sock"},
-	}, func(residue string) bool { return slices.Contains(accepted, residue) })
-	if err != nil || f.Workspace == "none" {
-		return p, err
-	}
-	return p, a.same(f, host, p)
-}
-
-// worktree is the project's working tree of the branch that was typed.
-func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, dirs xdg.Dirs,
-	host *resolve.Resolver) (workspace.Project, error) {
-	trees, err := worktrees.Of(p, host, dirs.Data, locksDir(dirs))
-	if errors.Is(err, worktrees.ErrNoRepository) {
-		return p, cli.Hinted(fmt.Errorf("%s: -b %s: %w", f.Verb, f.Branch, err), "make one: git init, then a first commit")
-	}
-	if err != nil {
-		return p, err
-	}
-	path, made, err := trees.Open(ctx, f.Branch)
-	if errors.Is(err, worktrees.ErrBranchName) {
-		return p, cli.Usage("git help check-ref-format says what one may be", "%s: -b: %q is not a branch's name", f.Verb,
-			f.Branch)
-	}
-	if err != nil {
-		return p, err
-	}
-	if made {
-		a.Notice("cloister: made the worktree %s", path)
-		// What lay there before was removed with the worktree before.
-		if err := host.Places().Forget(path); err != nil {
-			return p, err
-		}
-		// Files carry times of a coarse clock, and the session takes what was
-		// written 10 ms before it for its own: git's files are older then.
-		<-time.After(20 * time.Millisecond)
-	}
-	return workspace.Find(path)
-}
-
-// stateAround are Cloister's own folders, of which a project may hold none. A
-// managed worktree lies in one of them, and beside the others.
-func stateAround(d xdg.Dirs, root string) []string {
-	out := keepOut(d)
-	trees := worktrees.Dir(d.Data)
-	if real, err := filepath.EvalSymlinks(trees); err == nil {
-		trees = real
-	}
-	if !strings.HasPrefix(root, trees+"/") {
-		return out
-	}
-	data := filepath.Dir(trees)
-	return append(slices.DeleteFunc(out, func(dir string) bool { return dir == data }), filepath.Join(data, "homes"))
-}
-
-// keepOut are Cloister's own folders, which no cloister sees.
-func keepOut(d xdg.Dirs) []string {
-	var out []string
-	for _, dir := range []string{d.Config, d.State, d.Data, d.Runtime} {
-		if real, err := realpath.Of(dir); err == nil {
-			dir = real
-		}
-		out = append(out, dir)
-	}
-	return out
-}
-
-// payload is who the command is inside.
-func (a *app) payload() sandbox.User { return launch.UserOf(a.UID, a.Env.Get("USER")) }
-
-// javaStore is where this host's Java looks for authorities, where Debian and its
-// kin keep them for it; "" where there is none.
-func javaStore() string {
-	const file = "/etc/ssl/certs/java/cacerts"
-	if _, err := os.Stat(file); err != nil {
-		return ""
-	}
-	return file
 }
 
 // passed are the signals that a wrapped command gets instead of this process.

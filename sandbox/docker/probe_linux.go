@@ -10,6 +10,7 @@ import (
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
+	"cloister/sandbox/docker/refuse"
 )
 
 // info is what of the engine's description counts.
@@ -47,7 +48,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		err = a.call(ctx, http.MethodGet, "/info", nil, &i)
 	}
 	if err == nil && (i.has("rootless") || i.has("userns")) {
-		err = rootlessError()
+		err = refuse.Rootless()
 	}
 	if err != nil {
 		engine.Level, engine.Evidence = sandbox.Absent, strings.TrimPrefix(err.Error(), "start docker: ")
@@ -115,12 +116,4 @@ func orOne(version string) string {
 		return "1"
 	}
 	return version
-}
-
-func rootlessError() error {
-	return &sandbox.Unsupported{
-		Guarantee: "engine", Reason: "the engine is rootless or maps users (userns-remap): files of the project would be " +
-			"somebody else's inside",
-		Fix: "use an engine that runs as root without userns-remap, or --isolation native, which needs no root",
-	}
 }

@@ -21,6 +21,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/docker/refuse"
 )
 
 // serve listens where an engine would.
@@ -196,11 +197,11 @@ func TestOtherUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkIDs(string(own)); err != nil {
+	if err := refuse.IDs(string(own)); err != nil {
 		t.Errorf("this machine's own: %v", err)
 	}
 	for _, other := range []string{"0 1000 1\n1 100000 65536\n", "0 231072 65536", "", "0 0 1"} {
-		if err := checkIDs(other); err == nil {
+		if err := refuse.IDs(other); err == nil {
 			t.Errorf("%q passed", other)
 		}
 	}
@@ -217,7 +218,7 @@ func TestOwnNamespaces(t *testing.T) {
 	for name := range own {
 		others[name] = name + ":[1]"
 	}
-	if err := checkSpaces(others, false, false); err != nil {
+	if err := refuse.Spaces(others, false, false); err != nil {
 		t.Error(err)
 	}
 	for name, mine := range own {
@@ -225,11 +226,11 @@ func TestOwnNamespaces(t *testing.T) {
 			given := maps.Clone(others)
 			given[name] = theirs
 			for _, engine := range []struct{ podman, unified bool }{{false, false}, {false, true}, {true, true}} {
-				if _, refused := errors.AsType[*sandbox.Unsupported](checkSpaces(given, engine.podman, engine.unified)); !refused {
+				if _, refused := errors.AsType[*sandbox.Unsupported](refuse.Spaces(given, engine.podman, engine.unified)); !refused {
 					t.Errorf("%s of %+v: %q is not refused", name, engine, theirs)
 				}
 			}
-			if passed := checkSpaces(given, true, false) == nil; passed != (name == "cgroup" && theirs == mine) {
+			if passed := refuse.Spaces(given, true, false) == nil; passed != (name == "cgroup" && theirs == mine) {
 				t.Errorf("%s of Podman: %q passed: %v", name, theirs, passed)
 			}
 		}

@@ -4,24 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/cgroup"
 	"cloister/internal/passfd"
-	"cloister/internal/peercred"
 	"cloister/sandbox"
 	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/docker/refuse"
 	"cloister/sandbox/gate"
 )
 
@@ -102,7 +98,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_
 			Reason:    "start docker: only cloisters of native have them", Fix: "use --isolation native",
 		}
 	}
-	if err := sayable(s.Binds); err != nil {
+	if err := refuse.Binds(s.Binds); err != nil {
 		return nil, err
 	}
 	std, err := takeStandard(w)
@@ -279,174 +275,6 @@ func (st *start) createAgent(ctx context.Context, program string) (string, error
 	return id, err
 }
 
-// meet waits for the first process and the gate, and has the gate build.
-func (st *start) meet(ctx context.Context, b *box) error {
-	met := make(chan error, 1)
-	go func() {
-		g, _, err := st.greet(ctx, st.doors.gate, inside.RoleGate, 0)
-		b.keeper = g
-		met <- err
-	}()
-	c, pid, err := st.greet(ctx, st.doors.init, inside.RoleInit, st.user.UID)
-	if gateErr := <-met; err == nil {
-		err = gateErr // of both the engine's fault is the same
-	}
-	if err != nil {
-		c.Close()
-		return err
-	}
-	defer c.Close()
-	b.pid = pid
-	if err := st.bounded(pid); err != nil {
-		return err
-	}
-	spaces, err := c.Take(3)
-	if err != nil {
-		return err
-	}
-	files := append(spaces, st.marks...)
-	err = b.keeper.Say(inside.Message{Build: &st.build}, files...)
-	closeFiles(files)
-	st.marks = nil
-	if err != nil {
-		return err
-	}
-	b.command, err = control(c, inside.Message{Control: true})
-	return err
-}
-
-func closeFiles(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
-}
-
-// greet takes the one caller that a container is.
-func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, uid int) (inside.Line, int, error) {
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer stop()
-	none := inside.Line{}
-	u, err := st.caller(ctx, l, role)
-	l.Close()
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		if why := context.Cause(ctx); why != nil {
-			return none, 0, why
-		}
-		return none, 0, err
-	}
-	if err != nil {
-		return none, 0, &sandbox.Unsupported{
-			Guarantee: "engine", Reason: fmt.Sprintf("the %s container started and did not reach this process within %s", role, meetWithin),
-			Fix: "the engine must run on this machine itself, not in a machine of its own (Docker Desktop); or use --isolation native",
-		}
-	}
-	cred, err := peercred.Require(u, uid)
-	if err != nil {
-		return none, 0, fmt.Errorf("%w (%w)", rootlessError(), errors.Join(err, u.Close()))
-	}
-	c := inside.NewLine(u)
-	m, err := c.Hear()
-	if err == nil && m.Hello == nil {
-		err = errors.New("something else than the container came in")
-	}
-	if err == nil {
-		err = errors.Join(checkIDs(m.Hello.IDs), checkSpaces(m.Hello.Spaces, st.a.Podman, cgroup.Unified()), checkGiven(m.Hello.Lacks))
-	}
-	if err != nil {
-		c.Close()
-		return none, 0, err
-	}
-	return c, int(cred.PID), nil
-}
-
-// caller waits for a container's word. One that takes long is looked at: it may
-// have ended without any.
-func (st *start) caller(ctx context.Context, l *net.UnixListener, role string) (*net.UnixConn, error) {
-	for began := time.Now(); ; {
-		if err := l.SetDeadline(time.Now().Add(lookAfter)); err != nil {
-			return nil, err
-		}
-		u, err := l.AcceptUnix()
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) > meetWithin {
-			return u, err
-		}
-		if id := st.container(role); id != "" {
-			if state, over := st.a.over(ctx, id); over {
-				return nil, fmt.Errorf("the %s container ended before it said a word (%s)", role, state)
-			}
-		}
-	}
-}
-
-// lookAfter is longer than a container takes to say its first word where nothing
-// else keeps the machine busy.
-const lookAfter = 3 * time.Second
-
-// meetWithin bounds the time from the engine's work to the first word: on a
-// machine that does much else a container needs seconds.
-const meetWithin = 60 * time.Second
-
-// sayable refuses folders that an engine cannot be asked for: its JSON would make another
-// name of theirs.
-func sayable(binds []sandbox.Bind) error {
-	for _, b := range binds {
-		paths := []string{string(b.Source), string(b.Target)}
-		if b.Upper != nil {
-			paths = append(paths, string(b.Upper.Store))
-		}
-		for _, path := range paths {
-			if !utf8.ValidString(path) {
-				return &sandbox.Unsupported{
-					Guarantee: "mount view",
-					Reason:    fmt.Sprintf("start docker: show %q: the name is no UTF-8, and an engine knows no other", path),
-					Fix:       "rename the folder, or use --isolation native",
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// checkIDs refuses an engine whose users are other users of this machine.
-func checkIDs(idMap string) error {
-	fields := strings.Fields(idMap)
-	own, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		return err
-	}
-	if len(fields) == 3 && strings.Join(fields, " ") == strings.Join(strings.Fields(string(own)), " ") {
-		return nil
-	}
-	return rootlessError()
-}
-
-// checkSpaces refuses an engine that gives a container this machine's network, or
-// anything else of it. Podman gives no control group namespace where there are control
-// groups of version 1: their names are seen inside, and nothing of them can be reached.
-func checkSpaces(theirs map[string]string, podman, unified bool) error {
-	own, err := inside.OwnNamespaces()
-	if err != nil {
-		return err
-	}
-	for name, at := range own {
-		if theirs[name] == "" || theirs[name] == at && (name != "cgroup" || !podman || unified) {
-			return checkGiven(fmt.Sprintf("the container has this machine's own %s namespace", name))
-		}
-	}
-	return nil
-}
-
-// checkGiven refuses an engine that did not do what it was told.
-func checkGiven(lacks string) error {
-	if lacks == "" {
-		return nil
-	}
-	return &sandbox.Unsupported{
-		Guarantee: "engine", Reason: "the engine did not do what it was told: " + lacks,
-		Fix: "use Docker Engine 20.10 or newer without a proxy that changes what it is asked, or --isolation native",
-	}
-}
-
 // bounded reads the limits back that the engine was told.
 func (st *start) bounded(pid int) error {
 	l := st.spec.Limits
@@ -530,77 +358,6 @@ func (st *start) finish(ctx context.Context, b *box, w sandbox.Wiring) error {
 	}
 	b.begin()
 	return nil
-}
-
-// hearGate takes the gate's sockets, has them served, and waits until it is built.
-func (st *start) hearGate(ctx context.Context, b *box, w sandbox.Wiring) error {
-	stop := context.AfterFunc(ctx, func() { b.keeper.Close() })
-	defer stop()
-	var armed chan error // nil until there are sockets
-	for {
-		m, err := b.keeper.Hear()
-		if err != nil {
-			if why := context.Cause(ctx); why != nil {
-				return why
-			}
-			return fmt.Errorf("the gate ended early (%s)", st.a.state(context.WithoutCancel(ctx), b.gate))
-		}
-		switch {
-		case m.Failed != nil:
-			return explain(m.Failed)
-		case m.Peers:
-			files, err := b.keeper.Take(st.spec.Peers.Sockets())
-			if err != nil {
-				return err
-			}
-			w.Peers(files)
-		case m.Gate:
-			g, err := takeGate(b.keeper)
-			if err != nil {
-				return err
-			}
-			armed = make(chan error, 1)
-			go func() { armed <- w.Arm(ctx, g) }()
-		case m.Built && armed == nil:
-			return nil
-		case m.Built:
-			return <-armed
-		}
-	}
-}
-
-func takeGate(c inside.Line) (sandbox.Gate, error) {
-	files, err := c.Take(len(gate.Sockets(gate.HaveIPv6())) + 1)
-	if err != nil {
-		return sandbox.Gate{}, err
-	}
-	return sandbox.GateOf(files), nil
-}
-
-// explain adds what would help to what the gate says.
-func explain(f *inside.Failure) error {
-	switch {
-	case strings.Contains(f.Text, inside.LayOverlay):
-		return &sandbox.Unsupported{
-			Guarantee: "overlay workspace",
-			Reason:    "start docker: " + f.Text,
-			Fix: "the engine's kernel must have overlayfs (modprobe overlay), and Cloister's data folder and the project " +
-				"lie on file systems that it can lie on: ext4, xfs, btrfs or tmpfs, not itself an overlay; or use --workspace live",
-		}
-	case strings.Contains(f.Text, "show folders") && f.Errno == int(unix.EINVAL):
-		return &sandbox.Unsupported{
-			Guarantee: "file ownership",
-			Reason:    f.Text,
-			Fix:       "the file system under it has no id-mapped mounts (Linux 5.12 and ext4, xfs, btrfs, tmpfs have): run cloister as an ordinary user there",
-		}
-	case f.Errno == int(unix.EPERM):
-		return &sandbox.Unsupported{
-			Guarantee: "mount view",
-			Reason:    f.Text,
-			Fix:       "a security module or the engine's configuration keeps the gate from its work: see cloister doctor",
-		}
-	}
-	return f
 }
 
 // command is what the first process starts.

@@ -30,7 +30,6 @@ import (
 	"filippo.io/age"
 
 	"cloister/internal/durable"
-	"cloister/internal/xdg"
 	"cloister/secret"
 )
 
@@ -121,19 +120,6 @@ type held struct {
 	revision  uint64
 }
 
-// A Keyring keeps one text under one name. *SystemKeyring is one.
-type Keyring interface {
-	Get(account string) (string, error)
-	Set(account, text string) error
-}
-
-// A Renewer makes the value of a login as of now from what is kept of it. next is
-// what is to be kept from now on, where that is another.
-type Renewer func(ctx context.Context, login string, kept secret.Value) (value, next secret.Value, err error)
-
-// ErrNoKey says that the keyring works and has nothing of that name.
-var ErrNoKey = errors.New("the keyring has no such entry")
-
 // Open reads the vault in dir; one that does not exist is empty. ring is nil
 // where this host has none; run executes commands that print a secret, renew keeps
 // logins young.
@@ -218,28 +204,7 @@ func unchanged(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }
 
-func (v *Vault) file() string    { return filepath.Join(v.dir, File) }
-func (v *Vault) keyFile() string { return filepath.Join(v.dir, keyName) }
-func (v *Vault) account() string { return accountOf(v.dir) }
-
-func accountOf(dir string) string { return "vault " + dir }
-
-// Protection says in words for a person what keeps the values.
-func (v *Vault) Protection() string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch {
-	case v.key == nil && v.ring == nil:
-		return "nothing is kept yet; the key will lie in " + v.keyFile() +
-			", which only you may read: there is no keyring here"
-	case v.key == nil:
-		return "nothing is kept yet; the key will lie in the system's keyring"
-	case v.inRing:
-		return v.file() + ", encrypted with age; the key lies in the system's keyring, which your login opens"
-	}
-	return v.file() + ", encrypted with age; the key lies beside it in " + keyName +
-		", which only you may read: it guards a copy of the vault alone, not against programs of yours or root"
-}
+func (v *Vault) file() string { return filepath.Join(v.dir, File) }
 
 // read opens the sealed file and takes what is in it.
 func (v *Vault) read(sealed []byte) error {
@@ -276,69 +241,6 @@ func (v *Vault) read(sealed []byte) error {
 		}
 		v.items[e.Name] = h
 	}
-	return nil
-}
-
-// findKey gets the key of a vault that exists: the file's where there is one,
-// else the keyring's.
-func (v *Vault) findKey() error {
-	text, err := readBounded(v.keyFile())
-	where := v.keyFile()
-	switch {
-	case err == nil:
-	case !errors.Is(err, fs.ErrNotExist):
-		return &keyError{why: "its key cannot be read: " + err.Error()}
-	case v.ring == nil:
-		return &keyError{why: "its key is neither in " + v.keyFile() + " nor in a keyring, of which this host has none now"}
-	default:
-		kept, err := v.ring.Get(v.account())
-		if err != nil {
-			return &keyError{
-				why:    "its key is not in " + v.keyFile() + ", and the keyring gave none: " + err.Error(),
-				locked: !errors.Is(err, ErrNoKey),
-			}
-		}
-		text, v.inRing, where = []byte(kept), true, "the keyring"
-	}
-	// The error of the parser could quote the key.
-	key, err := age.ParseX25519Identity(strings.TrimSpace(string(text)))
-	if err != nil {
-		return &keyError{why: "what " + where + " holds is no key of a vault"}
-	}
-	v.key = key
-	return nil
-}
-
-// makeKey makes the key of a new vault.
-func (v *Vault) makeKey() error {
-	if err := xdg.Private(v.dir, os.Getuid()); err != nil {
-		return fmt.Errorf("make the vault: %w", err)
-	}
-	if _, err := os.Lstat(v.keyFile()); err == nil {
-		return v.findKey() // of a vault that was moved away
-	}
-	key, err := age.GenerateX25519Identity()
-	if err != nil {
-		return fmt.Errorf("make the vault's key: %w", err)
-	}
-	if v.ring != nil {
-		// One of a vault that was moved away: its key must not be lost.
-		kept, err := v.ring.Get(v.account())
-		if old, bad := age.ParseX25519Identity(strings.TrimSpace(kept)); err == nil && bad == nil {
-			v.key, v.inRing = old, true
-			return nil
-		}
-		if errors.Is(err, ErrNoKey) && v.ring.Set(v.account(), key.String()) == nil {
-			v.key, v.inRing = key, true
-			return nil
-		}
-		// A keyring that is locked or broken, and may hold such a key: the file is the
-		// way left, and Protection says so.
-	}
-	if err := durable.WriteFile(v.keyFile(), []byte(key.String()+"\n"), 0o600); err != nil {
-		return fmt.Errorf("write the vault's key: %w", err)
-	}
-	v.key = key
 	return nil
 }
 
@@ -461,14 +363,6 @@ func (v *Vault) SetCommand(ctx context.Context, name string, kind secret.Kind, a
 	return v.put(name, h)
 }
 
-// SetLogin stores what is kept of a login.
-func (v *Vault) SetLogin(name, login string, kept secret.Value, now time.Time) error {
-	if err := CheckName(name); err != nil {
-		return err
-	}
-	return v.put(name, &held{Item: Item{Name: name, Login: login, SetAt: now}, value: kept})
-}
-
 // Remove forgets a secret.
 func (v *Vault) Remove(name string) error {
 	v.mu.Lock()
@@ -543,78 +437,6 @@ func (v *Vault) Get(ctx context.Context, name string) (secret.Value, uint64, err
 	h.value = value
 	h.Command = masked(h.Command, value) // as an older cloister stored it, it is not
 	return value, h.revision, nil
-}
-
-// login is the value of a login, renewed where it must be.
-func (v *Vault) login(ctx context.Context, h *held) (secret.Value, uint64, error) {
-	h.fetching.Lock()
-	defer h.fetching.Unlock()
-	v.mu.Lock()
-	kept, failed, age := h.value, h.failed, time.Since(h.fetched)
-	v.mu.Unlock()
-	if failed != nil && age < retryAfter {
-		return secret.Value{}, 0, fmt.Errorf("secret %q: %w", h.Name, failed)
-	}
-	value, next, err := v.renew(ctx, h.Login, kept)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if h.failed = err; err != nil {
-		h.fetched = time.Now()
-		return secret.Value{}, 0, fmt.Errorf("secret %q: %w", h.Name, err)
-	}
-	if next.IsZero() {
-		return value, h.revision, nil
-	}
-	v.renewed(h, next)
-	return value, h.revision, nil
-}
-
-// renewed keeps what a login became. The old one is worth nothing any more: the new
-// one rules, also when it cannot be written. Where another hand wrote the vault
-// meanwhile, it goes to the same login there. The caller has the lock.
-func (v *Vault) renewed(h *held, next secret.Value) {
-	err := v.reread()
-	now := v.items[h.Name]
-	v.revision++
-	h.value, h.revision = next, v.revision
-	if now == nil || now != h && !now.sameLogin(h) {
-		// Removed, or another login; or the vault is just being brought back.
-		h.unwritten = unwrittenError(ErrNotFound)
-		v.aside[h.Name] = h
-		return
-	}
-	now.value, now.revision = next, v.revision
-	if err == nil {
-		err = v.save()
-	}
-	if err != nil {
-		now.unwritten = unwrittenError(err)
-	}
-}
-
-func unwrittenError(why error) error {
-	return fmt.Errorf("it was renewed, and could not be written; it is gone when the guardian ends: %w", why)
-}
-
-// sameLogin reports whether two are of one login, at two times: who logs in anew sets
-// another time, and a renewal none.
-func (h *held) sameLogin(o *held) bool {
-	return h.Login != "" && h.Login == o.Login && h.SetAt.Equal(o.SetAt)
-}
-
-// fresh is the last answer of a command, or its last failure, where that is young
-// enough.
-func (v *Vault) fresh(h *held) (value secret.Value, revision uint64, err error, fresh bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	age := time.Since(h.fetched)
-	switch {
-	case h.failed != nil && age < retryAfter:
-		return secret.Value{}, 0, fmt.Errorf("secret %q: %w", h.Name, h.failed), true
-	case h.failed == nil && !h.fetched.IsZero() && age < h.Refresh:
-		return h.value, h.revision, nil, true
-	}
-	return secret.Value{}, 0, nil, false
 }
 
 // readBounded reads a file of a vault; a link is none.

@@ -1,4 +1,4 @@
-package main
+package records
 
 import (
 	"bytes"
@@ -22,14 +22,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) auditCommand() *cobra.Command {
+func (a *Commands) AuditCommand() *cobra.Command {
 	return cli.Group("audit", "Read and prove the record of what every cloister asked for",
 		a.auditTail(), a.auditShow(), a.auditVerify(), a.auditAnchor(), a.auditExport())
 }
 
-// eachEvent reads what is recorded. A record that cannot be read is reported and
+// EachEvent reads what is recorded. A record that cannot be read is reported and
 // makes the command fail at its end, but does not hide those after it.
-func (a *app) eachEvent(dir string, f audit.Filter, tell func(audit.Line)) error {
+func (a *Commands) EachEvent(dir string, f audit.Filter, tell func(audit.Line)) error {
 	var bad []error
 	for e, err := range audit.Lines(dir, f) {
 		if err != nil {
@@ -49,7 +49,7 @@ func (a *app) eachEvent(dir string, f audit.Filter, tell func(audit.Line)) error
 }
 
 // follow tells events until the person has seen enough.
-func (a *app) follow(ctx context.Context, dir string, f audit.Filter, tell func(audit.Line)) error {
+func (a *Commands) follow(ctx context.Context, dir string, f audit.Filter, tell func(audit.Line)) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var bad []error
@@ -70,7 +70,7 @@ func (a *app) follow(ctx context.Context, dir string, f audit.Filter, tell func(
 	return nil
 }
 
-func (a *app) auditTail() *cobra.Command {
+func (a *Commands) auditTail() *cobra.Command {
 	var (
 		follow, asJSON         bool
 		session, kind, verdict string
@@ -106,7 +106,7 @@ func (a *app) auditTail() *cobra.Command {
 			if follow {
 				return a.follow(cmd.Context(), guardian.AuditDir(d), f, tell)
 			}
-			return a.eachEvent(guardian.AuditDir(d), f, tell)
+			return a.EachEvent(guardian.AuditDir(d), f, tell)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as events come")
@@ -119,7 +119,7 @@ func (a *app) auditTail() *cobra.Command {
 	return a.completesFilter(c)
 }
 
-func (a *app) completesFilter(c *cobra.Command) *cobra.Command {
+func (a *Commands) completesFilter(c *cobra.Command) *cobra.Command {
 	fixed := func(words []string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 	}
@@ -153,12 +153,12 @@ func checkFilter(f audit.Filter) error {
 }
 
 // jsonLine prints one event as it is recorded, with nothing that a terminal obeys.
-func (a *app) jsonLine(l audit.Line) {
+func (a *Commands) jsonLine(l audit.Line) {
 	a.Out.Write(termsafe.JSON(l.Text))
 	a.Out.WriteByte('\n')
 }
 
-func (a *app) auditShow() *cobra.Command {
+func (a *Commands) auditShow() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show SEQ",
@@ -187,7 +187,7 @@ func (a *app) auditShow() *cobra.Command {
 	return c
 }
 
-func (a *app) showEvent(l audit.Line, asJSON bool) error {
+func (a *Commands) showEvent(l audit.Line, asJSON bool) error {
 	if asJSON {
 		return a.JSON(json.RawMessage(l.Text))
 	}
@@ -214,7 +214,7 @@ func (a *app) showEvent(l audit.Line, asJSON bool) error {
 
 // auditExport prints the record itself: a line here is the line there, so that
 // whoever gets it can compute the hashes again.
-func (a *app) auditExport() *cobra.Command {
+func (a *Commands) auditExport() *cobra.Command {
 	var f audit.Filter
 	var since time.Duration
 	c := &cobra.Command{
@@ -238,7 +238,7 @@ written, byte for byte, with its hash and that of the one before.`,
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
 			}
-			return a.eachEvent(guardian.AuditDir(d), f, func(l audit.Line) {
+			return a.EachEvent(guardian.AuditDir(d), f, func(l audit.Line) {
 				a.Out.Write(l.Text)
 				a.Out.WriteByte('\n')
 			})

@@ -1,4 +1,4 @@
-package main
+package records
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) auditVerify() *cobra.Command {
+func (a *Commands) auditVerify() *cobra.Command {
 	var asJSON bool
 	var file string
 	c := &cobra.Command{
@@ -80,7 +80,7 @@ them: move both folders away, and a new record begins, which says so.`,
 }
 
 // verified verifies the record in dir, also against a file of anchors where one is named.
-func (a *app) verified(dir, file string) (audit.Report, error) {
+func (a *Commands) verified(dir, file string) (audit.Report, error) {
 	if file == "" {
 		return audit.Verify(dir)
 	}
@@ -95,13 +95,13 @@ func (a *app) verified(dir, file string) (audit.Report, error) {
 }
 
 // anchorFile is where the configuration says that anchors are.
-func (a *app) anchorFile() (string, error) {
+func (a *Commands) anchorFile() (string, error) {
 	c, err := a.auditConfig()
 	return c.AnchorFile, err
 }
 
 // auditConfig is what the configuration says of the record.
-func (a *app) auditConfig() (config.Audit, error) {
+func (a *Commands) auditConfig() (config.Audit, error) {
 	d, host, err := a.DirsAndResolver()
 	if err != nil {
 		return config.Audit{}, err
@@ -122,7 +122,7 @@ func (a *app) auditConfig() (config.Audit, error) {
 	return c.Audit, nil
 }
 
-func (a *app) auditAnchor() *cobra.Command {
+func (a *Commands) auditAnchor() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "anchor",
@@ -171,7 +171,7 @@ holds the record against the anchors of the file.`,
 }
 
 // anchor stores a head in every place that is named.
-func (a *app) anchor(ctx context.Context, head audit.Anchor, to config.Audit) error {
+func (a *Commands) anchor(ctx context.Context, head audit.Anchor, to config.Audit) error {
 	if to.AnchorFile != "" {
 		if err := audit.AppendAnchor(to.AnchorFile, head); err != nil {
 			return err

@@ -215,6 +215,7 @@ var packages = map[string]string{
 	"internal/realpath":         "a path without symbolic links, by the kernel's word",
 	"internal/peercred":         "who is at the other end of a unix socket",
 	"internal/hint":             "errors that carry advice",
+	"internal/random":           "bytes and words that cannot be guessed",
 	"internal/shebang":          "the first line of a script, as the kernel reads it",
 	"internal/shellword":        "a command line as a shell reads it",
 	"internal/stackroom":        "the stack that a goroutine needs, before it begins",

@@ -35,6 +35,8 @@ var judges = map[string][]string{
 	"secret/inject":       nil,
 	"guardian/mcpservice": nil,
 	"guardian/sessionctx": nil,
+	"guardian/bodies":     nil,
+	"guardian/records":    nil,
 	"guardian": {"decider.go", "edits.go", "question.go", "overrides.go", "secrets.go", "limits.go", "mcpbridge.go",
 		"decisions.go", "records.go"},
 	// These fill in the questions and the record: see asked.
@@ -64,6 +66,7 @@ var takesRaw = map[string]string{
 	"secret/inject.body":          "searches the body in the codings that are sent up, and refuses those that it cannot read",
 	"secret/inject.read":          "signs the bytes that are sent, so it reads those",
 	"secret/inject.unsignedField": "signs the bytes that are sent, so it reads those",
+	"guardian/records.QueryOf":    "reads a request to the guardian's own API: what of the record a person wants to see",
 	"secret/inject.fieldsOf":      "signs the bytes that are sent, so it reads those",
 	"secret/inject.payload":       "signs the bytes that are sent, so it reads those",
 	"secret/inject.sign":          "signs the bytes that are sent, so it reads those",

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"sync"
 	"time"
+
+	"cloister/internal/random"
 )
 
 // challenges are moments, sealed, each of which counts once.
@@ -30,7 +32,7 @@ const sealed = 16 + 8 + 8
 
 func newChallenges() *challenges {
 	began := time.Now()
-	return &challenges{seal: random(32), used: map[string]time.Duration{}, clock: func() (time.Time, time.Duration) {
+	return &challenges{seal: random.Bytes(32), used: map[string]time.Duration{}, clock: func() (time.Time, time.Duration) {
 		now := time.Now()
 		return now, now.Sub(began)
 	}}
@@ -38,7 +40,7 @@ func newChallenges() *challenges {
 
 func (c *challenges) fresh() string {
 	day, there := c.clock()
-	b := binary.BigEndian.AppendUint64(random(16), uint64(day.UnixMilli()))
+	b := binary.BigEndian.AppendUint64(random.Bytes(16), uint64(day.UnixMilli()))
 	b = binary.BigEndian.AppendUint64(b, uint64(there))
 	return base64.RawURLEncoding.EncodeToString(append(b, mac(c.seal, "challenge", b)...))
 }

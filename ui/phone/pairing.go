@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"cloister/internal/random"
 )
 
 // codeLife is how long a code waits for a device, and then a device for the person.
@@ -94,7 +95,7 @@ func (d *Door) Pair(ctx context.Context, name, at string) (Offer, error) {
 	if err := d.listen(ctx); err != nil {
 		return Offer{}, err
 	}
-	d.pairing = &pairing{name: name, secret: random(16), ends: d.now().Add(codeLife)}
+	d.pairing = &pairing{name: name, secret: random.Bytes(16), ends: d.now().Add(codeLife)}
 	d.alarm()
 	o := d.offer()
 	o.URL = d.kept.URL + "/#" + base64.RawURLEncoding.EncodeToString(d.pairing.secret)
@@ -249,9 +250,3 @@ func (d *Door) Unpair(name string, record func(Device) error) (Device, error) {
 
 // ErrNoDevice says that no device has that name.
 var ErrNoDevice = errors.New("no device has that name")
-
-func random(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // it never fails (crypto/rand)
-	return b
-}

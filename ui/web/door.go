@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/internal/random"
 )
 
 const (
@@ -70,8 +70,8 @@ func Open(ctx context.Context, dir string) (*Door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the window: %w", err)
 	}
-	d := &Door{listener: l, host: l.Addr().String(), run: runs + base64.RawURLEncoding.EncodeToString(random(16)),
-		now: time.Now, seal: random(32), keys: keys}
+	d := &Door{listener: l, host: l.Addr().String(), run: runs + random.Word(16),
+		now: time.Now, seal: random.Bytes(32), keys: keys}
 	if err := keys.movedTo(l.Addr().(*net.TCPAddr).Port, port); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("open the window: %w", err)
@@ -111,7 +111,7 @@ func (d *Door) URL() string { return "http://" + d.host + "/" }
 // Link makes an address that lets one browser in, once, until it ends. The
 // secret is behind the #, which no browser sends or tells anyone.
 func (d *Door) Link() (url string, ends time.Time) {
-	secret := base64.RawURLEncoding.EncodeToString(random(32))
+	secret := random.Word(32)
 	ends = d.now().Add(linkLife)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,12 +137,6 @@ func (d *Door) use(secret string) bool {
 		}
 	}
 	return false
-}
-
-func random(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // it never fails (crypto/rand)
-	return b
 }
 
 // Refusal is why a request went no further.
@@ -314,7 +308,7 @@ func (d *Door) browser(r *http.Request) *key {
 
 // challenge is a moment, sealed: nothing has to be kept for who never answers.
 func (d *Door) challenge() string {
-	b := binary.BigEndian.AppendUint64(random(16), uint64(d.now().UnixMilli()))
+	b := binary.BigEndian.AppendUint64(random.Bytes(16), uint64(d.now().UnixMilli()))
 	return base64.RawURLEncoding.EncodeToString(append(b, d.sealOf(b)...))
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -23,6 +22,7 @@ import (
 	"time"
 
 	"cloister/internal/durable"
+	"cloister/internal/random"
 )
 
 const (
@@ -109,7 +109,7 @@ func newKey(public []byte, used time.Time) (*key, error) {
 		return nil, refuse(http.StatusBadRequest, "login: want a P-256 key")
 	}
 	sum := sha256.Sum256(public)
-	word := func() string { return base64.RawURLEncoding.EncodeToString(random(32)) }
+	word := func() string { return random.Word(32) }
 	return &key{ID: hex.EncodeToString(sum[:]), Public: public, Used: used, public: p, cookie: word(), word: word()}, nil
 }
 

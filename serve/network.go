@@ -23,8 +23,11 @@ type Network struct {
 	Also []Network `json:"also,omitempty"`
 }
 
-// isEverything reports whether a destination is a way to write all of them.
-func isEverything(d string) bool { return d == "0.0.0.0/0" || d == "::/0" || d == "*" }
+// isEverything reports whether a destination is a way to write all of them: ::0/0 is one too.
+func isEverything(d string) bool {
+	r, err := netip.ParsePrefix(d)
+	return d == "*" || err == nil && r.Bits() == 0
+}
 
 // usual says that a request takes nothing away.
 func (n Network) usual() bool { return !n.Off && len(n.DenyOut)+len(n.Also) == 0 }
@@ -39,10 +42,26 @@ func (n Network) apply(o *launch.Order) error {
 	return nil
 }
 
+// parts are all that takes away, each once.
+func (n Network) parts() []Network {
+	out := []Network{n}
+	for _, part := range n.Also {
+		if !part.same(n) {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// same says that both name the same destinations.
+func (n Network) same(o Network) bool {
+	return slices.Equal(n.AllowOut, o.AllowOut) && slices.Equal(n.DenyOut, o.DenyOut)
+}
+
 // statements are what a session is forbidden besides its policy.
 func (n Network) statements() []api.CedarFile {
 	var text strings.Builder
-	for _, part := range append([]Network{n}, n.Also...) {
+	for _, part := range n.parts() {
 		switch {
 		case part.Off || len(part.AllowOut) == 0 && slices.ContainsFunc(part.DenyOut, isEverything):
 			text.WriteString("forbid (principal, action == Action::\"NetworkConnect\", resource);\n")
@@ -105,7 +124,7 @@ const (
 // each of their makers had taken away.
 func (n Network) check() error {
 	var all []string
-	for _, part := range append([]Network{n}, n.Also...) {
+	for _, part := range n.parts() {
 		all = append(append(all, part.DenyOut...), part.AllowOut...)
 	}
 	if len(all) > maxDestinations {
@@ -157,15 +176,13 @@ func anyOf(list []string) string {
 	return strings.Join(out, " || ")
 }
 
-// Less is what both of two requests leave.
+// Less is what both of two requests leave. What o takes away stays apart, though n takes away
+// the same: a request may replace n's own words later.
 func (n Network) Less(o Network) Network {
 	out := Network{Off: n.Off || o.Off, AllowOut: n.AllowOut, DenyOut: n.DenyOut}
 	before := Network{AllowOut: o.AllowOut, DenyOut: o.DenyOut}
 	for _, part := range slices.Concat([]Network{before}, n.Also, o.Also) {
-		had := func(p Network) bool {
-			return slices.Equal(p.AllowOut, part.AllowOut) && slices.Equal(p.DenyOut, part.DenyOut)
-		}
-		if len(part.DenyOut) > 0 && !had(n) && !slices.ContainsFunc(out.Also, had) {
+		if len(part.DenyOut) > 0 && !slices.ContainsFunc(out.Also, part.same) {
 			out.Also = append(out.Also, part)
 		}
 	}

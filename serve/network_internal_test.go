@@ -1,8 +1,13 @@
 package serve
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"cloister/internal/authority"
 	"cloister/policy"
@@ -21,6 +26,8 @@ func TestNetworkNarrows(t *testing.T) {
 	}{
 		"nothing":                     {Network{}, "a b x.c 7 8 r"},
 		"allowed alone":               {Network{AllowOut: []string{"other.test", "*"}}, "a b x.c 7 8 r"},
+		"all, in other words":         {Network{DenyOut: []string{"::0/0"}}, ""},
+		"all but one, in others":      {Network{DenyOut: []string{"0:0::/0"}, AllowOut: []string{"a.test"}}, "a"},
 		"one that is not open":        {Network{AllowOut: []string{"other.test"}, DenyOut: []string{"*"}}, ""},
 		"denied":                      {Network{DenyOut: []string{"a.test", "203.0.113.7"}}, "b x.c 8 r"},
 		"a range denied":              {Network{DenyOut: []string{"203.0.113.0/24", "198.51.100.0/28"}}, "a b x.c"},
@@ -82,8 +89,14 @@ func TestNetworkOfCopies(t *testing.T) {
 	for range 3 {
 		n = Network{DenyOut: []string{"a.test"}}.Less(n)
 	}
-	if len(n.Also) != 0 {
-		t.Errorf("the same is kept %d times more", len(n.Also))
+	if len(n.Also) != 1 {
+		t.Errorf("the same is kept %d times, not once", len(n.Also))
+	}
+	if text := n.statements()[0].Text; strings.Count(text, "a.test") != 1 {
+		t.Errorf("the same is forbidden twice: %s", text)
+	}
+	if n.DenyOut = nil; n.usual() || !strings.Contains(n.statements()[0].Text, "a.test") {
+		t.Errorf("a copy that took the same away has it given back with its own words: %+v", n)
 	}
 	for i := range maxDestinations {
 		n = Network{AllowOut: []string{"b.test"}, DenyOut: []string{"*", strconv.Itoa(i) + ".test"}}.Less(n)
@@ -94,5 +107,43 @@ func TestNetworkOfCopies(t *testing.T) {
 	bad := Request{Network: Network{AllowOut: []string{"a b"}}} // which a sandbox that was started ahead would be given to
 	if err := bad.check(tenants.Usual()); err == nil {
 		t.Error("what names no destination is taken where nothing is denied")
+	}
+}
+
+// TestRecordsAtOnce has one request change the network while others give more time: what is
+// written down last is what holds, and no record from before the network was narrowed.
+func TestRecordsAtOnce(t *testing.T) {
+	register, err := tenants.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Sandbox{host: &Host{Options: Options{Tenants: register}}, record: Record{ID: "i", Tenant: "a", State: Running}}
+	s.tenant = tenants.Tenant{Name: "a", Limits: tenants.Usual()}
+	if err := os.MkdirAll(s.dir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := s.SetEnd(time.Minute, false); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			s.mu.Lock()
+			s.record.Network = Network{DenyOut: []string{strconv.Itoa(i) + ".test"}}
+			s.mu.Unlock()
+			if err := s.save(); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+		got, err := readRecord(filepath.Join(s.dir(), "record.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := s.Record().Network.DenyOut[0]; got.Network.DenyOut == nil || got.Network.DenyOut[0] != want {
+			t.Fatalf("round %d: %v is written down, not %s", i, got.Network.DenyOut, want)
+		}
 	}
 }

@@ -66,6 +66,7 @@ type Sandbox struct {
 	tenant tenants.Tenant
 
 	turn sync.Mutex // begin, pause, resume and end, one after the other
+	file sync.Mutex // the record is written down, one writer at a time
 
 	mu     sync.Mutex
 	record Record
@@ -113,7 +114,13 @@ func (s *Sandbox) dir() string {
 // sandbox's disk.
 func (s *Sandbox) work() string { return filepath.Join(s.dir(), "w") }
 
-func (s *Sandbox) save() error { return s.write(s.Record()) }
+// save writes down what the sandbox is now. Two at once would let the older record be the
+// last: one from before its network was narrowed.
+func (s *Sandbox) save() error {
+	s.file.Lock()
+	defer s.file.Unlock()
+	return s.write(s.Record())
+}
 
 func (s *Sandbox) write(r Record) error {
 	text, err := json.MarshalIndent(r, "", "  ")

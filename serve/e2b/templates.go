@@ -24,7 +24,7 @@ func templateError(err error) error {
 		return &status{http.StatusNotFound, err.Error()}
 	case errors.Is(err, templates.ErrOwn):
 		return &status{http.StatusForbidden, err.Error()}
-	case errors.Is(err, templates.ErrBuild):
+	case errors.Is(err, templates.ErrBuild), errors.Is(err, templates.ErrTaken):
 		return &status{http.StatusConflict, err.Error()}
 	case errors.Is(err, templates.ErrFull):
 		return &serve.Over{What: err.Error()}

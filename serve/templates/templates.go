@@ -56,6 +56,7 @@ const Most = 100
 var (
 	ErrNone  = errors.New("template not found")
 	ErrOwn   = errors.New("the operator made this template: cloister serve template changes it")
+	ErrTaken = errors.New("this is the ID of another template: take another name")
 	ErrFull  = fmt.Errorf("the tenant has %d templates, which is the limit", Most)
 	ErrBuild = errors.New("no build of that ID waits for its image")
 )
@@ -120,6 +121,8 @@ func (s *Store) Put(name string, made Made, own bool, first func(Template) error
 	return out, s.change(func(list []Template) ([]Template, error) {
 		i := slices.IndexFunc(list, func(t Template) bool { return t.Name == name })
 		switch {
+		case slices.ContainsFunc(list, func(t Template) bool { return t.ID == name }):
+			return nil, ErrTaken // whoever names the other by its ID would be given this one
 		case i < 0 && len(list) >= Most:
 			return nil, ErrFull
 		case i >= 0 && list[i].Own && !own:

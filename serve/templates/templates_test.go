@@ -50,6 +50,9 @@ func TestTemplates(t *testing.T) {
 	if got, err := s.Find("own"); err != nil || got.Made != image {
 		t.Errorf("the operator's: %+v, %v", got, err)
 	}
+	if _, err := s.Put(own.ID, templates.Made{}, false, nothing); !errors.Is(err, templates.ErrTaken) {
+		t.Errorf("a request makes one that is found where the operator's is named by its ID: %v", err)
+	}
 	for _, bad := range []string{"", "base", "snapabc", "../x", "a b", "A", "-a", "a:b", "a/b"} {
 		if _, err := s.Put(bad, image, true, nothing); err == nil {
 			t.Errorf("%q is taken for a name", bad)

@@ -27,6 +27,9 @@ type Agent struct {
 	// Resume are the arguments with which it goes on with its last conversation in this
 	// folder, {} where the person's next words stand; nil where it has none.
 	Resume []string
+	// ResumeOne are those with which it goes on with one that is named, {id} where its name
+	// stands; nil for Resume.
+	ResumeOne []string
 	// Install is how a person gets it, where it is known; Package its package of npm,
 	// where it has one.
 	Install, Package string
@@ -41,6 +44,9 @@ type Agent struct {
 	// instructions are the files by which it reads a text about the cloister; nil where
 	// it reads no file that root alone can write.
 	instructions func(text string) []File
+	// turns are the files by which it calls a command before each turn; nil where it has no
+	// hook that root alone can write.
+	turns func(command string) []File
 }
 
 // Login is one credential of an agent, by the name of the variable in which it
@@ -105,16 +111,23 @@ func (a Agent) IsHeadless(args []string) bool {
 	return false
 }
 
-// Resumed are the arguments with which it goes on, with a person's next words.
-func (a Agent) Resumed(prompt string) []string {
+// Resumed are the arguments with which it goes on with a conversation, the last one where that
+// has no name, and with a person's next words.
+func (a Agent) Resumed(conversation, prompt string) []string {
 	args := a.Resume
-	if args == nil {
+	switch {
+	case conversation != "" && a.ResumeOne != nil:
+		args = a.ResumeOne
+	case args == nil:
 		args = []string{"{}"}
 	}
 	args = slices.Clone(args)
 	for i := range args {
-		if args[i] == "{}" {
+		switch args[i] {
+		case "{}":
 			args[i] = prompt
+		case "{id}":
+			args[i] = conversation
 		}
 	}
 	return args

@@ -88,10 +88,10 @@ func TestHomes(t *testing.T) {
 }
 
 func TestResumed(t *testing.T) {
-	if got := agent.Find("claude").Resumed("go on"); !slices.Equal(got, []string{"--continue", "go on"}) {
+	if got := agent.Find("claude").Resumed("", "go on"); !slices.Equal(got, []string{"--continue", "go on"}) {
 		t.Errorf("claude goes on with %q", got)
 	}
-	if got := agent.Find("codex").Resumed("go on"); !slices.Equal(got, []string{"go on"}) {
+	if got := agent.Find("codex").Resumed("some", "go on"); !slices.Equal(got, []string{"go on"}) {
 		t.Errorf("codex, which cannot, is started with %q", got)
 	}
 }

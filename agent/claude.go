@@ -10,7 +10,8 @@ func claude() Agent {
 			// Its own plugins come from github.com at every start.
 			"CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
 		},
-		Resume:  []string{"--continue", "{}"},
+		// Alone --continue finds none that was had without a terminal (-p).
+		Resume: []string{"--continue", "{}"}, ResumeOne: []string{"--resume", "{id}", "{}"},
 		Package: "@anthropic-ai/claude-code",
 		Logins: []Login{
 			{
@@ -30,6 +31,9 @@ func claude() Agent {
 		home: claudeHome,
 		instructions: func(text string) []File {
 			return []File{{"/etc/claude-code/CLAUDE.md", text}}
+		},
+		turns: func(command string) []File {
+			return []File{{"/etc/claude-code/managed-settings.d/cloister.json", hooked("UserPromptSubmit", command, 1)}}
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/config"
 	"cloister/guardian/instance"
 	"cloister/guardian/mcpservice"
 	"cloister/guardian/placeholders"
@@ -199,6 +200,11 @@ func (g *guardian) grant(req api.SessionRequest, shim *process.Process, pid int,
 	}
 	l.tools = mcpservice.New(&l.Context, g.pins, l.memory)
 	l.host = g.host.Session(&l.Context, l, l.foreign)
+	if info.Workspace == string(config.WorkspaceOverlay) {
+		l.host.Keep = func(ctx context.Context, why, next string) error {
+			return g.workspaces.Keep(ctx, info.Name, why, next)
+		}
+	}
 	if req.Resume != nil {
 		l.Tally = stats.New(req.Resume.Summary)
 		l.adopted = true

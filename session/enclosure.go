@@ -8,6 +8,7 @@ import (
 
 	"cloister/agent"
 	"cloister/api"
+	"cloister/hostexec"
 	"cloister/sandbox"
 	"cloister/session/browsers"
 	"cloister/session/javastore"
@@ -56,7 +57,10 @@ func (s *Shim) links(view *workspace.View) []sandbox.Link {
 	for _, v := range s.Volumes {
 		links = append(links, sandbox.Link{Path: v.At, Target: string(view.Home) + "/" + v.Dir})
 	}
-	if s.Caller != "" {
+	if s.Caller != "" && s.Turns {
+		links = append(links, sandbox.Link{Path: callerDir + "/" + hostexec.Turn, Target: "hostexec"})
+	}
+	if s.Caller != "" && s.Commands {
 		links = append(links, sandbox.Link{Path: callerDir + "/git-remote-cloister", Target: "hostexec"})
 		for _, name := range s.Shims {
 			links = append(links, sandbox.Link{Path: sandbox.GuestPath(shimsDir + "/" + name), Target: callerDir + "/hostexec"})
@@ -85,8 +89,11 @@ func (s *Shim) files(grant api.SessionGrant) ([]sandbox.File, error) {
 	home := s.agentHome(grant)
 	files = append(files, loginFiles(homeFiles(grant, home))...)
 	system := home.System
-	if s.Caller != "" {
+	if s.Caller != "" && s.Commands {
 		system = append(agent.Instructions(s.Shims, len(s.Remotes) > 0), system...)
+	}
+	if s.Caller != "" && s.Turns {
+		system = append(system, agent.Turns(callerDir+"/"+hostexec.Turn)...)
 	}
 	files = append(files, systemFiles(system)...)
 	if s.Java == "" {

@@ -63,6 +63,9 @@ type Shim struct {
 	// Caller is the program of the host that is shown inside as hostexec; "" for
 	// none.
 	Caller sandbox.HostPath
+	// Commands says that a rule could let a command run on the host, and Turns that agents
+	// ask for a checkpoint before each turn, both by Caller.
+	Commands, Turns bool
 	// Shims are the programs that inside stand for hostexec and their own name.
 	Shims []string
 	// Remotes are those that git inside reaches by way of the guardian alone.

@@ -61,10 +61,10 @@ func callGate(ctx context.Context, argv, said []string) int {
 	return c.Call(ctx, argv)
 }
 
-// hostCaller is the program that is shown inside as hostexec, where a rule could
-// let something run; "" costs nothing.
+// hostCaller is the program that is shown inside as hostexec, where a rule could let
+// something run or an agent asks for checkpoints; "" costs nothing.
 func (a *app) hostCaller(cfg *config.Config, f *runFlags) sandbox.HostPath {
-	if !cfg.Hostexec.Any() || f.NoNetwork || f.Workspace == "none" {
+	if !cfg.Hostexec.Any() && f.kept == nil || f.NoNetwork || f.Workspace == "none" {
 		return ""
 	}
 	exe, err := os.Executable()

@@ -186,7 +186,7 @@ func (a *app) carryOut(
 	err = errors.Join(err, beside.Close())
 	left := quiet()
 	counting, counted := session.UntilSignal(context.WithoutCancel(ctx), s.Signals)
-	kept, kerr := overlays.End(counting, f.kept, f.Agent, dirs.Data)
+	kept, kerr := overlays.End(counting, f.kept, overlays.Worker(f.Agent, argv), dirs.Data)
 	counted()
 	a.Log().Debug("the session is over", "name", res.Name, "ran", res.Ran, "status", res.Status.ExitCode(), "took",
 		res.Duration, "error", err)

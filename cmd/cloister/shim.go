@@ -116,7 +116,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	f.dev.Show(&view)
 	if f.Workspace == string(config.WorkspaceOverlay) {
 		f.Name = cmp.Or(f.Name, overlays.NewName(f.Verb == "start", string(project.Root)))
-		if f.kept, err = overlays.Begin(dirs, string(project.Root), f.Name, f.Agent); err != nil {
+		if f.kept, err = overlays.Begin(dirs, string(project.Root), f.Name, overlays.Worker(f.Agent, argv)); err != nil {
 			return nil, dirs, err
 		}
 		view.Uppers = overlays.Uppers(f.kept.Mount)
@@ -131,8 +131,8 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Reviews: reviews(dirs),
 		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: plan.Env,
 		Term:   a.locale(),
-		Caller: a.hostCaller(cfg, f),
-		User:   plan.User, Judge: plan.Judge, Judged: plan.Judged, Permits: plan.Permits, Watched: plan.Watched,
+		Caller: a.hostCaller(cfg, f), Commands: cfg.Hostexec.Any(), Turns: f.kept != nil,
+		User: plan.User, Judge: plan.Judge, Judged: plan.Judged, Permits: plan.Permits, Watched: plan.Watched,
 		Limits: f.dev.Limit(plan.Limits), Root: root, Path: g.path,
 		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"),
 		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),

@@ -304,7 +304,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	quiet := at.overlays().CheckpointQuiet(ctx, f.kept, overlays.QuietFor)
 	res, err := s.Run(ctx)
 	left := quiet()
-	kept, kerr := overlays.End(context.WithoutCancel(ctx), f.kept, f.Agent, dirs.Data)
+	kept, kerr := overlays.End(context.WithoutCancel(ctx), f.kept, overlays.Worker(f.Agent, s.Argv), dirs.Data)
 	cancel()
 	<-idle
 	door.close()

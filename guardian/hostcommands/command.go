@@ -75,6 +75,7 @@ type hosted struct {
 	conn   *hostexec.Conn
 	digest string
 	line   string
+	kept   string // why there is no checkpoint before it
 }
 
 func (s *Session) event(kind audit.Kind, action string) audit.Event {
@@ -113,6 +114,9 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 	if service, url, ok := req.OfGit(); ok {
 		return h.serveGit(ctx, req, service, url)
 	}
+	if req.OfTurn() {
+		return h.serveTurn(ctx)
+	}
 	for i, a := range req.Argv {
 		if i == 0 {
 			h.line = ""
@@ -144,8 +148,12 @@ func (h *hosted) serve(ctx context.Context, req hostexec.Request) hostexec.Exit 
 		return h.refuse(ctx, err)
 	}
 	defer now.Close()
-	if again := court.JudgeCommand(s.Scope.Load().Host, &now.Command); again.Effect == policy.Deny {
+	again := court.JudgeCommand(s.Scope.Load().Host, &now.Command)
+	if again.Effect == policy.Deny {
 		return h.refuse(ctx, &hostexec.Refused{Reason: "the rules changed: " + again.Reason})
+	}
+	if again.Effect != policy.Allow { // a person was asked: no rule answers for what it does
+		h.kept = s.keepBefore(ctx, h.line)
 	}
 	return h.run(ctx, now)
 }
@@ -230,7 +238,7 @@ func (h *hosted) run(ctx context.Context, p *hostexec.Prepared) hostexec.Exit {
 		return h.refuse(ctx, err)
 	}
 	e := h.event(audit.HostexecRequest, "start")
-	e.Path, e.Verdict, e.Reason = p.Program, policy.Allow.String(), "it is what was judged; in "+p.Dir+lacks
+	e.Path, e.Verdict, e.Reason = p.Program, policy.Allow.String(), "it is what was judged; in "+p.Dir+lacks+h.kept
 	if err := s.Records.Append(ctx, e); err != nil {
 		s.service.closeGroup(way.Group)
 		return unrecorded(err)

@@ -11,9 +11,11 @@
 package hostcommands
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -82,9 +84,16 @@ type Memory interface {
 type Session struct {
 	*sessionctx.Context
 	Memory
+	// Keep makes a checkpoint of its workspace; nil where that is none of which they are made.
+	// next is the conversation that its agent goes on with, "" where that is not known.
+	Keep func(ctx context.Context, why, next string) error
+
 	service  *Service
 	foreign  []string     // host folders that it can write, besides the project
 	commands atomic.Int32 // that run for it
+
+	turning sync.Mutex
+	turns   time.Time
 }
 
 // Session is one, with the folders of the host besides its project that it can write.

@@ -8,13 +8,16 @@ package workspaces
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"sync"
+	"time"
 
 	"cloister/api"
 	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
 	"cloister/session/kept"
+	"cloister/state/store"
 	"cloister/workspace/projects"
 )
 
@@ -77,4 +80,42 @@ func (r *Room) Act(ctx context.Context, name, verb string, in api.WorkspaceAct) 
 		out, err = h.Act(context.WithoutCancel(ctx), name, verb, in)
 	}
 	return out, escape(err)
+}
+
+// keepWithin bounds the wait for another command that has the workspace: the agent's turn
+// waits for it.
+const keepWithin = 3 * time.Second
+
+// Keep makes an automatic checkpoint of one, where something was written since the last.
+// next is the conversation that its agent goes on with, "" where that is not known.
+func (r *Room) Keep(ctx context.Context, name, why, next string) error {
+	h, err := r.hand()
+	if err != nil {
+		return err
+	}
+	w, err := lockSoon(ctx, h.Store, name)
+	if err != nil {
+		return escape(err)
+	}
+	_, err = h.SaveByItself(context.WithoutCancel(ctx), w, why, next)
+	return escape(errors.Join(err, w.Close()))
+}
+
+// lockSoon locks a workspace unless another command has it for long.
+func lockSoon(ctx context.Context, s *store.Store, name string) (*store.Workspace, error) {
+	ctx, cancel := context.WithTimeout(ctx, keepWithin)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		w, err := s.TryLock(name)
+		if _, busy := errors.AsType[*store.Busy](err); !busy {
+			return w, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }

@@ -46,7 +46,7 @@ type Hand struct {
 func (h *Hand) Watched(ctx context.Context, w *store.Workspace) *store.Workspace {
 	w.Sealed = func(c store.Checkpoint) error {
 		return h.Record(ctx, api.StateRecord{
-			Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: c.ID, Reason: c.Message,
+			Kind: audit.StateCheckpoint, Cloister: w.Name, Project: w.Project, Resource: c.ID, Reason: recorded(c),
 			Digest: c.Digest,
 		})
 	}
@@ -234,16 +234,16 @@ func (h *Hand) Apply(
 	if len(d.Conflicts) > 0 {
 		return nil, &InConflict{"apply", w.Name, d.Conflicts}
 	}
+	changes := Changes(d.Changes)
 	if len(merged) > 0 {
 		if err := h.beforeMerge(ctx, w); err != nil {
 			return nil, err
 		}
 	}
-	changes := Changes(d.Changes)
 	if len(d.Changes) == 0 {
 		return changes, nil
 	}
-	if err := h.record(ctx, w, audit.StateApply, First(changes), Files(len(changes))); err != nil {
+	if err := h.record(ctx, w, audit.StateApply, First(changes), Files(len(changes))+h.beforeApply(ctx, w)); err != nil {
 		return nil, err
 	}
 	if _, err := w.Apply(d, First(changes)); err != nil {

@@ -375,3 +375,19 @@ func openAt(top *Folder, rel string) (*os.File, error) {
 	defer func() { _ = dir.Close() }()
 	return dir.Open(name)
 }
+
+// Chosen reports whether a change is one of those that paths choose, which are all without any.
+func (c Change) Chosen(paths []string) bool {
+	if len(paths) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(paths, func(p string) bool {
+		for _, name := range []string{c.Path, c.From} {
+			if name != "" && (p == "." || name == p || strings.HasPrefix(name, p+"/")) {
+				return true
+			}
+		}
+		// A folder that is made for what was chosen.
+		return c.Implied && c.Op == Added && strings.HasPrefix(p, c.Path+"/")
+	})
+}

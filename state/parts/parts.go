@@ -156,3 +156,12 @@ func (f Folder) Sum(id string) (all layers.Sum, err error) {
 	all.Digest = hex.EncodeToString(h.Sum(nil))
 	return all, nil
 }
+
+// DigestOf is the digest of a list of layers, whose own digests sums has.
+func DigestOf(list []string, sums map[string]string) string {
+	h := sha256.New()
+	for _, id := range list {
+		fmt.Fprintf(h, "%s %s\n", id, sums[id])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

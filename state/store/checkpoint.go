@@ -1,9 +1,8 @@
 package store
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,16 +26,33 @@ type Freeze func() (thaw func() error, err error)
 
 // Save makes a checkpoint. Of a stopped cloister the upper becomes a layer, and the next
 // session gets a new one; that of a running one is copied while freeze holds it still.
-func (w *Workspace) Save(ctx context.Context, message string, auto bool, freeze Freeze) (_ Checkpoint, err error) {
+func (w *Workspace) Save(ctx context.Context, message string, auto bool, freeze Freeze) (Checkpoint, error) {
+	return w.keep(ctx, Checkpoint{Message: message, Auto: auto}, freeze, w.Conversation, false)
+}
+
+// SaveBeside makes an automatic checkpoint that leaves the upper what it is: that of a
+// stopped cloister is copied too, so that no layer comes between it and the project.
+// next is the conversation that goes on from there, "" where that is not known.
+func (w *Workspace) SaveBeside(ctx context.Context, message, next string, freeze Freeze) (Checkpoint, error) {
+	return w.keep(ctx, Checkpoint{Message: message, Auto: true}, freeze, cmp.Or(next, w.Conversation), true)
+}
+
+func (w *Workspace) keep(
+	ctx context.Context, c Checkpoint, freeze Freeze, next string, beside bool,
+) (_ Checkpoint, err error) {
 	was := w.meta
 	defer func() {
 		if err != nil {
 			w.meta = was
 		}
 	}()
-	c := Checkpoint{ID: newID(), Time: time.Now().UTC(), Message: message, Parent: w.Head, Auto: auto}
+	c.ID, c.Time, c.Parent, c.Conversation = newID(), time.Now().UTC(), w.Head, w.Conversation
 	held, err := w.stopped()
 	var running *Running
+	if beside && err == nil {
+		defer func() { _ = held.Close() }()
+		freeze, err = nil, &Running{w.Name} // it is locked, and read as if it ran
+	}
 	switch {
 	case errors.As(err, &running):
 		c.Layers = append([]string{c.ID}, w.Layers...)
@@ -72,7 +88,7 @@ func (w *Workspace) Save(ctx context.Context, message string, auto bool, freeze 
 			return Checkpoint{}, err
 		}
 	}
-	w.Sums, w.Checkpoints, w.Head = sums, append(w.Checkpoints, c), c.ID
+	w.Sums, w.Checkpoints, w.Head, w.Conversation = sums, append(w.Checkpoints, c), c.ID, next
 	w.thin(c.Time)
 	return c, w.save()
 }
@@ -95,17 +111,8 @@ func (w *Workspace) seal(c *Checkpoint) (sums map[string]string, err error) {
 			c.Bytes = sum.Bytes
 		}
 	}
-	c.Digest = digestOf(c.Layers, sums)
+	c.Digest = parts.DigestOf(c.Layers, sums)
 	return sums, nil
-}
-
-// digestOf is the digest of a list of layers.
-func digestOf(list []string, sums map[string]string) string {
-	h := sha256.New()
-	for _, id := range list {
-		fmt.Fprintf(h, "%s %s\n", id, sums[id])
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Restore makes the workspace what it was at a checkpoint. What it is now is kept as a
@@ -128,7 +135,7 @@ func (w *Workspace) Restore(ctx context.Context, id string) (before Checkpoint, 
 	if before, err = w.Save(ctx, "before restore "+c.ID, true, nil); err != nil {
 		return before, err
 	}
-	w.Layers, w.Head = slices.Clone(c.Layers), c.ID
+	w.Layers, w.Head, w.Conversation = slices.Clone(c.Layers), c.ID, c.Conversation
 	return before, w.save()
 }
 
@@ -146,7 +153,7 @@ func (w *Workspace) verify(c Checkpoint) error {
 		}
 		sums[id] = sum.Digest
 	}
-	digest := digestOf(c.Layers, sums)
+	digest := parts.DigestOf(c.Layers, sums)
 	if c.Digest == "" {
 		return nil // made by version 1
 	}
@@ -197,7 +204,8 @@ func (w *Workspace) Borrow(ctx context.Context, id, name string, freeze Freeze) 
 		_, err := w.Fork(ctx, id, []string{name}, freeze)
 		return err
 	}
-	c := Checkpoint{ID: newID(), Time: time.Now().UTC(), Layers: append([]string{w.Upper}, w.Layers...)}
+	c := Checkpoint{ID: newID(), Time: time.Now().UTC(), Layers: append([]string{w.Upper}, w.Layers...),
+		Conversation: w.Conversation}
 	running, err := w.IsRunning()
 	if err == nil && running {
 		c.Layers[0] = c.ID
@@ -228,6 +236,7 @@ func (w *Workspace) forkOne(c Checkpoint, name string) error {
 	m := w.meta
 	m.Name, m.Created, m.Upper = name, time.Now().UTC(), newID()
 	m.Parent, m.Head, m.Layers = w.Name+"@"+c.ID, c.ID, slices.Clone(c.Layers)
+	m.Conversation = c.Conversation
 	m.Checkpoints = []Checkpoint{c}
 	m.Checkpoints[0].Parent, m.Checkpoints[0].Auto = "", true
 	f := &Workspace{meta: m, store: s}

@@ -56,3 +56,25 @@ func (w *Workspace) Empty(agent bool) (bool, error) {
 
 // Look looks through what the session has written since the newest layer.
 func (u *Use) Look() (layers.Sum, error) { return u.store.in().Sum(u.upper) }
+
+// Unsaved is what was written that the checkpoint which the workspace stands on does not
+// have; nothing where it has all of it.
+func (w *Workspace) Unsaved() (layers.Sum, error) {
+	sum, err := w.store.in().Sum(w.Upper)
+	if err != nil || w.Head == "" {
+		return sum, err
+	}
+	c, err := w.Checkpoint(w.Head)
+	if errors.Is(err, ErrNotFound) { // it was let go
+		return sum, nil
+	}
+	if err != nil {
+		return sum, err
+	}
+	beside := append([]string{c.ID}, w.Layers...) // a copy of the upper
+	if slices.Equal(c.Layers, beside) && w.Sums[c.ID] == sum.Digest ||
+		slices.Equal(c.Layers, w.Layers) && sum.Entries == 0 {
+		return layers.Sum{}, nil
+	}
+	return sum, nil
+}

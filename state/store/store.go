@@ -44,6 +44,8 @@ type Checkpoint struct {
 	Layers  []string  `json:"layers"` // the newest first
 	Bytes   int64     `json:"bytes"`  // of the layer that it added
 	Auto    bool      `json:"auto,omitempty"`
+	// Conversation is the agent's of this moment, by its own name; "" where none is known.
+	Conversation string `json:"conversation,omitempty"`
 	// Digest covers the layers with the names, kinds, sizes, modes and times in each.
 	Digest string `json:"digest"`
 }
@@ -61,9 +63,11 @@ type meta struct {
 	Since  int64    `json:"since"`
 	Upper  string   `json:"upper"`
 	Layers []string `json:"layers,omitempty"`
-	Agent  string   `json:"agent,omitempty"`  // of the last session
-	Parent string   `json:"parent,omitempty"` // NAME@CHECKPOINT of a fork
-	Head   string   `json:"head,omitempty"`   // the newest checkpoint below the upper
+	Agent  string   `json:"agent,omitempty"` // of the last session
+	// Conversation is the one that the agent had last.
+	Conversation string `json:"conversation,omitempty"`
+	Parent       string `json:"parent,omitempty"` // NAME@CHECKPOINT of a fork
+	Head         string `json:"head,omitempty"`   // the newest checkpoint below the upper
 	// Written are the entries of the project that an apply or undo made, as they were
 	// then: no change of someone else's.
 	Written     map[string]layers.Stamp `json:"written,omitempty"`

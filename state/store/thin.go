@@ -3,44 +3,22 @@ package store
 import (
 	"slices"
 	"time"
+
+	"cloister/state/aging"
 )
 
-// autoQuota bounds what automatic checkpoints of one workspace may take, in bytes. The
-// oldest go first.
-const autoQuota = 2 << 30
-
-// thin lets go of automatic checkpoints: all of the last hour stay, then the newest of
-// each hour for a day and of each day for a month, as far as there is room for them.
-// Named ones stay, and so does the one that the workspace stands on.
+// thin lets go of automatic checkpoints that are too old or too many.
 func (w *Workspace) thin(now time.Time) {
-	var bytes int64
-	seen := map[time.Time]bool{}
-	drop := map[string]bool{}
-	for _, c := range slices.Backward(w.Checkpoints) {
-		if !c.Auto || c.ID == w.Head {
-			continue
-		}
+	var list []aging.Moment
+	for _, c := range w.Checkpoints {
+		m := aging.Moment{ID: c.ID, Time: c.Time, Stays: !c.Auto || c.ID == w.Head}
 		// Only what no layer of the workspace is costs anything by itself.
 		if !slices.Contains(w.Layers, c.ID) {
-			bytes += c.Bytes
+			m.Bytes = c.Bytes
 		}
-		age := now.Sub(c.Time)
-		slot := c.Time
-		switch {
-		case age < time.Hour:
-		case age < 24*time.Hour:
-			slot = c.Time.Truncate(time.Hour)
-		case age < 30*24*time.Hour:
-			slot = c.Time.Truncate(24 * time.Hour)
-		default:
-			drop[c.ID] = true
-		}
-		if seen[slot] || bytes > autoQuota {
-			drop[c.ID] = true
-		}
-		seen[slot] = true
+		list = append(list, m)
 	}
-	w.forget(drop)
+	w.forget(aging.Drop(list, now))
 }
 
 // forget takes checkpoints out of the list. Whoever came after one comes after the one

@@ -39,7 +39,7 @@ func (w *Workspace) Diff(ctx context.Context, checkpoint string, paths []string)
 	}
 	d := &Diff{Stack: stack}
 	for _, c := range list {
-		if !chosen(c, paths) {
+		if !c.Chosen(paths) {
 			continue
 		}
 		d.Changes = append(d.Changes, c)
@@ -51,21 +51,6 @@ func (w *Workspace) Diff(ctx context.Context, checkpoint string, paths []string)
 		return nil, errors.Join(err, stack.Close())
 	}
 	return d, nil
-}
-
-func chosen(c layers.Change, paths []string) bool {
-	if len(paths) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(paths, func(p string) bool {
-		for _, name := range []string{c.Path, c.From} {
-			if name != "" && (p == "." || name == p || strings.HasPrefix(name, p+"/")) {
-				return true
-			}
-		}
-		// A folder that is made for what was chosen.
-		return c.Implied && c.Op == layers.Added && strings.HasPrefix(p, c.Path+"/")
-	})
 }
 
 // conflict tells what someone else did to a path of the project since the workspace

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"cloister/agent"
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
 	"cloister/session/kept"
@@ -161,7 +160,8 @@ with the conversation: cloister attach NAME.`,
 				names = append(names, f.Name)
 			}
 			if prompt != "" {
-				if err := a.resumeIn(cmd.Context(), names, w.Project, agentName, prompt); err != nil {
+				args := kept.Resumption(w, forks[0], agentName, prompt)
+				if err := a.resumeIn(cmd.Context(), names, w.Project, agentName, args); err != nil {
 					return err
 				}
 			}
@@ -181,11 +181,11 @@ with the conversation: cloister attach NAME.`,
 }
 
 // resumeIn starts an agent in each fork, which goes on with the conversation.
-func (a *Commands) resumeIn(ctx context.Context, names []string, project, agentName, prompt string) error {
+func (a *Commands) resumeIn(ctx context.Context, names []string, project, agentName string, args []string) error {
 	var errs []error
 	for _, name := range names {
 		words := []string{"start", "-d", "--name", name, "--workspace", "overlay", "-C", project, "--agent", agentName, "--"}
-		out, status, err := a.again(ctx, append(words, agent.Find(agentName).Resumed(prompt)...)...)
+		out, status, err := a.again(ctx, append(words, args...)...)
 		if err == nil && status != 0 {
 			err = cli.Hinted(fmt.Errorf("fork: %s is made, but %s was not started: %s", name, agentName,
 				strings.Join(lastLines(out, 3), "; ")),

@@ -3,21 +3,14 @@ package overlays
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"cloister/state/layers"
 	"cloister/state/store"
 )
 
-const (
-	// QuietFor is how long nothing may be written before a checkpoint is made by itself:
-	// the agent waits for its person, or thinks.
-	QuietFor = 20 * time.Second
-	// A copy of more would hold the command still for too long (0.03 s for 200 files).
-	quietEntries = 3000
-	quietBytes   = 128 << 20
-)
+// QuietFor is how long nothing may be written before a checkpoint is made by itself:
+// the agent waits for its person, or thinks.
+const QuietFor = 20 * time.Second
 
 // CheckpointQuiet makes checkpoints of a kept workspace by itself while its session runs:
 // whenever something was written and then nothing for a while. The function that it gives
@@ -58,7 +51,7 @@ func (a *Commands) watchQuiet(ctx context.Context, use *store.Use, every time.Du
 		began := time.Now()
 		now, err := use.Look()
 		if err == nil && now.Digest == before.Digest && now.Digest != saved {
-			if err = a.saveQuiet(ctx, use, now); err == nil {
+			if err = a.saveQuiet(ctx, use); err == nil {
 				saved = now.Digest
 			}
 		}
@@ -86,11 +79,7 @@ func (a *Commands) letGoOn(ctx context.Context, use *store.Use) error {
 	return errors.Join(w.GoOn(h.Freezer(ctx, use.Name)), w.Close())
 }
 
-func (a *Commands) saveQuiet(ctx context.Context, use *store.Use, size layers.Sum) error {
-	if size.Entries > quietEntries || size.Bytes > quietBytes {
-		return fmt.Errorf("%d files with %d bytes changed, too many to copy beside the command: cloister checkpoint %s "+
-			"makes one", size.Entries, size.Bytes, use.Name)
-	}
+func (a *Commands) saveQuiet(ctx context.Context, use *store.Use) error {
 	h, err := a.hand()
 	if err != nil {
 		return err
@@ -99,6 +88,6 @@ func (a *Commands) saveQuiet(ctx context.Context, use *store.Use, size layers.Su
 	if err != nil {
 		return err
 	}
-	_, err = h.Save(ctx, w, "nothing was written for a while", true)
+	_, err = h.SaveByItself(ctx, w, "nothing was written for a while", "")
 	return errors.Join(err, w.Close())
 }

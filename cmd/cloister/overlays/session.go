@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 
+	"cloister/agent"
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
@@ -13,6 +16,15 @@ import (
 	"cloister/state/store"
 	"cloister/workspace"
 )
+
+// Worker is the agent that works in a session: the one that was named, or the known one whose
+// program is run.
+func Worker(named string, argv []string) string {
+	if named == "" && len(argv) > 0 && slices.Contains(agent.Names(), filepath.Base(argv[0])) {
+		return filepath.Base(argv[0])
+	}
+	return named
+}
 
 // Begin opens the workspace that an overlay cloister writes to. It is held until the
 // session ends.

@@ -1,6 +1,7 @@
 package realtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +23,8 @@ type messagesAPI struct {
 	steps []step
 	last  string // the words that end the conversation
 	has   string // a tool that only the agent's main conversation offers
+	// id and message name the tool call and the answer, where they tell something.
+	id, message string
 
 	mu       sync.Mutex
 	results  []string // tool results, as sent back, by step
@@ -133,7 +136,7 @@ func (m *messagesAPI) block(s step, n int) map[string]any {
 	if s.tool == "" {
 		return map[string]any{"type": "text", "text": m.last}
 	}
-	return map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%04d", n), "name": s.tool, "input": s.input}
+	return map[string]any{"type": "tool_use", "id": cmp.Or(m.id, fmt.Sprintf("toolu_%04d", n)), "name": s.tool, "input": s.input}
 }
 
 func (m *messagesAPI) whole(w http.ResponseWriter, model string, s step) {
@@ -159,7 +162,7 @@ func (m *messagesAPI) stream(w http.ResponseWriter, model string, s step) {
 		flusher.Flush()
 	}
 	send("message_start", map[string]any{"message": map[string]any{
-		"id": fmt.Sprintf("msg_%04d", len(m.results)), "type": "message", "role": "assistant", "model": model, "content": []any{},
+		"id": cmp.Or(m.message, fmt.Sprintf("msg_%04d", len(m.results))), "type": "message", "role": "assistant", "model": model, "content": []any{},
 		"stop_reason": nil, "stop_sequence": nil, "usage": map[string]any{"input_tokens": 10, "output_tokens": 1},
 	}})
 	block, reason, kind, text := m.block(s, len(m.results)), "end_turn", "text_delta", m.last

@@ -105,5 +105,8 @@ func (r *run) resumeBack() error {
 	if n < 0 || n > len(r.Steps) {
 		return fmt.Errorf("recover journal %s: %d steps of %d to take back", r.ID, n, len(r.Steps))
 	}
-	return errors.Join(r.rollBack(n), r.unstage(), r.abandon())
+	if err := r.rollBack(n); err != nil {
+		return err // the journal has what is still to be put back
+	}
+	return errors.Join(r.unstage(), r.abandon())
 }

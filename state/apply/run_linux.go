@@ -61,8 +61,9 @@ type run struct {
 	*Journal
 	top    *layers.Folder
 	stage  *layers.Folder
-	staged []uint64 // the inode that was staged for each step; 0 for none
-	uid    int      // owner of what is made; -1 leaves it
+	staged []uint64       // the inode that was staged for each step; 0 for none
+	stamps []layers.Stamp // of what was staged, once it is durable; nil in a recovery
+	uid    int            // owner of what is made; -1 leaves it
 	gid    int
 }
 
@@ -223,25 +224,25 @@ const (
 // many files the content is on its way to the disk before the first is waited for, so that
 // file systems commit them together.
 func (r *run) stageAll() error {
-	r.staged = make([]uint64, len(r.Steps))
-	var open []*os.File
+	r.staged, r.stamps = make([]uint64, len(r.Steps)), make([]layers.Stamp, len(r.Steps))
+	var open []waiting
 	for i, s := range r.Steps {
 		if s.New.Kind != layers.Link && (s.New.Kind != layers.File || s.ModeOnly) {
 			continue
 		}
 		f, err := r.stageOne(i, s)
 		if f != nil {
-			open = append(open, f)
+			open = append(open, waiting{f, i})
 		}
 		if err == nil && len(open) == openAtOnce {
-			err = syncAll(open)
+			err = r.syncAll(open)
 			open = nil
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("stage %s: %w", s.Path, err), closeAll(open))
 		}
 	}
-	if err := syncAll(open); err != nil {
+	if err := r.syncAll(open); err != nil {
 		return fmt.Errorf("stage: %w", err)
 	}
 	if err := unix.Fsync(r.stage.Fd()); err != nil {
@@ -250,17 +251,29 @@ func (r *run) stageAll() error {
 	return write(filepath.Join(r.dir, stagedFile), r.staged)
 }
 
+// waiting is the file of a step that is not durable yet.
+type waiting struct {
+	*os.File
+	step int
+}
+
 // syncAll makes files durable and closes them.
-func syncAll(list []*os.File) error {
+func (r *run) syncAll(list []waiting) error {
 	var group errgroup.Group
 	group.SetLimit(syncsAtOnce)
 	for _, f := range list {
-		group.Go(func() error { return errors.Join(f.Sync(), f.Close()) })
+		group.Go(func() (err error) {
+			err = f.Sync()
+			if err == nil {
+				r.stamps[f.step], err = layers.StampOf(f.File)
+			}
+			return errors.Join(err, f.Close())
+		})
 	}
 	return group.Wait()
 }
 
-func closeAll(list []*os.File) (err error) {
+func closeAll(list []waiting) (err error) {
 	for _, f := range list {
 		err = errors.Join(err, f.Close())
 	}
@@ -278,7 +291,7 @@ func (r *run) stageOne(i int, s Step) (*os.File, error) {
 			return nil, err
 		}
 		n, err := r.stage.Stat(name)
-		r.staged[i] = n.Stamp.Inode
+		r.staged[i], r.stamps[i] = n.Stamp.Inode, n.Stamp
 		return nil, err
 	}
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
@@ -372,7 +385,11 @@ func (r *run) carryOut() error {
 // done without the note: to go forward would come to one version as well.
 func (r *run) takeBack(n int) error {
 	note := write(filepath.Join(r.dir, backFile), n)
-	if err := errors.Join(r.rollBack(n), r.unstage()); err != nil {
+	err := r.rollBack(n)
+	if err == nil {
+		err = r.unstage() // not before: it has what is still to be put back
+	}
+	if err != nil {
 		return errors.Join(note, err)
 	}
 	return nil
@@ -425,9 +442,24 @@ func (r *run) lookAndSyncOne(steps []int, done []layers.Node) error {
 			if done[i], err = dir.Stat(path.Base(s.Path)); err != nil {
 				return err
 			}
+			done[i] = r.ours(i, done[i])
 		}
 	}
 	return unix.Fsync(dir.Fd())
+}
+
+// ours is what a step made, where another program has replaced or written it since: an undo
+// must not take that for its own.
+func (r *run) ours(i int, now layers.Node) layers.Node {
+	made := layers.Stamp{Inode: r.staged[i]}
+	if r.stamps != nil {
+		made = r.stamps[i]
+	}
+	if made.Inode == 0 || made.Inode == now.Stamp.Inode && (r.stamps == nil || made.SameContent(now.Stamp)) {
+		return now
+	}
+	s := r.Steps[i]
+	return layers.Node{Kind: s.New.Kind, Mode: s.New.Mode & 0o777, Target: s.New.Target, Size: made.Size, Stamp: made}
 }
 
 // settle cleans up after a change that is made.

@@ -93,9 +93,29 @@ func (r *run) exchange(dir *layers.Folder, name string, i int, s Step) (why stri
 		why = expected(s.Old, was)
 	}
 	if err != nil || why != "" {
-		return why, errors.Join(err, swap())
+		return why, errors.Join(err, r.swapBack(i, swap))
 	}
 	return "", nil
+}
+
+// swapBack puts an entry back that another program made. What comes for it is ours, unless
+// that program made a newer one at this very moment: then the newer one is put back.
+func (r *run) swapBack(i int, swap func() error) error {
+	before := r.staged[i]
+	for {
+		held, err := r.stage.Stat(strconv.Itoa(i))
+		if err == nil {
+			err = swap()
+		}
+		if err != nil {
+			return err
+		}
+		came, err := r.stage.Stat(strconv.Itoa(i))
+		if err != nil || came.Stamp.Inode == before {
+			return err
+		}
+		before = held.Stamp.Inode
+	}
 }
 
 // lookAgain looks at what a step replaced before a crash, which may have come before

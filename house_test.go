@@ -59,7 +59,7 @@ var rooms = map[string]room{
 	"git":           {1, "commits on their way between a cloister and a remote repository"},
 	"approval":      {1, "what waits for a person; knows no wire, no screen and no policy"},
 	"workspace":     {1, "what of the host is seen inside"},
-	"agent":         {1, "what a coding agent needs; knows no other room"},
+	"agent":         {0, "what a coding agent needs, and what is protected because of it; knows no other room"},
 	"host/kernel":   {1, "what this host can enforce"},
 	"kernel":        {0, "what the kernel judges itself; compiles no policy and knows no session of ours"},
 	"devcontainer":  {1, "a repository's devcontainer as it was read and judged; knows no driver and no guardian"},

@@ -7,8 +7,9 @@
 // It installs and starts nothing. An agent that it does not know is a program
 // of that name, with no needs.
 //
-// Each agent has a file of its name with all that is particular to it. A new one is such
-// a file and its place in known.
+// Each agent has a file of its name with all that is particular to it, also what other
+// rooms protect because of it: a new one is such a file, and nothing else
+// (docs/decisions/0086).
 //
 // Most readers want [Find].
 package agent
@@ -39,6 +40,16 @@ type Agent struct {
 	// anywhere, and commands as the first argument.
 	Headless []string
 
+	// Obeys are the paths in a project that it runs or obeys by itself: of each project
+	// these are protected, whoever is started.
+	Obeys []Obeyed
+	// Keeps are the paths in a person's home where it keeps credentials and settings of its
+	// own. What it keeps in .config, .local or .cache needs none.
+	Keeps []string
+	// Variables are beginnings of those by which it finds its service, its credential or
+	// its rules: no repository may set one.
+	Variables []string
+
 	// home is what its private home holds before its first start; nil for nothing.
 	home func(folders []string, variable func(string) string) Home
 	// instructions are the files by which it reads a text about the cloister; nil where
@@ -65,15 +76,45 @@ type Login struct {
 	With  []string
 }
 
-// known are the agents with needs of their own, each from the file of its name. Updates
-// are left to the host: inside, the programs are read-only.
+// An Obeyed is a path in a project that an agent runs or obeys by itself, and how its name
+// is held where it is absent.
+type Obeyed struct {
+	Path   string
+	Absent Absent
+}
+
+// Absent is how an agent takes what is held in place of a path that it looks for.
+type Absent byte
+
+const (
+	// Unheld is a name that it does not act by without another word from a person.
+	Unheld Absent = iota
+	// Folder is a folder, which may be empty.
+	Folder
+	// Ignoring is a folder in which it wants a .gitignore, and fails where it cannot make one.
+	Ignoring
+	// Blank is a file, which may be empty.
+	Blank
+)
+
+// makers are what the agents' files registered.
+var makers []func() Agent
+
+// register enters an agent, from the file of its name.
+func register(of func() Agent) { makers = append(makers, of) }
+
+// known are the agents with needs of their own, sorted by name. Updates are left to the
+// host: inside, the programs are read-only.
 func known() []Agent {
-	list := []Agent{claude(), codex(), gemini(), opencode(), copilot(), amp(), aider(), goose(), cursor()}
-	for i := range list {
-		if list[i].Package != "" {
-			list[i].Install = "npm install -g " + list[i].Package
+	list := make([]Agent, 0, len(makers))
+	for _, of := range makers {
+		a := of()
+		if a.Package != "" {
+			a.Install = "npm install -g " + a.Package
 		}
+		list = append(list, a)
 	}
+	slices.SortFunc(list, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
@@ -83,7 +124,24 @@ func Names() []string {
 	for _, a := range known() {
 		out = append(out, a.Name)
 	}
-	slices.Sort(out)
+	return out
+}
+
+// AllObeyed are the paths in a project that the known agents obey.
+func AllObeyed() []Obeyed { return all(func(a Agent) []Obeyed { return a.Obeys }) }
+
+// AllKept are the paths in a home where the known agents keep what is theirs.
+func AllKept() []string { return all(func(a Agent) []string { return a.Keeps }) }
+
+// AllVariables are the beginnings of variables that no repository may set because of the known
+// agents.
+func AllVariables() []string { return all(func(a Agent) []string { return a.Variables }) }
+
+func all[T any](of func(Agent) []T) []T {
+	var out []T
+	for _, a := range known() {
+		out = append(out, of(a)...)
+	}
 	return out
 }
 

@@ -1,8 +1,11 @@
 package agent_test
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,6 +28,14 @@ func TestEveryAgentIsComplete(t *testing.T) {
 		}
 		if !a.IsHeadless([]string{"--help"}) || a.IsHeadless([]string{"fix the tests"}) || a.IsHeadless(nil) {
 			t.Errorf("%s: which forms draw no screen: %q", name, a.Headless)
+		}
+		for _, o := range a.Obeys {
+			if o.Path == "" || strings.Contains(o.Path, "/") {
+				t.Errorf("%s: %q is no name at a project's top", name, o.Path)
+			}
+		}
+		if len(a.Obeys) == 0 {
+			t.Errorf("%s obeys nothing of a project", name)
 		}
 		for _, l := range a.Logins {
 			if l.Word == "" || l.Secret == "" || l.Host == "" || l.Header == "" || l.Get == "" {
@@ -95,3 +106,53 @@ func TestResumed(t *testing.T) {
 		t.Errorf("codex, which cannot, is started with %q", got)
 	}
 }
+
+// What the docs say of agents names each: a new one has its line there.
+func TestEveryAgentIsInTheDocs(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range agent.Names() {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("README.md does not name %s", name)
+		}
+	}
+}
+
+// An agent is in its own file alone: no other part of the product names a file, a folder or
+// a variable of one (examples in help texts may name an agent).
+func TestNoOtherRoomKnowsAnAgent(t *testing.T) {
+	var own []string
+	for _, o := range agent.AllObeyed() {
+		own = append(own, strconv.Quote(o.Path))
+	}
+	for _, v := range append(agent.AllKept(), agent.AllVariables()...) {
+		own = append(own, strconv.Quote(v))
+	}
+	looked := 0
+	err := filepath.WalkDir("..", func(at string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && slices.Contains(notProduct, filepath.ToSlash(strings.TrimPrefix(at, ".."))):
+			return fs.SkipDir
+		case e.IsDir() || !strings.HasSuffix(at, ".go") || strings.HasSuffix(at, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(at)
+		looked++
+		for _, word := range own {
+			if strings.Contains(string(text), word) {
+				t.Errorf("%s names %s, which its agent's file says", at, word)
+			}
+		}
+		return err
+	})
+	if err != nil || looked < 500 {
+		t.Fatalf("looked at %d files: %v", looked, err)
+	}
+}
+
+// notProduct are folders of proofs, and the agents' own.
+var notProduct = []string{"/.git", "/agent", "/bench", "/escape", "/script", "/sandbox/sandboxtest"}

@@ -1,5 +1,7 @@
 package agent
 
+func init() { register(aider) }
+
 // aider is Aider, a program of Python's.
 func aider() Agent {
 	return Agent{
@@ -21,6 +23,7 @@ func aider() Agent {
 				Get: "platform.openai.com makes API keys", Check: "/v1/models",
 			},
 		},
+		Obeys: []Obeyed{{".aider.conf.yml", Unheld}},
 		Headless: []string{
 			"-m", "--message", "--msg", "-f", "--message-file", "--version", "-h", "--help", "--list-models", "--models",
 		},

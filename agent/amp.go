@@ -1,5 +1,7 @@
 package agent
 
+func init() { register(amp) }
+
 // amp is Amp.
 func amp() Agent {
 	return Agent{
@@ -10,6 +12,7 @@ func amp() Agent {
 			Word: "key", Secret: "AMP_API_KEY", Host: "ampcode.com", Header: "Authorization", Format: "Bearer {}",
 			Get: "ampcode.com/settings makes keys",
 		}},
+		Obeys: []Obeyed{{".amp", Unheld}},
 		Headless: []string{
 			"-x", "--execute", "-V", "--version", "-h", "--help", "login", "logout",
 			"threads", "mcp", "doctor", "update", "usage",

@@ -1,5 +1,7 @@
 package agent
 
+func init() { register(claude) }
+
 // claude is Claude Code.
 func claude() Agent {
 	const host = "api.anthropic.com"
@@ -25,6 +27,9 @@ func claude() Agent {
 				With: []string{"anthropic-version: 2023-06-01", "anthropic-beta: oauth-2025-04-20"},
 			},
 		},
+		Obeys:     []Obeyed{{".claude", Folder}, {".mcp.json", Blank}},
+		Keeps:     []string{".claude", ".claude.json"},
+		Variables: []string{"ANTHROPIC_", "CLAUDE_"},
 		Headless: []string{
 			"-p", "--print", "-v", "--version", "-h", "--help", "agents", "auth", "config", "doctor", "mcp", "plugin",
 		},

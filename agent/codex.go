@@ -18,6 +18,8 @@ plugins = false
 api_key_model_discovery = false
 `
 
+func init() { register(codex) }
+
 // codex is Codex CLI.
 func codex() Agent {
 	return Agent{
@@ -27,6 +29,9 @@ func codex() Agent {
 			Word: "key", Secret: "OPENAI_API_KEY", Host: "api.openai.com", Header: "Authorization", Format: "Bearer {}",
 			Get: "platform.openai.com makes API keys", Check: "/v1/models",
 		}},
+		Obeys:     []Obeyed{{".codex", Folder}},
+		Keeps:     []string{".codex"},
+		Variables: []string{"OPENAI_", "CODEX_"},
 		Headless: []string{
 			"-V", "--version", "-h", "--help", "exec", "e", "review", "login", "logout", "mcp", "features", "apply", "a",
 		},

@@ -1,5 +1,7 @@
 package agent
 
+func init() { register(copilot) }
+
 // copilot is GitHub Copilot CLI. Its hosts are one for each kind of subscription.
 func copilot() Agent {
 	return Agent{
@@ -17,6 +19,7 @@ func copilot() Agent {
 			Get:   "github.com/settings/personal-access-tokens makes one, with the permission Copilot Requests",
 			Check: "/user", With: []string{"User-Agent: cloister"},
 		}},
+		Obeys: []Obeyed{{".copilot", Unheld}},
 		Headless: []string{
 			"-p", "--prompt", "-v", "--version", "-h", "--help", "help", "version", "mcp", "plugin", "login", "config",
 		},

@@ -1,5 +1,7 @@
 package agent
 
+func init() { register(cursor) }
+
 // cursor is Cursor's agent for terminals. Its program has the name of the product's
 // agent, not the product's.
 func cursor() Agent {
@@ -11,6 +13,7 @@ func cursor() Agent {
 			Word: "key", Secret: "CURSOR_API_KEY", Host: "api2.cursor.sh", Header: "Authorization", Format: "Bearer {}",
 			Get: "cursor.com/dashboard makes API keys",
 		}},
+		Obeys: []Obeyed{{".cursor", Folder}},
 		Headless: []string{
 			"-p", "--print", "-v", "--version", "-h", "--help", "help", "login", "logout",
 			"status", "whoami", "models", "mcp", "update", "ls",

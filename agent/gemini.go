@@ -1,5 +1,7 @@
 package agent
 
+func init() { register(gemini) }
+
 // gemini is Gemini CLI. It reads no instructions of the system's that the payload could
 // not write: the person adds them to its own file where they are wanted.
 func gemini() Agent {
@@ -12,6 +14,9 @@ func gemini() Agent {
 			Word: "key", Secret: "GEMINI_API_KEY", Host: "generativelanguage.googleapis.com", Header: "x-goog-api-key",
 			Get: "aistudio.google.com makes API keys", Check: "/v1beta/models?pageSize=1",
 		}},
+		Obeys:     []Obeyed{{".gemini", Folder}},
+		Keeps:     []string{".gemini"},
+		Variables: []string{"GEMINI_", "GOOGLE_GEMINI_", "GOOGLE_API_"},
 		Headless: []string{
 			"-p", "--prompt", "-v", "--version", "-h", "--help", "-l", "--list-extensions",
 			"--list-sessions", "mcp", "extensions",

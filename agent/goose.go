@@ -1,5 +1,7 @@
 package agent
 
+func init() { register(goose) }
+
 // goose is Goose.
 func goose() Agent {
 	return Agent{
@@ -14,6 +16,7 @@ func goose() Agent {
 			Get: "console.anthropic.com makes API keys", Check: "/v1/models?limit=1",
 			With: []string{"anthropic-version: 2023-06-01"},
 		}},
+		Obeys:    []Obeyed{{".goose", Unheld}},
 		Headless: []string{"run", "info", "doctor", "mcp", "recipe", "schedule", "-V", "--version", "-h", "--help", "help"},
 	}
 }

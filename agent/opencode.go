@@ -1,5 +1,7 @@
 package agent
 
+func init() { register(opencode) }
+
 // opencode is OpenCode.
 func opencode() Agent {
 	return Agent{
@@ -11,6 +13,8 @@ func opencode() Agent {
 			Get: "console.anthropic.com makes API keys", Check: "/v1/models?limit=1",
 			With: []string{"anthropic-version: 2023-06-01"},
 		}},
+		Obeys:     []Obeyed{{".opencode", Ignoring}, {"opencode.json", Blank}, {"opencode.jsonc", Blank}},
+		Variables: []string{"OPENCODE_", "OPENROUTER_"},
 		Headless: []string{
 			"-v", "--version", "-h", "--help", "run", "models", "auth", "agent", "mcp", "stats", "export", "import", "session",
 		},

@@ -32,7 +32,7 @@ type Config struct {
 // Defaults are the values of flags that were not typed.
 type Defaults struct {
 	Isolation Isolation `json:"isolation" jsonschema:"How the enclosure is built."`
-	Agent     string    `json:"agent" jsonschema:"What start runs: claude, codex, gemini, opencode, or the name of another program."`
+	Agent     string    `json:"agent" jsonschema:"What start runs: an agent that cloister setup knows, such as claude, or the name of another program."`
 	Mode      Mode      `json:"mode" jsonschema:"Whether policy is enforced, or only watched."`
 	Workspace Workspace `json:"workspace" jsonschema:"How the project appears inside."`
 	// Devcontainer is empty where nobody said anything, which is as DevcontainerNone.

@@ -4,25 +4,59 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
+	"cloister/agent"
 	"cloister/workspace/protect"
 )
 
 // obeyed are the programs that run or obey files, by a part of the file's path.
-var obeyed = []struct {
+var obeyed = sync.OnceValue(func() []obeys {
+	return []obeys{
+		{"git runs it", []string{"hooks"}},
+		{"git obeys it", []string{
+			".git", ".gitmodules", ".gitconfig", "config.worktree", "commondir", "gitdir", "alternates",
+		}},
+		{"direnv or a program like it runs it when a shell enters the folder", []string{
+			".envrc", ".direnv", ".devenv", ".autoenv", ".autoenv.zsh", ".autoenv_leave.zsh", ".shadowenv.d",
+			".mise.toml", "mise.toml", ".mise",
+		}},
+		{"an editor obeys it", []string{
+			".vscode", ".idea", ".zed", ".helix", ".fleet", ".vim", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua",
+			".dir-locals.el", ".vs", ".theia", ".lapce", ".nova",
+		}},
+		{"a coding agent obeys it", append([]string{".windsurf", ".kiro", ".roo", ".cline", ".continue", ".agents"},
+			agentsObey()...)},
+		{"a hook runner runs it", []string{
+			".husky", ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", "lefthook.yaml",
+			"lefthook.toml",
+		}},
+		{"continuous integration runs it", []string{
+			"workflows", ".gitlab-ci.yml", ".circleci", "jenkinsfile", ".travis.yml", ".drone.yml", ".buildkite",
+		}},
+		{"a package manager obeys it", []string{
+			".npmrc", ".yarnrc.yml", ".yarnrc", ".cargo", ".pnpmfile.cjs", ".bundle",
+		}},
+		{"an editor builds and runs containers by it", []string{".devcontainer", ".devcontainer.json"}},
+		{"a shell runs it", []string{
+			".bashrc", ".bash_profile", ".profile", ".zshrc", ".zprofile", ".zshenv", ".bash_aliases",
+			".bash_login",
+		}},
+	}
+})
+
+type obeys struct {
 	why   string
 	parts []string
-}{
-	{"git runs it", []string{"hooks"}},
-	{"git obeys it", []string{".git", ".gitmodules", ".gitconfig", "config.worktree", "commondir", "gitdir", "alternates"}},
-	{"direnv or a program like it runs it when a shell enters the folder", []string{".envrc", ".direnv", ".devenv", ".autoenv", ".autoenv.zsh", ".autoenv_leave.zsh", ".shadowenv.d", ".mise.toml", "mise.toml", ".mise"}},
-	{"an editor obeys it", []string{".vscode", ".idea", ".zed", ".helix", ".fleet", ".vim", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua", ".dir-locals.el", ".vs", ".theia", ".lapce", ".nova"}},
-	{"a coding agent obeys it", []string{".claude", ".codex", ".gemini", ".opencode", ".cursor", ".mcp.json", "opencode.json", "opencode.jsonc", ".windsurf", ".kiro", ".roo", ".cline", ".continue", ".agents"}},
-	{"a hook runner runs it", []string{".husky", ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", "lefthook.yaml", "lefthook.toml"}},
-	{"continuous integration runs it", []string{"workflows", ".gitlab-ci.yml", ".circleci", "jenkinsfile", ".travis.yml", ".drone.yml", ".buildkite"}},
-	{"a package manager obeys it", []string{".npmrc", ".yarnrc.yml", ".yarnrc", ".cargo", ".pnpmfile.cjs", ".bundle"}},
-	{"an editor builds and runs containers by it", []string{".devcontainer", ".devcontainer.json"}},
-	{"a shell runs it", []string{".bashrc", ".bash_profile", ".profile", ".zshrc", ".zprofile", ".zshenv", ".bash_aliases", ".bash_login"}},
+}
+
+// agentsObey are the parts of paths that name what the known agents obey.
+func agentsObey() []string {
+	var parts []string
+	for _, o := range agent.AllObeyed() {
+		parts = append(parts, strings.ToLower(o.Path))
+	}
+	return parts
 }
 
 // Reason says which programs of the host run or obey a path.
@@ -31,7 +65,7 @@ func Reason(path string) string {
 	if parts[len(parts)-1] == "index" && slices.Contains(parts, ".git") {
 		return "git shows by it what changed, and it could not be read again (is there an index.lock?)"
 	}
-	for _, o := range obeyed {
+	for _, o := range obeyed() {
 		if slices.ContainsFunc(o.parts, func(p string) bool { return slices.Contains(parts, p) }) {
 			return o.why
 		}

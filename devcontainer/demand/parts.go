@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
+	"cloister/agent"
 	"cloister/devcontainer/features"
 	"cloister/devcontainer/jsonc"
 )
@@ -109,10 +111,7 @@ func FeatureID(id string) string {
 }
 
 // agents are beginnings of variables by which an agent finds its service, or its rules.
-var agents = []string{
-	"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_GEMINI_", "GOOGLE_API_", "OPENCODE_", "OPENROUTER_",
-	"CLOISTER",
-}
+var agents = sync.OnceValue(func() []string { return append(agent.AllVariables(), "CLOISTER") })
 
 // reserved says why a variable is not a repository's to set; empty where it is.
 func (j *judge) reserved(name string) string { return Variable(name, j.Reserved) }
@@ -129,7 +128,7 @@ func Variable(name string, own []string) string {
 	if strings.HasSuffix(lower, "_proxy") {
 		return "the way out is the guardian's"
 	}
-	for _, a := range agents {
+	for _, a := range agents() {
 		if strings.HasPrefix(strings.ToUpper(name), a) {
 			return "where an agent's words go, and what it may do, is no repository's to say"
 		}

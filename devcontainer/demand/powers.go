@@ -5,7 +5,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
+	"cloister/agent"
 	"cloister/devcontainer/jsonc"
 	"cloister/devcontainer/metadata"
 )
@@ -131,12 +133,14 @@ func (j *judge) bind(source, target string) (Outcome, string, string) {
 		"show it: --expose " + clean + ":ro"
 }
 
-// credentials are what in a home speaks for its owner, or decides what runs as them.
-var credentials = []string{
+// credentials are what in a home speaks for its owner, or decides what runs as them, with
+// what agents keep there.
+var credentials = sync.OnceValue(func() []string { return append(agent.AllKept(), credentialsOfOthers...) })
+
+var credentialsOfOthers = []string{
 	".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", ".git-credentials",
 	".gitconfig",
-	".config", ".local", ".password-store", ".pki", ".mozilla", ".thunderbird", ".claude", ".claude.json", ".codex",
-	".gemini",
+	".config", ".local", ".password-store", ".pki", ".mozilla", ".thunderbird",
 	".cargo/credentials", ".cargo/credentials.toml", ".terraform.d", ".m2", ".gradle", ".subversion", ".bash_history",
 	".zsh_history", ".bashrc", ".profile", ".zshrc", ".cache", ".vault-token", ".oci", ".ngrok2", ".databrickscfg",
 	".snowflake",
@@ -168,7 +172,7 @@ func (j *judge) secret(p string) string {
 	if below(j.Home, p) {
 		return "it is the person's home"
 	}
-	for _, c := range credentials {
+	for _, c := range credentials() {
 		if at := path.Join(j.Home, c); below(p, at) || below(at, p) && p != j.Home {
 			return "it holds a person's credentials or settings"
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 func TestNameInAnySpelling(t *testing.T) {
-	for _, a := range autoRun {
+	for _, a := range autoRun() {
 		if strings.Contains(a.path, "/") {
 			continue
 		}

@@ -60,7 +60,7 @@ func (t *Tree) Project(hide, protect []string, outer []Outer) error {
 		return err
 	}
 	t.Close(f.shut)
-	for _, a := range autoRun {
+	for _, a := range autoRun() {
 		if err := t.Path(a.path, a.absent); err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (t *Tree) Exposed() error {
 	if gitdir.Looks(t.root) && filepath.Base(t.root) != ".git" {
 		gits = append(gits, ".")
 	}
-	for _, a := range autoRun {
+	for _, a := range autoRun() {
 		if err := t.Path(a.path, stubs.Leave); err != nil {
 			return err
 		}

@@ -15,7 +15,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
+	"cloister/agent"
 	"cloister/host/resolve"
 	"cloister/internal/realpath"
 )
@@ -23,12 +25,14 @@ import (
 // System are shown by the driver; a folder of PATH in one needs no bind.
 var System = []string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"}
 
-// private are folders of a home that hold credentials. None is ever shown
-// whole, whatever PATH says.
-var private = []string{
-	".ssh", ".aws", ".azure", ".docker", ".kube", ".gnupg", ".config", ".mozilla", ".password-store", ".claude",
-	".codex", ".gemini", ".local", ".cargo", ".cache", ".gcloud", ".gem", ".m2",
-}
+// private are folders of a home that hold credentials, with those of agents. None is ever
+// shown whole, whatever PATH says.
+var private = sync.OnceValue(func() []string {
+	return append([]string{
+		".ssh", ".aws", ".azure", ".docker", ".kube", ".gnupg", ".config", ".mozilla", ".password-store",
+		".local", ".cargo", ".cache", ".gcloud", ".gem", ".m2",
+	}, agent.AllKept()...)
+})
 
 // credentials are file names that are hidden in a toolchain's root.
 var credentials = []string{
@@ -260,7 +264,7 @@ func rootOf(dir, home string) string {
 	}
 	if home != "" && realpath.Inside(prefix, home) {
 		first, rest, _ := strings.Cut(strings.TrimPrefix(prefix, home+"/"), "/")
-		if slices.Contains(private, first) && rest == "" ||
+		if slices.Contains(private(), first) && rest == "" ||
 			slices.Contains([]string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".config"}, first) {
 			return dir
 		}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,9 @@ type Bounds struct {
 	PIDs   int64   // processes and threads
 	CPUs   float64 // processors' worth of time; not together with Tree
 	Tree   bool    // CPU and Kill are wanted
+	// Within is the user for whom root makes it, where it is not 0: what bounds this process
+	// bounds the group, too.
+	Within int
 }
 
 // Group is one. The zero value has nothing in it.
@@ -70,14 +74,22 @@ func (g *Group) makeEach(name string, b Bounds) error {
 		if !c.needed {
 			continue
 		}
-		if !Is(filepath.Join(Root, c.controller)) {
+		parent := filepath.Join(Root, c.controller)
+		if b.Within != 0 {
+			own, err := ownOf(c.controller)
+			if err != nil {
+				return err
+			}
+			parent = filepath.Join(parent, own)
+		}
+		if !Is(parent) {
 			return fmt.Errorf("%s: the kernel offers no such controller here", c.controller)
 		}
-		if err := g.add(filepath.Join(Root, c.controller, name)); err != nil {
+		if err := g.add(filepath.Join(parent, name)); err != nil {
 			return fmt.Errorf("%s: %w", c.controller, err)
 		}
 		for _, f := range c.files {
-			err := Set(filepath.Join(Root, c.controller, name, f[0]), f[1])
+			err := Set(filepath.Join(parent, name, f[0]), f[1])
 			if errors.Is(err, fs.ErrNotExist) && strings.Contains(f[0], "memsw") {
 				continue // swap is not accounted here
 			}
@@ -97,6 +109,9 @@ func (g *Group) makeEach(name string, b Bounds) error {
 // must have delegated.
 func (g *Group) make(name string, b Bounds) error {
 	parent, err := beside()
+	if b.Within != 0 {
+		parent, err = besideOf(b.Within)
+	}
 	if err != nil {
 		return err
 	}
@@ -132,18 +147,44 @@ func beside() (string, error) {
 	return filepath.Dir(filepath.Join(Root, own)), err
 }
 
+// besideOf is where a user might make groups of version 2 beside this process's own: the
+// service manager gave it the folder, and the right to move processes there.
+func besideOf(uid int) (string, error) {
+	own, err := Own()
+	if err != nil {
+		return "", err
+	}
+	parent := filepath.Dir(filepath.Join(Root, own))
+	for _, name := range []string{parent, filepath.Join(parent, "cgroup.procs")} {
+		var st unix.Stat_t
+		if err := unix.Lstat(name, &st); err != nil {
+			return "", err
+		}
+		if int(st.Uid) != uid {
+			return "", fmt.Errorf("%s is not delegated to uid %d: %w", name, uid, fs.ErrPermission)
+		}
+	}
+	return parent, nil
+}
+
 // Own is the group of version 2 that this process is in.
-func Own() (string, error) {
+func Own() (string, error) { return ownOf("") }
+
+// ownOf is the group that this process is in, of a controller; of version 2 without one.
+func ownOf(controller string) (string, error) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+	for controllers, path := range memberships(text) {
+		if slices.Contains(strings.Split(controllers, ","), controller) {
 			return path, nil
 		}
 	}
-	return "", errors.New("this process is in no unified control group")
+	if controller == "" {
+		controller = "unified"
+	}
+	return "", fmt.Errorf("this process is in no control group: %s", controller)
 }
 
 // period is what the kernel shares processor time out by, in microseconds: its own

@@ -70,7 +70,7 @@ func Main(ctx context.Context, args []string, release string) int {
 }
 
 func (o *owner) serve(ctx context.Context, c *net.UnixConn) error {
-	lent := &native.Lent{}
+	lent := &native.Lent{Caller: o.uid}
 	driver := native.NewLent("local-"+strconv.Itoa(o.uid), lent)  // it begins to work beside what follows
 	late := time.AfterFunc(orderWithin, func() { _ = c.Close() }) // ends the wait for the order
 	return apart.Own(ctx, c, mostLine, func(order *apart.Order, files []*os.File, terminal func(*os.File) error,

@@ -19,12 +19,13 @@ func groupPrefix(instance string) string {
 
 // newGroup bounds one cloister. It is made only for limits that someone asked
 // for, and where the kernel judges files: the number of processes is bounded without one (buildLimits), and each group
-// costs a start several milliseconds. A nil group bounds nothing.
-func newGroup(name string, l sandbox.Limits, judged bool) (*cgroup.Group, error) {
+// costs a start several milliseconds. A nil group bounds nothing. within is the user for whom
+// root makes it, and 0 for oneself: it leads out of no group of that user's.
+func newGroup(name string, l sandbox.Limits, judged bool, within int) (*cgroup.Group, error) {
 	if l.Memory == 0 && l.CPUs == 0 && !judged {
 		return nil, nil
 	}
-	g, err := cgroup.New(name, cgroup.Bounds{Memory: l.Memory, CPUs: l.CPUs})
+	g, err := cgroup.New(name, cgroup.Bounds{Memory: l.Memory, CPUs: l.CPUs, Within: within})
 	if err != nil {
 		return nil, &sandbox.Unsupported{
 			Guarantee: "resource limits", Residue: "cgroup-limits",

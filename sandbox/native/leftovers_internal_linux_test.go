@@ -19,7 +19,7 @@ func TestLeftoversOfAnInstance(t *testing.T) {
 	}
 	ours, id := t.TempDir(), filepath.Base(t.TempDir())+"-leftovers"
 	name := groupPrefix(ours) + id
-	g, err := newGroup(name, sandbox.Limits{Memory: 64 << 20}, false)
+	g, err := newGroup(name, sandbox.Limits{Memory: 64 << 20}, false, 0)
 	if err != nil {
 		needs.Missing(t, "root", err)
 	}

@@ -17,6 +17,8 @@ import (
 type Lent struct {
 	// User and Group are the payload's ids, outside as inside. A Spec's User has the same.
 	User, Group int
+	// Caller is for whom root builds: no control group of the box's leads out of its own.
+	Caller int
 	// Mounts are detached mounts of what Places lists, in its order. Nothing else that a
 	// Spec names is opened by its path on the host.
 	Mounts []*os.File
@@ -25,6 +27,14 @@ type Lent struct {
 	Mapped bool
 	// Terminal takes the outer end of a terminal inside, if the command has one.
 	Terminal func(master *os.File) error
+}
+
+// within is for whom root builds, and 0 where it builds for itself.
+func (l *Lent) within() int {
+	if l == nil {
+		return 0
+	}
+	return l.Caller
 }
 
 // NewLent gives the driver of an instance that builds for a user, who may be named until it

@@ -100,7 +100,7 @@ func judgeGuarantee() sandbox.Guarantee {
 func limitsGuarantee() sandbox.Guarantee {
 	g := sandbox.Guarantee{Name: "memory and CPU limits", By: "cgroups",
 		Fix: "have the service manager delegate a cgroup (systemd-run --user --scope -p Delegate=yes), or run as root"}
-	c, err := newGroup("probe-cloister-"+strconv.Itoa(os.Getpid()), sandbox.Limits{Memory: 64 << 20, CPUs: 1}, false)
+	c, err := newGroup("probe-cloister-"+strconv.Itoa(os.Getpid()), sandbox.Limits{Memory: 64 << 20, CPUs: 1}, false, 0)
 	if err == nil {
 		err = c.Close()
 	}

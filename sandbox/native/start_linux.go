@@ -246,7 +246,7 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 	if err := s.writeRest(spec, w); err != nil {
 		return nil, s.abort(err)
 	}
-	group, err := newGroup(groupPrefix(s.d.instance)+spec.ID, spec.Limits, len(spec.Judged) > 0)
+	group, err := newGroup(groupPrefix(s.d.instance)+spec.ID, spec.Limits, len(spec.Judged) > 0, s.d.lent.within())
 	if err != nil && (!accepted(spec, err) || len(spec.Judged) > 0) {
 		return nil, s.abort(err)
 	}

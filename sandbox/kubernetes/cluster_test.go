@@ -494,6 +494,30 @@ func TestClusterLeftovers(t *testing.T) {
 	}
 }
 
+// TestClusterExec: who may run commands in the agent's container may run none in the gate's.
+func TestClusterExec(t *testing.T) {
+	c := begin(t)
+	o := c.run(c.driver(), spec("sleep", "1000"), &served{}, "", func(b sandbox.Box) {
+		_, name, _ := strings.Cut(string(b.Handle()), "/")
+		in := func(container, program string) (string, error) {
+			return c.command(nil, c.level.Kubectl, "--kubeconfig="+c.level.Kubeconfig, "--namespace="+c.level.Namespace, "exec", name,
+				"--container="+container, "--", program, "ready")
+		}
+		if out, err := in("agent", "/bin/true"); err != nil {
+			t.Errorf("in the agent's container: %v\n%s", err, out)
+		}
+		if out, err := in("gate", "/cloister-pod"); err == nil || !strings.Contains(out, "ValidatingAdmissionPolicy") {
+			t.Errorf("in the gate's container: %v\n%s", err, out)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if o.status.Signal != int(syscall.SIGKILL) {
+		t.Errorf("%+v", o)
+	}
+}
+
 // TestAdmission asks, as a user who may make pods, for those that are none of the driver's.
 func TestClusterAdmission(t *testing.T) {
 	c := begin(t)
@@ -534,7 +558,28 @@ func TestClusterAdmission(t *testing.T) {
 		"the node's files": func(p object) {
 			p["spec"].(object)["volumes"] = append(p["spec"].(object)["volumes"].([]any), object{"name": "h", "hostPath": object{"path": "/"}})
 		},
-		"a token": func(p object) { p["spec"].(object)["automountServiceAccountToken"] = true },
+		"a probe that runs in the gate": func(p object) {
+			of(p, "initContainers")["startupProbe"].(object)["exec"].(object)["command"] = []string{"/cloister/x"}
+		},
+		"a hook that runs in the gate": func(p object) {
+			of(p, "initContainers")["lifecycle"] = object{"postStart": object{"exec": object{"command": []string{"/cloister/x"}}}}
+		},
+		"what the gate is begun with": func(p object) {
+			of(p, "initContainers")["env"] = append(of(p, "initContainers")["env"].([]any), object{"name": "GODEBUG", "value": "x"})
+		},
+		"the gate's filter": func(p object) {
+			of(p, "initContainers")["securityContext"].(object)["seccompProfile"] = object{"type": "Unconfined"}
+		},
+		"the agent's filter": func(p object) {
+			of(p, "containers")["securityContext"].(object)["seccompProfile"] = object{"type": "Unconfined"}
+		},
+		"a volume of the gate's to write to": func(p object) {
+			for _, m := range of(p, "containers")["volumeMounts"].([]any) {
+				delete(m.(object), "readOnly")
+			}
+		},
+		"the gate's processes": func(p object) { p["spec"].(object)["shareProcessNamespace"] = true },
+		"a token":              func(p object) { p["spec"].(object)["automountServiceAccountToken"] = true },
 		"a second container": func(p object) {
 			p["spec"].(object)["containers"] = append(p["spec"].(object)["containers"].([]any), object{"name": "b", "image": "cloister.test/agent:1"})
 		},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"cloister/sandbox/kubernetes/pod"
 )
 
 // Users is the group of the cluster's users that may have cloisters.
@@ -42,26 +44,42 @@ func (l Level) Manifests() ([]byte, error) {
 			"podSelector": object{}, "policyTypes": []string{"Ingress", "Egress"},
 			"egress": []object{{"to": []object{{"ipBlock": object{"cidr": fmt.Sprintf("%s/%d", l.Address, bits)}}}}},
 		}},
-		{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-			"metadata": object{"name": "cloister-" + l.Namespace}, "spec": object{
-				"failurePolicy": "Fail",
-				"matchConstraints": object{"resourceRules": []object{{"apiGroups": []string{""}, "apiVersions": []string{"v1"},
-					"operations": []string{"CREATE", "UPDATE"}, "resources": []string{"pods", "pods/ephemeralcontainers"}}}},
-				"validations": l.validations(),
-			}},
-		{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-			"metadata": object{"name": "cloister-" + l.Namespace}, "spec": object{
-				"policyName": "cloister-" + l.Namespace, "validationActions": []string{"Deny"},
-				"matchResources": object{"namespaceSelector": object{
-					"matchLabels": object{"kubernetes.io/metadata.name": l.Namespace}}},
-			}},
 	}
+	list = append(list, l.admission("cloister-"+l.Namespace, []string{"CREATE", "UPDATE"},
+		[]string{"pods", "pods/ephemeralcontainers"}, l.validations())...)
+	list = append(list, l.admission("cloister-exec-"+l.Namespace, []string{"CONNECT"},
+		[]string{"pods/exec", "pods/attach"}, []object{{
+			"expression": fmt.Sprintf("has(object.container) && object.container == %q", agentName),
+			"message":    "commands run in the agent's container, none in the gate's"}})...)
 	return json.MarshalIndent(object{"apiVersion": "v1", "kind": "List", "items": list}, "", "  ")
+}
+
+// admission is a policy for the namespace, and that it rules.
+func (l Level) admission(name string, operations, resources []string, validations []object) []object {
+	const version = "admissionregistration.k8s.io/v1"
+	named := object{"name": name}
+	return []object{
+		{"apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": named, "spec": object{
+			"failurePolicy": "Fail",
+			"matchConstraints": object{"resourceRules": []object{{"apiGroups": []string{""}, "apiVersions": []string{"v1"},
+				"operations": operations, "resources": resources}}},
+			"validations": validations,
+		}},
+		{"apiVersion": version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": named, "spec": object{
+			"policyName": name, "validationActions": []string{"Deny"},
+			"matchResources": object{"namespaceSelector": object{
+				"matchLabels": object{"kubernetes.io/metadata.name": l.Namespace}}},
+		}},
+	}
 }
 
 // validations say what a pod of this namespace is. Each is an expression of CEL over the pod.
 func (l Level) validations() []object {
 	const agents = "object.spec.containers.all(c, "
+	const gates = "object.spec.initContainers.all(c, "
+	const filtered = "has(c.securityContext.seccompProfile) && c.securityContext.seccompProfile.type == 'RuntimeDefault' && " +
+		"!has(c.securityContext.appArmorProfile) && " +
+		"(!has(c.securityContext.procMount) || c.securityContext.procMount == 'Default'))"
 	out := []object{}
 	for _, one := range [][2]string{
 		{"has(object.spec.initContainers) && object.spec.initContainers.size() == 1 && " +
@@ -79,6 +97,17 @@ func (l Level) validations() []object {
 			"c.securityContext.allowPrivilegeEscalation == false && " +
 			"(!has(c.securityContext.privileged) || !c.securityContext.privileged))",
 			"the agent's container has no privilege"},
+		// It has power over its node: nothing runs in it but its own program, which nothing writes to.
+		{gates + "c.startupProbe.exec.command == ['/cloister-pod', 'ready'] && !has(c.livenessProbe) && " +
+			"!has(c.readinessProbe) && !has(c.lifecycle))", "the gate's container runs nothing but the gate"},
+		{gates + fmt.Sprintf("has(c.env) && c.env.size() == 1 && c.env[0].name == %q && !has(c.envFrom) && ", pod.Variable) +
+			"has(c.volumeMounts) && c.volumeMounts.size() == 1 && c.volumeMounts[0].name == 'cloister' && " +
+			fmt.Sprintf("c.volumeMounts[0].mountPath == %q && !has(c.volumeDevices))", pod.Volume), "the gate has one volume and its order"},
+		{gates + filtered, "the gate's system calls are filtered"},
+		{agents + filtered, "the agent's system calls are filtered"},
+		{agents + "!has(c.volumeMounts) || c.volumeMounts.all(m, m.name != 'cloister' || (has(m.readOnly) && m.readOnly)))",
+			"the agent's container writes nothing of the gate's volume"},
+		{"!(has(object.spec.shareProcessNamespace) && object.spec.shareProcessNamespace)", "the gate's processes are its own"},
 		{agents + "!has(c.ports) && !has(c.volumeDevices))", "the agent's container has neither ports nor devices"},
 		{"!has(object.spec.ephemeralContainers) || object.spec.ephemeralContainers.size() == 0",
 			"no container comes later"},

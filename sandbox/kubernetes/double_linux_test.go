@@ -207,6 +207,17 @@ func (w *world) node(comes bool, after string) {
 		w.t.Error(err)
 		return
 	}
+	for range 2 { // others who reach the shim's address
+		stranger, err := net.Dial("tcp", o.Address)
+		if err != nil {
+			w.t.Error(err)
+			return
+		}
+		defer stranger.Close()
+		if _, err := stranger.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
+			w.t.Error(err)
+		}
+	}
 	c, err := net.Dial("tcp", o.Address)
 	if err != nil {
 		w.t.Error(err)

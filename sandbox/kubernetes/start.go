@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -124,15 +123,13 @@ func (d *Driver) enclose(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) 
 	fails, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go d.failing(fails, made.pod, cancel)
-	stopAccept := context.AfterFunc(fails, func() { _ = l.Close() })
-	c, err := l.Accept()
-	stopAccept()
+	c, err := link.Accept(fails, l, config)
 	if err != nil {
 		return nil, cause(fails, err)
 	}
 	go func() {
 		defer close(made.over)
-		_ = shim.Serve(served, tls.Server(c, config)) // its end is what is waited for
+		_ = shim.Serve(served, c) // its end is what is waited for
 	}()
 	select {
 	case <-shim.Open():

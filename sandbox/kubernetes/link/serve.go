@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"time"
 
 	"cloister/internal/origin"
 )
@@ -39,6 +40,58 @@ func (s *Shim) Open() <-chan struct{} { return s.open }
 // streams bound what a gate may have open at once: beyond what an egress engine takes, so
 // that it is the engine that refuses, in the record.
 const streams = 2048
+
+// Bounds of those at the shim's door who have not shown a certificate.
+const (
+	strangers   = 64
+	shakeWithin = 10 * time.Second
+)
+
+// Accept waits for the gate at a listener, and closes that: whoever else comes, and has no
+// certificate, is sent away.
+func Accept(ctx context.Context, l net.Listener, config *tls.Config) (*tls.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	context.AfterFunc(ctx, func() { _ = l.Close() })
+	gates, failed := make(chan *tls.Conn), make(chan error, 1)
+	shake := func(c net.Conn) {
+		secured := tls.Server(c, config)
+		short, stop := context.WithTimeout(ctx, shakeWithin)
+		defer stop()
+		if err := secured.HandshakeContext(short); err != nil {
+			_ = c.Close() // a stranger
+			return
+		}
+		select {
+		case gates <- secured:
+		case <-ctx.Done():
+			_ = c.Close() // there is one
+		}
+	}
+	go func() {
+		slots := make(chan struct{}, strangers)
+		for {
+			slots <- struct{}{}
+			c, err := l.Accept()
+			if err != nil {
+				failed <- err
+				return
+			}
+			go func() {
+				defer func() { <-slots }()
+				shake(c)
+			}()
+		}
+	}()
+	select {
+	case c := <-gates:
+		return c, nil
+	case err := <-failed:
+		return nil, fmt.Errorf("wait for the gate: %w", err)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 // Serve serves the connection of a gate that has a certificate, until it ends.
 func (s *Shim) Serve(ctx context.Context, c *tls.Conn) error {

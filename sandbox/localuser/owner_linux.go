@@ -100,7 +100,7 @@ func (o *owner) judge(order *apart.Order, files []*os.File, lent *native.Lent) e
 	}
 	o.gid = gid
 	if order.Hold {
-		_, _, err := o.join(order.Handle)
+		_, _, _, err := o.join(order.Handle)
 		return err
 	}
 	if err := check(order.Spec); err != nil {
@@ -110,7 +110,7 @@ func (o *owner) judge(order *apart.Order, files []*os.File, lent *native.Lent) e
 		return err
 	}
 	if order.Handle != "" {
-		lent.User, lent.Group, err = o.join(order.Handle)
+		lent.User, lent.Group, lent.Joined, err = o.join(order.Handle)
 	} else {
 		err = o.borrow(lent, order.Spec, files)
 	}

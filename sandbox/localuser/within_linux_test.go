@@ -13,6 +13,7 @@ import (
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
 	"cloister/sandbox/localuser"
+	"cloister/sandbox/native"
 )
 
 // TestWithin: what a caller wants of memory and processors leads out of none of its control
@@ -91,5 +92,32 @@ func TestAsCallerWithin(t *testing.T) {
 		if !strings.Contains("\n"+string(its), "\n"+strings.TrimSuffix(line, "\n")) {
 			t.Errorf("its caller is in %sand the command in\n%s", line, its)
 		}
+	}
+}
+
+// TestJoinedAnother: a command joins no box but the one that was looked at, whose number may
+// be another's when it is opened.
+func TestJoinedAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the helper is root's: run this test as root")
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	s := sandbox.Spec{ID: "joined", Name: "joined", Argv: []string{"sleep", "1000"}, Dir: "/", Env: []string{"PATH=/usr/bin:/bin"},
+		User: sandbox.User{ID: caller, Name: "agent", Home: "/tmp"}}
+	w := sandbox.Wiring{Stdin: null, Stdout: null, Stderr: null}
+	b, err := native.New("test").Start(t.Context(), s, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	s.Argv = []string{"true"}
+	gone := errors.New("it is another's")
+	if _, err := native.NewLent("test", &native.Lent{User: payloads + 499, Group: payloads + 499,
+		Joined: func() error { return gone }}).Exec(t.Context(), b.Handle(), s, w); !errors.Is(err, gone) {
+		t.Errorf("it was entered: %v", err)
 	}
 }

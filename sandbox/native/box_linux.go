@@ -123,6 +123,11 @@ func openCommand(init int) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("join cloister: open process %d: %w", pid, err)
 	}
+	// Its number may have been another's by then: it is the command's while that is a child.
+	if again, err := command(init); err != nil || again != pid {
+		unix.Close(pidfd)
+		return -1, errEnded
+	}
 	return pidfd, nil
 }
 

@@ -19,6 +19,9 @@ type Lent struct {
 	User, Group int
 	// Caller is for whom root builds: no control group of the box's leads out of its own.
 	Caller int
+	// Joined looks, once a box is opened that a command joins, whether it is still the one
+	// that the caller may enter: a number can become another's.
+	Joined func() error
 	// Mounts are detached mounts of what Places lists, in its order. Nothing else that a
 	// Spec names is opened by its path on the host.
 	Mounts []*os.File
@@ -35,6 +38,14 @@ func (l *Lent) within() int {
 		return 0
 	}
 	return l.Caller
+}
+
+// joined asks whether the box that was opened is the one that was meant.
+func (l *Lent) joined() error {
+	if l == nil {
+		return nil
+	}
+	return l.Joined()
 }
 
 // NewLent gives the driver of an instance that builds for a user, who may be named until it

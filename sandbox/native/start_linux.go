@@ -328,6 +328,9 @@ func (d *Driver) exec(of sandbox.Handle, spec sandbox.Spec, w sandbox.Wiring, h 
 		return nil, err
 	}
 	defer unix.Close(pidfd)
+	if err := d.lent.joined(); err != nil {
+		return nil, err
+	}
 	j, err := newJoint(sandbox.Ground{Stdin: w.Stdin, Stdout: w.Stdout, Stderr: w.Stderr}, h)
 	if err != nil {
 		return nil, err

@@ -37,10 +37,10 @@ func oldWords() []word {
 		{`who (asks|hears)`, "the caller, the client", 0},
 		{`is heard`, "is reported, is received", 0},
 		{`hears`, "receives, is notified", 0},
-		{`nobody`, "no one, with the subject named: no process, no person, no rule", 135},
-		{`told`, "reported, notified, given", 169},
+		{`nobody`, "no one, with the subject named: no process, no person, no rule", 134},
+		{`told`, "reported, notified, given", 167},
 		{`(says|tells) whether`, "reports whether", 23},
-		{`somebody`, "someone, with the subject named: a person, a process", 36},
+		{`somebody`, "someone, with the subject named: a person, a process", 35},
 		{`anybody`, "anyone, any process", 7},
 		{`whom`, "the subject, named", 15},
 	}

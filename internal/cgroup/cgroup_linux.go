@@ -26,7 +26,7 @@ type Bounds struct {
 	PIDs   int64   // processes and threads
 	CPUs   float64 // processors' worth of time; not together with Tree
 	Tree   bool    // CPU and Kill are wanted
-	// Within is the user for whom root makes it, where it is not 0: what bounds this process
+	// Within is the user that root makes it for, where it is not 0: what bounds this process
 	// bounds the group, too.
 	Within int
 }

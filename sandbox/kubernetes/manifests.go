@@ -77,7 +77,8 @@ func (l Level) admission(name string, operations, resources []string, validation
 func (l Level) validations() []object {
 	const agents = "object.spec.containers.all(c, "
 	const gates = "object.spec.initContainers.all(c, "
-	const filtered = "has(c.securityContext.seccompProfile) && c.securityContext.seccompProfile.type == 'RuntimeDefault' && " +
+	const filtered = "has(c.securityContext.seccompProfile) && " +
+		"c.securityContext.seccompProfile.type == 'RuntimeDefault' && " +
 		"!has(c.securityContext.appArmorProfile) && " +
 		"(!has(c.securityContext.procMount) || c.securityContext.procMount == 'Default'))"
 	out := []object{}
@@ -102,12 +103,14 @@ func (l Level) validations() []object {
 			"!has(c.readinessProbe) && !has(c.lifecycle))", "the gate's container runs nothing but the gate"},
 		{gates + fmt.Sprintf("has(c.env) && c.env.size() == 1 && c.env[0].name == %q && !has(c.envFrom) && ", pod.Variable) +
 			"has(c.volumeMounts) && c.volumeMounts.size() == 1 && c.volumeMounts[0].name == 'cloister' && " +
-			fmt.Sprintf("c.volumeMounts[0].mountPath == %q && !has(c.volumeDevices))", pod.Volume), "the gate has one volume and its order"},
+			fmt.Sprintf("c.volumeMounts[0].mountPath == %q && !has(c.volumeDevices))", pod.Volume),
+			"the gate has one volume and its order"},
 		{gates + filtered, "the gate's system calls are filtered"},
 		{agents + filtered, "the agent's system calls are filtered"},
 		{agents + "!has(c.volumeMounts) || c.volumeMounts.all(m, m.name != 'cloister' || (has(m.readOnly) && m.readOnly)))",
 			"the agent's container writes nothing of the gate's volume"},
-		{"!(has(object.spec.shareProcessNamespace) && object.spec.shareProcessNamespace)", "the gate's processes are its own"},
+		{"!(has(object.spec.shareProcessNamespace) && object.spec.shareProcessNamespace)",
+			"the gate's processes are its own"},
 		{agents + "!has(c.ports) && !has(c.volumeDevices))", "the agent's container has neither ports nor devices"},
 		{"!has(object.spec.ephemeralContainers) || object.spec.ephemeralContainers.size() == 0",
 			"no container comes later"},

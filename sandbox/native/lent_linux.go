@@ -17,7 +17,7 @@ import (
 type Lent struct {
 	// User and Group are the payload's ids, outside as inside. A Spec's User has the same.
 	User, Group int
-	// Caller is for whom root builds: no control group of the box's leads out of its own.
+	// Caller is the user that root builds for: no control group of the box's leads out of its own.
 	Caller int
 	// Joined looks, once a box is opened that a command joins, whether it is still the one
 	// that the caller may enter: a number can become another's.
@@ -32,7 +32,7 @@ type Lent struct {
 	Terminal func(master *os.File) error
 }
 
-// within is for whom root builds, and 0 where it builds for itself.
+// within is the user that root builds for, and 0 where it builds for itself.
 func (l *Lent) within() int {
 	if l == nil {
 		return 0

@@ -41,6 +41,9 @@ func TestEveryAgentIsComplete(t *testing.T) {
 			if l.Word == "" || l.Secret == "" || l.Host == "" || l.Header == "" || l.Get == "" {
 				t.Errorf("%s: an incomplete login: %+v", name, l)
 			}
+			if !slices.ContainsFunc(agent.AllVariables(), func(v string) bool { return strings.HasPrefix(l.Secret, v) }) {
+				t.Errorf("%s: a repository may set %s", name, l.Secret)
+			}
 		}
 	}
 	if unknown := agent.Find("other"); !slices.Equal(unknown.Argv, []string{"other"}) || len(unknown.Env) > 0 {

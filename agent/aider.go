@@ -23,7 +23,8 @@ func aider() Agent {
 				Get: "platform.openai.com makes API keys", Check: "/v1/models",
 			},
 		},
-		Obeys: []Obeyed{{".aider.conf.yml", Unheld}},
+		Obeys:     []Obeyed{{".aider.conf.yml", Unheld}},
+		Variables: []string{"AIDER_"},
 		Headless: []string{
 			"-m", "--message", "--msg", "-f", "--message-file", "--version", "-h", "--help", "--list-models", "--models",
 		},

@@ -12,7 +12,8 @@ func amp() Agent {
 			Word: "key", Secret: "AMP_API_KEY", Host: "ampcode.com", Header: "Authorization", Format: "Bearer {}",
 			Get: "ampcode.com/settings makes keys",
 		}},
-		Obeys: []Obeyed{{".amp", Unheld}},
+		Obeys:     []Obeyed{{".amp", Unheld}},
+		Variables: []string{"AMP_"},
 		Headless: []string{
 			"-x", "--execute", "-V", "--version", "-h", "--help", "login", "logout",
 			"threads", "mcp", "doctor", "update", "usage",

@@ -19,7 +19,9 @@ func copilot() Agent {
 			Get:   "github.com/settings/personal-access-tokens makes one, with the permission Copilot Requests",
 			Check: "/user", With: []string{"User-Agent: cloister"},
 		}},
-		Obeys: []Obeyed{{".copilot", Unheld}},
+		Obeys:     []Obeyed{{".copilot", Unheld}},
+		Keeps:     []string{".copilot"},
+		Variables: []string{"COPILOT_"},
 		Headless: []string{
 			"-p", "--prompt", "-v", "--version", "-h", "--help", "help", "version", "mcp", "plugin", "login", "config",
 		},

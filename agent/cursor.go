@@ -13,7 +13,9 @@ func cursor() Agent {
 			Word: "key", Secret: "CURSOR_API_KEY", Host: "api2.cursor.sh", Header: "Authorization", Format: "Bearer {}",
 			Get: "cursor.com/dashboard makes API keys",
 		}},
-		Obeys: []Obeyed{{".cursor", Folder}},
+		Obeys:     []Obeyed{{".cursor", Folder}},
+		Keeps:     []string{".cursor"},
+		Variables: []string{"CURSOR_"},
 		Headless: []string{
 			"-p", "--print", "-v", "--version", "-h", "--help", "help", "login", "logout",
 			"status", "whoami", "models", "mcp", "update", "ls",

@@ -16,7 +16,9 @@ func goose() Agent {
 			Get: "console.anthropic.com makes API keys", Check: "/v1/models?limit=1",
 			With: []string{"anthropic-version: 2023-06-01"},
 		}},
-		Obeys:    []Obeyed{{".goose", Unheld}},
-		Headless: []string{"run", "info", "doctor", "mcp", "recipe", "schedule", "-V", "--version", "-h", "--help", "help"},
+		Obeys: []Obeyed{{".goose", Unheld}},
+		// Not GOOSE_: another program of that name, for databases, is common in devcontainers.
+		Variables: []string{"GOOSE_PROVIDER", "GOOSE_MODE"},
+		Headless:  []string{"run", "info", "doctor", "mcp", "recipe", "schedule", "-V", "--version", "-h", "--help", "help"},
 	}
 }

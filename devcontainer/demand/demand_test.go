@@ -86,6 +86,8 @@ func TestRefused(t *testing.T) {
 		{`{"containerEnv":{"HOME":"/x"}}`, "containerEnv.HOME", "own"},
 		{`{"remoteEnv":{"https_proxy":"http://x"}}`, "remoteEnv.https_proxy", "way out"},
 		{`{"remoteEnv":{"ANTHROPIC_BASE_URL":"http://x"}}`, "remoteEnv.ANTHROPIC_BASE_URL", "agent"},
+		{`{"remoteEnv":{"AMP_URL":"http://x"}}`, "remoteEnv.AMP_URL", "agent"},
+		{`{"remoteEnv":{"GOOSE_PROVIDER__HOST":"http://x"}}`, "remoteEnv.GOOSE_PROVIDER__HOST", "agent"},
 		{`{"containerEnv":{"X":["y"]}}`, "containerEnv.X", "text"},
 		{`{"forwardPorts":[22]}`, "forwardPorts[0]", "below 1024"},
 		{`{"forwardPorts":["x"]}`, "forwardPorts[0]", "no port"},

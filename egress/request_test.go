@@ -32,6 +32,7 @@ func TestEachRequestHasOneRecord(t *testing.T) {
 		"edited":         {path: "/ok", edit: egress.Edit{Request: func(*egress.Message) error { return nil }}, status: 200},
 		"another host":   {path: "/ok", host: "other.test", unseen: true, status: 421, reason: "not the name that was connected to"},
 		"denied":         {path: "/ok", change: func(v *egress.Verdict) { v.Allow, v.Effect = false, "deny" }, unseen: true, status: 403},
+		"logins alone":   {path: "/ok", change: func(v *egress.Verdict) { v.Protocol = "postgres" }, unseen: true, status: 403, reason: "this is HTTP"},
 		"too long":       {path: "/ok", body: "0123456789", change: func(v *egress.Verdict) { v.MaxBytes = 5 }, unseen: true, status: 413, reason: "more than 5 bytes"},
 		"too long, late": {path: "/ok", body: "0123456789", unsized: true, change: func(v *egress.Verdict) { v.MaxBytes = 5 }, status: 413, reason: "more than 5 bytes"},
 		"edit up":        {path: "/ok", edit: egress.Edit{Request: func(*egress.Message) error { return stop }}, unseen: true, status: 403, reason: "stopped by an edit"},

@@ -23,6 +23,7 @@ type life struct {
 	fail   map[string]error // by step
 	panics string           // the step that panics
 	deaf   bool             // the journal cannot write
+	second *bool            // policy changes as it is decided; what is decided then
 	cancel context.CancelFunc
 	req    *request
 }
@@ -42,7 +43,10 @@ var errAbandoned = errors.New("abandoned")
 
 func (l *life) Decide(_ context.Context, q Query) Verdict {
 	_ = l.step("decide")
-	if l.req.recorded || len(l.steps) > 1 {
+	if l.second != nil && len(l.steps) == 1 {
+		l.req.s.e.generation.Add(1)
+		defer func() { l.allow = *l.second }()
+	} else if l.req.recorded || len(l.steps) > 1 && l.second == nil {
 		l.steps = append(l.steps, "decided late")
 	}
 	return Verdict{Allow: l.allow, Effect: "deny", Reason: "no", Edits: l.edits}
@@ -109,12 +113,16 @@ func TestRequestIsRecordedOnce(t *testing.T) {
 		bad   error
 		quota Quota
 		full  bool
+		held  bool // the memory is gone once it is decided
 		life  life
 		edits []string
 		want  string
 	}{
 		"whole":            {life: life{allow: true}, want: "decide, send, pass, end, closed "},
 		"edited":           {life: life{allow: true}, edits: []string{"a", "b"}, want: "decide, message, a up, b up, send, b down, a down, pass, end, closed "},
+		"late memory":      {held: true, life: life{allow: true}, want: "decide, end, refused MEMORY, answer Service Unavailable"},
+		"no more, decided": {life: life{allow: true, second: new(false)}, want: "decide, decide, answer Forbidden"},
+		"again, decided":   {life: life{allow: true, second: new(true)}, want: "decide, decide, send, pass, end, closed "},
 		"form":             {bad: form, life: life{allow: true}, want: "refused form, answer Bad Request"},
 		"form, deaf":       {bad: form, life: life{allow: true, deaf: true}, want: "refused form, break off"},
 		"quota":            {quota: Quota{RequestsPerMinute: -1}, life: life{allow: true}, want: "refused QUOTA, answer Too Many Requests"},
@@ -164,6 +172,9 @@ func TestRequestIsRecordedOnce(t *testing.T) {
 			r := &request{s: s, codec: l, to: to, via: ViaDirect, method: "GET", path: "/", once: new(Once), early: 1 << 10, late: 1 << 10}
 			if l.req = r; tc.full {
 				r.early = 2 << 20
+			}
+			if tc.held {
+				r.late = 2 << 20
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			l.cancel = cancel

@@ -55,12 +55,12 @@ func lg03() escape.Case {
 					return l
 				}},
 				{"an edited verdict", func(l [][]byte) [][]byte {
-					for i := range l {
-						if bytes.Contains(l[i], []byte(`"verdict":"deny"`)) {
-							l[i] = bytes.Replace(l[i], []byte(`"verdict":"deny"`), []byte(`"verdict":"allow"`), 1)
-							break
-						}
+					deny, allow := []byte(`"verdict":"deny"`), []byte(`"verdict":"allow"`)
+					i := slices.IndexFunc(l, func(r []byte) bool { return bytes.Contains(r, deny) })
+					if i < 0 { // nothing was denied where the case is tried alone
+						i, deny, allow = slices.IndexFunc(l, func(r []byte) bool { return bytes.Contains(r, allow) }), allow, deny
 					}
+					l[i] = bytes.Replace(l[i], deny, allow, 1)
 					return l
 				}},
 				{"a removal", func(l [][]byte) [][]byte { return slices.Delete(l, half(l), half(l)+1) }},

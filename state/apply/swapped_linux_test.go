@@ -21,7 +21,7 @@ import (
 )
 
 // swapTime bounds the race, and swapped are the names for which links come.
-const swapTime = 3 * time.Second
+const swapTime = 2 * time.Second
 
 var swapped = []string{"d", "d/e", "d/e/changed", "d/e/gone", "d/e/mode", "top"}
 

@@ -117,6 +117,7 @@ var packages = map[string]string{
 	"escape":                    "the runner of attempts, with its verdicts",
 	"escape/browser":            "what a browser sends, and what it never would",
 	"escape/corpus":             "the attempts, a case in each file",
+	"escape/corpus/listed":      "the attempts on lists of files and programs",
 	"escape/hoard":              "peers that make who stands between them hold memory",
 	"cmd/cloister-escape":       "the corpus as a command, for tests alone",
 	"devcontainer":              "a devcontainer.json with all that it pulls in",

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cloister/internal/exactjson"
+	"cloister/internal/realpath"
 )
 
 // HostPath is an absolute path on the host, free of symbolic links.
@@ -248,6 +249,13 @@ type Permit struct {
 // Own are the files of the box itself, which no list and no statement about a folder above
 // them means.
 func Own() []GuestPath { return []GuestPath{"/dev", "/proc", "/.cloister"} }
+
+// Led reports whether links on the way to a permitted path are followed: in the system's own folders
+// alone, since elsewhere a payload of another session could have put one where now nothing is written.
+func Led(at GuestPath) bool {
+	system := []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/sbin", "/sys", "/usr"}
+	return slices.ContainsFunc(system, func(dir string) bool { return realpath.Inside(string(at), dir) })
+}
 
 // Any reports whether anything is to be reported.
 func (w Watched) Any() bool { return w.Programs || w.All || len(w.Rules) > 0 || w.Permits.Any() }

@@ -59,7 +59,11 @@ func (u *Used) Add(e audit.Line) {
 		return
 	}
 	at := path.Clean(e.Resource)
-	if !nameable(at) {
+	if e.Action == "make" {
+		at = path.Dir(path.Clean(e.Resource + "x")) // the folder whose name it is
+	}
+	// A statement about / is no list any more, and the recorder says / where it had no more room.
+	if !nameable(at) || at == "/" && e.Action != "list" {
 		u.Unseen += 1 + e.Suppressed
 		return
 	}
@@ -70,9 +74,6 @@ func (u *Used) Add(e audit.Line) {
 	}
 	if u.paths == nil {
 		u.paths = map[string]*rights{}
-	}
-	if e.Action == "make" {
-		at = path.Dir(path.Clean(e.Resource + "x")) // the folder whose name it is
 	}
 	r := u.paths[at]
 	if r == nil {
@@ -176,7 +177,7 @@ func shards(dirs map[string]int) map[string]int {
 	}
 	out := map[string]int{}
 	for at, n := range dirs {
-		if above := path.Dir(at); isShard(path.Base(at)) && several[above] > 1 {
+		if above := path.Dir(at); isShard(path.Base(at)) && several[above] > 1 && above != "/" {
 			at = above
 		}
 		out[at] += n

@@ -2,8 +2,10 @@ package learned_test
 
 import (
 	"fmt"
+	"path"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -56,6 +58,10 @@ func TestPolicy(t *testing.T) {
 		"what is permitted":           {`permit (principal, action == Action::"FileOpenReadOnly", resource == File::"/p/a");`, "open /p/a\nopen /p/b", "read File /p/b"},
 		"what is permitted to read":   {`permit (principal, action == Action::"FileOpenReadOnly", resource in Dir::"/p");`, "open /p/a\nwrite /p/a", "write File /p/a"},
 		"a file is no folder":         {`permit (principal, action == Action::"FileOpen", resource == File::"/p");`, "make /p/a", "write Dir /p"},
+		"a name in /":                 {"", "make /x\nopen /p/a\nexecute /usr/bin/x", "read File /p/a; execute File /usr/bin/x"},
+		"a file without a name in /":  {"", "make /\nopen /p/a", "read File /p/a"},
+		"no room in the recorder":     {"", "open /\nmake /\nwrite /\nexecute /\nopen /p/a", "read File /p/a"},
+		"a cache by content at /":     {"", "make /0a/x\nmake /f1/x", "write Dir /0a; write Dir /f1"},
 		"a name with Cedar's letters": {"", `open /p/[a]"\b`, `read File /p/[a]"\b`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,9 +114,40 @@ func TestNotes(t *testing.T) {
 	u.Add(audit.Line{Event: audit.Event{Kind: audit.FileOpen, Action: "make", Resource: "/tmp/a", Verdict: "allow"}})
 	u.Add(audit.Line{Event: audit.Event{Kind: audit.Exec, Action: "execute", Resource: "/tmp/a", Verdict: "allow"}})
 	text := strings.Join(u.Notes(u.Policy(nil)), "\n")
-	for _, want := range []string{"8 uses of files were counted", "what may be written in /tmp may be executed"} {
+	for _, want := range []string{"8 uses of files were counted", `what may be written in "/tmp" may be executed`, `names came or went in "/tmp"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)
+		}
+	}
+}
+
+// A name is written so that nothing acts on it: no other statement, no other line, no letter that
+// a terminal or an editor obeys; and it is the same name when it is read.
+func TestNamesThatLead(t *testing.T) {
+	for _, name := range []string{
+		"/p/a\"] }; permit (principal, action, resource); //", "/p/a\n] };\npermit (principal, action, resource);", "/p/\x1b]0;x\x07", "/p/\u009b31m",
+		"/p/\u202egro.live", "/p/\u2028permit", "/p/\u200b", "/p/\ufeff", "/p/\r// x", "/p/\\u{22}", "/p/*/ */", "/p/\xff",
+	} {
+		u := &learned.Used{}
+		for _, action := range []string{"open", "make"} {
+			u.Add(audit.Line{Event: audit.Event{Kind: audit.FileOpen, Action: action, Resource: name + "/x", Verdict: "allow"}})
+		}
+		u.Add(audit.Line{Event: audit.Event{Kind: audit.Exec, Action: "execute", Resource: name + "/x", Verdict: "allow"}})
+		p := u.Policy(nil)
+		text := p.Cedar()
+		for _, all := range append(u.Notes(p), text) {
+			for _, r := range all {
+				if !unicode.IsPrint(r) && r != '\n' {
+					t.Errorf("%q: %q in %q", name, r, all)
+				}
+			}
+		}
+		for _, st := range statements(t, text) {
+			for _, one := range st.Permitted {
+				if len(st.Permitted) != 1 || one.Path != path.Clean(name) || !one.Dir {
+					t.Errorf("%q became %+v", name, st.Permitted)
+				}
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package learned
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // Cedar is the policy as a file of Cedar.
@@ -49,9 +50,15 @@ func (u *Used) Notes(p Policy) []string {
 		out = append(out, fmt.Sprintf("%d uses of files were counted and not recorded one by one, or cannot be named: "+
 			"no statement permits them", u.Unseen))
 	}
+	for _, e := range p.Write {
+		if e.Dir && len(parents(e.Path)) < 2 {
+			out = append(out, "names came or went in "+word(e.Path)+
+				": all of it may be read and written; look whether that is meant")
+		}
+	}
 	for _, e := range p.Programs {
 		if e.Dir {
-			out = append(out, "what may be written in "+e.Path+" may be executed there too")
+			out = append(out, "what may be written in "+word(e.Path)+" may be executed there too")
 		}
 	}
 	return out
@@ -65,7 +72,7 @@ func word(s string) string {
 		switch {
 		case r == '"' || r == '\\':
 			out.WriteString(`\` + string(r))
-		case r < ' ' || r == 0x7f:
+		case !unicode.IsPrint(r): // a terminal or an editor could act on it, or show another text
 			fmt.Fprintf(&out, `\u{%x}`, r)
 		default:
 			out.WriteRune(r)

@@ -45,7 +45,7 @@ func Lists(abi int, writable []string, p sandbox.Permits) []Rule {
 			// The kernel reads what it executes, and Landlock asks for both.
 			rights |= (reads | unix.LANDLOCK_ACCESS_FS_EXECUTE) & all &^ common
 		}
-		r := Rule{Path: at, Rights: rights, Named: File}
+		r := Rule{Path: at, Rights: rights, Named: File, NoLinks: !sandbox.Led(one.Path)}
 		if one.Dir {
 			r.Named = Dir
 		}

@@ -31,6 +31,7 @@ type Watch struct {
 	dir      string // where the command begins
 	pending  string // what the command may be: the file that was tried last
 	root     int    // as whoever is inside sees it; -1 until one was seen
+	fixed    bool   // what was found last lies where the view lets nothing be written
 	uses     map[int32][]call
 
 	mu   sync.Mutex
@@ -146,6 +147,9 @@ func (w *Watch) look(n *notice) {
 			s.path += "/" // a file without a name
 		}
 		u := s.use
+		if err == nil && w.fixed && (u == writes || u == makes) && w.table.verdict(s) == nil {
+			continue // it fails whatever a list says: who learns from the record would permit what was never done
+		}
 		if err == nil && c.argv > 0 {
 			s.words = strings.Join(words(int(n.tid), n.args[c.argv]), "\x00")
 		}
@@ -219,6 +223,7 @@ func (w *Watch) settle() {
 // there and the call makes nothing.
 func (w *Watch) path(n *notice, c call) (string, lying, error) {
 	tid := int(n.tid)
+	w.fixed = false
 	name, err := text(tid, n.args[c.path])
 	if err != nil {
 		return "", file, err
@@ -277,7 +282,7 @@ func (w *Watch) path(n *notice, c call) (string, lying, error) {
 func (w *Watch) leads() {
 	list := w.table.about.Permits.List
 	for _, p := range list {
-		if at, err := w.resolve(string(p.Path)); err == nil && at != string(p.Path) {
+		if at, err := w.resolve(string(p.Path)); err == nil && sandbox.Led(p.Path) && at != string(p.Path) {
 			p.Path = sandbox.GuestPath(at)
 			w.table.about.Permits.List = append(slices.Clip(w.table.about.Permits.List), p)
 		}
@@ -317,8 +322,15 @@ func (w *Watch) find(name string, follow bool) (string, lying, error) {
 	defer unix.Close(fd)
 	lies := file
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		lies = folder
+	w.fixed = false
+	if unix.Fstat(fd, &st) == nil {
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			lies = folder
+		}
+		// A pipe or a device may be written on any mount.
+		var fs unix.Statfs_t
+		held := lies == folder || st.Mode&unix.S_IFMT == unix.S_IFREG
+		w.fixed = held && unix.Fstatfs(fd, &fs) == nil && fs.Flags&unix.ST_RDONLY != 0
 	}
 	at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 	return at, lies, err

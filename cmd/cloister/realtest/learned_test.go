@@ -55,7 +55,7 @@ func TestLearned(t *testing.T) {
 				return res.stdout
 			}
 			text := suggest("seen")
-			if strings.Contains(text, "/.env") || !strings.Contains(text, "ProcessExec") {
+			if strings.Contains(text, `/.env"`) || !strings.Contains(text, "ProcessExec") {
 				t.Fatalf("suggested:\n%s", text)
 			}
 			t.Logf("%d lines:\n%s", strings.Count(text, "\n"), text)

@@ -280,6 +280,7 @@ var packages = map[string]string{
 	"session/browsers":          "what Chromium and its kin inside trust",
 	"session/dressing":          "what a devcontainer gives to a run",
 	"session/inside":            "further commands in a live cloister, by pipes",
+	"session/kept/compare":      "overlay workspaces side by side",
 	"session/kept":              "what a person does to overlay workspaces, each act recorded first",
 	"session/javastore":         "the store of authorities that Java inside trusts",
 	"session/launch":            "what was typed as a plan, and the process that carries it out",

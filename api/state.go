@@ -97,13 +97,17 @@ type Because struct {
 }
 
 // WorkspaceAct is what a person wants done to a kept workspace: checkpoint, restore, fork,
-// apply or undo.
+// compare, apply or undo.
 type WorkspaceAct struct {
 	Checkpoint string `json:"checkpoint,omitempty"` // restore, fork, apply: the moment; "" is now
 	Message    string `json:"message,omitempty"`    // checkpoint: what it is; undo: which apply
 	Count      int    `json:"count,omitempty"`      // fork: how many; 0 is one
-	Digest     string `json:"digest,omitempty"`     // apply: of what was shown
-	AutoRun    bool   `json:"autorun,omitempty"`    // apply: also what programs of the host run or obey
+	Prompt     string `json:"prompt,omitempty"`     // fork: what the agent goes on with in each; "" starts none
+	// With are the workspaces that this one is compared with.
+	With    []string `json:"with,omitempty"`
+	Run     string   `json:"run,omitempty"`     // compare: a command of a shell, run in a copy of each
+	Digest  string   `json:"digest,omitempty"`  // apply: of what was shown
+	AutoRun bool     `json:"autorun,omitempty"` // apply: also what programs of the host run or obey
 }
 
 // WorkspaceActed says what was done.
@@ -112,4 +116,27 @@ type WorkspaceActed struct {
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"` // the one made; of a restore the one from before it
 	Forks      []Fork      `json:"forks,omitempty"`
 	Changes    []Change    `json:"changes,omitempty"` // what an apply brought over
+	Compared   *Comparison `json:"compared,omitempty"`
+}
+
+// Comparison is what workspaces changed, side by side.
+type Comparison struct {
+	Names []string       `json:"names"`
+	Paths []ComparedPath `json:"paths"`
+	More  int            `json:"more"` // paths beyond those listed
+	Runs  []TestRun      `json:"runs"` // of each, where a command was run
+}
+
+// ComparedPath is one path with what became of it in each, "-" for nothing.
+type ComparedPath struct {
+	Path  string   `json:"path"`
+	Cells []string `json:"cells"`
+}
+
+// TestRun is what a command came to in a copy of a workspace.
+type TestRun struct {
+	Command    string   `json:"command"`
+	Status     int      `json:"status"`
+	DurationMS int64    `json:"duration_ms"`
+	Last       []string `json:"last"` // lines of its output
 }

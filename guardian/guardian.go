@@ -283,6 +283,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	g.sessions = sessions
 	g.workspaces = &workspaces.Room{
 		Dirs: o.Dirs, Audit: AuditDir(o.Dirs), Record: g.recordState, Hold: g.holdStill,
+		Begin: g.beginShim, Logs: o.Shim.Logs,
 	}
 	if note != "" {
 		g.notice(note)

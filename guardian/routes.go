@@ -109,7 +109,7 @@ func Routes() []Route {
 		{api.PathState, Nobody, Owner, "record a change of a kept workspace, before it is made", nil, (*guardian).postState},
 		{api.PathWorkspaces, Window, Nobody, "the kept workspaces with their checkpoints", (*guardian).getWorkspaces, nil},
 		{api.PathWorkspaces + "/{name}/diff", Window, Nobody, "what one changed (?at=CHECKPOINT&since=CHECKPOINT&path=PATH: with its text)", (*guardian).getWorkspaceDiff, nil},
-		{api.PathWorkspaces + "/{name}/{verb}", Nobody, Window, "checkpoint, restore, fork, apply or undo", nil, (*guardian).postWorkspace},
+		{api.PathWorkspaces + "/{name}/{verb}", Nobody, Window, "checkpoint, restore, fork, compare, apply or undo", nil, (*guardian).postWorkspace},
 		{api.PathTenant, Nobody, Owner, "record what cloister serve does for a tenant, before it is done", nil, ofActs((*acts.Service).Tenant)},
 		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket", (*guardian).getTerminal, nil},
 	}

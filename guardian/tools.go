@@ -121,21 +121,33 @@ func (g *guardian) postStart(_ http.ResponseWriter, r *http.Request) (any, error
 
 // startShim starts a cloister's shim, which outlives the guardian.
 func (g *guardian) startShim(ctx context.Context, order launch.Order) (launch.Answer, error) {
+	answer, _, err := g.beginShim(ctx, order)
+	return answer, err
+}
+
+// beginShim does, and gives how it ends once it has.
+func (g *guardian) beginShim(ctx context.Context, order launch.Order) (launch.Answer, <-chan int, error) {
 	if g.o.Shim.Path == "" {
-		return launch.Answer{}, api.BadRequest("this guardian cannot start a cloister")
+		return launch.Answer{}, nil, api.BadRequest("this guardian cannot start a cloister")
 	}
 	ctx, cancel := context.WithTimeout(ctx, shimWithin)
 	defer cancel()
 	child, err := g.o.Shim.Start(order)
 	if err != nil {
-		return launch.Answer{}, err
+		return launch.Answer{}, nil, err
 	}
 	g.own.Store(child.PID, struct{}{})
+	ended := make(chan int, 1)
 	go func() {
-		_ = child.Wait() // what became of it is in its answer, or in the session's end
+		status, err := child.Status() // else what became of it is in its answer, or in the session's end
+		if err == nil {
+			ended <- status
+		}
+		close(ended)
 		g.own.Delete(child.PID)
 	}()
-	return child.Answer(ctx)
+	answer, err := child.Answer(ctx)
+	return answer, ended, err
 }
 
 // getFile is a file that a session changed, beside what was committed last.

@@ -17,6 +17,7 @@ import (
 	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
 	"cloister/session/kept"
+	"cloister/session/launch"
 	"cloister/state/store"
 	"cloister/workspace/projects"
 )
@@ -27,13 +28,18 @@ type Room struct {
 	Audit  string // the folder of the record
 	Record func(context.Context, api.StateRecord) error
 	Hold   func(ctx context.Context, name string) (thaw func() error, err error)
+	// Begin starts a cloister, and gives the status that its shim will end with.
+	Begin func(context.Context, launch.Order) (launch.Answer, <-chan int, error)
+	Logs  string // the folder of what cloisters print that were begun so
 
-	looking sync.Mutex // held by who reads what was changed
+	// one is held by who looks and who acts: each locks a workspace, and neither is to find
+	// it busy because of the other. To compare may take long, and waits for each by itself.
+	one sync.Mutex
 }
 
 func (r *Room) hand() (*kept.Hand, error) {
 	s, err := kept.Open(r.Dirs, "")
-	return &kept.Hand{Store: s, Audit: r.Audit, Record: r.Record, Hold: r.Hold,
+	return &kept.Hand{Store: s, Audit: r.Audit, Record: r.Record, Hold: r.Hold, Begin: r.begin,
 		Known: func(main string) error { _, err := projects.Read(r.Dirs, main); return err }}, err
 }
 
@@ -55,6 +61,8 @@ func escape(err error) error {
 
 // List gives all of them.
 func (r *Room) List(ctx context.Context) ([]api.Workspace, error) {
+	r.one.Lock()
+	defer r.one.Unlock()
 	h, err := r.hand()
 	if err != nil {
 		return nil, err
@@ -64,11 +72,14 @@ func (r *Room) List(ctx context.Context) ([]api.Workspace, error) {
 
 // Diff gives what one changed: at a checkpoint, since another, with the text of a path.
 func (r *Room) Diff(ctx context.Context, name string, words url.Values) (out api.WorkspaceDiff, err error) {
-	r.looking.Lock()
-	defer r.looking.Unlock()
+	r.one.Lock()
+	defer r.one.Unlock()
 	h, err := r.hand()
 	if err == nil {
-		out, err = h.Shown(ctx, name, words.Get("at"), words.Get("since"), words.Get("path"))
+		err = soon(ctx, func() error {
+			out, err = h.Shown(ctx, name, words.Get("at"), words.Get("since"), words.Get("path"))
+			return err
+		})
 	}
 	return out, escape(err)
 }
@@ -76,7 +87,13 @@ func (r *Room) Diff(ctx context.Context, name string, words url.Values) (out api
 // Act does what was asked for.
 func (r *Room) Act(ctx context.Context, name, verb string, in api.WorkspaceAct) (out api.WorkspaceActed, err error) {
 	h, err := r.hand()
-	if err == nil {
+	switch {
+	case err != nil:
+	case verb == "compare":
+		out, err = r.compare(ctx, h, name, in)
+	default:
+		r.one.Lock()
+		defer r.one.Unlock()
 		out, err = h.Act(context.WithoutCancel(ctx), name, verb, in)
 	}
 	return out, escape(err)
@@ -102,20 +119,29 @@ func (r *Room) Keep(ctx context.Context, name, why, next string) error {
 }
 
 // lockSoon locks a workspace unless another command has it for long.
-func lockSoon(ctx context.Context, s *store.Store, name string) (*store.Workspace, error) {
+func lockSoon(ctx context.Context, s *store.Store, name string) (w *store.Workspace, err error) {
+	err = soon(ctx, func() error {
+		w, err = s.TryLock(name)
+		return err
+	})
+	return w, err
+}
+
+// soon does what another command may stand in the way of for a moment.
+func soon(ctx context.Context, do func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {
-		w, err := s.TryLock(name)
+		err := do()
 		if _, busy := errors.AsType[*store.Busy](err); !busy {
-			return w, err
+			return err
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return nil, err
+			return err
 		}
 	}
 }

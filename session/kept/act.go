@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"cloister/api"
 	"cloister/internal/termsafe"
@@ -135,17 +136,7 @@ func (h *Hand) Act(ctx context.Context, name, verb string, in api.WorkspaceAct) 
 		line := Checkpoint(name, before)
 		return api.WorkspaceActed{Said: name + "@" + w.Head, Checkpoint: &line}, nil
 	case "fork":
-		if in.Count = max(in.Count, 1); in.Count > maxForks {
-			return out, &Refused{fmt.Sprintf("fork: want 1 to %d", maxForks), ""}
-		}
-		out.Forks, err = h.Fork(ctx, w, in.Checkpoint, in.Count)
-		for i, f := range out.Forks {
-			if i > 0 {
-				out.Said += ", "
-			}
-			out.Said += f.Name
-		}
-		return out, err
+		return h.forkShown(ctx, w, in)
 	case "apply":
 		out.Changes, err = h.applyShown(ctx, w, in)
 		out.Said = Files(len(out.Changes))
@@ -162,6 +153,35 @@ func (h *Hand) Act(ctx context.Context, name, verb string, in api.WorkspaceAct) 
 		return api.WorkspaceActed{Said: in.Message}, err
 	}
 	return out, &Refused{"a workspace knows no " + termsafe.Clip(verb, 20), ""}
+}
+
+// forkShown makes forks, and starts the agent that worked here in each where it has a prompt.
+func (h *Hand) forkShown(ctx context.Context, w *store.Workspace, in api.WorkspaceAct) (out api.WorkspaceActed,
+	err error) {
+	in.Count = max(in.Count, 1)
+	switch {
+	case in.Count > maxForks:
+		return out, &Refused{fmt.Sprintf("fork: want 1 to %d", maxForks), ""}
+	case in.Prompt != "" && w.Agent == "":
+		return out, &Refused{"fork: no agent has worked in " + w.Name, "cloister fork --agent NAME says which"}
+	}
+	if out.Forks, err = h.Fork(ctx, w, in.Checkpoint, in.Count); err != nil {
+		return out, err
+	}
+	var names []string
+	for _, f := range out.Forks {
+		names = append(names, f.Name)
+		if in.Prompt == "" {
+			continue
+		}
+		// One that does not start leaves the others to.
+		if berr := h.Begin(ctx, w.Project, f.Name, w.Agent, Resumption(w, f, w.Agent, in.Prompt)); berr != nil {
+			err = errors.Join(err, &Refused{fmt.Sprintf("fork: %s is made, but %s was not started: %v", f.Name, w.Agent, berr),
+				"cloister start --name " + f.Name + " --workspace overlay"})
+		}
+	}
+	out.Said = strings.Join(names, ", ")
+	return out, err
 }
 
 // applyShown applies what a page showed.

@@ -39,6 +39,8 @@ type Hand struct {
 	Record func(context.Context, api.StateRecord) error
 	// Hold holds a running cloister still.
 	Hold func(ctx context.Context, name string) (thaw func() error, err error)
+	// Begin starts an agent in a workspace, in the background; nil where that is the caller's.
+	Begin func(ctx context.Context, project, name, agent string, args []string) error
 }
 
 // Watched has each checkpoint of a workspace recorded with its digest before it counts, and

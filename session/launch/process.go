@@ -147,6 +147,15 @@ func (c *Child) Wait() error {
 	return err
 }
 
+// Status waits as Wait does, and gives the status that it ended with.
+func (c *Child) Status() (int, error) {
+	state, err := c.wait()
+	if err != nil {
+		return 0, err
+	}
+	return state.ExitCode(), nil
+}
+
 // A Reply is the way back from a shim to the process that started it.
 type Reply struct {
 	file *os.File

@@ -11,6 +11,7 @@ import (
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
 	"cloister/session/kept"
+	"cloister/session/kept/compare"
 
 	"github.com/spf13/cobra"
 )
@@ -188,7 +189,7 @@ func (a *Commands) resumeIn(ctx context.Context, names []string, project, agentN
 		out, status, err := a.again(ctx, append(words, args...)...)
 		if err == nil && status != 0 {
 			err = cli.Hinted(fmt.Errorf("fork: %s is made, but %s was not started: %s", name, agentName,
-				strings.Join(lastLines(out, 3), "; ")),
+				strings.Join(compare.Last(out, 3), "; ")),
 				"cloister start --name "+name+" --workspace overlay")
 		}
 		errs = append(errs, err)

@@ -1,5 +1,5 @@
 // Time: what a kept workspace was at each moment; back to one, on from one, into the project.
-import { bytes, fill, h, keyed, select, time, verdict } from '../dom.js';
+import { bytes, fill, h, keyed, labelled, select, time, verdict } from '../dom.js';
 import { t } from '../words.js';
 import { get, post, query } from '../api.js';
 import { on, state } from '../live.js';
@@ -83,7 +83,7 @@ export default (root, { words, go }) => {
     if (!s || !m) return;
     if (s.problem || s.busy) { fill(side, h('p.beware', s.problem || w.busy)); return; }
     const c = standing(m), last = before(m);
-    fill(acts, button('c', w.checkpoint, checkpoint, false), button('r', w.restore, restore, !c || s.running), button('f', w.fork, fork, false),
+    fill(acts, button('c', w.checkpoint, checkpoint, false), button('r', w.restore, restore, !c || s.running), button('f', w.fork, fork, false), button('v', w.sides, sideBySide, false),
       button('a', w.apply, apply, !diff || !diff.changes.length || (!c && s.running), '.main'), button('u', w.undo, undo, !s.applied.length));
     const parts = [h('h2.first', title(m)), acts];
     if (m.event) parts.push(h('p.soft', c ? w.standing(c.id) : w.before));
@@ -150,11 +150,62 @@ export default (root, { words, go }) => {
     pick('now');
     toast(w.restored(done.said, done.checkpoint.id), undefined, 8000);
   };
-  const fork = async () => {
-    const c = standing(moment());
-    if (!await sure(w.forkTitle(name), c ? w.forkText(c.id) : w.forkNow, w.fork)) return;
-    const done = await act('fork', { checkpoint: c ? c.id : '' });
-    toast(w.forked(done.said), { word: w.show, do: () => go(query('/time', { name: done.forks[0].name })) }, 8000);
+  const fork = () => {
+    const s = space(), c = standing(moment());
+    dialog(w.forkTitle(name), (close) => {
+      const count = h('input', { type: 'number', min: 1, max: 20, value: 1 });
+      const prompt = h('input', { maxlength: 2000, disabled: !s.agent });
+      const send = async () => {
+        if (!count.reportValidity()) return;
+        close();
+        const done = await act('fork', { checkpoint: c ? c.id : '', count: Number(count.value), prompt: prompt.value.trim() });
+        toast(w.forked(done.said), { word: w.show, do: () => go(query('/time', { name: done.forks[0].name })) }, 8000);
+      };
+      for (const box of [count, prompt]) box.addEventListener('keydown', (e) => { if (e.key === 'Enter') send(); });
+      return [h('p', c ? w.forkText(c.id) : w.forkNow), labelled(w.count, count), labelled(s.agent ? w.prompt(s.agent) : w.noAgent, prompt),
+        h('div.acts', h('button', { onclick: close }, t.cancel), h('button.main', { onclick: send }, w.fork))];
+    });
+  };
+  // family are the forks of a workspace, or where it has none, it and those of the same moment.
+  const family = (s) => {
+    const forks = spaces.filter((x) => x.parent && x.parent.startsWith(`${s.name}@`));
+    return forks.length ? forks : spaces.filter((x) => x === s || s.parent && x.parent === s.parent);
+  };
+  const sideBySide = () => {
+    const s = space(), chosen = new Set(family(s).map((x) => x.name));
+    const el = dialog(w.sidesTitle(s.project), (close) => {
+      const command = h('input', { maxlength: 2000, placeholder: 'go test ./...' });
+      const sides = spaces.filter((x) => x.project === s.project && !x.problem);
+      const out = h('div', { 'aria-live': 'polite' });
+      const start = h('button.main', { onclick: () => send() }, w.sides);
+      const send = async () => {
+        const [first, ...others] = sides.map((x) => x.name).filter((n) => chosen.has(n));
+        if (!first || start.disabled) return;
+        start.disabled = true;
+        fill(out, h('p.soft', command.value.trim() ? w.trying : w.looking));
+        try {
+          fill(out, table((await post(`/v1/workspaces/${first}/compare`, { with: others, run: command.value.trim() })).compared));
+        } catch (e) {
+          fill(out, h('p.beware', e.message));
+        } finally {
+          start.disabled = false;
+        }
+      };
+      const show = (n) => { close(); go(query('/time', { name: n })); };
+      const table = (c) => [h('table', h('thead', h('tr', h('th', w.path), c.names.map((n, i) => h('th', h('button.small.show', { onclick: () => show(n) }, n, i < 9 ? h('kbd', String(i + 1)) : ''))))),
+        h('tbody', c.paths.map((p) => h('tr', h('th', h('code', shown(p.path))), p.cells.map((x) => h('td', shown(x))))),
+          c.runs.length ? h('tr', h('th', w.run), c.runs.map((r) => h('td', verdict(r.status ? 'failed' : 'ok'), ` exit ${r.status}, ${(r.duration_ms / 1000).toFixed(1)} s`))) : '')),
+      c.more ? h('p.soft', w.more(c.more)) : '', h('p.soft', w.sidesNext),
+      c.runs.map((r, i) => [h('p.soft', c.names[i]), h('div.diff', { role: 'group', tabindex: 0, 'aria-label': `${w.run} ${c.names[i]}` }, r.last.map((line) => h('div', shown(line) || ' ')))])];
+      command.addEventListener('keydown', (e) => { if (e.key === 'Enter') send(); });
+      return [h('p', w.sidesText), sides.map((x) => h('label.check', h('input', { type: 'checkbox', checked: chosen.has(x.name), onchange: (e) => { if (e.target.checked) chosen.add(x.name); else chosen.delete(x.name); } }), x.name)),
+        labelled(w.command, command), out, h('div.acts', h('button', { onclick: close }, t.close), start)];
+    });
+    el.addEventListener('keydown', (e) => {
+      if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches('input:not([type=checkbox])') || !/^[1-9]$/.test(e.key)) return;
+      const to = el.querySelectorAll('button.show')[e.key - 1];
+      if (to) { e.preventDefault(); to.click(); }
+    });
   };
   const apply = () => {
     const s = space(), c = standing(moment());
@@ -206,6 +257,6 @@ export default (root, { words, go }) => {
     const el = list.children[at + by];
     if (el) { el.firstChild.focus(); el.scrollIntoView({ block: 'nearest' }); }
   };
-  const keys = { j: () => step(1), k: () => step(-1), c: checkpoint, r: restore, f: fork, a: apply, u: undo };
+  const keys = { j: () => step(1), k: () => step(-1), c: checkpoint, r: restore, f: fork, v: sideBySide, a: apply, u: undo };
   return { leave: () => { clearTimeout(late); off.forEach((f) => f()); }, keys: (key) => { if (!space() || !keys[key]) return false; keys[key](); return true; } };
 };

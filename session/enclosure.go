@@ -131,7 +131,10 @@ func (s *Shim) conflicts(grant api.SessionGrant) error {
 
 // AuthorityVariables are those by which programs find the authorities to trust.
 func AuthorityVariables() []string {
-	return []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT", "CARGO_HTTP_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"}
+	return []string{
+		"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT",
+		"CARGO_HTTP_CAINFO", "PIP_CERT", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+	}
 }
 
 // environment is built, never inherited.
@@ -195,7 +198,8 @@ func (s *Shim) gitConfig() []byte {
 		submodules = nil // nothing of the project is inside, and its remote may hold a password
 	}
 	for _, m := range submodules {
-		fmt.Fprintf(&b, "[submodule \"%s\"]\n\turl = \"%s\"\n", strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(m.Name), quote(s.byGuardian(m.URL)))
+		fmt.Fprintf(&b, "[submodule \"%s\"]\n\turl = \"%s\"\n",
+			strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(m.Name), quote(s.byGuardian(m.URL)))
 		if m.Update != "" {
 			fmt.Fprintf(&b, "\tupdate = %s\n", m.Update)
 		}

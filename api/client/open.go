@@ -100,7 +100,9 @@ func (a *Asked) answer() (*passfd.Conn, api.SessionGrant, error) {
 // request asks for a session on a fresh connection, in one write and by hand:
 // net/http costs a start 90 KB of memory.
 func request(raw *net.UnixConn, body []byte) error {
-	text := fmt.Appendf(make([]byte, 0, len(body)+256), "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nConnection: Upgrade\r\nUpgrade: %s\r\nContent-Length: %d\r\n\r\n",
+	text := fmt.Appendf(make([]byte, 0, len(body)+256),
+		"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
+			"Connection: Upgrade\r\nUpgrade: %s\r\nContent-Length: %d\r\n\r\n",
 		api.PathSessions, api.Host, api.UpgradeProtocol, len(body))
 	if _, err := raw.Write(append(text, body...)); err != nil {
 		return fmt.Errorf("open session: %w", err)

@@ -108,7 +108,8 @@ func (a *app) listSessions(found []listed, now time.Time) {
 			active = cli.Age(now.Sub(s.LastActivity)) + " ago"
 		}
 		rows = append(rows, []string{
-			s.Name, s.Project, cli.OrDash(s.Branch), cli.OrDash(s.Agent), s.Isolation, s.Mode, state, cli.Age(until.Sub(s.CreatedAt)),
+			s.Name, s.Project, cli.OrDash(s.Branch), cli.OrDash(s.Agent), s.Isolation, s.Mode,
+			state, cli.Age(until.Sub(s.CreatedAt)),
 			active, fmt.Sprint(s.PID),
 		})
 		for _, c := range more {

@@ -97,7 +97,8 @@ func (a *app) mcpList() *cobra.Command {
 func (a *app) mcpInspect() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "inspect SERVER", Short: "Show what a server says of its tools, what may become of a call, and what has changed", Args: cli.Args(1, 1),
+		Use: "inspect SERVER", Args: cli.Args(1, 1),
+		Short:             "Show what a server says of its tools, what may become of a call, and what has changed",
 		ValidArgsFunction: a.mcpNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.mcpServer(cmd.Context(), args[0])

@@ -142,7 +142,8 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	root.SetArgs(args)
 	// An unknown command is told before its flags are looked at, which belong
 	// to nobody.
-	if cmd, rest, err := root.Find(args); err == nil && cmd.HasSubCommands() && cmd.Annotations[cli.TakesNames] == "" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+	if cmd, rest, err := root.Find(args); err == nil && cmd.HasSubCommands() &&
+		cmd.Annotations[cli.TakesNames] == "" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		if !strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) && rest[0] != "help" {
 			return cli.UnknownCommand(cmd, rest)
 		}

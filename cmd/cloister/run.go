@@ -80,7 +80,8 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl.StringVarP(&f.Branch, "branch", "b", "", "work in a worktree of this branch, made where there is none")
 	fl.StringVar(&f.Mode, "mode", "", "enforce, shadow (record what would be denied) or record")
 	fl.StringVar(&f.Workspace, "workspace", "",
-		"live (the project's files), overlay (what is written is kept apart until it is applied), scratch (it is gone afterwards) or none")
+		"live (the project's files), overlay (what is written is kept apart until it is applied), "+
+			"scratch (it is gone afterwards) or none")
 	fl.StringArrayVar(&f.Allow, "allow", nil, "allow `DOMAIN[:PORT]` for this session")
 	fl.StringArrayVar(&f.Deny, "deny", nil, "deny `DOMAIN[:PORT]` for this session")
 	fl.StringArrayVar(&f.Expose, "expose", nil, "show `PATH[:ro|:rw]` of the host")
@@ -228,7 +229,8 @@ func withWay(f *runFlags, err error, noticed []string) error {
 	if by := interpreter(execute.Command); by != "" {
 		err = cli.Hinted(err, execute.Command+" is a script for "+by+", which has to be inside, too")
 	}
-	return cli.Hinted(err, "inside are /usr, /opt, and the toolchains that PATH finds; --expose PATH shows more of the host")
+	return cli.Hinted(err,
+		"inside are /usr, /opt, and the toolchains that PATH finds; --expose PATH shows more of the host")
 }
 
 // interpreter is the program that a script of this host names in its first line; "" where

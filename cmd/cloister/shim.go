@@ -172,7 +172,8 @@ func heldPaths(f *runFlags, root string, argv []string) heldpath.Options {
 
 // facts are what an order meets here.
 func (a *app) facts(
-	ctx context.Context, dirs xdg.Dirs, host *resolve.Resolver, words projects.Settings, sources config.Sources, root sandbox.Root,
+	ctx context.Context, dirs xdg.Dirs, host *resolve.Resolver, words projects.Settings, sources config.Sources,
+	root sandbox.Root,
 ) launch.Facts {
 	return launch.Facts{
 		Config: words.Config, Cedar: cedarFiles(sources), Outer: words.Outer, Root: root,
@@ -202,7 +203,8 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 		return ground{}, err
 	}
 	begun := sandbox.Begin(driver, sandbox.Ground{
-		User: user.ID, Root: root, Network: !f.NoNetwork, Peers: f.dev.Peers(), Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr,
+		User: user.ID, Root: root, Network: !f.NoNetwork, Peers: f.dev.Peers(),
+		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr,
 	})
 	return ground{driver, root, path, begun}, nil
 }

@@ -76,8 +76,10 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 	}
 	if err != nil {
 		return none, 0, &sandbox.Unsupported{
-			Guarantee: "engine", Reason: fmt.Sprintf("the %s container started and did not reach this process within %s", role, meetWithin),
-			Fix: "the engine must run on this machine itself, not in a machine of its own (Docker Desktop); or use --isolation native",
+			Guarantee: "engine",
+			Reason:    fmt.Sprintf("the %s container started and did not reach this process within %s", role, meetWithin),
+			Fix: "the engine must run on this machine itself, not in a machine of its own (Docker Desktop); " +
+				"or use --isolation native",
 		}
 	}
 	cred, err := peercred.Require(u, uid)
@@ -90,7 +92,8 @@ func (st *start) greet(ctx context.Context, l *net.UnixListener, role string, ui
 		err = errors.New("something else than the container came in")
 	}
 	if err == nil {
-		err = errors.Join(refuse.IDs(m.Hello.IDs), refuse.Spaces(m.Hello.Spaces, st.a.Podman, cgroup.Unified()), refuse.Given(m.Hello.Lacks))
+		err = errors.Join(refuse.IDs(m.Hello.IDs), refuse.Spaces(m.Hello.Spaces, st.a.Podman, cgroup.Unified()),
+			refuse.Given(m.Hello.Lacks))
 	}
 	if err != nil {
 		c.Close()
@@ -185,7 +188,8 @@ func explain(f *inside.Failure) error {
 		return &sandbox.Unsupported{
 			Guarantee: "file ownership",
 			Reason:    f.Text,
-			Fix:       "the file system under it has no id-mapped mounts (Linux 5.12 and ext4, xfs, btrfs, tmpfs have): run cloister as an ordinary user there",
+			Fix: "the file system under it has no id-mapped mounts (Linux 5.12 and ext4, xfs, btrfs, tmpfs have): " +
+				"run cloister as an ordinary user there",
 		}
 	case f.Errno == int(unix.EPERM):
 		return &sandbox.Unsupported{

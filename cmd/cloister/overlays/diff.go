@@ -228,7 +228,8 @@ func (a *Commands) against(err error) error {
 		a.Notice("cloister: conflict: %s: %s", patch.Quote(c.Path), c.Why)
 	}
 	if e.Verb == "apply" {
-		return cli.Hinted(err, "name the paths without conflict, or discard those that you do not want; --merge joins what touches no line of both")
+		return cli.Hinted(err, "name the paths without conflict, or discard those that you do not want; "+
+			"--merge joins what touches no line of both")
 	}
 	return err
 }

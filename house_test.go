@@ -285,6 +285,7 @@ var packages = map[string]string{
 	"session/javastore":         "the store of authorities that Java inside trusts",
 	"session/launch":            "what was typed as a plan, and the process that carries it out",
 	"session/terminal":          "one program's terminal, for several people's",
+	"session/memory":            "the memory of running cloisters, kept with a checkpoint, and the children that go on from it",
 	"session/srt":               "sandbox-runtime's settings as what a session is asked for",
 	"session/stats":             "the numbers of one session",
 	"session/ending":            "what a person is shown when a session is over",

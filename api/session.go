@@ -61,8 +61,24 @@ type SessionRequest struct {
 	// ShimPID is for the person's eyes; the guardian trusts only the peer
 	// credentials of the socket.
 	ShimPID int `json:"shim_pid,omitempty"`
+	// Memory is set for a session that goes on from the memory of another.
+	Memory *Memory `json:"memory,omitempty"`
 	// Resume is set by a link whose guardian died: the session lives already.
 	Resume *Resume `json:"resume,omitempty"`
+}
+
+// Memory is an image that a session's memory was kept in: the digest of all of it, and the
+// seal of the guardian that made it.
+type Memory struct {
+	Session    string `json:"session"` // the id of the session that it was taken of
+	Checkpoint string `json:"checkpoint"`
+	Digest     string `json:"digest"`
+	Seal       []byte `json:"seal"`
+}
+
+// Bound is what the seal of an image is good for.
+func (m Memory) Bound() string {
+	return "memory\n" + m.Session + "\n" + m.Checkpoint + "\n" + m.Digest
 }
 
 // ProjectFile is one project's file, by content.

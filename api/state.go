@@ -7,7 +7,7 @@ const PathState = "/v1/state"
 
 // StateRecord is one such act, recorded before it is done.
 type StateRecord struct {
-	Kind     string `json:"kind"` // state.checkpoint, restore, fork, apply, undo
+	Kind     string `json:"kind"` // state.checkpoint, restore, fork, apply, undo, memory
 	Cloister string `json:"cloister"`
 	Project  string `json:"project"`
 	Resource string `json:"resource"`         // what it is done to: a checkpoint, a path, names
@@ -15,6 +15,14 @@ type StateRecord struct {
 	Digest   string `json:"digest,omitempty"` // of the checkpoint's layer
 	// Failed says that what was recorded before came to nothing, for the reason.
 	Failed bool `json:"failed,omitempty"`
+	// Session is the id of the session whose memory it is, for a record of kind state.memory:
+	// its answer has the seal of an image with that digest.
+	Session string `json:"session,omitempty"`
+}
+
+// StateRecorded is the answer to a record.
+type StateRecorded struct {
+	Seal []byte `json:"seal,omitempty"`
 }
 
 // Action is what the record says was done.

@@ -54,6 +54,7 @@ const (
 	StateFork        Kind = "state.fork"
 	StateApply       Kind = "state.apply"
 	StateUndo        Kind = "state.undo"
+	StateMemory      Kind = "state.memory" // the memory of a session that runs, with the checkpoint of its files
 	TenantAdd        Kind = "tenant.add"
 	TenantStop       Kind = "tenant.stop"
 	TenantRemove     Kind = "tenant.remove"
@@ -74,7 +75,7 @@ func Kinds() []Kind {
 		SessionStart, SessionStop, NetDNS, NetConnect, HTTPRequest, MCPCall, SecretUse,
 		HostexecRequest, HostexecResult, ApprovalRequest, ApprovalDecision,
 		FileDenied, FileOpen, AutorunChanged, FileReview, Exec, PolicyLoad, GuardianStart, GuardianStop, ResidueAccepted,
-		StateCheckpoint, StateRestore, StateFork, StateApply, StateUndo,
+		StateCheckpoint, StateRestore, StateFork, StateApply, StateUndo, StateMemory,
 		TenantAdd, TenantStop, TenantRemove, TenantKeyAdd, TenantKeyRemove, TenantFile, TenantPort, TenantSandbox, TenantTemplate, TenantPerson,
 		DevicePair, DeviceRemove,
 	}

@@ -325,6 +325,9 @@ func (l *live) recordStart(req api.SessionRequest) error {
 	if req.Image != "" {
 		e.Reason += "; image " + req.Image
 	}
+	if m := req.Memory; m != nil {
+		e.Reason += "; goes on from the memory of session " + m.Session + " at checkpoint " + m.Checkpoint
+	}
 	if err := l.Records.Append(l.ctx, e); err != nil {
 		return err
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // stateKinds are what may be recorded of kept workspaces.
-var stateKinds = []string{audit.StateCheckpoint, audit.StateRestore, audit.StateFork, audit.StateApply, audit.StateUndo}
+var stateKinds = []string{audit.StateCheckpoint, audit.StateRestore, audit.StateFork, audit.StateApply, audit.StateUndo,
+	audit.StateMemory}
 
 // postState records what the owner's command line is about to do to a kept workspace.
 // It does not do it: an error means that it must not be done.
@@ -22,7 +23,21 @@ func (g *guardian) postState(_ http.ResponseWriter, r *http.Request) (any, error
 	if !slices.Contains(stateKinds, in.Kind) {
 		return nil, api.BadRequest("record a change of state: there is no kind %q", in.Kind)
 	}
-	return struct{}{}, g.recordState(r.Context(), in)
+	var out api.StateRecorded
+	if in.Kind == audit.StateMemory {
+		g.mu.Lock()
+		l := g.live[in.Session]
+		g.mu.Unlock()
+		if l == nil || l.Info.Name != in.Cloister {
+			return nil, api.BadRequest("keep the memory of %s: there is no such session", in.Cloister)
+		}
+		out.Seal, err = g.seals.SealMemory(api.Memory{Session: in.Session, Checkpoint: in.Resource, Digest: in.Digest},
+			l.state.Authority)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, g.recordState(r.Context(), in)
 }
 
 // recordState writes down a change of a kept workspace, before it is made or once it failed.

@@ -66,6 +66,12 @@ func wordsDigest(project string, words policyset.SessionRules) ([]byte, error) {
 // trusted gives the session its authority and host key: new ones, or those that it had
 // under a guardian that is gone.
 func (g *guardian) trusted(l *live, req api.SessionRequest, told []api.Placeholder) (t trust, err error) {
+	var from sealed.State
+	if req.Memory != nil && req.Resume == nil {
+		if from, err = g.seals.OpenMemory(*req.Memory); err != nil {
+			return t, err
+		}
+	}
 	if !req.Network {
 		return t, nil
 	}
@@ -89,7 +95,12 @@ func (g *guardian) trusted(l *live, req api.SessionRequest, told []api.Placehold
 		l.state, t.sealed = had, req.Resume.Sealed
 		return t, nil
 	}
-	if l.ca, err = g.authorities.Take(); err == nil {
+	if len(from.Authority) > 0 { // the programs in that memory trust it, and no other
+		l.ca, err = egress.RestoreCA(from.Authority)
+	} else {
+		l.ca, err = g.authorities.Take()
+	}
+	if err == nil {
 		t.known, err = l.hostKnown(l.Snapshot.Load())
 	}
 	if err == nil {

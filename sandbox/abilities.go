@@ -48,11 +48,18 @@ type MemoryKeeper interface {
 	RestoreMemory(ctx context.Context, s Spec, w Wiring, i *Image) (Box, error)
 }
 
-// Image is a memory that a MemoryKeeper wrote: its files, and in Shape what it must be given
-// of them again.
+// Image is a memory that a MemoryKeeper wrote: its files, in Shape what it must be given of
+// them again, and the programs that ran.
 type Image struct {
-	Files [3]*os.File
-	Shape string
+	Files    [3]*os.File
+	Shape    string
+	Programs []Program
+}
+
+// Program is a process of an image.
+type Program struct {
+	PID  int    `json:"pid"`
+	Path string `json:"path"` // of its executable, inside
 }
 
 // Restored begins a box that goes on from an image.

@@ -11,6 +11,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,6 +80,9 @@ type Shim struct {
 	OnPeers func(sockets []*os.File)
 	// Volumes are places inside that lead to folders of the private home.
 	Volumes []Volume
+
+	// Order is what started the cloister, as JSON: what its children are started by.
+	Order json.RawMessage
 
 	Stdin, Stdout, Stderr *os.File
 	// Signals are passed on to the command; the channel is the caller's.
@@ -363,11 +367,14 @@ const describeAfter = 10 * time.Millisecond
 
 // describe deposits what a later exec needs. The files made inside are there
 // already.
-func describe(link *client.Link, spec sandbox.Spec) error {
+func (s *Shim) describe(link *client.Link, spec sandbox.Spec) error {
 	spec.Files, spec.Links, spec.Argv = nil, nil, nil
 	text, err := exactjson.Marshal(spec)
 	if err != nil {
 		return fmt.Errorf("describe the cloister: %w", err)
+	}
+	if len(s.Order) > 0 {
+		text = fmt.Appendf(text[:len(text)-1], `,"order":%s}`, s.Order)
 	}
 	if err := link.Describe(text); err != nil {
 		return fmt.Errorf("describe the cloister: %w", err)
@@ -413,7 +420,7 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 			alone = nil
 		case <-young.C:
 			alone = nil // from here on a second command may live beside this one
-			if err := describe(link, spec); err != nil {
+			if err := s.describe(link, spec); err != nil {
 				return sandbox.Status{}, errors.Join(err, box.Close())
 			}
 		case o := <-done:

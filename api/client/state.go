@@ -10,6 +10,13 @@ import (
 // RecordState has the guardian record a change of a kept workspace, which may be made
 // only when it returns nil.
 func (c *Client) RecordState(ctx context.Context, in api.StateRecord) error {
-	_, err := ask[struct{}](ctx, c, http.MethodPost, api.PathState, in)
+	_, err := ask[api.StateRecorded](ctx, c, http.MethodPost, api.PathState, in)
 	return err
+}
+
+// SealMemory has the guardian record that a session's memory was kept, and gives its seal of
+// the image with that digest.
+func (c *Client) SealMemory(ctx context.Context, in api.StateRecord) ([]byte, error) {
+	out, err := ask[api.StateRecorded](ctx, c, http.MethodPost, api.PathState, in)
+	return out.Seal, err
 }

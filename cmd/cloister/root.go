@@ -74,7 +74,9 @@ func nouns() []noun {
 func (a *app) records() *records.Commands { return &records.Commands{App: &a.App} }
 
 // overlays are the commands about overlay workspaces.
-func (a *app) overlays() *overlays.Commands { return &overlays.Commands{App: &a.App, Hold: a.holdBox} }
+func (a *app) overlays() *overlays.Commands {
+	return &overlays.Commands{App: &a.App, Hold: a.holdBox, Driver: a.driverNamed, Detach: a.detach}
+}
 
 // overlay is a command of theirs.
 func overlay(of func(*overlays.Commands) *cobra.Command) func(*app) *cobra.Command {

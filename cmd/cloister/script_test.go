@@ -202,9 +202,12 @@ func needs(ts *testscript.TestScript, neg bool, args []string) {
 // unmet is the first need of a story that this machine does not meet. It is an
 // error where the machine claims to.
 func unmet(name string) (why string, err error) {
-	text, err := os.ReadFile(filepath.Join("testdata", "script", name+".txtar"))
-	if errors.Is(err, fs.ErrNotExist) {
-		text, err = os.ReadFile(filepath.Join("testdata", "containers", name+".txtar"))
+	var text []byte
+	err = fs.ErrNotExist
+	for _, of := range []string{"script", "containers", "memory"} {
+		if errors.Is(err, fs.ErrNotExist) {
+			text, err = os.ReadFile(filepath.Join("testdata", of, name+".txtar"))
+		}
 	}
 	if err != nil {
 		return "", err

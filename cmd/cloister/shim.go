@@ -24,6 +24,7 @@ import (
 	"cloister/session"
 	"cloister/session/heldpath"
 	"cloister/session/launch"
+	"cloister/session/memory"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
 	"cloister/workspace/projects"
@@ -143,6 +144,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	s.Request.Project, s.Request.Path, s.Request.Branch = string(project.Main), string(project.Root), project.Git.Branch()
 	s.Request.Isolation, s.Request.Image = driver.Name(), root.ID
 	s.Request.Projects, s.Request.ShimPID = words.Files, os.Getpid()
+	s.Request.Memory, s.Order = g.memory, f.Again(project, argv, plan.Cedar)
 	s.Shims, s.Remotes = shims(cfg)
 	f.dev.Dress(s)
 	if _, ok := driver.(keeper); ok || driver.Name() == "kubernetes" {
@@ -191,6 +193,7 @@ type ground struct {
 	root   sandbox.Root
 	path   []string
 	begun  sandbox.Begun
+	memory *api.Memory // that the box goes on from
 }
 
 func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbox.User) (ground, error) {
@@ -202,11 +205,11 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 	if err != nil {
 		return ground{}, err
 	}
-	begun := sandbox.Begin(driver, sandbox.Ground{
+	begun, claim, err := memory.Begin(driver, f.From, f.Accepted(), sandbox.Ground{
 		User: user.ID, Root: root, Network: !f.NoNetwork, Peers: f.dev.Peers(),
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr,
 	})
-	return ground{driver, root, path, begun}, nil
+	return ground{driver, root, path, begun, claim}, err
 }
 
 // realHome is the person's home without symbolic links; empty where there is

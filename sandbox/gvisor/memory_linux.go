@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -89,7 +90,14 @@ func follow(ctx context.Context, r *reports, i *sandbox.Image, still func() erro
 				failed = lacking(fmt.Sprintf("the program is of another version: %q, %q is needed", rest, want))
 			}
 		case "shape":
-			i.Shape = rest
+			i.Shape = rest + " " + Pin
+		case "process":
+			pid, path, _ := strings.Cut(rest, " ")
+			n, err := strconv.Atoi(pid)
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("save memory: %q was reported", in.Text()))
+			}
+			i.Programs = append(i.Programs, sandbox.Program{PID: n, Path: path})
 		case "started":
 			begun = true
 			go func() { done <- still() }()

@@ -179,13 +179,16 @@ func (w wiring) moves() string {
 }
 
 // shape makes the wiring like that of the box whose memory goes on here, as the program that
-// saved it said it ("TERMINAL MOVES"): a program that had a
+// saved it said it ("TERMINAL MOVES VERSION"): a program that had a
 // terminal has a descriptor in its place, whatever it is, and those that lay aside lie there.
 func (w *wiring) shape(like string) error {
 	var terminal bool
-	var moves string
-	if _, err := fmt.Sscanf(like, "%t %s", &terminal, &moves); err != nil {
+	var moves, pin string
+	if _, err := fmt.Sscanf(like, "%t %s %s", &terminal, &moves, &pin); err != nil {
 		return fmt.Errorf("start gvisor: the image's descriptors %q: %w", like, err)
+	}
+	if pin != Pin {
+		return fmt.Errorf("start gvisor: the memory was kept by gVisor %s, and this is %s: keep it again", pin, Pin)
 	}
 	for i, f := range w.aside {
 		if f != nil {

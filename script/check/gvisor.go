@@ -37,5 +37,5 @@ func (r *runner) gvisor() {
 	}
 	const stories = "cmd/cloister"
 	r.counted(stories+" on gVisor", stories, r.testProgram(stories), cmd{dir: stories, env: []string{"CLOISTER_GVISOR=" + kernel}},
-		"-test.run=^TestGVisorStories$", parallel, "-test.timeout=40m")
+		"-test.run=^TestGVisor(Stories|Memory)$", parallel, "-test.timeout=40m")
 }

@@ -55,7 +55,7 @@ func Files(n int) string {
 // Checkpoint tells of a checkpoint in the API's words.
 func Checkpoint(name string, c store.Checkpoint) api.Checkpoint {
 	return api.Checkpoint{ID: c.ID, Cloister: name, Time: c.Time, Message: c.Message, Parent: c.Parent, Bytes: c.Bytes,
-		Auto: c.Auto}
+		Auto: c.Auto, Memory: c.Memory != ""}
 }
 
 // List tells of every workspace. It waits for none that a command has locked.

@@ -74,6 +74,9 @@ type Order struct {
 	// Rejoin answers with the cloister of that project and agent where one runs.
 	Rejoin bool `json:"rejoin,omitempty"`
 
+	// From is the folder of a memory that the cloister goes on from, which session/memory wrote.
+	From string `json:"from,omitempty"`
+
 	// What the settings of srt and a server add, for which run has no flag.
 	Cedar    []api.CedarFile `json:"cedar,omitempty"`
 	Narrow   []api.CedarFile `json:"narrow,omitempty"` // that a server may replace later
@@ -84,6 +87,9 @@ type Order struct {
 
 // ResidueIdentity accepts a project that is another one than at its last use.
 const ResidueIdentity = "project-identity"
+
+// ResidueRandomness accepts that random values repeat in the children of one memory.
+const ResidueRandomness = "fork-randomness"
 
 // residuePolicy begins the residues of statements of policy files.
 const residuePolicy = "policy:"
@@ -101,7 +107,8 @@ func Workspaces() []string { return []string{"live", "overlay", "scratch", "none
 
 // Residues are the names that --accept takes, but for those of statements of policy files.
 func Residues() []string {
-	return []string{"wide-workspace", "cgroup-limits", ResidueIdentity, protect.ResidueUnprotected}
+	return []string{"wide-workspace", "cgroup-limits", ResidueIdentity, protect.ResidueUnprotected,
+		ResidueRandomness}
 }
 
 // Check refuses words that mean nothing, before anything is looked at or made. Its

@@ -83,6 +83,11 @@ func (w *Workspace) keep(
 	if err != nil {
 		return Checkpoint{}, err
 	}
+	if w.Remembers != nil {
+		if c.Memory, err = w.Remembers(c.ID); err != nil {
+			return Checkpoint{}, err
+		}
+	}
 	if w.Sealed != nil {
 		if err := w.Sealed(c); err != nil {
 			return Checkpoint{}, err
@@ -238,7 +243,7 @@ func (w *Workspace) forkOne(c Checkpoint, name string) error {
 	m.Parent, m.Head, m.Layers = w.Name+"@"+c.ID, c.ID, slices.Clone(c.Layers)
 	m.Conversation = c.Conversation
 	m.Checkpoints = []Checkpoint{c}
-	m.Checkpoints[0].Parent, m.Checkpoints[0].Auto = "", true
+	m.Checkpoints[0].Parent, m.Checkpoints[0].Auto, m.Checkpoints[0].Memory = "", true, ""
 	f := &Workspace{meta: m, store: s}
 	if err := f.save(); err != nil {
 		return err

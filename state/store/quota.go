@@ -139,6 +139,9 @@ func (w *Workspace) roomForCopy(doing string) error {
 	return w.store.room(doing, w, w.Project, n)
 }
 
+// Room refuses so many bytes more where they are over a quota.
+func (w *Workspace) Room(doing string, n int64) error { return w.store.room(doing, w, w.Project, n) }
+
 // left is how many bytes an import into a project may bring.
 func (s *Store) left(project string) (int64, error) {
 	least := int64(maxImport)

@@ -34,7 +34,7 @@ func (s *Store) sound(name string) error {
 		full := filepath.Join(at, e.Name())
 		switch e.Name() {
 		case baseFolder, "base": // as an earlier version called it
-			err = soundFiles(full)
+			err = ownfile.OnlyFiles(full)
 		case journalFolder:
 			err = ownfile.Folder(full) // what is in it, package apply looks at
 		default:
@@ -42,23 +42,6 @@ func (s *Store) sound(name string) error {
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another command may have removed it
 			return err
-		}
-	}
-	return nil
-}
-
-// soundFiles refuses a folder that holds anything but files.
-func soundFiles(dir string) error {
-	if err := ownfile.Folder(dir); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() {
-			return &ownfile.Strange{Path: filepath.Join(dir, e.Name()), Why: "it is no file"}
 		}
 	}
 	return nil
@@ -89,7 +72,7 @@ func isID(id string) bool {
 // soundLayers refuses layers that lie elsewhere. What is in the parts of one, a payload
 // wrote: nothing of that is looked at by a path.
 func (w *Workspace) soundLayers() error {
-	if err := isFolder(w.store.fs); err != nil {
+	if err := ownfile.FolderOrNone(w.store.fs); err != nil {
 		return err
 	}
 	seen := map[string]bool{}
@@ -98,31 +81,17 @@ func (w *Workspace) soundLayers() error {
 			continue
 		}
 		seen[id] = true
-		if err := isFolder(filepath.Join(w.store.fs, id)); err != nil {
+		if err := ownfile.FolderOrNone(filepath.Join(w.store.fs, id)); err != nil {
 			return err
 		}
 		for _, p := range parts.All() {
-			if err := isFolder(w.store.in().At(id, p)); err != nil {
+			if err := ownfile.FolderOrNone(w.store.in().At(id, p)); err != nil {
 				return err
 			}
-			if err := isFolder(filepath.Join(w.store.fs, id, p.Work())); err != nil {
+			if err := ownfile.FolderOrNone(filepath.Join(w.store.fs, id, p.Work())); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-// isFolder passes what is not there: layers are made when they are needed.
-func isFolder(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case !info.IsDir():
-		return &ownfile.Strange{Path: path, Why: "it is no folder"}
 	}
 	return nil
 }

@@ -48,6 +48,9 @@ type Checkpoint struct {
 	Conversation string `json:"conversation,omitempty"`
 	// Digest covers the layers with the names, kinds, sizes, modes and times in each.
 	Digest string `json:"digest"`
+	// Memory is the folder among the layers that holds the memory of the same moment;
+	// empty without one.
+	Memory string `json:"memory,omitempty"`
 }
 
 // meta is what the store knows of one workspace.
@@ -82,6 +85,9 @@ func (m *meta) named() []string {
 	list := append([]string{m.Upper}, m.Layers...)
 	for _, c := range m.Checkpoints {
 		list = append(list, c.Layers...)
+		if c.Memory != "" {
+			list = append(list, c.Memory)
+		}
 	}
 	return list
 }
@@ -129,7 +135,13 @@ type Workspace struct {
 	// with which one was recorded ("" where no record is left). nil does without.
 	Sealed func(Checkpoint) error
 	Known  func(Checkpoint) (digest string, err error)
+	// Remembers gives the folder with the memory of a checkpoint that was just made, which
+	// lies in Folder and is called like a layer. nil: there is none.
+	Remembers func(checkpoint string) (folder string, err error)
 }
+
+// Folder is where layers lie. What no workspace names of it, the next Collect removes.
+func (w *Workspace) Folder() string { return w.store.fs }
 
 func (s *Store) folder(name string) string { return filepath.Join(s.dir, name) }
 

@@ -18,13 +18,14 @@ import (
 
 func (a *Commands) CheckpointCommand() *cobra.Command {
 	var message string
-	var asJSON bool
+	var asJSON, withMemory bool
 	c := &cobra.Command{
 		Use:   "checkpoint [NAME]",
 		Short: "Keep this moment of an overlay cloister's files",
 		Long: `Keep this moment of an overlay cloister: its files, and its private home with what the
 agent remembers. One that runs is held still while they are copied; of one that is
-stopped nothing is copied.`,
+stopped nothing is copied. With --memory, of one that runs with --isolation gvisor, what its
+processes have in memory is kept too: cloister fork --memory goes on from there.`,
 		Args:              cli.Args(0, 1),
 		ValidArgsFunction: a.completeKept,
 		Annotations:       map[string]string{cli.TakesNames: "yes"},
@@ -34,7 +35,7 @@ stopped nothing is copied.`,
 				return err
 			}
 			defer func() { _ = w.Close() }()
-			made, err := h.Save(cmd.Context(), w, message, false)
+			made, err := a.save(cmd.Context(), h, w, message, withMemory)
 			if err != nil {
 				return err
 			}
@@ -46,6 +47,7 @@ stopped nothing is copied.`,
 		},
 	}
 	c.Flags().StringVarP(&message, "message", "m", "", "what it is")
+	c.Flags().BoolVar(&withMemory, "memory", false, "also the memory of what runs, with --isolation gvisor")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.AddCommand(a.checkpointExport(), a.checkpointImport())
 	return c
@@ -121,15 +123,20 @@ What they are now is kept as a checkpoint first.`,
 
 func (a *Commands) ForkCommand() *cobra.Command {
 	var count int
-	var asJSON bool
+	var asJSON, withMemory bool
 	var agentName string
+	var accept []string
 	c := &cobra.Command{
 		Use:   "fork NAME[@CHECKPOINT] [-- PROMPT...]",
 		Short: "Make more cloisters of one's files",
 		Long: `Make new overlay workspaces with the files and the private home that one has, or had at
 a checkpoint. Each is a cloister of its own: cloister start --name NAME --workspace overlay
 goes on in it. With a PROMPT an agent is started in each, in the background, which goes on
-with the conversation: cloister attach NAME.`,
+with the conversation: cloister attach NAME.
+
+With --memory each fork runs at once, with the processes that run in the cloister, or ran at
+a checkpoint with memory: open connections are reset, and it is a cloister of its own, with
+the parent's words of policy and none of its answers. It needs --isolation gvisor.`,
 		Example: "  cloister fork k --count 3 -- 'find another way'",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
@@ -149,6 +156,12 @@ with the conversation: cloister attach NAME.`,
 			}
 			defer func() { _ = w.Close() }()
 			prompt := strings.Join(args[1:], " ")
+			if withMemory {
+				if prompt != "" || agentName != "" {
+					return cli.Usage("leave it out: what runs goes on", "fork: --memory takes no prompt and no agent")
+				}
+				return a.forkMemory(cmd.Context(), h, w, id, count, accept, asJSON)
+			}
 			if agentName = cmp.Or(agentName, w.Agent); prompt != "" && agentName == "" {
 				return cli.Usage("--agent NAME says which", "fork: no agent has worked in %s", w.Name)
 			}
@@ -176,6 +189,8 @@ with the conversation: cloister attach NAME.`,
 		},
 	}
 	c.Flags().IntVar(&count, "count", 1, "how many")
+	c.Flags().BoolVar(&withMemory, "memory", false, "with what runs, on --isolation gvisor")
+	c.Flags().StringArrayVar(&accept, "accept", nil, "go on without a guarantee: `residue:fork-randomness`")
 	c.Flags().StringVar(&agentName, "agent", "", "the agent that gets the prompt, instead of the one that worked there")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	return c

@@ -10,8 +10,11 @@
 package overlays
 
 import (
+	"context"
+
 	"cloister/cmd/cloister/cli"
 	"cloister/sandbox"
+	"cloister/session/launch"
 )
 
 // Commands are the commands of one invocation.
@@ -19,4 +22,7 @@ type Commands struct {
 	*cli.App
 	// Hold holds a cloister of an isolation level still, until thaw.
 	Hold func(isolation string, h sandbox.Handle) (thaw func() error, err error)
+	// Driver is that of an isolation level, and Detach starts a cloister in the background.
+	Driver func(isolation string) (sandbox.Driver, error)
+	Detach func(context.Context, launch.Order) (launch.Answer, error)
 }

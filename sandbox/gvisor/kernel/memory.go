@@ -14,6 +14,7 @@ import (
 	"gvisor.dev/gvisor/pkg/state/statefile"
 	"gvisor.dev/gvisor/pkg/urpc"
 	"gvisor.dev/gvisor/runsc/boot"
+	"gvisor.dev/gvisor/runsc/boot/procfs"
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/container"
 	"gvisor.dev/gvisor/runsc/flag"
@@ -104,6 +105,13 @@ func (s *save) run(c *container.Container) (err error) {
 		return fmt.Errorf("the box's process has %d arguments", len(process.Args))
 	}
 	s.say("shape %t %s", process.Terminal, process.Args[4])
+	var dump []procfs.ProcessProcfsDump
+	if err := conn.Call(boot.ContMgrProcfsDump, nil, &dump); err != nil {
+		return fmt.Errorf("list processes: %w", err)
+	}
+	for _, p := range dump {
+		s.say("process %d %s", p.Status.PID, p.Exe)
+	}
 	s.say("started")
 	files := s.image.files()
 	o := control.SaveOpts{

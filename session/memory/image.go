@@ -1,0 +1,179 @@
+// Package memory is the memory of a cloister as files: what a checkpoint keeps of it.
+//
+// The promise: an image is opened only as it was described, every byte of it; its folder and
+// files are its owner's alone. What is said of it, its sheet, has a digest, which a guardian
+// seals: another guardian's is none of this package's to tell.
+//
+// The moment is that of the checkpoint of the files. A memory goes on only in a session that its
+// guardian was shown the seal by, and where generators of random numbers in it repeat, only with
+// a person's word.
+//
+// It reads no memory and builds nothing (sandbox.MemoryKeeper does).
+//
+// Most readers want [Saver] and [Open].
+package memory
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+
+	"cloister/api"
+	"cloister/internal/durable"
+	"cloister/internal/exactjson"
+	"cloister/sandbox"
+)
+
+// version is of the sheet.
+const version = 1
+
+const sheetFile = "sheet.json"
+
+// names are the files of an image, in the order of sandbox.Image.
+var names = [...]string{"state", "index", "pages"}
+
+// A File is one of the image's, as it was when the memory was kept.
+type File struct {
+	Size   int64  `json:"size"`
+	Digest string `json:"sha256"`
+}
+
+// A Sheet says what is known of an image.
+type Sheet struct {
+	Version    int               `json:"version"`
+	Cloister   string            `json:"cloister"`
+	Session    string            `json:"session"` // its id
+	Checkpoint string            `json:"checkpoint"`
+	Isolation  string            `json:"isolation"`
+	Shape      string            `json:"shape"` // for the driver
+	Order      json.RawMessage   `json:"order"` // by which the cloister was started
+	Programs   []sandbox.Program `json:"programs"`
+	Files      []File            `json:"files"`
+	// Seal is the guardian's, of the rest.
+	Seal []byte `json:"seal,omitempty"`
+}
+
+// Digest covers all of a sheet but its seal, and by it the files.
+func (s Sheet) Digest() (string, error) {
+	s.Seal = nil
+	text, err := exactjson.Marshal(s)
+	if err != nil {
+		return "", fmt.Errorf("describe the memory: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Bytes are those of all files.
+func (s Sheet) Bytes() (n int64) {
+	for _, f := range s.Files {
+		n += f.Size
+	}
+	return n
+}
+
+// Claim is what a guardian is shown before the memory is used.
+func (s Sheet) Claim() (*api.Memory, error) {
+	digest, err := s.Digest()
+	return &api.Memory{Session: s.Session, Checkpoint: s.Checkpoint, Digest: digest, Seal: s.Seal}, err
+}
+
+// Create makes the empty files of an image in a folder that its caller made.
+func Create(dir string) (*sandbox.Image, error) {
+	i := &sandbox.Image{}
+	for n, name := range names {
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("keep memory: %w", err), i.Close())
+		}
+		i.Files[n] = f
+	}
+	return i, nil
+}
+
+// Describe completes a sheet by the files of an image that was written.
+func Describe(i *sandbox.Image, s *Sheet) error {
+	s.Version, s.Shape, s.Programs = version, i.Shape, i.Programs
+	var err error
+	s.Files, err = looked(i)
+	return err
+}
+
+// Write puts a sheet beside the files.
+func Write(dir string, s Sheet) error {
+	text, err := exactjson.Marshal(s)
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(dir, sheetFile), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("describe the memory: %w", err)
+	}
+	return nil
+}
+
+// Read gives the sheet of an image, which is only what the folder says until a guardian has opened its seal.
+func Read(dir string) (Sheet, error) {
+	var s Sheet
+	text, err := os.ReadFile(filepath.Join(dir, sheetFile))
+	if err == nil {
+		err = exactjson.Unmarshal(text, &s)
+	}
+	if err == nil && (s.Version != version || len(s.Files) != len(names)) {
+		err = fmt.Errorf("version %d with %d files", s.Version, len(s.Files))
+	}
+	if err != nil {
+		return s, fmt.Errorf("read what is known of the memory: %w", err)
+	}
+	return s, nil
+}
+
+// Open opens the files that a sheet describes, and refuses them where one byte is not as the
+// sheet says.
+func Open(dir string, s Sheet) (*sandbox.Image, error) {
+	i := &sandbox.Image{Shape: s.Shape}
+	for n, name := range names {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open the memory: %w", err), i.Close())
+		}
+		i.Files[n] = f
+	}
+	now, err := looked(i)
+	for n, f := range s.Files {
+		if err == nil && f != now[n] {
+			err = fmt.Errorf("the memory of checkpoint %s was changed: its file %s is not as it was kept", s.Checkpoint, names[n])
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
+// looked measures all files at once. It moves no offset.
+func looked(i *sandbox.Image) ([]File, error) {
+	out := make([]File, len(i.Files))
+	var group errgroup.Group
+	for n, f := range i.Files {
+		group.Go(func() error {
+			fi, err := f.Stat()
+			if err != nil {
+				return fmt.Errorf("read the memory: %w", err)
+			}
+			h := sha256.New()
+			if _, err := io.Copy(h, io.NewSectionReader(f, 0, fi.Size())); err != nil {
+				return fmt.Errorf("read the memory: %w", err)
+			}
+			out[n] = File{fi.Size(), hex.EncodeToString(h.Sum(nil))}
+			return nil
+		})
+	}
+	return out, group.Wait()
+}

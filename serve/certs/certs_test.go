@@ -87,7 +87,10 @@ func TestCertificates(t *testing.T) {
 		"begins at":          func() { place(t, dir, 1, begin.Add(day), begin.Add(2*day), names...) },
 		"*.sandboxes.exampl": func() { place(t, dir, 1, begin.Add(-day), begin.Add(day), "sandboxes.example") },
 		"for sandboxes.exam": func() { place(t, dir, 1, begin.Add(-day), begin.Add(day), "*.sandboxes.example") },
-		"PEM":                func() { write(t, o.Cert, []byte("none")) },
+		"PEM": func() {
+			place(t, dir, 1, begin.Add(-day), begin.Add(day), names...)
+			write(t, o.Cert, []byte("none"))
+		},
 	} {
 		make()
 		if _, err := certs.Open(o); err == nil || !strings.Contains(err.Error(), what) {

@@ -291,6 +291,7 @@ var packages = map[string]string{
 	"session/ending":            "what a person is shown when a session is over",
 	"session/heldpath":          "why a program inside could not write a protected path, for its person",
 	"ui/web":                    "the window's door and pages",
+	"state/archive":             "the layers of one checkpoint as one file, and back",
 	"state/aging":               "which automatic checkpoints go as they grow old",
 	"state/layers":              "what overlay layers changed, and layers themselves",
 	"state/parts":               "layers in parts: the project, the private home, the repository",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/state/archive"
 	"cloister/state/layers"
 	"cloister/state/quota"
 )
@@ -144,7 +145,7 @@ func (w *Workspace) Room(doing string, n int64) error { return w.store.room(doin
 
 // left is how many bytes an import into a project may bring.
 func (s *Store) left(project string) (int64, error) {
-	least := int64(maxImport)
+	least := int64(archive.MaxBytes)
 	for _, bound := range s.Quota.Of(project) {
 		t, _, err := s.taken(nil, bound.Project)
 		if err != nil {

@@ -40,7 +40,7 @@ var judges = map[string][]string{
 	"guardian": {"decider.go", "edits.go", "question.go", "overrides.go", "secrets.go", "limits.go", "mcpbridge.go",
 		"decisions.go", "records.go"},
 	// These fill in the questions and the record: see asked.
-	"egress": {"http.go", "http2.go", "proxy.go", "relay.go", "edit.go"},
+	"egress": {"http.go", "form.go", "head.go", "http2.go", "message.go", "proxy.go", "relay.go", "edit.go", "judged.go"},
 }
 
 // raw are the types that hold a request as it was sent, with the fields that a judge
@@ -49,7 +49,7 @@ var raw = map[string][]string{
 	"net/http.Request":                       nil,
 	module + "/egress/internal/wire.Request": nil,
 	// Its path is the reading's spelling, and its query and host go up as they stand there.
-	module + "/egress.Message": {"Method", "Header"},
+	module + "/egress/internal/verdict.Message": {"Method", "Header"},
 }
 
 // takesRaw are the functions of judges that take a field of the raw request all the
@@ -74,7 +74,7 @@ var takesRaw = map[string]string{
 
 // asked are the types that carry a request to a judge, or to the record. Package egress
 // makes the reading of the raw request, and gives these the reading's fields.
-var asked = []string{module + "/egress.Query", module + "/egress.Flow"}
+var asked = []string{module + "/egress/internal/verdict.Query", module + "/egress/internal/verdict.Flow"}
 
 // TestJudgesReadTheReadingAlone holds that a judge takes no field of the raw request:
 // two judges that read one request in their own way can be played against each other
@@ -131,10 +131,14 @@ func status(m *egress.Message) int { return m.Status }
 	}
 	const fills = `package egress
 
-import "net/http"
+import (
+	"net/http"
 
-type Query struct{ Method, Path string }
-type Flow struct{ Method string }
+	"cloister/egress/internal/verdict"
+)
+
+type Query = verdict.Query
+type Flow = verdict.Flow
 
 func ask(r *http.Request) Query   { return Query{Method: r.Method} }
 func record(r *http.Request) Flow { var f Flow; f.Method = r.Method; return f }

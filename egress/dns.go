@@ -9,7 +9,10 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"cloister/egress/internal/dial"
 	"cloister/egress/internal/dnsmsg"
+	"cloister/egress/internal/refusal"
+	"cloister/egress/internal/verdict"
 	"cloister/internal/authority"
 )
 
@@ -101,19 +104,19 @@ func (e *Engine) forward(ctx context.Context, q dnsmessage.Question, name string
 // tooMany refuses a name by a bound.
 func (e *Engine) tooMany(auth authority.Authority, kind string, err error) dnsmsg.Reply {
 	f := Flow{Kind: Resolve, Authority: auth, Via: ViaDNS, Start: time.Now(), Reason: err.Error()}
-	if form, ok := errors.AsType[*formError](err); ok {
-		f.refused(form)
+	if form, ok := errors.AsType[*verdict.Form](err); ok {
+		f.RefusedBy(form)
 	}
 	f.Detail = kind
 	e.refused(f)
 	return dnsmsg.Reply{RCode: dnsmessage.RCodeRefused, Reason: dnsmsg.Prohibited,
-		Text: explain(Verdict{Reason: f.Reason, Hints: f.Hints})}
+		Text: refusal.Explain(Verdict{Reason: f.Reason, Hints: f.Hints})}
 }
 
 // noName refuses what no Authority can be made of; the Decider cannot be asked
 // about it, so the Journal is notified.
 func (e *Engine) noName(name, kind, why string) dnsmsg.Reply {
-	e.refused(Flow{Kind: Resolve, Via: ViaDNS, Reason: "not a host name: " + why, Detail: quote(name) + " " + kind,
+	e.refused(Flow{Kind: Resolve, Via: ViaDNS, Reason: "not a host name: " + why, Detail: dial.Quote(name) + " " + kind,
 		Start: time.Now()})
 	return dnsmsg.Reply{RCode: dnsmessage.RCodeNameError, Reason: dnsmsg.Filtered, Text: why}
 }
@@ -134,7 +137,7 @@ func onlyLocal(host string) bool {
 }
 
 func refusedName(v Verdict) dnsmsg.Reply {
-	r := dnsmsg.Reply{RCode: dnsmessage.RCodeNameError, Reason: dnsmsg.Prohibited, Text: explain(v)}
+	r := dnsmsg.Reply{RCode: dnsmessage.RCodeNameError, Reason: dnsmsg.Prohibited, Text: refusal.Explain(v)}
 	if v.Rule != "" && v.Rule != Unlisted {
 		r.Reason = dnsmsg.Blocked
 	}

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"cloister/egress/internal/errtext"
-
 	"golang.org/x/net/http2"
+
+	"cloister/egress/internal/errtext"
+	"cloister/egress/internal/refusal"
 )
 
 // isGRPC reports whether a request is a call, whose client knows its own codes better
@@ -19,11 +20,11 @@ func isGRPC(h http.Header) bool {
 }
 
 // answerGRPC tells a refusal as the status of a call.
-func (m *message) answerGRPC(r refusal) {
+func (m *message) answerGRPC(r refusal.Refusal) {
 	h := m.w.Header()
 	h.Set("Content-Type", "application/grpc")
 	h.Set("Grpc-Status", strconv.Itoa(errtext.GRPCStatus(r.Status)))
-	h.Set("Grpc-Message", errtext.GRPCText(strings.TrimSpace(r.text())))
+	h.Set("Grpc-Message", errtext.GRPCText(strings.TrimSpace(r.Text())))
 	m.w.WriteHeader(http.StatusOK)
 }
 

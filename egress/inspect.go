@@ -13,6 +13,7 @@ import (
 	"cloister/egress/internal/mint"
 	"cloister/egress/internal/peek"
 	"cloister/egress/internal/redact"
+	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
 )
@@ -70,7 +71,7 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 	if len(hello.ALPN) > 0 && len(s.offer) == 0 {
 		s.refuseTLS(Flow{
 			Kind: Connect, Reason: "requests to this host are read, and the program offers no protocol that can be read",
-			Detail: quote(strings.Join(hello.ALPN, ",")),
+			Detail: dial.Quote(strings.Join(hello.ALPN, ",")),
 		})
 		return
 	}
@@ -85,7 +86,7 @@ func (s *stream) serveInspected(ctx context.Context, hello wire.Hello) {
 	case err == nil:
 	case len(s.offer) > 0 && len(readable(s.offer)) == 0: // no protocol in which it could be told
 		flow := s.dialFailed(Flow{Kind: Connect}, err)
-		s.refuseAs(flow.undialed(err))
+		s.refuseAs(refusal.Undialed(flow, err))
 		return
 	default:
 		s.e.log.Debug("dial before the first request", "authority", s.target.String(), "error", err)
@@ -185,7 +186,7 @@ func (s *stream) endHandshake(err error, proto string) {
 		s.reset()
 		return
 	case !errors.Is(err, net.ErrClosed):
-		f.Detail, f.Hints = quote(err.Error()), s.tunnelHint()
+		f.Detail, f.Hints = dial.Quote(err.Error()), s.tunnelHint()
 	}
 	s.e.refused(f)
 	s.reset()

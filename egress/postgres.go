@@ -11,7 +11,9 @@ import (
 
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/peek"
+	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/tunnel"
+	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
 )
 
@@ -30,28 +32,28 @@ func servePostgres(s *stream, ctx context.Context) {
 			return
 		}
 		f := s.flow(Flow{Kind: Connect, Reason: "postgres: " + err.Error()})
-		s.refusePostgres(s.e.refused(f), "08P01", refusal{Reason: f.Reason})
+		s.refusePostgres(s.e.refused(f), "08P01", refusal.Refusal{Reason: f.Reason})
 		return
 	}
 	if first.Code != wire.PGCancel {
 		v := s.login(ctx, Login{Protocol: "postgres", User: first.User, Database: first.Database})
 		if !v.Allow {
-			s.refusePostgres(true, "28000", refusalOf(v, s.target))
+			s.refusePostgres(true, "28000", refusal.Of(v, s.target))
 			s.tellEnd()
 			return
 		}
 	}
 	if err := s.dialPostgres(ctx); err != nil {
 		f := s.dialFailed(Flow{Kind: Connect}, err)
-		s.refusePostgres(true, "08006", f.undialed(err))
+		s.refusePostgres(true, "08006", refusal.Undialed(f, err))
 		return
 	}
 	if err := s.e.quota.Take(); err != nil {
 		f := s.flow(Flow{Kind: Connect})
-		if form, ok := errors.AsType[*formError](err); ok {
-			f.refused(form)
+		if form, ok := errors.AsType[*verdict.Form](err); ok {
+			f.RefusedBy(form)
 		}
-		s.refusePostgres(s.e.refused(f), "53300", f.refusal())
+		s.refusePostgres(s.e.refused(f), "53300", refusal.OfFlow(f))
 		return
 	}
 	s.readBy(0)
@@ -205,11 +207,11 @@ func (s *stream) passHeld(t *tunnel.Tunnel) error {
 }
 
 // refusePostgres tells a refusal in the protocol's words, if the program may receive it.
-func (s *stream) refusePostgres(told bool, code string, r refusal) {
+func (s *stream) refusePostgres(told bool, code string, r refusal.Refusal) {
 	if !told || s.killed() != nil {
 		s.reset()
 		return
 	}
-	s.say(wire.AppendPGError(nil, code, "cloister refused this connection: "+r.Reason, r.where(),
+	s.say(wire.AppendPGError(nil, code, "cloister refused this connection: "+r.Reason, r.Where(),
 		strings.Join(r.Hints, "\n")))
 }

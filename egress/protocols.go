@@ -2,32 +2,9 @@ package egress
 
 import (
 	"context"
-	"strconv"
+
+	"cloister/egress/internal/dial"
 )
-
-// A Login is what a connection of a protocol other than HTTP says at its
-// beginning: who wants what.
-type Login struct {
-	Protocol string
-	User     string
-	Database string // of PostgreSQL
-	// Of SSH: what is to run, empty where someone only logs in; and, where that is
-	// git's, on which repository, and whether that is written.
-	Command    string
-	Repository string
-	Push       bool
-}
-
-func (l Login) detail() string {
-	words := "user " + strconv.QuoteToASCII(l.User)
-	switch {
-	case l.Protocol != "ssh":
-		words += " database " + strconv.QuoteToASCII(l.Database)
-	case l.Command != "":
-		words += " runs " + quote(l.Command)
-	}
-	return words
-}
 
 // A speaker serves a connection to s.target, which may be made, in one protocol.
 // It reads the program's first bytes off s.client without passing any on, asks by
@@ -46,13 +23,8 @@ func speakers() map[string]speaker {
 func (s *stream) serveSpeaker(ctx context.Context) {
 	serve := speakers()[s.protocol]
 	if serve == nil {
-		s.refuseForm("a rule speaks of the protocol " + quote(s.protocol) + ", which is not known here")
+		s.refuseForm("a rule speaks of the protocol " + dial.Quote(s.protocol) + ", which is not known here")
 		return
 	}
 	serve(s, ctx)
-}
-
-// login asks about who speaks.
-func (s *stream) login(ctx context.Context, l Login) Verdict {
-	return s.allow(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via, Login: &l, Detail: l.detail()})
 }

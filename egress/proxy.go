@@ -7,7 +7,9 @@ import (
 	"net/netip"
 	"time"
 
-	"cloister/egress/internal/peek"
+	"cloister/egress/internal/dial"
+	"cloister/egress/internal/refusal"
+	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 )
@@ -64,12 +66,12 @@ func (s *stream) serveConnect(ctx context.Context, x *exchange) {
 	s.target, s.start = x.to, x.start
 	v := s.allow(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
 	if !v.Allow {
-		s.say(refusalOf(v, s.target).response(req))
+		s.say(refusal.Of(v, s.target).Response(req))
 		return
 	}
 	if err := s.dial(ctx, s.target); err != nil {
-		f := s.dialFailed(Flow{Kind: Connect, Status: statusOf(err)}, err)
-		s.say(f.undialed(err).response(req))
+		f := s.dialFailed(Flow{Kind: Connect, Status: refusal.StatusOf(err)}, err)
+		s.say(refusal.Undialed(f, err).Response(req))
 		return
 	}
 	if _, err := s.client.Conn.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
@@ -82,22 +84,22 @@ func (s *stream) serveConnect(ctx context.Context, x *exchange) {
 // connectTarget reads the authority-form; Host, which says the same, must.
 func (x *exchange) connectTarget() error {
 	if x.req.Body != wire.NoBody {
-		return &formError{status: 400, reason: "CONNECT with a body"}
+		return &verdict.Form{Status: 400, Reason: "CONNECT with a body"}
 	}
 	to, err := authority.ParseHostPort(x.req.Target, 0)
 	if err != nil {
-		return &formError{status: 400, reason: "CONNECT: " + err.Error()}
+		return &verdict.Form{Status: 400, Reason: "CONNECT: " + err.Error()}
 	}
 	if x.req.Host != "" {
 		host, err := authority.ParseHostPort(x.req.Host, to.Port())
 		if err != nil || host.Host() != to.Host() {
-			return &formError{status: 400, reason: "CONNECT: Host is another than the target",
-				detail: "Host " + quote(x.req.Host)}
+			return &verdict.Form{Status: 400, Reason: "CONNECT: Host is another than the target",
+				Detail: "Host " + dial.Quote(x.req.Host)}
 		}
 	}
 	if x.to, err = x.s.e.named(to); err != nil {
 		x.to = to
-		return &formError{status: http.StatusForbidden, reason: err.Error()}
+		return &verdict.Form{Status: http.StatusForbidden, Reason: err.Error()}
 	}
 	return nil
 }
@@ -145,7 +147,7 @@ func socksCode(err error) byte {
 	switch {
 	case Forbidden(err):
 		return wire.SOCKSNotAllowed
-	case statusOf(err) == http.StatusGatewayTimeout:
+	case refusal.StatusOf(err) == http.StatusGatewayTimeout:
 		return wire.SOCKSTimeout
 	}
 	return wire.SOCKSUnreachable
@@ -186,21 +188,4 @@ func (s *stream) readSOCKS() (authority.Authority, error) {
 		return none, &wire.SOCKSError{Code: wire.SOCKSNotAllowed, Msg: err.Error()}
 	}
 	return to, nil
-}
-
-// parse feeds a parser until it has what it needs, and takes that.
-func (s *stream) parse(f func([]byte) (int, error)) error {
-	for {
-		n, err := f(s.client.Held())
-		if err == nil {
-			s.client.Take(n)
-			return nil
-		}
-		if !errors.Is(err, wire.ErrShort) {
-			return err
-		}
-		if err := s.client.Fill(peek.First); err != nil {
-			return errors.New("socks5: " + endOf(err))
-		}
-	}
 }

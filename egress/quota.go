@@ -7,6 +7,7 @@ import (
 
 	"cloister/egress/internal/errtext"
 	"cloister/egress/internal/quota"
+	"cloister/egress/internal/verdict"
 )
 
 // A Quota bounds what one session may do, whatever rules allow.
@@ -25,8 +26,8 @@ func (e *Engine) Quota() Quota { return e.quota.Bounds() }
 func (e *Engine) Usage() Usage { return e.quota.Usage() }
 
 // overBound is a bound that was reached, for the program.
-func overBound(e quota.Error) *formError {
-	return &formError{status: e.Status, reason: e.Reason, rule: e.Rule, hints: e.Hints, retry: e.Retry}
+func overBound(e quota.Error) *verdict.Form {
+	return &verdict.Form{Status: e.Status, Reason: e.Reason, Rule: e.Rule, Hints: e.Hints, Retry: e.Retry}
 }
 
 func newQuota(b Quota, names int) *quota.Counter {
@@ -35,7 +36,7 @@ func newQuota(b Quota, names int) *quota.Counter {
 
 // bound is the most that a body may hold: the rule's word or the session's. length
 // is what it says that it holds, if it does.
-func (e *Engine) bound(v Verdict, length int64) (int64, *formError) {
+func (e *Engine) bound(v Verdict, length int64) (int64, *verdict.Form) {
 	own := e.quota.Bounds().RequestBytes
 	switch {
 	case v.MaxBytes > 0 && (own == 0 || v.MaxBytes <= own):
@@ -49,12 +50,11 @@ func (e *Engine) bound(v Verdict, length int64) (int64, *formError) {
 }
 
 // ruled refuses a body by the rule's word.
-func ruled(v Verdict, length int64) *formError {
-	return &formError{
-		status: http.StatusRequestEntityTooLarge, rule: v.Rule, place: v.Place,
-		reason: "a body of more than " + strconv.FormatInt(v.MaxBytes, 10) + " bytes, the most that the rule \"" + v.Rule +
+func ruled(v Verdict, length int64) *verdict.Form {
+	return &verdict.Form{Status: http.StatusRequestEntityTooLarge, Rule: v.Rule, Place: v.Place,
+		Reason: "a body of more than " + strconv.FormatInt(v.MaxBytes, 10) + " bytes, the most that the rule \"" + v.Rule +
 			"\" allows",
-		hints: []string{strings.TrimSpace("in the rule at "+v.Place) + " write bytes: " +
+		Hints: []string{strings.TrimSpace("in the rule at "+v.Place) + " write bytes: " +
 			strconv.FormatInt(errtext.Enough(v.MaxBytes, length), 10)},
 	}
 }

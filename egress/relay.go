@@ -16,6 +16,7 @@ import (
 	"cloister/egress/internal/peek"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/tunnel"
+	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 )
@@ -239,7 +240,7 @@ func (u *upload) copyChunks(in *body.Reader) error {
 		}
 		return body.WriteChunk(u.x.s.up.Conn, &u.x.s.e.buffers, data)
 	})
-	if form, ok := errors.AsType[*formError](err); ok {
+	if form, ok := errors.AsType[*verdict.Form](err); ok {
 		return form
 	}
 	if err != nil {

@@ -3,11 +3,12 @@ package egress
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
 	"cloister/egress/internal/quota"
+	"cloister/egress/internal/refusal"
+	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
 	"cloister/internal/authority"
 )
@@ -31,7 +32,7 @@ type codec interface {
 	end(err error) error
 	// refuse answers the program in the place of the server. Where r is nil nothing can be
 	// said any more: it breaks the answer off, so that half of it never looks whole.
-	refuse(r *refusal)
+	refuse(r *refusal.Refusal)
 }
 
 // A request is one request of a program from its head to its line in the record,
@@ -51,9 +52,9 @@ type request struct {
 	// What it holds of the session's memory: from before the decision on, and from there on.
 	early, late int64
 
-	verdict  Verdict    // what allowed it
-	most     int64      // what the body may hold; 0 is no bound
-	over     *formError // of a body that holds more
+	verdict  Verdict       // what allowed it
+	most     int64         // what the body may hold; 0 is no bound
+	over     *verdict.Form // of a body that holds more
 	use      *quota.Host
 	status   int   // of the answer
 	up, down int64 // bytes of bodies
@@ -104,7 +105,7 @@ func (r *request) serve(ctx context.Context, bad error) bool {
 	allowed, leave := r.decide(whole, cancel)
 	defer leave()
 	if !allowed {
-		r.codec.refuse(new(refusalOf(r.verdict, r.to)))
+		r.codec.refuse(new(refusal.Of(r.verdict, r.to)))
 		return false
 	}
 	if r.late > 0 {
@@ -152,7 +153,7 @@ func (r *request) exchange(ctx context.Context) error {
 	var sent *Message
 	if len(edits) > 0 {
 		sent = r.codec.message()
-		if err := sent.editRequest(edits); err != nil {
+		if err := sent.EditRequest(edits); err != nil {
 			return err
 		}
 	}
@@ -161,7 +162,7 @@ func (r *request) exchange(ctx context.Context) error {
 		return err
 	}
 	if answer != nil {
-		if err := answer.editResponse(edits); err != nil {
+		if err := answer.EditResponse(edits); err != nil {
 			return err
 		}
 	}
@@ -171,8 +172,8 @@ func (r *request) exchange(ctx context.Context) error {
 // bounded holds an allowed request to what its verdict and the session's quota let it be.
 func (r *request) bounded() error {
 	if r.verdict.Protocol != "" { // a proxy's client asked for a port where no one speaks HTTP
-		return &formError{status: http.StatusForbidden,
-			reason: "rules read the logins to this host by " + r.verdict.Protocol + ", and this is HTTP"}
+		return &verdict.Form{Status: http.StatusForbidden,
+			Reason: "rules read the logins to this host by " + r.verdict.Protocol + ", and this is HTTP"}
 	}
 	r.most, r.over = r.s.e.bound(r.verdict, r.length)
 	if r.most > 0 && r.length > r.most {
@@ -200,15 +201,15 @@ func (r *request) settle(err error) bool {
 	r.status = http.StatusBadRequest
 	f := r.flow()
 	f.Reason = err.Error()
-	if form, ok := errors.AsType[*formError](err); ok {
-		f.refused(form)
+	if form, ok := errors.AsType[*verdict.Form](err); ok {
+		f.RefusedBy(form)
 	}
 	if syntax, ok := errors.AsType[*wire.SyntaxError](err); ok {
 		f.Status = syntax.Status
 	}
-	reply := f.refusal()
+	reply := refusal.OfFlow(f)
 	if edit, ok := errors.AsType[*Refused](err); ok {
-		f.Status, f.Hints, reply = edit.status(), edit.Verdict.Hints, edit.refusal(r.to)
+		f.Status, f.Hints, reply = edit.Answered(), edit.Verdict.Hints, refusal.OfEdit(edit, r.to)
 	}
 	reply.Status = f.Status
 	r.answerRefused(f, reply)
@@ -217,14 +218,14 @@ func (r *request) settle(err error) bool {
 
 // settleUndialed ends a request whose server was not reached.
 func (r *request) settleUndialed(err error) {
-	r.status = statusOf(err)
+	r.status = refusal.StatusOf(err)
 	f, forbidden := r.s.undialed(r.flow(), err)
 	if forbidden {
-		r.answerRefused(f, f.undialed(err))
+		r.answerRefused(f, refusal.Undialed(f, err))
 		return
 	}
 	r.closed(f)
-	r.codec.refuse(new(f.undialed(err)))
+	r.codec.refuse(new(refusal.Undialed(f, err)))
 }
 
 // settleBroken ends a request that was under way.
@@ -244,12 +245,12 @@ func (r *request) settleBroken(b *broken) {
 	default:
 		f.Status = http.StatusBadGateway
 		r.closed(f)
-		r.codec.refuse(&refusal{Status: f.Status, Host: r.to.Host(), Port: r.to.Port(), Reason: f.Reason})
+		r.codec.refuse(&refusal.Refusal{Status: f.Status, Host: r.to.Host(), Port: r.to.Port(), Reason: f.Reason})
 	}
 }
 
 // answerRefused records a refusal and tells the program where that can be.
-func (r *request) answerRefused(f Flow, reply refusal) {
+func (r *request) answerRefused(f Flow, reply refusal.Refusal) {
 	if !r.refused(f) || r.answered || r.s.killed() != nil {
 		r.codec.refuse(nil)
 		return
@@ -260,7 +261,7 @@ func (r *request) answerRefused(f Flow, reply refusal) {
 // refuses reports whether err is a word about the request, and no failure to carry it.
 func refuses(err error) bool {
 	_, syntax := errors.AsType[*wire.SyntaxError](err)
-	_, form := errors.AsType[*formError](err)
+	_, form := errors.AsType[*verdict.Form](err)
 	_, edit := errors.AsType[*Refused](err)
 	_, lost := errors.AsType[*undialed](err)
 	return edit || lost || (syntax || form) && !errors.Is(err, errUpstream)
@@ -300,18 +301,3 @@ func (r *request) recordLost() {
 }
 
 var errLost = errors.New("the request was lost by a fault of the gate's own")
-
-// An openStream is a request or command under way, which Recheck asks about again.
-type openStream struct {
-	query  Query
-	cancel context.CancelFunc // nil where its whole connection is to end
-}
-
-// end ends what is no longer allowed.
-func (o *openStream) end(s *stream, v Verdict) {
-	if o.cancel == nil {
-		s.kill(fmt.Errorf("%w: %s", errNoLonger, v.Reason))
-		return
-	}
-	o.cancel()
-}

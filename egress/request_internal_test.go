@@ -11,6 +11,8 @@ import (
 
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/peek"
+	"cloister/egress/internal/refusal"
+	"cloister/egress/internal/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
 )
@@ -62,7 +64,10 @@ func (l *life) Refused(f Flow) error {
 }
 
 // The codec of a life carries nothing.
-func (l *life) message() *Message { _ = l.step("message"); return &Message{body: http.NoBody} }
+func (l *life) message() *Message {
+	_ = l.step("message")
+	return verdict.NewMessage(Message{}, nil, http.NoBody, 0)
+}
 
 func (l *life) send(ctx context.Context, m *Message) (*Message, error) {
 	if (m != nil) != (len(l.edits) > 0) {
@@ -78,7 +83,7 @@ func (l *life) send(ctx context.Context, m *Message) (*Message, error) {
 	if len(l.edits) == 0 {
 		return nil, nil
 	}
-	return &Message{body: http.NoBody, Status: http.StatusOK}, nil
+	return verdict.NewMessage(Message{Status: http.StatusOK}, nil, http.NoBody, 0), nil
 }
 
 func (l *life) pass(*Message) error { l.req.answered = true; return l.step("pass") }
@@ -91,7 +96,7 @@ func (l *life) end(err error) error {
 	return &broken{reason: err.Error()}
 }
 
-func (l *life) refuse(r *refusal) {
+func (l *life) refuse(r *refusal.Refusal) {
 	if r == nil {
 		l.steps = append(l.steps, "break off")
 		return
@@ -103,7 +108,7 @@ func (l *life) refuse(r *refusal) {
 // and the record has one line, whatever happens: that of the Decider, which is denied
 // by, or one of the Journal.
 func TestRequestIsRecordedOnce(t *testing.T) {
-	form := &formError{status: http.StatusBadRequest, reason: "form"}
+	form := &verdict.Form{Status: http.StatusBadRequest, Reason: "form"}
 	stop := &Refused{Verdict: Verdict{Reason: "edit"}}
 	edit := func(name string, l **life) Edit {
 		return Edit{Request: func(*Message) error { return (*l).step(name + " up") },

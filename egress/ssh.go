@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"cloister/egress/internal/dial"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +14,12 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"cloister/egress/internal/dial"
 	"cloister/egress/internal/guard"
 	"cloister/egress/internal/quota"
+	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/shell"
+	"cloister/egress/internal/verdict"
 	"cloister/internal/authority"
 )
 
@@ -82,7 +84,7 @@ func serveSSH(s *stream, ctx context.Context) {
 	c.close()
 	s.dialed = c.dialed
 	if err != nil && !c.told() {
-		f := s.flow(Flow{Kind: Connect, Reason: "ssh: nobody logged in", Detail: quote(err.Error())})
+		f := s.flow(Flow{Kind: Connect, Reason: "ssh: nobody logged in", Detail: dial.Quote(err.Error())})
 		if cause := s.killed(); cause != nil {
 			f.Reason = cause.Error()
 		}
@@ -123,7 +125,7 @@ func (c *sshConn) begin(ctx context.Context, user string) error {
 		if v.Allow {
 			return nil
 		}
-		err = &refusedError{refusalOf(v, c.s.target)}
+		err = &refusedError{refusal.Of(v, c.s.target)}
 	} else {
 		err = c.refused(err)
 	}
@@ -134,7 +136,7 @@ func (c *sshConn) begin(ctx context.Context, user string) error {
 }
 
 // refusedError is a refusal in plain words.
-type refusedError struct{ r refusal }
+type refusedError struct{ r refusal.Refusal }
 
 func (e *refusedError) Error() string {
 	return strings.Join(append([]string{e.r.Reason}, e.r.Hints...), "\nhint: ")
@@ -143,8 +145,8 @@ func (e *refusedError) Error() string {
 // refused records a refusal of our own, and words it.
 func (c *sshConn) refused(err error) error {
 	f := c.s.flow(Flow{Kind: Connect, Reason: err.Error()})
-	if form, ok := errors.AsType[*formError](err); ok {
-		f.refused(form)
+	if form, ok := errors.AsType[*verdict.Form](err); ok {
+		f.RefusedBy(form)
 	}
 	if forbidden, ok := errors.AsType[*guard.Forbidden](err); ok {
 		f.Detail = forbidden.Detail()
@@ -158,7 +160,7 @@ func (c *sshConn) refused(err error) error {
 	if !c.s.e.refused(f) {
 		return errors.New("this could not be recorded, so it may not happen")
 	}
-	return &refusedError{refusal{Reason: f.Reason, Hints: f.Hints}}
+	return &refusedError{refusal.Refusal{Reason: f.Reason, Hints: f.Hints}}
 }
 
 // open asks about one command, and gives the connection that it runs on.
@@ -172,7 +174,7 @@ func (c *sshConn) open(ctx context.Context, r shell.Request) (shell.Way, error) 
 		return shell.Way{}, err
 	}
 	if !v.Allow {
-		return fail(&refusedError{refusalOf(v, c.s.target)})
+		return fail(&refusedError{refusal.Of(v, c.s.target)})
 	}
 	conn, err := c.way(ctx, r.User, v)
 	if err != nil {
@@ -184,7 +186,7 @@ func (c *sshConn) open(ctx context.Context, r shell.Request) (shell.Way, error) 
 // allow asks the Decider, and keeps the command where Recheck finds it.
 func (c *sshConn) allow(ctx context.Context, l Login, cancel func()) (Verdict, func()) {
 	e := c.s.e
-	q := Query{Kind: Connect, Authority: c.s.target, Via: c.s.via, Login: &l, Detail: l.detail(), Once: &c.s.once}
+	q := Query{Kind: Connect, Authority: c.s.target, Via: c.s.via, Login: &l, Detail: l.Detail(), Once: &c.s.once}
 	o := &openStream{query: q, cancel: cancel}
 	leave := func() { c.s.leaveStream(o) }
 	for {
@@ -260,7 +262,7 @@ func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v Verdict) e
 	var who Identity
 	if v.Identity != "" {
 		if who, err = s.e.cfg.SSH.Identity(ctx, SSHLogin{v.Identity, s.target, user, v.AskFirst}); err != nil {
-			return &dial.Error{Words: "log in to " + s.target.String() + ": the identity " + quote(v.Identity) +
+			return &dial.Error{Words: "log in to " + s.target.String() + ": the identity " + dial.Quote(v.Identity) +
 				" cannot be used: " + err.Error()}
 		}
 		defer who.Close()
@@ -351,7 +353,7 @@ func (c *sshConn) describe(err error, v Verdict, proved bool) error {
 			"that is read"
 		d.Hints = []string{"in the rule: identity: agent, or identity: ~/.ssh/KEY"}
 	case proved:
-		d.Words = "log in to " + at.String() + ": the server did not take the identity " + quote(v.Identity)
+		d.Words = "log in to " + at.String() + ": the server did not take the identity " + dial.Quote(v.Identity)
 	}
 	return d
 }

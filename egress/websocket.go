@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/egress/internal/dial"
 	"cloister/egress/internal/frames"
 	"cloister/egress/internal/tunnel"
+	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
 )
 
@@ -18,8 +20,8 @@ import (
 // other upgrade: what follows one could not be read.
 func (x *exchange) checkUpgrade() error {
 	h := x.req.Header
-	refused := &formError{status: 400, reason: "an upgrade to another protocol",
-		detail: quote(strings.Join(h.Tokens("Upgrade"), ","))}
+	refused := &verdict.Form{Status: 400, Reason: "an upgrade to another protocol",
+		Detail: dial.Quote(strings.Join(h.Tokens("Upgrade"), ","))}
 	if !slices.Equal(h.Tokens("Upgrade"), []string{"websocket"}) {
 		return refused
 	}
@@ -28,7 +30,7 @@ func (x *exchange) checkUpgrade() error {
 	version, versions := h.Get("Sec-WebSocket-Version")
 	if keys != 1 || err != nil || len(raw) != 16 || versions != 1 || version != "13" || x.req.Method != http.MethodGet ||
 		x.req.Minor != 1 || x.req.Body != wire.NoBody || !slices.Contains(h.Tokens("Connection"), "upgrade") {
-		refused.reason = "an upgrade to WebSocket that is no whole handshake"
+		refused.Reason = "an upgrade to WebSocket that is no whole handshake"
 		return refused
 	}
 	x.upgrade = key
@@ -53,7 +55,7 @@ func (x *exchange) upgraded() error {
 	r := x.resp
 	x.status = r.Status
 	_, extended := r.Header.Get("Sec-WebSocket-Extensions")
-	if x.extended = extended > 0; x.extended && readsFrames(x.verdict.Edits) {
+	if x.extended = extended > 0; x.extended && verdict.ReadsFrames(x.verdict.Edits) {
 		return fmt.Errorf("%w: 101 with an extension that was not asked for", errUpstream)
 	}
 	own := wire.Header{{Name: "Connection", Value: "Upgrade"}, {Name: "Upgrade", Value: "websocket"}}
@@ -148,7 +150,7 @@ func (x *exchange) frames() error {
 	t.StartDown()
 	err := t.Finish()
 	x.up, x.down = t.Up.N.Load(), t.Down.N.Load()
-	form, bounded := errors.AsType[*formError](err)
+	form, bounded := errors.AsType[*verdict.Form](err)
 	switch cause := s.killed(); {
 	case cause != nil:
 		return &broken{reason: cause.Error(), silent: true}

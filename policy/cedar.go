@@ -171,6 +171,7 @@ func (l *loader) load(p *cedar.Policy) {
 	}
 	tier := l.tier(p)
 	tree := *(*xast.Policy)(p.AST())
+	l.person(&tree, tier)
 	actions := l.actions(tree.Action)
 	l.checkWords(&tree, actions)
 	if len(l.errs) > 0 {
@@ -248,10 +249,12 @@ func (l *loader) keepAction(tree *xast.Policy, t tier, action string, v Verdict,
 		return kept(action, "the gate: connections are opened and each request is judged")
 	case filerule.Is(action):
 		return l.holdFiles(tree, t, action)
-	case action == actionMCP && l.keepServer(tree, t, v):
-		return kept(action, "the gate: no connection to that server")
 	case action == actionMCP:
-		return l.keepMCP(tree, t, v)
+		h := l.keepMCP(tree, t, v) // a declared server may be called otherwise than by a connection
+		if l.keepServer(tree, t, v) {
+			return kept(action, "the gate: no connection to that server, and no call to it")
+		}
+		return h
 	case action == actionSecret:
 		return l.keepSecret(tree, t, v, explicit)
 	case action == actionRewrite:

@@ -202,6 +202,27 @@ func ofArguments(n xast.IsNode) bool {
 	}
 }
 
+// person takes the User of Leash's policies for whoever runs cloister, whose every session is:
+// Leash too has one person, and judges no principal.
+func (l *loader) person(tree *xast.Policy, t tier) {
+	var who types.EntityType
+	switch sc := tree.Principal.(type) {
+	case xast.ScopeTypeEq:
+		who = sc.Entity.Type
+	case xast.ScopeTypeIn:
+		who = sc.Entity.Type
+	case xast.ScopeTypeIs:
+		who = sc.Type
+	case xast.ScopeTypeIsIn:
+		who = sc.Type
+	case xast.ScopeTypeAll:
+	}
+	if who == "User" {
+		tree.Principal = xast.ScopeTypeAll{}
+		l.note(t, "", `a User is whoever runs cloister: it holds for every session (one agent's: principal in Agent::"NAME")`)
+	}
+}
+
 func entityTypes() []string {
 	return []string{"Agent", "Dir", "File", "Host", "MCP::Feature", "MCP::Prompt", "MCP::Resource", "MCP::Server",
 		"MCP::Tool", "Project", "Secret", "Session"}
@@ -210,7 +231,11 @@ func entityTypes() []string {
 func (l *loader) checkType(t types.EntityType) {
 	l.mentions[t] = true
 	if !slices.Contains(entityTypes(), string(t)) {
-		l.bad(lastPart(t), fmt.Sprintf("unknown type %s", t), nearest.Hint(string(t), entityTypes()))
+		hint := nearest.Hint(string(t), entityTypes())
+		if t == "User" {
+			hint = `a User stands in the head alone: permit (principal == User::"NAME", …)`
+		}
+		l.bad(lastPart(t), fmt.Sprintf("unknown type %s", t), hint)
 	}
 }
 

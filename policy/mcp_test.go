@@ -169,3 +169,17 @@ func TestMCPAnswers(t *testing.T) {
 		t.Errorf("the snapshot itself changed: %+v", v)
 	}
 }
+
+// A forbid of a whole server holds for its calls, by whichever of its names: one that is started
+// has no connection that could be refused.
+func TestMCPWholeServerForbidden(t *testing.T) {
+	for _, name := range []string{"files", "mcp.example.com", "mcp.example.com:443", "https://mcp.example.com/mcp"} {
+		s := compile(t, mcpInput(t, `forbid (principal, action == Action::"McpCall", resource) when { resource in [MCP::Server::"`+name+`"] };`))
+		if v := call(t, s, policy.Tool, "search", ""); v.Effect != policy.Deny || !strings.Contains(v.Rule, "mcp.cedar") {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	if v := call(t, compile(t, mcpInput(t, `forbid (principal, action == Action::"McpCall", resource in MCP::Server::"other.test");`)), policy.Tool, "search", ""); v.Effect != policy.Allow {
+		t.Errorf("another server: %+v", v)
+	}
+}

@@ -127,9 +127,18 @@ func (t *table) verdict(s seen) *sandbox.Judged {
 // keeps them, lets folders be listed, and names be made only in a permitted folder.
 func (t *table) permitted(s seen) bool {
 	p := t.about.Permits
-	if s.use == lists || own(s.path) || s.use == executes && !p.Programs || s.use != executes && !p.Opens {
+	if s.use == lists || own(s.path) || !p.Any() || s.use != executes && !p.Opens {
 		return true
 	}
+	if s.use == executes && p.Opens && !t.listed(seen{use: reads, path: s.path}) {
+		return false // the kernel reads what it executes
+	}
+	return s.use == executes && !p.Programs || t.listed(s)
+}
+
+// listed reports whether a list names a use of a path.
+func (t *table) listed(s seen) bool {
+	p := t.about.Permits
 	return slices.ContainsFunc(p.List, func(one sandbox.Permit) bool {
 		read := one.Read || one.Exec && p.Programs
 		right := map[use]bool{reads: read, writes: one.Write, makes: one.Write && one.Dir, executes: one.Exec}[s.use]

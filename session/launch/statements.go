@@ -10,6 +10,7 @@ import (
 	"cloister/internal/hint"
 	"cloister/internal/nearest"
 	"cloister/policy"
+	"cloister/policy/fileverdict"
 	"cloister/sandbox"
 	"cloister/sandbox/judge"
 	"cloister/workspace"
@@ -77,30 +78,19 @@ func (p *Plan) close(o Order, f Facts) error {
 // permitted are the lists that permits make, and their rules. A permit that a person gave up
 // by name permits nothing, and where all of them are given up there is no list.
 func permitted(list []policy.Statement, accepted []string) (sandbox.Permits, []string) {
-	var out sandbox.Permits
+	list = slices.DeleteFunc(slices.Clone(list), func(st policy.Statement) bool { return slices.Contains(accepted, st.Residue()) })
 	var rules []string
 	for _, st := range list {
-		if slices.Contains(accepted, st.Residue()) {
-			continue
-		}
 		if st.Hold == policy.InList {
 			rules = append(rules, st.Rule)
 		}
-		for _, c := range st.Permitted {
-			out.Opens, out.Programs = out.Opens || !c.Exec, out.Programs || c.Exec
-			out.List = append(out.List, sandbox.Permit{
-				Path: sandbox.GuestPath(c.Path), Dir: c.Dir, Read: c.Read, Write: c.Write, Exec: c.Exec,
-			})
-		}
 	}
-	for _, p := range out.List {
-		if p.Path == "/" && p.Dir {
-			out.Opens = out.Opens && !(p.Read && p.Write)
-			out.Programs = out.Programs && !p.Exec
-		}
-	}
-	if !out.Any() {
-		out.List = nil
+	l := fileverdict.ListsOf(list)
+	out := sandbox.Permits{Opens: l.Opens, Programs: l.Programs}
+	for _, p := range l.Permitted {
+		out.List = append(out.List, sandbox.Permit{
+			Path: sandbox.GuestPath(p.Path), Dir: p.Dir, Read: p.Read, Write: p.Write, Exec: p.Exec,
+		})
 	}
 	return out, rules
 }

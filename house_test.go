@@ -236,6 +236,8 @@ var packages = map[string]string{
 	"policy/allowing":           "the words that would allow what was refused",
 	"policy/cedarhost":          "the hosts of Cedar policies",
 	"policy/cedartext":          "where in a Cedar file something is wrong, in a person's words",
+	"policy/fileverdict":        "what becomes of a file that is opened, by the statements of a policy",
+	"policy/leashtest":          "Leash's policies decided here and by cedar-go, tests only",
 	"policy/filerule":           "what could keep a statement about files and programs",
 	"policy/suggest":            "the rules that a policy lacks for what was seen",
 	"sandbox":                   "the contract of a driver",

@@ -70,6 +70,8 @@ type ExplainRequest struct {
 	// that secret in the request.
 	MCP    *ExplainCall `json:"mcp,omitempty"`
 	Secret string       `json:"secret,omitempty"`
+	// File makes it a question about a path inside.
+	File *ExplainFile `json:"file,omitempty"`
 	// Projects are the files of a project, as a session of it would bring them.
 	Projects []ProjectFile `json:"projects,omitempty"`
 }
@@ -81,6 +83,12 @@ type ExplainCall struct {
 	Feature   string          `json:"feature,omitempty"`
 	Name      string          `json:"name,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
+}
+
+// ExplainFile is a use of a file: read unless Use says write or execute.
+type ExplainFile struct {
+	Path string `json:"path"`
+	Use  string `json:"use,omitempty"`
 }
 
 // LoginRequest is who wants what by another protocol than HTTP: a database of

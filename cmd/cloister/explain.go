@@ -53,11 +53,12 @@ func (a *app) policyExplain() *cobra.Command {
 	f := &explainWords{}
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "explain HOST[:PORT] | [METHOD] URL | mcp SERVER [NAME] | secret NAME URL",
-		Short: "Tell what would become of a connection, a request, an MCP call or a use of a secret, and which rule says so",
+		Use:   "explain HOST[:PORT] | [METHOD] URL | mcp SERVER [NAME] | secret NAME URL | file [read|write|execute] PATH",
+		Short: "Tell what would become of a connection, request, MCP call, file or use of a secret, and which rule says so",
 		Example: "  cloister policy explain DELETE https://api.github.com/user\n" +
 			"  cloister policy explain mcp github create_issue --arguments '{\"repo\": \"acme/tool\"}'\n" +
-			"  cloister policy explain secret GITHUB_TOKEN https://api.github.com/user",
+			"  cloister policy explain secret GITHUB_TOKEN https://api.github.com/user\n" +
+			"  cloister policy explain file write /home/you/src/project/.env",
 		Args: cli.Args(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req, err := f.question(args)
@@ -109,8 +110,14 @@ func (f *explainWords) question(args []string) (api.ExplainRequest, error) {
 		req, err := explained(args[2], f.method, f.headers)
 		req.Secret = args[1]
 		return req, err
+	case args[0] == "file" && len(args) > 1:
+		file := &api.ExplainFile{Path: args[len(args)-1]}
+		if len(args) == 3 {
+			file.Use = args[1]
+		}
+		return api.ExplainRequest{File: file}, nil
 	case len(args) > 1:
-		return api.ExplainRequest{}, cli.Usage("one of HOST[:PORT], [METHOD] URL, mcp SERVER [NAME], secret NAME URL",
+		return api.ExplainRequest{}, cli.Usage("one of HOST[:PORT], [METHOD] URL, mcp SERVER [NAME], secret NAME URL, file PATH",
 			"policy explain: %q explains nothing", args[1])
 	}
 	req, err := explained(args[0], f.method, f.headers)
@@ -141,7 +148,7 @@ func (f *explainWords) call(args []string) (api.ExplainRequest, error) {
 func (a *app) completesExplain(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	switch {
 	case len(args) == 0:
-		return []string{"mcp", "secret"}, cobra.ShellCompDirectiveNoFileComp
+		return []string{"file", "mcp", "secret"}, cobra.ShellCompDirectiveNoFileComp
 	case args[0] == "mcp":
 		return a.mcpNames(cmd, args[1:], word)
 	case args[0] == "secret" && len(args) == 1:

@@ -44,6 +44,9 @@ func Ask(s *policy.Snapshot, in *policyset.Scope, req api.ExplainRequest) (api.E
 	if req.MCP != nil {
 		return call(s, req)
 	}
+	if req.File != nil {
+		return file(s, req.File)
+	}
 	to, err := authority.ParseHostPort(req.Connect, 443)
 	if err != nil {
 		return api.Explanation{}, api.BadRequest("explain: %v", err)

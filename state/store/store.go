@@ -297,6 +297,12 @@ func (s *Store) Begin(name, project, agent string) (*Use, error) {
 	if !validName(name) {
 		return nil, fmt.Errorf("workspace %q: not a name", name)
 	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make workspace store: %w", err)
+	}
+	if err := errors.Join(ownfile.Folder(s.dir), parts.Attributes(s.dir)); err != nil {
+		return nil, err
+	}
 	if err := s.ensure(name, project); err != nil {
 		return nil, err
 	}

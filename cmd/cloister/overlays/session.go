@@ -13,6 +13,7 @@ import (
 	"cloister/sandbox"
 	"cloister/session/kept"
 	"cloister/session/registry"
+	"cloister/state/parts"
 	"cloister/state/store"
 	"cloister/workspace"
 )
@@ -36,6 +37,10 @@ func Begin(dirs xdg.Dirs, project, name, agent string) (*store.Use, error) {
 	use, err := s.Begin(name, project, agent)
 	if _, ok := errors.AsType[*store.Running](err); ok {
 		return nil, cli.Hinted(err, "cloister attach "+name+", or another --name for one beside it")
+	}
+	if none, ok := errors.AsType[*parts.NoAttributes](err); ok {
+		return nil, &sandbox.Unsupported{Guarantee: "overlay workspace", Reason: none.Error(),
+			Fix: "point XDG_DATA_HOME at a file system that has them, or run with --workspace live"}
 	}
 	return use, err
 }

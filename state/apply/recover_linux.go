@@ -88,9 +88,13 @@ func (j *Journal) recover() (note string, err error) {
 		return "", fmt.Errorf("recover journal: %w", err)
 	}
 	if goesBack {
-		return "an interrupted change of " + j.Project + " was taken back", r.resumeBack()
+		err := r.resumeBack()
+		return "an interrupted change of " + j.Project + " was taken back" + r.keptBeside(), err
 	}
 	err = r.carryOut()
+	if _, half := errors.AsType[*halfBack](err); half {
+		return "", err // the journal has what is still to be put back
+	}
 	if conflicts := Conflicts(nil); errors.As(err, &conflicts) {
 		return fmt.Sprintf("an interrupted change of %s was taken back: %v", j.Project, conflicts), j.abandon()
 	}
@@ -108,5 +112,8 @@ func (r *run) resumeBack() error {
 	if err := r.rollBack(n); err != nil {
 		return err // the journal has what is still to be put back
 	}
-	return errors.Join(r.unstage(), r.abandon())
+	if err := r.leave(); err != nil {
+		return err
+	}
+	return r.abandon()
 }

@@ -63,6 +63,7 @@ type run struct {
 	stage  *layers.Folder
 	staged []uint64       // the inode that was staged for each step; 0 for none
 	stamps []layers.Stamp // of what was staged, once it is durable; nil in a recovery
+	kept   []string       // what was taken from the project and lies beside its name now
 	uid    int            // owner of what is made; -1 leaves it
 	gid    int
 }
@@ -357,9 +358,9 @@ func (r *run) carryOut() error {
 		}
 		back := r.takeBack(i)
 		if why != "" {
-			err = Conflicts{{s.Path, why}}
+			err = errors.Join(Conflicts{{s.Path, why + r.keptBeside()}}, err)
 		} else {
-			err = fmt.Errorf("apply %s: %w", s.Path, err)
+			err = fmt.Errorf("apply %s: %w%s", s.Path, err, r.keptBeside())
 		}
 		if back != nil {
 			return errors.Join(err, &halfBack{back})
@@ -387,7 +388,7 @@ func (r *run) takeBack(n int) error {
 	note := write(filepath.Join(r.dir, backFile), n)
 	err := r.rollBack(n)
 	if err == nil {
-		err = r.unstage() // not before: it has what is still to be put back
+		err = r.leave() // not before: it has what is still to be put back
 	}
 	if err != nil {
 		return errors.Join(note, err)

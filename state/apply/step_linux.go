@@ -84,8 +84,15 @@ func (r *run) makeFolder(dir *layers.Folder, name string, s Step) (why string, e
 // no one can change it between the look and the step.
 func (r *run) exchange(dir *layers.Folder, name string, i int, s Step) (why string, err error) {
 	staged := strconv.Itoa(i)
-	swap := func() error { return unix.Renameat2(r.stage.Fd(), staged, dir.Fd(), name, unix.RENAME_EXCHANGE) }
-	if err := swap(); err != nil {
+	ours, err := r.hold(r.stage, staged, i)
+	if err != nil {
+		return "", err
+	}
+	if ours < 0 {
+		return "it was changed in the project meanwhile", nil // before a crash
+	}
+	defer func() { _ = unix.Close(ours) }()
+	if err := unix.Renameat2(r.stage.Fd(), staged, dir.Fd(), name, unix.RENAME_EXCHANGE); err != nil {
 		return "", crossing(err)
 	}
 	was, err := r.stage.Stat(staged)
@@ -93,29 +100,9 @@ func (r *run) exchange(dir *layers.Folder, name string, i int, s Step) (why stri
 		why = expected(s.Old, was)
 	}
 	if err != nil || why != "" {
-		return why, errors.Join(err, r.swapBack(i, swap))
+		return why, errors.Join(err, r.giveBack(dir, name, i, ours))
 	}
 	return "", nil
-}
-
-// swapBack puts an entry back that another program made. What comes for it is ours, unless
-// that program made a newer one at this very moment: then the newer one is put back.
-func (r *run) swapBack(i int, swap func() error) error {
-	before := r.staged[i]
-	for {
-		held, err := r.stage.Stat(strconv.Itoa(i))
-		if err == nil {
-			err = swap()
-		}
-		if err != nil {
-			return err
-		}
-		came, err := r.stage.Stat(strconv.Itoa(i))
-		if err != nil || came.Stamp.Inode == before {
-			return err
-		}
-		before = held.Stamp.Inode
-	}
 }
 
 // lookAgain looks at what a step replaced before a crash, which may have come before
@@ -124,19 +111,14 @@ func (r *run) lookAgain(dir *layers.Folder, name string, i int, s Step) (why str
 	if s.ModeOnly || !s.Old.Exists() || s.Old.Kind == layers.Dir {
 		return "", nil
 	}
-	staged := strconv.Itoa(i)
-	was, err := r.stage.Stat(staged)
+	was, err := r.stage.Stat(strconv.Itoa(i))
 	if err != nil || !was.Exists() {
 		return "", err
 	}
 	if why = expected(s.Old, was); why == "" {
 		return "", nil
 	}
-	how := uint(unix.RENAME_EXCHANGE)
-	if !s.New.Exists() {
-		how = unix.RENAME_NOREPLACE
-	}
-	return why, unix.Renameat2(r.stage.Fd(), staged, dir.Fd(), name, how)
+	return why, r.giveBack(dir, name, i, -1)
 }
 
 func (r *run) remove(dir *layers.Folder, name string, i int, s Step) (why string, err error) {
@@ -149,7 +131,7 @@ func (r *run) remove(dir *layers.Folder, name string, i int, s Step) (why string
 		why = expected(s.Old, was)
 	}
 	if err != nil || why != "" {
-		return why, errors.Join(err, unix.Renameat2(r.stage.Fd(), staged, dir.Fd(), name, unix.RENAME_NOREPLACE))
+		return why, errors.Join(err, r.giveBack(dir, name, i, -1))
 	}
 	return "", nil
 }
@@ -184,7 +166,6 @@ func (r *run) back(i int, s Step) error {
 	if err != nil {
 		return err
 	}
-	staged := strconv.Itoa(i)
 	switch {
 	case s.ModeOnly, s.Old.Kind == layers.Dir && s.New.Kind == layers.Dir:
 		if now.Mode != s.New.Mode&0o777 {
@@ -202,19 +183,17 @@ func (r *run) back(i int, s Step) error {
 	case s.Old.Kind == layers.Dir:
 		_, err := r.makeFolder(dir, name, Step{New: s.Old})
 		return err
-	case !s.New.Exists():
-		if now.Exists() {
-			return nil // put back before a crash; or somebody made it anew, and theirs stays
-		}
-		err := unix.Renameat2(r.stage.Fd(), staged, dir.Fd(), name, unix.RENAME_NOREPLACE)
-		if errors.Is(err, unix.ENOENT) {
-			return nil // somebody had removed it as well
-		}
-		return err
+	case s.Old.Exists():
+		return r.giveBack(dir, name, i, -1)
 	case now.Stamp.Inode != r.staged[i]:
-		return nil // somebody replaced it; theirs stays, and the old one with the journal
-	case !s.Old.Exists():
-		return unix.Renameat2(dir.Fd(), name, r.stage.Fd(), staged, unix.RENAME_NOREPLACE)
+		return nil // someone else replaced it; theirs stays
 	}
-	return unix.Renameat2(r.stage.Fd(), staged, dir.Fd(), name, unix.RENAME_EXCHANGE)
+	if err := unix.Renameat2(dir.Fd(), name, r.stage.Fd(), strconv.Itoa(i), unix.RENAME_NOREPLACE); err != nil {
+		return err
+	}
+	came, err := r.stage.Stat(strconv.Itoa(i))
+	if err != nil || r.mine(i, came) {
+		return err
+	}
+	return r.putBeside(dir, name, i) // it came between the look and the step
 }

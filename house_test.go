@@ -260,6 +260,7 @@ var packages = map[string]string{
 	"sandbox/kubernetes":        "the driver whose cloisters are pods",
 	"sandbox/kubernetes/link":   "what a gate in a pod and its shim say to each other",
 	"sandbox/kubernetes/pod":    "what runs in pods",
+	"sandbox/kubernetes/tree":   "folders of the host, copied into pods, and what changed there, back",
 	"sandbox/gvisor":            "the driver whose cloisters have gVisor for a kernel",
 	"sandbox/image":             "root file systems of OCI images, unpacked without an engine",
 	"sandbox/localuser":         "the driver whose namespaces root's helper makes",

@@ -25,7 +25,7 @@ func Join(a, b net.Conn) {
 // oneWay copies until its source ends, and passes the end on.
 func oneWay(to, from net.Conn) {
 	_, err := io.Copy(to, from)
-	if half, ok := to.(*net.TCPConn); ok && err == nil {
+	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
 		_ = half.CloseWrite()
 		return
 	}

@@ -11,11 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Socket is the netlink socket of a gate's log.
+// A Socket is the netlink socket of a gate's log. Of a gate on another host it is a socket by which
+// the kernel's messages there come (sandbox/kubernetes).
 type Socket struct {
-	file *os.File
-	raw  syscall.RawConn
-	buf  []byte
+	file   *os.File
+	raw    syscall.RawConn
+	buf    []byte
+	relays bool
 }
 
 // Open reads by a descriptor of its own of the same socket.
@@ -24,8 +26,11 @@ func Open(f *os.File) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log of refusals: %w", err)
 	}
-	own, derr := -1, error(nil)
+	own, domain, derr := -1, 0, error(nil)
 	err = raw.Control(func(fd uintptr) {
+		if domain, derr = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN); derr != nil {
+			return
+		}
 		if own, derr = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); derr == nil {
 			derr = unix.SetNonblock(own, true)
 		}
@@ -33,7 +38,7 @@ func Open(f *os.File) (*Socket, error) {
 	if err = errors.Join(err, derr); err != nil {
 		return nil, fmt.Errorf("open the log of refusals: %w", err)
 	}
-	s := &Socket{file: os.NewFile(uintptr(own), "refusals"), buf: make([]byte, 4096)}
+	s := &Socket{file: os.NewFile(uintptr(own), "refusals"), buf: make([]byte, 4096), relays: domain == unix.AF_UNIX}
 	if s.raw, err = s.file.SyscallConn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the log of refusals: %w", err), s.file.Close())
 	}
@@ -72,7 +77,7 @@ func (s *Socket) Next() (text []byte, ok bool) {
 			if err != nil {
 				return
 			}
-			if kernel, is := from.(*unix.SockaddrNetlink); is && kernel.Pid == 0 {
+			if kernel, is := from.(*unix.SockaddrNetlink); is && kernel.Pid == 0 || s.relays {
 				text, ok = s.buf[:n], true
 				return
 			}

@@ -103,6 +103,9 @@ type Resizer interface {
 	Resize() error
 }
 
+// Noticer is a Box that has something to say to the person when the command has ended.
+type Noticer interface{ Notices() []string }
+
 // EarlyEnder is a Box that can tell a command's end a moment before the box itself
 // is gone, when nothing else lives inside.
 type EarlyEnder interface {

@@ -241,6 +241,9 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	res.Status, err = s.attend(ctx, link, box, spec, &res, over)
 	res.Duration = time.Since(began)
 	res.Notices = append(res.Notices, words.Left()...)
+	if n, ok := box.(sandbox.Noticer); ok {
+		res.Notices = append(res.Notices, n.Notices()...)
+	}
 	over(res.Status, err)
 	if endErr != nil && !errors.Is(endErr, client.ErrGuardianGone) {
 		err = errors.Join(err, endErr)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -109,6 +110,9 @@ type world struct {
 	dir    string
 	driver *kubernetes.Driver
 	level  kubernetes.Level
+	binds  []sandbox.Bind
+	// refusals is the socket that the guardian would read.
+	refusals *os.File
 
 	mu   sync.Mutex
 	gate *link.Gate
@@ -140,7 +144,7 @@ func build(t *testing.T, gate bool, after string) *world {
 	w.driver = kubernetes.New(kubernetes.Options{Level: w.level, Dir: short(t), Env: []string{doubleOf + "=" + w.dir, "PATH=/usr/bin:/bin"},
 		Trusted: func(string) error { return nil }})
 	w.set("status", pulling)
-	w.set("canary", fmt.Sprintf(`{"no_new_privs":true,"seccomp":true,"uid":%d,"gate":true}`, user))
+	w.set("canary", fmt.Sprintf(`{"no_new_privs":true,"seccomp":true,"uid":%d,"gate":true,"proof":"PROOF"}`, user))
 	w.wg.Go(func() { w.node(gate, after) })
 	t.Cleanup(func() {
 		w.set("over", "")
@@ -231,7 +235,25 @@ func (w *world) node(comes bool, after string) {
 	w.mu.Lock()
 	w.gate, w.conn = g, c
 	w.mu.Unlock()
-	if _, err := g.Setup(w.t.Context()); err != nil {
+	setup, err := g.Setup(w.t.Context())
+	if err != nil {
+		w.t.Error(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(w.dir, "canary")); err == nil {
+		w.set("canary", strings.Replace(string(text), "PROOF", setup.Proof, 1))
+	}
+	door, inside := net.Pipe()
+	w.wg.Go(func() { _ = pod.Work(inside) })
+	w.wg.Go(func() {
+		if _, err := io.ReadFull(door, make([]byte, len(link.Hello))); err != nil {
+			w.t.Error(err)
+		}
+		_ = g.Init(w.t.Context(), door)
+	})
+	w.wg.Go(func() { _ = g.Asked(w.t.Context(), w.dial) })
+	refused, told := io.Pipe()
+	w.wg.Go(func() { _ = g.Refused(w.t.Context(), refused) })
+	if err := link.WriteFrame(told, []byte("refused")); err != nil {
 		w.t.Error(err)
 	}
 	gone, err := g.Open(w.t.Context())
@@ -241,7 +263,20 @@ func (w *world) node(comes bool, after string) {
 	}
 	w.set("status", after)
 	<-gone
+	told.Close()
+	door.Close()
+	inside.Close()
 	g.Close()
+}
+
+// dial is the gate's connection to a port inside.
+func (w *world) dial(ctx context.Context, port uint16) (*net.TCPConn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.TCPConn), nil
 }
 
 // killGate ends the gate as SIGKILL would.
@@ -264,12 +299,14 @@ func (w *world) run(argv []string, during func(sandbox.Box)) (st sandbox.Status,
 		files[i] = f
 	}
 	s := sandbox.Spec{ID: "S1", Name: "one", Argv: argv, Env: []string{"PATH=/usr/bin:/bin", "WORD=a b"}, Dir: "/", Network: true,
-		User: sandbox.User{ID: user, Name: "agent", Home: "/home/agent"}}
+		User: sandbox.User{ID: user, Name: "agent", Home: "/home/agent"}, Binds: w.binds}
 	b, err := w.driver.Start(w.t.Context(), s, sandbox.Wiring{Stdin: files[0], Stdout: files[1], Stderr: files[2],
 		Arm: func(_ context.Context, g sandbox.Gate) error {
-			if g.Streams == nil || g.DNSStreams == nil || len(g.Files()) != 2 {
+			if g.Streams == nil || g.DNSStreams == nil || g.Refusals == nil || len(g.Files()) != 3 {
 				w.t.Errorf("%+v", g)
 			}
+			w.refusals = g.Refusals
+			g.Refusals = nil
 			g.Close()
 			return nil
 		}})

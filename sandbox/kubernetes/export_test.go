@@ -12,11 +12,11 @@ var ErrLost = errLost
 
 // Described is the pod of a Spec, as JSON.
 func Described(l Level, s sandbox.Spec) ([]byte, error) {
-	list, err := files(s)
+	p, err := planOf(s)
 	if err != nil {
 		return nil, err
 	}
-	pod, err := describe(l, s, list, link.Order{})
+	pod, err := p.describe(l, link.Order{})
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,10 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,18 +14,88 @@ import (
 	"cloister/sandbox/gate"
 	"cloister/sandbox/kubernetes/link"
 	"cloister/sandbox/kubernetes/pod"
+	"cloister/sandbox/kubernetes/tree"
 )
 
-// refuse says what this level cannot do for a Spec.
-func refuse(s sandbox.Spec) error {
+// plan is a Spec as a pod has it.
+type plan struct {
+	spec    sandbox.Spec
+	files   []sandbox.File
+	links   []sandbox.Link
+	trees   []tree.Tree
+	also    map[string]int // further places of a tree, by path
+	program []string       // places of this very program
+}
+
+// planOf refuses what this level cannot do for a Spec.
+func planOf(s sandbox.Spec) (*plan, error) {
+	p := &plan{spec: s, also: map[string]int{}}
+	if err := p.refuse(s); err != nil {
+		return nil, err
+	}
+	var folders []sandbox.Bind
+	for _, b := range s.Binds {
+		switch {
+		case b.Target == caller: // the pod has this very program
+		case itself(b):
+			p.program = append(p.program, string(b.Target))
+		case b.Overlay && !b.File && b.Access == sandbox.ReadWrite:
+			folders = append(folders, b)
+		default:
+			return nil, &sandbox.Unsupported{Guarantee: "files of this host",
+				Reason: fmt.Sprintf("a pod is shown none, and %s was to be", b.Target),
+				Fix:    "use --workspace overlay, whose files are copied and come back for cloister apply, or none"}
+		}
+	}
+	var err error
+	of := s
+	of.Binds = folders
+	if p.trees, err = tree.Trees(of); err != nil {
+		return nil, err
+	}
+	if p.files, err = files(s); err != nil {
+		return nil, err
+	}
+	return p, p.link(s)
+}
+
+// itself reports whether a bind shows this very program.
+func itself(b sandbox.Bind) bool {
+	if !b.File || b.Access != sandbox.ReadOnly {
+		return false
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	one, err := os.Stat(self)
+	two, err2 := os.Stat(string(b.Source))
+	return err == nil && err2 == nil && os.SameFile(one, two)
+}
+
+// link sorts the links: those in the gate's folder the gate makes, and one to a folder that is
+// copied is a second place of that.
+func (p *plan) link(s sandbox.Spec) error {
+	p.links = []sandbox.Link{{Path: caller, Target: "../" + pod.Name}}
+	for _, l := range s.Links {
+		at := slices.IndexFunc(p.trees, func(t tree.Tree) bool { return t.Target == l.Target })
+		switch {
+		case strings.HasPrefix(string(l.Path), pod.Folder+"/"):
+			p.links = append(p.links, l)
+		case at >= 0:
+			p.also[string(l.Path)] = at
+		default:
+			return &sandbox.Unsupported{Guarantee: "links", Reason: fmt.Sprintf("%s would lie in the image", l.Path),
+				Fix: "leave it out"}
+		}
+	}
+	return nil
+}
+
+// refuse says what this level cannot do at all.
+func (*plan) refuse(s sandbox.Spec) error {
 	no := func(guarantee, reason, fix string) error {
 		return &sandbox.Unsupported{Guarantee: guarantee, Reason: reason, Fix: fix}
-	}
-	for _, b := range s.Binds {
-		if b.Target != caller { // the pod has this very program
-			return no("files of this host", fmt.Sprintf("a pod is shown none, and %s was to be", b.Target),
-				"use --workspace none")
-		}
 	}
 	switch {
 	case s.Root.Dir != "":
@@ -37,11 +110,6 @@ func refuse(s sandbox.Spec) error {
 		return no("devices", "they would be the node's", "leave them out")
 	case s.User.ID == 0:
 		return no("an ordinary user", "the agent's container runs as none but root", "name another user")
-	}
-	for _, l := range s.Links {
-		if !strings.HasPrefix(string(l.Path), pod.Folder+"/") {
-			return no("links", fmt.Sprintf("%s would lie in the image", l.Path), "leave it out")
-		}
 	}
 	return nil
 }
@@ -88,28 +156,48 @@ func files(s sandbox.Spec) ([]sandbox.File, error) {
 	return out, nil
 }
 
-// links are those of a Spec, and the name of this program by which commands of the host are called.
-func links(s sandbox.Spec) []sandbox.Link {
-	return append([]sandbox.Link{{Path: caller, Target: "../" + pod.Name}}, s.Links...)
-}
-
 // name is the pod's.
 func name(s sandbox.Spec) string { return "cloister-" + strings.ToLower(s.ID) }
 
+// place is the volume of a tree.
+func place(i int) string { return "tree-" + strconv.Itoa(i) }
+
+// mounts are those of the agent's container, and volumes those that they need.
+func (p *plan) mounts() (mounts, volumes []object) {
+	mounts = []object{{"name": "cloister", "mountPath": pod.Folder, "subPath": pod.Inside, "readOnly": true}}
+	volumes = []object{{"name": "cloister", "emptyDir": object{"medium": "Memory", "sizeLimit": "256Mi"}}}
+	home := string(p.spec.User.Home)
+	if !slices.ContainsFunc(p.trees, func(t tree.Tree) bool { return t.Target == home }) {
+		mounts = append(mounts, object{"name": "home", "mountPath": home})
+		volumes = append(volumes, object{"name": "home", "emptyDir": object{}})
+	}
+	for i, t := range p.trees {
+		mounts = append(mounts, object{"name": place(i), "mountPath": t.Target})
+		volumes = append(volumes, object{"name": place(i), "emptyDir": object{}})
+	}
+	for _, at := range slices.Sorted(maps.Keys(p.also)) {
+		mounts = append(mounts, object{"name": place(p.also[at]), "mountPath": at})
+	}
+	lies := func(at, in string) {
+		mounts = append(mounts, object{"name": "cloister", "readOnly": true, "mountPath": at, "subPath": in})
+	}
+	for i, f := range p.files {
+		lies(path.Clean(string(f.Path)), path.Join(pod.Files, strconv.Itoa(i)))
+	}
+	for _, at := range p.program {
+		lies(at, path.Join(pod.Inside, pod.Name))
+	}
+	return mounts, volumes
+}
+
 // describe writes the pod down.
-func describe(l Level, s sandbox.Spec, list []sandbox.File, o link.Order) (object, error) {
+func (p *plan) describe(l Level, o link.Order) (object, error) {
+	s := p.spec
 	order, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
-	mounts := []object{
-		{"name": "cloister", "mountPath": pod.Folder, "subPath": pod.Inside, "readOnly": true},
-		{"name": "home", "mountPath": string(s.User.Home)},
-	}
-	for i, f := range list {
-		mounts = append(mounts, object{"name": "cloister", "readOnly": true, "mountPath": path.Clean(string(f.Path)),
-			"subPath": path.Join(pod.Files, strconv.Itoa(i))})
-	}
+	mounts, volumes := p.mounts()
 	agent := object{
 		"name": agentName, "image": l.Image, "imagePullPolicy": "IfNotPresent",
 		"command": []string{pod.Program, pod.RoleInit}, "workingDir": "/", "volumeMounts": mounts,
@@ -144,10 +232,7 @@ func describe(l Level, s sandbox.Spec, list []sandbox.File, o link.Order) (objec
 			"hostNetwork": false, "hostPID": false, "hostIPC": false, "shareProcessNamespace": false,
 			"terminationGracePeriodSeconds": 1, "hostname": hostname(s.Name),
 			"dnsPolicy": "None", "dnsConfig": object{"nameservers": []string{gate.Addr4}},
-			"volumes": []object{
-				{"name": "cloister", "emptyDir": object{"medium": "Memory", "sizeLimit": "256Mi"}},
-				{"name": "home", "emptyDir": object{}},
-			},
+			"volumes":        volumes,
 			"initContainers": []object{sidecar}, "containers": []object{agent},
 		},
 	}, nil

@@ -143,7 +143,7 @@ func writeLevel(a *cli.App, l kubernetes.Level) error {
 	if err := durable.WriteFile(file(dirs), text, 0o600); err != nil {
 		return err
 	}
-	a.Line("use it: cloister run --isolation kubernetes --workspace none -- COMMAND")
+	a.Line("use it: cloister run --isolation kubernetes --workspace overlay -- COMMAND")
 	return nil
 }
 

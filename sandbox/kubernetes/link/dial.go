@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"time"
 )
 
@@ -48,13 +49,21 @@ func (g *Gate) Close() error { return g.c.Close() }
 func (g *Gate) ask(
 	ctx context.Context, method, path string, to netip.AddrPort, body io.Reader,
 ) (*http.Response, error) {
+	head := http.Header{}
+	if to.IsValid() {
+		head.Set(HeaderTo, to.String())
+	}
+	return g.askWith(ctx, method, path, head, body)
+}
+
+func (g *Gate) askWith(
+	ctx context.Context, method, path string, head http.Header, body io.Reader,
+) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "https://"+serverName+path, body)
 	if err != nil {
 		return nil, err
 	}
-	if to.IsValid() {
-		r.Header.Set(HeaderTo, to.String())
-	}
+	r.Header = head
 	answer, err := g.c.RoundTrip(r)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = errors.Join(fmt.Errorf("the shim answers %s to %s", answer.Status, path), answer.Body.Close())
@@ -128,4 +137,74 @@ func (g *Gate) DNS(ctx context.Context, question []byte) ([]byte, error) {
 	}
 	defer answer.Body.Close()
 	return io.ReadAll(io.LimitReader(answer.Body, MaxDatagram))
+}
+
+// Init joins the agent's first process with the shim, until either ends.
+func (g *Gate) Init(ctx context.Context, c net.Conn) error {
+	defer c.Close() // ends the body's Read
+	answer, err := g.ask(ctx, http.MethodPost, PathInit, netip.AddrPort{}, struct{ io.Reader }{c})
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(c, answer.Body)
+	return err
+}
+
+// Refused passes on what the kernel reported, as frames.
+func (g *Gate) Refused(ctx context.Context, frames io.Reader) error {
+	answer, err := g.ask(ctx, http.MethodPost, PathRefuse, netip.AddrPort{}, struct{ io.Reader }{frames})
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
+// Asked makes the connections that the shim asks for, by dial, until the shim is gone.
+func (g *Gate) Asked(ctx context.Context, dial func(ctx context.Context, port uint16) (*net.TCPConn, error)) error {
+	answer, err := g.ask(ctx, http.MethodPost, PathAsked, netip.AddrPort{}, nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	lines := json.NewDecoder(answer.Body)
+	for {
+		var ask Ask
+		if err := lines.Decode(&ask); err != nil {
+			return err
+		}
+		go func() {
+			head := http.Header{HeaderAsk: {strconv.FormatUint(ask.Number, 10)}}
+			c, err := dial(ctx, ask.Port)
+			if err == nil {
+				g.port(ctx, c, head)
+				return
+			}
+			head.Set(headerNone, "1")
+			if answer, err := g.askWith(ctx, http.MethodPost, PathPort, head, nil); err == nil {
+				_ = answer.Body.Close()
+			}
+		}()
+	}
+}
+
+// port joins a connection inside with the shim's.
+func (g *Gate) port(ctx context.Context, c *net.TCPConn, head http.Header) {
+	defer func() { _ = c.Close() }() // both directions have ended
+	up, done := io.Pipe()
+	go func() {
+		_, err := io.Copy(done, c)
+		_ = done.CloseWithError(err)
+	}()
+	answer, err := g.askWith(ctx, http.MethodPost, PathPort, head, up)
+	if err != nil {
+		return
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(c, &Text{R: answer.Body}); err != nil {
+		_ = c.SetLinger(0) // the server inside is to see a reset
+		return
+	}
+	_ = c.CloseWrite()                      // an error means that it is gone
+	_, _ = io.Copy(io.Discard, answer.Body) // until the other direction has ended
 }

@@ -6,7 +6,9 @@
 // that it was going to; its two directions end separately, and what one side aborts the other
 // sees aborted.
 //
-// Neither side may trust what the other says beyond that: an address is what the gate says.
+// Neither side may trust what the other says beyond that: an address is what the gate says. A
+// stream between the agent's first process and the shim is the same connection's (PathInit), and so
+// are connections to ports inside, which the shim asks for ([Shim.Dial]).
 // Most readers want [NewPair].
 package link
 
@@ -30,7 +32,12 @@ const (
 	PathTCP    = "/tcp"     // POST: a stream to HeaderTo
 	PathDNS    = "/dns"     // POST: one question as a datagram, and its answer
 	PathDNSTCP = "/dns-tcp" // POST: a stream of questions
+	PathInit   = "/init"    // POST: a stream between the agent's first process and the shim
+	PathAsked  = "/asked"   // POST: the answer are the connections that the shim asks for, one Ask a line
+	PathPort   = "/port"    // POST: the connection of an Ask, by its number in HeaderAsk
+	PathRefuse = "/refused" // POST: what the kernel reported of refused datagrams, as frames
 	HeaderTo   = "Cloister-To"
+	HeaderAsk  = "Cloister-Ask"
 )
 
 // MaxDatagram bounds a question and its answer.
@@ -40,6 +47,15 @@ const MaxDatagram = 64 << 10
 type Setup struct {
 	Files []sandbox.File `json:"files"` // with whole contents, in the order of the pod's mounts
 	Links []sandbox.Link `json:"links"`
+	// Proof is what the gate shows inside: who sees it there knows that this gate is the
+	// pod's.
+	Proof string `json:"proof"`
+}
+
+// Ask is a connection that the shim wants to a port that something inside listens on.
+type Ask struct {
+	Number uint64 `json:"number"`
+	Port   uint16 `json:"port"`
 }
 
 // Order is what a gate is begun with.

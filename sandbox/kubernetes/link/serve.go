@@ -25,13 +25,20 @@ type Shim struct {
 	// go on.
 	Streams, Questions string
 
-	open chan struct{}
-	once sync.Once
+	// Refused is given each message of the kernel about a datagram that was refused. It may
+	// be nil.
+	Refused func(message []byte)
+
+	open  chan struct{}
+	once  sync.Once
+	inits chan *Stream
+	asks  asks
 }
 
 // NewShim makes one.
 func NewShim(s Setup, streams, questions string) *Shim {
-	return &Shim{Setup: s, Streams: streams, Questions: questions, open: make(chan struct{})}
+	return &Shim{Setup: s, Streams: streams, Questions: questions, open: make(chan struct{}), inits: make(chan *Stream, 1),
+		asks: newAsks()}
 }
 
 // Open is closed when the gate says that it stands.
@@ -106,6 +113,10 @@ func (s *Shim) Serve(ctx context.Context, c *tls.Conn) error {
 	mux.HandleFunc("POST "+PathTCP, s.tcp)
 	mux.HandleFunc("POST "+PathDNS, s.dns)
 	mux.HandleFunc("POST "+PathDNSTCP, s.dnsTCP)
+	mux.HandleFunc("POST "+PathInit, s.init)
+	mux.HandleFunc("POST "+PathAsked, s.asked)
+	mux.HandleFunc("POST "+PathPort, s.port)
+	mux.HandleFunc("POST "+PathRefuse, s.refused)
 	l := &single{conn: make(chan net.Conn, 1), addr: c.LocalAddr(), over: make(chan struct{})}
 	l.conn <- c
 	server := &http.Server{Handler: mux, Protocols: onlyHTTP2(), ReadHeaderTimeout: lookEvery,

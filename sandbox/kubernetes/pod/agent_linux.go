@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // runInit is the first process of the agent's container: it reaps, and ends, and with it all
@@ -41,9 +41,13 @@ func runInit() error {
 	}()
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
+	// Other programs of this user could read or steer this one by ptrace else.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("hide memory: %w", err)
+	}
 	gone := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, c) // the gate says nothing: its end is the end
+		_ = Work(c) // it ends when the gate does, whose end is the end
 		close(gone)
 	}()
 	select {
@@ -106,6 +110,7 @@ func (r Run) run(ctx context.Context) (int, error) {
 	cmd.Dir, cmd.Env = r.Dir, r.Env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr.Foreground = term.IsTerminal(0) // its group is the one that is typed to
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintf(os.Stderr, "execute %s: %v\n", r.Argv[0], err)
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
@@ -113,6 +118,7 @@ func (r Run) run(ctx context.Context) (int, error) {
 		}
 		return notExecuted, nil
 	}
+	signal.Ignore(syscall.SIGTTOU) // the command's end is written from behind
 	go func() {
 		buf := make([]byte, 16)
 		for {
@@ -182,6 +188,9 @@ func runCanary() (c Canary, err error) {
 	if conn, err := d.Dial("unix", Folder+door); err == nil {
 		c.Gate = true
 		conn.Close()
+	}
+	if text, err := os.ReadFile(Folder + proof); err == nil {
+		c.Proof = string(text)
 	}
 	return c, nil
 }

@@ -34,6 +34,7 @@ const (
 	Folder  = "/.cloister"
 	Program = Folder + "/" + Name
 	door    = "/gate" // in Inside and Folder: its end is the gate's
+	proof   = "/proof"
 	// Variable has the gate's order.
 	Variable = "CLOISTER_GATE"
 	// Termination is where Kubernetes reads why a container ended.
@@ -59,10 +60,12 @@ type Canary struct {
 	Seccomp      bool     `json:"seccomp"`
 	UID          int      `json:"uid"`
 	Gate         bool     `json:"gate"` // its door answers
+	// Proof is what the gate shows of what the shim gave it.
+	Proof string `json:"proof"`
 }
 
 // Wrong says what is not as the pod was asked to be; empty for nothing.
-func (c Canary) Wrong(uid int) string {
+func (c Canary) Wrong(uid int, proof string) string {
 	switch {
 	case len(c.Interfaces) > 0:
 		return "the agent's container has the network interface " + c.Interfaces[0]
@@ -76,6 +79,8 @@ func (c Canary) Wrong(uid int) string {
 		return "the agent's container runs as another user than was asked for"
 	case !c.Gate:
 		return "the agent's container does not see its gate"
+	case c.Proof != proof:
+		return "the gate that the shim speaks with is another pod's"
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // What a command came to is the last that it writes to its standard error: kubectl has words of
@@ -26,16 +27,22 @@ type End struct {
 	held []byte
 	code int
 	come bool
+	came chan struct{} // closed with it
 }
 
 // NewEnd is that of the command id.
-func NewEnd(w io.Writer, id string) *End { return &End{w: w, mark: []byte(endOf(id)), code: -1} }
+func NewEnd(w io.Writer, id string) *End {
+	return &End{w: w, mark: []byte(endOf(id)), code: -1, came: make(chan struct{})}
+}
+
+// Came is closed when the command's end has come.
+func (e *End) Came() <-chan struct{} { return e.came }
 
 // Code is the status, if the command's end has come.
 func (e *End) Code() (code int, come bool) { return e.code, e.come }
 
-// longest is a status in digits, with its newline.
-const longest = 4
+// longest is a status in digits, with its newline as a terminal writes it.
+const longest = 5
 
 // Write passes on all but the end.
 func (e *End) Write(p []byte) (int, error) {
@@ -62,12 +69,15 @@ func (e *End) Write(p []byte) (int, error) {
 		if line < 0 && len(rest) < longest {
 			return len(p), nil
 		}
-		code, err := strconv.Atoi(string(rest[:max(line, 0)]))
+		code, err := strconv.Atoi(strings.TrimSuffix(string(rest[:max(line, 0)]), "\r"))
 		if err != nil || code < 0 || code > 255 {
 			if err := e.pass(1); err != nil {
 				return 0, err
 			}
 			continue
+		}
+		if !e.come {
+			close(e.came)
 		}
 		e.code, e.come, e.held = code, true, rest[line+1:]
 	}

@@ -46,8 +46,8 @@ func TestEnd(t *testing.T) {
 }
 
 func TestWrong(t *testing.T) {
-	good := pod.Canary{NoNewPrivs: true, Seccomp: true, UID: 1000, Gate: true}
-	if wrong := good.Wrong(1000); wrong != "" {
+	good := pod.Canary{NoNewPrivs: true, Seccomp: true, UID: 1000, Gate: true, Proof: "p"}
+	if wrong := good.Wrong(1000, "p"); wrong != "" {
 		t.Error(wrong)
 	}
 	for want, change := range map[string]func(*pod.Canary){
@@ -57,10 +57,11 @@ func TestWrong(t *testing.T) {
 		"filter of system calls": func(c *pod.Canary) { c.Seccomp = false },
 		"another user":           func(c *pod.Canary) { c.UID = 0 },
 		"does not see its gate":  func(c *pod.Canary) { c.Gate = false },
+		"another pod's":          func(c *pod.Canary) { c.Proof = "" },
 	} {
 		c := good
 		change(&c)
-		if wrong := c.Wrong(1000); !strings.Contains(wrong, want) {
+		if wrong := c.Wrong(1000, "p"); !strings.Contains(wrong, want) {
 			t.Errorf("%q, want %q", wrong, want)
 		}
 	}

@@ -72,7 +72,10 @@ func runGate(ctx context.Context, order string) error {
 	}
 	defer doors.Close()
 	over := make(chan error, 8)
+	go keepOpen(ctx, doors, g, over)
 	w.serve(ctx, g, over)
+	go func() { over <- w.tell(ctx, g) }()
+	go func() { over <- g.Asked(ctx, dialInside) }()
 	go func() { over <- <-watched }()
 	gone, err := g.Open(ctx)
 	if err != nil {
@@ -98,6 +101,45 @@ func runGate(ctx context.Context, order string) error {
 type sockets struct {
 	tcp, dnsTCP []*net.TCPListener
 	dns         []*net.UDPConn
+	refused     *os.File // the kernel's log of refused datagrams
+}
+
+// tell passes on what the kernel tells of refused datagrams.
+func (w *sockets) tell(ctx context.Context, g *link.Gate) error {
+	r, out := io.Pipe()
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := w.refused.Read(buf)
+			if errors.Is(err, unix.ENOBUFS) {
+				continue // more than it had room for: they are refused all the same
+			}
+			if err == nil {
+				err = link.WriteFrame(out, buf[:n])
+			}
+			if err != nil {
+				_ = out.CloseWithError(err)
+				return
+			}
+		}
+	}()
+	if err := g.Refused(ctx, r); err != nil {
+		return fmt.Errorf("pass on the log of refusals: %w", err)
+	}
+	return errors.New("the shim reads the log of refusals no more")
+}
+
+// dialInside connects to a port that something in the pod listens on.
+func dialInside(ctx context.Context, port uint16) (*net.TCPConn, error) {
+	d := net.Dialer{Timeout: dialWithin}
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	if err != nil {
+		c, err = d.DialContext(ctx, "tcp", net.JoinHostPort("::1", strconv.Itoa(int(port))))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.TCPConn), nil // it was dialled as one
 }
 
 // wall makes the gate's routes, rules and sockets.
@@ -116,6 +158,14 @@ func wall() (*sockets, error) {
 			return nil, fmt.Errorf("open %s socket: %w", s.Name, err)
 		}
 	}
+	fd, err := lay.Say(unix.NETLINK_NETFILTER, gate.Refusals())
+	if err != nil {
+		return nil, fmt.Errorf("read the log of refusals: %w", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, fmt.Errorf("read the log of refusals: %w", err)
+	}
+	w.refused = os.NewFile(uintptr(fd), "refusals")
 	return w, nil
 }
 
@@ -253,6 +303,9 @@ func furnish(s link.Setup) (net.Listener, error) {
 	if err := copySelf(filepath.Join(inside, Name)); err != nil {
 		return nil, fmt.Errorf("copy this program: %w", err)
 	}
+	if err := os.WriteFile(inside+proof, []byte(s.Proof), 0o444); err != nil {
+		return nil, err
+	}
 	for i, f := range s.Files {
 		at := filepath.Join(Volume, Files, strconv.Itoa(i))
 		if err := os.WriteFile(at, f.Data, 0o644); err != nil {
@@ -282,29 +335,43 @@ func furnish(s link.Setup) (net.Listener, error) {
 	if err := os.Chmod(inside+door, 0o666); err != nil {
 		return nil, errors.Join(err, doors.Close())
 	}
-	go keepOpen(doors)
 	return doors, nil
 }
 
 // most bounds the connections to the door: one is needed.
 const most = 64
 
-// keepOpen holds connections until the gate ends.
-func keepOpen(l net.Listener) {
+// keepOpen holds connections until the gate ends. That of the agent's first process, which says so
+// before anything else runs there, is the shim's; when it ends so does the gate.
+func keepOpen(ctx context.Context, l net.Listener, g *link.Gate, over chan<- error) {
 	var mu sync.Mutex
 	var held []net.Conn
+	var begun sync.Once
 	for {
 		c, err := l.Accept()
 		if err != nil {
 			return // it is over, or out of descriptors: the door is there as long as the process
 		}
 		mu.Lock()
-		if len(held) < most {
+		full := len(held) >= most
+		if !full {
 			held = append(held, c)
-		} else {
-			c.Close()
 		}
 		mu.Unlock()
+		if full {
+			c.Close()
+			continue
+		}
+		go func() {
+			hello := make([]byte, len(link.Hello))
+			if _, err := io.ReadFull(c, hello); err != nil || string(hello) != link.Hello {
+				return
+			}
+			begun.Do(func() {
+				err := g.Init(ctx, c)
+				over <- errors.Join(errors.New("the agent's first process is gone"), err)
+			})
+		}()
 	}
 }
 

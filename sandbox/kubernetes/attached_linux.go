@@ -1,0 +1,182 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"cloister/internal/termsafe"
+	"cloister/sandbox"
+	"cloister/sandbox/kubernetes/pod"
+	"cloister/sandbox/relay"
+)
+
+// attached is the caller's terminal, where the command has one of its own: kubectl has a terminal of
+// this host, whose size it passes on, and the caller's is relayed to that.
+type attached struct {
+	relay        *relay.Terminal
+	inner, outer *os.File // masters: kubectl's, and the relay's
+	slaves       []*os.File
+	pumps        sync.WaitGroup
+	pump         func()
+	out          chan struct{}
+}
+
+// terminal reports whether the command gets a terminal.
+func terminal(w sandbox.Wiring) bool {
+	return w.Stdin != nil && w.Stdout != nil && term.IsTerminal(int(w.Stdin.Fd())) && term.IsTerminal(int(w.Stdout.Fd()))
+}
+
+// wire connects kubectl to the caller's descriptors. It never has one that is a terminal.
+func (b *box) wire(w sandbox.Wiring) (*attached, error) {
+	if terminal(w) {
+		return b.attach(w)
+	}
+	b.tail = pod.NewEnd(safe(w.Stderr), b.id)
+	b.cmd.Stdout, b.cmd.Stderr = safe(w.Stdout), b.tail
+	if w.Stdin == nil || !term.IsTerminal(int(w.Stdin.Fd())) {
+		b.cmd.Stdin = w.Stdin
+		return nil, nil
+	}
+	in, err := b.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	go func() { // what is typed after the end is lost, as to any program that reads no more
+		_, _ = io.Copy(in, w.Stdin)
+		_ = in.Close()
+	}()
+	return nil, nil
+}
+
+// safe is a descriptor that is a terminal, or not one.
+func safe(f *os.File) io.Writer {
+	if f != nil && term.IsTerminal(int(f.Fd())) {
+		return termsafe.New(f)
+	}
+	return f
+}
+
+// attach makes two terminals: kubectl has the inner one's end, the relay the outer one's master, and
+// what passes between them loses the command's end.
+func (b *box) attach(w sandbox.Wiring) (_ *attached, err error) {
+	t := &attached{out: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			t.finish()
+		}
+	}()
+	for _, to := range []**os.File{&t.inner, &t.outer} {
+		master, slave, err := pty.Open()
+		if err != nil {
+			return nil, err
+		}
+		*to, t.slaves = master, append(t.slaves, slave)
+		err = on(slave, func(fd int) error {
+			_, err := term.MakeRaw(fd)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	own := -1
+	err = on(t.outer, func(fd int) (err error) {
+		own, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	std := [3]*os.File{w.Stdin, w.Stdout, w.Stderr}
+	if t.relay, err = relay.New(own, std, [3]bool{true, true, false}, w.Heard); err != nil {
+		return nil, err
+	}
+	if err := t.size(); err != nil {
+		return nil, err
+	}
+	b.cmd.Stdin, b.cmd.Stdout, b.cmd.Stderr = t.slaves[0], t.slaves[0], t.slaves[0]
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // it is signalled new sizes
+	b.tail = pod.NewEnd(t.slaves[1], b.id)
+	t.pump = func() {
+		go func() { // ends with the outer terminal
+			_, _ = io.Copy(t.inner, t.slaves[1])
+		}()
+		t.pumps.Go(func() {
+			_, _ = io.Copy(b.tail, t.inner) // EIO when kubectl has ended
+			_ = b.tail.Flush()              // whoever reads no more gets nothing more
+		})
+	}
+	return t, nil
+}
+
+// begun lets what is written pass, when kubectl runs.
+func (t *attached) begun() {
+	if t == nil {
+		return
+	}
+	_ = t.slaves[0].Close() // kubectl's own
+	t.pump()
+}
+
+// on calls the kernel about an open file. Fd would have its reads block a close.
+func on(f *os.File, call func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cerr error
+	err = raw.Control(func(fd uintptr) { cerr = call(int(fd)) })
+	return errors.Join(err, cerr)
+}
+
+// size gives kubectl's terminal the size of the caller's.
+func (t *attached) size() error {
+	var now *unix.Winsize
+	err := on(t.outer, func(fd int) (err error) {
+		now, err = unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		return err
+	})
+	if err == nil {
+		err = on(t.inner, func(fd int) error { return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, now) })
+	}
+	if err != nil {
+		return fmt.Errorf("resize terminal: %w", err)
+	}
+	return nil
+}
+
+func (t *attached) resize() error {
+	if t == nil {
+		return nil
+	}
+	if err := t.relay.Resize(); err != nil {
+		return err
+	}
+	return t.size()
+}
+
+// finish gives the caller's terminal back, when all that was written has come out.
+func (t *attached) finish() {
+	if t == nil {
+		return
+	}
+	t.pumps.Wait()
+	var errs []error
+	for _, f := range append(t.slaves, t.inner, t.outer) {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	_ = errors.Join(errs...) // they were only relayed
+	if t.relay != nil {
+		t.relay.Finish()
+	}
+}

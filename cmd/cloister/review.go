@@ -181,13 +181,18 @@ func (a *app) decide(ctx context.Context, found []*review.Project, name string, 
 		any := false
 		clean := filepath.Clean(path)
 		for _, p := range found {
+			var of []string
 			for _, e := range p.Entries {
-				if !waits(p, e, name) || clean != "." && e.Path != path && e.Path != clean &&
-					!strings.HasPrefix(e.Path, clean+"/") {
-					continue
+				if waits(p, e, name) && (clean == "." || e.Path == path || e.Path == clean ||
+					strings.HasPrefix(e.Path, clean+"/")) {
+					of = append(of, e.Path)
 				}
-				any = true
-				errs = append(errs, a.decideOne(ctx, p, e, d))
+			}
+			any = any || len(of) > 0
+			for len(of) > 0 {
+				n := fitting(of)
+				errs = append(errs, a.decideAll(ctx, p.Root, of[:n], d))
+				of = of[n:]
 			}
 		}
 		if !any {
@@ -197,17 +202,34 @@ func (a *app) decide(ctx context.Context, found []*review.Project, name string, 
 	return errors.Join(errs...)
 }
 
-func (a *app) decideOne(ctx context.Context, p *review.Project, e review.Entry, d review.Decision) error {
+// fitting is how many of the paths one request holds: at least one, though each byte may be
+// spelled as four.
+func fitting(paths []string) int {
+	n, size := 0, 0
+	for n < len(paths) && n < api.MostReviewed && (n == 0 || size+len(paths[n]) <= api.MaxBody/8) {
+		size += len(paths[n])
+		n++
+	}
+	return n
+}
+
+// decideAll decides about several paths of a project, with one message for each.
+func (a *app) decideAll(ctx context.Context, root string, paths []string, d review.Decision) error {
 	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	out, err := c.Review(ctx, api.ReviewDecision{Project: p.Root, Path: e.Path, Decision: string(d)})
-	if err == nil {
-		a.Notice("%s %s", out.State, out.Path)
+	all, err := c.ReviewAll(ctx, root, paths, string(d))
+	errs := []error{err}
+	for _, e := range all {
+		if e.Error != nil {
+			errs = append(errs, e.Error)
+		} else {
+			a.Notice("%s %s", e.State, e.Path)
+		}
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // showReviews shows each change as a diff and, on a terminal, asks about it.
@@ -241,7 +263,7 @@ func (a *app) showReviews(ctx context.Context, store review.Store, found []*revi
 				return nil
 			}
 			if d != "" {
-				if err := a.decideOne(ctx, now, e, d); err != nil {
+				if err := a.decideAll(ctx, now.Root, []string{e.Path}, d); err != nil {
 					return err
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,5 +59,44 @@ func TestRevertNeverRemovesWhatGitNeeds(t *testing.T) {
 		if _, err := os.Lstat(filepath.Join(root, path)); err == nil {
 			t.Errorf("%s is still there", path)
 		}
+	}
+}
+
+// One decision about several has an outcome for each, and what is wrong with one keeps no other.
+func TestDecideAll(t *testing.T) {
+	root, store := t.TempDir(), review.Store{Dir: t.TempDir()}
+	var changes []review.Change
+	for _, path := range []string{"a", "b", "c"} {
+		if err := os.WriteFile(filepath.Join(root, path), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, review.Change{Path: path, Why: "a shell"})
+	}
+	if err := store.Add(review.Session{ID: "one", Name: "one", Root: root}, changes, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "b"), []byte("other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var recorded []string
+	all, err := store.DecideAll(root, []string{"a", "b", "none", "c", "a"}, review.Keep, func(e review.Entry) error {
+		recorded = append(recorded, e.Path)
+		return nil
+	})
+	if err != nil || len(all) != 5 {
+		t.Fatal(all, err)
+	}
+	var moved *review.Moved
+	var missing, again *review.NotWaiting
+	if all[0].Err != nil || !errors.As(all[1].Err, &moved) || !errors.As(all[2].Err, &missing) || all[3].Err != nil ||
+		!errors.As(all[4].Err, &again) || all[0].Entry.State != review.Kept || all[3].Entry.Path != "c" {
+		t.Errorf("outcomes: %+v", all)
+	}
+	if !slices.Equal(recorded, []string{"a", "c"}) {
+		t.Errorf("recorded: %q", recorded)
+	}
+	p, err := store.Load(root)
+	if err != nil || p.Waiting() != 1 {
+		t.Errorf("%d wait, not b alone: %v", p.Waiting(), err)
 	}
 }

@@ -306,50 +306,82 @@ func (s Store) Look(root string) (*Project, error) {
 	return p, err
 }
 
-// Decide decides about one waiting path. allow is asked once the file is known to be
-// what was shown, and before anything is done: it records.
-func (s Store) Decide(root, path string, d Decision, allow func(e Entry) error) (out Entry, err error) {
-	if d.State() == "" {
-		return out, fmt.Errorf("review: %q is no decision", d)
+// Decide decides about one waiting path.
+func (s Store) Decide(root, path string, d Decision, allow func(e Entry) error) (Entry, error) {
+	all, err := s.DecideAll(root, []string{path}, d, allow)
+	if err != nil {
+		return Entry{}, err
 	}
-	err = s.change(root, func(p *Project) error {
-		i := slices.IndexFunc(p.Entries, func(e Entry) bool { return e.State == Waiting && e.Path == path })
-		if i < 0 {
-			return &NotWaiting{path}
-		}
-		e := &p.Entries[i]
-		is, _, err := inspect(root, path, 0)
-		if err != nil {
-			return fmt.Errorf("review %s: %w", path, err)
-		}
-		if !is.same(e.Is) {
-			return &Moved{path}
-		}
-		if d == Revert && is.Kind != Nothing {
-			if err := e.Revertible(); err != nil {
-				return err
+	return all[0].Entry, all[0].Err
+}
+
+// An Outcome is what became of the decision about one path.
+type Outcome struct {
+	Entry Entry // without an error
+	Err   error
+}
+
+// DecideAll decides about waiting paths, one outcome for each in their order, and writes the
+// project's state once. allow is asked about each once its file is known to be what was
+// shown, and before anything is done: it records. An error is one of the state as a whole.
+func (s Store) DecideAll(root string, paths []string, d Decision, allow func(e Entry) error) ([]Outcome, error) {
+	if d.State() == "" {
+		return nil, fmt.Errorf("review: %q is no decision", d)
+	}
+	out := make([]Outcome, len(paths))
+	err := s.change(root, func(p *Project) error {
+		waiting := map[string][]*Entry{}
+		for i := range p.Entries {
+			if e := &p.Entries[i]; e.State == Waiting {
+				waiting[e.Path] = append(waiting[e.Path], e)
 			}
 		}
-		if err := allow(*e); err != nil {
-			return err
-		}
-		switch d {
-		case Keep, Clean:
-		case Trust:
-			if p.Trusted == nil {
-				p.Trusted = map[string]Thing{}
+		for i, path := range paths {
+			of := waiting[path]
+			if len(of) == 0 {
+				out[i].Err = &NotWaiting{path}
+				continue
 			}
-			p.Trusted[path] = is
-		case Revert:
-			if err := s.restore(root, path, is, e.Before); err != nil {
-				return fmt.Errorf("revert %s: %w", path, err)
+			if out[i].Err = s.decide(p, of[0], d, allow); out[i].Err == nil {
+				out[i].Entry, waiting[path] = *of[0], of[1:]
 			}
 		}
-		e.State = d.State()
-		out = *e
 		return nil
 	})
 	return out, err
+}
+
+// decide decides about one entry of a project.
+func (s Store) decide(p *Project, e *Entry, d Decision, allow func(e Entry) error) error {
+	is, _, err := inspect(p.Root, e.Path, 0)
+	if err != nil {
+		return fmt.Errorf("review %s: %w", e.Path, err)
+	}
+	if !is.same(e.Is) {
+		return &Moved{e.Path}
+	}
+	if d == Revert && is.Kind != Nothing {
+		if err := e.Revertible(); err != nil {
+			return err
+		}
+	}
+	if err := allow(*e); err != nil {
+		return err
+	}
+	switch d {
+	case Keep, Clean:
+	case Trust:
+		if p.Trusted == nil {
+			p.Trusted = map[string]Thing{}
+		}
+		p.Trusted[e.Path] = is
+	case Revert:
+		if err := s.restore(p.Root, e.Path, is, e.Before); err != nil {
+			return fmt.Errorf("revert %s: %w", e.Path, err)
+		}
+	}
+	e.State = d.State()
+	return nil
 }
 
 // NotWaiting is the error for a path of which no change waits.

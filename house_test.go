@@ -88,6 +88,8 @@ var packages = map[string]string{
 	"approval":                  "the queue of questions",
 	"audit":                     "the record",
 	"audit/flood":               "what a session is refused too often",
+	"audit/ocsf":                "events in the Open Cybersecurity Schema Framework",
+	"audit/otlp":                "the record, sent to an OpenTelemetry collector",
 	"audit/recorder":            "the record of a guardian, opened anew when it could not be written",
 	"bench":                     "the budgets, measured beside their peers",
 	"bench/decide":              "the judge beside cedar-go, for the bench",
@@ -119,6 +121,7 @@ var packages = map[string]string{
 	"escape/corpus":             "the attempts, a case in each file",
 	"escape/corpus/listed":      "the attempts on lists of files and programs",
 	"escape/hoard":              "peers that make who stands between them hold memory",
+	"cmd/cloister-fleet":        "what servers and fleets need of a record, apart from the program that people start",
 	"cmd/cloister-escape":       "the corpus as a command, for tests alone",
 	"devcontainer":              "a devcontainer.json with all that it pulls in",
 	"devcontainer/jsonc":        "JSON with comments, each key with its place",
@@ -340,7 +343,7 @@ var onlyFor = map[string]struct {
 	readers []string
 	why     string
 }{
-	"guardian":              {[]string{"cmd/cloister", "cmd/cloister/cli", "cmd/cloister/overlays", "cmd/cloister/records"}, "a room that imported the desk could reach every enforcer through it"},
+	"guardian":              {[]string{"cmd/cloister", "cmd/cloister/cli", "cmd/cloister/overlays", "cmd/cloister/records", "cmd/cloister-fleet"}, "a room that imported the desk could reach every enforcer through it"},
 	"sandbox/docker":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/gvisor":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/localuser":     {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"cloister/audit"
+	"cloister/audit/ocsf"
 	"cloister/cmd/cloister/cli"
 	"cloister/guardian"
 	"cloister/internal/nearest"
@@ -212,18 +214,30 @@ func (a *Commands) showEvent(l audit.Line, asJSON bool) error {
 	return nil
 }
 
+// formats are how a line of the record can be printed.
+var formats = map[string]func(audit.Line) ([]byte, error){
+	"jsonl": func(l audit.Line) ([]byte, error) { return l.Text, nil },
+	"ocsf": func(l audit.Line) ([]byte, error) {
+		text, err := json.Marshal(ocsf.Of(l.Event))
+		return termsafe.JSON(text), err
+	},
+}
+
 // auditExport prints the record itself: a line here is the line there, so that
 // whoever gets it can compute the hashes again.
 func (a *Commands) auditExport() *cobra.Command {
 	var f audit.Filter
 	var since time.Duration
+	var format string
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Print the record itself, as JSON lines",
 		Long: `Print the record itself, oldest first: each event as the line of JSON that was
-written, byte for byte, with its hash and that of the one before.`,
-		Example: "  cloister audit export --since 24h --verdict deny >denied.jsonl",
-		Args:    cli.Args(0, 0),
+written, byte for byte, with its hash and that of the one before. --format ocsf prints each as
+an event of the Open Cybersecurity Schema Framework, which names the record's line by its hash.`,
+		Example: "  cloister audit export --since 24h --verdict deny >denied.jsonl\n" +
+			"  cloister audit export --format ocsf >events.jsonl",
+		Args: cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			d, err := a.Dirs()
 			if err != nil {
@@ -238,12 +252,23 @@ written, byte for byte, with its hash and that of the one before.`,
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
 			}
-			return a.EachEvent(guardian.AuditDir(d), f, func(l audit.Line) {
-				a.Out.Write(l.Text)
+			line, ok := formats[format]
+			if !ok {
+				return cli.Usage("it is one of jsonl, ocsf", "audit export: --format: there is no %q", format)
+			}
+			var failed error
+			err = a.EachEvent(guardian.AuditDir(d), f, func(l audit.Line) {
+				text, err := line(l)
+				failed = errors.Join(failed, err)
+				a.Out.Write(text)
 				a.Out.WriteByte('\n')
 			})
+			return errors.Join(err, failed)
 		},
 	}
+	c.Flags().StringVar(&format, "format", "jsonl", "`FORMAT`: jsonl, the record itself, or ocsf")
+	words := slices.Sorted(maps.Keys(formats))
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().StringVar(&f.Session, "session", "", "only this `NAME`")
 	c.Flags().StringVar(&f.Kind, "kind", "", "only this `KIND`")
 	c.Flags().StringVar(&f.Verdict, "verdict", "", "only `VERDICT`: allow, ask or deny")

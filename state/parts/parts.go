@@ -54,22 +54,33 @@ func (f Folder) At(id string, p Part) string { return filepath.Join(f.Dir, id, s
 
 // Make makes the folders that a session writes to.
 func (f Folder) Make(id string) error {
+	if err := f.makeOne(f.Dir); err != nil {
+		return err
+	}
+	spread(f.Dir)
 	at := filepath.Join(f.Dir, id)
-	dirs := []string{f.Dir, at}
+	dirs := []string{at}
 	for _, p := range All() {
 		dirs = append(dirs, filepath.Join(at, string(p)), filepath.Join(at, p.Work()))
 	}
 	for _, dir := range dirs {
-		err := os.Mkdir(dir, 0o700)
-		if errors.Is(err, fs.ErrExist) {
-			continue
+		if err := f.makeOne(dir); err != nil {
+			return err
 		}
-		if err == nil && f.UID >= 0 {
-			err = os.Lchown(dir, f.UID, f.GID)
-		}
-		if err != nil {
-			return fmt.Errorf("make workspace: %w", err)
-		}
+	}
+	return nil
+}
+
+func (f Folder) makeOne(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil && f.UID >= 0 {
+		err = os.Lchown(dir, f.UID, f.GID)
+	}
+	if err != nil {
+		return fmt.Errorf("make workspace: %w", err)
 	}
 	return nil
 }

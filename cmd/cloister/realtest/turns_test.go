@@ -25,8 +25,8 @@ type turnsAPI struct {
 
 	mu      sync.Mutex
 	begun   map[string]int
-	ended   map[string]int
-	asked   map[string][]string // bodies, by prompt
+	ended   map[string]map[int]bool // by way
+	asked   map[string][]string     // bodies, by prompt
 	keys    map[string]bool
 	plain   messagesAPI // it writes the answers
 	answers int
@@ -96,8 +96,10 @@ func (a *turnsAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if ways := a.ways[prompt]; way >= 0 && way < len(ways) && done < len(ways[way]) {
 			answer = ways[way][done]
 			a.plain.id = fmt.Sprintf("toolu_%d_%s_%d", way, strings.Join(strings.Fields(prompt), "_"), done)
+		} else if a.ended[prompt] == nil {
+			a.ended[prompt] = map[int]bool{way: true}
 		} else {
-			a.ended[prompt]++
+			a.ended[prompt][way] = true
 		}
 	}
 	if req.Stream {
@@ -111,7 +113,14 @@ func (a *turnsAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *turnsAPI) over(prompt string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.ended[prompt]
+	return len(a.ended[prompt])
+}
+
+// taken is how many conversations came with a prompt.
+func (a *turnsAPI) taken(prompt string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.begun[prompt]
 }
 
 // bodies are what was asked with a prompt.
@@ -160,7 +169,7 @@ func newTurned(t *testing.T) *turned {
 		}
 	}
 	s := &turned{w, &turnsAPI{
-		begun: map[string]int{}, ended: map[string]int{}, asked: map[string][]string{}, keys: map[string]bool{},
+		begun: map[string]int{}, ended: map[string]map[int]bool{}, asked: map[string][]string{}, keys: map[string]bool{},
 		ways: map[string][][]step{
 			turnOne: {{{"Write", map[string]any{"file_path": at("sum.go"), "content": sumPlain}}}},
 			turnTwo: {{{"Write", map[string]any{"file_path": at("sum_test.go"), "content": sumTest}},

@@ -68,7 +68,7 @@ func TestForks(t *testing.T) {
 	enabled("Restore")
 	tb.Press("r")
 	done()
-	now(`t.includes('state.restore')`)
+	now(`t.includes('Restored')`)
 
 	// Three ways on from there.
 	enabled("Fork")
@@ -76,7 +76,6 @@ func TestForks(t *testing.T) {
 	tb.Wait(`document.querySelector('dialog input[type=number]')`)
 	tb.Put(`dialog input[type=number]`, "3")
 	tb.Put(`dialog input:not([type=number])`, "trial.sh")
-	tb.shot("time-fork")
 	tb.axe("time-fork")
 	done()
 	tb.Says("Made: k-1, k-2, k-3.")
@@ -90,7 +89,7 @@ func TestForks(t *testing.T) {
 	tb.Put(`dialog label.field input`, "sh test.sh")
 	tb.Click(`dialog button.main`)
 	tb.Wait(`document.querySelector('dialog table')`)
-	if got := eval[string](tb, `[...document.querySelectorAll('dialog tbody tr:last-child .verdict')].map((v) => v.textContent).join()`); got != "failed,ok,failed" {
+	if got := eval[string](tb, `[...document.querySelectorAll('dialog .run .verdict')].map((v) => v.textContent).join()`); got != "failed,ok,failed" {
 		t.Fatalf("of three forks the tests say %q", got)
 	}
 	text := eval[string](tb, `document.querySelector('dialog').textContent`)
@@ -99,7 +98,6 @@ func TestForks(t *testing.T) {
 			t.Errorf("the comparison does not say %q: %s", want, text)
 		}
 	}
-	tb.shot("time-compare")
 	tb.axe("time-compare")
 	if list := w.do("list", "-a"); strings.Contains(w.do("checkpoints", "k-2"), "try") {
 		t.Errorf("a trial is left: %s", list)
@@ -117,9 +115,8 @@ func TestForks(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(w.project, "talk")); err != nil || string(text) != "one two right " {
 		t.Errorf("the fork's agent remembered %q: %v", text, err)
 	}
-	now(`t.includes('state.apply')`)
+	now(`t.includes('Applied to the project')`)
 	enabled("Undo")
-	tb.shot("time-applied")
 	tb.Press("u")
 	done()
 	answer("none")

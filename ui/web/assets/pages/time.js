@@ -31,7 +31,7 @@ const momentsOf = (space, records) => {
 export default (root, { words, go }) => {
   let spaces = [], name = words.get('name') || '', moments = [], chosen = 'now', path = '', since = false, diff = null, turn = 0, was = '';
   const pickSpace = h('span');
-  const acts = h('div.acts-row.group', { role: 'group', 'aria-label': w.acts });
+  const acts = h('div.acts-row', { role: 'group', 'aria-label': w.acts });
   const list = h('div.cards', { role: 'list', 'aria-label': w.list });
   const none = h('p.empty', { hidden: true }, w.empty, ' ', h('code', 'cloister run --workspace overlay -- …'));
   const side = h('section.panel', { 'aria-label': w.changes });
@@ -53,15 +53,20 @@ export default (root, { words, go }) => {
     return found ? found.checkpoint : null;
   };
 
+  const named = (c) => {
+    const turn = 'before a turn: ', text = shown(c.message);
+    return c.auto && text.startsWith(turn) ? w.turn(text.slice(turn.length)) : text || (c.auto ? w.auto : w.unnamed);
+  };
   const title = (m) => {
     if (m.now) return [h('strong', w.now), space().running ? verdict('running') : ''];
-    if (m.checkpoint) return [h('code', m.checkpoint.id), ' ', m.checkpoint.message || (m.checkpoint.auto ? w.auto : w.unnamed)];
-    if (w.sessions[m.event.kind]) return w.sessions[m.event.kind];
-    return [m.event.kind, ' ', m.event.verdict ? verdict(m.event.verdict) : '', ' ', h('code', shown(m.event.resource || '')), m.times > 1 ? ` ×${m.times}` : ''];
+    if (m.checkpoint) return h(m.checkpoint.auto ? 'span' : 'strong', named(m.checkpoint));
+    const e = m.event, word = w.events[e.kind];
+    if (word && e.kind.startsWith('session.')) return word;
+    return [word || e.kind, ' ', e.verdict && (e.verdict !== 'allow' || !word) ? [verdict(e.verdict), ' '] : '', h('code', shown(e.resource || '')), m.times > 1 ? ` ×${m.times}` : ''];
   };
   const under = (m) => {
     if (m.now) return space().project;
-    if (m.checkpoint) return [time(m.at), ` · ${bytes(m.checkpoint.bytes)}`, m.checkpoint.auto && m.checkpoint.message ? ` · ${w.auto}` : '', m.checkpoint.id === space().head ? ` · ${w.head}` : ''];
+    if (m.checkpoint) return [time(m.at), ' · ', h('code', m.checkpoint.id), ` · ${bytes(m.checkpoint.bytes)}`, m.checkpoint.auto && m.checkpoint.message ? ` · ${w.auto}` : '', m.checkpoint.id === space().head ? ` · ${w.head}` : ''];
     return [time(m.at), m.event.reason ? ` · ${m.event.reason}` : ''];
   };
   const draw = () => {
@@ -77,7 +82,7 @@ export default (root, { words, go }) => {
     });
   };
 
-  const button = (key, word, act, off, kind = '') => h(`button${kind}`, { onclick: act, disabled: off }, word, h('kbd', key));
+  const button = (key, word, act, off, kind = '') => h(`button.small${kind}`, { onclick: act, disabled: off }, word, h('kbd', key));
   const detail = () => {
     const s = space(), m = moment();
     if (!s || !m) return;
@@ -87,8 +92,8 @@ export default (root, { words, go }) => {
       button('a', w.apply, apply, !diff || !diff.changes.length || (!c && s.running), '.main'), button('u', w.undo, undo, !s.applied.length));
     const parts = [h('h2.first', title(m)), acts];
     if (m.event) parts.push(h('p.soft', c ? w.standing(c.id) : w.before));
-    parts.push(h('span.soft', w.against, ' '), h('div.group', { role: 'group', 'aria-label': w.against }, h('button.small', { 'aria-pressed': String(!since), onclick: () => compare(false) }, w.project),
-      h('button.small', { 'aria-pressed': String(since), disabled: !last, onclick: () => compare(true) }, last ? w.since(last.id) : w.noBefore)));
+    parts.push(h('div.against', h('span.soft', w.against), h('div.group', { role: 'group', 'aria-label': w.against }, h('button.small', { 'aria-pressed': String(!since), onclick: () => compare(false) }, w.project),
+      h('button.small', { 'aria-pressed': String(since), disabled: !last, onclick: () => compare(true) }, last ? w.since(last.id) : w.noBefore))));
     if (!c && s.running) parts.push(h('p.soft', w.moving));
     if (!diff) parts.push(h('p.soft', w.looking));
     else if (!diff.changes.length) parts.push(h('p.empty', w.same));
@@ -193,12 +198,12 @@ export default (root, { words, go }) => {
       };
       const show = (n) => { close(); go(query('/time', { name: n })); };
       const table = (c) => [h('table', h('thead', h('tr', h('th', w.path), c.names.map((n, i) => h('th', h('button.small.show', { onclick: () => show(n) }, n, i < 9 ? h('kbd', String(i + 1)) : ''))))),
-        h('tbody', c.paths.map((p) => h('tr', h('th', h('code', shown(p.path))), p.cells.map((x) => h('td', shown(x))))),
-          c.runs.length ? h('tr', h('th', w.run), c.runs.map((r) => h('td', verdict(r.status ? 'failed' : 'ok'), ` exit ${r.status}, ${(r.duration_ms / 1000).toFixed(1)} s`))) : '')),
+        h('tbody', c.runs.length ? h('tr.run', h('th', w.run), c.runs.map((r) => h('td', verdict(r.status ? 'failed' : 'ok'), ` exit ${r.status}, ${(r.duration_ms / 1000).toFixed(1)} s`))) : '',
+        c.paths.map((p) => h('tr', h('th', h('code', shown(p.path))), p.cells.map((x) => h('td', shown(x))))))),
       c.more ? h('p.soft', w.more(c.more)) : '', h('p.soft', w.sidesNext),
-      c.runs.map((r, i) => [h('p.soft', c.names[i]), h('div.diff', { role: 'group', tabindex: 0, 'aria-label': `${w.run} ${c.names[i]}` }, r.last.map((line) => h('div', shown(line) || ' ')))])];
+      c.runs.map((r, i) => [h('p.soft', c.names[i]), h('div.diff', { role: 'group', tabindex: 0, 'aria-label': `${w.run} ${c.names[i]}` }, r.last.map((line) => h('div', line.split('\t').map(shown).join('\t') || ' ')))])];
       command.addEventListener('keydown', (e) => { if (e.key === 'Enter') send(); });
-      return [h('p', w.sidesText), sides.map((x) => h('label.check', h('input', { type: 'checkbox', checked: chosen.has(x.name), onchange: (e) => { if (e.target.checked) chosen.add(x.name); else chosen.delete(x.name); } }), x.name)),
+      return [h('p', w.sidesText), h('div.sides', sides.map((x) => h('label.check', h('input', { type: 'checkbox', checked: chosen.has(x.name), onchange: (e) => { if (e.target.checked) chosen.add(x.name); else chosen.delete(x.name); } }), x.name))),
         labelled(w.command, command), out, h('div.acts', h('button', { onclick: close }, t.close), start)];
     });
     el.addEventListener('keydown', (e) => {

@@ -97,6 +97,8 @@ var packages = map[string]string{
 	"bench/least":               "the least that Go can do between two TLS connections, for the bench",
 	"bench/gated":               "an experiment: a payload's files brought to the project as they settle",
 	"bench/dressed":             "devcontainers, beside their images without one",
+	"bench/facts":               "what the kernel says of the machine, for those who read figures",
+	"bench/listed":              "what statements about files and programs cost",
 	"bench/overlays":            "kept workspaces, beside what else keeps a moment of a folder",
 	"bench/working":             "npm, git and Go in an overlay beside a live workspace",
 	"bench/streams":             "a server of events that say when they were sent, for the bench",

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"cloister/bench/listed"
 	"cloister/bench/overlays"
 	"cloister/bench/working"
 )
@@ -79,7 +80,10 @@ func measureWorking(ctx context.Context, w *world) error {
 }
 
 // ofTime reports whether a run measured kept workspaces alone, which have a page of their own.
-func (r *raw) ofTime() bool { return r.hasTime() && !r.has("start") }
+// So have the costs of lists.
+func (r *raw) ofTime() bool {
+	return (r.hasTime() || r.has(listed.Subjects[0].Title)) && !r.has("start")
+}
 
 func (r *raw) has(subject string) bool {
 	return slices.ContainsFunc(r.Series, func(s series) bool { return s.Subject == subject })
@@ -96,19 +100,41 @@ func timeDocument(dir string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	newest := func(subject string) (out []overlays.Run) {
-		for _, who := range []struct{ user, name string }{{"root", "root"}, {"user", "an ordinary user"}} {
-			r := newestOf(runs, who.user, subject)
-			if r == nil {
-				continue
-			}
-			r.Who, r.Full = who.name, newestOf(runs, who.user, fullSubject())
-			out = append(out, *r)
-		}
-		return out
-	}
-	page := overlays.Page(newest(keptSubject()), newest(working.Steps[0].Title), plain(keptBudgets()), plain(workBudgets()))
+	page := overlays.Page(newestRuns(runs, keptSubject()), newestRuns(runs, working.Steps[0].Title),
+		plain(keptBudgets()), plain(workBudgets()))
 	return []byte(page), nil
+}
+
+// listsDocument is docs/lists-figures.md: the newest run of each kind of user.
+func listsDocument(dir string) ([]byte, error) {
+	runs, err := runsOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(listed.Page(newestRuns(runs, listed.Subjects[0].Title))), nil
+}
+
+func measureListed(ctx context.Context, w *world) error {
+	if _, err := w.guardian(ctx, 9); err != nil {
+		return err
+	}
+	return listed.Measure(ctx, listed.Options{
+		Dir: filepath.Join(w.dir, "home", "lists"), Rounds: w.rounds(5), In: w.in, Add: w.raw.add,
+		Cloister: w.cloister, Bench: filepath.Join(w.bin, "bench"),
+	})
+}
+
+// newestRuns are the newest run with a subject of each kind of user.
+func newestRuns(runs []named, subject string) (out []overlays.Run) {
+	for _, who := range []struct{ user, name string }{{"root", "root"}, {"user", "an ordinary user"}} {
+		r := newestOf(runs, who.user, subject)
+		if r == nil {
+			continue
+		}
+		r.Who, r.Full = who.name, newestOf(runs, who.user, fullSubject())
+		out = append(out, *r)
+	}
+	return out
 }
 
 // fullSubject is only in a run of all sizes.

@@ -27,6 +27,7 @@ import (
 
 	"cloister/bench/decide"
 	"cloister/bench/least"
+	"cloister/bench/listed"
 )
 
 // options are the words typed.
@@ -51,6 +52,9 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == loopWord {
 		exit(least.Loop(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == listed.Word {
+		exit(listed.Inside(context.Background(), os.Args[2:]))
 	}
 	var o options
 	flag.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(names(), ","))
@@ -98,6 +102,7 @@ func measurements() []measurement {
 		{"decide", func(ctx context.Context, w *world) error { return decide.Measure(ctx, w.rounds(15), w.raw.add) }},
 		{"kept", measureKept},
 		{"working", measureWorking},
+		{"listed", measureListed},
 		{"containers", measureContainers},
 	}
 }
@@ -180,7 +185,8 @@ func (w *world) keep(dir string) error {
 }
 
 // pages are written from the figures alone.
-var pages = map[string]func(dir string) ([]byte, error){"performance.md": document, "time-figures.md": timeDocument}
+var pages = map[string]func(dir string) ([]byte, error){"performance.md": document, "time-figures.md": timeDocument,
+	"lists-figures.md": listsDocument}
 
 func writeDoc(root string) error {
 	for page, of := range pages {

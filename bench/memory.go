@@ -10,12 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"cloister/bench/facts"
 )
 
 // pss is the proportional set size of a process in bytes: what it alone holds,
 // with its share of what it shares.
 func pss(pid int) (float64, error) {
-	text := field("/proc/"+strconv.Itoa(pid)+"/smaps_rollup", "Pss")
+	text := facts.Field("/proc/"+strconv.Itoa(pid)+"/smaps_rollup", "Pss")
 	kib, err := strconv.ParseFloat(strings.TrimSuffix(text, " kB"), 64)
 	if err != nil {
 		return 0, fmt.Errorf("memory of %d: %w", pid, err)
@@ -74,7 +76,7 @@ func (w *world) weigh(ctx context.Context, guardian int) (idle, error) {
 			if err != nil {
 				return sum, err
 			}
-			comm := firstWord("/proc/"+strconv.Itoa(pid)+"/comm", 1)
+			comm := facts.FirstWords("/proc/"+strconv.Itoa(pid)+"/comm", 1)
 			if comm == "sleep" {
 				sum.payload += size
 			} else {

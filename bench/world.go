@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"cloister/bench/facts"
 )
 
 // world is an instance of its own, with the programs that are measured.
@@ -123,12 +125,12 @@ func (w *world) facts(ctx context.Context) error {
 	if os.Getuid() == 0 {
 		r.User = "root"
 	}
-	r.Machine = field("/proc/cpuinfo", "model name")
-	if kib, err := strconv.Atoi(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB")); err == nil {
+	r.Machine = facts.Field("/proc/cpuinfo", "model name")
+	if kib, err := strconv.Atoi(strings.TrimSuffix(facts.Field("/proc/meminfo", "MemTotal"), " kB")); err == nil {
 		r.MemoryG = (kib + 1<<19) >> 20
 	}
-	r.Kernel, _, _ = strings.Cut(firstWord("/proc/sys/kernel/osrelease", 1), "-") // the rest is the builder's own
-	r.Load = firstWord("/proc/loadavg", 3)
+	r.Kernel, _, _ = strings.Cut(facts.FirstWords("/proc/sys/kernel/osrelease", 1), "-") // the rest is the builder's own
+	r.Load = facts.FirstWords("/proc/loadavg", 3)
 	out, err := w.command(ctx, "git", "rev-parse", "HEAD").Output()
 	if err != nil {
 		// An ordinary user of -as has no clone: the binary knows its commit.
@@ -152,28 +154,6 @@ func (w *world) facts(ctx context.Context) error {
 		return fmt.Errorf("name the commit: %w", err)
 	}
 	return nil
-}
-
-func field(file, name string) string {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-func firstWord(file string, n int) string {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	words := strings.Fields(string(text))
-	return strings.Join(words[:min(n, len(words))], " ")
 }
 
 // command runs in the tree, with the environment that git and go need.

@@ -220,7 +220,8 @@ func (h *Host) create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 	r := Record{
 		ID: newID(), Tenant: t.Name, Template: q.Template, Made: q.Made, Metadata: q.Metadata, Env: q.Env,
 		Created: now, End: now.Add(q.Timeout), State: Running, Token: token(), Traffic: token(),
-		AutoPause: q.AutoPause, KeepDisk: q.KeepDisk, AutoStart: q.AutoStart, Network: q.Network, Private: q.Private, PortHost: q.PortHost,
+		AutoPause: q.AutoPause, KeepDisk: q.KeepDisk, AutoStart: q.AutoStart,
+		Network: q.Network, Private: q.Private, PortHost: q.PortHost,
 	}
 	var err error
 	s := h.take(ctx, t, q).give(ctx, r)

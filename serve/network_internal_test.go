@@ -72,7 +72,7 @@ func TestNetworkNarrows(t *testing.T) {
 			t.Errorf("%s: open are%s, want %s", name, got, want)
 		}
 	}
-	for _, bad := range []string{`a"; permit(principal,action,resource)`, "a.test\\", "http://a.test", "203.0.113.0/33", "203.0.113.0/24:80", "", "a b",
+	for _, bad := range []string{`a"; permit(principal,action,resource)`, "a.test\\", "http://a.test", "203.0.113.0/33", "a.test:0443", "*.a.test:00", "[2001:db8::1]:0443", "203.0.113.0/24:80", "", "a b",
 		"::ffff:203.0.113.0/120", "203.0.113.7/24"} {
 		for _, n := range []Network{{DenyOut: []string{bad}}, {DenyOut: []string{"*"}, AllowOut: []string{bad}}} {
 			if err := n.apply(&launch.Order{}); err == nil {

@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"cloister/internal/durable"
@@ -37,6 +39,11 @@ const maxSnapshot = 10 << 30
 // snapshotPrefix begins the ID of each.
 const snapshotPrefix = "snap"
 
+// snapshotID is the form of an ID: a name of that form could stand for another snapshot's.
+var snapshotID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^` + snapshotPrefix + `[a-z2-7]{16}$`)
+})
+
 func (h *Host) snapshots(tenant string) string {
 	return filepath.Join(h.Tenants.Home(tenant), "snapshots")
 }
@@ -50,6 +57,9 @@ func (s *Sandbox) Snapshot(ctx context.Context, name string) (Snapshot, error) {
 	defer release()
 	if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
 		return Snapshot{}, &BadRequest{"name: want at most 128 printable letters without spaces"}
+	}
+	if snapshotID().MatchString(name) {
+		return Snapshot{}, &BadRequest{"name: it has the form of a snapshot's ID"}
 	}
 	pool, err := s.Files()
 	if err != nil {
@@ -165,9 +175,11 @@ func (h *Host) Snapshots(tenant string) ([]Snapshot, error) {
 // FindSnapshot finds a tenant's snapshot by its ID or its name; nil for none.
 func (h *Host) FindSnapshot(tenant, id string) (*Snapshot, error) {
 	list, err := h.Snapshots(tenant)
-	for _, s := range list {
-		if s.ID == id || s.Name != "" && s.Name == id {
-			return &s, err
+	byID := func(s Snapshot) bool { return s.ID == id }
+	byName := func(s Snapshot) bool { return s.Name != "" && s.Name == id }
+	for _, is := range []func(Snapshot) bool{byID, byName} { // a name takes no ID's place
+		if i := slices.IndexFunc(list, is); i >= 0 {
+			return &list[i], err
 		}
 	}
 	return nil, err
@@ -225,8 +237,9 @@ func (s *Sandbox) Fork(ctx context.Context, t tenants.Tenant, count int, d time.
 	var out []Made
 	for range count {
 		made, err := s.host.Create(ctx, t, Request{
-			Template: r.Template, Made: r.Made, Metadata: r.Metadata, Env: r.Env, Timeout: d, AutoPause: r.AutoPause, KeepDisk: r.KeepDisk,
-			AutoStart: r.AutoStart, Network: Network{}.Less(r.Network), Private: r.Private, PortHost: r.PortHost, From: &snap,
+			Template: r.Template, Made: r.Made, Metadata: r.Metadata, Env: r.Env, Timeout: d,
+			AutoPause: r.AutoPause, KeepDisk: r.KeepDisk, AutoStart: r.AutoStart,
+			Network: Network{}.Less(r.Network), Private: r.Private, PortHost: r.PortHost, From: &snap,
 		})
 		out = append(out, Made{made, err})
 	}

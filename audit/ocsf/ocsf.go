@@ -166,7 +166,7 @@ func Of(e audit.Event) Event {
 	out := Event{
 		CategoryUID: c.category, ClassUID: c.category*1000 + c.number, ActivityID: c.activity(e),
 		SeverityID: severityInformational,
-		Time: e.Time.UnixMilli(), Message: e.Reason, Count: e.Suppressed,
+		Time:       e.Time.UnixMilli(), Message: e.Reason, Count: e.Suppressed,
 		Metadata: metadata{
 			Version: SchemaVersion, Product: product{"Cloister", "Cloister"}, Profiles: []string{"security_control"},
 			EventCode: e.Kind, Sequence: e.Seq, UID: e.Hash, Correlation: e.SessionID,

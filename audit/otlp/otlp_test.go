@@ -102,7 +102,6 @@ func exporter(t *testing.T, to string) *otlp.Exporter {
 	return e
 }
 
-
 // hidden stands wherever a program inside could have written what is not to leave.
 const hidden = "hunter2"
 

@@ -59,7 +59,7 @@ func parse(effect policy.Effect, flag, word string) (policy.Rule, error) {
 	}
 	if hasPort {
 		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil || n == 0 {
+		if err != nil || n == 0 || port[0] == '0' { // a statement of the same words has one spelling
 			return r, bad("has no port from 1 to 65535 after its colon")
 		}
 		r.Ports = []uint16{uint16(n)}

@@ -32,7 +32,7 @@ func TestRules(t *testing.T) {
 }
 
 func TestCheckRefuses(t *testing.T) {
-	for _, word := range []string{"", ":443", "example.com:", "example.com:0", "example.com:65536", "example.com:http", "exa mple.com"} {
+	for _, word := range []string{"", ":443", "example.com:", "example.com:0", "example.com:65536", "example.com:0443", "example.com:http", "exa mple.com"} {
 		if err := destination.Check([]string{word}, nil); err == nil {
 			t.Errorf("--allow %q is taken", word)
 		}

@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"cloister/escape"
+	"cloister/escape/corpus/kept"
 	"cloister/escape/corpus/listed"
 )
 
@@ -21,5 +22,5 @@ func All() []escape.Case {
 		po01(), po02(), po03(), po05(), po05a(), po07(), po10(), po10a(), po11(), po12(), po20(),
 		af14a(), af16(), af16a(), af16b(), af16c(), af17(), af17a(), af18(),
 		st01(), st02(), st03(), st04(), st20(),
-	}, listed.Cases()...)
+	}, append(listed.Cases(), kept.Cases()...)...)
 }

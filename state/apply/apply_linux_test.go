@@ -115,12 +115,21 @@ func changes(t *testing.T, project, layer string) (*layers.Stack, []layers.Chang
 	return s, list
 }
 
+func stepsOf(t *testing.T, s *layers.Stack, list []layers.Change) []apply.Step {
+	t.Helper()
+	steps, err := apply.Steps(s, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
 func TestApplyAndUndo(t *testing.T) {
 	for seed := range uint64(12) {
 		project, layer := grow(t, seed)
 		before, dir := snapshot(t, project), t.TempDir()
 		s, list := changes(t, project, layer)
-		j, err := apply.Start(dir, project, "", apply.Steps(s, list))
+		j, err := apply.Start(dir, project, "", stepsOf(t, s, list))
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -163,7 +172,7 @@ func TestConflictWritesNothing(t *testing.T) {
 			}
 			put(t, layer, "new", "new")
 			s, list := changes(t, project, layer)
-			steps := apply.Steps(s, list)
+			steps := stepsOf(t, s, list)
 			if err := meddle(project); err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +196,7 @@ func TestSetIDIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, list := changes(t, project, layer)
-	if _, err := apply.Start(t.TempDir(), project, "", apply.Steps(s, list)); err != nil {
+	if _, err := apply.Start(t.TempDir(), project, "", stepsOf(t, s, list)); err != nil {
 		t.Fatal(err)
 	}
 	var st unix.Stat_t
@@ -205,7 +214,7 @@ func TestClosedFolder(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(layer, "closed"), 0o700) })
 	s, list := changes(t, project, layer)
-	j, err := apply.Start(dir, project, "", apply.Steps(s, list))
+	j, err := apply.Start(dir, project, "", stepsOf(t, s, list))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +248,7 @@ func TestNothingWaitsInTheProject(t *testing.T) {
 			put(t, tt.project, "a", "old")
 			put(t, layer, "a", "new")
 			s, list := changes(t, tt.project, layer)
-			steps, seen := apply.Steps(s, list), ""
+			steps, seen := stepsOf(t, s, list), ""
 			content := steps[0].Open
 			steps[0].Open = func() (io.ReadCloser, error) {
 				entries, err := os.ReadDir(tt.project)
@@ -289,7 +298,7 @@ func TestSparseFile(t *testing.T) {
 		}
 	}
 	s, list := changes(t, project, layer)
-	j, err := apply.Start(dir, project, "", apply.Steps(s, list))
+	j, err := apply.Start(dir, project, "", stepsOf(t, s, list))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +333,7 @@ func TestWritableForAllIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, list := changes(t, project, layer)
-	if _, err := apply.Start(t.TempDir(), project, "", apply.Steps(s, list)); err != nil {
+	if _, err := apply.Start(t.TempDir(), project, "", stepsOf(t, s, list)); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{"d": "drwxrwxr-x", "d/f": "-rwxrwxr-x new", "same": "-rwxrwxr-x same", "shared": "-rwxrwxrwx new"}

@@ -15,6 +15,7 @@ import (
 	"cloister/internal/durable"
 	"cloister/internal/exactjson"
 	"cloister/internal/ownfile"
+	"cloister/state/acl"
 	"cloister/state/layers"
 )
 
@@ -26,6 +27,11 @@ type Step struct {
 	New  layers.Node `json:"new,omitzero"`
 	// ModeOnly is for a file whose content stays.
 	ModeOnly bool `json:"mode_only,omitempty"`
+	// Keep are the access lists that what is made gets. nil: a file none, a folder what the
+	// one above it says.
+	Keep *acl.Lists `json:"keep,omitempty"`
+	// Was are those of what is there before, once a journal is made of the steps.
+	Was *acl.Lists `json:"was,omitempty"`
 	// Open gives the content of a new file.
 	Open func() (io.ReadCloser, error) `json:"-"`
 }
@@ -46,8 +52,8 @@ type plan struct {
 	Self self `json:"self"`
 }
 
-// version 2 can stage apart, version 3 knows its folder.
-const version = 3
+// version 2 can stage apart, version 3 knows its folder, version 4 access lists.
+const version = 4
 
 // maxFile bounds a file of a journal, which names each step in some 300 bytes.
 const maxFile = 512 << 20
@@ -206,6 +212,9 @@ func create(dir, project, label, undoes string, steps []Step) (*Journal, error) 
 		return nil, err
 	}
 	node, err := root.Stat(".")
+	if err == nil {
+		steps, err = withLists(root, steps)
+	}
 	if err := errors.Join(err, root.Close()); err != nil {
 		return nil, err
 	}
@@ -230,6 +239,26 @@ func create(dir, project, label, undoes string, steps []Step) (*Journal, error) 
 		return nil, errors.Join(err, os.RemoveAll(j.dir))
 	}
 	return j, nil
+}
+
+// withLists notes the access lists of what the steps replace and remove.
+func withLists(root *layers.Folder, steps []Step) ([]Step, error) {
+	steps = slices.Clone(steps)
+	for i, s := range steps {
+		if s.ModeOnly || s.Old.Kind != layers.File && (s.Old.Kind != layers.Dir || s.New.Exists()) {
+			continue
+		}
+		dir, name, err := layers.Parent(root, s.Path)
+		if err != nil {
+			continue // a conflict, as the check of the steps tells
+		}
+		was, err := acl.At(dir.Fd(), name)
+		if err := errors.Join(err, dir.Close()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		steps[i].Was = was
+	}
+	return steps, nil
 }
 
 func write(name string, v any) error {

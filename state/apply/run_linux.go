@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/durable"
+	"cloister/state/acl"
 	"cloister/state/layers"
 )
 
@@ -101,8 +102,14 @@ func (r *run) openStage() error {
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("make staging folder: %w", err)
 	}
-	r.stage, err = in.Folder(name)
-	return err
+	if r.stage, err = in.Folder(name); err != nil {
+		return err
+	}
+	// In the project it would be told what new files there get, wherever they go.
+	if err := acl.NoDefault(r.stage.Fd()); err != nil {
+		return errors.Join(fmt.Errorf("make staging folder: %w", err), r.stage.Close())
+	}
+	return nil
 }
 
 // removeStage removes the staging folder, which is empty.
@@ -321,6 +328,11 @@ func (r *run) stageFile(out *os.File, s Step) error {
 	fd := int(out.Fd())
 	if r.uid >= 0 {
 		if err := unix.Fchown(fd, r.uid, r.gid); err != nil {
+			return err
+		}
+	}
+	if s.Keep != nil {
+		if err := s.Keep.Set(fd); err != nil {
 			return err
 		}
 	}

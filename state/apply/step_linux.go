@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/state/acl"
 	"cloister/state/layers"
 )
 
@@ -77,7 +78,20 @@ func (r *run) makeFolder(dir *layers.Folder, name string, s Step) (why string, e
 	if err := r.own(dir.Fd(), name); err != nil {
 		return "", err
 	}
+	if s.Keep != nil {
+		if err := setLists(dir, name, s.Keep); err != nil {
+			return "", err
+		}
+	}
 	return "", layers.Chmod(dir.Fd(), name, s.New.Mode&0o777)
+}
+
+func setLists(dir *layers.Folder, name string, lists *acl.Lists) error {
+	made, err := dir.Folder(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(lists.Set(made.Fd()), made.Close())
 }
 
 // exchange puts the staged entry in the place of the old one, which is then looked at:
@@ -181,7 +195,7 @@ func (r *run) back(i int, s Step) error {
 		}
 		return nil // somebody uses it now
 	case s.Old.Kind == layers.Dir:
-		_, err := r.makeFolder(dir, name, Step{New: s.Old})
+		_, err := r.makeFolder(dir, name, Step{New: s.Old, Keep: s.Was})
 		return err
 	case s.Old.Exists():
 		return r.giveBack(dir, name, i, -1)

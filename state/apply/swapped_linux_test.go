@@ -125,7 +125,7 @@ func (a *arena) round(t *testing.T, name string, r *rand.Rand, j *apply.Journal)
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps = apply.Steps(s, list)
+		steps = stepsOf(t, s, list)
 	}
 	var made *apply.Journal
 	var err error

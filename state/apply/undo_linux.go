@@ -29,7 +29,7 @@ func (j *Journal) Undo(dir string) (*Journal, error) {
 	}
 	var steps []Step
 	for i, s := range slices.Backward(j.Steps) {
-		step := Step{Path: s.Path, Old: again.now(s.Path, done[i]), New: s.Old, ModeOnly: s.ModeOnly}
+		step := Step{Path: s.Path, Old: again.now(s.Path, done[i]), New: s.Old, ModeOnly: s.ModeOnly, Keep: s.Was}
 		if s.Old.Kind == layers.File && !s.ModeOnly {
 			name := filepath.Join(j.dir, oldFolder, strconv.Itoa(i))
 			step.Open = func() (io.ReadCloser, error) { return ownfile.Open(name) }

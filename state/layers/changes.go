@@ -346,16 +346,19 @@ func (w *walk) deleted(rel, name string, base *Folder, depth int) error {
 	return w.add(Change{Path: rel, Op: Deleted, Old: old})
 }
 
+// Above opens the folder above what a change leads to in the stack, or above what was there.
+func (s *Stack) Above(c Change, old bool) (*Folder, string, error) {
+	if old {
+		return Parent(s.base, cmp.Or(c.From, c.Path))
+	}
+	return Parent(s.layers[c.layer], c.Path)
+}
+
 // OpenNew opens what a file is in the stack.
-func (s *Stack) OpenNew(c Change) (*os.File, error) { return openAt(s.layers[c.layer], c.Path) }
+func (s *Stack) OpenNew(c Change) (*os.File, error) { return openIn(s.Above(c, false)) }
 
 // OpenOld opens what a file is in the base.
-func (s *Stack) OpenOld(c Change) (*os.File, error) {
-	if c.From != "" {
-		return openAt(s.base, c.From)
-	}
-	return openAt(s.base, c.Path)
-}
+func (s *Stack) OpenOld(c Change) (*os.File, error) { return openIn(s.Above(c, true)) }
 
 // Content tells apart what entries are in stacks: kind, mode, target and content.
 func (s *Stack) Content(c Change) (string, error) {
@@ -367,13 +370,12 @@ func (s *Stack) Content(c Change) (string, error) {
 	return fmt.Sprintf("%s %x", text, sum), err
 }
 
-func openAt(top *Folder, rel string) (*os.File, error) {
-	dir, name, err := Parent(top, rel)
-	if err != nil {
-		return nil, err
+func openIn(dir *Folder, name string, err error) (f *os.File, _ error) {
+	if err == nil {
+		f, err = dir.Open(name)
+		_ = dir.Close()
 	}
-	defer func() { _ = dir.Close() }()
-	return dir.Open(name)
+	return f, err
 }
 
 // Chosen reports whether a change is one of those that paths choose, which are all without any.

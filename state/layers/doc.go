@@ -9,7 +9,7 @@
 //
 // It writes nothing but the mode of a folder or file in a layer that its owner cannot
 // open, which it puts back. It ignores extended attributes, access control lists and
-// times: they are not part of a change.
+// times: they are not part of a change (of lists see package apply).
 //
 // The call most readers want is [Stack.Changes].
 package layers

@@ -34,6 +34,9 @@ func (w *Workspace) Diff(ctx context.Context, checkpoint string, paths []string)
 		return nil, err
 	}
 	list, err := stack.Changes(ctx)
+	if err == nil {
+		list, err = apply.Unmasked(stack, list)
+	}
 	if err != nil {
 		return nil, errors.Join(err, stack.Close())
 	}
@@ -81,7 +84,10 @@ func (w *Workspace) Apply(d *Diff, label string) (*apply.Journal, error) {
 	if len(d.Conflicts) > 0 {
 		return nil, apply.Conflicts(d.Conflicts)
 	}
-	steps := apply.Steps(d.Stack, d.Changes)
+	steps, err := apply.Steps(d.Stack, d.Changes)
+	if err != nil {
+		return nil, fmt.Errorf("apply: %w", err)
+	}
 	for i, s := range steps {
 		if text, ok := d.content[s.Path]; ok && s.Open != nil {
 			steps[i].Open = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,6 +24,7 @@ import (
 	"cloister/internal/durable"
 	"cloister/internal/exactjson"
 	"cloister/internal/xdg"
+	"cloister/sandbox"
 	"cloister/sandbox/kubernetes"
 )
 
@@ -48,6 +50,39 @@ func Driver(a *cli.App) (*kubernetes.Driver, error) {
 	}
 	env := []string{"HOME=" + a.Home(), "PATH=" + host.Path(a.Env.Get("PATH"))}
 	return kubernetes.New(kubernetes.Options{Level: l, Dir: folder, Env: env, Trusted: host.Trusted}), nil
+}
+
+// Lend gives an instance without a cluster of its own that of another, where its pods have a
+// label of their own.
+func Lend(from, to xdg.Dirs) error {
+	l, err := kubernetes.Read(file(from))
+	if _, none := errors.AsType[*sandbox.Unsupported](err); none {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.Lent, l.Instance = true, strings.ToLower(rand.Text())
+	old, err := kubernetes.Read(file(to))
+	if err == nil {
+		if l.Instance = old.Instance; !old.Lent || old == l {
+			return nil
+		}
+	} else if _, none := errors.AsType[*sandbox.Unsupported](err); !none {
+		return err
+	}
+	return write(to, l)
+}
+
+func write(d xdg.Dirs, l kubernetes.Level) error {
+	text, err := exactjson.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file(d)), 0o700); err != nil {
+		return err
+	}
+	return durable.WriteFile(file(d), text, 0o600)
 }
 
 // Sweep deletes what dead sessions left on the cluster, where one was set up.
@@ -87,8 +122,7 @@ owner applies once: namespace, rights, network policy, admission policy.`,
 				if err != nil {
 					return wrong(err)
 				}
-				a.Line("%s", text)
-				return nil
+				return a.JSON(json.RawMessage(text))
 			}
 			return writeLevel(a, l)
 		},
@@ -133,14 +167,7 @@ func writeLevel(a *cli.App, l kubernetes.Level) error {
 	if err != nil {
 		return cli.Hinted(fmt.Errorf("setup kubernetes: read the kubeconfig: %w", err), "name it: KUBECONFIG=FILE")
 	}
-	text, err := exactjson.Marshal(l)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file(dirs)), 0o700); err != nil {
-		return err
-	}
-	if err := durable.WriteFile(file(dirs), text, 0o600); err != nil {
+	if err := write(dirs, l); err != nil {
 		return err
 	}
 	a.Line("use it: cloister run --isolation kubernetes --workspace overlay -- COMMAND")

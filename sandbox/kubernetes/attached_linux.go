@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -18,15 +19,14 @@ import (
 	"cloister/sandbox/relay"
 )
 
-// attached is the caller's terminal, where the command has one of its own: kubectl has a terminal of
-// this host, whose size it passes on, and the caller's is relayed to that.
+// attached is what a command has of the caller's descriptors. Where it has a terminal of its own
+// kubectl has one of this host, whose size it passes on, and the caller's is relayed to that.
 type attached struct {
 	relay        *relay.Terminal
 	inner, outer *os.File // masters: kubectl's, and the relay's
-	slaves       []*os.File
+	slaves, kept []*os.File
 	pumps        sync.WaitGroup
 	pump         func()
-	out          chan struct{}
 }
 
 // terminal reports whether the command gets a terminal.
@@ -39,21 +39,49 @@ func (b *box) wire(w sandbox.Wiring) (*attached, error) {
 	if terminal(w) {
 		return b.attach(w)
 	}
+	// Whoever starts a command may close its descriptors when it runs.
+	t := &attached{}
+	var err error
+	if w.Stderr, err = t.keep(w.Stderr); err == nil {
+		w.Stdout, err = t.keep(w.Stdout)
+	}
+	if err != nil {
+		t.finish()
+		return nil, err
+	}
 	b.tail = pod.NewEnd(safe(w.Stderr), b.id)
 	b.cmd.Stdout, b.cmd.Stderr = safe(w.Stdout), b.tail
 	if w.Stdin == nil || !term.IsTerminal(int(w.Stdin.Fd())) {
 		b.cmd.Stdin = w.Stdin
-		return nil, nil
+		return t, nil
 	}
 	in, err := b.cmd.StdinPipe()
 	if err != nil {
+		t.finish()
 		return nil, err
 	}
 	go func() { // what is typed after the end is lost, as to any program that reads no more
 		_, _ = io.Copy(in, w.Stdin)
 		_ = in.Close()
 	}()
-	return nil, nil
+	return t, nil
+}
+
+// keep gives a descriptor of its own of the same file.
+func (t *attached) keep(f *os.File) (*os.File, error) {
+	if f == nil {
+		return nil, nil
+	}
+	own := -1
+	err := on(f, func(fd int) (err error) {
+		own, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.kept = append(t.kept, os.NewFile(uintptr(own), f.Name()))
+	return t.kept[len(t.kept)-1], nil
 }
 
 // safe is a descriptor that is a terminal, or not one.
@@ -67,7 +95,7 @@ func safe(f *os.File) io.Writer {
 // attach makes two terminals: kubectl has the inner one's end, the relay the outer one's master, and
 // what passes between them loses the command's end.
 func (b *box) attach(w sandbox.Wiring) (_ *attached, err error) {
-	t := &attached{out: make(chan struct{})}
+	t := &attached{}
 	defer func() {
 		if err != nil {
 			t.finish()
@@ -111,7 +139,6 @@ func (b *box) attach(w sandbox.Wiring) (_ *attached, err error) {
 		}()
 		t.pumps.Go(func() {
 			_, _ = io.Copy(b.tail, t.inner) // EIO when kubectl has ended
-			_ = b.tail.Flush()              // whoever reads no more gets nothing more
 		})
 	}
 	return t, nil
@@ -119,7 +146,7 @@ func (b *box) attach(w sandbox.Wiring) (_ *attached, err error) {
 
 // begun lets what is written pass, when kubectl runs.
 func (t *attached) begun() {
-	if t == nil {
+	if t == nil || t.relay == nil {
 		return
 	}
 	_ = t.slaves[0].Close() // kubectl's own
@@ -154,13 +181,20 @@ func (t *attached) size() error {
 }
 
 func (t *attached) resize() error {
-	if t == nil {
+	if t == nil || t.relay == nil {
 		return nil
 	}
 	if err := t.relay.Resize(); err != nil {
 		return err
 	}
 	return t.size()
+}
+
+// drain waits until all that kubectl wrote has passed.
+func (t *attached) drain() {
+	if t != nil {
+		t.pumps.Wait()
+	}
 }
 
 // finish gives the caller's terminal back, when all that was written has come out.
@@ -170,7 +204,7 @@ func (t *attached) finish() {
 	}
 	t.pumps.Wait()
 	var errs []error
-	for _, f := range append(t.slaves, t.inner, t.outer) {
+	for _, f := range slices.Concat(t.slaves, t.kept, []*os.File{t.inner, t.outer}) {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}

@@ -19,4 +19,5 @@ func (b *box) wire(w sandbox.Wiring) (*attached, error) {
 
 func (*attached) begun()        {}
 func (*attached) resize() error { return nil }
+func (*attached) drain()        {}
 func (*attached) finish()       {}

@@ -81,8 +81,9 @@ func (b *box) attend() {
 	ended := make(chan error, 1)
 	go func() { ended <- b.cmd.Wait() }()
 	lost, err := b.follow(ended)
-	b.term.finish()
+	b.term.drain()
 	_ = b.tail.Flush() // whoever reads no more gets nothing more
+	b.term.finish()
 	code, come := b.tail.Code()
 	switch {
 	case come:

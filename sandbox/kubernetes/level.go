@@ -23,6 +23,8 @@ type Level struct {
 	Gate       string `json:"gate"`    // the gate's image
 	Image      string `json:"image"`   // the agent's image
 	Address    string `json:"address"` // of this host, as pods reach it
+	// Lent says that it is another instance's, and follows that.
+	Lent bool `json:"lent,omitempty"`
 }
 
 var label = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`) })

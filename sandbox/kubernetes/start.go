@@ -39,7 +39,7 @@ func (o *owned) close(ctx context.Context) error {
 		o.stop()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteWithin)
 		defer cancel()
-		_, o.err = o.d.call(ctx, nil, "delete", "pod", o.pod, "--ignore-not-found", "--wait=true", "--grace-period=1")
+		o.err = o.d.insist(ctx, nil, "delete", "pod", o.pod, "--ignore-not-found", "--wait=true", "--grace-period=1")
 		o.err = errors.Join(o.err, os.RemoveAll(o.dir))
 	})
 	return o.err
@@ -105,7 +105,7 @@ func (d *Driver) enclose(ctx context.Context, p *plan, w sandbox.Wiring) (_ *own
 		return nil, err
 	}
 	shim.Refused = tell
-	if _, err = d.call(ctx, text, "create", "--validate=false", "--filename=-"); err != nil {
+	if err = d.insist(ctx, text, "create", "--validate=false", "--filename=-"); err != nil {
 		return nil, err
 	}
 	fails, cancel := context.WithCancelCause(ctx)

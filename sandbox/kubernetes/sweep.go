@@ -29,7 +29,7 @@ func (d *Driver) Leftovers(ctx context.Context, live []string) error {
 		if slices.ContainsFunc(live, func(id string) bool { return strings.EqualFold(id, of) }) {
 			continue
 		}
-		_, err := d.call(ctx, nil, "delete", "pod", p.Metadata.Name, "--ignore-not-found", "--wait=false", "--grace-period=1")
+		err := d.insist(ctx, nil, "delete", "pod", p.Metadata.Name, "--ignore-not-found", "--wait=false", "--grace-period=1")
 		if err != nil {
 			return err
 		}

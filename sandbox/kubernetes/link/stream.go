@@ -19,6 +19,7 @@ import (
 type Stream struct {
 	io.Reader
 
+	mu   sync.Mutex // w is its handler's, which may not return while it is used
 	w    http.ResponseWriter
 	out  *http.ResponseController
 	over chan struct{}
@@ -27,6 +28,8 @@ type Stream struct {
 
 // Write sends at once.
 func (s *Stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	select {
 	case <-s.over:
 		return 0, net.ErrClosed
@@ -70,6 +73,8 @@ func (s *Shim) init(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		_ = c.Close() // nothing is written any more
 	}
+	c.mu.Lock() // what is being written ends with the connection, if not before
+	defer c.mu.Unlock()
 }
 
 // asks are the connections that the gate is asked for.

@@ -15,6 +15,7 @@ import (
 	"cloister/api/client"
 	"cloister/audit"
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/pods"
 	"cloister/internal/exactjson"
 	"cloister/internal/termsafe"
 	"cloister/sandbox"
@@ -58,6 +59,13 @@ func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) 
 		return serve.Live{}, err
 	}
 	dirs, err := t.Dirs()
+	if err != nil {
+		return serve.Live{}, err
+	}
+	own, err := e.app.Dirs()
+	if err == nil {
+		err = pods.Lend(own, dirs)
+	}
 	if err != nil {
 		return serve.Live{}, err
 	}

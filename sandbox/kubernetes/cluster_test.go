@@ -46,7 +46,7 @@ type cluster struct {
 // command runs a program of the node.
 func (c *cluster) command(in []byte, words ...string) (string, error) {
 	c.t.Helper()
-	cmd := exec.CommandContext(c.t.Context(), words[0], words[1:]...)
+	cmd := exec.CommandContext(context.WithoutCancel(c.t.Context()), words[0], words[1:]...) // a cleanup calls too
 	cmd.Stdin = bytes.NewReader(in)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -114,6 +114,7 @@ func TestClusterTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := &screen{f: master}
+	ended := over(b, slave)
 	seen.until(t, "31 97")
 	if _, err := io.WriteString(master, "hello\n"); err != nil {
 		t.Error(err)
@@ -131,14 +132,25 @@ func TestClusterTerminal(t *testing.T) {
 		t.Error(err)
 	}
 	seen.until(t, "line over")
+	<-ended
 	st, err := b.Wait()
-	slave.Close()
 	if err != nil || st.Code != 6 {
 		t.Errorf("%+v, %v", st, err)
 	}
 	if strings.Contains(seen.text, "cloister-end") {
 		t.Errorf("the end is on the screen: %q", seen.text)
 	}
+}
+
+// over closes the terminal when the command has ended: who reads it then is done.
+func over(b sandbox.Box, slave *os.File) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = b.Wait() // the test asks again
+		slave.Close()
+	}()
+	return ended
 }
 
 // TestClusterInterrupt: what is typed interrupts the command, as at any terminal.
@@ -155,13 +167,14 @@ func TestClusterInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := &screen{f: master}
+	ended := over(b, slave)
 	seen.until(t, "up")
 	if _, err := master.Write([]byte{3}); err != nil {
 		t.Error(err)
 	}
-	go seen.until(t, "never")
+	seen.until(t, "never")
+	<-ended
 	st, err := b.Wait()
-	slave.Close()
 	if err != nil || st.ExitCode() != 130 {
 		t.Errorf("%+v, %v", st, err)
 	}
@@ -169,8 +182,9 @@ func TestClusterInterrupt(t *testing.T) {
 
 func TestClusterPorts(t *testing.T) {
 	c := begin(t)
-	s := spec("sh", "-c", "echo up >up; nc -l -p 7000 -e /bin/cat; exit 3")
-	o := c.run(c.driver(), s, &served{}, "", func(b sandbox.Box) {
+	s := spec("sh", "-c", "nc -l -p 7000 -e /bin/cat; while [ ! -e done ]; do sleep 1; done; exit 3")
+	d := c.driver()
+	o := c.run(d, s, &served{}, "", func(b sandbox.Box) {
 		var conn net.Conn
 		for {
 			var err error
@@ -187,6 +201,11 @@ func TestClusterPorts(t *testing.T) {
 		}()
 		if text, err := io.ReadAll(conn); err != nil || !bytes.Equal(text, big) {
 			t.Errorf("%d bytes, %v", len(text), err)
+		}
+		more := s
+		more.Argv = []string{"touch", "done"}
+		if e := c.attend("", func(w sandbox.Wiring) (sandbox.Box, error) { return d.Exec(t.Context(), b.Handle(), more, w) }, nil); e.err != nil {
+			t.Error(e.err)
 		}
 	})
 	if o.err != nil || o.status.Code != 3 {
@@ -217,7 +236,7 @@ func TestClusterDatagrams(t *testing.T) {
 			}()
 			return got.arm(t)(ctx, g)
 		}
-		return c.driver().Start(t.Context(), spec("sh", "-c", "echo x | nc -u -w 2 203.0.113.9 4000; echo done"), w)
+		return c.driver().Start(t.Context(), spec("sh", "-c", "/bin/busybox timeout 2 /bin/busybox tftp -g -r x 203.0.113.9 4000; echo $?; echo done"), w)
 	}, nil)
 	if o.err != nil || !strings.Contains(o.stdout, "done") {
 		t.Fatalf("%+v", o)
@@ -228,6 +247,6 @@ func TestClusterDatagrams(t *testing.T) {
 			t.Errorf("%x", m)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("nothing was told of the datagram")
+		t.Errorf("nothing was told of the datagram: %+v", o)
 	}
 }

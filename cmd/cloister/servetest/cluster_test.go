@@ -1,0 +1,222 @@
+//go:build cloister_cluster
+
+package servetest
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// These tests need a Kubernetes of one node, beside which they run: script/test kubernetes.
+
+// must runs a program of the node.
+func must(t *testing.T, in string, words ...string) string {
+	t.Helper()
+	out, err := try(t, in, words...)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, out)
+	}
+	return out
+}
+
+func try(t *testing.T, in string, words ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(context.Background(), words[0], words[1:]...)
+	cmd.Stdin = strings.NewReader(in)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func kubectl(t *testing.T, in string, words ...string) string {
+	t.Helper()
+	return must(t, in, append([]string{os.Getenv("CLOISTER_CLUSTER_KUBECTL"), "--kubeconfig=" + os.Getenv("CLOISTER_CLUSTER_ADMIN")}, words...)...)
+}
+
+func ctr(t *testing.T, words ...string) string {
+	t.Helper()
+	return must(t, "", append([]string{"ctr", "--address=/run/containerd/containerd.sock", "--namespace=k8s.io"}, words...)...)
+}
+
+// agentImage writes an image of the host's own programs that an E2B sandbox needs.
+func agentImage(t *testing.T, to, tag string) {
+	t.Helper()
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	put := func(h tar.Header, text []byte) {
+		h.Size = int64(len(text))
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{"bin/", "usr/", "usr/bin/", "lib/", "lib64/", "etc/", "tmp/", "proc/", "sys/", "dev/", "home/", "root/"} {
+		mode := int64(0o755)
+		if d == "tmp/" {
+			mode = 0o1777
+		}
+		put(tar.Header{Typeflag: tar.TypeDir, Name: d, Mode: mode}, nil)
+	}
+	had := map[string]bool{}
+	host := func(path string) {
+		if had[path] {
+			return
+		}
+		had[path] = true
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755}, text)
+	}
+	for _, p := range []string{"/bin/bash", "/bin/cat", "/usr/bin/id", "/usr/bin/getent", "/usr/bin/timeout", "/bin/stty", "/bin/ls",
+		"/bin/sleep", "/bin/mkdir", "/bin/rm", "/bin/mv", "/usr/bin/env", "/bin/touch", "/usr/bin/base64", "/usr/bin/head", "/usr/bin/test", "/bin/chmod",
+		"/usr/bin/dirname", "/bin/readlink", "/usr/bin/realpath", "/usr/bin/find", "/bin/tar", "/usr/bin/sort", "/usr/bin/stat", "/usr/bin/basename",
+		"/usr/bin/cut", "/usr/bin/tr", "/bin/sed", "/bin/grep", "/usr/bin/wc", "/bin/uname", "/bin/date", "/bin/cp", "/bin/ln", "/usr/bin/mktemp"} {
+		host(p)
+		out, err := exec.CommandContext(t.Context(), "ldd", p).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for word := range strings.FieldsSeq(string(out)) {
+			if strings.HasPrefix(word, "/") {
+				host(word)
+			}
+		}
+	}
+	put(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/sh", Linkname: "bash"}, nil)
+	put(tar.Header{Typeflag: tar.TypeReg, Name: "root/.bashrc", Mode: 0o600}, []byte("secret"))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	one, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Architecture: runtime.GOARCH, OS: "linux", RootFS: v1.RootFS{Type: "layers"},
+		Config: v1.Config{Entrypoint: []string{"/bin/sleep", "2147483647"}}}) // it holds the pods' namespaces too
+	if err == nil {
+		img, err = mutate.AppendLayers(img, one)
+	}
+	named, nerr := name.NewTag(tag)
+	if err := errors.Join(err, nerr); err != nil {
+		t.Fatal(err)
+	}
+	if err := tarball.WriteToFile(to, named, img); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onCluster has the server's tenants have pods.
+func (s *server) onCluster(image string) (namespace string) {
+	t := s.t
+	t.Helper()
+	namespace = "serve-" + strings.ToLower(rand.Text()[:8])
+	agents := filepath.Join(s.dir, "agent.tar")
+	agentImage(t, agents, image)
+	ctr(t, "images", "import", agents)
+	if !strings.Contains(ctr(t, "images", "list", "--quiet"), "cloister.test/agent:1") {
+		ctr(t, "images", "tag", image, "cloister.test/agent:1") // the sandbox image of the node
+	}
+	file := filepath.Join(s.dir, "gate.tar")
+	digest := strings.TrimSpace(s.do("setup", "kubernetes", "--gate-image", file))
+	gate := "cloister.test/gate@" + digest
+	ctr(t, "images", "import", "--digests", "--base-name=cloister.test/gate", file)
+	if !strings.Contains(ctr(t, "images", "list", "--quiet"), gate) {
+		ctr(t, "images", "tag", "cloister.invalid/gate:latest", gate)
+	}
+	words := []string{"setup", "kubernetes", "--address", os.Getenv("CLOISTER_CLUSTER_NODE"), "--image", image, "--gate", gate, "--namespace", namespace}
+	kubectl(t, s.do(append(slices.Clone(words), "--manifests")...), "apply", "--filename=-")
+	t.Cleanup(func() { kubectl(t, "", "delete", "namespace", namespace, "--wait=false") })
+	cmd := s.command(words...)
+	cmd.Env = append(slices.Clone(s.env), "KUBECONFIG="+os.Getenv("CLOISTER_CLUSTER_USER"), "PATH="+filepath.Dir(os.Getenv("CLOISTER_CLUSTER_KUBECTL"))+":/usr/bin:/bin")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("setup: %v\n%s", err, out)
+	}
+	stranger := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"stranger"},"spec":{"containers":[{"name":"a","image":"x"}]}}`
+	for { // until the admission policy rules
+		out, err := try(t, stranger, os.Getenv("CLOISTER_CLUSTER_KUBECTL"), "--kubeconfig="+os.Getenv("CLOISTER_CLUSTER_USER"), "--namespace="+namespace,
+			"create", "--dry-run=server", "--filename=-")
+		if err != nil && strings.Contains(out, "ValidatingAdmissionPolicy") {
+			break
+		}
+		if t.Context().Err() != nil {
+			t.Fatalf("the admission policy does not rule: %v\n%s", err, out)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	for tenant := range s.keys {
+		at := glob(t, filepath.Join(s.dir, "*/cloister/serve/t", tenant))
+		if len(at) != 1 {
+			t.Fatalf("the tenant's folder: %v", at)
+		}
+		dir := filepath.Join(at[0], "config/cloister")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("defaults:\n  isolation: kubernetes\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return namespace
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	list, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestClusterSDK runs the programs of TestSDK, unchanged, with sandboxes that are pods.
+func TestClusterSDK(t *testing.T) {
+	for _, program := range []string{"sdk.mjs", "provider.mjs"} {
+		t.Run(program, func(t *testing.T) {
+			dir := sdk(t, program)
+			s := newServer(t, "acme")
+			namespace := s.onCluster("cloister.test/e2b:1")
+			began := time.Now()
+			cmd := exec.CommandContext(t.Context(), "node", program)
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url, "E2B_API_KEY="+s.keys["acme"])
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.HasSuffix(string(out), "all well\n") {
+				t.Errorf("%v: %s", err, out)
+			}
+			t.Logf("%v in all", time.Since(began))
+			if record := s.record("acme"); !strings.Contains(record, "/bin/bash -l -c") {
+				t.Errorf("the tenant's record has none of it:\n%s", record)
+			}
+			for { // a sandbox is gone for its client before its pod is
+				left := kubectl(t, "", "--namespace="+namespace, "get", "pods", "--no-headers", "--ignore-not-found")
+				if !strings.Contains(left, "cloister-") {
+					break
+				}
+				if !strings.Contains(left, "Terminating") {
+					t.Fatalf("left: %s", left)
+				}
+				<-time.After(time.Second)
+			}
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/state/layers"
+	"cloister/state/parts"
 )
 
 // Garbage is what no workspace needs any more.
@@ -90,7 +91,7 @@ func (g *Garbage) layers(dir string, needed map[string]bool, dryRun bool) error 
 			continue
 		}
 		// One that is too deep to be measured is removed all the same.
-		size, uerr := layers.DiskUse(dir, l.Name())
+		size, uerr := parts.DiskUse(dir, l.Name())
 		if !dryRun {
 			uerr = layers.RemoveAll(dir, l.Name())
 		}

@@ -9,6 +9,7 @@ import (
 
 	"cloister/state/archive"
 	"cloister/state/layers"
+	"cloister/state/parts"
 	"cloister/state/quota"
 )
 
@@ -90,7 +91,7 @@ func (s *Store) diskUse(name, id string) (int64, error) {
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	n, err := layers.DiskUse(filepath.Dir(found[0]), id)
+	n, err := parts.DiskUse(filepath.Dir(found[0]), id)
 	if _, deep := errors.AsType[*layers.TooMany](err); deep {
 		return 0, &quota.Unmeasured{Name: name, Why: err}
 	}

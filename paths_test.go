@@ -138,6 +138,8 @@ var typedPaths = map[string]string{
 	"devcontainer.go project":   "FindProject",
 	"devcontainer_up.go config": "below the project's own folder, by os.Root",
 	"init.go project":           "FindProject",
+	"machines.go kernel":        "Trusted (machines_linux.go)",
+	"machines.go modules":       "Trusted (machines_linux.go)",
 	"run.go devcontainer":       "below the project's own folder, by os.Root",
 	"run.go expose":             "workspace.Plan asks the resolver (named.go)",
 	"run.go image":              "the store asks the resolver (store.go)",

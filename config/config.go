@@ -224,6 +224,7 @@ const (
 	IsolationUser   Isolation = "user"
 	IsolationDocker Isolation = "docker"
 	IsolationGVisor Isolation = "gvisor"
+	IsolationMicro  Isolation = "microvm"
 	IsolationPods   Isolation = "kubernetes"
 
 	ModeEnforce Mode = "enforce"
@@ -253,7 +254,7 @@ const (
 
 func (Isolation) words() []string {
 	return []string{string(IsolationAuto), string(IsolationNative), string(IsolationUser), string(IsolationDocker), string(IsolationGVisor),
-		string(IsolationPods)}
+		string(IsolationMicro), string(IsolationPods)}
 }
 
 // Watches reports whether the level has a filter report what programs open and execute: where

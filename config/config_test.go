@@ -218,8 +218,8 @@ func TestParseRefuses(t *testing.T) {
 			`c:5:9: resources.pids: text where a whole number is expected`,
 			`c:6:11: resources.memory: "lots" is not a size such as 8GiB, 512MiB or 500MB`,
 		}},
-		{"a level that is not built", "defaults: {isolation: microvm}\n", []string{
-			`c:1:23: defaults.isolation: "microvm" is not a value of this key (write one of: auto, native, user, docker, gvisor, kubernetes)`,
+		{"a level that is not built", "defaults: {isolation: machine}\n", []string{
+			`c:1:23: defaults.isolation: "machine" is not a value of this key (write one of: auto, native, user, docker, gvisor, microvm, kubernetes)`,
 		}},
 		{"a key twice", "version: 1\nversion: 1\n", []string{`c:2:1: not YAML: mapping key "version" already defined at [1:1]`}},
 		{"a tab", "proxy:\n\tallow: []\n", []string{`c:2:1: not YAML: found character '	' that cannot start any token (indent with spaces; YAML allows no tab there)`}},

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/machines"
 	"cloister/cmd/cloister/pods"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
@@ -34,6 +35,7 @@ func (a *app) drivers() []choice {
 		{localuser.Name, func() (sandbox.Driver, error) { return localDriver(), nil }},
 		{"docker", func() (sandbox.Driver, error) { return cli.Made(a.engineDriver()) }},
 		{"gvisor", a.gvisorDriver},
+		{machines.Level, func() (sandbox.Driver, error) { return cli.Made(machines.Driver(&a.App)) }},
 		{pods.Level, func() (sandbox.Driver, error) { return cli.Made(pods.Driver(&a.App)) }},
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"cloister/agent/probe"
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/machines"
 	"cloister/devcontainer/pull"
 	"cloister/internal/stackroom"
 	"cloister/sandbox/docker/inside"
@@ -39,6 +40,9 @@ func main() {
 	case gitHelperName:
 		os.Exit(gitHelper(context.Background(), os.Args[1:]))
 	default:
+		if code, is := machines.Inside(context.Background(), name, os.Args[1:]); is {
+			os.Exit(code)
+		}
 		if shim := shimOf(name); shim != "" {
 			os.Exit(callGate(context.Background(), append([]string{shim}, os.Args[1:]...), nil))
 		}

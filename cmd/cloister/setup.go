@@ -13,6 +13,7 @@ import (
 	"cloister/api"
 	"cloister/api/client"
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/machines"
 	"cloister/cmd/cloister/pods"
 	"cloister/config"
 	"cloister/internal/durable"
@@ -70,7 +71,7 @@ that are named, or that of sudo; --undo removes all of it.`,
 	c.Flags().BoolVar(&f.noTry, "no-try", false, "send no request")
 	c.Flags().StringVar(&f.from, "from", "", "for gvisor: the `FOLDER` that its program was built in")
 	c.Flags().BoolVar(&f.undo, "undo", false, "for local-user: remove what it made")
-	c.AddCommand(pods.Command(&a.App))
+	c.AddCommand(pods.Command(&a.App), machines.Command(&a.App))
 	ways := []string{"key", "token", withLogin}
 	_ = c.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(ways, cobra.ShellCompDirectiveNoFileComp))
 	return c

@@ -22,6 +22,11 @@ func Version() (int, error) {
 // Enter puts the calling thread, and what it executes, behind the rules for good.
 // opened are the regular files among its descriptors, each with its rights.
 func Enter(abi int, writable []string, opened map[int]uint64) error {
+	return EnterRules(abi, Rules(abi, writable), opened)
+}
+
+// EnterRules is Enter with rules of the caller's own.
+func EnterRules(abi int, rules []Rule, opened map[int]uint64) error {
 	attr, size := Attr(abi)
 	at := uintptr(unsafe.Pointer(attr))
 	r, _, e := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, at, uintptr(size), 0)
@@ -31,7 +36,7 @@ func Enter(abi int, writable []string, opened map[int]uint64) error {
 	ruleset := int(r)
 	defer unix.Close(ruleset)
 	unix.CloseOnExec(ruleset)
-	for _, rule := range Rules(abi, writable) {
+	for _, rule := range rules {
 		fd, err := unix.Open(rule.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("open %s for Landlock: %w", rule.Path, err)

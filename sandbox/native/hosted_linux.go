@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,12 @@ type Hosted struct {
 	Files []sandbox.File
 	// Shown are files of the host that every cloister of this kernel shows.
 	Shown []sandbox.Bind
+	// Beside are files of the host that it reads itself, outside the view.
+	Beside []sandbox.Bind
+	// System has it find the host's own system folders beside it, read-only.
+	System bool
+	// Devices are names under /dev that it uses.
+	Devices []string
 	// Pass are descriptors that it gets.
 	Pass []*os.File
 }
@@ -63,7 +70,7 @@ type stage struct {
 }
 
 // beginStage makes the root that the view lies in, with what a program expects of one.
-func (p *program) beginStage(h *Hosted, mounts map[place]*int32) *stage {
+func (p *program) beginStage(h *Hosted, mounts map[place]*int32) (*stage, error) {
 	s := &stage{view: &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, mounts: mounts}, place: p.cell()}
 	s.tmpfs(s.root, "size=32m", "mode=0755", "nr_inodes=16k")
 	p.sys("attach the stage", unix.SYS_MOVE_MOUNT, s.root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH)
@@ -76,7 +83,16 @@ func (p *program) beginStage(h *Hosted, mounts map[place]*int32) *stage {
 	for _, f := range h.Files {
 		s.compose(f)
 	}
-	return s
+	for _, b := range h.Beside {
+		s.bindPassed(b)
+	}
+	for _, name := range h.Devices {
+		s.device("/dev/" + name)
+	}
+	if h.System {
+		return s, s.system()
+	}
+	return s, nil
 }
 
 // hostedNamespaces is how many user namespaces a hosted kernel may make: one for each of
@@ -182,7 +198,7 @@ func (h *Hosted) binds() []sandbox.Bind {
 	if h == nil {
 		return nil
 	}
-	return append([]sandbox.Bind{h.program()}, h.Shown...)
+	return slices.Concat([]sandbox.Bind{h.program()}, h.Shown, h.Beside)
 }
 
 // bindPassed binds a file, and lets go of the mount that root passed for it.

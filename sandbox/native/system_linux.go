@@ -137,12 +137,7 @@ func bootID() []byte {
 func (v *view) dev() {
 	v.folder("/dev", 0o755)
 	for _, name := range devices {
-		guest := "/dev/" + name
-		v.file(guest, nil, 0o666)
-		fd := v.p.cell()
-		v.p.sys("clone "+guest, unix.SYS_OPEN_TREE, unix.AT_FDCWD, guest, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
-		v.restrict(guest, fd, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
-		v.attach(fd, guest)
+		v.device("/dev/" + name)
 	}
 	p, fs, mnt := v.p, v.p.cell(), v.p.cell()
 	v.folder("/dev/pts", 0o755)
@@ -167,6 +162,15 @@ func (v *view) dev() {
 	v.link("/dev/stderr", "/proc/self/fd/2")
 	// One memory file system, with one bound, serves for both.
 	v.link("/dev/shm", "../tmp")
+}
+
+// device shows one of the host's devices.
+func (v *view) device(at string) {
+	v.file(at, nil, 0o666)
+	fd := v.p.cell()
+	v.p.sys("clone "+at, unix.SYS_OPEN_TREE, unix.AT_FDCWD, at, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).to(fd)
+	v.restrict(at, fd, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	v.attach(fd, at)
 }
 
 // etc makes the parts of /etc that are the same in every cloister: copies of

@@ -51,7 +51,10 @@ func (p *program) beginView(image sandbox.Root, mounts map[place]*int32, h *Host
 	// The new root lies on top of the old one: the old stays reachable by
 	// absolute paths, the new by its descriptor.
 	if h != nil {
-		v.stage = p.beginStage(h, mounts)
+		var err error
+		if v.stage, err = p.beginStage(h, mounts); err != nil {
+			return nil, err
+		}
 		v.stage.hold(v.root)
 		v.mounts = mounts
 	} else {

@@ -42,6 +42,7 @@ var parts = []part{
 	{"escape", "the attack corpus natively, as root and as an ordinary user", (*runner).escape},
 	{"docker", "containers: attacks, driver and agents on a Docker and a Podman of its own", (*runner).docker},
 	{"gvisor", "the level of that name: its program built, conformance as root and as an ordinary user", (*runner).gvisor},
+	{"microvm", "the level of that name: machines booted without acceleration", (*runner).microvm},
 	{"root", "as root, all tests that drive the whole product", (*runner).wholly},
 	{"start", "the start time beside bwrap's", (*runner).start},
 	{"bench", "the bench itself, in its short form", (*runner).bench},
@@ -102,7 +103,7 @@ func usage(to *os.File) {
 	for _, p := range parts {
 		fmt.Fprintf(to, "  %-12s %s\n", p.name, p.what)
 	}
-	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, fuzz, differential, lsm, clients, time, layers and columns.")
+	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, microvm, fuzz, differential, lsm, clients, time, layers and columns.")
 }
 
 func find(name string) *part {

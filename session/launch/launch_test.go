@@ -28,7 +28,7 @@ func TestCheckRefusesWrongWords(t *testing.T) {
 		order      launch.Order
 		says, hint string
 	}{
-		{"isolation", launch.Order{Isolation: "chroot"}, `run: --isolation "chroot" is not known`, "one of: native, user, docker, gvisor, kubernetes, auto"},
+		{"isolation", launch.Order{Isolation: "chroot"}, `run: --isolation "chroot" is not known`, "one of: native, user, docker, gvisor, microvm, kubernetes, auto"},
 		{"mode", launch.Order{Mode: "lax"}, `run: --mode "lax" is not known`, "one of: enforce, shadow, record"},
 		{"workspace", launch.Order{Workspace: "l"}, `run: --workspace "l" is not known`, "one of: live, overlay, scratch, none"},
 		{"no residue", launch.Order{Accept: []string{"everything"}}, `run: --accept "everything" names no residue`, "one of: residue:wide-workspace"},

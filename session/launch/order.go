@@ -91,12 +91,15 @@ const ResidueIdentity = "project-identity"
 // ResidueRandomness accepts that random values repeat in the children of one memory.
 const ResidueRandomness = "fork-randomness"
 
+// ResidueEmulated accepts a machine that no processor encloses.
+const ResidueEmulated = "microvm-emulated"
+
 // residuePolicy begins the residues of statements of policy files.
 const residuePolicy = "policy:"
 
 // Isolations are the words of --isolation.
 func Isolations() []string {
-	return []string{"native", "user", "docker", "gvisor", "kubernetes", "auto"}
+	return []string{"native", "user", "docker", "gvisor", "microvm", "kubernetes", "auto"}
 }
 
 // Modes are the words of --mode.
@@ -108,7 +111,7 @@ func Workspaces() []string { return []string{"live", "overlay", "scratch", "none
 // Residues are the names that --accept takes, but for those of statements of policy files.
 func Residues() []string {
 	return []string{"wide-workspace", "cgroup-limits", ResidueIdentity, protect.ResidueUnprotected,
-		ResidueRandomness}
+		ResidueRandomness, ResidueEmulated}
 }
 
 // Check refuses words that mean nothing, before anything is looked at or made. Its

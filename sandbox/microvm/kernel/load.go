@@ -1,0 +1,138 @@
+package kernel
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ErrNone says that no kernel is installed.
+var ErrNone = errors.New("no kernel for guests is installed")
+
+// Load reads an installed kernel and holds every file to its digest.
+func Load(dir string) (Installed, error) {
+	k := Installed{Dir: dir}
+	text, err := os.ReadFile(filepath.Join(dir, manifest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, ErrNone
+	}
+	if err != nil {
+		return k, err
+	}
+	if err := json.Unmarshal(text, &k); err != nil {
+		return k, fmt.Errorf("read %s: %w", filepath.Join(dir, manifest), err)
+	}
+	k.Dir = dir
+	_, err = k.file(k.Image)
+	return k, err
+}
+
+// ImageFile is the kernel's file.
+func (k Installed) ImageFile() string { return filepath.Join(k.Dir, k.Image) }
+
+// file reads one of the kernel's files, which must be what it was.
+func (k Installed) file(digest string) ([]byte, error) {
+	if len(digest) != 2*sha256.Size || strings.Trim(digest, "0123456789abcdef") != "" {
+		return nil, fmt.Errorf("%s names a file %q", filepath.Join(k.Dir, manifest), digest)
+	}
+	text, err := os.ReadFile(filepath.Join(k.Dir, digest))
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != digest {
+		return nil, fmt.Errorf("%s is not what was installed: its digest is another", filepath.Join(k.Dir, digest))
+	}
+	return text, nil
+}
+
+// Program is where the guest's first process lies in its initrd; ModulesAt where its modules do.
+const (
+	Program   = "/cloister-guest"
+	ModulesAt = "/modules"
+)
+
+// made says of what an initrd was made.
+type made struct {
+	Of     string `json:"of"`
+	Digest string `json:"digest"`
+}
+
+// Initrd is the file of the initrd, made anew where this program or the kernel is another one
+// than it was made of.
+func (k Installed) Initrd(program string) (string, error) {
+	of, err := k.of(program)
+	if err != nil {
+		return "", err
+	}
+	at := filepath.Join(k.Dir, "initrd.json")
+	var m made
+	if text, err := os.ReadFile(at); err == nil && json.Unmarshal(text, &m) == nil && m.Of == of {
+		if _, err := k.file(m.Digest); err == nil {
+			return filepath.Join(k.Dir, m.Digest), nil
+		}
+	}
+	text, err := k.archive(program)
+	if err != nil {
+		return "", err
+	}
+	last := m.Digest
+	if m.Of = of; m.Of == "" {
+		return "", errors.New("make the initrd: of nothing")
+	}
+	if m.Digest, err = k.keep(text); err != nil {
+		return "", err
+	}
+	line, err := json.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	if err := place(k.Dir, "initrd.json", line); err != nil {
+		return "", err
+	}
+	if last != "" && last != m.Digest {
+		_ = os.Remove(filepath.Join(k.Dir, filepath.Base(last))) // a guest that boots from it has it open
+	}
+	return filepath.Join(k.Dir, m.Digest), nil
+}
+
+// of names what an initrd is made of: this kernel's modules, and a program by what changes
+// with its content.
+func (k Installed) of(program string) (string, error) {
+	fi, err := os.Stat(program)
+	if err != nil {
+		return "", err
+	}
+	words := []string{program, strconv.FormatInt(fi.Size(), 10), strconv.FormatInt(fi.ModTime().UnixNano(), 10)}
+	for _, m := range k.Modules {
+		words = append(words, m.Digest)
+	}
+	return strings.Join(words, " "), nil
+}
+
+func (k Installed) archive(program string) ([]byte, error) {
+	a := &cpio{}
+	for _, dir := range []string{"dev", "proc", "sys", "root", strings.TrimPrefix(ModulesAt, "/")} {
+		a.add(dir, 0o40755, nil)
+	}
+	text, err := os.ReadFile(program)
+	if err != nil {
+		return nil, err
+	}
+	a.add(strings.TrimPrefix(Program, "/"), 0o100755, text)
+	for i, m := range k.Modules {
+		text, err := k.file(m.Digest)
+		if err != nil {
+			return nil, err
+		}
+		a.add(fmt.Sprintf("%s/%02d-%s", strings.TrimPrefix(ModulesAt, "/"), i, m.Name), 0o100644, text)
+	}
+	a.add("TRAILER!!!", 0, nil)
+	return a.out.Bytes(), nil
+}

@@ -1,0 +1,279 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox/landlock"
+	"cloister/sandbox/microvm/guest"
+	"cloister/sandbox/microvm/kernel"
+	"cloister/sandbox/microvm/walled"
+	"cloister/sandbox/microvm/wire"
+	"cloister/sandbox/seccomp"
+)
+
+// machine is the two programs that make a guest.
+type machine struct {
+	o     Order
+	gone  chan<- error
+	mu    sync.Mutex
+	pids  []int
+	ended bool
+	said  [2]tail // the console, and what the programs say
+	heard sync.WaitGroup
+}
+
+// tail keeps the last that was written.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const kept = 2 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-kept):]
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(strings.TrimSpace(strings.ReplaceAll(string(t.text), "\r", "")), "?")
+}
+
+// explain adds what the programs said last.
+func (m *machine) explain(err error) error {
+	m.end()
+	m.heard.Wait()
+	for i := range m.said {
+		if last := m.said[i].String(); last != "" {
+			lines := strings.Split(last, "\n")
+			err = fmt.Errorf("%w: %s", err, strings.Join(lines[max(0, len(lines)-4):], "; "))
+		}
+	}
+	return err
+}
+
+// serverCaps are what virtiofsd needs to act as the guest's users: within the user namespace of
+// the enclosure alone, in which the payload's user is the only one.
+const serverCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |
+	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_SETFCAP | 1<<unix.CAP_MKNOD |
+	1<<unix.CAP_SYS_CHROOT
+
+// serve starts the server of the view's files, which waits for QEMU at a socket.
+func (m *machine) serve(ctx context.Context, at string) error {
+	var c net.ListenConfig
+	l, err := c.Listen(ctx, "unix", at)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	u := l.(*net.UnixListener) // it listens on one
+	u.SetUnlinkOnClose(false)
+	socket, err := u.File()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	abi, err := landlock.Version()
+	if err != nil {
+		return fmt.Errorf("ask for Landlock: %w", err)
+	}
+	filter, err := noGroups()
+	if err != nil {
+		return err
+	}
+	var places []string
+	for _, w := range m.o.Writable {
+		places = append(places, m.o.View+w)
+	}
+	return m.run(walled.Walls{Keep: serverCaps, Landlock: landlock.Rules(abi, places), Filter: filter},
+		[]string{m.o.Server, "--fd=3", "-f", "-o", "source=" + m.o.View, "-o", "sandbox=chroot", "-o", "cache=auto",
+			"-o", "timeout=0", "-o", "announce_submounts", "-o", "no_writeback", "-o", "no_xattr", "-o", "flock",
+			"-o", "no_posix_lock", "--rlimit-nofile=0", "--thread-pool-size=0"}, m.null(), &m.said[1], socket)
+}
+
+// noGroups answers that a process is in no group beside its own: virtiofsd refuses to be in any,
+// and a user namespace that an ordinary user made lets none be left.
+func noGroups() ([]unix.SockFilter, error) {
+	raw, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadAbsolute{Off: 0, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_GETGROUPS, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_SETGROUPS, SkipTrue: 1},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]unix.SockFilter, 0, len(raw))
+	for _, i := range raw {
+		out = append(out, unix.SockFilter{Code: i.Op, Jt: i.Jt, Jf: i.Jf, K: i.K})
+	}
+	return out, nil
+}
+
+// start starts QEMU and gives this side of the guest's port.
+func (m *machine) start(view string) (*os.File, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		return nil, err
+	}
+	own, other := os.NewFile(uintptr(pair[0]), "port"), os.NewFile(uintptr(pair[1]), "port")
+	defer other.Close()
+	filter, err := seccomp.Filter(true)
+	if err != nil {
+		return nil, err
+	}
+	abi, err := landlock.Version()
+	if err != nil {
+		return nil, fmt.Errorf("ask for Landlock: %w", err)
+	}
+	walls := walled.Walls{Landlock: m.rules(abi), Filter: filter}
+	if err := m.run(walls, m.words(view), m.null(), &m.said[0], other); err != nil {
+		own.Close()
+		return nil, err
+	}
+	return own, nil
+}
+
+// rules are the files that QEMU may use: the system's, to read, its kernel, and its devices.
+// The view is not among them.
+func (m *machine) rules(abi int) []landlock.Rule {
+	all := landlock.Handled(abi)
+	const file = unix.LANDLOCK_ACCESS_FS_READ_FILE
+	reads := uint64(file | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_EXECUTE)
+	uses := uint64(file|unix.LANDLOCK_ACCESS_FS_WRITE_FILE|unix.LANDLOCK_ACCESS_FS_IOCTL_DEV) & all
+	rules := []landlock.Rule{
+		{Path: KernelPath, Rights: file}, {Path: InitrdPath, Rights: file},
+		{Path: "/dev/null", Rights: uses}, {Path: "/dev/urandom", Rights: uses},
+		{Path: "/proc", Rights: reads &^ unix.LANDLOCK_ACCESS_FS_EXECUTE},
+	}
+	for _, dir := range SystemFolders() {
+		if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
+			rules = append(rules, landlock.Rule{Path: dir, Rights: reads})
+		}
+	}
+	if m.o.KVM {
+		rules = append(rules, landlock.Rule{Path: "/dev/kvm", Rights: uses})
+	}
+	return rules
+}
+
+// SystemFolders are the host's folders that QEMU and the server find their libraries in.
+func SystemFolders() []string { return []string{"/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin"} }
+
+// words are how QEMU is called. There is no network device, and nothing that this does not name.
+func (m *machine) words(view string) []string {
+	accel, cpu := "tcg,thread=multi", "max"
+	kernel := "console=ttyS0 quiet loglevel=3 panic=-1 rdinit=" + kernel.Program +
+		" 8250.nr_uarts=1 i8042.noaux i8042.nokbd random.trust_cpu=on audit=0 lsm=landlock,yama"
+	if m.o.KVM {
+		accel, cpu = "kvm", "host"
+	} else {
+		// What keeps a guest's commands from each other by other means costs an emulated
+		// processor most, which has nothing of what it is against.
+		kernel += " mitigations=off"
+	}
+	memory := strconv.FormatInt(m.o.Memory, 10) + "M"
+	return slices.Concat([]string{m.o.QEMU},
+		strings.Fields("-name cloister -nodefaults -no-user-config -no-reboot -display none -monitor none -parallel none"),
+		[]string{"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"},
+		[]string{"-machine", "q35,memory-backend=mem,usb=off,hpet=off,vmport=off,smbus=off,sata=off"},
+		[]string{"-accel", accel, "-cpu", cpu, "-smp", strconv.Itoa(m.o.CPUs), "-m", memory},
+		[]string{"-object", "memory-backend-memfd,id=mem,share=on,size=" + memory},
+		[]string{"-kernel", KernelPath, "-initrd", InitrdPath, "-append", kernel},
+		strings.Fields("-chardev stdio,id=console,signal=off -serial chardev:console -device virtio-rng-pci"),
+		strings.Fields("-device virtio-serial-pci,max_ports=2 -chardev socket,id=port,fd=3"),
+		[]string{"-device", "virtserialport,chardev=port,name=" + wire.Port},
+		[]string{"-chardev", "socket,id=files,path=" + view},
+		[]string{"-device", "vhost-user-fs-pci,chardev=files,tag=" + guest.ViewTag + ",queue-size=512"},
+	)
+}
+
+func (m *machine) null() *os.File {
+	f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		panic(err) // the stage has one
+	}
+	return f
+}
+
+// run starts a program whose end is the box's, with a descriptor 3.
+func (m *machine) run(w walled.Walls, words []string, in *os.File, said io.Writer, passed *os.File) error {
+	defer in.Close()
+	out, to, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	var pid int
+	err = walled.Start(w, walled.Program{Files: words[:1], Argv: words, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
+		Std: []*os.File{in, to, to, passed}, Terminal: -1}, nil, func(n int) { pid = n })
+	to.Close()
+	if err != nil {
+		out.Close()
+		return err
+	}
+	m.mu.Lock()
+	m.pids = append(m.pids, pid)
+	m.mu.Unlock()
+	m.heard.Go(func() {
+		_, _ = io.Copy(said, out) // until it ends
+		out.Close()
+	})
+	go func() {
+		var ws syscall.WaitStatus
+		for {
+			if _, err := syscall.Wait4(pid, &ws, 0, nil); !errors.Is(err, syscall.EINTR) {
+				break
+			}
+		}
+		how := fmt.Sprintf("status %d", ws.ExitStatus())
+		if ws.Signaled() {
+			how = ws.Signal().String()
+		}
+		m.gone <- m.explainEnd(fmt.Errorf("%s ended: %s", words[0], how), said)
+	}()
+	return nil
+}
+
+// explainEnd adds a program's own last words to its end.
+func (m *machine) explainEnd(err error, said io.Writer) error {
+	if t, ok := said.(*tail); ok && t.String() != "" {
+		lines := strings.Split(t.String(), "\n")
+		return fmt.Errorf("%w: %s", err, lines[len(lines)-1])
+	}
+	return err
+}
+
+// end ends both programs.
+func (m *machine) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return
+	}
+	m.ended = true
+	for _, pid := range m.pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // the enclosure ends the rest with this process
+	}
+}

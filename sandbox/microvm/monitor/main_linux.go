@@ -1,0 +1,96 @@
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/sandbox/microvm/wire"
+)
+
+// Command and Setup are those of package wire.
+type (
+	Command = wire.Run
+	Setup   = wire.Setup
+)
+
+// Main is the monitor. args are the role, the descriptor on which to report and, for one more
+// command, that of its order.
+func Main(ctx context.Context, args []string) int {
+	if len(args) < 2 {
+		return 2
+	}
+	fd, err := strconv.Atoi(args[1])
+	if err != nil || fd < 3 {
+		return 2
+	}
+	unix.CloseOnExec(fd)
+	r := &report{os.NewFile(uintptr(fd), "report")}
+	switch args[0] {
+	case RoleBox:
+		err = runBox(ctx, r)
+	case RoleMore:
+		err = runMore(r, args[2:])
+	default:
+		err = fmt.Errorf("role %q is not known", args[0])
+	}
+	if err != nil {
+		r.say("error %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return 1
+	}
+	return 0
+}
+
+// report tells the driver how a command goes, a line for each word.
+type report struct{ to *os.File }
+
+func (r *report) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.to, format+"\n", args...) // a driver that does not listen has ended the box
+}
+
+// word passes a guest's word on.
+func (r *report) word(w wire.Word) (over bool) {
+	switch {
+	case w.Started:
+		r.say("started")
+	case w.Exec > 0:
+		r.say("exec %d", w.Exec)
+		return true
+	case w.Failed != "":
+		r.say("error %s", strings.ReplaceAll(w.Failed, "\n", "; "))
+		return true
+	case w.End != nil:
+		r.say("end %d", *w.End)
+		return true
+	}
+	return false
+}
+
+func readOrder(f io.Reader) (o Order, err error) {
+	return o, json.NewDecoder(f).Decode(&o)
+}
+
+// runMore asks the box's monitor for one more command, and passes signals on to it.
+func runMore(r *report, args []string) error {
+	if len(args) != 1 {
+		return errors.New("no order came")
+	}
+	fd, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), "order")
+	o, err := readOrder(f)
+	f.Close()
+	if err != nil {
+		return fmt.Errorf("read the order: %w", err)
+	}
+	return ask(r, o)
+}

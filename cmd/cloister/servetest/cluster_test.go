@@ -220,3 +220,60 @@ func TestClusterSDK(t *testing.T) {
 		})
 	}
 }
+
+// TestClusterOverlay is a person's day with pods: run, diff, apply, and the next run.
+func TestClusterOverlay(t *testing.T) {
+	s := newServer(t, "acme")
+	s.onCluster("cloister.test/e2b:1")
+	project := filepath.Join(s.dir, "home/project")
+	for name, text := range map[string]string{"a": "1\n", "dir/b": "2\n", ".envrc": "x\n"} {
+		file := filepath.Join(project, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(words ...string) (string, error) {
+		cmd := s.command(words...)
+		cmd.Dir = project
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	pod := func(script string) (string, error) {
+		return run("run", "--isolation", "kubernetes", "--workspace", "overlay", "--name", "k", "--", "bash", "-c", script)
+	}
+	out, err := pod(`cat a dir/b; pwd; echo 3 >a; echo new >c; rm -r dir; echo evil >.envrc; exit 5`)
+	var status *exec.ExitError
+	if !errors.As(err, &status) || status.ExitCode() != 5 || !strings.Contains(out, "1\n2\n"+project+"\n") ||
+		!strings.Contains(out, "changed in the overlay, not in the project") {
+		t.Fatalf("run: %v\n%s", err, out)
+	}
+	if out, err = run("diff", "k", "--name-only"); err != nil || !strings.Contains(out, "dir/b") || !strings.Contains(out, "a\n") || !strings.Contains(out, "c") {
+		t.Errorf("diff: %v\n%s", err, out)
+	}
+	if out, err = run("apply", "k"); err == nil || !strings.Contains(out, ".envrc") {
+		t.Errorf("apply of what programs of the host obey: %v\n%s", err, out)
+	}
+	if out, err = run("apply", "k", "a", "c", "dir"); err != nil {
+		t.Errorf("apply: %v\n%s", err, out)
+	}
+	for name, want := range map[string]string{"a": "3\n", "c": "new\n", ".envrc": "x\n"} {
+		if text, err := os.ReadFile(filepath.Join(project, name)); err != nil || string(text) != want {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(project, "dir")); err == nil {
+		t.Error("what was removed is there")
+	}
+	if out, err = pod("cat a .envrc"); err != nil || !strings.Contains(out, "3\nevil\n") {
+		t.Errorf("the next run: %v\n%s", err, out)
+	}
+	if out, err = run("discard", "k"); err != nil {
+		t.Errorf("discard: %v\n%s", err, out)
+	}
+	if out, err = run("run", "--isolation", "kubernetes", "--workspace", "live", "--", "true"); err == nil || !strings.Contains(out, "--workspace overlay") {
+		t.Errorf("a live project: %v\n%s", err, out)
+	}
+}

@@ -105,8 +105,13 @@ func TestResumed(t *testing.T) {
 	if got := agent.Find("claude").Resumed("", "go on"); !slices.Equal(got, []string{"--continue", "go on"}) {
 		t.Errorf("claude goes on with %q", got)
 	}
-	if got := agent.Find("codex").Resumed("some", "go on"); !slices.Equal(got, []string{"go on"}) {
-		t.Errorf("codex, which cannot, is started with %q", got)
+	for conversation, want := range map[string][]string{"": {"go on"}, "some": {"resume", "some", "go on"}} {
+		if got := agent.Find("codex").Resumed(conversation, "go on"); !slices.Equal(got, want) {
+			t.Errorf("codex goes on with %q in %q", got, conversation)
+		}
+	}
+	if got := agent.Find("gemini").Resumed("some", "go on"); !slices.Equal(got, []string{"go on"}) {
+		t.Errorf("gemini, which cannot, is started with %q", got)
 	}
 }
 

@@ -1,6 +1,9 @@
 package agent
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // codexSystem is what Codex reads before the settings of the home.
 const codexSystem = "/etc/codex/config.toml"
@@ -18,13 +21,23 @@ plugins = false
 api_key_model_discovery = false
 `
 
+// codexTurns is a hook of the system's, which Codex runs without asking whether it is trusted.
+const codexTurns = `[[hooks.UserPromptSubmit]]
+[[hooks.UserPromptSubmit.hooks]]
+type = "command"
+command = %s
+timeout = %d
+`
+
 func init() { register(codex) }
 
 // codex is Codex CLI.
 func codex() Agent {
 	return Agent{
 		Name: "codex", Argv: []string{"codex", "--dangerously-bypass-approvals-and-sandbox"},
-		Package: "@openai/codex",
+		// The name is what its hook gave, of a conversation at the terminal or by exec.
+		ResumeOne: []string{"resume", "{id}", "{}"},
+		Package:   "@openai/codex",
 		Logins: []Login{{
 			Word: "key", Secret: "OPENAI_API_KEY", Host: "api.openai.com", Header: "Authorization", Format: "Bearer {}",
 			Get: "platform.openai.com makes API keys", Check: "/v1/models",
@@ -38,6 +51,9 @@ func codex() Agent {
 		home: codexHome,
 		instructions: func(text string) []File {
 			return []File{{codexSystem, "developer_instructions = " + tomlText(text) + "\n"}}
+		},
+		turns: func(command string) []File {
+			return []File{{codexSystem, fmt.Sprintf(codexTurns, tomlText(command), hookSeconds)}}
 		},
 	}
 }

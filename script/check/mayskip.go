@@ -36,6 +36,7 @@ var maySkips = []skip{
 	{"user", `cloister/hostexec\.Test(.*/control_group|ProcessorTime/of_many_processes|MemoryAndProcesses)`, "the same"},
 	{"root user", `.*/realtest\.TestFirstDay`, "twenty starts of five agents: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestTurns(InTheWindow)?`, "six agents and their tests: CLOISTER_TEST_LONG=1"},
+	{"root user", `.*/realtest\.TestCodexTurns`, "three starts of an agent: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestLearned`, "seven starts of three programs: CLOISTER_TEST_LONG=1"},
 	{"root user", `cloister/cmd/cloister-fleet\.TestCollector`, "script/test telemetry builds the collector, which takes two minutes"},
 	{"root user", `.*/servetest\.TestSDK.*`, "E2B's SDK needs a newer node than Debian's"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,19 +126,21 @@ func (a *Commands) ForkCommand() *cobra.Command {
 	var count int
 	var asJSON, withMemory bool
 	var agentName string
-	var accept []string
+	var accept, prompts []string
 	c := &cobra.Command{
 		Use:   "fork NAME[@CHECKPOINT] [-- PROMPT...]",
 		Short: "Make more cloisters of one's files",
 		Long: `Make new overlay workspaces with the files and the private home that one has, or had at
 a checkpoint. Each is a cloister of its own: cloister start --name NAME --workspace overlay
 goes on in it. With a PROMPT an agent is started in each, in the background, which goes on
-with the conversation: cloister attach NAME.
+with the conversation: cloister attach NAME. --prompt, again for more, makes a fork for each
+of several prompts.
 
 With --memory each fork runs at once, with the processes that run in the cloister, or ran at
 a checkpoint with memory: open connections are reset, and it is a cloister of its own, with
 the parent's words of policy and none of its answers. It needs --isolation gvisor.`,
-		Example: "  cloister fork k --count 3 -- 'find another way'",
+		Example: "  cloister fork k --count 3 -- 'find another way'\n" +
+			"  cloister fork k --prompt 'with a map' --prompt 'with a sorted list'",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
 				args = args[:n]
@@ -146,8 +149,9 @@ the parent's words of policy and none of its answers. It needs --isolation gviso
 		},
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if count < 1 || count > 100 {
-				return cli.Usage("", "fork: --count: want a number from 1 to 100")
+			each, err := promptOfEach(prompts, args[1:], count, cmd.Flags().Changed("count"))
+			if err != nil {
+				return err
 			}
 			name, id := nameAt(args[0])
 			h, w, err := a.handHere(name)
@@ -155,40 +159,41 @@ the parent's words of policy and none of its answers. It needs --isolation gviso
 				return err
 			}
 			defer func() { _ = w.Close() }()
-			prompt := strings.Join(args[1:], " ")
+			prompted := each[0] != ""
 			if withMemory {
-				if prompt != "" || agentName != "" {
+				if prompted || agentName != "" {
 					return cli.Usage("leave it out: what runs goes on", "fork: --memory takes no prompt and no agent")
 				}
-				return a.forkMemory(cmd.Context(), h, w, id, count, accept, asJSON)
+				return a.forkMemory(cmd.Context(), h, w, id, len(each), accept, asJSON)
 			}
-			if agentName = cmp.Or(agentName, w.Agent); prompt != "" && agentName == "" {
+			if agentName = cmp.Or(agentName, w.Agent); prompted && agentName == "" {
 				return cli.Usage("--agent NAME says which", "fork: no agent has worked in %s", w.Name)
 			}
-			forks, err := h.Fork(cmd.Context(), w, id, count)
+			forks, err := h.Fork(cmd.Context(), w, id, len(each))
 			if err != nil {
 				return err
 			}
-			var names []string
-			for _, f := range forks {
-				names = append(names, f.Name)
-			}
-			if prompt != "" {
-				args := kept.Resumption(w, forks[0], agentName, prompt)
-				if err := a.resumeIn(cmd.Context(), names, w.Project, agentName, args); err != nil {
+			if prompted {
+				var errs []error
+				for i, f := range forks {
+					args := kept.Resumption(w, f, agentName, each[i])
+					errs = append(errs, a.resumeIn(cmd.Context(), f.Name, w.Project, agentName, args))
+				}
+				if err := errors.Join(errs...); err != nil {
 					return err
 				}
 			}
 			if asJSON {
 				return a.JSON(forks)
 			}
-			for _, n := range names {
-				a.Line("%s", n)
+			for _, f := range forks {
+				a.Line("%s", f.Name)
 			}
 			return nil
 		},
 	}
 	c.Flags().IntVar(&count, "count", 1, "how many")
+	c.Flags().StringArrayVar(&prompts, "prompt", nil, "a fork for each `TEXT`, with which its agent goes on")
 	c.Flags().BoolVar(&withMemory, "memory", false, "with what runs, on --isolation gvisor")
 	c.Flags().StringArrayVar(&accept, "accept", nil, "go on without a guarantee: `residue:fork-randomness`")
 	c.Flags().StringVar(&agentName, "agent", "", "the agent that gets the prompt, instead of the one that worked there")
@@ -196,18 +201,35 @@ the parent's words of policy and none of its answers. It needs --isolation gviso
 	return c
 }
 
-// resumeIn starts an agent in each fork, which goes on with the conversation.
-func (a *Commands) resumeIn(ctx context.Context, names []string, project, agentName string, args []string) error {
-	var errs []error
-	for _, name := range names {
-		words := []string{"start", "-d", "--name", name, "--workspace", "overlay", "-C", project, "--agent", agentName, "--"}
-		out, status, err := a.again(ctx, append(words, args...)...)
-		if err == nil && status != 0 {
-			err = cli.Hinted(fmt.Errorf("fork: %s is made, but %s was not started: %s", name, agentName,
-				strings.Join(compare.Last(out, 3), "; ")),
-				"cloister start --name "+name+" --workspace overlay")
-		}
-		errs = append(errs, err)
+// promptOfEach is what the agent of each fork goes on with, "" for no agent.
+func promptOfEach(prompts, words []string, count int, counted bool) ([]string, error) {
+	switch {
+	case count < 1 || count > maxForks || len(prompts) > maxForks:
+		return nil, cli.Usage("", "fork: --count: want a number from 1 to %d", maxForks)
+	case len(prompts) == 0:
+		return slices.Repeat([]string{strings.Join(words, " ")}, count), nil
+	case len(words) > 0:
+		return nil, cli.Usage("", "fork: say what to go on with by --prompt or after --, not by both")
+	case counted && count != len(prompts):
+		return nil, cli.Usage("leave --count out: each --prompt makes one",
+			"fork: --count %d, and %d prompts", count, len(prompts))
+	case slices.Contains(prompts, ""):
+		return nil, cli.Usage("", "fork: --prompt: want a text")
 	}
-	return errors.Join(errs...)
+	return prompts, nil
+}
+
+// maxForks bounds how many are made at once.
+const maxForks = 100
+
+// resumeIn starts an agent in a fork, which goes on with the conversation.
+func (a *Commands) resumeIn(ctx context.Context, name, project, agentName string, args []string) error {
+	words := []string{"start", "-d", "--name", name, "--workspace", "overlay", "-C", project, "--agent", agentName, "--"}
+	out, status, err := a.again(ctx, append(words, args...)...)
+	if err == nil && status != 0 {
+		err = cli.Hinted(fmt.Errorf("fork: %s is made, but %s was not started: %s", name, agentName,
+			strings.Join(compare.Last(out, 3), "; ")),
+			"cloister start --name "+name+" --workspace overlay")
+	}
+	return err
 }

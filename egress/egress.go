@@ -32,8 +32,8 @@ import (
 	"time"
 
 	"cloister/egress/internal/dial"
+	"cloister/egress/internal/gate"
 	"cloister/egress/internal/redact"
-	"cloister/egress/internal/refused"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
 )
@@ -110,10 +110,4 @@ type Limits struct {
 
 // Listeners are the gate's sockets. Serve owns them: they are closed when it
 // returns.
-type Listeners struct {
-	TCP    []net.Listener
-	DNS    []net.PacketConn // *net.UDPConn answers from the address that was asked
-	DNSTCP []net.Listener
-	// Refusals is the kernel's log of the datagrams that it refused; nil for none.
-	Refusals *refused.Socket
-}
+type Listeners = gate.Listeners

@@ -7,16 +7,16 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"cloister/egress/internal/buffer"
 	"cloister/egress/internal/dial"
+	"cloister/egress/internal/dns"
+	"cloister/egress/internal/gate"
 	"cloister/egress/internal/guard"
 	"cloister/egress/internal/names"
-	"cloister/egress/internal/peek"
 	"cloister/egress/internal/quota"
 	"cloister/egress/internal/refused"
 	"cloister/egress/internal/sock"
@@ -32,7 +32,7 @@ type Engine struct {
 	limits      Limits
 	log         *slog.Logger
 	names       *names.Names
-	pins        map[dial.Pin]netip.AddrPort
+	dns         *dns.Server
 	dialer      *dial.Dialer
 	upstream    *dial.TLS
 	quota       *quota.Counter
@@ -71,7 +71,6 @@ func New(cfg Config) (*Engine, error) {
 		cfg:         cfg,
 		limits:      cfg.Limits.withDefaults(),
 		log:         cfg.Logger,
-		pins:        pins,
 		upstream:    dial.NewTLS(cfg.Roots),
 		originalDst: cfg.OriginalDst,
 		streams:     map[*stream]struct{}{},
@@ -97,6 +96,8 @@ func New(cfg Config) (*Engine, error) {
 	if e.dialer.Resolver == nil {
 		e.dialer.Resolver = dial.HostResolver{}
 	}
+	e.dns = &dns.Server{Decider: cfg.Decider, Names: e.names, Quota: e.quota, Pins: pins, Refused: e.refused, Log: e.log,
+		Wait: e.limits.Handshake}
 	e.slots = make(chan struct{}, e.limits.Connections)
 	e.dnsConns = make(chan struct{}, e.limits.DNSConns)
 	return e, nil
@@ -129,6 +130,7 @@ func (l Limits) withDefaults() Limits {
 // Engine serves once.
 func (e *Engine) Serve(ctx context.Context, l Listeners) error {
 	ctx, cancel := context.WithCancelCause(ctx)
+	accept := gate.Acceptor{Memory: e.memory, Log: e.log, Go: e.tasks.Go}
 	var loops sync.WaitGroup
 	serve := func(f func() error) {
 		loops.Go(func() {
@@ -139,20 +141,20 @@ func (e *Engine) Serve(ctx context.Context, l Listeners) error {
 	}
 	for _, ln := range l.TCP {
 		sock.Unpaced(ln)
-		serve(func() error { return e.acceptLoop(ctx, ln, e.slots, e.full, e.handle) })
+		serve(func() error { return accept.Serve(ctx, ln, e.slots, e.full, e.handle) })
 	}
 	for _, ln := range l.DNSTCP {
-		serve(func() error { return e.acceptLoop(ctx, ln, e.dnsConns, func(string) {}, e.handleDNS) })
+		serve(func() error { return accept.Serve(ctx, ln, e.dnsConns, func(string) {}, e.handleDNS) })
 	}
 	for _, pc := range l.DNS {
-		serve(func() error { return e.serveDNS(ctx, pc) })
+		serve(func() error { return e.dns.Datagrams(ctx, pc) })
 	}
 	if l.Refusals != nil {
 		log := refused.Log{Report: e.datagrams}
 		serve(func() error { return log.Serve(ctx, l.Refusals) })
 	}
 	<-ctx.Done()
-	l.unlisten()
+	l.Unlisten()
 	e.killAll()
 	loops.Wait()
 	e.tasks.Wait()
@@ -161,83 +163,6 @@ func (e *Engine) Serve(ctx context.Context, l Listeners) error {
 		return fmt.Errorf("egress: serve: %w", err)
 	}
 	return nil
-}
-
-// Close closes all.
-func (l Listeners) Close() {
-	l.unlisten()
-	if l.Refusals != nil {
-		_ = l.Refusals.Close() // it was only read
-	}
-}
-
-// unlisten closes what programs reach; the errors of closing a listener carry nothing
-// to act on.
-func (l Listeners) unlisten() {
-	for _, ln := range l.TCP {
-		_ = ln.Close()
-	}
-	for _, ln := range l.DNSTCP {
-		_ = ln.Close()
-	}
-	for _, pc := range l.DNS {
-		_ = pc.Close()
-	}
-}
-
-// connMemory is what a connection holds: goroutines, the first bytes that are looked at
-// and, where it is opened, TLS on both sides.
-const connMemory = 32 << 10
-
-// acceptLoop accepts until the listener is closed. Beyond the slots a
-// connection is reset at once.
-func (e *Engine) acceptLoop(ctx context.Context, ln net.Listener, slots chan struct{}, full func(string), handle func(context.Context, net.Conn)) error {
-	for {
-		c, err := ln.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			if errors.Is(err, net.ErrClosed) {
-				return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
-			}
-			if !e.pause(ctx, err) {
-				return nil
-			}
-			continue
-		}
-		if e.memory.Take(connMemory) != nil {
-			full(budget.ErrFull.Error())
-			sock.Reset(c)
-			continue
-		}
-		select {
-		case slots <- struct{}{}:
-		default:
-			e.memory.Give(connMemory)
-			full("more than " + strconv.Itoa(e.limits.Connections) + " connections at once")
-			sock.Reset(c)
-			continue
-		}
-		e.tasks.Go(func() {
-			defer func() { <-slots; e.memory.Give(connMemory) }()
-			handle(ctx, c)
-		})
-	}
-}
-
-// pause waits after an error of accept or receive (out of descriptors or
-// memory, an ICMP error), so that it is no busy loop. False: ctx ended.
-func (e *Engine) pause(ctx context.Context, err error) bool {
-	e.log.Warn("egress listener", "error", err)
-	t := time.NewTimer(20 * time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // full records that the session's cap was hit, at most once in a second: a
@@ -268,19 +193,19 @@ func (e *Engine) refused(f Flow) bool {
 }
 
 func (e *Engine) handleDNS(ctx context.Context, c net.Conn) {
-	s := &stream{e: e}
+	s := e.newStream(c, nil)
 	if !e.enter(s, c) {
 		return
 	}
 	defer e.leave(s)
-	e.serveDNSConn(ctx, c)
+	e.dns.Conn(ctx, c)
 }
 
 // handle serves one connection of a program.
 func (e *Engine) handle(ctx context.Context, c net.Conn) {
 	lease := e.memory.Lease()
 	defer lease.End()
-	s := &stream{e: e, client: peek.New(c, lease), lease: lease, via: ViaDirect, start: time.Now()}
+	s := e.newStream(c, lease)
 	if !e.enter(s, c) {
 		return
 	}
@@ -293,7 +218,7 @@ func (e *Engine) handle(ctx context.Context, c net.Conn) {
 		s.refuseRaw(Flow{Kind: Connect, Reason: err.Error()})
 		return
 	}
-	if isGate(dst.Addr()) {
+	if gate.Is(dst.Addr()) {
 		s.serveGate(ctx, dst)
 		return
 	}
@@ -303,13 +228,6 @@ func (e *Engine) handle(ctx context.Context, c net.Conn) {
 	}
 	s.serveDirect(ctx)
 }
-
-// isGate says whether a program talks to the gate itself.
-func isGate(addr netip.Addr) bool {
-	return addr.Unmap() == gateAddr() || addr == gateAddr6()
-}
-
-func gateAddr6() netip.Addr { return netip.AddrFrom16([16]byte{0xfd, 0, 0, 0xc1, 15: 1}) }
 
 // target finds the name a program meant by an address.
 func (e *Engine) target(dst netip.AddrPort) (authority.Authority, error) {
@@ -334,14 +252,14 @@ func (e *Engine) enter(s *stream, c net.Conn) bool {
 		sock.Reset(c)
 		return false
 	}
-	return s.attach(c) == nil
+	return s.conns.attach(c) == nil
 }
 
 func (e *Engine) leave(s *stream) {
 	e.mu.Lock()
 	delete(e.streams, s)
 	e.mu.Unlock()
-	s.closeAll()
+	s.conns.close()
 }
 
 func (e *Engine) killAll() {
@@ -349,7 +267,7 @@ func (e *Engine) killAll() {
 	e.closing = true
 	e.mu.Unlock()
 	for _, s := range e.snapshot() {
-		s.kill(errShutdown)
+		s.conns.kill(errShutdown)
 	}
 	close(e.over)
 	e.spares.Clear(true)
@@ -372,18 +290,7 @@ func (e *Engine) Recheck(ctx context.Context) {
 	e.generation.Add(1)
 	e.spares.Clear(false)
 	for _, s := range e.snapshot() {
-		s.recheckStreams(ctx)
-		q, inspected, passed, ok := s.current()
-		if !ok {
-			continue
-		}
-		q.Kind = Recheck
-		switch v := e.cfg.Decider.Decide(ctx, q); {
-		case !v.Allow:
-			s.kill(fmt.Errorf("%w: %s", errNoLonger, v.Reason))
-		case passed && v.Open != OpenNothing, v.Inspect && !inspected, v.Protocol != "" && q.HTTP == nil && q.Login == nil:
-			s.kill(errNowRead)
-		}
+		s.judged.recheck(ctx)
 	}
 }
 

@@ -11,51 +11,57 @@ import (
 	"cloister/internal/authority"
 )
 
-// route finds where the request goes and holds its Host to that.
-func (x *exchange) route(proxy bool) error {
-	defer func() { x.path = x.recordPath() }()
-	if err := x.checkForm(); err != nil {
+// A routing finds where a request of HTTP/1 goes.
+type routing struct {
+	x     *exchange
+	proxy bool // the program speaks to the explicit proxy
+}
+
+// find finds where the request goes and holds its Host to that.
+func (r routing) find() error {
+	defer func() { r.x.path = r.recordPath() }()
+	if err := r.checkForm(); err != nil {
 		return err
 	}
-	if rest, ok := x.cutScheme(); ok {
-		if err := x.absolute(rest, proxy); err != nil {
+	if rest, ok := r.cutScheme(); ok {
+		if err := r.absolute(rest); err != nil {
 			return err
 		}
 	} else {
-		if proxy {
+		if r.proxy {
 			return &verdict.Form{Status: 400, Reason: "a proxy takes http://HOST/PATH or CONNECT; https:// goes through CONNECT"}
 		}
-		if x.target = x.req.Target; x.target[0] != '/' && (x.target != "*" || x.req.Method != http.MethodOptions) {
+		if r.x.target = r.x.req.Target; r.x.target[0] != '/' && (r.x.target != "*" || r.x.req.Method != http.MethodOptions) {
 			return &verdict.Form{Status: 400, Reason: "a target that is no path"}
 		}
 	}
-	if err := x.checkHost(proxy); err != nil {
+	if err := r.checkHost(); err != nil {
 		return err
 	}
-	x.readTarget()
+	r.read()
 	return nil
 }
 
-// readTarget finds the readings of the request: all judge by them.
-func (x *exchange) readTarget() {
-	x.dropNamed()
-	x.http.To, x.http.Method, x.http.Header = x.to, x.req.Method, x.req.Header.All
-	if x.http.Body = x.req.Body == wire.Chunked || x.req.Length > 0; x.http.Body {
-		x.http.Look = x.look
+// read finds the readings of the request: all judge by them.
+func (r routing) read() {
+	r.dropNamed()
+	r.x.http.To, r.x.http.Method, r.x.http.Header = r.x.to, r.x.req.Method, r.x.req.Header.All
+	if r.x.http.Body = r.x.req.Body == wire.Chunked || r.x.req.Length > 0; r.x.http.Body {
+		r.x.http.Look = r.x.look
 	}
-	x.http.Target(x.target)
-	for _, f := range x.req.Header {
-		x.http.Note(f.Name, f.Value)
+	r.x.http.Target(r.x.target)
+	for _, f := range r.x.req.Header {
+		r.x.http.Note(f.Name, f.Value)
 	}
-	x.http.Read()
+	r.x.http.Read()
 }
 
 // dropNamed takes away at once what Connection names, which is not sent on (RFC
 // 9110 7.6.1): it must neither satisfy a rule nor take a field with it that an
 // Edit sets.
-func (x *exchange) dropNamed() {
+func (r routing) dropNamed() {
 	known := []string{"close", "keep-alive", "upgrade", "te"}
-	named, kept := x.req.Header.Tokens("Connection"), []string(nil)
+	named, kept := r.x.req.Header.Tokens("Connection"), []string(nil)
 	for _, token := range named {
 		if slices.Contains(known, token) {
 			kept = append(kept, token)
@@ -64,20 +70,20 @@ func (x *exchange) dropNamed() {
 	if len(kept) == len(named) {
 		return
 	}
-	req := *x.req
-	req.Header = x.req.Header.Without(func(name string) bool {
+	req := *r.x.req
+	req.Header = r.x.req.Header.Without(func(name string) bool {
 		return name == "connection" || slices.Contains(named, name) && !slices.Contains(known, name)
 	})
 	if len(kept) > 0 {
 		req.Header = append(req.Header, wire.Field{Name: "Connection", Value: strings.Join(kept, ", ")})
 	}
-	x.req = &req
+	r.x.req = &req
 }
 
 // cutScheme cuts the connection's own scheme off an absolute-form target.
-func (x *exchange) cutScheme() (string, bool) {
-	scheme, target := "http://", x.req.Target
-	if x.s.secure {
+func (r routing) cutScheme() (string, bool) {
+	scheme, target := "http://", r.x.req.Target
+	if r.x.s.up.secure {
 		scheme = "https://"
 	}
 	if len(target) < len(scheme) || !strings.EqualFold(target[:len(scheme)], scheme) {
@@ -87,7 +93,7 @@ func (x *exchange) cutScheme() (string, bool) {
 }
 
 // absolute reads HOST[:PORT]/PATH.
-func (x *exchange) absolute(rest string, proxy bool) error {
+func (r routing) absolute(rest string) error {
 	host, path := rest, "/"
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
 		host, path = rest[:i], rest[i:]
@@ -96,24 +102,24 @@ func (x *exchange) absolute(rest string, proxy bool) error {
 		path = "/" + path
 	}
 	if host == "" || strings.Contains(host, "@") {
-		return &verdict.Form{Status: 400, Reason: "a target without plain host", Detail: dial.Quote(x.req.Target)}
+		return &verdict.Form{Status: 400, Reason: "a target without plain host", Detail: dial.Quote(r.x.req.Target)}
 	}
-	to, err := authority.ParseHostPort(host, x.s.defaultPort())
+	to, err := authority.ParseHostPort(host, r.x.s.up.defaultPort())
 	if err != nil {
 		return &verdict.Form{Status: 400, Reason: err.Error()}
 	}
-	x.target = path
-	if proxy {
-		if x.via, x.to = ViaHTTP, to; to.Port() == 443 { // as a direct connection is told
+	r.x.target = path
+	if r.proxy {
+		if r.x.via, r.x.to = ViaHTTP, to; to.Port() == 443 { // as a direct connection is told
 			return &verdict.Form{Status: 400, Reason: "http:// at port 443, which takes TLS: https:// goes through CONNECT"}
 		}
-		x.to, err = x.s.e.named(to)
+		r.x.to, err = r.x.s.e.named(to)
 		if err != nil {
 			return &verdict.Form{Status: 403, Reason: err.Error()}
 		}
 		return nil
 	}
-	if to != x.to {
+	if to != r.x.to {
 		return &verdict.Form{Status: 421, Reason: "the target's host is not the name that was connected to",
 			Detail: "target " + dial.Quote(host)}
 	}
@@ -122,45 +128,45 @@ func (x *exchange) absolute(rest string, proxy bool) error {
 
 // checkHost holds the Host field to the destination. A missing port is the
 // connection's: many clients leave it out.
-func (x *exchange) checkHost(proxy bool) error {
-	got, err := authority.ParseHostPort(x.req.Host, x.to.Port())
+func (r routing) checkHost() error {
+	got, err := authority.ParseHostPort(r.x.req.Host, r.x.to.Port())
 	if err != nil {
 		return &verdict.Form{Status: 400, Reason: "Host: " + err.Error()}
 	}
-	if proxy {
-		if got, err = x.s.e.named(got); err != nil {
+	if r.proxy {
+		if got, err = r.x.s.e.named(got); err != nil {
 			return &verdict.Form{Status: 403, Reason: err.Error()}
 		}
 	}
-	if got != x.to {
+	if got != r.x.to {
 		return &verdict.Form{Status: 421, Reason: "Host is not the name that was connected to",
-			Detail: "Host " + dial.Quote(x.req.Host)}
+			Detail: "Host " + dial.Quote(r.x.req.Host)}
 	}
 	return nil
 }
 
 // checkForm refuses what would make another protocol of this connection, or
 // would let a field that we check be dropped further on.
-func (x *exchange) checkForm() error {
-	h := x.req.Header
+func (r routing) checkForm() error {
+	h := r.x.req.Header
 	if _, n := h.Get("Upgrade"); n > 0 {
-		if err := x.checkUpgrade(); err != nil {
+		if err := (webSocket{r.x}).check(); err != nil {
 			return err
 		}
 	}
 	if _, n := h.Get("HTTP2-Settings"); n > 0 {
 		return &verdict.Form{Status: 400, Reason: "an upgrade to HTTP/2"}
 	}
-	if x.req.Method == http.MethodConnect {
+	if r.x.req.Method == http.MethodConnect {
 		return &verdict.Form{Status: 405, Reason: "CONNECT to a server that is no proxy"}
 	}
-	if x.req.Method == "PRI" {
+	if r.x.req.Method == "PRI" {
 		return &verdict.Form{Status: 400, Reason: "the HTTP/2 preface"}
 	}
 	for _, token := range h.Tokens("Connection") {
 		switch token {
 		case "upgrade":
-			if x.upgrade == "" {
+			if r.x.upgrade == "" {
 				return &verdict.Form{Status: 400, Reason: "Connection names the field upgrade"}
 			}
 		case "host", "content-length", "transfer-encoding", "authorization", "cookie":
@@ -177,10 +183,10 @@ func (x *exchange) checkForm() error {
 
 // recordPath is the request's path for the record: without the query, which may
 // carry secrets.
-func (x *exchange) recordPath() string {
-	if x.http.BadPath == nil && x.http.Header != nil && x.target != "*" {
-		return x.http.Path.Wire()
+func (r routing) recordPath() string {
+	if r.x.http.BadPath == nil && r.x.http.Header != nil && r.x.target != "*" {
+		return r.x.http.Path.Wire()
 	}
-	path, _, _ := strings.Cut(x.target, "?")
+	path, _, _ := strings.Cut(r.x.target, "?")
 	return path
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"cloister/egress/internal/dns"
 	"cloister/egress/internal/dnsmsg"
 )
 
@@ -16,8 +17,8 @@ func FuzzDNS(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
-		for _, size := range []int{dnsmsg.MinUDP, maxTCP} {
-			out := e.answer(t.Context(), msg, size)
+		for _, size := range []int{dnsmsg.MinUDP, dns.MaxTCP} {
+			out := e.dns.Answer(t.Context(), msg, size)
 			if len(out) > size && len(out) > dnsmsg.Size {
 				t.Fatalf("%d bytes for %d", len(out), size)
 			}

@@ -16,7 +16,7 @@ func (x *exchange) requestHead() []byte {
 	}
 	b := append(x.s.scratch[:0], x.req.Method...)
 	b = append(append(append(b, ' '), x.target...), " HTTP/1.1\r\nHost: "...)
-	b = append(append(b, verdict.HostField(x.to, x.s.defaultPort())...), "\r\n"...)
+	b = append(append(b, verdict.HostField(x.to, x.s.up.defaultPort())...), "\r\n"...)
 	hop := x.req.Header.Hop()
 	for _, f := range x.req.Header {
 		switch {
@@ -42,14 +42,6 @@ func (x *exchange) requestHead() []byte {
 		b = append(b, "TE: trailers\r\nConnection: TE\r\n"...)
 	}
 	return append(b, "\r\n"...)
-}
-
-// defaultPort is the port that the connection's scheme means.
-func (s *stream) defaultPort() uint16 {
-	if s.secure {
-		return 443
-	}
-	return 80
 }
 
 func wantsClose(h wire.Header) bool {

@@ -23,22 +23,22 @@ import (
 // each says where it goes, or is a CONNECT that ends the loop.
 func (s *stream) serveHTTP(ctx context.Context, proxy bool) {
 	for wait := s.e.limits.Handshake; ; wait = s.e.limits.Idle {
-		if !s.awaitRequest(wait) {
+		if !s.client.await(wait) {
 			return
 		}
-		x := s.newExchange()
+		x := newExchange(s)
 		err := x.read()
 		switch {
-		case err != nil && s.killed() != nil: // of a head that did not come whole
+		case err != nil && s.conns.killed() != nil: // of a head that did not come whole
 			s.reset()
 			return
 		case err == nil && proxy && x.req.Method == http.MethodConnect:
 			s.client.Conn = redact.Opaque(s.client.Conn)
-			s.serveConnect(ctx, x)
+			x.connect(ctx)
 			return
 		case err == nil:
 			s.client.Conn = redact.Client(s.client.Conn, s.e.cfg.Redact)
-			err = x.route(proxy)
+			err = routing{x, proxy}.find()
 		}
 		whole := x.serve(ctx, err)
 		s.bodiesUp.Add(x.up)
@@ -56,7 +56,7 @@ func (s *stream) serveHTTP(ctx context.Context, proxy bool) {
 // its end.
 func (s *stream) serveRequests(ctx context.Context) {
 	s.serveHTTP(ctx, false)
-	s.lend()
+	s.up.lend(s.target)
 	s.tellEnd()
 }
 
@@ -83,10 +83,9 @@ type exchange struct {
 	reused bool           // the connection to the server was there
 	resp   *wire.Response // the answer's head
 	from   *body.In       // the answer's body, where edits may read it
-	held   []byte         // of the answer, on its way to the program
-	heard  bool           // the server has begun to answer
-	keep   bool           // the connection can take another request
-	ended  atomic.Bool    // the program has ended its sending
+	reply  download
+	keep   bool        // the connection can take another request
+	ended  atomic.Bool // the program has ended its sending
 }
 
 // exchangeMemory is what a request of HTTP/1 under way holds besides its connection:
@@ -95,16 +94,16 @@ type exchange struct {
 const exchangeMemory = 64 << 10
 
 // newExchange is a request that begins now.
-func (s *stream) newExchange() *exchange {
-	x := &exchange{request: request{s: s, start: time.Now(), to: s.target, via: s.via, once: &s.once, alone: true,
+func newExchange(s *stream) *exchange {
+	x := &exchange{request: request{s: s, start: time.Now(), to: s.target, via: s.via, once: &s.judged.once, alone: true,
 		late: exchangeMemory}}
-	x.codec = x
+	x.codec, x.reply.x = x, x
 	return x
 }
 
 // read reads the head.
 func (x *exchange) read() error {
-	req, err := x.s.readRequest()
+	req, err := x.s.client.readRequest()
 	if err == nil {
 		x.req, x.method, x.length = req, req.Method, req.Length
 		return nil
@@ -127,7 +126,7 @@ func (x *exchange) refuse(r *refusal.Refusal) {
 
 // message is the request under its edits.
 func (x *exchange) message() *Message {
-	x.in = body.New(x.s.client, &x.s.e.buffers, x.req.Body, x.req.Length, func() { x.s.readBy(x.s.e.limits.Idle) })
+	x.in = body.New(x.s.client.Source, &x.s.e.buffers, x.req.Body, x.req.Length, func() { x.s.client.readBy(x.s.e.limits.Idle) })
 	x.in.Most = x.most
 	if x.over != nil {
 		x.in.Over = x.over
@@ -136,7 +135,7 @@ func (x *exchange) message() *Message {
 		x.in.First = x.goOn
 	}
 	path, query, _ := strings.Cut(x.judged(), "?")
-	return verdict.NewMessage(Message{Authority: x.to, Secure: x.s.secure, Method: x.req.Method, Path: path, Query: query},
+	return verdict.NewMessage(Message{Authority: x.to, Secure: x.s.up.secure, Method: x.req.Method, Path: path, Query: query},
 		slices.Clone(x.req.Header), x.in, x.in.Length())
 }
 
@@ -187,26 +186,26 @@ func (x *exchange) send(ctx context.Context, m *Message) (*Message, error) {
 			return nil, err
 		}
 	}
-	if s.lent && !x.repeatable() {
-		s.lend() // for another: this request could not be sent twice
-		s.hangUp()
+	if s.up.lent && !x.repeatable() {
+		s.up.lend(s.target) // for another: this request could not be sent twice
+		s.up.hangUp()
 	}
 	if x.reused = x.reusable(); !x.reused {
-		if err := s.dial(ctx, x.to); err != nil {
+		if err := s.up.dial(ctx, x.to); err != nil {
 			return nil, &undialed{err}
 		}
 	}
 	err := x.transmit()
-	if err != nil && s.lent {
+	if err != nil && s.up.lent {
 		if err = x.stop(err); x.silent(err) {
 			x.reused = false
-			if err := s.dial(ctx, x.to); err != nil {
+			if err := s.up.dial(ctx, x.to); err != nil {
 				return nil, &undialed{err}
 			}
 			err = x.transmit()
 		}
 	}
-	if s.lent = false; err != nil {
+	if s.up.lent = false; err != nil {
 		return nil, err
 	}
 	if len(x.verdict.Edits) == 0 {
@@ -218,8 +217,8 @@ func (x *exchange) send(ctx context.Context, m *Message) (*Message, error) {
 // answer is the answer under the request's edits.
 func (x *exchange) answer() *Message {
 	r := x.resp
-	x.from = body.New(x.s.up, &x.s.e.buffers, r.Body, r.Length, x.extend)
-	return verdict.NewMessage(Message{Authority: x.to, Secure: x.s.secure, Method: x.req.Method, Path: x.path,
+	x.from = body.New(x.s.up.Source, &x.s.e.buffers, r.Body, r.Length, x.extend)
+	return verdict.NewMessage(Message{Authority: x.to, Secure: x.s.up.secure, Method: x.req.Method, Path: x.path,
 		Status: r.Status}, slices.Clone(r.Header), x.from, x.from.Length())
 }
 
@@ -230,9 +229,9 @@ func (x *exchange) pass(m *Message) error {
 		own = x.editedAnswer(m)
 	}
 	if x.resp.Status == http.StatusSwitchingProtocols {
-		return x.upgraded()
+		return webSocket{x}.serve()
 	}
-	return x.final(own)
+	return x.reply.final(own)
 }
 
 // stop ends what goes up, and gives err or what was wrong on the program's side.
@@ -247,7 +246,7 @@ func (x *exchange) stop(err error) error {
 	if err != nil && u.clientErr != nil {
 		err = u.clientErr
 	}
-	x.s.whole = u.complete && err == nil
+	x.s.up.whole = u.complete && err == nil
 	return err
 }
 
@@ -255,30 +254,30 @@ func (x *exchange) stop(err error) error {
 func (x *exchange) end(err error) error {
 	err = x.stop(err)
 	if err == nil {
-		x.keep = x.keep && x.s.whole
-		x.s.answered = x.s.answered || !x.framed
+		x.keep = x.keep && x.s.up.whole
+		x.s.up.answered = x.s.up.answered || !x.framed
 		return nil
 	}
 	if _, is := errors.AsType[*broken](err); is || refuses(err) {
 		return err
 	}
 	b := &broken{reason: "connection broken", silent: true}
-	switch cause := x.s.killed(); {
+	switch cause := x.s.conns.killed(); {
 	case cause != nil:
 		b.reason = cause.Error()
 	case errors.Is(err, errUpstream):
 		b.reason = err.Error()
 		// A kept connection that the server closed as we used it: the program
 		// meets that without us too, and knows whether to try again.
-		b.silent = x.reused && x.s.answered && errors.Is(err, io.EOF)
+		b.silent = x.reused && x.s.up.answered && errors.Is(err, io.EOF)
 	}
 	return b
 }
 
 // silent reports whether the server ended the connection without a word of an answer.
 func (x *exchange) silent(err error) bool {
-	return errors.Is(err, errUpstream) && !x.ended.Load() && !x.answered && !x.heard && len(x.s.up.Held()) == 0 &&
-		x.s.killed() == nil
+	return errors.Is(err, errUpstream) && !x.ended.Load() && !x.answered && !x.reply.heard && len(x.s.up.Held()) == 0 &&
+		x.s.conns.killed() == nil
 }
 
 // reusable reports whether the connection that is there can take this request.
@@ -286,10 +285,10 @@ func (x *exchange) silent(err error) bool {
 // they may be tickets before the first answer.
 func (x *exchange) reusable() bool {
 	s := x.s
-	if s.up == nil || s.upTarget != x.to || len(s.up.Held()) > 0 {
+	if !s.up.there() || s.up.to != x.to || len(s.up.Held()) > 0 {
 		return false
 	}
-	return s.secure && !s.answered || sock.Idle(s.up.Conn)
+	return s.up.secure && !s.up.answered || sock.Idle(s.up.Conn)
 }
 
 // errUpstream marks what the server did wrong.

@@ -72,7 +72,7 @@ type duplex struct {
 }
 
 // serveHTTP2 serves the streams of a connection until it ends.
-func (s *stream) serveHTTP2(ctx context.Context) {
+func serveHTTP2(s *stream, ctx context.Context) {
 	conn, ok := redact.Opaque(s.client.Conn).(*tls.Conn)
 	if !ok {
 		s.refuseForm("HTTP/2 without TLS")
@@ -81,7 +81,7 @@ func (s *stream) serveHTTP2(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d := &duplex{s: s, ctx: ctx, transport: newTransport()}
-	if s.up != nil {
+	if s.up.there() {
 		// else the first request dials anew
 		if conn, err := d.transport.NewClientConn(s.e.memory.Conn(s.up.Conn, budget.Client)); err == nil {
 			d.conns = append(d.conns, conn)
@@ -101,13 +101,13 @@ func (s *stream) serveHTTP2(ctx context.Context) {
 	})
 	cancel()
 	_ = program.Close()
-	s.closeAll()
+	s.conns.close()
 	d.closeUp()
 	d.door.Lock()
 	d.shut = true
 	d.door.Unlock()
 	d.serving.Wait()
-	s.alert = heard.alert()
+	s.client.alert = heard.alert()
 	s.tellEnd()
 }
 
@@ -165,12 +165,12 @@ func (d *duplex) upstream() (*http2.ClientConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.s.attach(c); err != nil {
+	if err := d.s.conns.attach(c); err != nil {
 		return nil, err
 	}
-	conn, err := d.open(tracked{c, d.s})
+	conn, err := d.open(tracked{c, &d.s.conns})
 	if err != nil {
-		_ = tracked{c, d.s}.Close() // nothing was said on it
+		_ = tracked{c, &d.s.conns}.Close() // nothing was said on it
 		return nil, err
 	}
 	conn.ReserveNewRequest()

@@ -57,9 +57,9 @@ func (x *exchange) lookAhead() (reading.Beginning, error) {
 		return reading.Beginning{}, unseen(err)
 	}
 	defer x.s.lease.Give(besides)
-	x.s.readBy(lookWithin)
-	defer x.s.readBy(0)
-	from := peek.New(&peeked{Conn: x.s.client.Conn, of: x.s.client}, x.s.lease)
+	x.s.client.readBy(lookWithin)
+	defer x.s.client.readBy(0)
+	from := peek.New(&peeked{Conn: x.s.client.Conn, of: x.s.client.Source}, x.s.lease)
 	defer from.Shrink()
 	in := body.New(from, &x.s.e.buffers, x.req.Body, x.req.Length, nil)
 	buf := make([]byte, peek.First)
@@ -102,7 +102,7 @@ func unseen(err error) error {
 // source goes on to hold.
 type peeked struct {
 	net.Conn
-	of *peek.Conn
+	of *peek.Source
 	at int
 }
 

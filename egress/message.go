@@ -343,7 +343,7 @@ func (m *message) end(err error) error {
 	if refuses(err) {
 		return err
 	}
-	gone, cause := m.r.Context().Err() != nil, m.s.killed()
+	gone, cause := m.r.Context().Err() != nil, m.s.conns.killed()
 	b := &broken{reason: "the server's answer: the stream broke", silent: gone}
 	if !gone && cause == nil && m.resetGRPC(err) {
 		b.handled = true

@@ -12,17 +12,26 @@ import (
 	"cloister/internal/budget"
 )
 
+// A program is the end of a stream that is inside, with the bytes that were read of it.
+type program struct {
+	*peek.Source
+
+	handshake time.Duration // for a head that has begun
+	deadline  time.Time     // by which it must have been read
+	alert     string        // with which it ended TLS
+}
+
 // isSSH waits for as much of a banner as tells.
-func (s *stream) isSSH() bool {
+func (p *program) isSSH() bool {
 	const banner = "SSH-2.0-"
 	for {
-		n := min(len(s.client.Held()), len(banner))
+		n := min(len(p.Held()), len(banner))
 		switch {
-		case string(s.client.Held()[:n]) != banner[:n]:
+		case string(p.Held()[:n]) != banner[:n]:
 			return false
 		case n == len(banner):
 			return true
-		case s.client.Fill(wire.MaxHello) != nil:
+		case p.Fill(wire.MaxHello) != nil:
 			return false
 		}
 	}
@@ -44,40 +53,40 @@ func endOf(err error) string {
 }
 
 // readBy sets the time by which the client must have been read; 0 for none.
-func (s *stream) readBy(d time.Duration) {
+func (p *program) readBy(d time.Duration) {
 	var t time.Time
 	if d > 0 {
 		t = time.Now().Add(d)
 	}
-	s.deadline = t
-	_ = s.client.SetReadDeadline(t) // fails on a closed connection only, as the read will
+	p.deadline = t
+	_ = p.SetReadDeadline(t) // fails on a closed connection only, as the read will
 }
 
 // readSoon is readBy of at most d and hardly less: a deadline that is there already
 // and will do is left, since each that is set may wake a thread.
-func (s *stream) readSoon(d time.Duration) {
-	if left := time.Until(s.deadline); left > d || left < d-d/4 {
-		s.readBy(d)
+func (p *program) readSoon(d time.Duration) {
+	if left := time.Until(p.deadline); left > d || left < d-d/4 {
+		p.readBy(d)
 	}
 }
 
-// awaitRequest waits for the first byte of the next head.
-func (s *stream) awaitRequest(wait time.Duration) bool {
-	if len(s.client.Held()) > 0 {
+// await waits for the first byte of the next head.
+func (p *program) await(wait time.Duration) bool {
+	if len(p.Held()) > 0 {
 		return true
 	}
-	s.client.Drop()
-	s.readSoon(wait)
-	err := s.client.Fill(wire.MaxHead)
+	p.Drop()
+	p.readSoon(wait)
+	err := p.Fill(wire.MaxHead)
 	if err != nil {
-		s.alert = dial.AlertOf(err)
+		p.alert = dial.AlertOf(err)
 	}
 	return err == nil
 }
 
 // readRequest reads one head off the client.
-func (s *stream) readRequest() (*wire.Request, error) {
-	head, err := readHead(s.client, func() { s.readBy(s.e.limits.Handshake) })
+func (p *program) readRequest() (*wire.Request, error) {
+	head, err := readHead(p.Source, func() { p.readBy(p.handshake) })
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +95,7 @@ func (s *stream) readRequest() (*wire.Request, error) {
 
 // readHead reads as much of src as makes one head; what follows it stays. short,
 // where not nil, is called once where what is here is not all of it.
-func readHead(src *peek.Conn, short func()) ([]byte, error) {
+func readHead(src *peek.Source, short func()) ([]byte, error) {
 	var scan wire.HeadScan
 	for {
 		n, err := scan.Next(src.Held())
@@ -107,17 +116,17 @@ func readHead(src *peek.Conn, short func()) ([]byte, error) {
 }
 
 // parse feeds a parser until it has what it needs, and takes that.
-func (s *stream) parse(f func([]byte) (int, error)) error {
+func (p *program) parse(f func([]byte) (int, error)) error {
 	for {
-		n, err := f(s.client.Held())
+		n, err := f(p.Held())
 		if err == nil {
-			s.client.Take(n)
+			p.Take(n)
 			return nil
 		}
 		if !errors.Is(err, wire.ErrShort) {
 			return err
 		}
-		if err := s.client.Fill(peek.First); err != nil {
+		if err := p.Fill(peek.First); err != nil {
 			return errors.New("socks5: " + endOf(err))
 		}
 	}
@@ -125,15 +134,15 @@ func (s *stream) parse(f func([]byte) (int, error)) error {
 
 // say sends the last bytes and closes so that they arrive: a close with unread
 // input would send RST, which can overtake them, so the input is drained for a
-// moment.
-func (s *stream) say(b []byte) {
-	_ = s.client.SetDeadline(time.Now().Add(time.Second))
-	if _, err := s.client.Conn.Write(b); err != nil {
-		s.reset()
-		return
+// moment. It reports whether they were sent.
+func (p *program) say(b []byte) bool {
+	_ = p.SetDeadline(time.Now().Add(time.Second))
+	if _, err := p.Conn.Write(b); err != nil {
+		return false
 	}
-	if peek.CloseWrite(s.client.Conn) == nil {
-		_, _ = io.Copy(io.Discard, s.client.Conn) // whatever comes in that moment, it is not read for its content
+	if peek.CloseWrite(p.Conn) == nil {
+		_, _ = io.Copy(io.Discard, p.Conn) // whatever comes in that moment, it is not read for its content
 	}
-	_ = s.client.Close()
+	_ = p.Close()
+	return true
 }

@@ -21,10 +21,15 @@ func speakers() map[string]speaker {
 
 // serveSpeaker serves a connection whose Verdict named a protocol.
 func (s *stream) serveSpeaker(ctx context.Context) {
-	serve := speakers()[s.protocol]
+	serve := speakers()[s.judged.protocol]
 	if serve == nil {
-		s.refuseForm("a rule speaks of the protocol " + dial.Quote(s.protocol) + ", which is not known here")
+		s.refuseForm("a rule speaks of the protocol " + dial.Quote(s.judged.protocol) + ", which is not known here")
 		return
 	}
 	serve(s, ctx)
+}
+
+// login asks about the user who speaks.
+func (s *stream) login(ctx context.Context, l Login) Verdict {
+	return s.judged.ask(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via, Login: &l, Detail: l.Detail()})
 }

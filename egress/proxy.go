@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cloister/egress/internal/dial"
+	"cloister/egress/internal/gate"
 	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
@@ -22,17 +23,17 @@ func (s *stream) serveGate(ctx context.Context, dst netip.AddrPort) {
 		return
 	}
 	if dst.Port() != 3128 && dst.Port() != 1080 {
-		s.refuseRaw(Flow{Kind: Connect, Reason: "nothing listens there; the proxy is " + proxyName + ":3128",
+		s.refuseRaw(Flow{Kind: Connect, Reason: "nothing listens there; the proxy is " + gate.Proxy + ":3128",
 			Detail: dst.String()})
 		return
 	}
-	if !s.awaitRequest(s.e.limits.Handshake) {
+	if !s.client.await(s.e.limits.Handshake) {
 		return
 	}
 	// A SOCKS version is a control byte, with which no HTTP head begins.
 	if s.client.Held()[0] == 5 || s.client.Held()[0] == 4 {
 		s.via = ViaSOCKS5
-		s.serveSOCKS(ctx)
+		socks{s}.serve(ctx)
 		return
 	}
 	s.via = ViaHTTP
@@ -42,34 +43,34 @@ func (s *stream) serveGate(ctx context.Context, dst netip.AddrPort) {
 // named turns a synthetic address, which a program has resolved by itself,
 // back to the name it means, and refuses the gate's own.
 func (e *Engine) named(a authority.Authority) (authority.Authority, error) {
-	if a.Host() == proxyName {
+	if a.Host() == gate.Proxy {
 		return authority.Authority{}, errors.New("the proxy is no destination")
 	}
 	addr, ok := a.Addr()
 	if !ok {
 		return a, nil
 	}
-	if isGate(addr) {
+	if gate.Is(addr) {
 		return authority.Authority{}, errors.New("the proxy is no destination")
 	}
 	return e.target(netip.AddrPortFrom(addr, a.Port()))
 }
 
-// serveConnect opens a tunnel for an HTTP CONNECT.
-func (s *stream) serveConnect(ctx context.Context, x *exchange) {
-	req := x.req
+// connect opens a tunnel for an HTTP CONNECT.
+func (x *exchange) connect(ctx context.Context) {
+	s, req := x.s, x.req
 	s.via, x.via = ViaConnect, ViaConnect
 	if err := x.connectTarget(); err != nil {
 		x.settle(err)
 		return
 	}
 	s.target, s.start = x.to, x.start
-	v := s.allow(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
+	v := s.judged.ask(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
 	if !v.Allow {
 		s.say(refusal.Of(v, s.target).Response(req))
 		return
 	}
-	if err := s.dial(ctx, s.target); err != nil {
+	if err := s.up.dial(ctx, s.target); err != nil {
 		f := s.dialFailed(Flow{Kind: Connect, Status: refusal.StatusOf(err)}, err)
 		s.say(refusal.Undialed(f, err).Response(req))
 		return
@@ -104,43 +105,46 @@ func (x *exchange) connectTarget() error {
 	return nil
 }
 
-// serveSOCKS opens a tunnel for SOCKS5.
-func (s *stream) serveSOCKS(ctx context.Context) {
-	s.readBy(s.e.limits.Handshake)
-	to, err := s.readSOCKS()
+// A socks is a stream whose program speaks SOCKS to the gate.
+type socks struct{ s *stream }
+
+// serve opens a tunnel for SOCKS5.
+func (k socks) serve(ctx context.Context) {
+	k.s.client.readBy(k.s.e.limits.Handshake)
+	to, err := k.read()
 	if err != nil {
-		s.socksRefused(err)
+		k.refuse(err)
 		return
 	}
-	s.target, s.start = to, time.Now()
-	v := s.allow(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
+	k.s.target, k.s.start = to, time.Now()
+	v := k.s.judged.ask(ctx, Query{Kind: Connect, Authority: k.s.target, Via: k.s.via})
 	if !v.Allow {
-		s.say(wire.AppendSOCKSReply(nil, wire.SOCKSNotAllowed))
+		k.s.say(wire.AppendSOCKSReply(nil, wire.SOCKSNotAllowed))
 		return
 	}
-	if err := s.dial(ctx, s.target); err != nil {
-		s.dialFailed(Flow{Kind: Connect}, err)
-		s.say(wire.AppendSOCKSReply(nil, socksCode(err)))
+	if err := k.s.up.dial(ctx, k.s.target); err != nil {
+		k.s.dialFailed(Flow{Kind: Connect}, err)
+		k.s.say(wire.AppendSOCKSReply(nil, socksCode(err)))
 		return
 	}
-	if _, err := s.client.Conn.Write(wire.AppendSOCKSReply(nil, wire.SOCKSGranted)); err != nil {
-		s.refuseSilent(err)
+	if _, err := k.s.client.Conn.Write(wire.AppendSOCKSReply(nil, wire.SOCKSGranted)); err != nil {
+		k.s.refuseSilent(err)
 		return
 	}
-	s.serveInner(ctx)
+	k.s.serveInner(ctx)
 }
 
-func (s *stream) socksRefused(err error) {
-	f := s.flow(Flow{Kind: Connect, Reason: err.Error()})
-	if !s.e.refused(f) {
-		s.reset()
+func (k socks) refuse(err error) {
+	f := k.s.flow(Flow{Kind: Connect, Reason: err.Error()})
+	if !k.s.e.refused(f) {
+		k.s.reset()
 		return
 	}
 	if e, ok := errors.AsType[*wire.SOCKSError](err); ok {
-		s.say(wire.AppendSOCKSReply(nil, e.Code))
+		k.s.say(wire.AppendSOCKSReply(nil, e.Code))
 		return
 	}
-	s.reset()
+	k.s.reset()
 }
 
 func socksCode(err error) byte {
@@ -153,11 +157,11 @@ func socksCode(err error) byte {
 	return wire.SOCKSUnreachable
 }
 
-// readSOCKS reads greeting and request.
-func (s *stream) readSOCKS() (authority.Authority, error) {
+// read reads greeting and request.
+func (k socks) read() (authority.Authority, error) {
 	var none authority.Authority
 	noAuth := false
-	err := s.parse(func(b []byte) (n int, err error) {
+	err := k.s.client.parse(func(b []byte) (n int, err error) {
 		n, noAuth, err = wire.ParseSOCKSGreeting(b)
 		return n, err
 	})
@@ -165,15 +169,15 @@ func (s *stream) readSOCKS() (authority.Authority, error) {
 		return none, err
 	}
 	if !noAuth {
-		s.say([]byte{5, 0xff})
+		k.s.say([]byte{5, 0xff})
 		return none, errors.New("socks5: no method without authentication")
 	}
-	if _, err := s.client.Conn.Write([]byte{5, 0}); err != nil {
+	if _, err := k.s.client.Conn.Write([]byte{5, 0}); err != nil {
 		return none, err
 	}
 	var host string
 	var port uint16
-	err = s.parse(func(b []byte) (n int, err error) {
+	err = k.s.client.parse(func(b []byte) (n int, err error) {
 		n, host, port, err = wire.ParseSOCKSRequest(b)
 		return n, err
 	})
@@ -184,7 +188,7 @@ func (s *stream) readSOCKS() (authority.Authority, error) {
 	if err != nil {
 		return none, &wire.SOCKSError{Code: wire.SOCKSFailure, Msg: err.Error()}
 	}
-	if to, err = s.e.named(to); err != nil {
+	if to, err = k.s.e.named(to); err != nil {
 		return none, &wire.SOCKSError{Code: wire.SOCKSNotAllowed, Msg: err.Error()}
 	}
 	return to, nil

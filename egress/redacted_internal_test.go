@@ -44,7 +44,7 @@ func TestNothingPassesRedact(t *testing.T) {
 			})
 		}
 	}
-	for _, want := range []string{"serveHTTP Client", "serveInspected Client", "serveHTTP2 Handler"} {
+	for _, want := range []string{"serveHTTP Client", "intercept Client", "serveHTTP2 Handler"} {
 		if !slices.Contains(calls, want) {
 			t.Errorf("%s: no such call; the program's end is redact's", want)
 		}

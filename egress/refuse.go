@@ -14,8 +14,13 @@ import (
 // reset ends the program's connection with RST, and the dialled one with it.
 func (s *stream) reset() {
 	sock.Reset(s.client.Conn)
-	if s.up != nil {
-		sock.Reset(s.up.Conn)
+	s.up.reset()
+}
+
+// say sends the program its last bytes and closes, so that they arrive.
+func (s *stream) say(b []byte) {
+	if !s.client.say(b) {
+		s.reset()
 	}
 }
 
@@ -38,7 +43,7 @@ func (s *stream) refuseForm(reason string) {
 // refuseSilent ends a connection whose first bytes did not come.
 func (s *stream) refuseSilent(err error) {
 	f := s.flow(Flow{Kind: Connect, Reason: "first bytes: " + endOf(err)})
-	if cause := s.killed(); cause != nil {
+	if cause := s.conns.killed(); cause != nil {
 		f.Reason = cause.Error()
 	}
 	f.Duration = time.Since(f.Start)
@@ -58,7 +63,7 @@ func (s *stream) refuseTLS(f Flow) {
 // refuseAs answers in the protocol that the program speaks or shows in a moment, or by
 // a reset.
 func (s *stream) refuseAs(r refusal.Refusal) {
-	s.readBy(classifyRefused)
+	s.client.readBy(classifyRefused)
 	for {
 		kind, err := wire.GuessProtocol(s.client.Held())
 		if errors.Is(err, wire.ErrShort) {
@@ -70,8 +75,8 @@ func (s *stream) refuseAs(r refusal.Refusal) {
 		case err == nil && kind == wire.TLS:
 			s.say(errtext.Alert(r.Status))
 		case err == nil && kind == wire.HTTP:
-			s.readBy(classifyRefused)
-			req, _ := s.readRequest() // only for what it accepts; a bad head gets JSON
+			s.client.readBy(classifyRefused)
+			req, _ := s.client.readRequest() // only for what it accepts; a bad head gets JSON
 			s.say(r.Response(req))
 		default:
 			s.reset()

@@ -127,16 +127,16 @@ func (r *request) decide(ctx context.Context, cancel context.CancelFunc) (allowe
 	if !r.alone {
 		o.cancel = cancel
 	}
-	leave = func() { s.leaveStream(o) }
+	leave = func() { s.judged.end(o) }
 	for {
 		generation := s.e.generation.Load()
 		r.verdict = s.e.cfg.Decider.Decide(ctx, o.query)
 		r.recorded = !r.verdict.Allow
 		if r.verdict.Allow {
-			s.enterStream(o)
+			s.judged.enter(o)
 		}
 		if r.alone {
-			s.setCurrent(nil, s.inspected() || r.verdict.Allow && r.verdict.Inspect)
+			s.judged.set(nil, s.judged.inspected() || r.verdict.Allow && r.verdict.Inspect)
 		}
 		if !r.verdict.Allow || s.e.generation.Load() == generation {
 			return r.verdict.Allow, leave
@@ -219,7 +219,7 @@ func (r *request) settle(err error) bool {
 // settleUndialed ends a request whose server was not reached.
 func (r *request) settleUndialed(err error) {
 	r.status = refusal.StatusOf(err)
-	f, forbidden := r.s.undialed(r.flow(), err)
+	f, forbidden := r.s.e.undialed(r.flow(), err)
 	if forbidden {
 		r.answerRefused(f, refusal.Undialed(f, err))
 		return
@@ -251,7 +251,7 @@ func (r *request) settleBroken(b *broken) {
 
 // answerRefused records a refusal and tells the program where that can be.
 func (r *request) answerRefused(f Flow, reply refusal.Refusal) {
-	if !r.refused(f) || r.answered || r.s.killed() != nil {
+	if !r.refused(f) || r.answered || r.s.conns.killed() != nil {
 		r.codec.refuse(nil)
 		return
 	}
@@ -270,7 +270,7 @@ func refuses(err error) bool {
 // flow is the request as it is recorded.
 func (r *request) flow() Flow {
 	return Flow{Kind: Request, Authority: r.to, Via: r.via, Method: r.method, Path: r.path, Status: r.status,
-		Dialed: r.s.dialed, Up: r.up, Down: r.down, Start: r.start, Duration: time.Since(r.start)}
+		Dialed: r.s.up.dialed, Up: r.up, Down: r.down, Start: r.start, Duration: time.Since(r.start)}
 }
 
 // closed records the end of what had been allowed.

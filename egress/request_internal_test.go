@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"cloister/egress/internal/dial"
-	"cloister/egress/internal/peek"
 	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/verdict"
 	"cloister/internal/authority"
@@ -173,7 +172,8 @@ func TestRequestIsRecordedOnce(t *testing.T) {
 			near, far := net.Pipe()
 			defer near.Close()
 			defer far.Close()
-			s := &stream{e: e, client: peek.New(near, e.memory.Lease()), target: to, via: ViaDirect}
+			s := e.newStream(near, e.memory.Lease())
+			s.target = to
 			r := &request{s: s, codec: l, to: to, via: ViaDirect, method: "GET", path: "/", once: new(Once), early: 1 << 10, late: 1 << 10}
 			if l.req = r; tc.full {
 				r.early = 2 << 20
@@ -211,7 +211,7 @@ func TestRequestIsRecordedOnce(t *testing.T) {
 			if under := e.Usage().UnderWay; under != 0 {
 				t.Errorf("%d requests count as under way", under)
 			}
-			if len(s.streams) != 0 {
+			if len(s.judged.under) != 0 {
 				t.Error("Recheck still finds the request")
 			}
 		})

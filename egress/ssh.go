@@ -73,19 +73,19 @@ func serveSSH(s *stream, ctx context.Context) {
 		s.refuseForm(err.Error())
 		return
 	}
-	s.hangUp() // what a proxy's client had dialled: who logs in is not known yet
+	s.up.hangUp() // what a proxy's client had dialled: who logs in is not known yet
 	c := &sshConn{s: s, ways: map[string]*sshWay{}}
-	err = shell.Serve(ctx, s.client, shell.Gate{
+	err = shell.Serve(ctx, s.client.Source, shell.Gate{
 		Key: signer, Begin: c.begin, Open: c.open, Handshake: s.e.limits.Handshake,
 		Head: func(n int) error { return c.count(n, s.e.quota.Head) },
 		Up:   func(n int) error { return c.count(n, s.e.quota.Spend) },
 		Down: func(n int) { s.bodiesDown.Add(int64(n)) },
 	})
 	c.close()
-	s.dialed = c.dialed
+	s.up.dialed = c.dialed
 	if err != nil && !c.told() {
 		f := s.flow(Flow{Kind: Connect, Reason: "ssh: nobody logged in", Detail: dial.Quote(err.Error())})
-		if cause := s.killed(); cause != nil {
+		if cause := s.conns.killed(); cause != nil {
 			f.Reason = cause.Error()
 		}
 		s.e.refused(f)
@@ -186,14 +186,14 @@ func (c *sshConn) open(ctx context.Context, r shell.Request) (shell.Way, error) 
 // allow asks the Decider, and keeps the command where Recheck finds it.
 func (c *sshConn) allow(ctx context.Context, l Login, cancel func()) (Verdict, func()) {
 	e := c.s.e
-	q := Query{Kind: Connect, Authority: c.s.target, Via: c.s.via, Login: &l, Detail: l.Detail(), Once: &c.s.once}
+	q := Query{Kind: Connect, Authority: c.s.target, Via: c.s.via, Login: &l, Detail: l.Detail(), Once: &c.s.judged.once}
 	o := &openStream{query: q, cancel: cancel}
-	leave := func() { c.s.leaveStream(o) }
+	leave := func() { c.s.judged.end(o) }
 	for {
 		generation := e.generation.Load()
 		v := e.cfg.Decider.Decide(ctx, q)
 		if v.Allow {
-			c.s.enterStream(o)
+			c.s.judged.enter(o)
 		}
 		if !v.Allow || e.generation.Load() == generation {
 			return v, leave
@@ -291,13 +291,13 @@ func (c *sshConn) handshake(ctx context.Context, config *ssh.ClientConfig, asks 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.attach(raw); err != nil {
+	if err := s.conns.attach(raw); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	c.dialed = dialed
 	c.mu.Unlock()
-	kept := tracked{raw, s}
+	kept := tracked{raw, &s.conns}
 	unhook := context.AfterFunc(ctx, func() { _ = kept.Close() })
 	defer unhook()
 	if !asks {

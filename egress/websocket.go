@@ -16,10 +16,13 @@ import (
 	"cloister/egress/internal/wire"
 )
 
-// checkUpgrade lets a whole WebSocket handshake through (RFC 6455 4.2.1), and no
+// A webSocket is an exchange that becomes one.
+type webSocket struct{ x *exchange }
+
+// check lets a whole WebSocket handshake through (RFC 6455 4.2.1), and no
 // other upgrade: what follows one could not be read.
-func (x *exchange) checkUpgrade() error {
-	h := x.req.Header
+func (w webSocket) check() error {
+	h := w.x.req.Header
 	refused := &verdict.Form{Status: 400, Reason: "an upgrade to another protocol",
 		Detail: dial.Quote(strings.Join(h.Tokens("Upgrade"), ","))}
 	if !slices.Equal(h.Tokens("Upgrade"), []string{"websocket"}) {
@@ -28,19 +31,19 @@ func (x *exchange) checkUpgrade() error {
 	key, keys := h.Get("Sec-WebSocket-Key")
 	raw, err := base64.StdEncoding.DecodeString(key)
 	version, versions := h.Get("Sec-WebSocket-Version")
-	if keys != 1 || err != nil || len(raw) != 16 || versions != 1 || version != "13" || x.req.Method != http.MethodGet ||
-		x.req.Minor != 1 || x.req.Body != wire.NoBody || !slices.Contains(h.Tokens("Connection"), "upgrade") {
+	if keys != 1 || err != nil || len(raw) != 16 || versions != 1 || version != "13" || w.x.req.Method != http.MethodGet ||
+		w.x.req.Minor != 1 || w.x.req.Body != wire.NoBody || !slices.Contains(h.Tokens("Connection"), "upgrade") {
 		refused.Reason = "an upgrade to WebSocket that is no whole handshake"
 		return refused
 	}
-	x.upgrade = key
+	w.x.upgrade = key
 	return nil
 }
 
-// checkUpgraded checks the server's half of the handshake.
-func (x *exchange) checkUpgraded(r *wire.Response) error {
+// answered checks the server's half of the handshake.
+func (w webSocket) answered(r *wire.Response) error {
 	const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-	sum := sha1.Sum([]byte(x.upgrade + guid))
+	sum := sha1.Sum([]byte(w.x.upgrade + guid))
 	accept, n := r.Header.Get("Sec-WebSocket-Accept")
 	if n != 1 || accept != base64.StdEncoding.EncodeToString(sum[:]) ||
 		!slices.Equal(r.Header.Tokens("Upgrade"), []string{"websocket"}) ||
@@ -50,32 +53,32 @@ func (x *exchange) checkUpgraded(r *wire.Response) error {
 	return nil
 }
 
-// upgraded passes the server's half of the handshake on, and then frames.
-func (x *exchange) upgraded() error {
-	r := x.resp
-	x.status = r.Status
+// serve passes the server's half of the handshake on, and then frames.
+func (w webSocket) serve() error {
+	r := w.x.resp
+	w.x.status = r.Status
 	_, extended := r.Header.Get("Sec-WebSocket-Extensions")
-	if x.extended = extended > 0; x.extended && verdict.ReadsFrames(x.verdict.Edits) {
+	if w.x.extended = extended > 0; w.x.extended && verdict.ReadsFrames(w.x.verdict.Edits) {
 		return fmt.Errorf("%w: 101 with an extension that was not asked for", errUpstream)
 	}
 	own := wire.Header{{Name: "Connection", Value: "Upgrade"}, {Name: "Upgrade", Value: "websocket"}}
-	x.putHead(r, own)
-	if err := x.flush(); err != nil {
+	w.x.reply.putHead(r, own)
+	if err := w.x.reply.flush(); err != nil {
 		return err
 	}
-	x.answered, x.framed = true, true
-	if err := x.stop(errUpgraded); !errors.Is(err, errUpgraded) {
+	w.x.answered, w.x.framed = true, true
+	if err := w.x.stop(errUpgraded); !errors.Is(err, errUpgraded) {
 		return err
 	}
-	return x.frames()
+	return w.pass()
 }
 
 // errUpgraded ends the HTTP of a connection: what follows are WebSocket frames.
 var errUpgraded = errors.New("the connection carries frames from here on")
 
-// readFrames gives what passes to the edits that want it.
-func (x *exchange) readFrames(t *tunnel.Tunnel, up, down *wire.FrameScan) {
-	for _, e := range x.verdict.Edits {
+// read gives what passes to the edits that want it.
+func (w webSocket) read(t *tunnel.Tunnel, up, down *wire.FrameScan) {
+	for _, e := range w.x.verdict.Edits {
 		if e.Frames == nil {
 			continue
 		}
@@ -129,29 +132,29 @@ func editFrames(f Frames, down *wire.FrameScan) func(out, b []byte) ([]byte, err
 var errPieces = &Refused{Verdict: Verdict{Effect: "deny",
 	Reason: "a message of a WebSocket in too many pieces to be searched for secrets"}}
 
-// frames passes WebSocket frames in both directions until both have ended.
-func (x *exchange) frames() error {
-	s := x.s
-	t := tunnel.New(s.client, s.up, &s.e.buffers, s.e.limits.HalfClosed)
-	up, down := &wire.FrameScan{Masked: true, Extended: x.extended}, &wire.FrameScan{Extended: x.extended}
+// pass passes WebSocket frames in both directions until both have ended.
+func (w webSocket) pass() error {
+	s := w.x.s
+	t := tunnel.New(s.client.Source, s.up.Source, &s.e.buffers, s.e.limits.HalfClosed)
+	up, down := &wire.FrameScan{Masked: true, Extended: w.x.extended}, &wire.FrameScan{Extended: w.x.extended}
 	t.Up.Check, t.Down.Check = up.Scan, down.Scan
-	x.readFrames(t, up, down)
+	w.read(t, up, down)
 	// What a rule lets a body hold, all frames may. The session's own bound on one
 	// request would end a long conversation; upload_limit counts that.
-	if scan := t.Up.Check; x.verdict.MaxBytes > 0 {
+	if scan := t.Up.Check; w.x.verdict.MaxBytes > 0 {
 		t.Up.Check = func(b []byte) error {
-			if n := t.Up.N.Load() + int64(len(b)); n > x.verdict.MaxBytes {
-				return ruled(x.verdict, n)
+			if n := t.Up.N.Load() + int64(len(b)); n > w.x.verdict.MaxBytes {
+				return ruled(w.x.verdict, n)
 			}
 			return scan(b)
 		}
 	}
-	t.Up.Meter(s.e.quota, x.use)
+	t.Up.Meter(s.e.quota, w.x.use)
 	t.StartDown()
 	err := t.Finish()
-	x.up, x.down = t.Up.N.Load(), t.Down.N.Load()
+	w.x.up, w.x.down = t.Up.N.Load(), t.Down.N.Load()
 	form, bounded := errors.AsType[*verdict.Form](err)
-	switch cause := s.killed(); {
+	switch cause := s.conns.killed(); {
 	case cause != nil:
 		return &broken{reason: cause.Error(), silent: true}
 	case err == nil:

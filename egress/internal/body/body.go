@@ -25,7 +25,7 @@ import (
 // A Reader reads what belongs to a body; Before, where not nil, is called
 // before each read that may wait.
 type Reader struct {
-	Src    *peek.Conn
+	Src    *peek.Source
 	Before func()
 }
 
@@ -253,7 +253,7 @@ type In struct {
 
 // New is the body of that framing which comes next from src. before, where not nil, is
 // called before each read that may wait.
-func New(src *peek.Conn, b *buffer.Pool, kind wire.Framing, length int64, before func()) *In {
+func New(src *peek.Source, b *buffer.Pool, kind wire.Framing, length int64, before func()) *In {
 	in := &Reader{Src: src, Before: before}
 	return &In{in: in, kind: kind, left: length, chunks: Chunks{In: in, Buffers: b}, Ended: kind == wire.NoBody}
 }

@@ -5,7 +5,7 @@
 //
 // It parses nothing, and sets no deadline.
 //
-// Most readers want [New], then [Conn.Fill] and [Conn.Take].
+// Most readers want [New], then [Source.Fill] and [Source.Take].
 package peek
 
 import (
@@ -16,9 +16,9 @@ import (
 	"cloister/internal/budget"
 )
 
-// A Conn is a connection with the bytes that were read of it to look at but
+// A Source is a connection with the bytes that were read of it to look at but
 // not handed on yet. Reading from it gives those first.
-type Conn struct {
+type Source struct {
 	net.Conn
 	buf []byte
 	// first is the memory in which buf begins. It is kept between messages: a
@@ -30,10 +30,10 @@ type Conn struct {
 }
 
 // New is c with nothing held yet.
-func New(c net.Conn, lease *budget.Lease) *Conn { return &Conn{Conn: c, lease: lease} }
+func New(c net.Conn, lease *budget.Lease) *Source { return &Source{Conn: c, lease: lease} }
 
 // Held are the bytes that were read and not handed on.
-func (s *Conn) Held() []byte { return s.buf }
+func (s *Source) Held() []byte { return s.buf }
 
 // First is enough for nearly every first flight: a ClientHello with a
 // post-quantum share is 1.7 KiB, an HTTP head less.
@@ -43,7 +43,7 @@ const First = 4 << 10
 var ErrTooLong = errors.New("too many bytes to look at")
 
 // Fill reads once more, up to most bytes held.
-func (s *Conn) Fill(most int) error {
+func (s *Source) Fill(most int) error {
 	if len(s.buf) >= most {
 		return ErrTooLong
 	}
@@ -78,14 +78,14 @@ func (s *Conn) Fill(most int) error {
 }
 
 // Take hands the first n held bytes over; they are valid until the next Fill.
-func (s *Conn) Take(n int) []byte {
+func (s *Source) Take(n int) []byte {
 	out := s.buf[:n:n]
 	s.buf = s.buf[n:]
 	return out
 }
 
 // Drop gives a buffer that grew back once nothing is held.
-func (s *Conn) Drop() {
+func (s *Source) Drop() {
 	if len(s.buf) == 0 {
 		s.Shrink()
 		s.buf = nil
@@ -93,21 +93,21 @@ func (s *Conn) Drop() {
 }
 
 // Shrink gives back what a buffer had grown by that is gone.
-func (s *Conn) Shrink() {
+func (s *Source) Shrink() {
 	s.lease.Give(s.grown)
 	s.grown = 0
 }
 
 // Forget is Drop for a connection that is not read in messages: a tunnel costs no
 // more than its descriptors and goroutines.
-func (s *Conn) Forget() {
+func (s *Source) Forget() {
 	if s.Drop(); s.buf == nil {
 		s.first = nil
 	}
 }
 
 // Read gives what is held first.
-func (s *Conn) Read(p []byte) (int, error) {
+func (s *Source) Read(p []byte) (int, error) {
 	if len(s.buf) > 0 {
 		n := copy(p, s.buf)
 		s.buf = s.buf[n:]
@@ -118,11 +118,11 @@ func (s *Conn) Read(p []byte) (int, error) {
 }
 
 // NetConn is what lies below, as in crypto/tls.
-func (s *Conn) NetConn() net.Conn { return s.Conn }
+func (s *Source) NetConn() net.Conn { return s.Conn }
 
 // CloseWrite ends our direction and leaves the other open.
 func CloseWrite(c net.Conn) error {
-	if s, ok := c.(*Conn); ok {
+	if s, ok := c.(*Source); ok {
 		c = s.Conn
 	}
 	if h, ok := c.(interface{ CloseWrite() error }); ok {

@@ -1,8 +1,16 @@
-package egress
+// Package dns answers the questions of one session: with a made-up address for a name that
+// the Decider allows or would ask about, and with a refusal that says why for every other.
+//
+// Promise: no question leaves the host, and a name has one address for the whole session.
+// It resolves nothing, and keeps no addresses itself.
+//
+// Most readers want [Server.Datagrams].
+package dns
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"time"
@@ -11,26 +19,34 @@ import (
 
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/dnsmsg"
+	"cloister/egress/internal/gate"
+	"cloister/egress/internal/names"
+	"cloister/egress/internal/quota"
 	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/verdict"
 	"cloister/internal/authority"
 )
 
-// maxTCP is the most that a message by TCP holds.
-const maxTCP = 65535
+// A Server answers one session. Every field is required.
+type Server struct {
+	Decider verdict.Decider
+	Names   *names.Names
+	Quota   *quota.Counter
+	Pins    map[dial.Pin]netip.AddrPort
+	Refused func(verdict.Flow) bool // records a refusal of its own
+	Log     *slog.Logger
+	Wait    time.Duration // for a question of a TCP connection
+}
 
-// The names that exist in every cloister.
-const (
-	proxyName = "proxy.cloister.internal"
-	loopback  = "localhost"
-)
+// MaxTCP is the most that a message by TCP holds.
+const MaxTCP = 65535
 
-// gateAddr is where the gate is for a program inside.
-func gateAddr() netip.Addr { return netip.AddrFrom4([4]byte{198, 18, 0, 1}) }
+// loopback is a name that exists in every cloister.
+const loopback = "localhost"
 
-// answer makes the answer to one DNS message, or nil where silence is right.
+// Answer makes the answer to one DNS message, or nil where silence is right.
 // max is the most bytes the transport takes without EDNS.
-func (e *Engine) answer(ctx context.Context, msg []byte, max int) []byte {
+func (s *Server) Answer(ctx context.Context, msg []byte, max int) []byte {
 	q, opt, err := dnsmsg.Parse(msg)
 	if errors.Is(err, dnsmsg.ErrNotQuery) {
 		return nil
@@ -48,39 +64,39 @@ func (e *Engine) answer(ctx context.Context, msg []byte, max int) []byte {
 	if msg[2]>>3&0xf != 0 {
 		return dnsmsg.Build(msg, &q, opt, dnsmsg.Reply{RCode: dnsmessage.RCodeNotImplemented}, limit)
 	}
-	return dnsmsg.Build(msg, &q, opt, e.resolveQuestion(ctx, q), limit)
+	return dnsmsg.Build(msg, &q, opt, s.resolveQuestion(ctx, q), limit)
 }
 
 // resolveQuestion decides one question.
-func (e *Engine) resolveQuestion(ctx context.Context, q dnsmessage.Question) dnsmsg.Reply {
+func (s *Server) resolveQuestion(ctx context.Context, q dnsmessage.Question) dnsmsg.Reply {
 	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
 	switch {
 	case q.Class != dnsmessage.ClassINET:
 		return dnsmsg.Reply{RCode: dnsmessage.RCodeRefused}
-	case name == proxyName:
-		return onlyA(q, gateAddr())
+	case name == gate.Proxy:
+		return onlyA(q, gate.Address())
 	case name == loopback || strings.HasSuffix(name, "."+loopback): // RFC 6761 6.3
 		return onlyA(q, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	case strings.HasSuffix(name, ".arpa"):
-		return e.reverse(q, name)
+		return s.reverse(q, name)
 	}
-	return e.forward(ctx, q, name)
+	return s.forward(ctx, q, name)
 }
 
-func (e *Engine) forward(ctx context.Context, q dnsmessage.Question, name string) dnsmsg.Reply {
+func (s *Server) forward(ctx context.Context, q dnsmessage.Question, name string) dnsmsg.Reply {
 	kind := strings.TrimPrefix(q.Type.String(), "Type")
 	auth, err := authority.Parse(name, 443)
 	if err != nil {
-		return e.noName(name, kind, err.Error())
+		return s.noName(name, kind, err.Error())
 	}
 	if _, is := auth.Addr(); is {
-		return e.noName(name, kind, "an address is no name")
+		return s.noName(name, kind, "an address is no name")
 	}
-	v := e.cfg.Decider.Decide(ctx, Query{Kind: Resolve, Authority: auth, Via: ViaDNS, Detail: kind})
+	v := s.Decider.Decide(ctx, verdict.Query{Kind: verdict.Resolve, Authority: auth, Via: verdict.ViaDNS, Detail: kind})
 	if !v.Allow && v.Effect != "ask" {
 		return refusedName(v)
 	}
-	if !v.Allow && (v.Rule == "" || v.Rule == Unlisted) && onlyLocal(auth.Host()) && !e.pinned(auth.Host()) {
+	if !v.Allow && (v.Rule == "" || v.Rule == verdict.Unlisted) && onlyLocal(auth.Host()) && !s.pinned(auth.Host()) {
 		// No one would be asked about a name that only means something on the
 		// host's own network; a rule can still allow it by its name.
 		return dnsmsg.Reply{RCode: dnsmessage.RCodeNameError, Reason: dnsmsg.Filtered,
@@ -89,12 +105,12 @@ func (e *Engine) forward(ctx context.Context, q dnsmessage.Question, name string
 	if q.Type != dnsmessage.TypeA {
 		return dnsmsg.Reply{} // NODATA: no IPv6 detour, no HTTPS record, so no ECH
 	}
-	if !e.pinned(auth.Host()) {
-		if err := e.quota.Name(auth.Host()); err != nil {
-			return e.tooMany(auth, kind, err)
+	if !s.pinned(auth.Host()) {
+		if err := s.Quota.Name(auth.Host()); err != nil {
+			return s.tooMany(auth, kind, err)
 		}
 	}
-	addr, err := e.names.Address(auth.Host())
+	addr, err := s.Names.Address(auth.Host())
 	if err != nil {
 		return dnsmsg.Reply{RCode: dnsmessage.RCodeServerFailure, Reason: dnsmsg.NotReady, Text: err.Error()}
 	}
@@ -102,27 +118,27 @@ func (e *Engine) forward(ctx context.Context, q dnsmessage.Question, name string
 }
 
 // tooMany refuses a name by a bound.
-func (e *Engine) tooMany(auth authority.Authority, kind string, err error) dnsmsg.Reply {
-	f := Flow{Kind: Resolve, Authority: auth, Via: ViaDNS, Start: time.Now(), Reason: err.Error()}
+func (s *Server) tooMany(auth authority.Authority, kind string, err error) dnsmsg.Reply {
+	f := verdict.Flow{Kind: verdict.Resolve, Authority: auth, Via: verdict.ViaDNS, Start: time.Now(), Reason: err.Error()}
 	if form, ok := errors.AsType[*verdict.Form](err); ok {
 		f.RefusedBy(form)
 	}
 	f.Detail = kind
-	e.refused(f)
+	s.Refused(f)
 	return dnsmsg.Reply{RCode: dnsmessage.RCodeRefused, Reason: dnsmsg.Prohibited,
-		Text: refusal.Explain(Verdict{Reason: f.Reason, Hints: f.Hints})}
+		Text: refusal.Explain(verdict.Verdict{Reason: f.Reason, Hints: f.Hints})}
 }
 
 // noName refuses what no Authority can be made of; the Decider cannot be asked
 // about it, so the Journal is notified.
-func (e *Engine) noName(name, kind, why string) dnsmsg.Reply {
-	e.refused(Flow{Kind: Resolve, Via: ViaDNS, Reason: "not a host name: " + why, Detail: dial.Quote(name) + " " + kind,
+func (s *Server) noName(name, kind, why string) dnsmsg.Reply {
+	s.Refused(verdict.Flow{Kind: verdict.Resolve, Via: verdict.ViaDNS, Reason: "not a host name: " + why, Detail: dial.Quote(name) + " " + kind,
 		Start: time.Now()})
 	return dnsmsg.Reply{RCode: dnsmessage.RCodeNameError, Reason: dnsmsg.Filtered, Text: why}
 }
 
-func (e *Engine) pinned(host string) bool {
-	for key := range e.pins {
+func (s *Server) pinned(host string) bool {
+	for key := range s.Pins {
 		if key.Host == host {
 			return true
 		}
@@ -136,9 +152,9 @@ func onlyLocal(host string) bool {
 	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".local")
 }
 
-func refusedName(v Verdict) dnsmsg.Reply {
+func refusedName(v verdict.Verdict) dnsmsg.Reply {
 	r := dnsmsg.Reply{RCode: dnsmessage.RCodeNameError, Reason: dnsmsg.Prohibited, Text: refusal.Explain(v)}
-	if v.Rule != "" && v.Rule != Unlisted {
+	if v.Rule != "" && v.Rule != verdict.Unlisted {
 		r.Reason = dnsmsg.Blocked
 	}
 	return r
@@ -146,7 +162,7 @@ func refusedName(v Verdict) dnsmsg.Reply {
 
 // reverse answers PTR for our own addresses, so that tools which print names
 // can; every other reverse question has no answer.
-func (e *Engine) reverse(q dnsmessage.Question, name string) dnsmsg.Reply {
+func (s *Server) reverse(q dnsmessage.Question, name string) dnsmsg.Reply {
 	none := dnsmsg.Reply{RCode: dnsmessage.RCodeNameError}
 	parts := strings.Split(strings.TrimSuffix(name, ".in-addr.arpa"), ".")
 	if len(parts) != 4 {
@@ -156,9 +172,9 @@ func (e *Engine) reverse(q dnsmessage.Question, name string) dnsmsg.Reply {
 	if err != nil {
 		return none
 	}
-	host, ok := e.names.Name(addr)
-	if addr == gateAddr() {
-		host, ok = proxyName, true
+	host, ok := s.Names.Name(addr)
+	if addr == gate.Address() {
+		host, ok = gate.Proxy, true
 	}
 	switch {
 	case !ok:

@@ -1,4 +1,4 @@
-package egress
+package dns
 
 import (
 	"context"
@@ -13,57 +13,58 @@ import (
 	"golang.org/x/net/ipv6"
 
 	"cloister/egress/internal/dnsmsg"
+	"cloister/egress/internal/gate"
 	"cloister/egress/internal/sock"
 )
 
-// serveDNS answers on one datagram socket until it is closed.
-func (e *Engine) serveDNS(ctx context.Context, pc net.PacketConn) error {
+// Datagrams answers on one datagram socket until it is closed.
+func (s *Server) Datagrams(ctx context.Context, pc net.PacketConn) error {
 	udp, ok := pc.(*net.UDPConn)
 	if !ok {
-		return e.serveDatagrams(ctx, func(buf []byte) (int, func([]byte), error) {
+		return s.serve(ctx, func(buf []byte) (int, func([]byte), error) {
 			n, from, err := pc.ReadFrom(buf)
-			return n, func(out []byte) { e.sent(pc.WriteTo(out, from)) }, err
+			return n, func(out []byte) { s.sent(pc.WriteTo(out, from)) }, err
 		})
 	}
 	if err := wantDestination(udp); err != nil {
 		return err
 	}
 	oob := make([]byte, 128)
-	return e.serveDatagrams(ctx, func(buf []byte) (int, func([]byte), error) {
+	return s.serve(ctx, func(buf []byte) (int, func([]byte), error) {
 		n, oobn, _, from, err := udp.ReadMsgUDPAddrPort(buf, oob)
 		back := sourceControl(oob[:oobn])
 		return n, func(out []byte) {
 			n, _, err := udp.WriteMsgUDPAddrPort(out, back, from)
-			e.sent(n, err)
+			s.sent(n, err)
 		}, err
 	})
 }
 
 // sent drops the result of an answer: a datagram that could not be sent is
 // lost like any other, and the program asks again.
-func (e *Engine) sent(_ int, err error) {
+func (s *Server) sent(_ int, err error) {
 	if err != nil {
-		e.log.Debug("dns answer lost", "error", err)
+		s.Log.Debug("dns answer lost", "error", err)
 	}
 }
 
-// serveDatagrams answers one question after the other: a Decider keeps none
+// serve answers one question after the other: a Decider keeps none
 // waiting, and a goroutine for each would take longer to wake than to answer.
 // What comes too fast waits in the socket, and is dropped there when that is full.
-func (e *Engine) serveDatagrams(ctx context.Context, read func([]byte) (int, func([]byte), error)) error {
-	buf := make([]byte, maxTCP)
+func (s *Server) serve(ctx context.Context, read func([]byte) (int, func([]byte), error)) error {
+	buf := make([]byte, MaxTCP)
 	for {
 		n, reply, err := read(buf)
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			if !e.pause(ctx, err) {
+			if !gate.Pause(ctx, s.Log, err) {
 				return nil
 			}
 			continue
 		}
-		if out := e.answer(ctx, buf[:n], dnsmsg.MinUDP); out != nil {
+		if out := s.Answer(ctx, buf[:n], dnsmsg.MinUDP); out != nil {
 			reply(out)
 		}
 	}
@@ -110,11 +111,11 @@ func sourceControl(oob []byte) []byte {
 	return nil
 }
 
-// serveDNSConn answers the questions of one TCP connection (RFC 7766).
-func (e *Engine) serveDNSConn(ctx context.Context, c net.Conn) {
+// Conn answers the questions of one TCP connection (RFC 7766).
+func (s *Server) Conn(ctx context.Context, c net.Conn) {
 	var size [2]byte
 	for {
-		if err := c.SetDeadline(time.Now().Add(e.limits.Handshake)); err != nil {
+		if err := c.SetDeadline(time.Now().Add(s.Wait)); err != nil {
 			return
 		}
 		if _, err := io.ReadFull(c, size[:]); err != nil {
@@ -124,7 +125,7 @@ func (e *Engine) serveDNSConn(ctx context.Context, c net.Conn) {
 		if _, err := io.ReadFull(c, msg); err != nil {
 			return
 		}
-		out := e.answer(ctx, msg, maxTCP)
+		out := s.Answer(ctx, msg, MaxTCP)
 		if out == nil {
 			return
 		}

@@ -343,7 +343,9 @@ func (m *message) end(err error) error {
 	if refuses(err) {
 		return err
 	}
-	gone, cause := m.r.Context().Err() != nil, m.s.conns.killed()
+	// A body that breaks the protocol breaks off before the context of its stream ends.
+	gone := m.r.Context().Err() != nil || m.sent != nil && m.sent.lost.Load()
+	cause := m.s.conns.killed()
 	b := &broken{reason: "the server's answer: the stream broke", silent: gone}
 	if !gone && cause == nil && m.resetGRPC(err) {
 		b.handled = true

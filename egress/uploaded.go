@@ -20,6 +20,8 @@ type meter struct {
 	n     atomic.Int64
 	early
 	trailer http.Header // there once from has ended
+	closed  atomic.Bool // on this side
+	lost    atomic.Bool // the program did not send all of it
 }
 
 // early keeps why a body ended early: the transport has its own words.
@@ -37,8 +39,17 @@ func (e *early) failed() error {
 	return nil
 }
 
+// Close notes that it is this side that reads no more.
+func (b *meter) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
+}
+
 func (b *meter) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && !b.closed.Load() {
+		b.lost.Store(true)
+	}
 	if total := b.n.Add(int64(n)); b.most > 0 && total > b.most {
 		return 0, b.end(b.over)
 	}

@@ -40,7 +40,7 @@ var judges = map[string][]string{
 	"guardian": {"decider.go", "edits.go", "question.go", "overrides.go", "secrets.go", "limits.go", "mcpbridge.go",
 		"decisions.go", "records.go"},
 	// These fill in the questions and the record: see asked.
-	"egress": {"http.go", "form.go", "head.go", "http2.go", "message.go", "proxy.go", "upload.go", "download.go", "edit.go", "judged.go"},
+	"egress": {"http.go", "form.go", "head.go", "http2.go", "message.go", "messageform.go", "messagesent.go", "proxy.go", "upload.go", "download.go", "edit.go", "judged.go"},
 }
 
 // raw are the types that hold a request as it was sent, with the fields that a judge

@@ -2,28 +2,18 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"encoding"
-	"errors"
 	"fmt"
-	"math"
 	"reflect"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"unicode/utf8"
 
-	"cloister/internal/nearest"
-	"cloister/internal/source"
-	"cloister/internal/yamlbound"
-
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"cloister/internal/nearest"
+	"cloister/internal/source"
 )
 
 // Bounds of one file. The parser's cost grows with the square of the depth, so
@@ -51,36 +41,6 @@ func (r *reader) decode(text []byte, out any) {
 	if root := r.parse(text); root != nil {
 		r.value(root, reflect.ValueOf(out).Elem(), "")
 	}
-}
-
-func (r *reader) err() error {
-	slices.SortStableFunc(r.problems, func(a, b *source.Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	errs := make([]error, 0, len(r.problems))
-	for i, p := range r.problems {
-		if i == maxErrors {
-			errs = append(errs, &source.Problem{Position: source.Position{File: r.file},
-				Msg: fmt.Sprintf("%d more problems", len(r.problems)-i)})
-			break
-		}
-		errs = append(errs, p)
-	}
-	return errors.Join(errs...)
-}
-
-func (r *reader) problem(at source.Position, hint, format string, args ...any) {
-	r.problems = append(r.problems, &source.Problem{
-		Position: source.Position{File: r.file, Line: at.Line, Column: at.Column},
-		Msg:      fmt.Sprintf(format, args...), Hint: hint,
-	})
-}
-
-func (r *reader) placeOf(tk *token.Token) source.Position {
-	if tk == nil || tk.Position == nil {
-		return source.Position{File: r.file}
-	}
-	return source.Position{File: r.file, Line: tk.Position.Line, Column: tk.Position.Column}
 }
 
 // parse returns the one document of the text, or nil where it is empty or
@@ -119,64 +79,6 @@ func (r *reader) parse(text []byte) ast.Node {
 		return nil
 	}
 	return root
-}
-
-// foreignByte finds what is no text: YAML 1.2 has no NUL or other control
-// characters, and the scanner would pass some of them on.
-func foreignByte(text []byte) (source.Position, string) {
-	for i, line, start := 0, 1, 0; i < len(text); {
-		c, n := utf8.DecodeRune(text[i:])
-		what := ""
-		switch {
-		case c == utf8.RuneError && n == 1:
-			what = "not valid UTF-8"
-		case c == '\n':
-			line, start = line+1, i+1
-		case c < ' ' && c != '\t' && c != '\r', c == 0x7f:
-			what = fmt.Sprintf("control character %#02x", c)
-		}
-		if what != "" {
-			return source.Position{Line: line, Column: utf8.RuneCount(text[start:i]) + 1}, what
-		}
-		i += n
-	}
-	return source.Position{}, ""
-}
-
-// bounded refuses what makes a file slow or hard to read. Anchors, aliases and
-// tags go because every rule must have its own line for explanations to name.
-func (r *reader) bounded(tokens token.Tokens) bool {
-	at, err := yamlbound.Check(tokens, maxTokens, maxDepth, token.AnchorType, token.AliasType, token.TagType,
-		token.MergeKeyType, token.DirectiveType)
-	place := source.Position{}
-	if at != nil {
-		place = r.placeOf(at)
-	}
-	switch {
-	case errors.Is(err, yamlbound.ErrRefused):
-		r.problem(place, "write the value out", "anchors, aliases, tags and directives are not used here")
-	case err != nil:
-		r.problem(place, "", "%v", err)
-	}
-	return err == nil
-}
-
-func (r *reader) syntax(err error) {
-	var y yaml.Error
-	if !errors.As(err, &y) {
-		r.problem(source.Position{}, "", "not YAML: %v", firstLine(err.Error()))
-		return
-	}
-	hint := ""
-	if tk := y.GetToken(); tk != nil && strings.Contains(tk.Origin, "\t") {
-		hint = "indent with spaces; YAML allows no tab there"
-	}
-	r.problem(r.placeOf(y.GetToken()), hint, "not YAML: %s", firstLine(y.GetMessage()))
-}
-
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return s
 }
 
 // worded is a string that may only be one of a few words.
@@ -345,173 +247,8 @@ func (r *reader) list(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// scalar returns a string, or a number as it was written.
-func (r *reader) scalar(n ast.Node, path string) (string, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		return n.Value.Value, true
-	case *ast.IntegerNode, *ast.FloatNode:
-		return strings.TrimSpace(n.GetToken().Value), true
-	default:
-		r.mistyped(n, path, "a word")
-		return "", false
-	}
-}
-
-func (r *reader) text(n ast.Node, v reflect.Value, path string) {
-	var s string
-	switch n := n.(type) {
-	case *ast.StringNode:
-		s = n.Value
-	case *ast.LiteralNode:
-		s = n.Value.Value
-	default:
-		r.mistyped(n, path, "text")
-		return
-	}
-	if w, ok := reflect.TypeAssert[worded](v); ok && !slices.Contains(w.words(), s) {
-		hint := "write one of: " + strings.Join(w.words(), ", ")
-		if near := nearest.Word(s, w.words()); near != "" {
-			hint = fmt.Sprintf("did you mean %s?", near)
-		}
-		r.problem(r.places[path], hint, "%s: %q is not a value of this key", path, s)
-		return
-	}
-	if s == "" {
-		r.problem(r.places[path], "", "%s: empty", path)
-		return
-	}
-	if strings.ContainsRune(s, 0) {
-		r.problem(r.places[path], "", "%s: holds a NUL", path)
-		return
-	}
-	v.SetString(s)
-}
-
-// plainInt keeps YAML's other spellings out: 010 is eight to some readers and
-// ten to others.
-var plainInt = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(0|[1-9][0-9]*)$`) })
-
-func (r *reader) integer(n ast.Node, v reflect.Value, path string) {
-	num, ok := n.(*ast.IntegerNode)
-	if !ok {
-		r.mistyped(n, path, "a whole number")
-		return
-	}
-	written := strings.TrimSpace(num.GetToken().Value)
-	i, err := strconv.ParseInt(written, 10, 64)
-	if err != nil || !plainInt().MatchString(written) {
-		r.problem(r.places[path], "", "%s: %q is not a plain positive whole number", path, written)
-		return
-	}
-	if v.CanUint() {
-		if i > math.MaxUint16 {
-			r.problem(r.places[path], "", "%s: %d is larger than %d", path, i, math.MaxUint16)
-			return
-		}
-		v.SetUint(uint64(i))
-		return
-	}
-	v.SetInt(i)
-}
-
-func (r *reader) float(n ast.Node, v reflect.Value, path string) {
-	switch n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
-	default:
-		r.mistyped(n, path, "a number")
-		return
-	}
-	written := strings.TrimSpace(n.GetToken().Value)
-	f, err := strconv.ParseFloat(written, 64)
-	if err != nil || strings.Trim(written, "0123456789.") != "" {
-		r.problem(r.places[path], "", "%s: %q is not a plain positive number", path, written)
-		return
-	}
-	v.SetFloat(f)
-}
-
-func (r *reader) truth(n ast.Node, v reflect.Value, path string) {
-	b, ok := n.(*ast.BoolNode)
-	if !ok {
-		r.mistyped(n, path, "true or false")
-		return
-	}
-	v.SetBool(b.Value)
-}
-
-func (r *reader) mistyped(n ast.Node, path, want string) {
-	hint := ""
-	switch n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		switch want {
-		case "text", "a word":
-			hint = fmt.Sprintf("put it in quotes: %q", strings.TrimSpace(n.GetToken().Value))
-		case list:
-			hint = "write [" + strings.TrimSpace(n.GetToken().Value) + "]"
-		}
-	case *ast.StringNode:
-		hint = asWritten(n.GetToken().Value, path, want)
-	case *ast.MappingNode, *ast.MappingValueNode:
-		switch want {
-		case "text":
-			hint = "put it in quotes if it is one text with a colon"
-		case list:
-			hint = "write [{...}], or begin it with a hyphen"
-		}
-	case *ast.NullNode:
-		hint = "give it a value, or take the key away for the default"
-	}
-	if path == "" {
-		path = "the file"
-	}
-	are := "is"
-	if want == keysAndValues {
-		are = "are"
-	}
-	r.problem(r.placeOf(first(n)), hint, "%s: %s where %s %s expected", path, kindName(n), want, are)
-}
-
 // How a message calls a mapping and a sequence.
 const (
 	keysAndValues = "keys and values"
 	list          = "a list"
 )
-
-// asWritten is how a text is written that stands where more than text belongs.
-func asWritten(text, path, want string) string {
-	if quoted := strconv.Quote(text); strings.Trim(text,
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
-		text = quoted
-	}
-	rules := strings.HasPrefix(path, "proxy.allow[") || strings.HasPrefix(path, "proxy.ask[") ||
-		strings.HasPrefix(path, "proxy.deny[")
-	switch {
-	case want == list:
-		return "write [" + text + "]"
-	case want == keysAndValues && rules && strings.HasSuffix(path, "]"):
-		return "write {domain: " + text + "}"
-	}
-	return ""
-}
-
-func kindName(n ast.Node) string {
-	switch n.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return keysAndValues
-	case *ast.SequenceNode:
-		return list
-	case *ast.StringNode, *ast.LiteralNode:
-		return "text"
-	case *ast.IntegerNode, *ast.FloatNode:
-		return "a number"
-	case *ast.BoolNode:
-		return "true or false"
-	case *ast.NullNode:
-		return "nothing"
-	default:
-		return "something else"
-	}
-}

@@ -30,7 +30,7 @@ func (e *Engine) clean(fields wire.Header) wire.Header {
 	return fields.Without(by.InName)
 }
 
-// waits reports whether the program sends its body only once it is told to.
+// waits reports whether the program sends its body only once it is asked to.
 func (x *exchange) waits() bool {
 	return !x.continued && x.req.Minor == 1 && slices.Contains(x.req.Header.Tokens("Expect"), "100-continue")
 }
@@ -83,7 +83,8 @@ func (a *answer) pass() error {
 	x := a.x
 	buf := x.s.e.buffers.Get()
 	defer x.s.e.buffers.Put(buf)
-	p := &body.Passage{To: x.s.client.Conn, Buffers: &x.s.e.buffers, Chunked: a.length < 0 && x.req.Minor == 1, Left: a.length}
+	p := &body.Passage{To: x.s.client.Conn, Buffers: &x.s.e.buffers, Left: a.length,
+		Chunked: a.length < 0 && x.req.Minor == 1}
 	err := p.Copy(a.body, buf[:])
 	x.down += p.N
 	switch {

@@ -3,7 +3,7 @@
 // Promise: no byte leaves for a destination that the Decider did not allow by
 // its name, and every connection is dialled to an address that was resolved
 // and vetted on this side of the wall at that moment. What cannot be read, be
-// recorded or be decided is refused, with the reason told in the protocol the
+// recorded or be decided is refused, with the reason given in the protocol the
 // program speaks: an HTTP response, a TLS alert, a TCP reset, a DNS error.
 //
 // It does not hold policy (it asks a Decider), does not write the audit (it
@@ -44,7 +44,8 @@ type Resolver = dial.Resolver
 // Addresses gives those that a has and that may be dialled, as an engine with these
 // Hosts does: for others that speak with a server for a cloister. An error may be that
 // of a forbidden address.
-func Addresses(ctx context.Context, hosts map[string]string, ask Resolver, a authority.Authority) ([]netip.Addr, error) {
+func Addresses(ctx context.Context, hosts map[string]string, ask Resolver, a authority.Authority) (
+	[]netip.Addr, error) {
 	return dial.Addresses(ctx, hosts, ask, a)
 }
 

@@ -44,7 +44,7 @@ type Engine struct {
 	tasks    sync.WaitGroup
 	buffers  buffer.Pool
 	batches  sock.Memory
-	// generation counts the policy changes we were told of.
+	// generation counts the policy changes that were reported.
 	generation atomic.Uint64
 	overflow   atomic.Int64 // when a refusal at the cap was last recorded
 
@@ -92,7 +92,8 @@ func New(cfg Config) (*Engine, error) {
 			break // as full as it was before
 		}
 	}
-	e.dialer = &dial.Dialer{Guard: g, Pins: pins, Resolver: cfg.Resolver, Timeout: e.limits.Dial, Budget: e.quota.Name, Within: cfg.Within}
+	e.dialer = &dial.Dialer{Guard: g, Pins: pins, Resolver: cfg.Resolver, Timeout: e.limits.Dial,
+		Budget: e.quota.Name, Within: cfg.Within}
 	if e.dialer.Resolver == nil {
 		e.dialer.Resolver = dial.HostResolver{}
 	}

@@ -77,7 +77,7 @@ type exchange struct {
 	outLength int64
 
 	looked    *looked // what was read of the body for a person; nil for nothing
-	continued bool    // the program was told to send its body
+	continued bool    // the program was asked to send its body
 
 	sent   *upload        // what goes up, until it is stopped
 	reused bool           // the connection to the server was there
@@ -126,7 +126,8 @@ func (x *exchange) refuse(r *refusal.Refusal) {
 
 // message is the request under its edits.
 func (x *exchange) message() *Message {
-	x.in = body.New(x.s.client.Source, &x.s.e.buffers, x.req.Body, x.req.Length, func() { x.s.client.readBy(x.s.e.limits.Idle) })
+	x.in = body.New(x.s.client.Source, &x.s.e.buffers, x.req.Body, x.req.Length,
+		func() { x.s.client.readBy(x.s.e.limits.Idle) })
 	x.in.Most = x.most
 	if x.over != nil {
 		x.in.Over = x.over
@@ -135,8 +136,8 @@ func (x *exchange) message() *Message {
 		x.in.First = x.goOn
 	}
 	path, query, _ := strings.Cut(x.judged(), "?")
-	return verdict.NewMessage(Message{Authority: x.to, Secure: x.s.up.secure, Method: x.req.Method, Path: path, Query: query},
-		slices.Clone(x.req.Header), x.in, x.in.Length())
+	return verdict.NewMessage(Message{Authority: x.to, Secure: x.s.up.secure, Method: x.req.Method, Path: path,
+		Query: query}, slices.Clone(x.req.Header), x.in, x.in.Length())
 }
 
 // judged is the target as it is sent on: where rules read paths, as they read this one.

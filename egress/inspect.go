@@ -90,7 +90,7 @@ func (i intercepted) intercept(ctx context.Context) {
 	err := i.dial(ctx, strict || len(readable(i.s.up.offer)) > 0)
 	switch {
 	case err == nil:
-	case len(i.s.up.offer) > 0 && len(readable(i.s.up.offer)) == 0: // no protocol in which it could be told
+	case len(i.s.up.offer) > 0 && len(readable(i.s.up.offer)) == 0: // no protocol in which it could be answered
 		flow := i.s.dialFailed(Flow{Kind: Connect}, err)
 		i.s.refuseAs(refusal.Undialed(flow, err))
 		return

@@ -22,7 +22,7 @@ type postgres struct{ s *stream }
 // servePostgres reads PostgreSQL's start-up message and holds user and database to
 // the rules. A program that asks for TLS gets it, by the session's authority; to the
 // server it is TLS, verified, wherever the server takes that. SCRAM cannot be bound to
-// a channel that ends here: programs are not offered it, and libpq is told by a
+// a channel that ends here: programs are not offered it, and libpq is configured by a
 // variable (PGCHANNELBINDING); without that it logs in once more without TLS, where
 // it may (sslmode=prefer), since a server that offers binding refuses who could.
 func servePostgres(s *stream, ctx context.Context) {
@@ -210,8 +210,8 @@ func (p postgres) passHeld(t *passage) error {
 }
 
 // refuse tells a refusal in the protocol's words, if the program may receive it.
-func (p postgres) refuse(told bool, code string, r refusal.Refusal) {
-	if !told || p.s.conns.killed() != nil {
+func (p postgres) refuse(recorded bool, code string, r refusal.Refusal) {
+	if !recorded || p.s.conns.killed() != nil {
 		p.s.reset()
 		return
 	}

@@ -37,7 +37,8 @@ func (s *stream) refuseForm(reason string) {
 		s.reset()
 		return
 	}
-	s.refuseAs(refusal.Refusal{Status: http.StatusBadRequest, Host: s.target.Host(), Port: s.target.Port(), Reason: reason})
+	s.refuseAs(refusal.Refusal{Status: http.StatusBadRequest, Host: s.target.Host(), Port: s.target.Port(),
+		Reason: reason})
 }
 
 // refuseSilent ends a connection whose first bytes did not come.

@@ -83,7 +83,7 @@ func serveSSH(s *stream, ctx context.Context) {
 	})
 	c.close()
 	s.up.dialed = c.dialed
-	if err != nil && !c.told() {
+	if err != nil && !c.answered() {
 		f := s.flow(Flow{Kind: Connect, Reason: "ssh: nobody logged in", Detail: dial.Quote(err.Error())})
 		if cause := s.conns.killed(); cause != nil {
 			f.Reason = cause.Error()
@@ -101,7 +101,7 @@ type sshConn struct {
 	mu     sync.Mutex
 	ways   map[string]*sshWay
 	dialed netip.AddrPort
-	spoken bool // a refusal of the login has been told
+	spoken bool // a refusal of the login has been sent
 }
 
 // An sshWay is one connection to the server, by who logged in there.
@@ -111,7 +111,7 @@ type sshWay struct {
 	err   error
 }
 
-func (c *sshConn) told() bool {
+func (c *sshConn) answered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.spoken

@@ -23,13 +23,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"cloister/internal/realpath"
 )
 
 // Kinds of places.
@@ -68,12 +65,6 @@ func (i ID) Same(o ID) bool {
 		return i.Born == o.Born
 	}
 	return i.Dev == o.Dev
-}
-
-// Pin is what a project was at its first use, besides its folder.
-type Pin struct {
-	Main string // the main working tree, the same as Path in that one
-	Git  string // its own git folder; empty where there was no repository
 }
 
 // most bounds the register: a hundred thousand places.
@@ -133,66 +124,6 @@ func Read(state string) (*Register, error) {
 	return r, r.parse(text)
 }
 
-// text is the content of the register but for a last line that was never finished:
-// whoever wrote that died before their session began.
-func (r *Register) text(f *os.File) ([]byte, error) {
-	if err := r.sound(f); err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && len(text) > 0 && text[len(text)-1] != '\n' {
-		// Someone writes just now, or died in it: with the lock it is one or the other.
-		if err = flock(f, unix.LOCK_SH); err == nil {
-			if _, err = f.Seek(0, io.SeekStart); err == nil {
-				text, err = io.ReadAll(io.LimitReader(f, most+1))
-			}
-		}
-	}
-	if err != nil {
-		return nil, &Bad{File: r.file, Why: err.Error()}
-	}
-	if len(text) > most {
-		return nil, &Bad{File: r.file, Why: fmt.Sprintf("more than %d bytes", most)}
-	}
-	return text[:bytes.LastIndexByte(text, '\n')+1], nil
-}
-
-// sound refuses a register that someone else could have written.
-func (r *Register) sound(f *os.File) error {
-	fi, err := f.Stat()
-	if err != nil {
-		return &Bad{File: r.file, Why: err.Error()}
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !ok || !fi.Mode().IsRegular() {
-		return &Bad{File: r.file, Why: "not a regular file"}
-	}
-	if int(st.Uid) != os.Geteuid() || fi.Mode().Perm()&0o022 != 0 {
-		return &Bad{File: r.file, Why: "another user may write it"}
-	}
-	return nil
-}
-
-func (r *Register) parse(text []byte) error {
-	rest, ok := bytes.CutPrefix(text, []byte(header))
-	if !ok {
-		if len(text) == 0 {
-			return nil
-		}
-		return &Bad{File: r.file, Line: 1, Why: "not the first line of a register of this version"}
-	}
-	line := 1
-	for entry := range strings.Lines(string(rest)) {
-		line++
-		p, err := parse(strings.TrimSuffix(entry, "\n"))
-		if err != nil {
-			return &Bad{File: r.file, Line: line, Why: err.Error()}
-		}
-		r.add(p)
-	}
-	return nil
-}
-
 func (r *Register) add(p Place) {
 	if p.Kind == forgotten {
 		delete(r.pins, p.Path)
@@ -207,38 +138,6 @@ func (r *Register) add(p Place) {
 	if p.Kind == Project {
 		r.pins[p.Path] = at
 	}
-}
-
-var errLine = errors.New("not a line of the register")
-
-func parse(line string) (Place, error) {
-	f := strings.Split(line, "\t")
-	if len(f) != 7 {
-		return Place{}, errLine
-	}
-	var p Place
-	var errs [6]error
-	p.Kind = f[0]
-	p.ID.Dev, errs[0] = strconv.ParseUint(f[1], 10, 64)
-	p.ID.Ino, errs[1] = strconv.ParseUint(f[2], 10, 64)
-	p.ID.Born, errs[2] = strconv.ParseInt(f[3], 10, 64)
-	p.Path, errs[3] = strconv.Unquote(f[4])
-	p.Pin.Main, errs[4] = strconv.Unquote(f[5])
-	p.Pin.Git, errs[5] = strconv.Unquote(f[6])
-	switch p.Kind {
-	case Project, Git, Private, Exposed, forgotten:
-	default:
-		return Place{}, errLine
-	}
-	if errors.Join(errs[:]...) != nil || !filepath.IsAbs(p.Path) || filepath.Clean(p.Path) != p.Path {
-		return Place{}, errLine
-	}
-	return p, nil
-}
-
-func (p Place) line() string {
-	return fmt.Sprintf("%s\t%d\t%d\t%d\t%s\t%s\t%s\n", p.Kind, p.ID.Dev, p.ID.Ino, p.ID.Born,
-		strconv.Quote(p.Path), strconv.Quote(p.Pin.Main), strconv.Quote(p.Pin.Git))
 }
 
 // Enter adds places, and returns when they are on the disk. Those that are known
@@ -405,41 +304,4 @@ func (r *Register) Over(path string) (Place, bool) {
 			return Place{}, false
 		}
 	}
-}
-
-// Pinned gives what a project was at its last accepted use.
-func (r *Register) Pinned(root string) (Place, bool) {
-	i, ok := r.pins[root]
-	if !ok {
-		return Place{}, false
-	}
-	return r.all[i], true
-}
-
-// Pins gives every pinned project around a path without links, the nearest first.
-func (r *Register) Pins(path string) []Place {
-	var out []Place
-	if len(r.pins) == 0 {
-		return nil
-	}
-	for at := path; ; at = filepath.Dir(at) {
-		if i, ok := r.pins[at]; ok {
-			out = append(out, r.all[i])
-		}
-		if at == filepath.Dir(at) {
-			return out
-		}
-	}
-}
-
-// Moved gives the pinned project that an inode was, under a name that it has no more.
-func (r *Register) Moved(id ID, path string) (Place, bool) {
-	for _, i := range r.inodes[id.Ino] {
-		p := r.all[i]
-		if at, pinned := r.pins[p.Path]; pinned && at == i && p.ID.Same(id) && p.Path != path &&
-			!realpath.Inside(path, p.Path) {
-			return p, true
-		}
-	}
-	return Place{}, false
 }

@@ -14,10 +14,7 @@
 // Most readers want [New], [Screen.Draw] and [Screen.Replay].
 package vscreen
 
-import (
-	"slices"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // Size is of a screen, in characters.
 type Size struct{ Cols, Rows int }
@@ -253,159 +250,6 @@ func cut(line []cell, x int) {
 	}
 }
 
-func (s *Screen) insertCells(n int) {
-	p := s.page()
-	line := p.lines[p.y]
-	n = min(n, len(line)-p.x)
-	cut(line, p.x)
-	cut(line, len(line)-n)
-	copy(line[p.x+n:], line[p.x:])
-	s.erase(p.y, p.x, p.x+n)
-}
-
-func (s *Screen) deleteCells(n int) {
-	p := s.page()
-	line := p.lines[p.y]
-	n = min(n, len(line)-p.x)
-	cut(line, p.x)
-	cut(line, p.x+n)
-	copy(line[p.x:], line[p.x+n:])
-	s.erase(p.y, len(line)-n, len(line))
-}
-
-// erase clears the cells from x to before end.
-func (s *Screen) erase(y, x, end int) {
-	line := s.page().lines[y]
-	cut(line, x)
-	cut(line, end)
-	for ; x < end; x++ {
-		line[x] = cell{pen: s.pen.background()}
-	}
-}
-
-func (s *Screen) eraseLines(y, end int) {
-	for ; y < end; y++ {
-		s.erase(y, 0, s.size.Cols)
-	}
-}
-
-// lineFeed goes down, and scrolls at the end of the region.
-func (s *Screen) lineFeed() {
-	p := s.page()
-	switch {
-	case p.y == p.bottom:
-		s.scrollUp(1)
-	case p.y < s.size.Rows-1:
-		p.y++
-	}
-	p.wrap = false
-}
-
-func (s *Screen) reverseFeed() {
-	p := s.page()
-	switch {
-	case p.y == p.top:
-		s.scrollDown(p.top, 1)
-	case p.y > 0:
-		p.y--
-	}
-	p.wrap = false
-}
-
-// scrollUp moves the region's lines up. What leaves the main screen at its top
-// is remembered.
-func (s *Screen) scrollUp(n int) {
-	p := s.page()
-	n = min(n, p.bottom-p.top+1)
-	if !s.alt && p.top == 0 {
-		s.keep(p.lines[:n])
-	}
-	s.rotate(p.top, n)
-}
-
-// rotate takes n lines away at from, and adds blank ones at the region's end.
-func (s *Screen) rotate(from, n int) {
-	p := s.page()
-	n = min(n, p.bottom-from+1)
-	gone := slices.Clone(p.lines[from : from+n])
-	copy(p.lines[from:p.bottom+1], p.lines[from+n:p.bottom+1])
-	copy(p.lines[p.bottom+1-n:], gone)
-	s.eraseLines(p.bottom+1-n, p.bottom+1)
-}
-
-// scrollDown moves the lines from a place to the region's end down.
-func (s *Screen) scrollDown(from, n int) {
-	p := s.page()
-	n = min(n, p.bottom-from+1)
-	gone := slices.Clone(p.lines[p.bottom+1-n : p.bottom+1])
-	copy(p.lines[from+n:p.bottom+1], p.lines[from:p.bottom+1-n])
-	copy(p.lines[from:], gone)
-	s.eraseLines(from, from+n)
-}
-
-// move puts the cursor somewhere; with origin mode rows count from the region's
-// top.
-func (s *Screen) move(x, y int) {
-	p := s.page()
-	lowest := s.size.Rows - 1
-	if s.modes[origin] {
-		y, lowest = y+p.top, p.bottom
-	}
-	p.x, p.y, p.wrap = min(max(x, 0), s.size.Cols-1), min(max(y, 0), lowest), false
-}
-
-// vertical moves the cursor by dy, and not out of the region that it is in.
-func (s *Screen) vertical(dy int) {
-	p := s.page()
-	top, bottom := 0, s.size.Rows-1
-	if p.y >= p.top {
-		top = p.top
-	}
-	if p.y <= p.bottom {
-		bottom = p.bottom
-	}
-	if dy < 0 {
-		p.y = max(p.y+dy, min(top, p.y))
-	} else {
-		p.y = min(p.y+dy, max(bottom, p.y))
-	}
-	p.wrap = false
-}
-
-func (s *Screen) horizontal(dx int) {
-	p := s.page()
-	p.x, p.wrap = min(max(p.x+dx, 0), s.size.Cols-1), false
-}
-
-func (s *Screen) tab(n int) {
-	p := s.page()
-	for ; n > 0 && p.x < s.size.Cols-1; n-- {
-		for p.x++; p.x < s.size.Cols-1 && !s.tabs[p.x]; p.x++ {
-		}
-	}
-	for ; n < 0 && p.x > 0; n++ {
-		for p.x--; p.x > 0 && !s.tabs[p.x]; p.x-- {
-		}
-	}
-	p.wrap = false
-}
-
-func (s *Screen) save() {
-	p := s.page()
-	p.saved = saved{p.x, p.y, s.pen, s.sets, s.shift, s.modes[origin]}
-}
-
-func (s *Screen) restore() {
-	p := s.page()
-	v := p.saved
-	if v.sets == [2]byte{} {
-		v.sets = [2]byte{'B', 'B'}
-	}
-	s.pen, s.sets, s.shift = v.pen, v.sets, v.shift
-	s.setMode(origin, v.origin)
-	p.x, p.y, p.wrap = v.x, v.y, false
-}
-
 // control obeys one control character.
 func (s *Screen) control(b byte) {
 	p := s.page()
@@ -425,38 +269,6 @@ func (s *Screen) control(b byte) {
 		s.shift = 1
 	case 0x0f:
 		s.shift = 0
-	}
-}
-
-// maxHistory bounds the lines that left at the top: in lines and in bytes.
-const (
-	maxHistory      = 2000
-	maxHistoryBytes = 1 << 20
-)
-
-// history are lines as they are replayed, oldest first, behind those that were
-// dropped already.
-type history struct {
-	lines   []string
-	dropped int
-	bytes   int
-}
-
-func (s *Screen) keep(lines [][]cell) {
-	h := &s.history
-	for _, line := range lines {
-		text := string(appendLine(nil, line))
-		h.lines = append(h.lines, text)
-		h.bytes += len(text)
-	}
-	for len(h.lines)-h.dropped > maxHistory || h.bytes > maxHistoryBytes {
-		h.bytes -= len(h.lines[h.dropped])
-		h.lines[h.dropped] = ""
-		h.dropped++
-	}
-	if h.dropped > maxHistory {
-		h.lines = slices.Clone(h.lines[h.dropped:])
-		h.dropped = 0
 	}
 }
 

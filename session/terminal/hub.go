@@ -19,14 +19,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/creack/pty"
 
-	"cloister/internal/peercred"
 	"cloister/internal/termsafe"
 	"cloister/internal/vscreen"
 )
@@ -77,18 +75,6 @@ type Hub struct {
 	active   time.Time
 	logErr   error
 	end      *End
-}
-
-// view is one terminal that looks.
-type view struct {
-	conn   *net.UnixConn
-	size   vscreen.Size
-	wake   chan struct{}
-	out    []byte
-	behind bool     // out was thrown away
-	drawn  []string // the lines that it shows, when it is not of the program's size
-	framed bool     // drawn counts
-	notes  []string
 }
 
 // maxNotes bounds the notes that wait for one terminal.
@@ -200,25 +186,6 @@ func (h *Hub) output(b []byte) {
 	}
 }
 
-// take queues output for one terminal.
-func (v *view) take(b []byte, size vscreen.Size) {
-	switch {
-	case v.size != size || v.behind:
-	case len(v.out)+len(b) > maxBehind:
-		v.out, v.behind = nil, true
-	default:
-		v.out = append(v.out, b...)
-	}
-	v.nudge()
-}
-
-func (v *view) nudge() {
-	select {
-	case v.wake <- struct{}{}:
-	default:
-	}
-}
-
 // write types into the program's terminal.
 func (h *Hub) write() {
 	for {
@@ -231,132 +198,6 @@ func (h *Hub) write() {
 			}
 		}
 	}
-}
-
-// Serve takes terminals of user uid until the listener is closed.
-func (h *Hub) Serve(l *net.UnixListener, uid int) {
-	h.others.Go(func() {
-		for {
-			conn, err := l.AcceptUnix()
-			if err != nil {
-				return
-			}
-			if _, err := peercred.Require(conn, uid); err != nil {
-				_ = conn.Close()
-				continue
-			}
-			h.others.Go(func() {
-				defer func() { _ = conn.Close() }()
-				h.look(conn)
-			})
-		}
-	})
-}
-
-// look serves one terminal until it goes.
-func (h *Hub) look(conn *net.UnixConn) {
-	unhook := afterDone(h.done, func() {
-		_ = conn.SetReadDeadline(time.Now())
-		_ = conn.SetWriteDeadline(time.Now().Add(lastWords))
-	})
-	defer unhook()
-	if conn.SetReadDeadline(time.Now().Add(helloWithin)) != nil {
-		return
-	}
-	kind, body, err := receive(conn)
-	var size vscreen.Size
-	if err != nil || kind != frameSize || json.Unmarshal(body, &size) != nil {
-		return
-	}
-	if conn.SetReadDeadline(time.Time{}) != nil {
-		return
-	}
-	v := &view{conn: conn, wake: make(chan struct{}, 1)}
-	h.join(v, size)
-	gone := make(chan struct{})
-	fed := make(chan struct{})
-	go func() {
-		defer close(fed)
-		h.feed(v, gone)
-	}()
-	h.listen(v)
-	select {
-	case <-h.done:
-		<-fed // the end is said
-	default:
-		close(gone)
-		_ = conn.Close() // a writer that waits for the terminal ends
-		<-fed
-	}
-	h.part(v)
-}
-
-// afterDone calls f when done is closed, unless it is undone first.
-func afterDone(done <-chan struct{}, f func()) (undo func()) {
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		select {
-		case <-done:
-			f()
-		case <-stop:
-		}
-	}()
-	return func() {
-		close(stop)
-		<-stopped
-	}
-}
-
-// listen passes on what a terminal says.
-func (h *Hub) listen(v *view) {
-	for {
-		kind, body, err := receive(v.conn)
-		if err != nil {
-			return
-		}
-		switch kind {
-		case frameInput:
-			h.mu.Lock()
-			h.active = time.Now()
-			h.mu.Unlock()
-			select {
-			case h.keys <- body:
-			case <-h.done:
-				return
-			}
-		case frameSize:
-			var size vscreen.Size
-			if json.Unmarshal(body, &size) != nil {
-				return
-			}
-			h.resized(v, size)
-		default:
-			return
-		}
-	}
-}
-
-// join shows a terminal everything so far.
-func (h *Hub) join(v *view, size vscreen.Size) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	v.size = within(size)
-	h.views[v] = true
-	h.fit(v)
-	if v.size == h.screen.Size() {
-		v.out = h.screen.Replay()
-	}
-	v.nudge()
-}
-
-func within(size vscreen.Size) vscreen.Size { return vscreen.New(size, nil).Size() }
-
-func (h *Hub) part(v *view) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.views, v)
-	h.fit(nil)
 }
 
 func (h *Hub) resized(v *view, size vscreen.Size) {
@@ -394,37 +235,6 @@ func (h *Hub) fit(joining *view) {
 	}
 }
 
-// feed writes to one terminal until it is gone or the program has ended.
-func (h *Hub) feed(v *view, gone <-chan struct{}) {
-	for {
-		select {
-		case <-gone:
-			return
-		case <-h.done:
-			h.finish(v)
-			return
-		case <-v.wake:
-		}
-		out, framed := h.due(v)
-		if len(out) > 0 && send(v.conn, frameOutput, out) != nil {
-			return
-		}
-		for _, note := range h.noted(v) {
-			if send(v.conn, frameNote, []byte(note)) != nil {
-				return
-			}
-		}
-		if framed {
-			select {
-			case <-gone:
-				return
-			case <-h.done:
-			case <-time.After(frameEvery):
-			}
-		}
-	}
-}
-
 // finish writes the last output and the end.
 func (h *Hub) finish(v *view) {
 	if v.conn.SetWriteDeadline(time.Now().Add(lastWords)) != nil {
@@ -439,58 +249,6 @@ func (h *Hub) finish(v *view) {
 	if body, err := json.Marshal(end); err == nil {
 		_ = send(v.conn, frameEnd, body) // whoever has gone needs no word
 	}
-}
-
-// due is what a terminal gets next; framed tells that it was drawn, not passed
-// on.
-func (h *Hub) due(v *view) (out []byte, framed bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case v.size != h.screen.Size():
-		out = v.frame(h.screen)
-		v.out, v.behind, v.framed = nil, false, true
-		return out, true
-	case v.framed || v.behind:
-		out = h.screen.Repaint()
-		v.out, v.behind, v.framed, v.drawn = nil, false, false, nil
-		return out, false
-	}
-	out, v.out = v.out, nil
-	return out, false
-}
-
-// frame draws the screen on a terminal that is larger than it: the lines that
-// changed, and the cursor.
-func (v *view) frame(s *vscreen.Screen) []byte {
-	var out []byte
-	if !v.framed {
-		v.drawn = nil
-		out = append(out, "\x1b[?1049l\x1b[0m\x1b[r\x1b[?6l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?2004l\x1b[H\x1b[2J"...)
-	}
-	out = append(out, "\x1b[?25l"...)
-	rows := min(s.Size().Rows, v.size.Rows)
-	for y := range rows {
-		line := string(s.Line(y))
-		if y < len(v.drawn) && v.drawn[y] == line {
-			continue
-		}
-		out = fmt.Appendf(out, "\x1b[%d;1H\x1b[2K%s", y+1, line)
-		for len(v.drawn) <= y {
-			v.drawn = append(v.drawn, "")
-		}
-		v.drawn[y] = line
-	}
-	for y := rows; y < len(v.drawn); y++ {
-		out = fmt.Appendf(out, "\x1b[%d;1H\x1b[2K", y+1)
-	}
-	v.drawn = v.drawn[:rows]
-	x, y, shown := s.Cursor()
-	out = fmt.Appendf(out, "\x1b[%d;%dH", y+1, x+1)
-	if shown {
-		out = append(out, "\x1b[?25h"...)
-	}
-	return out
 }
 
 // Finish waits for the last output, tells every terminal the end, and closes

@@ -8,8 +8,7 @@
 // and the payload chose every name in a layer.
 //
 // It writes nothing but the mode of a folder or file in a layer that its owner cannot
-// open, which it puts back. It ignores extended attributes, access control lists and
-// times: they are not part of a change (of lists see package apply).
+// open, which it puts back. It ignores extended attributes, lists (see package apply) and times.
 //
 // The call most readers want is [Stack.Changes].
 package layers

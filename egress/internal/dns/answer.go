@@ -132,8 +132,8 @@ func (s *Server) tooMany(auth authority.Authority, kind string, err error) dnsms
 // noName refuses what no Authority can be made of; the Decider cannot be asked
 // about it, so the Journal is notified.
 func (s *Server) noName(name, kind, why string) dnsmsg.Reply {
-	s.Refused(verdict.Flow{Kind: verdict.Resolve, Via: verdict.ViaDNS, Reason: "not a host name: " + why, Detail: dial.Quote(name) + " " + kind,
-		Start: time.Now()})
+	s.Refused(verdict.Flow{Kind: verdict.Resolve, Via: verdict.ViaDNS, Reason: "not a host name: " + why,
+		Detail: dial.Quote(name) + " " + kind, Start: time.Now()})
 	return dnsmsg.Reply{RCode: dnsmessage.RCodeNameError, Reason: dnsmsg.Filtered, Text: why}
 }
 

@@ -35,7 +35,7 @@ type Refusal struct {
 	Hints   []string `json:"hints,omitempty"`
 
 	Retry  time.Duration `json:"-"`
-	answer []byte        // of that kind, told instead of all this
+	answer []byte        // of that kind, sent instead of all this
 	kind   string
 }
 
@@ -112,7 +112,7 @@ func (r Refusal) Response(req *wire.Request) []byte {
 	return append(out, body...)
 }
 
-// Body is what a program that sent these fields is told, by another status to git.
+// Body is what a program that sent these fields receives, by another status to git.
 func (r *Refusal) Body(sent wire.Header) (kind string, body []byte) {
 	agent, _ := sent.Get("User-Agent")
 	content, _ := sent.Get("Content-Type")

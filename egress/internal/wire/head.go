@@ -8,75 +8,6 @@ import (
 	"strings"
 )
 
-// A Field is one header line, its name as it was spelled.
-type Field struct{ Name, Value string }
-
-// A Header keeps order and spelling.
-type Header []Field
-
-// Get gives the value of the only field of that name; n says how many there are.
-func (h Header) Get(name string) (value string, n int) {
-	for _, f := range h {
-		if strings.EqualFold(f.Name, name) {
-			if n == 0 {
-				value = f.Value
-			}
-			n++
-		}
-	}
-	return value, n
-}
-
-// All gives each field in order.
-func (h Header) All(yield func(name, value string) bool) {
-	for _, f := range h {
-		if !yield(f.Name, f.Value) {
-			return
-		}
-	}
-}
-
-// Tokens gives the comma-separated members of all fields of that name, lower case.
-func (h Header) Tokens(name string) []string {
-	var out []string
-	for _, f := range h {
-		if !strings.EqualFold(f.Name, name) {
-			continue
-		}
-		for part := range strings.SplitSeq(f.Value, ",") {
-			if part = strings.ToLower(strings.Trim(part, " \t")); part != "" {
-				out = append(out, part)
-			}
-		}
-	}
-	return out
-}
-
-// Without gives h less the fields that drop names.
-func (h Header) Without(drop func(name string) bool) Header {
-	out := make(Header, 0, len(h))
-	for _, f := range h {
-		if !drop(strings.ToLower(f.Name)) {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// Append writes the fields in wire form, without the empty line.
-func (h Header) Append(b []byte) []byte {
-	for _, f := range h {
-		b = f.Append(b)
-	}
-	return b
-}
-
-// Append writes the line.
-func (f Field) Append(b []byte) []byte {
-	b = append(append(b, f.Name...), ": "...)
-	return append(append(b, f.Value...), "\r\n"...)
-}
-
 // Framing says where a body ends.
 type Framing uint8
 
@@ -95,16 +26,6 @@ type Request struct {
 	Minor  int    // HTTP/1.Minor
 	Header Header
 	Host   string // value of the one Host field
-	Body   Framing
-	Length int64
-}
-
-// A Response is a response head.
-type Response struct {
-	Minor  int
-	Status int
-	Reason string
-	Header Header
 	Body   Framing
 	Length int64
 }
@@ -241,40 +162,6 @@ func parseVersion(v string) (int, error) {
 	return 0, bad("a first line that does not end in HTTP/1.1")
 }
 
-// ParseResponse parses a complete response head to a request of that method.
-func ParseResponse(head []byte, method string) (*Response, error) {
-	first, header, err := split(head)
-	if err != nil {
-		return nil, err
-	}
-	r := &Response{Header: header}
-	version, rest, _ := strings.Cut(first, " ")
-	if r.Minor, err = parseVersion(version); err != nil {
-		return nil, err
-	}
-	code, reason, _ := strings.Cut(rest, " ")
-	if len(code) != 3 || strings.Trim(code, "0123456789") != "" || code[0] < '1' || code[0] > '5' {
-		return nil, bad("a status that is no number from 100 to 599")
-	}
-	r.Status, _ = strconv.Atoi(code)
-	r.Reason = reason
-	chunked, length, err := framing(header, r.Minor)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case method == "HEAD" || r.Status < 200 || r.Status == 204 || r.Status == 304:
-		r.Body = NoBody // RFC 9112 6.3, whatever the fields say
-	case chunked:
-		r.Body = Chunked
-	case length >= 0:
-		r.Body, r.Length = Length, length
-	default:
-		r.Body = UntilClose
-	}
-	return r, nil
-}
-
 // split cuts a head in its first line and its fields. Line ends were checked
 // by HeadScan and are checked again: the parser must be safe alone.
 func split(head []byte) (string, Header, error) {
@@ -297,57 +184,6 @@ func split(head []byte) (string, Header, error) {
 		header = append(header, f)
 	}
 	return first, header, nil
-}
-
-// ParseField parses one field line without its line end.
-func ParseField(line string) (Field, error) {
-	if line == "" {
-		return Field{}, bad("an empty line among the fields")
-	}
-	if line[0] == ' ' || line[0] == '\t' {
-		return Field{}, bad("a folded field")
-	}
-	name, value, ok := strings.Cut(line, ":")
-	if !ok {
-		return Field{}, bad("a field without colon")
-	}
-	if trimmed := strings.TrimRight(name, " \t"); trimmed != name {
-		return Field{}, bad("whitespace before the colon of a field")
-	}
-	if !isToken(name) {
-		return Field{}, bad("a field name that is no token")
-	}
-	if err := checkLine(value); err != nil {
-		return Field{}, err
-	}
-	if err := checkAlias(name); err != nil {
-		return Field{}, err
-	}
-	return Field{Name: name, Value: strings.Trim(value, " \t")}, nil
-}
-
-// checkAlias refuses names which CGI-style servers cannot tell from the ones
-// that say where a message ends or goes (HTTP_TRANSFER_ENCODING).
-func checkAlias(name string) error {
-	if !strings.Contains(name, "_") {
-		return nil
-	}
-	switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
-	case "content-length", "transfer-encoding":
-		return bad("a field that spells %s with an underscore", strings.ReplaceAll(name, "_", "-"))
-	}
-	return nil
-}
-
-// checkLine holds text to what RFC 9110 5.5 lets a value have: visible ASCII,
-// space, tab, and bytes over 0x7f.
-func checkLine(s string) error {
-	for i := range len(s) {
-		if c := s[i]; (c < ' ' && c != '\t') || c == 0x7f {
-			return bad("the control byte 0x%02x", c)
-		}
-	}
-	return nil
 }
 
 // framing reads what the fields say about the body; length is -1 where they
@@ -416,64 +252,6 @@ func TrailerAllowed(name string) bool {
 		return false
 	}
 	return true
-}
-
-// A Guess says what a connection on a port without fixed protocol speaks.
-type Guess uint8
-
-// The kinds of first bytes.
-const (
-	Raw Guess = iota
-	TLS
-	HTTP
-)
-
-// GuessProtocol looks at the first bytes. ErrShort asks for more. A line that
-// ends in HTTP/x.y, and a beginning of CR or LF (some servers skip those), are
-// HTTP for every server that would answer them; a control byte in the first
-// line is HTTP for none.
-func GuessProtocol(b []byte) (Guess, error) {
-	if len(b) == 0 {
-		return Raw, ErrShort
-	}
-	if b[0] == '\r' || b[0] == '\n' {
-		return HTTP, nil
-	}
-	if is, err := LooksLikeTLS(b); err != nil {
-		return Raw, err
-	} else if is {
-		return TLS, nil
-	}
-	before, _, ok := bytes.Cut(b, []byte{'\n'})
-	line := b
-	if ok {
-		line = before
-	}
-	for _, c := range line {
-		if (c < ' ' && (c < '\t' || c > '\r')) || c == 0x7f {
-			return Raw, nil
-		}
-	}
-	if !ok {
-		if len(b) >= MaxHead {
-			return Raw, errors.New("first line: longer than 65536 bytes")
-		}
-		return Raw, ErrShort
-	}
-	if endsInVersion(bytes.TrimRight(line, " \t\v\f\r")) {
-		return HTTP, nil
-	}
-	return Raw, nil
-}
-
-// endsInVersion looks for HTTP/x.y at the end of a line, in any case and with
-// any digits, since lenient servers exist.
-func endsInVersion(line []byte) bool {
-	i := bytes.LastIndexByte(line, '/')
-	if i < 4 || !strings.EqualFold(string(line[i-4:i]), "http") {
-		return false
-	}
-	return len(line) > i+1 && strings.Trim(string(line[i+1:]), "0123456789.") == ""
 }
 
 func isToken(s string) bool {

@@ -17,7 +17,7 @@ import (
 // lines are longer than that. The number falls: lower it with each line that is broken.
 const (
 	longest   = 120
-	longLines = 244
+	longLines = 241
 )
 
 // A word is one of the house's old dialect: what stands for it, and on how many lines of
@@ -38,9 +38,9 @@ func oldWords() []word {
 		{`is heard`, "is reported, is received", 0},
 		{`hears`, "receives, is notified", 0},
 		{`nobody`, "no one, with the subject named: no process, no person, no rule", 134},
-		{`told`, "reported, notified, given", 165},
+		{`told`, "reported, notified, given", 154},
 		{`(says|tells) whether`, "reports whether", 22},
-		{`somebody`, "someone, with the subject named: a person, a process", 35},
+		{`somebody`, "someone, with the subject named: a person, a process", 33},
 		{`anybody`, "anyone, any process", 7},
 		{`whom`, "the subject, named", 14},
 	}

@@ -88,6 +88,7 @@ var packages = map[string]string{
 	"approval":                  "the queue of questions",
 	"audit":                     "the record",
 	"audit/flood":               "what a session is refused too often",
+	"audit/bucket":              "a copy of the record in an S3 bucket",
 	"audit/ocsf":                "events in the Open Cybersecurity Schema Framework",
 	"audit/otlp":                "the record, sent to an OpenTelemetry collector",
 	"audit/recorder":            "the record of a guardian, opened anew when it could not be written",

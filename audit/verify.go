@@ -50,11 +50,34 @@ func Verify(dir string, outside ...Anchor) (Report, error) {
 	return r, err
 }
 
+// VerifyCopy is Verify of a copy in dir of the record that is or was in of, by the keys of that: the copy
+// must reach each of the heads, which the guardian must have sealed. It may end before the record does.
+func VerifyCopy(dir, of string, heads ...Anchor) (Report, error) {
+	v := verifier{dir: dir, copyOf: of, outside: byRecord(heads)}
+	keys, err := readKeys(of)
+	if err != nil {
+		return v.Report, fmt.Errorf("verify audit: %w", err)
+	}
+	for _, a := range heads {
+		if !keys.genuine(head{Seq: a.Seq, Hash: a.Hash, Key: a.Key, MAC: a.MAC}) {
+			return v.Report, &BadRecord{File: anchorFile, Seq: a.Seq,
+				Reason: fmt.Sprintf("the head of %q is not the guardian's", a.Where)}
+		}
+	}
+	r, err := v.verify()
+	var bad *BadRecord
+	if err != nil && !errors.As(err, &bad) {
+		return r, fmt.Errorf("verify audit: %w", err)
+	}
+	return r, err
+}
+
 // verifier is one run of Verify.
 type verifier struct {
 	Report
 
 	dir      string
+	copyOf   string // the record that dir is a copy of; empty for the record itself
 	keys     *keyring
 	anchored head
 	outside  []Anchor // by record
@@ -62,14 +85,20 @@ type verifier struct {
 
 func (v *verifier) verify() (Report, error) {
 	var err error
-	if v.keys, err = readKeys(v.dir); err != nil {
+	of := v.dir
+	if v.copyOf != "" {
+		of = v.copyOf
+	}
+	if v.keys, err = readKeys(of); err != nil {
 		return v.Report, err
 	}
 	// The anchors first: they are never ahead of the records, so records written
 	// meanwhile cannot look like a cut tail.
-	newest, haveAnchor, err := anchors(v.dir, v.keys)
-	if err != nil {
-		return v.Report, err
+	newest, haveAnchor := start(), true // a copy's heads come from elsewhere
+	if v.copyOf == "" {
+		if newest, haveAnchor, err = anchors(v.dir, v.keys); err != nil {
+			return v.Report, err
+		}
 	}
 	v.anchored = newest
 	v.Anchored = newest.Seq
@@ -100,7 +129,7 @@ func (v *verifier) verify() (Report, error) {
 	switch last := v.keys.last(); {
 	case at.Seq < v.anchored.Seq:
 		return v.Report, cut("the anchor names record %d", v.anchored.Seq)
-	case last != nil && at.Seq+1 < last.From:
+	case last != nil && at.Seq+1 < last.From && v.copyOf == "":
 		return v.Report, cut("the guardian keyed the records from %d on", last.From)
 	case len(v.outside) > 0:
 		return v.Report, cut("%s names record %d", v.outside[0].Where, v.outside[0].Seq)

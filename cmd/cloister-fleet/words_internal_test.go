@@ -21,7 +21,13 @@ func TestWords(t *testing.T) {
 		"telemetry --otlp https://c.test --header a=b=":  "no such file",
 		"telemetry --otlp https://c.test --header a":     "want NAME=FILE",
 		"telemetry --otlp https://c.test --ca /dev/null": "holds no certificate",
-		"telemetry --nothing":                            "unknown flag",
+		"ship":                                     "want a URL of https",
+		"ship --bucket http://s3.test/records":     "in the clear",
+		"ship --bucket https://s3.test":            "names no bucket",
+		"ship --bucket https://s3.test/records":    "no credentials",
+		"fetch --bucket https://s3.test/records x": "no credentials",
+		"fetch":               "an argument is missing",
+		"telemetry --nothing": "unknown flag",
 	} {
 		a := &cli.App{Stdout: os.Stdout, Stderr: os.Stderr, Out: bufio.NewWriter(io.Discard), Env: cli.Environ{"HOME": home}}
 		root := newRoot(a)

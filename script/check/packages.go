@@ -11,7 +11,7 @@ var independent = eachOf(map[string]string{
 	"a parser": `devcontainer/compose devcontainer/jsonc egress/internal/wire internal/authority internal/exactjson
 		internal/reading internal/urlpath policy/destination sandbox/docker/definition`,
 	"a program for the kernel, simulated": "sandbox/seccomp",
-	"connections on loopback":             "agent/probe audit/otlp egress/internal/dial egress/internal/shell secret/oauth serve/connect",
+	"connections on loopback":             "agent/probe audit/bucket audit/otlp egress/internal/dial egress/internal/shell secret/oauth serve/connect",
 	"texts": `agent audit/ocsf egress/internal/errtext internal/fieldname internal/hint internal/linediff
 		internal/nearest internal/source session/browsers session/ending session/heldpath state/merge`,
 	"values in memory": `approval audit/flood egress/internal/ahead egress/internal/frames egress/internal/mint egress/internal/names

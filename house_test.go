@@ -288,6 +288,7 @@ var packages = map[string]string{
 	"serve":                     "the sandboxes of a server's tenants",
 	"serve/connect":             "the Connect protocol with JSON, as a server",
 	"serve/e2b":                 "the wire of E2B's SDKs",
+	"serve/e2b/wire":            "what requests of E2B's SDKs say about the network",
 	"serve/files":               "a sandbox's files, by a program that runs inside",
 	"serve/tenants":             "whose requests a server answers, by their keys",
 	"secret":                    "values that cannot be printed, placeholders, bindings",

@@ -13,6 +13,7 @@ package bucket
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"cloister/audit"
@@ -53,7 +55,7 @@ type ledger struct {
 // mostPiece bounds one object, in bytes.
 const mostPiece = 8 << 20
 
-var segmentName = regexp.MustCompile(`^audit-[0-9]{6,12}\.jsonl$`)
+var segmentName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^audit-[0-9]{6,12}\.jsonl$`) })
 
 // Sent is what one run sent.
 type Sent struct {
@@ -139,7 +141,8 @@ func (c *Copy) segment(ctx context.Context, name string, from, proven int64, sen
 		if len(text) == 0 {
 			return from, errors.New("a line is longer than a piece")
 		}
-		if err := c.put(ctx, fmt.Sprintf("segments/%s/%015d-%015d", name, from, from+int64(len(text))), text); err != nil {
+		key := fmt.Sprintf("segments/%s/%015d-%015d", name, from, from+int64(len(text)))
+		if err := c.put(ctx, key, text); err != nil {
 			return from, err
 		}
 		from, sent.Pieces, sent.Bytes = from+int64(len(text)), sent.Pieces+1, sent.Bytes+int64(len(text))
@@ -203,7 +206,8 @@ func (c *Copy) Fetch(ctx context.Context, into string, anchors ...audit.Anchor) 
 	listing, stop := context.WithCancel(ctx)
 	defer stop()
 	n := 0
-	for o := range c.Client.ListObjects(listing, c.Bucket, minio.ListObjectsOptions{Prefix: c.Prefix + "/", Recursive: true}) {
+	all := minio.ListObjectsOptions{Prefix: c.Prefix + "/", Recursive: true}
+	for o := range c.Client.ListObjects(listing, c.Bucket, all) {
 		if o.Err != nil {
 			return audit.Report{}, fmt.Errorf("fetch: list: %w", o.Err)
 		}
@@ -247,7 +251,7 @@ func (c *Copy) piece(ctx context.Context, into, key, name string, at map[string]
 	low, high, _ := strings.Cut(span, "-")
 	from, err := strconv.ParseInt(low, 10, 64)
 	to, err2 := strconv.ParseInt(high, 10, 64)
-	if !segmentName.MatchString(segment) || err != nil || err2 != nil || to-from < 1 || to-from > mostPiece {
+	if !segmentName().MatchString(segment) || err != nil || err2 != nil || to-from < 1 || to-from > mostPiece {
 		return fmt.Errorf("fetch: %q is no piece of a record", key)
 	}
 	if from > at[segment] {
@@ -292,11 +296,13 @@ func segments(dir string) ([]string, error) {
 	list, err := os.ReadDir(dir)
 	var out []string
 	for _, e := range list {
-		if segmentName.MatchString(e.Name()) {
+		if segmentName().MatchString(e.Name()) {
 			out = append(out, e.Name())
 		}
 	}
-	slices.SortFunc(out, func(a, b string) int { return strings.Compare(fmt.Sprintf("%24s", a), fmt.Sprintf("%24s", b)) })
+	slices.SortFunc(out, func(a, b string) int { // numbers of more digits are later
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
 	return out, err
 }
 

@@ -73,7 +73,8 @@ func ship(ctx context.Context, a *cli.App, one *bucket.Copy, every time.Duration
 		_, bad := errors.AsType[*audit.BadRecord](err)
 		switch {
 		case err == nil && (sent.Pieces > 0 || every == 0):
-			a.Line("record %d is in the bucket: %d bytes in %s sent", sent.Record, sent.Bytes, cli.Count(sent.Pieces, "object"))
+			a.Line("record %d is in the bucket: %d bytes in %s sent", sent.Record, sent.Bytes,
+				cli.Count(sent.Pieces, "object"))
 			if err := a.Out.Flush(); err != nil {
 				return fmt.Errorf("write the answer: %w", err)
 			}
@@ -136,7 +137,8 @@ machine noted when it was sent. ` + credentialsHint + `.`,
 func (f *bucketFlags) copy(a *cli.App, verb string) (*bucket.Copy, error) {
 	u, err := url.Parse(f.bucket)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
-		return nil, cli.Usage("such as https://s3.example.com/records", "%s: --bucket %q: want a URL of https", verb, f.bucket)
+		return nil, cli.Usage("such as https://s3.example.com/records", "%s: --bucket %q: want a URL of https", verb,
+			f.bucket)
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && (ip == nil || !ip.IsLoopback()) {
 		return nil, cli.Usage("name https, or a server at 127.0.0.1",
@@ -144,7 +146,8 @@ func (f *bucketFlags) copy(a *cli.App, verb string) (*bucket.Copy, error) {
 	}
 	name, prefix, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
 	if name == "" {
-		return nil, cli.Usage("such as https://s3.example.com/records", "%s: --bucket %s names no bucket", verb, f.bucket)
+		return nil, cli.Usage("such as https://s3.example.com/records", "%s: --bucket %s names no bucket", verb,
+			f.bucket)
 	}
 	id, secret := a.Env.Get("AWS_ACCESS_KEY_ID"), a.Env.Get("AWS_SECRET_ACCESS_KEY")
 	if id == "" || secret == "" {

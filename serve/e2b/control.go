@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/e2b/wire"
 	"cloister/serve/people"
 	"cloister/serve/templates"
 	"cloister/serve/tenants"
@@ -114,7 +115,7 @@ type createWire struct {
 	AutoPauseMemory *bool             `json:"autoPauseMemory"`
 	AutoResume      *autoResume       `json:"autoResume"`
 	Internet        *bool             `json:"allow_internet_access"`
-	Network         *networkWire      `json:"network"`
+	Network         *wire.Network     `json:"network"`
 	Metadata        map[string]string `json:"metadata"`
 	EnvVars         map[string]string `json:"envVars"`
 	MCP             *struct{}         `json:"mcp"`
@@ -153,7 +154,7 @@ func (q createWire) request(v2 bool) (serve.Request, error) {
 		}
 	}
 	if n := q.Network; n != nil {
-		if err := n.check(); err != nil {
+		if err := n.Check(); err != nil {
 			return out, err
 		}
 		if !isHost(n.MaskRequestHost) {

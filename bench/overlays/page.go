@@ -59,10 +59,10 @@ session's start.
 
 Work is timed inside, in copies of one project, live and overlay in turns: 100 packages of
 npm that lie in the project as files, 5,000 sources in git, a module with its build cache in
-the project, empty at first. Where git writes to a file that was committed before, overlayfs
-copies it to the upper and syncs the copy (fsync) each time, which the live workspace does not:
-that is most of what git takes longer. To mount without that (volatile) would lose the upper
-in a crash.
+the project, empty at first. The work with git begins with a line appended to 500 committed
+files: overlayfs copies each to the upper and syncs the copy (fsync), which the live workspace
+does not. Decision 0095 has that and each command of git by itself. To mount without the sync
+(volatile) would lose the upper in a crash.
 `)
 	for _, r := range kept {
 		fmt.Fprintf(&b, "\n## As %s\n\n%s%s%s%s", r.Who, r.Where, r.budgetTable(budgets), r.peerTable(), r.allSizes())

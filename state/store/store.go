@@ -341,27 +341,41 @@ func (s *Store) Begin(name, project, agent string) (*Use, error) {
 	return &Use{Mount: mount, Name: name, lock: use, store: w.store, upper: w.Upper}, nil
 }
 
+// Astray is the error for a workspace whose project is not where it was, or another one.
+type Astray struct {
+	Name, Project string
+	why           string
+	err           error
+}
+
+// Error says what is there instead.
+func (a *Astray) Error() string { return fmt.Sprintf("workspace %s%s", a.Name, a.why) }
+
+// Unwrap gives the error of the look, if there was one.
+func (a *Astray) Unwrap() error { return a.err }
+
 // sameProject refuses a workspace whose base is not the folder that it was.
 func (w *Workspace) sameProject(project string) error {
 	real, err := realpath.Of(project)
-	if err != nil {
-		return fmt.Errorf("workspace %s: %s: %w", w.Name, project, err)
-	}
 	var st unix.Stat_t
-	if err := unix.Lstat(project, &st); err != nil {
-		return fmt.Errorf("workspace %s: %s: %w", w.Name, project, err)
+	if err == nil {
+		err = unix.Lstat(project, &st)
 	}
-	if real != project && w.Project == project {
-		return fmt.Errorf("workspace %s holds changes of %s, which a link leads to %s now", w.Name, project, real)
-	}
-	if w.Project != project {
+	switch {
+	case err != nil:
+		return w.astray(err, ": %s: %v", project, err)
+	case real != project && w.Project == project:
+		return w.astray(nil, " holds changes of %s, which a link leads to %s now", project, real)
+	case w.Project != project:
 		return fmt.Errorf("workspace %s holds changes of another project, %s", w.Name, w.Project)
-	}
-	if w.Inode != st.Ino {
-		return fmt.Errorf("workspace %s holds changes of a folder that was at %s before: another one is there now", w.Name,
-			project)
+	case w.Inode != st.Ino:
+		return w.astray(nil, " holds changes of a folder that was at %s before: another one is there now", project)
 	}
 	return nil
+}
+
+func (w *Workspace) astray(err error, why string, args ...any) error {
+	return &Astray{w.Name, w.Project, fmt.Sprintf(why, args...), err}
 }
 
 // ensure makes the description of a workspace where there is none.

@@ -42,6 +42,10 @@ func (a *Commands) diffOf(ctx context.Context, args []string, since string) (
 		err = cli.Hinted(err, "remove that inside: cloister run --workspace overlay --name "+w.Name+" -- rm -r PATH",
 			"or give all of it up: cloister discard "+w.Name)
 	}
+	if astray, ok := errors.AsType[*store.Astray](err); ok {
+		err = cli.Hinted(err, "bring the project back to "+astray.Project+": what the cloister wrote is kept",
+			"cloister checkpoint export "+w.Name+" takes it to another place, and cloister discard "+w.Name+" gives it up")
+	}
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, w.Close())
 	}

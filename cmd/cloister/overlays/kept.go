@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -142,7 +141,9 @@ func (a *Commands) holdStill(ctx context.Context, name string) (thaw func() erro
 	return a.Hold(s.Isolation, sandbox.Handle(s.Handle))
 }
 
-// relative makes paths of the command line relative to a project's top.
+// relative makes paths of the command line relative to a project's top. Where this folder lies
+// elsewhere, as that of a worktree's repository does, they are taken to be so already: what the
+// cloister added lies in no folder of the host.
 func relative(project string, paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
@@ -155,11 +156,10 @@ func relative(project string, paths []string) ([]string, error) {
 		}
 		rel, err := filepath.Rel(project, full)
 		if err != nil || !filepath.IsLocal(rel) {
-			if _, err := os.Lstat(filepath.Join(project, p)); err == nil && filepath.IsLocal(p) {
-				rel = filepath.Clean(p)
-			} else {
+			if !filepath.IsLocal(p) {
 				return nil, cli.Usage("", "%s does not lie in %s", p, project)
 			}
+			rel = filepath.Clean(p)
 		}
 		out = append(out, filepath.ToSlash(rel))
 	}

@@ -301,6 +301,7 @@ var packages = map[string]string{
 	"session/beside":            "a devcontainer's services, each a cloister beside its agent's",
 	"session/browsers":          "what Chromium and its kin inside trust",
 	"session/dressing":          "what a devcontainer gives to a run",
+	"session/filerecord":        "what commands that joined do with files and programs, sent to be recorded",
 	"session/inside":            "further commands in a live cloister, by pipes",
 	"session/kept/compare":      "overlay workspaces side by side",
 	"session/kept":              "what a person does to overlay workspaces, each act recorded first",

@@ -332,6 +332,7 @@ const (
 	FrameCounts  FrameType = "counts" // running totals, so that a crash of the guardian loses none
 	FrameSealed  FrameType = "sealed" // instead of SessionGrant.Sealed
 	FrameNarrow  FrameType = "narrow" // instead of SessionRequest.Narrow and SessionGrant.Sealed
+	FrameFiled   FrameType = "filed"  // events of files were recorded, up to Frame.Filed
 	FrameSummary FrameType = "summary"
 	FrameError   FrameType = "error"
 )
@@ -343,6 +344,8 @@ type Frame struct {
 	Started *Started        `json:"started,omitempty"`
 	Exec    json.RawMessage `json:"exec,omitempty"`
 	File    *FileEvent      `json:"file,omitempty"`
+	Filed   uint64          `json:"filed,omitempty"` // the number of File, from 1 on in each session
+	Again   bool            `json:"again,omitempty"` // an earlier guardian may have recorded File
 	End     *SessionEnd     `json:"end,omitempty"`
 	Grant   *SessionGrant   `json:"grant,omitempty"`
 	Stop    *StopRequest    `json:"stop,omitempty"`

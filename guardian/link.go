@@ -77,7 +77,8 @@ type live struct {
 	armed  bool
 	served sync.WaitGroup // the engine's Serve, and the numbers
 
-	acked atomic.Bool // the shim has read the last numbers
+	acked atomic.Bool   // the shim has read the last numbers
+	filed atomic.Uint64 // the last event of files that was recorded, as the shim numbers them
 
 	sealing  sync.Mutex
 	sealedOf atomic.Uint64 // the version of the values that the shim's sealed state has
@@ -163,7 +164,11 @@ func (l *live) handle(frame api.Frame) error {
 		if frame.File == nil {
 			return errors.New("record a file: an empty frame")
 		}
-		l.RecordFile(l.ctx, *frame.File)
+		l.RecordFile(l.ctx, *frame.File, frame.Again)
+		l.filed.Store(frame.Filed)
+		if l.Tally.Mark(); frame.Filed > 0 && frame.Filed%32 == 0 {
+			return l.sendFiled()
+		}
 	case api.FrameAck:
 		l.acked.Store(true)
 		l.Tally.Mark() // what moved meanwhile
@@ -351,8 +356,16 @@ func (l *live) tell() {
 	}
 }
 
+// sendFiled tells the shim which events of files are on record.
+func (l *live) sendFiled() error {
+	return l.send(api.Frame{Type: api.FrameFiled, Filed: l.filed.Load()})
+}
+
 // sendNumbers tells the shim what the session came to so far.
 func (l *live) sendNumbers() error {
+	if err := l.sendFiled(); err != nil {
+		return err
+	}
 	sum := l.Tally.Summary()
 	return l.send(api.Frame{Type: api.FrameCounts, Summary: &sum})
 }
@@ -405,6 +418,7 @@ func (l *live) finish(end api.SessionEnd) {
 		l.g.sweepSoon()
 	}
 	sum := l.Tally.Summary()
+	_ = l.sendFiled()
 	_ = l.send(api.Frame{Type: api.FrameSummary, Summary: &sum})
 }
 

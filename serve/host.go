@@ -31,6 +31,8 @@ type Live struct {
 	Handle sandbox.Handle
 	Spec   sandbox.Spec
 	Gone   <-chan struct{} // closed when the session is over
+	// Files has what commands did with files and programs recorded.
+	Files func(ctx context.Context, list []api.FileEvent) error
 }
 
 // Engine starts and ends sessions in a tenant's instance.

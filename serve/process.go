@@ -15,6 +15,7 @@ import (
 	"cloister/internal/shellword"
 	"cloister/sandbox"
 	"cloister/serve/files"
+	"cloister/session/filerecord"
 )
 
 // Command is one command of a sandbox.
@@ -186,6 +187,10 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 	if err := s.recorded(ctx, ActCommand, "start", shellword.Line(append([]string{c.Cmd}, c.Args...)...)); err != nil {
 		return nil, nil, err
 	}
+	live, err := s.entry()
+	if err != nil {
+		return nil, nil, err
+	}
 	w, own, err := wiringOf(c)
 	if err != nil {
 		return nil, nil, fmt.Errorf("start process: %w", err)
@@ -195,12 +200,15 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 		env = map[string]string{}
 	}
 	maps.Copy(env, c.Env)
+	seen := filerecord.New(context.WithoutCancel(ctx), live.Files)
+	w.Watched = seen.Add
 	box, err := s.exec(ctx, append([]string{c.Cmd}, c.Args...), env, c.Dir, w)
 	for _, f := range own.theirs {
 		f.Close()
 	}
 	if err != nil {
 		own.close()
+		_, _ = seen.Close() // nothing was seen
 		return nil, nil, err
 	}
 	p := &Process{
@@ -211,7 +219,9 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 	if s.procs == nil { // it ended meanwhile
 		s.mu.Unlock()
 		own.close()
-		return nil, nil, errors.Join(&NotRunning{s.record.ID}, box.Close())
+		err := box.Close()
+		_, _ = seen.Close() // what was seen is of a session that is over
+		return nil, nil, errors.Join(&NotRunning{s.record.ID}, err)
 	}
 	s.next++
 	p.PID = firstPID + s.next
@@ -219,6 +229,9 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 	s.mu.Unlock()
 	s.host.wg.Go(func() {
 		p.run(own)
+		if missed, why := seen.Close(); missed > 0 {
+			s.host.Log.Error("record files and programs of a command", "sandbox", s.record.ID, "missed", missed, "error", why)
+		}
 		s.mu.Lock()
 		delete(s.procs, p.PID)
 		s.mu.Unlock()

@@ -245,6 +245,9 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		res.Notices = append(res.Notices, n.Notices()...)
 	}
 	over(res.Status, err)
+	if n := link.Unrecorded(); n > 0 {
+		res.Notices = append(res.Notices, fmt.Sprintf("no guardian said to have recorded %d events of files and programs", n))
+	}
 	if endErr != nil && !errors.Is(endErr, client.ErrGuardianGone) {
 		err = errors.Join(err, endErr)
 	}

@@ -103,7 +103,8 @@ type Link struct {
 	exec      json.RawMessage
 	end       *api.SessionEnd
 	summary   api.SessionSummary // the guardian's latest word
-	refused   error              // why run gave up
+	filed     filed
+	refused   error // why run gave up
 }
 
 // Grant is the guardian's word for this session; after a re-adoption it is
@@ -151,14 +152,6 @@ func (l *Link) Started(handle string, pid int) {
 	conn := l.conn
 	l.mu.Unlock()
 	l.send(conn, api.Frame{Type: api.FrameStarted, Started: started}, nil)
-}
-
-// Judged tells what the kernel judged.
-func (l *Link) Judged(e api.FileEvent) {
-	l.mu.Lock()
-	conn := l.conn
-	l.mu.Unlock()
-	l.send(conn, api.Frame{Type: api.FrameFile, File: &e}, nil)
 }
 
 // Describe deposits what `exec` needs to enter the session; the guardian
@@ -328,6 +321,13 @@ func (l *Link) handle(conn *passfd.Conn, frame api.Frame) error {
 		// A guardian that has gone meanwhile may have left its last word in
 		// the socket: that is read, whether or not the guardian reads this.
 		_ = writeFrame(conn, api.Frame{Type: api.FrameAck}, nil)
+	case api.FrameFiled:
+		l.mu.Lock()
+		more := l.filed.recorded(frame.Filed)
+		l.mu.Unlock()
+		if more != nil {
+			_ = writeFrame(conn, *more, nil) // a broken connection is noticed by who reads it
+		}
 	case api.FrameError:
 		if frame.Error != nil {
 			return frame.Error

@@ -72,6 +72,7 @@ func (l *Link) offer(ctx context.Context) (*passfd.Conn, error) {
 	if arm != nil {
 		l.send(conn, api.Frame{Type: api.FrameArm, Arm: arm}, files)
 	}
+	l.tellAgain(conn)
 	if end != nil {
 		l.send(conn, api.Frame{Type: api.FrameEnd, End: end}, nil)
 	}

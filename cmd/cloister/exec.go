@@ -15,6 +15,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/exactjson"
 	"cloister/sandbox"
+	"cloister/session/filerecord"
 	"cloister/session/launch"
 
 	"github.com/spf13/cobra"
@@ -86,42 +87,20 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH,
 		syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
-	seen := filesOf{a: a, c: c, session: info.Name}
+	seen := filerecord.New(ctx, func(ctx context.Context, list []api.FileEvent) error { return c.Files(ctx, info.Name, list) })
 	box, err := d.Exec(ctx, sandbox.Handle(info.Handle), spec, sandbox.Wiring{
-		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Watched: func(e sandbox.FileEvent) { seen.add(ctx, e) },
+		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Watched: seen.Add,
 	})
 	if err != nil {
+		_, _ = seen.Close() // nothing was seen
 		return none, unbuilt("exec", fmt.Errorf("exec in %s: %w", info.Name, err))
 	}
 	status, err := await(box, signals)
 	err = errors.Join(err, box.Close()) // all has been reported now
-	seen.send(ctx)
+	if missed, why := seen.Close(); missed > 0 {
+		a.Notice("cloister: %s of files and programs were not recorded: %v", cli.Count(int(min(missed, 1<<30)), "event"), why)
+	}
 	return status, err
-}
-
-// filesOf has what a command that joined does with files and programs recorded, so many at
-// once as one request has room for however long they are (40 KiB of paths and words each).
-type filesOf struct {
-	a       *app
-	c       *client.Client
-	session string
-	list    []api.FileEvent
-}
-
-func (f *filesOf) add(ctx context.Context, e sandbox.FileEvent) {
-	if f.list = append(f.list, api.FileEvent(e)); len(f.list) >= 50 {
-		f.send(ctx)
-	}
-}
-
-func (f *filesOf) send(ctx context.Context) {
-	if len(f.list) == 0 {
-		return
-	}
-	if err := f.c.Files(ctx, f.session, f.list); err != nil {
-		f.a.Notice("cloister: %s of files and programs were not recorded: %v", cli.Count(len(f.list), "event"), err)
-	}
-	f.list = f.list[:0]
 }
 
 // enterable finds a session and waits for one that is about to run, or on its

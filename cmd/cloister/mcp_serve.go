@@ -109,6 +109,14 @@ func (d *served) serve(ctx context.Context, s *session.Shim) error {
 	if d.runner, err = inside.New(driver, info); err != nil {
 		return err
 	}
+	d.runner.Record = func(ctx context.Context, list []api.FileEvent) error {
+		c, err := d.app.Reach(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.Files(ctx, d.id, list)
+	}
 	if d.ports, err = session.NewPorts(d.box); err != nil {
 		return err
 	}

@@ -121,7 +121,15 @@ func (e *serveEngine) live(ctx context.Context, t *app, name string, gone <-chan
 	if err != nil {
 		return serve.Live{}, err
 	}
-	live := serve.Live{Name: name, Driver: d, Handle: sandbox.Handle(info.Handle), Gone: gone}
+	live := serve.Live{Name: name, Driver: d, Handle: sandbox.Handle(info.Handle), Gone: gone,
+		Files: func(ctx context.Context, list []api.FileEvent) error {
+			c, err := t.Reach(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return c.Files(ctx, name, list)
+		}}
 	if err := exactjson.Unmarshal(info.Exec, &live.Spec); err != nil {
 		return live, fmt.Errorf("enter sandbox: read its description: %w", err)
 	}

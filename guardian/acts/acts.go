@@ -125,7 +125,7 @@ func (s *Service) Files(r *http.Request) (any, error) {
 		return nil, err
 	}
 	for _, f := range list {
-		of.RecordFile(context.WithoutCancel(r.Context()), f)
+		of.RecordFile(context.WithoutCancel(r.Context()), f, false)
 	}
 	return struct{}{}, nil
 }

@@ -13,8 +13,9 @@ import (
 	"cloister/policy"
 )
 
-// RecordFile records what the kernel judged: it has happened, or been refused.
-func (c *Context) RecordFile(ctx context.Context, f api.FileEvent) {
+// RecordFile records what the kernel judged: it has happened, or been refused. again says that
+// an earlier guardian may have recorded it.
+func (c *Context) RecordFile(ctx context.Context, f api.FileEvent, again bool) {
 	e := c.Event()
 	e.Time, e.Action, e.Resource, e.Rule, e.PID, e.Suppressed = f.When, f.Op, f.Path, f.Rule, f.PID, f.More
 	e.Kind, e.Verdict, e.Reason = audit.Exec, "allow", fmt.Sprintf("by %q, as it calls itself", f.Program)
@@ -32,6 +33,9 @@ func (c *Context) RecordFile(ctx context.Context, f api.FileEvent) {
 	case f.Why != "":
 		e.Kind, e.Verdict = audit.FileDenied, "deny"
 		e.Reason = fmt.Sprintf("the kernel refused it to %q: %s", f.Program, f.Why)
+	}
+	if again {
+		e.Reason += "; an earlier guardian may have recorded it too"
 	}
 	c.Record(ctx, e)
 }

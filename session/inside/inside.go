@@ -5,7 +5,7 @@
 // cloister. [Runner.Run] returns when it has ended or its context has, at most a moment
 // later, whatever the command left open; at most [MaxCommands] run at once.
 //
-// It decides and records nothing, finds no session, and gives no command a terminal.
+// It decides nothing, records by Record alone, finds no session, and gives no command a terminal.
 //
 // Most readers want [Runner.Run].
 package inside
@@ -23,6 +23,7 @@ import (
 	"cloister/api"
 	"cloister/internal/exactjson"
 	"cloister/sandbox"
+	"cloister/session/filerecord"
 )
 
 const (
@@ -46,6 +47,9 @@ type Runner struct {
 	box    sandbox.Handle
 	spec   sandbox.Spec
 	slots  chan struct{}
+
+	// Record has what commands do with files and programs recorded; nil records none of it.
+	Record func(ctx context.Context, list []api.FileEvent) error
 }
 
 // New is the runner of the cloister that info describes.
@@ -91,7 +95,17 @@ func (r *Runner) Run(ctx context.Context, c Command) (sandbox.Status, error) {
 		return none, err
 	}
 	defer p.close()
-	box, err := r.driver.Exec(ctx, r.box, spec, sandbox.Wiring{Stdin: p.inner[0], Stdout: p.inner[1], Stderr: p.inner[2]})
+	w := sandbox.Wiring{Stdin: p.inner[0], Stdout: p.inner[1], Stderr: p.inner[2]}
+	if r.Record != nil {
+		seen := filerecord.New(ctx, r.Record)
+		w.Watched = seen.Add
+		defer func() {
+			if missed, why := seen.Close(); missed > 0 && c.Stderr != nil {
+				fmt.Fprintf(c.Stderr, "cloister: %d events of files and programs were not recorded: %v\n", missed, why)
+			}
+		}()
+	}
+	box, err := r.driver.Exec(ctx, r.box, spec, w)
 	p.handOver()
 	if err != nil {
 		return none, err

@@ -169,7 +169,7 @@ func (h *Host) release(t tenants.Tenant, made *Sandbox) {
 	defer h.mu.Unlock()
 	h.made[t.Name]--
 	if made != nil && !made.gone() {
-		h.all[key(t.Name, made.record.ID)] = made
+		h.keep(made)
 	}
 	if made == nil || h.filling[t.Name] != nil || !h.wants(t) {
 		return

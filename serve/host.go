@@ -104,6 +104,7 @@ type Host struct {
 
 	mu      sync.Mutex
 	all     map[string]*Sandbox      // by tenant/ID
+	byID    map[string]*Sandbox      // the same by ID alone
 	made    map[string]int           // sandboxes that are being made, by tenant
 	kept    map[string]int           // snapshots that are being made, by tenant
 	spares  map[string][]*spare      // sandboxes that wait for a request, by tenant
@@ -122,7 +123,8 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	h := &Host{
-		Options: o, ctx: ctx, stop: stop, lock: lock, all: map[string]*Sandbox{}, made: map[string]int{}, kept: map[string]int{},
+		Options: o, ctx: ctx, stop: stop, lock: lock,
+		all: map[string]*Sandbox{}, byID: map[string]*Sandbox{}, made: map[string]int{}, kept: map[string]int{},
 		spares: map[string][]*spare{}, filling: map[string]chan struct{}{}, undone: map[*Sandbox]undone{},
 	}
 	if err := h.find(ctx); err != nil {
@@ -299,13 +301,17 @@ func (h *Host) Get(tenant, id string) (*Sandbox, error) {
 // token before it answers.
 func (h *Host) ByID(id string) (*Sandbox, error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, s := range h.all {
-		if s.record.ID == id && !s.gone() {
-			return s, nil
-		}
+	s := h.byID[id]
+	h.mu.Unlock()
+	if s == nil || s.gone() {
+		return nil, ErrNone
 	}
-	return nil, ErrNone
+	return s, nil
+}
+
+// keep enters a sandbox in the tables. The lock is held.
+func (h *Host) keep(s *Sandbox) {
+	h.all[key(s.tenant.Name, s.record.ID)], h.byID[s.record.ID] = s, s
 }
 
 // List gives a tenant's sandboxes, the newest first.
@@ -391,9 +397,16 @@ func (h *Host) retry(now time.Time) {
 func (h *Host) over(now time.Time) (due, orphans []*Sandbox) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	removed := map[string]bool{} // once for each tenant: every request waits for the lock meanwhile
 	for _, s := range h.all {
+		was := s.tenant.Name + " " + s.tenant.Created.String()
+		gone, known := removed[was]
+		if !known {
+			gone = h.removed(s.tenant)
+			removed[was] = gone
+		}
 		switch {
-		case h.removed(s.tenant):
+		case gone:
 			orphans = append(orphans, s)
 		case s.due(now):
 			due = append(due, s)
@@ -413,6 +426,9 @@ func (h *Host) removed(t tenants.Tenant) bool {
 func (h *Host) forget(s *Sandbox) {
 	h.mu.Lock()
 	delete(h.all, key(s.tenant.Name, s.record.ID))
+	if h.byID[s.record.ID] == s {
+		delete(h.byID, s.record.ID)
+	}
 	h.mu.Unlock()
 }
 

@@ -248,7 +248,7 @@ func (h *Host) readopt(ctx context.Context, r Record) {
 		return
 	}
 	h.mu.Lock()
-	h.all[key(t.Name, r.ID)] = s
+	h.keep(s)
 	h.mu.Unlock()
 }
 

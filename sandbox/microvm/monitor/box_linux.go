@@ -20,6 +20,7 @@ type box struct {
 	o    Order
 	s    *yamux.Session
 	over chan error // why the box ends, besides its command's end
+	gone chan error // which of its two programs ended, and how
 	mu   sync.Mutex
 	last uint32
 }
@@ -38,7 +39,7 @@ func runBox(ctx context.Context, r *report) error {
 		return fmt.Errorf("read the order: %w", err)
 	}
 	r.say("hello %s", wire.Protocol)
-	b := &box{o: o, over: make(chan error, 8)}
+	b := &box{o: o, over: make(chan error, 8), gone: make(chan error, 2)}
 	stop, err := b.boot(ctx)
 	if err != nil {
 		return err
@@ -52,9 +53,26 @@ func runBox(ctx context.Context, r *report) error {
 	std := [3]*os.File{os.Stdin, os.Stdout, os.Stderr}
 	go func() { done <- b.command(r, o.Command, std, forwarded(signals, o.Command)) }()
 	select {
-	case err := <-done:
+	case err = <-done:
+	case err = <-b.over:
+	case err := <-b.gone:
 		return err
-	case err := <-b.over:
+	}
+	return b.cause(err)
+}
+
+// causeWithin bounds the wait for a program whose end is already seen by its closed socket.
+const causeWithin = 10 * time.Second
+
+// cause is the end of a program, where that is why the guest is gone.
+func (b *box) cause(err error) error {
+	if err == nil {
+		return nil
+	}
+	select {
+	case program := <-b.gone:
+		return program
+	case <-time.After(causeWithin):
 		return err
 	}
 }
@@ -72,7 +90,7 @@ func (b *box) open() error {
 
 // boot starts the view's server and QEMU, and waits until the guest is what its setup says.
 func (b *box) boot(ctx context.Context) (stop func(), err error) {
-	v := &machine{o: b.o, gone: b.over}
+	v := &machine{o: b.o, gone: b.gone}
 	defer func() {
 		if err != nil {
 			v.end()
@@ -94,6 +112,7 @@ func (b *box) boot(ctx context.Context) (stop func(), err error) {
 	defer timer.Stop()
 	select {
 	case err = <-booted:
+	case err = <-b.gone:
 	case err = <-b.over:
 	case <-timer.C:
 		err = fmt.Errorf("the guest did not boot within %d s", b.o.Boot)

@@ -24,6 +24,7 @@ type Guest struct {
 	Modules []string          // of the kernel, by their files' names, in their order
 	Env     string            // variables of the first process
 	Run     string            // the pattern of its tests
+	Steady  bool              // its time is counted in instructions: other work of the host changes no measurement
 }
 
 // Release is the kernel's name.
@@ -44,12 +45,16 @@ func (g Guest) Boot(t testing.TB) string {
 	if err := os.WriteFile(initrd, g.initrd(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer stop()
-	vm := exec.CommandContext(ctx, qemu, "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "1536",
+	threads := []string{"-smp", "2"}
+	if g.Steady {
+		threads = []string{"-smp", "1", "-icount", "shift=1,align=off,sleep=off"}
+	}
+	vm := exec.CommandContext(ctx, qemu, append(threads, "-machine", "q35,accel=tcg", "-cpu", "max", "-m", "1536",
 		"-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio", "-kernel", g.Kernel+"/boot/vmlinuz-"+g.Release(t),
 		"-initrd", initrd, "-append",
-		"console=ttyS0 quiet panic=-1 lsm=landlock,lockdown,yama,bpf CLOISTER_GUEST=1 "+g.Env+" -- -test.v -test.run="+g.Run)
+		"console=ttyS0 quiet panic=-1 lsm=landlock,lockdown,yama,bpf CLOISTER_GUEST=1 "+g.Env+" -- -test.v -test.run="+g.Run)...)
 	out, err := vm.Output()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -90,34 +88,6 @@ func refusedBy(words ...string) func() error {
 	}
 }
 
-// cost tells how long it takes to open a file of six folders' depth and close it, and to
-// execute a program, in nanoseconds: the best of twenty rounds.
-func cost() error {
-	best := func(n int, do func() error) (time.Duration, error) {
-		least := time.Duration(math.MaxInt64)
-		for range 20 {
-			began := time.Now()
-			for range n {
-				if err := do(); err != nil {
-					return 0, err
-				}
-			}
-			least = min(least, time.Since(began)/time.Duration(n))
-		}
-		return least, nil
-	}
-	opened, err := best(500, withFile("/t/secret/deep/er/key", unix.O_RDONLY, func(int) error { return nil }))
-	if err != nil {
-		return err
-	}
-	executed, err := best(5, runs("/t/bin/busybox", "true"))
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%d %d\n", opened.Nanoseconds(), executed.Nanoseconds())
-	return nil
-}
-
 // attempts are what is tried in the guest, each by a process of its own.
 var attempts = map[string]func() error{
 	"open":                read("/t/secret/key"),
@@ -188,20 +158,11 @@ var attempts = map[string]func() error{
 		return err
 	},
 	"a passed descriptor": func() error {
-		buffer := make([]byte, 64)
-		_, n, _, _, err := unix.Recvmsg(3, make([]byte, 8), buffer, 0)
+		fd, err := received()
 		if err != nil {
 			return err
 		}
-		list, err := unix.ParseSocketControlMessage(buffer[:n])
-		if err != nil || len(list) == 0 {
-			return unix.EACCES // the kernel leaves out what may not be received
-		}
-		fds, err := unix.ParseUnixRights(&list[0])
-		if err != nil || len(fds) == 0 {
-			return unix.EACCES
-		}
-		_, err = unix.Read(fds[0], buffer)
+		_, err = unix.Read(fd, make([]byte, 64))
 		return err
 	},
 	"io_uring":              func() error { return uringOpen("/t/secret/key") },
@@ -293,6 +254,9 @@ var attempts = map[string]func() error{
 		}
 		return nil
 	},
+	"used": both(read("/t/open/file"), read("/t/open/file"), withFile("/t/kept/file", unix.O_WRONLY, func(int) error { return nil }),
+		func() error { _, err := os.ReadDir("/t/open"); return err }, func() error { return os.WriteFile("/t/open/dir/new", nil, 0o644) },
+		func() error { return os.Remove("/t/open/dir/new") }),
 	"after the session": both(read("/t/open/file"), ready, read("/t/open/file")),
 	"after a reload":    both(read("/t/open/file"), ready, read("/t/open/file")),
 	"flood": func() error {
@@ -303,7 +267,6 @@ var attempts = map[string]func() error{
 		}
 		return unix.EACCES
 	},
-	"cost":           cost,
 	"ten thousandth": read("/t/open/9999"),
 	// One line for each name that descriptor 3 lists: what can be done with it.
 	"judge all": func() error {

@@ -34,9 +34,13 @@ func TestKernelDecidesAsCedar(t *testing.T) {
 		}
 		for range 1 + random.IntN(6) {
 			name, rights := names[random.IntN(len(names))], lsm.Rights(1+random.IntN(3)) // read, write or both
-			r, effect := lsm.Rule{Path: name, Permit: rights}, "permit"
+			kernels := rights
+			if rights&lsm.Read != 0 {
+				kernels |= lsm.List // of a folder
+			}
+			r, effect := lsm.Rule{Path: name, Permit: kernels}, "permit"
 			if random.IntN(2) == 0 {
-				r, effect = lsm.Rule{Path: name, Forbid: rights}, "forbid"
+				r, effect = lsm.Rule{Path: name, Forbid: kernels}, "forbid"
 			}
 			p.Rules = append(p.Rules, r)
 			for _, word := range words(rights) {

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -27,6 +28,10 @@ var optional = []string{
 	"inode_set_acl", "inode_remove_acl", // before 6.2 by inode_setxattr
 	"file_truncate", // before 6.2 by inode_setattr
 }
+
+// guards are hooks that a kernel lacks together with what they guard, or, before 6.1, where only
+// namespaces of users have none.
+var guards = []string{"key_alloc", "perf_event_open", "userns_create"}
 
 // Kernel are the loaded programs and their maps.
 type Kernel struct {
@@ -146,7 +151,7 @@ func suit(spec *ebpf.CollectionSpec) error {
 	maps.DeleteFunc(spec.Maps, func(name string, _ *ebpf.MapSpec) bool { return strings.HasPrefix(name, ".") })
 	for name, p := range spec.Programs {
 		switch n := params(p.AttachTo); {
-		case n < 0 && slices.Contains(optional, p.AttachTo),
+		case n < 0 && (slices.Contains(optional, p.AttachTo) || slices.Contains(guards, p.AttachTo)),
 			name == objectsProgSetAttributes && n == 2, // before 6.9 it has no id map
 			name == objectsProgSetAttributesOld && n == 3:
 			delete(spec.Programs, name)
@@ -229,11 +234,18 @@ const complete = "complete"
 // refusal explains why the kernel would not.
 func refusal(what string, err error) error {
 	fix := "boot with bpf in the list of security modules: lsm=…,bpf"
-	list, _ := os.ReadFile("/sys/kernel/security/lsm") // it may not be mounted
-	if slices.Contains(strings.Split(strings.TrimSpace(string(list)), ","), "bpf") {
+	if state, _ := os.ReadFile("/sys/kernel/security/lockdown"); bytes.Contains(state, []byte("[confidentiality]")) {
+		fix = "boot without lockdown=confidentiality: it keeps programs from reading the kernel's memory"
+	} else if listed() {
 		fix = "use a kernel on which programs can be attached to security hooks"
 	}
 	return &Unsupported{Reason: what, Fix: fix, Err: err}
+}
+
+// listed reports whether bpf is among the security modules that were booted with.
+func listed() bool {
+	list, _ := os.ReadFile("/sys/kernel/security/lsm") // it may not be mounted
+	return slices.Contains(strings.Split(strings.TrimSpace(string(list)), ","), "bpf")
 }
 
 // join opens what is pinned, where a load was completed.

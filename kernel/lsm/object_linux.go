@@ -97,9 +97,16 @@ func (f *found) rule(r Rule) error {
 	if r.Own {
 		v = f.own
 	}
+	v.straight = r.Straight
 	file, parent, err := v.object(name)
+	if r.Maybe && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) {
+		return nil
+	}
 	if err != nil {
 		return err
+	}
+	if err := fits(r, file); err != nil {
+		return errors.Join(err, file.Close(), parent.Close())
 	}
 	if r.Forbid != 0 {
 		err = f.hold(parent)
@@ -125,6 +132,18 @@ func (f *found) rule(r Rule) error {
 		if err := f.add(file, m, b); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// fits says why an object is not what its rule is about.
+func fits(r Rule, file *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return err
+	}
+	if r.File && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return errors.New("it is a folder, and the rule is about a file")
 	}
 	return nil
 }
@@ -161,8 +180,9 @@ const maxDepth = 64
 
 // view is what a process sees.
 type view struct {
-	root   *os.File
-	mounts []mount
+	root     *os.File
+	mounts   []mount
+	straight bool // no link is followed
 }
 
 type mount struct {
@@ -218,8 +238,8 @@ func (v view) below(name string) []string {
 	return out
 }
 
-// shown is a path of a file system as a mount shows it.
-func (v view) shown(dev uint32, name string) string {
+// shown is a path of a file system as a mount shows it; unseen is one that none shows.
+func (v view) shown(dev uint32, name string) (at string, unseen bool) {
 	best := -1
 	for i, m := range v.mounts {
 		if m.dev == dev && realpath.Inside(name, m.root) && (best < 0 || len(m.root) >= len(v.mounts[best].root)) {
@@ -227,16 +247,19 @@ func (v view) shown(dev uint32, name string) string {
 		}
 	}
 	if best < 0 {
-		return name
+		return name, true
 	}
 	m := v.mounts[best]
-	return path.Join(m.point, strings.TrimPrefix(name, strings.TrimSuffix(m.root, "/")))
+	return path.Join(m.point, strings.TrimPrefix(name, strings.TrimSuffix(m.root, "/"))), false
 }
 
 // open opens a path as the view's processes would, for nothing but to name it.
 func (v view) open(from *os.File, name string) (*os.File, error) {
-	fd, err := unix.Openat2(int(from.Fd()), strings.TrimPrefix(name, "/"), &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	if v.straight {
+		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
+	}
+	fd, err := unix.Openat2(int(from.Fd()), strings.TrimPrefix(name, "/"), &how)
 	if err != nil {
 		return nil, err
 	}
@@ -263,6 +286,9 @@ func (v view) object(name string) (file, parent *os.File, err error) {
 			break
 		}
 		parent.Close()
+		if v.straight {
+			return nil, nil, unix.ELOOP
+		}
 		target := string(buffer[:n])
 		if !path.IsAbs(target) {
 			// The folder may be a link itself, so that its "..", by name, is another one.

@@ -32,14 +32,33 @@ type objectsEvent struct {
 	Need   uint8
 	Why    uint8
 	Below  uint8
+	Let    uint8
+	Folder uint8
+	Unused [6]uint8
 	Comm   [16]uint8
 	Names  [768]uint8
 }
 
+type objectsExecution struct {
+	_      structs.HostLayout
+	Event  objectsEvent
+	Length uint32
+	Count  uint32
+	Words  [1024]uint8
+}
+
 type objectsSession struct {
+	_        structs.HostLayout
+	Dropped  uint64
+	Denied   uint64
+	Repeated uint64
+}
+
+type objectsTold struct {
 	_       structs.HostLayout
-	Dropped uint64
-	Denied  uint64
+	Session uint64
+	Ops     uint32
+	Unused  uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -49,24 +68,36 @@ const (
 	objectsMapLabels            = "labels"
 	objectsMapLevels            = "levels"
 	objectsMapPolicies          = "policies"
+	objectsMapRecorded          = "recorded"
 	objectsMapRings             = "rings"
 	objectsMapSessions          = "sessions"
 	objectsMapTasks             = "tasks"
+	objectsProgAskModule        = "ask_module"
+	objectsProgConnectDatagrams = "connect_datagrams"
+	objectsProgConnectStream    = "connect_stream"
 	objectsProgCreate           = "create"
 	objectsProgExecute          = "execute"
 	objectsProgExecuted         = "executed"
 	objectsProgInherit          = "inherit"
+	objectsProgLoadModule       = "load_module"
 	objectsProgMakeFolder       = "make_folder"
+	objectsProgMakeKey          = "make_key"
 	objectsProgMakeLink         = "make_link"
 	objectsProgMakeNode         = "make_node"
+	objectsProgMakeRing         = "make_ring"
+	objectsProgMakeSocket       = "make_socket"
 	objectsProgMakeSymlink      = "make_symlink"
+	objectsProgMakeUsers        = "make_users"
 	objectsProgMapFile          = "map_file"
 	objectsProgMountMove        = "mount_move"
 	objectsProgMountNew         = "mount_new"
 	objectsProgMountOld         = "mount_old"
 	objectsProgOpenFile         = "open_file"
+	objectsProgOpenPerf         = "open_perf"
 	objectsProgPivot            = "pivot"
 	objectsProgProtectMemory    = "protect_memory"
+	objectsProgReadLog          = "read_log"
+	objectsProgReadModule       = "read_module"
 	objectsProgReceiveFile      = "receive_file"
 	objectsProgRemount          = "remount"
 	objectsProgRemoveAcl        = "remove_acl"
@@ -78,11 +109,19 @@ const (
 	objectsProgSetAcl           = "set_acl"
 	objectsProgSetAttributes    = "set_attributes"
 	objectsProgSetAttributesOld = "set_attributes_old"
+	objectsProgSetId            = "set_id"
+	objectsProgSetIdProgram     = "set_id_program"
+	objectsProgSetTime          = "set_time"
 	objectsProgSetXattr         = "set_xattr"
+	objectsProgSignal           = "signal"
+	objectsProgTrace            = "trace"
+	objectsProgTraced           = "traced"
 	objectsProgTruncateFile     = "truncate_file"
 	objectsProgUnmount          = "unmount"
+	objectsProgUseBpf           = "use_bpf"
 	objectsVarUnusedBits        = "unused_bits"
 	objectsVarUnusedEvent       = "unused_event"
+	objectsVarUnusedExecution   = "unused_execution"
 )
 
 // loadObjects returns the embedded CollectionSpec for objects.
@@ -127,21 +166,32 @@ type objectsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type objectsProgramSpecs struct {
+	AskModule        *ebpf.ProgramSpec `ebpf:"ask_module"`
+	ConnectDatagrams *ebpf.ProgramSpec `ebpf:"connect_datagrams"`
+	ConnectStream    *ebpf.ProgramSpec `ebpf:"connect_stream"`
 	Create           *ebpf.ProgramSpec `ebpf:"create"`
 	Execute          *ebpf.ProgramSpec `ebpf:"execute"`
 	Executed         *ebpf.ProgramSpec `ebpf:"executed"`
 	Inherit          *ebpf.ProgramSpec `ebpf:"inherit"`
+	LoadModule       *ebpf.ProgramSpec `ebpf:"load_module"`
 	MakeFolder       *ebpf.ProgramSpec `ebpf:"make_folder"`
+	MakeKey          *ebpf.ProgramSpec `ebpf:"make_key"`
 	MakeLink         *ebpf.ProgramSpec `ebpf:"make_link"`
 	MakeNode         *ebpf.ProgramSpec `ebpf:"make_node"`
+	MakeRing         *ebpf.ProgramSpec `ebpf:"make_ring"`
+	MakeSocket       *ebpf.ProgramSpec `ebpf:"make_socket"`
 	MakeSymlink      *ebpf.ProgramSpec `ebpf:"make_symlink"`
+	MakeUsers        *ebpf.ProgramSpec `ebpf:"make_users"`
 	MapFile          *ebpf.ProgramSpec `ebpf:"map_file"`
 	MountMove        *ebpf.ProgramSpec `ebpf:"mount_move"`
 	MountNew         *ebpf.ProgramSpec `ebpf:"mount_new"`
 	MountOld         *ebpf.ProgramSpec `ebpf:"mount_old"`
 	OpenFile         *ebpf.ProgramSpec `ebpf:"open_file"`
+	OpenPerf         *ebpf.ProgramSpec `ebpf:"open_perf"`
 	Pivot            *ebpf.ProgramSpec `ebpf:"pivot"`
 	ProtectMemory    *ebpf.ProgramSpec `ebpf:"protect_memory"`
+	ReadLog          *ebpf.ProgramSpec `ebpf:"read_log"`
+	ReadModule       *ebpf.ProgramSpec `ebpf:"read_module"`
 	ReceiveFile      *ebpf.ProgramSpec `ebpf:"receive_file"`
 	Remount          *ebpf.ProgramSpec `ebpf:"remount"`
 	RemoveAcl        *ebpf.ProgramSpec `ebpf:"remove_acl"`
@@ -153,9 +203,16 @@ type objectsProgramSpecs struct {
 	SetAcl           *ebpf.ProgramSpec `ebpf:"set_acl"`
 	SetAttributes    *ebpf.ProgramSpec `ebpf:"set_attributes"`
 	SetAttributesOld *ebpf.ProgramSpec `ebpf:"set_attributes_old"`
+	SetId            *ebpf.ProgramSpec `ebpf:"set_id"`
+	SetIdProgram     *ebpf.ProgramSpec `ebpf:"set_id_program"`
+	SetTime          *ebpf.ProgramSpec `ebpf:"set_time"`
 	SetXattr         *ebpf.ProgramSpec `ebpf:"set_xattr"`
+	Signal           *ebpf.ProgramSpec `ebpf:"signal"`
+	Trace            *ebpf.ProgramSpec `ebpf:"trace"`
+	Traced           *ebpf.ProgramSpec `ebpf:"traced"`
 	TruncateFile     *ebpf.ProgramSpec `ebpf:"truncate_file"`
 	Unmount          *ebpf.ProgramSpec `ebpf:"unmount"`
+	UseBpf           *ebpf.ProgramSpec `ebpf:"use_bpf"`
 }
 
 // objectsMapSpecs contains maps before they are loaded into the kernel.
@@ -165,6 +222,7 @@ type objectsMapSpecs struct {
 	Labels   *ebpf.MapSpec `ebpf:"labels"`
 	Levels   *ebpf.MapSpec `ebpf:"levels"`
 	Policies *ebpf.MapSpec `ebpf:"policies"`
+	Recorded *ebpf.MapSpec `ebpf:"recorded"`
 	Rings    *ebpf.MapSpec `ebpf:"rings"`
 	Sessions *ebpf.MapSpec `ebpf:"sessions"`
 	Tasks    *ebpf.MapSpec `ebpf:"tasks"`
@@ -174,8 +232,9 @@ type objectsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type objectsVariableSpecs struct {
-	UnusedBits  *ebpf.VariableSpec `ebpf:"unused_bits"`
-	UnusedEvent *ebpf.VariableSpec `ebpf:"unused_event"`
+	UnusedBits      *ebpf.VariableSpec `ebpf:"unused_bits"`
+	UnusedEvent     *ebpf.VariableSpec `ebpf:"unused_event"`
+	UnusedExecution *ebpf.VariableSpec `ebpf:"unused_execution"`
 }
 
 // objectsObjects contains all objects after they have been loaded into the kernel.
@@ -201,6 +260,7 @@ type objectsMaps struct {
 	Labels   *ebpf.Map `ebpf:"labels"`
 	Levels   *ebpf.Map `ebpf:"levels"`
 	Policies *ebpf.Map `ebpf:"policies"`
+	Recorded *ebpf.Map `ebpf:"recorded"`
 	Rings    *ebpf.Map `ebpf:"rings"`
 	Sessions *ebpf.Map `ebpf:"sessions"`
 	Tasks    *ebpf.Map `ebpf:"tasks"`
@@ -211,6 +271,7 @@ func (m *objectsMaps) Close() error {
 		m.Labels,
 		m.Levels,
 		m.Policies,
+		m.Recorded,
 		m.Rings,
 		m.Sessions,
 		m.Tasks,
@@ -221,29 +282,41 @@ func (m *objectsMaps) Close() error {
 //
 // It can be passed to loadObjectsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type objectsVariables struct {
-	UnusedBits  *ebpf.Variable `ebpf:"unused_bits"`
-	UnusedEvent *ebpf.Variable `ebpf:"unused_event"`
+	UnusedBits      *ebpf.Variable `ebpf:"unused_bits"`
+	UnusedEvent     *ebpf.Variable `ebpf:"unused_event"`
+	UnusedExecution *ebpf.Variable `ebpf:"unused_execution"`
 }
 
 // objectsPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadObjectsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type objectsPrograms struct {
+	AskModule        *ebpf.Program `ebpf:"ask_module"`
+	ConnectDatagrams *ebpf.Program `ebpf:"connect_datagrams"`
+	ConnectStream    *ebpf.Program `ebpf:"connect_stream"`
 	Create           *ebpf.Program `ebpf:"create"`
 	Execute          *ebpf.Program `ebpf:"execute"`
 	Executed         *ebpf.Program `ebpf:"executed"`
 	Inherit          *ebpf.Program `ebpf:"inherit"`
+	LoadModule       *ebpf.Program `ebpf:"load_module"`
 	MakeFolder       *ebpf.Program `ebpf:"make_folder"`
+	MakeKey          *ebpf.Program `ebpf:"make_key"`
 	MakeLink         *ebpf.Program `ebpf:"make_link"`
 	MakeNode         *ebpf.Program `ebpf:"make_node"`
+	MakeRing         *ebpf.Program `ebpf:"make_ring"`
+	MakeSocket       *ebpf.Program `ebpf:"make_socket"`
 	MakeSymlink      *ebpf.Program `ebpf:"make_symlink"`
+	MakeUsers        *ebpf.Program `ebpf:"make_users"`
 	MapFile          *ebpf.Program `ebpf:"map_file"`
 	MountMove        *ebpf.Program `ebpf:"mount_move"`
 	MountNew         *ebpf.Program `ebpf:"mount_new"`
 	MountOld         *ebpf.Program `ebpf:"mount_old"`
 	OpenFile         *ebpf.Program `ebpf:"open_file"`
+	OpenPerf         *ebpf.Program `ebpf:"open_perf"`
 	Pivot            *ebpf.Program `ebpf:"pivot"`
 	ProtectMemory    *ebpf.Program `ebpf:"protect_memory"`
+	ReadLog          *ebpf.Program `ebpf:"read_log"`
+	ReadModule       *ebpf.Program `ebpf:"read_module"`
 	ReceiveFile      *ebpf.Program `ebpf:"receive_file"`
 	Remount          *ebpf.Program `ebpf:"remount"`
 	RemoveAcl        *ebpf.Program `ebpf:"remove_acl"`
@@ -255,28 +328,46 @@ type objectsPrograms struct {
 	SetAcl           *ebpf.Program `ebpf:"set_acl"`
 	SetAttributes    *ebpf.Program `ebpf:"set_attributes"`
 	SetAttributesOld *ebpf.Program `ebpf:"set_attributes_old"`
+	SetId            *ebpf.Program `ebpf:"set_id"`
+	SetIdProgram     *ebpf.Program `ebpf:"set_id_program"`
+	SetTime          *ebpf.Program `ebpf:"set_time"`
 	SetXattr         *ebpf.Program `ebpf:"set_xattr"`
+	Signal           *ebpf.Program `ebpf:"signal"`
+	Trace            *ebpf.Program `ebpf:"trace"`
+	Traced           *ebpf.Program `ebpf:"traced"`
 	TruncateFile     *ebpf.Program `ebpf:"truncate_file"`
 	Unmount          *ebpf.Program `ebpf:"unmount"`
+	UseBpf           *ebpf.Program `ebpf:"use_bpf"`
 }
 
 func (p *objectsPrograms) Close() error {
 	return _ObjectsClose(
+		p.AskModule,
+		p.ConnectDatagrams,
+		p.ConnectStream,
 		p.Create,
 		p.Execute,
 		p.Executed,
 		p.Inherit,
+		p.LoadModule,
 		p.MakeFolder,
+		p.MakeKey,
 		p.MakeLink,
 		p.MakeNode,
+		p.MakeRing,
+		p.MakeSocket,
 		p.MakeSymlink,
+		p.MakeUsers,
 		p.MapFile,
 		p.MountMove,
 		p.MountNew,
 		p.MountOld,
 		p.OpenFile,
+		p.OpenPerf,
 		p.Pivot,
 		p.ProtectMemory,
+		p.ReadLog,
+		p.ReadModule,
 		p.ReceiveFile,
 		p.Remount,
 		p.RemoveAcl,
@@ -288,9 +379,16 @@ func (p *objectsPrograms) Close() error {
 		p.SetAcl,
 		p.SetAttributes,
 		p.SetAttributesOld,
+		p.SetId,
+		p.SetIdProgram,
+		p.SetTime,
 		p.SetXattr,
+		p.Signal,
+		p.Trace,
+		p.Traced,
 		p.TruncateFile,
 		p.Unmount,
+		p.UseBpf,
 	)
 }
 

@@ -37,6 +37,10 @@ type Session struct {
 const (
 	flagHeld       = 1
 	flagNoFileless = 2
+	flagGuarded    = 4
+	flagLets       = 8
+	flagRecords    = 16
+	spokenShift    = 8
 )
 
 // Begin makes a control group a session. Its processes open nothing until Apply gave it
@@ -132,7 +136,6 @@ func (s *Session) Apply(pid int, p Policy) error {
 		labels: s.k.maps[objectsMapLabels], view: v, own: own, held: map[uint64]*object{}, bits: map[uint64]objectsBits{},
 	}
 	var absent []string
-	restricts := p.Permit&^p.Forbid&Exec == 0
 	for _, r := range p.Rules {
 		switch err := found.rule(r); {
 		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR):
@@ -141,13 +144,8 @@ func (s *Session) Apply(pid int, p Policy) error {
 			found.close()
 			return fmt.Errorf("apply a policy of files: %s: %w", r.Path, err)
 		}
-		restricts = restricts || r.Forbid&Exec != 0
 	}
-	base := objectsBits{Permit: uint32(p.Permit), Forbid: uint32(p.Forbid)}
-	if restricts {
-		base.Flags = flagNoFileless
-	}
-	found.bits[0] = base
+	found.bits[0] = p.base()
 	if err := s.swap(found.bits); err != nil {
 		found.close()
 		return fmt.Errorf("apply a policy of files: %w", err)
@@ -160,6 +158,33 @@ func (s *Session) Apply(pid int, p Policy) error {
 		return &Absent{Paths: absent}
 	}
 	return nil
+}
+
+// base is what the policy says of everything, and how it is kept.
+func (p Policy) base() objectsBits {
+	restricts := p.Permit&^p.Forbid&Exec == 0
+	spoken := p.Forbid
+	for _, r := range p.Rules {
+		restricts = restricts || r.Forbid&Exec != 0
+		spoken |= r.Permit | r.Forbid
+		if r.Forbid != 0 {
+			spoken |= Write // the folders above it are held
+		}
+	}
+	b := objectsBits{Permit: uint32(p.Permit), Forbid: uint32(p.Forbid), Flags: uint32(spoken) << spokenShift}
+	if restricts {
+		b.Flags |= flagNoFileless | uint32(Exec|Code)<<spokenShift
+	}
+	if p.Guarded {
+		b.Flags |= flagGuarded
+	}
+	if p.Mode != Enforce {
+		b.Flags |= flagLets
+	}
+	if p.Mode == Record {
+		b.Flags |= flagRecords
+	}
+	return b
 }
 
 // Read waits for the next event, until a time; os.ErrDeadlineExceeded says that there was
@@ -185,25 +210,43 @@ func (s *Session) Drain() error {
 }
 
 func (s *Session) decode(raw []byte) (Event, error) {
-	var e objectsEvent
-	if _, err := binary.Decode(raw, binary.NativeEndian, &e); err != nil || int(e.Length) > len(e.Names) {
+	var x objectsExecution
+	e := &x.Event
+	var err error
+	if len(raw) >= binary.Size(&x) {
+		_, err = binary.Decode(raw, binary.NativeEndian, &x)
+	} else {
+		_, err = binary.Decode(raw, binary.NativeEndian, e)
+	}
+	if err != nil || int(e.Length) > len(e.Names) || int(x.Length) > len(x.Words) {
 		return Event{}, fmt.Errorf("read events of the LSM: %d bytes are none: %w", len(raw), err)
 	}
-	out := Event{When: wall(e.When), PID: int(e.Tgid), Op: Op(e.Op), Need: Rights(e.Need), Why: Why(e.Why)}
+	out := Event{
+		When: wall(e.When), PID: int(e.Tgid), Op: Op(e.Op), Need: Rights(e.Need), Why: Why(e.Why),
+		Let: e.Let != 0, Folder: e.Folder != 0, Words: split(x.Words[:x.Length]),
+	}
+	if n := int(x.Count); n > len(out.Words) {
+		out.More = n - len(out.Words)
+	}
 	comm, _, _ := strings.Cut(string(e.Comm[:]), "\x00")
 	out.Program = comm
-	var names []string // from the object upwards
-	if e.Length > 0 {
-		names = strings.Split(strings.TrimSuffix(string(e.Names[:e.Length]), "\x00"), "\x00")
-	}
+	names := split(e.Names[:e.Length]) // from the object upwards
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.held[e.Label]; o != nil && e.Label != 0 && int(e.Below) <= len(names) {
 		out.Rule, out.Path = o.path, path.Join(o.path, joined(names[:e.Below]))
 		return out, nil
 	}
-	out.Path = s.view.shown(e.Dev, "/"+joined(names))
+	out.Path, out.Unseen = s.view.shown(e.Dev, "/"+joined(names))
 	return out, nil
+}
+
+// split are strings with a zero after each.
+func split(text []byte) []string {
+	if len(text) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 }
 
 // joined are names from an object upwards as a path.
@@ -222,13 +265,21 @@ func wall(boot uint64) time.Time {
 	return time.Now().Add(time.Duration(int64(boot) - now.Nano()))
 }
 
-// Counts are what was refused in this session, and how many events of it found no room.
-func (s *Session) Counts() (denied, dropped uint64, err error) {
+// Counts are the session's numbers.
+func (s *Session) Counts() (Counts, error) {
 	var c objectsSession
 	if err := s.k.maps[objectsMapSessions].Lookup(s.id, &c); err != nil {
-		return 0, 0, fmt.Errorf("read the counts of the LSM: %w", err)
+		return Counts{}, fmt.Errorf("read the counts of the LSM: %w", err)
 	}
-	return c.Denied, c.Dropped, nil
+	return Counts{Denied: c.Denied, Dropped: c.Dropped, Repeated: c.Repeated}, nil
+}
+
+// Freeze stops all processes of the session where they are, until its group is ended or thawed.
+func (s *Session) Freeze() error {
+	if err := os.WriteFile(path.Join(s.group, "cgroup.freeze"), []byte("1"), 0); err != nil {
+		return fmt.Errorf("freeze a session of the LSM: %w", err)
+	}
+	return nil
 }
 
 // Group is the folder of the session's control group.
@@ -292,7 +343,9 @@ func (s *Session) canary(ctx context.Context) error {
 		{"to execute a file", Exec, s.group, unix.EACCES},
 		{"a file, of another group", All, "", unix.ENOEXEC},
 	} {
-		bits := map[uint64]objectsBits{0: {Permit: uint32(All)}, label: {Forbid: uint32(c.forbid)}}
+		bits := map[uint64]objectsBits{
+			0: {Permit: uint32(All), Flags: uint32(All) << spokenShift}, label: {Forbid: uint32(c.forbid)},
+		}
 		if err := s.swap(bits); err != nil {
 			return fmt.Errorf("prove the LSM: %w", err)
 		}

@@ -24,7 +24,7 @@ func uringOpen(name string) error {
 	var params [30]uint32 // struct io_uring_params
 	fd, _, errno := unix.Syscall(setup, entries, uintptr(unsafe.Pointer(&params)), 0)
 	if errno != 0 {
-		return fmt.Errorf("io_uring_setup: %s", errno.Error())
+		return fmt.Errorf("io_uring_setup: %w", errno)
 	}
 	defer unix.Close(int(fd))
 	ring, err := unix.Mmap(int(fd), offSQRing, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)

@@ -34,7 +34,7 @@ func TestView(t *testing.T) {
 		{19, "/x", "/x"},
 		{20, "/file", "/home/a b/p/empty/file"},
 	} {
-		if got := v.shown(c.dev, c.name); got != c.want {
+		if got, _ := v.shown(c.dev, c.name); got != c.want {
 			t.Errorf("%s of %d is shown as %s, want %s", c.name, c.dev, got, c.want)
 		}
 	}

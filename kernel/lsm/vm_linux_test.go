@@ -30,7 +30,7 @@ func TestGuest(t *testing.T) {
 			}
 			t.Logf("%d rows in %v", strings.Count(console, "@@ row\t"), time.Since(began).Round(time.Second))
 			if folder := os.Getenv("CLOISTER_LSM_REPORT"); folder != "" && !t.Failed() {
-				if err := writeReport(folder, release, console); err != nil {
+				if err := writeReport(folder, "guest", release, console); err != nil {
 					t.Error(err)
 				}
 			}
@@ -39,13 +39,13 @@ func TestGuest(t *testing.T) {
 }
 
 // writeReport keeps what the guest said of its attempts, in a file for each kernel.
-func writeReport(folder, release, console string) error {
+func writeReport(folder, kind, release, console string) error {
 	text := "# " + release + "\n"
-	for _, row := range regexp.MustCompile(`(?m)^@@ ((?:row|flood|loaded|cost)\t.*)$`).FindAllStringSubmatch(console, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^@@ ((?:row|flood|loaded|cost|weak)\t.*)$`).FindAllStringSubmatch(console, -1) {
 		text += row[1] + "\n"
 	}
 	version := regexp.MustCompile(`^\d+\.\d+`).FindString(release)
-	return os.WriteFile(filepath.Join(folder, "guest-"+version+".tsv"), []byte(text), 0o644)
+	return os.WriteFile(filepath.Join(folder, kind+"-"+version+".tsv"), []byte(text), 0o644)
 }
 
 func guestTests() string {

@@ -88,7 +88,7 @@ func (u *Used) Add(e audit.Line) {
 		r.write = true
 	case "make":
 		r.makes = true
-	case "execute":
+	case "execute", "map":
 		r.exec = true
 	}
 }

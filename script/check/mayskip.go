@@ -42,7 +42,7 @@ var maySkips = []skip{
 	{"root user", `.*/servetest\.TestSDK.*`, "E2B's SDK needs a newer node than Debian's"},
 	{"root user", `.*/realtest\.TestWeek`, "two minutes on a busy machine: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestWorkingDay`, "sixteen days of downloads: CLOISTER_TEST_LONG=1"},
-	{"root user", `cloister/(kernel/lsm|cmd/cloister/lsmtest)\.Test(Guest|Kernel.*|Product.*)`, "in guests with other kernels, which take two minutes: the part lsm"},
+	{"root user", `cloister/(kernel/lsm|cmd/cloister/lsmtest)\.Test(Guest|Kernel.*|Product.*|WeakKernels|Cost)`, "in guests with other kernels, which take two minutes: the part lsm"},
 	{"root user", `cloister/kernel/lsm\.TestObjectsCompile`, "the compiler that made the objects, which a fresh machine has not: the part lsm"},
 	{"root user", `cloister/bench/gated\.Test(WhatIsWrittenArrives|Conflicts)`, "an experiment that fails at times, as its decision says: CLOISTER_GATED"},
 	{"root user", `cloister/serve\.TestScale`, "a minute: CLOISTER_LOAD=full"},

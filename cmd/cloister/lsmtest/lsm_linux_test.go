@@ -223,6 +223,57 @@ func TestProductLosesIt(t *testing.T) {
 	}
 }
 
+// What the kernel recorded makes a policy, which lets the same pass and nothing else: also not by a
+// loader, and not what is changed without being opened.
+func TestProductLearns(t *testing.T) {
+	inGuest(t)
+	const work = "cat plain; echo more >>notes; tools/busybox echo tool ran"
+	run := func(script string, words ...string) (string, int) {
+		return cloister(t, append(append([]string{"run", "--isolation", "native", "--no-network"}, words...), "--", "/bin/busybox", "sh", "-c", script)...)
+	}
+	if err := os.WriteFile("/work/notes", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := run(work, "--mode", "record", "--name", "seen"); status != 0 || !strings.Contains(out, "tool ran") {
+		t.Fatalf("record: %d\n%s", status, out)
+	}
+	record, _ := cloister(t, "audit", "export", "--session", "seen")
+	for _, want := range []string{`"kind":"file.open"`, `"resource":"/work/plain"`, `"action":"write"`, `"resource":"/work/tools/busybox"`, `"arguments":`} {
+		if !strings.Contains(record, want) {
+			t.Errorf("the record has no %s:\n%s", want, record)
+		}
+	}
+	made, status := cloister(t, "policy", "suggest", "--files", "--session", "seen")
+	if status != 0 || !strings.Contains(made, `"/work/plain"`) || !strings.Contains(made, `"/work/tools/busybox"`) {
+		t.Fatalf("suggest: %d\n%s", status, made)
+	}
+	if err := os.WriteFile("/work/made.cedar", []byte(made), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := run(work, "--policy", "made.cedar"); status != 0 || !strings.Contains(out, "plain text") || !strings.Contains(out, "tool ran") {
+		t.Errorf("enforce, the same: %d\n%s", status, out)
+	}
+	out, _ := run("cat secret; chmod 777 secret; cp tools/busybox other; ./other echo copy ran; echo x >new", "--policy", "made.cedar", "--name", "kept")
+	if strings.Contains(out, "secret text") || strings.Contains(out, "copy ran") {
+		t.Errorf("enforce, what was not recorded:\n%s", out)
+	}
+	st, err := os.Stat("/work/secret")
+	if _, newErr := os.Stat("/work/new"); err != nil || st.Mode().Perm() == 0o777 || !errors.Is(newErr, fs.ErrNotExist) {
+		t.Errorf("mode %v, %v; new: %v", st.Mode(), err, newErr)
+	}
+	record, _ = cloister(t, "audit", "export", "--session", "kept")
+	if !strings.Contains(record, `"kind":"file.denied"`) || !strings.Contains(record, `"resource":"/work/secret"`) || !strings.Contains(record, "no rule permits it") {
+		t.Errorf("the record of what was refused:\n%s", record)
+	}
+	if out, status := run("cat secret", "--policy", "made.cedar", "--mode", "shadow", "--name", "shadow"); status != 0 || !strings.Contains(out, "secret text") {
+		t.Errorf("shadow: %d\n%s", status, out)
+	}
+	record, _ = cloister(t, "audit", "export", "--session", "shadow")
+	if !strings.Contains(record, "not enforced, would have been refused") || !strings.Contains(record, `"resource":"/work/secret"`) {
+		t.Errorf("the record of mode shadow:\n%s", record)
+	}
+}
+
 func guestTests() string {
 	if only := os.Getenv("CLOISTER_LSM_RUN"); only != "" {
 		return only

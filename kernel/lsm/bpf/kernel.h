@@ -36,6 +36,22 @@ typedef _Bool bool;
 #define SB_NOUSER (1ul << 31)    /* of what no path leads to: pipes, sockets, memfd */
 #define PROT_EXEC 0x4
 #define EACCES 13
+#define S_IFMT 0170000
+#define S_IFDIR 0040000
+
+/* include/linux/socket.h, include/uapi/linux/in.h, include/uapi/linux/netlink.h */
+#define AF_UNIX 1
+#define AF_INET 2
+#define AF_INET6 10
+#define AF_NETLINK 16
+#define SOCK_STREAM 1
+#define SOCK_DGRAM 2
+#define SOCK_TYPE 0xf
+#define IPPROTO_ICMP 1
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define IPPROTO_ICMPV6 58
+#define NETLINK_ROUTE 0
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -46,6 +62,7 @@ struct super_block {
 };
 
 struct inode {
+	unsigned short i_mode;
 	unsigned long i_ino;
 };
 
@@ -69,8 +86,22 @@ struct file {
 	__u32 f_mode;
 };
 
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+	kuid_t suid;
+	kuid_t euid;
+};
+
 struct linux_binprm {
+	unsigned long p; /* where the words of the new program begin */
 	struct file *file;
+	struct cred *cred;
+	int argc;
+	char buf[256]; /* how the file begins */
 };
 
 struct vm_area_struct {
@@ -79,12 +110,29 @@ struct vm_area_struct {
 
 struct task_struct {
 	int tgid;
+	const struct cred *real_cred;
+	const struct cred *cred;
+};
+
+struct sock {
+	int sk_hash; /* nothing of it is read */
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct unix_sock {
+	struct path path;
 };
 
 #pragma clang attribute pop
 
 /* Passed on, never looked into. */
 struct iattr;
+struct kernel_siginfo;
+struct key;
 struct mnt_idmap;
+union bpf_attr;
 
 #endif

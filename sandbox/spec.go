@@ -42,6 +42,7 @@ type Spec struct {
 	Judged   []Judged  `json:"judged,omitempty"`   // of files and programs, besides the view; a driver that cannot refuses
 	Permits  Permits   `json:"permits,omitzero"`   // of files and programs, within the view; a driver that cannot refuses
 	Watched  Watched   `json:"watched,omitzero"`   // what is reported of files and programs
+	InKernel bool      `json:"kernel,omitempty"`   // the kernel's judge keeps Judged and Permits, or tells of Watched
 	Denied   []string  `json:"denied,omitempty"`   // host paths that the containment probe must not find
 	Peers    *Peers    `json:"peers,omitempty"`    // the cloisters beside this one; nil: none
 }

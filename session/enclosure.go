@@ -32,8 +32,13 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: s.links(view),
 		Files:  files,
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
-		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged, Permits: s.Permits, Watched: s.Watched,
+		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged, Permits: s.Permits, Watched: s.Watched, InKernel: s.inKernel(),
 	}, err
+}
+
+// inKernel reports whether the kernel's own judge keeps or tells what is asked of files and programs.
+func (s *Shim) inKernel() bool {
+	return s.Judge != nil && (len(s.Judged) > 0 || s.Permits.Any() || s.Watched.Any() && !s.Watched.Kept)
 }
 
 func (s *Shim) binds(view *workspace.View) []sandbox.Bind {

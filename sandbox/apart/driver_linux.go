@@ -36,7 +36,7 @@ func New(d Peered, args ...string) *Driver { return &Driver{d, args} }
 
 // Start has the box built and its command run.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
-	if len(s.Judged) > 0 {
+	if len(s.Judged) > 0 || s.InKernel {
 		return nil, &sandbox.Unsupported{Guarantee: "files and programs judged by the kernel",
 			Reason: "a cloister beside another has no judge of its own"}
 	}

@@ -86,7 +86,7 @@ func (st *start) container(role string) string {
 // by side: that the agent's joined the gate's would cost the half again of what
 // docker run costs, one after the other (docs/decisions/0015).
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_ sandbox.Box, err error) {
-	if len(s.Judged) > 0 {
+	if len(s.Judged) > 0 || s.InKernel {
 		return nil, &sandbox.Unsupported{
 			Guarantee: "files and programs judged by the kernel",
 			Reason:    "start docker: only cloisters of native are judged so", Fix: "use --isolation native, as root",

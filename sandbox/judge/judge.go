@@ -13,6 +13,7 @@ package judge
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,18 +30,25 @@ const (
 	kinds = 200
 )
 
-// policyOf is a Spec's Judged as rules, and the names of these by their paths.
+// libraries are where programs find code to map. A list of programs leaves mapping there; the view
+// lets nothing be written in them.
+var libraries = []string{"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib"}
+
+// policyOf is what a Spec says is judged as rules, and the names of these by their paths.
 func policyOf(s sandbox.Spec) (lsm.Policy, map[string]string) {
-	p := lsm.Policy{Permit: lsm.All}
+	p := lsm.Policy{Permit: lsm.All, Guarded: true}
 	names := map[string]string{}
-	for _, j := range s.Judged {
-		r := lsm.Rule{Path: path.Clean(string(j.Path)), Own: j.Covered}
-		for right, forbidden := range map[lsm.Rights]bool{lsm.Read: j.Read, lsm.Write: j.Write, lsm.Exec: j.Exec} {
-			if forbidden {
-				r.Forbid |= right
-			}
-		}
-		if j.Covered {
+	judged, permits := s.Judged, s.Permits
+	if s.Watched.Any() && !s.Watched.Kept {
+		judged, permits, p.Mode = s.Watched.Rules, s.Watched.Permits, lsm.Shadow
+	}
+	if s.Watched.All {
+		p.Mode = lsm.Record
+	}
+	for _, j := range judged {
+		r := lsm.Rule{Path: path.Clean(string(j.Path)), Forbid: rights(j.Read, j.Write, j.Exec)}
+		r.Own = j.Covered && p.Mode == lsm.Enforce // in the other modes nothing is covered
+		if r.Own {
 			if r.Path = below(s, r.Path); r.Path == "" {
 				continue // the host has no such thing, and the view keeps it
 			}
@@ -48,7 +56,83 @@ func policyOf(s sandbox.Spec) (lsm.Policy, map[string]string) {
 		names[r.Path] = j.Rule
 		p.Rules = append(p.Rules, r)
 	}
+	list(&p, permits)
 	return p, names
+}
+
+// rights are those of the kernel that a statement means.
+func rights(read, write, exec bool) (r lsm.Rights) {
+	if read {
+		r |= lsm.Read | lsm.List
+	}
+	if write {
+		r |= lsm.Write
+	}
+	if exec {
+		r |= lsm.Exec | lsm.Code
+	}
+	return r
+}
+
+// list permits nothing of what the lists speak but what they name and the box's own. Folders are
+// listed as ever: names are what Landlock, which keeps the same lists, shows too.
+func list(p *lsm.Policy, permits sandbox.Permits) {
+	if !permits.Any() {
+		return
+	}
+	var open lsm.Rights
+	if permits.Opens {
+		open = lsm.Read | lsm.Write
+	}
+	p.Permit &^= open
+	if permits.Programs {
+		p.Permit &^= lsm.Exec | lsm.Code
+		for _, at := range libraries {
+			p.Rules = append(p.Rules, lsm.Rule{Path: at, Permit: lsm.Code, Maybe: true})
+		}
+	}
+	for _, at := range sandbox.Own() {
+		p.Rules = append(p.Rules, lsm.Rule{Path: string(at), Permit: open, Maybe: true})
+	}
+	p.Rules = append(p.Rules, lsm.Rule{Path: "/.cloister", Permit: lsm.Exec | lsm.Code, Maybe: true}) // its own programs
+	for _, one := range permits.List {
+		read := one.Read || one.Exec && permits.Programs // the kernel reads what it executes
+		p.Rules = append(p.Rules, lsm.Rule{
+			Path: path.Clean(string(one.Path)), Permit: rights(read, one.Write, one.Exec), Maybe: true,
+			File: !one.Dir, Straight: !sandbox.Led(one.Path),
+		})
+	}
+}
+
+// use is how a file was used, in the recorder's words.
+func use(e lsm.Event) string {
+	was := func(ops ...lsm.Op) bool { return slices.Contains(ops, e.Op) }
+	switch opened := was(lsm.Opened, lsm.Received); {
+	case opened && e.Need&lsm.Write != 0, was(lsm.Changed, lsm.Connected):
+		return "write"
+	case opened && e.Folder:
+		return "list"
+	case opened:
+		return "open"
+	case was(lsm.Created, lsm.Removed, lsm.Linked, lsm.Renamed):
+		return "make"
+	}
+	return e.Op.String()
+}
+
+// learned reports whether a policy could be made of what was permitted: of a path that the
+// box shows, of a file that is not its own.
+func learned(e lsm.Event) bool {
+	if e.Unseen || !path.IsAbs(e.Path) {
+		return false
+	}
+	for _, own := range sandbox.Own() {
+		if realpath.Inside(e.Path, string(own)) {
+			return false
+		}
+	}
+	inside := func(dir string) bool { return realpath.Inside(e.Path, dir) }
+	return e.Op != lsm.Mapped || !slices.ContainsFunc(libraries, inside)
 }
 
 // below is the path of the host whose object lies at a path inside; "" where it is the
@@ -92,14 +176,14 @@ type teller struct {
 	more uint64 // of kinds that had no room
 }
 
-type key struct{ op, path, why string }
+type key struct{ op, path, why, words string }
 
 func newTeller(tell func(sandbox.FileEvent)) *teller {
 	return &teller{tell: tell, seen: map[key]*sandbox.FileEvent{}}
 }
 
 func (t *teller) add(e sandbox.FileEvent) {
-	k := key{e.Op, e.Path, e.Why}
+	k := key{e.Op, e.Path, e.Why, strings.Join(e.Argv, "\x00")}
 	if known := t.seen[k]; known != nil {
 		known.More++
 		return

@@ -22,11 +22,11 @@ func TestPolicyOf(t *testing.T) {
 		},
 	}
 	p, names := policyOf(s)
-	if diff := cmp.Diff(lsm.Policy{Permit: lsm.All, Rules: []lsm.Rule{
-		{Path: "/home/a/p/tools", Forbid: lsm.Exec},
+	if diff := cmp.Diff(lsm.Policy{Permit: lsm.All, Guarded: true, Rules: []lsm.Rule{
+		{Path: "/home/a/p/tools", Forbid: lsm.Exec | lsm.Code},
 		{Path: "/src/p/.env", Own: true, Forbid: lsm.All},
 		{Path: "/data/home/.ssh", Own: true, Forbid: lsm.Write},
-		{Path: "/etc/shadow", Own: true, Forbid: lsm.Read},
+		{Path: "/etc/shadow", Own: true, Forbid: lsm.Read | lsm.List},
 	}}, p); diff != "" {
 		t.Error(diff)
 	}
@@ -38,6 +38,65 @@ func TestPolicyOf(t *testing.T) {
 	s.Root.Dir = "/images/1"
 	if p, _ := policyOf(s); p.Rules[3].Path != "/images/1/etc/shadow" {
 		t.Errorf("in an image: %+v", p.Rules[3])
+	}
+}
+
+// A list takes away what it speaks of, and leaves the box its own.
+func TestPolicyOfLists(t *testing.T) {
+	s := sandbox.Spec{Permits: sandbox.Permits{Opens: true, Programs: true, List: []sandbox.Permit{
+		{Path: "/usr/bin/make", Exec: true}, {Path: "/p/", Dir: true, Read: true, Write: true},
+	}}}
+	p, _ := policyOf(s)
+	if p.Permit != lsm.List || p.Mode != lsm.Enforce {
+		t.Errorf("what no permit names may be used: %v, mode %v", p.Permit, p.Mode)
+	}
+	got := map[string]lsm.Rule{}
+	for _, r := range p.Rules {
+		got[r.Path] = r
+	}
+	for at, want := range map[string]lsm.Rule{
+		"/usr/bin/make": {Path: "/usr/bin/make", Permit: lsm.Read | lsm.List | lsm.Exec | lsm.Code, Maybe: true, File: true},
+		"/p":            {Path: "/p", Permit: lsm.Read | lsm.List | lsm.Write, Maybe: true, Straight: true},
+		"/usr/lib":      {Path: "/usr/lib", Permit: lsm.Code, Maybe: true},
+		"/dev":          {Path: "/dev", Permit: lsm.Read | lsm.Write, Maybe: true},
+	} {
+		if diff := cmp.Diff(want, got[at]); diff != "" {
+			t.Errorf("%s: %s", at, diff)
+		}
+	}
+	s = sandbox.Spec{Watched: sandbox.Watched{Programs: true, All: true, Permits: s.Permits}}
+	if p, _ := policyOf(s); p.Mode != lsm.Record || p.Permit != lsm.List {
+		t.Errorf("mode record: %+v", p)
+	}
+	s.Watched.All = false
+	if p, _ := policyOf(s); p.Mode != lsm.Shadow {
+		t.Errorf("mode shadow: %+v", p)
+	}
+}
+
+// What the kernel tells is said in the words of the recorder; the box's own files and libraries are left out.
+func TestUses(t *testing.T) {
+	for _, c := range []struct {
+		e    lsm.Event
+		want string
+		told bool
+	}{
+		{lsm.Event{Op: lsm.Opened, Need: lsm.Read, Path: "/p/x"}, "open", true},
+		{lsm.Event{Op: lsm.Opened, Need: lsm.Read | lsm.Write, Path: "/p/x"}, "write", true},
+		{lsm.Event{Op: lsm.Opened, Need: lsm.List, Folder: true, Path: "/p"}, "list", true},
+		{lsm.Event{Op: lsm.Renamed, Path: "/p/x"}, "make", true},
+		{lsm.Event{Op: lsm.Mapped, Path: "/usr/lib/libc.so"}, "map", false},
+		{lsm.Event{Op: lsm.Mapped, Path: "/p/x.node"}, "map", true},
+		{lsm.Event{Op: lsm.Opened, Path: "/dev/null"}, "open", false},
+		{lsm.Event{Op: lsm.Created, Path: "/layers/x", Unseen: true}, "make", false},
+		{lsm.Event{Op: lsm.Scripted, Path: "/p/x.sh"}, "execute", true},
+	} {
+		if got := use(c.e); got != c.want {
+			t.Errorf("%+v is %q, want %q", c.e, got, c.want)
+		}
+		if told := learned(c.e); told != c.told {
+			t.Errorf("%+v is told: %v", c.e, told)
+		}
 	}
 }
 

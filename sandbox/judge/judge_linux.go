@@ -103,12 +103,12 @@ func (j *Judge) watch(t *teller, lost func(error)) {
 	defer close(j.reported)
 	var dropped uint64
 	flush := func() error {
-		_, all, err := j.session.Counts()
+		counts, err := j.session.Counts()
 		if err != nil {
-			all = dropped
+			counts.Dropped = dropped
 		}
-		t.flush(all - dropped)
-		dropped = all
+		t.flush(counts.Dropped - dropped)
+		dropped = counts.Dropped
 		return err
 	}
 	until := time.Now().Add(every)
@@ -122,28 +122,41 @@ func (j *Judge) watch(t *teller, lost func(error)) {
 			until = time.Now().Add(every)
 			err = flush()
 		case err == nil:
-			t.add(j.event(e))
+			if e, reported := j.event(e); reported {
+				t.add(e)
+			}
 			if time.Now().After(until) {
 				until = time.Now().Add(every)
 				err = flush()
 			}
 		}
 		if err != nil {
-			// Its processes open nothing any more; that is no way to go on.
+			// Its processes open nothing any more; that is no way to go on. They stand still until they
+			// are ended, so that none of them goes on with what it has open.
+			err = errors.Join(err, j.session.Freeze())
 			lost(fmt.Errorf("the kernel's judge of files is gone: %w", err))
 			return
 		}
 	}
 }
 
-func (j *Judge) event(e lsm.Event) sandbox.FileEvent {
+// event is one in the words of the recorder (sandbox/watch), and whether it is reported: of what is
+// permitted, the box's own files and the code of libraries are not.
+func (j *Judge) event(e lsm.Event) (sandbox.FileEvent, bool) {
 	out := sandbox.FileEvent{
 		When: e.When, Op: e.Op.String(), Path: e.Path, Rule: ruleOf(j.names, e.Rule), Program: e.Program, PID: e.PID,
+		Argv: e.Words, Let: e.Let,
+	}
+	if e.More > 0 && len(out.Argv) > 0 {
+		out.Argv = append(out.Argv, fmt.Sprintf("… %d more", e.More))
 	}
 	if e.Why != lsm.Allowed {
 		out.Why = e.Why.String()
 	}
-	return out
+	if e.Why == lsm.Allowed || e.Let {
+		out.Op = use(e)
+	}
+	return out, e.Why != lsm.Allowed || e.Op == lsm.Executed || e.Op == lsm.Scripted || learned(e)
 }
 
 // Close lets go: what of the box still lives opens nothing any more.

@@ -104,7 +104,7 @@ func (*plan) refuse(s sandbox.Spec) error {
 		return no("no network", "a pod without a gate would have the cluster's", "leave --no-network out: policy refuses all")
 	case s.Peers != nil:
 		return no("cloisters beside each other", "pods have no way to each other", "use --isolation docker or native")
-	case len(s.Judged) > 0:
+	case len(s.Judged) > 0 || s.InKernel:
 		return no("files and programs judged by the kernel", "the kernel is the node's", "use --isolation native")
 	case len(s.Devices) > 0:
 		return no("devices", "they would be the node's", "leave them out")

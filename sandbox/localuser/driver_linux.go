@@ -144,7 +144,7 @@ func refuse(s sandbox.Spec) error {
 		return &sandbox.Unsupported{Guarantee: "devices", Fix: fix,
 			Reason: "start user: root's helper shows no device of the host, and " + strings.Join(s.Devices, ", ") +
 				" was asked for"}
-	case len(s.Judged) > 0:
+	case len(s.Judged) > 0 || s.InKernel:
 		return &sandbox.Unsupported{Guarantee: "files and programs judged by the kernel", Fix: fix,
 			Reason: "start user: root's helper has no judge"}
 	}

@@ -266,7 +266,7 @@ func refuse(s sandbox.Spec) error {
 	case len(s.Devices) > 0:
 		return &sandbox.Unsupported{Guarantee: "devices", Reason: "a machine of its own has no device of the host, and " +
 			strings.Join(s.Devices, ", ") + " was asked for", Fix: "use --isolation native"}
-	case s.Permits.Any(), len(s.Judged) > 0:
+	case s.Permits.Any(), len(s.Judged) > 0, s.InKernel:
 		return &sandbox.Unsupported{Guarantee: "lists of files and programs",
 			Reason: "start microvm: the host's kernel holds no command of a machine of its own", Fix: "use --isolation native"}
 	}

@@ -32,7 +32,11 @@ func (p *program) buildLandlock(abi int, s sandbox.Spec, stdio [3]stdFile) {
 	attr, size := landlock.Attr(abi)
 	ruleset := p.cell()
 	p.sys("create Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, pointerTo(attr), size, 0).to(ruleset)
-	for _, r := range landlock.Lists(abi, writable(s), s.Permits) {
+	permits := s.Permits
+	if s.InKernel {
+		permits = sandbox.Permits{} // its judge keeps them, and tells: Landlock would refuse before it is asked
+	}
+	for _, r := range landlock.Lists(abi, writable(s), permits) {
 		rule := landlock.Encode(r.Rights, -1)
 		if r.Named != landlock.Present {
 			p.permit(ruleset, r, rule)

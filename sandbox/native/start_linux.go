@@ -246,8 +246,8 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 	if err := s.writeRest(spec, w); err != nil {
 		return nil, s.abort(err)
 	}
-	group, err := newGroup(groupPrefix(s.d.instance)+spec.ID, spec.Limits, len(spec.Judged) > 0, s.d.lent.within())
-	if err != nil && (!accepted(spec, err) || len(spec.Judged) > 0) {
+	group, err := newGroup(groupPrefix(s.d.instance)+spec.ID, spec.Limits, judged(spec), s.d.lent.within())
+	if err != nil && (!accepted(spec, err) || judged(spec)) {
 		return nil, s.abort(err)
 	}
 	s.b.group = group
@@ -523,7 +523,7 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
 		if err == nil {
 			err = b.group.Add(pid)
 		}
-		if err == nil && !b.guest && len(s.Judged) > 0 { // a guest has entered the group, and so is judged
+		if err == nil && !b.guest && judged(s) { // a guest has entered the group, and so is judged
 			err = b.beginJudge(pid)
 		}
 		if err != nil {

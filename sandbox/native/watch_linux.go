@@ -10,9 +10,15 @@ import (
 	"cloister/sandbox/watch"
 )
 
+// judged reports whether the kernel's own judge is what keeps or tells of files and programs.
+func judged(s sandbox.Spec) bool { return s.InKernel || len(s.Judged) > 0 }
+
 // watched reports whether a box tells of files and programs: where its caller listens, and the
 // host's kernel runs the command.
 func watched(s sandbox.Spec, h *Hosted, w sandbox.Wiring) bool {
+	if judged(s) {
+		return false // the kernel tells
+	}
 	return w.Watched != nil && h == nil && s.Watched.Any()
 }
 

@@ -42,12 +42,12 @@ func (p *Plan) close(o Order, f Facts) error {
 		}
 	}
 	watches := config.Isolation(f.Isolation).Watches()
+	if f.Isolation == "native" && (len(list) > 0 || mode != policy.Enforce.String()) {
+		p.Judge, _ = judge.Load() // doctor says why not; without it the view keeps what it can, and the recorder tells
+	}
 	if watches && mode != policy.Enforce.String() {
 		p.watch(list, mode == policy.Record.String())
 		return nil
-	}
-	if len(list) > 0 && f.Isolation == "native" {
-		p.Judge, _ = judge.Load() // doctor says why not; without it the view keeps what it can
 	}
 	judged := p.Judge != nil
 	p.Watched.Kept = true

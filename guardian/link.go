@@ -357,7 +357,9 @@ func (l *live) tell() {
 }
 
 // sendFiled tells the shim which events of files are on record.
-func (l *live) sendFiled() error { return l.send(api.Frame{Type: api.FrameFiled, Filed: l.filed.Load()}) }
+func (l *live) sendFiled() error {
+	return l.send(api.Frame{Type: api.FrameFiled, Filed: l.filed.Load()})
+}
 
 // sendNumbers tells the shim what the session came to so far.
 func (l *live) sendNumbers() error {

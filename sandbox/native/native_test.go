@@ -27,7 +27,7 @@ func TestDriver(t *testing.T) {
 
 // TestApart: a box that a process of its own owns is no other to its user.
 func TestApart(t *testing.T) {
-	sandboxtest.Run(t, func() sandbox.Driver { return native.New("test").Apart() })
+	sandboxtest.RunAtOnce(t, func() sandbox.Driver { return native.New("test").Apart() })
 }
 
 // TestSharedMounts: where systemd runs, every mount of the host is shared. What

@@ -215,8 +215,18 @@ func (h *Harness) sh(t testing.TB, script string) Out {
 	return out
 }
 
-// Run tests a driver.
+// Run tests a driver, one case after the other.
 func Run(t *testing.T, newDriver func() sandbox.Driver, differs ...Difference) {
+	cases(t, newDriver, false, differs)
+}
+
+// RunAtOnce tests a driver whose boxes are processes of their own, several cases at a time:
+// most of them wait for an engine.
+func RunAtOnce(t *testing.T, newDriver func() sandbox.Driver, differs ...Difference) {
+	cases(t, newDriver, true, differs)
+}
+
+func cases(t *testing.T, newDriver func() sandbox.Driver, atOnce bool, differs []Difference) {
 	for _, tt := range []struct {
 		name string
 		run  func(t *testing.T, h *Harness)
@@ -239,6 +249,9 @@ func Run(t *testing.T, newDriver func() sandbox.Driver, differs ...Difference) {
 		{"a kept memory", keptMemory}, {"debuggers", traced}, {"a stop is no end", stopped}, {"standard descriptors by name", named},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if atOnce && tt.name != "environment" { // it sets this process's own
+				t.Parallel()
+			}
 			h := New(t, newDriver())
 			h.differs = differs
 			tt.run(t, h)

@@ -79,7 +79,6 @@ var withAllLayers = []string{
 
 	"SE-20", "NW-63", "SC-02a", "SC-02b", "SC-03a",
 	"NW-18a", "NW-37b", "NW-61a", "SE-20a", "PO-05a", "PO-10a",
-	"FS-03a", "PR-18a", "PR-18b",
 }
 
 func notYet(holds escape.Holds, id string) bool {

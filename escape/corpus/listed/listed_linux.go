@@ -23,7 +23,7 @@ import (
 )
 
 // Cases are the attempts.
-func Cases() []escape.Case { return []escape.Case{files(), programs(), programsAlone()} }
+func Cases() []escape.Case { return []escape.Case{files(), means(), programs(), programsAlone()} }
 
 // world is where things lie. All of a way's own names are in out, which may be written.
 type world struct{ base, secret, open, out, copied string }
@@ -349,33 +349,42 @@ func again(path string, flags int) error {
 
 // passed sends a place through a socket, and opens what comes out.
 func passed(path string) error {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(pair[0])
-	defer unix.Close(pair[1])
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(fd), nil, 0); err != nil {
+	got, err := handed(fd)
+	if err != nil {
 		return err
+	}
+	defer unix.Close(got)
+	return closed(unix.Open("/proc/self/fd/"+strconv.Itoa(got), unix.O_RDONLY|unix.O_CLOEXEC, 0))
+}
+
+// handed sends a descriptor through a socket, and gives what comes out.
+func handed(fd int) (int, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(pair[0])
+	defer unix.Close(pair[1])
+	if err := unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(fd), nil, 0); err != nil {
+		return -1, err
 	}
 	control := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(pair[1], make([]byte, 1), control, unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
-		return err
+		return -1, err
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:n])
 	if err != nil || len(messages) != 1 {
-		return net.ErrClosed
+		return -1, net.ErrClosed
 	}
 	got, err := unix.ParseUnixRights(&messages[0])
 	if err != nil {
-		return err
+		return -1, err
 	}
-	defer unix.Close(got[0])
-	return closed(unix.Open("/proc/self/fd/"+strconv.Itoa(got[0]), unix.O_RDONLY|unix.O_CLOEXEC, 0))
+	return got[0], nil
 }

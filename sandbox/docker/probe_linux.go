@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
@@ -33,6 +34,26 @@ func (i info) has(option string) bool {
 	return false
 }
 
+// rootful refuses an engine of another user than root that says it is rootless, before
+// it is asked for anything. An engine of root's is not asked: its answer takes longer than a
+// part of the start, and each container says what users it has.
+func (d *Driver) rootful(ctx context.Context, a *api) error {
+	fi, err := os.Stat(d.o.Socket)
+	if err != nil {
+		return fmt.Errorf("start docker: %w", err)
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); !ok || st.Uid == 0 {
+		return nil
+	}
+	var i info
+	if a.call(ctx, http.MethodGet, "/info", nil, &i) == nil && i.mapsUsers() {
+		return refuse.Rootless()
+	}
+	return nil
+}
+
+func (i info) mapsUsers() bool { return i.has("rootless") || i.has("userns") }
+
 // Probe asks the engine what it is. Nothing is started: what a start depends on
 // is tried in every start, inside the container that the command gets.
 func (d *Driver) Probe(ctx context.Context) sandbox.Report {
@@ -47,7 +68,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		defer a.Close()
 		err = a.call(ctx, http.MethodGet, "/info", nil, &i)
 	}
-	if err == nil && (i.has("rootless") || i.has("userns")) {
+	if err == nil && i.mapsUsers() {
 		err = refuse.Rootless()
 	}
 	if err != nil {

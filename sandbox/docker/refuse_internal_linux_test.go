@@ -98,6 +98,47 @@ func answer(version string) http.HandlerFunc {
 	}
 }
 
+// TestRootlessEngine: an engine of another user that says it is rootless is asked for no container,
+// whatever the workspace is, and nothing is left. One that does not say so is gone on with.
+func TestRootlessEngine(t *testing.T) {
+	for option, rootless := range map[string]bool{"name=rootless": true, "name=seccomp,profile=default": false} {
+		var asked atomic.Int32
+		socket := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/_ping":
+				answer("1.41")(w, r)
+			case strings.HasSuffix(r.URL.Path, "/info"):
+				_ = json.NewEncoder(w).Encode(info{SecurityOptions: []string{option}}) // a failure shows as another refusal
+			default:
+				asked.Add(1)
+				http.Error(w, "no", http.StatusTeapot)
+			}
+		}))
+		if os.Geteuid() == 0 {
+			if err := os.Lchown(socket, 65534, 65534); err != nil {
+				t.Fatal(err)
+			}
+		}
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		dir, up := filepath.Join(shortDir(t), "d"), t.TempDir()
+		_, err = New(Options{Socket: socket, Dir: dir, Program: static(t)}).Start(t.Context(), sandbox.Spec{
+			ID: "x", Name: "x", Argv: []string{"true"}, Dir: "/", Root: sandbox.Root{ID: "sha256:0"},
+			Binds: []sandbox.Bind{{Source: sandbox.HostPath(t.TempDir()), Target: "/w", Overlay: true, System: true,
+				Upper: &sandbox.Upper{Store: sandbox.HostPath(up), Dir: "up", Work: "work"}}},
+		}, sandbox.Wiring{Stdin: null, Stdout: null, Stderr: null})
+		if err == nil || strings.Contains(err.Error(), "the engine is rootless") != rootless {
+			t.Errorf("%s: %v", option, err)
+		}
+		if left, _ := os.ReadDir(dir); rootless && (asked.Load() > 0 || len(left) > 0) {
+			t.Errorf("%s: the engine was asked %d times more, and %v is left", option, asked.Load(), left)
+		}
+	}
+}
+
 // TestRefusals: what is no engine that could be used is refused by name, at once,
 // and nothing is left.
 func TestRefusals(t *testing.T) {

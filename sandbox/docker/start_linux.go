@@ -119,6 +119,9 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_
 			err = errors.Join(err, st.undo(ctx))
 		}
 	}()
+	if err := d.rootful(ctx, a); err != nil {
+		return nil, err
+	}
 	if st.doors, err = d.openDoors(s.ID); err != nil {
 		return nil, err
 	}
@@ -341,6 +344,9 @@ func (st *start) place(
 		}
 		st.marks = append(st.marks, f)
 		owners[owner] = len(st.marks)
+	}
+	if err := refuse.Unmapped(string(bind.Source), st.marks[owners[owner]-1]); err != nil {
+		return 0, 0, 0, err
 	}
 	return at.Dev, at.Ino, owners[owner], nil
 }

@@ -9,12 +9,14 @@ import (
 	"cloister/state/layers"
 )
 
-// NoAttributes says that a file system keeps no extended attributes of users. Overlayfs lies on
-// it all the same, and fails later: it can neither remove a folder there nor make one anew.
-type NoAttributes struct{ Dir string }
+// NoUpper says that overlayfs cannot keep what is written on a file system. Without extended
+// attributes of users it lies there all the same, and fails later: it can neither remove a folder
+// nor make one anew. Without whiteouts, on another overlay or over a network, it is refused by the
+// kernel, in containers after they have started.
+type NoUpper struct{ Dir, Lacks string }
 
-func (n *NoAttributes) Error() string {
-	return fmt.Sprintf("%s lies on a file system without extended attributes", n.Dir)
+func (n *NoUpper) Error() string {
+	return fmt.Sprintf("%s lies on a file system without %s", n.Dir, n.Lacks)
 }
 
 // Attributes refuses a folder in which no layer can lie. Every driver lays an overlay with
@@ -28,7 +30,7 @@ func Attributes(name string) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	err = unix.Fsetxattr(f.Fd(), attr, []byte("y"), 0)
 	if errors.Is(err, unix.ENOTSUP) {
-		return &NoAttributes{name}
+		return &NoUpper{name, "extended attributes"}
 	}
 	if err == nil {
 		err = unix.Fremovexattr(f.Fd(), attr)
@@ -36,5 +38,5 @@ func Attributes(name string) (err error) {
 	if err != nil && !errors.Is(err, unix.ENODATA) { // another command may have removed it
 		return fmt.Errorf("look for extended attributes of %s: %w", name, err)
 	}
-	return nil
+	return whiteouts(f.Fd(), name)
 }

@@ -38,9 +38,9 @@ func Begin(dirs xdg.Dirs, project, name, agent string) (*store.Use, error) {
 	if _, ok := errors.AsType[*store.Running](err); ok {
 		return nil, cli.Hinted(err, "cloister attach "+name+", or another --name for one beside it")
 	}
-	if none, ok := errors.AsType[*parts.NoAttributes](err); ok {
+	if none, ok := errors.AsType[*parts.NoUpper](err); ok {
 		return nil, &sandbox.Unsupported{Guarantee: "overlay workspace", Reason: none.Error(),
-			Fix: "point XDG_DATA_HOME at a file system that has them, or run with --workspace live"}
+			Fix: "point XDG_DATA_HOME at one that has them (ext4, xfs, btrfs, tmpfs), or run with --workspace live"}
 	}
 	return use, err
 }

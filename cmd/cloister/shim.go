@@ -150,6 +150,9 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if _, ok := driver.(keeper); ok || driver.Name() == "kubernetes" {
 		s.StartWithin = 2 * time.Minute // an engine bounds each of its answers itself, and a cluster fetches images
 	}
+	if slow, ok := driver.(interface{ StartWithin() time.Duration }); ok {
+		s.StartWithin = slow.StartWithin()
+	}
 	if !a.Quiet {
 		s.Notify = func(text string) { a.Notice("cloister: %s", text) }
 		s.Held = heldPaths(f, string(project.Root), argv)

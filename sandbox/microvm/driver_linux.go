@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -56,6 +57,9 @@ var (
 
 // Hold holds what runs in a box still: the machine itself.
 func (*Driver) Hold(h sandbox.Handle) (thaw func() error, err error) { return onhost.Hold(h) }
+
+// StartWithin bounds a start: what a guest may take to boot, and what the rest takes.
+func (*Driver) StartWithin() time.Duration { return (bootWithin + 30) * time.Second }
 
 // Name is "microvm".
 func (*Driver) Name() string { return Name }

@@ -79,6 +79,7 @@ func unxz(in io.Reader) ([]byte, error) {
 
 // TestMachine boots a machine once, and looks from inside and from outside.
 func TestMachine(t *testing.T) {
+	outside(t)
 	h := sandboxtest.New(t, built(t)())
 	h.Write(t, "file", "content\n")
 	h.Write(t, ".envrc", "protected\n")
@@ -105,6 +106,20 @@ func TestMachine(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	t.Logf("booted in %v, all in %v", booted.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+}
+
+// outside has the test's project lie in no folder that may be written anyway, as /tmp may.
+func outside(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CLOISTER_MICROVM_KERNEL") == "" {
+		return // it is about to be skipped
+	}
+	dir, err := os.MkdirTemp("/srv", "cloister-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // it would be seen in /srv
+	t.Setenv("TMPDIR", dir)
 }
 
 // machine is the running one.

@@ -83,11 +83,28 @@ func (g *guest) start(r *wire.Run, d *descriptors, started walled.Started) error
 	}
 	w := walled.Walls{User: r.User, Filter: filter}
 	if abi, err := landlock.Version(); err == nil {
+		defer held(r.Writable)()
 		w.Landlock = landlock.Rules(abi, r.Writable)
 	}
 	return walled.Start(w, walled.Program{
 		Files: candidates(r.Argv[0], r.Env), Argv: r.Argv, Env: r.Env, Dir: r.Dir, Std: d.inside[:], Terminal: d.tty,
 	}, g.reaper, started)
+}
+
+// held mounts what the view has at folders, until the result is called. A mount of the view's server comes
+// with the first use; a rule that is made before names the folder that lies below it, and grants nothing.
+func held(folders []string) (let func()) {
+	var all []int
+	for _, name := range folders {
+		if fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+			all = append(all, fd) // a file needs no mount, and what is not there has a rule that says so
+		}
+	}
+	return func() {
+		for _, fd := range all {
+			_ = unix.Close(fd) // opened to look at nothing
+		}
+	}
 }
 
 // candidates are the files that the command's name may mean.

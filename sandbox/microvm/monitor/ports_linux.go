@@ -24,21 +24,45 @@ func notified() <-chan os.Signal {
 	return c
 }
 
-// accept takes the guest's connections and questions.
+// mostStreams bounds the guest's connections and questions at one time, and headWithin what begins one of
+// them: a guest whose kernel is no longer ours opens as many as it likes, and says nothing.
+const (
+	mostStreams = 1024
+	headWithin  = 2 * time.Minute
+)
+
+// accept takes the guest's connections and questions. One that is too many is closed: a reset.
 func (b *box) accept(ctx context.Context) {
+	slots := make(chan struct{}, mostStreams)
 	for {
 		s, err := b.s.AcceptStream()
 		if err != nil {
 			b.over <- fmt.Errorf("the guest is gone: %w", err)
 			return
 		}
-		go b.stream(ctx, s)
+		select {
+		case slots <- struct{}{}:
+		default:
+			_ = s.Close()
+			continue
+		}
+		go func() {
+			defer func() { <-slots }()
+			b.stream(ctx, s)
+		}()
 	}
 }
 
 func (b *box) stream(ctx context.Context, s *yamux.Stream) {
 	var h wire.Head
-	if err := wire.Hear(s, &h); err != nil || !b.o.Setup.Network {
+	err := s.SetReadDeadline(time.Now().Add(headWithin))
+	if err == nil {
+		err = wire.HearHead(s, &h)
+	}
+	if err == nil {
+		err = s.SetReadDeadline(time.Time{})
+	}
+	if err != nil || !b.o.Setup.Network {
 		_ = s.Close()
 		return
 	}
@@ -59,7 +83,7 @@ const dialWithin = 30 * time.Second
 // to this network's own programs is none of the guest's.
 func (b *box) tcp(ctx context.Context, s *yamux.Stream, to string) {
 	at, err := netip.ParseAddrPort(to)
-	if err != nil || at.Addr().Unmap().IsLoopback() || at.Addr().IsUnspecified() {
+	if own := at.Addr().Unmap(); err != nil || own.IsLoopback() || own.IsUnspecified() {
 		_ = s.Close() // without the end of a direction: it is a reset
 		return
 	}

@@ -65,10 +65,18 @@ func Say(w io.Writer, v any) error {
 }
 
 // Hear reads one line, and not a byte further.
-func Hear(r io.Reader, v any) error {
+func Hear(r io.Reader, v any) error { return hear(r, v, MaxLine) }
+
+// MaxHead bounds what a guest says a stream of its own is: an address at most.
+const MaxHead = 1 << 10
+
+// HearHead reads the line that a guest begins a stream with.
+func HearHead(r io.Reader, h *Head) error { return hear(r, h, MaxHead) }
+
+func hear(r io.Reader, v any, most int) error {
 	var line bytes.Buffer
 	one := make([]byte, 1)
-	for line.Len() < MaxLine {
+	for line.Len() < most {
 		if _, err := io.ReadFull(r, one); err != nil {
 			return err
 		}

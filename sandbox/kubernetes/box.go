@@ -97,7 +97,9 @@ func (b *box) attend() {
 		b.end = sandbox.Status{Signal: int(syscall.SIGKILL)}
 	}
 	if b.own != nil {
-		if !lost {
+		if lost {
+			b.err = errors.Join(b.err, b.own.sync.drop())
+		} else {
 			b.err = errors.Join(b.err, b.own.sync.bring(b.ctx, b.own.over, true))
 		}
 		b.err = errors.Join(b.err, b.own.close(b.ctx))

@@ -92,6 +92,10 @@ func TestDoubleCopiesClosed(t *testing.T) {
 func TestDoubleCopiesLost(t *testing.T) {
 	w := build(t, true, running)
 	base, upper, inside := w.project()
+	work := filepath.Join(upper, "../work")
+	if err := os.MkdirAll(filepath.Join(work, "from-pod/dir"), 0o700); err != nil { // as a round before leaves it
+		t.Fatal(err)
+	}
 	_, _, _, err := w.run([]string{"sh", "-c", "echo 3 >" + inside + "/a; echo >" + inside + "/c; sleep 1000"}, func(sandbox.Box) {
 		eventually(t, filepath.Join(inside, "c"))
 		w.killGate()
@@ -101,6 +105,9 @@ func TestDoubleCopiesLost(t *testing.T) {
 	}
 	if got := changes(t, base, upper); got != "" {
 		t.Errorf("half of it came: %s", got)
+	}
+	if left, err := os.ReadDir(work); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 

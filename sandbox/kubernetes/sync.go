@@ -22,6 +22,8 @@ type synced struct {
 	first *link.First
 	trees []tree.Tree
 
+	work sync.Mutex // held while what changed is brought back
+
 	mu   sync.Mutex
 	at   time.Time // when what changed was brought back last; zero for never
 	left []string  // protected paths of which something was not taken
@@ -79,6 +81,8 @@ func (s *synced) bring(ctx context.Context, over <-chan struct{}, last bool) err
 	began := time.Now()
 	go func() {
 		var r result
+		s.work.Lock()
+		defer s.work.Unlock()
 		if last {
 			r.err = s.first.End() // nothing changes any more
 		}
@@ -113,6 +117,16 @@ func (s *synced) bring(ctx context.Context, over <-chan struct{}, last bool) err
 		s.left = r.left
 	}
 	return nil
+}
+
+// drop removes what the layers were before the last ones, where the pod is lost. What is still being
+// brought back ends with the connection, and removes its own.
+func (s *synced) drop() error {
+	if !s.work.TryLock() {
+		return nil
+	}
+	defer s.work.Unlock()
+	return tree.Discard(s.trees)
 }
 
 // note keeps what went wrong while the command ran, which the next time may mend.

@@ -147,12 +147,13 @@ func (c *Copies) Pack(w io.Writer) (same bool, err error) {
 }
 
 func (c *Copies) pack(out *tar.Writer, whole bool) error {
+	sent := &bounds{}
 	for i, root := range c.roots {
 		top, err := layers.OpenLayer(root)
 		if err != nil {
 			return fmt.Errorf("pack: %w", err)
 		}
-		p := &packer{copied: c.trees[i], out: out, under: strconv.Itoa(i), whole: whole}
+		p := &packer{copied: c.trees[i], out: out, under: strconv.Itoa(i), whole: whole, sent: sent}
 		if err := errors.Join(p.folder(top, "", true, 0), top.Close()); err != nil {
 			return fmt.Errorf("pack: %w", err)
 		}
@@ -167,6 +168,7 @@ type packer struct {
 	out   *tar.Writer
 	under string
 	whole bool
+	sent  *bounds
 	open  []*tar.Header // folders on the way that are not written yet
 }
 
@@ -177,12 +179,12 @@ func (p *packer) head(h *tar.Header) error {
 			continue
 		}
 		one := *above
-		if err := p.out.WriteHeader(&one); err != nil {
+		if err := errors.Join(p.sent.entry(), p.out.WriteHeader(&one)); err != nil {
 			return err
 		}
 		above.Name = ""
 	}
-	return p.out.WriteHeader(h)
+	return errors.Join(p.sent.entry(), p.out.WriteHeader(h))
 }
 
 // folder looks through a folder. merged says that it lies over the one below: what is not there
@@ -268,6 +270,9 @@ func (p *packer) subfolder(f *layers.Folder, h *tar.Header, name, rel string, me
 }
 
 func (p *packer) file(f *layers.Folder, h *tar.Header, name string, n layers.Node) error {
+	if err := p.sent.content(n.Size); err != nil {
+		return fmt.Errorf("%.100q: %w", h.Name, err) // before the host reads any of it
+	}
 	if !p.whole {
 		h.PAXRecords[paxState] = fmt.Sprint(n.Stamp)
 		return p.head(h)

@@ -100,9 +100,37 @@ const (
 	// paxState tells of an entry that is not what lies below the upper layer.
 	paxState = "CLOISTER.state"
 	stateNew = "new"
-	// paxOpaque is as package state/layers has it.
+	// paxOpaque and paxSparse are as package state/layers has them.
 	paxOpaque = "CLOISTER.opaque"
+	paxSparse = "CLOISTER.sparse"
 )
+
+// Bounds of what a pod sends and of what is taken from it.
+const (
+	mostEntries = 2_000_000
+	mostBytes   = 64 << 30
+)
+
+// bounds counts towards them. The sizes are an archive's, and no two of them are added before they are compared.
+type bounds struct {
+	entries int
+	bytes   int64
+}
+
+func (b *bounds) entry() error {
+	if b.entries++; b.entries > mostEntries {
+		return fmt.Errorf("there are more than %d entries", mostEntries)
+	}
+	return nil
+}
+
+func (b *bounds) content(size int64) error {
+	if size > mostBytes-b.bytes {
+		return fmt.Errorf("there are more than %d bytes", int64(mostBytes))
+	}
+	b.bytes += size
+	return nil
+}
 
 // number splits an entry's name into the tree's number and the path in it.
 func number(name string, most int) (int, string, error) {

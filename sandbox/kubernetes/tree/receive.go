@@ -8,25 +8,27 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"cloister/state/layers"
 )
 
-// Bounds of what is taken from a pod.
-const (
-	mostEntries = 2_000_000
-	mostBytes   = 64 << 30
-	mostLeft    = 100 // paths that are named
-)
+// mostLeft bounds the protected paths that are named.
+const mostLeft = 100
 
 // incoming is the folder beside an overlay's own in which a layer is made.
 const incoming = "from-pod"
 
 // Receive makes what Pack wrote the upper layers of the trees. left are the protected paths of
-// which something was not taken.
+// which something was not taken. What was half taken is removed.
 func Receive(r io.Reader, list []Tree) (left []string, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, Discard(list))
+		}
+	}()
 	in := &receiver{list: list, at: -1, in: tar.NewReader(r)}
 	for _, t := range list {
 		if t.Upper != nil {
@@ -70,13 +72,12 @@ func removed(t Tree) error {
 }
 
 type receiver struct {
-	list    []Tree
-	in      *tar.Reader
-	at      int
-	out     *layers.Unpacker
-	entries int
-	bytes   int64
-	left    []string
+	list  []Tree
+	in    *tar.Reader
+	at    int
+	out   *layers.Unpacker
+	taken bounds
+	left  []string
 }
 
 // prepare makes an empty layer like the one that it will replace.
@@ -131,8 +132,11 @@ func (r *receiver) all() error {
 		if n < r.at {
 			return fmt.Errorf("%.100q comes after another tree", h.Name)
 		}
-		if r.entries, r.bytes = r.entries+1, r.bytes+h.Size; r.entries > mostEntries || r.bytes > mostBytes {
-			return fmt.Errorf("there is more than %d entries or %d bytes", mostEntries, int64(mostBytes))
+		if sparse(h) {
+			return fmt.Errorf("%.100q is sparse, which no pod sends", h.Name)
+		}
+		if err := errors.Join(r.taken.entry(), r.taken.content(h.Size)); err != nil {
+			return err
 		}
 		t := r.list[n]
 		if t.Upper == nil {
@@ -151,6 +155,16 @@ func (r *receiver) all() error {
 			return err
 		}
 	}
+}
+
+// sparse reports whether a file would be larger than what of it is in the archive.
+func sparse(h *tar.Header) bool {
+	for key := range h.PAXRecords {
+		if key == paxSparse || strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return h.Typeflag == tar.TypeGNUSparse
 }
 
 // begin goes on with the next tree.

@@ -43,6 +43,9 @@ type Copy struct {
 	Prefix string // of all its objects, without a slash at its end
 	Dir    string // the record
 	Ledger string // the file that says what was sent
+	// Timeout bounds one request, and each answer of the listing: a bucket that takes or gives nothing is an
+	// error. 5 min when 0.
+	Timeout time.Duration
 }
 
 // ledger is what was sent: the bytes of each segment, and the newest head.
@@ -156,9 +159,11 @@ func (c *Copy) put(ctx context.Context, name string, text []byte) error {
 	key := path.Join(c.Prefix, name)
 	o := minio.PutObjectOptions{ContentType: "application/json", DisableMultipart: true, SendContentMd5: true}
 	o.SetMatchETagExcept("*")
-	_, err := c.Client.PutObject(ctx, c.Bucket, key, bytes.NewReader(text), int64(len(text)), o)
+	short, stop := c.within(ctx)
+	defer stop()
+	_, err := c.Client.PutObject(short, c.Bucket, key, bytes.NewReader(text), int64(len(text)), o)
 	if err == nil || minio.ToErrorResponse(err).Code != minio.PreconditionFailed {
-		return err
+		return why(short, err)
 	}
 	there, err := c.get(ctx, key, int64(len(text)))
 	if err != nil {
@@ -172,6 +177,8 @@ func (c *Copy) put(ctx context.Context, name string, text []byte) error {
 
 // get reads an object of at most so many bytes.
 func (c *Copy) get(ctx context.Context, key string, most int64) ([]byte, error) {
+	ctx, stop := c.within(ctx)
+	defer stop()
 	o, err := c.Client.GetObject(ctx, c.Bucket, key, minio.GetObjectOptions{})
 	if err != nil {
 		return nil, err
@@ -181,7 +188,7 @@ func (c *Copy) get(ctx context.Context, key string, most int64) ([]byte, error) 
 	if err == nil && int64(len(text)) > most {
 		err = fmt.Errorf("%s is larger than it can be", key)
 	}
-	return text, err
+	return text, why(ctx, err)
 }
 
 // Bounds of what a bucket may make this machine fetch.
@@ -203,13 +210,14 @@ func (c *Copy) Fetch(ctx context.Context, into string, anchors ...audit.Anchor) 
 	}
 	anchors = append(slices.Clone(anchors), l.heads(c.Ledger)...)
 	at := map[string]int64{}
-	listing, stop := context.WithCancel(ctx)
+	listing, hold, wait, stop := c.watch(ctx)
 	defer stop()
 	n := 0
 	all := minio.ListObjectsOptions{Prefix: c.Prefix + "/", Recursive: true}
 	for o := range c.Client.ListObjects(listing, c.Bucket, all) {
+		hold()
 		if o.Err != nil {
-			return audit.Report{}, fmt.Errorf("fetch: list: %w", o.Err)
+			return audit.Report{}, fmt.Errorf("fetch: list: %w", why(listing, o.Err))
 		}
 		if n++; n > mostObjects {
 			return audit.Report{}, fmt.Errorf("fetch: more than %d objects", mostObjects)
@@ -226,6 +234,10 @@ func (c *Copy) Fetch(ctx context.Context, into string, anchors ...audit.Anchor) 
 				return audit.Report{}, err
 			}
 		}
+		wait()
+	}
+	if err := context.Cause(listing); err != nil { // what was listed may be a part
+		return audit.Report{}, fmt.Errorf("fetch: list: %w", err)
 	}
 	if len(anchors) == 0 {
 		return audit.Report{}, errors.New("fetch: the bucket has no head of this record, and none was noted here")

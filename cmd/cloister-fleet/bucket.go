@@ -167,7 +167,7 @@ func (f *bucketFlags) copy(a *cli.App, verb string) (*bucket.Copy, error) {
 	}
 	client, err := minio.New(u.Host, &minio.Options{
 		Creds: credentials.NewStaticV4(id, secret, a.Env.Get("AWS_SESSION_TOKEN")), Secure: u.Scheme == "https",
-		Region: f.region, Transport: transport, BucketLookup: minio.BucketLookupPath, MaxRetries: 3,
+		Region: f.region, Transport: bucket.Bounded(transport), BucketLookup: minio.BucketLookupPath, MaxRetries: 3,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", verb, err)

@@ -172,6 +172,7 @@ const longest = time.Minute
 func (e *Exporter) until(ctx context.Context, send func(context.Context) error) (ok bool, err error) {
 	for pause := e.o.Pause; ; pause = min(2*pause, longest) {
 		e.status.code.Store(0)
+		e.status.cut.Store(false)
 		within, cancel := context.WithTimeout(ctx, e.o.Timeout)
 		err := send(within)
 		cancel()
@@ -180,7 +181,7 @@ func (e *Exporter) until(ctx context.Context, send func(context.Context) error) 
 			return true, nil
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case final(code):
+		case final(code) && !e.status.cut.Load(): // an answer that breaks off says nothing of what was taken
 			return false, nil
 		}
 		e.retries.Add(1)
@@ -217,11 +218,12 @@ func (e *Exporter) Close(ctx context.Context) error {
 	return err
 }
 
-// status notes the status of the last answer, which the exporters' errors do not hold, and
-// bounds its body.
+// status notes the status of the last answer, which the exporters' errors do not hold, whether
+// it broke off, and bounds its body.
 type status struct {
 	next *http.Transport
 	code atomic.Int64
+	cut  atomic.Bool
 }
 
 func (s *status) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -231,9 +233,24 @@ func (s *status) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(resp.Body, most), resp.Body}
+		}{&noting{io.LimitReader(resp.Body, most), &s.cut}, resp.Body}
 	}
 	return resp, err
+}
+
+// noting notes that a body broke off.
+type noting struct {
+	io.Reader
+
+	cut *atomic.Bool
+}
+
+func (n *noting) Read(p []byte) (int, error) {
+	k, err := n.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		n.cut.Store(true)
+	}
+	return k, err
 }
 
 // CloseIdleConnections is what http.Client looks for.

@@ -312,3 +312,30 @@ func TestACollectorThatHangs(t *testing.T) {
 		t.Errorf("the next run sent %+v, %d logs", next.Counts(), whole.logs)
 	}
 }
+
+// TestAnAnswerThatBreaksOff: it says nothing of what was taken, so the batch is sent again.
+func TestAnAnswerThatBreaksOff(t *testing.T) {
+	var broken atomic.Bool
+	c := &collector{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/logs" || broken.Swap(true) {
+			c.ServeHTTP(w, r)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "x")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(s.Close)
+	e := exporter(t, s.URL)
+	if err := e.Send(t.Context(), oneSession()); err != nil {
+		t.Fatal(err)
+	}
+	got := e.Counts()
+	if got.Refused != 0 || got.Sent != uint64(len(oneSession())) || got.Retries == 0 || c.logs == 0 {
+		t.Errorf("%+v, %d log records", got, c.logs)
+	}
+}

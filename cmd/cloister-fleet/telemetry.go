@@ -19,6 +19,7 @@ import (
 	"cloister/guardian"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
 )
 
 // telemetryFlags are the flags of telemetry, as typed.
@@ -54,7 +55,7 @@ that it refuses for good is counted and said.`,
 }
 
 // options checks the words.
-func (f *telemetryFlags) options() (otlp.Options, error) {
+func (f *telemetryFlags) options(a *cli.App) (otlp.Options, error) {
 	o := otlp.Options{Headers: map[string]string{}}
 	u, err := url.Parse(f.otlp)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
@@ -76,7 +77,14 @@ func (f *telemetryFlags) options() (otlp.Options, error) {
 		if err != nil {
 			return o, fmt.Errorf("telemetry: --header %s: %w", name, err)
 		}
-		o.Headers[name] = strings.TrimSpace(string(text))
+		value := strings.TrimSpace(string(text))
+		if value == "" || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return o, cli.Usage("one line of text", "telemetry: --header %q: no header can have that name or that text", h)
+		}
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+			a.Notice("others may read %s too: chmod 600 %s", file, file)
+		}
+		o.Headers[name] = value
 	}
 	if f.ca != "" {
 		pem, err := os.ReadFile(f.ca)
@@ -118,7 +126,7 @@ func (f *telemetryFlags) records(a *cli.App) ([]record, error) {
 const lookEvery = 5 * time.Second
 
 func (f *telemetryFlags) run(ctx context.Context, a *cli.App) error {
-	o, err := f.options()
+	o, err := f.options(a)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,15 +13,21 @@ import (
 
 // A word that is wrong is refused before anything is read or sent.
 func TestWords(t *testing.T) {
-	home := t.TempDir()
+	home, two := t.TempDir(), filepath.Join(t.TempDir(), "two")
+	if err := os.WriteFile(two, []byte("Bearer x\ny"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for words, want := range map[string]string{
-		"telemetry":                                      "want a URL of http or https",
-		"telemetry --otlp ftp://127.0.0.1":               "want a URL of http or https",
-		"telemetry --otlp http://collector.test:4318":    "in the clear",
-		"telemetry --otlp http://u:p@127.0.0.1:4318":     "want a URL of http or https",
-		"telemetry --otlp https://c.test --header a=b=":  "no such file",
-		"telemetry --otlp https://c.test --header a":     "want NAME=FILE",
-		"telemetry --otlp https://c.test --ca /dev/null": "holds no certificate",
+		"telemetry":                                            "want a URL of http or https",
+		"telemetry --otlp ftp://127.0.0.1":                     "want a URL of http or https",
+		"telemetry --otlp http://collector.test:4318":          "in the clear",
+		"telemetry --otlp http://u:p@127.0.0.1:4318":           "want a URL of http or https",
+		"telemetry --otlp https://c.test --header a=b=":        "no such file",
+		"telemetry --otlp https://c.test --header a":           "want NAME=FILE",
+		"telemetry --otlp https://c.test --header a=" + two:    "no header can have",
+		"telemetry --otlp https://c.test --header a=/dev/null": "no header can have",
+		"telemetry --otlp https://c.test --header a:b=" + two:  "no header can have",
+		"telemetry --otlp https://c.test --ca /dev/null":       "holds no certificate",
 		"ship":                                     "want a URL of https",
 		"ship --bucket http://s3.test/records":     "in the clear",
 		"ship --bucket https://s3.test":            "names no bucket",

@@ -75,11 +75,14 @@ type Wiring struct {
 	// Judge has the kernel judge, as the Spec's Judged wants it, what all processes of a
 	// control group do; process pid sees the box's view. lost is called once if they are
 	// not judged any more, and the box is to be ended. It may be nil where a Spec has no Judged.
-	Judge func(ctx context.Context, group string, pid int, s Spec, lost func(error)) (io.Closer, error)
+	Judge Judging
 	// Watched is given what the Spec's Watched wants reported, by one goroutine. Where it is nil
 	// nothing is watched.
 	Watched func(FileEvent)
 }
+
+// Judging begins to judge; its Closer ends that.
+type Judging func(ctx context.Context, group string, pid int, s Spec, lost func(error)) (io.Closer, error)
 
 // FileEvent is what the kernel judged of a Spec's Judged: something that it refused, or a
 // program that was executed.

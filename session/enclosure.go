@@ -1,7 +1,9 @@
 package session
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -39,6 +41,16 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 // inKernel reports whether the kernel's own judge keeps or tells what is asked of files and programs.
 func (s *Shim) inKernel() bool {
 	return s.Judge != nil && (len(s.Judged) > 0 || s.Permits.Any() || s.Watched.Any() && !s.Watched.Kept)
+}
+
+// judge has the kernel judge; nil where it does not, so that a box that wants it is refused.
+func (s *Shim) judge(tell func(sandbox.FileEvent)) sandbox.Judging {
+	if s.Judge == nil {
+		return nil
+	}
+	return func(ctx context.Context, group string, pid int, spec sandbox.Spec, lost func(error)) (io.Closer, error) {
+		return s.Judge.Begin(ctx, group, pid, spec, tell, lost)
+	}
 }
 
 func (s *Shim) binds(view *workspace.View) []sandbox.Bind {

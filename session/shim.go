@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -189,9 +188,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	tell := func(e sandbox.FileEvent) { link.Judged(api.FileEvent(e)) }
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers, Watched: tell,
-		Judge: func(ctx context.Context, group string, pid int, spec sandbox.Spec, lost func(error)) (io.Closer, error) {
-			return s.Judge.Begin(ctx, group, pid, spec, tell, lost)
-		},
+		Judge: s.judge(tell),
 		Arm: func(ctx context.Context, g sandbox.Gate) error {
 			return link.Arm(ctx, client.Listeners{
 				TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6,

@@ -191,6 +191,9 @@ func TestKernelOutsideAndAfterwards(t *testing.T) {
 	if err := s.Apply(os.Getpid(), lsm.Policy{Permit: lsm.All, Rules: []lsm.Rule{secret}}); err != nil {
 		t.Fatal(err)
 	}
+	if err := lsm.Holds(group); err != nil {
+		t.Errorf("during the session: %v", err)
+	}
 	if got := start(t, "open", false).result(nil); got != "through" {
 		t.Errorf("outside: %s", got)
 	}
@@ -200,6 +203,9 @@ func TestKernelOutsideAndAfterwards(t *testing.T) {
 	after := start(t, "after the session", true)
 	if got := after.result(func(int) error { return s.Close() }); !strings.HasPrefix(got, "EACCES") {
 		t.Errorf("after the end of the session: %s", got)
+	}
+	if err := lsm.Holds(group); err == nil {
+		t.Error("after the end of the session its group is said to be judged")
 	}
 	if err := k.Close(); err != nil {
 		t.Fatal(err)

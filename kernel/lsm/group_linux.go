@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -52,6 +53,31 @@ func groupOf(dir string) (id, levels uint64, err error) {
 		return group.Ino, levels, nil
 	}
 	return group.Ino, 1 << depth, nil
+}
+
+// Holds says why the kernel judges nothing of a control group, by the programs of whatever version of
+// us; nil where it does.
+func Holds(group string) error {
+	id, _, err := groupOf(group)
+	if err != nil {
+		return err
+	}
+	pinned, err := filepath.Glob(Pins + "/" + pinPrefix + "*/map-" + objectsMapSessions)
+	if err != nil {
+		return fmt.Errorf("find the sessions of the LSM: %w", err)
+	}
+	for _, name := range pinned {
+		sessions, err := ebpf.LoadPinnedMap(name, &ebpf.LoadPinOptions{ReadOnly: true})
+		if err != nil {
+			return fmt.Errorf("find the sessions of the LSM: %w", err)
+		}
+		text, err := sessions.LookupBytes(id)
+		sessions.Close()
+		if err == nil && text != nil {
+			return nil
+		}
+	}
+	return &Unsupported{Reason: "the kernel's judge of this session is gone", Fix: "end it and start it again"}
 }
 
 // maxLevels is LEVELS of bpf/lsm.bpf.c.

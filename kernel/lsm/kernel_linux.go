@@ -110,10 +110,12 @@ func hasPins() bool {
 	return unix.Statfs(Pins, &st) == nil && st.Type == unix.BPF_FS_MAGIC
 }
 
+const pinPrefix = "cloister-"
+
 // pinName names the pins after the objects: another version of us has its own.
 func pinName() string {
 	sum := sha256.Sum256(_ObjectsBytes)
-	return "cloister-" + hex.EncodeToString(sum[:8])
+	return pinPrefix + hex.EncodeToString(sum[:8])
 }
 
 // lock keeps other processes from loading and removing.

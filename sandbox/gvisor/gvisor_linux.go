@@ -101,6 +101,12 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 			Reason:    "start gvisor: Landlock holds no command of a kernel of its own", Fix: "use --isolation native",
 		}
 	}
+	if len(s.Judged) > 0 || s.InKernel {
+		return nil, &sandbox.Unsupported{
+			Guarantee: "files and programs judged by the kernel",
+			Reason:    "start gvisor: the host's kernel sees no file of a kernel of its own", Fix: "use --isolation native",
+		}
+	}
 	start := func(w sandbox.Wiring, h native.Hosted, m machine, wired wiring) (sandbox.Box, error) {
 		text, err := encoded(specification(s, m, wired))
 		if err != nil {

@@ -39,11 +39,12 @@ func policyOf(s sandbox.Spec) (lsm.Policy, map[string]string) {
 	p := lsm.Policy{Permit: lsm.All, Guarded: true}
 	names := map[string]string{}
 	judged, permits := s.Judged, s.Permits
-	if s.Watched.Any() && !s.Watched.Kept {
+	// What is to be kept is never let pass, whatever is to be reported beside it.
+	if s.Watched.Any() && !s.Watched.Kept && len(judged) == 0 && !permits.Any() {
 		judged, permits, p.Mode = s.Watched.Rules, s.Watched.Permits, lsm.Shadow
-	}
-	if s.Watched.All {
-		p.Mode = lsm.Record
+		if s.Watched.All {
+			p.Mode = lsm.Record
+		}
 	}
 	for _, j := range judged {
 		r := lsm.Rule{Path: path.Clean(string(j.Path)), Forbid: rights(j.Read, j.Write, j.Exec)}

@@ -127,3 +127,17 @@ func TestTeller(t *testing.T) {
 		t.Errorf("%d are told, at the end %+v", len(told), last)
 	}
 }
+
+// A spec that keeps statements is never let pass for what is reported beside it.
+func TestPolicyOfKeepsWhatIsKept(t *testing.T) {
+	for _, w := range []sandbox.Watched{{Programs: true}, {Programs: true, All: true}, {All: true, Kept: true}} {
+		for name, s := range map[string]sandbox.Spec{
+			"a forbid": {Watched: w, Judged: []sandbox.Judged{{Path: "/p/x", Rule: "r", Read: true}}},
+			"a list":   {Watched: w, Permits: sandbox.Permits{Opens: true}},
+		} {
+			if p, _ := policyOf(s); p.Mode != lsm.Enforce || len(p.Rules) == 0 {
+				t.Errorf("%s, %+v: mode %v, %d rules", name, w, p.Mode, len(p.Rules))
+			}
+		}
+	}
+}

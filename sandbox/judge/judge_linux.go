@@ -18,10 +18,23 @@ type Kernel struct{ programs *lsm.Kernel }
 
 // Judge is that of one box.
 type Judge struct {
-	session  *lsm.Session
+	session  session
 	names    map[string]string // of rules, by their paths
 	reported chan struct{}     // closed when the last event was reported
 }
+
+// session is an lsm.Session, once a policy is in force.
+type session interface {
+	Read(until time.Time) (lsm.Event, error)
+	Counts() (lsm.Counts, error)
+	Freeze() error
+	Drain() error
+	Close() error
+}
+
+// Kept says why what enters a control group is not judged; nil where it is, by the programs that the
+// cloister's own shim loaded.
+func Kept(group string) error { return unsupported(lsm.Holds(group)) }
 
 // Available says why the kernel judges nothing for this process; nil where it does.
 func Available() error {

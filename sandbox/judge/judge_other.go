@@ -20,6 +20,9 @@ func Available() error {
 	return &sandbox.Unsupported{Guarantee: "files and programs judged by the kernel", Reason: "this is no Linux"}
 }
 
+// Kept says the same.
+func Kept(string) error { return Available() }
+
 // Load says the same.
 func Load() (*Kernel, error) { return nil, Available() }
 

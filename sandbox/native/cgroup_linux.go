@@ -25,7 +25,7 @@ func newGroup(name string, l sandbox.Limits, judged bool, within int) (*cgroup.G
 	if l.Memory == 0 && l.CPUs == 0 && !judged {
 		return nil, nil
 	}
-	g, err := cgroup.New(name, cgroup.Bounds{Memory: l.Memory, CPUs: l.CPUs, Within: within})
+	g, err := cgroup.New(name, cgroup.Bounds{Memory: l.Memory, CPUs: l.CPUs, Within: within, Tree: judged && l.CPUs == 0})
 	if err != nil {
 		return nil, &sandbox.Unsupported{
 			Guarantee: "resource limits", Residue: "cgroup-limits",

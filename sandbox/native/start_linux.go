@@ -17,6 +17,7 @@ import (
 	"cloister/internal/stackroom"
 	"cloister/sandbox"
 	"cloister/sandbox/gate"
+	"cloister/sandbox/judge"
 	"cloister/sandbox/landlock"
 	"cloister/sandbox/onhost"
 	"cloister/sandbox/relay"
@@ -247,7 +248,10 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 		return nil, s.abort(err)
 	}
 	group, err := newGroup(groupPrefix(s.d.instance)+spec.ID, spec.Limits, judged(spec), s.d.lent.within())
-	if err != nil && (!accepted(spec, err) || judged(spec)) {
+	if err != nil && judged(spec) {
+		return nil, s.abort(unjudged(err.Error()))
+	}
+	if err != nil && !accepted(spec, err) {
 		return nil, s.abort(err)
 	}
 	s.b.group = group
@@ -268,10 +272,7 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 	}
 	s.b.judged = func(pid int) (io.Closer, error) {
 		if w.Judge == nil || group.Version2() == "" {
-			return nil, &sandbox.Unsupported{
-				Guarantee: "files and programs judged by the kernel", Fix: "run as root, with control groups of version 2",
-				Reason: "start native: nothing judges them, or no control group of version 2 can be made",
-			}
+			return nil, unjudged("nothing judges them, or no control group of version 2 can be made")
 		}
 		return w.Judge(ctx, group.Version2(), pid, spec, s.b.lose)
 	}
@@ -513,6 +514,9 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
 			return nil, fail(err)
 		}
 	}
+	if b.group == nil && judged(s) {
+		return nil, fail(unjudged("the cloister's control group is not to be found"))
+	}
 	if b.group != nil {
 		// The command alone enters the group: the first process shares the
 		// shim's memory, and a group that is out of memory would end both.
@@ -523,7 +527,11 @@ func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
 		if err == nil {
 			err = b.group.Add(pid)
 		}
-		if err == nil && !b.guest && judged(s) { // a guest has entered the group, and so is judged
+		switch {
+		case err != nil || !judged(s):
+		case b.guest: // with the group it has entered what is judged, unless that was lost
+			err = judge.Kept(b.group.Version2())
+		default:
 			err = b.beginJudge(pid)
 		}
 		if err != nil {

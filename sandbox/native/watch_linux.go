@@ -13,6 +13,15 @@ import (
 // judged reports whether the kernel's own judge is what keeps or tells of files and programs.
 func judged(s sandbox.Spec) bool { return s.InKernel || len(s.Judged) > 0 }
 
+// unjudged refuses a command of which the kernel's judge would not be asked: Landlock leaves to that
+// what a list permits.
+func unjudged(reason string) error {
+	return &sandbox.Unsupported{
+		Guarantee: "files and programs judged by the kernel", Reason: "start native: " + reason,
+		Fix: "run as root, with control groups of version 2; end this cloister and start it again where it runs already",
+	}
+}
+
 // watched reports whether a box tells of files and programs: where its caller listens, and the
 // host's kernel runs the command.
 func watched(s sandbox.Spec, h *Hosted, w sandbox.Wiring) bool {

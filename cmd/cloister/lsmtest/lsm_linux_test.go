@@ -3,6 +3,7 @@
 package lsmtest
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -119,6 +119,11 @@ func TestGuest(t *testing.T) {
 	if !strings.Contains(console, "@@ ended 0") {
 		t.Errorf("the guest's tests failed:\n%s", console)
 	}
+	for line := range strings.Lines(console) {
+		if strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "@@ ") {
+			t.Log(strings.TrimRight(line, "\n"))
+		}
+	}
 }
 
 func inGuest(t *testing.T) {
@@ -185,20 +190,21 @@ func TestProductJudges(t *testing.T) {
 func TestProductLosesIt(t *testing.T) {
 	inGuest(t)
 	c := exec.CommandContext(t.Context(), "/bin/cloister", "run", "--isolation", "native", "--no-network", "--name", "lost", "--policy", "policy.cedar",
-		"--", "/bin/busybox", "sleep", "300")
+		"--", "/bin/busybox", "sh", "-c", "echo up; sleep 100000")
 	c.Dir = "/work"
 	var said strings.Builder
 	c.Stderr = &said
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var out string
-	for range 100 {
-		if out, _ = cloister(t, "exec", "lost", "--", "/bin/busybox", "sh", "-c", "echo joined; "+tries); strings.Contains(out, "joined") {
-			break
-		}
-		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // the other end is a process that says nothing when it is up
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "up\n" {
+		t.Fatalf("it said %q, %v, and ended: %v\n%s", line, err, c.Wait(), said.String())
 	}
+	out, _ := cloister(t, "exec", "lost", "--", "/bin/busybox", "sh", "-c", "echo joined; "+tries)
 	if !strings.Contains(out, "joined") || strings.Contains(out, "tool ran") || strings.Contains(out, "secret text") || !strings.Contains(out, "plain text") {
 		t.Errorf("a command that joined:\n%s", out)
 	}
@@ -217,6 +223,13 @@ func TestProductLosesIt(t *testing.T) {
 	}
 	if err := sessions.Delete(id); err != nil {
 		t.Fatal(err)
+	}
+	// What joins now is not judged.
+	if out, status := cloister(t, "exec", "lost", "--", "/bin/busybox", "sh", "-c", tries); status == 0 || strings.Contains(out, "tool ran") ||
+		strings.Contains(out, "secret text") {
+		t.Errorf("a command that joined without the judge: %d\n%s", status, out)
+	} else {
+		fmt.Printf("@@ joined without the judge: %s\n", strings.TrimSpace(out))
 	}
 	if err := c.Wait(); err == nil || !strings.Contains(said.String(), "judge of files is gone") {
 		t.Errorf("a session that lost its judge went on to its end: %v\n%s", err, said.String())

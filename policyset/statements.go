@@ -3,7 +3,6 @@ package policyset
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"cloister/api"
@@ -63,16 +62,26 @@ func Check(dir, home string, host resolve.Now, more []api.CedarFile) (api.Policy
 	return c, nil
 }
 
+// saidAtMost are the statements that one refusal names.
+const saidAtMost = 10
+
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, s := range list {
+		set[s] = true
+	}
+	return set
+}
+
 // Holds refuses a session in which a statement of a Cedar file would not be kept
 // and no one has accepted that by its name. What the view keeps, whoever builds
 // the cloister has said.
 func Holds(s *policy.Snapshot, accepted, closed []string) error {
 	var open []policy.Statement
+	kept, given := setOf(closed), setOf(accepted)
 	for _, st := range s.Statements() {
 		switch {
-		case st.Hold > policy.InView,
-			st.Hold != policy.Unkept && slices.Contains(closed, st.Rule),
-			slices.Contains(accepted, st.Residue()):
+		case st.Hold > policy.InView, st.Hold != policy.Unkept && kept[st.Rule], given[st.Residue()]:
 		default:
 			open = append(open, st)
 		}
@@ -82,6 +91,10 @@ func Holds(s *policy.Snapshot, accepted, closed []string) error {
 	}
 	e := &api.Error{Status: http.StatusUnprocessableEntity, Code: api.CodePolicy}
 	for i, st := range open {
+		if i == saidAtMost {
+			e.Hints = append(e.Hints, fmt.Sprintf("and %d more, which cloister policy check lists", len(open)-i))
+			break
+		}
 		why := st.Why
 		if st.Hold == policy.InView {
 			why = "the view that was made does not keep it: the policy has changed meanwhile"

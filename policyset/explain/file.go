@@ -8,6 +8,7 @@ import (
 	"cloister/api"
 	"cloister/policy"
 	"cloister/policy/fileverdict"
+	"cloister/policyset/learned"
 )
 
 // file is what would become of a file that is opened, or of a program that is executed, in a
@@ -32,7 +33,7 @@ func file(s *policy.Snapshot, f *api.ExplainFile) (api.Explanation, error) {
 		action := map[fileverdict.Use]string{fileverdict.Read: "FileOpenReadOnly", fileverdict.Write: "FileOpen",
 			fileverdict.Execute: "ProcessExec"}[use]
 		x.Hints = []string{`a file of config's folder policy: permit (principal, action == Action::"` + action +
-			`", resource == File::"` + path.Clean(f.Path) + `");`}
+			`", resource == File::` + learned.Word(path.Clean(f.Path)) + `);`}
 	}
 	for _, st := range list {
 		if why := fileverdict.Unkept(st, use); why != "" {

@@ -29,7 +29,7 @@ func (p Policy) Cedar() string {
 			if e.Dir {
 				kind, note = "Dir", fmt.Sprintf(" // %d", e.Files)
 			}
-			fmt.Fprintf(&out, "  %s::%s%s%s\n", kind, word(e.Path), comma, note)
+			fmt.Fprintf(&out, "  %s::%s%s%s\n", kind, Word(e.Path), comma, note)
 		}
 		out.WriteString("] };\n")
 	}
@@ -52,20 +52,20 @@ func (u *Used) Notes(p Policy) []string {
 	}
 	for _, e := range p.Write {
 		if e.Dir && len(parents(e.Path)) < 2 {
-			out = append(out, "names came or went in "+word(e.Path)+
+			out = append(out, "names came or went in "+Word(e.Path)+
 				": all of it may be read and written; look whether that is meant")
 		}
 	}
 	for _, e := range p.Programs {
 		if e.Dir {
-			out = append(out, "what may be written in "+word(e.Path)+" may be executed there too")
+			out = append(out, "what may be written in "+Word(e.Path)+" may be executed there too")
 		}
 	}
 	return out
 }
 
-// word is a string of Cedar, whose escapes are fewer than Go's.
-func word(s string) string {
+// Word is a string of Cedar, whose escapes are fewer than Go's.
+func Word(s string) string {
 	var out strings.Builder
 	out.WriteByte('"')
 	for _, r := range s {

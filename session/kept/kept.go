@@ -91,7 +91,7 @@ func (h *Hand) Diff(ctx context.Context, w *store.Workspace, at, since string, p
 	if err != nil {
 		return nil, err
 	}
-	d.Changes = slices.DeleteFunc(slices.Clone(d.Changes), func(c layers.Change) bool {
+	d.Changes = slices.DeleteFunc(d.Changes, func(c layers.Change) bool {
 		return inGit(c.Path) || inGit(c.From)
 	})
 	d.Conflicts = slices.DeleteFunc(slices.Clone(d.Conflicts), func(c apply.Conflict) bool { return inGit(c.Path) })

@@ -23,7 +23,13 @@ func Count(ctx context.Context, w *store.Workspace) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(Changes(d.Changes)), d.Close()
+	n := 0
+	for _, c := range d.Changes {
+		if !c.Implied {
+			n++
+		}
+	}
+	return n, d.Close()
 }
 
 // ChangedNothing reports whether the first of some words, or without any a project, means a

@@ -47,9 +47,9 @@ func Steps(stack *layers.Stack, changes []layers.Change) ([]Step, error) {
 }
 
 // Unmasked leaves out changes of a mode that come of access lists alone, which are not brought
-// over, and narrows those that do in part.
+// over, and narrows those that do in part. The list that it is given is used for that.
 func Unmasked(stack *layers.Stack, changes []layers.Change) ([]layers.Change, error) {
-	out := changes[:0:0]
+	out := changes[:0]
 	for _, c := range changes {
 		if c.Op == layers.Mode {
 			if _, err := narrow(stack, &c); err != nil {

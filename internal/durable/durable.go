@@ -7,7 +7,7 @@
 // socket: a setting that leads to /dev/null must not cost root the device.
 //
 // [WriteFile] does not lock: two writers of one file see the last rename win. Whoever
-// writes what they read takes [Update].
+// writes what they read takes [Update], or [Edit] for JSON that has a lock of its own.
 package durable
 
 import (

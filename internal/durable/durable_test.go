@@ -2,8 +2,10 @@ package durable_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -91,6 +93,54 @@ func TestNoDeviceIsReplaced(t *testing.T) {
 		t.Errorf("control: a link is replaced: %v", err)
 	}
 	only(t, dir, "link")
+}
+
+func TestEditTakesTurns(t *testing.T) {
+	dir := t.TempDir()
+	path, lock := filepath.Join(dir, "list.json"), filepath.Join(dir, "list.lock")
+	read := func() (out []int, err error) {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err == nil {
+			err = json.Unmarshal(text, &out)
+		}
+		return out, err
+	}
+	const writers = 20
+	errs := make(chan error, writers)
+	for i := range writers {
+		go func() {
+			errs <- durable.Edit(path, lock, read, func(l []int) ([]int, error) { return append(l, i), nil })
+		}()
+	}
+	for range writers {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if l, err := read(); err != nil || len(l) != writers {
+		t.Fatalf("of %d numbers there are %v, %v", writers, l, err)
+	}
+	want := errors.New("no")
+	wrong := map[string]error{
+		"edit": durable.Edit(path, lock, read, func([]int) ([]int, error) { return nil, want }),
+		"read": durable.Edit(path, lock, func() ([]int, error) { return nil, want },
+			func(l []int) ([]int, error) { return l, nil }),
+	}
+	for name, err := range wrong {
+		if !errors.Is(err, want) {
+			t.Errorf("the error of %s is %v", name, err)
+		}
+	}
+	if l, err := read(); err != nil || len(l) != writers {
+		t.Errorf("an edit that failed left %v, %v", l, err)
+	}
+	if err := durable.Edit(path, filepath.Join(dir, "none", "lock"), read,
+		func(l []int) ([]int, error) { return nil, nil }); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a lock that cannot be made: %v", err)
+	}
 }
 
 func TestUpdateTakesTurns(t *testing.T) {

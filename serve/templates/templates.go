@@ -23,8 +23,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"cloister/internal/durable"
 )
 
@@ -176,26 +174,7 @@ func (s *Store) Remove(name string, own bool, first func(Template) error) error 
 
 // change replaces the list, one writer at a time.
 func (s *Store) change(f func([]Template) ([]Template, error)) error {
-	lock, err := os.OpenFile(filepath.Join(s.dir, "templates.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("change templates: %w", err)
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("change templates: %w", err)
-	}
-	list, err := s.List()
-	if err != nil {
-		return err
-	}
-	if list, err = f(list); err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(list, "", "  ")
-	if err != nil {
-		return fmt.Errorf("change templates: %w", err)
-	}
-	return durable.WriteFile(s.file(), append(text, '\n'), 0o600)
+	return durable.Edit(s.file(), filepath.Join(s.dir, "templates.lock"), s.List, f)
 }
 
 // uuid is a random UUID, by which the API names builds (RFC 9562, version 4).

@@ -177,27 +177,10 @@ var ErrServed = errors.New("another cloister serve answers for these tenants: en
 
 // change replaces the table, one writer at a time.
 func (r *Register) change(f func(*table) error) error {
-	lock, err := os.OpenFile(filepath.Join(r.dir, "tenants.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("change the register of tenants: %w", err)
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("change the register of tenants: %w", err)
-	}
-	t, err := r.read()
-	if err != nil {
-		return err
-	}
-	t.Tenants, t.Keys = slices.Clone(t.Tenants), slices.Clone(t.Keys)
-	if err := f(&t); err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(t, "", "  ")
-	if err != nil {
-		return fmt.Errorf("change the register of tenants: %w", err)
-	}
-	return durable.WriteFile(r.file(), append(text, '\n'), 0o600)
+	return durable.Edit(r.file(), filepath.Join(r.dir, "tenants.lock"), r.read, func(t table) (table, error) {
+		t.Tenants, t.Keys = slices.Clone(t.Tenants), slices.Clone(t.Keys)
+		return t, f(&t)
+	})
 }
 
 // Add adds a tenant. first is called before anything changes; its error leaves all as it is.

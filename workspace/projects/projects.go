@@ -23,8 +23,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"cloister/internal/durable"
 	"cloister/internal/exactjson"
 	"cloister/internal/ownfile"
@@ -140,14 +138,7 @@ func Lock(d xdg.Dirs) (*os.File, error) {
 	if err := os.MkdirAll(Folder(d), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(Folder(d), ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return durable.Lock(filepath.Join(Folder(d), ".lock"))
 }
 
 // Save remembers k.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -214,17 +213,6 @@ func fill(dir int, name string, text []byte, mode fs.FileMode) error {
 		err = f.Chmod(mode)
 	}
 	return errors.Join(err, f.Close())
-}
-
-func lock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-	}
-	return func() { f.Close() }, nil
 }
 
 // held takes the lock of a file, unless another process has it.

@@ -160,11 +160,11 @@ func (s Store) change(root string, do func(p *Project) error) error {
 	if err := os.MkdirAll(filepath.Join(s.Dir, "projects"), 0o700); err != nil {
 		return fmt.Errorf("keep a review: %w", err)
 	}
-	unlock, err := lock(filepath.Join(s.Dir, "lock"))
+	held, err := durable.Lock(filepath.Join(s.Dir, "lock"))
 	if err != nil {
 		return fmt.Errorf("keep a review: %w", err)
 	}
-	defer unlock()
+	defer held.Close()
 	p, err := s.Load(root)
 	if err != nil {
 		return err

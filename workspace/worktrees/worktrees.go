@@ -20,11 +20,10 @@ import (
 	"strings"
 
 	"cloister/host/resolve"
+	"cloister/internal/durable"
 	"cloister/internal/realpath"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
-
-	"golang.org/x/sys/unix"
 )
 
 // Tree is one working tree of a project that Cloister made.
@@ -218,17 +217,8 @@ func (w *Set) hold() (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(w.lock), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(w.lock, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := durable.Lock(w.lock)
 	if err != nil {
-		return nil, err
-	}
-	for {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		f.Close()
 		return nil, err
 	}
 	return func() { f.Close() }, nil

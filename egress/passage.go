@@ -14,7 +14,7 @@ import (
 
 // guess waits for the program's first bytes. A program that ends without a
 // line of its own has sent nothing that needs a check.
-func (t *passage) guess() (wire.Guess, error) {
+func (t passage) guess() (wire.Guess, error) {
 	t.s.client.readBy(t.s.e.limits.Idle)
 	for spoken := len(t.s.client.Held()) > 0; ; {
 		kind, err := wire.GuessProtocol(t.s.client.Held())
@@ -43,14 +43,14 @@ type passage struct {
 	s *stream
 }
 
-func (s *stream) newTunnel() *passage {
+func (s *stream) newTunnel() passage {
 	t := tunnel.New(s.client.Conn, s.up.Conn, &s.e.buffers, s.e.limits.HalfClosed)
 	t.Up.Meter(s.e.quota, s.e.quota.Host(s.target.Host()))
-	return &passage{t, s}
+	return passage{t, s}
 }
 
 // finish sends what was looked at, then copies to the end.
-func (t *passage) finish() {
+func (t passage) finish() {
 	held := t.s.client.Take(len(t.s.client.Held()))
 	if err := t.Up.Spend(int64(len(held))); err != nil {
 		t.s.reset()
@@ -69,7 +69,7 @@ func (t *passage) finish() {
 }
 
 // closed records the end of a tunnel.
-func (t *passage) closed(err error) {
+func (t passage) closed(err error) {
 	f := t.s.flow(Flow{Kind: Connect, Up: t.Up.N.Load(), Down: t.Down.N.Load()})
 	f.Duration = time.Since(f.Start)
 	form, bounded := errors.AsType[*verdict.Form](err)

@@ -176,7 +176,7 @@ func (p postgres) dial(ctx context.Context) error {
 // offer passes on what the server says up to the ways to log in that it
 // offers, less the one that binds to a TLS connection which the program does not
 // have.
-func (p postgres) offer(t *passage) error {
+func (p postgres) offer(t passage) error {
 	_ = p.s.up.SetReadDeadline(time.Now().Add(p.s.e.limits.Handshake)) // fails on a closed connection only
 	for range 8 {
 		offer, n, err := wire.PlainPGOffer(p.s.up.Held())
@@ -202,7 +202,7 @@ func (p postgres) offer(t *passage) error {
 }
 
 // passHeld passes on what was read of the server and not needed.
-func (p postgres) passHeld(t *passage) error {
+func (p postgres) passHeld(t passage) error {
 	w, err := p.s.client.Conn.Write(p.s.up.Take(len(p.s.up.Held())))
 	t.Down.N.Add(int64(w))
 	p.s.up.Drop()

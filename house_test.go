@@ -182,6 +182,7 @@ var packages = map[string]string{
 	"guardian/acts":             "records of what our other programs do for a session or a tenant",
 	"guardian/devices":          "what waits, for paired phones, and their answers",
 	"guardian/question":         "a question as it is put on screens",
+	"guardian/folders":          "where a guardian keeps what it keeps",
 	"guardian/events":           "what happened lately, for those who watch",
 	"guardian/hostcommands":     "what a session wants to have run on the host, decided",
 	"guardian/instance":         "the one guardian of a folder, and who connects to it",
@@ -359,7 +360,7 @@ var onlyFor = map[string]struct {
 	readers []string
 	why     string
 }{
-	"guardian":              {[]string{"cmd/cloister", "cmd/cloister/cli", "cmd/cloister/overlays", "cmd/cloister/records", "cmd/cloister-fleet"}, "a room that imported the desk could reach every enforcer through it"},
+	"guardian":              {[]string{"cmd/cloister", "cmd/cloister/cli"}, "a room that imported the desk could reach every enforcer through it"},
 	"sandbox/docker":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/gvisor":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/localuser":     {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},

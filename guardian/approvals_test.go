@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"cloister/api"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 )
 
 // watcher reads the events of a guardian as a person's program does.
@@ -89,7 +89,7 @@ func TestStalledReader(t *testing.T) {
 	root := home(t, asking)
 	d := serve(t, root, nil)
 	defer d.end(t)
-	raw, err := net.Dial("unix", guardian.Socket(dirs(root)))
+	raw, err := net.Dial("unix", folders.Socket(dirs(root)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/config"
+	"cloister/guardian/folders"
 	"cloister/policy"
 	"cloister/policyset/drafts"
 )
@@ -77,7 +78,7 @@ func (g *guardian) getPolicyWords(http.ResponseWriter, *http.Request) (any, erro
 		return nil, err
 	}
 	looked := 0
-	for e, err := range audit.Back(AuditDir(g.o.Dirs), audit.Filter{}) {
+	for e, err := range audit.Back(folders.Audit(g.o.Dirs), audit.Filter{}) {
 		if looked++; looked > 20_000 || len(out.Hosts) == maxSeen {
 			break
 		}

@@ -16,12 +16,13 @@ import (
 	"cloister/api"
 	"cloister/api/client"
 	"cloister/guardian"
+	"cloister/guardian/folders"
 )
 
 // say writes raw bytes to the guardian's socket and reads until it hangs up.
 func say(t testing.TB, root string, text []byte) []byte {
 	t.Helper()
-	c, err := net.Dial("unix", guardian.Socket(dirs(root)))
+	c, err := net.Dial("unix", folders.Socket(dirs(root)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func FuzzLink(f *testing.F) {
 	open := "POST " + api.PathSessions + " HTTP/1.1\r\nHost: guardian\r\nConnection: Upgrade\r\nUpgrade: " + api.UpgradeProtocol + "\r\nContent-Length: %d\r\n\r\n%s"
 	body := `{"name":"fuzz","project":"/p","isolation":"native","network":true,"command":["x"]}`
 	f.Fuzz(func(t *testing.T, text []byte) {
-		shim, err := net.Dial("unix", guardian.Socket(dirs(root)))
+		shim, err := net.Dial("unix", folders.Socket(dirs(root)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +110,7 @@ func FuzzLink(f *testing.F) {
 		if _, err := io.Copy(io.Discard, shim); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("the link stays open after %q", text)
 		}
-		c, err := client.Dial(t.Context(), guardian.Socket(dirs(root)))
+		c, err := client.Dial(t.Context(), folders.Socket(dirs(root)))
 		if err != nil {
 			t.Fatal(err)
 		}

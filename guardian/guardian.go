@@ -38,6 +38,7 @@ import (
 	"cloister/guardian/commands"
 	"cloister/guardian/devices"
 	"cloister/guardian/events"
+	"cloister/guardian/folders"
 	"cloister/guardian/hostcommands"
 	"cloister/guardian/instance"
 	"cloister/guardian/notify"
@@ -60,9 +61,6 @@ import (
 )
 
 const (
-	// SocketName is the socket's name in Dirs.Runtime.
-	SocketName = "guardian.sock"
-
 	defaultIdle = 30 * time.Minute
 	// defaultAdoption is how long sessions of the last guardian are waited
 	// for. Their links look every 100 ms and re-adoption within 3 s is the
@@ -123,13 +121,8 @@ type Options struct {
 	Shared bool
 }
 
-// Socket is where the guardian of dirs answers.
-func Socket(dirs xdg.Dirs) string { return filepath.Join(dirs.Runtime, SocketName) }
-
 // Survived reports whether a guardian that is gone left cloisters that may live on.
-func Survived(dirs xdg.Dirs) bool { return registry.Left(stateFile(dirs)) }
-
-func stateFile(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "sessions.json") }
+func Survived(dirs xdg.Dirs) bool { return registry.Left(folders.Sessions(dirs)) }
 
 // maxMemory bounds what passes through the guardian at once, of all sessions: connections,
 // windows of HTTP/2, requests under way, MCP frames, bodies that are unpacked to be
@@ -146,9 +139,6 @@ const memoryWithin = 10 * time.Second
 // memoryLimit is when the collector works harder rather than let memory grow: the program
 // itself and its stacks stay below 256 MiB with it.
 const memoryLimit = 200 << 20
-
-// AuditDir is where the guardian of dirs keeps its record.
-func AuditDir(dirs xdg.Dirs) string { return filepath.Join(dirs.State, "audit") }
 
 // guardian is the state of one Run.
 type guardian struct {
@@ -247,7 +237,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		o:        o,
 		log:      o.Logger,
 		started:  time.Now(),
-		socket:   Socket(o.Dirs),
+		socket:   folders.Socket(o.Dirs),
 		policies: policyset.NewHolder(o.Dirs.Config, o.Home, o.resolver()),
 		live:     map[string]*live{},
 		bus:      events.New(),
@@ -271,18 +261,18 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 		Known:    g.knownSecrets,
 	})
 	g.touch()
-	records, err := recorder.Open(AuditDir(o.Dirs), g.log, g.audited)
+	records, err := recorder.Open(folders.Audit(o.Dirs), g.log, g.audited)
 	if err != nil {
 		return nil, err
 	}
 	g.records = records
-	sessions, note, err := registry.OpenRegistry(stateFile(o.Dirs), registry.Options{})
+	sessions, note, err := registry.OpenRegistry(folders.Sessions(o.Dirs), registry.Options{})
 	if err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
 	g.sessions = sessions
 	g.workspaces = &workspaces.Room{
-		Dirs: o.Dirs, Audit: AuditDir(o.Dirs), Record: g.recordState, Hold: g.holdStill,
+		Dirs: o.Dirs, Audit: folders.Audit(o.Dirs), Record: g.recordState, Hold: g.holdStill,
 		Begin: g.beginShim, Logs: o.Shim.Logs,
 	}
 	if note != "" {

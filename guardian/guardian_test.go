@@ -31,6 +31,7 @@ import (
 	"cloister/api/client"
 	"cloister/audit"
 	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/hostexec"
 	"cloister/internal/xdg"
 )
@@ -75,7 +76,7 @@ func child(dir string) int {
 
 // deafShim opens a session and hears nothing after that.
 func deafShim(dir string) int {
-	c, err := client.Wait(context.Background(), guardian.Socket(dirs(dir)))
+	c, err := client.Wait(context.Background(), folders.Socket(dirs(dir)))
 	if err == nil {
 		_, err = c.OpenSession(context.Background(), request("deaf"))
 	}
@@ -172,9 +173,9 @@ func (d *desk) end(t testing.TB) {
 
 func dial(t testing.TB, root string) *client.Client {
 	t.Helper()
-	c, err := client.Wait(t.Context(), guardian.Socket(dirs(root)))
+	c, err := client.Wait(t.Context(), folders.Socket(dirs(root)))
 	if err != nil { // it takes more than 10 s on a machine that does much else
-		c, err = client.Wait(t.Context(), guardian.Socket(dirs(root)))
+		c, err = client.Wait(t.Context(), folders.Socket(dirs(root)))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -271,7 +272,7 @@ func (g gate) want(t testing.TB, name string, allowed bool) {
 func story(t testing.TB, root string, f audit.Filter) []string {
 	t.Helper()
 	var lines []string
-	for e, err := range audit.Read(guardian.AuditDir(dirs(root)), f) {
+	for e, err := range audit.Read(folders.Audit(dirs(root)), f) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +283,7 @@ func story(t testing.TB, root string, f audit.Filter) []string {
 
 func verified(t testing.TB, root string) {
 	t.Helper()
-	if _, err := audit.Verify(guardian.AuditDir(dirs(root))); err != nil {
+	if _, err := audit.Verify(folders.Audit(dirs(root))); err != nil {
 		t.Error(err)
 	}
 }
@@ -366,7 +367,7 @@ func TestOneSession(t *testing.T) {
 	if diff := cmp.Diff(want, story(t, root, audit.Filter{})); diff != "" {
 		t.Errorf("audit (-want +got):\n%s", diff)
 	}
-	for e := range audit.Read(guardian.AuditDir(dirs(root)), audit.Filter{Session: "box"}) {
+	for e := range audit.Read(folders.Audit(dirs(root)), audit.Filter{Session: "box"}) {
 		if e.Policy != grant.PolicyDigest || e.SessionID != grant.ID || e.Project != req.Project {
 			t.Errorf("event without its session or policy: %+v", e)
 		}
@@ -392,7 +393,7 @@ func TestASessionsOwnWords(t *testing.T) {
 	g2 := newGate(t)
 	arm(t, s, g2)
 	g2.want(t, "bad.example", true)
-	for e := range audit.Read(guardian.AuditDir(dirs(root)), audit.Filter{Session: "shadow", Kind: audit.NetDNS}) {
+	for e := range audit.Read(folders.Audit(dirs(root)), audit.Filter{Session: "shadow", Kind: audit.NetDNS}) {
 		if e.Verdict != "allow" || !strings.Contains(e.Reason, "would have been refused") {
 			t.Errorf("shadow event %+v", e)
 		}
@@ -525,7 +526,7 @@ func TestCountedAtTheEnd(t *testing.T) {
 	took := time.Since(began)
 	d.end(t)
 	accounted, sums := uint64(0), 0
-	for e, err := range audit.Read(guardian.AuditDir(dirs(root)), audit.Filter{Kind: audit.NetDNS}) {
+	for e, err := range audit.Read(folders.Audit(dirs(root)), audit.Filter{Kind: audit.NetDNS}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -651,7 +652,7 @@ func TestRefusesToStart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "symbolic link"},
-		"socket is a file": {func(t *testing.T, root string) { block(t, filepath.Join(root, "run", guardian.SocketName)) }, "no socket"},
+		"socket is a file": {func(t *testing.T, root string) { block(t, folders.Socket(dirs(root))) }, "no socket"},
 		"broken configuration": {func(t *testing.T, root string) {
 			configure(t, root, "version: [")
 		}, "config.yaml:1"},
@@ -712,7 +713,7 @@ func TestStrangers(t *testing.T) {
 	root := home(t, twoNames)
 	serve(t, root, nil)
 	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", guardian.Socket(dirs(root)))
+		return (&net.Dialer{}).DialContext(ctx, "unix", folders.Socket(dirs(root)))
 	}}
 	defer tr.CloseIdleConnections()
 	for name, tc := range map[string]struct {
@@ -1061,7 +1062,7 @@ func BenchmarkOpenSession(b *testing.B) {
 func BenchmarkSession(b *testing.B) {
 	root := home(b, "version: 1\n")
 	serve(b, root, nil)
-	socket := guardian.Socket(dirs(root))
+	socket := folders.Socket(dirs(root))
 	var took []time.Duration
 	for b.Loop() {
 		b.StopTimer()

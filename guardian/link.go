@@ -17,6 +17,7 @@ import (
 	"cloister/audit"
 	"cloister/egress"
 	"cloister/guardian/apierror"
+	"cloister/guardian/folders"
 	"cloister/guardian/hostcommands"
 	"cloister/guardian/mcpservice"
 	"cloister/guardian/process"
@@ -211,7 +212,7 @@ func (l *live) known() []string {
 		return nil
 	}
 	var names []string
-	for e, err := range audit.Read(AuditDir(l.g.o.Dirs), audit.Filter{Session: l.Info.ID, Kind: audit.NetDNS}) {
+	for e, err := range audit.Read(folders.Audit(l.g.o.Dirs), audit.Filter{Session: l.Info.ID, Kind: audit.NetDNS}) {
 		if err != nil {
 			break // verify tells; a name that is not known is asked for again
 		}

@@ -5,6 +5,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/folders"
 	"cloister/guardian/records"
 )
 
@@ -18,7 +19,7 @@ func (g *guardian) getAudit(_ http.ResponseWriter, r *http.Request) (any, error)
 	out := api.Records{Records: []api.Record{}}
 	looked := 0
 	g.records.Flush()
-	for e, err := range audit.Back(AuditDir(g.o.Dirs), audit.Filter{Since: w.Since}) {
+	for e, err := range audit.Back(folders.Audit(g.o.Dirs), audit.Filter{Since: w.Since}) {
 		if looked++; err != nil {
 			out.Bad++
 			continue

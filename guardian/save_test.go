@@ -20,7 +20,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/config"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 )
 
 // save posts a text for config.yaml, as the window does, and gives status and answer.
@@ -31,7 +31,7 @@ func save(t *testing.T, root, text, base string) (int, string) {
 		t.Fatal(err)
 	}
 	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", guardian.Socket(dirs(root)))
+		return (&net.Dialer{}).DialContext(ctx, "unix", folders.Socket(dirs(root)))
 	}}
 	defer tr.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://guardian"+api.PathPolicyFiles, strings.NewReader(string(body)))

@@ -22,6 +22,7 @@ import (
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/folders"
 	"cloister/guardian/records"
 	"cloister/internal/peercred"
 	"cloister/internal/termsafe"
@@ -156,7 +157,7 @@ func (g *guardian) getFile(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, api.BadRequest("changed file: %q is not a record's number", termsafe.Clip(r.PathValue("seq"), 20))
 	}
-	for e, err := range audit.Back(AuditDir(g.o.Dirs), audit.Filter{}) {
+	for e, err := range audit.Back(folders.Audit(g.o.Dirs), audit.Filter{}) {
 		switch {
 		case err != nil || e.Seq > seq:
 			continue
@@ -191,7 +192,7 @@ func (g *guardian) changedFile(ctx context.Context, e audit.Event) api.ChangedFi
 
 // getAuditVerify proves the chain.
 func (g *guardian) getAuditVerify(http.ResponseWriter, *http.Request) (any, error) {
-	report, err := audit.Verify(AuditDir(g.o.Dirs))
+	report, err := audit.Verify(folders.Audit(g.o.Dirs))
 	out := api.Verification{OK: err == nil, Records: report.Records, Segments: report.Segments, Head: report.Head,
 		Unkeyed: report.Unkeyed, Keys: report.Keys}
 	if err != nil {
@@ -212,7 +213,7 @@ func (g *guardian) getAuditExport(w http.ResponseWriter, r *http.Request) (any, 
 	}
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.Header().Set("Content-Disposition", `attachment; filename="cloister-audit.jsonl"`)
-	for l, err := range audit.Lines(AuditDir(g.o.Dirs), want.Filter) {
+	for l, err := range audit.Lines(folders.Audit(g.o.Dirs), want.Filter) {
 		if err != nil || !want.Fits(l.Event) {
 			continue // verify tells what cannot be read
 		}

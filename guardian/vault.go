@@ -4,21 +4,18 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/folders"
 	"cloister/guardian/placeholders"
 	"cloister/host/resolve"
 	"cloister/internal/xdg"
 	"cloister/secret"
 	"cloister/secret/vault"
 )
-
-// VaultDir is where the guardian of dirs keeps its vault.
-func VaultDir(dirs xdg.Dirs) string { return filepath.Join(dirs.Data, "vault") }
 
 // A vaultDoor opens the vault when it is first needed: who binds no secret never
 // pays for one, and a vault that cannot be read stops nothing else. One that could
@@ -36,10 +33,10 @@ func (d *vaultDoor) issued(o Options) (*placeholders.Ledger, error) {
 	if d.ledger != nil {
 		return d.ledger, nil
 	}
-	if err := xdg.Private(VaultDir(o.Dirs), os.Getuid()); err != nil {
+	if err := xdg.Private(folders.Vault(o.Dirs), os.Getuid()); err != nil {
 		return nil, fmt.Errorf("keep placeholders: %w", err)
 	}
-	l, err := placeholders.OpenLedger(VaultDir(o.Dirs))
+	l, err := placeholders.OpenLedger(folders.Vault(o.Dirs))
 	if err == nil {
 		d.ledger = l
 	}
@@ -52,7 +49,7 @@ func (d *vaultDoor) get(o Options, renew vault.Renewer) (*vault.Vault, error) {
 	if d.open != nil {
 		return d.open, nil
 	}
-	v, err := vault.Open(VaultDir(o.Dirs), o.Keyring, vault.Command(o.SecretEnv, o.resolver()), renew)
+	v, err := vault.Open(folders.Vault(o.Dirs), o.Keyring, vault.Command(o.SecretEnv, o.resolver()), renew)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"cloister/audit"
 	"cloister/audit/bucket"
 	"cloister/cmd/cloister/cli"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/serve/tenants"
 
 	"github.com/minio/minio-go/v7"
@@ -176,7 +176,7 @@ func (f *bucketFlags) copy(a *cli.App, verb string) (*bucket.Copy, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &bucket.Copy{Client: client, Bucket: name, Prefix: first(prefix, "cloister"), Dir: guardian.AuditDir(d)}
+	out := &bucket.Copy{Client: client, Bucket: name, Prefix: first(prefix, "cloister"), Dir: folders.Audit(d)}
 	ledger := "own"
 	if f.tenant != "" {
 		if err := tenants.CheckName(f.tenant); err != nil {

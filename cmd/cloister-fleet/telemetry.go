@@ -16,7 +16,7 @@ import (
 
 	"cloister/audit/otlp"
 	"cloister/cmd/cloister/cli"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/net/http/httpguts"
@@ -111,7 +111,7 @@ func (f *telemetryFlags) records(a *cli.App) ([]record, error) {
 	}
 	ledger := func(name string) string { return filepath.Join(d.State, "telemetry", name+".json") }
 	if !f.tenants {
-		return []record{{"", guardian.AuditDir(d), ledger("own")}}, nil
+		return []record{{"", folders.Audit(d), ledger("own")}}, nil
 	}
 	homes, err := filepath.Glob(filepath.Join(d.Data, "serve", "t", "*", "state", "cloister", "audit"))
 	var out []record

@@ -13,7 +13,7 @@ import (
 
 	"cloister/api/client"
 	"cloister/cmd/cloister/cli"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/host/kernel"
 	"cloister/hostexec"
 	"cloister/internal/xdg"
@@ -260,7 +260,7 @@ func (a *app) checkConfig() check {
 
 func (a *app) checkGuardian(ctx context.Context, d xdg.Dirs) check {
 	c := check{ID: "guardian", Title: "Guardian", Status: kernel.OK, Detail: "not running; the first run starts it"}
-	conn, err := client.Dial(ctx, guardian.Socket(d))
+	conn, err := client.Dial(ctx, folders.Socket(d))
 	if errors.Is(err, client.ErrNotRunning) {
 		return c
 	}

@@ -18,6 +18,7 @@ import (
 	"cloister/api/client"
 	"cloister/cmd/cloister/cli"
 	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/internal/xdg"
 
 	"github.com/spf13/cobra"
@@ -211,7 +212,7 @@ func (a *app) guardianStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s := api.Status{Socket: guardian.Socket(d)}
+			s := api.Status{Socket: folders.Socket(d)}
 			c, err := a.Dial(cmd.Context())
 			if err == nil {
 				defer c.Close()

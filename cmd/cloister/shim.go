@@ -15,7 +15,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/overlays"
 	"cloister/config"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/host/resolve"
 	"cloister/internal/realpath"
 	"cloister/internal/shellword"
@@ -137,7 +137,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Limits: f.dev.Limit(plan.Limits), Root: root, Path: g.path,
 		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"),
 		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
-		Denied: []string{guardian.Socket(dirs), guardian.AuditDir(dirs), "/run/docker.sock", "/run/dbus"},
+		Denied: []string{folders.Socket(dirs), folders.Audit(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Timeout: f.Timeout,
 		Request: plan.Request(f.Order, argv),
 	}

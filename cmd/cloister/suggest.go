@@ -11,7 +11,7 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/cmd/cloister/cli"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/internal/authority"
 	"cloister/policy"
 	"cloister/policy/suggest"
@@ -103,7 +103,7 @@ func (a *app) passed(f audit.Filter, used *learned.Used) (map[string][]suggest.S
 	f.Verdict = policy.Allow.String()
 	at := map[string]int{}
 	out := map[string][]suggest.Seen{}
-	err = a.records().EachEvent(guardian.AuditDir(d), f, func(e audit.Line) {
+	err = a.records().EachEvent(folders.Audit(d), f, func(e audit.Line) {
 		used.Add(e)
 		if e.Kind != audit.NetConnect && e.Kind != audit.HTTPRequest || e.Action == "close" || e.Action == "response" {
 			return

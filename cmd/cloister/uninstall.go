@@ -10,7 +10,7 @@ import (
 
 	"cloister/api/client"
 	"cloister/cmd/cloister/cli"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/internal/realpath"
 	"cloister/internal/xdg"
 	"cloister/secret/vault"
@@ -91,7 +91,7 @@ func (a *app) uninstall(ctx context.Context, keep, yes bool) error {
 		return err
 	}
 	if ring := a.keyring(); ring != nil {
-		if err := vault.ForgetKey(guardian.VaultDir(d)); err != nil {
+		if err := vault.ForgetKey(folders.Vault(d)); err != nil {
 			a.Notice("the vault's key may still be in the keyring: %v", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"cloister/api"
 	"cloister/api/client"
 	"cloister/guardian"
+	"cloister/guardian/folders"
 )
 
 // Dial reaches a guardian that runs already.
@@ -17,8 +18,8 @@ func (a *App) Dial(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Log().Debug("dial the guardian", "socket", guardian.Socket(d))
-	c, err := client.Dial(ctx, guardian.Socket(d))
+	a.Log().Debug("dial the guardian", "socket", folders.Socket(d))
+	c, err := client.Dial(ctx, folders.Socket(d))
 	if errors.Is(err, client.ErrNotRunning) {
 		return nil, Hinted(err, "start it: cloister guardian start")
 	}
@@ -103,7 +104,7 @@ func (a *App) Ensure(ctx context.Context) (*client.Client, error) {
 	}
 	var taken *takenError
 	for {
-		c, err := client.Ensure(ctx, guardian.Socket(d), func() error {
+		c, err := client.Ensure(ctx, folders.Socket(d), func() error {
 			a.Log().Debug("start a guardian", "log", LogFile(d))
 			return a.spawnGuardian(d)
 		})

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"cloister/api/client"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/internal/exactjson"
 	"cloister/internal/xdg"
 )
@@ -86,7 +86,7 @@ func outdated(d xdg.Dirs) bool {
 // replaceIdle ends an outdated guardian that no cloister depends on, so that another
 // is started in its place.
 func (a *App) replaceIdle(ctx context.Context, d xdg.Dirs) error {
-	c, err := client.Dial(ctx, guardian.Socket(d))
+	c, err := client.Dial(ctx, folders.Socket(d))
 	if err != nil {
 		if errors.Is(err, client.ErrNotRunning) {
 			return nil

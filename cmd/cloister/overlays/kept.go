@@ -10,7 +10,7 @@ import (
 
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/internal/nearest"
 	"cloister/sandbox"
 	"cloister/session/kept"
@@ -104,7 +104,7 @@ func (a *Commands) hand() (*kept.Hand, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kept.Hand{Store: s, Audit: guardian.AuditDir(d), Record: a.recordState, Hold: a.holdStill,
+	return &kept.Hand{Store: s, Audit: folders.Audit(d), Record: a.recordState, Hold: a.holdStill,
 		Known: func(main string) error { _, err := projects.Read(d, main); return err }}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 	"cloister/audit"
 	"cloister/audit/ocsf"
 	"cloister/cmd/cloister/cli"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/internal/nearest"
 	"cloister/internal/termsafe"
 
@@ -106,9 +106,9 @@ func (a *Commands) auditTail() *cobra.Command {
 				tell = a.jsonLine
 			}
 			if follow {
-				return a.follow(cmd.Context(), guardian.AuditDir(d), f, tell)
+				return a.follow(cmd.Context(), folders.Audit(d), f, tell)
 			}
-			return a.EachEvent(guardian.AuditDir(d), f, tell)
+			return a.EachEvent(folders.Audit(d), f, tell)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as events come")
@@ -176,7 +176,7 @@ func (a *Commands) auditShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for e, err := range audit.Lines(guardian.AuditDir(d), audit.Filter{}) {
+			for e, err := range audit.Lines(folders.Audit(d), audit.Filter{}) {
 				if err == nil && e.Seq == seq {
 					return a.showEvent(e, asJSON)
 				}
@@ -257,7 +257,7 @@ an event of the Open Cybersecurity Schema Framework, which names the record's li
 				return cli.Usage("it is one of jsonl, ocsf", "audit export: --format: there is no %q", format)
 			}
 			var failed error
-			err = a.EachEvent(guardian.AuditDir(d), f, func(l audit.Line) {
+			err = a.EachEvent(folders.Audit(d), f, func(l audit.Line) {
 				text, err := line(l)
 				failed = errors.Join(failed, err)
 				a.Out.Write(text)

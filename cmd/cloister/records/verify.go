@@ -12,7 +12,7 @@ import (
 	"cloister/audit"
 	"cloister/cmd/cloister/cli"
 	"cloister/config"
-	"cloister/guardian"
+	"cloister/guardian/folders"
 	"cloister/internal/termsafe"
 
 	"github.com/spf13/cobra"
@@ -49,7 +49,7 @@ them: move both folders away, and a new record begins, which says so.`,
 					a.Notice("anchors outside are not looked at: %v", err)
 				}
 			}
-			r, err := a.verified(guardian.AuditDir(d), file)
+			r, err := a.verified(folders.Audit(d), file)
 			var bad *audit.BadRecord
 			if err != nil && !errors.As(err, &bad) {
 				return err
@@ -153,7 +153,7 @@ holds the record against the anchors of the file.`,
 				return cli.Usage("name a file: cloister audit anchor --file FILE, or audit.anchor_file in config.yaml",
 					"audit anchor: nowhere to store it")
 			}
-			dir := guardian.AuditDir(d)
+			dir := folders.Audit(d)
 			r, err := a.verified(dir, to.AnchorFile)
 			if err != nil {
 				return cli.Hinted(fmt.Errorf("audit anchor: what does not verify is not anchored: %w", err),

@@ -30,18 +30,3 @@ const (
 // DialPort is where a process of the enclosure's own network says which port of the guest it
 // wants: two bytes, and one as the answer, which is not 0 if the port is reached.
 const DialPort = 2
-
-// Order is what a box is, or one more command.
-type Order struct {
-	QEMU     string `json:"qemu"`   // on the stage, as on the host
-	Server   string `json:"server"` // virtiofsd
-	Memory   int64  `json:"memory"` // of the guest, in MiB
-	CPUs     int    `json:"cpus"`
-	KVM      bool   `json:"kvm"`
-	View     string `json:"view"`
-	State    string `json:"state"`
-	Command  Command
-	Setup    Setup
-	Boot     int      `json:"boot"`     // seconds until a guest has booted, or is given up
-	Writable []string `json:"writable"` // of the view, by their guest paths
-}

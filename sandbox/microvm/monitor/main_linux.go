@@ -21,6 +21,21 @@ type (
 	Setup   = wire.Setup
 )
 
+// Order is what a box is, or one more command.
+type Order struct {
+	QEMU     string `json:"qemu"`   // on the stage, as on the host
+	Server   string `json:"server"` // virtiofsd
+	Memory   int64  `json:"memory"` // of the guest, in MiB
+	CPUs     int    `json:"cpus"`
+	KVM      bool   `json:"kvm"`
+	View     string `json:"view"`
+	State    string `json:"state"`
+	Command  Command
+	Setup    Setup
+	Boot     int      `json:"boot"`     // seconds until a guest has booted, or is given up
+	Writable []string `json:"writable"` // of the view, by their guest paths
+}
+
 // Main is the monitor. args are the role, the descriptor on which to report and, for one more
 // command, that of its order.
 func Main(ctx context.Context, args []string) int {

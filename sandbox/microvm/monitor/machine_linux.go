@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox/landlock"
@@ -95,7 +94,7 @@ func (m *machine) serve(ctx context.Context, at string) error {
 	if err != nil {
 		return fmt.Errorf("ask for Landlock: %w", err)
 	}
-	filter, err := noGroups()
+	filter, err := serverFilter()
 	if err != nil {
 		return err
 	}
@@ -109,24 +108,11 @@ func (m *machine) serve(ctx context.Context, at string) error {
 			"-o", "no_posix_lock", "--rlimit-nofile=0", "--thread-pool-size=0"}, m.null(), &m.said[1], socket)
 }
 
-// noGroups answers that a process is in no group beside its own: virtiofsd refuses to be in any,
-// and a user namespace that an ordinary user made lets none be left.
-func noGroups() ([]unix.SockFilter, error) {
-	raw, err := bpf.Assemble([]bpf.Instruction{
-		bpf.LoadAbsolute{Off: 0, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_GETGROUPS, SkipTrue: 2},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_SETGROUPS, SkipTrue: 1},
-		bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW},
-		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO},
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]unix.SockFilter, 0, len(raw))
-	for _, i := range raw {
-		out = append(out, unix.SockFilter{Code: i.Op, Jt: i.Jt, Jf: i.Jf, K: i.K})
-	}
-	return out, nil
+// serverFilter lets no mode have a set-id bit, whatever a guest's kernel asks for: what is made there is a
+// file of the host's user. And it answers that a process is in no group beside its own: virtiofsd refuses to
+// be in any, and a user namespace that an ordinary user made lets none be left.
+func serverFilter() ([]unix.SockFilter, error) {
+	return seccomp.Modes(unix.SYS_GETGROUPS, unix.SYS_SETGROUPS)
 }
 
 // start starts QEMU and gives this side of the guest's port.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,9 +43,12 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends it.
+// Close ends it, and what is being written to a pod that does not read.
 func (s *Stream) Close() error {
-	s.once.Do(func() { close(s.over) })
+	s.once.Do(func() {
+		_ = s.out.SetWriteDeadline(time.Unix(1, 0)) // its handler is there until the next line
+		close(s.over)
+	})
 	return nil
 }
 

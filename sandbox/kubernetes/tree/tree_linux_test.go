@@ -175,6 +175,47 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestOddSpellings brings nothing to a protected path by a name that leads there, and no attribute or list.
+func TestOddSpellings(t *testing.T) {
+	dir := tar.Header{Name: "0/.git", Typeflag: tar.TypeDir}
+	control := begin(t, map[string]string{".git/hooks/x": "1", ".git/y": "2"})
+	control.pod(func(root string) { write(t, filepath.Join(root, ".git/hooks/x"), "2") })
+	if got := control.changes(); got != "modified .git/hooks/x" {
+		t.Errorf("the control, where nothing is protected: %q", got)
+	}
+	for name, list := range map[string][]tar.Header{
+		"plain":     {dir, {Name: "0/.git/hooks", Typeflag: tar.TypeDir}, {Name: "0/.git/hooks/x"}},
+		"dots":      {dir, {Name: "0/./.git/hooks/x"}},
+		"back":      {dir, {Name: "0/.git/y/../hooks/x"}},
+		"slashes":   {dir, {Name: "0/.git//hooks/x"}},
+		"link":      {{Name: "0/.git", Typeflag: tar.TypeSymlink, Linkname: "y"}},
+		"whiteout":  {{Name: "0/.git", Typeflag: tar.TypeChar}},
+		"file":      {{Name: "0/.git", Typeflag: tar.TypeReg}},
+		"opaque":    {{Name: "0/.git", Typeflag: tar.TypeDir, PAXRecords: map[string]string{"CLOISTER.opaque": "y"}}},
+		"hard link": {{Name: "0/a"}, dir, {Name: "0/.git/hooks", Typeflag: tar.TypeLink, Linkname: "a"}},
+		"attributes": {{Name: "0/.git", Typeflag: tar.TypeDir, PAXRecords: map[string]string{
+			"SCHILY.xattr.user.overlay.opaque": "y", "SCHILY.xattr.user.overlay.redirect": "/y"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := begin(t, map[string]string{".git/hooks/x": "1", ".git/y": "2"})
+			p.tree.Held = []string{".git/hooks"}
+			var b bytes.Buffer
+			w := tar.NewWriter(&b)
+			for _, h := range list {
+				if h.Format, h.Mode = tar.FormatPAX, 0o755; h.Typeflag == 0 {
+					h.Typeflag = tar.TypeReg
+				}
+				do(t, w.WriteHeader(&h))
+			}
+			do(t, w.Close())
+			_, err := tree.Receive(&b, []tree.Tree{p.tree})
+			if got := strings.TrimPrefix(p.changes(), "added a"); got != "" && got != "mode .git" {
+				t.Errorf("%v, and it brought: %s", err, got)
+			}
+		})
+	}
+}
+
 // TestHostile unpacks what no pod of ours would send.
 func TestHostile(t *testing.T) {
 	long := strings.Repeat("d/", 400) + "x"

@@ -44,6 +44,17 @@ func lookSettled(t *testing.T, root string, own map[string]bool) Before {
 
 const tickOfTests = 15 * time.Millisecond
 
+// fileTime is just before now by the clock that files are given their times of, which stands
+// still for as long as a busy machine puts off the kernel's tick.
+func fileTime(t *testing.T) time.Time {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "now")
+	put(t, name, "")
+	info, err := os.Stat(name)
+	must(t, err)
+	return info.ModTime().Add(-time.Nanosecond)
+}
+
 func must(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -163,7 +174,7 @@ func TestSeenHidesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := settledProject(t)
 			before := lookSettled(t, root, nil)
-			since := time.Now().Add(-tickOfTests / 2)
+			since := fileTime(t)
 			c.do(t, root)
 			if got := endedBoth(t, root, since, append(heldList{".git"}, c.view...), before); !slices.Contains(got, c.want) {
 				t.Errorf("%q is not in %q", c.want, got)
@@ -188,7 +199,7 @@ func TestSeenAgainstWhole(t *testing.T) {
 			return err
 		}))
 		before := lookSettled(t, root, nil)
-		since := time.Now().Add(-tickOfTests / 2)
+		since := fileTime(t)
 		names := []string{".envrc", "x", "hooks", "HEAD", "config", "objects", "refs", "commondir", ".git", "alternates", ".vscode", "shallow", "index"}
 		dir := func() string { return dirs[r.IntN(len(dirs))] }
 		file := func() string { return files[r.IntN(len(files))] }
@@ -240,7 +251,7 @@ func TestSeenSpares(t *testing.T) {
 			s.folders[rel] = f // what a listing would show
 		}
 	}
-	since := time.Now().Add(-tickOfTests / 2)
+	since := fileTime(t)
 	put(t, root+"/a/b/c/.envrc", "evil")
 	if got, _ := Ended(t.Context(), Project{Root: sandbox.HostPath(root)}, nil, since, time.Time{}, heldList{}, before); slices.Contains(got, "a/b/c/.envrc") {
 		t.Error("a/b was listed, though no name in it came or went")
@@ -272,7 +283,7 @@ func TestSeenLeavesOwnStubsOut(t *testing.T) {
 	must(t, os.Mkdir(root+"/.idea", 0o755))
 	own := map[string]bool{".idea": true}
 	before := lookSettled(t, root, own)
-	since := time.Now().Add(-tickOfTests / 2)
+	since := fileTime(t)
 	put(t, root+"/.idea/workspace.xml", "x")
 	put(t, root+"/.vscode/tasks.json", "x")
 	p := Project{Root: sandbox.HostPath(root)}

@@ -119,7 +119,7 @@ func measureListed(ctx context.Context, w *world) error {
 		return err
 	}
 	return listed.Measure(ctx, listed.Options{
-		Dir: filepath.Join(w.dir, "home", "lists"), Rounds: w.rounds(5), In: w.in, Add: w.raw.add,
+		Dir: filepath.Join(w.dir, "home", "lists"), Rounds: w.rounds(5), Short: w.short, In: w.in, Add: w.raw.add,
 		Cloister: w.cloister, Bench: filepath.Join(w.bin, "bench"),
 	})
 }

@@ -73,7 +73,7 @@ func TestDoubleCopies(t *testing.T) {
 func TestDoubleCopiesClosed(t *testing.T) {
 	w := build(t, true, running)
 	base, upper, inside := w.project()
-	_, _, _, err := w.run([]string{"sh", "-c", "echo 3 >" + inside + "/a; echo >" + inside + "/c; sleep 1000"}, func(b sandbox.Box) {
+	_, _, _, err := w.run([]string{"sh", "-c", "echo 3 >" + inside + "/a; echo >" + inside + "/c; " + lives(inside)}, func(b sandbox.Box) {
 		eventually(t, filepath.Join(inside, "c"))
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -96,7 +96,7 @@ func TestDoubleCopiesLost(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(work, "from-pod/dir"), 0o700); err != nil { // as a round before leaves it
 		t.Fatal(err)
 	}
-	_, _, _, err := w.run([]string{"sh", "-c", "echo 3 >" + inside + "/a; echo >" + inside + "/c; sleep 1000"}, func(sandbox.Box) {
+	_, _, _, err := w.run([]string{"sh", "-c", "echo 3 >" + inside + "/a; echo >" + inside + "/c; " + lives(inside)}, func(sandbox.Box) {
 		eventually(t, filepath.Join(inside, "c"))
 		w.killGate()
 	})
@@ -110,6 +110,10 @@ func TestDoubleCopiesLost(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
+
+// lives is a command that goes on as long as the test's folder is there: the double has no pod that
+// would end it.
+func lives(folder string) string { return "while [ -d " + folder + " ]; do sleep 0.1; done" }
 
 func eventually(t *testing.T, name string) {
 	t.Helper()

@@ -87,7 +87,7 @@ func (d onImage) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 func TestEngineDriver(t *testing.T) {
 	o := options(t)
 	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t)), ID: digest("0123")}
-	sandboxtest.RunAtOnce(t, func() sandbox.Driver { return onImage{docker.New(o), root} })
+	sandboxtest.Run(t, func() sandbox.Driver { return onImage{docker.New(o), root} })
 }
 
 // digest is a whole one, which every engine takes for an image's.

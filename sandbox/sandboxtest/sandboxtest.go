@@ -220,8 +220,8 @@ func Run(t *testing.T, newDriver func() sandbox.Driver, differs ...Difference) {
 	cases(t, newDriver, false, differs)
 }
 
-// RunAtOnce tests a driver whose boxes are processes of their own, several cases at a time:
-// most of them wait for an engine.
+// RunAtOnce tests a driver whose boxes are processes of their own, several cases at a time. An
+// engine's boxes gain nothing by it: there the engine works as long.
 func RunAtOnce(t *testing.T, newDriver func() sandbox.Driver, differs ...Difference) {
 	cases(t, newDriver, true, differs)
 }

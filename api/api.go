@@ -52,9 +52,9 @@ const Host = "guardian"
 
 // Bounds of what travels. A larger request, or a longer frame, is refused.
 const (
-	MaxBody  = 4 << 20   // bytes of one HTTP request or answer body
-	MaxFrame = 1 << 20   // bytes of one link frame with its newline
-	MaxExec  = 768 << 10 // bytes of what a shim deposits for exec
+	MaxBody  = 12 << 20 // bytes of one HTTP request or answer body
+	MaxFrame = 6 << 20  // bytes of one link frame with its newline
+	MaxExec  = 5 << 20  // bytes of what a shim deposits for exec
 )
 
 // Code tells a program why a call was refused. The person reads Message.

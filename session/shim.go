@@ -266,6 +266,15 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
+// perPath is how much longer a start may take for each path that a policy names: a hundred
+// times what it takes on a quiet machine.
+const perPath = 10 * time.Millisecond
+
+// paths is what the paths that policies name add to the bound of a start.
+func (s *Shim) paths() time.Duration {
+	return time.Duration(len(s.View.Closed)+len(s.Judged)+len(s.Permits.List)) * perPath
+}
+
 // untilStarted bounds the time in which a guardian that hangs holds a start up,
 // and lets a signal end it. The function that it gives ends both bounds and
 // gives the caller's context back.
@@ -274,7 +283,7 @@ func (s *Shim) untilStarted(whole context.Context) (context.Context, func() cont
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		limit := time.NewTimer(cmp.Or(s.StartWithin, client.OpenWithin))
+		limit := time.NewTimer(cmp.Or(s.StartWithin, client.OpenWithin) + s.paths())
 		defer limit.Stop()
 		for {
 			select {
@@ -368,10 +377,10 @@ func (s *Shim) lost(ctx context.Context, link *client.Link, why error) error {
 // deposited: many commands are over before anybody could type exec.
 const describeAfter = 10 * time.Millisecond
 
-// describe deposits what a later exec needs. The files made inside are there
-// already.
+// describe deposits what a later exec needs. What is made and covered inside is there
+// already, and the kernel's judge, where it judges, has what it judges.
 func (s *Shim) describe(link *client.Link, spec sandbox.Spec) error {
-	spec.Files, spec.Links, spec.Argv = nil, nil, nil
+	spec.Files, spec.Links, spec.Argv, spec.Protect, spec.Judged = nil, nil, nil, nil, nil
 	text, err := exactjson.Marshal(spec)
 	if err != nil {
 		return fmt.Errorf("describe the cloister: %w", err)

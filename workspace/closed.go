@@ -42,20 +42,60 @@ func (e *NotClosed) Hints() []string {
 	return []string{"change the policy, or go on without it: --accept residue:" + e.Closed.Residue}
 }
 
+// maxNotClosed bounds the paths that one refusal names.
+const maxNotClosed = 10
+
 // close covers what policies close. It is done when everything else that the
 // view shows is known.
 func (v *View) close(o Options) error {
+	if len(o.Closed) == 0 {
+		return nil
+	}
+	cl := &closing{View: v, o: o, covers: covers{list: &v.Protect}}
 	var errs []error
 	for _, c := range o.Closed {
-		if why := v.closePath(c, o); why != "" && !c.Accepted {
+		why := cl.path(c)
+		switch {
+		case why == "" || c.Accepted:
+		case len(errs) < maxNotClosed:
 			errs = append(errs, &NotClosed{Closed: c, Why: why})
+		default:
+			return errors.Join(append(errs, errors.New("and there are more"))...)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// closePath covers one path; why says what keeps it from that.
-func (v *View) closePath(c Closed, o Options) (why string) {
+// A closing covers many paths, each at the same cost however many there are.
+type closing struct {
+	*View
+	o      Options
+	covers covers
+	absent *protect.Tree // holds what is not there; nil until something is
+}
+
+// covers finds what is protected by its path, in a list that only grows meanwhile.
+type covers struct {
+	list *[]sandbox.Protect
+	seen int // so many of the list are in at
+	at   map[string][]int
+}
+
+// of are the places in the list of what protects a path.
+func (c *covers) of(path string) []int {
+	if c.at == nil {
+		c.at = make(map[string][]int, len(*c.list))
+	}
+	for ; c.seen < len(*c.list); c.seen++ {
+		target := string((*c.list)[c.seen].Target)
+		c.at[target] = append(c.at[target], c.seen)
+	}
+	return c.at[path]
+}
+
+// path covers one path; why says what keeps it from that.
+func (v *closing) path(c Closed) (why string) {
+	o := v.o
 	if lies := v.liesIn(c, o); lies != "" {
 		return "the cloister's own " + lies + " lies in it"
 	}
@@ -66,7 +106,7 @@ func (v *View) closePath(c Closed, o Options) (why string) {
 	case !there && !writable:
 		return "" // nothing of it is inside, and nothing can be made there
 	case !there && realpath.Inside(c.Path, string(v.project.Root)) && !o.None && !o.Overlay:
-		if slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == c.Path }) {
+		if len(v.covers.of(c.Path)) > 0 {
 			return ""
 		}
 		// It is held like any absent protected path.
@@ -78,7 +118,10 @@ func (v *View) closePath(c Closed, o Options) (why string) {
 		if err != nil {
 			return err.Error()
 		}
-		if err := protect.New(&v.List, string(v.project.Root), "", o.Unprotected).Path(rel, kind); err != nil {
+		if v.absent == nil {
+			v.absent = protect.New(&v.List, string(v.project.Root), "", o.Unprotected)
+		}
+		if err := v.absent.Path(rel, kind); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -91,7 +134,7 @@ func (v *View) closePath(c Closed, o Options) (why string) {
 	if err != nil {
 		return err.Error()
 	}
-	v.pinAbove(guest)
+	v.pinAbove(guest, &v.covers)
 	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: !fi.IsDir(), Empty: !c.Write})
 	return ""
 }
@@ -105,7 +148,7 @@ func (v *View) liesIn(c Closed, o Options) string {
 			return string(b.Target)
 		}
 	}
-	system := systemFolders()
+	system := v.systemFolders()
 	if c.Write || o.Root != "" && c.Path != "/" && c.Path != "/etc" {
 		system = []string{"/tmp", "/dev", "/proc"}
 	}
@@ -175,11 +218,15 @@ func (v *View) onHost(guest string, o Options) string {
 // shown reports whether a host path is one that every cloister on the host's own
 // system sees.
 func (v *View) shown(path string) bool {
-	return slices.ContainsFunc(systemFolders(), func(dir string) bool { return realpath.Inside(path, dir) })
+	return slices.ContainsFunc(v.systemFolders(), func(dir string) bool { return realpath.Inside(path, dir) })
 }
 
-func systemFolders() []string {
-	return slices.Concat(toolchain.System, []string{"/lib32", "/libx32"}, sandbox.OwnEtc())
+// systemFolders are found once: to find those of /etc costs more than all that is asked of them.
+func (v *View) systemFolders() []string {
+	if v.system == nil {
+		v.system = slices.Concat(toolchain.System, []string{"/lib32", "/libx32"}, sandbox.OwnEtc())
+	}
+	return v.system
 }
 
 // bindOf is the bind that shows a guest path: the last of those above it, which
@@ -201,7 +248,7 @@ func below(path, dir string) (string, bool) {
 }
 
 // pinAbove holds the folders above a path of a writable bind in their places.
-func (v *View) pinAbove(guest string) {
+func (v *View) pinAbove(guest string, c *covers) {
 	b := v.bindOf(guest)
 	if b == nil || b.Access != sandbox.ReadWrite {
 		return
@@ -209,7 +256,7 @@ func (v *View) pinAbove(guest string) {
 	var chain []sandbox.Protect
 	for dir := filepath.Dir(guest); dir != string(b.Target) &&
 		realpath.Inside(dir, string(b.Target)); dir = filepath.Dir(dir) {
-		if !slices.ContainsFunc(v.Protect, func(p sandbox.Protect) bool { return string(p.Target) == dir }) {
+		if len(c.of(dir)) == 0 {
 			chain = append(chain, sandbox.Protect{Target: sandbox.GuestPath(dir), Pin: true})
 		}
 	}

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"path/filepath"
-	"slices"
 
 	"cloister/internal/realpath"
 	"cloister/sandbox"
@@ -115,14 +114,12 @@ func (v *View) quiet() error {
 			return err
 		}
 	}
+	covers := covers{list: &v.Protect}
 	for i, s := range v.Stubs {
 		if s.Kind == stubs.Blank && s.Root == root {
 			v.Stubs[i].Kind = stubs.File
-			at := slices.IndexFunc(v.Protect, func(p sandbox.Protect) bool {
-				return string(p.Target) == filepath.Join(root, s.Rel)
-			})
-			if at >= 0 {
-				v.Protect[at].Empty, v.Protect[at].Yields = false, false
+			if at := covers.of(filepath.Join(root, s.Rel)); len(at) > 0 {
+				v.Protect[at[0]].Empty, v.Protect[at[0]].Yields = false, false
 			}
 		}
 	}

@@ -33,24 +33,29 @@ func (v *View) makeStubs() error {
 	if err := v.quiet(); err != nil {
 		return fmt.Errorf("protect absent paths: %w", err)
 	}
+	covers, lost := covers{list: &v.Protect}, map[string]bool{}
 	path := func(s stubs.Stub) string { return filepath.Join(s.Root, s.Rel) }
-	return v.held.Make(v.Stubs, func(s stubs.Stub) {
-		if s.Kind == stubs.Blank {
-			v.coverAsFound(path(s))
+	err := v.held.Make(v.Stubs, func(s stubs.Stub) {
+		if fi, err := os.Lstat(path(s)); s.Kind == stubs.Blank && err == nil && fi.IsDir() {
+			for _, i := range covers.of(path(s)) {
+				v.Protect[i].File = false // it became a folder
+			}
 		}
-	}, func(s stubs.Stub) {
-		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool {
-			return realpath.Inside(string(p.Target), path(s))
-		})
-	})
+	}, func(s stubs.Stub) { lost[path(s)] = true })
+	if len(lost) > 0 {
+		v.Protect = slices.DeleteFunc(v.Protect, func(p sandbox.Protect) bool { return lies(string(p.Target), lost) })
+	}
+	return err
 }
 
-// coverAsFound makes the cover of a stub a folder where it became one.
-func (v *View) coverAsFound(full string) {
-	fi, err := os.Lstat(full)
-	for i := range v.Protect {
-		if p := &v.Protect[i]; err == nil && fi.IsDir() && string(p.Target) == full {
-			p.File = false
+// lies reports whether a path, or a folder above it, is among some.
+func lies(path string, among map[string]bool) bool {
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if among[dir] {
+			return true
+		}
+		if dir == "/" || dir == "." {
+			return false
 		}
 	}
 }

@@ -82,6 +82,7 @@ type View struct {
 	head    string   // what the git folder's HEAD said
 	exposed []string // targets of what the person shows by name
 	held    *stubs.Set
+	system  []string // see systemFolders
 }
 
 // Plan computes the view and makes what it needs on the host: the private home

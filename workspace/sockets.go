@@ -21,7 +21,7 @@ import (
 func (v *View) hideSockets(o Options) {
 	var shown []string
 	if o.Root == "" {
-		shown = systemFolders()
+		shown = v.systemFolders()
 	}
 	seen := func(path string) bool {
 		return slices.ContainsFunc(v.Binds, func(b sandbox.Bind) bool { return realpath.Inside(path, string(b.Source)) }) ||
@@ -47,7 +47,7 @@ func (v *View) hideSockets(o Options) {
 		}
 		for _, rel := range closed { // in which there may be some
 			at := filepath.Join(string(b.Target), rel)
-			v.pinAbove(at)
+			v.pinAbove(at, &covers{list: &v.Protect})
 			v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(at), Empty: true})
 		}
 	}
@@ -59,7 +59,7 @@ func (v *View) hideSocket(guest string) {
 	}) {
 		return
 	}
-	v.pinAbove(guest)
+	v.pinAbove(guest, &covers{list: &v.Protect})
 	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: true, Empty: true, Yields: true,
 		Fleeting: true})
 }

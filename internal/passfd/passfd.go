@@ -56,8 +56,10 @@ func New(c *net.UnixConn, leftover []byte, max int) *Conn {
 
 // Read returns the next line without its newline. The slice is the caller's.
 func (c *Conn) Read() ([]byte, error) {
+	seen := 0 // so much of buf has no end of a line
 	for {
-		if i := bytes.IndexByte(c.buf, '\n'); i >= 0 {
+		i := bytes.IndexByte(c.buf[seen:], '\n')
+		if i += seen; i >= seen {
 			if i+1 > c.max {
 				return nil, ErrTooLong
 			}
@@ -65,7 +67,7 @@ func (c *Conn) Read() ([]byte, error) {
 			c.buf = append(c.buf[:0], c.buf[i+1:]...)
 			return line, nil
 		}
-		if len(c.buf) >= c.max {
+		if seen = len(c.buf); seen >= c.max {
 			return nil, ErrTooLong
 		}
 		if err := c.fill(); err != nil {

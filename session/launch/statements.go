@@ -30,6 +30,9 @@ func (p *Plan) close(o Order, f Facts) error {
 	if err != nil {
 		return fmt.Errorf("read policy: %w", err)
 	}
+	if err := bounded(list); err != nil {
+		return err
+	}
 	p.View.Root = string(f.Root.Dir)
 	// What the kernel itself can judge it judges besides what the view hides: other names
 	// of the same object, and what no view could keep.
@@ -74,6 +77,35 @@ func (p *Plan) close(o Order, f Facts) error {
 	}
 	return nil
 }
+
+// Bounds of what statements name together. A path of the view is a mount, of which the kernel
+// gives a cloister 100,000 (fs.mount-max), and a command that joins is given all of them again.
+const (
+	maxPaths     = 20_000
+	maxPathBytes = 4 << 20
+)
+
+// bounded refuses statements that name more than a session keeps, at the first one too many.
+func bounded(list []policy.Statement) error {
+	paths, size := 0, 0
+	for _, st := range list {
+		paths += len(st.Closed) + len(st.Permitted)
+		for _, c := range st.Closed {
+			size += len(c.Path) + len(st.Rule) + describedPath
+		}
+		for _, c := range st.Permitted {
+			size += 2 * (len(c.Path) + describedPath)
+		}
+		if paths > maxPaths || size > maxPathBytes {
+			return hint.Usage("name the folders that they lie in, as Dir::", "%s: with this statement policies about files "+
+				"and programs name %d paths in %d bytes; a session keeps %d in %d", st.Origin, paths, size, maxPaths, maxPathBytes)
+		}
+	}
+	return nil
+}
+
+// describedPath is what a path takes besides itself where a session is described, in bytes.
+const describedPath = 90
 
 // permitted are the lists that permits make, and their rules. A permit that a person gave up
 // by name permits nothing, and where all of them are given up there is no list.

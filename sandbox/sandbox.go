@@ -79,6 +79,17 @@ type Wiring struct {
 	// Watched is given what the Spec's Watched wants reported, by one goroutine. Where it is nil
 	// nothing is watched.
 	Watched func(FileEvent)
+	// Left is given what goes on to report, when a command that joined has ended before what it
+	// left running. It is the taker's. Where it is nil, Wait waits for that as well.
+	Left func(Recorder)
+}
+
+// Recorder reports what a command left running.
+type Recorder interface {
+	// Close waits until nothing of it is left, or it was given up, and all has been reported.
+	Close() error
+	// GiveUp reports no more: what still runs can then open and execute nothing that is asked about.
+	GiveUp()
 }
 
 // Judging begins to judge; its Closer ends that.

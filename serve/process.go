@@ -200,15 +200,22 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 		env = map[string]string{}
 	}
 	maps.Copy(env, c.Env)
-	seen := filerecord.New(context.WithoutCancel(ctx), live.Files)
-	w.Watched = seen.Add
+	seen, err := s.files(ctx, live).Begin()
+	if err != nil {
+		for _, f := range own.theirs {
+			f.Close()
+		}
+		own.close()
+		return nil, nil, &Over{err.Error()}
+	}
+	seen.Wire(&w)
 	box, err := s.exec(ctx, append([]string{c.Cmd}, c.Args...), env, c.Dir, w)
 	for _, f := range own.theirs {
 		f.Close()
 	}
 	if err != nil {
 		own.close()
-		_, _ = seen.Close() // nothing was seen
+		_, _ = seen.End() // nothing was seen
 		return nil, nil, err
 	}
 	p := &Process{
@@ -220,7 +227,7 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 		s.mu.Unlock()
 		own.close()
 		err := box.Close()
-		_, _ = seen.Close() // what was seen is of a session that is over
+		_, _ = seen.End() // what was seen is of a session that is over
 		return nil, nil, errors.Join(&NotRunning{s.record.ID}, err)
 	}
 	s.next++
@@ -229,14 +236,29 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 	s.mu.Unlock()
 	s.host.wg.Go(func() {
 		p.run(own)
-		if missed, why := seen.Close(); missed > 0 {
-			s.host.Log.Error("record files and programs of a command", "sandbox", s.record.ID, "missed", missed, "error", why)
-		}
+		s.missed(seen.End())
 		s.mu.Lock()
 		delete(s.procs, p.PID)
 		s.mu.Unlock()
 	})
 	return p, u, nil
+}
+
+// files records what commands of the sandbox's session do with files and programs.
+func (s *Sandbox) files(ctx context.Context, live Live) *filerecord.Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil {
+		s.seen = filerecord.NewSet(ctx, live.Files)
+	}
+	return s.seen
+}
+
+// missed says that events of files and programs were not recorded.
+func (s *Sandbox) missed(n uint64, why error) {
+	if n > 0 {
+		s.host.Log.Error("record files and programs of a command", "sandbox", s.record.ID, "missed", n, "error", why)
+	}
 }
 
 func (s *Sandbox) room(c Command) error {

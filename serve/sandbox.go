@@ -18,6 +18,7 @@ import (
 	"cloister/serve/files"
 	"cloister/serve/templates"
 	"cloister/serve/tenants"
+	"cloister/session/filerecord"
 	"cloister/session/launch"
 	"cloister/workspace/homes"
 )
@@ -74,6 +75,7 @@ type Sandbox struct {
 	thaw   func() error // of a pause that keeps the processes
 	pool   *files.Pool
 	procs  map[uint32]*Process
+	seen   *filerecord.Set // what commands do with files and programs; nil until there is one
 	next   uint32
 	ending bool
 	ports  map[uint16]time.Time // when requests for a port were recorded last
@@ -255,14 +257,17 @@ func (h *Host) readopt(ctx context.Context, r Record) {
 // leave lets go of the sandbox without ending it.
 func (s *Sandbox) leave() {
 	s.mu.Lock()
-	pool, procs := s.pool, s.procs
-	s.procs = nil
+	pool, procs, seen := s.pool, s.procs, s.seen
+	s.procs, s.seen = nil, nil
 	s.mu.Unlock()
 	if pool != nil {
 		pool.Close()
 	}
 	for _, p := range procs {
 		p.end()
+	}
+	if seen != nil {
+		s.host.wg.Go(func() { s.missed(seen.Close()) })
 	}
 }
 

@@ -97,7 +97,7 @@ type served struct {
 }
 
 // serve serves the client until it goes or the cloister ends.
-func (d *served) serve(ctx context.Context, s *session.Shim) error {
+func (d *served) serve(ctx context.Context, s *session.Shim) (err error) {
 	info, err := enterable(ctx, s.Client, d.id)
 	if err != nil {
 		return err
@@ -109,14 +109,15 @@ func (d *served) serve(ctx context.Context, s *session.Shim) error {
 	if d.runner, err = inside.New(driver, info); err != nil {
 		return err
 	}
-	d.runner.Record = func(ctx context.Context, list []api.FileEvent) error {
+	d.runner.Record(ctx, func(ctx context.Context, list []api.FileEvent) error {
 		c, err := d.app.Reach(ctx)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
 		return c.Files(ctx, d.id, list)
-	}
+	})
+	defer func() { err = errors.Join(err, d.runner.Close()) }()
 	if d.ports, err = session.NewPorts(d.box); err != nil {
 		return err
 	}

@@ -92,7 +92,8 @@ type box struct {
 	// judged has the kernel judge files and programs of the command's process on.
 	judged func(pid int) (io.Closer, error)
 
-	watch *watch.Watch // set before the command runs; nil where nothing is reported
+	watch *watch.Watch           // set before the command runs; nil where nothing is reported
+	left  func(sandbox.Recorder) // takes it over at the end; nil where the box waits for it
 
 	mu      sync.Mutex
 	judge   io.Closer
@@ -216,7 +217,10 @@ func (b *box) settle() {
 	b.mu.Unlock()
 	b.life.Close()
 	b.keeping.Wait()
-	if b.watch != nil {
+	switch {
+	case b.watch != nil && b.left != nil:
+		b.left(b.watch)
+	case b.watch != nil:
 		_ = b.watch.Close() // with the last process its listener has ended, or was given up
 	}
 	judged := b.endJudge() // it may still say that it was lost
@@ -333,7 +337,7 @@ func (b *box) Wait() (sandbox.Status, error) {
 
 // giveUp ends the wait for what a command that joined left running.
 func (b *box) giveUp() {
-	if b.guest && b.watch != nil {
+	if b.guest && b.watch != nil && b.left == nil {
 		b.watch.GiveUp()
 	}
 }

@@ -362,7 +362,7 @@ func (d *Driver) exec(of sandbox.Handle, spec sandbox.Spec, w sandbox.Wiring, h 
 	if err != nil {
 		return give(err)
 	}
-	b := &box{group: group, guest: true, hosted: h != nil, lent: d.lent}
+	b := &box{group: group, guest: true, hosted: h != nil, lent: d.lent, left: w.Left}
 	if err := b.launch(0, p, st, j); err != nil {
 		return nil, err
 	}

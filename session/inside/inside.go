@@ -3,7 +3,8 @@
 //
 // Promise: a command runs as those of cloister exec do, under all restrictions of the
 // cloister. [Runner.Run] returns when it has ended or its context has, at most a moment
-// later, whatever the command left open; at most [MaxCommands] run at once.
+// later, whatever the command left open or running; at most [MaxCommands] run at once. What it
+// left running is recorded until it has ended, or [Runner.Close].
 //
 // It decides nothing, records by Record alone, finds no session, and gives no command a terminal.
 //
@@ -47,9 +48,7 @@ type Runner struct {
 	box    sandbox.Handle
 	spec   sandbox.Spec
 	slots  chan struct{}
-
-	// Record has what commands do with files and programs recorded; nil records none of it.
-	Record func(ctx context.Context, list []api.FileEvent) error
+	files  *filerecord.Set // nil records nothing
 }
 
 // New is the runner of the cloister that info describes.
@@ -59,6 +58,23 @@ func New(driver Enterer, info api.ExecInfo) (*Runner, error) {
 		return nil, fmt.Errorf("run commands in %s: read its description: %w", info.Name, err)
 	}
 	return r, nil
+}
+
+// Record has what commands do with files and programs recorded by send, from now on.
+func (r *Runner) Record(ctx context.Context, send func(ctx context.Context, list []api.FileEvent) error) {
+	r.files = filerecord.NewSet(ctx, send)
+}
+
+// Close ends the record of what commands left running. No command may run.
+func (r *Runner) Close() error {
+	if r.files == nil {
+		return nil
+	}
+	missed, why := r.files.Close()
+	if missed > 0 {
+		return fmt.Errorf("%d events of files and programs were not recorded: %w", missed, why)
+	}
+	return nil
 }
 
 // Dir is where the cloister's own command began: the project.
@@ -96,11 +112,14 @@ func (r *Runner) Run(ctx context.Context, c Command) (sandbox.Status, error) {
 	}
 	defer p.close()
 	w := sandbox.Wiring{Stdin: p.inner[0], Stdout: p.inner[1], Stderr: p.inner[2]}
-	if r.Record != nil {
-		seen := filerecord.New(ctx, r.Record)
-		w.Watched = seen.Add
+	if r.files != nil {
+		seen, err := r.files.Begin()
+		if err != nil {
+			return none, fmt.Errorf("run a command inside: %w", err)
+		}
+		seen.Wire(&w)
 		defer func() {
-			if missed, why := seen.Close(); missed > 0 && c.Stderr != nil {
+			if missed, why := seen.End(); missed > 0 && c.Stderr != nil {
 				fmt.Fprintf(c.Stderr, "cloister: %d events of files and programs were not recorded: %v\n", missed, why)
 			}
 		}()

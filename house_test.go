@@ -185,6 +185,7 @@ var packages = map[string]string{
 	"guardian/folders":          "where a guardian keeps what it keeps",
 	"guardian/events":           "what happened lately, for those who watch",
 	"guardian/hostcommands":     "what a session wants to have run on the host, decided",
+	"guardian/livefiles":        "statements about files and programs, changed in running sessions",
 	"guardian/instance":         "the one guardian of a folder, and who connects to it",
 	"guardian/listing":          "what anybody may see of secrets",
 	"guardian/mcpservice":       "what a session and its MCP servers say to each other, judged",

@@ -320,8 +320,9 @@ const (
 	FrameStarted  FrameType = "started"  // the command runs
 	FrameDescribe FrameType = "describe" // what exec needs
 	FrameEnd      FrameType = "end"
-	FrameAck      FrameType = "ack"  // counts arrived; the next may be sent
-	FrameFile     FrameType = "file" // the kernel judged a file or a program
+	FrameAck      FrameType = "ack"     // counts arrived; the next may be sent
+	FrameFile     FrameType = "file"    // the kernel judged a file or a program
+	FrameApplied  FrameType = "applied" // what became of FrameFiles
 )
 
 // Frames from the guardian to the shim.
@@ -333,6 +334,7 @@ const (
 	FrameSealed  FrameType = "sealed" // instead of SessionGrant.Sealed
 	FrameNarrow  FrameType = "narrow" // instead of SessionRequest.Narrow and SessionGrant.Sealed
 	FrameFiled   FrameType = "filed"  // events of files were recorded, up to Frame.Filed
+	FrameFiles   FrameType = "files"  // statements about files and programs are others from here on
 	FrameSummary FrameType = "summary"
 	FrameError   FrameType = "error"
 )
@@ -351,8 +353,25 @@ type Frame struct {
 	Stop    *StopRequest    `json:"stop,omitempty"`
 	Sealed  []byte          `json:"sealed,omitempty"`
 	Narrow  []CedarFile     `json:"narrow,omitempty"`
+	Files   *FileRules      `json:"files,omitempty"`
+	Applied *Applied        `json:"applied,omitempty"`
 	Summary *SessionSummary `json:"summary,omitempty"`
 	Error   *Error          `json:"error,omitempty"`
+}
+
+// FileRules are the configuration's Cedar files that speak of files and programs, to be put in
+// force in a running session.
+type FileRules struct {
+	Number uint64      `json:"number"` // of the question
+	Cedar  []CedarFile `json:"cedar"`
+}
+
+// Applied is what became of FileRules.
+type Applied struct {
+	Number uint64 `json:"number"`
+	Reason string `json:"reason,omitempty"` // why they are not in force, in one line; nothing has changed then
+	Same   bool   `json:"same,omitempty"`   // they say what was in force already
+	Ended  bool   `json:"-"`                // the session is over
 }
 
 // ListenerKind names what a passed descriptor is.

@@ -19,6 +19,7 @@ import (
 	"cloister/guardian/apierror"
 	"cloister/guardian/folders"
 	"cloister/guardian/hostcommands"
+	"cloister/guardian/livefiles"
 	"cloister/guardian/mcpservice"
 	"cloister/guardian/process"
 	"cloister/guardian/sealed"
@@ -67,6 +68,7 @@ type live struct {
 	tools   *mcpservice.Service
 	host    *hostcommands.Session
 	uploads uploads.Known // the resumable uploads that it began itself
+	files   livefiles.Session
 	started time.Time
 
 	ctx    context.Context // ends with the session
@@ -169,6 +171,10 @@ func (l *live) handle(frame api.Frame) error {
 		l.filed.Store(frame.Filed)
 		if l.Tally.Mark(); frame.Filed > 0 && frame.Filed%32 == 0 {
 			return l.sendFiled()
+		}
+	case api.FrameApplied:
+		if frame.Applied != nil {
+			l.files.Answer(*frame.Applied)
 		}
 	case api.FrameAck:
 		l.acked.Store(true)

@@ -15,6 +15,7 @@ import (
 	"cloister/audit"
 	"cloister/config"
 	"cloister/guardian/instance"
+	"cloister/guardian/livefiles"
 	"cloister/guardian/mcpservice"
 	"cloister/guardian/placeholders"
 	"cloister/guardian/process"
@@ -104,6 +105,9 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	close(l.ready)
 	if err := l.reseal(); err != nil {
 		l.ask(err.Error())
+	}
+	if l.adopted { // whose shim may have others
+		l.served.Go(func() { l.refile(livefiles.Of(g.policies.Current().Input().Cedar)) })
 	}
 	l.serve()
 	return hijacked{}, nil
@@ -279,6 +283,8 @@ func (g *guardian) grant(req api.SessionRequest, shim *process.Process, pid int,
 	if req.Resume != nil {
 		l.Tally = stats.New(req.Resume.Summary)
 		l.adopted = true
+	} else {
+		l.files.Began(livefiles.Of(loaded.Input().Cedar))
 	}
 	l.Snapshot.Store(snapshot)
 	mine, err := g.trusted(l, req, secrets.Told)

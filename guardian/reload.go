@@ -2,14 +2,14 @@ package guardian
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
 	"cloister/api"
 	"cloister/audit"
-	"cloister/config"
+	"cloister/guardian/livefiles"
 	"cloister/guardian/sessionctx"
 	"cloister/policy"
 	"cloister/policyset"
@@ -23,27 +23,6 @@ func (g *guardian) reload(ctx context.Context) (api.Reload, error) {
 		g.review()
 	}
 	return answer, err
-}
-
-// beside names what changed that the policy's digest does not hold. Where a line stands is
-// no part of its JSON: one that moved is no change.
-func beside(before, next *config.Config) []string {
-	var out []string
-	for _, part := range []struct {
-		what string
-		a, b any
-	}{
-		{"where secrets may go", before.Secrets, next.Secrets},
-		{"the logins that cloisters get", before.Logins, next.Logins},
-		{"which commands may run on the host", before.Hostexec, next.Hostexec},
-	} {
-		was, err := json.Marshal(part.a)
-		is, also := json.Marshal(part.b)
-		if err != nil || also != nil || string(was) != string(is) {
-			out = append(out, part.what+": changed")
-		}
-	}
-	return out
 }
 
 // refresh reloads when the files on disk are not those that were read last. What
@@ -75,10 +54,12 @@ func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 	}
 	answer.Digest, answer.Notices = next.Snapshot().Digest(), next.Notices()
 	if was := before.Config(); was != nil { // at the guardian's start there is none
-		answer.Notices = append(answer.Notices, beside(was, next.Config())...)
+		answer.Notices = append(answer.Notices, policyset.Beside(was, next.Config())...)
 	}
 	answer.Changed = answer.Digest != answer.Previous
-	return answer, g.enforce(ctx, next, changes)
+	kept, err := g.enforce(ctx, next, changes)
+	answer.Notices = append(answer.Notices, kept...)
+	return answer, err
 }
 
 // install puts next in force for every session. The lock is held.
@@ -87,17 +68,20 @@ func (g *guardian) install(ctx context.Context, next *policyset.Set) error {
 	if err != nil {
 		return err
 	}
-	return g.enforce(ctx, next, changes)
+	_, err = g.enforce(ctx, next, changes)
+	return err
 }
 
-// enforce records a policy, then lets it rule. An unrecorded one does not.
-func (g *guardian) enforce(ctx context.Context, next *policyset.Set, changes []change) error {
+// enforce records a policy, then lets it rule. An unrecorded one does not. It says which sessions
+// keep their statements about files and programs.
+func (g *guardian) enforce(ctx context.Context, next *policyset.Set, changes []change) ([]string, error) {
 	if err := g.recordLoad(ctx, next, changes); err != nil {
-		return err
+		return nil, err
 	}
+	files, kept := livefiles.Of(next.Input().Cedar), make([]string, len(changes))
 	g.policies.Swap(next)
 	var checks sync.WaitGroup
-	for _, c := range changes {
+	for i, c := range changes {
 		c.live.Snapshot.Store(c.next)
 		c.live.Scope.Store(c.scope)
 		c.live.limit(c.scope.Quota)
@@ -105,11 +89,21 @@ func (g *guardian) enforce(ctx context.Context, next *policyset.Set, changes []c
 			s.Rebind(policyset.ByName(c.scope.Bindings))
 		}
 		checks.Go(func() { c.live.recheck(ctx) })
+		checks.Go(func() { kept[i] = c.live.refile(files) })
 	}
 	checks.Wait()
 	g.log.Info("policy loaded", "digest", next.Snapshot().Digest(), "notices", len(next.Notices()))
 	g.bus.Publish(api.EventPolicy, api.PolicyDigest{Digest: next.Snapshot().Digest()})
-	return nil
+	return slices.DeleteFunc(kept, func(text string) bool { return text == "" }), nil
+}
+
+// refile has a running session's shim put changed statements about files and programs in force.
+func (l *live) refile(files []api.CedarFile) string {
+	select {
+	case <-l.ready:
+	case <-l.gone: // and so is its link
+	}
+	return l.files.Ask(l.ctx, &l.Context, l.send, files)
 }
 
 // change is one session's next snapshot, with what else it is granted.

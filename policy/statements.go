@@ -95,15 +95,18 @@ func (s *Snapshot) Statements() []Statement {
 	return slices.Clone(s.statements)
 }
 
+// SpeaksOfFiles reports whether a file may have statements about files and programs.
+func SpeaksOfFiles(f CedarFile) bool {
+	text := string(f.Text)
+	return strings.Contains(text, "FileOpen") || strings.Contains(text, "ProcessExec") ||
+		strings.Contains(text, "Dir::") || strings.Contains(text, "File::")
+}
+
 // FileStatements are those of files that speak of files and programs, which a
 // view must keep: for whoever builds one, before there is a Snapshot. Files that
 // speak of neither cost a search for four words.
 func FileStatements(files []CedarFile) ([]Statement, error) {
-	if !slices.ContainsFunc(files, func(f CedarFile) bool {
-		text := string(f.Text)
-		return strings.Contains(text, "FileOpen") || strings.Contains(text, "ProcessExec") ||
-			strings.Contains(text, "Dir::") || strings.Contains(text, "File::")
-	}) {
+	if !slices.ContainsFunc(files, SpeaksOfFiles) {
 		return nil, nil
 	}
 	s, err := Compile(Input{Cedar: files})

@@ -1,9 +1,7 @@
 package session
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -44,13 +42,11 @@ func (s *Shim) inKernel() bool {
 }
 
 // judge has the kernel judge; nil where it does not, so that a box that wants it is refused.
-func (s *Shim) judge(tell func(sandbox.FileEvent)) sandbox.Judging {
+func (s *Shim) judge(j *judging, tell func(sandbox.FileEvent)) sandbox.Judging {
 	if s.Judge == nil {
 		return nil
 	}
-	return func(ctx context.Context, group string, pid int, spec sandbox.Spec, lost func(error)) (io.Closer, error) {
-		return s.Judge.Begin(ctx, group, pid, spec, tell, lost)
-	}
+	return j.begin(s.Judge, tell)
 }
 
 func (s *Shim) binds(view *workspace.View) []sandbox.Bind {

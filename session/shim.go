@@ -48,6 +48,9 @@ type Shim struct {
 	Judge   *judge.Kernel
 	Permits sandbox.Permits
 	Watched sandbox.Watched // of the same, where no kernel judges
+	// Restate compiles newer statements of the configuration: nil for what is in force already, or
+	// what calls put when it is.
+	Restate func([]api.CedarFile) (next *Statements, put func(), err error)
 	// Root is the image that the cloister has instead of the host's system; Path
 	// are the folders of its PATH.
 	Root sandbox.Root
@@ -186,9 +189,10 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	}
 	words := heldpath.New(spec.Protect, view.Stubs, s.Held)
 	tell := func(e sandbox.FileEvent) { link.Judged(api.FileEvent(e)) }
+	var kernel judging
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers, Watched: tell,
-		Judge: s.judge(tell),
+		Judge: s.judge(&kernel, tell),
 		Arm: func(ctx context.Context, g sandbox.Gate) error {
 			return link.Arm(ctx, client.Listeners{
 				TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6,
@@ -206,6 +210,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	}
 	link.Started(string(box.Handle()), sandbox.ProcessOf(box))
 	res.Ran = true
+	defer s.follow(link, &kernel, spec)()
 	if s.Box != nil {
 		s.Box(box, spec)
 	}

@@ -85,9 +85,10 @@ type Link struct {
 	req    api.SessionRequest
 
 	stopped chan string
-	armed   chan struct{} // closed once a guardian serves the listeners
-	ended   chan struct{} // closed once the summary arrived
-	done    chan struct{} // closed when run has returned
+	files   chan api.FileRules // the newest that were not taken yet
+	armed   chan struct{}      // closed once a guardian serves the listeners
+	ended   chan struct{}      // closed once the summary arrived
+	done    chan struct{}      // closed when run has returned
 	cancel  context.CancelFunc
 
 	// What the session is, to tell the next guardian. A change and the look
@@ -308,6 +309,8 @@ func (l *Link) handle(conn *passfd.Conn, frame api.Frame) error {
 			l.grant.Sealed = frame.Sealed
 		}
 		l.mu.Unlock()
+	case api.FrameFiles:
+		l.refile(frame.Files)
 	case api.FrameCounts, api.FrameSummary:
 		if frame.Summary != nil {
 			l.mu.Lock()

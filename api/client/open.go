@@ -69,6 +69,7 @@ func (a *Asked) Answer() (*Link, error) {
 		client:  &Client{socket: c.socket},
 		req:     req,
 		stopped: make(chan string, 1),
+		files:   make(chan api.FileRules, 1),
 		armed:   make(chan struct{}),
 		ended:   make(chan struct{}),
 		done:    make(chan struct{}),

@@ -90,6 +90,10 @@ func refusedBy(words ...string) func() error {
 
 // attempts are what is tried in the guest, each by a process of its own.
 var attempts = map[string]func() error{
+	"run other":           runs("/t/bin/other", "true"),
+	"run moved":           runs("/t/open/moved", "true"),
+	"move other":          moveOther,
+	"hammer":              hammer,
 	"open":                read("/t/secret/key"),
 	"open deep":           read("/t/secret/deep/er/key"),
 	"open single":         read("/t/single"),

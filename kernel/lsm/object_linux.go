@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,6 +56,43 @@ type found struct {
 	own    view // this process's
 	held   map[uint64]*object
 	bits   map[uint64]objectsBits
+	// forbidden are the labels of what a rule that forbids speaks of, by the rule's path. What a
+	// name led to in an earlier policy of the session stays forbidden under the same rule: what
+	// is renamed, or replaced while the name is looked up again, is not forgotten.
+	forbidden, before map[string][]uint64
+	earlier           map[uint64]*object
+	again             bool // another policy is in force meanwhile
+}
+
+// still keeps what a rule forbade before, and reports whether there is any.
+func (f *found) still(r Rule) (bool, error) {
+	if r.Forbid == 0 {
+		return false, nil
+	}
+	name := path.Clean(r.Path)
+	for _, label := range f.before[name] {
+		o := f.earlier[label]
+		if o == nil {
+			continue
+		}
+		fd, err := unix.FcntlInt(o.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return false, err
+		}
+		now, err := f.added(os.NewFile(uintptr(fd), o.file.Name()), name, objectsBits{Forbid: uint32(r.Forbid)})
+		if err != nil {
+			return false, err
+		}
+		f.note(r, now)
+	}
+	return len(f.forbidden[name]) > 0, nil
+}
+
+// note remembers what a rule forbids.
+func (f *found) note(r Rule, label uint64) {
+	if name := path.Clean(r.Path); r.Forbid != 0 && !slices.Contains(f.forbidden[name], label) {
+		f.forbidden[name] = append(f.forbidden[name], label)
+	}
 }
 
 func (f *found) close() {
@@ -65,9 +103,15 @@ func (f *found) close() {
 
 // add gives a file bits, and keeps its descriptor.
 func (f *found) add(file *os.File, name string, b objectsBits) error {
+	_, err := f.added(file, name, b)
+	return err
+}
+
+// added is add, with the file's label.
+func (f *found) added(file *os.File, name string, b objectsBits) (uint64, error) {
 	label, err := labelOf(f.labels, file)
 	if err != nil {
-		return errors.Join(err, file.Close())
+		return 0, errors.Join(err, file.Close())
 	}
 	now := f.bits[label]
 	now.Permit |= b.Permit
@@ -77,12 +121,12 @@ func (f *found) add(file *os.File, name string, b objectsBits) error {
 	old := f.held[label]
 	if old == nil {
 		f.held[label] = &object{file: file, path: name}
-		return nil
+		return label, nil
 	}
 	if b.Forbid != 0 { // what a refusal names
 		old.path = name
 	}
-	return file.Close()
+	return label, file.Close()
 }
 
 // rule labels the object of a rule, the roots of the mounts below it, and holds the
@@ -106,21 +150,26 @@ func (f *found) rule(r Rule) error {
 		return err
 	}
 	if err := fits(r, file); err != nil {
-		return errors.Join(err, file.Close(), parent.Close())
+		if err = errors.Join(err, file.Close(), parent.Close()); f.again && r.Maybe {
+			return nil // it permits nothing: whoever made the folder there stops no policy
+		}
+		return err
 	}
 	if r.Forbid != 0 {
 		err = f.hold(parent)
 	} else {
 		err = parent.Close()
 	}
+	var label uint64
 	if err == nil {
-		err = f.add(file, name, b)
+		label, err = f.added(file, name, b)
 	} else {
 		file.Close()
 	}
 	if err != nil {
 		return err
 	}
+	f.note(r, label)
 	for _, m := range v.below(name) {
 		file, err := v.open(v.root, m)
 		if errors.Is(err, unix.ENOENT) {
@@ -129,9 +178,10 @@ func (f *found) rule(r Rule) error {
 		if err != nil {
 			return err
 		}
-		if err := f.add(file, m, b); err != nil {
+		if label, err = f.added(file, m, b); err != nil {
 			return err
 		}
+		f.note(r, label)
 	}
 	return nil
 }

@@ -31,6 +31,10 @@ type Session struct {
 	view   view
 	held   map[uint64]*object // by their labels
 	closed bool
+	pid    int      // whose view the paths are of
+	eyes   *os.File // a descriptor of the same process
+	// forbidden are labels by the paths of the rules.
+	forbidden map[string][]uint64
 }
 
 // flags of objectsBits, as bpf/lsm.bpf.c has them.
@@ -117,47 +121,92 @@ func (s *Session) swap(all map[uint64]objectsBits) error {
 // paths of the rules are looked up as process pid sees them. Paths that nothing has are
 // an Absent beside a policy that is in force without them.
 func (s *Session) Apply(pid int, p Policy) error {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("apply a policy of files: %w", err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.eyes != nil {
+		s.eyes.Close()
+	}
+	s.pid, s.eyes = pid, os.NewFile(uintptr(pidfd), "process")
+	return s.apply(p, false)
+}
+
+// Replace is Apply in one step after another policy, which rules on in whole after an error: also
+// where nothing has a path. Paths are those of the process of Apply. No access that begins after
+// it returned is judged by the earlier policy, and none meanwhile by neither. What a rule of both forbade before
+// it forbids still, under whatever name it lies now.
+func (s *Session) Replace(p Policy) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.apply(p, true)
+}
+
+func (s *Session) apply(p Policy, again bool) error {
+	if s.closed || s.eyes == nil {
 		return errors.New("apply a policy of files: the session of the LSM has ended")
 	}
-	v, err := viewOf(pid)
+	found, absent, err := s.find(p, again)
+	if err == nil && again && len(absent) > 0 {
+		err = &Absent{Paths: absent}
+	}
+	if err == nil {
+		err = s.swap(found.bits)
+	}
 	if err != nil {
-		return fmt.Errorf("apply a policy of files: %w", err)
-	}
-	defer v.root.Close()
-	own, err := viewOf(os.Getpid())
-	if err != nil {
-		return fmt.Errorf("apply a policy of files: %w", err)
-	}
-	defer own.root.Close()
-	found := &found{
-		labels: s.k.maps[objectsMapLabels], view: v, own: own, held: map[uint64]*object{}, bits: map[uint64]objectsBits{},
-	}
-	var absent []string
-	for _, r := range p.Rules {
-		switch err := found.rule(r); {
-		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR):
-			absent = append(absent, r.Path)
-		case err != nil:
+		if found != nil {
 			found.close()
-			return fmt.Errorf("apply a policy of files: %s: %w", r.Path, err)
 		}
-	}
-	found.bits[0] = p.base()
-	if err := s.swap(found.bits); err != nil {
-		found.close()
 		return fmt.Errorf("apply a policy of files: %w", err)
 	}
 	for _, o := range s.held {
 		o.file.Close()
 	}
-	s.held, s.view = found.held, v
+	s.held, s.view, s.forbidden = found.held, found.view, found.forbidden
 	if len(absent) > 0 {
 		return &Absent{Paths: absent}
 	}
 	return nil
+}
+
+// find labels what the rules of a policy speak of.
+func (s *Session) find(p Policy, again bool) (_ *found, absent []string, _ error) {
+	v, err := viewOf(s.pid)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer v.root.Close()
+	// It lives still, so that no other process had its number meanwhile.
+	if err := unix.PidfdSendSignal(int(s.eyes.Fd()), 0, nil, 0); err != nil {
+		return nil, nil, fmt.Errorf("the process whose files are meant: %w", err)
+	}
+	own, err := viewOf(os.Getpid())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer own.root.Close()
+	f := &found{
+		labels: s.k.maps[objectsMapLabels], view: v, own: own, held: map[uint64]*object{}, bits: map[uint64]objectsBits{},
+		forbidden: map[string][]uint64{}, before: s.forbidden, earlier: s.held, again: again,
+	}
+	for _, r := range p.Rules {
+		kept, err := f.still(r)
+		if err != nil {
+			return f, nil, fmt.Errorf("%s: %w", r.Path, err)
+		}
+		switch err := f.rule(r); {
+		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR):
+			if !kept {
+				absent = append(absent, r.Path)
+			}
+		case err != nil:
+			return f, nil, fmt.Errorf("%s: %w", r.Path, err)
+		}
+	}
+	f.bits[0] = p.base()
+	return f, absent, nil
 }
 
 // base is what the policy says of everything, and how it is kept.
@@ -313,6 +362,9 @@ func (s *Session) end() error {
 		o.file.Close()
 	}
 	s.held = nil
+	if s.eyes != nil {
+		s.eyes.Close()
+	}
 	return err
 }
 

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"strings"
+	"sync"
 	"time"
 
 	"cloister/internal/cgroup"
@@ -19,12 +22,15 @@ type Kernel struct{ programs *lsm.Kernel }
 // Judge is that of one box.
 type Judge struct {
 	session  session
-	names    map[string]string // of rules, by their paths
-	reported chan struct{}     // closed when the last event was reported
+	reported chan struct{} // closed when the last event was reported
+
+	mu    sync.Mutex
+	names map[string]string // of rules, by their paths
 }
 
 // session is an lsm.Session, once a policy is in force.
 type session interface {
+	Replace(p lsm.Policy) error
 	Read(until time.Time) (lsm.Event, error)
 	Counts() (lsm.Counts, error)
 	Freeze() error
@@ -92,6 +98,27 @@ func (k *Kernel) Begin(
 	return j, nil
 }
 
+// Apply has the kernel judge by other statements from now on, in one step. After an error the earlier
+// ones rule on in whole.
+func (j *Judge) Apply(s sandbox.Spec) error {
+	p, names := policyOf(s)
+	for i := range p.Rules {
+		p.Rules[i].Maybe = p.Rules[i].Maybe || p.Rules[i].Own // the view covers it
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := j.session.Replace(p)
+	if err == nil {
+		// What was refused before is told by its own names.
+		maps.Copy(j.names, names)
+		return nil
+	}
+	if missing, ok := errors.AsType[*lsm.Absent](err); ok {
+		return fmt.Errorf("%s is not there, so that the kernel cannot judge it", strings.Join(missing.Paths, ", "))
+	}
+	return err
+}
+
 // absent passes over paths that nothing has where the view keeps them too.
 func absent(err error, s sandbox.Spec) error {
 	missing, ok := errors.AsType[*lsm.Absent](err)
@@ -157,7 +184,7 @@ func (j *Judge) watch(t *teller, lost func(error)) {
 // permitted, the box's own files and the code of libraries are not.
 func (j *Judge) event(e lsm.Event) (sandbox.FileEvent, bool) {
 	out := sandbox.FileEvent{
-		When: e.When, Op: e.Op.String(), Path: e.Path, Rule: ruleOf(j.names, e.Rule), Program: e.Program, PID: e.PID,
+		When: e.When, Op: e.Op.String(), Path: e.Path, Rule: j.rule(e), Program: e.Program, PID: e.PID,
 		Argv: e.Words, Let: e.Let,
 	}
 	if e.More > 0 && len(out.Argv) > 0 {
@@ -170,6 +197,13 @@ func (j *Judge) event(e lsm.Event) (sandbox.FileEvent, bool) {
 		out.Op = use(e)
 	}
 	return out, e.Why != lsm.Allowed || e.Op == lsm.Executed || e.Op == lsm.Scripted || learned(e)
+}
+
+// rule is the name of the rule of an event.
+func (j *Judge) rule(e lsm.Event) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return ruleOf(j.names, e.Rule)
 }
 
 // Close lets go: what of the box still lives opens nothing any more.

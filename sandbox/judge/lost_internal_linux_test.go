@@ -28,6 +28,8 @@ func (d *double) Read(time.Time) (lsm.Event, error) {
 	return lsm.Event{}, d.read
 }
 
+func (d *double) Replace(lsm.Policy) error { return nil }
+
 func (d *double) Counts() (lsm.Counts, error) { return lsm.Counts{}, d.counts }
 
 func (d *double) Freeze() error {

@@ -19,24 +19,51 @@ import (
 // close puts into the view what Cedar files say of files and programs, and keeps the
 // rules of those statements. It refuses an --accept of a statement that no file has.
 func (p *Plan) close(o Order, f Facts) error {
+	if err := o.checkStatements(p.cedar(f)); err != nil {
+		return err
+	}
+	list, err := p.statements(f)
+	if err != nil {
+		return err
+	}
+	p.View.Root = string(f.Root.Dir)
+	if f.Isolation == "native" && (len(list) > 0 || o.mode(f) != policy.Enforce.String()) {
+		p.Judge, _ = judge.Load() // doctor says why not; without it the view keeps what it can, and the recorder tells
+	}
+	p.keep(o, f, list)
+	return nil
+}
+
+// cedar are the files that say what is kept.
+func (p *Plan) cedar(f Facts) []policy.CedarFile {
 	files := slices.Clone(f.Cedar)
 	for _, c := range p.Cedar {
 		files = append(files, policy.CedarFile{Name: c.Name, Text: []byte(c.Text)})
 	}
-	if err := o.checkStatements(files); err != nil {
-		return err
-	}
-	list, err := policy.FileStatements(files)
+	return files
+}
+
+func (p *Plan) statements(f Facts) ([]policy.Statement, error) {
+	list, err := policy.FileStatements(p.cedar(f))
 	if err != nil {
-		return fmt.Errorf("read policy: %w", err)
+		return nil, fmt.Errorf("read policy: %w", err)
 	}
 	if err := bounded(list); err != nil {
-		return err
+		return nil, err
 	}
-	p.View.Root = string(f.Root.Dir)
+	return list, nil
+}
+
+// mode is the one in which statements are kept.
+func (o *Order) mode(f Facts) string {
+	return cmp.Or(o.Mode, string(f.Config.Defaults.Mode), policy.Enforce.String())
+}
+
+// keep shares statements out among what keeps them.
+func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 	// What the kernel itself can judge it judges besides what the view hides: other names
 	// of the same object, and what no view could keep.
-	mode := cmp.Or(o.Mode, string(f.Config.Defaults.Mode), policy.Enforce.String())
+	mode := o.mode(f)
 	if f.Isolation == "native" { // elsewhere the statement is a residue, which the guardian refuses
 		permits, rules := permitted(list, o.Accepted())
 		p.Closed, p.Watched.Permits = append(p.Closed, rules...), permits
@@ -45,12 +72,9 @@ func (p *Plan) close(o Order, f Facts) error {
 		}
 	}
 	watches := config.Isolation(f.Isolation).Watches()
-	if f.Isolation == "native" && (len(list) > 0 || mode != policy.Enforce.String()) {
-		p.Judge, _ = judge.Load() // doctor says why not; without it the view keeps what it can, and the recorder tells
-	}
 	if watches && mode != policy.Enforce.String() {
 		p.watch(list, mode == policy.Record.String())
-		return nil
+		return
 	}
 	judged := p.Judge != nil
 	p.Watched.Kept = true
@@ -75,7 +99,6 @@ func (p *Plan) close(o Order, f Facts) error {
 			})
 		}
 	}
-	return nil
 }
 
 // Bounds of what statements name together. A path of the view is a mount, of which the kernel

@@ -287,6 +287,86 @@ func TestProductLearns(t *testing.T) {
 	}
 }
 
+// A change of the configuration's statements rules a running session, and one that cannot leaves
+// what ruled before.
+func TestProductReloads(t *testing.T) {
+	inGuest(t)
+	const file = "/root/.config/cloister/policy/files.cedar"
+	noTools, noSecret, _ := strings.Cut(statements, "\n")
+	noPlain := strings.ReplaceAll(strings.ReplaceAll(noSecret, "no-secret", "no-plain"), "/work/secret", "/work/plain")
+	set := func(text string) string {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := cloister(t, "guardian", "reload")
+		return out
+	}
+	set(noTools)
+	defer func() { _ = os.RemoveAll(filepath.Dir(file)) }()
+	c := exec.CommandContext(t.Context(), "/bin/cloister", "run", "--isolation", "native", "--no-network", "--name", "live",
+		"--", "/bin/busybox", "sh", "-c", "echo up; while read line; do eval \"$line\"; echo done; done")
+	c.Dir = "/work"
+	var said strings.Builder
+	c.Stderr = &said
+	in, inErr := c.StdinPipe()
+	stdout, outErr := c.StdoutPipe()
+	if err := errors.Join(inErr, outErr, c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	do := func(line string) (out string) {
+		t.Helper()
+		if line != "" {
+			if _, err := io.WriteString(in, line+"\n"); err != nil {
+				t.Fatalf("%v\n%s", err, said.String())
+			}
+		}
+		for {
+			text, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%v\n%s", err, said.String())
+			}
+			if text == "done\n" || text == "up\n" {
+				return out
+			}
+			out += text
+		}
+	}
+	do("")
+	const tries = "tools/busybox echo tool ran; cat secret; cat plain"
+	for _, step := range []struct {
+		text, says string
+		runs       []string
+	}{
+		{noTools + noSecret, "", []string{"plain text"}},
+		{noTools + noSecret + noPlain, "", nil},
+		{noSecret + noPlain, "", []string{"tool ran"}},
+		{noSecret + noPlain + strings.ReplaceAll(strings.ReplaceAll(noPlain, "no-plain", "none"), "/work/plain", "/work/none"),
+			"/work/none is not there", []string{"tool ran"}},
+		{noTools, "", []string{"secret text", "plain text"}},
+	} {
+		if out := set(step.text); strings.Contains(out, "live keeps the statements") != (step.says != "") || !strings.Contains(out, step.says) {
+			t.Errorf("the reload said:\n%s, want %q", out, step.says)
+		}
+		got := do(tries)
+		for _, what := range []string{"tool ran", "secret text", "plain text"} {
+			if strings.Contains(got, what) != slices.Contains(step.runs, what) {
+				t.Errorf("under\n%s\n it did\n%s, want %q", step.text, got, step.runs)
+			}
+		}
+	}
+	if err := errors.Join(in.Close(), c.Wait()); err != nil {
+		t.Errorf("%v\n%s", err, said.String())
+	}
+	record, _ := cloister(t, "audit", "export", "--session", "live")
+	for _, want := range []string{`"resource":"files and programs"`, "in force from here on", "what ruled before rules on", `"rule":"no-plain"`} {
+		if !strings.Contains(record, want) {
+			t.Errorf("the record has no %s:\n%s", want, record)
+		}
+	}
+}
+
 func guestTests() string {
 	if only := os.Getenv("CLOISTER_LSM_RUN"); only != "" {
 		return only

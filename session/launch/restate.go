@@ -1,0 +1,87 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"reflect"
+	"slices"
+
+	"cloister/api"
+	"cloister/policy"
+	"cloister/session"
+	"cloister/workspace"
+)
+
+// Restater compiles newer statements of the configuration for a running session of this plan: with
+// what cannot change meanwhile, and what the session said for itself. It gives nil for those that
+// say what is in force, and otherwise put, which is called when they are. The error is why they
+// cannot be kept in it, in one line.
+func (p *Plan) Restater(o Order, f Facts) func([]api.CedarFile) (*session.Statements, func(), error) {
+	begun, now := *p, p
+	return func(files []api.CedarFile) (*session.Statements, func(), error) {
+		f := f
+		f.Cedar = nil
+		for _, c := range files {
+			f.Cedar = append(f.Cedar, policy.CedarFile{Name: c.Name, Text: []byte(c.Text)})
+		}
+		next := &Plan{Judge: begun.Judge, Cedar: begun.Cedar}
+		list, err := next.statements(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		next.keep(o, f, list)
+		if err := next.unkept(o, list); err != nil {
+			return nil, nil, err
+		}
+		if sameStatements(next, now) {
+			return nil, nil, nil
+		}
+		if begun.Judge == nil {
+			return nil, nil, errUnjudged
+		}
+		for _, c := range begun.View.Closed {
+			if !closes(next.View.Closed, c.Path, c.Write) {
+				return nil, nil, fmt.Errorf("%s stays closed in its view, by %s: start it anew", c.Path, c.Rule)
+			}
+		}
+		s := &session.Statements{Judged: slices.Clone(next.Judged), Permits: next.Permits, Watched: next.Watched}
+		// What the view has covered is named by what lies below, and all else as the session sees it.
+		for i, j := range s.Judged {
+			s.Judged[i].Covered = j.Covered && closes(begun.View.Closed, string(j.Path), true)
+		}
+		return s, func() { now = next }, nil
+	}
+}
+
+var errUnjudged = errors.New("the kernel's judge does not rule it, and its view and lists are made once: start it anew")
+
+// unkept says which statement the session's tier does not keep.
+func (p *Plan) unkept(o Order, list []policy.Statement) error {
+	for _, st := range list {
+		kept := st.Hold > policy.InView || st.Hold != policy.Unkept && slices.Contains(p.Closed, st.Rule)
+		if !kept && !slices.Contains(o.Accepted(), st.Residue()) {
+			return fmt.Errorf("nothing keeps %s at %s in it: %s", st.Rule, st.Origin, st.Why)
+		}
+	}
+	return nil
+}
+
+// closes reports whether a list closes a path, wholly unless it may be left readable.
+func closes(list []workspace.Closed, at string, readable bool) bool {
+	return slices.ContainsFunc(list, func(c workspace.Closed) bool {
+		return path.Clean(c.Path) == path.Clean(at) && (readable || !c.Write)
+	})
+}
+
+// sameStatements compares what is kept, whatever else the files say.
+func sameStatements(a, b *Plan) bool {
+	return reflect.DeepEqual(a.Judged, b.Judged) && reflect.DeepEqual(a.Permits, b.Permits) &&
+		reflect.DeepEqual(a.Watched, b.Watched) && slices.EqualFunc(a.View.Closed, b.View.Closed, sameClosed)
+}
+
+// sameClosed compares what is closed, wherever the statement stands.
+func sameClosed(a, b workspace.Closed) bool {
+	a.Place = b.Place
+	return a == b
+}

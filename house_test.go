@@ -261,6 +261,7 @@ var packages = map[string]string{
 	"sandbox/landlock":          "which files a payload may use, and for what",
 	"sandbox/streams":           "the caller's standard descriptors, before they are handed in",
 	"sandbox/remount":           "protected paths, covered again when the host took their mounts",
+	"sandbox/plan":              "an enclosure as a list of steps",
 	"sandbox/gate":              "what the only network of a cloister is made of",
 	"sandbox/relay":             "between the caller's terminal and the cloister's own",
 	"sandbox/docker":            "the driver of containers, by an engine's API",

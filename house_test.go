@@ -786,7 +786,7 @@ var mayResolve = map[string]string{
 	"sandbox/image/host.go":                 "copies root's own programs into an image, links as links",
 	"sandbox/image/programs.go":             "finds the files of programs that an image copies",
 	"sandbox/native/image_linux.go":         "follows the links of an image within it",
-	"sandbox/native/system_linux.go":        "root's own links at / and in /etc",
+	"sandbox/native/facts_linux.go":         "root's own links at / and in /etc",
 	"workspace/gitdir/shape.go":             "reads a link to see what git makes of it, and opens nothing",
 	"workspace/protect/links.go":            "holds each link on the way, and opens nothing",
 	"workspace/hostgit/hostgit.go":          "reads a link to name it in a refusal",

@@ -3,15 +3,12 @@ package gvisor
 import (
 	"encoding/base64"
 	"encoding/json"
-	"path"
-	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
-	"cloister/sandbox/native"
+	"cloister/sandbox/plan"
 )
 
 // The parts of an OCI runtime specification (1.0.2) that are used.
@@ -85,21 +82,16 @@ const firstPath = "/run/.cloister/first"
 // reserve are the threads of the first process, which count with the command's.
 const reserve = 16
 
-const defaultPids = 4096
-
 // process is the process that becomes the command, or makes it.
 func process(s sandbox.Spec, m machine, mode string, wired wiring) ociProcess {
-	pids := s.Limits.Pids
-	if pids <= 0 {
-		pids = defaultPids
-	}
+	pids := uint64(plan.Pids(s.Limits)) + reserve
 	first := []string{firstPath, mode, Protocol, base64.StdEncoding.EncodeToString(m.filter), wired.moves()}
 	p := ociProcess{
 		Terminal: wired.terminal, User: ociUser{s.User.ID, s.User.ID}, Args: append(first, s.Argv...),
 		Env: s.Env, Cwd: string(s.Dir), NoNew: true,
 		Capabilities: ociCaps{Bounding: []string{}, Effective: []string{}, Permitted: []string{}},
 		Rlimits: []ociRlimit{
-			{"RLIMIT_NPROC", uint64(pids) + reserve, uint64(pids) + reserve},
+			{"RLIMIT_NPROC", pids, pids},
 			{"RLIMIT_NOFILE", m.files.Cur, m.files.Max},
 			{"RLIMIT_CORE", 0, 0},
 			{"RLIMIT_MEMLOCK", 64 << 10, 64 << 10},
@@ -128,8 +120,8 @@ const (
 func specification(s sandbox.Spec, m machine, wired wiring) ociSpec {
 	one := []ociMapping{{s.User.ID, s.User.ID, 1}}
 	o := ociSpec{
-		Version: "1.0.2", Process: process(s, m, modeFirst, wired), Root: ociRoot{native.ViewPath},
-		Hostname: native.Hostname(s),
+		Version: "1.0.2", Process: process(s, m, modeFirst, wired), Root: ociRoot{plan.ViewPath},
+		Hostname: plan.Hostname(s.Name),
 		Mounts: []ociMount{
 			{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev"}},
 			{"/dev", "tmpfs", "tmpfs", nil},
@@ -142,7 +134,7 @@ func specification(s sandbox.Spec, m machine, wired wiring) ociSpec {
 	for _, kind := range []string{"pid", "ipc", "uts", "mount", "user"} {
 		o.Linux.Namespaces = append(o.Linux.Namespaces, ociNamespace{kind})
 	}
-	if !showsBelow(s, "/tmp") && !showsBelow(s, "/var/tmp") {
+	if !plan.ShowsBelow(s, "/tmp") && !plan.ShowsBelow(s, "/var/tmp") {
 		o.Mounts = append(o.Mounts, memoryFolder("/tmp", m))
 	}
 	return o
@@ -151,15 +143,6 @@ func specification(s sandbox.Spec, m machine, wired wiring) ociSpec {
 func memoryFolder(at string, m machine) ociMount {
 	size := "size=" + strconv.FormatInt(m.memory/4, 10)
 	return ociMount{at, "tmpfs", "tmpfs", []string{"nosuid", "nodev", "mode=1777", size}}
-}
-
-// showsBelow reports whether something is to be seen in a folder that would be hidden
-// behind another file system there.
-func showsBelow(s sandbox.Spec, dir string) bool {
-	below := func(p sandbox.GuestPath) bool { return strings.HasPrefix(path.Clean(string(p))+"/", dir+"/") }
-	return slices.ContainsFunc(s.Binds, func(b sandbox.Bind) bool { return below(b.Target) }) ||
-		slices.ContainsFunc(s.Files, func(f sandbox.File) bool { return below(f.Path) }) ||
-		slices.ContainsFunc(s.Links, func(l sandbox.Link) bool { return below(l.Path) })
 }
 
 func encoded(v any) ([]byte, error) { return json.Marshal(v) }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"runtime"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"cloister/sandbox/microvm/monitor"
 	"cloister/sandbox/native"
 	"cloister/sandbox/onhost"
+	"cloister/sandbox/plan"
 )
 
 // Name is the word of --isolation.
@@ -172,29 +172,22 @@ func (d *Driver) order(s sandbox.Spec, w sandbox.Wiring, p parts, kvm bool) (mon
 	if err != nil {
 		return monitor.Order{}, err
 	}
-	pids := uint64(defaultPids)
-	if s.Limits.Pids > 0 {
-		pids = uint64(s.Limits.Pids)
-	}
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return monitor.Order{}, fmt.Errorf("start microvm: look at limits: %w", err)
 	}
 	return monitor.Order{
 		QEMU: p.qemu, Server: p.server, Memory: memory, CPUs: cpusOf(s.Limits), KVM: kvm,
-		View: native.ViewPath, State: native.StatePath, Boot: bootWithin, Writable: writable(s), Command: command(s, w),
-		Setup: monitor.Setup{Host: native.Hostname(s), Network: s.Network, Pids: pids, Files: min(files.Cur, 1<<20),
-			Terminal: sandbox.MaxTerminals, Tmp: !showsBelow(s, "/tmp") && !showsBelow(s, "/var/tmp")},
+		View: native.ViewPath, State: native.StatePath, Boot: bootWithin, Writable: plan.Writable(s), Command: command(s, w),
+		Setup: monitor.Setup{Host: plan.Hostname(s.Name), Network: s.Network, Pids: uint64(plan.Pids(s.Limits)),
+			Files: min(files.Cur, 1<<20), Terminal: sandbox.MaxTerminals,
+			Tmp: !plan.ShowsBelow(s, "/tmp") && !plan.ShowsBelow(s, "/var/tmp")},
 	}, nil
 }
 
-const (
-	// defaultPids stops a fork bomb and no build that we know of.
-	defaultPids = 4096
-	// bootWithin is how many seconds a guest may take: an emulated one on a machine that is busy
-	// takes many times the 4 of a quiet one.
-	bootWithin = 300
-)
+// bootWithin is how many seconds a guest may take: an emulated one on a machine that is busy
+// takes many times the 4 of a quiet one.
+const bootWithin = 300
 
 // Memory in MiB: of a guest where none is asked for, the least that a guest needs, and what
 // QEMU and the monitor take beside it.
@@ -233,7 +226,7 @@ func cpusOf(l sandbox.Limits) int {
 
 // command is what is to run.
 func command(s sandbox.Spec, w sandbox.Wiring) monitor.Command {
-	c := monitor.Command{Argv: s.Argv, Env: s.Env, Dir: string(s.Dir), User: s.User.ID, Writable: writable(s)}
+	c := monitor.Command{Argv: s.Argv, Env: s.Env, Dir: string(s.Dir), User: s.User.ID, Writable: plan.Writable(s)}
 	for i, f := range []*os.File{w.Stdin, w.Stdout, w.Stderr} {
 		if f == nil {
 			continue // native says so
@@ -242,26 +235,6 @@ func command(s sandbox.Spec, w sandbox.Wiring) monitor.Command {
 		c.Terminal[i] = err == nil
 	}
 	return c
-}
-
-// writable lists the places that may be written.
-func writable(s sandbox.Spec) []string {
-	out := []string{"/tmp"}
-	for _, b := range s.Binds {
-		if b.Access == sandbox.ReadWrite {
-			out = append(out, string(b.Target))
-		}
-	}
-	return out
-}
-
-// showsBelow reports whether something is to be seen in a folder that would be hidden
-// behind another file system there.
-func showsBelow(s sandbox.Spec, dir string) bool {
-	below := func(p sandbox.GuestPath) bool { return strings.HasPrefix(path.Clean(string(p))+"/", dir+"/") }
-	return slices.ContainsFunc(s.Binds, func(b sandbox.Bind) bool { return below(b.Target) }) ||
-		slices.ContainsFunc(s.Files, func(f sandbox.File) bool { return below(f.Path) }) ||
-		slices.ContainsFunc(s.Links, func(l sandbox.Link) bool { return below(l.Path) })
 }
 
 // refuse says what this level cannot do for a Spec.

@@ -160,6 +160,12 @@ func runList(list []op, kind int32, st *childState) {
 			}
 			continue
 		}
+		if o.kind == overlayMount {
+			if stored(o.a[0]) != unix.OVERLAYFS_SUPER_MAGIC {
+				fail(st, kind, int32(i), 0)
+			}
+			continue
+		}
 		a0, a1, a2, a3, a4, a5 := o.a[0], o.a[1], o.a[2], o.a[3], o.a[4], o.a[5]
 		if o.refs != 0 {
 			if o.refs&1 != 0 {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/plan"
 )
 
 // Hosted is a kernel of its own that runs a box's command: a program that stands
@@ -41,8 +42,8 @@ type Hosted struct {
 // that it may write to.
 const (
 	ProgramPath = "/kernel"
-	ViewPath    = "/view"
-	StatePath   = "/state"
+	ViewPath    = plan.ViewPath
+	StatePath   = plan.StatePath
 )
 
 // StartHosted is Start for a Spec whose command a hosted kernel runs.
@@ -69,35 +70,17 @@ type stage struct {
 	place *int32 // the folder of the view
 }
 
-// beginStage makes the root that the view lies in, with what a program expects of one.
-func (p *program) beginStage(h *Hosted, mounts map[place]*int32) (*stage, error) {
-	s := &stage{view: &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, mounts: mounts}, place: p.cell()}
-	s.tmpfs(s.root, "size=32m", "mode=0755", "nr_inodes=16k")
-	p.sys("attach the stage", unix.SYS_MOVE_MOUNT, s.root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH)
-	s.freshProc(hostedNamespaces)
-	s.dev()
-	s.folder(StatePath, 0o700)
-	s.folder("/tmp", 0o700)
-	s.folder(ViewPath, 0o755)
-	s.bindPassed(h.program())
-	for _, f := range h.Files {
-		s.compose(f)
-	}
-	for _, b := range h.Beside {
-		s.bindPassed(b)
-	}
-	for _, name := range h.Devices {
-		s.device("/dev/" + name)
-	}
-	if h.System {
-		return s, s.system()
-	}
-	return s, nil
+// beginStage makes the root that a view lies in, with what a program expects of one.
+func (p *program) beginStage(of *view) *stage {
+	s := &stage{view: &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, mounts: of.mounts, once: true},
+		place: p.cell()}
+	s.do(of.plan.Stage())
+	return s
 }
 
 // hostedNamespaces is how many user namespaces a hosted kernel may make: one for each of
 // its parts, and again for the commands that join.
-const hostedNamespaces = "64\n"
+const hostedNamespaces = 64
 
 // hold attaches the view's root to its folder of the stage.
 func (s *stage) hold(root *int32) {
@@ -176,17 +159,6 @@ func (j *joint) takeAlong(h *Hosted) error {
 	return nil
 }
 
-// hostedFolders are where a hosted kernel mounts file systems of its own, and what of the
-// host it needs inside.
-func (v *view) hostedFolders(h *Hosted) {
-	for _, dir := range []string{"/proc", "/dev", "/sys"} {
-		v.folder(dir, 0o755)
-	}
-	for _, b := range h.Shown {
-		v.bindPassed(b)
-	}
-}
-
 // program is the kernel's own file, as it is bound.
 func (h *Hosted) program() sandbox.Bind {
 	return sandbox.Bind{Source: h.Program, Target: ProgramPath, File: true}
@@ -201,12 +173,13 @@ func (h *Hosted) binds() []sandbox.Bind {
 	return slices.Concat([]sandbox.Bind{h.program()}, h.Shown, h.Beside)
 }
 
-// bindPassed binds a file, and lets go of the mount that root passed for it.
-func (v *view) bindPassed(b sandbox.Bind) {
-	v.bind(b)
-	if fd := v.mounts[placeOf(b)]; fd != nil {
-		v.p.sys("close the mount of "+string(b.Source), unix.SYS_CLOSE, fd)
+// planned is what a plan knows of a hosted kernel.
+func (h *Hosted) planned() *plan.Hosted {
+	if h == nil {
+		return nil
 	}
+	return &plan.Hosted{Program: h.program(), Files: h.Files, Shown: h.Shown, Beside: h.Beside, Devices: h.Devices,
+		System: h.System}
 }
 
 // viewPath is where a guest path lies for the first process.

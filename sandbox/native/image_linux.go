@@ -27,7 +27,7 @@ func (v *view) base() {
 	v.clone(where, image)
 	if passed := v.mounts[where]; passed != nil {
 		p.sys("close the image's mount", unix.SYS_CLOSE, passed)
-		v.mounts = nil
+		delete(v.mounts, where)
 	}
 	v.overlay("image", image, v.root, nil, "size=32m", "mode=0755", "nr_inodes=16k")
 	v.clearFresh()
@@ -225,10 +225,10 @@ func (v *view) imageFolder(guest string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// imageText reads a small file of the image; otherwise stands where it has none.
-func (v *view) imageText(guest, otherwise string) (string, error) {
+// imageText reads a small file of the image; it is empty where it has none.
+func (v *view) imageText(guest string) (string, error) {
 	if v.image == "" {
-		return otherwise, nil
+		return "", nil
 	}
 	root, err := os.OpenRoot(v.image)
 	if err != nil {
@@ -238,7 +238,7 @@ func (v *view) imageText(guest, otherwise string) (string, error) {
 	at := rel(v.real(guest, true))
 	fi, err := root.Lstat(at)
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxCopied {
-		return otherwise, nil // absent, or nothing that a program would read
+		return "", nil // absent, or nothing that a program would read
 	}
 	text, err := root.ReadFile(at)
 	if err != nil {
@@ -247,22 +247,13 @@ func (v *view) imageText(guest, otherwise string) (string, error) {
 	return string(text), nil
 }
 
-// varTmp makes /var/tmp the same as /tmp.
-func (v *view) varTmp() {
-	if !v.imageFolder(v.real(varTmpFolder, true)) {
-		v.link(varTmpFolder, "../tmp")
-		return
-	}
-	v.tmpAt(varTmpFolder)
-}
-
-// tmpAt mounts /tmp at a second path.
-func (v *view) tmpAt(guest string) {
-	at, fd := v.at("/tmp"), v.p.cell()
-	v.p.sys("clone /tmp", unix.SYS_OPEN_TREE, at, "",
+// again mounts a memory at a second path.
+func (v *view) again(guest, second string) {
+	at, fd := v.at(guest), v.p.cell()
+	v.p.sys("clone "+guest, unix.SYS_OPEN_TREE, at, "",
 		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH).to(fd)
-	v.p.sys("close /tmp", unix.SYS_CLOSE, at)
-	v.attach(fd, guest)
+	v.p.sys("close "+guest, unix.SYS_CLOSE, at)
+	v.attach(fd, second)
 }
 
 // passImage sends the mount of the image to the child, as root, which must reach

@@ -116,9 +116,11 @@ func (b *box) mend(mounted map[string]bool, s sandbox.Spec) (whole bool, err err
 		// The memory is the shim's own, and the first process's too.
 		p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	}
-	v := &view{p: p, root: p.cell(), made: map[string]bool{nothing: true, blank: true}}
+	v := &view{p: p, root: p.cell()}
 	p.sys("open root", unix.SYS_OPENAT, unix.AT_FDCWD, b.viewPath("/"), unix.O_PATH|unix.O_CLOEXEC, 0).to(v.root)
-	v.protect(missing)
+	for _, t := range missing { // ancestors first
+		v.cover(t)
+	}
 	p.sys("end", unix.SYS_EXIT_GROUP, 0)
 	err = runHelper(p, st, "cover protected paths again")
 	if errors.Is(err, unix.ENOENT) {

@@ -37,16 +37,14 @@ func off(l layer) bool { return os.Getenv(envLayerOff) == string(l) }
 // are the only ones in /proc, and protected paths stay protected.
 func (v *view) hostView(s sandbox.Spec) {
 	p := v.p
-	v.made = map[string]bool{nothing: true, blank: true}
+	v.made = map[string]bool{"/": true, "/proc": true}
 	p.sys("make mounts private", unix.SYS_MOUNT, "", "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
 	p.sys("open root", unix.SYS_OPENAT, unix.AT_FDCWD, "/", unix.O_PATH|unix.O_CLOEXEC, 0).to(v.root)
-	fd, mnt := p.cell(), p.cell()
-	p.sys("open proc", unix.SYS_FSOPEN, "proc", unix.FSOPEN_CLOEXEC).to(fd)
-	p.sys("create proc", unix.SYS_FSCONFIG, fd, unix.FSCONFIG_CMD_CREATE, 0, 0, 0)
-	p.sys("mount proc", unix.SYS_FSMOUNT, fd, unix.FSMOUNT_CLOEXEC, 0).to(mnt)
-	p.sys("close proc", unix.SYS_CLOSE, fd)
-	v.attach(mnt, "/proc")
-	v.counts("0\n")
+	if v.lent == nil {
+		v.proc(bounds(0))
+	} else {
+		v.proc(nil)
+	}
 	for _, b := range s.Binds {
 		if string(b.Source) == string(b.Target) && !b.System {
 			v.under = append(v.under, string(b.Target))
@@ -56,7 +54,7 @@ func (v *view) hostView(s sandbox.Spec) {
 	for i, t := range s.Protect {
 		s.Protect[i].Empty, s.Protect[i].Instead = false, "" // nothing is made on the host's own root
 		t.Empty, t.Instead = false, ""
-		v.protect([]sandbox.Protect{t})
+		v.cover(t)
 	}
 	p.sys("go to /", unix.SYS_CHDIR, "/")
 	p.sys("close root", unix.SYS_CLOSE, v.root)

@@ -1,23 +1,11 @@
 package native
 
 import (
-	"strings"
-
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/plan"
 )
-
-// writable lists the places that Landlock lets the payload write.
-func writable(s sandbox.Spec) []string {
-	out := []string{"/tmp"}
-	for _, b := range s.Binds {
-		if b.Access == sandbox.ReadWrite {
-			out = append(out, string(b.Target))
-		}
-	}
-	return out
-}
 
 // openTerminal opens a terminal of the cloister's own when the caller has one,
 // and hands its master to the parent.
@@ -74,7 +62,7 @@ func (p *program) buildPayload(s sandbox.Spec, j *joint, slave *int32, h *Hosted
 	p.sys("close descriptors at execution", unix.SYS_CLOSE_RANGE, 3, uintptr(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC)
 	p.sys("let signals in", unix.SYS_RT_SIGPROCMASK, 2, make([]byte, 8), 0, 8)
 	argv, env := p.words(s.Argv), p.words(s.Env)
-	for _, file := range candidates(s) {
+	for _, file := range plan.Candidates(s.Argv[0], s.Env) {
 		o := p.sys("execute "+file, unix.SYS_EXECVE, file, argv, env)
 		o.kind = execute
 	}
@@ -100,24 +88,4 @@ func (p *program) buildGuard(j *joint, mounts map[place]*int32, slave *int32) {
 	if slave != nil {
 		p.sys("close terminal", unix.SYS_CLOSE, slave)
 	}
-}
-
-// candidates are the files that the command's name may mean inside.
-func candidates(s sandbox.Spec) []string {
-	name := s.Argv[0]
-	if strings.Contains(name, "/") {
-		return []string{name}
-	}
-	var out []string
-	for _, e := range s.Env {
-		if list, ok := strings.CutPrefix(e, "PATH="); ok {
-			for dir := range strings.SplitSeq(list, ":") {
-				if dir == "" {
-					dir = "."
-				}
-				out = append(out, dir+"/"+name)
-			}
-		}
-	}
-	return out
 }

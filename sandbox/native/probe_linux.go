@@ -12,6 +12,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/judge"
 	"cloister/sandbox/landlock"
+	"cloister/sandbox/plan"
 	"cloister/sandbox/seccomp"
 )
 
@@ -57,7 +58,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		{Name: "no privileges", By: "empty capability sets, no_new_privs, locked securebits",
 			Evidence: "probe: all sets read back empty"},
 		{Name: "process limit", By: "RLIMIT_NPROC in the cloister's own user namespace",
-			Evidence: strconv.Itoa(defaultPids) + " unless said"},
+			Evidence: strconv.Itoa(plan.DefaultPids) + " unless said"},
 	} {
 		g.Level = level
 		if level != sandbox.Enforced {

@@ -26,6 +26,7 @@ const (
 	zero               // the int32 at op.a[0] must be 0: a netlink answer's error code
 	execute            // execve of op.a[0], argv op.a[1], env op.a[2]; a missing file tries the next
 	readOnlyMount      // the flags at op.a[0] must have ST_RDONLY
+	overlayMount       // the type at op.a[0] must be an overlay's
 )
 
 // op is one step. An argument is a plain value or, where its bit of refs is

@@ -8,6 +8,7 @@ import (
 
 	"cloister/sandbox"
 	"cloister/sandbox/landlock"
+	"cloister/sandbox/plan"
 )
 
 // stdFile is a regular file that was passed in as a standard descriptor, with the
@@ -28,15 +29,11 @@ func landlockVersion() int {
 }
 
 // buildLandlock adds the steps of the second wall around the files.
-func (p *program) buildLandlock(abi int, s sandbox.Spec, stdio [3]stdFile) {
+func (p *program) buildLandlock(abi int, l plan.Landlock, stdio [3]stdFile) {
 	attr, size := landlock.Attr(abi)
 	ruleset := p.cell()
 	p.sys("create Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, pointerTo(attr), size, 0).to(ruleset)
-	permits := s.Permits
-	if s.InKernel {
-		permits = sandbox.Permits{} // its judge keeps them, and tells: Landlock would refuse before it is asked
-	}
-	for _, r := range landlock.Lists(abi, writable(s), permits) {
+	for _, r := range landlock.Lists(abi, l.Writable, l.Permits) {
 		rule := landlock.Encode(r.Rights, -1)
 		if r.Named != landlock.Present {
 			p.permit(ruleset, r, rule)
@@ -111,51 +108,19 @@ func highestCap() int {
 	return lastCap
 }
 
-// buildLimits adds the resource limits that need no cgroup. The number of
-// processes is counted in the cloister's own user namespace (Linux 5.14), so it
-// bounds this cloister alone.
-func (p *program) buildLimits(l sandbox.Limits, h *Hosted) {
-	pids := uint64(defaultPids)
-	if l.Pids > 0 {
-		pids = uint64(l.Pids)
-	}
-	if h != nil {
-		// The hosted kernel counts its command's processes itself; here its own are
-		// counted, some threads for each of them.
-		pids = 4*pids + 1024
-	}
-	// Signals that wait, timers among them, are counted for all that a person owns:
-	// each cloister may take at most half, so that two may take all.
-	var waiting unix.Rlimit
-	signals := uint64(1 << 14)
-	if err := unix.Getrlimit(unix.RLIMIT_SIGPENDING, &waiting); err == nil {
-		signals = min(signals, waiting.Cur/2)
-	}
-	for _, r := range []struct {
-		name     string
-		resource int
-		soft     uint64
-		hard     uint64
-	}{
-		{"core size", unix.RLIMIT_CORE, 0, 0},
-		{"locked memory", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},
-		{"real-time priority", unix.RLIMIT_RTPRIO, 0, 0},
-		{"message queues", unix.RLIMIT_MSGQUEUE, 819200, 819200},
-		{"processes", unix.RLIMIT_NPROC, pids, pids},
-		{"pending signals", unix.RLIMIT_SIGPENDING, signals, signals},
-	} {
-		// Only a limit that is wider than ours is narrowed: raising one would
-		// take a privilege of the host.
-		var now unix.Rlimit
-		if err := unix.Getrlimit(r.resource, &now); err == nil && now.Max < r.hard {
-			r.soft, r.hard = min(r.soft, now.Max), now.Max
-		}
-		p.sys("limit "+r.name, unix.SYS_PRLIMIT64, 0, r.resource, pointerTo(&unix.Rlimit{Cur: r.soft, Max: r.hard}), 0)
-	}
-}
+// resources are the limits of a plan by their numbers.
+var resources = map[string]int{"core": unix.RLIMIT_CORE, "memlock": unix.RLIMIT_MEMLOCK, "rtprio": unix.RLIMIT_RTPRIO,
+	"msgqueue": unix.RLIMIT_MSGQUEUE, "nproc": unix.RLIMIT_NPROC, "sigpending": unix.RLIMIT_SIGPENDING}
 
-// defaultPids stops a fork bomb and no build that we know of.
-const defaultPids = 4096
+// limit adds a resource limit, which needs no cgroup. Only one that is wider than ours is narrowed:
+// raising one would take a privilege of the host.
+func (p *program) limit(l plan.Limit) {
+	resource, now := resources[l.Name], unix.Rlimit{}
+	if err := unix.Getrlimit(resource, &now); err == nil && now.Max < l.Hard {
+		l.Soft, l.Hard = min(l.Soft, now.Max), now.Max
+	}
+	p.sys("limit "+l.Name, unix.SYS_PRLIMIT64, 0, resource, pointerTo(&unix.Rlimit{Cur: l.Soft, Max: l.Hard}), 0)
+}
 
 func (d *Driver) buildSeccomp(p *program) error {
 	f, err := d.filter()
@@ -200,10 +165,29 @@ func (p *program) buildProbe(s sandbox.Spec) {
 			unix.Mkdev(1, 3)).refused(unix.EACCES)
 	}
 	if probed(layerView) {
-		p.probeView(s)
+		p.probeView()
 	}
-	if probed(layerProtect) {
-		p.probeProtected(s)
+	for _, one := range plan.Probes(s) {
+		switch step := one.(type) {
+		case plan.Absent:
+			if probed(layerView) {
+				p.sys("probe: "+step.Path+" is not visible", unix.SYS_FACCESSAT, unix.AT_FDCWD, step.Path,
+					unix.F_OK).refused(unix.ENOENT, unix.EACCES, unix.ENOTDIR)
+			}
+		case plan.Held:
+			if probed(layerProtect) {
+				p.probeMount(step.Path, step.Fleeting, func(fs []byte) {
+					p.look(readOnlyMount, int32At(fs, statfsFlags), "probe: "+step.Path+" is read-only")
+				})
+			}
+		case plan.Overlaid:
+			if probed(layerView) {
+				p.probeMount(step.Path, false, func(fs []byte) {
+					p.look(overlayMount, int32At(fs, 0), "probe: "+step.Path+" is an overlay")
+				})
+			}
+		default: // no probe
+		}
 	}
 	if probed(layerNet) {
 		p.probeNet(s)
@@ -229,7 +213,7 @@ func (p *program) probeSeccomp() {
 		0).refused(unix.EAFNOSUPPORT)
 }
 
-func (p *program) probeView(s sandbox.Spec) {
+func (p *program) probeView() {
 	// The payload owns this root, so that nothing but the mount can refuse; of
 	// the host's root it is not the owner.
 	p.sys("probe: / is read-only", unix.SYS_FACCESSAT, unix.AT_FDCWD, "/", unix.W_OK).refused(unix.EROFS)
@@ -237,32 +221,23 @@ func (p *program) probeView(s sandbox.Spec) {
 		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600).refused(unix.EROFS, unix.EACCES)
 	p.sys("probe: kernel knobs are read-only", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc/sys/kernel/core_pattern",
 		unix.O_WRONLY, 0).refused(unix.EROFS, unix.EACCES, unix.ENOENT)
-	for _, path := range s.Denied {
-		p.sys("probe: "+path+" is not visible", unix.SYS_FACCESSAT, unix.AT_FDCWD, path, unix.F_OK).refused(unix.ENOENT,
-			unix.EACCES, unix.ENOTDIR)
-	}
 }
 
-func (p *program) probeProtected(s sandbox.Spec) {
-	for _, t := range s.Protect {
-		if t.Pin {
-			continue
-		}
-		// Of the mount itself: a link is not followed, and a pipe or socket may
-		// be written whatever the mount says.
-		at, fs := p.cell(), make([]byte, statfsSize)
-		var gone, none []unix.Errno
-		if t.Fleeting {
-			// What is away is not open to anything, and nothing is read of its mount.
-			gone, none = []unix.Errno{unix.ENOENT}, []unix.Errno{unix.EBADF}
-			*int32At(fs, statfsFlags) = unix.ST_RDONLY
-		}
-		p.sys("probe: open "+string(t.Target), unix.SYS_OPENAT, unix.AT_FDCWD, string(t.Target),
-			unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0).or(gone...).to(at)
-		p.sys("probe: look at "+string(t.Target), unix.SYS_FSTATFS, at, fs).or(none...)
-		p.look(readOnlyMount, int32At(fs, statfsFlags), "probe: "+string(t.Target)+" is read-only")
-		p.sys("probe: close "+string(t.Target), unix.SYS_CLOSE, at).or(none...)
+// probeMount looks at the mount itself: a link is not followed, and a pipe or socket may
+// be written whatever the mount says.
+func (p *program) probeMount(path string, fleeting bool, look func(fs []byte)) {
+	at, fs := p.cell(), make([]byte, statfsSize)
+	var gone, none []unix.Errno
+	if fleeting {
+		// What is away is not open to anything, and nothing is read of its mount.
+		gone, none = []unix.Errno{unix.ENOENT}, []unix.Errno{unix.EBADF}
+		*int32At(fs, statfsFlags) = unix.ST_RDONLY
 	}
+	p.sys("probe: open "+path, unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+		0).or(gone...).to(at)
+	p.sys("probe: look at "+path, unix.SYS_FSTATFS, at, fs).or(none...)
+	look(fs)
+	p.sys("probe: close "+path, unix.SYS_CLOSE, at).or(none...)
 }
 
 func (p *program) probeNet(s sandbox.Spec) {

@@ -20,6 +20,7 @@ import (
 	"cloister/sandbox/judge"
 	"cloister/sandbox/landlock"
 	"cloister/sandbox/onhost"
+	"cloister/sandbox/plan"
 	"cloister/sandbox/relay"
 	"cloister/sandbox/seccomp"
 )
@@ -284,7 +285,7 @@ func (s *begun) Start(ctx context.Context, spec sandbox.Spec, w sandbox.Wiring) 
 func (s *begun) writeRest(spec sandbox.Spec, w sandbox.Wiring) error {
 	p := s.p
 	p.in(&p.setup[partRest], stepsOfRest)
-	name := Hostname(spec)
+	name := plan.Hostname(spec.Name)
 	p.sys("set host name", unix.SYS_SETHOSTNAME, name, len(name))
 	p.sys("set domain name", unix.SYS_SETDOMAINNAME, "", 0)
 	if s.asRoot {
@@ -303,9 +304,8 @@ func (s *begun) writeRest(spec sandbox.Spec, w sandbox.Wiring) error {
 		return err
 	}
 	slave := p.openTerminal(s.j)
-	p.buildLimits(spec.Limits, s.hosted)
 	s.j.watched = watched(spec, s.hosted, w)
-	if err := s.d.restrict(p, spec, s.abi, s.j, s.hosted); err != nil {
+	if err := s.d.restrict(p, s.v.plan, spec, s.abi, s.j); err != nil {
 		return err
 	}
 	p.signals(s.st)
@@ -401,8 +401,8 @@ func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int, h *Hosted) (*p
 	p.sys("die with the shim", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	p.sys("lead a session", unix.SYS_SETSID)
 	slave := p.openTerminal(j)
-	p.buildLimits(s.Limits, h)
-	if err := d.restrict(p, s, landlockVersion(), j, h); err != nil {
+	walls := plan.New(plan.Facts{Hosted: h.planned()})
+	if err := d.restrict(p, walls, s, landlockVersion(), j); err != nil {
 		return nil, nil, err
 	}
 	p.signals(st)
@@ -411,33 +411,43 @@ func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int, h *Hosted) (*p
 	return p, st, nil
 }
 
-// restrict adds the walls that a process puts around itself, seccomp last.
-func (d *Driver) restrict(p *program, s sandbox.Spec, abi int, j *joint, h *Hosted) error {
-	if h != nil {
-		p.restrictHosted()
-		return nil
-	}
-	if off(layerCapabilities) {
-		p.keepPrivileges(d.lent.powers())
-	} else {
-		p.buildPrivileges()
-	}
-	if !off(layerLandlock) {
-		p.buildLandlock(abi, s, j.files)
-	}
-	if j.watched {
-		// Before the other filter, which refuses listeners.
-		if err := p.buildWatch(s.Watched, j); err != nil {
+// restrict adds the limits and walls that a process puts around itself, seccomp last.
+func (d *Driver) restrict(p *program, of *plan.Plan, s sandbox.Spec, abi int, j *joint) error {
+	of.Pending, of.Watched = pending(), j.watched
+	for _, one := range of.Walls(s) {
+		var err error
+		switch step := one.(type) {
+		case plan.Limit:
+			p.limit(step)
+		case plan.Keep:
+			p.restrictHosted()
+		case plan.Drop:
+			if off(layerCapabilities) {
+				p.keepPrivileges(d.lent.powers())
+			} else {
+				p.buildPrivileges()
+			}
+		case plan.Landlock:
+			if !off(layerLandlock) {
+				p.buildLandlock(abi, step, j.files)
+			}
+		case plan.Watch:
+			err = p.buildWatch(s.Watched, j)
+		case plan.Fileless:
+			if !off(layerSeccomp) {
+				p.filter("refuse memory as files", seccomp.Fileless())
+			}
+		case plan.Calls:
+			if !off(layerSeccomp) {
+				err = d.buildSeccomp(p)
+			}
+		default: // no wall
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if off(layerSeccomp) {
-		return nil
-	}
-	if s.Permits.Programs {
-		p.filter("refuse memory as files", seccomp.Fileless())
-	}
-	return d.buildSeccomp(p)
+	return nil
 }
 
 // launch forks the child, which begins to build. After an error nothing of the

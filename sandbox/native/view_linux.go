@@ -9,25 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/plan"
 )
 
-// masked are the files and folders of /proc that tell about the host or are
-// knobs of its kernel; readOnly are those that programs read but must not write.
-// Both follow Docker's lists and add what HARDENING 5.2 names.
-var (
-	maskedFiles = []string{"kcore", "keys", "latency_stats", "timer_list", "timer_stats", "sched_debug", "interrupts",
-		"config.gz", "modules", "kallsyms", "kmsg", "sysrq-trigger"}
-	maskedFolders = []string{"acpi", "asound", "scsi", "bus", "fs", "irq", "dynamic_debug"}
-	readOnlyProc  = []string{"sys"}
-)
-
-// maxCopied bounds a file of /etc that is copied instead of mounted: a mount
-// costs more than a write of this size, at the start and again at the end.
-const maxCopied = 512 << 10
-
-// view adds the steps that build the mount view and enter it.
+// view is the hand of a plan: it adds the steps that build the mount view and enter it.
 type view struct {
 	p      *program
+	plan   *plan.Plan
 	root   *int32
 	made   map[string]bool  // folders of the tmpfs root
 	under  []string         // guest folders that are binds: nothing is made below them
@@ -35,93 +23,107 @@ type view struct {
 	image  string           // host folder of the root file system; empty: the host's own system
 	owned  []string         // folders that stand where the image has something else
 	bad    error            // what is wrong with the image
+	hosted *Hosted          // a kernel that shows the view, or nil
 	stage  *stage           // what the view is a folder of, if a hosted kernel shows it
 	lent   *Lent            // the user that root builds it for: the user namespace is the host's
+	once   bool             // what the parent passed is for one bind, and is let go of with it
 }
 
 // beginView makes the part of the view that every cloister has.
 func (p *program) beginView(image sandbox.Root, mounts map[place]*int32, h *Hosted, l *Lent) (*view, error) {
 	v := &view{p: p, root: p.cell(), made: map[string]bool{"/": true}, image: string(image.Dir), mounts: mounts,
-		lent: l}
+		hosted: h, lent: l}
 	if off(layerView) {
+		v.plan = plan.New(plan.Facts{Hosted: h.planned()})
 		return v, nil
 	}
-	p.sys("make mounts private", unix.SYS_MOUNT, "", "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
-	v.base()
-	// The new root lies on top of the old one: the old stays reachable by
-	// absolute paths, the new by its descriptor.
-	if h != nil {
-		var err error
-		if v.stage, err = p.beginStage(h, mounts); err != nil {
-			return nil, err
-		}
-		v.stage.hold(v.root)
-		v.mounts = mounts
-	} else {
-		p.sys("attach root", unix.SYS_MOVE_MOUNT, v.root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH)
-	}
-	if err := v.system(); err != nil {
+	f, err := v.facts()
+	if err != nil {
 		return nil, err
 	}
-	if h != nil {
-		v.hostedFolders(h)
-		v.mounts = nil
-	} else {
-		v.proc()
-		v.dev()
-	}
-	v.etc()
-	v.folder("/tmp", 0o1777)
-	v.mountTmpfs("/tmp", "size=25%", "mode=1777", "nr_inodes=1m")
-	for _, d := range []string{"/var", "/run", "/mnt", "/var/cache", "/var/lib", "/var/log", "/home"} {
-		v.folder(d, 0o755)
-	}
-	v.varTmp()
+	v.plan = plan.New(f)
+	p.sys("make mounts private", unix.SYS_MOUNT, "", "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
+	v.once = true
+	v.do(v.plan.Ground())
+	v.once = false
 	return v, v.bad
 }
 
 // finish adds what the Spec shows, protects it, and makes the view all there is.
-func (v *view) finish(s sandbox.Spec) error {
-	if err := v.names(s); err != nil {
+func (v *view) finish(s sandbox.Spec) (err error) {
+	if v.plan.Passwd, err = v.imageText("/etc/passwd"); err != nil {
 		return err
 	}
-	v.apart(s)
-	for _, b := range s.Binds {
-		v.bind(b)
+	if v.plan.Groups, err = v.imageText("/etc/group"); err != nil {
+		return err
 	}
-	for _, f := range s.Files {
-		v.compose(f)
+	if off(layerProtect) {
+		s.Protect = nil
 	}
-	for _, l := range s.Links {
-		v.link(string(l.Path), l.Target)
-	}
-	if !off(layerProtect) {
-		v.protect(s.Protect)
-	}
-	v.enter()
+	v.do(v.plan.Rest(s))
 	return v.bad
 }
 
-// apart makes /var/tmp a folder where something of the host is shown below it:
-// no mount is made through the link to /tmp.
-func (v *view) apart(s sandbox.Spec) {
-	if !showsBelow(s, varTmpFolder) || v.imageFolder(v.real(varTmpFolder, true)) {
-		return
+// do writes the steps of a view down.
+func (v *view) do(steps []plan.Step) {
+	for _, one := range steps {
+		switch s := one.(type) {
+		case plan.Root:
+			v.begin()
+		case plan.Folder:
+			if s.Instead {
+				v.unlink(s.Path)
+			}
+			v.folder(s.Path, s.Mode)
+		case plan.File:
+			v.compose(s.File)
+		case plan.Link:
+			v.link(string(s.Path), s.Target)
+		case plan.Bind:
+			v.bind(s.Bind)
+		case plan.Device:
+			v.device("/dev/" + s.Name)
+		case plan.Proc:
+			v.proc(s.Bounds)
+		case plan.Terminals:
+			v.terminals(s.Most)
+		case plan.Memory:
+			v.mountTmpfs(s.Path, "size=25%", "mode=1777", "nr_inodes=1m")
+		case plan.Same:
+			v.again(s.As, s.Path)
+		case plan.Null:
+			v.null(s.Path)
+		case plan.Cover:
+			v.cover(s.Protect)
+		case plan.Seal:
+			v.enter()
+		case plan.Limit, plan.Drop, plan.Keep, plan.Landlock, plan.Watch, plan.Fileless, plan.Calls, plan.Absent,
+			plan.Held, plan.Overlaid: // no part of a view
+		}
 	}
-	if v.real("/var", true) == "/var" {
-		v.p.sys("remove the link at "+varTmpFolder, unix.SYS_UNLINKAT, v.root, rel(varTmpFolder), 0)
-	} else {
-		v.own(varTmpFolder) // the link lies where the image's /var leads
-	}
-	delete(v.made, varTmpFolder) // varTmp made the link that is removed here
-	v.folder(varTmpFolder, 0o1777)
-	v.tmpAt(varTmpFolder)
 }
 
-const varTmpFolder = "/var/tmp"
+// begin makes the root. It lies on top of the old one: the old stays reachable by
+// absolute paths, the new by its descriptor. A hosted kernel's is a folder of its stage.
+func (v *view) begin() {
+	v.base()
+	switch {
+	case v.hosted != nil:
+		v.stage = v.p.beginStage(v)
+		v.stage.hold(v.root)
+	default:
+		v.p.sys("attach root", unix.SYS_MOVE_MOUNT, v.root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH)
+	}
+}
 
-func showsBelow(s sandbox.Spec, dir string) bool {
-	return slices.ContainsFunc(s.Binds, func(b sandbox.Bind) bool { return strings.HasPrefix(string(b.Target), dir+"/") })
+// unlink makes way for a folder where a link was made.
+func (v *view) unlink(guest string) {
+	if dir := path.Dir(guest); v.real(dir, true) == dir {
+		v.p.sys("remove the link at "+guest, unix.SYS_UNLINKAT, v.root, rel(guest), 0)
+	} else {
+		v.own(guest) // the link lies where the image's folder leads
+	}
+	delete(v.made, guest) // it was the link
 }
 
 // rel is a guest path as seen from the new root's descriptor.
@@ -213,13 +215,8 @@ func (v *view) folder(guest string, mode uint32) {
 	v.p.sys("make folder "+guest, unix.SYS_MKDIRAT, v.root, rel(guest), uintptr(mode)).or(unix.EEXIST)
 }
 
-func (v *view) file(guest string, data []byte, mode uint32) {
-	v.compose(sandbox.File{Path: sandbox.GuestPath(guest), Data: data, Mode: mode})
-}
-
-// copied shows a file of the host by a copy.
-func (v *view) copied(file string) {
-	v.compose(sandbox.File{Path: sandbox.GuestPath(file), From: sandbox.HostPath(file), Mode: 0o644})
+func (v *view) file(guest string, mode uint32) {
+	v.compose(sandbox.File{Path: sandbox.GuestPath(guest), Mode: mode})
 }
 
 // compose makes a guest file. What it has of a file of the host the kernel
@@ -285,7 +282,7 @@ func (v *view) bind(b sandbox.Bind) {
 	target := v.real(string(b.Target), !b.File)
 	if b.File {
 		if !v.covered(target) {
-			v.file(target, nil, 0o644)
+			v.file(target, 0o644)
 		}
 	} else {
 		v.folder(target, 0o755)
@@ -310,14 +307,10 @@ func (v *view) bind(b sandbox.Bind) {
 	v.restrict(target, fd, attrs)
 	v.attach(fd, target)
 	v.under = append(v.under, target)
+	if passed := v.mounts[placeOf(b)]; passed != nil && v.once {
+		v.p.sys("close the mount of "+string(b.Source), unix.SYS_CLOSE, passed)
+	}
 }
-
-// nothing is a folder and blank a file of the read-only root that stay empty.
-const (
-	nothing = "/run/.nothing"
-	blank   = "/run/.blank"
-	boot    = "/run/.boot_id" // what the cloister has for the kernel's
-)
 
 // enter makes the new root the only one and lets go of the host's.
 func (v *view) enter() {

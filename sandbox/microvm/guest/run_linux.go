@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"cloister/sandbox/landlock"
 	"cloister/sandbox/microvm/walled"
 	"cloister/sandbox/microvm/wire"
+	"cloister/sandbox/plan"
 	"cloister/sandbox/seccomp"
 )
 
@@ -87,7 +87,7 @@ func (g *guest) start(r *wire.Run, d *descriptors, started walled.Started) error
 		w.Landlock = landlock.Rules(abi, r.Writable)
 	}
 	return walled.Start(w, walled.Program{
-		Files: candidates(r.Argv[0], r.Env), Argv: r.Argv, Env: r.Env, Dir: r.Dir, Std: d.inside[:], Terminal: d.tty,
+		Files: plan.Candidates(r.Argv[0], r.Env), Argv: r.Argv, Env: r.Env, Dir: r.Dir, Std: d.inside[:], Terminal: d.tty,
 	}, g.reaper, started)
 }
 
@@ -105,25 +105,6 @@ func held(folders []string) (let func()) {
 			_ = unix.Close(fd) // opened to look at nothing
 		}
 	}
-}
-
-// candidates are the files that the command's name may mean.
-func candidates(name string, env []string) []string {
-	if strings.Contains(name, "/") {
-		return []string{name}
-	}
-	var out []string
-	for _, e := range env {
-		if list, ok := strings.CutPrefix(e, "PATH="); ok {
-			for dir := range strings.SplitSeq(list, ":") {
-				if dir == "" {
-					dir = "."
-				}
-				out = append(out, dir+"/"+name)
-			}
-		}
-	}
-	return out
 }
 
 // descriptors are the three of a command: pipes, or a terminal of this guest, each carried by a

@@ -19,30 +19,18 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/plan"
 	"cloister/sandbox/seccomp"
 )
 
 // object is a part of a request's body.
 type object = map[string]any
 
-// temporary are the writable folders of the agent's container that last as long as it.
-func temporary() map[string]string {
-	out := map[string]string{}
-	for _, dir := range inside.Temporary() {
-		out[dir] = "rw,exec,nosuid,nodev,mode=1777,size=25%"
-	}
-	return out
-}
-
 // withIPv6 lets the gate route it: engines switch it off where they connect nothing.
 var withIPv6 = map[string]string{"net.ipv6.conf.all.disable_ipv6": "0", "net.ipv6.conf.lo.disable_ipv6": "0"}
 
-// defaultPids stops a fork bomb and no build that we know of; ownThreads are those
-// of the first process, which count as well.
-const (
-	defaultPids = 4096
-	ownThreads  = 12
-)
+// ownThreads are those of the first process, which count as well.
+const ownThreads = 12
 
 // What is called NetworkDisabled is a network namespace of the container's own that
 // no one but it knows. With NetworkMode alone the engine would look after it by a
@@ -61,16 +49,13 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 		{"Type": "bind", "Source": program, "Target": inside.Program, "ReadOnly": true},
 		{"Type": "bind", "Source": o.dir + "/" + doorInit, "Target": inside.Door, "ReadOnly": true},
 	}
-	for _, b := range s.Binds {
-		mounts = append(mounts, object{"Type": "bind", "Source": string(b.Source), "Target": string(b.Target),
-			"ReadOnly": b.Access == sandbox.ReadOnly || b.Overlay})
-	}
+	shown, memory := engineMounts(s)
 	host := object{
 		"NetworkMode": "none", "IpcMode": "private", "CgroupnsMode": "private",
 		"ReadonlyRootfs": true, "CapDrop": []string{"ALL"}, "Privileged": false,
 		"SecurityOpt": []string{"no-new-privileges", "seccomp=" + profile},
-		"MaskedPaths": inside.MaskedPaths(), "ReadonlyPaths": inside.ReadOnlyPaths(),
-		"PidsLimit": maxPids(s), "Mounts": mounts, "Tmpfs": temporary(),
+		"MaskedPaths": inside.MaskedPaths(), "ReadonlyPaths": plan.ReadOnly(),
+		"PidsLimit": maxPids(s), "Mounts": append(mounts, shown...), "Tmpfs": memory,
 		"Ulimits": ulimits(),
 		"Sysctls": withIPv6,
 		// What a container says is no one's: the command has the caller's descriptors.
@@ -90,17 +75,30 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 	}, nil
 }
 
-// maxPids bounds processes and threads.
-func maxPids(s sandbox.Spec) int64 {
-	if s.Limits.Pids > 0 {
-		return s.Limits.Pids + ownThreads
+// engineMounts is what the engine does of a plan: it finds the host's files, and makes memory,
+// which the gate finishes.
+func engineMounts(s sandbox.Spec) (shown []object, memory map[string]string) {
+	memory = map[string]string{}
+	p := plan.New(plan.Facts{Base: plan.OnEngine})
+	for _, one := range append(p.Ground(), p.Rest(s)...) {
+		switch step := one.(type) {
+		case plan.Bind:
+			shown = append(shown, object{"Type": "bind", "Source": string(step.Source), "Target": string(step.Target),
+				"ReadOnly": step.Access == sandbox.ReadOnly || step.Overlay})
+		case plan.Memory:
+			memory[step.Path] = "rw,exec,nosuid,nodev,mode=1777,size=25%"
+		default: // the gate's
+		}
 	}
-	return defaultPids + ownThreads
+	return shown, memory
 }
 
+// maxPids bounds processes and threads.
+func maxPids(s sandbox.Spec) int64 { return plan.Pids(s.Limits) + ownThreads }
+
 func ulimits() (out []object) {
-	for name, n := range inside.Ulimits() {
-		out = append(out, ulimit(name, int64(n)))
+	for _, l := range plan.Limits() {
+		out = append(out, ulimit(l.Name, int64(l.Hard)))
 	}
 	return out
 }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"cloister/sandbox"
@@ -196,25 +195,6 @@ func (o *doors) close() error {
 		return fmt.Errorf("remove sockets: %w", err)
 	}
 	return nil
-}
-
-// hostname is the cloister's name as a host's: letters, digits, hyphens.
-func hostname(name string) string {
-	clean := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
-			return r
-		}
-		if r >= 'A' && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return '-'
-	}, name)
-	clean = strings.Trim(clean, "-")
-	clean = strings.Trim(clean[:min(63, len(clean))], "-")
-	if clean == "" {
-		return "cloister"
-	}
-	return clean
 }
 
 // user is who the payload is: the host's user by the same number or, as root,

@@ -19,6 +19,7 @@ import (
 	"cloister/sandbox/docker/inside"
 	"cloister/sandbox/docker/refuse"
 	"cloister/sandbox/gate"
+	"cloister/sandbox/plan"
 )
 
 // api is the engine in a version that both speak.
@@ -291,8 +292,8 @@ func (st *start) bounded(pid int) error {
 // plan writes down what the gate makes.
 func (st *start) plan(ctx context.Context) error {
 	b := inside.Build{
-		Host: hostname(st.spec.Name), User: st.user, Network: st.spec.Network, Peers: st.spec.Peers, Protect: st.spec.Protect,
-		Links: st.spec.Links, Tmpfs: inside.Temporary(),
+		Host: plan.Hostname(st.spec.Name), User: st.user, Network: st.spec.Network, Peers: st.spec.Peers,
+		Protect: st.spec.Protect, Links: st.spec.Links,
 	}
 	owners := map[[2]uint32]int{}
 	for _, bind := range st.spec.Binds {
@@ -370,18 +371,20 @@ func (st *start) finish(ctx context.Context, b *box, w sandbox.Wiring) error {
 func (st *start) command() inside.Command { return commandOf(st.spec, st.user, st.std.tty) }
 
 func commandOf(s sandbox.Spec, u inside.User, tty [3]bool) inside.Command {
-	c := inside.Command{Argv: s.Argv, Env: s.Env, Dir: string(s.Dir), TTY: tty, User: u, Network: s.Network, Denied: s.Denied}
-	for _, p := range s.Protect {
-		switch {
-		case p.Fleeting:
-			c.Hidden = append(c.Hidden, string(p.Target))
-		case !p.Pin:
-			c.Held = append(c.Held, string(p.Target))
-		}
-	}
-	for _, b := range s.Binds {
-		if b.Overlay {
-			c.Over = append(c.Over, string(b.Target))
+	c := inside.Command{Argv: s.Argv, Env: s.Env, Dir: string(s.Dir), TTY: tty, User: u, Network: s.Network}
+	for _, one := range plan.Probes(s) {
+		switch step := one.(type) {
+		case plan.Absent:
+			c.Denied = append(c.Denied, step.Path)
+		case plan.Held:
+			if step.Fleeting {
+				c.Hidden = append(c.Hidden, step.Path)
+			} else {
+				c.Held = append(c.Held, step.Path)
+			}
+		case plan.Overlaid:
+			c.Over = append(c.Over, step.Path)
+		default: // no probe
 		}
 	}
 	return c

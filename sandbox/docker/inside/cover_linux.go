@@ -8,12 +8,61 @@ import (
 	"strings"
 
 	"cloister/sandbox"
+	"cloister/sandbox/plan"
 
 	"golang.org/x/sys/unix"
 )
 
-// weed takes every mount away that no one asked for: the engine's files of /etc,
-// an image's volumes, /sys but for the list of processors.
+// bare takes every mount away that no one asked for, takes copies of those that are to be
+// shown, and looks at what a plan depends on. All copies are taken before any of them is laid
+// on the view: each has below it what the engine mounted there, and nothing of ours.
+func (v *viewer) bare() (plan.Facts, error) {
+	f := plan.Facts{Base: plan.OnEngine, GID: v.User.GID, BootID: plan.NewBootID()}
+	if err := v.weed(); err != nil {
+		return f, err
+	}
+	var err error
+	if f.CPUs, err = v.weedSys(); err != nil {
+		return f, err
+	}
+	for _, b := range v.Binds {
+		fd, err := unix.OpenTree(unix.AT_FDCWD, b.Target, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return f, fmt.Errorf("copy the mount of %s: %w", b.Target, err)
+		}
+		v.taken[b.Target] = fd
+	}
+	// The engine masks what it was told to, but for what is the first process's; Podman has
+	// lists of its own.
+	for _, name := range MaskedPaths() {
+		if masked(name) == nil {
+			continue
+		}
+		fi, err := os.Stat(name)
+		if err != nil {
+			return f, fmt.Errorf("%s: %w", name, err)
+		}
+		f.Hide = append(f.Hide, plan.Found{Path: name, Dir: fi.IsDir()})
+	}
+	for _, name := range plan.ReadOnly() {
+		if err := heldReadOnly(name); err != nil && !errors.Is(err, unix.ENOENT) {
+			f.Hold = append(f.Hold, name)
+		}
+	}
+	if f.Passwd, err = v.text("/etc/passwd"); err != nil {
+		return f, err
+	}
+	if f.Groups, err = v.text("/etc/group"); err != nil {
+		return f, err
+	}
+	if fd, err := v.at(sandbox.Chromium, unix.O_PATH); err == nil {
+		unix.Close(fd)
+		f.Chromium = true
+	}
+	return f, nil
+}
+
+// weed takes away the engine's files of /etc and an image's volumes.
 func (v *viewer) weed() error {
 	wanted := map[int]bool{}
 	for _, b := range v.Binds {
@@ -46,67 +95,37 @@ func (v *viewer) weed() error {
 		switch {
 		case wanted[m.ID], m.At == "/", m.At == "/dev", m.At == "/proc", strings.HasPrefix(m.At, "/dev/"),
 			strings.HasPrefix(m.At, "/proc/"),
-			m.At == Program, m.At == Door, slices.Contains(v.Tmpfs, m.At), m.At == "/sys", strings.HasPrefix(m.At, "/sys/"):
+			m.At == Program, m.At == Door, slices.Contains(plan.Temporary(), m.At),
+			m.At == "/sys", strings.HasPrefix(m.At, "/sys/"):
 		default:
 			if err := unix.Unmount(m.At, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 				return fmt.Errorf("%s: %w", m.At, err)
 			}
 		}
 	}
-	return v.weedSys()
+	return nil
 }
 
-const cpus = "/sys/devices/system/cpu"
-
-// weedSys leaves of /sys the list of processors, which runtimes size their pools by.
-func (v *viewer) weedSys() error {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, cpus, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+// weedSys takes of /sys a copy of the list of processors, and the rest away. It reports whether
+// there is one.
+func (v *viewer) weedSys() (bool, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, plan.CPUs, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return nil
+		return false, nil
 	case err != nil:
-		return fmt.Errorf("copy the mount of %s: %w", cpus, err)
+		return false, fmt.Errorf("copy the mount of %s: %w", plan.CPUs, err)
 	}
-	defer unix.Close(fd)
+	v.taken[plan.CPUs] = fd
 	if err := unix.Unmount("/sys", unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-		return fmt.Errorf("/sys: %w", err)
+		return false, fmt.Errorf("/sys: %w", err)
 	}
-	if err := v.folder(cpus); err != nil {
-		return err
-	}
-	if err := restrict(fd,
-		unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC); err != nil {
-		return err
-	}
-	at, err := open(cpus)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(at)
-	return attach(fd, at)
+	return true, restrict(fd,
+		unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// mask closes what the engine leaves open: of the first process, and what an engine
-// did not close that has lists of its own, as Podman does.
-func (v *viewer) mask() error {
-	for _, name := range MaskedPaths() {
-		if masked(name) != nil {
-			fi, err := os.Stat(name)
-			if err == nil {
-				err = v.cover(sandbox.Protect{Target: sandbox.GuestPath(name), Empty: true, File: !fi.IsDir()})
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-	}
-	for _, name := range ReadOnlyPaths() {
-		if err := heldReadOnly(name); err != nil && !errors.Is(err, unix.ENOENT) {
-			if err := v.cover(sandbox.Protect{Target: sandbox.GuestPath(name)}); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-	}
+// null hides a file of the kernel's behind the null device.
+func (v *viewer) null(name string) error {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/null", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return err
@@ -115,26 +134,7 @@ func (v *viewer) mask() error {
 	if err := restrict(fd, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID); err != nil {
 		return err
 	}
-	at, err := open("/proc/1/cmdline")
-	if err != nil {
-		return err
-	}
-	defer unix.Close(at)
-	if err := attach(fd, at); err != nil {
-		return err
-	}
-	// Each of its threads shows the command line once more.
-	return v.cover(sandbox.Protect{Target: "/proc/1/task", Empty: true})
-}
-
-// protect lays read-only mounts over the writable ones, ancestors first.
-func (v *viewer) protect(list []sandbox.Protect) error {
-	for _, t := range list {
-		if err := v.cover(t); err != nil && !(t.Fleeting && errors.Is(err, unix.ENOENT)) {
-			return fmt.Errorf("%s: %w", t.Target, err)
-		}
-	}
-	return nil
+	return v.attachCopy(fd, name)
 }
 
 // cover mounts a path on itself, read-only or pinned writable, or hides it behind
@@ -145,14 +145,9 @@ func (v *viewer) cover(t sandbox.Protect) error {
 		return err
 	}
 	defer unix.Close(at)
-	from, name := at, ""
-	switch {
-	case t.Instead != "":
-		from, name = unix.AT_FDCWD, string(t.Instead)
-	case t.Empty && t.File:
-		from, name = unix.AT_FDCWD, blank
-	case t.Empty:
-		from, name = unix.AT_FDCWD, nothing
+	from, name := at, plan.OnEngine.Behind(t)
+	if name != "" {
+		from = unix.AT_FDCWD
 	}
 	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
 	if from == at {

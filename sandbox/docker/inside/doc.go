@@ -110,7 +110,6 @@ type Build struct {
 	Network bool              `json:"network"`
 	Peers   *sandbox.Peers    `json:"peers,omitempty"`
 	Binds   []Bind            `json:"binds"`
-	Tmpfs   []string          `json:"tmpfs"` // mounted by the engine and to be kept
 	Files   []sandbox.File    `json:"files"` // with whole contents
 	Links   []sandbox.Link    `json:"links"`
 	Protect []sandbox.Protect `json:"protect"`

@@ -8,32 +8,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"cloister/sandbox/plan"
 )
 
-// MaskedPaths are Docker's own, which a list of ours replaces, with what HARDENING
-// 5.2 adds.
+// MaskedPaths are what a list of ours masks in the place of the engine's own.
 func MaskedPaths() []string {
-	return []string{
-		"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
-		"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
-		"/proc/interrupts", "/proc/config.gz", "/proc/modules", "/proc/kallsyms", "/proc/kmsg", "/proc/dynamic_debug",
-		"/proc/bus", "/proc/fs", "/proc/irq",
-		"/sys/firmware", "/sys/kernel", "/sys/devices/virtual/powercap",
-	}
+	return append(plan.Hidden(), "/sys/firmware", "/sys/kernel", "/sys/devices/virtual/powercap")
 }
-
-// ReadOnlyPaths are Docker's own.
-func ReadOnlyPaths() []string {
-	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
-}
-
-// Ulimits are the bounds of every process inside.
-func Ulimits() map[string]uint64 {
-	return map[string]uint64{"core": 0, "memlock": 64 << 10, "rtprio": 0, "msgqueue": 819200}
-}
-
-// Temporary are the writable folders that last as long as the container.
-func Temporary() []string { return []string{"/tmp", "/var/tmp"} }
 
 // Namespaces are those that a container has of its own.
 func Namespaces() []string { return []string{"net", "ipc", "uts", "pid", "cgroup", "mnt"} }
@@ -69,14 +51,15 @@ func engineLacks() error {
 			return fmt.Errorf("the seccomp profile: %w", err)
 		}
 	}
-	for name, resource := range map[string]int{"core": unix.RLIMIT_CORE, "memlock": unix.RLIMIT_MEMLOCK,
-		"rtprio": unix.RLIMIT_RTPRIO, "msgqueue": unix.RLIMIT_MSGQUEUE} {
+	resources := map[string]int{"core": unix.RLIMIT_CORE, "memlock": unix.RLIMIT_MEMLOCK,
+		"rtprio": unix.RLIMIT_RTPRIO, "msgqueue": unix.RLIMIT_MSGQUEUE}
+	for _, l := range plan.Limits() {
 		var limit unix.Rlimit
-		if err := unix.Getrlimit(resource, &limit); err != nil {
+		if err := unix.Getrlimit(resources[l.Name], &limit); err != nil {
 			return err
 		}
-		if most := Ulimits()[name]; limit.Max > most {
-			return fmt.Errorf("the limit of %s is %d, not %d", name, limit.Max, most)
+		if limit.Max > l.Hard {
+			return fmt.Errorf("the limit of %s is %d, not %d", l.Name, limit.Max, l.Hard)
 		}
 	}
 	return nil
@@ -89,12 +72,12 @@ func probeEngine() error {
 			return err
 		}
 	}
-	for _, name := range ReadOnlyPaths() {
+	for _, name := range plan.ReadOnly() {
 		if err := heldReadOnly(name); err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}
-	for _, name := range append(Temporary(), "/dev/shm") {
+	for _, name := range append(plan.Temporary(), "/dev/shm") {
 		var st unix.Statfs_t
 		if err := unix.Statfs(name, &st); err != nil {
 			return fmt.Errorf("look at %s: %w", name, err)

@@ -14,7 +14,7 @@ import (
 // mounts say what may be written, and of the caller's descriptors what they were
 // opened for. A file that was passed in lies outside the view and could otherwise be
 // opened again by /proc/self/fd for more.
-func closeDoors() error {
+func closeDoors(writable []string) error {
 	abi, err := landlock.Version()
 	passed, statErr := passedFiles(abi)
 	if statErr != nil {
@@ -27,7 +27,7 @@ func closeDoors() error {
 		}
 		return nil // nothing of the host's is in reach
 	}
-	return landlock.Enter(abi, []string{"/"}, passed)
+	return landlock.Enter(abi, writable, passed)
 }
 
 // passedFiles are the standard descriptors that are files, with what they were

@@ -3,7 +3,6 @@ package inside
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,7 +39,7 @@ func (v *viewer) takeStores() error {
 // the overlay does to its layers it does as the payload's user, as natively: they have one
 // owner, whichever driver made them. Its folders are named relative to the stage, so that
 // no path of the host or the gate stands in the list of mounts.
-func (v *viewer) overlay(b Bind, below int, spaces []*os.File) (_ int, err error) {
+func (v *viewer) overlay(b Bind, below int) (_ int, err error) {
 	options := "mode=0755,size=25%,nr_inodes=1m"
 	if b.Upper != nil {
 		options = "mode=0755,size=64k,nr_inodes=8" // for three folders
@@ -56,7 +55,7 @@ func (v *viewer) overlay(b Bind, below int, spaces []*os.File) (_ int, err error
 	if err := unix.Chdir(stage); err != nil {
 		return -1, err
 	}
-	set, err := v.layers(b, below, spaces)
+	set, err := v.layers(b, below)
 	if err != nil {
 		return -1, err
 	}
@@ -84,7 +83,7 @@ func (v *viewer) overlay(b Bind, below int, spaces []*os.File) (_ int, err error
 }
 
 // layers puts the overlay's folders on the stage, and gives the options that name them.
-func (v *viewer) layers(b Bind, below int, spaces []*os.File) (set [][2]string, err error) {
+func (v *viewer) layers(b Bind, below int) (set [][2]string, err error) {
 	if err := v.asUser(func() error {
 		return errors.Join(unix.Mkdir("lower", 0o755), unix.Mkdir("upper", 0o755), unix.Mkdir("work", 0o755))
 	}); err != nil {
@@ -104,7 +103,7 @@ func (v *viewer) layers(b Bind, below int, spaces []*os.File) (set [][2]string, 
 	attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
 	if b.Upper.Space > 0 {
 		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP
-		attr.Userns_fd = uint64(spaces[b.Upper.Space-1].Fd())
+		attr.Userns_fd = uint64(v.spaces[b.Upper.Space-1].Fd())
 	}
 	if err := unix.MountSetattr(store, "", unix.AT_EMPTY_PATH, attr); err != nil {
 		return nil, fmt.Errorf("restrict the mount of its store: %w", err)

@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/sandbox"
 	"cloister/sandbox/landlock"
+	"cloister/sandbox/plan"
 	"cloister/sandbox/seccomp"
 )
 
@@ -44,20 +46,8 @@ func become(l Line, c Command) error {
 	if err := os.Chdir(c.Dir); err != nil {
 		return fmt.Errorf("go to %s: %w", c.Dir, err)
 	}
-	_, noLandlock := landlock.Version()
-	filter, err := seccomp.Filter(noLandlock == nil)
-	if err != nil {
+	if err := restrictSelf(); err != nil {
 		return err
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("set no_new_privs: %w", err)
-	}
-	if err := closeDoors(); err != nil {
-		return err
-	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if err := enter(&program); err != nil {
-		return fmt.Errorf("enter seccomp: %w", err)
 	}
 	if err := probe(c); err != nil {
 		return fmt.Errorf("probe: %w", err)
@@ -71,13 +61,50 @@ func become(l Line, c Command) error {
 	return execute(c)
 }
 
+// restrictSelf puts up the walls of the plan that the engine has not.
+func restrictSelf() error {
+	for _, one := range plan.New(plan.Facts{Base: plan.OnEngine}).Walls(sandbox.Spec{}) {
+		var err error
+		switch s := one.(type) {
+		case plan.Limit: // the engine's, of which the first process has told
+		case plan.Drop:
+			// The engine has dropped the capabilities, and the probe looks whether it has.
+			if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+				err = fmt.Errorf("set no_new_privs: %w", err)
+			}
+		case plan.Landlock:
+			err = closeDoors(s.Writable)
+		case plan.Calls:
+			err = enterFilter()
+		default:
+			err = fmt.Errorf("%T: no wall of a container", s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func enterFilter() error {
+	_, noLandlock := landlock.Version()
+	filter, err := seccomp.Filter(noLandlock == nil)
+	if err != nil {
+		return err
+	}
+	if err := enter(&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}); err != nil {
+		return fmt.Errorf("enter seccomp: %w", err)
+	}
+	return nil
+}
+
 // execute tries the files that the command's name may mean. Only a failure
 // returns. A folder of PATH that lacks the file is no error; one that may not be
 // executed is, unless a later one can be.
 func execute(c Command) error {
 	argv, env := c.Argv, c.Env
 	worst := unix.ENOENT
-	for _, file := range candidates(argv[0], env) {
+	for _, file := range plan.Candidates(argv[0], env) {
 		err := syscall.Exec(file, argv, env)
 		e, ok := errors.AsType[syscall.Errno](err)
 		if !ok {
@@ -88,24 +115,6 @@ func execute(c Command) error {
 		}
 	}
 	return &Failure{Text: "execute " + argv[0] + ": " + worst.Error(), Exec: true, Errno: int(worst)}
-}
-
-func candidates(name string, env []string) []string {
-	if strings.Contains(name, "/") {
-		return []string{name}
-	}
-	var out []string
-	for _, e := range env {
-		if list, ok := strings.CutPrefix(e, "PATH="); ok {
-			for dir := range strings.SplitSeq(list, ":") {
-				if dir == "" {
-					dir = "."
-				}
-				out = append(out, dir+"/"+name)
-			}
-		}
-	}
-	return out
 }
 
 // A wall is a call that must be refused, with one of these answers.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"cloister/sandbox"
-	"cloister/sandbox/gate"
 
 	"golang.org/x/sys/unix"
 )
@@ -109,11 +108,11 @@ func (v *viewer) link(l sandbox.Link) error {
 // maxNames bounds what is read of an image's lists of users and groups.
 const maxNames = 1 << 20
 
-// text reads a small file of the image.
-func (v *viewer) text(name, absent string) (string, error) {
+// text reads a small file of the image; it is empty where there is none, or a link that leads out.
+func (v *viewer) text(name string) (string, error) {
 	fd, err := v.at(name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
-		return absent, nil // a link that leads out, or nothing: the command gets ours
+		return "", nil // the command gets ours
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
@@ -122,69 +121,4 @@ func (v *viewer) text(name, absent string) (string, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxNames))
 	return string(b), err
-}
-
-// files makes what a cloister has besides its binds. The first entry of an id
-// counts, so the payload's stands before the image's.
-func (v *viewer) files() error {
-	passwd,
-		err := v.text("/etc/passwd",
-		"root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n")
-	if err != nil {
-		return err
-	}
-	group, err := v.text("/etc/group", "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n")
-	if err != nil {
-		return err
-	}
-	u := v.User
-	if err := v.folder(nothing); err != nil {
-		return err
-	}
-	list := append([]sandbox.File{
-		{Path: blank, Mode: 0o444},
-		{Path: "/etc/passwd", Data: fmt.Appendf(nil, "%s:x:%d:%d::%s:/bin/sh\n%s", u.Name, u.UID, u.GID, u.Home, passwd),
-			Mode: 0o644},
-		{Path: "/etc/group", Data: fmt.Appendf(nil, "%s:x:%d:\n%s", u.Name, u.GID, group), Mode: 0o644},
-		{Path: "/etc/hostname", Data: []byte(v.Host + "\n"), Mode: 0o644},
-		{Path: "/etc/hosts", Data: gate.Hosts(v.Host, v.Peers), Mode: 0o644},
-		{Path: "/etc/resolv.conf", Data: []byte("# The guardian answers. No question leaves this cloister.\nnameserver " +
-			gate.Addr4 + "\noptions edns0 timeout:3 attempts:2\n"), Mode: 0o644},
-		{Path: "/etc/host.conf", Data: []byte("multi on\n"), Mode: 0o644},
-		{Path: "/etc/nsswitch.conf", Data: []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: " +
-			"files\nprotocols: files\nservices: files\n"), Mode: 0o644},
-	}, v.Files...)
-	if fd, err := v.at(sandbox.Chromium, unix.O_PATH); err == nil {
-		unix.Close(fd)
-		list = append(list, sandbox.ChromiumFlags)
-	}
-	for _, f := range list {
-		if err := v.file(string(f.Path), f.Data, f.Mode); err != nil {
-			return err
-		}
-	}
-	for _, l := range v.Links {
-		if err := v.link(l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// temporary gives the temporary folders their mode: runc gives them the one that
-// the image's have.
-func (v *viewer) temporary() error {
-	for _, dir := range v.Tmpfs {
-		if err := unix.Chmod(dir, 0o1777); err != nil {
-			return fmt.Errorf("%s: %w", dir, err)
-		}
-	}
-	return nil
-}
-
-// terminals covers the engine's terminals, which have no bound, with an instance that
-// has one.
-func (v *viewer) terminals() error {
-	options := fmt.Sprintf("newinstance,ptmxmode=0666,mode=0620,max=%d", sandbox.MaxTerminals)
-	return unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, options)
 }

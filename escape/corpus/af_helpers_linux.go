@@ -20,7 +20,10 @@ func between(files string, look func(r *ruled) []escape.Finding) func(w *escape.
 const newRepository = "git init -q -b main . && git -c user.name=a -c user.email=a@b.example commit -q --allow-empty -m first"
 
 // afresh makes the project a repository with a commit, whatever a payload left there.
-const afresh = "chmod -R u+rwX . 2>/dev/null; find . -mindepth 1 -delete; " + newRepository
+// It is put aside, not removed: ext4 looks at every inode that was removed in the last minutes before
+// it takes a free one, and payloads leave tens of thousands of names.
+const afresh = "chmod -R u+rwX . 2>/dev/null; old=$(mktemp -d ../../../old.XXXXXX) && " +
+	"find . -mindepth 1 -maxdepth 1 -exec mv -t \"$old\" -- {} +; " + newRepository
 
 // quietly is a script whose steps may fail.
 func quietly(steps ...string) string {

@@ -22,11 +22,28 @@ func (r *runner) corpus() bool {
 		if err := os.MkdirAll(r.esc(""), 0o755); err != nil {
 			return err
 		}
-		return errors.Join(
+		return errors.Join(r.makeWorlds(),
 			r.run(out, cmd{words: []string{"go", "build", "-o", r.esc("cloister"), "./cmd/cloister"}}),
 			r.run(out, cmd{words: []string{"go", "build", "-tags", "cloister_layeroff", "-o", r.esc("off"), "./cmd/cloister"}}),
 			r.run(out, cmd{words: []string{"go", "build", "-o", r.esc("cloister-escape"), "./cmd/cloister-escape"}}))
 	})
+}
+
+// worlds is the folder of the attempts' own files, for any user. It is not below /tmp,
+// which a cloister may write for itself.
+func (r *runner) worlds() string { return filepath.Join("/var/tmp", filepath.Base(r.work)) }
+
+func (r *runner) makeWorlds() error {
+	if err := os.Mkdir(r.worlds(), 0o777); err != nil {
+		return err
+	}
+	r.later(func() {
+		if err := os.RemoveAll(r.worlds()); err != nil {
+			r.say("note  remove the attempts' files: %v\n", err)
+		}
+	})
+	r.apart(r.worlds())
+	return os.Chmod(r.worlds(), 0o777|os.ModeSticky)
 }
 
 func (r *runner) esc(name string) string { return filepath.Join(r.bin, "esc", name) }
@@ -34,7 +51,7 @@ func (r *runner) esc(name string) string { return filepath.Join(r.bin, "esc", na
 // attempts is a check that makes the attempts of the corpus.
 func (r *runner) attempts(name string, user bool, within time.Duration, env []string, flags ...string) {
 	r.check(name, func(out io.Writer) error {
-		words := append([]string{r.esc("cloister-escape"), "-cloister", r.esc("cloister"), "-off", r.esc("off")}, flags...)
+		words := append([]string{r.esc("cloister-escape"), "-dir", r.worlds(), "-cloister", r.esc("cloister"), "-off", r.esc("off")}, flags...)
 		rows := &failing{out: out}
 		err := r.run(rows, cmd{words: words, user: user, env: env, within: within})
 		return errors.Join(err, rows.flush())

@@ -130,7 +130,9 @@ func (m *machine) ordinary() bool {
 		r.later(m.removeUser)
 		agents, cache := os.Getenv("CLOISTER_AGENTS_PREFIX"), filepath.Join(m.home(), ".cache")
 		script := `mkdir -p "$3/t" "$2" && cp -a "$1" "$2/cloister-agents" && chown -R "$4:" "$3"`
-		return r.run(out, cmd{words: []string{"sh", "-c", script, "sh", agents, cache, m.home(), m.name}})
+		err := r.run(out, cmd{words: []string{"sh", "-c", script, "sh", agents, cache, m.home(), m.name}})
+		r.apart(filepath.Join(m.home(), "t"))
+		return err
 	})
 }
 

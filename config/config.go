@@ -222,10 +222,6 @@ const (
 	IsolationAuto   Isolation = "auto"
 	IsolationNative Isolation = "native"
 	IsolationUser   Isolation = "user"
-	IsolationDocker Isolation = "docker"
-	IsolationGVisor Isolation = "gvisor"
-	IsolationMicro  Isolation = "microvm"
-	IsolationPods   Isolation = "kubernetes"
 
 	ModeEnforce Mode = "enforce"
 	ModeShadow  Mode = "shadow"
@@ -253,8 +249,7 @@ const (
 )
 
 func (Isolation) words() []string {
-	return []string{string(IsolationAuto), string(IsolationNative), string(IsolationUser), string(IsolationDocker), string(IsolationGVisor),
-		string(IsolationMicro), string(IsolationPods)}
+	return append([]string{string(IsolationAuto)}, Levels()...)
 }
 
 // Watches reports whether the level has a filter report what programs open and execute: where

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"time"
 )
 
 // What a driver or a box may also do. Each is an interface of its own, which the
@@ -26,6 +27,13 @@ type Dialer interface {
 	// Dial connects to a TCP port that something inside listens on.
 	Dial(ctx context.Context, port uint16) (net.Conn, error)
 }
+
+// SlowStarter is a Driver whose boxes may take longer to start than native's.
+type SlowStarter interface{ StartWithin() time.Duration }
+
+// Elsewhere is a Driver whose boxes are on another host: they see copies of files at most, and no
+// program of this host runs in them but this one.
+type Elsewhere interface{ OnAnotherHost() }
 
 // PeerDriver is a Driver that builds Specs with Peers; its boxes are PeerDialers.
 type PeerDriver interface{ BuildsPeers() }

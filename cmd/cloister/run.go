@@ -14,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/overlays"
+	"cloister/config"
 	"cloister/internal/shebang"
 	"cloister/internal/shellword"
 	"cloister/internal/xdg"
@@ -73,7 +74,7 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl := c.Flags()
 	fl.SetInterspersed(false)
 	fl.StringVar(&f.Agent, "agent", "", agentUsage)
-	fl.StringVar(&f.Isolation, "isolation", "", "how the enclosure is built: native, user, docker, gvisor, microvm, kubernetes or auto")
+	fl.StringVar(&f.Isolation, "isolation", "", "how the enclosure is built: "+strings.Join(config.Levels(), ", ")+" or auto")
 	fl.StringVar(&f.Image, "image", "", "the system inside: an `IMAGE` by name, or ./ARCHIVE.tar, ./OCI-LAYOUT")
 	fl.StringVar(&f.Name, "name", "", "name of the cloister (made from the project's when absent)")
 	fl.StringVarP(&f.Project, "project", "C", "", "the project, instead of the current folder's")

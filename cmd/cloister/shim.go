@@ -105,6 +105,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	driver, root := g.driver, g.root
 	facts := a.facts(ctx, dirs, host, words, sources, root)
 	facts.Project, facts.Isolation = string(project.Root), driver.Name()
+	_, facts.Elsewhere = driver.(sandbox.Elsewhere)
 	if f.dev != nil {
 		facts.Given = f.dev.Env
 	}
@@ -148,10 +149,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	s.Request.Memory, s.Order = g.memory, f.Again(project, argv, plan.Cedar)
 	s.Shims, s.Remotes = shims(cfg)
 	f.dev.Dress(s)
-	if _, ok := driver.(keeper); ok || driver.Name() == "kubernetes" {
-		s.StartWithin = 2 * time.Minute // an engine bounds each of its answers itself, and a cluster fetches images
-	}
-	if slow, ok := driver.(interface{ StartWithin() time.Duration }); ok {
+	if slow, ok := driver.(sandbox.SlowStarter); ok {
 		s.StartWithin = slow.StartWithin()
 	}
 	if !a.Quiet {

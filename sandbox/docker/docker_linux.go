@@ -51,6 +51,9 @@ func (*Driver) Hold(h sandbox.Handle) (thaw func() error, err error) { return on
 // Name is "docker".
 func (*Driver) Name() string { return "docker" }
 
+// StartWithin bounds a start: an engine bounds each of its answers itself.
+func (*Driver) StartWithin() time.Duration { return 2 * time.Minute }
+
 // Labels by which containers and images are found again.
 const (
 	labelInstance = "cloister.instance"
@@ -210,6 +213,7 @@ func user(s sandbox.Spec) inside.User {
 
 // Probe is in probe_linux.go, Start in start_linux.go.
 var (
-	_ sandbox.Driver     = (*Driver)(nil)
-	_ sandbox.PeerDriver = (*Driver)(nil)
+	_ sandbox.Driver      = (*Driver)(nil)
+	_ sandbox.PeerDriver  = (*Driver)(nil)
+	_ sandbox.SlowStarter = (*Driver)(nil)
 )

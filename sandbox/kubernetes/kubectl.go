@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cloister/internal/termsafe"
+	"cloister/sandbox"
 )
 
 // Options are what the driver needs to know.
@@ -36,6 +37,18 @@ func New(o Options) *Driver { return &Driver{o} }
 
 // Name is "kubernetes".
 func (*Driver) Name() string { return "kubernetes" }
+
+// What this driver is besides.
+var (
+	_ sandbox.Elsewhere   = (*Driver)(nil)
+	_ sandbox.SlowStarter = (*Driver)(nil)
+)
+
+// OnAnotherHost says that pods are on nodes.
+func (*Driver) OnAnotherHost() {}
+
+// StartWithin bounds a start, for which a cluster may fetch images.
+func (*Driver) StartWithin() time.Duration { return 2 * time.Minute }
 
 // kubectl is one call.
 func (d *Driver) kubectl(ctx context.Context, args ...string) (*exec.Cmd, error) {

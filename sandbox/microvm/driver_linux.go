@@ -58,6 +58,8 @@ var (
 // Hold holds what runs in a box still: the machine itself.
 func (*Driver) Hold(h sandbox.Handle) (thaw func() error, err error) { return onhost.Hold(h) }
 
+var _ sandbox.SlowStarter = (*Driver)(nil)
+
 // StartWithin bounds a start: what a guest may take to boot, and what the rest takes.
 func (*Driver) StartWithin() time.Duration { return (bootWithin + 30) * time.Second }
 

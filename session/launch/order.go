@@ -98,9 +98,7 @@ const ResidueEmulated = "microvm-emulated"
 const residuePolicy = "policy:"
 
 // Isolations are the words of --isolation.
-func Isolations() []string {
-	return []string{"native", "user", "docker", "gvisor", "microvm", "kubernetes", "auto"}
-}
+func Isolations() []string { return append(config.Levels(), "auto") }
 
 // Modes are the words of --mode.
 func Modes() []string { return []string{"enforce", "shadow", "record"} }

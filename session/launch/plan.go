@@ -51,6 +51,8 @@ type Facts struct {
 	Project string
 	// Isolation is the name of the driver that was chosen.
 	Isolation string
+	// Elsewhere says that its boxes are on another host.
+	Elsewhere bool
 	// Git reads the host's git configuration for a repository.
 	Git func(hostgit.Folders) hostgit.Configuration
 }
@@ -194,7 +196,7 @@ func (p *Plan) view(o Order, f Facts) error {
 		None: o.Workspace == "none", Overlay: o.Workspace == "overlay" || o.Workspace == "scratch",
 		Protect: f.Config.Filesystem.Protect, Hide: f.Config.Filesystem.Hide,
 		Unprotected: slices.Contains(o.Accepted(), protect.ResidueUnprotected),
-		Sources:     f.Git, Outer: f.Outer, ReadOnly: o.ReadOnly, Elsewhere: f.Isolation == "kubernetes",
+		Sources:     f.Git, Outer: f.Outer, ReadOnly: o.ReadOnly, Elsewhere: f.Elsewhere,
 	}
 	if o.Image != "" {
 		p.View.Path = "" // toolchains are the image's

@@ -96,6 +96,10 @@ type WorkspaceDiff struct {
 	Digest    string    `json:"digest"`    // of all the changes, for an apply
 	Patch     string    `json:"patch"`     // of the path that was asked for
 	Cut       bool      `json:"cut"`       // the patch is longer than what is shown
+	// Lines say in short how much changed in the first of the changes, where that was asked for.
+	Lines []string `json:"lines,omitempty"`
+	// Unlisted says that there are more conflicts, or more that is held, than those listed.
+	Unlisted bool `json:"unlisted,omitempty"`
 }
 
 // Because is a path with a reason.
@@ -105,7 +109,7 @@ type Because struct {
 }
 
 // WorkspaceAct is what a person wants done to a kept workspace: checkpoint, restore, fork,
-// compare, apply or undo.
+// compare, apply, discard or undo.
 type WorkspaceAct struct {
 	Checkpoint string `json:"checkpoint,omitempty"` // restore, fork, apply: the moment; "" is now
 	Message    string `json:"message,omitempty"`    // checkpoint: what it is; undo: which apply
@@ -114,8 +118,13 @@ type WorkspaceAct struct {
 	// With are the workspaces that this one is compared with.
 	With    []string `json:"with,omitempty"`
 	Run     string   `json:"run,omitempty"`     // compare: a command of a shell, run in a copy of each
-	Digest  string   `json:"digest,omitempty"`  // apply: of what was shown
+	Digest  string   `json:"digest,omitempty"`  // apply, discard: of what was shown
 	AutoRun bool     `json:"autorun,omitempty"` // apply: also what programs of the host run or obey
+	// Paths are those of the shown that are chosen, for an apply or a discard; none is all. A
+	// discard of all gives the workspace up, with its checkpoints.
+	Paths []string `json:"paths,omitempty"`
+	// Looked are what of the chosen paths is held and was looked at, where AutoRun is said.
+	Looked []string `json:"looked,omitempty"`
 }
 
 // WorkspaceActed says what was done.

@@ -108,8 +108,8 @@ func Routes() []Route {
 		{api.PathProjects + "/start", Nobody, Window, "start a cloister in one of them", nil, (*guardian).postStart},
 		{api.PathState, Nobody, Owner, "record a change of a kept workspace, before it is made", nil, (*guardian).postState},
 		{api.PathWorkspaces, Window, Nobody, "the kept workspaces with their checkpoints", (*guardian).getWorkspaces, nil},
-		{api.PathWorkspaces + "/{name}/diff", Window, Nobody, "what one changed (?at=CHECKPOINT&since=CHECKPOINT&path=PATH: with its text)", (*guardian).getWorkspaceDiff, nil},
-		{api.PathWorkspaces + "/{name}/{verb}", Nobody, Window, "checkpoint, restore, fork, compare, apply or undo", nil, (*guardian).postWorkspace},
+		{api.PathWorkspaces + "/{name}/diff", Window, Nobody, "what one changed (?at=CHECKPOINT&since=CHECKPOINT&path=PATH: with its text; lines=1: with counts)", (*guardian).getWorkspaceDiff, nil},
+		{api.PathWorkspaces + "/{name}/{verb}", Nobody, Window, "checkpoint, restore, fork, compare, apply, discard or undo", nil, (*guardian).postWorkspace},
 		{api.PathTenant, Nobody, Owner, "record what cloister serve does for a tenant, before it is done", nil, ofActs((*acts.Service).Tenant)},
 		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket", (*guardian).getTerminal, nil},
 	}

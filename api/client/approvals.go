@@ -64,6 +64,11 @@ func (c *Client) Events(ctx context.Context, last string, yield func(api.Event) 
 	return c.events(ctx, api.PathEvents, last, yield)
 }
 
+// EventsRecorded is Events with what is recorded besides.
+func (c *Client) EventsRecorded(ctx context.Context, last string, yield func(api.Event) bool) error {
+	return c.events(ctx, api.PathEvents+"?audit=1", last, yield)
+}
+
 // EventsOf is Events for someone who watches one session alone.
 func (c *Client) EventsOf(ctx context.Context, session string, yield func(api.Event) bool) error {
 	return c.events(ctx, api.PathEvents+"?session="+url.QueryEscape(session), "", yield)

@@ -35,6 +35,11 @@ func ask[T any](ctx context.Context, c *Client, method, path string, body any) (
 }
 
 func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
+	return callUpTo[T](ctx, c, api.MaxBody, method, path, body)
+}
+
+// callUpTo is call for an answer of that many bytes.
+func callUpTo[T any](ctx context.Context, c *Client, most int, method, path string, body any) (T, error) {
 	var answer T
 	req, err := newRequest(ctx, method, path, body)
 	if err != nil {
@@ -52,7 +57,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 	if resp.StatusCode >= 300 {
 		return answer, readError(resp)
 	}
-	if err := decode(resp.Body, &answer); err != nil {
+	if err := decode(resp.Body, most, &answer); err != nil {
 		return answer, fmt.Errorf("call the guardian: %s %s: %w", method, path, err)
 	}
 	return answer, nil
@@ -99,20 +104,20 @@ func unwrapURL(err error) error {
 
 func readError(resp *http.Response) error {
 	refused := &api.Error{}
-	if err := decode(resp.Body, refused); err != nil || refused.Message == "" {
+	if err := decode(resp.Body, api.MaxBody, refused); err != nil || refused.Message == "" {
 		return &api.Error{Status: resp.StatusCode, Code: api.CodeInternal, Message: "call the guardian: " + resp.Status}
 	}
 	refused.Status = resp.StatusCode
 	return refused
 }
 
-func decode(r io.Reader, v any) error {
-	text, err := io.ReadAll(io.LimitReader(r, api.MaxBody+1))
+func decode(r io.Reader, most int, v any) error {
+	text, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
-	if len(text) > api.MaxBody {
-		return fmt.Errorf("read answer: longer than %d bytes", api.MaxBody)
+	if len(text) > most {
+		return fmt.Errorf("read answer: longer than %d bytes", most)
 	}
 	if err := json.Unmarshal(text, v); err != nil {
 		return fmt.Errorf("read answer: %w", err)

@@ -21,8 +21,9 @@ const (
 	maxSides, maxPaths = 20, 1000
 	// runWithin is how long the command may take in each.
 	runWithin = 10 * time.Minute
-	// maxOutput is how much of its output is looked at, from the end, in bytes.
-	maxOutput = 64 << 10
+	// maxOutput is how much of its output is looked at, from the end, and maxLine how much of
+	// a line is shown, in bytes; maxNames is how much of paths and cells is.
+	maxOutput, maxLine, maxNames = 64 << 10, 1 << 10, 512 << 10
 )
 
 // begin starts an agent in a fork.
@@ -52,11 +53,25 @@ func (r *Room) compare(ctx context.Context, h *kept.Hand, name string, in api.Wo
 			c.Runs = append(c.Runs, *side.Run)
 		}
 	}
-	c.Paths = compare.Rows(sides)
-	if c.More = max(0, len(c.Paths)-maxPaths); c.More > 0 {
-		c.Paths = c.Paths[:maxPaths]
-	}
+	rows := compare.Rows(sides)
+	c.Paths = rows[:fitting(rows)]
+	c.More = len(rows) - len(c.Paths)
 	return api.WorkspaceActed{Said: kept.Files(len(c.Paths) + c.More), Compared: &c}, nil
+}
+
+// fitting is how many rows have room in an answer.
+func fitting(rows []api.ComparedPath) int {
+	room := maxNames
+	for i, row := range rows[:min(len(rows), maxPaths)] {
+		room -= len(row.Path)
+		for _, cell := range row.Cells {
+			room -= len(cell)
+		}
+		if room < 0 {
+			return i
+		}
+	}
+	return min(len(rows), maxPaths)
 }
 
 func (r *Room) side(ctx context.Context, h *kept.Hand, name, command string) (side *compare.Side, err error) {
@@ -71,6 +86,11 @@ func (r *Room) side(ctx context.Context, h *kept.Hand, name, command string) (si
 	side.Run, err = compare.Try(ctx, h, w, "", command, func(ctx context.Context, name string) ([]byte, int, error) {
 		return r.run(ctx, w.Project, name, command)
 	})
+	if err == nil {
+		for i, line := range side.Run.Last {
+			side.Run.Last[i] = termsafe.Clip(line, maxLine)
+		}
+	}
 	return side, err
 }
 

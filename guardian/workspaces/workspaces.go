@@ -77,7 +77,8 @@ func (r *Room) Diff(ctx context.Context, name string, words url.Values) (out api
 	h, err := r.hand()
 	if err == nil {
 		err = soon(ctx, func() error {
-			out, err = h.Shown(ctx, name, words.Get("at"), words.Get("since"), words.Get("path"))
+			out, err = h.Shown(ctx, name, kept.Look{At: words.Get("at"), Since: words.Get("since"),
+				Path: words.Get("path"), Lines: words.Get("lines") != ""})
 			return err
 		})
 	}

@@ -1,31 +1,20 @@
 package kept
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"cloister/api"
 	"cloister/internal/termsafe"
-	"cloister/state/layers"
-	"cloister/state/patch"
 	"cloister/state/store"
 )
 
-const (
-	// maxListed bounds the changes of one answer: a page shows no more.
-	maxListed = 2000
-	// maxPatch bounds the text of one path, in bytes.
-	maxPatch = 512 << 10
-	// maxForks bounds the workspaces that one fork makes.
-	maxForks = 20
-)
+// maxForks bounds the workspaces that one fork makes.
+const maxForks = 20
 
 // Refused is the error for an act that is not done as things are, with the way on.
 type Refused struct{ Why, Hint string }
@@ -41,40 +30,40 @@ func (r *Refused) Hints() []string {
 	return []string{r.Hint}
 }
 
-// Shown is what a workspace has otherwise than the project, for a page. path asks for that
-// path's text too. The digest stands for all of it: see [Hand.Act].
-func (h *Hand) Shown(ctx context.Context, name, at, since, path string) (out api.WorkspaceDiff, err error) {
+// A Look says what of a workspace a page shows.
+type Look struct {
+	At, Since string // checkpoints; "" for now, and for the project
+	Path      string // whose text is asked for too
+	Lines     bool   // count lines as well
+}
+
+// Shown is what a workspace has otherwise than the project, for a page. The digest stands for
+// all of it: see [Hand.Act].
+func (h *Hand) Shown(ctx context.Context, name string, look Look) (out api.WorkspaceDiff, err error) {
 	w, err := h.Store.TryLock(name)
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	var paths []string
-	if path != "" {
-		paths = []string{path}
+	if look.Path != "" {
+		paths = []string{look.Path}
 	}
-	d, err := h.Diff(ctx, w, at, since, paths)
+	d, err := h.Diff(ctx, w, look.At, look.Since, paths)
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	out.Digest = digest(d)
-	if path != "" {
-		out.Patch, out.Cut, err = patchOf(d, path)
+	if out, err = listed(w, d); err != nil {
+		return out, err
 	}
-	out.Changes = Changes(d.Changes)
-	if out.More = max(0, len(out.Changes)-maxListed); out.More > 0 {
-		out.Changes = out.Changes[:maxListed]
+	if look.Path != "" {
+		out.Patch, out.Cut, err = patchOf(d, look.Path)
 	}
-	out.Conflicts, out.Held = []api.Because{}, []api.Because{}
-	for _, c := range d.Conflicts[:min(len(d.Conflicts), maxListed)] {
-		out.Conflicts = append(out.Conflicts, api.Because{Path: c.Path, Why: c.Why})
+	if err == nil && look.Lines {
+		out.Lines, err = countLines(ctx, d, len(out.Changes))
 	}
-	needs, herr := HeldBack(w, d)
-	for _, c := range needs[:min(len(needs), maxListed)] {
-		out.Held = append(out.Held, api.Because{Path: c.Path, Why: c.Why})
-	}
-	return out, errors.Join(err, herr)
+	return out, err
 }
 
 // digest stands for changes as they are now: names, kinds, and when the kernel last saw each
@@ -87,37 +76,17 @@ func digest(d *store.Diff) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// patchOf is the text of one path's change, with what a screen would obey escaped.
-func patchOf(d *store.Diff, path string) (text string, cut bool, err error) {
-	var out bytes.Buffer
-	only := slices.DeleteFunc(slices.Clone(d.Changes), func(c layers.Change) bool { return c.Path != path })
-	err = patch.Write(&bounded{&out}, d.Stack, only)
-	if errors.Is(err, io.ErrShortWrite) {
-		cut, err = true, nil
-	}
-	return termsafe.Lines(out.String()), cut, err
-}
-
-// bounded takes the first maxPatch bytes.
-type bounded struct{ to *bytes.Buffer }
-
-// Write fails once the bound is reached.
-func (b *bounded) Write(text []byte) (int, error) {
-	room := maxPatch - b.to.Len()
-	if len(text) > room {
-		n, _ := b.to.Write(text[:room]) // a Buffer takes all
-		return n, io.ErrShortWrite
-	}
-	return b.to.Write(text)
-}
-
 // Act does what a person asked for on a page. What an apply brings over must be what the page
 // showed, by its digest, of a moment that the cloister cannot change any more: a checkpoint,
-// or now where it is stopped. What an undo takes back must be the apply that was named.
+// or now where it is stopped; so must what a discard of now gives up. What an undo takes back
+// must be the apply that was named.
 func (h *Hand) Act(ctx context.Context, name, verb string, in api.WorkspaceAct) (out api.WorkspaceActed, err error) {
 	w, err := h.Store.TryLock(name)
 	if err != nil {
 		return out, err
+	}
+	if verb == "discard" && len(in.Paths) == 0 {
+		return h.discardWhole(ctx, w, in)
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	switch verb {
@@ -139,6 +108,10 @@ func (h *Hand) Act(ctx context.Context, name, verb string, in api.WorkspaceAct) 
 		return h.forkShown(ctx, w, in)
 	case "apply":
 		out.Changes, err = h.applyShown(ctx, w, in)
+		out.Said = Files(len(out.Changes))
+		return out, err
+	case "discard":
+		out.Changes, err = h.discardShown(ctx, w, in)
 		out.Said = Files(len(out.Changes))
 		return out, err
 	case "undo":
@@ -182,31 +155,4 @@ func (h *Hand) forkShown(ctx context.Context, w *store.Workspace, in api.Workspa
 	}
 	out.Said = strings.Join(names, ", ")
 	return out, err
-}
-
-// applyShown applies what a page showed.
-func (h *Hand) applyShown(ctx context.Context, w *store.Workspace, in api.WorkspaceAct) (_ []api.Change, err error) {
-	if in.Checkpoint == "" {
-		running, err := w.IsRunning()
-		if err == nil && running {
-			err = &Refused{"apply: " + w.Name + " is running and may change what was shown", "make a checkpoint and apply that"}
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	d, err := h.Diff(ctx, w, in.Checkpoint, "", nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	if digest(d) != in.Digest {
-		return nil, &Refused{"apply: what " + w.Name + " changed is not what was shown", "look at it again"}
-	}
-	if n := len(Changes(d.Changes)); n > maxListed {
-		return nil, &Refused{fmt.Sprintf("apply: %d paths are more than a page shows (%d)", n, maxListed),
-			"cloister diff " + w.Name + ", then cloister apply " + w.Name}
-	}
-	Special(d)
-	return h.Apply(ctx, w, d, nil, in.AutoRun)
 }

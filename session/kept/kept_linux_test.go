@@ -1,13 +1,16 @@
 package kept_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,11 +105,11 @@ func (w *world) there(name string) bool {
 func TestShownIsApplied(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	w.session(t, map[string]string{"a": "one\n", ".envrc": "export A=1\n"})
-	d, err := w.Shown(ctx, "k", "", "", "a")
+	d, err := w.Shown(ctx, "k", kept.Look{Path: "a"})
 	if err != nil || d.Patch == "" || len(d.Changes) != 1 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	d, err = w.Shown(ctx, "k", "", "", "")
+	d, err = w.Shown(ctx, "k", kept.Look{})
 	if err != nil || len(d.Changes) != 2 || len(d.Held) != 1 || d.Held[0].Path != ".envrc" {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -125,7 +128,7 @@ func TestShownIsApplied(t *testing.T) {
 	if _, err := w.Act(ctx, "k", "apply", yes); !errors.As(err, &refused) || w.there("a") {
 		t.Errorf("what changed after it was shown: %v", err)
 	}
-	d, err = w.Shown(ctx, "k", "", "", "")
+	d, err = w.Shown(ctx, "k", kept.Look{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +161,7 @@ func TestRunningIsNotApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = use.Close() }()
-	now, err := w.Shown(ctx, "k", "", "", "")
+	now, err := w.Shown(ctx, "k", kept.Look{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +173,7 @@ func TestRunningIsNotApplied(t *testing.T) {
 	if _, err := w.Act(ctx, "k", "restore", api.WorkspaceAct{Checkpoint: made.Checkpoint.ID}); !errors.As(err, &running) {
 		t.Errorf("restore of a running one: %v", err)
 	}
-	then, err := w.Shown(ctx, "k", made.Checkpoint.ID, "", "")
+	then, err := w.Shown(ctx, "k", kept.Look{At: made.Checkpoint.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +190,7 @@ func TestUnrecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := w.Shown(ctx, "k", "", "", "")
+	d, err := w.Shown(ctx, "k", kept.Look{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +226,7 @@ func TestBusy(t *testing.T) {
 	if _, err := w.Act(ctx, "k", "checkpoint", api.WorkspaceAct{}); !errors.As(err, &busy) {
 		t.Errorf("an act: %v", err)
 	}
-	if _, err := w.Shown(ctx, "nosuch", "", "", ""); !errors.Is(err, store.ErrNotFound) {
+	if _, err := w.Shown(ctx, "nosuch", kept.Look{}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("one that there is none of: %v", err)
 	}
 }
@@ -254,7 +257,7 @@ func TestForgedTime(t *testing.T) {
 	if err := use.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := w.Shown(ctx, "k", "", made.Checkpoint.ID, "")
+	d, err := w.Shown(ctx, "k", kept.Look{Since: made.Checkpoint.ID})
 	if err != nil || len(d.Changes) != 1 || d.Changes[0].Path != "a" {
 		t.Errorf("since the checkpoint: %+v, %v", d.Changes, err)
 	}
@@ -292,7 +295,7 @@ func TestHoles(t *testing.T) {
 	}
 	for _, since := range []string{"", made.Checkpoint.ID} {
 		began := time.Now()
-		if _, err := w.Shown(ctx, "k", "", since, "elsewhere"); err != nil {
+		if _, err := w.Shown(ctx, "k", kept.Look{Since: since, Path: "elsewhere"}); err != nil {
 			t.Errorf("since %q: %v", since, err)
 		}
 		if took := time.Since(began); took > time.Minute { // reading one takes ten
@@ -309,7 +312,7 @@ func TestMoreThanShown(t *testing.T) {
 		files[fmt.Sprintf("f%d", i)] = "x"
 	}
 	w.session(t, files)
-	d, err := w.Shown(ctx, "k", "", "", "")
+	d, err := w.Shown(ctx, "k", kept.Look{})
 	if err != nil || len(d.Changes) != 2000 || d.More != 1 {
 		t.Fatalf("%d and %d more, %v", len(d.Changes), d.More, err)
 	}
@@ -333,5 +336,115 @@ func TestFailedUndoIsRecorded(t *testing.T) {
 	}
 	if want := []string{"state.undo", "state.undo failed: 3 of 3 applies"}; !slices.Equal(w.recorded, want) {
 		t.Errorf("recorded %q, want %q", w.recorded, want)
+	}
+}
+
+// TestChosenPaths: of what was shown the chosen paths are applied or given up, and no other; a
+// word for what is held is for what was looked at.
+func TestChosenPaths(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.session(t, map[string]string{"a": "one\n", "b": "two\n", ".envrc": "export A=1\n", "bad\xff": "x"})
+	look := func() api.WorkspaceDiff {
+		t.Helper()
+		d, err := w.Shown(ctx, "k", kept.Look{Lines: true})
+		if err != nil || len(d.Lines) != len(d.Changes) {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		return d
+	}
+	d := look()
+	var refused *kept.Refused
+	var held *kept.Held
+	for name, c := range map[string]struct {
+		verb string
+		act  api.WorkspaceAct
+		as   any
+	}{
+		"not shown":            {"apply", api.WorkspaceAct{Digest: d.Digest, Paths: []string{"a", "c"}}, &refused},
+		"no text":              {"apply", api.WorkspaceAct{Digest: d.Digest, Paths: []string{"bad\ufffd"}}, &refused},
+		"the top":              {"discard", api.WorkspaceAct{Digest: d.Digest, Paths: []string{"."}}, &refused},
+		"without the digest":   {"discard", api.WorkspaceAct{Paths: []string{"a"}}, &refused},
+		"held, without a word": {"apply", api.WorkspaceAct{Digest: d.Digest, Paths: []string{"a", ".envrc"}}, &held},
+		"held, not looked at":  {"apply", api.WorkspaceAct{Digest: d.Digest, Paths: []string{"a", ".envrc"}, AutoRun: true, Looked: []string{"a"}}, &refused},
+		"all, not as shown":    {"discard", api.WorkspaceAct{Digest: "x"}, &refused},
+		"of a checkpoint":      {"discard", api.WorkspaceAct{Digest: d.Digest, Checkpoint: "x", Paths: []string{"a"}}, &refused},
+	} {
+		if _, err := w.Act(ctx, "k", c.verb, c.act); !errors.As(err, c.as) || w.there("a") || w.there(".envrc") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	out, err := w.Act(ctx, "k", "apply", api.WorkspaceAct{Digest: d.Digest, Paths: []string{".envrc"}, AutoRun: true, Looked: []string{".envrc"}})
+	if err != nil || len(out.Changes) != 1 || !w.there(".envrc") || w.there("a") {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	d = look()
+	if out, err = w.Act(ctx, "k", "discard", api.WorkspaceAct{Digest: d.Digest, Paths: []string{"a"}}); err != nil || len(out.Changes) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if d = look(); slices.ContainsFunc(d.Changes, func(c api.Change) bool { return c.Path == "a" }) || len(d.Changes) != 2 {
+		t.Errorf("%+v is left", d.Changes)
+	}
+	if _, err := w.Act(ctx, "k", "discard", api.WorkspaceAct{Digest: d.Digest}); err != nil || w.Store.Has("k") {
+		t.Errorf("all: %v", err)
+	}
+}
+
+// TestRunningIsNotDiscarded: nothing is given up under a command that runs.
+func TestRunningIsNotDiscarded(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.session(t, map[string]string{"a": "one\n"})
+	d, err := w.Shown(ctx, "k", kept.Look{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use, err := w.Store.Begin("k", w.project, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = use.Close() }()
+	var running *store.Running
+	for _, paths := range [][]string{nil, {"a"}} {
+		if _, err := w.Act(ctx, "k", "discard", api.WorkspaceAct{Digest: d.Digest, Paths: paths}); !errors.As(err, &running) {
+			t.Errorf("%v: %v", paths, err)
+		}
+	}
+}
+
+// TestAnswerHasASize: whatever a payload names its files and writes, a look is an answer that
+// can be read.
+func TestAnswerHasASize(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	use, err := w.Store.Begin("k", w.project, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(use.Mount.Store, use.Mount.Project.Upper)
+	deep := strings.Repeat("/"+strings.Repeat("<", 250), 3)
+	if err := os.MkdirAll(at+deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1500 {
+		if err := os.WriteFile(fmt.Sprintf("%s%s/%d%s", at, deep, i, strings.Repeat("\x01", 200)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(at, "text"), bytes.Repeat([]byte("\x01<&\x1b\n"), 1<<18), 0o600), use.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d, err := w.Shown(ctx, "k", kept.Look{Path: "text", Lines: true})
+	if err != nil || !d.Cut {
+		t.Fatalf("cut %t, %v", d.Cut, err)
+	}
+	all, err := w.Shown(ctx, "k", kept.Look{Lines: true})
+	if err != nil || all.More == 0 || all.More+len(all.Changes) != 1501 {
+		t.Fatalf("%d and %d more, %v", len(all.Changes), all.More, err)
+	}
+	all.Patch = d.Patch
+	if text, err := json.Marshal(all); err != nil || len(text) > api.MaxBody {
+		t.Errorf("an answer of %d bytes, %v", len(text), err)
+	}
+	var refused *kept.Refused
+	if _, err := w.Act(ctx, "k", "apply", api.WorkspaceAct{Digest: all.Digest}); !errors.As(err, &refused) {
+		t.Errorf("all of it is applied: %v", err)
 	}
 }

@@ -209,6 +209,8 @@ var packages = map[string]string{
 	"mcp/serve":                 "a cloister as an MCP server, for a client outside",
 	"secret/oauth":              "logins by device code and by browser",
 	"ui/tui":                    "the whole screen of approvals watch",
+	"ui/tui/moments":            "its page of time",
+	"ui/tui/pen":                "lines for a terminal's screen",
 	"hostexec":                  "rules, digest and run of host commands, and the caller inside",
 	"host/resolve":              "where paths and programs of the host lead, and who chose that",
 	"host/taint":                "the register of places that a payload could ever write",

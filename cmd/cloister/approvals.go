@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -325,7 +324,7 @@ func (a *app) approvalsWatch() *cobra.Command {
 			defer stop()
 			w := &watching{a: a, asJSON: asJSON, seen: map[string]string{}}
 			if !asJSON && !lines && term.IsTerminal(int(a.Stdin.Fd())) && term.IsTerminal(int(a.Stdout.Fd())) {
-				return a.watchPanel(ctx, w)
+				return a.watchPanel(ctx, w, nil)
 			}
 			err := w.run(ctx)
 			if ctx.Err() != nil {
@@ -339,43 +338,6 @@ func (a *app) approvalsWatch() *cobra.Command {
 	return c
 }
 
-// watchPanel shows the questions on the whole screen, and takes answers there.
-func (a *app) watchPanel(ctx context.Context, w *watching) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	news := make(chan tui.News)
-	w.panel = func(n tui.News) {
-		select {
-		case news <- n:
-		case <-ctx.Done():
-		}
-	}
-	followed := make(chan error, 1)
-	go func() {
-		defer stop() // a guardian that cannot be reached ends the screen
-		followed <- w.run(ctx)
-	}()
-	resized := make(chan os.Signal, 1)
-	signal.Notify(resized, syscall.SIGWINCH)
-	defer signal.Stop(resized)
-	err := tui.Run(ctx, a.Stdin, a.Stdout, a.ASCII(a.Stdout), resized, news,
-		func(id string, allow bool, r api.ApprovalReply) (string, error) {
-			text := ""
-			err := a.WithGuardian(ctx, func(c *client.Client) error {
-				i, err := c.Answer(ctx, id, allow, r)
-				text = i.ID + " " + stateOf(i)
-				return err
-			})
-			return text, err
-		})
-	left := ctx.Err() == nil
-	stop()
-	if errWatch := <-followed; err == nil && !left {
-		err = errWatch
-	}
-	return err
-}
-
 // watching is one `approvals watch` that writes lines.
 type watching struct {
 	a      *app
@@ -383,6 +345,7 @@ type watching struct {
 	seen   map[string]string // the state that was told, by ID
 	last   string            // ID of the last event
 	panel  func(tui.News)    // the whole screen; nil for lines
+	stale  chan<- struct{}   // of a panel: its page of time is out of date
 }
 
 // again is how soon a guardian that went away is looked for.
@@ -418,7 +381,11 @@ func (w *watching) run(ctx context.Context) error {
 
 func (w *watching) follow(ctx context.Context, c *client.Client) error {
 	var failed error
-	err := c.Events(ctx, w.last, func(e api.Event) bool {
+	events := c.Events
+	if w.panel != nil { // its page of time is about what is recorded
+		events = c.EventsRecorded
+	}
+	err := events(ctx, w.last, func(e api.Event) bool {
 		w.last = e.ID
 		failed = w.event(ctx, c, e)
 		return failed == nil
@@ -431,6 +398,7 @@ func (w *watching) event(ctx context.Context, c *client.Client, e api.Event) err
 	case api.EventHello, api.EventReset:
 		if w.panel != nil {
 			w.panel(tui.News{Note: "watching"})
+			w.changed(e)
 		} else if e.Type == api.EventHello {
 			w.a.Notice("cloister: watching; asks wait for an answer while this runs")
 		}
@@ -448,6 +416,8 @@ func (w *watching) event(ctx context.Context, c *client.Client, e api.Event) err
 			return fmt.Errorf("watch approvals: %w", err)
 		}
 		w.tell(i)
+	case api.EventAudit, api.EventSession:
+		w.changed(e)
 	}
 	if err := w.a.Out.Flush(); err != nil {
 		return fmt.Errorf("write the answer: %w", err)

@@ -75,7 +75,8 @@ func (a *app) records() *records.Commands { return &records.Commands{App: &a.App
 
 // overlays are the commands about overlay workspaces.
 func (a *app) overlays() *overlays.Commands {
-	return &overlays.Commands{App: &a.App, Hold: a.holdBox, Driver: a.driverNamed, Detach: a.detach}
+	return &overlays.Commands{App: &a.App, Hold: a.holdBox, Driver: a.driverNamed, Detach: a.detach,
+		Watch: a.watchTime}
 }
 
 // overlay is a command of theirs.

@@ -25,7 +25,7 @@ func newDesk() *desk {
 	d.Model = tui.NewModel(func(id string, allow bool, r api.ApprovalReply) (string, error) {
 		d.got = append(d.got, fmt.Sprintf("%s %t %s %s %t", id, allow, r.Scope, r.Pattern, r.Confirm))
 		return "answered", nil
-	})
+	}, nil)
 	d.Resize(80, 24)
 	return d
 }
@@ -203,10 +203,11 @@ func TestRun(t *testing.T) {
 	news := make(chan tui.News, 1)
 	done := make(chan error, 1)
 	go func() {
-		done <- tui.Run(t.Context(), inner, inner, true, nil, news, func(id string, allow bool, r api.ApprovalReply) (string, error) {
-			got <- fmt.Sprint(id, allow, r.Scope)
-			return "", nil
-		})
+		done <- tui.Panel{In: inner, Out: inner, ASCII: true, News: news,
+			Answer: func(id string, allow bool, r api.ApprovalReply) (string, error) {
+				got <- fmt.Sprint(id, allow, r.Scope)
+				return "", nil
+			}}.Run(t.Context())
 	}()
 	var screen strings.Builder
 	until := func(what string) {

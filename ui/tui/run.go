@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"cloister/api"
+	"cloister/ui/tui/moments"
 
 	"golang.org/x/term"
 )
@@ -18,6 +19,21 @@ import (
 type News struct {
 	Approval *api.Approval
 	Note     string
+}
+
+// A Panel is the screen with what it is run with.
+type Panel struct {
+	In, Out    *os.File
+	ASCII      bool // the terminal shows no other letters
+	Colourless bool
+	Resized    <-chan os.Signal // it has another size
+	News       <-chan News
+	Stale      <-chan struct{} // the page of time is out of date; it is looked at each second
+	Answer     Answer
+	Time       moments.Guardian
+	// OnTime begins with the page of time: of the workspace Name, "" for their list.
+	OnTime bool
+	Name   string
 }
 
 // Terminal codes: another screen without wrapping, and back; the top left
@@ -33,18 +49,20 @@ const (
 )
 
 // Run shows the screen on a terminal until the person leaves, or ctx ends.
-// resized says that the terminal has another size, ascii that it shows no other letters.
-func Run(ctx context.Context, in, out *os.File, ascii bool, resized <-chan os.Signal, news <-chan News, answer Answer) error {
-	old, err := term.MakeRaw(int(in.Fd()))
+func (p Panel) Run(ctx context.Context) error {
+	old, err := term.MakeRaw(int(p.In.Fd()))
 	if err != nil {
 		return fmt.Errorf("watch approvals: %w", err)
 	}
-	m := NewModel(answer)
-	m.ascii = ascii
-	fmt.Fprint(out, enter)
+	m := NewModel(p.Answer, moments.New(p.Time))
+	m.pen.ASCII, m.pen.Colourless = p.ASCII, p.Colourless
+	if p.OnTime {
+		m.Open(p.Name)
+	}
+	fmt.Fprint(p.Out, enter)
 	defer func() {
-		fmt.Fprint(out, title("")+back)
-		_ = term.Restore(int(in.Fd()), old) // the terminal may be gone
+		fmt.Fprint(p.Out, title("")+back)
+		_ = term.Restore(int(p.In.Fd()), old) // the terminal may be gone
 	}()
 	ctx, stop := context.WithCancel(ctx)
 	var aside sync.WaitGroup
@@ -52,12 +70,24 @@ func Run(ctx context.Context, in, out *os.File, ascii bool, resized <-chan os.Si
 	defer stop()
 	pressed := make(chan string)
 	// It is not waited for: a read of a terminal cannot be called back.
-	go read(ctx, in, pressed)
-	said := make(chan string)
+	go read(ctx, p.In, pressed)
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
+	done := make(chan func())
+	begin := func(do moments.Do) {
+		aside.Go(func() {
+			is := do()
+			select {
+			case done <- is:
+			case <-ctx.Done():
+			}
+		})
+	}
 	for {
-		m.draw(out)
+		for do := m.time.Next(); do != nil; do = m.time.Next() {
+			begin(do)
+		}
+		m.draw(p.Out)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -67,28 +97,39 @@ func Run(ctx context.Context, in, out *os.File, ascii bool, resized <-chan os.Si
 				return nil
 			}
 			if do != nil {
-				aside.Go(func() {
+				begin(func() func() {
 					text := do()
-					select {
-					case said <- text:
-					case <-ctx.Done():
-					}
+					return func() { m.Note(text) }
 				})
 			}
-		case text := <-said:
-			m.Note(text)
-		case n := <-news:
-			if n.Approval != nil && m.Take(*n.Approval) {
-				fmt.Fprint(out, ring)
-			}
-			if n.Note != "" {
-				m.Note(n.Note)
+		case is := <-done:
+			is()
+			m.settle()
+		case n := <-p.News:
+			if m.bring(n) {
+				fmt.Fprint(p.Out, ring)
 			}
 		case now := <-clock.C:
+			select {
+			case <-p.Stale:
+				m.time.Stale()
+			default:
+			}
 			m.Tick(now)
-		case <-resized:
+		case <-p.Resized:
 		}
 	}
+}
+
+// bring takes news, and reports whether a person should be notified of it.
+func (m *Model) bring(n News) (ring bool) {
+	if n.Approval != nil {
+		ring = m.Take(*n.Approval)
+	}
+	if n.Note != "" {
+		m.Note(n.Note)
+	}
+	return ring
 }
 
 func title(text string) string { return "\x1b]2;" + text + "\x1b\\" }
@@ -149,7 +190,9 @@ func oneKey(b []byte) (key string, n int) {
 	if end == len(b) {
 		return "", end
 	}
-	return map[string]string{"A": "up", "B": "down", "5~": "pgup", "6~": "pgdown"}[string(b[2:end+1])], end + 1
+	return map[string]string{
+		"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end", "5~": "pgup", "6~": "pgdown",
+	}[string(b[2:end+1])], end + 1
 }
 
 func plainKey(b []byte) (key string, n int) {
@@ -160,6 +203,8 @@ func plainKey(b []byte) (key string, n int) {
 		return "enter", 1
 	case 8, 0x7f:
 		return "backspace", 1
+	case '\t':
+		return "tab", 1
 	}
 	r, n := utf8.DecodeRune(b)
 	if r < ' ' || r == utf8.RuneError {

@@ -4,18 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/text/width"
-
 	"cloister/api"
 	"cloister/internal/termsafe"
-)
-
-const (
-	bold    = "\x1b[1m"
-	inverse = "\x1b[7m"
-	faint   = "\x1b[2m"
-	yellow  = "\x1b[33m"
-	plain   = "\x1b[0m"
+	"cloister/ui/tui/pen"
 )
 
 // detail is everything about a question, in lines that fit.
@@ -52,13 +43,16 @@ func (m *Model) detail(a api.Approval) []string {
 	}
 	var out []string
 	for _, l := range lines {
-		out = append(out, wrap(m.text(l), m.w)...)
+		out = append(out, pen.Wrap(m.pen.Text(l), m.pen.Width)...)
 	}
 	return out
 }
 
 // Screen draws everything, line by line from the top.
 func (m *Model) Screen() string {
+	if m.onTime {
+		return strings.Join(append(m.waiting(), m.time.Screen(m.now)), "\n")
+	}
 	var b strings.Builder
 	what := fmt.Sprintf("%d waiting", len(m.pending))
 	if m.past {
@@ -67,44 +61,66 @@ func (m *Model) Screen() string {
 	if m.filter != "" || m.typing {
 		what += "   filter: " + m.filter
 	}
-	m.line(&b, bold, "cloister approvals   "+what)
+	m.pen.Line(&b, pen.Bold, "cloister approvals   "+what)
 	list := m.list()
 	a, at := m.current()
 	rows := m.rows()
 	first := max(0, min(at-rows/2, len(list)-rows))
 	for i := first; i < min(first+rows, len(list)); i++ {
-		style := ""
+		style := pen.Plain
 		if i == at {
-			style = inverse
+			style = pen.Inverse
 		}
-		m.line(&b, style, m.row(list[i]))
+		m.pen.Line(&b, style, m.row(list[i]))
 	}
 	if len(list) == 0 {
-		m.line(&b, faint, "nothing waits; this screen being open is what lets asks wait for an answer")
+		m.pen.Line(&b, pen.Faint, "nothing waits; this screen being open is what lets asks wait for an answer")
 	}
-	rule := "─"
-	if m.ascii {
-		rule = "-"
-	}
-	m.line(&b, faint, strings.Repeat(rule, m.w))
+	m.pen.Line(&b, pen.Faint, m.pen.Rule())
 	lines, room := m.detail(a), m.room()
 	shown := lines[min(m.scroll, len(lines)):min(m.scroll+room, len(lines))]
 	for _, l := range shown {
-		m.line(&b, "", l)
+		m.pen.Line(&b, pen.Plain, l)
 	}
 	b.WriteString(strings.Repeat("\n", max(0, room-len(shown))))
 	more := ""
 	if rest := len(lines) - m.scroll - len(shown); rest > 0 {
 		more = fmt.Sprintf("   %d more lines: page down", rest)
 	}
-	m.line(&b, yellow, m.note+more)
+	m.pen.Line(&b, pen.Yellow, m.note+more)
 	to := ""
 	if m.wide {
 		to = " for all of " + a.Wildcard
 	}
-	m.line(&b, bold, "a allow   d deny   s scope: "+scopes[m.scope]+to)
-	m.line(&b, faint, "w wildcard   h history   / filter   j k move   space b page   q quit")
+	m.pen.Line(&b, pen.Bold, "a allow   d deny   s scope: "+scopes[m.scope]+to)
+	m.pen.Line(&b, pen.Faint, "w wildcard   h history   / filter   j k move   space b page   t time   q quit")
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// most is how many questions stand over the page of time, on a screen of that height.
+func most(h int) int {
+	if h < 20 {
+		return 1
+	}
+	return 3
+}
+
+// waiting is what stands over the page of time: the questions that wait, so that none is out
+// of sight. They are answered on their own page alone: no key of the other is an answer.
+func (m *Model) waiting() []string {
+	if len(m.pending) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	text := "1 question waits"
+	if n := len(m.pending); n > 1 {
+		text = fmt.Sprintf("%d questions wait", n)
+	}
+	m.pen.Line(&b, pen.Inverse, "! "+text+": Tab shows it")
+	for _, a := range m.pending[:min(len(m.pending), most(m.h))] {
+		m.pen.Line(&b, pen.Bold, m.row(a))
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 }
 
 // Title is for the terminal's window.
@@ -125,54 +141,4 @@ func (m *Model) row(a api.Approval) string {
 		mark = "!"
 	}
 	return fmt.Sprintf("%s%s  %-12s  %s", mark, left, termsafe.Clip(a.Session, 12), a.Title)
-}
-
-// text is what a terminal may be given of a text.
-func (m *Model) text(s string) string {
-	if s = termsafe.Text(s); m.ascii {
-		s = termsafe.ASCII(s)
-	}
-	return s
-}
-
-// line writes one line, cut at the screen's edge.
-func (m *Model) line(b *strings.Builder, style, text string) {
-	more := "…"
-	if m.ascii {
-		more = ">"
-	}
-	b.WriteString(style + cut(m.text(text), m.w, more) + plain + "\n")
-}
-
-// places is how many a character takes on a screen.
-func places(r rune) int {
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	case width.Neutral, width.EastAsianAmbiguous, width.EastAsianNarrow, width.EastAsianHalfwidth:
-	}
-	return 1
-}
-
-// wrap breaks a text into lines of at most so many places.
-func wrap(s string, most int) []string {
-	var out []string
-	from, used := 0, 0
-	for i, r := range s {
-		if n := places(r); used+n > most {
-			out, from, used = append(out, s[from:i]), i, n
-		} else {
-			used += n
-		}
-	}
-	return append(out, s[from:])
-}
-
-// cut is the first line of that, with a mark where something is missing.
-func cut(s string, most int, more string) string {
-	lines := wrap(s, most)
-	if len(lines) == 1 {
-		return s
-	}
-	return wrap(s, most-1)[0] + more
 }

@@ -21,6 +21,8 @@ import (
 
 	"cloister/api"
 	"cloister/internal/termsafe"
+	"cloister/ui/tui/moments"
+	"cloister/ui/tui/pen"
 )
 
 // Answer gives a person's word; the text is for the status line.
@@ -51,26 +53,45 @@ type Model struct {
 	moved    time.Time       // when the selection moved by itself
 	note     string
 	now      time.Time
-	w, h     int
-	ascii    bool
+	h        int
+	pen      pen.Pen
+
+	time   *moments.Model // nil where there is no page of time
+	onTime bool           // it is the one that is shown
+	direct bool           // it is the one that the screen began with
 }
 
-// NewModel is an empty screen.
-func NewModel(answer Answer) *Model {
-	return &Model{answer: answer, seen: map[string]bool{}, w: 80, h: 24, now: time.Now()}
+// NewModel is an empty screen. page is the page of time behind it, nil for none.
+func NewModel(answer Answer, page *moments.Model) *Model {
+	return &Model{answer: answer, seen: map[string]bool{}, pen: pen.Pen{Width: 80}, h: 24, now: time.Now(), time: page}
+}
+
+// Open shows the page of time: of the workspace of that name, "" for their list.
+func (m *Model) Open(name string) {
+	m.onTime, m.direct = true, true
+	m.time.Open(name)
+	m.settle()
 }
 
 // Resize tells how large the screen is.
 func (m *Model) Resize(w, h int) {
-	m.w, m.h = max(20, w), max(8, h)
+	m.pen.Width, m.h = max(20, w), max(8, h)
 	m.settle()
 }
 
 // Note puts words on the status line.
-func (m *Model) Note(text string) { m.note = termsafe.Text(text) }
+func (m *Model) Note(text string) {
+	if m.note = termsafe.Text(text); m.onTime {
+		m.time.Note(m.note)
+	}
+}
 
 // Tick moves the clock on.
-func (m *Model) Tick(now time.Time) { m.now = now }
+func (m *Model) Tick(now time.Time) {
+	if m.now = now; m.onTime {
+		m.time.Tick()
+	}
+}
 
 // Take brings a question, new or ended; it reports whether a person should be notified of
 // it.
@@ -134,8 +155,13 @@ func (m *Model) current() (api.Approval, int) {
 	return list[i], i
 }
 
-// settle keeps the selection on a question that is there.
+// settle keeps the selection on a question that is there, and the page of time below those
+// that wait.
 func (m *Model) settle() {
+	if m.onTime {
+		m.time.Resize(m.pen, m.h-len(m.waiting()))
+		return // what is not on the screen was not seen
+	}
 	list := m.list()
 	a, i := m.current()
 	switch {
@@ -159,6 +185,9 @@ func (m *Model) pick(id string) {
 }
 
 func (m *Model) key(name string) (do func() string, leave bool) {
+	if m.onTime {
+		return nil, m.keyOfTime(name)
+	}
 	if m.typing {
 		m.typeFilter(name)
 		return nil, false
@@ -186,6 +215,11 @@ func (m *Model) key(name string) (do func() string, leave bool) {
 		}
 	case "h":
 		m.past = !m.past
+	case "t", "tab":
+		if m.time != nil {
+			m.onTime = true
+			m.time.Open("")
+		}
 	case "/":
 		m.typing = true
 	case "a":
@@ -199,6 +233,22 @@ func (m *Model) key(name string) (do func() string, leave bool) {
 		return m.reply(false, false), false
 	}
 	return nil, false
+}
+
+// keyOfTime is a key on the page of time. Tab goes to the questions, whatever is open there;
+// what a person was about to press is no answer to one.
+func (m *Model) keyOfTime(name string) (quit bool) {
+	if name != "tab" {
+		leave, quit := m.time.Press(name)
+		if quit || !leave {
+			return quit
+		}
+		if m.direct && len(m.pending) == 0 {
+			return true
+		}
+	}
+	m.onTime, m.moved = false, time.Now()
+	return false
 }
 
 func (m *Model) typeFilter(name string) {

@@ -13,8 +13,10 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/session/kept"
 	"cloister/session/kept/compare"
+	"cloister/state/store"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func (a *Commands) CheckpointCommand() *cobra.Command {
@@ -55,13 +57,20 @@ processes have in memory is kept too: cloister fork --memory goes on from there.
 }
 
 func (a *Commands) CheckpointsCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, watch bool
 	c := &cobra.Command{
-		Use:               "checkpoints [NAME]",
-		Short:             "List the checkpoints of an overlay cloister",
+		Use:   "checkpoints [NAME]",
+		Short: "List the checkpoints of an overlay cloister",
+		Long: `List the checkpoints of an overlay cloister. --watch shows its moments on the whole screen,
+with what each changed, and takes keys to go back to one, go on from one, compare, apply,
+discard and undo: ? lists them. Without NAME it begins with all cloisters. While it is open,
+asks wait for an answer, and stand over it.`,
 		Args:              cli.Args(0, 1),
 		ValidArgsFunction: a.completeKept,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if watch {
+				return a.watch(cmd.Context(), strings.Join(args, ""), asJSON)
+			}
 			w, err := a.open(strings.Join(args, ""))
 			if err != nil {
 				return err
@@ -85,7 +94,29 @@ func (a *Commands) CheckpointsCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "on the whole screen, with keys to go back to one and on from it")
 	return c
+}
+
+// watch shows the page of time, where there is a terminal for it.
+func (a *Commands) watch(ctx context.Context, name string, asJSON bool) error {
+	switch {
+	case asJSON:
+		return cli.Usage("cloister checkpoints --json lists them", "checkpoints: --watch is for an eye, and --json for none")
+	case !term.IsTerminal(int(a.Stdin.Fd())) || !term.IsTerminal(int(a.Stdout.Fd())):
+		return cli.Usage("cloister checkpoints lists them", "checkpoints: --watch needs a terminal")
+	}
+	s, err := a.KeptStore()
+	if err == nil && name != "" && !s.Has(name) {
+		var w *store.Workspace
+		if w, err = a.open(name); err == nil { // it says what there is instead
+			err = w.Close()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return a.Watch(ctx, name)
 }
 
 func (a *Commands) RestoreCommand() *cobra.Command {

@@ -25,4 +25,6 @@ type Commands struct {
 	// Driver is that of an isolation level, and Detach starts a cloister in the background.
 	Driver func(isolation string) (sandbox.Driver, error)
 	Detach func(context.Context, launch.Order) (launch.Answer, error)
+	// Watch shows the page of time of a workspace, "" for all of them, on the whole screen.
+	Watch func(ctx context.Context, name string) error
 }

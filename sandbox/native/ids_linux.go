@@ -192,7 +192,9 @@ func newIDSpace(uid, gid, payloadID int) (*idSpace, error) {
 		return nil, fmt.Errorf("start native: map file owner: %w", err)
 	}
 	p := newProgram()
-	p.sys("let go", unix.SYS_CLOSE, hold[1])
+	// Also the pipes of others that are made at the same time: who holds one would end after them,
+	// and they after it.
+	p.closeOthers([]int{hold[0]})
 	p.sys("hold the namespace", unix.SYS_READ, hold[0], make([]byte, 1), 1).optional()
 	p.sys("end", unix.SYS_EXIT_GROUP, 0)
 	runtime.LockOSThread()

@@ -430,7 +430,7 @@ func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (an
 			return nil, err
 		}
 		x, err := explain.Ask(s, in, req)
-		x.Notices = notices
+		x.Notices = append(notices, x.Notices...)
 		return x, err
 	}
 	l, err := g.running(req.Session)

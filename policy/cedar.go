@@ -32,7 +32,7 @@ const (
 // actionResources is the vocabulary of actions with the resources each takes,
 // as schema.cedarschema has it (testdata/leash.cedar uses all of it).
 func actionResources() map[string][]types.EntityType {
-	files := []types.EntityType{"Dir", "File"}
+	files := []types.EntityType{"Dir", "File", "Glob"}
 	return map[string][]types.EntityType{
 		"FileOpen": files, "FileOpenReadOnly": files, "FileOpenReadWrite": files, "ProcessExec": files,
 		actionConnect: {"Host"}, actionRequest: {"Host"}, actionRewrite: {"Host"},

@@ -224,7 +224,7 @@ func (l *loader) person(tree *xast.Policy, t tier) {
 }
 
 func entityTypes() []string {
-	return []string{"Agent", "Dir", "File", "Host", "MCP::Feature", "MCP::Prompt", "MCP::Resource", "MCP::Server",
+	return []string{"Agent", "Dir", "File", "Glob", "Host", "MCP::Feature", "MCP::Prompt", "MCP::Resource", "MCP::Server",
 		"MCP::Tool", "Project", "Secret", "Session"}
 }
 

@@ -1,6 +1,7 @@
 package policyset
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -97,7 +98,7 @@ func Holds(s *policy.Snapshot, accepted, closed []string) error {
 		}
 		why := st.Why
 		if st.Hold == policy.InView {
-			why = "the view that was made does not keep it: the policy has changed meanwhile"
+			why = cmp.Or(st.Why, "the view that was made does not keep it: the policy has changed meanwhile")
 		}
 		text := st.Origin.String() + ": " + verbOf(st.Effect) + " of " + strings.Join(st.Actions, ", ") +
 			" is not enforced: " + why

@@ -205,6 +205,10 @@ type Judged struct {
 	Rule string    `json:"rule"` // what forbids it, for the record
 	// Covered is what the view shows as something else: the object below is meant.
 	Covered bool `json:"covered,omitempty"`
+	// Glob says that Path is a pattern of paths (internal/pathglob), in the folder In where it does
+	// not begin with /. Whatever it names is judged by its name, when that is used.
+	Glob bool      `json:"glob,omitempty"`
+	In   GuestPath `json:"in,omitempty"`
 	// What is forbidden. Write is everything that changes it, Exec also to map it as code.
 	Read  bool `json:"read,omitempty"`
 	Write bool `json:"write,omitempty"`
@@ -219,8 +223,10 @@ type Watched struct {
 	Programs bool `json:"programs,omitempty"`
 	All      bool `json:"all,omitempty"`
 	// Kept says that Rules are kept; otherwise they only lead to reports.
-	Kept  bool     `json:"kept,omitempty"`
-	Rules []Judged `json:"rules,omitempty"`
+	Kept bool `json:"kept,omitempty"`
+	// ByName says that nothing but Rules is looked at: the kernel's judge tells the rest.
+	ByName bool     `json:"by_name,omitempty"`
+	Rules  []Judged `json:"rules,omitempty"`
 	// Permits lead to reports of what they do not permit.
 	Permits Permits `json:"permits,omitzero"`
 }

@@ -14,6 +14,7 @@ import (
 	"cloister/guardian/folders"
 	"cloister/internal/authority"
 	"cloister/policy"
+	"cloister/policy/fileverdict"
 	"cloister/policy/suggest"
 	"cloister/policyset"
 	"cloister/policyset/learned"
@@ -64,7 +65,11 @@ opened and executed there. Nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			x.Files = used.Policy(l.Snapshot().Statements())
+			here, _, err := a.hereWords()
+			if err != nil {
+				return err
+			}
+			x.Files = used.Policy(fileverdict.In(l.Snapshot().Statements(), here))
 			switch {
 			case asJSON:
 				return a.JSON(x)

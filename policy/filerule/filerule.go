@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"github.com/cedar-policy/cedar-go/types"
+
+	"cloister/internal/pathglob"
 )
 
 // The actions of files and programs, as schema.cedarschema has them.
@@ -66,6 +68,8 @@ type Held struct {
 type Path struct {
 	Path  string // absolute and clean
 	Dir   bool   // with all below it
+	Glob  bool   // Path is a pattern (internal/pathglob)
+	In    string // the project, for a pattern that does not begin with /; empty until that is known
 	Write bool   // reading stays
 	Exec  bool   // reading and writing stay
 }
@@ -74,6 +78,8 @@ type Path struct {
 type Permitted struct {
 	Path  string // absolute and clean
 	Dir   bool   // with all below it
+	Glob  bool   // Path is a pattern, as above
+	In    string
 	Read  bool
 	Write bool
 	Exec  bool
@@ -118,15 +124,21 @@ func named(uids []types.EntityUID) (paths []Path, why string) {
 	for _, u := range uids {
 		name := string(u.ID)
 		switch {
+		case u.Type == "Glob":
+			if _, err := pathglob.Parse(name); err != nil {
+				return nil, err.Error()
+			}
+			paths = append(paths, Path{Path: name, Glob: true})
+			continue
 		case u.Type != "Dir" && u.Type != "File":
 			continue
 		case !path.IsAbs(name) || strings.ContainsAny(name, "*?\x00"):
-			return nil, fmt.Sprintf("%q is not an absolute path without wildcards", name)
+			return nil, fmt.Sprintf("%q is not an absolute path without wildcards; Glob:: has them", name)
 		}
 		paths = append(paths, Path{Path: path.Clean(name), Dir: u.Type == "Dir"})
 	}
 	if len(paths) == 0 {
-		return nil, "it names no file or folder"
+		return nil, "it names no file, folder or pattern"
 	}
 	return paths, ""
 }
@@ -136,6 +148,13 @@ func forbidden(action string, paths []Path) Held {
 	h := Held{Means: View, By: "the view: what is named is shown empty", Closed: paths}
 	if action == OpenWrite {
 		h.By = "the view: what is named is read-only"
+	}
+	for _, p := range paths {
+		if p.Glob {
+			h.By = "the view: what the pattern names at the start is shown empty, or read-only; weakly what appears later: " +
+				"it is refused by its name (native)"
+			h.Why = "only native refuses by its name what appears later and a pattern names"
+		}
 	}
 	for _, p := range paths {
 		if action == Execute && p.Dir {
@@ -173,8 +192,15 @@ func list(action string, paths []Path) Held {
 			"what it may read"
 	}
 	for _, p := range paths {
+		if p.Glob {
+			h.By += "; of a pattern what it names at the start, and nothing that appears later"
+			break
+		}
+	}
+	for _, p := range paths {
 		h.Permitted = append(h.Permitted, Permitted{
-			Path: p.Path, Dir: p.Dir, Read: action != Execute, Write: action == Open || action == OpenWrite, Exec: action == Execute,
+			Path: p.Path, Dir: p.Dir, Glob: p.Glob,
+			Read: action != Execute, Write: action == Open || action == OpenWrite, Exec: action == Execute,
 		})
 	}
 	return h

@@ -16,6 +16,7 @@ import (
 	"path"
 	"slices"
 
+	"cloister/internal/pathglob"
 	"cloister/internal/realpath"
 	"cloister/internal/source"
 	"cloister/policy"
@@ -69,7 +70,8 @@ type Permitted struct {
 	Statement *policy.Statement
 }
 
-// Of decides about one use of a path.
+// Of decides about one use of a path. Patterns of a project are looked at where [In] gave them its
+// folder.
 func Of(list []policy.Statement, at string, use Use) Outcome {
 	at = path.Clean(at)
 	for _, own := range own() {
@@ -99,6 +101,30 @@ func Of(list []policy.Statement, at string, use Use) Outcome {
 	return Outcome{Effect: policy.Deny, Reason: "permits say what may be " + what + ", and none names it"}
 }
 
+// ByPattern reports whether the statement of a rule forbids what a pattern names.
+func ByPattern(list []policy.Statement, rule string) bool {
+	glob := func(c policy.ClosedPath) bool { return c.Glob }
+	return slices.ContainsFunc(list, func(st policy.Statement) bool {
+		return rule != "" && st.Rule == rule && slices.ContainsFunc(st.Closed, glob)
+	})
+}
+
+// In gives the patterns of a project its folder.
+func In(list []policy.Statement, project string) []policy.Statement {
+	list = slices.Clone(list)
+	for i := range list {
+		st := &list[i]
+		st.Closed, st.Permitted = slices.Clone(st.Closed), slices.Clone(st.Permitted)
+		for j := range st.Closed {
+			st.Closed[j].In = project
+		}
+		for j := range st.Permitted {
+			st.Permitted[j].In = project
+		}
+	}
+	return list
+}
+
 func by(st *policy.Statement, effect policy.Effect, reason string) Outcome {
 	return Outcome{Effect: effect, Rule: st.Rule, Origin: st.Origin, Reason: reason}
 }
@@ -112,11 +138,24 @@ func closes(st *policy.Statement, at string, use Use) bool {
 		return false
 	}
 	for _, c := range st.Closed {
-		if realpath.Inside(at, c.Path) && (use == Write || !c.Write) {
+		names := realpath.Inside(at, c.Path)
+		if c.Glob {
+			names = matches(c.Path, c.In, at)
+		}
+		if names && (use == Write || !c.Write) {
 			return true
 		}
 	}
 	return false
+}
+
+// Names reports whether a permitted path is a pattern that names a path.
+func Names(p policy.PermittedPath, at string) bool { return p.Glob && matches(p.Path, p.In, at) }
+
+// matches reports whether a pattern names a path; one of a project does not where none was named.
+func matches(pattern, in, at string) bool {
+	p, err := pathglob.Parse(pattern)
+	return err == nil && (p.Whole() || in != "") && p.In(in).Match(at)
 }
 
 // Unkept is why a statement that speaks of a use has no part in a verdict; empty where it has one,
@@ -157,7 +196,7 @@ func ListsOf(list []policy.Statement) Lists {
 func (l Lists) find(at string, use Use) *policy.Statement {
 	for _, p := range l.Permitted {
 		right := map[Use]bool{Read: p.Read || p.Exec && l.Programs, Write: p.Write, Execute: p.Exec}[use]
-		if right && (at == p.Path || p.Dir && realpath.Inside(at, p.Path)) {
+		if right && (at == p.Path || p.Dir && realpath.Inside(at, p.Path) || p.Glob && matches(p.Path, p.In, at)) {
 			return p.Statement
 		}
 	}

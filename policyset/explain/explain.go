@@ -45,7 +45,7 @@ func Ask(s *policy.Snapshot, in *policyset.Scope, req api.ExplainRequest) (api.E
 		return call(s, req)
 	}
 	if req.File != nil {
-		return file(s, req.File)
+		return file(s, req.Project, req.File)
 	}
 	to, err := authority.ParseHostPort(req.Connect, 443)
 	if err != nil {

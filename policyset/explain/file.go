@@ -13,7 +13,7 @@ import (
 
 // file is what would become of a file that is opened, or of a program that is executed, in a
 // native session. A statement that names it and that nothing keeps is said.
-func file(s *policy.Snapshot, f *api.ExplainFile) (api.Explanation, error) {
+func file(s *policy.Snapshot, project string, f *api.ExplainFile) (api.Explanation, error) {
 	use, ok := fileverdict.Parse(cmp.Or(f.Use, fileverdict.Read.String()))
 	if !ok {
 		return api.Explanation{}, api.BadRequest("explain: %q: the uses of a file are %s", f.Use,
@@ -22,7 +22,7 @@ func file(s *policy.Snapshot, f *api.ExplainFile) (api.Explanation, error) {
 	if !path.IsAbs(f.Path) {
 		return api.Explanation{}, api.BadRequest("explain: %q is no absolute path", f.Path)
 	}
-	list := s.Statements()
+	list := fileverdict.In(s.Statements(), project)
 	v := fileverdict.Of(list, f.Path, use)
 	x := api.Explanation{
 		Subject: use.String() + " " + path.Clean(f.Path), Effect: v.Effect.String(), Rule: v.Rule, Source: v.Origin.Source,
@@ -34,6 +34,10 @@ func file(s *policy.Snapshot, f *api.ExplainFile) (api.Explanation, error) {
 			fileverdict.Execute: "ProcessExec"}[use]
 		x.Hints = []string{`a file of config's folder policy: permit (principal, action == Action::"` + action +
 			`", resource == File::` + learned.Word(path.Clean(f.Path)) + `);`}
+	}
+	if fileverdict.ByPattern(list, v.Rule) {
+		x.Notices = append(x.Notices, "a pattern names it: by the view where it is there when a session starts; "+
+			"weakly, by its name, where it appears later")
 	}
 	for _, st := range list {
 		if why := fileverdict.Unkept(st, use); why != "" {

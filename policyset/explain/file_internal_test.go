@@ -22,7 +22,7 @@ func TestAdviceOfHostilePaths(t *testing.T) {
 		"/srv/a", `/srv/a"); permit (principal, action == Action::"FileOpen", resource in Dir::"/home`, `/srv/a\`, `/srv/\"x`,
 		"/srv/a\n// allow", "/srv/\x1b[31m", "/srv/\u202etxt", "/srv/" + strings.Repeat("long", 1000),
 	} {
-		x, err := file(s, &api.ExplainFile{Path: at})
+		x, err := file(s, "", &api.ExplainFile{Path: at})
 		if err != nil || x.Effect != policy.Deny.String() || len(x.Hints) != 1 {
 			t.Errorf("%q: %+v, %v", at, x, err)
 			continue
@@ -36,7 +36,7 @@ func TestAdviceOfHostilePaths(t *testing.T) {
 		if n := len(advised.Statements()); n != 1 {
 			t.Errorf("%q: the advice %q has %d statements", at, text, n)
 		}
-		if x, err := file(advised, &api.ExplainFile{Path: at}); err != nil || x.Effect != policy.Allow.String() {
+		if x, err := file(advised, "", &api.ExplainFile{Path: at}); err != nil || x.Effect != policy.Allow.String() {
 			t.Errorf("%q: the advice %q does not permit it: %+v, %v", at, text, x, err)
 		}
 		if strings.ContainsAny(text, "\n\x1b\u202e") {

@@ -22,6 +22,7 @@ import (
 	"cloister/audit"
 	"cloister/internal/realpath"
 	"cloister/policy"
+	"cloister/policy/fileverdict"
 	"cloister/sandbox"
 )
 
@@ -157,7 +158,7 @@ func (u *Used) Policy(in []policy.Statement) Policy {
 func permits(in []policy.Statement, at string, want policy.PermittedPath) bool {
 	for _, st := range in {
 		for _, p := range st.Permitted {
-			inside := p.Path == at && (p.Dir || !want.Dir) || p.Dir && realpath.Inside(at, p.Path)
+			inside := p.Path == at && (p.Dir || !want.Dir) || p.Dir && realpath.Inside(at, p.Path) || fileverdict.Names(p, at)
 			if inside && (p.Read || !want.Read) && (p.Write || !want.Write) && (p.Exec || !want.Exec) {
 				return true
 			}

@@ -25,7 +25,7 @@ func unjudged(reason string) error {
 // watched reports whether a box tells of files and programs: where its caller listens, and the
 // host's kernel runs the command.
 func watched(s sandbox.Spec, h *Hosted, w sandbox.Wiring) bool {
-	if judged(s) {
+	if judged(s) && !s.Watched.ByName {
 		return false // the kernel tells
 	}
 	return w.Watched != nil && h == nil && s.Watched.Any()

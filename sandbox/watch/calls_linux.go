@@ -49,6 +49,9 @@ func Filter(about sandbox.Watched) ([]unix.SockFilter, error) {
 	opens := about.All || about.Permits.Opens
 	changes := opens
 	for _, r := range about.Rules {
+		if _, err := patternOf(r); r.Glob && err != nil {
+			return nil, fmt.Errorf("watch files: %w", err)
+		}
 		opens, changes = opens || r.Read, changes || r.Read || r.Write
 	}
 	const allow, notify = unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_USER_NOTIF

@@ -91,8 +91,9 @@ func (w *Watch) serve() {
 	swift(fd)
 	var n notice
 	for w.next(fd, &n) {
-		if w.begun.Load() && int(n.tid) != w.first {
-			w.look(&n)
+		if w.begun.Load() && int(n.tid) != w.first && w.look(&n) {
+			refuse(fd, n.id)
+			continue
 		}
 		goOn(fd, n.id)
 	}
@@ -132,8 +133,10 @@ func (w *Watch) next(fd int, n *notice) bool {
 	}
 }
 
-// look notes what a call is about.
-func (w *Watch) look(n *notice) {
+// look notes what a call is about. It reports whether a pattern forbids that: the call fails then,
+// whatever its caller's memory says by now. Where patterns are kept, so does one whose path cannot be
+// read.
+func (w *Watch) look(n *notice) (refused bool) {
 	for _, c := range w.uses[n.nr] {
 		at, lies, err := w.path(n, c)
 		if w.root >= 0 {
@@ -147,6 +150,7 @@ func (w *Watch) look(n *notice) {
 			s.path += "/" // a file without a name
 		}
 		u := s.use
+		refused = refused || w.table.refuses(s, err)
 		if err == nil && w.fixed && (u == writes || u == makes) && w.table.verdict(s) == nil {
 			continue // it fails whatever a list says: who learns from the record would permit what was never done
 		}
@@ -155,7 +159,7 @@ func (w *Watch) look(n *notice) {
 		}
 		switch {
 		case !waits(int(w.listener.Fd()), n.id):
-			return // it is gone, and what was read may be of another process with its number
+			return true // it is gone, and what was read may be of another process with its number
 		case err != nil:
 			w.table.unread++
 			continue
@@ -170,6 +174,7 @@ func (w *Watch) look(n *notice) {
 			}
 		}
 	}
+	return refused
 }
 
 // lying is what lies at the path that a call names.
@@ -249,6 +254,7 @@ func (w *Watch) path(n *notice, c call) (string, lying, error) {
 	if at, ok := descriptor(proc, name); ok {
 		return at, file, nil
 	}
+	name = past(proc, name)
 	if w.root < 0 {
 		if w.root, err = open(proc+"/root", unix.O_PATH|unix.O_DIRECTORY); err != nil {
 			w.root = -1
@@ -269,13 +275,74 @@ func (w *Watch) path(n *notice, c call) (string, lying, error) {
 	follow := c.use != writes || !c.nofollow
 	at, lies, err := w.find(name, follow)
 	makes := c.use == writes || c.flags >= 0 && n.args[c.flags]&unix.O_CREAT != 0
-	if err == nil || !makes {
+	switch {
+	case err == nil:
 		return at, lies, nil
+	case !makes:
+		return "", file, w.strange(err)
+	case errors.Is(err, unix.ENOENT):
+		at, err = w.made(name, follow)
 	}
-	if at, err = w.resolve(path.Dir(path.Clean(name))); err != nil {
-		return "", file, nil
+	if err != nil {
+		return "", file, w.strange(err)
 	}
-	return path.Join(at, path.Base(path.Clean(name))), nothing, nil
+	return at, nothing, nil
+}
+
+// strange is the error of a path that could be another one for whoever calls, as by a link of /proc
+// to a process's own. Only patterns depend on it: any other call goes on, to the view.
+func (w *Watch) strange(err error) error {
+	if !w.table.byPattern() || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) {
+		return nil
+	}
+	return err
+}
+
+// made is where a name comes to be that is not there yet: where links lead to it that lead nowhere
+// else, the kernel makes what the last one names.
+func (w *Watch) made(name string, follow bool) (string, error) {
+	for range 40 { // as many as the kernel follows
+		name = strings.TrimRight(name, "/")
+		dir, base := path.Split(name)
+		at, err := w.resolve("/" + strings.TrimLeft(dir, "/"))
+		if err != nil {
+			return "", err
+		}
+		if base == "." || base == ".." || base == "" {
+			return "", unix.ENOENT // it is there or cannot be made
+		}
+		full := path.Join(at, base)
+		to, err := w.link(full)
+		switch {
+		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || !follow:
+			return full, nil
+		case err != nil:
+			return "", err
+		case path.IsAbs(to):
+			name = to
+		default:
+			name = at + "/" + to
+		}
+	}
+	return "", unix.ELOOP
+}
+
+// link is what a symbolic link says; EINVAL is the error where there is none.
+func (w *Watch) link(at string) (string, error) {
+	fd, err := w.openInside(at, unix.O_PATH, false)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(fd, "", buf)
+	if errors.Is(err, unix.ENOENT) {
+		err = unix.EINVAL // what is there is no link
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
 }
 
 // leads adds where the links of what is permitted lead, as they do at the start.
@@ -305,6 +372,34 @@ func descriptor(proc, name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// past is a name without a process's own link of /proc at its beginning: what lies in a folder that
+// the process has open, or is in.
+func past(proc, name string) string {
+	rest, ok := strings.CutPrefix(name, "/dev/fd/")
+	if ok {
+		rest = "fd/" + rest
+	}
+	for _, self := range []string{"/proc/self/", "/proc/thread-self/"} {
+		if !ok {
+			rest, ok = strings.CutPrefix(name, self)
+		}
+	}
+	first, below, deep := strings.Cut(rest, "/")
+	if first == "fd" {
+		var number string
+		number, below, deep = strings.Cut(below, "/")
+		first += "/" + number
+	}
+	if !ok || !deep || first != "cwd" && first != "root" && !strings.HasPrefix(first, "fd/") {
+		return name
+	}
+	at, err := os.Readlink(proc + "/" + first)
+	if err != nil || !path.IsAbs(at) {
+		return name
+	}
+	return at + "/" + below
 }
 
 // resolve is a path inside without links.

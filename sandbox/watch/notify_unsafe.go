@@ -51,6 +51,13 @@ func goOn(listener int, id uint64) {
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_SEND, at)
 }
 
+// refuse has a call fail. An error means that whoever called is gone.
+func refuse(listener int, id uint64) {
+	a := answer{id: id, error: -int32(unix.EACCES)}
+	at := uintptr(unsafe.Pointer(&a))
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_SEND, at)
+}
+
 // waits reports whether a call waits still, so that what was read of its process is its.
 func waits(listener int, id uint64) bool {
 	at := uintptr(unsafe.Pointer(&id))

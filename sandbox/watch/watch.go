@@ -7,8 +7,9 @@
 // at once, and how often at the end; what found no room is counted and reported. It needs no
 // root.
 //
-// It refuses nothing, and what it tells is advice: a program can change a path between the
-// look and the call. What is kept is kept by the view and by Landlock. A file that is open
+// It refuses what a pattern names, by its name, and nothing else; what it tells is advice: a program
+// can change a path between the look and the call. What is kept is kept by the view and by Landlock.
+// A file that is open
 // already, a mapping, and what an interpreter does with a text are no calls that it sees.
 //
 // Most readers want [Begin] and [Filter].
@@ -16,11 +17,13 @@ package watch
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"cloister/internal/pathglob"
 	"cloister/internal/realpath"
 	"cloister/sandbox"
 )
@@ -57,13 +60,45 @@ type table struct {
 	about sandbox.Watched
 	tell  func(sandbox.FileEvent)
 	known map[seen]*sandbox.FileEvent
-	bytes int // of known
+	bytes int                      // of known
+	rules map[string][]int         // of about, by their paths
+	globs map[int]pathglob.Pattern // of about's rules that are patterns
 	// lost are uses that found no room, and uses whose path could not be read.
 	lost, unread uint64
 }
 
 func newTable(about sandbox.Watched, tell func(sandbox.FileEvent)) *table {
-	return &table{about: about, tell: tell, known: map[seen]*sandbox.FileEvent{}}
+	t := &table{about: about, tell: tell, known: map[seen]*sandbox.FileEvent{}, rules: map[string][]int{},
+		globs: map[int]pathglob.Pattern{}}
+	for i, r := range about.Rules {
+		if r.Glob {
+			t.globs[i], _ = patternOf(r) // Filter has refused one that is none
+			continue
+		}
+		at := path.Clean(string(r.Path))
+		t.rules[at] = append(t.rules[at], i)
+	}
+	return t
+}
+
+func patternOf(r sandbox.Judged) (pathglob.Pattern, error) {
+	p, err := pathglob.Parse(string(r.Path))
+	if err == nil && !p.Whole() && r.In == "" {
+		err = fmt.Errorf("%q: a pattern of no folder", r.Path)
+	}
+	return p.In(string(r.In)), err
+}
+
+// byPattern reports whether what patterns name is refused here.
+func (t *table) byPattern() bool { return t.about.Kept && len(t.globs) > 0 }
+
+// refuses reports whether a use is refused here: by a pattern, where the view cannot.
+func (t *table) refuses(s seen, unread error) bool {
+	if !t.byPattern() {
+		return false
+	}
+	rule := t.verdict(s)
+	return unread != nil || rule != nil && rule.Glob
 }
 
 // add notes one use. Of a policy's session only what is forbidden and what is executed is
@@ -75,6 +110,9 @@ func (t *table) add(s seen, who func() (program string, pid int)) {
 	}
 	rule := t.verdict(s)
 	if s.use != executes && own(s.path) && (rule == nil || !own(string(rule.Path))) {
+		return
+	}
+	if rule == nil && t.about.ByName {
 		return
 	}
 	unlisted := rule == nil && !t.permitted(s)
@@ -114,13 +152,38 @@ func (t *table) add(s seen, who func() (program string, pid int)) {
 
 // verdict is the rule that forbids a use; nil allows it.
 func (t *table) verdict(s seen) *sandbox.Judged {
-	for i, r := range t.about.Rules {
-		forbidden := map[use]bool{reads: r.Read, lists: r.Read, writes: r.Write, makes: r.Write, executes: r.Exec}[s.use]
-		if forbidden && realpath.Inside(s.path, path.Clean(string(r.Path))) {
-			return &t.about.Rules[i]
+	first := len(t.about.Rules)
+	for dir := s.path; ; dir = path.Dir(dir) {
+		for _, i := range t.rules[dir] {
+			if i < first && forbids(t.about.Rules[i], s.use) {
+				first = i
+			}
+		}
+		if dir == "/" || dir == "." {
+			break
 		}
 	}
-	return nil
+	for i, p := range t.globs {
+		if i < first && forbids(t.about.Rules[i], s.use) && p.Match(s.path) {
+			first = i
+		}
+	}
+	if first == len(t.about.Rules) {
+		return nil
+	}
+	return &t.about.Rules[first]
+}
+
+func forbids(r sandbox.Judged, u use) bool {
+	switch u {
+	case reads, lists:
+		return r.Read
+	case writes, makes:
+		return r.Write
+	case executes:
+		return r.Exec
+	}
+	return false
 }
 
 // permitted reports whether the lists of what alone is permitted leave a use. Landlock, which

@@ -21,6 +21,7 @@ import (
 	"cloister/policy"
 	"cloister/sandbox"
 	"cloister/sandbox/judge"
+	"cloister/session/globs"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
 	"cloister/workspace/protect"
@@ -67,6 +68,7 @@ type Plan struct {
 	Publish []api.Published
 	Cedar   []api.CedarFile
 	Closed  []string // the rules of statements that the view keeps, or the kernel
+	found   globs.Found
 	// Judge keeps Judged; nil where the kernel does not judge. The shim closes it.
 	Judge  *judge.Kernel
 	Judged []sandbox.Judged

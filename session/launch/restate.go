@@ -9,6 +9,7 @@ import (
 
 	"cloister/api"
 	"cloister/policy"
+	"cloister/sandbox"
 	"cloister/session"
 	"cloister/workspace"
 )
@@ -25,8 +26,9 @@ func (p *Plan) Restater(o Order, f Facts) func([]api.CedarFile) (*session.Statem
 		for _, c := range files {
 			f.Cedar = append(f.Cedar, policy.CedarFile{Name: c.Name, Text: []byte(c.Text)})
 		}
-		next := &Plan{Judge: begun.Judge, Cedar: begun.Cedar}
-		list, err := next.statements(f)
+		next := &Plan{Judge: begun.Judge, Cedar: begun.Cedar, found: begun.found}
+		next.View.Overlay, next.View.Expose = begun.View.Overlay, begun.View.Expose
+		list, err := next.statements(o, f)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -45,6 +47,9 @@ func (p *Plan) Restater(o Order, f Facts) func([]api.CedarFile) (*session.Statem
 				return nil, nil, fmt.Errorf("%s stays closed in its view, by %s: start it anew", c.Path, c.Rule)
 			}
 		}
+		if !reflect.DeepEqual(patterns(next.Watched.Rules), patterns(begun.Watched.Rules)) {
+			return nil, nil, errPatterns
+		}
 		s := &session.Statements{Judged: slices.Clone(next.Judged), Permits: next.Permits, Watched: next.Watched}
 		// What the view has covered is named by what lies below, and all else as the session sees it.
 		for i, j := range s.Judged {
@@ -52,6 +57,13 @@ func (p *Plan) Restater(o Order, f Facts) func([]api.CedarFile) (*session.Statem
 		}
 		return s, func() { now = next }, nil
 	}
+}
+
+var errPatterns = errors.New("what patterns name is searched for once, and refused by a list that is made once: start it anew")
+
+// patterns are the rules that name files by patterns.
+func patterns(rules []sandbox.Judged) []sandbox.Judged {
+	return slices.DeleteFunc(slices.Clone(rules), func(j sandbox.Judged) bool { return !j.Glob })
 }
 
 var errUnjudged = errors.New("the kernel's judge does not rule it, and its view and lists are made once: start it anew")

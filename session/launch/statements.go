@@ -13,6 +13,7 @@ import (
 	"cloister/policy/fileverdict"
 	"cloister/sandbox"
 	"cloister/sandbox/judge"
+	"cloister/session/globs"
 	"cloister/workspace"
 )
 
@@ -22,7 +23,7 @@ func (p *Plan) close(o Order, f Facts) error {
 	if err := o.checkStatements(p.cedar(f)); err != nil {
 		return err
 	}
-	list, err := p.statements(f)
+	list, err := p.statements(o, f)
 	if err != nil {
 		return err
 	}
@@ -43,10 +44,13 @@ func (p *Plan) cedar(f Facts) []policy.CedarFile {
 	return files
 }
 
-func (p *Plan) statements(f Facts) ([]policy.Statement, error) {
+func (p *Plan) statements(o Order, f Facts) ([]policy.Statement, error) {
 	list, err := policy.FileStatements(p.cedar(f))
 	if err != nil {
 		return nil, fmt.Errorf("read policy: %w", err)
+	}
+	if list, err = p.expand(list, f, o.gave()); err != nil {
+		return nil, err
 	}
 	if err := bounded(list); err != nil {
 		return nil, err
@@ -82,6 +86,7 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 		switch {
 		case judged:
 			p.judge(st)
+			p.byName(st, o.gave())
 		case watches && !slices.Contains(o.Accepted(), st.Residue()):
 			p.Watched.Rules = append(p.Watched.Rules, judgedOf(st)...)
 		}
@@ -91,8 +96,13 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 		if st.Hold != policy.InView {
 			continue
 		}
-		p.Closed = append(p.Closed, st.Rule)
+		if !byPattern(st) || watches { // elsewhere nothing refuses what appears later
+			p.Closed = append(p.Closed, st.Rule)
+		}
 		for _, c := range st.Closed {
+			if c.Glob {
+				continue
+			}
 			p.View.Closed = append(p.View.Closed, workspace.Closed{
 				Path: c.Path, Dir: c.Dir, Write: c.Write, Rule: st.Rule, Place: st.Origin.String(),
 				Residue: st.Residue(), Accepted: slices.Contains(o.Accepted(), st.Residue()),
@@ -143,6 +153,9 @@ func permitted(list []policy.Statement, accepted []string) (sandbox.Permits, []s
 	l := fileverdict.ListsOf(list)
 	out := sandbox.Permits{Opens: l.Opens, Programs: l.Programs}
 	for _, p := range l.Permitted {
+		if p.Glob {
+			continue // what it names is there beside it
+		}
 		out.List = append(out.List, sandbox.Permit{
 			Path: sandbox.GuestPath(p.Path), Dir: p.Dir, Read: p.Read, Write: p.Write, Exec: p.Exec,
 		})
@@ -150,8 +163,50 @@ func permitted(list []policy.Statement, accepted []string) (sandbox.Permits, []s
 	return out, rules
 }
 
-// judge has the kernel keep a statement.
-func (p *Plan) judge(st policy.Statement) { p.Judged = append(p.Judged, judgedOf(st)...) }
+// judge has the kernel keep a statement, of patterns what they name now.
+func (p *Plan) judge(st policy.Statement) {
+	p.Judged = append(p.Judged, slices.DeleteFunc(judgedOf(st), func(j sandbox.Judged) bool { return j.Glob })...)
+}
+
+// byName has what patterns name later refused by its name, beside the kernel's judge.
+func (p *Plan) byName(st policy.Statement, given func(*policy.Statement) bool) {
+	if given(&st) {
+		return
+	}
+	list := slices.DeleteFunc(judgedOf(st), func(j sandbox.Judged) bool { return !j.Glob })
+	p.Watched.Rules = append(p.Watched.Rules, list...)
+	p.Watched.ByName = p.Watched.ByName || len(list) > 0
+}
+
+// byPattern reports whether a statement forbids what a pattern names.
+func byPattern(st policy.Statement) bool {
+	return slices.ContainsFunc(st.Closed, func(c policy.ClosedPath) bool { return c.Glob })
+}
+
+// gave tells which statements a person gave up by name.
+func (o *Order) gave() func(*policy.Statement) bool {
+	accepted := o.Accepted()
+	return func(st *policy.Statement) bool { return slices.Contains(accepted, st.Residue()) }
+}
+
+// expand finds what patterns name, once: those that were searched for stay as they were found.
+func (p *Plan) expand(list []policy.Statement, f Facts, given func(*policy.Statement) bool) ([]policy.Statement, error) {
+	if p.found == nil {
+		p.found = globs.Found{}
+	}
+	at := globs.Places{Project: f.Project, System: f.Root.Dir == "", Found: p.found}
+	for _, e := range p.View.Expose {
+		at.Shown = append(at.Shown, e.Path)
+	}
+	for i := range list {
+		if st := &list[i]; p.View.Overlay && byPattern(*st) && !given(st) {
+			return nil, hint.Usage("use --workspace live, change it, or go on without it: --accept residue:"+st.Residue(),
+				"%s: what an overlay workspace holds besides the project's files is not searched for what a pattern names",
+				st.Origin)
+		}
+	}
+	return globs.Expand(list, at, given)
+}
 
 // watch has statements reported of and not kept: the mode is shadow or record, in which
 // everything is let pass.
@@ -177,7 +232,8 @@ func judgedOf(st policy.Statement) []sandbox.Judged {
 	var out []sandbox.Judged
 	for _, c := range st.Closed {
 		out = append(out, sandbox.Judged{
-			Path: sandbox.GuestPath(c.Path), Rule: st.Rule, Covered: st.Hold == policy.InView,
+			Path: sandbox.GuestPath(c.Path), Rule: st.Rule, Covered: st.Hold == policy.InView, Glob: c.Glob,
+			In:   sandbox.GuestPath(c.In),
 			Read: !c.Write && !c.Exec, Write: !c.Exec, Exec: !c.Write,
 		})
 	}

@@ -42,7 +42,7 @@ func TestHostView(t *testing.T) {
 	w.env["OUT"] = w.folder("out")
 	ask := func(needs, script string) string {
 		c := exec.CommandContext(t.Context(), "sh", "-euc", `command -v "$NEEDS" >/dev/null || { echo absent; exit 0; }; `+script)
-		c.Dir, c.Env = w.project, append(w.environ(), "NEEDS="+needs)
+		c.Dir, c.Env = w.project, append(w.environ(), "NEEDS="+needs, "TMPDIR="+w.env["OUT"])
 		out, err := c.CombinedOutput()
 		if err != nil {
 			return string(out) + err.Error()

@@ -163,6 +163,24 @@ func TestTime(t *testing.T) {
 	if list := w.do("checkpoints", "k-1", "--json"); !strings.Contains(list, "while it runs") {
 		t.Errorf("the command line knows of no checkpoint that the window made: %s", list)
 	}
+
+	// A path is given up alone, and all of it by its name.
+	discard := `[...document.querySelectorAll('button')].some((b) => b.textContent.startsWith('Discard') && !b.disabled)`
+	tb.visit("/time?name=k-1")
+	card("added c")
+	tb.Wait(discard)
+	tb.Press("d")
+	tb.Wait(`document.querySelector('dialog input[type=checkbox]:checked')`)
+	tb.shot("time-discard")
+	tb.axe("time-discard")
+	done(`button.main`)
+	now(`!t.includes('added c') && t.includes('modified a')`)
+	tb.Wait(discard)
+	tb.Press("d")
+	tb.Wait(`document.querySelector('dialog button.main:disabled')`)
+	tb.Put(`dialog input`, "k-1")
+	done(`button.main`)
+	tb.Wait(`![...document.querySelectorAll('option')].some((o) => o.value === 'k-1')`)
 }
 
 // quoted is a word as JavaScript spells it.

@@ -72,6 +72,7 @@ export const t = {
     trying: 'The command runs in a copy of each…', path: 'Path', run: 'Run', sidesNext: '1–9 goes to one of them; there a applies it, u takes that back.',
     apply: 'Apply', applyTitle: (p) => `Bring this into ${p}?`, applyText: (n) => n === 1 ? '1 path, or nothing.' : `${n} paths, all or none.`, held: 'Programs of the host may run or obey these:', looked: 'I looked at each of them', applied: (s) => `Applied: ${s}.`, whole: 'An apply brings all over: this is all, compared with the project.',
     conflicts: (n) => `The project changed ${n === 1 ? 'one of these' : `${n} of these`} too: cloister apply --merge, or PATH by PATH.`, undo: 'Undo', undoTitle: 'Take the last apply back?', undone: 'Taken back.',
+    discard: 'Discard', discardTitle: (n) => `Give up what ${n} wrote?`, discardText: (n) => `For good. All of it goes with its ${n === 1 ? 'checkpoint' : `${n} checkpoints`}.`, discardOnly: 'Only', discardName: (n) => `All: type ${n}`, discarded: (s) => `Given up: ${s}.`,
   },
   tools: {
     empty: 'No MCP server is declared.', emptyHint: 'Name one under mcp.servers in', calls: 'Calls', servers: 'Servers', pick: 'Choose a tool to see what it says of itself.', unseen: 'It has listed no tool yet.',

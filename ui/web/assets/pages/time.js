@@ -89,7 +89,7 @@ export default (root, { words, go }) => {
     if (s.problem || s.busy) { fill(side, h('p.beware', s.problem || w.busy)); return; }
     const c = standing(m), last = before(m);
     fill(acts, button('c', w.checkpoint, checkpoint, false), button('r', w.restore, restore, !c || s.running), button('f', w.fork, fork, false), button('v', w.sides, sideBySide, false),
-      button('a', w.apply, apply, !diff || !diff.changes.length || (!c && s.running), '.main'), button('u', w.undo, undo, !s.applied.length));
+      button('a', w.apply, apply, !diff || !diff.changes.length || (!c && s.running), '.main'), button('d', w.discard, discard, !m.now || !diff || s.running), button('u', w.undo, undo, !s.applied.length));
     const parts = [h('h2.first', title(m)), acts];
     if (m.event) parts.push(h('p.soft', c ? w.standing(c.id) : w.before));
     parts.push(h('div.against', h('span.soft', w.against), h('div.group', { role: 'group', 'aria-label': w.against }, h('button.small', { 'aria-pressed': String(!since), onclick: () => compare(false) }, w.project),
@@ -229,6 +229,26 @@ export default (root, { words, go }) => {
         h('div.acts', h('button', { onclick: close, autofocus: true }, t.cancel), send)];
     });
   };
+  // discard gives up the path that is open, or the workspace once its name is typed.
+  const discard = () => {
+    const s = space();
+    if (!diff || !moment().now || s.running) return;
+    if (since) { compare(false); toast(w.whole); return; }
+    const { digest, changes } = diff, one = changes.some((x) => x.path === path) ? path : '';
+    dialog(w.discardTitle(name), (close) => {
+      const only = h('input', { type: 'checkbox', checked: true, onchange: () => ready() });
+      const typed = h('input', { oninput: () => ready() }), field = labelled(w.discardName(name), typed);
+      const alone = () => Boolean(one) && only.checked;
+      const send = h('button.main', { onclick: async () => {
+        close();
+        toast(w.discarded((await act('discard', { digest, paths: alone() ? [one] : [] })).said));
+      } }, w.discard);
+      const ready = () => { field.hidden = alone(); send.disabled = !alone() && typed.value !== name; };
+      ready();
+      return [h('p', w.discardText(s.checkpoints.length)), one ? h('label.check', only, w.discardOnly, ' ', h('code', shown(one))) : '', field,
+        h('div.acts', h('button', { onclick: close, autofocus: true }, t.cancel), send)];
+    });
+  };
   const undo = async () => {
     const s = space();
     if (!s || !s.applied.length || !await sure(w.undoTitle, shown(s.applied[0]), w.undo)) return;
@@ -262,6 +282,6 @@ export default (root, { words, go }) => {
     const el = list.children[at + by];
     if (el) { el.firstChild.focus(); el.scrollIntoView({ block: 'nearest' }); }
   };
-  const keys = { j: () => step(1), k: () => step(-1), c: checkpoint, r: restore, f: fork, v: sideBySide, a: apply, u: undo };
+  const keys = { j: () => step(1), k: () => step(-1), c: checkpoint, r: restore, f: fork, v: sideBySide, a: apply, d: discard, u: undo };
   return { leave: () => { clearTimeout(late); off.forEach((f) => f()); }, keys: (key) => { if (!space() || !keys[key]) return false; keys[key](); return true; } };
 };

@@ -106,11 +106,12 @@ func (r *Room) run(ctx context.Context, project, name, command string) (out []by
 	if err != nil {
 		return nil, 0, err
 	}
+	log := filepath.Join(r.Logs, filepath.Base(answer.Name)+".log")
 	status, known := <-ended
 	if !known {
-		return nil, 0, fmt.Errorf("compare: how the command ended in %s is not known", name)
+		err := fmt.Errorf("compare: how the command ended in %s is not known", name)
+		return nil, 0, errors.Join(err, os.Remove(log))
 	}
-	log := filepath.Join(r.Logs, filepath.Base(answer.Name)+".log")
 	out, err = endOf(log)
 	return out, status, errors.Join(err, os.Remove(log))
 }

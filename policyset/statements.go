@@ -2,6 +2,7 @@ package policyset
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"cloister/api"
 	"cloister/host/resolve"
 	"cloister/policy"
+	"cloister/sandbox"
 	"cloister/sandbox/judge"
 )
 
@@ -25,9 +27,12 @@ func StatementsOf(s *policy.Snapshot) (list []api.Statement, residue []string) {
 		if st.Hold == policy.InKernel {
 			if err := judge.Available(); err != nil {
 				a.Hold, a.By = policy.Unkept.String(), ""
-				a.Why += "; the kernel could, as root in native, but here it does not: " + err.Error()
+				a.Why += "; the kernel could, in native, but here it does not: " + err.Error()
+				if u, ok := errors.AsType[*sandbox.Unsupported](err); ok && u.Fix != "" {
+					a.Why += " (" + u.Fix + ")"
+				}
 			} else {
-				a.By, a.Why = a.By+", in native as root", ""
+				a.By, a.Why = a.By+", in native", ""
 			}
 		}
 		if a.Hold == policy.Unkept.String() {

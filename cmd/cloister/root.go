@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/judges"
 	"cloister/cmd/cloister/overlays"
 	"cloister/cmd/cloister/records"
 	"cloister/internal/nearest"
@@ -62,6 +63,7 @@ func nouns() []noun {
 		{"guardian", ofMachine, (*app).guardianCommand},
 		{"window", ofRules, (*app).windowCommand},
 		{"setup", ofMachine, (*app).setupCommand},
+		{"lsm", ofMachine, func(a *app) *cobra.Command { return judges.Command(&a.App) }},
 		{"prune", ofMachine, (*app).pruneCommand},
 		{"uninstall", ofMachine, (*app).uninstallCommand},
 		{"serve", ofMachine, (*app).serveCommand},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -28,25 +27,30 @@ func groupRoot() (string, error) {
 	}
 }
 
-// groupOf is the id of a control group, and the levels at which it may be, as bits.
-func groupOf(dir string) (id, levels uint64, err error) {
+// groupOf is the id of a control group, by its folder, and the levels at which it may be, as bits. No
+// control group is ever moved to another one.
+func groupOf(dir *os.File) (id, levels uint64, err error) {
 	root, err := groupRoot()
 	if err != nil {
 		return 0, 0, err
 	}
-	var group, top unix.Stat_t
-	if err := errors.Join(unix.Stat(dir, &group), unix.Stat(root, &top)); err != nil {
-		return 0, 0, fmt.Errorf("find control group %s: %w", dir, err)
+	var group, all unix.Stat_t
+	if err := errors.Join(unix.Fstat(int(dir.Fd()), &group), unix.Stat(root, &all)); err != nil {
+		return 0, 0, fmt.Errorf("find control group %s: %w", dir.Name(), err)
 	}
-	below, err := filepath.Rel(root, dir)
-	if err != nil || below == "." || strings.HasPrefix(below, "..") || group.Dev != top.Dev {
-		return 0, 0, fmt.Errorf("find control group: %s is none below %s", dir, root)
+	if group.Dev != all.Dev || group.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return 0, 0, fmt.Errorf("find control group: %s is none below %s", dir.Name(), root)
 	}
-	depth := strings.Count(below, "/") + 1
-	if depth >= maxLevels {
-		return 0, 0, fmt.Errorf("find control group: %s lies below %d others, %d are looked at", dir, depth, maxLevels)
+	depth, top, err := above(dir, group)
+	switch {
+	case err != nil:
+		return 0, 0, fmt.Errorf("find control group %s: %w", dir.Name(), err)
+	case depth == 0:
+		return 0, 0, fmt.Errorf("find control group: %s is none below %s", dir.Name(), root)
+	case depth >= maxLevels:
+		return 0, 0, fmt.Errorf("find control group: %s lies below %d others, %d are looked at", dir.Name(), depth, maxLevels)
 	}
-	if top.Ino != 1 { // the root of a namespace: the kernel counts from the real one
+	if top != 1 { // the root of a namespace, or of a mount: the kernel counts from the real one
 		for i := depth; i < maxLevels; i++ {
 			levels |= 1 << i
 		}
@@ -55,10 +59,41 @@ func groupOf(dir string) (id, levels uint64, err error) {
 	return group.Ino, 1 << depth, nil
 }
 
+// above is how many control groups there are above a folder, and the id of the topmost that is seen.
+func above(dir *os.File, at unix.Stat_t) (depth int, top uint64, err error) {
+	fd, err := unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { unix.Close(fd) }()
+	for ; depth < maxLevels && at.Ino != 1; depth++ {
+		up, err := unix.Openat(fd, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return 0, 0, err
+		}
+		unix.Close(fd)
+		fd = up
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return 0, 0, err
+		}
+		if st.Dev != at.Dev || st.Ino == at.Ino {
+			break
+		}
+		at = st
+	}
+	return depth, at.Ino, nil
+}
+
 // Holds says why the kernel judges nothing of a control group, by the programs of whatever version of
 // us; nil where it does.
 func Holds(group string) error {
-	id, _, err := groupOf(group)
+	dir, err := os.Open(group)
+	if err != nil {
+		return fmt.Errorf("find control group: %w", err)
+	}
+	id, _, err := groupOf(dir)
+	dir.Close()
 	if err != nil {
 		return err
 	}
@@ -77,6 +112,11 @@ func Holds(group string) error {
 			return nil
 		}
 	}
+	return Gone()
+}
+
+// Gone says that a control group is judged no more.
+func Gone() error {
 	return &Unsupported{Reason: "the kernel's judge of this session is gone", Fix: "end it and start it again"}
 }
 

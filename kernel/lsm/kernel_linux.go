@@ -118,6 +118,9 @@ func pinName() string {
 	return pinPrefix + hex.EncodeToString(sum[:8])
 }
 
+// Version is that of the programs: whoever reads their events must have the same.
+func Version() string { return pinName() }
+
 // lock keeps other processes from loading and removing.
 func lock() (func(), error) {
 	f, err := os.Open(Pins)
@@ -193,8 +196,8 @@ func (k *Kernel) load(spec *ebpf.CollectionSpec) error {
 // pin has the programs outlive this process, which has the lock. Where another process was
 // first, its programs take the place of these.
 func (k *Kernel) pin() error {
-	if k.pinned {
-		return nil
+	if _, err := os.Stat(filepath.Join(k.dir, complete)); k.pinned && err == nil {
+		return nil // and not unpinned by who ended the last session meanwhile
 	}
 	other := &Kernel{dir: k.dir, maps: map[string]*ebpf.Map{}, links: map[string]link.Link{}}
 	joined, err := other.join()
@@ -238,14 +241,14 @@ func refusal(what string, err error) error {
 	fix := "boot with bpf in the list of security modules: lsm=…,bpf"
 	if state, _ := os.ReadFile("/sys/kernel/security/lockdown"); bytes.Contains(state, []byte("[confidentiality]")) {
 		fix = "boot without lockdown=confidentiality: it keeps programs from reading the kernel's memory"
-	} else if listed() {
+	} else if Listed() {
 		fix = "use a kernel on which programs can be attached to security hooks"
 	}
 	return &Unsupported{Reason: what, Fix: fix, Err: err}
 }
 
-// listed reports whether bpf is among the security modules that were booted with.
-func listed() bool {
+// Listed reports whether bpf is among the security modules that were booted with.
+func Listed() bool {
 	list, _ := os.ReadFile("/sys/kernel/security/lsm") // it may not be mounted
 	return slices.Contains(strings.Split(strings.TrimSpace(string(list)), ","), "bpf")
 }

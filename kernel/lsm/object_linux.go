@@ -51,11 +51,11 @@ func labelOf(labels *ebpf.Map, f *os.File) (uint64, error) {
 
 // found is what the rules of a policy come to.
 type found struct {
-	labels *ebpf.Map
-	view   view // the session's
-	own    view // this process's
-	held   map[uint64]*object
-	bits   map[uint64]objectsBits
+	label func(*os.File) (uint64, error)
+	view  view // the session's
+	own   view // this process's
+	held  map[uint64]*object
+	bits  map[uint64]Bits
 	// forbidden are the labels of what a rule that forbids speaks of, by the rule's path. What a
 	// name led to in an earlier policy of the session stays forbidden under the same rule: what
 	// is renamed, or replaced while the name is looked up again, is not forgotten.
@@ -79,7 +79,7 @@ func (f *found) still(r Rule) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		now, err := f.added(os.NewFile(uintptr(fd), o.file.Name()), name, objectsBits{Forbid: uint32(r.Forbid)})
+		now, err := f.added(os.NewFile(uintptr(fd), o.file.Name()), name, Bits{Forbid: uint32(r.Forbid)})
 		if err != nil {
 			return false, err
 		}
@@ -95,6 +95,15 @@ func (f *found) note(r Rule, label uint64) {
 	}
 }
 
+// files are those of labels.
+func files(held map[uint64]*object) map[uint64]*os.File {
+	out := map[uint64]*os.File{}
+	for label, o := range held {
+		out[label] = o.file
+	}
+	return out
+}
+
 func (f *found) close() {
 	for _, o := range f.held {
 		o.file.Close()
@@ -102,14 +111,14 @@ func (f *found) close() {
 }
 
 // add gives a file bits, and keeps its descriptor.
-func (f *found) add(file *os.File, name string, b objectsBits) error {
+func (f *found) add(file *os.File, name string, b Bits) error {
 	_, err := f.added(file, name, b)
 	return err
 }
 
 // added is add, with the file's label.
-func (f *found) added(file *os.File, name string, b objectsBits) (uint64, error) {
-	label, err := labelOf(f.labels, file)
+func (f *found) added(file *os.File, name string, b Bits) (uint64, error) {
+	label, err := f.label(file)
 	if err != nil {
 		return 0, errors.Join(err, file.Close())
 	}
@@ -135,7 +144,7 @@ func (f *found) rule(r Rule) error {
 	if !path.IsAbs(r.Path) {
 		return errors.New("not an absolute path")
 	}
-	b := objectsBits{Permit: uint32(r.Permit), Forbid: uint32(r.Forbid)}
+	b := Bits{Permit: uint32(r.Permit), Forbid: uint32(r.Forbid)}
 	name := path.Clean(r.Path)
 	v := f.view
 	if r.Own {
@@ -214,7 +223,7 @@ func (f *found) hold(dir *os.File) error {
 		if err := unix.Fstat(fd, &up); err != nil {
 			return errors.Join(err, dir.Close(), parent.Close())
 		}
-		if err := f.add(dir, "", objectsBits{Flags: flagHeld}); err != nil {
+		if err := f.add(dir, "", Bits{Flags: HeldFlag}); err != nil {
 			return errors.Join(err, parent.Close())
 		}
 		if at.Dev == up.Dev && at.Ino == up.Ino {

@@ -52,6 +52,8 @@ type objectsSession struct {
 	Dropped  uint64
 	Denied   uint64
 	Repeated uint64
+	Owner    uint32
+	Unused   uint32
 }
 
 type objectsTold struct {

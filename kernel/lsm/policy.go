@@ -42,6 +42,18 @@ type Policy struct {
 	Guarded bool
 }
 
+// Flags of what a policy says of an object (HeldFlag), or of everything, as bpf/lsm.bpf.c has them.
+const (
+	HeldFlag       = 1 // it is not renamed or removed
+	noFilelessFlag = 2
+	GuardedFlag    = 4
+	letsFlag       = 8
+	recordsFlag    = 16
+	spokenShift    = 8
+	// BaseFlags are those of everything.
+	BaseFlags = noFilelessFlag | GuardedFlag | letsFlag | recordsFlag | uint32(All)<<spokenShift
+)
+
 // Mode is how a policy is kept.
 type Mode uint8
 

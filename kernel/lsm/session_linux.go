@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"slices"
@@ -13,19 +12,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 )
 
 // Session is a control group whose processes the kernel judges. Its methods may be called
 // from several goroutines.
 type Session struct {
-	k      *Kernel
-	id     uint64
+	kernel Backend
 	group  string
-	events *ringbuf.Reader
-	ring   *ebpf.Map
 
 	mu     sync.Mutex
 	view   view
@@ -35,86 +29,33 @@ type Session struct {
 	eyes   *os.File // a descriptor of the same process
 	// forbidden are labels by the paths of the rules.
 	forbidden map[string][]uint64
+	before    Counts      // of what proved the kernel
+	proof     unix.Stat_t // the file that proved it, whose events are none of the session's
 }
-
-// flags of objectsBits, as bpf/lsm.bpf.c has them.
-const (
-	flagHeld       = 1
-	flagNoFileless = 2
-	flagGuarded    = 4
-	flagLets       = 8
-	flagRecords    = 16
-	spokenShift    = 8
-)
 
 // Begin makes a control group a session. Its processes open nothing until Apply gave it
 // a policy; the error is one where the kernel does not keep them from it.
 func (k *Kernel) Begin(ctx context.Context, group string) (*Session, error) {
-	id, levels, err := groupOf(group)
+	dir, err := os.Open(group)
+	if err != nil {
+		return nil, fmt.Errorf("begin a session of the LSM: %w", err)
+	}
+	defer dir.Close()
+	a, err := k.Attach(dir, 0)
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := lock()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if err := k.pin(); err != nil {
-		return nil, err
-	}
-	if _, err := k.sweep(); err != nil {
-		return nil, err
-	}
-	s := &Session{k: k, id: id, group: group, held: map[uint64]*object{}}
-	if err := s.begin(levels); err != nil {
-		return nil, errors.Join(fmt.Errorf("begin a session of the LSM: %w", err), s.end())
-	}
+	return Over(ctx, a, group)
+}
+
+// Over is a session by way of a backend, once the kernel was seen to judge the group. Closing the
+// session closes the backend, which an error does too.
+func Over(ctx context.Context, b Backend, group string) (*Session, error) {
+	s := &Session{kernel: b, group: group, held: map[uint64]*object{}}
 	if err := s.canary(ctx); err != nil {
-		return nil, errors.Join(err, s.end())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
-}
-
-func (s *Session) begin(levels uint64) error {
-	var err error
-	if s.ring, err = ebpf.NewMap(innerRing.Copy()); err != nil {
-		return err
-	}
-	if s.events, err = ringbuf.NewReader(s.ring); err != nil {
-		return err
-	}
-	if err := s.k.maps[objectsMapRings].Put(s.id, s.ring); err != nil {
-		return err
-	}
-	if err := s.swap(nil); err != nil {
-		return err
-	}
-	if err := s.k.maps[objectsMapSessions].Update(s.id, objectsSession{}, ebpf.UpdateNoExist); err != nil {
-		return err
-	}
-	var known uint64
-	if err := s.k.maps[objectsMapLevels].Lookup(uint32(0), &known); err != nil {
-		return err
-	}
-	return s.k.maps[objectsMapLevels].Put(uint32(0), known|levels)
-}
-
-// swap makes all bits the session's policy. It returns when no program reads the old one
-// any more: the kernel waits for that when a map in a map is replaced.
-func (s *Session) swap(all map[uint64]objectsBits) error {
-	spec := innerPolicy.Copy()
-	spec.MaxEntries = uint32(max(1, len(all)))
-	m, err := ebpf.NewMap(spec)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	for label, bits := range all {
-		if err := m.Put(label, bits); err != nil {
-			return err
-		}
-	}
-	return s.k.maps[objectsMapPolicies].Put(s.id, m)
 }
 
 // Apply makes p what the session may do, from this moment on, for all that it does. The
@@ -153,7 +94,7 @@ func (s *Session) apply(p Policy, again bool) error {
 		err = &Absent{Paths: absent}
 	}
 	if err == nil {
-		err = s.swap(found.bits)
+		err = s.kernel.Swap(found.bits, files(found.held))
 	}
 	if err != nil {
 		if found != nil {
@@ -188,7 +129,7 @@ func (s *Session) find(p Policy, again bool) (_ *found, absent []string, _ error
 	}
 	defer own.root.Close()
 	f := &found{
-		labels: s.k.maps[objectsMapLabels], view: v, own: own, held: map[uint64]*object{}, bits: map[uint64]objectsBits{},
+		label: s.kernel.Label, view: v, own: own, held: map[uint64]*object{}, bits: map[uint64]Bits{},
 		forbidden: map[string][]uint64{}, before: s.forbidden, earlier: s.held, again: again,
 	}
 	for _, r := range p.Rules {
@@ -210,7 +151,7 @@ func (s *Session) find(p Policy, again bool) (_ *found, absent []string, _ error
 }
 
 // base is what the policy says of everything, and how it is kept.
-func (p Policy) base() objectsBits {
+func (p Policy) base() Bits {
 	restricts := p.Permit&^p.Forbid&Exec == 0
 	spoken := p.Forbid
 	for _, r := range p.Rules {
@@ -220,18 +161,18 @@ func (p Policy) base() objectsBits {
 			spoken |= Write // the folders above it are held
 		}
 	}
-	b := objectsBits{Permit: uint32(p.Permit), Forbid: uint32(p.Forbid), Flags: uint32(spoken) << spokenShift}
+	b := Bits{Permit: uint32(p.Permit), Forbid: uint32(p.Forbid), Flags: uint32(spoken) << spokenShift}
 	if restricts {
-		b.Flags |= flagNoFileless | uint32(Exec|Code)<<spokenShift
+		b.Flags |= noFilelessFlag | uint32(Exec|Code)<<spokenShift
 	}
 	if p.Guarded {
-		b.Flags |= flagGuarded
+		b.Flags |= GuardedFlag
 	}
 	if p.Mode != Enforce {
-		b.Flags |= flagLets
+		b.Flags |= letsFlag
 	}
 	if p.Mode == Record {
-		b.Flags |= flagRecords
+		b.Flags |= recordsFlag
 	}
 	return b
 }
@@ -239,26 +180,23 @@ func (p Policy) base() objectsBits {
 // Read waits for the next event, until a time; os.ErrDeadlineExceeded says that there was
 // none, io.EOF that the session has ended or was drained. It is for one goroutine.
 func (s *Session) Read(until time.Time) (Event, error) {
-	s.events.SetDeadline(until)
-	record, err := s.events.Read()
-	if errors.Is(err, ringbuf.ErrClosed) || errors.Is(err, ringbuf.ErrFlushed) {
-		return Event{}, io.EOF
+	for {
+		raw, err := s.kernel.Read(until)
+		if err != nil {
+			return Event{}, err
+		}
+		e, own, err := s.decode(raw)
+		if err != nil || !own {
+			return e, err
+		}
 	}
-	if err != nil {
-		return Event{}, fmt.Errorf("read events of the LSM: %w", err)
-	}
-	return s.decode(record.RawSample)
 }
 
 // Drain has Read give the events that there are, and then io.EOF.
-func (s *Session) Drain() error {
-	if err := s.events.Flush(); err != nil {
-		return fmt.Errorf("read events of the LSM: %w", err)
-	}
-	return nil
-}
+func (s *Session) Drain() error { return s.kernel.Drain() }
 
-func (s *Session) decode(raw []byte) (Event, error) {
+// decode reads an event. One that proved the kernel is our own.
+func (s *Session) decode(raw []byte) (_ Event, own bool, _ error) {
 	var x objectsExecution
 	e := &x.Event
 	var err error
@@ -268,7 +206,10 @@ func (s *Session) decode(raw []byte) (Event, error) {
 		_, err = binary.Decode(raw, binary.NativeEndian, e)
 	}
 	if err != nil || int(e.Length) > len(e.Names) || int(x.Length) > len(x.Words) {
-		return Event{}, fmt.Errorf("read events of the LSM: %d bytes are none: %w", len(raw), err)
+		return Event{}, false, fmt.Errorf("read events of the LSM: %d bytes are none: %w", len(raw), err)
+	}
+	if s.proof.Ino != 0 && e.Ino == s.proof.Ino && e.Dev == kernelDev(s.proof.Dev) {
+		return Event{}, true, nil
 	}
 	out := Event{
 		When: wall(e.When), PID: int(e.Tgid), Op: Op(e.Op), Need: Rights(e.Need), Why: Why(e.Why),
@@ -284,10 +225,10 @@ func (s *Session) decode(raw []byte) (Event, error) {
 	defer s.mu.Unlock()
 	if o := s.held[e.Label]; o != nil && e.Label != 0 && int(e.Below) <= len(names) {
 		out.Rule, out.Path = o.path, path.Join(o.path, joined(names[:e.Below]))
-		return out, nil
+		return out, false, nil
 	}
 	out.Path, out.Unseen = s.view.shown(e.Dev, "/"+joined(names))
-	return out, nil
+	return out, false, nil
 }
 
 // split are strings with a zero after each.
@@ -314,13 +255,18 @@ func wall(boot uint64) time.Time {
 	return time.Now().Add(time.Duration(int64(boot) - now.Nano()))
 }
 
+// kernelDev is a device as the kernel has it in a super block.
+func kernelDev(dev uint64) uint32 { return unix.Major(dev)<<20 | unix.Minor(dev) }
+
 // Counts are the session's numbers.
 func (s *Session) Counts() (Counts, error) {
-	var c objectsSession
-	if err := s.k.maps[objectsMapSessions].Lookup(s.id, &c); err != nil {
+	c, err := s.kernel.Counts()
+	if err != nil {
 		return Counts{}, fmt.Errorf("read the counts of the LSM: %w", err)
 	}
-	return Counts{Denied: c.Denied, Dropped: c.Dropped, Repeated: c.Repeated}, nil
+	return Counts{
+		Denied: c.Denied - s.before.Denied, Dropped: c.Dropped - s.before.Dropped, Repeated: c.Repeated - s.before.Repeated,
+	}, nil
 }
 
 // Freeze stops all processes of the session where they are, until its group is ended or thawed.
@@ -342,22 +288,7 @@ func (s *Session) Close() error {
 		return nil
 	}
 	s.closed = true
-	unlock, err := lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return s.end()
-}
-
-func (s *Session) end() error {
-	err := s.k.forget(s.id)
-	if s.events != nil {
-		err = errors.Join(err, s.events.Close())
-	}
-	if s.ring != nil {
-		s.ring.Close()
-	}
+	err := s.kernel.Close()
 	for _, o := range s.held {
 		o.file.Close()
 	}
@@ -380,7 +311,10 @@ func (s *Session) canary(ctx context.Context) error {
 	if _, err := file.WriteString("no program\n"); err != nil {
 		return fmt.Errorf("prove the LSM: %w", err)
 	}
-	label, err := labelOf(s.k.maps[objectsMapLabels], file)
+	if err := unix.Fstat(fd, &s.proof); err != nil {
+		return fmt.Errorf("prove the LSM: %w", err)
+	}
+	label, err := s.kernel.Label(file)
 	if err != nil {
 		return fmt.Errorf("prove the LSM: %w", err)
 	}
@@ -395,10 +329,10 @@ func (s *Session) canary(ctx context.Context) error {
 		{"to execute a file", Exec, s.group, unix.EACCES},
 		{"a file, of another group", All, "", unix.ENOEXEC},
 	} {
-		bits := map[uint64]objectsBits{
+		bits := map[uint64]Bits{
 			0: {Permit: uint32(All), Flags: uint32(All) << spokenShift}, label: {Forbid: uint32(c.forbid)},
 		}
-		if err := s.swap(bits); err != nil {
+		if err := s.kernel.Swap(bits, map[uint64]*os.File{label: file}); err != nil {
 			return fmt.Errorf("prove the LSM: %w", err)
 		}
 		if err := startIn(ctx, c.group, fmt.Sprintf("/proc/self/fd/%d", fd)); !errors.Is(err, c.want) {
@@ -408,16 +342,11 @@ func (s *Session) canary(ctx context.Context) error {
 			}
 		}
 	}
-	// What the canary set off is no event of the session's.
-	for range 4 {
-		s.events.SetDeadline(time.Now().Add(-time.Second))
-		if _, err := s.events.Read(); errors.Is(err, os.ErrDeadlineExceeded) {
-			break
-		}
-	}
-	s.events.SetDeadline(time.Time{})
-	if err := s.k.maps[objectsMapSessions].Put(s.id, objectsSession{}); err != nil {
+	if err := s.kernel.Swap(nil, nil); err != nil {
 		return fmt.Errorf("prove the LSM: %w", err)
 	}
-	return s.swap(nil)
+	if s.before, err = s.kernel.Counts(); err != nil {
+		return fmt.Errorf("prove the LSM: %w", err)
+	}
+	return nil
 }

@@ -61,7 +61,7 @@ func TestDecode(t *testing.T) {
 		return text
 	}
 	labelled := raw(objectsEvent{Label: 7, Below: 2, Tgid: 5, Op: 1, Need: 1, Why: 1}, "key\x00deep\x00secret\x00p\x00")
-	e, err := s.decode(labelled)
+	e, _, err := s.decode(labelled)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +70,20 @@ func TestDecode(t *testing.T) {
 		Rule: "/p/secret"}, e); diff != "" {
 		t.Error(diff)
 	}
-	e, err = s.decode(raw(objectsEvent{Dev: 254 << 20, Op: 7, Need: 4}, "git\x00bin\x00usr\x00"))
+	e, _, err = s.decode(raw(objectsEvent{Dev: 254 << 20, Op: 7, Need: 4}, "git\x00bin\x00usr\x00"))
 	if err != nil || e.Path != "/usr/bin/git" || e.Rule != "" || e.Op != Executed {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if e, err := s.decode(labelled[:40]); err == nil {
+	if e, _, err := s.decode(labelled[:40]); err == nil {
 		t.Errorf("half an event is %+v", e)
+	}
+	s.proof.Ino, s.proof.Dev = 9, unix.Mkdev(0, 1)
+	if _, own, err := s.decode(raw(objectsEvent{Ino: 9, Dev: 1}, "")); !own || err != nil {
+		t.Errorf("an event of the canary: %t, %v", own, err)
 	}
 	long := raw(objectsEvent{}, "")
 	binary.NativeEndian.PutUint32(long[32:], 769)
-	if e, err := s.decode(long); err == nil {
+	if e, _, err := s.decode(long); err == nil {
 		t.Errorf("more names than there is room for are %+v", e)
 	}
 }

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,11 +14,12 @@ import (
 
 	"cloister/internal/cgroup"
 	"cloister/kernel/lsm"
+	"cloister/kernel/lsm/service"
 	"cloister/sandbox"
 )
 
 // Kernel is a kernel that judges.
-type Kernel struct{ programs *lsm.Kernel }
+type Kernel struct{ programs *lsm.Kernel } // nil: by root's service
 
 // Judge is that of one box.
 type Judge struct {
@@ -40,26 +42,99 @@ type session interface {
 
 // Kept says why what enters a control group is not judged; nil where it is, by the programs that the
 // cloister's own shim loaded.
-func Kept(group string) error { return unsupported(lsm.Holds(group)) }
+func Kept(group string) error {
+	if os.Geteuid() == 0 {
+		return unsupported(lsm.Holds(group))
+	}
+	// Of a group that is judged no second session begins; of another one this ends it, and what is in
+	// it opens nothing.
+	c, err := attach(group)
+	switch {
+	case errors.Is(err, lsm.ErrJudged):
+		return nil
+	case err != nil:
+		return unsupported(err)
+	}
+	return errors.Join(unsupported(lsm.Gone()), c.Close())
+}
 
 // Available says why the kernel judges nothing for this process; nil where it does.
 func Available() error {
 	switch {
-	case os.Geteuid() != 0:
-		return unsupported(&lsm.Unsupported{Reason: "only root loads programs into the kernel", Fix: "run as root"})
 	case !cgroup.Unified():
 		return unsupported(&lsm.Unsupported{
 			Reason: "control groups are not of version 2 alone", Fix: "boot with systemd.unified_cgroup_hierarchy=1",
 		})
+	case os.Geteuid() == 0:
+		return unsupported(lsm.Try())
 	}
-	return unsupported(lsm.Try())
+	if err := service.Available(); err != nil {
+		return unsupported(err)
+	}
+	return unsupported(grouped(func(string) error { return nil }))
+}
+
+// grouped tries something with a control group like those of boxes.
+func grouped(try func(dir string) error) error {
+	g, err := cgroup.New("cloister-try-"+rand.Text(), cgroup.Bounds{})
+	if err != nil {
+		return &lsm.Unsupported{
+			Reason: "this process may make no control group of its own",
+			Fix:    "have the service manager delegate one: systemd-run --user --scope -p Delegate=yes", Err: err,
+		}
+	}
+	return errors.Join(try(g.Version2()), g.Close())
+}
+
+// attach has root's service make a control group a session.
+func attach(group string) (*service.Client, error) {
+	dir, err := os.Open(group)
+	if err != nil {
+		return nil, fmt.Errorf("judge files: %w", err)
+	}
+	defer dir.Close()
+	c, err := service.Dial()
+	if err == nil {
+		if err = c.Attach(dir); err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}
+	return c, err
+}
+
+// begin begins a session of a control group, once the kernel was seen to judge it.
+func (k *Kernel) begin(ctx context.Context, group string) (*lsm.Session, error) {
+	if k.programs != nil {
+		return k.programs.Begin(ctx, group)
+	}
+	c, err := attach(group)
+	if err != nil {
+		return nil, err
+	}
+	return lsm.Over(ctx, c, group)
 }
 
 // Load gives the kernel what it judges by, before a box is begun: that may take a second.
 // Nothing of it outlives this process unless a box begins.
 func Load() (*Kernel, error) {
-	if os.Geteuid() != 0 || !cgroup.Unified() {
+	switch {
+	case !cgroup.Unified():
 		return nil, Available()
+	case os.Geteuid() != 0:
+		if err := service.Available(); err != nil {
+			return nil, unsupported(err)
+		}
+		err := grouped(func(dir string) error {
+			c, err := attach(dir)
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		})
+		if err != nil {
+			return nil, unsupported(err)
+		}
+		return &Kernel{}, nil
 	}
 	k, err := lsm.Open()
 	if err != nil {
@@ -69,7 +144,12 @@ func Load() (*Kernel, error) {
 }
 
 // Close lets go of it.
-func (k *Kernel) Close() error { return k.programs.Close() }
+func (k *Kernel) Close() error {
+	if k.programs == nil {
+		return nil
+	}
+	return k.programs.Close()
+}
 
 // unsupported tells of the library's refusal in a driver's words.
 func unsupported(err error) error {
@@ -85,7 +165,7 @@ func unsupported(err error) error {
 func (k *Kernel) Begin(
 	ctx context.Context, group string, pid int, s sandbox.Spec, tell func(sandbox.FileEvent), lost func(error),
 ) (*Judge, error) {
-	session, err := k.programs.Begin(ctx, group)
+	session, err := k.begin(ctx, group)
 	if err != nil {
 		return nil, unsupported(err)
 	}

@@ -354,7 +354,7 @@ func (b *box) Close() error {
 
 // beginJudge begins what endJudge ends, unless the box is over already.
 func (b *box) beginJudge(pid int) error {
-	j, err := b.judged(pid)
+	j, err := b.seen(pid)
 	if err != nil {
 		return err
 	}
@@ -368,6 +368,18 @@ func (b *box) beginJudge(pid int) error {
 		return errors.Join(errEnded, j.Close())
 	}
 	return nil
+}
+
+// seen has the command's process judged. It shares this process's hidden memory until it becomes the
+// command, and an ordinary user may look only at what is not hidden; nothing of a payload's runs yet.
+func (b *box) seen(pid int) (_ io.Closer, err error) {
+	if os.Geteuid() != 0 {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
+			return nil, fmt.Errorf("start native: %w", err)
+		}
+		defer func() { err = errors.Join(err, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) }()
+	}
+	return b.judged(pid)
 }
 
 func (b *box) endJudge() error {

@@ -67,7 +67,9 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		add(g)
 	}
 	add(limitsGuarantee())
-	add(judgeGuarantee())
+	byObject, lists := judgeGuarantees(abi)
+	add(byObject)
+	add(lists)
 	if os.Geteuid() == 0 {
 		add(sandbox.Guarantee{Name: "unprivileged payload", By: "own id of a reserved range, id-mapped mounts", Level: level,
 			Evidence: "root starts it; the payload is no user of this host"})
@@ -83,19 +85,30 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	return r
 }
 
-// judgeGuarantee is about the second wall of statements of files and programs.
-func judgeGuarantee() sandbox.Guarantee {
-	g := sandbox.Guarantee{Name: "files and programs by object", By: "BPF LSM; elsewhere the view alone"}
+// judgeGuarantees are about statements of files and programs: which tier keeps them here, and what
+// would raise it.
+func judgeGuarantees(abi int) (byObject, lists sandbox.Guarantee) {
+	byObject = sandbox.Guarantee{Name: "files and programs by object", By: "BPF LSM; elsewhere the view alone"}
+	lists = sandbox.Guarantee{Name: "lists of files and programs", By: "BPF LSM"}
 	err := judge.Available()
 	if err == nil {
-		g.Level, g.Evidence = sandbox.Enforced, "a program was attached to a security hook, and is gone"
-		return g
+		byObject.Level, byObject.Evidence = sandbox.Enforced, "a program was attached to a security hook, and is gone"
+		if os.Geteuid() != 0 {
+			byObject.Evidence = "root's service attaches the programs (cloister lsm status)"
+		}
+		lists.Level, lists.Evidence = sandbox.Enforced, "the same programs; a reload changes them while a cloister runs"
+		return byObject, lists
 	}
-	g.Evidence = err.Error()
+	byObject.Evidence = err.Error()
 	if u, ok := errors.AsType[*sandbox.Unsupported](err); ok {
-		g.Evidence, g.Fix = u.Reason, u.Fix
+		byObject.Evidence, byObject.Fix = u.Reason, u.Fix
 	}
-	return g
+	lists.By, lists.Level, lists.Fix = "Landlock", sandbox.Partial, byObject.Fix
+	lists.Evidence = "names and attributes are seen, a loader runs what may be read; a reload waits for the next cloister"
+	if abi < landlock.Least {
+		lists.Level, lists.Evidence = sandbox.Absent, "no Landlock that keeps them"
+	}
+	return byObject, lists
 }
 
 func limitsGuarantee() sandbox.Guarantee {

@@ -18,7 +18,7 @@ func judged(s sandbox.Spec) bool { return s.InKernel || len(s.Judged) > 0 }
 func unjudged(reason string) error {
 	return &sandbox.Unsupported{
 		Guarantee: "files and programs judged by the kernel", Reason: "start native: " + reason,
-		Fix: "run as root, with control groups of version 2; end this cloister and start it again where it runs already",
+		Fix: "run as root or install root's service (cloister lsm install), with control groups of version 2; start it anew",
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -26,6 +27,11 @@ var binary string
 
 func TestMain(m *testing.M) {
 	switch {
+	case os.Getenv("CLOISTER_LSM_PEER") != "":
+		if err := peer(os.Getenv("CLOISTER_LSM_PEER")); err != nil {
+			fmt.Println(err)
+		}
+		syscall.Exit(0)
 	case os.Getenv("CLOISTER_LSM_KERNELS") != "":
 		os.Exit(needs.Cloister(m, &binary))
 	case os.Getenv("CLOISTER_GUEST") == "":

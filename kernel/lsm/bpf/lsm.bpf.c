@@ -64,6 +64,8 @@ struct session {
 	__u64 dropped; /* events that found no room */
 	__u64 denied;
 	__u64 repeated; /* what was permitted and reported before */
+	__u32 owner;	/* whose tasks alone come to be of it, and one more than the user's number; 0 for all */
+	__u32 unused;
 };
 
 /* told is what was reported of an object, in which session. */
@@ -183,6 +185,17 @@ struct found {
 	bool nowhere; /* no path leads to it */
 };
 
+/*
+ * joins says whether a task comes to be of a session that a user made: what runs as another in the
+ * user's groups, a program that is set-id above all, is not judged by the user's rules.
+ */
+static __always_inline bool joins(struct session *s, struct task_struct *task)
+{
+	const struct cred *as = task->cred;
+	__u32 owner = s->owner - 1;
+	return !s->owner || (as->uid.val == owner && as->euid.val == owner && as->suid.val == owner);
+}
+
 /* whose is the session of the current task, or 0. */
 static __always_inline __u64 whose(void)
 {
@@ -199,7 +212,8 @@ static __always_inline __u64 whose(void)
 		if (!(mask & (1ull << i)))
 			continue;
 		__u64 id = bpf_get_current_ancestor_cgroup_id(i);
-		if (!id || !bpf_map_lookup_elem(&sessions, &id))
+		struct session *s = id ? bpf_map_lookup_elem(&sessions, &id) : 0;
+		if (!s || !joins(s, task))
 			continue;
 		/* It stays, wherever the task is moved. */
 		bpf_task_storage_get(&tasks, task, &id, BPF_LOCAL_STORAGE_GET_F_CREATE);

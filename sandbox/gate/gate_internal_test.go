@@ -33,6 +33,9 @@ func TestGateMessages(t *testing.T) {
 		"rules-both":  {ruleset, true, rulesBoth},
 		"refusals":    {refusals, true, refusalsBoth},
 		"peers":       {peers, false, peersOne},
+
+		"bridge-routes": {bridgeRouting, false, bridgeRoutes},
+		"bridge-rules":  {bridging, false, bridgeRules},
 	} {
 		want, err := tt.make(tt.ipv6)
 		if err != nil {

@@ -102,11 +102,12 @@ func (b *box) listen(hear *os.File, s sandbox.Spec) error {
 			if err != nil {
 				return fmt.Errorf("start microvm: %q was reported", in.Text())
 			}
-			ws := unix.WaitStatus(n)
-			b.ended, b.end = true, sandbox.Status{Code: ws.ExitStatus()}
-			if ws.Signaled() {
-				b.end = sandbox.Status{Signal: int(ws.Signal())}
+			end, ok := status(unix.WaitStatus(n))
+			if !ok { // the guest's word, whose kernel may be the payload's
+				b.said = fmt.Sprintf("the guest reported %#x, which is no end of a command", n)
+				return nil
 			}
+			b.ended, b.end = true, end
 			return nil
 		case "error":
 			b.said = rest
@@ -119,6 +120,17 @@ func (b *box) listen(hear *os.File, s sandbox.Spec) error {
 		return nil
 	}
 	return errors.New("start microvm: the monitor ended before the command began")
+}
+
+// status is how a command ended, if a wait status says that it did.
+func status(ws unix.WaitStatus) (sandbox.Status, bool) {
+	switch {
+	case ws.Exited():
+		return sandbox.Status{Code: ws.ExitStatus()}, true
+	case ws.Signaled():
+		return sandbox.Status{Signal: int(ws.Signal())}, true
+	}
+	return sandbox.Status{}, false
 }
 
 // Wait returns when the command has ended and nothing is left.

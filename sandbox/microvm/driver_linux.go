@@ -28,6 +28,10 @@ const Name = "microvm"
 // Residue is the word for --accept where the machine is emulated.
 const Residue = "microvm-emulated"
 
+// ResidueEngine is the word for --accept of a private container engine in the guest. Whoever may
+// use one is root there: of the guest's own walls none is left, and those around it hold.
+const ResidueEngine = "microvm-engine"
+
 // Driver encloses with a machine.
 type Driver struct {
 	native *native.Driver
@@ -85,6 +89,9 @@ func (d *Driver) start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring, kv
 	}
 	p, err := d.parts()
 	if err != nil {
+		return nil, err
+	}
+	if s, err = withEngine(s, p.kernel); err != nil {
 		return nil, err
 	}
 	order, err := d.order(s, w, p, kvm)
@@ -179,11 +186,13 @@ func (d *Driver) order(s sandbox.Spec, w sandbox.Wiring, p parts, kvm bool) (mon
 		return monitor.Order{}, fmt.Errorf("start microvm: look at limits: %w", err)
 	}
 	return monitor.Order{
-		QEMU: p.qemu, Server: p.server, Memory: memory, CPUs: cpusOf(s.Limits), KVM: kvm,
+		Layers: monitor.LeftOut(),
+		QEMU:   p.qemu, Server: p.server, Memory: memory, CPUs: cpusOf(s.Limits), KVM: kvm,
 		View: native.ViewPath, State: native.StatePath, Boot: bootWithin, Writable: plan.Writable(s), Command: command(s, w),
 		Setup: monitor.Setup{Host: plan.Hostname(s.Name), Network: s.Network, Pids: uint64(plan.Pids(s.Limits)),
 			Files: min(files.Cur, 1<<20), Terminal: sandbox.MaxTerminals,
-			Tmp: !plan.ShowsBelow(s, "/tmp") && !plan.ShowsBelow(s, "/var/tmp")},
+			Tmp:    !plan.ShowsBelow(s, "/tmp") && !plan.ShowsBelow(s, "/var/tmp"),
+			Engine: engineOf(s), User: s.User.ID},
 	}, nil
 }
 
@@ -228,7 +237,7 @@ func cpusOf(l sandbox.Limits) int {
 
 // command is what is to run.
 func command(s sandbox.Spec, w sandbox.Wiring) monitor.Command {
-	c := monitor.Command{Argv: s.Argv, Env: s.Env, Dir: string(s.Dir), User: s.User.ID, Writable: plan.Writable(s)}
+	c := monitor.Command{Argv: s.Argv, Env: engineEnv(s), Dir: string(s.Dir), User: s.User.ID, Writable: plan.Writable(s)}
 	for i, f := range []*os.File{w.Stdin, w.Stdout, w.Stderr} {
 		if f == nil {
 			continue // native says so

@@ -1,12 +1,15 @@
 package microvm
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -45,8 +48,8 @@ func lacking(reason, fix string) error {
 // emulated says why a start needs a person's word.
 func emulated(k installed) error {
 	why := "KVM has booted no guest on this host's kernel"
-	if unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) != nil {
-		why = "/dev/kvm cannot be opened"
+	if err := opens("/dev/kvm"); err != nil {
+		why = err.Error()
 	} else if k.Accelerated != "" {
 		why = "KVM booted a guest on another kernel of this host, " + k.Accelerated
 	}
@@ -58,7 +61,21 @@ func emulated(k installed) error {
 // accelerated reports whether KVM is to be used: a test guest booted on this very kernel, and
 // the device opens.
 func (k installed) accelerated() bool {
-	return k.Accelerated != "" && k.Accelerated == hostRelease() && unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) == nil
+	return k.Accelerated != "" && k.Accelerated == hostRelease() && opens("/dev/kvm") == nil
+}
+
+// opens says why a machine of this user's cannot open a device. Root's machines run as a user
+// who is in no group, and none but the device's own mode lets that one in.
+func opens(device string) error {
+	if err := unix.Access(device, unix.R_OK|unix.W_OK); err != nil {
+		return &os.PathError{Op: "open", Path: device, Err: err}
+	}
+	fi, err := os.Stat(device)
+	if err == nil && os.Geteuid() == 0 && fi.Mode().Perm()&0o006 != 0o006 {
+		err = fmt.Errorf("%s has mode %04o, and root's machines run as a user who is neither its owner nor in its group: "+
+			"chmod 0666 %[1]s, which is systemd's default, or call cloister as a user who may open it", device, fi.Mode().Perm())
+	}
+	return err
 }
 
 func hostRelease() string {
@@ -95,7 +112,28 @@ func (d *Driver) programs() (qemu, server string, err error) {
 	if err == nil {
 		server, err = d.find(serverName, serverFolders, "apt install qemu-system-common")
 	}
+	if err == nil {
+		err = inC(server)
+	}
 	return qemu, server, err
+}
+
+// inC refuses the server of virtiofs that is written in Rust, which newer distributions have: it
+// has other words and walls, and none of this was tried with it. It needs no GLib.
+func inC(server string) error {
+	f, err := elf.Open(server)
+	if err != nil {
+		return lacking(fmt.Sprintf("%s is no program: %v", server, err), "apt install qemu-system-common")
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	libraries, err := f.ImportedLibraries()
+	ours := func(name string) bool { return strings.HasPrefix(name, "libglib-2.0") }
+	if err != nil || !slices.ContainsFunc(libraries, ours) {
+		return lacking(server+" is not the virtiofsd of QEMU's own sources, in C, "+
+			"but most likely the newer one in Rust, which is not supported",
+			"install the virtiofsd of QEMU 7.2 (Debian 12: qemu-system-common), or use --isolation gvisor or native")
+	}
+	return nil
 }
 
 // installed is the kernel of guests, as it was installed.

@@ -3,10 +3,7 @@ package microvm
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
 	"cloister/sandbox/microvm/kernel"
@@ -29,16 +26,13 @@ func (d *Driver) Try(ctx context.Context) (kvm, err error) {
 		return nil, err
 	}
 	k.Accelerated = ""
-	kvm = unix.Access("/dev/kvm", unix.R_OK|unix.W_OK)
-	if kvm == nil {
+	if kvm = opens("/dev/kvm"); kvm == nil {
 		within, stop := context.WithTimeout(ctx, triedWithin)
 		kvm = sandbox.Trial(within, &trial{Driver: d, kvm: true})
 		if kvm != nil && within.Err() != nil {
 			kvm = errors.New("a guest did not boot with it in " + triedWithin.String())
 		}
 		stop()
-	} else {
-		kvm = &os.PathError{Op: "open", Path: "/dev/kvm", Err: kvm}
 	}
 	if kvm == nil {
 		k.Accelerated = hostRelease()

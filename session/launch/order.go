@@ -94,6 +94,9 @@ const ResidueRandomness = "fork-randomness"
 // ResidueEmulated accepts a machine that no processor encloses.
 const ResidueEmulated = "microvm-emulated"
 
+// ResidueEngine accepts root inside a machine of its own, as who uses its engine is.
+const ResidueEngine = "microvm-engine"
+
 // residuePolicy begins the residues of statements of policy files.
 const residuePolicy = "policy:"
 
@@ -109,7 +112,7 @@ func Workspaces() []string { return []string{"live", "overlay", "scratch", "none
 // Residues are the names that --accept takes, but for those of statements of policy files.
 func Residues() []string {
 	return []string{"wide-workspace", "cgroup-limits", ResidueIdentity, protect.ResidueUnprotected,
-		ResidueRandomness, ResidueEmulated}
+		ResidueRandomness, ResidueEmulated, ResidueEngine}
 }
 
 // Check refuses words that mean nothing, before anything is looked at or made. Its

@@ -17,6 +17,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/xdg"
 	"cloister/sandbox/microvm"
+	"cloister/sandbox/microvm/engine"
 	"cloister/sandbox/microvm/guest"
 	"cloister/sandbox/microvm/kernel"
 	"cloister/sandbox/microvm/monitor"
@@ -27,6 +28,8 @@ func Inside(ctx context.Context, name string, args []string) (code int, is bool)
 	switch name {
 	case guest.Name:
 		return guest.Main(ctx), true
+	case engine.Name:
+		return engine.Main(args, os.Environ()), true
 	case monitor.Name:
 		return monitor.Main(ctx, args), true
 	}

@@ -22,11 +22,13 @@ func (g *guest) become() error {
 		name string
 		do   func() error
 	}{
+		{"insert the engine's modules", g.inserted},
 		{"mount the view", g.view},
 		{"make devices", g.devices},
 		{"bound what commands may take", g.limits},
 		{"set the kernel's knobs", knobs},
 		{"make the network", g.network},
+		{"make way for the engine", g.engine},
 	} {
 		if err := step.do(); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)

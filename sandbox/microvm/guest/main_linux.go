@@ -34,7 +34,7 @@ func run(ctx context.Context) error {
 	if err := early(); err != nil {
 		return err
 	}
-	if err := insert(); err != nil {
+	if err := insert(kernel.ModulesAt); err != nil {
 		return err
 	}
 	port, err := findPort()
@@ -73,9 +73,9 @@ func early() error {
 	return nil
 }
 
-// insert inserts the initrd's modules, in their order.
-func insert() error {
-	list, err := filepath.Glob(kernel.ModulesAt + "/*")
+// insert inserts modules of the initrd, in their order.
+func insert(folder string) error {
+	list, err := filepath.Glob(folder + "/*")
 	if err != nil {
 		return err
 	}
@@ -117,4 +117,5 @@ type guest struct {
 	*reaper
 	gathering
 	waiting map[uint32]*parts
+	first   []string // the first command's environment
 }

@@ -91,6 +91,9 @@ func (g *guest) part(id uint32, set func(*parts)) {
 		g.waiting[id] = p
 	}
 	set(p)
+	if g.first == nil && p.run != nil {
+		g.first = p.run.Env
+	}
 	whole := p.complete()
 	if whole {
 		delete(g.waiting, id)

@@ -26,6 +26,11 @@ func Modules() []string {
 		"nft_reject_inet", "nfnetlink_log", "nft_log", "virtio_rng"}
 }
 
+// EngineModules are those that a private engine needs besides: without them a guest has none.
+func EngineModules() []string {
+	return []string{"overlay", "bridge", "veth", "nft_compat", "xt_nat", "xt_tcpudp"}
+}
+
 // optional are modules that a kernel may lack.
 var optional = []string{"virtio_rng"}
 
@@ -35,6 +40,8 @@ type Installed struct {
 	Release string   `json:"release"`
 	Image   string   `json:"image"`   // its digest; the file is named so
 	Modules []Module `json:"modules"` // in the order in which they are inserted
+	// Engine says that the modules of a private engine are among them.
+	Engine bool `json:"engine,omitempty"`
 	// Accelerated says on which kernel of the host a test guest booted with KVM; empty: on none.
 	Accelerated string `json:"accelerated,omitempty"`
 }
@@ -43,6 +50,7 @@ type Installed struct {
 type Module struct {
 	Name   string `json:"name"`
 	Digest string `json:"digest"` // the file is named so
+	Engine bool   `json:"engine,omitempty"`
 }
 
 // manifest is the name of the file that lists the others.
@@ -72,6 +80,14 @@ func Install(dir, image, modules string, xz Unpack) (Installed, error) {
 	for _, name := range Modules() {
 		if err := s.take(name); err != nil && (!slices.Contains(optional, name) || !errors.Is(err, errLacks)) {
 			return k, fmt.Errorf("%s has not what a guest needs: %w", modules, err)
+		}
+	}
+	s.engine, k.Engine = true, true
+	for _, name := range EngineModules() {
+		if err := s.take(name); errors.Is(err, errLacks) {
+			k.Engine = false
+		} else if err != nil {
+			return k, err
 		}
 	}
 	return k, k.Write()
@@ -119,6 +135,7 @@ type search struct {
 	files   map[string]string
 	builtin map[string]bool
 	done    map[string]bool
+	engine  bool // what is taken now is for an engine
 }
 
 // plain is a module's name with one spelling.
@@ -173,7 +190,7 @@ func (s *search) take(name string) error {
 	if err != nil {
 		return err
 	}
-	s.k.Modules = append(s.k.Modules, Module{name, digest})
+	s.k.Modules = append(s.k.Modules, Module{name, digest, s.engine})
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,6 +97,48 @@ func TestInstall(t *testing.T) {
 	again, err := kernel.Load(k.Dir)
 	if err != nil || again.Image != k.Image || len(again.Modules) != len(k.Modules) || again.Release != "6.1.0-test" {
 		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// TestEngineModules: what an engine needs is listed apart, and a kernel without it is one all the same.
+func TestEngineModules(t *testing.T) {
+	k := installed(t)
+	if k.Engine {
+		t.Error("a kernel without the modules is said to have them")
+	}
+	image, modules := tree(t)
+	for _, name := range kernel.EngineModules() {
+		if err := os.WriteFile(filepath.Join(modules, "kernel", name+".ko"), module(""), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := kernel.Install(filepath.Join(t.TempDir(), "k"), image, modules, unpack)
+	if err != nil || !k.Engine {
+		t.Fatalf("%v, %v", k.Engine, err)
+	}
+	for _, m := range k.Modules {
+		if m.Engine != slices.Contains(kernel.EngineModules(), m.Name) {
+			t.Errorf("%s is for an engine: %v", m.Name, m.Engine)
+		}
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("a program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	at, err := k.Initrd(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(at)
+	if err != nil || !bytes.Contains(text, []byte("engine-modules/")) {
+		t.Errorf("the initrd has not the engine's modules, %v", err)
+	}
+}
+
+// TestLoader: a program that needs a loader is no first process.
+func TestLoader(t *testing.T) {
+	if _, err := installed(t).Initrd("/bin/sh"); err == nil || !strings.Contains(err.Error(), "CGO_ENABLED=0") {
+		t.Errorf("a program with a loader: %v", err)
 	}
 }
 

@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -9,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -52,10 +55,13 @@ func (k Installed) file(digest string) ([]byte, error) {
 	return text, nil
 }
 
-// Program is where the guest's first process lies in its initrd; ModulesAt where its modules do.
+// Program is where the guest's first process lies in its initrd; ModulesAt where its modules do,
+// and EngineModulesAt those that a private engine needs besides.
 const (
 	Program   = "/cloister-guest"
 	ModulesAt = "/modules"
+
+	EngineModulesAt = "/engine-modules"
 )
 
 // made says of what an initrd was made.
@@ -118,12 +124,16 @@ func (k Installed) of(program string) (string, error) {
 
 func (k Installed) archive(program string) ([]byte, error) {
 	a := &cpio{}
-	for _, dir := range []string{"dev", "proc", "sys", "root", strings.TrimPrefix(ModulesAt, "/")} {
+	for _, dir := range []string{"dev", "proc", "sys", "root", strings.TrimPrefix(ModulesAt, "/"),
+		strings.TrimPrefix(EngineModulesAt, "/")} {
 		a.add(dir, 0o40755, nil)
 	}
 	text, err := os.ReadFile(program)
 	if err != nil {
 		return nil, err
+	}
+	if loaded(text) {
+		return nil, fmt.Errorf("%s needs a dynamic loader, which a guest has not: build it with CGO_ENABLED=0", program)
 	}
 	a.add(strings.TrimPrefix(Program, "/"), 0o100755, text)
 	for i, m := range k.Modules {
@@ -131,8 +141,18 @@ func (k Installed) archive(program string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.add(fmt.Sprintf("%s/%02d-%s", strings.TrimPrefix(ModulesAt, "/"), i, m.Name), 0o100644, text)
+		at := ModulesAt
+		if m.Engine {
+			at = EngineModulesAt
+		}
+		a.add(fmt.Sprintf("%s/%02d-%s", strings.TrimPrefix(at, "/"), i, m.Name), 0o100644, text)
 	}
 	a.add("TRAILER!!!", 0, nil)
 	return a.out.Bytes(), nil
+}
+
+// loaded reports whether a program of ELF names a loader.
+func loaded(text []byte) bool {
+	f, err := elf.NewFile(bytes.NewReader(text))
+	return err == nil && slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }

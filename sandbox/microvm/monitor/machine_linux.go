@@ -98,11 +98,18 @@ func (m *machine) serve(ctx context.Context, at string) error {
 	if err != nil {
 		return err
 	}
+	if m.o.off(layerModes) {
+		filter = groupsOnly()
+	}
 	var places []string
 	for _, w := range m.o.Writable {
 		places = append(places, m.o.View+w)
 	}
-	return m.run(walled.Walls{Keep: serverCaps, Landlock: landlock.Rules(abi, places), Filter: filter},
+	rules := landlock.Rules(abi, places)
+	if m.o.off(layerServer) {
+		rules = nil
+	}
+	return m.run(walled.Walls{Keep: serverCaps, Landlock: rules, Filter: filter},
 		[]string{m.o.Server, "--fd=3", "-f", "-o", "source=" + m.o.View, "-o", "sandbox=chroot", "-o", "cache=auto",
 			"-o", "timeout=0", "-o", "announce_submounts", "-o", "no_writeback", "-o", "no_xattr", "-o", "flock",
 			"-o", "no_posix_lock", "--rlimit-nofile=0", "--thread-pool-size=0"}, m.null(), &m.said[1], socket)

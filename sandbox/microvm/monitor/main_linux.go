@@ -34,6 +34,7 @@ type Order struct {
 	Setup    Setup
 	Boot     int      `json:"boot"`     // seconds until a guest has booted, or is given up
 	Writable []string `json:"writable"` // of the view, by their guest paths
+	Layers
 }
 
 // Main is the monitor. args are the role, the descriptor on which to report and, for one more

@@ -8,7 +8,7 @@ package wire
 
 // Protocol is what both sides must speak. They are one program; another version of it could
 // have been booted from an older initrd.
-const Protocol = "1"
+const Protocol = "2"
 
 // Head is the first line of a stream. One of its fields is set.
 type Head struct {
@@ -30,6 +30,8 @@ type Setup struct {
 	Pids     uint64 `json:"pids"`
 	Files    uint64 `json:"files"`
 	Terminal int    `json:"terminals"`
+	Engine   bool   `json:"engine"` // a private engine may be started, by
+	User     int    `json:"user"`   // whose commands are
 }
 
 // Run is a command.

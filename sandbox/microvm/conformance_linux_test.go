@@ -1,0 +1,12 @@
+package microvm_test
+
+import (
+	"testing"
+
+	"cloister/sandbox/sandboxtest"
+)
+
+// TestConformance holds the driver to what a driver is: a boot for each run of a case.
+func TestConformance(t *testing.T) {
+	sandboxtest.Run(t, built(t), sandboxtest.WatchesInside, sandboxtest.PipesInside)
+}

@@ -13,9 +13,10 @@ import (
 // Enclosure is what the cloisters of a world are built of. The zero value is the
 // native driver's view of this host.
 type Enclosure struct {
-	Isolation string // native, gvisor or docker; empty: the default
+	Isolation string // native, gvisor, microvm or docker; empty: the default
 	Image     string // the system inside; empty: none is named
 	Images    string // a folder of images that are unpacked already; empty: each world has its own
+	Machine   string // a folder with the kernel of microvm's guests
 	Engine    string // DOCKER_HOST; empty: the usual place
 }
 
@@ -32,16 +33,26 @@ func (e Enclosure) Head() string {
 	return text
 }
 
-// Furnish puts the images that are there already into an instance's data folder.
-func (e Enclosure) Furnish(data string) error {
-	if e.Images == "" {
+// Flags are those of every run: a machine may be an emulated one.
+func (e Enclosure) Flags() []string {
+	if e.Machine == "" {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Join(data, "cloister"), 0o700); err != nil {
-		return fmt.Errorf("make world: %w", err)
-	}
-	if err := os.Symlink(e.Images, filepath.Join(data, "cloister", "images")); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make world: %w", err)
+	return []string{"--accept", "residue:microvm-emulated"}
+}
+
+// Furnish puts the images and the kernel that are there already into an instance's data folder.
+func (e Enclosure) Furnish(data string) error {
+	for name, at := range map[string]string{"images": e.Images, "microvm": e.Machine} {
+		if at == "" {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Join(data, "cloister"), 0o700); err != nil {
+			return fmt.Errorf("make world: %w", err)
+		}
+		if err := os.Symlink(at, filepath.Join(data, "cloister", name)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("make world: %w", err)
+		}
 	}
 	return nil
 }

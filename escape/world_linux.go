@@ -302,11 +302,11 @@ func (w *World) exec(within time.Duration, name string, args ...string) (Result,
 
 // Run runs a command in a cloister of the project.
 func (w *World) Run(flags []string, argv ...string) (Result, error) {
-	return w.Exec(w.Cloister, running(flags, argv)...)
+	return w.Exec(w.Cloister, w.running(flags, argv)...)
 }
 
-func running(flags, argv []string) []string {
-	return append(append(append([]string{"run"}, flags...), "--"), argv...)
+func (w *World) running(flags, argv []string) []string {
+	return slices.Concat([]string{"run"}, w.Kind.Flags(), flags, []string{"--"}, argv)
 }
 
 // Try makes the tries of cases in one cloister.
@@ -320,7 +320,7 @@ func (w *World) Try(flags []string, cases []Case) (Result, error) {
 		argv = append(argv, c.ID)
 	}
 	all := append([]string{"--expose", w.Self + ":ro", "-e", EnvInside + "=" + know}, flags...)
-	return w.exec(w.within(len(cases)), w.Cloister, running(all, argv)...)
+	return w.exec(w.within(len(cases)), w.Cloister, w.running(all, argv)...)
 }
 
 // within is the time of so many cases. Each has its own limit; without a layer many

@@ -20,7 +20,7 @@ import (
 type options struct {
 	escape.Options
 	only, part, holds, document, columns string
-	isolation, image, images             string
+	isolation, image, images, machine    string
 	write, short, verbose                bool
 }
 
@@ -53,7 +53,10 @@ func parse(words []string) (options, error) {
 	f.BoolVar(&o.write, "write", false, "write what was seen into that file instead; other cases' lines stay")
 	f.StringVar(&o.document, "document", "",
 		"write docs/attempts.md and the table in SECURITY.md of this `repository` from its files of holds, try nothing")
-	f.StringVar(&o.isolation, "isolation", "", "what cloisters are built of: native, user, gvisor or docker (the engine of DOCKER_HOST)")
+	f.StringVar(&o.isolation, "isolation", "",
+		"what cloisters are built of: native, user, gvisor, microvm or docker (the engine of DOCKER_HOST)")
+	f.StringVar(&o.machine, "machine", "",
+		"`folder` with the kernel of microvm's guests, a data folder's microvm after setup microvm")
 	f.StringVar(&o.image, "image", "", "the system inside: an image's `name`, or ./ARCHIVE.tar")
 	f.StringVar(&o.images, "images", "", "`folder` of images that are unpacked already, an instance's images")
 	f.StringVar(&o.columns, "columns", "", "`file` of what was held in each kind of cloister, to which this is added")
@@ -126,10 +129,13 @@ func (o *options) settle() error {
 	} else if real == "/tmp" || strings.HasPrefix(real, "/tmp/") {
 		return wrong("-dir %s is below /tmp, which every cloister has for itself", o.Dir)
 	}
-	if !slices.Contains([]string{"", "native", "user", "gvisor", "docker"}, o.isolation) {
-		return wrong("-isolation %q: want native, user, gvisor or docker", o.isolation)
+	if !slices.Contains([]string{"", "native", "user", "gvisor", "microvm", "docker"}, o.isolation) {
+		return wrong("-isolation %q: want native, user, gvisor, microvm or docker", o.isolation)
 	}
-	o.Kind, err = enclosure(o.isolation, o.image, o.images)
+	if (o.isolation == "microvm") != (o.machine != "") {
+		return wrong("-isolation microvm and -machine FOLDER belong together")
+	}
+	o.Kind, err = enclosure(o.isolation, o.image, o.images, o.machine)
 	return err
 }
 
@@ -178,9 +184,10 @@ func (o options) cases() ([]escape.Case, error) {
 
 // enclosure is what cloisters are built of, its files by their whole paths: each
 // world has its own current folder.
-func enclosure(isolation, image, images string) (escape.Enclosure, error) {
-	e := escape.Enclosure{Isolation: isolation, Image: image, Images: images, Engine: os.Getenv("DOCKER_HOST")}
-	for _, path := range []*string{&e.Image, &e.Images} {
+func enclosure(isolation, image, images, machine string) (escape.Enclosure, error) {
+	e := escape.Enclosure{Isolation: isolation, Image: image, Images: images, Machine: machine,
+		Engine: os.Getenv("DOCKER_HOST")}
+	for _, path := range []*string{&e.Image, &e.Images, &e.Machine} {
 		if !strings.HasPrefix(*path, ".") {
 			continue
 		}

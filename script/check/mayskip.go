@@ -18,6 +18,7 @@ var maySkips = []skip{
 	{"root user", `cloister/(sandbox/docker|cmd/cloister|cmd/cloister/realtest)\.TestEngine.*`, "the part docker runs them, beside an engine of its own"},
 	{"root user", `cloister/sandbox/gvisor\.Test(Conformance|Tools)`, "the part gvisor builds its program, which takes minutes"},
 	{"root user", `cloister/sandbox/microvm\.Test(Machine|Conformance|Without).*`, "the part microvm boots machines, emulated"},
+	{"root user", `cloister/cmd/cloister/machinetest\.Test.*`, "the same"},
 	{"root user", `cloister/cmd/cloister\.TestGVisor(Stories|Memory)`, "the same"},
 	{"root user", `cloister/cmd/cloister\.TestUserLevelStories`, "an ordinary user beside whom root's helper listens: docs/local-user.md"},
 	{"root user", `cloister/sandbox/localuser\.TestTools`, "native's again, with the same filter: CLOISTER_TEST_LONG=1"},

@@ -4,20 +4,38 @@ import (
 	"bytes"
 	"io"
 	"path/filepath"
+	"strings"
 )
 
-// microvm has machines booted without acceleration: one for many cases, and one for each layer
-// that is left out.
+// microvm has machines booted without acceleration: one for many cases, one for each program
+// that is killed and each layer that is left out, the product's, and one with an engine
+// inside; then the driver's suite.
 func (r *runner) microvm() {
-	r.check("machines", func(out io.Writer) error {
-		var folders bytes.Buffer
+	env := []string{"CGO_ENABLED=0", "CLOISTER_TEST_NEEDS=qemu"}
+	if !r.check("a kernel and a database", func(out io.Writer) error {
+		var folders, database bytes.Buffer
 		if err := r.run(io.MultiWriter(&folders, out), cmd{words: []string{"script/guest-kernels", filepath.Join(r.work, "kernels")}}); err != nil {
 			return err
 		}
-		kernels := foldersIn(folders.String())
-		return r.run(out, cmd{
-			words: []string{"go", "test", "-count=1", "-v", "-timeout=30m", "./sandbox/microvm"},
-			env:   []string{"CGO_ENABLED=0", "CLOISTER_MICROVM_KERNEL=" + kernels[0], "CLOISTER_TEST_NEEDS=qemu"},
+		words := []string{"script/microvm-database", filepath.Join(r.work, "database")}
+		if err := r.run(&database, cmd{words: words}); err != nil {
+			return err
+		}
+		env = append(env, "CLOISTER_MICROVM_KERNEL="+foldersIn(folders.String())[0],
+			"CLOISTER_MICROVM_DATABASE="+strings.TrimSpace(database.String()),
+			"CLOISTER_MICROVM_COMPOSE="+filepath.Join(r.work, "database", "docker-compose"))
+		return nil
+	}) {
+		return
+	}
+	test := func(name, pattern string, words ...string) {
+		r.check(name, func(out io.Writer) error {
+			all := append([]string{"go", "test", "-count=1", "-v", "-timeout=60m", "-run=" + pattern}, words...)
+			return r.run(out, cmd{words: all, env: env})
 		})
-	})
+	}
+	test("machines", "^Test(Machine.*|Refusals|Status)$", "./sandbox/microvm")
+	test("layers left out", "^TestWithout$", "-tags=cloister_layeroff", "./sandbox/microvm")
+	test("the driver's suite", "^TestConformance$", "./sandbox/microvm")
+	test("the product on machines", "^Test(Product|Compose)$", "./cmd/cloister/machinetest")
 }

@@ -42,7 +42,7 @@ func asRoot(t *testing.T, h *sandboxtest.Harness, m *machine, commands ...string
 	script.WriteString("cd '" + h.Project + "'\nid -u; grep CapEff /proc/self/status\n")
 	for _, c := range commands {
 		quoted := "'" + strings.ReplaceAll(c, "'", `'\''`) + "'"
-		script.WriteString("timeout -k 1 60 sh -c " + quoted + " >/dev/null 2>&1 </dev/null; s=$?; [ $s != 0 ] || echo did " + quoted + "\n" +
+		script.WriteString("timeout -k 1 15 sh -c " + quoted + " >/dev/null 2>&1 </dev/null; s=$?; [ $s != 0 ] || echo did " + quoted + "\n" +
 			"[ $s -lt 124 ] || echo hung " + quoted + "\n")
 	}
 	script.WriteString("echo over\n")
@@ -58,12 +58,11 @@ func asRoot(t *testing.T, h *sandboxtest.Harness, m *machine, commands ...string
 func rooted(h *sandboxtest.Harness) (may, mayNot []string) {
 	return []string{
 			"mount -o remount,rw,suid,dev /", "mknod /tmp/null c 1 3", "cat file", "echo guest >/proc/sys/kernel/hostname",
-			"mkdir /tmp/again && mount --bind / /tmp/again && cat '/tmp/again" + h.Project + "/file'",
 		}, []string{
 			"echo x >.envrc", "rm -f .envrc", "mv .envrc away", "ln .envrc linked", "echo x >./.git/../.envrc", "mkdir -p .git/hooks",
 			"mv .git other", "mount -o remount,rw,bind .envrc && echo x >.envrc", "umount .envrc", "echo x >/usr/x", "echo x >/etc/x",
-			"echo x >>/usr/bin/env", "echo x >'/tmp/again" + h.Project + "/.envrc'", "cat '" + h.Home + "/.ssh/id_ed25519'",
-			"cat '/tmp/again" + h.Home + "/.ssh/id_ed25519'", "cat /kernel", "cat /state/c", "cat /view/etc/passwd", "cat /etc/shadow",
+			"echo x >>/usr/bin/env", "cat '" + h.Home + "/.ssh/id_ed25519'",
+			"cat /kernel", "cat /state/c", "cat /view/etc/passwd", "cat /etc/shadow",
 			"ls -A '" + h.Home + "' | grep ssh", "chmod 4755 file", "chmod 2755 file", "mkdir -m 2777 folder && test -g folder",
 			"mknod device c 1 1", "mknod disk b 8 0", "setfattr -n user.x -v y file",
 			`python3 -c 'import os; os.setxattr("file", "security.capability", b"x"*20)'`,

@@ -18,7 +18,7 @@ func groupPrefix(instance string) string {
 }
 
 // newGroup bounds one cloister. It is made only for limits that someone asked
-// for, and where the kernel judges files: the number of processes is bounded without one (buildLimits), and each group
+// for, and where the kernel judges files: the number of processes is bounded without one (sandbox/plan), and each group
 // costs a start several milliseconds. A nil group bounds nothing. within is the user that
 // root makes it for, and 0 for oneself: it leads out of no group of that user's.
 func newGroup(name string, l sandbox.Limits, judged bool, within int) (*cgroup.Group, error) {

@@ -9,6 +9,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/landlock"
 	"cloister/sandbox/plan"
+	"cloister/sandbox/seccomp"
 )
 
 // stdFile is a regular file that was passed in as a standard descriptor, with the
@@ -26,6 +27,45 @@ func landlockVersion() int {
 		return 0
 	}
 	return pretendedABI(v)
+}
+
+// restrict adds the limits and walls that a process puts around itself, seccomp last.
+func (d *Driver) restrict(p *program, of *plan.Plan, s sandbox.Spec, abi int, j *joint) error {
+	of.Pending, of.Watched = pending(), j.watched
+	for _, one := range of.Walls(s) {
+		var err error
+		switch step := one.(type) {
+		case plan.Limit:
+			p.limit(step)
+		case plan.Keep:
+			p.restrictHosted()
+		case plan.Drop:
+			if off(layerCapabilities) {
+				p.keepPrivileges(d.lent.powers())
+			} else {
+				p.buildPrivileges()
+			}
+		case plan.Landlock:
+			if !off(layerLandlock) {
+				p.buildLandlock(abi, step, j.files)
+			}
+		case plan.Watch:
+			err = p.buildWatch(s.Watched, j)
+		case plan.Fileless:
+			if !off(layerSeccomp) {
+				p.filter("refuse memory as files", seccomp.Fileless())
+			}
+		case plan.Calls:
+			if !off(layerSeccomp) {
+				err = d.buildSeccomp(p)
+			}
+		default: // no wall
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // buildLandlock adds the steps of the second wall around the files.

@@ -22,7 +22,6 @@ import (
 	"cloister/sandbox/onhost"
 	"cloister/sandbox/plan"
 	"cloister/sandbox/relay"
-	"cloister/sandbox/seccomp"
 )
 
 // begun is an enclosure that was begun before its Spec was known: namespaces,
@@ -409,45 +408,6 @@ func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int, h *Hosted) (*p
 	p.buildPayload(s, j, slave, h)
 	p.buildGuard(j, nil, slave)
 	return p, st, nil
-}
-
-// restrict adds the limits and walls that a process puts around itself, seccomp last.
-func (d *Driver) restrict(p *program, of *plan.Plan, s sandbox.Spec, abi int, j *joint) error {
-	of.Pending, of.Watched = pending(), j.watched
-	for _, one := range of.Walls(s) {
-		var err error
-		switch step := one.(type) {
-		case plan.Limit:
-			p.limit(step)
-		case plan.Keep:
-			p.restrictHosted()
-		case plan.Drop:
-			if off(layerCapabilities) {
-				p.keepPrivileges(d.lent.powers())
-			} else {
-				p.buildPrivileges()
-			}
-		case plan.Landlock:
-			if !off(layerLandlock) {
-				p.buildLandlock(abi, step, j.files)
-			}
-		case plan.Watch:
-			err = p.buildWatch(s.Watched, j)
-		case plan.Fileless:
-			if !off(layerSeccomp) {
-				p.filter("refuse memory as files", seccomp.Fileless())
-			}
-		case plan.Calls:
-			if !off(layerSeccomp) {
-				err = d.buildSeccomp(p)
-			}
-		default: // no wall
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // launch forks the child, which begins to build. After an error nothing of the

@@ -110,6 +110,7 @@ var packages = map[string]string{
 	"cmd/cloister/machinetest":  "the built binary on machines of their own, tests only",
 	"cmd/cloister/lsmtest":      "the built binary in a guest whose kernel judges files, tests only",
 	"cmd/cloister/loadtest":     "load and crashes against the built binary, tests only",
+	"cmd/cloister/replicas":     "what a person types of serve about other servers",
 	"cmd/cloister/servetest":    "cloister serve with clients and tenants, tests only",
 	"cmd/cloister/overlays":     "the commands about overlay workspaces",
 	"cmd/cloister/records":      "the commands about the record",
@@ -177,6 +178,13 @@ var packages = map[string]string{
 	"guardian/commands":         "host commands since the guardian began",
 	"guardian/court":            "the one place that decides about what a session wants",
 	"serve/certs":               "the server's certificate, and the next one",
+	"serve/database":            "what several servers have in common, as each of them sees it",
+	"serve/database/postgres":   "what several servers have in common, in PostgreSQL",
+	"serve/forward":             "requests for sandboxes of another server, sent on to it",
+	"serve/servertest":          "servers held to the same on files and on a database, tests only",
+	"serve/narrow":              "what a request takes away of a sandbox's network",
+	"serve/relay":               "connections to ports inside, by pipes to a program there",
+	"serve/wiring":              "the streams and variables of a command in a sandbox",
 	"serve/listing":             "which of a tenant's sandboxes a request asks for",
 	"serve/people":              "persons by the tokens of their OpenID provider",
 	"serve/rates":               "what tenants do with a server, counted",
@@ -370,16 +378,17 @@ var onlyFor = map[string]struct {
 	readers []string
 	why     string
 }{
-	"guardian":              {[]string{"cmd/cloister", "cmd/cloister/cli"}, "a room that imported the desk could reach every enforcer through it"},
-	"sandbox/docker":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
-	"sandbox/gvisor":        {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
-	"sandbox/localuser":     {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
-	"sandbox/microvm":       {[]string{"cmd/cloister/machines"}, "a driver is chosen at the door; everyone else holds the contract"},
-	"sandbox/native":        {[]string{"cmd/cloister", "sandbox/gvisor", "sandbox/localuser", "sandbox/microvm"}, "a driver is chosen at the door; a kernel of its own stands in native's enclosure, and root's helper builds it for others"},
-	"sandbox/apart":         {[]string{"sandbox/native", "sandbox/localuser"}, "a driver says that its boxes need a process each; whoever has several asks it"},
-	"internal/needs":        {nil, "it imports testing; only tests read it"},
-	"sandbox/sandboxtest":   {nil, "it imports testing; only tests read it"},
-	"cmd/cloister/chromium": {nil, "it imports testing; only tests read it"},
+	"guardian":                {[]string{"cmd/cloister", "cmd/cloister/cli"}, "a room that imported the desk could reach every enforcer through it"},
+	"sandbox/docker":          {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
+	"sandbox/gvisor":          {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
+	"sandbox/localuser":       {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
+	"sandbox/microvm":         {[]string{"cmd/cloister/machines"}, "a driver is chosen at the door; everyone else holds the contract"},
+	"sandbox/native":          {[]string{"cmd/cloister", "sandbox/gvisor", "sandbox/localuser", "sandbox/microvm"}, "a driver is chosen at the door; a kernel of its own stands in native's enclosure, and root's helper builds it for others"},
+	"sandbox/apart":           {[]string{"sandbox/native", "sandbox/localuser"}, "a driver says that its boxes need a process each; whoever has several asks it"},
+	"serve/database/postgres": {[]string{"cmd/cloister-fleet"}, "cloister itself carries no database's client (docs/decisions/0101)"},
+	"internal/needs":          {nil, "it imports testing; only tests read it"},
+	"sandbox/sandboxtest":     {nil, "it imports testing; only tests read it"},
+	"cmd/cloister/chromium":   {nil, "it imports testing; only tests read it"},
 }
 
 // mayImportTesting are the packages outside _test.go files that may.
@@ -804,6 +813,7 @@ var mayResolve = map[string]string{
 // A bare name would be looked for on PATH by package os/exec, where a payload could have
 // put it.
 var mayStart = map[string]string{
+	"serve/database/program.go":              "the program of the same release, beside cloister itself",
 	"cmd/cloister/overlays/again.go":         "this very program, with the words of fork and compare",
 	"cmd/cloister/setup_try.go":              "this very program",
 	"cmd/cloister/chromium/browser.go":       "only tests: a browser of the system",

@@ -50,7 +50,7 @@ func (h *Host) mark(t tenants.Tenant) string {
 
 // generic says that nothing of a request has a part in how its session is started: its
 // variables go to each command, and its files come afterwards.
-func (q Request) generic() bool { return q.Made == (templates.Made{}) && q.Network.usual() }
+func (q Request) generic() bool { return q.Made == (templates.Made{}) && q.Network.Usual() }
 
 // lives says that the session of a spare runs.
 func (sp *spare) lives() bool {

@@ -15,6 +15,7 @@ import (
 
 	"cloister/api"
 	"cloister/sandbox"
+	"cloister/serve/database"
 	"cloister/serve/templates"
 	"cloister/serve/tenants"
 	"cloister/session/launch"
@@ -89,6 +90,8 @@ func (e *Over) Error() string { return e.What }
 type Options struct {
 	Engine  Engine
 	Tenants *tenants.Register
+	// Shared has what several servers know of each other's sandboxes; nil for one that is alone.
+	Shared *database.Client
 	// Program is Cloister itself, which is shown in each sandbox, read-only, for the
 	// requests for files and ports.
 	Program string
@@ -111,6 +114,9 @@ type Host struct {
 	filling map[string]chan struct{} // tenants for which spares are being made: closed at the end
 	undone  map[*Sandbox]undone      // sandboxes whose end failed
 	shut    bool
+	unknown map[*Sandbox]time.Time // what the database does not know yet, and when it learns
+	strays  []database.Row         // that this server was given of a lost one, and could not give up yet
+	parted  chan error             // why this server can be none of several any more
 
 	lock *os.File
 }
@@ -126,12 +132,21 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 		Options: o, ctx: ctx, stop: stop, lock: lock,
 		all: map[string]*Sandbox{}, byID: map[string]*Sandbox{}, made: map[string]int{}, kept: map[string]int{},
 		spares: map[string][]*spare{}, filling: map[string]chan struct{}{}, undone: map[*Sandbox]undone{},
+		unknown: map[*Sandbox]time.Time{}, parted: make(chan error, 1),
 	}
-	if err := h.find(ctx); err != nil {
+	err = h.join(ctx)
+	if err == nil {
+		err = h.find(ctx)
+	}
+	if err == nil {
+		err = h.settleRows(ctx)
+	}
+	if err != nil {
 		stop()
 		return nil, errors.Join(err, lock.Close())
 	}
 	h.wg.Go(h.reap)
+	h.wg.Go(h.keepLease)
 	return h, nil
 }
 
@@ -227,11 +242,7 @@ func (h *Host) create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 		AutoPause: q.AutoPause, KeepDisk: q.KeepDisk, AutoStart: q.AutoStart,
 		Network: q.Network, Private: q.Private, PortHost: q.PortHost,
 	}
-	var err error
-	s := h.take(ctx, t, q).give(ctx, r)
-	if s == nil {
-		s, err = h.start(ctx, t, r)
-	}
+	s, err := h.session(ctx, t, q, r)
 	if err != nil {
 		return nil, err
 	}
@@ -247,6 +258,30 @@ func (h *Host) create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 	return s, nil
 }
 
+// session gives a new sandbox a session: one that was started ahead, or its own. It is entered in
+// what servers share first.
+func (h *Host) session(ctx context.Context, t tenants.Tenant, q Request, r Record) (*Sandbox, error) {
+	if sp := h.take(ctx, t, q); sp != nil {
+		r.ID = sp.s.record.ID
+		if err := h.enter(ctx, t, r); err != nil {
+			h.drop(ctx, []*spare{sp})
+			return nil, err
+		}
+		if s := sp.give(ctx, r); s != nil {
+			return s, nil
+		}
+		r.ID = newID() // that one was ended, and struck
+	}
+	if err := h.enter(ctx, t, r); err != nil {
+		return nil, err
+	}
+	s, err := h.start(ctx, t, r)
+	if err != nil {
+		err = errors.Join(err, h.strike(context.WithoutCancel(ctx), r.ID))
+	}
+	return s, err
+}
+
 // start starts the session of a sandbox that is in no table yet. Should this server be
 // killed before it is, the next one ends what there is.
 func (h *Host) start(ctx context.Context, t tenants.Tenant, r Record) (*Sandbox, error) {
@@ -256,7 +291,7 @@ func (h *Host) start(ctx context.Context, t tenants.Tenant, r Record) (*Sandbox,
 	}
 	// Whoever removes the tenant from here on finds the folder, and waits for its end.
 	if h.removed(t) {
-		return nil, errors.Join(&BadRequest{"the tenant was removed"}, os.RemoveAll(s.dir()))
+		return nil, errors.Join(&BadRequest{What: "the tenant was removed"}, os.RemoveAll(s.dir()))
 	}
 	half := r
 	half.State = ended
@@ -294,7 +329,7 @@ func (h *Host) Get(tenant, id string) (*Sandbox, error) {
 	if s == nil || s.gone() {
 		return nil, ErrNone
 	}
-	return s, nil
+	return s, h.holds()
 }
 
 // ByID finds a sandbox for whoever has its token, of any tenant: the caller checks the
@@ -306,7 +341,7 @@ func (h *Host) ByID(id string) (*Sandbox, error) {
 	if s == nil || s.gone() {
 		return nil, ErrNone
 	}
-	return s, nil
+	return s, h.holds()
 }
 
 // keep enters a sandbox in the tables. The lock is held.
@@ -314,7 +349,7 @@ func (h *Host) keep(s *Sandbox) {
 	h.all[key(s.tenant.Name, s.record.ID)], h.byID[s.record.ID] = s, s
 }
 
-// List gives a tenant's sandboxes, the newest first.
+// List gives a tenant's sandboxes on this server, the newest first.
 func (h *Host) List(tenant string) []Record {
 	h.mu.Lock()
 	var out []Record
@@ -324,13 +359,17 @@ func (h *Host) List(tenant string) []Record {
 		}
 	}
 	h.mu.Unlock()
-	slices.SortFunc(out, func(a, b Record) int {
+	newestFirst(out)
+	return out
+}
+
+func newestFirst(list []Record) {
+	slices.SortFunc(list, func(a, b Record) int {
 		if c := b.Created.Compare(a.Created); c != 0 {
 			return c
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	return out
 }
 
 // reap ends or pauses what has reached its end.
@@ -343,6 +382,7 @@ func (h *Host) reap() {
 			return
 		case now := <-tick.C:
 			h.retry(now)
+			h.tell(now)
 			due, orphans := h.over(now)
 			for _, s := range orphans {
 				h.wg.Go(func() {

@@ -58,7 +58,7 @@ func (s *Sandbox) pauseCold(ctx context.Context) error {
 // that runs, whose time is only extended.
 func (s *Sandbox) Resume(ctx context.Context, d time.Duration) (bool, error) {
 	if d < 0 || d > s.tenant.Limits.Lifetime {
-		return false, &BadRequest{fmt.Sprintf("timeout: want at most %d seconds", int(s.tenant.Limits.Lifetime/time.Second))}
+		return false, tooLong(s.tenant.Limits)
 	}
 	s.turn.Lock()
 	defer s.turn.Unlock()

@@ -15,6 +15,7 @@ import (
 	"cloister/internal/shellword"
 	"cloister/sandbox"
 	"cloister/serve/files"
+	"cloister/serve/wiring"
 	"cloister/session/filerecord"
 )
 
@@ -131,7 +132,7 @@ func (s *Sandbox) exec(
 	if dir != "" {
 		spec.Dir = sandbox.GuestPath(dir)
 	}
-	spec.Env = withEnv(spec.Env, env)
+	spec.Env = wiring.WithEnv(spec.Env, env)
 	return live.Driver.Exec(ctx, live.Handle, spec, w)
 }
 
@@ -191,7 +192,7 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 	if err != nil {
 		return nil, nil, err
 	}
-	w, own, err := wiringOf(c)
+	w, own, err := wiring.Of(c.Stdin, c.Cols, c.Rows)
 	if err != nil {
 		return nil, nil, fmt.Errorf("start process: %w", err)
 	}
@@ -202,30 +203,30 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 	maps.Copy(env, c.Env)
 	seen, err := s.files(ctx, live).Begin()
 	if err != nil {
-		for _, f := range own.theirs {
+		for _, f := range own.Theirs {
 			f.Close()
 		}
-		own.close()
+		own.Close()
 		return nil, nil, &Over{err.Error()}
 	}
 	seen.Wire(&w)
 	box, err := s.exec(ctx, append([]string{c.Cmd}, c.Args...), env, c.Dir, w)
-	for _, f := range own.theirs {
+	for _, f := range own.Theirs {
 		f.Close()
 	}
 	if err != nil {
-		own.close()
+		own.Close()
 		_, _ = seen.End() // nothing was seen
 		return nil, nil, err
 	}
 	p := &Process{
-		Command: c, box: box, stdin: own.stdin, term: own.term, subs: map[*Subscription]bool{}, done: make(chan struct{}),
+		Command: c, box: box, stdin: own.Stdin, term: own.Term, subs: map[*Subscription]bool{}, done: make(chan struct{}),
 	}
 	u := p.Subscribe()
 	s.mu.Lock()
 	if s.procs == nil { // it ended meanwhile
 		s.mu.Unlock()
-		own.close()
+		own.Close()
 		err := box.Close()
 		_, _ = seen.End() // what was seen is of a session that is over
 		return nil, nil, errors.Join(&NotRunning{s.record.ID}, err)
@@ -277,74 +278,13 @@ func (s *Sandbox) room(c Command) error {
 	return nil
 }
 
-// ends are the host's ends of a command's streams.
-type ends struct {
-	theirs             []*os.File // for the command alone
-	stdin, out, errOut *os.File
-	term, slave        *os.File
-}
-
-func (e ends) close() {
-	for _, f := range []*os.File{e.stdin, e.out, e.errOut, e.term, e.slave} {
-		if f != nil {
-			f.Close()
-		}
-	}
-}
-
-func wiringOf(c Command) (w sandbox.Wiring, e ends, err error) {
-	if c.Cols > 0 || c.Rows > 0 {
-		master, slave, err := pty.Open()
-		if err != nil {
-			return w, e, err
-		}
-		// The driver relays from this end until the command has ended.
-		e.term, e.slave = master, slave
-		if err := pty.Setsize(master, size(c.Cols, c.Rows)); err != nil {
-			e.close()
-			return w, e, err
-		}
-		return sandbox.Wiring{Stdin: slave, Stdout: slave, Stderr: slave}, e, nil
-	}
-	pipe := func() (r, w *os.File) {
-		if err != nil {
-			return nil, nil
-		}
-		r, w, err = os.Pipe()
-		return r, w
-	}
-	if c.Stdin {
-		w.Stdin, e.stdin = pipe()
-	} else if w.Stdin, err = os.Open(os.DevNull); err != nil {
-		return w, e, err
-	}
-	e.out, w.Stdout = pipe()
-	e.errOut, w.Stderr = pipe()
-	for _, f := range []*os.File{w.Stdin, w.Stdout, w.Stderr} {
-		if f != nil {
-			e.theirs = append(e.theirs, f)
-		}
-	}
-	if err != nil {
-		e.close()
-		for _, f := range e.theirs {
-			f.Close()
-		}
-	}
-	return w, e, err
-}
-
-func size(cols, rows uint32) *pty.Winsize {
-	return &pty.Winsize{Cols: uint16(min(cols, 10_000)), Rows: uint16(min(rows, 10_000))}
-}
-
 // drain is how long output is waited for that something else than the command may write.
 const drain = 300 * time.Millisecond
 
 // run passes output on until the command has ended.
-func (p *Process) run(e ends) {
+func (p *Process) run(e wiring.Ends) {
 	var readers sync.WaitGroup
-	for from, f := range map[Channel]*os.File{Stdout: e.out, Stderr: e.errOut, Terminal: e.term} {
+	for from, f := range map[Channel]*os.File{Stdout: e.Out, Stderr: e.ErrOut, Terminal: e.Term} {
 		if f != nil {
 			readers.Go(func() { p.copy(from, f) })
 		}
@@ -355,13 +295,13 @@ func (p *Process) run(e ends) {
 		close(read)
 	}()
 	p.status, p.err = p.box.Wait()
-	if e.slave != nil {
-		e.slave.Close() // the reader of the other end is done then
+	if e.Slave != nil {
+		e.Slave.Close() // the reader of the other end is done then
 	}
 	select {
 	case <-read:
 	case <-time.After(drain):
-		for _, f := range []*os.File{e.out, e.errOut, e.term} {
+		for _, f := range []*os.File{e.Out, e.ErrOut, e.Term} {
 			if f != nil {
 				_ = f.SetReadDeadline(time.Unix(1, 0)) // one that cannot is closed below
 			}
@@ -371,7 +311,7 @@ func (p *Process) run(e ends) {
 	stdin := p.stdin
 	p.stdin, p.term = nil, nil
 	p.mu.Unlock()
-	for _, f := range []*os.File{stdin, e.out, e.errOut, e.term} {
+	for _, f := range []*os.File{stdin, e.Out, e.ErrOut, e.Term} {
 		if f != nil {
 			f.Close()
 		}
@@ -484,7 +424,7 @@ func (p *Process) CloseInput() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.term != nil {
-		return &BadRequest{"cannot close the input of a terminal: send Ctrl-D"}
+		return &BadRequest{What: "cannot close the input of a terminal: send Ctrl-D"}
 	}
 	if p.stdin == nil {
 		return ErrNoInput
@@ -500,9 +440,9 @@ func (p *Process) Resize(cols, rows uint32) error {
 	term := p.term
 	p.mu.Unlock()
 	if term == nil {
-		return &BadRequest{"the process has no terminal"}
+		return &BadRequest{What: "the process has no terminal"}
 	}
-	if err := pty.Setsize(term, size(cols, rows)); err != nil {
+	if err := pty.Setsize(term, wiring.Size(cols, rows)); err != nil {
 		return fmt.Errorf("resize: %w", err)
 	}
 	if r, ok := p.box.(sandbox.Resizer); ok {

@@ -121,7 +121,12 @@ func (s *Sandbox) work() string { return filepath.Join(s.dir(), "w") }
 func (s *Sandbox) save() error {
 	s.file.Lock()
 	defer s.file.Unlock()
-	return s.write(s.Record())
+	r := s.Record()
+	if err := s.write(r); err != nil {
+		return err
+	}
+	s.host.note(s, r)
+	return nil
 }
 
 func (s *Sandbox) write(r Record) error {
@@ -168,7 +173,7 @@ func (s *Sandbox) order() (launch.Order, error) {
 	if r.Made.Forbid != "" {
 		o.Cedar = append(o.Cedar, api.CedarFile{Name: "template", Text: r.Made.Forbid})
 	}
-	return o, r.Network.apply(&o)
+	return o, r.Network.Apply(&o)
 }
 
 // begin starts the session.
@@ -321,7 +326,10 @@ func (s *Sandbox) remove(ctx context.Context, why string) error {
 	if rerr := os.RemoveAll(s.dir()); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 		err = errors.Join(err, rerr)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.host.strike(ctx, s.record.ID) // the last, so that the tenant has room only now
 }
 
 // due says that the sandbox's time is over.
@@ -351,7 +359,7 @@ func (s *Sandbox) expire(ctx context.Context) error {
 // shortened.
 func (s *Sandbox) SetEnd(d time.Duration, extend bool) error {
 	if d < 0 || d > s.tenant.Limits.Lifetime {
-		return &BadRequest{fmt.Sprintf("timeout: want at most %d seconds", int(s.tenant.Limits.Lifetime/time.Second))}
+		return tooLong(s.tenant.Limits)
 	}
 	s.mu.Lock()
 	if s.record.State != Running {
@@ -365,32 +373,31 @@ func (s *Sandbox) SetEnd(d time.Duration, extend bool) error {
 	return s.save()
 }
 
-// BadRequest is the error of a request that says what cannot be.
-type BadRequest struct{ What string }
-
-func (e *BadRequest) Error() string { return e.What }
-
 // Bounds of what a request may hold.
 const (
 	maxPairs = 100
 	maxValue = 4096
 )
 
+func tooLong(l tenants.Limits) error {
+	return &BadRequest{What: fmt.Sprintf("timeout: want at most %d seconds", int(l.Lifetime/time.Second))}
+}
+
 func (q Request) check(l tenants.Limits) error {
 	if q.Timeout < 0 || q.Timeout > l.Lifetime {
-		return &BadRequest{fmt.Sprintf("timeout: want at most %d seconds", int(l.Lifetime/time.Second))}
+		return tooLong(l)
 	}
 	for what, pairs := range map[string]map[string]string{"metadata": q.Metadata, "envVars": q.Env} {
 		if len(pairs) > maxPairs {
-			return &BadRequest{fmt.Sprintf("%s: want at most %d entries", what, maxPairs)}
+			return &BadRequest{What: fmt.Sprintf("%s: want at most %d entries", what, maxPairs)}
 		}
 		for name, value := range pairs {
 			if len(name) > 256 || len(value) > maxValue {
-				return &BadRequest{fmt.Sprintf("%s: an entry is too long", what)}
+				return &BadRequest{What: fmt.Sprintf("%s: an entry is too long", what)}
 			}
 		}
 	}
-	if err := q.Network.check(); err != nil { // of which a sandbox that was started ahead asks nothing
+	if err := q.Network.Check(); err != nil { // of which a sandbox that was started ahead asks nothing
 		return err
 	}
 	return checkEnv(q.Env)

@@ -56,10 +56,10 @@ func (s *Sandbox) Snapshot(ctx context.Context, name string) (Snapshot, error) {
 	}
 	defer release()
 	if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
-		return Snapshot{}, &BadRequest{"name: want at most 128 printable letters without spaces"}
+		return Snapshot{}, &BadRequest{What: "name: want at most 128 printable letters without spaces"}
 	}
 	if snapshotID().MatchString(name) {
-		return Snapshot{}, &BadRequest{"name: it has the form of a snapshot's ID"}
+		return Snapshot{}, &BadRequest{What: "name: it has the form of a snapshot's ID"}
 	}
 	pool, err := s.Files()
 	if err != nil {
@@ -227,7 +227,7 @@ const MaxForks = 100
 // tokens of its own.
 func (s *Sandbox) Fork(ctx context.Context, t tenants.Tenant, count int, d time.Duration) ([]Made, error) {
 	if count < 1 || count > MaxForks {
-		return nil, &BadRequest{fmt.Sprintf("count: want a number from 1 to %d", MaxForks)}
+		return nil, &BadRequest{What: fmt.Sprintf("count: want a number from 1 to %d", MaxForks)}
 	}
 	snap, err := s.Snapshot(ctx, "")
 	if err != nil {

@@ -15,13 +15,17 @@ import (
 	"time"
 
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/replicas"
 	"cloister/internal/realpath"
 	"cloister/internal/xdg"
 	"cloister/serve"
 	"cloister/serve/certs"
+	"cloister/serve/database"
 	"cloister/serve/e2b"
 	sandboxfiles "cloister/serve/files"
+	"cloister/serve/forward"
 	"cloister/serve/people"
+	"cloister/serve/relay"
 	"cloister/serve/tenants"
 
 	"github.com/spf13/cobra"
@@ -33,6 +37,7 @@ type serveFlags struct {
 	issuer, client, claim  string
 	roles                  []string
 	drain                  time.Duration
+	others                 replicas.Flags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -60,6 +65,7 @@ it. Without a certificate only an address of the loopback is listened on.`,
 	fl.StringVar(&f.claim, "claim", "groups", "the claim of a token whose values are roles")
 	fl.StringArrayVar(&f.roles, "role", nil, "`VALUE=TENANT[:read]`, what a value of the claim may do")
 	fl.DurationVar(&f.drain, "drain", 10*time.Second, "how long requests under way may take at the end")
+	f.others.Add(&a.App, c)
 	c.AddCommand(a.serveTenant(), a.serveKey(), a.serveTemplate(), serveInside())
 	return c
 }
@@ -87,7 +93,35 @@ func (a *app) tenants() (*tenants.Register, error) {
 	if err != nil {
 		return nil, err
 	}
+	shared, err := replicas.Open(&a.App, "", "", 0)
+	if err != nil {
+		return nil, err
+	}
+	if shared != nil {
+		return tenants.OpenKept(serveDir(d), shared)
+	}
 	return tenants.Open(serveDir(d))
+}
+
+// served gives the register that a server answers by, and what it shares with others; nil for none.
+func (a *app) served(f *serveFlags, l net.Listener) (*tenants.Register, *database.Client, error) {
+	d, err := a.Dirs()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(serveDir(d), 0o700); err != nil {
+		return nil, nil, fmt.Errorf("serve: %w", err)
+	}
+	shared, err := f.others.Shared(&a.App, serveDir(d), f.domain, f.cert != "", l)
+	if err != nil {
+		return nil, nil, err
+	}
+	if shared == nil {
+		r, err := tenants.Open(serveDir(d))
+		return r, nil, err
+	}
+	r, err := tenants.OpenKept(serveDir(d), shared)
+	return r, shared, err
 }
 
 // listen checks the address and listens.
@@ -120,6 +154,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	defer l.Close()
 	log := slog.New(slog.NewTextHandler(a.Stderr, nil))
+	plain := l
 	if f.cert != "" {
 		k, err := certs.Open(certs.Options{Cert: f.cert, Key: f.key, Domain: f.domain, Log: log})
 		if err != nil {
@@ -127,7 +162,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		}
 		l = tls.NewListener(l, k.Config())
 	}
-	register, err := a.tenants()
+	register, shared, err := a.served(f, plain)
 	if err != nil {
 		return err
 	}
@@ -144,17 +179,26 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	engine := &serveEngine{app: a, program: program}
+	engine := &serveEngine{app: a, program: program, register: register}
 	host, err := serve.Open(context.WithoutCancel(ctx), serve.Options{
-		Engine: engine, Tenants: register, Program: program, Log: log,
+		Engine: engine, Tenants: register, Shared: shared, Program: program, Log: log,
 	})
 	if err != nil {
 		return err
 	}
+	options := e2b.Options{
+		Host: host, Tenants: register, People: persons, Images: engine.image, Domain: f.domain, Log: log,
+	}
+	if shared != nil {
+		defer shared.Close()
+		others := forward.New(shared, f.domain, log)
+		defer others.Close()
+		options.Elsewhere = others.Answer
+	}
 	defer host.Close()
-	door := e2b.New(e2b.Options{Host: host, Tenants: register, People: persons, Images: engine.image, Domain: f.domain, Log: log})
+	door := e2b.New(options)
 	defer door.Close()
-	return a.answer(ctx, f, l, door, log)
+	return a.answer(ctx, f, l, door, host.Parted(), log)
 }
 
 // Bounds of connections.
@@ -165,7 +209,9 @@ const (
 )
 
 // answer serves until the context ends, and then lets what is under way end.
-func (a *app) answer(ctx context.Context, f *serveFlags, l net.Listener, h http.Handler, log *slog.Logger) error {
+func (a *app) answer(
+	ctx context.Context, f *serveFlags, l net.Listener, h http.Handler, parted <-chan error, log *slog.Logger,
+) (err error) {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: headWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHead,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 1000}, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -176,6 +222,8 @@ func (a *app) answer(ctx context.Context, f *serveFlags, l net.Listener, h http.
 	select {
 	case err := <-done:
 		return fmt.Errorf("serve: %w", err)
+	case why := <-parted:
+		defer func() { err = errors.Join(fmt.Errorf("serve: %w", why), err) }()
 	case <-ctx.Done():
 	}
 	a.Notice("cloister: serve lets requests end, %s at most; sandboxes live on", f.drain)
@@ -203,7 +251,7 @@ func serveInside() *cobra.Command {
 			return sandboxfiles.Serve(os.Stdin, os.Stdout)
 		}},
 		&cobra.Command{Use: "dial PORT", Hidden: true, Args: cli.Args(1, 1), RunE: func(_ *cobra.Command, w []string) error {
-			return serve.Relay(w[0], os.Stdin, os.Stdout)
+			return relay.Relay(w[0], os.Stdin, os.Stdout)
 		}},
 	)
 	c.Hidden = true

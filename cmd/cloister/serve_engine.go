@@ -20,14 +20,16 @@ import (
 	"cloister/internal/termsafe"
 	"cloister/sandbox"
 	"cloister/serve"
+	"cloister/serve/tenants"
 	"cloister/session/launch"
 )
 
 // serveEngine starts sessions in the instances of tenants, as cloister run -d does in the
 // person's own.
 type serveEngine struct {
-	app     *app
-	program string
+	app      *app
+	program  string
+	register *tenants.Register
 
 	mu  sync.Mutex
 	own map[string]chan struct{} // sessions that this process started, by name: closed at the end

@@ -35,9 +35,12 @@ func (e *serveEngine) image(tenant, digest string) (string, error) {
 
 // images is the store of a tenant's instance.
 func (e *serveEngine) images(tenant string) (*image.Store, error) {
-	r, err := e.app.tenants()
-	if err != nil {
-		return nil, err
+	r := e.register
+	if r == nil {
+		var err error
+		if r, err = e.app.tenants(); err != nil {
+			return nil, err
+		}
 	}
 	t, err := e.at(serve.Place{Tenant: tenant, Dir: r.Home(tenant)})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 func (a *app) serveTenant() *cobra.Command {
 	return cli.Group("tenant", "Who may have sandboxes", a.serveTenantAdd(), a.serveTenantList(),
-		a.serveTenantStop(), a.serveTenantRemove())
+		a.serveTenantConfigure(), a.serveTenantStop(), a.serveTenantRemove())
 }
 
 func (a *app) serveTenantAdd() *cobra.Command {
@@ -48,6 +48,9 @@ func (a *app) serveTenantAdd() *cobra.Command {
 			}
 			file := filepath.Join(r.Home(args[0]), "config", "cloister", "config.yaml")
 			t := tenants.Tenant{Name: args[0], Created: time.Now().UTC(), Limits: l}
+			if r.Kept() {
+				t.Created, t.Config = t.Created.Truncate(time.Microsecond), tenants.Standard // as the database keeps it
+			}
 			if err := r.Add(t, func() error {
 				again, err := tenants.Configure(file)
 				if err != nil {

@@ -20,7 +20,7 @@ var needs = strings.Fields(`gh:gh vim:vim htop:htop git:git curl:curl node:nodej
 
 // claimed is what tests may rely on here: a test that misses one of these fails.
 const claimed = "gh vim htop chromium axe userns dbus git node npm go python3 tmux gcc curl bwrap ssh sshd " +
-	"claude opencode codex yarn mcp aws claude-sdk openai-sdk pip websockets zsh fish"
+	"claude opencode codex yarn mcp aws claude-sdk openai-sdk pip websockets zsh fish postgres"
 
 // A machine is what the checks install and make on it.
 type machine struct {
@@ -42,6 +42,9 @@ func (m *machine) installNeeds() error {
 		if _, err := os.Stat(file); err != nil {
 			missing = append(missing, pkg)
 		}
+	}
+	if m.r.root && !m.installQuietly("pg_ctlcluster", "postgresql") {
+		return errors.New("the database that the tests need is missing")
 	}
 	if len(missing) == 0 {
 		return nil
@@ -115,7 +118,7 @@ func (r *runner) h2spec() string {
 // product builds cloister as it is released.
 func (r *runner) product() bool {
 	return r.once("build the product", func(out io.Writer) error {
-		return r.run(out, cmd{words: []string{"go", "build", "-o", filepath.Join(r.bin, "cloister"), "./cmd/cloister"}})
+		return r.run(out, cmd{words: []string{"go", "build", "-o", r.bin + "/", "./cmd/cloister", "./cmd/cloister-fleet"}})
 	})
 }
 

@@ -53,6 +53,6 @@ var aboveAll = map[string]string{
 		`keys|limits|nested|no_home|overlay|project_trust|protected|start|time|unwritable|user_level|worktree)$`,
 	"cmd/cloister/loadtest":  `^Test(DiskFull|GuardianMemory|KilledUnderLoad)$`,
 	"cmd/cloister/realtest":  `^Test(ClaudeCode|GitOverHTTPS|GitOverSSH|HostView|PersonInTheLoop|ToolchainsOfTheHome)$`,
-	"cmd/cloister/servetest": `^Test(Serve|Pause|Paths|Snapshot)$`,
+	"cmd/cloister/servetest": `^Test(Serve|Pause|Paths|Replicas|Snapshot)$`,
 	"cmd/cloister/webtest":   `^Test(AskIsAnswered|EveryPage)$`,
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/database"
 	"cloister/serve/e2b/wire"
 	"cloister/serve/people"
 	"cloister/serve/templates"
@@ -78,6 +79,10 @@ func (d *Door) keyed(need tenants.Scope, f handler) http.HandlerFunc {
 			fail(w, &status{http.StatusUnauthorized, "the API key is missing or not known"})
 			return
 		}
+		if away, ok := errors.AsType[*database.Away](err); ok {
+			d.fail(w, r, "", away)
+			return
+		}
 		if err != nil {
 			d.Log.Error("find a tenant", "error", err)
 			fail(w, &status{http.StatusInternalServerError, "the register of tenants cannot be read"})
@@ -91,6 +96,9 @@ func (d *Door) keyed(need tenants.Scope, f handler) http.HandlerFunc {
 		defer release()
 		if need == tenants.All && t.scope != tenants.All {
 			fail(w, &status{http.StatusForbidden, "the API key may only read"})
+			return
+		}
+		if d.passed(w, r, t.Name, r.PathValue("id")) {
 			return
 		}
 		if err := f(w, r, t); err != nil {
@@ -157,7 +165,7 @@ func (q createWire) request(v2 bool) (serve.Request, error) {
 		if err := n.Check(); err != nil {
 			return out, err
 		}
-		if !isHost(n.MaskRequestHost) {
+		if !wire.IsHost(n.MaskRequestHost) {
 			return out, &serve.BadRequest{What: "network: maskRequestHost: want a host name, with ${PORT} for the port"}
 		}
 		out.PortHost = n.MaskRequestHost
@@ -165,16 +173,6 @@ func (q createWire) request(v2 bool) (serve.Request, error) {
 		out.Private = n.AllowPublicTraffic != nil && !*n.AllowPublicTraffic
 	}
 	return out, nil
-}
-
-// hostPort stands for the port in the host that a program inside sees.
-const hostPort = "${PORT}"
-
-// isHost reports whether a text can be a Host of requests, or is empty.
-func isHost(s string) bool {
-	return len(s) <= 255 && !strings.ContainsFunc(strings.ReplaceAll(s, hostPort, ""), func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-.:[]_", r))
-	})
 }
 
 // maxSeconds keeps a time in seconds within a time.Duration.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/database"
+	"cloister/serve/e2b/wire"
 	"cloister/serve/files"
 	"cloister/serve/people"
 	"cloister/serve/rates"
@@ -41,7 +43,10 @@ type Options struct {
 	Images func(tenant, digest string) (string, error)
 	// Domain is below which sandboxes have their names: PORT-ID.DOMAIN. Empty for none.
 	Domain string
-	Log    *slog.Logger
+	// Elsewhere answers for a sandbox that another server has, and is nil where there is one server;
+	// false where none has it. With a tenant it answers for that tenant's alone.
+	Elsewhere func(w http.ResponseWriter, r *http.Request, tenant, id string) (bool, error)
+	Log       *slog.Logger
 }
 
 // Door answers requests.
@@ -111,9 +116,16 @@ func (d *Door) find(id string) (*serve.Sandbox, error) {
 
 // serveSandbox answers a request for one sandbox.
 func (d *Door) serveSandbox(w http.ResponseWriter, r *http.Request, id string, port int) {
+	if d.passed(w, r, "", id) {
+		return
+	}
 	s, err := d.find(id)
-	if err != nil {
+	if errors.Is(err, serve.ErrNone) {
 		gone(w, id, "")
+		return
+	}
+	if err != nil {
+		d.fail(w, r, "", err)
 		return
 	}
 	release, err := d.rates.Enter(s.Tenant(), d.limits(s.Tenant()))
@@ -126,7 +138,7 @@ func (d *Door) serveSandbox(w http.ResponseWriter, r *http.Request, id string, p
 		d.proxy(w, r, s, port)
 		return
 	}
-	if cors(w, r) {
+	if wire.CORS(w, r) {
 		return
 	}
 	// Every client that knows the ID may learn whether it runs, as with E2B: it has 95
@@ -152,6 +164,18 @@ func (d *Door) serveSandbox(w http.ResponseWriter, r *http.Request, id string, p
 		defer done()
 	}
 	d.envd.ServeHTTP(w, r.WithContext(withSandbox(r.Context(), s)))
+}
+
+// passed answers a request for a sandbox that another server has, by that server.
+func (d *Door) passed(w http.ResponseWriter, r *http.Request, tenant, id string) bool {
+	if d.Elsewhere == nil || !idPattern().MatchString(id) || d.Host.Has(id) {
+		return false
+	}
+	done, err := d.Elsewhere(w, r, tenant, id)
+	if err != nil {
+		d.fail(w, r, tenant, err)
+	}
+	return done || err != nil
 }
 
 // limits are a tenant's, or the strictest for one that was removed.
@@ -182,21 +206,6 @@ func clip(s string) string { return s[:min(len(s), 64)] }
 // large are the calls whose answers may have many megabytes.
 var large = map[string]bool{"/filesystem.Filesystem/ListDir": true, "/process.Process/List": true}
 
-// cors lets pages of other origins call a sandbox, as E2B does: a token opens it, never a
-// cookie. It answers a preflight.
-func cors(w http.ResponseWriter, r *http.Request) bool {
-	h := w.Header()
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "Cache-Control, X-Content-Type-Options, Connect-Content-Encoding, Connect-Protocol-Version")
-	if r.Method != http.MethodOptions {
-		return false
-	}
-	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")
-	h.Set("Access-Control-Allow-Headers", "*, Authorization")
-	w.WriteHeader(http.StatusNoContent)
-	return true
-}
-
 // status is an error with its HTTP status.
 type status struct {
 	code int
@@ -213,6 +222,7 @@ func statusOf(err error) (int, string) {
 		bad     *serve.BadRequest
 		stopped *serve.NotRunning
 		file    *files.Error
+		away    *database.Away
 	)
 	switch {
 	case errors.As(err, &own):
@@ -227,16 +237,22 @@ func statusOf(err error) (int, string) {
 		return http.StatusConflict, stopped.Error()
 	case errors.As(err, &file):
 		return fileStatus(file.Code), file.Message
+	case errors.As(err, &away):
+		return http.StatusServiceUnavailable, outOfTouch
 	}
 	return http.StatusInternalServerError, hidden
 }
+
+// outOfTouch is what a client learns where the servers' database cannot be asked.
+const outOfTouch = "the server is out of touch with its database: try again"
 
 // hidden is what a client learns of an error of the server's own, which may name its folders.
 const hidden = "the server could not carry this out; its log says why"
 
 // fail answers a tenant's request with an error, and writes down one of the server's own.
 func (d *Door) fail(w http.ResponseWriter, r *http.Request, tenant string, err error) {
-	if code, _ := statusOf(err); code == http.StatusInternalServerError {
+	code, _ := statusOf(err)
+	if code == http.StatusInternalServerError || code == http.StatusServiceUnavailable {
 		d.Log.Error("answer a request", "tenant", tenant, "method", r.Method, "path", clip(r.URL.Path), "error", err)
 	}
 	fail(w, err)

@@ -8,7 +8,11 @@ import (
 )
 
 func (d *Door) listAll(w http.ResponseWriter, r *http.Request, t caller) error {
-	list, err := listing.Filter(d.Host.List(t.Name), r.URL.Query(), []serve.State{serve.Running})
+	all, err := d.Host.ListAll(r.Context(), t.Name)
+	if err != nil {
+		return err
+	}
+	list, err := listing.Filter(all, r.URL.Query(), []serve.State{serve.Running})
 	if err != nil {
 		return err
 	}
@@ -17,7 +21,11 @@ func (d *Door) listAll(w http.ResponseWriter, r *http.Request, t caller) error {
 }
 
 func (d *Door) list(w http.ResponseWriter, r *http.Request, t caller) error {
-	page, next, err := listing.Page(d.Host.List(t.Name), r.URL.Query())
+	all, err := d.Host.ListAll(r.Context(), t.Name)
+	if err != nil {
+		return err
+	}
+	page, next, err := listing.Page(all, r.URL.Query())
 	if err != nil {
 		return err
 	}

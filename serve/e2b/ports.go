@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/e2b/wire"
 	"cloister/serve/tenants"
 )
 
@@ -54,7 +55,7 @@ func (d *Door) proxy(w http.ResponseWriter, r *http.Request, s *serve.Sandbox, p
 			pr.Out.URL.Scheme, pr.Out.URL.Host = "http", "localhost:"+strconv.Itoa(port)
 			pr.Out.Host = pr.In.Host
 			if rec.PortHost != "" {
-				pr.Out.Host = strings.ReplaceAll(rec.PortHost, hostPort, strconv.Itoa(port))
+				pr.Out.Host = strings.ReplaceAll(rec.PortHost, wire.HostPort, strconv.Itoa(port))
 			}
 			for _, name := range []string{trafficHeader, "E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "X-Api-Key"} {
 				pr.Out.Header.Del(name)

@@ -10,9 +10,9 @@ import (
 	"cloister/internal/durable"
 )
 
-// usual is the configuration that a new tenant has: nothing but what its own words
+// Standard is the configuration that a new tenant has: nothing but what its own words
 // allow, and no question is asked.
-const usual = `# The policy of this tenant. Its requests can narrow it, never widen it.
+const Standard = `# The policy of this tenant. Its requests can narrow it, never widen it.
 version: 1
 proxy:
   unlisted_domain_behavior: deny
@@ -27,7 +27,23 @@ func Configure(file string) (again bool, err error) {
 	}
 	_, err = os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, durable.WriteFile(file, []byte(usual), 0o600)
+		return false, durable.WriteFile(file, []byte(Standard), 0o600)
 	}
 	return err == nil, err
+}
+
+// Write writes the configuration that several servers have of a tenant to where this one's instance
+// reads it, if it is another.
+func (r *Register) Write(t Tenant) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	file := filepath.Join(r.Home(t.Name), "config", "cloister", "config.yaml")
+	text, err := os.ReadFile(file)
+	if err == nil && string(text) == t.Config {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("configure tenant %s: %w", t.Name, err)
+	}
+	return durable.WriteFile(file, []byte(t.Config), 0o600)
 }

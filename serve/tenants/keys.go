@@ -33,7 +33,7 @@ func (r *Register) MakeKey(k Key, first func(Key) error) (Key, string, error) {
 	_, _ = rand.Read(raw[:]) // it cannot fail (crypto/rand)
 	text := Prefix + hex.EncodeToString(raw[:])
 	k.ID, k.Digest = strings.ToLower(rand.Text()[:10]), digest(text)
-	return k, text, r.change(func(all *table) error {
+	return k, text, r.change(func(all *Table) error {
 		if !slices.ContainsFunc(all.Tenants, func(t Tenant) bool { return t.Name == k.Tenant }) {
 			return ErrMissing
 		}
@@ -50,7 +50,7 @@ var ErrNoKey = errors.New("no key has that id")
 
 // RemoveKey ends a key. first is as for Add.
 func (r *Register) RemoveKey(id string, first func(Key) error) error {
-	return r.change(func(all *table) error {
+	return r.change(func(all *Table) error {
 		i := slices.IndexFunc(all.Keys, func(k Key) bool { return k.ID == id })
 		if i < 0 {
 			return ErrNoKey
@@ -74,9 +74,7 @@ func (r *Register) Find(key string, at time.Time) (Tenant, Scope, error) {
 	if err != nil {
 		return Tenant{}, "", err
 	}
-	r.mu.Lock()
-	k, ok := r.byKey[digest(key)]
-	r.mu.Unlock()
+	k, ok := r.keyOf(t, digest(key))
 	if !ok || !k.Expires.IsZero() && !at.Before(k.Expires) {
 		return Tenant{}, "", ErrNone
 	}
@@ -85,4 +83,19 @@ func (r *Register) Find(key string, at time.Time) (Tenant, Scope, error) {
 		return Tenant{}, "", ErrNone
 	}
 	return t.Tenants[i], k.Scope, nil
+}
+
+// keyOf finds a key by its digest.
+func (r *Register) keyOf(t Table, digest string) (Key, bool) {
+	if r.kept != nil {
+		i := slices.IndexFunc(t.Keys, func(k Key) bool { return k.Digest == digest })
+		if i < 0 {
+			return Key{}, false
+		}
+		return t.Keys[i], true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k, ok := r.byKey[digest]
+	return k, ok
 }

@@ -51,6 +51,8 @@ type Tenant struct {
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
 	Limits  Limits    `json:"limits"`
+	// Config is the configuration of its instances, where several servers have one each.
+	Config string `json:"config,omitempty"`
 }
 
 // Scope is what a key may do.
@@ -62,22 +64,52 @@ const (
 	Read Scope = "read" // list and look, change nothing and enter nothing
 )
 
-// table is the file.
-type table struct {
+// Table is the register as a value, and the file.
+type Table struct {
 	Version int      `json:"version"`
 	Tenants []Tenant `json:"tenants"`
 	Keys    []Key    `json:"keys"`
 }
 
-// Register is the register of one server.
+// Register is the register of one server, or of several with one keeper.
 type Register struct {
-	dir string
+	dir  string
+	kept Keeper // nil where the file is the register
+
+	writing sync.Mutex // one configuration at a time
 
 	mu    sync.Mutex
 	seen  fs.FileInfo
-	now   table
+	now   Table
 	byKey map[string]Key
 }
+
+// Keeper has the register of several servers.
+type Keeper interface {
+	// Now gives the register, and its revision. With latest it is as it is at this moment; else
+	// it may be a moment old, and is given without waiting.
+	Now(latest bool) (t Table, revision int64, err error)
+	// Replace puts another in the place of that of a revision; an error where it is not the
+	// latest any more.
+	Replace(t Table, revision int64) error
+}
+
+// OpenKept opens the register that a keeper has. The folder is for what this server has of each tenant.
+func OpenKept(dir string, kept Keeper) (*Register, error) {
+	r, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if r.seen != nil {
+		return nil, fmt.Errorf("open the register of tenants: %s has tenants of its own, "+
+			"and the database would hide them: name another XDG_DATA_HOME", r.dir)
+	}
+	r.kept = kept
+	return r, nil
+}
+
+// Kept says that several servers have this register.
+func (r *Register) Kept() bool { return r.kept != nil }
 
 // Prefix begins every key.
 const Prefix = "e2b_"
@@ -101,7 +133,7 @@ func Open(dir string) (*Register, error) {
 		return nil, fmt.Errorf("open the register of tenants: %w", err)
 	}
 	r := &Register{dir: real}
-	_, err = r.read()
+	_, err = r.readFile()
 	return r, err
 }
 
@@ -121,31 +153,49 @@ func CheckName(name string) error {
 	return nil
 }
 
-// read gives the table as it is on disk.
-func (r *Register) read() (table, error) {
+// read gives the table as it is now.
+func (r *Register) read() (Table, error) {
+	if r.kept != nil {
+		t, _, err := r.kept.Now(true)
+		return t, err
+	}
+	return r.readFile()
+}
+
+// recent is read, for what is asked many times a second: a keeper's may be a moment old.
+func (r *Register) recent() (Table, error) {
+	if r.kept != nil {
+		t, _, err := r.kept.Now(false)
+		return t, err
+	}
+	return r.readFile()
+}
+
+// readFile gives the table as it is on disk.
+func (r *Register) readFile() (Table, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fi, err := os.Stat(r.file())
 	if errors.Is(err, fs.ErrNotExist) {
-		r.seen, r.now, r.byKey = nil, table{Version: 1}, nil
+		r.seen, r.now, r.byKey = nil, Table{Version: 1}, nil
 		return r.now, nil
 	}
 	if err != nil {
-		return table{}, fmt.Errorf("read the register of tenants: %w", err)
+		return Table{}, fmt.Errorf("read the register of tenants: %w", err)
 	}
 	if r.seen != nil && os.SameFile(fi, r.seen) && fi.ModTime().Equal(r.seen.ModTime()) && fi.Size() == r.seen.Size() {
 		return r.now, nil
 	}
 	text, err := os.ReadFile(r.file())
 	if err != nil {
-		return table{}, fmt.Errorf("read the register of tenants: %w", err)
+		return Table{}, fmt.Errorf("read the register of tenants: %w", err)
 	}
-	var t table
+	var t Table
 	if err := json.Unmarshal(text, &t); err != nil {
-		return table{}, fmt.Errorf("read the register of tenants: %s: %w", r.file(), err)
+		return Table{}, fmt.Errorf("read the register of tenants: %s: %w", r.file(), err)
 	}
 	if t.Version != 1 {
-		return table{}, fmt.Errorf("read the register of tenants: %s has version %d, want 1", r.file(), t.Version)
+		return Table{}, fmt.Errorf("read the register of tenants: %s has version %d, want 1", r.file(), t.Version)
 	}
 	byKey := make(map[string]Key, len(t.Keys))
 	for _, k := range t.Keys {
@@ -176,8 +226,19 @@ func (r *Register) Alone() (*os.File, error) {
 var ErrServed = errors.New("another cloister serve answers for these tenants: end it first, or use another XDG_DATA_HOME")
 
 // change replaces the table, one writer at a time.
-func (r *Register) change(f func(*table) error) error {
-	return durable.Edit(r.file(), filepath.Join(r.dir, "tenants.lock"), r.read, func(t table) (table, error) {
+func (r *Register) change(f func(*Table) error) error {
+	if r.kept != nil {
+		t, revision, err := r.kept.Now(true)
+		if err != nil {
+			return err
+		}
+		t.Tenants, t.Keys = slices.Clone(t.Tenants), slices.Clone(t.Keys)
+		if err := f(&t); err != nil {
+			return err
+		}
+		return r.kept.Replace(t, revision)
+	}
+	return durable.Edit(r.file(), filepath.Join(r.dir, "tenants.lock"), r.readFile, func(t Table) (Table, error) {
 		t.Tenants, t.Keys = slices.Clone(t.Tenants), slices.Clone(t.Keys)
 		return t, f(&t)
 	})
@@ -188,7 +249,7 @@ func (r *Register) Add(t Tenant, first func() error) error {
 	if err := CheckName(t.Name); err != nil {
 		return err
 	}
-	return r.change(func(all *table) error {
+	return r.change(func(all *Table) error {
 		if slices.ContainsFunc(all.Tenants, func(o Tenant) bool { return o.Name == t.Name }) {
 			return ErrTaken
 		}
@@ -202,7 +263,7 @@ func (r *Register) Add(t Tenant, first func() error) error {
 
 // Remove removes a tenant with its keys. Its folder stays. first is as for Add.
 func (r *Register) Remove(name string, first func() error) error {
-	return r.change(func(all *table) error {
+	return r.change(func(all *Table) error {
 		n := len(all.Tenants)
 		all.Tenants = slices.DeleteFunc(all.Tenants, func(t Tenant) bool { return t.Name == name })
 		if len(all.Tenants) == n {
@@ -216,15 +277,31 @@ func (r *Register) Remove(name string, first func() error) error {
 	})
 }
 
+// Configure gives a tenant another configuration, for servers that have one register. first is
+// as for Add.
+func (r *Register) Configure(name, text string, first func() error) error {
+	return r.change(func(all *Table) error {
+		i := slices.IndexFunc(all.Tenants, func(t Tenant) bool { return t.Name == name })
+		if i < 0 {
+			return ErrMissing
+		}
+		if err := first(); err != nil {
+			return err
+		}
+		all.Tenants[i].Config = text
+		return nil
+	})
+}
+
 // List gives all tenants.
 func (r *Register) List() ([]Tenant, error) {
-	t, err := r.read()
+	t, err := r.recent()
 	return slices.Clone(t.Tenants), err
 }
 
 // Named gives a tenant by its name.
 func (r *Register) Named(name string) (Tenant, error) {
-	t, err := r.read()
+	t, err := r.recent()
 	if err != nil {
 		return Tenant{}, err
 	}

@@ -1,28 +1,86 @@
 package tenants_test
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"cloister/internal/needs"
+	"cloister/serve/database"
+	"cloister/serve/database/postgres"
 	"cloister/serve/tenants"
 )
 
-func open(t *testing.T) (*tenants.Register, string) {
+// opener opens a register in a folder, again and again.
+type opener func(t *testing.T, dir string) *tenants.Register
+
+func (o opener) open(t *testing.T) (*tenants.Register, string) {
 	t.Helper()
 	dir := t.TempDir()
+	return o(t, dir), dir
+}
+
+func inFile(t *testing.T, dir string) *tenants.Register {
+	t.Helper()
 	r, err := tenants.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, dir
+	return r
+}
+
+// suite is what holds wherever the register is kept.
+var suite = map[string]func(*testing.T, opener){
+	"keys that open nothing": keysThatOpenNothing, "names": names, "unrecorded": unrecordedChanges,
+}
+
+func TestInAFile(t *testing.T) {
+	for name, f := range suite {
+		t.Run(name, func(t *testing.T) { f(t, inFile) })
+	}
+}
+
+// TestInADatabase has the same of a register that PostgreSQL keeps.
+func TestInADatabase(t *testing.T) {
+	p := needs.NewPostgres(t)
+	for name, f := range suite {
+		address := p.Database(strings.ReplaceAll(name, " ", "_"))
+		t.Run(name, func(t *testing.T) {
+			f(t, func(t *testing.T, dir string) *tenants.Register {
+				t.Helper()
+				db, err := postgres.Open(t.Context(), address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := database.New(database.Options{Dial: func(context.Context) (io.ReadWriteCloser, error) {
+					ours, theirs := net.Pipe()
+					go func() { _ = db.Serve(theirs) }() // until ours is closed
+					return ours, nil
+				}})
+				t.Cleanup(func() {
+					c.Close()
+					if err := db.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				r, err := tenants.OpenKept(dir, c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			})
+		})
+	}
 }
 
 func TestAKeyIsKeptAsADigest(t *testing.T) {
-	r, dir := open(t)
+	r, dir := opener(inFile).open(t)
 	now := time.Now()
 	if err := r.Add(tenants.Tenant{Name: "acme", Limits: tenants.Usual()}, nothing); err != nil {
 		t.Fatal(err)
@@ -50,8 +108,8 @@ func TestAKeyIsKeptAsADigest(t *testing.T) {
 	}
 }
 
-func TestKeysThatOpenNothing(t *testing.T) {
-	r, dir := open(t)
+func keysThatOpenNothing(t *testing.T, o opener) {
+	r, dir := o.open(t)
 	now := time.Now()
 	for _, name := range []string{"acme", "other"} {
 		if err := r.Add(tenants.Tenant{Name: name, Limits: tenants.Usual()}, nothing); err != nil {
@@ -70,10 +128,7 @@ func TestKeysThatOpenNothing(t *testing.T) {
 	_, orphan := make(tenants.Key{Tenant: "other", Scope: tenants.All})
 	_, good := make(tenants.Key{Tenant: "acme", Scope: tenants.All})
 	// Another process changes the file: this one must see it.
-	second, err := tenants.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := o(t, dir)
 	if err := errors.Join(second.RemoveKey(removed.ID, unrecorded), second.Remove("other", nothing)); err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +145,8 @@ func TestKeysThatOpenNothing(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	r, _ := open(t)
+func names(t *testing.T, o opener) {
+	r, _ := o.open(t)
 	for _, name := range []string{"", "..", "a/b", "-a", "A", "a.b", strings.Repeat("a", 33), "a\x00"} {
 		if err := r.Add(tenants.Tenant{Name: name}, nothing); err == nil {
 			t.Errorf("%q became a tenant", name)
@@ -111,9 +166,9 @@ func TestNames(t *testing.T) {
 func nothing() error               { return nil }
 func unrecorded(tenants.Key) error { return nil }
 
-// TestUnrecorded: what cannot be recorded is not done.
-func TestUnrecorded(t *testing.T) {
-	r, _ := open(t)
+// unrecordedChanges: what cannot be recorded is not done.
+func unrecordedChanges(t *testing.T, o opener) {
+	r, _ := o.open(t)
 	full := errors.New("the disk is full")
 	if err := r.Add(tenants.Tenant{Name: "b"}, func() error { return full }); !errors.Is(err, full) {
 		t.Errorf("add: %v", err)
@@ -124,7 +179,7 @@ func TestUnrecorded(t *testing.T) {
 	if err := r.Add(tenants.Tenant{Name: "a"}, nothing); err != nil {
 		t.Fatal(err)
 	}
-	k, text, err := r.MakeKey(tenants.Key{Tenant: "a"}, unrecorded)
+	k, text, err := r.MakeKey(tenants.Key{Tenant: "a", Scope: tenants.All}, unrecorded)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,8 @@ const (
 func actionResources() map[string][]types.EntityType {
 	files := []types.EntityType{"Dir", "File", "Glob"}
 	return map[string][]types.EntityType{
-		"FileOpen": files, "FileOpenReadOnly": files, "FileOpenReadWrite": files, "ProcessExec": files,
+		"FileOpen": files, "FileOpenReadOnly": files, "FileOpenReadWrite": files,
+		"ProcessExec": append(slices.Clip(files), "Program"),
 		actionConnect: {"Host"}, actionRequest: {"Host"}, actionRewrite: {"Host"},
 		actionSecret: {"Secret"},
 		actionMCP:    {"MCP::Server", "MCP::Tool", "MCP::Prompt", "MCP::Resource", "MCP::Feature"},

@@ -225,7 +225,7 @@ func (l *loader) person(tree *xast.Policy, t tier) {
 
 func entityTypes() []string {
 	return []string{"Agent", "Dir", "File", "Glob", "Host", "MCP::Feature", "MCP::Prompt", "MCP::Resource", "MCP::Server",
-		"MCP::Tool", "Project", "Secret", "Session"}
+		"MCP::Tool", "Program", "Project", "Secret", "Session"}
 }
 
 func (l *loader) checkType(t types.EntityType) {

@@ -14,6 +14,7 @@ package filerule
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/cedar-policy/cedar-go/types"
@@ -66,23 +67,27 @@ type Held struct {
 
 // Path is a path that a statement forbids to open.
 type Path struct {
-	Path  string // absolute and clean
-	Dir   bool   // with all below it
-	Glob  bool   // Path is a pattern (internal/pathglob)
-	In    string // the project, for a pattern that does not begin with /; empty until that is known
-	Write bool   // reading stays
-	Exec  bool   // reading and writing stay
+	Path string // absolute and clean
+	Dir  bool   // with all below it
+	Glob bool   // Path is a pattern (internal/pathglob)
+	In   string // the project, for a pattern that does not begin with /; empty until that is known
+	// Digest is that of the file's content, of a statement that a permit makes.
+	Digest string
+	Write  bool // reading stays
+	Exec   bool // reading and writing stay
 }
 
 // Permitted is a path that a statement permits to use.
 type Permitted struct {
-	Path  string // absolute and clean
-	Dir   bool   // with all below it
-	Glob  bool   // Path is a pattern, as above
-	In    string
-	Read  bool
-	Write bool
-	Exec  bool
+	Path string // absolute and clean
+	Dir  bool   // with all below it
+	Glob bool   // Path is a pattern, as above
+	In   string
+	// Digest is that of the file's content, in hexadecimal digits; empty for any.
+	Digest string
+	Read   bool
+	Write  bool
+	Exec   bool
 }
 
 // WritesAll reports whether everything may be written.
@@ -130,6 +135,13 @@ func named(uids []types.EntityUID) (paths []Path, why string) {
 			}
 			paths = append(paths, Path{Path: name, Glob: true})
 			continue
+		case u.Type == "Program":
+			p, err := program(name)
+			if err != "" {
+				return nil, err
+			}
+			paths = append(paths, p)
+			continue
 		case u.Type != "Dir" && u.Type != "File":
 			continue
 		case !path.IsAbs(name) || strings.ContainsAny(name, "*?\x00"):
@@ -143,8 +155,25 @@ func named(uids []types.EntityUID) (paths []Path, why string) {
 	return paths, ""
 }
 
+// program reads a program that is named with its digest.
+func program(name string) (Path, string) {
+	at, sum, ok := strings.Cut(name, "@sha256:")
+	const digits = 64
+	if !ok || len(sum) != digits || strings.Trim(sum, "0123456789abcdef") != "" {
+		return Path{}, fmt.Sprintf("%q is not PATH@sha256: with 64 hexadecimal digits", name)
+	}
+	if !path.IsAbs(at) || strings.ContainsAny(at, "\x00") {
+		return Path{}, fmt.Sprintf("%q is not an absolute path", at)
+	}
+	return Path{Path: path.Clean(at), Digest: sum}, ""
+}
+
 // forbidden keeps a forbid.
 func forbidden(action string, paths []Path) Held {
+	if slices.ContainsFunc(paths, func(p Path) bool { return p.Digest != "" }) {
+		return Held{Why: "a program by its digest is permitted and not forbidden: a copy with one more byte is another " +
+			"program; permit those that may run"}
+	}
 	h := Held{Means: View, By: "the view: what is named is shown empty", Closed: paths}
 	if action == OpenWrite {
 		h.By = "the view: what is named is read-only"
@@ -191,6 +220,9 @@ func list(action string, paths []Path) Held {
 		h.By = "a list, weakly (Landlock): no other file is executed, but a loader or interpreter that is permitted runs " +
 			"what it may read"
 	}
+	if slices.ContainsFunc(paths, func(p Path) bool { return p.Digest != "" }) {
+		h.By += "; a program with a digest has it when a session starts, and lies where nothing inside writes"
+	}
 	for _, p := range paths {
 		if p.Glob {
 			h.By += "; of a pattern what it names at the start, and nothing that appears later"
@@ -199,7 +231,7 @@ func list(action string, paths []Path) Held {
 	}
 	for _, p := range paths {
 		h.Permitted = append(h.Permitted, Permitted{
-			Path: p.Path, Dir: p.Dir, Glob: p.Glob,
+			Path: p.Path, Dir: p.Dir, Glob: p.Glob, Digest: p.Digest,
 			Read: action != Execute, Write: action == Open || action == OpenWrite, Exec: action == Execute,
 		})
 	}

@@ -55,7 +55,7 @@ func (p *Plan) statements(o Order, f Facts) ([]policy.Statement, error) {
 	if err := bounded(list); err != nil {
 		return nil, err
 	}
-	return list, nil
+	return list, p.digests(list, f, o.gave())
 }
 
 // mode is the one in which statements are kept.

@@ -45,7 +45,7 @@ func (a *app) watchPanel(ctx context.Context, w *watching, ofTime *string) error
 	defer signal.Stop(resized)
 	p := tui.Panel{
 		In: a.Stdin, Out: a.Stdout, ASCII: a.ASCII(a.Stdout), Colourless: a.Env.Get("NO_COLOR") != "",
-		Resized: resized, News: news, Stale: stale, Answer: a.answerIn(ctx), Time: a.timeOf(ctx),
+		Resized: resized, News: news, Stale: stale, Answer: a.answerIn(ctx), Time: a.timeOf,
 	}
 	if ofTime != nil {
 		p.OnTime, p.Name = true, *ofTime

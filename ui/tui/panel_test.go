@@ -1,7 +1,9 @@
 package tui_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +11,7 @@ import (
 
 	"cloister/api"
 	"cloister/ui/tui"
+	"cloister/ui/tui/moments"
 
 	"github.com/creack/pty"
 	"golang.org/x/term"
@@ -184,6 +187,69 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// noTime answers nothing, for as long as it may.
+func noTime(ctx context.Context) moments.Guardian {
+	return moments.Guardian{Spaces: func() ([]api.Workspace, []api.SessionInfo, error) {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}}
+}
+
+// Who leaves waits for no guardian that the page of time has asked.
+func TestLeave(t *testing.T) {
+	outer, inner, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outer.Close()
+	defer inner.Close()
+	asked := make(chan struct{})
+	of := func(ctx context.Context) moments.Guardian {
+		g := noTime(ctx)
+		blocks := g.Spaces
+		g.Spaces = func() ([]api.Workspace, []api.SessionInfo, error) {
+			close(asked)
+			return blocks()
+		}
+		return g
+	}
+	go func() { _, _ = io.Copy(io.Discard, outer) }()
+	done := make(chan error, 1)
+	go func() { done <- tui.Panel{In: inner, Out: inner, Time: of, OnTime: true}.Run(t.Context()) }()
+	<-asked
+	fmt.Fprint(outer, "q")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A question stands over the page of time at once, and no key of that page answers it.
+func TestOverTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{}
+		d.Model = tui.NewModel(func(id string, _ bool, _ api.ApprovalReply) (string, error) {
+			d.got = append(d.got, id)
+			return "", nil
+		}, moments.New(noTime(t.Context())))
+		for _, size := range [][2]int{{80, 24}, {40, 12}, {20, 8}} {
+			d.Resize(size[0], size[1])
+			d.press("t")
+			d.bring(question("1", "connect to a"), question("2", "connect to b"))
+			d.press("adyY \r")
+			d.want(t, "the page of time is in front")
+			s := d.Screen()
+			if n := strings.Count(s, "\n") + 1; n != size[1] || !strings.HasPrefix(s, "\x1b[7m! 2 questions") {
+				t.Errorf("%v, %d lines:\n%s", size, n, s)
+			}
+			d.press("\ta")
+			d.want(t, "what was about to be pressed")
+			time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock: the guard
+			d.press("d")
+			d.want(t, "on their own page", "1")
+		}
+	})
+}
+
 // A real terminal: drawn, answered, and given back as it was.
 func TestRun(t *testing.T) {
 	outer, inner, err := pty.Open()
@@ -203,7 +269,7 @@ func TestRun(t *testing.T) {
 	news := make(chan tui.News, 1)
 	done := make(chan error, 1)
 	go func() {
-		done <- tui.Panel{In: inner, Out: inner, ASCII: true, News: news,
+		done <- tui.Panel{In: inner, Out: inner, ASCII: true, News: news, Time: noTime,
 			Answer: func(id string, allow bool, r api.ApprovalReply) (string, error) {
 				got <- fmt.Sprint(id, allow, r.Scope)
 				return "", nil

@@ -30,7 +30,8 @@ type Panel struct {
 	News       <-chan News
 	Stale      <-chan struct{} // the page of time is out of date; it is looked at each second
 	Answer     Answer
-	Time       moments.Guardian
+	// Time is what the page of time asks; what it is at ends with the context.
+	Time func(context.Context) moments.Guardian
 	// OnTime begins with the page of time: of the workspace Name, "" for their list.
 	OnTime bool
 	Name   string
@@ -54,7 +55,8 @@ func (p Panel) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch approvals: %w", err)
 	}
-	m := NewModel(p.Answer, moments.New(p.Time))
+	ctx, stop := context.WithCancel(ctx)
+	m := NewModel(p.Answer, moments.New(p.Time(ctx)))
 	m.pen.ASCII, m.pen.Colourless = p.ASCII, p.Colourless
 	if p.OnTime {
 		m.Open(p.Name)
@@ -64,7 +66,6 @@ func (p Panel) Run(ctx context.Context) error {
 		fmt.Fprint(p.Out, title("")+back)
 		_ = term.Restore(int(p.In.Fd()), old) // the terminal may be gone
 	}()
-	ctx, stop := context.WithCancel(ctx)
 	var aside sync.WaitGroup
 	defer aside.Wait()
 	defer stop()

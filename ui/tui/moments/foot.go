@@ -48,7 +48,7 @@ func (m *Model) asked() (out []line) {
 	if q.yes == "" {
 		text += ": " + q.typed + "_"
 	}
-	most := max(1, min(5, m.h/2))
+	most := max(1, min(5, m.h-4)) // below the head and a line, with two more of ours
 	lines := pen.Wrap(m.pen.Text(text), m.pen.Width)
 	if q.yes == "" && len(lines) > most { // the end is what is being typed
 		lines = lines[len(lines)-most:]
